@@ -1,0 +1,102 @@
+// Package errs gives errors that cross a package border a kind, so that callers
+// branch on what happened and never on text. Package web maps kinds to HTTP
+// statuses, package client maps statuses back to kinds.
+package errs
+
+import (
+	"errors"
+	"strings"
+	"time"
+)
+
+// Kind says what sort of failure an error is. The numbers are not stable; the
+// names are.
+type Kind uint8
+
+// The kinds. The zero kind is Internal: an error nobody classified.
+const (
+	Internal      Kind = iota // a bug or a broken part of ours; clients see "internal error"
+	Malformed                 // the body could not be decoded
+	Invalid                   // decoded, but breaks a rule
+	NotFound                  // the thing named does not exist
+	Exists                    // a thing of that name exists already
+	Conflict                  // the state does not allow it, or someone else was faster
+	TooLarge                  // above a limit
+	Unauthorized              // who are you
+	Forbidden                 // you may not
+	NotAcceptable             // no representation that the client accepts
+	Throttled                 // come back later; see RetryAfter
+	Unavailable               // a part we depend on is not there; trying again may help
+)
+
+var names = [...]string{
+	"internal", "malformed", "invalid", "not found", "exists", "conflict", "too large",
+	"unauthorized", "forbidden", "not acceptable", "throttled", "unavailable",
+}
+
+// String returns the kind's name in lower case.
+func (k Kind) String() string {
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return "unknown"
+}
+
+// Error carries what failed: the kind, the operation, its subject and the cause.
+// Op and Subject may be empty; they are left out of the text then.
+type Error struct {
+	Kind    Kind
+	Op      string        // what was tried: "delete", "push"
+	Subject string        // on what: a key, a URL without credentials
+	Err     error         // why; its text is the message
+	After   time.Duration // for Throttled: when to come back
+}
+
+// E builds an error. err must not be nil.
+func E(kind Kind, op, subject string, err error) error {
+	return &Error{Kind: kind, Op: op, Subject: subject, Err: err}
+}
+
+// New builds an error whose text is just msg, for messages that clients compare.
+func New(kind Kind, msg string) error {
+	return &Error{Kind: kind, Err: errors.New(msg)}
+}
+
+// Throttle builds a Throttled error that says when to come back.
+func Throttle(op, subject string, after time.Duration, err error) error {
+	return &Error{Kind: Throttled, Op: op, Subject: subject, Err: err, After: after}
+}
+
+// Error returns "op subject: cause" with the empty parts left out.
+func (e *Error) Error() string {
+	head := strings.TrimSpace(e.Op + " " + e.Subject)
+	if head == "" {
+		return e.Err.Error()
+	}
+	return head + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf returns the kind of the outermost classified error in err's chain, and
+// Internal when there is none.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	return Internal
+}
+
+// Is reports whether err is of kind k. A nil error is of no kind.
+func Is(err error, k Kind) bool {
+	return err != nil && KindOf(err) == k
+}
+
+// RetryAfter returns when a Throttled error asks to come back; zero if it does not say.
+func RetryAfter(err error) time.Duration {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.After
+	}
+	return 0
+}

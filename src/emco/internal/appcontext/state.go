@@ -1,0 +1,48 @@
+package appcontext
+
+import "fmt"
+
+// State is where a deployment stands in its life, in EMCO's words.
+type State uint8
+
+// The states. The numbers are not stable, the names are EMCO's.
+const (
+	Created State = iota
+	Approved
+	Instantiated
+	Updated
+	Terminated
+	InstantiateStopped
+	TerminateStopped
+)
+
+var stateNames = [...]string{"Created", "Approved", "Instantiated", "Updated", "Terminated", "InstantiateStopped", "TerminateStopped"}
+
+// String returns EMCO's name of the state.
+func (s State) String() string { return stateNames[s] }
+
+// MarshalText returns EMCO's name of the state.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads EMCO's name of a state.
+func (s *State) UnmarshalText(text []byte) error {
+	for i, name := range stateNames {
+		if name == string(text) {
+			*s = State(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("no state is called %q", text)
+}
+
+// Phase is where a pair stands.
+type Phase string
+
+// The phases of a pair, in EMCO's words where it has one.
+const (
+	Pending  Phase = "Pending"  // wanted, nothing proved yet
+	Applied  Phase = "Applied"  // the sink has proof: the API server's answer, or the commit on the branch
+	Retrying Phase = "Retrying" // failed, will be tried again at NextRetry
+	Failed   Phase = "Failed"   // refused for good, or tried often; still tried again, at long intervals
+	Deleting Phase = "Deleting" // to be removed
+)

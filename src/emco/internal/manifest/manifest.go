@@ -1,0 +1,34 @@
+// Package manifest turns text into Kubernetes objects: parsed, identified, checked
+// for shape, written canonically and put in the order in which they are applied.
+package manifest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// Digest is the SHA-256 of content, in hexadecimal.
+type Digest string
+
+// DigestOf returns the digest of content.
+func DigestOf(content []byte) Digest {
+	sum := sha256.Sum256(content)
+	return Digest(hex.EncodeToString(sum[:]))
+}
+
+// ID identifies an object within a cluster.
+type ID struct {
+	Group     string `json:"group,omitempty"`
+	Version   string `json:"version"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// Object is one Kubernetes object in canonical form.
+type Object struct {
+	ID      ID
+	Digest  Digest
+	Content []byte // canonical JSON, ending in a newline: equal objects have equal bytes
+	Source  string // where it came from, such as "collectd/templates/daemonset.yaml"; for messages only
+}

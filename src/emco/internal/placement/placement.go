@@ -1,0 +1,2 @@
+// Package placement decides on which clusters an app runs, and says why.
+package placement

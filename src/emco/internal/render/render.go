@@ -1,0 +1,55 @@
+// Package render says what a renderer is: it turns a package and values into
+// Kubernetes objects, with no network and no cluster.
+package render
+
+import (
+	"context"
+	"io"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// Request is everything that a rendering depends on; equal requests render equal
+// objects. Its digest is the identity of a class (see Class).
+type Request struct {
+	App       string     // the app's name, which is also the chart's directory in the package
+	Package   Archive    // the app's gzip-compressed tar
+	Profile   Archive    // the app profile's archive; the zero Archive if there is none
+	Overrides []Override // applied in this order, after chart and profile values
+	Release   string     // Helm release name
+	Namespace string     // for objects that name none
+	Labels    []Label    // set on each object's metadata and on pod templates
+}
+
+// Archive is an uploaded package: its digest, and how to read it.
+type Archive struct {
+	Digest manifest.Digest
+	Open   func(context.Context) (io.ReadCloser, error)
+}
+
+// Override is one "--set key=value" in Helm's syntax.
+type Override struct{ Key, Value string }
+
+// Label is a label to set.
+type Label struct{ Key, Value string }
+
+// Result is what a chart rendered to, sorted in the order of application.
+type Result struct {
+	Objects []manifest.Object // main resources, in Helm's install order
+	CRDs    []manifest.Object // custom resource definitions, which are never deleted
+	Hooks   []Hook            // by weight, then name
+}
+
+// Hook is an object that a chart wants at a certain moment.
+type Hook struct {
+	Object         manifest.Object
+	Events         []string // Helm's names: pre-install, post-delete, ...
+	Weight         int
+	DeletePolicies []string
+}
+
+// Renderer renders one request. Errors are Invalid and name the app, the file and
+// the reason; they are safe to show to users.
+type Renderer interface {
+	Render(ctx context.Context, req Request) (Result, error)
+}

@@ -1,0 +1,84 @@
+// Package store keeps documents. DB is what services call: it knows parents,
+// references, revisions, secrets and blobs, once for all drivers. A Driver only
+// keeps single documents with compare-and-swap; no multi-document transaction is
+// asked of it, so the same code runs on SQLite and on MongoDB.
+package store
+
+import (
+	"context"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// Key names a document by its REST path below /v2, such as
+// "cluster-providers/edge/clusters/c1". Keys below it are its children.
+type Key string
+
+// Doc is one stored document.
+type Doc struct {
+	Key     Key
+	UID     string // decimal positive int63, new for each creation, kept through replacements
+	Rev     int64  // 1 when created, +1 with each replacement
+	Parent  Key    // empty for a root
+	Refs    []Key  // documents this one refers to; they cannot be deleted while it exists
+	Body    []byte // JSON as clients may see it: secrets are masked
+	Secret  []byte // what clients never see; sealed before it reaches a driver
+	Blobs   []Blob // uploaded files, by part name
+	Created time.Time
+	Updated time.Time
+	State   State // of its own writing; services see Live documents only
+}
+
+// Blob names uploaded content that a document holds.
+type Blob struct {
+	Name   string          `json:"name"` // the multipart part: "file"
+	File   string          `json:"file"` // the file name the client gave, if any
+	Digest manifest.Digest `json:"digest"`
+	Size   int64           `json:"size"`
+}
+
+// State is where a document stands in its creation or deletion, see the package's
+// README for the protocol.
+type State uint8
+
+// The states of a document.
+const (
+	Live     State = iota // as users know it
+	Pending               // written, but its parent and references are not yet confirmed; does not exist for readers
+	Deleting              // marked; nothing new may be put below it or refer to it
+)
+
+// Query narrows a listing.
+type Query struct {
+	Refers Key // only documents that refer to this key; empty for all
+	After  Key // start after this key; for paging
+	Limit  int // at most so many; 0 for all
+	Depth  int // 1 for direct children of the collection only; 0 for all below
+}
+
+// Driver keeps documents. Errors are classified: NotFound, Exists, Conflict,
+// Unavailable. A write that returned nil survives a kill of the process and a
+// loss of power.
+type Driver interface {
+	// Get returns the document, in whatever State; NotFound if there is none.
+	Get(ctx context.Context, k Key) (Doc, error)
+	// List yields documents whose key is below under ("" for all), in key order, in whatever State; it ends at the first error.
+	List(ctx context.Context, under Key, q Query) iter.Seq2[Doc, error]
+	// Put writes d if the stored revision is at (0: if there is none, else Exists); Conflict otherwise.
+	Put(ctx context.Context, d Doc, at int64) error
+	// Remove deletes the document if it is at revision at; Conflict if not, nil if it is absent.
+	Remove(ctx context.Context, k Key, at int64) error
+}
+
+// Blobs keeps uploaded content by digest. Content is written once and never changes.
+type Blobs interface {
+	// Put stores r and returns its digest and size; TooLarge beyond limit bytes, and then nothing is kept.
+	Put(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error)
+	// Open reads content; NotFound if there is none.
+	Open(ctx context.Context, d manifest.Digest) (io.ReadCloser, error)
+	// Sweep removes content written before olderThan for which keep returns false.
+	Sweep(ctx context.Context, olderThan time.Time, keep func(manifest.Digest) bool) error
+}

@@ -1,0 +1,90 @@
+// Package git says what the orchestrator needs of a Git server, whatever its make.
+// Hosts implement it; package batch is the only caller that writes.
+//
+// There is no work tree anywhere: a host reads the trees it needs, builds new
+// objects bottom-up and moves the branch by compare-and-swap, never by force.
+package git
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"time"
+)
+
+// Hash names a Git object, in hexadecimal. The zero Hash means "no object": as a
+// parent it asks for the first commit of a branch that does not exist yet.
+type Hash string
+
+// Secret is a credential. It never prints: only Reveal gives it.
+type Secret string
+
+// Reveal returns the credential itself.
+func (s Secret) Reveal() string { return string(s) }
+
+// String hides the credential.
+func (s Secret) String() string { return "***" }
+
+// GoString hides the credential.
+func (s Secret) GoString() string { return "***" }
+
+// MarshalJSON hides the credential.
+func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"***"`), nil }
+
+// LogValue hides the credential.
+func (s Secret) LogValue() slog.Value { return slog.StringValue("***") }
+
+// Repo is a repository and how to get at it.
+type Repo struct {
+	URL        string // http(s)://, ssh:// or scp-like; file:// only where the host allows it; no userinfo
+	User       string // login name; for token hosts any non-empty name will do
+	Token      Secret // password or token for http(s)
+	SSHKey     Secret // private key in PEM for ssh
+	KnownHosts string // known_hosts lines for ssh; mandatory there
+	CA         string // PEM certificates to trust besides the system's, for https
+}
+
+// Entry is one file or directory below the path that was asked for.
+type Entry struct {
+	Path string // slash-separated, from the root of the repository
+	Mode uint32 // Git's file mode, such as 0o100644 or 0o040000
+	ID   Hash
+}
+
+// Edit says what one owned path holds after a commit: File, or a directory that
+// holds exactly the files of Dir, or, when both are nil, nothing at all.
+// Paths are slash-separated, clean and relative; ".git" is refused as an element.
+type Edit struct {
+	Path string
+	File []byte            // content of a regular file; empty but non-nil is an empty file
+	Dir  map[string][]byte // files below Path, by path relative to it
+}
+
+// Message is what a commit says.
+type Message struct {
+	Title    string
+	Trailers []Trailer // in this order, after a blank line
+	Author   string    // "Name <mail>"
+	When     time.Time
+}
+
+// Trailer is one "Key: value" line at the end of a commit message.
+type Trailer struct{ Key, Value string }
+
+// Host is a Git server or a bare repository. All methods may be called from
+// several goroutines at once. Errors are classified: NotFound for a missing branch
+// or object, Conflict for a lost race, Unauthorized and Forbidden for refused
+// credentials or protected branches, Throttled with the time to come back,
+// Unavailable for anything the network does. No error text holds a credential.
+type Host interface {
+	// Head returns the commit that branch points at; NotFound if there is no such branch.
+	Head(ctx context.Context, r Repo, branch string) (Hash, error)
+	// Tree lists the files (not directories) below a path in path order; nothing if the path is absent.
+	Tree(ctx context.Context, r Repo, at Hash, under string) iter.Seq2[Entry, error]
+	// Blob returns a file's content.
+	Blob(ctx context.Context, r Repo, id Hash) ([]byte, error)
+	// Commit puts one commit with edits on top of parent and moves branch from parent to it.
+	// When the edits change nothing it returns parent and writes nothing. It returns Conflict,
+	// and leaves the branch alone, if the branch is no longer at parent. It never forces.
+	Commit(ctx context.Context, r Repo, branch string, parent Hash, edits []Edit, m Message) (Hash, error)
+}
