@@ -1,0 +1,165 @@
+// Package config is the program's configuration: one struct, filled from defaults,
+// then a file, then EMCO_* variables, then flags; strict at each step.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config is all that can be set. Each leaf is known by three names, made from its
+// path: http.address in a file (nested) and as a flag, EMCO_HTTP_ADDRESS in the environment.
+type Config struct {
+	Target []string `json:"target" help:"services to run: all, or some of clm, placementintent, orchestrator, rsync, dcm"`
+	Data   string   `json:"data" help:"folder of the embedded stores, packages and the sealing key"`
+	Log    Log      `json:"log"`
+	HTTP   HTTP     `json:"http"`
+	Store  Store    `json:"store"`
+	Etcd   Etcd     `json:"etcd"`
+	Render Render   `json:"render"`
+	Git    Git      `json:"git"`
+	Kube   Kube     `json:"kube"`
+}
+
+// Log says what is logged and how.
+type Log struct {
+	Level  string `json:"level" help:"debug, info, warn or error"`
+	Format string `json:"format" help:"json or text"`
+}
+
+// HTTP is the one address that everything is served on.
+type HTTP struct {
+	Address      string   `json:"address" help:"address to listen on; loopback by default because the API has no authentication of its own"`
+	PackageLimit int64    `json:"packageLimit" help:"largest uploaded package, in bytes"`
+	Drain        Duration `json:"drain" help:"how long requests in flight may take to end when stopping"`
+}
+
+// Store is where documents are kept.
+type Store struct {
+	Driver string `json:"driver" help:"document store: sqlite"`
+	Key    Secret `json:"key" help:"sealing key, 32 bytes in base64; by default a file in the data folder, made at the first start"`
+}
+
+// Etcd is where the AppContext is kept.
+type Etcd struct {
+	Endpoints []string `json:"endpoints" help:"addresses of an external etcd; none: embedded in the data folder"`
+	Prefix    string   `json:"prefix" help:"prefix of all keys"`
+	CA        string   `json:"ca" help:"file with the certificate authority of an external etcd"`
+	Cert      string   `json:"cert" help:"file with our client certificate"`
+	CertKey   string   `json:"certKey" help:"file with the key of our client certificate"`
+}
+
+// Render bounds the rendering of charts.
+type Render struct {
+	Timeout     Duration `json:"timeout" help:"longest rendering of one chart"`
+	Memory      int64    `json:"memory" help:"most memory of one rendering, in bytes"`
+	KubeVersion string   `json:"kubeVersion" help:"Kubernetes version that charts see"`
+}
+
+// Git sets the writers' manners.
+type Git struct {
+	Window    Duration `json:"window" help:"how long a busy writer collects changes before the next commit"`
+	Timeout   Duration `json:"timeout" help:"longest single exchange with a Git server"`
+	Author    string   `json:"author" help:"author of commits: Name <mail>"`
+	AllowFile bool     `json:"allowFile" help:"allow file:// repositories; for tests only"`
+}
+
+// Kube sets the manners towards clusters that are reached directly.
+type Kube struct {
+	QPS     int      `json:"qps" help:"requests a second to one cluster"`
+	Burst   int      `json:"burst" help:"requests at once to one cluster"`
+	Timeout Duration `json:"timeout" help:"longest single request to a cluster"`
+	Workers int      `json:"workers" help:"clusters worked on at the same time"`
+}
+
+// Targets are the services that can be named in Config.Target besides "all".
+func Targets() []string {
+	return []string{"clm", "dcm", "orchestrator", "placementintent", "rsync"}
+}
+
+// Default returns the configuration that runs everything embedded on loopback.
+func Default() Config {
+	return Config{
+		Target: []string{"all"},
+		Data:   "emco-data",
+		Log:    Log{Level: "info", Format: "json"},
+		HTTP:   HTTP{Address: "127.0.0.1:9015", PackageLimit: 20 << 20, Drain: Duration(15 * time.Second)},
+		Store:  Store{Driver: "sqlite"},
+		Etcd:   Etcd{Prefix: "/emco/"},
+		Render: Render{Timeout: Duration(10 * time.Second), Memory: 512 << 20, KubeVersion: "v1.34.0"},
+		Git:    Git{Window: Duration(50 * time.Millisecond), Timeout: Duration(time.Minute), Author: "EMCO <emco@localhost>"},
+		Kube:   Kube{QPS: 50, Burst: 100, Timeout: Duration(30 * time.Second), Workers: 16},
+	}
+}
+
+// Runs reports whether the service is to be run.
+func (c Config) Runs(service string) bool {
+	return slices.Contains(c.Target, "all") || slices.Contains(c.Target, service)
+}
+
+// Path returns a path below the data folder.
+func (c Config) Path(elem ...string) string {
+	return filepath.Join(append([]string{c.Data}, elem...)...)
+}
+
+// Validate reports everything that is wrong, one line each, with the name of the setting.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: "+format, append([]any{name}, args...)...))
+	}
+	for _, t := range c.Target {
+		if t != "all" && !slices.Contains(Targets(), t) {
+			bad("target", "no service is called %q; there are all, %s", t, strings.Join(Targets(), ", "))
+		}
+	}
+	if len(c.Target) == 0 {
+		bad("target", "name at least one service, or all")
+	}
+	if c.Data == "" {
+		bad("data", "a folder is needed")
+	}
+	oneOf(bad, "log.level", c.Log.Level, "debug", "info", "warn", "error")
+	oneOf(bad, "log.format", c.Log.Format, "json", "text")
+	oneOf(bad, "store.driver", c.Store.Driver, "sqlite")
+	positive(bad, "http.packageLimit", c.HTTP.PackageLimit)
+	positive(bad, "render.timeout", int64(c.Render.Timeout))
+	positive(bad, "render.memory", c.Render.Memory)
+	positive(bad, "git.timeout", int64(c.Git.Timeout))
+	positive(bad, "kube.qps", int64(c.Kube.QPS))
+	positive(bad, "kube.burst", int64(c.Kube.Burst))
+	positive(bad, "kube.timeout", int64(c.Kube.Timeout))
+	positive(bad, "kube.workers", int64(c.Kube.Workers))
+	if !slices.Contains(c.Target, "all") && !c.complete() && len(c.Etcd.Endpoints) == 0 {
+		bad("etcd.endpoints", "several processes need an etcd that they share; an embedded one serves its own process only")
+	}
+	return errors.Join(errs...)
+}
+
+// complete reports whether the one process runs every service, in which case embedded stores do.
+func (c Config) complete() bool {
+	for _, t := range Targets() {
+		if !c.Runs(t) {
+			return false
+		}
+	}
+	return true
+}
+
+type reporter func(name, format string, args ...any)
+
+func oneOf(bad reporter, name, got string, want ...string) {
+	if !slices.Contains(want, got) {
+		bad(name, "%q is not one of %s", got, strings.Join(want, ", "))
+	}
+}
+
+func positive(bad reporter, name string, got int64) {
+	if got <= 0 {
+		bad(name, "must be above zero")
+	}
+}

@@ -1,0 +1,104 @@
+// Package run starts services together and stops them together.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+)
+
+// Service is what a Group starts, watches and stops.
+type Service interface {
+	// Name is used in logs and on /readyz.
+	Name() string
+	// Run works until ctx ends and returns nil on a clean stop.
+	Run(ctx context.Context) error
+	// Ready says why the service cannot do its work yet; nil when it can.
+	Ready() error
+}
+
+// Group runs services in order and stops them in reverse order. The first service
+// that fails stops all others.
+type Group struct {
+	log      *slog.Logger
+	services []Service
+}
+
+// NewGroup returns a group of services.
+func NewGroup(log *slog.Logger, services ...Service) *Group {
+	return &Group{log: log, services: services}
+}
+
+// Ready joins what keeps the services from being ready; nil when all are.
+func (g *Group) Ready() error {
+	var errs []error
+	for _, s := range g.services {
+		if err := s.Ready(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.Name(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Run starts all services and waits until ctx ends or one fails; then it stops them
+// one after the other, the last one first, and returns what went wrong.
+func (g *Group) Run(ctx context.Context) error {
+	failed := make(chan struct{})
+	var once sync.Once
+	runs := make([]*running, len(g.services))
+	for i, s := range g.services {
+		runs[i] = start(ctx, s, func() { once.Do(func() { close(failed) }) })
+		g.log.Info("service started", "service", s.Name())
+	}
+	select {
+	case <-ctx.Done():
+	case <-failed:
+	}
+	var errs []error
+	for i := len(runs) - 1; i >= 0; i-- {
+		errs = append(errs, runs[i].stop())
+		g.log.Info("service stopped", "service", g.services[i].Name())
+	}
+	return errors.Join(errs...)
+}
+
+// running is a service with a context of its own, so that services end in order
+// and not all at once.
+type running struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+}
+
+// start runs s until it is stopped; over is called if it ends before that.
+func start(ctx context.Context, s Service, over func()) *running {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r := &running{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		err := s.Run(own)
+		if own.Err() == nil {
+			defer over()
+			err = cmpErr(err, errors.New("ended by itself"))
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			r.err = fmt.Errorf("%s: %w", s.Name(), err)
+		}
+	}()
+	return r
+}
+
+func (r *running) stop() error {
+	r.cancel()
+	<-r.done
+	return r.err
+}
+
+func cmpErr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}

@@ -1,0 +1,76 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// journal notes the order in which services end.
+type journal struct {
+	mu    sync.Mutex
+	ended []string
+}
+
+type fake struct {
+	name string
+	j    *journal
+	fail chan error
+}
+
+func (f fake) Name() string { return f.name }
+func (f fake) Ready() error { return errors.New("warming up") }
+
+func (f fake) Run(ctx context.Context) error {
+	defer func() {
+		f.j.mu.Lock()
+		defer f.j.mu.Unlock()
+		f.j.ended = append(f.j.ended, f.name)
+	}()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-f.fail:
+		return err
+	}
+}
+
+func TestServicesStopInReverseOrder(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	g := NewGroup(slog.New(slog.DiscardHandler), fake{name: "a", j: j}, fake{name: "b", j: j}, fake{name: "c", j: j})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := g.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"c", "b", "a"}; !slices.Equal(j.ended, want) {
+		t.Errorf("ended %v, want %v", j.ended, want)
+	}
+}
+
+func TestAFailedServiceEndsTheGroup(t *testing.T) {
+	t.Parallel()
+	j, fail := &journal{}, make(chan error, 1)
+	g := NewGroup(slog.New(slog.DiscardHandler), fake{name: "a", j: j}, fake{name: "b", j: j, fail: fail})
+	fail <- errors.New("disk full")
+	if err := g.Run(t.Context()); err == nil || err.Error() != "b: disk full" {
+		t.Errorf("got %v", err)
+	}
+	fail <- nil
+	if err := g.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "b: ended by itself") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReadyNamesWhoIsNot(t *testing.T) {
+	t.Parallel()
+	g := NewGroup(slog.New(slog.DiscardHandler), fake{name: "a"}, fake{name: "b"})
+	if got, want := g.Ready().Error(), "a: warming up\nb: warming up"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
