@@ -1,0 +1,42 @@
+// Package cloud is the placement filter that keeps an app within its logical cloud:
+// a cluster outside of it has no namespace and no credential for the app.
+package cloud
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
+)
+
+// New returns a filter that admits the clusters of the logical cloud called name.
+// Clusters are given by key, "<provider>+<cluster>".
+func New(name string, clusters []string) placement.Filter {
+	f := filter{name: name, member: make(map[string]bool, len(clusters))}
+	for _, key := range clusters {
+		f.member[key] = true
+	}
+	return f
+}
+
+type filter struct {
+	name   string
+	member map[string]bool
+}
+
+// Admit admits members.
+func (f filter) Admit(_ context.Context, _ placement.Request, c placement.Cluster) (placement.Verdict, error) {
+	v := placement.Verdict{Cluster: c.Key(), Admitted: f.member[c.Key()]}
+	if v.Admitted {
+		v.Reason = fmt.Sprintf("belongs to logical cloud %s", f.name)
+	} else {
+		v.Reason = fmt.Sprintf("is not in logical cloud %s; add a cluster reference to use it", f.name)
+	}
+	return v, nil
+}
+
+// Objection returns EMCO's text for mandatory clusters that are not in the logical
+// cloud (400 in EMCO).
+func (filter) Objection() string {
+	return "The specified Logical Cloud doesn't provide the mandatory clusters"
+}

@@ -1,0 +1,179 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// Texts that EMCO's clients know.
+const (
+	missingProvider = "Missing clusterProvider in an intent"
+	missingCluster  = "Missing cluster or clusterLabel"
+	bothGiven       = "Only one of cluster name or cluster label allowed"
+	noClusters      = "No compatible clusters have been provided to the Deployment Intent Group"
+)
+
+// Decide places one app.
+//
+//   - Every cluster of every AllOf selector is mandatory; named twice counts once.
+//   - A mandatory cluster that a filter refuses makes the request Invalid.
+//   - Each AnyOf list, nested or at the top, is one group of alternatives. A group
+//     that holds a chosen cluster already is met; otherwise the first admitted
+//     candidate by key is chosen. A group without any is Invalid, and the error says
+//     of each candidate why it was refused.
+//   - A selector that is malformed, names an unknown cluster, or whose label no
+//     cluster carries is Invalid, and so is an intent that asks for nothing.
+//
+// Errors of other kinds come from filters only.
+func Decide(ctx context.Context, req Request, filters []Filter) (Decision, error) {
+	g, err := resolve(req)
+	if err != nil {
+		return Decision{}, err
+	}
+	j := judge{req: req, filters: filters, inventory: g.inventory, said: map[string]ruling{}}
+	if err := j.hear(ctx, g.candidates()); err != nil {
+		return Decision{}, err
+	}
+	if err := j.objections(g.mandatory); err != nil {
+		return Decision{}, err
+	}
+	chosen, err := j.choose(g)
+	if err != nil {
+		return Decision{}, err
+	}
+	if len(chosen) == 0 {
+		return Decision{}, errs.New(errs.Invalid, noClusters)
+	}
+	return Decision{Clusters: slices.Sorted(maps.Keys(chosen)), Refused: j.refused()}, nil
+}
+
+type set = map[string]bool
+
+// groups is an intent whose selectors are resolved to cluster keys.
+type groups struct {
+	inventory map[string]Cluster
+	mandatory set
+	anyOf     [][]string // each sorted, each key once
+}
+
+// candidates returns every cluster that the intent speaks of, sorted.
+func (g groups) candidates() []string {
+	all := maps.Clone(g.mandatory)
+	for _, group := range g.anyOf {
+		for _, key := range group {
+			all[key] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// resolve turns selectors into keys. It reports everything that is wrong with the
+// intent at once.
+func resolve(req Request) (groups, error) {
+	g := groups{inventory: index(req.Inventory), mandatory: set{}}
+	var problems []string
+	find := func(selectors ...Selector) []string {
+		found := set{}
+		for _, s := range selectors {
+			keys, err := g.find(s)
+			if err != nil {
+				problems = append(problems, err.Error())
+			}
+			for _, key := range keys {
+				found[key] = true
+			}
+		}
+		return slices.Sorted(maps.Keys(found))
+	}
+	for i, t := range req.Intent.AllOf {
+		switch {
+		case len(t.AnyOf) == 0:
+			for _, key := range find(t.Selector) {
+				g.mandatory[key] = true
+			}
+		case t.Selector != Selector{}:
+			problems = append(problems, fmt.Sprintf("allOf element %d holds both a selector and anyOf; use one element for each", i+1))
+		default:
+			g.anyOf = append(g.anyOf, find(t.AnyOf...))
+		}
+	}
+	if len(req.Intent.AnyOf) > 0 {
+		g.anyOf = append(g.anyOf, find(req.Intent.AnyOf...))
+	}
+	if len(problems) > 0 {
+		return groups{}, errs.New(errs.Invalid, strings.Join(problems, "; "))
+	}
+	return g, nil
+}
+
+// index maps keys to clusters. A cluster that is listed twice has the labels of both.
+func index(inventory []Cluster) map[string]Cluster {
+	byKey := make(map[string]Cluster, len(inventory))
+	for _, c := range inventory {
+		if old, ok := byKey[c.Key()]; ok {
+			c.Labels = slices.Concat(old.Labels, c.Labels)
+		}
+		byKey[c.Key()] = c
+	}
+	return byKey
+}
+
+// find returns the keys of the clusters that s selects, at least one if there is no error.
+func (g groups) find(s Selector) ([]string, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if s.Cluster != "" {
+		key := Cluster{Provider: s.Provider, Name: s.Cluster}.Key()
+		if _, ok := g.inventory[key]; !ok {
+			return nil, fmt.Errorf("cluster %s is not registered", key)
+		}
+		return []string{key}, nil
+	}
+	var keys []string
+	for key, c := range g.inventory {
+		if c.Provider == s.Provider && slices.Contains(c.Labels, s.Label) {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("no cluster of provider %s has the label %s", s.Provider, s.Label)
+	}
+	return keys, nil
+}
+
+// Validate reports what a selector lacks, in EMCO's words.
+func (s Selector) Validate() error {
+	where := func(text string) error { return errs.New(errs.Invalid, text+s.hint()) }
+	switch {
+	case s.Provider == "":
+		return where(missingProvider)
+	case s.Cluster == "" && s.Label == "":
+		return where(missingCluster)
+	case s.Cluster != "" && s.Label != "":
+		return where(bothGiven)
+	}
+	return nil
+}
+
+// hint says which selector an error is about.
+func (s Selector) hint() string {
+	var parts []string
+	for _, p := range [][2]string{{"clusterProvider", s.Provider}, {"cluster", s.Cluster}, {"clusterLabel", s.Label}} {
+		if p[1] != "" {
+			parts = append(parts, p[0]+" "+p[1])
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
+}
+
+var errNoReason = errors.New("a filter gave a verdict without a reason")
