@@ -1,0 +1,104 @@
+package v2
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+var (
+	namePattern  = regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`)
+	labelPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	hostPattern  = regexp.MustCompile(`^[A-Za-z0-9\[:]([-A-Za-z0-9_.:\]]*)$`)
+)
+
+// maxViolations bounds the length of an error text; a list of ten thousand bad
+// members need not be repeated to the client.
+const maxViolations = 50
+
+// ValidName reports whether s is a name by EMCO's rule: 1 to 128 letters, digits,
+// '-', '_' and '.', with a letter or digit at both ends.
+func ValidName(s string) bool { return len(s) <= MaxName && namePattern.MatchString(s) }
+
+// CheckName returns an error of kind errs.Invalid that names field if s is not a
+// name by EMCO's rule.
+func CheckName(field, s string) error {
+	var c check
+	c.name(field, s)
+	return c.err()
+}
+
+// check collects violations, so that users see all of them at once.
+type check struct{ violations []string }
+
+// begin starts the check of a document with its metadata.
+func begin(n *Named) *check {
+	c := new(check)
+	n.Metadata.check(c)
+	return c
+}
+
+// fail notes a violation. What clients sent is quoted by the caller with quote.
+func (c *check) fail(field, format string, args ...any) {
+	c.violations = append(c.violations, "- "+field+": "+fmt.Sprintf(format, args...))
+}
+
+// err returns what was collected in EMCO's form: the line "Invalid Input:", then a
+// line for each violation.
+func (c *check) err() error {
+	if len(c.violations) == 0 {
+		return nil
+	}
+	lines := c.violations
+	if len(lines) > maxViolations {
+		more := fmt.Sprintf("- and %d more", len(lines)-maxViolations)
+		lines = append(lines[:maxViolations:maxViolations], more)
+	}
+	return errs.New(errs.Invalid, "Invalid Input:\n"+strings.Join(lines, "\n"))
+}
+
+// name demands a name by EMCO's rule.
+func (c *check) name(field, s string) {
+	switch {
+	case s == "":
+		c.fail(field, "missing")
+	case len(s) > MaxName:
+		c.fail(field, "%s is longer than %d characters", quote(s), MaxName)
+	case !namePattern.MatchString(s):
+		c.fail(field, "%s is not a name; use letters, digits, '-', '_' and '.', with a letter or digit at both ends", quote(s))
+	}
+}
+
+// optionalName demands a name if there is anything.
+func (c *check) optionalName(field, s string) {
+	if s != "" {
+		c.name(field, s)
+	}
+}
+
+// text limits the length in characters, as JSON schema counts it.
+func (c *check) text(field, s string, limit int) {
+	if n := utf8.RuneCountInString(s); n > limit {
+		c.fail(field, "%d characters long, at most %d are allowed", n, limit)
+	}
+}
+
+// between demands low <= n <= high.
+func (c *check) between(field string, n, low, high int) {
+	if n < low || n > high {
+		c.fail(field, "%d is not between %d and %d", n, low, high)
+	}
+}
+
+// quote shows what a client sent: escaped, so that it cannot forge lines or hide
+// behind direction marks, and shortened.
+func quote(s string) string {
+	const most = 64
+	if len(s) > most {
+		return fmt.Sprintf("%+q...", s[:most])
+	}
+	return fmt.Sprintf("%+q", s)
+}

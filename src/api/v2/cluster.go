@@ -1,0 +1,113 @@
+package v2
+
+import "strings"
+
+// ClusterProvider groups clusters.
+type ClusterProvider struct {
+	Named
+}
+
+// Cluster is a place to deploy to: a Kubernetes API server whose kubeconfig is
+// uploaded beside the document, or a cluster that pulls from Git.
+type Cluster struct {
+	Named
+	Spec ClusterSpec `json:"spec"`
+}
+
+// ClusterSpec always shows gitOps in answers, as EMCO does.
+type ClusterSpec struct {
+	GitOps GitOps `json:"gitOps"`
+}
+
+// GitOps says how a cluster is fed through Git. The zero value is a direct cluster.
+type GitOps struct {
+	Type      string `json:"gitOpsType"`            // canonical, see GitOpsType
+	Reference string `json:"gitOpsReferenceObject"` // a cluster-sync-object of the same provider
+	Resource  string `json:"gitOpsResourceObject"`  // another one, or the same
+}
+
+// The canonical values of gitOpsType.
+const (
+	FluxCD  = "fluxcd"
+	Azure   = "azureArcV2"
+	Anthos  = "anthos"
+	ArgoCD  = "argocd"
+	PureGit = "git"
+)
+
+// gitOpsAliases lists what is accepted for each canonical value, in lower case:
+// EMCO's documents and code use different names for the same thing.
+var gitOpsAliases = [...]struct {
+	canonical string
+	accepted  []string
+}{
+	{FluxCD, []string{"fluxcd", "fluxv2", "flux"}},
+	{Azure, []string{"azurearcv2", "azurearc"}},
+	{Anthos, []string{"anthos", "googleanthos", "configsync"}},
+	{ArgoCD, []string{"argocd", "argo"}},
+	{PureGit, []string{"git", "plain"}},
+}
+
+// gitOpsNames is how users are told what is accepted.
+const gitOpsNames = "fluxcd (fluxv2, flux), azureArcV2 (azureArc), anthos (googleAnthos, configsync), argocd (argo), git (plain)"
+
+// GitOpsType returns the canonical form of a gitOpsType, whatever its case.
+func GitOpsType(s string) (canonical string, ok bool) {
+	for _, row := range gitOpsAliases {
+		for _, accepted := range row.accepted {
+			if strings.EqualFold(accepted, s) {
+				return row.canonical, true
+			}
+		}
+	}
+	return "", false
+}
+
+// Direct reports whether the cluster is reached by its API server, not by Git.
+func (c *Cluster) Direct() bool { return c.Spec.GitOps.Type == "" }
+
+func (c *Cluster) normalize() {
+	if t, ok := GitOpsType(c.Spec.GitOps.Type); ok {
+		c.Spec.GitOps.Type = t
+	}
+}
+
+// Validate checks metadata and the GitOps type. A cluster without a type must name
+// no sync objects; one with a type must name at least one, which holds the Git
+// coordinates.
+func (c *Cluster) Validate() error {
+	ck := begin(&c.Named)
+	g := c.Spec.GitOps
+	ck.optionalName("spec.gitOps.gitOpsReferenceObject", g.Reference)
+	ck.optionalName("spec.gitOps.gitOpsResourceObject", g.Resource)
+	named := g.Reference != "" || g.Resource != ""
+	if _, ok := GitOpsType(g.Type); g.Type != "" && !ok {
+		ck.fail("spec.gitOps.gitOpsType", "%s is not known; accepted are %s", quote(g.Type), gitOpsNames)
+	}
+	if g.Type == "" && named {
+		ck.fail("spec.gitOps.gitOpsType", "missing although a sync object is named; accepted are %s", gitOpsNames)
+	}
+	if g.Type != "" && !named {
+		ck.fail("spec.gitOps.gitOpsReferenceObject", "missing; name the cluster-sync-object that holds the Git coordinates")
+	}
+	return ck.err()
+}
+
+// ClusterLabel marks a cluster, so that placement intents can mean all clusters
+// with that label. It has no metadata.
+type ClusterLabel struct {
+	Label string `json:"clusterLabel" alias:"label-name,cluster-label-name"`
+}
+
+// DocName returns the label.
+func (l *ClusterLabel) DocName() string { return l.Label }
+
+// SetDocName sets the label if there is none.
+func (l *ClusterLabel) SetDocName(name string) {
+	if l.Label == "" {
+		l.Label = name
+	}
+}
+
+// Validate demands a name.
+func (l *ClusterLabel) Validate() error { return CheckName("clusterLabel", l.Label) }

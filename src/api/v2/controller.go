@@ -1,0 +1,83 @@
+package v2
+
+// Controller registers a placement or action controller of the orchestrator, or
+// rsync. Its name is the link: keys of group intents are controller names.
+type Controller struct {
+	Named
+	Spec ControllerSpec `json:"spec"`
+}
+
+// ControllerSpec says where a controller listens for gRPC, and when it is called.
+type ControllerSpec struct {
+	Host     string `json:"host"`
+	Port     int    `json:"port"`
+	Type     string `json:"type"`     // "placement" or "action"; rsync has none
+	Priority int    `json:"priority"` // lower is called earlier
+}
+
+// Limits of controllers in EMCO.
+const (
+	maxHost     = 253
+	maxType     = 48
+	maxPort     = 50000
+	maxDTCPort  = 65535
+	maxPriority = 100
+)
+
+// Validate demands host and port; EMCO accepted controllers that nobody can reach.
+func (r *Controller) Validate() error {
+	c := begin(&r.Named)
+	c.endpoint(r.Spec.Host, r.Spec.Port, maxPort)
+	c.text("spec.type", r.Spec.Type, maxType)
+	c.between("spec.priority", r.Spec.Priority, 0, maxPriority)
+	return c.err()
+}
+
+// ClmController registers a controller that is told of new and deleted clusters.
+type ClmController struct {
+	Named
+	Spec ClmControllerSpec `json:"spec"`
+}
+
+// ClmControllerSpec has no type.
+type ClmControllerSpec struct {
+	Host     string `json:"host"`
+	Port     int    `json:"port"`
+	Priority int    `json:"priority"`
+}
+
+// Validate demands host and port.
+func (r *ClmController) Validate() error {
+	c := begin(&r.Named)
+	c.endpoint(r.Spec.Host, r.Spec.Port, maxPort)
+	c.between("spec.priority", r.Spec.Priority, 0, maxPriority)
+	return c.err()
+}
+
+// DtcController registers a controller that is called by the traffic controller.
+type DtcController struct {
+	Named
+	Spec ControllerSpec `json:"spec"`
+}
+
+// Validate demands all members; the type must be "action", as in EMCO.
+func (r *DtcController) Validate() error {
+	c := begin(&r.Named)
+	c.endpoint(r.Spec.Host, r.Spec.Port, maxDTCPort)
+	if r.Spec.Type != "action" {
+		c.fail("spec.type", `%s is not "action"`, quote(r.Spec.Type))
+	}
+	c.between("spec.priority", r.Spec.Priority, 1, maxPriority)
+	return c.err()
+}
+
+func (c *check) endpoint(host string, port, highest int) {
+	if host == "" {
+		c.fail("spec.host", "missing")
+	}
+	c.text("spec.host", host, maxHost)
+	if host != "" && !hostPattern.MatchString(host) {
+		c.fail("spec.host", "%s is neither a host name nor an address", quote(host))
+	}
+	c.between("spec.port", port, 1, highest)
+}

@@ -1,0 +1,225 @@
+package v2
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// maxDepth is how deeply documents may nest. It keeps hostile input from growing
+// the stack; the deepest document of the API has seven levels.
+const maxDepth = 100
+
+// Mode says how to treat members that a document does not have.
+type Mode bool
+
+// The modes of Decode.
+const (
+	Lenient Mode = false // drop unknown members, as EMCO does
+	Strict  Mode = true  // report them as violations
+)
+
+// Decode reads one document and brings it into canonical form; it does not
+// Validate it. Errors are Invalid for an empty body, a member that is given twice
+// and, in Strict mode, unknown members; they are Malformed for what is not JSON or
+// has a wrong type, as in EMCO (400 and 422).
+func Decode[T any](data []byte, mode Mode) (T, error) {
+	var doc T
+	tree, err := parse(data)
+	if err != nil {
+		return doc, err
+	}
+	fit := fitter{strict: mode == Strict}
+	tree = fit.value(tree, reflect.TypeFor[T](), "")
+	if err := fit.check.err(); err != nil {
+		return doc, err
+	}
+	if err := json.Unmarshal(tree.append(nil), &doc); err != nil {
+		return doc, malformed(err)
+	}
+	if n, ok := any(&doc).(normalizer); ok {
+		n.normalize()
+	}
+	return doc, nil
+}
+
+// malformed classifies an error of the JSON decoder, unless a type of ours has
+// classified it already.
+func malformed(err error) error {
+	if classified, ok := errors.AsType[*errs.Error](err); ok {
+		return classified
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return errs.New(errs.Malformed, fmt.Sprintf("json: cannot unmarshal %s into field %s of type %s", kindOf(wrong.Value), wrong.Field, wrong.Type))
+	}
+	return errs.New(errs.Malformed, err.Error())
+}
+
+// kindOf drops the value from what the decoder calls a value, such as "number 12":
+// it might be part of a secret.
+func kindOf(value string) string {
+	kind, _, _ := strings.Cut(value, " ")
+	return kind
+}
+
+// node is a JSON value. Members keep their order; scalars keep their text.
+type node struct {
+	members []member        // of an object
+	items   []node          // of an array
+	scalar  json.RawMessage // set for all but objects and arrays
+	array   bool
+}
+
+type member struct {
+	key   string
+	value node
+}
+
+// parse reads one JSON value and refuses equal keys within an object.
+func parse(data []byte) (node, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return node{}, errs.New(errs.Invalid, "Empty body")
+	}
+	if !utf8.Valid(data) {
+		return node{}, errs.New(errs.Malformed, "body is not valid UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	p := parser{dec: dec}
+	tree, err := p.value("", 0)
+	if err != nil {
+		return node{}, malformed(eof(err))
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return node{}, errs.New(errs.Malformed, "body has more than one JSON value")
+	}
+	return tree, p.check.err()
+}
+
+func eof(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errors.New("unexpected end of JSON input")
+	}
+	return err
+}
+
+type parser struct {
+	dec   *json.Decoder
+	check check
+}
+
+func (p *parser) value(path string, depth int) (node, error) {
+	if depth > maxDepth {
+		return node{}, errs.New(errs.Malformed, fmt.Sprintf("body nests deeper than %d levels", maxDepth))
+	}
+	token, err := p.dec.Token()
+	if err != nil {
+		return node{}, err
+	}
+	switch t := token.(type) {
+	case json.Delim:
+		if t == '[' {
+			return p.array(path, depth)
+		}
+		return p.object(path, depth)
+	case string:
+		return node{scalar: quoted(t)}, nil
+	case json.Number:
+		return node{scalar: json.RawMessage(t)}, nil
+	case bool:
+		return node{scalar: fmt.Append(nil, t)}, nil
+	}
+	return node{scalar: json.RawMessage("null")}, nil
+}
+
+func (p *parser) array(path string, depth int) (node, error) {
+	n := node{array: true}
+	for p.dec.More() {
+		item, err := p.value(fmt.Sprintf("%s[%d]", path, len(n.items)), depth+1)
+		if err != nil {
+			return node{}, err
+		}
+		n.items = append(n.items, item)
+	}
+	_, err := p.dec.Token()
+	return n, err
+}
+
+func (p *parser) object(path string, depth int) (node, error) {
+	var n node
+	seen := map[string]bool{}
+	for p.dec.More() {
+		token, err := p.dec.Token()
+		if err != nil {
+			return node{}, err
+		}
+		key, _ := token.(string)
+		at := join(path, key)
+		if seen[key] {
+			p.check.fail(at, "given twice")
+		}
+		seen[key] = true
+		value, err := p.value(at, depth+1)
+		if err != nil {
+			return node{}, err
+		}
+		n.members = append(n.members, member{key, value})
+	}
+	_, err := p.dec.Token()
+	return n, err
+}
+
+// join builds the path of a member. A key of the client's own making is escaped if
+// it is not a plain word.
+func join(path, key string) string {
+	if !ValidName(key) {
+		key = quote(key)
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// append writes the value as JSON.
+func (n node) append(b []byte) []byte {
+	if n.scalar != nil {
+		return append(b, n.scalar...)
+	}
+	if n.array {
+		b = append(b, '[')
+		for i, item := range n.items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = item.append(b)
+		}
+		return append(b, ']')
+	}
+	b = append(b, '{')
+	for i, m := range n.members {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, quoted(m.key)...)
+		b = append(b, ':')
+		b = m.value.append(b)
+	}
+	return append(b, '}')
+}
+
+// quoted returns s as a JSON string.
+func quoted(s string) json.RawMessage {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic("v2: a string that has no JSON form: " + err.Error())
+	}
+	return b
+}

@@ -1,0 +1,97 @@
+package v2
+
+import "fmt"
+
+// DeploymentIntentGroup is one deployment of a composite app: with which profiles
+// and overrides, into which logical cloud.
+type DeploymentIntentGroup struct {
+	Named
+	Spec DeploymentIntentGroupSpec `json:"spec"`
+}
+
+// DeploymentIntentGroupSpec is the body of a deployment intent group.
+type DeploymentIntentGroupSpec struct {
+	Profile      string          `json:"compositeProfile" alias:"profile"`
+	Version      string          `json:"version"` // the Helm release name
+	LogicalCloud string          `json:"logicalCloud" alias:"logical-cloud"`
+	Overrides    []OverrideValue `json:"overrideValues" alias:"override-values"` // never null
+}
+
+// OverrideValue sets Helm values of one app.
+type OverrideValue struct {
+	App    string            `json:"app" alias:"app-name"`
+	Values map[string]string `json:"values"`
+}
+
+// MaxRelease is the longest Helm release name.
+const MaxRelease = 53
+
+// maxValue is the longest override value, and the longest value of a group intent.
+const maxValue = 128
+
+// normalize makes absent override values an empty list; EMCO refuses them.
+func (g *DeploymentIntentGroup) normalize() {
+	if g.Spec.Overrides == nil {
+		g.Spec.Overrides = []OverrideValue{}
+	}
+}
+
+// Validate checks metadata and spec. The version becomes a Helm release name, so it
+// must be a DNS label; EMCO notices that only when it instantiates.
+func (g *DeploymentIntentGroup) Validate() error {
+	c := begin(&g.Named)
+	c.name("spec.compositeProfile", g.Spec.Profile)
+	c.release("spec.version", g.Spec.Version)
+	c.name("spec.logicalCloud", g.Spec.LogicalCloud)
+	for i, o := range g.Spec.Overrides {
+		at := fmt.Sprintf("spec.overrideValues[%d]", i)
+		c.name(at+".app", o.App)
+		if o.Values == nil {
+			c.fail(at+".values", "missing; give a map of Helm keys to strings")
+		}
+		for _, key := range sortedKeys(o.Values) {
+			c.text(join(at+".values", key), o.Values[key], maxValue)
+		}
+	}
+	return c.err()
+}
+
+func (c *check) release(field, s string) {
+	switch {
+	case s == "":
+		c.fail(field, "missing")
+	case len(s) > MaxRelease || !labelPattern.MatchString(s):
+		c.fail(field, "%s cannot be a Helm release name; use at most %d lower-case letters, digits and '-', with a letter or digit at both ends", quote(s), MaxRelease)
+	}
+}
+
+// GroupIntent names, for each controller that takes part in a deployment, the
+// intent that it shall carry out.
+type GroupIntent struct {
+	Named
+	Spec GroupIntentSpec `json:"spec"`
+}
+
+// GroupIntentSpec maps controller names to intent names.
+type GroupIntentSpec struct {
+	Intent map[string]string `json:"intent"`
+}
+
+// PlacementKey is the key of a group intent that selects the generic placement
+// intent; it is not a controller.
+const PlacementKey = "genericPlacementIntent"
+
+// Validate demands at least one intent; keys are names.
+func (g *GroupIntent) Validate() error {
+	c := begin(&g.Named)
+	if len(g.Spec.Intent) == 0 {
+		c.fail("spec.intent", "missing; give a map of controllers to intents, such as %s: NAME", PlacementKey)
+	}
+	for _, key := range sortedKeys(g.Spec.Intent) {
+		if !ValidName(key) {
+			c.fail("spec.intent", "%s is not the name of a controller", quote(key))
+		}
+		c.text(join("spec.intent", key), g.Spec.Intent[key], maxValue)
+	}
+	return c.err()
+}

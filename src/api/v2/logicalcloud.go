@@ -1,0 +1,88 @@
+package v2
+
+import "net/netip"
+
+// LogicalCloud is a set of clusters that a project deploys to.
+type LogicalCloud struct {
+	Named
+	Spec LogicalCloudSpec `json:"spec"`
+}
+
+// LogicalCloudSpec is the body of a logical cloud.
+type LogicalCloudSpec struct {
+	Namespace string            `json:"namespace"`
+	Level     string            `json:"level"` // LevelAdmin or LevelStandard
+	Labels    map[string]string `json:"labels,omitempty"`
+	User      User              `json:"user"`
+}
+
+// The levels of logical clouds.
+const (
+	LevelAdmin    = "0" // the clusters' registered credentials, no objects of its own
+	LevelStandard = "1" // a namespace, a user and permissions on every cluster
+)
+
+// User is whom a logical cloud of level 1 acts as.
+type User struct {
+	Name string `json:"userName" alias:"user-name"`
+	Type string `json:"type"`
+}
+
+// Limits of logical clouds in EMCO.
+const (
+	maxUserName = 20
+	maxShortIP  = 16
+)
+
+// normalize makes an absent level a "1", as EMCO does.
+func (l *LogicalCloud) normalize() {
+	if l.Spec.Level == "" {
+		l.Spec.Level = LevelStandard
+	}
+}
+
+// Validate checks metadata and the lengths of all members.
+func (l *LogicalCloud) Validate() error {
+	c := begin(&l.Named)
+	if l.Spec.Level != LevelAdmin && l.Spec.Level != LevelStandard {
+		c.fail("spec.level", "%s is neither \"0\" nor \"1\"", quote(l.Spec.Level))
+	}
+	if ns := l.Spec.Namespace; ns != "" && (len(ns) > 63 || !labelPattern.MatchString(ns)) {
+		c.fail("spec.namespace", "%s cannot be a namespace; use at most 63 lower-case letters, digits and '-'", quote(ns))
+	}
+	for _, key := range sortedKeys(l.Spec.Labels) {
+		c.text(join("spec.labels", key), l.Spec.Labels[key], MaxName)
+	}
+	c.text("spec.user.userName", l.Spec.User.Name, maxUserName)
+	c.text("spec.user.type", l.Spec.User.Type, MaxName)
+	return c.err()
+}
+
+// ClusterReference makes a registered cluster part of a logical cloud.
+type ClusterReference struct {
+	Named
+	Spec ClusterReferenceSpec `json:"spec"`
+}
+
+// ClusterReferenceSpec names the cluster.
+type ClusterReferenceSpec struct {
+	Provider       string `json:"clusterProvider" alias:"cluster-provider,provider-name"`
+	Cluster        string `json:"cluster" alias:"cluster-name"`
+	LoadBalancerIP string `json:"loadBalancerIP" alias:"loadbalancer-ip"`
+	Certificate    string `json:"certificate"` // in answers only
+}
+
+// normalize drops what only the server may set.
+func (r *ClusterReference) normalize() { r.Spec.Certificate = "" }
+
+// Validate demands provider and cluster; EMCO accepts references to nothing.
+func (r *ClusterReference) Validate() error {
+	c := begin(&r.Named)
+	c.name("spec.clusterProvider", r.Spec.Provider)
+	c.name("spec.cluster", r.Spec.Cluster)
+	ip := r.Spec.LoadBalancerIP
+	if _, err := netip.ParseAddr(ip); ip != "" && err != nil && len(ip) > maxShortIP {
+		c.fail("spec.loadBalancerIP", "%s is not an address", quote(ip))
+	}
+	return c.err()
+}

@@ -1,0 +1,104 @@
+package v2
+
+import "fmt"
+
+// PlacementIntent is a set of app intents.
+type PlacementIntent struct {
+	Named
+}
+
+// AppIntent says on which clusters one app runs.
+type AppIntent struct {
+	Named
+	Spec AppIntentSpec `json:"spec"`
+}
+
+// AppIntentSpec names the app and selects clusters.
+type AppIntentSpec struct {
+	App    string    `json:"app" alias:"app-name"`
+	Intent Selection `json:"intent"`
+}
+
+// Selection is all clusters of AllOf and one of AnyOf.
+type Selection struct {
+	AllOf []AllOf    `json:"allOf,omitempty"`
+	AnyOf []Selector `json:"anyOf,omitempty"`
+}
+
+// AllOf is either a selector or a list of alternatives, never both.
+type AllOf struct {
+	Selector
+	AnyOf []Selector `json:"anyOf,omitempty"`
+}
+
+// Selector names one cluster, or all clusters with a label.
+type Selector struct {
+	Provider string `json:"clusterProvider,omitempty" alias:"provider-name,cluster-provider"`
+	Cluster  string `json:"cluster,omitempty" alias:"cluster-name"`
+	Label    string `json:"clusterLabel,omitempty" alias:"cluster-label-name"`
+}
+
+// Selectors returns every selector of the intent, in the order of the document.
+func (s Selection) Selectors() []Selector {
+	var all []Selector
+	for _, one := range s.AllOf {
+		if one.Selector != (Selector{}) {
+			all = append(all, one.Selector)
+		}
+		all = append(all, one.AnyOf...)
+	}
+	return append(all, s.AnyOf...)
+}
+
+// Validate checks the selectors; the texts are EMCO's. An intent that selects
+// nothing is accepted, as in EMCO.
+func (i *AppIntent) Validate() error {
+	c := new(check)
+	if i.Metadata.Name == "" {
+		c.fail("metadata.name", "Missing name for the intent")
+	} else {
+		i.Metadata.check(c)
+	}
+	if i.Spec.App == "" {
+		c.fail("spec.app", "Missing app for the intent")
+	} else {
+		c.name("spec.app", i.Spec.App)
+	}
+	i.Spec.Intent.check(c)
+	return c.err()
+}
+
+func (s Selection) check(c *check) {
+	for i, one := range s.AllOf {
+		at := fmt.Sprintf("spec.intent.allOf[%d]", i)
+		switch {
+		case len(one.AnyOf) == 0:
+			one.Selector.check(c, at)
+		case one.Selector != (Selector{}):
+			c.fail(at, "give either a selector or anyOf, not both")
+		}
+		checkAll(c, at+".anyOf", one.AnyOf)
+	}
+	checkAll(c, "spec.intent.anyOf", s.AnyOf)
+}
+
+func checkAll(c *check, at string, selectors []Selector) {
+	for i, s := range selectors {
+		s.check(c, fmt.Sprintf("%s[%d]", at, i))
+	}
+}
+
+func (s Selector) check(c *check, at string) {
+	if s.Provider == "" {
+		c.fail(at, "Missing clusterProvider in an intent")
+	}
+	if s.Cluster == "" && s.Label == "" {
+		c.fail(at, "Missing cluster or clusterLabel")
+	}
+	if s.Cluster != "" && s.Label != "" {
+		c.fail(at, "Only one of cluster name or cluster label allowed")
+	}
+	c.optionalName(at+".clusterProvider", s.Provider)
+	c.optionalName(at+".cluster", s.Cluster)
+	c.optionalName(at+".clusterLabel", s.Label)
+}

@@ -1,0 +1,24 @@
+package v2
+
+// CompositeProfile is a set of profiles, one for each app of a composite app.
+type CompositeProfile struct {
+	Named
+}
+
+// AppProfile customises one app; its archive is uploaded beside the document.
+type AppProfile struct {
+	Named
+	Spec AppProfileSpec `json:"spec"`
+}
+
+// AppProfileSpec names the app.
+type AppProfileSpec struct {
+	App string `json:"app" alias:"app-name"`
+}
+
+// Validate checks metadata and the app's name.
+func (p *AppProfile) Validate() error {
+	c := begin(&p.Named)
+	c.name("spec.app", p.Spec.App)
+	return c.err()
+}

@@ -1,0 +1,175 @@
+package v2
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Status is the answer to a status query of a deployment intent group, a logical
+// cloud or a cluster. Members are EMCO's; those that EMCO does not have are optional
+// and say so.
+type Status struct {
+	Identity
+	States States `json:"states"`
+
+	DeployedStatus string         `json:"deployedStatus,omitempty"` // with status=..., see Deployed
+	Status         string         `json:"status,omitempty"`         // the same, with type=...
+	ReadyStatus    string         `json:"readyStatus,omitempty"`    // "Ready" or "NotReady"
+	DeployedCounts map[string]int `json:"deployedCounts,omitempty"` // Pending Applied Failed Retrying Deleted
+	RsyncCounts    map[string]int `json:"rsyncStatus,omitempty"`    // the same, with type=rsync
+	ReadyCounts    map[string]int `json:"readyCounts,omitempty"`    // Ready NotReady NotPresent
+	ClusterCounts  map[string]int `json:"clusterStatus,omitempty"`  // the same, with type=cluster
+
+	Apps            []AppStatus     `json:"apps,omitempty"`     // of a deployment intent group
+	Clusters        []ClusterStatus `json:"clusters,omitempty"` // of a logical cloud
+	Cluster         *ClusterStatus  `json:"cluster,omitempty"`  // of a cluster
+	ChildContextIDs []string        `json:"ChildContextIDs,omitempty"`
+
+	Failure    string      `json:"failure,omitempty"`    // ours: why the last operation could not be carried out at all
+	Conditions []Condition `json:"conditions,omitempty"` // ours
+}
+
+// Identity says whose status it is. All but the name are set for deployment intent
+// groups, project and name for logical clouds, the name alone for clusters.
+type Identity struct {
+	Project             string `json:"project,omitempty"`
+	CompositeApp        string `json:"compositeApp,omitempty"`
+	CompositeAppVersion string `json:"compositeAppVersion,omitempty"`
+	CompositeProfile    string `json:"compositeProfile,omitempty"`
+	Name                string `json:"name"`
+}
+
+// States is the history of a deployment; the last action is the current state.
+type States struct {
+	StatusCtxID string   `json:"statusctxid"`
+	Actions     []Action `json:"actions"`
+}
+
+// Action is one change of state.
+type Action struct {
+	State    string    `json:"state"`
+	Instance string    `json:"instance"` // decimal context id; empty for Created and Approved
+	Time     time.Time `json:"time"`
+	Revision int64     `json:"revision"`
+}
+
+// AppStatus is where one app stands.
+type AppStatus struct {
+	Name     string          `json:"name"`
+	Clusters []ClusterStatus `json:"clusters,omitempty"`
+	Failure  *AppFailure     `json:"failure,omitempty"`  // ours: why the app could not be deployed
+	Findings []string        `json:"findings,omitempty"` // ours: warnings
+}
+
+// AppFailure says why an app could not be placed or rendered. It is an addition to
+// EMCO's answer.
+type AppFailure struct {
+	Stage  string `json:"stage"` // "placement" or "rendering"
+	File   string `json:"file,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// ClusterStatus is where one cluster stands, for one app or for a logical cloud.
+type ClusterStatus struct {
+	Provider     string           `json:"clusterProvider"`
+	Cluster      string           `json:"cluster"`
+	Connectivity string           `json:"connectivity,omitempty"` // Available Retrying Unknown; with status=...
+	ReadyStatus  string           `json:"readyStatus,omitempty"`  // the same, with type=...
+	Resources    []ResourceStatus `json:"resources,omitempty"`
+
+	Phase    string     `json:"phase,omitempty"`    // ours: Pending Applied Failed Retrying Deleting
+	Revision int64      `json:"revision,omitempty"` // ours: the revision that is applied
+	Commit   string     `json:"commit,omitempty"`   // ours: the Git commit that holds it
+	Error    string     `json:"error,omitempty"`    // ours: why it is not applied
+	Since    *time.Time `json:"since,omitempty"`    // ours: since when the phase holds
+}
+
+// ResourceStatus is where one Kubernetes object stands.
+type ResourceStatus struct {
+	GVK            GVK             `json:"GVK"`
+	Name           string          `json:"name"`
+	Detail         json.RawMessage `json:"detail,omitempty"` // the object, with output=detail
+	DeployedStatus string          `json:"deployedStatus,omitempty"`
+	ReadyStatus    string          `json:"readyStatus,omitempty"`
+	RsyncStatus    string          `json:"rsyncStatus,omitempty"`
+	ClusterStatus  string          `json:"clusterStatus,omitempty"`
+	Namespace      string          `json:"namespace,omitempty"` // ours
+	Reason         string          `json:"reason,omitempty"`    // ours
+}
+
+// GVK is the type of a Kubernetes object, with EMCO's capitals.
+type GVK struct {
+	Group   string `json:"Group"`
+	Version string `json:"Version"`
+	Kind    string `json:"Kind"`
+}
+
+// Condition follows the Kubernetes convention. It is an addition to EMCO's answer.
+type Condition struct {
+	Type    string    `json:"type"`   // "Ready", "Rendered", "Placed", ...
+	Status  string    `json:"status"` // "True", "False", "Unknown"
+	Reason  string    `json:"reason,omitempty"`
+	Message string    `json:"message,omitempty"`
+	Since   time.Time `json:"lastTransitionTime,omitzero"`
+}
+
+// The values of deployedStatus: what the last operation has come to.
+const (
+	StatusInstantiating     = "Instantiating"
+	StatusInstantiated      = "Instantiated"
+	StatusInstantiateFailed = "InstantiateFailed"
+	StatusTerminating       = "Terminating"
+	StatusTerminated        = "Terminated"
+	StatusTerminateFailed   = "TerminateFailed"
+)
+
+// The values of readyStatus, of a deployment and of a resource.
+const (
+	Ready      = "Ready"
+	NotReady   = "NotReady"
+	NotPresent = "NotPresent"
+)
+
+// AppsAnswer is the answer to ?apps.
+type AppsAnswer struct {
+	Identity
+	Apps []string `json:"apps"`
+}
+
+// ClustersAnswer is the answer to ?clusters.
+type ClustersAnswer struct {
+	Identity
+	ClustersByApp []ClustersByApp `json:"clustersByApp"`
+}
+
+// ClustersByApp is the clusters of one app.
+type ClustersByApp struct {
+	App      string       `json:"app"`
+	Clusters []ClusterKey `json:"clusters"`
+}
+
+// ClusterKey names a cluster.
+type ClusterKey struct {
+	Provider string `json:"clusterProvider"`
+	Cluster  string `json:"cluster"`
+}
+
+// ResourcesAnswer is the answer to ?resources.
+type ResourcesAnswer struct {
+	Identity
+	ResourcesByApp []ResourcesByApp `json:"resourcesByApp"`
+}
+
+// ResourcesByApp is the resources of one app on one cluster; pairs are never merged.
+type ResourcesByApp struct {
+	App       string        `json:"app"`
+	Provider  string        `json:"clusterProvider"`
+	Cluster   string        `json:"cluster"`
+	Resources []ResourceKey `json:"resources"`
+}
+
+// ResourceKey names a Kubernetes object.
+type ResourceKey struct {
+	Name string `json:"name"`
+	GVK  GVK    `json:"GVK"`
+}

@@ -1,0 +1,140 @@
+package v2
+
+import (
+	"maps"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Mask is what is shown in place of a secret. A client that sends it back keeps the
+// value that is stored.
+const Mask = "***"
+
+// publicKeys are the keys of sync objects whose values may be shown, in lower case.
+// Every other key is treated as a secret: better to hide one value too many.
+var publicKeys = map[string]bool{
+	"gittype": true, "username": true, "user": true, "reponame": true, "branch": true, "url": true,
+	"repourl": true, "owner": true, "path": true, "apiurl": true, "baseurl": true,
+	"timeout": true, "syncinterval": true, "retryinterval": true, "delay": true, "interval": true,
+	"clientid": true, "tenantid": true, "subscriptionid": true, "arccluster": true, "arcresourcegroup": true,
+	"location": true, "project": true, "namespace": true, "serviceaccount": true, "statusmode": true,
+	"secretref": true, "knownhosts": true, "cacert": true, "authorname": true, "authoremail": true,
+	"shards": true, "branchpercluster": true, "managementurl": true, "loginurl": true,
+}
+
+// IsSecretKey reports whether the value of a sync object's key must never be shown.
+func IsSecretKey(key string) bool {
+	return !publicKeys[strings.ToLower(key)]
+}
+
+// Masked returns a copy that shows Mask for every secret value that is not empty.
+func (o SyncObject) Masked() SyncObject {
+	kv := make([]map[string]Scalar, len(o.Spec.KV))
+	for i, pairs := range o.Spec.KV {
+		kv[i] = maps.Clone(pairs)
+		for key, value := range pairs {
+			if IsSecretKey(key) && value != "" {
+				kv[i][key] = Mask
+			}
+		}
+	}
+	o.Spec.KV = kv
+	return o
+}
+
+// Unmask replaces each Mask by the value that old has for the same key: in the same
+// place of the list if the key is there, else wherever it is first. A Mask that
+// hides nothing is a violation.
+func (o *SyncObject) Unmask(old SyncObject) error {
+	var c check
+	for i, pairs := range o.Spec.KV {
+		for _, key := range sortedKeys(pairs) {
+			if pairs[key] != Mask || !IsSecretKey(key) {
+				continue
+			}
+			value, ok := hidden(old.Spec, i, key)
+			if !ok {
+				c.fail(join("spec.kv", key), "%q stands for a stored value, but there is none", Mask)
+				continue
+			}
+			pairs[key] = value
+		}
+	}
+	return c.err()
+}
+
+func hidden(s KVSpec, i int, key string) (Scalar, bool) {
+	if i < len(s.KV) {
+		if value, ok := s.KV[i][key]; ok {
+			return value, true
+		}
+	}
+	value, ok := s.Lookup(key)
+	return Scalar(value), ok
+}
+
+// Validate checks metadata and pairs; URLs must be such that a Git client may dial
+// them, and carry no credentials.
+func (o *SyncObject) Validate() error {
+	c := begin(&o.Named)
+	o.Spec.check(c)
+	o.Spec.each(func(at, key, value string) {
+		if why := badURL(strings.ToLower(key), value); why != "" {
+			c.fail(at, "%s", why)
+		}
+	})
+	return c.err()
+}
+
+// scpLike matches git@host:path, Git's short form of an SSH URL.
+var scpLike = regexp.MustCompile(`^[A-Za-z0-9._-]+@[A-Za-z0-9][A-Za-z0-9.-]*:[^-:][^:]*$`)
+
+// badURL says what is wrong with a value that is a URL, or returns "". The value
+// itself is not repeated: it may hold a password.
+func badURL(key, value string) string {
+	repository := key == "url" || key == "repourl"
+	if !repository && !strings.Contains(value, "://") || IsSecretKey(key) || value == "" {
+		return ""
+	}
+	if repository && scpLike.MatchString(value) {
+		return ""
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Host == "" {
+		return "not a URL; use https://host/path, http://host/path, ssh://user@host/path or user@host:path"
+	}
+	if why := badAuthority(u); why != "" {
+		return why
+	}
+	return badHost(u.Hostname())
+}
+
+func badAuthority(u *url.URL) string {
+	if _, password := u.User.Password(); password || u.User != nil && u.Scheme != "ssh" {
+		return "holds credentials; give them as userName and gitToken"
+	}
+	switch u.Scheme {
+	case "https", "http", "ssh":
+		return ""
+	}
+	return "scheme " + quote(u.Scheme) + " is not allowed; use https, http or ssh"
+}
+
+// badHost refuses hosts that a Git client must not be sent to: options in disguise,
+// and the link-local addresses of cloud metadata services.
+func badHost(host string) string {
+	if strings.HasPrefix(host, "-") {
+		return "the host begins with '-'"
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return ""
+	}
+	addr = addr.Unmap()
+	if addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr.IsUnspecified() {
+		return "link-local, multicast and unspecified addresses are not allowed"
+	}
+	return ""
+}
