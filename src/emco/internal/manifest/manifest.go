@@ -5,6 +5,7 @@ package manifest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 )
 
 // Digest is the SHA-256 of content, in hexadecimal.
@@ -25,6 +26,23 @@ type ID struct {
 	Name      string `json:"name"`
 }
 
+// APIVersion returns "<group>/<version>", or just the version of the core group.
+func (id ID) APIVersion() string {
+	if id.Group == "" {
+		return id.Version
+	}
+	return id.Group + "/" + id.Version
+}
+
+// String returns the object's name for messages, such as "apps/v1 Deployment shop/web".
+func (id ID) String() string {
+	name := id.Name
+	if id.Namespace != "" {
+		name = id.Namespace + "/" + id.Name
+	}
+	return id.APIVersion() + " " + id.Kind + " " + name
+}
+
 // Object is one Kubernetes object in canonical form.
 type Object struct {
 	ID      ID
@@ -32,3 +50,12 @@ type Object struct {
 	Content []byte // canonical JSON, ending in a newline: equal objects have equal bytes
 	Source  string // where it came from, such as "collectd/templates/daemonset.yaml"; for messages only
 }
+
+// String returns the object's name, never its content, which may hold secrets.
+func (o Object) String() string { return o.ID.String() }
+
+// GoString returns the object's name, never its content.
+func (o Object) GoString() string { return "manifest.Object{" + o.ID.String() + "}" }
+
+// LogValue returns the object's name, never its content.
+func (o Object) LogValue() slog.Value { return slog.StringValue(o.ID.String()) }

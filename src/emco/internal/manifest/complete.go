@@ -1,0 +1,135 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Defaults are what Complete fills in.
+type Defaults struct {
+	Namespace string            // for namespaced objects that name none; none is set if it is empty
+	Labels    map[string]string // set on each object and on pod templates; they replace the chart's
+	Scopes    Scopes            // scopes of custom kinds; those of well-known kinds are built in
+}
+
+// GroupKind names a kind in all its versions.
+type GroupKind struct{ Group, Kind string }
+
+// Scopes says of custom kinds whether their objects belong to the cluster (true) or
+// to a namespace (false).
+type Scopes map[GroupKind]bool
+
+// ScopesOf reads the scopes that the CustomResourceDefinitions among objects declare.
+func ScopesOf(objects []Object) Scopes {
+	scopes := Scopes{}
+	for _, o := range objects {
+		if !IsCRD(o.ID) {
+			continue
+		}
+		t, err := decode(o)
+		if err != nil {
+			continue
+		}
+		spec, _ := t["spec"].(tree)
+		names, _ := spec["names"].(tree)
+		group, _ := spec["group"].(string)
+		kind, _ := names["kind"].(string)
+		scopes[GroupKind{group, kind}] = spec["scope"] == "Cluster"
+	}
+	return scopes
+}
+
+// IsCRD reports whether id is that of a custom resource definition.
+func IsCRD(id ID) bool {
+	return id.Group == "apiextensions.k8s.io" && id.Kind == "CustomResourceDefinition"
+}
+
+// Complete returns objects with namespace and labels filled in, in the same order.
+// An object of a cluster-scoped kind gets no namespace, and loses one that it names
+// without meaning, as an API server drops it. A kind nobody declares counts as
+// namespaced. Errors are Invalid and hold Problems.
+func Complete(objects []Object, d Defaults) ([]Object, error) {
+	out := make([]Object, 0, len(objects))
+	var problems Problems
+	for _, o := range objects {
+		full, err := complete(o, d)
+		if err != nil {
+			problems.add(Problem{Source: o.Source, Reason: err.Error()})
+			continue
+		}
+		out = append(out, full)
+	}
+	return out, problems.err()
+}
+
+func complete(o Object, d Defaults) (Object, error) {
+	t, err := decode(o)
+	if err != nil {
+		return Object{}, err
+	}
+	meta := metadata(t)
+	switch {
+	case d.Scopes.cluster(o.ID):
+		delete(meta, "namespace")
+	case o.ID.Namespace == "" && d.Namespace != "":
+		meta["namespace"] = d.Namespace
+	}
+	if len(d.Labels) > 0 {
+		for _, m := range append(templateMetas(t, true), meta) {
+			if err := label(m, d.Labels); err != nil {
+				return Object{}, fmt.Errorf("%s: %w", o.ID, err)
+			}
+		}
+	}
+	full, err := newObject(t)
+	full.Source = o.Source
+	return full, err
+}
+
+// label sets labels on a metadata.
+func label(meta tree, labels map[string]string) error {
+	have, ok := meta["labels"].(tree)
+	if !ok {
+		if v := meta["labels"]; v != nil {
+			return fmt.Errorf("labels must be a mapping")
+		}
+		have = tree{}
+		meta["labels"] = have
+	}
+	for k, v := range labels {
+		have[k] = v
+	}
+	return nil
+}
+
+// templateMetas returns the metadata of the pod templates in a workload of a
+// built-in kind. With add set, those that lack one get it.
+func templateMetas(t tree, add bool) []tree {
+	var path []string
+	switch kind, _ := t["kind"].(string); kind {
+	case "Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "ReplicationController", "Job":
+		path = []string{"spec", "template"}
+	case "CronJob":
+		path = []string{"spec", "jobTemplate", "spec", "template"}
+	}
+	group, _, _ := cutGroup(t)
+	if path == nil || !slices.Contains([]string{"", "apps", "batch", "extensions"}, group) {
+		return nil
+	}
+	at := t
+	for _, member := range path {
+		at, _ = at[member].(tree)
+	}
+	if at == nil {
+		return nil
+	}
+	meta := metadata(at)
+	if meta == nil && add {
+		meta = tree{}
+		at["metadata"] = meta
+	}
+	if meta == nil {
+		return nil
+	}
+	return []tree{meta}
+}

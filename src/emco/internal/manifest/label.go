@@ -1,0 +1,32 @@
+package manifest
+
+import (
+	"regexp"
+	"strings"
+)
+
+// maxLabelValue is the length that Kubernetes allows a label's value.
+const maxLabelValue = 63
+
+var (
+	labelValue = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
+	notInLabel = regexp.MustCompile(`[^-A-Za-z0-9_.]`)
+)
+
+// DeploymentLabel returns the label that ties an object on a cluster to its app:
+// "emco/deployment-id", with the value "<uid>-<app>" as EMCO's monitor expects it.
+//
+// A value that is no legal label (longer than 63 characters, or with characters that
+// a label cannot hold) is cut to 52 characters, foreign characters become "-", and
+// "-" with ten hexadecimal digits of the SHA-256 of "<uid>-<app>" follow, so that
+// two apps never share a value.
+func DeploymentLabel(uid, app string) (key, value string) {
+	value = uid + "-" + app
+	if len(value) > maxLabelValue || !labelValue.MatchString(value) {
+		hash := string(DigestOf([]byte(value))[:10])
+		head := notInLabel.ReplaceAllString(value, "-")
+		head = strings.TrimLeft(head[:min(len(head), maxLabelValue-1-len(hash))], "-_.")
+		value = strings.TrimPrefix(head+"-"+hash, "-")
+	}
+	return "emco/deployment-id", value
+}

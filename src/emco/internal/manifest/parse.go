@@ -1,0 +1,208 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Limits on what Parse reads.
+const (
+	MaxText    = 20 << 20 // bytes of one source
+	MaxObject  = 3 << 20  // bytes of one object in canonical form, what an API server accepts
+	MaxObjects = 10_000   // objects of one source
+	MaxDepth   = 100      // levels of nesting in one document
+)
+
+// Parse reads all objects of a YAML or JSON text of one or many documents. Documents
+// without content are skipped, and a List is replaced by its items.
+//
+// Plain scalars mean what they mean to Kubernetes: YAML 1.1, so "yes" is true and
+// 0644 is octal. Decimal numbers keep their digits, however many there are.
+//
+// Parse reads on after a bad document, so that one error reports all of them: it
+// is Invalid and holds Problems. The objects of the good documents are returned in
+// either case, in the order in which they stand.
+func Parse(source string, text []byte) ([]Object, error) {
+	p := parser{source: source}
+	if len(text) > MaxText {
+		p.document = 1
+		p.problem(1, fmt.Sprintf("text of %d bytes is above the limit of %d", len(text), MaxText))
+		return nil, p.problems.err()
+	}
+	for _, c := range split(text) {
+		p.chunk(c)
+	}
+	return p.objects, p.problems.err()
+}
+
+// chunk is the text of one document, and the line on which it begins.
+type chunk struct {
+	line int
+	text []byte
+}
+
+// split cuts a stream at its document markers. A line that begins with "---" and
+// white space is a marker wherever it stands: YAML allows it within no scalar.
+func split(text []byte) []chunk {
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	var chunks []chunk
+	start, startLine, line := 0, 1, 1
+	for at := 0; at < len(text); line++ {
+		if at > start && marker(text[at:]) {
+			chunks = append(chunks, chunk{startLine, text[start:at]})
+			start, startLine = at, line
+		}
+		end := bytes.IndexByte(text[at:], '\n')
+		if end < 0 {
+			break
+		}
+		at += end + 1
+	}
+	chunks = append(chunks, chunk{startLine, text[start:]})
+	var full []chunk
+	for _, c := range chunks {
+		if !blank(c.text) {
+			full = append(full, c)
+		}
+	}
+	return full
+}
+
+func marker(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("---")) && (len(text) == 3 || strings.IndexByte(" \t\r\n", text[3]) >= 0)
+}
+
+// blank reports whether a chunk holds nothing but markers, comments and directives.
+func blank(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if marker(line) {
+			line = line[3:]
+		}
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && line[0] != '#' && line[0] != '%' && !bytes.Equal(line, []byte("...")) {
+			return false
+		}
+	}
+	return true
+}
+
+// parser collects what one source holds, and what is wrong with it.
+type parser struct {
+	source   string
+	document int // number of the current one
+	line     int // on which its content begins
+	objects  []Object
+	problems Problems
+}
+
+func (p *parser) problem(line int, reason string) {
+	p.problems.add(Problem{Source: p.source, Document: p.document, Line: line, Reason: reason})
+}
+
+// chunk reads the documents of one chunk: one, unless "..." ends it early.
+func (p *parser) chunk(c chunk) {
+	dec := yaml.NewDecoder(bytes.NewReader(c.text))
+	for {
+		var root yaml.Node
+		err := dec.Decode(&root)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		p.document++
+		if err != nil {
+			p.syntax(c.line, err)
+			return
+		}
+		tree, err := convert(&root)
+		if err != nil {
+			bad := locate(err, &root)
+			p.problem(c.line+bad.line-1, bad.reason)
+			continue
+		}
+		p.line = c.line + contentLine(&root) - 1
+		p.value(tree)
+	}
+}
+
+// contentLine returns the line, within its chunk, of a document's first value.
+func contentLine(root *yaml.Node) int {
+	if len(root.Content) > 0 {
+		return root.Content[0].Line
+	}
+	return root.Line
+}
+
+// syntax reports an error of the YAML library, which knows lines of the chunk only.
+func (p *parser) syntax(start int, err error) {
+	reason := strings.TrimPrefix(err.Error(), "yaml: ")
+	var line int
+	if n, _ := fmt.Sscanf(reason, "line %d:", &line); n == 1 {
+		_, reason, _ = strings.Cut(reason, ": ")
+		start += line - 1
+	}
+	p.problem(start, "is no valid YAML: "+reason)
+}
+
+// value takes a document's content: nothing, an object, or a list of objects.
+func (p *parser) value(v any) {
+	if v == nil {
+		return
+	}
+	tree, ok := v.(tree)
+	if !ok {
+		p.problem(p.line, "is no object; give apiVersion, kind and metadata")
+		return
+	}
+	if !isList(tree) {
+		p.object(tree, "")
+		return
+	}
+	items, _ := tree["items"].([]any)
+	for i, item := range items {
+		p.item(i+1, item)
+	}
+}
+
+// item takes the n-th item of a list.
+func (p *parser) item(n int, v any) {
+	where := fmt.Sprintf("item %d: ", n)
+	tree, ok := v.(tree)
+	switch {
+	case !ok:
+		p.problem(p.line, where+"is no object")
+	case isList(tree):
+		p.problem(p.line, where+"is a list within a list; list its items instead")
+	default:
+		p.object(tree, where)
+	}
+}
+
+// isList reports whether an object is a list of objects, such as List or ConfigMapList.
+func isList(t tree) bool {
+	kind, _ := t["kind"].(string)
+	items, ok := t["items"]
+	if kind == "List" {
+		return true
+	}
+	_, array := items.([]any)
+	return ok && array && strings.HasSuffix(kind, "List")
+}
+
+// object checks one object and keeps its canonical form.
+func (p *parser) object(t tree, where string) {
+	o, err := newObject(t)
+	switch {
+	case err != nil:
+		p.problem(p.line, where+err.Error())
+	case len(p.objects) == MaxObjects:
+		p.problem(p.line, fmt.Sprintf("more than %d objects in one file", MaxObjects))
+	case len(p.objects) < MaxObjects:
+		o.Source = p.source
+		p.objects = append(p.objects, o)
+	}
+}
