@@ -1,0 +1,146 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// HandlerFunc is a handler that returns what went wrong; it must not have written
+// anything then. ServeHTTP answers the error and leaves it for the log of Wrap.
+type HandlerFunc func(w http.ResponseWriter, r *http.Request) error
+
+// ServeHTTP calls h and answers its error, if any.
+func (h HandlerFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h(w, r); err != nil {
+		Fail(w, r, err)
+	}
+}
+
+// statusError is an error whose status is not that of its kind.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Unwrap() error { return e.err }
+
+// WithStatus makes err be answered with status, where no kind has it: 412 for a
+// failed precondition, 408 for a body that did not come in time.
+func WithStatus(status int, err error) error { return &statusError{status, err} }
+
+// statusOf returns the status to answer err with. Kinds have theirs in package
+// errs.
+func statusOf(err error) int {
+	if e, ok := errors.AsType[*statusError](err); ok {
+		return e.status
+	}
+	return errs.Status(errs.KindOf(err))
+}
+
+// Fail answers err as plain text, or as a problem document (RFC 9457) if the client
+// accepts one. Errors of kind Internal are answered "internal error"; their text is
+// for the log only.
+func Fail(w http.ResponseWriter, r *http.Request, err error) {
+	record(r, err)
+	status := statusOf(err)
+	text := err.Error()
+	if status == http.StatusInternalServerError {
+		text = "internal error"
+	}
+	header := w.Header()
+	header.Del("ETag")
+	header.Del("Content-Disposition")
+	if after := errs.RetryAfter(err); after > 0 {
+		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
+	} else if status == http.StatusTooManyRequests {
+		header.Set("Retry-After", "1")
+	}
+	if wantsProblem(r) {
+		writeProblem(w, r, status, errs.KindOf(err), text)
+		return
+	}
+	header.Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n")
+}
+
+// problem is the body of application/problem+json.
+type problem struct {
+	Type      string `json:"type"` // stable: clients may branch on it
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail"`
+	Instance  string `json:"instance"`
+	RequestID string `json:"requestId,omitempty"`
+}
+
+const problemType = "application/problem+json"
+
+func wantsProblem(r *http.Request) bool {
+	for _, accept := range r.Header.Values("Accept") {
+		if strings.Contains(strings.ToLower(accept), problemType) {
+			return true
+		}
+	}
+	return false
+}
+
+func writeProblem(w http.ResponseWriter, r *http.Request, status int, kind errs.Kind, text string) {
+	p := problem{
+		Type:      "urn:emco:error:" + strings.ReplaceAll(kind.String(), " ", "-"),
+		Title:     http.StatusText(status),
+		Status:    status,
+		Detail:    text,
+		Instance:  r.URL.EscapedPath(),
+		RequestID: RequestID(r.Context()),
+	}
+	w.Header().Set("Content-Type", problemType)
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(p)
+}
+
+// Body reads a request's body. Errors are TooLarge beyond limit bytes, and answered
+// with 408 if the client is too slow for the server's deadline.
+func Body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err != nil {
+		return nil, ReadError(err)
+	}
+	return data, nil
+}
+
+// ReadError classifies an error of reading a request's body.
+func ReadError(err error) error {
+	if _, ok := errors.AsType[*errs.Error](err); ok {
+		return err
+	}
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return errs.New(errs.TooLarge, "body is larger than "+strconv.FormatInt(large.Limit, 10)+" bytes")
+	}
+	if timeout, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err); ok && timeout.Timeout() {
+		return WithStatus(http.StatusRequestTimeout, errs.New(errs.Unavailable, "the body did not arrive in time"))
+	}
+	return errs.New(errs.Malformed, err.Error())
+}
+
+// Extend gives a request that moves a large body the time d, counted from now, for
+// reading it and for answering; the server's own deadlines are for small ones. It
+// does nothing where there is no connection, as in tests.
+func Extend(w http.ResponseWriter, d time.Duration) {
+	control := http.NewResponseController(w)
+	at := time.Now().Add(d)
+	_ = control.SetReadDeadline(at)
+	_ = control.SetWriteDeadline(at)
+}

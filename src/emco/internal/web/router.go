@@ -1,0 +1,74 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
+
+// NewRouter returns a router that takes paths as they are: no redirects that clean
+// them (a redirected POST loses its body), escaped slashes stay within a segment.
+// An unknown path is 404, a known one with another method is 405 without a body.
+func NewRouter() *mux.Router {
+	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
+	r.NotFoundHandler = HandlerFunc(func(http.ResponseWriter, *http.Request) error {
+		return errs.New(errs.NotFound, "404 page not found")
+	})
+	r.MethodNotAllowedHandler = methodNotAllowed(r)
+	return r
+}
+
+// methodNotAllowed answers 405 and lists the methods that the path has.
+func methodNotAllowed(router *mux.Router) http.Handler {
+	methods := [...]string{http.MethodDelete, http.MethodGet, http.MethodPost, http.MethodPut}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var allowed []string
+		for _, method := range methods {
+			probe := *r
+			probe.Method = method
+			var match mux.RouteMatch
+			if router.Match(&probe, &match) && match.MatchErr == nil && match.Route != nil {
+				allowed = append(allowed, method)
+			}
+		}
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	})
+}
+
+// Handle routes a method and a path template such as "/v2/projects/{project}". The
+// number of segments is compared before the template's regular expression, which
+// makes mux's linear search cheap.
+func Handle(r *mux.Router, method, template string, h http.Handler) {
+	segments := strings.Count(template, "/")
+	r.NewRoute().
+		MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool {
+			return strings.Count(r.URL.EscapedPath(), "/") == segments
+		}).
+		Path(template).
+		Methods(method).
+		Handler(h)
+}
+
+// Vars returns the variables of a request's path, unescaped. All of them are names;
+// one that is not is Invalid and shown escaped.
+func Vars(r *http.Request) (map[string]string, error) {
+	vars := mux.Vars(r)
+	names := make(map[string]string, len(vars))
+	for key, escaped := range vars {
+		name, err := url.PathUnescape(escaped)
+		if err != nil {
+			return nil, errs.New(errs.Invalid, "Invalid Input:\n- "+key+": bad escape in the path")
+		}
+		if err := v2.CheckName(key, name); err != nil {
+			return nil, err
+		}
+		names[key] = name
+	}
+	return names, nil
+}

@@ -1,0 +1,74 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Limits are the deadlines and sizes of a server. They keep slow and greedy clients
+// from holding connections and memory.
+type Limits struct {
+	Header      time.Duration // for the request's header to arrive
+	Read        time.Duration // for header and body; routes that take uploads extend it
+	Write       time.Duration // from the end of the header to the end of the answer
+	Idle        time.Duration // between requests of a connection
+	Drain       time.Duration // for requests under way when the server stops
+	HeaderBytes int           // size of the header
+}
+
+// DefaultLimits fits an API whose documents are small.
+func DefaultLimits() Limits {
+	return Limits{
+		Header: 10 * time.Second, Read: 30 * time.Second, Write: 2 * time.Minute,
+		Idle: 2 * time.Minute, Drain: 15 * time.Second, HeaderBytes: 64 << 10,
+	}
+}
+
+// Server serves a handler until its context ends.
+type Server struct {
+	Log     *slog.Logger
+	Handler http.Handler
+	Limits  Limits
+}
+
+// Serve answers requests on the listener until ctx ends; then it stops accepting,
+// waits for the requests under way, at most Limits.Drain, and returns nil if all
+// were answered. It closes the listener. Requests do not see ctx end: they are let
+// finish.
+func (s Server) Serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           s.Handler,
+		ReadHeaderTimeout: s.Limits.Header,
+		ReadTimeout:       s.Limits.Read,
+		WriteTimeout:      s.Limits.Write,
+		IdleTimeout:       s.Limits.Idle,
+		MaxHeaderBytes:    s.Limits.HeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.Serve(listener) }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-ctx.Done():
+	}
+	err := s.drain(ctx, server)
+	if served := <-stopped; err == nil && !errors.Is(served, http.ErrServerClosed) {
+		return served
+	}
+	return err
+}
+
+func (s Server) drain(ctx context.Context, server *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Limits.Drain)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// HeaderRequestID is the header that carries the id of a request, in and out.
+const HeaderRequestID = "X-Request-Id"
+
+var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// trace is what is known of a request while it is served.
+type trace struct {
+	id  string
+	err error
+}
+
+type traceKey struct{}
+
+func traceOf(ctx context.Context) *trace {
+	t, _ := ctx.Value(traceKey{}).(*trace)
+	return t
+}
+
+// RequestID returns the id of the request that ctx belongs to, or "".
+func RequestID(ctx context.Context) string {
+	if t := traceOf(ctx); t != nil {
+		return t.id
+	}
+	return ""
+}
+
+// record leaves err for the request's log line.
+func record(r *http.Request, err error) {
+	if t := traceOf(r.Context()); t != nil {
+		t.err = err
+	}
+}
+
+// Wrap gives each request an id and security headers, answers panics with 500, and
+// writes one log line when the request is done. The line holds neither body nor
+// query: both may carry secrets.
+func Wrap(log *slog.Logger, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		t := &trace{id: requestID(r)}
+		r = r.WithContext(context.WithValue(r.Context(), traceKey{}, t))
+		header := w.Header()
+		header.Set(HeaderRequestID, t.id)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Cache-Control", "no-store")
+		seen := &recorder{ResponseWriter: w}
+		defer func() {
+			aborted := recovered(seen, r, recover())
+			logRequest(log, r, seen, t, time.Since(start))
+			if aborted {
+				panic(http.ErrAbortHandler)
+			}
+		}()
+		next.ServeHTTP(seen, r)
+	})
+}
+
+// requestID returns the id that the client chose, if it is harmless, or a new one.
+func requestID(r *http.Request) string {
+	if id := r.Header.Get(HeaderRequestID); requestIDPattern.MatchString(id) {
+		return id
+	}
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails, as its documentation says
+	return hex.EncodeToString(b[:])
+}
+
+// recovered answers a panic. It reports whether the connection must be cut, because
+// an answer had begun.
+func recovered(w *recorder, r *http.Request, cause any) (abort bool) {
+	if cause == nil {
+		return false
+	}
+	if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		return true
+	}
+	err := fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
+	if w.status != 0 {
+		record(r, err)
+		return true
+	}
+	Fail(w, r, err)
+	return false
+}
+
+func logRequest(log *slog.Logger, r *http.Request, w *recorder, t *trace, took time.Duration) {
+	level := slog.LevelInfo
+	attrs := []slog.Attr{
+		slog.String("method", r.Method),
+		slog.String("path", r.URL.EscapedPath()),
+		slog.Int("status", w.code()),
+		slog.Int64("bytes", w.bytes),
+		slog.Duration("took", took),
+		slog.String("request", t.id),
+		slog.String("remote", r.RemoteAddr),
+	}
+	if t.err != nil {
+		attrs = append(attrs, slog.String("kind", errs.KindOf(t.err).String()), slog.String("err", t.err.Error()))
+		if statusOf(t.err) >= http.StatusInternalServerError {
+			level = slog.LevelError
+		}
+	}
+	log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// recorder notes status and size of an answer.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+// WriteHeader notes the first final status.
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write notes the size.
+func (w *recorder) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(b)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *recorder) code() int {
+	if w.status == 0 {
+		return http.StatusOK
+	}
+	return w.status
+}
