@@ -3,14 +3,19 @@
 // digest; clusters point at it. It lives in etcd, embedded or external.
 //
 //	blob/<sha256>/<chunk>               compressed content, chunks <= 256 KiB
-//	dep/<uid>/head                      Head; the only contended key of a deployment
+//	head/<uid>                          Head; the only contended key of a deployment
 //	dep/<uid>/act/<seq>                 Action, append-only
-//	dep/<uid>/rev/<n>                   Revision, written once
-//	dep/<uid>/rev/<n>/place/<k>         up to 500 placements, written once
+//	dep/<uid>/rev/<n>                   Revision, written once, together with the head
+//	dep/<uid>/place/<n>/<try>/<k>       up to 500 placements, written once
 //	op/<uid>/<id>                       Operation that waits for the orchestrator
 //	pair/<cluster>/<uid>/<app>          Pair, by rsync
 //	report/<cluster>/<uid>/<app>        Report, by status sources
-//	own/<shard>                         lease holder
+//	own/<shard>                         lease holder; its create revision fences writes
+//
+// Heads and operations have spaces of their own, so that a list or a watch of them
+// carries nothing else. The revision names the try that wrote its placements; others
+// are left by crashes and never seen. No value is above 256 KiB, no transaction above
+// 128 operations or 1 MiB.
 package appcontext
 
 import (
@@ -141,6 +146,7 @@ type Pair struct {
 type Report struct {
 	Key       PairKey          `json:"-"`
 	Resources []ResourceStatus `json:"resources"`
+	Truncated int              `json:"truncated,omitempty"` // resources left out, because a value has 256 KiB
 	At        time.Time        `json:"at"`
 }
 

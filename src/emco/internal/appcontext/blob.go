@@ -1,0 +1,270 @@
+package appcontext
+
+import (
+	"bytes"
+	"compress/flate"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// maxBlob bounds content before compression: far above what a cluster accepts as one
+// object (1.5 MiB), and enough for a bundle of 50,000 objects.
+const maxBlob = 16 << 20
+
+// Content is stored as: format (1 byte), number of chunks and size of the content as
+// varints, then the compressed content. It is cut into chunks of at most maxValue.
+// Chunk 0 is written last, so content is there when chunk 0 is.
+const flateFormat = 1
+
+// PutBlobs stores contents that are not there yet. Calling it again does no harm; after
+// an error some may be stored. Invalid if a digest is not that of its content, TooLarge
+// above 16 MiB.
+func (s *Store) PutBlobs(ctx context.Context, contents map[Digest][]byte) error {
+	for d, content := range contents {
+		if err := checkContent(d, content); err != nil {
+			return err
+		}
+	}
+	absent, err := s.absent(ctx, slices.Sorted(maps.Keys(contents)))
+	if err != nil {
+		return err
+	}
+	b := &batch{s: s, subject: "blobs"}
+	for _, d := range absent {
+		if err := s.putBlob(ctx, b, d, contents[d]); err != nil {
+			return err
+		}
+	}
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
+	for d, content := range contents {
+		s.blobs.put(d, content, len(content))
+	}
+	return nil
+}
+
+func checkContent(d Digest, content []byte) error {
+	if len(content) > maxBlob {
+		return errs.E(errs.TooLarge, "store", "blob "+string(d), fmt.Errorf("%d bytes are above the limit of %d", len(content), maxBlob))
+	}
+	if manifest.DigestOf(content) != d {
+		return errs.E(errs.Invalid, "store", "blob "+string(d), errors.New("the digest is not that of the content"))
+	}
+	return nil
+}
+
+// absent returns the digests that are not stored, in the given order.
+func (s *Store) absent(ctx context.Context, digests []Digest) ([]Digest, error) {
+	var missing []Digest
+	for some := range slices.Chunk(digests, maxOps) {
+		keys := make([]string, len(some))
+		for i, d := range some {
+			keys[i] = s.blobKey(d, 0)
+		}
+		found, err := s.getMany(ctx, keys, clientv3.WithKeysOnly())
+		if err != nil {
+			return nil, err
+		}
+		for i, d := range some {
+			if found[i] == nil {
+				missing = append(missing, d)
+			}
+		}
+	}
+	return missing, nil
+}
+
+// getMany reads up to maxOps keys at one revision; absent ones are nil.
+func (s *Store) getMany(ctx context.Context, keys []string, opts ...clientv3.OpOption) ([]*mvccpb.KeyValue, error) {
+	ops := make([]clientv3.Op, len(keys))
+	for i, k := range keys {
+		ops[i] = clientv3.OpGet(k, opts...)
+	}
+	r, err := s.c.Txn(ctx).Then(ops...).Commit()
+	if err != nil {
+		return nil, classify("read", keys[0], err)
+	}
+	found, bytes := make([]*mvccpb.KeyValue, len(keys)), sizeOfOps(ops)
+	for i, answer := range r.Responses {
+		if kvs := answer.GetResponseRange().Kvs; len(kvs) > 0 {
+			found[i] = kvs[0]
+			bytes += sizeOf(kvs)
+		}
+	}
+	s.onOp("txn", bytes)
+	return found, nil
+}
+
+func (s *Store) putBlob(ctx context.Context, b *batch, d Digest, content []byte) error {
+	packed, err := pack(content)
+	if err != nil {
+		return errs.E(errs.Internal, "compress", "blob "+string(d), err)
+	}
+	chunks := slices.Collect(slices.Chunk(packed, maxValue))
+	for i := len(chunks) - 1; i >= 0; i-- {
+		if err := b.add(ctx, clientv3.OpPut(s.blobKey(d, i), string(chunks[i]))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pack compresses content and puts the header before it.
+func pack(content []byte) ([]byte, error) {
+	var body bytes.Buffer
+	w, err := flate.NewWriter(&body, flate.DefaultCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(content); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	const room = 1 + 2*binary.MaxVarintLen64
+	chunks := (body.Len() + room + maxValue - 1) / maxValue
+	head := binary.AppendUvarint([]byte{flateFormat}, uint64(chunks))
+	head = binary.AppendUvarint(head, uint64(len(content)))
+	return append(head, body.Bytes()...), nil
+}
+
+type blobHeader struct {
+	chunks int
+	size   int
+}
+
+// unpackHeader reads the header and returns what follows it.
+func unpackHeader(packed []byte) (blobHeader, []byte, error) {
+	if len(packed) == 0 || packed[0] != flateFormat {
+		return blobHeader{}, nil, errors.New("unknown format")
+	}
+	chunks, n := binary.Uvarint(packed[1:])
+	if n <= 0 || chunks == 0 || chunks > 2*maxBlob/maxValue {
+		return blobHeader{}, nil, errors.New("bad number of chunks")
+	}
+	size, m := binary.Uvarint(packed[1+n:])
+	if m <= 0 || size > maxBlob {
+		return blobHeader{}, nil, errors.New("bad size")
+	}
+	return blobHeader{chunks: int(chunks), size: int(size)}, packed[1+n+m:], nil
+}
+
+// unpack never makes more than the header promises.
+func unpack(h blobHeader, body []byte) ([]byte, error) {
+	content := make([]byte, h.size)
+	r := flate.NewReader(bytes.NewReader(body))
+	if _, err := io.ReadFull(r, content); err != nil {
+		return nil, err
+	}
+	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		return nil, errors.New("content is longer than its header says")
+	}
+	return content, nil
+}
+
+// GetBlob returns the content of digest d, or NotFound. The content is shared: it must
+// not be changed. Content that does not match its digest any more is an Internal error.
+func (s *Store) GetBlob(ctx context.Context, d Digest) ([]byte, error) {
+	if content, ok := s.blobs.get(d); ok {
+		return content, nil
+	}
+	content, err := s.readBlob(ctx, d)
+	if err == nil {
+		s.blobs.put(d, content, len(content))
+	}
+	return content, err
+}
+
+func (s *Store) readBlob(ctx context.Context, d Digest) ([]byte, error) {
+	subject := "blob " + string(d)
+	if err := checkParts(string(d)); err != nil {
+		return nil, err
+	}
+	r, err := s.get(ctx, s.blobKey(d, 0))
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Kvs) == 0 {
+		return nil, notFound(subject)
+	}
+	h, body, err := unpackHeader(r.Kvs[0].Value)
+	if err != nil {
+		return nil, corrupt(subject, err)
+	}
+	if body, err = s.readChunks(ctx, d, h, body); err != nil {
+		return nil, err
+	}
+	content, err := unpack(h, body)
+	if err != nil {
+		return nil, corrupt(subject, err)
+	}
+	if got := manifest.DigestOf(content); got != d {
+		return nil, corrupt(subject, fmt.Errorf("the content's digest is %s", got))
+	}
+	return content, nil
+}
+
+// readChunks appends chunks 1… to body.
+func (s *Store) readChunks(ctx context.Context, d Digest, h blobHeader, body []byte) ([]byte, error) {
+	for i := 1; i < h.chunks; i++ {
+		r, err := s.get(ctx, s.blobKey(d, i))
+		if err != nil {
+			return nil, err
+		}
+		if len(r.Kvs) == 0 {
+			return nil, corrupt("blob "+string(d), fmt.Errorf("chunk %d of %d is missing", i, h.chunks))
+		}
+		body = append(body, r.Kvs[0].Value...)
+	}
+	return body, nil
+}
+
+// PutBundle stores b, if it is not there yet, and returns its digest. The content that
+// b refers to should be stored before.
+func (s *Store) PutBundle(ctx context.Context, b Bundle) (Digest, error) {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return "", errs.E(errs.Internal, "encode", "bundle", err)
+	}
+	d := manifest.DigestOf(text)
+	return d, s.PutBlobs(ctx, map[Digest][]byte{d: text})
+}
+
+// GetBundle returns the bundle of digest d, or NotFound. It is shared: it must not be
+// changed.
+func (s *Store) GetBundle(ctx context.Context, d Digest) (Bundle, error) {
+	if b, ok := s.bundles.get(d); ok {
+		return b, nil
+	}
+	text, err := s.GetBlob(ctx, d)
+	if err != nil {
+		return Bundle{}, err
+	}
+	b, err := parseBundle(d, text)
+	if err == nil {
+		s.bundles.put(d, b, 2*len(text))
+	}
+	return b, err
+}
+
+func parseBundle(d Digest, text []byte) (Bundle, error) {
+	var b Bundle
+	if err := json.Unmarshal(text, &b); err != nil {
+		return Bundle{}, corrupt("bundle "+string(d), err)
+	}
+	return b, nil
+}
