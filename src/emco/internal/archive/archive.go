@@ -1,0 +1,155 @@
+// Package archive reads the gzip-compressed tars that users upload, and trusts
+// nothing in them: no entry reaches a disk, every size is bounded, and an archive is
+// refused as a whole if one entry is odd.
+package archive
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// Limits bound what an archive may ask for.
+type Limits struct {
+	Compressed int64 // bytes as uploaded
+	Expanded   int64 // bytes of the tar within
+	Entries    int   // files and directories
+	Ratio      int64 // expanded to compressed bytes; small archives are not held to it
+	Depth      int   // elements of a path
+}
+
+// Default returns the limits for packages and profiles.
+func Default() Limits {
+	return Limits{Compressed: 20 << 20, Expanded: 100 << 20, Entries: 10_000, Ratio: 100, Depth: 20}
+}
+
+// format is EMCO's text for a file that is no archive of regular files (422 there).
+const format = "Error in file format"
+
+// Tree is what an archive holds: content by clean, relative path. Directories
+// without files are left out.
+type Tree map[string][]byte
+
+// Names returns the paths, sorted.
+func (t Tree) Names() []string { return slices.Sorted(maps.Keys(t)) }
+
+// Check reads an archive to its end and reports why it cannot be accepted. The text
+// begins with EMCO's "Error in file format" and names the entry. The kind is
+// TooLarge for what is above a limit and Malformed for the rest.
+//
+// Entries may be regular files and directories only: no links, devices, sparse
+// files or PAX globals. Paths are relative and clean, though they may begin with
+// "./"; none stands twice, and none differs from another in case only.
+func Check(r io.Reader, l Limits) error {
+	return walk(r, l, func(string, io.Reader) error { return nil })
+}
+
+// Files reads an archive into memory under the same rules as Check.
+func Files(r io.Reader, l Limits) (Tree, error) {
+	t := Tree{}
+	err := walk(r, l, func(name string, content io.Reader) error {
+		data, err := io.ReadAll(content)
+		t[name] = data
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// walk shows each file to visit. The archive is sound only if walk returns nil.
+func walk(r io.Reader, l Limits, visit func(string, io.Reader) error) error {
+	s, err := open(r, l)
+	if err != nil {
+		return refuse("", err)
+	}
+	in := tar.NewReader(s)
+	seen := newNames(l.Depth)
+	for n := 0; ; n++ {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			if n == 0 {
+				return refuse("", errors.New("the archive is empty"))
+			}
+			return refuse("", s.finish())
+		}
+		if err != nil {
+			return refuse("", fmt.Errorf("after %d entries: %w", n, err))
+		}
+		if n >= l.Entries {
+			return refuse(h.Name, above("more than %d entries", l.Entries))
+		}
+		if err := entry(h, in, seen, visit); err != nil {
+			return refuse(h.Name, err)
+		}
+	}
+}
+
+// entry checks one entry and shows it if it is a file.
+func entry(h *tar.Header, content io.Reader, seen *names, visit func(string, io.Reader) error) error {
+	dir, err := kind(h)
+	if err != nil {
+		return err
+	}
+	name, err := seen.add(h.Name, dir)
+	if err != nil || dir {
+		return err
+	}
+	return visit(name, content)
+}
+
+// kind reports whether an entry is a directory, and refuses all that is neither
+// directory nor plain file.
+func kind(h *tar.Header) (dir bool, err error) {
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return true, nil
+	case tar.TypeReg:
+		if h.Mode&0o6000 != 0 {
+			return false, errors.New("is setuid or setgid; clear its mode bits")
+		}
+		return false, nil
+	case tar.TypeSymlink, tar.TypeLink:
+		return false, errors.New("is a link; store the file itself")
+	case tar.TypeXGlobalHeader:
+		return false, errors.New("is a PAX global header; pack with \"tar -czf\", not with git archive")
+	}
+	return false, errors.New("is neither a regular file nor a directory")
+}
+
+// limitError is what exceeds a limit.
+type limitError string
+
+func (e limitError) Error() string { return string(e) }
+
+func above(text string, args ...any) error { return limitError(fmt.Sprintf(text, args...)) }
+
+// refuse words err for the user; nil stays nil.
+func refuse(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	k := errs.Malformed
+	if _, ok := errors.AsType[limitError](err); ok {
+		k = errs.TooLarge
+	}
+	if name == "" {
+		return errs.E(k, "", "", fmt.Errorf("%s: %w", format, err))
+	}
+	return errs.E(k, "", "", fmt.Errorf("%s: entry %q: %w", format, clip(name), err))
+}
+
+// clip bounds a name in a message.
+func clip(name string) string {
+	const most = 200
+	if len(name) > most {
+		return name[:most] + "…"
+	}
+	return name
+}

@@ -1,0 +1,115 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// names are the paths seen so far, those of directories above an entry included.
+type names struct {
+	depth   int
+	role    map[string]role
+	written map[string]string // path in one case -> path as it was written
+}
+
+// role is how a path was met.
+type role uint8
+
+const (
+	unseen   role = iota
+	implied       // a directory above an entry
+	explicit      // a directory with an entry of its own
+	file
+)
+
+func newNames(depth int) *names {
+	return &names{depth: depth, role: map[string]role{}, written: map[string]string{}}
+}
+
+// add checks an entry's path and returns its clean form. The root directory is "".
+func (s *names) add(raw string, dir bool) (string, error) {
+	name, err := cleaned(raw, dir)
+	switch {
+	case err != nil || name == "" && dir:
+		return "", err
+	case name == "":
+		return "", errors.New("has no name")
+	}
+	if n := strings.Count(name, "/") + 1; n > s.depth {
+		return "", above("is %d levels deep, more than %d", n, s.depth)
+	}
+	if err := s.parents(name); err != nil {
+		return "", err
+	}
+	switch was := s.role[name]; {
+	case was == file || was == explicit:
+		return "", errors.New("stands twice in the archive")
+	case was == implied && !dir:
+		return "", errors.New("is a file, but other entries lie within it")
+	}
+	s.role[name] = file
+	if dir {
+		s.role[name] = explicit
+	}
+	return name, nil
+}
+
+// parents records the directories above name. It refuses those that are files, and
+// paths that differ in case from one seen: they would be one file on some disks.
+func (s *names) parents(name string) error {
+	for p := name; p != "."; p = path.Dir(p) {
+		key := strings.ToLower(strings.ToUpper(p))
+		if old, ok := s.written[key]; ok && old != p {
+			return fmt.Errorf("differs from %q in case only", clip(old))
+		}
+		s.written[key] = p
+		if p == name {
+			continue
+		}
+		switch s.role[p] {
+		case file:
+			return fmt.Errorf("lies within %q, which is a file", clip(p))
+		case unseen:
+			s.role[p] = implied
+		}
+	}
+	return nil
+}
+
+// cleaned returns a path without "./" in front and "/" at the end.
+func cleaned(raw string, dir bool) (string, error) {
+	name := raw
+	for strings.HasPrefix(name, "./") {
+		name = strings.TrimPrefix(name, "./")
+	}
+	if dir {
+		name = strings.TrimSuffix(name, "/")
+	}
+	if name == "" || name == "." {
+		return "", nil
+	}
+	return name, Local(name)
+}
+
+// Local reports why name is no clean relative path below the root it is read from.
+func Local(name string) error {
+	switch {
+	case name == "":
+		return errors.New("is empty")
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		return errors.New("holds characters that cannot be printed")
+	case strings.HasPrefix(name, "/") || len(name) > 1 && name[1] == ':':
+		return errors.New("is an absolute path; use a relative one")
+	case name == ".." || strings.HasPrefix(name, "../") || strings.Contains(name, "/../") || strings.HasSuffix(name, "/.."):
+		return errors.New("leaves the archive by \"..\"")
+	case strings.ContainsRune(name, '\\'):
+		return errors.New("holds a backslash; use slashes")
+	case path.Clean(name) != name:
+		return fmt.Errorf("is not a clean path; write %q", clip(path.Clean(name)))
+	}
+	return nil
+}

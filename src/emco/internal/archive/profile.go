@@ -1,0 +1,111 @@
+package archive
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Profile is what manifest.yaml in an app profile's archive asks for.
+type Profile struct {
+	Values string // file merged over the chart's values; empty for none
+	Copies []Copy // files put into the chart before rendering
+}
+
+// Copy is one file of a profile that goes into the chart, adding or replacing a file.
+type Copy struct {
+	From string // path in the profile's archive
+	To   string // path in the chart's archive, which begins with the chart's directory
+}
+
+// profileManifest is the file at the root of a profile that says what it holds.
+const profileManifest = "manifest.yaml"
+
+// CheckProfile reports why an app profile's archive cannot be used.
+func CheckProfile(files Tree) error {
+	_, err := ReadProfile(files)
+	return err
+}
+
+// ReadProfile reads a profile's manifest and checks that all it names is there and
+// stays within the archive, or the chart. Errors are Invalid.
+func ReadProfile(files Tree) (Profile, error) {
+	text, ok := files[profileManifest]
+	if !ok {
+		return Profile{}, invalid("profile: %s is missing at the top of the archive", profileManifest)
+	}
+	var m struct {
+		Version string `yaml:"version"`
+		Type    struct {
+			Values  string `yaml:"values"`
+			Configs []struct {
+				File  string `yaml:"filepath"`
+				Chart string `yaml:"chartpath"`
+			} `yaml:"configresource"`
+		} `yaml:"type"`
+	}
+	if err := yaml.Unmarshal(text, &m); err != nil {
+		return Profile{}, invalid("profile: %s: is no valid YAML: %s", profileManifest, reason(err))
+	}
+	if m.Version != "" && m.Version != "v1" {
+		return Profile{}, invalid("profile: %s: version is %q; only v1 is known", profileManifest, m.Version)
+	}
+	p := Profile{}
+	if m.Type.Values != "" {
+		name, err := inside(files, "type.values", m.Type.Values)
+		if err != nil {
+			return Profile{}, err
+		}
+		p.Values = name
+		if err := checkValues(name, files[name]); err != nil {
+			return Profile{}, err
+		}
+	}
+	for i, c := range m.Type.Configs {
+		from, err := inside(files, fmt.Sprintf("type.configresource[%d].filepath", i), c.File)
+		if err != nil {
+			return Profile{}, err
+		}
+		to, err := chartPath(i, c.Chart)
+		if err != nil {
+			return Profile{}, err
+		}
+		p.Copies = append(p.Copies, Copy{From: from, To: to})
+	}
+	return p, nil
+}
+
+// inside checks that a member of the manifest names a file of the archive.
+func inside(files Tree, member, name string) (string, error) {
+	name = strings.TrimPrefix(name, "./")
+	if err := Local(name); err != nil {
+		return "", invalid("profile: %s: %s %q %w", profileManifest, member, clip(name), err)
+	}
+	if _, ok := files[name]; !ok {
+		return "", invalid("profile: %s: %s names %q, which is not in the archive", profileManifest, member, clip(name))
+	}
+	return name, nil
+}
+
+// chartPath checks where the i-th file is to go.
+func chartPath(i int, name string) (string, error) {
+	name = strings.TrimPrefix(name, "./")
+	if err := Local(name); err != nil {
+		return "", invalid("profile: %s: type.configresource[%d].chartpath %q %w", profileManifest, i, clip(name), err)
+	}
+	if path.Dir(name) == "." {
+		return "", invalid("profile: %s: type.configresource[%d].chartpath %q must begin with the chart's directory", profileManifest, i, clip(name))
+	}
+	return name, nil
+}
+
+// checkValues checks that a values file holds a mapping, or nothing.
+func checkValues(name string, text []byte) error {
+	var values map[string]yaml.Node
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return invalid("profile: %s: is no valid YAML mapping: %s", name, reason(err))
+	}
+	return nil
+}

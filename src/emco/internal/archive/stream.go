@@ -1,0 +1,87 @@
+package archive
+
+import (
+	"compress/gzip"
+	"errors"
+	"io"
+)
+
+// The ratio holds for archives above ratioFrom, and while reading with ratioSlack to
+// spare, since one part of an archive may be packed better than the whole.
+const (
+	ratioFrom  = 1 << 20
+	ratioSlack = 10 << 20
+)
+
+// stream is the tar within an archive, with its limits kept.
+type stream struct {
+	limits Limits
+	in     *counter
+	unzip  *gzip.Reader
+	out    int64
+}
+
+func open(r io.Reader, l Limits) (*stream, error) {
+	in := &counter{r: r, most: l.Compressed}
+	unzip, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, err
+	}
+	return &stream{limits: l, in: in, unzip: unzip}, nil
+}
+
+// Read reads tar bytes until a limit is reached.
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.unzip.Read(p)
+	s.out += int64(n)
+	switch {
+	case s.out > s.limits.Expanded:
+		return 0, above("expands to more than %d bytes", s.limits.Expanded)
+	case s.out > s.limits.Ratio*s.in.n+ratioSlack:
+		return 0, s.tooDense()
+	}
+	return n, err
+}
+
+// finish reads what follows the last entry, so that the checksum is verified. Only
+// padding may be there.
+func (s *stream) finish() error {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := s.Read(buf)
+		for _, b := range buf[:n] {
+			if b != 0 {
+				return errors.New("there is data after the end of the tar")
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s.out > ratioFrom && s.out > s.limits.Ratio*s.in.n {
+		return s.tooDense()
+	}
+	return nil
+}
+
+func (s *stream) tooDense() error {
+	return above("expands to more than %d times its size", s.limits.Ratio)
+}
+
+// counter counts the bytes read, and fails above its limit.
+type counter struct {
+	r    io.Reader
+	n    int64
+	most int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	if c.n += int64(n); c.n > c.most {
+		return 0, above("is larger than %d bytes", c.most)
+	}
+	return n, err
+}
