@@ -1,0 +1,188 @@
+// Package cluster runs real Kubernetes clusters without kubelets: an API server,
+// a controller manager and a scheduler, while kwok plays the nodes and pods.
+//
+//	kubectl, tests ──> kube-apiserver ──> etcd of the bed, under /clusters/NAME
+//	                      ▲   ▲   ▲
+//	    controller-manager┘   │   └kwok: makes nodes and pods Ready
+//	                      scheduler
+//
+// Each cluster has its own certificate authority, tokens, ports and folder.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/emco-orchestrator/emco/scripts/testbed/bed"
+	"github.com/emco-orchestrator/emco/scripts/testbed/internal/pki"
+	"github.com/emco-orchestrator/emco/scripts/testbed/internal/port"
+	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
+	"github.com/emco-orchestrator/emco/scripts/testbed/internal/rest"
+)
+
+// startTimeout bounds the start of a cluster, without the builds before it.
+const startTimeout = 2 * time.Minute
+
+// DefaultNodes is the number of nodes of a cluster that does not ask for one.
+const DefaultNodes = 2
+
+var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$`)
+
+// Options say what to start.
+type Options struct {
+	Bed   *bed.Bed
+	Name  string // lower case letters, digits and dashes; unique in the bed
+	Nodes int    // 0 means DefaultNodes, a negative number means none
+}
+
+// Cluster is a running cluster.
+type Cluster struct {
+	name, dir string
+	nodes     int
+	bed       *bed.Bed
+	programs  programs
+	server    string // URL of the API server
+	tokens    tokens
+	keys      pki.Files
+	client    *rest.Client
+	processes []*process.Process
+}
+
+// programs are the folders of the built parts.
+type programs struct{ kube, kwok string }
+
+// Start builds what is missing, starts a cluster and waits until it takes work:
+// the API server is ready, so are the nodes, and the service account of
+// namespace default exists.  The caller stops the cluster, before closing its
+// bed.  When Start fails nothing is left running.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	c, err := prepare(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := c.start(ctx); err != nil {
+		c.Stop()
+		return nil, fmt.Errorf("cluster %s: %w", c.name, err)
+	}
+	c.bed.Say(c.name, "ready with %d nodes in %.1f s, kubeconfig %s", c.nodes, time.Since(begin).Seconds(), c.Kubeconfig())
+	return c, nil
+}
+
+// Name returns the name of the cluster.
+func (c *Cluster) Name() string { return c.name }
+
+// Dir returns the folder with the cluster's files and logs.
+func (c *Cluster) Dir() string { return c.dir }
+
+// Server returns the URL of the API server.
+func (c *Cluster) Server() string { return c.server }
+
+// Bed returns the bed that the cluster is in.
+func (c *Cluster) Bed() *bed.Bed { return c.bed }
+
+// Kubeconfig returns the path of the administrator's kubeconfig.  The file holds
+// the token and the certificate authority themselves.
+func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "admin.kubeconfig") }
+
+// PIDs returns the process ids by program.
+func (c *Cluster) PIDs() map[string]int {
+	ids := map[string]int{}
+	for _, p := range c.processes {
+		ids[p.Name()] = p.PID()
+	}
+	return ids
+}
+
+// Check returns nil while all processes run, and else why the first one ended.
+func (c *Cluster) Check() error { return process.FirstExited(c.processes) }
+
+// Stop ends all processes of the cluster.  What it stored stays in the bed's
+// etcd.  A second call does nothing.
+func (c *Cluster) Stop() {
+	if c.client != nil {
+		c.client.Close()
+	}
+	process.StopAll(c.processes)
+}
+
+func prepare(ctx context.Context, o Options) (*Cluster, error) {
+	if o.Bed == nil {
+		return nil, errors.New("a cluster needs a bed: call bed.Open first")
+	}
+	if !validName.MatchString(o.Name) {
+		return nil, fmt.Errorf("cluster name %q: use at most 40 lower case letters, digits and dashes", o.Name)
+	}
+	if o.Nodes == 0 {
+		o.Nodes = DefaultNodes
+	}
+	c := &Cluster{name: o.Name, dir: filepath.Join(o.Bed.Dir(), o.Name), nodes: max(o.Nodes, 0), bed: o.Bed, tokens: newTokens()}
+	var err error
+	if c.programs.kube, err = o.Bed.Part(ctx, "kube"); err != nil {
+		return nil, err
+	}
+	if c.programs.kwok, err = o.Bed.Part(ctx, "kwok"); err != nil {
+		return nil, err
+	}
+	return c, c.writeFiles()
+}
+
+func (c *Cluster) writeFiles() error {
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return err
+	}
+	var err error
+	if c.keys, err = pki.Write(c.dir); err != nil {
+		return err
+	}
+	return os.WriteFile(c.path("tokens.csv"), []byte(c.tokens.csv()), 0o600)
+}
+
+func (c *Cluster) path(name string) string { return filepath.Join(c.dir, name) }
+
+func (c *Cluster) start(ctx context.Context) error {
+	if err := process.Retry(func() error { return c.startServer(ctx) }); err != nil {
+		return err
+	}
+	for _, s := range c.clients() {
+		p, err := process.Start(s)
+		if err != nil {
+			return err
+		}
+		c.processes = append(c.processes, p)
+	}
+	return c.ready(ctx)
+}
+
+// startServer starts the API server on a new port and writes the kubeconfigs
+// for it.
+func (c *Cluster) startServer(ctx context.Context) error {
+	ports, err := port.Pick(1)
+	if err != nil {
+		return err
+	}
+	c.server = "https://" + port.Address(ports[0])
+	if err := c.writeKubeconfigs(); err != nil {
+		return err
+	}
+	if c.client, err = rest.New(c.server, c.tokens.admin, c.keys.CA); err != nil {
+		return err
+	}
+	p, err := process.Start(c.spec("kube-apiserver", c.serverArgs(ports[0])))
+	if err != nil {
+		return err
+	}
+	if err := p.Ready(ctx, func(ctx context.Context) error { return c.client.Get(ctx, "/readyz", nil) }); err != nil {
+		p.Stop()
+		return err
+	}
+	c.processes = append(c.processes, p)
+	return nil
+}
