@@ -1,6 +1,11 @@
 // Package syncer says what a sync backend is: a pure function from the objects that
 // a cluster shall hold to the exact files that a deployment owns in that cluster's
 // part of a Git repository. All input and output sits in the sinks.
+//
+//	clusters/<provider>+<cluster>/                       Target.Root
+//	├── <pointer files of the backend>                   Target.Pointer
+//	└── context/<id>/                                    Target.Dir
+//	    └── app/<app>/<name>+<Kind>.yaml                 Target.Files
 package syncer
 
 import (
@@ -26,11 +31,13 @@ type Coordinates struct {
 type App struct {
 	Name    string
 	Objects []manifest.Object
-	CRDs    []manifest.Object
+	CRDs    []manifest.Object // kept on the cluster when the app leaves
 }
 
 // Change is what a target's files shall be. Edits cover everything that the
 // deployment owns on the cluster: applying them is idempotent and removes what left.
+// Edits are sorted by path. Their content may be shared between changes and with the
+// backend: nobody may write to it.
 type Change struct {
 	Edits []git.Edit
 }
@@ -38,6 +45,16 @@ type Change struct {
 // Backend maps desired apps to the files that a target owns. Plan is pure: no
 // input or output, no clock, same edits for the same set in any order. With no apps the
 // plan removes all that the target owns. Backends never write a credential to a file.
+// Plan may be called by several goroutines at once. Errors are Invalid and name the
+// app and the object; safe to show to users.
 type Backend interface {
 	Plan(t Target, apps []App) (Change, error)
+}
+
+// Pointing is what a backend also implements when it writes files outside of
+// Target.Dir that tell a reconciler where to look.
+type Pointing interface {
+	// Pointers returns the paths of those files, by Target.Pointer. They depend on
+	// the target's names alone.
+	Pointers(t Target) []string
 }

@@ -1,0 +1,184 @@
+// Package gitops reads what a cluster's two sync objects say: which repository and
+// branch hold its desired state, with which credential, and how its sync backend is
+// tuned. It reads at registration, so that a mistake is told to whoever made it.
+//
+// EMCO's design calls the reference object the provider's and the resource object
+// the repository's; EMCO's code reads Git from the reference object. Here content
+// decides: the object that names a repository is the Git object.
+package gitops
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// DefaultBranch is the branch of a Git object that names none.
+const DefaultBranch = "main"
+
+// Object is a cluster-sync-object as its document holds it. A zero Object stands for
+// a slot that the cluster leaves empty.
+type Object struct {
+	Name string
+	KV   []map[string]string // maps with one key or with many; all are merged
+}
+
+// Settings are what a cluster's sync objects add up to.
+type Settings struct {
+	Kind   string   // canonical sync type: see Kinds
+	Host   string   // how the repository is written: "github", "gitlab", or "" for plain Git
+	Repo   git.Repo // with its credential
+	Name   string   // the repository's name, without owner and without ".git"
+	Branch string
+
+	// Delay is how long to wait between taking files away and taking the backend's
+	// own configuration away.
+	Delay time.Duration
+	// Options are all other pairs, for the sync backend: timings as durations, the
+	// three common ones always present.
+	Options map[string]string
+}
+
+// ReadURL returns the URL that a reconciler on the edge reads from. It holds no
+// credential; for ssh it holds the login name, which is part of the address there.
+func (s Settings) ReadURL() string {
+	rest, ssh := strings.CutPrefix(s.Repo.URL, "ssh://")
+	if !ssh || s.Repo.User == "" {
+		return s.Repo.URL
+	}
+	return "ssh://" + s.Repo.User + "@" + rest
+}
+
+// Read reads the sync objects of a cluster of the given sync type. Errors are
+// Invalid: they name the object at fault and every key that it lacks, and show no
+// value. A resource object that is left empty is fine.
+func Read(kind string, reference, resource Object, rules Rules) (Settings, error) {
+	canonical, err := Canonical(kind)
+	if err != nil {
+		return Settings{}, err
+	}
+	ref, err := merge(reference)
+	if err != nil {
+		return Settings{}, err
+	}
+	res, err := merge(resource)
+	if err != nil {
+		return Settings{}, err
+	}
+	s, err := readGit(pick(ref, res), rules)
+	if err != nil {
+		return Settings{}, err
+	}
+	s.Kind = canonical
+	s.Options, s.Delay, err = options(ref, res)
+	return s, err
+}
+
+// pairs are an object's merged pairs under canonical keys.
+type pairs struct {
+	name string
+	kv   map[string]string
+}
+
+// merge puts an object's maps into one. EMCO reads one key of each map; a key that
+// comes twice must say the same.
+func merge(o Object) (pairs, error) {
+	out := pairs{name: o.Name, kv: map[string]string{}}
+	for _, kv := range o.KV {
+		for _, key := range slices.Sorted(maps.Keys(kv)) {
+			name, value := canonicalKey(key), clean(key, kv[key])
+			if have, twice := out.kv[name]; twice && have != value {
+				return pairs{}, invalid(o.Name, fmt.Errorf("%s is given twice, and differs", key))
+			}
+			out.kv[name] = value
+		}
+	}
+	return out, nil
+}
+
+// clean drops the blanks and the line end that come along when a value is pasted.
+// Keys and certificates keep theirs.
+func clean(key, value string) string {
+	if multiline[canonicalKey(key)] {
+		return value
+	}
+	return strings.TrimSpace(value)
+}
+
+// pick returns the object that holds Git keys. When both do, the one that says where
+// the repository is wins, and the reference object, which EMCO's code reads, after that.
+func pick(ref, res pairs) pairs {
+	if weight(res) > weight(ref) {
+		return res
+	}
+	return ref
+}
+
+// weight says how much an object looks like a Git object.
+func weight(p pairs) int {
+	switch {
+	case p.kv[keyURL] != "":
+		return 3
+	case p.kv[keyRepoName] != "" || p.kv[keyGitType] != "":
+		return 2
+	case p.kv[keyToken] != "" || p.kv[keySSHKey] != "" || p.kv[keyBranch] != "":
+		return 1
+	}
+	return 0
+}
+
+// options returns the pairs that are no Git keys. The resource object wins, because
+// EMCO's code reads them from there.
+func options(ref, res pairs) (map[string]string, time.Duration, error) {
+	out := map[string]string{}
+	var delay time.Duration
+	for _, p := range []pairs{ref, res} {
+		for _, key := range slices.Sorted(maps.Keys(p.kv)) {
+			value := p.kv[key]
+			if gitKeys[key] || value == "" {
+				continue
+			}
+			if !timing[key] {
+				out[key] = value
+				continue
+			}
+			d, err := ParseDuration(value)
+			if err != nil {
+				return nil, 0, invalid(p.name, fmt.Errorf("%s: %w", key, err))
+			}
+			out[key] = d.String()
+			if key == keyDelay {
+				delay = d
+			}
+		}
+	}
+	delete(out, keyDelay)
+	for _, key := range []string{keyTimeout, keyInterval, keyRetry} {
+		if out[key] == "" {
+			out[key] = DefaultInterval.String()
+		}
+	}
+	return out, delay, nil
+}
+
+// invalid returns an Invalid error about a sync object.
+func invalid(object string, err error) error {
+	if object == "" {
+		return errs.E(errs.Invalid, "read", "the cluster's sync objects", err)
+	}
+	return errs.E(errs.Invalid, "read", "cluster-sync-object "+object, err)
+}
+
+// lacks returns an Invalid error that lists missing keys, nil if there are none.
+func lacks(object string, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	return invalid(object, errors.New("these keys are missing: "+strings.Join(keys, ", ")))
+}

@@ -1,0 +1,143 @@
+package gitops
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// The keys of sync objects, in the spelling of EMCO's code.
+const (
+	keyGitType  = "gitType"
+	keyUser     = "userName"
+	keyToken    = "gitToken"
+	keyRepoName = "repoName"
+	keyURL      = "url"
+	keyBranch   = "branch"
+
+	// Not in EMCO: Git over ssh, and servers with certificates of their own.
+	keySSHKey     = "sshKey"
+	keyKnownHosts = "knownHosts"
+	keyCA         = "ca"
+
+	keyTimeout   = "timeOut"
+	keyInterval  = "syncInterval"
+	keyRetry     = "retryInterval"
+	keyDelay     = "delay"
+	keySecretRef = "secretRef"
+)
+
+// DefaultInterval is the value of each timing that a sync object leaves out, as in EMCO.
+const DefaultInterval = 60 * time.Second
+
+// aliases are other spellings that EMCO's documents and examples use, in lower case.
+var aliases = map[string]string{
+	"user": keyUser, "token": keyToken, "repourl": keyURL, "gitsecretref": keySecretRef,
+}
+
+var (
+	gitKeys = map[string]bool{
+		keyGitType: true, keyUser: true, keyToken: true, keyRepoName: true, keyURL: true,
+		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true,
+	}
+	timing    = map[string]bool{keyTimeout: true, keyInterval: true, keyRetry: true, keyDelay: true}
+	multiline = map[string]bool{keySSHKey: true, keyKnownHosts: true, keyCA: true}
+	spelled   = spellings()
+)
+
+// spellings maps every known key in lower case to its canonical spelling.
+func spellings() map[string]string {
+	out := map[string]string{strings.ToLower(keySecretRef): keySecretRef}
+	for _, set := range []map[string]bool{gitKeys, timing} {
+		for key := range set {
+			out[strings.ToLower(key)] = key
+		}
+	}
+	for alias, key := range aliases {
+		out[alias] = key
+	}
+	return out
+}
+
+// canonicalKey returns the one spelling of a key; keys that are not known here stay.
+func canonicalKey(key string) string {
+	if canonical, ok := spelled[strings.ToLower(key)]; ok {
+		return canonical
+	}
+	return key
+}
+
+// kinds are the sync types with their aliases. EMCO's schema, code and documents
+// disagree about the names, so all of them are taken.
+var kinds = []struct {
+	name    string
+	aliases []string
+}{
+	{"anthos", []string{"googleanthos", "configsync"}},
+	{"argocd", []string{"argo"}},
+	{"azureArcV2", []string{"azurearc"}},
+	{"fluxcd", []string{"fluxv2", "flux"}},
+	{"git", []string{"plain"}},
+}
+
+// Kinds returns the canonical names of the sync types, sorted.
+func Kinds() []string {
+	out := make([]string, len(kinds))
+	for i, k := range kinds {
+		out[i] = k.name
+	}
+	return out
+}
+
+// Canonical returns the canonical name of a sync type, whatever its case; Invalid if
+// there is no such type. Whether this program has a backend of that type is for the
+// registry of backends to say.
+func Canonical(kind string) (string, error) {
+	lower := strings.ToLower(strings.TrimSpace(kind))
+	for _, k := range kinds {
+		if lower == strings.ToLower(k.name) || slices.Contains(k.aliases, lower) {
+			return k.name, nil
+		}
+	}
+	return "", errs.New(errs.Invalid, fmt.Sprintf("gitOpsType %q is not known; use one of %s", kind, strings.Join(Kinds(), ", ")))
+}
+
+// maxDuration bounds timings; a week is longer than anyone waits for a sync.
+const maxDuration = 7 * 24 * time.Hour
+
+// ParseDuration reads a timing: seconds as a decimal number, as EMCO has it, or a Go
+// duration such as "90s" or "5m", cut to whole seconds. Those below a second, except
+// zero, and those above a week are refused.
+func ParseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if seconds, numErr := strconv.ParseUint(text, 10, 31); numErr == nil {
+		d, err = time.Duration(seconds)*time.Second, nil
+	}
+	if err != nil || d != 0 && d < time.Second || d > maxDuration {
+		return 0, errors.New("give seconds, or a duration such as 90s or 5m, of at most a week")
+	}
+	return d.Truncate(time.Second), nil
+}
+
+// Duration is a timing within a backend's options.
+type Duration time.Duration
+
+// UnmarshalText reads seconds or a Go duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := ParseDuration(string(text))
+	*d = Duration(parsed)
+	return err
+}
+
+// Or returns the timing, or otherwise when it is zero.
+func (d Duration) Or(otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return time.Duration(d)
+}

@@ -1,0 +1,147 @@
+package gitops
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// hosted are the Git types with a provider's interface of their own, and where the
+// provider's public service is. EMCO writes "github" to github.com only; with a url
+// the same interface of a private installation is meant.
+var hosted = map[string]string{
+	"github": "https://github.com",
+	"gitlab": "https://gitlab.com",
+}
+
+// readGit reads the Git keys of an object.
+func readGit(p pairs, rules Rules) (Settings, error) {
+	s := Settings{
+		Name:   p.kv[keyRepoName],
+		Branch: p.kv[keyBranch],
+		Repo: git.Repo{
+			User:       p.kv[keyUser],
+			Token:      git.Secret(p.kv[keyToken]),
+			SSHKey:     git.Secret(p.kv[keySSHKey]),
+			KnownHosts: p.kv[keyKnownHosts],
+			CA:         p.kv[keyCA],
+		},
+	}
+	if kind := strings.ToLower(p.kv[keyGitType]); hosted[kind] != "" {
+		s.Host = kind
+	}
+	if s.Branch == "" {
+		s.Branch = DefaultBranch
+	}
+	address := address(p, s)
+	if address == "" {
+		return Settings{}, lacks(p.name, missing(p, "https"))
+	}
+	u, err := rules.check(address)
+	if err != nil {
+		return Settings{}, invalid(p.name, fmt.Errorf("%s: %w", keyURL, err))
+	}
+	if err := lacks(p.name, missing(p, u.scheme)); err != nil {
+		return Settings{}, err
+	}
+	s.Repo.URL = u.text
+	if s.Name == "" {
+		s.Name = strings.TrimSuffix(path.Base(u.path), ".git")
+	}
+	if u.scheme == "ssh" {
+		s.Repo.User, err = login(u.user, s.Repo.User)
+	}
+	if err == nil {
+		err = checkGit(s)
+	}
+	if err != nil {
+		return Settings{}, invalid(p.name, err)
+	}
+	return s, nil
+}
+
+// address returns the repository's URL. A hosted repository may be given by owner
+// and name alone, as in EMCO; userName is the owner then.
+func address(p pairs, s Settings) string {
+	if given := p.kv[keyURL]; given != "" {
+		return given
+	}
+	if base := hosted[s.Host]; base != "" && s.Repo.User != "" && s.Name != "" {
+		return base + "/" + s.Repo.User + "/" + s.Name
+	}
+	return ""
+}
+
+// missing lists the keys that an object lacks for a repository of the given scheme.
+func missing(p pairs, scheme string) []string {
+	need := map[string][]string{
+		"http":  {keyURL, keyUser, keyToken},
+		"https": {keyURL, keyUser, keyToken},
+		"ssh":   {keyURL, keySSHKey, keyKnownHosts},
+		"file":  {keyURL},
+	}[scheme]
+	derived := hosted[strings.ToLower(p.kv[keyGitType])] != "" && p.kv[keyUser] != "" && p.kv[keyRepoName] != ""
+	var out []string
+	for _, key := range need {
+		if p.kv[key] == "" && (key != keyURL || !derived) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// login returns the name to log in with by ssh: that of the URL, else userName, else "git".
+func login(fromURL, userName string) (string, error) {
+	if fromURL != "" && userName != "" && fromURL != userName {
+		return "", fmt.Errorf("%s and the login name in %s differ", keyUser, keyURL)
+	}
+	for _, name := range []string{fromURL, userName} {
+		if name != "" {
+			return name, checkLogin(name)
+		}
+	}
+	return "git", nil
+}
+
+// checkLogin refuses names that would change the address they become part of.
+func checkLogin(name string) error {
+	if strings.HasPrefix(name, "-") || strings.ContainsAny(name, "/@:?#%\\ ") {
+		return fmt.Errorf("%s is not a login name for ssh", keyUser)
+	}
+	return nil
+}
+
+// checkGit refuses values that could change the meaning of what they are put into: a
+// header, a command, or the name of a reference.
+func checkGit(s Settings) error {
+	for key, value := range map[string]string{keyUser: s.Repo.User, keyToken: s.Repo.Token.Reveal()} {
+		if strings.ContainsFunc(value, control) {
+			return fmt.Errorf("%s holds a control character", key)
+		}
+	}
+	if err := checkBranch(s.Branch); err != nil {
+		return fmt.Errorf("%s: %w", keyBranch, err)
+	}
+	return nil
+}
+
+// checkBranch keeps Git's rules for the names of branches.
+func checkBranch(name string) error {
+	for element := range strings.SplitSeq(name, "/") {
+		if element == "" || strings.HasPrefix(element, ".") || strings.HasSuffix(element, ".lock") {
+			return errors.New("is not a name that Git allows")
+		}
+	}
+	switch {
+	case strings.ContainsFunc(name, control), strings.ContainsAny(name, " ~^:?*[\\"),
+		strings.Contains(name, ".."), strings.Contains(name, "@{"), name == "@",
+		strings.HasPrefix(name, "-"), strings.HasSuffix(name, "."), len(name) > 250:
+		return errors.New("is not a name that Git allows")
+	}
+	return nil
+}
+
+func control(r rune) bool { return r < 0x20 || r == 0x7f }

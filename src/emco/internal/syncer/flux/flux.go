@@ -1,0 +1,119 @@
+// Package flux is the sync backend "fluxcd": beside the files of a target it writes
+// the objects that make Flux (v2.0 and later) reconcile them.
+//
+//	clusters/<provider>+<cluster>/
+//	├── <id>.yaml                          GitRepository, read from this branch
+//	├── kust<id>.yaml                      one Kustomization per app
+//	└── context/<id>/
+//	    ├── kustomization.yaml             keeps Flux's own bootstrap out
+//	    └── app/<app>/<name>+<Kind>.yaml
+//
+// Flux is bootstrapped on clusters/<provider>+<cluster>. It applies the pointer files
+// there, and would by itself also apply everything below "context", with the rights of
+// a cluster admin and all apps as one unit. A directory with a kustomization of its own
+// is taken as a base and not searched; ours is empty. A Kustomization per app means
+// that an app that cannot be applied stops no other.
+package flux
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Options are read from the cluster's sync objects.
+type Options struct {
+	// Timeout bounds one attempt to build and apply an app; seconds or a duration, 60 s unless given.
+	Timeout gitops.Duration `json:"timeOut,omitempty"`
+	// Interval is how often Flux looks at the branch, and compares the cluster with it; 60 s unless given.
+	Interval gitops.Duration `json:"syncInterval,omitempty"`
+	// Retry is how long Flux waits after a failed attempt; 60 s unless given.
+	Retry gitops.Duration `json:"retryInterval,omitempty"`
+	// SecretRef names the Secret in flux-system on the edge that holds the credential
+	// for a private repository. The credential itself is never written.
+	SecretRef string `json:"secretRef,omitempty"`
+	// ServiceAccount is the account in flux-system that apps are applied as; Flux's own unless given.
+	ServiceAccount string `json:"serviceAccountName,omitempty"`
+}
+
+// New returns the backend.
+func New(o Options) (syncer.Backend, error) {
+	if err := checkNames(o); err != nil {
+		return nil, err
+	}
+	b := backend{
+		writer:   syncer.NewWriter(map[string]string{"kustomize.toolkit.fluxcd.io/prune": "disabled"}),
+		secret:   o.SecretRef,
+		account:  o.ServiceAccount,
+		timeout:  o.Timeout.Or(gitops.DefaultInterval),
+		interval: o.Interval.Or(gitops.DefaultInterval),
+		retry:    o.Retry.Or(gitops.DefaultInterval),
+	}
+	return b, nil
+}
+
+type backend struct {
+	writer                   *syncer.Writer
+	secret, account          string
+	timeout, interval, retry time.Duration
+}
+
+// barrier is a kustomization that builds to nothing. It sets an option without effect
+// because kustomize refuses one that sets nothing at all.
+const barrier = `# Each app below is applied by a Kustomization of its own (see ../../kust*.yaml).
+# This file keeps a reconciler of the cluster's directory from applying them as well.
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+generatorOptions:
+  disableNameSuffixHash: true
+`
+
+// Pointers returns the files of the GitRepository and of the Kustomizations.
+func (b backend) Pointers(t syncer.Target) []string {
+	return []string{t.Pointer(""), t.Pointer("kust")}
+}
+
+// Plan makes the target hold the files of the apps and what points Flux at them. An
+// app without objects has no Kustomization: Flux takes a missing directory for a fault.
+func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
+	apps = slices.DeleteFunc(slices.Clone(apps), func(a syncer.App) bool { return len(a.Objects)+len(a.CRDs) == 0 })
+	slices.SortFunc(apps, func(a, b syncer.App) int { return cmp.Compare(a.Name, b.Name) })
+	files, err := b.writer.Tree(apps)
+	if err != nil {
+		return syncer.Change{}, err
+	}
+	edits := []git.Edit{{Path: t.Pointer("")}, {Path: t.Pointer("kust")}}
+	if len(apps) > 0 {
+		files["kustomization.yaml"] = []byte(barrier)
+		if edits[0].File, err = b.source(t); err != nil {
+			return syncer.Change{}, err
+		}
+		if edits[1].File, err = b.kustomizations(t, apps); err != nil {
+			return syncer.Change{}, err
+		}
+	}
+	edits = append(edits, syncer.EditDir(t.Dir(), files))
+	slices.SortFunc(edits, func(x, y git.Edit) int { return cmp.Compare(x.Path, y.Path) })
+	return syncer.Change{Edits: edits}, nil
+}
+
+// kustomizations returns one document per app, in order of their names.
+func (b backend) kustomizations(t syncer.Target, apps []syncer.App) ([]byte, error) {
+	var out bytes.Buffer
+	for i, a := range apps {
+		if i > 0 {
+			out.WriteString("---\n")
+		}
+		text, err := b.kustomization(t, a.Name)
+		if err != nil {
+			return nil, err
+		}
+		out.Write(text)
+	}
+	return out.Bytes(), nil
+}

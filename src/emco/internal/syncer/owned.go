@@ -1,0 +1,106 @@
+package syncer
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Owned returns b with a guard: it refuses hostile targets and apps that come twice
+// before b sees them, and plans of which an edit lies outside of what the target
+// owns, or which do not cover it, after. The latter would be a bug of b, and is Internal.
+func Owned(b Backend) Backend {
+	o := owned{b}
+	if p, ok := b.(Pointing); ok {
+		return ownedPointing{o, p}
+	}
+	return o
+}
+
+type owned struct{ Backend }
+
+type ownedPointing struct {
+	owned
+	Pointing
+}
+
+func (o ownedPointing) Plan(t Target, apps []App) (Change, error) { return o.plan(t, apps, o.Pointers) }
+
+func (o owned) Plan(t Target, apps []App) (Change, error) {
+	return o.plan(t, apps, func(Target) []string { return nil })
+}
+
+func (o owned) plan(t Target, apps []App, pointers func(Target) []string) (Change, error) {
+	if err := t.Check(); err != nil {
+		return Change{}, err
+	}
+	if err := distinctApps(t, apps); err != nil {
+		return Change{}, err
+	}
+	c, err := o.Backend.Plan(t, apps)
+	if err != nil {
+		return Change{}, err
+	}
+	return c, bounded(c, t, append(pointers(t), t.Dir()))
+}
+
+func distinctApps(t Target, apps []App) error {
+	seen := map[string]bool{}
+	for _, a := range apps {
+		if _, err := t.AppDir(a.Name); err != nil {
+			return err
+		}
+		if seen[a.Name] {
+			return errs.E(errs.Invalid, "plan", "app "+a.Name, fmt.Errorf("comes twice on cluster %s", t.Cluster))
+		}
+		seen[a.Name] = true
+	}
+	return nil
+}
+
+// bounded checks that the edits are for the owned paths exactly, each once, and that
+// every path is clean.
+func bounded(c Change, t Target, own []string) error {
+	slices.Sort(own)
+	paths := make([]string, len(c.Edits))
+	for i, e := range c.Edits {
+		paths[i] = e.Path
+		if err := cleanEdit(e); err != nil {
+			return errs.E(errs.Internal, "plan", "cluster "+t.Cluster, err)
+		}
+	}
+	if !slices.Equal(paths, own) {
+		return errs.E(errs.Internal, "plan", "cluster "+t.Cluster,
+			fmt.Errorf("edits %s, but the target owns %s", strings.Join(paths, ", "), strings.Join(own, ", ")))
+	}
+	return nil
+}
+
+// cleanEdit refuses an edit with a path that is not clean, or is within ".git".
+func cleanEdit(e git.Edit) error {
+	for name := range e.Dir {
+		if !cleanPath(name) {
+			return fmt.Errorf("%q is no clean path", name)
+		}
+	}
+	if !cleanPath(e.Path) || (e.File != nil && e.Dir != nil) {
+		return fmt.Errorf("edit of %q is not clean", e.Path)
+	}
+	return nil
+}
+
+func cleanPath(p string) bool {
+	if p == "" || path.IsAbs(p) || path.Clean(p) != p {
+		return false
+	}
+	for part := range strings.SplitSeq(p, "/") {
+		if element(part) != nil {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,185 @@
+package syncer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// Lengths of path elements, in bytes. File systems allow 255.
+const (
+	maxElement = 255
+	maxFile    = 200 // longer file names are cut and told apart by a hash
+	hashLen    = 12  // hexadecimal digits of such a hash
+)
+
+// Check refuses a target whose names would lead out of its place in the repository.
+func (t Target) Check() error {
+	for name, value := range map[string]string{"cluster": t.Cluster, "deployment": t.Deployment} {
+		if err := element(value); err != nil {
+			return errs.E(errs.Invalid, "plan", fmt.Sprintf("%s %q", name, value), err)
+		}
+	}
+	return nil
+}
+
+// Root returns the cluster's directory. EMCO bootstraps reconcilers on it.
+func (t Target) Root() string { return path.Join("clusters", t.Cluster) }
+
+// Dir returns the directory that holds the deployment's files on the cluster and
+// nothing else.
+func (t Target) Dir() string { return path.Join(t.Root(), "context", t.Deployment) }
+
+// Pointer returns the path of a pointer file of the deployment, beside the directory
+// "context": "<prefix><deployment>.yaml".
+func (t Target) Pointer(prefix string) string {
+	return path.Join(t.Root(), prefix+t.Deployment+".yaml")
+}
+
+// AppDir returns the directory of an app; Invalid if the app's name is no path element.
+func (t Target) AppDir(app string) (string, error) {
+	if err := t.Check(); err != nil {
+		return "", err
+	}
+	if err := element(app); err != nil {
+		return "", errs.E(errs.Invalid, "plan", fmt.Sprintf("app %q", app), err)
+	}
+	return path.Join(t.Dir(), "app", app), nil
+}
+
+// File is where one object goes.
+type File struct {
+	Name   string // within the app's directory
+	Object manifest.Object
+	CRD    bool
+}
+
+// Files says which file of the app's directory holds which object, sorted by name.
+// It is the one place that names files. The name is EMCO's, "<name>+<Kind>.yaml".
+// Objects of which these names would be equal, also where case is not told apart, all
+// get "<name>+<Kind>+<namespace>+<group>.yaml". An object that comes twice, and a
+// name that is no path element, are Invalid.
+func (a App) Files() ([]File, error) {
+	out := make([]File, 0, len(a.Objects)+len(a.CRDs))
+	for i, o := range slices.Concat(a.Objects, a.CRDs) {
+		out = append(out, File{Object: o, CRD: i >= len(a.Objects)})
+	}
+	if err := a.distinct(out); err != nil {
+		return nil, err
+	}
+	name(out)
+	for _, f := range out {
+		if err := element(f.Name); err != nil {
+			return nil, a.invalid(f.Object, err)
+		}
+	}
+	slices.SortFunc(out, func(x, y File) int { return strings.Compare(x.Name, y.Name) })
+	return out, nil
+}
+
+// distinct refuses an object that comes twice, in whatever version of its API.
+func (a App) distinct(files []File) error {
+	seen := map[manifest.ID]bool{}
+	for _, f := range files {
+		id := f.Object.ID
+		if id.Name == "" || id.Kind == "" {
+			return a.invalid(f.Object, errors.New("has no name or no kind"))
+		}
+		id.Version = ""
+		if seen[id] {
+			return a.invalid(f.Object, errors.New("comes twice"))
+		}
+		seen[id] = true
+	}
+	return nil
+}
+
+// name names files. Those that share a name get a longer form of theirs, all of them,
+// so that the order does not matter, until no two are equal.
+func name(files []File) {
+	form := make([]int, len(files))
+	for range len(forms) + 1 { // the last round gives the names that the one before decided on
+		sharing := map[string][]int{}
+		for i := range files {
+			files[i].Name = forms[form[i]](files[i].Object.ID)
+			key := folded(files[i].Name)
+			sharing[key] = append(sharing[key], i)
+		}
+		for _, same := range sharing {
+			for _, i := range same {
+				if len(same) > 1 && form[i] < len(forms)-1 {
+					form[i]++
+				}
+			}
+		}
+	}
+}
+
+// forms are the file names of an object, from short to unmistakable.
+var forms = [...]func(manifest.ID) string{
+	func(id manifest.ID) string { return fileName(id.Name + "+" + id.Kind) },
+	func(id manifest.ID) string { return fileName(full(id)) },
+	func(id manifest.ID) string { return fileName(full(id) + "+" + hashed(full(id))) },
+}
+
+// full returns all that identifies an object within a cluster.
+func full(id manifest.ID) string {
+	return strings.Join([]string{id.Name, id.Kind, id.Namespace, id.Group}, "+")
+}
+
+// invalid returns an Invalid error about one of the app's objects.
+func (a App) invalid(o manifest.Object, err error) error {
+	subject := fmt.Sprintf("app %s: %s", a.Name, o.ID)
+	if o.Source != "" {
+		subject += " (" + o.Source + ")"
+	}
+	return errs.E(errs.Invalid, "plan", subject, err)
+}
+
+// fileName adds the suffix, and cuts what file systems would not take.
+func fileName(stem string) string {
+	if len(stem) <= maxFile {
+		return stem + ".yaml"
+	}
+	return stem[:cut(stem, maxFile-hashLen-1)] + "+" + hashed(stem) + ".yaml"
+}
+
+// cut returns the largest n up to limit at which s may be cut between runes.
+func cut(s string, limit int) int {
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return limit
+}
+
+// hashed returns a short name for s that no other string will share.
+func hashed(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])[:hashLen]
+}
+
+// folded returns s as systems see it that do not tell case apart.
+func folded(s string) string { return strings.ToLower(s) }
+
+// element refuses what is not one plain element of a path on every system.
+func element(s string) error {
+	switch {
+	case s == "":
+		return errors.New("has no name")
+	case s == "." || s == "..", strings.ContainsAny(s, `/\`), strings.EqualFold(s, ".git"):
+		return errors.New("is not usable as a file name")
+	case !utf8.ValidString(s), strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f }):
+		return errors.New("holds bytes that are not usable in a file name")
+	case len(s) > maxElement:
+		return fmt.Errorf("is longer than %d bytes", maxElement)
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+// Package plaingit is the sync backend "git": it writes the files of a target and
+// nothing else, for a reconciler that somebody else has pointed at them.
+package plaingit
+
+import (
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Options are the timings that every sync object may hold. This backend has no use
+// for them; they are read so that a mistake in them is told.
+type Options struct {
+	Timeout  gitops.Duration `json:"timeOut,omitempty"`       // not used
+	Interval gitops.Duration `json:"syncInterval,omitempty"`  // not used
+	Retry    gitops.Duration `json:"retryInterval,omitempty"` // not used
+}
+
+// New returns the backend. It does not know who will read the files, so definitions
+// carry what each of the common reconcilers takes for "do not delete this".
+func New(Options) (syncer.Backend, error) {
+	return backend{syncer.NewWriter(map[string]string{
+		"argocd.argoproj.io/sync-options":         "Prune=false",
+		"client.lifecycle.config.k8s.io/deletion": "detach",
+		"kustomize.toolkit.fluxcd.io/prune":       "disabled",
+	})}, nil
+}
+
+type backend struct{ writer *syncer.Writer }
+
+// Plan makes the target's directory hold the files of the apps.
+func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
+	files, err := b.writer.Tree(apps)
+	if err != nil {
+		return syncer.Change{}, err
+	}
+	return syncer.Change{Edits: []git.Edit{syncer.EditDir(t.Dir(), files)}}, nil
+}

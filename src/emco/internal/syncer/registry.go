@@ -1,0 +1,97 @@
+package syncer
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// Options are pairs of a cluster's sync objects for a backend.
+type Options map[string]string
+
+// Registry knows the backends that a program has, by sync type.
+type Registry struct {
+	entries map[string]entry
+}
+
+type entry struct {
+	open    func(Options) (Backend, error)
+	example Options
+}
+
+// NewRegistry returns a registry without backends.
+func NewRegistry() *Registry { return &Registry{entries: map[string]entry{}} }
+
+// Register adds a backend under its sync type. Its options are a struct O with json
+// tags, whose fields are strings or read text; example is what the contract test and
+// the documentation use. A name that is taken is a bug and panics.
+func Register[O any](r *Registry, name string, build func(O) (Backend, error), example Options) {
+	if _, taken := r.entries[name]; taken {
+		panic("syncer: backend " + name + " is registered twice")
+	}
+	open := func(given Options) (Backend, error) {
+		var o O
+		if err := decodeOptions(given, &o); err != nil {
+			return nil, errs.E(errs.Invalid, "open", "sync backend "+name, err)
+		}
+		return build(o)
+	}
+	r.entries[name] = entry{open: open, example: example}
+}
+
+// decodeOptions decodes pairs strictly: a key that into has no field for is an error
+// that names the keys there are. No error shows a value.
+func decodeOptions[O any](given Options, into *O) error {
+	known := optionNames[O]()
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(known, key) {
+			return fmt.Errorf("option %s is not known; known are %s", key, strings.Join(known, ", "))
+		}
+		text, err := json.Marshal(Options{key: given[key]})
+		if err != nil {
+			return fmt.Errorf("option %s is no text", key)
+		}
+		if err := json.Unmarshal(text, into); err != nil {
+			return fmt.Errorf("option %s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// optionNames returns the names that O's json tags give, sorted.
+func optionNames[O any]() []string {
+	var out []string
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[O]()) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && !field.Anonymous {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Names returns the sync types that there are backends for, sorted.
+func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.entries)) }
+
+// Example returns options that the backend takes.
+func (r *Registry) Example(name string) Options { return maps.Clone(r.entries[name].example) }
+
+// Open returns the backend of a sync type, kept within what a target owns (see Owned).
+// Types without a backend, and options that the backend does not know, are Invalid.
+// Keep the result: a backend remembers what it wrote.
+func (r *Registry) Open(name string, o Options) (Backend, error) {
+	e, ok := r.entries[name]
+	if !ok {
+		return nil, errs.New(errs.Invalid, fmt.Sprintf("there is no sync backend %q here; use one of %s", name, strings.Join(r.Names(), ", ")))
+	}
+	b, err := e.open(o)
+	if err != nil {
+		return nil, err
+	}
+	return Owned(b), nil
+}
