@@ -23,13 +23,19 @@ type Doc struct {
 	UID     string // decimal positive int63, new for each creation, kept through replacements
 	Rev     int64  // 1 when created, +1 with each replacement
 	Parent  Key    // empty for a root
-	Refs    []Key  // documents this one refers to; they cannot be deleted while it exists
+	Refs    []Key  // documents this one refers to, sorted; they cannot be deleted while it exists
 	Body    []byte // JSON as clients may see it: secrets are masked
-	Secret  []byte // what clients never see; sealed before it reaches a driver
+	Secret  []byte // what clients never see, sealed; nil if there is none. See DB.Reveal
 	Blobs   []Blob // uploaded files, by part name
 	Created time.Time
-	Updated time.Time
-	State   State // of its own writing; services see Live documents only
+	Updated time.Time // of the last creation or replacement; both times are UTC, in whole milliseconds
+
+	// What follows serves the protocol of writing; services have no use for it.
+
+	State  State     // services see Live and Deleting documents only
+	Tag    int64     // positive, drawn at random for each write, so it never comes back; what drivers compare
+	Since  time.Time // when this tag was written
+	Claims []Key     // references of a replacement under way, sorted; a driver finds them like Refs
 }
 
 // Blob names uploaded content that a document holds.
@@ -51,31 +57,52 @@ const (
 	Deleting              // marked; nothing new may be put below it or refer to it
 )
 
+// String returns the name of the state.
+func (s State) String() string {
+	switch s {
+	case Live:
+		return "live"
+	case Pending:
+		return "pending"
+	case Deleting:
+		return "deleting"
+	}
+	return "unknown"
+}
+
 // Query narrows a listing.
 type Query struct {
-	Refers Key // only documents that refer to this key; empty for all
+	Refers Key // only documents that refer to this key, be it by Refs or Claims; empty for all
 	After  Key // start after this key; for paging
 	Limit  int // at most so many; 0 for all
-	Depth  int // 1 for direct children of the collection only; 0 for all below
+	Depth  int // only documents exactly so many segments below: 1 for the members of a collection, 2 for those with names of two parts; 0 for all
 }
 
 // Driver keeps documents. Errors are classified: NotFound, Exists, Conflict,
 // Unavailable. A write that returned nil survives a kill of the process and a
-// loss of power.
+// loss of power, and every read that starts after it sees it, in whichever process.
+// An error of kind Unavailable leaves open whether a write was done.
 type Driver interface {
 	// Get returns the document, in whatever State; NotFound if there is none.
 	Get(ctx context.Context, k Key) (Doc, error)
-	// List yields documents whose key is below under ("" for all), in key order, in whatever State; it ends at the first error.
+	// List yields documents whose key is below under ("" for all), in byte order of
+	// keys, in whatever State; it ends at the first error. "a/b/c" is below "a/b",
+	// "a/b" and "a/bc" are not. Documents that are there from beginning to end are
+	// listed once; of those that come, go or change meanwhile, nothing is promised.
+	// A listing may be abandoned, and its consumer may write meanwhile.
 	List(ctx context.Context, under Key, q Query) iter.Seq2[Doc, error]
-	// Put writes d if the stored revision is at (0: if there is none, else Exists); Conflict otherwise.
+	// Put writes d, all of it or nothing, if the document stored under its key has
+	// the tag at (0: if there is none, else Exists); Conflict otherwise.
 	Put(ctx context.Context, d Doc, at int64) error
-	// Remove deletes the document if it is at revision at; Conflict if not, nil if it is absent.
+	// Remove deletes the document if it has the tag at; Conflict if not, nil if it is absent.
 	Remove(ctx context.Context, k Key, at int64) error
 }
 
-// Blobs keeps uploaded content by digest. Content is written once and never changes.
+// Blobs keeps uploaded content by digest. Content is written once and never
+// changes; it survives what documents survive.
 type Blobs interface {
 	// Put stores r and returns its digest and size; TooLarge beyond limit bytes, and then nothing is kept.
+	// Content that is there already counts as written now.
 	Put(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error)
 	// Open reads content; NotFound if there is none.
 	Open(ctx context.Context, d manifest.Digest) (io.ReadCloser, error)

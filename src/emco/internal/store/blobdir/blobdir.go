@@ -1,0 +1,279 @@
+// Package blobdir keeps uploaded content in the files of a folder, by digest. A
+// file is there whole or not at all, whatever crashes; several processes of one
+// host may share the folder.
+package blobdir
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// The folder holds:
+//
+//	ab/abcdef…     content, by digest, below the first two digits of it
+//	tmp/…          uploads under way
+//	lock           held shared to add a file, alone to remove one
+const (
+	tmpDir   = "tmp"
+	lockFile = "lock"
+	chunk    = 64 << 10 // bytes read at a time
+)
+
+// Dir is a store.Blobs in a folder.
+type Dir struct {
+	path string
+}
+
+var _ store.Blobs = (*Dir)(nil)
+
+// Open uses the folder at path and creates it if it is not there, readable by its
+// owner only. Leftovers of uploads that a crash cut off are removed.
+func Open(path string) (*Dir, error) {
+	d := &Dir{path: path}
+	if err := os.MkdirAll(filepath.Join(path, tmpDir), 0o700); err != nil {
+		return nil, errs.E(errs.Unavailable, "open", path, err)
+	}
+	if err := d.clean(); err != nil {
+		return nil, errs.E(errs.Unavailable, "open", path, err)
+	}
+	return d, nil
+}
+
+// clean removes uploads that no process holds any more: each is locked while it is
+// written, and a lock ends with its process.
+func (d *Dir) clean() error {
+	entries, err := os.ReadDir(filepath.Join(d.path, tmpDir))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := d.cleanOne(filepath.Join(d.path, tmpDir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Dir) cleanOne(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil // someone writes it
+	}
+	return os.Remove(name)
+}
+
+// Put implements store.Blobs. The content is hashed while it is written beside its
+// final place.
+func (d *Dir) Put(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error) {
+	f, err := d.temp()
+	if err != nil {
+		return "", 0, unavailable("store", "upload", err)
+	}
+	defer f.Close()
+	defer os.Remove(f.Name()) // fails once the file is renamed, which is fine
+	digest, size, err := fill(ctx, f, r, limit)
+	if err != nil {
+		return "", 0, err
+	}
+	if err := f.Sync(); err != nil {
+		return "", 0, unavailable("store", "upload", err)
+	}
+	if err := d.adopt(f.Name(), digest); err != nil {
+		return "", 0, unavailable("store", string(digest), err)
+	}
+	return digest, size, nil
+}
+
+// temp creates a file for an upload and locks it. A cleaner that comes between the
+// two removes the file; then there is another try.
+func (d *Dir) temp() (*os.File, error) {
+	for {
+		f, err := os.OpenFile(filepath.Join(d.path, tmpDir, rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := flock(f, syscall.LOCK_EX); err != nil {
+			return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+		if _, err := os.Stat(f.Name()); !errors.Is(err, fs.ErrNotExist) {
+			return f, nil
+		}
+		_ = f.Close()
+	}
+}
+
+// fill copies r into f until its end, at most limit bytes.
+func fill(ctx context.Context, f *os.File, r io.Reader, limit int64) (manifest.Digest, int64, error) {
+	sum := sha256.New()
+	var size int64
+	for buf := make([]byte, chunk); ; {
+		if err := context.Cause(ctx); err != nil {
+			return "", 0, errs.E(errs.Unavailable, "store", "upload", err)
+		}
+		n, err := r.Read(buf)
+		if size += int64(n); size > limit {
+			return "", 0, errs.E(errs.TooLarge, "store", "upload", fmt.Errorf("is larger than %d bytes", limit))
+		}
+		sum.Write(buf[:n])
+		if _, err := f.Write(buf[:n]); err != nil {
+			return "", 0, unavailable("store", "upload", err)
+		}
+		if err == io.EOF {
+			return manifest.Digest(hex.EncodeToString(sum.Sum(nil))), size, nil
+		}
+		if err != nil {
+			return "", 0, unread(err)
+		}
+	}
+}
+
+// unread classifies an error of the upload's reader; one that nobody classified is
+// a body that broke off.
+func unread(err error) error {
+	kind := errs.KindOf(err)
+	if kind == errs.Internal {
+		kind = errs.Malformed
+	}
+	return errs.E(kind, "read", "upload", err)
+}
+
+// adopt moves the file to its place, over an equal one if there is one: that makes
+// it count as written now. The lock keeps a sweep from removing what it has judged
+// by its former age.
+func (d *Dir) adopt(tmp string, digest manifest.Digest) error {
+	unlock, err := d.lock(syscall.LOCK_SH)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	name := d.name(digest)
+	dir := filepath.Dir(name)
+	if err := os.Mkdir(dir, 0o700); err == nil {
+		err = syncDir(d.path)
+		if err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := os.Rename(tmp, name); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// Open implements store.Blobs.
+func (d *Dir) Open(_ context.Context, digest manifest.Digest) (io.ReadCloser, error) {
+	if !valid(digest) {
+		return nil, errs.E(errs.NotFound, "open", "content", errors.New("not a digest"))
+	}
+	f, err := os.Open(d.name(digest))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errs.E(errs.NotFound, "open", string(digest), errors.New("not found"))
+	}
+	if err != nil {
+		return nil, unavailable("open", string(digest), err)
+	}
+	return f, nil
+}
+
+// Sweep implements store.Blobs. It removes leftovers of uploads as well.
+func (d *Dir) Sweep(ctx context.Context, olderThan time.Time, keep func(manifest.Digest) bool) error {
+	if err := d.clean(); err != nil {
+		return unavailable("sweep", d.path, err)
+	}
+	err := filepath.WalkDir(d.path, func(name string, e fs.DirEntry, err error) error {
+		if c := context.Cause(ctx); c != nil {
+			return c
+		}
+		digest := manifest.Digest(filepath.Base(name))
+		if err != nil || e.IsDir() || !valid(digest) || keep(digest) {
+			return err
+		}
+		return d.drop(name, olderThan)
+	})
+	if err != nil {
+		return unavailable("sweep", d.path, err)
+	}
+	return nil
+}
+
+// drop removes the file if it is still old while nobody can renew it.
+func (d *Dir) drop(name string, olderThan time.Time) error {
+	unlock, err := d.lock(syscall.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	info, err := os.Stat(name)
+	if err == nil && info.ModTime().Before(olderThan) {
+		err = os.Remove(name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// lock takes the folder's lock, shared or alone; it ends with the process at the
+// latest.
+func (d *Dir) lock(how int) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(d.path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(f, how); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// flock locks f, again if a signal interrupts it.
+func flock(f *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+func (d *Dir) name(digest manifest.Digest) string {
+	return filepath.Join(d.path, string(digest[:2]), string(digest))
+}
+
+// valid reports whether d is 64 digits of lower-case hexadecimal, and so the name
+// of a file and nothing else.
+func valid(d manifest.Digest) bool {
+	raw, err := hex.DecodeString(string(d))
+	return err == nil && len(raw) == sha256.Size && hex.EncodeToString(raw) == string(d)
+}
+
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func unavailable(op, subject string, err error) error {
+	return errs.E(errs.Unavailable, op, subject, err)
+}

@@ -1,0 +1,160 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// Create stores a new document. Exists if there is one of that key; Conflict with
+// ErrNoParent or ErrNoTarget if what it needs is missing or being deleted.
+// It becomes visible at once or not at all.
+func (db *DB) Create(ctx context.Context, w Write) (Doc, error) {
+	if err := w.check("create"); err != nil {
+		return Doc{}, err
+	}
+	return db.again(ctx, "create", w.Key, func() (Doc, error) { return db.create(ctx, w) })
+}
+
+// create goes through the steps of a creation once.
+func (db *DB) create(ctx context.Context, w Write) (Doc, error) {
+	if err := db.confirm(ctx, w); err != nil {
+		return Doc{}, err // seen before anything is written, so as to disturb no one
+	}
+	d := Doc{Key: w.Key, Parent: w.Parent, UID: strconv.FormatInt(random63(), 10), Rev: 1, State: Pending}
+	d = db.fill(d, w)
+	d.Created = d.Updated
+
+	fctx, cancel := detached(ctx)
+	defer cancel()
+	d, err := db.put(fctx, d, 0)
+	if errs.Is(err, errs.Exists) {
+		return Doc{}, db.occupied(ctx, w.Key)
+	}
+	if err != nil {
+		return Doc{}, err
+	}
+	return db.flip(fctx, d, w)
+}
+
+// flip makes a pending document live if its parent and references are there, now
+// that whoever deletes them can see it; otherwise it takes it back. When that fails,
+// the next one to meet the document does.
+func (db *DB) flip(ctx context.Context, d Doc, w Write) (Doc, error) {
+	if err := db.confirm(ctx, w); err != nil {
+		_ = db.remove(ctx, d)
+		return Doc{}, err
+	}
+	live := d
+	live.State = Live
+	live, err := db.put(ctx, live, d.Tag)
+	if err != nil && !errors.Is(err, errLost) {
+		_ = db.remove(ctx, d)
+	}
+	return live, err
+}
+
+// occupied says what it means for a creation that the key is taken: Exists, or
+// errLost once the key is free.
+func (db *DB) occupied(ctx context.Context, k Key) error {
+	d, err := db.driver.Get(ctx, k)
+	if errs.Is(err, errs.NotFound) {
+		return errLost
+	}
+	if err != nil {
+		return err
+	}
+	if d.State != Pending {
+		return errs.E(errs.Exists, "create", string(k), errThere)
+	}
+	if !db.stale(d) {
+		if err := db.outwait(ctx, d); err != nil {
+			return err
+		}
+		return errLost
+	}
+	if err := db.remove(ctx, d); err != nil {
+		return err
+	}
+	return errLost
+}
+
+// outwait waits until someone writes or removes d, or until it is stale.
+func (db *DB) outwait(ctx context.Context, d Doc) error {
+	for wait := time.Millisecond; !db.stale(d); wait = min(2*wait, 50*time.Millisecond) {
+		if err := pause(ctx, wait); err != nil {
+			return errs.E(errs.Unavailable, "wait for", string(d.Key), err)
+		}
+		now, err := db.driver.Get(ctx, d.Key)
+		if errs.Is(err, errs.NotFound) || err == nil && now.Tag != d.Tag {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// confirm checks that the parent and the references of a new document are there
+// to stay.
+func (db *DB) confirm(ctx context.Context, w Write) error {
+	if w.Parent != "" {
+		st, err := db.standing(ctx, w.Parent)
+		switch {
+		case err != nil:
+			return err
+		case st == Pending:
+			return related("create", w.Key, ErrNoParent, w.Parent, "parent %s does not exist")
+		case st == Deleting:
+			return related("create", w.Key, ErrNoParent, w.Parent, "parent %s is being deleted")
+		}
+	}
+	return db.confirmRefs(ctx, "create", w, nil)
+}
+
+// confirmRefs checks the references of w. Those in held were held before: a
+// deletion of their target cannot succeed.
+func (db *DB) confirmRefs(ctx context.Context, op string, w Write, held map[Key]bool) error {
+	for _, r := range w.Refs {
+		if held[r.Key] && !r.Must {
+			continue
+		}
+		st, err := db.standing(ctx, r.Key)
+		switch {
+		case err != nil:
+			return err
+		case st == Pending && r.Must:
+			return related(op, w.Key, ErrNoTarget, r.Key, "refers to %s, which does not exist")
+		case st == Deleting && !held[r.Key]:
+			return related(op, w.Key, ErrNoTarget, r.Key, "refers to %s, which is being deleted")
+		}
+	}
+	return nil
+}
+
+// standing tells how a document that others want to rely on stands; Pending also
+// if there is none. A deletion that was left behind is undone here.
+func (db *DB) standing(ctx context.Context, k Key) (State, error) {
+	d, err := db.driver.Get(ctx, k)
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return Pending, nil
+	case err != nil:
+		return Pending, err
+	case d.State == Deleting && db.stale(d):
+		return Live, db.unmark(ctx, d)
+	}
+	return d.State, nil
+}
+
+// unmark makes a document live again that was marked for deletion; errLost if
+// another writer was faster.
+func (db *DB) unmark(ctx context.Context, d Doc) error {
+	d.State = Live
+	_, err := db.put(ctx, d, d.Tag)
+	return err
+}

@@ -1,0 +1,122 @@
+package store
+
+import (
+	"context"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+)
+
+// DB is what services use. It keeps the promises that hold between documents: a
+// document's parent exists, and what is referred to is not deleted. Any number of
+// DBs in any number of processes may share one store.
+type DB struct {
+	driver Driver
+	blobs  Blobs
+	sealer *seal.Sealer
+	lease  time.Duration
+	clock  func() time.Time
+}
+
+const (
+	// lease is the age at which an unfinished write counts as left behind. Who works
+	// longer renews in time. If clocks differ by more, unfinished writes are taken
+	// over too early or too late: those who lose one start over, nothing breaks.
+	lease = 5 * time.Second
+	// finishWithin bounds the writes that go on when a client has gone away.
+	finishWithin = 30 * time.Second
+	// maxTries bounds how often a write that lost a race starts over.
+	maxTries = 32
+)
+
+// New returns a DB over the given parts. It starts nothing and needs no closing.
+func New(d Driver, b Blobs, s *seal.Sealer) *DB {
+	return &DB{driver: d, blobs: b, sealer: s, lease: lease, clock: time.Now}
+}
+
+// now returns the time as all drivers can keep it.
+func (db *DB) now() time.Time { return db.clock().UTC().Truncate(time.Millisecond) }
+
+// stale reports whether d, in the midst of a write, was left there by a crash.
+func (db *DB) stale(d Doc) bool {
+	age := db.now().Sub(d.Since)
+	return age >= db.lease || age <= -db.lease
+}
+
+// Get returns the document, which may be about to be deleted; NotFound if there is
+// none. Its Secret is sealed: see Reveal.
+func (db *DB) Get(ctx context.Context, k Key) (Doc, error) {
+	d, err := db.driver.Get(ctx, k)
+	if err == nil && d.State == Pending {
+		return Doc{}, notFound("get", k)
+	}
+	return d, err
+}
+
+// Reveal unseals the secret of a document that Get or List returned; nil if it has
+// none. The error is Unavailable when the key that sealed it is missing, Internal
+// when the document was tampered with.
+func (db *DB) Reveal(_ context.Context, d Doc) (seal.Secret, error) {
+	if d.Secret == nil {
+		return nil, nil
+	}
+	plain, err := db.sealer.Open(d.Secret, string(d.Key), d.UID)
+	if err != nil {
+		return nil, errs.E(errs.KindOf(err), "unseal", string(d.Key), err)
+	}
+	return plain, nil
+}
+
+// List yields the documents below under, "" for all, in byte order of their keys,
+// and ends at the first error. It sees each document as it is at some moment of the
+// listing, not all at the same moment.
+func (db *DB) List(ctx context.Context, under Key, q Query) iter.Seq2[Doc, error] {
+	limit := q.Limit
+	q.Limit = 0 // pending documents do not count
+	return func(yield func(Doc, error) bool) {
+		left := limit
+		for d, err := range db.driver.List(ctx, under, q) {
+			if err == nil && d.State == Pending {
+				continue
+			}
+			if !yield(d, err) || err != nil {
+				return
+			}
+			if left--; left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// PutBlob stores uploaded content of at most limit bytes, TooLarge beyond. A
+// document has to name it before the sweeper's grace is over.
+func (db *DB) PutBlob(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error) {
+	return db.blobs.Put(ctx, r, limit)
+}
+
+// OpenBlob reads uploaded content; NotFound if there is none.
+func (db *DB) OpenBlob(ctx context.Context, d manifest.Digest) (io.ReadCloser, error) {
+	return db.blobs.Open(ctx, d)
+}
+
+// SweepBlobs removes the content that no document names, in whatever state the
+// document is, and that was put more than grace ago. The grace has to be longer
+// than what a client needs from PutBlob to the document that names it.
+func (db *DB) SweepBlobs(ctx context.Context, grace time.Duration) error {
+	before := db.clock().Add(-grace)
+	named := map[manifest.Digest]bool{}
+	for d, err := range db.driver.List(ctx, "", Query{}) {
+		if err != nil {
+			return err
+		}
+		for _, b := range d.Blobs {
+			named[b.Digest] = true
+		}
+	}
+	return db.blobs.Sweep(ctx, before, func(d manifest.Digest) bool { return named[d] })
+}

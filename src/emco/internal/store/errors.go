@@ -1,0 +1,56 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// Reasons why a write is refused because of another document. The error is of
+// kind Conflict (EMCO answers 409 to all of them), errors.Is finds the reason and
+// errors.As a *Related that names the other document.
+var (
+	ErrNoParent    = errors.New("no parent")     // create: the parent does not exist or is being deleted
+	ErrNoTarget    = errors.New("no target")     // create, replace: a reference that must exist does not, or any is being deleted
+	ErrHasChildren = errors.New("has children")  // delete: there are documents below
+	ErrReferenced  = errors.New("is referenced") // delete: another document refers to this one
+)
+
+// Related says which other document stands in the way.
+type Related struct {
+	Reason error // one of the reasons above
+	Key    Key   // the parent, the target, the first child or the first holder
+	text   string
+}
+
+// Error tells the reason in words, with the key.
+func (r *Related) Error() string { return r.text }
+
+// Unwrap returns the reason.
+func (r *Related) Unwrap() error { return r.Reason }
+
+// related builds the Conflict; format has one %s for the other document.
+func related(op string, k Key, reason error, other Key, format string) error {
+	return errs.E(errs.Conflict, op, string(k),
+		&Related{Reason: reason, Key: other, text: fmt.Sprintf(format, other)})
+}
+
+var (
+	errAbsent = errors.New("not found")
+	errThere  = errors.New("exists already")
+	errGoing  = errors.New("is being deleted, try again")
+	errBusy   = errors.New("many are changing it at once, try again")
+
+	// errLost tells a caller within the package that another writer was faster; it
+	// starts over and never shows it.
+	errLost = errors.New("lost a race")
+)
+
+func notFound(op string, k Key) error { return errs.E(errs.NotFound, op, string(k), errAbsent) }
+func conflict(op string, k Key, why error) error {
+	return errs.E(errs.Conflict, op, string(k), why)
+}
+func invalid(op string, k Key, why string) error {
+	return errs.E(errs.Invalid, op, string(k), errors.New(why))
+}

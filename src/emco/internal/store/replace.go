@@ -1,0 +1,92 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Replace puts w in the place of the document of its key. at is the revision that
+// w was made from: Conflict if the document has another one; 0 replaces whichever
+// is there. NotFound if there is none; Conflict with ErrNoTarget as for Create.
+func (db *DB) Replace(ctx context.Context, w Write, at int64) (Doc, error) {
+	if err := w.check("replace"); err != nil {
+		return Doc{}, err
+	}
+	return db.again(ctx, "replace", w.Key, func() (Doc, error) { return db.replace(ctx, w, at) })
+}
+
+// replace goes through the steps of a replacement once.
+func (db *DB) replace(ctx context.Context, w Write, at int64) (Doc, error) {
+	old, err := db.replaceable(ctx, w, at)
+	if err != nil {
+		return Doc{}, err
+	}
+	fctx, cancel := detached(ctx)
+	defer cancel()
+	next := db.fill(old, w)
+	next.Rev++
+	if old, err = db.claim(fctx, old, next.Refs); err != nil {
+		return Doc{}, err
+	}
+	if err := db.confirmRefs(fctx, "replace", w, setOf(old.Refs)); err != nil {
+		db.disclaim(fctx, old)
+		return Doc{}, err
+	}
+	return db.put(fctx, next, old.Tag)
+}
+
+// replaceable returns the stored document if w may replace it.
+func (db *DB) replaceable(ctx context.Context, w Write, at int64) (Doc, error) {
+	d, err := db.load(ctx, "replace", w.Key)
+	switch {
+	case err != nil:
+		return Doc{}, err
+	case w.UID != "" && w.UID != d.UID:
+		return Doc{}, conflict("replace", w.Key, errors.New("was deleted and created anew meanwhile, read it again"))
+	case at != 0 && at != d.Rev:
+		return Doc{}, conflict("replace", w.Key, fmt.Errorf("is at revision %d, not %d, read it again", d.Rev, at))
+	case w.Parent != d.Parent:
+		return Doc{}, invalid("replace", w.Key, "cannot move to another parent")
+	case d.State == Deleting && db.stale(d):
+		if err := db.unmark(ctx, d); err != nil {
+			return Doc{}, err
+		}
+		return Doc{}, errLost // it has a new tag
+	case d.State == Deleting:
+		return Doc{}, conflict("replace", w.Key, errGoing)
+	}
+	return d, nil
+}
+
+// claim announces the references that a replacement adds, so that whoever deletes
+// a target can see them before they are confirmed. Readers notice nothing.
+func (db *DB) claim(ctx context.Context, d Doc, refs []Key) (Doc, error) {
+	held := setOf(d.Refs)
+	added := slices.DeleteFunc(slices.Clone(refs), func(k Key) bool { return held[k] })
+	if len(added) == 0 {
+		return d, nil
+	}
+	at := d.Tag
+	d.Claims = added
+	return db.put(ctx, d, at)
+}
+
+// disclaim takes claims back. When that fails they do no harm: whoever deletes a
+// target clears them.
+func (db *DB) disclaim(ctx context.Context, d Doc) {
+	if d.Claims == nil {
+		return
+	}
+	d.Claims = nil
+	_, _ = db.put(ctx, d, d.Tag)
+}
+
+func setOf(keys []Key) map[Key]bool {
+	set := make(map[Key]bool, len(keys))
+	for _, k := range keys {
+		set[k] = true
+	}
+	return set
+}

@@ -1,0 +1,128 @@
+package seal
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+const (
+	keySize = 32 // bytes; AES-256
+	maxFile = 1 << 10
+)
+
+// Key is a sealing key. It prints as its id, never as its bytes.
+type Key struct {
+	bytes [keySize]byte
+}
+
+// ID names the key without giving it away: 16 hexadecimal digits of a hash.
+// It stands in front of everything sealed with the key.
+func (k Key) ID() string { return hex.EncodeToString(k.id()) }
+
+func (k Key) id() []byte {
+	sum := sha256.Sum256(append([]byte("emco sealing key\x00"), k.bytes[:]...))
+	return sum[:idSize]
+}
+
+// Format writes the id of the key, whatever the verb.
+func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "key "+k.ID()) }
+
+// String returns the id of the key.
+func (k Key) String() string { return "key " + k.ID() }
+
+// NewKey draws a key at random.
+func NewKey() Key {
+	var k Key
+	_, _ = rand.Read(k.bytes[:]) // never fails: the process ends if there is no randomness
+	return k
+}
+
+// ParseKey reads a key given as 32 bytes in standard base64; white space around
+// it is ignored. The error is Invalid and does not repeat the text.
+func ParseKey(text string) (Key, error) {
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	if err != nil || len(raw) != keySize {
+		return Key{}, errs.New(errs.Invalid, "a sealing key is 32 bytes in base64, this is not")
+	}
+	return Key{bytes: [keySize]byte(raw)}, nil
+}
+
+// LoadOrCreateKey reads the key in the file at path, or makes a new one there
+// when there is no file. A file that others than its owner may read is refused.
+// Of several processes that start at once, all get the same key; a crash leaves
+// the whole file or none.
+func LoadOrCreateKey(path string) (Key, error) {
+	k, err := loadKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return k, err
+	}
+	if err := createKey(path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return Key{}, errs.E(errs.Unavailable, "create sealing key", path, err)
+	}
+	return loadKey(path)
+}
+
+func loadKey(path string) (Key, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Key{}, errs.E(errs.Unavailable, "read sealing key", path, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Key{}, errs.E(errs.Unavailable, "read sealing key", path, err)
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
+		return Key{}, errs.E(errs.Invalid, "read sealing key", path,
+			fmt.Errorf("mode is %v: it has to be a file only its owner may read, such as by chmod 600", info.Mode()))
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return Key{}, errs.E(errs.Unavailable, "read sealing key", path, err)
+	}
+	k, err := ParseKey(string(text))
+	if err != nil {
+		return Key{}, errs.E(errs.Invalid, "read sealing key", path, err)
+	}
+	return k, nil
+}
+
+// createKey writes a new key beside path and links it there, which fails with
+// fs.ErrExist when another process was faster.
+func createKey(path string) error {
+	k := NewKey()
+	tmp := path + ".new-" + rand.Text()
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp)
+	_, werr := f.WriteString(base64.StdEncoding.EncodeToString(k.bytes[:]) + "\n")
+	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(tmp, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes new names in dir survive a loss of power.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

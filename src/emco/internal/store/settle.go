@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// Settle repairs what crashes left behind, and is to be called before a process
+// starts to serve. Creations that were not confirmed are taken back, deletions that
+// were not carried out are undone; neither was acknowledged to anyone. Writes of
+// other processes that are alive are left alone, which may mean to wait some
+// seconds. The error is Unavailable if a secret was sealed with a key that is
+// missing, and names document and key.
+func (db *DB) Settle(ctx context.Context) error {
+	left, err := db.unfinished(ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range left {
+		if wait := d.Since.Add(db.lease).Sub(db.clock()); wait > 0 && !db.stale(d) {
+			if err := pause(ctx, wait+time.Millisecond); err != nil {
+				return errs.E(errs.Unavailable, "settle", string(d.Key), err)
+			}
+		}
+		if err := db.settle(ctx, d); err != nil && !errors.Is(err, errLost) {
+			return err
+		}
+	}
+	return nil
+}
+
+// unfinished lists the documents in the midst of a write, oldest first, and checks
+// the keys of all secrets on the way.
+func (db *DB) unfinished(ctx context.Context) ([]Doc, error) {
+	var left []Doc
+	for d, err := range db.driver.List(ctx, "", Query{}) {
+		if err != nil {
+			return nil, err
+		}
+		if d.Secret != nil {
+			if err := db.sealer.Check(d.Secret); err != nil {
+				return nil, errs.E(errs.KindOf(err), "unseal", string(d.Key), err)
+			}
+		}
+		if d.State != Live || len(d.Claims) > 0 {
+			left = append(left, d)
+		}
+	}
+	slices.SortStableFunc(left, func(a, b Doc) int { return a.Since.Compare(b.Since) })
+	return left, nil
+}
+
+// settle takes back or undoes what was left at d; errLost if someone is at it.
+func (db *DB) settle(ctx context.Context, d Doc) error {
+	if d.State == Pending {
+		return db.remove(ctx, d)
+	}
+	d.State, d.Claims = Live, nil
+	_, err := db.put(ctx, d, d.Tag)
+	return err
+}

@@ -1,0 +1,132 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// page is how many documents one query of a listing fetches. Between queries
+// nothing is held, so a slow consumer keeps neither a lock nor old pages of the
+// file alive.
+const page = 64
+
+const fields = "key, tag, state, since, uid, rev, parent, refs, claims, blobs, created, updated, body, secret"
+
+// Get implements store.Driver.
+func (d *Driver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
+	row := d.read.QueryRowContext(ctx, "SELECT "+fields+" FROM docs WHERE key = ?", string(k))
+	doc, err := scan(row.Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.Doc{}, errs.E(errs.NotFound, "get", string(k), errors.New("not found"))
+	}
+	return doc, classify("get", k, err)
+}
+
+// List implements store.Driver.
+func (d *Driver) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		left := q.Limit
+		for {
+			n := page
+			if q.Limit > 0 {
+				n = min(n, left)
+			}
+			docs, err := d.page(ctx, under, q, n)
+			if err != nil {
+				yield(store.Doc{}, classify("list", under, err))
+				return
+			}
+			for _, doc := range docs {
+				if !yield(doc, nil) {
+					return
+				}
+				q.After = doc.Key
+			}
+			left -= len(docs)
+			if len(docs) < n || q.Limit > 0 && left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// page fetches the next n documents of a listing.
+func (d *Driver) page(ctx context.Context, under store.Key, q store.Query, n int) ([]store.Doc, error) {
+	query, args := statement(under, q, n)
+	rows, err := d.read.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	docs := make([]store.Doc, 0, n)
+	for rows.Next() {
+		doc, err := scan(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+	return docs, rows.Err()
+}
+
+// statement writes the query for one page. Each form of it walks one index from
+// the key it starts after, and sorts nothing.
+func statement(under store.Key, q store.Query, n int) (string, []any) {
+	from, col := " FROM docs WHERE 1", "key"
+	var args []any
+	switch {
+	case q.Refers != "":
+		from, col = " FROM holders CROSS JOIN docs ON docs.key = holder WHERE target = ?", "holder"
+		args = append(args, string(q.Refers))
+	case q.Depth > 0:
+		from = " FROM docs INDEXED BY docs_by_depth WHERE 1"
+	}
+	if q.Depth > 0 {
+		from += " AND depth = ?"
+		args = append(args, slashes(under)+q.Depth)
+	}
+	after := string(q.After)
+	if under != "" { // "0" is the character after "/"
+		from += " AND " + col + " < ?"
+		args = append(args, string(under)+"0")
+		after = max(after, string(under)+"/")
+	}
+	if after != "" {
+		from += " AND " + col + " > ?"
+		args = append(args, after)
+	}
+	return "SELECT " + fields + from + " ORDER BY " + col + " LIMIT ?", append(args, n)
+}
+
+// slashes returns how many slashes the keys of the documents have that under is
+// counted from: none has fewer than one more, a root has none.
+func slashes(under store.Key) int {
+	if under == "" {
+		return -1
+	}
+	return depth(under)
+}
+
+// scan reads one row of fields.
+func scan(into func(...any) error) (store.Doc, error) {
+	var d store.Doc
+	var state, since, created, updated int64
+	var refs, claims, blobs []byte
+	err := into(&d.Key, &d.Tag, &state, &since, &d.UID, &d.Rev, &d.Parent, &refs, &claims, &blobs,
+		&created, &updated, &d.Body, &d.Secret)
+	if err != nil {
+		return store.Doc{}, err
+	}
+	d.State = store.State(state)
+	d.Since, d.Created, d.Updated = moment(since), moment(created), moment(updated)
+	return d, errors.Join(json.Unmarshal(refs, &d.Refs), json.Unmarshal(claims, &d.Claims), json.Unmarshal(blobs, &d.Blobs))
+}
+
+func moment(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

@@ -1,0 +1,122 @@
+// Package sqlite keeps documents in one SQLite file, the default for a single
+// host. Several processes may open the same file.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	sqlite3 "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+)
+
+const readers = 4 // connections for reading; SQLite has one writer at a time anyway
+
+// Driver is a store.Driver on a SQLite file.
+type Driver struct {
+	write *sql.DB // one connection
+	read  *sql.DB
+}
+
+var _ store.Driver = (*Driver)(nil)
+
+// Open opens the database file at path and creates it, and its folder, if there is
+// none. Files are readable by their owner only. A file that a later version has
+// written is refused. Close it after use.
+func Open(path string) (*Driver, error) {
+	if err := touch(path); err != nil {
+		return nil, errs.E(errs.Unavailable, "open", path, err)
+	}
+	d := &Driver{}
+	var err error
+	if d.write, err = connect(path, 1, "immediate"); err == nil {
+		d.read, err = connect(path, readers, "deferred", "query_only(1)")
+	}
+	if err == nil {
+		err = migrate(context.Background(), d.write, path)
+	}
+	if err != nil {
+		return nil, errors.Join(classify("open", store.Key(path), err), d.Close())
+	}
+	return d, nil
+}
+
+// Close closes the file; calls under way fail.
+func (d *Driver) Close() error {
+	var all []error
+	for _, db := range []*sql.DB{d.read, d.write} {
+		if db != nil {
+			all = append(all, db.Close())
+		}
+	}
+	return errors.Join(all...)
+}
+
+// touch creates the file, or narrows the mode of the one that is there: SQLite
+// gives the files beside it the same mode.
+func touch(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(0o600), f.Close())
+}
+
+// connect opens at most n connections. A commit is on the disk when it returns
+// (synchronous FULL in WAL mode).
+func connect(path string, n int, lock string, pragmas ...string) (*sql.DB, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	pragmas = append(pragmas, "busy_timeout(10000)", "journal_mode(wal)", "synchronous(full)")
+	q := url.Values{"_pragma": pragmas, "_txlock": {lock}}
+	u := url.URL{Scheme: "file", Path: full, RawQuery: q.Encode()}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	return db, nil
+}
+
+// classify maps an error of SQLite or of the context to a kind.
+func classify(op string, k store.Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*errs.Error](err); ok {
+		return err
+	}
+	kind := errs.Internal
+	if se, ok := errors.AsType[*sqlite3.Error](err); ok {
+		kind = kindOf(se.Code())
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sql.ErrConnDone) {
+		kind = errs.Unavailable
+	}
+	return errs.E(kind, op, string(k), err)
+}
+
+// kindOf maps an extended result code; its low byte is the primary one.
+func kindOf(code int) errs.Kind {
+	if code == lib.SQLITE_CONSTRAINT_PRIMARYKEY || code == lib.SQLITE_CONSTRAINT_UNIQUE {
+		return errs.Exists
+	}
+	switch code & 0xff {
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_IOERR, lib.SQLITE_FULL, lib.SQLITE_CANTOPEN,
+		lib.SQLITE_READONLY, lib.SQLITE_NOMEM, lib.SQLITE_INTERRUPT, lib.SQLITE_PERM:
+		return errs.Unavailable
+	}
+	return errs.Internal
+}

@@ -1,0 +1,173 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	mathrand "math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+)
+
+// Write is a document as a service wants it. It is the whole document: what a
+// replacement leaves out is gone afterwards, secret and blobs included.
+type Write struct {
+	Key    Key
+	Parent Key    // empty for a root; otherwise Key is below it. A replacement cannot change it
+	UID    string // for Replace: refuse any other document of that key, such as one created anew; empty for whichever is there
+	Refs   []Ref
+	Body   []byte      // JSON as clients may see it
+	Secret seal.Secret // JSON or whatever the service likes, in clear; nil for none
+	Blobs  []Blob      // the content of each was put less than the sweeper's grace ago, or the stored document names it already
+}
+
+// Ref is a reference to another document, which then cannot be deleted. EMCO
+// tolerates most references to what does not exist (yet).
+type Ref struct {
+	Key  Key
+	Must bool // the target has to exist
+}
+
+const (
+	maxKey   = 1 << 10 // bytes of a key
+	maxBytes = 8 << 20 // bytes of body and secret together; half of what MongoDB takes
+)
+
+// check returns Invalid or TooLarge if w can never be stored.
+func (w Write) check(op string) error {
+	if !w.Key.valid() {
+		return invalid(op, "", "the key "+strconv.Quote(string(w.Key))+" is not a path of names")
+	}
+	if w.Parent != "" && (!w.Parent.valid() || !strings.HasPrefix(string(w.Key), string(w.Parent)+"/")) {
+		return invalid(op, w.Key, "is not below its parent "+strconv.Quote(string(w.Parent)))
+	}
+	for _, r := range w.Refs {
+		if !r.Key.valid() || r.Key == w.Key {
+			return invalid(op, w.Key, "cannot refer to "+strconv.Quote(string(r.Key)))
+		}
+	}
+	if len(w.Body)+len(w.Secret) > maxBytes {
+		return errs.E(errs.TooLarge, op, string(w.Key), errors.New("is larger than 8 MiB"))
+	}
+	return nil
+}
+
+// valid reports whether k is names joined by slashes.
+func (k Key) valid() bool {
+	if len(k) > maxKey || !utf8.ValidString(string(k)) || strings.ContainsRune(string(k), 0) {
+		return false
+	}
+	for name := range strings.SplitSeq(string(k), "/") {
+		if name == "" || name == "." || name == ".." {
+			return false
+		}
+	}
+	return true
+}
+
+// refs returns the keys of w's references, sorted and each once.
+func (w Write) refs() []Key {
+	var keys []Key
+	for _, r := range w.Refs {
+		keys = append(keys, r.Key)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// fill takes over into d what w says.
+func (db *DB) fill(d Doc, w Write) Doc {
+	d.Refs, d.Claims = w.refs(), nil
+	d.Body, d.Blobs = w.Body, w.Blobs
+	d.Updated = db.now()
+	d.Secret = nil
+	if w.Secret != nil {
+		d.Secret = db.sealer.Seal(w.Secret, string(d.Key), d.UID)
+	}
+	return d
+}
+
+// put writes d with a new tag over the one tagged at, 0 for none, and returns what
+// is stored then. An error whose outcome is open is settled by looking: tags do
+// not repeat. errLost stands for Conflict.
+func (db *DB) put(ctx context.Context, d Doc, at int64) (Doc, error) {
+	d.Tag, d.Since = random63(), db.now()
+	err := db.driver.Put(ctx, d, at)
+	if err == nil {
+		return d, nil
+	}
+	if got, e := db.driver.Get(ctx, d.Key); e == nil && got.Tag == d.Tag {
+		return d, nil
+	}
+	if errs.Is(err, errs.Conflict) {
+		return Doc{}, errLost
+	}
+	return Doc{}, err
+}
+
+// remove deletes d if it is still as given; errLost otherwise.
+func (db *DB) remove(ctx context.Context, d Doc) error {
+	err := db.driver.Remove(ctx, d.Key, d.Tag)
+	if err == nil {
+		return nil
+	}
+	if errs.Is(err, errs.Conflict) {
+		return errLost
+	}
+	if _, e := db.driver.Get(ctx, d.Key); errs.Is(e, errs.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// random63 returns a positive number that nobody can foretell.
+func random63() int64 {
+	var b [8]byte
+	for {
+		_, _ = rand.Read(b[:]) // never fails: the process ends if there is no randomness
+		if n := int64(binary.BigEndian.Uint64(b[:]) >> 1); n > 0 {
+			return n
+		}
+	}
+}
+
+// detached returns a context for the steps that ought not to stop half-way when
+// the client goes away.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), finishWithin)
+}
+
+// again runs f until it does something else than lose a race. op and k are for
+// the error when it lost too often or ctx ended.
+func (db *DB) again(ctx context.Context, op string, k Key, f func() (Doc, error)) (Doc, error) {
+	for try := range maxTries {
+		if try > 0 {
+			if err := pause(ctx, mathrand.N(time.Millisecond<<min(try, 7))); err != nil {
+				return Doc{}, errs.E(errs.Unavailable, op, string(k), err)
+			}
+		}
+		if d, err := f(); !errors.Is(err, errLost) {
+			return d, err
+		}
+	}
+	return Doc{}, conflict(op, k, errBusy)
+}
+
+// pause waits for d to pass or for the end of ctx, whose error it returns.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
