@@ -85,6 +85,9 @@ func (b *Bed) EtcdURL() string { return b.etcdURL }
 // EtcdPID returns the process id of etcd.
 func (b *Bed) EtcdPID() int { return b.etcd.PID() }
 
+// Check returns nil while etcd runs, and else why it ended.
+func (b *Bed) Check() error { return b.etcd.Exited() }
+
 // Part returns the folder of a built part and builds it when needed.
 func (b *Bed) Part(ctx context.Context, name string) (string, error) {
 	return b.builder.Build(ctx, name)

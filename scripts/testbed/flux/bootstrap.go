@@ -1,0 +1,85 @@
+package flux
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Sync says which folder of which repository a cluster follows.
+type Sync struct {
+	URL      string        // http or https
+	Branch   string        // empty means main
+	Path     string        // folder in the repository; empty means its root
+	Interval time.Duration // 0 means 1 s
+	User     string        // basic auth; empty means none
+	Password string
+}
+
+// Bootstrap does to the cluster what "flux bootstrap" does: it creates, or
+// changes, the Secret, GitRepository and Kustomization flux-system in namespace
+// flux-system.  It does not wait for them and writes nothing to the repository.
+func (f *Flux) Bootstrap(ctx context.Context, s Sync) error {
+	manifest, err := s.manifest()
+	if err != nil {
+		return err
+	}
+	return f.cluster.Apply(ctx, manifest)
+}
+
+// manifest returns the objects as a JSON list, which is YAML too.
+func (s Sync) manifest() (string, error) {
+	if s.URL == "" {
+		return "", errors.New("bootstrap needs the url of a repository")
+	}
+	if s.Branch == "" {
+		s.Branch = "main"
+	}
+	if s.Interval == 0 {
+		s.Interval = time.Second
+	}
+	var items []object
+	if s.User != "" {
+		items = append(items, s.secret())
+	}
+	list := object{"apiVersion": "v1", "kind": "List", "items": append(items, s.repository(), s.kustomization())}
+	data, err := json.Marshal(list)
+	return string(data), err
+}
+
+type object map[string]any
+
+func (s Sync) secret() object {
+	return object{
+		"apiVersion": "v1", "kind": "Secret", "metadata": meta(), "type": "Opaque",
+		"stringData": object{"username": s.User, "password": s.Password},
+	}
+}
+
+func (s Sync) repository() object {
+	spec := object{
+		"url": s.URL, "interval": s.interval(), "timeout": "60s",
+		"ref": object{"branch": s.Branch},
+	}
+	if s.User != "" {
+		spec["secretRef"] = object{"name": Namespace}
+	}
+	return object{"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": meta(), "spec": spec}
+}
+
+func (s Sync) kustomization() object {
+	return object{
+		"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": meta(),
+		"spec": object{
+			"interval": s.interval(), "retryInterval": s.interval(), "prune": true, "path": "./" + s.Path,
+			"sourceRef": object{"kind": "GitRepository", "name": Namespace},
+		},
+	}
+}
+
+// interval returns the interval as Flux spells it; milliseconds do for all.
+func (s Sync) interval() string { return fmt.Sprintf("%dms", s.Interval.Milliseconds()) }
+
+func meta() object { return object{"name": Namespace, "namespace": Namespace} }
