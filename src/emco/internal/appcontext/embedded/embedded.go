@@ -1,0 +1,154 @@
+// Package embedded runs an etcd inside the process, for installations of one process
+// and for tests.
+//
+// It listens nowhere: neither clients nor peers can reach it from outside of the
+// process, so its data needs no password and no certificates. Its only client is the
+// one it hands out, which calls the server's functions directly.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// DefaultQuota is the size of the database above which only reads are served, in bytes.
+const DefaultQuota = 8 << 30
+
+// Options says where and how an etcd runs.
+type Options struct {
+	Dir     string       // holds the data; made if absent, and closed to other users
+	Quota   int64        // bytes of the database; 0 is DefaultQuota
+	Log     *slog.Logger // gets etcd's errors; nil is none
+	NoFsync bool         // for tests only: what was written may be lost when the machine stops
+}
+
+// Server is an etcd that runs.
+type Server struct {
+	etcd   *embed.Etcd
+	client *clientv3.Client
+	lock   *fileutil.LockedFile
+	once   sync.Once
+}
+
+// Start returns once the server answers. History is compacted after ten minutes.
+//
+// Conflict if another process uses the directory; it does not wait for that one to end.
+// Internal if the data cannot be read. Unavailable if ctx ends first.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	lock, err := lockDir(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	etcd, err := start(config(o))
+	if err != nil {
+		return nil, errors.Join(errs.E(errs.Internal, "start", "etcd in "+o.Dir, err), lock.Close())
+	}
+	s := &Server{etcd: etcd, client: v3client.New(etcd.Server), lock: lock}
+	select {
+	case <-etcd.Server.ReadyNotify():
+		return s, nil
+	case <-etcd.Server.StopNotify():
+		err = errs.E(errs.Internal, "start", "etcd in "+o.Dir, errors.New("it stopped at once"))
+	case <-ctx.Done():
+		err = errs.E(errs.Unavailable, "start", "etcd in "+o.Dir, ctx.Err())
+	}
+	return nil, errors.Join(err, s.Close())
+}
+
+// lockDir makes dir and keeps other processes out. etcd has a lock of its own, but
+// waits for it without end.
+func lockDir(dir string) (*fileutil.LockedFile, error) {
+	if dir == "" {
+		return nil, errs.E(errs.Invalid, "start", "etcd", errors.New("a directory is needed"))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, errs.E(errs.Internal, "start", "etcd", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, errs.E(errs.Internal, "start", "etcd", err)
+	}
+	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, fileutil.ErrLocked) {
+		return nil, errs.E(errs.Conflict, "start", "etcd in "+dir, errors.New("another process uses the directory; stop it, or choose another directory"))
+	}
+	if err != nil {
+		return nil, errs.E(errs.Internal, "start", "etcd in "+dir, err)
+	}
+	return lock, nil
+}
+
+func config(o Options) *embed.Config {
+	c := embed.NewConfig()
+	c.Name = "emco"
+	c.Dir = filepath.Join(o.Dir, "data")
+	c.ListenClientUrls, c.ListenPeerUrls = nil, nil
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	c.QuotaBackendBytes = o.Quota
+	if o.Quota == 0 {
+		c.QuotaBackendBytes = DefaultQuota
+	}
+	c.AutoCompactionMode, c.AutoCompactionRetention = embed.CompactorModePeriodic, "10m"
+	c.BootstrapDefragThresholdMegabytes = 256 // give room back when starting, if it is worth it
+	c.UnsafeNoFsync = o.NoFsync
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger(o.Log))
+	return c
+}
+
+// start turns the panics with which etcd meets data that it cannot read into errors.
+func start(c *embed.Config) (e *embed.Etcd, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			e, err = nil, fmt.Errorf("the data cannot be read: %v", p)
+		}
+	}()
+	return embed.StartEtcd(c)
+}
+
+// Client returns the client. It is closed by Close.
+func (s *Server) Client() *clientv3.Client { return s.client }
+
+// Stopped is closed once the server has ended, by Close or because it could not go on.
+func (s *Server) Stopped() <-chan struct{} { return s.etcd.Server.StopNotify() }
+
+// Reclaim drops all history, gives free room back to the disk, and ends the alarm that
+// a used-up quota raised. Nothing is read or written meanwhile.
+func (s *Server) Reclaim(ctx context.Context) error {
+	r, err := s.client.Get(ctx, "\x00", clientv3.WithKeysOnly())
+	if err == nil {
+		_, err = s.client.Compact(ctx, r.Header.Revision, clientv3.WithCompactPhysical())
+	}
+	if err == nil {
+		_, err = s.client.Defragment(ctx, "")
+	}
+	if err == nil {
+		_, err = s.client.AlarmDisarm(ctx, &clientv3.AlarmMember{})
+	}
+	if err != nil {
+		return errs.E(errs.Unavailable, "reclaim", "etcd", err)
+	}
+	return nil
+}
+
+// Close stops the server and gives the directory free. What uses the client must have
+// ended. Calling it again does nothing.
+func (s *Server) Close() error {
+	var err error
+	s.once.Do(func() {
+		s.client.Close() // always answers that its own context has ended
+		s.etcd.Close()
+		err = s.lock.Close()
+	})
+	return err
+}

@@ -1,0 +1,123 @@
+package appcontext
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// etcd is the one server of this test binary; every test has a prefix of its own.
+var etcd *clientv3.Client
+
+func TestMain(m *testing.M) {
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	before := goleak.IgnoreCurrent()
+	dir, err := os.MkdirTemp("", "appcontext")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	server, err := embedded.Start(context.Background(), embedded.Options{Dir: dir, NoFsync: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	etcd = server.Client()
+	code := m.Run()
+	if err := server.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := goleak.Find(before); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// newStore returns a store on a prefix of its own.
+func newStore(t testing.TB, opts ...Option) *Store {
+	t.Helper()
+	return New(etcd, "/"+strings.ReplaceAll(t.Name(), "/", "_"), opts...)
+}
+
+// must fails the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantKind fails the test unless err is of kind.
+func wantKind(t testing.TB, err error, kind errs.Kind) {
+	t.Helper()
+	if !errs.Is(err, kind) {
+		t.Fatalf("got error %v, want one of kind %q", err, kind)
+	}
+}
+
+// collect returns what a sequence yields.
+func collect[T any](t testing.TB, seq func(yield func(T, error) bool)) []T {
+	t.Helper()
+	var all []T
+	for v, err := range seq {
+		must(t, err)
+		all = append(all, v)
+	}
+	return all
+}
+
+// wait returns what comes from c, or fails the test.
+func wait[T any](t testing.TB, c <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s did not come", what)
+		panic("not reached")
+	}
+}
+
+// keysBelow returns the keys of the store below part, without the prefix.
+func keysBelow(t testing.TB, s *Store, part string) []string {
+	t.Helper()
+	var keys []string
+	for kv, err := range s.list(t.Context(), &scan{prefix: s.key(part), keysOnly: true}) {
+		must(t, err)
+		keys = append(keys, strings.TrimPrefix(string(kv.Key), s.prefix))
+	}
+	return keys
+}
+
+// create makes a deployment and returns its head.
+func create(t testing.TB, s *Store, uid string) Head {
+	t.Helper()
+	h, err := s.Step(t.Context(), Head{}, Head{UID: uid, Subject: "p/ca/v1/" + uid}, []Action{{State: Created}}, nil)
+	must(t, err)
+	return h
+}
+
+// content returns blobs by digest.
+func content(texts ...string) map[Digest][]byte {
+	m := map[Digest][]byte{}
+	for _, text := range texts {
+		m[manifest.DigestOf([]byte(text))] = []byte(text)
+	}
+	return m
+}
