@@ -66,10 +66,10 @@ type ClusterReference struct {
 
 // ClusterReferenceSpec names the cluster.
 type ClusterReferenceSpec struct {
-	Provider       string `json:"clusterProvider" alias:"cluster-provider,provider-name"`
-	Cluster        string `json:"cluster" alias:"cluster-name"`
-	LoadBalancerIP string `json:"loadBalancerIP" alias:"loadbalancer-ip"`
-	Certificate    string `json:"certificate"` // in answers only
+	ClusterProvider string `json:"clusterProvider" alias:"cluster-provider,provider-name"`
+	Cluster         string `json:"cluster" alias:"cluster-name"`
+	LoadBalancerIP  string `json:"loadBalancerIP" alias:"loadbalancer-ip"`
+	Certificate     string `json:"certificate"` // in answers only
 }
 
 // normalize drops what only the server may set.
@@ -78,7 +78,7 @@ func (r *ClusterReference) normalize() { r.Spec.Certificate = "" }
 // Validate demands provider and cluster; EMCO accepts references to nothing.
 func (r *ClusterReference) Validate() error {
 	c := begin(&r.Named)
-	c.name("spec.clusterProvider", r.Spec.Provider)
+	c.name("spec.clusterProvider", r.Spec.ClusterProvider)
 	c.name("spec.cluster", r.Spec.Cluster)
 	ip := r.Spec.LoadBalancerIP
 	if _, err := netip.ParseAddr(ip); ip != "" && err != nil && len(ip) > maxShortIP {

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strings"
 )
 
@@ -20,7 +19,7 @@ var publicKeys = map[string]bool{
 	"timeout": true, "syncinterval": true, "retryinterval": true, "delay": true, "interval": true,
 	"clientid": true, "tenantid": true, "subscriptionid": true, "arccluster": true, "arcresourcegroup": true,
 	"location": true, "project": true, "namespace": true, "serviceaccount": true, "statusmode": true,
-	"secretref": true, "knownhosts": true, "cacert": true, "authorname": true, "authoremail": true,
+	"secretref": true, "gitsecretref": true, "ca": true, "knownhosts": true, "cacert": true, "authorname": true, "authoremail": true,
 	"shards": true, "branchpercluster": true, "managementurl": true, "loginurl": true,
 }
 
@@ -88,45 +87,35 @@ func (o *SyncObject) Validate() error {
 	return c.err()
 }
 
-// scpLike matches git@host:path, Git's short form of an SSH URL.
-var scpLike = regexp.MustCompile(`^[A-Za-z0-9._-]+@[A-Za-z0-9][A-Za-z0-9.-]*:[^-:][^:]*$`)
-
 // badURL says what is wrong with a value that is a URL, or returns "". The value
-// itself is not repeated: it may hold a password.
+// itself is not repeated: it may hold a password. Which repositories a service may
+// dial is its own configuration; here only what can never be right is refused.
 func badURL(key, value string) string {
 	repository := key == "url" || key == "repourl"
 	if !repository && !strings.Contains(value, "://") || IsSecretKey(key) || value == "" {
 		return ""
 	}
-	if repository && scpLike.MatchString(value) {
-		return ""
-	}
 	u, err := url.Parse(value)
-	if err != nil || u.Host == "" {
-		return "not a URL; use https://host/path, http://host/path, ssh://user@host/path or user@host:path"
+	if err != nil || u.Opaque != "" || u.Scheme == "" {
+		return "not a URL; use https://host/path, http://host/path or ssh://user@host/path"
 	}
-	if why := badAuthority(u); why != "" {
-		return why
-	}
-	return badHost(u.Hostname())
-}
-
-func badAuthority(u *url.URL) string {
 	if _, password := u.User.Password(); password || u.User != nil && u.Scheme != "ssh" {
 		return "holds credentials; give them as userName and gitToken"
 	}
-	switch u.Scheme {
-	case "https", "http", "ssh":
+	switch {
+	case u.Scheme == "file" && u.Host == "":
 		return ""
+	case u.Scheme != "https" && u.Scheme != "http" && u.Scheme != "ssh":
+		return "scheme " + quote(u.Scheme) + " is not allowed; use https, http or ssh"
 	}
-	return "scheme " + quote(u.Scheme) + " is not allowed; use https, http or ssh"
+	return badHost(u.Hostname())
 }
 
 // badHost refuses hosts that a Git client must not be sent to: options in disguise,
 // and the link-local addresses of cloud metadata services.
 func badHost(host string) string {
-	if strings.HasPrefix(host, "-") {
-		return "the host begins with '-'"
+	if host == "" || strings.HasPrefix(host, "-") {
+		return "names no host"
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
