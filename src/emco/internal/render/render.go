@@ -38,6 +38,10 @@ type Result struct {
 	Objects []manifest.Object // main resources, in Helm's install order
 	CRDs    []manifest.Object // custom resource definitions, which are never deleted
 	Hooks   []Hook            // by weight, then name
+
+	// Findings are warnings for the user, sorted: objects that ask to be kept, hooks
+	// that nobody knows, and the like. They hold no values.
+	Findings []string
 }
 
 // Hook is an object that a chart wants at a certain moment.
@@ -45,11 +49,13 @@ type Hook struct {
 	Object         manifest.Object
 	Events         []string // Helm's names: pre-install, post-delete, ...
 	Weight         int
-	DeletePolicies []string
+	DeletePolicies []string // Helm's names; none means before-hook-creation, as in Helm
 }
 
-// Renderer renders one request. Errors are Invalid and name the app, the file and
-// the reason; they are safe to show to users.
+// Renderer renders one request. A package, profile or values that do not render
+// give an Invalid error that holds a Fault; it is safe to show to users. Archives
+// that cannot be read keep their kind. When ctx ends, Render returns its error.
+// Equal requests give equal results, unless the chart itself draws random values.
 type Renderer interface {
 	Render(ctx context.Context, req Request) (Result, error)
 }

@@ -1,0 +1,41 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// Version is part of every class. It is raised when renderers begin to write other
+// bytes for equal requests.
+const Version = "1"
+
+// Class returns the digest of everything that a rendering depends on: two requests
+// of one class render the same, so rendering once serves all their clusters. The
+// order of overrides counts, since a later one wins; that of labels does not.
+func Class(req Request) manifest.Digest {
+	var text []byte
+	add := func(parts ...string) {
+		text = fmt.Appendf(text, "%d[", len(parts))
+		for _, p := range parts { // with its length, so that no two lists look alike
+			text = fmt.Appendf(text, "%d:%s", len(p), p)
+		}
+	}
+	add(Version, req.App, string(req.Package.Digest), string(req.Profile.Digest), req.Release, req.Namespace)
+	var overrides, labels []string
+	for _, o := range req.Overrides {
+		overrides = append(overrides, o.Key, o.Value)
+	}
+	for _, l := range slices.SortedFunc(slices.Values(req.Labels), compareLabels) {
+		labels = append(labels, l.Key, l.Value)
+	}
+	add(overrides...)
+	add(labels...)
+	return manifest.DigestOf(text)
+}
+
+func compareLabels(a, b Label) int {
+	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value))
+}
