@@ -1,0 +1,109 @@
+package resource
+
+import (
+	"context"
+	"io"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// Def declares a resource whose documents are of type T.
+type Def[T any] struct {
+	Kind    string // in EMCO's messages: "Cluster" in "Cluster already exists"
+	Missing string // EMCO's text when GET finds nothing; empty for "<Kind> not found"
+	Absent  string // EMCO's text when DELETE finds nothing; empty for "The requested resource not found"
+	Orphan  string // EMCO's text when the parent of a listing is missing; needed unless the collection is a root
+
+	Collection string // path below /v2: "cluster-providers/{clusterProvider}/clusters"
+	Item       string // path below the collection: "{cluster}", or "{compositeApp}/{compositeAppVersion}"
+	Put        Put
+
+	Refs    func(at Place, doc T) []store.Ref                 // what cannot be deleted while the document exists
+	Unique  func(at Place, doc T) Slot                        // what only one document of the collection may have
+	Check   func(ctx context.Context, at Place, doc T) error  // rules that need other documents; asked before each write
+	Recheck bool                                              // Check reads what others may write at the same time: ask again after creation, and undo it
+	File    *File[T]                                          // an upload that comes with the document
+	Masking *Masking[T]                                       // members that are never shown
+	Life    Lifecycle                                         // who may object to changes; nil for nobody
+	Create  func(ctx context.Context, parent store.Doc) error // may object to a new document below parent
+	Queries []Query                                           // what "?name=" makes of a GET
+	Shape   *Shape                                            // how lists look, if not as an array of documents
+}
+
+// Put says what a PUT answers. It creates what is missing, in any case.
+type Put uint8
+
+// The habits of EMCO's PUTs; clients wait for these very codes.
+const (
+	NoPut      Put = iota // 405
+	PutOK                 // 200
+	PutCreated            // 201
+	PutUpsert             // 200 if the document was there, else 201
+)
+
+// Place is where a document lives.
+type Place struct {
+	Key        store.Key // of the document; of the collection while no document is concerned
+	Collection store.Key
+	Parent     store.Key         // empty for roots
+	Vars       map[string]string // the names in the URL
+}
+
+// Slot is something that only one document of a collection may have, such as the
+// app that a profile is for. The zero Slot is nothing.
+type Slot struct {
+	Name  string // equal names exclude each other
+	Taken string // message when it is taken; the name of the holder is added to it
+}
+
+// Lifecycle is asked before a document is changed or deleted, by those who know what
+// runs because of it. Errors are answered as they are.
+type Lifecycle interface {
+	// Replaceable objects to a change of doc.
+	Replaceable(ctx context.Context, doc store.Doc) error
+	// Deletable objects to the deletion of doc. Children and references are checked
+	// already, and nothing can come to depend on doc while it is asked.
+	Deletable(ctx context.Context, doc store.Doc) error
+	// Deleted removes what belongs to doc elsewhere. It is called when Deletable did
+	// not object, just before doc is gone; after a crash it is called again.
+	Deleted(ctx context.Context, doc store.Doc) error
+}
+
+// File declares the multipart part "file". A document without it is sent as JSON.
+type File[T any] struct {
+	Limit  int64                                                                         // largest content in bytes
+	Name   string                                                                        // file name in multipart answers; none if empty
+	Needed func(doc T) bool                                                              // whether the document has a file; nil: always. A file that is not needed is ignored
+	Check  func(ctx context.Context, doc T, content func() (io.ReadCloser, error)) error // judges the content at upload
+	Secret bool                                                                          // kept sealed as the document's secret and not as a blob
+	Show   func(content []byte) []byte                                                   // for Secret: what clients may see of it
+}
+
+// Masking declares write-only members. The document is stored with them as its
+// secret, in JSON, and without them as its body.
+type Masking[T any] struct {
+	Mask   func(doc T) T             // a copy without secrets
+	Unmask func(doc *T, old T) error // brings secrets back that doc shows masked; old is the zero T for a new document
+}
+
+// Query answers a GET that has the parameter. A query that does not feel concerned
+// by the value answers nil, and the next one is asked.
+type Query struct {
+	Param  string
+	OnItem bool                                                                 // on an item; otherwise on the collection, with or without a slash at the end
+	Answer func(ctx context.Context, at Place, value string) ([]byte, error)    // JSON
+	Pick   func(ctx context.Context, at Place, value string) (store.Key, error) // instead of Answer: the item that is meant
+}
+
+// Shape is the form of a list other than an array of documents.
+type Shape struct {
+	Begin, End string
+	Item       func(doc store.Doc) ([]byte, error)
+}
+
+// document is what *T has to be.
+type document[T any] interface {
+	*T
+	v2.Document
+}

@@ -1,0 +1,34 @@
+package resource
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// etag identifies a revision of a document. It holds the document's identity, too,
+// so that one which was deleted and created anew does not match.
+func etag(doc store.Doc) string {
+	return `"` + doc.UID + "-" + strconv.FormatInt(doc.Rev, 10) + `"`
+}
+
+// conditional reports whether the client insists on a certain revision.
+func conditional(r *http.Request) bool { return r.Header.Get("If-Match") != "" }
+
+// matches reports whether the request may change doc: If-Match is absent, "*", or
+// lists doc's ETag.
+func matches(r *http.Request, doc store.Doc) bool {
+	if !conditional(r) {
+		return true
+	}
+	for _, header := range r.Header.Values("If-Match") {
+		for tag := range strings.SplitSeq(header, ",") {
+			if tag = strings.TrimSpace(tag); tag == "*" || tag == etag(doc) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,168 @@
+package resource
+
+import (
+	"context"
+	"encoding/base64"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// HeaderContinue carries the token of the next page of a list, if there is one.
+const HeaderContinue = "X-Continue"
+
+// list serves GET of the collection.
+func (h *handler[T, P]) list(w http.ResponseWriter, r *http.Request) error {
+	at, err := h.place(r)
+	if err != nil {
+		return err
+	}
+	if done, err := h.query(w, r, at, false); done || err != nil {
+		return err
+	}
+	page, err := pageOf(r.URL.Query(), at.Collection)
+	if err != nil {
+		return err
+	}
+	shape := h.def.Shape
+	if shape == nil {
+		shape = &Shape{Begin: "[", End: "]", Item: func(doc store.Doc) ([]byte, error) { return doc.Body, nil }}
+	}
+	if page.limit > 0 {
+		return h.page(w, r, at, page, shape)
+	}
+	docs := h.db.List(r.Context(), at.Collection, store.Query{Depth: h.depth(), After: page.after})
+	return h.stream(w, r, at, docs, shape)
+}
+
+// query answers with the first query that feels concerned.
+func (h *handler[T, P]) query(w http.ResponseWriter, r *http.Request, at Place, onItem bool) (done bool, err error) {
+	values := r.URL.Query()
+	for _, q := range h.def.Queries {
+		if q.OnItem != onItem || !values.Has(q.Param) {
+			continue
+		}
+		if q.Pick != nil {
+			key, err := q.Pick(r.Context(), at, values.Get(q.Param))
+			if err != nil {
+				return true, h.orphan(r.Context(), at, err)
+			}
+			return true, h.show(w, r, key)
+		}
+		body, err := q.Answer(r.Context(), at, values.Get(q.Param))
+		if err != nil {
+			return true, h.orphan(r.Context(), at, err)
+		}
+		if body != nil {
+			return true, web.Raw(w, http.StatusOK, body)
+		}
+	}
+	return false, nil
+}
+
+// orphan replaces err, unless the parent exists: that it does not explains all else.
+func (h *handler[T, P]) orphan(ctx context.Context, at Place, err error) error {
+	if at.Parent == "" {
+		return err
+	}
+	if _, missing := h.db.Get(ctx, at.Parent); missing != nil {
+		return h.words(missing, h.def.Orphan)
+	}
+	return err
+}
+
+// stream writes documents as they come. An error before the first one is answered;
+// a later one cuts the connection, so that no half list passes for a whole one.
+func (h *handler[T, P]) stream(w http.ResponseWriter, r *http.Request, at Place, docs iter.Seq2[store.Doc, error], shape *Shape) error {
+	begun := false
+	write := func(text ...string) {
+		if !begun {
+			w.Header().Set("Content-Type", "application/json")
+			begun = true
+		}
+		for _, t := range text {
+			_, _ = w.Write([]byte(t))
+		}
+	}
+	for doc, err := range docs {
+		var item []byte
+		if err == nil {
+			item, err = shape.Item(doc)
+		}
+		switch {
+		case err != nil && begun:
+			panic(http.ErrAbortHandler)
+		case err != nil:
+			return err
+		case begun:
+			write(",", string(item))
+		default:
+			write(shape.Begin, string(item))
+		}
+	}
+	if begun {
+		write(shape.End, "\n")
+		return nil
+	}
+	if err := h.orphan(r.Context(), at, nil); err != nil {
+		return err
+	}
+	write(shape.Begin, shape.End, "\n")
+	return nil
+}
+
+// page writes one page; it reads one document more to know whether there is a next.
+func (h *handler[T, P]) page(w http.ResponseWriter, r *http.Request, at Place, p page, shape *Shape) error {
+	var docs []store.Doc
+	q := store.Query{Depth: h.depth(), After: p.after, Limit: p.limit + 1}
+	for doc, err := range h.db.List(r.Context(), at.Collection, q) {
+		if err != nil {
+			return err
+		}
+		docs = append(docs, doc)
+	}
+	if len(docs) > p.limit {
+		docs = docs[:p.limit]
+		last := strings.TrimPrefix(string(docs[p.limit-1].Key), string(at.Collection)+"/")
+		w.Header().Set(HeaderContinue, base64.RawURLEncoding.EncodeToString([]byte(last)))
+	}
+	return h.stream(w, r, at, func(yield func(store.Doc, error) bool) {
+		for _, doc := range docs {
+			if !yield(doc, nil) {
+				return
+			}
+		}
+	}, shape)
+}
+
+// maxPage bounds a page, which is held in memory.
+const maxPage = 1000
+
+type page struct {
+	limit int // 0: no pages
+	after store.Key
+}
+
+// pageOf reads the parameters limit and continue.
+func pageOf(values url.Values, coll store.Key) (p page, err error) {
+	if text := values.Get("limit"); text != "" {
+		if p.limit, err = strconv.Atoi(text); err != nil || p.limit < 1 {
+			return p, errs.New(errs.Invalid, "limit is not a positive number")
+		}
+		p.limit = min(p.limit, maxPage)
+	}
+	if text := values.Get("continue"); text != "" {
+		name, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil {
+			return p, errs.New(errs.Invalid, "continue is not a token of a page before")
+		}
+		p.after = coll + "/" + store.Key(name)
+	}
+	return p, nil
+}

@@ -1,0 +1,100 @@
+package resource
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// Mount adds the routes of a resource: POST and GET of the collection, GET, PUT and
+// DELETE of an item. Paths begin with /v2.
+func Mount[T any, P document[T]](r *mux.Router, db *store.DB, def Def[T]) {
+	h := &handler[T, P]{db: db, def: def}
+	collection := "/v2/" + def.Collection
+	item := collection + "/" + def.Item
+	web.Handle(r, http.MethodPost, collection, h.create)
+	web.Handle(r, http.MethodGet, collection, h.list)
+	web.Handle(r, http.MethodGet, item, h.get)
+	web.Handle(r, http.MethodDelete, item, h.remove)
+	if def.Put != NoPut {
+		web.Handle(r, http.MethodPut, item, h.replace)
+	}
+	if h.queried(false) {
+		// EMCO's own CLI and documents have a slash before the question mark.
+		web.Handle(r, http.MethodGet, collection+"/", h.slashed)
+	}
+}
+
+// handler serves one resource.
+type handler[T any, P document[T]] struct {
+	db  *store.DB
+	def Def[T]
+}
+
+// place returns what the request's URL means.
+func (h *handler[T, P]) place(r *http.Request) (Place, error) {
+	vars, err := web.Vars(r)
+	if err != nil {
+		return Place{}, err
+	}
+	coll := expand(h.def.Collection, vars)
+	at := Place{Key: store.Key(coll), Collection: store.Key(coll), Vars: vars}
+	if parent := strings.LastIndexByte(coll, '/'); parent >= 0 {
+		at.Parent = at.Collection[:parent]
+	}
+	return at, nil
+}
+
+// item returns the place of the item that the URL names, and the name.
+func (h *handler[T, P]) item(r *http.Request) (Place, string, error) {
+	at, err := h.place(r)
+	name := expand(h.def.Item, at.Vars)
+	return at.with(name), name, err
+}
+
+// with returns the place of a document of that name.
+func (p Place) with(name string) Place {
+	p.Key = p.Collection + "/" + store.Key(name)
+	return p
+}
+
+// expand puts names into a path template.
+func expand(template string, vars map[string]string) string {
+	segments := strings.Split(template, "/")
+	for i, s := range segments {
+		if name, ok := strings.CutPrefix(s, "{"); ok {
+			segments[i] = vars[strings.TrimSuffix(name, "}")]
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// depth is the number of segments of an item's name.
+func (h *handler[T, P]) depth() int { return 1 + strings.Count(h.def.Item, "/") }
+
+// queried reports whether there are queries on items, or on the collection.
+func (h *handler[T, P]) queried(onItem bool) bool {
+	for _, q := range h.def.Queries {
+		if q.OnItem == onItem {
+			return true
+		}
+	}
+	return false
+}
+
+// slashed serves the collection's queries below the path that ends in a slash;
+// without a query that path does not exist.
+func (h *handler[T, P]) slashed(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
+	for _, q := range h.def.Queries {
+		if !q.OnItem && values.Has(q.Param) {
+			return h.list(w, r)
+		}
+	}
+	return errs.New(errs.NotFound, "404 page not found")
+}

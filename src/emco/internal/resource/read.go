@@ -1,0 +1,225 @@
+package resource
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+const (
+	maxBody    = 1 << 20          // bytes of a JSON document
+	maxParts   = 16               // of a multipart body
+	uploadTime = 10 * time.Minute // for a body with a file to arrive
+)
+
+// upload is the content of a request.
+type upload[T any] struct {
+	doc   T
+	text  []byte // the document as it was sent
+	file  bool
+	plain seal.Secret // a secret file
+	blobs []store.Blob
+}
+
+// read reads document and file, and checks neither but for their form.
+func (h *handler[T, P]) read(w http.ResponseWriter, r *http.Request) (up upload[T], err error) {
+	mode := v2.Mode(r.URL.Query().Get("strict") == "true")
+	if h.def.File != nil && isMultipart(r) {
+		up, err = h.multipart(w, r)
+	} else {
+		up.text, err = web.Body(w, r, maxBody)
+	}
+	if err != nil {
+		return up, err
+	}
+	if up.doc, err = v2.Decode[T](up.text, mode); err != nil {
+		return up, err
+	}
+	return up, h.settle(r, &up)
+}
+
+func isMultipart(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && kind == "multipart/form-data"
+}
+
+// settle demands a file where the document needs one, and forgets it where not.
+func (h *handler[T, P]) settle(r *http.Request, up *upload[T]) error {
+	f := h.def.File
+	switch {
+	case f == nil:
+	case f.Needed != nil && !f.Needed(up.doc):
+		up.plain, up.blobs = nil, nil
+	case !isMultipart(r):
+		return errs.New(errs.Malformed, http.ErrNotMultipart.Error())
+	case !up.file:
+		return errs.New(errs.Malformed, textNoFile)
+	}
+	return nil
+}
+
+// multipart reads the parts "metadata" and "file", in any order; others are
+// skipped. A large file goes to the blob store while it arrives.
+func (h *handler[T, P]) multipart(w http.ResponseWriter, r *http.Request) (up upload[T], err error) {
+	web.Extend(w, uploadTime)
+	r.Body = http.MaxBytesReader(w, r.Body, h.def.File.Limit+2*maxBody)
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return up, errs.New(errs.Malformed, err.Error())
+	}
+	for range maxParts {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			return up, up.complete()
+		}
+		if err != nil {
+			return up, web.ReadError(err)
+		}
+		if err := h.part(r.Context(), part, &up); err != nil {
+			return up, err
+		}
+	}
+	return up, errs.New(errs.Invalid, "the body has more than "+strconv.Itoa(maxParts)+" parts")
+}
+
+func (up *upload[T]) complete() error {
+	if up.text == nil {
+		return errs.New(errs.Invalid, `the body has no part "metadata"`)
+	}
+	return nil
+}
+
+func (h *handler[T, P]) part(ctx context.Context, part *multipart.Part, up *upload[T]) (err error) {
+	name := part.FormName()
+	if name == "metadata" && up.text != nil || name == "file" && up.file {
+		return errs.New(errs.Invalid, `part "`+name+`" is given twice`)
+	}
+	switch name {
+	case "metadata":
+		up.text, err = bounded(part, maxBody)
+	case "file":
+		up.file = true
+		err = h.store(ctx, part, up)
+	}
+	return err
+}
+
+// store keeps the file.
+func (h *handler[T, P]) store(ctx context.Context, part *multipart.Part, up *upload[T]) (err error) {
+	f := h.def.File
+	if f.Secret {
+		up.plain, err = bounded(part, f.Limit)
+		return err
+	}
+	source := &tap{from: part}
+	digest, size, err := h.db.PutBlob(ctx, source, f.Limit)
+	if source.err != nil {
+		return web.ReadError(source.err)
+	}
+	if errs.Is(err, errs.TooLarge) {
+		return tooLarge(f.Limit)
+	}
+	up.blobs = []store.Blob{{Name: "file", File: part.FileName(), Digest: digest, Size: size}}
+	return err
+}
+
+// tap remembers why a source broke, so that the client's fault is told from the
+// store's.
+type tap struct {
+	from io.Reader
+	err  error
+}
+
+func (t *tap) Read(b []byte) (int, error) {
+	n, err := t.from.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.err = err
+	}
+	return n, err
+}
+
+// bounded reads at most limit bytes; it never returns nil without an error.
+func bounded(r io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, web.ReadError(err)
+	}
+	if int64(len(data)) > limit {
+		return nil, tooLarge(limit)
+	}
+	return data, nil
+}
+
+func tooLarge(limit int64) error {
+	return errs.New(errs.TooLarge, "file is larger than "+strconv.FormatInt(limit, 10)+" bytes")
+}
+
+// content opens the uploaded file.
+func (h *handler[T, P]) content(ctx context.Context, up upload[T]) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) {
+		if h.def.File.Secret {
+			return io.NopCloser(bytes.NewReader(up.plain)), nil
+		}
+		return h.db.OpenBlob(ctx, up.blobs[0].Digest)
+	}
+}
+
+// write makes of an upload what is stored. old is the document that it replaces,
+// with its secret, or the zero value.
+func (h *handler[T, P]) write(ctx context.Context, at Place, up upload[T], old stored[T]) (store.Write, error) {
+	w := store.Write{Key: at.Key, Parent: at.Parent, UID: old.UID, Secret: up.plain, Blobs: up.blobs}
+	shown := up.doc
+	if m := h.def.Masking; m != nil {
+		if err := m.Unmask(&up.doc, old.full); err != nil {
+			return w, err
+		}
+		full, err := json.Marshal(up.doc)
+		if err != nil {
+			return w, err
+		}
+		w.Secret, shown = full, m.Mask(up.doc)
+	}
+	if err := h.judge(ctx, at, up); err != nil {
+		return w, err
+	}
+	if h.def.Refs != nil {
+		w.Refs = h.def.Refs(at, up.doc)
+	}
+	if slot := h.slot(at, up.doc); slot.Name != "" {
+		w.Refs = append(w.Refs, store.Ref{Key: slotKey(at, slot)})
+	}
+	body, err := json.Marshal(shown)
+	w.Body = body
+	return w, err
+}
+
+// judge applies all rules to a document, the cheap ones first.
+func (h *handler[T, P]) judge(ctx context.Context, at Place, up upload[T]) error {
+	if err := P(&up.doc).Validate(); err != nil {
+		return err
+	}
+	if f := h.def.File; f != nil && f.Check != nil && (up.plain != nil || up.blobs != nil) {
+		if err := f.Check(ctx, up.doc, h.content(ctx, up)); err != nil {
+			return err
+		}
+	}
+	if h.def.Check != nil {
+		if err := h.def.Check(ctx, at, up.doc); err != nil {
+			return err
+		}
+	}
+	return h.vacant(ctx, at, up.doc)
+}

@@ -1,0 +1,275 @@
+package resource
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// maxRaces is how often an unconditional PUT starts over when others write the same
+// document.
+const maxRaces = 8
+
+// stored is a document with its secret.
+type stored[T any] struct {
+	store.Doc
+	plain seal.Secret
+	full  T // with secret members; the zero T if there are none
+}
+
+// create serves POST.
+func (h *handler[T, P]) create(w http.ResponseWriter, r *http.Request) error {
+	at, err := h.place(r)
+	if err != nil {
+		return err
+	}
+	up, err := h.read(w, r)
+	if err != nil {
+		return err
+	}
+	if err := P(&up.doc).Validate(); err != nil {
+		return err // before the name becomes part of a key
+	}
+	doc, err := h.insert(r.Context(), at.with(P(&up.doc).DocName()), up)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusCreated, doc)
+}
+
+// insert stores a new document.
+func (h *handler[T, P]) insert(ctx context.Context, at Place, up upload[T]) (store.Doc, error) {
+	if err := h.allowed(ctx, at); err != nil {
+		return store.Doc{}, err
+	}
+	write, err := h.write(ctx, at, up, stored[T]{})
+	if err != nil {
+		return store.Doc{}, h.first(ctx, at, err)
+	}
+	doc, err := h.db.Create(ctx, write)
+	if err != nil {
+		return store.Doc{}, h.words(err, h.missing())
+	}
+	return doc, h.recheck(ctx, at, up.doc)
+}
+
+// first prefers, to an objection against a new document, that it exists already or
+// that its parent is missing: both explain the objection.
+func (h *handler[T, P]) first(ctx context.Context, at Place, objection error) error {
+	if !errs.Is(objection, errs.Conflict) && !errs.Is(objection, errs.NotFound) {
+		return objection
+	}
+	if _, err := h.db.Get(ctx, at.Key); err == nil {
+		return errs.New(errs.Exists, h.def.Kind+" already exists")
+	}
+	if at.Parent == "" {
+		return objection
+	}
+	if _, err := h.db.Get(ctx, at.Parent); errs.Is(err, errs.NotFound) {
+		return errs.New(errs.Conflict, textNoParent+": "+string(at.Parent))
+	}
+	return objection
+}
+
+// allowed asks those who know what runs because of the parent.
+func (h *handler[T, P]) allowed(ctx context.Context, at Place) error {
+	if h.def.Create == nil {
+		return nil
+	}
+	parent, err := h.db.Get(ctx, at.Parent)
+	if errs.Is(err, errs.NotFound) {
+		return errs.New(errs.Conflict, textNoParent+": "+string(at.Parent))
+	}
+	if err != nil {
+		return err
+	}
+	return h.def.Create(ctx, parent)
+}
+
+// recheck looks again, now that others can see the new document: of two that came
+// at once and exclude each other, at least one sees the other. It then takes its
+// own back.
+func (h *handler[T, P]) recheck(ctx context.Context, at Place, doc T) error {
+	err := h.vacant(ctx, at, doc)
+	if err == nil && h.def.Recheck {
+		err = h.def.Check(ctx, at, doc)
+	}
+	if err == nil {
+		return nil
+	}
+	if undo := h.db.Delete(context.WithoutCancel(ctx), at.Key, nil); undo != nil && !errs.Is(undo, errs.NotFound) {
+		return errs.E(errs.Internal, "undo", string(at.Key), undo)
+	}
+	return err
+}
+
+// replace serves PUT.
+func (h *handler[T, P]) replace(w http.ResponseWriter, r *http.Request) error {
+	at, name, err := h.item(r)
+	if err != nil {
+		return err
+	}
+	up, err := h.read(w, r)
+	if err != nil {
+		return err
+	}
+	P(&up.doc).SetDocName(name)
+	if P(&up.doc).DocName() != name {
+		return errs.New(errs.Invalid, textMismatch)
+	}
+	doc, existed, err := h.upsert(r, at, up)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if h.def.Put == PutCreated || h.def.Put == PutUpsert && !existed {
+		status = http.StatusCreated
+	}
+	return answer(w, status, doc)
+}
+
+// upsert replaces the document or creates it. A client that names no revision wins
+// over whoever writes at the same time.
+func (h *handler[T, P]) upsert(r *http.Request, at Place, up upload[T]) (doc store.Doc, existed bool, err error) {
+	for range maxRaces {
+		old, err := h.load(r.Context(), at.Key)
+		switch {
+		case errs.Is(err, errs.NotFound) && conditional(r):
+			return doc, false, web.WithStatus(http.StatusPreconditionFailed, errs.New(errs.NotFound, h.missing()))
+		case errs.Is(err, errs.NotFound):
+			doc, err = h.insert(r.Context(), at, up)
+			if errs.Is(err, errs.Exists) {
+				continue
+			}
+			return doc, false, err
+		case err != nil:
+			return doc, true, err
+		case !matches(r, old.Doc):
+			return doc, true, stale(old.Doc)
+		}
+		doc, err = h.update(r.Context(), at, up, old)
+		if !h.lost(r.Context(), old.Doc, err) || conditional(r) {
+			return doc, true, err
+		}
+	}
+	return doc, true, errs.New(errs.Conflict, "many are changing the document at once; try again")
+}
+
+// lost reports whether err came about because another writer was faster.
+func (h *handler[T, P]) lost(ctx context.Context, old store.Doc, err error) bool {
+	if !errs.Is(err, errs.Conflict) && !errs.Is(err, errs.NotFound) {
+		return false
+	}
+	now, getErr := h.db.Get(ctx, old.Key)
+	return errs.Is(getErr, errs.NotFound) || getErr == nil && (now.UID != old.UID || now.Rev != old.Rev)
+}
+
+// load reads a document with its secret.
+func (h *handler[T, P]) load(ctx context.Context, key store.Key) (stored[T], error) {
+	doc, err := h.db.Get(ctx, key)
+	s := stored[T]{Doc: doc}
+	if err != nil || doc.Secret == nil {
+		return s, err
+	}
+	if s.plain, err = h.db.Reveal(ctx, doc); err != nil {
+		return s, err
+	}
+	if h.def.Masking != nil {
+		s.full, err = v2.Decode[T](s.plain, v2.Lenient)
+	}
+	return s, err
+}
+
+// update replaces old. A document that says the same as before is left as it is,
+// and nobody is asked: applying a file twice is no change.
+func (h *handler[T, P]) update(ctx context.Context, at Place, up upload[T], old stored[T]) (store.Doc, error) {
+	write, err := h.write(ctx, at, clone(up), old)
+	if err != nil {
+		return store.Doc{}, err
+	}
+	if same(write, old.Doc, old.plain) {
+		return old.Doc, nil
+	}
+	if h.def.Life != nil {
+		if err := h.def.Life.Replaceable(ctx, old.Doc); err != nil {
+			return store.Doc{}, err
+		}
+	}
+	doc, err := h.db.Replace(ctx, write, old.Rev)
+	return doc, h.words(err, h.missing())
+}
+
+// clone gives an attempt a document of its own: secrets are put into it.
+func clone[T any](up upload[T]) upload[T] {
+	var again T
+	if text, err := json.Marshal(up.doc); err == nil && json.Unmarshal(text, &again) == nil {
+		up.doc = again
+	}
+	return up
+}
+
+// same reports whether a write would change nothing.
+func same(w store.Write, old store.Doc, plain seal.Secret) bool {
+	return bytes.Equal(w.Body, old.Body) && bytes.Equal(w.Secret, plain) &&
+		slices.EqualFunc(w.Blobs, old.Blobs, func(a, b store.Blob) bool { return a.Name == b.Name && a.Digest == b.Digest }) &&
+		slices.Equal(keys(w.Refs), old.Refs)
+}
+
+// keys returns the keys of references as a document holds them.
+func keys(refs []store.Ref) []store.Key {
+	var all []store.Key
+	for _, ref := range refs {
+		all = append(all, ref.Key)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// remove serves DELETE.
+func (h *handler[T, P]) remove(w http.ResponseWriter, r *http.Request) error {
+	at, _, err := h.item(r)
+	if err != nil {
+		return err
+	}
+	var objection error
+	err = h.db.Delete(r.Context(), at.Key, func(ctx context.Context, doc store.Doc) error {
+		objection = h.deletable(ctx, r, doc)
+		return objection
+	})
+	switch {
+	case objection != nil:
+		return objection
+	case err != nil:
+		return h.words(err, h.absent())
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// deletable asks those who know what runs because of doc, and lets them clean up.
+func (h *handler[T, P]) deletable(ctx context.Context, r *http.Request, doc store.Doc) error {
+	if !matches(r, doc) {
+		return stale(doc)
+	}
+	if h.def.Life == nil {
+		return nil
+	}
+	if err := h.def.Life.Deletable(ctx, doc); err != nil {
+		return err
+	}
+	return h.def.Life.Deleted(ctx, doc)
+}
+
+// answer shows a document as it is stored.
+func answer(w http.ResponseWriter, status int, doc store.Doc) error {
+	w.Header().Set("ETag", etag(doc))
+	return web.Raw(w, status, doc.Body)
+}
