@@ -1,0 +1,253 @@
+package appcontext
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// noise returns n bytes that do not compress, always the same for one seed.
+func noise(n int, seed uint64) []byte {
+	b := make([]byte, n)
+	r := rand.New(rand.NewPCG(seed, 1))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// uncached returns a store on the same keys that has read nothing yet.
+func uncached(s *Store) *Store { return New(s.c, s.prefix) }
+
+func TestBlobsOfAllSizesComeBack(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	blobs := map[Digest][]byte{}
+	for i, n := range []int{0, 1, 4 << 10, maxValue - 30, maxValue, maxValue + 1, 1400 << 10, 1600 << 10, 5 << 20} {
+		c := noise(n, uint64(i))
+		blobs[manifest.DigestOf(c)] = c
+	}
+	text := []byte(strings.Repeat("kind: ConfigMap\n", maxBlob/16))
+	blobs[manifest.DigestOf(text)] = text
+	must(t, s.PutBlobs(ctx, blobs))
+	must(t, s.PutBlobs(ctx, blobs))
+	for _, from := range []*Store{s, uncached(s)} {
+		for d, want := range blobs {
+			got, err := from.GetBlob(ctx, d)
+			must(t, err)
+			if !bytes.Equal(got, want) {
+				t.Errorf("a blob of %d bytes came back with %d others", len(want), len(got))
+			}
+		}
+	}
+	for kv, err := range s.list(ctx, &scan{prefix: s.prefix}) {
+		must(t, err)
+		if len(kv.Value) > maxValue {
+			t.Errorf("%s has %d bytes", kv.Key, len(kv.Value))
+		}
+	}
+	_, err := s.GetBlob(ctx, manifest.DigestOf([]byte("nobody wrote this")))
+	wantKind(t, err, errs.NotFound)
+}
+
+func TestPutBlobsRefuses(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	wantKind(t, s.PutBlobs(ctx, map[Digest][]byte{"abc": []byte("x")}), errs.Invalid)
+	big := make([]byte, maxBlob+1)
+	wantKind(t, s.PutBlobs(ctx, map[Digest][]byte{manifest.DigestOf(big): big}), errs.TooLarge)
+	if keys := keysBelow(t, s, ""); len(keys) != 0 {
+		t.Errorf("keys %q were written", keys)
+	}
+}
+
+func TestPutBlobsWritesOnlyWhatIsAbsent(t *testing.T) {
+	t.Parallel()
+	var bytes, txns atomic.Int64
+	s := newStore(t, WithOnOp(func(kind string, n int) {
+		bytes.Add(int64(n))
+		if kind == "txn" {
+			txns.Add(1)
+		}
+	}))
+	blobs := map[Digest][]byte{}
+	for i := range 300 {
+		c := noise(8<<10, uint64(i))
+		blobs[manifest.DigestOf(c)] = c
+	}
+	must(t, s.PutBlobs(t.Context(), blobs))
+	first := bytes.Swap(0)
+	if n := txns.Swap(0); n < 3+3 || n > 3+4 {
+		t.Errorf("%d transactions, want 3 to look and 3 or 4 to write", n)
+	}
+	must(t, s.PutBlobs(t.Context(), blobs))
+	if again := bytes.Load(); first < 300*8<<10 || again > first/20 {
+		t.Errorf("%d bytes the first time and %d the second, want next to nothing again", first, again)
+	}
+	if n := txns.Load(); n != 3 {
+		t.Errorf("%d transactions the second time, want 3", n)
+	}
+}
+
+func TestCorruptBlobsAreFoundOut(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	original := noise(maxValue*2+5, 3)
+	d := manifest.DigestOf(original)
+	must(t, s.PutBlobs(ctx, map[Digest][]byte{d: original}))
+	first, err := s.get(ctx, s.blobKey(d, 0))
+	must(t, err)
+	value := first.Kvs[0].Value
+	other, err := pack([]byte("other content"))
+	must(t, err)
+	long := slices.Clone(other)
+	long[2]-- // the size
+
+	tests := []struct {
+		name  string
+		chunk int
+		value []byte // nil: the chunk is missing
+	}{
+		{"a flipped bit in the first chunk", 0, flip(value, len(value)/2)},
+		{"a missing last chunk", 2, nil},
+		{"an empty chunk", 1, []byte{}},
+		{"an unknown format", 0, flip(value, 0)},
+		{"no header", 0, []byte{flateFormat}},
+		{"a header without a size", 0, []byte{flateFormat, 1}},
+		{"a size above the limit", 0, []byte{flateFormat, 1, 0xff, 0xff, 0xff, 0xff, 0x7f}},
+		{"other content", 0, other},
+		{"content longer than its header says", 0, long},
+	}
+	for i, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			broken := New(etcd, fmt.Sprint(s.prefix, i))
+			must(t, broken.PutBlobs(ctx, map[Digest][]byte{d: original}))
+			key := broken.blobKey(d, test.chunk)
+			if test.value == nil {
+				_, err = etcd.Delete(ctx, key)
+			} else {
+				_, err = etcd.Put(ctx, key, string(test.value))
+			}
+			must(t, err)
+			_, err := uncached(broken).GetBlob(ctx, d)
+			wantKind(t, err, errs.Internal)
+			if !strings.Contains(err.Error(), string(d)) {
+				t.Errorf("the error %q does not name the digest", err)
+			}
+		})
+	}
+}
+
+func flip(value []byte, at int) []byte {
+	value = slices.Clone(value)
+	value[at] ^= 0x40
+	return value
+}
+
+func TestBundlesComeBack(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	b := Bundle{Objects: []Ref{{Digest: "1"}, {Digest: "2"}}, Hooks: []HookRef{{Ref: Ref{Digest: "3"}, Events: []string{"pre-install"}, Weight: -5}}}
+	b.Objects[0].ID = manifest.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "n", Name: "d"}
+	d, err := s.PutBundle(ctx, b)
+	must(t, err)
+	again, err := s.PutBundle(ctx, b)
+	must(t, err)
+	if d != again {
+		t.Errorf("the same bundle has digests %s and %s", d, again)
+	}
+	for _, from := range []*Store{uncached(s), s, s} {
+		got, err := from.GetBundle(ctx, d)
+		must(t, err)
+		if len(got.Objects) != 2 || got.Objects[0] != b.Objects[0] || got.Hooks[0].Weight != -5 || got.Hooks[0].Events[0] != "pre-install" {
+			t.Errorf("GetBundle = %+v, want %+v", got, b)
+		}
+	}
+	blobs := content("this is no bundle")
+	must(t, s.PutBlobs(ctx, blobs))
+	for d := range blobs {
+		_, err := s.GetBundle(ctx, d)
+		wantKind(t, err, errs.Internal)
+	}
+}
+
+// Whatever order things are asked for in, the cache stays within its bounds, answers
+// truly, and forgets what was used longest ago.
+func TestCacheAgainstModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		const room = 40
+		l := newLRU[int](room)
+		var order []Digest // oldest first
+		size := map[Digest]int{}
+		used := func() (n int) {
+			for _, d := range order {
+				n += size[d]
+			}
+			return n
+		}
+		touch := func(d Digest) {
+			order = append(slices.DeleteFunc(order, func(x Digest) bool { return x == d }), d)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"put": func(t *rapid.T) {
+				d := Digest(rapid.StringMatching("[a-h]").Draw(t, "digest"))
+				n := rapid.IntRange(0, 12).Draw(t, "size")
+				l.put(d, int(d[0]), n)
+				if n > room/4 || slices.Contains(order, d) {
+					return
+				}
+				size[d] = n
+				touch(d)
+				for used() > room {
+					order = order[1:]
+				}
+			},
+			"get": func(t *rapid.T) {
+				d := Digest(rapid.StringMatching("[a-h]").Draw(t, "digest"))
+				v, ok := l.get(d)
+				if ok != slices.Contains(order, d) || ok && v != int(d[0]) {
+					t.Fatalf("get(%s) = %d, %v; the model holds %v", d, v, ok, order)
+				}
+				if ok {
+					touch(d)
+				}
+			},
+			"": func(t *rapid.T) {
+				if l.size != used() || len(l.entries) != len(order) {
+					t.Fatalf("the cache has %d entries of %d, the model %d of %d", len(l.entries), l.size, len(order), used())
+				}
+			},
+		})
+	})
+}
+
+// Nothing that is stored can make reading panic or take more memory than is allowed.
+func FuzzUnpack(f *testing.F) {
+	for _, text := range []string{"", "x", strings.Repeat("abc", 1000)} {
+		packed, err := pack([]byte(text))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(packed)
+	}
+	f.Fuzz(func(t *testing.T, packed []byte) {
+		h, body, err := unpackHeader(packed)
+		if err != nil {
+			return
+		}
+		content, err := unpack(h, body)
+		if err == nil && (len(content) != h.size || h.size > maxBlob) {
+			t.Errorf("%d bytes came out of a header of %d", len(content), h.size)
+		}
+	})
+}

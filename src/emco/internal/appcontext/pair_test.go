@@ -1,0 +1,133 @@
+package appcontext
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+func pairKeyOf(i int) PairKey {
+	return PairKey{Cluster: fmt.Sprintf("p+c%04d", i/10), UID: "7", App: fmt.Sprintf("app-%d", i%10)}
+}
+
+func TestPairsTakeFewRequests(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	s := newStore(t, WithOnOp(func(string, int) { requests.Add(1) }))
+	ctx := t.Context()
+	const n = 10000
+	put, keys := make([]Pair, n), make([]PairKey, n)
+	for i := range put {
+		keys[i] = pairKeyOf(i)
+		put[i] = Pair{Key: keys[i], Rev: 3, Phase: Pending, Desired: Digest(strings.Repeat("d", 64)), Error: fmt.Sprint(i)}
+	}
+	must(t, s.PutPairs(ctx, Fence{}, put, nil))
+	if got := requests.Swap(0); got != 79 {
+		t.Errorf("%d requests for %d pairs, want 79", got, n)
+	}
+	all := collect(t, s.Pairs(ctx))
+	if len(all) != n || all[42].Key != put[42].Key || all[42].Error != "42" || all[42].Phase != Pending {
+		t.Errorf("Pairs returned %d, and %+v; want %d and %+v", len(all), all[42], n, put[42])
+	}
+	if got := requests.Swap(0); got > 20 {
+		t.Errorf("%d requests to list %d pairs, want at most 20", got, n)
+	}
+	at, err := s.PairsAt(ctx, append([]PairKey{{Cluster: "p+none", UID: "7", App: "a"}}, keys...))
+	must(t, err)
+	if len(at) != n || at[n-1].Error != fmt.Sprint(n-1) || at[n-1].Key != keys[n-1] {
+		t.Errorf("PairsAt returned %d, want %d in the order asked", len(at), n)
+	}
+	if got := requests.Swap(0); got != 79 {
+		t.Errorf("%d requests to read %d pairs, want 79", got, n)
+	}
+	must(t, s.PutPairs(ctx, Fence{}, nil, keys))
+	if left := keysBelow(t, s, "pair/"); len(left) != 0 {
+		t.Errorf("%d keys are left", len(left))
+	}
+}
+
+func TestPairsComeBackWhole(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	want := Pair{Key: pairKeyOf(1), Rev: 2, Desired: "d", Held: []Digest{"c", "d"}, Applied: "c", Commit: "abc",
+		Phase: Retrying, Attempt: 4, NextRetry: at, Error: "no route", At: at}
+	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: want.Key, Rev: 1}, want}, []PairKey{want.Key}))
+	got, err := s.PairsAt(ctx, []PairKey{want.Key})
+	must(t, err)
+	if len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(want) {
+		t.Errorf("PairsAt = %+v, want the last one put, %+v", got, want)
+	}
+}
+
+func TestPairsRefuseWhatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	for _, k := range []PairKey{{}, {Cluster: "p+c", UID: "7"}, {Cluster: "p/c", UID: "7", App: "a"}, {Cluster: "p+c", UID: "7", App: "a/b"}, {Cluster: "p+c", UID: "7\n", App: "a"}} {
+		wantKind(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: k}}, nil), errs.Invalid)
+	}
+	wantKind(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: pairKeyOf(1), Error: strings.Repeat("x", maxValue)}}, nil), errs.TooLarge)
+	if keys := keysBelow(t, s, ""); len(keys) != 0 {
+		t.Errorf("keys %q were written", keys)
+	}
+}
+
+func TestLargePairsAreCutIntoTransactions(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	var put []Pair
+	for i := range 20 {
+		put = append(put, Pair{Key: pairKeyOf(i), Error: strings.Repeat("x", 200<<10)})
+	}
+	must(t, s.PutPairs(ctx, Fence{}, put, nil))
+	if all := collect(t, s.Pairs(ctx)); len(all) != 20 || len(all[19].Error) != 200<<10 {
+		t.Errorf("%d pairs came back, want 20", len(all))
+	}
+}
+
+func TestReportsAreCutToFit(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	small := Report{Key: pairKeyOf(0), Resources: []ResourceStatus{{ID: manifest.ID{Kind: "Pod", Name: "p"}, Status: "Current"}}}
+	large := Report{Key: pairKeyOf(1)}
+	for i := range 20000 {
+		r := ResourceStatus{ID: manifest.ID{Version: "v1", Kind: "Pod", Namespace: "ns", Name: fmt.Sprintf("pod-%05d", i)}, Status: "Current"}
+		if i%1000 == 999 {
+			r.Status, r.Reason = "Failed", strings.Repeat("é", 2000)
+		}
+		large.Resources = append(large.Resources, r)
+	}
+	must(t, s.PutReports(ctx, Fence{}, []Report{small, large}, nil))
+	got, err := s.ReportsAt(ctx, []PairKey{large.Key, pairKeyOf(9), small.Key})
+	must(t, err)
+	if len(got) != 2 || got[1].Truncated != 0 || fmt.Sprint(got[1]) != fmt.Sprint(small) {
+		t.Fatalf("ReportsAt = %+v, want both, the small one whole", got)
+	}
+	cut := got[0]
+	if cut.Truncated == 0 || len(cut.Resources)+cut.Truncated != 20000 {
+		t.Errorf("%d resources and %d left out, want 20000 in all", len(cut.Resources), cut.Truncated)
+	}
+	failed := slices.Collect(func(yield func(ResourceStatus) bool) {
+		for _, r := range cut.Resources {
+			if r.Status == "Failed" && !yield(r) {
+				return
+			}
+		}
+	})
+	if len(failed) != 20 || len(failed[0].Reason) > 520 || !strings.HasPrefix(failed[0].Reason, "éé") {
+		t.Errorf("%d failed resources are left, with reasons of %d bytes; want 20 and at most 520", len(failed), len(failed[0].Reason))
+	}
+	if len(large.Resources[999].Reason) != 4000 || large.Truncated != 0 {
+		t.Error("the report given was changed")
+	}
+	must(t, s.PutReports(ctx, Fence{}, nil, []PairKey{large.Key, small.Key, pairKeyOf(9)}))
+	if keys := keysBelow(t, s, "report/"); len(keys) != 0 {
+		t.Errorf("keys %q are left", keys)
+	}
+}
