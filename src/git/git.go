@@ -36,8 +36,8 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue("***") }
 
 // Repo is a repository and how to get at it.
 type Repo struct {
-	URL        string // http(s)://, ssh:// or scp-like; file:// only where the host allows it; no userinfo
-	User       string // login name; for token hosts any non-empty name will do
+	URL        string // http(s)://, ssh:// or scp-like; file:// only where the host allows it; see CheckURL
+	User       string // login name; for token hosts any non-empty name will do; empty means "git" for ssh
 	Token      Secret // password or token for http(s)
 	SSHKey     Secret // private key in PEM for ssh
 	KnownHosts string // known_hosts lines for ssh; mandatory there
@@ -52,8 +52,12 @@ type Entry struct {
 }
 
 // Edit says what one owned path holds after a commit: File, or a directory that
-// holds exactly the files of Dir, or, when both are nil, nothing at all.
-// Paths are slash-separated, clean and relative; ".git" is refused as an element.
+// holds exactly the files of Dir, or, when both are nil, nothing at all. A Dir
+// without files is the same as nothing, since Git keeps no empty directories.
+//
+// Paths keep the rules of CheckPath, and no two edits of a commit may overlap
+// (CheckEdits). Neither the slices nor the map may change until the commit is
+// answered. Edits that share slices or maps are cheap: equal content is hashed once.
 type Edit struct {
 	Path string
 	File []byte            // content of a regular file; empty but non-nil is an empty file
@@ -62,10 +66,10 @@ type Edit struct {
 
 // Message is what a commit says.
 type Message struct {
-	Title    string
+	Title    string    // one line
 	Trailers []Trailer // in this order, after a blank line
-	Author   string    // "Name <mail>"
-	When     time.Time
+	Author   string    // "Name <mail>"; DefaultAuthor when empty
+	When     time.Time // now when zero; kept to the second, in UTC
 }
 
 // Trailer is one "Key: value" line at the end of a commit message.
@@ -75,16 +79,24 @@ type Trailer struct{ Key, Value string }
 // several goroutines at once. Errors are classified: NotFound for a missing branch
 // or object, Conflict for a lost race, Unauthorized and Forbidden for refused
 // credentials or protected branches, Throttled with the time to come back,
-// Unavailable for anything the network does. No error text holds a credential.
+// Unavailable for anything the network does, Invalid for input that can never
+// work; an Invalid that one path is to blame for wraps a *PathError. After
+// Unavailable a commit may or may not have happened. No error text holds a credential.
 type Host interface {
 	// Head returns the commit that branch points at; NotFound if there is no such branch.
 	Head(ctx context.Context, r Repo, branch string) (Hash, error)
-	// Tree lists the files (not directories) below a path in path order; nothing if the path is absent.
+	// Tree lists what is below a path, in byte order of the paths: files, symbolic links and
+	// submodules, but not directories. A path that is itself a file is listed alone, an
+	// absent one yields nothing, "" is the whole tree. It ends at the first error.
 	Tree(ctx context.Context, r Repo, at Hash, under string) iter.Seq2[Entry, error]
-	// Blob returns a file's content.
+	// Blob returns a file's content; NotFound if there is no such object.
 	Blob(ctx context.Context, r Repo, id Hash) ([]byte, error)
 	// Commit puts one commit with edits on top of parent and moves branch from parent to it.
-	// When the edits change nothing it returns parent and writes nothing. It returns Conflict,
+	// When the edits change nothing it returns parent and sends no request. It returns Conflict,
 	// and leaves the branch alone, if the branch is no longer at parent. It never forces.
+	//
+	// Files outside of the edits survive. An edit whose path is, or is below, a symbolic link
+	// or a submodule, or is below a file, is refused as Invalid. Files that are there already
+	// keep their mode when their content is replaced; new ones are ordinary files.
 	Commit(ctx context.Context, r Repo, branch string, parent Hash, edits []Edit, m Message) (Hash, error)
 }

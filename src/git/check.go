@@ -1,0 +1,230 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// Limits that a path of an edit must keep.
+const (
+	maxPath    = 4096 // bytes of a path, as on Linux
+	maxElement = 255  // bytes of one element, as on most file systems
+)
+
+// PathError says which path of an edit set is to blame, so that a caller that
+// merged several sets can leave out the one that owns it.
+type PathError struct {
+	Path string
+	Err  error
+}
+
+// Error returns "path: reason".
+func (e *PathError) Error() string { return fmt.Sprintf("%q: %v", e.Path, e.Err) }
+
+// Unwrap returns the reason.
+func (e *PathError) Unwrap() error { return e.Err }
+
+// BadPath returns an Invalid error that blames path.
+func BadPath(path, reason string) error {
+	return errs.E(errs.Invalid, "edit", "", &PathError{Path: path, Err: errors.New(reason)})
+}
+
+// CheckPath says whether path may be edited: relative, clean, slash-separated
+// UTF-8 without control characters or backslashes, and no element that a Git client
+// on any system could take for its own directory or that "git fsck" refuses
+// (".git" in any case, "git~1", ".git" with trailing dots, blanks or streams, or
+// with characters that file systems ignore; ".gitmodules" likewise). It returns Invalid.
+func CheckPath(path string) error {
+	if why := pathFault(path); why != "" {
+		return BadPath(path, why)
+	}
+	return nil
+}
+
+func pathFault(path string) string {
+	switch {
+	case path == "":
+		return "empty path"
+	case len(path) > maxPath:
+		return fmt.Sprintf("longer than %d bytes", maxPath)
+	case !utf8.ValidString(path):
+		return "not UTF-8"
+	case strings.HasPrefix(path, "/"):
+		return "not relative"
+	case strings.ContainsRune(path, '\\'):
+		return "holds a backslash"
+	case strings.ContainsFunc(path, unicode.IsControl):
+		return "holds a control character"
+	}
+	for element := range strings.SplitSeq(path, "/") {
+		if why := elementFault(element); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func elementFault(element string) string {
+	switch {
+	case element == "":
+		return "empty element"
+	case element == "." || element == "..":
+		return "not clean"
+	case len(element) > maxElement:
+		return fmt.Sprintf("element longer than %d bytes", maxElement)
+	}
+	if name := foldName(element); name == ".git" || name == "git~1" || name == ".gitmodules" || name == "gitmod~1" {
+		return "belongs to Git"
+	}
+	return ""
+}
+
+// foldName returns what a careless file system makes of a name: lower case, no
+// ignorable characters, cut at a stream, without trailing dots and blanks.
+func foldName(element string) string {
+	element, _, _ = strings.Cut(element, ":")
+	element = strings.Map(func(r rune) rune {
+		if ignorable(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, element)
+	return strings.TrimRight(element, ". ")
+}
+
+// ignorable tells the code points that HFS+ leaves out when it compares names.
+func ignorable(r rune) bool {
+	switch {
+	case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
+		return true
+	}
+	return false
+}
+
+// CheckEdits says whether edits can be one commit: every path keeps CheckPath,
+// no edit is both a file and a directory, no two edits overlap (one path equal to
+// or inside another), and no directory holds a path as file and as directory.
+// It returns Invalid with the path to blame.
+func CheckEdits(edits []Edit) error {
+	paths := make([]string, 0, len(edits))
+	seen := make(map[string]bool)
+	for _, e := range edits {
+		if err := checkEdit(e, seen); err != nil {
+			return err
+		}
+		paths = append(paths, e.Path)
+	}
+	if path, above, ok := overlap(paths); ok {
+		return BadPath(path, fmt.Sprintf("edited twice, also by %q", above))
+	}
+	return nil
+}
+
+// checkEdit checks one edit; seen remembers relative paths that were found good.
+func checkEdit(e Edit, seen map[string]bool) error {
+	if err := CheckPath(e.Path); err != nil {
+		return err
+	}
+	if e.File != nil && e.Dir != nil {
+		return BadPath(e.Path, "both a file and a directory")
+	}
+	below := make([]string, 0, len(e.Dir))
+	for rel := range e.Dir {
+		full := len(e.Path) + 1 + len(rel)
+		if why := pathFaultOnce(rel, seen); why != "" {
+			return BadPath(e.Path+"/"+rel, why)
+		}
+		if full > maxPath {
+			return BadPath(e.Path+"/"+rel, fmt.Sprintf("longer than %d bytes", maxPath))
+		}
+		below = append(below, rel)
+	}
+	if rel, above, ok := overlap(below); ok {
+		return BadPath(e.Path+"/"+rel, fmt.Sprintf("below the file %q", above))
+	}
+	return nil
+}
+
+func pathFaultOnce(rel string, seen map[string]bool) string {
+	if seen[rel] {
+		return ""
+	}
+	why := pathFault(rel)
+	seen[rel] = why == ""
+	return why
+}
+
+// overlap finds a path that equals another or is inside it. Comparing as if every
+// path ended in a slash puts all that is inside a path right behind it.
+func overlap(paths []string) (path, above string, found bool) {
+	slices.SortFunc(paths, comparePaths)
+	for i := 1; i < len(paths); i++ {
+		if Inside(paths[i], paths[i-1]) {
+			return paths[i], paths[i-1], true
+		}
+	}
+	return "", "", false
+}
+
+// comparePaths orders paths by their elements.
+func comparePaths(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return int(rank(a[i])) - int(rank(b[i]))
+		}
+	}
+	return len(a) - len(b)
+}
+
+// rank puts the slash before every other byte.
+func rank(c byte) uint16 {
+	if c == '/' {
+		return 0
+	}
+	return uint16(c) + 1
+}
+
+// Inside reports whether path equals dir or is below it.
+func Inside(path, dir string) bool {
+	return strings.HasPrefix(path, dir) && (len(path) == len(dir) || path[len(dir)] == '/')
+}
+
+// CheckBranch says whether name can be a branch by the rules of "git
+// check-ref-format --branch"; a name that already starts with "refs/" is refused
+// since it would be read in two ways. It returns Invalid.
+func CheckBranch(name string) error {
+	if why := branchFault(name); why != "" {
+		return errs.E(errs.Invalid, "branch", fmt.Sprintf("%q", name), errors.New(why))
+	}
+	return nil
+}
+
+func branchFault(name string) string {
+	switch {
+	case name == "" || len(name) > maxElement:
+		return "empty or too long"
+	case name == "@" || name == "HEAD" || strings.HasPrefix(name, "refs/"):
+		return "not a branch name"
+	case name[0] == '-' || strings.HasSuffix(name, "."):
+		return "starts with a hyphen or ends with a dot"
+	case strings.Contains(name, "..") || strings.Contains(name, "@{"):
+		return `holds ".." or "@{"`
+	case strings.ContainsAny(name, " ~^:?*[\\") || strings.ContainsFunc(name, unicode.IsControl):
+		return "holds a character that Git refuses"
+	case !utf8.ValidString(name):
+		return "not UTF-8"
+	}
+	for element := range strings.SplitSeq(name, "/") {
+		if element == "" || element[0] == '.' || strings.HasSuffix(element, ".lock") {
+			return `an element is empty, starts with a dot or ends with ".lock"`
+		}
+	}
+	return ""
+}

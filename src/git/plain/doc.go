@@ -1,0 +1,20 @@
+// Package plain is a Git host over Git's own protocol: http, https, ssh and, where
+// it is allowed, bare repositories on the same machine. It works with any server.
+//
+// It keeps no clone and no work tree. What it knows of a repository are tree
+// objects (names and hashes, no file contents), in memory, for the commits it met
+// last. A write costs what the changed paths cost:
+//
+//	Head     GET info/refs of upload-pack              one advertisement
+//	Tree     upload-pack: want C, deepen 1,            one pack of trees; with
+//	         filter blob:none, have what is known      "have" only those that differ
+//	Commit   1 blobs and trees along the edited paths are hashed, bottom-up
+//	         2 receive-pack advertises where the branch is; if that is not
+//	           the parent, the race is lost before a byte is sent
+//	         3 "old new refs/heads/B", flush, pack of the new objects, streamed
+//	         4 the server unpacks into quarantine, moves the branch only if it is
+//	           still at old, and reports "unpack ok", "ok B" or "ng B why"
+//
+// A server without filters sends blobs too; they are dropped as they stream by.
+// Version 0 of the protocol is spoken since every server does.
+package plain

@@ -1,0 +1,43 @@
+package plain
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// dialFile runs the service of the git program on a bare repository of this machine.
+// It is for tests and demos and needs Options.AllowFile.
+func (h *Host) dialFile(ctx context.Context, a git.Address, service string) (session, error) {
+	if _, err := os.Stat(a.Path); err != nil {
+		return nil, errs.E(errs.NotFound, service, "", errors.New("no such repository"))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cmd := exec.CommandContext(ctx, h.opt.Git, "-c", "safe.directory=*", service[len("git-"):], "--", a.Path)
+	if service == receivePack {
+		cmd.Args = append(cmd.Args[:4], a.Path) // receive-pack of older versions knows no "--"; the path is absolute
+	}
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_PROTOCOL=")
+	s := &streamSession{stderr: &tail{}, kill: cancel, wait: cmd.Wait}
+	cmd.Stderr = s.stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		cancel()
+		return nil, err
+	}
+	s.in, s.out = in, buffered(out)
+	return s, nil
+}

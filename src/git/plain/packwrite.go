@@ -1,0 +1,128 @@
+package plain
+
+import (
+	"bytes"
+	"compress/zlib"
+	"crypto/sha1"
+	"encoding/binary"
+	"io"
+	"runtime"
+	"strconv"
+	"sync"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// object is a Git object with its name.
+type object struct {
+	kind    plumbing.ObjectType
+	id      plumbing.Hash
+	content []byte
+}
+
+// newObject names an object: the SHA-1 of "type size", a zero byte and the content.
+func newObject(kind plumbing.ObjectType, content []byte) object {
+	sum := sha1.New()
+	head := make([]byte, 0, 32)
+	head = append(append(head, kind.String()...), ' ')
+	head = append(strconv.AppendInt(head, int64(len(content)), 10), 0)
+	sum.Write(head)
+	sum.Write(content)
+	o := object{kind: kind, content: content}
+	sum.Sum(o.id[:0])
+	return o
+}
+
+// How a pack is written: objects are compressed in runs, several at once, and
+// written in order.
+const (
+	runObjects = 256
+	runBytes   = 1 << 20
+	level      = zlib.BestSpeed
+)
+
+// writePack writes a pack of objs: no deltas, in the given order. What it holds at
+// a time is bounded by the runs in flight, not by the pack.
+func writePack(w io.Writer, objs []object) error {
+	sum := sha1.New()
+	w = io.MultiWriter(w, sum)
+	head := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(len(objs)))
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	if err := writeRuns(w, split(objs)); err != nil {
+		return err
+	}
+	_, err := w.Write(sum.Sum(nil))
+	return err
+}
+
+// split cuts objects into runs.
+func split(objs []object) [][]object {
+	var runs [][]object
+	start, size := 0, 0
+	for i, o := range objs {
+		size += len(o.content)
+		if i+1-start >= runObjects || size >= runBytes {
+			runs = append(runs, objs[start:i+1])
+			start, size = i+1, 0
+		}
+	}
+	if start < len(objs) {
+		runs = append(runs, objs[start:])
+	}
+	return runs
+}
+
+// writeRuns compresses ahead by as many runs as there are processors.
+func writeRuns(w io.Writer, runs [][]object) error {
+	ahead := runtime.GOMAXPROCS(0)
+	done := make([]chan *bytes.Buffer, len(runs))
+	for i := range done {
+		done[i] = make(chan *bytes.Buffer, 1)
+	}
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	start := func(i int) {
+		if i < len(runs) {
+			workers.Go(func() { done[i] <- compress(runs[i]) })
+		}
+	}
+	for i := range ahead {
+		start(i)
+	}
+	for i := range runs {
+		buf := <-done[i]
+		start(i + ahead)
+		if _, err := w.Write(buf.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func compress(objs []object) *bytes.Buffer {
+	buf := &bytes.Buffer{}
+	z, err := zlib.NewWriterLevel(buf, level)
+	if err != nil {
+		panic(err) // the level is a constant
+	}
+	for _, o := range objs {
+		buf.Write(objectHeader(o.kind, len(o.content)))
+		z.Reset(buf)
+		_, _ = z.Write(o.content) // a buffer takes all
+		_ = z.Close()
+	}
+	return buf
+}
+
+// objectHeader packs type and size: 4 bits of size in the first byte, 7 in each other.
+func objectHeader(kind plumbing.ObjectType, size int) []byte {
+	c := byte(kind)<<4 | byte(size&15)
+	var head []byte
+	for size >>= 4; size > 0; size >>= 7 {
+		head = append(head, c|0x80)
+		c = byte(size & 0x7f)
+	}
+	return append(head, c)
+}

@@ -1,0 +1,241 @@
+package plain
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Options tune a Host. Zero values mean the defaults given here.
+type Options struct {
+	AllowFile bool                   // serve file:// URLs by running the git program; for tests and demos
+	Git       string                 // the git program for AllowFile; "git"
+	Timeout   time.Duration          // for one whole call; 2 minutes
+	MaxRepos  int                    // repositories to keep trees of; 64, the one used longest ago goes
+	MaxTrees  int64                  // bytes of trees to keep per repository; 256 MiB
+	MaxFetch  int64                  // bytes that one fetch may bring, packed or unpacked; 1 GiB
+	MaxBlob   int64                  // bytes of one object; 128 MiB
+	Admit     func(netip.Addr) error // says which addresses may be dialled; all but link-local, multicast and unspecified ones
+	Log       *slog.Logger           // for debug lines; none
+}
+
+func (o Options) withDefaults() Options {
+	if o.Git == "" {
+		o.Git = "git"
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 2 * time.Minute
+	}
+	if o.MaxRepos <= 0 {
+		o.MaxRepos = 64
+	}
+	if o.MaxTrees <= 0 {
+		o.MaxTrees = 256 << 20
+	}
+	if o.MaxFetch <= 0 {
+		o.MaxFetch = 1 << 30
+	}
+	if o.MaxBlob <= 0 {
+		o.MaxBlob = 128 << 20
+	}
+	if o.Admit == nil {
+		o.Admit = admitPublic
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Stats counts what a Host did since it was made.
+type Stats struct {
+	Adverts  uint64 // conversations begun
+	Fetches  uint64 // packs received
+	Pushes   uint64 // packs sent
+	Sent     uint64 // bytes of packs sent
+	Received uint64 // bytes of packs received
+}
+
+// Host speaks Git's protocol. Make it with New; Close it when done.
+type Host struct {
+	opt     Options
+	clients clients
+
+	mu    sync.Mutex
+	repos map[git.Repo]*known // credentials are part of the key: nobody reads by another's right
+	clock uint64              // order of use
+
+	adverts, fetches, pushes, sent, received atomic.Uint64
+}
+
+// New returns a host.
+func New(o Options) *Host {
+	o = o.withDefaults()
+	return &Host{opt: o, clients: clients{admit: o.Admit}, repos: map[git.Repo]*known{}}
+}
+
+// Close drops idle connections. The host stays usable.
+func (h *Host) Close() error {
+	h.clients.closeIdle()
+	return nil
+}
+
+// Stats returns the counters.
+func (h *Host) Stats() Stats {
+	return Stats{
+		Adverts: h.adverts.Load(), Fetches: h.fetches.Load(), Pushes: h.pushes.Load(),
+		Sent: h.sent.Load(), Received: h.received.Load(),
+	}
+}
+
+// Head returns the commit that branch points at.
+func (h *Host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, error) {
+	if err := git.CheckBranch(branch); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
+	defer cancel()
+	c, err := h.open(ctx, r, uploadPack)
+	if err != nil {
+		return "", err
+	}
+	defer c.close(true)
+	id, ok := c.refs.References["refs/heads/"+branch]
+	if !ok {
+		return "", errs.E(errs.NotFound, "head", r.URL, errors.New("no branch "+branch))
+	}
+	return git.Hash(id.String()), nil
+}
+
+// Tree lists what is below a path at a commit. The trees come from memory if the
+// commit was met before; the iteration itself does no network traffic.
+func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) iter.Seq2[git.Entry, error] {
+	return func(yield func(git.Entry, error) bool) {
+		if under != "" {
+			if err := git.CheckPath(under); err != nil {
+				yield(git.Entry{}, err)
+				return
+			}
+		}
+		s, err := h.at(ctx, r, at)
+		if err == nil {
+			err = s.walk(under, func(e git.Entry) bool { return ctx.Err() == nil && yield(e, nil) })
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(git.Entry{}, h.fail(ctx, r, "tree", err))
+		}
+	}
+}
+
+// at returns the trees of a commit.
+func (h *Host) at(ctx context.Context, r git.Repo, at git.Hash) (snapshot, error) {
+	id, err := parseHash(at)
+	if err != nil {
+		return snapshot{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
+	defer cancel()
+	return h.snapshot(ctx, r, id)
+}
+
+// Blob returns a file's content.
+func (h *Host) Blob(ctx context.Context, r git.Repo, id git.Hash) ([]byte, error) {
+	want, err := parseHash(id)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
+	defer cancel()
+	return h.fetchBlob(ctx, r, want)
+}
+
+// Commit puts one commit on top of parent and moves branch from parent to it.
+func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
+	if err := errors.Join(git.CheckBranch(branch), git.CheckEdits(edits), h.checkURL(r)); err != nil {
+		return "", firstOf(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
+	defer cancel()
+	base := snapshot{store: newStore()}
+	if parent != "" {
+		id, err := parseHash(parent)
+		if err != nil {
+			return "", err
+		}
+		if base, err = h.snapshot(ctx, r, id); err != nil {
+			return "", err
+		}
+	}
+	c, err := newChange(base, edits)
+	if err != nil {
+		return "", h.fail(ctx, r, "commit", err)
+	}
+	if c.root == base.root || parent == "" && c.root == emptyTree {
+		return parent, nil
+	}
+	id := c.seal(base.commit, m)
+	if err := h.push(ctx, r, branch, base.commit, c); err != nil {
+		return "", err
+	}
+	h.repo(r).record(base, snapshot{commit: id, root: c.root}, c.trees(), h.opt.MaxTrees)
+	return git.Hash(id.String()), nil
+}
+
+func (h *Host) checkURL(r git.Repo) error { return git.CheckURL(r.URL, h.opt.AllowFile) }
+
+// firstOf returns the first of the joined errors, so that its kind and text are plain.
+func firstOf(err error) error {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		return many.Unwrap()[0]
+	}
+	return err
+}
+
+func parseHash(id git.Hash) (plumbing.Hash, error) {
+	if !plumbing.IsHash(string(id)) || len(id) != 40 || strings.ToLower(string(id)) != string(id) {
+		return plumbing.ZeroHash, errs.E(errs.Invalid, "object", "", errors.New("not the name of an object: 40 hexadecimal digits"))
+	}
+	return plumbing.NewHash(string(id)), nil
+}
+
+// repo returns what is known of a repository, making room if there are too many.
+func (h *Host) repo(r git.Repo) *known {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.clock++
+	k, ok := h.repos[r]
+	if !ok {
+		h.makeRoom()
+		k = newKnown()
+		h.repos[r] = k
+	}
+	k.used = h.clock
+	return k
+}
+
+func (h *Host) makeRoom() {
+	for len(h.repos) >= h.opt.MaxRepos {
+		var oldest git.Repo
+		least := ^uint64(0)
+		for r, k := range h.repos {
+			if k.used < least {
+				oldest, least = r, k.used
+			}
+		}
+		delete(h.repos, oldest)
+	}
+}

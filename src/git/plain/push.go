@@ -1,0 +1,194 @@
+package plain
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// bufferUpTo is the size of objects up to which a push is sent with its length
+// known; larger ones stream. It is what the git program does by default.
+const bufferUpTo = 1 << 20
+
+// push moves branch from parent to c's commit, the last of its objects, if branch
+// is still at parent. Zero as parent means that there must be no such branch.
+func (h *Host) push(ctx context.Context, r git.Repo, branch string, parent plumbing.Hash, c *change) error {
+	conv, err := h.open(ctx, r, receivePack)
+	if err != nil {
+		return err
+	}
+	ref := "refs/heads/" + branch
+	if at := conv.refs.References[ref]; at != parent {
+		conv.close(true)
+		return h.lost(r, branch)
+	}
+	if !conv.has(capability.ReportStatus) {
+		conv.close(true)
+		return errs.E(errs.Invalid, "push", r.URL, errors.New("the server does not report what became of a push"))
+	}
+	clean := false
+	defer func() { conv.close(clean) }()
+	head := command(conv, parent, c.objs[len(c.objs)-1].id, ref)
+	body, size, done := h.packBody(head, c)
+	defer done()
+	reply, err := conv.exchange(ctx, body, size)
+	if err != nil {
+		return h.fail(ctx, r, "push", err)
+	}
+	report, chat, err := readReport(conv, reply)
+	if err != nil {
+		return h.fail(ctx, r, "push", conv.explain(err))
+	}
+	clean = true
+	h.pushes.Add(1)
+	return h.judge(ctx, r, branch, parent, report, chat)
+}
+
+func (h *Host) lost(r git.Repo, branch string) error {
+	return errs.E(errs.Conflict, "push", r.URL, fmt.Errorf("branch %s is not where it was expected", branch))
+}
+
+// command is the one line that asks for the move.
+func command(conv *conversation, from, to plumbing.Hash, ref string) []byte {
+	caps := " " + capability.ReportStatus.String() + " " + agent
+	for _, name := range []capability.Capability{capability.Sideband64k, capability.Quiet} {
+		if conv.has(name) {
+			caps += " " + name.String()
+		}
+	}
+	var head bytes.Buffer
+	line := pktline.NewEncoder(&head)
+	_ = line.Encodef("%s %s %s\x00%s", from, to, ref, caps)
+	_ = line.Flush()
+	return head.Bytes()
+}
+
+// packBody returns the request, and a function that ends what writes it.
+func (h *Host) packBody(head []byte, c *change) (body io.Reader, size int64, done func()) {
+	count := &countingWriter{host: h}
+	if c.bytes <= bufferUpTo {
+		buf := bytes.NewBuffer(head)
+		_ = writePack(io.MultiWriter(buf, count), c.objs) // a buffer takes all
+		return bytes.NewReader(buf.Bytes()), int64(buf.Len()), func() {}
+	}
+	read, write := io.Pipe()
+	ended := make(chan struct{})
+	go func() { // owned by the caller, who waits for it with done
+		defer close(ended)
+		_, err := write.Write(head)
+		if err == nil {
+			err = writePack(io.MultiWriter(write, count), c.objs)
+		}
+		_ = write.CloseWithError(err)
+	}()
+	return read, -1, func() {
+		_ = read.Close()
+		<-ended
+	}
+}
+
+type countingWriter struct{ host *Host }
+
+// Write counts.
+func (c *countingWriter) Write(p []byte) (int, error) {
+	c.host.sent.Add(uint64(len(p)))
+	return len(p), nil
+}
+
+// readReport reads what became of the push, and what the server said meanwhile.
+func readReport(conv *conversation, reply io.Reader) (*packp.ReportStatus, string, error) {
+	reply = io.LimitReader(reply, maxReport)
+	report := packp.NewReportStatus()
+	if !conv.has(capability.Sideband64k) {
+		return report, "", reportError(report.Decode(reply), "")
+	}
+	band := newSideband(reply)
+	err := report.Decode(band)
+	if err == nil {
+		_, err = io.Copy(io.Discard, band)
+	}
+	return report, band.chat.String(), reportError(err, band.chat.String())
+}
+
+// reportError adds what the server said, which tells more than a broken report.
+func reportError(err error, chat string) error {
+	if err == nil || strings.TrimSpace(chat) == "" {
+		return err
+	}
+	if _, ok := errors.AsType[*remoteError](err); ok || kindOfWords(chat) != errs.Unavailable {
+		return &remoteError{text: chat}
+	}
+	return err
+}
+
+// judge turns a report into an error. The protocol has no codes, and servers word
+// their refusals differently; so where a refusal may mean that the race was lost,
+// the branch itself is asked.
+func (h *Host) judge(ctx context.Context, r git.Repo, branch string, parent plumbing.Hash, report *packp.ReportStatus, chat string) error {
+	if report.UnpackStatus != "ok" {
+		return h.unpackRefused(r, report.UnpackStatus+" "+chat)
+	}
+	for _, status := range report.CommandStatuses {
+		if status.Status != "ok" {
+			return h.moveRefused(ctx, r, branch, parent, status.Status, chat)
+		}
+	}
+	if len(report.CommandStatuses) == 0 {
+		return errs.E(errs.Unavailable, "push", r.URL, errors.New("the server does not say what became of the push"))
+	}
+	return nil
+}
+
+func (h *Host) unpackRefused(r git.Repo, said string) error {
+	kind := kindOfWords(said)
+	if kind == errs.NotFound {
+		kind = errs.Unavailable
+	}
+	return errs.E(kind, "push", r.URL, errors.New("the server refuses the objects: "+scrub(r, said)))
+}
+
+func (h *Host) moveRefused(ctx context.Context, r git.Repo, branch string, parent plumbing.Hash, why, chat string) error {
+	low := strings.ToLower(why + " " + chat)
+	if strings.Contains(low, "missing necessary objects") {
+		h.repo(r).forget() // what we built on is gone from the server
+		return h.lost(r, branch)
+	}
+	if !strings.Contains(low, "hook declined") && (raceWords(low) || h.moved(ctx, r, branch, parent)) {
+		return h.lost(r, branch)
+	}
+	said := scrub(r, why+": "+chat)
+	return errs.E(errs.Forbidden, "push", r.URL, fmt.Errorf("the server refuses to move branch %s: %s", branch, strings.TrimRight(said, ": ")))
+}
+
+// raceWords tells Git's own words for a lost race, one against a lock file included.
+func raceWords(low string) bool {
+	for _, words := range []string{"cannot lock", "failed to update ref", "already exists", "but expected", "incorrect old value"} {
+		if strings.Contains(low, words) {
+			return true
+		}
+	}
+	return false
+}
+
+// moved says whether the branch left parent.
+func (h *Host) moved(ctx context.Context, r git.Repo, branch string, parent plumbing.Hash) bool {
+	at, err := h.Head(ctx, r, branch)
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return !parent.IsZero()
+	case err != nil:
+		return false
+	}
+	return string(at) != parent.String()
+}

@@ -1,0 +1,178 @@
+package plain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// dialSSH runs a service on the server. The server must prove a key that is in
+// KnownHosts, and is asked for just the kinds of key that are listed there for it:
+// a server with several keys would else offer one that we do not know.
+func (h *Host) dialSSH(ctx context.Context, r git.Repo, a git.Address, service string) (session, error) {
+	port := a.Port
+	if port == "" {
+		port = "22"
+	}
+	addr := net.JoinHostPort(a.Host, port)
+	conf, tried, err := sshConfig(r, a, addr)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := dialer(h.opt.Admit).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	link, chans, reqs, err := ssh.NewClientConn(conn, addr, conf)
+	if err != nil {
+		stop()
+		_ = conn.Close()
+		return nil, sshFailure(err, *tried)
+	}
+	client := ssh.NewClient(link, chans, reqs)
+	s, err := runSSH(client, service, a.Path)
+	if err != nil {
+		stop()
+		_ = client.Close()
+		return nil, err
+	}
+	wait := s.wait
+	s.wait = func() error {
+		defer stop()
+		return wait()
+	}
+	return s, nil
+}
+
+// runSSH starts a service in a session of its own.
+func runSSH(client *ssh.Client, service, path string) (*streamSession, error) {
+	run, err := client.NewSession()
+	if err != nil {
+		return nil, err
+	}
+	s := &streamSession{stderr: &tail{}, wait: run.Wait, kill: func() { _ = client.Close() }}
+	run.Stderr = s.stderr
+	in, err := run.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := run.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.in, s.out = in, buffered(out)
+	return s, run.Start(service + " " + quote(path))
+}
+
+// quote makes one word of a path for the server's shell.
+func quote(path string) string {
+	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(path) + "'"
+}
+
+// sshConfig returns the settings, and a flag that tells whether the server asked
+// for our key, which it does only after it proved its own.
+func sshConfig(r git.Repo, a git.Address, addr string) (*ssh.ClientConfig, *bool, error) {
+	signer, err := ssh.ParsePrivateKey([]byte(r.SSHKey.Reveal()))
+	if err != nil {
+		return nil, nil, errs.E(errs.Invalid, "ssh", "", errors.New("the key is not an unencrypted private key in PEM"))
+	}
+	check, err := hostKeys(r.KnownHosts)
+	if err != nil {
+		return nil, nil, err
+	}
+	algorithms := algorithmsFor(check, addr)
+	if len(algorithms) == 0 {
+		return nil, nil, errs.E(errs.Forbidden, "ssh", "", fmt.Errorf("no key of %s in known_hosts", addr))
+	}
+	user := a.User
+	if user == "" {
+		user = r.User
+	}
+	if user == "" {
+		user = "git"
+	}
+	tried := new(bool)
+	return &ssh.ClientConfig{
+		User:              user,
+		HostKeyCallback:   check,
+		HostKeyAlgorithms: algorithms,
+		Timeout:           dialTimeout,
+		Auth: []ssh.AuthMethod{ssh.PublicKeysCallback(func() ([]ssh.Signer, error) {
+			*tried = true
+			return []ssh.Signer{signer}, nil
+		})},
+	}, tried, nil
+}
+
+// hostKeys parses known_hosts lines. The parser reads files only.
+func hostKeys(lines string) (ssh.HostKeyCallback, error) {
+	if strings.TrimSpace(lines) == "" {
+		return nil, errs.E(errs.Invalid, "ssh", "", errors.New("known_hosts is empty; it is needed to tell the server from an impostor"))
+	}
+	f, err := os.CreateTemp("", "known_hosts")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(lines)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	check, err := knownhosts.New(f.Name())
+	if err != nil {
+		return nil, errs.E(errs.Invalid, "ssh", "", errors.New("known_hosts is malformed"))
+	}
+	return check, nil
+}
+
+// algorithmsFor asks with a key that nobody has which kinds of key are known for a host.
+func algorithmsFor(check ssh.HostKeyCallback, addr string) []string {
+	var unknown *knownhosts.KeyError
+	if !errors.As(check(addr, &net.TCPAddr{IP: net.IPv4zero}, nobodysKey{}), &unknown) {
+		return nil
+	}
+	var algorithms []string
+	for _, key := range unknown.Want {
+		if kind := key.Key.Type(); kind == ssh.KeyAlgoRSA {
+			algorithms = append(algorithms, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256)
+		} else {
+			algorithms = append(algorithms, kind)
+		}
+	}
+	slices.Sort(algorithms)
+	return slices.Compact(algorithms)
+}
+
+// nobodysKey is equal to no key.
+type nobodysKey struct{}
+
+func (nobodysKey) Type() string                        { return "none" }
+func (nobodysKey) Marshal() []byte                     { return []byte("none") }
+func (nobodysKey) Verify([]byte, *ssh.Signature) error { return errors.New("nobody's key") }
+
+// sshFailure classifies what went wrong before a session was there.
+func sshFailure(err error, tried bool) error {
+	var changed *knownhosts.KeyError
+	var revoked *knownhosts.RevokedError
+	var network net.Error
+	switch {
+	case errors.As(err, &changed), errors.As(err, &revoked):
+		return errs.E(errs.Forbidden, "ssh", "", errors.New("the server's key is not the one in known_hosts"))
+	case errors.As(err, &network):
+		return err
+	case tried:
+		return errs.E(errs.Unauthorized, "ssh", "", errors.New("the server does not accept the key"))
+	}
+	return err
+}

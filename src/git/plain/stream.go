@@ -1,0 +1,104 @@
+package plain
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// goodbye is how long a server may take to end after its last word.
+const goodbye = 5 * time.Second
+
+// streamSession speaks the protocol over the standard streams of a service, which
+// runs on another machine by ssh or here.
+type streamSession struct {
+	in     io.WriteCloser
+	out    *bufio.Reader
+	stderr *tail
+	wait   func() error // ends when the service ended
+	kill   func()       // ends the service at once; may be called twice
+
+	asked  bool
+	writer sync.WaitGroup
+	closed bool
+	exit   error
+}
+
+func (s *streamSession) advert() io.Reader { return s.out }
+
+// exchange copies the request in the background: a service may talk while it
+// reads, and would block if nobody listened.
+func (s *streamSession) exchange(_ context.Context, body io.Reader, _ int64) (io.Reader, error) {
+	s.asked = true
+	s.writer.Go(func() {
+		_, _ = io.Copy(s.in, body) // a service that stops reading says why on its output
+		_ = s.in.Close()
+	})
+	return s.out, nil
+}
+
+// close says goodbye with a flush if nothing was asked: a receive-pack whose input
+// just stays open would wait for ever.
+func (s *streamSession) close(clean bool) {
+	if s.closed {
+		return
+	}
+	s.closed = true
+	if !clean {
+		s.kill()
+	}
+	timer := time.AfterFunc(goodbye, s.kill)
+	defer timer.Stop()
+	if !s.asked {
+		_, _ = s.in.Write(pktline.FlushPkt)
+		_ = s.in.Close()
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(s.out, maxReport))
+	s.exit = s.wait()
+	s.kill()
+	s.writer.Wait()
+}
+
+// explain prefers what the service wrote to its error stream.
+func (s *streamSession) explain(err error) error {
+	if _, ok := err.(*errs.Error); ok {
+		return err
+	}
+	s.close(false)
+	if said := s.stderr.String(); said != "" {
+		return &remoteError{text: said}
+	}
+	return err
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write keeps the last bytes and never fails.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf.Write(p)
+	if over := t.buf.Len() - maxProgress; over > 0 {
+		t.buf.Next(over)
+	}
+	return len(p), nil
+}
+
+// String returns what was kept.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(t.buf.String())
+}

@@ -1,0 +1,221 @@
+package plain
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// The two services of a Git server.
+const (
+	uploadPack  = "git-upload-pack"
+	receivePack = "git-receive-pack"
+)
+
+const (
+	agent       = "agent=emco"
+	maxAdvert   = 128 << 20 // bytes of an advertisement: two million refs
+	maxProgress = 4 << 10   // bytes of the server's chatter that are kept
+	maxReport   = 1 << 20   // bytes of a status report with chatter
+)
+
+// session is one conversation with a service over some transport: the service
+// advertises, is asked at most once, and replies.
+type session interface {
+	// advert is what the service says first; it must be read before exchange.
+	advert() io.Reader
+	// exchange sends a request of size bytes, -1 if unknown, and returns the reply.
+	exchange(ctx context.Context, body io.Reader, size int64) (io.Reader, error)
+	// close ends the conversation and waits for whatever runs. clean tells that
+	// the reply was read to its end, so that the server may finish by itself.
+	close(clean bool)
+	// explain makes a better error of one that came from reading.
+	explain(error) error
+}
+
+// conversation is a session whose advertisement was read.
+type conversation struct {
+	session
+	refs *packp.AdvRefs
+	repo git.Repo
+}
+
+// open dials the repository and reads the advertisement.
+func (h *Host) open(ctx context.Context, r git.Repo, service string) (*conversation, error) {
+	if err := h.checkURL(r); err != nil {
+		return nil, err
+	}
+	a, err := git.ParseURL(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	h.adverts.Add(1)
+	s, err := h.dial(ctx, r, a, service)
+	if err != nil {
+		return nil, h.fail(ctx, r, service, err)
+	}
+	refs, err := readAdvert(s.advert())
+	if err != nil {
+		err = s.explain(err)
+		s.close(false)
+		return nil, h.fail(ctx, r, service, err)
+	}
+	c := &conversation{session: s, refs: refs, repo: r}
+	if formats := refs.Capabilities.Get("object-format"); len(formats) > 0 && formats[0] != "sha1" {
+		c.close(true)
+		return nil, errs.E(errs.Invalid, service, r.URL, errors.New("only repositories with SHA-1 object names are supported"))
+	}
+	return c, nil
+}
+
+func (h *Host) dial(ctx context.Context, r git.Repo, a git.Address, service string) (session, error) {
+	switch a.Scheme {
+	case "http", "https":
+		return h.dialHTTP(ctx, r, service)
+	case "ssh":
+		return h.dialSSH(ctx, r, a, service)
+	default:
+		return h.dialFile(ctx, a, service)
+	}
+}
+
+// readAdvert reads refs and capabilities; a repository without refs is fine.
+func readAdvert(r io.Reader) (*packp.AdvRefs, error) {
+	refs := packp.NewAdvRefs()
+	err := refs.Decode(io.LimitReader(r, maxAdvert))
+	if errors.Is(err, packp.ErrEmptyAdvRefs) {
+		return refs, nil
+	}
+	if errors.Is(err, packp.ErrEmptyInput) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	if _, ok := errors.AsType[*packp.ErrUnexpectedData](err); ok {
+		return nil, malformed("the advertisement")
+	}
+	return refs, err
+}
+
+// has says whether the server can do something.
+func (c *conversation) has(name capability.Capability) bool {
+	return c.refs.Capabilities.Supports(name)
+}
+
+// sideband reads the data channel of a multiplexed reply. Chatter is kept for error
+// texts, up to a limit; a message on the error channel ends the data as remoteError.
+type sideband struct {
+	lines *pktline.Scanner
+	rest  []byte
+	chat  bytes.Buffer
+	err   error
+}
+
+func newSideband(r io.Reader) *sideband { return &sideband{lines: pktline.NewScanner(r)} }
+
+func (s *sideband) Read(p []byte) (int, error) {
+	for len(s.rest) == 0 && s.err == nil {
+		s.next()
+	}
+	if len(s.rest) == 0 {
+		return 0, s.err
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+func (s *sideband) next() {
+	if !s.lines.Scan() {
+		if s.err = s.lines.Err(); s.err == nil {
+			s.err = io.ErrUnexpectedEOF // the flush at the end is missing
+		}
+		return
+	}
+	line := s.lines.Bytes()
+	if len(line) == 0 {
+		s.err = io.EOF
+		return
+	}
+	switch line[0] {
+	case 1:
+		s.rest = line[1:]
+	case 2:
+		s.keep(line[1:])
+	case 3:
+		s.keep(line[1:])
+		s.err = &remoteError{text: strings.TrimSpace(string(line[1:]))}
+	default:
+		s.err = malformed("a reply")
+	}
+}
+
+func (s *sideband) keep(text []byte) {
+	s.chat.Write(text[:min(len(text), maxProgress-s.chat.Len())])
+}
+
+// ackLines reads the answers to "have" lines, up to the one before the pack.
+func ackLines(r io.Reader) error {
+	lines := pktline.NewScanner(r)
+	for lines.Scan() {
+		line := strings.TrimSpace(string(lines.Bytes()))
+		fields := strings.Fields(line)
+		switch {
+		case line == "NAK", len(fields) == 2 && fields[0] == "ACK":
+			return nil
+		case len(fields) == 3 && fields[0] == "ACK":
+			continue // multi_ack: common, ready
+		default:
+			return malformed(fmt.Sprintf("the negotiation, %d bytes,", len(line)))
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	return io.ErrUnexpectedEOF
+}
+
+// shallowLines skips what a server says about where history is cut.
+func shallowLines(r io.Reader) error {
+	lines := pktline.NewScanner(r)
+	for lines.Scan() {
+		line := lines.Bytes()
+		if len(line) == 0 {
+			return nil
+		}
+		if !bytes.HasPrefix(line, []byte("shallow ")) && !bytes.HasPrefix(line, []byte("unshallow ")) {
+			return malformed("the negotiation")
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	return io.ErrUnexpectedEOF
+}
+
+// counted counts what goes through a reader and refuses more than a limit.
+type counted struct {
+	r     io.Reader
+	n     int64
+	limit int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	if c.n > c.limit {
+		return 0, errs.E(errs.TooLarge, "receive", "", fmt.Errorf("more than %d bytes", c.limit))
+	}
+	return n, err
+}
+
+func buffered(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, 64<<10) }
