@@ -1,0 +1,72 @@
+# Builds and checks everything. `make help` lists the targets.
+
+SHELL       := /bin/bash
+BIN         := $(CURDIR)/bin
+MODULES     := src/api src/git src/emco src/emcoctl
+SCRIPTS     := scripts/testbed scripts/e2e scripts/demo
+GOFUMPT     := $(BIN)/gofumpt
+STATICCHECK := $(BIN)/staticcheck
+export CGO_ENABLED ?= 0
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build emco and emcoctl into bin/
+	@mkdir -p $(BIN)
+	go build -trimpath -o $(BIN)/ ./src/emco/cmd/emco ./src/emcoctl/cmd/emcoctl
+
+.PHONY: run
+run: build ## run emco with everything embedded, on 127.0.0.1:9015, data in ./emco-data
+	$(BIN)/emco -log.format text
+
+.PHONY: demo
+demo: build ## show the whole loop in a minute: three Git clusters, two charts, no Kubernetes needed
+	cd scripts/demo && GOWORK=off go run . -bin $(BIN)
+
+.PHONY: test
+test: ## run the fast tests: unit, contract, CLI scripts
+	go test work
+
+.PHONY: e2e
+e2e: build ## run the acceptance tests on real Kubernetes, Flux and Git (the first run builds them: 20 minutes)
+	scripts/e2e/run.sh
+
+.PHONY: bench
+bench: build ## print figures of 100 and 1,000 Git clusters side by side
+	scripts/e2e/run.sh bench
+
+.PHONY: fmt
+fmt: $(GOFUMPT) ## format all Go code
+	$(GOFUMPT) -w src scripts
+
+.PHONY: gen
+gen: ## regenerate what is generated: golden files and option tables are checked by tests
+	go generate work
+
+.PHONY: lint
+lint: $(GOFUMPT) $(STATICCHECK) ## vet, staticcheck, format check, style numbers
+	go vet work
+	$(STATICCHECK) work
+	@for m in $(SCRIPTS); do (cd $$m && GOWORK=off go vet ./... && GOWORK=off $(STATICCHECK) ./...) || exit 1; done
+	@out=$$($(GOFUMPT) -l src scripts); if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
+	@cd scripts/tools && GOWORK=off go run ./numbers $(addprefix ../../,$(MODULES))
+
+.PHONY: verify
+verify: ## all that must hold before a change lands
+	$(MAKE) gen
+	@git diff --exit-code -- . || { echo "generated files are not up to date: commit the difference above"; exit 1; }
+	$(MAKE) lint
+	$(MAKE) test
+
+.PHONY: clean
+clean: ## remove what was built here
+	rm -rf $(BIN)
+
+$(GOFUMPT) $(STATICCHECK): scripts/tools/go.mod scripts/tools/go.sum
+	@mkdir -p $(BIN)
+	cd scripts/tools && GOWORK=off go build -o $(BIN)/ tool
+	@touch $(GOFUMPT) $(STATICCHECK)
