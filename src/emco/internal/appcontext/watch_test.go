@@ -1,0 +1,300 @@
+package appcontext
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// cutWatcher is a watcher of which the watches can be ended, as a lost connection does.
+type cutWatcher struct {
+	clientv3.Watcher
+	gate sync.RWMutex // held while the connection is lost
+	mu   sync.Mutex
+	cuts []context.CancelFunc
+}
+
+func (w *cutWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	w.gate.RLock()
+	defer w.gate.RUnlock()
+	ctx, cancel := context.WithCancel(ctx)
+	w.mu.Lock()
+	w.cuts = append(w.cuts, cancel)
+	w.mu.Unlock()
+	return w.Watcher.Watch(ctx, key, opts...)
+}
+
+// lose ends all watches, and lets new ones begin after meanwhile has run.
+func (w *cutWatcher) lose(meanwhile func()) {
+	w.gate.Lock()
+	defer w.gate.Unlock()
+	w.mu.Lock()
+	for _, cancel := range w.cuts {
+		cancel()
+	}
+	w.cuts = nil
+	w.mu.Unlock()
+	meanwhile()
+}
+
+// newCutStore returns a store of which the watches can be cut.
+func newCutStore(t *testing.T) (*Store, *cutWatcher) {
+	t.Helper()
+	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))
+	w := &cutWatcher{Watcher: etcd.Watcher}
+	c.KV, c.Lease, c.Watcher = etcd.KV, etcd.Lease, w
+	return New(c, "/"+t.Name()), w
+}
+
+// compact drops etcd's whole history.
+func compact(t testing.TB) {
+	t.Helper()
+	r, err := etcd.Get(t.Context(), "x")
+	must(t, err)
+	_, err = etcd.Compact(t.Context(), r.Header.Revision)
+	if err != nil && !errs.Is(classify("compact", "", err), errs.Internal) { // another test was faster
+		t.Fatal(err)
+	}
+}
+
+// started runs a sequence in a goroutine that the test waits for.
+func started[T any](t *testing.T, seq func(ctx context.Context) func(yield func(T, error) bool)) <-chan T {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	events, done := make(chan T), make(chan struct{})
+	go func() {
+		defer close(done)
+		for e, err := range seq(ctx) {
+			if err != nil {
+				t.Error(err)
+			}
+			select {
+			case events <- e:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); wait(t, done, "the end of the watch") })
+	return events
+}
+
+func watchHeads(t *testing.T, s *Store) <-chan HeadEvent {
+	t.Helper()
+	return started(t, func(ctx context.Context) func(func(HeadEvent, error) bool) { return s.WatchHeads(ctx) })
+}
+
+func TestWatchHeadsListsThenFollows(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	create(t, s, "1")
+	create(t, s, "2")
+	events := watchHeads(t, s)
+	for _, uid := range []string{"1", "2"} {
+		if e := wait(t, events, uid); e.Head.UID != uid || e.Head.Mod == 0 || e.Synced || e.Deleted {
+			t.Errorf("event %+v, want deployment %s", e, uid)
+		}
+	}
+	if e := wait(t, events, "synced"); !e.Synced {
+		t.Errorf("event %+v, want synced", e)
+	}
+	h := create(t, s, "3")
+	if e := wait(t, events, "3"); e.Head.UID != "3" || e.Head.Mod != h.Mod {
+		t.Errorf("event %+v, want deployment 3", e)
+	}
+	must(t, s.Delete(ctx, "1"))
+	if e := wait(t, events, "deletion"); e.Head.UID != "1" || !e.Deleted || e.Head.Mod <= h.Mod {
+		t.Errorf("event %+v, want that 1 is deleted", e)
+	}
+}
+
+func TestWatchHeadsSurvivesCompaction(t *testing.T) {
+	t.Parallel()
+	s, w := newCutStore(t)
+	kept, changed := create(t, s, "kept"), create(t, s, "changed")
+	create(t, s, "gone")
+	events := watchHeads(t, s)
+	for !wait(t, events, "synced").Synced {
+	}
+	w.lose(func() {
+		_, err := s.Step(t.Context(), changed, Head{UID: "changed", State: Approved}, nil, nil)
+		must(t, err)
+		must(t, s.Delete(t.Context(), "gone"))
+		create(t, s, "new")
+		compact(t)
+	})
+	want := []string{"changed Approved false", "new Created false", "gone Created true"}
+	for _, text := range want {
+		e := wait(t, events, text)
+		if got := fmt.Sprint(e.Head.UID, " ", e.Head.State, " ", e.Deleted); got != text {
+			t.Errorf("event %q, want %q", got, text)
+		}
+	}
+	next, err := s.Step(t.Context(), kept, kept, nil, nil)
+	must(t, err)
+	if e := wait(t, events, "kept"); e.Head.Mod != next.Mod {
+		t.Errorf("event %+v, want %+v", e, next)
+	}
+}
+
+// Changes, lost watches and compactions in any order: in the end the watcher knows what
+// is there.
+func TestWatchHeadsMissesNothing(t *testing.T) {
+	t.Parallel()
+	s, w := newCutStore(t)
+	events := watchHeads(t, s)
+	known := map[string]int64{}
+	var mu sync.Mutex
+	arrived := make(chan struct{}, 1)
+	done, ctx := make(chan struct{}), t.Context()
+	stop, cancel := context.WithCancel(ctx)
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case e := <-events:
+				mu.Lock()
+				switch {
+				case e.Deleted:
+					delete(known, e.Head.UID)
+				case !e.Synced:
+					known[e.Head.UID] = e.Head.Mod
+				}
+				mu.Unlock()
+				select {
+				case arrived <- struct{}{}:
+				default:
+				}
+			case <-stop.Done():
+				return
+			}
+		}
+	}()
+	defer func() { cancel(); <-done }()
+
+	r := rand.New(rand.NewPCG(1, 2))
+	heads := map[string]Head{}
+	change := func() {
+		uid := fmt.Sprint("d", r.IntN(10))
+		if h, ok := heads[uid]; ok && r.IntN(3) == 0 {
+			must(t, s.Delete(ctx, uid))
+			delete(heads, uid)
+		} else if next, err := s.Step(ctx, h, Head{UID: uid}, nil, nil); err != nil {
+			t.Fatal(err)
+		} else {
+			heads[uid] = next
+		}
+	}
+	for i := range 400 {
+		change()
+		if i%50 == 49 {
+			w.lose(func() {
+				for range r.IntN(20) {
+					change()
+				}
+				if i%100 == 99 {
+					compact(t)
+				}
+			})
+		}
+	}
+	want := map[string]int64{}
+	for uid, h := range heads {
+		want[uid] = h.Mod
+	}
+	agrees := func() bool { mu.Lock(); defer mu.Unlock(); return maps.Equal(known, want) }
+	for !agrees() {
+		wait(t, arrived, fmt.Sprintf("the last of %v, known are %v", want, known))
+	}
+}
+
+func TestWatchHeadsToldOfOneThatCannotBeReadGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	_, err := etcd.Put(t.Context(), s.headKey("1"), `{`)
+	must(t, err)
+	create(t, s, "2")
+	var got []string
+	for e, err := range s.WatchHeads(t.Context()) {
+		got = append(got, fmt.Sprint(e.Head.UID, " ", e.Synced, " ", errs.Is(err, errs.Internal)))
+		if e.Synced {
+			break
+		}
+	}
+	if want := []string{"1 false true", "2 false false", " true false"}; !slices.Equal(got, want) {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+func TestWatchOperationsListsThenFollows(t *testing.T) {
+	t.Parallel()
+	s, w := newCutStore(t)
+	h := create(t, s, "1")
+	h, err := s.Step(t.Context(), h, h, nil, &Operation{ID: "a", Kind: "instantiate"})
+	must(t, err)
+	ops := started(t, func(ctx context.Context) func(func(Operation, error) bool) { return s.WatchOperations(ctx) })
+	if op := wait(t, ops, "a"); op.ID != "a" || op.UID != "1" || op.Kind != "instantiate" {
+		t.Errorf("operation %+v, want a", op)
+	}
+	h, err = s.Step(t.Context(), h, h, nil, &Operation{ID: "b"})
+	must(t, err)
+	if op := wait(t, ops, "b"); op.ID != "b" {
+		t.Errorf("operation %+v, want b", op)
+	}
+	w.lose(func() {
+		_, err = s.Step(t.Context(), h, h, nil, &Operation{ID: "c"})
+		must(t, err)
+		compact(t)
+	})
+	if op := wait(t, ops, "c"); op.ID != "c" {
+		t.Errorf("operation %+v, want c", op)
+	}
+}
+
+func TestListsSurviveCompaction(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	var put []Pair
+	for i := range 200 {
+		put = append(put, Pair{Key: pairKeyOf(i)})
+	}
+	must(t, s.PutPairs(t.Context(), Fence{}, put, nil))
+	seen := 0
+	for p, err := range s.Pairs(t.Context()) {
+		must(t, err)
+		if p.Key != put[seen].Key {
+			t.Fatalf("pair %d is %v, want %v", seen, p.Key, put[seen].Key)
+		}
+		if seen++; seen == 1 {
+			must(t, s.PutPairs(t.Context(), Fence{}, put[:1], nil))
+			compact(t)
+		}
+	}
+	if seen != 200 {
+		t.Errorf("%d pairs, want 200", seen)
+	}
+}
+
+func TestReadyAndDeadlines(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	must(t, s.Ready(t.Context()))
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	_, err := s.Head(ctx, "1")
+	for _, err := range []error{s.Ready(ctx), s.PutPairs(ctx, Fence{}, []Pair{{Key: pairKeyOf(1)}}, nil), s.Delete(ctx, "1"), s.Sweep(ctx, 1), err} {
+		wantKind(t, err, errs.Unavailable)
+	}
+	for range s.WatchHeads(ctx) {
+		t.Error("a watch without time yields something")
+	}
+}
