@@ -55,8 +55,16 @@ func newStore(t testing.TB, opts ...Option) *Store {
 	return New(etcd, "/"+strings.ReplaceAll(t.Name(), "/", "_"), opts...)
 }
 
+// failer is a test of package testing or of package rapid.
+type failer interface {
+	Helper()
+	Context() context.Context
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // must fails the test on an error.
-func must(t testing.TB, err error) {
+func must(t failer, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +80,7 @@ func wantKind(t testing.TB, err error, kind errs.Kind) {
 }
 
 // collect returns what a sequence yields.
-func collect[T any](t testing.TB, seq func(yield func(T, error) bool)) []T {
+func collect[T any](t failer, seq func(yield func(T, error) bool)) []T {
 	t.Helper()
 	var all []T
 	for v, err := range seq {

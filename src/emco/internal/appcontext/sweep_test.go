@@ -1,0 +1,307 @@
+package appcontext
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// world is a store together with what a reader may rely on.
+type world struct {
+	s       *Store
+	now     time.Time
+	heads   map[string]Head
+	revs    map[string][]Revision         // published and not swept by the rules
+	holds   map[string]map[int64][]Digest // bundles of revisions
+	pairs   map[PairKey]Pair              // as rsync wrote them
+	content map[Digest][]Digest           // bundle -> content of its objects
+	nobody  map[Digest]bool               // content that was written and never referred to
+	tries   map[string]time.Time          // publishes that never ended -> when they began
+}
+
+const grace = time.Hour
+
+var worlds atomic.Int64
+
+func newWorld() *world {
+	w := &world{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), heads: map[string]Head{}, revs: map[string][]Revision{},
+		holds: map[string]map[int64][]Digest{}, pairs: map[PairKey]Pair{}, content: map[Digest][]Digest{},
+		nobody: map[Digest]bool{}, tries: map[string]time.Time{}}
+	w.s = New(etcd, fmt.Sprintf("/sweep-%d", worlds.Add(1)), WithCache(0), WithGrace(grace), WithClock(func() time.Time { return w.now }))
+	return w
+}
+
+// bundle stores a bundle of one to three objects out of a few.
+func (w *world) bundle(t *rapid.T) Digest {
+	var b Bundle
+	texts := rapid.SliceOfNDistinct(rapid.StringMatching("[a-l]"), 1, 3, rapid.ID).Draw(t, "objects")
+	blobs := content(texts...)
+	for i, d := range slices.Sorted(maps.Keys(blobs)) {
+		switch i {
+		case 0:
+			b.Objects = append(b.Objects, Ref{Digest: d})
+		case 1:
+			b.CRDs = append(b.CRDs, Ref{Digest: d})
+		default:
+			b.Hooks = append(b.Hooks, HookRef{Ref: Ref{Digest: d}})
+		}
+	}
+	must(t, w.s.PutBlobs(t.Context(), blobs))
+	d, err := w.s.PutBundle(t.Context(), b)
+	must(t, err)
+	w.content[d] = slices.Sorted(maps.Keys(blobs))
+	return d
+}
+
+func (w *world) uid(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"1", "2", "10"}).Draw(t, "uid")
+}
+
+// head returns the head of a deployment, which is created if need be.
+func (w *world) head(t *rapid.T, uid string) Head {
+	h, ok := w.heads[uid]
+	if !ok {
+		var err error
+		h, err = w.s.Step(t.Context(), Head{}, Head{UID: uid}, []Action{{State: Created}}, nil)
+		must(t, err)
+		w.heads[uid], w.holds[uid] = h, map[int64][]Digest{}
+	}
+	return h
+}
+
+func (w *world) publish(t *rapid.T) {
+	uid := w.uid(t)
+	h := w.head(t, uid)
+	app, place := w.bundle(t), w.bundle(t)
+	rev := Revision{Number: h.LastRev + 1, At: w.now, Apps: []App{{Name: "a", Bundles: []Digest{app}}}}
+	next, err := w.s.Publish(t.Context(), h, rev, slices.Values(places(2, place)))
+	must(t, err)
+	w.heads[uid] = next
+	w.revs[uid] = append(w.revs[uid], rev)
+	w.holds[uid][rev.Number] = []Digest{app, place}
+}
+
+// crash leaves content and placements of a publish behind.
+func (w *world) crash(t *rapid.T) {
+	uid := w.uid(t)
+	h := w.head(t, uid)
+	d := w.bundle(t)
+	w.nobody[d] = true
+	key := w.s.placeKey(uid, h.LastRev+int64(rapid.IntRange(0, 1).Draw(t, "rev")), w.s.newTry())
+	_, err := w.s.putPlaces(t.Context(), key, slices.Values(places(600, d)))
+	must(t, err)
+	w.tries[key] = w.now
+}
+
+// sync has rsync move a pair to the desired revision, while the cluster may still hold
+// what it held.
+func (w *world) sync(t *rapid.T) {
+	uid := w.uid(t)
+	h, ok := w.heads[uid]
+	if !ok || h.Rev == 0 {
+		return
+	}
+	k := PairKey{Cluster: rapid.StringMatching("p\\+[ab]").Draw(t, "cluster"), UID: uid, App: "a"}
+	p := w.pairs[k]
+	p.Key, p.Rev, p.Desired = k, h.Rev, w.holds[uid][h.Rev][1]
+	if rapid.Bool().Draw(t, "settled") {
+		p.Applied, p.Held = p.Desired, []Digest{p.Desired}
+	} else {
+		p.Held = append(slices.Clone(p.Held), p.Desired)
+	}
+	must(t, w.s.PutPairs(t.Context(), Fence{}, []Pair{p}, nil))
+	w.pairs[k] = p
+}
+
+func (w *world) delete(t *rapid.T) {
+	uid := w.uid(t)
+	must(t, w.s.Delete(t.Context(), uid))
+	delete(w.heads, uid)
+	delete(w.revs, uid)
+	delete(w.holds, uid)
+	maps.DeleteFunc(w.tries, func(key string, _ time.Time) bool { return w.s.split([]byte(key))[1] == uid })
+}
+
+func (w *world) sweep(t *rapid.T) {
+	keep := rapid.IntRange(1, 3).Draw(t, "keep")
+	must(t, w.s.Sweep(t.Context(), keep))
+	for uid, revs := range w.revs {
+		w.revs[uid] = w.kept(uid, revs, keep)
+	}
+	maps.DeleteFunc(w.tries, func(_ string, at time.Time) bool { return w.now.Sub(at) >= grace })
+	clear(w.nobody)
+	w.check(t)
+}
+
+// kept says by the rules which revisions a sweep must leave, and no others.
+func (w *world) kept(uid string, revs []Revision, keep int) []Revision {
+	var kept []Revision
+	for i, r := range revs {
+		told := false
+		for k, p := range w.pairs {
+			told = told || k.UID == uid && p.Rev == r.Number
+		}
+		fresh := i+1 < len(revs) && w.now.Sub(revs[i+1].At) < grace
+		if i >= len(revs)-keep || told || fresh || r.Number == w.heads[uid].Rev {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// check reads all that must be there, and finds nothing else.
+func (w *world) check(t *rapid.T) {
+	needed := map[Digest]bool{}
+	for uid, revs := range w.revs {
+		got := collect(t, w.s.Revisions(t.Context(), uid))
+		if len(got) != len(revs) {
+			t.Fatalf("%d revisions of %s are left, want %d", len(got), uid, len(revs))
+		}
+		for i, r := range revs {
+			if got[i].Number != r.Number {
+				t.Fatalf("revision %d of %s is left, want %d", got[i].Number, uid, r.Number)
+			}
+			for _, p := range collect(t, w.s.Placements(t.Context(), uid, r.Number)) {
+				needed[p.Apps["app"]] = true
+			}
+			needed[got[i].Apps[0].Bundles[0]] = true
+		}
+	}
+	for _, p := range w.pairs {
+		needed[p.Desired] = true
+		for _, d := range p.Held {
+			needed[d] = true
+		}
+	}
+	for _, b := range slices.Collect(maps.Keys(needed)) {
+		if _, err := w.s.GetBundle(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range w.content[b] {
+			needed[d] = true
+			if _, err := w.s.GetBlob(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for kv, err := range w.s.list(t.Context(), &scan{prefix: w.s.key("blob") + "/", keysOnly: true}) {
+		must(t, err)
+		if d := Digest(w.s.split(kv.Key)[1]); !needed[d] {
+			t.Fatalf("content %s is left, and nobody needs it", d)
+		}
+	}
+	w.checkTries(t)
+}
+
+// checkTries looks for placements that belong neither to a revision nor to a publish
+// that may still be going on.
+func (w *world) checkTries(t *rapid.T) {
+	known := maps.Clone(w.tries)
+	for uid, revs := range w.revs {
+		for _, r := range revs {
+			p, _, err := one[published](t.Context(), w.s, w.s.revKey(uid, r.Number))
+			must(t, err)
+			known[w.s.placeKey(uid, r.Number, p.Try)] = w.now
+		}
+	}
+	found := map[string]bool{}
+	for kv, err := range w.s.list(t.Context(), &scan{prefix: w.s.key("dep") + "/", keysOnly: true}) {
+		must(t, err)
+		if p := w.s.split(kv.Key); p[2] == "place" {
+			found[w.s.key(p[:5]...)+"/"] = true
+		}
+	}
+	if len(found) != len(known) {
+		t.Fatalf("placements of %d publishes are left, want %d", len(found), len(known))
+	}
+}
+
+// Whatever was published, synced, deleted, swept and lost in crashes before: a sweep
+// leaves all that a reader may need, and nothing else.
+func TestSweepAgainstModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld()
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			step := rapid.SampledFrom([]func(*rapid.T){w.publish, w.publish, w.publish, w.sync, w.sync, w.crash, w.delete, w.sweep,
+				func(t *rapid.T) { w.now = w.now.Add(40 * time.Minute) }}).Draw(t, "step")
+			step(t)
+		}
+		w.sweep(t)
+	})
+}
+
+func TestSweepWaitsForOperations(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	h := create(t, s, "1")
+	must(t, s.PutBlobs(ctx, content("being written")))
+	h, err := s.Step(ctx, h, h, nil, &Operation{ID: "o"})
+	must(t, err)
+	wantKind(t, s.Sweep(ctx, 1), errs.Conflict)
+	done := h
+	done.Op = nil
+	_, err = s.Step(ctx, h, done, nil, nil)
+	must(t, err)
+	must(t, s.Sweep(ctx, 1))
+	if keys := keysBelow(t, s, "blob/"); len(keys) != 0 {
+		t.Errorf("content %q is left", keys)
+	}
+}
+
+// Content that is written while a sweep is going on stays.
+func TestSweepKeepsWhatIsNew(t *testing.T) {
+	t.Parallel()
+	var during func()
+	s := newStore(t, WithOnOp(func(kind string, _ int) {
+		if f := during; kind == "list" && f != nil {
+			during = nil
+			f()
+		}
+	}))
+	ctx := t.Context()
+	must(t, s.PutBlobs(ctx, content("old")))
+	during = func() {
+		must(t, s.PutBlobs(ctx, content("new")))
+		_, err := s.Publish(ctx, create(t, s, "1"), Revision{Number: 1}, slices.Values(places(1, manifest.DigestOf([]byte("{}")))))
+		must(t, err)
+		must(t, s.PutBlobs(ctx, content("{}")))
+	}
+	must(t, s.Sweep(ctx, 1))
+	for d := range content("new", "{}") {
+		if _, err := uncached(s).GetBlob(ctx, d); err != nil {
+			t.Errorf("content that is new is gone: %v", err)
+		}
+	}
+	for d := range content("old") {
+		_, err := uncached(s).GetBlob(ctx, d)
+		wantKind(t, err, errs.NotFound)
+	}
+	if places := collect(t, s.Placements(ctx, "1", 1)); len(places) != 1 {
+		t.Errorf("%d placements of the new revision are left, want 1", len(places))
+	}
+}
+
+// What an unreadable bundle refers to is not known, so no content may be removed.
+func TestSweepStopsAtABundleItCannotRead(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	must(t, s.PutBlobs(ctx, content("object")))
+	d, err := s.PutBundle(ctx, Bundle{Objects: []Ref{{Digest: manifest.DigestOf([]byte("object"))}}})
+	must(t, err)
+	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: pairKeyOf(1), Held: []Digest{d}}}, nil))
+	_, err = etcd.Put(ctx, s.blobKey(d, 0), "spoiled")
+	must(t, err)
+	wantKind(t, s.Sweep(ctx, 1), errs.Internal)
+	if keys := keysBelow(t, s, "blob/"); len(keys) != 2 {
+		t.Errorf("content %q is left, want both", keys)
+	}
+}
