@@ -131,7 +131,10 @@ func prepare(ctx context.Context, o Options) (*Cluster, error) {
 	if c.programs.kwok, err = o.Bed.Part(ctx, "kwok"); err != nil {
 		return nil, err
 	}
-	return c, c.writeFiles()
+	if err := c.writeFiles(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 func (c *Cluster) writeFiles() error {

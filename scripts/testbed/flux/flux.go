@@ -5,6 +5,7 @@ package flux
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -123,8 +124,8 @@ func (f *Flux) controller(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	url := "http://" + port.Address(ports[0]) + "/readyz"
-	if err := p.Ready(ctx, func(ctx context.Context) error { return answers(ctx, url) }); err != nil {
+	health, storage := port.Address(ports[0]), port.Address(ports[1])
+	if err := p.Ready(ctx, func(ctx context.Context) error { return ready(ctx, name, health, storage) }); err != nil {
 		p.Stop()
 		return err
 	}
@@ -152,6 +153,19 @@ func (f *Flux) args(name string, health, storage int) []string {
 		args = append(args, "--storage-path="+f.dir, "--storage-addr="+addr, "--storage-adv-addr="+addr)
 	}
 	return args
+}
+
+// ready asks for the health of a controller.  The source-controller calls itself
+// ready about a second before it serves artifacts, so that is waited for too.
+func ready(ctx context.Context, name, health, storage string) error {
+	if err := answers(ctx, "http://"+health+"/readyz"); err != nil || name != "source-controller" {
+		return err
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", storage)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 func answers(ctx context.Context, url string) error {

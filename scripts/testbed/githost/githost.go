@@ -95,8 +95,7 @@ func (h *Host) handler(backend string) http.Handler {
 	git := &cgi.Handler{
 		Path: backend, Root: "/",
 		Env: []string{"GIT_PROJECT_ROOT=" + h.options.Dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=" + h.options.User},
-		// Who else owns the folder does not matter here.
-		InheritEnv: []string{"HOME", "PATH"},
+		InheritEnv: []string{"HOME"}, // git reads its configuration
 		Stderr:     io.Discard,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -58,5 +58,5 @@ func (r *running) write() error {
 	return os.Rename(path+".tmp", path)
 }
 
-// forget removes bed.json, since what it names is about to end.
+// forget removes bed.json: what it names runs no more, or is about to end.
 func (r *running) forget() { _ = os.Remove(filepath.Join(r.bed.Dir(), fileName)) }

@@ -73,6 +73,7 @@ func up(ctx context.Context, out Output, args []string) error {
 	}
 	defer b.Close()
 	r := &running{bed: b, started: make([]member, len(p.clusters))}
+	r.forget() // of a run that was killed
 	defer r.stop()
 	if err := r.start(ctx, p); err != nil {
 		return err

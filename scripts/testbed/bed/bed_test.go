@@ -1,0 +1,40 @@
+package bed
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestEtcdListensOnLoopbackAndStoresInTheBed(t *testing.T) {
+	args := etcdArgs("/bed", "http://127.0.0.1:20001", "http://127.0.0.1:20002")
+	for _, want := range []string{
+		"--data-dir=/bed/etcd-data", "--listen-client-urls=http://127.0.0.1:20001",
+		"--listen-peer-urls=http://127.0.0.1:20002", "--initial-cluster=bed=http://127.0.0.1:20002",
+	} {
+		if !slices.Contains(args, want) {
+			t.Errorf("arguments lack %s: %q", want, args)
+		}
+	}
+}
+
+func TestABedNeedsAFolder(t *testing.T) {
+	if _, err := Open(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), "Dir") {
+		t.Errorf("Open without a folder: %v, want an error that names Dir", err)
+	}
+}
+
+func TestProgressLinesOfSeveralGoroutinesStayWhole(t *testing.T) {
+	var out bytes.Buffer
+	b := &Bed{progress: &lines{to: &out}}
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() { b.Say("c1", "step %d", 1) })
+	}
+	group.Wait()
+	if want := strings.Repeat("testbed: c1: step 1\n", 20); out.String() != want {
+		t.Errorf("got %q", out.String())
+	}
+}
