@@ -94,7 +94,7 @@ func (h *Host) Close() error {
 func (h *Host) handler(backend string) http.Handler {
 	git := &cgi.Handler{
 		Path: backend, Root: "/",
-		Env: []string{"GIT_PROJECT_ROOT=" + h.options.Dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=" + h.options.User},
+		Env:        []string{"GIT_PROJECT_ROOT=" + h.options.Dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=" + h.options.User},
 		InheritEnv: []string{"HOME"}, // git reads its configuration
 		Stderr:     io.Discard,
 	}
