@@ -71,6 +71,19 @@ func (s KVSpec) Merged() map[string]string {
 	return all
 }
 
+// Strings returns the maps with plain strings.
+func (s KVSpec) Strings() []map[string]string {
+	all := make([]map[string]string, 0, len(s.KV))
+	for _, pairs := range s.KV {
+		plain := make(map[string]string, len(pairs))
+		for key, value := range pairs {
+			plain[key] = string(value)
+		}
+		all = append(all, plain)
+	}
+	return all
+}
+
 // Lookup returns the value of the first map that has key.
 func (s KVSpec) Lookup(key string) (value string, ok bool) {
 	for _, pairs := range s.KV {

@@ -82,6 +82,7 @@ type ClusterStatus struct {
 	Commit   string     `json:"commit,omitempty"`   // ours: the Git commit that holds it
 	Error    string     `json:"error,omitempty"`    // ours: why it is not applied
 	Since    *time.Time `json:"since,omitempty"`    // ours: since when the phase holds
+	Findings []string   `json:"findings,omitempty"` // ours: warnings
 }
 
 // ResourceStatus is where one Kubernetes object stands.

@@ -10,25 +10,25 @@ import (
 
 // Def declares a resource whose documents are of type T.
 type Def[T any] struct {
-	Kind    string // in EMCO's messages: "Cluster" in "Cluster already exists"
-	Missing string // EMCO's text when GET finds nothing; empty for "<Kind> not found"
-	Absent  string // EMCO's text when DELETE finds nothing; empty for "The requested resource not found"
-	Orphan  string // EMCO's text when the parent of a listing is missing; needed unless the collection is a root
+	Kind     string // in EMCO's messages: "Cluster" in "Cluster already exists"
+	Missing  string // EMCO's text when GET finds nothing; empty for "<Kind> not found"
+	Absent   string // EMCO's text when DELETE finds nothing; empty for "The requested resource not found"
+	Orphan   string // EMCO's text when the parent of a listing is missing; needed unless the collection is a root
+	Explicit bool   // POST below a missing parent is 404 with Orphan, where EMCO looks by itself, and not 409
 
 	Collection string // path below /v2: "cluster-providers/{clusterProvider}/clusters"
 	Item       string // path below the collection: "{cluster}", or "{compositeApp}/{compositeAppVersion}"
 	Put        Put
 
-	Refs    func(at Place, doc T) []store.Ref                 // what cannot be deleted while the document exists
-	Unique  func(at Place, doc T) Slot                        // what only one document of the collection may have
-	Check   func(ctx context.Context, at Place, doc T) error  // rules that need other documents; asked before each write
-	Recheck bool                                              // Check reads what others may write at the same time: ask again after creation, and undo it
-	File    *File[T]                                          // an upload that comes with the document
-	Masking *Masking[T]                                       // members that are never shown
-	Life    Lifecycle                                         // who may object to changes; nil for nobody
-	Create  func(ctx context.Context, parent store.Doc) error // may object to a new document below parent
-	Queries []Query                                           // what "?name=" makes of a GET
-	Shape   *Shape                                            // how lists look, if not as an array of documents
+	Refs    func(at Place, doc T) []store.Ref                // what cannot be deleted while the document exists
+	Unique  func(at Place, doc T) Slot                       // what only one document of the collection may have
+	Check   func(ctx context.Context, at Place, doc T) error // rules that need other documents; asked before each write
+	Recheck bool                                             // Check reads what others may write at the same time: ask again after creation, and undo it
+	File    *File[T]                                         // an upload that comes with the document
+	Masking *Masking[T]                                      // members that are never shown
+	Guards  Guards
+	Queries []Query // what "?name=" makes of a GET
+	Shape   *Shape  // how lists look, if not as an array of documents
 }
 
 // Put says what a PUT answers. It creates what is missing, in any case.
@@ -57,17 +57,25 @@ type Slot struct {
 	Taken string // message when it is taken; the name of the holder is added to it
 }
 
-// Lifecycle is asked before a document is changed or deleted, by those who know what
-// runs because of it. Errors are answered as they are.
-type Lifecycle interface {
-	// Replaceable objects to a change of doc.
-	Replaceable(ctx context.Context, doc store.Doc) error
-	// Deletable objects to the deletion of doc. Children and references are checked
+// Guards are asked before a document is changed or deleted, by those who know what
+// runs because of it. Errors are answered as they are. Each may be nil.
+type Guards struct {
+	// Replace objects to a change of doc. It is not asked when nothing changes.
+	Replace func(ctx context.Context, doc store.Doc) error
+	// Delete objects to the deletion of doc. Children and references are checked
 	// already, and nothing can come to depend on doc while it is asked.
-	Deletable(ctx context.Context, doc store.Doc) error
-	// Deleted removes what belongs to doc elsewhere. It is called when Deletable did
-	// not object, just before doc is gone; after a crash it is called again.
-	Deleted(ctx context.Context, doc store.Doc) error
+	Delete func(ctx context.Context, doc store.Doc) error
+	// Deleted removes what belongs to doc elsewhere. It is called when Delete did not
+	// object, just before doc is gone; after a crash it is called again.
+	Deleted func(ctx context.Context, doc store.Doc) error
+}
+
+// ask calls a guard that may be nil.
+func ask(ctx context.Context, guard func(context.Context, store.Doc) error, doc store.Doc) error {
+	if guard == nil {
+		return nil
+	}
+	return guard(ctx, doc)
 }
 
 // File declares the multipart part "file". A document without it is sent as JSON.

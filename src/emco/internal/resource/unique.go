@@ -2,7 +2,9 @@ package resource
 
 import (
 	"context"
+	"errors"
 	"path"
+	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -16,6 +18,22 @@ func (h *handler[T, P]) slot(at Place, doc T) Slot {
 		return Slot{}
 	}
 	return h.def.Unique(at, doc)
+}
+
+// NameSlot keeps the members of a collection from having names that differ in letter
+// case or punctuation only. They would fall together where such names become names
+// of Kubernetes objects, or of files on disks that ignore case.
+func NameSlot(name string) Slot {
+	folded := strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(name))
+	return Slot{Name: folded, Taken: "a name that differs in letter case or punctuation only is taken"}
+}
+
+// Holder returns the document of the collection that has the slot; NotFound if none.
+func Holder(ctx context.Context, db *store.DB, at Place, slot string) (store.Doc, error) {
+	for doc, err := range db.List(ctx, at.Collection, store.Query{Refers: slotKey(at, Slot{Name: slot}), Limit: 1}) {
+		return doc, err
+	}
+	return store.Doc{}, errs.E(errs.NotFound, "find", string(at.Collection), errors.New("nobody has "+slot))
 }
 
 // slotKey is the key that stands for a slot.

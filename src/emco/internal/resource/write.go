@@ -47,8 +47,10 @@ func (h *handler[T, P]) create(w http.ResponseWriter, r *http.Request) error {
 
 // insert stores a new document.
 func (h *handler[T, P]) insert(ctx context.Context, at Place, up upload[T]) (store.Doc, error) {
-	if err := h.allowed(ctx, at); err != nil {
-		return store.Doc{}, err
+	if h.def.Explicit {
+		if err := h.orphan(ctx, at, nil); err != nil {
+			return store.Doc{}, err
+		}
 	}
 	write, err := h.write(ctx, at, up, stored[T]{})
 	if err != nil {
@@ -77,21 +79,6 @@ func (h *handler[T, P]) first(ctx context.Context, at Place, objection error) er
 		return errs.New(errs.Conflict, textNoParent+": "+string(at.Parent))
 	}
 	return objection
-}
-
-// allowed asks those who know what runs because of the parent.
-func (h *handler[T, P]) allowed(ctx context.Context, at Place) error {
-	if h.def.Create == nil {
-		return nil
-	}
-	parent, err := h.db.Get(ctx, at.Parent)
-	if errs.Is(err, errs.NotFound) {
-		return errs.New(errs.Conflict, textNoParent+": "+string(at.Parent))
-	}
-	if err != nil {
-		return err
-	}
-	return h.def.Create(ctx, parent)
 }
 
 // recheck looks again, now that others can see the new document: of two that came
@@ -198,10 +185,8 @@ func (h *handler[T, P]) update(ctx context.Context, at Place, up upload[T], old 
 	if same(write, old.Doc, old.plain) {
 		return old.Doc, nil
 	}
-	if h.def.Life != nil {
-		if err := h.def.Life.Replaceable(ctx, old.Doc); err != nil {
-			return store.Doc{}, err
-		}
+	if err := ask(ctx, h.def.Guards.Replace, old.Doc); err != nil {
+		return store.Doc{}, err
 	}
 	doc, err := h.db.Replace(ctx, write, old.Rev)
 	return doc, h.words(err, h.missing())
@@ -259,13 +244,10 @@ func (h *handler[T, P]) deletable(ctx context.Context, r *http.Request, doc stor
 	if !matches(r, doc) {
 		return stale(doc)
 	}
-	if h.def.Life == nil {
-		return nil
-	}
-	if err := h.def.Life.Deletable(ctx, doc); err != nil {
+	if err := ask(ctx, h.def.Guards.Delete, doc); err != nil {
 		return err
 	}
-	return h.def.Life.Deleted(ctx, doc)
+	return ask(ctx, h.def.Guards.Deleted, doc)
 }
 
 // answer shows a document as it is stored.

@@ -1,0 +1,260 @@
+package clm
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// maxKubeconfig is the largest kubeconfig, in bytes.
+const maxKubeconfig = 1 << 20
+
+// Resources are the documents that clm serves.
+type Resources struct {
+	DB    *store.DB
+	Rules gitops.Rules // which repositories may be named
+}
+
+const (
+	provider = "cluster-providers/{clusterProvider}"
+	cluster  = provider + "/clusters/{cluster}"
+)
+
+// Mount adds the routes.
+func (s Resources) Mount(r *mux.Router) {
+	resource.Mount(r, s.DB, resource.Def[v2.ClusterProvider]{
+		Kind: "ClusterProvider", Missing: "Cluster provider not found",
+		Collection: "cluster-providers", Item: "{clusterProvider}", Put: resource.PutCreated,
+	})
+	resource.Mount(r, s.DB, s.clusters())
+	resource.Mount(r, s.DB, resource.Def[v2.ClusterLabel]{
+		Kind: "Cluster Label", Missing: "Cluster label not found", Orphan: "Cluster not found",
+		Collection: cluster + "/labels", Item: "{clusterLabel}", Put: resource.PutCreated,
+	})
+	resource.Mount(r, s.DB, resource.Def[v2.KV]{
+		Kind: "Cluster KV Pair", Missing: "Cluster KV pair not found", Orphan: "Cluster not found",
+		Collection: cluster + "/kv-pairs", Item: "{clusterKv}", Put: resource.PutCreated,
+		Queries: []resource.Query{{Param: "key", OnItem: true, Answer: lookup(s.DB, kvTexts)}},
+	})
+	resource.Mount(r, s.DB, s.syncObjects())
+	resource.Mount(r, s.DB, resource.Def[v2.ClmController]{
+		Kind:       "ClmController",
+		Collection: "clm-controllers", Item: "{controller-name}", Put: resource.PutOK,
+	})
+}
+
+func (s Resources) clusters() resource.Def[v2.Cluster] {
+	return resource.Def[v2.Cluster]{
+		Kind: "Cluster", Orphan: "Cluster provider not found",
+		Collection: provider + "/clusters", Item: "{cluster}",
+		Refs:   syncObjectsOf,
+		Unique: func(_ resource.Place, c v2.Cluster) resource.Slot { return resource.NameSlot(c.Metadata.Name) },
+		Check:  s.deliverable,
+		File: &resource.File[v2.Cluster]{
+			Limit: maxKubeconfig, Name: "kubeconfig", Secret: true, Show: redact,
+			Needed: func(c v2.Cluster) bool { return c.Direct() },
+			Check:  checkUpload,
+		},
+		Queries: []resource.Query{
+			{Param: "withLabels", Answer: s.withLabels},
+			{Param: "label", Answer: s.labelled},
+		},
+	}
+}
+
+// syncObjectsOf returns the references of a GitOps cluster; EMCO lets them dangle.
+func syncObjectsOf(at resource.Place, c v2.Cluster) (refs []store.Ref) {
+	for _, name := range []string{c.Spec.GitOps.Reference, c.Spec.GitOps.Resource} {
+		if name != "" {
+			refs = append(refs, store.Ref{Key: syncObject(at, name), Must: true})
+		}
+	}
+	return refs
+}
+
+func syncObject(at resource.Place, name string) store.Key {
+	return at.Parent + "/cluster-sync-objects/" + store.Key(name)
+}
+
+// deliverable refuses a GitOps cluster whose sync objects lack what the delivery
+// needs. Objects that do not exist are left to the references.
+func (s Resources) deliverable(ctx context.Context, at resource.Place, c v2.Cluster) error {
+	if c.Direct() {
+		return nil
+	}
+	var objects [2]gitops.Object
+	for i, name := range []string{c.Spec.GitOps.Reference, c.Spec.GitOps.Resource} {
+		if name == "" {
+			continue
+		}
+		o, err := s.object(ctx, syncObject(at, name))
+		if errs.Is(err, errs.NotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		objects[i] = o
+	}
+	_, err := gitops.Read(c.Spec.GitOps.Type, objects[0], objects[1], s.Rules)
+	return err
+}
+
+// object reads a sync object with its secrets.
+func (s Resources) object(ctx context.Context, key store.Key) (gitops.Object, error) {
+	doc, err := s.DB.Get(ctx, key)
+	if err != nil {
+		return gitops.Object{}, err
+	}
+	plain, err := s.DB.Reveal(ctx, doc)
+	if err != nil {
+		return gitops.Object{}, err
+	}
+	o, err := v2.Decode[v2.SyncObject](plain, v2.Lenient)
+	return gitops.Object{Name: o.Metadata.Name, KV: o.Spec.Strings()}, err
+}
+
+func checkUpload(_ context.Context, _ v2.Cluster, content func() (io.ReadCloser, error)) error {
+	file, err := content()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return err
+	}
+	return checkKubeconfig(text)
+}
+
+func (s Resources) syncObjects() resource.Def[v2.SyncObject] {
+	return resource.Def[v2.SyncObject]{
+		Kind: "Cluster Sync Objects", Missing: "Cluster sync object not found", Orphan: "Cluster provider not found", Explicit: true,
+		Collection: provider + "/cluster-sync-objects", Item: "{clusterSyncObject}", Put: resource.PutCreated,
+		Masking: &resource.Masking[v2.SyncObject]{
+			Mask:   v2.SyncObject.Masked,
+			Unmask: (*v2.SyncObject).Unmask,
+		},
+		Queries: []resource.Query{{Param: "key", OnItem: true, Answer: lookup(s.DB, syncTexts)}},
+	}
+}
+
+// texts are EMCO's words for a lookup by key.
+type texts struct{ document, key string }
+
+var (
+	kvTexts   = texts{"Cluster KV pair not found", "Cluster KV pair key value not found"}
+	syncTexts = texts{"Cluster sync object not found", "Cluster sync object key value not found"}
+)
+
+// lookup answers ?key=K with {"value": ...} of the first map that has K. It sees what
+// clients may see: secrets are masked.
+func lookup(db *store.DB, t texts) func(context.Context, resource.Place, string) ([]byte, error) {
+	return func(ctx context.Context, at resource.Place, key string) ([]byte, error) {
+		doc, err := db.Get(ctx, at.Key)
+		if errs.Is(err, errs.NotFound) {
+			return nil, errs.New(errs.NotFound, t.document)
+		}
+		if err != nil {
+			return nil, err
+		}
+		kv, err := store.Decode[v2.KV](doc)
+		if err != nil {
+			return nil, err
+		}
+		value, ok := kv.Spec.Lookup(key)
+		if !ok {
+			return nil, errs.New(errs.NotFound, t.key)
+		}
+		return json.Marshal(map[string]string{"value": value})
+	}
+}
+
+// labels yields the labels below a collection of clusters, by cluster.
+func (s Resources) labels(ctx context.Context, clusters store.Key) (map[string][]v2.ClusterLabel, error) {
+	all := map[string][]v2.ClusterLabel{}
+	for doc, err := range s.DB.List(ctx, clusters, store.Query{Depth: 3}) {
+		if err != nil {
+			return nil, err
+		}
+		part := strings.Split(strings.TrimPrefix(string(doc.Key), string(clusters)+"/"), "/") // C/labels/L
+		if part[1] == "labels" {
+			all[part[0]] = append(all[part[0]], v2.ClusterLabel{Label: part[2]})
+		}
+	}
+	return all, nil
+}
+
+// labelled answers ?label=L with the names of the clusters that have the label.
+func (s Resources) labelled(ctx context.Context, at resource.Place, label string) ([]byte, error) {
+	labels, err := s.labels(ctx, at.Collection)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{}
+	for doc, err := range s.DB.List(ctx, at.Collection, store.Query{Depth: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		name := strings.TrimPrefix(string(doc.Key), string(at.Collection)+"/")
+		for _, l := range labels[name] {
+			if l.Label == label {
+				names = append(names, name)
+			}
+		}
+	}
+	return s.listed(ctx, at, names)
+}
+
+// listed answers a list; an empty one only if the provider exists.
+func (s Resources) listed(ctx context.Context, at resource.Place, names []string) ([]byte, error) {
+	if len(names) == 0 {
+		if _, err := s.DB.Get(ctx, at.Parent); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(names)
+}
+
+// clusterWithLabels is an entry of the answer to ?withLabels=true.
+type clusterWithLabels struct {
+	Metadata v2.Metadata       `json:"metadata"`
+	Labels   []v2.ClusterLabel `json:"labels"`
+}
+
+// withLabels answers ?withLabels=true; any other value means nothing, as in EMCO.
+func (s Resources) withLabels(ctx context.Context, at resource.Place, value string) ([]byte, error) {
+	if value != "true" {
+		return nil, nil
+	}
+	labels, err := s.labels(ctx, at.Collection)
+	if err != nil {
+		return nil, err
+	}
+	all := []clusterWithLabels{}
+	for item, err := range store.All[v2.Cluster](ctx, s.DB, at.Collection, store.Query{Depth: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		c := clusterWithLabels{Metadata: item.Value.Metadata, Labels: labels[item.Value.Metadata.Name]}
+		if c.Labels == nil {
+			c.Labels = []v2.ClusterLabel{}
+		}
+		all = append(all, c)
+	}
+	if len(all) == 0 {
+		if _, err := s.DB.Get(ctx, at.Parent); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(all)
+}

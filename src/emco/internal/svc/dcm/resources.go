@@ -1,0 +1,55 @@
+package dcm
+
+import (
+	"context"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// Resources are the documents that dcm serves.
+type Resources struct {
+	DB         *store.DB
+	Clouds     resource.Guards // of logical clouds
+	References resource.Guards // of cluster references
+}
+
+// NewResources returns the documents, guarded by the clouds' life.
+func NewResources(db *store.DB, c *Clouds) Resources {
+	return Resources{
+		DB:         db,
+		Clouds:     resource.Guards{Replace: c.Replaceable, Delete: c.Deletable, Deleted: c.Deleted},
+		References: resource.Guards{Delete: c.Removable},
+	}
+}
+
+// Mount adds the routes.
+func (s Resources) Mount(r *mux.Router) {
+	resource.Mount(r, s.DB, resource.Def[v2.LogicalCloud]{
+		Kind: "LogicalCloud", Orphan: "Project not found", Explicit: true,
+		Collection: "projects/{project}/logical-clouds", Item: "{logicalCloud}", Put: resource.PutCreated,
+		Check:  supported,
+		Guards: s.Clouds,
+	})
+	resource.Mount(r, s.DB, resource.Def[v2.ClusterReference]{
+		Kind: "Cluster Reference", Orphan: "LogicalCloud not found", Explicit: true,
+		Collection: "projects/{project}/logical-clouds/{logicalCloud}/cluster-references", Item: "{clusterReference}",
+		Refs: func(_ resource.Place, c v2.ClusterReference) []store.Ref {
+			key := "cluster-providers/" + c.Spec.ClusterProvider + "/clusters/" + c.Spec.Cluster
+			return []store.Ref{{Key: store.Key(key), Must: true}}
+		},
+		Guards: s.References,
+	})
+}
+
+// supported refuses what would be stored but never carried out.
+func supported(_ context.Context, _ resource.Place, l v2.LogicalCloud) error {
+	if l.Spec.Level != v2.LevelAdmin {
+		return errs.New(errs.Invalid, "Invalid Input:\n- spec.level: logical clouds of level 1 are not supported yet; set it to \"0\"")
+	}
+	return nil
+}

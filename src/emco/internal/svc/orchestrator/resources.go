@@ -1,0 +1,218 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// Resources are the documents that the orchestrator serves.
+type Resources struct {
+	DB       *store.DB
+	Archives archive.Limits  // of charts and profiles
+	Groups   resource.Guards // of deployment intent groups
+}
+
+// Guards returns what the group's life has to say about changes of its document.
+func (g *Groups) Guards() resource.Guards {
+	return resource.Guards{Replace: g.Replaceable, Delete: g.Deletable, Deleted: g.Deleted}
+}
+
+// The collections, as templates.
+const (
+	projects       = "projects"
+	compositeApps  = projects + "/{project}/composite-apps"
+	compositeAppID = compositeApps + "/{compositeApp}/{compositeAppVersion}"
+	apps           = compositeAppID + "/apps"
+	profiles       = compositeAppID + "/composite-profiles"
+	groups         = compositeAppID + "/deployment-intent-groups"
+)
+
+// Mount adds the routes.
+func (s Resources) Mount(r *mux.Router) {
+	resource.Mount(r, s.DB, resource.Def[v2.Controller]{
+		Kind: "Controller", Collection: "controllers", Item: "{controller}", Put: resource.PutCreated,
+	})
+	resource.Mount(r, s.DB, resource.Def[v2.DtcController]{
+		Kind: "Controller", Collection: "dtc-controllers", Item: "{dtcController}", Put: resource.PutCreated,
+	})
+	resource.Mount(r, s.DB, resource.Def[v2.Project]{
+		Kind: "Project", Absent: "Project not found",
+		Collection: projects, Item: "{project}", Put: resource.PutOK,
+	})
+	resource.Mount(r, s.DB, resource.Def[v2.CompositeApp]{
+		Kind: "CompositeApp", Orphan: "Project not found",
+		Collection: compositeApps, Item: "{compositeApp}/{compositeAppVersion}", Put: resource.PutCreated,
+	})
+	resource.Mount(r, s.DB, s.apps())
+	resource.Mount(r, s.DB, s.dependencies())
+	resource.Mount(r, s.DB, resource.Def[v2.CompositeProfile]{
+		Kind: "CompositeProfile", Orphan: "CompositeApp not found",
+		Collection: profiles, Item: "{compositeProfile}", Put: resource.PutCreated,
+	})
+	resource.Mount(r, s.DB, s.profiles())
+	resource.Mount(r, s.DB, s.groups())
+	resource.Mount(r, s.DB, s.intents())
+}
+
+func (s Resources) apps() resource.Def[v2.App] {
+	return resource.Def[v2.App]{
+		Kind: "App", Orphan: "CompositeApp not found",
+		Collection: apps, Item: "{app}", Put: resource.PutCreated,
+		Unique: func(_ resource.Place, a v2.App) resource.Slot { return resource.NameSlot(a.Metadata.Name) },
+		File: &resource.File[v2.App]{
+			Limit: s.Archives.Compressed, Name: "fileContent",
+			Check: func(_ context.Context, a v2.App, content func() (io.ReadCloser, error)) error {
+				files, err := s.unpack(content)
+				if err != nil {
+					return err
+				}
+				return archive.CheckChart(files, a.Metadata.Name)
+			},
+		},
+	}
+}
+
+// unpack reads an uploaded archive under the limits.
+func (s Resources) unpack(content func() (io.ReadCloser, error)) (archive.Tree, error) {
+	file, err := content()
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return archive.Files(file, s.Archives)
+}
+
+func (s Resources) profiles() resource.Def[v2.AppProfile] {
+	return resource.Def[v2.AppProfile]{
+		Kind: "AppProfile", Orphan: "CompositeProfile not found",
+		Collection: profiles + "/{compositeProfile}/profiles", Item: "{appProfile}", Put: resource.PutCreated,
+		Refs: func(at resource.Place, p v2.AppProfile) []store.Ref {
+			return []store.Ref{{Key: appKey(at, p.Spec.App)}}
+		},
+		Unique: func(_ resource.Place, p v2.AppProfile) resource.Slot {
+			return resource.Slot{Name: p.Spec.App, Taken: "App already has an AppProfile"}
+		},
+		File: &resource.File[v2.AppProfile]{
+			Limit: s.Archives.Compressed,
+			Check: func(_ context.Context, _ v2.AppProfile, content func() (io.ReadCloser, error)) error {
+				files, err := s.unpack(content)
+				if err != nil {
+					return err
+				}
+				return archive.CheckProfile(files)
+			},
+		},
+		Queries: []resource.Query{{Param: "app", Pick: s.profileOf}},
+	}
+}
+
+// profileOf finds the profile of an app, for ?app=A.
+func (s Resources) profileOf(ctx context.Context, at resource.Place, app string) (store.Key, error) {
+	if err := v2.CheckName("app", app); err != nil {
+		return "", err
+	}
+	doc, err := resource.Holder(ctx, s.DB, at, app)
+	return doc.Key, rename(err, "AppProfile not found")
+}
+
+// appKey is the key of an app of the composite app that the URL names.
+func appKey(at resource.Place, app string) store.Key {
+	return compositeAppKey(at) + "/apps/" + store.Key(app)
+}
+
+func compositeAppKey(at resource.Place) store.Key {
+	return store.Key(projects + "/" + at.Vars["project"] + "/composite-apps/" + at.Vars["compositeApp"] + "/" + at.Vars["compositeAppVersion"])
+}
+
+func (s Resources) groups() resource.Def[v2.DeploymentIntentGroup] {
+	return resource.Def[v2.DeploymentIntentGroup]{
+		Kind: "DeploymentIntent", Missing: "DeploymentIntentGroup not found", Orphan: "CompositeApp not found",
+		Collection: groups, Item: "{deploymentIntentGroup}", Put: resource.PutUpsert,
+		Guards: s.Groups,
+		Refs: func(at resource.Place, g v2.DeploymentIntentGroup) []store.Ref {
+			return []store.Ref{
+				{Key: store.Key(projects + "/" + at.Vars["project"] + "/logical-clouds/" + g.Spec.LogicalCloud)},
+				{Key: compositeAppKey(at) + "/composite-profiles/" + store.Key(g.Spec.Profile)},
+			}
+		},
+	}
+}
+
+// groupIntents is EMCO's shape of a list of group intents: the maps only.
+var groupIntents = resource.Shape{Begin: `{"intent":[`, End: `]}`, Item: intentMap}
+
+func (s Resources) intents() resource.Def[v2.GroupIntent] {
+	shape := groupIntents
+	return resource.Def[v2.GroupIntent]{
+		Kind: "Intent", Orphan: "DeploymentIntentGroup not found",
+		Collection: groups + "/{deploymentIntentGroup}/intents", Item: "{groupIntent}", Put: resource.PutUpsert,
+		Shape: &shape,
+		Refs: func(_ resource.Place, g v2.GroupIntent) (refs []store.Ref) {
+			for controller := range g.Spec.Intent {
+				if controller != v2.PlacementKey {
+					refs = append(refs, store.Ref{Key: "controllers/" + store.Key(controller)})
+				}
+			}
+			return refs
+		},
+		Queries: []resource.Query{{Param: "intent", Answer: s.intentNamed}},
+	}
+}
+
+func intentMap(doc store.Doc) ([]byte, error) {
+	g, err := store.Decode[v2.GroupIntent](doc)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(g.Spec.Intent)
+}
+
+// intentNamed answers ?intent=N with {"intent":{...}}.
+func (s Resources) intentNamed(ctx context.Context, at resource.Place, name string) ([]byte, error) {
+	if err := v2.CheckName("intent", name); err != nil {
+		return nil, err
+	}
+	doc, err := s.DB.Get(ctx, at.Collection+"/"+store.Key(name))
+	if err != nil {
+		return nil, rename(err, "Intent not found")
+	}
+	g, err := store.Decode[v2.GroupIntent](doc)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(g.Spec)
+}
+
+func (s Resources) dependencies() resource.Def[v2.AppDependency] {
+	return resource.Def[v2.AppDependency]{
+		Kind: "AppDependency", Orphan: "App not found",
+		Collection: apps + "/{app}/dependency", Item: "{dependency}", Put: resource.PutCreated,
+		Refs: func(at resource.Place, d v2.AppDependency) []store.Ref {
+			return []store.Ref{{Key: appKey(at, d.Spec.App)}}
+		},
+		Check: s.acyclic, Recheck: true,
+	}
+}
+
+// acyclic refuses a dependency that closes a cycle; EMCO finds it when it
+// instantiates.
+func (s Resources) acyclic(ctx context.Context, at resource.Place, d v2.AppDependency) error {
+	waits, err := s.waits(ctx, at)
+	if err != nil {
+		return err
+	}
+	app := at.Vars["app"]
+	if way := waits.way(d.Spec.App, app); way != nil {
+		return errs.New(errs.Conflict, cycleText(at.Vars["compositeApp"], append([]string{app}, way...)))
+	}
+	return nil
+}

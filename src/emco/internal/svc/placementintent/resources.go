@@ -1,0 +1,72 @@
+package placementintent
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// Resources are the documents that placementintent serves.
+type Resources struct {
+	DB *store.DB
+}
+
+const (
+	compositeApp     = "projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}"
+	placementIntents = compositeApp + "/deployment-intent-groups/{deploymentIntentGroup}/generic-placement-intents"
+)
+
+// Mount adds the routes.
+func (s Resources) Mount(r *mux.Router) {
+	resource.Mount(r, s.DB, resource.Def[v2.PlacementIntent]{
+		Kind: "GenericPlacementIntent", Orphan: "DeploymentIntentGroup not found",
+		Collection: placementIntents, Item: "{genericPlacementIntent}", Put: resource.PutUpsert,
+	})
+	resource.Mount(r, s.DB, resource.Def[v2.AppIntent]{
+		Kind: "AppIntent", Missing: "Intent not found", Orphan: "GenericPlacementIntent not found",
+		Collection: placementIntents + "/{genericPlacementIntent}/app-intents", Item: "{genericAppPlacementIntent}", Put: resource.PutUpsert,
+		Refs: refs,
+		Unique: func(_ resource.Place, i v2.AppIntent) resource.Slot {
+			return resource.Slot{Name: i.Spec.App, Taken: "App already has an AppIntent"}
+		},
+		Queries: []resource.Query{{Param: "app", Answer: s.specOf}},
+	})
+}
+
+// refs are the app and every cluster that is named; labels refer to nothing. What
+// does not exist yet is accepted, as in EMCO.
+func refs(at resource.Place, i v2.AppIntent) []store.Ref {
+	app := "projects/" + at.Vars["project"] + "/composite-apps/" + at.Vars["compositeApp"] + "/" + at.Vars["compositeAppVersion"] + "/apps/" + i.Spec.App
+	all := []store.Ref{{Key: store.Key(app)}}
+	for _, s := range i.Spec.Intent.Selectors() {
+		if s.Cluster != "" {
+			all = append(all, store.Ref{Key: store.Key("cluster-providers/" + s.Provider + "/clusters/" + s.Cluster)})
+		}
+	}
+	return all
+}
+
+// specOf answers ?app=A with the spec of the app's intent.
+func (s Resources) specOf(ctx context.Context, at resource.Place, app string) ([]byte, error) {
+	if err := v2.CheckName("app", app); err != nil {
+		return nil, err
+	}
+	doc, err := resource.Holder(ctx, s.DB, at, app)
+	if errs.Is(err, errs.NotFound) {
+		return nil, errs.New(errs.NotFound, "Intent not found")
+	}
+	if err != nil {
+		return nil, err
+	}
+	i, err := store.Decode[v2.AppIntent](doc)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(i.Spec)
+}
