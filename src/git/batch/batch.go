@@ -1,0 +1,199 @@
+// Package batch is the only writer of Git branches. Callers hand over what paths
+// hold from now on and wait; for each branch one goroutine takes all that is
+// queued, makes one commit of it, and tells every caller which commit holds its
+// edits.
+//
+//	Submit ─┐
+//	Submit ─┼─ queue of (repository, branch) ── take ── merge ── commit ── answer all
+//	Submit ─┘        at once when idle;                            │
+//	                 else Window after the last commit             ├ Conflict: read head, apply again
+//	                                                               ├ Unavailable: read head; if the edits
+//	                                                               │  are there, the reply was lost: done
+//	                                                               └ Invalid: leave out whom it blames
+//
+// Nothing is written twice: applying the same edits to a branch that holds them
+// changes nothing, and then no commit is made.
+package batch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Options tune Writers. Zero values mean the defaults given here.
+type Options struct {
+	Window   time.Duration // least time from the end of one commit to the start of the next; 50 ms
+	Idle     time.Duration // a branch without work for so long loses its goroutine; 30 s
+	Deadline time.Duration // how long one batch is tried; 2 minutes
+	Grace    time.Duration // how long Close lets queued work go on; 10 s
+	MaxBytes int64         // distinct bytes of one commit; 16 MiB; a single larger job goes alone
+	MaxPaths int           // changed paths of one commit; 100,000; likewise
+	MaxQueue int           // jobs waiting or in work in all; 10,000; Submit waits for room
+	Author   string        // git.DefaultAuthor
+	Observe  func(Event)   // told of each batch, from the branch's goroutine; must be quick
+	Log      *slog.Logger  // one line per commit; none
+}
+
+func (o Options) withDefaults() Options {
+	o.Window = positive(o.Window, 50*time.Millisecond)
+	o.Idle = positive(o.Idle, 30*time.Second)
+	o.Deadline = positive(o.Deadline, 2*time.Minute)
+	o.Grace = positive(o.Grace, 10*time.Second)
+	o.MaxBytes = positive(o.MaxBytes, 16<<20)
+	o.MaxPaths = positive(o.MaxPaths, 100_000)
+	o.MaxQueue = positive(o.MaxQueue, 10_000)
+	if o.Author == "" {
+		o.Author = git.DefaultAuthor
+	}
+	if o.Observe == nil {
+		o.Observe = func(Event) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func positive[N int | int64 | time.Duration](n, otherwise N) N {
+	if n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+// Event tells what became of one batch, for metrics.
+type Event struct {
+	Repo      string // URL
+	Branch    string
+	Jobs      int           // callers that were answered
+	Paths     int           // files and deletions that they handed over
+	Bytes     int64         // distinct bytes that they handed over
+	Committed bool          // a commit was made, or found to be made already
+	Conflicts int           // races that were lost on the way
+	Retries   int           // tries that ended in Unavailable or Throttled on the way
+	Took      time.Duration // from taking the jobs to the answer
+	Kind      errs.Kind     // of the error; only if Failed
+	Failed    bool
+}
+
+// Job is what one caller wants of a branch. Nothing in it may change until Submit
+// returns, and not before its commit is done if the context ended Submit early.
+type Job struct {
+	Repo     git.Repo
+	Branch   string
+	Edits    []git.Edit
+	Title    string
+	Trailers []git.Trailer // a value may be a list, separated by commas
+}
+
+// Writers owns one goroutine for each branch that has work. Make it with New.
+type Writers struct {
+	host  git.Host
+	opt   Options
+	slots chan struct{}
+	ctx   context.Context // of the goroutines; ends Grace after Close
+	stop  context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	lines  map[key]*line
+	wg     sync.WaitGroup
+}
+
+// key names a branch.
+type key struct{ url, branch string }
+
+// New returns writers that write through host.
+func New(host git.Host, o Options) *Writers {
+	o = o.withDefaults()
+	ctx, stop := context.WithCancel(context.Background())
+	return &Writers{
+		host: host, opt: o, slots: make(chan struct{}, o.MaxQueue),
+		ctx: ctx, stop: stop, lines: map[key]*line{},
+	}
+}
+
+// Submit waits until the job's edits are on the branch and returns the commit that
+// holds them: one that was made for it and for what else was queued, or the head if
+// the edits change nothing (empty if there is no branch and nothing to write).
+//
+// Of two jobs that are queued with the same path the one submitted later wins; jobs
+// whose paths overlap otherwise get commits of their own, in order. Edits that can
+// never be committed fail with Invalid, alone. A server that refuses is reported
+// with its own kind; a race that is lost is tried again until Options.Deadline.
+// When ctx ends first its error is returned; the commit may still happen.
+func (w *Writers) Submit(ctx context.Context, j Job) (git.Hash, error) {
+	if err := errors.Join(git.CheckBranch(j.Branch), git.CheckEdits(j.Edits)); err != nil {
+		return "", first(err)
+	}
+	select {
+	case w.slots <- struct{}{}:
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	r := &request{job: j, ctx: ctx, answer: make(chan answer, 1)}
+	if err := w.enqueue(r); err != nil {
+		<-w.slots
+		return "", err
+	}
+	select {
+	case a := <-r.answer:
+		return a.commit, a.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func first(err error) error {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		return many.Unwrap()[0]
+	}
+	return err
+}
+
+// enqueue puts a request into its branch's line, and starts the line if need be.
+func (w *Writers) enqueue(r *request) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errs.E(errs.Unavailable, "write", r.job.Repo.URL, errors.New("shutting down"))
+	}
+	k := key{url: r.job.Repo.URL, branch: r.job.Branch}
+	l, ok := w.lines[k]
+	if !ok {
+		l = &line{owner: w, key: k, wake: make(chan struct{}, 1)}
+		w.lines[k] = l
+		w.wg.Go(l.run)
+	}
+	l.queue = append(l.queue, r)
+	l.nudge()
+	return nil
+}
+
+// Close refuses new jobs, lets those that are queued end, at most for
+// Options.Grace, and waits for all goroutines.
+func (w *Writers) Close() {
+	w.mu.Lock()
+	w.closed = true
+	for _, l := range w.lines {
+		l.nudge()
+	}
+	w.mu.Unlock()
+	timer := time.AfterFunc(w.opt.Grace, w.stop)
+	w.wg.Wait()
+	timer.Stop()
+	w.stop()
+}
+
+// Active returns how many branches have a goroutine now.
+func (w *Writers) Active() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.lines)
+}

@@ -1,0 +1,224 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+const (
+	firstWait   = 10 * time.Millisecond  // after the first lost race; doubled each time
+	longestWait = 300 * time.Millisecond // between two tries for a branch that others write too
+	outageWait  = 200 * time.Millisecond // after the first outage; doubled each time
+	maxOutages  = 5                      // Unavailable so often in a row is given back
+	maxHalvings = 16                     // tries to find out whom a refusal is about that does not say
+)
+
+// settle commits the jobs and answers their callers. Where the commit is refused
+// because of what is in it, whoever is to blame is answered with the refusal and
+// the others are tried again.
+func (l *line) settle(reqs []*request) {
+	ctx, cancel := context.WithTimeout(l.owner.ctx, l.owner.opt.Deadline)
+	defer cancel()
+	halvings := maxHalvings
+	groups := [][]*request{reqs}
+	for len(groups) > 0 {
+		group := groups[0]
+		groups = groups[1:]
+		commit, err := l.land(ctx, group)
+		if isolates(err) && len(group) > 1 {
+			parts, named := l.part(group, err)
+			if !named {
+				halvings--
+			}
+			if named || halvings >= 0 {
+				groups = append(parts, groups...)
+				continue
+			}
+		}
+		for _, r := range group {
+			l.reply(r, answer{commit: commit, err: err})
+		}
+	}
+}
+
+// isolates says whether an error may be about one job and not about all.
+func isolates(err error) bool {
+	return errs.Is(err, errs.Invalid) || errs.Is(err, errs.Forbidden) || errs.Is(err, errs.TooLarge)
+}
+
+// part splits jobs after a refusal. If it names a path, those that own it are
+// separated from the others; one that is alone with it is answered. If it names
+// none that some but not all own, the jobs are halved.
+func (l *line) part(reqs []*request, err error) (parts [][]*request, named bool) {
+	at, ok := errors.AsType[*git.PathError](err)
+	if !ok {
+		return halves(reqs), false
+	}
+	var guilty, others []*request
+	for _, r := range reqs {
+		if owns(r, at.Path) {
+			guilty = append(guilty, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	switch {
+	case len(guilty) == 0 || len(others) == 0:
+		return halves(reqs), false
+	case len(guilty) == 1:
+		l.reply(guilty[0], answer{err: err})
+		return [][]*request{others}, true
+	}
+	return [][]*request{guilty, others}, true
+}
+
+func halves(reqs []*request) [][]*request {
+	half := len(reqs) / 2
+	return [][]*request{reqs[:half], reqs[half:]}
+}
+
+// owns says whether a job edits a path, something in it, or something around it.
+func owns(r *request, path string) bool {
+	for _, e := range r.job.Edits {
+		if git.Inside(e.Path, path) || git.Inside(path, e.Path) {
+			return true
+		}
+	}
+	return false
+}
+
+// land makes one commit of the jobs, and tries until it is on the branch, is
+// refused, or the deadline is over.
+func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
+	start := time.Now()
+	m := newMerge()
+	for _, r := range reqs {
+		m.add(r.job.Edits)
+	}
+	t := &try{line: l, repo: reqs[len(reqs)-1].job.Repo, edits: m.sorted(), message: message(reqs, l.owner.opt.Author)}
+	commit, err := t.run(ctx)
+	e := Event{
+		Repo: l.key.url, Branch: l.key.branch, Jobs: len(reqs), Paths: m.paths, Bytes: m.bytes,
+		Committed: t.committed, Conflicts: t.conflicts, Retries: t.retries, Took: time.Since(start),
+		Failed: err != nil, Kind: errs.KindOf(err),
+	}
+	l.owner.opt.Observe(e)
+	l.log(ctx, e, commit)
+	return commit, err
+}
+
+func (l *line) log(ctx context.Context, e Event, commit git.Hash) {
+	if !e.Committed {
+		return
+	}
+	l.owner.opt.Log.LogAttrs(ctx, slog.LevelInfo, "committed",
+		slog.String("repo", e.Repo), slog.String("branch", e.Branch), slog.String("commit", string(commit)),
+		slog.Int("jobs", e.Jobs), slog.Int("paths", e.Paths), slog.Int("conflicts", e.Conflicts),
+		slog.Duration("took", e.Took))
+}
+
+// try is one set of edits on its way to the branch.
+type try struct {
+	line      *line
+	repo      git.Repo
+	edits     []git.Edit
+	message   git.Message
+	committed bool
+	fresh     bool // the head was read for this try
+	unsure    bool // a try ended in Unavailable: its commit may be there
+	conflicts int
+	retries   int
+}
+
+func (t *try) run(ctx context.Context) (git.Hash, error) {
+	outages := 0
+	for {
+		commit, err := t.once(ctx)
+		wait := time.Duration(0)
+		switch {
+		case err == nil:
+			return commit, nil
+		case errs.Is(err, errs.Conflict):
+			outages = 0
+			t.conflicts++
+			wait = backoff(firstWait, t.conflicts, longestWait)
+		case errs.Is(err, errs.Unavailable):
+			t.retries++
+			if outages++; outages >= maxOutages {
+				return "", err
+			}
+			wait = backoff(outageWait, outages, 5*time.Second)
+		case errs.Is(err, errs.Throttled):
+			t.retries++
+			wait = errs.RetryAfter(err) + backoff(firstWait, 1, longestWait)
+		default:
+			return "", err
+		}
+		if !sleep(ctx, wait) {
+			return "", err
+		}
+	}
+}
+
+// once reads the head if it is not known, and commits on top of it.
+func (t *try) once(ctx context.Context) (git.Hash, error) {
+	l := t.line
+	if !l.known {
+		if err := t.readHead(ctx); err != nil {
+			return "", err
+		}
+	}
+	parent := l.head
+	commit, err := l.owner.host.Commit(ctx, t.repo, l.key.branch, parent, t.edits, t.message)
+	if err != nil {
+		l.known = false
+		t.unsure = t.unsure || errs.Is(err, errs.Unavailable)
+		return "", err
+	}
+	if commit == parent && !t.fresh {
+		l.known = false // nothing was sent: the branch may have left parent long ago, and lost the edits
+		return t.once(ctx)
+	}
+	t.committed = commit != parent || t.unsure
+	l.head = commit
+	return commit, nil
+}
+
+// readHead finds out where the branch is; a branch that is not there yet is made by
+// its first commit.
+func (t *try) readHead(ctx context.Context) error {
+	l := t.line
+	head, err := l.owner.host.Head(ctx, t.repo, l.key.branch)
+	if err != nil && !errs.Is(err, errs.NotFound) {
+		return err
+	}
+	l.head, l.known, t.fresh = head, true, true
+	return nil
+}
+
+// backoff is a random time, of at most base doubled n-1 times.
+func backoff(base time.Duration, n int, most time.Duration) time.Duration {
+	limit := min(base<<min(n-1, 16), most)
+	return limit/4 + rand.N(limit*3/4+1)
+}
+
+// sleep waits, and returns false, at once, if ctx ends before that.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < d || ctx.Err() != nil {
+		return false
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
