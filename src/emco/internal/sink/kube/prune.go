@@ -33,7 +33,7 @@ func (a *attempt) prune(ctx context.Context, previous []manifest.ID) error {
 func (a *attempt) leave(ctx context.Context, id manifest.ID) error {
 	where, id, err := a.locate(ctx, id)
 	if errs.Is(err, errs.NotFound) {
-		return nil
+		return a.note(id, "delete", a.cluster.unserved(ctx, id))
 	}
 	if err != nil {
 		return a.note(id, "delete", err)
@@ -43,6 +43,15 @@ func (a *attempt) leave(ctx context.Context, id manifest.ID) error {
 	}
 	a.wanted[keyOf(id)] = true // once is enough, whatever version it is listed in
 	return a.note(id, "delete", a.delete(ctx, where, id))
+}
+
+// unserved makes sure that a kind is really not there: discovery also leaves out what
+// an extension server, being down, cannot tell.
+func (c *Cluster) unserved(ctx context.Context, id manifest.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	_, err := c.api.ServerResourcesForGroupVersionWithContext(ctx, id.APIVersion())
+	return ignoreNotFound(err)
 }
 
 // deleteTries bounds how often an object is looked at again because it changed
