@@ -40,7 +40,8 @@ func (t Tree) Names() []string { return slices.Sorted(maps.Keys(t)) }
 
 // Check reads an archive to its end and reports why it cannot be accepted. The text
 // begins with EMCO's "Error in file format" and names the entry. The kind is
-// TooLarge for what is above a limit and Malformed for the rest.
+// TooLarge for what is above a limit and Malformed for the rest; errors of r itself
+// are returned as they are.
 //
 // Entries may be regular files and directories only: no links, devices, sparse
 // files or PAX globals. Paths are relative and clean, though they may begin with
@@ -63,30 +64,38 @@ func Files(r io.Reader, l Limits) (Tree, error) {
 	return t, nil
 }
 
-// walk shows each file to visit. The archive is sound only if walk returns nil.
+// walk shows each file to visit. The archive is sound only if walk returns nil. An
+// error of r itself is returned as it is: it says nothing about the archive.
 func walk(r io.Reader, l Limits, visit func(string, io.Reader) error) error {
-	s, err := open(r, l)
-	if err != nil {
-		return refuse("", err)
+	in := &counter{r: r, most: l.Compressed}
+	name, err := entries(in, l, visit)
+	if in.err != nil {
+		return in.err
 	}
-	in := tar.NewReader(s)
-	seen := newNames(l.Depth)
+	return refuse(name, err)
+}
+
+// entries shows each file to visit. The name is that of the entry to blame, if any.
+func entries(in *counter, l Limits, visit func(string, io.Reader) error) (name string, err error) {
+	s, err := open(in, l)
+	if err != nil {
+		return "", err
+	}
+	files, seen := tar.NewReader(s), newNames(l.Depth)
 	for n := 0; ; n++ {
-		h, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			if n == 0 {
-				return refuse("", errors.New("the archive is empty"))
-			}
-			return refuse("", s.finish())
+		h, err := files.Next()
+		switch {
+		case errors.Is(err, io.EOF) && n == 0:
+			return "", errors.New("the archive is empty")
+		case errors.Is(err, io.EOF):
+			return "", s.finish()
+		case err != nil:
+			return "", fmt.Errorf("after %d entries: %w", n, err)
+		case n >= l.Entries:
+			return h.Name, above("more than %d entries", l.Entries)
 		}
-		if err != nil {
-			return refuse("", fmt.Errorf("after %d entries: %w", n, err))
-		}
-		if n >= l.Entries {
-			return refuse(h.Name, above("more than %d entries", l.Entries))
-		}
-		if err := entry(h, in, seen, visit); err != nil {
-			return refuse(h.Name, err)
+		if err := entry(h, files, seen, visit); err != nil {
+			return h.Name, err
 		}
 	}
 }

@@ -21,8 +21,7 @@ type stream struct {
 	out    int64
 }
 
-func open(r io.Reader, l Limits) (*stream, error) {
-	in := &counter{r: r, most: l.Compressed}
+func open(in *counter, l Limits) (*stream, error) {
 	unzip, err := gzip.NewReader(in)
 	if err != nil {
 		return nil, err
@@ -71,15 +70,20 @@ func (s *stream) tooDense() error {
 	return above("expands to more than %d times its size", s.limits.Ratio)
 }
 
-// counter counts the bytes read, and fails above its limit.
+// counter counts the bytes read, and fails above its limit. It keeps the error of
+// the reader below, which says nothing about the archive.
 type counter struct {
 	r    io.Reader
 	n    int64
 	most int64
+	err  error
 }
 
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.err = err
+	}
 	if c.n += int64(n); c.n > c.most {
 		return 0, above("is larger than %d bytes", c.most)
 	}

@@ -37,7 +37,10 @@ func TestEverythingThatCountsChangesTheClass(t *testing.T) {
 		"another release":             func(r *render.Request) { r.Release = "r2" },
 		"another namespace":           func(r *render.Request) { r.Namespace = "ns2" },
 		"another label":               func(r *render.Request) { r.Labels[0].Value = "3" },
-		"a label turned override":     func(r *render.Request) { r.Overrides = append(r.Overrides, render.Override(r.Labels[0])); r.Labels = r.Labels[1:] },
+		"a label turned override": func(r *render.Request) {
+			r.Overrides = append(r.Overrides, render.Override(r.Labels[0]))
+			r.Labels = r.Labels[1:]
+		},
 	} {
 		r := request()
 		change(&r)

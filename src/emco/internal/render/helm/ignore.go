@@ -1,0 +1,83 @@
+package helm
+
+import (
+	"bytes"
+	"path"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
+)
+
+// ignoreFile lists what a chart's author keeps beside the chart without meaning it:
+// editors' backups, version control. EMCO unpacks a chart and loads the directory,
+// which honours it, so we do.
+const ignoreFile = ".helmignore"
+
+// ignore returns the files that .helmignore leaves. Two rules always hold: files in
+// templates that begin with "." are none (macOS packs "._" files beside real ones),
+// as Helm says, and Chart.yaml stays.
+func ignore(files archive.Tree) archive.Tree {
+	rules := append(readRules(files[ignoreFile]), rule{pattern: "templates/.?*"})
+	out := archive.Tree{}
+	for name, content := range files {
+		if name == "Chart.yaml" || !ignored(rules, name) {
+			out[name] = content
+		}
+	}
+	return out
+}
+
+// rule is one line of .helmignore.
+type rule struct {
+	pattern string // as path.Match has it
+	base    bool   // the pattern has no slash: it matches the last element
+	dir     bool   // it matches directories only
+	negate  bool   // it takes back what earlier rules ignored
+}
+
+func readRules(text []byte) []rule {
+	var rules []rule
+	for line := range bytes.Lines(text) {
+		p := strings.TrimSpace(string(line))
+		if p == "" || strings.HasPrefix(p, "#") {
+			continue
+		}
+		var r rule
+		p, r.negate = strings.CutPrefix(p, "!")
+		p, r.dir = strings.CutSuffix(p, "/")
+		r.base = !strings.Contains(p, "/")
+		r.pattern = strings.TrimPrefix(p, "/")
+		if _, err := path.Match(r.pattern, ""); err == nil {
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+// ignored reports whether a file, or a directory above it, is ignored. The last rule
+// that matches decides.
+func ignored(rules []rule, name string) bool {
+	for i, c := range name + "/" {
+		if c == '/' && matches(rules, name[:i], i < len(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+func matches(rules []rule, name string, dir bool) bool {
+	out := false
+	for _, r := range rules {
+		if r.dir && !dir {
+			continue
+		}
+		subject := name
+		if r.base {
+			subject = path.Base(name)
+		}
+		if ok, _ := path.Match(r.pattern, subject); ok {
+			out = !r.negate
+		}
+	}
+	return out
+}

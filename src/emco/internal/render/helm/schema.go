@@ -1,0 +1,86 @@
+package helm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+)
+
+// checkSchema checks values against values.schema.json of a chart and its
+// sub-charts, as Helm does. Helm's own check follows references to web servers and to
+// files of the machine; this one follows those within the schema only.
+func checkSchema(ch *chart.Chart, file string, values chartutil.Values) error {
+	if ch.Schema != nil {
+		if err := checkOne(ch.Schema, values); err != nil {
+			return fmt.Errorf("values do not meet %s/values.schema.json: %w", file, err)
+		}
+	}
+	subs := slices.SortedFunc(slices.Values(ch.Dependencies()), func(a, b *chart.Chart) int {
+		return strings.Compare(a.Name(), b.Name())
+	})
+	for _, sub := range subs {
+		v, ok := values[sub.Name()]
+		if !ok || v == nil {
+			continue
+		}
+		inner, ok := v.(map[string]any)
+		if !ok {
+			return fmt.Errorf("values of sub-chart %s must be a mapping", sub.Name())
+		}
+		if err := checkSchema(sub, sub.ChartFullPath(), inner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOne checks values against one schema. Errors name the places, not the values.
+func checkOne(text []byte, values chartutil.Values) error {
+	const root = "chart:///values.schema.json"
+	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("the schema is no valid JSON: %w", err)
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(closedLoader{})
+	if err := c.AddResource(root, schema); err != nil {
+		return fmt.Errorf("the schema cannot be used: %w", err)
+	}
+	check, err := c.Compile(root)
+	if err != nil {
+		return fmt.Errorf("the schema cannot be used: %w", err)
+	}
+	err = check.Validate(values.AsMap())
+	if bad, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		return errors.New(strings.Join(slices.Compact(leaves(bad)), "; "))
+	}
+	return err
+}
+
+// leaves returns the innermost causes of a validation error, sorted.
+func leaves(e *jsonschema.ValidationError) []string {
+	if len(e.Causes) == 0 {
+		lines := strings.Split(e.Error(), "\n")
+		return []string{strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "- ")}
+	}
+	var out []string
+	for _, cause := range e.Causes {
+		out = append(out, leaves(cause)...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// closedLoader refuses to load what a schema refers to.
+type closedLoader struct{}
+
+// Load refuses.
+func (closedLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("%s lies outside of the chart; schemas may refer to themselves only", url)
+}
