@@ -3,6 +3,7 @@ module github.com/emco-orchestrator/emco/src/emcoctl
 go 1.26.0
 
 require (
+	github.com/emco-orchestrator/emco/src/api v0.0.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	go.yaml.in/yaml/v3 v3.0.6
@@ -10,6 +11,7 @@ require (
 )
 
 require (
+	github.com/emco-orchestrator/emco/src/api v0.0.0
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
 	golang.org/x/sys v0.49.0 // indirect

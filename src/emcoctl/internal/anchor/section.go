@@ -1,0 +1,136 @@
+package anchor
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/nearest"
+)
+
+// Section names the part of EMCO's configuration file that holds the address of a
+// service, in lower case.
+type Section string
+
+// The sections. Ingress, if there, stands for all others.
+const (
+	Ingress      Section = "ingress"
+	Orchestrator Section = "orchestrator"
+	Clm          Section = "clm"
+	Ncm          Section = "ncm"
+	Dcm          Section = "dcm"
+	Rsync        Section = "rsync"
+	OvnAction    Section = "ovnaction"
+	Gac          Section = "gac"
+	Dtc          Section = "dtc"
+	HpaPlacement Section = "hpaplacement"
+	Sfc          Section = "sfc"
+	SfcClient    Section = "sfcclient"
+	WorkflowMgr  Section = "workflowmgr"
+	Tac          Section = "tac"
+	CaCert       Section = "cacert"
+	Policy       Section = "policy"
+)
+
+// roots are the first segments that anchors may have.
+var roots = []string{
+	"cluster-providers", "clm-controllers", "controllers", "dtc-controllers", "projects", "policy",
+}
+
+// intentSections maps what stands below a deployment intent group to its service.
+var intentSections = map[string]Section{
+	"network-chains":             Sfc,
+	"sfc-clients":                SfcClient,
+	"network-controller-intent":  OvnAction,
+	"traffic-group-intents":      Dtc,
+	"generic-k8s-intents":        Gac,
+	"hpa-intents":                HpaPlacement,
+	"temporal-workflow-intents":  WorkflowMgr,
+	"temporal-action-controller": Tac,
+	"policy-intents":             Policy,
+}
+
+// SectionOf says which service an anchor belongs to. The error is Invalid, with
+// EMCO's words "Invalid baseUrl: ", for anchors of no service: an empty one, one
+// with a leading slash, an unknown first segment.
+func SectionOf(anchor string) (Section, error) {
+	path, _, _ := strings.Cut(anchor, "?")
+	s := strings.Split(path, "/")
+	switch s[0] {
+	case "cluster-providers":
+		return clusterSection(s), nil
+	case "clm-controllers":
+		return Clm, nil
+	case "controllers":
+		return Orchestrator, nil
+	case "dtc-controllers":
+		return Dtc, nil
+	case "policy":
+		return Policy, nil
+	case "projects":
+		return projectSection(s), nil
+	}
+	return "", errs.New(errs.Invalid, "Invalid baseUrl: "+anchor+advice(s[0]))
+}
+
+func clusterSection(s []string) Section {
+	switch at := segment(s, 4); {
+	case slices.Contains([]string{"networks", "provider-networks", "apply", "terminate", "stop"}, at),
+		strings.HasPrefix(at, "status"):
+		return Ncm
+	case segment(s, 2) == "ca-certs":
+		return CaCert
+	}
+	return Clm
+}
+
+func projectSection(s []string) Section {
+	switch segment(s, 2) {
+	case "logical-clouds":
+		return Dcm
+	case "ca-certs":
+		return CaCert
+	case "policy":
+		return Policy
+	}
+	if section, ok := intentSections[segment(s, 7)]; ok {
+		return section
+	}
+	return Orchestrator
+}
+
+func segment(s []string, i int) string {
+	if i < len(s) {
+		return s[i]
+	}
+	return ""
+}
+
+// advice tells what the first segment should have been.
+func advice(root string) string {
+	if root == "" {
+		return ": an anchor starts with " + strings.Join(roots, ", ") + ", without a leading slash"
+	}
+	if name, ok := nearest.To(root, roots); ok {
+		return `: did you mean "` + name + `"?`
+	}
+	return ": an anchor starts with " + strings.Join(roots, ", ")
+}
+
+// ErrMalformed is the cause of Check's errors.
+var ErrMalformed = errors.New("holds a space, a control character, '#' or '..'")
+
+// Check refuses anchors that cannot be part of a URL. The error is Invalid.
+func Check(anchor string) error {
+	path, _, _ := strings.Cut(anchor, "?")
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." {
+			return errs.E(errs.Invalid, "anchor", anchor, ErrMalformed)
+		}
+	}
+	if strings.ContainsFunc(anchor, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '#' || r == '\\' }) {
+		return errs.E(errs.Invalid, "anchor", anchor, ErrMalformed)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+)
+
+// completeTime is how long a shell waits for names at most.
+const completeTime = 300 * time.Millisecond
+
+// below lists what stands below an item of a collection.
+var below = map[string][]string{
+	"":                          {"cluster-providers", "clm-controllers", "controllers", "dtc-controllers", "projects"},
+	"cluster-providers":         {"clusters", "cluster-sync-objects"},
+	"clusters":                  {"labels", "kv-pairs"},
+	"projects":                  {"composite-apps", clouds},
+	clouds:                      {"cluster-references", "user-permissions", "cluster-quotas", "kv-pairs", "instantiate", "status", "stop", "terminate", "update"},
+	"composite-apps":            {"apps", "composite-profiles", groups},
+	"apps":                      {"dependency"},
+	"composite-profiles":        {"profiles"},
+	groups:                      {"approve", "generic-placement-intents", "instantiate", "intents", "migrate", "rollback", "status", "stop", "terminate", "update"},
+	"generic-placement-intents": {"app-intents"},
+}
+
+// complete offers the next segment of an anchor: collections below an item, or the
+// names that a collection holds on the server.
+func (a *app) complete(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	const quiet = cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	base := anchor.Parent(word)
+	var next []string
+	switch {
+	case base == "":
+		next = below[""]
+	case strings.HasSuffix(base, "/"):
+		return nil, quiet
+	case anchor.IsCollection(base):
+		next = a.namesIn(c.Context(), base)
+	default:
+		next = below[anchor.Collection(base)]
+	}
+	var out []string
+	for _, name := range next {
+		if path := strings.TrimPrefix(base+"/"+name, "/"); strings.HasPrefix(path, word) {
+			out = append(out, path)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), quiet
+}
+
+// namesIn lists the items of a collection; none if the server does not answer in
+// time.
+func (a *app) namesIn(ctx context.Context, collection string) []string {
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	c, err := a.dial(collection)
+	if err != nil {
+		return nil
+	}
+	items, err := client.Get[[]json.RawMessage](ctx, c, collection)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, text := range items {
+		var item struct {
+			Metadata struct{ Name string }
+			Spec     struct{ CompositeAppVersion string }
+			Label    string `json:"clusterLabel"`
+		}
+		if json.Unmarshal(text, &item) != nil {
+			continue
+		}
+		name := item.Metadata.Name + item.Label
+		if anchor.Last(collection) == "composite-apps" {
+			name += "/" + item.Spec.CompositeAppVersion
+		}
+		names = append(names, name)
+	}
+	return names
+}

@@ -1,0 +1,162 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/engine"
+)
+
+// follow are the flags of commands that can wait for what they have begun.
+type follow struct {
+	status  bool
+	timeout time.Duration
+}
+
+func (f *follow) flags(c *cobra.Command) {
+	c.Flags().BoolVar(&f.status, "wait-for-status", false, "after each action that was accepted, wait until it has succeeded or failed")
+	c.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait for each")
+}
+
+// execute runs a verb over -f or an anchor.
+func (a *app) execute(ctx context.Context, verb anchor.Verb, args []string, adjust func(*engine.Options)) error {
+	path, err := a.subject(args)
+	if err != nil {
+		return err
+	}
+	printer, err := a.printer(path == "" || verb != anchor.Get)
+	if err != nil {
+		return err
+	}
+	o := engine.Options{
+		Client: a.clientOptions(), Printer: printer, Stop: a.stop, Pause: time.Duration(a.waitTime) * time.Second,
+	}
+	if o.Servers, err = a.servers(); err != nil {
+		return err
+	}
+	adjust(&o)
+	printer.Begin(o.Servers.Notice)
+	err = a.feed(ctx, engine.New(o), verb, path)
+	return errors.Join(err, printer.End())
+}
+
+func (a *app) feed(ctx context.Context, e *engine.Engine, verb anchor.Verb, path string) error {
+	if path != "" {
+		return e.Anchor(ctx, verb, path)
+	}
+	docs, err := a.load()
+	if err != nil {
+		return err
+	}
+	return e.Run(ctx, verb, docs)
+}
+
+// subject returns the anchor, or "" if documents are given by -f.
+func (a *app) subject(args []string) (string, error) {
+	switch {
+	case a.waitTime < 0:
+		return "", usagef("-w: %d seconds is less than none", a.waitTime)
+	case len(a.files) > 0 && len(args) > 0:
+		return "", usagef("give -f or an anchor, not both")
+	case len(a.files) > 0:
+		return "", nil
+	case len(args) == 0 || args[0] == "":
+		return "", usagef("give documents with -f, or an anchor")
+	}
+	return args[0], nil
+}
+
+func (a *app) apply() *cobra.Command {
+	var f follow
+	var postOnly bool
+	c := &cobra.Command{
+		Use: "apply (-f FILE... | ANCHOR)", Short: "Create or configure documents, run actions",
+		Long: `Apply sends each document in the order of the files. What does not exist is created;
+what exists and differs is configured (PUT); what is the same is left unchanged.
+Actions, such as …/instantiate, are run; one that has been done already is unchanged.
+With an anchor, an empty body is sent to it: apply …/approve.`,
+		Example:           "  emcoctl apply -f edge.yaml -f apps/ -v values.yaml\n  emcoctl apply -f deploy.yaml --wait-for-status\n  emcoctl apply projects/p/composite-apps/a/v1/deployment-intent-groups/d/update",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.complete,
+		RunE: a.run(func(c *cobra.Command, args []string) error {
+			return a.execute(c.Context(), anchor.Apply, args, func(o *engine.Options) {
+				o.PostOnly = postOnly
+				o.Accepted = a.accepted(f)
+			})
+		}),
+	}
+	f.flags(c)
+	c.Flags().BoolVar(&postOnly, "post-only", false, "only create, as EMCO's client: what exists is an error")
+	return c
+}
+
+func (a *app) update() *cobra.Command {
+	return &cobra.Command{
+		Use: "update -f FILE...", Short: "Replace documents",
+		Long:    "Update sends each document with PUT, in the order of the files. Actions are skipped.",
+		Example: "  emcoctl update -f app-intent.yaml",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: a.run(func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("update takes documents, not an anchor: emcoctl update -f FILE")
+			}
+			return a.execute(c.Context(), anchor.Update, nil, func(*engine.Options) {})
+		}),
+	}
+}
+
+func (a *app) get() *cobra.Command {
+	return &cobra.Command{
+		Use: "get (-f FILE... | ANCHOR)", Short: "Read documents or an anchor",
+		Long:              "Get reads each document of the files as it is stored, or an anchor with its query if any.",
+		Example:           "  emcoctl get projects\n  emcoctl get cluster-providers/edge/clusters?label=west -o json\n  emcoctl get -f edge.yaml",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.complete,
+		RunE: a.run(func(c *cobra.Command, args []string) error {
+			return a.execute(c.Context(), anchor.Get, args, func(*engine.Options) {})
+		}),
+	}
+}
+
+func (a *app) delete() *cobra.Command {
+	var f follow
+	var missing bool
+	c := &cobra.Command{
+		Use: "delete (-f FILE... | ANCHOR)", Short: "Delete documents, terminate deployments",
+		Long: `Delete removes each document, the last one first. A document whose anchor ends in
+instantiate is terminated instead; other actions are skipped. A document without a
+name is refused: it would delete a whole collection.`,
+		Example:           "  emcoctl delete -f deploy.yaml --wait-for-status\n  emcoctl delete cluster-providers/edge",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.complete,
+		RunE: a.run(func(c *cobra.Command, args []string) error {
+			return a.execute(c.Context(), anchor.Delete, args, func(o *engine.Options) {
+				o.IgnoreMissing = missing
+				o.Accepted = a.accepted(f)
+			})
+		}),
+	}
+	f.flags(c)
+	c.Flags().BoolVar(&missing, "ignore-not-found", false, "what is not there need not be deleted")
+	return c
+}
+
+// accepted returns what the engine calls after an action was accepted; nil for
+// nothing.
+func (a *app) accepted(f follow) func(context.Context, *client.Client, string, string) error {
+	if !f.status {
+		return nil
+	}
+	return func(ctx context.Context, c *client.Client, path, action string) error {
+		goal, ok := goalOf[action]
+		if !ok || !followable(path) {
+			return nil
+		}
+		return a.follow(ctx, c, path, goal, f.timeout)
+	}
+}

@@ -1,0 +1,122 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/engine"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
+)
+
+// The exit codes, documented by "emcoctl help exit-codes".
+const (
+	exitOK       = 0
+	exitError    = 1
+	exitUsage    = 2
+	exitNotFound = 3
+	exitConflict = 4
+	exitAuth     = 5
+	exitTimeout  = 6
+	exitDegraded = 7
+)
+
+func exitCodes() *cobra.Command {
+	return &cobra.Command{
+		Use: "exit-codes", Short: "What the exit codes mean",
+		Long: `Exit codes of emcoctl:
+
+  0  all is well
+  1  an error: the server refused or was not reached, a file cannot be read or parsed;
+     also if several documents failed for different reasons
+  2  usage: unknown command or flag, missing or contradictory arguments
+  3  not found
+  4  conflict: it exists already, its state or something that needs it does not allow it
+  5  unauthorised or forbidden
+  6  the time was up (wait, --wait-for-status)
+  7  the deployment failed (wait, --wait-for-status)
+
+With EMCOCTL_LEGACY_EXIT=1 apply, update, get and delete exit as EMCO's own client:
+0 whatever the server answers and even if it is not reached; 1 for files that cannot
+be parsed, a section that the configuration lacks, and usage errors.`,
+	}
+}
+
+// usageError is an error in how emcoctl was called.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// tell prints an error that has not been printed yet. Failures of documents have;
+// only how many there are is left to say.
+func (a *app) tell(err error) {
+	if err == nil {
+		return
+	}
+	if f, ok := errors.AsType[*engine.Failures](err); ok {
+		if len(f.Results) > 1 || f.Left > 0 {
+			fmt.Fprintln(a.sys.Err, "emcoctl:", f)
+		}
+		return
+	}
+	fmt.Fprintln(a.sys.Err, "error:", err)
+	if _, ok := errors.AsType[usageError](err); ok {
+		fmt.Fprintln(a.sys.Err, `run "emcoctl help" or "emcoctl COMMAND --help" for usage`)
+	}
+}
+
+func (a *app) exitCode(err error) int {
+	code := codeOf(err)
+	if code == exitOK || a.sys.Getenv("EMCOCTL_LEGACY_EXIT") != "1" {
+		return code
+	}
+	_, documents := errors.AsType[*engine.Failures](err)
+	if _, fatal := errors.AsType[*config.MissingSection](err); documents && !fatal {
+		return exitOK
+	}
+	if _, waited := errors.AsType[*progress.Late](err); waited || code == exitDegraded {
+		return code // EMCO's client has nothing like it
+	}
+	return exitError
+}
+
+// codeOf maps an error to its exit code. Documents that failed for different reasons
+// have no common one but 1.
+func codeOf(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if f, ok := errors.AsType[*engine.Failures](err); ok {
+		code := codeOf(f.Results[0].Err)
+		for _, r := range f.Results[1:] {
+			if codeOf(r.Err) != code {
+				return exitError
+			}
+		}
+		return code
+	}
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*progress.Late](err); ok || errors.Is(err, context.DeadlineExceeded) {
+		return exitTimeout
+	}
+	if _, ok := errors.AsType[*progress.Failed](err); ok {
+		return exitDegraded
+	}
+	switch errs.KindOf(err) {
+	case errs.NotFound:
+		return exitNotFound
+	case errs.Conflict, errs.Exists:
+		return exitConflict
+	case errs.Unauthorized, errs.Forbidden:
+		return exitAuth
+	}
+	return exitError
+}

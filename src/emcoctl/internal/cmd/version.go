@@ -1,0 +1,98 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// program is the version of one program.
+type program struct {
+	Version string `json:"version"`
+	Go      string `json:"go,omitempty"`
+}
+
+// versions is what version prints.
+type versions struct {
+	Client program  `json:"client"`
+	Server *program `json:"server,omitempty"`
+}
+
+func (a *app) version() *cobra.Command {
+	var own bool
+	c := &cobra.Command{
+		Use: "version", Short: "Show the versions of emcoctl and of the server",
+		Args: cobra.NoArgs,
+		RunE: a.run(func(c *cobra.Command, _ []string) error {
+			v := versions{Client: program{buildVersion(), runtime.Version()}}
+			var unknown error
+			if !own {
+				v.Server, unknown = a.serverVersion(c.Context())
+			}
+			return a.showVersions(v, unknown)
+		}),
+	}
+	c.Flags().BoolVar(&own, "client", false, "do not ask the server")
+	return c
+}
+
+// buildVersion is the module's version, or the revision that it was built from.
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return "devel-" + s.Value[:min(len(s.Value), 12)]
+		}
+	}
+	return "devel"
+}
+
+// serverVersion asks the orchestrator; a server older than that route is "unknown".
+func (a *app) serverVersion(ctx context.Context) (*program, error) {
+	c, err := a.dial("projects")
+	if err != nil {
+		return nil, err
+	}
+	p, err := client.Get[program](ctx, c, "version")
+	if errs.Is(err, errs.NotFound) {
+		return &program{Version: "unknown"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &p, nil
+}
+
+// showVersions prints what is known. That the server was not reached is told, but
+// is no failure: the question was what emcoctl is, too.
+func (a *app) showVersions(v versions, unknown error) error {
+	if f := a.format(); f == report.JSON || f == report.YAML {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		return report.Encode(a.sys.Out, f, text)
+	}
+	fmt.Fprintf(a.sys.Out, "client  %s (%s)\n", v.Client.Version, v.Client.Go)
+	if v.Server != nil {
+		fmt.Fprintf(a.sys.Out, "server  %s\n", v.Server.Version)
+	}
+	if unknown != nil {
+		fmt.Fprintf(a.sys.Err, "server  not reached: %v\n", unknown)
+	}
+	return nil
+}

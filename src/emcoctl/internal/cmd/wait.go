@@ -1,0 +1,156 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
+)
+
+// goalOf says what an accepted action leads to.
+var goalOf = map[string]progress.Goal{
+	"instantiate": progress.Instantiated,
+	"update":      progress.Instantiated,
+	"rollback":    progress.Instantiated,
+	"terminate":   progress.Terminated,
+}
+
+const (
+	groups = "deployment-intent-groups"
+	clouds = "logical-clouds"
+)
+
+// followable reports whether path is a deployment intent group or a logical cloud.
+func followable(path string) bool {
+	c := anchor.Collection(path)
+	return !anchor.IsCollection(path) && (c == groups || c == clouds)
+}
+
+func (a *app) wait() *cobra.Command {
+	var goal string
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "wait (-f FILE... | ANCHOR)", Short: "Wait until a deployment is ready, or has failed",
+		Long: `Wait follows a deployment intent group or a logical cloud until it has reached what
+--for says (default: ready for a deployment, instantiated for a logical cloud). Progress
+goes to the error output. Exit code 7 if it failed, 6 if the time was up: then
+what holds it back is listed. With -f, all deployments and clouds of the documents.`,
+		Example:           "  emcoctl wait projects/p/composite-apps/a/v1/deployment-intent-groups/d --for=applied --timeout=2m",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.complete,
+		RunE: a.run(func(c *cobra.Command, args []string) error {
+			if goal != "" && !slices.Contains(progress.Goals, goal) {
+				return usagef("--for: there is no goal %q; there are %s", goal, strings.Join(progress.Goals, ", "))
+			}
+			paths, err := a.targets(args)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(c.Context(), timeout)
+			defer cancel()
+			return a.waitAll(ctx, paths, progress.Goal(goal))
+		}),
+	}
+	c.Flags().StringVar(&goal, "for", "", "what to wait for: "+strings.Join(progress.Goals, ", "))
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait at most")
+	return c
+}
+
+func (a *app) waitAll(ctx context.Context, paths []string, goal progress.Goal) error {
+	for _, path := range paths {
+		g := goal
+		if g == "" {
+			g = progress.Ready
+			if anchor.Collection(path) == clouds {
+				g = progress.Instantiated
+			}
+		}
+		c, err := a.dial(path)
+		if err != nil {
+			return err
+		}
+		if err := a.follow(ctx, c, path, g, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow waits for one goal with progress on the error output.
+func (a *app) follow(ctx context.Context, c *client.Client, path string, goal progress.Goal, timeout time.Duration) error {
+	read := func(ctx context.Context) (v2.Status, error) {
+		s, _, err := readStatus(ctx, c, path, goal.View())
+		return s, err
+	}
+	return progress.Wait(ctx, read, progress.Options{Goal: goal, Timeout: timeout, Name: path, Log: a.sys.Err})
+}
+
+// readStatus returns a status, and as it came.
+func readStatus(ctx context.Context, c *client.Client, path, query string) (v2.Status, json.RawMessage, error) {
+	path += "/status?" + query
+	var s v2.Status
+	res, err := c.Do(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: "application/json"})
+	if err == nil {
+		err = res.Err(http.MethodGet, path)
+	}
+	if err == nil {
+		err = res.Decode(&s)
+	}
+	if err != nil {
+		return s, nil, err
+	}
+	return s, res.Body, nil
+}
+
+// targets lists what to follow: the anchor, or what the documents of -f are about.
+func (a *app) targets(args []string) ([]string, error) {
+	path, err := a.subject(args)
+	if err != nil {
+		return nil, err
+	}
+	if path != "" {
+		path = strings.TrimSuffix(path, "/status")
+		if !followable(path) {
+			return nil, usagef("%s is neither a deployment intent group nor a logical cloud: projects/P/composite-apps/A/VERSION/%s/NAME or projects/P/%s/NAME", path, groups, clouds)
+		}
+		return []string{path}, nil
+	}
+	docs, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	paths, err := followed(docs)
+	if err == nil && len(paths) == 0 {
+		err = usagef("none of the documents is about a deployment intent group or a logical cloud")
+	}
+	return paths, err
+}
+
+// followed lists the groups and clouds that documents describe or act on, each once.
+func followed(docs []document.Document) ([]string, error) {
+	var paths []string
+	for _, doc := range docs {
+		path := anchor.Parent(doc.Anchor)
+		if !anchor.IsAction(doc.Anchor) {
+			item, err := anchor.Item(doc.Anchor, doc.Names)
+			if err != nil {
+				return nil, err
+			}
+			path = item
+		}
+		if followable(path) && !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
+}

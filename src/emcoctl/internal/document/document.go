@@ -1,0 +1,239 @@
+// Package document reads EMCO's YAML files: it expands templates, splits streams
+// into documents, and makes the JSON body that is sent for each.
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/nearest"
+)
+
+// Place is where a document was read from. The zero value is the command line.
+type Place struct {
+	File string // as the user named it; "-" is the standard input
+	Line int    // counted from 1
+}
+
+// String returns "file:line", or "command line".
+func (p Place) String() string {
+	if p.File == "" {
+		return "command line"
+	}
+	return p.File + ":" + strconv.Itoa(p.Line)
+}
+
+// Document is one document of a file.
+type Document struct {
+	Anchor string
+	Names  anchor.Names
+	Body   []byte   // JSON: metadata, clusterLabel, spec
+	File   string   // the path of the file to send with it, if any
+	Files  []string // the paths of several files; used only if File is empty
+	At     Place
+}
+
+// Parsed is what a file held, and what to tell the user about it.
+type Parsed struct {
+	Documents []Document
+	Warnings  []string
+}
+
+// raw is a document as written. Keys match exactly, as in EMCO's client.
+type raw struct {
+	Version  yaml.Node `yaml:"version"`
+	Resource struct {
+		Anchor string `yaml:"anchor"`
+	} `yaml:"resourceContext"`
+	Metadata metadata       `yaml:"metadata"`
+	Spec     map[string]any `yaml:"spec"`
+	File     string         `yaml:"file"`
+	Files    []string       `yaml:"files"`
+	Label    string         `yaml:"clusterLabel"`
+}
+
+type metadata struct {
+	Name        string `yaml:"name" json:"name"`
+	Description string `yaml:"description" json:"description,omitempty"`
+	UserData1   string `yaml:"userData1" json:"userData1,omitempty"`
+	UserData2   string `yaml:"userData2" json:"userData2,omitempty"`
+}
+
+var knownKeys = []string{"version", "resourceContext", "metadata", "spec", "file", "files", "clusterLabel"}
+
+// Parse splits a stream into its documents. Empty documents are left out; unknown
+// top-level keys are ignored, as EMCO does, and warned about. The error is Malformed
+// and names file and line.
+func Parse(file string, text []byte) (Parsed, error) {
+	var out Parsed
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var node yaml.Node
+		err := dec.Decode(&node)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return Parsed{}, malformed(Place{file, lineOf(err)}, err)
+		}
+		if empty(&node) {
+			continue
+		}
+		doc, err := read(file, &node)
+		if err != nil {
+			return Parsed{}, err
+		}
+		out.Documents = append(out.Documents, doc)
+		out.Warnings = append(out.Warnings, unknown(doc.At, &node)...)
+	}
+}
+
+func empty(node *yaml.Node) bool {
+	if len(node.Content) == 0 {
+		return true
+	}
+	top := node.Content[0]
+	return top.Kind == yaml.ScalarNode && top.Tag == "!!null"
+}
+
+// read turns one YAML document into what is sent.
+func read(file string, node *yaml.Node) (Document, error) {
+	at := Place{file, node.Content[0].Line}
+	var r raw
+	if err := node.Decode(&r); err != nil {
+		if line := lineOf(err); line > 0 {
+			at.Line = line
+		}
+		return Document{}, malformed(at, err)
+	}
+	body, err := r.body()
+	if err != nil {
+		return Document{}, malformed(at, err)
+	}
+	doc := Document{
+		Anchor: r.Resource.Anchor,
+		Names:  anchor.Names{Name: r.Metadata.Name, Label: r.Label},
+		Body:   body,
+		File:   r.File,
+		Files:  r.Files,
+		At:     at,
+	}
+	if version, ok := r.Spec["compositeAppVersion"]; ok && version != nil {
+		doc.Names.Version = fmt.Sprint(version)
+	}
+	return doc, nil
+}
+
+// body builds the JSON in EMCO's order: metadata always, the others if not empty.
+func (r raw) body() ([]byte, error) {
+	spec, err := stringKeys(r.Spec, 0)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		Metadata metadata `json:"metadata"`
+		Label    string   `json:"clusterLabel,omitempty"`
+		Spec     any      `json:"spec,omitempty"`
+	}{r.Metadata, r.Label, spec})
+}
+
+// maxDepth bounds how deeply a spec may nest.
+const maxDepth = 100
+
+// stringKeys makes a YAML value fit for JSON: YAML allows keys of any type. An empty
+// map at the top becomes nil, so that it is left out.
+func stringKeys(v any, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("spec nests deeper than %d levels", maxDepth)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if len(v) == 0 && depth == 0 {
+			return nil, nil
+		}
+		return convertMap(v, func(k string) string { return k }, depth)
+	case map[any]any:
+		return convertMap(v, func(k any) string { return fmt.Sprint(k) }, depth)
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			item, err := stringKeys(v[i], depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list[i] = item
+		}
+		return list, nil
+	}
+	return v, nil
+}
+
+func convertMap[K comparable](in map[K]any, key func(K) string, depth int) (any, error) {
+	out := make(map[string]any, len(in))
+	for k, item := range in {
+		value, err := stringKeys(item, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		out[key(k)] = value
+	}
+	return out, nil
+}
+
+// unknown warns of top-level keys that mean nothing, and of those that differ from
+// a known one by case only.
+func unknown(at Place, node *yaml.Node) []string {
+	var warnings []string
+	top := node.Content[0]
+	if top.Kind != yaml.MappingNode {
+		return nil
+	}
+	known := map[string]bool{"<<": true}
+	for _, key := range knownKeys {
+		known[key] = true
+	}
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		key := top.Content[i]
+		if known[key.Value] {
+			continue
+		}
+		text := fmt.Sprintf("%s: key %q is ignored", Place{at.File, key.Line}, key.Value)
+		if name, ok := nearest.To(key.Value, knownKeys); ok {
+			text += fmt.Sprintf("; did you mean %q?", name)
+		}
+		warnings = append(warnings, text)
+	}
+	return warnings
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+// lineOf finds the line in an error of the YAML decoder, 0 if it names none.
+func lineOf(err error) int {
+	m := yamlLine.FindStringSubmatch(err.Error())
+	if m == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func malformed(at Place, err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	text = strings.TrimPrefix(text, "unmarshal errors:\n  ")
+	text = yamlLine.ReplaceAllString(text, "")
+	return errs.E(errs.Malformed, "", at.String(), errors.New(text))
+}

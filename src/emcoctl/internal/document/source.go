@@ -1,0 +1,165 @@
+package document
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// Stdin is the name that means the standard input.
+const Stdin = "-"
+
+// maxInput bounds one file of documents, in bytes.
+const maxInput = 32 << 20
+
+// Sources say what to read.
+type Sources struct {
+	Names     []string // files, directories, or Stdin
+	Recursive bool     // look into directories below a named one
+	Values    []string // values files for templates; none: files are taken as they are
+	Strict    bool     // a missing template key is an error
+	Stdin     io.Reader
+}
+
+// Load reads all documents of all sources in order. All is read and parsed before
+// anything is returned, so that a typing error in the last file does not leave the
+// first ones half applied. Errors are Invalid for what cannot be read and Malformed
+// for what cannot be parsed; they name the file.
+func Load(s Sources) (Parsed, error) {
+	values, err := s.values()
+	if err != nil {
+		return Parsed{}, err
+	}
+	files, err := s.files()
+	if err != nil {
+		return Parsed{}, err
+	}
+	var all Parsed
+	for _, file := range files {
+		one, err := s.load(file, values)
+		if err != nil {
+			return Parsed{}, err
+		}
+		all.Documents = append(all.Documents, one.Documents...)
+		all.Warnings = append(all.Warnings, one.Warnings...)
+	}
+	return all, nil
+}
+
+func (s Sources) load(file string, values Values) (Parsed, error) {
+	text, err := s.read(file)
+	if err != nil {
+		return Parsed{}, err
+	}
+	var missing []string
+	if len(s.Values) > 0 {
+		text, missing, err = Expand(file, text, values)
+		if err != nil {
+			return Parsed{}, err
+		}
+		if len(missing) > 0 && s.Strict {
+			return Parsed{}, errs.New(errs.Malformed, strings.Join(missing, "\n"))
+		}
+	}
+	parsed, err := Parse(file, text)
+	if err != nil && len(missing) > 0 {
+		return Parsed{}, fmt.Errorf("%w\n%s", err, strings.Join(missing, "\n"))
+	}
+	parsed.Warnings = append(missing, parsed.Warnings...)
+	return parsed, err
+}
+
+func (s Sources) values() (Values, error) {
+	all := Values{}
+	for _, file := range s.Values {
+		text, err := s.read(file)
+		if err != nil {
+			return nil, err
+		}
+		one, err := ParseValues(file, text)
+		if err != nil {
+			return nil, err
+		}
+		all = all.Merge(one)
+	}
+	return all, nil
+}
+
+func (s Sources) read(file string) ([]byte, error) {
+	in := s.Stdin
+	if file != Stdin {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, unreadable(file, err)
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	if err != nil {
+		return nil, unreadable(file, err)
+	}
+	if len(text) > maxInput {
+		return nil, errs.E(errs.TooLarge, "read", file, fmt.Errorf("above %d bytes", maxInput))
+	}
+	return text, nil
+}
+
+func unreadable(file string, err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	return errs.E(errs.Invalid, "read", file, err)
+}
+
+// files lists the files to read: what is named, in the order named, and for a
+// directory its documents, sorted.
+func (s Sources) files() ([]string, error) {
+	var out []string
+	for _, name := range s.Names {
+		if name == Stdin {
+			out = append(out, name)
+			continue
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, unreadable(name, err)
+		}
+		if !info.IsDir() {
+			out = append(out, name)
+			continue
+		}
+		found, err := s.directory(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+func (s Sources) directory(dir string) ([]string, error) {
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return unreadable(path, err)
+		case d.IsDir() && path != dir && !s.Recursive:
+			return fs.SkipDir
+		case !d.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
+			found = append(found, path)
+		}
+		return nil
+	})
+	if err == nil && len(found) == 0 {
+		err = errs.E(errs.Invalid, "read", dir, errors.New("no *.yaml, *.yml or *.json in it; -R looks into the directories below"))
+	}
+	return found, err
+}

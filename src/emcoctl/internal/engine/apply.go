@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// apply creates the document, or makes the one that is there like it:
+//
+//	POST 2xx                         created, or accepted for an action
+//	POST 409, GET 200, alike         unchanged
+//	POST 409, GET 200, different     PUT: configured
+//	POST 409, GET 404                the refusal of the POST, such as a missing parent
+//	POST 409 of an action            unchanged if the status says it was done already
+func (e *Engine) apply(ctx context.Context, t task) report.Result {
+	item, err := anchor.Item(t.call.Path, t.doc.Names)
+	if err != nil {
+		return e.fail(t, t.call.Path, err)
+	}
+	if anchor.IsAction(t.call.Path) {
+		item = t.call.Path
+	}
+	req, err := t.request(t.call.Method, t.call.Path)
+	if err != nil {
+		return e.fail(t, item, err)
+	}
+	res, err := e.send(ctx, t, req)
+	switch {
+	case err != nil:
+		return e.fail(t, item, err)
+	case res.OK() && anchor.IsAction(t.call.Path):
+		return e.accepted(ctx, t, res.Status)
+	case res.OK():
+		return e.done(t, item, report.Created, res.Status)
+	case res.Status != http.StatusConflict || e.o.PostOnly:
+		return e.fail(t, item, res.Err(req.Method, req.Path))
+	case anchor.IsAction(t.call.Path):
+		return e.settled(ctx, t, res)
+	}
+	return e.reconcile(ctx, t, item, res)
+}
+
+func (e *Engine) accepted(ctx context.Context, t task, status int) report.Result {
+	if err := e.pause(ctx, t, t.call.Path, status); err != nil {
+		return e.fail(t, t.call.Path, err)
+	}
+	return e.done(t, t.call.Path, report.Accepted, status)
+}
+
+// reconcile makes what is stored like the document. refused is the answer 409 to the
+// POST; it is the failure if there is nothing of that name.
+func (e *Engine) reconcile(ctx context.Context, t task, item string, refused *client.Response) report.Result {
+	denied := refused.Err(http.MethodPost, t.call.Path)
+	if item == t.call.Path {
+		return e.fail(t, item, denied) // a document without a name
+	}
+	now, err := t.client.Do(ctx, client.Request{Method: http.MethodGet, Path: item, Accept: "application/json"})
+	if err != nil {
+		return e.fail(t, item, err)
+	}
+	if !now.OK() {
+		r := e.fail(t, item, denied)
+		r.Advice = adviseRefused(t.call.Path)
+		return r
+	}
+	kind := anchor.Collection(item)
+	like := compare(kind, t.doc.Body, now.Body)
+	if like != different && kind != "clusters" {
+		like = max(like, e.compareFiles(ctx, t, item))
+	}
+	switch {
+	case like == alike:
+		return e.done(t, item, report.Unchanged, refused.Status)
+	case kind == "clusters":
+		r := e.fail(t, item, inPlace(item))
+		r.Status = refused.Status
+		r.Advice = "delete it and register it again: emcoctl delete " + item
+		return r
+	}
+	return e.replace(ctx, t, item, now)
+}
+
+// adviseRefused says what may be missing when something cannot be created.
+func adviseRefused(path string) string {
+	parent := anchor.Parent(path)
+	if parent == "" {
+		return ""
+	}
+	return fmt.Sprintf("create what it belongs to and what it names first; see: emcoctl get %s", parent)
+}
+
+// replace sends the document in the place of now. If the server gives the same
+// entity tag before and after, or nothing that can be seen has changed, it was the
+// same already: secrets cannot be compared from here.
+func (e *Engine) replace(ctx context.Context, t task, item string, now *client.Response) report.Result {
+	req, err := t.request(http.MethodPut, item)
+	if err != nil {
+		return e.fail(t, item, err)
+	}
+	req.IfMatch = now.ETag()
+	res, err := e.send(ctx, t, req)
+	switch {
+	case err != nil:
+		return e.fail(t, item, err)
+	case res.Status == http.StatusMethodNotAllowed:
+		r := e.fail(t, item, inPlace(item))
+		r.Status = res.Status
+		r.Advice = "delete it and create it again: emcoctl delete " + item
+		return r
+	case !res.OK():
+		r := e.fail(t, item, res.Err(req.Method, req.Path))
+		if res.Status == http.StatusPreconditionFailed {
+			r.Advice = "someone else changed it at the same time; apply again"
+		}
+		return r
+	case now.ETag() != "" && now.ETag() == res.ETag():
+		return e.done(t, item, report.Unchanged, res.Status)
+	case now.ETag() == "" && len(t.files()) == 0 && bytes.Equal(now.Body, res.Body) && !masked(now.Body):
+		return e.done(t, item, report.Unchanged, res.Status)
+	}
+	return e.done(t, item, report.Configured, res.Status)
+}
+
+// update replaces the document; it does not care what was there.
+func (e *Engine) update(ctx context.Context, t task) report.Result {
+	req, err := t.request(t.call.Method, t.call.Path)
+	if err != nil {
+		return e.fail(t, t.call.Path, err)
+	}
+	res, err := e.send(ctx, t, req)
+	if err == nil {
+		err = res.Err(req.Method, req.Path)
+	}
+	if err != nil {
+		return e.fail(t, t.call.Path, err)
+	}
+	if err := e.pause(ctx, t, t.call.Path, res.Status); err != nil {
+		return e.fail(t, t.call.Path, err)
+	}
+	return e.done(t, t.call.Path, report.Configured, res.Status)
+}
+
+// delete removes the document, or terminates what it had instantiated.
+func (e *Engine) delete(ctx context.Context, t task) report.Result {
+	path := t.call.Path
+	if t.doc.At.File == "" {
+		if err := deletable(path); err != nil {
+			return e.fail(t, path, err)
+		}
+	}
+	res, err := e.send(ctx, t, client.Request{Method: t.call.Method, Path: path})
+	if err != nil {
+		return e.fail(t, path, err)
+	}
+	terminating := t.call.Method == http.MethodPost
+	switch {
+	case res.OK() && terminating:
+		return e.accepted(ctx, t, res.Status)
+	case res.OK():
+		if err := e.pause(ctx, t, path, res.Status); err != nil {
+			return e.fail(t, path, err)
+		}
+		return e.done(t, path, report.Deleted, res.Status)
+	case res.Status == http.StatusNotFound && e.o.IgnoreMissing:
+		return e.done(t, path, report.Absent, res.Status)
+	case res.Status == http.StatusConflict && terminating:
+		return e.settled(ctx, t, res)
+	}
+	return e.fail(t, path, res.Err(t.call.Method, path))
+}
+
+var errAction = errors.New("this is an action; to end a deployment, apply its \"terminate\"")
+
+var errCollection = errors.New("this is a whole collection; name one item of it")
+
+// deletable refuses an anchor on the command line that is not one item.
+func deletable(path string) error {
+	switch {
+	case anchor.IsAction(path):
+		return errs.E(errs.Invalid, "delete", path, errAction)
+	case anchor.IsCollection(path):
+		return errs.E(errs.Invalid, "delete", path, errCollection)
+	}
+	return nil
+}
+
+// get reads the document as it is stored.
+func (e *Engine) get(ctx context.Context, t task) report.Result {
+	path := t.call.Path
+	req := client.Request{Method: http.MethodGet, Path: path}
+	if anchor.WantsJSON(path) {
+		req.Accept = "application/json"
+	}
+	res, err := e.send(ctx, t, req)
+	if err == nil {
+		err = res.Err(req.Method, path)
+	}
+	if err != nil {
+		return e.fail(t, path, err)
+	}
+	r := e.done(t, path, report.Fetched, res.Status)
+	r.Body = res.Body
+	return r
+}

@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"io"
+	"net/http"
+	"reflect"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
+
+// likeness says how a document and what is stored compare.
+type likeness uint8
+
+const (
+	alike   likeness = iota
+	unclear          // alike as far as can be seen; the server must say
+	different
+)
+
+// canonical brings documents of a collection into the form that the server stores:
+// unknown members dropped, aliases and defaults resolved. Collections that are not
+// listed are compared as they are.
+var canonical = map[string]func([]byte) ([]byte, error){
+	"cluster-providers":         canon[v2.ClusterProvider],
+	"clusters":                  canon[v2.Cluster],
+	"labels":                    canon[v2.ClusterLabel],
+	"kv-pairs":                  canon[v2.KV],
+	"cluster-sync-objects":      canonSync,
+	"controllers":               canon[v2.Controller],
+	"clm-controllers":           canon[v2.ClmController],
+	"dtc-controllers":           canon[v2.DtcController],
+	"projects":                  canon[v2.Project],
+	"composite-apps":            canon[v2.CompositeApp],
+	"apps":                      canon[v2.App],
+	"dependency":                canon[v2.AppDependency],
+	"composite-profiles":        canon[v2.CompositeProfile],
+	"profiles":                  canon[v2.AppProfile],
+	"deployment-intent-groups":  canon[v2.DeploymentIntentGroup],
+	"intents":                   canon[v2.GroupIntent],
+	"generic-placement-intents": canon[v2.PlacementIntent],
+	"app-intents":               canon[v2.AppIntent],
+	"logical-clouds":            canonCloud,
+	"cluster-references":        canon[v2.ClusterReference],
+}
+
+func canon[T any](text []byte) ([]byte, error) {
+	doc, err := v2.Decode[T](text, v2.Lenient)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(doc)
+}
+
+// canonSync hides secrets, as the server does in its answers.
+func canonSync(text []byte) ([]byte, error) {
+	doc, err := v2.Decode[v2.SyncObject](text, v2.Lenient)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(doc.Masked())
+}
+
+// canonCloud leaves out the namespace of a cloud of level 0: EMCO sets it itself.
+func canonCloud(text []byte) ([]byte, error) {
+	doc, err := v2.Decode[v2.LogicalCloud](text, v2.Lenient)
+	if err != nil {
+		return nil, err
+	}
+	if doc.Spec.Level == v2.LevelAdmin {
+		doc.Spec.Namespace = ""
+	}
+	return json.Marshal(doc)
+}
+
+// compare compares what would be sent with what is stored. It is unclear if secrets
+// are involved, which the server does not show.
+func compare(collection string, sent, stored []byte) likeness {
+	a, err := tree(collection, sent)
+	if err != nil {
+		return different // the server will say what is wrong with it
+	}
+	b, err := tree(collection, stored)
+	if err != nil || !reflect.DeepEqual(a, b) {
+		return different
+	}
+	if masked(stored) {
+		return unclear
+	}
+	return alike
+}
+
+// masked reports whether an answer hides a secret.
+func masked(body []byte) bool { return bytes.Contains(body, []byte(`"`+v2.Mask+`"`)) }
+
+func tree(collection string, text []byte) (any, error) {
+	if f, ok := canonical[collection]; ok {
+		canonical, err := f(text)
+		if err != nil {
+			return nil, err
+		}
+		text = canonical
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	return prune(v), nil
+}
+
+// prune drops members that say nothing: null, "", [] and {} are the same as absent.
+func prune(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for key, item := range v {
+			if item = prune(item); item != nil {
+				out[key] = item
+			}
+		}
+		if len(out) == 0 {
+			return nil
+		}
+		return out
+	case []any:
+		if len(v) == 0 {
+			return nil
+		}
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = prune(v[i])
+		}
+		return out
+	case string:
+		if v == "" {
+			return nil
+		}
+	}
+	return v
+}
+
+// compareFiles compares the uploaded content by SHA-256. Several files are served as
+// one, in the order in which they were sent. It is unclear if the server does not
+// give the content away.
+func (e *Engine) compareFiles(ctx context.Context, t task, item string) likeness {
+	files := t.files()
+	if len(files) == 0 {
+		return alike
+	}
+	ours := sha256.New()
+	for _, f := range files {
+		if err := feed(ours, f); err != nil {
+			return different // sending it will say what is wrong
+		}
+	}
+	theirs := sha256.New()
+	res, err := t.client.Copy(ctx, client.Request{Method: http.MethodGet, Path: item, Accept: "application/octet-stream"}, theirs)
+	switch {
+	case err != nil || !res.OK():
+		return unclear
+	case !bytes.Equal(ours.Sum(nil), theirs.Sum(nil)):
+		return different
+	}
+	return alike
+}
+
+func feed(w io.Writer, f client.File) error {
+	r, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = io.Copy(w, io.LimitReader(r, client.MaxFileBytes))
+	return err
+}

@@ -1,0 +1,268 @@
+// Package engine carries documents to the server: it applies, updates, reads and
+// deletes them one after the other and reports what came of each.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// Options say how to work.
+type Options struct {
+	Servers       config.Servers
+	Client        client.Options // the address is filled in from Servers
+	Printer       report.Printer
+	Stop          bool          // end at the first failure; unreachable servers and unreadable files always end
+	Pause         time.Duration // to sleep after each answer 202
+	PostOnly      bool          // leave what exists as it is: a 409 is a failure, as in EMCO's client
+	IgnoreMissing bool          // deleting what is not there is no failure
+	// Accepted is called after an action was accepted, with the path of what it acts
+	// on; nil for nothing. Its error makes the action fail.
+	Accepted func(ctx context.Context, c *client.Client, path, action string) error
+}
+
+// Engine works on one list of documents. It is not for concurrent use.
+type Engine struct {
+	o       Options
+	clients map[config.Address]*client.Client
+	changed []string // paths created or configured so far
+}
+
+// New returns an engine.
+func New(o Options) *Engine {
+	return &Engine{o: o, clients: map[config.Address]*client.Client{}}
+}
+
+// task is a document and the request that it means.
+type task struct {
+	verb   anchor.Verb
+	doc    document.Document
+	call   anchor.Call
+	client *client.Client
+}
+
+// Run does verb for all documents: in order, for Delete in reverse. Documents that
+// EMCO skips for the verb are skipped. Anchors and addresses are checked before
+// anything is sent. The error is a *Failures if documents failed.
+func (e *Engine) Run(ctx context.Context, verb anchor.Verb, docs []document.Document) error {
+	tasks, failed := e.plan(verb, docs)
+	if failed != nil {
+		return failed
+	}
+	return e.work(ctx, tasks)
+}
+
+// Anchor does verb for one anchor as it is, without any rule for documents.
+func (e *Engine) Anchor(ctx context.Context, verb anchor.Verb, path string) error {
+	method := map[anchor.Verb]string{anchor.Apply: http.MethodPost, anchor.Get: http.MethodGet, anchor.Delete: http.MethodDelete}[verb]
+	t := task{verb: verb, doc: document.Document{Anchor: path}, call: anchor.Call{Method: method, Path: path, Empty: true}}
+	c, err := e.client(path)
+	if err != nil {
+		return e.refuse(t, err)
+	}
+	t.client = c
+	return e.work(ctx, []task{t})
+}
+
+// plan resolves all documents.
+func (e *Engine) plan(verb anchor.Verb, docs []document.Document) ([]task, error) {
+	tasks := make([]task, 0, len(docs))
+	for _, doc := range docs {
+		t := task{verb: verb, doc: doc, call: anchor.Call{Path: doc.Anchor}}
+		c, err := e.client(doc.Anchor)
+		if err == nil {
+			t.client = c
+			t.call, err = anchor.Resolve(verb, doc.Anchor, doc.Names)
+		}
+		if err != nil {
+			t.call.Path = doc.Anchor
+			return nil, e.refuse(t, err)
+		}
+		if !t.call.Skip() {
+			tasks = append(tasks, t)
+		}
+	}
+	if verb == anchor.Delete {
+		slices.Reverse(tasks)
+	}
+	return tasks, nil
+}
+
+// refuse reports a document that cannot be sent at all.
+func (e *Engine) refuse(t task, err error) error {
+	r := e.fail(t, t.call.Path, err)
+	e.o.Printer.Done(r)
+	return &Failures{Results: []report.Result{r}}
+}
+
+func (e *Engine) work(ctx context.Context, tasks []task) error {
+	var failures Failures
+	for i, t := range tasks {
+		r := e.do(ctx, t)
+		e.o.Printer.Done(r)
+		if r.Outcome != report.Failed {
+			continue
+		}
+		failures.Results = append(failures.Results, r)
+		if e.o.Stop || client.StatusOf(r.Err) == 0 {
+			failures.Left = len(tasks) - i - 1
+			break
+		}
+	}
+	if len(failures.Results) == 0 {
+		return nil
+	}
+	return &failures
+}
+
+func (e *Engine) do(ctx context.Context, t task) report.Result {
+	switch t.verb {
+	case anchor.Apply:
+		return e.apply(ctx, t)
+	case anchor.Update:
+		return e.update(ctx, t)
+	case anchor.Delete:
+		return e.delete(ctx, t)
+	}
+	return e.get(ctx, t)
+}
+
+// client returns the client for an anchor's address, made once.
+func (e *Engine) client(path string) (*client.Client, error) {
+	address, err := e.o.Servers.For(path)
+	if err != nil {
+		return nil, err
+	}
+	if c, ok := e.clients[address]; ok {
+		return c, nil
+	}
+	o := e.o.Client
+	o.BaseURL, o.CAFile = address.URL, address.CAFile
+	c, err := client.New(o)
+	if err == nil {
+		e.clients[address] = c
+	}
+	return c, err
+}
+
+// send carries out a request that is part of what the user asked for, and shows it.
+func (e *Engine) send(ctx context.Context, t task, r client.Request) (*client.Response, error) {
+	res, err := t.client.Do(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	e.o.Printer.Called(report.Call{Method: r.Method, URL: t.client.URL(r.Path), Status: res.Status, Body: res.Body})
+	return res, nil
+}
+
+// request builds the request of a task, with its file or files if it has any.
+func (t task) request(method, path string) (client.Request, error) {
+	r := client.Request{Method: method, Path: path}
+	if t.call.Empty {
+		return r, nil
+	}
+	r.Accept = "application/json"
+	files := t.files()
+	if len(files) == 0 {
+		r.Body = client.JSON(t.doc.Body)
+		return r, nil
+	}
+	body, err := client.Multipart(t.doc.Body, files...)
+	r.Body = body
+	return r, err
+}
+
+// files lists what is uploaded with a document: one file under EMCO's constant name,
+// or several under their own.
+func (t task) files() []client.File {
+	if t.doc.File != "" {
+		return []client.File{client.OneFile(t.doc.File)}
+	}
+	files := make([]client.File, len(t.doc.Files))
+	for i, path := range t.doc.Files {
+		files[i] = client.File{Part: client.FilesPart, Name: filepath.Base(path), Path: path}
+	}
+	return files
+}
+
+// result starts a result for a path.
+func (t task) result(path string) report.Result {
+	return report.Result{Verb: t.verb, Path: path, At: t.doc.At}
+}
+
+func (e *Engine) fail(t task, path string, err error) report.Result {
+	r := t.result(path)
+	r.Outcome, r.Err, r.Status = report.Failed, err, client.StatusOf(err)
+	return r
+}
+
+func (e *Engine) done(t task, path string, outcome report.Outcome, status int) report.Result {
+	r := t.result(path)
+	r.Outcome, r.Status = outcome, status
+	if outcome == report.Created || outcome == report.Configured {
+		e.changed = append(e.changed, path)
+	}
+	return r
+}
+
+// pause waits after an answer 202: the fixed time that was asked for, then for the
+// status if that was asked for.
+func (e *Engine) pause(ctx context.Context, t task, path string, status int) error {
+	if status != http.StatusAccepted {
+		return nil
+	}
+	if e.o.Pause > 0 {
+		timer := time.NewTimer(e.o.Pause)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if e.o.Accepted != nil {
+		return e.o.Accepted(ctx, t.client, anchor.Parent(path), anchor.Last(path))
+	}
+	return nil
+}
+
+// Failures says which documents failed.
+type Failures struct {
+	Results []report.Result
+	Left    int // documents not tried because of Stop, or of an unreachable server
+}
+
+// Error counts them.
+func (f *Failures) Error() string {
+	text := fmt.Sprintf("%d failed", len(f.Results))
+	if f.Left > 0 {
+		text += fmt.Sprintf(", %d not tried", f.Left)
+	}
+	return text
+}
+
+// Unwrap returns the errors of all results.
+func (f *Failures) Unwrap() []error {
+	all := make([]error, len(f.Results))
+	for i, r := range f.Results {
+		all[i] = r.Err
+	}
+	return all
+}
+
+// errInPlace is why something cannot be configured.
+var errInPlace = errors.New("exists with another content, and the server does not change such a thing in place")
+
+func inPlace(path string) error { return errs.E(errs.Conflict, "apply", path, errInPlace) }

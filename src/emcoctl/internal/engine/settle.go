@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// stand is where a deployment stands: of a status only what is needed here, so that
+// no other member can make it unreadable.
+type stand struct {
+	States struct {
+		Actions []struct {
+			State string `json:"state"`
+		} `json:"actions"`
+	} `json:"states"`
+	DeployedStatus string `json:"deployedStatus"`
+	Status         string `json:"status"` // what it is called if no view is asked for
+}
+
+// state is the last action, empty if there is none.
+func (s stand) state() string {
+	if n := len(s.States.Actions); n > 0 {
+		return s.States.Actions[n-1].State
+	}
+	return ""
+}
+
+func (s stand) failed() bool {
+	return slices.Contains([]string{v2.StatusInstantiateFailed, v2.StatusTerminateFailed}, s.DeployedStatus+s.Status)
+}
+
+// settledIn lists the states in which an action has been done already.
+var settledIn = map[string][]string{
+	"approve":     {"Approved", "Instantiated"},
+	"instantiate": {"Instantiated"},
+	"apply":       {"Applied", "Instantiated"},
+	"terminate":   {"Terminated"},
+	"stop":        {"InstantiateStopped", "TerminateStopped"},
+}
+
+// neverStarted are the states in which there is nothing to terminate.
+var neverStarted = []string{"", "Created", "Approved"}
+
+// settled decides what a refused action means: if the status says that it was done
+// already, nothing is wrong. Otherwise the refusal is the failure.
+func (e *Engine) settled(ctx context.Context, t task, refused *client.Response) report.Result {
+	path := t.call.Path
+	denied := refused.Err(http.MethodPost, path)
+	base, action := anchor.Parent(path), anchor.Last(path)
+	now, err := client.Get[stand](ctx, t.client, base+"/status?output=summary")
+	if err != nil {
+		return e.fail(t, path, denied)
+	}
+	done := settledIn[action]
+	if t.verb == anchor.Delete {
+		done = append(slices.Clone(done), neverStarted...)
+	}
+	if !slices.Contains(done, now.state()) || now.failed() {
+		r := e.fail(t, path, denied)
+		r.Advice = fmt.Sprintf("it is %s; see: emcoctl status %s", or(now.state(), "not started"), base)
+		return r
+	}
+	r := e.done(t, path, report.Unchanged, refused.Status)
+	if action == "instantiate" && e.touched(base) {
+		r.Note = fmt.Sprintf("documents have changed since; roll them out with: emcoctl apply %s/update", base)
+	}
+	return r
+}
+
+// touched reports whether this run has changed something that the deployment at base
+// is made from: what is below it, or the apps and profiles beside it.
+func (e *Engine) touched(base string) bool {
+	scope := base
+	if anchor.Collection(base) == "deployment-intent-groups" {
+		scope = anchor.Parent(anchor.Parent(base))
+	}
+	return slices.ContainsFunc(e.changed, func(path string) bool {
+		if below, ok := strings.CutPrefix(path, scope+"/"); ok {
+			own, _, _ := strings.Cut(below, "/")
+			return own != "deployment-intent-groups" || path == base || strings.HasPrefix(path, base+"/")
+		}
+		return path == base
+	})
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

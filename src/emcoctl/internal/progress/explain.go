@@ -1,0 +1,178 @@
+package progress
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
+
+// maxListed bounds how many things are named one by one.
+const maxListed = 20
+
+// Summary is one line: the state, counts, and which apps have failed.
+func Summary(s v2.Status) string {
+	parts := []string{s.DeployedStatus}
+	if s.DeployedStatus == "" {
+		parts[0] = lastState(s)
+	}
+	for _, counts := range []map[string]int{phases(s), s.DeployedCounts, s.ReadyCounts} {
+		if len(counts) > 0 {
+			parts = append(parts, Counts(counts))
+		}
+	}
+	line := strings.Join(parts, ", ")
+	for _, app := range s.Apps {
+		if app.Failure != nil {
+			line += fmt.Sprintf("; app %s: %s", app.Name, Failure(*app.Failure))
+		}
+	}
+	return line
+}
+
+func lastState(s v2.Status) string {
+	if n := len(s.States.Actions); n > 0 {
+		return s.States.Actions[n-1].State
+	}
+	return "not started"
+}
+
+// Counts prints counts sorted by name: "Applied 12, Pending 3".
+func Counts(counts map[string]int) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", key, counts[key]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// phases counts the phases of all pairs of app and cluster.
+func phases(s v2.Status) map[string]int {
+	counts := map[string]int{}
+	for _, p := range Pairs(s) {
+		if p.Phase != "" {
+			counts[p.Phase]++
+		}
+	}
+	return counts
+}
+
+// Failure is one line: the stage, the file and the reason.
+func Failure(f v2.AppFailure) string {
+	text := f.Reason
+	if f.File != "" {
+		text = f.File + ": " + text
+	}
+	if f.Stage != "" {
+		text = f.Stage + ": " + text
+	}
+	return text
+}
+
+// Pair is an app on a cluster. App is empty for logical clouds.
+type Pair struct {
+	App string
+	v2.ClusterStatus
+}
+
+// Pairs lists all apps on all clusters, in the order of the status.
+func Pairs(s v2.Status) []Pair {
+	var all []Pair
+	for _, app := range s.Apps {
+		for _, c := range app.Clusters {
+			all = append(all, Pair{app.Name, c})
+		}
+	}
+	for _, c := range s.Clusters {
+		all = append(all, Pair{"", c})
+	}
+	return all
+}
+
+// Place names a pair: "app on provider+cluster".
+func (p Pair) Place() string {
+	place := p.Provider + "+" + p.Cluster
+	if p.App == "" {
+		return place
+	}
+	return p.App + " on " + place
+}
+
+// Reasons lists why a deployment failed: the failure as a whole, of apps, and of
+// clusters.
+func Reasons(s v2.Status) []string {
+	var all []string
+	if s.Failure != "" {
+		all = append(all, s.Failure)
+	}
+	for _, app := range s.Apps {
+		if app.Failure != nil {
+			all = append(all, fmt.Sprintf("app %s: %s", app.Name, Failure(*app.Failure)))
+		}
+	}
+	for _, p := range Pairs(s) {
+		if p.Error != "" {
+			all = append(all, fmt.Sprintf("%s: %s", p.Place(), p.Error))
+		}
+	}
+	return cut(all)
+}
+
+// Holding lists what keeps a deployment from the goal: failures, then pairs and
+// objects that are not there yet.
+func Holding(s v2.Status, g Goal) []string {
+	all := Reasons(s)
+	for _, p := range Pairs(s) {
+		if p.Phase != "" && p.Phase != "Applied" && p.Error == "" {
+			all = append(all, fmt.Sprintf("%s: %s", p.Place(), p.Phase))
+		}
+		for _, r := range p.Resources {
+			if state := lacking(r, g); state != "" {
+				all = append(all, fmt.Sprintf("%s: %s %s is %s", p.Place(), r.GVK.Kind, r.Name, state))
+			}
+		}
+	}
+	if len(all) == 0 && g == Applied {
+		for key, n := range s.DeployedCounts {
+			if key != "Applied" && key != "Deleted" && n > 0 {
+				all = append(all, fmt.Sprintf("%d objects are %s", n, key))
+			}
+		}
+		slices.Sort(all)
+	}
+	if len(all) == 0 && s.DeployedStatus != v2.StatusInstantiated && g != Terminated {
+		all = append(all, "its state is "+state(s))
+	}
+	return cut(all)
+}
+
+func state(s v2.Status) string {
+	if s.DeployedStatus != "" {
+		return s.DeployedStatus
+	}
+	return lastState(s)
+}
+
+// lacking is the state of an object that is not as the goal wants it, else empty.
+func lacking(r v2.ResourceStatus, g Goal) string {
+	state, good := r.DeployedStatus, "Applied"
+	if g == Ready {
+		state, good = r.ReadyStatus, v2.Ready
+	}
+	if state == "" || state == good || g == Terminated && state == "Deleted" {
+		return ""
+	}
+	if r.Reason != "" {
+		state += ": " + r.Reason
+	}
+	return state
+}
+
+func cut(all []string) []string {
+	if len(all) <= maxListed {
+		return all
+	}
+	return append(all[:maxListed:maxListed], fmt.Sprintf("and %d more", len(all)-maxListed))
+}

@@ -1,0 +1,177 @@
+// Package progress follows deployments and logical clouds: it waits until they
+// reach a goal or fail, and says what holds them back.
+package progress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
+
+// Goal is what to wait for.
+type Goal string
+
+// The goals.
+const (
+	Ready        Goal = "ready"        // instantiated, and every object is ready on its cluster
+	Instantiated Goal = "instantiated" // the server says so: all is delivered
+	Applied      Goal = "applied"      // instantiated, and no object is pending, failed or retrying
+	Terminated   Goal = "terminated"   // nothing is left, or it is not there at all
+)
+
+// Goals lists them for usage texts.
+var Goals = []string{string(Ready), string(Instantiated), string(Terminated), string(Applied)}
+
+// View returns the query of the status that shows whether the goal is reached.
+func (g Goal) View() string {
+	if g == Ready {
+		return "status=ready&output=all"
+	}
+	return "status=deployed&output=all"
+}
+
+// Source reads the status once.
+type Source func(ctx context.Context) (v2.Status, error)
+
+// Options say how to wait.
+type Options struct {
+	Goal    Goal
+	Timeout time.Duration // 0: as long as the context lives
+	Name    string        // what is waited for, for texts
+	Log     io.Writer     // gets a line whenever something has changed
+}
+
+// The time between two looks at the status grows from the first to the second.
+const (
+	firstPause = 200 * time.Millisecond
+	lastPause  = 2 * time.Second
+)
+
+// Wait polls until the goal is reached. The error is a *Failed if the deployment
+// failed, a *Late after the timeout, else that of the source; a server that is away
+// for a while is waited for, too.
+func Wait(ctx context.Context, read Source, o Options) error {
+	if o.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Timeout)
+		defer cancel()
+	}
+	w := waiter{o: o}
+	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
+		done, err := w.look(ctx, read)
+		if done || err != nil {
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return w.end(ctx)
+		}
+	}
+}
+
+type waiter struct {
+	o    Options
+	last string    // the line printed last
+	seen v2.Status // the status read last
+	away error     // why the status could not be read last
+}
+
+// look reads the status once and decides.
+func (w *waiter) look(ctx context.Context, read Source) (done bool, err error) {
+	s, err := read(ctx)
+	switch {
+	case errs.Is(err, errs.NotFound) && w.o.Goal == Terminated:
+		w.say("gone")
+		return true, nil
+	case ctx.Err() != nil:
+		return false, w.end(ctx)
+	case errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Throttled):
+		w.away = err
+		w.say(err.Error())
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	w.seen, w.away = s, nil
+	w.say(Summary(s))
+	if failed(s) {
+		return false, &Failed{Name: w.o.Name, State: s.DeployedStatus, Reasons: Reasons(s)}
+	}
+	return reached(s, w.o.Goal), nil
+}
+
+// end explains an ended context.
+func (w *waiter) end(ctx context.Context) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return context.Cause(ctx)
+	}
+	held := Holding(w.seen, w.o.Goal)
+	if w.away != nil {
+		held = []string{w.away.Error()}
+	}
+	return &Late{Name: w.o.Name, Goal: w.o.Goal, Held: held}
+}
+
+// say prints a line if it is another than before.
+func (w *waiter) say(line string) {
+	if line == w.last {
+		return
+	}
+	w.last = line
+	fmt.Fprintf(w.o.Log, "%s: %s\n", w.o.Name, line)
+}
+
+func failed(s v2.Status) bool {
+	return s.DeployedStatus == v2.StatusInstantiateFailed || s.DeployedStatus == v2.StatusTerminateFailed
+}
+
+func reached(s v2.Status, g Goal) bool {
+	switch g {
+	case Terminated:
+		return s.DeployedStatus == v2.StatusTerminated || s.DeployedStatus == "" && never(s)
+	case Instantiated:
+		return s.DeployedStatus == v2.StatusInstantiated
+	case Applied:
+		return s.DeployedStatus == v2.StatusInstantiated && len(Holding(s, g)) == 0
+	}
+	return s.DeployedStatus == v2.StatusInstantiated && s.ReadyStatus == v2.Ready
+}
+
+// never reports whether nothing was ever instantiated.
+func never(s v2.Status) bool {
+	return !slices.ContainsFunc(s.States.Actions, func(a v2.Action) bool { return a.Instance != "" })
+}
+
+// Failed says that the last operation failed.
+type Failed struct {
+	Name    string
+	State   string
+	Reasons []string
+}
+
+// Error lists the reasons.
+func (f *Failed) Error() string {
+	return strings.Join(append([]string{f.Name + " is " + f.State}, f.Reasons...), "\n  ")
+}
+
+// Late says that the goal was not reached in time.
+type Late struct {
+	Name string
+	Goal Goal
+	Held []string // what holds it back
+}
+
+// Error lists what holds it back.
+func (l *Late) Error() string {
+	return strings.Join(append([]string{fmt.Sprintf("%s is not %s in time", l.Name, l.Goal)}, l.Held...), "\n  ")
+}

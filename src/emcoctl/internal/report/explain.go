@@ -1,0 +1,100 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+)
+
+// explain writes a failure: what, where, why, and what to do.
+func explain(w io.Writer, r Result) {
+	fmt.Fprintf(w, "error: %s not %s\n", r.Path, intent(r))
+	if r.At.File != "" {
+		fmt.Fprintf(w, "  where: %s\n", r.At)
+	}
+	fmt.Fprintf(w, "  why:   %s\n", indent(why(r.Err)))
+	if advice := advise(r); advice != "" {
+		fmt.Fprintf(w, "  next:  %s\n", indent(advice))
+	}
+}
+
+// indent keeps further lines of a text under the first.
+func indent(s string) string { return strings.ReplaceAll(s, "\n", "\n         ") }
+
+// intent says what was to become of the thing.
+func intent(r Result) string {
+	if anchor.IsAction(r.Path) {
+		return "accepted"
+	}
+	switch r.Verb {
+	case anchor.Apply:
+		return "applied"
+	case anchor.Update:
+		return "updated"
+	case anchor.Delete:
+		return "deleted"
+	}
+	return "read"
+}
+
+// why is the server's own text if it gave one, else the error.
+func why(err error) string {
+	if refusal, ok := errors.AsType[*client.Refusal](err); ok {
+		return fmt.Sprintf("%s (%d)", refusal.Text, refusal.Status)
+	}
+	return err.Error()
+}
+
+func advise(r Result) string {
+	if r.Advice != "" {
+		return r.Advice
+	}
+	if errors.Is(r.Err, context.DeadlineExceeded) || errors.Is(r.Err, context.Canceled) {
+		return ""
+	}
+	collection := anchor.Parent(r.Path)
+	switch errs.KindOf(r.Err) {
+	case errs.Unavailable:
+		return "start the server (emco), or say where it is with --server, --config or $EMCO_URL"
+	case errs.Unauthorized:
+		return "give a token with -t or $EMCO_TOKEN"
+	case errs.Forbidden:
+		return "ask for the permission, or use another token with -t"
+	case errs.Throttled:
+		return fmt.Sprintf("try again in %s", max(errs.RetryAfter(r.Err), 1e9))
+	case errs.NotFound:
+		return adviseMissing(r, collection)
+	case errs.Conflict:
+		if r.Verb == anchor.Delete && !anchor.IsAction(r.Path) {
+			return "delete what still needs it first; terminate what is deployed"
+		}
+	case errs.Malformed, errs.Invalid:
+		if r.At.File != "" && client.StatusOf(r.Err) != 0 {
+			return "correct the document and apply it again"
+		}
+	}
+	return ""
+}
+
+func adviseMissing(r Result, collection string) string {
+	switch {
+	case r.Verb == anchor.Update:
+		return "create it with: emcoctl apply -f " + fileOr(r, "FILE")
+	case anchor.IsCollection(collection):
+		return "see what there is with: emcoctl get " + collection
+	}
+	return ""
+}
+
+func fileOr(r Result, otherwise string) string {
+	if r.At.File != "" {
+		return r.At.File
+	}
+	return otherwise
+}

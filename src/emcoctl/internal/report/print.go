@@ -1,0 +1,117 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
+)
+
+// lines prints what EMCO's client prints, to the letter: scripts cut the JSON out
+// after the last "Response:", so nothing follows the body of a single get. What
+// else there is to say goes to the error output.
+type lines struct{ o Options }
+
+func (p *lines) Begin(notice string) { fmt.Fprintln(p.o.Out, notice) }
+
+func (p *lines) Called(c Call) {
+	fmt.Fprintf(p.o.Out, "---\n%s  --> URL: %s\nResponse Code: %d\n", c.Method, c.URL, c.Status)
+	if body := bytes.TrimSpace(c.Body); len(body) > 0 {
+		fmt.Fprintf(p.o.Out, "Response: %s\n", body)
+	}
+	if c.Status == 202 {
+		fmt.Fprintf(p.o.Out, "API Response code 202. Waiting...\n")
+	}
+}
+
+func (p *lines) Done(r Result) {
+	if r.Outcome == Unchanged || r.Outcome == Absent {
+		fmt.Fprintf(p.o.Err, "%s %s\n", r.Path, r.Outcome)
+	}
+	note(p.o, r)
+	if r.Outcome != Failed {
+		return
+	}
+	if fatal, ok := errors.AsType[*config.MissingSection](r.Err); ok {
+		fmt.Fprintln(p.o.Out, fatal)
+		return
+	}
+	if client.StatusOf(r.Err) == 0 {
+		verb := string(r.Verb)
+		fmt.Fprintf(p.o.Out, "%s: %s Error:  %s\n", strings.ToUpper(verb[:1])+verb[1:], r.Path, r.Err)
+	}
+	explain(p.o.Err, r)
+}
+
+func (p *lines) End() error { return nil }
+
+// human prints a line for each result.
+type human struct{ o Options }
+
+func (p *human) Begin(string) {}
+func (p *human) Called(Call)  {}
+
+func (p *human) Done(r Result) {
+	switch r.Outcome {
+	case Failed:
+		explain(p.o.Err, r)
+	case Fetched:
+		show(p.o.Out, r)
+	default:
+		fmt.Fprintf(p.o.Out, "%s %s\n", r.Path, r.Outcome)
+	}
+	note(p.o, r)
+}
+
+func (p *human) End() error { return nil }
+
+func note(o Options, r Result) {
+	if r.Note != "" {
+		fmt.Fprintf(o.Err, "note: %s\n", r.Note)
+	}
+}
+
+// names prints the path of each thing that was seen, changed or deleted.
+type names struct{ o Options }
+
+func (p *names) Begin(string) {}
+func (p *names) Called(Call)  {}
+
+func (p *names) Done(r Result) {
+	note(p.o, r)
+	switch r.Outcome {
+	case Failed:
+		explain(p.o.Err, r)
+	case Fetched:
+		for _, path := range paths(r) {
+			fmt.Fprintln(p.o.Out, path)
+		}
+	case Absent:
+	default:
+		fmt.Fprintln(p.o.Out, r.Path)
+	}
+}
+
+func (p *names) End() error { return nil }
+
+// paths lists the items of a fetched collection, or the item itself.
+func paths(r Result) []string {
+	base, _, _ := strings.Cut(r.Path, "?")
+	rows, ok := listOf(r.Body)
+	if !ok {
+		return []string{base}
+	}
+	out := make([]string, len(rows))
+	for i, row := range rows {
+		item, err := anchor.Item(base, anchor.Names{Name: row.name(), Version: row.at("spec.compositeAppVersion")})
+		if err != nil {
+			item = base // a name that the server should not have let in
+		}
+		out[i] = item
+	}
+	return out
+}

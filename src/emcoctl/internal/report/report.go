@@ -1,0 +1,93 @@
+// Package report prints what emcoctl did: EMCO's own lines for pipes and scripts,
+// short lines for people, or one JSON or YAML value.
+package report
+
+import (
+	"io"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+)
+
+// Outcome is what came of one document.
+type Outcome string
+
+// The outcomes.
+const (
+	Created    Outcome = "created"
+	Configured Outcome = "configured"
+	Unchanged  Outcome = "unchanged"
+	Deleted    Outcome = "deleted"
+	Accepted   Outcome = "accepted" // an action that goes on after the answer
+	Fetched    Outcome = "fetched"
+	Absent     Outcome = "not found" // with --ignore-not-found
+	Failed     Outcome = "failed"
+)
+
+// Call is one request that was answered.
+type Call struct {
+	Method string
+	URL    string
+	Status int
+	Body   []byte
+}
+
+// Result is what came of one document or anchor.
+type Result struct {
+	Verb    anchor.Verb
+	Path    string // of the item or the action, below /v2
+	At      document.Place
+	Outcome Outcome
+	Status  int    // of the last answer, 0 if there was none
+	Body    []byte // what a get returned
+	Note    string // something worth knowing although all is well
+	Err     error  // if Failed
+	Advice  string // what to do about Err; a general one is printed if empty
+}
+
+// Printer shows calls and results as they come. Begin is called once before, End
+// once after all others.
+type Printer interface {
+	Begin(notice string)
+	Called(c Call)
+	Done(r Result)
+	End() error
+}
+
+// Format is a form of output.
+type Format string
+
+// The formats. Lines are EMCO's.
+const (
+	Human Format = "human"
+	Lines Format = "emco"
+	JSON  Format = "json"
+	YAML  Format = "yaml"
+	Name  Format = "name"
+)
+
+// Formats lists them for usage texts.
+var Formats = []string{string(Human), string(Lines), string(JSON), string(YAML), string(Name)}
+
+// Options are where and how to print.
+type Options struct {
+	Out, Err io.Writer
+	Format   Format
+	Many     bool // results are a list even if there is only one
+}
+
+// New returns the printer for a format; Invalid if there is no such format.
+func New(o Options) (Printer, error) {
+	switch o.Format {
+	case Human:
+		return &human{o}, nil
+	case Lines:
+		return &lines{o}, nil
+	case JSON, YAML:
+		return &list{o: o}, nil
+	case Name:
+		return &names{o}, nil
+	}
+	return nil, errs.New(errs.Invalid, `there is no output format "`+string(o.Format)+`"`)
+}

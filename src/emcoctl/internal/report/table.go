@@ -1,0 +1,188 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+)
+
+// column is a heading and where its value stands in a document.
+type column struct{ head, path string }
+
+// columns are what people want to see of a collection, besides the name.
+var columns = map[string][]column{
+	"clusters": {
+		{"TYPE", "spec.gitOps.gitOpsType"}, {"REFERENCE", "spec.gitOps.gitOpsReferenceObject"}, {"RESOURCE", "spec.gitOps.gitOpsResourceObject"},
+	},
+	"composite-apps":       {{"VERSION", "spec.compositeAppVersion"}},
+	"profiles":             {{"APP", "spec.app"}},
+	"dependency":           {{"APP", "spec.app"}, {"STATUS", "spec.opStatus"}, {"WAIT", "spec.wait"}},
+	"app-intents":          {{"APP", "spec.app"}},
+	"logical-clouds":       {{"LEVEL", "spec.level"}, {"NAMESPACE", "spec.namespace"}, {"USER", "spec.user.userName"}},
+	"cluster-references":   {{"PROVIDER", "spec.clusterProvider"}, {"CLUSTER", "spec.cluster"}},
+	"user-permissions":     {{"NAMESPACE", "spec.namespace"}},
+	"controllers":          controllerColumns,
+	"clm-controllers":      controllerColumns,
+	"dtc-controllers":      controllerColumns,
+	"cluster-sync-objects": {{"KEYS", "spec.kv"}},
+	"kv-pairs":             {{"KEYS", "spec.kv"}},
+	"deployment-intent-groups": {
+		{"VERSION", "spec.version"}, {"PROFILE", "spec.compositeProfile"}, {"LOGICAL-CLOUD", "spec.logicalCloud"},
+	},
+}
+
+var controllerColumns = []column{
+	{"HOST", "spec.host"}, {"PORT", "spec.port"}, {"TYPE", "spec.type"}, {"PRIORITY", "spec.priority"},
+}
+
+// row is one document of a list, or a bare name.
+type row struct{ value any }
+
+// listOf reads a list of documents, as collections answer it: an array, null, or an
+// object whose only member is the array "intent".
+func listOf(body []byte) ([]row, bool) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return nil, false
+	}
+	if m, ok := v.(map[string]any); ok && len(m) == 1 {
+		v = m["intent"]
+		if _, ok := v.([]any); !ok {
+			return nil, false
+		}
+	}
+	list, ok := v.([]any)
+	if !ok && v != nil {
+		return nil, false
+	}
+	rows := make([]row, len(list))
+	for i := range list {
+		rows[i] = row{list[i]}
+	}
+	return rows, true
+}
+
+// name is the document's name, its label, or itself if it is a bare name.
+func (r row) name() string {
+	if s, ok := r.value.(string); ok {
+		return s
+	}
+	if name := r.at("metadata.name"); name != "" {
+		return name
+	}
+	return r.at("clusterLabel")
+}
+
+// at returns the scalar at a path of members, "" if there is none. A list of
+// key-value maps gives its keys.
+func (r row) at(path string) string {
+	v := r.value
+	for member := range strings.SplitSeq(path, ".") {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return ""
+		}
+		v = m[member]
+	}
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case []any:
+		return strings.Join(keys(v), ",")
+	case map[string]any:
+		return strings.Join(keys([]any{v}), ",")
+	}
+	return fmt.Sprint(v)
+}
+
+func keys(list []any) []string {
+	var out []string
+	for _, item := range list {
+		if m, ok := item.(map[string]any); ok {
+			for key := range m {
+				out = append(out, key)
+			}
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
+// show prints what a get returned: a table for a list, YAML for an item, the text
+// itself for what is neither.
+func show(w io.Writer, r Result) {
+	rows, ok := listOf(r.Body)
+	if ok {
+		table(w, anchor.Collection(r.Path), rows)
+		return
+	}
+	if trimmed := bytes.TrimSpace(r.Body); json.Valid(trimmed) && encodeYAML(w, trimmed) == nil {
+		return
+	}
+	fmt.Fprintf(w, "%s\n", bytes.TrimRight(r.Body, "\n"))
+}
+
+func table(w io.Writer, collection string, rows []row) {
+	if len(rows) == 0 {
+		fmt.Fprintln(w, "none")
+		return
+	}
+	cols := append([]column{{"NAME", ""}}, columns[collection]...)
+	for _, r := range rows {
+		if r.at("metadata.description") != "" {
+			cols = append(cols, column{"DESCRIPTION", "metadata.description"})
+			break
+		}
+	}
+	t := NewTable(w)
+	for _, c := range cols {
+		t.Cell(c.head)
+	}
+	t.End()
+	for _, r := range rows {
+		t.Cell(r.name())
+		for _, c := range cols[1:] {
+			t.Cell(r.at(c.path))
+		}
+		t.End()
+	}
+	t.Flush()
+}
+
+// Table aligns cells in columns. Empty cells print "-", and none holds a line break.
+type Table struct {
+	w     *tabwriter.Writer
+	cells []string
+}
+
+// NewTable returns an empty table; nothing is written before Flush.
+func NewTable(w io.Writer) *Table {
+	return &Table{w: tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)}
+}
+
+// Cell adds a cell to the row.
+func (t *Table) Cell(s string) {
+	s = strings.Join(strings.Fields(s), " ")
+	if s == "" {
+		s = "-"
+	}
+	t.cells = append(t.cells, s)
+}
+
+// End ends the row.
+func (t *Table) End() {
+	fmt.Fprintln(t.w, strings.Join(t.cells, "\t"))
+	t.cells = t.cells[:0]
+}
+
+// Flush writes the table. Errors of the writer are not reported: a terminal that is
+// gone has no reader.
+func (t *Table) Flush() { _ = t.w.Flush() }
