@@ -139,6 +139,7 @@ type Pair struct {
 	Attempt   int       `json:"attempt,omitempty"`
 	NextRetry time.Time `json:"nextRetry,omitzero"`
 	Error     string    `json:"error,omitempty"`
+	Findings  []string  `json:"findings,omitempty"` // what users should know although it worked
 	At        time.Time `json:"at"`
 }
 

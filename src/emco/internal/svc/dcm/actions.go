@@ -1,0 +1,171 @@
+package dcm
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// cloudPath is where the actions of a logical cloud are found.
+const cloudPath = "/v2/projects/{project}/logical-clouds/{logicalCloud}"
+
+// Clouds serves the actions and the status of logical clouds. A cloud of level 0 has
+// no objects of its own, so its actions are done when they are answered.
+type Clouds struct {
+	db       *store.DB
+	contexts *appcontext.Store
+	table    lifecycle.Table
+	now      func() time.Time
+}
+
+// NewClouds returns the actions over the two stores.
+func NewClouds(db *store.DB, contexts *appcontext.Store) *Clouds {
+	return &Clouds{db: db, contexts: contexts, table: lifecycle.Clouds(), now: time.Now}
+}
+
+// Mount adds the routes. Bodies that are sent to actions are ignored, as EMCO does.
+func (c *Clouds) Mount(r *mux.Router) {
+	web.Handle(r, http.MethodPost, cloudPath+"/instantiate", c.action(lifecycle.Instantiate, c.instantiable))
+	web.Handle(r, http.MethodPost, cloudPath+"/terminate", c.action(lifecycle.Terminate, c.terminable))
+	web.Handle(r, http.MethodGet, cloudPath+"/status", web.HandlerFunc(c.status))
+}
+
+// action takes the step that the table names, if check lets it; the answer is 202.
+func (c *Clouds) action(e lifecycle.Event, check func(context.Context, store.Doc) error) web.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		doc, err := c.cloud(r)
+		if err != nil {
+			return err
+		}
+		if err := c.step(r.Context(), doc, e, check); err != nil {
+			return err
+		}
+		w.WriteHeader(http.StatusAccepted)
+		return nil
+	}
+}
+
+func (c *Clouds) step(ctx context.Context, doc store.Doc, e lifecycle.Event, check func(context.Context, store.Doc) error) error {
+	head, acts, err := c.head(ctx, doc)
+	if err != nil {
+		return err
+	}
+	next, err := c.table.Next(head.State, e)
+	if err != nil {
+		return c.nothingToDo(head, e, err)
+	}
+	if err := check(ctx, doc); err != nil {
+		return err
+	}
+	to, act := head, appcontext.Action{State: next, Instance: doc.UID, Time: c.now()}
+	to.State = next
+	if e == lifecycle.Instantiate {
+		to.LastRev++
+		act.Revision = to.LastRev
+	}
+	_, err = c.contexts.Step(ctx, head, to, append(acts, act), nil)
+	return err
+}
+
+// nothingToDo lets a cloud that was never instantiated be terminated, as EMCO does.
+func (c *Clouds) nothingToDo(head appcontext.Head, e lifecycle.Event, refusal error) error {
+	if e == lifecycle.Terminate && head.State == appcontext.Created {
+		return nil
+	}
+	return refusal
+}
+
+// instantiable wants at least one cluster.
+func (c *Clouds) instantiable(ctx context.Context, doc store.Doc) error {
+	for _, err := range c.db.List(ctx, doc.Key+"/cluster-references", store.Query{Depth: 1, Limit: 1}) {
+		return err
+	}
+	return errs.New(errs.Invalid, "No Cluster References associated; add one below "+string(doc.Key)+"/cluster-references")
+}
+
+// terminable refuses while a live deployment uses the cloud. EMCO refuses for any
+// group that names it, even one that was never instantiated.
+func (c *Clouds) terminable(ctx context.Context, doc store.Doc) error {
+	project, _, _ := strings.Cut(string(doc.Key), "/logical-clouds/")
+	for user, err := range c.db.List(ctx, store.Key(project), store.Query{Refers: doc.Key}) {
+		if err != nil {
+			return err
+		}
+		head, err := c.contexts.Head(ctx, user.UID)
+		if err != nil && !errs.Is(err, errs.NotFound) {
+			return err
+		}
+		if err == nil && (head.Op != nil || head.Rev > 0 && !head.Gone) {
+			return errs.New(errs.Conflict, "the logical cloud is in use by "+string(user.Key)+"; terminate that first")
+		}
+	}
+	return nil
+}
+
+// cloud reads the document that the URL names.
+func (c *Clouds) cloud(r *http.Request) (store.Doc, error) {
+	v := mux.Vars(r)
+	doc, err := c.db.Get(r.Context(), store.Key("projects/"+v["project"]+"/logical-clouds/"+v["logicalCloud"]))
+	if errs.Is(err, errs.NotFound) {
+		return doc, errs.New(errs.NotFound, "LogicalCloud not found")
+	}
+	return doc, err
+}
+
+// head reads where the cloud stands; without a head it is Created, which the first
+// step writes down.
+func (c *Clouds) head(ctx context.Context, doc store.Doc) (appcontext.Head, []appcontext.Action, error) {
+	head, err := c.contexts.Head(ctx, doc.UID)
+	if errs.Is(err, errs.NotFound) {
+		head = appcontext.Head{UID: doc.UID, Subject: string(doc.Key), State: appcontext.Created}
+		return head, []appcontext.Action{{State: appcontext.Created, Time: doc.Created}}, nil
+	}
+	return head, nil, err
+}
+
+// status answers a status query. EMCO's scripts poll it and read deployedStatus,
+// whatever the view.
+func (c *Clouds) status(w http.ResponseWriter, r *http.Request) error {
+	doc, err := c.cloud(r)
+	if err != nil {
+		return err
+	}
+	head, acts, err := c.head(r.Context(), doc)
+	if err != nil {
+		return err
+	}
+	if acts == nil {
+		if acts, err = c.contexts.Actions(r.Context(), doc.UID); err != nil {
+			return err
+		}
+	}
+	return web.JSON(w, http.StatusOK, statusOf(doc, head, acts))
+}
+
+func statusOf(doc store.Doc, head appcontext.Head, acts []appcontext.Action) v2.Status {
+	part := strings.Split(string(doc.Key), "/") // projects/P/logical-clouds/L
+	out := v2.Status{Identity: v2.Identity{Project: part[1], Name: part[3]}}
+	if head.LastRev > 0 {
+		out.States.StatusCtxID = doc.UID
+	}
+	for _, a := range acts {
+		out.States.Actions = append(out.States.Actions, v2.Action{State: a.State.String(), Instance: a.Instance, Time: a.Time, Revision: a.Revision})
+	}
+	switch head.State {
+	case appcontext.Instantiated:
+		out.DeployedStatus, out.ReadyStatus = v2.StatusInstantiated, v2.Ready
+	case appcontext.Terminated:
+		out.DeployedStatus = v2.StatusTerminated
+	}
+	return out
+}

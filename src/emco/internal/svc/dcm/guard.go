@@ -1,0 +1,47 @@
+package dcm
+
+import (
+	"context"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// Deletable refuses to delete a logical cloud that is instantiated (409 in EMCO).
+func (c *Clouds) Deletable(ctx context.Context, doc store.Doc) error {
+	return c.dormant(ctx, doc, "terminate it before it is deleted")
+}
+
+// Replaceable refuses to change a logical cloud that is instantiated.
+func (c *Clouds) Replaceable(ctx context.Context, doc store.Doc) error {
+	return c.dormant(ctx, doc, "terminate it before it is changed")
+}
+
+// Removable refuses to take a cluster out of an instantiated cloud while a live
+// deployment uses the cloud: the cluster may hold a part of it.
+func (c *Clouds) Removable(ctx context.Context, ref store.Doc) error {
+	cloud, _, _ := strings.Cut(string(ref.Key), "/cluster-references/")
+	doc, err := c.db.Get(ctx, store.Key(cloud))
+	if err != nil {
+		return err
+	}
+	return c.terminable(ctx, doc)
+}
+
+// Deleted removes what the AppContext holds of a cloud whose document is gone.
+func (c *Clouds) Deleted(ctx context.Context, doc store.Doc) error {
+	return c.contexts.Delete(ctx, doc.UID)
+}
+
+func (c *Clouds) dormant(ctx context.Context, doc store.Doc, advice string) error {
+	head, _, err := c.head(ctx, doc)
+	if err != nil {
+		return err
+	}
+	if head.State == appcontext.Instantiated {
+		return errs.New(errs.Conflict, "the logical cloud is instantiated; "+advice)
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package orchestrator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+)
+
+// maxVerdicts bounds how many refused clusters a revision remembers for each app.
+const maxVerdicts = 50
+
+// builder turns plans into revisions.
+type builder struct {
+	contexts *appcontext.Store
+	renderer render.Renderer
+}
+
+// publish renders each app once and makes the result the desired revision. An app
+// that fails is noted with its reason; where it ran before it stays as it was.
+func (b builder) publish(ctx context.Context, head appcontext.Head, p plan) (appcontext.Head, error) {
+	built, err := b.renderAll(ctx, p)
+	if err != nil {
+		return head, err
+	}
+	places, err := b.before(ctx, head, built)
+	if err != nil {
+		return head, err
+	}
+	rev := appcontext.Revision{
+		Number: head.Op.Rev, Instance: head.Op.Instance, Operation: head.Op.ID,
+		Author: head.Op.Actor, At: head.Op.At, Namespace: p.namespace,
+	}
+	for _, a := range built {
+		rev.Apps = append(rev.Apps, a.app)
+		for _, cluster := range a.clusters {
+			places.put(cluster, a.app.Name, a.app.Bundles[0])
+		}
+	}
+	head.Gone = false
+	return b.contexts.Publish(ctx, head, rev, slices.Values(places.sorted()))
+}
+
+// builtApp is an app with its bundle and where it goes; a failed one has neither.
+type builtApp struct {
+	app      appcontext.App
+	clusters []string
+}
+
+// renderAll renders the apps side by side. All clusters of an app have equal inputs,
+// so an app is one class. The error is one of a broken part; apps that are wrong
+// themselves carry a failure instead.
+func (b builder) renderAll(ctx context.Context, p plan) ([]builtApp, error) {
+	out := make([]builtApp, len(p.apps))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(processors())
+	for i, a := range p.apps {
+		g.Go(func() (err error) {
+			out[i], err = b.build(ctx, a)
+			return err
+		})
+	}
+	return out, g.Wait()
+}
+
+func (b builder) build(ctx context.Context, a appPlan) (builtApp, error) {
+	out := builtApp{app: appcontext.App{Name: a.name, Findings: a.findings}}
+	if a.refusal != nil {
+		out.app.Failure = &appcontext.Failure{Stage: "placement", Reason: a.refusal.Error()}
+		return out, nil
+	}
+	for _, v := range a.decision.Refused[:min(len(a.decision.Refused), maxVerdicts)] {
+		out.app.Verdicts = append(out.app.Verdicts, appcontext.Verdict{Cluster: v.Cluster, Reason: v.Reason})
+	}
+	result, err := b.renderer.Render(ctx, a.request)
+	if err != nil {
+		out.app.Failure, err = failureFrom(err)
+		return out, err
+	}
+	bundle, err := b.save(ctx, result)
+	if err != nil {
+		return out, err
+	}
+	out.app.Bundles, out.clusters = []appcontext.Digest{bundle}, a.decision.Clusters
+	out.app.Findings = append(out.app.Findings, remarks(result)...)
+	return out, nil
+}
+
+// failureFrom splits what is wrong with an app from what is wrong with us.
+func failureFrom(err error) (*appcontext.Failure, error) {
+	switch errs.KindOf(err) {
+	case errs.Internal, errs.Unavailable, errs.Throttled:
+		return nil, err
+	}
+	failure := &appcontext.Failure{Stage: "rendering", Reason: err.Error()}
+	if fault, ok := errors.AsType[*render.Fault](err); ok {
+		failure.File, failure.Reason = place(fault), fault.Reason
+	}
+	return failure, nil
+}
+
+// place is the file and, if it is known, the line that a fault is about.
+func place(f *render.Fault) string {
+	if f.Line == 0 {
+		return f.File
+	}
+	return fmt.Sprintf("%s:%d", f.File, f.Line)
+}
+
+// save stores the content that is not there yet, and the bundle that points at it.
+func (b builder) save(ctx context.Context, r render.Result) (appcontext.Digest, error) {
+	contents := map[appcontext.Digest][]byte{}
+	bundle := appcontext.Bundle{Objects: refs(r.Objects, contents), CRDs: refs(r.CRDs, contents)}
+	for _, h := range r.Hooks {
+		ref := refs([]manifest.Object{h.Object}, contents)[0]
+		bundle.Hooks = append(bundle.Hooks, appcontext.HookRef{Ref: ref, Events: h.Events, Weight: h.Weight, DeletePolicies: h.DeletePolicies})
+	}
+	if err := b.contexts.PutBlobs(ctx, contents); err != nil {
+		return "", err
+	}
+	return b.contexts.PutBundle(ctx, bundle)
+}
+
+func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte) []appcontext.Ref {
+	out := make([]appcontext.Ref, 0, len(objects))
+	for _, o := range objects {
+		contents[o.Digest] = o.Content
+		out = append(out, appcontext.Ref{ID: o.ID, Digest: o.Digest})
+	}
+	return out
+}
+
+// remarks tells users what of a chart is not carried out.
+func remarks(r render.Result) (out []string) {
+	for _, h := range r.Hooks {
+		out = append(out, "hook "+h.Object.ID.Kind+" "+h.Object.ID.Name+" is not run by this version")
+	}
+	return out
+}
+
+// places collects cluster → app → bundle.
+type places map[string]map[string]appcontext.Digest
+
+func (p places) put(cluster, app string, bundle appcontext.Digest) {
+	if p[cluster] == nil {
+		p[cluster] = map[string]appcontext.Digest{}
+	}
+	p[cluster][app] = bundle
+}
+
+func (p places) sorted() []appcontext.Placement {
+	out := make([]appcontext.Placement, 0, len(p))
+	for cluster, apps := range p {
+		out = append(out, appcontext.Placement{Cluster: cluster, Apps: apps})
+	}
+	slices.SortFunc(out, func(a, b appcontext.Placement) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	return out
+}
+
+// before returns where failed apps run by the revision that is desired now, so that
+// they are left alone.
+func (b builder) before(ctx context.Context, head appcontext.Head, built []builtApp) (places, error) {
+	failed := map[string]bool{}
+	for _, a := range built {
+		failed[a.app.Name] = a.app.Failure != nil
+	}
+	out := places{}
+	if head.Rev == 0 || head.Gone {
+		return out, nil
+	}
+	for p, err := range b.contexts.Placements(ctx, head.UID, head.Rev) {
+		if err != nil {
+			return nil, err
+		}
+		for app, bundle := range p.Apps {
+			if failed[app] {
+				out.put(p.Cluster, app, bundle)
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,307 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// plan is what the documents of a deployment intent group ask for: each app with
+// where it goes and all that its rendering depends on.
+type plan struct {
+	namespace string
+	apps      []appPlan // in order of name
+}
+
+// appPlan is one app's part. A refusal stops this app only.
+type appPlan struct {
+	name     string
+	decision placement.Decision
+	refusal  error
+	request  render.Request
+	findings []string
+}
+
+// planner reads a deployment intent group's documents into a plan.
+type planner struct {
+	db    *store.DB
+	ready func(ctx context.Context, cloud store.Doc) error // says why a logical cloud cannot be used
+}
+
+// plan reads everything anew. Its error is one that concerns the group as a whole:
+// something is missing, or the mandatory clusters are not to be had.
+func (p planner) plan(ctx context.Context, doc store.Doc) (plan, error) {
+	g, err := store.Decode[v2.DeploymentIntentGroup](doc)
+	if err != nil {
+		return plan{}, err
+	}
+	app := compositeApp(doc.Key)
+	lc, within, err := p.cloud(ctx, app, g.Spec.LogicalCloud)
+	if err != nil {
+		return plan{}, err
+	}
+	intents, err := p.placementIntents(ctx, doc.Key)
+	if err != nil {
+		return plan{}, err
+	}
+	inventory, err := p.inventory(ctx)
+	if err != nil {
+		return plan{}, err
+	}
+	apps, err := p.requests(ctx, app, g, doc.UID, namespaceOf(lc))
+	if err != nil {
+		return plan{}, err
+	}
+	for i := range apps {
+		a := &apps[i]
+		req := placement.Request{App: a.name, Intent: intents[a.name], Inventory: inventory}
+		a.decision, a.refusal = placement.Decide(ctx, req, []placement.Filter{within})
+	}
+	return plan{namespace: namespaceOf(lc), apps: apps}, nil
+}
+
+// refused joins what keeps apps from being placed.
+func (p plan) refused() error {
+	var lines []string
+	for _, a := range p.apps {
+		if a.refusal != nil {
+			lines = append(lines, fmt.Sprintf("app %s: %s", a.name, a.refusal))
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return errs.New(errs.Invalid, strings.Join(lines, "\n"))
+}
+
+// cloud reads the logical cloud and makes a filter of its clusters.
+func (p planner) cloud(ctx context.Context, app store.Key, name string) (v2.LogicalCloud, placement.Filter, error) {
+	key := projectOf(app) + "/logical-clouds/" + store.Key(name)
+	doc, err := p.db.Get(ctx, key)
+	if errs.Is(err, errs.NotFound) {
+		return v2.LogicalCloud{}, nil, errs.New(errs.Invalid, "LogicalCloud not found: "+name)
+	}
+	if err != nil {
+		return v2.LogicalCloud{}, nil, err
+	}
+	if err := p.ready(ctx, doc); err != nil {
+		return v2.LogicalCloud{}, nil, err
+	}
+	lc, err := store.Decode[v2.LogicalCloud](doc)
+	if err != nil {
+		return lc, nil, err
+	}
+	var members []string
+	for ref, err := range store.All[v2.ClusterReference](ctx, p.db, key+"/cluster-references", store.Query{Depth: 1}) {
+		if err != nil {
+			return lc, nil, err
+		}
+		members = append(members, ref.Value.Spec.ClusterProvider+"+"+ref.Value.Spec.Cluster)
+	}
+	return lc, cloud.New(name, members), nil
+}
+
+// namespaceOf is where objects go that name no namespace. Level 0 clouds use that of
+// the cluster's own credentials, "default".
+func namespaceOf(lc v2.LogicalCloud) string {
+	if lc.Spec.Level == "0" || lc.Spec.Namespace == "" {
+		return "default"
+	}
+	return lc.Spec.Namespace
+}
+
+// placementIntents returns each app's intent, merged from all that name it.
+func (p planner) placementIntents(ctx context.Context, group store.Key) (map[string]placement.Intent, error) {
+	name, err := p.placementIntentName(ctx, group)
+	if err != nil {
+		return nil, err
+	}
+	key := group + "/generic-placement-intents/" + store.Key(name)
+	if _, err := p.db.Get(ctx, key); err != nil {
+		return nil, rename(err, "GenericPlacementIntent not found: "+name)
+	}
+	out := map[string]placement.Intent{}
+	for item, err := range store.All[v2.AppIntent](ctx, p.db, key+"/app-intents", store.Query{Depth: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		app := item.Value.Spec.App
+		out[app] = placement.Merge(out[app], intentOf(item.Value))
+	}
+	return out, nil
+}
+
+// placementIntentName finds the placement intent among the group's intents. Other
+// controllers are refused rather than passed over in silence.
+func (p planner) placementIntentName(ctx context.Context, group store.Key) (string, error) {
+	name := ""
+	for item, err := range store.All[v2.GroupIntent](ctx, p.db, group+"/intents", store.Query{Depth: 1}) {
+		if err != nil {
+			return "", err
+		}
+		for controller, intent := range item.Value.Spec.Intent {
+			if controller != v2.PlacementKey {
+				return "", errs.New(errs.Invalid, fmt.Sprintf("intent %s: controller %q cannot be called: this version has no placement and action controllers but the generic placement; take it out of the group's intents", item.Value.Metadata.Name, controller))
+			}
+			name = intent
+		}
+	}
+	if name == "" {
+		return "", errs.New(errs.Invalid, "no intent of the group names a "+v2.PlacementKey+"; add one below "+string(group)+"/intents")
+	}
+	return name, nil
+}
+
+// inventory lists all clusters with their labels.
+func (p planner) inventory(ctx context.Context) ([]placement.Cluster, error) {
+	labels := map[string][]string{}
+	var out []placement.Cluster
+	for doc, err := range p.db.List(ctx, "cluster-providers", store.Query{}) {
+		if err != nil {
+			return nil, err
+		}
+		part := strings.Split(string(doc.Key), "/")
+		switch {
+		case len(part) == 4 && part[2] == "clusters":
+			out = append(out, placement.Cluster{Provider: part[1], Name: part[3]})
+		case len(part) == 6 && part[4] == "labels":
+			labels[part[1]+"+"+part[3]] = append(labels[part[1]+"+"+part[3]], part[5])
+		}
+	}
+	for i := range out {
+		out[i].Labels = labels[out[i].Provider+"+"+out[i].Name]
+	}
+	return out, nil
+}
+
+// requests returns what each app of the composite app is rendered from.
+func (p planner) requests(ctx context.Context, app store.Key, g v2.DeploymentIntentGroup, uid, namespace string) ([]appPlan, error) {
+	profiles, err := p.profiles(ctx, app+"/composite-profiles/"+store.Key(g.Spec.Profile))
+	if err != nil {
+		return nil, err
+	}
+	var out []appPlan
+	for item, err := range store.All[v2.App](ctx, p.db, app+"/apps", store.Query{Depth: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		name := item.Value.Metadata.Name
+		profile, ok := profiles[name]
+		if !ok {
+			return nil, errs.New(errs.Invalid, "AppProfileContent not found for:: "+name+"; add a profile for it to composite profile "+g.Spec.Profile)
+		}
+		findings, err := p.dependencies(ctx, item.Doc.Key)
+		if err != nil {
+			return nil, err
+		}
+		label, value := manifest.DeploymentLabel(uid, name)
+		out = append(out, appPlan{name: name, findings: findings, request: render.Request{
+			App: name, Package: p.archive(item.Doc), Profile: profile, Overrides: overrides(g, name),
+			Release: g.Spec.Version, Namespace: namespace, Labels: []render.Label{{Key: label, Value: value}},
+		}})
+	}
+	if len(out) == 0 {
+		return nil, errs.New(errs.Invalid, "the composite app has no apps; add some below "+string(app)+"/apps")
+	}
+	return out, nil
+}
+
+// dependencies says of each dependency that its order is not kept, since that is the truth.
+func (p planner) dependencies(ctx context.Context, app store.Key) (findings []string, err error) {
+	for item, err := range store.All[v2.AppDependency](ctx, p.db, app+"/dependency", store.Query{Depth: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, fmt.Sprintf("depends on app %s: the order is not kept by this version, both are deployed at once", item.Value.Spec.App))
+	}
+	return findings, nil
+}
+
+// profiles returns the archives of a composite profile, by app.
+func (p planner) profiles(ctx context.Context, key store.Key) (map[string]render.Archive, error) {
+	if _, err := p.db.Get(ctx, key); err != nil {
+		return nil, rename(err, "CompositeProfile not found: "+string(key))
+	}
+	out := map[string]render.Archive{}
+	for item, err := range store.All[v2.AppProfile](ctx, p.db, key+"/profiles", store.Query{Depth: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		out[item.Value.Spec.App] = p.archive(item.Doc)
+	}
+	return out, nil
+}
+
+// archive is the file that was uploaded with a document.
+func (p planner) archive(doc store.Doc) render.Archive {
+	if len(doc.Blobs) == 0 {
+		return render.Archive{}
+	}
+	digest := doc.Blobs[0].Digest
+	return render.Archive{Digest: digest, Open: func(ctx context.Context) (io.ReadCloser, error) { return p.db.OpenBlob(ctx, digest) }}
+}
+
+// overrides returns the group's values for an app, in order of key: Helm's --set
+// syntax makes their order matter, and a JSON object has none.
+func overrides(g v2.DeploymentIntentGroup, app string) (out []render.Override) {
+	for _, o := range g.Spec.Overrides {
+		if o.App != app {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(o.Values)) {
+			out = append(out, render.Override{Key: key, Value: o.Values[key]})
+		}
+	}
+	return out
+}
+
+// intentOf translates a document into what placement understands.
+func intentOf(i v2.AppIntent) (out placement.Intent) {
+	for _, t := range i.Spec.Intent.AllOf {
+		out.AllOf = append(out.AllOf, placement.Term{Selector: selectorOf(t.Selector), AnyOf: selectorsOf(t.AnyOf)})
+	}
+	out.AnyOf = selectorsOf(i.Spec.Intent.AnyOf)
+	return out
+}
+
+func selectorsOf(in []v2.Selector) (out []placement.Selector) {
+	for _, s := range in {
+		out = append(out, selectorOf(s))
+	}
+	return out
+}
+
+func selectorOf(s v2.Selector) placement.Selector {
+	return placement.Selector{Provider: s.Provider, Cluster: s.Cluster, Label: s.Label}
+}
+
+// compositeApp is the key of the composite app that a group belongs to.
+func compositeApp(group store.Key) store.Key {
+	app, _, _ := strings.Cut(string(group), "/deployment-intent-groups/")
+	return store.Key(app)
+}
+
+// projectOf is the key of the project that a composite app belongs to.
+func projectOf(app store.Key) store.Key {
+	project, _, _ := strings.Cut(string(app), "/composite-apps/")
+	return store.Key(project)
+}
+
+// rename puts EMCO's words in the place of a plain "not found".
+func rename(err error, msg string) error {
+	if errs.Is(err, errs.NotFound) {
+		return errs.New(errs.NotFound, msg)
+	}
+	return err
+}

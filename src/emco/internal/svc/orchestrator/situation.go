@@ -1,0 +1,128 @@
+package orchestrator
+
+import (
+	"context"
+	"slices"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// situation is what is known of a deployment at one moment: what is wanted, and
+// where each pair stands.
+type situation struct {
+	head  appcontext.Head
+	rev   appcontext.Revision // the revision that is wanted, or the last one if nothing is
+	wants []appcontext.Placement
+	pairs map[appcontext.PairKey]appcontext.Pair
+}
+
+// situation reads it, with one read for the revision, one a chunk of placements, and
+// one for every 128 pairs.
+func (g *Groups) situation(ctx context.Context, head appcontext.Head) (situation, error) {
+	s := situation{head: head}
+	if head.Rev == 0 {
+		return s, nil
+	}
+	rev, err := g.contexts.Revision(ctx, head.UID, head.Rev)
+	if err != nil {
+		return s, err
+	}
+	s.rev = rev
+	for p, err := range g.contexts.Placements(ctx, head.UID, head.Rev) {
+		if err != nil {
+			return s, err
+		}
+		s.wants = append(s.wants, p)
+	}
+	s.pairs, err = g.pairsAt(ctx, keysOf(head.UID, s.wants))
+	return s, err
+}
+
+func (g *Groups) pairsAt(ctx context.Context, keys []appcontext.PairKey) (map[appcontext.PairKey]appcontext.Pair, error) {
+	pairs, err := g.contexts.PairsAt(ctx, keys)
+	out := make(map[appcontext.PairKey]appcontext.Pair, len(pairs))
+	for _, p := range pairs {
+		out[p.Key] = p
+	}
+	return out, err
+}
+
+// pairsLeft returns what is still known of a deployment on any cluster, of any of its revisions.
+func (g *Groups) pairsLeft(ctx context.Context, head appcontext.Head) ([]appcontext.Pair, error) {
+	seen := map[appcontext.PairKey]bool{}
+	for rev, err := range g.contexts.Revisions(ctx, head.UID) {
+		if err != nil {
+			return nil, err
+		}
+		for p, err := range g.contexts.Placements(ctx, head.UID, rev.Number) {
+			if err != nil {
+				return nil, err
+			}
+			for _, k := range keysOf(head.UID, []appcontext.Placement{p}) {
+				seen[k] = true
+			}
+		}
+	}
+	keys := make([]appcontext.PairKey, 0, len(seen))
+	for k := range seen {
+		keys = append(keys, k)
+	}
+	return g.contexts.PairsAt(ctx, keys)
+}
+
+func keysOf(uid string, places []appcontext.Placement) []appcontext.PairKey {
+	var out []appcontext.PairKey
+	for _, p := range places {
+		for app := range p.Apps {
+			out = append(out, appcontext.PairKey{Cluster: p.Cluster, UID: uid, App: app})
+		}
+	}
+	return out
+}
+
+// deployed is EMCO's deployedStatus. Instantiated means that there is proof for every
+// pair; it is InstantiateFailed only when nothing is left to wait for.
+func (s situation) deployed() string {
+	switch {
+	case s.head.Op != nil:
+		return v2.StatusInstantiating
+	case s.head.Failure != "":
+		return v2.StatusInstantiateFailed
+	case s.head.Gone:
+		return s.terminating()
+	case s.head.Rev == 0:
+		return ""
+	}
+	return s.instantiating()
+}
+
+func (s situation) instantiating() string {
+	failed := slices.ContainsFunc(s.rev.Apps, func(a appcontext.App) bool { return a.Failure != nil })
+	for _, k := range keysOf(s.head.UID, s.wants) {
+		switch s.pairs[k].Phase {
+		case appcontext.Applied:
+		case appcontext.Failed:
+			failed = true
+		default:
+			return v2.StatusInstantiating
+		}
+	}
+	if failed {
+		return v2.StatusInstantiateFailed
+	}
+	return v2.StatusInstantiated
+}
+
+// terminating needs all pairs that are left in s.pairs.
+func (s situation) terminating() string {
+	if len(s.pairs) == 0 {
+		return v2.StatusTerminated
+	}
+	for _, p := range s.pairs {
+		if p.Phase != appcontext.Failed {
+			return v2.StatusTerminating
+		}
+	}
+	return v2.StatusTerminateFailed
+}

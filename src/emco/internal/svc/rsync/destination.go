@@ -1,0 +1,119 @@
+package rsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobject"
+)
+
+// destination is how a cluster is reached: through Git by a backend, or directly
+// with a kubeconfig.
+type destination struct {
+	lane       string // changes of equal lanes go out together
+	settings   gitops.Settings
+	backend    syncer.Backend // nil if the cluster is reached directly
+	kubeconfig seal.Secret
+}
+
+// gateway finds destinations. It reads documents anew each time it is asked, so that
+// a changed credential is used by the next try.
+type gateway struct {
+	db       *store.DB
+	registry *syncer.Registry
+	rules    gitops.Rules
+
+	mu       sync.Mutex
+	backends map[string]syncer.Backend // by type and options: a backend remembers what it wrote
+}
+
+// trip answers for many clusters while it remembers sync objects, which many share.
+type trip struct {
+	*gateway
+	objects map[store.Key]gitops.Object
+}
+
+func (g *gateway) trip() *trip { return &trip{gateway: g, objects: map[store.Key]gitops.Object{}} }
+
+// find returns a cluster's destination. Errors are safe to show.
+func (t *trip) find(ctx context.Context, cluster string) (destination, error) {
+	provider, name, _ := strings.Cut(cluster, "+")
+	root := store.Key("cluster-providers/" + provider)
+	doc, err := t.db.Get(ctx, root+"/clusters/"+store.Key(name))
+	if err != nil {
+		return destination{}, err
+	}
+	c, err := store.Decode[v2.Cluster](doc)
+	if err != nil {
+		return destination{}, err
+	}
+	if c.Direct() {
+		return t.direct(ctx, cluster, doc)
+	}
+	return t.git(ctx, root, c)
+}
+
+func (t *trip) direct(ctx context.Context, cluster string, doc store.Doc) (destination, error) {
+	kubeconfig, err := t.db.Reveal(ctx, doc)
+	if err == nil && len(kubeconfig) == 0 {
+		err = errs.E(errs.Invalid, "reach", cluster, errors.New("the cluster has no kubeconfig"))
+	}
+	return destination{lane: "kube " + cluster, kubeconfig: kubeconfig}, err
+}
+
+func (t *trip) git(ctx context.Context, root store.Key, c v2.Cluster) (d destination, err error) {
+	var objects [2]gitops.Object
+	for i, name := range []string{c.Spec.GitOps.Reference, c.Spec.GitOps.Resource} {
+		if objects[i], err = t.object(ctx, root, name); err != nil {
+			return d, err
+		}
+	}
+	if d.settings, err = gitops.Read(c.Spec.GitOps.Type, objects[0], objects[1], t.rules); err != nil {
+		return d, err
+	}
+	d.lane = "git " + d.settings.Repo.URL + " " + d.settings.Branch + " " + d.settings.Repo.User
+	d.backend, err = t.backend(d.settings)
+	return d, err
+}
+
+// object reads a sync object with its secrets, once a trip.
+func (t *trip) object(ctx context.Context, root store.Key, name string) (gitops.Object, error) {
+	key := root + "/" + store.Key(name)
+	if o, ok := t.objects[key]; ok {
+		return o, nil
+	}
+	o, err := syncobject.Read(ctx, t.db, root, name)
+	if err == nil {
+		t.objects[key] = o
+	}
+	return o, err
+}
+
+// backend returns the one backend of a type and its options.
+func (g *gateway) backend(s gitops.Settings) (syncer.Backend, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	id := s.Kind
+	for _, k := range slices.Sorted(maps.Keys(s.Options)) {
+		id += fmt.Sprintf("\x00%s\x00%s", k, s.Options[k])
+	}
+	if b, ok := g.backends[id]; ok {
+		return b, nil
+	}
+	b, err := g.registry.Open(s.Kind, s.Options)
+	if err == nil {
+		g.backends[id] = b
+	}
+	return b, err
+}

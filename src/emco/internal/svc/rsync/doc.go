@@ -1,0 +1,17 @@
+// Package rsync brings clusters to the state that the AppContext asks for. It is
+// level-triggered: it compares what each pair (one app of one deployment on one
+// cluster) shall hold with what it is known to hold, hands the difference to a
+// sink, and writes down what the sink has proof of. A crash at any point is
+// repaired by comparing again.
+//
+//	head changes ──► intend ──► pairs (written first) ──► lanes ──► sinks
+//	                                    ▲                            │
+//	                                    └───────── outcome ──────────┘
+//
+// A lane carries the changes that go out together: all targets of one Git
+// repository and branch, or all of one directly reached cluster. Lanes do not wait
+// for each other, so a cluster that cannot be reached slows nobody else.
+//
+// rsync reads cluster documents and their sync objects, and the AppContext. It
+// writes pairs and reports. It never renders, places, or changes a document.
+package rsync

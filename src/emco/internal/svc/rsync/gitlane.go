@@ -1,0 +1,125 @@
+package rsync
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// title is the first line of commits; trailers say the rest.
+const title = "Update clusters"
+
+// batchTargets bounds the targets of one commit.
+const batchTargets = 1000
+
+// commits is the Git writer.
+type commits interface {
+	Submit(ctx context.Context, job batch.Job) (git.Hash, error)
+}
+
+// gitSink writes targets' files to a repository and branch.
+type gitSink struct {
+	commits  commits
+	contents *contents
+	ledger   *ledger
+}
+
+// deliver plans all targets and has them committed together. A target that cannot
+// be planned fails alone. All targets share the lane's repository and branch.
+func (s *gitSink) deliver(ctx context.Context, due []target, found map[target]destination) []outcome {
+	var out []outcome
+	for part := range slices.Chunk(due, batchTargets) {
+		out = append(out, s.commit(ctx, part, found)...)
+	}
+	return out
+}
+
+func (s *gitSink) commit(ctx context.Context, due []target, found map[target]destination) []outcome {
+	var failed, hopes []outcome
+	d := found[due[0]]
+	job := batch.Job{Repo: d.settings.Repo, Branch: d.settings.Branch, Title: title}
+	tags := trailers{}
+	for _, t := range due {
+		pairs := s.ledger.of(t)
+		edits, err := s.plan(ctx, t, found[t], pairs)
+		if err != nil {
+			failed = append(failed, outcomes(pairs, "", err)...)
+			continue
+		}
+		job.Edits = append(job.Edits, edits...)
+		hopes = append(hopes, outcomes(pairs, "", nil)...)
+		tags.note(t, pairs)
+	}
+	if len(hopes) == 0 {
+		return failed
+	}
+	job.Trailers = tags.list()
+	hash, err := s.commits.Submit(ctx, job)
+	for i := range hopes {
+		hopes[i].commit, hopes[i].err = string(hash), err
+	}
+	return append(failed, hopes...)
+}
+
+// plan asks the backend for the target's files.
+func (s *gitSink) plan(ctx context.Context, t target, d destination, pairs []appcontext.Pair) ([]git.Edit, error) {
+	var apps []syncer.App
+	for _, p := range pairs {
+		if p.Desired == "" {
+			continue
+		}
+		app, err := s.contents.app(ctx, p.Desired)
+		if err != nil {
+			return nil, err
+		}
+		app.Name = p.Key.App
+		apps = append(apps, app)
+	}
+	change, err := d.backend.Plan(syncer.Target{
+		Cluster: t.cluster, Deployment: t.uid,
+		Repo: syncer.Coordinates{URL: d.settings.ReadURL(), Branch: d.settings.Branch},
+	}, apps)
+	return change.Edits, err
+}
+
+// outcomes makes one outcome of each pair that is not settled.
+func outcomes(pairs []appcontext.Pair, commit string, err error) []outcome {
+	var out []outcome
+	for _, p := range unsettled(pairs) {
+		out = append(out, outcome{key: p.Key, bundle: p.Desired, commit: commit, err: err})
+	}
+	return out
+}
+
+// trailers collects what a commit is about: values by key.
+type trailers map[string]map[string]bool
+
+func (l trailers) note(t target, pairs []appcontext.Pair) {
+	l.add("Emco-Clusters", t.cluster)
+	l.add("Emco-Deployment", t.uid)
+	for _, p := range pairs {
+		l.add("Emco-Revision", t.uid+"."+strconv.FormatInt(p.Rev, 10))
+	}
+}
+
+func (l trailers) add(key, value string) {
+	if l[key] == nil {
+		l[key] = map[string]bool{}
+	}
+	l[key][value] = true
+}
+
+func (l trailers) list() []git.Trailer {
+	var out []git.Trailer
+	for _, key := range slices.Sorted(maps.Keys(l)) {
+		out = append(out, git.Trailer{Key: key, Value: strings.Join(slices.Sorted(maps.Keys(l[key])), ", ")})
+	}
+	return out
+}
