@@ -89,4 +89,3 @@ func wantRelated(t *testing.T, err, reason error, other store.Key) {
 		t.Errorf("got error %v, want a Conflict because %v, naming %s", err, reason, other)
 	}
 }
-

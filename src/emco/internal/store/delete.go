@@ -18,9 +18,6 @@ import (
 // elsewhere. Its context ends if the deletion is lost to another process. After a
 // crash it may be asked again, so it has to be idempotent.
 func (db *DB) Delete(ctx context.Context, k Key, guard func(context.Context, Doc) error) error {
-	if guard == nil {
-		guard = func(context.Context, Doc) error { return nil }
-	}
 	var uid string // of the document that we marked
 	_, err := db.again(ctx, "delete", k, func() (Doc, error) {
 		d, err := db.mark(ctx, k, uid)
@@ -75,7 +72,7 @@ func (db *DB) finish(ctx context.Context, d Doc, guard func(context.Context, Doc
 	fctx, cancel := detached(ctx)
 	err := db.clear(fctx, d)
 	cancel()
-	if err == nil {
+	if err == nil && guard != nil {
 		d, err = db.guarded(ctx, d, guard)
 	}
 	fctx, cancel = detached(ctx)
@@ -145,7 +142,7 @@ func (db *DB) guarded(ctx context.Context, d Doc, guard func(context.Context, Do
 
 // renew writes the mark anew until ctx ends, and ends it when the mark is lost.
 func (db *DB) renew(ctx context.Context, d Doc, lost context.CancelCauseFunc) Doc {
-	tick := time.NewTicker(db.lease / 4)
+	tick := time.NewTicker(max(db.lease/4, time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {

@@ -61,20 +61,21 @@ func (db *DB) replaceable(ctx context.Context, w Write, at int64) (Doc, error) {
 }
 
 // claim announces the references that a replacement adds, so that whoever deletes
-// a target can see them before they are confirmed. Readers notice nothing.
+// a target can see them before they are confirmed. Readers notice nothing. Claims
+// of others stay, so that of several replacements at once one gets through.
 func (db *DB) claim(ctx context.Context, d Doc, refs []Key) (Doc, error) {
-	held := setOf(d.Refs)
-	added := slices.DeleteFunc(slices.Clone(refs), func(k Key) bool { return held[k] })
+	known := setOf(slices.Concat(d.Refs, d.Claims))
+	added := slices.DeleteFunc(slices.Clone(refs), func(k Key) bool { return known[k] })
 	if len(added) == 0 {
 		return d, nil
 	}
-	at := d.Tag
-	d.Claims = added
-	return db.put(ctx, d, at)
+	d.Claims = slices.Sorted(slices.Values(append(added, d.Claims...)))
+	return db.put(ctx, d, d.Tag)
 }
 
-// disclaim takes claims back. When that fails they do no harm: whoever deletes a
-// target clears them.
+// disclaim takes all claims back; other replacements that rely on them see a new tag
+// and start over. When it fails the claims do no harm: whoever deletes a target
+// clears them.
 func (db *DB) disclaim(ctx context.Context, d Doc) {
 	if d.Claims == nil {
 		return

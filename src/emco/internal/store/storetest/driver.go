@@ -1,0 +1,318 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"golang.org/x/sync/errgroup"
+)
+
+var driverRules = []struct {
+	name  string
+	check func(context.Context, pair) error
+}{
+	{"a document comes back as it was written", roundTrip},
+	{"what is not there is not found", absent},
+	{"a key is taken once", takenOnce},
+	{"a replacement needs the tag", needsTag},
+	{"a removal needs the tag", removal},
+	{"of racing writers one wins", race},
+	{"a listing is in byte order and minds borders of names", order},
+	{"a listing can be cut by depth", byDepth},
+	{"a listing can be paged", paged},
+	{"holders are found by references and claims", holders},
+	{"a refused write leaves nothing", refused},
+	{"a consumer may write while it lists", writingConsumer},
+	{"callers may change what they got", ownMemory},
+	{"large documents fit", large},
+	{"a call whose context is over fails", over},
+}
+
+func roundTrip(ctx context.Context, p pair) error {
+	full := p.doc("full", 7)
+	bare := store.Doc{Key: p.key("bare"), UID: "1", Rev: 1, Tag: 1, Created: full.Created, Updated: full.Created, Since: full.Created}
+	next := full
+	next.Tag, next.Rev, next.State, next.Claims, next.Secret = 8, 9, store.Live, nil, nil
+	next.Body = []byte("{}")
+	return first(
+		func() error { return p.Put(ctx, full, 0) },
+		func() error { return p.stored(ctx, full) },
+		func() error { return p.Put(ctx, bare, 0) },
+		func() error { return p.stored(ctx, bare) },
+		func() error { return p.other.Put(ctx, next, 7) },
+		func() error { return p.stored(ctx, next) },
+	)
+}
+
+func absent(ctx context.Context, p pair) error {
+	_, err := p.Get(ctx, p.key("none"))
+	return first(
+		func() error { return kind("Get", err, errs.NotFound) },
+		func() error { return p.lists(ctx, "", store.Query{}) },
+		func() error { return kind("Put at a tag", p.Put(ctx, p.doc("none", 2), 1), errs.Conflict) },
+		func() error { return p.Remove(ctx, p.key("none"), 1) },
+	)
+}
+
+func takenOnce(ctx context.Context, p pair) error {
+	return first(
+		func() error { return p.put(ctx, 1, "a") },
+		func() error { return kind("Put at 0", p.other.Put(ctx, p.doc("a", 2), 0), errs.Exists) },
+		func() error { return p.stored(ctx, p.doc("a", 1)) },
+	)
+}
+
+func needsTag(ctx context.Context, p pair) error {
+	return first(
+		func() error { return p.put(ctx, 5, "a") },
+		func() error { return kind("Put at another tag", p.Put(ctx, p.doc("a", 6), 4), errs.Conflict) },
+		func() error { return kind("Put at a later tag", p.Put(ctx, p.doc("a", 6), 6), errs.Conflict) },
+		func() error { return p.stored(ctx, p.doc("a", 5)) },
+		func() error { return p.Put(ctx, p.doc("a", 3), 5) },
+		func() error { return p.stored(ctx, p.doc("a", 3)) },
+	)
+}
+
+func removal(ctx context.Context, p pair) error {
+	return first(
+		func() error { return p.put(ctx, 5, "a", "a/b") },
+		func() error { return kind("Remove at another tag", p.Remove(ctx, p.key("a"), 4), errs.Conflict) },
+		func() error { return p.stored(ctx, p.doc("a", 5)) },
+		func() error { return p.other.Remove(ctx, p.key("a"), 5) },
+		func() error { return p.lists(ctx, "", store.Query{}, "a/b") },
+		func() error { return p.put(ctx, 6, "a") },
+	)
+}
+
+// race lets writers of both handles create one document, and then replace it.
+func race(ctx context.Context, p pair) error {
+	if err := raceFor(ctx, p, 0, 1, errs.Exists); err != nil {
+		return err
+	}
+	d, err := p.Get(ctx, p.key("a"))
+	if err != nil {
+		return err
+	}
+	return raceFor(ctx, p, d.Tag, 100, errs.Conflict)
+}
+
+func raceFor(ctx context.Context, p pair, at, from int64, lost errs.Kind) error {
+	const writers = 8
+	results := make([]error, writers)
+	var g errgroup.Group
+	for i := range results {
+		g.Go(func() error {
+			d := []store.Driver{p.Driver, p.other}[i%2]
+			results[i] = d.Put(ctx, p.doc("a", from+int64(i)), at)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	winner := -1
+	for i, err := range results {
+		switch {
+		case err == nil && winner >= 0:
+			return fmt.Errorf("two Puts at %d of one document succeeded", at)
+		case err == nil:
+			winner = i
+		default:
+			if err := kind("Put", err, lost); err != nil {
+				return err
+			}
+		}
+	}
+	if winner < 0 {
+		return fmt.Errorf("no Put at %d succeeded", at)
+	}
+	return p.stored(ctx, p.doc("a", from+int64(winner)))
+}
+
+func order(ctx context.Context, p pair) error {
+	return first(
+		func() error {
+			return p.put(ctx, 1, "b/x", "b", "bc/x", "b-/x", "b0/x", "a", "b/y/z", "b/ü", "B/x", "b/Z")
+		},
+		func() error { return p.lists(ctx, "b", store.Query{}, "b/Z", "b/x", "b/y/z", "b/ü") },
+		func() error {
+			return p.lists(ctx, "", store.Query{}, "B/x", "a", "b", "b-/x", "b/Z", "b/x", "b/y/z", "b/ü", "b0/x", "bc/x")
+		},
+		func() error { return p.lists(ctx, "a", store.Query{}) },
+		func() error { return everything(ctx, p) },
+	)
+}
+
+// everything checks a listing of the whole store.
+func everything(ctx context.Context, p pair) error {
+	var got []store.Key
+	for d, err := range p.List(ctx, "", store.Query{}) {
+		if err != nil {
+			return err
+		}
+		got = append(got, d.Key)
+	}
+	if !slices.IsSorted(got) || !slices.Contains(got, p.key("bc/x")) || !slices.Contains(got, p.key("b")) {
+		return fmt.Errorf("List of everything = %q, want all keys in order", got)
+	}
+	return nil
+}
+
+func byDepth(ctx context.Context, p pair) error {
+	top := store.Query{Depth: 1}
+	return first(
+		func() error { return p.put(ctx, 1, "c/a", "c/a/v1", "c/a/v1/d/x", "c/b", "c/b/v1", "c/b/v2", "ca/v3") },
+		func() error { return p.lists(ctx, "c", top, "c/a", "c/b") },
+		func() error { return p.lists(ctx, "c", store.Query{Depth: 2}, "c/a/v1", "c/b/v1", "c/b/v2") },
+		func() error {
+			return p.lists(ctx, "c", store.Query{Depth: 2, After: p.key("c/a/v1"), Limit: 1}, "c/b/v1")
+		},
+		func() error { return p.lists(ctx, "c", store.Query{Depth: 3}) },
+		func() error { return p.Put(ctx, store.Doc{Key: p.root, Tag: 1}, 0) },
+		func() error {
+			for d, err := range p.List(ctx, "", top) {
+				if err != nil || d.Key == p.root {
+					return err
+				}
+			}
+			return errors.New("List at depth 1 of everything lacks a root")
+		},
+	)
+}
+
+// paged uses more documents than drivers fetch at once.
+func paged(ctx context.Context, p pair) error {
+	const n = 150
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("p/%03d", i)
+	}
+	return first(
+		func() error { return p.put(ctx, 1, names...) },
+		func() error { return p.lists(ctx, "p", store.Query{}, names...) },
+		func() error { return p.lists(ctx, "p", store.Query{Limit: 70}, names[:70]...) },
+		func() error { return p.lists(ctx, "p", store.Query{Limit: n}, names...) },
+		func() error { return p.lists(ctx, "p", store.Query{After: p.key("p/069"), Limit: 3}, names[70:73]...) },
+		func() error { return p.lists(ctx, "p", store.Query{After: p.key("p/0695")}, names[70:]...) },
+		func() error { return p.lists(ctx, "p", store.Query{After: p.key("p/149")}) },
+		func() error { return p.lists(ctx, "p", store.Query{After: p.key("a"), Limit: 1}, names[0]) },
+	)
+}
+
+func holders(ctx context.Context, p pair) error {
+	a, b, c := p.doc("h/a", 1), p.doc("h/b", 1), p.doc("i/c", 1)
+	a.Refs, a.Claims = []store.Key{p.key("t"), p.key("u")}, nil
+	b.Refs, b.Claims = nil, []store.Key{p.key("t")}
+	c.Refs, c.Claims = []store.Key{p.key("t")}, []store.Key{p.key("t")}
+	of := func(target string) store.Query { return store.Query{Refers: p.key(target)} }
+	dropped := a
+	dropped.Tag, dropped.Refs = 2, []store.Key{p.key("u")}
+	return first(
+		func() error { return errors.Join(p.Put(ctx, c, 0), p.Put(ctx, b, 0), p.Put(ctx, a, 0)) },
+		func() error { return p.lists(ctx, "", of("t"), "h/a", "h/b", "i/c") },
+		func() error { return p.lists(ctx, "h", of("t"), "h/a", "h/b") },
+		func() error { return p.lists(ctx, "i", store.Query{Refers: p.key("t"), Depth: 1}, "i/c") },
+		func() error { return p.lists(ctx, "", store.Query{Refers: p.key("t"), After: a.Key, Limit: 1}, "h/b") },
+		func() error { return p.lists(ctx, "", of("u"), "h/a") },
+		func() error { return p.other.Put(ctx, dropped, 1) },
+		func() error { return p.lists(ctx, "", of("t"), "h/b", "i/c") },
+		func() error { return p.lists(ctx, "", of("u"), "h/a") },
+		func() error { return p.Remove(ctx, b.Key, 1) },
+		func() error { return p.lists(ctx, "", of("t"), "i/c") },
+		func() error { return p.lists(ctx, "", of("")) },
+	)
+}
+
+func refused(ctx context.Context, p pair) error {
+	bad := p.doc("a", 2)
+	bad.Refs = []store.Key{p.key("target")}
+	return first(
+		func() error { return p.put(ctx, 1, "a") },
+		func() error { return kind("Put at 0", p.Put(ctx, bad, 0), errs.Exists) },
+		func() error { return kind("Put at another tag", p.Put(ctx, bad, 3), errs.Conflict) },
+		func() error { return kind("Remove at another tag", p.Remove(ctx, bad.Key, 3), errs.Conflict) },
+		func() error { return p.lists(ctx, "", store.Query{Refers: p.key("target")}) },
+		func() error { return p.lists(ctx, "", store.Query{Refers: p.key("r1")}, "a") },
+	)
+}
+
+func writingConsumer(ctx context.Context, p pair) error {
+	var names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("w/%03d", i))
+	}
+	if err := p.put(ctx, 1, names...); err != nil {
+		return err
+	}
+	var seen []string
+	for d, err := range p.List(ctx, p.key("w"), store.Query{}) {
+		if err != nil {
+			return err
+		}
+		seen = append(seen, string(d.Key[len(p.root)+1:]))
+		if err := p.Remove(ctx, d.Key, d.Tag); err != nil {
+			return err
+		}
+		if len(seen) == 80 {
+			break
+		}
+	}
+	if !slices.Equal(seen, names[:80]) {
+		return fmt.Errorf("a consumer that removes saw %q", seen)
+	}
+	return p.lists(ctx, "w", store.Query{}, names[80:]...)
+}
+
+func ownMemory(ctx context.Context, p pair) error {
+	given := p.doc("a", 1)
+	given.Body = []byte("original")
+	if err := p.Put(ctx, given, 0); err != nil {
+		return err
+	}
+	clear(given.Body)
+	for range 2 {
+		d, err := p.Get(ctx, given.Key)
+		if err != nil {
+			return err
+		}
+		if string(d.Body) != "original" || d.Refs[0] != p.key("r1") {
+			return errors.New("a caller's change of its copy reached the store")
+		}
+		clear(d.Body)
+		clear(d.Refs)
+	}
+	return nil
+}
+
+func large(ctx context.Context, p pair) error {
+	d := p.doc("large", 1)
+	d.Body = bytes.Repeat([]byte("0123456789abcdef"), 8<<20/16)
+	d.Refs = nil
+	for i := range 2000 {
+		d.Refs = append(d.Refs, p.key(fmt.Sprintf("cluster-providers/provider/clusters/%05d", i)))
+	}
+	return first(
+		func() error { return p.Put(ctx, d, 0) },
+		func() error { return p.stored(ctx, d) },
+		func() error { return p.lists(ctx, "", store.Query{Refers: d.Refs[1999]}, "large") },
+	)
+}
+
+func over(ctx context.Context, p pair) error {
+	if err := p.put(ctx, 1, "a"); err != nil {
+		return err
+	}
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	_, getErr := p.Get(done, p.key("a"))
+	_, listErr := p.keys(done, "", store.Query{})
+	return first(
+		func() error { return kind("Get", getErr, errs.Unavailable) },
+		func() error { return kind("List", listErr, errs.Unavailable) },
+		func() error { return kind("Put", p.Put(done, p.doc("a", 2), 1), errs.Unavailable) },
+		func() error { return kind("Remove", p.Remove(done, p.key("a"), 1), errs.Unavailable) },
+	)
+}
