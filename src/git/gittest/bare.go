@@ -1,0 +1,159 @@
+package gittest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Bare is a bare repository on this machine, looked at and written by the git program.
+type Bare struct{ Dir string }
+
+// Init makes a bare repository that refuses what an orchestrator must not do
+// (rewind branches, send broken objects) and allows what it needs (partial fetches).
+func Init(ctx context.Context, dir, branch string) (Bare, error) {
+	b := Bare{Dir: dir}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return b, err
+	}
+	if _, err := b.Git(ctx, "", "init", "-q", "--bare", "--initial-branch="+branch, "."); err != nil {
+		return b, err
+	}
+	for _, kv := range []string{
+		"receive.denyNonFastForwards=true", "receive.denyDeletes=true", "receive.fsckObjects=true",
+		"receive.autogc=false", "gc.auto=0", "http.receivepack=true",
+		"uploadpack.allowFilter=true", "uploadpack.allowAnySHA1InWant=true",
+	} {
+		key, value, _ := strings.Cut(kv, "=")
+		if err := b.Config(ctx, key, value); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// Config sets an option of the repository.
+func (b Bare) Config(ctx context.Context, key, value string) error {
+	_, err := b.Git(ctx, "", "config", key, value)
+	return err
+}
+
+// Git runs the git program in the repository and returns its output without the
+// last line break. It ends with ctx.
+func (b Bare) Git(ctx context.Context, stdin string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = b.Dir
+	cmd.Env = gitEnv()
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, bytes.TrimSpace(said.Bytes()))
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// gitEnv keeps the user's own settings out.
+func gitEnv() []string {
+	return append(os.Environ(), "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_TERMINAL_PROMPT=0",
+		"GIT_AUTHOR_NAME=somebody", "GIT_AUTHOR_EMAIL=somebody@localhost",
+		"GIT_COMMITTER_NAME=somebody", "GIT_COMMITTER_EMAIL=somebody@localhost")
+}
+
+// File is a file as somebody else commits it. Mode is Git's, such as "100755";
+// empty means "100644". For a submodule (160000) Content is the commit's name.
+type File struct{ Mode, Content string }
+
+// Foreign commits files on a branch as somebody else would, with git fast-import; a
+// path with an empty Mode and empty Content is removed. It makes the branch if there
+// is none, and tries again when the branch moves meanwhile.
+func (b Bare) Foreign(ctx context.Context, branch string, files map[string]File) (commit string, err error) {
+	ref := "refs/heads/" + branch
+	for {
+		var from string
+		if tip, err := b.Git(ctx, "", "rev-parse", "-q", "--verify", ref); err == nil {
+			from = "from " + tip + "\n"
+		}
+		_, err = b.Git(ctx, stream(ref, from, files), "fast-import", "--quiet")
+		if err == nil {
+			return b.Git(ctx, "", "rev-parse", ref)
+		}
+		if ctx.Err() != nil || !moved(err) {
+			return "", err
+		}
+	}
+}
+
+// moved tells fast-import's words for a branch that somebody else moved.
+func moved(err error) bool {
+	return strings.Contains(err.Error(), "Not updating") || strings.Contains(err.Error(), "cannot lock") || strings.Contains(err.Error(), "Unable to create")
+}
+
+func stream(ref, from string, files map[string]File) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "commit %s\ncommitter somebody <somebody@localhost> %d +0000\ndata 7\nforeign\n%s", ref, time.Now().Unix(), from)
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		f := files[path]
+		switch {
+		case f == File{}:
+			fmt.Fprintf(&s, "D %s\n", path)
+		case f.Mode == "160000":
+			fmt.Fprintf(&s, "M 160000 %s %s\n", f.Content, path)
+		default:
+			mode := f.Mode
+			if mode == "" {
+				mode = "100644"
+			}
+			fmt.Fprintf(&s, "M %s inline %s\ndata %d\n%s\n", mode, path, len(f.Content), f.Content)
+		}
+	}
+	s.WriteString("done\n")
+	return "feature done\n" + s.String()
+}
+
+// Fsck lets git look for anything wrong: broken or missing objects, bad names.
+func (b Bare) Fsck(ctx context.Context) error {
+	_, err := b.Git(ctx, "", "fsck", "--strict", "--full", "--no-dangling")
+	return err
+}
+
+// Show returns the content of a file at a revision.
+func (b Bare) Show(ctx context.Context, revision, path string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", "cat-file", "blob", revision+":"+path)
+	cmd.Dir, cmd.Env = b.Dir, gitEnv()
+	out, err := cmd.Output()
+	return string(out), err
+}
+
+// Hook installs a hook that runs a shell script; an empty script removes it.
+func (b Bare) Hook(name, script string) error {
+	path := filepath.Join(b.Dir, "hooks", name)
+	if script == "" {
+		err := os.Remove(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755)
+}
+
+// Reject makes the repository refuse every push with a message.
+func (b Bare) Reject(message string) error {
+	quoted := "'" + strings.ReplaceAll(message, "'", `'\''`) + "'"
+	return b.Hook("pre-receive", "cat >/dev/null; echo "+quoted+" >&2; exit 1")
+}
+
+// Accept undoes Reject.
+func (b Bare) Accept() error { return b.Hook("pre-receive", "") }

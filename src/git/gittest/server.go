@@ -1,0 +1,264 @@
+package gittest
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxBody bounds a request that is held in memory.
+const maxBody = 1 << 30
+
+// User may read all repositories of a server, and write them if Write.
+type User struct {
+	Name  string
+	Token string
+	Write bool
+}
+
+// Server serves the bare repositories below a directory over HTTP on 127.0.0.1, by
+// "git http-backend". Without users everybody may do all.
+type Server struct {
+	dir   string
+	git   string
+	users []User
+	http  *http.Server
+	base  string
+	ended chan struct{}
+
+	mu         sync.Mutex
+	drop       int
+	answers    int
+	status     int
+	retryAfter string
+	redirect   string
+	before     func(repo string)
+	requests   int
+	pushes     int
+}
+
+// Serve starts a server; Close ends it.
+func Serve(dir string, users ...User) (*Server, error) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: dir, git: git, users: users, base: "http://" + l.Addr().String(), ended: make(chan struct{})}
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		defer close(s.ended)
+		_ = s.http.Serve(l)
+	}()
+	return s, nil
+}
+
+// Close ends the server and waits for it.
+func (s *Server) Close() error {
+	err := s.http.Close()
+	<-s.ended
+	return err
+}
+
+// URL returns the URL of a repository.
+func (s *Server) URL(repo string) string { return s.base + "/" + repo + ".git" }
+
+// Bare returns a repository of the server, for direct looks.
+func (s *Server) Bare(repo string) Bare { return Bare{Dir: filepath.Join(s.dir, repo+".git")} }
+
+var repoName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+
+// CreateRepo makes an empty repository whose default branch is branch.
+func (s *Server) CreateRepo(ctx context.Context, name, branch string) (Bare, error) {
+	if !repoName.MatchString(name) {
+		return Bare{}, fmt.Errorf("repository name %q is not allowed", name)
+	}
+	dir := s.Bare(name).Dir
+	if _, err := os.Stat(dir); err == nil {
+		return Bare{}, fmt.Errorf("repository %s exists", name)
+	}
+	return Init(ctx, dir, branch)
+}
+
+// Seed makes a repository whose default branch holds a README.
+func (s *Server) Seed(ctx context.Context, name, branch string) (Bare, error) {
+	b, err := s.CreateRepo(ctx, name, branch)
+	if err != nil {
+		return b, err
+	}
+	_, err = b.Foreign(ctx, branch, map[string]File{"README.md": {Content: "# " + name + "\n"}})
+	return b, err
+}
+
+// DropReplies lets the next n pushes happen but breaks the connection instead of
+// telling their outcome.
+func (s *Server) DropReplies(n int) { s.set(func() { s.drop = n }) }
+
+// Answer answers the next n requests with a status, and with Retry-After if that
+// is not negative.
+func (s *Server) Answer(n, status int, retryAfter time.Duration) {
+	header := ""
+	if retryAfter >= 0 {
+		header = strconv.Itoa(int(retryAfter / time.Second))
+	}
+	s.set(func() { s.answers, s.status, s.retryAfter = n, status, header })
+}
+
+// Redirect sends every request to another server; "" ends that.
+func (s *Server) Redirect(base string) { s.set(func() { s.redirect = base }) }
+
+// BeforePush calls f in the middle of every push: after the server told where its
+// branches are, before it takes the pack. nil ends that.
+func (s *Server) BeforePush(f func(repo string)) { s.set(func() { s.before = f }) }
+
+// Requests returns how many requests came, and how many of them carried a push.
+func (s *Server) Requests() (all, pushes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests, s.pushes
+}
+
+func (s *Server) set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// ServeHTTP answers a request of a Git client.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	push := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack")
+	if s.faulty(w, r, push) || !s.allowed(w, r) {
+		return
+	}
+	if err := bufferBody(w, r); err != nil {
+		http.Error(w, "body too large or broken", http.StatusRequestEntityTooLarge)
+		return
+	}
+	if !push {
+		s.backend(r).ServeHTTP(w, r)
+		return
+	}
+	if f := s.beforePush(); f != nil {
+		f(strings.TrimSuffix(strings.Trim(strings.TrimSuffix(r.URL.Path, "/git-receive-pack"), "/"), ".git"))
+	}
+	reply := httptest.NewRecorder()
+	s.backend(r).ServeHTTP(reply, r)
+	if s.dropping() {
+		panic(http.ErrAbortHandler) // breaks the connection, as the server's own death would
+	}
+	for key, values := range reply.Header() {
+		w.Header()[key] = values
+	}
+	w.WriteHeader(reply.Code)
+	_, _ = w.Write(reply.Body.Bytes())
+}
+
+// backend is the git program for one request; it ends with the request.
+func (s *Server) backend(r *http.Request) http.Handler {
+	return &cgi.Handler{
+		Path: s.git, Args: []string{"http-backend"}, Root: "/", Stderr: io.Discard,
+		Env: []string{
+			"GIT_PROJECT_ROOT=" + s.dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
+			"REMOTE_USER=" + user(r), "LC_ALL=C",
+		},
+	}
+}
+
+func user(r *http.Request) string {
+	name, _, _ := r.BasicAuth()
+	return name
+}
+
+// faulty counts the request and carries out the switches that answer in its place.
+func (s *Server) faulty(w http.ResponseWriter, r *http.Request, push bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests++
+	if push {
+		s.pushes++
+	}
+	if s.redirect != "" {
+		http.Redirect(w, r, s.redirect+r.URL.RequestURI(), http.StatusMovedPermanently)
+		return true
+	}
+	if s.answers > 0 {
+		s.answers--
+		if s.retryAfter != "" {
+			w.Header().Set("Retry-After", s.retryAfter)
+		}
+		http.Error(w, "fault", s.status)
+		return true
+	}
+	return false
+}
+
+func (s *Server) dropping() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.drop == 0 {
+		return false
+	}
+	s.drop--
+	return true
+}
+
+func (s *Server) beforePush() func(string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.before
+}
+
+// allowed checks the login, and the right to write for receive-pack.
+func (s *Server) allowed(w http.ResponseWriter, r *http.Request) bool {
+	if len(s.users) == 0 {
+		return true
+	}
+	name, token, _ := r.BasicAuth()
+	for _, u := range s.users {
+		if u.Name != name || subtle.ConstantTimeCompare([]byte(u.Token), []byte(token)) != 1 {
+			continue
+		}
+		writes := strings.HasSuffix(r.URL.Path, "/git-receive-pack") || r.URL.Query().Get("service") == "git-receive-pack"
+		if writes && !u.Write {
+			http.Error(w, "you may only read", http.StatusForbidden)
+			return false
+		}
+		return true
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+	http.Error(w, "who are you", http.StatusUnauthorized)
+	return false
+}
+
+// bufferBody gives a chunked body a length: net/http/cgi refuses it else.
+func bufferBody(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength >= 0 {
+		return nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return errors.New("body too large or broken")
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body))
+	r.TransferEncoding = nil
+	return nil
+}
