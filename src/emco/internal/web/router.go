@@ -16,17 +16,17 @@ import (
 // An unknown path is 404, a known one with another method is 405 without a body.
 func NewRouter() *mux.Router {
 	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	r.NotFoundHandler = HandlerFunc(func(http.ResponseWriter, *http.Request) error {
-		return errs.New(errs.NotFound, "404 page not found")
-	})
-	r.MethodNotAllowedHandler = methodNotAllowed(r)
+	r.NotFoundHandler = unrouted(r)
+	r.MethodNotAllowedHandler = r.NotFoundHandler
 	return r
 }
 
-// methodNotAllowed answers 405 and lists the methods that the path has.
-func methodNotAllowed(router *mux.Router) http.Handler {
+// unrouted answers what no route matches: 405 with the methods that the path has, or
+// 404 if it has none. It asks the router for each method, because what mux itself
+// knows of a method mismatch does not survive the matchers that Handle adds.
+func unrouted(router *mux.Router) http.Handler {
 	methods := [...]string{http.MethodDelete, http.MethodGet, http.MethodPost, http.MethodPut}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		var allowed []string
 		for _, method := range methods {
 			probe := *r
@@ -36,8 +36,12 @@ func methodNotAllowed(router *mux.Router) http.Handler {
 				allowed = append(allowed, method)
 			}
 		}
+		if len(allowed) == 0 {
+			return errs.New(errs.NotFound, "404 page not found")
+		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		w.WriteHeader(http.StatusMethodNotAllowed)
+		return nil
 	})
 }
 
