@@ -1,0 +1,41 @@
+package main
+
+import (
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"emcoctl": main})
+}
+
+// TestScripts runs testdata/*.txtar with the real main, each against servers of its
+// own: EMCO_URL is an open one, AUTH_URL demands the token "sesame", TLS_URL has a
+// certificate signed by ca.pem, GONE_URL answers nothing.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			open := httptest.NewServer(newFakeServer(""))
+			auth := httptest.NewServer(newFakeServer("sesame"))
+			secure := httptest.NewTLSServer(newFakeServer(""))
+			gone := httptest.NewServer(nil)
+			gone.Close()
+			env.Defer(func() { open.Close(); auth.Close(); secure.Close() })
+			env.Setenv("EMCO_URL", open.URL)
+			env.Setenv("AUTH_URL", auth.URL)
+			env.Setenv("TLS_URL", secure.URL)
+			env.Setenv("GONE_URL", gone.URL)
+			env.Setenv("HOME", env.WorkDir)
+			ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
+			return os.WriteFile(filepath.Join(env.WorkDir, "ca.pem"), ca, 0o600)
+		},
+	})
+}
