@@ -85,7 +85,7 @@ func number(s string) (json.Number, bool) {
 	if s[0] != '.' {
 		s = strings.ReplaceAll(s, "_", "")
 	}
-	if rest := strings.TrimPrefix(s, "+"); decimal.MatchString(rest) {
+	if rest := strings.TrimPrefix(s, "+"); decimal.MatchString(rest) && !strings.HasPrefix(s, "+-") {
 		s = rest
 	} else if i, ok := new(big.Int).SetString(s, 0); ok && (i.IsInt64() || i.IsUint64()) {
 		return json.Number(i.String()), true
