@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -130,13 +131,16 @@ func encodeYAML(w io.Writer, value json.RawMessage) error {
 	return enc.Close()
 }
 
+// oldBool are words that readers of YAML 1.1 take for booleans.
+var oldBool = map[string]bool{"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true}
+
 // block turns JSON's flow style and quotes into YAML's block style; empty lists and
 // maps stay as they are. Strings keep quotes where they would read as something else.
 func block(n *yaml.Node) {
 	if len(n.Content) > 0 {
 		n.Style &^= yaml.FlowStyle
 	}
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && !oldBool[strings.ToLower(n.Value)] {
 		n.Style &^= yaml.DoubleQuotedStyle
 	}
 	for _, child := range n.Content {
