@@ -108,6 +108,8 @@ func scenarios() []scenario {
 			[]actor{replaceActor(h, 1, conflict), replaceActor(h, 1, conflict)}, oneOf},
 		{"two replace whatever is there", []store.Write{tgt, h},
 			[]actor{replaceActor(hm, 0), replaceActor(hr, 0)}, revision(holder, 3)},
+		{"two replace with references of their own", []store.Write{tgt, p, h},
+			[]actor{replaceActor(hm, 0), replaceActor(store.Write{Key: holder, Refs: refTo(parent, true)}, 0)}, revision(holder, 3)},
 		{"two remove one document", []store.Write{h},
 			[]actor{deleteActor(holder, notFound), deleteActor(holder, notFound)}, oneOf},
 		{"two create one document", nil,

@@ -1,0 +1,172 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+)
+
+// twoDBs returns two DBs on one SQLite file, as two processes have them, and a
+// driver to look at what is stored.
+func twoDBs(t *testing.T) (a, b *store.DB, raw store.Driver) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "docs.db")
+	s := seal.New(seal.NewKey())
+	d := openDriver(t, path)
+	return store.New(d, nil, s), store.New(openDriver(t, path), nil, s), d
+}
+
+func TestTheGuardIsAskedLastAndMayRefuse(t *testing.T) {
+	t.Parallel()
+	a, _, _ := twoDBs(t)
+	create(t, a, store.Write{Key: parent}, store.Write{Key: child, Parent: parent})
+	asked := 0
+	refusal := errs.New(errs.Conflict, "still instantiated")
+	guard := func(_ context.Context, d store.Doc) error {
+		if asked++; d.Key != parent {
+			t.Errorf("guard asked about %s", d.Key)
+		}
+		return refusal
+	}
+	wantRelated(t, a.Delete(t.Context(), parent, guard), store.ErrHasChildren, child)
+	if asked > 0 {
+		t.Error("the guard was asked although the document has children")
+	}
+	if err := a.Delete(t.Context(), child, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Delete(t.Context(), parent, guard); err != refusal || asked != 1 {
+		t.Errorf("Delete = %v after %d questions, want the guard's error after 1", err, asked)
+	}
+	if d, err := a.Get(t.Context(), parent); err != nil || d.State != store.Live || d.Rev != 1 {
+		t.Errorf("after the refusal the document is %+v, %v, want it as it was", d, err)
+	}
+	create(t, a, store.Write{Key: child, Parent: parent})
+}
+
+func TestNothingNewComesWhileTheGuardWorks(t *testing.T) {
+	t.Parallel()
+	a, b, raw := twoDBs(t)
+	a.SetLease(200 * time.Millisecond)
+	b.SetLease(200 * time.Millisecond)
+	create(t, a, store.Write{Key: parent}, store.Write{Key: holder})
+	err := a.Delete(t.Context(), parent, func(ctx context.Context, d store.Doc) error {
+		waitForTags(t, raw, d, 6) // longer than the lease
+		_, err := b.Create(ctx, store.Write{Key: child, Parent: parent})
+		wantRelated(t, err, store.ErrNoParent, parent)
+		_, err = b.Replace(ctx, store.Write{Key: holder, Refs: refTo(parent, false)}, 0)
+		wantRelated(t, err, store.ErrNoTarget, parent)
+		if _, err = b.Replace(ctx, store.Write{Key: parent}, 0); !errs.Is(err, errs.Conflict) {
+			t.Errorf("Replace meanwhile = %v, want Conflict", err)
+		}
+		if err = b.Delete(ctx, parent, nil); !errs.Is(err, errs.Conflict) {
+			t.Errorf("another Delete meanwhile = %v, want Conflict", err)
+		}
+		if err := b.Settle(ctx); err != nil {
+			t.Error(err)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		t.Fatalf("Delete with a slow guard = %v, want nil", err)
+	}
+	if _, err := raw.Get(t.Context(), parent); !errs.Is(err, errs.NotFound) {
+		t.Errorf("Get after the deletion = %v, want NotFound", err)
+	}
+}
+
+// waitForTags waits until the mark of d was renewed n times.
+func waitForTags(t *testing.T, raw store.Driver, d store.Doc, n int) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); n > 0; <-tick.C {
+		now, err := raw.Get(t.Context(), d.Key)
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("the mark is not renewed: %v", err)
+		}
+		if now.Tag != d.Tag {
+			d, n = now, n-1
+		}
+	}
+}
+
+func TestADeletionThatAnotherFinishedHasSucceeded(t *testing.T) {
+	t.Parallel()
+	for _, anew := range []bool{false, true} {
+		a, b, raw := twoDBs(t)
+		b.SetLease(0) // takes the other's deletion for one left behind
+		create(t, a, store.Write{Key: parent})
+		err := a.Delete(t.Context(), parent, func(ctx context.Context, _ store.Doc) error {
+			if err := b.Delete(ctx, parent, nil); err != nil || !anew {
+				return err
+			}
+			_, err := b.Create(ctx, store.Write{Key: parent, Body: []byte("anew")})
+			return err
+		})
+		if err != nil {
+			t.Errorf("Delete = %v, want nil", err)
+		}
+		if d, err := raw.Get(t.Context(), parent); anew && (err != nil || string(d.Body) != "anew") || !anew && err == nil {
+			t.Errorf("created anew: %t, but there is %+v, %v", anew, d, err)
+		}
+	}
+}
+
+func TestAGuardThatPanicsLeavesNoGoroutine(t *testing.T) {
+	t.Parallel()
+	a, _, raw := twoDBs(t)
+	a.SetLease(20 * time.Millisecond)
+	create(t, a, store.Write{Key: parent})
+	func() {
+		defer func() {
+			if r := recover(); r != "guard" {
+				t.Errorf("recovered %v, want the guard's panic", r)
+			}
+		}()
+		_ = a.Delete(t.Context(), parent, func(context.Context, store.Doc) error { panic("guard") })
+	}()
+	before, err := raw.Get(t.Context(), parent)
+	if err != nil || before.State != store.Deleting {
+		t.Fatalf("after the panic there is %+v, %v, want the mark", before, err)
+	}
+	if err := a.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	create(t, a, store.Write{Key: child, Parent: parent})
+}
+
+func TestAWriteWhoseAnswerGotLostIsKnownByItsTag(t *testing.T) {
+	t.Parallel()
+	mem := newMemory()
+	db := store.New(deaf{mem}, nil, seal.New(seal.NewKey()))
+	create(t, db, store.Write{Key: parent}, store.Write{Key: child, Parent: parent, Refs: refTo(parent, true)})
+	if d, err := db.Replace(t.Context(), store.Write{Key: child, Parent: parent}, 0); err != nil || d.Rev != 2 {
+		t.Errorf("Replace = %+v, %v, want revision 2", d, err)
+	}
+	if err := errors.Join(db.Delete(t.Context(), child, nil), db.Delete(t.Context(), parent, nil)); err != nil {
+		t.Error(err)
+	}
+	if left := mem.all(); len(left) > 0 {
+		t.Errorf("left over: %+v", left)
+	}
+}
+
+// deaf is a driver that writes, but whose answers get lost on the way.
+type deaf struct{ *memory }
+
+var errDeaf = errs.New(errs.Unavailable, "connection lost")
+
+func (d deaf) Put(ctx context.Context, doc store.Doc, at int64) error {
+	return errors.Join(errDeaf, d.memory.Put(ctx, doc, at))
+}
+
+func (d deaf) Remove(ctx context.Context, k store.Key, at int64) error {
+	return errors.Join(errDeaf, d.memory.Remove(ctx, k, at))
+}

@@ -1,0 +1,139 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	gosync "sync"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+)
+
+// Children and holders come in earnest while what they need goes. Interleavings are
+// tried one by one elsewhere; here SQLite and its locks are part of the play.
+func TestRacesOnSQLiteLeaveNoOrphan(t *testing.T) {
+	t.Parallel()
+	raw := openDriver(t, filepath.Join(t.TempDir(), "docs.db"))
+	s := seal.New(seal.NewKey())
+	raceFor(t, 250, []*store.DB{store.New(raw, nil, s), store.New(raw, nil, s)}, raw)
+}
+
+// The same with two sets of connections to one file, as two processes have them.
+func TestRacesOfTwoProcessesLeaveNoOrphan(t *testing.T) {
+	t.Parallel()
+	a, b, raw := twoDBs(t)
+	raceFor(t, 20, []*store.DB{a, b}, raw)
+}
+
+// raceFor runs so many rounds in each of some lanes that have nothing to do with
+// each other.
+func raceFor(t *testing.T, rounds int, dbs []*store.DB, raw store.Driver) {
+	const lanes = 4
+	var wg gosync.WaitGroup
+	for lane := range lanes {
+		wg.Go(func() {
+			for round := range rounds {
+				if err := raceOnce(t, dbs, raw, fmt.Sprintf("%d-%d", lane, round)); err != nil {
+					t.Errorf("lane %d, round %d: %v", lane, round, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := sound(content(t, raw)); err != nil {
+		t.Error(err)
+	}
+}
+
+// raceOnce makes a parent, and lets children of it and holders of it come while it
+// goes.
+func raceOnce(t *testing.T, dbs []*store.DB, raw store.Driver, name string) error {
+	p := store.Key("parents/" + name)
+	if _, err := dbs[0].Create(t.Context(), store.Write{Key: p}); err != nil {
+		return err
+	}
+	h := store.Key("holders/" + name)
+	if _, err := dbs[0].Create(t.Context(), store.Write{Key: h}); err != nil {
+		return err
+	}
+	c := p + "/children/c"
+	calls := []func(*store.DB) error{
+		func(db *store.DB) error {
+			_, err := db.Create(t.Context(), store.Write{Key: c, Parent: p})
+			return err
+		},
+		func(db *store.DB) error {
+			_, err := db.Replace(t.Context(), store.Write{Key: h, Refs: refTo(p, true)}, 1)
+			return err
+		},
+		func(db *store.DB) error { return db.Delete(t.Context(), p, nil) },
+	}
+	results := make([]error, len(calls))
+	var wg gosync.WaitGroup
+	for i, call := range calls {
+		wg.Go(func() { results[i] = call(dbs[i%2]) })
+	}
+	wg.Wait()
+	return fair(t, raw, p, results)
+}
+
+// fair checks that either the deletion succeeded or at least one of those that need
+// the parent did, and that the store agrees.
+func fair(t *testing.T, raw store.Driver, p store.Key, results []error) error {
+	may := []error{store.ErrNoParent, store.ErrNoTarget, store.ErrHasChildren, store.ErrReferenced}
+	for i, err := range results {
+		if err != nil && !errors.Is(err, may[i]) && !(i == 2 && errors.Is(err, store.ErrReferenced)) {
+			return fmt.Errorf("call %d: unexpected error %w", i, err)
+		}
+	}
+	_, err := raw.Get(t.Context(), p)
+	gone := errs.Is(err, errs.NotFound)
+	if gone != (results[2] == nil) || gone && (results[0] == nil || results[1] == nil) {
+		return fmt.Errorf("parent is gone: %t, results: %v", gone, results)
+	}
+	return nil
+}
+
+func TestNoReplacementIsLost(t *testing.T) {
+	t.Parallel()
+	a, b, _ := twoDBs(t)
+	create(t, a, store.Write{Key: provider, Body: []byte("0")})
+	const writers, each = 4, 15
+	var wg gosync.WaitGroup
+	for i := range writers {
+		db := []*store.DB{a, b}[i%2]
+		wg.Go(func() {
+			for range each {
+				if err := increment(t, db); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	d, err := a.Get(t.Context(), provider)
+	if want := fmt.Sprint(writers * each); err != nil || string(d.Body) != want || d.Rev != 1+writers*each {
+		t.Errorf("after %d increments the document is %s at revision %d, %v", writers*each, d.Body, d.Rev, err)
+	}
+}
+
+// increment counts up the number in the document until no one interferes.
+func increment(t *testing.T, db *store.DB) error {
+	for {
+		d, err := db.Get(t.Context(), provider)
+		if err != nil {
+			return err
+		}
+		var n int
+		if _, err := fmt.Sscan(string(d.Body), &n); err != nil {
+			return err
+		}
+		_, err = db.Replace(t.Context(), store.Write{Key: provider, Body: fmt.Append(nil, n+1)}, d.Rev)
+		if !errs.Is(err, errs.Conflict) {
+			return err
+		}
+	}
+}
