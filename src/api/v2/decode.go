@@ -57,7 +57,7 @@ func malformed(err error) error {
 		return classified
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return errs.New(errs.Malformed, fmt.Sprintf("json: cannot unmarshal %s into field %s of type %s", kindOf(wrong.Value), wrong.Field, wrong.Type))
+		return errs.New(errs.Malformed, fmt.Sprintf("json: cannot unmarshal %s into field %s of type %s", kindOf(wrong.Value), fieldOf(wrong.Field), wrong.Type))
 	}
 	return errs.New(errs.Malformed, err.Error())
 }
@@ -67,6 +67,18 @@ func malformed(err error) error {
 func kindOf(value string) string {
 	kind, _, _ := strings.Cut(value, " ")
 	return kind
+}
+
+// fieldOf drops from a field's path the embedded structures, which have no name in
+// JSON; they are the parts with a capital.
+func fieldOf(path string) string {
+	var names []string
+	for name := range strings.SplitSeq(path, ".") {
+		if name != "" && (name[0] < 'A' || name[0] > 'Z') {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ".")
 }
 
 // node is a JSON value. Members keep their order; scalars keep their text.

@@ -133,10 +133,11 @@ func (s *Server) Do(t testing.TB, step Step) Answer {
 	if name, value, ok := strings.Cut(step.Header, ": "); ok {
 		req.Header.Set(name, value)
 	}
-	return s.send(t, req)
+	return s.Send(t, req)
 }
 
-func (s *Server) send(t testing.TB, req *http.Request) Answer {
+// Send sends a request as it is.
+func (s *Server) Send(t testing.TB, req *http.Request) Answer {
 	t.Helper()
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
