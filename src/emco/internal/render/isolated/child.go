@@ -1,0 +1,39 @@
+package isolated
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+)
+
+// Main is the child: it reads one request from stdin, renders it with r and writes
+// the answer to stdout. An error means that there was no request, or nobody to
+// answer; that a request does not render is an answer.
+//
+// It silences the standard logger of the process: libraries below r write values of
+// charts to it.
+func Main(r render.Renderer, stdin io.Reader, stdout io.Writer) error {
+	log.SetOutput(io.Discard)
+	var q question
+	if err := json.NewDecoder(stdin).Decode(&q); err != nil {
+		return fmt.Errorf("read the request: %w", err)
+	}
+	res, err := r.Render(context.Background(), render.Request{
+		App: q.App, Package: q.Package.archive(), Profile: q.Profile.archive(), Overrides: q.Overrides,
+		Release: q.Release, Namespace: q.Namespace, Labels: q.Labels,
+	})
+	a := answer{Result: res}
+	if err != nil {
+		a = answer{Kind: errs.KindOf(err), Error: err.Error()}
+		if f, ok := errors.AsType[*render.Fault](err); ok {
+			a.Fault = f
+		}
+	}
+	return json.NewEncoder(stdout).Encode(a)
+}

@@ -1,0 +1,243 @@
+// Package isolated renders in a child process, so that a chart which loops, grows or
+// crashes the renderer harms nothing but its own rendering.
+//
+//	parent ── request as JSON ──► stdin  ┐ child: no environment, no arguments of the user,
+//	       ◄─ answer as JSON ──── stdout ┘ limits on memory and processor time; killed when late
+package isolated
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+)
+
+// Limits bound one rendering.
+type Limits struct {
+	Time     time.Duration // from the start of the child to its answer
+	Memory   uint64        // bytes of data that the child may have
+	Input    int64         // bytes of a packed package or profile
+	Output   int64         // bytes of an answer
+	Parallel int           // children at a time; others wait
+}
+
+// Default returns limits that fit charts with hundreds of objects.
+func Default() Limits {
+	return Limits{
+		Time:     10 * time.Second,
+		Memory:   512 << 20,
+		Input:    20 << 20,
+		Output:   64 << 20, // objects of 20 MiB, their encoding, and what surrounds them
+		Parallel: runtime.GOMAXPROCS(0),
+	}
+}
+
+// New returns a renderer that starts command for each request. The command must run
+// Main; it is started without environment.
+func New(command []string, l Limits) render.Renderer {
+	return parent{command: command, limits: l, slots: make(chan struct{}, max(1, l.Parallel))}
+}
+
+type parent struct {
+	command []string
+	limits  Limits
+	slots   chan struct{}
+}
+
+// Render renders in a child. A child that breaks a limit gives an Invalid error with
+// a Fault; a child that cannot be started gives an Internal one.
+func (p parent) Render(ctx context.Context, req render.Request) (render.Result, error) {
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return render.Result{}, ctx.Err()
+	}
+	q, err := p.ask(ctx, req)
+	if err != nil {
+		return render.Result{}, err
+	}
+	text, err := p.run(ctx, req.App, q)
+	if err != nil {
+		return render.Result{}, err
+	}
+	var a answer
+	if err := json.Unmarshal(text, &a); err != nil {
+		return render.Result{}, fmt.Errorf("render app %s: the child's answer is no JSON: %w", req.App, err)
+	}
+	return a.open()
+}
+
+// ask builds the question for a child.
+func (p parent) ask(ctx context.Context, req render.Request) ([]byte, error) {
+	pack, err := p.read(ctx, req.App, "package", req.Package)
+	if err != nil {
+		return nil, err
+	}
+	profile, err := p.read(ctx, req.App, "profile", req.Profile)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(question{
+		App: req.App, Package: pack, Profile: profile, Overrides: req.Overrides,
+		Release: req.Release, Namespace: req.Namespace, Labels: req.Labels,
+	})
+}
+
+// read reads an archive whole; nil if there is none.
+func (p parent) read(ctx context.Context, app, what string, a render.Archive) (*packed, error) {
+	if err := ctx.Err(); err != nil || a.Open == nil {
+		return nil, err
+	}
+	in, err := a.Open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open %s of app %s: %w", what, app, err)
+	}
+	content, err := io.ReadAll(io.LimitReader(in, p.limits.Input+1))
+	if err := errors.Join(err, in.Close()); err != nil {
+		return nil, fmt.Errorf("read %s of app %s: %w", what, app, err)
+	}
+	if int64(len(content)) > p.limits.Input {
+		return nil, blame(app, fmt.Sprintf("%s is larger than %d bytes", what, p.limits.Input))
+	}
+	return &packed{Digest: a.Digest, Content: content}, nil
+}
+
+// run starts a child, hands it the question and returns its answer.
+func (p parent) run(ctx context.Context, app string, question []byte) ([]byte, error) {
+	timed, cancel := context.WithTimeout(ctx, p.limits.Time)
+	defer cancel()
+	cmd := exec.CommandContext(timed, p.command[0], p.command[1:]...)
+	cmd.Env = []string{fmt.Sprintf("GOMEMLIMIT=%d", p.limits.Memory/4*3), "GOTRACEBACK=single"}
+	cmd.WaitDelay = time.Second
+	said := &head{most: 4 << 10}
+	cmd.Stderr = said
+	text, err := p.talk(cmd, question)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case timed.Err() != nil:
+		return nil, blame(app, fmt.Sprintf("rendering took more than %s and was ended; does a template loop?", p.limits.Time))
+	case int64(len(text)) > p.limits.Output:
+		return nil, blame(app, fmt.Sprintf("renders to more than %d bytes", p.limits.Output))
+	case err != nil && exhausted(said.String()):
+		return nil, blame(app, fmt.Sprintf("rendering needs more than %d MiB of memory and was ended; does a template build long lists?", p.limits.Memory>>20))
+	case err != nil && strings.Contains(said.String(), "stack overflow"):
+		return nil, blame(app, "a template calls itself without end")
+	case err != nil:
+		return nil, fmt.Errorf("render app %s in a child: %w: %s", app, err, said)
+	}
+	return text, nil
+}
+
+// exhausted reports whether a Go program said that it has no memory left.
+func exhausted(stderr string) bool {
+	for _, sign := range []string{"out of memory", "cannot allocate memory", "failed to reserve"} {
+		if strings.Contains(stderr, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// talk writes the question, then reads the answer. A child that dies early shows in
+// the error of Wait, so that of the pipe is not told.
+func (p parent) talk(cmd *exec.Cmd, question []byte) ([]byte, error) {
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	// The child waits for the question, so it has done nothing yet.
+	confined := confine(cmd.Process.Pid, p.limits)
+	if confined == nil {
+		_, _ = in.Write(question)
+	}
+	_ = in.Close()
+	text, readErr := io.ReadAll(io.LimitReader(out, p.limits.Output+1))
+	if int64(len(text)) > p.limits.Output || confined != nil {
+		_ = cmd.Process.Kill() // it would wait for a reader
+	}
+	if err := cmd.Wait(); err != nil || confined != nil {
+		return text, errors.Join(confined, err)
+	}
+	return text, readErr
+}
+
+func blame(app, reason string) error {
+	return (&render.Fault{App: app, Reason: reason}).Invalid()
+}
+
+// head keeps the first bytes written to it.
+type head struct {
+	bytes.Buffer
+	most int
+}
+
+// Write keeps what there is room for and never fails.
+func (h *head) Write(p []byte) (int, error) {
+	if room := h.most - h.Len(); room > 0 {
+		h.Buffer.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}
+
+// question is a request as it crosses the pipe.
+type question struct {
+	App                string
+	Package, Profile   *packed
+	Overrides          []render.Override
+	Release, Namespace string
+	Labels             []render.Label
+}
+
+// packed is an archive with its content.
+type packed struct {
+	Digest  manifest.Digest
+	Content []byte
+}
+
+// archive returns a as a request holds it; the zero Archive if there is none.
+func (a *packed) archive() render.Archive {
+	if a == nil {
+		return render.Archive{}
+	}
+	return render.Archive{Digest: a.Digest, Open: func(context.Context) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(a.Content)), nil
+	}}
+}
+
+// answer is a result, or an error, as it crosses the pipe.
+type answer struct {
+	Result render.Result
+	Fault  *render.Fault `json:",omitempty"`
+	Kind   errs.Kind     `json:",omitempty"` // of an error without a fault
+	Error  string        `json:",omitempty"`
+}
+
+// open returns what Render returned in the child.
+func (a answer) open() (render.Result, error) {
+	switch {
+	case a.Fault != nil:
+		return render.Result{}, a.Fault.Invalid()
+	case a.Error != "":
+		return render.Result{}, errs.New(a.Kind, a.Error)
+	}
+	return a.Result, nil
+}
