@@ -1,0 +1,57 @@
+package all_test
+
+import (
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/syncertest"
+)
+
+// Every linked backend keeps the contract; a new line in Backends is tested by being there.
+func TestBackendsKeepTheContract(t *testing.T) {
+	t.Parallel()
+	r := all.Backends()
+	for _, name := range r.Names() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, err := r.Open(name, r.Example(name))
+			if err != nil {
+				t.Fatalf("Open(%s): %v", name, err)
+			}
+			if err := syncertest.Check(b); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestEveryBackendHasASyncTypeOfItsName(t *testing.T) {
+	t.Parallel()
+	for _, name := range all.Backends().Names() {
+		if got, err := gitops.Canonical(name); err != nil || got != name {
+			t.Errorf("Canonical(%q) = %q, %v; want the name itself", name, got, err)
+		}
+	}
+}
+
+func TestEveryBackendTakesWhatSyncObjectsAlwaysHold(t *testing.T) {
+	t.Parallel()
+	s, err := gitops.Read("flux", gitops.Object{Name: "repo", KV: []map[string]string{
+		{"url": "https://git.example.org/fleet.git", "userName": "u", "gitToken": "t"},
+	}}, gitops.Object{}, gitops.Rules{})
+	if err != nil {
+		t.Fatalf("Read: %v", err)
+	}
+	r := all.Backends()
+	for _, name := range r.Names() {
+		if _, err := r.Open(name, syncer.Options(s.Options)); err != nil {
+			t.Errorf("Open(%s, %v): %v", name, s.Options, err)
+		}
+		if _, err := r.Open(name, syncer.Options{"colour": "red"}); !errs.Is(err, errs.Invalid) {
+			t.Errorf("Open(%s) with an unknown option: %v, want Invalid", name, err)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package flux_test
+
+import (
+	"flag"
+	"strings"
+	"testing"
+
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/flux"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/syncertest"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	b := open(t, flux.Options{Interval: gitops.Duration(30e9), SecretRef: "emco-git", ServiceAccount: "tenant"})
+	syncertest.Golden(t, b, "testdata/plan.txtar", *update)
+}
+
+func TestPlanWithoutOptions(t *testing.T) {
+	t.Parallel()
+	syncertest.Golden(t, open(t, flux.Options{}), "testdata/defaults.txtar", *update)
+}
+
+// Flux puts the name of a Kustomization on all objects as the value of a label, and
+// EMCO's names are wider than Kubernetes' names.
+func TestNamesOfPointersAreTakenByKubernetes(t *testing.T) {
+	t.Parallel()
+	b := open(t, flux.Options{})
+	apps := []string{"web", "Web", "we_b", "we-b", strings.Repeat("long", 30) + "1", strings.Repeat("long", 30) + "2"}
+	var desired []syncer.App
+	for _, name := range apps {
+		o := syncertest.Object(manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "n", Name: "c"}, nil)
+		desired = append(desired, syncer.App{Name: name, Objects: []manifest.Object{o}})
+	}
+	text := pointer(t, b, desired, "kust")
+	seen := map[string]bool{}
+	for document := range strings.SplitSeq(text, "---\n") {
+		var o struct{ Metadata struct{ Name string } }
+		if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+			t.Fatal(err)
+		}
+		name := o.Metadata.Name
+		if len(name) > 63 || strings.ToLower(name) != name || strings.ContainsAny(name, "_.") || seen[name] {
+			t.Errorf("Kustomization is called %q: want a name of its own that is a DNS label", name)
+		}
+		seen[name] = true
+	}
+	if len(seen) != len(apps) {
+		t.Errorf("there are %d Kustomizations, want %d", len(seen), len(apps))
+	}
+}
+
+func TestAnAppWithoutObjectsHasNoKustomization(t *testing.T) {
+	t.Parallel()
+	o := syncertest.Object(manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "n", Name: "c"}, nil)
+	text := pointer(t, open(t, flux.Options{}), []syncer.App{{Name: "empty"}, {Name: "full", Objects: []manifest.Object{o}}}, "kust")
+	if strings.Contains(text, "empty") || !strings.Contains(text, "app/full") {
+		t.Errorf("Kustomizations are for the wrong apps:\n%s", text)
+	}
+}
+
+// The schema of a GitRepository takes no hours.
+func TestALongTimeoutIsCutForTheSource(t *testing.T) {
+	t.Parallel()
+	b := open(t, flux.Options{Timeout: gitops.Duration(2 * 3600e9)})
+	o := syncertest.Object(manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "n", Name: "c"}, nil)
+	var repo sourcev1.GitRepository
+	if err := yaml.UnmarshalStrict([]byte(pointer(t, b, []syncer.App{{Name: "a", Objects: []manifest.Object{o}}}, "")), &repo); err != nil {
+		t.Fatal(err)
+	}
+	if got := repo.Spec.Timeout.Duration.String(); strings.Contains(got, "h") {
+		t.Errorf("timeout of the GitRepository is %s, want less than an hour", got)
+	}
+}
+
+func TestNamesThatKubernetesRefusesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, o := range []flux.Options{{SecretRef: "no such name"}, {ServiceAccount: "A/B"}} {
+		if _, err := flux.New(o); !errs.Is(err, errs.Invalid) {
+			t.Errorf("New(%+v) = %v, want Invalid", o, err)
+		}
+	}
+}
+
+func open(t *testing.T, o flux.Options) syncer.Backend {
+	t.Helper()
+	b, err := flux.New(o)
+	if err != nil {
+		t.Fatalf("New(%+v): %v", o, err)
+	}
+	return syncer.Owned(b)
+}
+
+// pointer returns the content of a pointer file in the plan for desired.
+func pointer(t *testing.T, b syncer.Backend, desired []syncer.App, prefix string) string {
+	t.Helper()
+	target := syncertest.Target("p+c")
+	c, err := b.Plan(target, desired)
+	if err != nil {
+		t.Fatalf("Plan: %v", err)
+	}
+	for _, e := range c.Edits {
+		if e.Path == target.Pointer(prefix) {
+			return string(e.File)
+		}
+	}
+	t.Fatalf("no edit of %s", target.Pointer(prefix))
+	return ""
+}
