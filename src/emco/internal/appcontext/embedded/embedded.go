@@ -10,11 +10,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
+	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -45,15 +49,23 @@ type Server struct {
 // Start returns once the server answers. History is compacted after ten minutes.
 //
 // Conflict if another process uses the directory; it does not wait for that one to end.
-// Internal if the data cannot be read. Unavailable if ctx ends first.
+// Internal if the data cannot be read: the process should end then, because the
+// directory stays locked until it does. Unavailable if ctx ends first.
 func Start(ctx context.Context, o Options) (*Server, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, errs.E(errs.Unavailable, "start", "etcd in "+o.Dir, err)
+	}
 	lock, err := lockDir(o.Dir)
 	if err != nil {
 		return nil, err
 	}
-	etcd, err := start(config(o))
-	if err != nil {
-		return nil, errors.Join(errs.E(errs.Internal, "start", "etcd in "+o.Dir, err), lock.Close())
+	c := config(o)
+	if err := checkDB(filepath.Join(c.Dir, "member", "snap", "db")); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	etcd, err := start(c)
+	if err != nil { // etcd may have left files open: the lock stays, too
+		return nil, errs.E(errs.Internal, "start", "etcd in "+o.Dir, err)
 	}
 	s := &Server{etcd: etcd, client: v3client.New(etcd.Server), lock: lock}
 	select {
@@ -81,12 +93,32 @@ func lockDir(dir string) (*fileutil.LockedFile, error) {
 	}
 	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fileutil.ErrLocked) {
-		return nil, errs.E(errs.Conflict, "start", "etcd in "+dir, errors.New("another process uses the directory; stop it, or choose another directory"))
+		return nil, inUse(dir)
 	}
 	if err != nil {
 		return nil, errs.E(errs.Internal, "start", "etcd in "+dir, err)
 	}
 	return lock, nil
+}
+
+func inUse(path string) error {
+	return errs.E(errs.Conflict, "start", "etcd in "+path, errors.New("another process uses it; stop that one, or choose another directory"))
+}
+
+// checkDB finds those that use the database without our lock, such as etcd's own tools,
+// and a database that is none.
+func checkDB(path string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Millisecond})
+	if errors.Is(err, bbolterrors.ErrTimeout) {
+		return inUse(path)
+	}
+	if err != nil {
+		return errs.E(errs.Internal, "read", path, err)
+	}
+	return db.Close()
 }
 
 func config(o Options) *embed.Config {
@@ -130,7 +162,7 @@ func (s *Server) Reclaim(ctx context.Context) error {
 		_, err = s.client.Compact(ctx, r.Header.Revision, clientv3.WithCompactPhysical())
 	}
 	if err == nil {
-		_, err = s.client.Defragment(ctx, "")
+		err = s.etcd.Server.Backend().Defrag() // the client's call needs a listener's health check
 	}
 	if err == nil {
 		_, err = s.client.AlarmDisarm(ctx, &clientv3.AlarmMember{})
