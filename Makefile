@@ -17,7 +17,7 @@ help: ## list the targets
 .PHONY: build
 build: ## build emco and emcoctl into bin/
 	@mkdir -p $(BIN)
-	go build -trimpath -o $(BIN)/ ./src/emco/cmd/emco ./src/emcoctl/cmd/emcoctl
+	go build -o $(BIN)/ ./src/emco/cmd/emco ./src/emcoctl
 
 .PHONY: run
 run: build ## run emco with everything embedded, on 127.0.0.1:9015, data in ./emco-data
