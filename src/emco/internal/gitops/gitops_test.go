@@ -1,0 +1,238 @@
+package gitops_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+)
+
+type kv = []map[string]string
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	single := kv{{"gitType": "GitHub"}, {"userName": "u"}, {"gitToken": "tok"}, {"repoName": "fleet"}, {"branch": "edge"}, {"url": "https://git.example.org/u/fleet.git"}}
+	tests := []struct {
+		name      string
+		kind      string
+		ref, res  gitops.Object
+		want      string // kind host url user token name branch
+		wantOther string // options
+	}{
+		{"single-key maps in the reference object, as EMCO's code reads them", "fluxcd",
+			gitops.Object{Name: "git", KV: single}, gitops.Object{Name: "flux", KV: kv{{"timeOut": "90"}, {"syncInterval": "2m"}, {"delay": "7"}}},
+			"fluxcd github https://git.example.org/u/fleet.git u tok fleet edge", "retryInterval=1m0s syncInterval=2m0s timeOut=1m30s"},
+		{"one map in the resource object with old spellings, as EMCO's design has it", "azureArc",
+			gitops.Object{Name: "azure", KV: kv{{"clientID": "xyz", "tenantID": "t"}}},
+			gitops.Object{Name: "git", KV: kv{{"gitType": "github", "user": "u", "token": "tok", "repoUrl": "https://git.example.org/org/myRepo", "branch": "main"}}},
+			"azureArcV2 github https://git.example.org/org/myRepo u tok myRepo main", "clientID=xyz retryInterval=1m0s syncInterval=1m0s tenantID=t timeOut=1m0s"},
+		{"the same object in both slots", "fluxv2",
+			gitops.Object{Name: "git", KV: single}, gitops.Object{Name: "git", KV: single},
+			"fluxcd github https://git.example.org/u/fleet.git u tok fleet edge", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s"},
+		{"no branch means main, a pasted line end is dropped", "plain",
+			gitops.Object{Name: "git", KV: kv{{"url": "http://10.0.0.7:3000/u/fleet.git\n", "user": "u", "token": "tok\n"}}}, gitops.Object{},
+			"git  http://10.0.0.7:3000/u/fleet.git u tok fleet main", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s"},
+		{"owner and name are enough on a hosted service", "flux",
+			gitops.Object{Name: "git", KV: kv{{"gitType": "gitlab", "userName": "group", "gitToken": "tok", "repoName": "fleet"}}}, gitops.Object{},
+			"fluxcd gitlab https://gitlab.com/group/fleet group tok fleet main", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s"},
+		{"ssh takes the login name from the URL", "git",
+			gitops.Object{Name: "git", KV: kv{{"url": "ssh://deploy@git.example.org:2222/srv/fleet.git", "sshKey": "KEY\n", "knownHosts": "H\n"}}}, gitops.Object{},
+			"git  ssh://git.example.org:2222/srv/fleet.git deploy  fleet main", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s"},
+		{"the name of the secret on the edge has an alias, keys have no case", "flux",
+			gitops.Object{Name: "git", KV: kv{{"URL": "https://h/r", "username": "u", "GITTOKEN": "t", "gitSecretRef": "s", "serviceAccountName": "sa"}}}, gitops.Object{},
+			"fluxcd  https://h/r u t r main", "retryInterval=1m0s secretRef=s serviceAccountName=sa syncInterval=1m0s timeOut=1m0s"},
+	}
+	for _, test := range tests {
+		s, err := gitops.Read(test.kind, test.ref, test.res, gitops.Rules{})
+		if err != nil {
+			t.Errorf("%s: Read: %v", test.name, err)
+			continue
+		}
+		got := strings.Join([]string{s.Kind, s.Host, s.Repo.URL, s.Repo.User, s.Repo.Token.Reveal(), s.Name, s.Branch}, " ")
+		if got != test.want {
+			t.Errorf("%s: Read = %q, want %q", test.name, got, test.want)
+		}
+		var other []string
+		for _, key := range slices.Sorted(maps.Keys(s.Options)) {
+			other = append(other, key+"="+s.Options[key])
+		}
+		if got := strings.Join(other, " "); got != test.wantOther {
+			t.Errorf("%s: options are %q, want %q", test.name, got, test.wantOther)
+		}
+	}
+}
+
+func TestReadKeepsTheDelay(t *testing.T) {
+	t.Parallel()
+	s, err := gitops.Read("git", gitops.Object{KV: kv{{"url": "https://h/r", "userName": "u", "gitToken": "t"}}}, gitops.Object{KV: kv{{"delay": "7"}}}, gitops.Rules{})
+	if err != nil || s.Delay != 7*time.Second {
+		t.Errorf("Read: delay %s, %v; want 7s", s.Delay, err)
+	}
+}
+
+func TestTheURLToReadFromHoldsNoCredential(t *testing.T) {
+	t.Parallel()
+	tests := map[string]kv{
+		"https://h/r":         {{"url": "https://h/r", "userName": "u", "gitToken": "tok"}},
+		"ssh://git@h/r":       {{"url": "ssh://h/r", "sshKey": "k", "knownHosts": "h"}},
+		"ssh://me@[::1]:22/r": {{"url": "ssh://me@[::1]:22/r", "sshKey": "k", "knownHosts": "h"}},
+	}
+	for want, pairs := range tests {
+		s, err := gitops.Read("git", gitops.Object{KV: pairs}, gitops.Object{}, gitops.Rules{})
+		if err != nil || s.ReadURL() != want {
+			t.Errorf("ReadURL = %q, %v; want %q", s.ReadURL(), err, want)
+		}
+	}
+}
+
+// An error lists all that is missing and names the object, so that one try is enough.
+func TestWhatIsMissingIsTold(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		ref, res kv
+		want     string
+	}{
+		{"an empty object lacks everything", nil, nil, "cluster-sync-object ref: these keys are missing: url, userName, gitToken"},
+		{"the Git object is named, whichever slot it is in", kv{{"clientID": "c"}}, kv{{"repoUrl": "https://h/r"}, {"token": ""}}, "cluster-sync-object res: these keys are missing: userName, gitToken"},
+		{"a hosted service needs no url", kv{{"gitType": "github", "userName": "u", "repoName": "r"}}, nil, "cluster-sync-object ref: these keys are missing: gitToken"},
+		{"ssh needs a key and known hosts", kv{{"url": "ssh://h/r"}}, nil, "cluster-sync-object ref: these keys are missing: sshKey, knownHosts"},
+	}
+	for _, test := range tests {
+		_, err := gitops.Read("fluxcd", gitops.Object{Name: "ref", KV: test.ref}, gitops.Object{Name: "res", KV: test.res}, gitops.Rules{})
+		if !errs.Is(err, errs.Invalid) || !strings.HasSuffix(err.Error(), test.want) {
+			t.Errorf("%s: Read: %v, want Invalid %q", test.name, err, test.want)
+		}
+	}
+}
+
+func TestWhatIsWrongIsRefusedWithoutShowingIt(t *testing.T) {
+	t.Parallel()
+	base := map[string]string{"url": "https://h/r", "userName": "u", "gitToken": "hunter2"}
+	with := func(key, value string) kv {
+		m := maps.Clone(base)
+		m[key] = value
+		return kv{m}
+	}
+	tests := map[string]kv{
+		"another transport":            with("url", "ext::sh -c hunter2"),
+		"an option for a command":      with("url", "-oProxyCommand=hunter2"),
+		"a host that is an option":     with("url", "ssh://-oProxyCommand=hunter2/r"),
+		"a file":                       with("url", "file:///etc/hunter2"),
+		"a metadata service":           with("url", "http://169.254.169.254/hunter2"),
+		"one in an unusual form":       with("url", "http://2852039166/hunter2"),
+		"one as a mapped address":      with("url", "http://[::ffff:169.254.169.254]/hunter2"),
+		"one with a dot at the end":    with("url", "http://169.254.169.254./hunter2"),
+		"a credential in the URL":      with("url", "https://user:hunter2@h/r"),
+		"a name in the URL":            with("url", "https://hunter2@h/r"),
+		"a query":                      with("url", "https://h/r?x=hunter2"),
+		"no path":                      with("url", "https://h/"),
+		"a path that climbs":           with("url", "https://h/a/../hunter2"),
+		"an address as scp has it":     with("url", "git@h:hunter2.git"),
+		"a line end in the URL":        with("url", "https://h/r\nhunter2"),
+		"a line end in the token":      with("gitToken", "hunter2\r\nX: y"),
+		"a branch that is an option":   with("branch", "--hunter2"),
+		"a branch with a blank":        with("branch", "a hunter2"),
+		"a branch that climbs":         with("branch", "a/../hunter2"),
+		"a lock as a branch":           with("branch", "hunter2.lock"),
+		"a key twice":                  {base, {"token": "hunter3"}},
+		"a time that is none":          with("syncInterval", "hunter2"),
+		"a negative time":              with("timeOut", "-5s"),
+		"a time below a second":        with("retryInterval", "5ms"),
+		"a time that overflows":        with("delay", "99999999999999999999"),
+		"login names that differ":      {{"url": "ssh://a@h/hunter2", "userName": "b", "sshKey": "k", "knownHosts": "h"}},
+		"a login name that is a path":  {{"url": "ssh://h/r", "userName": "b@hunter2", "sshKey": "k", "knownHosts": "h"}},
+		"a login name with a password": {{"url": "ssh://a:hunter2@h/r", "sshKey": "k", "knownHosts": "h"}},
+	}
+	for name, pairs := range tests {
+		_, err := gitops.Read("git", gitops.Object{Name: "obj", KV: pairs}, gitops.Object{}, gitops.Rules{})
+		if !errs.Is(err, errs.Invalid) || strings.Contains(err.Error(), "hunter") || !strings.Contains(err.Error(), "cluster-sync-object obj") {
+			t.Errorf("%s: Read: %v, want Invalid that names the object and shows no value", name, err)
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		url   string
+		rules gitops.Rules
+		ok    bool
+	}{
+		{"file:///srv/git/r.git", gitops.Rules{AllowFile: true}, true},
+		{"file://host/srv/r.git", gitops.Rules{AllowFile: true}, false},
+		{"http://127.0.0.1:3000/u/r", gitops.Rules{}, true},
+		{"http://localhost/u/r", gitops.Rules{}, true},
+		{"http://127.0.0.1:3000/u/r", gitops.Rules{Deny: gitops.DenyPrivate}, false},
+		{"http://[::1]/u/r", gitops.Rules{Deny: gitops.DenyPrivate}, false},
+		{"http://192.168.1.1/u/r", gitops.Rules{Deny: gitops.DenyPrivate}, false},
+		{"http://git.localhost/u/r", gitops.Rules{Deny: gitops.DenyPrivate}, false},
+		{"http://169.254.1.1/u/r", gitops.Rules{Deny: gitops.DenyPrivate}, false},
+		{"https://git.example.org/u/r", gitops.Rules{Deny: gitops.DenyPrivate}, true},
+		{"https://git.example.org/u/r", gitops.Rules{Deny: func(string) error { return fmt.Errorf("no") }}, false},
+	}
+	for _, test := range tests {
+		_, err := gitops.Read("git", gitops.Object{KV: kv{{"url": test.url, "userName": "u", "gitToken": "t"}}}, gitops.Object{}, test.rules)
+		if (err == nil) != test.ok {
+			t.Errorf("Read of %s: %v, want ok %t", test.url, err, test.ok)
+		}
+	}
+}
+
+func TestCanonical(t *testing.T) {
+	t.Parallel()
+	tests := map[string]string{
+		"fluxcd": "fluxcd", "fluxv2": "fluxcd", "Flux": "fluxcd", "FLUXCD": "fluxcd",
+		"azureArc": "azureArcV2", "azurearcv2": "azureArcV2", "googleAnthos": "anthos", "configsync": "anthos",
+		"argo": "argocd", "plain": "git", "git": "git",
+	}
+	for kind, want := range tests {
+		if got, err := gitops.Canonical(kind); err != nil || got != want {
+			t.Errorf("Canonical(%q) = %q, %v; want %q", kind, got, err, want)
+		}
+	}
+	for _, kind := range []string{"", "k8s", "fluxcd2"} {
+		if _, err := gitops.Canonical(kind); !errs.Is(err, errs.Invalid) {
+			t.Errorf("Canonical(%q): %v, want Invalid", kind, err)
+		}
+	}
+}
+
+// Settings are logged and compared in tests; the credential must not come along.
+func TestSettingsPrintNoCredential(t *testing.T) {
+	t.Parallel()
+	s, err := gitops.Read("git", gitops.Object{KV: kv{{"url": "https://h/r", "userName": "u", "gitToken": "hunter2"}}}, gitops.Object{}, gitops.Rules{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		if text := fmt.Sprintf(format, s); strings.Contains(text, "hunter2") {
+			t.Errorf("Sprintf(%q) shows the credential: %s", format, text)
+		}
+	}
+}
+
+// Whatever is in an object, reading it does not panic, and what is accepted is clean.
+func FuzzRead(f *testing.F) {
+	for _, url := range []string{"https://h/r", "ssh://a@h/r", "http://[::1]:80/x.git", "file:///x", "https://h/%2e%2e/r"} {
+		f.Add(url, "main", "60")
+	}
+	f.Fuzz(func(t *testing.T, url, branch, wait string) {
+		s, err := gitops.Read("git", gitops.Object{KV: kv{{"url": url, "branch": branch, "timeOut": wait, "userName": "u", "gitToken": "hunter2", "sshKey": "k", "knownHosts": "h"}}}, gitops.Object{}, gitops.Rules{})
+		if err != nil {
+			if !errs.Is(err, errs.Invalid) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("Read: %v, want Invalid without a value", err)
+			}
+			return
+		}
+		scheme, _, _ := strings.Cut(s.Repo.URL, "://")
+		if !slices.Contains([]string{"http", "https", "ssh"}, scheme) || slices.Contains(strings.Split(s.ReadURL(), "/"), "..") || strings.HasPrefix(s.Branch, "-") {
+			t.Errorf("Read accepts %q, branch %q", s.ReadURL(), s.Branch)
+		}
+	})
+}
