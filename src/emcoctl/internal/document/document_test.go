@@ -1,0 +1,197 @@
+package document_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	p, err := document.Parse("x.yaml", []byte(`# head
+---
+---
+version: emco/v2
+resourceContext:
+  anchor: projects/p/composite-apps
+metadata:
+  name: 12
+  description: <a> & b
+  other: dropped
+spec:
+  compositeAppVersion: v1
+---
+resourceContext: {anchor: c/labels}
+clusterLabel: west
+---
+resourceContext: {anchor: a/b}
+file: one
+files: [two, three]
+spec: {}
+...
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []document.Document{
+		{
+			Anchor: "projects/p/composite-apps", Names: anchor.Names{Name: "12", Version: "v1"},
+			Body: []byte(`{"metadata":{"name":"12","description":"\u003ca\u003e \u0026 b"},"spec":{"compositeAppVersion":"v1"}}`),
+			At:   document.Place{File: "x.yaml", Line: 4},
+		},
+		{Anchor: "c/labels", Names: anchor.Names{Label: "west"}, Body: []byte(`{"metadata":{"name":""},"clusterLabel":"west"}`), At: document.Place{File: "x.yaml", Line: 14}},
+		{Anchor: "a/b", Body: []byte(`{"metadata":{"name":""}}`), File: "one", Files: []string{"two", "three"}, At: document.Place{File: "x.yaml", Line: 17}},
+	}
+	if len(p.Documents) != len(want) || len(p.Warnings) != 0 {
+		t.Fatalf("got %d documents, warnings %q", len(p.Documents), p.Warnings)
+	}
+	for i := range want {
+		if !reflect.DeepEqual(p.Documents[i], want[i]) {
+			t.Errorf("document %d is\n%+v (%s), want\n%+v (%s)", i, p.Documents[i], p.Documents[i].Body, want[i], want[i].Body)
+		}
+	}
+}
+
+// TestScalars pins how EMCO's client turns YAML scalars into JSON.
+func TestScalars(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"yes": `"yes"`, "true": "true", "1.0": "1", "010": "8", "0x10": "16", "2020-01-02": `"2020-01-02T00:00:00Z"`,
+		"~": "null", `"12"`: `"12"`, "{1: a, b: {true: c}}": `{"1":"a","b":{"true":"c"}}`, "[\n\t1,\n\t2]": "[1,2]", "|\n    a\n    b": `"a\nb\n"`,
+	} {
+		p, err := document.Parse("s.yaml", []byte("spec:\n  v: "+in+"\n"))
+		if err != nil {
+			t.Errorf("%q: %v", in, err)
+			continue
+		}
+		var body struct{ Spec struct{ V json.RawMessage } }
+		if err := json.Unmarshal(p.Documents[0].Body, &body); err != nil || string(body.Spec.V) != want {
+			t.Errorf("%q becomes %s, %v; want %s", in, body.Spec.V, err, want)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	for in, where := range map[string]string{
+		"a: [": "f.yaml:1: ",
+		"metadata: {name: a}\n---\n\nspec:\n  - list": "f.yaml:5: ",
+		"just text":             "f.yaml:1: ",
+		"spec: {a: 1, a: 2}":    "f.yaml:1: ",
+		"\nspec: {v: .nan}":     "f.yaml:2: ",
+		"resourceContext: text": "f.yaml:1: ",
+	} {
+		_, err := document.Parse("f.yaml", []byte(in))
+		if !errs.Is(err, errs.Malformed) || !strings.HasPrefix(err.Error(), where) || strings.Contains(err.Error(), "yaml: ") {
+			t.Errorf("Parse(%q): %v (%v), want Malformed at %q", in, err, errs.KindOf(err), where)
+		}
+	}
+}
+
+func TestUnknownKeysAreTold(t *testing.T) {
+	t.Parallel()
+	p, err := document.Parse("f.yaml", []byte("resourceContext: {anchor: a}\nMetadata: {Name: x}\nbody: 1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`f.yaml:2: key "Metadata" is ignored; did you mean "metadata"?`, `f.yaml:3: key "body" is ignored`}
+	if !reflect.DeepEqual(p.Warnings, want) {
+		t.Errorf("warnings %q, want %q", p.Warnings, want)
+	}
+	if got := string(p.Documents[0].Body); got != `{"metadata":{"name":""}}` {
+		t.Errorf("body %s, want that of EMCO's client", got)
+	}
+}
+
+func TestExpand(t *testing.T) {
+	t.Parallel()
+	values, err := document.ParseValues("v.yaml", []byte("A: one\nList: [x, y]\nDeep: {B: 2, C: {D: 3}}\n---\nA: ignored\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, in, want, missing string }{
+		{"a key", "{{.A}}", "one", ""},
+		{"a range", "{{range $i, $e := .List}}{{$i}}{{$e}}{{end}}", "0x1y", ""},
+		{"a deep key", "{{.Deep.C.D}}", "3", ""},
+		{"a missing key", "a: {{.Nope}}", "a: <no value>", `t:1:5: no value for "Nope"`},
+		{"a missing deep key", "\n{{ if .A }}{{ .Deep.X }}{{ end }}", "\n<no value>", `t:2:14: no value for "Deep.X"`},
+		{"a missing key asked for in if", "{{if .Nope}}x{{end}}", "", ""},
+		{"a missing key in a range", "{{range .List}}\n{{$.Nope}}{{end}}", "\n<no value>\n<no value>", `t: no value in "<no value>", line 2 of the expanded text` + "\n" + `t: no value in "<no value>", line 3 of the expanded text`},
+		{"the words themselves", "<no value>", "<no value>", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, missing, err := document.Expand("t", []byte(tt.in), values)
+			if string(got) != tt.want || strings.Join(missing, "\n") != tt.missing || err != nil {
+				t.Errorf("Expand = %q, %q, %v; want %q, %q", got, missing, err, tt.want, tt.missing)
+			}
+		})
+	}
+	for _, in := range []string{"{{.A", "{{nofunc}}", "{{.A.B}}", "{{range .List}}{{.X}}{{end}}"} {
+		if _, _, err := document.Expand("t", []byte(in), values); !errs.Is(err, errs.Malformed) || !strings.HasPrefix(err.Error(), "t:1:") {
+			t.Errorf("Expand(%q): %v, want Malformed with file and line", in, err)
+		}
+	}
+}
+
+func TestMergeOfValues(t *testing.T) {
+	t.Parallel()
+	parse := func(text string) document.Values {
+		v, err := document.ParseValues("v", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	a := parse("m: {x: 1, y: {z: 2}}\nl: [1, 2]\ns: a\nk: {q: 1}\n")
+	got := a.Merge(parse("m: {y: {w: 3}}\nl: [3]\nk: text\n"))
+	want := parse("m: {x: 1, y: {z: 2, w: 3}}\nl: [3]\ns: a\nk: text\n")
+	text := func(v document.Values) string {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if text(got) != text(want) {
+		t.Errorf("Merge = %s, want %s", text(got), text(want))
+	}
+	if text(a) != text(parse("m: {x: 1, y: {z: 2}}\nl: [1, 2]\ns: a\nk: {q: 1}\n")) {
+		t.Errorf("Merge changed its receiver: %s", text(a))
+	}
+}
+
+// FuzzParse: whatever the input, there is an error that names the file, or documents
+// whose body is JSON with metadata, in lines that rise.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"a: b\n---\nmetadata: {name: x}\nspec: {v: [1, {2: 3}]}\n", "--- |\n text\n", "&a [*a]", "spec: &x {y: *x}", "{", "%YAML 1.2\n---\n",
+		"? complex\n: key\n", "spec: {<<: {a: 1}}", "---\n...\n---\n", "\xff\xfe", "metadata: !!binary aGk=", "spec: {v: .inf}", "a: !!set {x}",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := document.Parse("f", text)
+		if err != nil {
+			if !errs.Is(err, errs.Malformed) || !strings.HasPrefix(err.Error(), "f:") {
+				t.Fatalf("error %v of kind %v", err, errs.KindOf(err))
+			}
+			return
+		}
+		line := 0
+		for _, d := range p.Documents {
+			var body struct{ Metadata *struct{ Name string } }
+			if err := json.Unmarshal(d.Body, &body); err != nil || body.Metadata == nil {
+				t.Fatalf("body %q: %v", d.Body, err)
+			}
+			if d.At.Line < line {
+				t.Fatalf("document at line %d after one at %d", d.At.Line, line)
+			}
+			line = d.At.Line
+		}
+	})
+}

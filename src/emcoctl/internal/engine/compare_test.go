@@ -1,0 +1,61 @@
+package engine
+
+import "testing"
+
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, kind, sent, stored string
+		want                     likeness
+	}{
+		{"the same", "projects", `{"metadata":{"name":"p"}}`, `{"metadata":{"name":"p","description":"","userData1":"","userData2":""}}`, alike},
+		{"another description", "projects", `{"metadata":{"name":"p","description":"x"}}`, `{"metadata":{"name":"p","description":""}}`, different},
+		{"a description taken away", "projects", `{"metadata":{"name":"p"}}`, `{"metadata":{"name":"p","description":"x"}}`, different},
+		{"a member the server does not know", "generic-placement-intents", `{"metadata":{"name":"g"},"spec":{"logicalCloud":"l"}}`, `{"metadata":{"name":"g"}}`, alike},
+		{"another case of a member", "cluster-references", `{"metadata":{"name":"c"},"spec":{"clusterProvider":"p","cluster":"c","loadbalancerIp":"1.2.3.4"}}`, `{"metadata":{"name":"c"},"spec":{"clusterProvider":"p","cluster":"c","loadBalancerIP":"1.2.3.4","certificate":"x"}}`, alike},
+		{"an alias of a type", "clusters", `{"metadata":{"name":"c"},"spec":{"gitOps":{"gitOpsType":"fluxv2"}}}`, `{"metadata":{"name":"c"},"spec":{"gitOps":{"gitOpsType":"fluxcd"}}}`, alike},
+		{"an absent list", "deployment-intent-groups", `{"metadata":{"name":"d"},"spec":{"version":"r"}}`, `{"metadata":{"name":"d"},"spec":{"version":"r","overrideValues":[]}}`, alike},
+		{"an override taken away", "deployment-intent-groups", `{"spec":{"overrideValues":[]}}`, `{"spec":{"overrideValues":[{"app":"a","values":{"k":"v"}}]}}`, different},
+		{"a number for a string", "kv-pairs", `{"spec":{"kv":[{"port":80}]}}`, `{"spec":{"kv":[{"port":"80"}]}}`, alike},
+		{"keys that differ by case", "kv-pairs", `{"spec":{"kv":[{"Port":"80"}]}}`, `{"spec":{"kv":[{"port":"80"}]}}`, different},
+		{"a secret", "cluster-sync-objects", `{"spec":{"kv":[{"branch":"m"},{"gitToken":"t"}]}}`, `{"spec":{"kv":[{"branch":"m"},{"gitToken":"***"}]}}`, unclear},
+		{"a secret that is new", "cluster-sync-objects", `{"spec":{"kv":[{"branch":"m"},{"gitToken":"t"}]}}`, `{"spec":{"kv":[{"branch":"m"}]}}`, different},
+		{"the namespace of an admin cloud", "logical-clouds", `{"spec":{"level":"0"}}`, `{"spec":{"level":"0","namespace":"default"}}`, alike},
+		{"the default level", "logical-clouds", `{"spec":{"namespace":"n"}}`, `{"spec":{"level":"1","namespace":"n"}}`, alike},
+		{"another namespace", "logical-clouds", `{"spec":{"namespace":"m"}}`, `{"spec":{"level":"1","namespace":"n"}}`, different},
+		{"an unknown collection", "hpa-intents", `{"metadata":{"name":"h"},"spec":{"app":"a","x":[]}}`, `{"metadata":{"name":"h","description":""},"spec":{"app":"a"}}`, alike},
+		{"an unknown collection that differs", "hpa-intents", `{"spec":{"app":"a","x":1}}`, `{"spec":{"app":"a"}}`, different},
+		{"an answer that is no JSON", "projects", `{"metadata":{"name":"p"}}`, `<html>`, different},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := compare(tt.kind, []byte(tt.sent), []byte(tt.stored)); got != tt.want {
+				t.Errorf("compare = %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTouched(t *testing.T) {
+	t.Parallel()
+	const base = "projects/p/composite-apps/a/v1/deployment-intent-groups/d"
+	for path, want := range map[string]bool{
+		"projects/p/composite-apps/a/v1/apps/web":                        true,
+		"projects/p/composite-apps/a/v1/composite-profiles/c/profiles/x": true,
+		base:                true,
+		base + "/intents/i": true,
+		"projects/p/composite-apps/a/v1/deployment-intent-groups/other": false,
+		"projects/p/composite-apps/a/v2/apps/web":                       false,
+		"projects/p":                  false,
+		"cluster-providers/edge":      false,
+		"projects/p/logical-clouds/l": false,
+	} {
+		e := &Engine{changed: []string{path}}
+		if got := e.touched(base); got != want {
+			t.Errorf("touched after %s = %v, want %v", path, got, want)
+		}
+	}
+	cloud := &Engine{changed: []string{"projects/p/logical-clouds/l/cluster-references/r"}}
+	if !cloud.touched("projects/p/logical-clouds/l") {
+		t.Error("a cluster reference does not touch its cloud")
+	}
+}
