@@ -21,6 +21,9 @@ func CheckChart(files Tree, app string) error {
 	if !ok {
 		return invalid("package of app %s: %s is missing; %s", app, file, hint(files, app))
 	}
+	if len(text) > maxManifest {
+		return invalid("%s has %d bytes, more than %d", file, len(text), maxManifest)
+	}
 	var chart struct {
 		APIVersion string `yaml:"apiVersion"`
 		Name       string `yaml:"name"`
@@ -28,7 +31,7 @@ func CheckChart(files Tree, app string) error {
 		Type       string `yaml:"type"`
 	}
 	if err := yaml.Unmarshal(text, &chart); err != nil {
-		return invalid("%s: is no valid YAML: %s", file, reason(err))
+		return invalid("%s is no valid YAML: %s", file, reason(err))
 	}
 	switch {
 	case chart.APIVersion != "v1" && chart.APIVersion != "v2":

@@ -36,6 +36,9 @@ func ReadProfile(files Tree) (Profile, error) {
 	if !ok {
 		return Profile{}, invalid("profile: %s is missing at the top of the archive", profileManifest)
 	}
+	if len(text) > maxManifest {
+		return Profile{}, invalid("profile: %s has %d bytes, more than %d", profileManifest, len(text), maxManifest)
+	}
 	var m struct {
 		Version string `yaml:"version"`
 		Type    struct {
@@ -47,7 +50,7 @@ func ReadProfile(files Tree) (Profile, error) {
 		} `yaml:"type"`
 	}
 	if err := yaml.Unmarshal(text, &m); err != nil {
-		return Profile{}, invalid("profile: %s: is no valid YAML: %s", profileManifest, reason(err))
+		return Profile{}, invalid("profile: %s is no valid YAML: %s", profileManifest, reason(err))
 	}
 	if m.Version != "" && m.Version != "v1" {
 		return Profile{}, invalid("profile: %s: version is %q; only v1 is known", profileManifest, m.Version)
@@ -101,11 +104,25 @@ func chartPath(i int, name string) (string, error) {
 	return name, nil
 }
 
-// checkValues checks that a values file holds a mapping, or nothing.
+// maxManifest and maxValues bound the YAML files of a package, in bytes: a reader of
+// YAML needs many times their size.
+const (
+	maxManifest = 1 << 20
+	maxValues   = 5 << 20
+)
+
+// checkValues checks that a values file holds a mapping, or nothing. No value is
+// shown: it may be a password.
 func checkValues(name string, text []byte) error {
-	var values map[string]yaml.Node
-	if err := yaml.Unmarshal(text, &values); err != nil {
-		return invalid("profile: %s: is no valid YAML mapping: %s", name, reason(err))
+	if len(text) > maxValues {
+		return invalid("profile: %s has %d bytes, more than %d", name, len(text), maxValues)
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return invalid("profile: %s is no valid YAML: %s", name, reason(err))
+	}
+	if len(root.Content) > 0 && root.Content[0].Kind != yaml.MappingNode && root.Content[0].ShortTag() != "!!null" {
+		return invalid("profile: %s must be a mapping", name)
 	}
 	return nil
 }
