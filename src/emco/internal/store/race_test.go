@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 	gosync "sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -18,24 +20,26 @@ func TestRacesOnSQLiteLeaveNoOrphan(t *testing.T) {
 	t.Parallel()
 	raw := openDriver(t, filepath.Join(t.TempDir(), "docs.db"))
 	s := seal.New(seal.NewKey())
-	raceFor(t, 250, []*store.DB{store.New(raw, nil, s), store.New(raw, nil, s)}, raw)
+	raceFor(t, []*store.DB{store.New(raw, nil, s), store.New(raw, nil, s)}, raw)
 }
 
 // The same with two sets of connections to one file, as two processes have them.
 func TestRacesOfTwoProcessesLeaveNoOrphan(t *testing.T) {
 	t.Parallel()
 	a, b, raw := twoDBs(t)
-	raceFor(t, 20, []*store.DB{a, b}, raw)
+	raceFor(t, []*store.DB{a, b}, raw)
 }
 
-// raceFor runs so many rounds in each of some lanes that have nothing to do with
-// each other.
-func raceFor(t *testing.T, rounds int, dbs []*store.DB, raw store.Driver) {
-	const lanes = 4
+// raceFor runs rounds in some lanes that have nothing to do with each other: as many
+// as the disk allows in a second, a few at least.
+func raceFor(t *testing.T, dbs []*store.DB, raw store.Driver) {
+	const lanes, atLeast = 4, 5
 	var wg gosync.WaitGroup
+	var rounds atomic.Int64
 	for lane := range lanes {
 		wg.Go(func() {
-			for round := range rounds {
+			for round, start := 0, time.Now(); round < atLeast || time.Since(start) < time.Second; round++ {
+				rounds.Add(1)
 				if err := raceOnce(t, dbs, raw, fmt.Sprintf("%d-%d", lane, round)); err != nil {
 					t.Errorf("lane %d, round %d: %v", lane, round, err)
 				}
@@ -43,6 +47,7 @@ func raceFor(t *testing.T, rounds int, dbs []*store.DB, raw store.Driver) {
 		})
 	}
 	wg.Wait()
+	t.Log(rounds.Load(), "rounds")
 	if err := sound(content(t, raw)); err != nil {
 		t.Error(err)
 	}

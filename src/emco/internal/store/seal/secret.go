@@ -9,7 +9,8 @@ import (
 const masked = "***"
 
 // Secret is a secret in clear. It prints as *** with every verb, in JSON and in
-// logs; converting it to []byte is the only way to its content.
+// logs; converting it to []byte is the only way to its content. Keep it out of
+// unexported fields of what may be printed: package fmt asks no methods there.
 type Secret []byte
 
 // Format writes the mask, whatever the verb.
