@@ -1,0 +1,13 @@
+// Command emco is the orchestrator: every service in one process by default, or the
+// services that -target names.
+package main
+
+import (
+	"os"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/app"
+)
+
+func main() {
+	os.Exit(app.Main(os.Args[1:], app.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+}

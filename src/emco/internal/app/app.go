@@ -1,0 +1,128 @@
+// Package app is the composition root: it alone knows every driver and service, and
+// builds from a configuration what is to be run.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/run"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// App is the program, ready to run.
+type App struct {
+	log      *slog.Logger
+	group    *run.Group
+	listener net.Listener
+	closers  []func() error // in order of opening
+}
+
+// New opens the stores, wires the services and listens. Whoever gets an App must run
+// it; New closes what it has opened if it fails.
+func New(ctx context.Context, c config.Config, log *slog.Logger) (_ *App, err error) {
+	a := &App{log: log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close())
+		}
+	}()
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	m := newMetrics()
+	st, err := a.openStores(ctx, c, m)
+	if err != nil {
+		return nil, err
+	}
+	api, services, err := a.wire(c, st, m)
+	if err != nil {
+		return nil, err
+	}
+	if a.listener, err = net.Listen("tcp", c.HTTP.Address); err != nil {
+		return nil, fmt.Errorf("http.address: %w", err)
+	}
+	server := &httpService{listener: a.listener, server: web.Server{Log: log, Limits: limits(c)}}
+	a.group = run.NewGroup(log, append(services, server)...)
+	server.server.Handler = a.handler(api, m)
+	return a, nil
+}
+
+func limits(c config.Config) web.Limits {
+	l := web.DefaultLimits()
+	l.Drain = time.Duration(c.HTTP.Drain)
+	return l
+}
+
+// Address is where the API is served, with the port that was chosen if none was set.
+func (a *App) Address() string { return a.listener.Addr().String() }
+
+// Run serves until ctx ends or a service fails, then stops and closes everything.
+func (a *App) Run(ctx context.Context) error {
+	a.log.Info("emco serves", "address", a.Address())
+	return errors.Join(a.group.Run(ctx), a.close())
+}
+
+// onClose remembers what is to be closed when everything has stopped.
+func (a *App) onClose(f func() error) { a.closers = append(a.closers, f) }
+
+func (a *App) close() error {
+	var errs []error
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		errs = append(errs, a.closers[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// handler puts the API beside what operators ask: is it alive, is it ready, how is it doing.
+func (a *App) handler(api http.Handler, m *metrics) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/v2/", web.Wrap(a.log, api))
+	mux.Handle("GET /metrics", m.handler())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", a.readyz)
+	mux.HandleFunc("GET /version", version)
+	return mux
+}
+
+func (a *App) readyz(w http.ResponseWriter, _ *http.Request) {
+	if err := a.group.Ready(); err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(err.Error() + "\n"))
+		return
+	}
+	_, _ = w.Write([]byte("ok\n"))
+}
+
+// httpService is the API's server as a service.
+type httpService struct {
+	listener net.Listener
+	server   web.Server
+}
+
+func (s *httpService) Name() string { return "http" }
+func (s *httpService) Ready() error { return nil }
+func (s *httpService) Run(ctx context.Context) error {
+	return s.server.Serve(ctx, s.listener)
+}
+
+// NewLogger returns the logger that the configuration asks for, on standard error.
+func NewLogger(c config.Log) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(strings.ToUpper(c.Level))); err != nil {
+		level = slog.LevelInfo
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if c.Format == "text" {
+		return slog.New(slog.NewTextHandler(os.Stderr, o))
+	}
+	return slog.New(slog.NewJSONHandler(os.Stderr, o))
+}

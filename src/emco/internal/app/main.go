@@ -1,0 +1,140 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render/isolated"
+)
+
+// IO are the program's standard streams.
+type IO struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// The exit codes of emco.
+const (
+	exitOK     = 0
+	exitFailed = 1 // it could not start, or a service failed
+	exitUsage  = 2 // the configuration or the command line is wrong
+)
+
+const usage = `emco is the multi-cluster orchestrator.
+
+  emco [flags]                 run the services
+  emco config check [flags]    say whether the configuration is right
+  emco config print [flags]    print it, with secrets masked
+  emco version                 print the version
+
+Flags, and their names in the environment:
+
+`
+
+// Main runs the command that args name and returns the exit code.
+func Main(args []string, std IO) int {
+	switch first(args) {
+	case renderChild:
+		return child(args[1:], std)
+	case "version":
+		return printJSON(std.Out, ReadVersion())
+	case "config":
+		return configCommand(args[1:], std)
+	}
+	c, code := load(args, std)
+	if code != exitOK || c == nil {
+		return code
+	}
+	return serve(*c, std)
+}
+
+// child renders one chart for the parent that started it; args are the Kubernetes
+// version that charts see.
+func child(args []string, std IO) int {
+	r, err := charts(first(args))
+	if err == nil {
+		err = isolated.Main(r, std.In, std.Out)
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(std.Err, err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+func configCommand(args []string, std IO) int {
+	verb := first(args)
+	if verb != "check" && verb != "print" {
+		_, _ = fmt.Fprintln(std.Err, "emco config: say check or print")
+		return exitUsage
+	}
+	c, code := load(args[1:], std)
+	if code != exitOK || c == nil || verb == "check" {
+		return code
+	}
+	text, err := config.Print(*c)
+	if err != nil {
+		_, _ = fmt.Fprintln(std.Err, "emco:", err)
+		return exitFailed
+	}
+	_, _ = std.Out.Write(text)
+	return exitOK
+}
+
+// load reads the configuration; nil if help was asked for.
+func load(args []string, std IO) (*config.Config, int) {
+	fs := flag.NewFlagSet("emco", flag.ContinueOnError)
+	fs.SetOutput(std.Err)
+	fs.Usage = func() {
+		_, _ = io.WriteString(std.Err, usage)
+		fs.PrintDefaults()
+	}
+	c, err := config.Load(fs, args, os.LookupEnv)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return nil, exitOK
+	case err != nil:
+		_, _ = fmt.Fprintln(std.Err, "emco:", err)
+		return nil, exitUsage
+	}
+	return &c, exitOK
+}
+
+// serve runs the services until SIGINT or SIGTERM. A second SIGINT ends the process at
+// once; SIGTERM may come twice from those who signal a whole process group.
+func serve(c config.Config, std IO) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) })
+	a, err := New(ctx, c, NewLogger(c.Log))
+	if err == nil {
+		err = a.Run(ctx)
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(std.Err, "emco:", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+func printJSON[T any](w io.Writer, v T) int {
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		return exitFailed
+	}
+	return exitOK
+}

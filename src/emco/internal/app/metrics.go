@@ -1,0 +1,74 @@
+package app
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// metrics are the program's own counters. Names of users' things are never labels,
+// so their number is bounded.
+type metrics struct {
+	registry *prometheus.Registry
+	renders  prometheus.Counter
+	etcdOps  *prometheus.CounterVec
+	etcdSize *prometheus.CounterVec
+	commits  prometheus.Counter
+	lost     prometheus.Counter
+	pushed   prometheus.Counter
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		renders:  counter("emco_renders_total", "Charts rendered: one for each class of equal inputs."),
+		etcdOps:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_etcd_operations_total", Help: "Requests to etcd."}, []string{"kind"}),
+		etcdSize: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_etcd_bytes_total", Help: "Bytes of keys and values in requests to etcd."}, []string{"kind"}),
+		commits:  counter("emco_git_commits_total", "Commits that reached a branch."),
+		lost:     counter("emco_git_conflicts_total", "Pushes refused because someone else was faster."),
+		pushed:   counter("emco_git_pushed_bytes_total", "Bytes of content handed to the Git writer in commits."),
+	}
+	m.registry.MustRegister(m.renders, m.etcdOps, m.etcdSize, m.commits, m.lost, m.pushed,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+func (m *metrics) etcdOperation(kind string, bytes int) {
+	m.etcdOps.WithLabelValues(kind).Inc()
+	m.etcdSize.WithLabelValues(kind).Add(float64(bytes))
+}
+
+// batch counts what became of one batch of Git edits.
+func (m *metrics) batch(e batch.Event) {
+	m.lost.Add(float64(e.Conflicts))
+	if e.Committed {
+		m.commits.Inc()
+		m.pushed.Add(float64(e.Bytes))
+	}
+}
+
+// counted counts what a renderer is asked for.
+type counted struct {
+	render.Renderer
+	count prometheus.Counter
+}
+
+// Render counts, then renders.
+func (c counted) Render(ctx context.Context, req render.Request) (render.Result, error) {
+	c.count.Inc()
+	return c.Renderer.Render(ctx, req)
+}

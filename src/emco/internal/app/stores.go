@@ -1,0 +1,115 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/blobdir"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+)
+
+// stores are what services share.
+type stores struct {
+	db       *store.DB
+	contexts *appcontext.Store
+}
+
+func (a *App) openStores(ctx context.Context, c config.Config, m *metrics) (stores, error) {
+	client, err := a.openEtcd(ctx, c)
+	if err != nil {
+		return stores{}, err
+	}
+	db, err := a.openDocuments(c)
+	if err != nil {
+		return stores{}, err
+	}
+	if err := db.Settle(ctx); err != nil {
+		return stores{}, fmt.Errorf("repair documents after a crash: %w", err)
+	}
+	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcdOperation))
+	return stores{db: db, contexts: contexts}, nil
+}
+
+func (a *App) openDocuments(c config.Config) (*store.DB, error) {
+	driver, err := drivers.Drivers()[c.Store.Driver](c.Path("documents.db"))
+	if err != nil {
+		return nil, err
+	}
+	a.onClose(driver.Close)
+	blobs, err := blobdir.Open(c.Path("packages"))
+	if err != nil {
+		return nil, err
+	}
+	key, err := sealingKey(c)
+	if err != nil {
+		return nil, err
+	}
+	return store.New(driver, blobs, seal.New(key)), nil
+}
+
+func sealingKey(c config.Config) (seal.Key, error) {
+	if c.Store.Key != "" {
+		return seal.ParseKey(c.Store.Key.Reveal())
+	}
+	return seal.LoadOrCreateKey(c.Path("sealing.key"))
+}
+
+// openEtcd connects to the configured etcd, or starts one in the data folder.
+func (a *App) openEtcd(ctx context.Context, c config.Config) (*clientv3.Client, error) {
+	if len(c.Etcd.Endpoints) == 0 {
+		server, err := embedded.Start(ctx, embedded.Options{Dir: c.Path("etcd"), Log: a.log})
+		if err != nil {
+			return nil, err
+		}
+		a.onClose(server.Close)
+		return server.Client(), nil
+	}
+	tlsConfig, err := etcdTLS(c.Etcd)
+	if err != nil {
+		return nil, err
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.Etcd.Endpoints, TLS: tlsConfig, DialTimeout: 10 * time.Second})
+	if err != nil {
+		return nil, fmt.Errorf("etcd.endpoints: %w", err)
+	}
+	a.onClose(client.Close)
+	return client, nil
+}
+
+// etcdTLS is nil unless certificates are configured; https endpoints then use the system's.
+func etcdTLS(c config.Etcd) (*tls.Config, error) {
+	if c.CA == "" && c.Cert == "" {
+		return nil, nil
+	}
+	out := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CA != "" {
+		pem, err := os.ReadFile(c.CA)
+		if err != nil {
+			return nil, fmt.Errorf("etcd.ca: %w", err)
+		}
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, errors.New("etcd.ca: no certificate in " + c.CA)
+		}
+	}
+	if c.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.Cert, c.CertKey)
+		if err != nil {
+			return nil, fmt.Errorf("etcd.cert: %w", err)
+		}
+		out.Certificates = []tls.Certificate{pair}
+	}
+	return out, nil
+}

@@ -1,0 +1,55 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+const (
+	blobGrace   = time.Hour // longest upload that is still to be named by its document
+	sweepPeriod = time.Hour
+	probeTime   = 2 * time.Second
+)
+
+// upkeep looks after the stores: it says whether they can be used, and removes
+// uploads that no document names.
+type upkeep struct {
+	db       *store.DB
+	contexts *appcontext.Store
+	log      *slog.Logger
+}
+
+func (u *upkeep) Name() string { return "stores" }
+
+// Ready asks etcd and the document store.
+func (u *upkeep) Ready() error {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	if err := u.contexts.Ready(ctx); err != nil {
+		return err
+	}
+	for _, err := range u.db.List(ctx, "", store.Query{Limit: 1}) {
+		return err
+	}
+	return nil
+}
+
+// Run sweeps once in a while until ctx ends.
+func (u *upkeep) Run(ctx context.Context) error {
+	tick := time.NewTicker(sweepPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := u.db.SweepBlobs(ctx, blobGrace); err != nil {
+			u.log.Warn("sweep of uploads", "err", err)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render/isolated"
+	"github.com/emco-orchestrator/emco/src/emco/internal/run"
+	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
+	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+	"github.com/emco-orchestrator/emco/src/git/plain"
+)
+
+// renderChild is the argument under which the program renders one chart for its
+// parent; see package isolated.
+const renderChild = "render-child"
+
+// wire builds the services that the configuration names: their routes, and what runs
+// in the background.
+func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.Service, error) {
+	r := web.NewRouter()
+	rules := gitops.Rules{AllowFile: c.Git.AllowFile}
+	groups, clouds := orchestrator.NewGroups(st.db, st.contexts), dcm.NewClouds(st.db, st.contexts)
+	services := []run.Service{&upkeep{db: st.db, contexts: st.contexts, log: a.log}}
+	if c.Runs("clm") {
+		clm.Resources{DB: st.db, Rules: rules}.Mount(r)
+	}
+	if c.Runs("placementintent") {
+		placementintent.Resources{DB: st.db}.Mount(r)
+	}
+	if c.Runs("dcm") {
+		dcm.NewResources(st.db, clouds).Mount(r)
+		clouds.Mount(r)
+	}
+	if c.Runs("orchestrator") {
+		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards()}.Mount(r)
+		groups.Mount(r)
+		renderer, err := a.renderer(c, m)
+		if err != nil {
+			return nil, nil, err
+		}
+		services = append(services, orchestrator.NewWorker(groups, renderer, holder(c), a.log))
+	}
+	if c.Runs("rsync") {
+		services = append(services, a.rsync(c, st, m, rules))
+	}
+	return r, services, nil
+}
+
+// archives are the limits of uploads.
+func archives(c config.Config) archive.Limits {
+	l := archive.Default()
+	l.Compressed = c.HTTP.PackageLimit
+	return l
+}
+
+// renderer renders each chart in a process of its own, so that a template that never
+// ends, or eats all memory, harms only itself.
+func (a *App) renderer(c config.Config, m *metrics) (render.Renderer, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the own program for rendering: %w", err)
+	}
+	if _, err := charts(c.Render.KubeVersion); err != nil {
+		return nil, fmt.Errorf("render.kubeVersion: %w", err)
+	}
+	limits := isolated.Default()
+	limits.Time, limits.Memory, limits.Input = time.Duration(c.Render.Timeout), uint64(c.Render.Memory), c.HTTP.PackageLimit
+	return counted{isolated.New([]string{self, renderChild, c.Render.KubeVersion}, limits), m.renders}, nil
+}
+
+// charts is the renderer proper.
+func charts(kubeVersion string) (render.Renderer, error) {
+	o := helm.Default()
+	o.KubeVersion = kubeVersion
+	return helm.New(o)
+}
+
+func (a *App) rsync(c config.Config, st stores, m *metrics, rules gitops.Rules) run.Service {
+	host := plain.New(plain.Options{AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log})
+	writers := batch.New(host, batch.Options{
+		Window: time.Duration(c.Git.Window), Author: c.Git.Author, Observe: m.batch, Log: a.log,
+	})
+	a.onClose(func() error { writers.Close(); return nil })
+	k := kube.Default()
+	k.QPS, k.Burst, k.Timeout = float32(c.Kube.QPS), c.Kube.Burst, time.Duration(c.Kube.Timeout)
+	return rsync.New(rsync.Parts{
+		DB: st.db, Contexts: st.contexts, Backends: backends.Backends(), Rules: rules,
+		Git: writers, Kube: kube.New(k), Holder: holder(c), Workers: c.Kube.Workers, Log: a.log,
+	})
+}
+
+// holder is the name under which this process owns work. With embedded stores there
+// is only ever one process, so a new one takes over from a killed one at once.
+func holder(c config.Config) string {
+	if len(c.Etcd.Endpoints) == 0 {
+		return "embedded"
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s/%d/%d", strings.TrimSpace(host), os.Getpid(), time.Now().UnixNano())
+}
