@@ -31,7 +31,7 @@ const (
 )
 
 // server starts an HTTP server with one repository that has no commits.
-func server(t *testing.T) (*gittest.Server, gittest.Bare, git.Repo) {
+func server(t testing.TB) (*gittest.Server, gittest.Bare, git.Repo) {
 	t.Helper()
 	srv, err := gittest.Serve(t.TempDir(), gittest.User{Name: userName, Token: token, Write: true}, gittest.User{Name: "reader", Token: "r34d"})
 	if err != nil {

@@ -108,8 +108,12 @@ func TestOldServer(t *testing.T) {
 	if _, err := host.Blob(t.Context(), repo, at); !errs.Is(err, errs.NotFound) {
 		t.Errorf("Blob of a commit: %v, want NotFound", err)
 	}
-	if err := gittest.Check(t.Context(), host, repo, bare.Dir); err != nil {
-		t.Error(err)
+	next, err := host.Commit(t.Context(), repo, "main", at, []git.Edit{{Path: "clusters/c0042/app"}}, git.Message{Title: "less"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := list(t, host, repo, next, ""), gitList(t, bare, next); len(want) != 490 || !maps.Equal(got, want) {
+		t.Errorf("Tree lists %d files, want %d", len(got), len(want))
 	}
 }
 

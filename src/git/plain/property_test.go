@@ -1,18 +1,19 @@
-package plain_test
+package plain
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"maps"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"pgregory.net/rapid"
 
 	"github.com/emco-orchestrator/emco/src/git"
-	"github.com/emco-orchestrator/emco/src/git/gittest"
-	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
 // The names are chosen so that files and directories meet, and so that Git's order
@@ -56,19 +57,46 @@ func drawEdits(t *rapid.T) []git.Edit {
 	return edits
 }
 
-// oracle applies edits with git fast-import on top of a commit that holds the
-// paths in present. It says no if an edit is below a file, which git would silently
-// replace.
-func oracle(t *rapid.T, b gittest.Bare, parent git.Hash, present []string, edits []git.Edit) (ref string, allowed bool) {
+// oracle is a git fast-import that is told the same edits and asked for its trees.
+type oracle struct {
+	in    io.Writer
+	out   *bufio.Reader
+	marks int
+}
+
+func startOracle(t *testing.T) *oracle {
+	dir := t.TempDir()
+	if out, err := exec.Command("git", "init", "-q", "--bare", dir).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v: %s", err, out)
+	}
+	cmd := exec.CommandContext(t.Context(), "git", "-C", dir, "fast-import", "--quiet")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	return &oracle{in: in, out: bufio.NewReader(out)}
+}
+
+// commit applies edits on top of a mark, 0 for nothing, and returns its mark and tree.
+func (o *oracle) commit(t *rapid.T, from int, edits []git.Edit) (mark int, tree string) {
+	o.marks++
 	var s strings.Builder
-	ref = "refs/heads/oracle-" + string(parent)
-	fmt.Fprintf(&s, "feature done\ncommit %s\ncommitter o <o@localhost> 0 +0000\ndata 0\nfrom %s\n", ref, parent)
+	fmt.Fprintf(&s, "commit refs/heads/c%d\nmark :%d\ncommitter o <o@localhost> 0 +0000\ndata 0\n", o.marks, o.marks)
+	if from > 0 {
+		fmt.Fprintf(&s, "from :%d\n", from)
+	}
 	for _, e := range edits {
-		for _, p := range present {
-			if p != e.Path && git.Inside(e.Path, p) {
-				return "", false
-			}
-		}
 		fmt.Fprintf(&s, "D %s\n", e.Path)
 	}
 	put := func(path string, content []byte) {
@@ -82,47 +110,84 @@ func oracle(t *rapid.T, b gittest.Bare, parent git.Hash, present []string, edits
 			put(e.Path+"/"+rel, content)
 		}
 	}
-	if _, err := b.Git(t.Context(), s.String()+"done\n", "fast-import", "--quiet", "--force"); err != nil {
+	fmt.Fprintf(&s, "\nls :%d \"\"\n", o.marks)
+	if _, err := io.WriteString(o.in, s.String()); err != nil {
 		t.Fatal(err)
 	}
-	return ref, true
+	line, err := o.out.ReadString('\n')
+	fields := strings.Fields(line)
+	if err != nil || len(fields) != 3 || fields[1] != "tree" {
+		t.Fatalf("git says %q, %v", line, err)
+	}
+	return o.marks, fields[2]
 }
 
-// What we make of random edits on random trees is the tree that git makes of them.
+// apply returns what edits make of a snapshot, as a snapshot.
+func apply(t *rapid.T, base snapshot, edits []git.Edit) (snapshot, error) {
+	c, err := newChange(base, edits)
+	if err != nil {
+		return base, err
+	}
+	store := newStore()
+	maps.Copy(store.trees, base.store.trees)
+	for _, o := range c.trees() {
+		store.add(o.id, o.content)
+	}
+	if !complete(c.root, nil, store) {
+		t.Fatalf("a tree below %s is missing", c.root)
+	}
+	return snapshot{commit: plumbing.NewHash("1111111111111111111111111111111111111111"), root: c.root, store: store}, nil
+}
+
+// What we make of random edits on random trees is the tree that git makes of them;
+// edits below a file are refused.
 func TestTreesEqualThoseOfGit(t *testing.T) {
 	t.Parallel()
-	bare, repo := serve(t, "file")
-	host := plain.New(plain.Options{AllowFile: true})
-	base := git.Edit{Path: "seed", File: []byte("seed")}
-	n := 0
+	o := startOracle(t)
 	rapid.Check(t, func(t *rapid.T) {
-		n++
-		branch := fmt.Sprintf("p%d", n)
-		m := git.Message{Title: "p", When: time.Unix(int64(n), 0)}
-		start, files := []git.Edit{base}, drawFiles(t, 8)
+		start, files := []git.Edit{{Path: "seed", File: []byte("seed")}}, drawFiles(t, 8)
 		for path, content := range files {
 			start = append(start, git.Edit{Path: path, File: content})
 		}
-		at, err := host.Commit(t.Context(), repo, branch, "", start, m)
+		base, err := apply(t, snapshot{store: newStore()}, start)
 		if err != nil {
 			t.Fatal(err)
 		}
-		edits := drawEdits(t)
-		want, allowed := oracle(t, bare, at, slices.Collect(maps.Keys(files)), edits)
-		got, err := host.Commit(t.Context(), repo, branch, at, edits, m)
-		if (err == nil) != allowed {
-			t.Fatalf("Commit(%v) = %v, want success %v", edits, err, allowed)
+		mark, tree := o.commit(t, 0, start)
+		if tree != base.root.String() {
+			t.Fatalf("first tree is %s, git's is %s", base.root, tree)
 		}
-		if !allowed {
+		edits := drawEdits(t)
+		below := func(e git.Edit) bool {
+			return slices.ContainsFunc(slices.Collect(maps.Keys(files)), func(f string) bool { return f != e.Path && git.Inside(e.Path, f) })
+		}
+		got, err := apply(t, base, edits)
+		if refused := slices.ContainsFunc(edits, below); refused || err != nil {
+			if refused != (err != nil) {
+				t.Fatalf("edits %v: got error %v, want one: %v", edits, err, refused)
+			}
 			return
 		}
-		trees, err := bare.Git(t.Context(), "", "rev-parse", string(got)+"^{tree}", want+"^{tree}")
-		ours, theirs, _ := strings.Cut(trees, "\n")
-		if err != nil || ours != theirs {
-			t.Fatalf("Commit(%v) made tree %s, %v, want %s", edits, ours, err, theirs)
+		if _, tree := o.commit(t, mark, edits); tree != got.root.String() {
+			t.Fatalf("edits %v make tree %s, git's is %s", edits, got.root, tree)
 		}
 	})
-	if err := bare.Fsck(t.Context()); err != nil {
-		t.Error(err)
-	}
+}
+
+// Whatever a server sends as a tree or a pack, it is refused or read, never worse.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("100644 a\x00aaaaaaaaaaaaaaaaaaaa"))
+	f.Add([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01\x95\x0ax\x9c"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if entries, err := decodeTree(data); err == nil {
+			again, err := decodeTree(encodeTree(entries))
+			if err != nil || len(again) != len(entries) {
+				t.Errorf("a tree of %d entries comes back with %d, %v", len(entries), len(again), err)
+			}
+		}
+		p := &packReader{base: newStore().object, keep: func(object) {}, wantBlobs: true, maxObject: 1 << 16, budget: 1 << 18}
+		if n, err := p.read(strings.NewReader(string(data))); err == nil && n > 0 && len(data) < 32 {
+			t.Errorf("%d open deltas in a pack of %d bytes", n, len(data))
+		}
+	})
 }
