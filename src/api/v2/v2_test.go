@@ -252,3 +252,23 @@ func FuzzDecode(f *testing.F) {
 		fuzzDecode[v2.ClusterLabel](t, data)
 	})
 }
+
+func TestSecretsAmongOverrides(t *testing.T) {
+	t.Parallel()
+	values := map[string]string{
+		"auth.root-password": "a", "API_KEY": "b", "cert": "-----BEGIN X", "image.tag": "1.2", "empty.token": "",
+	}
+	g := v2.DeploymentIntentGroup{Spec: v2.DeploymentIntentGroupSpec{Overrides: []v2.OverrideValue{{App: "a", Values: values}}}}
+	got := g.Masked()
+	want := map[string]string{"auth.root-password": "***", "API_KEY": "***", "cert": "***", "image.tag": "1.2", "empty.token": ""}
+	if !reflect.DeepEqual(got.Spec.Overrides[0].Values, want) || values["API_KEY"] != "b" {
+		t.Errorf("Masked() = %v of %v, want %v", got.Spec.Overrides, values, want)
+	}
+	if err := got.Unmask(g); err != nil || !reflect.DeepEqual(got, g) {
+		t.Errorf("Unmask = %v, %v, want what was masked", got, err)
+	}
+	other := v2.DeploymentIntentGroup{Spec: v2.DeploymentIntentGroupSpec{Overrides: []v2.OverrideValue{{App: "b", Values: map[string]string{"API_KEY": "***"}}}}}
+	if err := other.Unmask(g); !errs.Is(err, errs.Invalid) {
+		t.Errorf("Unmask of another app's key = %v, want Invalid", err)
+	}
+}

@@ -93,6 +93,9 @@ type File[T any] struct {
 type Masking[T any] struct {
 	Mask   func(doc T) T             // a copy without secrets
 	Unmask func(doc *T, old T) error // brings secrets back that doc shows masked; old is the zero T for a new document
+	// InBody keeps the secrets in the body, and masks answers only: for documents
+	// that other services read without unsealing them.
+	InBody bool
 }
 
 // Query answers a GET that has the parameter. A query that does not feel concerned

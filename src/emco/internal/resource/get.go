@@ -53,7 +53,7 @@ func (h *handler[T, P]) show(w http.ResponseWriter, r *http.Request, key store.K
 		return h.words(err, h.missing())
 	}
 	if as == asJSON || doc.Secret == nil && len(doc.Blobs) == 0 {
-		return answer(w, http.StatusOK, doc)
+		return h.answer(w, http.StatusOK, doc)
 	}
 	file, err := h.open(r.Context(), doc)
 	if err != nil {

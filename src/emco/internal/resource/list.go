@@ -32,7 +32,7 @@ func (h *handler[T, P]) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	shape := h.def.Shape
 	if shape == nil {
-		shape = &Shape{Begin: "[", End: "]", Item: func(doc store.Doc) ([]byte, error) { return doc.Body, nil }}
+		shape = &Shape{Begin: "[", End: "]", Item: h.visible}
 	}
 	if page.limit > 0 {
 		return h.page(w, r, at, page, shape)

@@ -181,16 +181,10 @@ func (h *handler[T, P]) content(ctx context.Context, up upload[T]) func() (io.Re
 // with its secret, or the zero value.
 func (h *handler[T, P]) write(ctx context.Context, at Place, up upload[T], old stored[T]) (store.Write, error) {
 	w := store.Write{Key: at.Key, Parent: at.Parent, UID: old.UID, Secret: up.plain, Blobs: up.blobs}
-	shown := up.doc
-	if m := h.def.Masking; m != nil {
-		if err := m.Unmask(&up.doc, old.full); err != nil {
+	if h.def.Masking != nil {
+		if err := h.def.Masking.Unmask(&up.doc, old.full); err != nil {
 			return w, err
 		}
-		full, err := json.Marshal(up.doc)
-		if err != nil {
-			return w, err
-		}
-		w.Secret, shown = full, m.Mask(up.doc)
 	}
 	if err := h.judge(ctx, at, up); err != nil {
 		return w, err
@@ -201,9 +195,22 @@ func (h *handler[T, P]) write(ctx context.Context, at Place, up upload[T], old s
 	if slot := h.slot(at, up.doc); slot.Name != "" {
 		w.Refs = append(w.Refs, store.Ref{Key: slotKey(at, slot)})
 	}
-	body, err := json.Marshal(shown)
-	w.Body = body
+	err := h.encode(&w, up.doc)
 	return w, err
+}
+
+// encode puts a document into what is stored of it: its body, and its secret.
+func (h *handler[T, P]) encode(w *store.Write, doc T) (err error) {
+	full, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	w.Body = full
+	if m := h.def.Masking; m != nil && !m.InBody {
+		w.Secret = full
+		w.Body, err = json.Marshal(m.Mask(doc))
+	}
+	return err
 }
 
 // judge applies all rules to a document, the cheap ones first.

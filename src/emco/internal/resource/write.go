@@ -42,7 +42,7 @@ func (h *handler[T, P]) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusCreated, doc)
+	return h.answer(w, http.StatusCreated, doc)
 }
 
 // insert stores a new document.
@@ -120,7 +120,7 @@ func (h *handler[T, P]) replace(w http.ResponseWriter, r *http.Request) error {
 	if h.def.Put == PutCreated || h.def.Put == PutUpsert && !existed {
 		status = http.StatusCreated
 	}
-	return answer(w, status, doc)
+	return h.answer(w, status, doc)
 }
 
 // upsert replaces the document or creates it. A client that names no revision wins
@@ -163,6 +163,9 @@ func (h *handler[T, P]) lost(ctx context.Context, old store.Doc, err error) bool
 func (h *handler[T, P]) load(ctx context.Context, key store.Key) (stored[T], error) {
 	doc, err := h.db.Get(ctx, key)
 	s := stored[T]{Doc: doc}
+	if err == nil && h.masksAnswers() {
+		s.full, err = store.Decode[T](doc)
+	}
 	if err != nil || doc.Secret == nil {
 		return s, err
 	}
@@ -250,8 +253,28 @@ func (h *handler[T, P]) deletable(ctx context.Context, r *http.Request, doc stor
 	return ask(ctx, h.def.Guards.Deleted, doc)
 }
 
-// answer shows a document as it is stored.
-func answer(w http.ResponseWriter, status int, doc store.Doc) error {
+// answer shows a document.
+func (h *handler[T, P]) answer(w http.ResponseWriter, status int, doc store.Doc) error {
+	body, err := h.visible(doc)
+	if err != nil {
+		return err
+	}
 	w.Header().Set("ETag", etag(doc))
-	return web.Raw(w, status, doc.Body)
+	return web.Raw(w, status, body)
+}
+
+// masksAnswers reports whether bodies hold what must not be shown.
+func (h *handler[T, P]) masksAnswers() bool { return h.def.Masking != nil && h.def.Masking.InBody }
+
+// visible returns what clients may see of a document: the body as it is stored, as a
+// rule.
+func (h *handler[T, P]) visible(doc store.Doc) ([]byte, error) {
+	if !h.masksAnswers() {
+		return doc.Body, nil
+	}
+	full, err := store.Decode[T](doc)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(h.def.Masking.Mask(full))
 }

@@ -85,15 +85,46 @@ func syncObject(at resource.Place, name string) store.Key {
 	return at.Parent + "/cluster-sync-objects/" + store.Key(name)
 }
 
+// stillDeliverable refuses a change of a sync object after which a cluster that uses
+// it could not be reached any more; the error names the cluster. Clusters with equal
+// settings are checked once.
+func (s Resources) stillDeliverable(ctx context.Context, at resource.Place, o v2.SyncObject) error {
+	seen := map[v2.GitOps]bool{}
+	for item, err := range store.All[v2.Cluster](ctx, s.DB, at.Parent+"/clusters", store.Query{Refers: at.Key, Depth: 1}) {
+		if err != nil {
+			return err
+		}
+		g := item.Value.Spec.GitOps
+		if seen[g] {
+			continue
+		}
+		seen[g] = true
+		if err := s.readable(ctx, at, g, &o); err != nil {
+			return errs.E(errs.KindOf(err), "change", "what cluster "+item.Value.Metadata.Name+" uses", err)
+		}
+	}
+	return nil
+}
+
 // deliverable refuses a GitOps cluster whose sync objects lack what the delivery
 // needs. Objects that do not exist are left to the references.
 func (s Resources) deliverable(ctx context.Context, at resource.Place, c v2.Cluster) error {
 	if c.Direct() {
 		return nil
 	}
+	return s.readable(ctx, at, c.Spec.GitOps, nil)
+}
+
+// readable reads the sync objects that g names, with changed in the place of the
+// stored one of that name.
+func (s Resources) readable(ctx context.Context, at resource.Place, g v2.GitOps, changed *v2.SyncObject) error {
 	var objects [2]gitops.Object
-	for i, name := range []string{c.Spec.GitOps.Reference, c.Spec.GitOps.Resource} {
+	for i, name := range []string{g.Reference, g.Resource} {
 		if name == "" {
+			continue
+		}
+		if changed != nil && changed.Metadata.Name == name {
+			objects[i] = objectOf(*changed)
 			continue
 		}
 		o, err := s.object(ctx, syncObject(at, name))
@@ -105,8 +136,12 @@ func (s Resources) deliverable(ctx context.Context, at resource.Place, c v2.Clus
 		}
 		objects[i] = o
 	}
-	_, err := gitops.Read(c.Spec.GitOps.Type, objects[0], objects[1], s.Rules)
+	_, err := gitops.Read(g.Type, objects[0], objects[1], s.Rules)
 	return err
+}
+
+func objectOf(o v2.SyncObject) gitops.Object {
+	return gitops.Object{Name: o.Metadata.Name, KV: o.Spec.Strings()}
 }
 
 // object reads a sync object with its secrets.
@@ -120,7 +155,7 @@ func (s Resources) object(ctx context.Context, key store.Key) (gitops.Object, er
 		return gitops.Object{}, err
 	}
 	o, err := v2.Decode[v2.SyncObject](plain, v2.Lenient)
-	return gitops.Object{Name: o.Metadata.Name, KV: o.Spec.Strings()}, err
+	return objectOf(o), err
 }
 
 func checkUpload(_ context.Context, _ v2.Cluster, content func() (io.ReadCloser, error)) error {
@@ -140,6 +175,7 @@ func (s Resources) syncObjects() resource.Def[v2.SyncObject] {
 	return resource.Def[v2.SyncObject]{
 		Kind: "Cluster Sync Objects", Missing: "Cluster sync object not found", Orphan: "Cluster provider not found", Explicit: true,
 		Collection: provider + "/cluster-sync-objects", Item: "{clusterSyncObject}", Put: resource.PutCreated,
+		Check: s.stillDeliverable,
 		Masking: &resource.Masking[v2.SyncObject]{
 			Mask:   v2.SyncObject.Masked,
 			Unmask: (*v2.SyncObject).Unmask,

@@ -84,6 +84,8 @@ func TestClusters(t *testing.T) {
 		step{Do: "POST " + p + "/edge/cluster-sync-objects", Body: repo, Status: 201},
 		step{Do: "POST " + all, Body: strings.Replace(flux, "FluxV2", "subversion", 1), Status: 400, Text: `fluxcd (fluxv2, flux), azureArcV2 (azureArc), anthos`},
 		step{Do: "POST " + all, Body: flux, File: "a: dummy", Status: 201, Text: `"gitOpsType":"fluxcd"`},
+		step{Do: "PUT " + p + "/edge/cluster-sync-objects/repo", Body: strings.Replace(repo, "https://git", "file:///git", 1), Status: 400, Text: "what cluster c2 uses"},
+		step{Do: "PUT " + p + "/edge/cluster-sync-objects/repo", Body: strings.Replace(repo, planted, planted+"2", 1), Status: 201},
 		step{Do: "DELETE " + p + "/edge/cluster-sync-objects/repo", Status: 409,
 			Text: "=Cannot delete without deleting or updating referencing resources first: cluster-providers/edge/clusters/c2"},
 		step{Do: "DELETE " + p + "/edge", Status: 409, Text: "Cannot delete parent without deleting child references first: cluster-providers/edge/cl"},

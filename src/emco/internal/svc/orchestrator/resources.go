@@ -138,6 +138,9 @@ func (s Resources) groups() resource.Def[v2.DeploymentIntentGroup] {
 		Kind: "DeploymentIntent", Missing: "DeploymentIntentGroup not found", Orphan: "CompositeApp not found",
 		Collection: groups, Item: "{deploymentIntentGroup}", Put: resource.PutUpsert,
 		Guards: s.Groups,
+		Masking: &resource.Masking[v2.DeploymentIntentGroup]{
+			Mask: v2.DeploymentIntentGroup.Masked, Unmask: (*v2.DeploymentIntentGroup).Unmask, InBody: true,
+		},
 		Refs: func(at resource.Place, g v2.DeploymentIntentGroup) []store.Ref {
 			return []store.Ref{
 				{Key: store.Key(projects + "/" + at.Vars["project"] + "/logical-clouds/" + g.Spec.LogicalCloud)},

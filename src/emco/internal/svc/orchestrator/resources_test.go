@@ -236,6 +236,20 @@ func TestGroupsAndIntents(t *testing.T) {
 		step{Do: "POST /v2/dtc-controllers", Body: `{"metadata":{"name":"hpa"},"spec":{"host":"h","port":9,"type":"placement","priority":1}}`, Status: 400, Text: "spec.type"},
 		step{Do: "POST /v2/dtc-controllers", Body: `{"metadata":{"name":"hpa"},"spec":{"host":"h","port":9,"type":"action","priority":1}}`, Status: 201},
 	)
+	secret := strings.Replace(dig, `"lc"`, `"lc","overrideValues":[{"app":"a","values":{"auth.rootPassword":"hunter2","size":"1"}}]`, 1)
+	masked := strings.Replace(secret, "hunter2", "***", 1)
+	s.Run(t,
+		step{Do: "PUT " + digs + "/g", Body: masked, Status: 400, Text: "there is none"},
+		step{Do: "PUT " + digs + "/g", Body: secret, Status: 200, Text: `"auth.rootPassword":"***","size":"1"`},
+		step{Do: "PUT " + digs + "/g", Body: strings.Replace(masked, `"1"`, `"2"`, 1), Status: 200, Text: `"auth.rootPassword":"***","size":"2"`},
+		step{Do: "GET " + digs, Status: 200, Text: `"auth.rootPassword":"***"`},
+		step{Do: "GET " + digs + "/g", Status: 200, Text: `"auth.rootPassword":"***"`},
+	)
+	doc, err := s.DB.Get(t.Context(), store.Key(strings.TrimPrefix(digs, "/v2/")+"/g"))
+	if err != nil || !strings.Contains(string(doc.Body), "hunter2") {
+		t.Errorf("PUT of *** lost the stored value: %s, %v", doc.Body, err)
+	}
+	s.Run(t, step{Do: "PUT " + digs + "/g", Body: dig, Status: 200})
 	locked.Store(true)
 	s.Run(t,
 		step{Do: "PUT " + digs + "/g", Body: dig, Status: 200},
