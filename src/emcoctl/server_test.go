@@ -77,12 +77,12 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) error {
 	if s.token != "" && r.Header.Get("Authorization") != "Bearer "+s.token {
 		return refuse(http.StatusUnauthorized, "token missing or wrong")
 	}
+	if r.URL.Path == "/version" {
+		return reply(w, http.StatusOK, []byte(`{"version":"fake-1"}`))
+	}
 	p, ok := strings.CutPrefix(r.URL.Path, "/v2/")
 	if !ok {
 		return refuse(http.StatusNotFound, "404 page not found")
-	}
-	if p == "version" && r.Method == http.MethodGet {
-		return reply(w, http.StatusOK, []byte(`{"version":"fake-1"}`))
 	}
 	if owner, found := s.docs[path.Dir(p)]; found && owner.actions != nil {
 		switch op := path.Base(p); {

@@ -134,13 +134,19 @@ func newTransport(o *Options) (*http.Transport, error) {
 }
 
 // URL returns the full address of a path below /v2, such as
-// "projects/p1" or "projects/p1/logical-clouds/lc/status?output=summary".
-func (c *Client) URL(path string) string { return c.base + "/v2/" + strings.TrimPrefix(path, "/") }
+// "projects/p1" or "projects/p1/logical-clouds/lc/status?output=summary". A path
+// with a leading slash stands beside /v2, such as "/version".
+func (c *Client) URL(path string) string {
+	if strings.HasPrefix(path, "/") {
+		return c.base + path
+	}
+	return c.base + "/v2/" + path
+}
 
 // Request is one call. Method and Path are mandatory.
 type Request struct {
 	Method  string
-	Path    string // below /v2, with the query if any, already escaped
+	Path    string // as for URL: with the query if any, already escaped
 	Accept  string // no Accept header if empty
 	IfMatch string // compare-and-swap on an entity tag; not sent if empty
 	Body    Body   // nil for none

@@ -10,7 +10,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/engine"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
 // The exit codes, documented by "emcoctl help exit-codes".
@@ -65,7 +67,10 @@ func (a *app) tell(err error) {
 		}
 		return
 	}
-	fmt.Fprintln(a.sys.Err, "error:", err)
+	fmt.Fprintln(a.sys.Err, "error:", plain.Text(err.Error()))
+	if next := report.Next(err); next != "" {
+		fmt.Fprintln(a.sys.Err, "  next: ", next)
+	}
 	if _, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintln(a.sys.Err, `run "emcoctl help" or "emcoctl COMMAND --help" for usage`)
 	}

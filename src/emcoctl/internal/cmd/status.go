@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
@@ -48,7 +49,7 @@ objects, what has failed and why, and each app on each cluster.`,
 func showStatus(w io.Writer, path string, s v2.Status) {
 	head := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(w, "%-10s %s\n", name, value)
+			fmt.Fprintf(w, "%-10s %s\n", name, plain.Line(value))
 		}
 	}
 	head("name", path)

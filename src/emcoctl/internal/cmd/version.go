@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,7 @@ import (
 // program is the version of one program.
 type program struct {
 	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
 	Go      string `json:"go,omitempty"`
 }
 
@@ -32,7 +34,7 @@ func (a *app) version() *cobra.Command {
 		Use: "version", Short: "Show the versions of emcoctl and of the server",
 		Args: cobra.NoArgs,
 		RunE: a.run(func(c *cobra.Command, _ []string) error {
-			v := versions{Client: program{buildVersion(), runtime.Version()}}
+			v := versions{Client: program{Version: buildVersion(), Go: runtime.Version()}}
 			var unknown error
 			if !own {
 				v.Server, unknown = a.serverVersion(c.Context())
@@ -67,7 +69,7 @@ func (a *app) serverVersion(ctx context.Context) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := client.Get[program](ctx, c, "version")
+	p, err := client.Get[program](ctx, c, "/version")
 	if errs.Is(err, errs.NotFound) {
 		return &program{Version: "unknown"}, nil
 	}
@@ -89,7 +91,7 @@ func (a *app) showVersions(v versions, unknown error) error {
 	}
 	fmt.Fprintf(a.sys.Out, "client  %s (%s)\n", v.Client.Version, v.Client.Go)
 	if v.Server != nil {
-		fmt.Fprintf(a.sys.Out, "server  %s\n", v.Server.Version)
+		fmt.Fprintf(a.sys.Out, "server  %s\n", strings.TrimSpace(v.Server.Version+" "+v.Server.Commit))
 	}
 	if unknown != nil {
 		fmt.Fprintf(a.sys.Err, "server  not reached: %v\n", unknown)

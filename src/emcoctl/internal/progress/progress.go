@@ -13,6 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 )
 
 // Goal is what to wait for.
@@ -128,7 +129,7 @@ func (w *waiter) say(line string) {
 		return
 	}
 	w.last = line
-	fmt.Fprintf(w.o.Log, "%s: %s\n", w.o.Name, line)
+	fmt.Fprintf(w.o.Log, "%s: %s\n", w.o.Name, plain.Line(line))
 }
 
 func failed(s v2.Status) bool {

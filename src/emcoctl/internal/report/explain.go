@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 )
 
 // explain writes a failure: what, where, why, and what to do.
@@ -24,8 +26,8 @@ func explain(w io.Writer, r Result) {
 	}
 }
 
-// indent keeps further lines of a text under the first.
-func indent(s string) string { return strings.ReplaceAll(s, "\n", "\n         ") }
+// indent keeps further lines of a text under the first, and the text plain.
+func indent(s string) string { return strings.ReplaceAll(plain.Text(s), "\n", "\n         ") }
 
 // intent says what was to become of the thing.
 func intent(r Result) string {
@@ -55,21 +57,12 @@ func advise(r Result) string {
 	if r.Advice != "" {
 		return r.Advice
 	}
-	if errors.Is(r.Err, context.DeadlineExceeded) || errors.Is(r.Err, context.Canceled) {
-		return ""
+	if text := Next(r.Err); text != "" {
+		return text
 	}
-	collection := anchor.Parent(r.Path)
 	switch errs.KindOf(r.Err) {
-	case errs.Unavailable:
-		return "start the server (emco), or say where it is with --server, --config or $EMCO_URL"
-	case errs.Unauthorized:
-		return "give a token with -t or $EMCO_TOKEN"
-	case errs.Forbidden:
-		return "ask for the permission, or use another token with -t"
-	case errs.Throttled:
-		return fmt.Sprintf("try again in %s", max(errs.RetryAfter(r.Err), 1e9))
 	case errs.NotFound:
-		return adviseMissing(r, collection)
+		return adviseMissing(r, anchor.Parent(r.Path))
 	case errs.Conflict:
 		if r.Verb == anchor.Delete && !anchor.IsAction(r.Path) {
 			return "delete what still needs it first; terminate what is deployed"
@@ -78,6 +71,25 @@ func advise(r Result) string {
 		if r.At.File != "" && client.StatusOf(r.Err) != 0 {
 			return "correct the document and apply it again"
 		}
+	}
+	return ""
+}
+
+// Next says what to do about an error of the connection or of access, whatever was
+// asked for; empty for others.
+func Next(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return ""
+	}
+	switch errs.KindOf(err) {
+	case errs.Unavailable:
+		return "start the server (emco), or say where it is with --server, --config or $EMCO_URL"
+	case errs.Unauthorized:
+		return "give a token with -t or $EMCO_TOKEN"
+	case errs.Forbidden:
+		return "ask for the permission, or use another token with -t"
+	case errs.Throttled:
+		return fmt.Sprintf("try again in %s", max(errs.RetryAfter(err), time.Second))
 	}
 	return ""
 }

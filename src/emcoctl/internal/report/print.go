@@ -60,7 +60,7 @@ func (p *human) Done(r Result) {
 	case Failed:
 		explain(p.o.Err, r)
 	case Fetched:
-		show(p.o.Out, r)
+		show(p.o.Out, r, p.o.Many)
 	default:
 		fmt.Fprintf(p.o.Out, "%s %s\n", r.Path, r.Outcome)
 	}

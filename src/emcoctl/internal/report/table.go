@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 )
 
 // column is a heading and where its value stands in a document.
@@ -118,7 +119,10 @@ func keys(list []any) []string {
 
 // show prints what a get returned: a table for a list, YAML for an item, the text
 // itself for what is neither.
-func show(w io.Writer, r Result) {
+func show(w io.Writer, r Result, many bool) {
+	if many {
+		fmt.Fprintf(w, "# %s\n", r.Path)
+	}
 	rows, ok := listOf(r.Body)
 	if ok {
 		table(w, anchor.Collection(r.Path), rows)
@@ -127,7 +131,7 @@ func show(w io.Writer, r Result) {
 	if trimmed := bytes.TrimSpace(r.Body); json.Valid(trimmed) && encodeYAML(w, trimmed) == nil {
 		return
 	}
-	fmt.Fprintf(w, "%s\n", bytes.TrimRight(r.Body, "\n"))
+	fmt.Fprintln(w, plain.Text(string(bytes.TrimRight(r.Body, "\n"))))
 }
 
 func table(w io.Writer, collection string, rows []row) {
@@ -170,7 +174,7 @@ func NewTable(w io.Writer) *Table {
 
 // Cell adds a cell to the row.
 func (t *Table) Cell(s string) {
-	s = strings.Join(strings.Fields(s), " ")
+	s = plain.Line(s)
 	if s == "" {
 		s = "-"
 	}

@@ -1,0 +1,21 @@
+// Package plain makes text from elsewhere safe to show on a terminal.
+package plain
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Text replaces control characters by "?": they could make a terminal show what is
+// not so. Line breaks and tabs stay.
+func Text(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// Line is Text on one line, with runs of white space made one space.
+func Line(s string) string { return Text(strings.Join(strings.Fields(s), " ")) }
