@@ -85,12 +85,18 @@ func (a *App) close() error {
 // handler puts the API beside what operators ask: is it alive, is it ready, how is it doing.
 func (a *App) handler(api http.Handler, m *metrics) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/v2/", web.Wrap(a.log, api))
 	mux.Handle("GET /metrics", m.handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.HandleFunc("GET /version", version)
-	return mux
+	v2 := web.Wrap(a.log, api)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v2/") { // not by mux, which redirects odd paths, and a redirected POST loses its body
+			v2.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 func (a *App) readyz(w http.ResponseWriter, _ *http.Request) {

@@ -114,7 +114,10 @@ func (c *Clouds) terminable(ctx context.Context, doc store.Doc) error {
 
 // cloud reads the document that the URL names.
 func (c *Clouds) cloud(r *http.Request) (store.Doc, error) {
-	v := mux.Vars(r)
+	v, err := web.Vars(r)
+	if err != nil {
+		return store.Doc{}, err
+	}
 	doc, err := c.db.Get(r.Context(), store.Key("projects/"+v["project"]+"/logical-clouds/"+v["logicalCloud"]))
 	if errs.Is(err, errs.NotFound) {
 		return doc, errs.New(errs.NotFound, "LogicalCloud not found")

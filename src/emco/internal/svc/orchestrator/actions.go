@@ -63,7 +63,10 @@ func (g *Groups) action(do func(ctx context.Context, doc store.Doc) error) web.H
 
 // group reads the document that the URL names.
 func (g *Groups) group(r *http.Request) (store.Doc, error) {
-	v := mux.Vars(r)
+	v, err := web.Vars(r)
+	if err != nil {
+		return store.Doc{}, err
+	}
 	key := store.Key("projects/" + v["project"] + "/composite-apps/" + v["compositeApp"] + "/" + v["compositeAppVersion"] +
 		"/deployment-intent-groups/" + v["deploymentIntentGroup"])
 	doc, err := g.db.Get(r.Context(), key)

@@ -41,7 +41,7 @@ func newDispatcher(ctx context.Context, s *Service, fence appcontext.Fence) *dis
 	d := &dispatcher{
 		log: p.Log, contexts: p.Contexts, gateway: s.gateway, ledger: l,
 		git:   &gitSink{commits: p.Git, contents: s.contents, ledger: l},
-		kube:  newKubeSink(s, l),
+		kube:  newKubeSink(ctx, s, l),
 		ready: func() { s.caughtUp.Store(true) },
 		seen:  map[string]wishKey{},
 	}

@@ -3,6 +3,7 @@ package rsync
 import (
 	"context"
 	"crypto/sha256"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -13,52 +14,66 @@ import (
 // early is how long before its time a pair may be tried with others of its target.
 const early = 100 * time.Millisecond
 
-// kubeSink applies pairs to clusters that are reached directly. Connections are kept
-// while the kubeconfig stays the same.
+// kubeSink applies pairs to clusters that are reached directly, and watches what
+// becomes of them. Connections are kept while the kubeconfig stays the same.
 type kubeSink struct {
+	ctx      context.Context // of the watches
 	sink     *kube.Sink
 	contents *contents
 	ledger   *ledger
+	reports  *reporter
+	log      *slog.Logger
 	slots    chan struct{} // bounds the clusters worked on at the same time
 
 	mu    sync.Mutex
-	conns map[string]conn // by cluster
+	conns map[string]*conn // by cluster
 }
 
-// conn is a connection and the kubeconfig that it was made of.
-type conn struct {
-	cluster *kube.Cluster
-	config  [sha256.Size]byte
-}
-
-func newKubeSink(s *Service, l *ledger) *kubeSink {
+func newKubeSink(ctx context.Context, s *Service, l *ledger) *kubeSink {
 	return &kubeSink{
-		sink: s.parts.Kube, contents: s.contents, ledger: l,
-		slots: make(chan struct{}, s.parts.Workers), conns: map[string]conn{},
+		ctx: ctx, sink: s.parts.Kube, contents: s.contents, ledger: l, log: s.parts.Log,
+		reports: newReporter(ctx, l, s.parts.Log),
+		slots:   make(chan struct{}, s.parts.Workers), conns: map[string]*conn{},
 	}
 }
 
-// deliver works on the target's pairs that are due, each by itself.
+// deliver works on the target's pairs that are due, each by itself, and sees to it
+// that all that the target holds is watched.
 func (s *kubeSink) deliver(ctx context.Context, t target, d destination) []outcome {
-	due := ripe(s.ledger.of(t), time.Now())
-	if len(due) == 0 {
-		return nil
-	}
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	case <-ctx.Done():
 		return nil
 	}
-	cluster, err := s.connect(t.cluster, d)
+	pairs := s.ledger.of(t)
+	c, err := s.connect(t.cluster, d)
 	if err != nil {
-		return outcomes(due, "", err)
+		return outcomes(pairs, "", err)
 	}
 	var out []outcome
-	for _, p := range due {
-		out = append(out, s.apply(ctx, cluster, p))
+	for _, p := range ripe(pairs, time.Now()) {
+		out = append(out, s.apply(ctx, c.cluster, p))
+	}
+	for _, p := range pairs {
+		if err := s.track(ctx, c, p); err != nil {
+			s.log.Warn("app not watched", "cluster", t.cluster, "app", p.Key.App, "err", err)
+		}
 	}
 	return out
+}
+
+// track has the pair's objects watched; those of a pair that is to go no more.
+func (s *kubeSink) track(ctx context.Context, c *conn, p appcontext.Pair) error {
+	if p.Desired == "" {
+		c.forget(p.Key)
+		return nil
+	}
+	ids, err := s.contents.ids(ctx, []appcontext.Digest{p.Desired})
+	if err == nil {
+		c.track(p.Key, p.Desired, ids)
+	}
+	return err
 }
 
 // ripe returns the pairs that are to be tried now.
@@ -91,27 +106,29 @@ func (s *kubeSink) apply(ctx context.Context, c *kube.Cluster, p appcontext.Pair
 }
 
 // connect returns the connection to a cluster, a new one if the kubeconfig has changed.
-func (s *kubeSink) connect(name string, d destination) (*kube.Cluster, error) {
+func (s *kubeSink) connect(name string, d destination) (*conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sum := sha256.Sum256(d.kubeconfig)
-	if c, ok := s.conns[name]; ok && c.config == sum {
-		return c.cluster, nil
+	old := s.conns[name]
+	if old != nil && old.config == sum {
+		return old, nil
 	}
 	cluster, err := s.sink.Connect(d.kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	if old, ok := s.conns[name]; ok {
-		old.cluster.Close()
+	if old != nil {
+		old.close()
 	}
-	s.conns[name] = conn{cluster, sum}
-	return cluster, nil
+	s.conns[name] = openConn(s.ctx, cluster, sum, s.reports)
+	return s.conns[name], nil
 }
 
-// stop closes all connections; nothing may be delivered any more.
+// stop ends all watches and closes all connections; nothing may be delivered any more.
 func (s *kubeSink) stop() {
 	for _, c := range s.conns {
-		c.cluster.Close()
+		c.close()
 	}
+	s.reports.wait()
 }

@@ -79,6 +79,19 @@ func (l *ledger) settle(ctx context.Context, outcomes []outcome) error {
 	return l.write(ctx, put, gone)
 }
 
+// report writes down what clusters say of pairs that are known.
+func (l *ledger) report(ctx context.Context, reports []appcontext.Report) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var known []appcontext.Report
+	for _, r := range reports {
+		if _, ok := l.pairs[targetOf(r.Key)][r.Key.App]; ok {
+			known = append(known, r)
+		}
+	}
+	return l.store.PutReports(ctx, l.fence, known, nil)
+}
+
 // write stores and then remembers. Reports of what is gone go with it.
 func (l *ledger) write(ctx context.Context, put []appcontext.Pair, gone []appcontext.PairKey) error {
 	if err := l.store.PutReports(ctx, l.fence, nil, gone); err != nil {

@@ -1,0 +1,155 @@
+package rsync
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+var (
+	noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	key  = appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}
+)
+
+func digests(d ...appcontext.Digest) []appcontext.Digest { return d }
+
+// wants is a wish for one app on one cluster.
+func wants(bundle appcontext.Digest) wish {
+	return wish{uid: "7", rev: 2, places: map[string]map[string]appcontext.Digest{"edge+c1": {"web": bundle}}}
+}
+
+func TestIntend(t *testing.T) {
+	t.Parallel()
+	applied := appcontext.Pair{Key: key, Rev: 1, Desired: "a", Applied: "a", Held: digests("a"), Phase: appcontext.Applied, Commit: "c"}
+	failed := appcontext.Pair{
+		Key: key, Rev: 1, Desired: "a", Held: digests("a"), Phase: appcontext.Failed,
+		Attempt: 5, Error: "refused", NextRetry: noon.Add(time.Hour),
+	}
+	tests := []struct {
+		name string
+		wish wish
+		have []appcontext.Pair
+		want []appcontext.Pair
+	}{
+		{
+			"a new pair is pending, and what will be there is held before anything is done", wants("a"), nil,
+			[]appcontext.Pair{{Key: key, Rev: 2, Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon}},
+		},
+		{"a pair that holds what is wished for is left alone", wants("a"), []appcontext.Pair{applied}, nil},
+		{
+			"a changed bundle keeps hold of the one that is there", wants("b"), []appcontext.Pair{applied},
+			[]appcontext.Pair{{Key: key, Rev: 2, Desired: "b", Applied: "a", Held: digests("a", "b"), Phase: appcontext.Pending, Commit: "c", At: noon}},
+		},
+		{
+			"a failed pair is tried again at once when it is wished for again", wants("a"), []appcontext.Pair{failed},
+			[]appcontext.Pair{{Key: key, Rev: 2, Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon}},
+		},
+		{
+			"what is not wished for any more is to go", wish{uid: "7", rev: 2}, []appcontext.Pair{applied},
+			[]appcontext.Pair{{Key: key, Rev: 2, Applied: "a", Held: digests("a"), Phase: appcontext.Deleting, Commit: "c", At: noon}},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := intend(tt.wish, tt.have, noon); !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("intend:\n got %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestIntendDoesNotChangeWhatItWasGiven(t *testing.T) {
+	t.Parallel()
+	held := make([]appcontext.Digest, 1, 4)
+	held[0] = "a"
+	have := []appcontext.Pair{{Key: key, Desired: "a", Held: held, Phase: appcontext.Applied}}
+	intend(wants("b"), have, noon)
+	if got := held[:2][1]; got != "" {
+		t.Errorf("the spare room of Held holds %q now", got)
+	}
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	pending := appcontext.Pair{Key: key, Rev: 2, Desired: "b", Applied: "a", Held: digests("a", "b"), Phase: appcontext.Pending, Attempt: 3, Error: "x"}
+	deleting := appcontext.Pair{Key: key, Rev: 2, Applied: "a", Held: digests("a"), Phase: appcontext.Deleting}
+	tests := []struct {
+		name  string
+		pair  appcontext.Pair
+		o     outcome
+		want  appcontext.Pair
+		stays bool
+	}{
+		{
+			"proof of what is wished for", pending, outcome{key: key, bundle: "b", commit: "c"},
+			appcontext.Pair{Key: key, Rev: 2, Desired: "b", Applied: "b", Held: digests("b"), Commit: "c", Phase: appcontext.Applied, At: noon},
+			true,
+		},
+		{
+			"proof of what was wished for before: still due, and both may be there", pending, outcome{key: key, bundle: "a", commit: "c"},
+			appcontext.Pair{Key: key, Rev: 2, Desired: "b", Applied: "a", Held: digests("a", "b"), Commit: "c", Phase: appcontext.Pending, At: noon},
+			true,
+		},
+		{
+			"proof of a removal", deleting, outcome{key: key},
+			appcontext.Pair{Key: key, Rev: 2, Held: digests("a"), Phase: appcontext.Deleting, At: noon},
+			false,
+		},
+		{
+			"proof of a removal that is not wished for any more", pending, outcome{key: key},
+			appcontext.Pair{Key: key, Rev: 2, Desired: "b", Held: digests("a", "b"), Phase: appcontext.Pending, At: noon},
+			true,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, stays := settle(tt.pair, tt.o, noon)
+			if !reflect.DeepEqual(got, tt.want) || stays != tt.stays {
+				t.Errorf("settle:\n got %+v, %v\nwant %+v, %v", got, stays, tt.want, tt.stays)
+			}
+		})
+	}
+}
+
+func TestFailuresAreTriedAgainLaterAndLater(t *testing.T) {
+	t.Parallel()
+	p, transient := appcontext.Pair{Key: key, Desired: "b", Phase: appcontext.Pending}, errs.E(errs.Unavailable, "push", "repo", errors.New("no route"))
+	for attempt := 1; attempt <= 12; attempt++ {
+		p, _ = settle(p, outcome{key: key, bundle: "b", err: transient}, noon)
+		least := min(firstRetry<<(attempt-1), longestRetry)
+		if in := p.NextRetry.Sub(noon); in < least || in > least+least/4+1 {
+			t.Errorf("attempt %d: tried again in %v, want %v and a quarter at most", attempt, in, least)
+		}
+		want := appcontext.Retrying
+		if attempt >= patience {
+			want = appcontext.Failed
+		}
+		if p.Phase != want || p.Attempt != attempt || p.Error != "push repo: no route" {
+			t.Errorf("attempt %d: got %+v, want phase %s", attempt, p, want)
+		}
+	}
+}
+
+func TestWhatIsRefusedForGoodFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []errs.Kind{errs.Invalid, errs.Forbidden, errs.Unauthorized, errs.NotFound, errs.TooLarge} {
+		p, _ := settle(appcontext.Pair{Key: key}, outcome{err: errs.New(kind, "no")}, noon)
+		if p.Phase != appcontext.Failed || p.NextRetry.Sub(noon) < longestRetry {
+			t.Errorf("%s: got %s, again in %v", kind, p.Phase, p.NextRetry.Sub(noon))
+		}
+	}
+}
+
+func TestAServerThatSaysWhenIsObeyed(t *testing.T) {
+	t.Parallel()
+	p, _ := settle(appcontext.Pair{Key: key}, outcome{err: errs.Throttle("push", "repo", time.Hour, errors.New("slow down"))}, noon)
+	if p.Phase != appcontext.Retrying || p.NextRetry.Sub(noon) < time.Hour {
+		t.Errorf("got %s, again in %v", p.Phase, p.NextRetry.Sub(noon))
+	}
+}

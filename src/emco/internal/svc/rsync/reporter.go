@@ -1,0 +1,85 @@
+package rsync
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// gather is how long reports are collected before they are written together.
+const gather = 200 * time.Millisecond
+
+// reporter writes what clusters report. The latest report of a pair wins; reports on
+// pairs that are gone are dropped.
+type reporter struct {
+	ctx    context.Context
+	ledger *ledger
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	pending map[appcontext.PairKey]appcontext.Report
+	active  bool
+	wg      sync.WaitGroup
+}
+
+func newReporter(ctx context.Context, l *ledger, log *slog.Logger) *reporter {
+	return &reporter{ctx: ctx, ledger: l, log: log, pending: map[appcontext.PairKey]appcontext.Report{}}
+}
+
+// take keeps a report for the next write.
+func (r *reporter) take(_ context.Context, report appcontext.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending[report.Key] = report
+	if !r.active && r.ctx.Err() == nil {
+		r.active = true
+		r.wg.Go(r.write)
+	}
+}
+
+// write writes until nothing is pending. What cannot be written is tried again,
+// unless a newer report has come.
+func (r *reporter) write() {
+	for {
+		pause(r.ctx, gather)
+		batch := r.collect()
+		if len(batch) == 0 {
+			return
+		}
+		if err := r.ledger.report(r.ctx, batch); err != nil && r.ctx.Err() == nil {
+			r.log.Warn("reports not written", "err", err, "reports", len(batch))
+			r.restore(batch)
+			pause(r.ctx, firstRetry)
+		}
+	}
+}
+
+func (r *reporter) collect() []appcontext.Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	batch := slices.Collect(maps.Values(r.pending))
+	clear(r.pending)
+	if r.ctx.Err() != nil {
+		batch = nil
+	}
+	r.active = len(batch) > 0
+	return batch
+}
+
+func (r *reporter) restore(batch []appcontext.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, b := range batch {
+		if _, newer := r.pending[b.Key]; !newer {
+			r.pending[b.Key] = b
+		}
+	}
+}
+
+// wait returns when the last write is over; the context must have ended.
+func (r *reporter) wait() { r.wg.Wait() }
