@@ -1,0 +1,428 @@
+package kube_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
+)
+
+// kubeconfigVariable names a kubeconfig of a real cluster, with all rights, that tests
+// may write to. "testbed up" of scripts/testbed starts one.
+const kubeconfigVariable = "EMCO_TEST_KUBECONFIG"
+
+// lab is a real cluster with a namespace of the test's own.
+type lab struct {
+	t          *testing.T
+	kubeconfig []byte
+	sink       *kube.Sink
+	cluster    *kube.Cluster
+	admin      dynamic.Interface
+	ns         string
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	path := os.Getenv(kubeconfigVariable)
+	if path == "" {
+		t.Skip(kubeconfigVariable + " is not set: this test needs a real API server")
+	}
+	kubeconfig, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{t: t, kubeconfig: kubeconfig, sink: kube.New(kube.Options{}), ns: fmt.Sprintf("kube-%08x", rand.Uint32())}
+	if l.cluster, err = l.sink.Connect(kubeconfig); err != nil {
+		t.Fatalf("Connect: %v", err)
+	}
+	t.Cleanup(l.cluster.Close)
+	rest, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.admin, err = dynamic.NewForConfig(rest); err != nil {
+		t.Fatal(err)
+	}
+	l.create(namespaces, object(namespace(l.ns), nil, nil))
+	return l
+}
+
+var (
+	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	roles       = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+)
+
+func namespace(name string) manifest.ID {
+	return manifest.ID{Version: "v1", Kind: "Namespace", Name: name}
+}
+
+func (l *lab) configMap(name string) manifest.ID {
+	return manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: l.ns, Name: name}
+}
+
+// object returns an object with labels and members.
+func object(id manifest.ID, labels map[string]string, members map[string]any) manifest.Object {
+	metadata := map[string]any{"name": id.Name, "labels": labels}
+	if id.Namespace != "" {
+		metadata["namespace"] = id.Namespace
+	}
+	tree := map[string]any{"apiVersion": id.APIVersion(), "kind": id.Kind, "metadata": metadata}
+	maps.Copy(tree, members)
+	content, err := json.Marshal(tree)
+	if err != nil {
+		panic(err)
+	}
+	return manifest.Object{ID: id, Content: append(content, '\n'), Digest: manifest.DigestOf(content)}
+}
+
+// of returns an object as the renderer makes it for an app of deployment 42.
+func of(app string, id manifest.ID, members map[string]any) manifest.Object {
+	key, value := manifest.DeploymentLabel("42", app)
+	return object(id, map[string]string{key: value}, members)
+}
+
+// create puts an object there without the sink, and takes it away after the test.
+func (l *lab) create(r schema.GroupVersionResource, o manifest.Object) {
+	l.t.Helper()
+	var u unstructured.Unstructured
+	if err := json.Unmarshal(o.Content, &u.Object); err != nil {
+		l.t.Fatal(err)
+	}
+	if _, err := l.at(r, o.ID.Namespace).Create(l.t.Context(), &u, metav1.CreateOptions{FieldManager: "somebody"}); err != nil {
+		l.t.Fatalf("create %s: %v", o.ID, err)
+	}
+	l.cleanup(r, o.ID)
+}
+
+func (l *lab) cleanup(r schema.GroupVersionResource, id manifest.ID) {
+	l.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		err := l.at(r, id.Namespace).Delete(ctx, id.Name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			l.t.Errorf("delete %s: %v", id, err)
+		}
+	})
+}
+
+func (l *lab) at(r schema.GroupVersionResource, ns string) dynamic.ResourceInterface {
+	if ns == "" {
+		return l.admin.Resource(r)
+	}
+	return l.admin.Resource(r).Namespace(ns)
+}
+
+// get returns an object, nil if it is not there or on its way out.
+func (l *lab) get(r schema.GroupVersionResource, ns, name string) *unstructured.Unstructured {
+	l.t.Helper()
+	u, err := l.at(r, ns).Get(l.t.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		l.t.Fatalf("get %s: %v", name, err)
+	}
+	if u.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	return u
+}
+
+// apply applies a state of an app and fails the test if that fails.
+func (l *lab) apply(st kube.AppState) kube.Result {
+	l.t.Helper()
+	st.Deployment = "42"
+	result, err := l.cluster.Apply(l.t.Context(), st)
+	if err != nil {
+		l.t.Fatalf("Apply: %v", err)
+	}
+	return result
+}
+
+func ids(objects ...manifest.Object) []manifest.ID {
+	out := make([]manifest.ID, len(objects))
+	for i, o := range objects {
+		out[i] = o.ID
+	}
+	return out
+}
+
+func TestReach(t *testing.T) {
+	t.Parallel()
+	if err := newLab(t).cluster.Reach(t.Context()); err != nil {
+		t.Errorf("Reach: %v", err)
+	}
+}
+
+func TestApplyingAgainChangesNothing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	web := manifest.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: l.ns, Name: "web"}
+	template := map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}},
+		"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}}}
+	want := []manifest.Object{
+		of("app", l.configMap("a"), map[string]any{"data": map[string]any{"k": "v"}}),
+		of("app", web, map[string]any{"spec": map[string]any{"replicas": 0, "selector": map[string]any{"matchLabels": map[string]any{"a": "b"}}, "template": template}}),
+	}
+	if got := l.apply(kube.AppState{App: "app", Want: want, Previous: ids(want...)}); got.Applied != 2 || len(got.Findings) > 0 {
+		t.Errorf("Apply = %+v, want 2 applied and no findings", got)
+	}
+	before := l.get(configMaps, l.ns, "a").GetResourceVersion()
+	if got := l.apply(kube.AppState{App: "app", Want: want, Previous: ids(want...)}); got.Applied != 2 || got.Pruned != 0 {
+		t.Errorf("Apply again = %+v, want 2 applied and none pruned", got)
+	}
+	if after := l.get(configMaps, l.ns, "a").GetResourceVersion(); after != before {
+		t.Errorf("applying again made version %s of %s", after, before)
+	}
+	if l.get(deployments, l.ns, "web") == nil {
+		t.Error("the Deployment is not there")
+	}
+}
+
+func TestWhatLeftIsDeletedAndWhatOthersTookStays(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	stay, leave, taken := of("app", l.configMap("stay"), nil), of("app", l.configMap("leave"), nil), of("app", l.configMap("taken"), nil)
+	l.apply(kube.AppState{App: "app", Want: []manifest.Object{stay, leave, taken}})
+	other := l.apply(kube.AppState{App: "other", Want: []manifest.Object{of("other", taken.ID, nil)}})
+	if len(other.Findings) != 1 || !strings.Contains(other.Findings[0], "was held by emco/deployment-id=42-app") {
+		t.Errorf("taking an object of another app over finds %q, want who held it", other.Findings)
+	}
+	gone := manifest.ID{Group: "gone.example.org", Version: "v1", Kind: "Gone", Namespace: l.ns, Name: "x"}
+	got := l.apply(kube.AppState{App: "app", Want: []manifest.Object{stay}, Previous: append(ids(stay, leave, taken), leave.ID, gone)})
+	if got.Pruned != 1 || len(got.Findings) != 1 || !strings.Contains(got.Findings[0], "taken is not labelled") {
+		t.Errorf("Apply = %+v, want one pruned and a finding about what was taken", got)
+	}
+	for name, there := range map[string]bool{"stay": true, "leave": false, "taken": true} {
+		if got := l.get(configMaps, l.ns, name) != nil; got != there {
+			t.Errorf("%s is there: %t, want %t", name, got, there)
+		}
+	}
+	if _, err := l.cluster.Remove(t.Context(), "42", "app", ids(stay, leave, taken)); err != nil {
+		t.Fatalf("Remove: %v", err)
+	}
+	if l.get(configMaps, l.ns, "stay") != nil || l.get(configMaps, l.ns, "taken") == nil {
+		t.Error("Remove took what others hold, or left what is ours")
+	}
+}
+
+func TestFieldsOfOthersAreTakenOverAndTold(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.create(configMaps, object(l.configMap("shared"), nil, map[string]any{"data": map[string]any{"k": "theirs", "own": "x"}}))
+	want := of("app", l.configMap("shared"), map[string]any{"data": map[string]any{"k": "ours"}})
+	got := l.apply(kube.AppState{App: "app", Want: []manifest.Object{want}})
+	if len(got.Findings) != 1 || !strings.Contains(got.Findings[0], ".data.k") || !strings.Contains(got.Findings[0], "somebody") {
+		t.Errorf("findings are %q, want one that names .data.k and its manager", got.Findings)
+	}
+	data, _, _ := unstructured.NestedStringMap(l.get(configMaps, l.ns, "shared").Object, "data")
+	if data["k"] != "ours" || data["own"] != "x" {
+		t.Errorf("data is %v, want our value and theirs beside it", data)
+	}
+	if again := l.apply(kube.AppState{App: "app", Want: []manifest.Object{want}}); len(again.Findings) > 0 {
+		t.Errorf("applying again finds %q, want nothing", again.Findings)
+	}
+}
+
+func TestABadObjectStopsNoOtherAndNothingIsPruned(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	old := of("app", l.configMap("old"), nil)
+	l.apply(kube.AppState{App: "app", Want: []manifest.Object{old}})
+	bad := of("app", l.configMap("bad"), map[string]any{"data": map[string]any{"not a key": "v"}})
+	unknown := of("app", manifest.ID{Group: "none.example.org", Version: "v1", Kind: "None", Namespace: l.ns, Name: "n"}, nil)
+	nowhere := of("app", manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: l.ns + "-absent", Name: "n"}, nil)
+	bare := of("app", manifest.ID{Version: "v1", Kind: "ConfigMap", Name: "n"}, nil)
+	good := of("app", l.configMap("good"), nil)
+	got, err := l.cluster.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app",
+		Want: []manifest.Object{bad, unknown, nowhere, bare, good}, Previous: ids(old)})
+	if !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "4 objects were refused") {
+		t.Errorf("Apply: %v, want the kind for which trying again helps most, and the number", err)
+	}
+	kinds := map[string]errs.Kind{}
+	for _, f := range got.Failed {
+		kinds[f.ID.Kind+"/"+f.ID.Namespace+"/"+f.ID.Name] = errs.KindOf(f.Err)
+	}
+	want := map[string]errs.Kind{
+		"ConfigMap/" + l.ns + "/bad": errs.Invalid, "None/" + l.ns + "/n": errs.NotFound,
+		"ConfigMap/" + l.ns + "-absent/n": errs.Conflict, "ConfigMap//n": errs.Invalid,
+	}
+	if !maps.Equal(kinds, want) {
+		t.Errorf("failures are %v, want %v", kinds, want)
+	}
+	if got.Applied != 1 || got.Pruned != 0 || l.get(configMaps, l.ns, "good") == nil || l.get(configMaps, l.ns, "old") == nil {
+		t.Errorf("Apply = %+v, want the good one applied and the old one kept", got)
+	}
+}
+
+func TestDefinitionsComeFirstAndStay(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	group := l.ns + ".example.org"
+	crd := manifest.ID{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Name: "widgets." + group}
+	schemaOf := map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+	definition := of("app", crd, map[string]any{"spec": map[string]any{
+		"group": group, "scope": "Cluster",
+		"names":    map[string]any{"kind": "Widget", "plural": "widgets"},
+		"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": schemaOf}},
+	}})
+	l.cleanup(crds, crd)
+	// The kind has no namespaces, which nobody could know before the definition was there.
+	widget := of("app", manifest.ID{Group: group, Version: "v1", Kind: "Widget", Namespace: l.ns, Name: "w"}, map[string]any{"spec": map[string]any{"big": 9007199254740993}})
+	st := kube.AppState{App: "app", CRDs: []manifest.Object{definition}, Want: []manifest.Object{widget}, Previous: []manifest.ID{crd, widget.ID}}
+	if got := l.apply(st); got.Applied != 2 {
+		t.Errorf("Apply = %+v, want definition and widget applied", got)
+	}
+	widgets := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}
+	if big, _, _ := unstructured.NestedInt64(l.get(widgets, "", "w").Object, "spec", "big"); big != 9007199254740993 {
+		t.Errorf("a large number arrived as %d", big)
+	}
+	got, err := l.cluster.Remove(t.Context(), "42", "app", []manifest.ID{crd, widget.ID})
+	if err != nil || got.Pruned != 1 {
+		t.Errorf("Remove = %+v, %v; want the widget pruned", got, err)
+	}
+	if l.get(widgets, "", "w") != nil || l.get(crds, "", crd.Name) == nil {
+		t.Error("the widget is there, or the definition is not")
+	}
+}
+
+func TestNamespacesComeFirstAndGoLast(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	inner := l.ns + "-inner"
+	role := of("app", manifest.ID{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole", Namespace: l.ns, Name: l.ns}, nil)
+	want := []manifest.Object{
+		of("app", manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: inner, Name: "a"}, nil),
+		role, // says a namespace although its kind has none
+		of("app", namespace(inner), nil),
+	}
+	l.cleanup(namespaces, namespace(inner))
+	if got := l.apply(kube.AppState{App: "app", Want: want}); got.Applied != 3 {
+		t.Errorf("Apply = %+v, want 3 applied", got)
+	}
+	got, err := l.cluster.Remove(t.Context(), "42", "app", ids(want...))
+	if err != nil || got.Pruned != 3 {
+		t.Errorf("Remove = %+v, %v; want 3 pruned", got, err)
+	}
+	if l.get(namespaces, "", inner) != nil || l.get(roles, "", l.ns) != nil {
+		t.Error("the namespace or the role is still there")
+	}
+	if again, err := l.cluster.Remove(t.Context(), "42", "app", ids(want...)); err != nil || again.Pruned != 0 {
+		t.Errorf("Remove again = %+v, %v; want nothing to do", again, err)
+	}
+}
+
+func TestAnObjectThatIsGoingIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	held := object(l.configMap("held"), nil, nil)
+	l.create(configMaps, held)
+	at := l.at(configMaps, l.ns)
+	hold := []byte(`{"metadata":{"finalizers":["example.org/hold"]}}`)
+	if _, err := at.Patch(t.Context(), "held", types.MergePatchType, hold, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := at.Delete(t.Context(), "held", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if _, err := at.Patch(ctx, "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+			t.Errorf("let go: %v", err)
+		}
+	})
+	_, err := l.cluster.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", Want: []manifest.Object{of("app", held.ID, nil)}})
+	if !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "being deleted") {
+		t.Errorf("Apply onto an object that is going: %v, want Conflict", err)
+	}
+}
+
+func TestMissingRightsAreForbidden(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	parsed, err := clientcmd.Load(l.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range parsed.AuthInfos {
+		user.Impersonate = "nobody@example.org"
+	}
+	text, err := clientcmd.Write(*parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.sink.Connect(text)
+	if err != nil {
+		t.Fatalf("Connect: %v", err)
+	}
+	defer c.Close()
+	_, err = c.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", Want: []manifest.Object{of("app", l.configMap("a"), nil)}})
+	if !errs.Is(err, errs.Forbidden) {
+		t.Errorf("Apply without rights: %v, want Forbidden", err)
+	}
+}
+
+func TestErrorsAboutSecretsShowNone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	id := manifest.ID{Version: "v1", Kind: "Secret", Namespace: l.ns, Name: "s"}
+	for _, members := range []map[string]any{
+		{"data": map[string]any{"hunter2 key": "aHVudGVyMg=="}},
+		{"data": map[string]any{"k": "hunter2 is no base64"}},
+		{"type": "kubernetes.io/tls", "stringData": map[string]any{"tls.crt": "hunter2"}},
+		{"stringData": "hunter2"},
+	} {
+		_, err := l.cluster.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", Want: []manifest.Object{of("app", id, members)}})
+		if err == nil || strings.Contains(err.Error(), "is no base64") || strings.Contains(err.Error(), "\"hunter2\"") {
+			t.Errorf("Apply of a broken Secret: %v, want an error that shows no value", err)
+		}
+	}
+}
+
+func TestASilentClusterEndsTheAttempt(t *testing.T) {
+	t.Parallel()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := closed.Addr().String()
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := kube.New(kube.Options{}).Connect(config(`server: "https://`+address+`"`, `token: t`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	want := []manifest.Object{of("app", manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "n", Name: "a"}, nil)}
+	got, err := c.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", Want: slices.Repeat(want, 100)})
+	if !errs.Is(err, errs.Unavailable) || len(got.Failed) != 1 {
+		t.Errorf("Apply to a closed port: %d failures, %v; want one, Unavailable", len(got.Failed), err)
+	}
+	if err := c.Reach(t.Context()); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("Reach of a closed port: %v, want Unavailable", err)
+	}
+}
