@@ -44,10 +44,14 @@ var _ store.Blobs = (*Dir)(nil)
 // owner only. Leftovers of uploads that a crash cut off are removed.
 func Open(path string) (*Dir, error) {
 	d := &Dir{path: path}
-	if err := os.MkdirAll(filepath.Join(path, tmpDir), 0o700); err != nil {
-		return nil, errs.E(errs.Unavailable, "open", path, err)
+	err := makeDir(path)
+	if err == nil {
+		err = makeDir(filepath.Join(path, tmpDir))
 	}
-	if err := d.clean(); err != nil {
+	if err == nil {
+		err = d.clean()
+	}
+	if err != nil {
 		return nil, errs.E(errs.Unavailable, "open", path, err)
 	}
 	return d, nil
@@ -166,12 +170,7 @@ func (d *Dir) adopt(tmp string, digest manifest.Digest) error {
 	defer unlock()
 	name := d.name(digest)
 	dir := filepath.Dir(name)
-	if err := os.Mkdir(dir, 0o700); err == nil {
-		err = syncDir(d.path)
-		if err != nil {
-			return err
-		}
-	} else if !errors.Is(err, fs.ErrExist) {
+	if err := makeDir(dir); err != nil {
 		return err
 	}
 	if err := os.Rename(tmp, name); err != nil {
@@ -264,6 +263,18 @@ func (d *Dir) name(digest manifest.Digest) string {
 func valid(d manifest.Digest) bool {
 	raw, err := hex.DecodeString(string(d))
 	return err == nil && len(raw) == sha256.Size && hex.EncodeToString(raw) == string(d)
+}
+
+// makeDir creates the folder if it is not there. The one above may be one that we
+// can neither read nor sync, so it is synced only if it has a new name in it.
+func makeDir(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
 }
 
 func syncDir(path string) error {

@@ -185,7 +185,7 @@ func byDepth(ctx context.Context, p pair) error {
 
 // paged uses more documents than drivers fetch at once.
 func paged(ctx context.Context, p pair) error {
-	const n = 150
+	const n = 130
 	names := make([]string, n)
 	for i := range names {
 		names[i] = fmt.Sprintf("p/%03d", i)
@@ -197,7 +197,7 @@ func paged(ctx context.Context, p pair) error {
 		func() error { return p.lists(ctx, "p", store.Query{Limit: n}, names...) },
 		func() error { return p.lists(ctx, "p", store.Query{After: p.key("p/069"), Limit: 3}, names[70:73]...) },
 		func() error { return p.lists(ctx, "p", store.Query{After: p.key("p/0695")}, names[70:]...) },
-		func() error { return p.lists(ctx, "p", store.Query{After: p.key("p/149")}) },
+		func() error { return p.lists(ctx, "p", store.Query{After: p.key("p/129")}) },
 		func() error { return p.lists(ctx, "p", store.Query{After: p.key("a"), Limit: 1}, names[0]) },
 	)
 }
@@ -241,7 +241,7 @@ func refused(ctx context.Context, p pair) error {
 
 func writingConsumer(ctx context.Context, p pair) error {
 	var names []string
-	for i := range 100 {
+	for i := range 70 {
 		names = append(names, fmt.Sprintf("w/%03d", i))
 	}
 	if err := p.put(ctx, 1, names...); err != nil {
@@ -256,14 +256,14 @@ func writingConsumer(ctx context.Context, p pair) error {
 		if err := p.Remove(ctx, d.Key, d.Tag); err != nil {
 			return err
 		}
-		if len(seen) == 80 {
+		if len(seen) == 66 {
 			break
 		}
 	}
-	if !slices.Equal(seen, names[:80]) {
+	if !slices.Equal(seen, names[:66]) {
 		return fmt.Errorf("a consumer that removes saw %q", seen)
 	}
-	return p.lists(ctx, "w", store.Query{}, names[80:]...)
+	return p.lists(ctx, "w", store.Query{}, names[66:]...)
 }
 
 func ownMemory(ctx context.Context, p pair) error {
@@ -291,13 +291,13 @@ func large(ctx context.Context, p pair) error {
 	d := p.doc("large", 1)
 	d.Body = bytes.Repeat([]byte("0123456789abcdef"), 8<<20/16)
 	d.Refs = nil
-	for i := range 2000 {
+	for i := range 500 {
 		d.Refs = append(d.Refs, p.key(fmt.Sprintf("cluster-providers/provider/clusters/%05d", i)))
 	}
 	return first(
 		func() error { return p.Put(ctx, d, 0) },
 		func() error { return p.stored(ctx, d) },
-		func() error { return p.lists(ctx, "", store.Query{Refers: d.Refs[1999]}, "large") },
+		func() error { return p.lists(ctx, "", store.Query{Refers: d.Refs[499]}, "large") },
 	)
 }
 
