@@ -1,0 +1,131 @@
+package archtest
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/emco-orchestrator/emco/src/git"
+
+// arrows says for each package which others of the module it may import, "." being
+// the port itself, and which other modules. Tests may import what they like.
+var arrows = map[string]struct{ own, modules []string }{
+	".":        {},
+	"batch":    {own: []string{"."}},
+	"plain":    {own: []string{"."}, modules: []string{"github.com/go-git/go-git/v5/plumbing", "golang.org/x/crypto/ssh"}},
+	"gittest":  {own: []string{"."}, modules: []string{"golang.org/x/crypto/ssh"}},
+	"all":      {own: []string{".", "plain"}},
+	"archtest": {},
+	"keepdeps": {modules: []string{"github.com/go-git/go-git/v5", "golang.org/x/crypto", "pgregory.net/rapid"}},
+}
+
+// never is what nothing here may link, tests included.
+var never = []string{"k8s.io", "sigs.k8s.io", "go.etcd.io", "go.mongodb.org", "github.com/stretchr", "github.com/prometheus"}
+
+// wholeClient is the complete client of go-git: its worktrees and its Push are not used.
+const wholeClient = "github.com/go-git/go-git/v5"
+
+func TestImportArrows(t *testing.T) {
+	t.Parallel()
+	err := fs.WalkDir(os.DirFS(".."), ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") {
+			return err
+		}
+		// Opened by this process, so that an edit is not served from the test cache.
+		parsed, err := parser.ParseFile(token.NewFileSet(), path.Join("..", file), nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if why := fault(path.Dir(file), name, strings.HasSuffix(file, "_test.go")); why != "" {
+				t.Errorf("%s imports %s: %s", file, name, why)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fault(pkg, name string, test bool) string {
+	may, listed := arrows[pkg]
+	switch {
+	case !listed:
+		return "the package is in no group; say in arrows where it belongs"
+	case under(name, never):
+		return "nothing here may link it"
+	case name == wholeClient:
+		return "only the plumbing of go-git is used, never its repositories and worktrees"
+	case test || !strings.Contains(strings.Split(name, "/")[0], "."):
+		return ""
+	case name == "github.com/emco-orchestrator/emco/src/api/errs":
+		return ""
+	case name == module:
+		if !has(may.own, ".") {
+			return "arrow goes the wrong way"
+		}
+		return ""
+	case strings.HasPrefix(name, module+"/"):
+		if !has(may.own, strings.TrimPrefix(name, module+"/")) {
+			return "arrow goes the wrong way"
+		}
+		return ""
+	case under(name, may.modules):
+		return ""
+	}
+	return "not a module that the package may use"
+}
+
+func has(list []string, name string) bool {
+	for _, l := range list {
+		if l == name {
+			return true
+		}
+	}
+	return false
+}
+
+func under(name string, prefixes []string) bool {
+	for _, p := range prefixes {
+		if name == p || strings.HasPrefix(name, p+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// The rules catch what they are for.
+func TestFaultsAreFound(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pkg, name string
+		test, bad bool
+	}{
+		{".", module + "/plain", false, true},
+		{"batch", module + "/plain", false, true},
+		{"batch", module + "/plain", true, false},
+		{"batch", module, false, false},
+		{"plain", module + "/batch", false, true},
+		{"plain", "k8s.io/api/core/v1", true, true},
+		{"plain", wholeClient, false, true},
+		{"plain", wholeClient + "/plumbing/format/pktline", false, false},
+		{"plain", "net/http", false, false},
+		{"batch", "golang.org/x/crypto/ssh", false, true},
+		{"new", "fmt", false, true},
+	} {
+		if got := fault(c.pkg, c.name, c.test); c.bad != (got != "") {
+			t.Errorf("fault(%s, %s, %v) = %q, want one: %v", c.pkg, c.name, c.test, got, c.bad)
+		}
+	}
+}
