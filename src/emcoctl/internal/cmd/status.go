@@ -113,20 +113,26 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// readiness counts the objects that are ready: "3/4"; empty if nobody knows.
+// readiness counts the objects that are ready: "3/4"; "unknown" if the cluster has
+// reported none of them, empty if nobody was asked.
 func readiness(resources []v2.ResourceStatus) string {
-	ready, known := 0, 0
+	ready, known, silent := 0, 0, 0
 	for _, r := range resources {
-		if r.ReadyStatus == "" {
+		switch r.ReadyStatus {
+		case "":
 			continue
+		case v2.Ready:
+			ready++
+		case progress.Unknown:
+			silent++
 		}
 		known++
-		if r.ReadyStatus == v2.Ready {
-			ready++
-		}
 	}
-	if known == 0 {
+	switch known {
+	case 0:
 		return ""
+	case silent:
+		return "unknown"
 	}
 	return fmt.Sprintf("%d/%d", ready, known)
 }
@@ -137,6 +143,9 @@ func message(p progress.Pair) string {
 		return p.Error
 	}
 	for _, r := range p.Resources {
+		if r.Reason != "" && r.ReadyStatus == progress.Unknown {
+			return r.Reason
+		}
 		if r.Reason != "" && r.ReadyStatus != v2.Ready {
 			return r.GVK.Kind + " " + r.Name + ": " + r.Reason
 		}

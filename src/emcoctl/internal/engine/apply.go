@@ -50,7 +50,9 @@ func (e *Engine) apply(ctx context.Context, t task) report.Result {
 
 func (e *Engine) accepted(ctx context.Context, t task, status int) report.Result {
 	if err := e.pause(ctx, t, t.call.Path, status); err != nil {
-		return e.fail(t, t.call.Path, err)
+		r := e.fail(t, t.call.Path, err)
+		r.Status = status
+		return r
 	}
 	return e.done(t, t.call.Path, report.Accepted, status)
 }

@@ -18,18 +18,20 @@ func Summary(s v2.Status) string {
 	if s.DeployedStatus == "" {
 		parts[0] = lastState(s)
 	}
-	for _, counts := range []map[string]int{phases(s), s.DeployedCounts, s.ReadyCounts} {
-		if len(counts) > 0 {
-			parts = append(parts, Counts(counts))
+	for _, row := range []struct {
+		of     string
+		counts map[string]int
+	}{{"clusters", phases(s)}, {"objects", s.DeployedCounts}, {"readiness", s.ReadyCounts}} {
+		if len(row.counts) > 0 {
+			parts = append(parts, row.of+": "+Counts(row.counts))
 		}
 	}
-	line := strings.Join(parts, ", ")
 	for _, app := range s.Apps {
 		if app.Failure != nil {
-			line += fmt.Sprintf("; app %s: %s", app.Name, Failure(*app.Failure))
+			parts = append(parts, fmt.Sprintf("app %s: %s", app.Name, Failure(*app.Failure)))
 		}
 	}
-	return line
+	return strings.Join(parts, "; ")
 }
 
 func lastState(s v2.Status) string {
@@ -128,11 +130,7 @@ func Holding(s v2.Status, g Goal) []string {
 		if p.Phase != "" && p.Phase != "Applied" && p.Error == "" {
 			all = append(all, fmt.Sprintf("%s: %s", p.Place(), p.Phase))
 		}
-		for _, r := range p.Resources {
-			if state := lacking(r, g); state != "" {
-				all = append(all, fmt.Sprintf("%s: %s %s is %s", p.Place(), r.GVK.Kind, r.Name, state))
-			}
-		}
+		all = append(all, objects(p, g)...)
 	}
 	if len(all) == 0 && g == Applied {
 		for key, n := range s.DeployedCounts {
@@ -146,6 +144,30 @@ func Holding(s v2.Status, g Goal) []string {
 		all = append(all, "its state is "+state(s))
 	}
 	return cut(all)
+}
+
+// Unknown is the readyStatus of an object whose cluster has not reported.
+const Unknown = "Unknown"
+
+// objects lists the objects of a pair that are not as the goal wants them; those of
+// which nothing is known are one line.
+func objects(p Pair, g Goal) []string {
+	var all []string
+	silent := false
+	for _, r := range p.Resources {
+		state := lacking(r, g)
+		switch {
+		case state == "":
+		case g == Ready && r.ReadyStatus == Unknown:
+			if !silent {
+				all = append(all, fmt.Sprintf("%s: %s", p.Place(), state))
+			}
+			silent = true
+		default:
+			all = append(all, fmt.Sprintf("%s: %s %s is %s", p.Place(), r.GVK.Kind, r.Name, state))
+		}
+	}
+	return all
 }
 
 func state(s v2.Status) string {

@@ -51,7 +51,7 @@ func TestWait(t *testing.T) {
 	}{
 		{"ready after a while", progress.Ready, []answer{under("Instantiating", "NotReady"), under("Instantiated", "NotReady"), under("Instantiated", "Ready")}, 3, "d: Instantiating\nd: Instantiated\n", isNil},
 		{"instantiated is enough", progress.Instantiated, []answer{under("Instantiating", ""), under("Instantiated", "NotReady")}, 2, "d: Instantiating\nd: Instantiated\n", isNil},
-		{"applied waits for pending objects", progress.Applied, []answer{pending, pending, under("Instantiated", "")}, 3, "d: Instantiated, Applied 2, Pending 1\nd: Instantiated\n", isNil},
+		{"applied waits for pending objects", progress.Applied, []answer{pending, pending, under("Instantiated", "")}, 3, "d: Instantiated; objects: Applied 2, Pending 1\nd: Instantiated\n", isNil},
 		{"terminated", progress.Terminated, []answer{under("Terminating", ""), under("Terminated", "")}, 2, "d: Terminating\nd: Terminated\n", isNil},
 		{"deleted is terminated", progress.Terminated, []answer{gone}, 1, "d: gone\n", isNil},
 		{"never begun is terminated", progress.Terminated, []answer{created}, 1, "d: Created\n", isNil},
@@ -118,18 +118,18 @@ func TestExplanations(t *testing.T) {
 		Apps: []v2.AppStatus{
 			{Name: "bad", Failure: &v2.AppFailure{Stage: "rendering", File: "x.yaml", Reason: "no"}},
 			{Name: "web", Clusters: []v2.ClusterStatus{
-				{Provider: "p", Cluster: "a", Phase: "Applied", Resources: []v2.ResourceStatus{object("Pod", "ok", "Ready", ""), object("Deployment", "d", "NotReady", "1 of 2")}},
+				{Provider: "p", Cluster: "a", Phase: "Applied", Resources: []v2.ResourceStatus{object("Pod", "ok", "Ready", ""), object("Deployment", "d", "NotReady", "1 of 2"), object("Pod", "x", "Unknown", "silent"), object("Pod", "y", "Unknown", "silent")}},
 				{Provider: "p", Cluster: "b", Phase: "Retrying", Error: "push refused"},
 				{Provider: "p", Cluster: "c", Phase: "Pending"},
 			}},
 		},
 	}
-	if got, want := progress.Summary(s), "Instantiating, Applied 1, Pending 1, Retrying 1, NotReady 2, Ready 1; app bad: rendering: x.yaml: no"; got != want {
+	if got, want := progress.Summary(s), "Instantiating; clusters: Applied 1, Pending 1, Retrying 1; readiness: NotReady 2, Ready 1; app bad: rendering: x.yaml: no"; got != want {
 		t.Errorf("Summary = %q, want %q", got, want)
 	}
 	want := []string{
 		"app bad: rendering: x.yaml: no", "web on p+b: push refused",
-		"web on p+a: Deployment d is NotReady: 1 of 2", "web on p+c: Pending",
+		"web on p+a: Deployment d is NotReady: 1 of 2", "web on p+a: Unknown: silent", "web on p+c: Pending",
 	}
 	if got := progress.Holding(s, progress.Ready); !slices.Equal(got, want) {
 		t.Errorf("Holding = %q, want %q", got, want)
@@ -137,7 +137,7 @@ func TestExplanations(t *testing.T) {
 	for range 50 {
 		s.Apps[1].Clusters = append(s.Apps[1].Clusters, v2.ClusterStatus{Provider: "p", Cluster: "z", Phase: "Pending"})
 	}
-	if got := progress.Holding(s, progress.Ready); len(got) != 21 || !strings.HasPrefix(got[20], "and 34 more") {
+	if got := progress.Holding(s, progress.Ready); len(got) != 21 || !strings.HasPrefix(got[20], "and 35 more") {
 		t.Errorf("Holding lists %d, ends with %q; want 20 and the rest counted", len(got), got[len(got)-1])
 	}
 }

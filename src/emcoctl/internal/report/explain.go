@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 
@@ -31,7 +32,10 @@ func indent(s string) string { return strings.ReplaceAll(plain.Text(s), "\n", "\
 
 // intent says what was to become of the thing.
 func intent(r Result) string {
-	if anchor.IsAction(r.Path) {
+	switch {
+	case anchor.IsAction(r.Path) && r.Status == http.StatusAccepted:
+		return "finished"
+	case anchor.IsAction(r.Path):
 		return "accepted"
 	}
 	switch r.Verb {

@@ -1,0 +1,119 @@
+package cmd_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd"
+)
+
+// answering is a server that gives each first segment of a name its own answer:
+// projects/404 is not found, and so on. Status queries of a deployment answer "state".
+func answering(t *testing.T, state string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/status") {
+			fmt.Fprintf(w, `{"name":"d","states":{"actions":[]},"deployedStatus":%q}`, state)
+			return
+		}
+		status := 200
+		if _, err := fmt.Sscanf(filepath.Base(r.URL.Path), "%d", &status); err != nil && r.Method == http.MethodPost {
+			status = http.StatusAccepted
+		}
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// run executes a command line and returns its exit code and outputs.
+func run(ctx context.Context, env map[string]string, args ...string) (code int, out, errs string) {
+	var stdout, stderr bytes.Buffer
+	code = cmd.Run(ctx, args, cmd.System{
+		In: strings.NewReader(""), Out: &stdout, Err: &stderr, Getenv: func(key string) string { return env[key] },
+	})
+	return code, stdout.String(), stderr.String()
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	mixed := filepath.Join(t.TempDir(), "mixed.yaml")
+	if err := os.WriteFile(mixed, []byte("resourceContext: {anchor: projects}\nmetadata: {name: '404'}\n---\nresourceContext: {anchor: projects}\nmetadata: {name: '401'}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(t.TempDir(), "broken.yaml")
+	if err := os.WriteFile(broken, []byte("a: [\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const dig = "projects/p/composite-apps/a/v1/deployment-intent-groups/d"
+	for _, tt := range []struct {
+		name   string
+		state  string
+		args   string
+		code   int
+		legacy int
+	}{
+		{"all is well", "", "get projects/200", 0, 0},
+		{"the server's fault", "", "get projects/500", 1, 0},
+		{"a bad request", "", "get projects/400", 1, 0},
+		{"not found", "", "get projects/404", 3, 0},
+		{"conflict", "", "delete projects/409", 4, 0},
+		{"a failed precondition", "", "delete projects/412", 4, 0},
+		{"unauthorised", "", "get projects/401", 5, 0},
+		{"forbidden", "", "get projects/403", 5, 0},
+		{"different reasons", "", "get -f " + mixed, 1, 0},
+		{"unknown command", "", "frobnicate", 2, 1},
+		{"unknown flag", "", "get --frobnicate", 2, 1},
+		{"nothing to do", "", "apply", 2, 1},
+		{"both manners at once", "", "get projects -f x", 2, 1},
+		{"a wrong format", "", "get projects -o xml", 2, 1},
+		{"a broken file", "", "apply -f " + broken, 1, 1},
+		{"no such file", "", "apply -f /does/not/exist", 1, 1},
+		{"a deployment that failed", "InstantiateFailed", "wait " + dig, 7, 7},
+		{"a deployment that is late", "Instantiating", "wait --timeout 30ms " + dig, 6, 6},
+		{"an action whose deployment failed", "InstantiateFailed", "apply --wait-for-status " + dig + "/instantiate", 7, 0},
+		{"help", "", "help exit-codes", 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			env := map[string]string{"EMCO_URL": answering(t, tt.state)}
+			if code, out, errs := run(t.Context(), env, strings.Fields(tt.args)...); code != tt.code {
+				t.Errorf("emcoctl %s: exit code %d, want %d\n%s%s", tt.args, code, tt.code, out, errs)
+			}
+			env["EMCOCTL_LEGACY_EXIT"] = "1"
+			if code, _, _ := run(t.Context(), env, strings.Fields(tt.args)...); code != tt.legacy {
+				t.Errorf("EMCOCTL_LEGACY_EXIT=1 emcoctl %s: exit code %d, want %d", tt.args, code, tt.legacy)
+			}
+		})
+	}
+}
+
+func TestPauseEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	env := map[string]string{"EMCO_URL": answering(t, "")}
+	began := time.Now()
+	code, out, _ := run(ctx, env, "-w", "60", "apply", "projects/p/logical-clouds/l/instantiate")
+	if code != 6 || time.Since(began) > 30*time.Second || !strings.Contains(out, "API Response code 202. Waiting...") {
+		t.Errorf("exit code %d after %v, want 6 at once\n%s", code, time.Since(began), out)
+	}
+}
+
+// TestHelpIsQuick holds a start-up that does no work and no network.
+func TestHelpIsQuick(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	code, out, _ := run(t.Context(), nil, "--help")
+	if took := time.Since(began); code != 0 || !strings.Contains(out, "emcoctl <command> -f file") || took > time.Second {
+		t.Errorf("help: exit code %d in %v\n%s", code, took, out)
+	}
+}
