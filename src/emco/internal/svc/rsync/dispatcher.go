@@ -109,7 +109,7 @@ func (d *dispatcher) follow(ctx context.Context, e appcontext.HeadEvent) error {
 
 // take writes the pairs that a head asks for and returns the targets that are due.
 func (d *dispatcher) take(ctx context.Context, e appcontext.HeadEvent) ([]target, error) {
-	w := wish{uid: e.Head.UID, rev: e.Head.Rev, places: map[string]map[string]appcontext.Digest{}}
+	w := wish{uid: e.Head.UID, subject: e.Head.Subject, rev: e.Head.Rev, places: map[string]map[string]appcontext.Digest{}}
 	key := wishKey{rev: e.Head.Rev, gone: e.Head.Gone || e.Deleted || e.Head.Rev == 0}
 	if last, known := d.seen[w.uid]; known && last == key {
 		return nil, nil

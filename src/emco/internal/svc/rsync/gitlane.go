@@ -2,19 +2,13 @@ package rsync
 
 import (
 	"context"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
-
-// title is the first line of commits; trailers say the rest.
-const title = "Update clusters"
 
 // batchTargets bounds the targets of one commit.
 const batchTargets = 1000
@@ -44,8 +38,9 @@ func (s *gitSink) deliver(ctx context.Context, due []target, found map[target]de
 func (s *gitSink) commit(ctx context.Context, due []target, found map[target]destination) []outcome {
 	var failed, hopes []outcome
 	d := found[due[0]]
-	job := batch.Job{Repo: d.settings.Repo, Branch: d.settings.Branch, Title: title}
+	job := batch.Job{Repo: d.settings.Repo, Branch: d.settings.Branch}
 	tags := trailers{}
+	var about summary
 	for _, t := range due {
 		pairs := s.ledger.of(t)
 		edits, err := s.plan(ctx, t, found[t], pairs)
@@ -56,11 +51,12 @@ func (s *gitSink) commit(ctx context.Context, due []target, found map[target]des
 		job.Edits = append(job.Edits, edits...)
 		hopes = append(hopes, outcomes(pairs, "", nil)...)
 		tags.note(t, pairs)
+		about.note(s.ledger.subject(t.uid), t, pairs)
 	}
 	if len(hopes) == 0 {
 		return failed
 	}
-	job.Trailers = tags.list()
+	job.Title, job.Trailers = about.title(), tags.list()
 	hash, err := s.commits.Submit(ctx, job)
 	for i := range hopes {
 		hopes[i].commit, hopes[i].err = string(hash), err
@@ -94,32 +90,6 @@ func outcomes(pairs []appcontext.Pair, commit string, err error) []outcome {
 	var out []outcome
 	for _, p := range unsettled(pairs) {
 		out = append(out, outcome{key: p.Key, bundle: p.Desired, commit: commit, err: err})
-	}
-	return out
-}
-
-// trailers collects what a commit is about: values by key.
-type trailers map[string]map[string]bool
-
-func (l trailers) note(t target, pairs []appcontext.Pair) {
-	l.add("Emco-Clusters", t.cluster)
-	l.add("Emco-Deployment", t.uid)
-	for _, p := range pairs {
-		l.add("Emco-Revision", t.uid+"."+strconv.FormatInt(p.Rev, 10))
-	}
-}
-
-func (l trailers) add(key, value string) {
-	if l[key] == nil {
-		l[key] = map[string]bool{}
-	}
-	l[key][value] = true
-}
-
-func (l trailers) list() []git.Trailer {
-	var out []git.Trailer
-	for _, key := range slices.Sorted(maps.Keys(l)) {
-		out = append(out, git.Trailer{Key: key, Value: strings.Join(slices.Sorted(maps.Keys(l[key])), ", ")})
 	}
 	return out
 }

@@ -10,9 +10,10 @@ import (
 // wish is what a deployment's head asks for: bundles by cluster and app. A head
 // that is gone wishes for nothing.
 type wish struct {
-	uid    string
-	rev    int64
-	places map[string]map[string]appcontext.Digest
+	uid     string
+	subject string // key of the document that the deployment belongs to
+	rev     int64
+	places  map[string]map[string]appcontext.Digest
 }
 
 // intend compares a wish with the pairs that the deployment has and returns those

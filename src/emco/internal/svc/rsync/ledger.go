@@ -1,6 +1,7 @@
 package rsync
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"maps"
@@ -25,9 +26,10 @@ type ledger struct {
 	fence appcontext.Fence
 	now   func() time.Time
 
-	mu      sync.Mutex
-	pairs   map[target]map[string]appcontext.Pair // by app
-	targets map[string]map[target]bool            // by deployment
+	mu       sync.Mutex
+	pairs    map[target]map[string]appcontext.Pair // by app
+	targets  map[string]map[target]bool            // by deployment
+	subjects map[string]string                     // by deployment, for people who read
 }
 
 // load reads all pairs.
@@ -35,6 +37,7 @@ func (l *ledger) load(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pairs, l.targets = map[target]map[string]appcontext.Pair{}, map[string]map[target]bool{}
+	l.subjects = map[string]string{}
 	for p, err := range l.store.Pairs(ctx) {
 		if err != nil {
 			return err
@@ -55,6 +58,9 @@ func (l *ledger) intend(ctx context.Context, w wish) ([]target, error) {
 	}
 	for _, p := range due {
 		l.keep(p)
+	}
+	if len(l.targets[w.uid]) > 0 && w.subject != "" {
+		l.subjects[w.uid] = w.subject
 	}
 	return targetsOf(due), nil
 }
@@ -128,7 +134,15 @@ func (l *ledger) forget(k appcontext.PairKey) {
 	delete(l.pairs, t)
 	if delete(l.targets[t.uid], t); len(l.targets[t.uid]) == 0 {
 		delete(l.targets, t.uid)
+		delete(l.subjects, t.uid)
 	}
+}
+
+// subject returns what a deployment belongs to, or its id if that is not known.
+func (l *ledger) subject(uid string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cmp.Or(l.subjects[uid], uid)
 }
 
 // deployment returns all pairs of a deployment, in no order.
