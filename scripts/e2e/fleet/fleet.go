@@ -1,0 +1,142 @@
+// Package fleet registers clusters and deployments over the REST API, as many as a test
+// asks for.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
+
+// atOnce bounds the requests that are under way.
+const atOnce = 8
+
+// The names that all deployments of a fleet share.
+const (
+	Provider = "edge"
+	Project  = "shop"
+	Cloud    = "stores"
+	syncName = "fleet-repo"
+	Label    = "store" // on every cluster
+)
+
+// Repository is where Git clusters pull from.
+type Repository struct{ URL, User, Token string }
+
+// Fleet is what is behind one server.
+type Fleet struct {
+	api *client.Client
+}
+
+// Open returns the fleet behind a server.
+func Open(url string) (Fleet, error) {
+	c, err := client.New(client.Options{BaseURL: url})
+	return Fleet{api: c}, err
+}
+
+// GitCluster is the name of the i-th Git cluster.
+func GitCluster(i int) string { return fmt.Sprintf("g%04d", i) }
+
+// Found makes the provider, the sync object, the project and the logical cloud.
+func (f Fleet) Found(ctx context.Context, r Repository) error {
+	sync := v2.SyncObject{Named: named(syncName)}
+	sync.Spec.KV = []map[string]v2.Scalar{{"url": v2.Scalar(r.URL)}, {"userName": v2.Scalar(r.User)}, {"gitToken": v2.Scalar(r.Token)}, {"branch": "main"}}
+	cloud := v2.LogicalCloud{Named: named(Cloud), Spec: v2.LogicalCloudSpec{Level: v2.LevelAdmin}}
+	return errors.Join(
+		create(ctx, f, "cluster-providers", v2.ClusterProvider{Named: named(Provider)}),
+		create(ctx, f, providerPath+"/cluster-sync-objects", sync),
+		create(ctx, f, "projects", v2.Project{Named: named(Project)}),
+		create(ctx, f, projectPath+"/logical-clouds", cloud),
+	)
+}
+
+// Register adds n clusters that pull from the repository of Found, with the label and a
+// reference in the logical cloud.
+func (f Fleet) Register(ctx context.Context, n int) error {
+	return each(ctx, n, func(ctx context.Context, i int) error {
+		c := v2.Cluster{Named: named(GitCluster(i))}
+		c.Spec.GitOps = v2.GitOps{Type: v2.PureGit, Reference: syncName}
+		if err := create(ctx, f, providerPath+"/clusters", c); err != nil {
+			return err
+		}
+		return f.join(ctx, GitCluster(i))
+	})
+}
+
+// RegisterDirect adds a cluster by its kubeconfig, with the label and a reference.
+func (f Fleet) RegisterDirect(ctx context.Context, name, kubeconfig string) error {
+	err := client.Upload(ctx, f.api, providerPath+"/clusters", v2.Cluster{Named: named(name)}, client.OneFile(kubeconfig))
+	if err != nil {
+		return err
+	}
+	return f.join(ctx, name)
+}
+
+func (f Fleet) join(ctx context.Context, cluster string) error {
+	ref := v2.ClusterReference{Named: named(cluster), Spec: v2.ClusterReferenceSpec{ClusterProvider: Provider, Cluster: cluster}}
+	return errors.Join(
+		create(ctx, f, providerPath+"/clusters/"+cluster+"/labels", v2.ClusterLabel{Label: Label}),
+		create(ctx, f, projectPath+"/logical-clouds/"+Cloud+"/cluster-references", ref),
+	)
+}
+
+// OpenCloud instantiates the logical cloud, after its clusters are registered.
+func (f Fleet) OpenCloud(ctx context.Context) error {
+	return f.Act(ctx, projectPath+"/logical-clouds/"+Cloud, "instantiate")
+}
+
+const (
+	providerPath = "cluster-providers/" + Provider
+	projectPath  = "projects/" + Project
+)
+
+// Act runs an action; it returns when the server has accepted it.
+func (f Fleet) Act(ctx context.Context, path, action string) error {
+	_, err := client.Post[client.Nothing](ctx, f.api, path+"/"+action, client.None)
+	return err
+}
+
+// Status reads the status of a deployment intent group, without its apps unless they
+// are asked for.
+func (f Fleet) Status(ctx context.Context, group string, apps bool) (v2.Status, error) {
+	output := "summary"
+	if apps {
+		output = "all"
+	}
+	return client.Get[v2.Status](ctx, f.api, group+"/status?status=deployed&output="+output)
+}
+
+func named(name string) v2.Named { return v2.Named{Metadata: v2.Metadata{Name: name}} }
+
+// create posts a document; the answer is not of interest.
+func create[D any](ctx context.Context, f Fleet, path string, doc D) error {
+	_, err := client.Post[client.Nothing](ctx, f.api, path, doc)
+	return err
+}
+
+// each calls do for 0 to n-1, a few at a time, until one fails.
+func each(ctx context.Context, n int, do func(context.Context, int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	jobs := make(chan int)
+	var all sync.WaitGroup
+	for range min(n, atOnce) {
+		all.Go(func() {
+			for i := range jobs {
+				if err := do(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		jobs <- i
+	}
+	close(jobs)
+	all.Wait()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,32 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// Result is what a run of emcoctl came to.
+type Result struct {
+	Code     int // exit code; -1 if it did not run or was killed
+	Out, Err string
+}
+
+// Emcoctl runs the CLI against this emco, in a folder that holds no configuration.
+func (e *Emco) Emcoctl(ctx context.Context, args ...string) Result {
+	cmd := exec.CommandContext(ctx, filepath.Join(e.options.Bin, "emcoctl"), append(args, "--server", e.URL())...)
+	cmd.Dir = e.options.Dir
+	cmd.Env = append(os.Environ(), "HOME="+e.options.Dir, "EMCO_URL=", "EMCO_TOKEN=")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		said.WriteString(err.Error())
+		return Result{Code: -1, Err: said.String()}
+	}
+	return Result{Code: cmd.ProcessState.ExitCode(), Out: out.String(), Err: said.String()}
+}

@@ -1,0 +1,212 @@
+// Package program runs the built programs: emco as a child that can be stopped, killed
+// and started again on the same data, and emcoctl for one command at a time.
+package program
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// The time that emco may take to serve, and to end after SIGTERM.
+const (
+	startLimit = 30 * time.Second
+	stopLimit  = 30 * time.Second
+	pollPause  = 20 * time.Millisecond
+)
+
+// Options say how to run emco.
+type Options struct {
+	Bin  string   // folder with the built programs
+	Dir  string   // folder of the data and the log; the same after a restart
+	Args []string // further flags
+}
+
+// Emco is a running emco. Its log is added to that of its predecessors on the same data.
+type Emco struct {
+	options Options
+	cmd     *exec.Cmd
+	address string
+	done    chan struct{} // closed after the child was waited for
+	err     error         // how it ended; to be read after done
+}
+
+// Start runs emco on a free port of 127.0.0.1 and waits until it is ready. The caller
+// ends it. The kernel kills it when this process dies.
+func Start(ctx context.Context, o Options) (*Emco, error) {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(LogPath(o.Dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	old, err := log.Seek(0, 2)
+	if err != nil {
+		return nil, err
+	}
+	e := &Emco{options: o, done: make(chan struct{})}
+	e.cmd = exec.Command(filepath.Join(o.Bin, "emco"), append([]string{"-data", filepath.Join(o.Dir, "data"), "-http.address", "127.0.0.1:0"}, o.Args...)...)
+	e.cmd.Stdout, e.cmd.Stderr = log, log
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := e.launch(); err != nil {
+		return nil, fmt.Errorf("start emco (was it built? make build): %w", err)
+	}
+	if err := e.ready(ctx, old); err != nil {
+		e.Kill()
+		return nil, fmt.Errorf("%w; the end of its log:\n%s", err, Tail(o.Dir, 20))
+	}
+	return e, nil
+}
+
+// launch starts the child on a thread of its own, which the kernel takes for its parent.
+func (e *Emco) launch() error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(e.done)
+		if err := e.cmd.Start(); err != nil {
+			started <- err
+			return
+		}
+		started <- nil
+		e.err = e.cmd.Wait()
+	}()
+	return <-started
+}
+
+// ready waits for the line of the log that names the address, then for /readyz. Lines
+// before the given offset are those of an earlier start.
+func (e *Emco) ready(ctx context.Context, from int64) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	return Poll(ctx, pollPause, func() error {
+		select {
+		case <-e.done:
+			cancel()
+			return fmt.Errorf("emco ended (%w)", e.err)
+		default:
+		}
+		if e.address == "" {
+			e.address = served(LogPath(e.options.Dir), from)
+		}
+		if e.address == "" {
+			return errors.New("emco does not say where it serves")
+		}
+		_, err := e.Get(ctx, "/readyz")
+		return err
+	})
+}
+
+// served finds the address in a log.
+func served(path string, from int64) string {
+	text, err := os.ReadFile(path)
+	if err != nil || int64(len(text)) < from {
+		return ""
+	}
+	for line := range bytes.Lines(text[from:]) {
+		var entry struct{ Msg, Address string }
+		if json.Unmarshal(line, &entry) == nil && entry.Msg == "emco serves" {
+			return entry.Address
+		}
+	}
+	return ""
+}
+
+// URL returns the address of the API.
+func (e *Emco) URL() string { return "http://" + e.address }
+
+// PID returns the process id.
+func (e *Emco) PID() int { return e.cmd.Process.Pid }
+
+// Kill ends emco as kill -9 does, at once and without a warning.
+func (e *Emco) Kill() {
+	e.signal(syscall.SIGKILL)
+	<-e.done
+}
+
+// Stop ends emco by SIGTERM. The error says that it did not end in time, or not with
+// exit code 0.
+func (e *Emco) Stop() error {
+	e.signal(syscall.SIGTERM)
+	late := time.NewTimer(stopLimit)
+	defer late.Stop()
+	select {
+	case <-e.done:
+		if e.err != nil {
+			return fmt.Errorf("emco ended with %w", e.err)
+		}
+		return nil
+	case <-late.C:
+		e.Kill()
+		return fmt.Errorf("emco did not end within %s of SIGTERM", stopLimit)
+	}
+}
+
+// Exited returns nil while emco runs, else how it ended.
+func (e *Emco) Exited() error {
+	select {
+	case <-e.done:
+		return fmt.Errorf("emco ended by itself (%v)", e.err)
+	default:
+		return nil
+	}
+}
+
+// signal reaches the child and those that it has started, unless it was waited for.
+func (e *Emco) signal(s syscall.Signal) {
+	select {
+	case <-e.done:
+	default:
+		_ = syscall.Kill(-e.PID(), s) // it may end between the look and the signal
+	}
+}
+
+// Get reads a path of emco and returns the body; an answer that is not 200 is an error.
+func (e *Emco) Get(ctx context.Context, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.URL()+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(res.Body); err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: %s: %s", path, res.Status, bytes.TrimSpace(body.Bytes()))
+	}
+	return body.Bytes(), nil
+}
+
+// Poll tries until there is no error. When ctx ends first, the last error comes back.
+func Poll(ctx context.Context, pause time.Duration, try func() error) error {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/git/gittest"
+
+	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
+	"github.com/emco-orchestrator/emco/scripts/e2e/program"
+	"github.com/emco-orchestrator/emco/scripts/e2e/repo"
+)
+
+const (
+	repoName = "fleet"
+	branch   = "main"
+	writer   = "emco" // the Git user of the orchestrator
+	reader   = "flux" // the Git user of clusters, who may not write
+	group    = "projects/shop/composite-apps/till/v1/deployment-intent-groups/autumn"
+)
+
+// stage is what a test plays on: a folder, a Git server with one repository, and emco.
+type stage struct {
+	testing.TB
+	dir                     string
+	git                     *gittest.Server
+	bare                    gittest.Bare
+	emco                    *program.Emco
+	options                 program.Options
+	writeToken, readerToken string
+}
+
+// newStage starts everything; it ends with the test, which fails if emco does not end
+// cleanly. The repository refuses to be rewound and remembers where its branches were.
+func newStage(t testing.TB, args ...string) *stage {
+	t.Helper()
+	s := &stage{TB: t, dir: t.TempDir(), writeToken: "w-" + rand.Text(), readerToken: "r-" + rand.Text()}
+	var err error
+	s.git, err = gittest.Serve(filepath.Join(s.dir, "git"),
+		gittest.User{Name: writer, Token: s.writeToken, Write: true}, gittest.User{Name: reader, Token: s.readerToken})
+	s.must("serve Git", err)
+	t.Cleanup(func() { s.git.Close() })
+	s.bare, err = s.git.Seed(t.Context(), repoName, branch)
+	s.must("make the repository", err)
+	s.must("keep a reflog", s.bare.Config(t.Context(), "core.logAllRefUpdates", "true"))
+	s.options = program.Options{Bin: binaries(), Dir: filepath.Join(s.dir, "emco"), Args: args}
+	s.start()
+	t.Cleanup(s.end)
+	return s
+}
+
+// binaries is where `make build` puts the programs; EMCO_BIN says another folder.
+func binaries() string {
+	if dir := os.Getenv("EMCO_BIN"); dir != "" {
+		return dir
+	}
+	dir, err := filepath.Abs("../../bin")
+	if err != nil {
+		return "../../bin"
+	}
+	return dir
+}
+
+// start runs emco, for the first time or again.
+func (s *stage) start() {
+	s.Helper()
+	var err error
+	s.emco, err = program.Start(s.Context(), s.options)
+	s.must("start emco", err)
+}
+
+func (s *stage) end() {
+	if s.emco == nil {
+		return
+	}
+	err := s.emco.Exited()
+	if err == nil {
+		err = s.emco.Stop()
+	}
+	if err != nil {
+		s.Error(err)
+	}
+	if s.Failed() {
+		s.Logf("the end of emco's log:\n%s", program.Tail(s.options.Dir, 60))
+	}
+}
+
+// fleet returns the clusters and deployments behind the emco that runs now.
+func (s *stage) fleet() fleet.Fleet {
+	s.Helper()
+	f, err := fleet.Open(s.emco.URL())
+	s.must("open the API", err)
+	return f
+}
+
+func (s *stage) repository() fleet.Repository {
+	return fleet.Repository{URL: s.git.URL(repoName), User: writer, Token: s.writeToken}
+}
+
+// ctl runs emcoctl, which must succeed, and returns what it prints.
+func (s *stage) ctl(args ...string) string {
+	s.Helper()
+	r := s.emco.Emcoctl(s.Context(), args...)
+	if r.Code != 0 {
+		s.Fatalf("emcoctl %s: exit code %d, want 0\n%s%s", strings.Join(args, " "), r.Code, r.Out, r.Err)
+	}
+	return r.Out
+}
+
+// apply applies files of documents with values and returns one line for each document.
+func (s *stage) apply(values string, files ...string) string {
+	s.Helper()
+	args := []string{"apply", "-o", "human", "-v", values}
+	for _, f := range files {
+		args = append(args, "-f", f)
+	}
+	return s.ctl(args...)
+}
+
+// wait waits for a goal of a deployment.
+func (s *stage) wait(path, goal string) {
+	s.Helper()
+	s.ctl("wait", path, "--for="+goal, "--timeout=90s")
+}
+
+// status reads a deployment's status, as seen by the clusters.
+func (s *stage) status(path string) v2.Status {
+	s.Helper()
+	var st v2.Status
+	out := s.ctl("status", path, "-o", "json")
+	s.must("read the status", json.Unmarshal([]byte(out), &st))
+	return st
+}
+
+// tree lists the files of the branch.
+func (s *stage) tree() map[string]string {
+	s.Helper()
+	files, err := repo.Tree(s.Context(), s.bare, branch)
+	s.must("list the branch", err)
+	return files
+}
+
+func (s *stage) head() string {
+	s.Helper()
+	hash, err := s.bare.Git(s.Context(), "", "rev-parse", "refs/heads/"+branch)
+	s.must("read the head", err)
+	return hash
+}
+
+func (s *stage) history() []repo.Commit {
+	s.Helper()
+	all, err := repo.History(s.Context(), s.bare, branch)
+	s.must("read the history", err)
+	return all
+}
+
+// foreign commits files as somebody else.
+func (s *stage) foreign(files map[string]string) {
+	s.Helper()
+	edit := map[string]gittest.File{}
+	for path, text := range files {
+		edit[path] = gittest.File{Content: text}
+	}
+	_, err := s.bare.Foreign(s.Context(), branch, edit)
+	s.must("commit as somebody else", err)
+}
+
+// sound checks the repository: nothing broken, nothing rewound, no commit of ours that
+// changes nothing.
+func (s *stage) sound() {
+	s.Helper()
+	s.must("git fsck --strict", s.bare.Fsck(s.Context()))
+	bad, moves, err := repo.Rewound(s.Context(), s.bare, branch)
+	s.must("read the reflog", err)
+	if len(bad) > 0 {
+		s.Errorf("the branch was rewound: %d of its %d moves did not go forward: %v", len(bad), moves, bad)
+	}
+	if twice := repo.Repeated(s.history()); len(twice) > 0 {
+		s.Errorf("%d commits of emco changed nothing: %+v", len(twice), twice)
+	}
+}
+
+// packages packs charts and profiles of the examples and returns their folder.
+func (s *stage) packages(apps ...string) string {
+	s.Helper()
+	out := filepath.Join(s.dir, "packages")
+	cmd := exec.CommandContext(s.Context(), example("pack.sh"), append([]string{out}, apps...)...)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		s.Fatalf("pack.sh: %v: %s", err, text)
+	}
+	return out
+}
+
+// values writes a values file. JSON is YAML, too.
+func (s *stage) values(v map[string]any) string {
+	s.Helper()
+	text, err := json.Marshal(v)
+	s.must("write values", err)
+	path := filepath.Join(s.dir, "values.yaml")
+	s.must("write values", os.WriteFile(path, text, 0o600))
+	return path
+}
+
+// example returns the path of a file of the examples.
+func example(elem ...string) string {
+	path, err := filepath.Abs(filepath.Join(append([]string{"../../examples"}, elem...)...))
+	if err != nil {
+		return filepath.Join(elem...)
+	}
+	return path
+}
+
+func (s *stage) must(what string, err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatalf("%s: %v", what, err)
+	}
+}
+
+// eventually tries until there is no error, for at most a minute and a half.
+func eventually(t testing.TB, what string, try func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	if err := program.Poll(ctx, 200*time.Millisecond, try); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// step says what a test does next, and how long the step before took.
+type steps struct {
+	testing.TB
+	began time.Time
+}
+
+func (s *steps) next(format string, args ...any) {
+	took := ""
+	if !s.began.IsZero() {
+		took = fmt.Sprintf(" (%.1f s)", time.Since(s.began).Seconds())
+	}
+	s.began = time.Now()
+	s.Logf("%s── %s", took, fmt.Sprintf(format, args...))
+}
