@@ -3,6 +3,7 @@ module github.com/emco-orchestrator/emco/src/git
 go 1.26.0
 
 require (
+	github.com/emco-orchestrator/emco/src/api v0.0.0
 	github.com/go-git/go-git/v5 v5.19.3
 	golang.org/x/crypto v0.56.0
 	pgregory.net/rapid v1.3.0
@@ -13,7 +14,6 @@ require (
 	github.com/ProtonMail/go-crypto v1.1.6 // indirect
 	github.com/cloudflare/circl v1.6.3 // indirect
 	github.com/cyphar/filepath-securejoin v0.6.1 // indirect
-	github.com/emco-orchestrator/emco/src/api v0.0.0
 	github.com/emirpasic/gods v1.18.1 // indirect
 	github.com/go-git/gcfg v1.5.1-0.20230307220236-3a3c6141e376 // indirect
 	github.com/go-git/go-billy/v5 v5.9.2 // indirect

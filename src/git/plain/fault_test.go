@@ -2,8 +2,11 @@ package plain_test
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -50,9 +53,9 @@ func TestStatusesBecomeKinds(t *testing.T) {
 		{"unauthorized", 401, -1, errs.Unauthorized, 0},
 		{"no repository", 404, -1, errs.NotFound, 0},
 		{"too large", 413, -1, errs.TooLarge, 0},
-		{"broken server", 500, -1, errs.Unavailable, time.Minute},
-		{"overloaded server", 503, -1, errs.Unavailable, time.Minute},
-		{"gateway", 502, -1, errs.Unavailable, time.Minute},
+		{"broken server", 500, -1, errs.Unavailable, 0},
+		{"overloaded server", 503, 9 * time.Second, errs.Unavailable, 9 * time.Second},
+		{"gateway", 502, -1, errs.Unavailable, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -331,5 +334,26 @@ func TestSilentServer(t *testing.T) {
 		if !errs.Is(err, errs.Unavailable) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Head of %s: got %v, want Unavailable for the deadline", repo.URL, err)
 		}
+	}
+}
+
+// A private authority is trusted only where the repository says so.
+func TestPrivateAuthority(t *testing.T) {
+	t.Parallel()
+	srv, _, repo := server(t)
+	tls := httptest.NewUnstartedServer(srv)
+	tls.Config.ErrorLog = log.New(io.Discard, "", 0) // the refused handshake is what we want
+	tls.StartTLS()
+	t.Cleanup(tls.Close)
+	repo.URL = tls.URL + "/repo.git"
+	host := plain.New(plain.Options{})
+	_, err := host.Head(t.Context(), repo, "main")
+	wantErr(t, "Head without the CA", err, errs.Unavailable)
+	repo.CA = "no certificate"
+	_, err = host.Head(t.Context(), repo, "main")
+	wantErr(t, "Head with a broken CA", err, errs.Invalid)
+	repo.CA = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw}))
+	if _, err := host.Commit(t.Context(), repo, "main", "", edit, git.Message{}); err != nil {
+		t.Errorf("Commit with the CA: %v", err)
 	}
 }

@@ -22,6 +22,7 @@ func (h *Host) dialFile(ctx context.Context, a git.Address, service string) (ses
 		cmd.Args = append(cmd.Args[:4], a.Path) // receive-pack of older versions knows no "--"; the path is absolute
 	}
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_PROTOCOL=")
+	cmd.WaitDelay = goodbye // a child of git's may hold the error stream open
 	s := &streamSession{stderr: &tail{}, kill: cancel, wait: cmd.Wait}
 	cmd.Stderr = s.stderr
 	in, err := cmd.StdinPipe()

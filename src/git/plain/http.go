@@ -230,6 +230,9 @@ func checkStatus(resp *http.Response) error {
 	case code >= 300 && code < 500 && code != http.StatusRequestTimeout:
 		return errs.E(errs.Invalid, "", "", cause)
 	}
+	if !asked {
+		wait = 0
+	}
 	return &errs.Error{Kind: errs.Unavailable, Err: cause, After: wait}
 }
 

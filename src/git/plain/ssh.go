@@ -41,7 +41,11 @@ func (h *Host) dialSSH(ctx context.Context, r git.Repo, a git.Address, service s
 		return nil, sshFailure(err, *tried)
 	}
 	client := ssh.NewClient(link, chans, reqs)
-	s, err := runSSH(client, service, a.Path)
+	path := a.Path
+	if strings.HasPrefix(path, "/~") {
+		path = path[1:] // ssh://host/~user/… is below a home directory
+	}
+	s, err := runSSH(client, service, path)
 	if err != nil {
 		stop()
 		_ = client.Close()
