@@ -55,11 +55,11 @@ type raw struct {
 	Resource struct {
 		Anchor string `yaml:"anchor"`
 	} `yaml:"resourceContext"`
-	Metadata metadata       `yaml:"metadata"`
-	Spec     map[string]any `yaml:"spec"`
-	File     string         `yaml:"file"`
-	Files    []string       `yaml:"files"`
-	Label    string         `yaml:"clusterLabel"`
+	Metadata metadata `yaml:"metadata"`
+	Spec     Values   `yaml:"spec"`
+	File     string   `yaml:"file"`
+	Files    []string `yaml:"files"`
+	Label    string   `yaml:"clusterLabel"`
 }
 
 type metadata struct {
@@ -143,29 +143,29 @@ func (r raw) body() ([]byte, error) {
 	return json.Marshal(struct {
 		Metadata metadata `json:"metadata"`
 		Label    string   `json:"clusterLabel,omitempty"`
-		Spec     any      `json:"spec,omitempty"`
+		Spec     value    `json:"spec,omitempty"`
 	}{r.Metadata, r.Label, spec})
 }
 
 // maxDepth bounds how deeply a spec may nest.
 const maxDepth = 100
 
-// stringKeys makes a YAML value fit for JSON: YAML allows keys of any type. An empty
-// map at the top becomes nil, so that it is left out.
-func stringKeys(v any, depth int) (any, error) {
+// stringKeys makes a YAML value fit for JSON: keys in YAML may be of any type. An
+// empty map at the top becomes nil, so that it is left out.
+func stringKeys(v value, depth int) (value, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("spec nests deeper than %d levels", maxDepth)
 	}
 	switch v := v.(type) {
-	case map[string]any:
+	case Values:
 		if len(v) == 0 && depth == 0 {
 			return nil, nil
 		}
-		return convertMap(v, func(k string) string { return k }, depth)
-	case map[any]any:
-		return convertMap(v, func(k any) string { return fmt.Sprint(k) }, depth)
-	case []any:
-		list := make([]any, len(v))
+		return convert(v, depth)
+	case map[value]value:
+		return convert(v, depth)
+	case []value:
+		list := make([]value, len(v))
 		for i := range v {
 			item, err := stringKeys(v[i], depth+1)
 			if err != nil {
@@ -178,14 +178,15 @@ func stringKeys(v any, depth int) (any, error) {
 	return v, nil
 }
 
-func convertMap[K comparable](in map[K]any, key func(K) string, depth int) (any, error) {
-	out := make(map[string]any, len(in))
-	for k, item := range in {
-		value, err := stringKeys(item, depth+1)
+// convert makes the keys of a map strings, and what the map holds fit for JSON.
+func convert[K comparable](in map[K]value, depth int) (Values, error) {
+	out := make(Values, len(in))
+	for key, item := range in {
+		v, err := stringKeys(item, depth+1)
 		if err != nil {
 			return nil, err
 		}
-		out[key(k)] = value
+		out[fmt.Sprint(key)] = v
 	}
 	return out, nil
 }

@@ -14,8 +14,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Values feed templates. Only YAML gives them, so they are whatever YAML can hold.
-type Values map[string]any
+// value is whatever YAML can hold: a scalar, a list, a map, or nil. The decoder and
+// text/template leave no other type for it; it does not leave this package.
+type value = any
+
+// Values feed templates; a document's spec is of the same kind. Maps within them are
+// Values again, but for those with keys that are not strings.
+type Values map[string]value
 
 // ParseValues reads the first document of a values file. The error is Malformed.
 func ParseValues(file string, text []byte) (Values, error) {
@@ -30,33 +35,22 @@ func ParseValues(file string, text []byte) (Values, error) {
 // Merge lays later over v: maps are merged key by key, all else is replaced.
 func (v Values) Merge(later Values) Values {
 	out := Values{}
-	for key, value := range v {
-		out[key] = value
+	for key, item := range v {
+		out[key] = item
 	}
-	for key, value := range later {
-		out[key] = overlay(out[key], value)
+	for key, item := range later {
+		out[key] = overlay(out[key], item)
 	}
 	return out
 }
 
-func overlay(under, over any) any {
-	a, ok := asMap(under)
-	b, both := asMap(over)
+func overlay(under, over value) value {
+	a, ok := under.(Values)
+	b, both := over.(Values)
 	if !ok || !both {
 		return over
 	}
-	return map[string]any(a.Merge(b))
-}
-
-// asMap sees through the two names that one kind of map has here.
-func asMap(v any) (Values, bool) {
-	switch v := v.(type) {
-	case map[string]any:
-		return v, true
-	case Values:
-		return v, true
-	}
-	return nil, false
+	return a.Merge(b)
 }
 
 // maxExpanded bounds what a template may grow to, in bytes.
@@ -74,7 +68,7 @@ func Expand(file string, text []byte, values Values) (expanded []byte, missing [
 		return nil, nil, errs.E(errs.Malformed, "", "", errors.New(templateText(err)))
 	}
 	out := limited{left: maxExpanded}
-	if err := t.Execute(&out, map[string]any(values)); err != nil {
+	if err := t.Execute(&out, values); err != nil {
 		return nil, nil, errs.E(errs.Malformed, "", "", errors.New(templateText(err)))
 	}
 	if bytes.Count(out.Bytes(), []byte(noValue)) > bytes.Count(text, []byte(noValue)) {
@@ -142,13 +136,13 @@ func walk(list *parse.ListNode, visit func(*parse.ActionNode, []string)) {
 }
 
 func has(values Values, key []string) bool {
-	value, ok := values[key[0]]
-	if !ok || value == nil {
+	v, ok := values[key[0]]
+	if !ok || v == nil {
 		return false
 	}
 	if len(key) == 1 {
 		return true
 	}
-	inner, ok := asMap(value)
+	inner, ok := v.(Values)
 	return ok && has(inner, key[1:])
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/jsontree"
 )
 
 // likeness says how a document and what is stored compare.
@@ -97,52 +98,17 @@ func compare(collection string, sent, stored []byte) likeness {
 // masked reports whether an answer hides a secret.
 func masked(body []byte) bool { return bytes.Contains(body, []byte(`"`+v2.Mask+`"`)) }
 
-func tree(collection string, text []byte) (any, error) {
+// tree reads a document in its canonical form, without members that say nothing.
+func tree(collection string, text []byte) (jsontree.Node, error) {
 	if f, ok := canonical[collection]; ok {
 		canonical, err := f(text)
 		if err != nil {
-			return nil, err
+			return jsontree.Node{}, err
 		}
 		text = canonical
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, err
-	}
-	return prune(v), nil
-}
-
-// prune drops members that say nothing: null, "", [] and {} are the same as absent.
-func prune(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := map[string]any{}
-		for key, item := range v {
-			if item = prune(item); item != nil {
-				out[key] = item
-			}
-		}
-		if len(out) == 0 {
-			return nil
-		}
-		return out
-	case []any:
-		if len(v) == 0 {
-			return nil
-		}
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = prune(v[i])
-		}
-		return out
-	case string:
-		if v == "" {
-			return nil
-		}
-	}
-	return v
+	n, err := jsontree.Parse(text)
+	return n.Prune(), err
 }
 
 // compareFiles compares the uploaded content by SHA-256. Several files are served as

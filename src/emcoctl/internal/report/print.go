@@ -107,7 +107,7 @@ func paths(r Result) []string {
 	}
 	out := make([]string, len(rows))
 	for i, row := range rows {
-		item, err := anchor.Item(base, anchor.Names{Name: row.name(), Version: row.at("spec.compositeAppVersion")})
+		item, err := anchor.Item(base, anchor.Names{Name: row.name(), Version: row.At("spec.compositeAppVersion").String()})
 		if err != nil {
 			item = base // a name that the server should not have let in
 		}

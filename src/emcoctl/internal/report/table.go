@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"sort"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/jsontree"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 )
 
@@ -43,78 +43,37 @@ var controllerColumns = []column{
 }
 
 // row is one document of a list, or a bare name.
-type row struct{ value any }
+type row struct{ jsontree.Node }
 
 // listOf reads a list of documents, as collections answer it: an array, null, or an
 // object whose only member is the array "intent".
 func listOf(body []byte) ([]row, bool) {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	var v any
-	if dec.Decode(&v) != nil {
+	n, err := jsontree.Parse(body)
+	if err != nil {
 		return nil, false
 	}
-	if m, ok := v.(map[string]any); ok && len(m) == 1 {
-		v = m["intent"]
-		if _, ok := v.([]any); !ok {
-			return nil, false
-		}
+	if intents, ok := n.Object["intent"]; ok && len(n.Object) == 1 && intents.List != nil {
+		n = intents
 	}
-	list, ok := v.([]any)
-	if !ok && v != nil {
+	if n.List == nil && !n.Empty() || n.Object != nil {
 		return nil, false
 	}
-	rows := make([]row, len(list))
-	for i := range list {
-		rows[i] = row{list[i]}
+	rows := make([]row, len(n.List))
+	for i, item := range n.List {
+		rows[i] = row{item}
 	}
 	return rows, true
 }
 
 // name is the document's name, its label, or itself if it is a bare name.
 func (r row) name() string {
-	if s, ok := r.value.(string); ok {
-		return s
+	switch {
+	case r.Text != nil:
+		return *r.Text
+	case !r.At("metadata.name").Empty():
+		return r.At("metadata.name").String()
 	}
-	if name := r.at("metadata.name"); name != "" {
-		return name
-	}
-	return r.at("clusterLabel")
-}
-
-// at returns the scalar at a path of members, "" if there is none. A list of
-// key-value maps gives its keys.
-func (r row) at(path string) string {
-	v := r.value
-	for member := range strings.SplitSeq(path, ".") {
-		m, ok := v.(map[string]any)
-		if !ok {
-			return ""
-		}
-		v = m[member]
-	}
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case []any:
-		return strings.Join(keys(v), ",")
-	case map[string]any:
-		return strings.Join(keys([]any{v}), ",")
-	}
-	return fmt.Sprint(v)
-}
-
-func keys(list []any) []string {
-	var out []string
-	for _, item := range list {
-		if m, ok := item.(map[string]any); ok {
-			for key := range m {
-				out = append(out, key)
-			}
-		}
-	}
-	sort.Strings(out)
-	return out
+	return r.At("clusterLabel").String()
 }
 
 // show prints what a get returned: a table for a list, YAML for an item, the text
@@ -141,7 +100,7 @@ func table(w io.Writer, collection string, rows []row) {
 	}
 	cols := append([]column{{"NAME", ""}}, columns[collection]...)
 	for _, r := range rows {
-		if r.at("metadata.description") != "" {
+		if !r.At("metadata.description").Empty() {
 			cols = append(cols, column{"DESCRIPTION", "metadata.description"})
 			break
 		}
@@ -154,7 +113,7 @@ func table(w io.Writer, collection string, rows []row) {
 	for _, r := range rows {
 		t.Cell(r.name())
 		for _, c := range cols[1:] {
-			t.Cell(r.at(c.path))
+			t.Cell(r.At(c.path).String())
 		}
 		t.End()
 	}

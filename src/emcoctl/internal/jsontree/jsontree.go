@@ -1,0 +1,131 @@
+// Package jsontree reads JSON whose shape is not known beforehand: documents of
+// resources that this program has no type for.
+package jsontree
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Node is one JSON value. At most one of its fields is set; the zero Node is null, or
+// something that is not there. Nodes can be compared with reflect.DeepEqual.
+type Node struct {
+	Object map[string]Node
+	List   []Node
+	Text   *string // a string
+	Plain  string  // a number, true or false, as written
+}
+
+// maxDepth bounds how deeply values may nest.
+const maxDepth = 200
+
+// Parse reads one JSON value.
+func Parse(text []byte) (Node, error) { return parse(text, 0) }
+
+func parse(text json.RawMessage, depth int) (n Node, err error) {
+	text = bytes.TrimSpace(text)
+	if depth > maxDepth {
+		return n, fmt.Errorf("nests deeper than %d levels", maxDepth)
+	}
+	switch {
+	case bytes.HasPrefix(text, []byte("{")):
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(text, &members); err != nil {
+			return n, err
+		}
+		n.Object = make(map[string]Node, len(members))
+		for key, member := range members {
+			if n.Object[key], err = parse(member, depth+1); err != nil {
+				return Node{}, err
+			}
+		}
+	case bytes.HasPrefix(text, []byte("[")):
+		var items []json.RawMessage
+		if err := json.Unmarshal(text, &items); err != nil {
+			return n, err
+		}
+		n.List = make([]Node, len(items))
+		for i, item := range items {
+			if n.List[i], err = parse(item, depth+1); err != nil {
+				return Node{}, err
+			}
+		}
+	case bytes.HasPrefix(text, []byte(`"`)):
+		err = json.Unmarshal(text, &n.Text)
+	default:
+		return scalar(text)
+	}
+	return n, err
+}
+
+// scalar reads null, true, false or a number.
+func scalar(text json.RawMessage) (Node, error) {
+	var check json.RawMessage
+	if err := json.Unmarshal(text, &check); err != nil {
+		return Node{}, err
+	}
+	if string(text) == "null" {
+		return Node{}, nil
+	}
+	return Node{Plain: string(text)}, nil
+}
+
+// Empty reports whether the node says nothing: null, "", [] or {}.
+func (n Node) Empty() bool {
+	return len(n.Object) == 0 && len(n.List) == 0 && n.Plain == "" && (n.Text == nil || *n.Text == "")
+}
+
+// Prune returns the node without members that say nothing, at all levels; list items
+// keep their places.
+func (n Node) Prune() Node {
+	switch {
+	case n.Object != nil:
+		out := Node{Object: map[string]Node{}}
+		for key, member := range n.Object {
+			if member = member.Prune(); !member.Empty() {
+				out.Object[key] = member
+			}
+		}
+		n = out
+	case n.List != nil:
+		out := Node{List: make([]Node, len(n.List))}
+		for i, item := range n.List {
+			out.List[i] = item.Prune()
+		}
+		n = out
+	}
+	if n.Empty() {
+		return Node{}
+	}
+	return n
+}
+
+// At returns the node at a path of member names with dots between them; the zero Node
+// if there is none.
+func (n Node) At(path string) Node {
+	for member := range strings.SplitSeq(path, ".") {
+		n = n.Object[member]
+	}
+	return n
+}
+
+// String returns a scalar's text; of lists and objects it returns the sorted names of
+// their members, which is what a table shows of them.
+func (n Node) String() string {
+	switch {
+	case n.Text != nil:
+		return *n.Text
+	case n.Plain != "":
+		return n.Plain
+	}
+	var names []string
+	for _, item := range append([]Node{n}, n.List...) {
+		names = slices.AppendSeq(names, maps.Keys(item.Object))
+	}
+	slices.Sort(names)
+	return strings.Join(names, ",")
+}
