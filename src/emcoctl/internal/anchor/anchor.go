@@ -95,6 +95,7 @@ func Resolve(verb Verb, anchor string, n Names) (Call, error) {
 	return Call{Method: method[verb], Path: item}, nil
 }
 
+// method is the HTTP method of each verb; Delete of an action is not among them.
 var method = map[Verb]string{
 	Apply: http.MethodPost, Update: http.MethodPut, Get: http.MethodGet, Delete: http.MethodDelete,
 }
@@ -123,6 +124,7 @@ func Item(anchor string, n Names) (string, error) {
 
 func join(parent, last string) string { return strings.TrimPrefix(parent+"/"+last, "/") }
 
+// compositeApps is the one collection whose items have two names.
 const compositeApps = "composite-apps"
 
 // IsCollection reports whether a path names a whole collection (or an action), not

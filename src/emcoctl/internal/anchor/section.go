@@ -74,6 +74,8 @@ func SectionOf(anchor string) (Section, error) {
 	return "", errs.New(errs.Invalid, "Invalid baseUrl: "+anchor+advice(s[0]))
 }
 
+// clusterSection decides below cluster-providers. The network controller owns networks,
+// and the actions and the status of a cluster as a whole.
 func clusterSection(s []string) Section {
 	switch at := segment(s, 4); {
 	case slices.Contains([]string{"networks", "provider-networks", "apply", "terminate", "stop"}, at),
@@ -85,6 +87,8 @@ func clusterSection(s []string) Section {
 	return Clm
 }
 
+// projectSection decides below projects: by what stands beside composite apps, then by
+// the kind of intent below a deployment intent group.
 func projectSection(s []string) Section {
 	switch segment(s, 2) {
 	case "logical-clouds":
@@ -100,6 +104,7 @@ func projectSection(s []string) Section {
 	return Orchestrator
 }
 
+// segment returns the segment at i, empty if the anchor is shorter.
 func segment(s []string, i int) string {
 	if i < len(s) {
 		return s[i]

@@ -70,6 +70,7 @@ func Run(ctx context.Context, args []string, sys System) int {
 	return a.exitCode(err)
 }
 
+// long is the help of the program.
 const long = `emcoctl applies, reads, updates and deletes EMCO documents, and follows deployments.
 
   emcoctl <command> -f file
@@ -83,6 +84,7 @@ Where the server is: --server, else --config, else $EMCO_URL, else $HOME/.emco.y
 Other variables: EMCO_TOKEN (as -t), EMCO_CA_FILE (as --ca-file), EMCOCTL_OUTPUT (as
 -o), EMCOCTL_LEGACY_EXIT=1 (exit 0 although the server refused, as EMCO's client).`
 
+// root builds the tree of commands. Errors are printed by Run, once.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "emcoctl", Short: "Work with EMCO documents and deployments", Long: long,
@@ -95,6 +97,8 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
+// sharedFlags are those of EMCO's client, and ours that all commands need. They are the
+// root's, because scripts put them before the command as well as after it.
 func (a *app) sharedFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVar(&a.config, "config", "", "configuration file (default $HOME/.emco.yaml)")
@@ -149,6 +153,7 @@ func (a *app) servers() (config.Servers, error) {
 	})
 }
 
+// clientOptions are what is the same for all addresses.
 func (a *app) clientOptions() client.Options {
 	return client.Options{
 		Token:     client.Token(or(a.token, a.sys.Getenv("EMCO_TOKEN"))),

@@ -45,6 +45,7 @@ func (a *app) execute(ctx context.Context, verb anchor.Verb, args []string, adju
 	return errors.Join(err, printer.End())
 }
 
+// feed gives the engine the anchor, or the documents if there is none.
 func (a *app) feed(ctx context.Context, e *engine.Engine, verb anchor.Verb, path string) error {
 	if path != "" {
 		return e.Anchor(ctx, verb, path)
@@ -71,6 +72,7 @@ func (a *app) subject(args []string) (string, error) {
 	return args[0], nil
 }
 
+// apply is the command that creates and configures.
 func (a *app) apply() *cobra.Command {
 	var f follow
 	var postOnly bool
@@ -95,6 +97,7 @@ With an anchor, an empty body is sent to it: apply …/approve.`,
 	return c
 }
 
+// update is the command that only replaces.
 func (a *app) update() *cobra.Command {
 	return &cobra.Command{
 		Use: "update -f FILE...", Short: "Replace documents",
@@ -110,6 +113,7 @@ func (a *app) update() *cobra.Command {
 	}
 }
 
+// get is the command that reads.
 func (a *app) get() *cobra.Command {
 	return &cobra.Command{
 		Use: "get (-f FILE... | ANCHOR)", Short: "Read documents or an anchor",
@@ -123,6 +127,7 @@ func (a *app) get() *cobra.Command {
 	}
 }
 
+// delete is the command that removes and terminates.
 func (a *app) delete() *cobra.Command {
 	var f follow
 	var missing bool

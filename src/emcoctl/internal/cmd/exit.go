@@ -27,6 +27,7 @@ const (
 	exitDegraded = 7
 )
 
+// exitCodes is a topic of the help, not a command: it has nothing to run.
 func exitCodes() *cobra.Command {
 	return &cobra.Command{
 		Use: "exit-codes", Short: "What the exit codes mean",
@@ -76,6 +77,8 @@ func (a *app) tell(err error) {
 	}
 }
 
+// exitCode is the code of the process. In the old manner, what the server answers does
+// not count; commands that EMCO's client does not have keep theirs.
 func (a *app) exitCode(err error) int {
 	code := codeOf(err)
 	if code == exitOK || a.sys.Getenv("EMCOCTL_LEGACY_EXIT") != "1" {

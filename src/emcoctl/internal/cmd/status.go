@@ -14,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
+// status is the command for people; programs use -o json, which is the answer itself.
 func (a *app) status() *cobra.Command {
 	return &cobra.Command{
 		Use: "status ANCHOR", Short: "Show where a deployment stands on each cluster",
@@ -76,6 +77,7 @@ func showStatus(w io.Writer, path string, s v2.Status) {
 	showPairs(w, progress.Pairs(s))
 }
 
+// joined is a state with its counts.
 func joined(status string, counts map[string]int) string {
 	if len(counts) == 0 {
 		return status
@@ -83,6 +85,7 @@ func joined(status string, counts map[string]int) string {
 	return strings.TrimSpace(status + " (" + progress.Counts(counts) + ")")
 }
 
+// showPairs prints a line for each app on each cluster.
 func showPairs(w io.Writer, pairs []progress.Pair) {
 	if len(pairs) == 0 {
 		return

@@ -28,6 +28,7 @@ type versions struct {
 	Server *program `json:"server,omitempty"`
 }
 
+// version is the command that tells both versions.
 func (a *app) version() *cobra.Command {
 	var own bool
 	c := &cobra.Command{

@@ -25,6 +25,7 @@ var goalOf = map[string]progress.Goal{
 	"terminate":   progress.Terminated,
 }
 
+// The collections whose items have a life of their own.
 const (
 	groups = "deployment-intent-groups"
 	clouds = "logical-clouds"
@@ -36,6 +37,7 @@ func followable(path string) bool {
 	return !anchor.IsCollection(path) && (c == groups || c == clouds)
 }
 
+// wait is the command that ends when a deployment has reached its goal.
 func (a *app) wait() *cobra.Command {
 	var goal string
 	var timeout time.Duration
@@ -66,6 +68,7 @@ what holds it back is listed. With -f, all deployments and clouds of the documen
 	return c
 }
 
+// waitAll waits for one after the other; the time in ctx is for all of them.
 func (a *app) waitAll(ctx context.Context, paths []string, goal progress.Goal) error {
 	for _, path := range paths {
 		g := goal

@@ -73,6 +73,7 @@ func Load(c Choice) (Servers, error) {
 	return s, err
 }
 
+// one makes all services be at one address.
 func one(address, ca, notice string) (Servers, error) {
 	base, err := client.ParseBase(address)
 	if err != nil {
@@ -90,8 +91,11 @@ type section struct {
 	CAFile string
 }
 
+// maxFile bounds a configuration file, in bytes.
 const maxFile = 1 << 20
 
+// fromFile reads EMCO's sections. Those without host or port are as if not there; an
+// ingress stands for all.
 func fromFile(file, ca string) (Servers, error) {
 	if ext := filepath.Ext(file); ext != ".yaml" && ext != ".yml" && ext != ".json" {
 		return Servers{}, errs.E(errs.Invalid, "read configuration", file, errors.New("must be *.yaml, *.yml or *.json"))
@@ -139,6 +143,7 @@ func read(file string) ([]byte, error) {
 	return text, nil
 }
 
+// withCA lets the user's own choice of authorities stand before the file's.
 func withCA(a Address, ca string) Address {
 	if ca != "" {
 		a.CAFile = ca
@@ -173,6 +178,7 @@ func readSection(node *yaml.Node) (Address, bool, error) {
 	return Address{URL: url, CAFile: s.CAFile}, err == nil, err
 }
 
+// url joins scheme, host and port. The host may carry a scheme, which EMCO has not.
 func (s section) url() (string, error) {
 	if n, err := strconv.ParseUint(s.Port, 10, 16); err != nil || n == 0 {
 		return "", fmt.Errorf("port %q is not a number from 1 to 65535", s.Port)

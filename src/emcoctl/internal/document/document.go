@@ -62,6 +62,8 @@ type raw struct {
 	Label    string   `yaml:"clusterLabel"`
 }
 
+// metadata has the members that EMCO knows; others are dropped. The name is sent even
+// if it is empty, so that the server can say what is missing.
 type metadata struct {
 	Name        string `yaml:"name" json:"name"`
 	Description string `yaml:"description" json:"description,omitempty"`
@@ -98,6 +100,8 @@ func Parse(file string, text []byte) (Parsed, error) {
 	}
 }
 
+// empty reports whether a document holds nothing, as between two lines of dashes or
+// after the last. EMCO's client would take it for one with an empty anchor.
 func empty(node *yaml.Node) bool {
 	if len(node.Content) == 0 {
 		return true
@@ -217,6 +221,7 @@ func unknown(at Place, node *yaml.Node) []string {
 	return warnings
 }
 
+// yamlLine finds the place in the texts of the YAML decoder; it offers no other way.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 // lineOf finds the line in an error of the YAML decoder, 0 if it names none.
@@ -232,6 +237,8 @@ func lineOf(err error) int {
 	return n
 }
 
+// malformed makes an error with the place in front and without the decoder's own
+// decoration.
 func malformed(at Place, err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	text = strings.TrimPrefix(text, "unmarshal errors:\n  ")

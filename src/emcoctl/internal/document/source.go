@@ -53,6 +53,8 @@ func Load(s Sources) (Parsed, error) {
 	return all, nil
 }
 
+// load reads one file and expands it if there are values. What is missing from the
+// values comes before what it may have broken.
 func (s Sources) load(file string, values Values) (Parsed, error) {
 	text, err := s.read(file)
 	if err != nil {
@@ -76,6 +78,7 @@ func (s Sources) load(file string, values Values) (Parsed, error) {
 	return parsed, err
 }
 
+// values merges all values files.
 func (s Sources) values() (Values, error) {
 	all := Values{}
 	for _, file := range s.Values {
@@ -92,6 +95,7 @@ func (s Sources) values() (Values, error) {
 	return all, nil
 }
 
+// read returns a whole file, or the standard input.
 func (s Sources) read(file string) ([]byte, error) {
 	in := s.Stdin
 	if file != Stdin {
@@ -112,6 +116,7 @@ func (s Sources) read(file string) ([]byte, error) {
 	return text, nil
 }
 
+// unreadable names the file once: the path that the error holds is cut.
 func unreadable(file string, err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
@@ -145,6 +150,8 @@ func (s Sources) files() ([]string, error) {
 	return out, nil
 }
 
+// directory lists the documents of a directory, in lexical order of their paths. A
+// directory without any is an error: most likely it is the wrong one.
 func (s Sources) directory(dir string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

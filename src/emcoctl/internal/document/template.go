@@ -44,6 +44,7 @@ func (v Values) Merge(later Values) Values {
 	return out
 }
 
+// overlay lays one value over another.
 func overlay(under, over value) value {
 	a, ok := under.(Values)
 	b, both := over.(Values)
@@ -77,6 +78,8 @@ func Expand(file string, text []byte, values Values) (expanded []byte, missing [
 	return out.Bytes(), missing, nil
 }
 
+// templateText cuts what is the same in all errors of text/template; they go on with
+// file, line and column.
 func templateText(err error) string { return strings.TrimPrefix(err.Error(), "template: ") }
 
 // limited is a buffer that refuses to grow beyond a limit.
@@ -135,6 +138,7 @@ func walk(list *parse.ListNode, visit func(*parse.ActionNode, []string)) {
 	}
 }
 
+// has reports whether the values have something at a path of keys.
 func has(values Values, key []string) bool {
 	v, ok := values[key[0]]
 	if !ok || v == nil {

@@ -48,6 +48,8 @@ func (e *Engine) apply(ctx context.Context, t task) report.Result {
 	return e.reconcile(ctx, t, item, res)
 }
 
+// accepted is the result of an action that the server has taken on, after the pauses
+// that the user wants. A failure after that keeps the status 202.
 func (e *Engine) accepted(ctx context.Context, t task, status int) report.Result {
 	if err := e.pause(ctx, t, t.call.Path, status); err != nil {
 		r := e.fail(t, t.call.Path, err)

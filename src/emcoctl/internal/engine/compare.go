@@ -17,6 +17,7 @@ import (
 // likeness says how a document and what is stored compare.
 type likeness uint8
 
+// The order matters: of two comparisons the greater one decides.
 const (
 	alike   likeness = iota
 	unclear          // alike as far as can be seen; the server must say
@@ -49,6 +50,7 @@ var canonical = map[string]func([]byte) ([]byte, error){
 	"cluster-references":        canon[v2.ClusterReference],
 }
 
+// canon reads a document as the server does and writes it in the server's form.
 func canon[T any](text []byte) ([]byte, error) {
 	doc, err := v2.Decode[T](text, v2.Lenient)
 	if err != nil {
@@ -136,6 +138,7 @@ func (e *Engine) compareFiles(ctx context.Context, t task, item string) likeness
 	return alike
 }
 
+// feed copies a file, up to the limit that holds for the other side, too.
 func feed(w io.Writer, f client.File) error {
 	r, err := f.Open()
 	if err != nil {

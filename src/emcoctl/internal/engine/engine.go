@@ -107,6 +107,9 @@ func (e *Engine) refuse(t task, err error) error {
 	return &Failures{Results: []report.Result{r}}
 }
 
+// work does the tasks and gathers failures. It ends early if the user wants that, and
+// whenever a failure has no answer of the server behind it: the next one would fail
+// for the same reason.
 func (e *Engine) work(ctx context.Context, tasks []task) error {
 	var failures Failures
 	for i, t := range tasks {
@@ -127,6 +130,7 @@ func (e *Engine) work(ctx context.Context, tasks []task) error {
 	return &failures
 }
 
+// do carries out one task.
 func (e *Engine) do(ctx context.Context, t task) report.Result {
 	switch t.verb {
 	case anchor.Apply:
@@ -202,12 +206,14 @@ func (t task) result(path string) report.Result {
 	return report.Result{Verb: t.verb, Path: path, At: t.doc.At}
 }
 
+// fail makes the result of a task that went wrong.
 func (e *Engine) fail(t task, path string, err error) report.Result {
 	r := t.result(path)
 	r.Outcome, r.Err, r.Status = report.Failed, err, client.StatusOf(err)
 	return r
 }
 
+// done makes the result of a task that went well, and remembers what it changed.
 func (e *Engine) done(t task, path string, outcome report.Outcome, status int) report.Result {
 	r := t.result(path)
 	r.Outcome, r.Status = outcome, status
@@ -265,4 +271,5 @@ func (f *Failures) Unwrap() []error {
 // errInPlace is why something cannot be configured.
 var errInPlace = errors.New("exists with another content, and the server does not change such a thing in place")
 
+// inPlace is the failure of a document that differs and cannot be replaced.
 func inPlace(path string) error { return errs.E(errs.Conflict, "apply", path, errInPlace) }

@@ -33,6 +33,8 @@ func (s stand) state() string {
 	return ""
 }
 
+// failed reports whether the last operation came to nothing, so that doing it again is
+// not a repetition of what has been done.
 func (s stand) failed() bool {
 	return slices.Contains([]string{v2.StatusInstantiateFailed, v2.StatusTerminateFailed}, s.DeployedStatus+s.Status)
 }

@@ -26,6 +26,7 @@ const maxDepth = 200
 // Parse reads one JSON value.
 func Parse(text []byte) (Node, error) { return parse(text, 0) }
 
+// parse reads a value level by level, so that the depth is known.
 func parse(text json.RawMessage, depth int) (n Node, err error) {
 	text = bytes.TrimSpace(text)
 	if depth > maxDepth {

@@ -34,6 +34,7 @@ func Summary(s v2.Status) string {
 	return strings.Join(parts, "; ")
 }
 
+// lastState is the last action of the history, in words if there is none.
 func lastState(s v2.Status) string {
 	if n := len(s.States.Actions); n > 0 {
 		return s.States.Actions[n-1].State
@@ -170,6 +171,7 @@ func objects(p Pair, g Goal) []string {
 	return all
 }
 
+// state is what the last operation has come to, or the last action.
 func state(s v2.Status) string {
 	if s.DeployedStatus != "" {
 		return s.DeployedStatus
@@ -192,6 +194,7 @@ func lacking(r v2.ResourceStatus, g Goal) string {
 	return state
 }
 
+// cut keeps a list short enough to be read.
 func cut(all []string) []string {
 	if len(all) <= maxListed {
 		return all

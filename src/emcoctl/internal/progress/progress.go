@@ -80,6 +80,7 @@ func Wait(ctx context.Context, read Source, o Options) error {
 	}
 }
 
+// waiter is the state of one Wait.
 type waiter struct {
 	o    Options
 	last string    // the line printed last
@@ -132,10 +133,13 @@ func (w *waiter) say(line string) {
 	fmt.Fprintf(w.o.Log, "%s: %s\n", w.o.Name, plain.Line(line))
 }
 
+// failed reports whether the server calls the last operation failed.
 func failed(s v2.Status) bool {
 	return s.DeployedStatus == v2.StatusInstantiateFailed || s.DeployedStatus == v2.StatusTerminateFailed
 }
 
+// reached reports whether the goal is there. What the server does not know, such as
+// the readiness on a cluster that does not report, is not ready.
 func reached(s v2.Status, g Goal) bool {
 	switch g {
 	case Terminated:

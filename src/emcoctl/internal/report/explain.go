@@ -57,6 +57,8 @@ func why(err error) string {
 	return err.Error()
 }
 
+// advise says what to do: what the engine knows of the case, else what helps with
+// errors of that kind.
 func advise(r Result) string {
 	if r.Advice != "" {
 		return r.Advice
@@ -98,6 +100,7 @@ func Next(err error) string {
 	return ""
 }
 
+// adviseMissing is for what is not there.
 func adviseMissing(r Result, collection string) string {
 	switch {
 	case r.Verb == anchor.Update:

@@ -24,6 +24,7 @@ type list struct {
 func (p *list) Begin(string) {}
 func (p *list) Called(Call)  {}
 
+// Done keeps the result for the end; failures are explained at once, too.
 func (p *list) Done(r Result) {
 	note(p.o, r)
 	if r.Outcome == Failed {
@@ -47,11 +48,13 @@ type item struct {
 	Error  *itemFailed `json:"error,omitempty"`
 }
 
+// itemFailed is an error that programs can branch on: the kinds are those of errs.
 type itemFailed struct {
 	Kind string `json:"kind"`
 	Text string `json:"text"`
 }
 
+// where is the place of the document, empty for the command line.
 func where(r Result) string {
 	if r.At.File == "" {
 		return ""
@@ -59,6 +62,7 @@ func where(r Result) string {
 	return r.At.String()
 }
 
+// problem is the error of a result; the server's words if it gave any.
 func problem(r Result) *itemFailed {
 	if r.Err == nil {
 		return nil
@@ -117,6 +121,7 @@ func Encode(w io.Writer, format Format, value json.RawMessage) error {
 	return err
 }
 
+// encodeYAML keeps the order of members, which a detour by maps would lose.
 func encodeYAML(w io.Writer, value json.RawMessage) error {
 	var node yaml.Node
 	if err := yaml.Unmarshal(value, &node); err != nil { // JSON is YAML

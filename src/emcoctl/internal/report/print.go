@@ -28,6 +28,8 @@ func (p *lines) Called(c Call) {
 	}
 }
 
+// Done prints nothing on the output for what was answered: Called has. A failure without
+// an answer is a line of EMCO's own.
 func (p *lines) Done(r Result) {
 	if r.Outcome == Unchanged || r.Outcome == Absent {
 		fmt.Fprintf(p.o.Err, "%s %s\n", r.Path, r.Outcome)
@@ -55,6 +57,7 @@ type human struct{ o Options }
 func (p *human) Begin(string) {}
 func (p *human) Called(Call)  {}
 
+// Done prints one line, what was read, or the explanation of a failure.
 func (p *human) Done(r Result) {
 	switch r.Outcome {
 	case Failed:
@@ -69,6 +72,7 @@ func (p *human) Done(r Result) {
 
 func (p *human) End() error { return nil }
 
+// note goes to the error output, where it cannot be mistaken for a result.
 func note(o Options, r Result) {
 	if r.Note != "" {
 		fmt.Fprintf(o.Err, "note: %s\n", r.Note)
@@ -81,6 +85,7 @@ type names struct{ o Options }
 func (p *names) Begin(string) {}
 func (p *names) Called(Call)  {}
 
+// Done prints what exists or did exist, so that the output can feed another command.
 func (p *names) Done(r Result) {
 	note(p.o, r)
 	switch r.Outcome {

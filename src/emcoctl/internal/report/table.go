@@ -38,6 +38,7 @@ var columns = map[string][]column{
 	},
 }
 
+// controllerColumns are those of all three registries of controllers.
 var controllerColumns = []column{
 	{"HOST", "spec.host"}, {"PORT", "spec.port"}, {"TYPE", "spec.type"}, {"PRIORITY", "spec.priority"},
 }
@@ -93,6 +94,7 @@ func show(w io.Writer, r Result, many bool) {
 	fmt.Fprintln(w, plain.Text(string(bytes.TrimRight(r.Body, "\n"))))
 }
 
+// table prints a list. Descriptions are a column only if one of the documents has any.
 func table(w io.Writer, collection string, rows []row) {
 	if len(rows) == 0 {
 		fmt.Fprintln(w, "none")
