@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -424,5 +426,26 @@ func TestASilentClusterEndsTheAttempt(t *testing.T) {
 	}
 	if err := c.Reach(t.Context()); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("Reach of a closed port: %v, want Unavailable", err)
+	}
+}
+
+func TestAnEndlessAnswerIsCut(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for blanks := make([]byte, 1<<20); ; {
+			if _, err := w.Write(blanks); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	c, err := kube.New(kube.Options{AllowInsecure: true}).Connect(config(`server: "`+server.URL+`"`, `token: t`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Reach(t.Context()); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("Reach of a server that never stops: %v, want Unavailable", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -43,6 +44,7 @@ func restConfig(kubeconfig []byte, o Options) (*rest.Config, error) {
 	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst) // one for all clients of the cluster
 	config.UserAgent = FieldManager
 	config.WarningHandler = rest.NoWarnings{}
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return bounded{rt} })
 	config.Dial = (&net.Dialer{Timeout: min(o.Timeout, 10*time.Second), KeepAlive: 30 * time.Second}).DialContext
 	return config, nil
 }

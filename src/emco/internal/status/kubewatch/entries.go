@@ -86,18 +86,16 @@ func (e *entries) put(obj any) error {
 // judge computes how an object is doing. An object on which that fails, or panics,
 // is Unknown, and stops no other.
 func (e *entries) judge(u *unstructured.Unstructured) (out entry) {
-	labelKey, _ := manifest.DeploymentLabel("", "")
-	out.label = u.GetLabels()[labelKey]
+	key, _ := manifest.DeploymentLabel("", "")
+	out = entry{u.GetLabels()[key], verdict{status.UnknownStatus, "status cannot be computed"}}
 	defer func() {
 		if p := recover(); p != nil {
-			e.w.options.Log.Error("an object's status cannot be computed", "cluster", e.w.options.Cluster,
+			e.w.options.Log.Error("status of an object cannot be computed", "cluster", e.w.options.Cluster,
 				"kind", e.gvk.String(), "namespace", u.GetNamespace(), "name", u.GetName(), "err", fmt.Sprint(p))
-			out.verdict = verdict{status.UnknownStatus, "status cannot be computed"}
 		}
 	}()
-	result, err := status.Compute(u)
+	result, err := e.w.compute(u)
 	if err != nil {
-		out.verdict = verdict{status.UnknownStatus, "status cannot be computed"}
 		return out
 	}
 	out.verdict = verdict{result.Status, ""}

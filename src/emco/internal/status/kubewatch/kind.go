@@ -2,7 +2,10 @@ package kubewatch
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"math/rand/v2"
+	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +39,10 @@ const (
 	longestPause = 30 * time.Second
 )
 
+// patience is how long a request may stay without an answer before what is known of
+// the kind is doubted.
+const patience = 3 * time.Second
+
 // entryKey names an object of a kind.
 type entryKey struct{ namespace, name string }
 
@@ -54,7 +61,7 @@ type kind struct {
 	nudged chan struct{}
 
 	state         state
-	since         time.Time // of lost: when the first request failed
+	since         time.Time // of lost: when the first request that failed began
 	why           string    // of lost
 	clusterScoped bool
 	complete      bool // entries are all that there was at some time
@@ -77,12 +84,13 @@ func (k *kind) nudge() {
 func (k *kind) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, klog.Logger{}) // what matters is logged here, once per transition
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, longestPause) {
+		answered := k.expectAnswer(ctx)
 		mapping, err := k.w.client.Mapper.RESTMappingWithContext(ctx, k.gvk.GroupKind(), k.gvk.Version)
+		answered(err)
 		if err == nil {
 			k.watch(ctx, mapping)
 			return
 		}
-		k.failed(err)
 		if k.rest(ctx, pause) {
 			pause = firstPause / 2
 		}
@@ -125,14 +133,19 @@ func (k *kind) source(r dynamic.NamespaceableResourceInterface) *cache.ListWatch
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = key
+			answered := k.expectAnswer(ctx)
 			list, err := r.List(ctx, o)
-			k.noteFailure(ctx, err)
+			answered(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = key
+			answered := k.expectAnswer(ctx)
 			events, err := r.Watch(ctx, o)
-			k.noteFailure(ctx, err)
+			if err == nil && reflect.TypeOf(events) == brokenWatch {
+				events, err = nil, errNoAnswer
+			}
+			answered(err)
 			if err == nil && o.SendInitialEvents == nil {
 				k.resumed()
 			}
@@ -141,10 +154,32 @@ func (k *kind) source(r dynamic.NamespaceableResourceInterface) *cache.ListWatch
 	}
 }
 
-// noteFailure notes that a request failed, unless it was we who gave up.
-func (k *kind) noteFailure(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil {
-		k.failed(err)
+// brokenWatch is what the client returns, without an error, when the connection breaks
+// before the server has answered.
+var brokenWatch = reflect.TypeOf(watch.NewEmptyWatch())
+
+var errNoAnswer = errors.New("the connection broke before there was an answer")
+
+// expectAnswer notes the start of a request. The function that it returns takes the
+// outcome. A request that has no answer for a while counts as failed already: the
+// client by itself tries some failures again for many seconds before it tells.
+func (k *kind) expectAnswer(ctx context.Context) (answered func(error)) {
+	started, over := time.Now().UTC(), false
+	late := time.AfterFunc(patience, func() {
+		k.w.mu.Lock()
+		defer k.w.mu.Unlock()
+		if !over && ctx.Err() == nil {
+			k.failed(errNoAnswer, started)
+		}
+	})
+	return func(err error) {
+		late.Stop()
+		k.w.mu.Lock()
+		defer k.w.mu.Unlock()
+		over = true
+		if err != nil && ctx.Err() == nil { // otherwise it was we who gave up
+			k.failed(err, started)
+		}
 	}
 }
 
@@ -158,11 +193,13 @@ func (k *kind) resumed() {
 	}
 }
 
-// failed notes a request that was not answered, or was refused. That a version to
-// resume from is too old, or that the server is busy, says nothing about the objects.
-func (k *kind) failed(err error) {
-	k.w.mu.Lock()
-	defer k.w.mu.Unlock()
+// failed notes that a request which began at some time was not answered, or was
+// refused. That a version to resume from is too old, or that the server is busy, says
+// nothing about the objects. The caller holds mu of the watcher.
+func (k *kind) failed(err error, began time.Time) {
+	if k.state != lost {
+		k.since = began
+	}
 	switch {
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.IsTooManyRequests(err):
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
@@ -182,10 +219,11 @@ func (k *kind) become(s state, why string) {
 	if k.state == s && k.why == why {
 		return
 	}
-	if s == lost && k.state != lost {
-		k.since = time.Now().UTC()
+	level := slog.LevelDebug
+	if s == lost || k.state == lost {
+		level = slog.LevelInfo // an operator may have to act, or need not any more
 	}
-	k.w.options.Log.Info("watching of a kind changed", "cluster", k.w.options.Cluster, "kind", k.gvk.String(),
+	k.w.options.Log.Log(context.Background(), level, "watching of a kind changed", "cluster", k.w.options.Cluster, "kind", k.gvk.String(),
 		"from", k.state.String(), "to", s.String(), "reason", why)
 	k.state, k.why = s, why
 	for label, a := range k.w.apps {

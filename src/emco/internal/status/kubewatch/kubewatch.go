@@ -14,7 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -49,6 +51,7 @@ type App struct {
 type Watcher struct {
 	client  Client
 	options Options
+	compute func(*unstructured.Unstructured) (*status.Result, error)
 	wake    chan struct{} // there is something to arrange or to report
 
 	mu    sync.Mutex
@@ -72,7 +75,7 @@ func New(c Client, o Options) *Watcher {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Watcher{
-		client: c, options: o, wake: make(chan struct{}, 1),
+		client: c, options: o, compute: status.Compute, wake: make(chan struct{}, 1),
 		apps: map[string]*app{}, kinds: map[schema.GroupVersionKind]*kind{}, dirty: map[string]bool{},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
@@ -46,7 +47,7 @@ func TestASoundBackendPasses(t *testing.T) {
 
 func TestEachBrokenRuleIsCaught(t *testing.T) {
 	t.Parallel()
-	calls := 0
+	var calls atomic.Int64
 	dir := func(t syncer.Target, files map[string][]byte) []git.Edit {
 		return []git.Edit{syncer.EditDir(t.Dir(), files)}
 	}
@@ -61,8 +62,14 @@ func TestEachBrokenRuleIsCaught(t *testing.T) {
 			return dir(t, files), nil
 		}, "nothing but the set"},
 		"counts its calls": {func(t syncer.Target, apps []syncer.App, files map[string][]byte) ([]git.Edit, error) {
-			if calls++; len(apps) > 0 {
-				files["call"] = []byte(strings.Repeat("x", calls))
+			if n := calls.Add(1); len(apps) > 0 {
+				files["call"] = []byte(strings.Repeat("x", int(n)))
+			}
+			return dir(t, files), nil
+		}, "nothing but the set"},
+		"sorts what it was given": {func(t syncer.Target, apps []syncer.App, files map[string][]byte) ([]git.Edit, error) {
+			if len(apps) > 0 && t.Cluster == "edge+c1" {
+				slices.Reverse(apps)
 			}
 			return dir(t, files), nil
 		}, "nothing but the set"},
