@@ -96,6 +96,7 @@ func (a *App) rsync(c config.Config, st stores, m *metrics, rules gitops.Rules) 
 	writers := batch.New(host, batch.Options{
 		Window: time.Duration(c.Git.Window), Author: c.Git.Author, Observe: m.batch, Log: a.log,
 	})
+	a.onClose(host.Close)
 	a.onClose(func() error { writers.Close(); return nil })
 	k := kube.Default()
 	k.QPS, k.Burst, k.Timeout = float32(c.Kube.QPS), c.Kube.Burst, time.Duration(c.Kube.Timeout)

@@ -93,23 +93,37 @@ func (c *Clouds) instantiable(ctx context.Context, doc store.Doc) error {
 	return errs.New(errs.Invalid, "No Cluster References associated; add one below "+string(doc.Key)+"/cluster-references")
 }
 
-// terminable refuses while a live deployment uses the cloud. EMCO refuses for any
-// group that names it, even one that was never instantiated.
+// terminable refuses while a deployment that uses the cloud is wanted, or something of
+// it is left. EMCO refuses for any group that names the cloud, even one that was never
+// instantiated.
 func (c *Clouds) terminable(ctx context.Context, doc store.Doc) error {
 	project, _, _ := strings.Cut(string(doc.Key), "/logical-clouds/")
 	for user, err := range c.db.List(ctx, store.Key(project), store.Query{Refers: doc.Key}) {
 		if err != nil {
 			return err
 		}
-		head, err := c.contexts.Head(ctx, user.UID)
-		if err != nil && !errs.Is(err, errs.NotFound) {
+		live, err := c.live(ctx, user.UID)
+		if err != nil {
 			return err
 		}
-		if err == nil && (head.Op != nil || head.Rev > 0 && !head.Gone) {
-			return errs.New(errs.Conflict, "the logical cloud is in use by "+string(user.Key)+"; terminate that first")
+		if live {
+			return errs.New(errs.Conflict, "the logical cloud is in use by "+string(user.Key)+"; terminate that first, and wait until it is Terminated")
 		}
 	}
 	return nil
+}
+
+// live reports whether a deployment is wanted or has left pairs.
+func (c *Clouds) live(ctx context.Context, uid string) (bool, error) {
+	head, err := c.contexts.Head(ctx, uid)
+	if errs.Is(err, errs.NotFound) {
+		return false, nil
+	}
+	if err != nil || head.Op != nil || head.Rev > 0 && !head.Gone {
+		return true, err
+	}
+	left, err := c.contexts.Remains(ctx, uid)
+	return len(left) > 0, err
 }
 
 // cloud reads the document that the URL names.

@@ -29,7 +29,7 @@ func (g *Groups) Deletable(ctx context.Context, doc store.Doc) error {
 	if head.Op != nil || head.Rev > 0 && !head.Gone {
 		return errs.New(errs.Conflict, "the group is instantiated; terminate it before it is deleted")
 	}
-	left, err := g.pairsLeft(ctx, head)
+	left, err := g.contexts.Remains(ctx, head.UID)
 	if err != nil {
 		return err
 	}

@@ -48,29 +48,6 @@ func (g *Groups) pairsAt(ctx context.Context, keys []appcontext.PairKey) (map[ap
 	return out, err
 }
 
-// pairsLeft returns what is still known of a deployment on any cluster, of any of its revisions.
-func (g *Groups) pairsLeft(ctx context.Context, head appcontext.Head) ([]appcontext.Pair, error) {
-	seen := map[appcontext.PairKey]bool{}
-	for rev, err := range g.contexts.Revisions(ctx, head.UID) {
-		if err != nil {
-			return nil, err
-		}
-		for p, err := range g.contexts.Placements(ctx, head.UID, rev.Number) {
-			if err != nil {
-				return nil, err
-			}
-			for _, k := range keysOf(head.UID, []appcontext.Placement{p}) {
-				seen[k] = true
-			}
-		}
-	}
-	keys := make([]appcontext.PairKey, 0, len(seen))
-	for k := range seen {
-		keys = append(keys, k)
-	}
-	return g.contexts.PairsAt(ctx, keys)
-}
-
 func keysOf(uid string, places []appcontext.Placement) []appcontext.PairKey {
 	var out []appcontext.PairKey
 	for _, p := range places {

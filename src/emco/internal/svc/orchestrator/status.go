@@ -60,7 +60,7 @@ func (g *Groups) fill(ctx context.Context, out *v2.Status, head appcontext.Head,
 		return err
 	}
 	if head.Gone && head.Op == nil {
-		left, err := g.pairsLeft(ctx, head)
+		left, err := g.contexts.Remains(ctx, head.UID)
 		if err != nil {
 			return err
 		}
