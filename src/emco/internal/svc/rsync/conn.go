@@ -25,11 +25,11 @@ type conn struct {
 }
 
 // openConn starts the watch on a cluster; it ends with ctx or by close.
-func openConn(ctx context.Context, cluster *kube.Cluster, config [sha256.Size]byte, r *reporter) *conn {
+func openConn(ctx context.Context, name string, cluster *kube.Cluster, config [sha256.Size]byte, r *reporter) *conn {
 	client, mapper := cluster.Watching()
 	c := &conn{
 		cluster: cluster, config: config, tracked: map[appcontext.PairKey]appcontext.Digest{},
-		watcher: kubewatch.New(kubewatch.Client{Dynamic: client, Mapper: mapper}, kubewatch.Options{Log: r.log, Deliver: r.take}),
+		watcher: kubewatch.New(kubewatch.Client{Dynamic: client, Mapper: mapper}, kubewatch.Options{Cluster: name, Log: r.log, Deliver: r.take}),
 	}
 	ctx, c.cancel = context.WithCancel(ctx)
 	c.done.Go(func() { _ = c.watcher.Run(ctx) }) // it ends for no other reason than ctx

@@ -121,7 +121,7 @@ func (s *kubeSink) connect(name string, d destination) (*conn, error) {
 	if old != nil {
 		old.close()
 	}
-	s.conns[name] = openConn(s.ctx, cluster, sum, s.reports)
+	s.conns[name] = openConn(s.ctx, name, cluster, sum, s.reports)
 	return s.conns[name], nil
 }
 
