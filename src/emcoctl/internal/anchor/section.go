@@ -115,7 +115,7 @@ func segment(s []string, i int) string {
 // advice tells what the first segment should have been.
 func advice(root string) string {
 	if root == "" {
-		return ": an anchor starts with " + strings.Join(roots, ", ") + ", without a leading slash"
+		return "resourceContext.anchor must be there, without a leading slash, and start with one of " + strings.Join(roots, ", ")
 	}
 	if name, ok := nearest.To(root, roots); ok {
 		return `: did you mean "` + name + `"?`

@@ -43,9 +43,12 @@ func Load(s Sources) (Parsed, error) {
 	}
 	var all Parsed
 	for _, file := range files {
-		one, err := s.load(file, values)
+		one, err := s.load(file.name, values)
 		if err != nil {
 			return Parsed{}, err
+		}
+		if file.found {
+			one = one.only()
 		}
 		all.Documents = append(all.Documents, one.Documents...)
 		all.Warnings = append(all.Warnings, one.Warnings...)
@@ -124,13 +127,36 @@ func unreadable(file string, err error) error {
 	return errs.E(errs.Invalid, "read", file, err)
 }
 
+// input is a file to read.
+type input struct {
+	name  string
+	found bool // in a directory, not named by the user
+}
+
+// only leaves out what is in a directory beside EMCO's documents, such as values and
+// configuration files: documents without an anchor.
+func (p Parsed) only() Parsed {
+	var out Parsed
+	for _, doc := range p.Documents {
+		if doc.Anchor != "" {
+			out.Documents = append(out.Documents, doc)
+			continue
+		}
+		out.Warnings = append(out.Warnings, doc.At.String()+": skipped, for it has no resourceContext.anchor")
+	}
+	if len(out.Documents) > 0 {
+		out.Warnings = append(out.Warnings, p.Warnings...)
+	}
+	return out
+}
+
 // files lists the files to read: what is named, in the order named, and for a
 // directory its documents, sorted.
-func (s Sources) files() ([]string, error) {
-	var out []string
+func (s Sources) files() ([]input, error) {
+	var out []input
 	for _, name := range s.Names {
 		if name == Stdin {
-			out = append(out, name)
+			out = append(out, input{name: name})
 			continue
 		}
 		info, err := os.Stat(name)
@@ -138,16 +164,33 @@ func (s Sources) files() ([]string, error) {
 			return nil, unreadable(name, err)
 		}
 		if !info.IsDir() {
-			out = append(out, name)
+			out = append(out, input{name: name})
 			continue
 		}
 		found, err := s.directory(name)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, found...)
+		for _, path := range found {
+			if !s.isValues(path) {
+				out = append(out, input{name: path, found: true})
+			}
+		}
 	}
 	return out, nil
+}
+
+// isValues reports whether a file is one of the values files: they often lie beside
+// the documents that they are for.
+func (s Sources) isValues(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(s.Values, func(file string) bool {
+		values, err := os.Stat(file)
+		return err == nil && os.SameFile(info, values)
+	})
 }
 
 // directory lists the documents of a directory, in lexical order of their paths. A

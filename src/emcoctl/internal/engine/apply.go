@@ -121,8 +121,11 @@ func (e *Engine) replace(ctx context.Context, t task, item string, now *client.R
 		return r
 	case !res.OK():
 		r := e.fail(t, item, res.Err(req.Method, req.Path))
-		if res.Status == http.StatusPreconditionFailed {
+		switch {
+		case res.Status == http.StatusPreconditionFailed:
 			r.Advice = "someone else changed it at the same time; apply again"
+		case res.Status == http.StatusConflict && anchor.Collection(item) == "deployment-intent-groups":
+			r.Advice = "it can be changed only before it is approved: terminate and delete it, then apply again"
 		}
 		return r
 	case now.ETag() != "" && now.ETag() == res.ETag():

@@ -17,7 +17,11 @@ import (
 
 // explain writes a failure: what, where, why, and what to do.
 func explain(w io.Writer, r Result) {
-	fmt.Fprintf(w, "error: %s not %s\n", r.Path, intent(r))
+	name := r.Path
+	if name == "" {
+		name = "document"
+	}
+	fmt.Fprintf(w, "error: %s not %s\n", name, intent(r))
 	if r.At.File != "" {
 		fmt.Fprintf(w, "  where: %s\n", r.At)
 	}
