@@ -41,9 +41,13 @@ func (s *Store) PutBlobs(ctx context.Context, contents map[Digest][]byte) error 
 	if err != nil {
 		return err
 	}
-	b := &batch{s: s, subject: "blobs"}
+	b, p := &batch{s: s, subject: "blobs"}, newPacker()
 	for _, d := range absent {
-		if err := s.putBlob(ctx, b, d, contents[d]); err != nil {
+		packed, err := p.pack(contents[d])
+		if err != nil {
+			return errs.E(errs.Internal, "compress", "blob "+string(d), err)
+		}
+		if err := s.putChunks(ctx, b, d, packed); err != nil {
 			return err
 		}
 	}
@@ -108,38 +112,49 @@ func (s *Store) getMany(ctx context.Context, keys []string, opts ...clientv3.OpO
 	return found, nil
 }
 
-func (s *Store) putBlob(ctx context.Context, b *batch, d Digest, content []byte) error {
-	packed, err := pack(content)
-	if err != nil {
-		return errs.E(errs.Internal, "compress", "blob "+string(d), err)
-	}
+// putChunks adds the chunks of a blob to b, the first one last.
+func (s *Store) putChunks(ctx context.Context, b *batch, d Digest, packed []byte) error {
 	chunks := slices.Collect(slices.Chunk(packed, maxValue))
-	for i := len(chunks) - 1; i >= 0; i-- {
-		if err := b.add(ctx, clientv3.OpPut(s.blobKey(d, i), string(chunks[i]))); err != nil {
+	for i, chunk := range slices.Backward(chunks) {
+		if err := b.add(ctx, clientv3.OpPut(s.blobKey(d, i), string(chunk))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pack compresses content and puts the header before it.
-func pack(content []byte) ([]byte, error) {
-	var body bytes.Buffer
-	w, err := flate.NewWriter(&body, flate.DefaultCompression)
+// packer compresses one content after the other; a compressor is too large to be made
+// for each.
+type packer struct {
+	w    *flate.Writer
+	body bytes.Buffer
+}
+
+func newPacker() *packer {
+	w, err := flate.NewWriter(io.Discard, flate.DefaultCompression)
 	if err != nil {
+		panic(err) // the level is a constant
+	}
+	return &packer{w: w}
+}
+
+// pack compresses content and puts the header before it.
+func (p *packer) pack(content []byte) ([]byte, error) {
+	p.body.Reset()
+	p.w.Reset(&p.body)
+	if _, err := p.w.Write(content); err != nil {
 		return nil, err
 	}
-	if _, err := w.Write(content); err != nil {
+	if err := p.w.Close(); err != nil {
 		return nil, err
 	}
-	if err := w.Close(); err != nil {
-		return nil, err
+	for chunks := uint64(1); ; chunks++ {
+		head := binary.AppendUvarint([]byte{flateFormat}, chunks)
+		head = binary.AppendUvarint(head, uint64(len(content)))
+		if len(head)+p.body.Len() <= int(chunks)*maxValue {
+			return append(head, p.body.Bytes()...), nil
+		}
 	}
-	const room = 1 + 2*binary.MaxVarintLen64
-	chunks := (body.Len() + room + maxValue - 1) / maxValue
-	head := binary.AppendUvarint([]byte{flateFormat}, uint64(chunks))
-	head = binary.AppendUvarint(head, uint64(len(content)))
-	return append(head, body.Bytes()...), nil
 }
 
 type blobHeader struct {

@@ -59,6 +59,26 @@ func TestBlobsOfAllSizesComeBack(t *testing.T) {
 	wantKind(t, err, errs.NotFound)
 }
 
+// The header must tell the number of chunks that are written, to the byte.
+func TestChunksAreCounted(t *testing.T) {
+	t.Parallel()
+	p, exact := newPacker(), false
+	content := noise(maxValue, 9)
+	for n := maxValue - 120; n < maxValue; n++ {
+		packed, err := p.pack(content[:n])
+		must(t, err)
+		h, _, err := unpackHeader(packed)
+		must(t, err)
+		if want := (len(packed) + maxValue - 1) / maxValue; h.chunks != want {
+			t.Fatalf("%d bytes: the header says %d chunks, want %d", len(packed), h.chunks, want)
+		}
+		exact = exact || len(packed) == maxValue
+	}
+	if !exact {
+		t.Error("no content filled a chunk to the last byte")
+	}
+}
+
 func TestPutBlobsRefuses(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
@@ -107,7 +127,7 @@ func TestCorruptBlobsAreFoundOut(t *testing.T) {
 	first, err := s.get(ctx, s.blobKey(d, 0))
 	must(t, err)
 	value := first.Kvs[0].Value
-	other, err := pack([]byte("other content"))
+	other, err := newPacker().pack([]byte("other content"))
 	must(t, err)
 	long := slices.Clone(other)
 	long[2]-- // the size
@@ -234,7 +254,7 @@ func TestCacheAgainstModel(t *testing.T) {
 // Nothing that is stored can make reading panic or take more memory than is allowed.
 func FuzzUnpack(f *testing.F) {
 	for _, text := range []string{"", "x", strings.Repeat("abc", 1000)} {
-		packed, err := pack([]byte(text))
+		packed, err := newPacker().pack([]byte(text))
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -194,7 +194,10 @@ func (f *follower) watch(ctx context.Context) error {
 			}
 		}
 		f.s.onOp("watch", bytes)
-		f.next = r.Header.Revision + 1
+		// The header may be ahead of the events when a watch is catching up.
+		if n := len(r.Events); n > 0 {
+			f.next = r.Events[n-1].Kv.ModRevision + 1
+		}
 	}
 	return errors.New("the watch ended")
 }

@@ -46,6 +46,22 @@ func (w *cutWatcher) lose(meanwhile func()) {
 	meanwhile()
 }
 
+// shortWatcher is a watcher of which each watch ends after one response.
+type shortWatcher struct{ clientv3.Watcher }
+
+func (w shortWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	ctx, cancel := context.WithCancel(ctx)
+	first := make(chan clientv3.WatchResponse, 1)
+	go func() {
+		defer close(first)
+		defer cancel()
+		if r, ok := <-w.Watcher.Watch(ctx, key, opts...); ok {
+			first <- r
+		}
+	}()
+	return first
+}
+
 // newCutStore returns a store of which the watches can be cut.
 func newCutStore(t *testing.T) (*Store, *cutWatcher) {
 	t.Helper()
@@ -213,7 +229,60 @@ func TestWatchHeadsMissesNothing(t *testing.T) {
 	}
 	agrees := func() bool { mu.Lock(); defer mu.Unlock(); return maps.Equal(known, want) }
 	for !agrees() {
-		wait(t, arrived, fmt.Sprintf("the last of %v, known are %v", want, known))
+		wait(t, arrived, fmt.Sprintf("the last of %v", want))
+	}
+}
+
+// What was listed already and changes while the rest is being listed must be told, even
+// if history is dropped in between.
+func TestWatchHeadsMissesNothingWhileItLists(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	for i := range 200 {
+		create(t, s, fmt.Sprintf("d%03d", i))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	changed, told := Head{}, false
+	for e, err := range s.WatchHeads(ctx) {
+		must(t, err)
+		if changed.Mod == 0 {
+			changed, err = s.Step(ctx, e.Head, e.Head, nil, nil)
+			must(t, err)
+			compact(t)
+		} else if told = e.Head.Mod == changed.Mod; told {
+			break
+		}
+	}
+	if !told {
+		t.Errorf("the change of %s was never told", changed.UID)
+	}
+}
+
+// A watch that lags gets what it missed in pieces, each of which says that it goes up to
+// the present. Losing the connection between two pieces must not lose the second.
+func TestWatchHeadsMissesNothingWhenItLags(t *testing.T) {
+	t.Parallel()
+	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))
+	c.KV, c.Watcher = etcd.KV, shortWatcher{etcd.Watcher}
+	s, seen := New(c, "/"+t.Name()), map[string]bool{}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	const n = 2500
+	for e, err := range s.WatchHeads(ctx) {
+		must(t, err)
+		if e.Synced { // the watch begins when we are done here
+			for i := range n {
+				create(t, s, fmt.Sprint("d", i))
+			}
+			continue
+		}
+		if seen[e.Head.UID] = true; e.Head.UID == fmt.Sprint("d", n-1) {
+			break
+		}
+	}
+	if len(seen) != n {
+		t.Errorf("%d deployments were seen, want %d", len(seen), n)
 	}
 }
 
