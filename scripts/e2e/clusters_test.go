@@ -128,11 +128,34 @@ const deploymentLabel = "emco/deployment-id"
 // appKinds are the kinds of which the charts make objects.
 var appKinds = []string{"deployments", "services", "configmaps", "secrets", "poddisruptionbudgets"}
 
+// bootstrapFile is what `flux bootstrap` keeps in the repository: the folder that Flux
+// follows is never empty, and Flux applies its own objects from there.
+const (
+	bootstrapFile = "clusters/edge+c2/flux-system/gotk-sync.yaml"
+	bootstrap     = `apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: flux-system, namespace: flux-system}
+spec: {interval: 1000ms, timeout: 60s, ref: {branch: main}, secretRef: {name: flux-system}, url: %s}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: flux-system, namespace: flux-system}
+spec:
+  interval: 1000ms
+  retryInterval: 1000ms
+  path: ./clusters/edge+c2
+  prune: true
+  sourceRef: {kind: GitRepository, name: flux-system}
+`
+)
+
 // follow points Flux on c2 at its folder of the stage's repository, as `flux bootstrap` does.
 func (l *clusters) follow(s *stage) {
 	s.Helper()
+	url := s.git.URL(repoName)
+	s.foreign(map[string]string{bootstrapFile: fmt.Sprintf(bootstrap, url)})
 	err := l.flux.Bootstrap(s.Context(), flux.Sync{
-		URL: s.git.URL(repoName), Branch: branch, Path: "clusters/edge+c2", User: reader, Password: s.readerToken,
+		URL: url, Branch: branch, Path: "clusters/edge+c2", User: reader, Password: s.readerToken,
 	})
 	s.must("bootstrap Flux", err)
 }

@@ -63,11 +63,7 @@ func binaries() string {
 	if dir := os.Getenv("EMCO_BIN"); dir != "" {
 		return dir
 	}
-	dir, err := filepath.Abs("../../bin")
-	if err != nil {
-		return "../../bin"
-	}
-	return dir
+	return local("..", "..", "bin")
 }
 
 // start runs emco, for the first time or again.
@@ -90,7 +86,7 @@ func (s *stage) end() {
 		s.Error(err)
 	}
 	if s.Failed() {
-		s.Logf("the end of emco's log:\n%s", program.Tail(s.options.Dir, 60))
+		s.Logf("the end of emco's log:\n%s", program.Tail(s.options.Dir, 40))
 	}
 }
 
@@ -212,9 +208,14 @@ func (s *stage) values(v map[string]any) string {
 
 // example returns the path of a file of the examples.
 func example(elem ...string) string {
-	path, err := filepath.Abs(filepath.Join(append([]string{"../../examples"}, elem...)...))
+	return local(append([]string{"..", "..", "examples"}, elem...)...)
+}
+
+// local returns an absolute path, given one from this folder: emcoctl works in another.
+func local(elem ...string) string {
+	path, err := filepath.Abs(filepath.Join(elem...))
 	if err != nil {
-		return filepath.Join(elem...)
+		panic("no working folder: " + err.Error())
 	}
 	return path
 }
