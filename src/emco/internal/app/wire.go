@@ -40,7 +40,7 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 	if c.Runs("clm") {
 		clm.Resources{DB: st.db, Rules: rules}.Mount(r)
 	}
-	if c.Runs("placementintent") {
+	if c.Runs("placementintent") || c.Runs("orchestrator") { // EMCO's clients look for it at the orchestrator's address
 		placementintent.Resources{DB: st.db}.Mount(r)
 	}
 	if c.Runs("dcm") {
@@ -116,5 +116,5 @@ func holder(c config.Config) string {
 	if err != nil {
 		host = "unknown"
 	}
-	return fmt.Sprintf("%s/%d/%d", strings.TrimSpace(host), os.Getpid(), time.Now().UnixNano())
+	return fmt.Sprintf("%s-%d-%d", strings.TrimSpace(host), os.Getpid(), time.Now().UnixNano())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -20,7 +21,9 @@ func (g *Groups) Replaceable(ctx context.Context, doc store.Doc) error {
 	return nil
 }
 
-// Deletable refuses to delete a group that is wanted, or of which pairs are left.
+// Deletable refuses to delete a group that is wanted, or of which something is still
+// being removed. One that could not be removed may be deleted, as in EMCO; rsync goes on
+// trying to remove what is left.
 func (g *Groups) Deletable(ctx context.Context, doc store.Doc) error {
 	head, _, err := g.head(ctx, doc)
 	if err != nil {
@@ -33,7 +36,8 @@ func (g *Groups) Deletable(ctx context.Context, doc store.Doc) error {
 	if err != nil {
 		return err
 	}
-	if len(left) > 0 {
+	s := situation{head: head, pairs: byKey(left)}
+	if head.Gone && s.terminating() == v2.StatusTerminating {
 		return errs.New(errs.Conflict, "the group is being terminated; delete it when its status is Terminated")
 	}
 	return nil

@@ -41,11 +41,15 @@ func (g *Groups) situation(ctx context.Context, head appcontext.Head) (situation
 
 func (g *Groups) pairsAt(ctx context.Context, keys []appcontext.PairKey) (map[appcontext.PairKey]appcontext.Pair, error) {
 	pairs, err := g.contexts.PairsAt(ctx, keys)
+	return byKey(pairs), err
+}
+
+func byKey(pairs []appcontext.Pair) map[appcontext.PairKey]appcontext.Pair {
 	out := make(map[appcontext.PairKey]appcontext.Pair, len(pairs))
 	for _, p := range pairs {
 		out[p.Key] = p
 	}
-	return out, err
+	return out
 }
 
 func keysOf(uid string, places []appcontext.Placement) []appcontext.PairKey {

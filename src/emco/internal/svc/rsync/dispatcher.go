@@ -140,7 +140,7 @@ func (d *dispatcher) dispatch(ctx context.Context, due []target) {
 	for _, t := range due {
 		dest, err := trip.find(ctx, t.cluster)
 		if err != nil {
-			lost = append(lost, outcomes(d.ledger.of(t), "", err)...)
+			lost = append(lost, unfound(d.ledger.of(t), err)...)
 			continue
 		}
 		if dest.backend != nil && len(unsettled(d.ledger.of(t))) == 0 {
@@ -164,7 +164,7 @@ func (d *dispatcher) work(ctx context.Context, lane string, due []target) {
 		found[t] = dest
 		switch {
 		case err != nil:
-			lost = append(lost, outcomes(d.ledger.of(t), "", err)...)
+			lost = append(lost, unfound(d.ledger.of(t), err)...)
 		case dest.lane != lane:
 			d.lanes.add(ctx, dest.lane, t)
 		case dest.backend != nil:
@@ -178,6 +178,19 @@ func (d *dispatcher) work(ctx context.Context, lane string, due []target) {
 	for _, t := range direct {
 		d.settle(ctx, d.kube.deliver(ctx, t, found[t]))
 	}
+}
+
+// unfound says what becomes of pairs whose cluster cannot be found. If the cluster is
+// not registered any more, what was to be removed from it is out of reach and forgotten;
+// all else fails.
+func unfound(pairs []appcontext.Pair, err error) []outcome {
+	out := outcomes(pairs, "", err)
+	for i := range out {
+		if out[i].bundle == "" && errs.Is(err, errs.NotFound) {
+			out[i].err = nil
+		}
+	}
+	return out
 }
 
 // settle records outcomes, and sets the time for another try where one is needed.
