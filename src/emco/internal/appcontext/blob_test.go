@@ -2,6 +2,7 @@ package appcontext
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -115,6 +116,34 @@ func TestPutBlobsWritesOnlyWhatIsAbsent(t *testing.T) {
 	}
 	if n := txns.Load(); n != 3 {
 		t.Errorf("%d transactions the second time, want 3", n)
+	}
+}
+
+// A blob that is written only in part is not there, and can be written again.
+func TestBlobWrittenInPartIsNotThere(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	txns := 0
+	dying := New(etcd, s.prefix, WithOnOp(func(kind string, _ int) {
+		if txns++; txns == 2 { // one to look, one that wrote
+			cancel()
+		}
+	}))
+	original := noise(3<<20, 5)
+	blobs := map[Digest][]byte{manifest.DigestOf(original): original}
+	wantKind(t, dying.PutBlobs(ctx, blobs), errs.Unavailable)
+	if keys := keysBelow(t, s, "blob/"); len(keys) == 0 || len(keys) > 4 {
+		t.Fatalf("%d chunks were written, want a few", len(keys))
+	}
+	for d := range blobs {
+		_, err := s.GetBlob(t.Context(), d)
+		wantKind(t, err, errs.NotFound)
+		must(t, s.PutBlobs(t.Context(), blobs))
+		got, err := uncached(s).GetBlob(t.Context(), d)
+		if must(t, err); !bytes.Equal(got, original) {
+			t.Error("the blob came back with another content")
+		}
 	}
 }
 

@@ -131,3 +131,23 @@ func TestReportsAreCutToFit(t *testing.T) {
 		t.Errorf("keys %q are left", keys)
 	}
 }
+
+func TestRemainsAreFoundWhereverTheyAre(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	var put []Pair
+	for i := range 30 {
+		k := pairKeyOf(i)
+		k.UID = []string{"7", "70", "8"}[i%3]
+		put = append(put, Pair{Key: k, Rev: int64(i)})
+	}
+	must(t, s.PutPairs(ctx, Fence{}, put, nil))
+	left, err := s.Remains(ctx, "7") // no revision names them
+	must(t, err)
+	if len(left) != 10 || left[1].Key != put[3].Key || left[1].Rev != 3 {
+		t.Errorf("Remains = %+v, want the ten of 7 in order", left)
+	}
+	if left, err := s.Remains(ctx, "9"); err != nil || len(left) != 0 {
+		t.Errorf("Remains of nothing = %+v, %v", left, err)
+	}
+}

@@ -2,27 +2,25 @@ package appcontext
 
 import (
 	"context"
-	"maps"
-	"slices"
 )
 
-// Remains returns the pairs that are left of a deployment on any cluster, of any of its
-// revisions that are kept. It reads each revision's placements, so it is for the
-// moments in which a deployment ends, and not for every day.
+// Remains returns the pairs that are left of a deployment on any cluster, in order of
+// their keys. Clusters that no kept revision names any more count as well: an
+// unreachable one may hold what was taken away from it long ago. It reads the keys of
+// all pairs, so it is for the moments in which a deployment ends, and not for every day.
 func (s *Store) Remains(ctx context.Context, uid string) ([]Pair, error) {
-	keys := map[PairKey]bool{}
-	for rev, err := range s.Revisions(ctx, uid) {
+	var keys []PairKey
+	for kv, err := range s.list(ctx, &scan{prefix: s.key("pair") + "/", keysOnly: true}) {
 		if err != nil {
 			return nil, err
 		}
-		for p, err := range s.Placements(ctx, uid, rev.Number) {
-			if err != nil {
-				return nil, err
-			}
-			for app := range p.Apps {
-				keys[PairKey{Cluster: p.Cluster, UID: uid, App: app}] = true
-			}
+		key, err := s.parsePairKey(kv.Key)
+		if err != nil {
+			return nil, err
+		}
+		if key.UID == uid {
+			keys = append(keys, key)
 		}
 	}
-	return s.PairsAt(ctx, slices.Collect(maps.Keys(keys)))
+	return s.PairsAt(ctx, keys)
 }

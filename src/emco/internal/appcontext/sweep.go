@@ -144,14 +144,14 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deployment) error {
 	}
 	var next time.Time // when the revision after the one at hand was published
 	for i, n := range slices.Backward(d.revs) {
-		p, kv, err := one[published](ctx, w.s, w.s.revKey(d.uid, n))
+		p, _, err := one[published](ctx, w.s, w.s.revKey(d.uid, n))
 		if errs.Is(err, errs.NotFound) {
 			continue // the deployment was deleted meanwhile
 		}
 		if err != nil {
 			return err
 		}
-		newest := len(d.revs)-i <= w.keep || kv.ModRevision > w.start
+		newest := len(d.revs)-i <= w.keep
 		fresh := w.s.now().Sub(next) < w.s.grace
 		if newest || fresh || n == head.Rev || w.told[d.uid][n] {
 			err = w.markRevision(ctx, d.uid, p)

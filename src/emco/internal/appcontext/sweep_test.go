@@ -121,6 +121,19 @@ func (w *world) sync(t *rapid.T) {
 	w.pairs[k] = p
 }
 
+// back makes a revision desired again that was before.
+func (w *world) back(t *rapid.T) {
+	uid := w.uid(t)
+	if len(w.revs[uid]) == 0 {
+		return
+	}
+	to := w.heads[uid]
+	to.Rev = rapid.SampledFrom(w.revs[uid]).Draw(t, "revision").Number
+	next, err := w.s.Step(t.Context(), w.heads[uid], to, nil, nil)
+	must(t, err)
+	w.heads[uid] = next
+}
+
 func (w *world) delete(t *rapid.T) {
 	uid := w.uid(t)
 	must(t, w.s.Delete(t.Context(), uid))
@@ -231,7 +244,7 @@ func TestSweepAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
-			step := rapid.SampledFrom([]func(*rapid.T){w.publish, w.publish, w.publish, w.sync, w.sync, w.crash, w.delete, w.sweep,
+			step := rapid.SampledFrom([]func(*rapid.T){w.publish, w.publish, w.publish, w.sync, w.sync, w.crash, w.back, w.delete, w.sweep,
 				func(t *rapid.T) { w.now = w.now.Add(40 * time.Minute) }}).Draw(t, "step")
 			step(t)
 		}
