@@ -94,6 +94,9 @@ func (t *trip) object(ctx context.Context, root store.Key, name string) (gitops.
 		return o, nil
 	}
 	o, err := syncobject.Read(ctx, t.db, root, name)
+	if errs.Is(err, errs.NotFound) { // unlike a cluster that is not found, this can be mended
+		err = errs.E(errs.Invalid, "read", string(key), err)
+	}
 	if err == nil {
 		t.objects[key] = o
 	}
