@@ -11,7 +11,6 @@ require (
 )
 
 require (
-	github.com/emco-orchestrator/emco/src/api v0.0.0
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
 	golang.org/x/sys v0.49.0 // indirect
