@@ -53,7 +53,7 @@ spec: {selector: {app: "{{ .Release.Name }}-%[1]s"}, ports: [{port: 80}]}
 
 const configMap = `apiVersion: v1
 kind: ConfigMap
-metadata: {name: {{ .Release.Name }}-%[1]s-%[2]02d}
+metadata: {name: {{ .Release.Name }}-%[1]s-%02[2]d}
 data:
   colour: {{ .Values.colour | quote }}
   number: "%[2]d"

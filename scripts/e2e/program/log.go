@@ -9,12 +9,17 @@ import (
 // LogPath returns where emco's log is, given the folder of Options.
 func LogPath(dir string) string { return filepath.Join(dir, "emco.log") }
 
-// Tail returns the last lines of the log.
+// Tail returns the last lines of the log, without those of reads that were answered.
 func Tail(dir string, lines int) string {
 	text, err := os.ReadFile(LogPath(dir))
 	if err != nil {
 		return err.Error()
 	}
-	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
+	var all []string
+	for line := range strings.Lines(string(text)) {
+		if !strings.Contains(line, `"method":"GET"`) || !strings.Contains(line, `"status":200`) {
+			all = append(all, line)
+		}
+	}
+	return strings.Join(all[max(0, len(all)-lines):], "")
 }

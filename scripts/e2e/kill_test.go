@@ -1,0 +1,210 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+
+	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
+	"github.com/emco-orchestrator/emco/scripts/e2e/program"
+	"github.com/emco-orchestrator/emco/scripts/testbed/cluster"
+)
+
+const (
+	killClusters = 20
+	kills        = 10
+)
+
+// outcome is what an operation comes to, in the repository and on the direct cluster.
+type outcome struct {
+	tree    map[string]string // blob by path
+	objects map[string]string // what we have set of each object, by kind and name
+}
+
+// operation is an action and the state of the deployment that it leads to.
+type operation struct {
+	action, done string
+	want         outcome
+	took         time.Duration // undisturbed
+}
+
+func TestAcceptance3Kill(t *testing.T) {
+	do := steps{TB: t}
+	random := seeded(t)
+	do.next("%d Git clusters and one direct cluster, 3 apps of 10 resources on all of them", killClusters)
+	l, s := clustersOf(t), newStage(t)
+	f, d := s.fleet(), threeApps("kill", 10)
+	s.must("found the fleet", f.Found(t.Context(), s.repository()))
+	s.must("register Git clusters", f.Register(t.Context(), killClusters))
+	s.must("register c1", f.RegisterDirect(t.Context(), "c1", l.c1.Kubeconfig()))
+	s.must("open the logical cloud", f.OpenCloud(t.Context()))
+	s.must("onboard", f.Onboard(t.Context(), s.dir, d))
+
+	do.next("an undisturbed run, to compare with")
+	up, down := operation{action: "instantiate", done: v2.StatusInstantiated}, operation{action: "terminate", done: v2.StatusTerminated}
+	for _, op := range []*operation{&up, &down} {
+		began := time.Now()
+		s.must(op.action, f.Act(t.Context(), d.Path(), op.action))
+		s.reaches(d, op.done)
+		op.took = time.Since(began)
+		op.want = s.outcome(l.c1)
+	}
+	if len(up.want.tree) != killClusters*30+1 || len(up.want.objects) != 30 || len(down.want.tree) != 1 || len(down.want.objects) != 0 {
+		t.Fatalf("the undisturbed run made %d files and %d objects, and left %d and %d",
+			len(up.want.tree), len(up.want.objects), len(down.want.tree), len(down.want.objects))
+	}
+
+	for i := range kills {
+		op := []operation{up, down}[i%2]
+		at := time.Duration(random.Float64() * 1.2 * float64(op.took))
+		do.next("kill -9 %d of %d, %d ms into %s (undisturbed %d ms)", i+1, kills, at.Milliseconds(), op.action, op.took.Milliseconds())
+		s.killed(d, op, at, l.c1)
+	}
+	do.next("the repository is sound")
+	s.sound()
+	do.next("done")
+}
+
+// seeded returns random numbers; EMCO_E2E_SEED repeats those of an earlier run.
+func seeded(t *testing.T) *rand.Rand {
+	seed := rand.Uint64()
+	if text := os.Getenv("EMCO_E2E_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("EMCO_E2E_SEED: %v", err)
+		}
+	}
+	t.Logf("seed %d (EMCO_E2E_SEED=%d repeats it)", seed, seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// threeApps is a deployment of three charts on all clusters.
+func threeApps(name string, resources int) fleet.Deployment {
+	d := fleet.Deployment{Name: name}
+	for _, app := range []string{"front", "middle", "back"} {
+		d.Apps = append(d.Apps, fleet.App{Chart: fleet.Synthetic(app, resources)})
+	}
+	return d
+}
+
+// killed runs an operation, kills emco at a moment of it, starts emco again and checks
+// that all comes to the same as undisturbed.
+func (s *stage) killed(d fleet.Deployment, op operation, at time.Duration, direct *cluster.Cluster) {
+	s.Helper()
+	before := len(s.history())
+	f := s.fleet()
+	var asked sync.WaitGroup
+	var answer error
+	asked.Go(func() { answer = f.Act(s.Context(), d.Path(), op.action) })
+	timer := time.NewTimer(at)
+	<-timer.C
+	s.emco.Kill()
+	asked.Wait()
+	s.start()
+	st, err := s.fleet().Status(s.Context(), d.Path(), false)
+	s.must("read the status after the restart", err)
+	if answer != nil { // the client does not know whether its request was taken
+		if err := s.fleet().Act(s.Context(), d.Path(), op.action); err != nil {
+			s.Logf("asked again: %v", err)
+		}
+	}
+	s.reaches(d, op.done)
+	eventuallyEqual(s, op.want, direct)
+	s.distinct(before)
+	s.Logf("answered: %t; after the restart: %s; commits: %d", answer == nil, st.DeployedStatus, len(s.history())-before)
+}
+
+// reaches waits for a status.
+func (s *stage) reaches(d fleet.Deployment, want string) {
+	s.Helper()
+	f := s.fleet()
+	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	defer cancel()
+	err := program.Poll(ctx, 20*time.Millisecond, func() error {
+		st, err := f.Status(ctx, d.Path(), false)
+		if strings.HasSuffix(st.DeployedStatus, "Failed") {
+			cancel()
+		}
+		if err == nil && st.DeployedStatus != want {
+			err = fmt.Errorf("deployedStatus is %q %s %v", st.DeployedStatus, st.Failure, st.DeployedCounts)
+		}
+		return err
+	})
+	if err != nil {
+		st, _ := f.Status(s.Context(), d.Path(), true)
+		text, _ := json.MarshalIndent(st, "", " ")
+		s.Fatalf("%s does not become %s: %v\n%.4000s", d.Name, want, err, text)
+	}
+}
+
+// outcome reads what there is.
+func (s *stage) outcome(direct *cluster.Cluster) outcome {
+	s.Helper()
+	list, err := ours(s.Context(), direct)
+	s.must("list objects", err)
+	out := outcome{tree: s.tree(), objects: map[string]string{}}
+	for _, o := range list {
+		text := fmt.Sprint(o.Metadata.Labels, o.Data)
+		if o.Kind != "Service" { // of which the cluster sets addresses
+			text += string(o.Spec)
+		}
+		out.objects[o.String()] = text
+	}
+	return out
+}
+
+// eventuallyEqual waits until objects that a cluster deletes in the background are gone,
+// and checks that all is as wanted.
+func eventuallyEqual(s *stage, want outcome, direct *cluster.Cluster) {
+	s.Helper()
+	eventually(s, "the same result as undisturbed", func() error {
+		got := s.outcome(direct)
+		return errors.Join(differences("file", got.tree, want.tree), differences("object", got.objects, want.objects))
+	})
+}
+
+// differences lists what is missing, too much, or other than wanted.
+func differences(what string, got, want map[string]string) error {
+	var errs []error
+	for name, text := range want {
+		if have, ok := got[name]; !ok {
+			errs = append(errs, fmt.Errorf("%s %s is missing", what, name))
+		} else if have != text {
+			errs = append(errs, fmt.Errorf("%s %s is %q, want %q", what, name, have, text))
+		}
+	}
+	for name := range maps.Keys(got) {
+		if _, ok := want[name]; !ok {
+			errs = append(errs, fmt.Errorf("%s %s is orphaned", what, name))
+		}
+	}
+	if len(errs) > 5 {
+		errs = append(errs[:5], fmt.Errorf("and %d more", len(errs)-5))
+	}
+	return errors.Join(errs...)
+}
+
+// distinct checks that no state of the repository since a length of the history was
+// committed twice.
+func (s *stage) distinct(before int) {
+	s.Helper()
+	all := s.history()
+	seen := map[string]string{}
+	for _, c := range all[:len(all)-before+1] {
+		if other, twice := seen[c.Tree]; twice {
+			s.Errorf("commits %s and %s of one operation have the same tree", c.Hash, other)
+		}
+		seen[c.Tree] = c.Hash
+	}
+}
