@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -125,13 +124,23 @@ func (s *stage) killed(d fleet.Deployment, op operation, at time.Duration, direc
 	s.Logf("answered: %t; after the restart: %s; commits: %d", answer == nil, st.DeployedStatus, len(s.history())-before)
 }
 
-// reaches waits for a status.
+// reaches waits for a status, which must come.
 func (s *stage) reaches(d fleet.Deployment, want string) {
 	s.Helper()
-	f := s.fleet()
+	if err := s.await(d, want); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// await waits for a status. The error holds what is known of the deployment.
+func (s *stage) await(d fleet.Deployment, want string) error {
+	f, err := fleet.Open(s.emco.URL())
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
 	defer cancel()
-	err := program.Poll(ctx, 20*time.Millisecond, func() error {
+	err = program.Poll(ctx, 20*time.Millisecond, func() error {
 		st, err := f.Status(ctx, d.Path(), false)
 		if strings.HasSuffix(st.DeployedStatus, "Failed") {
 			cancel()
@@ -141,11 +150,28 @@ func (s *stage) reaches(d fleet.Deployment, want string) {
 		}
 		return err
 	})
-	if err != nil {
-		st, _ := f.Status(s.Context(), d.Path(), true)
-		text, _ := json.MarshalIndent(st, "", " ")
-		s.Fatalf("%s does not become %s: %v\n%.4000s", d.Name, want, err, text)
+	if err == nil {
+		return nil
 	}
+	text := ""
+	if st, unread := f.Status(s.Context(), d.Path(), true); unread == nil {
+		text = explain(st)
+	}
+	return fmt.Errorf("%s does not become %s: %w\n%s", d.Name, want, err, text)
+}
+
+// explain prints what a status says of failures, one line each.
+func explain(st v2.Status) string {
+	var out strings.Builder
+	for _, app := range st.Apps {
+		if app.Failure != nil {
+			fmt.Fprintf(&out, "app %s: %s: %s\n", app.Name, app.Failure.File, app.Failure.Reason)
+		}
+		for _, c := range app.Clusters {
+			fmt.Fprintf(&out, "app %s on %s: %s %s\n", app.Name, c.Cluster, c.Phase, c.Error)
+		}
+	}
+	return fmt.Sprintf("%.3000s", out.String())
 }
 
 // outcome reads what there is.

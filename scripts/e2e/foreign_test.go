@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/git/gittest"
+
+	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
+)
+
+const (
+	foreignPeriod   = 200 * time.Millisecond
+	foreignTime     = 30 * time.Second
+	foreignClusters = 10
+	foreignGroups   = 4
+)
+
+func TestAcceptance4ForeignCommits(t *testing.T) {
+	do := steps{TB: t}
+	do.next("%d Git clusters, %d deployments", foreignClusters, foreignGroups)
+	s := newStage(t)
+	f := s.fleet()
+	s.must("found the fleet", f.Found(t.Context(), s.repository()))
+	s.must("register clusters", f.Register(t.Context(), foreignClusters))
+	s.must("open the logical cloud", f.OpenCloud(t.Context()))
+	groups := make([]fleet.Deployment, foreignGroups)
+	for i := range groups {
+		groups[i] = threeApps(fmt.Sprintf("group%d", i), 4)
+		s.must("onboard", f.Onboard(t.Context(), s.dir, groups[i]))
+		s.must("instantiate", f.Act(t.Context(), groups[i].Path(), "instantiate"))
+		s.reaches(groups[i], v2.StatusInstantiated)
+	}
+	full := s.tree() // every deployment is there, undisturbed
+
+	do.next("%s of our writes, while somebody else commits every %s", foreignTime, foreignPeriod)
+	ctx, cancel := context.WithTimeout(t.Context(), foreignTime)
+	defer cancel()
+	others := &others{stage: s, files: map[string]string{}}
+	var all sync.WaitGroup
+	all.Go(func() { others.write(ctx) })
+	rounds := make([]int, foreignGroups)
+	for i, d := range groups {
+		all.Go(func() { rounds[i] = s.churn(ctx, d) })
+	}
+	all.Wait()
+	if t.Failed() {
+		return
+	}
+
+	do.next("half of the deployments are terminated, half stay")
+	for i, d := range groups {
+		if i%2 == 0 {
+			s.must("terminate", f.Act(t.Context(), d.Path(), "terminate"))
+			s.reaches(d, v2.StatusTerminated)
+			drop(full, s.contextOf(d))
+		}
+	}
+	do.next("all commits and all files are there")
+	others.check(t)
+	maps.Copy(full, others.blobs(s))
+	if err := differences("file", s.tree(), full); err != nil {
+		t.Error(err)
+	}
+	s.sound()
+	m, err := s.emco.Metrics(t.Context())
+	s.must("read metrics", err)
+	t.Logf("%d commits of somebody else, %.0f of emco after %.0f lost races, in %v rounds; %d in the history",
+		len(others.commits), m["emco_git_commits_total"], m["emco_git_conflicts_total"], rounds, len(s.history()))
+	if len(others.commits) < int(foreignTime/foreignPeriod)*8/10 || m["emco_git_commits_total"] < 20 {
+		t.Error("too few commits to tell anything")
+	}
+	do.next("done")
+}
+
+// churn terminates and instantiates a deployment until the time is up; it is
+// instantiated at the end.
+func (s *stage) churn(ctx context.Context, d fleet.Deployment) (rounds int) {
+	f := s.fleet()
+	for ctx.Err() == nil {
+		for _, step := range []struct{ action, done string }{{"terminate", v2.StatusTerminated}, {"instantiate", v2.StatusInstantiated}} {
+			err := f.Act(s.Context(), d.Path(), step.action)
+			if err == nil {
+				err = s.await(d, step.done)
+			}
+			if err != nil {
+				s.Errorf("%s of %s: %v", step.action, d.Name, err)
+				return rounds
+			}
+		}
+		rounds++
+	}
+	return rounds
+}
+
+// contextOf returns the context id, which is in the paths of a deployment.
+func (s *stage) contextOf(d fleet.Deployment) string {
+	s.Helper()
+	st, err := s.fleet().Status(s.Context(), d.Path(), false)
+	s.must("read the status", err)
+	return st.States.StatusCtxID
+}
+
+// drop removes a deployment's files from a tree.
+func drop(files map[string]string, id string) {
+	maps.DeleteFunc(files, func(path, _ string) bool { return strings.Contains(path, "/context/"+id+"/") })
+}
+
+// others is somebody else who commits to the same branch, at the repository itself and
+// so at any moment of our pushes.
+type others struct {
+	stage   *stage
+	commits []string
+	files   map[string]string // content by path
+}
+
+// write commits at a steady rate: a file of its own, one beside ours, and a change of
+// one that it made before.
+func (o *others) write(ctx context.Context) {
+	tick := time.NewTicker(foreignPeriod)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		edit := map[string]string{
+			fmt.Sprintf("others/%03d.txt", i): fmt.Sprintf("number %d\n", i),
+			"others/last.txt":                 fmt.Sprintf("%d\n", i),
+			fmt.Sprintf("clusters/edge+%s/notes/%03d.txt", fleet.GitCluster(i%foreignClusters), i): "a note\n",
+		}
+		files := map[string]gittest.File{}
+		for path, text := range edit {
+			files[path] = gittest.File{Content: text}
+		}
+		hash, err := o.stage.bare.Foreign(o.stage.Context(), branch, files)
+		if err != nil {
+			o.stage.Errorf("commit as somebody else: %v", err)
+			return
+		}
+		o.commits = append(o.commits, hash)
+		maps.Copy(o.files, edit)
+	}
+}
+
+// check looks for the commits in the history: by their names, and by their number, since
+// a name may be that of a commit of ours which came on top at once.
+func (o *others) check(t *testing.T) {
+	t.Helper()
+	out, err := o.stage.bare.Git(t.Context(), "", "rev-list", branch)
+	o.stage.must("list commits", err)
+	for _, hash := range o.commits {
+		if !strings.Contains(out, hash) {
+			t.Errorf("commit %s of somebody else is not in the history", hash)
+		}
+	}
+	theirs := -1 // the first commit of the repository
+	for _, c := range o.stage.history() {
+		if !c.Ours() {
+			theirs++
+		}
+	}
+	if theirs != len(o.commits) {
+		t.Errorf("%d commits of somebody else are in the history, want %d", theirs, len(o.commits))
+	}
+}
+
+// blobs returns what the tree must hold of the files.
+func (o *others) blobs(s *stage) map[string]string {
+	out := map[string]string{}
+	for path, text := range o.files {
+		hash, err := s.bare.Git(s.Context(), text, "hash-object", "--stdin")
+		s.must("hash a file", err)
+		out[path] = hash
+	}
+	return out
+}
