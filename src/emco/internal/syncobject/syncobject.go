@@ -25,5 +25,10 @@ func Read(ctx context.Context, db *store.DB, provider store.Key, name string) (g
 		return gitops.Object{}, err
 	}
 	o, err := v2.Decode[v2.SyncObject](plain, v2.Lenient)
-	return gitops.Object{Name: o.Metadata.Name, KV: o.Spec.Strings()}, err
+	return Of(o), err
+}
+
+// Of returns a document, with its secrets, as gitops reads it.
+func Of(o v2.SyncObject) gitops.Object {
+	return gitops.Object{Name: o.Metadata.Name, KV: o.Spec.Strings()}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobject"
 )
 
 // maxKubeconfig is the largest kubeconfig, in bytes.
@@ -20,8 +22,9 @@ const maxKubeconfig = 1 << 20
 
 // Resources are the documents that clm serves.
 type Resources struct {
-	DB    *store.DB
-	Rules gitops.Rules // which repositories may be named
+	DB       *store.DB
+	Rules    gitops.Rules     // which repositories may be named
+	Backends *syncer.Registry // which sync types can be delivered
 }
 
 const (
@@ -106,8 +109,8 @@ func (s Resources) stillDeliverable(ctx context.Context, at resource.Place, o v2
 	return nil
 }
 
-// deliverable refuses a GitOps cluster whose sync objects lack what the delivery
-// needs. Objects that do not exist are left to the references.
+// deliverable refuses a GitOps cluster of a type that nothing here can deliver to, and
+// one whose sync objects lack what the delivery needs. Objects that do not exist are left to the references.
 func (s Resources) deliverable(ctx context.Context, at resource.Place, c v2.Cluster) error {
 	if c.Direct() {
 		return nil
@@ -124,10 +127,10 @@ func (s Resources) readable(ctx context.Context, at resource.Place, g v2.GitOps,
 			continue
 		}
 		if changed != nil && changed.Metadata.Name == name {
-			objects[i] = objectOf(*changed)
+			objects[i] = syncobject.Of(*changed)
 			continue
 		}
-		o, err := s.object(ctx, syncObject(at, name))
+		o, err := syncobject.Read(ctx, s.DB, at.Parent, name)
 		if errs.Is(err, errs.NotFound) {
 			return nil
 		}
@@ -136,26 +139,12 @@ func (s Resources) readable(ctx context.Context, at resource.Place, g v2.GitOps,
 		}
 		objects[i] = o
 	}
-	_, err := gitops.Read(g.Type, objects[0], objects[1], s.Rules)
+	settings, err := gitops.Read(g.Type, objects[0], objects[1], s.Rules)
+	if err != nil {
+		return err
+	}
+	_, err = s.Backends.Open(settings.Kind, settings.Options)
 	return err
-}
-
-func objectOf(o v2.SyncObject) gitops.Object {
-	return gitops.Object{Name: o.Metadata.Name, KV: o.Spec.Strings()}
-}
-
-// object reads a sync object with its secrets.
-func (s Resources) object(ctx context.Context, key store.Key) (gitops.Object, error) {
-	doc, err := s.DB.Get(ctx, key)
-	if err != nil {
-		return gitops.Object{}, err
-	}
-	plain, err := s.DB.Reveal(ctx, doc)
-	if err != nil {
-		return gitops.Object{}, err
-	}
-	o, err := v2.Decode[v2.SyncObject](plain, v2.Lenient)
-	return objectOf(o), err
 }
 
 func checkUpload(_ context.Context, _ v2.Cluster, content func() (io.ReadCloser, error)) error {

@@ -10,12 +10,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
+	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 )
 
 type step = resourcetest.Step
 
 func serve(t *testing.T) *resourcetest.Server {
-	return resourcetest.Serve(t, func(r *mux.Router, db *store.DB) { clm.Resources{DB: db}.Mount(r) })
+	return resourcetest.Serve(t, func(r *mux.Router, db *store.DB) { clm.Resources{DB: db, Backends: backends.Backends()}.Mount(r) })
 }
 
 // planted is found in no answer and no log line.
@@ -83,6 +84,7 @@ func TestClusters(t *testing.T) {
 		step{Do: "POST " + all, Body: flux, Status: 409, Text: "Referenced resource not found: cluster-providers/edge/cluster-sync-objects/repo"},
 		step{Do: "POST " + p + "/edge/cluster-sync-objects", Body: repo, Status: 201},
 		step{Do: "POST " + all, Body: strings.Replace(flux, "FluxV2", "subversion", 1), Status: 400, Text: `fluxcd (fluxv2, flux), azureArcV2 (azureArc), anthos`},
+		step{Do: "POST " + all, Body: strings.Replace(flux, "FluxV2", "argocd", 1), Status: 400, Text: "there is no sync backend \"argocd\" here; use one of fluxcd, git"},
 		step{Do: "POST " + all, Body: flux, File: "a: dummy", Status: 201, Text: `"gitOpsType":"fluxcd"`},
 		step{Do: "PUT " + p + "/edge/cluster-sync-objects/repo", Body: strings.Replace(repo, "https://git", "file:///git", 1), Status: 400, Text: "what cluster c2 uses"},
 		step{Do: "PUT " + p + "/edge/cluster-sync-objects/repo", Body: strings.Replace(repo, planted, planted+"2", 1), Status: 201},

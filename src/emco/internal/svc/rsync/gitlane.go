@@ -43,13 +43,19 @@ func (s *gitSink) commit(ctx context.Context, due []target, found map[target]des
 	var about summary
 	for _, t := range due {
 		pairs := s.ledger.of(t)
-		edits, err := s.plan(ctx, t, found[t], pairs)
+		edits, refused, err := s.plan(ctx, t, found[t], pairs)
 		if err != nil {
 			failed = append(failed, outcomes(pairs, "", err)...)
 			continue
 		}
 		job.Edits = append(job.Edits, edits...)
-		hopes = append(hopes, outcomes(pairs, "", nil)...)
+		for _, o := range outcomes(pairs, "", nil) {
+			if o.err = refused[o.key.App]; o.err != nil {
+				failed = append(failed, o)
+			} else {
+				hopes = append(hopes, o)
+			}
+		}
 		tags.note(t, pairs)
 		about.note(s.ledger.subject(t.uid), t, pairs)
 	}
@@ -64,25 +70,59 @@ func (s *gitSink) commit(ctx context.Context, due []target, found map[target]des
 	return append(failed, hopes...)
 }
 
-// plan asks the backend for the target's files.
-func (s *gitSink) plan(ctx context.Context, t target, d destination, pairs []appcontext.Pair) ([]git.Edit, error) {
-	var apps []syncer.App
+// plan asks the backend for the target's files. An app that the backend refuses is left
+// as it was, and the error says why.
+func (s *gitSink) plan(ctx context.Context, t target, d destination, pairs []appcontext.Pair) ([]git.Edit, map[string]error, error) {
+	at := syncer.Target{
+		Cluster: t.cluster, Deployment: t.uid,
+		Repo: syncer.Coordinates{URL: d.settings.ReadURL(), Branch: d.settings.Branch},
+	}
+	apps, err := s.apps(ctx, pairs, func(p appcontext.Pair) appcontext.Digest { return p.Desired })
+	if err != nil {
+		return nil, nil, err
+	}
+	change, err := d.backend.Plan(at, apps)
+	if err == nil {
+		return change.Edits, nil, nil
+	}
+	refused := map[string]error{}
+	for _, a := range apps {
+		if _, err := d.backend.Plan(at, []syncer.App{a}); err != nil {
+			refused[a.Name] = err
+		}
+	}
+	if len(refused) == 0 { // no app is to blame alone
+		return nil, nil, err
+	}
+	apps, err = s.apps(ctx, pairs, func(p appcontext.Pair) appcontext.Digest {
+		if refused[p.Key.App] != nil {
+			return p.Applied
+		}
+		return p.Desired
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	change, err = d.backend.Plan(at, apps)
+	return change.Edits, refused, err
+}
+
+// apps reads the bundle that is chosen of each pair; those without one are left out.
+func (s *gitSink) apps(ctx context.Context, pairs []appcontext.Pair, choose func(appcontext.Pair) appcontext.Digest) ([]syncer.App, error) {
+	var out []syncer.App
 	for _, p := range pairs {
-		if p.Desired == "" {
+		bundle := choose(p)
+		if bundle == "" {
 			continue
 		}
-		app, err := s.contents.app(ctx, p.Desired)
+		app, err := s.contents.app(ctx, bundle)
 		if err != nil {
 			return nil, err
 		}
 		app.Name = p.Key.App
-		apps = append(apps, app)
+		out = append(out, app)
 	}
-	change, err := d.backend.Plan(syncer.Target{
-		Cluster: t.cluster, Deployment: t.uid,
-		Repo: syncer.Coordinates{URL: d.settings.ReadURL(), Branch: d.settings.Branch},
-	}, apps)
-	return change.Edits, err
+	return out, nil
 }
 
 // outcomes makes one outcome of each pair that is not settled.

@@ -1,0 +1,92 @@
+package rsync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+)
+
+// shelf keeps bundles of one object each; it stands for the AppContext.
+type shelf map[appcontext.Digest]appcontext.Bundle
+
+func (s shelf) GetBundle(_ context.Context, d appcontext.Digest) (appcontext.Bundle, error) {
+	b, ok := s[d]
+	if !ok {
+		return b, errors.New("no bundle " + string(d))
+	}
+	return b, nil
+}
+
+func (s shelf) GetBlob(_ context.Context, d appcontext.Digest) ([]byte, error) {
+	return json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": string(d), "namespace": "default"}})
+}
+
+// put shelves a bundle with one config map.
+func (s shelf) put(d appcontext.Digest, name string) {
+	id := manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "default", Name: name}
+	s[d] = appcontext.Bundle{Objects: []appcontext.Ref{{ID: id, Digest: appcontext.Digest(name)}}}
+}
+
+func TestAnAppThatTheBackendRefusesStaysAsItWas(t *testing.T) {
+	t.Parallel()
+	b, err := backends.Backends().Open("git", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := shelf{}
+	s.put("good", "good")
+	s.put("old", "old")
+	s.put("bad", "../../../README") // a name that climbs out of the target's folder
+	pairs := []appcontext.Pair{
+		{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "a"}, Desired: "good"},
+		{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "b"}, Desired: "bad", Applied: "old"},
+		{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "c"}, Desired: "bad"},
+	}
+	sink := &gitSink{contents: &contents{store: s}}
+	edits, refused, err := sink.plan(t.Context(), target{"edge+c1", "7"}, destination{backend: b}, pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Sorted(maps.Keys(refused)); !slices.Equal(got, []string{"b", "c"}) {
+		t.Errorf("refused %v", refused)
+	}
+	var files []string
+	for _, e := range edits {
+		files = append(files, slices.Sorted(maps.Keys(e.Dir))...)
+	}
+	if got, want := strings.Join(files, " "), "app/a/good+ConfigMap.yaml app/b/old+ConfigMap.yaml"; got != want {
+		t.Errorf("files %s, want %s", got, want)
+	}
+}
+
+func TestTitles(t *testing.T) {
+	t.Parallel()
+	const group = "projects/shop/composite-apps/till/v1/deployment-intent-groups/autumn"
+	there, gone := []appcontext.Pair{{Desired: "a"}, {}}, []appcontext.Pair{{}}
+	tests := []struct {
+		name string
+		note func(*summary)
+		want string
+	}{
+		{"one deployment on one cluster", func(s *summary) { s.note(group, target{"edge+c1", "7"}, there) }, "Update shop/till/v1/autumn on edge+c1"},
+		{"a removal", func(s *summary) { s.note(group, target{"edge+c1", "7"}, gone) }, "Remove shop/till/v1/autumn on edge+c1"},
+		{"several", func(s *summary) {
+			s.note(group, target{"edge+c1", "7"}, gone)
+			s.note("8", target{"edge+c2", "8"}, there)
+		}, "Update 2 deployments on 2 clusters"},
+	}
+	for _, tt := range tests {
+		var s summary
+		if tt.note(&s); s.title() != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, s.title(), tt.want)
+		}
+	}
+}
