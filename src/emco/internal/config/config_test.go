@@ -101,3 +101,14 @@ func TestHelpNamesEachSettingThreeWays(t *testing.T) {
 		}
 	}
 }
+
+func TestTheConfigurationThatIsDeployedIsRight(t *testing.T) {
+	t.Parallel()
+	c, err := load(t, nil, "-config", "../../../../deployments/systemd/emco.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Data != "/var/lib/emco" {
+		t.Errorf("got data folder %q", c.Data)
+	}
+}
