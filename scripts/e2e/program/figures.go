@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Metrics reads /metrics: the value of each name, summed over its labels.
+// Metrics reads /metrics: the value of each name with its labels, and of each name,
+// summed over its labels.
 func (e *Emco) Metrics(ctx context.Context) (map[string]float64, error) {
 	text, err := e.Get(ctx, "/metrics")
 	if err != nil {
@@ -28,8 +29,10 @@ func (e *Emco) Metrics(ctx context.Context) (map[string]float64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("metrics line %q: %w", line, err)
 		}
-		name, _, _ := strings.Cut(line[:at], "{")
-		out[name] += value
+		name, _, labelled := strings.Cut(line[:at], "{")
+		if out[name] += value; labelled {
+			out[line[:at]] = value
+		}
 	}
 	return out, lines.Err()
 }
@@ -61,4 +64,18 @@ func (e *Emco) Memory() (Memory, error) {
 		}
 	}
 	return m, nil
+}
+
+// Stored is how many bytes the process has made the kernel write to storage so far.
+func (e *Emco) Stored() (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", e.PID()))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if number, ok := strings.CutPrefix(line, "write_bytes: "); ok {
+			return strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("/proc/%d/io has no write_bytes", e.PID())
 }

@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+// BenchmarkFleet prints what 100 and 1,000 Git clusters cost, side by side. Each is
+// measured once: go test -bench Fleet -benchtime 1x.
+func BenchmarkFleet(b *testing.B) {
+	var all []figures
+	for _, clusters := range []int{100, 1000} {
+		b.Run(fmt.Sprintf("clusters=%d", clusters), func(b *testing.B) {
+			var m figures
+			for b.Loop() {
+				m = measure(b, clusters)
+			}
+			b.ReportMetric(m.up.done.Seconds(), "s/instantiate")
+			b.ReportMetric(m.down.done.Seconds(), "s/terminate")
+			all = append(all, m)
+		})
+	}
+	if len(all) == 2 {
+		fmt.Fprint(os.Stdout, table(all[0], all[1]))
+	}
+}
+
+// table sets two fleets against each other. Growth is the ratio: the number of clusters
+// grows by the figure in its head.
+func table(small, big figures) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\ngit clusters\t%d\t%d\tx %.1f\t\n", small.clusters, big.clusters, float64(big.clusters)/float64(small.clusters))
+	for _, r := range rows {
+		a, b := r.value(small), r.value(big)
+		growth := "-"
+		if a > 0 {
+			growth = fmt.Sprintf("x %.1f", b/a)
+		}
+		fmt.Fprintf(w, "%s\t"+r.form+"\t"+r.form+"\t%s\t\n", r.name, a, b, growth)
+	}
+	w.Flush() // to memory
+	return out.String() + "\nrequests to etcd include those of the looks at the status; 3 apps of 10 resources each\n"
+}
+
+const mib = 1 << 20
+
+var rows = []struct {
+	name, form string
+	value      func(figures) float64
+}{
+	{"registration, s", "%.2f", func(f figures) float64 { return f.register.Seconds() }},
+	{"a cluster with label and reference, ms", "%.2f", func(f figures) float64 { return ms(f.register) / float64(f.clusters) }},
+	{"instantiate: answer 202, ms", "%.1f", func(f figures) float64 { return ms(f.up.answer) }},
+	{"until Instantiated, s", "%.2f", func(f figures) float64 { return f.up.done.Seconds() }},
+	{"renders", "%.0f", func(f figures) float64 { return f.up.renders }},
+	{"commits", "%.0f", func(f figures) float64 { return f.up.commits }},
+	{"writes to etcd", "%.0f", func(f figures) float64 { return f.up.writes }},
+	{"reads of etcd", "%.0f", func(f figures) float64 { return f.up.reads }},
+	{"bytes in writes to etcd, KiB", "%.0f", func(f figures) float64 { return f.up.written / 1024 }},
+	{"bytes written to storage, MiB", "%.1f", func(f figures) float64 { return f.up.stored / mib }},
+	{"content in commits, KiB", "%.0f", func(f figures) float64 { return f.up.pushed / 1024 }},
+	{"growth of the repository, KiB", "%.0f", func(f figures) float64 { return f.up.growth / 1024 }},
+	{"files in the repository", "%.0f", func(f figures) float64 { return float64(f.up.files) }},
+	{"looks at the status", "%.0f", func(f figures) float64 { return float64(f.up.looks) }},
+	{"one status of everything, ms", "%.1f", func(f figures) float64 { return ms(f.status) }},
+	{"terminate: answer 202, ms", "%.1f", func(f figures) float64 { return ms(f.down.answer) }},
+	{"until Terminated, s", "%.2f", func(f figures) float64 { return f.down.done.Seconds() }},
+	{"commits", "%.0f", func(f figures) float64 { return f.down.commits }},
+	{"writes to etcd", "%.0f", func(f figures) float64 { return f.down.writes }},
+	{"reads of etcd", "%.0f", func(f figures) float64 { return f.down.reads }},
+	{"bytes in writes to etcd, KiB", "%.0f", func(f figures) float64 { return f.down.written / 1024 }},
+	{"bytes written to storage, MiB", "%.1f", func(f figures) float64 { return f.down.stored / mib }},
+	{"growth of the repository, KiB", "%.0f", func(f figures) float64 { return f.down.growth / 1024 }},
+	{"resident memory at the end, MiB", "%.0f", func(f figures) float64 { return float64(f.memory.Resident) / mib }},
+	{"most resident memory, MiB", "%.0f", func(f figures) float64 { return float64(f.memory.Peak) / mib }},
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
