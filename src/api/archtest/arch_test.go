@@ -1,0 +1,91 @@
+package archtest
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/emco-orchestrator/emco/src/api"
+
+// arrows says for each package which others of the module it may import. Nothing else
+// may be imported but the standard library, by tests neither.
+var arrows = map[string][]string{
+	"errs":     {},
+	"v2":       {"errs"},
+	"client":   {"errs"},
+	"archtest": {},
+}
+
+func TestImportArrows(t *testing.T) {
+	t.Parallel()
+	err := fs.WalkDir(os.DirFS(".."), ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") {
+			return err
+		}
+		// Opened by this process, so that an edit is not served from the test cache.
+		parsed, err := parser.ParseFile(token.NewFileSet(), path.Join("..", file), nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if why := fault(path.Dir(file), name, strings.HasSuffix(file, "_test.go")); why != "" {
+				t.Errorf("%s imports %s: %s", file, name, why)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fault(pkg, name string, test bool) string {
+	may, listed := arrows[pkg]
+	if !listed {
+		return "the package is in no group; say in arrows where it belongs"
+	}
+	if to, inside := strings.CutPrefix(name, module+"/"); inside {
+		for _, ok := range append(may, pkg) {
+			if to == ok && (to != pkg || test) {
+				return ""
+			}
+		}
+		return "arrow goes the wrong way"
+	}
+	if strings.Contains(strings.Split(name, "/")[0], ".") {
+		return "not of the standard library"
+	}
+	return ""
+}
+
+// The rules catch what they are for.
+func TestFaultsAreFound(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pkg, name string
+		test, bad bool
+	}{
+		{"errs", "net/http", false, false},
+		{"errs", module + "/v2", false, true},
+		{"v2", module + "/errs", false, false},
+		{"v2", module + "/client", false, true},
+		{"v2", module + "/v2", true, false},
+		{"v2", "sigs.k8s.io/yaml", true, true},
+		{"client", "golang.org/x/net/http2", false, true},
+		{"status", "fmt", false, true},
+	} {
+		if got := fault(c.pkg, c.name, c.test); c.bad != (got != "") {
+			t.Errorf("fault(%s, %s, %v) = %q, want one: %v", c.pkg, c.name, c.test, got, c.bad)
+		}
+	}
+}

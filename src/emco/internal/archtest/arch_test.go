@@ -1,0 +1,270 @@
+package archtest
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	root   = "github.com/emco-orchestrator/emco/src/"
+	module = root + "emco"
+)
+
+// group is a set of packages with equal rights. A name that ends in "/" stands for
+// all packages right below it.
+type group struct {
+	packages []string
+	may      []string // groups of this module that it may import
+	outside  []string // packages of the other modules, besides api/errs and api/v2
+}
+
+// groups is the order of the module, from the bottom up. Drivers do not know each
+// other, services neither; only the composition root knows them all.
+var groups = map[string]group{
+	"kernel": {
+		packages: []string{
+			"internal/archive", "internal/config", "internal/gitops", "internal/manifest",
+			"internal/run", "internal/store/seal", "internal/web",
+		},
+		outside: []string{"git"}, // gitops says where repositories are
+	},
+	"port": {
+		packages: []string{
+			"internal/appcontext", "internal/lifecycle", "internal/placement", "internal/render",
+			"internal/resource", "internal/store", "internal/syncer", "internal/syncobject",
+		},
+		may:     []string{"kernel", "port"},
+		outside: []string{"git"}, // a plan is edits of Git files
+	},
+	"driver": {
+		packages: []string{
+			"internal/appcontext/embedded", "internal/placement/cloud", "internal/render/helm", "internal/render/isolated",
+			"internal/sink/kube", "internal/status/kubewatch", "internal/store/blobdir", "internal/store/sqlite",
+			"internal/syncer/flux", "internal/syncer/plaingit",
+		},
+		may:     []string{"kernel", "port"},
+		outside: []string{"git"},
+	},
+	"suite": { // contracts that every driver is put through
+		packages: []string{"internal/render/rendertest", "internal/store/storetest", "internal/syncer/syncertest"},
+		may:      []string{"kernel", "port"},
+		outside:  []string{"git"},
+	},
+	"list": { // the drivers of a port, by name
+		packages: []string{"internal/render/all", "internal/store/all", "internal/syncer/all"},
+		may:      []string{"kernel", "port", "driver"},
+	},
+	"stage": { // what tests of documents play on: real stores in a temporary folder
+		packages: []string{"internal/resource/resourcetest"},
+		may:      []string{"kernel", "port", "driver", "list"},
+	},
+	"service": {
+		packages: []string{"internal/svc/"},
+		may:      []string{"kernel", "port"},
+	},
+	"app": {
+		packages: []string{"internal/app"},
+		may:      []string{"kernel", "port", "driver", "list", "service"},
+		outside:  []string{"git/batch", "git/plain"},
+	},
+	"cmd":  {packages: []string{"cmd/"}, may: []string{"app"}},
+	"none": {packages: []string{".", "internal/archtest", "internal/keepdeps"}},
+}
+
+// exceptions are arrows beyond the groups, each for a reason.
+var exceptions = map[string][]string{
+	// There are just these two ways to a cluster, and no configuration chooses among
+	// them: the service drives them itself.
+	"internal/svc/rsync": {module + "/internal/sink/kube", module + "/internal/status/kubewatch", root + "git", root + "git/batch"},
+	// The clusters of the logical cloud bound every placement; this is no option.
+	"internal/svc/orchestrator": {module + "/internal/placement/cloud"},
+}
+
+// homes says which packages alone may know a module from elsewhere: exchanging it
+// touches them and nothing else. Names end in "/" or are complete.
+var homes = map[string][]string{
+	"go.etcd.io/":           {"internal/appcontext", "internal/appcontext/embedded", "internal/app"},
+	"helm.sh/":              {"internal/render/helm"},
+	"k8s.io/client-go/":     {"internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
+	"k8s.io/api/":           {"internal/sink/kube"},
+	"github.com/fluxcd/":    {"internal/syncer/flux", "internal/status/kubewatch"},
+	"modernc.org/":          {"internal/store/sqlite"},
+	"github.com/prometheus": {"internal/app"},
+	"github.com/go-git/":    {},
+	"go.mongodb.org/":       {},
+	"github.com/gorilla/":   {"internal/web", "internal/resource", "internal/resource/resourcetest", "internal/svc/"},
+}
+
+func TestImportArrows(t *testing.T) {
+	t.Parallel()
+	top := "../.."
+	seen := 0
+	err := fs.WalkDir(os.DirFS(top), ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") {
+			return err
+		}
+		seen++
+		// Opened by this process, so that an edit is not served from the test cache.
+		parsed, err := parser.ParseFile(token.NewFileSet(), path.Join(top, file), nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if why := fault(path.Dir(file), name, strings.HasSuffix(file, "_test.go")); why != "" {
+				t.Errorf("%s imports %s: %s", file, name, why)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 100 {
+		t.Errorf("only %d files were looked at", seen)
+	}
+}
+
+// fault says what is wrong with an import of a package, given by its folder. Tests
+// may import what they need, but for what nobody may.
+func fault(pkg, name string, test bool) string {
+	own := groupOf(pkg)
+	switch {
+	case own == "":
+		return "the package is in no group; say where it belongs"
+	case strings.HasPrefix(name, "github.com/stretchr/") || strings.Contains(name, "/gomock"):
+		return "neither assertion libraries nor mocks are used"
+	case own == "none" || test || has(exceptions[pkg], name):
+		return ""
+	}
+	if to, inside := strings.CutPrefix(name, module+"/"); inside {
+		return within(own, groupOf(to))
+	}
+	if to, ours := strings.CutPrefix(name, root); ours {
+		return across(groups[own], to)
+	}
+	return home(pkg, name)
+}
+
+func within(from, to string) string {
+	switch {
+	case to == "":
+		return "it is in no group; say where it belongs"
+	case has(groups[from].may, to):
+		return ""
+	}
+	return "a " + from + " must not know a " + to
+}
+
+func across(from group, to string) string {
+	if to == "api/errs" || to == "api/v2" || has(from.outside, to) {
+		return ""
+	}
+	return "the package may not know that part of another module"
+}
+
+func home(pkg, name string) string {
+	for prefix, at := range homes {
+		if strings.HasPrefix(name, prefix) && !has(at, pkg) && !has(at, path.Dir(pkg)+"/") {
+			return "only " + strings.Join(at, ", ") + " may know it"
+		}
+	}
+	return ""
+}
+
+// groupOf is the group of a package, "" if it is in none.
+func groupOf(pkg string) string {
+	for name, g := range groups {
+		if has(g.packages, pkg) || has(g.packages, path.Dir(pkg)+"/") {
+			return name
+		}
+	}
+	return ""
+}
+
+func has(list []string, name string) bool {
+	for _, l := range list {
+		if l == name {
+			return true
+		}
+	}
+	return false
+}
+
+// The rules catch what they are for.
+func TestFaultsAreFound(t *testing.T) {
+	t.Parallel()
+	in := func(pkg string) string { return module + "/internal/" + pkg }
+	for _, c := range []struct {
+		pkg, name string
+		test, bad bool
+	}{
+		{"internal/new", "fmt", false, true},
+		{"internal/store", in("new"), false, true},
+		{"internal/manifest", in("store"), false, true},
+		{"internal/store", in("store/sqlite"), false, true},
+		{"internal/store", in("store/sqlite"), true, false},
+		{"internal/store/sqlite", in("store/blobdir"), false, true},
+		{"internal/store/sqlite", in("svc/clm"), false, true},
+		{"internal/store/storetest", in("store/sqlite"), false, true},
+		{"internal/syncer/flux", in("syncer/plaingit"), false, true},
+		{"internal/svc/clm", in("svc/dcm"), false, true},
+		{"internal/svc/clm", in("store/all"), false, true},
+		{"internal/svc/clm", in("sink/kube"), false, true},
+		{"internal/svc/rsync", in("sink/kube"), false, false},
+		{"internal/svc/rsync", root + "git/batch", false, false},
+		{"internal/svc/rsync", root + "git/plain", false, true},
+		{"internal/svc/orchestrator", root + "git/batch", false, true},
+		{"internal/svc/orchestrator", in("placement/cloud"), false, false},
+		{"internal/svc/dcm", in("placement/cloud"), false, true},
+		{"internal/app", in("store/all"), false, false},
+		{"internal/app", in("resource/resourcetest"), false, true},
+		{"cmd/emco", in("app"), false, false},
+		{"cmd/emco", in("store"), false, true},
+		{"internal/store", root + "api/errs", false, false},
+		{"internal/store", root + "api/client", false, true},
+		{"internal/store", root + "emcoctl/internal/cmd", false, true},
+		{"internal/svc/clm", "helm.sh/helm/v3/pkg/chart", false, true},
+		{"internal/render/helm", "helm.sh/helm/v3/pkg/chart", false, false},
+		{"internal/svc/new", "github.com/gorilla/mux", false, false},
+		{"internal/store", "github.com/gorilla/mux", false, true},
+		{"internal/store", "github.com/stretchr/testify/assert", true, true},
+		{"internal/store", "net/http", false, false},
+	} {
+		if got := fault(c.pkg, c.name, c.test); c.bad != (got != "") {
+			t.Errorf("fault(%s, %s, %v) = %q, want one: %v", c.pkg, c.name, c.test, got, c.bad)
+		}
+	}
+}
+
+// A package that stands in two groups would have the rights of either by chance; one
+// that is listed and not there is a relic.
+func TestGroupsAreDisjointAndReal(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	for name, g := range groups {
+		for _, pkg := range g.packages {
+			if other, twice := seen[pkg]; twice {
+				t.Errorf("%s is in %s and in %s", pkg, name, other)
+			}
+			seen[pkg] = name
+			if _, err := os.Stat(path.Join("../..", pkg)); err != nil {
+				t.Errorf("%s of group %s: %v", pkg, name, err)
+			}
+		}
+		for _, to := range g.may {
+			if _, ok := groups[to]; !ok {
+				t.Errorf("%s may import %s, which is no group", name, to)
+			}
+		}
+	}
+}
