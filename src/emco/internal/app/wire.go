@@ -102,7 +102,8 @@ func (a *App) rsync(c config.Config, st stores, m *metrics, rules gitops.Rules) 
 	k.QPS, k.Burst, k.Timeout = float32(c.Kube.QPS), c.Kube.Burst, time.Duration(c.Kube.Timeout)
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Backends: backends.Backends(), Rules: rules,
-		Git: writers, Kube: kube.New(k), Holder: holder(c), Workers: c.Kube.Workers, Log: a.log,
+		Git: writers, Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
+		Holder: holder(c), Workers: c.Kube.Workers, Log: a.log,
 	})
 }
 

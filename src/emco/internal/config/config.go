@@ -23,6 +23,7 @@ type Config struct {
 	Render Render   `json:"render"`
 	Git    Git      `json:"git"`
 	Kube   Kube     `json:"kube"`
+	Retry  Retry    `json:"retry"`
 }
 
 // Log says what is logged and how.
@@ -76,6 +77,12 @@ type Kube struct {
 	Workers int      `json:"workers" help:"clusters worked on at the same time"`
 }
 
+// Retry says when a delivery to a cluster that failed is tried again.
+type Retry struct {
+	First   Duration `json:"first" help:"wait after the first failure of a delivery; doubled with each further one"`
+	Longest Duration `json:"longest" help:"longest such wait, and the one after a refusal that trying alone does not mend, such as a wrong token"`
+}
+
 // Targets are the services that can be named in Config.Target besides "all".
 func Targets() []string {
 	return []string{"clm", "dcm", "orchestrator", "placementintent", "rsync"}
@@ -93,6 +100,7 @@ func Default() Config {
 		Render: Render{Timeout: Duration(10 * time.Second), Memory: 512 << 20, KubeVersion: "v1.34.0"},
 		Git:    Git{Window: Duration(50 * time.Millisecond), Timeout: Duration(time.Minute), Author: "EMCO <emco@localhost>"},
 		Kube:   Kube{QPS: 50, Burst: 100, Timeout: Duration(30 * time.Second), Workers: 16},
+		Retry:  Retry{First: Duration(time.Second), Longest: Duration(5 * time.Minute)},
 	}
 }
 
@@ -134,6 +142,10 @@ func (c Config) Validate() error {
 	positive(bad, "kube.burst", int64(c.Kube.Burst))
 	positive(bad, "kube.timeout", int64(c.Kube.Timeout))
 	positive(bad, "kube.workers", int64(c.Kube.Workers))
+	positive(bad, "retry.first", int64(c.Retry.First))
+	if c.Retry.Longest < c.Retry.First {
+		bad("retry.longest", "must not be below retry.first")
+	}
 	if !slices.Contains(c.Target, "all") && !c.complete() && len(c.Etcd.Endpoints) == 0 {
 		bad("etcd.endpoints", "several processes need an etcd that they share; an embedded one serves its own process only")
 	}

@@ -15,6 +15,9 @@ import (
 // the process is told to stop, so that what happened is known.
 const bookkeeping = 10 * time.Second
 
+// again is how reads and writes of our own stores are tried again.
+func again() Retry { return Retry{First: firstRetry, Longest: time.Minute} }
+
 // dispatcher is one term's machinery: it follows heads, keeps the ledger and runs lanes.
 type dispatcher struct {
 	log      *slog.Logger
@@ -37,7 +40,7 @@ type wishKey struct {
 
 func newDispatcher(ctx context.Context, s *Service, fence appcontext.Fence) *dispatcher {
 	p := s.parts
-	l := &ledger{store: p.Contexts, fence: fence, now: time.Now}
+	l := &ledger{store: p.Contexts, fence: fence, retry: p.Retry, now: time.Now}
 	d := &dispatcher{
 		log: p.Log, contexts: p.Contexts, gateway: s.gateway, ledger: l,
 		git:   &gitSink{commits: p.Git, contents: s.contents, ledger: l},
@@ -103,7 +106,7 @@ func (d *dispatcher) follow(ctx context.Context, e appcontext.HeadEvent) error {
 			return err
 		}
 		d.log.Warn("head not taken in", "deployment", e.Head.UID, "err", err)
-		pause(ctx, backoff(attempt, err))
+		pause(ctx, again().backoff(attempt, err))
 	}
 }
 
@@ -227,7 +230,7 @@ func (d *dispatcher) withoutStop(ctx context.Context, in []outcome) (out []outco
 // schedule sets the target's alarm for the first of its pairs that is not settled.
 func (d *dispatcher) schedule(t target, unrecorded error) {
 	if unrecorded != nil {
-		d.alarms.set(t, backoff(1, unrecorded))
+		d.alarms.set(t, again().backoff(1, unrecorded))
 		return
 	}
 	open := unsettled(d.ledger.of(t))

@@ -74,14 +74,11 @@ type outcome struct {
 	err      error
 }
 
-// settle writes an outcome into a pair. It returns false if the pair is to be
+// settle writes proof into a pair. It returns false if the pair is to be
 // forgotten, because nothing of it is left. When the wish changed meanwhile the pair
 // stays due, and keeps note of what may be on the cluster.
 func settle(p appcontext.Pair, o outcome, now time.Time) (appcontext.Pair, bool) {
 	p.At = now
-	if o.err != nil {
-		return failed(p, o.err, now), true
-	}
 	p.Attempt, p.Error, p.NextRetry = 0, "", time.Time{}
 	p.Applied, p.Commit, p.Findings = o.bundle, o.commit, o.findings
 	if p.Desired != o.bundle {

@@ -11,8 +11,9 @@ import (
 )
 
 var (
-	noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	key  = appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	retry = Retry{First: time.Second, Longest: 5 * time.Minute}
+	key   = appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}
 )
 
 func digests(d ...appcontext.Digest) []appcontext.Digest { return d }
@@ -121,8 +122,8 @@ func TestFailuresAreTriedAgainLaterAndLater(t *testing.T) {
 	t.Parallel()
 	p, transient := appcontext.Pair{Key: key, Desired: "b", Phase: appcontext.Pending}, errs.E(errs.Unavailable, "push", "repo", errors.New("no route"))
 	for attempt := 1; attempt <= 12; attempt++ {
-		p, _ = settle(p, outcome{key: key, bundle: "b", err: transient}, noon)
-		least := min(firstRetry<<(attempt-1), longestRetry)
+		p = retry.failed(p, transient, noon)
+		least := min(retry.First<<(attempt-1), retry.Longest)
 		if in := p.NextRetry.Sub(noon); in < least || in > least+least/4+1 {
 			t.Errorf("attempt %d: tried again in %v, want %v and a quarter at most", attempt, in, least)
 		}
@@ -139,8 +140,8 @@ func TestFailuresAreTriedAgainLaterAndLater(t *testing.T) {
 func TestWhatIsRefusedForGoodFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []errs.Kind{errs.Invalid, errs.Forbidden, errs.Unauthorized, errs.NotFound, errs.TooLarge} {
-		p, _ := settle(appcontext.Pair{Key: key}, outcome{err: errs.New(kind, "no")}, noon)
-		if p.Phase != appcontext.Failed || p.NextRetry.Sub(noon) < longestRetry {
+		p := retry.failed(appcontext.Pair{Key: key}, errs.New(kind, "no"), noon)
+		if p.Phase != appcontext.Failed || p.NextRetry.Sub(noon) < retry.Longest {
 			t.Errorf("%s: got %s, again in %v", kind, p.Phase, p.NextRetry.Sub(noon))
 		}
 	}
@@ -148,7 +149,7 @@ func TestWhatIsRefusedForGoodFailsAtOnce(t *testing.T) {
 
 func TestAServerThatSaysWhenIsObeyed(t *testing.T) {
 	t.Parallel()
-	p, _ := settle(appcontext.Pair{Key: key}, outcome{err: errs.Throttle("push", "repo", time.Hour, errors.New("slow down"))}, noon)
+	p := retry.failed(appcontext.Pair{Key: key}, errs.Throttle("push", "repo", time.Hour, errors.New("slow down")), noon)
 	if p.Phase != appcontext.Retrying || p.NextRetry.Sub(noon) < time.Hour {
 		t.Errorf("got %s, again in %v", p.Phase, p.NextRetry.Sub(noon))
 	}

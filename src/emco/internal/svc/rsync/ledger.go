@@ -24,6 +24,7 @@ type pairStore interface {
 type ledger struct {
 	store pairStore
 	fence appcontext.Fence
+	retry Retry
 	now   func() time.Time
 
 	mu       sync.Mutex
@@ -76,7 +77,13 @@ func (l *ledger) settle(ctx context.Context, outcomes []outcome) error {
 		if !known {
 			continue
 		}
-		if p, stays := settle(p, o, l.now()); stays {
+		stays := true
+		if o.err != nil {
+			p = l.retry.failed(p, o.err, l.now())
+		} else {
+			p, stays = settle(p, o, l.now())
+		}
+		if stays {
 			put = append(put, p)
 		} else {
 			gone = append(gone, o.key)

@@ -8,23 +8,26 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// How failures are tried again. What is refused for good is tried at the longest
-// interval only, because what refused it may change.
 const (
-	firstRetry   = time.Second
-	longestRetry = 5 * time.Minute
-	patience     = 5 // attempts before a pair counts as failed and not as retrying
+	firstRetry = time.Second // of reads and writes of our own stores
+	patience   = 5           // attempts before a pair counts as failed and not as retrying
 )
 
+// Retry says when a delivery that failed is tried again: First later, then twice as
+// late each time. What is refused for good is tried every Longest only, because what
+// refused it may change.
+type Retry struct{ First, Longest time.Duration }
+
 // failed notes a failure in the pair and when to try again.
-func failed(p appcontext.Pair, err error, now time.Time) appcontext.Pair {
+func (r Retry) failed(p appcontext.Pair, err error, now time.Time) appcontext.Pair {
+	p.At = now
 	p.Attempt++
 	p.Error = err.Error()
 	p.Phase = appcontext.Retrying
 	if final(err) || p.Attempt >= patience {
 		p.Phase = appcontext.Failed
 	}
-	p.NextRetry = now.Add(backoff(p.Attempt, err))
+	p.NextRetry = now.Add(r.backoff(p.Attempt, err))
 	return p
 }
 
@@ -37,12 +40,15 @@ func final(err error) bool {
 	return false
 }
 
-// backoff doubles from firstRetry to longestRetry, with a quarter of jitter so that
+// backoff doubles from First to Longest, with a quarter of jitter so that
 // many pairs do not return together. A server that says when to come back is obeyed.
-func backoff(attempt int, err error) time.Duration {
-	d := longestRetry
-	if !final(err) && attempt < 20 {
-		d = min(firstRetry<<(attempt-1), longestRetry)
+func (r Retry) backoff(attempt int, err error) time.Duration {
+	d := r.First
+	for n := 1; n < attempt && d < r.Longest; n++ {
+		d *= 2
+	}
+	if d > r.Longest || final(err) {
+		d = r.Longest
 	}
 	d += rand.N(d/4 + 1)
 	return max(d, errs.RetryAfter(err))

@@ -30,7 +30,8 @@ type Parts struct {
 	Git      commits
 	Kube     *kube.Sink
 	Holder   string // name of this process; one that starts again under it takes over at once
-	Workers  int    // directly reached clusters worked on at the same time
+	Retry    Retry
+	Workers  int // directly reached clusters worked on at the same time
 	Log      *slog.Logger
 }
 
