@@ -9,7 +9,7 @@ import (
 // LogPath returns where emco's log is, given the folder of Options.
 func LogPath(dir string) string { return filepath.Join(dir, "emco.log") }
 
-// Tail returns the last lines of the log, without those of reads that were answered.
+// Tail returns the last lines of the log, without those of requests that were answered.
 func Tail(dir string, lines int) string {
 	text, err := os.ReadFile(LogPath(dir))
 	if err != nil {
@@ -17,7 +17,7 @@ func Tail(dir string, lines int) string {
 	}
 	var all []string
 	for line := range strings.Lines(string(text)) {
-		if !strings.Contains(line, `"method":"GET"`) || !strings.Contains(line, `"status":200`) {
+		if !strings.Contains(line, `"msg":"request"`) || strings.Contains(line, `"status":5`) {
 			all = append(all, line)
 		}
 	}

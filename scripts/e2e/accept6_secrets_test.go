@@ -1,0 +1,378 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+
+	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
+	"github.com/emco-orchestrator/emco/scripts/e2e/leak"
+	"github.com/emco-orchestrator/emco/scripts/e2e/program"
+)
+
+// planted are the secrets of the test. Those of overrides may stand in one place: the
+// answer to a GET of the deployment intent group, which returns the document that the
+// user wrote, as EMCO's API has it. Those that a chart puts into a Secret object also
+// arrive in that object on the cluster, and nowhere else.
+type planted struct {
+	kubeconfig, gitToken, newToken, wrongToken leak.Secret // of a cluster, and of the sync object over time
+	cloudSecret                                leak.Secret // of another sync object
+	unused, used, misused                      leak.Secret // values of overrides
+}
+
+func plant(kubeconfig string) planted {
+	text := func(name string) leak.Secret { return leak.Secret{Name: name, Text: rand.Text()} }
+	return planted{
+		kubeconfig: leak.Secret{Name: "token of the kubeconfig", Text: kubeconfig},
+		gitToken:   text("Git token"), newToken: text("Git token of an update"), wrongToken: text("wrong Git token"),
+		cloudSecret: text("clientSecret of a sync object"),
+		unused:      text("override that no chart uses"), used: text("override in a Secret"), misused: text("override in a Secret that the cluster refuses"),
+	}
+}
+
+func (p planted) overrides() []leak.Secret { return []leak.Secret{p.unused, p.used, p.misused} }
+
+func (p planted) all() []leak.Secret {
+	return append(p.overrides(), p.kubeconfig, p.gitToken, p.newToken, p.wrongToken, p.cloudSecret)
+}
+
+// vault makes a Secret of an override, correctly or not: data must be base64.
+func vault(name, value string) fleet.Chart {
+	c := fleet.Synthetic(name, 2)
+	return c.With("templates/secret.yaml", `apiVersion: v1
+kind: Secret
+metadata: {name: `+name+`}
+data:
+  password: `+value+"\n")
+}
+
+func TestAcceptance6NoSecrets(t *testing.T) {
+	do := steps{TB: t}
+	do.next("plant secrets: kubeconfig, sync objects, overrides; log level debug")
+	l, s := clustersOf(t), newStage(t, "-log.level", "debug")
+	p := plant(tokenOf(t, l.c1.Kubeconfig()))
+	p.gitToken.Text = s.writeToken
+	find := &search{stage: s, Finder: leak.NewFinder(p.all()...), planted: p}
+	f, d := s.fleet(), secretDeployment(p)
+	s.must("found the fleet", f.Found(t.Context(), s.repository()))
+	s.must("register a Git cluster", f.Register(t.Context(), 1))
+	s.must("register c1", f.RegisterDirect(t.Context(), "c1", l.c1.Kubeconfig()))
+	s.must("open the logical cloud", f.OpenCloud(t.Context()))
+	s.must("onboard", f.Onboard(t.Context(), s.dir, d))
+
+	do.next("instantiate; the cluster refuses one Secret")
+	s.must("instantiate", f.Act(t.Context(), d.Path(), "instantiate"))
+	eventually(t, "the refusal", func() error { return settled(t.Context(), f, d) })
+	got := kubectl(t, l.c1, "get", "secret", "vault", "-o", "jsonpath={.data.password}")
+	if finder := leak.NewFinder(p.used); len(got) > 0 {
+		finder.Look("the Secret", []byte(got))
+		if there, _ := finder.Found(); len(there) == 0 {
+			t.Errorf("the Secret on c1 does not hold the override: the test proves nothing")
+		}
+	}
+	find.crawl(d)
+
+	do.next("wrong requests")
+	find.mistakes(d)
+
+	do.next("a wrong Git token, told by the Git server")
+	find.gitRefuses(f, d)
+	find.crawl(d)
+
+	do.next("terminate, and search")
+	s.must("terminate", f.Act(t.Context(), d.Path(), "terminate"))
+	s.reaches(d, v2.StatusTerminated)
+	find.crawl(d)
+	find.everywhere()
+	leaks, searched := find.Found()
+	for _, leaked := range leaks {
+		t.Error(leaked)
+	}
+	t.Logf("searched %.1f MiB in %d answers, %d files and all objects of the repository for %d secrets in 5 forms: %d leaks",
+		float64(searched)/mib, find.answers, find.files, len(p.all()), len(leaks))
+	do.next("done")
+}
+
+// secretDeployment uses overrides in three ways. The Secrets go to c1 only.
+func secretDeployment(p planted) fleet.Deployment {
+	onC1 := v2.Selection{AllOf: []v2.AllOf{{Selector: v2.Selector{Provider: fleet.Provider, Cluster: "c1"}}}}
+	return fleet.Deployment{Name: "secrets", Apps: []fleet.App{
+		{Chart: fleet.Synthetic("front", 4), Overrides: map[string]string{"database.password": p.unused.Text}},
+		{Chart: vault("vault", "{{ .Values.password | b64enc }}"), Intent: onC1, Overrides: map[string]string{"password": p.used.Text}},
+		{Chart: vault("broken", `"%{{ .Values.password }}%"`), Intent: onC1, Overrides: map[string]string{"password": p.misused.Text}},
+	}}
+}
+
+// settled waits until two apps are there and one was refused.
+func settled(ctx context.Context, f fleet.Fleet, d fleet.Deployment) error {
+	st, err := f.Status(ctx, d.Path(), true)
+	if err != nil {
+		return err
+	}
+	applied, refused := 0, 0
+	for _, app := range st.Apps {
+		for _, c := range app.Clusters {
+			switch {
+			case c.Phase == "Applied":
+				applied++
+			case app.Name == "broken" && c.Error != "":
+				refused++
+			}
+		}
+	}
+	if applied != 3 || refused != 1 {
+		return fmt.Errorf("%d apps are applied and %d refused, want 3 and 1:\n%s", applied, refused, explain(st))
+	}
+	return nil
+}
+
+// tokenOf reads the token that a kubeconfig holds.
+func tokenOf(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^\s*token: (\S{12,})$`).FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("%s holds no token", path)
+	}
+	return string(m[1])
+}
+
+// search sends requests and looks at all that comes back.
+type search struct {
+	*stage
+	*leak.Finder
+	planted
+	answers, files int
+}
+
+// ask sends one request and searches the answer, head and body.
+func (f *search) ask(method, path, accept string, body client.Body, allowed ...leak.Secret) (status int, text string) {
+	f.Helper()
+	var content io.ReadCloser
+	if body != nil {
+		var err error
+		content, err = body.Open()
+		f.must("open a body", err)
+	}
+	req, err := http.NewRequestWithContext(f.Context(), method, f.emco.URL()+path, content)
+	f.must("make a request", err)
+	if body != nil {
+		req.Header.Set("Content-Type", body.ContentType())
+	}
+	if accept != "" {
+		req.Header.Set("Accept", accept)
+	}
+	res, err := http.DefaultClient.Do(req)
+	f.must(method+" "+path, err)
+	defer res.Body.Close()
+	var all bytes.Buffer
+	f.must("write the head", res.Header.Write(&all))
+	_, err = all.ReadFrom(res.Body)
+	f.must("read the answer", err)
+	f.answers++
+	f.Look(fmt.Sprintf("answer %d to %s %s (%s)", res.StatusCode, method, path, accept), all.Bytes(), allowed...)
+	return res.StatusCode, all.String()
+}
+
+// crawl reads every route, in every form that it offers.
+func (f *search) crawl(d fleet.Deployment) {
+	f.Helper()
+	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/version"} {
+		f.read(path, "")
+	}
+	for _, path := range routes(d) {
+		var allowed []leak.Secret
+		if document := strings.Contains(path, "/deployment-intent-groups") && strings.Count(path, "/") <= strings.Count(d.Path(), "/")+2; document {
+			allowed = f.overrides()
+		}
+		for _, accept := range []string{"application/json", "application/octet-stream", "multipart/form-data", "application/problem+json", "*/*"} {
+			f.read(path, accept, allowed...)
+		}
+	}
+	for _, args := range [][]string{{"status", d.Path()}, {"status", d.Path(), "-o", "json"}, {"get", "cluster-providers/edge/clusters/c1"}, {"get", "cluster-providers/edge/cluster-sync-objects/fleet-repo", "-o", "yaml"}} {
+		r := f.emco.Emcoctl(f.Context(), args...)
+		f.Look("emcoctl "+strings.Join(args, " "), []byte(r.Out+r.Err))
+	}
+}
+
+func (f *search) read(path, accept string, allowed ...leak.Secret) {
+	f.Helper()
+	status, text := f.ask(http.MethodGet, path, accept, nil, allowed...)
+	if accept == "application/json" && status != http.StatusOK {
+		f.Errorf("GET %s: %d, want 200: the list of routes is out of date\n%s", path, status, text)
+	}
+}
+
+// routes are all routes that can be read.
+func routes(d fleet.Deployment) []string {
+	group, places := d.Path(), d.Path()+"/generic-placement-intents"
+	app, _, _ := strings.Cut(group, "/deployment-intent-groups/")
+	out := []string{
+		"clm-controllers", "controllers", "dtc-controllers", "cluster-providers", "cluster-providers/edge",
+		"cluster-providers/edge/clusters", "cluster-providers/edge/clusters?label=" + fleet.Label, "cluster-providers/edge/clusters?withLabels=true",
+		"cluster-providers/edge/clusters/c1", "cluster-providers/edge/clusters/g0000",
+		"cluster-providers/edge/clusters/c1/labels", "cluster-providers/edge/clusters/c1/labels/" + fleet.Label, "cluster-providers/edge/clusters/c1/kv-pairs",
+		"cluster-providers/edge/cluster-sync-objects", "cluster-providers/edge/cluster-sync-objects/fleet-repo",
+		"cluster-providers/edge/cluster-sync-objects/fleet-repo?key=gitToken", "cluster-providers/edge/cluster-sync-objects/fleet-repo?key=url",
+		"projects", "projects/shop", "projects/shop/logical-clouds", "projects/shop/logical-clouds/stores", "projects/shop/logical-clouds/stores/status",
+		"projects/shop/logical-clouds/stores/cluster-references", "projects/shop/logical-clouds/stores/cluster-references/c1",
+		"projects/shop/composite-apps", app, app + "/apps", app + "/composite-profiles", app + "/composite-profiles/small", app + "/composite-profiles/small/profiles",
+		app + "/composite-profiles/small/profiles?app=vault", app + "/deployment-intent-groups", group, group + "/intents", group + "/intents/uses",
+		places, places + "/places", places + "/places/app-intents", places + "/places/app-intents/vault",
+	}
+	for _, name := range []string{"front", "vault", "broken"} {
+		out = append(out, app+"/apps/"+name, app+"/apps/"+name+"/dependency", app+"/composite-profiles/small/profiles/"+name+"-profile")
+	}
+	for _, query := range []string{"", "?type=rsync", "?type=cluster", "?status=ready", "?status=deployed", "?status=ready&output=detail", "?status=deployed&output=detail", "?status=ready&output=summary", "?status=deployed&app=vault", "?status=ready&cluster=edge%2Bc1"} {
+		out = append(out, group+"/status"+query)
+	}
+	for i := range out {
+		out[i] = "/v2/" + out[i]
+	}
+	return out
+}
+
+// mistakes sends requests that must be refused, with secrets in them.
+func (f *search) mistakes(d fleet.Deployment) {
+	f.Helper()
+	const sync = "/v2/cluster-providers/edge/cluster-sync-objects"
+	kv := func(name, pairs string) string {
+		return `{"metadata":{"name":"` + name + `"},"spec":{"kv":[` + pairs + `]}}`
+	}
+	token, cloud := f.newToken.Text, f.cloudSecret.Text
+	secretURL := (&url.URL{Scheme: "https", User: url.UserPassword("emco", token), Host: "git.example.com", Path: "/fleet.git"}).String()
+	group := func(release, values string) string {
+		return `{"metadata":{"name":"other"},"spec":{"compositeProfile":"small","version":"` + release + `","logicalCloud":"stores","overrideValues":[{"app":"front","values":` + values + `}]}}`
+	}
+	groups := "/v2/" + strings.TrimSuffix(d.Path(), "/"+d.Name)
+	for _, m := range []struct{ what, method, path, body string }{
+		{"a second sync object of the name", http.MethodPost, sync, kv("fleet-repo", `{"gitToken":"`+token+`"}`)},
+		{"a provider that is not there", http.MethodPost, "/v2/cluster-providers/none/cluster-sync-objects", kv("x", `{"gitToken":"`+token+`"}`)},
+		{"a token that is no text", http.MethodPost, sync, kv("x", `{"gitToken":["`+token+`"]}`)},
+		{"a token that is too long", http.MethodPost, sync, kv("x", `{"gitToken":"`+strings.Repeat(token, 400)+`"}`)},
+		{"a password in the URL", http.MethodPost, sync, kv("x", `{"url":"`+secretURL+`"}`)},
+		{"JSON that ends too early", http.MethodPost, sync, kv("x", `{"gitToken":"`+token)},
+		{"an invalid name", http.MethodPost, sync, kv("a/"+strings.Repeat("b", 200), `{"clientSecret":"`+cloud+`"}`)},
+		{"another name than in the URL", http.MethodPut, sync + "/fleet-repo", kv("x", `{"clientSecret":"`+cloud+`"}`)},
+		{"a sync object without a repository, in use", http.MethodPut, sync + "/fleet-repo", kv("fleet-repo", `{"gitToken":"`+token+`"}`)},
+		{"an invalid release", http.MethodPost, groups, group("NOT_A_RELEASE", `{"password":"`+f.used.Text+`"}`)},
+		{"an override that is no text", http.MethodPost, groups, group("r1", `{"password":{"x":"`+f.used.Text+`"}}`)},
+		{"an override that is too long", http.MethodPost, groups, group("r1", `{"password":"`+strings.Repeat(f.used.Text, 100)+`"}`)},
+		{"an override of a reference that is not there", http.MethodPost, "/v2/projects/shop/composite-apps/none/v1/deployment-intent-groups", group("r1", `{"password":"`+f.used.Text+`"}`)},
+	} {
+		if status, text := f.ask(m.method, m.path, "application/json", client.JSON([]byte(m.body))); status < 400 {
+			f.Errorf("%s: %d, want a refusal\n%s", m.what, status, text)
+		}
+		f.ask(m.method, m.path, "application/problem+json", client.JSON([]byte(m.body)))
+	}
+	status, text := f.ask(http.MethodPost, sync, "application/json", client.JSON([]byte(kv("cloud", `{"clientID":"id"},{"clientSecret":"`+cloud+`"}`))))
+	if status != http.StatusCreated {
+		f.Errorf("a sync object with a secret: %d\n%s", status, text)
+	}
+	f.ask(http.MethodGet, sync+"/cloud?key=clientSecret", "application/json", nil)
+	f.ask(http.MethodGet, sync, "application/json", nil)
+	f.badKubeconfigs()
+}
+
+// badKubeconfigs uploads kubeconfigs that must be refused.
+func (f *search) badKubeconfigs() {
+	f.Helper()
+	good, err := os.ReadFile(f.kubeconfigPath())
+	f.must("read the kubeconfig", err)
+	for what, text := range map[string]string{
+		"no YAML":           strings.Replace(string(good), "users:", "users: [", 1),
+		"a program to run":  strings.Replace(string(good), "    token: ", "    exec: {command: sh, args: [x]}\n    token: ", 1),
+		"no current user":   strings.Replace(string(good), "    user: admin", "    user: somebody", 1),
+		"a name that is no": string(good),
+	} {
+		name := "c9"
+		if what == "a name that is no" {
+			name = "c1"
+		}
+		body, err := client.Multipart([]byte(`{"metadata":{"name":"`+name+`"}}`), client.File{Part: client.FilePart, Name: client.FileName, Data: []byte(text)})
+		f.must("pack the upload", err)
+		if status, answer := f.ask(http.MethodPost, "/v2/cluster-providers/edge/clusters", "application/json", body); status < 400 {
+			f.Errorf("kubeconfig with %s: %d, want a refusal\n%s", what, status, answer)
+		}
+		path := filepath.Join(f.dir, "bad.yaml")
+		f.must("write a kubeconfig", os.WriteFile(path, []byte(text), 0o600))
+		doc := filepath.Join(f.dir, "doc.yaml")
+		f.must("write a document", os.WriteFile(doc, []byte("resourceContext: {anchor: cluster-providers/edge/clusters}\nmetadata: {name: "+name+"}\nfile: "+path+"\n"), 0o600))
+		r := f.emco.Emcoctl(f.Context(), "apply", "-f", doc)
+		f.Look("emcoctl apply of a kubeconfig with "+what, []byte(r.Out+r.Err))
+	}
+}
+
+// kubeconfigPath is where the test bed keeps the kubeconfig of c1.
+func (f *search) kubeconfigPath() string {
+	l, err := lab()
+	f.must("the clusters", err)
+	return l.c1.Kubeconfig()
+}
+
+// gitRefuses changes the Git token to a wrong one and lets something be written.
+func (f *search) gitRefuses(api fleet.Fleet, d fleet.Deployment) {
+	f.Helper()
+	const path = "/v2/cluster-providers/edge/cluster-sync-objects/fleet-repo"
+	change := func(token string) {
+		body := fmt.Sprintf(`{"metadata":{"name":"fleet-repo"},"spec":{"kv":[{"url":%q},{"userName":%q},{"gitToken":%q},{"branch":"main"}]}}`, f.git.URL(repoName), writer, token)
+		if status, text := f.ask(http.MethodPut, path, "application/json", client.JSON([]byte(body))); status >= 300 {
+			f.Fatalf("change the token: %d\n%s", status, text)
+		}
+	}
+	change(f.wrongToken.Text)
+	other := fleet.Deployment{Name: "refused", Apps: []fleet.App{{Chart: fleet.Synthetic("front", 3)}}}
+	f.must("onboard", api.Onboard(f.Context(), f.dir, other))
+	f.must("instantiate", api.Act(f.Context(), other.Path(), "instantiate"))
+	eventually(f, "the refusal of Git", func() error {
+		_, text := f.ask(http.MethodGet, "/v2/"+other.Path()+"/status?status=deployed", "application/json", nil)
+		if !strings.Contains(text, `"error"`) {
+			return fmt.Errorf("the status has no error: %.500s", text)
+		}
+		return nil
+	})
+	r := f.emco.Emcoctl(f.Context(), "wait", other.Path(), "--for=instantiated", "--timeout=1s")
+	f.Look("emcoctl wait", []byte(r.Out+r.Err))
+	f.Logf("with a wrong Git token emcoctl says: %s", strings.TrimSpace(r.Err))
+	change(f.writeToken)
+	f.must("terminate", api.Act(f.Context(), other.Path(), "terminate"))
+	f.reaches(other, v2.StatusTerminated)
+}
+
+// everywhere searches the log, the data folder, and all objects of the repository.
+func (f *search) everywhere() {
+	f.Helper()
+	text, err := os.ReadFile(program.LogPath(f.options.Dir))
+	f.must("read the log", err)
+	if !bytes.Contains(text, []byte(`"level":"DEBUG"`)) {
+		f.Log("the log has no line at level debug")
+	}
+	f.Look("the log", text)
+	f.files++
+	// The store holds the documents that users wrote, overrides among them; what is
+	// declared a secret must be sealed.
+	n, err := f.LookIn(filepath.Join(f.options.Dir, "data"), f.overrides()...)
+	f.must("search the data folder", err)
+	f.files += n
+	cmd := exec.CommandContext(f.Context(), "git", "cat-file", "--batch-all-objects", "--batch")
+	cmd.Dir = f.bare.Dir
+	objects, err := cmd.Output()
+	f.must("read the repository", err)
+	f.Look("objects of the repository", objects)
+}

@@ -1,0 +1,110 @@
+// Package leak looks for planted secrets in what a program lets out.
+package leak
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Secret is a text that was planted.
+type Secret struct {
+	Name string // where it was planted
+	Text string // at least 12 characters, of a kind that nothing else would hold
+}
+
+// Finder collects leaks. Its methods may be called from any goroutine.
+type Finder struct {
+	needles []needle
+
+	mu    sync.Mutex
+	found []string
+	bytes int64
+}
+
+// needle is one way in which a secret may be written.
+type needle struct {
+	secret Secret
+	form   string
+	text   []byte
+}
+
+// NewFinder looks for secrets as they are, in base64 wherever it may begin, and in hex.
+func NewFinder(secrets ...Secret) *Finder {
+	f := &Finder{}
+	for _, s := range secrets {
+		f.needles = append(f.needles, needle{s, "as it is", []byte(s.Text)}, needle{s, "in hex", []byte(hex.EncodeToString([]byte(s.Text)))})
+		for shift := range 3 {
+			f.needles = append(f.needles, needle{s, "in base64", encoded(s.Text, shift)})
+		}
+	}
+	return f
+}
+
+// encoded returns the part of the base64 form of a text, after so many other bytes, that
+// does not depend on what stands before and after it.
+func encoded(text string, shift int) []byte {
+	whole := append(make([]byte, shift), text...)
+	whole = whole[:len(whole)/3*3]
+	out := []byte(base64.StdEncoding.EncodeToString(whole))
+	if shift > 0 {
+		out = out[4:]
+	}
+	return out
+}
+
+// Look searches a text from a place, leaving out the secrets that may stand there.
+func (f *Finder) Look(place string, text []byte, allowed ...Secret) {
+	var found []string
+	for _, n := range f.needles {
+		if at := bytes.Index(text, n.text); at >= 0 && !contains(allowed, n.secret) {
+			found = append(found, fmt.Sprintf("%s: %s, %s: …%s…", place, n.secret.Name, n.form, around(text, at, len(n.text))))
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.found = append(f.found, found...)
+	f.bytes += int64(len(text))
+}
+
+// LookIn searches all files below a folder.
+func (f *Finder) LookIn(folder string, allowed ...Secret) (files int, err error) {
+	err = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files++
+		f.Look(path, text, allowed...)
+		return nil
+	})
+	return files, err
+}
+
+// Found lists the leaks, and how many bytes were searched.
+func (f *Finder) Found() (leaks []string, searched int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.found, f.bytes
+}
+
+func contains(list []Secret, s Secret) bool {
+	for _, other := range list {
+		if other == s {
+			return true
+		}
+	}
+	return false
+}
+
+func around(text []byte, at, length int) []byte {
+	return bytes.ToValidUTF8(text[max(0, at-60):min(len(text), at+length+20)], []byte("?"))
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Runs the acceptance tests on real Kubernetes API servers, real Flux and real Git.
+#
+#   run.sh            all of them, and the examples
+#   run.sh 3          one point of the list, 1 to 6
+#   run.sh bench      figures of 100 and 1,000 Git clusters side by side
+#
+# The tests run the programs in ../../bin (make build), or those in $EMCO_BIN. What they
+# need besides is built from source on the first run and kept in ~/.cache/emco-testbed.
+# Everything listens on free ports of 127.0.0.1. More arguments go to go test.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+exec </dev/null
+export GOWORK=off
+
+usage() { sed -n '2,11s/^# \{0,1\}//p' run.sh; }
+
+need() {
+  command -v "$1" >/dev/null || { echo "run.sh: $1 is missing: $2" >&2; exit 1; }
+}
+
+what=${1:-all}
+shift || true
+case $what in
+  all) run='.' ;;
+  [1-6]) run="^TestAcceptance$what" ;;
+  bench) run='' ;;
+  help | -h | --help) usage; exit 0 ;;
+  *) usage >&2; exit 2 ;;
+esac
+
+need go 'install Go 1.26 or later'
+need git 'install git, with its http-backend'
+need tar 'install tar'
+[ -x "$(git --exec-path)/git-http-backend" ] || { echo 'run.sh: git-http-backend is missing: install all of git' >&2; exit 1; }
+
+bin=${EMCO_BIN:-$(cd ../.. && pwd)/bin}
+for program in emco emcoctl; do
+  [ -x "$bin/$program" ] || { echo "run.sh: $bin/$program is missing: make build" >&2; exit 1; }
+done
+export EMCO_BIN=$bin
+
+if [ "$what" = bench ]; then
+  exec go test -count=1 -run '^$' -bench Fleet -benchtime 1x -timeout 10m "$@" .
+fi
+
+case $what in
+  all | 1 | 2 | 3 | 6)
+    echo 'run.sh: the test bed: Kubernetes, kwok, Flux, etcd (10 to 20 minutes when nothing is cached)'
+    (cd ../testbed && go run . build) ;;
+esac
+echo "run.sh: the tests, with the programs in $bin"
+go test -count=1 ./leak
+go test -v -count=1 -timeout 20m -run "$run" "$@" .
