@@ -72,8 +72,9 @@ func (w *Worker) term(ctx context.Context) error {
 	defer func() { _ = own.Release(context.WithoutCancel(ctx)) }()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return lost(ctx, own) })
-	g.Go(func() error { return w.sweeps(ctx) })
-	g.Go(func() error { return w.operations(ctx, w.contexts.Fenced(own.Fence())) })
+	contexts := w.contexts.Fenced(own.Fence())
+	g.Go(func() error { return w.sweeps(ctx, contexts) })
+	g.Go(func() error { return w.operations(ctx, contexts) })
 	return g.Wait()
 }
 
@@ -192,12 +193,12 @@ func fail(ctx context.Context, contexts *appcontext.Store, head appcontext.Head,
 }
 
 // sweeps removes what nothing refers to any more, now and then, while no operation runs.
-func (w *Worker) sweeps(ctx context.Context) error {
+func (w *Worker) sweeps(ctx context.Context, contexts *appcontext.Store) error {
 	for pause(ctx, sweepPeriod) {
 		w.busy.Lock()
-		err := w.contexts.Sweep(ctx, keep)
+		err := contexts.Sweep(ctx, keep)
 		w.busy.Unlock()
-		if err != nil {
+		if err != nil && !errs.Is(err, errs.Conflict) { // an operation came: the next sweep will do
 			w.log.Warn("sweep of the AppContext", "err", err)
 		}
 	}
