@@ -1,0 +1,215 @@
+package app_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/git/gittest"
+)
+
+func TestAnInvalidAppFailsAlone(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a", "b")
+	s.onboard("cache", "web")
+	s.repack("web", nameless)
+	g := s.group("autumn", place{"web": nil, "cache": nil})
+	g.act("instantiate")
+	st := g.becomes("InstantiateFailed")
+	id := st.States.StatusCtxID
+	wantEqual(s, "pairs", pairs(st), []string{"cache a Applied", "cache b Applied"})
+	wantBlame(s, st)
+	s.wantTree(object("a", id, "cache"), object("b", id, "cache"))
+
+	s.repack("web", configMap)
+	g.act("instantiate")
+	st = g.becomes("Instantiated")
+	both := []string{object("a", id, "cache"), object("b", id, "cache"), object("a", id, "web"), object("b", id, "web")}
+	s.wantTree(both...)
+	before := s.file(object("a", id, "web"))
+
+	g.act("terminate")
+	g.becomes("Terminated")
+	g.act("instantiate")
+	g.becomes("Instantiated")
+	s.wantTree(both...)
+	if now := s.file(object("a", id, "web")); now != before {
+		t.Errorf("the same inputs gave other bytes:\n%s\nbefore\n%s", now, before)
+	}
+}
+
+func TestAnAppThatBreaksLaterStaysAsItWas(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a")
+	s.onboard("cache", "other", "web")
+	s.repack("other", nameless) // keeps the group failed, so that it may be instantiated again
+	g := s.group("autumn", place{"web": nil, "cache": nil, "other": nil})
+	g.act("instantiate")
+	id := g.becomes("InstantiateFailed").States.StatusCtxID
+	before := s.file(object("a", id, "web"))
+
+	s.repack("web", nameless)
+	s.repack("cache", strings.ReplaceAll(configMap, "data:", "data:\n  more: news"))
+	g.act("instantiate")
+	s.eventually("the cache is renewed", func() string {
+		if strings.Contains(s.file(object("a", id, "cache")), "more: news") {
+			return ""
+		}
+		return "not yet"
+	})
+	st := g.becomes("InstantiateFailed")
+	wantBlame(s, st)
+	wantEqual(s, "pairs", pairs(st), []string{"cache a Applied", "web a Applied"})
+	s.wantTree(object("a", id, "cache"), object("a", id, "web"))
+	if now := s.file(object("a", id, "web")); now != before {
+		t.Errorf("the broken app was changed to\n%s", now)
+	}
+}
+
+// wantBlame checks that the status says what is wrong with the app "web".
+func wantBlame(s *stage, st v2.Status) {
+	s.Helper()
+	for _, a := range st.Apps {
+		f := a.Failure
+		switch {
+		case a.Name == "web" && (f == nil || f.Stage != "rendering" || !strings.Contains(f.File, "templates/object.yaml") || !strings.Contains(f.Reason, "name")):
+			s.Errorf("failure of web: %+v, want the stage, the file and the reason", f)
+		case a.Name == "cache" && f != nil:
+			s.Errorf("failure of cache: %+v", f)
+		}
+	}
+	if !slices.ContainsFunc(st.Apps, func(a v2.AppStatus) bool { return a.Name == "web" }) {
+		s.Errorf("the status does not mention web: %+v", st.Apps)
+	}
+}
+
+func TestTerminateOvertakesInstantiate(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a", "b")
+	s.onboard("web")
+	g := s.group("autumn", place{"web": nil})
+	inPush, goOn := make(chan struct{}), make(chan struct{})
+	s.git.BeforePush(func(string) {
+		select {
+		case inPush <- struct{}{}:
+			<-goOn
+		case <-goOn:
+		}
+	})
+	g.act("instantiate")
+	<-inPush
+	if got := g.status().DeployedStatus; got != "Instantiating" {
+		t.Errorf("while the push is under way: deployedStatus %q", got)
+	}
+	g.act("terminate")
+	if got := g.status().DeployedStatus; got != "Terminating" {
+		t.Errorf("while the push is under way, after terminate: deployedStatus %q", got)
+	}
+	close(goOn)
+	st := g.becomes("Terminated")
+	wantEqual(s, "history", history(st), []string{"Created - 0", "Approved - 0", "Instantiated first 1", "Terminated first 0"})
+	s.wantTree()
+}
+
+// One server answers 503 for a while, one is not there at all, one is well. The well
+// one is not slowed; the others' deployments say what is wrong, and get well by
+// themselves: when the server is back, or when the sync object names the right address.
+func TestOutages(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a")
+	address := map[string]string{"gone": s.repository(true), "well": s.repository(false)}
+	for _, name := range []string{"gone", "well"} {
+		s.expect(201, "POST", provider+"/cluster-sync-objects", s.syncObject(name, address[name], s.token))
+		s.cluster(name, name)
+		s.member(name)
+	}
+	s.onboard("web")
+	stuck, down, up := s.group("stuck", place{"web": {"a", "gone"}}), s.group("down", place{"web": {"a"}}), s.group("up", place{"web": {"well"}})
+	stuck.act("instantiate")
+	s.says(stuck, "gone", "Retrying", "connection refused")
+
+	s.git.Answer(1<<30, http.StatusServiceUnavailable, -1)
+	down.act("instantiate")
+	s.says(down, "a", "Retrying", "503")
+	began := time.Now()
+	up.act("instantiate")
+	up.becomes("Instantiated")
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("a repository that is well took %v while others were away", took)
+	}
+	if a := s.do("GET", "projects", ""); a.Took > time.Second {
+		t.Errorf("the API took %v", a.Took)
+	}
+	if got := down.status().DeployedStatus; got != "Instantiating" {
+		t.Errorf("deployedStatus is %q while the server is away", got)
+	}
+	s.git.Answer(0, 0, -1)
+	st := down.becomes("Instantiated")
+	if p := pair(st, "web", "a"); p.Error != "" || p.Commit == "" || p.Revision != 1 {
+		t.Errorf("after the outage: %+v", p)
+	}
+
+	st = stuck.becomes("InstantiateFailed") // after a few tries
+	wantEqual(s, "pairs", pairs(st), []string{"web a Applied", "web gone Failed"})
+	s.expect(201, "PUT", provider+"/cluster-sync-objects/gone", s.syncObject("gone", s.git.URL("fleet"), s.token))
+	id := stuck.becomes("Instantiated").States.StatusCtxID
+	s.wantTree(object("a", id, "web"), object("gone", id, "web"), object("a", down.status().States.StatusCtxID, "web"))
+}
+
+// says waits until the app "web" on a cluster is in a phase for a reason.
+func (s *stage) says(g group, cluster, phase, reason string) {
+	s.Helper()
+	s.eventually(g.path+" says why", func() string {
+		p := pair(g.status(), "web", cluster)
+		if p.Phase == phase && strings.Contains(p.Error, reason) && p.Connectivity == "Retrying" {
+			return ""
+		}
+		return "phase " + p.Phase + ", error " + p.Error + ", connectivity " + p.Connectivity
+	})
+}
+
+// repository serves a repository from a server of its own, which is stopped at once if
+// it is to be dead, and returns its URL.
+func (s *stage) repository(dead bool) string {
+	s.Helper()
+	server, err := gittest.Serve(s.TempDir(), gittest.User{Name: writer, Token: s.token, Write: true})
+	s.must("serve Git", err)
+	s.Cleanup(func() { _ = server.Close() })
+	_, err = server.Seed(s.Context(), "own", branch)
+	s.must("make the repository", err)
+	if dead {
+		s.must("stop serving", server.Close())
+	}
+	return server.URL("own")
+}
+
+func TestAWrongTokenFailsTheDeploymentUntilItIsMended(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a")
+	s.expect(201, "PUT", provider+"/cluster-sync-objects/repo", s.syncObject("repo", s.git.URL("fleet"), "planted-wrong"))
+	s.onboard("web")
+	g := s.group("autumn", place{"web": nil})
+	g.act("instantiate")
+	st := g.becomes("InstantiateFailed")
+	p := pair(st, "web", "a")
+	if p.Phase != "Failed" || !strings.Contains(p.Error, "401") && !strings.Contains(p.Error, "credential") {
+		t.Errorf("got phase %q, error %q, want Failed for the credential", p.Phase, p.Error)
+	}
+	all := s.expect(200, "GET", g.path+"/status?status=deployed", "") + s.expect(200, "GET", provider+"/cluster-sync-objects/repo", "")
+	if strings.Contains(all, "planted") || strings.Contains(s.log.String(), "planted-wrong") {
+		t.Error("an answer or the log holds the token")
+	}
+	s.expect(201, "PUT", provider+"/cluster-sync-objects/repo", s.syncObject("repo", s.git.URL("fleet"), s.token))
+	g.becomes("Instantiated")
+	g.act("terminate")
+	g.becomes("Terminated")
+	s.wantTree()
+}

@@ -1,0 +1,23 @@
+package app_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/app"
+)
+
+// TestMain makes the test program the child that renders one chart, when it is
+// started as one: the program under test starts itself.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "render-child" {
+		os.Exit(app.Main(os.Args[1:], app.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+	}
+	// The tests wait most of the time, for servers that are away: more of them than
+	// there are processors can run. The command line may say otherwise.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}

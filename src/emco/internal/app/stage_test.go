@@ -1,0 +1,200 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/emco/internal/app"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/git/gittest"
+)
+
+const (
+	branch = "main"
+	writer = "emco" // our login at the Git server
+)
+
+// stage is what a test plays on: a real Git server with one repository, and the whole
+// program on embedded stores, driven by HTTP.
+type stage struct {
+	*testing.T
+	dir    string
+	token  string // of the writer
+	git    *gittest.Server
+	bare   gittest.Bare
+	log    *logbook
+	config config.Config
+	api    *client.Client
+
+	stop func() // ends the program that runs now, cleanly
+}
+
+// newStage starts everything. When the test ends the program must end cleanly, and
+// must never have logged the token.
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{T: t, dir: t.TempDir(), token: "planted-" + rand.Text(), log: &logbook{}}
+	s.config = config.Default()
+	s.config.Data = filepath.Join(s.dir, "data")
+	s.config.HTTP.Address = "127.0.0.1:0"
+	s.config.Git.Window = config.Duration(time.Millisecond)
+	s.config.Retry = config.Retry{First: config.Duration(50 * time.Millisecond), Longest: config.Duration(300 * time.Millisecond)}
+	var err error
+	s.git, err = gittest.Serve(filepath.Join(s.dir, "git"), gittest.User{Name: writer, Token: s.token, Write: true})
+	s.must("serve Git", err)
+	t.Cleanup(func() { _ = s.git.Close() })
+	s.bare, err = s.git.Seed(t.Context(), "fleet", branch)
+	s.must("make the repository", err)
+	s.start()
+	t.Cleanup(s.end)
+	return s
+}
+
+func (s *stage) end() {
+	s.stop()
+	if strings.Contains(s.log.String(), s.token) {
+		s.Error("the log holds the token")
+	}
+	if s.Failed() {
+		s.Logf("the end of the log:\n%s", s.log.tail(12))
+	}
+}
+
+// start runs the program until stop, or the end of the test.
+func (s *stage) start() {
+	s.Helper()
+	log := slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
+	a, err := app.New(ctx, s.config, log)
+	if err != nil {
+		cancel()
+		s.Fatalf("start: %v", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				s.Errorf("the program ended with %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			s.Error("the program does not end")
+		}
+	})
+	s.api, err = client.New(client.Options{BaseURL: "http://" + a.Address()})
+	s.must("make a client", err)
+	s.eventually("ready", func() string { return unless(s.do("GET", "/readyz", "").Status, http.StatusOK) })
+}
+
+func (s *stage) must(what string, err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatalf("%s: %v", what, err)
+	}
+}
+
+// eventually asks until there is no complaint, for at most half a minute.
+func (s *stage) eventually(what string, complaint func() string) {
+	s.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(30 * time.Second)
+	for {
+		last := complaint()
+		if last == "" {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			s.Fatalf("%s: %s", what, last)
+		}
+	}
+}
+
+// answer is what the API said.
+type answer struct {
+	Status int
+	Body   string
+	Took   time.Duration
+}
+
+// do sends a request, with a JSON body unless it is empty. Paths are below /v2, but
+// for those with a leading slash.
+func (s *stage) do(method, path, body string) answer {
+	s.Helper()
+	var b client.Body
+	if body != "" {
+		b = client.JSON([]byte(body))
+	}
+	return s.send(client.Request{Method: method, Path: path, Body: b})
+}
+
+func (s *stage) send(r client.Request) answer {
+	s.Helper()
+	began := time.Now()
+	res, err := s.api.Do(context.WithoutCancel(s.Context()), r)
+	s.must(r.Method+" "+r.Path, err)
+	return answer{Status: res.Status, Body: strings.TrimSpace(string(res.Body)), Took: time.Since(began)}
+}
+
+// expect sends a request that must be answered with a status, and returns the body.
+func (s *stage) expect(status int, method, path, body string) string {
+	s.Helper()
+	a := s.do(method, path, body)
+	if a.Status != status {
+		s.Fatalf("%s %s %.300s: got %d %s, want %d", method, path, body, a.Status, a.Body, status)
+	}
+	return a.Body
+}
+
+// upload creates or replaces a document with a file.
+func (s *stage) upload(method, path, doc string, file []byte) {
+	s.Helper()
+	b, err := client.Multipart([]byte(doc), client.File{Part: client.FilePart, Name: client.FileName, Data: file})
+	s.must("pack "+path, err)
+	a := s.send(client.Request{Method: method, Path: path, Body: b})
+	if a.Status != http.StatusCreated && a.Status != http.StatusOK {
+		s.Fatalf("%s %s: got %d %s", method, path, a.Status, a.Body)
+	}
+}
+
+// logbook keeps what is logged.
+type logbook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write adds to the log.
+func (l *logbook) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// String returns all that was logged.
+func (l *logbook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// tail returns the last n lines, without those of requests that only read.
+func (l *logbook) tail(n int) string {
+	lines := slices.DeleteFunc(strings.Split(l.String(), "\n"), func(line string) bool {
+		return strings.Contains(line, `"method":"GET"`)
+	})
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
