@@ -22,6 +22,7 @@ import (
 
 const (
 	killClusters = 20
+	killObjects  = 3 * (10 + 4 + 2) // of all deployments on each cluster
 	kills        = 10
 )
 
@@ -41,25 +42,30 @@ type operation struct {
 func TestAcceptance3Kill(t *testing.T) {
 	do := steps{TB: t}
 	random := seeded(t)
-	do.next("%d Git clusters and one direct cluster, 3 apps of 10 resources on all of them", killClusters)
+	do.next("%d Git clusters and one direct cluster, three deployments of 3 apps on all of them", killClusters)
 	l, s := clustersOf(t), newStage(t)
-	f, d := s.fleet(), threeApps("kill", 10)
+	f := s.fleet()
 	s.must("found the fleet", f.Found(t.Context(), s.repository()))
 	s.must("register Git clusters", f.Register(t.Context(), killClusters))
 	s.must("register c1", f.RegisterDirect(t.Context(), "c1", l.c1.Kubeconfig()))
 	s.must("open the logical cloud", f.OpenCloud(t.Context()))
-	s.must("onboard", f.Onboard(t.Context(), s.dir, d))
+	all := []fleet.Deployment{threeApps("one", 10), threeApps("two", 4), threeApps("three", 2)}
+	for _, d := range all {
+		s.must("onboard", f.Onboard(t.Context(), s.dir, d))
+	}
 
 	do.next("an undisturbed run, to compare with")
 	up, down := operation{action: "instantiate", done: v2.StatusInstantiated}, operation{action: "terminate", done: v2.StatusTerminated}
 	for _, op := range []*operation{&up, &down} {
 		began := time.Now()
-		s.must(op.action, f.Act(t.Context(), d.Path(), op.action))
-		s.reaches(d, op.done)
+		s.must(op.action, errors.Join(s.act(all, op.action)...))
+		for _, d := range all {
+			s.reaches(d, op.done)
+		}
 		op.took = time.Since(began)
 		op.want = s.outcome(l.c1)
 	}
-	if len(up.want.tree) != killClusters*30+1 || len(up.want.objects) != 30 || len(down.want.tree) != 1 || len(down.want.objects) != 0 {
+	if len(up.want.tree) != killClusters*killObjects+1 || len(up.want.objects) != killObjects || len(down.want.tree) != 1 || len(down.want.objects) != 0 {
 		t.Fatalf("the undisturbed run made %d files and %d objects, and left %d and %d",
 			len(up.want.tree), len(up.want.objects), len(down.want.tree), len(down.want.objects))
 	}
@@ -68,7 +74,7 @@ func TestAcceptance3Kill(t *testing.T) {
 		op := []operation{up, down}[i%2]
 		at := time.Duration(random.Float64() * 1.2 * float64(op.took))
 		do.next("kill -9 %d of %d, %d ms into %s (undisturbed %d ms)", i+1, kills, at.Milliseconds(), op.action, op.took.Milliseconds())
-		s.killed(d, op, at, l.c1)
+		s.killed(all, op, at, l.c1)
 	}
 	do.next("the repository is sound")
 	s.sound()
@@ -97,31 +103,59 @@ func threeApps(name string, resources int) fleet.Deployment {
 	return d
 }
 
+// act asks for an action on deployments, one after the other. The errors are in their
+// order; nil where the action was accepted.
+func (s *stage) act(all []fleet.Deployment, action string) []error {
+	out := make([]error, len(all))
+	f, err := fleet.Open(s.emco.URL())
+	for i, d := range all {
+		if out[i] = err; err == nil {
+			out[i] = f.Act(s.Context(), d.Path(), action)
+		}
+	}
+	return out
+}
+
 // killed runs an operation, kills emco at a moment of it, starts emco again and checks
 // that all comes to the same as undisturbed.
-func (s *stage) killed(d fleet.Deployment, op operation, at time.Duration, direct *cluster.Cluster) {
+func (s *stage) killed(all []fleet.Deployment, op operation, at time.Duration, direct *cluster.Cluster) {
 	s.Helper()
 	before := len(s.history())
-	f := s.fleet()
 	var asked sync.WaitGroup
-	var answer error
-	asked.Go(func() { answer = f.Act(s.Context(), d.Path(), op.action) })
+	var answers []error
+	asked.Go(func() { answers = s.act(all, op.action) })
 	timer := time.NewTimer(at)
 	<-timer.C
 	s.emco.Kill()
 	asked.Wait()
+	landed := len(s.history()) - before
 	s.start()
-	st, err := s.fleet().Status(s.Context(), d.Path(), false)
-	s.must("read the status after the restart", err)
-	if answer != nil { // the client does not know whether its request was taken
-		if err := s.fleet().Act(s.Context(), d.Path(), op.action); err != nil {
-			s.Logf("asked again: %v", err)
-		}
+	var states []string
+	for i, d := range all {
+		states = append(states, s.restarted(d, op, answers[i]))
 	}
-	s.reaches(d, op.done)
+	for _, d := range all {
+		s.reaches(d, op.done)
+	}
 	eventuallyEqual(s, op.want, direct)
 	s.distinct(before)
-	s.Logf("answered: %t; after the restart: %s; commits: %d", answer == nil, st.DeployedStatus, len(s.history())-before)
+	s.Logf("after the restart: %s; commits before and after it: %d, %d", strings.Join(states, ", "), landed, len(s.history())-before-landed)
+}
+
+// restarted reads where a deployment stands, and asks again for what was not answered:
+// then the client does not know whether its request was taken.
+func (s *stage) restarted(d fleet.Deployment, op operation, answer error) string {
+	s.Helper()
+	f := s.fleet()
+	st, err := f.Status(s.Context(), d.Path(), false)
+	s.must("read the status after the restart", err)
+	if answer == nil {
+		return st.DeployedStatus
+	}
+	if err := f.Act(s.Context(), d.Path(), op.action); err != nil {
+		return st.DeployedStatus + " (not answered, but taken)"
+	}
+	return st.DeployedStatus + " (not answered, asked again)"
 }
 
 // reaches waits for a status, which must come.

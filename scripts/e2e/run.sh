@@ -5,15 +5,15 @@
 #   run.sh 3          one point of the list, 1 to 6
 #   run.sh bench      figures of 100 and 1,000 Git clusters side by side
 #
-# The tests run the programs in ../../bin (make build), or those in $EMCO_BIN. What they
-# need besides is built from source on the first run and kept in ~/.cache/emco-testbed.
+# The tests run the programs in ../../bin (make build), or those in $EMCO_BIN; they are
+# built if they are not there. What the tests need besides is built from source on the first run and kept in ~/.cache/emco-testbed.
 # Everything listens on free ports of 127.0.0.1. More arguments go to go test.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 exec </dev/null
 export GOWORK=off
 
-usage() { sed -n '2,11s/^# \{0,1\}//p' run.sh; }
+usage() { sed -n '2,12s/^# \{0,1\}//p' run.sh; }
 
 need() {
   command -v "$1" >/dev/null || { echo "run.sh: $1 is missing: $2" >&2; exit 1; }
@@ -31,13 +31,15 @@ esac
 
 need go 'install Go 1.26 or later'
 need git 'install git, with its http-backend'
+need make 'install make'
 need tar 'install tar'
 [ -x "$(git --exec-path)/git-http-backend" ] || { echo 'run.sh: git-http-backend is missing: install all of git' >&2; exit 1; }
 
 bin=${EMCO_BIN:-$(cd ../.. && pwd)/bin}
-for program in emco emcoctl; do
-  [ -x "$bin/$program" ] || { echo "run.sh: $bin/$program is missing: make build" >&2; exit 1; }
-done
+if [ ! -x "$bin/emco" ] || [ ! -x "$bin/emcoctl" ]; then
+  echo "run.sh: building emco and emcoctl (some minutes when nothing is cached)"
+  make -C ../.. build BIN="$bin"
+fi
 export EMCO_BIN=$bin
 
 if [ "$what" = bench ]; then
@@ -50,5 +52,5 @@ case $what in
     (cd ../testbed && go run . build) ;;
 esac
 echo "run.sh: the tests, with the programs in $bin"
-go test -count=1 ./leak
+go test -count=1 ./leak ./repo
 go test -v -count=1 -timeout 20m -run "$run" "$@" .
