@@ -99,17 +99,16 @@ func configCommand(args []string, std IO) int {
 // load reads the configuration; nil if help was asked for.
 func load(args []string, std IO) (*config.Config, int) {
 	fs := flag.NewFlagSet("emco", flag.ContinueOnError)
-	fs.SetOutput(std.Err)
-	fs.Usage = func() {
-		_, _ = io.WriteString(std.Err, usage)
-		fs.PrintDefaults()
-	}
+	fs.SetOutput(io.Discard) // the error says what is wrong; the whole help would hide it
 	c, err := config.Load(fs, args, os.LookupEnv)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
+		fs.SetOutput(std.Out)
+		_, _ = io.WriteString(std.Out, usage)
+		fs.PrintDefaults()
 		return nil, exitOK
 	case err != nil:
-		_, _ = fmt.Fprintln(std.Err, "emco:", err)
+		_, _ = fmt.Fprintf(std.Err, "emco: %v\nsee emco -help\n", err)
 		return nil, exitUsage
 	}
 	return &c, exitOK

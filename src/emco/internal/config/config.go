@@ -96,7 +96,7 @@ func Default() Config {
 		Log:    Log{Level: "info", Format: "json"},
 		HTTP:   HTTP{Address: "127.0.0.1:9015", PackageLimit: 20 << 20, Drain: Duration(15 * time.Second)},
 		Store:  Store{Driver: "sqlite"},
-		Etcd:   Etcd{Prefix: "/emco/"},
+		Etcd:   Etcd{Endpoints: []string{}, Prefix: "/emco/"},
 		Render: Render{Timeout: Duration(10 * time.Second), Memory: 512 << 20, KubeVersion: "v1.34.0"},
 		Git:    Git{Window: Duration(50 * time.Millisecond), Timeout: Duration(time.Minute), Author: "EMCO <emco@localhost>"},
 		Kube:   Kube{QPS: 50, Burst: 100, Timeout: Duration(30 * time.Second), Workers: 16},
