@@ -27,6 +27,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
+// A process that was killed holds its locks until its last child is gone that was forked
+// and does not run its own program yet: so long a start waits for them, and looks so often.
+const (
+	lockPatience = time.Second
+	lockPause    = 10 * time.Millisecond
+)
+
 // DefaultQuota is the size of the database above which only reads are served, in bytes.
 const DefaultQuota = 8 << 30
 
@@ -48,14 +55,14 @@ type Server struct {
 
 // Start returns once the server answers. History is compacted after ten minutes.
 //
-// Conflict if another process uses the directory; it does not wait for that one to end.
+// Conflict if another process uses the directory and does not end within a second.
 // Internal if the data cannot be read: the process should end then, because the
 // directory stays locked until it does. Unavailable if ctx ends first.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, errs.E(errs.Unavailable, "start", "etcd in "+o.Dir, err)
 	}
-	lock, err := lockDir(o.Dir)
+	lock, err := lockDir(ctx, o.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +88,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 
 // lockDir makes dir and keeps other processes out. etcd has a lock of its own, but
 // waits for it without end.
-func lockDir(dir string) (*fileutil.LockedFile, error) {
+func lockDir(ctx context.Context, dir string) (*fileutil.LockedFile, error) {
 	if dir == "" {
 		return nil, errs.E(errs.Invalid, "start", "etcd", errors.New("a directory is needed"))
 	}
@@ -92,6 +99,10 @@ func lockDir(dir string) (*fileutil.LockedFile, error) {
 		return nil, errs.E(errs.Internal, "start", "etcd", err)
 	}
 	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	for end := time.Now().Add(lockPatience); errors.Is(err, fileutil.ErrLocked) && ctx.Err() == nil && time.Now().Before(end); {
+		time.Sleep(lockPause)
+		lock, err = fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	}
 	if errors.Is(err, fileutil.ErrLocked) {
 		return nil, inUse(dir)
 	}
@@ -111,7 +122,7 @@ func checkDB(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Millisecond})
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockPatience})
 	if errors.Is(err, bbolterrors.ErrTimeout) {
 		return inUse(path)
 	}

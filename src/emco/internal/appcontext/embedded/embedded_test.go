@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"go.uber.org/goleak"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -121,8 +122,8 @@ func TestADirectoryServesOneProcess(t *testing.T) {
 	if !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("starting a second one: %v, want a conflict that names the directory", err)
 	}
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("it took %s, want it at once", took)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s, want it soon", took)
 	}
 	for _, sub := range []string{"", "data", "lock"} {
 		info, err := os.Stat(filepath.Join(dir, sub))
@@ -133,6 +134,20 @@ func TestADirectoryServesOneProcess(t *testing.T) {
 			t.Errorf("%q is open to others: %s", sub, info.Mode())
 		}
 	}
+}
+
+// A process that was killed keeps its lock for a moment when a child of it is on its way
+// to another program; who starts it again at once shall not be refused.
+func TestALockThatGoesIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(100*time.Millisecond, func() { _ = lock.Close() })
+	defer timer.Stop()
+	start(t, embedded.Options{Dir: dir})
 }
 
 func TestStartRefuses(t *testing.T) {
