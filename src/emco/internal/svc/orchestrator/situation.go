@@ -36,7 +36,26 @@ func (g *Groups) situation(ctx context.Context, head appcontext.Head) (situation
 		s.wants = append(s.wants, p)
 	}
 	s.pairs, err = g.pairsAt(ctx, keysOf(head.UID, s.wants))
+	s.outdate()
 	return s, err
+}
+
+// outdate makes pairs pending that were last worked on for an older revision, unless
+// they hold what this one wants: their phases and errors say nothing of it.
+func (s situation) outdate() {
+	if s.head.Gone {
+		return
+	}
+	for _, place := range s.wants {
+		for app, bundle := range place.Apps {
+			key := appcontext.PairKey{Cluster: place.Cluster, UID: s.head.UID, App: app}
+			p, known := s.pairs[key]
+			if known && p.Rev < s.head.Rev && (p.Phase != appcontext.Applied || p.Applied != bundle) {
+				p.Phase, p.Error = appcontext.Pending, ""
+				s.pairs[key] = p
+			}
+		}
+	}
 }
 
 func (g *Groups) pairsAt(ctx context.Context, keys []appcontext.PairKey) (map[appcontext.PairKey]appcontext.Pair, error) {
@@ -95,13 +114,14 @@ func (s situation) instantiating() string {
 	return v2.StatusInstantiated
 }
 
-// terminating needs all pairs that are left in s.pairs.
+// terminating needs all pairs that are left in s.pairs. One that failed while it was
+// still wanted has not failed to be removed.
 func (s situation) terminating() string {
 	if len(s.pairs) == 0 {
 		return v2.StatusTerminated
 	}
 	for _, p := range s.pairs {
-		if p.Phase != appcontext.Failed {
+		if p.Phase != appcontext.Failed || p.Desired != "" {
 			return v2.StatusTerminating
 		}
 	}
