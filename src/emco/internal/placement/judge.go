@@ -67,13 +67,9 @@ func (j *judge) objections(mandatory set) error {
 func objection(f Filter, refused []Verdict) string {
 	o, ok := f.(Objector)
 	if !ok {
-		return "mandatory clusters are refused: " + list(refused)
+		return "mandatory clusters are refused: " + list(refused, reasoned)
 	}
-	names := make([]string, len(refused))
-	for i, v := range refused {
-		names[i] = v.Cluster
-	}
-	return o.Objection() + ": " + strings.Join(names, ", ")
+	return o.Objection() + ": " + list(refused, func(v Verdict) string { return v.Cluster })
 }
 
 // choose takes the mandatory clusters and one of each group that they leave open.
@@ -88,7 +84,7 @@ func (j *judge) choose(g groups) (set, error) {
 		}
 		i := slices.IndexFunc(group, func(key string) bool { return j.said[key].Admitted })
 		if i < 0 {
-			return nil, errs.New(errs.Invalid, noClusters+": no candidate of an anyOf is left: "+list(j.verdicts(group)))
+			return nil, errs.New(errs.Invalid, noClusters+": no candidate of an anyOf is left: "+list(j.verdicts(group), reasoned))
 		}
 		chosen[group[i]] = true
 	}
@@ -118,15 +114,18 @@ func (j *judge) verdicts(keys []string) []Verdict {
 // maxListed bounds how many clusters an error names.
 const maxListed = 20
 
-// list writes "<cluster> (<reason>), …".
-func list(verdicts []Verdict) string {
+// reasoned words a verdict as "<cluster> (<reason>)".
+func reasoned(v Verdict) string { return v.Cluster + " (" + v.Reason + ")" }
+
+// list words verdicts and joins them by commas, up to a cap.
+func list(verdicts []Verdict, word func(Verdict) string) string {
 	more := ""
 	if n := len(verdicts) - maxListed; n > 0 {
 		verdicts, more = verdicts[:maxListed], fmt.Sprintf(", and %d more", n)
 	}
 	parts := make([]string, len(verdicts))
 	for i, v := range verdicts {
-		parts[i] = v.Cluster + " (" + v.Reason + ")"
+		parts[i] = word(v)
 	}
 	return strings.Join(parts, ", ") + more
 }

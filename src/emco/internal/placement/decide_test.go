@@ -1,0 +1,288 @@
+package placement_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
+)
+
+type (
+	intent   = placement.Intent
+	term     = placement.Term
+	selector = placement.Selector
+)
+
+// inventory has four clusters of provider p, two of them east, and one of provider q.
+func inventory() []placement.Cluster {
+	return []placement.Cluster{
+		{Provider: "p", Name: "d"},
+		{Provider: "p", Name: "b", Labels: []string{"east", "big"}},
+		{Provider: "p", Name: "a", Labels: []string{"east"}},
+		{Provider: "p", Name: "c", Labels: []string{"west"}},
+		{Provider: "q", Name: "a", Labels: []string{"east"}},
+	}
+}
+
+func name(n string) selector  { return selector{Provider: "p", Cluster: n} }
+func label(l string) selector { return selector{Provider: "p", Label: l} }
+func must(s selector) term    { return term{Selector: s} }
+func oneOf(s ...selector) term {
+	return term{AnyOf: s}
+}
+
+// everywhere is a logical cloud of all clusters.
+var everywhere = []string{"p+a", "p+b", "p+c", "p+d", "q+a"}
+
+func decide(t context.Context, i intent, members []string) (placement.Decision, error) {
+	return placement.Decide(t, placement.Request{App: "web", Intent: i, Inventory: inventory()}, []placement.Filter{cloud.New("lc", members)})
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		intent  intent
+		members []string
+		want    string
+	}{
+		{"a cluster by name", intent{AllOf: []term{must(name("a"))}}, everywhere, "p+a"},
+		{"clusters by label, of one provider", intent{AllOf: []term{must(label("east"))}}, everywhere, "p+a p+b"},
+		{"a cluster named twice counts once", intent{AllOf: []term{must(name("a")), must(label("east")), must(name("a"))}}, everywhere, "p+a p+b"},
+		{"of alternatives the first by name", intent{AnyOf: []selector{name("c"), name("b")}}, everywhere, "p+b"},
+		{"of alternatives by label the first by name", intent{AnyOf: []selector{label("east")}}, everywhere, "p+a"},
+		{"a mandatory cluster stays though an alternative precedes it", intent{AllOf: []term{must(name("b"))}, AnyOf: []selector{name("a"), name("b")}}, everywhere, "p+b"},
+		{"alternatives beside a mandatory cluster", intent{AllOf: []term{must(name("d")), oneOf(name("c"), name("b"))}}, everywhere, "p+b p+d"},
+		{"two groups that share a cluster", intent{AllOf: []term{oneOf(name("b"), name("c"))}, AnyOf: []selector{name("a"), name("b")}}, everywhere, "p+b"},
+		{"an alternative outside of the cloud is passed over", intent{AnyOf: []selector{name("a"), name("b")}}, []string{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
+		{"alternatives outside of the cloud are told though none is needed", intent{AllOf: []term{must(name("b"))}, AnyOf: []selector{name("a"), name("b")}}, []string{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
+		{"a mandatory cluster outside of the cloud", intent{AllOf: []term{must(label("east"))}}, []string{"p+b"}, "The specified Logical Cloud doesn't provide the mandatory clusters: p+a"},
+		{"all alternatives outside of the cloud", intent{AnyOf: []selector{name("a"), name("c")}}, []string{"p+b"}, "No compatible clusters have been provided to the Deployment Intent Group: no candidate of an anyOf is left: p+a (is not in logical cloud lc; add a cluster reference to use it), p+c (is not in logical cloud lc; add a cluster reference to use it)"},
+		{"an empty intent", intent{}, everywhere, "No compatible clusters have been provided to the Deployment Intent Group"},
+		{"an unknown cluster", intent{AllOf: []term{must(name("x"))}}, everywhere, "cluster p+x is not registered"},
+		{"a label nobody carries", intent{AnyOf: []selector{name("a"), label("north")}}, everywhere, "no cluster of provider p has the label north"},
+		{"an empty term", intent{AllOf: []term{{}}}, everywhere, "Missing clusterProvider in an intent"},
+		{"a selector without provider", intent{AllOf: []term{must(selector{Cluster: "a"})}}, everywhere, "Missing clusterProvider in an intent: cluster a"},
+		{"a selector without cluster", intent{AnyOf: []selector{{Provider: "p"}}}, everywhere, "Missing cluster or clusterLabel: clusterProvider p"},
+		{"a selector with cluster and label", intent{AllOf: []term{oneOf(selector{Provider: "p", Cluster: "a", Label: "east"})}}, everywhere, "Only one of cluster name or cluster label allowed: clusterProvider p, cluster a, clusterLabel east"},
+		{"a term with selector and alternatives", intent{AllOf: []term{{Selector: name("a"), AnyOf: []selector{name("b")}}}}, everywhere, "allOf element 1 holds both a selector and anyOf; use one element for each"},
+		{"all mistakes at once", intent{AllOf: []term{must(name("x")), {}}, AnyOf: []selector{label("north")}}, everywhere, "cluster p+x is not registered; Missing clusterProvider in an intent; no cluster of provider p has the label north"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d, err := decide(t.Context(), tt.intent, tt.members)
+			got := strings.Join(d.Clusters, " ")
+			for _, v := range d.Refused {
+				got += ", refused " + v.Cluster + ": " + v.Reason
+			}
+			if err != nil {
+				got = err.Error()
+				if !errs.Is(err, errs.Invalid) {
+					t.Errorf("the error is %v", errs.KindOf(err))
+				}
+			}
+			if got != tt.want {
+				t.Errorf("Decide gives %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestErrorsNameAFewClustersOnly(t *testing.T) {
+	t.Parallel()
+	req := placement.Request{Intent: intent{AllOf: []term{must(label("east"))}}}
+	for i := range 1000 {
+		req.Inventory = append(req.Inventory, placement.Cluster{Provider: "p", Name: fmt.Sprintf("c%03d", i), Labels: []string{"east"}})
+	}
+	_, err := placement.Decide(t.Context(), req, []placement.Filter{cloud.New("lc", nil)})
+	if err == nil || !strings.HasSuffix(err.Error(), "p+c019, and 980 more") {
+		t.Errorf("Decide = %v", err)
+	}
+}
+
+// filter is a filter that says what it is told to.
+type filter func(c placement.Cluster) (placement.Verdict, error)
+
+func (f filter) Admit(_ context.Context, _ placement.Request, c placement.Cluster) (placement.Verdict, error) {
+	return f(c)
+}
+
+func TestFilters(t *testing.T) {
+	t.Parallel()
+	small := filter(func(c placement.Cluster) (placement.Verdict, error) {
+		return placement.Verdict{Admitted: c.Name != "a", Reason: "is too small"}, nil
+	})
+	broken := filter(func(placement.Cluster) (placement.Verdict, error) {
+		return placement.Verdict{}, errs.New(errs.Unavailable, "no answer")
+	})
+	mute := filter(func(placement.Cluster) (placement.Verdict, error) { return placement.Verdict{Admitted: true}, nil })
+	for _, tt := range []struct {
+		name    string
+		filters []placement.Filter
+		kind    errs.Kind
+		want    string
+	}{
+		{"a filter without words of its own", []placement.Filter{small}, errs.Invalid, "mandatory clusters are refused: p+a (is too small)"},
+		{"a cluster that one refuses is not shown to the next", []placement.Filter{small, cloud.New("lc", nil)}, errs.Invalid, "mandatory clusters are refused: p+a (is too small)"},
+		{"the first filter that objects is quoted", []placement.Filter{cloud.New("lc", nil), small}, errs.Invalid, "The specified Logical Cloud doesn't provide the mandatory clusters: p+a, p+b"},
+		{"a filter that cannot judge ends the decision", []placement.Filter{broken}, errs.Unavailable, "judge cluster p+a for app web: no answer"},
+		{"a verdict needs a reason", []placement.Filter{mute}, errs.Internal, "without a reason"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			req := placement.Request{App: "web", Intent: intent{AllOf: []term{must(name("a")), must(name("b"))}}, Inventory: inventory()}
+			_, err := placement.Decide(t.Context(), req, tt.filters)
+			if !errs.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Decide = %v, want %v with %q", err, tt.kind, tt.want)
+			}
+		})
+	}
+}
+
+// genSelectors draws selectors that match the inventory, or nothing.
+func genSelectors(least int) *rapid.Generator[[]selector] {
+	return rapid.SliceOfN(rapid.SampledFrom([]selector{
+		name("a"), name("b"), name("c"), name("d"), label("east"), label("west"), label("big"), {Provider: "q", Cluster: "a"}, {Provider: "q", Label: "east"},
+	}), least, 4)
+}
+
+func genIntent() *rapid.Generator[intent] {
+	return rapid.Custom(func(t *rapid.T) intent {
+		var i intent
+		for range rapid.IntRange(0, 4).Draw(t, "terms") {
+			if rapid.Bool().Draw(t, "nested") {
+				i.AllOf = append(i.AllOf, term{AnyOf: genSelectors(1).Draw(t, "alternatives")})
+			} else {
+				i.AllOf = append(i.AllOf, must(genSelectors(1).Draw(t, "mandatory")[0]))
+			}
+		}
+		i.AnyOf = genSelectors(0).Draw(t, "anyOf")
+		return i
+	})
+}
+
+// matched returns the clusters that selectors match, told independently of Decide.
+func matched(selectors ...selector) []string {
+	var keys []string
+	for _, c := range inventory() {
+		hit := func(s selector) bool {
+			return s.Provider == c.Provider && (s.Cluster == c.Name || s.Label != "" && slices.Contains(c.Labels, s.Label))
+		}
+		if slices.ContainsFunc(selectors, hit) {
+			keys = append(keys, c.Key())
+		}
+	}
+	return keys
+}
+
+// meets reports which rule a decision breaks for one intent.
+func meets(i intent, chosen, members []string) error {
+	groups := [][]selector{}
+	for _, t := range i.AllOf {
+		if len(t.AnyOf) > 0 {
+			groups = append(groups, t.AnyOf)
+			continue
+		}
+		for _, key := range matched(t.Selector) {
+			if !slices.Contains(chosen, key) {
+				return fmt.Errorf("mandatory cluster %s is not chosen", key)
+			}
+		}
+	}
+	if len(i.AnyOf) > 0 {
+		groups = append(groups, i.AnyOf)
+	}
+	for _, g := range groups {
+		if !slices.ContainsFunc(matched(g...), func(key string) bool { return slices.Contains(chosen, key) }) {
+			return fmt.Errorf("no cluster of %v is chosen", g)
+		}
+	}
+	for _, key := range chosen {
+		if !slices.Contains(members, key) {
+			return fmt.Errorf("%s is outside of the cloud", key)
+		}
+	}
+	if !slices.IsSorted(chosen) || len(slices.Compact(slices.Clone(chosen))) != len(chosen) {
+		return errors.New("the clusters are not sorted, each once")
+	}
+	return nil
+}
+
+// possible reports whether an intent can be met at all within a cloud.
+func possible(i intent, members []string) bool {
+	in := func(key string) bool { return slices.Contains(members, key) }
+	asked := len(i.AnyOf) == 0 || slices.ContainsFunc(matched(i.AnyOf...), in)
+	for _, t := range i.AllOf {
+		if len(t.AnyOf) > 0 {
+			asked = asked && slices.ContainsFunc(matched(t.AnyOf...), in)
+			continue
+		}
+		asked = asked && !slices.ContainsFunc(matched(t.Selector), func(key string) bool { return !in(key) })
+	}
+	return asked && len(i.AllOf)+len(i.AnyOf) > 0
+}
+
+// Whatever the intents: each is met or refused, refused only if it cannot be met,
+// and the order in which clusters are listed does not matter.
+func TestEveryIntentIsMetOrRefused(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		intents := rapid.SliceOfN(genIntent(), 1, 3).Draw(t, "intents")
+		members := rapid.SliceOfDistinct(rapid.SampledFrom(everywhere), rapid.ID[string]).Draw(t, "members")
+		req := placement.Request{App: "web", Intent: placement.Merge(intents...), Inventory: rapid.Permutation(inventory()).Draw(t, "inventory")}
+		filters := []placement.Filter{cloud.New("lc", members)}
+		d, err := placement.Decide(t.Context(), req, filters)
+		again, errAgain := decide(t.Context(), req.Intent, members)
+		if fmt.Sprint(d, err) != fmt.Sprint(again, errAgain) {
+			t.Fatalf("got %v, %v, then %v, %v", d, err, again, errAgain)
+		}
+		met, asked := true, false
+		for _, i := range intents {
+			empty := len(i.AllOf)+len(i.AnyOf) == 0
+			asked = asked || !empty
+			met = met && (empty || possible(i, members))
+		}
+		if (err == nil) != (met && asked) {
+			t.Fatalf("Decide = %v, %v; it can be met: %v", d, err, met && asked)
+		}
+		if err != nil {
+			return
+		}
+		for _, i := range intents {
+			if err := meets(i, d.Clusters, members); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, v := range d.Refused {
+			if slices.Contains(members, v.Cluster) || v.Reason == "" || v.Admitted {
+				t.Fatalf("refused %v", v)
+			}
+		}
+	})
+}
+
+func TestMergeOfOneIsItself(t *testing.T) {
+	t.Parallel()
+	i := intent{AllOf: []term{must(name("a"))}, AnyOf: []selector{name("b")}}
+	if got := placement.Merge(i); fmt.Sprint(got) != fmt.Sprint(i) {
+		t.Errorf("Merge = %v, want %v", got, i)
+	}
+}
+
+func TestAClusterListedTwiceHasTheLabelsOfBoth(t *testing.T) {
+	t.Parallel()
+	req := placement.Request{Intent: intent{AllOf: []term{must(label("x")), must(label("y"))}}, Inventory: []placement.Cluster{
+		{Provider: "p", Name: "a", Labels: []string{"x"}}, {Provider: "p", Name: "a", Labels: []string{"y"}},
+	}}
+	if d, err := placement.Decide(t.Context(), req, nil); err != nil || fmt.Sprint(d.Clusters) != "[p+a]" {
+		t.Errorf("Decide = %v, %v", d, err)
+	}
+}
