@@ -29,11 +29,12 @@ func (v view) write(out *v2.Status) error {
 		return err
 	}
 	out.Failure = v.head.Failure
-	counts, places := map[string]int{}, byApp(v.wants)
+	counts, places, failed := map[string]int{}, byApp(v.wants), false
 	for _, a := range v.rev.Apps {
 		if !admits(v.apps, a.Name) {
 			continue
 		}
+		failed = failed || a.Failure != nil
 		app := v2.AppStatus{Name: a.Name, Failure: failureOf(a), Findings: a.Findings}
 		for _, p := range places[a.Name] {
 			if !admits(v.clusters, p.cluster) {
@@ -51,6 +52,9 @@ func (v view) write(out *v2.Status) error {
 		out.Apps = nil
 	}
 	v.totals(out, counts)
+	if v.ready {
+		out.ReadyStatus = overall(counts, failed)
+	}
 	return nil
 }
 
@@ -85,18 +89,16 @@ func (v view) totals(out *v2.Status, counts map[string]int) {
 	default:
 		out.DeployedCounts = counts
 	}
-	if v.ready {
-		out.ReadyStatus = overall(counts)
-	}
 }
 
 // overall is Ready only if everything is, and Unknown if nothing speaks against it
-// but something has not been heard of.
-func overall(counts map[string]int) string {
+// but something has not been heard of, or there is nothing. What could not be rendered
+// or placed is not ready.
+func overall(counts map[string]int, failed bool) string {
 	switch {
-	case counts[v2.NotReady]+counts[v2.NotPresent] > 0:
+	case failed || counts[v2.NotReady]+counts[v2.NotPresent] > 0:
 		return v2.NotReady
-	case counts[unknown] > 0:
+	case counts[unknown] > 0 || len(counts) == 0:
 		return unknown
 	}
 	return v2.Ready
