@@ -1,0 +1,203 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
+)
+
+const (
+	sound    = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\n"
+	nameless = "apiVersion: v1\nkind: ConfigMap\nmetadata: {labels: {a: b}}\n"
+)
+
+// site is a builder with what its tests look at.
+type site struct {
+	*testing.T
+	builder
+}
+
+func newSite(t *testing.T) site {
+	t.Helper()
+	renderer, err := helm.New(helm.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return site{t, builder{contexts: newContexts(t), renderer: renderer}}
+}
+
+// app is a chart with one template, placed on clusters.
+func (s site) app(name, template string, clusters ...string) appPlan {
+	s.Helper()
+	packed, err := rendertest.Pack(map[string]string{
+		name + "/Chart.yaml": "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n", name + "/templates/object.yaml": template,
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return appPlan{
+		name: name, decision: placement.Decision{Clusters: clusters},
+		request: render.Request{App: name, Package: rendertest.Archive(packed), Release: "r1", Namespace: "default"},
+	}
+}
+
+// wait queues an operation for revision rev, on top of head.
+func (s site) wait(head appcontext.Head, rev int64) appcontext.Head {
+	s.Helper()
+	to := head
+	to.UID, to.State, to.LastRev = "7", appcontext.Instantiated, rev
+	next, err := s.contexts.Step(s.Context(), head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", rev), Instance: "7", Rev: rev})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return next
+}
+
+func (s site) mustPublish(head appcontext.Head, apps ...appPlan) appcontext.Head {
+	s.Helper()
+	next, err := s.publish(s.Context(), head, plan{namespace: "default", apps: apps})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return next
+}
+
+// placed returns "cluster app digest" of each placement of a revision, sorted by cluster.
+func (s site) placed(rev int64) map[string]appcontext.Digest {
+	s.Helper()
+	out := map[string]appcontext.Digest{}
+	for p, err := range s.contexts.Placements(s.Context(), "7", rev) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		for app, bundle := range p.Apps {
+			out[p.Cluster+" "+app] = bundle
+		}
+	}
+	return out
+}
+
+func (s site) revision(n int64) appcontext.Revision {
+	s.Helper()
+	rev, err := s.contexts.Revision(s.Context(), "7", n)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return rev
+}
+
+func TestARevisionHoldsWhatCouldBeBuilt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	lost := s.app("lost", sound)
+	lost.refusal = errors.New("no cluster has the label")
+	head := s.mustPublish(s.wait(appcontext.Head{}, 1), s.app("bad", nameless, "p+a"), s.app("good", sound, "p+a", "p+b"), lost)
+	if head.Rev != 1 || head.Op != nil || head.Gone {
+		t.Errorf("head is %+v", head)
+	}
+	placed := s.placed(1)
+	if len(placed) != 2 || placed["p+a good"] == "" || placed["p+a good"] != placed["p+b good"] {
+		t.Errorf("placed %v, want one bundle on both clusters", placed)
+	}
+	apps := s.revision(1).Apps
+	if f := apps[0].Failure; f == nil || f.Stage != "rendering" || !strings.Contains(f.File, "templates/object.yaml") || f.Reason == "" || len(apps[0].Bundles) > 0 {
+		t.Errorf("the bad app: %+v, failure %+v", apps[0], f)
+	}
+	if apps[1].Failure != nil || len(apps[1].Bundles) != 1 {
+		t.Errorf("the good app: %+v", apps[1])
+	}
+	if f := apps[2].Failure; f == nil || f.Stage != "placement" || f.Reason != "no cluster has the label" {
+		t.Errorf("the app without a place: %+v", f)
+	}
+}
+
+func TestWhatFailsStaysWhereItWas(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	head := s.mustPublish(s.wait(appcontext.Head{}, 1), s.app("a", sound, "p+a", "p+b"), s.app("b", sound, "p+a"))
+	first := s.placed(1)
+	head = s.mustPublish(s.wait(head, 2), s.app("a", nameless, "p+c"), s.app("b", sound, "p+c"))
+	second := s.placed(2)
+	want := map[string]appcontext.Digest{"p+a a": first["p+a a"], "p+b a": first["p+b a"], "p+c b": first["p+a b"]}
+	if fmt.Sprint(second) != fmt.Sprint(want) {
+		t.Errorf("placed %v, want %v", second, want)
+	}
+
+	gone := head
+	gone.Gone = true
+	gone, err := s.contexts.Step(t.Context(), head, gone, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mustPublish(s.wait(gone, 3), s.app("a", nameless, "p+a"), s.app("b", sound, "p+a"))
+	if third := s.placed(3); len(third) != 1 || third["p+a b"] == "" {
+		t.Errorf("after a termination nothing is left as it was; placed %v", third)
+	}
+}
+
+// out is a renderer that is out of order.
+type out struct{ err error }
+
+func (o out) Render(context.Context, render.Request) (render.Result, error) {
+	return render.Result{}, o.err
+}
+
+func TestABrokenPartMakesNoRevision(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []errs.Kind{errs.Internal, errs.Unavailable, errs.Throttled} {
+		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.renderer = out{errs.New(kind, "the disk is away")}
+			head := s.wait(appcontext.Head{}, 1)
+			_, err := s.publish(t.Context(), head, plan{apps: []appPlan{s.app("a", sound, "p+a")}})
+			if !errs.Is(err, kind) {
+				t.Errorf("got %v, want kind %s", err, kind)
+			}
+			now, err := s.contexts.Head(t.Context(), "7")
+			if err != nil || now.Rev != 0 || now.Op == nil {
+				t.Errorf("head is %+v, %v; want it to wait still", now, err)
+			}
+		})
+	}
+}
+
+func TestARevisionThatWasOvertakenIsDropped(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	head := s.wait(appcontext.Head{}, 1)
+	to := head
+	to.State, to.Op, to.Gone = appcontext.Terminated, nil, true
+	if _, err := s.contexts.Step(t.Context(), head, to, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.publish(t.Context(), head, plan{apps: []appPlan{s.app("a", sound, "p+a")}})
+	if !errs.Is(err, errs.Conflict) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+	if _, err := s.contexts.Revision(t.Context(), "7", 1); !errs.Is(err, errs.NotFound) {
+		t.Errorf("the revision can be read: %v", err)
+	}
+}
+
+func TestVerdictsAreCapped(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a := s.app("a", sound, "p+a")
+	for i := range maxVerdicts + 10 {
+		a.decision.Refused = append(a.decision.Refused, placement.Verdict{Cluster: fmt.Sprint("p+", i), Reason: "full"})
+	}
+	s.mustPublish(s.wait(appcontext.Head{}, 1), a)
+	if got := s.revision(1).Apps[0].Verdicts; len(got) != maxVerdicts || got[0] != (appcontext.Verdict{Cluster: "p+0", Reason: "full"}) {
+		t.Errorf("%d verdicts, the first is %+v", len(got), got[0])
+	}
+}
