@@ -1,0 +1,172 @@
+package dcm_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
+)
+
+const (
+	lc   = "/v2/projects/p/logical-clouds/lc"
+	refs = lc + "/cluster-references"
+)
+
+// clouds is a server with a project "p", a registered cluster and the logical cloud "lc".
+type clouds struct {
+	*resourcetest.Server
+	t        *testing.T
+	contexts *appcontext.Store
+}
+
+func newClouds(t *testing.T) clouds {
+	t.Helper()
+	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c := clouds{t: t, contexts: appcontext.New(server.Client(), "/emco/")}
+	c.Server = resourcetest.Serve(t, func(r *mux.Router, db *store.DB) {
+		actions := dcm.NewClouds(db, c.contexts)
+		dcm.NewResources(db, actions).Mount(r)
+		actions.Mount(r)
+	})
+	for _, key := range []store.Key{"projects/p", "cluster-providers/edge/clusters/c1"} {
+		if _, err := c.DB.Create(t.Context(), store.Write{Key: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Run(t, step{Do: "POST /v2/projects/p/logical-clouds", Body: `{"metadata":{"name":"lc"},"spec":{"level":"0"}}`, Status: 201})
+	return c
+}
+
+func (c clouds) refer() {
+	c.t.Helper()
+	c.Run(c.t, step{Do: "POST " + refs, Body: `{"metadata":{"name":"r"},"spec":{"clusterProvider":"edge","cluster":"c1"}}`, Status: 201})
+}
+
+func TestCloudsLive(t *testing.T) {
+	t.Parallel()
+	c := newClouds(t)
+	c.Run(t,
+		step{Do: "GET " + lc + "/status", Status: 200, Text: `"states":{"statusctxid":"","actions":[{"state":"Created"`},
+		step{Do: "POST " + lc + "/terminate", Status: 202}, // there is nothing to do, as in EMCO
+		step{Do: "POST " + lc + "/instantiate", Status: 400, Text: "No Cluster References associated"},
+	)
+	c.refer()
+	c.Run(t,
+		step{Do: "POST " + lc + "/instantiate", Body: `{"metadata":{"name":""}}`, Status: 202, Text: "="},
+		step{Do: "POST " + lc + "/instantiate", Status: 409, Text: "not allowed in state Instantiated; it is in Created, Terminated"},
+		step{Do: "GET " + lc + "/status?status=ready", Status: 200, Text: `"deployedStatus":"Instantiated","readyStatus":"Ready"`},
+		step{Do: "PUT " + lc, Body: `{"metadata":{"name":"lc"},"spec":{"level":"0"}}`, Status: 201}, // it changes nothing
+		step{Do: "PUT " + lc, Body: `{"metadata":{"name":"lc","description":"new"},"spec":{"level":"0"}}`, Status: 409, Text: "terminate it before it is changed"},
+		step{Do: "DELETE " + refs + "/r", Status: 204}, // no deployment uses the cloud
+	)
+	c.refer()
+	c.Run(t,
+		step{Do: "POST " + lc + "/terminate", Status: 202},
+		step{Do: "POST " + lc + "/terminate", Status: 409, Text: "not allowed in state Terminated; it is in Instantiated"},
+		step{Do: "GET " + lc + "/status", Status: 200, Text: `"deployedStatus":"Terminated"`},
+		step{Do: "POST " + lc + "/instantiate", Status: 202},
+	)
+	c.wantHistory("Created 0 false", "Instantiated 1 true", "Terminated 0 true", "Instantiated 2 true")
+	c.Run(t,
+		step{Do: "DELETE " + refs + "/r", Status: 204},
+		step{Do: "DELETE " + lc, Status: 409, Text: "terminate it before it is deleted"},
+		step{Do: "POST " + lc + "/terminate", Status: 202},
+	)
+	doc, err := c.DB.Get(t.Context(), "projects/p/logical-clouds/lc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Run(t, step{Do: "DELETE " + lc, Status: 204})
+	if _, err := c.contexts.Head(t.Context(), doc.UID); !errs.Is(err, errs.NotFound) {
+		t.Errorf("the AppContext still has the cloud: %v", err)
+	}
+}
+
+// wantHistory compares "state revision instance is the cloud's id" of all actions.
+func (c clouds) wantHistory(want ...string) {
+	c.t.Helper()
+	var st v2.Status
+	if err := json.Unmarshal([]byte(c.Do(c.t, step{Do: "GET " + lc + "/status"}).Body), &st); err != nil {
+		c.t.Fatal(err)
+	}
+	var got []string
+	for _, a := range st.States.Actions {
+		got = append(got, fmt.Sprint(a.State, " ", a.Revision, " ", a.Instance != "" && a.Instance == st.States.StatusCtxID))
+	}
+	if strings.Join(got, ", ") != strings.Join(want, ", ") {
+		c.t.Errorf("history %q, want %q", got, want)
+	}
+}
+
+func TestACloudInUseStays(t *testing.T) {
+	t.Parallel()
+	c := newClouds(t)
+	c.refer()
+	c.Run(t, step{Do: "POST " + lc + "/instantiate", Status: 202})
+	const group = "projects/p/composite-apps/ca/v1/deployment-intent-groups/g"
+	doc, err := c.DB.Create(t.Context(), store.Write{Key: group, Refs: []store.Ref{{Key: "projects/p/logical-clouds/lc", Must: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := appcontext.Head{}
+	is := func(change func(*appcontext.Head)) {
+		t.Helper()
+		to := head
+		to.UID, to.State = doc.UID, appcontext.Instantiated
+		change(&to)
+		if head, err = c.contexts.Step(t.Context(), head, to, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		is   func(*appcontext.Head)
+		used bool
+	}{
+		{"approved only", func(h *appcontext.Head) { h.State = appcontext.Approved }, false},
+		{"about to be instantiated", func(h *appcontext.Head) { h.Op = &appcontext.Operation{ID: "1", UID: doc.UID} }, true},
+		{"instantiated", func(h *appcontext.Head) { h.Op, h.Rev = nil, 1 }, true},
+		{"terminated", func(h *appcontext.Head) { h.Gone = true }, false},
+	} {
+		is(tt.is)
+		a := c.Do(t, step{Do: "POST " + lc + "/terminate"})
+		if used := a.Status == 409 && strings.Contains(a.Body, "in use by "+group); used != tt.used || !used && a.Status != 202 {
+			t.Errorf("%s: got %d %s, want it in use: %v", tt.name, a.Status, a.Body, tt.used)
+		}
+		if !tt.used {
+			c.Run(t, step{Do: "POST " + lc + "/instantiate", Status: 202})
+			continue
+		}
+		c.Run(t, step{Do: "DELETE " + refs + "/r", Status: 409, Text: "in use by " + group})
+	}
+}
+
+func TestUnknownClouds(t *testing.T) {
+	t.Parallel()
+	c := newClouds(t)
+	const none = "/v2/projects/p/logical-clouds/none"
+	c.Run(t,
+		step{Do: "POST " + none + "/instantiate", Status: 404, Text: "=LogicalCloud not found"},
+		step{Do: "POST " + none + "/terminate", Status: 404, Text: "=LogicalCloud not found"},
+		step{Do: "GET " + none + "/status", Status: 404, Text: "=LogicalCloud not found"},
+		step{Do: "GET " + lc + "/instantiate", Status: 405},
+	)
+}
