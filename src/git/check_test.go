@@ -67,8 +67,11 @@ func TestCheckEdits(t *testing.T) {
 		{"file and directory at once", []git.Edit{{Path: "a", File: f, Dir: map[string][]byte{}}}, "a"},
 		{"a bad relative path", []git.Edit{{Path: "a", Dir: map[string][]byte{"b/.git/x": f}}}, "a/b/.git/x"},
 		{"a file below a file in one directory", []git.Edit{{Path: "a", Dir: map[string][]byte{"b": f, "b.c": f, "b/c": f}}}, "a/b/c"},
-		{"too long in all", []git.Edit{{Path: strings.Repeat("d/", 1500) + "d", Dir: map[string][]byte{strings.Repeat("e/", 600) + "e": f}}},
-			strings.Repeat("d/", 1500) + "d/" + strings.Repeat("e/", 600) + "e"},
+		{
+			"too long in all",
+			[]git.Edit{{Path: strings.Repeat("d/", 1500) + "d", Dir: map[string][]byte{strings.Repeat("e/", 600) + "e": f}}},
+			strings.Repeat("d/", 1500) + "d/" + strings.Repeat("e/", 600) + "e",
+		},
 	} {
 		err := git.CheckEdits(c.edits)
 		if (err == nil) != (c.blame == "") || err != nil && (!errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), c.blame)) {

@@ -16,12 +16,14 @@ func TestTheManifestOfABootstrap(t *testing.T) {
 		want  []string
 	}{
 		{
-			"with a password", Sync{URL: "http://h/r.git", Branch: "b", Path: "clusters/c1", Interval: 1500 * time.Millisecond, User: "u", Password: `p"w`},
+			"with a password",
+			Sync{URL: "http://h/r.git", Branch: "b", Path: "clusters/c1", Interval: 1500 * time.Millisecond, User: "u", Password: `p"w`},
 			[]string{"Secret", "GitRepository", "Kustomization"},
 			[]string{`"branch":"b"`, `"path":"./clusters/c1"`, `"interval":"1500ms"`, `"password":"p\"w"`, `"secretRef":{"name":"flux-system"}`},
 		},
 		{
-			"with nothing but a repository", Sync{URL: "http://h/r.git"},
+			"with nothing but a repository",
+			Sync{URL: "http://h/r.git"},
 			[]string{"GitRepository", "Kustomization"},
 			[]string{`"branch":"main"`, `"path":"./"`, `"interval":"1000ms"`},
 		},

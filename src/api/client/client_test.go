@@ -162,7 +162,7 @@ func TestCopyStreamsFilesAndKeepsRefusals(t *testing.T) {
 	t.Parallel()
 	c := dial(t, client.Options{MaxBytes: 10, BaseURL: serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Accept") != "application/octet-stream" {
-			http.Error(w, "not acceptable", 406)
+			http.Error(w, "not acceptable", http.StatusNotAcceptable)
 			return
 		}
 		w.Write(bytes.Repeat([]byte("x"), 5000))

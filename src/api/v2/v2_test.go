@@ -121,21 +121,35 @@ func TestValidateReportsEverything(t *testing.T) {
 		doc  v2.Document
 		want []string
 	}{
-		"a group": {&v2.DeploymentIntentGroup{Spec: v2.DeploymentIntentGroupSpec{
-			Version: strings.Repeat("a", 54), Overrides: []v2.OverrideValue{{App: "a"}, {App: "b", Values: map[string]string{"k": long}}}}},
-			[]string{"metadata.name: missing", "spec.compositeProfile: missing", "spec.version: ", "spec.logicalCloud: missing", "spec.overrideValues[0].values: missing", "spec.overrideValues[1].values.k: 129 characters"}},
-		"an app intent": {&v2.AppIntent{Spec: v2.AppIntentSpec{Intent: v2.Selection{
-			AllOf: []v2.AllOf{{}, {Selector: v2.Selector{Provider: "p", Cluster: "c"}, AnyOf: []v2.Selector{{Provider: "p", Label: "l"}}}},
-			AnyOf: []v2.Selector{{Provider: "p", Cluster: "c", Label: "l"}}}}},
-			[]string{"Missing name for the intent", "Missing app for the intent", "allOf[0]: Missing clusterProvider in an intent", "allOf[0]: Missing cluster or clusterLabel", "allOf[1]: give either", "anyOf[0]: Only one of cluster name or cluster label allowed"}},
-		"a cluster": {&v2.Cluster{Named: v2.Named{Metadata: v2.Metadata{Name: "c", Description: strings.Repeat("é", 1025), UserData1: strings.Repeat("x", 513)}}, Spec: v2.ClusterSpec{GitOps: v2.GitOps{Reference: "a/b"}}},
-			[]string{"metadata.description: 1025", "metadata.userData1: 513", "gitOpsReferenceObject: \"a/b\"", "gitOpsType: missing"}},
-		"a controller": {&v2.Controller{Named: v2.Named{Metadata: v2.Metadata{Name: "c"}}, Spec: v2.ControllerSpec{Host: "a\nb", Port: 50001, Priority: 101}},
-			[]string{`spec.host: "a\nb"`, "spec.port: 50001", "spec.priority: 101"}},
-		"a logical cloud": {&v2.LogicalCloud{Named: v2.Named{Metadata: v2.Metadata{Name: "c"}}, Spec: v2.LogicalCloudSpec{Level: "2", Namespace: "A", User: v2.User{Name: strings.Repeat("u", 21)}}},
-			[]string{"spec.level", "spec.namespace", "spec.user.userName"}},
-		"a group intent": {&v2.GroupIntent{Named: v2.Named{Metadata: v2.Metadata{Name: "c"}}, Spec: v2.GroupIntentSpec{Intent: map[string]string{"../x": "i"}}},
-			[]string{`"../x" is not the name of a controller`}},
+		"a group": {
+			&v2.DeploymentIntentGroup{Spec: v2.DeploymentIntentGroupSpec{
+				Version: strings.Repeat("a", 54), Overrides: []v2.OverrideValue{{App: "a"}, {App: "b", Values: map[string]string{"k": long}}},
+			}},
+			[]string{"metadata.name: missing", "spec.compositeProfile: missing", "spec.version: ", "spec.logicalCloud: missing", "spec.overrideValues[0].values: missing", "spec.overrideValues[1].values.k: 129 characters"},
+		},
+		"an app intent": {
+			&v2.AppIntent{Spec: v2.AppIntentSpec{Intent: v2.Selection{
+				AllOf: []v2.AllOf{{}, {Selector: v2.Selector{Provider: "p", Cluster: "c"}, AnyOf: []v2.Selector{{Provider: "p", Label: "l"}}}},
+				AnyOf: []v2.Selector{{Provider: "p", Cluster: "c", Label: "l"}},
+			}}},
+			[]string{"Missing name for the intent", "Missing app for the intent", "allOf[0]: Missing clusterProvider in an intent", "allOf[0]: Missing cluster or clusterLabel", "allOf[1]: give either", "anyOf[0]: Only one of cluster name or cluster label allowed"},
+		},
+		"a cluster": {
+			&v2.Cluster{Named: v2.Named{Metadata: v2.Metadata{Name: "c", Description: strings.Repeat("é", 1025), UserData1: strings.Repeat("x", 513)}}, Spec: v2.ClusterSpec{GitOps: v2.GitOps{Reference: "a/b"}}},
+			[]string{"metadata.description: 1025", "metadata.userData1: 513", "gitOpsReferenceObject: \"a/b\"", "gitOpsType: missing"},
+		},
+		"a controller": {
+			&v2.Controller{Named: v2.Named{Metadata: v2.Metadata{Name: "c"}}, Spec: v2.ControllerSpec{Host: "a\nb", Port: 50001, Priority: 101}},
+			[]string{`spec.host: "a\nb"`, "spec.port: 50001", "spec.priority: 101"},
+		},
+		"a logical cloud": {
+			&v2.LogicalCloud{Named: v2.Named{Metadata: v2.Metadata{Name: "c"}}, Spec: v2.LogicalCloudSpec{Level: "2", Namespace: "A", User: v2.User{Name: strings.Repeat("u", 21)}}},
+			[]string{"spec.level", "spec.namespace", "spec.user.userName"},
+		},
+		"a group intent": {
+			&v2.GroupIntent{Named: v2.Named{Metadata: v2.Metadata{Name: "c"}}, Spec: v2.GroupIntentSpec{Intent: map[string]string{"../x": "i"}}},
+			[]string{`"../x" is not the name of a controller`},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -194,8 +208,10 @@ func TestStatusOnTheWire(t *testing.T) {
 		Identity:       v2.Identity{Project: "p", Name: "g"},
 		States:         v2.States{StatusCtxID: "1", Actions: []v2.Action{}},
 		DeployedStatus: v2.StatusInstantiated, DeployedCounts: map[string]int{"Applied": 1},
-		Apps: []v2.AppStatus{{Name: "a", Clusters: []v2.ClusterStatus{{Provider: "e", Cluster: "c", Connectivity: "Available",
-			Resources: []v2.ResourceStatus{{GVK: v2.GVK{Version: "v1", Kind: "ConfigMap"}, Name: "m", DeployedStatus: "Applied"}}}}}},
+		Apps: []v2.AppStatus{{Name: "a", Clusters: []v2.ClusterStatus{{
+			Provider: "e", Cluster: "c", Connectivity: "Available",
+			Resources: []v2.ResourceStatus{{GVK: v2.GVK{Version: "v1", Kind: "ConfigMap"}, Name: "m", DeployedStatus: "Applied"}},
+		}}}},
 	}
 	want := `{"project":"p","name":"g","states":{"statusctxid":"1","actions":[]},"deployedStatus":"Instantiated","deployedCounts":{"Applied":1},` +
 		`"apps":[{"name":"a","clusters":[{"clusterProvider":"e","cluster":"c","connectivity":"Available",` +

@@ -208,7 +208,8 @@ func exactDir(ctx context.Context, p probe, branch string) error {
 		return err
 	}
 	at, err = p.commit(ctx, branch, at, git.Edit{Path: "apps/one", Dir: map[string][]byte{
-		"a.yaml": []byte("a: 2\n"), "sub/c/d.yaml": []byte("d\n"), "new.yaml": []byte("n\n")}})
+		"a.yaml": []byte("a: 2\n"), "sub/c/d.yaml": []byte("d\n"), "new.yaml": []byte("n\n"),
+	}})
 	if err != nil {
 		return err
 	}
@@ -275,11 +276,20 @@ func badPaths(ctx context.Context, p probe, branch string) error {
 	}
 	f := []byte("x")
 	for _, edits := range [][]git.Edit{
-		{{Path: "", File: f}}, {{Path: "/etc/passwd", File: f}}, {{Path: "../up", File: f}}, {{Path: "a//b", File: f}},
-		{{Path: "a/./b", File: f}}, {{Path: ".GiT/config", File: f}}, {{Path: "a/.git", File: f}}, {{Path: "a\x00b", File: f}},
-		{{Path: "d", Dir: map[string][]byte{"../../x": f}}}, {{Path: "d", Dir: map[string][]byte{".git/hooks/x": f}}},
-		{{Path: "a", File: f}, {Path: "a", File: f}}, {{Path: "a/b", File: f}, {Path: "a", Dir: map[string][]byte{"b": f}}},
-		{{Path: "d", Dir: map[string][]byte{"a": f, "a/b": f}}}, {{Path: "d", File: f, Dir: map[string][]byte{"a": f}}},
+		{{Path: "", File: f}},
+		{{Path: "/etc/passwd", File: f}},
+		{{Path: "../up", File: f}},
+		{{Path: "a//b", File: f}},
+		{{Path: "a/./b", File: f}},
+		{{Path: ".GiT/config", File: f}},
+		{{Path: "a/.git", File: f}},
+		{{Path: "a\x00b", File: f}},
+		{{Path: "d", Dir: map[string][]byte{"../../x": f}}},
+		{{Path: "d", Dir: map[string][]byte{".git/hooks/x": f}}},
+		{{Path: "a", File: f}, {Path: "a", File: f}},
+		{{Path: "a/b", File: f}, {Path: "a", Dir: map[string][]byte{"b": f}}},
+		{{Path: "d", Dir: map[string][]byte{"a": f, "a/b": f}}},
+		{{Path: "d", File: f, Dir: map[string][]byte{"a": f}}},
 	} {
 		if _, err := p.commit(ctx, branch, at, edits...); !errs.Is(err, errs.Invalid) {
 			return fmt.Errorf("%q: %w", edits, wantKind(err, errs.Invalid))

@@ -97,8 +97,10 @@ func TestLogicalCloudsBoundDeployments(t *testing.T) {
 
 	must, either := s.group("must", place{"web": {"a", "outside"}}), s.group("either", place{"web": {"a"}})
 	s.refuses([]refuse{
-		{"a mandatory cluster is outside", "POST", must.path + "/instantiate", 400,
-			[]string{"app web", "The specified Logical Cloud doesn't provide the mandatory clusters", "edge+outside"}},
+		{
+			"a mandatory cluster is outside", "POST", must.path + "/instantiate", 400,
+			[]string{"app web", "The specified Logical Cloud doesn't provide the mandatory clusters", "edge+outside"},
+		},
 	})
 	intent := func(anyOf string) {
 		s.expect(200, "PUT", either.path+"/generic-placement-intents/places/app-intents/web",

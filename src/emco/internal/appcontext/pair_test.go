@@ -56,8 +56,10 @@ func TestPairsComeBackWhole(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
-	want := Pair{Key: pairKeyOf(1), Rev: 2, Desired: "d", Held: []Digest{"c", "d"}, Applied: "c", Commit: "abc",
-		Phase: Retrying, Attempt: 4, NextRetry: at, Error: "no route", At: at}
+	want := Pair{
+		Key: pairKeyOf(1), Rev: 2, Desired: "d", Held: []Digest{"c", "d"}, Applied: "c", Commit: "abc",
+		Phase: Retrying, Attempt: 4, NextRetry: at, Error: "no route", At: at,
+	}
 	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: want.Key, Rev: 1}, want}, []PairKey{want.Key}))
 	got, err := s.PairsAt(ctx, []PairKey{want.Key})
 	must(t, err)

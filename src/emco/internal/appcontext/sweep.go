@@ -34,8 +34,10 @@ func (s *Store) Sweep(ctx context.Context, keep int) error {
 	if len(r.Kvs) > 0 {
 		return errs.E(errs.Conflict, "sweep", "contexts", errors.New("operations wait; do them first"))
 	}
-	w := &sweeper{s: s, keep: max(1, keep), start: r.Header.Revision,
-		told: map[string]map[int64]bool{}, bundles: map[Digest]bool{}, blobs: map[Digest]bool{}}
+	w := &sweeper{
+		s: s, keep: max(1, keep), start: r.Header.Revision,
+		told: map[string]map[int64]bool{}, bundles: map[Digest]bool{}, blobs: map[Digest]bool{},
+	}
 	for _, phase := range []func(context.Context) error{w.markPairs, w.sweepDeployments, w.markBundles, w.sweepBlobs} {
 		if err := phase(ctx); err != nil {
 			return err

@@ -32,9 +32,11 @@ const grace = time.Hour
 var worlds atomic.Int64
 
 func newWorld() *world {
-	w := &world{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), heads: map[string]Head{}, revs: map[string][]Revision{},
+	w := &world{
+		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), heads: map[string]Head{}, revs: map[string][]Revision{},
 		holds: map[string]map[int64][]Digest{}, pairs: map[PairKey]Pair{}, content: map[Digest][]Digest{},
-		nobody: map[Digest]bool{}, tries: map[string]time.Time{}}
+		nobody: map[Digest]bool{}, tries: map[string]time.Time{},
+	}
 	w.s = New(etcd, fmt.Sprintf("/sweep-%d", worlds.Add(1)), WithCache(0), WithGrace(grace), WithClock(func() time.Time { return w.now }))
 	return w
 }
@@ -244,10 +246,12 @@ func TestSweepAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
-			step := rapid.SampledFrom([]func(*rapid.T){w.publish, w.publish, w.publish, w.sync, w.sync, w.crash, w.back, w.delete, w.sweep,
+			step := rapid.SampledFrom([]func(*rapid.T){
+				w.publish, w.publish, w.publish, w.sync, w.sync, w.crash, w.back, w.delete, w.sweep,
 				func(t *rapid.T) {
 					w.now = w.now.Add(time.Duration(rapid.IntRange(1, 3).Draw(t, "time")) * 40 * time.Minute)
-				}}).Draw(t, "step")
+				},
+			}).Draw(t, "step")
 			step(t)
 		}
 		w.sweep(t)

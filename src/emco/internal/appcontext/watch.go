@@ -72,13 +72,12 @@ type change struct {
 //	list ──► synced ──► watch ──► compacted: list again, tell the difference
 //	                      └─────► lost: watch again from the next revision
 type follower struct {
-	s       *Store
-	prefix  string
-	yield   func(change) bool
-	known   map[string]int64 // key -> revision that was told last
-	next    int64            // revision to watch from; 0: list first
-	synced  bool
-	stopped bool
+	s      *Store
+	prefix string
+	yield  func(change) bool
+	known  map[string]int64 // key -> revision that was told last
+	next   int64            // revision to watch from; 0: list first
+	synced bool
 }
 
 var errStopped = errors.New("the consumer has stopped")

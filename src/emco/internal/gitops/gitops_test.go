@@ -24,28 +24,48 @@ func TestRead(t *testing.T) {
 		want      string // kind host url user token name branch
 		wantOther string // options
 	}{
-		{"single-key maps in the reference object, as EMCO's code reads them", "fluxcd",
-			gitops.Object{Name: "git", KV: single}, gitops.Object{Name: "flux", KV: kv{{"timeOut": "90"}, {"syncInterval": "2m"}, {"delay": "7"}}},
-			"fluxcd github https://git.example.org/u/fleet.git u tok fleet edge", "retryInterval=1m0s syncInterval=2m0s timeOut=1m30s"},
-		{"one map in the resource object with old spellings, as EMCO's design has it", "azureArc",
+		{
+			"single-key maps in the reference object, as EMCO's code reads them", "fluxcd",
+			gitops.Object{Name: "git", KV: single},
+			gitops.Object{Name: "flux", KV: kv{{"timeOut": "90"}, {"syncInterval": "2m"}, {"delay": "7"}}},
+			"fluxcd github https://git.example.org/u/fleet.git u tok fleet edge", "retryInterval=1m0s syncInterval=2m0s timeOut=1m30s",
+		},
+		{
+			"one map in the resource object with old spellings, as EMCO's design has it", "azureArc",
 			gitops.Object{Name: "azure", KV: kv{{"clientID": "xyz", "tenantID": "t"}}},
 			gitops.Object{Name: "git", KV: kv{{"gitType": "github", "user": "u", "token": "tok", "repoUrl": "https://git.example.org/org/myRepo", "branch": "main"}}},
-			"azureArcV2 github https://git.example.org/org/myRepo u tok myRepo main", "clientID=xyz retryInterval=1m0s syncInterval=1m0s tenantID=t timeOut=1m0s"},
-		{"the same object in both slots", "fluxv2",
-			gitops.Object{Name: "git", KV: single}, gitops.Object{Name: "git", KV: single},
-			"fluxcd github https://git.example.org/u/fleet.git u tok fleet edge", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s"},
-		{"no branch means main, a pasted line end is dropped", "plain",
-			gitops.Object{Name: "git", KV: kv{{"url": "http://10.0.0.7:3000/u/fleet.git\n", "user": "u", "token": "tok\n"}}}, gitops.Object{},
-			"git  http://10.0.0.7:3000/u/fleet.git u tok fleet main", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s"},
-		{"owner and name are enough on a hosted service", "flux",
-			gitops.Object{Name: "git", KV: kv{{"gitType": "gitlab", "userName": "group", "gitToken": "tok", "repoName": "fleet"}}}, gitops.Object{},
-			"fluxcd gitlab https://gitlab.com/group/fleet group tok fleet main", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s"},
-		{"ssh takes the login name from the URL", "git",
-			gitops.Object{Name: "git", KV: kv{{"url": "ssh://deploy@git.example.org:2222/srv/fleet.git", "sshKey": "KEY\n", "knownHosts": "H\n"}}}, gitops.Object{},
-			"git  ssh://git.example.org:2222/srv/fleet.git deploy  fleet main", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s"},
-		{"the name of the secret on the edge has an alias, keys have no case", "flux",
-			gitops.Object{Name: "git", KV: kv{{"URL": "https://h/r", "username": "u", "GITTOKEN": "t", "gitSecretRef": "s", "serviceAccountName": "sa"}}}, gitops.Object{},
-			"fluxcd  https://h/r u t r main", "retryInterval=1m0s secretRef=s serviceAccountName=sa syncInterval=1m0s timeOut=1m0s"},
+			"azureArcV2 github https://git.example.org/org/myRepo u tok myRepo main", "clientID=xyz retryInterval=1m0s syncInterval=1m0s tenantID=t timeOut=1m0s",
+		},
+		{
+			"the same object in both slots", "fluxv2",
+			gitops.Object{Name: "git", KV: single},
+			gitops.Object{Name: "git", KV: single},
+			"fluxcd github https://git.example.org/u/fleet.git u tok fleet edge", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s",
+		},
+		{
+			"no branch means main, a pasted line end is dropped", "plain",
+			gitops.Object{Name: "git", KV: kv{{"url": "http://10.0.0.7:3000/u/fleet.git\n", "user": "u", "token": "tok\n"}}},
+			gitops.Object{},
+			"git  http://10.0.0.7:3000/u/fleet.git u tok fleet main", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s",
+		},
+		{
+			"owner and name are enough on a hosted service", "flux",
+			gitops.Object{Name: "git", KV: kv{{"gitType": "gitlab", "userName": "group", "gitToken": "tok", "repoName": "fleet"}}},
+			gitops.Object{},
+			"fluxcd gitlab https://gitlab.com/group/fleet group tok fleet main", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s",
+		},
+		{
+			"ssh takes the login name from the URL", "git",
+			gitops.Object{Name: "git", KV: kv{{"url": "ssh://deploy@git.example.org:2222/srv/fleet.git", "sshKey": "KEY\n", "knownHosts": "H\n"}}},
+			gitops.Object{},
+			"git  ssh://git.example.org:2222/srv/fleet.git deploy  fleet main", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s",
+		},
+		{
+			"the name of the secret on the edge has an alias, keys have no case", "flux",
+			gitops.Object{Name: "git", KV: kv{{"URL": "https://h/r", "username": "u", "GITTOKEN": "t", "gitSecretRef": "s", "serviceAccountName": "sa"}}},
+			gitops.Object{},
+			"fluxcd  https://h/r u t r main", "retryInterval=1m0s secretRef=s serviceAccountName=sa syncInterval=1m0s timeOut=1m0s",
+		},
 	}
 	for _, test := range tests {
 		s, err := gitops.Read(test.kind, test.ref, test.res, gitops.Rules{})

@@ -40,7 +40,8 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'
 func compare(t interface {
 	Helper()
 	Errorf(string, ...any)
-}, text string) {
+}, text string,
+) {
 	t.Helper()
 	theirs, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {

@@ -85,8 +85,10 @@ var doomed = []struct {
 		}
 		return err
 	}, func(docs map[store.Key]store.Doc) bool { return docs[holder].Rev == 1 && len(docs[holder].Refs) == 0 }},
-	{"delete", func(ctx context.Context, db *store.DB) error { return db.Delete(ctx, parent, nil) },
-		func(docs map[store.Key]store.Doc) bool { return docs[parent].Rev == 0 }},
+	{
+		"delete", func(ctx context.Context, db *store.DB) error { return db.Delete(ctx, parent, nil) },
+		func(docs map[store.Key]store.Doc) bool { return docs[parent].Rev == 0 },
+	},
 	{"delete that is refused", func(ctx context.Context, db *store.DB) error {
 		refusal := errors.New("refused")
 		err := db.Delete(ctx, parent, func(context.Context, store.Doc) error { return refusal })

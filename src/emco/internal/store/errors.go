@@ -51,6 +51,7 @@ func notFound(op string, k Key) error { return errs.E(errs.NotFound, op, string(
 func conflict(op string, k Key, why error) error {
 	return errs.E(errs.Conflict, op, string(k), why)
 }
+
 func invalid(op string, k Key, why string) error {
 	return errs.E(errs.Invalid, op, string(k), errors.New(why))
 }

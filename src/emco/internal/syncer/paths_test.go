@@ -24,14 +24,26 @@ func TestFileNames(t *testing.T) {
 		want    []string
 	}{
 		{"EMCO's name is name and kind", []manifest.Object{object("apps", "Deployment", "n", "web")}, []string{"web+Deployment.yaml"}},
-		{"the same name in two namespaces gets the namespace", []manifest.Object{object("", "Secret", "a", "s"), object("", "Secret", "b", "s")},
-			[]string{"s+Secret+a+.yaml", "s+Secret+b+.yaml"}},
-		{"the same kind in two groups gets the group", []manifest.Object{object("", "Service", "a", "s"), object("serving.knative.dev", "Service", "a", "s")},
-			[]string{"s+Service+a+.yaml", "s+Service+a+serving.knative.dev.yaml"}},
-		{"others keep the short name", []manifest.Object{object("", "Secret", "a", "s"), object("", "Secret", "b", "s"), object("", "Secret", "b", "t")},
-			[]string{"s+Secret+a+.yaml", "s+Secret+b+.yaml", "t+Secret.yaml"}},
-		{"names that differ in case only get a hash", []manifest.Object{object("g", "Role", "", "Admin"), object("g", "Role", "", "admin")},
-			[]string{"Admin+Role++g+157bdba741e1.yaml", "admin+Role++g+43651dc641c5.yaml"}},
+		{
+			"the same name in two namespaces gets the namespace",
+			[]manifest.Object{object("", "Secret", "a", "s"), object("", "Secret", "b", "s")},
+			[]string{"s+Secret+a+.yaml", "s+Secret+b+.yaml"},
+		},
+		{
+			"the same kind in two groups gets the group",
+			[]manifest.Object{object("", "Service", "a", "s"), object("serving.knative.dev", "Service", "a", "s")},
+			[]string{"s+Service+a+.yaml", "s+Service+a+serving.knative.dev.yaml"},
+		},
+		{
+			"others keep the short name",
+			[]manifest.Object{object("", "Secret", "a", "s"), object("", "Secret", "b", "s"), object("", "Secret", "b", "t")},
+			[]string{"s+Secret+a+.yaml", "s+Secret+b+.yaml", "t+Secret.yaml"},
+		},
+		{
+			"names that differ in case only get a hash",
+			[]manifest.Object{object("g", "Role", "", "Admin"), object("g", "Role", "", "admin")},
+			[]string{"Admin+Role++g+157bdba741e1.yaml", "admin+Role++g+43651dc641c5.yaml"},
+		},
 		{"colons stay, as in the names of roles", []manifest.Object{object("g", "Role", "", "system:node")}, []string{"system:node+Role.yaml"}},
 	}
 	for _, test := range tests {

@@ -103,8 +103,10 @@ func TestProblemDocuments(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]any{"type": "urn:emco:error:not-found", "title": "Not Found", "status": 404.0,
-		"detail": "Project not found", "instance": "/v2/x", "requestId": "my-id.1"}
+	want := map[string]any{
+		"type": "urn:emco:error:not-found", "title": "Not Found", "status": 404.0,
+		"detail": "Project not found", "instance": "/v2/x", "requestId": "my-id.1",
+	}
 	if fmt.Sprint(got) != fmt.Sprint(want) || w.Header().Get("Content-Type") != "application/problem+json" {
 		t.Errorf("got %v %v, want %v", got, w.Header(), want)
 	}

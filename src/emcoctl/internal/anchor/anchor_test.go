@@ -86,18 +86,18 @@ func TestCollections(t *testing.T) {
 		whole bool
 		word  string
 	}{
-		"projects":                              {true, "projects"},
-		"projects/p":                            {false, "projects"},
-		"projects/labels":                       {false, "projects"},
-		"projects/p/composite-apps":             {true, "composite-apps"},
-		"projects/p/composite-apps/a/v1":        {false, "composite-apps"},
-		"projects/p/composite-apps/a/v1/apps":   {true, "apps"},
-		"projects/p/composite-apps/a/v1/apps/x": {false, "apps"},
-		dig:                                     {false, "deployment-intent-groups"},
-		dig + "/status?output=all":              {true, "status"},
-		"policy/agents":                         {true, "agents"},
-		"policy/agents/a":                       {false, "agents"},
-		"cluster-providers/p/clusters?label=x":  {true, "clusters"},
+		"projects":                                      {true, "projects"},
+		"projects/p":                                    {false, "projects"},
+		"projects/labels":                               {false, "projects"},
+		"projects/p/composite-apps":                     {true, "composite-apps"},
+		"projects/p/composite-apps/a/v1":                {false, "composite-apps"},
+		"projects/p/composite-apps/a/v1/apps":           {true, "apps"},
+		"projects/p/composite-apps/a/v1/apps/x":         {false, "apps"},
+		dig:                                             {false, "deployment-intent-groups"},
+		dig + "/status?output=all":                      {true, "status"},
+		"policy/agents":                                 {true, "agents"},
+		"policy/agents/a":                               {false, "agents"},
+		"cluster-providers/p/clusters?label=x":          {true, "clusters"},
 		"projects/p/logical-clouds/l/cluster-quotas/q1": {false, "cluster-quotas"},
 	} {
 		if got := anchor.IsCollection(path); got != want.whole {

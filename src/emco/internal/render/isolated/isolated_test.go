@@ -36,11 +36,13 @@ type behave string
 func (b behave) Render(_ context.Context, req render.Request) (render.Result, error) {
 	switch b {
 	case "loops":
+		//lint:ignore SA5002 the parent has to end it
 		for {
 		}
 	case "grows":
 		var all [][]byte
 		for {
+			//lint:ignore SA4010 memory is what it is after
 			all = append(all, bytes.Repeat([]byte("x"), 1<<20))
 		}
 	case "recurses":
@@ -69,6 +71,7 @@ func (b behave) Render(_ context.Context, req render.Request) (render.Result, er
 func deeper(n int) error {
 	var pad [1024]byte
 	pad[n%1024] = 1
+	//lint:ignore SA5007 the parent has to end it
 	if err := deeper(n + 1 + int(pad[5])); err != nil {
 		return fmt.Errorf("%d: %w", n, err)
 	}

@@ -182,8 +182,10 @@ func TestApplyingAgainChangesNothing(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	web := manifest.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: l.ns, Name: "web"}
-	template := map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}},
-		"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}}}
+	template := map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"a": "b"}},
+		"spec":     map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}},
+	}
 	want := []manifest.Object{
 		of("app", l.configMap("a"), map[string]any{"data": map[string]any{"k": "v"}}),
 		of("app", web, map[string]any{"spec": map[string]any{"replicas": 0, "selector": map[string]any{"matchLabels": map[string]any{"a": "b"}}, "template": template}}),
@@ -258,8 +260,10 @@ func TestABadObjectStopsNoOtherAndNothingIsPruned(t *testing.T) {
 	nowhere := of("app", manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: l.ns + "-absent", Name: "n"}, nil)
 	bare := of("app", manifest.ID{Version: "v1", Kind: "ConfigMap", Name: "n"}, nil)
 	good := of("app", l.configMap("good"), nil)
-	got, err := l.cluster.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app",
-		Want: []manifest.Object{bad, unknown, nowhere, bare, good}, Previous: ids(old)})
+	got, err := l.cluster.Apply(t.Context(), kube.AppState{
+		Deployment: "42", App: "app",
+		Want: []manifest.Object{bad, unknown, nowhere, bare, good}, Previous: ids(old),
+	})
 	if !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "4 objects were refused") {
 		t.Errorf("Apply: %v, want the kind for which trying again helps most, and the number", err)
 	}

@@ -284,7 +284,8 @@ func TestObjectsAreFollowedFromAbsentToGone(t *testing.T) {
 		"selector": map[string]any{"matchLabels": map[string]any{"a": "b"}},
 		"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "spec": map[string]any{
 			"nodeSelector": map[string]any{"no": "such-node"},
-			"containers":   []any{map[string]any{"name": "c", "image": "i"}}}},
+			"containers":   []any{map[string]any{"name": "c", "image": "i"}},
+		}},
 	}})
 	if r := l.await("Current", "InProgress"); r.Resources[1].Reason == "" || r.Resources[0].Reason != "" {
 		t.Errorf("reasons are %q and %q, want one for what is not ready alone", r.Resources[0].Reason, r.Resources[1].Reason)
@@ -322,7 +323,8 @@ func TestAKindThatComesLaterIsFound(t *testing.T) {
 	}})
 	widgets := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}
 	l.create(widgets, widget, "shop", map[string]any{"status": map[string]any{"conditions": []any{
-		map[string]any{"type": "Ready", "status": "False", "reason": "Baking", "message": "not yet"}}}})
+		map[string]any{"type": "Ready", "status": "False", "reason": "Baking", "message": "not yet"},
+	}}})
 	l.watcher.Track(app)
 	if r := l.await("InProgress"); r.Resources[0].Reason != "not yet" {
 		t.Errorf("reason is %q, want that of the condition", r.Resources[0].Reason)

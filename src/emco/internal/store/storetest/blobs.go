@@ -62,7 +62,7 @@ func (b blobs) put(ctx context.Context, text string) error {
 		return err
 	}
 	if want := manifest.DigestOf([]byte(text)); d != want || n != int64(len(text)) {
-		return fmt.Errorf("Put = %s, %d, want %s, %d", d, n, want, len(text))
+		return fmt.Errorf("put = %s, %d, want %s, %d", d, n, want, len(text))
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func brokenOff(ctx context.Context, b blobs) error {
 	const begin = "the beginning"
 	_, _, err := b.Put(ctx, io.MultiReader(strings.NewReader(begin), iotest.ErrReader(cut)), 1<<20)
 	if !errors.Is(err, cut) {
-		return fmt.Errorf("Put of a broken reader = %v, want its error", err)
+		return fmt.Errorf("put of a broken reader = %v, want its error", err)
 	}
 	return b.has(ctx, begin, false)
 }

@@ -156,7 +156,7 @@ func everything(ctx context.Context, p pair) error {
 		got = append(got, d.Key)
 	}
 	if !slices.IsSorted(got) || !slices.Contains(got, p.key("bc/x")) || !slices.Contains(got, p.key("b")) {
-		return fmt.Errorf("List of everything = %q, want all keys in order", got)
+		return fmt.Errorf("list of everything = %q, want all keys in order", got)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func byDepth(ctx context.Context, p pair) error {
 					return err
 				}
 			}
-			return errors.New("List at depth 1 of everything lacks a root")
+			return errors.New("list at depth 1 of everything lacks a root")
 		},
 	)
 }

@@ -139,7 +139,8 @@ func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte) []ap
 }
 
 // remarks tells users what of a chart is not carried out.
-func remarks(r render.Result) (out []string) {
+func remarks(r render.Result) []string {
+	out := slices.Clone(r.Findings)
 	for _, h := range r.Hooks {
 		out = append(out, "hook "+h.Object.ID.Kind+" "+h.Object.ID.Name+" is not run by this version")
 	}

@@ -37,8 +37,10 @@ func TestPlacementIntents(t *testing.T) {
 		step{Do: "GET " + all + "/x/app-intents", Status: 404, Text: "=GenericPlacementIntent not found"},
 		step{Do: "GET " + intents, Status: 200, Text: "=[]"},
 		step{Do: "POST " + intents, Body: `{"spec":{"intent":{"allOf":[{"cluster":"c","clusterLabel":"l"},{}]}}}`, Status: 400, Text: "Missing name for the intent"},
-		step{Do: "POST " + intents, Body: ofA, Status: 201,
-			Text: `"spec":{"app":"a","intent":{"allOf":[{"clusterProvider":"edge","cluster":"c1"},{"anyOf":[{"clusterProvider":"edge","clusterLabel":"east"}]}]}}`},
+		step{
+			Do: "POST " + intents, Body: ofA, Status: 201,
+			Text: `"spec":{"app":"a","intent":{"allOf":[{"clusterProvider":"edge","cluster":"c1"},{"anyOf":[{"clusterProvider":"edge","clusterLabel":"east"}]}]}}`,
+		},
 		step{Do: "POST " + intents, Body: ofA, Status: 409, Text: "=AppIntent already exists"},
 		step{Do: "POST " + intents, Body: strings.Replace(ofA, "ia", "ib", 1), Status: 409, Text: "=App already has an AppIntent: ia"},
 		step{Do: "GET " + intents + "/?app=a", Status: 200, Text: `{"app":"a","intent":{"allOf"`},

@@ -42,15 +42,19 @@ func TestIntend(t *testing.T) {
 		},
 		{"a pair that holds what is wished for is left alone", wants("a"), []appcontext.Pair{applied}, nil},
 		{
-			"a changed bundle keeps hold of the one that is there", wants("b"), []appcontext.Pair{applied},
+			"a changed bundle keeps hold of the one that is there", wants("b"),
+			[]appcontext.Pair{applied},
 			[]appcontext.Pair{{Key: key, Rev: 2, Desired: "b", Applied: "a", Held: digests("a", "b"), Phase: appcontext.Pending, Commit: "c", At: noon}},
 		},
 		{
-			"a failed pair is tried again at once when it is wished for again", wants("a"), []appcontext.Pair{failed},
+			"a failed pair is tried again at once when it is wished for again", wants("a"),
+			[]appcontext.Pair{failed},
 			[]appcontext.Pair{{Key: key, Rev: 2, Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon}},
 		},
 		{
-			"what is not wished for any more is to go", wish{uid: "7", rev: 2}, []appcontext.Pair{applied},
+			"what is not wished for any more is to go",
+			wish{uid: "7", rev: 2},
+			[]appcontext.Pair{applied},
 			[]appcontext.Pair{{Key: key, Rev: 2, Applied: "a", Held: digests("a"), Phase: appcontext.Deleting, Commit: "c", At: noon}},
 		},
 	}
@@ -87,22 +91,26 @@ func TestSettle(t *testing.T) {
 		stays bool
 	}{
 		{
-			"proof of what is wished for", pending, outcome{key: key, bundle: "b", commit: "c"},
+			"proof of what is wished for", pending,
+			outcome{key: key, bundle: "b", commit: "c"},
 			appcontext.Pair{Key: key, Rev: 2, Desired: "b", Applied: "b", Held: digests("b"), Commit: "c", Phase: appcontext.Applied, At: noon},
 			true,
 		},
 		{
-			"proof of what was wished for before: still due, and both may be there", pending, outcome{key: key, bundle: "a", commit: "c"},
+			"proof of what was wished for before: still due, and both may be there", pending,
+			outcome{key: key, bundle: "a", commit: "c"},
 			appcontext.Pair{Key: key, Rev: 2, Desired: "b", Applied: "a", Held: digests("a", "b"), Commit: "c", Phase: appcontext.Pending, At: noon},
 			true,
 		},
 		{
-			"proof of a removal", deleting, outcome{key: key},
+			"proof of a removal", deleting,
+			outcome{key: key},
 			appcontext.Pair{Key: key, Rev: 2, Held: digests("a"), Phase: appcontext.Deleting, At: noon},
 			false,
 		},
 		{
-			"proof of a removal that is not wished for any more", pending, outcome{key: key},
+			"proof of a removal that is not wished for any more", pending,
+			outcome{key: key},
 			appcontext.Pair{Key: key, Rev: 2, Desired: "b", Held: digests("a", "b"), Phase: appcontext.Pending, At: noon},
 			true,
 		},
