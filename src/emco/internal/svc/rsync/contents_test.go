@@ -1,0 +1,96 @@
+package rsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// counter counts the bundles that are read from a shelf.
+type counter struct {
+	shelf
+	read int
+}
+
+func (c *counter) GetBundle(ctx context.Context, d appcontext.Digest) (appcontext.Bundle, error) {
+	c.read++
+	return c.shelf.GetBundle(ctx, d)
+}
+
+func TestBundlesAreReadOnceWhileTheyAreInUse(t *testing.T) {
+	t.Parallel()
+	s := &counter{shelf: shelf{}}
+	c := &contents{store: s}
+	get := func(d appcontext.Digest) {
+		t.Helper()
+		if a, err := c.app(t.Context(), d); err != nil || len(a.Objects) != 1 || a.Objects[0].ID.Name != string(d) {
+			t.Fatalf("%s: got %+v, %v", d, a, err)
+		}
+	}
+	for i := range 4 * remembered {
+		s.put(appcontext.Digest(fmt.Sprint("b", i)), fmt.Sprint("b", i))
+	}
+	for i := range 4 * remembered { // b0 is asked for between all others
+		get(appcontext.Digest(fmt.Sprint("b", i)))
+		get("b0")
+	}
+	if want := 4 * remembered; s.read != want {
+		t.Errorf("%d bundles were read, want %d", s.read, want)
+	}
+	if len(c.young)+len(c.old) > 2*remembered {
+		t.Errorf("%d bundles are remembered", len(c.young)+len(c.old))
+	}
+	get("b1")
+	if want := 4*remembered + 1; s.read != want {
+		t.Errorf("%d bundles were read, want %d: b1 was to be forgotten", s.read, want)
+	}
+}
+
+// lost is a store whose blobs are not there.
+type lost struct{ shelf }
+
+func (lost) GetBlob(context.Context, appcontext.Digest) ([]byte, error) {
+	return nil, errs.New(errs.NotFound, "no such blob")
+}
+
+func TestContentThatIsNotThereIsNamed(t *testing.T) {
+	t.Parallel()
+	s := shelf{}
+	s.put("b", "settings")
+	_, err := (&contents{store: lost{s}}).app(t.Context(), "b")
+	if !errs.Is(err, errs.NotFound) || !strings.Contains(err.Error(), "ConfigMap settings") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := (&contents{store: s}).app(t.Context(), "other"); err == nil {
+		t.Error("a bundle that is not there was read")
+	}
+}
+
+func TestIDsComeOnceAndWithoutDefinitions(t *testing.T) {
+	t.Parallel()
+	id := func(name string) manifest.ID { return manifest.ID{Kind: "ConfigMap", Name: name} }
+	s := shelf{
+		"a": {Objects: []appcontext.Ref{{ID: id("one")}, {ID: id("two")}}, CRDs: []appcontext.Ref{{ID: id("definition")}}},
+		"b": {Objects: []appcontext.Ref{{ID: id("two")}, {ID: id("three")}}},
+	}
+	ids, err := (&contents{store: s}).ids(t.Context(), digests("a", "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, i := range ids {
+		names = append(names, i.Name)
+	}
+	if got := strings.Join(names, " "); got != "one two three" {
+		t.Errorf("got %s", got)
+	}
+	if _, err := (&contents{store: s}).ids(t.Context(), digests("a", "c")); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
