@@ -1,0 +1,236 @@
+package rsync
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+)
+
+// newDispatcherAt is a dispatcher over real stores whose lanes do no work but note
+// what they are given.
+func newDispatcherAt(t *testing.T) (d *dispatcher, contexts *appcontext.Store, db *store.DB) {
+	t.Helper()
+	contexts, db = newContexts(t), resourcetest.DB(t)
+	d = &dispatcher{
+		log: slog.New(slog.DiscardHandler), contexts: contexts, seen: map[string]wishKey{},
+		gateway: &gateway{db: db, registry: backends.Backends(), rules: gitops.Rules{}, backends: map[string]syncer.Backend{}},
+		ledger:  &ledger{store: contexts, fence: own(t, contexts, "a"), retry: retry, now: time.Now},
+		alarms:  newAlarms(func(target) {}),
+	}
+	t.Cleanup(d.alarms.stop)
+	if err := d.ledger.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d, contexts, db
+}
+
+// publish makes the next revision of deployment 7, with the app "web" on clusters.
+func publish(t *testing.T, contexts *appcontext.Store, head appcontext.Head, clusters ...string) appcontext.Head {
+	t.Helper()
+	to := head
+	to.UID, to.Subject, to.LastRev = "7", "the group", head.LastRev+1
+	to, err := contexts.Step(t.Context(), head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", to.LastRev), Rev: to.LastRev})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := contexts.PutBundle(t.Context(), appcontext.Bundle{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var places []appcontext.Placement
+	for _, c := range clusters {
+		places = append(places, appcontext.Placement{Cluster: c, Apps: map[string]appcontext.Digest{"web": bundle}})
+	}
+	to, err = contexts.Publish(t.Context(), to, appcontext.Revision{Number: to.LastRev}, slices.Values(places))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func (d *dispatcher) phases() string {
+	var out []string
+	for _, t := range d.ledger.all() {
+		for _, p := range d.ledger.of(t) {
+			out = append(out, fmt.Sprint(p.Key.Cluster, " ", p.Phase))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestHeadsAreTakenInOnce(t *testing.T) {
+	t.Parallel()
+	d, contexts, _ := newDispatcherAt(t)
+	head := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")
+	take := func(e appcontext.HeadEvent) string {
+		t.Helper()
+		due, err := d.take(t.Context(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(due)
+	}
+	noted := head
+	noted.Failure = "the next operation could not be carried out"
+	gone := head
+	gone.Gone = true
+	for _, tt := range []struct {
+		name      string
+		e         appcontext.HeadEvent
+		due, held string
+	}{
+		{"a new revision", appcontext.HeadEvent{Head: head}, "[{edge+c1 7} {edge+c2 7}]", "edge+c1 Pending, edge+c2 Pending"},
+		{"the same again", appcontext.HeadEvent{Head: head}, "[]", "edge+c1 Pending, edge+c2 Pending"},
+		{"another change of the head", appcontext.HeadEvent{Head: noted}, "[]", "edge+c1 Pending, edge+c2 Pending"},
+		{"a termination", appcontext.HeadEvent{Head: gone}, "[{edge+c1 7} {edge+c2 7}]", "edge+c1 Deleting, edge+c2 Deleting"},
+		{"the same revision, wanted again", appcontext.HeadEvent{Head: head}, "[{edge+c1 7} {edge+c2 7}]", "edge+c1 Pending, edge+c2 Pending"},
+		{"the deployment is deleted", appcontext.HeadEvent{Head: head, Deleted: true}, "[{edge+c1 7} {edge+c2 7}]", "edge+c1 Deleting, edge+c2 Deleting"},
+	} {
+		if due := take(tt.e); due != tt.due || d.phases() != tt.held {
+			t.Errorf("%s: due %s, pairs %s\nwant %s, %s", tt.name, due, d.phases(), tt.due, tt.held)
+		}
+	}
+	if len(d.seen) > 0 {
+		t.Errorf("a deleted deployment is remembered: %v", d.seen)
+	}
+}
+
+func TestAClusterThatLeavesARevisionIsEmptied(t *testing.T) {
+	t.Parallel()
+	d, contexts, _ := newDispatcherAt(t)
+	head := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")
+	if _, err := d.take(t.Context(), appcontext.HeadEvent{Head: head}); err != nil {
+		t.Fatal(err)
+	}
+	head = publish(t, contexts, head, "edge+c2", "edge+c3")
+	if _, err := d.take(t.Context(), appcontext.HeadEvent{Head: head}); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.phases(); got != "edge+c1 Deleting, edge+c2 Pending, edge+c3 Pending" {
+		t.Errorf("pairs %s", got)
+	}
+}
+
+func TestARevisionThatIsNotThereIsPassedOver(t *testing.T) {
+	t.Parallel()
+	d, contexts, _ := newDispatcherAt(t)
+	head := publish(t, contexts, appcontext.Head{}, "edge+c1")
+	if err := contexts.Delete(t.Context(), "7"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.follow(t.Context(), appcontext.HeadEvent{Head: head}); err != nil || d.phases() != "" {
+		t.Errorf("got %v, pairs %s", err, d.phases())
+	}
+}
+
+func TestATermThatWasOvertakenEnds(t *testing.T) {
+	t.Parallel()
+	d, contexts, _ := newDispatcherAt(t)
+	head := publish(t, contexts, appcontext.Head{}, "edge+c1")
+	own(t, contexts, "a") // the next life of the same process
+	if err := d.follow(t.Context(), appcontext.HeadEvent{Head: head}); err == nil || errs.KindOf(err) != errs.Conflict {
+		t.Errorf("got %v, want the ownership to be lost", err)
+	}
+}
+
+// register makes a cluster that pulls from Git, or one that is reached directly if it
+// has no sync object.
+func register(t *testing.T, db *store.DB, name, syncObject string) {
+	t.Helper()
+	body := `{"metadata":{"name":"` + name + `"},"spec":{"gitOps":{"gitOpsType":"git","gitOpsReferenceObject":"` + syncObject + `"}}}`
+	if syncObject == "" {
+		body = `{"metadata":{"name":"` + name + `"},"spec":{"gitOps":{}}}`
+	}
+	if _, err := db.Create(t.Context(), store.Write{Key: store.Key("cluster-providers/edge/clusters/" + name), Body: []byte(body)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTargetsAreQueuedByWhereTheyGo(t *testing.T) {
+	t.Parallel()
+	d, contexts, db := newDispatcherAt(t)
+	for name, syncObject := range map[string]string{"c1": "one", "c2": "one", "c3": "two", "c4": "none", "c5": ""} {
+		register(t, db, name, syncObject)
+	}
+	for _, name := range []string{"one", "two"} {
+		text := `{"metadata":{"name":"` + name + `"},"spec":{"kv":[{"url":"http://127.0.0.1:1/` + name + `.git","userName":"emco","gitToken":"secret"}]}}`
+		_, err := db.Create(t.Context(), store.Write{Key: store.Key("cluster-providers/edge/cluster-sync-objects/" + name), Secret: seal.Secret(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	head := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2", "edge+c3", "edge+c4", "edge+c5", "edge+c6")
+	due, err := d.take(t.Context(), appcontext.HeadEvent{Head: head})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queued := make(chan string, 10)
+	d.lanes = newLanes(func(_ context.Context, lane string, due []target) { queued <- fmt.Sprint(lane, " ", len(due)) })
+	d.dispatch(t.Context(), due)
+	d.lanes.wait()
+	close(queued)
+	var got []string
+	for q := range queued {
+		got = append(got, q)
+	}
+	slices.Sort(got)
+	if want := []string{"git http://127.0.0.1:1/one.git main emco 2", "git http://127.0.0.1:1/two.git main emco 1"}; !slices.Equal(got, want) {
+		t.Errorf("queued %q, want %q", got, want)
+	}
+	for cluster, reason := range map[string]string{"edge+c4": "cluster-sync-objects/none", "edge+c5": "no kubeconfig", "edge+c6": "not found"} {
+		p := d.ledger.of(target{cluster, "7"})[0]
+		if p.Phase != appcontext.Failed || !strings.Contains(p.Error, reason) {
+			t.Errorf("%s: %s %q, want Failed for %q", cluster, p.Phase, p.Error, reason)
+		}
+	}
+}
+
+// What was to be removed from a cluster that is not registered any more is out of
+// reach; a cluster that is registered but cannot be used may still hold it.
+func TestRemovalsFromLostClustersAreForgotten(t *testing.T) {
+	t.Parallel()
+	d, contexts, db := newDispatcherAt(t)
+	register(t, db, "c4", "none")
+	head := publish(t, contexts, appcontext.Head{}, "edge+c4", "edge+gone")
+	for _, e := range []appcontext.HeadEvent{{Head: head}, {Head: head, Deleted: true}} {
+		due, err := d.take(t.Context(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.dispatch(t.Context(), due)
+		if want := map[bool]string{false: "edge+c4 Failed, edge+gone Failed", true: "edge+c4 Failed"}[e.Deleted]; d.phases() != want {
+			t.Errorf("deleted %v: pairs %s, want %s", e.Deleted, d.phases(), want)
+		}
+	}
+}
+
+// A failure that is only due to our own end is none.
+func TestAnEndIsNoFailure(t *testing.T) {
+	t.Parallel()
+	d, contexts, _ := newDispatcherAt(t)
+	if _, err := d.take(t.Context(), appcontext.HeadEvent{Head: publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")}); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	first, second := d.ledger.of(target{"edge+c1", "7"})[0], d.ledger.of(target{"edge+c2", "7"})[0]
+	d.settle(ended, []outcome{
+		{key: first.Key, bundle: first.Desired, err: context.Canceled}, {key: second.Key, bundle: second.Desired, commit: "c0ffee"},
+	})
+	if got := d.phases(); got != "edge+c1 Pending, edge+c2 Applied" {
+		t.Errorf("pairs %s: proof is to be kept and the end to be no failure", got)
+	}
+}
