@@ -30,6 +30,7 @@ demo: build ## show the whole loop in a minute: three Git clusters, two charts, 
 .PHONY: test
 test: ## run the fast tests: unit, contract, CLI scripts
 	go test work
+	cd scripts/testbed && GOWORK=off go test ./...
 
 .PHONY: e2e
 e2e: build ## run the acceptance tests on real Kubernetes, Flux and Git (the first run builds them: 20 minutes)
