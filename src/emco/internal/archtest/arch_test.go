@@ -74,7 +74,7 @@ var groups = map[string]group{
 		outside:  []string{"git/batch", "git/plain"},
 	},
 	"cmd":  {packages: []string{"cmd/"}, may: []string{"app"}},
-	"none": {packages: []string{".", "internal/archtest", "internal/keepdeps"}},
+	"none": {packages: []string{".", "internal/archtest"}},
 }
 
 // exceptions are arrows beyond the groups, each for a reason.

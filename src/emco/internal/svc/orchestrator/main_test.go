@@ -2,9 +2,9 @@ package orchestrator
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -38,5 +38,5 @@ func runTests(m *testing.M) int {
 // newContexts returns a store on a prefix of the test's own.
 func newContexts(t *testing.T) *appcontext.Store {
 	t.Helper()
-	return appcontext.New(etcd, "/"+strings.ReplaceAll(t.Name(), "/", "_")+"/")
+	return appcontext.New(etcd, "/"+rand.Text()+"/")
 }

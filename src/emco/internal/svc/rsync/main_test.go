@@ -2,9 +2,9 @@ package rsync
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,7 +39,7 @@ func runTests(m *testing.M) int {
 // newContexts returns a store on a prefix of the test's own.
 func newContexts(t *testing.T) *appcontext.Store {
 	t.Helper()
-	return appcontext.New(etcd, "/"+strings.ReplaceAll(t.Name(), "/", "_")+"/")
+	return appcontext.New(etcd, "/"+rand.Text()+"/")
 }
 
 // own takes the ownership until the test ends.
