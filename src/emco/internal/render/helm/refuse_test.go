@@ -73,6 +73,10 @@ func TestChartsThatAreRefused(t *testing.T) {
 		{"a name server asked by values", with(map[string]string{"app/values.yaml": "a: [{b: '{{ getHostByName \"x\" }}'}]"}), "values.a[0].b calls getHostByName"},
 		{"a name server asked by a file", with(map[string]string{"app/f.txt": "{{ getHostByName \"x\" }}"}), "app/f.txt calls getHostByName"},
 		{"values that break the schema", with(map[string]string{"app/values.yaml": "size: hush", "app/values.schema.json": `{"properties":{"size":{"type":"integer"}}}`}), "values do not meet app/values.schema.json: at '/size': got string, want integer"},
+		{"values that may be secret and break the schema", with(map[string]string{
+			"app/values.yaml":        "{word: hush, number: 7, code: 9}",
+			"app/values.schema.json": `{"properties":{"word":{"pattern":"^x"},"number":{"minimum":10},"code":{"multipleOf":2}}}`,
+		}), "schema.json: at '/code': does not meet multipleOf 2; at '/number': does not meet minimum 10; at '/word': does not meet pattern '^x'"},
 		{"a schema that is none", with(map[string]string{"app/values.schema.json": `{`}), "the schema is no valid JSON"},
 		{"a schema that reads a file", with(map[string]string{"app/values.schema.json": `{"$ref":"file:///etc/hosts"}`}), "lies outside of the chart"},
 		{"a schema that reads a file beside it", with(map[string]string{"app/values.schema.json": `{"$ref":"../../etc/hosts"}`}), "lies outside of the chart"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 )
@@ -66,8 +67,7 @@ func checkOne(text []byte, values chartutil.Values) error {
 // leaves returns the innermost causes of a validation error, sorted.
 func leaves(e *jsonschema.ValidationError) []string {
 	if len(e.Causes) == 0 {
-		lines := strings.Split(e.Error(), "\n")
-		return []string{strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "- ")}
+		return []string{leaf(e)}
 	}
 	var out []string
 	for _, cause := range e.Causes {
@@ -75,6 +75,37 @@ func leaves(e *jsonschema.ValidationError) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// leaf says where a value is and what is wanted there. What it is is left out: the
+// library quotes it, and it may be a password.
+func leaf(e *jsonschema.ValidationError) string {
+	want := ""
+	switch k := e.ErrorKind.(type) {
+	case *kind.Pattern:
+		want = "'" + k.Want + "'"
+	case *kind.Format:
+		want = k.Want
+	case *kind.ContentEncoding:
+		want = k.Want
+	case *kind.ContentMediaType:
+		want = k.Want
+	case *kind.Minimum:
+		want = k.Want.RatString()
+	case *kind.Maximum:
+		want = k.Want.RatString()
+	case *kind.ExclusiveMinimum:
+		want = k.Want.RatString()
+	case *kind.ExclusiveMaximum:
+		want = k.Want.RatString()
+	case *kind.MultipleOf:
+		want = k.Want.RatString()
+	default:
+		lines := strings.Split(e.Error(), "\n")
+		return strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "- ")
+	}
+	place, keyword := strings.Join(e.InstanceLocation, "/"), strings.Join(e.ErrorKind.KeywordPath(), "/")
+	return fmt.Sprintf("at '/%s': does not meet %s %s", place, keyword, want)
 }
 
 // closedLoader refuses to load what a schema refers to.
