@@ -27,7 +27,9 @@ type group struct {
 // groups is the order of the module, from the bottom up. Drivers do not know each
 // other, services neither; only the composition root knows them all.
 var groups = map[string]group{
+	"ground": {packages: []string{"internal/durable"}}, // files on disks, for all that keep some
 	"kernel": {
+		may: []string{"ground"},
 		packages: []string{
 			"internal/archive", "internal/config", "internal/gitops", "internal/manifest",
 			"internal/run", "internal/store/seal", "internal/web",
@@ -39,7 +41,7 @@ var groups = map[string]group{
 			"internal/appcontext", "internal/lifecycle", "internal/placement", "internal/render",
 			"internal/resource", "internal/store", "internal/syncer", "internal/syncobject",
 		},
-		may:     []string{"kernel", "port"},
+		may:     []string{"ground", "kernel", "port"},
 		outside: []string{"git"}, // a plan is edits of Git files
 	},
 	"driver": {
@@ -48,29 +50,29 @@ var groups = map[string]group{
 			"internal/sink/kube", "internal/status/kubewatch", "internal/store/blobdir", "internal/store/sqlite",
 			"internal/syncer/flux", "internal/syncer/plaingit",
 		},
-		may:     []string{"kernel", "port"},
+		may:     []string{"ground", "kernel", "port"},
 		outside: []string{"git"},
 	},
 	"suite": { // contracts that every driver is put through
 		packages: []string{"internal/render/rendertest", "internal/store/storetest", "internal/syncer/syncertest"},
-		may:      []string{"kernel", "port"},
+		may:      []string{"ground", "kernel", "port"},
 		outside:  []string{"git"},
 	},
 	"list": { // the drivers of a port, by name
 		packages: []string{"internal/render/all", "internal/store/all", "internal/syncer/all"},
-		may:      []string{"kernel", "port", "driver"},
+		may:      []string{"ground", "kernel", "port", "driver"},
 	},
 	"stage": { // what tests of documents play on: real stores in a temporary folder
 		packages: []string{"internal/resource/resourcetest"},
-		may:      []string{"kernel", "port", "driver", "list"},
+		may:      []string{"ground", "kernel", "port", "driver", "list"},
 	},
 	"service": {
 		packages: []string{"internal/svc/"},
-		may:      []string{"kernel", "port"},
+		may:      []string{"ground", "kernel", "port"},
 	},
 	"app": {
 		packages: []string{"internal/app"},
-		may:      []string{"kernel", "port", "driver", "list", "service"},
+		may:      []string{"ground", "kernel", "port", "driver", "list", "service"},
 		outside:  []string{"git/batch", "git/plain"},
 	},
 	"cmd":  {packages: []string{"cmd/"}, may: []string{"app"}},
