@@ -85,6 +85,9 @@ func TestAcceptance6NoSecrets(t *testing.T) {
 	}
 	find.crawl(d)
 
+	do.next("charts that cannot be rendered with an override")
+	find.unrenderable(f)
+
 	do.next("wrong requests")
 	find.mistakes(d)
 
@@ -114,6 +117,43 @@ func secretDeployment(p planted) fleet.Deployment {
 		{Chart: vault("vault", "{{ .Values.password | b64enc }}"), Intent: onC1, Overrides: map[string]string{"password": p.used.Text}},
 		{Chart: vault("broken", `"%{{ .Values.password }}%"`), Intent: onC1, Overrides: map[string]string{"password": p.misused.Text}},
 	}}
+}
+
+// unrenderable deploys charts whose rendering fails because of an override, and reads why.
+func (f *search) unrenderable(api fleet.Fleet) {
+	f.Helper()
+	value := f.misused.Text
+	schema := fleet.Synthetic("schema", 2).With("values.schema.json", `{"properties": {"password": {"pattern": "^[0-9]+$", "maxLength": 3}, "mail": {"format": "email"}, "kind": {"enum": ["a"]}}}`)
+	d := fleet.Deployment{Name: "faults", Apps: []fleet.App{
+		{Chart: fleet.Synthetic("comma", 2), Overrides: map[string]string{"password": "a," + value}},
+		{Chart: schema, Overrides: map[string]string{"password": value, "mail": value, "kind": value}},
+		{Chart: vault("quote", `"{{ .Values.password }}`), Overrides: map[string]string{"password": value}},
+		{Chart: vault("colon", "{{ .Values.password }}"), Overrides: map[string]string{"password": value + ": b: c"}},
+		{Chart: vault("nil", "{{ .Values.password.text }}"), Overrides: map[string]string{"password": value}},
+	}}
+	f.must("onboard", api.Onboard(f.Context(), f.dir, d))
+	f.must("instantiate", api.Act(f.Context(), d.Path(), "instantiate"))
+	failed := func() (v2.Status, error) {
+		st, err := api.Status(f.Context(), d.Path(), true)
+		if err == nil && st.DeployedStatus != v2.StatusInstantiateFailed {
+			err = fmt.Errorf("deployedStatus is %q", st.DeployedStatus)
+		}
+		return st, err
+	}
+	eventually(f, "the failure of all apps", func() error { _, err := failed(); return err })
+	st, err := failed()
+	f.must("read the status", err)
+	f.Logf("why they fail:\n%s", explain(st))
+	for _, app := range st.Apps {
+		if app.Failure == nil {
+			f.Errorf("app %s does not fail", app.Name)
+		}
+	}
+	f.ask(http.MethodGet, "/v2/"+d.Path()+"/status?status=ready&output=detail", "application/json", nil)
+	r := f.emco.Emcoctl(f.Context(), "wait", d.Path(), "--for=instantiated")
+	f.Look("emcoctl wait of "+d.Name, []byte(r.Out+r.Err))
+	f.must("terminate", api.Act(f.Context(), d.Path(), "terminate"))
+	f.reaches(d, v2.StatusTerminated)
 }
 
 // settled waits until two apps are there and one was refused.
