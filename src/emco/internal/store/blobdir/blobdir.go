@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/durable"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -44,9 +45,9 @@ var _ store.Blobs = (*Dir)(nil)
 // owner only. Leftovers of uploads that a crash cut off are removed.
 func Open(path string) (*Dir, error) {
 	d := &Dir{path: path}
-	err := makeDir(path)
+	err := durable.MakeDir(path)
 	if err == nil {
-		err = makeDir(filepath.Join(path, tmpDir))
+		err = durable.MakeDir(filepath.Join(path, tmpDir))
 	}
 	if err == nil {
 		err = d.clean()
@@ -170,13 +171,13 @@ func (d *Dir) adopt(tmp string, digest manifest.Digest) error {
 	defer unlock()
 	name := d.name(digest)
 	dir := filepath.Dir(name)
-	if err := makeDir(dir); err != nil {
+	if err := durable.MakeDir(dir); err != nil {
 		return err
 	}
 	if err := os.Rename(tmp, name); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // Open implements store.Blobs.
@@ -263,26 +264,6 @@ func (d *Dir) name(digest manifest.Digest) string {
 func valid(d manifest.Digest) bool {
 	raw, err := hex.DecodeString(string(d))
 	return err == nil && len(raw) == sha256.Size && hex.EncodeToString(raw) == string(d)
-}
-
-// makeDir creates the folder if it is not there. The one above may be one that we
-// can neither read nor sync, so it is synced only if it has a new name in it.
-func makeDir(path string) error {
-	if _, err := os.Stat(path); err == nil {
-		return nil
-	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 func unavailable(op, subject string, err error) error {

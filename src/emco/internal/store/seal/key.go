@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/durable"
 )
 
 const (
@@ -115,14 +116,5 @@ func createKey(path string) error {
 	if err := os.Link(tmp, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes new names in dir survive a loss of power.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.SyncDir(filepath.Dir(path))
 }

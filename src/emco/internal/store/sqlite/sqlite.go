@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/durable"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	sqlite3 "modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
@@ -62,34 +63,14 @@ func (d *Driver) Close() error {
 // gives the files beside it the same mode. The names survive a loss of power.
 func touch(path string) error {
 	dir := filepath.Dir(path)
-	if err := makeDir(dir); err != nil {
+	if err := durable.MakeDir(dir); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Chmod(0o600), f.Sync(), f.Close(), syncDir(dir))
-}
-
-// makeDir creates the folder if it is not there. The one above may be one that we
-// can neither read nor sync, so it is synced only if it has a new name in it.
-func makeDir(path string) error {
-	if _, err := os.Stat(path); err == nil {
-		return nil
-	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(f.Chmod(0o600), f.Sync(), f.Close(), durable.SyncDir(dir))
 }
 
 // connect opens at most n connections. A commit is on the disk when it returns
