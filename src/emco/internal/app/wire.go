@@ -38,7 +38,7 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 	groups, clouds := orchestrator.NewGroups(st.db, st.contexts), dcm.NewClouds(st.db, st.contexts)
 	services := []run.Service{&upkeep{db: st.db, contexts: st.contexts, log: a.log}}
 	if c.Runs("clm") {
-		clm.Resources{DB: st.db, Rules: rules, Backends: backends.Backends()}.Mount(r)
+		clm.Resources{DB: st.db, Rules: rules, Backends: backends.Backends(), Delivered: st.contexts.Delivered}.Mount(r)
 	}
 	if c.Runs("placementintent") || c.Runs("orchestrator") { // EMCO's clients look for it at the orchestrator's address
 		placementintent.Resources{DB: st.db}.Mount(r)

@@ -108,7 +108,7 @@ func (s *Store) getMany(ctx context.Context, keys []string, opts ...clientv3.OpO
 			bytes += sizeOf(kvs)
 		}
 	}
-	s.onOp("txn", bytes)
+	s.onOp("get", bytes)
 	return found, nil
 }
 

@@ -134,6 +134,20 @@ func TestReportsAreCutToFit(t *testing.T) {
 	}
 }
 
+func TestDeliveredAsksForProofOnOneCluster(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	must(t, s.PutPairs(ctx, Fence{}, []Pair{
+		{Key: PairKey{Cluster: "edge+a", UID: "7", App: "web"}, Desired: "d", Held: []Digest{"d"}},
+		{Key: PairKey{Cluster: "edge+ab", UID: "7", App: "web"}, Applied: "d"},
+	}, nil))
+	for cluster, want := range map[string]bool{"edge+a": false, "edge+ab": true, "edge+b": false} {
+		if got, err := s.Delivered(ctx, cluster); err != nil || got != want {
+			t.Errorf("Delivered(%s) = %v, %v, want %v", cluster, got, err, want)
+		}
+	}
+}
+
 func TestRemainsAreFoundWhereverTheyAre(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()

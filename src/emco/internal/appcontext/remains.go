@@ -24,3 +24,13 @@ func (s *Store) Remains(ctx context.Context, uid string) ([]Pair, error) {
 	}
 	return s.PairsAt(ctx, keys)
 }
+
+// Delivered reports whether anything is proved to be on a cluster, of any deployment.
+func (s *Store) Delivered(ctx context.Context, cluster string) (bool, error) {
+	for p, err := range records(s.list(ctx, &scan{prefix: s.key("pair", cluster) + "/"}), s.parsePair) {
+		if err != nil || p.Applied != "" {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}

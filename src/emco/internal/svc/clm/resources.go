@@ -25,6 +25,9 @@ type Resources struct {
 	DB       *store.DB
 	Rules    gitops.Rules     // which repositories may be named
 	Backends *syncer.Registry // which sync types can be delivered
+
+	// Delivered reports whether anything is on a cluster, "<provider>+<cluster>".
+	Delivered func(ctx context.Context, cluster string) (bool, error)
 }
 
 const (
@@ -89,24 +92,51 @@ func syncObject(at resource.Place, name string) store.Key {
 }
 
 // stillDeliverable refuses a change of a sync object after which a cluster that uses
-// it could not be reached any more; the error names the cluster. Clusters with equal
-// settings are checked once.
+// it could not be reached any more, or would leave behind what was delivered; the error
+// names the cluster. Clusters with equal settings are read once.
 func (s Resources) stillDeliverable(ctx context.Context, at resource.Place, o v2.SyncObject) error {
-	seen := map[v2.GitOps]bool{}
+	moves := map[v2.GitOps]bool{}
 	for item, err := range store.All[v2.Cluster](ctx, s.DB, at.Parent+"/clusters", store.Query{Refers: at.Key, Depth: 1}) {
 		if err != nil {
 			return err
 		}
-		g := item.Value.Spec.GitOps
-		if seen[g] {
-			continue
+		g, name := item.Value.Spec.GitOps, item.Value.Metadata.Name
+		if _, known := moves[g]; !known {
+			if moves[g], err = s.moves(ctx, at, g, o); err != nil {
+				return errs.E(errs.KindOf(err), "change", "what cluster "+name+" uses", err)
+			}
 		}
-		seen[g] = true
-		if err := s.readable(ctx, at, g, &o); err != nil {
-			return errs.E(errs.KindOf(err), "change", "what cluster "+item.Value.Metadata.Name+" uses", err)
+		if moves[g] {
+			if err := s.empty(ctx, at.Vars["clusterProvider"]+"+"+name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// moves reports whether a changed sync object leads clusters with settings g to
+// another place in Git, or to another way of pointing at it.
+func (s Resources) moves(ctx context.Context, at resource.Place, g v2.GitOps, changed v2.SyncObject) (bool, error) {
+	next, err := s.readable(ctx, at, g, &changed)
+	if err != nil {
+		return false, err
+	}
+	now, err := s.readable(ctx, at, g, nil)
+	if errs.Is(err, errs.Invalid) { // by rules that came later: the change mends it
+		return false, nil
+	}
+	return err == nil && (now.Kind != next.Kind || now.Repo.URL != next.Repo.URL || now.Branch != next.Branch), err
+}
+
+// empty refuses while something is delivered to a cluster: nobody would take it away
+// from where it is.
+func (s Resources) empty(ctx context.Context, cluster string) error {
+	delivered, err := s.Delivered(ctx, cluster)
+	if err == nil && delivered {
+		err = errs.New(errs.Conflict, "repository and branch cannot change while something is deployed on cluster "+cluster+"; terminate it first (credentials and timings may change at any time)")
+	}
+	return err
 }
 
 // deliverable refuses a GitOps cluster of a type that nothing here can deliver to, and
@@ -115,12 +145,13 @@ func (s Resources) deliverable(ctx context.Context, at resource.Place, c v2.Clus
 	if c.Direct() {
 		return nil
 	}
-	return s.readable(ctx, at, c.Spec.GitOps, nil)
+	_, err := s.readable(ctx, at, c.Spec.GitOps, nil)
+	return err
 }
 
 // readable reads the sync objects that g names, with changed in the place of the
 // stored one of that name.
-func (s Resources) readable(ctx context.Context, at resource.Place, g v2.GitOps, changed *v2.SyncObject) error {
+func (s Resources) readable(ctx context.Context, at resource.Place, g v2.GitOps, changed *v2.SyncObject) (settings gitops.Settings, err error) {
 	var objects [2]gitops.Object
 	for i, name := range []string{g.Reference, g.Resource} {
 		if name == "" {
@@ -132,19 +163,17 @@ func (s Resources) readable(ctx context.Context, at resource.Place, g v2.GitOps,
 		}
 		o, err := syncobject.Read(ctx, s.DB, at.Parent, name)
 		if errs.Is(err, errs.NotFound) {
-			return nil
+			return settings, nil
 		}
 		if err != nil {
-			return err
+			return settings, err
 		}
 		objects[i] = o
 	}
-	settings, err := gitops.Read(g.Type, objects[0], objects[1], s.Rules)
-	if err != nil {
-		return err
+	if settings, err = gitops.Read(g.Type, objects[0], objects[1], s.Rules); err == nil {
+		_, err = s.Backends.Open(settings.Kind, settings.Options)
 	}
-	_, err = s.Backends.Open(settings.Kind, settings.Options)
-	return err
+	return settings, err
 }
 
 func checkUpload(_ context.Context, _ v2.Cluster, content func() (io.ReadCloser, error)) error {

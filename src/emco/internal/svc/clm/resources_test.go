@@ -1,6 +1,7 @@
 package clm_test
 
 import (
+	"context"
 	"encoding/base64"
 	"strings"
 	"testing"
@@ -16,8 +17,13 @@ import (
 type step = resourcetest.Step
 
 func serve(t *testing.T) *resourcetest.Server {
-	return resourcetest.Serve(t, func(r *mux.Router, db *store.DB) { clm.Resources{DB: db, Backends: backends.Backends()}.Mount(r) })
+	return resourcetest.Serve(t, func(r *mux.Router, db *store.DB) {
+		clm.Resources{DB: db, Backends: backends.Backends(), Delivered: held}.Mount(r)
+	})
 }
+
+// held says that something is deployed on the one cluster that these tests deploy to.
+func held(_ context.Context, cluster string) (bool, error) { return cluster == "edge+c2", nil }
 
 // planted is found in no answer and no log line.
 const planted = "s3cr3t-planted"
@@ -90,6 +96,11 @@ func TestClusters(t *testing.T) {
 		step{Do: "POST " + all, Body: flux, File: "a: dummy", Status: 201, Text: `"gitOpsType":"fluxcd"`},
 		step{Do: "PUT " + p + "/edge/cluster-sync-objects/repo", Body: strings.Replace(repo, "https://git", "file:///git", 1), Status: 400, Text: "what cluster c2 uses"},
 		step{Do: "PUT " + p + "/edge/cluster-sync-objects/repo", Body: strings.Replace(repo, planted, planted+"2", 1), Status: 201},
+		step{
+			Do: "PUT " + p + "/edge/cluster-sync-objects/repo", Body: strings.Replace(repo, "https://git.example", "https://new.example", 1),
+			Status: 409, Text: "cannot change while something is deployed on cluster edge+c2",
+		},
+		step{Do: "PUT " + p + "/edge/cluster-sync-objects/repo", Body: strings.Replace(repo, `"main"`, `"other"`, 1), Status: 409, Text: "cluster edge+c2"},
 		step{
 			Do: "DELETE " + p + "/edge/cluster-sync-objects/repo", Status: 409,
 			Text: "=Cannot delete without deleting or updating referencing resources first: cluster-providers/edge/clusters/c2",

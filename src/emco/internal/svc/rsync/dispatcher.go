@@ -110,29 +110,44 @@ func (d *dispatcher) follow(ctx context.Context, e appcontext.HeadEvent) error {
 	}
 }
 
-// take writes the pairs that a head asks for and returns the targets that are due.
+// take writes the pairs that a head asks for and returns the targets that are due. It
+// reads the head anew, so that an event that was overtaken while it waited starts
+// nothing that a later one has called off.
 func (d *dispatcher) take(ctx context.Context, e appcontext.HeadEvent) ([]target, error) {
-	w := wish{uid: e.Head.UID, subject: e.Head.Subject, rev: e.Head.Rev, places: map[string]map[string]appcontext.Digest{}}
-	key := wishKey{rev: e.Head.Rev, gone: e.Head.Gone || e.Deleted || e.Head.Rev == 0}
+	head, err := d.contexts.Head(ctx, e.Head.UID)
+	if err != nil && !errs.Is(err, errs.NotFound) {
+		return nil, err
+	}
+	w := wish{uid: e.Head.UID, subject: head.Subject, rev: head.Rev}
+	key := wishKey{rev: head.Rev, gone: err != nil || head.Gone || head.Rev == 0}
 	if last, known := d.seen[w.uid]; known && last == key {
 		return nil, nil
 	}
 	if !key.gone {
-		for p, err := range d.contexts.Placements(ctx, w.uid, w.rev) {
-			if err != nil {
-				return nil, err
-			}
-			w.places[p.Cluster] = p.Apps
+		if w.places, err = d.places(ctx, w); err != nil {
+			return nil, err
 		}
 	}
 	due, err := d.ledger.intend(ctx, w)
 	if err != nil {
 		return nil, err
 	}
-	if d.seen[w.uid] = key; e.Deleted {
+	if d.seen[w.uid] = key; head.UID == "" {
 		delete(d.seen, w.uid)
 	}
 	return due, nil
+}
+
+// places reads which bundles the clusters of a revision hold.
+func (d *dispatcher) places(ctx context.Context, w wish) (map[string]map[string]appcontext.Digest, error) {
+	out := map[string]map[string]appcontext.Digest{}
+	for p, err := range d.contexts.Placements(ctx, w.uid, w.rev) {
+		if err != nil {
+			return nil, err
+		}
+		out[p.Cluster] = p.Apps
+	}
+	return out, nil
 }
 
 // dispatch finds out how each target is reached and queues it, unless it is settled

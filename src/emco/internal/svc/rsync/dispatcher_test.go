@@ -71,37 +71,63 @@ func (d *dispatcher) phases() string {
 	return strings.Join(out, ", ")
 }
 
+// change writes a change of a head.
+func change(t *testing.T, contexts *appcontext.Store, head appcontext.Head, how func(*appcontext.Head)) appcontext.Head {
+	t.Helper()
+	to := head
+	how(&to)
+	next, err := contexts.Step(t.Context(), head, to, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func takeIn(t *testing.T, d *dispatcher, e appcontext.HeadEvent) string {
+	t.Helper()
+	due, err := d.take(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(due)
+}
+
 func TestHeadsAreTakenInOnce(t *testing.T) {
 	t.Parallel()
 	d, contexts, _ := newDispatcherAt(t)
 	head := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")
-	take := func(e appcontext.HeadEvent) string {
-		t.Helper()
-		due, err := d.take(t.Context(), e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprint(due)
-	}
-	noted := head
-	noted.Failure = "the next operation could not be carried out"
-	gone := head
-	gone.Gone = true
+	first := head
+	gone := func(h *appcontext.Head) { h.Gone = true }
 	for _, tt := range []struct {
 		name      string
-		e         appcontext.HeadEvent
+		change    func(*appcontext.Head) // what is written before the event comes; nil for nothing
+		event     func() appcontext.Head
 		due, held string
 	}{
-		{"a new revision", appcontext.HeadEvent{Head: head}, "[{edge+c1 7} {edge+c2 7}]", "edge+c1 Pending, edge+c2 Pending"},
-		{"the same again", appcontext.HeadEvent{Head: head}, "[]", "edge+c1 Pending, edge+c2 Pending"},
-		{"another change of the head", appcontext.HeadEvent{Head: noted}, "[]", "edge+c1 Pending, edge+c2 Pending"},
-		{"a termination", appcontext.HeadEvent{Head: gone}, "[{edge+c1 7} {edge+c2 7}]", "edge+c1 Deleting, edge+c2 Deleting"},
-		{"the same revision, wanted again", appcontext.HeadEvent{Head: head}, "[{edge+c1 7} {edge+c2 7}]", "edge+c1 Pending, edge+c2 Pending"},
-		{"the deployment is deleted", appcontext.HeadEvent{Head: head, Deleted: true}, "[{edge+c1 7} {edge+c2 7}]", "edge+c1 Deleting, edge+c2 Deleting"},
+		{"a new revision", nil, nil, "[{edge+c1 7} {edge+c2 7}]", "edge+c1 Pending, edge+c2 Pending"},
+		{"the same again", nil, nil, "[]", "edge+c1 Pending, edge+c2 Pending"},
+		{"another change of the head", func(h *appcontext.Head) { h.Failure = "could not be carried out" }, nil, "[]", "edge+c1 Pending, edge+c2 Pending"},
+		{"a termination", gone, nil, "[{edge+c1 7} {edge+c2 7}]", "edge+c1 Deleting, edge+c2 Deleting"},
+		{"an event that a later one has overtaken", nil, func() appcontext.Head { return first }, "[]", "edge+c1 Deleting, edge+c2 Deleting"},
+		{"the same revision, wanted again", func(h *appcontext.Head) { h.Gone = false }, nil, "[{edge+c1 7} {edge+c2 7}]", "edge+c1 Pending, edge+c2 Pending"},
 	} {
-		if due := take(tt.e); due != tt.due || d.phases() != tt.held {
+		if tt.change != nil {
+			head = change(t, contexts, head, tt.change)
+		}
+		e := appcontext.HeadEvent{Head: head}
+		if tt.event != nil {
+			e.Head = tt.event()
+		}
+		if due := takeIn(t, d, e); due != tt.due || d.phases() != tt.held {
 			t.Errorf("%s: due %s, pairs %s\nwant %s, %s", tt.name, due, d.phases(), tt.due, tt.held)
 		}
+	}
+	if err := contexts.Delete(t.Context(), head.UID); err != nil {
+		t.Fatal(err)
+	}
+	e := appcontext.HeadEvent{Head: appcontext.Head{UID: head.UID}, Deleted: true}
+	if due := takeIn(t, d, e); due != "[{edge+c1 7} {edge+c2 7}]" || d.phases() != "edge+c1 Deleting, edge+c2 Deleting" {
+		t.Errorf("a deletion: due %s, pairs %s", due, d.phases())
 	}
 	if len(d.seen) > 0 {
 		t.Errorf("a deleted deployment is remembered: %v", d.seen)
@@ -206,6 +232,11 @@ func TestRemovalsFromLostClustersAreForgotten(t *testing.T) {
 	register(t, db, "c4", "none")
 	head := publish(t, contexts, appcontext.Head{}, "edge+c4", "edge+gone")
 	for _, e := range []appcontext.HeadEvent{{Head: head}, {Head: head, Deleted: true}} {
+		if e.Deleted {
+			if err := contexts.Delete(t.Context(), head.UID); err != nil {
+				t.Fatal(err)
+			}
+		}
 		due, err := d.take(t.Context(), e)
 		if err != nil {
 			t.Fatal(err)
