@@ -18,6 +18,9 @@ func newObject(t tree) (Object, error) {
 	if err != nil {
 		return Object{}, err
 	}
+	if err := checkSecret(id, t); err != nil {
+		return Object{}, err
+	}
 	content, err := encode(t)
 	if err != nil {
 		return Object{}, fmt.Errorf("%s: %w", id, err)

@@ -1,0 +1,45 @@
+package manifest
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// checkSecret refuses a Secret whose data is no base64: an API server answers that with
+// an internal error, which tells neither whose fault it is nor where. Values are not shown.
+func checkSecret(id ID, t tree) error {
+	if !isSecret(id) {
+		return nil
+	}
+	data, _ := t["data"].(tree)
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		value, isText := data[key].(string)
+		if _, err := base64.StdEncoding.DecodeString(value); err != nil || !isText && data[key] != nil {
+			return fmt.Errorf("%s: data.%s is not base64; encode it, or use stringData", id, key)
+		}
+	}
+	return nil
+}
+
+func isSecret(id ID) bool { return id.Group == "" && id.Kind == "Secret" }
+
+// Masked returns an object's content with the values of a Secret hidden, for people to
+// read. Other content is returned as it is.
+func Masked(o Object) ([]byte, error) {
+	if !isSecret(o.ID) {
+		return o.Content, nil
+	}
+	t, err := decode(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, member := range []string{"data", "stringData"} {
+		values, _ := t[member].(tree)
+		for key := range values {
+			values[key] = "***"
+		}
+	}
+	return encode(t)
+}
