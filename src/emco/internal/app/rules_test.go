@@ -158,6 +158,8 @@ func TestStatusQueries(t *testing.T) {
 		{"app", "GET", status + "?app=no%20name", 400, []string{"Invalid app query"}},
 		{"app that is not there", "GET", status + "?app=none", 400, []string{"Invalid app query", "none"}},
 		{"resource", "GET", status + "?resource=-", 400, []string{"Invalid resources query"}},
+		{"instance that is empty", "GET", status + "?instance=", 400, []string{"Invalid query instance"}},
+		{"instance that is not there", "GET", status + "?instance=5", 400, []string{"Invalid query instance"}},
 		{"cluster whose + was read as a blank", "GET", status + "?cluster=edge+a", 400, []string{"Invalid cluster query"}},
 	})
 
@@ -196,6 +198,34 @@ func TestStatusQueries(t *testing.T) {
 		if strings.Contains(body, tt.none) {
 			t.Errorf("%s: the answer holds %s:\n%s", tt.query, tt.none, body)
 		}
+	}
+}
+
+// The lists of names, and the objects in full, are EMCO's as well.
+func TestStatusLists(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a", "b")
+	s.onboard("cache", "web")
+	g := s.group("autumn", place{"web": nil, "cache": {"a"}})
+	g.act("instantiate")
+	g.becomes("Instantiated")
+	status := g.path + "/status"
+	id := g.query("").States.StatusCtxID
+	for query, want := range map[string]string{
+		"?apps":                          `"apps":["cache","web"]}`,
+		"?apps&clusters&resources":       `"apps":["cache","web"]}`,
+		"?clusters&app=web":              `"clustersByApp":[{"app":"web","clusters":[{"clusterProvider":"edge","cluster":"a"},{"clusterProvider":"edge","cluster":"b"}]}]}`,
+		"?resources&app=cache":           `"resourcesByApp":[{"app":"cache","clusterProvider":"edge","cluster":"a","resources":[{"name":"r1-cache","GVK":{`,
+		"?status=deployed&output=detail": `"detail":{"apiVersion":`,
+		"?instance=" + id:                `"status":"Instantiated"`,
+	} {
+		if body := s.expect(200, "GET", status+query, ""); !strings.Contains(body, want) {
+			t.Errorf("%s: the answer lacks %s:\n%s", query, want, body)
+		}
+	}
+	if body := s.expect(200, "GET", status+"?status=deployed", ""); strings.Contains(body, `"detail"`) {
+		t.Errorf("details were not asked for:\n%s", body)
 	}
 }
 

@@ -17,6 +17,8 @@ type query struct {
 	apps      map[string]bool // empty: all
 	clusters  map[string]bool
 	resources map[string]bool
+	instance  string // context id; empty for the latest
+	list      string // apps, clusters or resources: answer with names only
 }
 
 // labelValue is what names in filters must look like.
@@ -24,24 +26,48 @@ var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9
 
 // parseQuery reads the parameters; its errors have EMCO's words.
 func parseQuery(v url.Values) (query, error) {
-	q := query{output: "all", legacy: true}
-	view, known := map[string]bool{"": false, "rsync": false, "cluster": true}, false
-	if q.ready, known = view[v.Get("type")]; !known {
-		return q, errs.New(errs.Invalid, "Invalid query type")
-	}
-	if v.Has("status") {
-		q.legacy = false
-		if q.ready, known = map[string]bool{"deployed": false, "ready": true}[v.Get("status")], v.Get("status") == "ready" || v.Get("status") == "deployed"; !known {
-			return q, errs.New(errs.Invalid, "Invalid query status")
+	q := query{output: "all"}
+	for _, read := range []func(url.Values) error{q.view, q.amount, q.filters} {
+		if err := read(v); err != nil {
+			return q, err
 		}
 	}
+	return q, nil
+}
+
+// view reads whose view is asked for; status overrides the deprecated type.
+func (q *query) view(v url.Values) error {
+	types := map[string]bool{"": false, "rsync": false, "cluster": true}
+	ready, known := types[v.Get("type")]
+	if !known {
+		return errs.New(errs.Invalid, "Invalid query type")
+	}
+	if q.legacy = !v.Has("status"); !q.legacy {
+		if ready, known = map[string]bool{"deployed": false, "ready": true}[v.Get("status")]; !known {
+			return errs.New(errs.Invalid, "Invalid query status")
+		}
+	}
+	q.ready = ready
+	return nil
+}
+
+// amount reads how much is asked for. Of several lists the first one counts, as in EMCO.
+func (q *query) amount(v url.Values) error {
 	if o := v.Get("output"); o != "" {
 		q.output = o
 	}
 	if q.output != "summary" && q.output != "all" && q.output != "detail" {
-		return q, errs.New(errs.Invalid, "Invalid query output")
+		return errs.New(errs.Invalid, "Invalid query output")
 	}
-	return q, q.filters(v)
+	if q.instance = v.Get("instance"); v.Has("instance") && q.instance == "" {
+		return errs.New(errs.Invalid, "Invalid query instance")
+	}
+	for _, list := range []string{"resources", "clusters", "apps"} {
+		if v.Has(list) {
+			q.list, q.output = list, "all"
+		}
+	}
+	return nil
 }
 
 func (q *query) filters(v url.Values) (err error) {

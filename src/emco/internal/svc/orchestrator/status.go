@@ -3,13 +3,16 @@ package orchestrator
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -29,6 +32,14 @@ func (g *Groups) status(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	switch q.list {
+	case "apps":
+		return web.JSON(w, http.StatusOK, listApps(out))
+	case "clusters":
+		return web.JSON(w, http.StatusOK, listClusters(out))
+	case "resources":
+		return web.JSON(w, http.StatusOK, listResources(out))
+	}
 	return web.JSON(w, http.StatusOK, out)
 }
 
@@ -46,11 +57,27 @@ func (g *Groups) report(ctx context.Context, doc store.Doc, q query) (v2.Status,
 			return out, err
 		}
 	}
+	if err := latest(acts, q.instance); err != nil {
+		return out, err
+	}
 	out.States = states(head, acts)
 	if head.LastRev == 0 {
 		return out, nil
 	}
 	return out, g.fill(ctx, &out, head, q)
+}
+
+// latest refuses instances other than the latest one: what older ones looked like is
+// not kept in view yet.
+func latest(acts []appcontext.Action, instance string) error {
+	last := lastInstance(acts)
+	if instance == "" || instance == last {
+		return nil
+	}
+	if slices.ContainsFunc(acts, func(a appcontext.Action) bool { return a.Instance == instance }) {
+		return errs.New(errs.Invalid, "Invalid query instance: only the latest one, "+last+", can be shown")
+	}
+	return errs.New(errs.Invalid, "Invalid query instance: the deployment has none with this id")
 }
 
 // fill adds what is known of apps and clusters.
@@ -76,6 +103,11 @@ func (g *Groups) fill(ctx context.Context, out *v2.Status, head appcontext.Head,
 	}
 	if v.bundles, err = g.bundles(ctx, s); err != nil {
 		return err
+	}
+	if q.output == "detail" {
+		if v.details, err = g.details(ctx, v.bundles); err != nil {
+			return err
+		}
 	}
 	return v.write(out)
 }
@@ -124,6 +156,23 @@ func (g *Groups) bundles(ctx context.Context, s situation) (map[appcontext.Diges
 				return nil, err
 			}
 			out[d] = b
+		}
+	}
+	return out, nil
+}
+
+// details reads every object of the bundles, with the values of Secrets hidden.
+func (g *Groups) details(ctx context.Context, bundles map[appcontext.Digest]appcontext.Bundle) (map[appcontext.Digest]json.RawMessage, error) {
+	out := map[appcontext.Digest]json.RawMessage{}
+	for _, b := range bundles {
+		for _, ref := range slices.Concat(b.CRDs, b.Objects) {
+			content, err := g.contexts.GetBlob(ctx, ref.Digest)
+			if err == nil {
+				out[ref.Digest], err = manifest.Masked(manifest.Object{ID: ref.ID, Content: content})
+			}
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
 	return out, nil

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -20,6 +21,7 @@ type view struct {
 	query
 	reports map[appcontext.PairKey]appcontext.Report
 	bundles map[appcontext.Digest]appcontext.Bundle
+	details map[appcontext.Digest]json.RawMessage // only if the query asks for them
 }
 
 // write fills the answer. Counts cover everything that passes the filters, whatever
@@ -116,7 +118,7 @@ func (v view) cluster(app string, p placed, counts map[string]int) v2.ClusterSta
 		if !admits(v.resources, ref.Name) {
 			continue
 		}
-		r := v2.ResourceStatus{GVK: v2.GVK{Group: ref.Group, Version: ref.Version, Kind: ref.Kind}, Name: ref.Name, Namespace: ref.Namespace}
+		r := v2.ResourceStatus{GVK: v2.GVK{Group: ref.Group, Version: ref.Version, Kind: ref.Kind}, Name: ref.Name, Namespace: ref.Namespace, Detail: v.details[ref.Digest]}
 		state := v.synced(pair, known)
 		if v.ready {
 			state, r.Reason = readiness(seen, ref.ID, heard)
