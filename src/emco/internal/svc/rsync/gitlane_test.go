@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
 // shelf keeps bundles of one object each; it stands for the AppContext.
@@ -64,6 +67,51 @@ func TestAnAppThatTheBackendRefusesStaysAsItWas(t *testing.T) {
 	}
 	if got, want := strings.Join(files, " "), "app/a/good+ConfigMap.yaml app/b/old+ConfigMap.yaml"; got != want {
 		t.Errorf("files %s, want %s", got, want)
+	}
+}
+
+// picky refuses commits that touch a path, as a host does where a link is in the way.
+type picky struct {
+	bad  string
+	jobs []batch.Job
+}
+
+func (p *picky) Submit(_ context.Context, job batch.Job) (git.Hash, error) {
+	for _, e := range job.Edits {
+		if git.Inside(p.bad, e.Path) {
+			return "", git.BadPath(p.bad, "a link is in the way")
+		}
+	}
+	p.jobs = append(p.jobs, job)
+	return "c0ffee", nil
+}
+
+func TestATargetWhosePathIsRefusedFailsAlone(t *testing.T) {
+	t.Parallel()
+	b, err := backends.Backends().Open("git", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shelved := shelf{}
+	shelved.put("bundle", "settings")
+	l := &ledger{pairs: map[target]map[string]appcontext.Pair{}, targets: map[string]map[target]bool{}}
+	found, due := map[target]destination{}, []target{{"edge+c1", "7"}, {"edge+c2", "7"}, {"edge+c3", "7"}}
+	for _, at := range due {
+		l.keep(appcontext.Pair{Key: appcontext.PairKey{Cluster: at.cluster, UID: at.uid, App: "a"}, Desired: "bundle", Phase: appcontext.Pending})
+		found[at] = destination{backend: b}
+	}
+	host := &picky{bad: "clusters/edge+c2/context/7/app"}
+	sink := &gitSink{commits: host, contents: &contents{store: shelved}, ledger: l}
+	got := map[string]string{}
+	for _, o := range sink.deliver(t.Context(), due, found) {
+		got[o.key.Cluster] = fmt.Sprint(o.commit, " ", o.err)
+	}
+	want := map[string]string{
+		"edge+c1": "c0ffee <nil>", "edge+c3": "c0ffee <nil>",
+		"edge+c2": ` edit: "clusters/edge+c2/context/7/app": a link is in the way`,
+	}
+	if !maps.Equal(got, want) || len(host.jobs) != 1 {
+		t.Errorf("got %q in %d commits, want %q in one", got, len(host.jobs), want)
 	}
 }
 
