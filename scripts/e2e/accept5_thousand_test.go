@@ -34,7 +34,7 @@ type phase struct {
 	writes, reads   float64 // requests to etcd, those for looks at the status included
 	written         float64 // bytes of keys and values in writes to etcd
 	stored          float64 // bytes that the kernel was made to write
-	pushed, growth  float64 // bytes of content in commits, and of the repository on disk
+	pushed, growth  float64 // bytes of packs pushed, and of the repository on disk
 	looks           int     // at the status
 	files, perFiles int     // in the repository afterwards; below one cluster
 }

@@ -63,7 +63,7 @@ var rows = []struct {
 	{"instantiate: reads of etcd", "%.0f", func(f figures) float64 { return f.up.reads }},
 	{"instantiate: bytes in writes to etcd, KiB", "%.0f", func(f figures) float64 { return f.up.written / 1024 }},
 	{"instantiate: bytes written to storage, MiB", "%.1f", func(f figures) float64 { return f.up.stored / mib }},
-	{"instantiate: content in commits, KiB", "%.0f", func(f figures) float64 { return f.up.pushed / 1024 }},
+	{"instantiate: pushed to Git, KiB", "%.0f", func(f figures) float64 { return f.up.pushed / 1024 }},
 	{"instantiate: growth of the repository, KiB", "%.0f", func(f figures) float64 { return f.up.growth / 1024 }},
 	{"instantiate: files in the repository", "%.0f", func(f figures) float64 { return float64(f.up.files) }},
 	{"instantiate: looks at the status", "%.0f", func(f figures) float64 { return float64(f.up.looks) }},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/git/batch"
+	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
 // metrics are the program's own counters. Names of users' things are never labels,
@@ -21,7 +22,6 @@ type metrics struct {
 	etcdSize *prometheus.CounterVec
 	commits  prometheus.Counter
 	lost     prometheus.Counter
-	pushed   prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -32,9 +32,8 @@ func newMetrics() *metrics {
 		etcdSize: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_etcd_bytes_total", Help: "Bytes of keys and values in requests to etcd."}, []string{"kind"}),
 		commits:  counter("emco_git_commits_total", "Commits that reached a branch."),
 		lost:     counter("emco_git_conflicts_total", "Pushes refused because someone else was faster."),
-		pushed:   counter("emco_git_pushed_bytes_total", "Bytes of content handed to the Git writer in commits."),
 	}
-	m.registry.MustRegister(m.renders, m.etcdOps, m.etcdSize, m.commits, m.lost, m.pushed,
+	m.registry.MustRegister(m.renders, m.etcdOps, m.etcdSize, m.commits, m.lost,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -57,8 +56,17 @@ func (m *metrics) batch(e batch.Event) {
 	m.lost.Add(float64(e.Conflicts))
 	if e.Committed {
 		m.commits.Inc()
-		m.pushed.Add(float64(e.Bytes))
 	}
+}
+
+// transfers counts what a Git host sends and receives.
+func (m *metrics) transfers(stats func() plain.Stats) {
+	m.registry.MustRegister(
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "emco_git_pushed_bytes_total", Help: "Bytes of packs sent to Git servers."},
+			func() float64 { return float64(stats().Sent) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "emco_git_fetched_bytes_total", Help: "Bytes of packs received from Git servers."},
+			func() float64 { return float64(stats().Received) }),
+	)
 }
 
 // counted counts what a renderer is asked for.

@@ -93,6 +93,7 @@ func charts(kubeVersion string) (render.Renderer, error) {
 
 func (a *App) rsync(c config.Config, st stores, m *metrics, rules gitops.Rules) run.Service {
 	host := plain.New(plain.Options{AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log})
+	m.transfers(host.Stats)
 	writers := batch.New(host, batch.Options{
 		Window: time.Duration(c.Git.Window), Author: c.Git.Author, Observe: m.batch, Log: a.log,
 	})
