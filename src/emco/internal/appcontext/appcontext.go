@@ -42,9 +42,10 @@ type Head struct {
 type Operation struct {
 	ID       string    `json:"id"`
 	UID      string    `json:"uid"`
-	Kind     string    `json:"kind"`     // "instantiate"
+	Kind     string    `json:"kind"`     // "instantiate", "update" or "rollback"
 	Instance string    `json:"instance"` // EMCO's context id of the revision to write
 	Rev      int64     `json:"rev"`
+	From     int64     `json:"from,omitempty"` // for a rollback: the revision to bring back
 	Actor    string    `json:"actor,omitempty"`
 	At       time.Time `json:"at"`
 }

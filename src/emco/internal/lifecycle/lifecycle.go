@@ -3,7 +3,8 @@
 //
 //	Created ──approve──► Approved ──instantiate──► Instantiated ──terminate──► Terminated
 //	                        ▲                        │     ▲                      │  │
-//	                        │                        └─────┘ again, if it failed  │  │
+//	                        │                        └─────┘ update, rollback,    │  │
+//	                        │                        instantiate if it failed     │  │
 //	                        └──────────approve────────────────────────────────────┘  │
 //	                                               ▲───────────instantiate───────────┘
 package lifecycle
@@ -24,15 +25,17 @@ const (
 	Approve Event = iota
 	Instantiate
 	Terminate
+	Update
+	Rollback
 )
 
-var eventNames = [...]string{"approve", "instantiate", "terminate"}
+var eventNames = [...]string{"approve", "instantiate", "terminate", "update", "rollback"}
 
 // String returns the event's name, as it stands in URLs.
 func (e Event) String() string { return eventNames[e] }
 
 // Events lists all events.
-func Events() []Event { return []Event{Approve, Instantiate, Terminate} }
+func Events() []Event { return []Event{Approve, Instantiate, Terminate, Update, Rollback} }
 
 // Table says to which state an event leads from each state in which it is allowed.
 type Table map[Event]map[appcontext.State]appcontext.State
@@ -57,6 +60,16 @@ func Groups() Table {
 			appcontext.Instantiated:       appcontext.Terminated,
 			appcontext.InstantiateStopped: appcontext.Terminated,
 		},
+		Update:   revisable(),
+		Rollback: revisable(),
+	}
+}
+
+// revisable is when another revision may follow. EMCO lets a rollback happen in any state.
+func revisable() map[appcontext.State]appcontext.State {
+	return map[appcontext.State]appcontext.State{
+		appcontext.Instantiated:       appcontext.Instantiated,
+		appcontext.InstantiateStopped: appcontext.Instantiated,
 	}
 }
 

@@ -11,28 +11,28 @@ import (
 // groups is the expected table, written a second time and in another shape: a row a
 // state, a letter an event; "." is refused.
 const groups = `
-Created            A . .
-Approved           A I .
-Instantiated       . . T
-Updated            A . .
-Terminated         A I .
-InstantiateStopped . . T
-TerminateStopped   A I .
+Created            A . . . .
+Approved           A I . . .
+Instantiated       . . T U R
+Updated            A . . . .
+Terminated         A I . . .
+InstantiateStopped . . T U R
+TerminateStopped   A I . . .
 `
 
 const clouds = `
-Created            . I .
-Approved           . . .
-Instantiated       . . T
-Updated            . . .
-Terminated         . I .
-InstantiateStopped . . .
-TerminateStopped   . . .
+Created            . I . . .
+Approved           . . . . .
+Instantiated       . . T . .
+Updated            . . . . .
+Terminated         . I . . .
+InstantiateStopped . . . . .
+TerminateStopped   . . . . .
 `
 
 func TestEveryPairOfStateAndEvent(t *testing.T) {
 	t.Parallel()
-	outcome := map[string]appcontext.State{"A": appcontext.Approved, "I": appcontext.Instantiated, "T": appcontext.Terminated}
+	outcome := map[string]appcontext.State{"A": appcontext.Approved, "I": appcontext.Instantiated, "T": appcontext.Terminated, "U": appcontext.Instantiated, "R": appcontext.Instantiated}
 	for name, tt := range map[string]struct {
 		table Table
 		want  string

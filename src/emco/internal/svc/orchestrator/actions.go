@@ -43,6 +43,8 @@ func (g *Groups) Mount(r *mux.Router) {
 	web.Handle(r, http.MethodPost, groupPath+"/approve", g.action(g.approve))
 	web.Handle(r, http.MethodPost, groupPath+"/instantiate", g.action(g.instantiate))
 	web.Handle(r, http.MethodPost, groupPath+"/terminate", g.action(g.terminate))
+	web.Handle(r, http.MethodPost, groupPath+"/update", web.HandlerFunc(g.update))
+	web.Handle(r, http.MethodPost, groupPath+"/rollback", g.rollbackAction())
 	web.Handle(r, http.MethodGet, groupPath+"/status", web.HandlerFunc(g.status))
 }
 
@@ -106,11 +108,15 @@ func (g *Groups) instantiate(ctx context.Context, doc store.Doc) error {
 	if err := p.refused(); err != nil {
 		return err
 	}
-	op := g.operation(head)
+	return g.queue(ctx, head, acts, g.operation(head, lifecycle.Instantiate))
+}
+
+// queue records an operation that makes a revision: one compare-and-swap of the head.
+func (g *Groups) queue(ctx context.Context, head appcontext.Head, acts []appcontext.Action, op appcontext.Operation) error {
 	to := head
 	to.State, to.LastRev, to.Op, to.Failure = appcontext.Instantiated, op.Rev, &op, ""
 	act := appcontext.Action{State: to.State, Instance: op.Instance, Revision: op.Rev, Time: op.At}
-	_, err = g.contexts.Step(ctx, head, to, append(acts, act), &op)
+	_, err := g.contexts.Step(ctx, head, to, append(acts, act), &op)
 	return err
 }
 
@@ -133,13 +139,13 @@ func (g *Groups) mayInstantiate(ctx context.Context, head appcontext.Head) error
 
 // operation is the next revision of a deployment. The first one carries the
 // deployment's own id, as EMCO's status context does.
-func (g *Groups) operation(head appcontext.Head) appcontext.Operation {
+func (g *Groups) operation(head appcontext.Head, e lifecycle.Event) appcontext.Operation {
 	instance := head.UID
 	if head.LastRev > 0 {
 		instance = contextID()
 	}
 	return appcontext.Operation{
-		ID: contextID(), UID: head.UID, Kind: lifecycle.Instantiate.String(),
+		ID: contextID(), UID: head.UID, Kind: e.String(),
 		Instance: instance, Rev: head.LastRev + 1, At: g.now(),
 	}
 }

@@ -35,10 +35,8 @@ func (b builder) publish(ctx context.Context, head appcontext.Head, p plan) (app
 	if err != nil {
 		return head, err
 	}
-	rev := appcontext.Revision{
-		Number: head.Op.Rev, Instance: head.Op.Instance, Operation: head.Op.ID,
-		Author: head.Op.Actor, At: head.Op.At, Namespace: p.namespace,
-	}
+	rev := revisionOf(head.Op)
+	rev.Namespace = p.namespace
 	for _, a := range built {
 		rev.Apps = append(rev.Apps, a.app)
 		for _, cluster := range a.clusters {
@@ -47,6 +45,29 @@ func (b builder) publish(ctx context.Context, head appcontext.Head, p plan) (app
 	}
 	head.Gone = false
 	return b.contexts.Publish(ctx, head, rev, slices.Values(places.sorted()))
+}
+
+// restore publishes an earlier revision's content as the next revision.
+func (b builder) restore(ctx context.Context, head appcontext.Head) (appcontext.Head, error) {
+	old, err := b.contexts.Revision(ctx, head.UID, head.Op.From)
+	if err != nil {
+		return head, err
+	}
+	var places []appcontext.Placement
+	for p, err := range b.contexts.Placements(ctx, head.UID, head.Op.From) {
+		if err != nil {
+			return head, err
+		}
+		places = append(places, p)
+	}
+	rev := revisionOf(head.Op)
+	rev.Namespace, rev.Apps = old.Namespace, old.Apps
+	return b.contexts.Publish(ctx, head, rev, slices.Values(places))
+}
+
+// revisionOf is an operation's revision, still empty.
+func revisionOf(op *appcontext.Operation) appcontext.Revision {
+	return appcontext.Revision{Number: op.Rev, Instance: op.Instance, Operation: op.ID, Author: op.Actor, At: op.At}
 }
 
 // builtApp is an app with its bundle and where it goes; a failed one has neither.

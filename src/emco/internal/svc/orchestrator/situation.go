@@ -15,6 +15,7 @@ type situation struct {
 	rev   appcontext.Revision // the revision that is wanted, or the last one if nothing is
 	wants []appcontext.Placement
 	pairs map[appcontext.PairKey]appcontext.Pair
+	leave []appcontext.Pair // of a later revision: what an earlier one has left and this one does not want
 }
 
 // situation reads it, with one read for the revision, one a chunk of placements, and
@@ -37,7 +38,19 @@ func (g *Groups) situation(ctx context.Context, head appcontext.Head) (situation
 	}
 	s.pairs, err = g.pairsAt(ctx, keysOf(head.UID, s.wants))
 	s.outdate()
+	if err == nil && head.Rev > 1 && !head.Gone {
+		s.leave, err = g.leaving(ctx, s)
+	}
 	return s, err
+}
+
+// leaving returns the pairs that an update has taken away and that are still there.
+func (g *Groups) leaving(ctx context.Context, s situation) ([]appcontext.Pair, error) {
+	left, err := g.contexts.Remains(ctx, s.head.UID)
+	return slices.DeleteFunc(left, func(p appcontext.Pair) bool {
+		_, wanted := s.pairs[p.Key]
+		return wanted
+	}), err
 }
 
 // outdate makes pairs pending that were last worked on for an older revision, unless
@@ -107,6 +120,12 @@ func (s situation) instantiating() string {
 		default:
 			return v2.StatusInstantiating
 		}
+	}
+	for _, p := range s.leave {
+		if p.Phase != appcontext.Failed || p.Desired != "" {
+			return v2.StatusInstantiating
+		}
+		failed = true
 	}
 	if failed {
 		return v2.StatusInstantiateFailed

@@ -184,7 +184,7 @@ func (v view) describe(c *v2.ClusterStatus, p appcontext.Pair, known, heard bool
 	c.Phase, c.Commit, c.Error, c.Findings = string(p.Phase), p.Commit, p.Error, p.Findings
 	c.Since = &p.At
 	if p.Phase == appcontext.Applied {
-		c.Revision = p.Rev
+		c.Revision = v.head.Rev // it may have been applied for an earlier one that wanted the same
 	}
 }
 

@@ -141,14 +141,28 @@ func (w *Worker) try(ctx context.Context, b builder, op appcontext.Operation) er
 	if err != nil {
 		return concerning(ctx, b.contexts, head, err)
 	}
-	p, err := w.planner.plan(ctx, doc)
-	if err != nil {
+	return w.make(ctx, b, head, doc)
+}
+
+// make publishes the revision that the operation is for, or records why there is none.
+func (w *Worker) make(ctx context.Context, b builder, head appcontext.Head, doc store.Doc) error {
+	start := time.Now()
+	publish := b.restore
+	if head.Op.From == 0 {
+		p, err := w.planner.plan(ctx, doc)
+		if err != nil {
+			return concerning(ctx, b.contexts, head, err)
+		}
+		publish = func(ctx context.Context, head appcontext.Head) (appcontext.Head, error) {
+			return b.publish(ctx, head, p)
+		}
+	}
+	next, err := publish(ctx, head)
+	if errs.Is(err, errs.NotFound) {
 		return concerning(ctx, b.contexts, head, err)
 	}
-	start := time.Now()
-	next, err := b.publish(ctx, head, p)
 	if err == nil {
-		w.log.Info("revision published", "deployment", op.UID, "rev", next.Rev, "seconds", time.Since(start).Seconds())
+		w.log.Info("revision published", "deployment", next.UID, "rev", next.Rev, "seconds", time.Since(start).Seconds())
 	}
 	return err
 }
