@@ -59,6 +59,18 @@ data:
   password: `+value+"\n")
 }
 
+// refused is a chart whose Secret an API server refuses: it is of a type that has to hold
+// JSON, and holds a password.
+func refused(name string) fleet.Chart {
+	return vault(name, "e30=").With("templates/secret.yaml", `apiVersion: v1
+kind: Secret
+metadata: {name: `+name+`}
+type: kubernetes.io/dockerconfigjson
+data:
+  .dockerconfigjson: {{ .Values.password | b64enc }}
+`)
+}
+
 func TestAcceptance6NoSecrets(t *testing.T) {
 	do := steps{TB: t}
 	do.next("plant secrets: kubeconfig, sync objects, overrides; log level debug")
@@ -115,7 +127,7 @@ func secretDeployment(p planted) fleet.Deployment {
 	return fleet.Deployment{Name: "secrets", Apps: []fleet.App{
 		{Chart: fleet.Synthetic("front", 4), Overrides: map[string]string{"database.password": p.unused.Text}},
 		{Chart: vault("vault", "{{ .Values.password | b64enc }}"), Intent: onC1, Overrides: map[string]string{"password": p.used.Text}},
-		{Chart: vault("broken", `"%{{ .Values.password }}%"`), Intent: onC1, Overrides: map[string]string{"password": p.misused.Text}},
+		{Chart: refused("broken"), Intent: onC1, Overrides: map[string]string{"password": p.misused.Text}},
 	}}
 }
 
@@ -127,6 +139,7 @@ func (f *search) unrenderable(api fleet.Fleet) {
 	d := fleet.Deployment{Name: "faults", Apps: []fleet.App{
 		{Chart: fleet.Synthetic("comma", 2), Overrides: map[string]string{"password": "a," + value}},
 		{Chart: schema, Overrides: map[string]string{"password": value, "mail": value, "kind": value}},
+		{Chart: vault("plain", `"%{{ .Values.password }}%"`), Overrides: map[string]string{"password": value}},
 		{Chart: vault("quote", `"{{ .Values.password }}`), Overrides: map[string]string{"password": value}},
 		{Chart: vault("colon", "{{ .Values.password }}"), Overrides: map[string]string{"password": value + ": b: c"}},
 		{Chart: vault("nil", "{{ .Values.password.text }}"), Overrides: map[string]string{"password": value}},
