@@ -62,7 +62,7 @@ func (s *stage) play(ctx context.Context) error {
 		{"The Git tree that the clusters pull", s.tree},
 		{"The Git log", s.log},
 		{"Applying everything again changes nothing", s.again(all...)},
-		{"Terminate", s.plain("apply", group+"/terminate")},
+		{"Terminate", s.plain("apply", group+"/terminate", "-o", "human")},
 		{"Wait until it is gone", s.wait("terminated")},
 		{"The Git tree is empty again: only the foreign README is left", s.empty},
 	}
