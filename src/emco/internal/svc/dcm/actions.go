@@ -56,7 +56,7 @@ func (c *Clouds) action(e lifecycle.Event, check func(context.Context, store.Doc
 }
 
 func (c *Clouds) step(ctx context.Context, doc store.Doc, e lifecycle.Event, check func(context.Context, store.Doc) error) error {
-	head, acts, err := c.head(ctx, doc)
+	head, acts, err := lifecycle.Head(ctx, c.contexts, doc)
 	if err != nil {
 		return err
 	}
@@ -139,17 +139,6 @@ func (c *Clouds) cloud(r *http.Request) (store.Doc, error) {
 	return doc, err
 }
 
-// head reads where the cloud stands; without a head it is Created, which the first
-// step writes down.
-func (c *Clouds) head(ctx context.Context, doc store.Doc) (appcontext.Head, []appcontext.Action, error) {
-	head, err := c.contexts.Head(ctx, doc.UID)
-	if errs.Is(err, errs.NotFound) {
-		head = appcontext.Head{UID: doc.UID, Subject: string(doc.Key), State: appcontext.Created}
-		return head, []appcontext.Action{{State: appcontext.Created, Time: doc.Created}}, nil
-	}
-	return head, nil, err
-}
-
 // status answers a status query. EMCO's scripts poll it and read deployedStatus,
 // whatever the view.
 func (c *Clouds) status(w http.ResponseWriter, r *http.Request) error {
@@ -157,27 +146,16 @@ func (c *Clouds) status(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	head, acts, err := c.head(r.Context(), doc)
+	head, acts, err := lifecycle.History(r.Context(), c.contexts, doc)
 	if err != nil {
 		return err
-	}
-	if acts == nil {
-		if acts, err = c.contexts.Actions(r.Context(), doc.UID); err != nil {
-			return err
-		}
 	}
 	return web.JSON(w, http.StatusOK, statusOf(doc, head, acts))
 }
 
 func statusOf(doc store.Doc, head appcontext.Head, acts []appcontext.Action) v2.Status {
 	part := strings.Split(string(doc.Key), "/") // projects/P/logical-clouds/L
-	out := v2.Status{Identity: v2.Identity{Project: part[1], Name: part[3]}}
-	if head.LastRev > 0 {
-		out.States.StatusCtxID = doc.UID
-	}
-	for _, a := range acts {
-		out.States.Actions = append(out.States.Actions, v2.Action{State: a.State.String(), Instance: a.Instance, Time: a.Time, Revision: a.Revision})
-	}
+	out := v2.Status{Identity: v2.Identity{Project: part[1], Name: part[3]}, States: lifecycle.States(head, acts)}
 	switch head.State {
 	case appcontext.Instantiated:
 		out.DeployedStatus, out.ReadyStatus = v2.StatusInstantiated, v2.Ready

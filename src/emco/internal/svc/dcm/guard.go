@@ -6,6 +6,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
@@ -36,7 +37,7 @@ func (c *Clouds) Deleted(ctx context.Context, doc store.Doc) error {
 }
 
 func (c *Clouds) dormant(ctx context.Context, doc store.Doc, advice string) error {
-	head, _, err := c.head(ctx, doc)
+	head, _, err := lifecycle.Head(ctx, c.contexts, doc)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (g *Groups) group(r *http.Request) (store.Doc, error) {
 
 // approve allows the group to be instantiated. Approving twice is one approval.
 func (g *Groups) approve(ctx context.Context, doc store.Doc) error {
-	head, acts, err := g.head(ctx, doc)
+	head, acts, err := lifecycle.Head(ctx, g.contexts, doc)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (g *Groups) approve(ctx context.Context, doc store.Doc) error {
 // instantiate checks all that can be known at once and records the operation. From
 // then on the status reads Instantiating.
 func (g *Groups) instantiate(ctx context.Context, doc store.Doc) error {
-	head, acts, err := g.head(ctx, doc)
+	head, acts, err := lifecycle.Head(ctx, g.contexts, doc)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (g *Groups) operation(head appcontext.Head, e lifecycle.Event) appcontext.O
 // terminate makes nothing the desired state. A revision that is being made is
 // dropped when it is to be published, because the head has moved on.
 func (g *Groups) terminate(ctx context.Context, doc store.Doc) error {
-	head, acts, err := g.head(ctx, doc)
+	head, acts, err := lifecycle.Head(ctx, g.contexts, doc)
 	if err != nil {
 		return err
 	}
@@ -179,18 +179,6 @@ func lastInstance(acts []appcontext.Action) string {
 		}
 	}
 	return ""
-}
-
-// head reads where the group stands. A group that no action was done on has no head
-// yet: it is Created, and the action that says so is handed back to be written with
-// the first step.
-func (g *Groups) head(ctx context.Context, doc store.Doc) (appcontext.Head, []appcontext.Action, error) {
-	head, err := g.contexts.Head(ctx, doc.UID)
-	if errs.Is(err, errs.NotFound) {
-		head = appcontext.Head{UID: doc.UID, Subject: string(doc.Key), State: appcontext.Created}
-		return head, []appcontext.Action{{State: appcontext.Created, Time: doc.Created}}, nil
-	}
-	return head, nil, err
 }
 
 // cloudReady refuses logical clouds that are not instantiated.

@@ -6,12 +6,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
 // Replaceable refuses changes to a group that has left the state Created, in EMCO's words.
 func (g *Groups) Replaceable(ctx context.Context, doc store.Doc) error {
-	head, _, err := g.head(ctx, doc)
+	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
 	if err != nil {
 		return err
 	}
@@ -25,7 +26,7 @@ func (g *Groups) Replaceable(ctx context.Context, doc store.Doc) error {
 // being removed. One that could not be removed may be deleted, as in EMCO; rsync goes on
 // trying to remove what is left.
 func (g *Groups) Deletable(ctx context.Context, doc store.Doc) error {
-	head, _, err := g.head(ctx, doc)
+	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
 	if err != nil {
 		return err
 	}

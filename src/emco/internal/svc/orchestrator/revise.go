@@ -70,7 +70,7 @@ func (g *Groups) rollbackAction() web.HandlerFunc {
 // revise queues the next revision of what is instantiated and returns its number.
 func (g *Groups) revise(r *http.Request, doc store.Doc, e lifecycle.Event, from int64) (int64, error) {
 	ctx := r.Context()
-	head, _, err := g.head(ctx, doc)
+	head, history, err := lifecycle.History(ctx, g.contexts, doc)
 	if err != nil {
 		return 0, err
 	}
@@ -85,10 +85,6 @@ func (g *Groups) revise(r *http.Request, doc store.Doc, e lifecycle.Event, from 
 		if err := g.confirm(ctx, head, next); err != nil {
 			return 0, err
 		}
-	}
-	history, err := g.contexts.Actions(ctx, head.UID)
-	if err != nil {
-		return 0, err
 	}
 	op := g.operation(head, e)
 	op.From = from

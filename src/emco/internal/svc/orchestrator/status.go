@@ -12,6 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -48,19 +49,14 @@ func (g *Groups) report(ctx context.Context, doc store.Doc, q query) (v2.Status,
 	if err != nil {
 		return out, err
 	}
-	head, acts, err := g.head(ctx, doc)
+	head, acts, err := lifecycle.History(ctx, g.contexts, doc)
 	if err != nil {
 		return out, err
-	}
-	if acts == nil {
-		if acts, err = g.contexts.Actions(ctx, doc.UID); err != nil {
-			return out, err
-		}
 	}
 	if err := latest(acts, q.instance); err != nil {
 		return out, err
 	}
-	out.States = states(head, acts)
+	out.States = lifecycle.States(head, acts)
 	if head.LastRev == 0 {
 		return out, nil
 	}
@@ -120,18 +116,6 @@ func (g *Groups) identity(doc store.Doc) (v2.Status, error) {
 		Project: part[1], CompositeApp: part[3], CompositeAppVersion: part[4],
 		CompositeProfile: group.Spec.Profile, Name: part[6],
 	}}, err
-}
-
-// states is the history in EMCO's form. The context id appears with the first revision.
-func states(head appcontext.Head, acts []appcontext.Action) v2.States {
-	out := v2.States{Actions: make([]v2.Action, 0, len(acts))}
-	if head.LastRev > 0 {
-		out.StatusCtxID = head.UID
-	}
-	for _, a := range acts {
-		out.Actions = append(out.Actions, v2.Action{State: a.State.String(), Instance: a.Instance, Time: a.Time, Revision: a.Revision})
-	}
-	return out
 }
 
 func (g *Groups) reportsAt(ctx context.Context, keys []appcontext.PairKey) (map[appcontext.PairKey]appcontext.Report, error) {

@@ -1,0 +1,44 @@
+package lifecycle
+
+import (
+	"context"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// Head reads where the deployment of a document stands. One that no action was done on
+// has no head yet: it is Created, and the action that says so is handed back to be
+// written with the first step.
+func Head(ctx context.Context, contexts *appcontext.Store, doc store.Doc) (appcontext.Head, []appcontext.Action, error) {
+	head, err := contexts.Head(ctx, doc.UID)
+	if errs.Is(err, errs.NotFound) {
+		head = appcontext.Head{UID: doc.UID, Subject: string(doc.Key), State: appcontext.Created}
+		return head, []appcontext.Action{{State: appcontext.Created, Time: doc.Created}}, nil
+	}
+	return head, nil, err
+}
+
+// History reads the head with all actions so far, the one that is not written yet included.
+func History(ctx context.Context, contexts *appcontext.Store, doc store.Doc) (appcontext.Head, []appcontext.Action, error) {
+	head, acts, err := Head(ctx, contexts, doc)
+	if err == nil && acts == nil {
+		acts, err = contexts.Actions(ctx, doc.UID)
+	}
+	return head, acts, err
+}
+
+// States is the history as EMCO's answers have it. The context id appears with the
+// first revision.
+func States(head appcontext.Head, acts []appcontext.Action) v2.States {
+	out := v2.States{Actions: make([]v2.Action, 0, len(acts))}
+	if head.LastRev > 0 {
+		out.StatusCtxID = head.UID
+	}
+	for _, a := range acts {
+		out.Actions = append(out.Actions, v2.Action{State: a.State.String(), Instance: a.Instance, Time: a.Time, Revision: a.Revision})
+	}
+	return out
+}
