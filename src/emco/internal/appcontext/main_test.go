@@ -2,6 +2,7 @@ package appcontext
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"strings"
@@ -52,7 +53,12 @@ func runTests(m *testing.M) int {
 // newStore returns a store on a prefix of its own.
 func newStore(t testing.TB, opts ...Option) *Store {
 	t.Helper()
-	return New(etcd, "/"+strings.ReplaceAll(t.Name(), "/", "_"), opts...)
+	return New(etcd, prefixOf(t), opts...)
+}
+
+// prefixOf is a prefix that nothing was written below, also when a test is run again.
+func prefixOf(t testing.TB) string {
+	return "/" + strings.ReplaceAll(t.Name(), "/", "_") + "-" + rand.Text()
 }
 
 // failer is a test of package testing or of package rapid.

@@ -68,7 +68,7 @@ func newCutStore(t *testing.T) (*Store, *cutWatcher) {
 	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))
 	w := &cutWatcher{Watcher: etcd.Watcher}
 	c.KV, c.Lease, c.Watcher = etcd.KV, etcd.Lease, w
-	return New(c, "/"+t.Name()), w
+	return New(c, prefixOf(t)), w
 }
 
 // compact drops etcd's whole history.
@@ -265,7 +265,7 @@ func TestWatchHeadsMissesNothingWhenItLags(t *testing.T) {
 	t.Parallel()
 	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))
 	c.KV, c.Watcher = etcd.KV, shortWatcher{etcd.Watcher}
-	s, seen := New(c, "/"+t.Name()), map[string]bool{}
+	s, seen := New(c, prefixOf(t)), map[string]bool{}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	const n = 2500
