@@ -1,0 +1,7 @@
+//go:build race
+
+package isolated_test
+
+// raced says that the race detector is built in. It maps far more memory than a
+// child may have, so children are not limited then.
+const raced = true
