@@ -35,6 +35,7 @@ test: ## run the fast tests: unit, contract, CLI scripts
 .PHONY: e2e
 e2e: build ## run the acceptance tests on real Kubernetes, Flux and Git (the first run builds them: 20 minutes)
 	scripts/e2e/run.sh
+	cd scripts/testbed && EMCO_TESTBED=1 GOWORK=off go test -count=1 ./integration
 
 .PHONY: bench
 bench: build ## print figures of 100 and 1,000 Git clusters side by side

@@ -100,7 +100,10 @@ func lockDir(ctx context.Context, dir string) (*fileutil.LockedFile, error) {
 	}
 	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	for end := time.Now().Add(lockPatience); errors.Is(err, fileutil.ErrLocked) && ctx.Err() == nil && time.Now().Before(end); {
-		time.Sleep(lockPause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(lockPause):
+		}
 		lock, err = fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	}
 	if errors.Is(err, fileutil.ErrLocked) {
