@@ -63,7 +63,7 @@ var groups = map[string]group{
 		may:      []string{"ground", "kernel", "port", "driver"},
 	},
 	"stage": { // what tests of documents play on: real stores in a temporary folder
-		packages: []string{"internal/resource/resourcetest"},
+		packages: []string{"internal/appcontext/contexttest", "internal/resource/resourcetest"},
 		may:      []string{"ground", "kernel", "port", "driver", "list"},
 	},
 	"service": {

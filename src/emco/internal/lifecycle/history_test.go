@@ -5,18 +5,13 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
 func TestHistoryOfADocumentBeginsWithItsCreation(t *testing.T) {
 	t.Parallel()
-	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Close() })
-	contexts, noon := appcontext.New(server.Client(), "/test/"), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	contexts, noon := contexttest.New(t), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	doc := store.Doc{Key: "projects/p/logical-clouds/l", UID: "7", Created: noon}
 
 	head, unwritten, err := Head(t.Context(), contexts, doc)

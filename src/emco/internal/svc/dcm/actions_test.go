@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
@@ -31,16 +31,7 @@ type clouds struct {
 
 func newClouds(t *testing.T) clouds {
 	t.Helper()
-	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	c := clouds{t: t, contexts: appcontext.New(server.Client(), "/emco/")}
+	c := clouds{t: t, contexts: contexttest.New(t)}
 	c.Server = resourcetest.Serve(t, func(r *mux.Router, db *store.DB) {
 		actions := dcm.NewClouds(db, c.contexts)
 		dcm.NewResources(db, actions).Mount(r)

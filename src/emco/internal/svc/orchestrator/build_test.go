@@ -9,6 +9,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
@@ -32,7 +33,7 @@ func newSite(t *testing.T) site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return site{t, builder{contexts: newContexts(t), renderer: renderer}}
+	return site{t, builder{contexts: contexttest.New(t), renderer: renderer}}
 }
 
 // app is a chart with one template, placed on clusters.

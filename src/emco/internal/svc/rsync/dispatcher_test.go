@@ -11,6 +11,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -23,7 +24,7 @@ import (
 // what they are given.
 func newDispatcherAt(t *testing.T) (d *dispatcher, contexts *appcontext.Store, db *store.DB) {
 	t.Helper()
-	contexts, db = newContexts(t), resourcetest.DB(t)
+	contexts, db = contexttest.New(t), resourcetest.DB(t)
 	d = &dispatcher{
 		log: slog.New(slog.DiscardHandler), contexts: contexts, seen: map[string]wishKey{},
 		gateway: &gateway{db: db, registry: backends.Backends(), rules: gitops.Rules{}, backends: map[string]syncer.Backend{}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -49,7 +50,7 @@ func (r *recorder) wrote() string {
 // newLedger is a loaded ledger at noon over a real store.
 func newLedger(t *testing.T) (*ledger, *recorder) {
 	t.Helper()
-	contexts := newContexts(t)
+	contexts := contexttest.New(t)
 	r := &recorder{Store: contexts}
 	l := &ledger{store: r, fence: own(t, contexts, "a"), retry: retry, now: func() time.Time { return noon }}
 	if err := l.load(t.Context()); err != nil {
