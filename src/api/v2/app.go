@@ -1,11 +1,56 @@
 package v2
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // App is one Helm chart of a composite app; the chart is uploaded beside the
 // document.
 type App struct {
 	Named
+	Spec AppSpec `json:"spec,omitzero"` // ours: EMCO's apps have none
+}
+
+// AppSpec says how changes of the app reach its clusters. It is an addition to EMCO's API.
+type AppSpec struct {
+	LeaveLast bool     `json:"leaveLast,omitempty"` // clear the clusters that it left only when it is ready in its other places
+	Rollout   *Rollout `json:"rollout,omitempty"`   // none: all clusters at once
+}
+
+// Rollout lets a change reach clusters in waves: the next wave begins when the clusters
+// of all waves before have been ready for as long as Bake. Clusters beyond the waves
+// are the last one.
+type Rollout struct {
+	Waves []Wave `json:"waves"`
+	Bake  int    `json:"bakeSeconds,omitempty"`
+}
+
+// Wave is a number of clusters, or a share of all clusters of the app, rounded up; in
+// order of the clusters' names.
+type Wave struct {
+	Clusters int `json:"clusters,omitempty"`
+	Percent  int `json:"percent,omitempty"`
+}
+
+const (
+	maxWaves = 20
+	maxBake  = 7 * 24 * 3600 // seconds
+)
+
+// Validate checks metadata and spec.
+func (a *App) Validate() error {
+	c := begin(&a.Named)
+	if r := a.Spec.Rollout; r != nil {
+		c.between("spec.rollout.waves (their number)", len(r.Waves), 1, maxWaves)
+		c.between("spec.rollout.bakeSeconds", r.Bake, 0, maxBake)
+		for i, w := range r.Waves {
+			if (w.Clusters > 0) == (w.Percent > 0) || w.Clusters < 0 || w.Percent < 0 || w.Percent > 100 {
+				c.fail(fmt.Sprintf("spec.rollout.waves[%d]", i), "needs either clusters, above 0, or percent, 1 to 100")
+			}
+		}
+	}
+	return c.err()
 }
 
 // AppDependency makes an app wait for another one of the same composite app.

@@ -1,0 +1,24 @@
+package v2
+
+import "time"
+
+// Event is one line of what happened to a deployment, as GET …/events lists them:
+// oldest first. It is an addition to EMCO's API.
+type Event struct {
+	Time     time.Time `json:"time"`
+	Type     string    `json:"type"` // "Normal" or "Warning"
+	Reason   string    `json:"reason"`
+	Message  string    `json:"message"`
+	Actor    string    `json:"actor,omitempty"`
+	Revision int64     `json:"revision,omitempty"`
+	App      string    `json:"app,omitempty"`
+	Cluster  string    `json:"cluster,omitempty"` // <provider>+<cluster>
+}
+
+// EventsAnswer is the answer to GET …/events. With ?follow=true the answer is a stream
+// of single Events instead, one JSON document a line (application/x-ndjson), that ends
+// when the client leaves.
+type EventsAnswer struct {
+	Identity
+	Events []Event `json:"events"`
+}

@@ -1,0 +1,41 @@
+package v2
+
+import "time"
+
+// Revision is one version of a deployment, as GET …/revisions lists them: newest first.
+// It is an addition to EMCO's API.
+type Revision struct {
+	Number   int64            `json:"revision"`
+	Instance string           `json:"instance"` // EMCO's context id
+	Kind     string           `json:"kind"`     // "instantiate", "update", "rollback" or "migrate"
+	From     int64            `json:"from,omitempty"`
+	Author   string           `json:"author,omitempty"`
+	Reason   string           `json:"reason,omitempty"`
+	Time     time.Time        `json:"time"`
+	Current  bool             `json:"current,omitempty"` // it is the one that is desired now
+	Kept     bool             `json:"kept"`              // its content is kept: it can be rolled back to
+	Apps     []RevisionApp    `json:"apps,omitempty"`
+	Commits  []RevisionCommit `json:"commits,omitempty"`
+}
+
+// RevisionApp is one app within a revision.
+type RevisionApp struct {
+	Name     string   `json:"name"`
+	Clusters int      `json:"clusters"`          // on which it is placed
+	Bundles  []string `json:"bundles,omitempty"` // digests of its content, one a class
+	Failed   bool     `json:"failed,omitempty"`
+}
+
+// RevisionCommit is a Git commit that carried the revision to clusters.
+type RevisionCommit struct {
+	Repository string `json:"repository"` // URL, without credentials
+	Branch     string `json:"branch"`
+	Commit     string `json:"commit"`
+	Clusters   int    `json:"clusters"`
+}
+
+// RevisionsAnswer is the answer to GET …/revisions.
+type RevisionsAnswer struct {
+	Identity
+	Revisions []Revision `json:"revisions"`
+}
