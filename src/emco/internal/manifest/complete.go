@@ -10,6 +10,7 @@ type Defaults struct {
 	Namespace string            // for namespaced objects that name none; none is set if it is empty
 	Labels    map[string]string // set on each object and on pod templates; they replace the chart's
 	Scopes    Scopes            // scopes of custom kinds; those of well-known kinds are built in
+	Stamp     bool              // say in an annotation which content an object has; see StampKey
 }
 
 // GroupKind names a kind in all its versions.
@@ -79,6 +80,11 @@ func complete(o Object, d Defaults) (Object, error) {
 			if err := label(m, d.Labels); err != nil {
 				return Object{}, fmt.Errorf("%s: %w", o.ID, err)
 			}
+		}
+	}
+	if d.Stamp {
+		if err := stamp(t, o.ID); err != nil {
+			return Object{}, err
 		}
 	}
 	full, err := newObject(t)

@@ -40,7 +40,7 @@ func (r renderer) result(req render.Request, texts []text) (render.Result, error
 	for _, l := range req.Labels {
 		labels[l.Key] = l.Value
 	}
-	all, err = manifest.Complete(all, manifest.Defaults{Namespace: req.Namespace, Labels: labels, Scopes: manifest.ScopesOf(all)})
+	all, err = manifest.Complete(all, manifest.Defaults{Namespace: req.Namespace, Labels: labels, Scopes: manifest.ScopesOf(all), Stamp: true})
 	if err != nil {
 		return render.Result{}, manifestFault(req.App, err)
 	}

@@ -1,0 +1,41 @@
+package manifest
+
+import "fmt"
+
+// StampKey is the annotation that says which content an object on a cluster has. Who
+// looks at the cluster can so tell the wished version from the one before.
+const StampKey = "emco/content"
+
+// Lengths of stamps, in hexadecimal digits. A Secret's is so short that many contents
+// share it: it shall not help to confirm a guess of what is in the Secret.
+const (
+	stampLength       = 16
+	secretStampLength = 4
+)
+
+// stamp annotates an object with a digest of what it is without the annotation.
+func stamp(t tree, id ID) error {
+	meta := metadata(t)
+	notes, ok := meta["annotations"].(tree)
+	if v := meta["annotations"]; !ok && v != nil {
+		return fmt.Errorf("%s: annotations must be a mapping", id)
+	}
+	delete(notes, StampKey)
+	content, err := encode(t)
+	if err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	if !ok {
+		notes = tree{}
+		meta["annotations"] = notes
+	}
+	length := stampLength
+	if id.Group == "" && id.Kind == "Secret" {
+		length = secretStampLength
+	}
+	notes[StampKey] = string(DigestOf(content)[:length])
+	return nil
+}
+
+// Stamp returns an object's stamp, empty if it has none.
+func (o Object) Stamp() string { return o.Annotations()[StampKey] }
