@@ -5,6 +5,7 @@
 //	blob/<sha256>/<chunk>               compressed content, chunks <= 256 KiB
 //	head/<uid>                          Head; the only contended key of a deployment
 //	dep/<uid>/act/<seq>                 Action, append-only
+//	event/<uid>/<time>-<random>         Event; the newest few hundred of a deployment
 //	dep/<uid>/rev/<n>                   Revision, written once, together with the head
 //	dep/<uid>/place/<n>/<try>/<k>       up to 500 placements, written once
 //	op/<uid>/<id>                       Operation that waits for the orchestrator
@@ -19,6 +20,7 @@
 package appcontext
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
@@ -36,17 +38,26 @@ type Head struct {
 	Op      *Operation `json:"op,omitempty"`      // operation that is being worked on, if any
 	Failure string     `json:"failure,omitempty"` // why the last operation could not produce a revision at all
 	Mod     int64      `json:"-"`                 // etcd revision at which it was read; used for compare-and-swap
+
+	Stopped   bool   `json:"stopped,omitempty"`   // nothing more is to be done towards what is desired
+	Inherited string `json:"inherited,omitempty"` // id that clusters know it by, if that is not UID; see Deployment
+	MovedTo   string `json:"movedTo,omitempty"`   // uid of the head that took over what this one had on clusters
 }
+
+// Deployment is the id by which clusters, Git paths and pairs know what the head is
+// about: its own, unless a migration handed it that of another head.
+func (h Head) Deployment() string { return cmp.Or(h.Inherited, h.UID) }
 
 // Operation is work that the orchestrator does after the API has answered 202.
 type Operation struct {
 	ID       string    `json:"id"`
 	UID      string    `json:"uid"`
-	Kind     string    `json:"kind"`     // "instantiate", "update" or "rollback"
+	Kind     string    `json:"kind"`     // "instantiate", "update", "rollback" or "migrate"
 	Instance string    `json:"instance"` // EMCO's context id of the revision to write
 	Rev      int64     `json:"rev"`
 	From     int64     `json:"from,omitempty"` // for a rollback: the revision to bring back
 	Actor    string    `json:"actor,omitempty"`
+	Reason   string    `json:"reason,omitempty"` // in the user's words
 	At       time.Time `json:"at"`
 }
 
@@ -56,6 +67,9 @@ type Action struct {
 	Instance string    `json:"instance"`
 	Revision int64     `json:"revision"`
 	Time     time.Time `json:"time"`
+	Actor    string    `json:"actor,omitempty"`
+	Reason   string    `json:"reason,omitempty"` // in the user's words
+	Key      string    `json:"key,omitempty"`    // Idempotency-Key of the request that did it
 }
 
 // Revision is one immutable version of a deployment.
@@ -63,7 +77,10 @@ type Revision struct {
 	Number    int64     `json:"number"`
 	Instance  string    `json:"instance"`
 	Operation string    `json:"operation"`
+	Kind      string    `json:"kind,omitempty"` // of the operation: "instantiate", "update", ...
+	From      int64     `json:"from,omitempty"` // for a rollback: the revision that it brings back
 	Author    string    `json:"author,omitempty"`
+	Reason    string    `json:"reason,omitempty"` // in the author's words
 	At        time.Time `json:"at"`
 	Namespace string    `json:"namespace"` // of the logical cloud
 	Apps      []App     `json:"apps"`      // in the order they were onboarded
@@ -77,7 +94,32 @@ type App struct {
 	Bundles  []Digest  `json:"bundles,omitempty"`
 	Failure  *Failure  `json:"failure,omitempty"`
 	Verdicts []Verdict `json:"verdicts,omitempty"` // why clusters were left out; capped
-	Findings []string  `json:"findings,omitempty"` // warnings for users: hooks that are not run, ...
+	Findings []string  `json:"findings,omitempty"` // warnings for users
+
+	DependsOn []Dependency `json:"dependsOn,omitempty"`
+	LeaveLast bool         `json:"leaveLast,omitempty"` // places that it left are cleared only when it is ready in the others
+	Rollout   *Rollout     `json:"rollout,omitempty"`   // nil: everywhere at once
+}
+
+// Dependency makes an app wait for another one, on all clusters of both.
+type Dependency struct {
+	App   string `json:"app"`
+	Ready bool   `json:"ready,omitempty"` // it must be ready; else it is enough that it is applied
+	Wait  int    `json:"wait,omitempty"`  // seconds to wait after that
+}
+
+// Rollout lets a change of an app reach its clusters in waves: the next wave begins when
+// all clusters of those before have been ready for as long as Bake. Whatever is in no
+// wave is the last one.
+type Rollout struct {
+	Waves []Wave `json:"waves"`
+	Bake  int    `json:"bake,omitempty"` // seconds
+}
+
+// Wave is how many of the app's clusters change together, in order of their names.
+type Wave struct {
+	Clusters int `json:"clusters,omitempty"`
+	Percent  int `json:"percent,omitempty"` // of all clusters of the app, rounded up; if Clusters is 0
 }
 
 // Failure says why an app could not be rendered or placed.
@@ -142,19 +184,29 @@ type Pair struct {
 	Error     string    `json:"error,omitempty"`
 	Findings  []string  `json:"findings,omitempty"` // what users should know although it worked
 	At        time.Time `json:"at"`
+
+	Change  Change `json:"change,omitempty"`  // what the way from Held to Desired is to the app; decides which hooks run
+	Step    int    `json:"step,omitempty"`    // of that way: the step that is being worked on, from 0
+	Blocked string `json:"blocked,omitempty"` // what it waits for before it goes on, in words for users
 }
 
-// Report is what a cluster said of one app.
+// Report is what a cluster said of one app. Ready and Since are set when it is taken in.
 type Report struct {
 	Key       PairKey          `json:"-"`
 	Resources []ResourceStatus `json:"resources"`
 	Truncated int              `json:"truncated,omitempty"` // resources left out, because a value has 256 KiB
 	At        time.Time        `json:"at"`
+	Seq       uint64           `json:"seq,omitempty"`    // of the agent's report; 0 from a cluster that is watched directly
+	Commit    string           `json:"commit,omitempty"` // that the cluster's reconciler had applied, if the agent knows
+	Ready     bool             `json:"ready,omitempty"`  // all that the pair's desired bundle holds is Current, in that content
+	Since     time.Time        `json:"since,omitzero"`   // since when Ready is as it is
 }
 
 // ResourceStatus is one object's condition as a cluster sees it.
 type ResourceStatus struct {
 	manifest.ID
-	Status string `json:"status"` // kstatus: Current, InProgress, Failed, Terminating, NotFound, Unknown
-	Reason string `json:"reason,omitempty"`
+	Status  string `json:"status"` // kstatus: Current, InProgress, Failed, Terminating, NotFound, Unknown
+	Reason  string `json:"reason,omitempty"`
+	Content string `json:"content,omitempty"` // the object's manifest.Stamp, which tells which content is there
+	Extra   bool   `json:"extra,omitempty"`   // it belongs to the app, but is in no bundle: a Pod, say
 }

@@ -166,7 +166,7 @@ func (s *Store) parseOperation(kv *mvccpb.KeyValue) (Operation, error) {
 	return op, err
 }
 
-// Delete removes a deployment: head, history, revisions and operations, in one
+// Delete removes a deployment: head, history, revisions, events and operations, in one
 // transaction. It is not an error if there is none. Pairs and reports stay until rsync
 // has cleared the clusters.
 func (s *Store) Delete(ctx context.Context, uid string) error {
@@ -177,6 +177,7 @@ func (s *Store) Delete(ctx context.Context, uid string) error {
 		clientv3.OpDelete(s.headKey(uid)),
 		clientv3.OpDelete(s.key("dep", uid)+"/", clientv3.WithPrefix()),
 		clientv3.OpDelete(s.key("op", uid)+"/", clientv3.WithPrefix()),
+		clientv3.OpDelete(s.key("event", uid)+"/", clientv3.WithPrefix()),
 	})
 	return err
 }

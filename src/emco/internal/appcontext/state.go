@@ -46,3 +46,14 @@ const (
 	Failed   Phase = "Failed"   // refused for good, or tried often; still tried again, at long intervals
 	Deleting Phase = "Deleting" // to be removed
 )
+
+// Change is what the way to a pair's desired bundle is to the app, in Helm's words.
+type Change string
+
+// The changes. The empty one is that of pairs that were written before there were steps.
+const (
+	Install  Change = "install"
+	Upgrade  Change = "upgrade"
+	RollBack Change = "rollback"
+	Remove   Change = "delete"
+)

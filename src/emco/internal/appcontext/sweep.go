@@ -38,7 +38,7 @@ func (s *Store) Sweep(ctx context.Context, keep int) error {
 		s: s, keep: max(1, keep), start: r.Header.Revision,
 		told: map[string]map[int64]bool{}, bundles: map[Digest]bool{}, blobs: map[Digest]bool{},
 	}
-	for _, phase := range []func(context.Context) error{w.markPairs, w.sweepDeployments, w.markBundles, w.sweepBlobs} {
+	for _, phase := range []func(context.Context) error{w.markPairs, w.sweepDeployments, w.sweepEvents, w.markBundles, w.sweepBlobs} {
 		if err := phase(ctx); err != nil {
 			return err
 		}
