@@ -101,7 +101,7 @@ func (g *Groups) instantiate(ctx context.Context, doc store.Doc) error {
 	if err := g.mayInstantiate(ctx, head); err != nil {
 		return err
 	}
-	p, err := g.planner.plan(ctx, doc)
+	p, err := g.planner.plan(ctx, doc, head.Deployment())
 	if err != nil {
 		return err
 	}

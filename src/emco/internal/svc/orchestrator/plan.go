@@ -39,9 +39,10 @@ type planner struct {
 	ready func(ctx context.Context, cloud store.Doc) error // says why a logical cloud cannot be used
 }
 
-// plan reads everything anew. Its error is one that concerns the group as a whole:
-// something is missing, or the mandatory clusters are not to be had.
-func (p planner) plan(ctx context.Context, doc store.Doc) (plan, error) {
+// plan reads everything anew. deployment is the id by which clusters know the group; see
+// appcontext.Head. The error is one that concerns the group as a whole: something is
+// missing, or the mandatory clusters are not to be had.
+func (p planner) plan(ctx context.Context, doc store.Doc, deployment string) (plan, error) {
 	g, err := store.Decode[v2.DeploymentIntentGroup](doc)
 	if err != nil {
 		return plan{}, err
@@ -59,7 +60,7 @@ func (p planner) plan(ctx context.Context, doc store.Doc) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	apps, err := p.requests(ctx, app, g, doc.UID, namespaceOf(lc))
+	apps, err := p.requests(ctx, app, g, deployment, namespaceOf(lc))
 	if err != nil {
 		return plan{}, err
 	}
@@ -186,7 +187,7 @@ func (p planner) inventory(ctx context.Context) ([]placement.Cluster, error) {
 }
 
 // requests returns what each app of the composite app is rendered from.
-func (p planner) requests(ctx context.Context, app store.Key, g v2.DeploymentIntentGroup, uid, namespace string) ([]appPlan, error) {
+func (p planner) requests(ctx context.Context, app store.Key, g v2.DeploymentIntentGroup, deployment, namespace string) ([]appPlan, error) {
 	profiles, err := p.profiles(ctx, app+"/composite-profiles/"+store.Key(g.Spec.Profile))
 	if err != nil {
 		return nil, err
@@ -205,7 +206,7 @@ func (p planner) requests(ctx context.Context, app store.Key, g v2.DeploymentInt
 		if err != nil {
 			return nil, err
 		}
-		label, value := manifest.DeploymentLabel(uid, name)
+		label, value := manifest.DeploymentLabel(deployment, name)
 		out = append(out, appPlan{name: name, findings: findings, request: render.Request{
 			App: name, Package: p.archive(item.Doc), Profile: profile, Overrides: overrides(g, name),
 			Release: g.Spec.Version, Namespace: namespace, Labels: []render.Label{{Key: label, Value: value}},

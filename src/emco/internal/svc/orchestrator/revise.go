@@ -77,7 +77,7 @@ func (g *Groups) revise(r *http.Request, doc store.Doc, e lifecycle.Event, from 
 	if _, err := g.table.Next(head.State, e); err != nil {
 		return 0, err
 	}
-	next, err := g.wished(ctx, doc, from)
+	next, err := g.wished(ctx, doc, head, from)
 	if err != nil {
 		return 0, err
 	}
@@ -94,7 +94,7 @@ func (g *Groups) revise(r *http.Request, doc store.Doc, e lifecycle.Event, from 
 
 // wished returns the pairs of the revision that is to come: those of an earlier
 // revision, or those that the documents ask for now.
-func (g *Groups) wished(ctx context.Context, doc store.Doc, from int64) (map[appcontext.PairKey]bool, error) {
+func (g *Groups) wished(ctx context.Context, doc store.Doc, head appcontext.Head, from int64) (map[appcontext.PairKey]bool, error) {
 	out := map[appcontext.PairKey]bool{}
 	if from > 0 {
 		places, err := g.placements(ctx, doc.UID, from)
@@ -103,7 +103,7 @@ func (g *Groups) wished(ctx context.Context, doc store.Doc, from int64) (map[app
 		}
 		return out, rename(err, "revision "+strconv.FormatInt(from, 10)+" not found; the status lists the revisions")
 	}
-	p, err := g.planner.plan(ctx, doc)
+	p, err := g.planner.plan(ctx, doc, head.Deployment())
 	if err == nil {
 		err = p.refused()
 	}

@@ -149,7 +149,7 @@ func (w *Worker) make(ctx context.Context, b builder, head appcontext.Head, doc 
 	start := time.Now()
 	publish := b.restore
 	if head.Op.From == 0 {
-		p, err := w.planner.plan(ctx, doc)
+		p, err := w.planner.plan(ctx, doc, head.Deployment())
 		if err != nil {
 			return concerning(ctx, b.contexts, head, err)
 		}
