@@ -43,12 +43,19 @@ type stage struct {
 // must never have logged the token.
 func newStage(t *testing.T) *stage {
 	t.Helper()
+	return newStageWith(t, func(*config.Config) {})
+}
+
+// newStageWith is newStage with a configuration that was changed.
+func newStageWith(t *testing.T, change func(*config.Config)) *stage {
+	t.Helper()
 	s := &stage{T: t, dir: t.TempDir(), token: "planted-" + rand.Text(), log: &logbook{}}
 	s.config = config.Default()
 	s.config.Data = filepath.Join(s.dir, "data")
 	s.config.HTTP.Address = "127.0.0.1:0"
 	s.config.Git.Window = config.Duration(time.Millisecond)
 	s.config.Retry = config.Retry{First: config.Duration(50 * time.Millisecond), Longest: config.Duration(300 * time.Millisecond)}
+	change(&s.config)
 	var err error
 	s.git, err = gittest.Serve(filepath.Join(s.dir, "git"), gittest.User{Name: writer, Token: s.token, Write: true})
 	s.must("serve Git", err)

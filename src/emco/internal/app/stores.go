@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -31,7 +32,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, m *metrics) (stor
 	if err != nil {
 		return stores{}, err
 	}
-	db, err := a.openDocuments(c)
+	db, err := a.openDocuments(ctx, c)
 	if err != nil {
 		return stores{}, err
 	}
@@ -42,7 +43,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, m *metrics) (stor
 	return stores{db: db, contexts: contexts}, nil
 }
 
-func (a *App) openDocuments(c config.Config) (*store.DB, error) {
+func (a *App) openDocuments(ctx context.Context, c config.Config) (*store.DB, error) {
 	driver, err := drivers.Drivers()[c.Store.Driver](c.Path("documents.db"))
 	if err != nil {
 		return nil, err
@@ -52,18 +53,34 @@ func (a *App) openDocuments(c config.Config) (*store.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := sealingKey(c)
+	key, err := sealingKey(ctx, c, driver)
 	if err != nil {
 		return nil, err
 	}
-	return store.New(driver, blobs, seal.New(key)), nil
+	db := store.New(driver, blobs, seal.New(key))
+	if err := db.CheckKey(ctx); err != nil {
+		return nil, fmt.Errorf("the sealing key does not open what is sealed; restore the right one: %w", err)
+	}
+	return db, nil
 }
 
-func sealingKey(c config.Config) (seal.Key, error) {
+// sealingKey is the configured key, or the one in the data folder. One is made there
+// only as long as nothing is sealed.
+func sealingKey(ctx context.Context, c config.Config, driver store.Driver) (seal.Key, error) {
 	if c.Store.Key != "" {
 		return seal.ParseKey(c.Store.Key.Reveal())
 	}
-	return seal.LoadOrCreateKey(c.Path("sealing.key"))
+	path := c.Path("sealing.key")
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		sealed, err := store.AnySealed(ctx, driver)
+		if err == nil && sealed {
+			err = fmt.Errorf("sealing key %s is missing, but documents are sealed with it: restore it from a backup, or give it as store.key", path)
+		}
+		if err != nil {
+			return seal.Key{}, err
+		}
+	}
+	return seal.LoadOrCreateKey(path)
 }
 
 // openEtcd connects to the configured etcd, or starts one in the data folder.

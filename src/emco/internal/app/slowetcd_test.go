@@ -1,0 +1,112 @@
+package app_test
+
+import (
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+// distantEtcd starts an etcd whose answers, and what it is asked, take a while to travel.
+// It returns the address to be used.
+func distantEtcd(t *testing.T, delay time.Duration) string {
+	t.Helper()
+	c := embed.NewConfig()
+	c.Dir, c.LogLevel, c.UnsafeNoFsync = filepath.Join(t.TempDir(), "etcd"), "error", true
+	clients, peers := freeURL(t), freeURL(t)
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{clients}, []url.URL{clients}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	e, err := embed.StartEtcd(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	<-e.Server.ReadyNotify()
+	return "http://" + slowLink(t, clients.Host, delay)
+}
+
+// freeURL is an address of this machine on which nobody listens.
+func freeURL(t *testing.T) url.URL {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return url.URL{Scheme: "http", Host: l.Addr().String()}
+}
+
+// slowLink forwards connections to an address; what is sent arrives later by delay, in
+// both directions.
+func slowLink(t *testing.T, to string, delay time.Duration) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go relay(near, to, delay)
+		}
+	}()
+	return l.Addr().String()
+}
+
+func relay(near net.Conn, to string, delay time.Duration) {
+	far, err := net.Dial("tcp", to)
+	if err != nil {
+		_ = near.Close()
+		return
+	}
+	shut := sync.OnceFunc(func() { _, _ = near.Close(), far.Close() })
+	go carry(near, far, delay, shut)
+	carry(far, near, delay, shut)
+}
+
+// parcel is what was read at one moment.
+type parcel struct {
+	content []byte
+	due     time.Time
+}
+
+// carry copies from one side to the other, each parcel late by delay; parcels do not wait
+// for each other.
+func carry(from, to net.Conn, delay time.Duration, shut func()) {
+	under := make(chan parcel, 1024)
+	go func() {
+		defer shut()
+		for p := range under {
+			time.Sleep(time.Until(p.due))
+			if _, err := to.Write(p.content); err != nil {
+				break
+			}
+		}
+		for range under { // the reader must not be held up
+		}
+	}()
+	defer close(under)
+	for {
+		b := make([]byte, 32<<10)
+		n, err := from.Read(b)
+		if n > 0 {
+			under <- parcel{b[:n], time.Now().Add(delay)}
+		}
+		if err != nil {
+			if err != io.EOF {
+				shut()
+			}
+			return
+		}
+	}
+}
