@@ -251,12 +251,20 @@ func (s *Store) readChunks(ctx context.Context, d Digest, h blobHeader, body []b
 // PutBundle stores b, if it is not there yet, and returns its digest. The content that
 // b refers to should be stored before.
 func (s *Store) PutBundle(ctx context.Context, b Bundle) (Digest, error) {
+	d, text, err := b.Blob()
+	if err != nil {
+		return "", err
+	}
+	return d, s.PutBlobs(ctx, map[Digest][]byte{d: text})
+}
+
+// Blob returns the bundle as it is stored, with its digest.
+func (b Bundle) Blob() (Digest, []byte, error) {
 	text, err := json.Marshal(b)
 	if err != nil {
-		return "", errs.E(errs.Internal, "encode", "bundle", err)
+		return "", nil, errs.E(errs.Internal, "encode", "bundle", err)
 	}
-	d := manifest.DigestOf(text)
-	return d, s.PutBlobs(ctx, map[Digest][]byte{d: text})
+	return manifest.DigestOf(text), text, nil
 }
 
 // GetBundle returns the bundle of digest d, or NotFound. It is shared: it must not be

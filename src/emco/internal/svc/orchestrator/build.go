@@ -22,18 +22,40 @@ const maxVerdicts = 50
 type builder struct {
 	contexts *appcontext.Store
 	renderer render.Renderer
+	contents contents
 }
 
-// publish renders each app once and makes the result the desired revision. An app
-// that fails is noted with its reason; where it ran before it stays as it was.
+// contents is where rendered content goes: the AppContext, or memory for a dry run.
+type contents interface {
+	PutBlobs(ctx context.Context, contents map[appcontext.Digest][]byte) error
+}
+
+// draft is a revision before it is published, with its placements in order of cluster.
+type draft struct {
+	rev    appcontext.Revision
+	places []appcontext.Placement
+}
+
+// publish makes the draft of a plan the desired revision.
 func (b builder) publish(ctx context.Context, head appcontext.Head, p plan) (appcontext.Head, error) {
-	built, err := b.renderAll(ctx, p)
+	d, err := b.draft(ctx, head, p)
 	if err != nil {
 		return head, err
 	}
+	head.Gone = false
+	return b.contexts.Publish(ctx, head, d.rev, slices.Values(d.places))
+}
+
+// draft renders each app once. An app that fails is noted with its reason; where it ran
+// before it stays as it was.
+func (b builder) draft(ctx context.Context, head appcontext.Head, p plan) (draft, error) {
+	built, err := b.renderAll(ctx, p)
+	if err != nil {
+		return draft{}, err
+	}
 	places, err := b.before(ctx, head, built)
 	if err != nil {
-		return head, err
+		return draft{}, err
 	}
 	rev := revisionOf(head.Op)
 	rev.Namespace = p.namespace
@@ -43,26 +65,33 @@ func (b builder) publish(ctx context.Context, head appcontext.Head, p plan) (app
 			places.put(cluster, a.app.Name, a.app.Bundles[0])
 		}
 	}
-	head.Gone = false
-	return b.contexts.Publish(ctx, head, rev, slices.Values(places.sorted()))
+	return draft{rev, places.sorted()}, nil
 }
 
 // restore publishes an earlier revision's content as the next revision.
 func (b builder) restore(ctx context.Context, head appcontext.Head) (appcontext.Head, error) {
-	old, err := b.contexts.Revision(ctx, head.UID, head.Op.From)
+	d, err := b.earlier(ctx, head)
 	if err != nil {
 		return head, err
 	}
-	var places []appcontext.Placement
+	return b.contexts.Publish(ctx, head, d.rev, slices.Values(d.places))
+}
+
+// earlier is the draft of a revision that brings back the one that the operation names.
+func (b builder) earlier(ctx context.Context, head appcontext.Head) (draft, error) {
+	old, err := b.contexts.Revision(ctx, head.UID, head.Op.From)
+	if err != nil {
+		return draft{}, err
+	}
+	d := draft{rev: revisionOf(head.Op)}
+	d.rev.Namespace, d.rev.Apps = old.Namespace, old.Apps
 	for p, err := range b.contexts.Placements(ctx, head.UID, head.Op.From) {
 		if err != nil {
-			return head, err
+			return draft{}, err
 		}
-		places = append(places, p)
+		d.places = append(d.places, p)
 	}
-	rev := revisionOf(head.Op)
-	rev.Namespace, rev.Apps = old.Namespace, old.Apps
-	return b.contexts.Publish(ctx, head, rev, slices.Values(places))
+	return d, nil
 }
 
 // revisionOf is an operation's revision, still empty.
@@ -144,10 +173,14 @@ func (b builder) save(ctx context.Context, r render.Result) (appcontext.Digest, 
 		ref := refs([]manifest.Object{h.Object}, contents)[0]
 		bundle.Hooks = append(bundle.Hooks, appcontext.HookRef{Ref: ref, Events: h.Events, Weight: h.Weight, DeletePolicies: h.DeletePolicies})
 	}
-	if err := b.contexts.PutBlobs(ctx, contents); err != nil {
+	if err := b.contents.PutBlobs(ctx, contents); err != nil {
 		return "", err
 	}
-	return b.contexts.PutBundle(ctx, bundle)
+	d, text, err := bundle.Blob()
+	if err != nil {
+		return "", err
+	}
+	return d, b.contents.PutBlobs(ctx, map[appcontext.Digest][]byte{d: text})
 }
 
 func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte) []appcontext.Ref {

@@ -33,7 +33,8 @@ func newSite(t *testing.T) site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return site{t, builder{contexts: contexttest.New(t), renderer: renderer}}
+	contexts := contexttest.New(t)
+	return site{t, builder{contexts: contexts, renderer: renderer, contents: contexts}}
 }
 
 // app is a chart with one template, placed on clusters.

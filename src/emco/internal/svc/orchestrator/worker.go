@@ -98,7 +98,7 @@ func (w *Worker) operations(ctx context.Context, contexts *appcontext.Store) err
 			continue
 		}
 		g.Go(func() error {
-			w.carryOut(ctx, builder{contexts: contexts, renderer: w.renderer}, op)
+			w.carryOut(ctx, builder{contexts: contexts, renderer: w.renderer, contents: contexts}, op)
 			return nil
 		})
 	}
