@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,14 +44,14 @@ func Decide(ctx context.Context, req Request, filters []Filter) (Decision, error
 	if err := j.objections(g.mandatory); err != nil {
 		return Decision{}, err
 	}
-	chosen, err := j.choose(g)
+	c, err := j.choose(g)
 	if err != nil {
 		return Decision{}, err
 	}
-	if len(chosen) == 0 {
+	if len(c.why) == 0 {
 		return Decision{}, errs.New(errs.Invalid, noClusters)
 	}
-	return Decision{Clusters: slices.Sorted(maps.Keys(chosen)), Refused: j.refused()}, nil
+	return Decision{Clusters: slices.Sorted(maps.Keys(c.why)), Why: c.why, Refused: j.refused(), Spared: c.spared()}, nil
 }
 
 type set = map[string]bool
@@ -58,13 +59,16 @@ type set = map[string]bool
 // groups is an intent whose selectors are resolved to cluster keys.
 type groups struct {
 	inventory map[string]Cluster
-	mandatory set
-	anyOf     [][]string // each sorted, each key once
+	mandatory map[string]string // key to the term that names it, in words
+	anyOf     [][]string        // each sorted, each key once
 }
 
 // candidates returns every cluster that the intent speaks of, sorted.
 func (g groups) candidates() []string {
-	all := maps.Clone(g.mandatory)
+	all := set{}
+	for key := range g.mandatory {
+		all[key] = true
+	}
 	for _, group := range g.anyOf {
 		for _, key := range group {
 			all[key] = true
@@ -76,7 +80,7 @@ func (g groups) candidates() []string {
 // resolve turns selectors into keys. It reports everything that is wrong with the
 // intent at once.
 func resolve(req Request) (groups, error) {
-	g := groups{inventory: index(req.Inventory), mandatory: set{}}
+	g := groups{inventory: index(req.Inventory), mandatory: map[string]string{}}
 	var problems []string
 	find := func(selectors ...Selector) []string {
 		found := set{}
@@ -95,7 +99,7 @@ func resolve(req Request) (groups, error) {
 		switch {
 		case len(t.AnyOf) == 0:
 			for _, key := range find(t.Selector) {
-				g.mandatory[key] = true
+				g.mandatory[key] = cmp.Or(g.mandatory[key], t.words())
 			}
 		case t.Selector != Selector{}:
 			problems = append(problems, fmt.Sprintf("allOf element %d holds both a selector and anyOf; use one element for each", i+1))
@@ -146,6 +150,14 @@ func (g groups) find(s Selector) ([]string, error) {
 		return nil, fmt.Errorf("no cluster of provider %s has the label %s", s.Provider, s.Label)
 	}
 	return keys, nil
+}
+
+// words says how a selector of allOf came to a cluster.
+func (s Selector) words() string {
+	if s.Label != "" {
+		return "allOf: label " + s.Label
+	}
+	return "allOf: by name"
 }
 
 // Validate reports what a selector lacks, in EMCO's words.

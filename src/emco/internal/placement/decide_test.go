@@ -96,6 +96,29 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestDecisionsSayWhy(t *testing.T) {
+	t.Parallel()
+	i := intent{AllOf: []term{must(label("east")), must(name("a")), oneOf(name("d"), label("west"))}, AnyOf: []selector{name("b"), {Provider: "q", Cluster: "a"}}}
+	d, err := decide(t.Context(), i, []string{"p+a", "p+b", "p+c", "p+d", "q+a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range d.Clusters {
+		got = append(got, c+" "+d.Why[c])
+	}
+	for _, v := range d.Spared {
+		got = append(got, v.Cluster+" "+v.Reason)
+	}
+	want := []string{
+		"p+a allOf: label east", "p+b allOf: label east", "p+c anyOf: the first admitted of 2 by name",
+		"p+d anyOf takes p+c instead", "q+a anyOf takes p+b instead",
+	}
+	if !slices.Equal(got, want) || len(d.Why) != len(d.Clusters) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestErrorsNameAFewClustersOnly(t *testing.T) {
 	t.Parallel()
 	req := placement.Request{Intent: intent{AllOf: []term{must(label("east"))}}}

@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -48,11 +49,12 @@ func (j *judge) hear(ctx context.Context, keys []string) error {
 
 // objections returns an error if a mandatory cluster was refused. It carries the
 // words of the first filter that refused one, and the clusters that it refused.
-func (j *judge) objections(mandatory set) error {
+func (j *judge) objections(mandatory map[string]string) error {
 	refused := make([][]Verdict, len(j.filters))
 	for _, v := range j.refused() {
-		if r := j.said[v.Cluster]; mandatory[v.Cluster] {
-			refused[r.filter] = append(refused[r.filter], v)
+		if mandatory[v.Cluster] != "" {
+			i := j.said[v.Cluster].filter
+			refused[i] = append(refused[i], v)
 		}
 	}
 	for i, verdicts := range refused {
@@ -72,23 +74,49 @@ func objection(f Filter, refused []Verdict) string {
 	return o.Objection() + ": " + list(refused, func(v Verdict) string { return v.Cluster })
 }
 
+// choice is what is taken of an intent's clusters, and what is not.
+type choice struct {
+	why  map[string]string // taken key to the term that took it, in words
+	idle map[string]string // key of an alternative to the one that was taken in its place
+}
+
 // choose takes the mandatory clusters and one of each group that they leave open.
-func (j *judge) choose(g groups) (set, error) {
-	chosen := set{}
-	for key := range g.mandatory {
-		chosen[key] = true
-	}
+func (j *judge) choose(g groups) (choice, error) {
+	c := choice{why: maps.Clone(g.mandatory), idle: map[string]string{}}
 	for _, group := range g.anyOf {
-		if slices.ContainsFunc(group, func(key string) bool { return chosen[key] }) {
-			continue
-		}
-		i := slices.IndexFunc(group, func(key string) bool { return j.said[key].Admitted })
+		i := slices.IndexFunc(group, func(key string) bool { return c.why[key] != "" })
 		if i < 0 {
-			return nil, errs.New(errs.Invalid, noClusters+": no candidate of an anyOf is left: "+list(j.verdicts(group), reasoned))
+			i = slices.IndexFunc(group, func(key string) bool { return j.said[key].Admitted })
 		}
-		chosen[group[i]] = true
+		if i < 0 {
+			return choice{}, errs.New(errs.Invalid, noClusters+": no candidate of an anyOf is left: "+list(j.verdicts(group), reasoned))
+		}
+		c.take(group, group[i])
+		for _, key := range group {
+			if j.said[key].Admitted {
+				c.idle[key] = group[i]
+			}
+		}
 	}
-	return chosen, nil
+	return c, nil
+}
+
+// take notes that a group's choice is key, unless key was taken before.
+func (c choice) take(group []string, key string) {
+	if c.why[key] == "" {
+		c.why[key] = fmt.Sprintf("anyOf: the first admitted of %d by name", len(group))
+	}
+}
+
+// spared returns the alternatives that were not needed, sorted by cluster.
+func (c choice) spared() []Verdict {
+	var out []Verdict
+	for _, key := range slices.Sorted(maps.Keys(c.idle)) {
+		if c.why[key] == "" {
+			out = append(out, Verdict{Cluster: key, Admitted: true, Reason: "anyOf takes " + c.idle[key] + " instead"})
+		}
+	}
+	return out
 }
 
 // refused returns the verdicts on all refused clusters, sorted by cluster.

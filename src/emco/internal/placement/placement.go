@@ -60,8 +60,10 @@ type Objector interface {
 
 // Decision is where an app runs.
 type Decision struct {
-	Clusters []string  // sorted keys, each once, at least one
-	Refused  []Verdict // candidates that a filter refused, sorted by cluster
+	Clusters []string          // sorted keys, each once, at least one
+	Why      map[string]string // each of Clusters to the term of the intent that chose it, in words
+	Refused  []Verdict         // candidates that a filter refused, sorted by cluster
+	Spared   []Verdict         // candidates that are not needed, sorted by cluster
 }
 
 // Merge joins the intents of one app. Each top-level AnyOf stays a group of its own,
