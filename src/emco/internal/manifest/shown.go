@@ -1,0 +1,93 @@
+package manifest
+
+import (
+	"bytes"
+	"maps"
+	"reflect"
+)
+
+// What stands in the place of a Secret's value that differs between two versions.
+const (
+	mask       = "***"
+	maskBefore = "*** (before)"
+	maskAfter  = "*** (after)"
+)
+
+// Compared returns two versions of one object for people to compare. Values of a Secret
+// are hidden; those that differ read "*** (before)" and "*** (after)". The stamp, which
+// follows from the rest, is left out unless nothing else differs.
+func Compared(before, after Object) (shownBefore, shownAfter []byte, err error) {
+	b, err := decode(before)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := decode(after)
+	if err != nil {
+		return nil, nil, err
+	}
+	if isSecret(before.ID) || isSecret(after.ID) {
+		maskPair(b, a)
+	}
+	bare := [2][]byte{}
+	for i, t := range []tree{b, a} {
+		if bare[i], err = encode(unstamped(t)); err != nil {
+			return nil, nil, err
+		}
+	}
+	if !bytes.Equal(bare[0], bare[1]) {
+		return bare[0], bare[1], nil
+	}
+	if shownBefore, err = encode(b); err != nil {
+		return nil, nil, err
+	}
+	shownAfter, err = encode(a)
+	return shownBefore, shownAfter, err
+}
+
+// Shown returns an object for people to read: without its stamp, and with the values of
+// a Secret hidden.
+func Shown(o Object) ([]byte, error) {
+	t, err := decode(o)
+	if err != nil {
+		return nil, err
+	}
+	if isSecret(o.ID) {
+		maskPair(t, tree{})
+	}
+	return encode(unstamped(t))
+}
+
+// maskPair hides the values of two versions of a Secret.
+func maskPair(before, after tree) {
+	for _, member := range []string{"data", "stringData"} {
+		b, _ := before[member].(tree)
+		a, _ := after[member].(tree)
+		was := maps.Clone(b)
+		for key := range b {
+			b[key] = mask
+		}
+		for key, value := range a {
+			a[key] = mask
+			if old, ok := was[key]; ok && !reflect.DeepEqual(old, value) {
+				b[key], a[key] = maskBefore, maskAfter
+			}
+		}
+	}
+}
+
+// unstamped returns a tree without its stamp; the given one is not changed.
+func unstamped(t tree) tree {
+	notes, _ := metadata(t)["annotations"].(tree)
+	if _, ok := notes[StampKey]; !ok {
+		return t
+	}
+	meta := maps.Clone(metadata(t))
+	t, notes = maps.Clone(t), maps.Clone(notes)
+	delete(notes, StampKey)
+	meta["annotations"] = notes
+	if len(notes) == 0 {
+		delete(meta, "annotations")
+	}
+	t["metadata"] = meta
+	return t
+}
