@@ -38,7 +38,7 @@ e2e: build ## run the acceptance tests on real Kubernetes, Flux and Git (the fir
 	cd scripts/testbed && EMCO_TESTBED=1 GOWORK=off go test -count=1 ./integration
 
 .PHONY: bench
-bench: build ## print figures of 100 and 1,000 Git clusters side by side
+bench: build ## print figures: 100 and 1,000 Git clusters side by side, a large deployment beside EMCO, a restart
 	scripts/e2e/run.sh bench
 
 .PHONY: fmt

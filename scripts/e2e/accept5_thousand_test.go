@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,14 +17,20 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/repo"
 )
 
-// figures are what a fleet of Git clusters costs. Up is the instantiation, down the
-// termination of one deployment on all of them.
+// size is how much is deployed: so many apps of so many resources each, on so many clusters.
+type size struct{ clusters, apps, resources int }
+
+// pairs is the number of apps on clusters.
+func (s size) pairs() int { return s.clusters * s.apps }
+
+// figures are what a fleet of Git clusters costs. Up is the instantiation, change an update
+// with one other value for one app, down the termination of one deployment on all of them.
 type figures struct {
-	clusters int
-	register time.Duration // of all clusters with a label and a reference each
-	up, down phase
-	status   time.Duration // of one answer about everything
-	memory   program.Memory
+	size
+	register         time.Duration // of all clusters with a label and a reference each
+	up, change, down phase
+	status, summary  time.Duration // of one answer about everything, and of one without the parts
+	memory           program.Memory
 }
 
 // phase is what one operation costs.
@@ -39,31 +46,64 @@ type phase struct {
 	files, perFiles int     // in the repository afterwards; below one cluster
 }
 
-// measure builds a fleet and deploys 3 apps of 10 resources on all of its clusters.
-func measure(t testing.TB, clusters int) figures {
+// apps is a deployment of equal apps, but for their names.
+func apps(name string, n, resources int) fleet.Deployment {
+	d := fleet.Deployment{Name: name}
+	for i := range n {
+		d.Apps = append(d.Apps, fleet.App{Chart: fleet.Synthetic(fmt.Sprintf("app%02d", i), resources)})
+	}
+	return d
+}
+
+// measure builds a fleet, and deploys, changes and terminates one deployment on all of it.
+func measure(t testing.TB, size size) figures {
 	t.Helper()
 	s := newStage(t)
-	f, d := s.fleet(), threeApps("bench", 10)
-	s.must("found the fleet", f.Found(t.Context(), s.repository()))
-	out := figures{clusters: clusters}
-	began := time.Now()
-	s.must("register clusters", f.Register(t.Context(), clusters))
-	out.register = time.Since(began)
-	s.must("open the logical cloud", f.OpenCloud(t.Context()))
-	s.must("onboard", f.Onboard(t.Context(), s.dir, d))
+	d := apps("bench", size.apps, size.resources)
+	out := figures{size: size, register: s.found(size.clusters)}
+	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, d))
 	out.up = s.phase(d, "instantiate", v2.StatusInstantiated)
-	began = time.Now()
-	st, err := f.Status(t.Context(), d.Path(), true)
-	s.must("read the status", err)
-	out.status = time.Since(began)
-	if len(st.Apps) != 3 || len(st.Apps[0].Clusters) != clusters {
-		t.Errorf("the status does not list 3 apps on %d clusters", clusters)
-	}
+	out.status, out.summary = s.look(d, size)
+	s.must("change a value", s.fleet().Revalue(t.Context(), d, d.Apps[0].Chart, "colour: green\n"))
+	out.change = s.phase(d, "update", v2.StatusInstantiated)
 	out.down = s.phase(d, "terminate", v2.StatusTerminated)
+	var err error
 	out.memory, err = s.emco.Memory()
 	s.must("read memory", err)
 	s.sound()
 	return out
+}
+
+// found registers clusters and opens their logical cloud. It returns how long the
+// registration took.
+func (s *stage) found(clusters int) time.Duration {
+	s.Helper()
+	f := s.fleet()
+	s.must("found the fleet", f.Found(s.Context(), s.repository()))
+	began := time.Now()
+	s.must("register clusters", f.Register(s.Context(), clusters))
+	took := time.Since(began)
+	s.must("open the logical cloud", f.OpenCloud(s.Context()))
+	return took
+}
+
+// look reads the status with and without its parts, which must all be there.
+func (s *stage) look(d fleet.Deployment, size size) (all, summary time.Duration) {
+	s.Helper()
+	began := time.Now()
+	st, err := s.fleet().Status(s.Context(), d.Path(), true)
+	s.must("read the status", err)
+	all = time.Since(began)
+	if len(st.Apps) != size.apps || len(st.Apps[0].Clusters) != size.clusters {
+		s.Errorf("the status does not list %d apps on %d clusters", size.apps, size.clusters)
+	}
+	began = time.Now()
+	st, err = s.fleet().Status(s.Context(), d.Path(), false)
+	s.must("read the status", err)
+	if n := st.DeployedCounts["Applied"]; n != size.pairs()*size.resources {
+		s.Errorf("the status counts %d resources as applied, want %d", n, size.pairs()*size.resources)
+	}
+	return all, time.Since(began)
 }
 
 // phase measures one operation.
@@ -132,7 +172,7 @@ func TestAcceptance5Thousand(t *testing.T) {
 	const clusters = 1000
 	do := steps{TB: t}
 	do.next("%d Git clusters in one repository, one deployment of 3 apps of 10 resources", clusters)
-	m := measure(t, clusters)
+	m := measure(t, size{clusters: clusters, apps: 3, resources: 10})
 	t.Logf("registered in %.1f s, instantiated in %.2f s, terminated in %.2f s", m.register.Seconds(), m.up.done.Seconds(), m.down.done.Seconds())
 	t.Logf("renders %.0f, commits %.0f and %.0f, requests to etcd %.0f, files %d", m.up.renders, m.up.commits, m.down.commits, m.up.writes+m.up.reads, m.up.files)
 	if m.up.renders != 3 {
@@ -140,6 +180,9 @@ func TestAcceptance5Thousand(t *testing.T) {
 	}
 	if m.up.commits < 1 || m.up.commits > 3 || m.down.commits < 1 || m.down.commits > 3 {
 		t.Errorf("%.0f commits to instantiate and %.0f to terminate, want 1 to 3", m.up.commits, m.down.commits)
+	}
+	if m.change.renders != 1 && m.change.renders != 3 || m.change.commits != 1 {
+		t.Errorf("one value of one app: %.0f renders and %.0f commits, want at most 3 and 1", m.change.renders, m.change.commits)
 	}
 	if m.up.files != clusters*30+1 || m.up.perFiles != 30 || m.down.files != 1 {
 		t.Errorf("%d files in the repository, %d of the first cluster, %d after terminate, want %d, 30 and 1",

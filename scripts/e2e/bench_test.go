@@ -17,7 +17,7 @@ func BenchmarkFleet(b *testing.B) {
 		b.Run(fmt.Sprintf("clusters=%d", clusters), func(b *testing.B) {
 			var m figures
 			for b.Loop() {
-				m = measure(b, clusters)
+				m = measure(b, size{clusters: clusters, apps: 3, resources: 10})
 			}
 			b.ReportMetric(m.up.done.Seconds(), "s/instantiate")
 			b.ReportMetric(m.down.done.Seconds(), "s/terminate")
@@ -68,6 +68,14 @@ var rows = []struct {
 	{"instantiate: files in the repository", "%.0f", func(f figures) float64 { return float64(f.up.files) }},
 	{"instantiate: looks at the status", "%.0f", func(f figures) float64 { return float64(f.up.looks) }},
 	{"one status of everything, ms", "%.1f", func(f figures) float64 { return ms(f.status) }},
+	{"one status without its parts, ms", "%.1f", func(f figures) float64 { return ms(f.summary) }},
+	{"update of one value: answer 202, ms", "%.1f", func(f figures) float64 { return ms(f.change.answer) }},
+	{"update of one value: until Instantiated, s", "%.2f", func(f figures) float64 { return f.change.done.Seconds() }},
+	{"update of one value: renders", "%.0f", func(f figures) float64 { return f.change.renders }},
+	{"update of one value: commits", "%.0f", func(f figures) float64 { return f.change.commits }},
+	{"update of one value: writes to etcd", "%.0f", func(f figures) float64 { return f.change.writes }},
+	{"update of one value: reads of etcd", "%.0f", func(f figures) float64 { return f.change.reads }},
+	{"update of one value: pushed to Git, KiB", "%.0f", func(f figures) float64 { return f.change.pushed / 1024 }},
 	{"terminate: answer 202, ms", "%.1f", func(f figures) float64 { return ms(f.down.answer) }},
 	{"terminate: until Terminated, s", "%.2f", func(f figures) float64 { return f.down.done.Seconds() }},
 	{"terminate: commits", "%.0f", func(f figures) float64 { return f.down.commits }},

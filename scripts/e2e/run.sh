@@ -3,7 +3,7 @@
 #
 #   run.sh            all of them, and the examples
 #   run.sh 3          one point of the list, 1 to 6
-#   run.sh bench      figures of 100 and 1,000 Git clusters side by side
+#   run.sh bench      figures: 100 and 1,000 Git clusters side by side, a large deployment, a restart
 #
 # The tests run the programs in ../../bin (make build), or those in $EMCO_BIN; they are
 # built if they are not there. What the tests need besides is built from source on the first run and kept in ~/.cache/emco-testbed.
@@ -43,7 +43,7 @@ fi
 export EMCO_BIN=$bin
 
 if [ "$what" = bench ]; then
-  exec go test -count=1 -run '^$' -bench Fleet -benchtime 1x -timeout 10m "$@" .
+  exec go test -count=1 -run '^$' -bench 'Fleet|Large|Restart' -benchtime 1x -timeout 10m "$@" .
 fi
 
 case $what in

@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -78,6 +80,29 @@ func (f Fleet) onboardApp(ctx context.Context, dir string, d Deployment, c Chart
 		client.Upload(ctx, f.api, d.composite()+"/apps", v2.App{Named: named(c.Name)}, client.OneFile(chart)),
 		client.Upload(ctx, f.api, d.composite()+"/composite-profiles/"+profile+"/profiles", p, client.OneFile(values)),
 	)
+}
+
+// Revalue replaces the values of an app's profile. The next update or instantiation uses them.
+func (f Fleet) Revalue(ctx context.Context, d Deployment, c Chart, values string) error {
+	c.Profile = map[string]string{"override_values.yaml": values}
+	archive, err := c.ProfileArchive()
+	if err != nil {
+		return err
+	}
+	doc, err := json.Marshal(v2.AppProfile{Named: named(c.Name + "-profile"), Spec: v2.AppProfileSpec{App: c.Name}})
+	if err != nil {
+		return err
+	}
+	body, err := client.Multipart(doc, client.File{Part: client.FilePart, Name: client.FileName, Data: archive})
+	if err != nil {
+		return err
+	}
+	path := d.composite() + "/composite-profiles/" + profile + "/profiles/" + c.Name + "-profile"
+	res, err := f.api.Do(ctx, client.Request{Method: http.MethodPut, Path: path, Body: body})
+	if err != nil {
+		return err
+	}
+	return res.Err(http.MethodPut, path)
 }
 
 func (f Fleet) group(ctx context.Context, d Deployment) error {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
@@ -96,8 +97,11 @@ const (
 
 // Act runs an action; it returns when the server has accepted it.
 func (f Fleet) Act(ctx context.Context, path, action string) error {
-	_, err := client.Post[client.Nothing](ctx, f.api, path+"/"+action, client.None)
-	return err
+	res, err := f.api.Do(ctx, client.Request{Method: http.MethodPost, Path: path + "/" + action}) // update answers a number
+	if err != nil {
+		return err
+	}
+	return res.Err(http.MethodPost, path+"/"+action)
 }
 
 // Status reads the status of a deployment intent group, without its apps unless they
