@@ -47,15 +47,7 @@ func (g *Groups) rollbackAction() web.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		body, err := web.Body(w, r, maxRollback)
-		if err != nil {
-			return err
-		}
-		ask, err := v2.Decode[v2.Rollback](body, v2.Lenient)
-		if err != nil {
-			return err
-		}
-		from, err := ask.Number()
+		from, err := rollbackTo(w, r)
 		if err != nil {
 			return err
 		}
@@ -65,6 +57,19 @@ func (g *Groups) rollbackAction() web.HandlerFunc {
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
+}
+
+// rollbackTo reads which revision is to be brought back.
+func rollbackTo(w http.ResponseWriter, r *http.Request) (int64, error) {
+	body, err := web.Body(w, r, maxRollback)
+	if err != nil {
+		return 0, err
+	}
+	ask, err := v2.Decode[v2.Rollback](body, v2.Lenient)
+	if err != nil {
+		return 0, err
+	}
+	return ask.Number()
 }
 
 // revise queues the next revision of what is instantiated and returns its number.
@@ -95,24 +100,39 @@ func (g *Groups) revise(r *http.Request, doc store.Doc, e lifecycle.Event, from 
 // wished returns the pairs of the revision that is to come: those of an earlier
 // revision, or those that the documents ask for now.
 func (g *Groups) wished(ctx context.Context, doc store.Doc, head appcontext.Head, from int64) (map[appcontext.PairKey]bool, error) {
-	out := map[appcontext.PairKey]bool{}
 	if from > 0 {
 		places, err := g.placements(ctx, doc.UID, from)
-		for _, k := range keysOf(doc.UID, places) {
-			out[k] = true
-		}
-		return out, rename(err, "revision "+strconv.FormatInt(from, 10)+" not found; the status lists the revisions")
+		return pairsOf(doc.UID, places), noRevision(err, from)
 	}
 	p, err := g.planner.plan(ctx, doc, head.Deployment())
 	if err == nil {
 		err = p.refused()
 	}
+	return p.pairs(doc.UID), err
+}
+
+// noRevision says which revision is not there.
+func noRevision(err error, n int64) error {
+	return rename(err, "revision "+strconv.FormatInt(n, 10)+" not found; the status lists the revisions")
+}
+
+func pairsOf(uid string, places []appcontext.Placement) map[appcontext.PairKey]bool {
+	out := map[appcontext.PairKey]bool{}
+	for _, k := range keysOf(uid, places) {
+		out[k] = true
+	}
+	return out
+}
+
+// pairs are where the apps are to be, whether or not they can be rendered.
+func (p plan) pairs(uid string) map[appcontext.PairKey]bool {
+	out := map[appcontext.PairKey]bool{}
 	for _, a := range p.apps {
 		for _, cluster := range a.decision.Clusters {
-			out[appcontext.PairKey{Cluster: cluster, UID: doc.UID, App: a.name}] = true
+			out[appcontext.PairKey{Cluster: cluster, UID: uid, App: a.name}] = true
 		}
 	}
-	return out, err
+	return out
 }
 
 // confirm refuses to take away many placements without being told so explicitly.
