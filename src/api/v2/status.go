@@ -26,7 +26,21 @@ type Status struct {
 	ChildContextIDs []string        `json:"ChildContextIDs,omitempty"`
 
 	Failure    string      `json:"failure,omitempty"`    // ours: why the last operation could not be carried out at all
+	Stopped    bool        `json:"stopped,omitempty"`    // ours: nothing more is done towards what is desired
+	MovedTo    string      `json:"movedTo,omitempty"`    // ours: who took over what is on the clusters
+	Leaving    []Leaving   `json:"leaving,omitempty"`    // ours: what an earlier revision put there, this one does not want, and is not gone yet
 	Conditions []Condition `json:"conditions,omitempty"` // ours
+}
+
+// Leaving is an app that has to go from a cluster.
+type Leaving struct {
+	App      string    `json:"app"`
+	Provider string    `json:"clusterProvider"`
+	Cluster  string    `json:"cluster"`
+	Phase    string    `json:"phase"` // Deleting Retrying Failed Pending
+	Error    string    `json:"error,omitempty"`
+	Blocked  string    `json:"blocked,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
 }
 
 // Identity says whose status it is. All but the name are set for deployment intent
@@ -59,6 +73,8 @@ type AppStatus struct {
 	Clusters []ClusterStatus `json:"clusters,omitempty"`
 	Failure  *AppFailure     `json:"failure,omitempty"`  // ours: why the app could not be deployed
 	Findings []string        `json:"findings,omitempty"` // ours: warnings
+
+	Conditions []Condition `json:"conditions,omitempty"` // ours
 }
 
 // AppFailure says why an app could not be placed or rendered. It is an addition to
@@ -83,6 +99,12 @@ type ClusterStatus struct {
 	Error    string     `json:"error,omitempty"`    // ours: why it is not applied
 	Since    *time.Time `json:"since,omitempty"`    // ours: since when the phase holds
 	Findings []string   `json:"findings,omitempty"` // ours: warnings
+	Blocked  string     `json:"blocked,omitempty"`  // ours: what it waits for before it goes on
+	Step     int        `json:"step,omitempty"`     // ours: the step that is being worked on, from 1
+
+	LastReport *time.Time `json:"lastReport,omitempty"` // ours: when the cluster last said something
+	Stale      bool       `json:"stale,omitempty"`      // ours: that was too long ago to be believed
+	Reconciled string     `json:"reconciled,omitempty"` // ours: the Git commit that the cluster's reconciler says it has applied
 }
 
 // ResourceStatus is where one Kubernetes object stands.
@@ -96,6 +118,7 @@ type ResourceStatus struct {
 	ClusterStatus  string          `json:"clusterStatus,omitempty"`
 	Namespace      string          `json:"namespace,omitempty"` // ours
 	Reason         string          `json:"reason,omitempty"`    // ours
+	Extra          bool            `json:"extra,omitempty"`     // ours: the cluster made it, such as a Pod; it was not rendered
 }
 
 // GVK is the type of a Kubernetes object, with EMCO's capitals.
@@ -107,12 +130,29 @@ type GVK struct {
 
 // Condition follows the Kubernetes convention. It is an addition to EMCO's answer.
 type Condition struct {
-	Type    string    `json:"type"`   // "Ready", "Rendered", "Placed", ...
+	Type    string    `json:"type"`   // see Placed and the others
 	Status  string    `json:"status"` // "True", "False", "Unknown"
 	Reason  string    `json:"reason,omitempty"`
 	Message string    `json:"message,omitempty"`
-	Since   time.Time `json:"lastTransitionTime,omitzero"`
+	Since   time.Time `json:"lastTransitionTime,omitzero"` // absent if it was not written down
 }
+
+// The types of conditions, of a deployment and of one of its apps.
+const (
+	Placed    = "Placed"    // clusters were found
+	Rendered  = "Rendered"  // the content was made
+	Committed = "Committed" // what goes through Git is on its branch
+	Synced    = "Synced"    // the clusters hold what is desired
+	Healthy   = "Healthy"   // the clusters say that it works
+	Stalled   = "Stalled"   // it will not get better by waiting alone
+)
+
+// The statuses of conditions.
+const (
+	True    = "True"
+	False   = "False"
+	Unknown = "Unknown" // also a readyStatus: the cluster has not said so, or not lately
+)
 
 // The values of deployedStatus: what the last operation has come to.
 const (
