@@ -30,6 +30,7 @@ type App struct {
 	Chart     Chart
 	Intent    v2.Selection
 	Overrides map[string]string
+	After     []v2.AppDependencySpec // apps that it waits for
 }
 
 // Path returns the anchor of the deployment intent group.
@@ -58,6 +59,14 @@ func (f Fleet) Onboard(ctx context.Context, dir string, d Deployment) error {
 	for _, a := range d.Apps {
 		if err := f.onboardApp(ctx, dir, d, a.Chart); err != nil {
 			return err
+		}
+	}
+	for _, a := range d.Apps {
+		for _, spec := range a.After {
+			dependency := v2.AppDependency{Named: named("after-" + spec.App), Spec: spec}
+			if err := create(ctx, f, d.composite()+"/apps/"+a.Chart.Name+"/dependency", dependency); err != nil {
+				return err
+			}
 		}
 	}
 	if err := f.group(ctx, d); err != nil {
@@ -137,4 +146,10 @@ func write(dir, name string, pack func() ([]byte, error)) (string, error) {
 	}
 	path := filepath.Join(dir, name+".tgz")
 	return path, os.WriteFile(path, content, 0o600)
+}
+
+// Document writes a text into a file of a folder and returns its path.
+func Document(dir, name, text string) (string, error) {
+	path := filepath.Join(dir, name+".yaml")
+	return path, os.WriteFile(path, []byte(text), 0o600)
 }
