@@ -38,8 +38,10 @@ type Server struct {
 // Serve answers requests on the listener until ctx ends; then it stops accepting,
 // waits for the requests under way, at most Limits.Drain, and returns nil if all
 // were answered. It closes the listener. Requests do not see ctx end: they are let
-// finish.
+// finish. Those that go on until the client leaves look at Draining.
 func (s Server) Serve(ctx context.Context, listener net.Listener) error {
+	draining := make(chan struct{})
+	base := context.WithValue(context.WithoutCancel(ctx), drainKey{}, draining)
 	server := &http.Server{
 		Handler:           s.Handler,
 		ReadHeaderTimeout: s.Limits.Header,
@@ -48,7 +50,7 @@ func (s Server) Serve(ctx context.Context, listener net.Listener) error {
 		IdleTimeout:       s.Limits.Idle,
 		MaxHeaderBytes:    s.Limits.HeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		BaseContext:       func(net.Listener) context.Context { return base },
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.Serve(listener) }()
@@ -57,6 +59,7 @@ func (s Server) Serve(ctx context.Context, listener net.Listener) error {
 		return err
 	case <-ctx.Done():
 	}
+	close(draining)
 	err := s.drain(ctx, server)
 	if served := <-stopped; err == nil && !errors.Is(served, http.ErrServerClosed) {
 		return served

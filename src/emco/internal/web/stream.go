@@ -1,0 +1,88 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// patience is how long a client may take to receive one document of a stream.
+const patience = 30 * time.Second
+
+type drainKey struct{}
+
+// Draining returns a channel that is closed when the server that serves the request of
+// ctx begins to stop. It is nil, which is never closed, if no server of ours serves it.
+func Draining(ctx context.Context) <-chan struct{} {
+	c, _ := ctx.Value(drainKey{}).(chan struct{})
+	return c
+}
+
+// Streams bounds the answers that go on until the client leaves.
+type Streams struct{ slots chan struct{} }
+
+// NewStreams allows n streams at the same time.
+func NewStreams(n int) *Streams { return &Streams{make(chan struct{}, n)} }
+
+// Feed hands the documents of a stream to send, one after the other, until ctx ends. An
+// error of send says that the client has left, or does not take what it is given.
+type Feed func(ctx context.Context, send func(document []byte) error) error
+
+// Serve answers with the documents of feed, one a line (application/x-ndjson). The
+// context of feed ends when the client leaves or the server stops. A client that takes
+// more than half a minute for one document is cut off. Throttled if too many streams
+// are open; that, and what feed returns before it has sent anything, is not answered yet.
+func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, feed Feed) error {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	default:
+		return &errs.Error{Kind: errs.Throttled, Err: errTooMany, After: 10 * time.Second}
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		select {
+		case <-Draining(ctx):
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	defer func() { cancel(); <-over }()
+	out := stream{w: w, control: http.NewResponseController(w)}
+	_ = out.control.SetReadDeadline(time.Time{}) // else ctx ends with the time to read a request
+	err := feed(ctx, out.send)
+	if out.begun {
+		if err != nil && ctx.Err() == nil {
+			record(r, err)
+		}
+		return nil
+	}
+	return err
+}
+
+var errTooMany = errs.New(errs.Throttled, "too many streams are open; close some, or ask again later")
+
+// stream is an answer of many lines.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	begun   bool
+}
+
+func (s *stream) send(document []byte) error {
+	if !s.begun {
+		s.begun = true
+		s.w.Header().Set("Content-Type", "application/x-ndjson")
+		s.w.Header().Set("X-Accel-Buffering", "no") // proxies shall pass each line on at once
+		s.w.WriteHeader(http.StatusOK)
+	}
+	_ = s.control.SetWriteDeadline(time.Now().Add(patience))
+	if _, err := s.w.Write(append(document[:len(document):len(document)], '\n')); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}

@@ -1,0 +1,146 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// counting sends "1", and a further number each time something comes from more.
+func counting(more <-chan struct{}) web.Feed {
+	return func(ctx context.Context, send func([]byte) error) error {
+		for n := byte('1'); ; n++ {
+			if err := send([]byte{n}); err != nil {
+				return err
+			}
+			select {
+			case <-more:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+}
+
+// started serves a handler until the end of the test, or until stop is called, which
+// returns what the server says.
+func started(t *testing.T, h http.Handler) (url string, stop func() error) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	server := web.Server{Log: slog.New(slog.DiscardHandler), Handler: web.Wrap(slog.New(slog.DiscardHandler), h), Limits: web.DefaultLimits()}
+	go func() { ended <- server.Serve(ctx, l) }()
+	return "http://" + l.Addr().String(), func() error { cancel(); return <-ended }
+}
+
+func open(t *testing.T, ctx context.Context, url string) (*http.Response, *bufio.Reader) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Body.Close() })
+	return a, bufio.NewReader(a.Body)
+}
+
+func TestStreamsSendLinesUntilTheServerStops(t *testing.T) {
+	t.Parallel()
+	streams, more := web.NewStreams(1), make(chan struct{})
+	url, stop := started(t, web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		return streams.Serve(w, r, counting(more))
+	}))
+	a, lines := open(t, t.Context(), url)
+	if got := a.Header.Get("Content-Type"); got != "application/x-ndjson" {
+		t.Errorf("content type %q", got)
+	}
+	for _, want := range []string{"1\n", "2\n", "3\n"} {
+		if line, err := lines.ReadString('\n'); line != want || err != nil {
+			t.Fatalf("got %q, %v; want %q", line, err, want)
+		}
+		if want != "3\n" {
+			more <- struct{}{}
+		}
+	}
+	if err := stop(); err != nil { // it waits for requests under way: the stream must end by itself
+		t.Errorf("the server says %v", err)
+	}
+	if line, err := lines.ReadString('\n'); line != "" || err == nil {
+		t.Errorf("after the end: got %q, %v", line, err)
+	}
+}
+
+func TestStreamsAreBounded(t *testing.T) {
+	t.Parallel()
+	streams, left := web.NewStreams(1), make(chan struct{})
+	url, stop := started(t, web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		return streams.Serve(w, r, func(ctx context.Context, send func([]byte) error) error {
+			defer func() { left <- struct{}{} }()
+			return counting(nil)(ctx, send)
+		})
+	}))
+	ctx, leave := context.WithCancel(t.Context())
+	if _, lines := open(t, ctx, url); !begins(lines) {
+		t.Fatal("the first stream did not begin")
+	}
+	second, _ := open(t, t.Context(), url)
+	if second.StatusCode != http.StatusTooManyRequests || second.Header.Get("Retry-After") != "10" {
+		t.Errorf("a second stream is answered %d, Retry-After %q", second.StatusCode, second.Header.Get("Retry-After"))
+	}
+	leave()
+	<-left // the feed has seen that its client left; its place is free when Serve returns
+	for status := 0; status != http.StatusOK; {
+		a, _ := open(t, t.Context(), url)
+		status = a.StatusCode
+	}
+	go func() { <-left }()
+	if err := stop(); err != nil {
+		t.Errorf("the server says %v", err)
+	}
+}
+
+func begins(lines *bufio.Reader) bool {
+	line, err := lines.ReadString('\n')
+	return err == nil && line == "1\n"
+}
+
+func TestStreamsThatFailBeforeTheyBeginAreAnswered(t *testing.T) {
+	t.Parallel()
+	h := web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		return web.NewStreams(1).Serve(w, r, func(context.Context, func([]byte) error) error {
+			return errs.New(errs.NotFound, "there is none")
+		})
+	})
+	if w, _ := serve(h, httptest.NewRequest(http.MethodGet, "/", nil)); w.Code != http.StatusNotFound {
+		t.Errorf("answered %d", w.Code)
+	}
+}
+
+func TestStreamsThatFailLaterAreLogged(t *testing.T) {
+	t.Parallel()
+	h := web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		return web.NewStreams(1).Serve(w, r, func(_ context.Context, send func([]byte) error) error {
+			return errors.Join(send([]byte("1")), errors.New("it broke"))
+		})
+	})
+	w, log := serve(h, httptest.NewRequest(http.MethodGet, "/", nil))
+	if w.Code != http.StatusOK || w.Body.String() != "1\n" || !strings.Contains(log, "it broke") {
+		t.Errorf("got %d %q, log %s", w.Code, w.Body, log)
+	}
+}
