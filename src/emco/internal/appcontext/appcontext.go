@@ -150,6 +150,7 @@ type Bundle struct {
 type Ref struct {
 	manifest.ID
 	Digest Digest `json:"digest"`
+	Stamp  string `json:"stamp,omitempty"` // manifest.Stamp of the content: what clusters report of it
 }
 
 // HookRef points at a hook.

@@ -187,7 +187,7 @@ func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte) []ap
 	out := make([]appcontext.Ref, 0, len(objects))
 	for _, o := range objects {
 		contents[o.Digest] = o.Content
-		out = append(out, appcontext.Ref{ID: o.ID, Digest: o.Digest})
+		out = append(out, appcontext.Ref{ID: o.ID, Digest: o.Digest, Stamp: o.Stamp()})
 	}
 	return out
 }
