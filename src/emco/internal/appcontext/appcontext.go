@@ -8,6 +8,8 @@
 //	event/<uid>/<time>-<random>         Event; the newest few hundred of a deployment
 //	dep/<uid>/rev/<n>                   Revision, written once, together with the head
 //	dep/<uid>/place/<n>/<try>/<k>       up to 500 placements, written once
+//	dep/<uid>/commit/<n>                Git commits that carried revision n, by rsync
+//	use/<uid>                           when a head was last needed by another one's move
 //	op/<uid>/<id>                       Operation that waits for the orchestrator
 //	pair/<cluster>/<uid>/<app>          Pair, by rsync
 //	report/<cluster>/<uid>/<app>        Report, by status sources
@@ -48,6 +50,10 @@ type Head struct {
 // about: its own, unless a migration handed it that of another head.
 func (h Head) Deployment() string { return cmp.Or(h.Inherited, h.UID) }
 
+// Owns reports whether clusters hold what they hold of Deployment because of this head,
+// and not of one that took it over.
+func (h Head) Owns() bool { return h.MovedTo == "" }
+
 // Operation is work that the orchestrator does after the API has answered 202.
 type Operation struct {
 	ID       string    `json:"id"`
@@ -69,6 +75,7 @@ type Action struct {
 	Time     time.Time `json:"time"`
 	Actor    string    `json:"actor,omitempty"`
 	Reason   string    `json:"reason,omitempty"` // in the user's words
+	Ask      string    `json:"ask,omitempty"`    // what was asked for: the event, and what its request named
 	Key      string    `json:"key,omitempty"`    // Idempotency-Key of the request that did it
 }
 
@@ -82,9 +89,10 @@ type Revision struct {
 	Author    string    `json:"author,omitempty"`
 	Reason    string    `json:"reason,omitempty"` // in the author's words
 	At        time.Time `json:"at"`
-	Namespace string    `json:"namespace"` // of the logical cloud
-	Apps      []App     `json:"apps"`      // in the order they were onboarded
-	Chunks    int       `json:"chunks"`    // number of placement values
+	Deployed  string    `json:"deployment,omitempty"` // the id that its objects carry, see Head.Deployment; set by Publish
+	Namespace string    `json:"namespace"`            // of the logical cloud
+	Apps      []App     `json:"apps"`                 // in the order they were onboarded
+	Chunks    int       `json:"chunks"`               // number of placement values
 }
 
 // App is one app within a revision. An app with a Failure has no bundle of its own

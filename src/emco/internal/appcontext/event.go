@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -37,11 +39,9 @@ const maxEvents = 500
 func (s *Store) AddEvents(ctx context.Context, events ...Event) error {
 	b := &batch{s: s, subject: "events"}
 	for _, e := range events {
+		e = s.stamped(e, e.UID)
 		if err := checkParts(e.UID); err != nil {
 			return err
-		}
-		if e.At.IsZero() {
-			e.At = s.now().UTC()
 		}
 		key := s.eventKey(e)
 		text, err := encode(key, e)
@@ -53,6 +53,16 @@ func (s *Store) AddEvents(ctx context.Context, events ...Event) error {
 		}
 	}
 	return b.flush(ctx)
+}
+
+// stamped returns an event of a deployment with its time, now if it has none.
+func (s *Store) stamped(e Event, uid string) Event {
+	e.UID = uid
+	if e.At.IsZero() {
+		e.At = s.now()
+	}
+	e.At = e.At.UTC()
+	return e
 }
 
 // eventKey sorts by time; events of the same moment are in no order.
@@ -67,14 +77,36 @@ func (s *Store) Events(ctx context.Context, uid string) ([]Event, error) {
 	}
 	var out []Event
 	sc := &scan{prefix: s.key("event", uid) + "/"}
-	for e, err := range records(s.list(ctx, sc), decode[Event]) {
+	for e, err := range records(s.list(ctx, sc), s.parseEvent) {
 		if err != nil {
 			return nil, err
 		}
-		e.UID = uid
 		out = append(out, e)
 	}
 	return out, nil
+}
+
+func (s *Store) parseEvent(kv *mvccpb.KeyValue) (Event, error) {
+	e, err := decode[Event](kv)
+	e.UID = s.split(kv.Key)[1]
+	return e, err
+}
+
+// WatchEvents yields a deployment's events, oldest first, then new ones as they come,
+// each once. It ends only when ctx ends. An error stands for one event that cannot be
+// read; the iteration goes on. What comes while the consumer is busy waits in memory, so
+// a consumer must be quick.
+func (s *Store) WatchEvents(ctx context.Context, uid string) iter.Seq2[Event, error] {
+	if err := checkParts(uid); err != nil {
+		return failed[Event](err)
+	}
+	return func(yield func(Event, error) bool) {
+		for c := range s.follow(ctx, s.key("event", uid)+"/") {
+			if !c.synced && !c.deleted && !yield(s.parseEvent(c.kv)) {
+				return
+			}
+		}
+	}
 }
 
 // trimEvents removes the oldest events of a deployment beyond maxEvents. keys are all

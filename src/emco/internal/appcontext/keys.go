@@ -19,6 +19,11 @@ func (s *Store) headKey(uid string) string           { return s.key("head", uid)
 func (s *Store) actKey(uid string, seq int64) string { return s.key("dep", uid, "act", number(seq)) }
 func (s *Store) revKey(uid string, n int64) string   { return s.key("dep", uid, "rev", number(n)) }
 func (s *Store) opKey(uid, id string) string         { return s.key("op", uid, id) }
+func (s *Store) useKey(uid string) string            { return s.key("use", uid) }
+
+func (s *Store) commitKey(uid string, n int64) string {
+	return s.key("dep", uid, "commit", number(n))
+}
 
 // placeKey is the prefix of the placements of one try to publish revision n.
 func (s *Store) placeKey(uid string, n int64, try string) string {

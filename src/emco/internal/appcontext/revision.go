@@ -36,6 +36,7 @@ func (s *Store) Publish(ctx context.Context, h Head, rev Revision, places iter.S
 	if h.Mod == 0 || rev.Number <= 0 {
 		return Head{}, errs.E(errs.Invalid, "publish", h.UID, errors.New("a head that was read and a revision above 0 are needed"))
 	}
+	rev.Deployed = h.Deployment()
 	p := published{Revision: rev, Try: s.newTry()}
 	chunks, err := s.putPlaces(ctx, s.placeKey(h.UID, rev.Number, p.Try), places)
 	if err != nil {

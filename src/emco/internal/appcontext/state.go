@@ -18,6 +18,12 @@ const (
 
 var stateNames = [...]string{"Created", "Approved", "Instantiated", "Updated", "Terminated", "InstantiateStopped", "TerminateStopped"}
 
+// Live reports whether somebody wants something of the deployment on clusters. It may
+// have failed or have been stopped.
+func (s State) Live() bool {
+	return s == Instantiated || s == InstantiateStopped
+}
+
 // String returns EMCO's name of the state.
 func (s State) String() string { return stateNames[s] }
 

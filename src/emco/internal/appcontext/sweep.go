@@ -114,7 +114,7 @@ func (w *sweeper) sweepDeployments(ctx context.Context) error {
 }
 
 func (d *deployment) add(parts []string) error {
-	if len(parts) < 4 || parts[2] == "act" {
+	if len(parts) < 4 || parts[2] == "act" || parts[2] == "commit" {
 		return nil
 	}
 	n, err := strconv.ParseInt(parts[3], 10, 64)
@@ -155,7 +155,7 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deployment) error {
 		}
 		newest := len(d.revs)-i <= w.keep
 		fresh := w.s.now().Sub(next) < w.s.grace
-		if newest || fresh || n == head.Rev || w.told[d.uid][n] {
+		if newest || fresh || n == head.Rev || w.told[d.uid][n] || w.told[head.Deployment()][n] {
 			err = w.markRevision(ctx, d.uid, p)
 		} else {
 			err = w.removeRevision(ctx, d.uid, p)
@@ -171,6 +171,7 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deployment) error {
 func (w *sweeper) removeRevision(ctx context.Context, uid string, p published) error {
 	_, _, err := w.s.commit(ctx, fmt.Sprintf("revision %d of %s", p.Number, uid), nil, []clientv3.Op{
 		clientv3.OpDelete(w.s.revKey(uid, p.Number)),
+		clientv3.OpDelete(w.s.commitKey(uid, p.Number)),
 		clientv3.OpDelete(w.s.placeKey(uid, p.Number, p.Try), clientv3.WithPrefix()),
 	})
 	return err
