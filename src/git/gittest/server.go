@@ -29,6 +29,7 @@ type User struct {
 	Name  string
 	Token string
 	Write bool
+	Only  string // if not empty: may write only references that start with it, "refs/heads/status/"
 }
 
 // Server serves the bare repositories below a directory over HTTP on 127.0.0.1, by
@@ -95,7 +96,26 @@ func (s *Server) CreateRepo(ctx context.Context, name, branch string) (Bare, err
 	if _, err := os.Stat(dir); err == nil {
 		return Bare{}, fmt.Errorf("repository %s exists", name)
 	}
-	return Init(ctx, dir, branch)
+	b, err := Init(ctx, dir, branch)
+	if err == nil {
+		err = s.guard(b)
+	}
+	return b, err
+}
+
+// guard makes a repository refuse pushes of users to references that are not theirs, as
+// hosts with protected branches do.
+func (s *Server) guard(b Bare) error {
+	var rules strings.Builder
+	for _, u := range s.users {
+		if u.Only != "" {
+			fmt.Fprintf(&rules, "%s) case \"$ref\" in %s*) ;; *) echo \"%s may not push $ref\" >&2; exit 1;; esac;;\n", u.Name, u.Only, u.Name)
+		}
+	}
+	if rules.Len() == 0 {
+		return nil
+	}
+	return b.Hook("pre-receive", "while read -r old new ref; do case \"$REMOTE_USER\" in\n"+rules.String()+"esac; done")
 }
 
 // Seed makes a repository whose default branch holds a README.

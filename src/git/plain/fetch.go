@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -83,6 +84,31 @@ type request struct {
 	have    []plumbing.Hash // commits whose trees we hold, without their history
 	shallow bool            // just the wanted commits, not their history
 	noBlobs bool            // if the server can filter
+
+	maxBlob     int64 // leave out larger files, if the server can filter; 0 for no limit
+	commitsOnly bool  // if the server can filter
+	depth       int   // so many commits of history, if not 0
+}
+
+// filter is what the server is asked to leave out, "" for nothing.
+func (q request) filter() string {
+	switch {
+	case q.commitsOnly:
+		return "tree:0"
+	case q.noBlobs:
+		return "blob:none"
+	case q.maxBlob > 0:
+		return fmt.Sprintf("blob:limit=%d", q.maxBlob+1) // Git leaves out what has at least that
+	}
+	return ""
+}
+
+// deepen is how many commits of history are asked for, 0 for all.
+func (q request) deepen() int {
+	if q.shallow {
+		return 1
+	}
+	return q.depth
 }
 
 // body writes the request: wants with our capabilities, then where our history is
@@ -95,15 +121,15 @@ func (q request) body(c *conversation) (body *bytes.Buffer, deepened bool) {
 		_ = line.Encodef("want %s%s\n", id, caps)
 		caps = ""
 	}
-	deepened = q.shallow && c.has(capability.Shallow)
+	deepened = q.deepen() > 0 && c.has(capability.Shallow)
 	if deepened {
 		for _, id := range q.have {
 			_ = line.Encodef("shallow %s\n", id)
 		}
-		_ = line.EncodeString("deepen 1\n")
+		_ = line.Encodef("deepen %d\n", q.deepen())
 	}
-	if q.noBlobs && c.has(capability.Filter) {
-		_ = line.EncodeString("filter blob:none\n")
+	if f := q.filter(); f != "" && c.has(capability.Filter) {
+		_ = line.Encodef("filter %s\n", f)
 	}
 	_ = line.Flush()
 	for _, id := range q.have {
@@ -125,20 +151,22 @@ func (q request) capabilities(c *conversation) string {
 	if len(q.have) > 0 && c.has(capability.ThinPack) {
 		caps += " " + capability.ThinPack.String() // else trees that we have come again
 	}
-	if q.noBlobs && c.has(capability.Filter) {
+	if q.filter() != "" && c.has(capability.Filter) {
 		caps += " " + capability.Filter.String()
 	}
 	return caps
 }
 
-// receive asks and reads the pack of the reply.
+// receive asks and reads the pack of the reply. The limits of p that are zero become
+// those of the host.
 func (h *Host) receive(ctx context.Context, c *conversation, q request, p *packReader) (unresolved int, err error) {
 	body, deepened := q.body(c)
 	reply, err := c.exchange(ctx, bytes.NewReader(body.Bytes()), int64(body.Len()))
 	if err != nil {
 		return 0, err
 	}
-	in := &counted{r: reply, limit: h.opt.MaxFetch}
+	p.maxObject, p.budget = positive(p.maxObject, h.opt.MaxBlob), positive(p.budget, h.opt.MaxFetch)
+	in := &counted{r: reply, limit: min(h.opt.MaxFetch, p.budget)}
 	defer func() { h.received.Add(uint64(in.n)) }()
 	h.fetches.Add(1)
 	r := buffered(in)
@@ -151,7 +179,6 @@ func (h *Host) receive(ctx context.Context, c *conversation, q request, p *packR
 	if err != nil {
 		return 0, c.explain(err)
 	}
-	p.maxObject, p.budget = h.opt.MaxBlob, h.opt.MaxFetch
 	if !c.has(capability.Sideband64k) {
 		return p.read(r)
 	}
@@ -161,6 +188,13 @@ func (h *Host) receive(ctx context.Context, c *conversation, q request, p *packR
 	}
 	_, err = io.Copy(io.Discard, band) // to the flush at the end
 	return unresolved, err
+}
+
+func positive(n, otherwise int64) int64 {
+	if n > 0 {
+		return n
+	}
+	return otherwise
 }
 
 // fetchTrees brings a commit and those of its trees that are neither in store nor

@@ -1,0 +1,206 @@
+package plain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// How many branches are fetched in one exchange, and how many bytes they may bring.
+const (
+	perExchange   = 32
+	exchangeBytes = 64 << 20
+)
+
+// heads is the name space of branches.
+const heads = "refs/heads/"
+
+// Branches lists branches and fetches some of them.
+func (h *Host) Branches(ctx context.Context, r git.Repo, prefix string, want func(string, git.Hash) bool, limit git.Limit) (map[string]git.Branch, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
+	defer cancel()
+	c, err := h.open(ctx, r, uploadPack)
+	if err != nil {
+		return nil, err
+	}
+	found, names := listed(c, prefix)
+	names = slices.DeleteFunc(names, func(name string) bool { return !want(name, found[name].Commit) })
+	b := &branchFetch{h: h, r: r, limit: limit, first: c, found: found}
+	defer b.close()
+	for some := range slices.Chunk(names, perExchange) {
+		if err := b.fetch(ctx, some); err != nil {
+			return nil, h.fail(ctx, r, "fetch", err)
+		}
+	}
+	return found, nil
+}
+
+// listed returns the branches of an advertisement, and their names in order.
+func listed(c *conversation, prefix string) (map[string]git.Branch, []string) {
+	found := map[string]git.Branch{}
+	var names []string
+	for ref, id := range c.refs.References {
+		name, ok := strings.CutPrefix(ref, heads)
+		if ok && strings.HasPrefix(name, prefix) {
+			found[name] = git.Branch{Commit: git.Hash(id.String())}
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return found, names
+}
+
+// branchFetch brings what some branches of a repository hold.
+type branchFetch struct {
+	h     *Host
+	r     git.Repo
+	limit git.Limit
+	first *conversation // that listed them; it serves the first exchange
+	found map[string]git.Branch
+}
+
+func (b *branchFetch) close() {
+	if b.first != nil {
+		b.first.close(true)
+	}
+}
+
+// conversation returns the one that is open, or a new one.
+func (b *branchFetch) conversation(ctx context.Context) (*conversation, error) {
+	if c := b.first; c != nil {
+		b.first = nil
+		return c, nil
+	}
+	return b.h.open(ctx, b.r, uploadPack)
+}
+
+// fetch brings some branches at once. When that fails because of one of them, each is
+// fetched by itself, so that the one to blame is found and the others are had.
+func (b *branchFetch) fetch(ctx context.Context, names []string) error {
+	err := b.exchange(ctx, names)
+	if !errs.Is(err, errs.TooLarge) && !errs.Is(err, errs.NotFound) {
+		return err
+	}
+	if len(names) == 1 {
+		b.set(names[0], nil, err)
+		return nil
+	}
+	for _, name := range names {
+		if err := b.fetch(ctx, []string{name}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *branchFetch) set(name string, files map[string][]byte, err error) {
+	at := b.found[name]
+	at.Files, at.Err = files, err
+	b.found[name] = at
+}
+
+// exchange asks for the commits of some branches, without their history, and takes
+// their files out of the pack.
+func (b *branchFetch) exchange(ctx context.Context, names []string) (err error) {
+	c, err := b.conversation(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { c.close(err == nil) }()
+	q := request{shallow: true, maxBlob: b.limit.Object}
+	for _, name := range names {
+		if id := plumbing.NewHash(string(b.found[name].Commit)); !slices.Contains(q.want, id) {
+			q.want = append(q.want, id)
+		}
+	}
+	held := map[plumbing.Hash]object{}
+	p := &packReader{
+		base:      func(plumbing.Hash) (object, bool) { return object{}, false },
+		keep:      func(o object) { held[o.id] = o },
+		wantBlobs: true, maxObject: b.limit.Object, budget: exchangeBytes,
+	}
+	if _, err := b.h.receive(ctx, c, q, p); err != nil {
+		return b.h.fail(ctx, b.r, "fetch", err)
+	}
+	for _, name := range names {
+		w := fileWalk{held: held, files: map[string][]byte{}, left: b.limit.Files, filtered: c.has(capability.Filter)}
+		err := w.commit(plumbing.NewHash(string(b.found[name].Commit)))
+		if err != nil {
+			err = b.h.fail(ctx, b.r, "fetch", err)
+			w.files = nil
+		}
+		b.set(name, w.files, err)
+	}
+	return nil
+}
+
+// fileWalk collects the files of a commit out of the objects of a pack.
+type fileWalk struct {
+	held     map[plumbing.Hash]object
+	files    map[string][]byte
+	left     int // files and directories that may still come
+	filtered bool
+}
+
+var errTooMany = errs.E(errs.TooLarge, "fetch", "", errors.New("the branch holds too many files"))
+
+func (w *fileWalk) commit(id plumbing.Hash) error {
+	o, ok := w.held[id]
+	if !ok || o.kind != plumbing.CommitObject {
+		return errs.E(errs.Invalid, "fetch", "", errors.New("the branch does not point at a commit"))
+	}
+	root, ok := rootOf(o.content)
+	if !ok {
+		return malformed("a commit")
+	}
+	return w.tree(root, "", 0)
+}
+
+func (w *fileWalk) tree(id plumbing.Hash, path string, depth int) error {
+	o, ok := w.held[id]
+	if id == emptyTree {
+		return nil
+	}
+	if !ok || o.kind != plumbing.TreeObject || depth > maxDepth {
+		return malformed("a tree")
+	}
+	entries, err := decodeTree(o.content)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if w.left--; w.left < 0 {
+			return errTooMany
+		}
+		if err := w.entry(e, join(path, e.name), depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *fileWalk) entry(e entry, path string, depth int) error {
+	switch {
+	case e.isTree():
+		return w.tree(e.id, path, depth+1)
+	case !e.isFile():
+		return nil
+	}
+	o, ok := w.held[e.id]
+	switch {
+	case !ok && w.filtered: // the server left it out because of its size
+		return errs.E(errs.TooLarge, "fetch", "", fmt.Errorf("file %q is above the limit", path))
+	case !ok || o.kind != plumbing.BlobObject:
+		return malformed("a tree")
+	}
+	w.files[path] = o.content
+	return nil
+}
