@@ -10,6 +10,7 @@ type Plan struct {
 	Revision int64       `json:"revision"`          // the number that the revision would get
 	From     int64       `json:"from,omitempty"`    // the revision that is desired now
 	Confirm  string      `json:"confirm,omitempty"` // why the action needs ?force=true, if it does
+	Notes    []string    `json:"notes,omitempty"`   // what readers should know of the whole
 	Apps     []AppPlan   `json:"apps"`
 	Summary  PlanSummary `json:"summary"`
 }
@@ -64,7 +65,8 @@ type PlanCluster struct {
 }
 
 // ObjectChange is what is to be done with one Kubernetes object. Values of Secrets are
-// hidden; that they differ is not.
+// hidden; that they differ is not. What is kept has neither content, and an annotation
+// that follows from the rest (emco/content) is left out.
 type ObjectChange struct {
 	GVK       GVK             `json:"GVK"`
 	Name      string          `json:"name"`

@@ -14,6 +14,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -27,12 +28,14 @@ type Groups struct {
 	contexts *appcontext.Store
 	planner  planner
 	table    lifecycle.Table
+	dry      rehearsal
 	now      func() time.Time
 }
 
-// NewGroups returns the actions over the two stores.
-func NewGroups(db *store.DB, contexts *appcontext.Store) *Groups {
-	g := &Groups{db: db, contexts: contexts, table: lifecycle.Groups(), now: time.Now}
+// NewGroups returns the actions over the two stores. Dry runs use the renderer, which may
+// be nil where none are asked for.
+func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *Groups {
+	g := &Groups{db: db, contexts: contexts, table: lifecycle.Groups(), dry: newRehearsal(renderer), now: time.Now}
 	g.planner = planner{db: db, ready: g.cloudReady}
 	return g
 }
@@ -40,11 +43,11 @@ func NewGroups(db *store.DB, contexts *appcontext.Store) *Groups {
 // Mount adds the routes. The answers of actions are 202 without a body; bodies that
 // are sent to them are ignored, since EMCO's CLI sends some.
 func (g *Groups) Mount(r *mux.Router) {
-	web.Handle(r, http.MethodPost, groupPath+"/approve", g.action(g.approve))
-	web.Handle(r, http.MethodPost, groupPath+"/instantiate", g.action(g.instantiate))
-	web.Handle(r, http.MethodPost, groupPath+"/terminate", g.action(g.terminate))
-	web.Handle(r, http.MethodPost, groupPath+"/update", web.HandlerFunc(g.update))
-	web.Handle(r, http.MethodPost, groupPath+"/rollback", g.rollbackAction())
+	web.Handle(r, http.MethodPost, groupPath+"/approve", noDryRun(g.action(g.approve)))
+	web.Handle(r, http.MethodPost, groupPath+"/instantiate", g.orDryRun(lifecycle.Instantiate, g.action(g.instantiate)))
+	web.Handle(r, http.MethodPost, groupPath+"/terminate", noDryRun(g.action(g.terminate)))
+	web.Handle(r, http.MethodPost, groupPath+"/update", g.orDryRun(lifecycle.Update, g.update))
+	web.Handle(r, http.MethodPost, groupPath+"/rollback", g.orDryRun(lifecycle.Rollback, g.rollbackAction()))
 	web.Handle(r, http.MethodGet, groupPath+"/status", web.HandlerFunc(g.status))
 }
 

@@ -1,0 +1,213 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+const (
+	dryRuns    = 2                // at the same time; others wait
+	dryRunTime = 90 * time.Second // for one, the wait included; below the server's limit for an answer
+)
+
+// rehearsal is what dry runs need besides the stores.
+type rehearsal struct {
+	renderer render.Renderer
+	slots    chan struct{}
+}
+
+func newRehearsal(renderer render.Renderer) rehearsal {
+	return rehearsal{renderer: renderer, slots: make(chan struct{}, dryRuns)}
+}
+
+// enter waits for a free slot and returns what gives it back; Throttled if there is none in time.
+func (h rehearsal) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case h.slots <- struct{}{}:
+		return func() { <-h.slots }, nil
+	case <-ctx.Done():
+		return nil, errs.Throttle("", "", 10*time.Second, errors.New("too many dry runs are under way; try again later"))
+	}
+}
+
+// asksDryRun reports whether a request asks what an action would do rather than for
+// the action.
+func asksDryRun(r *http.Request) (bool, error) {
+	switch v := r.URL.Query().Get("dryRun"); v {
+	case "", "false":
+		return false, nil
+	case "true", "server":
+		return true, nil
+	default:
+		return false, errs.New(errs.Invalid, "Invalid query dryRun: "+strconv.Quote(v)+" is neither true nor false")
+	}
+}
+
+// noDryRun refuses a dry run of an action that has none: it must not be carried out instead.
+func noDryRun(act web.HandlerFunc) web.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		dry, err := asksDryRun(r)
+		if err == nil && dry {
+			err = errs.New(errs.Invalid, "this action has no dry run; leave dryRun out to carry it out")
+		}
+		if err != nil {
+			return err
+		}
+		return act(w, r)
+	}
+}
+
+// orDryRun answers with the plan of an action if a dry run is asked for, and acts otherwise.
+func (g *Groups) orDryRun(e lifecycle.Event, act web.HandlerFunc) web.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		dry, err := asksDryRun(r)
+		if err != nil {
+			return err
+		}
+		if !dry {
+			return act(w, r)
+		}
+		doc, err := g.group(r)
+		if err != nil {
+			return err
+		}
+		return g.dryRun(w, r, doc, e)
+	}
+}
+
+// dryRun answers what an action would do, as a v2.Plan, and writes nothing anywhere.
+// What would keep the action from being done is refused in the action's own words, but
+// for the confirmation that it may need.
+func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, e lifecycle.Event) error {
+	full := true
+	switch r.URL.Query().Get("output") {
+	case "", "all":
+	case "summary":
+		full = false
+	default:
+		return errs.New(errs.Invalid, "Invalid query output")
+	}
+	from := int64(0)
+	if e == lifecycle.Rollback {
+		var err error
+		if from, err = rollbackTo(w, r); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), dryRunTime)
+	defer cancel()
+	leave, err := g.dry.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	p, err := g.rehearse(ctx, doc, e, from)
+	if err == nil {
+		var out v2.Plan
+		if out, err = p.write(ctx, full); err == nil {
+			return web.JSON(w, http.StatusOK, out)
+		}
+	}
+	if ctx.Err() != nil && r.Context().Err() == nil {
+		return errs.New(errs.Unavailable, "the dry run took longer than "+dryRunTime.String()+"; try again, or ask for less with output=summary")
+	}
+	return err
+}
+
+// rehearse does what the action would do, up to where it would write.
+func (g *Groups) rehearse(ctx context.Context, doc store.Doc, e lifecycle.Event, from int64) (outlook, error) {
+	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
+	if err != nil {
+		return outlook{}, err
+	}
+	if err := g.mayRevise(ctx, head, e); err != nil {
+		return outlook{}, err
+	}
+	status, err := g.identity(doc)
+	if err != nil {
+		return outlook{}, err
+	}
+	held := &memory{contexts: g.contexts, held: map[appcontext.Digest][]byte{}}
+	out := outlook{identity: status.Identity, event: e, before: head, from: from, contents: held}
+	op := g.operation(head, e)
+	op.From = from
+	head.Op = &op
+	b := builder{contexts: g.contexts, renderer: g.dry.renderer, contents: held}
+	if out.draft, out.plan, err = g.draft(ctx, b, head, doc); err != nil {
+		return outlook{}, err
+	}
+	if out.now, err = b.desired(ctx, out.before); err != nil {
+		return outlook{}, err
+	}
+	out.confirm, err = g.confirmation(ctx, out)
+	return out, err
+}
+
+// mayRevise asks what the action itself would ask.
+func (g *Groups) mayRevise(ctx context.Context, head appcontext.Head, e lifecycle.Event) error {
+	if e == lifecycle.Instantiate {
+		return g.mayInstantiate(ctx, head)
+	}
+	_, err := g.table.Next(head.State, e)
+	return err
+}
+
+// draft is the revision that the head's operation would publish, and the plan that it
+// follows from; a rollback has none.
+func (g *Groups) draft(ctx context.Context, b builder, head appcontext.Head, doc store.Doc) (draft, plan, error) {
+	if head.Op.From > 0 {
+		d, err := b.earlier(ctx, head)
+		return d, plan{}, noRevision(err, head.Op.From)
+	}
+	p, err := g.planner.plan(ctx, doc, head.Deployment())
+	if err == nil {
+		err = p.refused()
+	}
+	if err != nil {
+		return draft{}, plan{}, err
+	}
+	d, err := b.draft(ctx, head, p)
+	return d, p, err
+}
+
+// confirmation is why the action needs to be forced; empty if it does not.
+func (g *Groups) confirmation(ctx context.Context, o outlook) (string, error) {
+	if o.event == lifecycle.Instantiate {
+		return "", nil
+	}
+	next := o.plan.pairs(o.before.UID)
+	if o.from > 0 {
+		next = pairsOf(o.before.UID, o.draft.places)
+	}
+	err := g.confirm(ctx, o.before, next)
+	if errs.Is(err, errs.Conflict) {
+		return err.Error(), nil
+	}
+	return "", err
+}
+
+// desired returns the placements that are wanted now; none if nothing is.
+func (b builder) desired(ctx context.Context, head appcontext.Head) ([]appcontext.Placement, error) {
+	var out []appcontext.Placement
+	if head.Rev == 0 || head.Gone {
+		return nil, nil
+	}
+	for p, err := range b.contexts.Placements(ctx, head.UID, head.Rev) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}

@@ -1,0 +1,195 @@
+package orchestrator
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// maxRehearsed bounds what one dry run may render, in bytes.
+const maxRehearsed = 256 << 20
+
+// memory holds what a dry run has rendered, above what the AppContext holds.
+type memory struct {
+	contexts *appcontext.Store
+
+	mu   sync.Mutex
+	held map[appcontext.Digest][]byte
+	size int
+}
+
+// PutBlobs keeps contents for the time of the dry run.
+func (m *memory) PutBlobs(_ context.Context, contents map[appcontext.Digest][]byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for d, content := range contents {
+		if _, ok := m.held[d]; !ok {
+			m.held[d], m.size = content, m.size+len(content)
+		}
+	}
+	if m.size > maxRehearsed {
+		return errs.New(errs.TooLarge, "the apps render to more than a dry run can hold (256 MiB)")
+	}
+	return nil
+}
+
+func (m *memory) blob(ctx context.Context, d appcontext.Digest) ([]byte, error) {
+	m.mu.Lock()
+	content, ok := m.held[d]
+	m.mu.Unlock()
+	if ok {
+		return content, nil
+	}
+	return m.contexts.GetBlob(ctx, d)
+}
+
+func (m *memory) bundle(ctx context.Context, d appcontext.Digest) (b appcontext.Bundle, err error) {
+	if d == "" {
+		return b, nil
+	}
+	m.mu.Lock()
+	text, ok := m.held[d]
+	m.mu.Unlock()
+	if !ok {
+		return m.contexts.GetBundle(ctx, d)
+	}
+	return b, json.Unmarshal(text, &b)
+}
+
+// thing is an object as a bundle has it.
+type thing struct {
+	ref  appcontext.Ref
+	hook string // its events, if it is a hook
+	part int    // definitions come before objects, hooks last
+}
+
+// key is what makes two things versions of one.
+func (t thing) key() thingKey { return thingKey{objectOf(t.ref.ID), t.part == 2} }
+
+type thingKey struct {
+	object
+	hook bool
+}
+
+func things(b appcontext.Bundle) map[thingKey]thing {
+	out := map[thingKey]thing{}
+	for part, refs := range [][]appcontext.Ref{b.CRDs, b.Objects} {
+		for _, ref := range refs {
+			t := thing{ref: ref, part: part}
+			out[t.key()] = t
+		}
+	}
+	for _, h := range b.Hooks {
+		t := thing{ref: h.Ref, hook: strings.Join(h.Events, ","), part: 2}
+		out[t.key()] = t
+	}
+	return out
+}
+
+// compare returns what becomes of each object, in the order in which objects are applied.
+func (m *memory) compare(ctx context.Context, w way) ([]v2.ObjectChange, error) {
+	now, err := m.bundle(ctx, w.now)
+	if err != nil {
+		return nil, err
+	}
+	then, err := m.bundle(ctx, w.then)
+	if err != nil {
+		return nil, err
+	}
+	before, after := things(now), things(then)
+	out := []v2.ObjectChange{}
+	for _, t := range sorted(before, after) {
+		old, was := before[t.key()]
+		_, is := after[t.key()]
+		c := v2.ObjectChange{
+			GVK:  v2.GVK{Group: t.ref.Group, Version: t.ref.Version, Kind: t.ref.Kind},
+			Name: t.ref.Name, Namespace: t.ref.Namespace, Hook: t.hook, Change: changeOf(old, t, was, is),
+		}
+		if err := m.show(ctx, &c, old, t); err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// sorted returns each thing once, as it is after if it is there then.
+func sorted(before, after map[thingKey]thing) []thing {
+	var out []thing
+	for _, t := range after {
+		out = append(out, t)
+	}
+	for key, t := range before {
+		if _, stays := after[key]; !stays {
+			out = append(out, t)
+		}
+	}
+	slices.SortFunc(out, func(a, b thing) int {
+		return cmp.Or(cmp.Compare(a.part, b.part), manifest.Compare(a.ref.ID, b.ref.ID))
+	})
+	return out
+}
+
+// changeOf says what becomes of a thing. Definitions stay on a cluster when they are not
+// wanted any more: objects of other apps may be of their kinds.
+func changeOf(old, t thing, was, is bool) string {
+	switch {
+	case !was:
+		return v2.ChangeAdd
+	case !is && manifest.IsCRD(t.ref.ID) && t.part != 2:
+		return v2.ChangeKeep
+	case !is:
+		return v2.ChangeRemove
+	case old.ref.Digest != t.ref.Digest || old.hook != t.hook:
+		return v2.ChangeChange
+	}
+	return v2.ChangeKeep
+}
+
+// show adds the contents of what changes.
+func (m *memory) show(ctx context.Context, c *v2.ObjectChange, old, t thing) (err error) {
+	switch c.Change {
+	case v2.ChangeAdd:
+		c.After, err = m.shown(ctx, t.ref)
+	case v2.ChangeRemove:
+		c.Before, err = m.shown(ctx, t.ref)
+	case v2.ChangeChange:
+		err = m.showBoth(ctx, c, old.ref, t.ref)
+	}
+	return err
+}
+
+func (m *memory) shown(ctx context.Context, ref appcontext.Ref) (json.RawMessage, error) {
+	o, err := m.read(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	text, err := manifest.Shown(o)
+	return bytes.TrimSpace(text), err
+}
+
+func (m *memory) showBoth(ctx context.Context, c *v2.ObjectChange, old, ref appcontext.Ref) error {
+	before, err1 := m.read(ctx, old)
+	after, err2 := m.read(ctx, ref)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	was, is, err := manifest.Compared(before, after)
+	c.Before, c.After = bytes.TrimSpace(was), bytes.TrimSpace(is)
+	return err
+}
+
+func (m *memory) read(ctx context.Context, ref appcontext.Ref) (manifest.Object, error) {
+	content, err := m.blob(ctx, ref.Digest)
+	return manifest.Object{ID: ref.ID, Digest: ref.Digest, Content: content}, err
+}
