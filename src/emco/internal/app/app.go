@@ -21,15 +21,22 @@ import (
 // App is the program, ready to run.
 type App struct {
 	log      *slog.Logger
+	faults   faults
 	group    *run.Group
 	listener net.Listener
 	closers  []func() error // in order of opening
 }
 
+// Option changes how the program is put together.
+type Option func(*App)
+
 // New opens the stores, wires the services and listens. Whoever gets an App must run
 // it; New closes what it has opened if it fails.
-func New(ctx context.Context, c config.Config, log *slog.Logger) (_ *App, err error) {
+func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option) (_ *App, err error) {
 	a := &App{log: log}
+	for _, o := range opts {
+		o(a)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -89,7 +96,7 @@ func (a *App) handler(api http.Handler, m *metrics) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.HandleFunc("GET /version", version)
-	v2 := web.Wrap(a.log, api)
+	v2 := web.Wrap(a.log, a.faults.routes(mux, api))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v2/") { // not by mux, which redirects odd paths, and a redirected POST loses its body
 			v2.ServeHTTP(w, r)

@@ -120,15 +120,23 @@ func serve(c config.Config, std IO) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) })
-	a, err := New(ctx, c, NewLogger(c.Log))
+	opts, err := failpoints()
 	if err == nil {
-		err = a.Run(ctx)
+		err = runWith(ctx, c, opts)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(std.Err, "emco:", err)
 		return exitFailed
 	}
 	return exitOK
+}
+
+func runWith(ctx context.Context, c config.Config, opts []Option) error {
+	a, err := New(ctx, c, NewLogger(c.Log), opts...)
+	if err != nil {
+		return err
+	}
+	return a.Run(ctx)
 }
 
 func printJSON[T any](w io.Writer, v T) int {

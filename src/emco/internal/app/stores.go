@@ -39,6 +39,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, m *metrics) (stor
 	if err := db.Settle(ctx); err != nil {
 		return stores{}, fmt.Errorf("repair documents after a crash: %w", err)
 	}
+	a.faults.etcd(c.Etcd, client)
 	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcdOperation))
 	return stores{db: db, contexts: contexts}, nil
 }
@@ -57,7 +58,7 @@ func (a *App) openDocuments(ctx context.Context, c config.Config) (*store.DB, er
 	if err != nil {
 		return nil, err
 	}
-	db := store.New(driver, blobs, seal.New(key))
+	db := store.New(a.faults.documents(driver), blobs, seal.New(key))
 	if err := db.CheckKey(ctx); err != nil {
 		return nil, fmt.Errorf("the sealing key does not open what is sealed; restore the right one: %w", err)
 	}

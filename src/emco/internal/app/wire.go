@@ -35,11 +35,7 @@ const renderChild = "render-child"
 func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.Service, error) {
 	r := web.NewRouter()
 	rules := gitops.Rules{AllowFile: c.Git.AllowFile}
-	renderer, err := a.renderer(c, m)
-	if err != nil {
-		return nil, nil, err
-	}
-	groups, clouds := orchestrator.NewGroups(st.db, st.contexts, renderer), dcm.NewClouds(st.db, st.contexts)
+	groups, clouds := orchestrator.NewGroups(st.db, st.contexts), dcm.NewClouds(st.db, st.contexts)
 	services := []run.Service{&upkeep{db: st.db, contexts: st.contexts, log: a.log}}
 	if c.Runs("clm") {
 		clm.Resources{DB: st.db, Rules: rules, Backends: backends.Backends(), Delivered: st.contexts.Delivered}.Mount(r)
@@ -54,6 +50,10 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 	if c.Runs("orchestrator") {
 		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards()}.Mount(r)
 		groups.Mount(r)
+		renderer, err := a.renderer(c, m)
+		if err != nil {
+			return nil, nil, err
+		}
 		services = append(services, orchestrator.NewWorker(groups, renderer, holder(c), a.log))
 	}
 	if c.Runs("rsync") {
@@ -81,7 +81,7 @@ func (a *App) renderer(c config.Config, m *metrics) (render.Renderer, error) {
 	}
 	limits := isolated.Default()
 	limits.Time, limits.Memory, limits.Input = time.Duration(c.Render.Timeout), uint64(c.Render.Memory), c.HTTP.PackageLimit
-	return counted{isolated.New([]string{self, renderChild, c.Render.KubeVersion}, limits), m.renders}, nil
+	return a.faults.renderer(counted{isolated.New([]string{self, renderChild, c.Render.KubeVersion}, limits), m.renders}), nil
 }
 
 // charts is the renderer proper.
@@ -94,16 +94,17 @@ func charts(kubeVersion string) (render.Renderer, error) {
 func (a *App) rsync(c config.Config, st stores, m *metrics, rules gitops.Rules) run.Service {
 	host := plain.New(plain.Options{AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log})
 	m.transfers(host.Stats)
-	writers := batch.New(host, batch.Options{
+	writers := batch.New(a.faults.host(host), batch.Options{
 		Window: time.Duration(c.Git.Window), Author: c.Git.Author, Observe: m.batch, Log: a.log,
 	})
 	a.onClose(host.Close)
 	a.onClose(func() error { writers.Close(); return nil })
 	k := kube.Default()
 	k.QPS, k.Burst, k.Timeout = float32(c.Kube.QPS), c.Kube.Burst, time.Duration(c.Kube.Timeout)
+	k.Wrap = a.faults.kube()
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Backends: backends.Backends(), Rules: rules,
-		Git: writers, Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
+		Git: a.faults.commits(writers), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
 		Holder: holder(c), Workers: c.Kube.Workers, Log: a.log,
 	})
 }

@@ -27,7 +27,10 @@ type group struct {
 // groups is the order of the module, from the bottom up. Drivers do not know each
 // other, services neither; only the composition root knows them all.
 var groups = map[string]group{
-	"ground": {packages: []string{"internal/durable"}}, // files on disks, for all that keep some
+	"ground": {packages: []string{
+		"internal/durable",   // files on disks, for all that keep some
+		"internal/failpoint", // where tests break the program
+	}},
 	"kernel": {
 		may: []string{"ground"},
 		packages: []string{
@@ -66,14 +69,19 @@ var groups = map[string]group{
 		packages: []string{"internal/appcontext/contexttest", "internal/resource/resourcetest"},
 		may:      []string{"ground", "kernel", "port", "driver", "list"},
 	},
+	"seam": { // what tests put between the parts
+		packages: []string{"internal/failpoint/seams"},
+		may:      []string{"ground", "kernel", "port"},
+		outside:  []string{"git", "git/batch"},
+	},
 	"service": {
 		packages: []string{"internal/svc/"},
 		may:      []string{"ground", "kernel", "port"},
 	},
 	"app": {
 		packages: []string{"internal/app"},
-		may:      []string{"ground", "kernel", "port", "driver", "list", "service"},
-		outside:  []string{"git/batch", "git/plain"},
+		may:      []string{"ground", "kernel", "port", "driver", "list", "service", "seam"},
+		outside:  []string{"git", "git/batch", "git/plain"},
 	},
 	"cmd":  {packages: []string{"cmd/"}, may: []string{"app"}},
 	"none": {packages: []string{".", "internal/archtest"}},
@@ -91,7 +99,7 @@ var exceptions = map[string][]string{
 // homes says which packages alone may know a module from elsewhere: exchanging it
 // touches them and nothing else. Names end in "/" or are complete.
 var homes = map[string][]string{
-	"go.etcd.io/":           {"internal/appcontext", "internal/appcontext/embedded", "internal/app"},
+	"go.etcd.io/":           {"internal/appcontext", "internal/appcontext/embedded", "internal/app", "internal/failpoint/seams"},
 	"helm.sh/":              {"internal/render/helm"},
 	"k8s.io/client-go/":     {"internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
 	"k8s.io/api/":           {"internal/sink/kube"},

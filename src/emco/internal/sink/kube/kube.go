@@ -27,6 +27,8 @@ type Options struct {
 	Timeout       time.Duration // of one request
 	CRDTimeout    time.Duration // for definitions to be served after they were applied
 	AllowInsecure bool          // clusters without a verified certificate
+
+	Wrap func(http.RoundTripper) http.RoundTripper // around the transport to a cluster; nil for nothing
 }
 
 // Default returns options for production.

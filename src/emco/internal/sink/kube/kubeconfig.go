@@ -45,6 +45,9 @@ func restConfig(kubeconfig []byte, o Options) (*rest.Config, error) {
 	config.UserAgent = FieldManager
 	config.WarningHandler = rest.NoWarnings{}
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return bounded{rt} })
+	if o.Wrap != nil {
+		config.Wrap(o.Wrap)
+	}
 	config.Dial = (&net.Dialer{Timeout: min(o.Timeout, 10*time.Second), KeepAlive: 30 * time.Second}).DialContext
 	return config, nil
 }

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"net/http"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
+	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/seams"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// WithFailpoints has the program break where s says, and lets s be steered on
+// /failpoints. It is for tests: a program that is built as usual has no failpoints.
+func WithFailpoints(s *failpoint.Set) Option { return func(a *App) { a.faults.set = s } }
+
+// faults puts failpoints around the parts of the program, or nothing where there are none.
+type faults struct{ set *failpoint.Set }
+
+// routes adds /failpoints, and returns the API with points around it.
+func (f faults) routes(mux *http.ServeMux, api http.Handler) http.Handler {
+	if f.set == nil {
+		return api
+	}
+	mux.Handle("/failpoints", f.set)
+	return seams.API(f.set, api)
+}
+
+func (f faults) documents(d store.Driver) store.Driver {
+	if f.set == nil {
+		return d
+	}
+	return seams.Documents(f.set, d)
+}
+
+func (f faults) etcd(c config.Etcd, client *clientv3.Client) {
+	if f.set != nil {
+		client.KV = seams.KV(f.set, c.Prefix, client.KV)
+	}
+}
+
+func (f faults) renderer(r render.Renderer) render.Renderer {
+	if f.set == nil {
+		return r
+	}
+	return seams.Renderer(f.set, r)
+}
+
+func (f faults) host(h git.Host) git.Host {
+	if f.set == nil {
+		return h
+	}
+	return seams.Host(f.set, h)
+}
+
+func (f faults) commits(w seams.Writer) seams.Writer {
+	if f.set == nil {
+		return w
+	}
+	return seams.Commits(f.set, w)
+}
+
+// kube is what the transport to a cluster is wrapped in; nil for nothing.
+func (f faults) kube() func(http.RoundTripper) http.RoundTripper {
+	if f.set == nil {
+		return nil
+	}
+	return func(next http.RoundTripper) http.RoundTripper { return seams.Kube(f.set, next) }
+}

@@ -1,0 +1,50 @@
+package seams
+
+import (
+	"context"
+	"iter"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// Documents returns the driver with points around what it does.
+func Documents(s *failpoint.Set, d store.Driver) store.Driver { return documents{d, s} }
+
+type documents struct {
+	store.Driver
+	set *failpoint.Set
+}
+
+// Get reads a document.
+func (d documents) Get(ctx context.Context, k store.Key) (store.Doc, error) {
+	if err := at(ctx, d.set, DocumentRead, "read", string(k)); err != nil {
+		return store.Doc{}, err
+	}
+	return d.Driver.Get(ctx, k)
+}
+
+// List reads documents. It fails at its beginning.
+func (d documents) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		if err := at(ctx, d.set, DocumentRead, "list", string(under)); err != nil {
+			yield(store.Doc{}, err)
+			return
+		}
+		d.Driver.List(ctx, under, q)(yield)
+	}
+}
+
+// Put writes a document.
+func (d documents) Put(ctx context.Context, doc store.Doc, tag int64) error {
+	return between(d.writing(ctx, doc.Key), DocumentPutBefore, DocumentPutAfter, func() error { return d.Driver.Put(ctx, doc, tag) })
+}
+
+// Remove deletes a document.
+func (d documents) Remove(ctx context.Context, k store.Key, tag int64) error {
+	return between(d.writing(ctx, k), DocumentRemoveBefore, DocumentRemoveAfter, func() error { return d.Driver.Remove(ctx, k, tag) })
+}
+
+func (d documents) writing(ctx context.Context, k store.Key) func(point string) error {
+	return func(point string) error { return at(ctx, d.set, point, "write", string(k)) }
+}

@@ -1,0 +1,169 @@
+package seams
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
+)
+
+// KV returns the client's reads and writes with points around them. Keys below prefix
+// tell what a write is about.
+func KV(s *failpoint.Set, prefix string, kv clientv3.KV) clientv3.KV {
+	return keys{kv, s, strings.TrimSuffix(prefix, "/") + "/"}
+}
+
+type keys struct {
+	clientv3.KV
+	set    *failpoint.Set
+	prefix string
+}
+
+// Get reads.
+func (k keys) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if err := k.at(ctx, EtcdRead); err != nil {
+		return nil, err
+	}
+	return k.KV.Get(ctx, key, opts...)
+}
+
+// Delete removes keys.
+func (k keys) Delete(ctx context.Context, key string, opts ...clientv3.OpOption) (r *clientv3.DeleteResponse, err error) {
+	err = k.around(ctx, []clientv3.Op{clientv3.OpDelete(key, opts...)}, func() error {
+		r, err = k.KV.Delete(ctx, key, opts...)
+		return err
+	})
+	return r, err
+}
+
+// Txn begins a transaction.
+func (k keys) Txn(ctx context.Context) clientv3.Txn {
+	return &txn{Txn: k.KV.Txn(ctx), keys: k, ctx: ctx}
+}
+
+// at fails as a server does that cannot be reached.
+func (k keys) at(ctx context.Context, point string) error {
+	if err := k.set.At(ctx, point); err != nil {
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	return nil
+}
+
+func (k keys) around(ctx context.Context, ops []clientv3.Op, do func() error) error {
+	w, changes := k.about(ops)
+	if !changes {
+		if err := k.at(ctx, EtcdRead); err != nil {
+			return err
+		}
+		return do()
+	}
+	return between(func(point string) error { return k.at(ctx, point) }, w.before(), w.after(), do)
+}
+
+// about says what a transaction is about. False if it only reads.
+func (k keys) about(ops []clientv3.Op) (write, bool) {
+	first := len(writes)
+	for _, op := range ops {
+		if !op.IsGet() {
+			first = min(first, slices.Index(writes, k.of(op)))
+		}
+	}
+	if first == len(writes) {
+		return "", false
+	}
+	return writes[first], true
+}
+
+// of says what one write is about, by its key and, for pairs, by the phase.
+func (k keys) of(op clientv3.Op) write {
+	part := strings.Split(strings.TrimPrefix(string(op.KeyBytes()), k.prefix), "/")
+	switch part[0] {
+	case "blob":
+		return writeBlob
+	case "head":
+		if op.IsDelete() {
+			return writeRemove
+		}
+		return writeStep
+	case "dep":
+		return ofDeployment(part)
+	case "pair":
+		return ofPair(op)
+	case "report":
+		return writeReport
+	case "own":
+		return writeOwn
+	case "event":
+		return writeEvent
+	}
+	return writeStep
+}
+
+// ofDeployment is about a key below dep/<uid>/.
+func ofDeployment(part []string) write {
+	switch {
+	case len(part) > 2 && part[2] == "rev":
+		return writePublish
+	case len(part) > 2 && part[2] == "place":
+		return writePlace
+	}
+	return writeStep
+}
+
+// ofPair tells a pair that is to be worked on from one that was.
+func ofPair(op clientv3.Op) write {
+	var p appcontext.Pair
+	if op.IsDelete() || json.Unmarshal(op.ValueBytes(), &p) != nil {
+		return writeSettle
+	}
+	fresh := p.Attempt == 0 && (p.Phase == appcontext.Pending || p.Phase == appcontext.Deleting)
+	if fresh {
+		return writeIntend
+	}
+	return writeSettle
+}
+
+// txn remembers what a transaction writes.
+type txn struct {
+	clientv3.Txn
+	keys keys
+	ctx  context.Context
+	ops  []clientv3.Op
+}
+
+// If adds conditions.
+func (t *txn) If(cs ...clientv3.Cmp) clientv3.Txn {
+	t.Txn = t.Txn.If(cs...)
+	return t
+}
+
+// Then adds what is done if they hold.
+func (t *txn) Then(ops ...clientv3.Op) clientv3.Txn {
+	t.Txn, t.ops = t.Txn.Then(ops...), append(t.ops, ops...)
+	return t
+}
+
+// Else adds what is done if they do not; nothing is written there.
+func (t *txn) Else(ops ...clientv3.Op) clientv3.Txn {
+	t.Txn = t.Txn.Else(ops...)
+	return t
+}
+
+// Commit carries the transaction out.
+func (t *txn) Commit() (r *clientv3.TxnResponse, err error) {
+	err = t.keys.around(t.ctx, t.ops, func() error {
+		r, err = t.Txn.Commit()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}

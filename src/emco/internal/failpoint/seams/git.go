@@ -1,0 +1,88 @@
+package seams
+
+import (
+	"context"
+	"iter"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// Host returns the Git host with points around what it does.
+func Host(s *failpoint.Set, h git.Host) git.Host { return host{h, s} }
+
+type host struct {
+	git.Host
+	set *failpoint.Set
+}
+
+// Head asks where a branch is.
+func (h host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, error) {
+	if err := at(ctx, h.set, GitHeadBefore, "fetch", r.URL); err != nil {
+		return "", err
+	}
+	head, err := h.Host.Head(ctx, r, branch)
+	if err != nil {
+		return "", err
+	}
+	return head, at(ctx, h.set, GitHeadAfter, "fetch", r.URL)
+}
+
+// Tree lists files. It fails at its beginning.
+func (h host) Tree(ctx context.Context, r git.Repo, commit git.Hash, under string) iter.Seq2[git.Entry, error] {
+	return func(yield func(git.Entry, error) bool) {
+		if err := at(ctx, h.set, GitRead, "fetch", r.URL); err != nil {
+			yield(git.Entry{}, err)
+			return
+		}
+		h.Host.Tree(ctx, r, commit, under)(yield)
+	}
+}
+
+// Blob reads a file.
+func (h host) Blob(ctx context.Context, r git.Repo, id git.Hash) ([]byte, error) {
+	if err := at(ctx, h.set, GitRead, "fetch", r.URL); err != nil {
+		return nil, err
+	}
+	return h.Host.Blob(ctx, r, id)
+}
+
+// Commit moves a branch.
+func (h host) Commit(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
+	var commit git.Hash
+	pushing := func(point string) error { return at(ctx, h.set, point, "push", r.URL) }
+	err := between(pushing, GitCommitBefore, GitCommitAfter, func() (err error) {
+		commit, err = h.Host.Commit(ctx, r, branch, parent, edits, m)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return commit, nil
+}
+
+// Writer takes jobs for branches, as batch.Writers do.
+type Writer interface {
+	Submit(ctx context.Context, j batch.Job) (git.Hash, error)
+}
+
+// Commits returns the writer with a point where its answer is to be written down.
+func Commits(s *failpoint.Set, w Writer) Writer { return commits{w, s} }
+
+type commits struct {
+	Writer
+	set *failpoint.Set
+}
+
+// Submit waits until the edits are on the branch.
+func (c commits) Submit(ctx context.Context, j batch.Job) (git.Hash, error) {
+	commit, err := c.Writer.Submit(ctx, j)
+	if err != nil {
+		return commit, err
+	}
+	if err := at(ctx, c.set, GitAnswer, "write", j.Repo.URL); err != nil {
+		return "", err
+	}
+	return commit, nil
+}

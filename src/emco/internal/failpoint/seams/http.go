@@ -1,0 +1,103 @@
+package seams
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
+)
+
+// API returns the handler with points before and after what it does for requests that
+// change something. A client whose answer is lost sees its connection break.
+func API(s *failpoint.Set, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if err := s.At(r.Context(), APIRequest); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		answer := &held{ResponseWriter: w}
+		next.ServeHTTP(answer, r)
+		if err := s.At(r.Context(), APIAnswer); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		answer.release()
+	})
+}
+
+// held is an answer that has not left yet.
+type held struct {
+	http.ResponseWriter
+	status int
+	body   []byte
+}
+
+// WriteHeader keeps the status.
+func (h *held) WriteHeader(status int) { h.status = status }
+
+// Write keeps the body.
+func (h *held) Write(p []byte) (int, error) {
+	h.body = append(h.body, p...)
+	return len(p), nil
+}
+
+func (h *held) release() {
+	if h.status != 0 {
+		h.ResponseWriter.WriteHeader(h.status)
+	}
+	_, _ = h.ResponseWriter.Write(h.body)
+}
+
+// Kube returns the transport to a cluster's API server with points around what goes
+// through it. Watches are left alone.
+func Kube(s *failpoint.Set, next http.RoundTripper) http.RoundTripper { return kube{next, s} }
+
+type kube struct {
+	http.RoundTripper
+	set *failpoint.Set
+}
+
+// WrappedRoundTripper lets client-go find the transport below, to close its connections.
+func (k kube) WrappedRoundTripper() http.RoundTripper { return k.RoundTripper }
+
+// RoundTrip sends a request and returns the answer.
+func (k kube) RoundTrip(r *http.Request) (*http.Response, error) {
+	before, after := kubePoints(r)
+	if before != "" {
+		if err := k.set.At(r.Context(), before); err != nil {
+			return nil, lostConnection(r, err)
+		}
+	}
+	answer, err := k.RoundTripper.RoundTrip(r)
+	if err != nil || after == "" {
+		return answer, err
+	}
+	if err := k.set.At(r.Context(), after); err != nil {
+		_ = answer.Body.Close()
+		return nil, lostConnection(r, err)
+	}
+	return answer, nil
+}
+
+func lostConnection(r *http.Request, err error) error {
+	return fmt.Errorf("%s %s: connection lost: %w", r.Method, r.URL.Host, err)
+}
+
+// kubePoints are the points around a request; none for a watch.
+func kubePoints(r *http.Request) (before, after string) {
+	switch {
+	case r.URL.Query().Get("watch") != "":
+		return "", ""
+	case r.Method == http.MethodDelete:
+		return KubePruneBefore, KubePruneAfter
+	case r.Method == http.MethodGet:
+		return KubeRead, ""
+	case strings.Contains(r.URL.Path, "/customresourcedefinitions"):
+		return KubeDefineBefore, KubeDefineAfter
+	}
+	return KubeApplyBefore, KubeApplyAfter
+}
