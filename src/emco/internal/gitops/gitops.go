@@ -36,6 +36,7 @@ type Settings struct {
 	Repo   git.Repo // with its credential
 	Name   string   // the repository's name, without owner and without ".git"
 	Branch string
+	Status Status // where the cluster's agent reports
 
 	// Delay is how long to wait between taking files away and taking the backend's
 	// own configuration away.
@@ -71,9 +72,13 @@ func Read(kind string, reference, resource Object, rules Rules) (Settings, error
 	if err != nil {
 		return Settings{}, err
 	}
-	s, err := readGit(pick(ref, res), rules)
+	object := pick(ref, res)
+	s, err := readGit(object, rules)
 	if err != nil {
 		return Settings{}, err
+	}
+	if s.Status, err = readStatus(object, s, rules); err != nil {
+		return Settings{}, invalid(object.name, err)
 	}
 	s.Kind = canonical
 	s.Options, s.Delay, err = options(ref, res)
