@@ -35,7 +35,11 @@ const renderChild = "render-child"
 func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.Service, error) {
 	r := web.NewRouter()
 	rules := gitops.Rules{AllowFile: c.Git.AllowFile}
-	groups, clouds := orchestrator.NewGroups(st.db, st.contexts), dcm.NewClouds(st.db, st.contexts)
+	renderer, err := a.renderer(c, m)
+	if err != nil {
+		return nil, nil, err
+	}
+	groups, clouds := orchestrator.NewGroups(st.db, st.contexts, renderer), dcm.NewClouds(st.db, st.contexts)
 	services := []run.Service{&upkeep{db: st.db, contexts: st.contexts, log: a.log}}
 	if c.Runs("clm") {
 		clm.Resources{DB: st.db, Rules: rules, Backends: backends.Backends(), Delivered: st.contexts.Delivered}.Mount(r)
@@ -50,10 +54,6 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 	if c.Runs("orchestrator") {
 		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards()}.Mount(r)
 		groups.Mount(r)
-		renderer, err := a.renderer(c, m)
-		if err != nil {
-			return nil, nil, err
-		}
 		services = append(services, orchestrator.NewWorker(groups, renderer, holder(c), a.log))
 	}
 	if c.Runs("rsync") {
