@@ -149,6 +149,7 @@ type Request struct {
 	Path    string // as for URL: with the query if any, already escaped
 	Accept  string // no Accept header if empty
 	IfMatch string // compare-and-swap on an entity tag; not sent if empty
+	Key     string // Idempotency-Key: requests with the same key are done once; not sent if empty
 	Body    Body   // nil for none
 }
 
@@ -241,6 +242,9 @@ func (c *Client) head(req *http.Request, r Request) {
 	}
 	if r.IfMatch != "" {
 		req.Header.Set("If-Match", r.IfMatch)
+	}
+	if r.Key != "" {
+		req.Header.Set("Idempotency-Key", r.Key)
 	}
 	if c.opts.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.opts.Token.Reveal())

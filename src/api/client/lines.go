@@ -1,0 +1,59 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// LinesType is the media type of an answer that is a stream of JSON documents, one a line.
+const LinesType = "application/x-ndjson"
+
+// Lines sends a request and hands each line of a 2xx answer to each, as it comes, until
+// the server ends the answer, each returns an error, which is handed back, or ctx ends.
+// A line above MaxBytes is TooLarge. Other answers come back in the Response, whose Body
+// is otherwise empty. Errors are those of Do; Unavailable also if the stream breaks off.
+func (c *Client) Lines(ctx context.Context, r Request, each func(line []byte) error) (*Response, error) {
+	res, err := c.send(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	out := &Response{Status: res.StatusCode, Header: res.Header}
+	if !out.OK() {
+		out.Body, err = io.ReadAll(io.LimitReader(res.Body, maxErrorText))
+		return out, err
+	}
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, int(c.opts.MaxBytes))
+	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		if err := each(lines.Bytes()); err != nil {
+			return out, err
+		}
+	}
+	err = lines.Err()
+	switch {
+	case errors.Is(err, bufio.ErrTooLong):
+		return out, errs.E(errs.TooLarge, r.Method, r.Path, fmt.Errorf("a line is above %d bytes", c.opts.MaxBytes))
+	case err != nil:
+		return out, c.broken(ctx, r, err)
+	case ctx.Err() != nil:
+		return out, context.Cause(ctx)
+	}
+	return out, nil
+}
+
+// Streamed reports whether an answer is a stream of lines.
+func (r *Response) Streamed() bool {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && media == LinesType && r.Status == http.StatusOK
+}
