@@ -96,7 +96,10 @@ func (b builder) earlier(ctx context.Context, head appcontext.Head) (draft, erro
 
 // revisionOf is an operation's revision, still empty.
 func revisionOf(op *appcontext.Operation) appcontext.Revision {
-	return appcontext.Revision{Number: op.Rev, Instance: op.Instance, Operation: op.ID, Author: op.Actor, At: op.At}
+	return appcontext.Revision{
+		Number: op.Rev, Instance: op.Instance, Operation: op.ID, Kind: op.Kind, From: op.From,
+		Author: op.Actor, Reason: op.Reason, At: op.At,
+	}
 }
 
 // builtApp is an app with its bundle and where it goes; a failed one has neither.
@@ -122,7 +125,9 @@ func (b builder) renderAll(ctx context.Context, p plan) ([]builtApp, error) {
 }
 
 func (b builder) build(ctx context.Context, a appPlan) (builtApp, error) {
-	out := builtApp{app: appcontext.App{Name: a.name, Findings: a.findings}}
+	out := builtApp{app: appcontext.App{
+		Name: a.name, DependsOn: a.order.dependsOn, LeaveLast: a.order.leaveLast, Rollout: a.order.rollout,
+	}}
 	if a.refusal != nil {
 		out.app.Failure = &appcontext.Failure{Stage: "placement", Reason: a.refusal.Error()}
 		return out, nil

@@ -203,3 +203,32 @@ func TestVerdictsAreCapped(t *testing.T) {
 		t.Errorf("%d verdicts, the first is %+v", len(got), got[0])
 	}
 }
+
+// What the run time needs to keep the order goes with the revision, and comes back with
+// a rollback: the order of then, not that of now.
+func TestRevisionsCarryTheOrder(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	db, web := s.app("db", sound, "p+a"), s.app("web", sound, "p+a")
+	web.order = order{dependsOn: []appcontext.Dependency{{App: "db", Ready: true, Wait: 5}}, leaveLast: true}
+	head := s.mustPublish(s.wait(appcontext.Head{}, 1), db, web)
+	web.order = order{rollout: &appcontext.Rollout{Waves: []appcontext.Wave{{Percent: 10}}, Bake: 60}}
+	head = s.mustPublish(s.wait(head, 2), db, web)
+
+	head = s.wait(head, 3)
+	head.Op.Kind, head.Op.From, head.Op.Reason = "rollback", 1, "as before"
+	if _, err := s.restore(t.Context(), head); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[int64]string{
+		1: "[{db true 5}] true <nil>", 2: "[] false &{[{0 10}] 60}", 3: "[{db true 5}] true <nil>",
+	} {
+		a := s.revision(n).Apps[1]
+		if got := fmt.Sprint(a.DependsOn, a.LeaveLast, " ", a.Rollout); got != want {
+			t.Errorf("revision %d: got %s, want %s", n, got, want)
+		}
+	}
+	if r := s.revision(3); r.Kind != "rollback" || r.From != 1 || r.Reason != "as before" {
+		t.Errorf("the rollback's revision is %+v", r)
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
@@ -30,7 +31,14 @@ type appPlan struct {
 	decision placement.Decision
 	refusal  error
 	request  render.Request
-	findings []string
+	order    order
+}
+
+// order is for what an app waits, and how a change of it reaches its clusters.
+type order struct {
+	dependsOn []appcontext.Dependency
+	leaveLast bool
+	rollout   *appcontext.Rollout
 }
 
 // planner reads a deployment intent group's documents into a plan.
@@ -202,12 +210,12 @@ func (p planner) requests(ctx context.Context, app store.Key, g v2.DeploymentInt
 		if !ok {
 			return nil, errs.New(errs.Invalid, "AppProfileContent not found for:: "+name+"; add a profile for it to composite profile "+g.Spec.Profile)
 		}
-		findings, err := p.dependencies(ctx, item.Doc.Key)
+		order, err := p.order(ctx, item)
 		if err != nil {
 			return nil, err
 		}
 		label, value := manifest.DeploymentLabel(deployment, name)
-		out = append(out, appPlan{name: name, findings: findings, request: render.Request{
+		out = append(out, appPlan{name: name, order: order, request: render.Request{
 			App: name, Package: p.archive(item.Doc), Profile: profile, Overrides: overrides(g, name),
 			Release: g.Spec.Version, Namespace: namespace, Labels: []render.Label{{Key: label, Value: value}},
 		}})
@@ -218,15 +226,36 @@ func (p planner) requests(ctx context.Context, app store.Key, g v2.DeploymentInt
 	return out, nil
 }
 
-// dependencies says of each dependency that its order is not kept, since that is the truth.
-func (p planner) dependencies(ctx context.Context, app store.Key) (findings []string, err error) {
+// order reads an app's part in the order of things.
+func (p planner) order(ctx context.Context, app store.Item[v2.App]) (order, error) {
+	out := order{leaveLast: app.Value.Spec.LeaveLast, rollout: rolloutOf(app.Value.Spec.Rollout)}
+	var err error
+	out.dependsOn, err = p.dependencies(ctx, app.Doc.Key)
+	return out, err
+}
+
+// dependencies are the apps that an app waits for, in order of the documents' names.
+func (p planner) dependencies(ctx context.Context, app store.Key) (out []appcontext.Dependency, err error) {
 	for item, err := range store.All[v2.AppDependency](ctx, p.db, app+"/dependency", store.Query{Depth: 1}) {
 		if err != nil {
 			return nil, err
 		}
-		findings = append(findings, fmt.Sprintf("depends on app %s: the order is not kept by this version, both are deployed at once", item.Value.Spec.App))
+		spec := item.Value.Spec
+		out = append(out, appcontext.Dependency{App: spec.App, Ready: spec.Ready(), Wait: spec.Wait})
 	}
-	return findings, nil
+	return out, nil
+}
+
+// rolloutOf translates a document's waves.
+func rolloutOf(r *v2.Rollout) *appcontext.Rollout {
+	if r == nil {
+		return nil
+	}
+	out := appcontext.Rollout{Bake: r.Bake}
+	for _, w := range r.Waves {
+		out.Waves = append(out.Waves, appcontext.Wave(w))
+	}
+	return &out
 }
 
 // profiles returns the archives of a composite profile, by app.
