@@ -194,8 +194,11 @@ type Pair struct {
 	Findings  []string  `json:"findings,omitempty"` // what users should know although it worked
 	At        time.Time `json:"at"`
 
-	Change  Change `json:"change,omitempty"`  // what the way from Held to Desired is to the app; decides which hooks run
+	Change  Change `json:"change,omitempty"`  // what the way to Desired is to the app; decides which hooks run; empty once it is gone
+	From    Digest `json:"from,omitempty"`    // bundle that ran when the way began; empty: none did
 	Step    int    `json:"step,omitempty"`    // of that way: the step that is being worked on, from 0
+	Sent    bool   `json:"sent,omitempty"`    // the step was delivered; what the next one needs is not reported yet
+	Halted  bool   `json:"halted,omitempty"`  // a hook failed: only another revision goes on
 	Blocked string `json:"blocked,omitempty"` // what it waits for before it goes on, in words for users
 }
 

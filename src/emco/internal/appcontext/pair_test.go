@@ -148,6 +148,17 @@ func TestDeliveredAsksForProofOnOneCluster(t *testing.T) {
 	}
 }
 
+func TestReportedAsksOneCluster(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	must(t, s.PutReports(ctx, Fence{}, []Report{{Key: PairKey{Cluster: "edge+ab", UID: "7", App: "web"}}}, nil))
+	for cluster, want := range map[string]bool{"edge+a": false, "edge+ab": true, "edge+b": false} {
+		if got, err := s.Reported(ctx, cluster); err != nil || got != want {
+			t.Errorf("Reported(%s) = %v, %v, want %v", cluster, got, err, want)
+		}
+	}
+}
+
 func TestRemainsAreFoundWhereverTheyAre(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()

@@ -2,6 +2,8 @@ package appcontext
 
 import (
 	"context"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Remains returns the pairs that are left of a deployment on any cluster, in order of
@@ -33,4 +35,13 @@ func (s *Store) Delivered(ctx context.Context, cluster string) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// Reported reports whether a cluster has ever said anything of an app that it holds.
+func (s *Store) Reported(ctx context.Context, cluster string) (bool, error) {
+	if err := checkParts(cluster); err != nil {
+		return false, err
+	}
+	r, err := s.get(ctx, s.key("report", cluster)+"/", clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	return err == nil && len(r.Kvs) > 0, err
 }
