@@ -45,3 +45,11 @@ type HistoryReader interface {
 	// back. It returns NotFound if the server does not give out commit.
 	Contains(ctx context.Context, r Repo, commit, ancestor Hash, depth int) (bool, error)
 }
+
+// BlobsReader is a Host that reads several small files at once.
+type BlobsReader interface {
+	// Blobs returns the content of files by the names of their objects, in one exchange
+	// where the server allows it. One that is above limit bytes, or that the server does
+	// not have, is not in the result; what is above the limit is never held in memory.
+	Blobs(ctx context.Context, r Repo, ids []Hash, limit int64) (map[Hash][]byte, error)
+}
