@@ -41,7 +41,7 @@ var groups = map[string]group{
 	},
 	"port": {
 		packages: []string{
-			"internal/appcontext", "internal/lifecycle", "internal/placement", "internal/render",
+			"internal/appcontext", "internal/eventlog", "internal/lifecycle", "internal/placement", "internal/render",
 			"internal/resource", "internal/store", "internal/syncer", "internal/syncobject",
 		},
 		may:     []string{"ground", "kernel", "port"},

@@ -1,0 +1,200 @@
+package eventlog
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// site is the log of deployment 7, served.
+type site struct {
+	*testing.T
+	contexts *appcontext.Store
+	url      string
+	stop     func() error // ends the server and says how
+}
+
+func newSite(t *testing.T) site {
+	t.Helper()
+	s := site{T: t, contexts: contexttest.New(t)}
+	log := New(s.contexts)
+	h := web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		return log.Serve(w, r, "7", v2.Identity{Name: "autumn"})
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	s.must(err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	quiet := slog.New(slog.DiscardHandler)
+	go func() {
+		ended <- web.Server{Log: quiet, Handler: web.Wrap(quiet, h), Limits: web.DefaultLimits()}.Serve(ctx, l)
+	}()
+	s.url = "http://" + l.Addr().String()
+	s.stop = func() error { cancel(); return <-ended }
+	return s
+}
+
+func (s site) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// happens adds an event some minutes after noon.
+func (s site) happens(minutes int, kind, reason string) {
+	s.Helper()
+	s.must(s.contexts.AddEvents(s.Context(), appcontext.Event{
+		UID: "7", At: noon.Add(time.Duration(minutes) * time.Minute), Type: kind, Reason: reason, Actor: "ada", Rev: int64(minutes),
+	}))
+}
+
+func (s site) get(query string) *http.Response {
+	s.Helper()
+	res, err := http.Get(s.url + "/?" + query)
+	s.must(err)
+	s.Cleanup(func() { _ = res.Body.Close() })
+	return res
+}
+
+func TestEventsAreListedAndNarrowed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	defer func() { s.must(s.stop()) }()
+	var answer v2.EventsAnswer
+	res := s.get("")
+	s.must(json.NewDecoder(res.Body).Decode(&answer))
+	if answer.Name != "autumn" || answer.Events == nil || len(answer.Events) != 0 {
+		t.Errorf("nothing happened: got %+v", answer)
+	}
+	s.happens(0, "Normal", "Approved")
+	s.happens(1, "Warning", "AppFailed")
+	s.happens(2, "Normal", "Terminated")
+	for query, want := range map[string]string{
+		"":                                  "Approved AppFailed Terminated",
+		"type=Warning":                      "AppFailed",
+		"since=2026-11-21T12:01:00Z":        "AppFailed Terminated",
+		"since=2026-11-21T13:01:30%2B01:00": "Terminated",
+		"type=Warning&since=2026-11-21T12:02:00Z": "",
+	} {
+		answer = v2.EventsAnswer{}
+		s.must(json.NewDecoder(s.get(query).Body).Decode(&answer))
+		var got []string
+		for _, e := range answer.Events {
+			got = append(got, e.Reason)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: got %q, want %q", query, got, want)
+		}
+	}
+	for _, query := range []string{"since=yesterday", "type=warning", "follow=maybe"} {
+		if res := s.get(query); res.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: got %d", query, res.StatusCode)
+		}
+	}
+}
+
+func TestAStreamGoesOnUntilTheServerStops(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.happens(0, "Normal", "Old")
+	s.happens(1, "Normal", "Approved")
+	res := s.get("follow=true&since=2026-11-21T12:01:00Z")
+	lines := bufio.NewScanner(res.Body)
+	for i, want := range []string{"Approved", "Instantiated", "Terminated"} {
+		if i > 0 {
+			s.happens(i+1, "Normal", want)
+		}
+		var e v2.Event
+		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &e) != nil || e.Reason != want || e.Actor != "ada" || e.Revision != int64(i+1) {
+			t.Fatalf("line %d is %q, %v; want %s", i, lines.Text(), lines.Err(), want)
+		}
+	}
+	if kind := res.Header.Get("Content-Type"); kind != "application/x-ndjson" {
+		t.Errorf("content type %q", kind)
+	}
+	s.must(s.stop()) // which waits for the requests under way
+	if lines.Scan() {
+		t.Errorf("after the end: %q", lines.Text())
+	}
+}
+
+// What waits for a client is bounded; when it is too much, the client gets nothing more.
+func TestAClientThatIsTooSlowIsGivenUp(t *testing.T) {
+	t.Parallel()
+	b := newBox(t.Context())
+	for range backlog {
+		b.put(appcontext.Event{})
+	}
+	if b.ctx.Err() != nil {
+		t.Fatalf("given up too early: %v", context.Cause(b.ctx))
+	}
+	b.put(appcontext.Event{})
+	err := b.empty(func([]byte) error {
+		t.Error("something was sent")
+		return nil
+	})
+	if !errors.Is(err, errSlow) {
+		t.Errorf("got %v, want that it is too slow", err)
+	}
+}
+
+func TestASlowClientHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	contexts := contexttest.New(t)
+	log := New(contexts)
+	add := func(n int) {
+		t.Helper()
+		events := make([]appcontext.Event, n)
+		for i := range events {
+			events[i] = appcontext.Event{UID: "7", Reason: "Busy"}
+		}
+		if err := contexts.AddEvents(t.Context(), events...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	follow := func(send func([]byte) error) (end func() error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- log.follow(ctx, "7", query{}, send) }()
+		return func() error { cancel(); return <-ended }
+	}
+	add(1)
+	stuck, leave := make(chan struct{}, 1), make(chan struct{})
+	endSlow := follow(func([]byte) error {
+		select {
+		case stuck <- struct{}{}:
+		default:
+		}
+		<-leave
+		return nil
+	})
+	<-stuck
+	got := make(chan struct{}, 2*backlog)
+	endSwift := follow(func([]byte) error { got <- struct{}{}; return nil })
+	add(backlog + 1)
+	for range 1 + backlog + 1 {
+		<-got
+	}
+	if err := endSwift(); !errors.Is(err, context.Canceled) {
+		t.Errorf("the swift client ended with %v", err)
+	}
+	close(leave)
+	if err := endSlow(); !errors.Is(err, context.Canceled) && !errors.Is(err, errSlow) {
+		t.Errorf("the slow client ended with %v", err)
+	}
+}

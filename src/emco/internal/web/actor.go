@@ -1,0 +1,74 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"unicode"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+const (
+	// Anonymous is the actor of requests that do not say whose they are.
+	Anonymous = "anonymous"
+	maxActor  = 128 // bytes
+)
+
+// HeaderIdempotencyKey is the header by which a client says that requests are one and
+// the same, sent again.
+const HeaderIdempotencyKey = "Idempotency-Key"
+
+// maxKey is the length of the longest Idempotency-Key.
+const maxKey = 128
+
+type actorKey struct{}
+
+// Identify notes whose request each one is, as the header says. It is believed: a gateway
+// that authenticates has to set it, and to strip it from what clients send. Without the
+// header, or if no header is named, the actor is Anonymous.
+func Identify(header string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name := actor(r.Header.Get(header)); header != "" && name != "" {
+			r = r.WithContext(context.WithValue(r.Context(), actorKey{}, name))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Actor returns whose request ctx belongs to: a name that is safe to store and to show.
+func Actor(ctx context.Context) string {
+	if name, ok := ctx.Value(actorKey{}).(string); ok {
+		return name
+	}
+	return Anonymous
+}
+
+// actor makes a header's value harmless: printable, and of bounded length.
+func actor(value string) string {
+	name := strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, strings.TrimSpace(value))
+	if len(name) > maxActor {
+		name = strings.ToValidUTF8(name[:maxActor], "")
+	}
+	return name
+}
+
+// IdempotencyKey returns the request's Idempotency-Key; empty if it has none. Invalid if
+// it is not 1 to 128 printable characters of ASCII, or is given twice.
+func IdempotencyKey(r *http.Request) (string, error) {
+	values, given := r.Header[HeaderIdempotencyKey]
+	if !given {
+		return "", nil
+	}
+	key := values[0]
+	bad := func(c rune) bool { return c < ' ' || c > '~' }
+	if len(values) > 1 || key == "" || len(key) > maxKey || strings.ContainsFunc(key, bad) {
+		return "", errs.New(errs.Invalid, "Invalid header Idempotency-Key: give one value of 1 to 128 printable ASCII characters")
+	}
+	return key, nil
+}
