@@ -30,12 +30,12 @@ func History(ctx context.Context, contexts *appcontext.Store, doc store.Doc) (ap
 	return head, acts, err
 }
 
-// States is the history as EMCO's answers have it. The context id appears with the
-// first revision.
+// States is the history as EMCO's answers have it. The context id, by which clusters know
+// the deployment, appears with the first revision.
 func States(head appcontext.Head, acts []appcontext.Action) v2.States {
 	out := v2.States{Actions: make([]v2.Action, 0, len(acts))}
 	if head.LastRev > 0 {
-		out.StatusCtxID = head.UID
+		out.StatusCtxID = head.Deployment()
 	}
 	for _, a := range acts {
 		out.Actions = append(out.Actions, v2.Action{State: a.State.String(), Instance: a.Instance, Time: a.Time, Revision: a.Revision})

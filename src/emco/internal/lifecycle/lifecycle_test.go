@@ -9,58 +9,84 @@ import (
 )
 
 // groups is the expected table, written a second time and in another shape: a row a
-// state, a letter an event; "." is refused.
+// state, a column an event, of which the cell says where it leads: approved, instantiated,
+// terminated, updated, or stopped. "." is refused; "?" needs that it failed, "!" that it
+// is under way.
 const groups = `
-Created            A . . . .
-Approved           A I . . .
-Instantiated       . . T U R
-Updated            A . . . .
-Terminated         A I . . .
-InstantiateStopped . . T U R
-TerminateStopped   A I . . .
+                   approve instantiate terminate stop update rollback migrate adopt
+Created            a       .           .         .    .      .        .       .
+Approved           a       i           .         .    .      .        .       i
+Instantiated       .       i?          t         is!  i      i        u       .
+Updated            a       .           .         .    .      .        .       .
+Terminated         a       i           .         ts!  .      .        .       .
+InstantiateStopped .       .           t         .    i      i        u       .
+TerminateStopped   a       i           t         .    .      .        .       .
 `
 
 const clouds = `
-Created            . I . . .
-Approved           . . . . .
-Instantiated       . . T . .
-Updated            . . . . .
-Terminated         . I . . .
-InstantiateStopped . . . . .
-TerminateStopped   . . . . .
+                   approve instantiate terminate stop update rollback migrate adopt
+Created            .       i           .         .    .      .        .       .
+Approved           .       .           .         .    .      .        .       .
+Instantiated       .       .           t         is   .      .        .       .
+Updated            .       .           .         .    .      .        .       .
+Terminated         .       i           .         ts   .      .        .       .
+InstantiateStopped .       .           t         .    .      .        .       .
+TerminateStopped   .       i           .         .    .      .        .       .
 `
+
+var letters = map[string]appcontext.State{
+	"a": appcontext.Approved, "i": appcontext.Instantiated, "t": appcontext.Terminated, "u": appcontext.Updated,
+	"is": appcontext.InstantiateStopped, "ts": appcontext.TerminateStopped,
+}
 
 func TestEveryPairOfStateAndEvent(t *testing.T) {
 	t.Parallel()
-	outcome := map[string]appcontext.State{"A": appcontext.Approved, "I": appcontext.Instantiated, "T": appcontext.Terminated, "U": appcontext.Instantiated, "R": appcontext.Instantiated}
 	for name, tt := range map[string]struct {
 		table Table
 		want  string
 	}{"groups": {Groups(), groups}, "clouds": {Clouds(), clouds}} {
-		for s, row := range strings.Split(strings.TrimSpace(tt.want), "\n") {
-			from := appcontext.State(s)
-			cells := strings.Fields(row)
-			if cells[0] != from.String() {
-				t.Fatalf("%s: row %d is %s, want %s", name, s, cells[0], from)
-			}
-			for i, e := range Events() {
-				got, err := tt.table.Next(from, e)
-				if cells[i+1] == "." {
-					if !errs.Is(err, errs.Conflict) || got != from {
-						t.Errorf("%s: %s in %s: got %s, %v; want a conflict", name, e, from, got, err)
-					}
-				} else if err != nil || got != outcome[cells[i+1]] {
-					t.Errorf("%s: %s in %s: got %s, %v; want %s", name, e, from, got, err, outcome[cells[i+1]])
-				}
+		rows := strings.Split(strings.TrimSpace(tt.want), "\n")
+		for i, e := range Events() {
+			if got := strings.Fields(rows[0])[i]; got != e.String() {
+				t.Fatalf("%s: column %d is %s, want %s", name, i, got, e)
 			}
 		}
+		for s, row := range rows[1:] {
+			cells := strings.Fields(row)
+			if got := appcontext.State(s).String(); cells[0] != got {
+				t.Fatalf("%s: row %d is %s, want %s", name, s, cells[0], got)
+			}
+			for i, e := range Events() {
+				wantStep(t, tt.table, appcontext.State(s), e, cells[i+1])
+			}
+		}
+	}
+}
+
+// wantStep compares one pair with what a cell says of it.
+func wantStep(t *testing.T, table Table, from appcontext.State, e Event, cell string) {
+	t.Helper()
+	to, err := table.Next(from, e)
+	if cell == "." {
+		if !errs.Is(err, errs.Conflict) || to != from {
+			t.Errorf("%s in %s: got %s, %v; want a conflict", e, from, to, err)
+		}
+		return
+	}
+	condition := map[bool]Condition{strings.HasSuffix(cell, "?"): Failed, strings.HasSuffix(cell, "!"): UnderWay}[true]
+	if want := letters[strings.TrimRight(cell, "?!")]; err != nil || to != want || table.If(from, e) != condition {
+		t.Errorf("%s in %s: got %s if %q, %v; want %s if %q", e, from, to, table.If(from, e), err, want, condition)
 	}
 }
 
 func TestRefusalsNameTheStatesThatWouldDo(t *testing.T) {
 	t.Parallel()
 	_, err := Groups().Next(appcontext.Created, Instantiate)
-	if want := "instantiate: not allowed in state Created; it is in Approved, Terminated, TerminateStopped"; err.Error() != want {
+	if want := "instantiate: not allowed in state Created; it is in Approved, Terminated, TerminateStopped, Instantiated if it failed"; err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
+	}
+	err = Groups().Unmet(appcontext.Terminated, Stop)
+	if want := "stop: not allowed in state Terminated now; it is in Instantiated while it is under way, Terminated while it is under way"; err.Error() != want || !errs.Is(err, errs.Conflict) {
 		t.Errorf("got %q, want %q", err, want)
 	}
 }

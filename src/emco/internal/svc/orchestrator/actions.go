@@ -123,21 +123,17 @@ func (g *Groups) queue(ctx context.Context, head appcontext.Head, acts []appcont
 	return err
 }
 
-// mayInstantiate asks the table; beyond it, what failed may be instantiated again
-// without being terminated first.
+// mayInstantiate asks the table; what runs may be instantiated again only if it failed.
 func (g *Groups) mayInstantiate(ctx context.Context, head appcontext.Head) error {
-	_, refusal := g.table.Next(head.State, lifecycle.Instantiate)
-	if refusal == nil || head.State != appcontext.Instantiated {
-		return refusal
-	}
-	s, err := g.situation(ctx, head)
-	if err != nil {
+	_, err := g.table.Next(head.State, lifecycle.Instantiate)
+	if err != nil || g.table.If(head.State, lifecycle.Instantiate) == lifecycle.Always {
 		return err
 	}
-	if s.deployed() == v2.StatusInstantiateFailed {
-		return nil
+	s, err := g.situation(ctx, head)
+	if err == nil && s.deployed() != v2.StatusInstantiateFailed {
+		err = g.table.Unmet(head.State, lifecycle.Instantiate)
 	}
-	return refusal
+	return err
 }
 
 // operation is the next revision of a deployment. The first one carries the
