@@ -1,0 +1,162 @@
+package steps
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// planner puts a way together.
+type planner struct {
+	pulls bool
+	base  []appcontext.Ref // the app's own objects that are there by now
+	left  []appcontext.Ref // hooks that ran and stay
+	drop  []appcontext.Ref // hooks that ran and go with the next step
+	ran   map[key]bool
+	steps []Step
+}
+
+// bring plans an installation, an upgrade or a rollback. Hooks that run after it wait
+// until the app is ready; definitions are not waited for again.
+func (p *planner) bring(w Way) {
+	p.base = All(w.From)
+	pre, post := hooksOf(w.To, w.Change, "pre-"), hooksOf(w.To, w.Change, "post-")
+	p.clear(slices.Concat(pre, post))
+	if d := missing(w.From, w.To); len(d) > 0 {
+		p.add(Step{Kind: Define, Add: d, Need: Ready, About: d})
+		p.base = merge(p.base, d)
+	}
+	p.runAll("pre-"+string(w.Change), pre)
+	main := Step{Kind: Main, Add: All(w.To)}
+	if len(post) > 0 {
+		main.Need, main.About = Ready, w.To.Objects
+	}
+	p.base = nil
+	p.add(main)
+	p.base = All(w.To)
+	if len(post) > 0 {
+		p.runAll("post-"+string(w.Change), post)
+		p.add(Step{Kind: Tidy})
+	}
+}
+
+// remove plans a deletion. Definitions are not waited for: they may stay.
+func (p *planner) remove(w Way) {
+	p.base = All(w.From)
+	pre, post := hooksOf(w.From, w.Change, "pre-"), hooksOf(w.From, w.Change, "post-")
+	p.clear(slices.Concat(pre, post))
+	p.runAll("pre-delete", pre)
+	p.base = nil
+	if len(post) > 0 {
+		p.add(Step{Kind: Main, Need: Gone, About: reversed(w.From.Objects)})
+		p.runAll("post-delete", post)
+	}
+	last := Step{Kind: Main}
+	if len(post) > 0 {
+		last.Kind = Tidy
+	}
+	p.left = nil
+	p.add(last)
+}
+
+// hooksOf returns the hooks of a bundle for one side of a change, by weight and name. A
+// change that is not known has none.
+func hooksOf(b appcontext.Bundle, c appcontext.Change, side string) []appcontext.HookRef {
+	var out []appcontext.HookRef
+	for _, h := range b.Hooks {
+		if c != "" && slices.Contains(h.Events, side+string(c)) {
+			out = append(out, h)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b appcontext.HookRef) int {
+		return cmp.Or(cmp.Compare(a.Weight, b.Weight), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// clear adds a step that takes hooks away before they run, whatever an earlier run or
+// way has left of them: else what is reported of them would be of that run.
+func (p *planner) clear(hooks []appcontext.HookRef) {
+	var refs []appcontext.Ref
+	for _, h := range hooks {
+		refs = merge(refs, []appcontext.Ref{h.Ref})
+	}
+	if len(refs) == 0 {
+		return
+	}
+	p.left = without(p.left, refs)
+	p.drop = merge(p.drop, refs)
+	p.add(Step{Kind: Clear, Need: Gone, About: reversed(refs)})
+}
+
+func (p *planner) runAll(event string, hooks []appcontext.HookRef) {
+	for _, h := range hooks {
+		if p.ran[Key(h.ID)] {
+			p.clear([]appcontext.HookRef{h})
+		}
+		p.ran[Key(h.ID)] = true
+		p.add(Step{Kind: Run, Event: event, Hook: &h, Add: []appcontext.Ref{h.Ref}, Need: Complete, About: []appcontext.Ref{h.Ref}})
+		if p.pulls || asks(h, "hook-succeeded") {
+			p.drop = append(p.drop, h.Ref)
+		} else {
+			p.left = merge(p.left, []appcontext.Ref{h.Ref})
+		}
+	}
+}
+
+// asks reports whether a hook has a delete policy.
+func asks(h appcontext.HookRef, policy string) bool { return slices.Contains(h.DeletePolicies, policy) }
+
+// add completes a step with what stays and what goes.
+func (p *planner) add(s Step) {
+	s.Keep = without(merge(p.left, p.base), s.Add)
+	s.Drop = without(reversed(p.drop), slices.Concat(s.Keep, s.Add))
+	p.drop = nil
+	p.steps = append(p.steps, s)
+}
+
+func reversed(refs []appcontext.Ref) []appcontext.Ref {
+	out := slices.Clone(refs)
+	slices.Reverse(out)
+	return out
+}
+
+// missing returns the definitions and namespaces of a bundle that are not there yet and
+// that something in it needs. A definition that has changed counts as missing; a
+// namespace is there whatever its content.
+func missing(from, to appcontext.Bundle) []appcontext.Ref {
+	there, groups, namespaces := contents(from), map[string]bool{}, map[string]bool{}
+	use := func(r appcontext.Ref) { groups[r.Group], namespaces[r.Namespace] = true, true }
+	for _, r := range to.Objects {
+		use(r)
+	}
+	for _, h := range to.Hooks {
+		use(h.Ref)
+	}
+	var out []appcontext.Ref
+	for _, r := range to.CRDs {
+		_, group, _ := strings.Cut(r.Name, ".") // <plural>.<group>
+		if groups[group] && there[Key(r.ID)] != r.Digest {
+			out = append(out, r)
+		}
+	}
+	for _, r := range to.Objects {
+		if isNamespace(r.ID) && namespaces[r.Name] && there[Key(r.ID)] == "" {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func contents(b appcontext.Bundle) map[key]appcontext.Digest {
+	out := make(map[key]appcontext.Digest, len(b.Objects)+len(b.CRDs))
+	for _, r := range slices.Concat(b.CRDs, b.Objects) {
+		out[Key(r.ID)] = r.Digest
+	}
+	return out
+}
+
+func isNamespace(id manifest.ID) bool { return id.Group == "" && id.Kind == "Namespace" }

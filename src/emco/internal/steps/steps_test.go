@@ -1,0 +1,278 @@
+package steps_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
+)
+
+// ref is an object by "Kind name digest", in namespace "shop" unless it has none.
+func ref(text string) appcontext.Ref {
+	part := strings.Fields(text)
+	r := appcontext.Ref{ID: manifest.ID{Version: "v1", Kind: part[0], Namespace: "shop", Name: part[1]}, Digest: "1"}
+	if len(part) > 2 {
+		r.Digest = appcontext.Digest(part[2])
+	}
+	switch r.Kind {
+	case "Namespace":
+		r.Namespace = ""
+	case "CustomResourceDefinition":
+		r.Group, r.Namespace = "apiextensions.k8s.io", ""
+	case "Widget":
+		r.Group = "example.org"
+	}
+	return r
+}
+
+// bundle is a bundle of objects and definitions.
+func bundle(objects ...string) (b appcontext.Bundle) {
+	for _, o := range objects {
+		if r := ref(o); manifest.IsCRD(r.ID) {
+			b.CRDs = append(b.CRDs, r)
+		} else {
+			b.Objects = append(b.Objects, r)
+		}
+	}
+	return b
+}
+
+// hook adds a Job to a bundle that runs at events, with delete policies behind a "|".
+func hook(b appcontext.Bundle, name string, weight int, how string) appcontext.Bundle {
+	events, policies, _ := strings.Cut(how, "|")
+	b.Hooks = append(slices.Clone(b.Hooks), appcontext.HookRef{
+		Ref: ref("Job " + name), Events: strings.Fields(events), Weight: weight, DeletePolicies: strings.Fields(policies),
+	})
+	return b
+}
+
+// drawn is a way in short: a line per step, "what: keeps | adds | drops > need".
+func drawn(w steps.Way) (out []string) {
+	needs := []string{"", " > ready", " > complete", " > gone"}
+	for _, s := range steps.Of(w) {
+		line := fmt.Sprintf("%s: %s | %s | %s%s", s, names(s.Keep), names(s.Add), names(s.Drop), needs[s.Need])
+		if len(s.About) > 0 {
+			line += " " + names(s.About)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func names(refs []appcontext.Ref) string {
+	var out []string
+	for _, r := range refs {
+		name := r.Name
+		if r.Digest != "1" {
+			name += "@" + string(r.Digest)
+		}
+		out = append(out, name)
+	}
+	return strings.Join(out, ",")
+}
+
+func TestWays(t *testing.T) {
+	t.Parallel()
+	plain, next := bundle("ConfigMap a", "ConfigMap b"), bundle("ConfigMap a 2", "ConfigMap c")
+	hooked := hook(hook(hook(plain, "z", -5, "pre-install pre-upgrade"), "b", 0, "post-install"), "a", 0, "pre-install")
+	tests := []struct {
+		name string
+		way  steps.Way
+		want []string
+	}{
+		{"an installation without hooks is one step", steps.Way{Change: appcontext.Install, To: plain}, []string{"the app's objects:  | a,b | "}},
+		{"so is an upgrade", steps.Way{Change: appcontext.Upgrade, From: plain, To: next}, []string{"the app's objects:  | a@2,c | "}},
+		{"and a deletion", steps.Way{Change: appcontext.Remove, From: plain}, []string{"the app's objects:  |  | "}},
+		{"of nothing", steps.Way{Change: appcontext.Remove}, []string{"the app's objects:  |  | "}},
+		{"a way of which the change is not known runs no hooks", steps.Way{From: plain, To: hooked}, []string{"the app's objects:  | a,b | "}},
+		{
+			"hooks run by weight and name", steps.Way{Change: appcontext.Install, To: hooked},
+			[]string{
+				"hooks of an earlier run:  |  | b,a,z > gone b,a,z",
+				"pre-install hook Job z:  | z |  > complete z",
+				"pre-install hook Job a: z | a |  > complete a",
+				"the app's objects: z,a | a,b |  > ready a,b",
+				"post-install hook Job b: z,a,a,b | b |  > complete b",
+				"hooks that have run: z,a,b,a,b |  | ",
+			},
+		},
+		{
+			"a cluster that pulls loses each hook once it has run", steps.Way{Change: appcontext.Install, To: hooked, Pulls: true},
+			[]string{
+				"hooks of an earlier run:  |  | b,a,z > gone b,a,z",
+				"pre-install hook Job z:  | z |  > complete z",
+				"pre-install hook Job a:  | a | z > complete a",
+				"the app's objects:  | a,b | a > ready a,b",
+				"post-install hook Job b: a,b | b |  > complete b",
+				"hooks that have run: a,b |  | b",
+			},
+		},
+		{
+			"until the main step what was there stays as it was", steps.Way{Change: appcontext.Upgrade, From: plain, To: hook(next, "z", 0, "pre-upgrade|hook-succeeded")},
+			[]string{
+				"hooks of an earlier run: a,b |  | z > gone z",
+				"pre-upgrade hook Job z: a,b | z |  > complete z",
+				"the app's objects:  | a@2,c | z",
+			},
+		},
+		{
+			"a rollback runs its own hooks", steps.Way{Change: appcontext.RollBack, From: next, To: hook(hook(plain, "up", 0, "pre-upgrade"), "back", 0, "post-rollback")},
+			[]string{
+				"hooks of an earlier run: a@2,c |  | back > gone back",
+				"the app's objects:  | a,b |  > ready a,b",
+				"post-rollback hook Job back: a,b | back |  > complete back",
+				"hooks that have run: back,a,b |  | ",
+			},
+		},
+		{
+			"hooks of a deletion are those of what runs", steps.Way{Change: appcontext.Remove, From: hook(hook(plain, "save", 0, "pre-delete"), "sweep", 0, "post-delete|hook-succeeded")},
+			[]string{
+				"hooks of an earlier run: a,b |  | sweep,save > gone sweep,save",
+				"pre-delete hook Job save: a,b | save |  > complete save",
+				"the app's objects: save |  |  > gone b,a",
+				"post-delete hook Job sweep: save | sweep |  > complete sweep",
+				"hooks that have run:  |  | sweep",
+			},
+		},
+		{
+			"a deletion whose hooks all run before it", steps.Way{Change: appcontext.Remove, From: hook(plain, "save", 0, "pre-delete"), Pulls: true},
+			[]string{
+				"hooks of an earlier run: a,b |  | save > gone save",
+				"pre-delete hook Job save: a,b | save |  > complete save",
+				"the app's objects:  |  | save",
+			},
+		},
+		{
+			"a hook that runs twice goes in between", steps.Way{Change: appcontext.Install, To: hook(plain, "z", 0, "pre-install post-install")},
+			[]string{
+				"hooks of an earlier run:  |  | z > gone z",
+				"pre-install hook Job z:  | z |  > complete z",
+				"the app's objects: z | a,b |  > ready a,b",
+				"hooks of an earlier run: a,b |  | z > gone z",
+				"post-install hook Job z: a,b | z |  > complete z",
+				"hooks that have run: z,a,b |  | ",
+			},
+		},
+		{"tests do not run", steps.Way{Change: appcontext.Install, To: hook(plain, "check", 0, "test")}, []string{"the app's objects:  | a,b | "}},
+		{
+			"a hook that is an object of the app as well ends as that", steps.Way{Change: appcontext.Install, To: hook(bundle("Job z 2"), "z", 0, "pre-install")},
+			[]string{
+				"hooks of an earlier run:  |  | z > gone z",
+				"pre-install hook Job z:  | z |  > complete z",
+				"the app's objects:  | z@2 | ",
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := drawn(tt.way); !slices.Equal(got, tt.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+			}
+		})
+	}
+}
+
+const crd = "CustomResourceDefinition widgets.example.org"
+
+func TestDefinitionsComeFirstWhereSomethingNeedsThem(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		from, to appcontext.Bundle
+		want     string // of the first step
+	}{
+		{"a definition with a resource of its kind", appcontext.Bundle{}, bundle(crd, "Widget w"), "definitions and namespaces:  | widgets.example.org |  > ready widgets.example.org"},
+		{"a definition alone", appcontext.Bundle{}, bundle(crd, "ConfigMap a"), "the app's objects:  | widgets.example.org,a | "},
+		{"a namespace with something in it", appcontext.Bundle{}, bundle("Namespace shop", "ConfigMap a"), "definitions and namespaces:  | shop |  > ready shop"},
+		{"a namespace of others", appcontext.Bundle{}, bundle("Namespace stock", "ConfigMap a"), "the app's objects:  | stock,a | "},
+		{"a definition for a hook", appcontext.Bundle{}, hookOf(bundle(crd), "Widget w"), "hooks of an earlier run:  |  | w > gone w"},
+		{"what was there before", bundle(crd, "Namespace shop", "Widget w"), bundle(crd, "Namespace shop 2", "Widget w 2"), "the app's objects:  | widgets.example.org,shop@2,w@2 | "},
+		{
+			"a definition that has changed", bundle(crd, "Widget w"), bundle(crd+" 2", "Widget w"),
+			"definitions and namespaces: w | widgets.example.org@2 |  > ready widgets.example.org@2",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := drawn(steps.Way{Change: appcontext.Upgrade, From: tt.from, To: tt.to})[0]; got != tt.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
+			}
+		})
+	}
+	way := drawn(steps.Way{Change: appcontext.Upgrade, To: hookOf(bundle(crd), "Widget w")})
+	if want := "definitions and namespaces:  | widgets.example.org |  > ready widgets.example.org"; way[1] != want {
+		t.Errorf("before its hook: got\n%s\nwant\n%s", way[1], want)
+	}
+}
+
+// hookOf adds a hook that is no Job.
+func hookOf(b appcontext.Bundle, object string) appcontext.Bundle {
+	b.Hooks = append(b.Hooks, appcontext.HookRef{Ref: ref(object), Events: []string{"pre-upgrade"}})
+	return b
+}
+
+// What is not delivered by a cluster that pulls must not shift the numbers of steps: they
+// are stored before it is known how the cluster is reached.
+func TestNumbersAndNeedsDoNotDependOnTheCluster(t *testing.T) {
+	t.Parallel()
+	all := hook(hook(bundle(crd, "Widget w", "Namespace shop"), "z", 0, "pre-install post-install pre-delete post-delete|hook-failed"), "y", 1, "pre-install|hook-succeeded")
+	for _, w := range []steps.Way{{Change: appcontext.Install, To: all}, {Change: appcontext.Remove, From: all}} {
+		direct := steps.Of(w)
+		w.Pulls = true
+		pulls := steps.Of(w)
+		if len(direct) != len(pulls) {
+			t.Fatalf("%s: %d steps and %d", w.Change, len(direct), len(pulls))
+		}
+		for i, d := range direct {
+			p := pulls[i]
+			if d.Kind != p.Kind || d.Need != p.Need || names(d.About) != names(p.About) || d.String() != p.String() {
+				t.Errorf("%s, step %d: %s and %s differ", w.Change, i, d, p)
+			}
+			if last := i == len(direct)-1; last != (d.Need == steps.Nothing) {
+				t.Errorf("%s, step %d: need %d; only the last step has none", w.Change, i, d.Need)
+			}
+		}
+	}
+}
+
+func TestSetsHoldEachObjectOnce(t *testing.T) {
+	t.Parallel()
+	from, to := bundle(crd, "Widget w", "ConfigMap a"), hook(bundle(crd+" 2", "Widget w 2"), "a", 0, "pre-upgrade")
+	for _, s := range steps.Of(steps.Way{Change: appcontext.Upgrade, From: from, To: to}) {
+		seen := map[manifest.ID]bool{}
+		for _, r := range s.Set() {
+			if seen[steps.Key(r.ID)] {
+				t.Errorf("%s: %s comes twice", s, r.Name)
+			}
+			seen[steps.Key(r.ID)] = true
+		}
+		for _, r := range s.Drop {
+			if seen[steps.Key(r.ID)] {
+				t.Errorf("%s: %s is kept and dropped", s, r.Name)
+			}
+		}
+	}
+}
+
+func TestAHookThatFailedGoesIfItAsksFor(t *testing.T) {
+	t.Parallel()
+	for how, want := range map[string]string{"pre-install": "", "pre-install|hook-failed": "hooks that have run: a, z"} {
+		way := steps.Of(steps.Way{Change: appcontext.Install, From: bundle("ConfigMap a"), To: hook(bundle(), "z", 0, how)})
+		got := ""
+		if s, goes := way[1].AfterFailure(); goes {
+			got = fmt.Sprintf("%s: %s,%s %s", s, names(s.Keep), names(s.Add), names(s.Drop))
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", how, got, want)
+		}
+	}
+	if _, goes := steps.Of(steps.Way{Change: appcontext.Install})[0].AfterFailure(); goes {
+		t.Error("a step without a hook has something to do after a failure")
+	}
+}
