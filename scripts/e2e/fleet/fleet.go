@@ -44,28 +44,44 @@ func GitCluster(i int) string { return fmt.Sprintf("g%04d", i) }
 
 // Found makes the provider, the sync object, the project and the logical cloud.
 func (f Fleet) Found(ctx context.Context, r Repository) error {
-	sync := v2.SyncObject{Named: named(syncName)}
-	sync.Spec.KV = []map[string]v2.Scalar{{"url": v2.Scalar(r.URL)}, {"userName": v2.Scalar(r.User)}, {"gitToken": v2.Scalar(r.Token)}, {"branch": "main"}}
 	cloud := v2.LogicalCloud{Named: named(Cloud), Spec: v2.LogicalCloudSpec{Level: v2.LevelAdmin}}
 	return errors.Join(
 		create(ctx, f, "cluster-providers", v2.ClusterProvider{Named: named(Provider)}),
-		create(ctx, f, providerPath+"/cluster-sync-objects", sync),
+		create(ctx, f, providerPath+"/cluster-sync-objects", syncObject(syncName, r)),
 		create(ctx, f, "projects", v2.Project{Named: named(Project)}),
 		create(ctx, f, projectPath+"/logical-clouds", cloud),
 	)
+}
+
+func syncObject(name string, r Repository) v2.SyncObject {
+	o := v2.SyncObject{Named: named(name)}
+	o.Spec.KV = []map[string]v2.Scalar{{"url": v2.Scalar(r.URL)}, {"userName": v2.Scalar(r.User)}, {"gitToken": v2.Scalar(r.Token)}, {"branch": "main"}}
+	return o
+}
+
+// RegisterIn adds a cluster that pulls from a repository of its own.
+func (f Fleet) RegisterIn(ctx context.Context, name string, r Repository) error {
+	if err := create(ctx, f, providerPath+"/cluster-sync-objects", syncObject(name, r)); err != nil {
+		return err
+	}
+	return f.register(ctx, name, name)
 }
 
 // Register adds n clusters that pull from the repository of Found, with the label and a
 // reference in the logical cloud.
 func (f Fleet) Register(ctx context.Context, n int) error {
 	return each(ctx, n, func(ctx context.Context, i int) error {
-		c := v2.Cluster{Named: named(GitCluster(i))}
-		c.Spec.GitOps = v2.GitOps{Type: v2.PureGit, Reference: syncName}
-		if err := create(ctx, f, providerPath+"/clusters", c); err != nil {
-			return err
-		}
-		return f.join(ctx, GitCluster(i))
+		return f.register(ctx, GitCluster(i), syncName)
 	})
+}
+
+func (f Fleet) register(ctx context.Context, name, sync string) error {
+	c := v2.Cluster{Named: named(name)}
+	c.Spec.GitOps = v2.GitOps{Type: v2.PureGit, Reference: sync}
+	if err := create(ctx, f, providerPath+"/clusters", c); err != nil {
+		return err
+	}
+	return f.join(ctx, name)
 }
 
 // RegisterDirect adds a cluster by its kubeconfig, with the label and a reference.
