@@ -184,7 +184,8 @@ func TestEveryWriteOfAFencedStoreIsFenced(t *testing.T) {
 	_, stepped := view.Step(ctx, h, h, nil, nil)
 	_, published := view.Publish(ctx, h, Revision{Number: 2}, slices.Values(places(3, b)))
 	for name, err := range map[string]error{
-		"Step": stepped, "Publish": published, "Delete": view.Delete(ctx, "1"), "Sweep": view.Sweep(ctx, 1),
+		"Step": stepped, "Publish": published, "Delete": view.Delete(ctx, "1"), "Remove": view.Remove(ctx, h), "Sweep": view.Sweep(ctx, 1),
+		"RecordCommit": view.RecordCommit(ctx, "1", 1, RevisionCommit{}), "AddEvents": view.AddEvents(ctx, Event{UID: "1"}),
 		"PutBlobs": view.PutBlobs(ctx, content("new")), "PutPairs": view.PutPairs(ctx, Fence{}, []Pair{{Key: pairKeyOf(1)}}, nil),
 	} {
 		if !errors.Is(err, ErrFenced) || !errs.Is(err, errs.Conflict) {
