@@ -13,6 +13,7 @@
 //	op/<uid>/<id>                       Operation that waits for the orchestrator
 //	pair/<cluster>/<uid>/<app>          Pair, by rsync
 //	report/<cluster>/<uid>/<app>        Report, by status sources
+//	member/<kind>/<holder>              a process that shares the work of a kind, on a lease
 //	own/<shard>                         lease holder; its create revision fences writes
 //
 // Heads and operations have spaces of their own, so that a list or a watch of them

@@ -3,6 +3,7 @@ package appcontext
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -21,8 +22,18 @@ var ErrFenced = errors.New("ownership was lost")
 // ownership is gone, however long the writer was asleep. The zero Fence proves nothing
 // and fences nothing.
 type Fence struct {
-	key string
-	rev int64
+	key   string
+	shard string
+	rev   int64
+}
+
+// String names the shard and a number that is higher for each later owner of it:
+// "rsync-03:4711". It is empty for the zero Fence.
+func (f Fence) String() string {
+	if f == (Fence{}) {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", f.shard, f.rev)
 }
 
 // cmp holds as long as the ownership does.
@@ -34,13 +45,25 @@ func (f Fence) holds(kvs []*mvccpb.KeyValue) bool {
 	return len(kvs) == 1 && kvs[0].CreateRevision == f.rev
 }
 
-// Ownership is a shard that is ours until its lease is lost or released.
+// Holds asks etcd whether an ownership still stands, for what is written elsewhere;
+// ErrFenced if it does not. The zero Fence always holds.
+func (s *Store) Holds(ctx context.Context, f Fence) error {
+	if f == (Fence{}) {
+		return nil
+	}
+	r, err := s.get(ctx, f.key, clientv3.WithKeysOnly())
+	if err == nil && !f.holds(r.Kvs) {
+		err = errs.E(errs.Conflict, "own", f.shard, ErrFenced)
+	}
+	return err
+}
+
+// Ownership is a shard that is ours until its lease is lost or it is released.
 type Ownership struct {
 	s      *Store
 	fence  Fence
-	lease  clientv3.LeaseID
-	cancel context.CancelFunc // ends the renewal
-	lost   chan struct{}
+	lease  *lease
+	shared bool // the lease carries other things too
 	once   sync.Once
 	err    error // of the release
 }
@@ -60,87 +83,140 @@ func (s *Store) Own(ctx context.Context, shard, holder string, ttl time.Duration
 	if err := checkParts(shard, holder); err != nil {
 		return nil, err
 	}
-	for key := s.key("own", shard); ; {
-		r, err := s.get(ctx, key)
+	for c := (claim{s: s, shard: shard, holder: holder}); ; {
+		if err := c.awaitFree(ctx); err != nil {
+			return nil, err
+		}
+		l, err := s.rent(ctx, shard, ttl)
 		if err != nil {
 			return nil, err
 		}
-		if len(r.Kvs) == 0 {
-			o, err := s.claim(ctx, key, holder, ttl)
-			if o != nil || err != nil {
-				return o, err
-			}
-			continue
+		o, err := c.take(ctx, l)
+		if o != nil {
+			return o, nil
 		}
-		if string(r.Kvs[0].Value) == holder {
-			err = s.evict(ctx, r.Kvs[0])
-		} else {
-			err = s.awaitGone(ctx, key, r.Header.Revision+1)
-		}
+		_ = l.end(ctx)
 		if err != nil {
 			return nil, err
 		}
 	}
 }
 
-// claim creates the key on a lease of its own; nil if someone else was faster.
-func (s *Store) claim(ctx context.Context, key, holder string, ttl time.Duration) (*Ownership, error) {
-	seconds := max(1, int64((ttl+time.Second-1)/time.Second))
-	lease, err := s.c.Grant(ctx, seconds)
-	if err != nil {
-		return nil, classify("own", key, err)
+// claim is the wish to own a shard.
+type claim struct {
+	s      *Store
+	shard  string
+	holder string
+	lease  *lease // that carries all that this process owns; nil if each shard has its own
+	held   func() // told when another holder is in the way; may be nil
+}
+
+func (c claim) key() string { return c.s.key("own", c.shard) }
+
+// awaitFree returns when nobody owns the shard.
+func (c claim) awaitFree(ctx context.Context) error {
+	for {
+		r, err := c.s.get(ctx, c.key())
+		if err != nil || len(r.Kvs) == 0 {
+			return err
+		}
+		if string(r.Kvs[0].Value) == c.holder {
+			err = c.evict(ctx, r.Kvs[0])
+		} else {
+			if c.held != nil {
+				c.held()
+			}
+			err = c.s.awaitGone(ctx, c.key(), r.Header.Revision+1)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	s.onOp("lease", 0)
+}
+
+// take creates the key on a lease; nil if someone else was faster.
+func (c claim) take(ctx context.Context, l *lease) (*Ownership, error) {
+	key := c.key()
 	absent := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
-	rev, ok, err := s.commit(ctx, key, []clientv3.Cmp{absent}, []clientv3.Op{clientv3.OpPut(key, holder, clientv3.WithLease(lease.ID))})
+	rev, ok, err := c.s.commit(ctx, key, []clientv3.Cmp{absent}, []clientv3.Op{clientv3.OpPut(key, c.holder, clientv3.WithLease(l.id))})
 	if err != nil || !ok {
-		s.revoke(ctx, key, lease.ID)
 		return nil, err
 	}
-	return s.keep(Fence{key: key, rev: rev}, lease.ID)
+	return &Ownership{s: c.s, fence: Fence{key: key, shard: c.shard, rev: rev}, lease: l, shared: l == c.lease}, nil
 }
 
-// keep renews the lease in a goroutine that Release waits for.
-func (s *Store) keep(f Fence, lease clientv3.LeaseID) (*Ownership, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	renewals, err := s.c.KeepAlive(ctx, lease)
-	if err != nil {
-		cancel()
-		return nil, classify("own", f.key, err)
+// evict removes the key of a former life of ours, or one that we failed to release.
+func (c claim) evict(ctx context.Context, kv *mvccpb.KeyValue) error {
+	ours := c.lease != nil && clientv3.LeaseID(kv.Lease) == c.lease.id
+	if kv.Lease != 0 && !ours {
+		return c.s.revoke(ctx, string(kv.Key), clientv3.LeaseID(kv.Lease))
 	}
-	o := &Ownership{s: s, fence: f, lease: lease, cancel: cancel, lost: make(chan struct{})}
+	same := clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision)
+	_, _, err := c.s.commit(ctx, string(kv.Key), []clientv3.Cmp{same}, []clientv3.Op{clientv3.OpDelete(string(kv.Key))})
+	return err
+}
+
+// lease is a lease that is renewed in a goroutine until it is lost or ended.
+type lease struct {
+	s      *Store
+	id     clientv3.LeaseID
+	what   string             // it is for
+	cancel context.CancelFunc // ends the renewal
+	lost   chan struct{}      // closed when the renewal has ended
+}
+
+func (s *Store) rent(ctx context.Context, what string, ttl time.Duration) (*lease, error) {
+	granted, err := s.c.Grant(ctx, max(1, int64((ttl+time.Second-1)/time.Second)))
+	if err != nil {
+		return nil, classify("own", what, err)
+	}
+	s.onOp("lease", 0)
+	l := &lease{s: s, id: granted.ID, what: what, lost: make(chan struct{})}
+	ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	renewals, err := s.c.KeepAlive(ctx, l.id)
+	if err != nil {
+		l.cancel()
+		_ = s.revoke(ctx, what, l.id)
+		return nil, classify("own", what, err)
+	}
 	go func() {
-		defer close(o.lost)
-		defer cancel()
+		defer close(l.lost)
+		defer l.cancel()
 		for range renewals {
 			s.onOp("lease", 0)
 		}
 	}()
-	return o, nil
+	return l, nil
 }
 
-// revoke ends a lease, and with it the key on it. It is tried even if ctx has ended;
+// end stops the renewal and gives up all that is on the lease. One that was lost is
+// gone, or ends by itself.
+func (l *lease) end(ctx context.Context) error {
+	select {
+	case <-l.lost:
+		return nil
+	default:
+		l.cancel()
+	}
+	<-l.lost
+	return l.s.revoke(ctx, l.what, l.id)
+}
+
+// revoke ends a lease, and with it the keys on it. It is tried even if ctx has ended;
 // should it fail, the lease ends by itself after its ttl.
-func (s *Store) revoke(ctx context.Context, key string, lease clientv3.LeaseID) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+func (s *Store) revoke(ctx context.Context, what string, id clientv3.LeaseID) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGo)
 	defer cancel()
-	_, err := s.c.Revoke(ctx, lease)
+	_, err := s.c.Revoke(ctx, id)
 	if err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		s.onOp("lease", 0)
 		return nil
 	}
-	return classify("release", key, err)
+	return classify("release", what, err)
 }
 
-// evict removes the key of a former life of ours.
-func (s *Store) evict(ctx context.Context, kv *mvccpb.KeyValue) error {
-	if kv.Lease != 0 {
-		return s.revoke(ctx, string(kv.Key), clientv3.LeaseID(kv.Lease))
-	}
-	same := clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision)
-	_, _, err := s.commit(ctx, string(kv.Key), []clientv3.Cmp{same}, []clientv3.Op{clientv3.OpDelete(string(kv.Key))})
-	return err
-}
+// letGo bounds giving up a lease or a shard when the process is about to end.
+const letGo = 5 * time.Second
 
 // awaitGone returns once key was deleted at revision from or later, or cannot be
 // watched any longer; the caller looks again in both cases.
@@ -164,17 +240,27 @@ func (s *Store) awaitGone(ctx context.Context, key string, from int64) error {
 // Fence returns the proof of this ownership.
 func (o *Ownership) Fence() Fence { return o.fence }
 
-// Lost is closed once the ownership is gone: the lease ran out, was taken over or
-// released.
-func (o *Ownership) Lost() <-chan struct{} { return o.lost }
+// Lost is closed once the lease that carries the ownership is gone: it ran out, was
+// taken over or ended.
+func (o *Ownership) Lost() <-chan struct{} { return o.lease.lost }
 
-// Release gives the shard up, so that the next owner need not wait, and ends the
-// renewal. Calling it again returns the same answer.
+// Release gives the shard up, so that the next owner need not wait. Calling it again
+// returns the same answer.
 func (o *Ownership) Release(ctx context.Context) error {
 	o.once.Do(func() {
-		o.cancel()
-		<-o.lost
-		o.err = o.s.revoke(ctx, o.fence.key, o.lease)
+		if o.shared {
+			o.err = o.leave(ctx)
+		} else {
+			o.err = o.lease.end(ctx)
+		}
 	})
 	return o.err
+}
+
+// leave removes the shard's key and lets the lease live on for others.
+func (o *Ownership) leave(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGo)
+	defer cancel()
+	_, _, err := o.s.commit(ctx, o.fence.key, []clientv3.Cmp{o.fence.cmp()}, []clientv3.Op{clientv3.OpDelete(o.fence.key)})
+	return err
 }

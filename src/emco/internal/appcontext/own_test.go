@@ -65,7 +65,7 @@ func TestOwnershipPassesWhenTheLeaseRunsOut(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	dead := own(t, s, "dead", time.Second)
-	dead.cancel() // as if the process had been killed
+	dead.lease.cancel() // as if the process had been killed
 	wait(t, dead.Lost(), "the loss")
 	next := own(t, s, "next", time.Minute)
 	wantFenced(t, s.PutReports(t.Context(), dead.Fence(), []Report{{Key: pairKeyOf(1)}}, nil))
@@ -150,7 +150,7 @@ func TestStaleOwnerIsFencedInTheMiddleOfABatch(t *testing.T) {
 	slow := New(etcd, s.prefix, WithOnOp(func(kind string, _ int) {
 		if kind == "txn" {
 			once.Do(func() {
-				stale.s.revoke(t.Context(), "", stale.lease) // its time is over
+				must(t, s.revoke(t.Context(), "", stale.lease.id)) // its time is over
 				own(t, s, "new", time.Minute)
 			})
 		}

@@ -18,11 +18,13 @@ import (
 // were replaced less than the grace period ago; placements of publishes that never
 // ended; and content to which neither a kept revision nor a pair refers.
 //
-// One rule makes it safe: only the orchestrator that owns the lease calls it, on a
-// store view that is Fenced by that lease, and does not work on an operation meanwhile.
-// Only work on an operation writes content before something refers to it, so nothing
-// that is unreferred at the start can be needed later. Sweep keeps whatever was written
-// after it started, and returns Conflict while operations wait.
+// One rule makes it safe: only work on an operation writes content before something
+// refers to it, or finds content that is there already and refers to that. So Sweep does
+// not begin while there are operations, keeps whatever was written after it began, and
+// removes content only as long as no head has changed since: each operation changes its
+// deployment's head when it comes and when it ends. Otherwise it returns Conflict: the
+// next one does the rest. Operations may therefore run in other processes meanwhile;
+// the sweep itself is to run once at a time, on a store view that is Fenced.
 //
 // It is interrupted without harm. A bundle that cannot be read ends it before content
 // is removed, because what that bundle refers to is not known.
@@ -158,7 +160,7 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deployment) error {
 		if newest || fresh || n == head.Rev || w.told[d.uid][n] || w.told[head.Deployment()][n] {
 			err = w.markRevision(ctx, d.uid, p)
 		} else {
-			err = w.removeRevision(ctx, d.uid, p)
+			err = w.removeRevision(ctx, head, d.uid, p)
 		}
 		if err != nil {
 			return err
@@ -168,13 +170,22 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deployment) error {
 	return nil
 }
 
-func (w *sweeper) removeRevision(ctx context.Context, uid string, p published) error {
-	_, _, err := w.s.commit(ctx, fmt.Sprintf("revision %d of %s", p.Number, uid), nil, []clientv3.Op{
+// removeRevision removes a revision, unless the head has changed: a rollback may want it.
+func (w *sweeper) removeRevision(ctx context.Context, head Head, uid string, p published) error {
+	same := clientv3.Compare(clientv3.ModRevision(w.s.headKey(uid)), "=", head.Mod)
+	_, ok, err := w.s.commit(ctx, fmt.Sprintf("revision %d of %s", p.Number, uid), []clientv3.Cmp{same}, []clientv3.Op{
 		clientv3.OpDelete(w.s.revKey(uid, p.Number)),
 		clientv3.OpDelete(w.s.commitKey(uid, p.Number)),
 		clientv3.OpDelete(w.s.placeKey(uid, p.Number, p.Try), clientv3.WithPrefix()),
 	})
+	if err == nil && !ok {
+		err = w.overtaken()
+	}
 	return err
+}
+
+func (w *sweeper) overtaken() error {
+	return errs.E(errs.Conflict, "sweep", "contexts", errors.New("a deployment has changed meanwhile; sweep again later"))
 }
 
 func (w *sweeper) markRevision(ctx context.Context, uid string, p published) error {
@@ -249,7 +260,7 @@ func (w *sweeper) markBundles(ctx context.Context) error {
 
 // sweepBlobs removes content that is not marked, unless it was written after the start.
 func (w *sweeper) sweepBlobs(ctx context.Context) error {
-	b := &batch{s: w.s, subject: "blobs"}
+	var gone []clientv3.Op
 	for kv, err := range w.s.list(ctx, &scan{prefix: w.s.key("blob") + "/", keysOnly: true}) {
 		if err != nil {
 			return err
@@ -257,9 +268,25 @@ func (w *sweeper) sweepBlobs(ctx context.Context) error {
 		if w.blobs[Digest(w.s.split(kv.Key)[1])] || kv.ModRevision > w.start {
 			continue
 		}
-		if err := b.add(ctx, clientv3.OpDelete(string(kv.Key))); err != nil {
-			return err
+		if gone = append(gone, clientv3.OpDelete(string(kv.Key))); len(gone) == maxOps {
+			if err := w.removeBlobs(ctx, gone); err != nil {
+				return err
+			}
+			gone = gone[:0]
 		}
 	}
-	return b.flush(ctx)
+	return w.removeBlobs(ctx, gone)
+}
+
+// removeBlobs removes content as long as no head has changed since the start.
+func (w *sweeper) removeBlobs(ctx context.Context, gone []clientv3.Op) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	quiet := clientv3.Compare(clientv3.ModRevision(w.s.key("head")+"/").WithPrefix(), "<", w.start+1)
+	_, ok, err := w.s.commit(ctx, "blobs", []clientv3.Cmp{quiet}, gone)
+	if err == nil && !ok {
+		err = w.overtaken()
+	}
+	return err
 }

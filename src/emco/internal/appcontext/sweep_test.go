@@ -276,36 +276,90 @@ func TestSweepWaitsForOperations(t *testing.T) {
 	}
 }
 
-// Content that is written while a sweep is going on stays.
-func TestSweepKeepsWhatIsNew(t *testing.T) {
-	t.Parallel()
-	var during func()
-	s := newStore(t, WithOnOp(func(kind string, _ int) {
-		if f := during; kind == "list" && f != nil {
-			during = nil
-			f()
+// during returns a store that calls f in the middle of the first sweep, when pairs and
+// deployments have been looked at and content has not.
+func during(t *testing.T, f func(s *Store)) *Store {
+	var s *Store
+	lists := 0
+	s = newStore(t, WithOnOp(func(kind string, _ int) {
+		if kind != "list" {
+			return
+		}
+		if lists++; lists == 3 {
+			f(s)
 		}
 	}))
+	return s
+}
+
+// Content that is written while a sweep is going on stays, and so does all other
+// content that an operation might have found there; the next sweep sees to it.
+func TestSweepKeepsWhatIsNew(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
-	must(t, s.PutBlobs(ctx, content("old")))
-	during = func() {
+	s := during(t, func(s *Store) {
 		must(t, s.PutBlobs(ctx, content("new")))
 		_, err := s.Publish(ctx, create(t, s, "1"), Revision{Number: 1}, slices.Values(places(1, manifest.DigestOf([]byte("{}")))))
 		must(t, err)
 		must(t, s.PutBlobs(ctx, content("{}")))
-	}
-	must(t, s.Sweep(ctx, 1))
-	for d := range content("new", "{}") {
+	})
+	must(t, s.PutBlobs(ctx, content("old")))
+	wantKind(t, s.Sweep(ctx, 1), errs.Conflict)
+	for d := range content("old", "new", "{}") {
 		if _, err := uncached(s).GetBlob(ctx, d); err != nil {
-			t.Errorf("content that is new is gone: %v", err)
+			t.Errorf("content that may be needed is gone: %v", err)
 		}
 	}
-	for d := range content("old") {
+	must(t, s.Sweep(ctx, 1))
+	for d := range content("old", "new") {
 		_, err := uncached(s).GetBlob(ctx, d)
 		wantKind(t, err, errs.NotFound)
 	}
 	if places := collect(t, s.Placements(ctx, "1", 1)); len(places) != 1 {
 		t.Errorf("%d placements of the new revision are left, want 1", len(places))
+	}
+}
+
+// Another process carries out an operation while this one sweeps: it finds content that
+// nothing refers to, does not write it again, and publishes. The sweep leaves it.
+func TestSweepLeavesWhatAnotherProcessFound(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	var bundle Digest
+	s := during(t, func(s *Store) {
+		must(t, s.PutBlobs(ctx, content("object"))) // it is there
+		_, err := s.Publish(ctx, create(t, s, "1"), Revision{Number: 1}, slices.Values(places(1, bundle)))
+		must(t, err)
+	})
+	must(t, s.PutBlobs(ctx, content("object")))
+	bundle, err := s.PutBundle(ctx, Bundle{Objects: []Ref{{Digest: manifest.DigestOf([]byte("object"))}}})
+	must(t, err)
+	wantKind(t, s.Sweep(ctx, 1), errs.Conflict)
+	must(t, s.Sweep(ctx, 1))
+	if _, err := uncached(s).GetBlob(ctx, manifest.DigestOf([]byte("object"))); err != nil {
+		t.Errorf("what the revision needs is gone: %v", err)
+	}
+}
+
+// A revision is not removed while its deployment changes: a rollback may want it.
+func TestSweepLeavesRevisionsOfWhatChanges(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s := newStore(t)
+	b, err := s.PutBundle(ctx, Bundle{})
+	must(t, err)
+	h := create(t, s, "1")
+	for n := range int64(3) {
+		h, err = s.Publish(ctx, h, Revision{Number: n + 1}, slices.Values(places(1, b)))
+		must(t, err)
+	}
+	w := &sweeper{s: s, keep: 1}
+	stale := h
+	stale.Mod--
+	wantKind(t, w.removeRevision(ctx, stale, "1", published{Revision: Revision{Number: 1}}), errs.Conflict)
+	must(t, w.removeRevision(ctx, h, "1", published{Revision: Revision{Number: 1}}))
+	if got := collect(t, s.Revisions(ctx, "1")); len(got) != 2 {
+		t.Errorf("%d revisions are left, want 2", len(got))
 	}
 }
 
