@@ -90,7 +90,8 @@ func TestWays(t *testing.T) {
 		{"of nothing", steps.Way{Change: appcontext.Remove}, []string{"the app's objects:  |  | "}},
 		{"a way of which the change is not known runs no hooks", steps.Way{From: plain, To: hooked}, []string{"the app's objects:  | a,b | "}},
 		{
-			"hooks run by weight and name", steps.Way{Change: appcontext.Install, To: hooked},
+			"hooks run by weight and name",
+			steps.Way{Change: appcontext.Install, To: hooked},
 			[]string{
 				"hooks of an earlier run:  |  | b,a,z > gone b,a,z",
 				"pre-install hook Job z:  | z |  > complete z",
@@ -101,7 +102,8 @@ func TestWays(t *testing.T) {
 			},
 		},
 		{
-			"a cluster that pulls loses each hook once it has run", steps.Way{Change: appcontext.Install, To: hooked, Pulls: true},
+			"a cluster that pulls loses each hook once it has run",
+			steps.Way{Change: appcontext.Install, To: hooked, Pulls: true},
 			[]string{
 				"hooks of an earlier run:  |  | b,a,z > gone b,a,z",
 				"pre-install hook Job z:  | z |  > complete z",
@@ -112,7 +114,8 @@ func TestWays(t *testing.T) {
 			},
 		},
 		{
-			"until the main step what was there stays as it was", steps.Way{Change: appcontext.Upgrade, From: plain, To: hook(next, "z", 0, "pre-upgrade|hook-succeeded")},
+			"until the main step what was there stays as it was",
+			steps.Way{Change: appcontext.Upgrade, From: plain, To: hook(next, "z", 0, "pre-upgrade|hook-succeeded")},
 			[]string{
 				"hooks of an earlier run: a,b |  | z > gone z",
 				"pre-upgrade hook Job z: a,b | z |  > complete z",
@@ -120,7 +123,8 @@ func TestWays(t *testing.T) {
 			},
 		},
 		{
-			"a rollback runs its own hooks", steps.Way{Change: appcontext.RollBack, From: next, To: hook(hook(plain, "up", 0, "pre-upgrade"), "back", 0, "post-rollback")},
+			"a rollback runs its own hooks",
+			steps.Way{Change: appcontext.RollBack, From: next, To: hook(hook(plain, "up", 0, "pre-upgrade"), "back", 0, "post-rollback")},
 			[]string{
 				"hooks of an earlier run: a@2,c |  | back > gone back",
 				"the app's objects:  | a,b |  > ready a,b",
@@ -129,7 +133,8 @@ func TestWays(t *testing.T) {
 			},
 		},
 		{
-			"hooks of a deletion are those of what runs", steps.Way{Change: appcontext.Remove, From: hook(hook(plain, "save", 0, "pre-delete"), "sweep", 0, "post-delete|hook-succeeded")},
+			"hooks of a deletion are those of what runs",
+			steps.Way{Change: appcontext.Remove, From: hook(hook(plain, "save", 0, "pre-delete"), "sweep", 0, "post-delete|hook-succeeded")},
 			[]string{
 				"hooks of an earlier run: a,b |  | sweep,save > gone sweep,save",
 				"pre-delete hook Job save: a,b | save |  > complete save",
@@ -139,7 +144,8 @@ func TestWays(t *testing.T) {
 			},
 		},
 		{
-			"a deletion whose hooks all run before it", steps.Way{Change: appcontext.Remove, From: hook(plain, "save", 0, "pre-delete"), Pulls: true},
+			"a deletion whose hooks all run before it",
+			steps.Way{Change: appcontext.Remove, From: hook(plain, "save", 0, "pre-delete"), Pulls: true},
 			[]string{
 				"hooks of an earlier run: a,b |  | save > gone save",
 				"pre-delete hook Job save: a,b | save |  > complete save",
@@ -147,7 +153,8 @@ func TestWays(t *testing.T) {
 			},
 		},
 		{
-			"a hook that runs twice goes in between", steps.Way{Change: appcontext.Install, To: hook(plain, "z", 0, "pre-install post-install")},
+			"a hook that runs twice goes in between",
+			steps.Way{Change: appcontext.Install, To: hook(plain, "z", 0, "pre-install post-install")},
 			[]string{
 				"hooks of an earlier run:  |  | z > gone z",
 				"pre-install hook Job z:  | z |  > complete z",
@@ -159,7 +166,8 @@ func TestWays(t *testing.T) {
 		},
 		{"tests do not run", steps.Way{Change: appcontext.Install, To: hook(plain, "check", 0, "test")}, []string{"the app's objects:  | a,b | "}},
 		{
-			"a hook that is an object of the app as well ends as that", steps.Way{Change: appcontext.Install, To: hook(bundle("Job z 2"), "z", 0, "pre-install")},
+			"a hook that is an object of the app as well ends as that",
+			steps.Way{Change: appcontext.Install, To: hook(bundle("Job z 2"), "z", 0, "pre-install")},
 			[]string{
 				"hooks of an earlier run:  |  | z > gone z",
 				"pre-install hook Job z:  | z |  > complete z",

@@ -87,7 +87,7 @@ func (e *entries) put(obj any) error {
 // is Unknown, and stops no other.
 func (e *entries) judge(u *unstructured.Unstructured) (out entry) {
 	key, _ := manifest.DeploymentLabel("", "")
-	out = entry{u.GetLabels()[key], verdict{status.UnknownStatus, "status cannot be computed"}}
+	out = entry{u.GetLabels()[key], u.GetAnnotations()[manifest.StampKey], verdict{status.UnknownStatus, "status cannot be computed"}}
 	defer func() {
 		if p := recover(); p != nil {
 			e.w.options.Log.Error("status of an object cannot be computed", "cluster", e.w.options.Cluster,

@@ -48,7 +48,8 @@ type entryKey struct{ namespace, name string }
 
 // entry is all that is kept of an object.
 type entry struct {
-	label string
+	label   string
+	content string // the object's stamp
 	verdict
 }
 

@@ -75,7 +75,7 @@ func New(c Client, o Options) *Watcher {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Watcher{
-		client: c, options: o, compute: status.Compute, wake: make(chan struct{}, 1),
+		client: c, options: o, compute: compute, wake: make(chan struct{}, 1),
 		apps: map[string]*app{}, kinds: map[schema.GroupVersionKind]*kind{}, dirty: map[string]bool{},
 	}
 }

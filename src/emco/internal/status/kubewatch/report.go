@@ -39,8 +39,8 @@ func (w *Watcher) resources(a *app, label string) (out []appcontext.ResourceStat
 		if k == nil || k.state == waiting {
 			return nil, false
 		}
-		verdict := k.verdict(id, label)
-		out[i] = appcontext.ResourceStatus{ID: id, Status: string(verdict.status), Reason: verdict.reason}
+		verdict, content := k.verdict(id, label)
+		out[i] = appcontext.ResourceStatus{ID: id, Status: string(verdict.status), Reason: verdict.reason, Content: content}
 	}
 	return out, true
 }
@@ -51,8 +51,9 @@ type verdict struct {
 	reason string
 }
 
-// verdict says how an object of the kind is doing. The caller holds mu of the watcher.
-func (k *kind) verdict(id manifest.ID, label string) verdict {
+// verdict says how an object of the kind is doing, and which content it had last. The
+// caller holds mu of the watcher.
+func (k *kind) verdict(id manifest.ID, label string) (verdict, string) {
 	key := entryKey{id.Namespace, id.Name}
 	if k.clusterScoped {
 		key.namespace = ""
@@ -63,15 +64,15 @@ func (k *kind) verdict(id manifest.ID, label string) verdict {
 	}
 	switch {
 	case k.state == unknownKind:
-		return verdict{status.NotFoundStatus, "the cluster does not know this kind"}
+		return verdict{status.NotFoundStatus, "the cluster does not know this kind"}, ""
 	case k.state == lost && there:
-		return verdict{status.UnknownStatus, k.lostReason() + "; was " + string(have.status)}
+		return verdict{status.UnknownStatus, k.lostReason() + "; was " + string(have.status)}, have.content
 	case k.state == lost:
-		return verdict{status.UnknownStatus, k.lostReason()}
+		return verdict{status.UnknownStatus, k.lostReason()}, ""
 	case !there:
-		return verdict{status.NotFoundStatus, ""}
+		return verdict{status.NotFoundStatus, ""}, ""
 	}
-	return have.verdict
+	return have.verdict, have.content
 }
 
 // lostReason says since when the cluster tells nothing about the kind.
