@@ -1,6 +1,7 @@
 package appcontext
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -161,6 +162,7 @@ func (b *batch) flush(ctx context.Context) error {
 // that revision away while the list is being read, the rest comes from a newer one.
 type scan struct {
 	prefix   string
+	end      string // where the keys end; empty: with the prefix
 	keysOnly bool
 	rev      int64 // revision of the next page; 0 is the newest
 	first    int64 // revision of the first page
@@ -198,7 +200,8 @@ func nextLimit(limit int64, bytes int) int64 {
 }
 
 func (s *Store) page(ctx context.Context, sc *scan, from string, limit int64) (*clientv3.GetResponse, error) {
-	opts := []clientv3.OpOption{clientv3.WithRange(clientv3.GetPrefixRangeEnd(sc.prefix)), clientv3.WithLimit(limit)}
+	end := cmp.Or(sc.end, clientv3.GetPrefixRangeEnd(sc.prefix))
+	opts := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(limit)}
 	if sc.keysOnly {
 		opts = append(opts, clientv3.WithKeysOnly())
 	}

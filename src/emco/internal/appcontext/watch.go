@@ -62,21 +62,33 @@ func (s *Store) WatchOperations(ctx context.Context) iter.Seq2[Operation, error]
 
 // change is one thing that happened in a key space.
 type change struct {
-	kv      *mvccpb.KeyValue // nil if synced
+	kv      *mvccpb.KeyValue // nil if one of the last three is set
 	deleted bool
 	synced  bool
+	begin   bool  // forget all: what there is will be told anew
+	mark    int64 // all up to this revision of etcd has been told
 }
 
-// follower keeps one key space in view.
+// span is a range of keys that is followed.
+type span struct {
+	from, end string // end is not in it
+
+	// whole makes each list begin with a change that says so, instead of telling what
+	// differs from what was told before, and adds marks.
+	whole bool
+}
+
+// follower keeps a span of keys in view.
 //
 //	list ──► synced ──► watch ──► compacted: list again, tell the difference
 //	                      └─────► lost: watch again from the next revision
 type follower struct {
+	span
 	s      *Store
-	prefix string
 	yield  func(change) bool
-	known  map[string]int64 // key -> revision that was told last
+	known  map[string]int64 // key -> revision that was told last; unused if whole
 	next   int64            // revision to watch from; 0: list first
+	listed int64            // revision of the newest page of the last list
 	synced bool
 }
 
@@ -84,17 +96,21 @@ var errStopped = errors.New("the consumer has stopped")
 
 // follow yields what is below prefix, and what happens there, until ctx ends.
 func (s *Store) follow(ctx context.Context, prefix string) iter.Seq[change] {
+	return s.followSpan(ctx, span{from: prefix, end: clientv3.GetPrefixRangeEnd(prefix)})
+}
+
+func (s *Store) followSpan(ctx context.Context, keys span) iter.Seq[change] {
 	return func(yield func(change) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		f := &follower{s: s, prefix: prefix, yield: yield, known: map[string]int64{}}
+		f := &follower{span: keys, s: s, yield: yield, known: map[string]int64{}}
 		for wait := minWait; ; wait = min(2*wait, maxWait) {
 			before := f.next
 			err := f.run(ctx)
 			if errors.Is(err, errStopped) || ctx.Err() != nil {
 				return
 			}
-			s.log.Warn("watch was interrupted", "prefix", prefix, "err", err)
+			s.log.Warn("watch was interrupted", "from", keys.from, "err", err)
 			if f.next > before {
 				wait = minWait
 			}
@@ -134,15 +150,20 @@ func (f *follower) run(ctx context.Context) error {
 
 // list tells all that is there and is not known, and what is known and not there.
 func (f *follower) list(ctx context.Context) error {
-	sc := &scan{prefix: f.prefix}
+	sc := &scan{prefix: f.from, end: f.end}
 	seen := map[string]bool{}
+	if err := f.tell(change{begin: true}); err != nil {
+		return err
+	}
 	for kv, err := range f.s.list(ctx, sc) {
 		if err != nil {
 			return err
 		}
-		seen[string(kv.Key)] = true
-		if f.known[string(kv.Key)] == kv.ModRevision {
-			continue
+		if !f.whole {
+			seen[string(kv.Key)] = true
+			if f.known[string(kv.Key)] == kv.ModRevision {
+				continue
+			}
 		}
 		if err := f.tell(change{kv: kv}); err != nil {
 			return err
@@ -157,19 +178,24 @@ func (f *follower) list(ctx context.Context) error {
 			return err
 		}
 	}
-	f.next = sc.first + 1
-	if f.synced {
-		return nil
+	f.next, f.listed = sc.first+1, sc.rev
+	if err := f.tell(change{mark: sc.first}); err != nil || f.synced {
+		return err
 	}
 	f.synced = true
 	return f.tell(change{synced: true})
 }
 
+// tell hands a change on. Beginnings and marks are for those who take lists as a whole;
+// a mark is no news while parts of a list are newer than it.
 func (f *follower) tell(c change) error {
 	switch {
+	case c.begin && !f.whole, c.mark > 0 && (!f.whole || c.mark < f.listed):
+		return nil
+	case c.kv == nil || f.whole:
 	case c.deleted:
 		delete(f.known, string(c.kv.Key))
-	case !c.synced:
+	default:
 		f.known[string(c.kv.Key)] = c.kv.ModRevision
 	}
 	if !f.yield(c) {
@@ -181,21 +207,29 @@ func (f *follower) tell(c change) error {
 func (f *follower) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	for r := range f.s.c.Watch(ctx, f.prefix, clientv3.WithPrefix(), clientv3.WithRev(f.next)) {
+	for r := range f.s.c.Watch(ctx, f.from, clientv3.WithRange(f.end), clientv3.WithRev(f.next)) {
 		if err := r.Err(); err != nil {
 			return err
 		}
-		bytes := 0
+		bytes, upTo := 0, int64(0)
 		for _, e := range r.Events {
 			bytes += len(e.Kv.Key) + len(e.Kv.Value)
 			if err := f.tell(change{kv: e.Kv, deleted: e.Type == mvccpb.Event_DELETE}); err != nil {
 				return err
 			}
+			upTo = e.Kv.ModRevision
 		}
 		f.s.onOp("watch", bytes)
 		// The header may be ahead of the events when a watch is catching up.
-		if n := len(r.Events); n > 0 {
-			f.next = r.Events[n-1].Kv.ModRevision + 1
+		if r.IsProgressNotify() {
+			upTo = r.Header.Revision
+		}
+		if upTo == 0 {
+			continue
+		}
+		f.next = upTo + 1
+		if err := f.tell(change{mark: upTo}); err != nil {
+			return err
 		}
 	}
 	return errors.New("the watch ended")

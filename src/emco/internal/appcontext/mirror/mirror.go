@@ -1,0 +1,230 @@
+// Package mirror keeps what clusters hold and say in memory, fed by one watch, so that a
+// question about a deployment costs etcd no read for each pair.
+//
+//	etcd ──watch──► index: head, pairs and reports of each deployment, at one revision
+//	  ▲                │
+//	  └──which revision is it now?──  question: wait until the index has got there
+//
+// An answer holds at least what was written before it was asked for. If the watch does
+// not get there in time, the question is answered from etcd itself, at a greater cost.
+package mirror
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// How long a question waits for the watch before it is answered from etcd: at first, and
+// as long as the watch is known to be behind; and how often the watch is asked meanwhile.
+const (
+	patience     = time.Second
+	lessPatience = 20 * time.Millisecond
+	askAgain     = 50 * time.Millisecond
+)
+
+// Mirror is the index and the watch that feeds it. Without Run it answers from etcd.
+type Mirror struct {
+	store    *appcontext.Store
+	tap      *appcontext.Tap
+	log      *slog.Logger
+	patience time.Duration
+
+	mu     sync.RWMutex
+	index  *index        // nil until the first list has been read
+	moved  chan struct{} // closed, and replaced, when the index gets further
+	behind bool          // the last question that waited for the index waited in vain
+	subs   map[string]map[*Subscription]bool
+}
+
+// New returns a mirror of the store.
+func New(store *appcontext.Store, log *slog.Logger) *Mirror {
+	return &Mirror{
+		store: store, tap: store.Tap(), log: log, patience: patience,
+		moved: make(chan struct{}), subs: map[string]map[*Subscription]bool{},
+	}
+}
+
+// Name is "mirror".
+func (m *Mirror) Name() string { return "mirror" }
+
+// Ready is always nil: questions are answered from etcd as long as need be.
+func (m *Mirror) Ready() error { return nil }
+
+// Run keeps the index until ctx ends.
+func (m *Mirror) Run(ctx context.Context) error {
+	var fresh *index // while everything is told anew
+	var batch []appcontext.Record
+	for r, err := range m.tap.Records(ctx) {
+		switch {
+		case err != nil:
+			m.log.Error("a record of the AppContext cannot be read", "space", string(r.Space), "deployment", r.Key.UID, "cluster", r.Key.Cluster, "app", r.Key.App, "err", err)
+			r.Gone = false
+			fallthrough
+		case !r.Begin && r.Mark == 0 && fresh == nil:
+			batch = append(batch, r)
+		case r.Begin:
+			fresh, batch = newIndex(), nil
+		case r.Mark == 0:
+			fresh.apply(r)
+		default:
+			m.advance(r.Mark, fresh, batch)
+			fresh, batch = nil, nil
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.index = nil
+	return nil
+}
+
+// advance makes what was told up to a mark visible at once, and tells those concerned.
+func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if fresh != nil {
+		m.index = fresh
+		for _, subs := range m.subs {
+			notify(subs)
+		}
+	}
+	for _, r := range batch {
+		m.index.apply(r)
+		notify(m.subs[r.Key.UID])
+	}
+	m.index.mark, m.behind = mark, false
+	close(m.moved)
+	m.moved = make(chan struct{})
+}
+
+// Snapshot is what is known of a deployment at one moment. It is shared: nothing in it
+// may be changed.
+type Snapshot struct {
+	Head   *appcontext.Head // nil: there is none
+	Places map[Place]*Entry // of the id by which clusters know the deployment
+}
+
+// Place is one app on one cluster.
+type Place struct{ Cluster, App string }
+
+// Entry is what is known of a place.
+type Entry struct {
+	Pair   *appcontext.Pair // nil: there is none
+	Report *Report          // nil: the cluster has said nothing
+}
+
+// Snapshot returns what is known of the deployment that the head uid is about. It holds
+// all that was written before the call. Unavailable if etcd cannot be reached.
+func (m *Mirror) Snapshot(ctx context.Context, uid string) (Snapshot, error) {
+	now, err := m.tap.Now(ctx)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	if m.reach(ctx, now) {
+		if s, ok := m.look(uid); ok {
+			return s, nil
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return Snapshot{}, errs.E(errs.Unavailable, "read", "deployment "+uid, err)
+	}
+	return m.read(ctx, uid)
+}
+
+// look copies what the index has; false if it has something that it could not read.
+func (m *Mirror) look(uid string) (Snapshot, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.index == nil {
+		return Snapshot{}, false
+	}
+	return m.index.snapshot(uid)
+}
+
+// reach waits until the index has got to a revision; false if it does not in time.
+func (m *Mirror) reach(ctx context.Context, revision int64) bool {
+	for limit := (<-chan time.Time)(nil); ; {
+		there, moved, wait := m.progress(revision)
+		if there || wait == 0 {
+			return there
+		}
+		if limit == nil {
+			limit = time.After(wait)
+		}
+		if m.tap.Ask(ctx) != nil {
+			return false
+		}
+		select {
+		case <-moved:
+		case <-time.After(askAgain): // etcd does not answer while it has something to tell, or if it is too busy
+		case <-limit:
+			m.late()
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// progress reports whether the index has got to a revision, what is closed when it gets
+// further, and how long that is worth waiting for.
+func (m *Mirror) progress(revision int64) (there bool, moved <-chan struct{}, wait time.Duration) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	switch {
+	case m.index == nil:
+		return false, nil, 0
+	case m.behind:
+		wait = min(lessPatience, m.patience)
+	default:
+		wait = m.patience
+	}
+	return m.index.mark >= revision, m.moved, wait
+}
+
+func (m *Mirror) late() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.behind {
+		m.log.Warn("the mirror is behind; questions are answered from etcd")
+	}
+	m.behind = true
+}
+
+// Behind reports whether the mirror does not know what happens just now. Subscriptions
+// are silent then.
+func (m *Mirror) Behind() bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.behind || m.index == nil
+}
+
+// read answers from etcd. It reads the keys of all pairs.
+func (m *Mirror) read(ctx context.Context, uid string) (Snapshot, error) {
+	s, deployment := Snapshot{Places: map[Place]*Entry{}}, uid
+	head, err := m.store.Head(ctx, uid)
+	switch {
+	case err == nil:
+		s.Head, deployment = &head, head.Deployment()
+	case !errs.Is(err, errs.NotFound):
+		return s, err
+	}
+	pairs, err := m.store.Remains(ctx, deployment)
+	if err != nil {
+		return s, err
+	}
+	keys := make([]appcontext.PairKey, len(pairs))
+	for i, p := range pairs {
+		keys[i] = p.Key
+		s.Places[Place{p.Key.Cluster, p.Key.App}] = &Entry{Pair: &pairs[i]}
+	}
+	reports, err := m.store.ReportsAt(ctx, keys)
+	for _, r := range reports {
+		s.Places[Place{r.Key.Cluster, r.Key.App}].Report = compact(r)
+	}
+	return s, err
+}

@@ -1,0 +1,480 @@
+package mirror
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"os"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// etcd is the one server of this test binary; every test has a prefix of its own.
+var etcd *clientv3.Client
+
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
+	before := goleak.IgnoreCurrent()
+	dir, err := os.MkdirTemp("", "mirror")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	server, err := embedded.Start(context.Background(), embedded.Options{Dir: dir, NoFsync: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	etcd = server.Client()
+	code := m.Run()
+	err = server.Close()
+	if err == nil {
+		err = goleak.Find(before)
+	}
+	if err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// cutWatcher is a watcher of which the watches can be ended, as a lost connection does.
+type cutWatcher struct {
+	clientv3.Watcher
+	gate sync.RWMutex // held while the connection is lost
+	mu   sync.Mutex
+	cuts []context.CancelFunc
+}
+
+func (w *cutWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	w.gate.RLock()
+	defer w.gate.RUnlock()
+	ctx, cancel := context.WithCancel(ctx)
+	w.mu.Lock()
+	w.cuts = append(w.cuts, cancel)
+	w.mu.Unlock()
+	return w.Watcher.Watch(ctx, key, opts...)
+}
+
+// lose ends all watches, and lets new ones begin after meanwhile has run.
+func (w *cutWatcher) lose(meanwhile func()) {
+	w.gate.Lock()
+	defer w.gate.Unlock()
+	w.mu.Lock()
+	for _, cancel := range w.cuts {
+		cancel()
+	}
+	w.cuts = nil
+	w.mu.Unlock()
+	meanwhile()
+}
+
+// stage is a store with a mirror that runs, whose watch can be cut.
+type stage struct {
+	*testing.T
+	store   *appcontext.Store
+	mirror  *Mirror
+	watcher *cutWatcher
+	stop    func()
+
+	mu  sync.Mutex
+	ops map[string]int // requests to etcd, by kind
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{T: t, watcher: &cutWatcher{Watcher: etcd.Watcher}, ops: map[string]int{}}
+	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))
+	c.KV, c.Lease, c.Watcher = etcd.KV, etcd.Lease, s.watcher
+	s.store = appcontext.New(c, "/"+t.Name()+"-"+rand.Text(), appcontext.WithOnOp(func(kind string, _ int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ops[kind]++
+	}))
+	s.mirror = New(s.store, slog.New(slog.DiscardHandler))
+	s.mirror.patience = 100 * time.Millisecond
+	s.run()
+	return s
+}
+
+// run runs the mirror until stop, or the end of the test, and waits until it has an index.
+func (s *stage) run() {
+	s.Helper()
+	ctx, cancel := context.WithCancel(s.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.mirror.Run(ctx) }()
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.Error(err)
+		}
+	})
+	s.Cleanup(func() { s.stop() })
+	s.mirror.mu.RLock()
+	moved := s.mirror.moved
+	s.mirror.mu.RUnlock()
+	if !s.mirror.Behind() {
+		return
+	}
+	select {
+	case <-moved:
+	case <-time.After(10 * time.Second):
+		s.Fatal("the mirror does not begin")
+	}
+}
+
+// requests returns how many requests to etcd do costs, but for those of the watch.
+func (s *stage) requests(do func()) int {
+	count := func() (n int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for kind, k := range s.ops {
+			if kind != "watch" {
+				n += k
+			}
+		}
+		return n
+	}
+	before := count()
+	do()
+	return count() - before
+}
+
+func (s *stage) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *stage) put(p ...appcontext.Pair) {
+	s.Helper()
+	s.must(s.store.PutPairs(s.Context(), appcontext.Fence{}, p, nil))
+}
+
+func (s *stage) snapshot(uid string) Snapshot {
+	s.Helper()
+	snap, err := s.mirror.Snapshot(s.Context(), uid)
+	s.must(err)
+	return snap
+}
+
+func (s *stage) compact() {
+	s.Helper()
+	r, err := etcd.Get(s.Context(), "x")
+	s.must(err)
+	if _, err := etcd.Compact(s.Context(), r.Header.Revision); err != nil && !strings.Contains(err.Error(), "compacted") {
+		s.Fatal(err)
+	}
+}
+
+func key(cluster, uid, app string) appcontext.PairKey {
+	return appcontext.PairKey{Cluster: cluster, UID: uid, App: app}
+}
+
+// equal fails the test unless the mirror says what etcd says.
+func (s *stage) equal(uid string) {
+	s.Helper()
+	want, err := s.mirror.read(s.Context(), uid)
+	s.must(err)
+	if got := s.snapshot(uid); !reflect.DeepEqual(normal(got), normal(want)) {
+		s.Fatalf("deployment %s: the mirror has\n%+v\netcd has\n%+v", uid, normal(got), normal(want))
+	}
+}
+
+// normal is a snapshot without pointers, for comparisons.
+func normal(s Snapshot) (out []string) {
+	if s.Head != nil {
+		out = append(out, fmt.Sprintf("%+v", *s.Head))
+	}
+	for at, e := range s.Places {
+		line := fmt.Sprint(at)
+		if e.Pair != nil {
+			line += fmt.Sprintf(" %+v", *e.Pair)
+		}
+		if e.Report != nil {
+			line += fmt.Sprintf(" %+v", *e.Report)
+		}
+		out = append(out, line)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Whatever was written before a question is in its answer, and the answer costs one
+// request, however many pairs there are.
+func TestAnswersAreFreshAndCheap(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for i := range 300 {
+		s.put(appcontext.Pair{Key: key(fmt.Sprint("edge+c", i), "7", "a"), Rev: int64(i)})
+		var snap Snapshot
+		if n := s.requests(func() { snap = s.snapshot("7") }); n != 1 {
+			t.Fatalf("a question cost %d requests, want 1", n)
+		}
+		if len(snap.Places) != i+1 || snap.Places[Place{fmt.Sprint("edge+c", i), "a"}].Pair.Rev != int64(i) {
+			t.Fatalf("after %d pairs the answer has %d", i+1, len(snap.Places))
+		}
+	}
+	head, err := s.store.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "8", Subject: "x", Inherited: "7"}, nil, nil)
+	s.must(err)
+	snap := s.snapshot("8")
+	if snap.Head == nil || *snap.Head != head || len(snap.Places) != 300 {
+		t.Errorf("a head that took over another one's pairs: got head %+v and %d pairs", snap.Head, len(snap.Places))
+	}
+	s.must(s.store.Delete(t.Context(), "8"))
+	if snap := s.snapshot("8"); snap.Head != nil || len(snap.Places) != 0 {
+		t.Errorf("a deleted head: got %+v", snap)
+	}
+	s.equal("7")
+}
+
+// A snapshot never shows the half of a transaction.
+func TestSnapshotsAreOfOneRevision(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for rev := range int64(200) {
+			s.put(appcontext.Pair{Key: key("c1", "7", "a"), Rev: rev}, appcontext.Pair{Key: key("c2", "7", "a"), Rev: rev})
+		}
+	}()
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		snap := s.snapshot("7")
+		if len(snap.Places) == 0 {
+			continue
+		}
+		if one, two := snap.Places[Place{"c1", "a"}].Pair.Rev, snap.Places[Place{"c2", "a"}].Pair.Rev; one != two {
+			t.Fatalf("revisions %d and %d, which were written together", one, two)
+		}
+	}
+}
+
+// Changes, lost watches and compactions in any order: the mirror always says what etcd says.
+func TestH35CompactionWhileTheWatchIsCut(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	r := mathrand.New(mathrand.NewPCG(3, 5))
+	heads := map[string]appcontext.Head{}
+	change := func() {
+		uid := fmt.Sprint(r.IntN(3))
+		k := key(fmt.Sprint("c", r.IntN(8)), uid, fmt.Sprint("a", r.IntN(2)))
+		switch r.IntN(7) {
+		case 0:
+			s.must(s.store.PutPairs(t.Context(), appcontext.Fence{}, nil, []appcontext.PairKey{k}))
+			s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, nil, []appcontext.PairKey{k}))
+		case 1:
+			s.must(s.store.Delete(t.Context(), uid))
+			delete(heads, uid)
+		case 2:
+			to := appcontext.Head{UID: uid, Rev: r.Int64()}
+			next, err := s.store.Step(t.Context(), heads[uid], to, nil, nil)
+			s.must(err)
+			heads[uid] = next
+		case 3, 4:
+			s.put(appcontext.Pair{Key: k, Rev: r.Int64()})
+			s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, []appcontext.Report{{Key: k, Seq: r.Uint64()}}, nil))
+		default:
+			s.put(appcontext.Pair{Key: k, Rev: r.Int64(), Held: []appcontext.Digest{"x", "y"}})
+		}
+	}
+	for i := range 400 {
+		change()
+		s.equal("0")
+		if i%40 == 39 {
+			s.watcher.lose(func() {
+				for range r.IntN(20) {
+					change()
+				}
+				s.equal("1") // answered from etcd
+				if i%80 == 79 {
+					s.compact()
+				}
+			})
+			s.equal("2")
+		}
+	}
+
+	for s.mirror.Behind() {
+		s.snapshot("0")
+		runtime.Gosched()
+	}
+	for uid := range 3 {
+		s.equal(fmt.Sprint(uid))
+		if n := s.requests(func() { s.snapshot(fmt.Sprint(uid)) }); n != 1 {
+			t.Errorf("after all that a question costs %d requests, want 1", n)
+		}
+	}
+}
+
+func TestWithoutRunAnswersComeFromEtcd(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.stop()
+	if !s.mirror.Behind() {
+		t.Error("a mirror that does not run says that it is up to date")
+	}
+	s.put(appcontext.Pair{Key: key("c", "7", "a")}, appcontext.Pair{Key: key("c", "8", "a")})
+	if snap := s.snapshot("7"); len(snap.Places) != 1 {
+		t.Errorf("got %+v", snap)
+	}
+	s.run()
+	s.equal("7")
+}
+
+func TestEtcdAwayIsAnError(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if snap, err := s.mirror.Snapshot(ctx, "7"); err == nil {
+		t.Errorf("got %+v and no error", snap)
+	}
+}
+
+// What cannot be read must not pass for what is not there.
+func TestRecordsThatCannotBeReadAreNotMissed(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.put(appcontext.Pair{Key: key("c", "7", "a")}, appcontext.Pair{Key: key("c", "8", "a")})
+	bad := pathOf(t, "/pair/c/7/a")
+	_, err := etcd.Put(t.Context(), bad, "{")
+	s.must(err)
+	if snap, err := s.mirror.Snapshot(t.Context(), "7"); err == nil {
+		t.Errorf("got %+v and no error", snap)
+	}
+	s.equal("8")
+	s.put(appcontext.Pair{Key: key("c", "7", "a"), Rev: 2})
+	s.equal("7")
+}
+
+// pathOf finds the one key of the test that ends so.
+func pathOf(t *testing.T, end string) string {
+	t.Helper()
+	r, err := etcd.Get(t.Context(), "/"+t.Name()+"-", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range r.Kvs {
+		if strings.HasSuffix(string(kv.Key), end) {
+			return string(kv.Key)
+		}
+	}
+	t.Fatalf("no key ends with %s", end)
+	return ""
+}
+
+func TestSubscriptions(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	sub := s.mirror.Subscribe("7", "9")
+	defer sub.Close()
+	told := func(want bool) {
+		t.Helper()
+		s.snapshot("7") // the mirror has seen all that was written until here
+		select {
+		case <-sub.Changed():
+			if !want {
+				t.Error("told of nothing")
+			}
+		default:
+			if want {
+				t.Error("not told")
+			}
+		}
+	}
+	told(false)
+	s.put(appcontext.Pair{Key: key("c", "8", "a")})
+	told(false)
+	for rev := range int64(5) {
+		s.put(appcontext.Pair{Key: key("c", "7", "a"), Rev: rev})
+	}
+	told(true)
+	told(false)
+	s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, []appcontext.Report{{Key: key("c", "9", "a")}}, nil))
+	told(true)
+	_, err := s.store.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "7"}, nil, nil)
+	s.must(err)
+	told(true)
+	sub.Follow("8")
+	s.put(appcontext.Pair{Key: key("c", "7", "a")})
+	told(false)
+	s.must(s.store.PutPairs(t.Context(), appcontext.Fence{}, nil, []appcontext.PairKey{key("c", "8", "a")}))
+	told(true)
+	s.watcher.lose(func() {
+		for rev := range int64(3) {
+			s.put(appcontext.Pair{Key: key("c", "5", "a"), Rev: rev})
+		}
+		s.compact()
+	})
+	select {
+	case <-sub.Changed(): // all is told anew, so anything may have changed
+	case <-time.After(10 * time.Second):
+		t.Error("not told that the watch began anew")
+	}
+	sub.Close()
+	if len(s.mirror.subs) != 0 {
+		t.Errorf("after all are closed %d are left", len(s.mirror.subs))
+	}
+}
+
+func TestReportsAreKeptInLittleSpace(t *testing.T) {
+	t.Parallel()
+	object := func(i int, extra bool) appcontext.ResourceStatus {
+		id := manifest.ID{Version: "v1", Kind: "ConfigMap", Name: fmt.Sprint("m", i)}
+		return appcontext.ResourceStatus{ID: id, Status: "Current", Reason: strings.Repeat("é", 200), Extra: extra}
+	}
+	var many []appcontext.ResourceStatus
+	for i := range maxObjects + 5 {
+		many = append(many, object(i, i%2 == 1))
+	}
+	r := compact(appcontext.Report{Resources: many, Truncated: 1, Seq: 7, Commit: "c", Ready: true})
+	if len(r.Objects) != 2503 || len(r.Extras) != maxExtras || r.Truncated != 1+2502-maxExtras || r.Seq != 7 || r.Commit != "c" || !r.Ready {
+		t.Errorf("got %d objects, %d extras, %d cut, %+v", len(r.Objects), len(r.Extras), r.Truncated, r.Seq)
+	}
+	if reason := r.Objects[0].Value().Reason; len(reason) > maxReason+3 || !strings.HasSuffix(reason, "é…") {
+		t.Errorf("the reason has %d bytes and ends with %q", len(reason), reason[len(reason)-5:])
+	}
+	one, same, other := compact(appcontext.Report{Resources: many[:3]}), compact(appcontext.Report{Resources: slices.Clone(many[:3])}), compact(appcontext.Report{Resources: many[:2]})
+	if one.Sum != same.Sum || !slices.Equal(one.Objects, same.Objects) {
+		t.Error("equal reports differ")
+	}
+	if slices.Equal(one.Objects, other.Objects) == (one.Sum != other.Sum) {
+		t.Error("sums do not tell reports apart")
+	}
+}
+
+func TestNamesDoNotGrowForEver(t *testing.T) {
+	t.Parallel()
+	n := names{}
+	for i := range 2*maxNames + 10 {
+		if s := fmt.Sprint("n", i); n.of(s) != s {
+			t.Fatalf("%q became something else", s)
+		}
+	}
+	if len(n) > maxNames {
+		t.Errorf("%d names are kept", len(n))
+	}
+}

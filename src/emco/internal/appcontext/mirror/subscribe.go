@@ -1,0 +1,51 @@
+package mirror
+
+// Subscription says when something of a deployment has changed. Changes that come
+// faster than they are taken are one.
+type Subscription struct {
+	m   *Mirror
+	c   chan struct{}
+	ids []string
+}
+
+// Subscribe tells of changes of heads, pairs and reports with one of the ids. Close
+// must be called.
+func (m *Mirror) Subscribe(ids ...string) *Subscription {
+	s := &Subscription{m: m, c: make(chan struct{}, 1)}
+	s.Follow(ids...)
+	return s
+}
+
+// Changed yields once after any number of changes.
+func (s *Subscription) Changed() <-chan struct{} { return s.c }
+
+// Follow makes the subscription one of these ids and no others.
+func (s *Subscription) Follow(ids ...string) {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	for _, id := range s.ids {
+		if delete(s.m.subs[id], s); len(s.m.subs[id]) == 0 {
+			delete(s.m.subs, id)
+		}
+	}
+	for _, id := range ids {
+		if s.m.subs[id] == nil {
+			s.m.subs[id] = map[*Subscription]bool{}
+		}
+		s.m.subs[id][s] = true
+	}
+	s.ids = ids
+}
+
+// Close ends the subscription.
+func (s *Subscription) Close() { s.Follow() }
+
+// notify leaves word with each, without waiting for any.
+func notify(subs map[*Subscription]bool) {
+	for s := range subs {
+		select {
+		case s.c <- struct{}{}:
+		default:
+		}
+	}
+}

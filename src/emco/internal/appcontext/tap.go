@@ -1,0 +1,121 @@
+package appcontext
+
+import (
+	"context"
+	"crypto/rand"
+	"iter"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
+)
+
+// Record is one thing that a Tap tells. Key and one of the records are set, or Key and
+// Gone, or one of the last two alone.
+type Record struct {
+	Space  Space
+	Key    PairKey // UID alone for a head
+	Head   *Head
+	Pair   *Pair
+	Report *Report
+	Gone   bool
+	Begin  bool  // forget everything: what there is will be told anew
+	Mark   int64 // all up to this revision of etcd has been told
+}
+
+// Space is a kind of records.
+type Space string
+
+// The spaces that a Tap looks at.
+const (
+	HeadSpace   Space = "head"
+	PairSpace   Space = "pair"
+	ReportSpace Space = "report"
+)
+
+// Tap is one watch of all heads, pairs and reports together, so that they are seen in
+// the order in which they were written, across the three.
+type Tap struct {
+	s      *Store
+	stream string // makes the watch one of its own: others cannot hold back its marks
+}
+
+// Tap returns a watch that has not begun.
+func (s *Store) Tap() *Tap { return &Tap{s: s, stream: rand.Text()} }
+
+// Records yields Begin, all records, a Mark, and then changes and Marks. It ends only
+// when ctx ends: a lost connection is taken up again where it was lost; after a
+// compaction everything is told anew, after another Begin. What was written by one
+// transaction comes between the same two Marks. An error stands for one record that
+// cannot be read (Space and Key are set); the iteration goes on.
+func (t *Tap) Records(ctx context.Context) iter.Seq2[Record, error] {
+	// Heads, operations, ownerships, pairs and reports lie beside each other in this order.
+	keys := span{from: t.s.key("head") + "/", end: clientv3.GetPrefixRangeEnd(t.s.key("report") + "/"), whole: true}
+	return func(yield func(Record, error) bool) {
+		for c := range t.s.followSpan(t.own(ctx), keys) {
+			out, ok, err := t.s.recordOf(c)
+			if ok && !yield(out, err) {
+				return
+			}
+		}
+	}
+}
+
+// Ask has the watch tell a Mark soon, even if nothing changes. It may be lost: ask again.
+func (t *Tap) Ask(ctx context.Context) error {
+	if err := t.s.c.RequestProgress(clientv3.WithRequireLeader(t.own(ctx))); err != nil {
+		return classify("watch", "contexts", err)
+	}
+	t.s.onOp("watch", 0)
+	return nil
+}
+
+// own gives the watch a stream of its own within the client: etcd answers Ask only when
+// all watches of a stream have told everything.
+func (t *Tap) own(ctx context.Context) context.Context {
+	return metadata.NewOutgoingContext(ctx, metadata.Pairs("emco-tap", t.stream))
+}
+
+// Now returns etcd's revision; whatever was written before is at or below it.
+func (t *Tap) Now(ctx context.Context) (int64, error) {
+	r, err := t.s.get(ctx, t.s.prefix, clientv3.WithKeysOnly())
+	if err != nil {
+		return 0, err
+	}
+	return r.Header.Revision, nil
+}
+
+// recordOf reads one change; false if it is in another space.
+func (s *Store) recordOf(c change) (out Record, ok bool, err error) {
+	if c.kv == nil {
+		return Record{Begin: c.begin, Mark: c.mark}, c.begin || c.mark > 0, nil
+	}
+	p := s.split(c.kv.Key)
+	out = Record{Space: Space(p[0]), Gone: c.deleted}
+	switch {
+	case out.Space == HeadSpace && len(p) == 2:
+		out.Key.UID = p[1]
+		if !c.deleted {
+			out.Head, err = pointer(s.parseHead(c.kv))
+		}
+	case out.Space == PairSpace && len(p) == 4:
+		out.Key = PairKey{Cluster: p[1], UID: p[2], App: p[3]}
+		if !c.deleted {
+			out.Pair, err = pointer(s.parsePair(c.kv))
+		}
+	case out.Space == ReportSpace && len(p) == 4:
+		out.Key = PairKey{Cluster: p[1], UID: p[2], App: p[3]}
+		if !c.deleted {
+			out.Report, err = pointer(s.parseReport(c.kv))
+		}
+	default:
+		return Record{}, false, nil
+	}
+	return out, true, err
+}
+
+func pointer[T any](v T, err error) (*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &v, nil
+}

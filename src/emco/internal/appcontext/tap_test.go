@@ -1,0 +1,120 @@
+package appcontext
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+func TestTapTellsThreeSpacesInOrder(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	h := create(t, s, "7")
+	k := PairKey{Cluster: "c", UID: "7", App: "a"}
+	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: k, Rev: 1}}, nil))
+	must(t, s.PutReports(ctx, Fence{}, []Report{{Key: k, Seq: 1}}, nil))
+	tap := s.Tap()
+	events := started(t, func(ctx context.Context) func(func(Record, error) bool) { return tap.Records(ctx) })
+	next := func(marks bool) string {
+		r := wait(t, events, "a record")
+		for ; r.Mark > 0 && !marks; r = wait(t, events, "a record") {
+		}
+		switch {
+		case r.Begin:
+			return "begin"
+		case r.Mark > 0:
+			return "mark"
+		case r.Gone:
+			return fmt.Sprint(r.Space, " ", r.Key, " gone")
+		case r.Head != nil:
+			return fmt.Sprint(r.Space, " ", r.Head.UID)
+		case r.Pair != nil:
+			return fmt.Sprint(r.Space, " ", r.Pair.Key, " ", r.Pair.Rev)
+		}
+		return fmt.Sprint(r.Space, " ", r.Report.Key, " ", r.Report.Seq)
+	}
+	for _, want := range []string{"begin", "head 7", "pair {c 7 a} 1", "report {c 7 a} 1", "mark"} {
+		if got := next(true); got != want {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+	_, err := s.Step(ctx, h, h, nil, &Operation{ID: "1"}) // operations are in the range and not told
+	must(t, err)
+	must(t, s.PutPairs(ctx, Fence{}, nil, []PairKey{k}))
+	for _, want := range []string{"head 7", "pair {c 7 a} gone"} {
+		if got := next(false); got != want {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+	must(t, s.AddEvents(ctx, Event{UID: "7"})) // not in the range, but it moves etcd's revision
+	now, err := tap.Now(ctx)
+	must(t, err)
+	for mark := int64(0); mark < now; {
+		must(t, tap.Ask(ctx))
+		r := wait(t, events, "a mark that was asked for")
+		mark = r.Mark
+	}
+}
+
+// What is listed in parts at different revisions is complete only at the newest of them.
+func TestTapHoldsMarksBackUntilAListIsWhole(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	for i := range 200 {
+		create(t, s, fmt.Sprintf("d%03d", i))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	var asks sync.WaitGroup
+	defer func() { cancel(); asks.Wait() }()
+	changed, tap, told := Head{}, s.Tap(), map[string]Head{}
+	for r, err := range tap.Records(ctx) {
+		must(t, err)
+		switch {
+		case r.Head != nil:
+			told[r.Head.UID] = *r.Head
+		case r.Mark > 0:
+			if told[changed.UID].Mod != changed.Mod {
+				t.Errorf("marked before the change of %s was told", changed.UID)
+			}
+			return
+		}
+		if len(told) == 1 && changed.Mod == 0 {
+			changed, err = s.Step(ctx, *r.Head, *r.Head, nil, nil)
+			must(t, err)
+			compact(t)
+			asks.Go(func() { // someone asks now and then, as a mirror does
+				for ctx.Err() == nil {
+					_ = tap.Ask(ctx)
+					pause(ctx, 10*time.Millisecond)
+				}
+			})
+		}
+	}
+	t.Error("no mark came")
+}
+
+func TestTapTellsOfRecordsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	_, err := etcd.Put(t.Context(), s.pairKey("pair", PairKey{"c", "7", "a"}), `{`)
+	must(t, err)
+	var bad []error
+	for r, err := range s.Tap().Records(t.Context()) {
+		if err != nil {
+			bad = append(bad, err)
+			if r.Space != PairSpace || r.Key.App != "a" {
+				t.Errorf("got %+v", r)
+			}
+		}
+		if r.Mark > 0 {
+			break
+		}
+	}
+	if len(bad) != 1 || !errs.Is(bad[0], errs.Internal) {
+		t.Errorf("got errors %v, want one of kind internal", bad)
+	}
+}
