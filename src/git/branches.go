@@ -41,9 +41,10 @@ type Replacer interface {
 
 // HistoryReader is a Host that knows which commits came before others.
 type HistoryReader interface {
-	// Contains says whether commit is ancestor, or came after it, as far as depth commits
-	// back. It returns NotFound if the server does not give out commit.
-	Contains(ctx context.Context, r Repo, commit, ancestor Hash, depth int) (bool, error)
+	// History returns the parents of a commit and of those before it, as far as depth
+	// commits back, by commit. It returns NotFound if the server does not give the commit
+	// out, and TooLarge from a server that cannot leave out what the commits hold.
+	History(ctx context.Context, r Repo, commit Hash, depth int) (map[Hash][]Hash, error)
 }
 
 // BlobsReader is a Host that reads several small files at once.

@@ -221,7 +221,7 @@ func TestReplaceRefusesWhatIsNoBranch(t *testing.T) {
 	}
 }
 
-func TestContains(t *testing.T) {
+func TestHistory(t *testing.T) {
 	t.Parallel()
 	for _, filter := range []string{"true", "false"} {
 		bare, repo := serve(t, "http")
@@ -233,27 +233,21 @@ func TestContains(t *testing.T) {
 		for i := range 6 {
 			line = append(line, foreign(t, t.Context(), bare, "main", map[string]gittest.File{"f": {Content: fmt.Sprint(i)}}))
 		}
-		side := foreign(t, t.Context(), bare, "side", map[string]gittest.File{"f": {Content: "side"}})
-		for _, c := range []struct {
-			name             string
-			commit, ancestor git.Hash
-			depth            int
-			want             bool
-		}{
-			{"the same commit", line[2], line[2], 1, true},
-			{"the one before", line[5], line[4], 1, true},
-			{"one far back", line[5], line[0], 10, true},
-			{"one that is too far back", line[5], line[0], 3, false},
-			{"one that came later", line[1], line[4], 10, false},
-			{"another line", line[5], side, 10, false},
-		} {
-			got, err := host.Contains(t.Context(), repo, c.commit, c.ancestor, c.depth)
-			if err != nil || got != c.want {
-				t.Errorf("filter=%s, %s: Contains = %v, %v, want %v", filter, c.name, got, err, c.want)
+		foreign(t, t.Context(), bare, "side", map[string]gittest.File{"f": {Content: "side"}})
+		got, err := host.History(t.Context(), repo, line[5], 3)
+		if err != nil || len(got) != 3 {
+			t.Fatalf("filter=%s: History = %v, %v, want three commits", filter, got, err)
+		}
+		for i := 3; i < 6; i++ {
+			if p := got[line[i]]; len(p) != 1 || p[0] != line[i-1] {
+				t.Errorf("filter=%s: the parents of commit %d are %v, want %s", filter, i, p, line[i-1])
 			}
 		}
-		if _, err := host.Contains(t.Context(), repo, git.Hash(strings.Repeat("1", 40)), line[0], 10); !errs.Is(err, errs.NotFound) {
-			t.Errorf("Contains of no commit: %v, want NotFound", err)
+		if got, err = host.History(t.Context(), repo, line[1], 10); err != nil || len(got) != 2 || len(got[line[0]]) != 0 {
+			t.Errorf("filter=%s: History = %v, %v, want all there is", filter, got, err)
+		}
+		if _, err := host.History(t.Context(), repo, git.Hash(strings.Repeat("1", 40)), 10); !errs.Is(err, errs.NotFound) {
+			t.Errorf("filter=%s: History of no commit: %v, want NotFound", filter, err)
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package plain
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
@@ -15,43 +15,47 @@ import (
 // some hundred bytes each.
 const historyBytes = 16 << 20
 
-// Contains says whether one commit came after another one.
-func (h *Host) Contains(ctx context.Context, r git.Repo, commit, ancestor git.Hash, depth int) (bool, error) {
-	from, err := parseHash(commit)
+// History returns the parents of commits.
+func (h *Host) History(ctx context.Context, r git.Repo, commit git.Hash, depth int) (map[git.Hash][]git.Hash, error) {
+	id, err := parseHash(commit)
 	if err != nil {
-		return false, err
-	}
-	to, err := parseHash(ancestor)
-	if err != nil || from == to {
-		return from == to, err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
 	c, err := h.open(ctx, r, uploadPack)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	found, known := false, false
+	found := map[git.Hash][]git.Hash{}
 	p := &packReader{
 		base: func(plumbing.Hash) (object, bool) { return object{}, false },
 		keep: func(o object) {
 			if o.kind == plumbing.CommitObject {
-				known = known || o.id == from
-				found = found || o.id == to || hasParent(o.content, to)
+				found[git.Hash(o.id.String())] = parentsOf(o.content)
 			}
 		},
 		budget: historyBytes,
 	}
-	_, err = h.receive(ctx, c, request{want: []plumbing.Hash{from}, depth: depth, commitsOnly: true}, p)
+	_, err = h.receive(ctx, c, request{want: []plumbing.Hash{id}, depth: max(1, depth), commitsOnly: true}, p)
 	c.close(err == nil)
-	if err == nil && !known {
+	if _, ok := found[commit]; err == nil && !ok {
 		err = errs.E(errs.NotFound, "history", "", errors.New("not a commit"))
 	}
 	return found, h.fail(ctx, r, "history", err)
 }
 
-// hasParent reads the first lines of a commit.
-func hasParent(commit []byte, id plumbing.Hash) bool {
-	head, _, _ := bytes.Cut(commit, []byte("\n\n"))
-	return bytes.Contains(head, []byte("\nparent "+id.String()))
+// parentsOf reads the first lines of a commit.
+func parentsOf(commit []byte) []git.Hash {
+	var parents []git.Hash
+	for line := range strings.Lines(string(commit)) {
+		line = strings.TrimSuffix(line, "\n")
+		if line == "" {
+			break
+		}
+		if id, ok := strings.CutPrefix(line, "parent "); ok && plumbing.IsHash(id) {
+			parents = append(parents, git.Hash(id))
+		}
+	}
+	return parents
 }

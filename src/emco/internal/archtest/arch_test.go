@@ -50,11 +50,12 @@ var groups = map[string]group{
 	"driver": {
 		packages: []string{
 			"internal/appcontext/embedded", "internal/placement/cloud", "internal/render/helm", "internal/render/isolated",
-			"internal/sink/kube", "internal/status/kubewatch", "internal/store/blobdir", "internal/store/sqlite",
+			"internal/sink/kube", "internal/status/gitstatus", "internal/status/kubewatch",
+			"internal/store/blobdir", "internal/store/sqlite",
 			"internal/syncer/flux", "internal/syncer/plaingit",
 		},
 		may:     []string{"ground", "kernel", "port"},
-		outside: []string{"git"},
+		outside: []string{"git", "api/status"}, // what agents report
 	},
 	"suite": { // contracts that every driver is put through
 		packages: []string{"internal/render/rendertest", "internal/store/storetest", "internal/syncer/syncertest"},

@@ -1,0 +1,237 @@
+package gitstatus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/gittest"
+	"github.com/emco-orchestrator/emco/src/git/plain"
+)
+
+var start = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// lab is a real Git server with one repository, clusters that report there, and a
+// source whose looks the test calls for.
+type lab struct {
+	*testing.T
+	bare   gittest.Bare
+	server *gittest.Server
+	repo   git.Repo
+	host   *plain.Host
+	fleet  *fleet
+	source *Source
+	poller *poller
+
+	mu      sync.Mutex
+	now     time.Time
+	reports []appcontext.Report
+	counts  map[string]int
+}
+
+// fleet is what the application knows of clusters, in memory.
+type fleet struct {
+	mu       sync.Mutex
+	clusters []Cluster
+	pairs    map[string][]Pair
+	down     bool
+}
+
+func (f *fleet) Clusters(context.Context) ([]Cluster, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.clusters), nil
+}
+
+func (f *fleet) Pairs(_ context.Context, cluster string) ([]Pair, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.down {
+		return nil, errors.New("no etcd")
+	}
+	return slices.Clone(f.pairs[cluster]), nil
+}
+
+func newLab(t *testing.T, mode string, clusters ...string) *lab {
+	t.Helper()
+	srv, err := gittest.Serve(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	bare, err := srv.Seed(t.Context(), "fleet", "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string]string{"receive.denyNonFastForwards": "false"} {
+		if err := bare.Config(t.Context(), key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := &lab{T: t, bare: bare, server: srv, repo: git.Repo{URL: srv.URL("fleet")}, now: start, counts: map[string]int{}, fleet: &fleet{pairs: map[string][]Pair{}}}
+	branch := status.DefaultPrefix
+	if mode == gitops.StatusPath {
+		branch = "main"
+	}
+	for _, name := range clusters {
+		l.fleet.clusters = append(l.fleet.clusters, Cluster{name, gitops.Status{Repo: l.repo, Mode: mode, Branch: branch}, l.repo})
+		l.fleet.pairs[name] = []Pair{webPair(name)}
+	}
+	l.host = plain.New(plain.Options{})
+	t.Cleanup(func() { _ = l.host.Close() })
+	l.restart()
+	return l
+}
+
+// restart is what a new process knows: nothing but the fleet.
+func (l *lab) restart() {
+	l.source = New(l.host, l.fleet, Options{Now: func() time.Time { return l.clock(0) }, Count: l.count, Interval: time.Hour})
+	st := l.fleet.clusters[0].Status
+	l.poller = newPoller(l.source, place{st.Repo, st.Mode, st.Branch}, l.deliver, func() {})
+	all := map[string]Cluster{}
+	for _, c := range l.fleet.clusters {
+		all[c.Name] = c
+	}
+	l.poller.set(all)
+}
+
+// deliver does what the service does with a report: it writes it down.
+func (l *lab) deliver(_ context.Context, r appcontext.Report) {
+	l.mu.Lock()
+	l.reports = append(l.reports, r)
+	l.mu.Unlock()
+	l.fleet.mu.Lock()
+	defer l.fleet.mu.Unlock()
+	for i, p := range l.fleet.pairs[r.Key.Cluster] {
+		if p.Key == r.Key {
+			l.fleet.pairs[r.Key.Cluster][i].Seq, l.fleet.pairs[r.Key.Cluster][i].At = r.Seq, r.At
+		}
+	}
+}
+
+func (l *lab) count(result string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts[result]++
+}
+
+// clock lets time pass and returns what it is then.
+func (l *lab) clock(passes time.Duration) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now = l.now.Add(passes)
+	return l.now
+}
+
+// look looks once and returns what was delivered and what became of documents.
+func (l *lab) look() (reports []appcontext.Report, results string) {
+	l.Helper()
+	if err := l.poller.safely(l.Context()); err != nil {
+		l.Fatal(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for _, r := range Results() {
+		for range l.counts[r] {
+			all = append(all, r)
+		}
+	}
+	reports = l.reports
+	l.reports, l.counts = nil, map[string]int{}
+	return reports, strings.Join(all, " ")
+}
+
+// ref is an object of a bundle, with the stamp of its content.
+func ref(kind, name, stamp string) appcontext.Ref {
+	group := map[string]string{"Deployment": "apps", "Job": "batch", "CustomResourceDefinition": "apiextensions.k8s.io"}[kind]
+	ns := "shop"
+	if kind == "CustomResourceDefinition" {
+		ns = ""
+	}
+	return appcontext.Ref{ID: manifest.ID{Group: group, Version: "v1", Kind: kind, Namespace: ns, Name: name}, Stamp: stamp}
+}
+
+func webPair(cluster string) Pair {
+	return Pair{
+		Key:     appcontext.PairKey{Cluster: cluster, UID: "42", App: "web"},
+		Objects: []appcontext.Ref{ref("Deployment", "web", "aa11"), ref("ConfigMap", "conf", "bb22")},
+	}
+}
+
+// object is what an agent says of an object of a bundle.
+func object(r appcontext.Ref, state string) status.Object {
+	return status.Object{Group: r.Group, Version: r.Version, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, Status: state, Content: r.Stamp}
+}
+
+// good is a report that says that the app of webPair is well.
+func (l *lab) good(cluster string, seq uint64) status.Report {
+	p := webPair(cluster)
+	return status.Report{
+		Cluster: cluster, Seq: seq, At: l.clock(0), Agent: "monitor/test",
+		Apps: []status.App{{Label: "42-web", Commit: strings.Repeat("c", 40), Objects: []status.Object{object(p.Objects[0], status.Current), object(p.Objects[1], status.Current)}}},
+	}
+}
+
+// send puts a report where the agent of a cluster does.
+func (l *lab) send(cluster string, r status.Report) {
+	l.Helper()
+	text, err := status.Encode(r, 0)
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.put(cluster, text)
+}
+
+// put puts bytes onto the branch of a cluster, whoever does so.
+func (l *lab) put(cluster string, text []byte) {
+	l.Helper()
+	branch := status.Branch(status.DefaultPrefix, cluster)
+	at, err := l.host.Head(l.Context(), l.repo, branch)
+	if err != nil {
+		at = ""
+	}
+	_, err = l.host.Replace(l.Context(), l.repo, branch, at, map[string][]byte{status.File: text}, git.Message{Title: "report", When: l.clock(0)})
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+// said prints a report in one line.
+func said(r appcontext.Report) string {
+	var out []string
+	for _, x := range r.Resources {
+		text := x.Name + "=" + x.Status
+		if x.Content != "" {
+			text += "@" + x.Content
+		}
+		if x.Extra {
+			text += "+"
+		}
+		if x.Reason != "" {
+			text += "(" + x.Reason + ")"
+		}
+		out = append(out, text)
+	}
+	return fmt.Sprintf("%s/%s#%d: %s", r.Key.Cluster, r.Key.App, r.Seq, strings.Join(out, " "))
+}
+
+// saidAll prints reports, in order of their pairs.
+func saidAll(reports []appcontext.Report) []string {
+	var out []string
+	for _, r := range reports {
+		out = append(out, said(r))
+	}
+	slices.Sort(out)
+	return out
+}
