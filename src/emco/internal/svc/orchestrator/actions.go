@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"math"
 	"math/big"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -22,12 +24,15 @@ import (
 // groupPath is where the actions of a deployment intent group are found.
 const groupPath = "/v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
 
-// Groups serves the actions and the status of deployment intent groups.
+// Groups serves the actions, the status, the revisions and the events of deployment
+// intent groups.
 type Groups struct {
 	db       *store.DB
 	contexts *appcontext.Store
 	planner  planner
 	table    lifecycle.Table
+	desk     lifecycle.Desk
+	events   *eventlog.Log
 	dry      rehearsal
 	now      func() time.Time
 }
@@ -35,31 +40,68 @@ type Groups struct {
 // NewGroups returns the actions over the two stores. Dry runs use the renderer, which may
 // be nil where none are asked for.
 func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *Groups {
-	g := &Groups{db: db, contexts: contexts, table: lifecycle.Groups(), dry: newRehearsal(renderer), now: time.Now}
+	g := &Groups{
+		db: db, contexts: contexts, table: lifecycle.Groups(), desk: lifecycle.Desk{DB: db, Contexts: contexts},
+		events: eventlog.New(contexts), dry: newRehearsal(renderer), now: time.Now,
+	}
 	g.planner = planner{db: db, ready: g.cloudReady}
 	return g
 }
 
-// Mount adds the routes. The answers of actions are 202 without a body; bodies that
-// are sent to them are ignored, since EMCO's CLI sends some.
+// Mount adds the routes. The answers of actions are 202, without a body but for the one
+// of update; bodies that are sent where none is wanted are ignored, since EMCO's CLI
+// sends some.
 func (g *Groups) Mount(r *mux.Router) {
-	web.Handle(r, http.MethodPost, groupPath+"/approve", noDryRun(g.action(g.approve)))
-	web.Handle(r, http.MethodPost, groupPath+"/instantiate", g.orDryRun(lifecycle.Instantiate, g.action(g.instantiate)))
-	web.Handle(r, http.MethodPost, groupPath+"/terminate", noDryRun(g.action(g.terminate)))
-	web.Handle(r, http.MethodPost, groupPath+"/update", g.orDryRun(lifecycle.Update, g.update))
-	web.Handle(r, http.MethodPost, groupPath+"/rollback", g.orDryRun(lifecycle.Rollback, g.rollbackAction()))
-	web.Handle(r, http.MethodGet, groupPath+"/status", web.HandlerFunc(g.status))
+	post := func(e lifecycle.Event, act web.HandlerFunc) {
+		web.Handle(r, http.MethodPost, groupPath+"/"+e.String(), act)
+	}
+	for e, decide := range map[lifecycle.Event]decision{
+		lifecycle.Approve: g.approve, lifecycle.Terminate: g.terminate, lifecycle.Stop: g.stop,
+	} {
+		post(e, noDryRun(g.action(e, decide)))
+	}
+	for e, decide := range map[lifecycle.Event]decision{
+		lifecycle.Instantiate: g.instantiate, lifecycle.Update: g.revise, lifecycle.Rollback: g.revise, lifecycle.Migrate: g.migrate,
+	} {
+		post(e, g.orDryRun(e, g.action(e, decide)))
+	}
+	get := func(path string, h web.HandlerFunc) { web.Handle(r, http.MethodGet, groupPath+path, h) }
+	get("/status", g.status)
+	get("/revisions", g.revisions)
+	get("/revisions/{revision}", g.revision)
+	get("/events", g.eventsOf)
 }
 
-// action wraps what all actions share: the group is found, and success is 202.
-func (g *Groups) action(do func(ctx context.Context, doc store.Doc) error) web.HandlerFunc {
+// demand is a request for an action, with what its body says.
+type demand struct {
+	ask    lifecycle.Ask
+	force  bool           // large removals are meant
+	from   int64          // of a rollback: the revision to bring back
+	target v2.MigrateSpec // of a migration
+}
+
+// decision says which moves a demand comes to. The first one is that of the case's group.
+type decision func(ctx context.Context, c lifecycle.Case, o demand) ([]appcontext.Move, error)
+
+// action serves an event: what is decided about it is done, once.
+func (g *Groups) action(e lifecycle.Event, decide decision) web.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		doc, err := g.group(r)
 		if err != nil {
 			return err
 		}
-		if err := do(r.Context(), doc); err != nil {
+		o, err := g.demand(w, r, e)
+		if err != nil {
 			return err
+		}
+		act, err := g.desk.Once(r.Context(), doc, o.ask, func(ctx context.Context, c lifecycle.Case) ([]appcontext.Move, error) {
+			return decide(ctx, c, o)
+		})
+		if err != nil {
+			return err
+		}
+		if e == lifecycle.Update { // EMCO answers the bare number
+			return web.JSON(w, http.StatusAccepted, act.Revision)
 		}
 		w.WriteHeader(http.StatusAccepted)
 		return nil
@@ -72,124 +114,152 @@ func (g *Groups) group(r *http.Request) (store.Doc, error) {
 	if err != nil {
 		return store.Doc{}, err
 	}
-	key := store.Key("projects/" + v["project"] + "/composite-apps/" + v["compositeApp"] + "/" + v["compositeAppVersion"] +
-		"/deployment-intent-groups/" + v["deploymentIntentGroup"])
-	doc, err := g.db.Get(r.Context(), key)
+	return g.groupAt(r.Context(), groupKey(v["project"], v["compositeApp"], v["compositeAppVersion"], v["deploymentIntentGroup"]))
+}
+
+func groupKey(project, app, version, group string) store.Key {
+	return store.Key("projects/" + project + "/composite-apps/" + app + "/" + version + "/deployment-intent-groups/" + group)
+}
+
+func (g *Groups) groupAt(ctx context.Context, key store.Key) (store.Doc, error) {
+	doc, err := g.db.Get(ctx, key)
 	return doc, rename(err, "DeploymentIntentGroup not found")
 }
 
-// approve allows the group to be instantiated. Approving twice is one approval.
-func (g *Groups) approve(ctx context.Context, doc store.Doc) error {
-	head, acts, err := lifecycle.Head(ctx, g.contexts, doc)
-	if err != nil {
-		return err
+// approve allows the group to be instantiated. Approving twice is one approval; only a
+// request with a key, which has to be remembered, is noted again.
+func (g *Groups) approve(_ context.Context, c lifecycle.Case, o demand) ([]appcontext.Move, error) {
+	next, err := g.table.Next(c.Head.State, lifecycle.Approve)
+	if err != nil || next == c.Head.State && o.ask.Key == "" {
+		return nil, err
 	}
-	next, err := g.table.Next(head.State, lifecycle.Approve)
-	if err != nil || next == head.State {
-		return err
-	}
-	to := head
-	to.State = next
-	_, err = g.contexts.Step(ctx, head, to, append(acts, appcontext.Action{State: next, Time: g.now()}), nil)
-	return err
+	to := c.Head
+	to.State, to.Stopped = next, false
+	return []appcontext.Move{noted(c.Move(to, o.ask.Act(next, "", 0)), o.ask.Note("Approved", "approved", 0))}, nil
 }
 
-// instantiate checks all that can be known at once and records the operation. From
-// then on the status reads Instantiating.
-func (g *Groups) instantiate(ctx context.Context, doc store.Doc) error {
-	head, acts, err := lifecycle.Head(ctx, g.contexts, doc)
-	if err != nil {
-		return err
-	}
-	if err := g.mayInstantiate(ctx, head); err != nil {
-		return err
-	}
-	p, err := g.planner.plan(ctx, doc, head.Deployment())
-	if err != nil {
-		return err
-	}
-	if err := p.refused(); err != nil {
-		return err
-	}
-	return g.queue(ctx, head, acts, g.operation(head, lifecycle.Instantiate))
+// noted adds what is to be read of a move in the event log.
+func noted(m appcontext.Move, events ...appcontext.Event) appcontext.Move {
+	m.Events = events
+	return m
 }
 
-// queue records an operation that makes a revision: one compare-and-swap of the head.
-func (g *Groups) queue(ctx context.Context, head appcontext.Head, acts []appcontext.Action, op appcontext.Operation) error {
-	to := head
-	to.State, to.LastRev, to.Op, to.Failure = appcontext.Instantiated, op.Rev, &op, ""
-	act := appcontext.Action{State: to.State, Instance: op.Instance, Revision: op.Rev, Time: op.At}
-	_, err := g.contexts.Step(ctx, head, to, append(acts, act), &op)
-	return err
+// instantiate checks all that can be known at once and records the operation. From then
+// on the status reads Instantiating. A group whose deployment has moved to another one
+// begins a new deployment, with an id of its own.
+func (g *Groups) instantiate(ctx context.Context, c lifecycle.Case, o demand) ([]appcontext.Move, error) {
+	if err := g.mayInstantiate(ctx, c.Head); err != nil {
+		return nil, err
+	}
+	cloud, err := g.prepare(ctx, c.Doc, c.Head, o)
+	if err != nil {
+		return nil, err
+	}
+	op := g.operation(c.Head, o)
+	to := c.Head
+	if !to.Owns() {
+		to.Inherited, to.MovedTo = op.Instance, ""
+	}
+	m := queue(c, to, op, o.ask.Act(appcontext.Instantiated, op.Instance, op.Rev))
+	m.Needs = &cloud
+	return []appcontext.Move{noted(m, o.ask.Note("Instantiated", fmt.Sprintf("revision %d was asked for", op.Rev), op.Rev))}, nil
 }
 
 // mayInstantiate asks the table; what runs may be instantiated again only if it failed.
 func (g *Groups) mayInstantiate(ctx context.Context, head appcontext.Head) error {
-	_, err := g.table.Next(head.State, lifecycle.Instantiate)
-	if err != nil || g.table.If(head.State, lifecycle.Instantiate) == lifecycle.Always {
+	if _, err := g.table.Next(head.State, lifecycle.Instantiate); err != nil {
 		return err
 	}
-	s, err := g.situation(ctx, head)
-	if err == nil && s.deployed() != v2.StatusInstantiateFailed {
-		err = g.table.Unmet(head.State, lifecycle.Instantiate)
-	}
-	return err
+	return g.meets(ctx, head, lifecycle.Instantiate)
 }
 
-// operation is the next revision of a deployment. The first one carries the
-// deployment's own id, as EMCO's status context does.
-func (g *Groups) operation(head appcontext.Head, e lifecycle.Event) appcontext.Operation {
+// meets looks at the condition that the table names besides the state.
+func (g *Groups) meets(ctx context.Context, head appcontext.Head, e lifecycle.Event) error {
+	wanted := map[lifecycle.Condition][]string{
+		lifecycle.Failed:   {v2.StatusInstantiateFailed},
+		lifecycle.UnderWay: {v2.StatusInstantiating, v2.StatusTerminating},
+	}[g.table.If(head.State, e)]
+	if wanted == nil {
+		return nil
+	}
+	status, err := g.progress(ctx, head)
+	if err != nil {
+		return err
+	}
+	for _, s := range wanted {
+		if s == status {
+			return nil
+		}
+	}
+	return g.table.Unmet(head.State, e)
+}
+
+// queue is a move that has an operation make the next revision.
+func queue(c lifecycle.Case, to appcontext.Head, op appcontext.Operation, acts ...appcontext.Action) appcontext.Move {
+	to.State, to.LastRev, to.Op, to.Failure, to.Stopped = appcontext.Instantiated, op.Rev, &op, "", false
+	m := c.Move(to, acts...)
+	m.Op = &op
+	return m
+}
+
+// operation is what makes the next revision of a deployment. The first revision carries
+// the deployment's own id, as EMCO's status context does; one that begins or takes over
+// another deployment has an id of its own.
+func (g *Groups) operation(head appcontext.Head, o demand) appcontext.Operation {
 	instance := head.UID
-	if head.LastRev > 0 {
+	if head.LastRev > 0 || o.ask.Event == lifecycle.Migrate {
 		instance = contextID()
 	}
 	return appcontext.Operation{
-		ID: contextID(), UID: head.UID, Kind: e.String(),
-		Instance: instance, Rev: head.LastRev + 1, At: g.now(),
+		ID: contextID(), UID: head.UID, Kind: o.ask.Event.String(), Instance: instance,
+		Rev: head.LastRev + 1, From: o.from, Actor: o.ask.Actor, Reason: o.ask.Reason, At: o.ask.At,
 	}
 }
 
 // terminate makes nothing the desired state. A revision that is being made is
 // dropped when it is to be published, because the head has moved on.
-func (g *Groups) terminate(ctx context.Context, doc store.Doc) error {
-	head, acts, err := lifecycle.Head(ctx, g.contexts, doc)
+func (g *Groups) terminate(_ context.Context, c lifecycle.Case, o demand) ([]appcontext.Move, error) {
+	next, err := g.table.Next(c.Head.State, lifecycle.Terminate)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	next, err := g.table.Next(head.State, lifecycle.Terminate)
+	to := c.Head
+	to.State, to.Gone, to.Op, to.Failure, to.Stopped = next, true, nil, "", false
+	return []appcontext.Move{noted(c.Move(to, o.ask.Act(next, c.Last(), 0)), o.ask.Note("Terminated", "nothing is desired any more", 0))}, nil
+}
+
+// stop ends the work towards what is desired. What is done stays done: a revision that
+// is being made is dropped, and what is not on its cluster yet does not get there.
+func (g *Groups) stop(ctx context.Context, c lifecycle.Case, o demand) ([]appcontext.Move, error) {
+	next, err := g.table.Next(c.Head.State, lifecycle.Stop)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	history, err := g.contexts.Actions(ctx, head.UID)
-	if err != nil {
-		return err
+	if err := g.meets(ctx, c.Head, lifecycle.Stop); err != nil {
+		return nil, err
 	}
-	to := head
-	to.State, to.Gone, to.Op, to.Failure = next, true, nil, ""
-	act := appcontext.Action{State: next, Instance: lastInstance(history), Time: g.now()}
-	_, err = g.contexts.Step(ctx, head, to, append(acts, act), nil)
+	to := c.Head
+	to.State, to.Stopped, to.Op = next, true, nil
+	return []appcontext.Move{noted(c.Move(to, o.ask.Act(next, c.Last(), 0)), o.ask.Note("Stopped", "nothing more is done towards what is desired", 0))}, nil
+}
+
+func lastInstance(acts []appcontext.Action) string { return lifecycle.Case{Acts: acts}.Last() }
+
+func (g *Groups) cloudReady(ctx context.Context, cloud store.Doc) error {
+	_, err := g.cloudHead(ctx, cloud)
 	return err
 }
 
-func lastInstance(acts []appcontext.Action) string {
-	for i := len(acts) - 1; i >= 0; i-- {
-		if acts[i].Instance != "" {
-			return acts[i].Instance
-		}
-	}
-	return ""
-}
-
-// cloudReady refuses logical clouds that are not instantiated.
-func (g *Groups) cloudReady(ctx context.Context, cloud store.Doc) error {
+// cloudHead returns the head of a logical cloud; Conflict if it is not instantiated.
+func (g *Groups) cloudHead(ctx context.Context, cloud store.Doc) (appcontext.Head, error) {
 	head, err := g.contexts.Head(ctx, cloud.UID)
 	if err != nil && !errs.Is(err, errs.NotFound) {
-		return err
+		return head, err
 	}
 	if head.State != appcontext.Instantiated {
-		return errs.New(errs.Conflict, "the logical cloud is not instantiated; instantiate "+string(cloud.Key)+" first")
+		return head, errs.New(errs.Conflict, "the logical cloud is not instantiated; instantiate "+string(cloud.Key)+" first")
 	}
-	return nil
+	return head, nil
 }
 
 // contextID makes an id as EMCO's run-time contexts have: a positive number of 63 bits, in decimal.

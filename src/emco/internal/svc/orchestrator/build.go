@@ -233,18 +233,13 @@ func (b builder) before(ctx context.Context, head appcontext.Head, built []built
 		failed[a.app.Name] = a.app.Failure != nil
 	}
 	out := places{}
-	if head.Rev == 0 || head.Gone {
-		return out, nil
-	}
-	for p, err := range b.contexts.Placements(ctx, head.UID, head.Rev) {
-		if err != nil {
-			return nil, err
-		}
+	now, err := desiredBy(ctx, b.contexts, head)
+	for _, p := range now {
 		for app, bundle := range p.Apps {
 			if failed[app] {
 				out.put(p.Cluster, app, bundle)
 			}
 		}
 	}
-	return out, nil
+	return out, err
 }

@@ -98,12 +98,9 @@ func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, e
 	default:
 		return errs.New(errs.Invalid, "Invalid query output")
 	}
-	from := int64(0)
-	if e == lifecycle.Rollback {
-		var err error
-		if from, err = rollbackTo(w, r); err != nil {
-			return err
-		}
+	o, err := g.demand(w, r, e)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), dryRunTime)
 	defer cancel()
@@ -112,7 +109,7 @@ func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, e
 		return err
 	}
 	defer leave()
-	p, err := g.rehearse(ctx, doc, e, from)
+	p, err := g.rehearse(ctx, doc, o)
 	if err == nil {
 		var out v2.Plan
 		if out, err = p.write(ctx, full); err == nil {
@@ -126,28 +123,35 @@ func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, e
 }
 
 // rehearse does what the action would do, up to where it would write.
-func (g *Groups) rehearse(ctx context.Context, doc store.Doc, e lifecycle.Event, from int64) (outlook, error) {
+func (g *Groups) rehearse(ctx context.Context, doc store.Doc, o demand) (outlook, error) {
 	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
 	if err != nil {
 		return outlook{}, err
 	}
-	if err := g.mayRevise(ctx, head, e); err != nil {
+	if err := g.mayRevise(ctx, head, o.ask.Event); err != nil {
 		return outlook{}, err
+	}
+	held := &memory{contexts: g.contexts, held: map[appcontext.Digest][]byte{}}
+	out := outlook{event: o.ask.Event, before: head, from: o.from, contents: held}
+	if o.ask.Event == lifecycle.Migrate {
+		target, err := g.target(ctx, doc, o.target)
+		if err != nil {
+			return outlook{}, err
+		}
+		doc, head = target.Doc, taker(target.Head, head)
 	}
 	status, err := g.identity(doc)
 	if err != nil {
 		return outlook{}, err
 	}
-	held := &memory{contexts: g.contexts, held: map[appcontext.Digest][]byte{}}
-	out := outlook{identity: status.Identity, event: e, before: head, from: from, contents: held}
-	op := g.operation(head, e)
-	op.From = from
+	out.identity = status.Identity
+	op := g.operation(head, o)
 	head.Op = &op
 	b := builder{contexts: g.contexts, renderer: g.dry.renderer, contents: held}
 	if out.draft, out.plan, err = g.draft(ctx, b, head, doc); err != nil {
 		return outlook{}, err
 	}
-	if out.now, err = b.desired(ctx, out.before); err != nil {
+	if out.now, err = desiredBy(ctx, g.contexts, out.before); err != nil {
 		return outlook{}, err
 	}
 	out.confirm, err = g.confirmation(ctx, out)
@@ -167,6 +171,9 @@ func (g *Groups) mayRevise(ctx context.Context, head appcontext.Head, e lifecycl
 // follows from; a rollback has none.
 func (g *Groups) draft(ctx context.Context, b builder, head appcontext.Head, doc store.Doc) (draft, plan, error) {
 	if head.Op.From > 0 {
+		if _, err := g.earlier(ctx, head, head.Op.From); err != nil {
+			return draft{}, plan{}, err
+		}
 		d, err := b.earlier(ctx, head)
 		return d, plan{}, noRevision(err, head.Op.From)
 	}
@@ -183,31 +190,13 @@ func (g *Groups) draft(ctx context.Context, b builder, head appcontext.Head, doc
 
 // confirmation is why the action needs to be forced; empty if it does not.
 func (g *Groups) confirmation(ctx context.Context, o outlook) (string, error) {
-	if o.event == lifecycle.Instantiate {
-		return "", nil
-	}
-	next := o.plan.pairs(o.before.UID)
+	next := o.plan.pairs(o.before.Deployment())
 	if o.from > 0 {
-		next = pairsOf(o.before.UID, o.draft.places)
+		next = pairsOf(o.before.Deployment(), o.draft.places)
 	}
 	err := g.confirm(ctx, o.before, next)
 	if errs.Is(err, errs.Conflict) {
 		return err.Error(), nil
 	}
 	return "", err
-}
-
-// desired returns the placements that are wanted now; none if nothing is.
-func (b builder) desired(ctx context.Context, head appcontext.Head) ([]appcontext.Placement, error) {
-	var out []appcontext.Placement
-	if head.Rev == 0 || head.Gone {
-		return nil, nil
-	}
-	for p, err := range b.contexts.Placements(ctx, head.UID, head.Rev) {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, p)
-	}
-	return out, nil
 }

@@ -23,28 +23,47 @@ func (g *Groups) Replaceable(ctx context.Context, doc store.Doc) error {
 }
 
 // Deletable refuses to delete a group that is wanted, or of which something is still
-// being removed. One that could not be removed may be deleted, as in EMCO; rsync goes on
-// trying to remove what is left.
+// being removed. One that could not be removed, or whose removal was stopped, may be
+// deleted, as in EMCO; rsync goes on trying to remove what is left. What moved to another
+// group is not this one's any more.
 func (g *Groups) Deletable(ctx context.Context, doc store.Doc) error {
-	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
-	if err != nil {
-		return err
-	}
-	if head.Op != nil || head.Rev > 0 && !head.Gone {
-		return errs.New(errs.Conflict, "the group is instantiated; terminate it before it is deleted")
-	}
-	left, err := g.contexts.Remains(ctx, head.UID)
-	if err != nil {
-		return err
-	}
-	s := situation{head: head, pairs: byKey(left)}
-	if head.Gone && s.terminating() == v2.StatusTerminating {
-		return errs.New(errs.Conflict, "the group is being terminated; delete it when its status is Terminated")
-	}
-	return nil
+	_, err := g.deletable(ctx, doc)
+	return err
 }
 
-// Deleted removes what the AppContext holds of a group whose document is gone.
+func (g *Groups) deletable(ctx context.Context, doc store.Doc) (appcontext.Head, error) {
+	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
+	switch {
+	case err != nil:
+		return head, err
+	case head.State.Live():
+		return head, errs.New(errs.Conflict, "the group is instantiated; terminate it before it is deleted")
+	case !head.Owns() || head.Stopped:
+		return head, nil
+	}
+	status, err := g.progress(ctx, head)
+	if err == nil && status == v2.StatusTerminating {
+		err = errs.New(errs.Conflict, "the group is being terminated; delete it when its status is Terminated")
+	}
+	return head, err
+}
+
+// Deleted removes what the AppContext holds of a group whose document is about to go.
+// Conflict if it was instantiated since it was found to be deletable.
 func (g *Groups) Deleted(ctx context.Context, doc store.Doc) error {
-	return g.contexts.Delete(ctx, doc.UID)
+	head, err := g.deletable(ctx, doc)
+	if err != nil {
+		return err
+	}
+	return g.contexts.Remove(ctx, head)
+}
+
+// progress is the deployedStatus of a head's deployment.
+func (g *Groups) progress(ctx context.Context, head appcontext.Head) (string, error) {
+	if head.Gone && head.Op == nil {
+		left, err := g.contexts.Remains(ctx, head.Deployment())
+		return situation{head: head, pairs: byKey(left)}.deployed(), err
+	}
+	s, err := g.situation(ctx, head)
+	return s.deployed(), err
 }

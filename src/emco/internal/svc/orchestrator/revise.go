@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -14,106 +15,153 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// An update or a rollback that takes away more than so many placements, or so large a
-// share of a deployment of at least that size, has to be confirmed with ?force=true: a
-// label with a typing error must not empty a fleet.
+// A revision that takes away more than so many placements, or so large a share of a
+// deployment of at least that size, has to be confirmed with ?force=true: a label with a
+// typing error must not empty a fleet.
 const (
 	manyPlacements = 20
 	largeShare     = 10 // percent
 )
 
-// maxRollback is the largest body of a rollback, in bytes.
-const maxRollback = 64 << 10
+// maxBody is the largest body of an action, in bytes.
+const maxBody = 64 << 10
 
-// update makes what the documents say now the next revision: what changed is applied,
-// what left is removed. EMCO answers with the bare number of the revision.
-func (g *Groups) update(w http.ResponseWriter, r *http.Request) error {
-	doc, err := g.group(r)
-	if err != nil {
-		return err
+// demand reads what a request asks for. Only rollback and migrate have a body, and a
+// description in it is the reason.
+func (g *Groups) demand(w http.ResponseWriter, r *http.Request, e lifecycle.Event) (o demand, err error) {
+	if o.ask, err = lifecycle.Read(r, e, g.now()); err != nil {
+		return o, err
 	}
-	rev, err := g.revise(r, doc, lifecycle.Update, 0)
-	if err != nil {
-		return err
+	switch s := r.URL.Query().Get("force"); s {
+	case "", "false":
+	case "true":
+		o.force = true
+	default:
+		return o, errs.New(errs.Invalid, "Invalid query force: "+strconv.Quote(s)+" is neither true nor false")
 	}
-	return web.JSON(w, http.StatusAccepted, rev)
+	switch e {
+	case lifecycle.Rollback:
+		body, err := decode[v2.Rollback](w, r)
+		if err == nil {
+			o.from, err = body.Number()
+		}
+		o.ask.Names, o.ask.Reason = strconv.FormatInt(o.from, 10), cmp.Or(body.Metadata.Description, o.ask.Reason)
+		return o, err
+	case lifecycle.Migrate:
+		body, err := decode[v2.Migrate](w, r)
+		if err == nil {
+			err = body.Validate()
+		}
+		o.target = body.Spec
+		o.ask.Names, o.ask.Reason = o.target.Version+"/"+o.target.Group, cmp.Or(body.Metadata.Description, o.ask.Reason)
+		return o, err
+	}
+	return o, nil
 }
 
-// rollbackAction brings an earlier revision back as the next one. Nothing is rendered
-// or placed anew: it is the same content on the same clusters.
-func (g *Groups) rollbackAction() web.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		doc, err := g.group(r)
-		if err != nil {
-			return err
-		}
-		from, err := rollbackTo(w, r)
-		if err != nil {
-			return err
-		}
-		if _, err := g.revise(r, doc, lifecycle.Rollback, from); err != nil {
-			return err
-		}
-		w.WriteHeader(http.StatusAccepted)
-		return nil
+func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
+	body, err := web.Body(w, r, maxBody)
+	if err != nil {
+		return *new(T), err
 	}
+	return v2.Decode[T](body, v2.Lenient)
 }
 
-// rollbackTo reads which revision is to be brought back.
-func rollbackTo(w http.ResponseWriter, r *http.Request) (int64, error) {
-	body, err := web.Body(w, r, maxRollback)
-	if err != nil {
-		return 0, err
+// revise makes another revision of what is instantiated: an update from what the
+// documents say now, of which what changed is applied and what left is removed; a
+// rollback from an earlier revision, with the same content on the same clusters.
+func (g *Groups) revise(ctx context.Context, c lifecycle.Case, o demand) ([]appcontext.Move, error) {
+	if _, err := g.table.Next(c.Head.State, o.ask.Event); err != nil {
+		return nil, err
 	}
-	ask, err := v2.Decode[v2.Rollback](body, v2.Lenient)
+	cloud, err := g.prepare(ctx, c.Doc, c.Head, o)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return ask.Number()
+	op := g.operation(c.Head, o)
+	m := queue(c, c.Head, op,
+		o.ask.Act(appcontext.Updated, c.Last(), c.Head.LastRev), o.ask.Act(appcontext.Instantiated, op.Instance, op.Rev))
+	m.Needs = &cloud
+	note := o.ask.Note("Updated", fmt.Sprintf("revision %d was asked for", op.Rev), op.Rev)
+	if o.from > 0 {
+		note = o.ask.Note("RolledBack", fmt.Sprintf("revision %d brings back revision %d", op.Rev, o.from), op.Rev)
+	}
+	return []appcontext.Move{noted(m, note)}, nil
 }
 
-// revise queues the next revision of what is instantiated and returns its number.
-func (g *Groups) revise(r *http.Request, doc store.Doc, e lifecycle.Event, from int64) (int64, error) {
-	ctx := r.Context()
-	head, history, err := lifecycle.History(ctx, g.contexts, doc)
+// prepare checks all that a revision needs, short of making it: the placement, that large
+// removals are meant, and the logical cloud, of which the head is returned. The revision
+// is that of doc, and takes the place of what now wants.
+func (g *Groups) prepare(ctx context.Context, doc store.Doc, now appcontext.Head, o demand) (cloud appcontext.Head, err error) {
+	next, err := g.wished(ctx, doc, now, o.from)
 	if err != nil {
-		return 0, err
+		return cloud, err
 	}
-	if _, err := g.table.Next(head.State, e); err != nil {
-		return 0, err
-	}
-	next, err := g.wished(ctx, doc, head, from)
-	if err != nil {
-		return 0, err
-	}
-	if r.URL.Query().Get("force") != "true" {
-		if err := g.confirm(ctx, head, next); err != nil {
-			return 0, err
+	if !o.force {
+		if err := g.confirm(ctx, now, next); err != nil {
+			return cloud, err
 		}
 	}
-	op := g.operation(head, e)
-	op.From = from
-	replaced := appcontext.Action{State: appcontext.Updated, Instance: lastInstance(history), Revision: head.LastRev, Time: op.At}
-	return op.Rev, g.queue(ctx, head, []appcontext.Action{replaced}, op)
+	return g.cloudOf(ctx, doc)
+}
+
+// cloudOf returns the head of a group's logical cloud, which must be instantiated.
+func (g *Groups) cloudOf(ctx context.Context, doc store.Doc) (appcontext.Head, error) {
+	group, err := store.Decode[v2.DeploymentIntentGroup](doc)
+	if err != nil {
+		return appcontext.Head{}, err
+	}
+	cloud, err := g.db.Get(ctx, cloudKey(doc.Key, group))
+	if errs.Is(err, errs.NotFound) {
+		err = errs.New(errs.Invalid, "LogicalCloud not found: "+group.Spec.LogicalCloud)
+	}
+	if err != nil {
+		return appcontext.Head{}, err
+	}
+	return g.cloudHead(ctx, cloud)
+}
+
+func cloudKey(group store.Key, g v2.DeploymentIntentGroup) store.Key {
+	return projectOf(compositeApp(group)) + "/logical-clouds/" + store.Key(g.Spec.LogicalCloud)
 }
 
 // wished returns the pairs of the revision that is to come: those of an earlier
 // revision, or those that the documents ask for now.
-func (g *Groups) wished(ctx context.Context, doc store.Doc, head appcontext.Head, from int64) (map[appcontext.PairKey]bool, error) {
+func (g *Groups) wished(ctx context.Context, doc store.Doc, now appcontext.Head, from int64) (map[appcontext.PairKey]bool, error) {
+	id := now.Deployment()
 	if from > 0 {
-		places, err := g.placements(ctx, doc.UID, from)
-		return pairsOf(doc.UID, places), noRevision(err, from)
+		places, err := g.earlier(ctx, now, from)
+		return pairsOf(id, places), err
 	}
-	p, err := g.planner.plan(ctx, doc, head.Deployment())
+	p, err := g.planner.plan(ctx, doc, id)
 	if err == nil {
 		err = p.refused()
 	}
-	return p.pairs(doc.UID), err
+	return p.pairs(id), err
+}
+
+// earlier returns the placements of a revision that is to be brought back. Those from
+// before the deployment moved carry another id, which belongs to another group now.
+func (g *Groups) earlier(ctx context.Context, head appcontext.Head, n int64) ([]appcontext.Placement, error) {
+	rev, err := g.contexts.Revision(ctx, head.UID, n)
+	if err != nil {
+		return nil, noRevision(err, n)
+	}
+	if !restorable(head, rev) {
+		return nil, errs.New(errs.Conflict, fmt.Sprintf("revision %d is from before a migration: its objects carry the id %s, and those of the deployment %s", n, rev.Deployed, head.Deployment()))
+	}
+	places, err := g.placements(ctx, head.UID, n)
+	return places, noRevision(err, n)
+}
+
+// restorable reports whether the objects of a revision carry the id of the deployment.
+func restorable(head appcontext.Head, rev appcontext.Revision) bool {
+	return cmp.Or(rev.Deployed, head.UID) == head.Deployment()
 }
 
 // noRevision says which revision is not there.
 func noRevision(err error, n int64) error {
-	return rename(err, "revision "+strconv.FormatInt(n, 10)+" not found; the status lists the revisions")
+	return rename(err, "revision "+strconv.FormatInt(n, 10)+" not found; GET …/revisions lists those that are kept")
 }
 
 func pairsOf(uid string, places []appcontext.Placement) map[appcontext.PairKey]bool {
@@ -137,30 +185,34 @@ func (p plan) pairs(uid string) map[appcontext.PairKey]bool {
 
 // confirm refuses to take away many placements without being told so explicitly.
 func (g *Groups) confirm(ctx context.Context, head appcontext.Head, next map[appcontext.PairKey]bool) error {
-	if head.Rev == 0 || head.Gone {
-		return nil
-	}
-	places, err := g.placements(ctx, head.UID, head.Rev)
+	places, err := desiredBy(ctx, g.contexts, head)
 	if err != nil {
 		return err
 	}
-	now, gone := keysOf(head.UID, places), 0
-	for _, k := range now {
-		if !next[k] {
-			gone++
-		}
-	}
-	if gone > manyPlacements || len(now) >= manyPlacements && gone*100 > len(now)*largeShare {
+	now := pairsOf(head.Deployment(), places)
+	if gone := removed(now, next); tooMany(gone, len(now)) {
 		return errs.New(errs.Conflict, fmt.Sprintf("this would remove %d of %d placements; if that is meant, say so with ?force=true", gone, len(now)))
 	}
 	return nil
 }
 
+// removed counts the placements of now that are not among the next ones.
+func removed(now, next map[appcontext.PairKey]bool) (n int) {
+	for k := range now {
+		if !next[k] {
+			n++
+		}
+	}
+	return n
+}
+
+// tooMany reports whether the removal of so many out of all placements has to be confirmed.
+func tooMany(gone, all int) bool {
+	return gone > manyPlacements || all >= manyPlacements && gone*100 > all*largeShare
+}
+
 func (g *Groups) placements(ctx context.Context, uid string, rev int64) ([]appcontext.Placement, error) {
 	var out []appcontext.Placement
-	if _, err := g.contexts.Revision(ctx, uid, rev); err != nil {
-		return nil, err
-	}
 	for p, err := range g.contexts.Placements(ctx, uid, rev) {
 		if err != nil {
 			return nil, err
@@ -168,4 +220,40 @@ func (g *Groups) placements(ctx context.Context, uid string, rev int64) ([]appco
 		out = append(out, p)
 	}
 	return out, nil
+}
+
+// desiredBy returns the placements that a head wants now; none if it wants nothing. What a
+// migration took over, and no revision has replaced yet, is known from its pairs.
+func desiredBy(ctx context.Context, contexts *appcontext.Store, head appcontext.Head) ([]appcontext.Placement, error) {
+	switch {
+	case head.Gone || !head.Owns():
+		return nil, nil
+	case head.Rev == 0 && head.Inherited != "":
+		return inherited(ctx, contexts, head.Inherited)
+	case head.Rev == 0:
+		return nil, nil
+	}
+	var out []appcontext.Placement
+	for p, err := range contexts.Placements(ctx, head.UID, head.Rev) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// inherited returns what the pairs of a deployment are to hold.
+func inherited(ctx context.Context, contexts *appcontext.Store, id string) ([]appcontext.Placement, error) {
+	pairs, err := contexts.Remains(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out := places{}
+	for _, p := range pairs {
+		if p.Desired != "" {
+			out.put(p.Key.Cluster, p.Key.App, p.Desired)
+		}
+	}
+	return out.sorted(), nil
 }
