@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
@@ -105,6 +106,8 @@ func sourceName(t syncer.Target) string { return label("emco-" + t.Deployment) }
 func labels(t syncer.Target, app string) map[string]string {
 	out := map[string]string{labelManagedBy: "emco", labelDeployment: label(t.Deployment)}
 	if app != "" {
+		key, value := manifest.DeploymentLabel(t.Deployment, app) // it belongs to the app as its objects do
+		out[key] = value
 		out[labelApp] = app
 		if len(validation.IsValidLabelValue(app)) > 0 {
 			out[labelApp] = label(app)
