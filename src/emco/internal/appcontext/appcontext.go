@@ -62,7 +62,8 @@ type Operation struct {
 	Kind     string    `json:"kind"`     // "instantiate", "update", "rollback" or "migrate"
 	Instance string    `json:"instance"` // EMCO's context id of the revision to write
 	Rev      int64     `json:"rev"`
-	From     int64     `json:"from,omitempty"` // for a rollback: the revision to bring back
+	From     int64     `json:"from,omitempty"`  // for a rollback: the revision to bring back
+	Force    bool      `json:"force,omitempty"` // large removals are meant
 	Actor    string    `json:"actor,omitempty"`
 	Reason   string    `json:"reason,omitempty"` // in the user's words
 	At       time.Time `json:"at"`

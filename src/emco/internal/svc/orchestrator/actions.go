@@ -212,7 +212,7 @@ func (g *Groups) operation(head appcontext.Head, o demand) appcontext.Operation 
 	}
 	return appcontext.Operation{
 		ID: contextID(), UID: head.UID, Kind: o.ask.Event.String(), Instance: instance,
-		Rev: head.LastRev + 1, From: o.from, Actor: o.ask.Actor, Reason: o.ask.Reason, At: o.ask.At,
+		Rev: head.LastRev + 1, From: o.from, Force: o.force, Actor: o.ask.Actor, Reason: o.ask.Reason, At: o.ask.At,
 	}
 }
 

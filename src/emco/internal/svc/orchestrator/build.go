@@ -42,6 +42,9 @@ func (b builder) publish(ctx context.Context, head appcontext.Head, p plan) (app
 	if err != nil {
 		return head, err
 	}
+	if err := b.confirm(ctx, head, d); err != nil {
+		return head, err
+	}
 	head.Gone = false
 	return b.contexts.Publish(ctx, head, d.rev, slices.Values(d.places))
 }
@@ -66,6 +69,19 @@ func (b builder) draft(ctx context.Context, head appcontext.Head, p plan) (draft
 		}
 	}
 	return draft{rev, places.sorted()}, nil
+}
+
+// confirm refuses a draft that takes away many placements, unless that is meant: the
+// documents may have changed since the operation was asked for.
+func (b builder) confirm(ctx context.Context, head appcontext.Head, d draft) error {
+	if head.Op.Force {
+		return nil
+	}
+	text, err := needsConfirmation(ctx, b.contexts, head, pairsOf(head.Deployment(), d.places))
+	if err == nil && text != "" {
+		err = errs.New(errs.Invalid, text)
+	}
+	return err
 }
 
 // restore publishes an earlier revision's content as the next revision.

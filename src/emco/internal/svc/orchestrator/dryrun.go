@@ -194,9 +194,5 @@ func (g *Groups) confirmation(ctx context.Context, o outlook) (string, error) {
 	if o.from > 0 {
 		next = pairsOf(o.before.Deployment(), o.draft.places)
 	}
-	err := g.confirm(ctx, o.before, next)
-	if errs.Is(err, errs.Conflict) {
-		return err.Error(), nil
-	}
-	return "", err
+	return needsConfirmation(ctx, g.contexts, o.before, next)
 }

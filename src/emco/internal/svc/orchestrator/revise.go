@@ -185,15 +185,24 @@ func (p plan) pairs(uid string) map[appcontext.PairKey]bool {
 
 // confirm refuses to take away many placements without being told so explicitly.
 func (g *Groups) confirm(ctx context.Context, head appcontext.Head, next map[appcontext.PairKey]bool) error {
-	places, err := desiredBy(ctx, g.contexts, head)
+	text, err := needsConfirmation(ctx, g.contexts, head, next)
+	if err == nil && text != "" {
+		err = errs.New(errs.Conflict, text)
+	}
+	return err
+}
+
+// needsConfirmation says why what comes next has to be confirmed; empty if it has not.
+func needsConfirmation(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, next map[appcontext.PairKey]bool) (string, error) {
+	places, err := desiredBy(ctx, contexts, head)
 	if err != nil {
-		return err
+		return "", err
 	}
 	now := pairsOf(head.Deployment(), places)
 	if gone := removed(now, next); tooMany(gone, len(now)) {
-		return errs.New(errs.Conflict, fmt.Sprintf("this would remove %d of %d placements; if that is meant, say so with ?force=true", gone, len(now)))
+		return fmt.Sprintf("this would remove %d of %d placements; if that is meant, say so with ?force=true", gone, len(now)), nil
 	}
-	return nil
+	return "", nil
 }
 
 // removed counts the placements of now that are not among the next ones.

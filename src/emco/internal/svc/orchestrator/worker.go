@@ -158,11 +158,14 @@ func (w *Worker) make(ctx context.Context, b builder, head appcontext.Head, doc 
 		}
 	}
 	next, err := publish(ctx, head)
-	if errs.Is(err, errs.NotFound) {
+	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Invalid) {
 		return concerning(ctx, b.contexts, head, err)
 	}
 	if err == nil {
 		w.log.Info("revision published", "deployment", next.UID, "rev", next.Rev, "seconds", time.Since(start).Seconds())
+		if unnoted := published(ctx, b.contexts, *head.Op, time.Since(start)); unnoted != nil {
+			w.log.Warn("events lost", "deployment", next.UID, "err", unnoted)
+		}
 	}
 	return err
 }
@@ -194,16 +197,6 @@ func (w *Worker) giveUp(ctx context.Context, contexts *appcontext.Store, op appc
 	if err != nil {
 		w.log.Error("failure not recorded", "deployment", op.UID, "err", err)
 	}
-}
-
-func fail(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, cause error) error {
-	to := head
-	to.Op, to.Failure = nil, cause.Error()
-	if errs.Is(cause, errs.Internal) {
-		to.Failure = "internal error; the log of the orchestrator says more"
-	}
-	_, err := contexts.Step(ctx, head, to, nil, nil)
-	return err
 }
 
 // sweeps removes what nothing refers to any more, now and then, while no operation runs.
