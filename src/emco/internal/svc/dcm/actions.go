@@ -11,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -19,70 +20,90 @@ import (
 // cloudPath is where the actions of a logical cloud are found.
 const cloudPath = "/v2/projects/{project}/logical-clouds/{logicalCloud}"
 
-// Clouds serves the actions and the status of logical clouds. A cloud of level 0 has
-// no objects of its own, so its actions are done when they are answered.
+// Clouds serves the actions, the status and the events of logical clouds. A cloud of level
+// 0 has no objects of its own, so its actions are done when they are answered.
 type Clouds struct {
 	db       *store.DB
 	contexts *appcontext.Store
 	table    lifecycle.Table
+	desk     lifecycle.Desk
+	events   *eventlog.Log
 	now      func() time.Time
 }
 
 // NewClouds returns the actions over the two stores.
 func NewClouds(db *store.DB, contexts *appcontext.Store) *Clouds {
-	return &Clouds{db: db, contexts: contexts, table: lifecycle.Clouds(), now: time.Now}
+	return &Clouds{
+		db: db, contexts: contexts, table: lifecycle.Clouds(), desk: lifecycle.Desk{DB: db, Contexts: contexts},
+		events: eventlog.New(contexts), now: time.Now,
+	}
 }
 
-// Mount adds the routes. Bodies that are sent to actions are ignored, as EMCO does.
+// Mount adds the routes. Bodies that are sent to actions are ignored, as EMCO does. The
+// answers are EMCO's as well: 202, but 200 for stop.
 func (c *Clouds) Mount(r *mux.Router) {
-	web.Handle(r, http.MethodPost, cloudPath+"/instantiate", c.action(lifecycle.Instantiate, c.instantiable))
-	web.Handle(r, http.MethodPost, cloudPath+"/terminate", c.action(lifecycle.Terminate, c.terminable))
+	for e, status := range map[lifecycle.Event]int{
+		lifecycle.Instantiate: http.StatusAccepted, lifecycle.Terminate: http.StatusAccepted, lifecycle.Stop: http.StatusOK,
+	} {
+		web.Handle(r, http.MethodPost, cloudPath+"/"+e.String(), c.action(e, status))
+	}
 	web.Handle(r, http.MethodGet, cloudPath+"/status", web.HandlerFunc(c.status))
+	web.Handle(r, http.MethodGet, cloudPath+"/events", web.HandlerFunc(c.eventsOf))
 }
 
-// action takes the step that the table names, if check lets it; the answer is 202.
-func (c *Clouds) action(e lifecycle.Event, check func(context.Context, store.Doc) error) web.HandlerFunc {
+// action takes the step that the table names, once.
+func (c *Clouds) action(e lifecycle.Event, status int) web.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		doc, err := c.cloud(r)
 		if err != nil {
 			return err
 		}
-		if err := c.step(r.Context(), doc, e, check); err != nil {
+		ask, err := lifecycle.Read(r, e, c.now())
+		if err != nil {
 			return err
 		}
-		w.WriteHeader(http.StatusAccepted)
-		return nil
+		_, err = c.desk.Once(r.Context(), doc, ask, func(ctx context.Context, now lifecycle.Case) ([]appcontext.Move, error) {
+			return c.decide(ctx, now, ask)
+		})
+		if err == nil {
+			w.WriteHeader(status)
+		}
+		return err
 	}
 }
 
-func (c *Clouds) step(ctx context.Context, doc store.Doc, e lifecycle.Event, check func(context.Context, store.Doc) error) error {
-	head, acts, err := lifecycle.Head(ctx, c.contexts, doc)
+// decide says what a request comes to.
+func (c *Clouds) decide(ctx context.Context, now lifecycle.Case, ask lifecycle.Ask) ([]appcontext.Move, error) {
+	next, err := c.table.Next(now.Head.State, ask.Event)
 	if err != nil {
-		return err
+		return nothingToDo(now, ask, err)
 	}
-	next, err := c.table.Next(head.State, e)
-	if err != nil {
-		return c.nothingToDo(head, e, err)
-	}
-	if err := check(ctx, doc); err != nil {
-		return err
-	}
-	to, act := head, appcontext.Action{State: next, Instance: doc.UID, Time: c.now()}
+	to, rev := now.Head, int64(0)
 	to.State = next
-	if e == lifecycle.Instantiate {
+	var uses *appcontext.Uses
+	switch ask.Event {
+	case lifecycle.Instantiate:
 		to.LastRev++
-		act.Revision = to.LastRev
+		rev, err = to.LastRev, c.instantiable(ctx, now.Doc)
+	case lifecycle.Terminate:
+		uses, err = c.unused(ctx, now.Doc)
 	}
-	_, err = c.contexts.Step(ctx, head, to, append(acts, act), nil)
-	return err
+	m := now.Move(to, ask.Act(next, now.Doc.UID, rev))
+	m.Unused = uses
+	m.Events = []appcontext.Event{ask.Note(next.String(), "the logical cloud is "+next.String(), rev)}
+	return []appcontext.Move{m}, err
 }
 
-// nothingToDo lets a cloud that was never instantiated be terminated, as EMCO does.
-func (c *Clouds) nothingToDo(head appcontext.Head, e lifecycle.Event, refusal error) error {
-	if e == lifecycle.Terminate && head.State == appcontext.Created {
-		return nil
+// nothingToDo lets a cloud that was never instantiated be terminated, as EMCO does. Only a
+// request with a key, which has to be remembered, leaves a trace.
+func nothingToDo(now lifecycle.Case, ask lifecycle.Ask, refusal error) ([]appcontext.Move, error) {
+	if ask.Event != lifecycle.Terminate || now.Head.State != appcontext.Created {
+		return nil, refusal
 	}
-	return refusal
+	if ask.Key == "" {
+		return nil, nil
+	}
+	return []appcontext.Move{now.Move(now.Head, ask.Act(now.Head.State, "", 0))}, nil
 }
 
 // instantiable wants at least one cluster.
@@ -91,6 +112,16 @@ func (c *Clouds) instantiable(ctx context.Context, doc store.Doc) error {
 		return err
 	}
 	return errs.New(errs.Invalid, "No Cluster References associated; add one below "+string(doc.Key)+"/cluster-references")
+}
+
+// unused refuses while the cloud is in use, and returns the moment before it looked: a
+// deployment that begins to use the cloud after that makes the termination start over.
+func (c *Clouds) unused(ctx context.Context, doc store.Doc) (*appcontext.Uses, error) {
+	uses, err := c.contexts.Uses(ctx, doc.UID)
+	if err != nil {
+		return nil, err
+	}
+	return &uses, c.terminable(ctx, doc)
 }
 
 // terminable refuses while a deployment that uses the cloud is wanted, or something of
@@ -113,16 +144,19 @@ func (c *Clouds) terminable(ctx context.Context, doc store.Doc) error {
 	return nil
 }
 
-// live reports whether a deployment is wanted or has left pairs.
+// live reports whether a deployment is wanted or has left pairs. What moved to another
+// group is that group's.
 func (c *Clouds) live(ctx context.Context, uid string) (bool, error) {
 	head, err := c.contexts.Head(ctx, uid)
-	if errs.Is(err, errs.NotFound) {
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return false, nil
+	case err != nil || head.State.Live():
+		return true, err
+	case !head.Owns():
 		return false, nil
 	}
-	if err != nil || head.Op != nil || head.Rev > 0 && !head.Gone {
-		return true, err
-	}
-	left, err := c.contexts.Remains(ctx, uid)
+	left, err := c.contexts.Remains(ctx, head.Deployment())
 	return len(left) > 0, err
 }
 
@@ -161,6 +195,19 @@ func statusOf(doc store.Doc, head appcontext.Head, acts []appcontext.Action) v2.
 		out.DeployedStatus, out.ReadyStatus = v2.StatusInstantiated, v2.Ready
 	case appcontext.Terminated:
 		out.DeployedStatus = v2.StatusTerminated
+	case appcontext.InstantiateStopped:
+		out.DeployedStatus = v2.StatusInstantiateFailed
+	case appcontext.TerminateStopped:
+		out.DeployedStatus = v2.StatusTerminateFailed
 	}
 	return out
+}
+
+// eventsOf answers with what happened to a cloud.
+func (c *Clouds) eventsOf(w http.ResponseWriter, r *http.Request) error {
+	doc, err := c.cloud(r)
+	if err != nil {
+		return err
+	}
+	return c.events.Serve(w, r, doc.UID, statusOf(doc, appcontext.Head{}, nil).Identity)
 }

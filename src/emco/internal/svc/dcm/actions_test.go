@@ -2,6 +2,7 @@ package dcm_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -135,7 +136,9 @@ func TestACloudInUseStays(t *testing.T) {
 		{"approved only", func(h *appcontext.Head) { h.State = appcontext.Approved }, false},
 		{"about to be instantiated", func(h *appcontext.Head) { h.Op = &appcontext.Operation{ID: "1", UID: doc.UID} }, true},
 		{"instantiated", func(h *appcontext.Head) { h.Op, h.Rev = nil, 1 }, true},
-		{"terminated", func(h *appcontext.Head) { h.Gone = true }, false},
+		{"stopped", func(h *appcontext.Head) { h.State, h.Stopped = appcontext.InstantiateStopped, true }, true},
+		{"moved to another group", func(h *appcontext.Head) { h.State, h.MovedTo = appcontext.Updated, "another" }, false},
+		{"terminated", func(h *appcontext.Head) { h.State, h.Gone = appcontext.Terminated, true }, false},
 	} {
 		is(tt.is)
 		a := c.Do(t, step{Do: "POST " + lc + "/terminate"})
@@ -148,6 +151,94 @@ func TestACloudInUseStays(t *testing.T) {
 		}
 		c.Run(t, step{Do: "DELETE " + refs + "/r", Status: 409, Text: "in use by " + group})
 	}
+}
+
+func TestCloudsStop(t *testing.T) {
+	t.Parallel()
+	c := newClouds(t)
+	c.refer()
+	c.Run(t,
+		step{Do: "POST " + lc + "/stop", Status: 409, Text: "not allowed in state Created; it is in Instantiated, Terminated"},
+		step{Do: "POST " + lc + "/instantiate", Status: 202},
+		step{Do: "POST " + lc + "/stop", Status: 200, Text: "="},
+		step{Do: "POST " + lc + "/stop", Status: 409},
+		step{Do: "GET " + lc + "/status", Status: 200, Text: `"deployedStatus":"InstantiateFailed"`},
+		step{Do: "PUT " + lc, Body: `{"metadata":{"name":"lc","description":"new"},"spec":{"level":"0"}}`, Status: 409, Text: "terminate it before it is changed"},
+		step{Do: "POST " + lc + "/terminate", Status: 202},
+		step{Do: "POST " + lc + "/stop", Status: 200},
+		step{Do: "GET " + lc + "/status", Status: 200, Text: `"deployedStatus":"TerminateFailed"`},
+		step{Do: "POST " + lc + "/instantiate", Status: 202},
+	)
+	c.wantHistory("Created 0 false", "Instantiated 1 true", "InstantiateStopped 0 true", "Terminated 0 true", "TerminateStopped 0 true", "Instantiated 2 true")
+}
+
+func TestCloudsKnowARequestThatIsRepeated(t *testing.T) {
+	t.Parallel()
+	c := newClouds(t)
+	c.refer()
+	const early, key = "Idempotency-Key: early", "Idempotency-Key: k"
+	c.Run(t,
+		step{Do: "POST " + lc + "/terminate", Header: early, Status: 202}, // there is nothing to do
+		step{Do: "POST " + lc + "/instantiate?reason=opening+day", Header: key, Status: 202},
+		step{Do: "POST " + lc + "/instantiate", Header: key, Status: 202},
+		step{Do: "POST " + lc + "/terminate", Header: early, Status: 202}, // and nothing is done now
+		step{Do: "POST " + lc + "/stop", Header: key, Status: 422, Text: "another request, instantiate"},
+		step{Do: "GET " + lc + "/status", Status: 200, Text: `"deployedStatus":"Instantiated"`},
+	)
+	c.wantHistory("Created 0 false", "Created 0 false", "Instantiated 1 true")
+	c.Run(t, step{
+		Do: "GET " + lc + "/events", Status: 200,
+		Text: `"reason":"Instantiated","message":"the logical cloud is Instantiated: opening day","actor":"anonymous","revision":1}]}`,
+	})
+}
+
+// A deployment that begins to use a cloud while that is terminated: one of the two is
+// refused, whoever comes first.
+func TestACloudIsNeverTerminatedUnderADeployment(t *testing.T) {
+	t.Parallel()
+	c := newClouds(t)
+	c.refer()
+	cloud, err := c.DB.Get(t.Context(), "projects/p/logical-clouds/lc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	won := map[bool]int{}
+	for round := range 30 {
+		c.Run(t, step{Do: "POST " + lc + "/instantiate", Status: 202})
+		head, err := c.contexts.Head(t.Context(), cloud.UID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := store.Key(fmt.Sprintf("projects/p/composite-apps/ca/v1/deployment-intent-groups/g%d", round))
+		group, err := c.DB.Create(t.Context(), store.Write{Key: key, Refs: []store.Ref{{Key: cloud.Key, Must: true}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := appcontext.Head{UID: group.UID, State: appcontext.Instantiated}
+		used := make(chan error, 1)
+		go func() {
+			_, err := c.contexts.Move(t.Context(), appcontext.Move{To: to, Needs: &head})
+			used <- err
+		}()
+		status := c.Do(t, step{Do: "POST " + lc + "/terminate"}).Status
+		use := <-used
+		if (use == nil) == (status == 202) || use != nil && !errors.Is(use, appcontext.ErrOvertaken) || status != 202 && status != 409 {
+			t.Fatalf("round %d: the terminate was answered %d, and the use %v", round, status, use)
+		}
+		won[use == nil]++
+		if use == nil {
+			gone := to
+			gone.State, gone.Gone = appcontext.Terminated, true
+			if to, err = c.contexts.Head(t.Context(), group.UID); err == nil {
+				_, err = c.contexts.Step(t.Context(), to, gone, nil, nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Run(t, step{Do: "POST " + lc + "/terminate", Status: 202})
+		}
+	}
+	t.Logf("the deployment was first %d times, the terminate %d times", won[true], won[false])
 }
 
 func TestUnknownClouds(t *testing.T) {

@@ -31,18 +31,26 @@ func (c *Clouds) Removable(ctx context.Context, ref store.Doc) error {
 	return c.terminable(ctx, doc)
 }
 
-// Deleted removes what the AppContext holds of a cloud whose document is gone.
+// Deleted removes what the AppContext holds of a cloud whose document is about to go.
+// Conflict if it was instantiated since it was found to be deletable.
 func (c *Clouds) Deleted(ctx context.Context, doc store.Doc) error {
-	return c.contexts.Delete(ctx, doc.UID)
-}
-
-func (c *Clouds) dormant(ctx context.Context, doc store.Doc, advice string) error {
-	head, _, err := lifecycle.Head(ctx, c.contexts, doc)
+	head, err := c.sleeping(ctx, doc, "terminate it before it is deleted")
 	if err != nil {
 		return err
 	}
-	if head.State == appcontext.Instantiated {
-		return errs.New(errs.Conflict, "the logical cloud is instantiated; "+advice)
+	return c.contexts.Remove(ctx, head)
+}
+
+func (c *Clouds) dormant(ctx context.Context, doc store.Doc, advice string) error {
+	_, err := c.sleeping(ctx, doc, advice)
+	return err
+}
+
+// sleeping returns the head of a cloud that is not instantiated, and refuses any other.
+func (c *Clouds) sleeping(ctx context.Context, doc store.Doc, advice string) (appcontext.Head, error) {
+	head, _, err := lifecycle.Head(ctx, c.contexts, doc)
+	if err == nil && head.State.Live() {
+		err = errs.New(errs.Conflict, "the logical cloud is instantiated; "+advice)
 	}
-	return nil
+	return head, err
 }
