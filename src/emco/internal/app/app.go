@@ -59,7 +59,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	}
 	server := &httpService{listener: a.listener, server: web.Server{Log: log, Limits: limits(c)}}
 	a.group = run.NewGroup(log, append(services, server)...)
-	server.server.Handler = a.handler(api, m)
+	server.server.Handler = a.handler(web.Identify(c.HTTP.ActorHeader, api), m)
 	return a, nil
 }
 

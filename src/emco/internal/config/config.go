@@ -36,6 +36,7 @@ type Log struct {
 type HTTP struct {
 	Address      string   `json:"address" help:"address to listen on; loopback by default because the API has no authentication of its own"`
 	PackageLimit int64    `json:"packageLimit" help:"largest uploaded package, in bytes"`
+	ActorHeader  string   `json:"actorHeader" help:"header in which a gateway says whose request it is, for histories and event logs; empty: nobody says so"`
 	Drain        Duration `json:"drain" help:"how long requests in flight may take to end when stopping"`
 }
 
@@ -94,7 +95,7 @@ func Default() Config {
 		Target: []string{"all"},
 		Data:   "emco-data",
 		Log:    Log{Level: "info", Format: "json"},
-		HTTP:   HTTP{Address: "127.0.0.1:9015", PackageLimit: 20 << 20, Drain: Duration(15 * time.Second)},
+		HTTP:   HTTP{Address: "127.0.0.1:9015", PackageLimit: 20 << 20, ActorHeader: "X-Forwarded-User", Drain: Duration(15 * time.Second)},
 		Store:  Store{Driver: "sqlite"},
 		Etcd:   Etcd{Endpoints: []string{}, Prefix: "/emco/"},
 		Render: Render{Timeout: Duration(10 * time.Second), Memory: 512 << 20, KubeVersion: "v1.34.0"},
