@@ -106,13 +106,21 @@ func (a *App) handler(api http.Handler, m *metrics) http.Handler {
 	})
 }
 
-func (a *App) readyz(w http.ResponseWriter, _ *http.Request) {
-	if err := a.group.Ready(); err != nil {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = w.Write([]byte(err.Error() + "\n"))
-		return
+// readyz answers 503 and why while a service is not ready; with "?verbose" it also says
+// how each of them is doing.
+func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
+	text := "ok\n"
+	err := a.group.Ready()
+	if err != nil {
+		text = err.Error() + "\n"
 	}
-	_, _ = w.Write([]byte("ok\n"))
+	if r.URL.Query().Has("verbose") {
+		text = a.group.Report()
+	}
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, _ = w.Write([]byte(text))
 }
 
 // httpService is the API's server as a service.

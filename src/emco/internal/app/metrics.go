@@ -22,6 +22,7 @@ type metrics struct {
 	etcdSize *prometheus.CounterVec
 	commits  prometheus.Counter
 	lost     prometheus.Counter
+	fenced   *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -32,9 +33,13 @@ func newMetrics() *metrics {
 		etcdSize: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_etcd_bytes_total", Help: "Bytes of keys and values in requests to etcd."}, []string{"kind"}),
 		commits:  counter("emco_git_commits_total", "Commits that reached a branch."),
 		lost:     counter("emco_git_conflicts_total", "Pushes refused because someone else was faster."),
+		fenced:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_fenced_total", Help: "Writes refused because another process has taken over the work."}, []string{"store"}),
 	}
-	m.registry.MustRegister(m.renders, m.etcdOps, m.etcdSize, m.commits, m.lost,
+	m.registry.MustRegister(m.renders, m.etcdOps, m.etcdSize, m.commits, m.lost, m.fenced,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, store := range []string{"etcd", "git"} {
+		m.fenced.WithLabelValues(store) // shows 0
+	}
 	return m
 }
 
@@ -50,6 +55,9 @@ func (m *metrics) etcdOperation(kind string, bytes int) {
 	m.etcdOps.WithLabelValues(kind).Inc()
 	m.etcdSize.WithLabelValues(kind).Add(float64(bytes))
 }
+
+// etcdFenced counts a write that etcd refused.
+func (m *metrics) etcdFenced() { m.fenced.WithLabelValues("etcd").Inc() }
 
 // batch counts what became of one batch of Git edits.
 func (m *metrics) batch(e batch.Event) {

@@ -40,7 +40,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, m *metrics) (stor
 		return stores{}, fmt.Errorf("repair documents after a crash: %w", err)
 	}
 	a.faults.etcd(c.Etcd, client)
-	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcdOperation))
+	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcdOperation), appcontext.WithOnFenced(m.etcdFenced))
 	return stores{db: db, contexts: contexts}, nil
 }
 

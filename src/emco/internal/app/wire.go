@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
@@ -54,7 +55,7 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 	if c.Runs("orchestrator") {
 		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards()}.Mount(r)
 		groups.Mount(r)
-		services = append(services, orchestrator.NewWorker(groups, renderer, holder(c), a.log))
+		services = append(services, orchestrator.NewWorker(groups, renderer, member(c), a.log))
 	}
 	if c.Runs("rsync") {
 		services = append(services, a.rsync(c, st, m, rules))
@@ -107,6 +108,11 @@ func (a *App) rsync(c config.Config, st stores, m *metrics, rules gitops.Rules) 
 		Git: a.faults.commits(writers), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
 		Holder: holder(c), Workers: c.Kube.Workers, Log: a.log,
 	})
+}
+
+// member is this process as the others that share its work see it.
+func member(c config.Config) appcontext.Member {
+	return appcontext.Member{Holder: holder(c), TTL: time.Duration(c.Lease)}
 }
 
 // holder is the name under which this process owns work. With embedded stores there

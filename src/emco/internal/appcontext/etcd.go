@@ -116,6 +116,7 @@ func (s *Store) commit(ctx context.Context, subject string, cmps []clientv3.Cmp,
 	}
 	s.onOp("txn", sizeOfOps(then))
 	if !r.Succeeded && len(orElse) > 0 && !s.fence.holds(r.Responses[0].GetResponseRange().Kvs) {
+		s.onFence()
 		return 0, false, errs.E(errs.Conflict, "write", subject, ErrFenced)
 	}
 	return r.Header.Revision, r.Succeeded, nil

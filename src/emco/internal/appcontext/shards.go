@@ -19,10 +19,20 @@ import (
 // shard is highest. So all come to the same answer, and when a member comes or goes
 // only its own shards move.
 type Team struct {
-	Kind   string        // of work, such as "rsync"; shards are named after it
-	Holder string        // who this process is, see Own
-	Shards int           // in all; the same number in every process
-	TTL    time.Duration // of the lease, see Own: a member that is gone is replaced after so long
+	Kind   string // of work, such as "rsync"; shards are named after it
+	Shards int    // in all; the same number in every process
+}
+
+// Member is a process as others see it.
+type Member struct {
+	Holder string        // its name, see Own
+	TTL    time.Duration // of its lease, see Own: once it is gone it is replaced after so long
+}
+
+// Of returns the shard to which the work that key names belongs.
+func (t Team) Of(key string) int {
+	sum := sha256.Sum256([]byte(key))
+	return int(binary.BigEndian.Uint64(sum[:]) % uint64(t.Shards))
 }
 
 // Shard names a shard as it is owned: "rsync-03".
@@ -53,6 +63,7 @@ type Work func(ctx context.Context, shard int, own *Ownership) error
 type Sharing struct {
 	s    *Store
 	team Team
+	me   Member
 	work Work
 
 	mu     sync.Mutex
@@ -80,9 +91,9 @@ type Standing struct {
 	Working  int // shards that are worked on
 }
 
-// Share makes a part in a team, of which Run is to be called once.
-func (s *Store) Share(t Team, work Work) *Sharing {
-	return &Sharing{s: s, team: t, work: work, stages: make([]stage, t.Shards)}
+// Share makes this process' part in a team; its Run is to be called once.
+func (s *Store) Share(t Team, me Member, work Work) *Sharing {
+	return &Sharing{s: s, team: t, me: me, work: work, stages: make([]stage, t.Shards)}
 }
 
 // Standing returns what this process has now.
@@ -132,7 +143,7 @@ func (sh *Sharing) Ready() error {
 // all work that it carried, and the process joins anew. Invalid for names that cannot
 // be keys.
 func (sh *Sharing) Run(ctx context.Context) error {
-	if err := checkParts(sh.team.Kind, sh.team.Holder); err != nil {
+	if err := checkParts(sh.team.Kind, sh.me.Holder); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
@@ -148,7 +159,7 @@ var errLeaseLost = errors.New("the lease was lost")
 
 // join is one membership, from the lease to its end.
 func (sh *Sharing) join(ctx context.Context) error {
-	l, err := sh.s.rent(ctx, sh.team.Kind, sh.team.TTL)
+	l, err := sh.s.rent(ctx, sh.team.Kind, sh.me.TTL)
 	if err != nil {
 		return err
 	}
@@ -199,7 +210,7 @@ type turn struct {
 // somebody takes this process for gone.
 func (m *membership) run(ctx context.Context) error {
 	prefix := m.s.key("member", m.team.Kind) + "/"
-	put := clientv3.OpPut(prefix+m.team.Holder, m.s.now().UTC().Format(time.RFC3339), clientv3.WithLease(m.lease.id))
+	put := clientv3.OpPut(prefix+m.me.Holder, m.s.now().UTC().Format(time.RFC3339), clientv3.WithLease(m.lease.id))
 	if _, _, err := m.s.commit(ctx, prefix, nil, []clientv3.Op{put}); err != nil {
 		return err
 	}
@@ -216,7 +227,7 @@ func (m *membership) run(ctx context.Context) error {
 		if !synced {
 			continue
 		}
-		if !members[m.team.Holder] {
+		if !members[m.me.Holder] {
 			return errors.New("the key of this member was removed")
 		}
 		m.assign(ctx, slices.Collect(maps.Keys(members)))
@@ -227,7 +238,7 @@ func (m *membership) run(ctx context.Context) error {
 // assign begins and ends turns as the members say.
 func (m *membership) assign(ctx context.Context, members []string) {
 	for n := range m.turns {
-		mine := winner(members, m.team.Shard(n)) == m.team.Holder
+		mine := winner(members, m.team.Shard(n)) == m.me.Holder
 		switch cancel := m.turns[n].cancel; {
 		case mine && cancel == nil:
 			m.begin(ctx, n)
@@ -271,7 +282,7 @@ func (m *membership) serve(ctx context.Context, n int) {
 
 // term is one time of ownership.
 func (m *membership) term(ctx context.Context, n int) error {
-	c := claim{s: m.s, shard: m.team.Shard(n), holder: m.team.Holder, lease: m.lease, held: func() { m.enter(n, waiting) }}
+	c := claim{s: m.s, shard: m.team.Shard(n), holder: m.me.Holder, lease: m.lease, held: func() { m.enter(n, waiting) }}
 	var own *Ownership
 	for own == nil {
 		err := c.awaitFree(ctx)

@@ -54,7 +54,7 @@ func (f *floor) join(c *clientv3.Client, holder string, ttl time.Duration) *memb
 	ctx, cancel := context.WithCancel(f.t.Context())
 	s := New(c, f.s.prefix)
 	m := &member{stop: cancel, done: make(chan struct{})}
-	m.Sharing = s.Share(Team{Kind: "test", Holder: holder, Shards: 16, TTL: ttl}, func(ctx context.Context, n int, own *Ownership) error {
+	m.Sharing = s.Share(Team{Kind: "test", Shards: 16}, Member{Holder: holder, TTL: ttl}, func(ctx context.Context, n int, own *Ownership) error {
 		if err := s.PutPairs(ctx, own.Fence(), []Pair{{Key: PairKey{Cluster: holder, UID: "7", App: fmt.Sprint(n)}}}, nil); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (f *floor) join(c *clientv3.Client, holder string, ttl time.Duration) *memb
 
 func (m *member) leave(t *testing.T) {
 	m.stop()
-	wait(t, m.done, "the end of "+m.team.Holder)
+	wait(t, m.done, "the end of "+m.me.Holder)
 }
 
 // shares is who works on which shards, such as "a: 0 2, b: 1".
@@ -99,7 +99,7 @@ func (f *floor) shares() string {
 
 // of returns the member's part of shares: " 00 07".
 func (m *member) of(shares string) string {
-	_, rest, _ := strings.Cut(shares, m.team.Holder+":")
+	_, rest, _ := strings.Cut(shares, m.me.Holder+":")
 	mine, _, _ := strings.Cut(rest, ",")
 	return mine
 }
@@ -261,7 +261,7 @@ func TestWorkThatFailsStartsAnew(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	calls := make(chan Fence)
-	sh := s.Share(Team{Kind: "test", Holder: "a", Shards: 1, TTL: time.Minute}, func(ctx context.Context, _ int, own *Ownership) error {
+	sh := s.Share(Team{Kind: "test", Shards: 1}, Member{Holder: "a", TTL: time.Minute}, func(ctx context.Context, _ int, own *Ownership) error {
 		select {
 		case calls <- own.Fence():
 		case <-ctx.Done():
@@ -281,7 +281,7 @@ func TestWorkThatFailsStartsAnew(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-	if err := s.Share(Team{Kind: "a/b", Holder: "a", Shards: 1}, nil).Run(t.Context()); err == nil {
+	if err := s.Share(Team{Kind: "a/b", Shards: 1}, Member{Holder: "a"}, nil).Run(t.Context()); err == nil {
 		t.Error("a team with a slash in its name is taken")
 	}
 }
@@ -298,6 +298,9 @@ func TestOnlyTheSharesOfComersAndGoersMove(t *testing.T) {
 			before, after := winner(members[:last], shard), winner(members, shard)
 			if after != before && after != members[last] {
 				t.Fatalf("%s moved from %s to %s when %s came", shard, before, after, members[last])
+			}
+			if of := (Team{Shards: 64}).Of(shard); of < 0 || of > 63 {
+				t.Fatalf("%s is in shard %d", shard, of)
 			}
 			if winner(shuffled, shard) != after {
 				t.Fatalf("%s depends on the order of the members", shard)

@@ -35,6 +35,7 @@ type Store struct {
 	prefix  string
 	fence   Fence
 	onOp    func(kind string, bytes int)
+	onFence func()
 	log     *slog.Logger
 	now     func() time.Time
 	grace   time.Duration
@@ -49,6 +50,10 @@ type Option func(*Store)
 // "txn", "watch", "lease") and the bytes of keys and values that it carried. f must be
 // quick and safe for use by many goroutines.
 func WithOnOp(f func(kind string, bytes int)) Option { return func(s *Store) { s.onOp = f } }
+
+// WithOnFenced has f called for each write that was refused because its owner had lost
+// the shard. f must be quick and safe for use by many goroutines.
+func WithOnFenced(f func()) Option { return func(s *Store) { s.onFence = f } }
 
 // WithCache bounds the memory for content that was read or written, in bytes.
 // The default is 64 MiB; 0 switches the cache off.
@@ -75,10 +80,11 @@ func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = no
 func New(c *clientv3.Client, prefix string, opts ...Option) *Store {
 	s := &Store{
 		c: c, prefix: strings.TrimSuffix(prefix, "/") + "/",
-		onOp:  func(string, int) {},
-		log:   slog.New(slog.DiscardHandler),
-		now:   time.Now,
-		grace: time.Hour,
+		onOp:    func(string, int) {},
+		onFence: func() {},
+		log:     slog.New(slog.DiscardHandler),
+		now:     time.Now,
+		grace:   time.Hour,
 	}
 	WithCache(64 << 20)(s)
 	for _, o := range opts {

@@ -16,6 +16,7 @@ import (
 type Config struct {
 	Target []string `json:"target" help:"services to run: all, or some of clm, placementintent, orchestrator, rsync, dcm"`
 	Data   string   `json:"data" help:"folder of the embedded stores, packages and the sealing key"`
+	Lease  Duration `json:"lease" help:"of several processes, how long after one has died or stalled the others take over its work; whole seconds, two at least"`
 	Log    Log      `json:"log"`
 	HTTP   HTTP     `json:"http"`
 	Store  Store    `json:"store"`
@@ -84,6 +85,9 @@ type Retry struct {
 	Longest Duration `json:"longest" help:"longest such wait, and the one after a refusal that trying alone does not mend, such as a wrong token"`
 }
 
+// shortestLease is what an etcd with its usual election timeout grants.
+const shortestLease = 2 * time.Second
+
 // Targets are the services that can be named in Config.Target besides "all".
 func Targets() []string {
 	return []string{"clm", "dcm", "orchestrator", "placementintent", "rsync"}
@@ -94,6 +98,7 @@ func Default() Config {
 	return Config{
 		Target: []string{"all"},
 		Data:   "emco-data",
+		Lease:  Duration(10 * time.Second),
 		Log:    Log{Level: "info", Format: "json"},
 		HTTP:   HTTP{Address: "127.0.0.1:9015", PackageLimit: 20 << 20, ActorHeader: "X-Forwarded-User", Drain: Duration(15 * time.Second)},
 		Store:  Store{Driver: "sqlite"},
@@ -131,6 +136,9 @@ func (c Config) Validate() error {
 	}
 	if c.Data == "" {
 		bad("data", "a folder is needed")
+	}
+	if c.Lease < Duration(shortestLease) {
+		bad("lease", "must not be below %s", shortestLease)
 	}
 	oneOf(bad, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf(bad, "log.format", c.Log.Format, "json", "text")

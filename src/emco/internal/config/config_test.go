@@ -56,6 +56,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		{"a number that is none", map[string]string{"EMCO_KUBE_QPS": "many"}, nil, "EMCO_KUBE_QPS"},
 		{"a stray argument", nil, []string{"run"}, `unexpected argument "run"`},
 		{"one service on an embedded etcd", nil, []string{"-target", "rsync"}, "etcd.endpoints"},
+		{"a lease that no etcd grants", nil, []string{"-lease", "1s"}, "lease: must not be below 2s"},
 		{"two settings at once", nil, []string{"-kube.qps", "0", "-log.level", "loud"}, "log.level: \"loud\" is not one of debug, info, warn, error\nkube.qps: must be above zero"},
 	}
 	for _, tt := range tests {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 )
 
@@ -17,6 +18,12 @@ type Service interface {
 	Run(ctx context.Context) error
 	// Ready says why the service cannot do its work yet; nil when it can.
 	Ready() error
+}
+
+// Stateful is a service that says more of itself than whether it is ready.
+type Stateful interface {
+	// State is a few words for people, such as "works on 9 of 16 shards".
+	State() string
 }
 
 // Group runs services in order and stops them in reverse order. The first service
@@ -40,6 +47,22 @@ func (g *Group) Ready() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Report says how each service is doing, one line each.
+func (g *Group) Report() string {
+	var b strings.Builder
+	for _, s := range g.services {
+		words := "ready"
+		if err := s.Ready(); err != nil {
+			words = "not ready: " + err.Error()
+		}
+		if more, ok := s.(Stateful); ok {
+			words += "; " + more.State()
+		}
+		fmt.Fprintf(&b, "%s: %s\n", s.Name(), words)
+	}
+	return b.String()
 }
 
 // Run starts all services and waits until ctx ends or one fails; then it stops them

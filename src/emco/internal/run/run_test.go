@@ -67,6 +67,20 @@ func TestAFailedServiceEndsTheGroup(t *testing.T) {
 	}
 }
 
+// talker is a service that is ready and says more.
+type talker struct{ fake }
+
+func (talker) Ready() error  { return nil }
+func (talker) State() string { return "works on 3 of 8 shards" }
+
+func TestReportSaysMoreOfThoseThatDo(t *testing.T) {
+	t.Parallel()
+	g := NewGroup(slog.New(slog.DiscardHandler), fake{name: "a"}, talker{fake{name: "b"}})
+	if got, want := g.Report(), "a: not ready: warming up\nb: ready; works on 3 of 8 shards\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestReadyNamesWhoIsNot(t *testing.T) {
 	t.Parallel()
 	g := NewGroup(slog.New(slog.DiscardHandler), fake{name: "a"}, fake{name: "b"})

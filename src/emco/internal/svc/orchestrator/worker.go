@@ -17,89 +17,84 @@ import (
 )
 
 const (
-	shard       = "orchestrator" // what the worker owns while it works
-	ownership   = 10 * time.Second
-	parallel    = 4 // operations at the same time
+	parallel    = 4 // operations of a process at the same time
 	attempts    = 5 // of one operation, when a store or the renderer is out of order
 	keep        = 10
 	sweepPeriod = time.Hour
+	sweepAgain  = time.Minute // after a sweep that operations interrupted
 )
 
-// Worker carries out operations: it renders and places, and publishes revisions. One
-// process at a time does so; the others wait for their turn.
+// What the workers of several processes share: the operations, by deployment, and the
+// sweep. Eight shards are enough for the few processes that rendering is spread over,
+// and each costs a watch of the operations.
+var (
+	operators = appcontext.Team{Kind: "orchestrator", Shards: 8}
+	sweepers  = appcontext.Team{Kind: "sweep", Shards: 1}
+)
+
+// Worker carries out operations: it renders and places, and publishes revisions. Those
+// of one deployment are carried out by one process at a time.
 type Worker struct {
 	db       *store.DB
 	contexts *appcontext.Store
 	renderer render.Renderer
 	planner  planner
-	holder   string
 	log      *slog.Logger
+	slots    chan struct{} // bounds the operations at the same time
 
-	busy   sync.RWMutex // held for reading by operations, for writing by the sweep
-	status ownerStatus
+	operations, sweep *appcontext.Sharing
 }
 
-// NewWorker returns a worker that calls itself holder. A process that is started
-// again under the same name takes over at once what it owned before.
-func NewWorker(g *Groups, renderer render.Renderer, holder string, log *slog.Logger) *Worker {
-	return &Worker{db: g.db, contexts: g.contexts, planner: g.planner, renderer: renderer, holder: holder, log: log}
+// NewWorker returns a worker that shares its work with the others as member me.
+func NewWorker(g *Groups, renderer render.Renderer, me appcontext.Member, log *slog.Logger) *Worker {
+	w := &Worker{
+		db: g.db, contexts: g.contexts, planner: g.planner, renderer: renderer, log: log,
+		slots: make(chan struct{}, parallel),
+	}
+	w.operations = g.contexts.Share(operators, me, w.operate)
+	w.sweep = g.contexts.Share(sweepers, me, w.sweeps)
+	return w
 }
 
 // Name is "orchestrator".
-func (w *Worker) Name() string { return shard }
+func (w *Worker) Name() string { return operators.Kind }
 
-// Ready says so when the stores have not been reached yet.
-func (w *Worker) Ready() error { return w.status.ready() }
+// Ready says why operations are not carried out yet. A process that has nothing to do,
+// because others do it, is ready.
+func (w *Worker) Ready() error { return w.operations.Ready() }
 
-// Run works until ctx ends. When the ownership is lost it waits for it anew.
+// State says which part of the work is this process'.
+func (w *Worker) State() string { return w.operations.String() }
+
+// Run works until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
-	w.status.reach()
-	for ctx.Err() == nil {
-		if err := w.term(ctx); err != nil && ctx.Err() == nil {
-			w.log.Warn("orchestrator starts anew", "err", err)
-			pause(ctx, time.Second)
-		}
-	}
-	return nil
-}
-
-// term is one time of ownership.
-func (w *Worker) term(ctx context.Context) error {
-	own, err := w.contexts.Own(ctx, shard, w.holder, ownership)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = own.Release(context.WithoutCancel(ctx)) }()
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return lost(ctx, own) })
-	contexts := w.contexts.Fenced(own.Fence())
-	g.Go(func() error { return w.sweeps(ctx, contexts) })
-	g.Go(func() error { return w.operations(ctx, contexts) })
+	var g errgroup.Group
+	g.Go(func() error { return w.operations.Run(ctx) })
+	g.Go(func() error { return w.sweep.Run(ctx) })
 	return g.Wait()
 }
 
-func lost(ctx context.Context, own *appcontext.Ownership) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-own.Lost():
-		return errors.New("ownership was lost")
-	}
-}
-
-// operations carries out what is queued and what comes, a few at a time.
-func (w *Worker) operations(ctx context.Context, contexts *appcontext.Store) error {
-	var g errgroup.Group
-	g.SetLimit(parallel)
-	defer func() { _ = g.Wait() }()
+// operate carries out a shard's operations, those that are queued and those that come.
+func (w *Worker) operate(ctx context.Context, shard int, own *appcontext.Ownership) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	contexts := w.contexts.Fenced(own.Fence())
 	for op, err := range contexts.WatchOperations(ctx) {
+		if operators.Of(op.UID) != shard {
+			continue
+		}
 		if err != nil {
 			w.log.Error("operation cannot be read", "deployment", op.UID, "op", op.ID, "err", err)
 			continue
 		}
-		g.Go(func() error {
+		select {
+		case w.slots <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		all.Go(func() {
+			defer func() { <-w.slots }()
 			w.carryOut(ctx, builder{contexts: contexts, renderer: w.renderer, contents: contexts}, op)
-			return nil
 		})
 	}
 	return ctx.Err()
@@ -108,8 +103,6 @@ func (w *Worker) operations(ctx context.Context, contexts *appcontext.Store) err
 // carryOut makes one operation's revision. What cannot be done for a reason that
 // trying again does not change is written into the head.
 func (w *Worker) carryOut(ctx context.Context, b builder, op appcontext.Operation) {
-	w.busy.RLock()
-	defer w.busy.RUnlock()
 	log := w.log.With("deployment", op.UID, "rev", op.Rev, "op", op.ID)
 	for attempt := 1; ctx.Err() == nil; attempt++ {
 		err := w.try(ctx, b, op)
@@ -199,17 +192,22 @@ func (w *Worker) giveUp(ctx context.Context, contexts *appcontext.Store, op appc
 	}
 }
 
-// sweeps removes what nothing refers to any more, now and then, while no operation runs.
-func (w *Worker) sweeps(ctx context.Context, contexts *appcontext.Store) error {
-	for pause(ctx, sweepPeriod) {
-		w.busy.Lock()
-		err := contexts.Sweep(ctx, keep)
-		w.busy.Unlock()
-		if err != nil && !errs.Is(err, errs.Conflict) { // an operation came: the next sweep will do
+// sweeps removes what nothing refers to any more, now and then. A sweep that operations
+// interrupted is taken up again soon.
+func (w *Worker) sweeps(ctx context.Context, _ int, own *appcontext.Ownership) error {
+	contexts, wait := w.contexts.Fenced(own.Fence()), sweepPeriod
+	for pause(ctx, wait) {
+		wait = sweepPeriod
+		switch err := contexts.Sweep(ctx, keep); {
+		case errors.Is(err, appcontext.ErrFenced):
+			return err
+		case errs.Is(err, errs.Conflict):
+			wait = sweepAgain
+		case err != nil:
 			w.log.Warn("sweep of the AppContext", "err", err)
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // pause waits; false if ctx ended first.
@@ -222,27 +220,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-t.C:
 		return true
 	}
-}
-
-// ownerStatus says whether Run has begun.
-type ownerStatus struct {
-	mu      sync.Mutex
-	reached bool
-}
-
-func (s *ownerStatus) reach() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reached = true
-}
-
-func (s *ownerStatus) ready() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.reached {
-		return errors.New("not started")
-	}
-	return nil
 }
 
 // processors bounds the renderings of one operation.

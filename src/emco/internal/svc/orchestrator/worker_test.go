@@ -1,0 +1,200 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// plant is an etcd and a document store on which several workers work.
+type plant struct {
+	*testing.T
+	etcd     *clientv3.Client
+	contexts *appcontext.Store // by which the test looks and queues
+	db       *store.DB
+}
+
+func newPlant(t *testing.T) plant {
+	t.Helper()
+	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true})
+	p := plant{T: t, db: resourcetest.DB(t)}
+	p.must(err)
+	t.Cleanup(func() { p.must(server.Close()) })
+	p.etcd, p.contexts = server.Client(), appcontext.New(server.Client(), "/emco/")
+	return p
+}
+
+func (p plant) must(err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// worker is a worker of another process, which reaches the stores by itself.
+func (p plant) worker(holder string, opts ...appcontext.Option) *Worker {
+	contexts := appcontext.New(p.etcd, "/emco/", opts...)
+	me := appcontext.Member{Holder: holder, TTL: time.Minute}
+	return NewWorker(&Groups{db: p.db, contexts: contexts}, nil, me, slog.New(slog.DiscardHandler))
+}
+
+// start runs a worker until the test ends.
+func (p plant) start(w *Worker) {
+	ctx, cancel := context.WithCancel(p.Context())
+	var run sync.WaitGroup
+	run.Go(func() { p.must(w.Run(ctx)) })
+	p.Cleanup(func() { cancel(); run.Wait() })
+}
+
+// rollBack makes a deployment with one revision and queues an operation that brings
+// that back as the second one, which needs no rendering.
+func (p plant) rollBack(name string) appcontext.Operation {
+	p.Helper()
+	ctx := p.Context()
+	doc, err := p.db.Create(ctx, store.Write{Key: store.Key("groups/" + name), Body: []byte("{}")})
+	p.must(err)
+	head, err := p.contexts.Step(ctx, appcontext.Head{}, appcontext.Head{UID: doc.UID, Subject: string(doc.Key)}, nil, nil)
+	p.must(err)
+	bundle, err := p.contexts.PutBundle(ctx, appcontext.Bundle{})
+	p.must(err)
+	places := []appcontext.Placement{{Cluster: "p+c", Apps: map[string]appcontext.Digest{"web": bundle}}}
+	head, err = p.contexts.Publish(ctx, head, appcontext.Revision{Number: 1}, slices.Values(places))
+	p.must(err)
+	to := head
+	to.LastRev = 2
+	op := appcontext.Operation{ID: "op-" + name, UID: doc.UID, Kind: "rollback", Rev: 2, From: 1}
+	_, err = p.contexts.Step(ctx, head, to, nil, &op)
+	p.must(err)
+	return op
+}
+
+// revisions returns the numbers of a deployment's revisions.
+func (p plant) revisions(uid string) string {
+	p.Helper()
+	var out []string
+	for r, err := range p.contexts.Revisions(p.Context(), uid) {
+		p.must(err)
+		out = append(out, fmt.Sprint(r.Number))
+	}
+	return strings.Join(out, " ")
+}
+
+// published waits until a deployment's second revision is there, and nothing waits.
+func (p plant) published(uid string) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.Context(), 30*time.Second)
+	defer cancel()
+	for e, err := range p.contexts.WatchHeads(ctx) {
+		p.must(err)
+		if e.Head.UID == uid && e.Head.Rev == 2 && e.Head.Op == nil {
+			return
+		}
+	}
+	p.Fatalf("deployment %s has no second revision", uid)
+}
+
+// shared waits until each of two workers has a part of the shards, and together all.
+func (p plant) shared(one, two *Worker) {
+	p.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		a, b := one.operations.Standing(), two.operations.Standing()
+		if a.Members == 2 && b.Members == 2 && a.Working > 0 && b.Working > 0 && a.Working+b.Working == operators.Shards {
+			return
+		}
+		if time.Now().After(end) {
+			p.Fatalf("one stands at %+v, two at %+v", a, b)
+		}
+	}
+}
+
+// A worker that is put to sleep in the middle of an operation does not know that another
+// one has carried it out meanwhile: what it goes on to write is refused.
+func TestH32TwoLeadersMakeOneRevision(t *testing.T) {
+	t.Parallel()
+	p, ctx := newPlant(t), t.Context()
+	op := p.rollBack("g")
+	shard := operators.Shard(operators.Of(op.UID))
+	asleep, wake := make(chan struct{}), make(chan struct{})
+	var fenced atomic.Int64
+	var once sync.Once
+	sleeper := p.worker("first", appcontext.WithOnFenced(func() { fenced.Add(1) }), appcontext.WithOnOp(func(kind string, _ int) {
+		if kind == "txn" { // the placements are written, the head is not
+			once.Do(func() { close(asleep); <-wake })
+		}
+	}))
+	carryOut := func(w *Worker, own *appcontext.Ownership) {
+		w.carryOut(ctx, builder{contexts: w.contexts.Fenced(own.Fence())}, op)
+	}
+	first, err := p.contexts.Own(ctx, shard, "first", time.Minute)
+	p.must(err)
+	var sleep sync.WaitGroup
+	sleep.Go(func() { carryOut(sleeper, first) })
+	<-asleep
+	p.must(first.Release(ctx)) // as if its lease had run out
+	second, err := p.contexts.Own(ctx, shard, "second", time.Minute)
+	p.must(err)
+	carryOut(p.worker("second"), second)
+	p.published(op.UID)
+	before, err := p.contexts.Head(ctx, op.UID)
+	p.must(err)
+	close(wake)
+	sleep.Wait()
+	after, err := p.contexts.Head(ctx, op.UID)
+	p.must(err)
+	if got := p.revisions(op.UID); got != "1 2" || after.Mod != before.Mod {
+		t.Errorf("revisions %s, the head is %+v, want it as the second worker left it: %+v", got, after, before)
+	}
+	tries, err := p.etcd.Get(ctx, "/emco/dep/"+op.UID+"/place/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	p.must(err)
+	if len(tries.Kvs) != 2 {
+		t.Errorf("%d placements are left, want those of two revisions", len(tries.Kvs))
+	}
+	if fenced.Load() != 1 {
+		t.Errorf("%d writes were fenced, want 1", fenced.Load())
+	}
+}
+
+// Several processes share the operations; each is carried out once, even if it is told twice.
+func TestWorkersShareOperations(t *testing.T) {
+	t.Parallel()
+	p, ctx := newPlant(t), t.Context()
+	one, two := p.worker("one"), p.worker("two")
+	p.start(one)
+	p.start(two)
+	p.shared(one, two)
+	var ops []appcontext.Operation
+	for i := range 12 {
+		op := p.rollBack(fmt.Sprint("g", i))
+		ops = append(ops, op)
+		key := "/emco/op/" + op.UID + "/" + op.ID
+		if r, err := p.etcd.Get(ctx, key); err == nil && len(r.Kvs) == 1 {
+			if _, err := p.etcd.Put(ctx, key, string(r.Kvs[0].Value)); err != nil { // told again
+				t.Error(err)
+			}
+		}
+	}
+	for _, op := range ops {
+		p.published(op.UID)
+		if got := p.revisions(op.UID); got != "1 2" {
+			t.Errorf("%s: revisions %s", op.ID, got)
+		}
+	}
+	for _, w := range []*Worker{one, two} {
+		if err := w.Ready(); err != nil || !strings.HasPrefix(w.State(), "works on ") {
+			t.Errorf("%s is not ready: %v, %s", w.Name(), err, w.State())
+		}
+	}
+}
