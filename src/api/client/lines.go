@@ -15,10 +15,11 @@ import (
 // LinesType is the media type of an answer that is a stream of JSON documents, one a line.
 const LinesType = "application/x-ndjson"
 
-// Lines sends a request and hands each line of a 2xx answer to each, as it comes, until
-// the server ends the answer, each returns an error, which is handed back, or ctx ends.
-// A line above MaxBytes is TooLarge. Other answers come back in the Response, whose Body
-// is otherwise empty. Errors are those of Do; Unavailable also if the stream breaks off.
+// Lines sends a request and hands each line of an answer that is a stream to each, as it
+// comes, until the server ends the answer, each returns an error, which is handed back, or
+// ctx ends. A line above MaxBytes is TooLarge. What is no stream comes back whole in the
+// Response, whose Body is otherwise empty. Errors are those of Do; Unavailable also if the
+// stream breaks off.
 func (c *Client) Lines(ctx context.Context, r Request, each func(line []byte) error) (*Response, error) {
 	res, err := c.send(ctx, r)
 	if err != nil {
@@ -26,8 +27,8 @@ func (c *Client) Lines(ctx context.Context, r Request, each func(line []byte) er
 	}
 	defer res.Body.Close()
 	out := &Response{Status: res.StatusCode, Header: res.Header}
-	if !out.OK() {
-		out.Body, err = io.ReadAll(io.LimitReader(res.Body, maxErrorText))
+	if !out.Streamed() {
+		out.Body, err = io.ReadAll(io.LimitReader(res.Body, c.opts.MaxBytes))
 		return out, err
 	}
 	lines := bufio.NewScanner(res.Body)

@@ -49,6 +49,12 @@ func TestLinesEnd(t *testing.T) {
 		{"with a refusal", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such group", 404) }, nil, func(r *client.Response, err error) bool {
 			return err == nil && errs.Is(r.Err("GET", "x"), errs.NotFound) && !r.Streamed()
 		}},
+		{"before they begin, if the answer is no stream", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, "{\n}")
+		}, func([]byte) error { return stop }, func(r *client.Response, err error) bool {
+			return err == nil && r.OK() && !r.Streamed() && string(r.Body) == "{\n}"
+		}},
 		{"with a connection that breaks", func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintln(w, "x")
 			_ = http.NewResponseController(w).Flush()
@@ -61,20 +67,28 @@ func TestLinesEnd(t *testing.T) {
 			if each == nil {
 				each = func([]byte) error { return nil }
 			}
-			c := dial(t, client.Options{BaseURL: serve(t, tt.answer), MaxBytes: 1000})
+			c := dial(t, client.Options{BaseURL: serve(t, streaming(tt.answer)), MaxBytes: 1000})
 			if res, err := c.Lines(t.Context(), client.Request{Method: "GET", Path: "x"}, each); !tt.check(res, err) {
 				t.Errorf("Lines: %+v, %v", res, err)
 			}
 		})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	c := dial(t, client.Options{BaseURL: serve(t, func(w http.ResponseWriter, r *http.Request) {
+	c := dial(t, client.Options{BaseURL: serve(t, streaming(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "x")
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-	})})
+	}))})
 	_, err := c.Lines(ctx, client.Request{Method: "GET", Path: "x"}, func([]byte) error { cancel(); return nil })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("after its context Lines gives %v", err)
+	}
+}
+
+// streaming says that an answer is a stream of lines.
+func streaming(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", client.LinesType)
+		h(w, r)
 	}
 }
