@@ -15,6 +15,7 @@ const module = "github.com/emco-orchestrator/emco/src/emcoctl"
 
 // levels says for each package how high it stands: it may import lower ones only.
 var levels = map[string]int{
+	"internal/diff":     0,
 	"internal/nearest":  0,
 	"internal/plain":    0,
 	"internal/jsontree": 0,
@@ -26,6 +27,7 @@ var levels = map[string]int{
 	"internal/progress": 2,
 	"internal/report":   3,
 	"internal/engine":   4,
+	"internal/preview":  4,
 	"internal/cmd":      5,
 	".":                 6,
 }

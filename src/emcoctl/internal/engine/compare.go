@@ -42,7 +42,7 @@ var canonical = map[string]func([]byte) ([]byte, error){
 	"dependency":                canon[v2.AppDependency],
 	"composite-profiles":        canon[v2.CompositeProfile],
 	"profiles":                  canon[v2.AppProfile],
-	"deployment-intent-groups":  canon[v2.DeploymentIntentGroup],
+	"deployment-intent-groups":  canonGroup,
 	"intents":                   canon[v2.GroupIntent],
 	"generic-placement-intents": canon[v2.PlacementIntent],
 	"app-intents":               canon[v2.AppIntent],
@@ -62,6 +62,15 @@ func canon[T any](text []byte) ([]byte, error) {
 // canonSync hides secrets, as the server does in its answers.
 func canonSync(text []byte) ([]byte, error) {
 	doc, err := v2.Decode[v2.SyncObject](text, v2.Lenient)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(doc.Masked())
+}
+
+// canonGroup hides override values that look like secrets, as the server does.
+func canonGroup(text []byte) ([]byte, error) {
+	doc, err := v2.Decode[v2.DeploymentIntentGroup](text, v2.Lenient)
 	if err != nil {
 		return nil, err
 	}

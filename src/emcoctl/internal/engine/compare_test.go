@@ -16,6 +16,7 @@ func TestCompare(t *testing.T) {
 		{"an alias of a type", "clusters", `{"metadata":{"name":"c"},"spec":{"gitOps":{"gitOpsType":"fluxv2"}}}`, `{"metadata":{"name":"c"},"spec":{"gitOps":{"gitOpsType":"fluxcd"}}}`, alike},
 		{"an absent list", "deployment-intent-groups", `{"metadata":{"name":"d"},"spec":{"version":"r"}}`, `{"metadata":{"name":"d"},"spec":{"version":"r","overrideValues":[]}}`, alike},
 		{"an override taken away", "deployment-intent-groups", `{"spec":{"overrideValues":[]}}`, `{"spec":{"overrideValues":[{"app":"a","values":{"k":"v"}}]}}`, different},
+		{"a secret override", "deployment-intent-groups", `{"spec":{"overrideValues":[{"app":"a","values":{"db.password":"s"}}]}}`, `{"spec":{"overrideValues":[{"app":"a","values":{"db.password":"***"}}]}}`, unclear},
 		{"a number for a string", "kv-pairs", `{"spec":{"kv":[{"port":80}]}}`, `{"spec":{"kv":[{"port":"80"}]}}`, alike},
 		{"keys that differ by case", "kv-pairs", `{"spec":{"kv":[{"Port":"80"}]}}`, `{"spec":{"kv":[{"port":"80"}]}}`, different},
 		{"a secret", "cluster-sync-objects", `{"spec":{"kv":[{"branch":"m"},{"gitToken":"t"}]}}`, `{"spec":{"kv":[{"branch":"m"},{"gitToken":"***"}]}}`, unclear},

@@ -105,6 +105,53 @@ func (n Node) Prune() Node {
 	return n
 }
 
+// JSON writes the node, with members sorted by name.
+func (n Node) JSON() ([]byte, error) {
+	var out bytes.Buffer
+	err := n.write(&out)
+	return out.Bytes(), err
+}
+
+func (n Node) write(out *bytes.Buffer) error {
+	switch {
+	case n.Object != nil:
+		return n.writeObject(out)
+	case n.List != nil:
+		out.WriteByte('[')
+		for i, item := range n.List {
+			out.WriteString(map[bool]string{true: ","}[i > 0])
+			if err := item.write(out); err != nil {
+				return err
+			}
+		}
+		out.WriteByte(']')
+		return nil
+	case n.Plain != "":
+		out.WriteString(n.Plain)
+		return nil
+	}
+	text, err := json.Marshal(n.Text)
+	out.Write(text)
+	return err
+}
+
+func (n Node) writeObject(out *bytes.Buffer) error {
+	out.WriteByte('{')
+	for i, key := range slices.Sorted(maps.Keys(n.Object)) {
+		name, err := json.Marshal(key)
+		if err != nil {
+			return err
+		}
+		out.WriteString(map[bool]string{true: ","}[i > 0])
+		out.Write(append(name, ':'))
+		if err := n.Object[key].write(out); err != nil {
+			return err
+		}
+	}
+	out.WriteByte('}')
+	return nil
+}
+
 // At returns the node at a path of member names with dots between them; the zero Node
 // if there is none.
 func (n Node) At(path string) Node {

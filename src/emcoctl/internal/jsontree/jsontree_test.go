@@ -75,3 +75,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestJSONIsWrittenSorted(t *testing.T) {
+	t.Parallel()
+	n, err := jsontree.Parse([]byte(`{"b":[1, true, null, [], {}], "a":"x<\n\"", "c":{"z":1e3,"y":""}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := n.JSON()
+	if want := `{"a":"x\u003c\n\"","b":[1,true,null,[],{}],"c":{"y":"","z":1e3}}`; err != nil || string(got) != want {
+		t.Errorf("got %s, %v; want %s", got, err, want)
+	}
+	again, err := jsontree.Parse(got)
+	if err != nil || !reflect.DeepEqual(n, again) {
+		t.Errorf("read again it is %+v, %v; want %+v", again, err, n)
+	}
+}

@@ -65,10 +65,11 @@ const (
 	JSON  Format = "json"
 	YAML  Format = "yaml"
 	Name  Format = "name"
+	Plain Format = "table" // the same as human
 )
 
 // Formats lists them for usage texts.
-var Formats = []string{string(Human), string(Lines), string(JSON), string(YAML), string(Name)}
+var Formats = []string{string(Human), string(Lines), string(JSON), string(YAML), string(Name), string(Plain)}
 
 // Options are where and how to print.
 type Options struct {
@@ -80,7 +81,7 @@ type Options struct {
 // New returns the printer for a format; Invalid if there is no such format.
 func New(o Options) (Printer, error) {
 	switch o.Format {
-	case Human:
+	case Human, Plain:
 		return &human{o}, nil
 	case Lines:
 		return &lines{o}, nil

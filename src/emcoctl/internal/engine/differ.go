@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+)
+
+// Difference is how a document compares with what the server has.
+type Difference struct {
+	Path          string          // of the item
+	Differs       bool            // secrets, which the server does not show, are not compared
+	Note          string          // in which way it differs, in words; empty if it does not
+	Server, Local json.RawMessage // if the documents differ: both, in one form; Server is nil if there is none
+}
+
+// Compare compares one document, and its file if it has one, with the server's. Nothing
+// is changed. Actions differ from nothing.
+func (e *Engine) Compare(ctx context.Context, doc document.Document) (Difference, error) {
+	d := Difference{Path: doc.Anchor}
+	if anchor.IsAction(doc.Anchor) {
+		return d, nil
+	}
+	item, err := anchor.Item(doc.Anchor, doc.Names)
+	if err != nil {
+		return d, err
+	}
+	d.Path = item
+	t := task{verb: anchor.Get, doc: doc}
+	if t.client, err = e.client(doc.Anchor); err != nil {
+		return d, err
+	}
+	now, err := t.client.Do(ctx, client.Request{Method: http.MethodGet, Path: item, Accept: "application/json"})
+	if err != nil {
+		return d, err
+	}
+	kind := anchor.Collection(item)
+	switch {
+	case now.Status == http.StatusNotFound:
+		return d.differs("is not on the server", kind, nil, doc.Body)
+	case !now.OK():
+		return d, now.Err(http.MethodGet, item)
+	case compare(kind, doc.Body, now.Body) == different:
+		return d.differs("differs from the server's", kind, now.Body, doc.Body)
+	case e.compareFiles(ctx, t, item) == different:
+		d.Differs, d.Note = true, "has another file than the server's"
+	}
+	return d, nil
+}
+
+func (d Difference) differs(note, kind string, server, local []byte) (_ Difference, err error) {
+	d.Differs, d.Note = true, note
+	if d.Local, err = plainForm(kind, local); err == nil && server != nil {
+		d.Server, err = plainForm(kind, server)
+	}
+	return d, err
+}
+
+// plainForm is a document in the form in which documents are compared.
+func plainForm(kind string, text []byte) (json.RawMessage, error) {
+	n, err := tree(kind, text)
+	if err != nil {
+		return text, nil // it cannot be read: it is shown as it is
+	}
+	return n.JSON()
+}

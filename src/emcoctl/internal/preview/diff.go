@@ -1,0 +1,126 @@
+package preview
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/diff"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// Diff prints a unified diff of YAML for each object that changes, once for all clusters
+// of a class. The error is one of content that is no JSON.
+func Diff(w io.Writer, p v2.Plan, o Options) error {
+	pr := printer{w: w, o: o}
+	for _, a := range p.Apps {
+		if a.Failure != nil {
+			pr.line("# %s", plain.Line(fmt.Sprintf("app %s fails: %s%s", a.Name, strings.TrimPrefix(a.Failure.File+": ", ": "), a.Failure.Reason)))
+		}
+		for _, c := range a.Classes {
+			if c.Change == v2.ChangeKeep {
+				continue
+			}
+			pr.line("# %s: %s on %s", a.Name, c.Change, pr.where(clustersOf(c)))
+			for _, change := range c.Objects {
+				if err := pr.object(p, a.Name, change); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if p.Confirm != "" {
+		pr.line("# needs --force: %s", p.Confirm)
+	}
+	return nil
+}
+
+// object prints the diff of one object.
+func (p printer) object(plan v2.Plan, app string, o v2.ObjectChange) error {
+	if o.Change == v2.ChangeKeep {
+		return nil
+	}
+	before, err := yamlOf(o.Before)
+	if err != nil {
+		return err
+	}
+	after, err := yamlOf(o.After)
+	if err != nil {
+		return err
+	}
+	name := fileName(app, o)
+	n := diff.Names{Before: absent, After: absent}
+	if o.Before != nil {
+		n.Before = fmt.Sprintf("%s (revision %d)", name, plan.From)
+	}
+	if o.After != nil {
+		n.After = fmt.Sprintf("%s (revision %d)", name, plan.Revision)
+	}
+	p.print(diff.Unified(n, before, after))
+	return nil
+}
+
+// absent is the name of the side that has no object.
+const absent = "/dev/null"
+
+// Document prints the diff of a document: as the server has it, and as a file does. A nil
+// text means that it is not there.
+func Document(w io.Writer, path, file string, server, local json.RawMessage, o Options) error {
+	before, err := yamlOf(server)
+	if err != nil {
+		return err
+	}
+	after, err := yamlOf(local)
+	if err != nil {
+		return err
+	}
+	n := diff.Names{Before: path + " (server)", After: path + " (" + file + ")"}
+	if server == nil {
+		n.Before = absent
+	}
+	printer{w, o}.print(diff.Unified(n, before, after))
+	return nil
+}
+
+func yamlOf(text json.RawMessage) (string, error) {
+	if text == nil {
+		return "", nil
+	}
+	var out bytes.Buffer
+	err := report.Encode(&out, report.YAML, text)
+	return out.String(), err
+}
+
+// fileName is "app/apiVersion/Kind/namespace/name", as paths are written.
+func fileName(app string, o v2.ObjectChange) string {
+	parts := []string{app}
+	for _, part := range []string{o.GVK.Group, o.GVK.Version, o.GVK.Kind, o.Namespace, o.Name} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// colours of the lines of a diff, by how they begin.
+var colours = map[byte]string{'@': "36", '-': "31", '+': "32"}
+
+// print writes a diff, in colours if that is wanted. Its first two lines are its head.
+func (p printer) print(text string) {
+	n := 0
+	for line := range strings.Lines(text) {
+		line = plain.Text(strings.TrimSuffix(line, "\n"))
+		code := colours[line[0]]
+		if n++; n <= 2 {
+			code = "1"
+		}
+		if p.o.Colour && code != "" {
+			line = "\x1b[" + code + "m" + line + "\x1b[0m"
+		}
+		fmt.Fprintln(p.w, line)
+	}
+}

@@ -1,0 +1,208 @@
+// Package preview shows plans: what an action would do, as tables for people and as
+// unified diffs.
+package preview
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// Options say how much is shown, and how.
+type Options struct {
+	All    bool // name every cluster, and objects that are kept
+	Colour bool
+}
+
+// named is how many clusters of a row are named.
+const named = 3
+
+// signs are what stands before an object.
+var signs = map[string]string{v2.ChangeAdd: "+", v2.ChangeChange: "~", v2.ChangeRemove: "-", v2.ChangeKeep: "="}
+
+// Plan prints a plan: where each app goes and why, what becomes of its objects, and what
+// is wrong. path is the deployment's.
+func Plan(w io.Writer, path string, p v2.Plan, o Options) {
+	pr := printer{w: w, o: o}
+	head := fmt.Sprintf("%s of %s: revision %d", p.Action, path, p.Revision)
+	if p.From > 0 {
+		head += fmt.Sprintf(" after revision %d", p.From)
+	}
+	pr.line("%s", head)
+	pr.placements(p)
+	pr.objects(p)
+	pr.remarks(p)
+	pr.line("")
+	pr.line("%s", Summary(p))
+	if p.Confirm != "" {
+		pr.line("needs --force: %s", p.Confirm)
+	}
+}
+
+// Summary counts in one line.
+func Summary(p v2.Plan) string {
+	s := p.Summary
+	text := fmt.Sprintf("placements: %d to add, %d to change, %d to remove, %d to keep", s.Add, s.Change, s.Remove, s.Keep)
+	if s.Failed > 0 {
+		text += fmt.Sprintf("; apps that fail: %d", s.Failed)
+	}
+	return text
+}
+
+type printer struct {
+	w io.Writer
+	o Options
+}
+
+// line prints text from elsewhere, made safe.
+func (p printer) line(format string, args ...any) {
+	fmt.Fprintln(p.w, strings.TrimRight(plain.Text(fmt.Sprintf(format, args...)), " "))
+}
+
+// row is the clusters of a class that have one reason.
+type row struct {
+	change, reason string
+	clusters       []string
+}
+
+func rows(c v2.PlanClass) (out []row) {
+	for _, at := range c.Clusters {
+		i := slices.IndexFunc(out, func(r row) bool { return r.reason == at.Reason })
+		if i < 0 {
+			i = len(out)
+			out = append(out, row{change: c.Change, reason: at.Reason})
+		}
+		out[i].clusters = append(out[i].clusters, at.Cluster)
+	}
+	return out
+}
+
+func (p printer) placements(plan v2.Plan) {
+	if !slices.ContainsFunc(plan.Apps, func(a v2.AppPlan) bool { return len(a.Classes) > 0 }) {
+		return
+	}
+	p.line("")
+	t := report.NewTable(p.w)
+	for _, head := range []string{"APP", "CHANGE", "CLUSTERS", "WHERE", "WHY"} {
+		t.Cell(head)
+	}
+	t.End()
+	for _, a := range plan.Apps {
+		for _, c := range a.Classes {
+			for _, r := range rows(c) {
+				for _, cell := range []string{a.Name, r.change, fmt.Sprint(len(r.clusters)), p.where(r.clusters), r.reason} {
+					t.Cell(cell)
+				}
+				t.End()
+			}
+		}
+	}
+	t.Flush()
+}
+
+// where names clusters, the first few or all.
+func (p printer) where(clusters []string) string {
+	if p.o.All || len(clusters) <= named {
+		return strings.Join(clusters, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(clusters[:named], ", "), len(clusters)-named)
+}
+
+// objects lists what changes on the clusters of each class.
+func (p printer) objects(plan v2.Plan) {
+	for _, a := range plan.Apps {
+		for _, c := range a.Classes {
+			var shown []v2.ObjectChange
+			for _, o := range c.Objects {
+				if p.o.All || o.Change != v2.ChangeKeep {
+					shown = append(shown, o)
+				}
+			}
+			if len(shown) == 0 {
+				continue
+			}
+			p.line("")
+			p.line("%s: %s on %s", a.Name, c.Change, p.where(clustersOf(c)))
+			for _, o := range shown {
+				p.line("  %s %s", signs[o.Change], objectName(o))
+			}
+		}
+	}
+}
+
+func clustersOf(c v2.PlanClass) []string {
+	out := make([]string, len(c.Clusters))
+	for i, at := range c.Clusters {
+		out[i] = at.Cluster
+	}
+	return out
+}
+
+// objectName is "Kind namespace/name", and when it runs if it is a hook.
+func objectName(o v2.ObjectChange) string {
+	name := o.GVK.Kind + " " + o.Name
+	if o.Namespace != "" {
+		name = o.GVK.Kind + " " + o.Namespace + "/" + o.Name
+	}
+	if o.Hook != "" {
+		name += " (hook " + o.Hook + ")"
+	}
+	return name
+}
+
+// remarks says what is wrong, and what readers should know.
+func (p printer) remarks(plan v2.Plan) {
+	begun := false
+	say := func(format string, args ...any) {
+		if !begun {
+			p.line("")
+		}
+		begun = true
+		p.line("%s", plain.Line(fmt.Sprintf(format, args...)))
+	}
+	for _, a := range plan.Apps {
+		if f := a.Failure; f != nil {
+			say("app %s fails: %s%s", a.Name, strings.TrimPrefix(f.File+": ", ": "), f.Reason)
+		}
+		for _, f := range a.Findings {
+			say("app %s: %s", a.Name, f)
+		}
+		for _, d := range a.DependsOn {
+			say("app %s waits until %s is %s%s", a.Name, d.App, strings.ToLower(d.Status), seconds(d.Wait))
+		}
+		refused := refusals(a.Refused)
+		for _, reason := range refused {
+			say("app %s not on %s: %s", a.Name, p.where(reason.clusters), reason.reason)
+		}
+	}
+	for _, n := range plan.Notes {
+		say("note: %s", n)
+	}
+}
+
+func seconds(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and %d seconds longer", n)
+}
+
+// refusals groups clusters by reason, in order of the first cluster.
+func refusals(all []v2.PlanRefusal) (out []row) {
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b v2.PlanRefusal) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	for _, r := range sorted {
+		i := slices.IndexFunc(out, func(o row) bool { return o.reason == r.Reason })
+		if i < 0 {
+			i = len(out)
+			out = append(out, row{reason: r.Reason})
+		}
+		out[i].clusters = append(out[i].clusters, r.Cluster)
+	}
+	return out
+}
