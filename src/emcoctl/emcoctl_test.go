@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/pem"
+	"flag"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
+
+// update rewrites what scripts compare output with: go test . -args -update
+var update = flag.Bool("update", false, "rewrite the golden parts of scripts")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"emcoctl": main})
@@ -22,10 +26,11 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
+		UpdateScripts:       *update,
 		Setup: func(env *testscript.Env) error {
-			open := httptest.NewServer(newFakeServer(""))
-			auth := httptest.NewServer(newFakeServer("sesame"))
-			secure := httptest.NewTLSServer(newFakeServer(""))
+			open := httptest.NewServer(newFakeServer("", env.WorkDir))
+			auth := httptest.NewServer(newFakeServer("sesame", ""))
+			secure := httptest.NewTLSServer(newFakeServer("", ""))
 			gone := httptest.NewServer(nil)
 			gone.Close()
 			env.Defer(func() { open.Close(); auth.Close(); secure.Close() })

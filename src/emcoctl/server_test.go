@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -20,8 +23,11 @@ import (
 // EMCO's rules: a parent must exist, a name is given once, what has children or is
 // instantiated cannot be deleted, secrets are never shown, actions depend on the
 // state.
+//
+// What a script puts below answers/ comes first, see prepared.
 type fakeServer struct {
 	token string // demanded if not empty
+	dir   string // of prepared answers; none if empty
 
 	mu     sync.Mutex
 	docs   map[string]*entry // by path below /v2
@@ -58,8 +64,68 @@ func refuse(status int, format string, args ...any) error {
 	return &refusal{status, fmt.Sprintf(format, args...)}
 }
 
-func newFakeServer(token string) *fakeServer {
-	return &fakeServer{token: token, docs: map[string]*entry{}}
+func newFakeServer(token, dir string) *fakeServer {
+	return &fakeServer{token: token, dir: dir, docs: map[string]*entry{}}
+}
+
+// prepared answers from a file that a script has put there: METHOD-LAST.json is the answer
+// to a request of which LAST is the last segment, METHOD-LAST-FLAG.json if its query has
+// FLAG=true; .ndjson is a stream, .refused a status and a text. Such requests are noted in
+// the file requests beside it.
+func (s *fakeServer) prepared(w http.ResponseWriter, r *http.Request) (bool, error) {
+	name, special := r.Method+"-"+path.Base(r.URL.Path), ""
+	for _, flag := range []string{"dryRun", "follow", "watch"} {
+		if r.URL.Query().Get(flag) == "true" {
+			special = "-" + flag
+		}
+	}
+	found, err := filepath.Glob(filepath.Join(s.dir, "answers", name+special+".*"))
+	if special == "-watch" && len(found) == 0 { // as a server that does not know the flag
+		found, err = filepath.Glob(filepath.Join(s.dir, "answers", name+".*"))
+	}
+	if s.dir == "" || err != nil || len(found) == 0 {
+		return false, err
+	}
+	if err := s.note(r); err != nil {
+		return true, err
+	}
+	text, err := os.ReadFile(found[0])
+	if err != nil {
+		return true, err
+	}
+	switch filepath.Ext(found[0]) {
+	case ".ndjson":
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		_, err = w.Write(text)
+		return true, err
+	case ".refused":
+		code, message, _ := strings.Cut(string(text), " ")
+		status, err := strconv.Atoi(code)
+		return true, errors.Join(err, refuse(status, "%s", strings.TrimSpace(message)))
+	}
+	status := http.StatusOK
+	if r.Method == http.MethodPost && r.URL.Query().Get("dryRun") == "" {
+		status = http.StatusAccepted
+	}
+	return true, reply(w, status, text)
+}
+
+// note writes a request down.
+func (s *fakeServer) note(r *http.Request) error {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(s.dir, "requests"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	key := ""
+	if r.Header.Get("Idempotency-Key") != "" {
+		key = " with a key"
+	}
+	_, err = fmt.Fprintf(file, "%s %s%s %s\n", r.Method, path.Base(r.URL.Path)+strings.TrimSuffix("?"+r.URL.RawQuery, "?"), key, body)
+	return errors.Join(err, file.Close())
 }
 
 func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -76,6 +142,9 @@ func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) error {
 	if s.token != "" && r.Header.Get("Authorization") != "Bearer "+s.token {
 		return refuse(http.StatusUnauthorized, "token missing or wrong")
+	}
+	if done, err := s.prepared(w, r); done || err != nil {
+		return err
 	}
 	if r.URL.Path == "/version" {
 		return reply(w, http.StatusOK, []byte(`{"version":"fake-1"}`))

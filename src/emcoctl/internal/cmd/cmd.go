@@ -44,11 +44,13 @@ func FromOS() System {
 type app struct {
 	sys     System
 	started bool // a command's own code has begun; errors before that are usage errors
+	honest  bool // the command is not one of EMCO's client, so its exit codes are ours
 
 	config, server, caFile string
 	files, values          []string
 	recursive, strict      bool
 	token, output          string
+	all                    bool // plans name every cluster
 	stop                   bool
 	waitTime               int
 	timeout                time.Duration
@@ -92,9 +94,21 @@ func (a *app) root() *cobra.Command {
 		RunE: a.run(func(c *cobra.Command, _ []string) error { return c.Help() }),
 	}
 	a.sharedFlags(root)
-	root.AddCommand(a.apply(), a.update(), a.get(), a.delete(), a.wait(), a.status(), a.version(), exitCodes())
+	root.AddGroup(&cobra.Group{ID: "documents", Title: "Documents:"}, &cobra.Group{ID: "deployments", Title: "Deployments:"})
+	group(root, "documents", a.apply(), a.update(), a.get(), a.delete())
+	group(root, "deployments", a.plan(), a.diff(), a.status(), a.tree(), a.events(), a.revisions(), a.wait(), a.watch())
+	group(root, "deployments", a.actions()...)
+	root.AddCommand(a.version(), exitCodes())
 	root.SuggestionsMinimumDistance = 2
 	return root
+}
+
+// group adds commands under a heading of the help.
+func group(root *cobra.Command, id string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = id
+		root.AddCommand(c)
+	}
 }
 
 // sharedFlags are those of EMCO's client, and ours that all commands need. They are the
@@ -121,6 +135,14 @@ func (a *app) run(f func(*cobra.Command, []string) error) func(*cobra.Command, [
 		a.started = true
 		return f(c, args)
 	}
+}
+
+// own is run for commands that EMCO's client does not have: their exit codes are ours.
+func (a *app) own(f func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return a.run(func(c *cobra.Command, args []string) error {
+		a.honest = true
+		return f(c, args)
+	})
 }
 
 // format decides on the form of output.

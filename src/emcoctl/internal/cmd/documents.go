@@ -97,20 +97,32 @@ With an anchor, an empty body is sent to it: apply …/approve.`,
 	return c
 }
 
-// update is the command that only replaces.
+// update is the command that replaces documents. With a deployment it is the action of
+// that name.
 func (a *app) update() *cobra.Command {
-	return &cobra.Command{
-		Use: "update -f FILE...", Short: "Replace documents",
-		Long:    "Update sends each document with PUT, in the order of the files. Actions are skipped.",
-		Example: "  emcoctl update -f app-intent.yaml",
-		Args:    cobra.MaximumNArgs(1),
+	d := doing{action: action{name: "update"}}
+	c := &cobra.Command{
+		Use: "update (-f FILE... | GROUP)", Short: "Replace documents, or make a deployment what its documents say now",
+		Long: `Update sends each document with PUT, in the order of the files. Actions are skipped.
+
+With GROUP (PROJECT/COMPOSITEAPP/VERSION/GROUP, or its path) it is an action: what the
+documents on the server say now becomes the next revision of the deployment.`,
+		Example:           "  emcoctl update -f app-intent.yaml\n  emcoctl update shop/till/v1/autumn --dry-run\n  emcoctl update shop/till/v1/autumn --reason 'more memory' --wait",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.complete,
 		RunE: a.run(func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("update takes documents, not an anchor: emcoctl update -f FILE")
+			if len(args) == 0 {
+				return a.execute(c.Context(), anchor.Update, nil, func(*engine.Options) {})
 			}
-			return a.execute(c.Context(), anchor.Update, nil, func(*engine.Options) {})
+			if _, err := deployment(args[0]); err != nil || len(a.files) > 0 {
+				return usagef("update takes documents, emcoctl update -f FILE, or one deployment intent group, emcoctl update PROJECT/COMPOSITEAPP/VERSION/GROUP")
+			}
+			a.honest = true
+			return a.carryOut(c.Context(), d, args[0])
 		}),
 	}
+	d.flags(c)
+	return c
 }
 
 // get is the command that reads.

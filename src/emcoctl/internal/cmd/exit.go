@@ -25,6 +25,7 @@ const (
 	exitAuth     = 5
 	exitTimeout  = 6
 	exitDegraded = 7
+	exitPlan     = 8 // plan and diff: what is 1 elsewhere
 )
 
 // exitCodes is a topic of the help, not a command: it has nothing to run.
@@ -41,7 +42,12 @@ func exitCodes() *cobra.Command {
   4  conflict: it exists already, its state or something that needs it does not allow it
   5  unauthorised or forbidden
   6  the time was up (wait, --wait-for-status)
-  7  the deployment failed (wait, --wait-for-status)
+  7  the deployment failed (wait, --wait-for-status, --wait), or would fail (plan, diff)
+
+For plan and diff, 1 says that something would change, and 8 is an error that is 1
+elsewhere. The commands of actions (instantiate, update GROUP, rollback, ...) are done
+when the server has accepted them; --wait waits for what comes of it. With --dry-run
+they are done when the plan is printed, whatever it says.
 
 With EMCOCTL_LEGACY_EXIT=1 apply, update, get and delete exit as EMCO's own client:
 0 whatever the server answers and even if it is not reached; 1 for files that cannot
@@ -59,7 +65,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // tell prints an error that has not been printed yet. Failures of documents have;
 // only how many there are is left to say.
 func (a *app) tell(err error) {
-	if err == nil {
+	if err == nil || errors.Is(err, errChanges) {
 		return
 	}
 	if f, ok := errors.AsType[*engine.Failures](err); ok {
@@ -88,6 +94,9 @@ func (a *app) exitCode(err error) int {
 	if _, fatal := errors.AsType[*config.MissingSection](err); documents && !fatal {
 		return exitOK
 	}
+	if _, usage := errors.AsType[usageError](err); a.honest && !usage {
+		return code
+	}
 	if _, waited := errors.AsType[*progress.Late](err); waited || code == exitDegraded {
 		return code // EMCO's client has nothing like it
 	}
@@ -97,8 +106,20 @@ func (a *app) exitCode(err error) int {
 // codeOf maps an error to its exit code. Documents that failed for different reasons
 // have no common one but 1.
 func codeOf(err error) int {
-	if err == nil {
+	switch {
+	case err == nil:
 		return exitOK
+	case errors.Is(err, errChanges):
+		return exitError
+	case errors.Is(err, errBroken):
+		return exitDegraded
+	}
+	if p, ok := errors.AsType[planErr](err); ok {
+		code := codeOf(p.error)
+		if code == exitError {
+			code = exitPlan
+		}
+		return code
 	}
 	if f, ok := errors.AsType[*engine.Failures](err); ok {
 		code := codeOf(f.Results[0].Err)

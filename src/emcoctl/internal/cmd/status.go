@@ -17,13 +17,17 @@ import (
 // status is the command for people; programs use -o json, which is the answer itself.
 func (a *app) status() *cobra.Command {
 	return &cobra.Command{
-		Use: "status ANCHOR", Short: "Show where a deployment stands on each cluster",
+		Use: "status GROUP", Short: "Show where a deployment stands on each cluster",
 		Long: `Status shows a deployment intent group or a logical cloud: its state, counts of
 objects, what has failed and why, and each app on each cluster.`,
-		Example:           "  emcoctl status projects/p/composite-apps/a/v1/deployment-intent-groups/d",
+		Example:           "  emcoctl status shop/till/v1/autumn\n  emcoctl status projects/p/logical-clouds/lc -o json",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.complete,
 		RunE: a.run(func(c *cobra.Command, args []string) error {
+			form, err := a.form()
+			if err != nil {
+				return err
+			}
 			paths, err := a.targets(args)
 			if err != nil {
 				return err
@@ -36,9 +40,8 @@ objects, what has failed and why, and each app on each cluster.`,
 			if err != nil {
 				return err
 			}
-			switch f := a.format(); f {
-			case report.JSON, report.YAML:
-				return report.Encode(a.sys.Out, f, text)
+			if form != report.Human {
+				return report.Encode(a.sys.Out, form, text)
 			}
 			showStatus(a.sys.Out, paths[0], s)
 			return nil
@@ -65,6 +68,10 @@ func showStatus(w io.Writer, path string, s v2.Status) {
 	head("state", state)
 	head("deployed", joined(s.DeployedStatus, s.DeployedCounts))
 	head("ready", joined(s.ReadyStatus, s.ReadyCounts))
+	if s.Stopped {
+		head("stopped", "nothing more is done towards what is desired")
+	}
+	head("moved to", s.MovedTo)
 	head("failure", s.Failure)
 	for _, app := range s.Apps {
 		if app.Failure != nil {
@@ -74,7 +81,26 @@ func showStatus(w io.Writer, path string, s v2.Status) {
 			head("warning", "app "+app.Name+": "+finding)
 		}
 	}
-	showPairs(w, progress.Pairs(s))
+	showConditions(w, s.Conditions)
+	showPairs(w, progress.Pairs(s), s.Leaving)
+}
+
+// showConditions prints a line for each condition.
+func showConditions(w io.Writer, all []v2.Condition) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	t := report.NewTable(w)
+	row(t, "CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE")
+	for _, c := range all {
+		since := ""
+		if !c.Since.IsZero() {
+			since = c.Since.UTC().Format(progress.Moment)
+		}
+		row(t, c.Type, c.Status, since, c.Reason, c.Message)
+	}
+	t.Flush()
 }
 
 // joined is a state with its counts.
@@ -85,28 +111,36 @@ func joined(status string, counts map[string]int) string {
 	return strings.TrimSpace(status + " (" + progress.Counts(counts) + ")")
 }
 
-// showPairs prints a line for each app on each cluster.
-func showPairs(w io.Writer, pairs []progress.Pair) {
-	if len(pairs) == 0 {
+// showPairs prints a line for each app on each cluster, then for those that leave.
+func showPairs(w io.Writer, pairs []progress.Pair, leaving []v2.Leaving) {
+	if len(pairs)+len(leaving) == 0 {
 		return
 	}
 	fmt.Fprintln(w)
 	t := report.NewTable(w)
-	for _, head := range []string{"APP", "CLUSTER", "PHASE", "REVISION", "COMMIT", "READY", "MESSAGE"} {
-		t.Cell(head)
-	}
-	t.End()
+	row(t, "APP", "CLUSTER", "PHASE", "REVISION", "COMMIT", "READY", "MESSAGE")
 	for _, p := range pairs {
-		t.Cell(p.App)
-		t.Cell(p.Provider + "+" + p.Cluster)
-		t.Cell(p.Phase)
-		t.Cell(number(p.Revision))
-		t.Cell(p.Commit[:min(len(p.Commit), 12)])
-		t.Cell(readiness(p.Resources))
-		t.Cell(message(p))
-		t.End()
+		ready := readiness(p.Resources)
+		if p.Stale && ready != "" {
+			ready = "unknown"
+		}
+		row(t, p.App, p.Provider+"+"+p.Cluster, p.Phase, number(p.Revision), p.Commit[:min(len(p.Commit), 12)], ready, message(p))
+	}
+	for _, l := range leaving {
+		row(t, l.App, l.Provider+"+"+l.Cluster, l.Phase, "", "", "", leavingMessage(l))
 	}
 	t.Flush()
+}
+
+// leavingMessage says that an app has to go from a cluster, and what keeps it.
+func leavingMessage(l v2.Leaving) string {
+	switch {
+	case l.Error != "":
+		return "leaving: " + l.Error
+	case l.Blocked != "":
+		return "leaving; blocked: " + l.Blocked
+	}
+	return "leaving"
 }
 
 func number(n int64) string {
@@ -140,10 +174,11 @@ func readiness(resources []v2.ResourceStatus) string {
 	return fmt.Sprintf("%d/%d", ready, known)
 }
 
-// message is the pair's error, or the first object that says why it is not ready.
+// message is the pair's error, what it waits for, since when its cluster is silent, or
+// the first object that says why it is not ready.
 func message(p progress.Pair) string {
-	if p.Error != "" {
-		return p.Error
+	if p.Error != "" || p.Blocked != "" || p.Stale {
+		return progress.Saying(p.ClusterStatus)
 	}
 	for _, r := range p.Resources {
 		if r.Reason != "" && r.ReadyStatus == progress.Unknown {

@@ -22,6 +22,7 @@ var goalOf = map[string]progress.Goal{
 	"instantiate": progress.Instantiated,
 	"update":      progress.Instantiated,
 	"rollback":    progress.Instantiated,
+	"migrate":     progress.Instantiated,
 	"terminate":   progress.Terminated,
 }
 
@@ -42,17 +43,20 @@ func (a *app) wait() *cobra.Command {
 	var goal string
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "wait (-f FILE... | ANCHOR)", Short: "Wait until a deployment is ready, or has failed",
+		Use: "wait (-f FILE... | GROUP)", Short: "Wait until a deployment is ready, or has failed",
 		Long: `Wait follows a deployment intent group or a logical cloud until it has reached what
---for says (default: ready for a deployment, instantiated for a logical cloud). Progress
-goes to the error output. Exit code 7 if it failed, 6 if the time was up: then
+--for says (default: ready for a deployment, deployed for a logical cloud): ready,
+deployed (or instantiated), applied, terminated, or condition=TYPE, such as
+condition=Healthy or condition=Stalled=False. Progress goes to the error output. Exit code 7 if it failed, 6 if the time was up: then
 what holds it back is listed. With -f, all deployments and clouds of the documents.`,
-		Example:           "  emcoctl wait projects/p/composite-apps/a/v1/deployment-intent-groups/d --for=applied --timeout=2m",
+		Example:           "  emcoctl wait shop/till/v1/autumn --for=deployed --timeout=2m\n  emcoctl wait shop/till/v1/autumn --for=condition=Healthy",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.complete,
 		RunE: a.run(func(c *cobra.Command, args []string) error {
-			if goal != "" && !slices.Contains(progress.Goals, goal) {
-				return usagef("--for: there is no goal %q; there are %s", goal, strings.Join(progress.Goals, ", "))
+			if goal != "" {
+				if _, err := progress.ParseGoal(goal); err != nil {
+					return usagef("--for: %w", err)
+				}
 			}
 			paths, err := a.targets(args)
 			if err != nil {
@@ -65,7 +69,14 @@ what holds it back is listed. With -f, all deployments and clouds of the documen
 	}
 	c.Flags().StringVar(&goal, "for", "", "what to wait for: "+strings.Join(progress.Goals, ", "))
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait at most")
+	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(waitFor, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return c
+}
+
+// waitFor is what a shell offers after --for.
+var waitFor = []string{
+	"ready", "deployed", "terminated", "applied",
+	"condition=Placed", "condition=Rendered", "condition=Committed", "condition=Synced", "condition=Healthy",
 }
 
 // waitAll waits for one after the other; the time in ctx is for all of them.
@@ -100,19 +111,37 @@ func (a *app) follow(ctx context.Context, c *client.Client, path string, goal pr
 
 // readStatus returns a status, and as it came.
 func readStatus(ctx context.Context, c *client.Client, path, query string) (v2.Status, json.RawMessage, error) {
-	path += "/status?" + query
 	var s v2.Status
+	text, err := read(ctx, c, path+"/status?"+query, &s)
+	return s, text, err
+}
+
+// read gets a document into out, and returns it as it came.
+func read(ctx context.Context, c *client.Client, path string, out any) (json.RawMessage, error) {
 	res, err := c.Do(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: "application/json"})
 	if err == nil {
 		err = res.Err(http.MethodGet, path)
 	}
 	if err == nil {
-		err = res.Decode(&s)
+		err = res.Decode(out)
 	}
 	if err != nil {
-		return s, nil, err
+		return nil, err
 	}
-	return s, res.Body, nil
+	return res.Body, nil
+}
+
+// deployment is the path of the deployment intent group or logical cloud that a word of
+// the command line names.
+func deployment(word string) (string, error) {
+	path := strings.TrimSuffix(anchor.Expand(word), "/status")
+	if parent := anchor.Parent(path); anchor.IsAction(path) && followable(parent) {
+		path = parent
+	}
+	if !followable(path) {
+		return "", usagef("%s is neither a deployment intent group nor a logical cloud: PROJECT/COMPOSITEAPP/VERSION/GROUP, projects/P/composite-apps/A/VERSION/%s/NAME or projects/P/%s/NAME", path, groups, clouds)
+	}
+	return path, nil
 }
 
 // targets lists what to follow: the anchor, or what the documents of -f are about.
@@ -122,11 +151,8 @@ func (a *app) targets(args []string) ([]string, error) {
 		return nil, err
 	}
 	if path != "" {
-		path = strings.TrimSuffix(path, "/status")
-		if !followable(path) {
-			return nil, usagef("%s is neither a deployment intent group nor a logical cloud: projects/P/composite-apps/A/VERSION/%s/NAME or projects/P/%s/NAME", path, groups, clouds)
-		}
-		return []string{path}, nil
+		path, err := deployment(path)
+		return []string{path}, err
 	}
 	docs, err := a.load()
 	if err != nil {

@@ -126,10 +126,14 @@ func Reasons(s v2.Status) []string {
 // Holding lists what keeps a deployment from the goal: failures, then pairs and
 // objects that are not there yet.
 func Holding(s v2.Status, g Goal) []string {
-	all := Reasons(s)
+	var all []string
+	if kind, _, ok := g.condition(); ok {
+		all = append(all, "condition "+kind+" is "+saidOf(s, kind))
+	}
+	all = append(all, Reasons(s)...)
 	for _, p := range Pairs(s) {
 		if p.Phase != "" && p.Phase != "Applied" && p.Error == "" {
-			all = append(all, fmt.Sprintf("%s: %s", p.Place(), p.Phase))
+			all = append(all, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", p.Place(), p.Phase, Saying(p.ClusterStatus)), ": "))
 		}
 		all = append(all, objects(p, g)...)
 	}
@@ -145,6 +149,27 @@ func Holding(s v2.Status, g Goal) []string {
 		all = append(all, "its state is "+state(s))
 	}
 	return cut(all)
+}
+
+// saidOf is what a status says of a condition.
+func saidOf(s v2.Status, kind string) string {
+	for _, c := range s.Conditions {
+		if c.Type == kind {
+			return Of(c)
+		}
+	}
+	return "not told by the server"
+}
+
+// Of is a condition's status with its reason and message.
+func Of(c v2.Condition) string {
+	text := c.Status
+	for _, more := range []string{c.Reason, c.Message} {
+		if more != "" {
+			text += ": " + more
+		}
+	}
+	return text
 }
 
 // Unknown is the readyStatus of an object whose cluster has not reported.

@@ -25,14 +25,40 @@ const (
 	Instantiated Goal = "instantiated" // the server says so: all is delivered
 	Applied      Goal = "applied"      // instantiated, and no object is pending, failed or retrying
 	Terminated   Goal = "terminated"   // nothing is left, or it is not there at all
+	Deployed     Goal = "deployed"     // the same as instantiated
 )
 
+// condition begins the goals that are conditions: condition=Healthy, or with a status,
+// condition=Stalled=False.
+const condition = "condition="
+
 // Goals lists them for usage texts.
-var Goals = []string{string(Ready), string(Instantiated), string(Terminated), string(Applied)}
+var Goals = []string{string(Ready), string(Instantiated), string(Terminated), string(Applied), string(Deployed), condition + "TYPE"}
+
+// ParseGoal reads a goal; Invalid if there is no such one.
+func ParseGoal(text string) (Goal, error) {
+	if _, _, ok := Goal(text).condition(); ok {
+		return Goal(text), nil
+	}
+	if !slices.Contains(Goals[:len(Goals)-1], text) {
+		return "", errs.New(errs.Invalid, fmt.Sprintf("there is no goal %q; there are %s", text, strings.Join(Goals, ", ")))
+	}
+	return Goal(text), nil
+}
+
+// condition splits a goal that is one: its type, and the status that it shall have.
+func (g Goal) condition() (kind, status string, ok bool) {
+	rest, ok := strings.CutPrefix(string(g), condition)
+	kind, status, given := strings.Cut(rest, "=")
+	if !given {
+		status = v2.True
+	}
+	return kind, status, ok && kind != ""
+}
 
 // View returns the query of the status that shows whether the goal is reached.
 func (g Goal) View() string {
-	if g == Ready {
+	if _, _, ok := g.condition(); ok || g == Ready {
 		return "status=ready&output=all"
 	}
 	return "status=deployed&output=all"
@@ -106,6 +132,9 @@ func (w *waiter) look(ctx context.Context, read Source) (done bool, err error) {
 	}
 	w.seen, w.away = s, nil
 	w.say(Summary(s))
+	if _, _, ok := w.o.Goal.condition(); ok && reached(s, w.o.Goal) {
+		return true, nil // what is asked for may be that it has failed
+	}
 	if failed(s) {
 		return false, &Failed{Name: w.o.Name, State: s.DeployedStatus, Reasons: Reasons(s)}
 	}
@@ -141,10 +170,13 @@ func failed(s v2.Status) bool {
 // reached reports whether the goal is there. What the server does not know, such as
 // the readiness on a cluster that does not report, is not ready.
 func reached(s v2.Status, g Goal) bool {
+	if kind, status, ok := g.condition(); ok {
+		return slices.ContainsFunc(s.Conditions, func(c v2.Condition) bool { return c.Type == kind && strings.EqualFold(c.Status, status) })
+	}
 	switch g {
 	case Terminated:
 		return s.DeployedStatus == v2.StatusTerminated || s.DeployedStatus == "" && never(s)
-	case Instantiated:
+	case Instantiated, Deployed:
 		return s.DeployedStatus == v2.StatusInstantiated
 	case Applied:
 		return s.DeployedStatus == v2.StatusInstantiated && len(Holding(s, g)) == 0

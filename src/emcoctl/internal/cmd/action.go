@@ -1,0 +1,310 @@
+package cmd
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/preview"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// action is something to be done with a deployment.
+type action struct {
+	name     string // as it stands in URLs
+	reason   string
+	force    bool
+	revision int64  // of a rollback
+	target   string // of a migration: VERSION/GROUP
+	body     []byte // that of a document; nil if there is none
+}
+
+// flags adds those that the action has.
+func (x *action) flags(c *cobra.Command) {
+	if x.name == "rollback" {
+		c.Flags().Int64Var(&x.revision, "revision", 0, "number of the revision to bring back; emcoctl revisions lists them")
+	}
+	if x.name == "migrate" {
+		c.Flags().StringVar(&x.target, "to", "", "VERSION/GROUP of the deployment intent group that takes over")
+	}
+}
+
+// plannable reports whether the action has a dry run, and may need to be forced.
+func (x action) plannable() bool {
+	switch x.name {
+	case "instantiate", "update", "rollback", "migrate":
+		return true
+	}
+	return false
+}
+
+// check says what is missing.
+func (x action) check() error {
+	switch {
+	case x.body != nil:
+	case x.name == "rollback" && x.revision <= 0:
+		return usagef("rollback needs --revision, a number above zero; emcoctl revisions lists them")
+	case x.name == "migrate" && strings.Count(strings.Trim(x.target, "/"), "/") != 1:
+		return usagef("migrate needs --to VERSION/GROUP, the deployment intent group that takes over")
+	}
+	return nil
+}
+
+// request asks for the action, or with dry only for what it would do.
+func (x action) request(path string, dry bool) (client.Request, error) {
+	q := url.Values{}
+	if x.reason != "" {
+		q.Set("reason", x.reason)
+	}
+	if x.force {
+		q.Set("force", "true")
+	}
+	if dry {
+		q.Set("dryRun", "true")
+	}
+	r := client.Request{Method: http.MethodPost, Path: path + "/" + x.name, Accept: "application/json"}
+	if len(q) > 0 {
+		r.Path += "?" + q.Encode()
+	}
+	text, err := x.document()
+	if text != nil {
+		r.Body = client.JSON(text)
+	}
+	return r, err
+}
+
+// document is the body that the action needs; nil for none.
+func (x action) document() ([]byte, error) {
+	version, group, _ := strings.Cut(strings.Trim(x.target, "/"), "/")
+	switch {
+	case x.body != nil:
+		return x.body, nil
+	case x.name == "rollback":
+		return json.Marshal(v2.Rollback{Spec: v2.RollbackSpec{Revision: strconv.FormatInt(x.revision, 10)}})
+	case x.name == "migrate":
+		return json.Marshal(v2.Migrate{Spec: v2.MigrateSpec{Version: version, Group: group}})
+	}
+	return nil, nil
+}
+
+// The pauses between tries of one action. A key makes the server do it once, however
+// often it is asked.
+var retries = []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}
+
+// send asks for the action until there is an answer, a few times at most.
+func (x action) send(ctx context.Context, c *client.Client, path string) (*client.Response, error) {
+	r, err := x.request(path, false)
+	if err != nil {
+		return nil, err
+	}
+	r.Key = rand.Text()
+	for try := 0; ; try++ {
+		res, err := c.Do(ctx, r)
+		if err == nil {
+			err = res.Err(r.Method, path+"/"+x.name)
+		}
+		if !errs.Is(err, errs.Unavailable) && !errs.Is(err, errs.Throttled) || try == len(retries) {
+			return res, err
+		}
+		if pause(ctx, max(retries[try], errs.RetryAfter(err))) != nil {
+			return nil, err
+		}
+	}
+}
+
+// pause waits; its error is why ctx ended.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// plan asks what the action would do.
+func (x action) plan(ctx context.Context, c *client.Client, path string) (p v2.Plan, text json.RawMessage, err error) {
+	r, err := x.request(path, true)
+	if err != nil {
+		return p, nil, err
+	}
+	res, err := c.Do(ctx, r)
+	if err == nil {
+		err = res.Err(r.Method, path+"/"+x.name)
+	}
+	if err == nil && res.Status != http.StatusOK {
+		err = errs.E(errs.Internal, "plan", path, fmt.Errorf("the server does not know dry runs: it answered %d and has carried out the %s", res.Status, x.name))
+	}
+	if err == nil {
+		err = res.Decode(&p)
+	}
+	if err != nil {
+		return p, nil, err
+	}
+	return p, res.Body, nil
+}
+
+// actionText are what the commands of actions say of themselves.
+var actionText = []struct{ name, short, long string }{
+	{"approve", "Allow a deployment to be instantiated", ""},
+	{"instantiate", "Deploy what the documents describe", ""},
+	{"rollback", "Bring an earlier revision back as the next one", "Content and places are those of --revision; nothing is rendered."},
+	{"migrate", "Hand what runs over to another deployment intent group", "The other group, --to VERSION/GROUP of the same composite app, has to be approved. What\nits documents say is deployed in the place of what runs."},
+	{"stop", "Do nothing more towards what is desired", "What is on clusters stays as it is."},
+	{"terminate", "Remove a deployment from its clusters", ""},
+}
+
+// actions are the commands that act on a deployment; update, which is older, is not among them.
+func (a *app) actions() []*cobra.Command {
+	var all []*cobra.Command
+	for _, text := range actionText {
+		all = append(all, a.action(text.name, text.short, text.long))
+	}
+	return all
+}
+
+// doing is how an action is carried out.
+type doing struct {
+	action
+	dry, wait bool
+	timeout   time.Duration
+}
+
+func (d *doing) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&d.reason, "reason", "", "why, for the history of the deployment")
+	f.BoolVar(&d.wait, "wait", false, "wait until it has succeeded or failed")
+	f.DurationVar(&d.timeout, "timeout", 5*time.Minute, "how long to wait")
+	if d.plannable() {
+		f.BoolVar(&d.dry, "dry-run", false, "only say what would be done")
+		f.BoolVar(&d.force, "force", false, "yes, although it removes many placements")
+	}
+	d.action.flags(c)
+}
+
+func (a *app) action(name, short, long string) *cobra.Command {
+	d := doing{action: action{name: name}}
+	if long != "" {
+		long = "\n" + long
+	}
+	c := &cobra.Command{
+		Use: name + " GROUP", Short: short,
+		Long: short + `.` + long + `
+
+GROUP is PROJECT/COMPOSITEAPP/VERSION/GROUP, or the path of a deployment intent group or
+a logical cloud. The request has a key of its own, so that it is done once even if the
+answer is lost and emcoctl asks again. Exit codes are honest: emcoctl help exit-codes.`,
+		Example:           "  emcoctl " + name + " shop/till/v1/autumn" + map[string]string{"rollback": " --revision 3", "migrate": " --to v2/autumn"}[name],
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.complete,
+		RunE:              a.own(func(c *cobra.Command, args []string) error { return a.carryOut(c.Context(), d, args[0]) }),
+	}
+	d.flags(c)
+	return c
+}
+
+// carryOut does what the command line asks for.
+func (a *app) carryOut(ctx context.Context, d doing, word string) error {
+	path, err := deployment(word)
+	if err == nil {
+		err = d.check()
+	}
+	if err != nil {
+		return err
+	}
+	form, err := a.form()
+	if err != nil {
+		return err
+	}
+	c, err := a.dial(path)
+	if err != nil {
+		return err
+	}
+	if d.dry {
+		return a.rehearse(ctx, form, c, path, d.action)
+	}
+	res, err := d.send(ctx, c, path)
+	if err != nil {
+		return err
+	}
+	if err := a.tellAccepted(form, path, d.name, res); err != nil {
+		return err
+	}
+	if goal, ok := goalOf[d.name]; ok && d.wait {
+		return a.follow(ctx, c, d.outcome(path), goal, d.timeout)
+	}
+	return nil
+}
+
+// outcome is the path of the deployment that shows what came of the action: that which
+// takes over, if it is a migration.
+func (x action) outcome(path string) string {
+	version, group, ok := strings.Cut(strings.Trim(x.target, "/"), "/")
+	if x.name != "migrate" || !ok {
+		return path
+	}
+	composite := anchor.Parent(anchor.Parent(anchor.Parent(path))) // projects/P/composite-apps/A
+	return composite + "/" + version + "/" + groups + "/" + group
+}
+
+// accepted is what is printed of an action that the server has taken on.
+type accepted struct {
+	Path     string `json:"path"`
+	Action   string `json:"action"`
+	Result   string `json:"result"`
+	Revision int64  `json:"revision,omitempty"` // if the server says which one it makes
+}
+
+// tellAccepted prints that the server has taken an action on.
+func (a *app) tellAccepted(form report.Format, path, name string, res *client.Response) error {
+	out := accepted{Path: path, Action: name, Result: string(report.Accepted)}
+	if n, err := strconv.ParseInt(strings.TrimSpace(string(res.Body)), 10, 64); err == nil {
+		out.Revision = n
+	}
+	if form != report.Human {
+		text, err := json.Marshal(out)
+		return errors.Join(err, report.Encode(a.sys.Out, form, text))
+	}
+	line := fmt.Sprintf("%s/%s %s", path, name, out.Result)
+	if out.Revision > 0 {
+		line += fmt.Sprintf(", revision %d", out.Revision)
+	}
+	fmt.Fprintln(a.sys.Out, line)
+	return nil
+}
+
+// rehearse prints what an action would do: as a table, or as the server has said it.
+func (a *app) rehearse(ctx context.Context, form report.Format, c *client.Client, path string, x action) error {
+	p, text, err := x.plan(ctx, c, path)
+	if err != nil {
+		return err
+	}
+	if form != report.Human {
+		return report.Encode(a.sys.Out, form, text)
+	}
+	preview.Plan(a.sys.Out, path, p, a.shown())
+	return nil
+}
+
+// actionOf is the action that an anchor ends in, empty if it ends in none.
+func actionOf(path string) string {
+	if anchor.IsAction(path) {
+		return anchor.Last(path)
+	}
+	return ""
+}

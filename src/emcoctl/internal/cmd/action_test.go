@@ -1,0 +1,121 @@
+package cmd_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd"
+)
+
+// unsteady is a server that breaks off the first answers, and notes the keys of requests.
+type unsteady struct {
+	mu     sync.Mutex
+	broken int
+	keys   []string
+}
+
+func (u *unsteady) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.keys = append(u.keys, r.Header.Get("Idempotency-Key"))
+	if len(u.keys) <= u.broken {
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(http.StatusAccepted)
+	fmt.Fprintln(w, 4)
+}
+
+func TestActionsAreAskedForAgainWithTheSameKey(t *testing.T) {
+	t.Parallel()
+	u := &unsteady{broken: 1}
+	s := httptest.NewServer(u)
+	t.Cleanup(s.Close)
+	env := map[string]string{"EMCO_URL": s.URL}
+	for range 2 {
+		if code, out, errs := run(t.Context(), env, "update", "p/a/v1/d"); code != 0 || !strings.HasSuffix(out, "accepted, revision 4\n") {
+			t.Fatalf("update: exit code %d\n%s%s", code, out, errs)
+		}
+	}
+	if k := u.keys; len(k) != 3 || k[0] == "" || k[0] != k[1] || k[1] == k[2] {
+		t.Errorf("the keys were %q; want the same one twice, then another", k)
+	}
+}
+
+// Exit codes of plan and diff are above 1 for errors, since 1 says that there are changes.
+func TestExitCodesOfPlans(t *testing.T) {
+	t.Parallel()
+	const dig = "p/a/v1/d"
+	plan := func(summary string) string {
+		return `{"name":"d","action":"update","revision":2,"apps":[],"summary":{` + summary + `}}`
+	}
+	for _, tt := range []struct {
+		name   string
+		status int
+		answer string
+		args   string
+		code   int
+	}{
+		{"nothing changes", 200, plan(`"keep":3`), "plan --action update", 0},
+		{"something changes", 200, plan(`"remove":1`), "plan --action update", 1},
+		{"something changes", 200, plan(`"add":1`), "diff --action update", 1},
+		{"something changes, as JSON", 200, plan(`"add":1`), "diff --action update -o json", 1},
+		{"an app fails", 200, plan(`"change":1,"failed":1`), "plan --action update", 7},
+		{"the documents are wrong", 400, "no such cluster", "plan --action update", 8},
+		{"the server is broken", 500, "internal error", "diff --action update", 8},
+		{"not found", 404, "not found", "plan --action update", 3},
+		{"not in this state", 409, "not allowed", "plan --action update", 4},
+		{"a server without dry runs", 202, "3", "plan --action update", 8},
+		{"usage", 200, "", "plan --action explode", 2},
+		{"a dry run", 200, plan(`"add":1`), "update --dry-run", 0},
+		{"a dry run that is refused", 409, "not allowed", "update --dry-run", 4},
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(tt.status)
+			fmt.Fprint(w, tt.answer)
+		}))
+		t.Cleanup(s.Close)
+		for _, legacy := range []string{"", "1"} {
+			if legacy == "1" && tt.code == 2 {
+				continue
+			}
+			env := map[string]string{"EMCO_URL": s.URL, "EMCOCTL_LEGACY_EXIT": legacy}
+			if code, out, errs := run(t.Context(), env, append(strings.Fields(tt.args), dig)...); code != tt.code {
+				t.Errorf("%s: emcoctl %s: exit code %d, want %d\n%s%s", tt.name, tt.args, code, tt.code, out, errs)
+			}
+		}
+	}
+}
+
+// Colours are for terminals, and for users who want them.
+func TestColours(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"name":"d","action":"update","revision":2,"from":1,"apps":[{"name":"web","classes":[{"change":"change","clusters":[{"cluster":"e+c"}],
+			"objects":[{"GVK":{"Version":"v1","Kind":"ConfigMap"},"name":"c","change":"change","before":{"a":"--","b":"\u001b[2J"},"after":{"a":"++"}}]}]}],"summary":{"change":1}}`)
+	}))
+	t.Cleanup(s.Close)
+	for _, tt := range []struct {
+		env      map[string]string
+		terminal bool
+		want     bool
+	}{
+		{nil, true, true},
+		{nil, false, false},
+		{map[string]string{"NO_COLOR": "1"}, true, false},
+		{map[string]string{"TERM": "dumb"}, true, false},
+	} {
+		var out, errs bytes.Buffer
+		code := cmd.Run(t.Context(), []string{"diff", "--action", "update", "p/a/v1/d", "--server", s.URL}, cmd.System{
+			In: strings.NewReader(""), Out: &out, Err: &errs, Terminal: tt.terminal, Getenv: func(key string) string { return tt.env[key] },
+		})
+		text := out.String()
+		if got := strings.Contains(text, "\x1b[31m-a: --\x1b[0m\n"); code != 1 || got != tt.want || strings.Contains(text, "[2J") && strings.Contains(text, "\x1b[2J") {
+			t.Errorf("terminal %v, env %v: exit code %d, coloured %v, want %v:\n%q%s", tt.terminal, tt.env, code, got, tt.want, text, errs.String())
+		}
+	}
+}

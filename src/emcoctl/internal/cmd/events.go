@@ -1,0 +1,192 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// events is the command that tells what happened to a deployment.
+func (a *app) events() *cobra.Command {
+	l := &eventLog{app: a}
+	var since string
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "events GROUP", Short: "Show what happened to a deployment",
+		Long: `Events lists what happened to a deployment, oldest first: what users asked for, and what
+came of it. --follow goes on with what comes, until it is interrupted or --timeout is over;
+with -o json it prints an event a line then.`,
+		Example:           "  emcoctl events shop/till/v1/autumn\n  emcoctl events shop/till/v1/autumn --since 10m --type Warning\n  emcoctl events shop/till/v1/autumn --follow",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.complete,
+		RunE: a.own(func(c *cobra.Command, args []string) (err error) {
+			if l.form, err = a.form(); err != nil {
+				return err
+			}
+			if l.since, err = moment(since, time.Now()); err != nil {
+				return err
+			}
+			if l.path, err = deployment(args[0]); err != nil {
+				return err
+			}
+			client, err := a.dial(l.path)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := within(c.Context(), timeout)
+			defer cancel()
+			if l.follow {
+				return l.stream(ctx, client)
+			}
+			return l.list(ctx, client)
+		}),
+	}
+	f := c.Flags()
+	f.BoolVar(&l.follow, "follow", false, "go on with what comes")
+	f.StringVar(&since, "since", "", "only what is younger: a time such as 2026-11-21T12:00:00Z, or for how long, such as 10m")
+	f.StringVar(&l.kind, "type", "", "only this type: Normal, Warning")
+	f.DurationVar(&timeout, "timeout", 0, "with --follow: how long; 0 is for ever")
+	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"Normal", "Warning"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	return c
+}
+
+// moment reads a time, or a duration before now; the zero time for nothing.
+func moment(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, usagef("--since: %q is neither a time such as 2026-11-21T12:00:00Z nor a duration such as 10m", text)
+	}
+	return at, nil
+}
+
+// eventLog is one run of events.
+type eventLog struct {
+	*app
+	form   report.Format
+	path   string
+	kind   string
+	follow bool
+	since  time.Time
+	last   []string // lines that were printed last, so that a stream asked for again repeats none
+}
+
+// remembered is how many lines are remembered; the server keeps fewer events.
+const remembered = 1000
+
+// request asks for the events from since on.
+func (l *eventLog) request() string {
+	q := url.Values{}
+	if !l.since.IsZero() {
+		q.Set("since", l.since.UTC().Format(time.RFC3339Nano))
+	}
+	if l.kind != "" {
+		q.Set("type", l.kind)
+	}
+	if l.follow {
+		q.Set("follow", "true")
+	}
+	if len(q) == 0 {
+		return l.path + "/events"
+	}
+	return l.path + "/events?" + q.Encode()
+}
+
+// list prints the events that there are.
+func (l *eventLog) list(ctx context.Context, c *client.Client) error {
+	r := client.Request{Method: http.MethodGet, Path: l.request(), Accept: "application/json"}
+	res, err := c.Do(ctx, r)
+	if err == nil {
+		err = res.Err(r.Method, r.Path)
+	}
+	if err != nil {
+		return err
+	}
+	if l.form != report.Human {
+		return report.Encode(l.sys.Out, l.form, res.Body)
+	}
+	var all v2.EventsAnswer
+	if err := res.Decode(&all); err != nil {
+		return err
+	}
+	if len(all.Events) == 0 {
+		fmt.Fprintln(l.sys.Out, "none")
+		return nil
+	}
+	t := report.NewTable(l.sys.Out)
+	row(t, "TIME", "TYPE", "REASON", "WHERE", "ACTOR", "MESSAGE")
+	for _, e := range all.Events {
+		row(t, e.Time.UTC().Format(progress.Moment), e.Type, e.Reason, where(e), e.Actor, e.Message)
+	}
+	t.Flush()
+	return nil
+}
+
+// heads adds a row.
+func row(t *report.Table, cells ...string) {
+	for _, cell := range cells {
+		t.Cell(cell)
+	}
+	t.End()
+}
+
+// where is the app and the cluster that an event is about.
+func where(e v2.Event) string {
+	return strings.Trim(e.App+" "+e.Cluster, " ")
+}
+
+// stream prints events as they come.
+func (l *eventLog) stream(ctx context.Context, c *client.Client) error {
+	err := l.app.stream(ctx, c, l.request, l.show)
+	if errors.Is(err, errPlain) {
+		return errs.E(errs.Invalid, "follow", l.path, err)
+	}
+	return err
+}
+
+// show prints one event, unless it was printed before the stream broke off.
+func (l *eventLog) show(line []byte) error {
+	var e v2.Event
+	if err := json.Unmarshal(line, &e); err != nil {
+		return errs.E(errs.Malformed, "read", "event", err)
+	}
+	if slices.Contains(l.last, string(line)) {
+		return nil
+	}
+	l.last = append(l.last[max(0, len(l.last)-remembered+1):], string(line))
+	if e.Time.After(l.since) {
+		l.since = e.Time
+	}
+	switch l.form {
+	case report.JSON:
+		_, err := fmt.Fprintf(l.sys.Out, "%s\n", bytes.TrimSpace(line))
+		return err
+	case report.YAML:
+		fmt.Fprintln(l.sys.Out, "---")
+		return report.Encode(l.sys.Out, report.YAML, line)
+	}
+	parts := []string{e.Time.UTC().Format(progress.Moment), e.Type, e.Reason, where(e), e.Actor, e.Message}
+	fmt.Fprintln(l.sys.Out, plain.Line(strings.Join(parts, "  ")))
+	return nil
+}

@@ -1,0 +1,297 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/engine"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/preview"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// planned is what plan and diff are asked for.
+type planned struct {
+	action
+	all  bool
+	diff bool
+}
+
+// plans are the actions that can be planned.
+var plans = []string{"instantiate", "update", "rollback", "migrate"}
+
+const planLong = `
+Without --action it is what comes next: update if the deployment is instantiated, else
+instantiate; rollback if there is --revision, migrate if there is --to. Nothing is
+written anywhere.
+
+With -f, the actions among the documents are planned, from the documents that the server
+has: those of the files are not applied. Which of them differ from the server's is said%s.
+
+Exit codes: 0 nothing would change, 1 something would, above 1 an error (7: an app cannot
+be rendered; see emcoctl help exit-codes).`
+
+// plan is the command that says what an action would do.
+func (a *app) plan() *cobra.Command {
+	return a.planning(planned{}, "plan", "Show what an action would do",
+		"Plan shows where each app would go and why, what would become of its objects, and what\nis wrong."+fmt.Sprintf(planLong, ""))
+}
+
+// diff is the command that shows the differences that an action would make.
+func (a *app) diff() *cobra.Command {
+	return a.planning(planned{diff: true}, "diff", "Show the differences that an action would make",
+		"Diff prints a unified diff of YAML for each object that would change, once for all\nclusters on which it does. Values of Secrets are hidden, but not that they differ."+
+			fmt.Sprintf(planLong, ",\nand shown as well"))
+}
+
+func (a *app) planning(p planned, name, short, long string) *cobra.Command {
+	c := &cobra.Command{
+		Use: name + " (GROUP | -f FILE...)", Short: short, Long: long,
+		Example:           "  emcoctl " + name + " shop/till/v1/autumn\n  emcoctl " + name + " shop/till/v1/autumn --revision 3\n  emcoctl " + name + " -f deploy.yaml",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.complete,
+		RunE: a.own(func(c *cobra.Command, args []string) error {
+			return planError(a.planAll(c.Context(), p, args))
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&p.name, "action", "", "what to plan: "+strings.Join(plans, ", "))
+	f.Int64Var(&p.revision, "revision", 0, "plan a rollback to this revision")
+	f.StringVar(&p.target, "to", "", "plan a migration to VERSION/GROUP")
+	f.BoolVar(&p.all, "all", false, "name every cluster, and what is kept")
+	_ = c.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(plans, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	return c
+}
+
+// planErr is an error of plan and diff: its code is above 1.
+type planErr struct{ error }
+
+func (e planErr) Unwrap() error { return e.error }
+
+func planError(err error) error {
+	if err == nil || errors.Is(err, errChanges) || errors.Is(err, errBroken) {
+		return err
+	}
+	return planErr{err}
+}
+
+// What plan and diff end with: it has been printed.
+var (
+	errChanges = errors.New("something would change")
+	errBroken  = errors.New("an app cannot be rendered")
+)
+
+// planAll plans the deployment of the command line, or those of the documents.
+func (a *app) planAll(ctx context.Context, p planned, args []string) error {
+	if err := p.complete(); err != nil {
+		return err
+	}
+	path, err := a.subject(args)
+	if err != nil {
+		return err
+	}
+	form, err := a.form()
+	if err != nil {
+		return err
+	}
+	a.all = p.all
+	s := &session{app: a, form: form, diff: p.diff}
+	if path == "" {
+		return s.documents(ctx, p)
+	}
+	if name := actionOf(path); slices.Contains(plans, name) && p.name == "" {
+		p.name = name
+	}
+	if path, err = deployment(path); err != nil {
+		return err
+	}
+	if err := s.plan(ctx, path, p.action); err != nil {
+		return err
+	}
+	return s.end()
+}
+
+// complete decides on the action where the flags say it.
+func (p *planned) complete() error {
+	switch {
+	case p.name == "" && p.revision > 0:
+		p.name = "rollback"
+	case p.name == "" && p.target != "":
+		p.name = "migrate"
+	case p.name == "":
+		return nil
+	case !slices.Contains(plans, p.name):
+		return usagef("--action: there is no plan for %q; there are %s", p.name, strings.Join(plans, ", "))
+	case p.revision != 0 && p.name != "rollback", p.target != "" && p.name != "migrate":
+		return usagef("--revision is for rollback, --to for migrate")
+	}
+	return p.check()
+}
+
+// session is one run of plan or diff.
+type session struct {
+	*app
+	form    report.Format
+	diff    bool
+	changed bool              // something would change, or a document differs
+	broken  bool              // an app cannot be rendered
+	texts   []json.RawMessage // plans, for -o json
+	many    bool
+}
+
+// plan asks for one plan and shows it.
+func (s *session) plan(ctx context.Context, path string, x action) error {
+	c, err := s.dial(path)
+	if err != nil {
+		return err
+	}
+	if x.name == "" {
+		if x.name, err = next(ctx, c, path); err != nil {
+			return err
+		}
+	}
+	p, text, err := x.plan(ctx, c, path)
+	if err != nil {
+		return err
+	}
+	s.changed = s.changed || !p.Summary.Empty()
+	s.broken = s.broken || p.Summary.Failed > 0
+	switch {
+	case s.form != report.Human:
+		s.texts = append(s.texts, text)
+	case s.diff:
+		return preview.Diff(s.sys.Out, p, s.shown())
+	default:
+		preview.Plan(s.sys.Out, path, p, s.shown())
+	}
+	return nil
+}
+
+// next is the action that makes the documents of now come true.
+func next(ctx context.Context, c *client.Client, path string) (string, error) {
+	st, _, err := readStatus(ctx, c, path, "status=deployed&output=summary")
+	if err != nil {
+		return "", err
+	}
+	if n := len(st.States.Actions); n > 0 && slices.Contains([]string{"Instantiated", "InstantiateStopped"}, st.States.Actions[n-1].State) {
+		return "update", nil
+	}
+	return "instantiate", nil
+}
+
+// end prints what was gathered, and says how it ended.
+func (s *session) end() error {
+	if s.form != report.Human {
+		text := []byte("[]")
+		if !s.many && len(s.texts) == 1 {
+			text = s.texts[0]
+		} else if len(s.texts) > 0 {
+			var err error
+			if text, err = json.Marshal(s.texts); err != nil {
+				return err
+			}
+		}
+		if err := report.Encode(s.sys.Out, s.form, text); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.broken:
+		return errBroken
+	case s.changed:
+		return errChanges
+	}
+	return nil
+}
+
+// documents compares the documents of -f with the server's and plans the actions among
+// them, each deployment once.
+func (s *session) documents(ctx context.Context, p planned) error {
+	docs, err := s.load()
+	if err != nil {
+		return err
+	}
+	s.many = true
+	if err := s.differences(ctx, docs); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, doc := range docs {
+		x, path := p.action, anchor.Parent(doc.Anchor)
+		name := actionOf(doc.Anchor)
+		if !slices.Contains(plans, name) || anchor.Collection(path) != groups || seen[path] {
+			continue
+		}
+		seen[path] = true
+		if x.name == "" && name != "instantiate" { // an instantiation that was done is followed by an update
+			x.name = name
+		}
+		if name == "rollback" || name == "migrate" {
+			x.body = doc.Body
+		}
+		if err := s.plan(ctx, path, x); err != nil {
+			return err
+		}
+	}
+	if len(seen) == 0 && !s.changed {
+		fmt.Fprintln(s.sys.Err, "note: no document differs from the server's, and none is an action to be planned")
+	}
+	return s.end()
+}
+
+// differences tells which documents the server has otherwise, or not at all.
+func (s *session) differences(ctx context.Context, docs []document.Document) error {
+	servers, err := s.servers()
+	if err != nil {
+		return err
+	}
+	e := engine.New(engine.Options{Servers: servers, Client: s.clientOptions()})
+	for _, doc := range docs {
+		d, err := e.Compare(ctx, doc)
+		if err != nil {
+			return err
+		}
+		if d.Note != "" {
+			fmt.Fprintf(s.sys.Err, "note: %s %s; it is not applied by %s\n", d.Path, d.Note, map[bool]string{true: "diff", false: "plan"}[s.diff])
+		}
+		s.changed = s.changed || d.Differs
+		if s.diff && d.Differs && s.form == report.Human {
+			if err := preview.Document(s.sys.Out, d.Path, doc.At.String(), d.Server, d.Local, s.shown()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// shown is how plans are shown.
+func (a *app) shown() preview.Options {
+	return preview.Options{All: a.all, Colour: a.colour()}
+}
+
+// form is the form in which commands print that EMCO's client does not have: for people,
+// unless JSON or YAML is asked for.
+func (a *app) form() (report.Format, error) {
+	switch f := a.format(); f {
+	case report.Human, report.Lines, report.Plain:
+		return report.Human, nil
+	case report.JSON, report.YAML:
+		return f, nil
+	default:
+		return "", usagef("this command has no output format %q; there are table, json, yaml", f)
+	}
+}
+
+// colour reports whether colours help: on a terminal that has some, unless the user does
+// not want them.
+func (a *app) colour() bool {
+	return a.sys.Terminal && a.sys.Getenv("NO_COLOR") == "" && a.sys.Getenv("TERM") != "dumb"
+}

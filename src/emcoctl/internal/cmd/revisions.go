@@ -1,0 +1,106 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// revisions is the command that lists the versions of a deployment.
+func (a *app) revisions() *cobra.Command {
+	return &cobra.Command{
+		Use: "revisions GROUP", Short: "List the revisions of a deployment",
+		Long: `Revisions lists the versions of a deployment, newest first: the current one has a star.
+Those that are not kept any more cannot be rolled back to.`,
+		Example:           "  emcoctl revisions shop/till/v1/autumn\n  emcoctl rollback shop/till/v1/autumn --revision 3",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.complete,
+		RunE: a.own(func(c *cobra.Command, args []string) error {
+			form, err := a.form()
+			if err != nil {
+				return err
+			}
+			path, err := deployment(args[0])
+			if err != nil {
+				return err
+			}
+			server, err := a.dial(path)
+			if err != nil {
+				return err
+			}
+			var all v2.RevisionsAnswer
+			text, err := read(c.Context(), server, path+"/revisions", &all)
+			if err != nil {
+				return err
+			}
+			if form != report.Human {
+				return report.Encode(a.sys.Out, form, text)
+			}
+			showRevisions(a.sys.Out, all.Revisions)
+			return nil
+		}),
+	}
+}
+
+// showRevisions prints a line a revision.
+func showRevisions(w io.Writer, all []v2.Revision) {
+	if len(all) == 0 {
+		fmt.Fprintln(w, "none")
+		return
+	}
+	t := report.NewTable(w)
+	row(t, "REVISION", "KIND", "TIME", "AUTHOR", "APPS", "PLACEMENTS", "COMMITS", "REASON")
+	for _, r := range all {
+		number, kind := strconv.FormatInt(r.Number, 10), r.Kind
+		if r.Current {
+			number += "*"
+		}
+		if r.From > 0 && r.Kind == "rollback" {
+			kind = fmt.Sprintf("rollback to %d", r.From)
+		}
+		if !r.Kept {
+			kind += " (not kept)"
+		}
+		apps, placements := contents(r)
+		row(t, number, kind, r.Time.UTC().Format(progress.Moment), r.Author, apps, placements, commits(r.Commits), r.Reason)
+	}
+	t.Flush()
+}
+
+// contents counts apps, and the places that they have.
+func contents(r v2.Revision) (apps, placements string) {
+	failed, places := 0, 0
+	for _, a := range r.Apps {
+		places += a.Clusters
+		if a.Failed {
+			failed++
+		}
+	}
+	if len(r.Apps) == 0 {
+		return "", ""
+	}
+	apps = strconv.Itoa(len(r.Apps))
+	if failed > 0 {
+		apps += fmt.Sprintf(" (%d failed)", failed)
+	}
+	return apps, strconv.Itoa(places)
+}
+
+// commits names the Git commits that carried a revision, the first few.
+func commits(all []v2.RevisionCommit) string {
+	var names []string
+	for _, c := range all[:min(len(all), 3)] {
+		names = append(names, c.Commit[:min(len(c.Commit), 12)])
+	}
+	if more := len(all) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, " ")
+}

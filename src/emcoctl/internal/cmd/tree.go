@@ -1,0 +1,99 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// tree is the command that shows a deployment from the top down.
+func (a *app) tree() *cobra.Command {
+	var depth int
+	var onlyBad bool
+	c := &cobra.Command{
+		Use: "tree GROUP", Short: "Show a deployment as a tree: apps, clusters, objects",
+		Long: `Tree shows a deployment from the top down: its apps, the clusters of each, and the
+objects there, with a mark for how each is:
+
+  +  as it shall be        ~  under way
+  !  something is wrong    ?  unknown: the cluster has not said so
+
+A node is as bad as the worst thing below it.`,
+		Example:           "  emcoctl tree shop/till/v1/autumn\n  emcoctl tree shop/till/v1/autumn --only-bad\n  emcoctl tree shop/till/v1/autumn --depth 2",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.complete,
+		RunE: a.own(func(c *cobra.Command, args []string) error {
+			if depth < 0 || depth > 3 {
+				return usagef("--depth: %d is not 0 to 3", depth)
+			}
+			form, err := a.form()
+			if err != nil {
+				return err
+			}
+			path, err := deployment(args[0])
+			if err != nil {
+				return err
+			}
+			client, err := a.dial(path)
+			if err != nil {
+				return err
+			}
+			s, text, err := readStatus(c.Context(), client, path, progress.Ready.View())
+			if err != nil {
+				return err
+			}
+			if form != report.Human {
+				return report.Encode(a.sys.Out, form, text)
+			}
+			top := progress.Tree(s)
+			top.Name = path
+			showTree(a.sys.Out, top, depth, onlyBad)
+			return nil
+		}),
+	}
+	c.Flags().IntVar(&depth, "depth", 3, "how far down: 1 apps, 2 clusters, 3 objects")
+	c.Flags().BoolVar(&onlyBad, "only-bad", false, "leave out what is as it shall be")
+	return c
+}
+
+// showTree prints a node, and the nodes below it down to a depth.
+func showTree(w io.Writer, top progress.Node, depth int, onlyBad bool) {
+	fmt.Fprintln(w, nodeLine(top))
+	showBelow(w, top, "", depth, onlyBad)
+}
+
+// showBelow prints what hangs below a node, if it is not too deep.
+func showBelow(w io.Writer, n progress.Node, indent string, depth int, onlyBad bool) {
+	if depth == 0 {
+		return
+	}
+	var shown []progress.Node
+	for _, child := range n.Below {
+		if !onlyBad || child.Mark != progress.Good {
+			shown = append(shown, child)
+		}
+	}
+	for i, child := range shown {
+		branch, next := "├─ ", "│  "
+		if i == len(shown)-1 {
+			branch, next = "└─ ", "   "
+		}
+		fmt.Fprintln(w, indent+branch+nodeLine(child))
+		showBelow(w, child, indent+next, depth-1, onlyBad)
+	}
+}
+
+// nodeLine is a node in one line: mark, name, state and what is to be said of it.
+func nodeLine(n progress.Node) string {
+	line := strings.TrimSpace(string(n.Mark) + " " + n.Name + "  " + n.State)
+	if n.Why != "" {
+		line += ": " + n.Why
+	}
+	return plain.Line(line)
+}

@@ -1,0 +1,152 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// watch is the command that follows a status.
+func (a *app) watch() *cobra.Command {
+	w := &watcher{app: a}
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "watch GROUP [NAME=VALUE...]", Short: "Follow the status of a deployment, a line for each change",
+		Long: `Watch prints a line whenever the status of a deployment changes, until it is interrupted
+or --timeout is over; with -o json the status itself, one a line.
+
+What is followed can be narrowed, as in EMCO's client: status=ready (the default) or
+status=deployed, format=summary or format=all (the default), and app=A, cluster=PROVIDER+C,
+resource=R, each as often as needed. Unlike EMCO's, it speaks to the REST address. It
+follows a stream if the server has one, and else asks every few seconds.`,
+		Example:           "  emcoctl watch shop/till/v1/autumn\n  emcoctl watch shop/till/v1/autumn status=deployed app=web -o json",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.complete,
+		RunE: a.own(func(c *cobra.Command, args []string) (err error) {
+			if w.form, err = a.form(); err != nil {
+				return err
+			}
+			if w.form == report.YAML {
+				return usagef("watch prints lines, or JSON with -o json")
+			}
+			if w.query, err = watchQuery(args[1:]); err != nil {
+				return err
+			}
+			if w.path, err = deployment(args[0]); err != nil {
+				return err
+			}
+			server, err := a.dial(w.path)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := within(c.Context(), timeout)
+			defer cancel()
+			return w.run(ctx, server)
+		}),
+	}
+	c.Flags().DurationVar(&timeout, "timeout", 0, "how long to follow; 0 is for ever")
+	return c
+}
+
+// watchQuery translates what EMCO's client calls the parameters.
+func watchQuery(args []string) (url.Values, error) {
+	q := url.Values{"status": {"ready"}, "output": {"all"}}
+	names := map[string]string{"status": "status", "format": "output", "app": "app", "cluster": "cluster", "resource": "resource"}
+	for _, arg := range args {
+		name, value, ok := strings.Cut(arg, "=")
+		switch param := names[name]; {
+		case !ok || param == "" || value == "":
+			return nil, usagef("watch: %q is none of status=, format=, app=, cluster=, resource= with a value", arg)
+		case param == "status" || param == "output":
+			q.Set(param, value)
+		default:
+			q.Add(param, value)
+		}
+	}
+	return q, nil
+}
+
+// between is how long to wait before a server is asked again that does not stream.
+const between = 2 * time.Second
+
+// watcher is one run of watch.
+type watcher struct {
+	*app
+	form  report.Format
+	path  string
+	query url.Values
+	last  string // what was printed last
+}
+
+// run follows the server's stream, or asks again and again if there is none.
+func (w *watcher) run(ctx context.Context, c *client.Client) error {
+	streamed := func() string { return w.path + "/status?" + w.query.Encode() + "&watch=true" }
+	err := w.stream(ctx, c, streamed, w.show)
+	if !errors.Is(err, errPlain) {
+		return err
+	}
+	for first := true; first || pause(ctx, between) == nil; first = false {
+		_, text, err := readStatus(ctx, c, w.path, w.query.Encode())
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Throttled):
+			w.line(plain.Line(err.Error()))
+			continue
+		case err == nil:
+			err = w.show(text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// show prints one status, unless it says what was said before.
+func (w *watcher) show(line []byte) error {
+	var s v2.Status
+	if err := json.Unmarshal(line, &s); err != nil {
+		return errs.E(errs.Malformed, "read", "status", err)
+	}
+	if w.form == report.JSON {
+		var one bytes.Buffer
+		if err := json.Compact(&one, line); err != nil {
+			return err
+		}
+		w.line(one.String())
+		return nil
+	}
+	text := progress.Summary(s)
+	if s.ReadyStatus != "" {
+		text += "; " + s.ReadyStatus
+	}
+	w.line(plain.Line(text))
+	return nil
+}
+
+// line prints a text, with the time if it is for people.
+func (w *watcher) line(text string) {
+	if text == w.last {
+		return
+	}
+	w.last = text
+	if w.form == report.Human {
+		text = time.Now().UTC().Format(progress.Moment) + "  " + text
+	}
+	fmt.Fprintln(w.sys.Out, text)
+}

@@ -1,0 +1,173 @@
+package progress
+
+import (
+	"fmt"
+	"strings"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
+
+// Mark is how a part of a deployment is.
+type Mark string
+
+// The marks.
+const (
+	Good     Mark = "+" // as it shall be
+	UnderWay Mark = "~" // not yet
+	Silent   Mark = "?" // nobody has said so
+	Bad      Mark = "!" // something is wrong
+)
+
+// badness orders marks.
+var badness = map[Mark]int{Good: 0, Silent: 1, UnderWay: 2, Bad: 3}
+
+// worst returns the worse of two marks.
+func worst(a, b Mark) Mark {
+	if badness[b] > badness[a] {
+		return b
+	}
+	return a
+}
+
+// Node is a part of a deployment: the whole, an app, a cluster, or an object.
+type Node struct {
+	Mark  Mark // the worst of its own and of those below
+	Name  string
+	State string // in a word
+	Why   string // what is to be said of it; empty for nothing
+	Below []Node
+}
+
+// add hangs a node below this one.
+func (n *Node) add(child Node) {
+	n.Below = append(n.Below, child)
+	n.Mark = worst(n.Mark, child.Mark)
+}
+
+// Tree turns a status with readiness into a tree: the deployment, its apps, their
+// clusters, the objects there. What leaves is a cluster of its app.
+func Tree(s v2.Status) Node {
+	top := Node{Mark: Good, Name: s.Name, State: state(s), Why: s.Failure}
+	if s.ReadyStatus != "" {
+		top.State += ", " + s.ReadyStatus
+	}
+	switch {
+	case s.Failure != "" || failed(s):
+		top.Mark = Bad
+	case s.DeployedStatus == v2.StatusInstantiating || s.DeployedStatus == v2.StatusTerminating:
+		top.Mark = UnderWay
+	}
+	leaving := map[string][]v2.Leaving{}
+	for _, l := range s.Leaving {
+		leaving[l.App] = append(leaving[l.App], l)
+	}
+	for _, a := range s.Apps {
+		n := appNode(a)
+		for _, l := range leaving[a.Name] {
+			n.add(leavingNode(l))
+		}
+		delete(leaving, a.Name)
+		top.add(n)
+	}
+	for _, l := range s.Leaving { // of apps that are gone
+		if rest := leaving[l.App]; rest != nil {
+			n := Node{Mark: Good, Name: l.App, State: "leaving"}
+			for _, l := range rest {
+				n.add(leavingNode(l))
+			}
+			delete(leaving, l.App)
+			top.add(n)
+		}
+	}
+	for _, c := range s.Clusters {
+		top.add(clusterNode(c))
+	}
+	return top
+}
+
+func appNode(a v2.AppStatus) Node {
+	n := Node{Mark: Good, Name: a.Name, State: fmt.Sprintf("on %d clusters", len(a.Clusters))}
+	switch len(a.Clusters) {
+	case 0:
+		n.State = "on no cluster"
+	case 1:
+		n.State = "on 1 cluster"
+	}
+	if a.Failure != nil {
+		n.Mark, n.Why = Bad, Failure(*a.Failure)
+	}
+	for _, c := range a.Clusters {
+		n.add(clusterNode(c))
+	}
+	return n
+}
+
+func clusterNode(c v2.ClusterStatus) Node {
+	n := Node{Mark: phaseMark(c.Phase), Name: c.Provider + "+" + c.Cluster, State: c.Phase, Why: Saying(c)}
+	if n.State == "" {
+		n.State = Unknown
+	}
+	for _, r := range c.Resources {
+		n.add(objectNode(r))
+	}
+	if c.Stale {
+		n.Mark = worst(n.Mark, Silent)
+	}
+	return n
+}
+
+func leavingNode(l v2.Leaving) Node {
+	n := Node{Mark: worst(UnderWay, phaseMark(l.Phase)), Name: l.Provider + "+" + l.Cluster, State: "leaving", Why: l.Error}
+	if n.Why == "" && l.Blocked != "" {
+		n.Why = "blocked: " + l.Blocked
+	}
+	return n
+}
+
+// phaseMark is how a pair is, by its phase alone.
+func phaseMark(phase string) Mark {
+	switch phase {
+	case "Applied":
+		return Good
+	case "Failed", "Retrying":
+		return Bad
+	case "":
+		return Silent
+	}
+	return UnderWay
+}
+
+func objectNode(r v2.ResourceStatus) Node {
+	n := Node{Mark: UnderWay, Name: r.GVK.Kind + " " + r.Name, State: r.ReadyStatus, Why: r.Reason}
+	switch r.ReadyStatus {
+	case v2.Ready:
+		n.Mark, n.Why = Good, ""
+	case Unknown, "":
+		n.Mark, n.State = Silent, Unknown
+	}
+	if r.Extra {
+		n.Name += " (made by the cluster)"
+	}
+	return n
+}
+
+// Saying is what is to be said of an app on a cluster: its error, what it waits for, or
+// since when the cluster is silent.
+func Saying(c v2.ClusterStatus) string {
+	switch {
+	case c.Error != "":
+		return c.Error
+	case c.Blocked != "":
+		return "blocked: " + c.Blocked
+	case c.Stale && c.LastReport != nil:
+		return "silent since " + c.LastReport.UTC().Format(Moment)
+	case c.Stale:
+		return "silent"
+	case c.Connectivity == "Retrying":
+		return "connectivity: " + c.Connectivity
+	}
+	return strings.Join(c.Findings, "; ")
+}
+
+// Moment is how times are shown.
+const Moment = "2006-01-02 15:04:05Z"
