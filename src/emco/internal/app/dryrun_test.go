@@ -308,3 +308,47 @@ func held(s *stage, contexts *appcontext.Store, bundle string) (out []string) {
 	}
 	return out
 }
+
+// A migration is planned for the group that takes over, and compared with what runs.
+func TestADryRunOfAMigration(t *testing.T) {
+	t.Parallel()
+	etcd := distantEtcd(t, 0)
+	s := newStageOn(t, etcd)
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
+	s.must("reach etcd", err)
+	t.Cleanup(func() { _ = client.Close() })
+	contexts := appcontext.New(client, s.config.Etcd.Prefix)
+	s.fleet("a", "b")
+	s.onboard("cache", "web")
+	from := s.group("autumn", place{"web": nil, "cache": {"a"}})
+	from.act("instantiate")
+	id := from.becomes("Instantiated").States.StatusCtxID
+	to := s.group("winter", place{"web": {"b"}, "cache": {"a", "b"}})
+	before := placements(s, contexts, id, 1)
+
+	const body = `{"metadata":{},"spec":{"targetCompositeAppVersion":"v1","targetDeploymentIntentGroup":"winter"}}`
+	was := s.contents(client)
+	p := from.plan("migrate", "", body)
+	if now := s.contents(client); !slices.Equal(was, now) {
+		t.Fatalf("the dry run wrote: there was\n%s\nthere is\n%s", strings.Join(was, "\n"), strings.Join(now, "\n"))
+	}
+	if p.Name != "winter" || p.Action != "migrate" || p.Revision != 1 || p.Summary != (v2.PlanSummary{Add: 1, Remove: 1, Keep: 2}) {
+		t.Errorf("the plan is %+v: %q", p, inShort(p))
+	}
+	from.expect(202, "POST", from.path+"/migrate", body)
+	to.becomes("Instantiated")
+	doc := ""
+	for head, err := range contexts.Heads(s.Context()) {
+		s.must("list heads", err)
+		if strings.HasSuffix(head.Subject, "/winter") {
+			doc = head.UID
+		}
+	}
+	checkDone(s, p, before, placements(s, contexts, doc, 1), contexts)
+	s.refuses([]refuse{{"it has moved", "POST", from.path + "/update?dryRun=true", 409, []string{"not allowed in state Updated"}}})
+	from.act("approve")
+	again := from.plan("instantiate", "", "")
+	if again.Revision != 2 || again.Summary != (v2.PlanSummary{Add: 3}) || len(again.Notes) != 1 || !strings.Contains(again.Notes[0], "new deployment") {
+		t.Errorf("the plan of a new deployment is %+v: %q", again, inShort(again))
+	}
+}

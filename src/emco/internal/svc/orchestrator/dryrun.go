@@ -133,20 +133,14 @@ func (g *Groups) rehearse(ctx context.Context, doc store.Doc, o demand) (outlook
 	}
 	held := &memory{contexts: g.contexts, held: map[appcontext.Digest][]byte{}}
 	out := outlook{event: o.ask.Event, before: head, from: o.from, contents: held}
-	if o.ask.Event == lifecycle.Migrate {
-		target, err := g.target(ctx, doc, o.target)
-		if err != nil {
-			return outlook{}, err
-		}
-		doc, head = target.Doc, taker(target.Head, head)
+	if doc, head, err = g.heir(ctx, doc, head, o); err != nil {
+		return outlook{}, err
 	}
 	status, err := g.identity(doc)
 	if err != nil {
 		return outlook{}, err
 	}
 	out.identity = status.Identity
-	op := g.operation(head, o)
-	head.Op = &op
 	b := builder{contexts: g.contexts, renderer: g.dry.renderer, contents: held}
 	if out.draft, out.plan, err = g.draft(ctx, b, head, doc); err != nil {
 		return outlook{}, err
@@ -156,6 +150,25 @@ func (g *Groups) rehearse(ctx context.Context, doc store.Doc, o demand) (outlook
 	}
 	out.confirm, err = g.confirmation(ctx, out)
 	return out, err
+}
+
+// heir returns whose the revision would be, with the operation that would make it: the
+// target of a migration, else the group itself. One whose deployment has moved to another
+// group begins a new one.
+func (g *Groups) heir(ctx context.Context, doc store.Doc, head appcontext.Head, o demand) (store.Doc, appcontext.Head, error) {
+	if o.ask.Event == lifecycle.Migrate {
+		target, err := g.target(ctx, doc, o.target)
+		if err != nil {
+			return doc, head, err
+		}
+		doc, head = target.Doc, taker(target.Head, head)
+	}
+	op := g.operation(head, o)
+	if !head.Owns() {
+		head.Inherited, head.MovedTo = op.Instance, ""
+	}
+	head.Op = &op
+	return doc, head, nil
 }
 
 // mayRevise asks what the action itself would ask.
@@ -172,6 +185,9 @@ func (g *Groups) mayRevise(ctx context.Context, head appcontext.Head, e lifecycl
 func (g *Groups) draft(ctx context.Context, b builder, head appcontext.Head, doc store.Doc) (draft, plan, error) {
 	if head.Op.From > 0 {
 		if _, err := g.earlier(ctx, head, head.Op.From); err != nil {
+			return draft{}, plan{}, err
+		}
+		if _, err := g.cloudOf(ctx, doc); err != nil {
 			return draft{}, plan{}, err
 		}
 		d, err := b.earlier(ctx, head)

@@ -47,13 +47,10 @@ func (w way) change() string {
 // write puts the outlook in words; objects are compared only if full is set.
 func (o outlook) write(ctx context.Context, full bool) (v2.Plan, error) {
 	out := v2.Plan{
-		Identity: o.identity, Action: o.event.String(), Revision: o.draft.rev.Number, Confirm: o.confirm, Apps: []v2.AppPlan{},
+		Identity: o.identity, Action: o.event.String(), Revision: o.draft.rev.Number, Confirm: o.confirm, Notes: o.notes(), Apps: []v2.AppPlan{},
 	}
 	if len(o.now) > 0 {
 		out.From = o.before.Rev
-	}
-	if o.before.Op != nil {
-		out.Notes = append(out.Notes, fmt.Sprintf("revision %d is being made at the moment and is not considered", o.before.Op.Rev))
 	}
 	now, then := byApp(o.now), byApp(o.draft.places)
 	for _, name := range o.apps(now) {
@@ -76,6 +73,17 @@ func (o outlook) write(ctx context.Context, full bool) (v2.Plan, error) {
 		out.Apps = append(out.Apps, app)
 	}
 	return out, nil
+}
+
+// notes are what readers should know of the whole.
+func (o outlook) notes() (out []string) {
+	if o.before.Op != nil {
+		out = append(out, fmt.Sprintf("revision %d is being made at the moment and is not considered", o.before.Op.Rev))
+	}
+	if !o.before.Owns() {
+		out = append(out, "what ran belongs to another group now: this begins a new deployment, and the id in its label emco/deployment-id is drawn when it is instantiated")
+	}
+	return out
 }
 
 // apps names all apps of now and then, sorted.
