@@ -1,0 +1,54 @@
+package app_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// emcoctl builds the command line and returns the folder that it is in.
+func emcoctl(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "github.com/emco-orchestrator/emco/src/emcoctl")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build emcoctl: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// The command line against the whole program: testdata/cli.txtar plays the life of a
+// deployment. The script may change documents by commands of its own:
+//
+//	repack APP OLD NEW       replaces a word in the template of an app's chart
+//	place APP CLUSTER...     changes where an app goes
+func TestTheCommandLine(t *testing.T) {
+	t.Parallel()
+	bin := emcoctl(t)
+	s := newStage(t)
+	s.fleet("a", "b", "c")
+	s.onboard("cache", "web")
+	g := s.group("autumn", place{"web": nil, "cache": {"a"}})
+	s.group("winter", place{"web": {"b"}, "cache": {"a"}})
+	testscript.Run(t, testscript.Params{
+		Files:               []string{filepath.Join("testdata", "cli.txtar")},
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("EMCO_URL", strings.TrimSuffix(s.api.URL("/"), "/"))
+			env.Setenv("HOME", env.WorkDir)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"repack": func(_ *testscript.TestScript, _ bool, args []string) {
+				s.repack(args[0], strings.ReplaceAll(configMap, args[1], args[2]))
+			},
+			"place": func(_ *testscript.TestScript, _ bool, args []string) { g.moveTo(args[0], args[1:]...) },
+		},
+	})
+}
