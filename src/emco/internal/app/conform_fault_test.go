@@ -1,0 +1,121 @@
+package app_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/seams"
+)
+
+// accesses are at least as many as an installation, or an update, reads and writes in
+// either store before the branches are as they shall be.
+const accesses = 60
+
+// One access to a store fails, be it a read or a write: each of them in turn. What is
+// asked for comes about all the same, with the credentials that each cluster is reached
+// with, from the revision that is wanted, and is not said to be there before it is.
+func TestConformance04AnyStoreErrorNeverLies(t *testing.T) {
+	t.Parallel()
+	which, lanes := []int{1, 6, 14, 30}, 1
+	if whole() {
+		which, lanes = nil, 4
+		for n := range accesses {
+			which = append(which, n)
+		}
+	}
+	var all []fault
+	for i, n := range which {
+		for s, store := range []string{"documents.*", "etcd.*"} {
+			if whole() || s == i%2 {
+				all = append(all, fault{store, fmt.Sprintf("error(after %d, once)", n)})
+			}
+		}
+	}
+	for lane := range lanes {
+		t.Run(fmt.Sprint("lane ", lane), func(t *testing.T) {
+			t.Parallel()
+			w := newSweep(t)
+			for i := lane; i < len(all); i += lanes {
+				w.installAndUpdate(all[i])
+			}
+			w.wantOnlyBystander()
+		})
+	}
+}
+
+// installAndUpdate has a fault strike once while a deployment is installed, and once
+// while it is updated. Nobody asks for the status until the branches are right, so that
+// it is the program's own work that is struck.
+func (w *sweep) installAndUpdate(f fault) {
+	w.Helper()
+	l := w.newLife(f)
+	l.quiet = true
+	m := l.model
+	first, second, _ := releases()
+	l.repack("web", 1)
+	l.repack("db", 1)
+	m.approve()
+	l.create()
+	l.step("instantiate", func() { m.instantiate(first); l.act("instantiate", "") })
+	l.step("update", func() { l.repack("web", 2); l.move("cache", "b", "c"); m.update(second); l.act("update", "") })
+	l.clear()
+}
+
+// clear ends the deployment, undisturbed.
+func (l *life) clear() {
+	l.Helper()
+	l.fault = fault{seams.APIRequest, "error(after 1000, once)"} // never
+	l.step("terminate", func() { l.model.terminate(); l.act("terminate", "") })
+	l.step("delete", func() { l.remove() })
+}
+
+// The program is killed at every step of an update. When it is started again exactly the
+// new revision is there, and no file was changed twice.
+func TestConformance07KillAtEveryStepOfAnUpdate(t *testing.T) {
+	t.Parallel()
+	steps, lanes := []string{"etcd.step.after", "etcd.place.after", "etcd.publish.before", "etcd.intend.after", seams.GitCommitAfter, seams.GitAnswer, "etcd.settle.after"}, 1
+	if whole() {
+		lanes = 3
+		steps = slices.DeleteFunc(seams.Points(), func(point string) bool {
+			return unreached(point) || strings.HasPrefix(point, "documents.remove") || strings.HasPrefix(point, "etcd.remove")
+		})
+	}
+	for lane := range lanes {
+		t.Run(fmt.Sprint("lane ", lane), func(t *testing.T) {
+			t.Parallel()
+			w := newSweep(t)
+			w.updates(steps, lane, lanes)
+			w.wantOnlyBystander()
+		})
+	}
+}
+
+// updates updates one deployment again and again, with a death at another step each time.
+func (w *sweep) updates(steps []string, first, stride int) {
+	w.Helper()
+	l := w.newLife(fault{seams.APIRequest, "error(after 1000, once)"})
+	m := l.model
+	one, _, _ := releases()
+	l.repack("web", 1)
+	l.repack("db", 1)
+	m.approve()
+	l.create()
+	l.step("instantiate", func() { m.instantiate(one); l.act("instantiate", "") })
+	for i := first; i < len(steps); i += stride {
+		where := [][]string{{"b", "c"}, {"a", "b"}}[(i-first)/stride%2]
+		next := one.with("web", 10+i, "a", "b", "c", "d").with("cache", 1, where...)
+		l.fault, l.hit = fault{steps[i], "kill"}, nil
+		l.step("update", func() {
+			l.repack("web", 10+i)
+			l.move("cache", where...)
+			m.update(next)
+			l.act("update", "")
+		})
+		if len(l.hit) == 0 {
+			w.Errorf("%v: it never struck", l.fault)
+		}
+	}
+	l.clear()
+}

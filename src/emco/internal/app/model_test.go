@@ -1,0 +1,94 @@
+package app_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// release is what one revision puts where: app, cluster, edition of its content.
+type release map[string]map[string]int
+
+// with returns a copy in which an app is elsewhere, or in another edition.
+func (r release) with(app string, edition int, clusters ...string) release {
+	out := maps.Clone(r)
+	out[app] = map[string]int{}
+	for _, c := range clusters {
+		out[app][c] = edition
+	}
+	return out
+}
+
+// model is what must be true of a deployment, worked out from what was asked for alone.
+type model struct {
+	releases []release // by revision; that of number 0 is empty
+	wanted   int       // revision that is asked for, or on its way to be; 0 is nothing
+	history  []string  // "State revision"
+}
+
+func newModel() *model { return &model{releases: []release{{}}} }
+
+// approve is the first thing that happens to a deployment.
+func (m *model) approve() { m.history = append(m.history, "Created 0", "Approved 0") }
+
+// publish makes a release the next revision; states are what the history gets besides.
+func (m *model) publish(r release, states ...string) {
+	m.history = append(m.history, states...)
+	m.releases = append(m.releases, r)
+	m.wanted = len(m.releases) - 1
+	m.history = append(m.history, fmt.Sprintf("Instantiated %d", m.wanted))
+}
+
+func (m *model) instantiate(r release) { m.publish(r) }
+func (m *model) update(r release)      { m.publish(r, fmt.Sprintf("Updated %d", m.wanted)) }
+func (m *model) rollback(to int)       { m.update(m.releases[to]) }
+
+func (m *model) terminate() {
+	m.wanted = 0
+	m.history = append(m.history, "Terminated 0")
+}
+
+// deployed is the status that the model comes to.
+func (m *model) deployed() string {
+	if m.wanted == 0 {
+		return "Terminated"
+	}
+	return "Instantiated"
+}
+
+// pairs are the lines of the status.
+func (m *model) pairs() (out []string) {
+	for app, clusters := range m.releases[m.wanted] {
+		for c := range clusters {
+			out = append(out, app+" "+c+" Applied")
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// files are the editions that the branch holds, by path.
+func (m *model) files(id string) map[string]int {
+	out := map[string]int{}
+	for app, clusters := range m.releases[m.wanted] {
+		for c, edition := range clusters {
+			out[object(c, id, app)] = edition
+		}
+	}
+	return out
+}
+
+// may says whether an app may be seen on a cluster in an edition (0: not at all) by one
+// who was told that revision from is there, and looked a moment later: in that revision's
+// edition, or in one of those that were asked for since.
+func (m *model) may(from int, app, cluster string, edition int) bool {
+	if m.wanted == 0 && edition == 0 {
+		return true
+	}
+	for _, r := range m.releases[min(from, len(m.releases)):] {
+		if r[app][cluster] == edition {
+			return true
+		}
+	}
+	return false
+}
