@@ -70,6 +70,10 @@ type Message struct {
 	Trailers []Trailer // in this order, after a blank line
 	Author   string    // "Name <mail>"; DefaultAuthor when empty
 	When     time.Time // now when zero; kept to the second, in UTC
+
+	// Guard is asked right before the branch is moved, when all else is ready. Its error
+	// ends the commit and is returned as it is; nothing has been sent then. It may be nil.
+	Guard func(context.Context) error
 }
 
 // Trailer is one "Key: value" line at the end of a commit message.

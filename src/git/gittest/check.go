@@ -65,6 +65,8 @@ func rules() []rule {
 		{"an object that is not there is NotFound", missingBlob},
 		{"of many writers on one parent one wins", oneWinner},
 		{"a context that ended ends the call", endedContext},
+		{"a guard that refuses leaves the branch alone", guarded},
+		{"a log tells what came since", logged},
 	}
 }
 
@@ -493,6 +495,80 @@ func messages(ctx context.Context, p probe, branch string) error {
 	want := fmt.Sprintf("Ann|ann@example.org|%d|Ann|title with Emco-Op: forged|7|a, b Emco-Op: 8", stamp.Unix())
 	if got != want {
 		return fmt.Errorf("git shows %q, want %q", got, want)
+	}
+	return nil
+}
+
+func guarded(ctx context.Context, p probe, branch string) error {
+	at, err := p.start(ctx, branch)
+	if err != nil {
+		return err
+	}
+	refusal := errors.New("not any more")
+	asked := 0
+	m := git.Message{Title: "guarded", Guard: func(context.Context) error { asked++; return refusal }}
+	edits := []git.Edit{{Path: "guarded", File: []byte("x")}}
+	if id, err := p.host.Commit(ctx, p.repo, branch, at, edits, m); !errors.Is(err, refusal) || asked != 1 {
+		return fmt.Errorf("commit is %s, %w, asked %d times, want the guard's error", id, err, asked)
+	}
+	if err := p.holds(ctx, branch, at, "README.md=read me\n", "apps/one/a.yaml=a: 1\n", "apps/one/sub/b.yaml=b: 1\n"); err != nil {
+		return err
+	}
+	m.Guard = func(context.Context) error { return nil }
+	id, err := p.host.Commit(ctx, p.repo, branch, at, edits, m)
+	if err != nil || id == at {
+		return fmt.Errorf("commit is %s, %w, want one that the guard allows", id, err)
+	}
+	return nil
+}
+
+// logged holds for hosts that have logs.
+func logged(ctx context.Context, p probe, branch string) error {
+	host, ok := p.host.(git.LogReader)
+	if !ok {
+		return nil
+	}
+	at, err := p.start(ctx, branch)
+	line := []git.Hash{at}
+	for i := 0; err == nil && i < 3; i++ {
+		m := git.Message{Title: fmt.Sprint("number ", i), Trailers: []git.Trailer{{Key: "Emco-Number", Value: fmt.Sprint(i)}}}
+		at, err = p.host.Commit(ctx, p.repo, branch, at, []git.Edit{{Path: "f", File: []byte(fmt.Sprint(i))}}, m)
+		line = append(line, at)
+	}
+	if err != nil {
+		return err
+	}
+	for base := range line {
+		log, err := host.Since(ctx, p.repo, at, line[base])
+		if err != nil {
+			return err
+		}
+		if !log.Grown || len(log.Commits) != len(line)-1-base {
+			return fmt.Errorf("since commit %d there is %+v", base, log)
+		}
+		for i, c := range log.Commits {
+			if c.ID != line[len(line)-1-i] || c.Trailer("emco-number") != fmt.Sprint(len(line)-2-i) {
+				return fmt.Errorf("commit %d since %d is %+v", i, base, c)
+			}
+		}
+	}
+	return unrelated(ctx, p, host, branch, at)
+}
+
+// unrelated compares a branch with another one that has nothing in common with it.
+func unrelated(ctx context.Context, p probe, host git.LogReader, branch string, at git.Hash) error {
+	other, err := p.commit(ctx, branch+"-other", "", git.Edit{Path: "else", File: []byte("x")})
+	if err != nil {
+		return err
+	}
+	for _, base := range []git.Hash{other, git.Hash(strings.Repeat("1", 40))} {
+		log, err := host.Since(ctx, p.repo, at, base)
+		if err != nil || log.Grown {
+			return fmt.Errorf("since %s, which is no part of it: %+v, %w", base, log, err)
+		}
+	}
+	if log, err := host.Since(ctx, p.repo, at, ""); err != nil || !log.Grown || len(log.Commits) != 4 {
+		return fmt.Errorf("since nothing: %+v, %w", log, err)
 	}
 	return nil
 }

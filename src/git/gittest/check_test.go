@@ -82,7 +82,7 @@ func TestCheckFindsBrokenHosts(t *testing.T) {
 		}, "a directory holds exactly its files"},
 		{"loses the message", func(b *bent) {
 			b.commit = func(h git.Host, ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
-				return h.Commit(ctx, r, branch, parent, edits, git.Message{Title: m.Title})
+				return h.Commit(ctx, r, branch, parent, edits, git.Message{Title: m.Title, Guard: m.Guard})
 			}
 		}, "the message says what it was given"},
 		{"hides kinds", func(b *bent) {
@@ -94,6 +94,12 @@ func TestCheckFindsBrokenHosts(t *testing.T) {
 				return id, nil
 			}
 		}, "paths that lead out or overlap are Invalid"},
+		{"asks no guard", func(b *bent) {
+			b.commit = func(h git.Host, ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
+				m.Guard = nil
+				return h.Commit(ctx, r, branch, parent, edits, m)
+			}
+		}, "a guard that refuses"},
 		{"lists half", func(b *bent) {
 			b.tree = func(_ git.Host, seq iter.Seq2[git.Entry, error]) iter.Seq2[git.Entry, error] {
 				return func(yield func(git.Entry, error) bool) {

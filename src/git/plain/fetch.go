@@ -124,7 +124,9 @@ func (q request) body(c *conversation) (body *bytes.Buffer, deepened bool) {
 	deepened = q.deepen() > 0 && c.has(capability.Shallow)
 	if deepened {
 		for _, id := range q.have {
-			_ = line.Encodef("shallow %s\n", id)
+			if !q.commitsOnly { // in a log, what came before is no news either
+				_ = line.Encodef("shallow %s\n", id)
+			}
 		}
 		_ = line.Encodef("deepen %d\n", q.deepen())
 	}
@@ -148,7 +150,7 @@ func (q request) capabilities(c *conversation) string {
 			caps += " " + name.String()
 		}
 	}
-	if len(q.have) > 0 && c.has(capability.ThinPack) {
+	if len(q.have) > 0 && !q.commitsOnly && c.has(capability.ThinPack) {
 		caps += " " + capability.ThinPack.String() // else trees that we have come again
 	}
 	if q.filter() != "" && c.has(capability.Filter) {

@@ -188,7 +188,7 @@ func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git
 		return parent, nil
 	}
 	id := c.seal(base.commit, m)
-	if err := h.push(ctx, r, branch, base.commit, c); err != nil {
+	if err := h.push(ctx, r, move{branch: branch, from: base.commit, guard: m.Guard}, c); err != nil {
 		return "", err
 	}
 	h.repo(r).record(base, snapshot{commit: id, root: c.root}, c.trees(), h.opt.MaxTrees)

@@ -21,25 +21,27 @@ import (
 // known; larger ones stream. It is what the git program does by default.
 const bufferUpTo = 1 << 20
 
-// push moves branch from parent to c's commit, the last of its objects, if branch
-// is still at parent. Zero as parent means that there must be no such branch.
-func (h *Host) push(ctx context.Context, r git.Repo, branch string, parent plumbing.Hash, c *change) error {
+// move is how a branch shall change: from the commit that it is at now, zero if it must
+// not exist, and only if the guard, which may be nil, allows it.
+type move struct {
+	branch string
+	from   plumbing.Hash
+	guard  func(context.Context) error
+}
+
+// push moves a branch to c's commit, the last of its objects.
+func (h *Host) push(ctx context.Context, r git.Repo, m move, c *change) error {
 	conv, err := h.open(ctx, r, receivePack)
 	if err != nil {
 		return err
 	}
-	ref := "refs/heads/" + branch
-	if at := conv.refs.References[ref]; at != parent {
+	if err := h.mayPush(ctx, r, m, conv); err != nil {
 		conv.close(true)
-		return h.lost(r, branch)
-	}
-	if !conv.has(capability.ReportStatus) {
-		conv.close(true)
-		return errs.E(errs.Invalid, "push", r.URL, errors.New("the server does not report what became of a push"))
+		return err
 	}
 	clean := false
 	defer func() { conv.close(clean) }()
-	head := command(conv, parent, c.objs[len(c.objs)-1].id, ref)
+	head := command(conv, m.from, c.objs[len(c.objs)-1].id, heads+m.branch)
 	body, size, done := h.packBody(head, c)
 	defer done()
 	reply, err := conv.exchange(ctx, body, size)
@@ -52,7 +54,21 @@ func (h *Host) push(ctx context.Context, r git.Repo, branch string, parent plumb
 	}
 	clean = true
 	h.pushes.Add(1)
-	return h.judge(ctx, r, branch, parent, report, chat)
+	return h.judge(ctx, r, m, report, chat)
+}
+
+// mayPush says why a branch cannot be moved, as far as that is known before.
+func (h *Host) mayPush(ctx context.Context, r git.Repo, m move, conv *conversation) error {
+	if at := conv.refs.References[heads+m.branch]; at != m.from {
+		return h.lost(r, m.branch)
+	}
+	if !conv.has(capability.ReportStatus) {
+		return errs.E(errs.Invalid, "push", r.URL, errors.New("the server does not report what became of a push"))
+	}
+	if m.guard != nil {
+		return m.guard(ctx)
+	}
+	return nil
 }
 
 func (h *Host) lost(r git.Repo, branch string) error {
@@ -135,13 +151,13 @@ func reportError(err error, chat string) error {
 // judge turns a report into an error. The protocol has no codes, and servers word
 // their refusals differently; so where a refusal may mean that the race was lost,
 // the branch itself is asked.
-func (h *Host) judge(ctx context.Context, r git.Repo, branch string, parent plumbing.Hash, report *packp.ReportStatus, chat string) error {
+func (h *Host) judge(ctx context.Context, r git.Repo, m move, report *packp.ReportStatus, chat string) error {
 	if report.UnpackStatus != "ok" {
 		return h.unpackRefused(r, report.UnpackStatus+" "+chat)
 	}
 	for _, status := range report.CommandStatuses {
 		if status.Status != "ok" {
-			return h.moveRefused(ctx, r, branch, parent, status.Status, chat)
+			return h.moveRefused(ctx, r, m, status.Status, chat)
 		}
 	}
 	if len(report.CommandStatuses) == 0 {
@@ -158,17 +174,17 @@ func (h *Host) unpackRefused(r git.Repo, said string) error {
 	return errs.E(kind, "push", r.URL, errors.New("the server refuses the objects: "+scrub(r, said)))
 }
 
-func (h *Host) moveRefused(ctx context.Context, r git.Repo, branch string, parent plumbing.Hash, why, chat string) error {
+func (h *Host) moveRefused(ctx context.Context, r git.Repo, m move, why, chat string) error {
 	low := strings.ToLower(why + " " + chat)
 	if strings.Contains(low, "missing necessary objects") {
 		h.repo(r).forget() // what we built on is gone from the server
-		return h.lost(r, branch)
+		return h.lost(r, m.branch)
 	}
-	if !strings.Contains(low, "hook declined") && (raceWords(low) || h.moved(ctx, r, branch, parent)) {
-		return h.lost(r, branch)
+	if !strings.Contains(low, "hook declined") && (raceWords(low) || h.moved(ctx, r, m)) {
+		return h.lost(r, m.branch)
 	}
 	said := scrub(r, why+": "+chat)
-	return errs.E(errs.Forbidden, "push", r.URL, fmt.Errorf("the server refuses to move branch %s: %s", branch, strings.TrimRight(said, ": ")))
+	return errs.E(errs.Forbidden, "push", r.URL, fmt.Errorf("the server refuses to move branch %s: %s", m.branch, strings.TrimRight(said, ": ")))
 }
 
 // raceWords tells Git's own words for a lost race, one against a lock file included.
@@ -181,14 +197,14 @@ func raceWords(low string) bool {
 	return false
 }
 
-// moved says whether the branch left parent.
-func (h *Host) moved(ctx context.Context, r git.Repo, branch string, parent plumbing.Hash) bool {
-	at, err := h.Head(ctx, r, branch)
+// moved says whether the branch is not where it was.
+func (h *Host) moved(ctx context.Context, r git.Repo, m move) bool {
+	at, err := h.Head(ctx, r, m.branch)
 	switch {
 	case errs.Is(err, errs.NotFound):
-		return !parent.IsZero()
+		return !m.from.IsZero()
 	case err != nil:
 		return false
 	}
-	return string(at) != parent.String()
+	return string(at) != m.from.String()
 }

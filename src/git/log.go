@@ -1,0 +1,50 @@
+package git
+
+import (
+	"context"
+	"strings"
+)
+
+// LogReader is a Host that says what was committed since.
+type LogReader interface {
+	// Since returns the commits that a branch's newest commit has in its history, itself
+	// included, and base has not; an empty base has none. NotFound if the server does not
+	// give out the commit, TooLarge if there are too many to tell.
+	Since(ctx context.Context, r Repo, commit, base Hash) (Log, error)
+}
+
+// Log is what was committed since some commit.
+type Log struct {
+	Grown   bool     // the history holds that commit, or there was none
+	Commits []Commit // newest first: parents come after their children
+}
+
+// Commit is a commit as a log shows it.
+type Commit struct {
+	ID      Hash
+	Parents []Hash
+	Message string
+}
+
+// Trailer returns the value of the last trailer of a key, "" if there is none.
+func (c Commit) Trailer(key string) (value string) {
+	_, last, ok := cutLast(strings.TrimRight(c.Message, "\n"), "\n\n")
+	if !ok {
+		return "" // a title alone has no trailers
+	}
+	for line := range strings.Lines(last) {
+		k, v, ok := strings.Cut(line, ":")
+		if ok && strings.EqualFold(k, key) {
+			value = strings.TrimSpace(v)
+		}
+	}
+	return value
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}

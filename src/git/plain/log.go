@@ -1,0 +1,105 @@
+package plain
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+const (
+	logBytes   = 64 << 20 // of commits, unpacked; some hundred thousand of them
+	logDepth   = 500      // commits back, from a server that sends all that they hold
+	firstDepth = 100      // commits back where no base is given
+)
+
+// Since returns what was committed since base. The server is told that we have base, so
+// it sends what came after, and nothing of what commits hold if it can leave that out.
+func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (git.Log, error) {
+	q, err := logRequest(commit, base)
+	if err != nil || commit == base {
+		return git.Log{Grown: true}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
+	defer cancel()
+	c, err := h.open(ctx, r, uploadPack)
+	if err != nil {
+		return git.Log{}, err
+	}
+	if !c.has(capability.Filter) && q.depth == 0 {
+		q.depth = logDepth
+	}
+	found := map[git.Hash]git.Commit{}
+	p := &packReader{
+		base: func(plumbing.Hash) (object, bool) { return object{}, false },
+		keep: func(o object) {
+			if o.kind == plumbing.CommitObject {
+				id := git.Hash(o.id.String())
+				found[id] = git.Commit{ID: id, Parents: parentsOf(o.content), Message: messageOf(o.content)}
+			}
+		},
+		budget: logBytes,
+	}
+	_, err = h.receive(ctx, c, q, p)
+	c.close(err == nil)
+	if _, ok := found[commit]; err == nil && !ok {
+		err = errs.E(errs.NotFound, "log", "", errors.New("not a commit"))
+	}
+	if err != nil {
+		return git.Log{}, h.fail(ctx, r, "log", err)
+	}
+	return sorted(commit, base, found), nil
+}
+
+func logRequest(commit, base git.Hash) (q request, err error) {
+	id, err := parseHash(commit)
+	if err != nil {
+		return q, err
+	}
+	q = request{want: []plumbing.Hash{id}, commitsOnly: true}
+	if base == "" {
+		q.depth = firstDepth
+		return q, nil
+	}
+	id, err = parseHash(base)
+	q.have = []plumbing.Hash{id}
+	return q, err
+}
+
+// messageOf is what follows the first empty line of a commit.
+func messageOf(commit []byte) string {
+	_, message, _ := strings.Cut(string(commit), "\n\n")
+	return message
+}
+
+// sorted puts commits in order, from the newest on: each after all of its children.
+func sorted(newest, base git.Hash, found map[git.Hash]git.Commit) git.Log {
+	log := git.Log{Grown: base == ""}
+	children := map[git.Hash]int{}
+	for _, c := range found {
+		for _, p := range c.Parents {
+			children[p]++
+			log.Grown = log.Grown || p == base
+		}
+	}
+	ready := []git.Hash{newest}
+	for len(ready) > 0 {
+		c, known := found[ready[0]]
+		ready = ready[1:]
+		if !known {
+			continue
+		}
+		log.Commits = append(log.Commits, c)
+		for _, p := range c.Parents {
+			if children[p]--; children[p] == 0 {
+				ready = append(ready, p)
+			}
+		}
+	}
+	return log
+}
