@@ -1,0 +1,384 @@
+package orchestrator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
+	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// tester is a test of package testing or of package rapid.
+type tester interface {
+	Helper()
+	Context() context.Context
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// plane is the control plane over real stores: the API of all services, the orchestrator's
+// work, which is done when the test says so, and in the place of clusters and of what
+// brings content to them, settle.
+type plane struct {
+	tester
+	db       *store.DB
+	contexts *appcontext.Store
+	renderer render.Renderer
+	api      http.Handler
+	groups   *Groups
+	project  string
+}
+
+func newPlane(t *testing.T) *plane {
+	t.Helper()
+	renderer, err := helm.New(helm.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newPlaneOn(t, resourcetest.DB(t), contexttest.New(t), renderer)
+}
+
+func newPlaneOn(t tester, db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *plane {
+	p := &plane{tester: t, db: db, contexts: contexts, renderer: renderer, project: "shop"}
+	p.boot()
+	return p
+}
+
+// boot builds all services anew, as a process that starts does.
+func (p *plane) boot() {
+	r := web.NewRouter()
+	clouds := dcm.NewClouds(p.db, p.contexts)
+	p.groups = NewGroups(p.db, p.contexts, p.renderer)
+	clm.Resources{DB: p.db, Rules: gitops.Rules{}, Backends: backends.Backends(), Delivered: p.contexts.Delivered}.Mount(r)
+	placementintent.Resources{DB: p.db}.Mount(r)
+	dcm.NewResources(p.db, clouds).Mount(r)
+	clouds.Mount(r)
+	Resources{DB: p.db, Archives: archive.Default(), Groups: p.groups.Guards()}.Mount(r)
+	p.groups.Mount(r)
+	p.api = web.Wrap(slog.New(slog.DiscardHandler), web.Identify("X-Forwarded-User", r))
+}
+
+// request is one to the API. Paths are below /v2.
+type request struct {
+	do, body, file string // "POST projects"; file makes the body a part of a form
+	header         string // "Name: value"
+}
+
+// answer is what the API said.
+type answer struct {
+	status int
+	body   string
+}
+
+func (p *plane) send(r request) answer {
+	p.Helper()
+	method, path, _ := strings.Cut(r.do, " ")
+	body, kind := bytes.NewBufferString(r.body), "application/json"
+	if r.file != "" {
+		body = &bytes.Buffer{}
+		form := multipart.NewWriter(body)
+		p.must(form.WriteField("metadata", r.body))
+		part, err := form.CreateFormFile("file", "file")
+		p.must(err)
+		_, err = part.Write([]byte(r.file))
+		p.must(err)
+		p.must(form.Close())
+		kind = form.FormDataContentType()
+	}
+	req := httptest.NewRequestWithContext(p.Context(), method, "/v2/"+path, body)
+	req.Header.Set("Content-Type", kind)
+	if name, value, ok := strings.Cut(r.header, ": "); ok {
+		req.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	p.api.ServeHTTP(w, req)
+	return answer{w.Code, strings.TrimSpace(w.Body.String())}
+}
+
+// want sends a request that must be answered so, and returns the body.
+func (p *plane) want(status int, do, body string) string {
+	p.Helper()
+	a := p.send(request{do: do, body: body})
+	if a.status != status {
+		p.Fatalf("%s %s: got %d %s, want %d", do, body, a.status, a.body, status)
+	}
+	return a.body
+}
+
+func (p *plane) must(err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatalf("%v", err)
+	}
+}
+
+// fleet registers clusters with the label "all" and makes a logical cloud of them, which
+// is instantiated.
+func (p *plane) fleet(provider string, clusters ...string) {
+	p.Helper()
+	at := "cluster-providers/" + provider
+	p.want(201, "POST cluster-providers", name(provider))
+	p.want(201, "POST "+at+"/cluster-sync-objects", `{"metadata":{"name":"repo"},"spec":{"kv":[{"url":"http://127.0.0.1:1/fleet.git"},{"userName":"emco"},{"gitToken":"t"},{"branch":"main"}]}}`)
+	p.want(201, "POST projects", name(p.project))
+	p.want(201, "POST "+p.clouds(), `{"metadata":{"name":"stores"},"spec":{"level":"0"}}`)
+	for _, c := range clusters {
+		p.want(201, "POST "+at+"/clusters", `{"metadata":{"name":"`+c+`"},"spec":{"gitOps":{"gitOpsType":"git","gitOpsReferenceObject":"repo"}}}`)
+		p.want(201, "POST "+at+"/clusters/"+c+"/labels", `{"clusterLabel":"all"}`)
+		p.want(201, "POST "+p.clouds()+"/stores/cluster-references", `{"metadata":{"name":"`+c+`"},"spec":{"clusterProvider":"`+provider+`","cluster":"`+c+`"}}`)
+	}
+	p.want(202, "POST "+p.clouds()+"/stores/instantiate", "")
+}
+
+func (p *plane) clouds() string { return "projects/" + p.project + "/logical-clouds" }
+
+func name(s string) string { return `{"metadata":{"name":"` + s + `"}}` }
+
+// onboard makes a version of the composite app "till", of the app "web" with one ConfigMap
+// that says which version it is.
+func (p *plane) onboard(version string) {
+	p.Helper()
+	all := "projects/" + p.project + "/composite-apps"
+	p.want(201, "POST "+all, `{"metadata":{"name":"till"},"spec":{"compositeAppVersion":"`+version+`"}}`)
+	at := all + "/till/" + version
+	p.upload("POST "+at+"/apps", name("web"), p.chart(version))
+	p.want(201, "POST "+at+"/composite-profiles", name("small"))
+	p.upload("POST "+at+"/composite-profiles/small/profiles", `{"metadata":{"name":"web"},"spec":{"app":"web"}}`, p.pack(map[string]string{
+		"manifest.yaml": "version: v1\ntype:\n  values: v.yaml\n", "v.yaml": "a: b\n",
+	}))
+}
+
+// chart holds one ConfigMap.
+func (p *plane) chart(says string) string {
+	return p.pack(map[string]string{
+		"web/Chart.yaml":            "apiVersion: v2\nname: web\nversion: 0.1.0\n",
+		"web/templates/object.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\ndata:\n  says: " + fmt.Sprintf("%q", says) + "\n",
+	})
+}
+
+// broken is a chart that does not render to anything that a cluster would take.
+func (p *plane) broken() string {
+	return p.pack(map[string]string{
+		"web/Chart.yaml":            "apiVersion: v2\nname: web\nversion: 0.1.0\n",
+		"web/templates/object.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  labels: {a: b}\n",
+	})
+}
+
+func (p *plane) pack(files map[string]string) string {
+	p.Helper()
+	packed, err := rendertest.Pack(files)
+	p.must(err)
+	return string(packed)
+}
+
+func (p *plane) upload(do, body, file string) {
+	p.Helper()
+	if a := p.send(request{do: do, body: body, file: file}); a.status != 201 && a.status != 200 {
+		p.Fatalf("%s: got %d %s", do, a.status, a.body)
+	}
+}
+
+// group is a deployment intent group by its path.
+type group struct {
+	*plane
+	version, name string
+}
+
+func (p *plane) group(version, name string) group { return group{p, version, name} }
+
+func (g group) path() string {
+	return "projects/" + g.project + "/composite-apps/till/" + g.version + "/deployment-intent-groups/" + g.name
+}
+
+// make creates the group, with "web" on all clusters with the label.
+func (g group) make(provider string) {
+	g.Helper()
+	all, _, _ := strings.Cut(g.path(), "/"+g.name)
+	g.want(201, "POST "+all, `{"metadata":{"name":"`+g.name+`"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
+	g.intend(provider)
+}
+
+// intend makes what is below the group.
+func (g group) intend(provider string) {
+	g.Helper()
+	g.want(201, "POST "+g.path()+"/generic-placement-intents", name("places"))
+	g.want(201, "POST "+g.path()+"/generic-placement-intents/places/app-intents",
+		`{"metadata":{"name":"web"},"spec":{"app":"web","intent":{"allOf":[{"clusterProvider":"`+provider+`","clusterLabel":"all"}]}}}`)
+	g.want(201, "POST "+g.path()+"/intents", `{"metadata":{"name":"all"},"spec":{"intent":{"genericPlacementIntent":"places"}}}`)
+}
+
+// place has "web" on the named clusters only.
+func (g group) place(provider string, clusters ...string) {
+	g.Helper()
+	var all []string
+	for _, c := range clusters {
+		all = append(all, fmt.Sprintf(`{"clusterProvider":%q,"cluster":%q}`, provider, c))
+	}
+	g.want(200, "PUT "+g.path()+"/generic-placement-intents/places/app-intents/web",
+		`{"metadata":{"name":"web"},"spec":{"app":"web","intent":{"allOf":[`+strings.Join(all, ",")+`]}}}`)
+}
+
+// act posts an action, with a body if there is one, and returns the answer.
+func (g group) act(name string, body ...string) answer {
+	g.Helper()
+	return g.send(request{do: "POST " + g.path() + "/" + name, body: strings.Join(body, "")})
+}
+
+// acts posts actions that must be accepted.
+func (g group) acts(names ...string) {
+	g.Helper()
+	for _, name := range names {
+		if a := g.act(name); a.status != 202 {
+			g.Fatalf("%s of %s: got %d %s", name, g.path(), a.status, a.body)
+		}
+	}
+}
+
+// runs makes a group that is delivered.
+func (p *plane) runs(version, name, provider string) group {
+	p.Helper()
+	g := p.group(version, name)
+	g.make(provider)
+	g.acts("approve", "instantiate")
+	p.work()
+	p.settle()
+	return g
+}
+
+func (g group) head() appcontext.Head {
+	g.Helper()
+	head, err := g.contexts.Head(g.Context(), g.doc().UID)
+	if !errs.Is(err, errs.NotFound) {
+		g.must(err)
+	}
+	return head
+}
+
+func (g group) doc() store.Doc {
+	g.Helper()
+	doc, err := g.db.Get(g.Context(), store.Key(g.path()))
+	g.must(err)
+	return doc
+}
+
+func (g group) status() v2.Status { return get[v2.Status](g.plane, g.path()+"/status?status=deployed") }
+
+// get decodes an answer.
+func get[T any](p *plane, path string) (out T) {
+	p.Helper()
+	p.must(json.Unmarshal([]byte(p.want(200, "GET "+path, "")), &out))
+	return out
+}
+
+// history is the group's states in short: "Created 0, Approved 0, Instantiated 1".
+func (g group) history() string {
+	g.Helper()
+	var out []string
+	for _, a := range g.status().States.Actions {
+		out = append(out, fmt.Sprint(a.State, " ", a.Revision))
+	}
+	return strings.Join(out, ", ")
+}
+
+// work has the orchestrator carry out all that waits.
+func (p *plane) work() {
+	p.Helper()
+	p.workWith(p.Context(), p.renderer)
+}
+
+func (p *plane) workWith(ctx context.Context, renderer render.Renderer) {
+	p.Helper()
+	w := &Worker{db: p.db, contexts: p.contexts, planner: p.groups.planner, renderer: renderer, log: slog.New(slog.DiscardHandler)}
+	for op, err := range p.contexts.Operations(p.Context()) {
+		p.must(err)
+		w.carryOut(ctx, builder{contexts: p.contexts, renderer: renderer, contents: p.contexts}, op)
+	}
+}
+
+// settle has all clusters hold what is wanted, as rsync would see to it: of deployments
+// that are stopped nothing changes, nor of those that a group took over and has no
+// revision for; what nobody owns goes.
+func (p *plane) settle() {
+	p.Helper()
+	keep, wanted := map[string]bool{}, map[appcontext.PairKey]appcontext.Pair{}
+	for h, err := range p.contexts.Heads(p.Context()) {
+		p.must(err)
+		if !h.Owns() {
+			continue
+		}
+		if h.Stopped || h.Rev == 0 && h.Inherited != "" && !h.Gone {
+			keep[h.Deployment()] = true
+			continue
+		}
+		if h.Rev == 0 || h.Gone {
+			continue
+		}
+		for place, err := range p.contexts.Placements(p.Context(), h.UID, h.Rev) {
+			p.must(err)
+			for app, d := range place.Apps {
+				k := appcontext.PairKey{Cluster: place.Cluster, UID: h.Deployment(), App: app}
+				wanted[k] = appcontext.Pair{Key: k, Rev: h.Rev, Desired: d, Applied: d, Held: []appcontext.Digest{d}, Phase: appcontext.Applied}
+			}
+		}
+	}
+	var put []appcontext.Pair
+	var gone []appcontext.PairKey
+	for pair, err := range p.contexts.Pairs(p.Context()) {
+		p.must(err)
+		if _, stays := wanted[pair.Key]; !stays && !keep[pair.Key.UID] {
+			gone = append(gone, pair.Key)
+		}
+	}
+	for _, pair := range wanted {
+		put = append(put, pair)
+	}
+	p.must(p.contexts.PutPairs(p.Context(), appcontext.Fence{}, put, gone))
+}
+
+// holds is what clusters have of a deployment: "cluster says", in order.
+func (p *plane) holds(id string) string {
+	p.Helper()
+	pairs, err := p.contexts.Remains(p.Context(), id)
+	p.must(err)
+	var out []string
+	for _, pair := range pairs {
+		b, err := p.contexts.GetBundle(p.Context(), pair.Applied)
+		p.must(err)
+		text, err := p.contexts.GetBlob(p.Context(), b.Objects[0].Digest)
+		p.must(err)
+		var object struct {
+			Metadata struct{ Labels map[string]string }
+			Data     struct{ Says string }
+		}
+		p.must(json.Unmarshal(text, &object))
+		if label := object.Metadata.Labels["emco/deployment-id"]; label != id+"-"+pair.Key.App {
+			p.Errorf("%s holds an object with the label %s, want %s", pair.Key.Cluster, label, id)
+		}
+		_, cluster, _ := strings.Cut(pair.Key.Cluster, "+")
+		out = append(out, cluster+" "+object.Data.Says)
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
