@@ -45,7 +45,7 @@ func (c *Clouds) Mount(r *mux.Router) {
 	for e, status := range map[lifecycle.Event]int{
 		lifecycle.Instantiate: http.StatusAccepted, lifecycle.Terminate: http.StatusAccepted, lifecycle.Stop: http.StatusOK,
 	} {
-		web.Handle(r, http.MethodPost, cloudPath+"/"+e.String(), c.action(e, status))
+		web.Handle(r, http.MethodPost, cloudPath+"/"+e.String(), web.NoDryRun(c.action(e, status)))
 	}
 	web.Handle(r, http.MethodGet, cloudPath+"/status", web.HandlerFunc(c.status))
 	web.Handle(r, http.MethodGet, cloudPath+"/events", web.HandlerFunc(c.eventsOf))

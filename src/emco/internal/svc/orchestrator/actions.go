@@ -58,7 +58,7 @@ func (g *Groups) Mount(r *mux.Router) {
 	for e, decide := range map[lifecycle.Event]decision{
 		lifecycle.Approve: g.approve, lifecycle.Terminate: g.terminate, lifecycle.Stop: g.stop,
 	} {
-		post(e, noDryRun(g.action(e, decide)))
+		post(e, web.NoDryRun(g.action(e, decide)))
 	}
 	for e, decide := range map[lifecycle.Event]decision{
 		lifecycle.Instantiate: g.instantiate, lifecycle.Update: g.revise, lifecycle.Rollback: g.revise, lifecycle.Migrate: g.migrate,

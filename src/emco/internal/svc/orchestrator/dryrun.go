@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -41,37 +40,10 @@ func (h rehearsal) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// asksDryRun reports whether a request asks what an action would do rather than for
-// the action.
-func asksDryRun(r *http.Request) (bool, error) {
-	switch v := r.URL.Query().Get("dryRun"); v {
-	case "", "false":
-		return false, nil
-	case "true", "server":
-		return true, nil
-	default:
-		return false, errs.New(errs.Invalid, "Invalid query dryRun: "+strconv.Quote(v)+" is neither true nor false")
-	}
-}
-
-// noDryRun refuses a dry run of an action that has none: it must not be carried out instead.
-func noDryRun(act web.HandlerFunc) web.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		dry, err := asksDryRun(r)
-		if err == nil && dry {
-			err = errs.New(errs.Invalid, "this action has no dry run; leave dryRun out to carry it out")
-		}
-		if err != nil {
-			return err
-		}
-		return act(w, r)
-	}
-}
-
 // orDryRun answers with the plan of an action if a dry run is asked for, and acts otherwise.
 func (g *Groups) orDryRun(e lifecycle.Event, act web.HandlerFunc) web.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		dry, err := asksDryRun(r)
+		dry, err := web.AsksDryRun(r)
 		if err != nil {
 			return err
 		}
