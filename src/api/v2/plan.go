@@ -33,6 +33,8 @@ type AppPlan struct {
 	Failure   *AppFailure      `json:"failure,omitempty"`
 	Findings  []string         `json:"findings,omitempty"`
 	DependsOn []PlanDependency `json:"dependsOn,omitempty"`
+	LeaveLast bool             `json:"leaveLast,omitempty"` // as AppSpec has it
+	Rollout   *Rollout         `json:"rollout,omitempty"`   // likewise
 	Classes   []PlanClass      `json:"classes,omitempty"`
 	Refused   []PlanRefusal    `json:"refused,omitempty"` // clusters that the app's intent does not reach, or may not use
 }

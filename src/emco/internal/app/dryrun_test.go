@@ -352,3 +352,38 @@ func TestADryRunOfAMigration(t *testing.T) {
 		t.Errorf("the plan of a new deployment is %+v: %q", again, inShort(again))
 	}
 }
+
+// Plans show hooks with their events, keep definitions, and hide what Secrets hold, but
+// not that it differs.
+func TestADryRunOfSpecialObjects(t *testing.T) {
+	t.Parallel()
+	const (
+		object = "---\napiVersion: v1\nkind: %s\nmetadata:\n  name: %s\n%s"
+		crd    = "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: things.example.com\nspec: {group: example.com, scope: Namespaced, names: {kind: Thing, plural: things}}\n"
+		hook   = "  annotations: {helm.sh/hook: \"pre-install,pre-upgrade\"}\n"
+	)
+	secret := func(value string) string {
+		return fmt.Sprintf(object, "Secret", "keys", "stringData: {same: planted-a, other: "+value+"}\n")
+	}
+	s := newStage(t)
+	s.fleet("a")
+	s.onboard("web")
+	s.repack("web", secret("planted-b")+crd+fmt.Sprintf(object, "ConfigMap", "prepare", hook))
+	g := s.group("autumn", place{"web": nil})
+	g.act("instantiate")
+	g.becomes("Instantiated")
+	s.repack("web", secret("planted-c"))
+	text := g.expect(200, "POST", g.path+"/update?dryRun=server", "")
+	var p v2.Plan
+	g.must("read the plan", json.Unmarshal([]byte(text), &p))
+	wantEqual(s, "the plan", inShort(p), []string{
+		"web change edge+a: allOf: label all",
+		"web keep CustomResourceDefinition things.example.com", "web change Secret keys", "web remove ConfigMap prepare",
+	})
+	if strings.Contains(text, "planted") || !strings.Contains(text, `"other":"*** (before)","same":"***"`) || !strings.Contains(text, `"other":"*** (after)","same":"***"`) {
+		t.Errorf("the Secret is shown as %s", text)
+	}
+	if objects := p.Apps[0].Classes[0].Objects; objects[2].Hook != "pre-install,pre-upgrade" || objects[0].Hook+objects[1].Hook != "" {
+		t.Errorf("the hooks are shown as %+v", objects)
+	}
+}

@@ -176,8 +176,13 @@ func (p printer) remarks(plan v2.Plan) {
 		for _, d := range a.DependsOn {
 			say("app %s waits until %s is %s%s", a.Name, d.App, strings.ToLower(d.Status), seconds(d.Wait))
 		}
-		refused := refusals(a.Refused)
-		for _, reason := range refused {
+		if a.LeaveLast {
+			say("app %s leaves clusters only when it is ready in its other places", a.Name)
+		}
+		if a.Rollout != nil {
+			say("app %s changes in waves: %s", a.Name, waves(*a.Rollout))
+		}
+		for _, reason := range refusals(a.Refused) {
 			say("app %s not on %s: %s", a.Name, p.where(reason.clusters), reason.reason)
 		}
 	}
@@ -191,6 +196,26 @@ func seconds(n int) string {
 		return ""
 	}
 	return fmt.Sprintf(", and %d seconds longer", n)
+}
+
+// waves is "1 cluster, 25 %, the rest; 60 seconds after each".
+func waves(r v2.Rollout) string {
+	var parts []string
+	for _, w := range r.Waves {
+		switch {
+		case w.Percent > 0:
+			parts = append(parts, fmt.Sprintf("%d %%", w.Percent))
+		case w.Clusters == 1:
+			parts = append(parts, "1 cluster")
+		default:
+			parts = append(parts, fmt.Sprintf("%d clusters", w.Clusters))
+		}
+	}
+	text := strings.Join(append(parts, "the rest"), ", ")
+	if r.Bake > 0 {
+		text += fmt.Sprintf("; each when the one before has been ready for %d seconds", r.Bake)
+	}
+	return text
 }
 
 // refusals groups clusters by reason, in order of the first cluster.

@@ -103,6 +103,7 @@ func (o outlook) app(name string) v2.AppPlan {
 	out := v2.AppPlan{Name: name}
 	if a := o.drafted(name); a != nil {
 		out.Failure, out.Findings = failureOf(*a), a.Findings
+		out.LeaveLast, out.Rollout = a.LeaveLast, wavesOf(a.Rollout)
 		for _, d := range a.DependsOn {
 			out.DependsOn = append(out.DependsOn, dependencyOf(d))
 		}
@@ -122,6 +123,18 @@ func dependencyOf(d appcontext.Dependency) v2.PlanDependency {
 		out.Status = v2.Ready
 	}
 	return out
+}
+
+// wavesOf is rolloutOf the other way round.
+func wavesOf(r *appcontext.Rollout) *v2.Rollout {
+	if r == nil {
+		return nil
+	}
+	out := v2.Rollout{Bake: r.Bake}
+	for _, w := range r.Waves {
+		out.Waves = append(out.Waves, v2.Wave(w))
+	}
+	return &out
 }
 
 // drafted returns the app of the revision that would be published, nil if it has none.
