@@ -211,7 +211,7 @@ a logical cloud. The request has a key of its own, so that it is done once even 
 answer is lost and emcoctl asks again. Exit codes are honest: emcoctl help exit-codes.`,
 		Example:           "  emcoctl " + name + " shop/till/v1/autumn" + map[string]string{"rollback": " --revision 3", "migrate": " --to v2/autumn"}[name],
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.complete,
+		ValidArgsFunction: a.completeGroup,
 		RunE:              a.own(func(c *cobra.Command, args []string) error { return a.carryOut(c.Context(), d, args[0]) }),
 	}
 	d.flags(c)

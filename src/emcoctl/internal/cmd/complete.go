@@ -90,3 +90,34 @@ func (a *app) namesIn(ctx context.Context, collection string) []string {
 	}
 	return names
 }
+
+// completeGroup offers names of deployment intent groups in short, PROJECT/COMPOSITEAPP/
+// VERSION/GROUP, and anchors to those who begin with one.
+func (a *app) completeGroup(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || word != "" && strings.HasPrefix(word, "projects/") {
+		return a.complete(c, args, word)
+	}
+	s := strings.Split(word, "/")
+	base, collection := "", "projects"
+	switch len(s) {
+	case 1:
+	case 2, 3:
+		base, collection = s[0]+"/", "projects/"+s[0]+"/composite-apps"
+	case 4:
+		base = strings.Join(s[:3], "/") + "/"
+		collection = anchor.Parent(anchor.Expand(base + "x"))
+	default:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, name := range a.namesIn(c.Context(), collection) {
+		if name = base + name; strings.HasPrefix(name, word) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	if len(s) == 4 {
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+	return out, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+}

@@ -109,7 +109,7 @@ With GROUP (PROJECT/COMPOSITEAPP/VERSION/GROUP, or its path) it is an action: wh
 documents on the server say now becomes the next revision of the deployment.`,
 		Example:           "  emcoctl update -f app-intent.yaml\n  emcoctl update shop/till/v1/autumn --dry-run\n  emcoctl update shop/till/v1/autumn --reason 'more memory' --wait",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.complete,
+		ValidArgsFunction: a.completeGroup,
 		RunE: a.run(func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.execute(c.Context(), anchor.Update, nil, func(*engine.Options) {})

@@ -34,7 +34,7 @@ came of it. --follow goes on with what comes, until it is interrupted or --timeo
 with -o json it prints an event a line then.`,
 		Example:           "  emcoctl events shop/till/v1/autumn\n  emcoctl events shop/till/v1/autumn --since 10m --type Warning\n  emcoctl events shop/till/v1/autumn --follow",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.complete,
+		ValidArgsFunction: a.completeGroup,
 		RunE: a.own(func(c *cobra.Command, args []string) (err error) {
 			if l.form, err = a.form(); err != nil {
 				return err

@@ -57,7 +57,7 @@ func (a *app) planning(p planned, name, short, long string) *cobra.Command {
 		Use: name + " (GROUP | -f FILE...)", Short: short, Long: long,
 		Example:           "  emcoctl " + name + " shop/till/v1/autumn\n  emcoctl " + name + " shop/till/v1/autumn --revision 3\n  emcoctl " + name + " -f deploy.yaml",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.complete,
+		ValidArgsFunction: a.completeGroup,
 		RunE: a.own(func(c *cobra.Command, args []string) error {
 			return planError(a.planAll(c.Context(), p, args))
 		}),

@@ -21,7 +21,7 @@ func (a *app) revisions() *cobra.Command {
 Those that are not kept any more cannot be rolled back to.`,
 		Example:           "  emcoctl revisions shop/till/v1/autumn\n  emcoctl rollback shop/till/v1/autumn --revision 3",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.complete,
+		ValidArgsFunction: a.completeGroup,
 		RunE: a.own(func(c *cobra.Command, args []string) error {
 			form, err := a.form()
 			if err != nil {

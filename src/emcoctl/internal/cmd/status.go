@@ -22,7 +22,7 @@ func (a *app) status() *cobra.Command {
 objects, what has failed and why, and each app on each cluster.`,
 		Example:           "  emcoctl status shop/till/v1/autumn\n  emcoctl status projects/p/logical-clouds/lc -o json",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.complete,
+		ValidArgsFunction: a.completeGroup,
 		RunE: a.run(func(c *cobra.Command, args []string) error {
 			form, err := a.form()
 			if err != nil {

@@ -27,7 +27,7 @@ objects there, with a mark for how each is:
 A node is as bad as the worst thing below it.`,
 		Example:           "  emcoctl tree shop/till/v1/autumn\n  emcoctl tree shop/till/v1/autumn --only-bad\n  emcoctl tree shop/till/v1/autumn --depth 2",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.complete,
+		ValidArgsFunction: a.completeGroup,
 		RunE: a.own(func(c *cobra.Command, args []string) error {
 			if depth < 0 || depth > 3 {
 				return usagef("--depth: %d is not 0 to 3", depth)

@@ -51,7 +51,7 @@ condition=Healthy or condition=Stalled=False. Progress goes to the error output.
 what holds it back is listed. With -f, all deployments and clouds of the documents.`,
 		Example:           "  emcoctl wait shop/till/v1/autumn --for=deployed --timeout=2m\n  emcoctl wait shop/till/v1/autumn --for=condition=Healthy",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.complete,
+		ValidArgsFunction: a.completeGroup,
 		RunE: a.run(func(c *cobra.Command, args []string) error {
 			if goal != "" {
 				if _, err := progress.ParseGoal(goal); err != nil {

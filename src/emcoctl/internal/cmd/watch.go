@@ -35,7 +35,7 @@ resource=R, each as often as needed. Unlike EMCO's, it speaks to the REST addres
 follows a stream if the server has one, and else asks every few seconds.`,
 		Example:           "  emcoctl watch shop/till/v1/autumn\n  emcoctl watch shop/till/v1/autumn status=deployed app=web -o json",
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: a.complete,
+		ValidArgsFunction: a.completeGroup,
 		RunE: a.own(func(c *cobra.Command, args []string) (err error) {
 			if w.form, err = a.form(); err != nil {
 				return err
