@@ -89,7 +89,7 @@ func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, e
 		}
 	}
 	if ctx.Err() != nil && r.Context().Err() == nil {
-		return errs.New(errs.Unavailable, "the dry run took longer than "+dryRunTime.String()+"; try again, or ask for less with output=summary")
+		return errs.New(errs.Unavailable, "the dry run took longer than "+dryRunTime.String()+"; the server is busy, or the apps are many: try again later")
 	}
 	return err
 }
