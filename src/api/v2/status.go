@@ -162,6 +162,7 @@ const (
 	StatusTerminating       = "Terminating"
 	StatusTerminated        = "Terminated"
 	StatusTerminateFailed   = "TerminateFailed"
+	StatusUpdated           = "Updated" // of an instance that is not the latest one
 )
 
 // The values of readyStatus, of a deployment and of a resource.

@@ -17,9 +17,12 @@ type index struct {
 	mark        int64
 	heads       map[string]*appcontext.Head
 	deployments map[string]map[Place]*Entry
-	broken      map[recordKey]bool // records that could not be read
+	clusters    map[string]map[onCluster]*Entry // the same entries
+	broken      map[recordKey]bool              // records that could not be read
 	names       names
 }
+
+type onCluster struct{ uid, app string }
 
 type recordKey struct {
 	space appcontext.Space
@@ -29,7 +32,8 @@ type recordKey struct {
 func newIndex() *index {
 	return &index{
 		heads: map[string]*appcontext.Head{}, deployments: map[string]map[Place]*Entry{},
-		broken: map[recordKey]bool{}, names: names{},
+		clusters: map[string]map[onCluster]*Entry{},
+		broken:   map[recordKey]bool{}, names: names{},
 	}
 }
 
@@ -65,15 +69,25 @@ func (x *index) place(r appcontext.Record) {
 		}
 	}
 	if next == (Entry{}) {
-		if delete(x.deployments[uid], at); len(x.deployments[uid]) == 0 {
-			delete(x.deployments, uid)
-		}
+		drop(x.deployments, uid, at)
+		drop(x.clusters, at.Cluster, onCluster{uid, at.App})
 		return
 	}
-	if x.deployments[uid] == nil {
-		x.deployments[uid] = map[Place]*Entry{}
+	keep(x.deployments, uid, at, &next)
+	keep(x.clusters, at.Cluster, onCluster{uid, at.App}, &next)
+}
+
+func keep[K comparable](in map[string]map[K]*Entry, name string, at K, e *Entry) {
+	if in[name] == nil {
+		in[name] = map[K]*Entry{}
 	}
-	x.deployments[uid][at] = &next
+	in[name][at] = e
+}
+
+func drop[K comparable](in map[string]map[K]*Entry, name string, at K) {
+	if delete(in[name], at); len(in[name]) == 0 {
+		delete(in, name)
+	}
 }
 
 // snapshot copies what there is; false if a part of it could not be read.

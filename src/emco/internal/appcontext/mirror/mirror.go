@@ -12,6 +12,8 @@ package mirror
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,8 +103,8 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 	m.moved = make(chan struct{})
 }
 
-// Snapshot is what is known of a deployment at one moment. It is shared: nothing in it
-// may be changed.
+// Snapshot is what is known of a deployment at one moment. The map is the caller's; what
+// it points at is shared and may not be changed.
 type Snapshot struct {
 	Head   *appcontext.Head // nil: there is none
 	Places map[Place]*Entry // of the id by which clusters know the deployment
@@ -133,6 +135,17 @@ func (m *Mirror) Snapshot(ctx context.Context, uid string) (Snapshot, error) {
 		return Snapshot{}, errs.E(errs.Unavailable, "read", "deployment "+uid, err)
 	}
 	return m.read(ctx, uid)
+}
+
+// Cluster returns what is known of all deployments on a cluster, in no order; nothing as
+// long as there is no index. It may be a moment old.
+func (m *Mirror) Cluster(name string) []*Entry {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.index == nil {
+		return nil
+	}
+	return slices.Collect(maps.Values(m.index.clusters[name]))
 }
 
 // look copies what the index has; false if it has something that it could not read.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/big"
 	"net/http"
@@ -14,9 +15,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -34,6 +37,7 @@ type Groups struct {
 	desk     lifecycle.Desk
 	events   *eventlog.Log
 	dry      rehearsal
+	reader   *statusview.Reader
 	now      func() time.Time
 }
 
@@ -43,6 +47,7 @@ func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Rendere
 	g := &Groups{
 		db: db, contexts: contexts, table: lifecycle.Groups(), desk: lifecycle.Desk{DB: db, Contexts: contexts},
 		events: eventlog.New(contexts), dry: newRehearsal(renderer), now: time.Now,
+		reader: statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()),
 	}
 	g.planner = planner{db: db, ready: g.cloudReady}
 	return g

@@ -60,10 +60,6 @@ func (g *Groups) Deleted(ctx context.Context, doc store.Doc) error {
 
 // progress is the deployedStatus of a head's deployment.
 func (g *Groups) progress(ctx context.Context, head appcontext.Head) (string, error) {
-	if head.Gone && head.Op == nil {
-		left, err := g.contexts.Remains(ctx, head.Deployment())
-		return situation{head: head, pairs: byKey(left)}.deployed(), err
-	}
-	s, err := g.situation(ctx, head)
-	return s.deployed(), err
+	s, err := g.reader.Situation(ctx, head.UID)
+	return s.Deployed(), err
 }

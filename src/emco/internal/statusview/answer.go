@@ -1,0 +1,199 @@
+package statusview
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
+
+// Answer is the answer to a query. What many clusters have in common is in it once, so
+// that an answer about ten thousand pairs is made and written quickly.
+type Answer struct {
+	Turns time.Time // when it becomes another one by mere lapse of time; zero if never
+
+	status   v2.Status // without apps and clusters
+	apps     []appPart
+	clusters []clusterPart // of a logical cloud
+	list     string        // what of it is asked for by name
+	ids      []string      // of deployments that it is about
+}
+
+// appPart is an app; its status is without clusters.
+type appPart struct {
+	status   v2.AppStatus
+	clusters []clusterPart
+}
+
+// clusterPart is a cluster; its status is without resources.
+type clusterPart struct {
+	status  v2.ClusterStatus
+	objects *block // nil: none
+	extras  []v2.ResourceStatus
+}
+
+// block is what is said of the objects of a bundle. Clusters of which the same is said
+// share it.
+type block struct {
+	list   []v2.ResourceStatus
+	counts map[string]int
+	text   []byte // the list as JSON, without brackets; made when it is needed
+}
+
+// Status returns the answer in one piece.
+func (a Answer) Status() v2.Status {
+	out := a.status
+	for _, app := range a.apps {
+		s := app.status
+		s.Clusters = wholes(app.clusters)
+		out.Apps = append(out.Apps, s)
+	}
+	out.Clusters = wholes(a.clusters)
+	return out
+}
+
+func wholes(parts []clusterPart) (out []v2.ClusterStatus) {
+	for _, c := range parts {
+		s := c.status
+		if c.objects != nil {
+			s.Resources = append(s.Resources, c.objects.list...)
+		}
+		s.Resources = append(s.Resources, c.extras...)
+		out = append(out, s)
+	}
+	return out
+}
+
+// JSON returns the answer as it is sent.
+func (a Answer) JSON() ([]byte, error) {
+	switch a.list {
+	case "apps":
+		return json.Marshal(a.listApps())
+	case "clusters":
+		return json.Marshal(a.listClusters())
+	case "resources":
+		return json.Marshal(a.listResources())
+	}
+	w := &writer{}
+	object(w, a.status)
+	w.members("apps", len(a.apps), func(i int) { w.app(a.apps[i]) })
+	w.members("clusters", len(a.clusters), func(i int) { w.cluster(a.clusters[i]) })
+	w.WriteByte('}')
+	return w.Bytes(), w.err
+}
+
+// writer writes JSON objects of which the last members are written by hand.
+type writer struct {
+	bytes.Buffer
+	err error
+}
+
+// object writes v, which must have a member, without its closing brace.
+func object[T any](w *writer, v T) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		w.err = err
+		return
+	}
+	w.Write(text[:len(text)-1])
+}
+
+// members writes a list of n values, unless it is empty.
+func (w *writer) members(name string, n int, each func(i int)) {
+	if n == 0 {
+		return
+	}
+	w.WriteString(`,"` + name + `":[`)
+	for i := range n {
+		if i > 0 {
+			w.WriteByte(',')
+		}
+		each(i)
+	}
+	w.WriteByte(']')
+}
+
+func (w *writer) app(a appPart) {
+	object(w, a.status)
+	w.members("clusters", len(a.clusters), func(i int) { w.cluster(a.clusters[i]) })
+	w.WriteByte('}')
+}
+
+func (w *writer) cluster(c clusterPart) {
+	object(w, c.status)
+	var parts [][]byte
+	if c.objects != nil && len(c.objects.list) > 0 {
+		parts = append(parts, w.list(c.objects))
+	}
+	if len(c.extras) > 0 {
+		parts = append(parts, w.list(&block{list: c.extras}))
+	}
+	w.members("resources", len(parts), func(i int) { w.Write(parts[i]) })
+	w.WriteByte('}')
+}
+
+// list returns a block as JSON, without brackets.
+func (w *writer) list(b *block) []byte {
+	if b.text == nil {
+		text, err := json.Marshal(b.list)
+		if err != nil {
+			w.err = err
+			return nil
+		}
+		b.text = text[1 : len(text)-1]
+	}
+	return b.text
+}
+
+// listApps answers ?apps: the names of apps that have resources.
+func (a Answer) listApps() v2.AppsAnswer {
+	out := v2.AppsAnswer{Identity: a.status.Identity, Apps: []string{}}
+	for _, app := range a.apps {
+		out.Apps = append(out.Apps, app.status.Name)
+	}
+	return out
+}
+
+// listClusters answers ?clusters: the clusters of each app.
+func (a Answer) listClusters() v2.ClustersAnswer {
+	out := v2.ClustersAnswer{Identity: a.status.Identity, ClustersByApp: []v2.ClustersByApp{}}
+	for _, app := range a.byApp() {
+		entry := v2.ClustersByApp{App: app.status.Name, Clusters: []v2.ClusterKey{}}
+		for _, c := range app.clusters {
+			entry.Clusters = append(entry.Clusters, v2.ClusterKey{Provider: c.status.Provider, Cluster: c.status.Cluster})
+		}
+		out.ClustersByApp = append(out.ClustersByApp, entry)
+	}
+	return out
+}
+
+// listResources answers ?resources: the resources of each app on each cluster, which are
+// never merged.
+func (a Answer) listResources() v2.ResourcesAnswer {
+	out := v2.ResourcesAnswer{Identity: a.status.Identity, ResourcesByApp: []v2.ResourcesByApp{}}
+	for _, app := range a.byApp() {
+		for i, c := range wholes(app.clusters) {
+			if len(c.Resources) == 0 {
+				continue
+			}
+			entry := v2.ResourcesByApp{App: app.status.Name, Provider: app.clusters[i].status.Provider, Cluster: c.Cluster}
+			for _, r := range c.Resources {
+				entry.Resources = append(entry.Resources, v2.ResourceKey{Name: r.Name, GVK: r.GVK})
+			}
+			out.ResourcesByApp = append(out.ResourcesByApp, entry)
+		}
+	}
+	return out
+}
+
+// cloudApp is the one app of a logical cloud, in EMCO's words.
+const cloudApp = "logical-cloud"
+
+// byApp returns the apps; the clusters of a logical cloud are those of its one app.
+func (a Answer) byApp() []appPart {
+	if len(a.clusters) == 0 {
+		return a.apps
+	}
+	return []appPart{{status: v2.AppStatus{Name: cloudApp}, clusters: a.clusters}}
+}

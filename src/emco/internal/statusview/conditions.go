@@ -1,0 +1,397 @@
+package statusview
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// Why a condition is as it is: reasons that several conditions share.
+const (
+	reasonPending     = "Pending"
+	reasonMaking      = "RevisionPending"
+	reasonFailed      = "Failed"
+	reasonRetrying    = "Retrying"
+	reasonBlocked     = "Blocked"
+	reasonNotReady    = "NotReady"
+	reasonNotReported = "NotReported"
+	reasonSilent      = "Silent"
+	reasonNotTold     = "NotTold"
+	reasonReconciling = "Reconciling"
+	reasonOperation   = "OperationFailed"
+)
+
+// ranks is the order in which offenders are named, the worst first.
+var ranks = map[string]int{
+	reasonFailed: 1, reasonRetrying: 2, reasonNotReady: 3, reasonBlocked: 4, reasonPending: 5,
+	reasonReconciling: 6, reasonSilent: 7, reasonNotReported: 8, reasonNotTold: 9,
+}
+
+// conditions returns those of the deployment, and gives the apps that are shown theirs.
+// Filters do not change them. They have no other times than those that were written down.
+func (v *view) conditions(parts []appPart) []v2.Condition {
+	all := map[string][]v2.Condition{} // by type, of each app
+	for _, a := range v.apps {
+		own := v.ofApp(a)
+		for _, c := range own {
+			all[c.Type] = append(all[c.Type], c)
+		}
+		if len(parts) > 0 && parts[0].status.Name == a.Name {
+			parts[0].status.Conditions, parts = own, parts[1:]
+		}
+	}
+	var out []v2.Condition
+	for _, kind := range []string{v2.Placed, v2.Rendered, v2.Committed, v2.Synced, v2.Healthy, v2.Stalled} {
+		c, some := v.combine(kind, all[kind])
+		if c = v.ofHead(c, some); c.Status != "" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// combine makes one condition of those of the apps; false if there is none.
+func (v *view) combine(kind string, of []v2.Condition) (v2.Condition, bool) {
+	bad := map[bool]string{true: v2.True, false: v2.False}[kind == v2.Stalled]
+	severity := map[string]int{bad: 2, v2.Unknown: 1}
+	out := v2.Condition{Type: kind}
+	name, n := "", 0
+	for i, c := range of {
+		switch d := severity[c.Status] - severity[out.Status]; {
+		case i == 0 || d > 0:
+			out, name, n = c, v.apps[i].Name, 1
+		case d == 0:
+			out.Since = v.turned(severity[c.Status] > 0, out.Since, c.Since)
+			n++
+		}
+	}
+	switch {
+	case severity[out.Status] == 0:
+		out.Message = ""
+	case out.Message != "":
+		out.Message = others("app "+name+": "+out.Message, n-1, "app")
+	default:
+		out.Message = others("app "+name, n-1, "app")
+	}
+	return out, len(of) > 0
+}
+
+// turned combines the times of two conditions with the same status: what is bad became so
+// with the first, what is good with the last.
+func (v *view) turned(bad bool, a, b time.Time) time.Time {
+	if bad {
+		return earlier(a, b)
+	}
+	return later(a, b)
+}
+
+// earlier is the earlier of two times that are known.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// later is the later of two times; unknown if either is.
+func later(a, b time.Time) time.Time {
+	if a.IsZero() || b.IsZero() {
+		return time.Time{}
+	}
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// ofHead puts what the deployment as a whole has to say before what its apps say.
+func (v *view) ofHead(c v2.Condition, apps bool) v2.Condition {
+	switch head := v.Head; {
+	case c.Type == v2.Stalled && head.Stopped:
+		return v2.Condition{Type: v2.Stalled, Status: v2.True, Reason: "Stopped", Message: "it was stopped by a user", Since: v.acted}
+	case head.Op == nil && head.Failure != "" && (c.Type == v2.Stalled || c.Type == v2.Placed || c.Type == v2.Rendered):
+		bad := map[bool]string{true: v2.True, false: v2.False}[c.Type == v2.Stalled]
+		return v2.Condition{Type: c.Type, Status: bad, Reason: reasonOperation, Message: head.Failure}
+	case !apps:
+		return v2.Condition{}
+	case c.Type == v2.Stalled && c.Status == v2.False:
+		return v.leftStalled(c)
+	case c.Type == v2.Synced && c.Status == v2.True && !head.Gone && len(v.left) > 0:
+		t := tally{}
+		for _, p := range v.left {
+			t.add(reasonOf(p), place(p), p.Error)
+		}
+		return t.condition(v2.Synced, v2.False, v.Rev.At, "to be removed")
+	}
+	return c
+}
+
+// leftStalled says so if something that has to go cannot be removed.
+func (v *view) leftStalled(c v2.Condition) v2.Condition {
+	t := tally{}
+	for _, p := range v.left {
+		if stuck(p) {
+			t.add(reasonFailed, place(p), p.Error)
+			t.since = earlier(t.since, p.At)
+		}
+	}
+	if t.n == 0 {
+		return c
+	}
+	return t.condition(v2.Stalled, v2.True, t.since, "to be removed")
+}
+
+func place(p appcontext.Pair) string { return "app " + p.Key.App + " on " + p.Key.Cluster }
+
+// ofApp returns the conditions of one app.
+func (v *view) ofApp(a app) []v2.Condition {
+	if v.Head.Gone && v.Head.Op == nil {
+		return v.removal(a)
+	}
+	out := []v2.Condition{v.placed(a), v.rendered(a), v.committed(a), v.synced(a)}
+	if op := v.Head.Op; op != nil { // what comes is not known yet, and what was is not wanted any more
+		for i := range out {
+			out[i] = v2.Condition{Type: out[i].Type, Status: v2.Unknown, Reason: reasonMaking, Message: fmt.Sprintf("revision %d is being made", op.Rev), Since: op.At}
+		}
+	}
+	return append(out, v.healthy(a), v.stalled(a))
+}
+
+func (v *view) placed(a app) v2.Condition {
+	out := v2.Condition{Type: v2.Placed, Status: v2.True, Reason: "Placed", Since: v.Rev.At}
+	switch {
+	case a.Failure != nil && a.Failure.Stage == "placement":
+		out.Status, out.Reason, out.Message = v2.False, "PlacementFailed", a.Failure.Reason
+	case len(a.places) > 0:
+		out.Message = counted(len(a.places), "cluster")
+	case a.Failure == nil:
+		out.Status, out.Reason, out.Message = v2.False, "NoCluster", "no cluster was found for it"
+	}
+	return out
+}
+
+func (v *view) rendered(a app) v2.Condition {
+	out := v2.Condition{Type: v2.Rendered, Status: v2.True, Reason: "Rendered", Since: v.Rev.At}
+	switch f := a.Failure; {
+	case f == nil:
+	case f.Stage == "placement":
+		out.Status, out.Reason, out.Message = v2.Unknown, "NotTried", "it has no cluster to be rendered for"
+	default:
+		out.Status, out.Reason, out.Message = v2.False, "RenderingFailed", f.Reason
+		if f.File != "" {
+			out.Message = f.File + ": " + f.Reason
+		}
+	}
+	return out
+}
+
+// committed is about what goes through Git. That a place does is known from its commits.
+func (v *view) committed(a app) v2.Condition {
+	var late, open tally
+	commits, since := 0, v.Rev.At
+	for _, p := range a.places {
+		applied, git := p.state == string(appcontext.Applied), p.pair != nil && p.pair.Commit != ""
+		switch {
+		case applied && git:
+			commits++
+			since = later(since, p.pair.At)
+		case applied:
+		case git:
+			late.add(v.why(p))
+		default:
+			open.add(v.why(p))
+		}
+	}
+	switch {
+	case late.n > 0:
+		return late.condition(v2.Committed, v2.False, v.Rev.At, "cluster")
+	case open.n > 0:
+		return open.condition(v2.Committed, v2.Unknown, v.Rev.At, "cluster")
+	case commits == 0:
+		return v2.Condition{Type: v2.Committed, Status: v2.True, Reason: "NotNeeded", Message: "nothing goes through Git", Since: v.Rev.At}
+	}
+	return v2.Condition{Type: v2.Committed, Status: v2.True, Reason: "Committed", Message: "for " + counted(commits, "cluster"), Since: since}
+}
+
+// synced asks those who were there: the API server, or the reconciler by what it reports.
+func (v *view) synced(a app) v2.Condition {
+	var not, open tally
+	since := v.Rev.At
+	for _, p := range a.places {
+		w := v.word(p)
+		switch {
+		case p.state != string(appcontext.Applied):
+			not.add(v.why(p))
+		case p.pair.Commit == "":
+			since = later(since, p.pair.At)
+		case w.report == nil:
+			open.add(reasonNotReported, p.cluster, "it has not reported")
+		case w.stale:
+			open.add(reasonSilent, p.cluster, w.age())
+		case w.report.Commit == p.pair.Commit, v.readiness(p, w).verdict.held:
+			since = later(since, w.report.Since)
+		case v.readiness(p, w).verdict.unknown.n > 0:
+			open.add(reasonNotTold, p.cluster, v.readiness(p, w).verdict.unknown.first)
+		default:
+			not.add(reasonReconciling, p.cluster, "its reconciler has not applied it yet")
+		}
+	}
+	switch {
+	case not.n > 0:
+		return not.condition(v2.Synced, v2.False, v.Rev.At, "cluster")
+	case open.n > 0:
+		return open.condition(v2.Synced, v2.Unknown, v.Rev.At, "cluster")
+	}
+	return v2.Condition{Type: v2.Synced, Status: v2.True, Reason: "Synced", Since: since}
+}
+
+// healthy is the clusters' word alone.
+func (v *view) healthy(a app) v2.Condition {
+	var bad, open tally
+	since := v.Rev.At
+	for _, p := range a.places {
+		w := v.word(p)
+		if w.report == nil {
+			open.add(reasonNotReported, p.cluster, "it has not reported")
+			continue
+		}
+		d := v.readiness(p, w).verdict
+		d.weigh(w)
+		switch {
+		case w.stale:
+			open.add(reasonSilent, p.cluster, w.age())
+			open.since = earlier(open.since, w.report.At.Add(v.reader.options.Stale))
+		case d.bad.n > 0:
+			bad.add(reasonNotReady, p.cluster, d.bad.first)
+			if !w.report.Ready {
+				bad.since = earlier(bad.since, w.report.Since)
+			}
+		case d.unknown.n > 0:
+			open.add(reasonNotTold, p.cluster, d.unknown.first)
+		default:
+			since = later(since, w.report.Since)
+		}
+	}
+	switch {
+	case bad.n > 0:
+		return bad.condition(v2.Healthy, v2.False, bad.since, "cluster")
+	case open.n > 0:
+		return open.condition(v2.Healthy, v2.Unknown, open.since, "cluster")
+	case len(a.places) == 0:
+		return v2.Condition{Type: v2.Healthy, Status: v2.Unknown, Reason: "NotPlaced", Message: "it is on no cluster"}
+	}
+	return v2.Condition{Type: v2.Healthy, Status: v2.True, Reason: "Ready", Since: since}
+}
+
+// stalled is what someone has to do something about.
+func (v *view) stalled(a app) v2.Condition {
+	if a.Failure != nil && v.Head.Op == nil {
+		return v2.Condition{Type: v2.Stalled, Status: v2.True, Reason: "AppFailed", Message: a.Failure.Stage + " failed: " + a.Failure.Reason, Since: v.Rev.At}
+	}
+	failed, moving := tally{}, false
+	for _, p := range a.places {
+		moving = moving || p.state != string(appcontext.Applied)
+		if p.pair != nil && !v.outdated(p) && (p.pair.Phase == appcontext.Failed || p.pair.Halted) {
+			failed.add(reasonFailed, p.cluster, p.pair.Error)
+			failed.since = earlier(failed.since, p.pair.At)
+		}
+	}
+	switch {
+	case failed.n > 0:
+		return failed.condition(v2.Stalled, v2.True, failed.since, "cluster")
+	case moving:
+		return v2.Condition{Type: v2.Stalled, Status: v2.False, Reason: "Progressing"}
+	}
+	return v2.Condition{Type: v2.Stalled, Status: v2.False, Reason: "Done"}
+}
+
+// removal is all that is to be said of an app of a terminated deployment.
+func (v *view) removal(a app) []v2.Condition {
+	var rest, failed tally
+	for _, p := range v.left {
+		if p.Key.App != a.Name {
+			continue
+		}
+		rest.add(reasonOf(p), p.Key.Cluster, cmp.Or(p.Error, p.Blocked))
+		if stuck(p) {
+			failed.add(reasonFailed, p.Key.Cluster, p.Error)
+			failed.since = earlier(failed.since, p.At)
+		}
+	}
+	synced := v2.Condition{Type: v2.Synced, Status: v2.True, Reason: "Removed"}
+	if rest.n > 0 {
+		synced = rest.condition(v2.Synced, v2.False, v.acted, "cluster")
+	}
+	stalled := v2.Condition{Type: v2.Stalled, Status: v2.False, Reason: "Done"}
+	switch {
+	case failed.n > 0:
+		stalled = failed.condition(v2.Stalled, v2.True, failed.since, "cluster")
+	case rest.n > 0:
+		stalled.Reason = "Progressing"
+	}
+	return []v2.Condition{synced, stalled}
+}
+
+// why says why a place is not applied.
+func (v *view) why(p standing) (reason, where, why string) {
+	if p.pair == nil || v.outdated(p) {
+		return reasonPending, p.cluster, ""
+	}
+	return reasonOf(*p.pair), p.cluster, cmp.Or(p.pair.Error, p.pair.Blocked)
+}
+
+func reasonOf(p appcontext.Pair) string {
+	switch {
+	case p.Phase == appcontext.Failed || p.Halted:
+		return reasonFailed
+	case p.Phase == appcontext.Retrying:
+		return reasonRetrying
+	case p.Blocked != "":
+		return reasonBlocked
+	}
+	return reasonPending
+}
+
+// tally counts offenders and keeps the first of the worst.
+type tally struct {
+	n      int
+	reason string
+	first  string
+	since  time.Time
+}
+
+func (t *tally) add(reason, where, why string) {
+	t.n++
+	if t.n > 1 && ranks[reason] >= ranks[t.reason] {
+		return
+	}
+	t.reason, t.first = reason, where
+	if why != "" {
+		t.first += ": " + why
+	}
+}
+
+// condition names the first offender and counts the others.
+func (t *tally) condition(kind, status string, since time.Time, what string) v2.Condition {
+	return v2.Condition{Type: kind, Status: status, Reason: t.reason, Message: others(t.first, t.n-1, what), Since: since}
+}
+
+func others(first string, n int, what string) string {
+	switch {
+	case n <= 0:
+		return first
+	case what == "to be removed":
+		return fmt.Sprintf("%s (and %d more to be removed)", first, n)
+	}
+	return fmt.Sprintf("%s (and %s)", first, counted(n, "other "+what))
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,155 @@
+package statusview
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// Query is a status query: which view, how much of it, and of what (EMCO API v2, status
+// queries).
+type Query struct {
+	Ready     bool // the clusters' view rather than the synchroniser's
+	Legacy    bool // asked for with the deprecated parameter type, which names the members of the answer
+	Output    string
+	Apps      map[string]bool // empty: all
+	Clusters  map[string]bool // <provider>+<cluster>
+	Resources map[string]bool
+	Instance  string // context id; empty for the latest
+	List      string // apps, clusters or resources: answer with names only
+	Watch     bool   // go on answering when the answer changes
+}
+
+// The amounts that can be asked for.
+const (
+	Summary = "summary"
+	All     = "all"
+	Detail  = "detail"
+)
+
+// labelValue is what names in filters must look like.
+var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+
+// ParseGroup reads the parameters of a query for a deployment intent group. The errors
+// have EMCO's words.
+func ParseGroup(v url.Values) (Query, error) {
+	q := Query{Output: All}
+	for _, read := range []func(url.Values) error{q.deprecated, q.view, q.amount, q.listing("apps", "clusters", "resources"), q.filters, q.follow} {
+		if err := read(v); err != nil {
+			return q, err
+		}
+	}
+	return q, nil
+}
+
+// ParseCloud reads the parameters of a query for a logical cloud: the view of clusters by
+// default, and nothing of apps. The deprecated type is ignored, as in EMCO.
+func ParseCloud(v url.Values) (Query, error) {
+	q := Query{Output: All, Ready: true}
+	for _, read := range []func(url.Values) error{q.view, q.amount, q.listing("clusters", "resources"), q.filters, q.follow} {
+		if err := read(v); err != nil {
+			return q, err
+		}
+	}
+	q.Apps = nil
+	return q, nil
+}
+
+// deprecated reads the type, which counts if there is no status.
+func (q *Query) deprecated(v url.Values) error {
+	types := map[string]bool{"": false, "rsync": false, "cluster": true}
+	ready, known := types[v.Get("type")]
+	if !known {
+		return errs.New(errs.Invalid, "Invalid query type")
+	}
+	q.Legacy, q.Ready = true, ready
+	return nil
+}
+
+// view reads whose view is asked for.
+func (q *Query) view(v url.Values) error {
+	if !v.Has("status") {
+		return nil
+	}
+	ready, known := map[string]bool{"deployed": false, "ready": true}[v.Get("status")]
+	if !known {
+		return errs.New(errs.Invalid, "Invalid query status")
+	}
+	q.Legacy, q.Ready = false, ready
+	return nil
+}
+
+// amount reads how much is asked for, and of which instance.
+func (q *Query) amount(v url.Values) error {
+	if o := v.Get("output"); o != "" {
+		q.Output = o
+	}
+	if q.Output != Summary && q.Output != All && q.Output != Detail {
+		return errs.New(errs.Invalid, "Invalid query output")
+	}
+	if q.Instance = v.Get("instance"); v.Has("instance") && q.Instance == "" {
+		return errs.New(errs.Invalid, "Invalid query instance")
+	}
+	return nil
+}
+
+// listing reads whether names only are asked for. Of several lists the first one counts.
+func (q *Query) listing(lists ...string) func(url.Values) error {
+	return func(v url.Values) error {
+		for _, list := range lists {
+			if q.List == "" && v.Has(list) {
+				q.List, q.Output = list, All
+			}
+		}
+		return nil
+	}
+}
+
+func (q *Query) filters(v url.Values) (err error) {
+	if q.Apps, err = names(v["app"], "Invalid app query", isLabel); err != nil {
+		return err
+	}
+	if q.Resources, err = names(v["resource"], "Invalid resources query", isLabel); err != nil {
+		return err
+	}
+	q.Clusters, err = names(v["cluster"], "Invalid cluster query", isCluster)
+	return err
+}
+
+// follow reads whether the answer shall go on.
+func (q *Query) follow(v url.Values) error {
+	switch v.Get("watch") {
+	case "", "false":
+	case "true":
+		q.Watch = true
+	default:
+		return errs.New(errs.Invalid, "Invalid query watch")
+	}
+	return nil
+}
+
+func names(given []string, complaint string, valid func(string) bool) (map[string]bool, error) {
+	out := map[string]bool{}
+	for _, name := range given {
+		if !valid(name) {
+			return nil, errs.New(errs.Invalid, complaint)
+		}
+		out[name] = true
+	}
+	return out, nil
+}
+
+func isLabel(s string) bool { return labelValue.MatchString(s) }
+
+// isCluster wants one plus sign; one that was not escaped in the URL is a space.
+func isCluster(s string) bool {
+	provider, cluster, found := strings.Cut(s, "+")
+	return found && isLabel(provider) && isLabel(cluster)
+}
+
+// admits reports whether a filter lets a name pass; an empty one lets all.
+func admits(filter map[string]bool, name string) bool {
+	return len(filter) == 0 || filter[name]
+}

@@ -1,0 +1,208 @@
+package statusview
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// Options say how much is believed, and how often is told.
+type Options struct {
+	Stale    time.Duration    // age above which an agent's report is not believed
+	Interval time.Duration    // shortest time between two answers of a stream
+	Streams  int              // streams at the same time
+	Now      func() time.Time // the clock by which reports are old
+}
+
+// Default returns the options that fit agents that report at least every minute.
+func Default() Options {
+	return Options{Stale: 3 * time.Minute, Interval: time.Second, Streams: 100, Now: time.Now}
+}
+
+// Reader answers queries. It is safe for use by many goroutines.
+type Reader struct {
+	contexts *appcontext.Store
+	mirror   *mirror.Mirror
+	options  Options
+	streams  *web.Streams
+}
+
+// New returns a reader of a store and its mirror.
+func New(contexts *appcontext.Store, m *mirror.Mirror, o Options) *Reader {
+	return &Reader{contexts: contexts, mirror: m, options: o, streams: web.NewStreams(o.Streams)}
+}
+
+// Subject is whose status is asked for.
+type Subject struct {
+	Doc      store.Doc
+	Identity v2.Identity
+}
+
+// Group answers a query for a deployment intent group. One that was never instantiated
+// shows its identity and history only, and so does one whose deployment has moved.
+// Invalid for an app or instance that there is not, NotFound for an instance of which
+// nothing is kept.
+func (r *Reader) Group(ctx context.Context, of Subject, q Query) (Answer, error) {
+	out, snap, acts, err := r.begin(ctx, of, q)
+	if err != nil || snap.Head == nil {
+		return out, err
+	}
+	rev, err := revisionOf(*snap.Head, acts, q.Instance)
+	if err != nil || snap.Head.LastRev == 0 {
+		return out, err
+	}
+	if !snap.Head.Owns() {
+		out.status.MovedTo, err = r.subjectOf(ctx, snap.Head.MovedTo)
+		return out, err
+	}
+	s, err := r.situation(ctx, snap, rev)
+	if err != nil {
+		return out, err
+	}
+	v := view{
+		Situation: s, Query: q, reader: r, now: r.options.Now(), blocks: map[class]*shared{},
+		acted: acts[len(acts)-1].Time,
+	}
+	if v.details, err = r.detailsFor(ctx, q, s); err != nil {
+		return out, err
+	}
+	return out, v.write(&out)
+}
+
+// begin reads the head and the history, and answers with them.
+func (r *Reader) begin(ctx context.Context, of Subject, q Query) (Answer, mirror.Snapshot, []appcontext.Action, error) {
+	out := Answer{list: q.List, ids: []string{of.Doc.UID}}
+	snap, err := r.mirror.Snapshot(ctx, of.Doc.UID)
+	if err != nil {
+		return out, snap, nil, err
+	}
+	head, acts, err := r.history(ctx, of.Doc, snap.Head)
+	if err != nil {
+		return out, snap, nil, err
+	}
+	if d := head.Deployment(); d != of.Doc.UID {
+		out.ids = append(out.ids, d)
+	}
+	out.status = v2.Status{Identity: of.Identity, States: lifecycle.States(head, acts)}
+	if snap.Head == nil && q.Instance != "" {
+		_, err = revisionOf(head, acts, q.Instance)
+	}
+	return out, snap, acts, err
+}
+
+// history returns the actions that had been taken when the head was read.
+func (r *Reader) history(ctx context.Context, doc store.Doc, head *appcontext.Head) (appcontext.Head, []appcontext.Action, error) {
+	if head == nil {
+		return lifecycle.History(ctx, r.contexts, doc)
+	}
+	acts, err := r.contexts.Actions(ctx, head.UID)
+	return *head, acts[:min(len(acts), int(head.Seq))], err
+}
+
+// revisionOf returns the revision that a query is about: the desired one, unless an older
+// instance is asked for.
+func revisionOf(head appcontext.Head, acts []appcontext.Action, instance string) (int64, error) {
+	last := ""
+	number := map[string]int64{}
+	for _, a := range acts {
+		last = cmp.Or(a.Instance, last)
+		number[a.Instance] = max(number[a.Instance], a.Revision)
+	}
+	switch n, known := number[instance]; {
+	case instance == "", instance == last:
+		return head.Rev, nil
+	case known && n > 0:
+		return n, nil
+	}
+	return 0, errs.New(errs.Invalid, "Invalid query instance: the history has none with this id")
+}
+
+// subjectOf returns the key of the document that a head belongs to, or its id if there is
+// none any more.
+func (r *Reader) subjectOf(ctx context.Context, uid string) (string, error) {
+	head, err := r.contexts.Head(ctx, uid)
+	if errs.Is(err, errs.NotFound) {
+		return uid, nil
+	}
+	return cmp.Or(head.Subject, uid), err
+}
+
+func (r *Reader) detailsFor(ctx context.Context, q Query, s Situation) (map[appcontext.Digest]json.RawMessage, error) {
+	if q.Output != Detail {
+		return nil, nil
+	}
+	return r.readDetails(ctx, s.bundles)
+}
+
+// Left returns the pairs that are left of a deployment, by the id of its head, in order.
+func (r *Reader) Left(ctx context.Context, uid string) ([]appcontext.Pair, error) {
+	snap, err := r.mirror.Snapshot(ctx, uid)
+	return left(snap.Places), err
+}
+
+// Cloud answers a query for a logical cloud, of which clusters are the members. A cloud
+// of level 0 puts no objects on them, so it is Ready when it is instantiated.
+func (r *Reader) Cloud(ctx context.Context, of Subject, q Query, clusters []v2.ClusterKey) (Answer, error) {
+	out, snap, acts, err := r.begin(ctx, of, q)
+	if err != nil || snap.Head == nil {
+		return out, err
+	}
+	if _, err := revisionOf(*snap.Head, acts, q.Instance); err != nil {
+		return out, err
+	}
+	switch snap.Head.State {
+	case appcontext.Instantiated:
+		out.status.DeployedStatus = v2.StatusInstantiated
+		if q.Ready {
+			out.status.ReadyStatus = v2.Ready
+		}
+	case appcontext.Terminated:
+		out.status.DeployedStatus = v2.StatusTerminated
+		return out, nil
+	default:
+		return out, nil
+	}
+	if q.Output != Summary {
+		out.clusters = r.members(q, clusters)
+	}
+	return out, nil
+}
+
+// members are the clusters that pass the filters. There are no resources, so none passes
+// a filter of resources.
+func (r *Reader) members(q Query, clusters []v2.ClusterKey) (out []clusterPart) {
+	for _, c := range clusters {
+		if name := c.Provider + "+" + c.Cluster; admits(q.Clusters, name) && len(q.Resources) == 0 {
+			out = append(out, clusterPart{status: v2.ClusterStatus{Provider: c.Provider, Cluster: c.Cluster, Connectivity: r.connectivity(name)}})
+		}
+	}
+	slices.SortFunc(out, func(a, b clusterPart) int {
+		return cmp.Or(cmp.Compare(a.status.Provider, b.status.Provider), cmp.Compare(a.status.Cluster, b.status.Cluster))
+	})
+	return out
+}
+
+// connectivity is what all deployments tell together of the way to a cluster: it is there
+// for one of them, or tried for one of them, or not known of.
+func (r *Reader) connectivity(cluster string) string {
+	out := v2.Unknown
+	for _, e := range r.mirror.Cluster(cluster) {
+		switch connectivity(standing{pair: e.Pair}, r.wordOf(e.Report, r.options.Now())) {
+		case "Available":
+			return "Available"
+		case "Retrying":
+			out = "Retrying"
+		}
+	}
+	return out
+}

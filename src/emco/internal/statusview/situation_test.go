@@ -1,0 +1,97 @@
+package statusview
+
+import (
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// place is one app of a case with its pair, nil for none.
+type at struct {
+	app  string
+	pair *appcontext.Pair
+}
+
+func TestDeployedStatus(t *testing.T) {
+	t.Parallel()
+	var (
+		applied  = &appcontext.Pair{Rev: 2, Desired: "new", Applied: "new", Phase: appcontext.Applied}
+		since    = &appcontext.Pair{Rev: 1, Desired: "new", Applied: "new", Phase: appcontext.Applied}
+		older    = &appcontext.Pair{Rev: 1, Desired: "old", Applied: "old", Phase: appcontext.Applied}
+		unproved = &appcontext.Pair{Rev: 2, Desired: "new", Applied: "old", Phase: appcontext.Applied}
+		pending  = &appcontext.Pair{Rev: 2, Desired: "new", Phase: appcontext.Pending}
+		retrying = &appcontext.Pair{Rev: 2, Desired: "new", Phase: appcontext.Retrying, Error: "away"}
+		failed   = &appcontext.Pair{Rev: 2, Desired: "new", Phase: appcontext.Failed, Error: "refused"}
+		failed1  = &appcontext.Pair{Rev: 1, Desired: "new", Phase: appcontext.Failed, Error: "refused"}
+		deleting = &appcontext.Pair{Rev: 2, Phase: appcontext.Deleting}
+		stuck    = &appcontext.Pair{Rev: 2, Phase: appcontext.Failed, Error: "away"}
+	)
+	op := func(h *appcontext.Head) { h.Op = &appcontext.Operation{} }
+	gone := func(h *appcontext.Head) { h.Gone, h.State = true, appcontext.Terminated }
+	stopped := func(h *appcontext.Head) { h.Stopped = true }
+	fail := func(h *appcontext.Head) { h.Failure = "why" }
+	never := func(h *appcontext.Head) { h.Rev = 0 }
+	tests := []struct {
+		name   string
+		places []at
+		left   []*appcontext.Pair
+		head   []func(*appcontext.Head)
+		want   string
+	}{
+		{"nothing was ever wanted", nil, nil, []func(*appcontext.Head){never}, ""},
+		{"an operation waits, whatever there is", []at{{"a", failed}}, nil, []func(*appcontext.Head){op}, "Instantiating"},
+		{"the first operation could not be carried out", nil, nil, []func(*appcontext.Head){never, fail}, "InstantiateFailed"},
+		{"the last operation could not be carried out", []at{{"a", applied}}, nil, []func(*appcontext.Head){fail}, "InstantiateFailed"},
+		{"rsync has not begun", []at{{"a", nil}}, nil, nil, "Instantiating"},
+		{"a pair waits", []at{{"a", applied}, {"b", pending}}, nil, nil, "Instantiating"},
+		{"a pair is tried again", []at{{"a", applied}, {"b", retrying}}, nil, nil, "Instantiating"},
+		{"one failed, one is tried again", []at{{"a", failed}, {"b", retrying}}, nil, nil, "Instantiating"},
+		{"one failed, nothing is left to wait for", []at{{"a", failed}, {"b", applied}}, nil, nil, "InstantiateFailed"},
+		{"there is proof of all", []at{{"a", applied}, {"b", applied}}, nil, nil, "Instantiated"},
+		{"an older revision put the same there", []at{{"a", since}}, nil, nil, "Instantiated"},
+		{"an older revision put something else there", []at{{"a", older}}, nil, nil, "Instantiating"},
+		{"the proof is one of something else", []at{{"a", unproved}}, nil, nil, "Instantiating"},
+		{"it failed for an older revision", []at{{"a", failed1}}, nil, nil, "Instantiating"},
+		{"a pair is still being removed from an earlier life", []at{{"a", deleting}}, nil, nil, "Instantiating"},
+		{"something has to go, and goes", []at{{"a", applied}}, []*appcontext.Pair{deleting}, nil, "Instantiating"},
+		{"something has to go, and cannot", []at{{"a", applied}}, []*appcontext.Pair{stuck}, nil, "InstantiateFailed"},
+		{"terminated, all gone", []at{{"a", nil}}, nil, []func(*appcontext.Head){gone}, "Terminated"},
+		{"terminated, rsync has not begun", []at{{"a", applied}}, []*appcontext.Pair{applied}, []func(*appcontext.Head){gone}, "Terminating"},
+		{"terminated, what failed before is not tried yet", []at{{"a", failed}}, []*appcontext.Pair{failed}, []func(*appcontext.Head){gone}, "Terminating"},
+		{"terminated, one is being removed", nil, []*appcontext.Pair{deleting, stuck}, []func(*appcontext.Head){gone}, "Terminating"},
+		{"terminated, none can be removed", nil, []*appcontext.Pair{stuck}, []func(*appcontext.Head){gone}, "TerminateFailed"},
+		{"stopped on the way", []at{{"a", pending}}, nil, []func(*appcontext.Head){stopped, op}, "InstantiateFailed"},
+		{"stopped while it was removed", []at{{"a", deleting}}, []*appcontext.Pair{deleting}, []func(*appcontext.Head){stopped, gone}, "TerminateFailed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := Situation{
+				Head: appcontext.Head{UID: "7", State: appcontext.Instantiated, Rev: 2, LastRev: 2},
+				Rev:  appcontext.Revision{Number: 2},
+			}
+			for _, change := range tt.head {
+				change(&s.Head)
+			}
+			for _, p := range tt.left {
+				s.left = append(s.left, *p)
+			}
+			for _, p := range tt.places {
+				one := standing{cluster: "edge+c1", bundle: "new", pair: p.pair}
+				one.state = s.state(one)
+				s.apps = append(s.apps, app{appcontext.App{Name: p.app}, []standing{one}})
+			}
+			if got := s.Deployed(); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAppsThatFailedMakeADeploymentFail(t *testing.T) {
+	t.Parallel()
+	s := Situation{Head: appcontext.Head{Rev: 1}, apps: []app{{App: appcontext.App{Name: "a", Failure: &appcontext.Failure{Stage: "rendering"}}}}}
+	if got := s.Deployed(); got != "InstantiateFailed" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,341 @@
+package statusview
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// etcd is the one server of this test binary; every test has a prefix of its own.
+var etcd *clientv3.Client
+
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
+	before := goleak.IgnoreCurrent()
+	dir, err := os.MkdirTemp("", "statusview")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	server, err := embedded.Start(context.Background(), embedded.Options{Dir: dir, NoFsync: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	etcd = server.Client()
+	code := m.Run()
+	err = server.Close()
+	if err == nil {
+		err = goleak.Find(before)
+	}
+	if err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// noon is now in all tests, and morning is when everything began.
+var (
+	noon    = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	morning = noon.Add(-4 * time.Hour)
+)
+
+// stage is a store with a mirror that runs and a reader on both.
+type stage struct {
+	testing.TB
+	store  *appcontext.Store
+	reader *Reader
+
+	mu  sync.Mutex
+	now time.Time
+	ops map[string]int // requests to etcd, by kind
+}
+
+func newStage(t testing.TB) *stage {
+	t.Helper()
+	s := &stage{TB: t, now: noon, ops: map[string]int{}}
+	s.store = appcontext.New(etcd, "/"+t.Name()+"-"+rand.Text(), appcontext.WithOnOp(func(kind string, _ int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ops[kind]++
+	}))
+	m := mirror.New(s.store, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	begun := m.Subscribe("any")
+	defer begun.Close()
+	go func() { done <- m.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	o := Default()
+	o.Now, o.Interval = s.clock, time.Millisecond
+	s.reader = New(s.store, m, o)
+	<-begun.Changed() // it has read what there is
+	return s
+}
+
+func (s *stage) clock() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *stage) at(t time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = t
+}
+
+// requests returns how many requests to etcd do costs, by kind, but for the watch.
+func (s *stage) requests(do func()) map[string]int {
+	count := func() map[string]int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		out := maps.Clone(s.ops)
+		delete(out, "watch")
+		return out
+	}
+	before := count()
+	do()
+	after := count()
+	for kind, n := range before {
+		if after[kind] -= n; after[kind] == 0 {
+			delete(after, kind)
+		}
+	}
+	return after
+}
+
+func (s *stage) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// object parses one object and stamps it, as a rendered one is.
+func (s *stage) object(text string) manifest.Object {
+	s.Helper()
+	objects, err := manifest.Parse("test.yaml", []byte(text))
+	s.must(err)
+	objects, err = manifest.Complete(objects, manifest.Defaults{Namespace: "default", Stamp: true})
+	s.must(err)
+	if objects[0].Stamp() == "" {
+		s.Fatal("the object has no stamp")
+	}
+	return objects[0]
+}
+
+// configMap is an object that says something.
+func (s *stage) configMap(name, says string) manifest.Object {
+	s.Helper()
+	return s.object("{apiVersion: v1, kind: ConfigMap, metadata: {name: " + name + "}, data: {says: " + says + "}}")
+}
+
+// bundle stores objects.
+func (s *stage) bundle(objects ...manifest.Object) appcontext.Digest {
+	s.Helper()
+	b, contents := appcontext.Bundle{}, map[appcontext.Digest][]byte{}
+	for _, o := range objects {
+		b.Objects = append(b.Objects, appcontext.Ref{ID: o.ID, Digest: o.Digest, Stamp: o.Stamp()})
+		contents[o.Digest] = o.Content
+	}
+	s.must(s.store.PutBlobs(s.Context(), contents))
+	d, err := s.store.PutBundle(s.Context(), b)
+	s.must(err)
+	return d
+}
+
+// group is a deployment intent group with its head.
+type group struct {
+	*stage
+	head appcontext.Head
+	doc  store.Doc
+}
+
+const groupKey = "projects/p/composite-apps/ca/v1/deployment-intent-groups/d"
+
+func (s *stage) group(uid string) *group {
+	return &group{stage: s, head: appcontext.Head{UID: uid}, doc: store.Doc{Key: groupKey, UID: uid, Created: morning}}
+}
+
+// step changes the head, and adds actions to the history.
+func (g *group) step(change func(h *appcontext.Head), acts ...appcontext.Action) {
+	g.Helper()
+	to := g.head
+	to.Subject = groupKey
+	change(&to)
+	next, err := g.store.Step(g.Context(), g.head, to, acts, nil)
+	g.must(err)
+	g.head = next
+}
+
+// wants is where a revision wants which bundle: app to cluster to bundle.
+type wants map[string]map[string]appcontext.Digest
+
+// publish makes a revision the desired one, with the actions that lead to it. Apps that
+// are not given are those of the placements.
+func (g *group) publish(w wants, apps ...appcontext.App) {
+	g.Helper()
+	n := g.head.LastRev + 1
+	at := morning.Add(time.Duration(n) * time.Hour)
+	g.head.LastRev = n
+	g.step(func(h *appcontext.Head) { h.State, h.Gone = appcontext.Instantiated, false },
+		appcontext.Action{State: appcontext.Instantiated, Instance: g.instance(), Revision: n, Time: at})
+	rev := appcontext.Revision{Number: n, Instance: g.instance(), At: at, Apps: apps}
+	places := map[string]appcontext.Placement{}
+	for _, name := range slices.Sorted(maps.Keys(w)) {
+		if !slices.ContainsFunc(apps, func(a appcontext.App) bool { return a.Name == name }) {
+			rev.Apps = append(rev.Apps, appcontext.App{Name: name})
+		}
+		for cluster, d := range w[name] {
+			if places[cluster].Apps == nil {
+				places[cluster] = appcontext.Placement{Cluster: cluster, Apps: map[string]appcontext.Digest{}}
+			}
+			places[cluster].Apps[name] = d
+		}
+	}
+	next, err := g.store.Publish(g.Context(), g.head, rev, maps.Values(places))
+	g.must(err)
+	g.head = next
+}
+
+// instance is the context id of the last revision.
+func (g *group) instance() string {
+	if g.head.LastRev == 1 {
+		return g.doc.UID
+	}
+	return fmt.Sprint(g.doc.UID, g.head.LastRev)
+}
+
+func (g *group) terminate() {
+	g.Helper()
+	g.step(func(h *appcontext.Head) { h.State, h.Gone = appcontext.Terminated, true },
+		appcontext.Action{State: appcontext.Terminated, Instance: g.instance(), Time: noon})
+}
+
+func (g *group) key(app, cluster string) appcontext.PairKey {
+	return appcontext.PairKey{Cluster: cluster, UID: g.head.Deployment(), App: app}
+}
+
+func (g *group) pair(app, cluster string, p appcontext.Pair) {
+	g.Helper()
+	p.Key = g.key(app, cluster)
+	if p.At.IsZero() {
+		p.At = noon.Add(-time.Hour)
+	}
+	g.must(g.store.PutPairs(g.Context(), appcontext.Fence{}, []appcontext.Pair{p}, nil))
+}
+
+// applied writes a pair of which a bundle is proved to be there.
+func (g *group) applied(app, cluster string, d appcontext.Digest, commit string) {
+	g.Helper()
+	g.pair(app, cluster, appcontext.Pair{Rev: g.head.Rev, Desired: d, Applied: d, Held: []appcontext.Digest{d}, Phase: appcontext.Applied, Commit: commit})
+}
+
+func (g *group) gone(app, cluster string) {
+	g.Helper()
+	k := []appcontext.PairKey{g.key(app, cluster)}
+	g.must(g.store.PutPairs(g.Context(), appcontext.Fence{}, nil, k))
+	g.must(g.store.PutReports(g.Context(), appcontext.Fence{}, nil, k))
+}
+
+func (g *group) report(app, cluster string, r appcontext.Report) {
+	g.Helper()
+	r.Key = g.key(app, cluster)
+	if r.At.IsZero() {
+		r.At = noon.Add(-time.Minute)
+	}
+	g.must(g.store.PutReports(g.Context(), appcontext.Fence{}, []appcontext.Report{r}, nil))
+}
+
+// said is what a cluster says of an object.
+func said(o manifest.Object, status, reason string) appcontext.ResourceStatus {
+	return appcontext.ResourceStatus{ID: o.ID, Status: status, Reason: reason, Content: o.Stamp()}
+}
+
+// ask answers a query.
+func (g *group) ask(query string) (Answer, error) {
+	g.Helper()
+	v, err := url.ParseQuery(query)
+	g.must(err)
+	q, err := ParseGroup(v)
+	g.must(err)
+	who := v2.Identity{Project: "p", CompositeApp: "ca", CompositeAppVersion: "v1", CompositeProfile: "cp", Name: "d"}
+	return g.reader.Group(g.Context(), Subject{Doc: g.doc, Identity: who}, q)
+}
+
+// status answers a query, which must succeed. What is sent must say the same as what is
+// handed on.
+func (g *group) status(query string) v2.Status {
+	g.Helper()
+	a, err := g.ask(query)
+	if err != nil {
+		g.Fatalf("%s: %v", query, err)
+	}
+	text, err := a.JSON()
+	g.must(err)
+	var sent v2.Status
+	if err := json.Unmarshal(text, &sent); err != nil {
+		g.Fatalf("%s: %v in %s", query, err, text)
+	}
+	if one, two := asJSON(sent), asJSON(a.Status()); one != two {
+		g.Fatalf("%s: sent is\n%s\nbut it should be\n%s", query, one, two)
+	}
+	return sent
+}
+
+func asJSON[T any](v T) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// short is an answer in one line: counts, then clusters with their resources.
+func short(st v2.Status) string {
+	var out []string
+	for _, counts := range []map[string]int{st.DeployedCounts, st.ReadyCounts, st.RsyncCounts, st.ClusterCounts} {
+		for _, state := range slices.Sorted(maps.Keys(counts)) {
+			out = append(out, fmt.Sprint(state, ":", counts[state]))
+		}
+	}
+	for _, a := range st.Apps {
+		for _, c := range a.Clusters {
+			var list []string
+			for _, r := range c.Resources {
+				list = append(list, r.Name+" "+r.DeployedStatus+r.ReadyStatus+r.RsyncStatus+r.ClusterStatus)
+			}
+			out = append(out, a.Name+" on "+c.Cluster+": "+strings.Join(list, ", ")+";")
+		}
+	}
+	return strings.TrimSuffix(strings.Join(out, " "), ";")
+}

@@ -1,0 +1,314 @@
+package statusview
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+)
+
+// view writes a situation down as one query asks for it.
+type view struct {
+	Situation
+	Query
+	reader  *Reader
+	now     time.Time
+	details map[appcontext.Digest]json.RawMessage // only if the query asks for them
+	blocks  map[class]*shared
+	acted   time.Time // when the last action was taken
+	turns   time.Time
+}
+
+// class is what makes the objects of two clusters be shown alike.
+type class struct {
+	bundle appcontext.Digest
+	state  string // of the synchroniser; empty in the view of clusters
+	sum    uint64 // of the report
+	cut    bool   // the report holds less than there is
+	heard  bool
+	stale  time.Time // of the report, if it is too old
+}
+
+// shared is what a class of clusters has in common.
+type shared struct {
+	block
+	of      []mirror.Status // the report that it was made of
+	verdict verdict
+}
+
+// write fills the answer. Counts cover everything that passes the filters, whatever the
+// output.
+func (v *view) write(out *Answer) error {
+	if err := v.checkApps(); err != nil {
+		return err
+	}
+	counts, failed := map[string]int{}, false
+	for _, a := range v.apps {
+		if !admits(v.Query.Apps, a.Name) {
+			continue
+		}
+		failed = failed || a.Failure != nil
+		part := appPart{status: v2.AppStatus{Name: a.Name, Failure: failureOf(a.App), Findings: a.Findings}}
+		for _, p := range a.places {
+			if !admits(v.Clusters, p.cluster) {
+				continue
+			}
+			if c := v.cluster(p, counts); len(c.objects.list)+len(c.extras) > 0 {
+				part.clusters = append(part.clusters, c)
+			}
+		}
+		if len(part.clusters) > 0 || part.status.Failure != nil {
+			out.apps = append(out.apps, part)
+		}
+	}
+	v.totals(&out.status, counts, failed)
+	if !v.past {
+		out.status.Conditions = v.conditions(out.apps)
+		out.status.Failure, out.status.Stopped = v.Head.Failure, v.Head.Stopped
+		out.status.Leaving = v.leaving()
+	}
+	if v.Output == Summary {
+		out.apps, out.status.Leaving = nil, nil
+	}
+	out.Turns = v.turns
+	return nil
+}
+
+func (v *view) checkApps() error {
+	for name := range v.Query.Apps {
+		if !slices.ContainsFunc(v.apps, func(a app) bool { return a.Name == name }) {
+			return errs.New(errs.Invalid, fmt.Sprintf("Invalid app query: the deployment has no app %q", name))
+		}
+	}
+	return nil
+}
+
+// totals writes the status of the whole under the names that the query asks for.
+func (v *view) totals(out *v2.Status, counts map[string]int, failed bool) {
+	if v.Legacy {
+		out.Status = v.Deployed()
+	} else {
+		out.DeployedStatus = v.Deployed()
+	}
+	switch {
+	case v.Ready && v.Legacy:
+		out.ClusterCounts = counts
+	case v.Ready:
+		out.ReadyCounts = counts
+	case v.Legacy:
+		out.RsyncCounts = counts
+	default:
+		out.DeployedCounts = counts
+	}
+	if v.Ready {
+		out.ReadyStatus = overall(counts, failed && !v.past)
+	}
+}
+
+// overall is Ready only if everything is, and Unknown if nothing speaks against it
+// but something has not been heard of, or there is nothing. What could not be rendered
+// or placed is not ready.
+func overall(counts map[string]int, failed bool) string {
+	switch {
+	case failed || counts[v2.NotReady]+counts[v2.NotPresent] > 0:
+		return v2.NotReady
+	case counts[v2.Unknown] > 0 || len(counts) == 0:
+		return v2.Unknown
+	}
+	return v2.Ready
+}
+
+// cluster writes one place with the resources that pass the filters.
+func (v *view) cluster(p standing, counts map[string]int) clusterPart {
+	w := v.word(p)
+	out := clusterPart{objects: v.objects(p, w)}
+	for state, n := range out.objects.counts {
+		counts[state] += n
+	}
+	if v.Ready && !v.past {
+		out.extras = v.extras(w, counts)
+	}
+	v.describe(&out.status, p, w)
+	return out
+}
+
+// word is what the cluster says of a place; it notes when that will be too old.
+func (v *view) word(p standing) word {
+	w := v.reader.wordOf(p.report, v.now)
+	if at := v.reader.expires(w); !at.IsZero() && (v.turns.IsZero() || at.Before(v.turns)) {
+		v.turns = at
+	}
+	return w
+}
+
+// objects returns what is shown of the objects of a place.
+func (v *view) objects(p standing, w word) *block {
+	switch {
+	case !v.Ready && v.past:
+		return v.block(p, func(i int, _ appcontext.Ref) objectState { return p.past[i] })
+	case !v.Ready:
+		c := class{bundle: p.bundle, state: p.state}
+		s := v.blocks[c]
+		if s == nil {
+			s = &shared{block: *v.block(p, func(int, appcontext.Ref) objectState { return objectState{state: p.state} })}
+			v.blocks[c] = s
+		}
+		return &s.block
+	}
+	return &v.readiness(p, w).block
+}
+
+// readiness returns what is shown of the readiness of a place, and the verdict on it.
+func (v *view) readiness(p standing, w word) *shared {
+	c := class{bundle: p.bundle, heard: w.report != nil}
+	var of []mirror.Status
+	if c.heard {
+		c.sum, c.cut, of = w.report.Sum, w.report.Truncated > 0, w.report.Objects
+	}
+	if w.stale {
+		c.stale = w.report.At
+	}
+	if s := v.blocks[c]; s != nil && slices.Equal(s.of, of) {
+		return s
+	}
+	said := map[identity]appcontext.ResourceStatus{}
+	if c.heard {
+		said = w.said()
+	}
+	s := &shared{of: of}
+	s.block = *v.block(p, func(_ int, ref appcontext.Ref) objectState { return w.readiness(said, ref, v.past) })
+	s.verdict = w.verdict(said, objectsOf(v.bundles[p.bundle]))
+	v.blocks[c] = s
+	return s
+}
+
+// block writes the objects of a bundle that pass the filters.
+func (v *view) block(p standing, state func(i int, ref appcontext.Ref) objectState) *block {
+	out := &block{counts: map[string]int{}}
+	for i, ref := range objectsOf(v.bundles[p.bundle]) {
+		if !admits(v.Resources, ref.Name) {
+			continue
+		}
+		o := state(i, ref)
+		out.counts[o.state]++
+		out.list = append(out.list, v.resource(ref, o))
+	}
+	return out
+}
+
+func (v *view) resource(ref appcontext.Ref, o objectState) v2.ResourceStatus {
+	r := v2.ResourceStatus{
+		GVK:  v2.GVK{Group: ref.Group, Version: ref.Version, Kind: ref.Kind},
+		Name: ref.Name, Namespace: ref.Namespace, Reason: o.reason,
+	}
+	if v.details != nil {
+		r.Detail = v.detail(ref, o)
+	}
+	v.setState(&r, o.state)
+	return r
+}
+
+// setState puts a state where the query wants it.
+func (v *view) setState(r *v2.ResourceStatus, state string) {
+	switch {
+	case v.Ready && v.Legacy:
+		r.ClusterStatus = state
+	case v.Ready:
+		r.ReadyStatus = state
+	case v.Legacy:
+		r.RsyncStatus = state
+	default:
+		r.DeployedStatus = state
+	}
+}
+
+// extras returns what the cluster has of the app besides what was rendered.
+func (v *view) extras(w word, counts map[string]int) (out []v2.ResourceStatus) {
+	if w.report == nil {
+		return nil
+	}
+	for _, h := range w.report.Extras {
+		s := h.Value()
+		o := w.aged(objectState{state: inWords(s.Status), reason: s.Reason})
+		if !admits(v.Resources, s.Name) || o.state == v2.NotPresent {
+			continue
+		}
+		counts[o.state]++
+		r := v.resource(appcontext.Ref{ID: s.ID}, o)
+		r.Extra = true
+		out = append(out, r)
+	}
+	return out
+}
+
+// describe adds what concerns the place as a whole.
+func (v *view) describe(c *v2.ClusterStatus, p standing, w word) {
+	c.Provider, c.Cluster, _ = strings.Cut(p.cluster, "+")
+	if link := connectivity(p, w); v.Legacy {
+		c.ReadyStatus = link
+	} else {
+		c.Connectivity = link
+	}
+	if w.report != nil {
+		c.LastReport, c.Stale, c.Reconciled = &w.report.At, w.stale, w.report.Commit
+	}
+	if p.pair == nil || v.past {
+		return
+	}
+	c.Phase, c.Since = string(p.pair.Phase), &p.pair.At
+	if v.outdated(p) {
+		c.Phase, c.Since = string(appcontext.Pending), &v.Rev.At
+		return
+	}
+	c.Error, c.Findings, c.Blocked = p.pair.Error, p.pair.Findings, p.pair.Blocked
+	switch {
+	case p.state == string(appcontext.Applied):
+		c.Commit, c.Revision = p.pair.Commit, v.Head.Rev // it may have been applied for an earlier one that wanted the same
+	case p.pair.Change != "":
+		c.Step = p.pair.Step + 1
+	}
+}
+
+// connectivity is EMCO's word for the way to a cluster.
+func connectivity(p standing, w word) string {
+	switch {
+	case p.pair != nil && p.pair.Phase == appcontext.Retrying:
+		return "Retrying"
+	case w.report != nil && w.lost():
+		return v2.Unknown
+	case w.report != nil, p.pair != nil && p.pair.Phase == appcontext.Applied && p.pair.Commit == "":
+		return "Available"
+	}
+	return v2.Unknown
+}
+
+func failureOf(a appcontext.App) *v2.AppFailure {
+	if a.Failure == nil {
+		return nil
+	}
+	return &v2.AppFailure{Stage: a.Failure.Stage, File: a.Failure.File, Reason: a.Failure.Reason}
+}
+
+// leaving lists what passes the filters of what has to go although a revision is wanted.
+func (v *view) leaving() (out []v2.Leaving) {
+	if v.Head.Gone || v.Rev.Number == 0 { // or it was taken over, and nothing is wanted instead yet
+		return nil
+	}
+	for _, p := range v.left {
+		if !admits(v.Query.Apps, p.Key.App) || !admits(v.Clusters, p.Key.Cluster) {
+			continue
+		}
+		provider, cluster, _ := strings.Cut(p.Key.Cluster, "+")
+		out = append(out, v2.Leaving{
+			App: p.Key.App, Provider: provider, Cluster: cluster,
+			Phase: string(p.Phase), Error: p.Error, Blocked: p.Blocked, Since: p.At,
+		})
+	}
+	return out
+}

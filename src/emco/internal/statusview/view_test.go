@@ -1,0 +1,463 @@
+package statusview
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+const c1 = "edge+c1"
+
+func TestViews(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	one, two, before := s.configMap("one", "hello"), s.configMap("two", "hello"), s.configMap("two", "good-bye")
+	bundle := s.bundle(one, two)
+	applied := &appcontext.Pair{Rev: 1, Desired: bundle, Applied: bundle, Phase: appcontext.Applied}
+	moved := said(two, "Current", "")
+	moved.Version = "v2" // clusters may report another version of the same object
+	current := said(one, "Current", "")
+	reports := func(list ...appcontext.ResourceStatus) *appcontext.Report {
+		return &appcontext.Report{Resources: list, Seq: 1}
+	}
+	failing := []appcontext.App{{Name: "a"}, {Name: "b", Failure: &appcontext.Failure{Stage: "rendering", File: "x.yaml:3", Reason: "why"}}}
+	tests := []struct {
+		name, query string
+		apps        []appcontext.App
+		pair        *appcontext.Pair
+		report      *appcontext.Report
+		gone        bool
+		want        string
+		sum         string // readyStatus
+	}{
+		{name: "no pair yet", query: "status=deployed", want: "Pending:2 a on c1: one Pending, two Pending"},
+		{name: "applied", query: "status=deployed", pair: applied, want: "Applied:2 a on c1: one Applied, two Applied"},
+		{name: "in the deprecated view", query: "", pair: applied, want: "Applied:2 a on c1: one Applied, two Applied"},
+		{name: "failed", query: "status=deployed", pair: &appcontext.Pair{Rev: 1, Phase: appcontext.Failed}, want: "Failed:2 a on c1: one Failed, two Failed"},
+		{name: "tried again", query: "status=deployed", pair: &appcontext.Pair{Rev: 1, Phase: appcontext.Retrying}, want: "Retrying:2 a on c1: one Retrying, two Retrying"},
+		{name: "what is to be removed is still there", query: "status=deployed", gone: true, pair: &appcontext.Pair{Rev: 1, Applied: bundle, Phase: appcontext.Deleting}, want: "Applied:2 a on c1: one Applied, two Applied"},
+		{name: "what was never proved to be there is not Applied", query: "status=deployed", gone: true, pair: &appcontext.Pair{Rev: 1, Held: []appcontext.Digest{bundle}, Phase: appcontext.Deleting}, want: "Pending:2 a on c1: one Pending, two Pending"},
+		{name: "removed", query: "status=deployed", gone: true, want: "Deleted:2 a on c1: one Deleted, two Deleted"},
+		{name: "one resource", query: "status=deployed&resource=two", pair: applied, want: "Applied:1 a on c1: two Applied"},
+		{name: "another cluster", query: "status=deployed&cluster=edge%2Bc2", pair: applied, want: ""},
+		{name: "summary keeps the counts", query: "status=deployed&output=summary", pair: applied, want: "Applied:2"},
+
+		{name: "nobody reported", query: "status=ready", pair: applied, want: "Unknown:2 a on c1: one Unknown, two Unknown", sum: "Unknown"},
+		{name: "all is well", query: "status=ready", pair: applied, report: reports(current, moved), want: "Ready:2 a on c1: one Ready, two Ready", sum: "Ready"},
+		{name: "all is well, asked for in the deprecated way", query: "type=cluster", pair: applied, report: reports(current, moved), want: "Ready:2 a on c1: one Ready, two Ready", sum: "Ready"},
+		{name: "one is not there", query: "status=ready", pair: applied, report: reports(current), want: "NotPresent:1 Ready:1 a on c1: one Ready, two NotPresent", sum: "NotReady"},
+		{name: "one is away", query: "status=ready", pair: applied, report: reports(current, said(two, "NotFound", "")), want: "NotPresent:1 Ready:1 a on c1: one Ready, two NotPresent", sum: "NotReady"},
+		{name: "one was left out for its length", query: "status=ready", pair: applied, report: &appcontext.Report{Seq: 1, Truncated: 1, Resources: []appcontext.ResourceStatus{current}}, want: "Ready:1 Unknown:1 a on c1: one Ready, two Unknown", sum: "Unknown"},
+		{name: "one is on its way", query: "status=ready", pair: applied, report: reports(said(one, "InProgress", "so"), moved), want: "NotReady:1 Ready:1 a on c1: one NotReady, two Ready", sum: "NotReady"},
+		{name: "one failed", query: "status=ready", pair: applied, report: reports(said(one, "Failed", "so"), moved), want: "NotReady:1 Ready:1 a on c1: one NotReady, two Ready", sum: "NotReady"},
+		{name: "one cannot be told", query: "status=ready", pair: applied, report: reports(said(one, "Unknown", "so"), moved), want: "Ready:1 Unknown:1 a on c1: one Unknown, two Ready", sum: "Unknown"},
+		{name: "one is ready in the content before", query: "status=ready", pair: applied, report: reports(current, said(before, "Current", "")), want: "NotReady:1 Ready:1 a on c1: one Ready, two NotReady", sum: "NotReady"},
+		{name: "one is ready and nobody knows in which content", query: "status=ready", pair: applied, report: reports(current, appcontext.ResourceStatus{ID: two.ID, Status: "Current"}), want: "NotReady:1 Ready:1 a on c1: one Ready, two NotReady", sum: "NotReady"},
+		{name: "nothing passes the filters", query: "status=ready&resource=x", pair: applied, sum: "Unknown"},
+		{name: "another app could not be rendered", query: "status=ready", apps: failing, pair: applied, report: reports(current, moved), want: "Ready:2 a on c1: one Ready, two Ready", sum: "NotReady"},
+		{name: "what the cluster made of it", query: "status=ready", pair: applied, report: reports(current, moved, pod("web-1", "Current"), pod("web-2", "InProgress"), pod("web-0", "NotFound")), want: "NotReady:1 Ready:3 a on c1: one Ready, two Ready, web-1 Ready, web-2 NotReady", sum: "NotReady"},
+		{name: "what the cluster made is of no concern when it is deployed", query: "status=deployed", pair: applied, report: reports(pod("web-1", "Current")), want: "Applied:2 a on c1: one Applied, two Applied"},
+		{name: "a Pod by name", query: "status=ready&resource=web-1", pair: applied, report: reports(current, moved, pod("web-1", "Current")), want: "Ready:1 a on c1: web-1 Ready", sum: "Ready"},
+	}
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := s.group(fmt.Sprint(i + 1))
+			g.publish(wants{"a": {c1: bundle}}, tt.apps...)
+			if tt.gone {
+				g.terminate()
+			}
+			if tt.pair != nil {
+				g.pair("a", c1, *tt.pair)
+			}
+			if tt.report != nil {
+				g.report("a", c1, *tt.report)
+			}
+			st := g.status(tt.query)
+			if got := short(st); got != tt.want || st.ReadyStatus != tt.sum {
+				t.Errorf("got  %s, readyStatus %q\nwant %s, readyStatus %q", got, st.ReadyStatus, tt.want, tt.sum)
+			}
+		})
+	}
+}
+
+func pod(name, status string) appcontext.ResourceStatus {
+	return appcontext.ResourceStatus{ID: manifest.ID{Version: "v1", Kind: "Pod", Namespace: "default", Name: name}, Status: status, Extra: true}
+}
+
+// EMCO's members, in the views in which it has them.
+func TestMembersOfAnswers(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g, o := s.group("7"), s.configMap("one", "hello")
+	b := s.bundle(o)
+	g.publish(wants{"a": {c1: b}})
+	g.applied("a", c1, b, "")
+	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{said(o, "Current", "")}})
+	identity := []string{"project", "compositeApp", "compositeAppVersion", "compositeProfile", "name", "states", "conditions"}
+	for query, want := range map[string][]string{
+		"":                                {"status", "rsyncStatus", "apps"},
+		"type=cluster":                    {"status", "clusterStatus", "readyStatus", "apps"},
+		"status=deployed":                 {"deployedStatus", "deployedCounts", "apps"},
+		"status=ready":                    {"deployedStatus", "readyCounts", "readyStatus", "apps"},
+		"status=deployed&output=summary":  {"deployedStatus", "deployedCounts"},
+		"type=rsync&output=summary":       {"status", "rsyncStatus"},
+		"status=deployed&cluster=e%2Bc":   {"deployedStatus"},
+		"status=ready&type=rsync&app=a":   {"deployedStatus", "readyCounts", "readyStatus", "apps"},
+		"status=ready&resource=not-there": {"deployedStatus", "readyStatus"},
+	} {
+		a, err := g.ask(query)
+		s.must(err)
+		text, err := a.JSON()
+		s.must(err)
+		members := map[string]json.RawMessage{}
+		s.must(json.Unmarshal(text, &members))
+		want = append(want, identity...)
+		for name := range members {
+			if !slices.Contains(want, name) {
+				t.Errorf("%q: the answer has %s", query, name)
+			}
+		}
+		for _, name := range want {
+			if members[name] == nil {
+				t.Errorf("%q: the answer has no %s", query, name)
+			}
+		}
+	}
+	legacy := g.status("type=cluster").Apps[0].Clusters[0]
+	if legacy.ReadyStatus != "Available" || legacy.Connectivity != "" {
+		t.Errorf("the deprecated view of a cluster: got %+v", legacy)
+	}
+}
+
+func TestUnknownAppsAreNamed(t *testing.T) {
+	t.Parallel()
+	g := newStage(t).group("7")
+	g.publish(wants{"a": {c1: g.bundle(g.configMap("one", "hello"))}})
+	_, err := g.ask("app=a&app=b")
+	if !errs.Is(err, errs.Invalid) || err.Error() != `Invalid app query: the deployment has no app "b"` {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConnectivity(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	b := s.bundle(s.configMap("one", "hello"))
+	pair := func(phase appcontext.Phase, commit string) *appcontext.Pair {
+		return &appcontext.Pair{Rev: 1, Phase: phase, Commit: commit, Applied: b, Desired: b, Error: "why"}
+	}
+	lost := appcontext.ResourceStatus{ID: s.configMap("one", "hello").ID, Status: "Unknown", Reason: "no word"}
+	for i, tt := range []struct {
+		name     string
+		pair     *appcontext.Pair
+		report   *appcontext.Report
+		want     string
+		revision int64
+	}{
+		{"nothing is known", nil, nil, "Unknown", 0},
+		{"in Git, and nobody reports", pair(appcontext.Applied, "c0ffee"), nil, "Unknown", 1},
+		{"in Git, and it reports", pair(appcontext.Applied, "c0ffee"), &appcontext.Report{Seq: 1}, "Available", 1},
+		{"in Git, and it has not reported for long", pair(appcontext.Applied, "c0ffee"), &appcontext.Report{Seq: 1, At: morning}, "Unknown", 1},
+		{"the cluster itself took it", pair(appcontext.Applied, ""), nil, "Available", 1},
+		{"the watch is lost", pair(appcontext.Applied, ""), &appcontext.Report{Resources: []appcontext.ResourceStatus{lost}}, "Unknown", 1},
+		{"a cluster that is watched has nothing new to say", pair(appcontext.Applied, ""), &appcontext.Report{At: morning}, "Available", 1},
+		{"it cannot be reached now", pair(appcontext.Retrying, ""), &appcontext.Report{}, "Retrying", 0},
+		{"it refused", pair(appcontext.Failed, ""), nil, "Unknown", 0},
+	} {
+		g := s.group(fmt.Sprint(i + 1))
+		g.publish(wants{"a": {c1: b}})
+		if tt.pair != nil {
+			g.pair("a", c1, *tt.pair)
+		}
+		if tt.report != nil {
+			g.report("a", c1, *tt.report)
+		}
+		for _, view := range []string{"ready", "deployed"} {
+			c := g.status("status=" + view).Apps[0].Clusters[0]
+			if c.Connectivity != tt.want || c.Revision != tt.revision || c.Provider != "edge" || c.Cluster != "c1" {
+				t.Errorf("%s, %s: got %+v, want %s and revision %d", tt.name, view, c, tt.want, tt.revision)
+			}
+		}
+		if s := g.status("type=cluster").Apps[0].Clusters[0].ReadyStatus; s != tt.want {
+			t.Errorf("%s: the deprecated view says %s", tt.name, s)
+		}
+	}
+}
+
+// A cluster that is silent for too long is Unknown since then; what it said last is kept,
+// and marked. A late word of it counts from when it comes.
+func TestH59StatusOfASilentAgentIsUnknownSince(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g, o := s.group("7"), s.configMap("one", "hello")
+	b := s.bundle(o)
+	g.publish(wants{"a": {c1: b, "edge+c2": b}})
+	last := noon.Add(-time.Minute)
+	for _, c := range []string{c1, "edge+c2"} {
+		g.applied("a", c, b, "c0ffee")
+		g.report("a", c, appcontext.Report{Seq: 4, At: last, Commit: "c0ffee", Ready: true, Since: morning, Resources: []appcontext.ResourceStatus{said(o, "Current", "")}})
+	}
+	a, err := g.ask("status=ready")
+	s.must(err)
+	if want := last.Add(3 * time.Minute); !a.Turns.Equal(want) {
+		t.Errorf("the answer turns at %s, want %s", a.Turns, want)
+	}
+	s.at(a.Turns)
+	if st := g.status("status=ready"); st.ReadyStatus != "Ready" || st.ReadyCounts["Ready"] != 2 {
+		t.Errorf("when the time is just not over: got %s %v", st.ReadyStatus, st.ReadyCounts)
+	}
+	s.at(a.Turns.Add(time.Nanosecond))
+	st := g.status("status=ready")
+	if st.ReadyStatus != "Unknown" || !reflect.DeepEqual(st.ReadyCounts, map[string]int{"Unknown": 2}) {
+		t.Errorf("when the time is over: got %s %v", st.ReadyStatus, st.ReadyCounts)
+	}
+	c := st.Apps[0].Clusters[0]
+	if !c.Stale || c.LastReport == nil || !c.LastReport.Equal(last) || c.Connectivity != "Unknown" || c.Reconciled != "c0ffee" {
+		t.Errorf("the cluster: got %+v", c)
+	}
+	if r := c.Resources[0]; r.Reason != "no word since 2026-11-21T11:59:00Z; was Ready" {
+		t.Errorf("the object: got %+v", r)
+	}
+	healthy := condition(t, st.Conditions, v2.Healthy)
+	if healthy.Status != v2.Unknown || healthy.Reason != "Silent" || !healthy.Since.Equal(a.Turns) ||
+		healthy.Message != "app a: edge+c1: no word since 2026-11-21T11:59:00Z (and 1 other cluster)" {
+		t.Errorf("the condition: got %+v", healthy)
+	}
+	if st := g.status("status=deployed"); st.DeployedStatus != "Instantiated" || st.DeployedCounts["Applied"] != 2 {
+		t.Errorf("what is proved to be in Git does not depend on agents: got %s %v", st.DeployedStatus, st.DeployedCounts)
+	}
+	g.report("a", c1, appcontext.Report{Seq: 5, At: s.clock(), Commit: "c0ffee", Resources: []appcontext.ResourceStatus{said(o, "Current", "")}})
+	if st := g.status("status=ready"); st.Apps[0].Clusters[0].Stale || st.Apps[0].Clusters[0].Resources[0].ReadyStatus != "Ready" {
+		t.Errorf("after a late word: got %+v", st.Apps[0].Clusters[0])
+	}
+}
+
+func TestReasonsSayWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g := s.group("7")
+	one, two, three, old := s.configMap("one", "hello"), s.configMap("two", "hello"), s.configMap("three", "hello"), s.configMap("one", "bye")
+	b := s.bundle(one, two, three)
+	g.publish(wants{"a": {c1: b}})
+	g.applied("a", c1, b, "")
+	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{said(old, "InProgress", "it waits"), said(two, "InProgress", "so"), said(three, "Failed", "")}})
+	var got []string
+	for _, r := range g.status("status=ready").Apps[0].Clusters[0].Resources {
+		got = append(got, r.Reason)
+	}
+	if want := []string{"still runs the version before: it waits", "so", ""}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestPairsSayWhatTheyWaitFor(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))
+	g.publish(wants{"a": {c1: b, "edge+c2": b, "edge+c3": b}})
+	at := noon.Add(-time.Hour)
+	g.pair("a", c1, appcontext.Pair{Rev: 1, Desired: b, Phase: appcontext.Pending, Change: appcontext.Install, Step: 1, Blocked: "waits for app db to be ready on edge+c1"})
+	g.pair("a", "edge+c2", appcontext.Pair{Rev: 1, Desired: b, Applied: b, Phase: appcontext.Applied, Change: appcontext.Install, Step: 2, Commit: "c0ffee"})
+	g.pair("a", "edge+c3", appcontext.Pair{Rev: 0, Phase: appcontext.Failed, Error: "refused", Blocked: "old", Step: 3, Change: appcontext.Install, Commit: "dead"})
+	c := g.status("status=deployed").Apps[0].Clusters
+	if c[0].Blocked != "waits for app db to be ready on edge+c1" || c[0].Step != 2 || !c[0].Since.Equal(at) || c[0].Phase != "Pending" {
+		t.Errorf("one that is blocked: got %+v", c[0])
+	}
+	if c[1].Step != 0 || c[1].Commit != "c0ffee" || c[1].Revision != 1 || c[1].Phase != "Applied" {
+		t.Errorf("one that is there: got %+v", c[1])
+	}
+	if c[2].Error != "" || c[2].Blocked != "" || c[2].Step != 0 || c[2].Commit != "" || c[2].Phase != "Pending" || !c[2].Since.Equal(morning.Add(time.Hour)) {
+		t.Errorf("one that was worked on for an older revision: got %+v", c[2])
+	}
+}
+
+func TestFailedAppsAreShownWithoutClusters(t *testing.T) {
+	t.Parallel()
+	g := newStage(t).group("7")
+	g.publish(wants{"a": {c1: g.bundle(g.configMap("one", "hello"))}}, appcontext.App{
+		Name: "b", Findings: []string{"look"},
+		Failure: &appcontext.Failure{Stage: "rendering", File: "templates/x.yaml:3", Reason: "has no name"},
+	})
+	st := g.status("status=deployed")
+	i := slices.IndexFunc(st.Apps, func(a v2.AppStatus) bool { return a.Name == "b" })
+	if i < 0 || *st.Apps[i].Failure != (v2.AppFailure{Stage: "rendering", File: "templates/x.yaml:3", Reason: "has no name"}) || len(st.Apps[i].Findings) != 1 {
+		t.Errorf("got %+v", st.Apps)
+	}
+}
+
+func TestWhatHasToGoIsListed(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))
+	g.publish(wants{"a": {c1: b, "edge+c2": b}, "b": {c1: b}})
+	g.publish(wants{"a": {c1: b}})
+	g.applied("a", c1, b, "")
+	g.pair("a", "edge+c2", appcontext.Pair{Rev: 2, Phase: appcontext.Deleting, Applied: b})
+	g.pair("b", c1, appcontext.Pair{Rev: 2, Phase: appcontext.Retrying, Error: "away", Applied: b})
+	st := g.status("status=deployed")
+	var got []string
+	for _, l := range st.Leaving {
+		got = append(got, strings.TrimSpace(fmt.Sprint(l.App, " on ", l.Provider, "+", l.Cluster, " ", l.Phase, " ", l.Error)))
+	}
+	if want := []string{"a on edge+c2 Deleting", "b on edge+c1 Retrying away"}; !slices.Equal(got, want) || st.DeployedStatus != "Instantiating" {
+		t.Errorf("got %q, %s; want %q", got, st.DeployedStatus, want)
+	}
+	synced := condition(t, st.Conditions, v2.Synced)
+	if synced.Status != v2.False || synced.Message != "app b on edge+c1: away (and 1 more to be removed)" {
+		t.Errorf("got %+v", synced)
+	}
+	if st := g.status("status=deployed&app=a"); len(st.Leaving) != 1 {
+		t.Errorf("of app a: got %+v", st.Leaving)
+	}
+	if st := g.status("status=deployed&output=summary"); st.Leaving != nil {
+		t.Errorf("in a summary: got %+v", st.Leaving)
+	}
+	g.gone("a", "edge+c2")
+	g.gone("b", c1)
+	if st := g.status("status=deployed"); st.Leaving != nil || st.DeployedStatus != "Instantiated" {
+		t.Errorf("when all is gone: got %+v, %s", st.Leaving, st.DeployedStatus)
+	}
+}
+
+func TestMovedGroupsShowTheirHistoryOnly(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	source, b := s.group("7"), s.bundle(s.configMap("one", "hello"))
+	source.publish(wants{"a": {c1: b}})
+	source.applied("a", c1, b, "")
+	target := s.group("8")
+	target.step(func(h *appcontext.Head) {
+		h.State, h.Inherited, h.LastRev, h.Op = appcontext.Instantiated, "7", 1, &appcontext.Operation{ID: "1", Rev: 1}
+	}, appcontext.Action{State: appcontext.Instantiated, Instance: "x", Revision: 1, Time: noon})
+	source.step(func(h *appcontext.Head) { h.State, h.MovedTo = appcontext.Updated, "8" }, appcontext.Action{State: appcontext.Updated, Time: noon})
+	st := source.status("status=deployed")
+	if st.MovedTo != groupKey || st.DeployedStatus != "" || st.Apps != nil || st.Conditions != nil || len(st.States.Actions) != 2 {
+		t.Errorf("the source: got %+v", st)
+	}
+	st = target.status("status=deployed")
+	if st.States.StatusCtxID != "7" || st.DeployedStatus != "Instantiating" || st.Leaving != nil {
+		t.Errorf("the target, as long as nothing is made: got %+v", st)
+	}
+	target.step(func(h *appcontext.Head) { h.Op = nil; h.LastRev = 0 })
+	target.publish(wants{"a": {c1: b}})
+	if st := target.status("status=deployed"); st.DeployedStatus != "Instantiated" || st.DeployedCounts["Applied"] != 1 {
+		t.Errorf("the target: got %s %v", st.DeployedStatus, st.DeployedCounts)
+	}
+}
+
+func TestGroupsThatWereNeverInstantiated(t *testing.T) {
+	t.Parallel()
+	g := newStage(t).group("7")
+	a, err := g.ask("")
+	g.must(err)
+	text, err := a.JSON()
+	g.must(err)
+	want := `{"project":"p","compositeApp":"ca","compositeAppVersion":"v1","compositeProfile":"cp","name":"d",` +
+		`"states":{"statusctxid":"","actions":[{"state":"Created","instance":"","time":"2026-11-21T08:00:00Z","revision":0}]}}`
+	if string(text) != want {
+		t.Errorf("got\n%s\nwant\n%s", text, want)
+	}
+	if _, err := g.ask("instance=5"); !errs.Is(err, errs.Invalid) {
+		t.Errorf("an instance that it never had: got %v", err)
+	}
+}
+
+func TestLists(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"), s.configMap("two", "hello"))
+	g.publish(wants{"a": {c1: b, "edge+c2": b}, "b": {c1: b}})
+	for query, want := range map[string]string{
+		"apps":                         `"apps":["a","b"]`,
+		"apps&clusters&resources":      `"apps":["a","b"]`,
+		"clusters":                     `"clustersByApp":[{"app":"a","clusters":[{"clusterProvider":"edge","cluster":"c1"},{"clusterProvider":"edge","cluster":"c2"}]},{"app":"b","clusters":[{"clusterProvider":"edge","cluster":"c1"}]}]`,
+		"clusters&app=b":               `"clustersByApp":[{"app":"b","clusters":[{"clusterProvider":"edge","cluster":"c1"}]}]`,
+		"resources&app=b&resource=two": `"resourcesByApp":[{"app":"b","clusterProvider":"edge","cluster":"c1","resources":[{"name":"two","GVK":{"Group":"","Version":"v1","Kind":"ConfigMap"}}]}]`,
+		"resources&cluster=edge%2Bc9":  `"resourcesByApp":[]`,
+	} {
+		a, err := g.ask(query)
+		s.must(err)
+		text, err := a.JSON()
+		s.must(err)
+		if got := string(text); got != `{"project":"p","compositeApp":"ca","compositeAppVersion":"v1","compositeProfile":"cp","name":"d",`+want+`}` {
+			t.Errorf("%s: got %s, want %s", query, got, want)
+		}
+	}
+}
+
+func TestDetails(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g := s.group("7")
+	secret := s.object("{apiVersion: v1, kind: Secret, metadata: {name: key}, stringData: {token: planted}}")
+	old, now := s.configMap("one", "bye"), s.configMap("one", "hello")
+	b := s.bundle(secret, now, s.configMap("two", "hello"))
+	g.publish(wants{"a": {c1: b}})
+	g.applied("a", c1, b, "")
+	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{said(secret, "Current", ""), said(old, "Current", ""), pod("web", "Current")}})
+	details := func(query string) (out []string) {
+		for _, r := range g.status(query).Apps[0].Clusters[0].Resources {
+			out = append(out, string(r.Detail))
+		}
+		return out
+	}
+	stamp := func(o manifest.Object) string {
+		return `"metadata":{"annotations":{"emco/content":"` + o.Stamp() + `"},"name":"` + o.ID.Name + `","namespace":"default"}`
+	}
+	masked := `{"apiVersion":"v1","kind":"Secret",` + stamp(secret) + `,"stringData":{"token":"***"}}`
+	if got := details("status=deployed&output=detail"); len(got) != 3 || got[0] != masked || got[1] != strings.TrimSpace(string(now.Content)) {
+		t.Errorf("what was rendered: got %q", got)
+	}
+	outlined := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one","namespace":"default"}}`
+	if got, want := details("status=ready&output=detail"), []string{masked, outlined, "", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"default"}}`}; !slices.Equal(got, want) {
+		t.Errorf("what is on the cluster: got %q\nwant %q", got, want)
+	}
+	if got := details("status=ready"); strings.Join(got, "") != "" {
+		t.Errorf("without being asked: got %q", got)
+	}
+}
+
+// An answer costs the same number of requests for ten pairs and for a thousand, and none
+// of them is a read of pairs or objects.
+func TestAnswersCostTheSameForManyPairs(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	b := s.bundle(s.configMap("one", "hello"))
+	cost := map[int]string{}
+	for _, n := range []int{10, 400} {
+		g := s.group(fmt.Sprint(n))
+		w := wants{"a": {}}
+		for i := range n {
+			w["a"][fmt.Sprintf("edge+c%04d", i)] = b
+		}
+		g.publish(w)
+		for c := range w["a"] {
+			g.applied("a", c, b, "")
+		}
+		g.status("status=ready")
+		cost[n] = fmt.Sprint(s.requests(func() { g.status("status=ready&output=detail") }))
+	}
+	if cost[10] != cost[400] || cost[10] != "map[get:3 list:2]" {
+		t.Errorf("got %v", cost)
+	}
+}
+
+func condition(t *testing.T, list []v2.Condition, kind string) v2.Condition {
+	t.Helper()
+	for _, c := range list {
+		if c.Type == kind {
+			return c
+		}
+	}
+	t.Fatalf("no condition %s in %+v", kind, list)
+	return v2.Condition{}
+}
