@@ -13,6 +13,10 @@
 //
 // Nothing is written twice: applying the same edits to a branch that holds them
 // changes nothing, and then no commit is made.
+//
+// Two things stop a writer instead of having it try again: a later owner of its work has
+// written to the branch (ErrFenced), and the branch does not hold any more what was
+// written to it before (RewrittenError).
 package batch
 
 import (
@@ -80,6 +84,7 @@ type Event struct {
 	Took      time.Duration // from taking the jobs to the answer
 	Kind      errs.Kind     // of the error; only if Failed
 	Failed    bool
+	Fenced    bool // it failed because another process has taken over the work
 }
 
 // Job is what one caller wants of a branch. Nothing in it may change until Submit
@@ -90,6 +95,11 @@ type Job struct {
 	Edits    []git.Edit
 	Title    string
 	Trailers []git.Trailer // a value may be a list, separated by commas
+	Fence    Fence
+
+	// Base is a commit that was written to the branch before, and must be in its history;
+	// empty if there is none.
+	Base git.Hash
 }
 
 // Writers owns one goroutine for each branch that has work. Make it with New.
@@ -120,13 +130,15 @@ func New(host git.Host, o Options) *Writers {
 }
 
 // Submit waits until the job's edits are on the branch and returns the commit that
-// holds them: one that was made for it and for what else was queued, or the head if
-// the edits change nothing (empty if there is no branch and nothing to write).
+// holds them: one that was made for it and for what else was queued, or if the edits
+// change nothing, one that an owner of the same shard made since Base, or else the head
+// (empty if there is no branch and nothing to write).
 //
 // Of two jobs that are queued with the same path the one submitted later wins; jobs
 // whose paths overlap otherwise get commits of their own, in order. Edits that can
 // never be committed fail with Invalid, alone. A server that refuses is reported
 // with its own kind; a race that is lost is tried again until Options.Deadline.
+// ErrFenced if the fence has fallen, RewrittenError if the branch does not hold Base.
 // When ctx ends first its error is returned; the commit may still happen.
 func (w *Writers) Submit(ctx context.Context, j Job) (git.Hash, error) {
 	if err := errors.Join(git.CheckBranch(j.Branch), git.CheckEdits(j.Edits)); err != nil {

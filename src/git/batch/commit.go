@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -49,6 +50,9 @@ func (l *line) settle(reqs []*request) {
 
 // isolates says whether an error may be about one job and not about all.
 func isolates(err error) bool {
+	if _, ok := errors.AsType[*RewrittenError](err); ok {
+		return false
+	}
 	return errs.Is(err, errs.Invalid) || errs.Is(err, errs.Forbidden) || errs.Is(err, errs.TooLarge)
 }
 
@@ -101,12 +105,15 @@ func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
 	for _, r := range reqs {
 		m.add(r.job.Edits)
 	}
-	t := &try{line: l, repo: reqs[len(reqs)-1].job.Repo, edits: m.sorted(), message: message(reqs, l.owner.opt.Author)}
+	t := &try{
+		line: l, repo: reqs[0].job.Repo, fence: reqs[0].job.Fence, bases: basesOf(reqs),
+		edits: m.sorted(), message: message(reqs, l.owner.opt.Author),
+	}
 	commit, err := t.run(ctx)
 	e := Event{
 		Repo: l.key.url, Branch: l.key.branch, Jobs: len(reqs), Paths: m.paths, Bytes: m.bytes,
 		Committed: t.committed, Conflicts: t.conflicts, Retries: t.retries, Took: time.Since(start),
-		Failed: err != nil, Kind: errs.KindOf(err),
+		Failed: err != nil, Kind: errs.KindOf(err), Fenced: errors.Is(err, ErrFenced),
 	}
 	l.owner.opt.Observe(e)
 	l.log(ctx, e, commit)
@@ -127,8 +134,11 @@ func (l *line) log(ctx context.Context, e Event, commit git.Hash) {
 type try struct {
 	line      *line
 	repo      git.Repo
+	fence     Fence
+	bases     []git.Hash // that the branch must hold
 	edits     []git.Edit
 	message   git.Message
+	news      []git.Commit // that came since the branch was looked at before, newest first
 	committed bool
 	fresh     bool // the head was read for this try
 	unsure    bool // a try ended in Unavailable: its commit may be there
@@ -144,6 +154,8 @@ func (t *try) run(ctx context.Context) (git.Hash, error) {
 		switch {
 		case err == nil:
 			return commit, nil
+		case errors.Is(err, ErrFenced):
+			return "", err
 		case errs.Is(err, errs.Conflict):
 			outages = 0
 			t.conflicts++
@@ -174,6 +186,10 @@ func (t *try) once(ctx context.Context) (git.Hash, error) {
 			return "", err
 		}
 	}
+	if err := t.look(ctx); err != nil {
+		l.known = false
+		return "", err
+	}
 	parent := l.head
 	commit, err := l.owner.host.Commit(ctx, t.repo, l.key.branch, parent, t.edits, t.message)
 	if err != nil {
@@ -186,8 +202,23 @@ func (t *try) once(ctx context.Context) (git.Hash, error) {
 		return t.once(ctx)
 	}
 	t.committed = commit != parent || t.unsure
+	if commit == parent {
+		return t.ours(), nil
+	}
+	l.past.landed(commit, parent)
 	l.head = commit
 	return commit, nil
+}
+
+// basesOf returns the bases of jobs, each once.
+func basesOf(reqs []*request) []git.Hash {
+	var bases []git.Hash
+	for _, r := range reqs {
+		if b := r.job.Base; b != "" && !slices.Contains(bases, b) {
+			bases = append(bases, b)
+		}
+	}
+	return bases
 }
 
 // readHead finds out where the branch is; a branch that is not there yet is made by

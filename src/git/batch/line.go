@@ -30,6 +30,7 @@ type line struct {
 
 	head  git.Hash // where the branch is, as far as we know; only the goroutine's
 	known bool     // head was read or written by us and not found stale since
+	past  past     // what is known of how the branch got there
 	quiet time.Time
 }
 
@@ -102,9 +103,14 @@ func (l *line) closing() bool {
 	return l.owner.closed
 }
 
+// goesWith says whether jobs may share a commit, apart from what they write.
+func (j Job) goesWith(other Job) bool {
+	return j.Repo == other.Repo && j.Fence.Shard == other.Fence.Shard && j.Fence.Token == other.Fence.Token
+}
+
 // take removes from the queue what one commit can hold: the longest run of jobs
-// with the same credentials, whose paths do not overlap but where they are equal,
-// within the caps. Jobs whose callers are gone are dropped.
+// with the same credentials and fence, whose paths do not overlap but where they are
+// equal, within the caps. Jobs whose callers are gone are dropped.
 func (l *line) take() []*request {
 	w := l.owner
 	w.mu.Lock()
@@ -119,7 +125,7 @@ func (l *line) take() []*request {
 			rest = rest[1:]
 			continue
 		}
-		if len(taken) > 0 && (r.job.Repo != taken[0].job.Repo || !m.fits(r.job.Edits, w.opt)) {
+		if len(taken) > 0 && (!r.job.goesWith(taken[0].job) || !m.fits(r.job.Edits, w.opt)) {
 			break
 		}
 		m.add(r.job.Edits)

@@ -141,6 +141,11 @@ func message(reqs []*request, author string) git.Message {
 	for _, k := range keys {
 		m.Trailers = append(m.Trailers, git.Trailer{Key: k, Value: list(values[k])})
 	}
+	fence := reqs[0].job.Fence
+	if text := fence.String(); text != "" {
+		m.Trailers = append(m.Trailers, git.Trailer{Key: FenceTrailer, Value: text})
+	}
+	m.Guard = fence.guard
 	return m
 }
 

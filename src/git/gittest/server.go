@@ -49,6 +49,7 @@ type Server struct {
 	retryAfter string
 	redirect   string
 	before     func(repo string)
+	after      func(repo string)
 	requests   int
 	pushes     int
 }
@@ -149,6 +150,9 @@ func (s *Server) Redirect(base string) { s.set(func() { s.redirect = base }) }
 // branches are, before it takes the pack. nil ends that.
 func (s *Server) BeforePush(f func(repo string)) { s.set(func() { s.before = f }) }
 
+// AfterPush calls f at the end of every push, before its outcome is told. nil ends that.
+func (s *Server) AfterPush(f func(repo string)) { s.set(func() { s.after = f }) }
+
 // Requests returns how many requests came, and how many of them carried a push.
 func (s *Server) Requests() (all, pushes int) {
 	s.mu.Lock()
@@ -176,11 +180,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.backend(r).ServeHTTP(w, r)
 		return
 	}
-	if f := s.beforePush(); f != nil {
-		f(strings.TrimSuffix(strings.Trim(strings.TrimSuffix(r.URL.Path, "/git-receive-pack"), "/"), ".git"))
+	repo := strings.TrimSuffix(strings.Trim(strings.TrimSuffix(r.URL.Path, "/git-receive-pack"), "/"), ".git")
+	before, after := s.hooks()
+	if before != nil {
+		before(repo)
 	}
 	reply := httptest.NewRecorder()
 	s.backend(r).ServeHTTP(reply, r)
+	if after != nil {
+		after(repo)
+	}
 	if s.dropping() {
 		panic(http.ErrAbortHandler) // breaks the connection, as the server's own death would
 	}
@@ -240,10 +249,10 @@ func (s *Server) dropping() bool {
 	return true
 }
 
-func (s *Server) beforePush() func(string) {
+func (s *Server) hooks() (before, after func(string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.before
+	return s.before, s.after
 }
 
 // allowed checks the login, and the right to write for receive-pack.

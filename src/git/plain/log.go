@@ -47,8 +47,8 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 	}
 	_, err = h.receive(ctx, c, q, p)
 	c.close(err == nil)
-	if _, ok := found[commit]; err == nil && !ok {
-		err = errs.E(errs.NotFound, "log", "", errors.New("not a commit"))
+	if _, ok := found[commit]; err == nil && !ok && base == "" {
+		err = errs.E(errs.NotFound, "log", "", errors.New("not a commit")) // else base came after it
 	}
 	if err != nil {
 		return git.Log{}, h.fail(ctx, r, "log", err)

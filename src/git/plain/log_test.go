@@ -54,6 +54,9 @@ func TestLogsOfMerges(t *testing.T) {
 					t.Errorf("since %s: %s, want %s", base, got, want)
 				}
 			}
+			if log, err := host.Since(ctx, repo, first, git.Hash(merge)); err != nil || said(log) != "false:" {
+				t.Errorf("since what came later: %s, %v", said(log), err)
+			}
 			log, err := host.Since(ctx, repo, git.Hash(merge), second)
 			if err != nil || log.Commits[0].Trailer("Emco-Fence") != "x:7" || log.Commits[1].Trailer("Emco-Fence") != "" {
 				t.Errorf("got %+v, %v", log, err)

@@ -1,0 +1,143 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// RewrittenError says that a branch does not hold any more what was written to it. It
+// comes wrapped in Forbidden: nothing is written until an operator has decided.
+type RewrittenError struct {
+	Branch string
+	Base   git.Hash // the commit that the branch should hold
+	Head   git.Hash // where it is; empty if it was deleted
+}
+
+// Error says what is wrong and what can be done.
+func (e *RewrittenError) Error() string {
+	at := "the branch was deleted"
+	if e.Head != "" {
+		at = "it is at " + string(e.Head) + " now, of which that is no part"
+	}
+	return fmt.Sprintf("HistoryRewritten: commit %s was written to branch %s, and %s; nothing more is written there until the branch is put back, or its new history is adopted", e.Base, e.Branch, at)
+}
+
+// past is what a line knows of the history of its branch.
+type past struct {
+	seen  git.Hash          // the head up to which it was looked at; empty: not yet
+	holds map[git.Hash]bool // commits that are in the history of seen
+}
+
+// maxHolds bounds the commits that are remembered to be in a branch's history.
+const maxHolds = 64
+
+// move notes that the branch is at a commit whose history holds that of what was seen.
+func (p *past) move(to git.Hash) {
+	p.seen = to
+	p.hold(to)
+}
+
+// hold notes that a commit is in the history.
+func (p *past) hold(id git.Hash) {
+	if p.holds == nil || len(p.holds) >= maxHolds {
+		p.holds = map[git.Hash]bool{}
+	}
+	p.holds[id] = true
+}
+
+// landed notes a commit of ours on top of parent.
+func (p *past) landed(commit, parent git.Hash) {
+	if p.seen != parent {
+		*p = past{}
+	}
+	p.move(commit)
+}
+
+// look finds out how the branch got to the head that was read. It refuses if a later
+// owner has written meanwhile, or if a base of the jobs is not in the history. It costs
+// nothing while the branch is where it was, or where there is nothing to find out.
+func (t *try) look(ctx context.Context) error {
+	l := t.line
+	host, ok := l.owner.host.(git.LogReader)
+	if !ok || t.fence.Shard == "" && len(t.bases) == 0 {
+		return nil
+	}
+	if err := t.lookSince(ctx, host); err != nil {
+		return err
+	}
+	for _, base := range t.bases {
+		if err := t.lookFor(ctx, host, base); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookSince looks at what was committed since the head that was seen last.
+func (t *try) lookSince(ctx context.Context, host git.LogReader) error {
+	p, head := &t.line.past, t.line.head
+	if p.seen == head {
+		return nil
+	}
+	seen := p.seen
+	if seen == "" || head == "" {
+		*p = past{seen: head}
+		return nil
+	}
+	log, err := t.since(ctx, host, seen)
+	if err != nil {
+		return err
+	}
+	if err := t.fence.overrun(log.Commits); err != nil {
+		return err
+	}
+	if log.Grown {
+		p.move(head)
+	} else {
+		*p = past{seen: head}
+	}
+	return nil
+}
+
+// lookFor finds out whether a commit is in the history of the head.
+func (t *try) lookFor(ctx context.Context, host git.LogReader, base git.Hash) error {
+	l := t.line
+	grown := l.past.holds[base] || base == l.head
+	if !grown && l.head != "" {
+		log, err := t.since(ctx, host, base)
+		if err != nil {
+			return err
+		}
+		grown = log.Grown
+	}
+	if !grown {
+		return errs.E(errs.Forbidden, "write", t.repo.URL, &RewrittenError{Branch: l.key.branch, Base: base, Head: l.head})
+	}
+	l.past.hold(base)
+	return nil
+}
+
+// since asks for a log, and keeps it for ours. One that is too long to be told holds
+// nothing that could be relied on.
+func (t *try) since(ctx context.Context, host git.LogReader, base git.Hash) (git.Log, error) {
+	log, err := host.Since(ctx, t.repo, t.line.head, base)
+	if errs.Is(err, errs.TooLarge) {
+		return git.Log{}, nil
+	}
+	t.news = log.Commits
+	return log, err
+}
+
+// ours returns the newest commit of this shard among those that came lately, which holds
+// what it wrote: the head, unless others have written on top of it.
+func (t *try) ours() git.Hash {
+	for _, c := range t.news {
+		if f := fenceOf(c); f.Shard != "" && f.Shard == t.fence.Shard {
+			return c.ID
+		}
+	}
+	return t.line.head
+}
