@@ -17,7 +17,7 @@ import (
 func distantEtcd(t *testing.T, delay time.Duration) string {
 	t.Helper()
 	c := embed.NewConfig()
-	c.Dir, c.LogLevel, c.UnsafeNoFsync = filepath.Join(t.TempDir(), "etcd"), "error", true
+	c.Dir, c.LogLevel, c.UnsafeNoFsync = filepath.Join(t.TempDir(), "etcd"), "fatal", true
 	clients, peers := freeURL(t), freeURL(t)
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{clients}, []url.URL{clients}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
