@@ -10,7 +10,18 @@ import (
 )
 
 // Host returns the Git host with points around what it does.
-func Host(s *failpoint.Set, h git.Host) git.Host { return host{h, s} }
+func Host(s *failpoint.Set, h git.Host) git.Host {
+	if logs, ok := h.(git.LogReader); ok {
+		return logHost{host{h, s}, logs}
+	}
+	return host{h, s}
+}
+
+// logHost is a host that has logs.
+type logHost struct {
+	host
+	git.LogReader
+}
 
 type host struct {
 	git.Host
