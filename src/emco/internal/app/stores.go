@@ -98,7 +98,10 @@ func (a *App) openEtcd(ctx context.Context, c config.Config) (*clientv3.Client, 
 	if err != nil {
 		return nil, err
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: c.Etcd.Endpoints, TLS: tlsConfig, DialTimeout: 10 * time.Second})
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: c.Etcd.Endpoints, TLS: tlsConfig, DialTimeout: 10 * time.Second,
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, // a server may be silent without being gone
+	})
 	if err != nil {
 		return nil, fmt.Errorf("etcd.endpoints: %w", err)
 	}

@@ -97,6 +97,8 @@ func (s *Store) getMany(ctx context.Context, keys []string, opts ...clientv3.OpO
 	for i, k := range keys {
 		ops[i] = clientv3.OpGet(k, opts...)
 	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	r, err := s.c.Txn(ctx).Then(ops...).Commit()
 	if err != nil {
 		return nil, classify("read", keys[0], err)

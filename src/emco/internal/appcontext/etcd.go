@@ -72,7 +72,15 @@ func decode[T any](kv *mvccpb.KeyValue) (T, error) {
 	return v, nil
 }
 
+// bounded is for one request to etcd. A server that was stopped in its tracks, or that is
+// cut off, keeps its connections and never answers.
+func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.patience)
+}
+
 func (s *Store) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	r, err := s.c.Get(ctx, key, opts...)
 	if err != nil {
 		return nil, classify("read", key, err)
@@ -110,6 +118,8 @@ func (s *Store) commit(ctx context.Context, subject string, cmps []clientv3.Cmp,
 		cmps = append(cmps[:len(cmps):len(cmps)], s.fence.cmp())
 		orElse = append(orElse, clientv3.OpGet(s.fence.key, clientv3.WithKeysOnly()))
 	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	r, err := s.c.Txn(ctx).If(cmps...).Then(then...).Else(orElse...).Commit()
 	if err != nil {
 		return 0, false, classify("write", subject, err)
@@ -206,6 +216,8 @@ func (s *Store) page(ctx context.Context, sc *scan, from string, limit int64) (*
 	if sc.keysOnly {
 		opts = append(opts, clientv3.WithKeysOnly())
 	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	r, err := s.c.Get(ctx, from, append(opts, clientv3.WithRev(sc.rev))...)
 	if errors.Is(err, rpctypes.ErrCompacted) {
 		sc.rev = 0

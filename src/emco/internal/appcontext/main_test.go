@@ -14,6 +14,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -21,6 +22,9 @@ import (
 var etcd *clientv3.Client
 
 func TestMain(m *testing.M) {
+	if code, asked := etcdtest.Main(os.Args); asked {
+		os.Exit(code)
+	}
 	os.Exit(runTests(m))
 }
 

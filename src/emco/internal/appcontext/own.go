@@ -166,7 +166,9 @@ type lease struct {
 }
 
 func (s *Store) rent(ctx context.Context, what string, ttl time.Duration) (*lease, error) {
-	granted, err := s.c.Grant(ctx, max(1, int64((ttl+time.Second-1)/time.Second)))
+	asking, cancel := s.bounded(ctx)
+	defer cancel()
+	granted, err := s.c.Grant(asking, max(1, int64((ttl+time.Second-1)/time.Second)))
 	if err != nil {
 		return nil, classify("own", what, err)
 	}

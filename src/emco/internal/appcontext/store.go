@@ -23,6 +23,9 @@ const (
 	pageBytes   = 2 << 20   // bytes that a page of values aims at
 )
 
+// requestTime bounds one request to etcd.
+const requestTime = 10 * time.Second
+
 // Store is the typed view of the shared state. It is safe for use by many
 // goroutines, holds no goroutine of its own and does not own the client.
 //
@@ -31,16 +34,17 @@ const (
 // reached in time (a write may have happened nevertheless: read before trying
 // again), and Internal for records that cannot be read.
 type Store struct {
-	c       *clientv3.Client
-	prefix  string
-	fence   Fence
-	onOp    func(kind string, bytes int)
-	onFence func()
-	log     *slog.Logger
-	now     func() time.Time
-	grace   time.Duration
-	blobs   *lru[[]byte]
-	bundles *lru[Bundle]
+	c        *clientv3.Client
+	prefix   string
+	fence    Fence
+	onOp     func(kind string, bytes int)
+	onFence  func()
+	log      *slog.Logger
+	now      func() time.Time
+	grace    time.Duration
+	patience time.Duration // with one request
+	blobs    *lru[[]byte]
+	bundles  *lru[Bundle]
 }
 
 // Option changes how a Store works.
@@ -80,11 +84,12 @@ func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = no
 func New(c *clientv3.Client, prefix string, opts ...Option) *Store {
 	s := &Store{
 		c: c, prefix: strings.TrimSuffix(prefix, "/") + "/",
-		onOp:    func(string, int) {},
-		onFence: func() {},
-		log:     slog.New(slog.DiscardHandler),
-		now:     time.Now,
-		grace:   time.Hour,
+		onOp:     func(string, int) {},
+		onFence:  func() {},
+		log:      slog.New(slog.DiscardHandler),
+		now:      time.Now,
+		grace:    time.Hour,
+		patience: requestTime,
 	}
 	WithCache(64 << 20)(s)
 	for _, o := range opts {
@@ -110,6 +115,8 @@ func (s *Store) Ready(ctx context.Context) error {
 	if _, err := s.get(ctx, s.prefix, clientv3.WithKeysOnly()); err != nil {
 		return err
 	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	alarms, err := s.c.AlarmList(ctx)
 	if errors.Is(err, rpctypes.ErrPermissionDenied) {
 		return nil // a user that may read and write our keys need not see alarms

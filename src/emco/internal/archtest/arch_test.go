@@ -67,7 +67,7 @@ var groups = map[string]group{
 		may:      []string{"ground", "kernel", "port", "driver"},
 	},
 	"stage": { // what tests of documents play on: real stores in a temporary folder
-		packages: []string{"internal/appcontext/contexttest", "internal/resource/resourcetest"},
+		packages: []string{"internal/appcontext/contexttest", "internal/appcontext/etcdtest", "internal/resource/resourcetest"},
 		may:      []string{"ground", "kernel", "port", "driver", "list"},
 	},
 	"seam": { // what tests put between the parts
@@ -100,7 +100,7 @@ var exceptions = map[string][]string{
 // homes says which packages alone may know a module from elsewhere: exchanging it
 // touches them and nothing else. Names end in "/" or are complete.
 var homes = map[string][]string{
-	"go.etcd.io/":           {"internal/appcontext", "internal/appcontext/embedded", "internal/app", "internal/failpoint/seams"},
+	"go.etcd.io/":           {"internal/appcontext", "internal/appcontext/embedded", "internal/appcontext/etcdtest", "internal/app", "internal/failpoint/seams"},
 	"helm.sh/":              {"internal/render/helm"},
 	"k8s.io/client-go/":     {"internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
 	"k8s.io/api/":           {"internal/sink/kube"},

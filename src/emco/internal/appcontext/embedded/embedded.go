@@ -147,7 +147,7 @@ func config(o Options) *embed.Config {
 	}
 	c.AutoCompactionMode, c.AutoCompactionRetention = embed.CompactorModePeriodic, "10m"
 	c.BootstrapDefragThresholdMegabytes = 256 // give room back when starting, if it is worth it
-	c.TickMs, c.ElectionMs = 20, 200 // it elects itself when it starts; the default takes up to a second
+	c.TickMs, c.ElectionMs = 20, 200          // it elects itself when it starts; the default takes up to a second
 	c.UnsafeNoFsync = o.NoFsync
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger(o.Log))
 	return c
