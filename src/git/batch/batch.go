@@ -100,6 +100,10 @@ type Job struct {
 	// Base is a commit that was written to the branch before, and must be in its history;
 	// empty if there is none.
 	Base git.Hash
+
+	// Landed is told of the commit that was made for the job, also if that is found only
+	// afterwards. It is called before the job is answered, and must be quick. It may be nil.
+	Landed func(git.Hash)
 }
 
 // Writers owns one goroutine for each branch that has work. Make it with New.

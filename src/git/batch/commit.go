@@ -116,6 +116,13 @@ func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
 		Failed: err != nil, Kind: errs.KindOf(err), Fenced: errors.Is(err, ErrFenced),
 	}
 	l.owner.opt.Observe(e)
+	if err == nil && t.landed != "" {
+		for _, r := range reqs {
+			if r.job.Landed != nil {
+				r.job.Landed(t.landed)
+			}
+		}
+	}
 	l.log(ctx, e, commit)
 	return commit, err
 }
@@ -140,8 +147,9 @@ type try struct {
 	message   git.Message
 	news      []git.Commit // that came since the branch was looked at before, newest first
 	committed bool
-	fresh     bool // the head was read for this try
-	unsure    bool // a try ended in Unavailable: its commit may be there
+	landed    git.Hash // the commit that was made, or found
+	fresh     bool     // the head was read for this try
+	unsure    bool     // a try ended in Unavailable: its commit may be there
 	conflicts int
 	retries   int
 }
@@ -203,11 +211,24 @@ func (t *try) once(ctx context.Context) (git.Hash, error) {
 	}
 	t.committed = commit != parent || t.unsure
 	if commit == parent {
-		return t.ours(), nil
+		return t.find(), nil
 	}
 	l.past.landed(commit, parent)
-	l.head = commit
+	l.head, t.landed = commit, commit
 	return commit, nil
+}
+
+// find returns the commit that holds edits which change nothing: one of ours that others
+// may have written on top of, or the head.
+func (t *try) find() git.Hash {
+	if id, ok := t.ours(); ok {
+		t.landed = id
+		return id
+	}
+	if t.unsure {
+		t.landed = t.line.head
+	}
+	return t.line.head
 }
 
 // basesOf returns the bases of jobs, each once.

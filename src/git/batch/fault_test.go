@@ -101,10 +101,13 @@ func TestH31TheCommitOfAKilledProcessIsFound(t *testing.T) {
 	p.foreign("README.md", "hello")
 	var events []batch.Event
 	w := p.writer(batch.Options{Observe: func(e batch.Event) { events = append(events, e) }})
-	found := p.submit(w, p.job(first, fence(2), edit("f", "2")))
+	var landed git.Hash
+	j := p.job(first, fence(2), edit("f", "2"))
+	j.Landed = func(id git.Hash) { landed = id }
+	found := p.submit(w, j)
 	w.Close()
-	if found != second {
-		t.Errorf("found %s, want the commit of the killed process, %s", found, second)
+	if found != second || landed != second {
+		t.Errorf("found %s, told of %s, want the commit of the killed process, %s", found, landed, second)
 	}
 	if got := p.log(); got != "foreign ours ours foreign" {
 		t.Errorf("commits %s", got)
@@ -143,6 +146,22 @@ func TestH53ALostReplyMakesNoSecondCommit(t *testing.T) {
 				t.Errorf("%d pushes were sent, want 1", pushes)
 			}
 		})
+	}
+}
+
+// A job is told of the commit that was made for it, and of none that was not.
+func TestJobsAreToldOfTheirCommits(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	w := p.writer(batch.Options{})
+	var landed []git.Hash
+	j := p.job("", fence(1), edit("f", "1"))
+	j.Landed = func(id git.Hash) { landed = append(landed, id) }
+	at := p.submit(w, j)
+	p.foreign("README.md", "hello")
+	again := p.submit(w, j)
+	if len(landed) != 1 || landed[0] != at || again == "" {
+		t.Errorf("told of %v, want %s once", landed, at)
 	}
 }
 

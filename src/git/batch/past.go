@@ -132,12 +132,12 @@ func (t *try) since(ctx context.Context, host git.LogReader, base git.Hash) (git
 }
 
 // ours returns the newest commit of this shard among those that came lately, which holds
-// what it wrote: the head, unless others have written on top of it.
-func (t *try) ours() git.Hash {
+// what it wrote; false if there is none.
+func (t *try) ours() (git.Hash, bool) {
 	for _, c := range t.news {
 		if f := fenceOf(c); f.Shard != "" && f.Shard == t.fence.Shard {
-			return c.ID
+			return c.ID, true
 		}
 	}
-	return t.line.head
+	return "", false
 }

@@ -13,6 +13,7 @@
 //	op/<uid>/<id>                       Operation that waits for the orchestrator
 //	pair/<cluster>/<uid>/<app>          Pair, by rsync
 //	report/<cluster>/<uid>/<app>        Report, by status sources
+//	git/<hash>                          Branch, by rsync and by operators
 //	member/<kind>/<holder>              a process that shares the work of a kind, on a lease
 //	own/<shard>                         lease holder; its create revision fences writes
 //

@@ -1,0 +1,112 @@
+package appcontext
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"iter"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// Branch is what is remembered of a Git branch that is written to, so that it is noticed
+// when somebody rewrites its history.
+type Branch struct {
+	URL     string `json:"url"`
+	Name    string `json:"branch"`
+	Commit  string `json:"commit,omitempty"`  // that we wrote last and the branch must hold; empty: whatever is there will do
+	Adopted int64  `json:"adopted,omitempty"` // how often an operator has taken the history as it was
+	Renewed int64  `json:"renewed,omitempty"` // the last of these after which all that is desired was written anew
+	Mod     int64  `json:"-"`                 // etcd revision at which it was read; used for compare-and-swap
+}
+
+func (s *Store) branchKey(url, name string) string {
+	sum := sha256.Sum256([]byte(url + "\x00" + name))
+	return s.key("git", hex.EncodeToString(sum[:20]))
+}
+
+// Branch returns what is remembered of a branch, or NotFound.
+func (s *Store) Branch(ctx context.Context, url, name string) (Branch, error) {
+	b, kv, err := one[Branch](ctx, s, s.branchKey(url, name))
+	if errs.Is(err, errs.NotFound) {
+		err = errs.E(errs.NotFound, "read", "branch "+name+" of "+url, errors.New("nothing was written there"))
+	}
+	if err != nil {
+		return Branch{}, err
+	}
+	b.Mod = kv.ModRevision
+	return b, nil
+}
+
+// PutBranch writes what is to be remembered of a branch. It must still be as b was read
+// (b.Mod; 0: there must be nothing); Conflict if not, and ErrFenced if own was lost.
+func (s *Store) PutBranch(ctx context.Context, own Fence, b Branch) (Branch, error) {
+	key := s.branchKey(b.URL, b.Name)
+	text, err := encode(key, b)
+	if err != nil {
+		return Branch{}, err
+	}
+	same := clientv3.Compare(clientv3.ModRevision(key), "=", b.Mod)
+	rev, ok, err := s.Fenced(own).commit(ctx, key, []clientv3.Cmp{same}, []clientv3.Op{clientv3.OpPut(key, text)})
+	if err == nil && !ok {
+		err = errs.E(errs.Conflict, "change", "branch "+b.Name+" of "+b.URL, errors.New("someone else was faster; read it again"))
+	}
+	if err != nil {
+		return Branch{}, err
+	}
+	b.Mod = rev
+	return b, nil
+}
+
+// Adopt takes the history of a branch as it is now: what is desired will be written on
+// top of whatever is there. NotFound if nothing was ever written to the branch.
+func (s *Store) Adopt(ctx context.Context, url, name string) (Branch, error) {
+	for {
+		b, err := s.Branch(ctx, url, name)
+		if err != nil {
+			return Branch{}, err
+		}
+		b.Commit, b.Adopted = "", b.Adopted+1
+		if b, err = s.PutBranch(ctx, Fence{}, b); !errs.Is(err, errs.Conflict) {
+			return b, err
+		}
+	}
+}
+
+// BranchEvent says what is remembered of a branch, or that all was told that was there
+// at the start.
+type BranchEvent struct {
+	Branch Branch
+	Synced bool
+}
+
+// WatchBranches yields every branch, then an event that is Synced, then changes, each at
+// least once and in order for each branch. It ends only when ctx ends. An error stands
+// for one record that cannot be read; the iteration goes on.
+func (s *Store) WatchBranches(ctx context.Context) iter.Seq2[BranchEvent, error] {
+	return func(yield func(BranchEvent, error) bool) {
+		for c := range s.follow(ctx, s.key("git")+"/") {
+			if c.deleted {
+				continue // by hand; the next commit is remembered again
+			}
+			var err error
+			e := BranchEvent{Synced: c.synced}
+			if !c.synced {
+				e.Branch, err = parseBranch(c.kv)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func parseBranch(kv *mvccpb.KeyValue) (Branch, error) {
+	b, err := decode[Branch](kv)
+	b.Mod = kv.ModRevision
+	return b, err
+}
