@@ -1,8 +1,6 @@
 package statusview
 
 import (
-	"bytes"
-	"encoding/json"
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -63,87 +61,6 @@ func wholes(parts []clusterPart) (out []v2.ClusterStatus) {
 		out = append(out, s)
 	}
 	return out
-}
-
-// JSON returns the answer as it is sent.
-func (a Answer) JSON() ([]byte, error) {
-	switch a.list {
-	case "apps":
-		return json.Marshal(a.listApps())
-	case "clusters":
-		return json.Marshal(a.listClusters())
-	case "resources":
-		return json.Marshal(a.listResources())
-	}
-	w := &writer{}
-	object(w, a.status)
-	w.members("apps", len(a.apps), func(i int) { w.app(a.apps[i]) })
-	w.members("clusters", len(a.clusters), func(i int) { w.cluster(a.clusters[i]) })
-	w.WriteByte('}')
-	return w.Bytes(), w.err
-}
-
-// writer writes JSON objects of which the last members are written by hand.
-type writer struct {
-	bytes.Buffer
-	err error
-}
-
-// object writes v, which must have a member, without its closing brace.
-func object[T any](w *writer, v T) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		w.err = err
-		return
-	}
-	w.Write(text[:len(text)-1])
-}
-
-// members writes a list of n values, unless it is empty.
-func (w *writer) members(name string, n int, each func(i int)) {
-	if n == 0 {
-		return
-	}
-	w.WriteString(`,"` + name + `":[`)
-	for i := range n {
-		if i > 0 {
-			w.WriteByte(',')
-		}
-		each(i)
-	}
-	w.WriteByte(']')
-}
-
-func (w *writer) app(a appPart) {
-	object(w, a.status)
-	w.members("clusters", len(a.clusters), func(i int) { w.cluster(a.clusters[i]) })
-	w.WriteByte('}')
-}
-
-func (w *writer) cluster(c clusterPart) {
-	object(w, c.status)
-	var parts [][]byte
-	if c.objects != nil && len(c.objects.list) > 0 {
-		parts = append(parts, w.list(c.objects))
-	}
-	if len(c.extras) > 0 {
-		parts = append(parts, w.list(&block{list: c.extras}))
-	}
-	w.members("resources", len(parts), func(i int) { w.Write(parts[i]) })
-	w.WriteByte('}')
-}
-
-// list returns a block as JSON, without brackets.
-func (w *writer) list(b *block) []byte {
-	if b.text == nil {
-		text, err := json.Marshal(b.list)
-		if err != nil {
-			w.err = err
-			return nil
-		}
-		b.text = text[1 : len(text)-1]
-	}
-	return b.text
 }
 
 // listApps answers ?apps: the names of apps that have resources.

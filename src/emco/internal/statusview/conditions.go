@@ -221,7 +221,7 @@ func (v *view) synced(a app) v2.Condition {
 	var not, open tally
 	since := v.Rev.At
 	for _, p := range a.places {
-		w := v.word(p)
+		w := p.word
 		switch {
 		case p.state != string(appcontext.Applied):
 			not.add(v.why(p))
@@ -231,10 +231,10 @@ func (v *view) synced(a app) v2.Condition {
 			open.add(reasonNotReported, p.cluster, "it has not reported")
 		case w.stale:
 			open.add(reasonSilent, p.cluster, w.age())
-		case w.report.Commit == p.pair.Commit, v.readiness(p, w).verdict.held:
+		case w.report.Commit == p.pair.Commit, p.ready.verdict.held:
 			since = later(since, w.report.Since)
-		case v.readiness(p, w).verdict.unknown.n > 0:
-			open.add(reasonNotTold, p.cluster, v.readiness(p, w).verdict.unknown.first)
+		case p.ready.verdict.unknown.n > 0:
+			open.add(reasonNotTold, p.cluster, p.ready.verdict.unknown.first)
 		default:
 			not.add(reasonReconciling, p.cluster, "its reconciler has not applied it yet")
 		}
@@ -253,12 +253,12 @@ func (v *view) healthy(a app) v2.Condition {
 	var bad, open tally
 	since := v.Rev.At
 	for _, p := range a.places {
-		w := v.word(p)
+		w := p.word
 		if w.report == nil {
 			open.add(reasonNotReported, p.cluster, "it has not reported")
 			continue
 		}
-		d := v.readiness(p, w).verdict
+		d := p.ready.verdict
 		d.weigh(w)
 		switch {
 		case w.stale:

@@ -35,11 +35,12 @@ type Reader struct {
 	mirror   *mirror.Mirror
 	options  Options
 	streams  *web.Streams
+	contents *contents
 }
 
 // New returns a reader of a store and its mirror.
 func New(contexts *appcontext.Store, m *mirror.Mirror, o Options) *Reader {
-	return &Reader{contexts: contexts, mirror: m, options: o, streams: web.NewStreams(o.Streams)}
+	return &Reader{contexts: contexts, mirror: m, options: o, streams: web.NewStreams(o.Streams), contents: newContents()}
 }
 
 // Subject is whose status is asked for.
@@ -160,22 +161,24 @@ func (r *Reader) Cloud(ctx context.Context, of Subject, q Query, clusters []v2.C
 	if _, err := revisionOf(*snap.Head, acts, q.Instance); err != nil {
 		return out, err
 	}
-	switch snap.Head.State {
-	case appcontext.Instantiated:
-		out.status.DeployedStatus = v2.StatusInstantiated
-		if q.Ready {
-			out.status.ReadyStatus = v2.Ready
-		}
-	case appcontext.Terminated:
-		out.status.DeployedStatus = v2.StatusTerminated
+	out.status.DeployedStatus = cloudStatuses[snap.Head.State]
+	if snap.Head.State != appcontext.Instantiated {
 		return out, nil
-	default:
-		return out, nil
+	}
+	if q.Ready {
+		out.status.ReadyStatus = v2.Ready
 	}
 	if q.Output != Summary {
 		out.clusters = r.members(q, clusters)
 	}
 	return out, nil
+}
+
+// cloudStatuses are the deployedStatus of clouds that put nothing on clusters: they are
+// what the last action made of them.
+var cloudStatuses = map[appcontext.State]string{
+	appcontext.Instantiated: v2.StatusInstantiated, appcontext.InstantiateStopped: v2.StatusInstantiateFailed,
+	appcontext.Terminated: v2.StatusTerminated, appcontext.TerminateStopped: v2.StatusTerminateFailed,
 }
 
 // members are the clusters that pass the filters. There are no resources, so none passes
@@ -197,7 +200,7 @@ func (r *Reader) members(q Query, clusters []v2.ClusterKey) (out []clusterPart) 
 func (r *Reader) connectivity(cluster string) string {
 	out := v2.Unknown
 	for _, e := range r.mirror.Cluster(cluster) {
-		switch connectivity(standing{pair: e.Pair}, r.wordOf(e.Report, r.options.Now())) {
+		switch connectivity(e.Pair, r.wordOf(e.Report, r.options.Now())) {
 		case "Available":
 			return "Available"
 		case "Retrying":

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -39,6 +38,9 @@ type standing struct {
 	report  *mirror.Report    // nil: the cluster has said nothing
 	state   string            // in EMCO's words, see Situation.state
 	past    []objectState     // instead of it, of each object, if the revision is not the last one
+
+	word  word    // what report comes to now
+	ready *shared // what is shown of that, and what it amounts to
 }
 
 // Situation reads the situation of a deployment by the id of its head; the zero
@@ -84,32 +86,26 @@ func (r *Reader) situation(ctx context.Context, snap mirror.Snapshot, rev int64)
 // wants reads a revision, and where it wants which app. Places of the snapshot that are
 // wanted are taken out of it, unless nothing is wanted any more.
 func (r *Reader) wants(ctx context.Context, snap mirror.Snapshot, n int64) (appcontext.Revision, map[string][]standing, error) {
-	uid, out := snap.Head.UID, map[string][]standing{}
-	rev, err := r.contexts.Revision(ctx, uid, n)
-	if errs.Is(err, errs.NotFound) {
-		err = errs.E(errs.NotFound, "", "", fmt.Errorf("nothing is kept of revision %d; the revisions of which something is kept are listed by …/revisions", n))
-	}
+	c, err := r.content(ctx, snap.Head.UID, n)
 	if err != nil {
-		return rev, nil, err
+		return appcontext.Revision{}, nil, err
 	}
-	none := &mirror.Entry{}
-	for p, err := range r.contexts.Placements(ctx, uid, n) {
-		if err != nil {
-			return rev, nil, err
-		}
-		for name, bundle := range p.Apps {
-			at := mirror.Place{Cluster: p.Cluster, App: name}
-			e := cmp.Or(snap.Places[at], none)
+	out := make(map[string][]standing, len(c.places))
+	for name, places := range c.places {
+		list := make([]standing, len(places))
+		for i, p := range places {
+			at := mirror.Place{Cluster: p.cluster, App: name}
+			list[i] = standing{cluster: p.cluster, bundle: p.bundle}
+			if e := snap.Places[at]; e != nil {
+				list[i].pair, list[i].report = e.Pair, e.Report
+			}
 			if !snap.Head.Gone {
 				delete(snap.Places, at)
 			}
-			out[name] = append(out[name], standing{cluster: p.Cluster, bundle: bundle, pair: e.Pair, report: e.Report})
 		}
+		out[name] = list
 	}
-	for _, places := range out {
-		slices.SortFunc(places, func(a, b standing) int { return cmp.Compare(a.cluster, b.cluster) })
-	}
-	return rev, out, nil
+	return c.rev, out, nil
 }
 
 // left returns the pairs of places, in order of app and cluster.
@@ -200,7 +196,7 @@ func (s Situation) Deployed() string {
 	switch {
 	case s.past:
 		return s.pastDeployed()
-	case s.Head.Stopped && s.Head.Gone:
+	case s.Head.Stopped && s.Head.Gone && !s.Head.State.Live(): // else a new life was stopped before it had a revision
 		return v2.StatusTerminateFailed
 	case s.Head.Stopped:
 		return v2.StatusInstantiateFailed

@@ -32,7 +32,7 @@ type class struct {
 	sum    uint64 // of the report
 	cut    bool   // the report holds less than there is
 	heard  bool
-	stale  time.Time // of the report, if it is too old
+	stale  int64 // when the report was made, if that is too long ago
 }
 
 // shared is what a class of clusters has in common.
@@ -50,19 +50,13 @@ func (v *view) write(out *Answer) error {
 	}
 	counts, failed := map[string]int{}, false
 	for _, a := range v.apps {
+		v.judge(a)
 		if !admits(v.Query.Apps, a.Name) {
 			continue
 		}
 		failed = failed || a.Failure != nil
 		part := appPart{status: v2.AppStatus{Name: a.Name, Failure: failureOf(a.App), Findings: a.Findings}}
-		for _, p := range a.places {
-			if !admits(v.Clusters, p.cluster) {
-				continue
-			}
-			if c := v.cluster(p, counts); len(c.objects.list)+len(c.extras) > 0 {
-				part.clusters = append(part.clusters, c)
-			}
-		}
+		part.clusters = v.clusters(a, counts)
 		if len(part.clusters) > 0 || part.status.Failure != nil {
 			out.apps = append(out.apps, part)
 		}
@@ -124,31 +118,44 @@ func overall(counts map[string]int, failed bool) string {
 	return v2.Ready
 }
 
-// cluster writes one place with the resources that pass the filters.
-func (v *view) cluster(p standing, counts map[string]int) clusterPart {
-	w := v.word(p)
-	out := clusterPart{objects: v.objects(p, w)}
-	for state, n := range out.objects.counts {
-		counts[state] += n
+// judge makes out what the clusters of an app say.
+func (v *view) judge(a app) {
+	for i := range a.places {
+		p := &a.places[i]
+		p.word = v.reader.wordOf(p.report, v.now)
+		if at := v.reader.expires(p.word); !at.IsZero() && (v.turns.IsZero() || at.Before(v.turns)) {
+			v.turns = at
+		}
+		p.ready = v.readiness(p)
 	}
-	if v.Ready && !v.past {
-		out.extras = v.extras(w, counts)
+}
+
+// clusters writes the places of an app that pass the filters.
+func (v *view) clusters(a app, counts map[string]int) []clusterPart {
+	out := make([]clusterPart, 0, len(a.places))
+	for i := range a.places {
+		p := &a.places[i]
+		if !admits(v.Clusters, p.cluster) {
+			continue
+		}
+		c := clusterPart{objects: v.objects(p)}
+		if v.Ready && !v.past {
+			c.extras = v.extras(p.word, counts)
+		}
+		if len(c.objects.list)+len(c.extras) == 0 {
+			continue
+		}
+		for state, n := range c.objects.counts {
+			counts[state] += n
+		}
+		v.describe(&c.status, p)
+		out = append(out, c)
 	}
-	v.describe(&out.status, p, w)
 	return out
 }
 
-// word is what the cluster says of a place; it notes when that will be too old.
-func (v *view) word(p standing) word {
-	w := v.reader.wordOf(p.report, v.now)
-	if at := v.reader.expires(w); !at.IsZero() && (v.turns.IsZero() || at.Before(v.turns)) {
-		v.turns = at
-	}
-	return w
-}
-
 // objects returns what is shown of the objects of a place.
-func (v *view) objects(p standing, w word) *block {
+func (v *view) objects(p *standing) *block {
 	switch {
 	case !v.Ready && v.past:
 		return v.block(p, func(i int, _ appcontext.Ref) objectState { return p.past[i] })
@@ -161,18 +168,19 @@ func (v *view) objects(p standing, w word) *block {
 		}
 		return &s.block
 	}
-	return &v.readiness(p, w).block
+	return &p.ready.block
 }
 
 // readiness returns what is shown of the readiness of a place, and the verdict on it.
-func (v *view) readiness(p standing, w word) *shared {
+func (v *view) readiness(p *standing) *shared {
+	w := p.word
 	c := class{bundle: p.bundle, heard: w.report != nil}
 	var of []mirror.Status
 	if c.heard {
 		c.sum, c.cut, of = w.report.Sum, w.report.Truncated > 0, w.report.Objects
 	}
 	if w.stale {
-		c.stale = w.report.At
+		c.stale = w.report.At.UnixNano()
 	}
 	if s := v.blocks[c]; s != nil && slices.Equal(s.of, of) {
 		return s
@@ -189,7 +197,7 @@ func (v *view) readiness(p standing, w word) *shared {
 }
 
 // block writes the objects of a bundle that pass the filters.
-func (v *view) block(p standing, state func(i int, ref appcontext.Ref) objectState) *block {
+func (v *view) block(p *standing, state func(i int, ref appcontext.Ref) objectState) *block {
 	out := &block{counts: map[string]int{}}
 	for i, ref := range objectsOf(v.bundles[p.bundle]) {
 		if !admits(v.Resources, ref.Name) {
@@ -248,9 +256,10 @@ func (v *view) extras(w word, counts map[string]int) (out []v2.ResourceStatus) {
 }
 
 // describe adds what concerns the place as a whole.
-func (v *view) describe(c *v2.ClusterStatus, p standing, w word) {
+func (v *view) describe(c *v2.ClusterStatus, p *standing) {
+	w := p.word
 	c.Provider, c.Cluster, _ = strings.Cut(p.cluster, "+")
-	if link := connectivity(p, w); v.Legacy {
+	if link := connectivity(p.pair, w); v.Legacy {
 		c.ReadyStatus = link
 	} else {
 		c.Connectivity = link
@@ -262,7 +271,7 @@ func (v *view) describe(c *v2.ClusterStatus, p standing, w word) {
 		return
 	}
 	c.Phase, c.Since = string(p.pair.Phase), &p.pair.At
-	if v.outdated(p) {
+	if v.outdated(*p) {
 		c.Phase, c.Since = string(appcontext.Pending), &v.Rev.At
 		return
 	}
@@ -276,13 +285,13 @@ func (v *view) describe(c *v2.ClusterStatus, p standing, w word) {
 }
 
 // connectivity is EMCO's word for the way to a cluster.
-func connectivity(p standing, w word) string {
+func connectivity(p *appcontext.Pair, w word) string {
 	switch {
-	case p.pair != nil && p.pair.Phase == appcontext.Retrying:
+	case p != nil && p.Phase == appcontext.Retrying:
 		return "Retrying"
 	case w.report != nil && w.lost():
 		return v2.Unknown
-	case w.report != nil, p.pair != nil && p.pair.Phase == appcontext.Applied && p.pair.Commit == "":
+	case w.report != nil, p != nil && p.Phase == appcontext.Applied && p.Commit == "":
 		return "Available"
 	}
 	return v2.Unknown

@@ -446,8 +446,12 @@ func TestAnswersCostTheSameForManyPairs(t *testing.T) {
 		g.status("status=ready")
 		cost[n] = fmt.Sprint(s.requests(func() { g.status("status=ready&output=detail") }))
 	}
-	if cost[10] != cost[400] || cost[10] != "map[get:3 list:2]" {
-		t.Errorf("got %v", cost)
+	if cost[10] != cost[400] || cost[10] != "map[get:1 list:1]" {
+		t.Errorf("got %v, want the revision of etcd and the history", cost)
+	}
+	s.reader.contents = newContents()
+	if n := fmt.Sprint(s.requests(func() { s.group("400").status("status=ready") })); n != "map[get:3 list:2]" {
+		t.Errorf("of a revision that nobody asked for before: got %v, want the revision and its placements besides", n)
 	}
 }
 

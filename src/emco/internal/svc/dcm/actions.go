@@ -2,6 +2,7 @@ package dcm
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -9,10 +10,11 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
+	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -28,6 +30,7 @@ type Clouds struct {
 	table    lifecycle.Table
 	desk     lifecycle.Desk
 	events   *eventlog.Log
+	reader   *statusview.Reader
 	now      func() time.Time
 }
 
@@ -36,6 +39,7 @@ func NewClouds(db *store.DB, contexts *appcontext.Store) *Clouds {
 	return &Clouds{
 		db: db, contexts: contexts, table: lifecycle.Clouds(), desk: lifecycle.Desk{DB: db, Contexts: contexts},
 		events: eventlog.New(contexts), now: time.Now,
+		reader: statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()),
 	}
 }
 
@@ -156,7 +160,7 @@ func (c *Clouds) live(ctx context.Context, uid string) (bool, error) {
 	case !head.Owns():
 		return false, nil
 	}
-	left, err := c.contexts.Remains(ctx, head.Deployment())
+	left, err := c.reader.Left(ctx, uid)
 	return len(left) > 0, err
 }
 
@@ -166,41 +170,15 @@ func (c *Clouds) cloud(r *http.Request) (store.Doc, error) {
 	if err != nil {
 		return store.Doc{}, err
 	}
-	doc, err := c.db.Get(r.Context(), store.Key("projects/"+v["project"]+"/logical-clouds/"+v["logicalCloud"]))
+	return c.cloudAt(r.Context(), store.Key("projects/"+v["project"]+"/logical-clouds/"+v["logicalCloud"]))
+}
+
+func (c *Clouds) cloudAt(ctx context.Context, key store.Key) (store.Doc, error) {
+	doc, err := c.db.Get(ctx, key)
 	if errs.Is(err, errs.NotFound) {
 		return doc, errs.New(errs.NotFound, "LogicalCloud not found")
 	}
 	return doc, err
-}
-
-// status answers a status query. EMCO's scripts poll it and read deployedStatus,
-// whatever the view.
-func (c *Clouds) status(w http.ResponseWriter, r *http.Request) error {
-	doc, err := c.cloud(r)
-	if err != nil {
-		return err
-	}
-	head, acts, err := lifecycle.History(r.Context(), c.contexts, doc)
-	if err != nil {
-		return err
-	}
-	return web.JSON(w, http.StatusOK, statusOf(doc, head, acts))
-}
-
-func statusOf(doc store.Doc, head appcontext.Head, acts []appcontext.Action) v2.Status {
-	part := strings.Split(string(doc.Key), "/") // projects/P/logical-clouds/L
-	out := v2.Status{Identity: v2.Identity{Project: part[1], Name: part[3]}, States: lifecycle.States(head, acts)}
-	switch head.State {
-	case appcontext.Instantiated:
-		out.DeployedStatus, out.ReadyStatus = v2.StatusInstantiated, v2.Ready
-	case appcontext.Terminated:
-		out.DeployedStatus = v2.StatusTerminated
-	case appcontext.InstantiateStopped:
-		out.DeployedStatus = v2.StatusInstantiateFailed
-	case appcontext.TerminateStopped:
-		out.DeployedStatus = v2.StatusTerminateFailed
-	}
-	return out
 }
 
 // eventsOf answers with what happened to a cloud.
@@ -209,5 +187,5 @@ func (c *Clouds) eventsOf(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return c.events.Serve(w, r, doc.UID, statusOf(doc, appcontext.Head{}, nil).Identity)
+	return c.events.Serve(w, r, doc.UID, identity(doc))
 }

@@ -1,0 +1,217 @@
+package statusview
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
+
+// JSON returns the answer as it is sent. What there is thousands of, clusters and what
+// they have of their own, is written by hand; a test compares it with what package json
+// makes of Status.
+func (a Answer) JSON() ([]byte, error) {
+	switch a.list {
+	case "apps":
+		return json.Marshal(a.listApps())
+	case "clusters":
+		return json.Marshal(a.listClusters())
+	case "resources":
+		return json.Marshal(a.listResources())
+	}
+	w := &writer{}
+	for _, app := range a.apps {
+		w.expect(app.clusters)
+	}
+	open(w, a.status)
+	w.members("apps", len(a.apps), func(i int) { w.app(a.apps[i]) })
+	w.members("clusters", len(a.clusters), func(i int) { w.cluster(&a.clusters[i]) })
+	w.raw("}")
+	return w.text, w.err
+}
+
+// writer writes JSON.
+type writer struct {
+	text []byte
+	size int // of what is to come, roughly
+	err  error
+}
+
+// expect makes room for clusters.
+func (w *writer) expect(clusters []clusterPart) {
+	const cluster, extra = 400, 200
+	for _, c := range clusters {
+		w.size += cluster + extra*len(c.extras)
+		if c.objects != nil {
+			w.size += len(w.list(c.objects))
+		}
+	}
+}
+
+// open writes v, which must have a member, without its closing brace.
+func open[T any](w *writer, v T) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		w.err = err
+		return
+	}
+	if w.text == nil {
+		w.text = make([]byte, 0, w.size+len(text)+1024)
+	}
+	w.text = append(w.text, text[:len(text)-1]...)
+}
+
+func (w *writer) raw(s string) { w.text = append(w.text, s...) }
+
+// members writes a list of n values, unless it is empty.
+func (w *writer) members(name string, n int, each func(i int)) {
+	if n == 0 {
+		return
+	}
+	w.raw(`,"` + name + `":[`)
+	for i := range n {
+		if i > 0 {
+			w.raw(",")
+		}
+		each(i)
+	}
+	w.raw("]")
+}
+
+func (w *writer) app(a appPart) {
+	open(w, a.status)
+	w.members("clusters", len(a.clusters), func(i int) { w.cluster(&a.clusters[i]) })
+	w.raw("}")
+}
+
+func (w *writer) cluster(part *clusterPart) {
+	c := &part.status
+	w.raw(`{"clusterProvider":`)
+	w.quote(c.Provider)
+	w.raw(`,"cluster":`)
+	w.quote(c.Cluster)
+	w.string("connectivity", c.Connectivity)
+	w.string("readyStatus", c.ReadyStatus)
+	w.string("phase", c.Phase)
+	w.number("revision", c.Revision)
+	w.string("commit", c.Commit)
+	w.string("error", c.Error)
+	w.time("since", c.Since)
+	w.members("findings", len(c.Findings), func(i int) { w.quote(c.Findings[i]) })
+	w.string("blocked", c.Blocked)
+	w.number("step", int64(c.Step))
+	w.time("lastReport", c.LastReport)
+	w.flag("stale", c.Stale)
+	w.string("reconciled", c.Reconciled)
+	w.resources(part)
+	w.raw("}")
+}
+
+// resources writes the objects, and what the cluster has besides.
+func (w *writer) resources(part *clusterPart) {
+	var shared []byte
+	if part.objects != nil {
+		shared = w.list(part.objects)
+	}
+	if len(shared)+len(part.extras) == 0 {
+		return
+	}
+	w.raw(`,"resources":[`)
+	w.text = append(w.text, shared...)
+	for i := range part.extras {
+		if i > 0 || len(shared) > 0 {
+			w.raw(",")
+		}
+		w.resource(&part.extras[i])
+	}
+	w.raw("]")
+}
+
+// list returns a block as JSON, without brackets.
+func (w *writer) list(b *block) []byte {
+	if b.text == nil && len(b.list) > 0 {
+		text, err := json.Marshal(b.list)
+		if err != nil {
+			w.err = err
+			return nil
+		}
+		b.text = text[1 : len(text)-1]
+	}
+	return b.text
+}
+
+func (w *writer) resource(r *v2.ResourceStatus) {
+	w.raw(`{"GVK":{"Group":`)
+	w.quote(r.GVK.Group)
+	w.raw(`,"Version":`)
+	w.quote(r.GVK.Version)
+	w.raw(`,"Kind":`)
+	w.quote(r.GVK.Kind)
+	w.raw(`},"name":`)
+	w.quote(r.Name)
+	if len(r.Detail) > 0 {
+		w.raw(`,"detail":`)
+		w.text = append(w.text, r.Detail...)
+	}
+	w.string("deployedStatus", r.DeployedStatus)
+	w.string("readyStatus", r.ReadyStatus)
+	w.string("rsyncStatus", r.RsyncStatus)
+	w.string("clusterStatus", r.ClusterStatus)
+	w.string("namespace", r.Namespace)
+	w.string("reason", r.Reason)
+	w.flag("extra", r.Extra)
+	w.raw("}")
+}
+
+// The members below are left out when they are empty.
+
+func (w *writer) name(s string) { w.raw(`,"` + s + `":`) }
+
+func (w *writer) string(name, s string) {
+	if s != "" {
+		w.name(name)
+		w.quote(s)
+	}
+}
+
+func (w *writer) number(name string, n int64) {
+	if n != 0 {
+		w.name(name)
+		w.text = strconv.AppendInt(w.text, n, 10)
+	}
+}
+
+func (w *writer) flag(name string, set bool) {
+	if set {
+		w.name(name)
+		w.raw("true")
+	}
+}
+
+func (w *writer) time(name string, t *time.Time) {
+	if t == nil {
+		return
+	}
+	w.name(name)
+	w.text = append(w.text, '"')
+	w.text = t.AppendFormat(w.text, time.RFC3339Nano)
+	w.text = append(w.text, '"')
+}
+
+// quote writes a string. What needs to be escaped is rare, and left to package json.
+func (w *writer) quote(s string) {
+	for i := range len(s) {
+		if b := s[i]; b < ' ' || b > '~' || b == '"' || b == '\\' || b == '<' || b == '>' || b == '&' {
+			text, err := json.Marshal(s)
+			if err != nil {
+				w.err = err
+			}
+			w.text = append(w.text, text...)
+			return
+		}
+	}
+	w.text = append(w.text, '"')
+	w.text = append(w.text, s...)
+	w.text = append(w.text, '"')
+}

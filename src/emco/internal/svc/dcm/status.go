@@ -1,0 +1,63 @@
+package dcm
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// WithStatus has the status read by r, which knows of changes. Without it each question
+// is answered from etcd.
+func (c *Clouds) WithStatus(r *statusview.Reader) *Clouds {
+	c.reader = r
+	return c
+}
+
+// status answers a status query. EMCO's scripts poll it and read deployedStatus,
+// whatever the view.
+func (c *Clouds) status(w http.ResponseWriter, r *http.Request) error {
+	doc, err := c.cloud(r)
+	if err != nil {
+		return err
+	}
+	q, err := statusview.ParseCloud(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	return c.reader.Serve(w, r, q, doc.UID, c.Status(doc.Key, q))
+}
+
+// Status returns how the status of a cloud is read. NotFound once it is deleted.
+func (c *Clouds) Status(key store.Key, q statusview.Query) statusview.Read {
+	return func(ctx context.Context) (statusview.Answer, error) {
+		doc, err := c.cloudAt(ctx, key)
+		if err != nil {
+			return statusview.Answer{}, err
+		}
+		clusters, err := c.members(ctx, key)
+		if err != nil {
+			return statusview.Answer{}, err
+		}
+		return c.reader.Cloud(ctx, statusview.Subject{Doc: doc, Identity: identity(doc)}, q, clusters)
+	}
+}
+
+// members are the clusters of a cloud.
+func (c *Clouds) members(ctx context.Context, cloud store.Key) (out []v2.ClusterKey, err error) {
+	for ref, err := range store.All[v2.ClusterReference](ctx, c.db, cloud+"/cluster-references", store.Query{Depth: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v2.ClusterKey{Provider: ref.Value.Spec.ClusterProvider, Cluster: ref.Value.Spec.Cluster})
+	}
+	return out, nil
+}
+
+func identity(doc store.Doc) v2.Identity {
+	part := strings.Split(string(doc.Key), "/") // projects/P/logical-clouds/L
+	return v2.Identity{Project: part[1], Name: part[3]}
+}
