@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
@@ -16,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/isolated"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
+	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
@@ -40,8 +42,14 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 	if err != nil {
 		return nil, nil, err
 	}
-	groups, clouds := orchestrator.NewGroups(st.db, st.contexts, renderer), dcm.NewClouds(st.db, st.contexts)
+	seen := mirror.New(st.contexts, a.log)
+	reader := statusview.New(st.contexts, seen, statusOptions(c))
+	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader)
+	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)
 	services := []run.Service{&upkeep{db: st.db, contexts: st.contexts, log: a.log}}
+	if c.Runs("orchestrator") || c.Runs("dcm") {
+		services = append(services, seen)
+	}
 	if c.Runs("clm") {
 		clm.Resources{DB: st.db, Rules: rules, Backends: backends.Backends(), Delivered: st.contexts.Delivered}.Mount(r)
 	}
@@ -61,6 +69,12 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 		services = append(services, a.rsync(c, st, m, rules))
 	}
 	return r, services, nil
+}
+
+func statusOptions(c config.Config) statusview.Options {
+	o := statusview.Default()
+	o.Stale, o.Streams = time.Duration(c.Status.Stale), c.Status.Streams
+	return o
 }
 
 // archives are the limits of uploads.

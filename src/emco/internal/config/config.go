@@ -19,6 +19,7 @@ type Config struct {
 	Lease  Duration `json:"lease" help:"of several processes, how long after one has died or stalled the others take over its work; whole seconds, two at least"`
 	Log    Log      `json:"log"`
 	HTTP   HTTP     `json:"http"`
+	Status Status   `json:"status"`
 	Store  Store    `json:"store"`
 	Etcd   Etcd     `json:"etcd"`
 	Render Render   `json:"render"`
@@ -39,6 +40,12 @@ type HTTP struct {
 	PackageLimit int64    `json:"packageLimit" help:"largest uploaded package, in bytes"`
 	ActorHeader  string   `json:"actorHeader" help:"header in which a gateway says whose request it is, for histories and event logs; empty: nobody says so"`
 	Drain        Duration `json:"drain" help:"how long requests in flight may take to end when stopping"`
+}
+
+// Status says what is believed of clusters, and told to those who follow.
+type Status struct {
+	Stale   Duration `json:"stale" help:"how long the agent of a cluster may be silent before what it said last is not believed any more"`
+	Streams int      `json:"streams" help:"statuses that may be followed at the same time"`
 }
 
 // Store is where documents are kept.
@@ -101,6 +108,7 @@ func Default() Config {
 		Lease:  Duration(10 * time.Second),
 		Log:    Log{Level: "info", Format: "json"},
 		HTTP:   HTTP{Address: "127.0.0.1:9015", PackageLimit: 20 << 20, ActorHeader: "X-Forwarded-User", Drain: Duration(15 * time.Second)},
+		Status: Status{Stale: Duration(3 * time.Minute), Streams: 100},
 		Store:  Store{Driver: "sqlite"},
 		Etcd:   Etcd{Endpoints: []string{}, Prefix: "/emco/"},
 		Render: Render{Timeout: Duration(10 * time.Second), Memory: 512 << 20, KubeVersion: "v1.34.0"},
@@ -144,6 +152,8 @@ func (c Config) Validate() error {
 	oneOf(bad, "log.format", c.Log.Format, "json", "text")
 	oneOf(bad, "store.driver", c.Store.Driver, "sqlite")
 	positive(bad, "http.packageLimit", c.HTTP.PackageLimit)
+	positive(bad, "status.stale", int64(c.Status.Stale))
+	positive(bad, "status.streams", int64(c.Status.Streams))
 	positive(bad, "render.timeout", int64(c.Render.Timeout))
 	positive(bad, "render.memory", c.Render.Memory)
 	positive(bad, "git.timeout", int64(c.Git.Timeout))

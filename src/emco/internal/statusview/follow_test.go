@@ -1,0 +1,160 @@
+package statusview
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// followed is a stream of answers that a test takes one by one.
+type followed struct {
+	*group
+	answers chan v2.Status
+	end     context.CancelFunc
+	ended   chan error
+}
+
+func (g *group) follow(query string) *followed {
+	ctx, cancel := context.WithCancel(g.Context())
+	f := &followed{group: g, answers: make(chan v2.Status), end: cancel, ended: make(chan error, 1)}
+	read := func(context.Context) (Answer, error) { return g.ask(query) }
+	go func() {
+		f.ended <- g.reader.Follow(ctx, g.doc.UID, read, func(a Answer) error {
+			select {
+			case f.answers <- a.Status():
+			case <-ctx.Done():
+			}
+			return nil
+		})
+	}()
+	g.Cleanup(func() { cancel() })
+	return f
+}
+
+func (f *followed) next(what string) v2.Status {
+	f.Helper()
+	select {
+	case st := <-f.answers:
+		return st
+	case err := <-f.ended:
+		f.Fatalf("%s: it ended with %v", what, err)
+	case <-time.After(10 * time.Second):
+		f.Fatalf("%s: no answer came", what)
+	}
+	return v2.Status{}
+}
+
+// until takes answers until one is as wanted.
+func (f *followed) until(what string, ok func(v2.Status) bool) (n int) {
+	f.Helper()
+	for n = 1; !ok(f.next(what)); n++ {
+	}
+	return n
+}
+
+func TestFollowTellsAtOnceAndWhenSomethingChanges(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g, o := s.group("7"), s.configMap("one", "hello")
+	b := s.bundle(o)
+	f := g.follow("status=ready")
+	if st := f.next("the first answer"); len(st.States.Actions) != 1 {
+		t.Errorf("before anything was done: got %+v", st)
+	}
+	g.publish(wants{"a": {c1: b}})
+	f.until("instantiated", func(st v2.Status) bool { return st.DeployedStatus == "Instantiating" && len(st.Apps) == 1 })
+	g.applied("a", c1, b, "c0ffee")
+	f.until("applied", func(st v2.Status) bool { return st.DeployedStatus == "Instantiated" })
+	g.report("a", c1, appcontext.Report{Seq: 1, At: noon.Add(time.Millisecond - 3*time.Minute), Resources: []appcontext.ResourceStatus{said(o, "Current", "")}})
+	f.until("ready", func(st v2.Status) bool { return st.ReadyStatus == "Ready" })
+	s.at(noon.Add(time.Second)) // nothing is written any more: time alone makes it another answer
+	f.until("silent", func(st v2.Status) bool { return st.ReadyStatus == "Unknown" && st.Apps[0].Clusters[0].Stale })
+	f.end()
+	if err := <-f.ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// What comes while a client does not take its answer is left out, and nobody else waits.
+func TestFollowLeavesOutWhatIsNotTaken(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))
+	g.publish(wants{"a": {c1: b}})
+	slow, quick := g.follow("status=deployed"), g.follow("status=deployed")
+	slow.next("the first answer of the slow one")
+	quick.next("the first answer of the quick one")
+	const changes = 60
+	for i := range changes {
+		g.pair("a", c1, appcontext.Pair{Rev: 1, Desired: b, Phase: appcontext.Retrying, Attempt: i, Error: "away", At: noon.Add(time.Duration(i) * time.Second)})
+		at := noon.Add(time.Duration(i) * time.Second)
+		quick.until("a change", func(st v2.Status) bool { return st.Apps[0].Clusters[0].Since.Equal(at) })
+	}
+	last := noon.Add((changes - 1) * time.Second)
+	n := slow.until("the last change", func(st v2.Status) bool { return st.Apps[0].Clusters[0].Since.Equal(last) })
+	if n > 3 { // one that was made before, and one that was on the way
+		t.Errorf("the slow one was told %d times of %d changes", n, changes)
+	}
+}
+
+func TestFollowEndsWhenThereIsNothingToFollow(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	gone := errs.New(errs.NotFound, "gone")
+	calls := 0
+	read := func(context.Context) (Answer, error) {
+		if calls++; calls > 3 {
+			return Answer{}, gone
+		}
+		if calls > 1 {
+			return Answer{}, errs.New(errs.Unavailable, "etcd is away") // it comes back
+		}
+		return Answer{ids: []string{"7"}, Turns: noon}, nil
+	}
+	told := 0
+	err := s.reader.Follow(t.Context(), "7", read, func(Answer) error { told++; return nil })
+	if !errors.Is(err, gone) || told != 1 {
+		t.Errorf("got %v after %d answers", err, told)
+	}
+	calls = 1
+	if err := s.reader.Follow(t.Context(), "7", read, nil); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("a store that is away from the beginning: got %v", err)
+	}
+	full := errors.New("the client is gone")
+	calls = 0
+	if err := s.reader.Follow(t.Context(), "7", read, func(Answer) error { return full }); !errors.Is(err, full) {
+		t.Errorf("a client that is gone: got %v", err)
+	}
+}
+
+// A group that takes over another one's deployment is told of its pairs from then on.
+func TestFollowGoesWithADeploymentThatMoves(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	b := s.bundle(s.configMap("one", "hello"))
+	g := s.group("8")
+	f := g.follow("status=deployed")
+	f.next("the first answer")
+	g.step(func(h *appcontext.Head) { h.Inherited = "7" })
+	g.publish(wants{"a": {c1: b}})
+	f.until("a revision", func(st v2.Status) bool { return st.DeployedStatus == "Instantiating" && len(st.Apps) == 1 })
+	g.applied("a", c1, b, "")
+	f.until("a pair with the other id", func(st v2.Status) bool { return st.DeployedStatus == "Instantiated" })
+}
+
+func TestContentsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := newContents()
+	for i := range 30 {
+		c.put(contentKey{"7", int64(i)}, &content{size: maxContents / 10})
+	}
+	c.put(contentKey{"8", 1}, &content{size: maxContents})
+	if c.size != maxContents || len(c.known) != 10 || len(c.order) != 10 || c.get(contentKey{"7", 29}) == nil || c.get(contentKey{"7", 19}) != nil || c.get(contentKey{"8", 1}) != nil {
+		t.Errorf("got %d revisions of %d placements", len(c.known), c.size)
+	}
+}
