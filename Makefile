@@ -2,7 +2,7 @@
 
 SHELL       := /bin/bash
 BIN         := $(CURDIR)/bin
-MODULES     := src/api src/git src/emco src/emcoctl
+MODULES     := src/api src/git src/emco src/emcoctl src/monitor
 SCRIPTS     := scripts/testbed scripts/e2e scripts/demo
 GOFUMPT     := $(BIN)/gofumpt
 STATICCHECK := $(BIN)/staticcheck
@@ -15,9 +15,9 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build emco and emcoctl into bin/
+build: ## build emco, emcoctl and monitor into bin/
 	@mkdir -p $(BIN)
-	go build -o $(BIN)/ ./src/emco/cmd/emco ./src/emcoctl
+	go build -o $(BIN)/ ./src/emco/cmd/emco ./src/emcoctl ./src/monitor
 
 .PHONY: run
 run: build ## run emco with everything embedded, on 127.0.0.1:9015, data in ./emco-data

@@ -1,0 +1,121 @@
+// Package agent is the monitor: it follows a cluster, keeps EMCO's objects there, and
+// reports through Git. It opens connections and takes none.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"runtime/debug"
+	"sync"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/emco-orchestrator/emco/src/git/batch"
+	"github.com/emco-orchestrator/emco/src/git/plain"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/bundlestate"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/config"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/observe"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/publish"
+)
+
+// What is kept of Git in memory is small: the agent writes one file.
+const (
+	maxTrees = 32 << 20
+	maxBlob  = 16 << 20
+)
+
+// Run works until ctx ends.
+func Run(ctx context.Context, c config.Config, log *slog.Logger) error {
+	clients, err := connect(c)
+	if err != nil {
+		return err
+	}
+	observer := observe.New(clients, observe.Options{Secrets: c.Secrets, Exclude: c.Exclude, Briefs: c.States, Log: log})
+	host := plain.New(plain.Options{MaxRepos: 2, MaxTrees: maxTrees, MaxBlob: maxBlob, Admit: admit, Log: log})
+	defer func() { _ = host.Close() }()
+	writer, done := writer(c, host, log)
+	defer done()
+	loop := publish.New(observer, writer, publish.Options{
+		Cluster: c.Cluster, Agent: Version(), Interval: c.Interval, Heartbeat: c.Heartbeat,
+		Alive: func() { touch(c.AliveFile, log) }, Log: log,
+	})
+	parts := []func(context.Context) error{observer.Run, loop.Run}
+	if c.States {
+		parts = append(parts, bundlestate.New(clients.Dynamic, observer, 0, log).Run)
+	}
+	log.Info("monitor works", "cluster", c.Cluster, "repo", c.URL, "mode", c.Mode)
+	return together(ctx, parts)
+}
+
+// together runs parts until ctx ends or one of them fails.
+func together(ctx context.Context, parts []func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	failures := make([]error, len(parts))
+	for i, run := range parts {
+		running.Go(func() {
+			defer cancel()
+			defer func() {
+				if p := recover(); p != nil {
+					failures[i] = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+				}
+			}()
+			failures[i] = run(ctx)
+		})
+	}
+	running.Wait()
+	return errors.Join(failures...)
+}
+
+func connect(c config.Config) (observe.Clients, error) {
+	if c.Kubeconfig == "" {
+		inside, err := rest.InClusterConfig()
+		if err != nil {
+			return observe.Clients{}, fmt.Errorf("no kubeconfig is given, and this is no pod: %w", err)
+		}
+		return observe.Connect(inside)
+	}
+	outside, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return observe.Clients{}, fmt.Errorf("kubeconfig: %w", err)
+	}
+	return observe.Connect(outside)
+}
+
+// writer returns what reports go through, and a function that ends it.
+func writer(c config.Config, host *plain.Host, log *slog.Logger) (publish.Writer, func()) {
+	if c.Mode == config.Path {
+		commits := batch.New(host, batch.Options{Author: publish.Author, Log: log})
+		return publish.NewPath(host, commits, c.Repository, c.Branch, c.Cluster), commits.Close
+	}
+	return publish.NewBranch(host, c.Repository, c.Prefix, c.Cluster, c.Limit, log), func() {}
+}
+
+// admit lets the agent reach Git servers on any address: who configures it decides. The
+// metadata services of clouds are on link-local addresses and are no Git servers.
+func admit(a netip.Addr) error {
+	if a.Unmap().IsLinkLocalUnicast() {
+		return fmt.Errorf("address %s is not one that a Git server may have", a)
+	}
+	return nil
+}
+
+// Version is the agent's name and version in reports.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "monitor"
+	}
+	version := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			version = s.Value[:12]
+		}
+	}
+	return "monitor/" + version
+}

@@ -1,0 +1,117 @@
+package archtest
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	root   = "github.com/emco-orchestrator/emco/src/"
+	module = root + "monitor"
+)
+
+// arrows says for each package which others of the module it may import, and what of
+// other modules. Tests may import what they need, but for what nobody may.
+var arrows = map[string]struct{ own, others []string }{
+	".":                    {own: []string{"internal/agent", "internal/config"}},
+	"internal/agent":       {own: []string{"internal/bundlestate", "internal/config", "internal/observe", "internal/publish"}, others: []string{root + "git/batch", root + "git/plain", "k8s.io/client-go"}},
+	"internal/archtest":    {},
+	"internal/bundlestate": {own: []string{"internal/flux", "internal/observe"}, others: []string{root + "api/status", "k8s.io"}},
+	"internal/config":      {others: []string{root + "api/status", root + "git"}},
+	"internal/flux":        {others: []string{"k8s.io/apimachinery"}},
+	"internal/judge":       {others: []string{root + "api/status", "k8s.io/apimachinery", "github.com/fluxcd/cli-utils/pkg/kstatus"}},
+	"internal/observe":     {own: []string{"internal/flux", "internal/judge"}, others: []string{root + "api/status", "k8s.io"}},
+	"internal/publish":     {others: []string{root + "api/status", root + "api/errs", root + "git", root + "git/batch"}},
+}
+
+// never is what nothing here may know, tests included.
+var never = []string{
+	"go.etcd.io", "go.mongodb.org", "helm.sh", "github.com/google/go-github", "gitlab.com", "github.com/stretchr",
+	"sigs.k8s.io/controller-runtime", root + "emco",
+}
+
+func TestImportArrows(t *testing.T) {
+	t.Parallel()
+	top, seen := "../..", 0
+	err := fs.WalkDir(os.DirFS(top), ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") {
+			return err
+		}
+		seen++
+		// Opened by this process, so that an edit is not served from the test cache.
+		parsed, err := parser.ParseFile(token.NewFileSet(), path.Join(top, file), nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if why := fault(path.Dir(file), name, strings.HasSuffix(file, "_test.go")); why != "" {
+				t.Errorf("%s imports %s: %s", file, name, why)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 20 {
+		t.Errorf("only %d files were looked at", seen)
+	}
+}
+
+func fault(pkg, name string, test bool) string {
+	may, listed := arrows[pkg]
+	switch {
+	case !listed:
+		return "the package is in no group; say in arrows where it belongs"
+	case slices.ContainsFunc(never, func(p string) bool { return name == p || strings.HasPrefix(name, p+"/") }):
+		return "nothing here may know it"
+	case test || !strings.Contains(strings.Split(name, "/")[0], "."):
+		return ""
+	}
+	if own, ok := strings.CutPrefix(name, module+"/"); ok {
+		if !slices.Contains(may.own, own) {
+			return "arrow goes the wrong way"
+		}
+		return ""
+	}
+	if !slices.ContainsFunc(may.others, func(p string) bool {
+		return name == p || !strings.HasPrefix(p, root) && strings.HasPrefix(name, p+"/")
+	}) {
+		return "not a package that it may use"
+	}
+	return ""
+}
+
+// The rules catch what they are for.
+func TestFaultsAreFound(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pkg, name string
+		test, bad bool
+	}{
+		{"internal/flux", "k8s.io/apimachinery/pkg/runtime", false, false},
+		{"internal/flux", "k8s.io/client-go/dynamic", false, true},
+		{"internal/publish", root + "git/plain", false, true},
+		{"internal/publish", root + "git/plain", true, false},
+		{"internal/publish", module + "/internal/observe", false, true},
+		{"internal/agent", module + "/internal/observe", false, false},
+		{"internal/agent", "helm.sh/helm/v3/pkg/engine", true, true},
+		{"internal/agent", root + "emco/internal/app", true, true},
+		{"internal/new", "fmt", false, true},
+	} {
+		if got := fault(c.pkg, c.name, c.test); c.bad != (got != "") {
+			t.Errorf("fault(%s, %s, %v) = %q, want one: %v", c.pkg, c.name, c.test, got, c.bad)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package archtest holds the import arrows of the module; see its test.
+package archtest

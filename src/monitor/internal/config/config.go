@@ -1,0 +1,188 @@
+// Package config is what can be set of the monitor: by flags, and by variables of which
+// those that EMCO's monitor knows keep their names.
+package config
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// The ways of reporting.
+const (
+	Ref  = "ref"  // to a branch of the cluster's own
+	Path = "path" // into EMCO's path on a shared branch
+)
+
+// Config is all that can be set.
+type Config struct {
+	Cluster    string
+	Kubeconfig string
+
+	URL, User, Type, Name string
+	Token                 git.Secret
+	TokenFile             string
+	SSHKeyFile            string
+	KnownHostsFile        string
+	CAFile                string
+	Branch                string
+
+	Mode, Prefix        string
+	Interval, Heartbeat time.Duration
+	Limit               int
+	States, Secrets     bool
+	Exclude             []string
+
+	AliveFile string
+	Alive     bool // just look whether the monitor that runs is alive
+	LogLevel  string
+	LogFormat string
+}
+
+// Read reads flags and, for those that are not given, variables. usage takes the help.
+func Read(args []string, variable func(string) string, usage io.Writer) (Config, error) {
+	var c Config
+	var exclude string
+	f := flag.NewFlagSet("monitor", flag.ContinueOnError)
+	f.SetOutput(usage)
+	variables := map[string]string{}
+	set := func(name, env string) string { variables[name] = env; return name }
+	help := func(name, text string) string {
+		if env := variables[name]; env != "" {
+			return text + " (" + env + ")"
+		}
+		return text
+	}
+	text := func(at *string, name, env, otherwise, what string) {
+		f.StringVar(at, set(name, env), otherwise, help(name, what))
+	}
+	text(&c.Cluster, "cluster", "GIT_CLUSTERNAME", "", "the cluster as the control plane knows it: <provider>+<cluster>")
+	text(&c.Kubeconfig, "kubeconfig", "KUBECONFIG", "", "kubeconfig of the cluster; the pod's own account unless given")
+	text(&c.URL, "git.url", "GIT_URL", "", "repository to report to")
+	text(&c.User, "git.user", "GIT_USERNAME", "", "login name there")
+	text(&c.TokenFile, "git.tokenFile", "GIT_TOKEN_FILE", "", "file with the token; read anew for each report. GIT_TOKEN may hold the token itself")
+	text(&c.SSHKeyFile, "git.sshKeyFile", "GIT_SSH_KEY_FILE", "", "file with the private key for ssh")
+	text(&c.KnownHostsFile, "git.knownHostsFile", "GIT_KNOWN_HOSTS_FILE", "", "file with the known hosts for ssh")
+	text(&c.CAFile, "git.caFile", "GIT_CA_FILE", "", "file with certificates to trust besides the system's")
+	text(&c.Branch, "git.branch", "GIT_BRANCH", "main", "shared branch, for -status.mode=path")
+	text(&c.Type, "git.type", "GIT_TYPE", "", "read for EMCO's sake: with github and a repository name the URL may be left out")
+	text(&c.Name, "git.repo", "GIT_REPO", "", "name of the repository, for -git.type=github")
+	text(&c.Mode, "status.mode", "STATUS_MODE", Ref, "ref: a branch of the cluster's own; path: EMCO's path on a shared branch")
+	text(&c.Prefix, "status.prefix", "STATUS_PREFIX", status.DefaultPrefix, "prefix of the cluster's own branch")
+	f.DurationVar(&c.Interval, set("status.interval", "STATUS_INTERVAL"), 10*time.Second, help("status.interval", "least time between two reports"))
+	f.DurationVar(&c.Heartbeat, set("status.heartbeat", "STATUS_HEARTBEAT"), time.Minute, help("status.heartbeat", "a report without news is sent after so long"))
+	f.IntVar(&c.Limit, set("status.limit", "STATUS_LIMIT"), status.MaxSize, help("status.limit", "largest report, in bytes"))
+	f.BoolVar(&c.States, set("resourceBundleStates", "RESOURCE_BUNDLE_STATES"), true, help("resourceBundleStates", "keep EMCO's ResourceBundleState objects"))
+	f.BoolVar(&c.Secrets, set("secrets", "WATCH_SECRETS"), false, help("secrets", "follow Secrets by their metadata; needs the right to list them"))
+	text(&exclude, "exclude", "EXCLUDE_KINDS", "", "kinds that are not followed: Kind or Kind.group, separated by commas")
+	text(&c.AliveFile, "alive.file", "ALIVE_FILE", "/tmp/monitor.alive", "file that is touched while the monitor works; empty for none")
+	f.BoolVar(&c.Alive, "alive", false, "exit with 0 if the monitor that runs is alive, by its file, and with 1 if not")
+	text(&c.LogLevel, "log.level", "LOG_LEVEL", "info", "debug, info, warn or error")
+	text(&c.LogFormat, "log.format", "LOG_FORMAT", "json", "json or text")
+	if err := f.Parse(args); err != nil {
+		return c, err
+	}
+	if f.NArg() > 0 {
+		return c, fmt.Errorf("argument %q is not understood; see -help", f.Arg(0))
+	}
+	if err := fromVariables(f, variables, variable); err != nil {
+		return c, err
+	}
+	c.Token = git.Secret(variable("GIT_TOKEN"))
+	c.Exclude = split(exclude)
+	return c, c.check()
+}
+
+// fromVariables sets flags that were not given.
+func fromVariables(f *flag.FlagSet, variables map[string]string, variable func(string) string) error {
+	given := map[string]bool{}
+	f.Visit(func(x *flag.Flag) { given[x.Name] = true })
+	var errs []error
+	f.VisitAll(func(x *flag.Flag) {
+		env := variables[x.Name]
+		if given[x.Name] || env == "" || variable(env) == "" {
+			return
+		}
+		if err := f.Set(x.Name, variable(env)); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %q is no value of %s", env, variable(env), x.Name))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+func split(list string) []string {
+	var out []string
+	for part := range strings.SplitSeq(list, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// check says everything that is wrong.
+func (c *Config) check() error {
+	if c.Alive {
+		return nil
+	}
+	if c.URL == "" && c.Type == "github" && c.User != "" && c.Name != "" {
+		c.URL = "https://github.com/" + c.User + "/" + c.Name
+	}
+	var errs []error
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	provider, name, plus := strings.Cut(c.Cluster, "+")
+	bad(plus && provider != "" && name != "", "cluster: %q is not <provider>+<cluster>; set GIT_CLUSTERNAME", c.Cluster)
+	bad(c.Mode == Ref || c.Mode == Path, "status.mode: %q is neither %s nor %s", c.Mode, Ref, Path)
+	bad(c.Interval > 0, "status.interval: must be above zero")
+	bad(c.Heartbeat >= c.Interval, "status.heartbeat: must not be below status.interval")
+	bad(c.Limit > 0 && c.Limit <= status.MaxSize, "status.limit: must be above zero and at most %d", status.MaxSize)
+	bad(c.LogFormat == "json" || c.LogFormat == "text", "log.format: %q is neither json nor text", c.LogFormat)
+	if c.URL == "" {
+		errs = append(errs, errors.New("git.url: name the repository to report to; set GIT_URL"))
+	} else if err := git.CheckURL(c.URL, false); err != nil {
+		errs = append(errs, fmt.Errorf("git.url: %w", err))
+	}
+	branch := c.Branch
+	if c.Mode == Ref {
+		branch = status.Branch(c.Prefix, c.Cluster)
+	}
+	if err := git.CheckBranch(branch); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Repository returns the repository with the credential that the files hold now.
+func (c Config) Repository() (git.Repo, error) {
+	r := git.Repo{URL: c.URL, User: c.User, Token: c.Token}
+	for _, f := range []struct {
+		path string
+		take func(string)
+	}{
+		{c.TokenFile, func(s string) { r.Token = git.Secret(strings.TrimSpace(s)) }},
+		{c.SSHKeyFile, func(s string) { r.SSHKey = git.Secret(s) }},
+		{c.KnownHostsFile, func(s string) { r.KnownHosts = s }},
+		{c.CAFile, func(s string) { r.CA = s }},
+	} {
+		if f.path == "" {
+			continue
+		}
+		text, err := os.ReadFile(f.path)
+		if err != nil {
+			return r, err
+		}
+		f.take(string(text))
+	}
+	return r, nil
+}

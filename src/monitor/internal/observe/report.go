@@ -1,0 +1,76 @@
+package observe
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/flux"
+)
+
+// Report returns all that is known, without the members that say who reports and when.
+func (o *Observer) Report() status.Report {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r := status.Report{Schema: status.Schema, Apps: []status.App{}, Unseen: o.unseen()}
+	blind := map[schema.GroupKind]bool{}
+	for _, u := range r.Unseen {
+		blind[schema.GroupKind{Group: u.Group, Kind: u.Kind}] = true
+	}
+	for _, label := range slices.Sorted(maps.Keys(o.apps)) {
+		if a := o.app(label, blind); len(a.Objects) > 0 {
+			r.Apps = append(r.Apps, a)
+		}
+	}
+	return r
+}
+
+// app says how the objects of a label are doing, and what Flux says of them. The caller
+// holds mu.
+func (o *Observer) app(label string, blind map[schema.GroupKind]bool) status.App {
+	a := status.App{Label: label}
+	var why []string
+	for _, x := range o.objectsOf(label) {
+		a.Objects = append(a.Objects, x.Object)
+		if x.applied == nil {
+			continue
+		}
+		a.Commit = x.applied.Commit
+		if x.applied.Error != "" {
+			why = append(why, x.applied.Error)
+		}
+		if complaint := o.sources[sourceName(x.applied.Source)]; complaint != "" {
+			why = append(why, complaint)
+		}
+		a.Objects = append(a.Objects, unread(*x.applied, blind)...)
+	}
+	a.Error = strings.Join(why, "; ")
+	return a
+}
+
+func sourceName(text string) name {
+	namespace, n, _ := strings.Cut(text, "/")
+	return name{namespace, n}
+}
+
+// unread are the objects that Flux says it applied and that the agent cannot see.
+func unread(a flux.Applied, blind map[schema.GroupKind]bool) []status.Object {
+	var out []status.Object
+	for _, id := range a.Held {
+		if !blind[schema.GroupKind{Group: id.Group, Kind: id.Kind}] {
+			continue
+		}
+		o := status.Object{
+			Group: id.Group, Version: id.Version, Kind: id.Kind, Namespace: id.Namespace, Name: id.Name,
+			Status: status.Current, Unread: true,
+		}
+		if !a.Ready || a.Error != "" {
+			o.Status, o.Reason = status.Unknown, "the agent may not read it, and Flux is not done"
+		}
+		out = append(out, o)
+	}
+	return out
+}

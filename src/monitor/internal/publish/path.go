@@ -1,0 +1,150 @@
+package publish
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// Committer puts edits onto a branch that others write too; package batch does.
+type Committer interface {
+	Submit(ctx context.Context, j batch.Job) (git.Hash, error)
+}
+
+// Path writes into EMCO's path on a shared branch:
+//
+//	clusters/<cluster>/status/<id>/app/<app>/<id>-<app>    one app, written when it changes
+//	clusters/<cluster>/status/report.json                  the rest of the report, each time
+//
+// The credential for that can write what is desired, too; a branch of the cluster's own
+// is better.
+type Path struct {
+	host    git.Host
+	commits Committer
+	repo    Repository
+	branch  string
+	cluster string
+
+	seq   sequence
+	known bool
+	apps  map[string]written // by label
+}
+
+// written is the file of an app.
+type written struct {
+	digest string
+	text   []byte
+}
+
+// NewPath returns a writer to EMCO's path of a cluster.
+func NewPath(h git.Host, c Committer, repo Repository, branch, cluster string) *Path {
+	return &Path{host: h, commits: c, repo: repo, branch: branch, cluster: cluster, apps: map[string]written{}}
+}
+
+// Write makes the directory of the cluster hold the report and nothing else.
+func (p *Path) Write(ctx context.Context, r status.Report) error {
+	repo, err := p.repo()
+	if err != nil {
+		return err
+	}
+	if err := p.learn(ctx, repo); err != nil {
+		return err
+	}
+	r.Seq = p.seq.next(time.Now())
+	files, err := p.files(r)
+	if err != nil {
+		return err
+	}
+	_, err = p.commits.Submit(ctx, batch.Job{
+		Repo: repo, Branch: p.branch, Title: "status of " + r.Cluster,
+		Edits: []git.Edit{{Path: p.root(), Dir: files}},
+	})
+	return err
+}
+
+func (p *Path) root() string { return "clusters/" + p.cluster + "/status" }
+
+// files are a report in parts. An app of which there is no news keeps its bytes.
+func (p *Path) files(r status.Report) (map[string][]byte, error) {
+	fit, err := fitted(r)
+	if err != nil {
+		return nil, err
+	}
+	apps, out := map[string]written{}, map[string][]byte{}
+	for _, a := range fit.Apps {
+		one := status.Report{Cluster: r.Cluster, Apps: []status.App{a}}
+		w := written{digest: digestOf(one)}
+		if last := p.apps[a.Label]; last.digest == w.digest {
+			w = last
+		} else {
+			one.Seq, one.At = r.Seq, r.At
+			if w.text, err = status.Encode(one, 0); err != nil {
+				return nil, err
+			}
+		}
+		if path := fileOf(a.Label); git.CheckPath(path) == nil {
+			apps[a.Label], out[path] = w, w.text
+		} else {
+			fit.Truncated++
+		}
+	}
+	fit.Apps = nil
+	if out[status.File], err = status.Encode(fit, 0); err != nil {
+		return nil, err
+	}
+	p.apps = apps
+	return out, nil
+}
+
+// fitted is a report that keeps the limits as a whole: its parts are put together again.
+func fitted(r status.Report) (status.Report, error) {
+	repeated := (len(r.Apps) + 1) * (len(r.Cluster) + 256) // in each part
+	text, err := status.Encode(r, max(status.MaxSize-repeated, status.MaxSize/2))
+	if err != nil {
+		return r, err
+	}
+	return status.Decode(text)
+}
+
+// fileOf is EMCO's path of an app, by the value of its label: "<id>-<app>".
+func fileOf(label string) string {
+	id, app, ok := strings.Cut(label, "-")
+	if !ok || id == "" || app == "" {
+		id, app = "other", label
+	}
+	return id + "/app/" + app + "/" + label
+}
+
+// learn finds out which number was used last.
+func (p *Path) learn(ctx context.Context, repo git.Repo) error {
+	if p.known {
+		return nil
+	}
+	head, err := p.host.Head(ctx, repo, p.branch)
+	if errs.Is(err, errs.NotFound) {
+		p.known = true // the first report makes the branch
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for e, err := range p.host.Tree(ctx, repo, head, p.root()+"/"+status.File) {
+		if err != nil {
+			return err
+		}
+		text, err := p.host.Blob(ctx, repo, e.ID)
+		if err != nil {
+			return err
+		}
+		if r, err := status.Decode(text); err == nil {
+			p.seq.continues(r.Seq)
+		}
+	}
+	p.known = true
+	return nil
+}

@@ -1,0 +1,189 @@
+// Package publish sends what is known of a cluster to its control plane, through Git:
+// to a branch of the cluster's own, or into EMCO's path on a branch that clusters share.
+//
+// Only the newest state is ever sent. When the repository cannot be reached nothing is
+// stored up: the cluster itself is the store, and what it says then is what counts.
+package publish
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/status"
+)
+
+// Writer puts a report where the control plane finds it. It fills in the sequence.
+type Writer interface {
+	Write(ctx context.Context, r status.Report) error
+}
+
+// Source is what is reported on.
+type Source interface {
+	Changes() <-chan struct{}
+	Settled() bool
+	Report() status.Report // without Cluster, Seq, At and Agent
+}
+
+// Options say who reports and how often. Zero values mean the defaults given here.
+type Options struct {
+	Cluster   string        // <provider>+<cluster>
+	Agent     string        // name and version
+	Gather    time.Duration // how long changes are collected before they are sent; 1 s
+	Interval  time.Duration // least time between two reports; 10 s
+	Heartbeat time.Duration // a report without news is sent after so long; 1 minute
+	Alive     func()        // called at least every AliveEvery while all goes on
+	Log       *slog.Logger
+}
+
+// AliveEvery is how long Options.Alive may stay without a call, but for the time that
+// one exchange with a Git server takes.
+const AliveEvery = 15 * time.Second
+
+const (
+	firstRetry   = 2 * time.Second
+	longestRetry = 5 * time.Minute
+)
+
+func (o Options) withDefaults() Options {
+	for _, d := range []struct {
+		at        *time.Duration
+		otherwise time.Duration
+	}{{&o.Gather, time.Second}, {&o.Interval, 10 * time.Second}, {&o.Heartbeat, time.Minute}} {
+		if *d.at <= 0 {
+			*d.at = d.otherwise
+		}
+	}
+	if o.Alive == nil {
+		o.Alive = func() {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Loop reports. Make it with New.
+type Loop struct {
+	source  Source
+	writer  Writer
+	options Options
+
+	changed  time.Time // since when there is something that was not looked at; zero if there is nothing
+	told     string    // digest of what was sent last
+	toldAt   time.Time // when
+	next     time.Time // not before; after a failure
+	failures int
+}
+
+// New returns a loop. It does nothing before Run.
+func New(s Source, w Writer, o Options) *Loop {
+	return &Loop{source: s, writer: w, options: o.withDefaults()}
+}
+
+// Run reports until ctx ends.
+func (l *Loop) Run(ctx context.Context) error {
+	changes := l.source.Changes()
+	l.changed = time.Now()
+	for {
+		l.options.Alive()
+		if wait := l.wait(time.Now()); wait > 0 {
+			t := time.NewTimer(min(wait, AliveEvery))
+			select {
+			case <-ctx.Done():
+				t.Stop()
+				return nil
+			case <-changes:
+				if l.changed.IsZero() {
+					l.changed = time.Now()
+				}
+			case <-t.C:
+			}
+			t.Stop()
+			continue
+		}
+		l.report(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// wait is how long nothing is to be done.
+func (l *Loop) wait(now time.Time) time.Duration {
+	due := l.toldAt.Add(l.options.Heartbeat)
+	if !l.changed.IsZero() {
+		news := l.changed.Add(l.options.Gather)
+		if least := l.toldAt.Add(l.options.Interval); news.Before(least) {
+			news = least
+		}
+		if news.Before(due) || l.toldAt.IsZero() {
+			due = news
+		}
+	}
+	if due.Before(l.next) {
+		due = l.next
+	}
+	return due.Sub(now)
+}
+
+// report sends what is known now, if it is news or if it is time for a sign of life.
+func (l *Loop) report(ctx context.Context) {
+	now := time.Now()
+	if !l.source.Settled() {
+		l.next = now.Add(l.options.Gather)
+		return
+	}
+	l.changed = time.Time{}
+	r := l.source.Report()
+	r.Cluster = l.options.Cluster
+	digest := digestOf(r)
+	if digest == l.told && now.Before(l.toldAt.Add(l.options.Heartbeat)) {
+		return
+	}
+	r.At, r.Agent = now.UTC().Truncate(time.Second), l.options.Agent
+	l.settle(l.writer.Write(ctx, r), digest, now)
+}
+
+// settle notes what became of a report.
+func (l *Loop) settle(err error, digest string, began time.Time) {
+	if err == nil {
+		if l.failures > 0 {
+			l.options.Log.Info("reports reach the repository again", "failures", l.failures)
+		}
+		l.failures, l.told, l.toldAt = 0, digest, began
+		return
+	}
+	if l.failures == 0 {
+		l.options.Log.Warn("a report does not reach the repository", "err", err)
+	}
+	l.failures++
+	if l.changed.IsZero() {
+		l.changed = began
+	}
+	l.next = time.Now().Add(max(backoff(l.failures), errs.RetryAfter(err)))
+}
+
+// backoff doubles with each failure; half of it is random, so that a fleet does not come
+// back as one.
+func backoff(failures int) time.Duration {
+	wait := firstRetry
+	for range min(failures-1, 20) {
+		wait = min(2*wait, longestRetry)
+	}
+	return wait/2 + rand.N(wait/2+1)
+}
+
+// digestOf identifies what a report says.
+func digestOf(r status.Report) string {
+	text, err := status.Encode(r, 0)
+	if err != nil {
+		return "" // of plain strings and numbers; it does not happen
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

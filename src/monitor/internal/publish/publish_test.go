@@ -1,0 +1,198 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/status"
+)
+
+// cluster is what is reported on, in memory.
+type cluster struct {
+	mu        sync.Mutex
+	unsettled bool
+	reason    string
+	changes   chan struct{}
+}
+
+func (c *cluster) Changes() <-chan struct{} { return c.changes }
+
+func (c *cluster) Settled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.unsettled
+}
+
+func (c *cluster) Report() status.Report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return status.Report{Apps: []status.App{{Label: "42-web", Objects: []status.Object{{Version: "v1", Kind: "Pod", Name: "p", Status: status.InProgress, Reason: c.reason}}}}}
+}
+
+// becomes changes the cluster; the same reason again is a change without news.
+func (c *cluster) becomes(reason string) {
+	c.mu.Lock()
+	c.reason = reason
+	c.mu.Unlock()
+	select {
+	case c.changes <- struct{}{}:
+	default:
+	}
+}
+
+// paper writes down what was sent and when.
+type paper struct {
+	began time.Time
+
+	mu    sync.Mutex
+	err   error
+	lines []string
+	tried int
+}
+
+func (p *paper) Write(_ context.Context, r status.Report) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tried++
+	if p.err != nil {
+		return p.err
+	}
+	p.lines = append(p.lines, fmt.Sprintf("%s %s", time.Since(p.began).Round(time.Second), r.Apps[0].Objects[0].Reason))
+	return nil
+}
+
+// fails says what becomes of reports from now on, and how many were tried until now.
+func (p *paper) fails(err error) (tried int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+	return p.tried
+}
+
+// play runs a loop in a bubble in which time passes by itself.
+func play(t *testing.T, c *cluster, act func(p *paper)) (p *paper, alive int) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c.changes = make(chan struct{}, 1)
+		p = &paper{began: time.Now()}
+		l := New(c, p, Options{Cluster: "edge+a", Agent: "monitor/test", Alive: func() { alive++ }})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(ctx) }()
+		act(p)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return p, alive
+}
+
+func TestReportsAreSentWhenThereIsNews(t *testing.T) {
+	t.Parallel()
+	c := &cluster{reason: "start"}
+	p, alive := play(t, c, func(*paper) {
+		time.Sleep(20 * time.Second)
+		for i := range 100 { // a storm of changes
+			c.becomes(fmt.Sprint("storm ", i))
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(30 * time.Second)
+		c.becomes("storm 99") // no news
+		time.Sleep(3 * time.Minute)
+	})
+	want := []string{"1s start", "21s storm 9", "31s storm 99", "1m31s storm 99", "2m31s storm 99", "3m31s storm 99"}
+	if len(p.lines) != len(want) || p.lines[0] != want[0] || !slices.Equal(p.lines[2:], want[2:]) {
+		t.Errorf("reports were %q, want about %q", p.lines, want)
+	}
+	if alive < 240/15 {
+		t.Errorf("%d signs of life in four minutes, want one in %s", alive, AliveEvery)
+	}
+}
+
+// Before all kinds were heard of, nothing is said: what is missing may just not have
+// been listed.
+func TestNothingIsSaidTooEarly(t *testing.T) {
+	t.Parallel()
+	c := &cluster{reason: "start", unsettled: true}
+	p, _ := play(t, c, func(*paper) {
+		time.Sleep(40 * time.Second)
+		c.mu.Lock()
+		c.unsettled = false
+		c.mu.Unlock()
+		time.Sleep(5 * time.Second)
+	})
+	if len(p.lines) != 1 || p.lines[0] != "41s start" && p.lines[0] != "40s start" {
+		t.Errorf("reports were %q, want one, when all was known", p.lines)
+	}
+}
+
+// H-59: while the repository cannot be reached the agent tries less and less often, keeps
+// nothing, and sends what is true when it can be reached again.
+func TestH59OfflineSendsTheNewestOnly(t *testing.T) {
+	t.Parallel()
+	c := &cluster{reason: "start"}
+	p, _ := play(t, c, func(p *paper) {
+		time.Sleep(5 * time.Second)
+		p.fails(errors.New("no route"))
+		for i := range 8 * 60 {
+			c.becomes(fmt.Sprint("hour ", i/60))
+			time.Sleep(time.Minute)
+		}
+		if tried := p.fails(nil); tried > 8*60/2 {
+			t.Errorf("%d tries in eight hours", tried)
+		}
+		time.Sleep(6 * time.Minute)
+	})
+	if len(p.lines) < 2 || p.lines[0] != "1s start" {
+		t.Fatalf("reports were %q", p.lines)
+	}
+	for _, line := range p.lines[1:] {
+		if line[len(line)-6:] != "hour 7" {
+			t.Errorf("after the outage was sent %q, want the newest alone", line)
+		}
+	}
+}
+
+func TestAThrottledReportWaitsAsLongAsItIsTold(t *testing.T) {
+	t.Parallel()
+	c := &cluster{reason: "start"}
+	p, _ := play(t, c, func(p *paper) {
+		p.fails(errs.Throttle("push", "r", 30*time.Minute, errors.New("slow down")))
+		time.Sleep(29 * time.Minute)
+		if tried := p.fails(nil); tried != 1 {
+			t.Errorf("%d tries, want one", tried)
+		}
+		time.Sleep(2 * time.Minute)
+	})
+	if len(p.lines) == 0 {
+		t.Error("nothing was sent after the wait")
+	}
+}
+
+func TestSequences(t *testing.T) {
+	t.Parallel()
+	var s sequence
+	now := time.Unix(1_800_000_000, 0)
+	if n := s.next(now); n != 1_800_000_000 {
+		t.Errorf("the first number is %d, want the clock's", n)
+	}
+	if n := s.next(now); n != 1_800_000_001 {
+		t.Errorf("the next number is %d, want one more", n)
+	}
+	s.continues(1_900_000_000)
+	if n := s.next(now); n != 1_900_000_001 {
+		t.Errorf("after a restart the number is %d, want one more than in the repository", n)
+	}
+	s.continues(5)
+	if n := s.next(time.Unix(-5, 0)); n != 1_900_000_002 {
+		t.Errorf("with a clock that went back the number is %d", n)
+	}
+}
