@@ -29,6 +29,7 @@ type planned struct {
 var plans = []string{"instantiate", "update", "rollback", "migrate"}
 
 const planLong = `
+
 Without --action it is what comes next: update if the deployment is instantiated, else
 instantiate; rollback if there is --revision, migrate if there is --to. Nothing is
 written anywhere.

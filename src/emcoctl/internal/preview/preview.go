@@ -30,11 +30,7 @@ var signs = map[string]string{v2.ChangeAdd: "+", v2.ChangeChange: "~", v2.Change
 // is wrong. path is the deployment's.
 func Plan(w io.Writer, path string, p v2.Plan, o Options) {
 	pr := printer{w: w, o: o}
-	head := fmt.Sprintf("%s of %s: revision %d", p.Action, path, p.Revision)
-	if p.From > 0 {
-		head += fmt.Sprintf(" after revision %d", p.From)
-	}
-	pr.line("%s", head)
+	pr.line("%s", title(path, p))
 	pr.placements(p)
 	pr.objects(p)
 	pr.remarks(p)
@@ -43,6 +39,18 @@ func Plan(w io.Writer, path string, p v2.Plan, o Options) {
 	if p.Confirm != "" {
 		pr.line("needs --force: %s", p.Confirm)
 	}
+}
+
+// title says what is planned: of a migration also who takes over.
+func title(path string, p v2.Plan) string {
+	text := fmt.Sprintf("%s of %s: revision %d", p.Action, path, p.Revision)
+	if p.Action == "migrate" {
+		text = fmt.Sprintf("migrate of %s to %s/%s: its revision %d", path, p.CompositeAppVersion, p.Name, p.Revision)
+	}
+	if p.From > 0 {
+		text += fmt.Sprintf(" after revision %d", p.From)
+	}
+	return text
 }
 
 // Summary counts in one line.

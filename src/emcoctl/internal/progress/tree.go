@@ -2,6 +2,7 @@ package progress
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -48,7 +49,11 @@ func (n *Node) add(child Node) {
 // clusters, the objects there. What leaves is a cluster of its app.
 func Tree(s v2.Status) Node {
 	top := Node{Mark: Good, Name: s.Name, State: state(s), Why: s.Failure}
-	if s.ReadyStatus != "" {
+	switch s.ReadyStatus {
+	case "":
+	case Unknown:
+		top.State += ", readiness unknown"
+	default:
 		top.State += ", " + s.ReadyStatus
 	}
 	switch {
@@ -112,6 +117,23 @@ func clusterNode(c v2.ClusterStatus) Node {
 	}
 	if c.Stale {
 		n.Mark = worst(n.Mark, Silent)
+	}
+	return summed(n)
+}
+
+// summed says once of a cluster what would be said of each of its objects, if the
+// cluster is silent.
+func summed(n Node) Node {
+	if len(n.Below) == 0 || n.Why != "" && n.Why != n.Below[0].Why {
+		return n
+	}
+	why := n.Below[0].Why
+	if slices.ContainsFunc(n.Below, func(b Node) bool { return b.Mark != Silent || b.Why != why }) {
+		return n
+	}
+	n.Why = why
+	for i := range n.Below {
+		n.Below[i].Why = ""
 	}
 	return n
 }
