@@ -44,7 +44,8 @@ const maxFindings = 50
 // answer ends the attempt. Fields that others set to something else are taken over,
 // and a finding says from whom. Only when all that is wanted was applied, objects of
 // Previous that are not wanted are deleted, in reverse order, namespaces last; those
-// that do not carry the app's label any more are left to whoever took them over.
+// that do not carry the app's label any more are left to whoever took them over, and
+// those that ask to be kept stay.
 //
 // The error's kind is that of the failure for which trying again is most likely to
 // help; it names the first object of that kind, and Result.Failed has all of them.

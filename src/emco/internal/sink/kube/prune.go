@@ -98,6 +98,9 @@ func (a *attempt) ours(have *metav1.PartialObjectMetadata, id manifest.ID) bool 
 	case have.GetLabels()[a.label.key] != a.label.value:
 		a.find("%s is not labelled %s=%s any more and was left alone", id, a.label.key, a.label.value)
 		return false
+	case manifest.Kept(have.GetAnnotations()):
+		a.find("%s asks to be kept and was left behind", id)
+		return false
 	}
 	return true
 }
