@@ -12,7 +12,7 @@ import (
 // planner puts a way together.
 type planner struct {
 	pulls bool
-	base  []appcontext.Ref // the app's own objects that are there by now
+	base  []appcontext.Ref // what is settled by now: the app's own, and hooks that last
 	left  []appcontext.Ref // hooks that ran and stay
 	drop  []appcontext.Ref // hooks that ran and go with the next step
 	ran   map[key]bool
@@ -22,7 +22,7 @@ type planner struct {
 // bring plans an installation, an upgrade or a rollback. Hooks that run after it wait
 // until the app is ready; definitions are not waited for again.
 func (p *planner) bring(w Way) {
-	p.base = All(w.From)
+	p.base = Settled(w.From)
 	pre, post := hooksOf(w.To, w.Change, "pre-"), hooksOf(w.To, w.Change, "post-")
 	p.clear(slices.Concat(pre, post))
 	if d := missing(w.From, w.To); len(d) > 0 {
@@ -30,35 +30,50 @@ func (p *planner) bring(w Way) {
 		p.base = merge(p.base, d)
 	}
 	p.runAll("pre-"+string(w.Change), pre)
-	main := Step{Kind: Main, Add: All(w.To)}
-	if len(post) > 0 {
-		main.Need, main.About = Ready, w.To.Objects
-	}
-	p.base = nil
-	p.add(main)
-	p.base = All(w.To)
+	p.main(w.To, post)
 	if len(post) > 0 {
 		p.runAll("post-"+string(w.Change), post)
+		p.settle(w.To)
 		p.add(Step{Kind: Tidy})
+	}
+}
+
+// main adds the step that brings what a bundle has, but for hooks that have run before
+// it or run after it.
+func (p *planner) main(to appcontext.Bundle, post []appcontext.HookRef) {
+	s := Step{Kind: Main, Add: without(Settled(to), append(refsOf(post), without(p.left, own(to))...))}
+	if len(post) > 0 {
+		s.Need, s.About = Ready, to.Objects
+	} else {
+		p.settle(to)
+	}
+	p.base = nil
+	p.add(s)
+	p.base = s.Add
+}
+
+// settle lets go of hooks that a repository is not to hold when the way is over.
+func (p *planner) settle(to appcontext.Bundle) {
+	if p.pulls {
+		over := without(p.left, Settled(to))
+		p.left, p.drop = without(p.left, over), merge(p.drop, over)
 	}
 }
 
 // remove plans a deletion. Definitions are not waited for: they may stay.
 func (p *planner) remove(w Way) {
-	p.base = All(w.From)
+	p.base = Settled(w.From)
 	pre, post := hooksOf(w.From, w.Change, "pre-"), hooksOf(w.From, w.Change, "post-")
 	p.clear(slices.Concat(pre, post))
 	p.runAll("pre-delete", pre)
-	p.base = nil
-	if len(post) > 0 {
-		p.add(Step{Kind: Main, Need: Gone, About: reversed(w.From.Objects)})
-		p.runAll("post-delete", post)
-	}
 	last := Step{Kind: Main}
 	if len(post) > 0 {
 		last.Kind = Tidy
+		p.base = without(p.base, own(w.From))
+		p.add(Step{Kind: Main, Need: Gone, About: reversed(w.From.Objects)})
+		p.runAll("post-delete", post)
 	}
-	p.left = nil
+	p.base, p.left = nil, nil
 	p.add(last)
 }
 
@@ -77,13 +92,17 @@ func hooksOf(b appcontext.Bundle, c appcontext.Change, side string) []appcontext
 	return out
 }
 
-// clear adds a step that takes hooks away before they run, whatever an earlier run or
-// way has left of them: else what is reported of them would be of that run.
-func (p *planner) clear(hooks []appcontext.HookRef) {
-	var refs []appcontext.Ref
+func refsOf(hooks []appcontext.HookRef) (out []appcontext.Ref) {
 	for _, h := range hooks {
-		refs = merge(refs, []appcontext.Ref{h.Ref})
+		out = merge(out, []appcontext.Ref{h.Ref})
 	}
+	return out
+}
+
+// clear adds a step that takes Jobs and Pods away before they run, whatever an earlier
+// run or way has left of them: else what is reported of them would be of that run.
+func (p *planner) clear(hooks []appcontext.HookRef) {
+	refs := slices.DeleteFunc(refsOf(hooks), func(r appcontext.Ref) bool { return !Ends(r.ID) })
 	if len(refs) == 0 {
 		return
 	}
@@ -99,7 +118,7 @@ func (p *planner) runAll(event string, hooks []appcontext.HookRef) {
 		}
 		p.ran[Key(h.ID)] = true
 		p.add(Step{Kind: Run, Event: event, Hook: &h, Add: []appcontext.Ref{h.Ref}, Need: Complete, About: []appcontext.Ref{h.Ref}})
-		if p.pulls || asks(h, "hook-succeeded") {
+		if p.pulls && Ends(h.ID) || asks(h, "hook-succeeded") {
 			p.drop = append(p.drop, h.Ref)
 		} else {
 			p.left = merge(p.left, []appcontext.Ref{h.Ref})

@@ -11,6 +11,8 @@
 package steps
 
 import (
+	"slices"
+
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
@@ -21,9 +23,9 @@ type Way struct {
 	From   appcontext.Bundle // what ran when the way began; empty if nothing did
 	To     appcontext.Bundle // what it shall hold; not looked at for a deletion
 
-	// Pulls says that the cluster reads its state from a repository. A hook that has run
-	// must leave it then: the cluster would run it again once its object is cleaned up.
-	// It changes what steps keep and drop, but neither their number nor their needs.
+	// Pulls says that the cluster reads its state from a repository. A Job that has run as
+	// a hook must leave it then: the cluster would run it again once it is cleaned up. It
+	// changes what steps keep and drop, but neither their number nor their needs.
 	Pulls bool
 }
 
@@ -32,7 +34,7 @@ type Kind uint8
 
 // The kinds of steps, in the order in which they come.
 const (
-	Clear  Kind = iota // hooks that an earlier run left go
+	Clear  Kind = iota // Jobs and Pods that an earlier run left go
 	Define             // definitions and namespaces come, if they are new and needed
 	Run                // a hook runs
 	Main               // the app's own objects come and what left goes; or all of them go
@@ -101,8 +103,32 @@ func Of(w Way) []Step {
 	return p.steps
 }
 
-// All returns a bundle's objects and definitions, without its hooks.
-func All(b appcontext.Bundle) []appcontext.Ref { return merge(b.CRDs, b.Objects) }
+// Settled returns all that is to be there of a bundle once it is there: definitions,
+// objects, and hooks that last.
+//
+// A hook lasts if it comes with an installation, does not end as Jobs and Pods do, and
+// is not to be deleted when it is there: a ServiceAccount, say. Others of the app need
+// it, so it is kept as its bundle has it from then on.
+func Settled(b appcontext.Bundle) []appcontext.Ref { return merge(lasting(b), own(b)) }
+
+// own returns a bundle's definitions and objects.
+func own(b appcontext.Bundle) []appcontext.Ref { return merge(b.CRDs, b.Objects) }
+
+func lasting(b appcontext.Bundle) []appcontext.Ref {
+	var out []appcontext.Ref
+	for _, h := range b.Hooks {
+		comes := slices.Contains(h.Events, "pre-install") || slices.Contains(h.Events, "post-install")
+		if comes && !Ends(h.ID) && !asks(h, "hook-succeeded") {
+			out = merge(out, []appcontext.Ref{h.Ref})
+		}
+	}
+	return out
+}
+
+// Ends reports whether an object runs and comes to an end, good or bad.
+func Ends(id manifest.ID) bool {
+	return id.Group == "batch" && id.Kind == "Job" || id.Group == "" && id.Kind == "Pod"
+}
 
 // Key tells objects apart, whatever the version of their API.
 func Key(id manifest.ID) manifest.ID {

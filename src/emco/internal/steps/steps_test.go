@@ -25,6 +25,8 @@ func ref(text string) appcontext.Ref {
 		r.Group, r.Namespace = "apiextensions.k8s.io", ""
 	case "Widget":
 		r.Group = "example.org"
+	case "Job":
+		r.Group = "batch"
 	}
 	return r
 }
@@ -47,6 +49,12 @@ func hook(b appcontext.Bundle, name string, weight int, how string) appcontext.B
 	b.Hooks = append(slices.Clone(b.Hooks), appcontext.HookRef{
 		Ref: ref("Job " + name), Events: strings.Fields(events), Weight: weight, DeletePolicies: strings.Fields(policies),
 	})
+	return b
+}
+
+// lasts adds a ServiceAccount that comes with an installation.
+func lasts(b appcontext.Bundle, name string) appcontext.Bundle {
+	b.Hooks = append(slices.Clone(b.Hooks), appcontext.HookRef{Ref: ref("ServiceAccount " + name), Events: []string{"pre-install"}})
 	return b
 }
 
@@ -164,6 +172,36 @@ func TestWays(t *testing.T) {
 				"hooks that have run: z,a,b |  | ",
 			},
 		},
+		{
+			"a hook that lasts is set up again, but never taken away",
+			steps.Way{Change: appcontext.Upgrade, From: lasts(plain, "account"), To: hook(lasts(next, "account 2"), "z", 0, "pre-upgrade"), Pulls: true},
+			[]string{
+				"hooks of an earlier run: account,a,b |  | z > gone z",
+				"pre-upgrade hook Job z: account,a,b | z |  > complete z",
+				"the app's objects:  | account@2,a@2,c | z",
+			},
+		},
+		{
+			"it comes when it is its turn",
+			steps.Way{Change: appcontext.Install, To: hook(lasts(plain, "account"), "z", 0, "post-install"), Pulls: true},
+			[]string{
+				"hooks of an earlier run:  |  | z > gone z",
+				"pre-install hook ServiceAccount account:  | account |  > complete account",
+				"the app's objects: account | a,b |  > ready a,b",
+				"post-install hook Job z: account,a,b | z |  > complete z",
+				"hooks that have run: account,a,b |  | z",
+			},
+		},
+		{
+			"and goes last",
+			steps.Way{Change: appcontext.Remove, From: hook(lasts(plain, "account"), "z", 0, "post-delete"), Pulls: true},
+			[]string{
+				"hooks of an earlier run: account,a,b |  | z > gone z",
+				"the app's objects: account |  |  > gone b,a",
+				"post-delete hook Job z: account | z |  > complete z",
+				"hooks that have run:  |  | z",
+			},
+		},
 		{"tests do not run", steps.Way{Change: appcontext.Install, To: hook(plain, "check", 0, "test")}, []string{"the app's objects:  | a,b | "}},
 		{
 			"a hook that is an object of the app as well ends as that",
@@ -198,7 +236,7 @@ func TestDefinitionsComeFirstWhereSomethingNeedsThem(t *testing.T) {
 		{"a definition alone", appcontext.Bundle{}, bundle(crd, "ConfigMap a"), "the app's objects:  | widgets.example.org,a | "},
 		{"a namespace with something in it", appcontext.Bundle{}, bundle("Namespace shop", "ConfigMap a"), "definitions and namespaces:  | shop |  > ready shop"},
 		{"a namespace of others", appcontext.Bundle{}, bundle("Namespace stock", "ConfigMap a"), "the app's objects:  | stock,a | "},
-		{"a definition for a hook", appcontext.Bundle{}, hookOf(bundle(crd), "Widget w"), "hooks of an earlier run:  |  | w > gone w"},
+		{"a definition for a hook", appcontext.Bundle{}, hookOf(bundle(crd), "Widget w"), "definitions and namespaces:  | widgets.example.org |  > ready widgets.example.org"},
 		{"what was there before", bundle(crd, "Namespace shop", "Widget w"), bundle(crd, "Namespace shop 2", "Widget w 2"), "the app's objects:  | widgets.example.org,shop@2,w@2 | "},
 		{
 			"a definition that has changed", bundle(crd, "Widget w"), bundle(crd+" 2", "Widget w"),
@@ -213,16 +251,29 @@ func TestDefinitionsComeFirstWhereSomethingNeedsThem(t *testing.T) {
 			}
 		})
 	}
-	way := drawn(steps.Way{Change: appcontext.Upgrade, To: hookOf(bundle(crd), "Widget w")})
-	if want := "definitions and namespaces:  | widgets.example.org |  > ready widgets.example.org"; way[1] != want {
-		t.Errorf("before its hook: got\n%s\nwant\n%s", way[1], want)
-	}
 }
 
 // hookOf adds a hook that is no Job.
 func hookOf(b appcontext.Bundle, object string) appcontext.Bundle {
 	b.Hooks = append(b.Hooks, appcontext.HookRef{Ref: ref(object), Events: []string{"pre-upgrade"}})
 	return b
+}
+
+// What a way leaves in a repository is what is kept there from then on, so that no file
+// comes and goes.
+func TestAWayEndsWithWhatIsSettled(t *testing.T) {
+	t.Parallel()
+	to := hook(hook(lasts(bundle("ConfigMap a", "Job a"), "account"), "y", 0, "pre-upgrade post-install"), "z", 0, "post-upgrade")
+	to = hookOf(to, "Widget w") // before an upgrade only
+	for _, c := range []appcontext.Change{appcontext.Install, appcontext.Upgrade, appcontext.RollBack} {
+		way := steps.Of(steps.Way{Change: c, From: bundle("ConfigMap b"), To: to, Pulls: true})
+		got, want := strings.Split(names(way[len(way)-1].Set()), ","), strings.Split(names(steps.Settled(to)), ",")
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s ends with %v, want %v", c, got, want)
+		}
+	}
 }
 
 // What is not delivered by a cluster that pulls must not shift the numbers of steps: they
