@@ -41,6 +41,16 @@ func (a *alarms) fire(t target) {
 	}
 }
 
+// silence takes back the alarm of a target.
+func (a *alarms) silence(t target) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if timer := a.timers[t]; timer != nil {
+		timer.Stop()
+		delete(a.timers, t)
+	}
+}
+
 // stop silences all alarms for good.
 func (a *alarms) stop() {
 	a.mu.Lock()

@@ -21,14 +21,14 @@ type conn struct {
 	done    sync.WaitGroup
 
 	mu      sync.Mutex
-	tracked map[appcontext.PairKey]appcontext.Digest
+	tracked map[appcontext.PairKey]string
 }
 
 // openConn starts the watch on a cluster; it ends with ctx or by close.
 func openConn(ctx context.Context, name string, cluster *kube.Cluster, config [sha256.Size]byte, r *reporter) *conn {
 	client, mapper := cluster.Watching()
 	c := &conn{
-		cluster: cluster, config: config, tracked: map[appcontext.PairKey]appcontext.Digest{},
+		cluster: cluster, config: config, tracked: map[appcontext.PairKey]string{},
 		watcher: kubewatch.New(kubewatch.Client{Dynamic: client, Mapper: mapper}, kubewatch.Options{Cluster: name, Log: r.log, Deliver: r.take}),
 	}
 	ctx, c.cancel = context.WithCancel(ctx)
@@ -36,14 +36,14 @@ func openConn(ctx context.Context, name string, cluster *kube.Cluster, config [s
 	return c
 }
 
-// track watches the objects of a bundle for a pair, if it does not do so already.
-func (c *conn) track(k appcontext.PairKey, bundle appcontext.Digest, objects []manifest.ID) {
+// track watches objects for a pair, if it does not do so already; what stands for them.
+func (c *conn) track(k appcontext.PairKey, what string, objects []manifest.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.tracked[k] == bundle {
+	if c.tracked[k] == what {
 		return
 	}
-	c.tracked[k] = bundle
+	c.tracked[k] = what
 	c.watcher.Track(kubewatch.App{Key: k, Objects: objects})
 }
 

@@ -2,24 +2,18 @@ package rsync
 
 import (
 	"context"
-	"sync"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
-// remembered bounds the bundles of a generation of contents' memory.
-const remembered = 64
-
-// contents reads bundles with all their objects, and keeps those that are asked for
-// again and again: the clusters of a class hold the same ones.
+// contents reads bundles with all their objects.
 type contents struct {
 	store contentStore
-
-	mu         sync.Mutex
-	young, old map[appcontext.Digest]syncer.App // what is asked for moves to the young generation
+	memory[appcontext.Digest, syncer.App]
 }
 
 // contentStore is what contents need of the AppContext.
@@ -28,7 +22,7 @@ type contentStore interface {
 	GetBundle(ctx context.Context, d appcontext.Digest) (appcontext.Bundle, error)
 }
 
-// app returns a bundle's objects, without a name.
+// app returns all that is settled of a bundle, without a name.
 func (c *contents) app(ctx context.Context, d appcontext.Digest) (syncer.App, error) {
 	if a, ok := c.recall(d); ok {
 		return a, nil
@@ -37,15 +31,25 @@ func (c *contents) app(ctx context.Context, d appcontext.Digest) (syncer.App, er
 	if err != nil {
 		return syncer.App{}, err
 	}
+	a, err := c.set(ctx, steps.Settled(b))
+	if err == nil {
+		c.remember(d, a)
+	}
+	return a, err
+}
+
+// set returns objects and definitions, without a name.
+func (c *contents) set(ctx context.Context, refs []appcontext.Ref) (syncer.App, error) {
+	all, err := c.objects(ctx, refs)
 	var a syncer.App
-	if a.Objects, err = c.objects(ctx, b.Objects); err != nil {
-		return a, err
+	for _, o := range all {
+		if manifest.IsCRD(o.ID) {
+			a.CRDs = append(a.CRDs, o)
+		} else {
+			a.Objects = append(a.Objects, o)
+		}
 	}
-	if a.CRDs, err = c.objects(ctx, b.CRDs); err != nil {
-		return a, err
-	}
-	c.remember(d, a)
-	return a, nil
+	return a, err
 }
 
 func (c *contents) objects(ctx context.Context, refs []appcontext.Ref) ([]manifest.Object, error) {
@@ -60,7 +64,8 @@ func (c *contents) objects(ctx context.Context, refs []appcontext.Ref) ([]manife
 	return out, nil
 }
 
-// ids returns the objects of several bundles that may be taken away, each once.
+// ids returns the objects of several bundles that may be taken away, their hooks
+// included, each once.
 func (c *contents) ids(ctx context.Context, bundles []appcontext.Digest) ([]manifest.ID, error) {
 	var out []manifest.ID
 	seen := map[manifest.ID]bool{}
@@ -69,38 +74,33 @@ func (c *contents) ids(ctx context.Context, bundles []appcontext.Digest) ([]mani
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range b.Objects {
-			if !seen[r.ID] {
-				seen[r.ID] = true
-				out = append(out, r.ID)
-			}
+		refs := b.Objects[:len(b.Objects):len(b.Objects)]
+		for _, h := range b.Hooks {
+			refs = append(refs, h.Ref)
 		}
+		out = appendNew(out, refs, seen)
 	}
 	return out, nil
 }
 
-func (c *contents) recall(d appcontext.Digest) (syncer.App, bool) {
-	c.mu.Lock()
-	a, ok := c.young[d]
-	if !ok {
-		a, ok = c.old[d]
+func appendNew(ids []manifest.ID, refs []appcontext.Ref, seen map[manifest.ID]bool) []manifest.ID {
+	for _, r := range refs {
+		if !seen[r.ID] {
+			seen[r.ID] = true
+			ids = append(ids, r.ID)
+		}
 	}
-	c.mu.Unlock()
-	if ok {
-		c.remember(d, a)
-	}
-	return a, ok
+	return ids
 }
 
-// remember keeps a bundle; when the young generation is full, the old one is forgotten.
-func (c *contents) remember(d appcontext.Digest, a syncer.App) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, there := c.young[d]; there {
-		return
+// kept returns the refs of objects that ask to be left behind when their app goes.
+func (c *contents) kept(ctx context.Context, refs []appcontext.Ref) (map[manifest.ID]bool, error) {
+	objects, err := c.objects(ctx, refs)
+	out := map[manifest.ID]bool{}
+	for _, o := range objects {
+		if manifest.Kept(o.Annotations()) {
+			out[steps.Key(o.ID)] = true
+		}
 	}
-	if c.young == nil || len(c.young) >= remembered {
-		c.old, c.young = c.young, map[appcontext.Digest]syncer.App{}
-	}
-	c.young[d] = a
+	return out, err
 }

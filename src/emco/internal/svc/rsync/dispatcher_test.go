@@ -26,9 +26,9 @@ func newDispatcherAt(t *testing.T) (d *dispatcher, contexts *appcontext.Store, d
 	t.Helper()
 	contexts, db = contexttest.New(t), resourcetest.DB(t)
 	d = &dispatcher{
-		log: slog.New(slog.DiscardHandler), contexts: contexts, seen: map[string]wishKey{},
+		log: slog.New(slog.DiscardHandler), contexts: contexts, seen: map[string]wishKey{}, owners: newOwners(), brakes: newBrakes(t.Context()),
 		gateway: &gateway{db: db, registry: backends.Backends(), rules: gitops.Rules{}, backends: map[string]syncer.Backend{}},
-		ledger:  &ledger{store: contexts, fence: own(t, contexts, "a"), retry: retry, now: time.Now},
+		ledger:  &ledger{store: contexts, fence: own(t, contexts, "a"), retry: retry, now: time.Now, ways: &ways{contents: &contents{store: contexts}}},
 		alarms:  newAlarms(func(target) {}),
 	}
 	t.Cleanup(d.alarms.stop)

@@ -1,11 +1,13 @@
 package rsync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -26,6 +28,8 @@ type gitSink struct {
 	commits  commits
 	contents *contents
 	ledger   *ledger
+	ways     *ways
+	brakes   *brakes
 }
 
 // deliver plans all targets and has them committed together. A target that cannot
@@ -46,7 +50,40 @@ type share struct {
 	hopes  []outcome // what is true when the commit is there
 }
 
+// commit has targets committed together. When one of their deployments is stopped before
+// the commit has begun, the others are planned anew.
 func (s *gitSink) commit(ctx context.Context, due []target, found map[target]destination) []outcome {
+	var out []outcome
+	for len(due) > 0 && ctx.Err() == nil {
+		running, release := s.brakes.any(ctx, deployments(due))
+		results := s.attempt(running, due, found)
+		braked := running.Err() != nil && ctx.Err() == nil
+		release()
+		if !braked {
+			return append(out, results...)
+		}
+		var again []appcontext.Pair
+		for _, o := range results {
+			if o.err == nil {
+				out = append(out, o)
+			} else {
+				again = append(again, appcontext.Pair{Key: o.key})
+			}
+		}
+		due = targetsOf(again)
+	}
+	return out
+}
+
+func deployments(of []target) map[string]bool {
+	out := map[string]bool{}
+	for _, t := range of {
+		out[t.uid] = true
+	}
+	return out
+}
+
+func (s *gitSink) attempt(ctx context.Context, due []target, found map[target]destination) []outcome {
 	var out []outcome
 	var shares []share
 	for _, t := range due {
@@ -65,14 +102,19 @@ func (s *gitSink) commit(ctx context.Context, due []target, found map[target]des
 // share plans one target. Outcomes of pairs that cannot be planned are handed back.
 func (s *gitSink) share(ctx context.Context, t target, d destination) (share, []outcome) {
 	sh := share{target: t, pairs: s.ledger.of(t)}
+	if len(opened(sh.pairs)) == 0 {
+		return sh, nil
+	}
 	edits, refused, err := s.plan(ctx, t, d, sh.pairs)
 	if err != nil {
-		return sh, outcomes(sh.pairs, "", err)
+		return sh, failures(sh.pairs, err)
 	}
 	sh.edits = edits
 	var failed []outcome
-	for _, o := range outcomes(sh.pairs, "", nil) {
-		if o.err = refused[o.key.App]; o.err != nil {
+	for _, p := range opened(sh.pairs) {
+		step, last, err := s.ways.at(ctx, p, true)
+		o := outcomeOf(p, step, last)
+		if o.err = cmp.Or(err, refused[p.Key.App]); o.err != nil {
 			failed = append(failed, o)
 		} else {
 			sh.hopes = append(sh.hopes, o)
@@ -140,7 +182,7 @@ func (s *gitSink) plan(ctx context.Context, t target, d destination, pairs []app
 		Cluster: t.cluster, Deployment: t.uid,
 		Repo: syncer.Coordinates{URL: d.settings.ReadURL(), Branch: d.settings.Branch},
 	}
-	apps, err := s.apps(ctx, pairs, func(p appcontext.Pair) appcontext.Digest { return p.Desired })
+	apps, err := s.apps(ctx, pairs, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -157,42 +199,67 @@ func (s *gitSink) plan(ctx context.Context, t target, d destination, pairs []app
 	if len(refused) == 0 { // no app is to blame alone
 		return nil, nil, err
 	}
-	apps, err = s.apps(ctx, pairs, func(p appcontext.Pair) appcontext.Digest {
-		if refused[p.Key.App] != nil {
-			return p.Applied
-		}
-		return p.Desired
-	})
-	if err != nil {
+	if apps, err = s.apps(ctx, pairs, refused); err != nil {
 		return nil, nil, err
 	}
 	change, err = d.backend.Plan(at, apps)
 	return change.Edits, refused, err
 }
 
-// apps reads the bundle that is chosen of each pair; those without one are left out.
-func (s *gitSink) apps(ctx context.Context, pairs []appcontext.Pair, choose func(appcontext.Pair) appcontext.Digest) ([]syncer.App, error) {
+// apps reads what is to be there now of each pair; those of which nothing is are left
+// out. Of those that were refused what is proved to be there stays.
+func (s *gitSink) apps(ctx context.Context, pairs []appcontext.Pair, refused map[string]error) ([]syncer.App, error) {
 	var out []syncer.App
 	for _, p := range pairs {
-		bundle := choose(p)
-		if bundle == "" {
-			continue
-		}
-		app, err := s.contents.app(ctx, bundle)
+		app, err := s.content(ctx, p, refused[p.Key.App] != nil)
 		if err != nil {
 			return nil, err
 		}
-		app.Name = p.Key.App
-		out = append(out, app)
+		if len(app.Objects)+len(app.CRDs) > 0 {
+			app.Name = p.Key.App
+			out = append(out, app)
+		}
 	}
 	return out, nil
 }
 
-// outcomes makes one outcome of each pair that is not settled.
-func outcomes(pairs []appcontext.Pair, commit string, err error) []outcome {
+// content is what a cluster is to hold of a pair now: while the pair has not begun its
+// way, what it held before; then what belongs to the step that it is at.
+func (s *gitSink) content(ctx context.Context, p appcontext.Pair, refused bool) (syncer.App, error) {
+	switch {
+	case refused, !begun(p) && !open(p) && p.Phase != appcontext.Applied:
+		return s.whole(ctx, p.Applied)
+	case p.Phase == appcontext.Applied:
+		return s.whole(ctx, p.Desired)
+	}
+	step, last, err := s.ways.at(ctx, p, true)
+	if err != nil {
+		return syncer.App{}, err
+	}
+	if last && len(step.Keep) == 0 {
+		return s.whole(ctx, p.Desired)
+	}
+	return s.contents.set(ctx, step.Set())
+}
+
+// whole returns all that is settled of a bundle; that without a digest is empty.
+func (s *gitSink) whole(ctx context.Context, bundle appcontext.Digest) (syncer.App, error) {
+	if bundle == "" {
+		return syncer.App{}, nil
+	}
+	return s.contents.app(ctx, bundle)
+}
+
+// outcomeOf is what comes true of a pair when its step is delivered.
+func outcomeOf(p appcontext.Pair, step steps.Step, last bool) outcome {
+	return outcome{key: p.Key, bundle: p.Desired, rev: p.Rev, step: p.Step, mid: !last, main: step.Kind == steps.Main}
+}
+
+// failures makes an outcome of each pair for which something was to be done.
+func failures(pairs []appcontext.Pair, err error) []outcome {
 	var out []outcome
-	for _, p := range unsettled(pairs) {
-		out = append(out, outcome{key: p.Key, bundle: p.Desired, commit: commit, err: err})
+	for _, p := range opened(pairs) {
+		out = append(out, outcome{key: p.Key, bundle: p.Desired, rev: p.Rev, step: p.Step, err: err})
 	}
 	return out
 }

@@ -53,7 +53,8 @@ func TestAnAppThatTheBackendRefusesStaysAsItWas(t *testing.T) {
 		{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "b"}, Desired: "bad", Applied: "old"},
 		{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "c"}, Desired: "bad"},
 	}
-	sink := &gitSink{contents: &contents{store: s}}
+	c := &contents{store: s}
+	sink := &gitSink{contents: c, ways: &ways{contents: c}}
 	edits, refused, err := sink.plan(t.Context(), target{"edge+c1", "7"}, destination{backend: b}, pairs)
 	if err != nil {
 		t.Fatal(err)
@@ -95,13 +96,14 @@ func TestATargetWhosePathIsRefusedFailsAlone(t *testing.T) {
 	shelved := shelf{}
 	shelved.put("bundle", "settings")
 	l := &ledger{pairs: map[target]map[string]appcontext.Pair{}, targets: map[string]map[target]bool{}}
+	c := &contents{store: shelved}
 	found, due := map[target]destination{}, []target{{"edge+c1", "7"}, {"edge+c2", "7"}, {"edge+c3", "7"}}
 	for _, at := range due {
 		l.keep(appcontext.Pair{Key: appcontext.PairKey{Cluster: at.cluster, UID: at.uid, App: "a"}, Desired: "bundle", Phase: appcontext.Pending})
 		found[at] = destination{backend: b}
 	}
 	host := &picky{bad: "clusters/edge+c2/context/7/app"}
-	sink := &gitSink{commits: host, contents: &contents{store: shelved}, ledger: l}
+	sink := &gitSink{commits: host, contents: c, ledger: l, ways: &ways{contents: c}, brakes: newBrakes(t.Context())}
 	got := map[string]string{}
 	for _, o := range sink.deliver(t.Context(), due, found) {
 		got[o.key.Cluster] = fmt.Sprint(o.commit, " ", o.err)

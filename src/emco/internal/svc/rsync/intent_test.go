@@ -38,24 +38,24 @@ func TestIntend(t *testing.T) {
 	}{
 		{
 			"a new pair is pending, and what will be there is held before anything is done", wants("a"), nil,
-			[]appcontext.Pair{{Key: key, Rev: 2, Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon}},
+			[]appcontext.Pair{{Key: key, Rev: 2, Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon, Change: appcontext.Install}},
 		},
 		{"a pair that holds what is wished for is left alone", wants("a"), []appcontext.Pair{applied}, nil},
 		{
 			"a changed bundle keeps hold of the one that is there", wants("b"),
 			[]appcontext.Pair{applied},
-			[]appcontext.Pair{{Key: key, Rev: 2, Desired: "b", Applied: "a", Held: digests("a", "b"), Phase: appcontext.Pending, Commit: "c", At: noon}},
+			[]appcontext.Pair{{Key: key, Rev: 2, Desired: "b", Applied: "a", Held: digests("a", "b"), Phase: appcontext.Pending, Commit: "c", At: noon, Change: appcontext.Upgrade, From: "a"}},
 		},
 		{
 			"a failed pair is tried again at once when it is wished for again", wants("a"),
 			[]appcontext.Pair{failed},
-			[]appcontext.Pair{{Key: key, Rev: 2, Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon}},
+			[]appcontext.Pair{{Key: key, Rev: 2, Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon, Change: appcontext.Install}},
 		},
 		{
 			"what is not wished for any more is to go",
 			wish{uid: "7", rev: 2},
 			[]appcontext.Pair{applied},
-			[]appcontext.Pair{{Key: key, Rev: 2, Applied: "a", Held: digests("a"), Phase: appcontext.Deleting, Commit: "c", At: noon}},
+			[]appcontext.Pair{{Key: key, Rev: 2, Applied: "a", Held: digests("a"), Phase: appcontext.Deleting, Commit: "c", At: noon, Change: appcontext.Remove, From: "a"}},
 		},
 	}
 	for _, tt := range tests {
@@ -160,5 +160,101 @@ func TestAServerThatSaysWhenIsObeyed(t *testing.T) {
 	p := retry.failed(appcontext.Pair{Key: key}, errs.Throttle("push", "repo", time.Hour, errors.New("slow down")), noon)
 	if p.Phase != appcontext.Retrying || p.NextRetry.Sub(noon) < time.Hour {
 		t.Errorf("got %s, again in %v", p.Phase, p.NextRetry.Sub(noon))
+	}
+}
+
+// midway is a pair on an upgrade with several steps, of which the one at hand is delivered.
+func midway() appcontext.Pair {
+	return appcontext.Pair{
+		Key: key, Rev: 2, Desired: "b", Applied: "a", From: "a", Change: appcontext.Upgrade, Held: digests("a", "b"),
+		Phase: appcontext.Pending, Step: 2, Sent: true, Blocked: "waits for a hook", At: noon.Add(-time.Hour),
+	}
+}
+
+func TestAWayGoesOnForTheSameRevision(t *testing.T) {
+	t.Parallel()
+	stoppedOne, halted := midway(), midway()
+	stoppedOne.Blocked = stopped
+	halted.Halted, halted.Phase, halted.Error, halted.Blocked = true, appcontext.Failed, "hook failed", ""
+	goesOn := midway()
+	goesOn.Blocked = ""
+	again := midway()
+	again.Rev, again.At, again.Step, again.Sent, again.Blocked = 3, noon, 0, false, ""
+	back := again
+	back.Change = appcontext.RollBack
+	gone := again
+	gone.Rev, gone.Desired, gone.Change, gone.Phase = 2, "", appcontext.Remove, appcontext.Deleting
+	next := wants("b")
+	next.rev = 3
+	rolled := next
+	rolled.rollback = true
+	tests := []struct {
+		name string
+		wish wish
+		have appcontext.Pair
+		want appcontext.Pair
+	}{
+		{"one that waits goes on waiting", wants("b"), midway(), midway()},
+		{"one that was stopped goes on where it was", wants("b"), stoppedOne, goesOn},
+		{"one whose hook failed stays as it is", wants("b"), halted, halted},
+		{"another revision begins anew", next, midway(), again},
+		{"also after a failed hook", next, halted, again},
+		{"a rollback is one", rolled, midway(), back},
+		{"a removal begins from what is there", wish{uid: "7", rev: 2}, midway(), gone},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := intend(tt.wish, []appcontext.Pair{tt.have}, noon); len(got) != 1 || !reflect.DeepEqual(got[0], tt.want) {
+				t.Errorf("got\n%+v\nwant\n%+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestSettleStepByStep(t *testing.T) {
+	t.Parallel()
+	at := func(step int) appcontext.Pair {
+		p := midway()
+		p.Step, p.Sent, p.Blocked, p.Findings = step, false, "", []string{"early"}
+		return p
+	}
+	delivered := at(1)
+	delivered.Sent, delivered.Commit, delivered.At, delivered.Findings = true, "c", noon, []string{"early", "late"}
+	main := delivered
+	main.Applied, main.Findings = "b", []string{"early"}
+	end := appcontext.Pair{Key: key, Rev: 2, Desired: "b", Applied: "b", Held: digests("b"), Phase: appcontext.Applied, Commit: "c", At: noon, Findings: []string{"early"}}
+	overtaken, install := at(0), at(0)
+	overtaken.Rev, overtaken.Desired, overtaken.At = 3, "d", noon
+	after := overtaken
+	after.Applied, after.From, after.Commit, after.Findings = "b", "b", "c", nil
+	install.Change, install.From, install.Applied = appcontext.Install, "", ""
+	upgrade := install
+	upgrade.Change, upgrade.From, upgrade.Applied, upgrade.Commit, upgrade.At, upgrade.Findings = appcontext.Upgrade, "a", "a", "c", noon, nil
+	halted := at(1)
+	halted.Halted, halted.Phase, halted.Error = true, appcontext.Failed, "hook failed"
+	cleaned := halted
+	cleaned.Sent, cleaned.Commit, cleaned.At = true, "c", noon
+	tests := []struct {
+		name string
+		pair appcontext.Pair
+		o    outcome
+		want appcontext.Pair
+	}{
+		{"a step before the last waits for a report", at(1), outcome{bundle: "b", rev: 2, step: 1, mid: true, findings: []string{"late"}}, delivered},
+		{"the main one says what is there", at(1), outcome{bundle: "b", rev: 2, step: 1, mid: true, main: true}, main},
+		{"the last one ends the way", at(3), outcome{bundle: "b", rev: 2, step: 3}, end},
+		{"a way that was overtaken counts for the next one", overtaken, outcome{bundle: "b", rev: 2, step: 1, mid: true, main: true}, after},
+		{"an installation that finds itself upgrading", install, outcome{bundle: "a", rev: 1}, upgrade},
+		{"cleaning up after a hook heals nothing", halted, outcome{bundle: "b", rev: 2, step: 1, mid: true}, cleaned},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.o.key, tt.o.commit = key, "c"
+			if got, stays := settle(tt.pair, tt.o, noon); !stays || !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("got\n%+v\nwant\n%+v", got, tt.want)
+			}
+		})
 	}
 }

@@ -3,12 +3,16 @@ package rsync
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
+	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
 )
 
 // early is how long before its time a pair may be tried with others of its target.
@@ -29,10 +33,10 @@ type kubeSink struct {
 	conns map[string]*conn // by cluster
 }
 
-func newKubeSink(ctx context.Context, s *Service, l *ledger) *kubeSink {
+func newKubeSink(ctx context.Context, s *Service, l *ledger, r *reporter) *kubeSink {
 	return &kubeSink{
 		ctx: ctx, sink: s.parts.Kube, contents: s.contents, ledger: l, log: s.parts.Log,
-		reports: newReporter(ctx, l, s.parts.Log),
+		reports: r,
 		slots:   make(chan struct{}, s.parts.Workers), conns: map[string]*conn{},
 	}
 }
@@ -49,7 +53,7 @@ func (s *kubeSink) deliver(ctx context.Context, t target, d destination) []outco
 	pairs := s.ledger.of(t)
 	c, err := s.connect(t.cluster, d)
 	if err != nil {
-		return outcomes(pairs, "", err)
+		return failures(pairs, err)
 	}
 	var out []outcome
 	for _, p := range ripe(pairs, time.Now()) {
@@ -63,22 +67,43 @@ func (s *kubeSink) deliver(ctx context.Context, t target, d destination) []outco
 	return out
 }
 
-// track has the pair's objects watched; those of a pair that is to go no more.
+// track has the pair's objects watched, and what its steps wait for; those of a pair of
+// which nothing is waited for and that is to go no more.
 func (s *kubeSink) track(ctx context.Context, c *conn, p appcontext.Pair) error {
-	if p.Desired == "" {
+	ids, err := s.watched(ctx, p)
+	switch {
+	case err != nil:
+		return err
+	case len(ids) == 0:
 		c.forget(p.Key)
-		return nil
+	default:
+		c.track(p.Key, fmt.Sprint(p.Change, " ", p.From, " ", p.Desired), ids)
 	}
-	ids, err := s.contents.ids(ctx, []appcontext.Digest{p.Desired})
-	if err == nil {
-		c.track(p.Key, p.Desired, ids)
+	return nil
+}
+
+func (s *kubeSink) watched(ctx context.Context, p appcontext.Pair) ([]manifest.ID, error) {
+	b, err := s.ledger.ways.bundle(ctx, p.Desired)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	seen := map[manifest.ID]bool{}
+	out := appendNew(nil, b.Objects, seen)
+	if p.Phase == appcontext.Applied {
+		return out, nil
+	}
+	way, err := s.ledger.ways.of(ctx, p, false)
+	for _, step := range way {
+		if step.Kind != steps.Define { // definitions are shared, and the sink awaits them by itself
+			out = appendNew(out, step.About, seen)
+		}
+	}
+	return out, err
 }
 
 // ripe returns the pairs that are to be tried now.
 func ripe(pairs []appcontext.Pair, now time.Time) (out []appcontext.Pair) {
-	for _, p := range unsettled(pairs) {
+	for _, p := range opened(pairs) {
 		if p.NextRetry.Before(now.Add(early)) {
 			out = append(out, p)
 		}
@@ -86,23 +111,42 @@ func ripe(pairs []appcontext.Pair, now time.Time) (out []appcontext.Pair) {
 	return out
 }
 
-// apply makes the cluster hold the pair's bundle, and nothing else of what it may hold.
+// apply carries out a pair's step.
 func (s *kubeSink) apply(ctx context.Context, c *kube.Cluster, p appcontext.Pair) outcome {
-	o := outcome{key: p.Key, bundle: p.Desired}
-	st := kube.AppState{Deployment: p.Key.UID, App: p.Key.App}
-	if st.Previous, o.err = s.contents.ids(ctx, p.Held); o.err != nil {
+	step, last, err := s.ledger.ways.at(ctx, p, false)
+	o := outcomeOf(p, step, last)
+	if o.err = err; err != nil {
 		return o
 	}
-	if p.Desired != "" {
-		app, err := s.contents.app(ctx, p.Desired)
-		if o.err = err; err != nil {
-			return o
-		}
-		st.Want, st.CRDs = app.Objects, app.CRDs
+	st, err := s.state(ctx, p, step)
+	if o.err = err; err != nil {
+		return o
 	}
 	result, err := c.Apply(ctx, st)
 	o.findings, o.err = result.Findings, err
 	return o
+}
+
+// state is what a step makes of the cluster. Before the main step nothing goes but hooks;
+// with it goes all that may be there and is not to stay.
+func (s *kubeSink) state(ctx context.Context, p appcontext.Pair, step steps.Step) (kube.AppState, error) {
+	st := kube.AppState{Deployment: p.Key.UID, App: p.Key.App}
+	app, err := s.contents.set(ctx, step.Add)
+	if err != nil {
+		return st, err
+	}
+	st.Want, st.CRDs = app.Objects, app.CRDs
+	if step.Kind != steps.Main && !(step.Kind == steps.Tidy && p.Desired == "") {
+		st.Previous = appendNew(nil, step.Drop, map[manifest.ID]bool{})
+		return st, nil
+	}
+	st.Previous, err = s.contents.ids(ctx, p.Held)
+	stays := map[manifest.ID]bool{}
+	for _, r := range step.Keep {
+		stays[steps.Key(r.ID)] = true
+	}
+	st.Previous = slices.DeleteFunc(st.Previous, func(id manifest.ID) bool { return stays[steps.Key(id)] })
+	return st, err
 }
 
 // connect returns the connection to a cluster, a new one if the kubeconfig has changed.
@@ -130,5 +174,4 @@ func (s *kubeSink) stop() {
 	for _, c := range s.conns {
 		c.close()
 	}
-	s.reports.wait()
 }

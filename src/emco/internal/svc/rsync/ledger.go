@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ type pairStore interface {
 	Pairs(ctx context.Context) iter.Seq2[appcontext.Pair, error]
 	PutPairs(ctx context.Context, own appcontext.Fence, put []appcontext.Pair, remove []appcontext.PairKey) error
 	PutReports(ctx context.Context, own appcontext.Fence, put []appcontext.Report, remove []appcontext.PairKey) error
+	reportStore
 }
 
 // ledger is the one place that changes pairs: first in etcd, then in memory. What it
@@ -26,11 +28,18 @@ type ledger struct {
 	fence appcontext.Fence
 	retry Retry
 	now   func() time.Time
+	ways  *ways
 
 	mu       sync.Mutex
 	pairs    map[target]map[string]appcontext.Pair // by app
 	targets  map[string]map[target]bool            // by deployment
 	subjects map[string]string                     // by deployment, for people who read
+	heads    map[string]string                     // by deployment: uid of the head that it is about
+	orders   map[string]order                      // by deployment, if there is any order in it
+	stops    map[string]bool                       // deployments for which nothing more is done
+	reports  hearings
+	diary    diary
+	stirred  stirred // deployments with pairs that may go on now
 }
 
 // load reads all pairs.
@@ -38,7 +47,8 @@ func (l *ledger) load(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pairs, l.targets = map[target]map[string]appcontext.Pair{}, map[string]map[target]bool{}
-	l.subjects = map[string]string{}
+	l.subjects, l.heads, l.orders, l.stops = map[string]string{}, map[string]string{}, map[string]order{}, map[string]bool{}
+	l.reports, l.stirred = newHearings(l.store), newStirred()
 	for p, err := range l.store.Pairs(ctx) {
 		if err != nil {
 			return err
@@ -49,16 +59,22 @@ func (l *ledger) load(ctx context.Context) error {
 }
 
 // intend writes down what a deployment wishes for and returns the targets that are
-// due for it.
+// due for it. What was stopped goes on.
 func (l *ledger) intend(ctx context.Context, w wish) ([]target, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	due := intend(w, l.deployment(w.uid), l.now())
-	if err := l.store.PutPairs(ctx, l.fence, due, nil); err != nil {
+	have := l.deployment(w.uid)
+	due := intend(w, have, l.now())
+	delete(l.stops, w.uid)
+	l.note(w)
+	if err := l.admit(ctx, w.uid, have, due); err != nil {
 		return nil, err
 	}
-	for _, p := range due {
-		l.keep(p)
+	if err := l.proceed(ctx, due); err != nil {
+		return nil, err
+	}
+	if err := l.write(ctx, entry{put: l.changed(due)}); err != nil {
+		return nil, err
 	}
 	if len(l.targets[w.uid]) > 0 && w.subject != "" {
 		l.subjects[w.uid] = w.subject
@@ -66,57 +82,114 @@ func (l *ledger) intend(ctx context.Context, w wish) ([]target, error) {
 	return targetsOf(due), nil
 }
 
+// changed returns the pairs that are not as they are remembered.
+func (l *ledger) changed(pairs []appcontext.Pair) []appcontext.Pair {
+	return slices.DeleteFunc(slices.Clone(pairs), func(p appcontext.Pair) bool {
+		old, known := l.pair(p.Key)
+		return known && reflect.DeepEqual(p, old)
+	})
+}
+
+// hold stops a deployment: its pairs stay as they are, and sinks leave them alone.
+func (l *ledger) hold(ctx context.Context, uid string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stops[uid] = true
+	var put []appcontext.Pair
+	for _, p := range l.deployment(uid) {
+		if p.Blocked != stopped && (open(p) || p.Blocked != "") {
+			put = append(put, l.stayed(p))
+		}
+	}
+	return l.write(ctx, entry{put: put})
+}
+
+// stayed blocks a pair that is not settled if its deployment was stopped.
+func (l *ledger) stayed(p appcontext.Pair) appcontext.Pair {
+	if l.stops[p.Key.UID] && p.Phase != appcontext.Applied {
+		p.Blocked = stopped
+	}
+	return p
+}
+
 // settle writes down what sinks said. Outcomes of pairs that are not known any more are dropped.
 func (l *ledger) settle(ctx context.Context, outcomes []outcome) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var put []appcontext.Pair
-	var gone []appcontext.PairKey
+	var e entry
 	for _, o := range outcomes {
-		p, known := l.pairs[targetOf(o.key)][o.key.App]
+		p, known := l.pair(o.key)
 		if !known {
 			continue
 		}
-		stays := true
-		if o.err != nil {
-			p = l.retry.failed(p, o.err, l.now())
+		if p, stays := l.settled(p, o); stays {
+			e.put = append(e.put, p)
 		} else {
-			p, stays = settle(p, o, l.now())
-		}
-		if stays {
-			put = append(put, p)
-		} else {
-			gone = append(gone, o.key)
+			e.gone = append(e.gone, o.key)
 		}
 	}
-	return l.write(ctx, put, gone)
+	if err := l.proceed(ctx, e.put); err != nil {
+		return err
+	}
+	if err := l.requalify(ctx, &e); err != nil {
+		return err
+	}
+	return l.write(ctx, e)
 }
 
-// report writes down what clusters say of pairs that are known.
-func (l *ledger) report(ctx context.Context, reports []appcontext.Report) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var known []appcontext.Report
-	for _, r := range reports {
-		if _, ok := l.pairs[targetOf(r.Key)][r.Key.App]; ok {
-			known = append(known, r)
-		}
+func (l *ledger) settled(p appcontext.Pair, o outcome) (appcontext.Pair, bool) {
+	stays := true
+	if o.err != nil {
+		p = l.failed(p, o.err)
+	} else {
+		p, stays = settle(p, o, l.now())
 	}
-	return l.store.PutReports(ctx, l.fence, known, nil)
+	return l.stayed(p), stays
+}
+
+// failed notes that a step could not be delivered. A pair whose hook failed keeps its
+// reason: what failed is to clean up after it.
+func (l *ledger) failed(p appcontext.Pair, err error) appcontext.Pair {
+	out := l.retry.failed(p, err, l.now())
+	if p.Halted {
+		out.Phase, out.Error = p.Phase, p.Error
+	}
+	return out
+}
+
+// entry is what is written together.
+type entry struct {
+	put     []appcontext.Pair
+	gone    []appcontext.PairKey
+	reports []appcontext.Report
+	heard   map[appcontext.PairKey]hearing
 }
 
 // write stores and then remembers. Reports of what is gone go with it.
-func (l *ledger) write(ctx context.Context, put []appcontext.Pair, gone []appcontext.PairKey) error {
-	if err := l.store.PutReports(ctx, l.fence, nil, gone); err != nil {
-		return err
+func (l *ledger) write(ctx context.Context, e entry) error {
+	if len(e.reports)+len(e.gone) > 0 {
+		if err := l.store.PutReports(ctx, l.fence, e.reports, e.gone); err != nil {
+			return err
+		}
 	}
-	if err := l.store.PutPairs(ctx, l.fence, put, gone); err != nil {
-		return err
+	if len(e.put)+len(e.gone) > 0 {
+		if err := l.store.PutPairs(ctx, l.fence, e.put, e.gone); err != nil {
+			return err
+		}
 	}
-	for _, p := range put {
+	for k, h := range e.heard {
+		l.hear(k, h)
+	}
+	for _, p := range e.put {
+		old, known := l.pair(p.Key)
+		if !known {
+			l.reports.none(p.Key)
+		}
+		l.diary.changed(old, p)
 		l.keep(p)
 	}
-	for _, k := range gone {
+	for _, k := range e.gone {
+		l.diary.removed(k)
 		l.forget(k)
 	}
 	return nil
@@ -130,19 +203,33 @@ func (l *ledger) keep(p appcontext.Pair) {
 	if l.targets[t.uid] == nil {
 		l.targets[t.uid] = map[target]bool{}
 	}
+	l.stirred.count(l.pairs[t][p.Key.App], p)
 	l.pairs[t][p.Key.App], l.targets[t.uid][t] = p, true
+	if p.Phase == appcontext.Applied {
+		l.reports.trim(p.Key)
+	}
+	l.stir(t.uid)
 }
 
 func (l *ledger) forget(k appcontext.PairKey) {
 	t := targetOf(k)
-	if delete(l.pairs[t], k.App); len(l.pairs[t]) > 0 {
-		return
+	l.stirred.count(l.pairs[t][k.App], appcontext.Pair{Key: k})
+	l.reports.forget(k)
+	if delete(l.pairs[t], k.App); len(l.pairs[t]) == 0 {
+		delete(l.pairs, t)
+		delete(l.targets[t.uid], t)
 	}
-	delete(l.pairs, t)
-	if delete(l.targets[t.uid], t); len(l.targets[t.uid]) == 0 {
+	if len(l.targets[t.uid]) == 0 {
 		delete(l.targets, t.uid)
 		delete(l.subjects, t.uid)
 	}
+	l.stir(t.uid)
+}
+
+// pair returns what is remembered of a pair.
+func (l *ledger) pair(k appcontext.PairKey) (appcontext.Pair, bool) {
+	p, known := l.pairs[targetOf(k)][k.App]
+	return p, known
 }
 
 // subject returns what a deployment belongs to, or its id if that is not known.
@@ -166,6 +253,13 @@ func (l *ledger) of(t target) []appcontext.Pair {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.SortedFunc(maps.Values(l.pairs[t]), byKey)
+}
+
+// at returns the targets of a deployment, in order.
+func (l *ledger) at(uid string) []target {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(l.targets[uid]), compareTargets)
 }
 
 // all returns every target that has pairs, in order.

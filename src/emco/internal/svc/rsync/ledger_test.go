@@ -52,7 +52,7 @@ func newLedger(t *testing.T) (*ledger, *recorder) {
 	t.Helper()
 	contexts := contexttest.New(t)
 	r := &recorder{Store: contexts}
-	l := &ledger{store: r, fence: own(t, contexts, "a"), retry: retry, now: func() time.Time { return noon }}
+	l := &ledger{store: r, fence: own(t, contexts, "a"), retry: retry, now: func() time.Time { return noon }, ways: &ways{contents: &contents{store: contexts}}}
 	if err := l.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestTheLedgerSettles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := r.wrote(); got != "reports +0 -0, pairs +2 -0" {
+	if got := r.wrote(); got != "pairs +2 -0" {
 		t.Errorf("wrote %s", got)
 	}
 	wantAgreement(t, l, r)
@@ -185,7 +185,7 @@ func TestRemovalsTakeReportsAlong(t *testing.T) {
 	elsewhere := key
 	elsewhere.App = "unknown"
 	reports := []appcontext.Report{{Key: key, Resources: []appcontext.ResourceStatus{{ID: manifest.ID{Kind: "Pod", Name: "p"}, Status: "Current"}}}, {Key: elsewhere}}
-	if err := l.report(t.Context(), reports); err != nil {
+	if _, err := l.report(t.Context(), reports); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := r.ReportsAt(t.Context(), []appcontext.PairKey{key, elsewhere}); err != nil || len(got) != 1 || got[0].Key != key {
@@ -217,7 +217,7 @@ func TestANewTermReadsWhatTheLastOneWrote(t *testing.T) {
 	if err := l.settle(t.Context(), []outcome{{key: key, bundle: "a", commit: "c0ffee", findings: []string{"look"}}}); err != nil {
 		t.Fatal(err)
 	}
-	next := &ledger{store: r, fence: own(t, r.Store, "a"), retry: retry, now: l.now} // the same holder takes over
+	next := &ledger{store: r, fence: own(t, r.Store, "a"), retry: retry, now: l.now, ways: l.ways} // the same holder takes over
 	if err := next.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}

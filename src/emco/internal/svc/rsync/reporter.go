@@ -14,12 +14,12 @@ import (
 // gather is how long reports are collected before they are written together.
 const gather = 200 * time.Millisecond
 
-// reporter writes what clusters report. The latest report of a pair wins; reports on
-// pairs that are gone are dropped.
+// reporter gathers what clusters report and has it written. The latest report of a pair
+// wins.
 type reporter struct {
-	ctx    context.Context
-	ledger *ledger
-	log    *slog.Logger
+	ctx  context.Context
+	heed func(context.Context, []appcontext.Report) error
+	log  *slog.Logger
 
 	mu      sync.Mutex
 	pending map[appcontext.PairKey]appcontext.Report
@@ -27,8 +27,8 @@ type reporter struct {
 	wg      sync.WaitGroup
 }
 
-func newReporter(ctx context.Context, l *ledger, log *slog.Logger) *reporter {
-	return &reporter{ctx: ctx, ledger: l, log: log, pending: map[appcontext.PairKey]appcontext.Report{}}
+func newReporter(ctx context.Context, heed func(context.Context, []appcontext.Report) error, log *slog.Logger) *reporter {
+	return &reporter{ctx: ctx, heed: heed, log: log, pending: map[appcontext.PairKey]appcontext.Report{}}
 }
 
 // take keeps a report for the next write.
@@ -51,7 +51,7 @@ func (r *reporter) write() {
 		if len(batch) == 0 {
 			return
 		}
-		if err := r.ledger.report(r.ctx, batch); err != nil && r.ctx.Err() == nil {
+		if err := r.heed(r.ctx, batch); err != nil && r.ctx.Err() == nil {
 			r.log.Warn("reports not written", "err", err, "reports", len(batch))
 			r.restore(batch)
 			pause(r.ctx, firstRetry)

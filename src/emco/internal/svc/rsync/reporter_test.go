@@ -42,6 +42,12 @@ func (n *notebook) PutReports(_ context.Context, _ appcontext.Fence, put []appco
 	return nil
 }
 
+func (n *notebook) ReportsAt(context.Context, []appcontext.PairKey) ([]appcontext.Report, error) {
+	return nil, nil
+}
+
+func (n *notebook) Reported(context.Context, string) (bool, error) { return true, nil }
+
 // reporting is a reporter of the one pair "web" on a test's own clock.
 func reporting(t *testing.T, n *notebook) (*reporter, context.CancelFunc) {
 	t.Helper()
@@ -51,7 +57,11 @@ func reporting(t *testing.T, n *notebook) (*reporter, context.CancelFunc) {
 		t.Fatal(err)
 	}
 	l.mustIntend(t, on("a", "edge+c1"))
-	return newReporter(ctx, l, slog.New(slog.DiscardHandler)), cancel
+	heed := func(ctx context.Context, reports []appcontext.Report) error {
+		_, err := l.report(ctx, reports)
+		return err
+	}
+	return newReporter(ctx, heed, slog.New(slog.DiscardHandler)), cancel
 }
 
 // numbered is the n-th report of the pair "web".

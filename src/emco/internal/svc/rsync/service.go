@@ -31,7 +31,8 @@ type Parts struct {
 	Kube     *kube.Sink
 	Holder   string // name of this process; one that starts again under it takes over at once
 	Retry    Retry
-	Workers  int // directly reached clusters worked on at the same time
+	Workers  int      // directly reached clusters worked on at the same time
+	Sources  []Source // of reports on clusters that are not watched from here
 	Log      *slog.Logger
 }
 

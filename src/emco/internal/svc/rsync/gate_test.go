@@ -1,0 +1,209 @@
+package rsync
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// sights are what a test says of clusters: "app cluster" to why the pair is not ready, or
+// "" if it is, at noon. Of others nothing was heard.
+type sights map[string]string
+
+func (s sights) ready(p appcontext.Pair) readiness {
+	why, heard := s[p.Key.App+" "+p.Key.Cluster]
+	if !heard {
+		return readiness{silent: true}
+	}
+	return readiness{ready: why == "", since: noon, why: why}
+}
+
+func (s sights) never(cluster string) bool { return cluster == "c9" }
+
+// standsAt is a pair of deployment 7 in a phase; one that is Deleting is to go.
+func standsAt(app, cluster string, phase appcontext.Phase, more ...func(*appcontext.Pair)) appcontext.Pair {
+	p := appcontext.Pair{Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, Desired: "b", Phase: phase, At: noon}
+	if phase == appcontext.Deleting {
+		p.Desired = ""
+	}
+	for _, change := range more {
+		change(&p)
+	}
+	return p
+}
+
+func blocked(why string) func(*appcontext.Pair) {
+	return func(p *appcontext.Pair) { p.Blocked = why }
+}
+
+func failed(why string) func(*appcontext.Pair) { return func(p *appcontext.Pair) { p.Error = why } }
+
+func unwished(p *appcontext.Pair) { p.Desired = "" }
+
+// apps are those of a revision, by name.
+func apps(list ...appcontext.App) order {
+	o := order{apps: map[string]appcontext.App{}}
+	for _, a := range list {
+		o.apps[a.Name] = a
+	}
+	return o
+}
+
+const (
+	pending  = appcontext.Pending
+	settled  = appcontext.Applied
+	deleting = appcontext.Deleting
+)
+
+func TestDependencies(t *testing.T) {
+	t.Parallel()
+	needs := func(d appcontext.Dependency) order {
+		d.App = "db"
+		return apps(appcontext.App{Name: "web", DependsOn: []appcontext.Dependency{d}}, appcontext.App{Name: "db"})
+	}
+	deployed, ready := needs(appcontext.Dependency{}), needs(appcontext.Dependency{Ready: true})
+	late := needs(appcontext.Dependency{Ready: true, Wait: 30})
+	unplaced := apps(deployed.apps["web"], appcontext.App{Name: "db", Failure: &appcontext.Failure{Stage: "rendering", Reason: "no such value"}})
+	tests := []struct {
+		name  string
+		order order
+		pairs []appcontext.Pair
+		ready sights
+		now   time.Duration // after noon
+		want  string
+	}{
+		{"applied everywhere", deployed, []appcontext.Pair{standsAt("db", "c1", settled), standsAt("db", "c2", settled)}, nil, 0, ""},
+		{"not applied on one of three", deployed, []appcontext.Pair{standsAt("db", "c1", settled), standsAt("db", "c2", pending), standsAt("db", "c3", pending)}, nil, 0, "waits for app db on c2: not applied yet (and 1 more cluster)"},
+		{"failed", deployed, []appcontext.Pair{standsAt("db", "c1", appcontext.Failed, failed("refused"))}, nil, 0, "waits for app db on c1: failed: refused"},
+		{"blocked itself", deployed, []appcontext.Pair{standsAt("db", "c1", pending, blocked("waits for app disk"))}, nil, 0, "waits for app db on c1: it waits for app disk"},
+		{"what is to go does not count", deployed, []appcontext.Pair{standsAt("db", "c1", settled), standsAt("db", "c2", deleting)}, nil, 0, ""},
+		{"it is enough to be applied", deployed, []appcontext.Pair{standsAt("db", "c1", settled)}, sights{"db c1": "no"}, 0, ""},
+		{"ready everywhere", ready, []appcontext.Pair{standsAt("db", "c1", settled), standsAt("db", "c2", settled)}, sights{"db c1": "", "db c2": ""}, 0, ""},
+		{"applied and not ready", ready, []appcontext.Pair{standsAt("db", "c1", settled), standsAt("db", "c2", settled)}, sights{"db c1": "", "db c2": "not ready: Deployment db: 0 of 1"}, 0, "waits for app db on c2: not ready: Deployment db: 0 of 1"},
+		{"a silent cluster", ready, []appcontext.Pair{standsAt("db", "c1", settled)}, nil, 0, "waits for app db on c1: the cluster has not reported on it yet"},
+		{"a cluster that never spoke", ready, []appcontext.Pair{standsAt("db", "c9", settled)}, nil, 0, "waits for app db on c9: the cluster has never reported; if it pulls from Git, install the monitor there"},
+		{"for a while after that", late, []appcontext.Pair{standsAt("db", "c1", settled)}, sights{"db c1": ""}, 29 * time.Second, "waits until 12:00:30, 30 seconds after app db was ready"},
+		{"and no longer", late, []appcontext.Pair{standsAt("db", "c1", settled)}, sights{"db c1": ""}, 30 * time.Second, ""},
+		{"could not be rendered, and is nowhere", unplaced, nil, nil, 0, "waits for app db, which is nowhere: rendering failed: no such value"},
+		{"could not be rendered, and is there as it was", unplaced, []appcontext.Pair{standsAt("db", "c1", settled)}, nil, 0, ""},
+		{"is to be nowhere", deployed, nil, nil, 0, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			web := standsAt("web", "c5", pending)
+			g := newScene(tt.order, append(tt.pairs, web), tt.ready, noon.Add(tt.now)).gate(web)
+			if g.why != tt.want {
+				t.Errorf("got %q, want %q", g.why, tt.want)
+			}
+			if opens := noon.Add(30 * time.Second); tt.now > 0 && tt.want != "" && !g.at.Equal(opens) {
+				t.Errorf("it opens by itself at %v, want %v", g.at, opens)
+			}
+		})
+	}
+}
+
+func TestWaves(t *testing.T) {
+	t.Parallel()
+	o := apps(appcontext.App{Name: "web", Rollout: &appcontext.Rollout{Waves: []appcontext.Wave{{Clusters: 1}, {Percent: 30}}, Bake: 60}})
+	fleet := func(ready int) (pairs []appcontext.Pair, see sights) {
+		see = sights{}
+		for i := range 10 {
+			p := standsAt("web", fmt.Sprintf("c%d", i), pending)
+			if i < ready {
+				p.Phase = settled
+				see["web "+p.Key.Cluster] = ""
+			}
+			pairs = append(pairs, p)
+		}
+		return pairs, see
+	}
+	open := func(ready int, now time.Duration, change func([]appcontext.Pair, sights)) (n int, why string) {
+		pairs, see := fleet(ready)
+		if change != nil {
+			change(pairs, see)
+		}
+		s := newScene(o, pairs, see, noon.Add(now))
+		for _, p := range pairs {
+			if g := s.gate(p); g.why == "" {
+				n++
+			} else if why == "" {
+				why = g.why
+			}
+		}
+		return n, why
+	}
+	tests := []struct {
+		name   string
+		ready  int
+		now    time.Duration
+		change func([]appcontext.Pair, sights)
+		open   int
+		why    string
+	}{
+		{"at first the canary alone", 0, time.Hour, nil, 1, "waits for the rollout's wave 1: app web on c0: not applied yet"},
+		{"which has to last", 1, time.Second, nil, 1, "waits until 12:01:00, 60 seconds after the rollout's wave 1 was ready"},
+		{"then three more", 1, time.Hour, nil, 4, "waits for the rollout's wave 2: app web on c1: not applied yet (and 2 more clusters)"},
+		{"until all three are ready", 3, time.Hour, nil, 4, "waits for the rollout's wave 2: app web on c3: not applied yet"},
+		{"then the rest", 4, time.Hour, nil, 10, ""},
+		{"a canary that fails stops all others", 1, time.Hour, func(p []appcontext.Pair, _ sights) {
+			p[0].Phase, p[0].Error = appcontext.Failed, "refused"
+		}, 1, "waits for the rollout's wave 1: app web on c0: failed: refused"},
+		{"and so does one that is not ready", 1, time.Hour, func(_ []appcontext.Pair, s sights) { s["web c0"] = "not ready: it crashes" }, 1, "waits for the rollout's wave 1: app web on c0: not ready: it crashes"},
+		{"clusters that it leaves are in no wave", 1, time.Hour, func(p []appcontext.Pair, _ sights) {
+			p[1].Desired, p[2].Desired = "", ""
+		}, 6, "waits for the rollout's wave 2: app web on c3: not applied yet (and 2 more clusters)"},
+	}
+	for _, tt := range tests {
+		if n, why := open(tt.ready, tt.now, tt.change); n != tt.open || why != tt.why {
+			t.Errorf("%s: %d may begin, others: %q; want %d, %q", tt.name, n, why, tt.open, tt.why)
+		}
+	}
+}
+
+func TestDeletionGoesTheOtherWay(t *testing.T) {
+	t.Parallel()
+	chain := apps(
+		appcontext.App{Name: "web", DependsOn: []appcontext.Dependency{{App: "api"}}},
+		appcontext.App{Name: "api", DependsOn: []appcontext.Dependency{{App: "db"}}}, appcontext.App{Name: "db"})
+	leave := apps(appcontext.App{Name: "db", LeaveLast: true})
+	over := leave
+	over.gone = true
+	stuck := standsAt("api", "c1", appcontext.Failed, unwished)
+	tests := []struct {
+		name  string
+		order order
+		pairs []appcontext.Pair // the first is the one to go
+		ready sights
+		want  string
+	}{
+		{"nobody depends on it", chain, []appcontext.Pair{standsAt("web", "c1", deleting), standsAt("api", "c1", deleting)}, nil, ""},
+		{"somebody does, on any cluster", chain, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("api", "c2", deleting), standsAt("api", "c3", deleting)}, nil, "waits for app api to be gone from c2 (and 1 more cluster)"},
+		{"somebody who stays does not count", chain, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("api", "c2", settled)}, nil, ""},
+		{"somebody who cannot be removed does not hold it up", chain, []appcontext.Pair{standsAt("db", "c1", deleting), stuck}, nil, ""},
+		{"it stays until it is ready elsewhere", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", pending)}, nil, "stays until the app is ready in its other places; on c2: not applied yet"},
+		{"then it goes", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", settled)}, sights{"db c2": ""}, ""},
+		{"if it is to be nowhere it goes", leave, []appcontext.Pair{standsAt("db", "c1", deleting)}, nil, ""},
+		{"if nothing is wished for it goes", over, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", pending)}, nil, ""},
+	}
+	for _, tt := range tests {
+		if g := newScene(tt.order, tt.pairs, tt.ready, noon).gate(tt.pairs[0]); g.why != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, g.why, tt.want)
+		}
+	}
+}
+
+func TestWavesAreCounted(t *testing.T) {
+	t.Parallel()
+	r := appcontext.Rollout{Waves: []appcontext.Wave{{Percent: 1}, {Clusters: 5}, {Percent: 100}}}
+	for at, want := range map[int][2]int{0: {0, 0}, 1: {1, 1}, 5: {1, 1}, 6: {6, 2}, 9: {6, 2}} {
+		if first, wave := begins(r, 10, at); first != want[0] || wave != want[1] {
+			t.Errorf("cluster %d of 10 waits for %d in %d waves, want %v", at, first, wave, want)
+		}
+	}
+	if first, wave := begins(r, 3, 2); first != 1 || wave != 1 {
+		t.Errorf("the last of 3 waits for %d in %d waves", first, wave)
+	}
+}

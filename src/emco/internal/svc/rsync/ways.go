@@ -1,0 +1,90 @@
+package rsync
+
+import (
+	"context"
+	"slices"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
+)
+
+// ways knows the steps of pairs.
+type ways struct {
+	contents *contents
+	known    memory[wayKey, []steps.Step]
+	bundles  memory[appcontext.Digest, appcontext.Bundle]
+}
+
+// wayKey is all that a way depends on.
+type wayKey struct {
+	change   appcontext.Change
+	from, to appcontext.Digest
+	pulls    bool
+}
+
+// of returns the steps of a pair's way. Callers must not change them.
+func (w *ways) of(ctx context.Context, p appcontext.Pair, pulls bool) ([]steps.Step, error) {
+	k := wayKey{p.Change, p.From, p.Desired, pulls}
+	if way, ok := w.known.recall(k); ok {
+		return way, nil
+	}
+	from, err := w.bundle(ctx, k.from)
+	if err != nil {
+		return nil, err
+	}
+	to, err := w.bundle(ctx, k.to)
+	if err != nil {
+		return nil, err
+	}
+	way := steps.Of(steps.Way{Change: k.change, From: from, To: to, Pulls: pulls})
+	if err := w.spare(ctx, way); err != nil {
+		return nil, err
+	}
+	w.known.remember(k, way)
+	return way, nil
+}
+
+// spare takes objects that ask to be kept out of those whose end is waited for.
+func (w *ways) spare(ctx context.Context, way []steps.Step) error {
+	for i := range way {
+		s := &way[i]
+		if s.Kind != steps.Main || s.Need != steps.Gone {
+			continue
+		}
+		kept, err := w.contents.kept(ctx, s.About)
+		if err != nil {
+			return err
+		}
+		s.About = slices.DeleteFunc(slices.Clone(s.About), func(r appcontext.Ref) bool { return kept[steps.Key(r.ID)] })
+	}
+	return nil
+}
+
+// bundle reads a bundle; that without a digest is empty.
+func (w *ways) bundle(ctx context.Context, d appcontext.Digest) (appcontext.Bundle, error) {
+	if d == "" {
+		return appcontext.Bundle{}, nil
+	}
+	if b, ok := w.bundles.recall(d); ok {
+		return b, nil
+	}
+	b, err := w.contents.store.GetBundle(ctx, d)
+	if err == nil {
+		w.bundles.remember(d, b)
+	}
+	return b, err
+}
+
+// at returns the step that a pair is at, and whether it is the last one.
+func (w *ways) at(ctx context.Context, p appcontext.Pair, pulls bool) (steps.Step, bool, error) {
+	way, err := w.of(ctx, p, pulls)
+	if err != nil {
+		return steps.Step{}, false, err
+	}
+	n := min(p.Step, len(way)-1)
+	step := way[n]
+	if p.Halted {
+		step, _ = step.AfterFailure()
+	}
+	return step, n == len(way)-1, nil
+}
