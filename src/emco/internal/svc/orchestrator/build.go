@@ -161,7 +161,7 @@ func (b builder) build(ctx context.Context, a appPlan) (builtApp, error) {
 		return out, err
 	}
 	out.app.Bundles, out.clusters = []appcontext.Digest{bundle}, a.decision.Clusters
-	out.app.Findings = append(out.app.Findings, remarks(result)...)
+	out.app.Findings = result.Findings
 	return out, nil
 }
 
@@ -209,15 +209,6 @@ func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte) []ap
 	for _, o := range objects {
 		contents[o.Digest] = o.Content
 		out = append(out, appcontext.Ref{ID: o.ID, Digest: o.Digest, Stamp: o.Stamp()})
-	}
-	return out
-}
-
-// remarks tells users what of a chart is not carried out.
-func remarks(r render.Result) []string {
-	out := slices.Clone(r.Findings)
-	for _, h := range r.Hooks {
-		out = append(out, "hook "+h.Object.ID.Kind+" "+h.Object.ID.Name+" is not run by this version")
 	}
 	return out
 }
