@@ -30,14 +30,16 @@ type Cluster struct {
 	Desired git.Repo // where its desired state is
 }
 
-// Pair is one app that a cluster is to hold, and what was last taken in of it.
+// Pair is one app that a cluster is to hold.
 type Pair struct {
 	Key     appcontext.PairKey
 	Objects []appcontext.Ref // of the desired bundle; those that are missing are reported as NotFound
 	Hooks   []appcontext.Ref // of the same bundle; they come and go
-	Commit  string           // on the desired branch, that holds just these objects; empty as long as there is none
-	Seq     uint64           // of the last report that was taken in, 0 for none
-	At      time.Time        // when that was
+
+	// Commit is one on the desired branch that holds these objects, and HookCommit one
+	// that holds these hooks, or those of them that are to be there now. They are empty as
+	// long as there is none. They matter for objects that the agent may not read.
+	Commit, HookCommit string
 }
 
 // Fleet is what the source asks about clusters.
@@ -47,6 +49,9 @@ type Fleet interface {
 	Clusters(ctx context.Context) ([]Cluster, error)
 	// Pairs returns what a cluster is to hold.
 	Pairs(ctx context.Context, cluster string) ([]Pair, error)
+	// Last returns the sequence of the last report of a cluster that was taken in, by
+	// whichever process, and when that was; 0 for none.
+	Last(ctx context.Context, cluster string) (seq uint64, at time.Time, err error)
 }
 
 // Git reads repositories.
@@ -112,7 +117,8 @@ type place struct {
 
 // Run looks at repositories until ctx ends, and calls deliver with what is new. It is
 // called by several goroutines, with the reports of a cluster by one of them. At is when
-// a report was received: it tells how old the news may be.
+// a report was received: it tells how old the news may be. A report that names a cluster
+// and no app says that the cluster has an agent.
 func (s *Source) Run(ctx context.Context, deliver func(context.Context, appcontext.Report)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup

@@ -40,6 +40,9 @@ func TestReportsAreTakenInWhenTheyChange(t *testing.T) {
 	l.send("edge+a", l.good("edge+a", 7))
 	l.send("edge+b", l.good("edge+b", 9))
 	l.wantLook("both new", "taken taken", "edge+a/web#7"+ready, "edge+b/web#9"+ready)
+	if !slices.Equal(l.agents, []string{"edge+a", "edge+b"}) {
+		t.Errorf("clusters that were said to have an agent are %v", l.agents)
+	}
 	before := l.host.Stats()
 	l.wantLook("nothing changed", "")
 	if s := l.host.Stats(); s.Adverts != before.Adverts+1 || s.Fetches != before.Fetches {
@@ -68,7 +71,7 @@ func TestWhatAReportLeavesOut(t *testing.T) {
 		want   string
 	}{
 		{"all of it", func(r *status.Report) { r.Apps = nil }, "web=NotFound conf=NotFound s=NotFound things.example.org=NotFound one=NotFound"},
-		{"all of it, and apps were left out", func(r *status.Report) { r.Apps, r.Truncated = nil, 1 }, "web=Unknown(the report was too large and does not name it) conf=Unknown(the report was too large and does not name it) s=Unknown(the report was too large and does not name it) things.example.org=Unknown(the report was too large and does not name it) one=Unknown(the report was too large and does not name it)"},
+		{"all of it, and apps were left out", func(r *status.Report) { r.Apps, r.Truncated = nil, 1 }, "web=Unknown(the report leaves objects out) conf=Unknown(the report leaves objects out) s=Unknown(the report leaves objects out) things.example.org=Unknown(the report leaves objects out) one=Unknown(the report leaves objects out)"},
 		{"an object of a kind that is not seen", func(r *status.Report) { r.Unseen = []status.Unseen{{Kind: "Secret", Reason: "excluded"}} }, "web=Current@aa11 conf=Current@bb22 s=Unknown(the agent does not see objects of kind Secret: excluded) things.example.org=NotFound one=NotFound"},
 		{"some, because of an error", func(r *status.Report) {
 			r.Apps[0].Error = "Kustomization not ready: build failed"
@@ -107,24 +110,27 @@ func TestUnreadObjectsCountByCommit(t *testing.T) {
 	}
 	pair := webPair("edge+a")
 	pair.Objects, pair.Commit = []appcontext.Ref{ref("Secret", "s", "ee55")}, line[1]
+	pair.Hooks, pair.HookCommit = []appcontext.Ref{ref("Secret", "h", "dd44")}, line[2]
 	l.fleet.pairs["edge+a"] = []Pair{pair}
+	const hook = " h=Current(the agent may not read it, and the cluster does not say yet that it applied the commit that holds it)"
 	const not = "s=Current(the agent may not read it, and the cluster does not say yet that it applied the commit that holds it)"
 	for i, c := range []struct {
 		name, commit, why, desired, want string
 	}{
-		{"an earlier commit", line[0], "", line[1], not},
-		{"the commit itself", line[1], "", line[1], "s=Current@ee55"},
-		{"a later commit", line[2], "", line[1], "s=Current@ee55"},
-		{"a later commit that could not be applied", line[2], "Kustomization not ready", line[1], not},
-		{"no commit is desired yet", line[2], "", "", not},
-		{"no commit is applied", "", "", line[1], not},
-		{"a commit of nowhere", strings.Repeat("1", 40), "", line[1], not},
+		{"an earlier commit", line[0], "", line[1], not + hook},
+		{"the commit itself", line[1], "", line[1], "s=Current@ee55" + hook},
+		{"a later commit", line[2], "", line[1], "s=Current@ee55 h=Current@dd44"},
+		{"a later commit that could not be applied", line[2], "Kustomization not ready", line[1], not + hook},
+		{"no commit is desired yet", line[2], "", "", not + " h=Current@dd44"},
+		{"no commit is applied", "", "", line[1], not + hook},
+		{"a commit of nowhere", strings.Repeat("1", 40), "", line[1], not + hook},
 	} {
 		l.fleet.pairs["edge+a"][0].Commit = c.desired
 		r := l.good("edge+a", uint64(i+1))
 		o := object(ref("Secret", "s", ""), status.Current)
-		o.Unread = true
-		r.Apps[0] = status.App{Label: "42-web", Commit: c.commit, Error: c.why, Objects: []status.Object{o}}
+		h := object(ref("Secret", "h", ""), status.Current)
+		o.Unread, h.Unread = true, true
+		r.Apps[0] = status.App{Label: "42-web", Commit: c.commit, Error: c.why, Objects: []status.Object{o, h}}
 		l.send("edge+a", r)
 		l.clock(time.Hour)
 		got, _ := l.look()
@@ -135,8 +141,7 @@ func TestUnreadObjectsCountByCommit(t *testing.T) {
 }
 
 // H-21: what is refused changes nothing, is counted, and is noted for people.
-func TestH21BadReportsAreQuarantined(t *testing.T) {
-	t.Parallel()
+func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is allocated
 	noise := make([]byte, 50<<20)
 	_, _ = rand.Read(noise)
 	encode := func(r status.Report) []byte {

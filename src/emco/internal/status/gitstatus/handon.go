@@ -15,9 +15,14 @@ import (
 // fleet say that all is as it was.
 func (p *poller) handOn(ctx context.Context, r status.Report, pairs []Pair, rec *record) error {
 	reading := read(r)
+	if !rec.introduced {
+		p.deliver(ctx, appcontext.Report{Key: appcontext.PairKey{Cluster: r.Cluster}, Seq: r.Seq, At: rec.at})
+		rec.introduced = true
+	}
 	kept := make(map[appcontext.PairKey]told, len(pairs))
 	for _, pair := range pairs {
-		reading.vouched = p.vouched(ctx, r, pair)
+		reading.vouched = p.vouched(ctx, r, pair, pair.Commit)
+		reading.vouchedHooks = p.vouched(ctx, r, pair, pair.HookCommit)
 		report := reading.of(pair)
 		report.At, report.Seq = rec.at, r.Seq
 		now := told{digestOf(report), rec.at}
@@ -47,13 +52,13 @@ func digestOf(r appcontext.Report) manifest.Digest {
 
 // vouched says whether objects that the agent may not read have the content that is
 // desired: the reconciler says which commit it applied, and that one holds it.
-func (p *poller) vouched(ctx context.Context, r status.Report, pair Pair) bool {
+func (p *poller) vouched(ctx context.Context, r status.Report, pair Pair, holds string) bool {
 	app, ok := appOf(r, pair.Key)
-	if !ok || app.Commit == "" || pair.Commit == "" || app.Error != "" || !anyUnread(app) {
+	if !ok || app.Commit == "" || holds == "" || app.Error != "" || !anyUnread(app) {
 		return false
 	}
 	desired := p.present()[r.Cluster].Desired
-	yes, err := p.history.contains(ctx, p.s.git, desired, git.Hash(app.Commit), git.Hash(pair.Commit))
+	yes, err := p.history.contains(ctx, p.s.git, desired, git.Hash(app.Commit), git.Hash(holds))
 	if err != nil {
 		p.s.options.Log.Debug("the history of a commit cannot be read", "cluster", r.Cluster, "commit", app.Commit, "err", err)
 	}

@@ -36,6 +36,7 @@ type lab struct {
 	mu      sync.Mutex
 	now     time.Time
 	reports []appcontext.Report
+	agents  []string // clusters that were said to have one
 	counts  map[string]int
 }
 
@@ -44,6 +45,8 @@ type fleet struct {
 	mu       sync.Mutex
 	clusters []Cluster
 	pairs    map[string][]Pair
+	seq      map[string]uint64
+	at       map[string]time.Time
 	down     bool
 }
 
@@ -62,6 +65,12 @@ func (f *fleet) Pairs(_ context.Context, cluster string) ([]Pair, error) {
 	return slices.Clone(f.pairs[cluster]), nil
 }
 
+func (f *fleet) Last(_ context.Context, cluster string) (uint64, time.Time, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seq[cluster], f.at[cluster], nil
+}
+
 func newLab(t *testing.T, mode string, clusters ...string) *lab {
 	t.Helper()
 	srv, err := gittest.Serve(t.TempDir())
@@ -78,7 +87,7 @@ func newLab(t *testing.T, mode string, clusters ...string) *lab {
 			t.Fatal(err)
 		}
 	}
-	l := &lab{T: t, bare: bare, server: srv, repo: git.Repo{URL: srv.URL("fleet")}, now: start, counts: map[string]int{}, fleet: &fleet{pairs: map[string][]Pair{}}}
+	l := &lab{T: t, bare: bare, server: srv, repo: git.Repo{URL: srv.URL("fleet")}, now: start, counts: map[string]int{}, fleet: &fleet{pairs: map[string][]Pair{}, seq: map[string]uint64{}, at: map[string]time.Time{}}}
 	branch := status.DefaultPrefix
 	if mode == gitops.StatusPath {
 		branch = "main"
@@ -108,14 +117,16 @@ func (l *lab) restart() {
 // deliver does what the service does with a report: it writes it down.
 func (l *lab) deliver(_ context.Context, r appcontext.Report) {
 	l.mu.Lock()
-	l.reports = append(l.reports, r)
+	if r.Key.App == "" {
+		l.agents = append(l.agents, r.Key.Cluster)
+	} else {
+		l.reports = append(l.reports, r)
+	}
 	l.mu.Unlock()
-	l.fleet.mu.Lock()
-	defer l.fleet.mu.Unlock()
-	for i, p := range l.fleet.pairs[r.Key.Cluster] {
-		if p.Key == r.Key {
-			l.fleet.pairs[r.Key.Cluster][i].Seq, l.fleet.pairs[r.Key.Cluster][i].At = r.Seq, r.At
-		}
+	if r.Key.App != "" {
+		l.fleet.mu.Lock()
+		defer l.fleet.mu.Unlock()
+		l.fleet.seq[r.Key.Cluster], l.fleet.at[r.Key.Cluster] = r.Seq, r.At
 	}
 }
 

@@ -10,11 +10,12 @@ import (
 
 // reading is a report, ready to be asked about pairs.
 type reading struct {
-	report  status.Report
-	apps    map[string]status.App // by label
-	unseen  map[manifest.GroupKind]string
-	shared  map[name]status.Object // objects of the cluster as a whole, whichever app they are of
-	vouched bool                   // objects that could not be read have the content that is desired
+	report status.Report
+	apps   map[string]status.App // by label
+	unseen map[manifest.GroupKind]string
+	shared map[name]status.Object // objects of the cluster as a whole, whichever app they are of
+
+	vouched, vouchedHooks bool // objects, or hooks, that could not be read have the content that is desired
 }
 
 // name identifies an object whatever the version it is read in.
@@ -61,12 +62,12 @@ func (x *reading) of(p Pair) appcontext.Report {
 			continue
 		}
 		delete(have, at)
-		out.Resources = append(out.Resources, x.present(ref, o, app))
+		out.Resources = append(out.Resources, present(ref, o, app, x.vouched))
 	}
 	for _, ref := range p.Hooks { // what is not there was not run yet, or is done with
 		if at, o, there := x.find(have, ref.ID); there {
 			delete(have, at)
-			out.Resources = append(out.Resources, x.present(ref, o, app))
+			out.Resources = append(out.Resources, present(ref, o, app, x.vouchedHooks))
 		}
 	}
 	for _, o := range app.Objects {
@@ -93,11 +94,12 @@ func (x *reading) find(have map[name]status.Object, id manifest.ID) (name, statu
 	return n, o, ok
 }
 
-// present is what is said of an object of the bundle.
-func (x *reading) present(ref appcontext.Ref, o status.Object, app status.App) appcontext.ResourceStatus {
+// present is what is said of an object of the bundle. One that could not be read has the
+// desired content if the reconciler vouches for it.
+func present(ref appcontext.Ref, o status.Object, app status.App, vouched bool) appcontext.ResourceStatus {
 	out := appcontext.ResourceStatus{ID: ref.ID, Status: o.Status, Reason: o.Reason, Content: o.Content}
 	switch {
-	case o.Unread && x.vouched:
+	case o.Unread && vouched:
 		out.Content = ref.Stamp
 	case o.Unread:
 		out.Reason = "the agent may not read it, and the cluster does not say yet that it applied the commit that holds it"
@@ -116,7 +118,7 @@ func (x *reading) absent(id manifest.ID, app status.App, known bool) appcontext.
 	case unseen:
 		out.Status, out.Reason = status.Unknown, fmt.Sprintf("the agent does not see objects of kind %s: %s", id.Kind, why)
 	case app.Truncated > 0 || !known && x.report.Truncated > 0:
-		out.Status, out.Reason = status.Unknown, "the report was too large and does not name it"
+		out.Status, out.Reason = status.Unknown, "the report leaves objects out"
 	}
 	return out
 }

@@ -46,7 +46,8 @@ type record struct {
 	seq uint64
 	at  time.Time // when that report was received
 
-	told map[appcontext.PairKey]told
+	introduced bool // it was said that the cluster has an agent
+	told       map[appcontext.PairKey]told
 }
 
 // told is what was last handed on of a pair.
@@ -62,7 +63,10 @@ func (p *poller) take(ctx context.Context, d document) error {
 	if err != nil {
 		return fmt.Errorf("what %s is to hold: %w", d.cluster, err)
 	}
-	rec := p.record(d.cluster, pairs)
+	rec, err := p.record(ctx, d.cluster)
+	if err != nil {
+		return fmt.Errorf("what %s said last: %w", d.cluster, err)
+	}
 	r, err := check(d, rec.seq)
 	if err != nil {
 		p.refuse(d, err)
@@ -121,19 +125,18 @@ func (p *poller) refuse(d document, err error) {
 }
 
 // record returns what is known of a cluster's reports, at first from what was written
-// down of its pairs.
-func (p *poller) record(cluster string, pairs []Pair) *record {
-	rec := p.records[cluster]
-	if rec == nil {
-		rec = &record{told: map[appcontext.PairKey]told{}}
-		p.records[cluster] = rec
+// down.
+func (p *poller) record(ctx context.Context, cluster string) (*record, error) {
+	if rec := p.records[cluster]; rec != nil {
+		return rec, nil
 	}
-	for _, pair := range pairs {
-		if pair.Seq > rec.seq {
-			rec.seq, rec.at = pair.Seq, pair.At
-		}
+	seq, at, err := p.s.fleet.Last(ctx, cluster)
+	if err != nil {
+		return nil, err
 	}
-	return rec
+	rec := &record{seq: seq, at: at, told: map[appcontext.PairKey]told{}}
+	p.records[cluster] = rec
+	return rec, nil
 }
 
 // receive notes a report that counts. Nobody knows how old a report is that was there
