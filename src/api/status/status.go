@@ -42,7 +42,7 @@ type App struct {
 	Commit    string   `json:"commit,omitempty"`    // that the cluster's reconciler applied last, if there is one and it says so
 	Error     string   `json:"error,omitempty"`     // what the reconciler complains about now
 	Objects   []Object `json:"objects,omitempty"`   // sorted
-	Truncated int      `json:"truncated,omitempty"` // objects left out because the report was too large
+	Truncated int      `json:"truncated,omitempty"` // objects left out: the report was too large, or they cannot be seen now
 }
 
 // Object is how one object is doing.

@@ -233,6 +233,17 @@ func (o *Observer) objectsOf(label string) []Object {
 	return out
 }
 
+// hidden is how many objects a label has of kinds that are not seen now: they were there
+// when they were seen last. The caller holds mu.
+func (o *Observer) hidden(label string) (n int) {
+	for gk, its := range o.apps[label].objects {
+		if k := o.kinds[gk]; k == nil || k.state != live {
+			n += len(its)
+		}
+	}
+	return n
+}
+
 // set takes in an object, or with ok false its end. The caller holds mu.
 func (o *Observer) set(gk schema.GroupKind, n name, old, now Object, ok bool) {
 	if old.Label != "" && (!ok || old.Label != now.Label) {

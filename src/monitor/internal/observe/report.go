@@ -21,9 +21,7 @@ func (o *Observer) Report() status.Report {
 		blind[schema.GroupKind{Group: u.Group, Kind: u.Kind}] = true
 	}
 	for _, label := range slices.Sorted(maps.Keys(o.apps)) {
-		if a := o.app(label, blind); len(a.Objects) > 0 {
-			r.Apps = append(r.Apps, a)
-		}
+		r.Apps = append(r.Apps, o.app(label, blind))
 	}
 	return r
 }
@@ -31,7 +29,7 @@ func (o *Observer) Report() status.Report {
 // app says how the objects of a label are doing, and what Flux says of them. The caller
 // holds mu.
 func (o *Observer) app(label string, blind map[schema.GroupKind]bool) status.App {
-	a := status.App{Label: label}
+	a := status.App{Label: label, Truncated: o.hidden(label)}
 	var why []string
 	for _, x := range o.objectsOf(label) {
 		a.Objects = append(a.Objects, x.Object)

@@ -160,6 +160,21 @@ func TestTooManyObjectsAreSaidToBe(t *testing.T) {
 	}
 }
 
+// An object whose kind is not seen any more is not called gone.
+func TestHiddenObjectsAreCounted(t *testing.T) {
+	t.Parallel()
+	x, at := stand(Options{}, kindOf("", "Service", whole), kindOf("", "ConfigMap", whole))
+	must(t, at["Service"].Replace([]any{labelled(t, "v1", "Service", "a")}, "1"))
+	must(t, at["ConfigMap"].Replace([]any{labelled(t, "v1", "ConfigMap", "c")}, "1"))
+	x.mu.Lock()
+	x.kinds[schema.GroupKind{Kind: "ConfigMap"}].failed(errNoAnswer, x.begun)
+	x.mu.Unlock()
+	r := x.Report()
+	if len(r.Apps[0].Objects) != 1 || r.Apps[0].Truncated != 1 || len(r.Unseen) != 1 {
+		t.Errorf("report is %+v, want the Service, one object left out, and ConfigMaps unseen", r)
+	}
+}
+
 func TestBriefsHoldNoMoreThanIsShown(t *testing.T) {
 	t.Parallel()
 	u := labelled(t, "v1", "Service", "s")

@@ -142,7 +142,7 @@ func TestUnreadObjectsCountByCommit(t *testing.T) {
 
 // H-21: what is refused changes nothing, is counted, and is noted for people.
 func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is allocated
-	noise := make([]byte, 50<<20)
+	noise := make([]byte, 8<<20)
 	_, _ = rand.Read(noise)
 	encode := func(r status.Report) []byte {
 		text, err := status.Encode(r, 0)
@@ -165,8 +165,8 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 		{"a future schema", Schema, func(*lab) []byte {
 			return []byte(`{"schema":"emco.status/v9","cluster":"edge+a","seq":99,"apps":{"42-web":"splendid"}}`)
 		}},
-		{"50 MiB", TooLarge, func(*lab) []byte { return noise }},
-		{"50 MiB that pack well", TooLarge, func(*lab) []byte { return bytes.Repeat([]byte(" "), 50<<20) }},
+		{"8 MiB", TooLarge, func(*lab) []byte { return noise }},
+		{"50 MiB, packed well", TooLarge, func(*lab) []byte { return bytes.Repeat([]byte(" "), 50<<20) }},
 		{"no text", Malformed, func(*lab) []byte { return []byte("\xff\xfe\x00") }},
 		{"nothing", Malformed, func(*lab) []byte { return []byte{} }},
 	} {
