@@ -15,6 +15,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -22,6 +23,7 @@ import (
 type App struct {
 	log      *slog.Logger
 	faults   faults
+	sources  []rsync.Source
 	group    *run.Group
 	listener net.Listener
 	closers  []func() error // in order of opening
@@ -29,6 +31,9 @@ type App struct {
 
 // Option changes how the program is put together.
 type Option func(*App)
+
+// WithSource has rsync listen to a source of reports on clusters besides its own.
+func WithSource(s rsync.Source) Option { return func(a *App) { a.sources = append(a.sources, s) } }
 
 // New opens the stores, wires the services and listens. Whoever gets an App must run
 // it; New closes what it has opened if it fails.

@@ -120,7 +120,7 @@ func (a *App) rsync(c config.Config, st stores, m *metrics, rules gitops.Rules) 
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Backends: backends.Backends(), Rules: rules,
 		Git: a.faults.commits(writers), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
-		Holder: holder(c), Workers: c.Kube.Workers, Log: a.log,
+		Holder: holder(c), Workers: c.Kube.Workers, Sources: a.sources, Log: a.log,
 	})
 }
 
