@@ -203,6 +203,8 @@ type Pair struct {
 	Sent    bool   `json:"sent,omitempty"`    // the step was delivered; what the next one needs is not reported yet
 	Halted  bool   `json:"halted,omitempty"`  // a hook failed: only another revision goes on
 	Blocked string `json:"blocked,omitempty"` // what it waits for before it goes on, in words for users
+
+	Shard string `json:"shard,omitempty"` // of rsync's work that it belongs to, for as long as it lives; empty: not said
 }
 
 // Report is what a cluster said of one app. Ready and Since are set when it is taken in.

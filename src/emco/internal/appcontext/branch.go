@@ -42,6 +42,12 @@ func (s *Store) Branch(ctx context.Context, url, name string) (Branch, error) {
 	return b, nil
 }
 
+// Branches yields what is remembered of all branches, in no particular order; it ends at
+// the first error.
+func (s *Store) Branches(ctx context.Context) iter.Seq2[Branch, error] {
+	return records(s.list(ctx, &scan{prefix: s.key("git") + "/"}), parseBranch)
+}
+
 // PutBranch writes what is to be remembered of a branch. It must still be as b was read
 // (b.Mod; 0: there must be nothing); Conflict if not, and ErrFenced if own was lost.
 func (s *Store) PutBranch(ctx context.Context, own Fence, b Branch) (Branch, error) {

@@ -47,6 +47,9 @@ func TestBranchesAreWatched(t *testing.T) {
 		_, err := s.PutBranch(ctx, Fence{}, Branch{URL: fleet, Name: name, Commit: "c"})
 		must(t, err)
 	}
+	if all := collect(t, s.Branches(ctx)); len(all) != 2 || all[0].Commit != "c" || all[0].Mod == 0 {
+		t.Errorf("branches %+v, want both", all)
+	}
 	seen := map[string]int64{}
 	for e, err := range s.WatchBranches(ctx) {
 		must(t, err)
