@@ -186,7 +186,13 @@ func (l *eventLog) show(line []byte) error {
 		fmt.Fprintln(l.sys.Out, "---")
 		return report.Encode(l.sys.Out, report.YAML, line)
 	}
-	parts := []string{e.Time.UTC().Format(progress.Moment), e.Type, e.Reason, where(e), e.Actor, e.Message}
-	fmt.Fprintln(l.sys.Out, plain.Line(strings.Join(parts, "  ")))
-	return nil
+	text := e.Message
+	if at := where(e); at != "" {
+		text = at + ": " + text
+	}
+	if e.Actor != "" {
+		text += " (" + e.Actor + ")"
+	}
+	_, err := fmt.Fprintf(l.sys.Out, "%s  %s  %s  %s\n", e.Time.UTC().Format(progress.Moment), plain.Line(e.Type), plain.Line(e.Reason), plain.Line(text))
+	return err
 }

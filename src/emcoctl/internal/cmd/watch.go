@@ -132,6 +132,9 @@ func (w *watcher) show(line []byte) error {
 		return nil
 	}
 	text := progress.Summary(s)
+	if n := len(s.States.Actions); n > 0 && s.States.Actions[n-1].Revision > 0 {
+		text = fmt.Sprintf("revision %d %s", s.States.Actions[n-1].Revision, text)
+	}
 	if s.ReadyStatus != "" {
 		text += "; " + s.ReadyStatus
 	}
