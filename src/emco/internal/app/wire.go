@@ -66,6 +66,12 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 		services = append(services, orchestrator.NewWorker(groups, renderer, member(c), a.log))
 	}
 	if c.Runs("rsync") {
+		source := a.reports(c, st, m, rules)
+		for route, h := range reportRoutes(source, c.Status.WebhookSecret) {
+			method, template, _ := strings.Cut(route, " ")
+			web.Handle(r, method, template, h)
+		}
+		a.sources = append(a.sources, source)
 		services = append(services, a.rsync(c, st, m, rules))
 	}
 	return r, services, nil

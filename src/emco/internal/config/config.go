@@ -46,6 +46,9 @@ type HTTP struct {
 type Status struct {
 	Stale   Duration `json:"stale" help:"how long the agent of a cluster may be silent before what it said last is not believed any more"`
 	Streams int      `json:"streams" help:"statuses that may be followed at the same time"`
+
+	Interval      Duration `json:"interval" help:"pause between two looks at a repository for reports of agents"`
+	WebhookSecret Secret   `json:"webhookSecret" help:"secret with which Git servers sign their calls of /v2/webhooks/git; none: they are refused"`
 }
 
 // Store is where documents are kept.
@@ -108,7 +111,7 @@ func Default() Config {
 		Lease:  Duration(10 * time.Second),
 		Log:    Log{Level: "info", Format: "json"},
 		HTTP:   HTTP{Address: "127.0.0.1:9015", PackageLimit: 20 << 20, ActorHeader: "X-Forwarded-User", Drain: Duration(15 * time.Second)},
-		Status: Status{Stale: Duration(3 * time.Minute), Streams: 100},
+		Status: Status{Stale: Duration(3 * time.Minute), Streams: 100, Interval: Duration(15 * time.Second)},
 		Store:  Store{Driver: "sqlite"},
 		Etcd:   Etcd{Endpoints: []string{}, Prefix: "/emco/"},
 		Render: Render{Timeout: Duration(10 * time.Second), Memory: 512 << 20, KubeVersion: "v1.34.0"},
@@ -154,6 +157,7 @@ func (c Config) Validate() error {
 	positive(bad, "http.packageLimit", c.HTTP.PackageLimit)
 	positive(bad, "status.stale", int64(c.Status.Stale))
 	positive(bad, "status.streams", int64(c.Status.Streams))
+	positive(bad, "status.interval", int64(c.Status.Interval))
 	positive(bad, "render.timeout", int64(c.Render.Timeout))
 	positive(bad, "render.memory", c.Render.Memory)
 	positive(bad, "git.timeout", int64(c.Git.Timeout))
