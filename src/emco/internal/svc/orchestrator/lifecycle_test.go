@@ -250,6 +250,8 @@ func TestAMigrationWantsATargetThatIsCleared(t *testing.T) {
 	from.refused("migrate", body, 409, "1 placements are left")
 	p.settle()
 	equal(t, "when nothing is left", from.act("migrate", body), answer{202, ""})
+	p.settle()
+	equal(t, "before the revision is made", p.holds(from.doc().UID), "a v1")
 }
 
 func TestRevisionsAreListed(t *testing.T) {
