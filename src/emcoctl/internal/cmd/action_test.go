@@ -119,3 +119,31 @@ func TestColours(t *testing.T) {
 		}
 	}
 }
+
+// A stream that breaks off is asked for again from the last event on, and what the server
+// repeats is not printed again.
+func TestFollowingGoesOnAfterABreak(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	event := func(second int) string {
+		return fmt.Sprintf(`{"time":"2026-11-21T12:00:%02dZ","type":"Normal","reason":"R%d","message":"m"}`+"\n", second, second)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Query().Get("since"))
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		fmt.Fprint(w, event(len(asked)), event(len(asked)+1))
+		if len(asked) == 1 {
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	t.Cleanup(s.Close)
+	code, out, errs := run(t.Context(), map[string]string{"EMCO_URL": s.URL}, "events", "p/a/v1/d", "--follow", "--lines", "3", "--timeout", "1m")
+	want := "2026-11-21 12:00:01Z  Normal  R1  m\n2026-11-21 12:00:02Z  Normal  R2  m\n2026-11-21 12:00:03Z  Normal  R3  m\n"
+	if code != 0 || out != want || !strings.Contains(errs, "asking again") {
+		t.Errorf("exit code %d, got\n%swant\n%s%s", code, out, want, errs)
+	}
+	if got := strings.Join(asked, " "); got != " 2026-11-21T12:00:02Z" {
+		t.Errorf("asked since %q", got)
+	}
+}

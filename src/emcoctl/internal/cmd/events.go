@@ -62,6 +62,7 @@ with -o json it prints an event a line then.`,
 	f.StringVar(&since, "since", "", "only what is younger: a time such as 2026-11-21T12:00:00Z, or for how long, such as 10m")
 	f.StringVar(&l.kind, "type", "", "only this type: Normal, Warning")
 	f.DurationVar(&timeout, "timeout", 0, "with --follow: how long; 0 is for ever")
+	f.IntVar(&l.lines, "lines", 0, "with --follow: end after so many; 0 is never")
 	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"Normal", "Warning"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return c
 }
@@ -89,6 +90,8 @@ type eventLog struct {
 	kind   string
 	follow bool
 	since  time.Time
+	lines  int // to be printed; 0 for all that come
+	shown  int
 	last   []string // lines that were printed last, so that a stream asked for again repeats none
 }
 
@@ -180,11 +183,11 @@ func (l *eventLog) show(line []byte) error {
 	}
 	switch l.form {
 	case report.JSON:
-		_, err := fmt.Fprintf(l.sys.Out, "%s\n", bytes.TrimSpace(line))
-		return err
+		fmt.Fprintf(l.sys.Out, "%s\n", bytes.TrimSpace(line))
+		return enough(&l.shown, l.lines)
 	case report.YAML:
 		fmt.Fprintln(l.sys.Out, "---")
-		return report.Encode(l.sys.Out, report.YAML, line)
+		return errors.Join(report.Encode(l.sys.Out, report.YAML, line), enough(&l.shown, l.lines))
 	}
 	text := e.Message
 	if at := where(e); at != "" {
@@ -193,6 +196,6 @@ func (l *eventLog) show(line []byte) error {
 	if e.Actor != "" {
 		text += " (" + e.Actor + ")"
 	}
-	_, err := fmt.Fprintf(l.sys.Out, "%s  %s  %s  %s\n", e.Time.UTC().Format(progress.Moment), plain.Line(e.Type), plain.Line(e.Reason), plain.Line(text))
-	return err
+	fmt.Fprintf(l.sys.Out, "%s  %s  %s  %s\n", e.Time.UTC().Format(progress.Moment), plain.Line(e.Type), plain.Line(e.Reason), plain.Line(text))
+	return enough(&l.shown, l.lines)
 }

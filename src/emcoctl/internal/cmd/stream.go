@@ -14,6 +14,17 @@ import (
 // reconnect is how long to wait before a stream that broke off is asked for again.
 const reconnect = time.Second
 
+// errEnough ends a stream when all lines that were asked for have come.
+var errEnough = errors.New("enough")
+
+// enough counts a line; errEnough if it was the last of n, of which 0 is for ever.
+func enough(lines *int, n int) error {
+	if *lines++; *lines == n {
+		return errEnough
+	}
+	return nil
+}
+
 // errPlain says that a server answered one document where a stream was asked for.
 var errPlain = errors.New("the server does not stream")
 
@@ -30,7 +41,7 @@ func (a *app) stream(ctx context.Context, c *client.Client, path func() string, 
 			err = res.Err(r.Method, r.Path)
 		}
 		switch {
-		case ctx.Err() != nil:
+		case errors.Is(err, errEnough), ctx.Err() != nil:
 			return nil
 		case err == nil && !res.Streamed():
 			return errPlain

@@ -47,8 +47,10 @@ func (a *app) wait() *cobra.Command {
 		Long: `Wait follows a deployment intent group or a logical cloud until it has reached what
 --for says (default: ready for a deployment, deployed for a logical cloud): ready,
 deployed (or instantiated), applied, terminated, or condition=TYPE, such as
-condition=Healthy or condition=Stalled=False. Progress goes to the error output. Exit code 7 if it failed, 6 if the time was up: then
-what holds it back is listed. With -f, all deployments and clouds of the documents.`,
+condition=Healthy or condition=Stalled=False. Progress goes to the error output. Exit
+code 7 if it failed, 6 if the time was up: then what holds it back is listed. There is one
+look at least, so --timeout=0 asks how it is now. With -f, all deployments and clouds of
+the documents.`,
 		Example:           "  emcoctl wait shop/till/v1/autumn --for=deployed --timeout=2m\n  emcoctl wait shop/till/v1/autumn --for=condition=Healthy",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeGroup,
@@ -62,9 +64,7 @@ what holds it back is listed. With -f, all deployments and clouds of the documen
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(c.Context(), timeout)
-			defer cancel()
-			return a.waitAll(ctx, paths, progress.Goal(goal))
+			return a.waitAll(c.Context(), paths, progress.Goal(goal), time.Now().Add(timeout))
 		}),
 	}
 	c.Flags().StringVar(&goal, "for", "", "what to wait for: "+strings.Join(progress.Goals, ", "))
@@ -79,8 +79,8 @@ var waitFor = []string{
 	"condition=Placed", "condition=Rendered", "condition=Committed", "condition=Synced", "condition=Healthy",
 }
 
-// waitAll waits for one after the other; the time in ctx is for all of them.
-func (a *app) waitAll(ctx context.Context, paths []string, goal progress.Goal) error {
+// waitAll waits for one after the other, until a time that is for all of them.
+func (a *app) waitAll(ctx context.Context, paths []string, goal progress.Goal, until time.Time) error {
 	for _, path := range paths {
 		g := goal
 		if g == "" {
@@ -93,7 +93,7 @@ func (a *app) waitAll(ctx context.Context, paths []string, goal progress.Goal) e
 		if err != nil {
 			return err
 		}
-		if err := a.follow(ctx, c, path, g, 0); err != nil {
+		if err := a.follow(ctx, c, path, g, max(time.Until(until), 1)); err != nil {
 			return err
 		}
 	}

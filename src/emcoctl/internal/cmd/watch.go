@@ -59,6 +59,7 @@ follows a stream if the server has one, and else asks every few seconds.`,
 		}),
 	}
 	c.Flags().DurationVar(&timeout, "timeout", 0, "how long to follow; 0 is for ever")
+	c.Flags().IntVar(&w.lines, "lines", 0, "end after so many; 0 is never")
 	return c
 }
 
@@ -90,6 +91,8 @@ type watcher struct {
 	path  string
 	query url.Values
 	last  string // what was printed last
+	lines int    // to be printed; 0 for all that come
+	shown int
 }
 
 // run follows the server's stream, or asks again and again if there is none.
@@ -105,10 +108,12 @@ func (w *watcher) run(ctx context.Context, c *client.Client) error {
 		case ctx.Err() != nil:
 			return nil
 		case errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Throttled):
-			w.line(plain.Line(err.Error()))
-			continue
+			err = w.line(plain.Line(err.Error()))
 		case err == nil:
 			err = w.show(text)
+		}
+		if errors.Is(err, errEnough) {
+			return nil
 		}
 		if err != nil {
 			return err
@@ -128,8 +133,7 @@ func (w *watcher) show(line []byte) error {
 		if err := json.Compact(&one, line); err != nil {
 			return err
 		}
-		w.line(one.String())
-		return nil
+		return w.line(one.String())
 	}
 	text := progress.Summary(s)
 	if n := len(s.States.Actions); n > 0 && s.States.Actions[n-1].Revision > 0 {
@@ -138,18 +142,18 @@ func (w *watcher) show(line []byte) error {
 	if s.ReadyStatus != "" {
 		text += "; " + s.ReadyStatus
 	}
-	w.line(plain.Line(text))
-	return nil
+	return w.line(plain.Line(text))
 }
 
-// line prints a text, with the time if it is for people.
-func (w *watcher) line(text string) {
+// line prints a text that is another than before, with the time if it is for people.
+func (w *watcher) line(text string) error {
 	if text == w.last {
-		return
+		return nil
 	}
 	w.last = text
 	if w.form == report.Human {
 		text = time.Now().UTC().Format(progress.Moment) + "  " + text
 	}
 	fmt.Fprintln(w.sys.Out, text)
+	return enough(&w.shown, w.lines)
 }

@@ -81,27 +81,37 @@ const (
 	lastPause  = 2 * time.Second
 )
 
+// firstLook is the least time for the first look at the status, so that whoever waits for
+// a short time, or for none, learns where things stand.
+const firstLook = 5 * time.Second
+
 // Wait polls until the goal is reached. The error is a *Failed if the deployment
 // failed, a *Late after the timeout, else that of the source; a server that is away
-// for a while is waited for, too.
+// for a while is waited for, too. There is one look at least.
 func Wait(ctx context.Context, read Source, o Options) error {
+	w := waiter{o: o}
+	first, cancel := context.WithTimeout(ctx, max(o.Timeout, firstLook))
+	defer cancel()
 	if o.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.Timeout)
 		defer cancel()
+	} else {
+		first = ctx
 	}
-	w := waiter{o: o}
+	if done, err := w.look(first, read); done || err != nil {
+		return err
+	}
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
-		done, err := w.look(ctx, read)
-		if done || err != nil {
-			return err
-		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
 			return w.end(ctx)
+		}
+		if done, err := w.look(ctx, read); done || err != nil {
+			return err
 		}
 	}
 }
