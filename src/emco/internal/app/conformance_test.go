@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -245,4 +246,41 @@ func canceled() context.Context {
 func newStageOn(t *testing.T, etcd string) *stage {
 	t.Helper()
 	return newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints = []string{etcd} })
+}
+
+// A stop in the midst of retries ends them, and what is terminated afterwards is not
+// installed first.
+func TestConformance06StopEndsRetries(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a")
+	s.onboard("web")
+	g := s.group("autumn", place{"web": nil})
+	s.git.Answer(1<<30, http.StatusServiceUnavailable, -1)
+	g.act("instantiate")
+	s.says(g, "a", "Retrying", "503")
+
+	g.act("stop")
+	limit := time.Now().Add(2 * time.Second)
+	if st := g.status(); st.DeployedStatus != "InstantiateFailed" || st.States.Actions[len(st.States.Actions)-1].State != "InstantiateStopped" {
+		t.Errorf("after stop: %s, %v", st.DeployedStatus, history(st))
+	}
+	time.Sleep(time.Until(limit)) // this long a stop may take; it is what is tested
+	before, _ := s.git.Requests()
+	time.Sleep(3 * time.Duration(s.config.Retry.Longest))
+	if now, _ := s.git.Requests(); now != before {
+		t.Errorf("%d requests to the Git server after the stop", now-before)
+	}
+
+	s.git.Answer(0, 0, -1)
+	g.act("terminate")
+	g.becomes("Terminated")
+	if _, pushes := s.git.Requests(); pushes != 0 {
+		t.Errorf("%d pushes, though nothing was ever applied", pushes)
+	}
+	s.wantTree()
+
+	g.act("instantiate")
+	st := g.becomes("Instantiated")
+	s.wantTree(object("a", st.States.StatusCtxID, "web"))
 }
