@@ -1,0 +1,281 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/blobdir"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+)
+
+// faulty is a document store of which one read fails: that after the next left ones.
+type faulty struct {
+	store.Driver
+	left  atomic.Int64 // below 0: none fails
+	fired atomic.Bool
+}
+
+// arm has the read fail that comes after n others.
+func (f *faulty) arm(n int64) {
+	f.fired.Store(false)
+	f.left.Store(n)
+}
+
+// fault is the error of a read whose turn it is.
+func (f *faulty) fault() error {
+	if f.left.Add(-1) != -1 {
+		return nil
+	}
+	f.fired.Store(true)
+	return errs.E(errs.Unavailable, "read", "documents", errors.New("the disk is away"))
+}
+
+func (f *faulty) Get(ctx context.Context, k store.Key) (store.Doc, error) {
+	if err := f.fault(); err != nil {
+		return store.Doc{}, err
+	}
+	return f.Driver.Get(ctx, k)
+}
+
+func (f *faulty) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		if err := f.fault(); err != nil {
+			yield(store.Doc{}, err)
+			return
+		}
+		for doc, err := range f.Driver.List(ctx, under, q) {
+			if err == nil {
+				err = f.fault()
+			}
+			if !yield(doc, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// newFaulty is a plane of which reads of documents can be made to fail.
+func newFaulty(t *testing.T) (*plane, *faulty) {
+	t.Helper()
+	driver, err := drivers.Drivers()["sqlite"](filepath.Join(t.TempDir(), "docs.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = driver.Close() })
+	blobs, err := blobdir.Open(filepath.Join(t.TempDir(), "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	renderer, err := helm.New(helm.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &faulty{Driver: driver}
+	f.arm(-1)
+	return newPlaneOn(t, store.New(f, blobs, seal.New(seal.NewKey())), contexttest.New(t), renderer), f
+}
+
+func clusterNames(n int) (out []string) {
+	for i := range n {
+		out = append(out, fmt.Sprintf("c%02d", i))
+	}
+	return out
+}
+
+// An error while placements are worked out is an error, at whichever read it comes, and
+// never a shorter list; what is short nevertheless has to be confirmed.
+func TestH61AnEmptyPlacementNeverEmptiesAFleet(t *testing.T) {
+	t.Run("reads that fail", failingReads)
+	t.Run("labels with typing errors", typingErrors)
+	t.Run("any numbers", anyNumbers)
+}
+
+func failingReads(t *testing.T) {
+	t.Parallel()
+	p, f := newFaulty(t)
+	p.fleet("edge", "a", "b")
+	p.onboard("v1")
+	g := p.runs("v1", "g", "edge")
+	id, before := g.doc().UID, g.history()
+	reads := int64(0)
+	for ; ; reads++ {
+		f.arm(reads)
+		a := g.act("update")
+		f.left.Store(-1)
+		if !f.fired.Load() {
+			equal(t, "an update without a fault", a, answer{202, "2"})
+			break
+		}
+		if a.status != 503 || !strings.Contains(a.body, "the disk is away") || g.history() != before {
+			t.Fatalf("read %d of the request failed: got %d %s, history %s", reads, a.status, a.body, g.history())
+		}
+	}
+
+	w := &Worker{db: p.db, contexts: p.contexts, planner: p.groups.planner, renderer: p.renderer, log: slog.New(slog.DiscardHandler)}
+	b := builder{contexts: p.contexts, renderer: p.renderer, contents: p.contexts}
+	op := *g.head().Op
+	n := int64(0)
+	for ; ; n++ {
+		f.arm(n)
+		err := w.try(t.Context(), b, op)
+		f.left.Store(-1)
+		if !f.fired.Load() {
+			p.must(err)
+			break
+		}
+		if h := g.head(); !errs.Is(err, errs.Unavailable) || h.Rev != 1 || h.Op == nil || h.Failure != "" {
+			t.Fatalf("read %d of the operation failed: got %v, head %+v", n, err, h)
+		}
+	}
+	if reads < 10 || n < 10 {
+		t.Errorf("only %d and %d reads failed", reads, n)
+	}
+	p.settle()
+	equal(t, "in the end clusters hold", p.holds(id), "a v1, b v1")
+}
+
+func typingErrors(t *testing.T) {
+	t.Parallel()
+	names := clusterNames(24)
+	p := newPlane(t)
+	p.fleet("edge", names...)
+	p.onboard("v1")
+	p.want(201, "POST cluster-providers/edge/clusters/c00/labels", `{"clusterLabel":"al"}`)
+	g, other := p.group("v1", "g"), p.group("v1", "other")
+	label := func(g group, label string) {
+		t.Helper()
+		p.want(200, "PUT "+g.path()+"/generic-placement-intents/places/app-intents/web",
+			`{"metadata":{"name":"web"},"spec":{"app":"web","intent":{"allOf":[{"clusterProvider":"edge","clusterLabel":"`+label+`"}]}}}`)
+	}
+	g.make("edge")
+	label(g, "al")
+	g.acts("approve", "instantiate")
+	p.work()
+	p.settle()
+	label(g, "all")
+	g.acts("update")
+	p.work()
+	p.settle()
+	id, all := g.doc().UID, g.history()
+	intact := func(when string) {
+		t.Helper()
+		p.work()
+		p.settle()
+		if n := strings.Count(p.holds(id), "v1"); n != 24 {
+			t.Fatalf("%s: %d of 24 clusters are left", when, n)
+		}
+	}
+
+	const text = "this would remove 23 of 24 placements; if that is meant, say so with ?force=true"
+	label(g, "al")
+	g.refused("update", "", 409, text)
+	label(g, "a")
+	g.refused("update?force=true", "", 400, "no cluster of provider edge has the label a")
+	g.refused("rollback", `{"spec":{"revision":"1"}}`, 409, text)
+	other.make("edge")
+	label(other, "al")
+	other.acts("approve")
+	const body = `{"spec":{"targetCompositeAppVersion":"v1","targetDeploymentIntentGroup":"other"}}`
+	g.refused("migrate", body, 409, text)
+	equal(t, "history", g.history(), all)
+	intact("after refusals")
+
+	label(g, "all")
+	g.acts("update") // which is right, but then, before it is carried out:
+	label(g, "al")
+	intact("after a typing error behind the back of an update")
+	if failure := g.head().Failure; failure != text {
+		t.Errorf("failure %q, want %q", failure, text)
+	}
+	g.refused("instantiate", "", 409, text) // it failed, so it may be instantiated again
+	intact("after an instantiate")
+
+	g.acts("update?force=true")
+	p.work()
+	p.settle()
+	equal(t, "when it is meant", p.holds(id), "c00 v1")
+}
+
+// before draws up to 90 placements, and after draws what is left of them, and some more.
+func before(t *rapid.T) map[appcontext.PairKey]bool {
+	out := map[appcontext.PairKey]bool{}
+	for range rapid.IntRange(0, 90).Draw(t, "placements") {
+		app, cluster := fmt.Sprint("app", len(out)%3), fmt.Sprint("p+", len(out)/3)
+		out[appcontext.PairKey{Cluster: cluster, UID: "7", App: app}] = true
+	}
+	return out
+}
+
+func after(t *rapid.T, now map[appcontext.PairKey]bool) map[appcontext.PairKey]bool {
+	out := map[appcontext.PairKey]bool{}
+	lost := rapid.IntRange(0, len(now)).Draw(t, "lost")
+	for k := range now {
+		if lost--; lost < 0 {
+			out[k] = true
+		}
+	}
+	for i := range rapid.IntRange(0, 30).Draw(t, "more") {
+		out[appcontext.PairKey{Cluster: fmt.Sprint("p+", i), UID: "7", App: "new"}] = true
+	}
+	return out
+}
+
+func anyNumbers(t *testing.T) {
+	t.Parallel()
+	contexts := contexttest.New(t)
+	head, err := contexts.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "7"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		now := before(t)
+		next := after(t, now)
+		at := places{}
+		for k := range now {
+			at.put(k.Cluster, k.App, "d")
+		}
+		if head, err = contexts.Publish(t.Context(), head, appcontext.Revision{Number: head.LastRev + 1}, slices.Values(at.sorted())); err != nil {
+			t.Fatal(err)
+		}
+		text, err := needsConfirmation(t.Context(), contexts, head, next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stay := 0
+		for k := range now {
+			if next[k] {
+				stay++
+			}
+		}
+		// As docs/lifecycle.md has it: more than 20, or more than 10 percent of 20 or more.
+		lost, all := len(now)-stay, len(now)
+		want := lost >= 21 || all >= 20 && float64(lost)/float64(all) > 0.1
+		if got := text != ""; got != want {
+			t.Fatalf("%d of %d are lost: asked for a confirmation %v, want %v (%s)", lost, all, got, want, text)
+		}
+		if text != "" && !strings.Contains(text, fmt.Sprintf("remove %d of %d placements", lost, all)) {
+			t.Fatalf("%d of %d are lost: got %q", lost, all, text)
+		}
+		gone := head
+		gone.Gone = true
+		if text, err := needsConfirmation(t.Context(), contexts, gone, nil); err != nil || text != "" {
+			t.Fatalf("what is terminated needs no confirmation: got %q, %v", text, err)
+		}
+	})
+}
