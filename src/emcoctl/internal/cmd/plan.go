@@ -11,9 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/engine"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/preview"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
@@ -238,7 +240,11 @@ func (s *session) documents(ctx context.Context, p planned) error {
 		if name == "rollback" || name == "migrate" {
 			x.body = doc.Body
 		}
-		if err := s.plan(ctx, path, x); err != nil {
+		switch err := s.plan(ctx, path, x); {
+		case errs.Is(err, errs.NotFound):
+			s.changed = true
+			fmt.Fprintf(s.sys.Err, "note: %s cannot be planned: %v; apply its documents first\n", path, plain.Line(err.Error()))
+		case err != nil:
 			return err
 		}
 	}
