@@ -22,6 +22,7 @@ type metrics struct {
 	etcdSize *prometheus.CounterVec
 	commits  prometheus.Counter
 	lost     prometheus.Counter
+	full     prometheus.Gauge
 	fenced   *prometheus.CounterVec
 }
 
@@ -32,10 +33,13 @@ func newMetrics() *metrics {
 		etcdOps:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_etcd_operations_total", Help: "Requests to etcd."}, []string{"kind"}),
 		etcdSize: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_etcd_bytes_total", Help: "Bytes of keys and values in requests to etcd."}, []string{"kind"}),
 		commits:  counter("emco_git_commits_total", "Commits that reached a branch."),
-		lost:     counter("emco_git_conflicts_total", "Pushes refused because someone else was faster."),
-		fenced:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_fenced_total", Help: "Writes refused because another process has taken over the work."}, []string{"store"}),
+		full: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "emco_etcd_full", Help: "1 while etcd's quota is used up and only reads are served, as of the last look.",
+		}),
+		lost:   counter("emco_git_conflicts_total", "Pushes refused because someone else was faster."),
+		fenced: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_fenced_total", Help: "Writes refused because another process has taken over the work."}, []string{"store"}),
 	}
-	m.registry.MustRegister(m.renders, m.etcdOps, m.etcdSize, m.commits, m.lost, m.fenced,
+	m.registry.MustRegister(m.renders, m.etcdOps, m.etcdSize, m.commits, m.lost, m.full, m.fenced,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, store := range []string{"etcd", "git"} {
 		m.fenced.WithLabelValues(store) // shows 0

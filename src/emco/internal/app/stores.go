@@ -11,6 +11,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
@@ -25,10 +27,11 @@ import (
 type stores struct {
 	db       *store.DB
 	contexts *appcontext.Store
+	reclaim  func(context.Context) error // makes room in an embedded etcd; nil if it is not ours
 }
 
 func (a *App) openStores(ctx context.Context, c config.Config, m *metrics) (stores, error) {
-	client, err := a.openEtcd(ctx, c)
+	client, reclaim, err := a.openEtcd(ctx, c)
 	if err != nil {
 		return stores{}, err
 	}
@@ -41,7 +44,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, m *metrics) (stor
 	}
 	a.faults.etcd(c.Etcd, client)
 	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcdOperation), appcontext.WithOnFenced(m.etcdFenced))
-	return stores{db: db, contexts: contexts}, nil
+	return stores{db: db, contexts: contexts, reclaim: reclaim}, nil
 }
 
 func (a *App) openDocuments(ctx context.Context, c config.Config) (*store.DB, error) {
@@ -84,29 +87,43 @@ func sealingKey(ctx context.Context, c config.Config, driver store.Driver) (seal
 	return seal.LoadOrCreateKey(path)
 }
 
-// openEtcd connects to the configured etcd, or starts one in the data folder.
-func (a *App) openEtcd(ctx context.Context, c config.Config) (*clientv3.Client, error) {
-	if len(c.Etcd.Endpoints) == 0 {
-		server, err := embedded.Start(ctx, embedded.Options{Dir: c.Path("etcd"), Log: a.log})
-		if err != nil {
-			return nil, err
-		}
-		a.onClose(server.Close)
-		return server.Client(), nil
+// openEtcd connects to the configured etcd, or starts one in the data folder, for which it
+// returns what makes room in it.
+func (a *App) openEtcd(ctx context.Context, c config.Config) (*clientv3.Client, func(context.Context) error, error) {
+	if len(c.Etcd.Endpoints) > 0 {
+		client, err := a.dialEtcd(c.Etcd)
+		return client, nil, err
 	}
-	tlsConfig, err := etcdTLS(c.Etcd)
+	server, err := embedded.Start(ctx, embedded.Options{Dir: c.Path("etcd"), Quota: c.Etcd.Quota, Log: a.log})
+	if err != nil {
+		return nil, nil, err
+	}
+	a.onClose(server.Close)
+	return server.Client(), server.Reclaim, nil
+}
+
+func (a *App) dialEtcd(c config.Etcd) (*clientv3.Client, error) {
+	tlsConfig, err := etcdTLS(c)
 	if err != nil {
 		return nil, err
 	}
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: c.Etcd.Endpoints, TLS: tlsConfig, DialTimeout: 10 * time.Second,
+		Endpoints: c.Endpoints, TLS: tlsConfig, DialTimeout: 10 * time.Second,
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, // a server may be silent without being gone
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(reconnect)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("etcd.endpoints: %w", err)
 	}
 	a.onClose(client.Close)
 	return client, nil
+}
+
+// reconnect is how soon a server that was away is found again; gRPC's own choice is up to
+// two minutes after it is back.
+var reconnect = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+	MinConnectTimeout: 5 * time.Second,
 }
 
 // etcdTLS is nil unless certificates are configured; https endpoints then use the system's.

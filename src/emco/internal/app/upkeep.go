@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
@@ -15,23 +14,19 @@ const (
 	probeTime   = 2 * time.Second
 )
 
-// upkeep looks after the stores: it says whether they can be used, and removes
-// uploads that no document names.
+// upkeep looks after the documents: it says whether they can be read, and removes uploads
+// that no document names.
 type upkeep struct {
-	db       *store.DB
-	contexts *appcontext.Store
-	log      *slog.Logger
+	db  *store.DB
+	log *slog.Logger
 }
 
-func (u *upkeep) Name() string { return "stores" }
+func (u *upkeep) Name() string { return "documents" }
 
-// Ready asks etcd and the document store.
+// Ready asks the document store.
 func (u *upkeep) Ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
-	if err := u.contexts.Ready(ctx); err != nil {
-		return err
-	}
 	for _, err := range u.db.List(ctx, "", store.Query{Limit: 1}) {
 		return err
 	}

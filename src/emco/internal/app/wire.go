@@ -46,7 +46,10 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
 	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader)
 	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)
-	services := []run.Service{&upkeep{db: st.db, contexts: st.contexts, log: a.log}}
+	services := []run.Service{
+		&upkeep{db: st.db, log: a.log},
+		&room{contexts: st.contexts, reclaim: st.reclaim, full: m.full, log: a.log, period: roomPeriod},
+	}
 	if c.Runs("orchestrator") || c.Runs("dcm") {
 		services = append(services, seen)
 	}
@@ -74,7 +77,8 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 		a.sources = append(a.sources, source)
 		services = append(services, a.rsync(c, st, m, rules))
 	}
-	return r, services, nil
+	notifier, err := a.notifier(c, groups, clouds, reader)
+	return r, append(services, notifier...), err
 }
 
 func statusOptions(c config.Config) statusview.Options {

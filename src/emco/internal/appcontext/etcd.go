@@ -17,6 +17,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
+// ErrFull says that etcd's quota is used up. It comes wrapped in an Unavailable.
+var ErrFull = errors.New("etcd is full: only reads are served until it is compacted and defragmented, or gets a larger quota, and the alarm is disarmed")
+
 // classify gives etcd's errors a kind. What may pass by itself is Unavailable.
 func classify(op, subject string, err error) error {
 	kind := errs.Internal
@@ -24,7 +27,7 @@ func classify(op, subject string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		kind = errs.Unavailable
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		kind, err = errs.Unavailable, fmt.Errorf("etcd is full, compact and defragment it: %w", err)
+		kind, err = errs.Unavailable, fmt.Errorf("%w (%w)", ErrFull, err)
 	case errors.Is(err, rpctypes.ErrRequestTooLarge), errors.Is(err, rpctypes.ErrTooManyOps):
 		kind = errs.TooLarge
 	default:

@@ -3,10 +3,12 @@ package appcontext
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -125,7 +127,14 @@ func (s *Store) Ready(ctx context.Context) error {
 		return classify("read", "alarms", err)
 	}
 	for _, a := range alarms.Alarms {
-		return errs.E(errs.Unavailable, "check", "etcd", errors.New("alarm "+a.Alarm.String()+" is raised; free space and disarm it"))
+		return errs.E(errs.Unavailable, "check", "etcd", alarmed(a.Alarm))
 	}
 	return nil
+}
+
+func alarmed(a etcdserverpb.AlarmType) error {
+	if a == etcdserverpb.AlarmType_NOSPACE {
+		return fmt.Errorf("alarm %s is raised: %w", a, ErrFull)
+	}
+	return fmt.Errorf("alarm %s is raised; see to the member that raised it, then disarm it", a)
 }

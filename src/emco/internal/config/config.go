@@ -19,6 +19,7 @@ type Config struct {
 	Lease  Duration `json:"lease" help:"of several processes, how long after one has died or stalled the others take over its work; whole seconds, two at least"`
 	Log    Log      `json:"log"`
 	HTTP   HTTP     `json:"http"`
+	GRPC   GRPC     `json:"grpc"`
 	Status Status   `json:"status"`
 	Store  Store    `json:"store"`
 	Etcd   Etcd     `json:"etcd"`
@@ -42,6 +43,11 @@ type HTTP struct {
 	Drain        Duration `json:"drain" help:"how long requests in flight may take to end when stopping"`
 }
 
+// GRPC is the address of the service that tells of statuses that change.
+type GRPC struct {
+	Address string `json:"address" help:"address on which statuses are told by gRPC (EMCO's StatusNotify); loopback by default, since there is no authentication; empty: not at all"`
+}
+
 // Status says what is believed of clusters, and told to those who follow.
 type Status struct {
 	Stale   Duration `json:"stale" help:"how long the agent of a cluster may be silent before what it said last is not believed any more"`
@@ -61,6 +67,7 @@ type Store struct {
 type Etcd struct {
 	Endpoints []string `json:"endpoints" help:"addresses of an external etcd; none: embedded in the data folder"`
 	Prefix    string   `json:"prefix" help:"prefix of all keys"`
+	Quota     int64    `json:"quota" help:"largest database of the embedded etcd, in bytes; when it is full only reads are served"`
 	CA        string   `json:"ca" help:"file with the certificate authority of an external etcd"`
 	Cert      string   `json:"cert" help:"file with our client certificate"`
 	CertKey   string   `json:"certKey" help:"file with the key of our client certificate"`
@@ -111,9 +118,10 @@ func Default() Config {
 		Lease:  Duration(10 * time.Second),
 		Log:    Log{Level: "info", Format: "json"},
 		HTTP:   HTTP{Address: "127.0.0.1:9015", PackageLimit: 20 << 20, ActorHeader: "X-Forwarded-User", Drain: Duration(15 * time.Second)},
+		GRPC:   GRPC{Address: "127.0.0.1:9016"},
 		Status: Status{Stale: Duration(3 * time.Minute), Streams: 100, Interval: Duration(15 * time.Second)},
 		Store:  Store{Driver: "sqlite"},
-		Etcd:   Etcd{Endpoints: []string{}, Prefix: "/emco/"},
+		Etcd:   Etcd{Endpoints: []string{}, Prefix: "/emco/", Quota: 8 << 30},
 		Render: Render{Timeout: Duration(10 * time.Second), Memory: 512 << 20, KubeVersion: "v1.34.0"},
 		Git:    Git{Window: Duration(50 * time.Millisecond), Timeout: Duration(time.Minute), Author: "EMCO <emco@localhost>"},
 		Kube:   Kube{QPS: 50, Burst: 100, Timeout: Duration(30 * time.Second), Workers: 16},
@@ -154,6 +162,7 @@ func (c Config) Validate() error {
 	oneOf(bad, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf(bad, "log.format", c.Log.Format, "json", "text")
 	oneOf(bad, "store.driver", c.Store.Driver, "sqlite")
+	positive(bad, "etcd.quota", c.Etcd.Quota)
 	positive(bad, "http.packageLimit", c.HTTP.PackageLimit)
 	positive(bad, "status.stale", int64(c.Status.Stale))
 	positive(bad, "status.streams", int64(c.Status.Streams))

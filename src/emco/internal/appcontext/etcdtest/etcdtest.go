@@ -22,6 +22,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 )
 
 // argument is the first one of a test program that is to be a member.
@@ -97,7 +99,8 @@ func (c *Cluster) Endpoints() (out []string) {
 	return out
 }
 
-// Client returns a client of all members that is closed when the test ends.
+// Client returns a client of all members, of the kind that production uses, that is
+// closed when the test ends.
 func (c *Cluster) Client() *clientv3.Client { return c.client(c.Endpoints()...) }
 
 func (c *Cluster) client(endpoints ...string) *clientv3.Client {
@@ -105,6 +108,10 @@ func (c *Cluster) client(endpoints ...string) *clientv3.Client {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, Logger: zap.NewNop(), DialTimeout: 5 * time.Second,
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		})},
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -147,8 +154,17 @@ func (c *Cluster) leads(i int) bool {
 	return err == nil && s.Leader == s.Header.MemberId
 }
 
-// Pause stops a member in its tracks; its connections stay open.
-func (c *Cluster) Pause(i int) { c.signal(i, syscall.SIGSTOP) }
+// Pause stops a member in its tracks; its connections stay open. It returns when none of
+// the member's threads runs any more.
+func (c *Cluster) Pause(i int) {
+	c.t.Helper()
+	c.signal(i, syscall.SIGSTOP)
+	for end := time.Now().Add(patience); !stopped(c.members[i].cmd.Process.Pid); {
+		if time.Now().After(end) {
+			c.t.Fatal("the member does not stop")
+		}
+	}
+}
 
 // Resume lets a paused member go on.
 func (c *Cluster) Resume(i int) { c.signal(i, syscall.SIGCONT) }

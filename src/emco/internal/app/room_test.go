@@ -1,0 +1,53 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+)
+
+// An embedded etcd that history has filled up makes room by itself, while the program
+// runs.
+func TestH36AnEmbeddedStoreMakesRoomByItself(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true, Quota: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	s := appcontext.New(server.Client(), "/emco")
+	write := func() error {
+		p := appcontext.Pair{Key: appcontext.PairKey{Cluster: "p+c", UID: "7", App: "a"}, Error: strings.Repeat("x", 200<<10)}
+		return s.PutPairs(t.Context(), appcontext.Fence{}, []appcontext.Pair{p}, nil)
+	}
+	for err == nil {
+		err = write()
+	}
+	if !errors.Is(err, appcontext.ErrFull) {
+		t.Fatalf("filling it up ends with %v", err)
+	}
+	r := &room{contexts: s, reclaim: server.Reclaim, full: newMetrics().full, log: slog.New(slog.DiscardHandler), period: time.Millisecond}
+	if err := r.Ready(); !errors.Is(err, appcontext.ErrFull) {
+		t.Errorf("Ready = %v, want that it is full", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = r.Run(ctx) })
+	defer wg.Wait()
+	defer cancel()
+	for end := time.Now().Add(30 * time.Second); r.Ready() != nil; {
+		if time.Now().After(end) {
+			t.Fatalf("Ready = %v", r.Ready())
+		}
+	}
+	if err := write(); err != nil {
+		t.Errorf("writing after room was made: %v", err)
+	}
+}
