@@ -56,6 +56,12 @@ func (h Head) Deployment() string { return cmp.Or(h.Inherited, h.UID) }
 // and not of one that took it over.
 func (h Head) Owns() bool { return h.MovedTo == "" }
 
+// TookOver reports whether the head was handed what runs under the id of another one, and
+// has no revision of its own for it yet: what runs stays as it is until then.
+func (h Head) TookOver() bool {
+	return h.Owns() && !h.Gone && h.Rev == 0 && h.Inherited != ""
+}
+
 // Operation is work that the orchestrator does after the API has answered 202.
 type Operation struct {
 	ID       string    `json:"id"`

@@ -56,7 +56,7 @@ func fail(ctx context.Context, contexts *appcontext.Store, head appcontext.Head,
 	if errs.Is(cause, errs.Internal) {
 		to.Failure = "internal error; the log of the orchestrator says more"
 	}
-	if head.Rev == 0 && head.Inherited != "" {
+	if head.TookOver() {
 		to.Failure += "; what was taken over with the id " + head.Inherited + " runs on as it was, and belongs to this group"
 	}
 	m := appcontext.Move{From: head, To: to}

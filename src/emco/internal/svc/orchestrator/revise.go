@@ -237,7 +237,7 @@ func desiredBy(ctx context.Context, contexts *appcontext.Store, head appcontext.
 	switch {
 	case head.Gone || !head.Owns():
 		return nil, nil
-	case head.Rev == 0 && head.Inherited != "":
+	case head.TookOver():
 		return inherited(ctx, contexts, head.Inherited)
 	case head.Rev == 0:
 		return nil, nil
