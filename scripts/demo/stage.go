@@ -75,7 +75,7 @@ Apps:
 
 // start runs emco on a free port and waits until it is ready.
 func (s *stage) start(ctx context.Context) error {
-	s.emco = exec.CommandContext(ctx, filepath.Join(s.bin, "emco"), "-data", filepath.Join(s.dir, "data"), "-http.address", "127.0.0.1:0")
+	s.emco = exec.CommandContext(ctx, filepath.Join(s.bin, "emco"), "-data", filepath.Join(s.dir, "data"), "-http.address", "127.0.0.1:0", "-grpc.address", "")
 	s.emco.Cancel = func() error { return s.emco.Process.Signal(syscall.SIGTERM) }
 	s.emco.WaitDelay = 20 * time.Second
 	logs, err := s.emco.StderrPipe()

@@ -56,7 +56,7 @@ func Start(ctx context.Context, o Options) (*Emco, error) {
 		return nil, err
 	}
 	e := &Emco{options: o, done: make(chan struct{})}
-	e.cmd = exec.Command(filepath.Join(o.Bin, "emco"), append([]string{"-data", filepath.Join(o.Dir, "data"), "-http.address", "127.0.0.1:0"}, o.Args...)...)
+	e.cmd = exec.Command(filepath.Join(o.Bin, "emco"), append([]string{"-data", filepath.Join(o.Dir, "data"), "-http.address", "127.0.0.1:0", "-grpc.address", "127.0.0.1:0"}, o.Args...)...)
 	e.cmd.Stdout, e.cmd.Stderr = log, log
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := e.launch(); err != nil {

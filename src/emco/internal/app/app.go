@@ -26,6 +26,7 @@ type App struct {
 	sources  []rsync.Source
 	group    *run.Group
 	listener net.Listener
+	grpc     string         // address
 	closers  []func() error // in order of opening
 }
 
@@ -79,7 +80,7 @@ func (a *App) Address() string { return a.listener.Addr().String() }
 
 // Run serves until ctx ends or a service fails, then stops and closes everything.
 func (a *App) Run(ctx context.Context) error {
-	a.log.Info("emco serves", "address", a.Address())
+	a.log.Info("emco serves", "address", a.Address(), "grpc", a.grpc)
 	return errors.Join(a.group.Run(ctx), a.close())
 }
 

@@ -56,13 +56,14 @@ func TestAStartThatFailsLeavesNothingOpen(t *testing.T) {
 	}
 	defer taken.Close()
 	c := config.Default()
-	c.Data = filepath.Join(t.TempDir(), "data")
+	c.Data, c.GRPC.Address = filepath.Join(t.TempDir(), "data"), "127.0.0.1:0"
 	log := slog.New(slog.DiscardHandler)
 	for name, tt := range map[string]struct {
 		change func(*config.Config)
 		want   string
 	}{
 		"the address is taken": {func(c *config.Config) { c.HTTP.Address = taken.Addr().String() }, "http.address"},
+		"the other is":         {func(c *config.Config) { c.GRPC.Address = taken.Addr().String() }, "grpc.address"},
 		"the key is no key":    {func(c *config.Config) { c.Store.Key = "planted" }, "key"},
 		"a certificate is lost": {func(c *config.Config) {
 			c.Etcd.Endpoints, c.Etcd.CA = []string{"https://127.0.0.1:1"}, c.Data+"/none.pem"
@@ -77,7 +78,7 @@ func TestAStartThatFailsLeavesNothingOpen(t *testing.T) {
 		}
 	}
 	s := &stage{T: t, dir: c.Data, token: "-", log: &logbook{}, config: c}
-	s.config.HTTP.Address = "127.0.0.1:0"
+	s.config.HTTP.Address, s.config.GRPC.Address = "127.0.0.1:0", "127.0.0.1:0"
 	s.start()
 	t.Cleanup(s.stop)
 	s.expect(200, "GET", "/healthz", "")

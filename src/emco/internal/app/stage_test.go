@@ -36,6 +36,8 @@ type stage struct {
 	config config.Config
 	api    *client.Client
 
+	address, grpc string // of the program that runs now
+
 	stop func() // ends the program that runs now, cleanly
 }
 
@@ -52,7 +54,7 @@ func newStageWith(t *testing.T, change func(*config.Config)) *stage {
 	s := &stage{T: t, dir: t.TempDir(), token: "planted-" + rand.Text(), log: &logbook{}}
 	s.config = config.Default()
 	s.config.Data = filepath.Join(s.dir, "data")
-	s.config.HTTP.Address = "127.0.0.1:0"
+	s.config.HTTP.Address, s.config.GRPC.Address = "127.0.0.1:0", "127.0.0.1:0"
 	s.config.Git.Window = config.Duration(time.Millisecond)
 	s.config.Retry = config.Retry{First: config.Duration(50 * time.Millisecond), Longest: config.Duration(300 * time.Millisecond)}
 	change(&s.config)
@@ -100,7 +102,8 @@ func (s *stage) start() {
 			s.Error("the program does not end")
 		}
 	})
-	s.api, err = client.New(client.Options{BaseURL: "http://" + a.Address()})
+	s.address, s.grpc = "http://"+a.Address(), a.GRPCAddress()
+	s.api, err = client.New(client.Options{BaseURL: s.address})
 	s.must("make a client", err)
 	s.eventually("ready", func() string { return unless(s.do("GET", "/readyz", "").Status, http.StatusOK) })
 }

@@ -14,14 +14,17 @@ import (
 // whileBehind is how often a stream looks by itself while the mirror tells it nothing.
 const whileBehind = 5 * time.Second
 
-// Read makes an answer anew.
-type Read func(ctx context.Context) (Answer, error)
+// Feed is a status that can be followed.
+type Feed struct {
+	UID  string                                    // of the document
+	Read func(ctx context.Context) (Answer, error) // makes an answer anew
+}
 
-// Serve answers a query about the deployment of document uid once, or with each answer
-// that differs from the one before.
-func (r *Reader) Serve(w http.ResponseWriter, req *http.Request, q Query, uid string, read Read) error {
+// Serve answers with what the feed says once, or, if the query asks to watch, with each
+// answer that differs from the one before.
+func (r *Reader) Serve(w http.ResponseWriter, req *http.Request, q Query, f Feed) error {
 	if !q.Watch {
-		a, err := read(req.Context())
+		a, err := f.Read(req.Context())
 		if err != nil {
 			return err
 		}
@@ -33,7 +36,7 @@ func (r *Reader) Serve(w http.ResponseWriter, req *http.Request, q Query, uid st
 	}
 	return r.streams.Serve(w, req, func(ctx context.Context, send func([]byte) error) error {
 		var last manifest.Digest
-		return r.Follow(ctx, uid, read, func(a Answer) error {
+		return r.Follow(ctx, f, func(a Answer) error {
 			text, err := a.JSON()
 			if err != nil {
 				return err
@@ -50,13 +53,13 @@ func (r *Reader) Serve(w http.ResponseWriter, req *http.Request, q Query, uid st
 // Follow tells an answer at once, and another one whenever it may have changed, at most
 // one in each interval: what came between is left out. It returns nil when ctx ends, the
 // error of tell, or why no answer can be made, unless that is a store that is away.
-func (r *Reader) Follow(ctx context.Context, uid string, read Read, tell func(Answer) error) error {
-	ids := []string{uid}
+func (r *Reader) Follow(ctx context.Context, f Feed, tell func(Answer) error) error {
+	ids := []string{f.UID}
 	sub := r.mirror.Subscribe(ids...)
 	defer sub.Close()
 	for first := true; ctx.Err() == nil; {
 		next := time.After(r.options.Interval)
-		a, err := read(ctx)
+		a, err := f.Read(ctx)
 		switch {
 		case errs.Is(err, errs.Unavailable) && !first:
 			pause(ctx, next)

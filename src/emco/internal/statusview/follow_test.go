@@ -24,7 +24,7 @@ func (g *group) follow(query string) *followed {
 	f := &followed{group: g, answers: make(chan v2.Status), end: cancel, ended: make(chan error, 1)}
 	read := func(context.Context) (Answer, error) { return g.ask(query) }
 	go func() {
-		f.ended <- g.reader.Follow(ctx, g.doc.UID, read, func(a Answer) error {
+		f.ended <- g.reader.Follow(ctx, Feed{g.doc.UID, read}, func(a Answer) error {
 			select {
 			case f.answers <- a.Status():
 			case <-ctx.Done():
@@ -117,17 +117,17 @@ func TestFollowEndsWhenThereIsNothingToFollow(t *testing.T) {
 		return Answer{ids: []string{"7"}, Turns: noon}, nil
 	}
 	told := 0
-	err := s.reader.Follow(t.Context(), "7", read, func(Answer) error { told++; return nil })
+	err := s.reader.Follow(t.Context(), Feed{"7", read}, func(Answer) error { told++; return nil })
 	if !errors.Is(err, gone) || told != 1 {
 		t.Errorf("got %v after %d answers", err, told)
 	}
 	calls = 1
-	if err := s.reader.Follow(t.Context(), "7", read, nil); !errs.Is(err, errs.Unavailable) {
+	if err := s.reader.Follow(t.Context(), Feed{"7", read}, nil); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("a store that is away from the beginning: got %v", err)
 	}
 	full := errors.New("the client is gone")
 	calls = 0
-	if err := s.reader.Follow(t.Context(), "7", read, func(Answer) error { return full }); !errors.Is(err, full) {
+	if err := s.reader.Follow(t.Context(), Feed{"7", read}, func(Answer) error { return full }); !errors.Is(err, full) {
 		t.Errorf("a client that is gone: got %v", err)
 	}
 }

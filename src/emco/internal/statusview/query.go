@@ -57,6 +57,15 @@ func ParseCloud(v url.Values) (Query, error) {
 	return q, nil
 }
 
+// Filter is what a query lets pass; empty lists let all pass.
+type Filter struct{ Apps, Clusters, Resources []string }
+
+// NewQuery returns a query that does not come from a URL.
+func NewQuery(ready bool, output string, f Filter) (Query, error) {
+	q := Query{Ready: ready, Output: output}
+	return q, q.filter(f)
+}
+
 // deprecated reads the type, which counts if there is no status.
 func (q *Query) deprecated(v url.Values) error {
 	types := map[string]bool{"": false, "rsync": false, "cluster": true}
@@ -107,14 +116,18 @@ func (q *Query) listing(lists ...string) func(url.Values) error {
 	}
 }
 
-func (q *Query) filters(v url.Values) (err error) {
-	if q.Apps, err = names(v["app"], "Invalid app query", isLabel); err != nil {
+func (q *Query) filters(v url.Values) error {
+	return q.filter(Filter{Apps: v["app"], Clusters: v["cluster"], Resources: v["resource"]})
+}
+
+func (q *Query) filter(f Filter) (err error) {
+	if q.Apps, err = names(f.Apps, "Invalid app query", isLabel); err != nil {
 		return err
 	}
-	if q.Resources, err = names(v["resource"], "Invalid resources query", isLabel); err != nil {
+	if q.Resources, err = names(f.Resources, "Invalid resources query", isLabel); err != nil {
 		return err
 	}
-	q.Clusters, err = names(v["cluster"], "Invalid cluster query", isCluster)
+	q.Clusters, err = names(f.Clusters, "Invalid cluster query", isCluster)
 	return err
 }
 

@@ -28,22 +28,28 @@ func (c *Clouds) status(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return c.reader.Serve(w, r, q, doc.UID, c.Status(doc.Key, q))
+	return c.reader.Serve(w, r, q, c.feed(doc, q))
 }
 
-// Status returns how the status of a cloud is read. NotFound once it is deleted.
-func (c *Clouds) Status(key store.Key, q statusview.Query) statusview.Read {
-	return func(ctx context.Context) (statusview.Answer, error) {
-		doc, err := c.cloudAt(ctx, key)
+// Status returns the status of a cloud, to be followed. NotFound if there is none.
+func (c *Clouds) Status(ctx context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error) {
+	doc, err := c.cloudAt(ctx, store.Key("projects/"+who.Project+"/logical-clouds/"+who.Name))
+	return c.feed(doc, q), err
+}
+
+// feed reads the document anew each time: it ends with NotFound once it is deleted.
+func (c *Clouds) feed(doc store.Doc, q statusview.Query) statusview.Feed {
+	return statusview.Feed{UID: doc.UID, Read: func(ctx context.Context) (statusview.Answer, error) {
+		doc, err := c.cloudAt(ctx, doc.Key)
 		if err != nil {
 			return statusview.Answer{}, err
 		}
-		clusters, err := c.members(ctx, key)
+		clusters, err := c.members(ctx, doc.Key)
 		if err != nil {
 			return statusview.Answer{}, err
 		}
 		return c.reader.Cloud(ctx, statusview.Subject{Doc: doc, Identity: identity(doc)}, q, clusters)
-	}
+	}}
 }
 
 // members are the clusters of a cloud.

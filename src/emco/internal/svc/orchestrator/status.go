@@ -27,13 +27,19 @@ func (g *Groups) status(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return g.reader.Serve(w, r, q, doc.UID, g.Status(doc.Key, q))
+	return g.reader.Serve(w, r, q, g.feed(doc, q))
 }
 
-// Status returns how the status of a group is read. NotFound once it is deleted.
-func (g *Groups) Status(key store.Key, q statusview.Query) statusview.Read {
-	return func(ctx context.Context) (statusview.Answer, error) {
-		doc, err := g.groupAt(ctx, key)
+// Status returns the status of a group, to be followed. NotFound if there is none.
+func (g *Groups) Status(ctx context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error) {
+	doc, err := g.groupAt(ctx, groupKey(who.Project, who.CompositeApp, who.CompositeAppVersion, who.Name))
+	return g.feed(doc, q), err
+}
+
+// feed reads the document anew each time: it ends with NotFound once it is deleted.
+func (g *Groups) feed(doc store.Doc, q statusview.Query) statusview.Feed {
+	return statusview.Feed{UID: doc.UID, Read: func(ctx context.Context) (statusview.Answer, error) {
+		doc, err := g.groupAt(ctx, doc.Key)
 		if err != nil {
 			return statusview.Answer{}, err
 		}
@@ -42,7 +48,7 @@ func (g *Groups) Status(key store.Key, q statusview.Query) statusview.Read {
 			return statusview.Answer{}, err
 		}
 		return g.reader.Group(ctx, statusview.Subject{Doc: doc, Identity: who.Identity}, q)
-	}
+	}}
 }
 
 // identity is what names the group in an answer.

@@ -1,0 +1,307 @@
+// Package statusnotify serves EMCO's gRPC service StatusNotify: clients register for the
+// status of a deployment intent group or a logical cloud and are told whenever it changes.
+//
+// Each client has goroutines of its own and a box with room for one notification, the
+// newest. Nobody waits for a client that is slow, and no lock is held while something is
+// read or sent.
+package statusnotify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	pb "github.com/emco-orchestrator/emco/src/emco/internal/statusnotify/statusnotifypb"
+	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
+)
+
+// Source finds a status to be followed; NotFound if there is no such document.
+type Source func(ctx context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error)
+
+// Follow tells the answers of a feed until ctx ends; see statusview.Reader.
+type Follow func(ctx context.Context, f statusview.Feed, tell func(statusview.Answer) error) error
+
+// Options say what is served.
+type Options struct {
+	Groups Source // nil: not here
+	Clouds Source // nil: not here
+	Follow Follow
+	Limit  int // clients at the same time
+	Log    *slog.Logger
+}
+
+// Server serves clients until Run ends.
+type Server struct {
+	pb.UnimplementedStatusNotifyServer
+	o        Options
+	listener net.Listener
+
+	mu      sync.Mutex
+	clients map[string]*client
+	stops   bool
+	wg      sync.WaitGroup // of what is done for clients
+}
+
+// client is one registration that is open.
+type client struct {
+	ctx context.Context
+	end context.CancelCauseFunc
+}
+
+// What ends a stream, besides the client itself.
+var (
+	errReplaced = status.Error(codes.Aborted, "another registration has the same clientId")
+	errLeft     = status.Error(codes.Canceled, "the client was deregistered")
+	errStops    = status.Error(codes.Unavailable, "the server stops; register again")
+)
+
+// New returns a server that will answer on the listener, which it closes at the end.
+func New(l net.Listener, o Options) *Server {
+	return &Server{o: o, listener: l, clients: map[string]*client{}}
+}
+
+// Name is "grpc".
+func (s *Server) Name() string { return "grpc" }
+
+// Ready is always nil.
+func (s *Server) Ready() error { return nil }
+
+// How long a connection may be silent before the client is asked whether it is there,
+// how soon it must answer, and how often it may ask itself.
+const (
+	idle       = 30 * time.Second
+	answerTime = 10 * time.Second
+	mayAsk     = 10 * time.Second
+)
+
+// maxRequest bounds what a client sends, in bytes.
+const maxRequest = 64 << 10
+
+// Run serves until ctx ends; then streams end, and nothing is left behind.
+func (s *Server) Run(ctx context.Context) error {
+	server := grpc.NewServer(
+		grpc.WaitForHandlers(true),
+		grpc.MaxRecvMsgSize(maxRequest),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: idle, Timeout: answerTime}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: mayAsk, PermitWithoutStream: true}),
+	)
+	pb.RegisterStatusNotifyServer(server, s)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(s.listener) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	s.stop(server)
+	return <-served
+}
+
+// lastWord is how long clients may take to hear that the server stops.
+const lastWord = 2 * time.Second
+
+// stop ends all streams and waits until nothing is done for any client.
+func (s *Server) stop(server *grpc.Server) {
+	s.mu.Lock()
+	s.stops = true
+	for _, c := range s.clients {
+		c.end(errStops)
+	}
+	s.mu.Unlock()
+	cut := time.AfterFunc(lastWord, server.Stop)
+	defer cut.Stop()
+	server.GracefulStop()
+	s.wg.Wait()
+}
+
+// StatusRegister follows a status for a client until one of both ends it.
+func (s *Server) StatusRegister(r *pb.StatusRegistration, stream grpc.ServerStreamingServer[pb.StatusNotification]) error {
+	a, err := s.ask(stream.Context(), r)
+	if err != nil {
+		return inCode(err)
+	}
+	c, err := s.enter(stream.Context(), r.GetClientId())
+	if err != nil {
+		return err
+	}
+	defer s.leave(r.GetClientId(), c)
+	box := make(chan *pb.StatusNotification, 1)
+	s.work(c, func() error { return s.o.Follow(c.ctx, a.feed, a.fill(box)) })
+	s.work(c, func() error { return empty(c.ctx, box, stream) })
+	<-c.ctx.Done()
+	return inCode(context.Cause(c.ctx))
+}
+
+// StatusDeregister ends the stream of a client.
+func (s *Server) StatusDeregister(_ context.Context, r *pb.StatusDeregistration) (*pb.StatusDeregistrationResponse, error) {
+	s.mu.Lock()
+	c := s.clients[r.GetClientId()]
+	delete(s.clients, r.GetClientId())
+	s.mu.Unlock()
+	if c == nil {
+		return nil, status.Errorf(codes.NotFound, "no client is registered as %q", r.GetClientId())
+	}
+	c.end(errLeft)
+	return &pb.StatusDeregistrationResponse{}, nil
+}
+
+// enter takes a client in; an older one with the same id has to go.
+func (s *Server) enter(ctx context.Context, id string) (*client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stops {
+		return nil, errStops
+	}
+	old := s.clients[id]
+	if old == nil && len(s.clients) >= s.o.Limit {
+		return nil, status.Errorf(codes.ResourceExhausted, "%d clients are registered, and no more are served", len(s.clients))
+	}
+	c := &client{}
+	c.ctx, c.end = context.WithCancelCause(ctx)
+	s.clients[id] = c
+	if old != nil {
+		old.end(errReplaced)
+	}
+	return c, nil
+}
+
+func (s *Server) leave(id string, c *client) {
+	c.end(nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clients[id] == c {
+		delete(s.clients, id)
+	}
+}
+
+// work does something for a client; when it returns, the client's stream ends.
+func (s *Server) work(c *client, do func() error) {
+	s.wg.Go(func() {
+		err := errors.New("panic")
+		defer func() {
+			if p := recover(); p != nil {
+				s.o.Log.Error("status stream", "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+			}
+			c.end(err)
+		}()
+		err = do()
+	})
+}
+
+// empty sends what is put into the box.
+func empty(ctx context.Context, box <-chan *pb.StatusNotification, stream grpc.ServerStreamingServer[pb.StatusNotification]) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case n := <-box:
+			if err := stream.Send(n); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// asked is what a client wants to know.
+type asked struct {
+	feed  statusview.Feed
+	query statusview.Query
+	r     *pb.StatusRegistration
+}
+
+// ask finds what a registration is about.
+func (s *Server) ask(ctx context.Context, r *pb.StatusRegistration) (asked, error) {
+	if r.GetClientId() == "" {
+		return asked{}, errs.New(errs.Invalid, "clientId: missing")
+	}
+	source, who, err := s.source(r)
+	if err != nil {
+		return asked{}, err
+	}
+	out := asked{r: r}
+	output := statusview.Summary
+	if r.GetOutput() == pb.StatusRegistration_ALL {
+		output = statusview.All
+	}
+	out.query, err = statusview.NewQuery(r.GetStatusType() == pb.StatusRegistration_READY, output,
+		statusview.Filter{Apps: r.GetApps(), Clusters: r.GetClusters(), Resources: r.GetResources()})
+	if err == nil {
+		out.feed, err = source(ctx, who, out.query)
+	}
+	return out, err
+}
+
+// source is who knows the subject of a registration.
+func (s *Server) source(r *pb.StatusRegistration) (source Source, who v2.Identity, err error) {
+	var names map[string]string
+	switch k := r.GetKey().(type) {
+	case *pb.StatusRegistration_DigKey:
+		d := k.DigKey
+		source = s.o.Groups
+		who = v2.Identity{Project: d.GetProject(), CompositeApp: d.GetCompositeApp(), CompositeAppVersion: d.GetCompositeAppVersion(), Name: d.GetDeploymentIntentGroup()}
+		names = map[string]string{"digKey.compositeApp": who.CompositeApp, "digKey.compositeAppVersion": who.CompositeAppVersion}
+	case *pb.StatusRegistration_LcKey:
+		source, who = s.o.Clouds, v2.Identity{Project: k.LcKey.GetProject(), Name: k.LcKey.GetLogicalCloud()}
+	case nil:
+		return nil, who, errs.New(errs.Invalid, "digKey, lcKey or clusterKey: missing")
+	}
+	if source == nil {
+		return nil, who, status.Error(codes.Unimplemented, "the status of that is not served here")
+	}
+	for field, name := range names {
+		err = errors.Join(err, v2.CheckName(field, name))
+	}
+	return source, who, errors.Join(err, v2.CheckName("project", who.Project), v2.CheckName("name", who.Name))
+}
+
+// fill puts notifications that differ from the one before into the box, in the place of
+// one that was not taken yet.
+func (a asked) fill(box chan *pb.StatusNotification) func(statusview.Answer) error {
+	var last *pb.StatusNotification
+	return func(answer statusview.Answer) error {
+		n := notification(answer.Status(), a.r)
+		if last != nil && proto.Equal(n, last) {
+			return nil
+		}
+		last = n
+		select {
+		case <-box:
+		default:
+		}
+		box <- n // nobody else puts anything there
+		return nil
+	}
+}
+
+// inCode gives an error the code that clients see. What is internal is not told.
+func inCode(err error) error {
+	if _, known := status.FromError(err); known {
+		return err
+	}
+	if errors.Is(err, context.Canceled) {
+		return status.FromContextError(err).Err()
+	}
+	code, known := codesOf[errs.KindOf(err)]
+	if !known {
+		return status.Error(codes.Internal, "internal error")
+	}
+	return status.Error(code, err.Error())
+}
+
+var codesOf = map[errs.Kind]codes.Code{
+	errs.Invalid: codes.InvalidArgument, errs.Malformed: codes.InvalidArgument, errs.NotFound: codes.NotFound,
+	errs.Conflict: codes.FailedPrecondition, errs.Throttled: codes.ResourceExhausted, errs.Unavailable: codes.Unavailable,
+}
