@@ -3,6 +3,7 @@
 #
 #   run.sh            all of them, and the examples
 #   run.sh 3          one point of the list, 1 to 6
+#   run.sh monitor    clusters that report: monitors, Flux and Git
 #   run.sh bench      figures: 100 and 1,000 Git clusters side by side, a large deployment, a restart
 #
 # The tests run the programs in ../../bin (make build), or those in $EMCO_BIN; they are
@@ -13,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 exec </dev/null
 export GOWORK=off
 
-usage() { sed -n '2,12s/^# \{0,1\}//p' run.sh; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' run.sh; }
 
 need() {
   command -v "$1" >/dev/null || { echo "run.sh: $1 is missing: $2" >&2; exit 1; }
@@ -24,6 +25,7 @@ shift || true
 case $what in
   all) run='.' ;;
   [1-6]) run="^TestAcceptance$what" ;;
+  monitor) run='^TestMonitor|^TestConformance14' ;;
   bench) run='' ;;
   help | -h | --help) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
@@ -36,8 +38,8 @@ need tar 'install tar'
 [ -x "$(git --exec-path)/git-http-backend" ] || { echo 'run.sh: git-http-backend is missing: install all of git' >&2; exit 1; }
 
 bin=${EMCO_BIN:-$(cd ../.. && pwd)/bin}
-if [ ! -x "$bin/emco" ] || [ ! -x "$bin/emcoctl" ]; then
-  echo "run.sh: building emco and emcoctl (some minutes when nothing is cached)"
+if [ ! -x "$bin/emco" ] || [ ! -x "$bin/emcoctl" ] || [ ! -x "$bin/monitor" ]; then
+  echo "run.sh: building emco, emcoctl and monitor (some minutes when nothing is cached)"
   make -C ../.. build BIN="$bin"
 fi
 export EMCO_BIN=$bin
@@ -47,7 +49,7 @@ if [ "$what" = bench ]; then
 fi
 
 case $what in
-  all | 1 | 2 | 3 | 6)
+  all | 1 | 2 | 3 | 6 | monitor)
     echo 'run.sh: the test bed: Kubernetes, kwok, Flux, etcd (10 to 20 minutes when nothing is cached)'
     (cd ../testbed && go run . build) ;;
 esac

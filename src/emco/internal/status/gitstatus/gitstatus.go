@@ -13,6 +13,7 @@
 package gitstatus
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -66,7 +67,7 @@ type Git interface {
 type Options struct {
 	Interval time.Duration       // between two looks at a repository; 15 s
 	Refresh  time.Duration       // reports without news are handed on after so long, to say that the cluster lives; 1 minute
-	Fleet    time.Duration       // the list of clusters is read anew after so long; 1 minute
+	Fleet    time.Duration       // the list of clusters is read anew after so long; as Interval
 	Count    func(result string) // told of each document: Taken, or why it was refused
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -76,11 +77,12 @@ func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		at        *time.Duration
 		otherwise time.Duration
-	}{{&o.Interval, 15 * time.Second}, {&o.Refresh, time.Minute}, {&o.Fleet, time.Minute}} {
+	}{{&o.Interval, 15 * time.Second}, {&o.Refresh, time.Minute}} {
 		if *d.at <= 0 {
 			*d.at = d.otherwise
 		}
 	}
+	o.Fleet = cmp.Or(o.Fleet, o.Interval)
 	if o.Count == nil {
 		o.Count = func(string) {}
 	}

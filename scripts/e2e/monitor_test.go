@@ -1,0 +1,441 @@
+package e2e
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/git/gittest"
+
+	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
+	"github.com/emco-orchestrator/emco/scripts/e2e/program"
+	"github.com/emco-orchestrator/emco/scripts/testbed/cluster"
+)
+
+// edge is the Git user of monitors, who may write status and nothing else.
+const edge = "edge-monitor"
+
+// watched is a stage on which clusters have monitors.
+type watched struct {
+	*stage
+	edgeToken string
+}
+
+// newWatched starts a Git server that binds monitors to branches of status, and emco,
+// which looks there often.
+func newWatched(t testing.TB, args ...string) watched {
+	t.Helper()
+	s := &stage{TB: t, dir: t.TempDir(), writeToken: "w-" + rand.Text(), readerToken: "r-" + rand.Text()}
+	w := watched{s, "e-" + rand.Text()}
+	var err error
+	s.git, err = gittest.Serve(filepath.Join(s.dir, "git"),
+		gittest.User{Name: writer, Token: s.writeToken, Write: true}, gittest.User{Name: reader, Token: s.readerToken},
+		gittest.User{Name: edge, Token: w.edgeToken, Write: true, Only: "refs/heads/" + status.DefaultPrefix})
+	s.must("serve Git", err)
+	t.Cleanup(func() { s.git.Close() })
+	s.bare, err = s.git.Seed(t.Context(), repoName, branch)
+	s.must("make the repository", err)
+	s.must("keep a reflog", s.bare.Config(t.Context(), "core.logAllRefUpdates", "true"))
+	s.must("let status be replaced", s.bare.Config(t.Context(), "receive.denyNonFastForwards", "false"))
+	s.options = program.Options{Bin: binaries(), Dir: filepath.Join(s.dir, "emco"), Args: append(args, "-status.interval", "1s")}
+	s.start()
+	t.Cleanup(s.end)
+	return w
+}
+
+// account installs the monitor on a cluster as it is shipped, and returns a kubeconfig
+// with the rights of its account and no others.
+func (w watched) account(c *cluster.Cluster) string {
+	w.Helper()
+	shipped := local("..", "..", "deployments", "monitor")
+	kubectl(w, c, "apply", "-f", shipped)
+	kubectl(w, c, "-n", "emco-monitor", "delete", "deployment", "emco-monitor", "--wait=false") // its image is nowhere
+	token := kubectl(w, c, "-n", "emco-monitor", "create", "token", "emco-monitor")
+	var config map[string]any
+	w.must("read the kubeconfig", json.Unmarshal([]byte(kubectl(w, c, "config", "view", "--raw", "-o", "json")), &config))
+	for _, user := range config["users"].([]any) {
+		user.(map[string]any)["user"] = map[string]any{"token": strings.TrimSpace(token)}
+	}
+	text, err := json.Marshal(config)
+	w.must("write a kubeconfig", err)
+	path := filepath.Join(w.dir, c.Name()+".monitor.kubeconfig")
+	w.must("write a kubeconfig", os.WriteFile(path, text, 0o600))
+	return path
+}
+
+// monitor is the program, running for one cluster.
+type monitor struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	log  string
+	err  error // how it ended; to be read after done
+}
+
+// monitor runs the monitor of a cluster until the test ends, or it is ended.
+func (w watched) monitor(c *cluster.Cluster, kubeconfig string) *monitor {
+	w.Helper()
+	m := &monitor{done: make(chan struct{}), log: filepath.Join(w.dir, "monitor-"+c.Name()+".log")}
+	log, err := os.OpenFile(m.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	w.must("open a log", err)
+	defer log.Close()
+	m.cmd = exec.Command(filepath.Join(binaries(), "monitor"), "-kubeconfig", kubeconfig,
+		"-status.interval", "500ms", "-status.heartbeat", "2s", "-alive.file", filepath.Join(w.dir, "alive-"+c.Name()))
+	m.cmd.Env = append(os.Environ(), "GIT_CLUSTERNAME=edge+"+c.Name(), "GIT_URL="+w.git.URL(repoName), "GIT_USERNAME="+edge, "GIT_TOKEN="+w.edgeToken)
+	m.cmd.Stdout, m.cmd.Stderr = log, log
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the kernel takes this thread for the parent
+		defer runtime.UnlockOSThread()
+		defer close(m.done)
+		err := m.cmd.Start()
+		started <- err
+		if err == nil {
+			m.err = m.cmd.Wait()
+		}
+	}()
+	w.must("start the monitor (was it built? make build)", <-started)
+	w.Cleanup(func() { m.kill() })
+	return m
+}
+
+// kill ends the monitor as kill -9 does.
+func (m *monitor) kill() {
+	_ = m.cmd.Process.Kill() // it may have ended
+	<-m.done
+}
+
+// stop ends the monitor by SIGTERM and checks how it ends, and that it had no open port.
+func (w watched) stop(m *monitor) {
+	w.Helper()
+	if ports := listening(m.cmd.Process.Pid); len(ports) > 0 {
+		w.Errorf("the monitor listens on %v", ports)
+	}
+	memory, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.cmd.Process.Pid))
+	for line := range strings.Lines(string(memory)) {
+		if strings.HasPrefix(line, "VmRSS") || strings.HasPrefix(line, "VmHWM") {
+			w.Logf("the monitor's memory: %s", strings.TrimSpace(line))
+		}
+	}
+	_ = m.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-m.done:
+	case <-time.After(20 * time.Second):
+		m.kill()
+		w.Error("the monitor does not end by SIGTERM")
+	}
+	if m.err != nil {
+		log, _ := os.ReadFile(m.log)
+		w.Errorf("the monitor ends with %v; its log:\n%s", m.err, log)
+	}
+}
+
+// listening returns the sockets of a process that take connections.
+func listening(pid int) []string {
+	own := map[string]bool{}
+	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	for _, e := range entries {
+		if link, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, e.Name())); err == nil && strings.HasPrefix(link, "socket:[") {
+			own[strings.TrimSuffix(strings.TrimPrefix(link, "socket:["), "]")] = true
+		}
+	}
+	var out []string
+	for _, table := range []string{"tcp", "tcp6"} {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); len(f) > 9 && f[3] == "0A" && own[f[9]] {
+				out = append(out, f[1])
+			}
+		}
+	}
+	return out
+}
+
+// said reads what a cluster reported last.
+func (w watched) said(c *cluster.Cluster) (status.Report, error) {
+	text, err := w.bare.Show(w.Context(), status.Branch(status.DefaultPrefix, "edge+"+c.Name()), status.File)
+	if err != nil {
+		return status.Report{}, err
+	}
+	return status.Decode([]byte(text))
+}
+
+// saying waits until a cluster reports exactly these apps with their objects:
+// "<label> <name>=<status>".
+func (w watched) saying(c *cluster.Cluster, want ...string) status.Report {
+	w.Helper()
+	var last status.Report
+	eventually(w, "report of "+c.Name(), func() error {
+		r, err := w.said(c)
+		if err != nil {
+			return err
+		}
+		var got []string
+		for _, a := range r.Apps {
+			for _, o := range a.Objects {
+				if o.Kind != "CustomResourceDefinition" { // those of other tests stay
+					got = append(got, a.Label+" "+o.Name+"="+o.Status)
+				}
+			}
+		}
+		if last = r; !slices.Equal(got, want) {
+			return fmt.Errorf("report %d says %q, want %q", r.Seq, got, want)
+		}
+		return nil
+	})
+	return last
+}
+
+// A cluster that pulls from Git with Flux becomes Ready in the status: its monitor sees
+// the objects and what Flux says, reports to its branch, and emco takes that in. When the
+// monitor falls silent, nothing stays green.
+func TestMonitorBringsGitClustersToReady(t *testing.T) {
+	do := steps{TB: t}
+	do.next("two API servers, Flux and a monitor on the second")
+	l, s := clustersOf(t), newWatched(t, "-status.stale", "15s")
+	l.follow(s.stage)
+	kubeconfig := s.account(l.c2)
+	m := s.monitor(l.c2, kubeconfig)
+
+	do.next("the documents in examples/02-kube-and-flux, approve, instantiate")
+	values := loopValues(s.stage, l)
+	s.apply(values, loopFiles(append(slices.Clone(loopDocs), loopStart)...)...)
+	s.wait(group, "instantiated")
+
+	do.next("all objects on both clusters are Ready")
+	eventually(t, "readyStatus", func() error { return s.readyEverywhere() })
+	for _, app := range s.status(group).Apps {
+		for _, c := range app.Clusters {
+			if c.Cluster == "c2" && (len(c.Reconciled) != 40 || c.LastReport == nil || c.Stale) {
+				t.Errorf("%s on c2: reconciled %q, last report %v, stale %v; want a commit and a time", app.Name, c.Reconciled, c.LastReport, c.Stale)
+			}
+		}
+	}
+	if out, err := l.c2.Kubectl(t.Context(), "get", "resourcebundlestates", "-A", "-o", `jsonpath={range .items[*]}{.metadata.name}={.status.ready} {end}`); err != nil || strings.Count(out, "=true") < 2 {
+		t.Errorf("resource bundle states are %q, %v, want one for each app on c2, ready", out, err)
+	}
+	s.free("the branch of c2", l.c2)
+
+	do.next("the monitor stops: its word is not believed any more")
+	s.stop(m)
+	eventually(t, "the status of a silent cluster", func() error {
+		if err := s.readyEverywhere(); err == nil {
+			return errors.New("all is said to be Ready")
+		}
+		for _, app := range s.status(group).Apps {
+			for _, c := range app.Clusters {
+				if c.Cluster == "c2" && !c.Stale {
+					return fmt.Errorf("%s on c2 is not stale", app.Name)
+				}
+			}
+		}
+		return nil
+	})
+
+	do.next("the monitor is back")
+	m = s.monitor(l.c2, kubeconfig)
+	eventually(t, "readyStatus", func() error { return s.readyEverywhere() })
+
+	do.next("terminate")
+	s.ctl("delete", "-o", "human", "-v", values, "-f", loopFiles(loopStart)[0])
+	s.wait(group, "terminated")
+	empty(t, l.c1)
+	empty(t, l.c2)
+	eventually(t, "the report of c2 is about nothing but definitions, which stay", func() error {
+		r, err := s.said(l.c2)
+		for _, a := range r.Apps {
+			for _, o := range a.Objects {
+				if o.Kind != "CustomResourceDefinition" {
+					err = errors.Join(err, fmt.Errorf("%s %s is %s", o.Kind, o.Name, o.Status))
+				}
+			}
+		}
+		return err
+	})
+	s.stop(m)
+	s.sound()
+	do.next("done")
+}
+
+// On a cluster that pulls from Git hooks run in order, although nobody but the monitor
+// tells that they are done; a Secret counts although the monitor may not read it; and
+// what the API server refuses is told.
+func TestMonitorTellsOfHooksSecretsAndRefusals(t *testing.T) {
+	do := steps{TB: t}
+	do.next("Flux and a monitor; an app with a hook and a Secret")
+	l, s := clustersOf(t), newWatched(t)
+	l.follow(s.stage)
+	m := s.monitor(l.c2, s.account(l.c2))
+	s.apply(loopValues(s.stage, l), loopFiles("00-clusters.yaml", "01-app.yaml")...)
+	vault := fleet.Synthetic("vault", 3).
+		With("templates/hook.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: prepare, annotations: {helm.sh/hook: \"pre-install,pre-upgrade\"}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n").
+		With("templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: vault}\nstringData: {colour: {{ .Values.colour | quote }}}\n")
+	d := fleet.Deployment{Name: "vaults", Apps: []fleet.App{{Chart: vault, Intent: on("c2")}}}
+	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, d))
+	s.must("instantiate", s.fleet().Act(t.Context(), d.Path(), "instantiate"))
+	ready := func() error {
+		if st := s.ready(d); st.ReadyStatus != v2.Ready || st.DeployedStatus != v2.StatusInstantiated {
+			text, err := json.Marshal(st.Apps)
+			return errors.Join(err, fmt.Errorf("readyStatus is %s, deployedStatus %s: %s", st.ReadyStatus, st.DeployedStatus, text))
+		}
+		return nil
+	}
+	eventually(t, "readiness", ready)
+
+	do.next("an update that changes the Secret")
+	s.must("change a value", s.fleet().Revalue(t.Context(), d, vault, "colour: canary-red\n"))
+	s.must("update", s.fleet().Act(t.Context(), d.Path(), "update"))
+	eventually(t, "the Secret", func() error {
+		if got := kubectl(t, l.c2, "get", "secret", "vault", "-o", `jsonpath={.data.colour}`); got != base64.StdEncoding.EncodeToString([]byte("canary-red")) {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	})
+	eventually(t, "readiness after the update", ready)
+	s.free("the branch of c2", l.c2)
+
+	do.next("an app that the API server refuses")
+	bad := fleet.Synthetic("bad", 2).With("templates/refused.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: refused}\nspec: {ports: [{port: 99999}]}\n")
+	b := fleet.Deployment{Name: "broken", Apps: []fleet.App{{Chart: bad, Intent: on("c2")}}}
+	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, b))
+	s.must("instantiate", s.fleet().Act(t.Context(), b.Path(), "instantiate"))
+	eventually(t, "the refusal in the status", func() error {
+		st := s.ready(b)
+		for _, app := range st.Apps {
+			for _, c := range app.Clusters {
+				for _, r := range c.Resources {
+					if r.Name == "refused" && r.ReadyStatus != v2.Ready && strings.Contains(r.Reason, "Kustomization") && strings.Contains(r.Reason, "99999") {
+						return nil
+					}
+				}
+			}
+		}
+		text, err := json.Marshal(st.Apps)
+		return errors.Join(err, fmt.Errorf("no word of it: %s", text))
+	})
+	if err := ready(); err != nil {
+		t.Errorf("the other deployment: %v", err)
+	}
+
+	do.next("terminate")
+	for _, path := range []string{d.Path(), b.Path()} {
+		s.must("terminate", s.fleet().Act(t.Context(), path, "terminate"))
+		s.wait(path, "terminated")
+	}
+	empty(t, l.c2)
+	s.stop(m)
+	do.next("done")
+}
+
+// readyEverywhere says what is not Ready in the status.
+func (w watched) readyEverywhere() error {
+	w.Helper()
+	st := w.status(group)
+	for _, app := range st.Apps {
+		for _, c := range app.Clusters {
+			for _, r := range c.Resources {
+				if r.ReadyStatus != v2.Ready {
+					return fmt.Errorf("%s on %s: %s %s is %s: %s", app.Name, c.Cluster, r.GVK.Kind, r.Name, r.ReadyStatus, r.Reason)
+				}
+			}
+		}
+	}
+	if st.ReadyStatus != v2.Ready {
+		return fmt.Errorf("readyStatus of the whole is %q", st.ReadyStatus)
+	}
+	return nil
+}
+
+// free checks that a report holds nothing that must not leave the cluster.
+func (w watched) free(what string, c *cluster.Cluster) {
+	w.Helper()
+	text, err := w.bare.Show(w.Context(), status.Branch(status.DefaultPrefix, "edge+"+c.Name()), status.File)
+	w.must("read "+what, err)
+	for _, secret := range []string{w.edgeToken, w.writeToken, w.readerToken, "canary-", base64.StdEncoding.EncodeToString([]byte("canary-red"))} {
+		if strings.Contains(text, secret) {
+			w.Errorf("%s holds a secret", what)
+		}
+	}
+}
+
+func TestConformance14MonitorRestartKeepsOthersStatusAndEdgeCannotWriteDesiredState(t *testing.T) {
+	do := steps{TB: t}
+	do.next("two clusters with two apps each; both report into one repository")
+	l, s := clustersOf(t), newWatched(t)
+	kubeconfigs := map[*cluster.Cluster]string{}
+	for _, c := range []*cluster.Cluster{l.c1, l.c2} {
+		for _, name := range []string{"db", "web"} {
+			kubectl(t, c, "create", "configmap", name)
+			kubectl(t, c, "label", "configmap", name, deploymentLabel+"=7-"+name)
+		}
+		kubeconfigs[c] = s.account(c)
+	}
+	first, second := s.monitor(l.c1, kubeconfigs[l.c1]), s.monitor(l.c2, kubeconfigs[l.c2])
+	before := s.saying(l.c1, "7-db db=Current", "7-web web=Current")
+	other := s.saying(l.c2, "7-db db=Current", "7-web web=Current")
+
+	do.next("the monitor of c1 is killed; meanwhile an object goes; it starts again")
+	first.kill()
+	kubectl(t, l.c1, "delete", "configmap", "web")
+	first = s.monitor(l.c1, kubeconfigs[l.c1])
+	after := s.saying(l.c1, "7-db db=Current")
+	if after.Seq <= before.Seq {
+		t.Errorf("the sequence of c1 went from %d to %d", before.Seq, after.Seq)
+	}
+	if now := s.saying(l.c2, "7-db db=Current", "7-web web=Current"); now.Seq < other.Seq {
+		t.Errorf("the sequence of c2 went from %d to %d", other.Seq, now.Seq)
+	}
+	for _, c := range []*cluster.Cluster{l.c1, l.c2} {
+		ref := status.Branch(status.DefaultPrefix, "edge+"+c.Name())
+		if n, err := s.bare.Git(t.Context(), "", "rev-list", "--count", ref); err != nil || n != "1" {
+			t.Errorf("branch %s has %s commits, %v, want one", ref, n, err)
+		}
+	}
+
+	do.next("with the monitor's credential desired state is out of reach")
+	head := s.head()
+	for _, to := range []string{"main", "clusters/edge+c1"} {
+		if out, err := s.push(to); err == nil || !strings.Contains(out, edge+" may not push") {
+			t.Errorf("push to %s: %v, want it to be refused:\n%s", to, err, out)
+		}
+	}
+	if now := s.head(); now != head {
+		t.Errorf("the branch moved from %s to %s", head, now)
+	}
+	if out, err := s.push(status.DefaultPrefix + "test"); err != nil {
+		t.Errorf("push of status: %v\n%s", err, out)
+	}
+	s.stop(first)
+	s.stop(second)
+	s.must("git fsck --strict", s.bare.Fsck(t.Context()))
+	do.next("done")
+}
+
+// push tries to write to a branch with the credential of a monitor, as anybody could who
+// has taken a cluster over.
+func (w watched) push(to string) (string, error) {
+	w.Helper()
+	dir, err := os.MkdirTemp(w.dir, "push-")
+	w.must("make a folder", err)
+	address := strings.Replace(w.git.URL(repoName), "://", "://"+edge+":"+w.edgeToken+"@", 1)
+	script := `git clone -q "$1" . && echo evil >evil && git add evil && git commit -q -m evil && git push -q origin "HEAD:refs/heads/$2"`
+	cmd := exec.CommandContext(w.Context(), "sh", "-c", script, "push", address, to)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_TERMINAL_PROMPT=0",
+		"GIT_AUTHOR_NAME=e", "GIT_AUTHOR_EMAIL=e@localhost", "GIT_COMMITTER_NAME=e", "GIT_COMMITTER_EMAIL=e@localhost")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
