@@ -26,6 +26,7 @@ type dispatcher struct {
 	gateway  *gateway
 	ledger   *ledger
 	lanes    *lanes
+	late     late
 	alarms   *alarms
 	brakes   *brakes
 	reports  *reporter
@@ -285,7 +286,9 @@ func (d *dispatcher) work(ctx context.Context, lane string, due []target) {
 	}
 	d.settle(ctx, lost)
 	if viaGit = d.arrive(ctx, viaGit, false); len(viaGit) > 0 {
-		d.settle(ctx, d.git.deliver(ctx, viaGit, found))
+		done := d.git.deliver(ctx, viaGit, found)
+		d.settle(ctx, done)
+		d.lanes.add(ctx, lane, d.late.note(lane, done)...)
 	}
 	for _, t := range d.arrive(ctx, direct, true) {
 		own := d.brakes.context(t.uid)

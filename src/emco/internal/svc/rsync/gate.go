@@ -107,7 +107,8 @@ func (s *scene) wave(a appcontext.App, cluster string) gate {
 		return gate{}
 	}
 	if lag := st.unready[first]; lag.count > 0 {
-		return gate{why: fmt.Sprintf("waits for the rollout's wave %d: app %s %s", wave, a.Name, s.words(st, lag))}
+		_, before := begins(*a.Rollout, len(st.wanted), lag.first)
+		return gate{why: fmt.Sprintf("waits for the rollout's wave %d: app %s %s", before+1, a.Name, s.words(st, lag))}
 	}
 	return s.since(st.unready[first].since, a.Rollout.Bake, fmt.Sprintf("the rollout's wave %d was ready", wave))
 }

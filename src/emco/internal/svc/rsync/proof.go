@@ -1,6 +1,7 @@
 package rsync
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -53,7 +54,7 @@ func judgeOne(s steps.Step, ref appcontext.Ref, r *appcontext.Report, seen map[m
 	case listed && have.Status == current && (ref.Stamp == "" || have.Content == ref.Stamp):
 		return verdict{met: true}
 	case s.Need == steps.Complete && steps.Ends(ref.ID) && have.Status == failing && have.Content == ref.Stamp:
-		return verdict{failed: true, text: clipped(fmt.Sprintf("%s failed: %s", s, have.Reason))}
+		return verdict{failed: true, text: clipped(fmt.Sprintf("%s failed: %s", s, cmp.Or(have.Reason, "the cluster gives no reason")))}
 	case s.Need == steps.Complete:
 		return verdict{text: clipped(fmt.Sprintf("waits for %s: %s", s, inContent(ref, have, listed)))}
 	}

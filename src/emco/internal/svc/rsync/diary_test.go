@@ -1,0 +1,99 @@
+package rsync
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// lines returns the news since it was last asked: "type reason app cluster: message".
+func (f *field) lines() (out []string) {
+	f.Helper()
+	for _, e := range f.news(f.Context()) {
+		out = append(out, fmt.Sprintf("%s %s %s: %s", e.Type, e.Reason, e.Cluster, e.Message))
+	}
+	return out
+}
+
+func TestNewsAreToldOncePerAppAndNotPerCluster(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	one := f.bundle([]string{"a@1"})
+	order := []appcontext.App{{Name: "web", DependsOn: []appcontext.Dependency{{App: "db"}}}, {Name: "db"}}
+	all := map[string]appcontext.Digest{"db c1": one, "db c2": one, "db c3": one, "web c1": one}
+	want := func(what string, want ...string) {
+		t.Helper()
+		if got := f.lines(); !slices.Equal(got, want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	f.wish(1, order, all)
+	want("a wish", "Normal Blocked c1: app web on c1: waits for app db on c1: not applied yet (and 2 more clusters)")
+	var out []outcome
+	for _, c := range []string{"c1", "c2", "c3"} {
+		p := f.pairOf("db", c)
+		out = append(out, outcome{key: p.Key, bundle: p.Desired, commit: "0123456789abcdef"})
+	}
+	out[0].err, out[1].err = errors.New("refused"), errors.New("refused as well")
+	fail := func() {
+		if err := f.settle(t.Context(), out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fail()
+	want("outcomes", "Normal Applied c3: app db is on c3, with commit 0123456789ab", "Warning Failed : app db on c1: refused (and 1 more cluster)")
+	fail()
+	want("the same again")
+	out[0].err, out[1].err = nil, nil
+	fail()
+	if _, err := f.ledger.reopen(t.Context(), "7"); err != nil {
+		t.Fatal(err)
+	}
+	want("success", "Normal Applied : app db is on 2 clusters, with commit 0123456789ab", "Normal Unblocked c1: app web goes on, on c1")
+	f.says("db", "c1", "a Current 1")
+	f.says("db", "c2", "a Current 1")
+	want("some are ready")
+	f.says("db", "c3", "a Current 1")
+	want("the last one is", "Normal Ready : app db is ready wherever it is to be")
+	f.says("db", "c3", "a Failed 1")
+	want("one is no more", "Warning NotReady c3: app db on c3: ConfigMap a: Failed")
+	f.wish(2, order, nil)
+	f.deliver()
+	f.lines()
+	if err := f.settle(t.Context(), []outcome{{key: f.pairOf("web", "c1").Key}}); err != nil {
+		t.Fatal(err)
+	}
+	want("all is told of what is gone")
+}
+
+func TestNewsAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	one, all := f.bundle([]string{"a@1"}), map[string]appcontext.Digest{}
+	for i := range 3 * maxEvents {
+		all[fmt.Sprintf("app%02d c1", i)] = one
+	}
+	f.wish(1, nil, all)
+	f.deliver()
+	if n := len(f.news(t.Context())); n != maxEvents {
+		t.Errorf("%d events, want %d", n, maxEvents)
+	}
+	if n := len(f.news(t.Context())); n != 0 {
+		t.Errorf("%d events are left", n)
+	}
+}
+
+func TestAFailedHookIsTold(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	f.wish(1, nil, map[string]appcontext.Digest{"web c1": f.bundle([]string{"a@1"}, "job-x pre-install")})
+	f.deliver()
+	f.says("web", "c1", "job-x Failed 1")
+	if got := strings.Join(f.lines(), ", "); got != "Warning HookFailed c1: app web on c1: pre-install hook Job job-x failed: the cluster gives no reason" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,347 @@
+package rsync
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// field is a ledger over a real store, with a clock of its own and a sink that delivers
+// whatever is due.
+type field struct {
+	*testing.T
+	*ledger
+	r      *recorder
+	clock  time.Time
+	direct bool
+}
+
+func newField(t *testing.T) *field {
+	t.Helper()
+	l, r := newLedger(t)
+	f := &field{T: t, ledger: l, r: r, clock: noon}
+	l.now = func() time.Time { return f.clock }
+	return f
+}
+
+// restart is what a new term knows.
+func (f *field) restart() {
+	f.Helper()
+	next := &ledger{store: f.r, fence: own(f.T, f.r.Store, "a"), retry: retry, now: f.ledger.now, ways: f.ways}
+	if err := next.load(f.Context()); err != nil {
+		f.Fatal(err)
+	}
+	f.ledger = next
+}
+
+// bundle stores a bundle of ConfigMaps, and of Jobs that are hooks, "name events".
+func (f *field) bundle(objects []string, hooks ...string) appcontext.Digest {
+	f.Helper()
+	var b appcontext.Bundle
+	for _, o := range objects {
+		name, stamp, _ := strings.Cut(o, "@")
+		b.Objects = append(b.Objects, appcontext.Ref{ID: configMap(name), Digest: appcontext.Digest("of " + o), Stamp: stamp})
+	}
+	for _, h := range hooks {
+		name, events, _ := strings.Cut(h, " ")
+		ref := job
+		ref.Name = name
+		b.Hooks = append(b.Hooks, appcontext.HookRef{Ref: ref, Events: strings.Fields(events)})
+	}
+	d, err := f.r.PutBundle(f.Context(), b)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return d
+}
+
+func configMap(name string) manifest.ID {
+	return manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: name}
+}
+
+// wish is for apps, "app cluster" to bundle.
+func (f *field) wish(rev int64, apps []appcontext.App, at map[string]appcontext.Digest) []target {
+	f.Helper()
+	w := wish{uid: "7", head: "7", rev: rev, apps: apps, gone: at == nil, places: map[string]map[string]appcontext.Digest{}}
+	for where, bundle := range at {
+		app, cluster, _ := strings.Cut(where, " ")
+		if w.places[cluster] == nil {
+			w.places[cluster] = map[string]appcontext.Digest{}
+		}
+		w.places[cluster][app] = bundle
+	}
+	return f.mustIntend(f.T, w)
+}
+
+// deliver carries out all that is due, once, and returns what: "app cluster step".
+func (f *field) deliver() (done []string) {
+	f.Helper()
+	if err := f.arrive(f.Context(), f.all(), f.direct); err != nil {
+		f.Fatal(err)
+	}
+	var out []outcome
+	for _, t := range f.all() {
+		for _, p := range opened(f.of(t)) {
+			step, last, err := f.ways.at(f.Context(), p, !f.direct)
+			if err != nil {
+				f.Fatal(err)
+			}
+			o := outcomeOf(p, step, last)
+			o.commit = "c0ffee"
+			out = append(out, o)
+			done = append(done, fmt.Sprint(p.Key.App, " ", p.Key.Cluster, " ", step))
+		}
+	}
+	if err := f.settle(f.Context(), out); err != nil {
+		f.Fatal(err)
+	}
+	return done
+}
+
+// says has a cluster's agent report objects of an app, "name status content".
+func (f *field) says(app, cluster string, objects ...string) []target {
+	f.Helper()
+	r := appcontext.Report{Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, Seq: 1}
+	for _, o := range objects {
+		part := append(strings.Fields(o), "", "")
+		id := configMap(part[0])
+		if strings.HasPrefix(part[0], "job-") {
+			id = job.ID
+			id.Name = part[0]
+		}
+		r.Resources = append(r.Resources, appcontext.ResourceStatus{ID: id, Status: part[1], Content: part[2]})
+	}
+	due, err := f.report(f.Context(), []appcontext.Report{r})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return due
+}
+
+func (f *field) pairOf(app, cluster string) appcontext.Pair {
+	f.Helper()
+	for _, p := range f.of(target{cluster, "7"}) {
+		if p.Key.App == app {
+			return p
+		}
+	}
+	return appcontext.Pair{}
+}
+
+// stored reads a report back.
+func (f *field) stored(app, cluster string) appcontext.Report {
+	f.Helper()
+	reports, err := f.r.ReportsAt(f.Context(), []appcontext.PairKey{{Cluster: cluster, UID: "7", App: app}})
+	if err != nil || len(reports) != 1 {
+		f.Fatalf("%d reports, %v", len(reports), err)
+	}
+	return reports[0]
+}
+
+func (f *field) wantDone(what string, want ...string) {
+	f.Helper()
+	if got := f.deliver(); !slices.Equal(got, want) {
+		f.Errorf("%s: delivered %q, want %q", what, got, want)
+	}
+}
+
+// A bundle without hooks and definitions costs what it always cost.
+func TestAPlainPairIsWrittenTwice(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	f.wish(1, nil, map[string]appcontext.Digest{"web c1": f.bundle([]string{"a@1"}), "web c2": f.bundle([]string{"a@1"})})
+	f.wantDone("the installation", "web c1 the app's objects", "web c2 the app's objects")
+	f.wish(2, nil, map[string]appcontext.Digest{"web c1": f.bundle([]string{"a@2"}), "web c2": f.bundle([]string{"a@1"})})
+	f.wantDone("the update", "web c1 the app's objects")
+	if got := f.r.wrote(); got != "pairs +2 -0, pairs +2 -0, pairs +1 -0, pairs +1 -0" {
+		t.Errorf("wrote %s", got)
+	}
+	if p := f.pairOf("web", "c1"); p.Change != "" || p.From != "" || p.Step != 0 || p.Sent {
+		t.Errorf("a settled pair is on its way: %+v", p)
+	}
+}
+
+func TestReadyIsOfTheContentThatIsWished(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	one, two := f.bundle([]string{"a@1"}), f.bundle([]string{"a@2"})
+	check := func(what string, ready bool, since time.Time) {
+		t.Helper()
+		if r := f.stored("web", "c1"); r.Ready != ready || !r.Since.Equal(since) {
+			t.Errorf("%s: ready %v since %v, want %v since %v", what, r.Ready, r.Since, ready, since)
+		}
+	}
+	f.wish(1, nil, map[string]appcontext.Digest{"web c1": one})
+	f.says("web", "c1", "a Current 1")
+	check("before it is settled", false, noon)
+	f.clock = noon.Add(time.Minute)
+	f.deliver()
+	check("the report was there first", true, f.clock)
+	since := f.clock
+	f.clock = noon.Add(2 * time.Minute)
+	f.says("web", "c1", "a Current 1")
+	check("the same again", true, since)
+
+	f.restart()
+	f.wish(2, nil, map[string]appcontext.Digest{"web c1": two})
+	f.deliver()
+	check("an update is not ready because the last version was", false, f.clock)
+	f.clock = noon.Add(3 * time.Minute)
+	f.says("web", "c1", "a Current 2")
+	check("then it is", true, f.clock)
+	f.restart()
+	f.clock = noon.Add(4 * time.Minute)
+	f.says("web", "c1", "a Current 2")
+	check("a restart forgets nothing", true, noon.Add(3*time.Minute))
+	f.says("web", "c1", "a Unknown 2")
+	check("a cluster that is silent", false, f.clock)
+}
+
+func TestStepsGoOnWithReports(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	b := f.bundle([]string{"a@1"}, "job-x pre-install", "job-y post-install")
+	f.wish(1, nil, map[string]appcontext.Digest{"web c1": b})
+	f.wantDone("nothing was there before", "web c1 pre-install hook Job job-x")
+	f.wantDone("it waits")
+	if p := f.pairOf("web", "c1"); p.Blocked != "waits for pre-install hook Job job-x: not reported yet; the cluster has never reported; if it pulls from Git, install the monitor there" || p.Step != 1 {
+		t.Errorf("at step %d, blocked %q", p.Step, p.Blocked)
+	}
+	if due := f.says("web", "c1", "job-x InProgress 1"); len(due) > 0 {
+		t.Errorf("due %v while the hook runs", due)
+	}
+	f.restart()
+	f.wish(1, nil, map[string]appcontext.Digest{"web c1": b})
+	f.wantDone("a restart repeats nothing")
+	if due := f.says("web", "c1", "job-x Current 1"); fmt.Sprint(due) != "[{c1 7}]" {
+		t.Errorf("due %v when the hook has succeeded", due)
+	}
+	f.wantDone("the app", "web c1 the app's objects")
+	if p := f.pairOf("web", "c1"); p.Applied != b || p.Phase != appcontext.Pending || p.Commit != "c0ffee" {
+		t.Errorf("after the main step: %+v", p)
+	}
+	f.says("web", "c1", "a Current 1")
+	f.wantDone("the last hook", "web c1 post-install hook Job job-y")
+	f.says("web", "c1", "a Current 1", "job-y Current 1")
+	f.wantDone("tidied up", "web c1 hooks that have run")
+	if p := f.pairOf("web", "c1"); p.Phase != appcontext.Applied || !f.stored("web", "c1").Ready {
+		t.Errorf("at last: %+v", p)
+	}
+	wantAgreement(t, f.ledger, f.r)
+}
+
+// The report was written, and then the process died before it was acted on.
+func TestAReportThatWasNotActedOnIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	b := f.bundle([]string{"a@1"}, "job-x pre-install")
+	f.wish(1, nil, map[string]appcontext.Digest{"web c1": b})
+	f.deliver()
+	r := appcontext.Report{Key: appcontext.PairKey{Cluster: "c1", UID: "7", App: "web"}, Seq: 1, Resources: []appcontext.ResourceStatus{{ID: job.ID, Status: "Current", Content: "1"}}}
+	r.Resources[0].Name = "job-x"
+	if err := f.r.PutReports(t.Context(), f.fence, []appcontext.Report{r}, nil); err != nil {
+		t.Fatal(err)
+	}
+	f.restart()
+	if err := f.recheck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.wantDone("it goes on", "web c1 the app's objects")
+}
+
+func TestADirectClusterSeesToDefinitionsItself(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	f.direct = true
+	b, err := f.r.PutBundle(t.Context(), appcontext.Bundle{Objects: []appcontext.Ref{
+		{ID: manifest.ID{Version: "v1", Kind: "Namespace", Name: "shop"}, Digest: "n"}, {ID: configMap("a"), Digest: "a"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.wish(1, nil, map[string]appcontext.Digest{"web c1": b})
+	f.wantDone("all at once", "web c1 the app's objects")
+	if p := f.pairOf("web", "c1"); p.Phase != appcontext.Applied || len(p.Findings) > 0 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestGatesOpenOnceAndForAll(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	one, two := f.bundle([]string{"a@1"}), f.bundle([]string{"a@2"})
+	order := []appcontext.App{{Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true, Wait: 30}}}, {Name: "db"}}
+	reopen := func() string {
+		t.Helper()
+		due, _ := f.restir()
+		var out []target
+		for _, uid := range due {
+			targets, err := f.ledger.reopen(t.Context(), uid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, targets...)
+		}
+		return fmt.Sprint(out)
+	}
+	f.wish(1, order, map[string]appcontext.Digest{"web c1": one, "db c1": one, "db c2": one})
+	f.wantDone("the one that the other waits for", "db c1 the app's objects", "db c2 the app's objects")
+	if got := reopen(); got != "[]" {
+		t.Errorf("due %s before anything was reported", got)
+	}
+	f.says("db", "c1", "a Current 1")
+	f.restart() // what was reported is stored
+	f.wish(1, order, map[string]appcontext.Digest{"web c1": one, "db c1": one, "db c2": one})
+	f.says("db", "c2", "a Current 1")
+	if got, p := reopen(), f.pairOf("web", "c1"); got != "[]" || p.Blocked != "waits until 12:00:30, 30 seconds after app db was ready" {
+		t.Errorf("due %s, blocked %q", got, p.Blocked)
+	}
+	if _, next := f.restir(); !next.Equal(noon.Add(30 * time.Second)) {
+		t.Errorf("looks again at %v", next)
+	}
+	f.clock = noon.Add(time.Minute)
+	if got := reopen(); got != "[{c1 7}]" {
+		t.Errorf("due %s after the time", got)
+	}
+	f.says("db", "c2", "a Failed 1") // who was let in is not called back
+	f.wish(1, order, map[string]appcontext.Digest{"web c1": one, "db c1": one, "db c2": one})
+	f.wantDone("then the other", "web c1 the app's objects")
+
+	f.wish(2, order, map[string]appcontext.Digest{"web c1": two, "db c1": one, "db c2": one})
+	f.wantDone("but the next change waits again")
+	f.wish(3, nil, map[string]appcontext.Digest{"web c1": two, "db c1": one, "db c2": one})
+	f.wantDone("unless there is no order any more", "web c1 the app's objects")
+	wantAgreement(t, f.ledger, f.r)
+}
+
+func TestWhatWasStoppedStays(t *testing.T) {
+	t.Parallel()
+	f := newField(t)
+	b := f.bundle([]string{"a@1"}, "job-x pre-install")
+	places := map[string]appcontext.Digest{"web c1": b, "db c1": f.bundle([]string{"a@1"})}
+	f.wish(1, nil, places)
+	f.says("web", "c1", "other Current")
+	f.wantDone("before the stop", "db c1 the app's objects", "web c1 pre-install hook Job job-x")
+	f.wish(2, nil, map[string]appcontext.Digest{"web c1": b, "db c1": f.bundle([]string{"a@2"})})
+	if err := f.hold(t.Context(), "7"); err != nil {
+		t.Fatal(err)
+	}
+	f.wantDone("nothing")
+	f.says("web", "c1", "job-x Current 1")
+	f.wantDone("nothing, whatever is reported")
+	if db, web := f.pairOf("db", "c1"), f.pairOf("web", "c1"); db.Blocked != stopped || web.Blocked != stopped || web.Applied != "" {
+		t.Errorf("db is blocked %q, web %q", db.Blocked, web.Blocked)
+	}
+	err := f.settle(t.Context(), []outcome{{key: f.pairOf("db", "c1").Key, bundle: f.pairOf("db", "c1").Desired, commit: "late"}})
+	if db := f.pairOf("db", "c1"); err != nil || db.Phase != appcontext.Applied || db.Blocked != "" {
+		t.Errorf("proof that came late: %v, %+v", err, db)
+	}
+	f.wish(2, nil, map[string]appcontext.Digest{"web c1": b, "db c1": f.bundle([]string{"a@2"})})
+	f.wantDone("it goes on", "web c1 hooks of an earlier run")
+	wantAgreement(t, f.ledger, f.r)
+}
