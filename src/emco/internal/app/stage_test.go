@@ -38,6 +38,8 @@ type stage struct {
 
 	address, grpc string // of the program that runs now
 
+	options []app.Option // of the program, from its next start on
+
 	stop func() // ends the program that runs now, cleanly
 }
 
@@ -84,7 +86,7 @@ func (s *stage) start() {
 	s.Helper()
 	log := slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
-	a, err := app.New(ctx, s.config, log)
+	a, err := app.New(ctx, s.config, log, s.options...)
 	if err != nil {
 		cancel()
 		s.Fatalf("start: %v", err)

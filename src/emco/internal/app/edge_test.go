@@ -1,0 +1,264 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/app"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// edge plays the clusters that pull from the stage's repository. Each holds just what the
+// branch says: what comes is there with the next look, what goes is gone, and what has
+// changed is changed. Its agent reports all of it, unless it has none. Objects are
+// well, but for those that a test says otherwise of. It is a source of reports.
+type edge struct {
+	s *stage
+
+	mu      sync.Mutex
+	seq     uint64
+	mute    map[string]bool                                // clusters without an agent
+	ill     map[string]string                              // "cluster Kind name" or "Kind name" -> "Status reason"
+	holds   map[appcontext.PairKey]map[manifest.ID]content // what is there
+	told    map[appcontext.PairKey]string                  // what was last reported
+	seen    []string                                       // what came and went, "c1 web +Job migrate"
+	deliver func(context.Context, appcontext.Report)       // of the Run that is under way
+	blobs   map[string]content
+}
+
+// content is what matters of an object.
+type content struct {
+	id    manifest.ID
+	stamp string
+}
+
+// newEdgeStage is a stage with clusters that pull and report, but for those that are mute.
+func newEdgeStage(t *testing.T, mute ...string) (*stage, *edge) {
+	t.Helper()
+	s := newStage(t)
+	e := &edge{
+		s: s, mute: map[string]bool{}, ill: map[string]string{}, blobs: map[string]content{},
+		holds: map[appcontext.PairKey]map[manifest.ID]content{}, told: map[appcontext.PairKey]string{},
+	}
+	for _, c := range mute {
+		e.mute[c] = true
+	}
+	s.options = append(s.options, app.WithSource(e))
+	s.stop()
+	s.start()
+	return s, e
+}
+
+// Run looks at the branch all the time, and reports what has changed.
+func (e *edge) Run(ctx context.Context, deliver func(context.Context, appcontext.Report)) error {
+	e.mu.Lock()
+	e.deliver = deliver
+	clear(e.told)
+	e.mu.Unlock()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := e.look(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// look makes the clusters hold what the branch says, and reports.
+func (e *edge) look(ctx context.Context) error {
+	wanted, err := e.wanted(ctx)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for key := range e.holds {
+		if wanted[key] == nil {
+			wanted[key] = map[manifest.ID]content{}
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(wanted), func(a, b appcontext.PairKey) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
+		e.note(key, e.holds[key], wanted[key])
+		e.holds[key] = wanted[key]
+		e.report(ctx, key)
+	}
+	return nil
+}
+
+// note remembers what comes and goes.
+func (e *edge) note(key appcontext.PairKey, had, has map[manifest.ID]content) {
+	var came, went []string
+	for id, c := range has {
+		switch old, there := had[id]; {
+		case !there:
+			came = append(came, fmt.Sprintf("%s %s +%s %s", strings.TrimPrefix(key.Cluster, "edge+"), key.App, id.Kind, id.Name))
+		case old != c:
+			came = append(came, fmt.Sprintf("%s %s ~%s %s", strings.TrimPrefix(key.Cluster, "edge+"), key.App, id.Kind, id.Name))
+		}
+	}
+	for id := range had {
+		if _, stays := has[id]; !stays {
+			went = append(went, fmt.Sprintf("%s %s -%s %s", strings.TrimPrefix(key.Cluster, "edge+"), key.App, id.Kind, id.Name))
+		}
+	}
+	slices.Sort(came)
+	slices.Sort(went)
+	e.seen = append(append(e.seen, came...), went...)
+}
+
+// report tells of a pair if there is news.
+func (e *edge) report(ctx context.Context, key appcontext.PairKey) {
+	if e.mute[strings.TrimPrefix(key.Cluster, "edge+")] {
+		return
+	}
+	r := appcontext.Report{Key: key, At: time.Now()}
+	for _, id := range slices.SortedFunc(maps.Keys(e.holds[key]), manifest.Compare) {
+		status, reason, _ := strings.Cut(e.state(key, id), " ")
+		r.Resources = append(r.Resources, appcontext.ResourceStatus{ID: id, Status: status, Reason: reason, Content: e.holds[key][id].stamp})
+	}
+	text, err := json.Marshal(r.Resources)
+	if err != nil {
+		panic(err)
+	}
+	if last, known := e.told[key]; known && last == string(text) {
+		return
+	}
+	e.told[key] = string(text)
+	e.seq++
+	r.Seq = e.seq
+	e.deliver(ctx, r)
+}
+
+func (e *edge) state(key appcontext.PairKey, id manifest.ID) string {
+	object := id.Kind + " " + id.Name
+	for _, at := range []string{strings.TrimPrefix(key.Cluster, "edge+") + " " + object, object} {
+		if s := e.ill[at]; s != "" {
+			return s
+		}
+	}
+	return "Current"
+}
+
+// wanted reads the branch.
+func (e *edge) wanted(ctx context.Context) (map[appcontext.PairKey]map[manifest.ID]content, error) {
+	out := map[appcontext.PairKey]map[manifest.ID]content{}
+	listing, err := e.s.bare.Git(ctx, "", "ls-tree", "-r", branch)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(listing) {
+		meta, path, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		part := strings.Split(path, "/") // clusters/C/context/U/app/A/F
+		if len(part) != 7 || part[4] != "app" {
+			continue
+		}
+		c, err := e.object(ctx, strings.Fields(meta)[2])
+		if err != nil {
+			return nil, err
+		}
+		key := appcontext.PairKey{Cluster: part[1], UID: part[3], App: part[5]}
+		if out[key] == nil {
+			out[key] = map[manifest.ID]content{}
+		}
+		out[key][c.id] = c
+	}
+	return out, nil
+}
+
+// object reads a file.
+func (e *edge) object(ctx context.Context, blob string) (content, error) {
+	if c, ok := e.blobs[blob]; ok {
+		return c, nil
+	}
+	text, err := e.s.bare.Git(ctx, "", "cat-file", "blob", blob)
+	if err != nil {
+		return content{}, err
+	}
+	var o struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string `yaml:"kind"`
+		Metadata   struct {
+			Name, Namespace string
+			Annotations     map[string]string
+		}
+	}
+	if err := yaml.Unmarshal([]byte(text), &o); err != nil {
+		return content{}, err
+	}
+	c := content{id: manifest.ID{Version: o.APIVersion, Kind: o.Kind, Name: o.Metadata.Name, Namespace: o.Metadata.Namespace}, stamp: o.Metadata.Annotations[manifest.StampKey]}
+	if group, version, ok := strings.Cut(o.APIVersion, "/"); ok {
+		c.id.Group, c.id.Version = group, version
+	}
+	e.blobs[blob] = c
+	return c, nil
+}
+
+// says has an object, "Kind name" or "cluster Kind name", be in a state from now on:
+// "Failed why", or "" to be well.
+func (e *edge) says(object, state string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ill[object] = state
+}
+
+// install gives a cluster an agent.
+func (e *edge) install(cluster string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.mute, cluster)
+}
+
+// wantHistory waits until just these things have come and gone since it was last asked.
+func (e *edge) wantHistory(what string, want ...string) {
+	e.s.Helper()
+	var all []string
+	e.s.eventually(what, func() string {
+		all = append(all, e.history()...)
+		if slices.Equal(all, want) {
+			return ""
+		}
+		return fmt.Sprintf("got\n%s\nwant\n%s", strings.Join(all, "\n"), strings.Join(want, "\n"))
+	})
+}
+
+// wantOrder waits until these things have come and gone in this order, whatever else has.
+func (e *edge) wantOrder(want ...string) {
+	e.s.Helper()
+	var all []string
+	e.s.eventually("the order", func() string {
+		all = append(all, e.history()...)
+		rest := all
+		for _, w := range want {
+			i := slices.Index(rest, w)
+			if i < 0 {
+				return fmt.Sprintf("%q is missing, or not in its place, in\n%s", w, strings.Join(all, "\n"))
+			}
+			rest = rest[i+1:]
+		}
+		return ""
+	})
+}
+
+// history returns what came and went since it was last asked.
+func (e *edge) history() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := e.seen
+	e.seen = nil
+	return out
+}
