@@ -9,7 +9,7 @@ import (
 // Remains returns the pairs that are left of a deployment on any cluster, in order of
 // their keys. Clusters that no kept revision names any more count as well: an
 // unreachable one may hold what was taken away from it long ago. It reads the keys of
-// all pairs, so it is for the moments in which a deployment ends, and not for every day.
+// all pairs, so it is for rare moments; package mirror answers the same every day.
 func (s *Store) Remains(ctx context.Context, uid string) ([]Pair, error) {
 	var keys []PairKey
 	for kv, err := range s.list(ctx, &scan{prefix: s.key("pair") + "/", keysOnly: true}) {

@@ -80,7 +80,7 @@ func (g *Groups) cleared(ctx context.Context, head appcontext.Head) error {
 	if head.LastRev == 0 || !head.Owns() {
 		return nil
 	}
-	left, err := g.contexts.Remains(ctx, head.Deployment())
+	left, err := g.reader.Left(ctx, head.UID)
 	if err == nil && len(left) > 0 {
 		err = errs.New(errs.Conflict, fmt.Sprintf("the target is still being terminated: %d placements are left; migrate when its status is Terminated", len(left)))
 	}
