@@ -56,7 +56,7 @@ func newDispatcher(ctx context.Context, s *Service, fence appcontext.Fence) *dis
 		owners: newOwners(), seen: map[string]wishKey{},
 	}
 	d.reports = newReporter(ctx, d.heed, p.Log)
-	d.git = &gitSink{commits: p.Git, contents: s.contents, ledger: l, ways: w, brakes: d.brakes}
+	d.git = &gitSink{commits: p.Git, contents: s.contents, ledger: l, ways: w, brakes: d.brakes, record: d.recordCommit}
 	d.kube = newKubeSink(ctx, s, l, d.reports)
 	d.lanes = newLanes(d.work)
 	d.alarms = newAlarms(func(t target) { d.dispatch(ctx, []target{t}) })
@@ -150,10 +150,13 @@ func (d *dispatcher) take(ctx context.Context, e appcontext.HeadEvent) ([]target
 		return nil, err
 	}
 	if deleted {
+		if !e.Deleted { // what the event says is known to have been so
+			d.owners.learn(e.Head)
+		}
 		return d.bury(ctx, e.Head.UID)
 	}
 	deployment, owns := d.owners.learn(head)
-	key := wishKey{rev: head.Rev, gone: head.Gone || head.Rev == 0, stopped: head.Stopped, owns: owns}
+	key := wishKey{rev: head.Rev, gone: head.Gone || head.Rev == 0 && !head.TookOver(), stopped: head.Stopped, owns: owns}
 	if last, known := d.seen[head.UID]; known && last == key {
 		return nil, nil
 	}
@@ -171,6 +174,8 @@ func (d *dispatcher) obey(ctx context.Context, head appcontext.Head, deployment 
 		return nil, nil
 	case key.stopped:
 		return nil, d.halt(ctx, deployment)
+	case head.TookOver(): // what was handed over stays as it is
+		return nil, nil
 	}
 	w := wish{uid: deployment, head: head.UID, subject: head.Subject, rev: head.Rev, gone: key.gone}
 	if err := d.read(ctx, &w); err != nil {

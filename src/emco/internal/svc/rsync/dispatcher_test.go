@@ -135,6 +135,41 @@ func TestHeadsAreTakenInOnce(t *testing.T) {
 	}
 }
 
+// A head that took over what another one had changes nothing before it has a revision,
+// and what it took over outlives the other head, even if that is gone before anything of
+// it was heard.
+func TestWhatWasTakenOverStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		d, contexts, _ := newDispatcherAt(t)
+		from := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")
+		takeIn(t, d, appcontext.HeadEvent{Head: from})
+		const held = "edge+c1 Pending, edge+c2 Pending"
+		given := from
+		given.MovedTo, given.Rev = "8", 0
+		heads, err := contexts.Move(t.Context(), appcontext.Move{From: from, To: given}, appcontext.Move{To: appcontext.Head{UID: "8", Inherited: "7"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := []appcontext.HeadEvent{{Head: heads[0]}, {Head: heads[1]}}
+		if late {
+			if err := contexts.Delete(t.Context(), "7"); err != nil {
+				t.Fatal(err)
+			}
+			events = append(events, appcontext.HeadEvent{Head: appcontext.Head{UID: "7"}, Deleted: true})
+		}
+		for i, e := range events {
+			if due := takeIn(t, d, e); due != "[]" || d.phases() != held {
+				t.Errorf("late %v, event %d: due %s, pairs %s", late, i, due, d.phases())
+			}
+		}
+		gone := change(t, contexts, heads[1], func(h *appcontext.Head) { h.Gone = true })
+		if due := takeIn(t, d, appcontext.HeadEvent{Head: gone}); due != "[{edge+c1 7} {edge+c2 7}]" || d.phases() != "edge+c1 Deleting, edge+c2 Deleting" {
+			t.Errorf("late %v, when it is terminated: due %s, pairs %s", late, due, d.phases())
+		}
+	}
+}
+
 func TestAClusterThatLeavesARevisionIsEmptied(t *testing.T) {
 	t.Parallel()
 	d, contexts, _ := newDispatcherAt(t)

@@ -25,6 +25,9 @@ func (l *ledger) note(w wish) {
 	if l.heads[w.uid] = w.head; w.head == "" {
 		delete(l.heads, w.uid)
 	}
+	if l.wanted[w.uid] = true; w.gone {
+		delete(l.wanted, w.uid)
+	}
 	o, any := order{apps: map[string]appcontext.App{}, gone: w.gone}, false
 	for _, a := range w.apps {
 		any = any || len(a.DependsOn) > 0 || a.LeaveLast || a.Rollout != nil

@@ -30,6 +30,7 @@ type gitSink struct {
 	ledger   *ledger
 	ways     *ways
 	brakes   *brakes
+	record   record // nil: nothing is remembered
 }
 
 // deliver plans all targets and has them committed together. A target that cannot
@@ -126,9 +127,15 @@ func (s *gitSink) share(ctx context.Context, t target, d destination) (share, []
 // land has the shares committed together. When the commit is refused for a path, the
 // shares that own it fail and the others are tried again, at most tries times.
 func (s *gitSink) land(ctx context.Context, d destination, shares []share, tries int) []outcome {
-	hash, err := s.commits.Submit(ctx, s.job(d, shares))
+	var made git.Hash
+	job := s.job(d, shares)
+	job.Landed = func(h git.Hash) { made = h }
+	hash, err := s.commits.Submit(ctx, job)
 	if guilty, others := blamed(err, shares); tries > 0 && len(guilty) > 0 && len(others) > 0 {
 		return append(answers(guilty, "", err), s.land(ctx, d, others, tries-1)...)
+	}
+	if err == nil {
+		s.remember(ctx, d, made, shares)
 	}
 	return answers(shares, string(hash), err)
 }

@@ -84,6 +84,7 @@ func (p *picky) Submit(_ context.Context, job batch.Job) (git.Hash, error) {
 		}
 	}
 	p.jobs = append(p.jobs, job)
+	job.Landed("c0ffee")
 	return "c0ffee", nil
 }
 
@@ -103,7 +104,13 @@ func TestATargetWhosePathIsRefusedFailsAlone(t *testing.T) {
 		found[at] = destination{backend: b}
 	}
 	host := &picky{bad: "clusters/edge+c2/context/7/app"}
+	l.heads, l.wanted = map[string]string{"7": "70"}, map[string]bool{"7": true}
+	var recorded []string
 	sink := &gitSink{commits: host, contents: c, ledger: l, ways: &ways{contents: c}, brakes: newBrakes(t.Context())}
+	sink.record = func(_ context.Context, head string, rev int64, c appcontext.RevisionCommit) error {
+		recorded = append(recorded, fmt.Sprint(head, " ", rev, " ", c.Commit, " ", c.Clusters))
+		return nil
+	}
 	got := map[string]string{}
 	for _, o := range sink.deliver(t.Context(), due, found) {
 		got[o.key.Cluster] = fmt.Sprint(o.commit, " ", o.err)
@@ -114,6 +121,9 @@ func TestATargetWhosePathIsRefusedFailsAlone(t *testing.T) {
 	}
 	if !maps.Equal(got, want) || len(host.jobs) != 1 {
 		t.Errorf("got %q in %d commits, want %q in one", got, len(host.jobs), want)
+	}
+	if want := []string{"70 0 c0ffee 2"}; !slices.Equal(recorded, want) {
+		t.Errorf("recorded %q, want %q: the head, its revision, and the clusters", recorded, want)
 	}
 }
 

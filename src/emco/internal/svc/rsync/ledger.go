@@ -35,6 +35,7 @@ type ledger struct {
 	targets  map[string]map[target]bool            // by deployment
 	subjects map[string]string                     // by deployment, for people who read
 	heads    map[string]string                     // by deployment: uid of the head that it is about
+	wanted   map[string]bool                       // deployments of which something is wished for
 	orders   map[string]order                      // by deployment, if there is any order in it
 	stops    map[string]bool                       // deployments for which nothing more is done
 	reports  hearings
@@ -48,6 +49,7 @@ func (l *ledger) load(ctx context.Context) error {
 	defer l.mu.Unlock()
 	l.pairs, l.targets = map[target]map[string]appcontext.Pair{}, map[string]map[target]bool{}
 	l.subjects, l.heads, l.orders, l.stops = map[string]string{}, map[string]string{}, map[string]order{}, map[string]bool{}
+	l.wanted = map[string]bool{}
 	l.reports, l.stirred = newHearings(l.store), newStirred()
 	for p, err := range l.store.Pairs(ctx) {
 		if err != nil {

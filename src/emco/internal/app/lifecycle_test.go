@@ -1,0 +1,104 @@
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Two to eight instantiates of one group at the same moment, fifty times over: one makes
+// a context, and the others are refused.
+func TestConformance09TwoInstantiatesMakeOneContext(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a")
+	s.onboard("web")
+	g := s.group("autumn", place{"web": nil})
+	want := []string{"Created 0", "Approved 0"}
+	for round := 1; round <= 50; round++ {
+		got := make([]answer, 2+round%7)
+		var all sync.WaitGroup
+		for i := range got {
+			all.Go(func() { got[i] = s.do("POST", g.path+"/instantiate", "") })
+		}
+		all.Wait()
+		won := 0
+		for _, a := range got {
+			switch a.Status {
+			case http.StatusAccepted:
+				won++
+			case http.StatusConflict:
+			default:
+				t.Errorf("round %d: got %d %s", round, a.Status, a.Body)
+			}
+		}
+		if won != 1 {
+			t.Fatalf("round %d: %d of %d were accepted, want 1", round, won, len(got))
+		}
+		g.act("terminate")
+		want = append(want, fmt.Sprintf("Instantiated %d", round), "Terminated 0")
+	}
+	st := g.becomes("Terminated")
+	instances := map[string]bool{}
+	var states []string
+	for _, a := range st.States.Actions {
+		states = append(states, fmt.Sprintf("%s %d", a.State, a.Revision))
+		if a.State == "Instantiated" {
+			instances[a.Instance] = true
+		}
+	}
+	wantEqual(s, "history", states, want)
+	if len(instances) != 50 {
+		t.Errorf("%d contexts, want 50", len(instances))
+	}
+	s.wantTree()
+}
+
+// The whole way of a migration: clusters that pull from Git see the files change where
+// they are, and nothing else.
+func TestMigrationKeepsThePathsInGit(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a", "b")
+	s.onboard("cache", "web")
+	from, to := s.group("autumn", place{"web": nil, "cache": nil}), s.group("winter", place{"web": nil, "cache": {"a"}})
+	from.act("instantiate")
+	id := from.becomes("Instantiated").States.StatusCtxID
+	web := s.file(object("a", id, "web"))
+	s.repack("cache", strings.Replace(configMap, "greeting:", "salute:", 1))
+
+	s.expect(202, "POST", from.path+"/migrate", `{"spec":{"targetCompositeAppVersion":"v1","targetDeploymentIntentGroup":"winter"}}`)
+	st := to.becomes("Instantiated")
+	if st.States.StatusCtxID != id {
+		t.Errorf("the target's id is %s, want the source's %s", st.States.StatusCtxID, id)
+	}
+	s.wantTree(object("a", id, "cache"), object("a", id, "web"), object("b", id, "web"))
+	if now := s.file(object("a", id, "web")); now != web {
+		t.Errorf("what is equal was touched:\n%s", now)
+	}
+	if now := s.file(object("a", id, "cache")); !strings.Contains(now, "salute:") {
+		t.Errorf("what differs was not changed:\n%s", now)
+	}
+
+	from.act("approve")
+	from.act("instantiate")
+	fresh := from.becomes("Instantiated").States.StatusCtxID
+	s.stop()
+	s.start() // what belongs to whom is known from the stores alone
+	s.wantTree(object("a", id, "cache"), object("a", id, "web"), object("b", id, "web"),
+		object("a", fresh, "cache"), object("a", fresh, "web"), object("b", fresh, "cache"), object("b", fresh, "web"))
+	from.act("terminate")
+	from.becomes("Terminated")
+	for _, below := range []string{"/intents/all", "/generic-placement-intents/places/app-intents/web", "/generic-placement-intents/places/app-intents/cache", "/generic-placement-intents/places", ""} {
+		s.expect(204, "DELETE", from.path+below, "")
+	}
+	s.repack("web", strings.Replace(configMap, "greeting:", "salute:", 1))
+	s.expect(202, "POST", to.path+"/update", "")
+	to.becomes("Instantiated")
+	s.wantTree(object("a", id, "cache"), object("a", id, "web"), object("b", id, "web"))
+	to.act("terminate")
+	to.becomes("Terminated")
+	s.wantTree()
+}
