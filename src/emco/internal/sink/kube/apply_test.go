@@ -232,6 +232,23 @@ func TestWhatLeftIsDeletedAndWhatOthersTookStays(t *testing.T) {
 	}
 }
 
+func TestObjectsThatAskToBeKeptStay(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	kept := of("app", l.configMap("kept"), map[string]any{"metadata": map[string]any{
+		"name": "kept", "namespace": l.ns, "labels": map[string]any{"emco/deployment-id": "42-app"}, "annotations": map[string]any{"helm.sh/resource-policy": "keep"},
+	}})
+	plain := of("app", l.configMap("plain"), nil)
+	l.apply(kube.AppState{App: "app", Want: []manifest.Object{kept, plain}})
+	got, err := l.cluster.Remove(t.Context(), "42", "app", ids(kept, plain))
+	if err != nil || got.Pruned != 1 || len(got.Findings) != 1 || !strings.Contains(got.Findings[0], "kept asks to be kept") {
+		t.Errorf("Remove = %+v, %v; want one pruned and a finding about the other", got, err)
+	}
+	if l.get(configMaps, l.ns, "kept") == nil || l.get(configMaps, l.ns, "plain") != nil {
+		t.Error("the wrong one was left behind")
+	}
+}
+
 func TestFieldsOfOthersAreTakenOverAndTold(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -294,6 +294,47 @@ func TestObjectsAreFollowedFromAbsentToGone(t *testing.T) {
 	l.await("NotFound", "InProgress")
 }
 
+// Nobody runs the Job: the test writes its status, as the controller would.
+func TestAHookIsFollowedToItsEnd(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	id := manifest.ID{Group: "batch", Version: "v1", Kind: "Job", Namespace: l.ns, Name: "migrate"}
+	jobs := schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+	l.watcher.Track(kubewatch.App{Key: shop, Objects: []manifest.ID{id}})
+	l.await("NotFound")
+	l.create(jobs, id, "shop", map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{"helm.sh/hook": "pre-install", "emco/content": "c0ffee"}},
+		"spec": map[string]any{"suspend": true, "template": map[string]any{"spec": map[string]any{
+			"restartPolicy": "Never", "containers": []any{map[string]any{"name": "c", "image": "i"}},
+		}}},
+	})
+	if r := l.await("InProgress"); r.Resources[0].Content != "c0ffee" {
+		t.Errorf("content %q, want the stamp", r.Resources[0].Content)
+	}
+	now := time.Now().UTC().Format(time.RFC3339)
+	var conditions []any
+	for _, c := range []string{"FailureTarget", "Failed"} {
+		conditions = append(conditions, map[string]any{"type": c, "status": "True", "reason": "BackoffLimitExceeded", "message": "no such table", "lastTransitionTime": now})
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		u, err := l.at(jobs, l.ns).Get(t.Context(), id.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Object["status"] = map[string]any{"startTime": now, "conditions": conditions}
+		if _, err = l.at(jobs, l.ns).UpdateStatus(t.Context(), u, metav1.UpdateOptions{}); err == nil {
+			break
+		}
+		if !apierrors.IsConflict(err) || time.Now().After(deadline) { // the controller writes, too
+			t.Fatal(err)
+		}
+	}
+	if r := l.await("Failed"); r.Resources[0].Reason != "no such table" {
+		t.Errorf("reason %q", r.Resources[0].Reason)
+	}
+}
+
 func TestAnObjectOfAnotherAppIsNotOurs(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
