@@ -1,11 +1,14 @@
 package app_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 // Two to eight instantiates of one group at the same moment, fifty times over: one makes
@@ -101,4 +104,39 @@ func TestMigrationKeepsThePathsInGit(t *testing.T) {
 	to.act("terminate")
 	to.becomes("Terminated")
 	s.wantTree()
+}
+
+// A revision names the commits that carried it, also when it only takes something away;
+// what a termination commits is no revision's.
+func TestRevisionsNameTheirCommits(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a", "b")
+	s.onboard("web")
+	g := s.group("autumn", place{"web": nil})
+	commits := func(revision int) []v2.RevisionCommit {
+		t.Helper()
+		var r v2.Revision
+		s.must("read a revision", json.Unmarshal([]byte(s.expect(200, "GET", fmt.Sprintf("%s/revisions/%d", g.path, revision), "")), &r))
+		return r.Commits
+	}
+	g.act("instantiate")
+	st := g.becomes("Instantiated")
+	want := v2.RevisionCommit{Repository: s.git.URL("fleet"), Branch: branch, Commit: pair(st, "web", "a").Commit, Clusters: 2}
+	if got := commits(1); len(got) != 1 || got[0] != want {
+		t.Errorf("commits of revision 1: %+v, want %+v", got, want)
+	}
+	g.moveTo("web", "a")
+	g.expect(202, "POST", g.path+"/update", "")
+	g.becomes("Instantiated")
+	s.wantTree(object("a", st.States.StatusCtxID, "web"))
+	removal := commits(2)
+	if len(removal) != 1 || removal[0].Clusters != 1 || removal[0].Commit == want.Commit {
+		t.Errorf("commits of revision 2: %+v, want the removal from b", removal)
+	}
+	g.act("terminate")
+	g.becomes("Terminated")
+	if got := commits(2); len(got) != 1 || got[0] != removal[0] {
+		t.Errorf("commits of revision 2 after the termination: %+v, want %+v", got, removal)
+	}
 }
