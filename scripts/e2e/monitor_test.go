@@ -439,3 +439,17 @@ func (w watched) push(to string) (string, error) {
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
+
+// TestMonitorPackageOnARealCluster runs the tests of the monitor that need a cluster, and
+// skip themselves when they are given none.
+func TestMonitorPackageOnARealCluster(t *testing.T) {
+	l := clustersOf(t)
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "./internal/agent")
+	cmd.Dir = local("..", "..", "src", "monitor")
+	cmd.Env = append(os.Environ(), "EMCO_TEST_KUBECONFIG="+l.c1.Kubeconfig(), "GOWORK=off")
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Contains(string(out), "--- SKIP") {
+		t.Fatalf("%v, or tests were skipped although there is a cluster:\n%s", err, out)
+	}
+	t.Logf("%d tests passed", strings.Count(string(out), "--- PASS"))
+}
