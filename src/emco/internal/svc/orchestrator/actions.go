@@ -248,8 +248,6 @@ func (g *Groups) stop(ctx context.Context, c lifecycle.Case, o demand) ([]appcon
 	return []appcontext.Move{noted(c.Move(to, o.ask.Act(next, c.Last(), 0)), o.ask.Note("Stopped", "nothing more is done towards what is desired", 0))}, nil
 }
 
-func lastInstance(acts []appcontext.Action) string { return lifecycle.Case{Acts: acts}.Last() }
-
 func (g *Groups) cloudReady(ctx context.Context, cloud store.Doc) error {
 	_, err := g.cloudHead(ctx, cloud)
 	return err

@@ -229,17 +229,6 @@ func (g group) intend(provider string) {
 	g.want(201, "POST "+g.path()+"/intents", `{"metadata":{"name":"all"},"spec":{"intent":{"genericPlacementIntent":"places"}}}`)
 }
 
-// place has "web" on the named clusters only.
-func (g group) place(provider string, clusters ...string) {
-	g.Helper()
-	var all []string
-	for _, c := range clusters {
-		all = append(all, fmt.Sprintf(`{"clusterProvider":%q,"cluster":%q}`, provider, c))
-	}
-	g.want(200, "PUT "+g.path()+"/generic-placement-intents/places/app-intents/web",
-		`{"metadata":{"name":"web"},"spec":{"app":"web","intent":{"allOf":[`+strings.Join(all, ",")+`]}}}`)
-}
-
 // act posts an action, with a body if there is one, and returns the answer.
 func (g group) act(name string, body ...string) answer {
 	g.Helper()
