@@ -11,7 +11,7 @@ import (
 
 // accesses are at least as many as an installation, or an update, reads and writes in
 // either store before the branches are as they shall be.
-const accesses = 60
+const accesses = 40
 
 // One access to a store fails, be it a read or a write: each of them in turn. What is
 // asked for comes about all the same, with the credentials that each cluster is reached

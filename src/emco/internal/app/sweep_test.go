@@ -59,11 +59,10 @@ func (f fault) atStart() bool {
 	return strings.HasPrefix(f.point, "etcd.own.") || strings.HasPrefix(f.point, "git.head.")
 }
 
-// unreached are points that a deployment on Git clusters does not come by: those of
-// directly reached clusters, which scripts/e2e sweeps on real ones, and what is read
-// and written for people or for reports.
+// unreached are points that a deployment on Git clusters without agents does not come by:
+// those of directly reached clusters, which scripts/e2e sweeps on real ones, and reports.
 func unreached(point string) bool {
-	return strings.HasPrefix(point, "kube.") || point == seams.GitRead || strings.HasPrefix(point, "etcd.report.") || strings.HasPrefix(point, "etcd.event.")
+	return strings.HasPrefix(point, "kube.") || point == seams.GitRead || strings.HasPrefix(point, "etcd.report.")
 }
 
 // faults are all faults of the program on Git clusters.

@@ -98,7 +98,7 @@ func (k keys) of(op clientv3.Op) write {
 		return ofPair(op)
 	case "report":
 		return writeReport
-	case "own":
+	case "own", "member":
 		return writeOwn
 	case "event":
 		return writeEvent
@@ -113,6 +113,8 @@ func ofDeployment(part []string) write {
 		return writePublish
 	case len(part) > 2 && part[2] == "place":
 		return writePlace
+	case len(part) > 2 && part[2] == "commit":
+		return writeCommit
 	}
 	return writeStep
 }

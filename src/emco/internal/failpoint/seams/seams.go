@@ -58,6 +58,7 @@ const (
 	writeStep    write = "step"    // a head changes: an action, or an operation that failed
 	writeIntend  write = "intend"  // pairs that are to be worked on
 	writeSettle  write = "settle"  // pairs of which the outcome is known, and those that are gone
+	writeCommit  write = "commit"  // which Git commits carried a revision
 	writeReport  write = "report"  // what clusters report
 	writeOwn     write = "own"     // who works
 	writeEvent   write = "event"   // lines for people who read
@@ -66,7 +67,7 @@ const (
 
 // writes are all of them. A transaction that holds several is about the first of these.
 var writes = []write{
-	writeRemove, writePublish, writeStep, writeSettle, writeIntend, writeOwn, writePlace, writeBlob, writeReport, writeEvent,
+	writeRemove, writePublish, writeStep, writeSettle, writeIntend, writeOwn, writePlace, writeBlob, writeCommit, writeReport, writeEvent,
 }
 
 func (w write) before() string { return "etcd." + string(w) + ".before" }

@@ -142,6 +142,10 @@ func TestEtcdWritesAreToldApart(t *testing.T) {
 	trial.fails(writePublish.before(), publish)
 	trial.passes(publish, "etcd.place.after", "etcd.place.before", "etcd.publish.after", "etcd.publish.before")
 
+	trial.passes(func() error {
+		return s.RecordCommit(ctx, "7", 1, appcontext.RevisionCommit{Commit: "c"})
+	}, "etcd.commit.after", "etcd.commit.before", EtcdRead)
+
 	key := appcontext.PairKey{Cluster: "p+c", UID: "7", App: "a"}
 	putPair := func(p appcontext.Pair) func() error {
 		p.Key = key
