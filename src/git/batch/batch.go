@@ -143,7 +143,8 @@ func New(host git.Host, o Options) *Writers {
 // never be committed fail with Invalid, alone. A server that refuses is reported
 // with its own kind; a race that is lost is tried again until Options.Deadline.
 // ErrFenced if the fence has fallen, RewrittenError if the branch does not hold Base.
-// When ctx ends first its error is returned; the commit may still happen.
+// When ctx ends first its error is returned; a try that is under way may still succeed,
+// but nothing is tried again for callers who have left.
 func (w *Writers) Submit(ctx context.Context, j Job) (git.Hash, error) {
 	if err := errors.Join(git.CheckBranch(j.Branch), git.CheckEdits(j.Edits)); err != nil {
 		return "", first(err)

@@ -373,6 +373,34 @@ func TestCloseFinishesWhatIsQueued(t *testing.T) {
 	}
 }
 
+// Nothing is tried again for callers who have left, and the next one need not wait.
+func TestNothingIsTriedForThoseWhoLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(time.Millisecond)
+		m.fail = func() error { return errs.Throttle("push", "", time.Minute, errors.New("slow down")) }
+		w := batch.New(m, batch.Options{})
+		defer w.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		var left sync.WaitGroup
+		for i := range 3 {
+			left.Go(func() { _, _ = w.Submit(ctx, job(file(fmt.Sprint(i), "x"))) })
+			synctest.Wait()
+		}
+		cancel()
+		left.Wait()
+		synctest.Wait()
+		m.fail = nil
+		start := time.Now()
+		if _, err := w.Submit(t.Context(), job(file("f", "x"))); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("the next one waited %v", took)
+		}
+	})
+}
+
 func TestCallersMayLeave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

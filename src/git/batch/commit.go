@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -109,7 +110,9 @@ func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
 		line: l, repo: reqs[0].job.Repo, fence: reqs[0].job.Fence, bases: basesOf(reqs),
 		edits: m.sorted(), message: message(reqs, l.owner.opt.Author),
 	}
-	commit, err := t.run(ctx)
+	waits, release := whileAwaited(ctx, reqs)
+	commit, err := t.run(ctx, waits)
+	release()
 	e := Event{
 		Repo: l.key.url, Branch: l.key.branch, Jobs: len(reqs), Paths: m.paths, Bytes: m.bytes,
 		Committed: t.committed, Conflicts: t.conflicts, Retries: t.retries, Took: time.Since(start),
@@ -154,7 +157,9 @@ type try struct {
 	retries   int
 }
 
-func (t *try) run(ctx context.Context) (git.Hash, error) {
+// run tries until the commit is on the branch, is refused, or is not worth waiting for
+// any more.
+func (t *try) run(ctx, waits context.Context) (git.Hash, error) {
 	outages := 0
 	for {
 		commit, err := t.once(ctx)
@@ -180,9 +185,31 @@ func (t *try) run(ctx context.Context) (git.Hash, error) {
 		default:
 			return "", err
 		}
-		if !sleep(ctx, wait) {
+		if !sleep(waits, wait) {
 			return "", err
 		}
+	}
+}
+
+// whileAwaited returns a context that ends with ctx, or when all callers have left. It
+// has to be released.
+func whileAwaited(ctx context.Context, reqs []*request) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var here atomic.Int64
+	here.Store(int64(len(reqs)))
+	stops := make([]func() bool, len(reqs))
+	for i, r := range reqs {
+		stops[i] = context.AfterFunc(r.ctx, func() {
+			if here.Add(-1) == 0 {
+				cancel()
+			}
+		})
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel()
 	}
 }
 

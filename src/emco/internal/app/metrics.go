@@ -69,6 +69,9 @@ func (m *metrics) batch(e batch.Event) {
 	if e.Committed {
 		m.commits.Inc()
 	}
+	if e.Fenced {
+		m.fenced.WithLabelValues("git").Inc()
+	}
 }
 
 // transfers counts what a Git host sends and receives.

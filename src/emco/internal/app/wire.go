@@ -50,7 +50,7 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 		&upkeep{db: st.db, log: a.log},
 		&room{contexts: st.contexts, reclaim: st.reclaim, full: m.full, log: a.log, period: roomPeriod},
 	}
-	if c.Runs("orchestrator") || c.Runs("dcm") {
+	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
 		services = append(services, seen)
 	}
 	if c.Runs("clm") {
@@ -69,13 +69,14 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 		services = append(services, orchestrator.NewWorker(groups, renderer, member(c), a.log))
 	}
 	if c.Runs("rsync") {
+		rsync.History{Contexts: st.contexts, Log: a.log}.Mount(r)
 		source := a.reports(c, st, m, rules)
 		for route, h := range reportRoutes(source, c.Status.WebhookSecret) {
 			method, template, _ := strings.Cut(route, " ")
 			web.Handle(r, method, template, h)
 		}
 		a.sources = append(a.sources, source)
-		services = append(services, a.rsync(c, st, m, rules))
+		services = append(services, a.rsync(c, st, seen, m, rules))
 	}
 	notifier, err := a.notifier(c, groups, clouds, reader)
 	return r, append(services, notifier...), err
@@ -116,7 +117,7 @@ func charts(kubeVersion string) (render.Renderer, error) {
 	return helm.New(o)
 }
 
-func (a *App) rsync(c config.Config, st stores, m *metrics, rules gitops.Rules) run.Service {
+func (a *App) rsync(c config.Config, st stores, seen *mirror.Mirror, m *metrics, rules gitops.Rules) run.Service {
 	host := plain.New(plain.Options{AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log})
 	m.transfers(host.Stats)
 	writers := batch.New(a.faults.host(host), batch.Options{
@@ -128,9 +129,9 @@ func (a *App) rsync(c config.Config, st stores, m *metrics, rules gitops.Rules) 
 	k.QPS, k.Burst, k.Timeout = float32(c.Kube.QPS), c.Kube.Burst, time.Duration(c.Kube.Timeout)
 	k.Wrap = a.faults.kube()
 	return rsync.New(rsync.Parts{
-		DB: st.db, Contexts: st.contexts, Backends: backends.Backends(), Rules: rules,
+		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: backends.Backends(), Rules: rules,
 		Git: a.faults.commits(writers), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
-		Holder: holder(c), Workers: c.Kube.Workers, Sources: a.sources, Log: a.log,
+		Member: member(c), Workers: c.Kube.Workers, Sources: a.sources, Log: a.log,
 	})
 }
 

@@ -59,13 +59,28 @@ func (s *Store) PutBranch(ctx context.Context, own Fence, b Branch) (Branch, err
 	same := clientv3.Compare(clientv3.ModRevision(key), "=", b.Mod)
 	rev, ok, err := s.Fenced(own).commit(ctx, key, []clientv3.Cmp{same}, []clientv3.Op{clientv3.OpPut(key, text)})
 	if err == nil && !ok {
-		err = errs.E(errs.Conflict, "change", "branch "+b.Name+" of "+b.URL, errors.New("someone else was faster; read it again"))
+		err = changedBranch(b)
 	}
 	if err != nil {
 		return Branch{}, err
 	}
 	b.Mod = rev
 	return b, nil
+}
+
+// ForgetBranch removes what is remembered of a branch. It must still be as b was read.
+func (s *Store) ForgetBranch(ctx context.Context, own Fence, b Branch) error {
+	key := s.branchKey(b.URL, b.Name)
+	same := clientv3.Compare(clientv3.ModRevision(key), "=", b.Mod)
+	_, ok, err := s.Fenced(own).commit(ctx, key, []clientv3.Cmp{same}, []clientv3.Op{clientv3.OpDelete(key)})
+	if err == nil && !ok {
+		err = changedBranch(b)
+	}
+	return err
+}
+
+func changedBranch(b Branch) error {
+	return errs.E(errs.Conflict, "change", "branch "+b.Name+" of "+b.URL, errors.New("someone else was faster; read it again"))
 }
 
 // Adopt takes the history of a branch as it is now: what is desired will be written on
@@ -86,8 +101,9 @@ func (s *Store) Adopt(ctx context.Context, url, name string) (Branch, error) {
 // BranchEvent says what is remembered of a branch, or that all was told that was there
 // at the start.
 type BranchEvent struct {
-	Branch Branch
-	Synced bool
+	Branch    Branch // only URL, Name and Mod if Forgotten; nothing if Synced
+	Forgotten bool
+	Synced    bool
 }
 
 // WatchBranches yields every branch, then an event that is Synced, then changes, each at
@@ -95,14 +111,18 @@ type BranchEvent struct {
 // for one record that cannot be read; the iteration goes on.
 func (s *Store) WatchBranches(ctx context.Context) iter.Seq2[BranchEvent, error] {
 	return func(yield func(BranchEvent, error) bool) {
+		known := map[string]Branch{} // by key, which does not say the name
 		for c := range s.follow(ctx, s.key("git")+"/") {
-			if c.deleted {
-				continue // by hand; the next commit is remembered again
-			}
 			var err error
-			e := BranchEvent{Synced: c.synced}
-			if !c.synced {
-				e.Branch, err = parseBranch(c.kv)
+			e := BranchEvent{Synced: c.synced, Forgotten: c.deleted}
+			switch {
+			case c.deleted:
+				e.Branch = Branch{URL: known[string(c.kv.Key)].URL, Name: known[string(c.kv.Key)].Name, Mod: c.kv.ModRevision}
+				delete(known, string(c.kv.Key))
+			case !c.synced:
+				if e.Branch, err = parseBranch(c.kv); err == nil {
+					known[string(c.kv.Key)] = e.Branch
+				}
 			}
 			if !yield(e, err) {
 				return

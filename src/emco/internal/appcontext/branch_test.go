@@ -61,9 +61,18 @@ func TestBranchesAreWatched(t *testing.T) {
 			must(t, err)
 			continue
 		}
-		seen[e.Branch.Name] = e.Branch.Adopted
-		if e.Branch.Adopted == 1 && e.Branch.Name == "side" && e.Branch.Mod > 0 {
+		if e.Forgotten {
+			if e.Branch.Name != "side" || e.Branch.URL != fleet {
+				t.Errorf("forgotten: %+v, want side", e.Branch)
+			}
 			return
+		}
+		seen[e.Branch.Name] = e.Branch.Adopted
+		if e.Branch.Adopted == 1 && e.Branch.Name == "side" {
+			stale := e.Branch
+			stale.Mod--
+			wantKind(t, s.ForgetBranch(ctx, Fence{}, stale), errs.Conflict)
+			must(t, s.ForgetBranch(ctx, Fence{}, e.Branch))
 		}
 	}
 }

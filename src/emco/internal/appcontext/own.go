@@ -27,6 +27,12 @@ type Fence struct {
 	rev   int64
 }
 
+// Shard is what is owned, "" for the zero Fence.
+func (f Fence) Shard() string { return f.shard }
+
+// Token is higher for each later owner of the shard.
+func (f Fence) Token() int64 { return f.rev }
+
 // String names the shard and a number that is higher for each later owner of it:
 // "rsync-03:4711". It is empty for the zero Fence.
 func (f Fence) String() string {

@@ -84,6 +84,33 @@ func (s *Store) PairsAt(ctx context.Context, keys []PairKey) ([]Pair, error) {
 	return readAt(ctx, s, "pair", keys, s.parsePair)
 }
 
+// ShardsOf returns on which of the clusters a deployment has pairs, and the shard that
+// one of them names.
+func (s *Store) ShardsOf(ctx context.Context, uid string, clusters []string) (map[string]string, error) {
+	out := map[string]string{}
+	for some := range slices.Chunk(clusters, maxOps) {
+		names := make([]string, len(some))
+		for i, c := range some {
+			names[i] = s.key("pair", c, uid) + "/"
+		}
+		found, err := s.getMany(ctx, names, clientv3.WithPrefix(), clientv3.WithLimit(1))
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range found {
+			if kv == nil {
+				continue
+			}
+			p, err := s.parsePair(kv)
+			if err != nil {
+				return nil, err
+			}
+			out[p.Key.Cluster] = p.Shard
+		}
+	}
+	return out, nil
+}
+
 func readAt[T any](ctx context.Context, s *Store, space string, keys []PairKey, parse func(*mvccpb.KeyValue) (T, error)) ([]T, error) {
 	var all []T
 	for some := range slices.Chunk(keys, maxOps) {

@@ -48,43 +48,56 @@ func (g *gateway) trip() *trip { return &trip{gateway: g, objects: map[store.Key
 
 // find returns a cluster's destination. Errors are safe to show.
 func (t *trip) find(ctx context.Context, cluster string) (destination, error) {
-	provider, name, _ := strings.Cut(cluster, "+")
-	root := store.Key("cluster-providers/" + provider)
-	doc, err := t.db.Get(ctx, root+"/clusters/"+store.Key(name))
-	if err != nil {
+	c, doc, err := t.cluster(ctx, cluster)
+	switch {
+	case err != nil:
 		return destination{}, err
-	}
-	c, err := store.Decode[v2.Cluster](doc)
-	if err != nil {
-		return destination{}, err
-	}
-	if c.Direct() {
+	case c.Direct():
 		return t.direct(ctx, cluster, doc)
 	}
-	return t.git(ctx, root, c)
+	return t.git(ctx, cluster, c)
 }
+
+// cluster reads a cluster's registration.
+func (t *trip) cluster(ctx context.Context, cluster string) (c v2.Cluster, doc store.Doc, err error) {
+	provider, name, _ := strings.Cut(cluster, "+")
+	doc, err = t.db.Get(ctx, providerKey(provider)+"/clusters/"+store.Key(name))
+	if err == nil {
+		c, err = store.Decode[v2.Cluster](doc)
+	}
+	return c, doc, err
+}
+
+func providerKey(provider string) store.Key { return store.Key("cluster-providers/" + provider) }
 
 func (t *trip) direct(ctx context.Context, cluster string, doc store.Doc) (destination, error) {
 	kubeconfig, err := t.db.Reveal(ctx, doc)
 	if err == nil && len(kubeconfig) == 0 {
 		err = errs.E(errs.Invalid, "reach", cluster, errors.New("the cluster has no kubeconfig"))
 	}
-	return destination{lane: "kube " + cluster, kubeconfig: kubeconfig}, err
+	return destination{lane: homeOfCluster(cluster), kubeconfig: kubeconfig}, err
 }
 
-func (t *trip) git(ctx context.Context, root store.Key, c v2.Cluster) (d destination, err error) {
-	var objects [2]gitops.Object
-	for i, name := range []string{c.Spec.GitOps.Reference, c.Spec.GitOps.Resource} {
-		if objects[i], err = t.object(ctx, root, name); err != nil {
-			return d, err
-		}
-	}
-	if d.settings, err = gitops.Read(c.Spec.GitOps.Type, objects[0], objects[1], t.rules); err != nil {
+func (t *trip) git(ctx context.Context, cluster string, c v2.Cluster) (d destination, err error) {
+	if d.settings, err = t.settings(ctx, cluster, c); err != nil {
 		return d, err
 	}
-	d.lane = "git " + d.settings.Repo.URL + " " + d.settings.Branch + " " + d.settings.Repo.User
+	d.lane = homeOfBranch(d.settings.Repo.URL, d.settings.Branch) + " " + d.settings.Repo.User
 	d.backend, err = t.backend(d.settings)
 	return d, err
+}
+
+// settings reads what a cluster's sync objects say.
+func (t *trip) settings(ctx context.Context, cluster string, c v2.Cluster) (gitops.Settings, error) {
+	provider, _, _ := strings.Cut(cluster, "+")
+	var objects [2]gitops.Object
+	for i, name := range []string{c.Spec.GitOps.Reference, c.Spec.GitOps.Resource} {
+		var err error
+		if objects[i], err = t.object(ctx, providerKey(provider), name); err != nil {
+			return gitops.Settings{}, err
+		}
+	}
+	return gitops.Read(c.Spec.GitOps.Type, objects[0], objects[1], t.rules)
 }
 
 // object reads a sync object with its secrets, once a trip.

@@ -125,7 +125,24 @@ func (l *ledger) allReady(ctx context.Context, at line) bool {
 		}
 		l.reports.trim(k)
 	}
-	return true
+	return l.readyAbroad(ctx, at)
+}
+
+// readyAbroad reports whether an app is ready wherever other shards have it.
+func (l *ledger) readyAbroad(ctx context.Context, at line) bool {
+	if l.elsewhere == nil {
+		return true
+	}
+	snap, err := l.elsewhere.Snapshot(ctx, cmp.Or(l.heads[at.uid], at.uid))
+	for place, e := range snap.Places {
+		if place.App != at.app || e.Pair == nil || e.Pair.Shard == l.shard || e.Pair.Desired == "" {
+			continue
+		}
+		if e.Pair.Phase != appcontext.Applied || e.Report == nil || !e.Report.Ready {
+			return false
+		}
+	}
+	return err == nil
 }
 
 func (t *tally) event(at line) appcontext.Event {

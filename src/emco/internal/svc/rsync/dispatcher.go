@@ -3,6 +3,7 @@ package rsync
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
 // bookkeeping bounds the write of an outcome after the work was done: it goes on when
@@ -19,23 +21,34 @@ const bookkeeping = 10 * time.Second
 // again is how reads and writes of our own stores are tried again.
 func again() Retry { return Retry{First: firstRetry, Longest: time.Minute} }
 
-// dispatcher is one term's machinery: it follows heads, keeps the ledger and runs lanes.
+// dispatcher is one shard's machinery: it follows heads, keeps the ledger of the targets
+// that are the shard's and runs lanes.
 type dispatcher struct {
+	shard    int
 	log      *slog.Logger
-	contexts *appcontext.Store
+	contexts *appcontext.Store // every write is fenced
+	heads    heads
+	desk     *desk
 	gateway  *gateway
+	pairs    func(ctx context.Context, shard string) ([]appcontext.Pair, error) // reads those of a shard
 	ledger   *ledger
 	lanes    *lanes
 	late     late
 	alarms   *alarms
 	brakes   *brakes
 	reports  *reporter
-	sources  []Source
 	git      *gitSink
 	kube     *kubeSink
 	ready    func()
+	tenants  *tenants
 	owners   *owners
 	seen     map[string]wishKey // what each head asked for last
+}
+
+// heads is where a dispatcher sees what is asked for.
+type heads interface {
+	WatchHeads(ctx context.Context) iter.Seq2[appcontext.HeadEvent, error]
+	Head(ctx context.Context, uid string) (appcontext.Head, error)
 }
 
 // wishKey tells whether a head asks for something else than before.
@@ -46,17 +59,24 @@ type wishKey struct {
 	owns    bool
 }
 
-func newDispatcher(ctx context.Context, s *Service, fence appcontext.Fence) *dispatcher {
+func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.Fence) *dispatcher {
 	p, w := s.parts, &ways{contents: s.contents}
-	l := &ledger{store: p.Contexts, fence: fence, retry: p.Retry, now: time.Now, ways: w}
+	l := &ledger{store: p.Contexts, fence: fence, shard: team.Shard(shard), elsewhere: p.Mirror, retry: p.Retry, now: time.Now, ways: w}
 	d := &dispatcher{
-		log: p.Log, contexts: p.Contexts, gateway: s.gateway, ledger: l,
-		brakes: newBrakes(ctx), sources: p.Sources,
-		ready:  func() { s.caughtUp.Store(true) },
-		owners: newOwners(), seen: map[string]wishKey{},
+		shard: shard, log: p.Log.With("shard", shard), contexts: p.Contexts.Fenced(fence),
+		heads: s.feed, desk: s.desk, gateway: s.gateway, pairs: s.loader.load, ledger: l,
+		brakes: newBrakes(ctx), tenants: newTenants(), owners: newOwners(), seen: map[string]wishKey{},
 	}
+	d.ready = func() { s.terms.caughtUp(d) }
 	d.reports = newReporter(ctx, d.heed, p.Log)
-	d.git = &gitSink{commits: p.Git, contents: s.contents, ledger: l, ways: w, brakes: d.brakes, record: d.recordCommit}
+	d.git = &gitSink{
+		commits: p.Git, contents: s.contents, ledger: l, ways: w, brakes: d.brakes, branches: s.branches,
+		record: d.recordCommit, log: d.log,
+	}
+	d.git.fence = batch.Fence{
+		Shard: fence.Shard(), Token: fence.Token(),
+		Check: func(ctx context.Context) error { return p.Contexts.Holds(ctx, fence) },
+	}
 	d.kube = newKubeSink(ctx, s, l, d.reports)
 	d.lanes = newLanes(d.work)
 	d.alarms = newAlarms(func(t target) { d.dispatch(ctx, []target{t}) })
@@ -71,10 +91,14 @@ func (d *dispatcher) stop() {
 	d.reports.wait()
 }
 
-// run takes in all pairs, follows the heads and listens to reports. It ends with ctx, or
-// when it can no longer write.
+// run takes in the shard's pairs, follows the heads and listens to reports. It ends with
+// ctx, or when it can no longer write.
 func (d *dispatcher) run(ctx context.Context) error {
-	if err := d.ledger.load(ctx); err != nil {
+	pairs, err := d.pairs(ctx, d.ledger.shard)
+	if err != nil {
+		return err
+	}
+	if err := d.ledger.load(ctx, pairs); err != nil {
 		return err
 	}
 	var beside sync.WaitGroup
@@ -82,14 +106,12 @@ func (d *dispatcher) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	beside.Go(func() { d.attend(ctx) })
-	for _, s := range d.sources {
-		beside.Go(func() { d.listen(ctx, s) })
-	}
+	beside.Go(func() { d.renewals(ctx) })
 	return d.watch(ctx)
 }
 
 func (d *dispatcher) watch(ctx context.Context) error {
-	for e, err := range d.contexts.WatchHeads(ctx) {
+	for e, err := range d.heads.WatchHeads(ctx) {
 		switch {
 		case err != nil:
 			d.log.Error("head cannot be read", "deployment", e.Head.UID, "err", err)
@@ -141,10 +163,10 @@ func (d *dispatcher) follow(ctx context.Context, e appcontext.HeadEvent) error {
 }
 
 // take writes the pairs that a head asks for and returns the targets that are due. It
-// reads the head anew, so that an event that was overtaken while it waited starts
+// looks at the head anew, so that an event that was overtaken while it waited starts
 // nothing that a later one has called off.
 func (d *dispatcher) take(ctx context.Context, e appcontext.HeadEvent) ([]target, error) {
-	head, err := d.contexts.Head(ctx, e.Head.UID)
+	head, err := d.heads.Head(ctx, e.Head.UID)
 	deleted := errs.Is(err, errs.NotFound)
 	if err != nil && !deleted {
 		return nil, err
@@ -224,28 +246,51 @@ func (d *dispatcher) read(ctx context.Context, w *wish) error {
 	if w.rev == 0 {
 		return nil
 	}
-	rev, err := d.contexts.Revision(ctx, w.head, w.rev)
+	if w.gone && len(d.ledger.at(w.uid)) == 0 {
+		return nil // nothing to put into an order
+	}
+	rev, err := d.desk.revision(ctx, w.head, w.rev)
 	if err != nil && !(w.gone && errs.Is(err, errs.NotFound)) {
 		return err
 	}
 	w.apps, w.rollback = rev.Apps, rev.Kind == "rollback"
 	if !w.gone {
-		w.places, err = d.places(ctx, *w)
-		return err
+		return d.locate(ctx, w)
 	}
 	return nil
 }
 
-// places reads which bundles the clusters of a revision hold.
-func (d *dispatcher) places(ctx context.Context, w wish) (map[string]map[string]appcontext.Digest, error) {
-	out := map[string]map[string]appcontext.Digest{}
-	for p, err := range d.contexts.Placements(ctx, w.head, w.rev) {
-		if err != nil {
-			return nil, err
-		}
-		out[p.Cluster] = p.Apps
+// locate fills in which bundles the clusters of a revision hold. This shard's are those on
+// which it has begun with the deployment, and those whose home it is and on which nobody
+// has begun.
+func (d *dispatcher) locate(ctx context.Context, w *wish) error {
+	all, err := d.desk.layout(ctx, w.head, w.rev)
+	if err != nil {
+		return err
 	}
-	return out, nil
+	mine, fresh := d.ledger.clusters(w.uid), []string(nil)
+	for c := range all.bundles {
+		if !mine[c] && all.shards[c] == d.shard {
+			fresh = append(fresh, c)
+		}
+	}
+	taken, err := d.contexts.ShardsOf(ctx, w.uid, fresh)
+	if err != nil {
+		return err
+	}
+	for _, c := range fresh {
+		_, begun := taken[c]
+		mine[c] = !begun
+	}
+	w.places, w.abroad = map[string]map[string]appcontext.Digest{}, map[string]map[string]appcontext.Digest{}
+	for c, apps := range all.bundles {
+		if mine[c] {
+			w.places[c] = apps
+		} else {
+			w.abroad[c] = apps
+		}
+	}
+	return nil
 }
 
 // dispatch finds out how each target is reached and queues it, unless nothing is to be
@@ -259,6 +304,7 @@ func (d *dispatcher) dispatch(ctx context.Context, due []target) {
 			lost = append(lost, unfound(d.ledger.of(t), err)...)
 			continue
 		}
+		d.lodge(t, dest)
 		if dest.backend != nil && len(opened(d.ledger.of(t))) == 0 {
 			continue
 		}
@@ -278,6 +324,7 @@ func (d *dispatcher) work(ctx context.Context, lane string, due []target) {
 	for _, t := range due {
 		dest, err := trip.find(ctx, t.cluster)
 		found[t] = dest
+		d.lodge(t, dest)
 		switch {
 		case err != nil:
 			lost = append(lost, unfound(d.ledger.of(t), err)...)
@@ -347,8 +394,30 @@ func (d *dispatcher) settle(ctx context.Context, outcomes []outcome) {
 	}
 	for _, t := range touched(outcomes) {
 		d.schedule(t, err)
+		d.vacate(own, t)
 	}
 	d.tell(own)
+}
+
+// lodge notes on which branch a target is.
+func (d *dispatcher) lodge(t target, dest destination) {
+	if dest.backend != nil {
+		d.tenants.enter(t, branch{dest.settings.Repo.URL, dest.settings.Branch})
+	}
+}
+
+// vacate forgets the branch of a target that is gone if it was the last one there.
+func (d *dispatcher) vacate(ctx context.Context, t target) {
+	if len(d.ledger.of(t)) > 0 {
+		return
+	}
+	at, empty := d.tenants.leave(t)
+	if !empty {
+		return
+	}
+	if err := d.git.branches.forget(ctx, d.ledger.fence, at); err != nil {
+		d.log.Warn("a branch on which nothing is left is still remembered", "repo", at.url, "branch", at.name, "err", err)
+	}
 }
 
 // withoutStop drops failures that are only due to our own stopping.
@@ -390,7 +459,12 @@ func (d *dispatcher) heed(ctx context.Context, reports []appcontext.Report) erro
 // attend looks at deployments of which pairs wait for others, whenever something has
 // happened in them, until ctx ends.
 func (d *dispatcher) attend(ctx context.Context) {
+	far := &lookouts{elsewhere: d.ledger.elsewhere, stir: d.ledger.happened, ends: map[string]context.CancelFunc{}}
+	defer far.wait()
 	for ctx.Err() == nil {
+		if d.ledger.elsewhere != nil {
+			far.watch(ctx, d.ledger.waiting())
+		}
 		due, next := d.ledger.restir()
 		for _, uid := range due {
 			targets, err := d.ledger.reopen(ctx, uid)

@@ -26,16 +26,25 @@ func newDispatcherAt(t *testing.T) (d *dispatcher, contexts *appcontext.Store, d
 	t.Helper()
 	contexts, db = contexttest.New(t), resourcetest.DB(t)
 	d = &dispatcher{
-		log: slog.New(slog.DiscardHandler), contexts: contexts, seen: map[string]wishKey{}, owners: newOwners(), brakes: newBrakes(t.Context()),
+		log: slog.New(slog.DiscardHandler), contexts: contexts, heads: contexts, desk: newDesk(contexts, inFirst), seen: map[string]wishKey{}, owners: newOwners(), tenants: newTenants(), brakes: newBrakes(t.Context()),
 		gateway: &gateway{db: db, registry: backends.Backends(), rules: gitops.Rules{}, backends: map[string]syncer.Backend{}},
 		ledger:  &ledger{store: contexts, fence: own(t, contexts, "a"), retry: retry, now: time.Now, ways: &ways{contents: &contents{store: contexts}}},
 		alarms:  newAlarms(func(target) {}),
 	}
 	t.Cleanup(d.alarms.stop)
-	if err := d.ledger.load(t.Context()); err != nil {
+	if err := d.ledger.load(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	return d, contexts, db
+}
+
+// inFirst puts all clusters into the first shard.
+func inFirst(_ context.Context, clusters []string) (map[string]int, error) {
+	out := map[string]int{}
+	for _, c := range clusters {
+		out[c] = 0
+	}
+	return out, nil
 }
 
 // publish makes the next revision of deployment 7, with the app "web" on clusters.

@@ -32,8 +32,8 @@ func newField(t *testing.T) *field {
 // restart is what a new term knows.
 func (f *field) restart() {
 	f.Helper()
-	next := &ledger{store: f.r, fence: own(f.T, f.r.Store, "a"), retry: retry, now: f.ledger.now, ways: f.ways}
-	if err := next.load(f.Context()); err != nil {
+	next := &ledger{store: f.r, fence: own(f.T, f.r.Store, "a"), shard: f.shard, retry: retry, now: f.ledger.now, ways: f.ways}
+	if err := next.load(f.Context(), stored(f.T, f.r.Pairs(f.Context()))); err != nil {
 		f.Fatal(err)
 	}
 	f.ledger = next

@@ -42,7 +42,7 @@ type gate struct {
 
 // newScene sorts a deployment's pairs.
 func newScene(o order, pairs []appcontext.Pair, see sight, now time.Time) *scene {
-	s := &scene{apps: o.apps, gone: o.gone, pairs: map[string][]appcontext.Pair{}, sight: see, now: now, memo: map[string]*standing{}}
+	s := &scene{apps: o.apps, gone: o.wish.gone, pairs: map[string][]appcontext.Pair{}, sight: see, now: now, memo: map[string]*standing{}}
 	for _, p := range slices.SortedFunc(slices.Values(pairs), byKey) {
 		s.pairs[p.Key.App] = append(s.pairs[p.Key.App], p)
 	}

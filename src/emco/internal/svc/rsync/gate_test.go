@@ -170,7 +170,7 @@ func TestDeletionGoesTheOtherWay(t *testing.T) {
 		appcontext.App{Name: "api", DependsOn: []appcontext.Dependency{{App: "db"}}}, appcontext.App{Name: "db"})
 	leave := apps(appcontext.App{Name: "db", LeaveLast: true})
 	over := leave
-	over.gone = true
+	over.wish.gone = true
 	stuck := standsAt("api", "c1", appcontext.Failed, unwished)
 	tests := []struct {
 		name  string

@@ -16,7 +16,7 @@ const retell = 5 * time.Second
 // order is what of a revision decides which pair may begin when.
 type order struct {
 	apps map[string]appcontext.App
-	gone bool
+	wish wish      // what other shards shall have of it
 	told time.Time // when the pairs that wait were last told what for
 }
 
@@ -28,7 +28,7 @@ func (l *ledger) note(w wish) {
 	if l.wanted[w.uid] = true; w.gone {
 		delete(l.wanted, w.uid)
 	}
-	o, any := order{apps: map[string]appcontext.App{}, gone: w.gone}, false
+	o, any := order{apps: map[string]appcontext.App{}, wish: wish{uid: w.uid, rev: w.rev, gone: w.gone, places: w.abroad}}, false
 	for _, a := range w.apps {
 		any = any || len(a.DependsOn) > 0 || a.LeaveLast || a.Rollout != nil
 		o.apps[a.Name] = appcontext.App{Name: a.Name, Failure: a.Failure, DependsOn: a.DependsOn, LeaveLast: a.LeaveLast, Rollout: a.Rollout}
@@ -108,7 +108,7 @@ type view struct {
 
 func (v view) failure() error { return v.sightings.err }
 
-// look makes a scene of a deployment's pairs.
+// look makes a scene of a deployment's pairs, those in other shards included.
 func (l *ledger) look(ctx context.Context, o order, pairs []appcontext.Pair) (view, error) {
 	judging := o.judging()
 	var keys []appcontext.PairKey
@@ -117,8 +117,12 @@ func (l *ledger) look(ctx context.Context, o order, pairs []appcontext.Pair) (vi
 			keys = append(keys, p.Key)
 		}
 	}
-	s := &sightings{ctx: ctx, l: l}
-	return view{newScene(o, pairs, s, l.now()), s}, l.reports.read(ctx, keys, false)
+	if err := l.reports.read(ctx, keys, false); err != nil {
+		return view{}, err
+	}
+	far, err := l.abroad(ctx, o.wish)
+	s := &sightings{ctx: ctx, l: l, far: far.reports}
+	return view{newScene(o, slices.Concat(pairs, far.pairs), s, l.now()), s}, err
 }
 
 // barred is why a gate is closed. When time opens it, the deployment is looked at again.
@@ -226,6 +230,24 @@ func (l *ledger) stir(uid string) {
 		l.stirred.due[uid] = true
 		l.stirred.poke()
 	}
+}
+
+// waiting returns the deployments of which pairs wait at a gate.
+func (l *ledger) waiting() map[string]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := map[string]bool{}
+	for uid := range l.stirred.waiting {
+		out[uid] = true
+	}
+	return out
+}
+
+// happened has a deployment looked at soon, if pairs of it wait.
+func (l *ledger) happened(uid string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stir(uid)
 }
 
 // restir returns the deployments to look at now, and when to look at the next one if

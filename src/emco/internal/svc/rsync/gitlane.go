@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -31,6 +32,9 @@ type gitSink struct {
 	ways     *ways
 	brakes   *brakes
 	record   record // nil: nothing is remembered
+	branches *branches
+	fence    batch.Fence
+	log      *slog.Logger
 }
 
 // deliver plans all targets and has them committed together. A target that cannot
@@ -127,10 +131,7 @@ func (s *gitSink) share(ctx context.Context, t target, d destination) (share, []
 // land has the shares committed together. When the commit is refused for a path, the
 // shares that own it fail and the others are tried again, at most tries times.
 func (s *gitSink) land(ctx context.Context, d destination, shares []share, tries int) []outcome {
-	var made git.Hash
-	job := s.job(d, shares)
-	job.Landed = func(h git.Hash) { made = h }
-	hash, err := s.commits.Submit(ctx, job)
+	hash, made, err := s.submit(ctx, s.job(d, shares))
 	if guilty, others := blamed(err, shares); tries > 0 && len(guilty) > 0 && len(others) > 0 {
 		return append(answers(guilty, "", err), s.land(ctx, d, others, tries-1)...)
 	}
@@ -138,6 +139,39 @@ func (s *gitSink) land(ctx context.Context, d destination, shares []share, tries
 		s.remember(ctx, d, made, shares)
 	}
 	return answers(shares, string(hash), err)
+}
+
+// submit has a job committed on top of what was written to the branch before, and
+// remembers the commit. It returns what Submit does, and the commit that was made for
+// the job, if there is one.
+func (s *gitSink) submit(ctx context.Context, job batch.Job) (hash, made git.Hash, err error) {
+	at := branch{job.Repo.URL, job.Branch}
+	base, err := s.branches.base(ctx, at)
+	if err != nil {
+		return "", "", err
+	}
+	landed := make(chan git.Hash, 1) // the writer may be done after we have left
+	job.Fence, job.Base, job.Landed = s.fence, base, func(id git.Hash) { landed <- id }
+	hash, err = s.commits.Submit(ctx, job)
+	select {
+	case made = <-landed:
+		s.note(ctx, at, base, made)
+	default:
+	}
+	return hash, made, err
+}
+
+// note remembers a commit. If that fails, the one before is remembered, which the branch
+// holds as well.
+func (s *gitSink) note(ctx context.Context, at branch, base, commit git.Hash) {
+	if base == commit {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bookkeeping)
+	defer cancel()
+	if err := s.branches.landed(ctx, s.ledger.fence, at, commit); err != nil {
+		s.log.Warn("a commit is not remembered; the one before is", "repo", at.url, "branch", at.name, "commit", commit, "err", err)
+	}
 }
 
 func (s *gitSink) job(d destination, shares []share) batch.Job {

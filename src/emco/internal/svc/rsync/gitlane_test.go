@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -71,6 +73,13 @@ func TestAnAppThatTheBackendRefusesStaysAsItWas(t *testing.T) {
 	}
 }
 
+// unwritten knows that nothing was written to any branch.
+func unwritten(t *testing.T) *branches {
+	b := newBranches(contexttest.New(t), slog.New(slog.DiscardHandler))
+	b.synced = true
+	return b
+}
+
 // picky refuses commits that touch a path, as a host does where a link is in the way.
 type picky struct {
 	bad  string
@@ -106,7 +115,7 @@ func TestATargetWhosePathIsRefusedFailsAlone(t *testing.T) {
 	host := &picky{bad: "clusters/edge+c2/context/7/app"}
 	l.heads, l.wanted = map[string]string{"7": "70"}, map[string]bool{"7": true}
 	var recorded []string
-	sink := &gitSink{commits: host, contents: c, ledger: l, ways: &ways{contents: c}, brakes: newBrakes(t.Context())}
+	sink := &gitSink{commits: host, contents: c, ledger: l, ways: &ways{contents: c}, brakes: newBrakes(t.Context()), branches: unwritten(t)}
 	sink.record = func(_ context.Context, head string, rev int64, c appcontext.RevisionCommit) error {
 		recorded = append(recorded, fmt.Sprint(head, " ", rev, " ", c.Commit, " ", c.Clusters))
 		return nil

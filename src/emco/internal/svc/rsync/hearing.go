@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 )
 
 // reportStore is what is needed of the AppContext to know what clusters have said.
@@ -187,10 +188,14 @@ func (l *ledger) requalify(ctx context.Context, e *entry) error {
 type sightings struct {
 	ctx context.Context
 	l   *ledger
+	far map[appcontext.PairKey]*mirror.Report // of pairs in other shards; nil where there is none
 	err error
 }
 
 func (s *sightings) ready(p appcontext.Pair) readiness {
+	if r, far := s.far[p.Key]; far {
+		return seenFar(r)
+	}
 	h, known := s.l.reports.of[p.Key]
 	if !known || h.none {
 		return readiness{silent: true}

@@ -21,6 +21,7 @@ type wish struct {
 	gone     bool
 	apps     []appcontext.App // of the revision, also of one that is not wished for any more: their order holds
 	places   map[string]map[string]appcontext.Digest
+	abroad   map[string]map[string]appcontext.Digest // places that are other shards', if there is an order
 }
 
 // intend compares a wish with the pairs that the deployment has and returns those

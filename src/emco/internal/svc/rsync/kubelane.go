@@ -37,7 +37,7 @@ func newKubeSink(ctx context.Context, s *Service, l *ledger, r *reporter) *kubeS
 	return &kubeSink{
 		ctx: ctx, sink: s.parts.Kube, contents: s.contents, ledger: l, log: s.parts.Log,
 		reports: r,
-		slots:   make(chan struct{}, s.parts.Workers), conns: map[string]*conn{},
+		slots:   s.slots, conns: map[string]*conn{},
 	}
 }
 

@@ -3,7 +3,6 @@ package rsync
 import (
 	"cmp"
 	"context"
-	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -15,20 +14,22 @@ import (
 
 // pairStore is what the ledger needs of the AppContext.
 type pairStore interface {
-	Pairs(ctx context.Context) iter.Seq2[appcontext.Pair, error]
 	PutPairs(ctx context.Context, own appcontext.Fence, put []appcontext.Pair, remove []appcontext.PairKey) error
 	PutReports(ctx context.Context, own appcontext.Fence, put []appcontext.Report, remove []appcontext.PairKey) error
 	reportStore
 }
 
-// ledger is the one place that changes pairs: first in etcd, then in memory. What it
-// shows is therefore never ahead of what survives a crash.
+// ledger is the one place that changes the pairs of a shard: first in etcd, then in
+// memory. What it shows is therefore never ahead of what survives a crash.
 type ledger struct {
 	store pairStore
 	fence appcontext.Fence
+	shard string // what its pairs name as theirs
 	retry Retry
 	now   func() time.Time
 	ways  *ways
+
+	elsewhere elsewhere // nil: there are no other shards
 
 	mu       sync.Mutex
 	pairs    map[target]map[string]appcontext.Pair // by app
@@ -43,21 +44,22 @@ type ledger struct {
 	stirred  stirred // deployments with pairs that may go on now
 }
 
-// load reads all pairs.
-func (l *ledger) load(ctx context.Context) error {
+// load takes in the shard's pairs. Those that do not name it yet do so from now on, so
+// that no other shard takes them for its own.
+func (l *ledger) load(ctx context.Context, pairs []appcontext.Pair) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pairs, l.targets = map[target]map[string]appcontext.Pair{}, map[string]map[target]bool{}
 	l.subjects, l.heads, l.orders, l.stops = map[string]string{}, map[string]string{}, map[string]order{}, map[string]bool{}
 	l.wanted = map[string]bool{}
 	l.reports, l.stirred = newHearings(l.store), newStirred()
-	for p, err := range l.store.Pairs(ctx) {
-		if err != nil {
-			return err
+	var strays []appcontext.Pair
+	for _, p := range pairs {
+		if l.keep(p); p.Shard != l.shard {
+			strays = append(strays, p)
 		}
-		l.keep(p)
 	}
-	return nil
+	return l.write(ctx, entry{put: strays})
 }
 
 // intend writes down what a deployment wishes for and returns the targets that are
@@ -169,6 +171,9 @@ type entry struct {
 
 // write stores and then remembers. Reports of what is gone go with it.
 func (l *ledger) write(ctx context.Context, e entry) error {
+	for i := range e.put {
+		e.put[i].Shard = l.shard
+	}
 	if len(e.reports)+len(e.gone) > 0 {
 		if err := l.store.PutReports(ctx, l.fence, e.reports, e.gone); err != nil {
 			return err
@@ -262,6 +267,17 @@ func (l *ledger) at(uid string) []target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(l.targets[uid]), compareTargets)
+}
+
+// clusters returns where a deployment has pairs.
+func (l *ledger) clusters(uid string) map[string]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make(map[string]bool, len(l.targets[uid]))
+	for t := range l.targets[uid] {
+		out[t.cluster] = true
+	}
+	return out
 }
 
 // all returns every target that has pairs, in order.

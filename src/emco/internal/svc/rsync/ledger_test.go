@@ -52,8 +52,8 @@ func newLedger(t *testing.T) (*ledger, *recorder) {
 	t.Helper()
 	contexts := contexttest.New(t)
 	r := &recorder{Store: contexts}
-	l := &ledger{store: r, fence: own(t, contexts, "a"), retry: retry, now: func() time.Time { return noon }, ways: &ways{contents: &contents{store: contexts}}}
-	if err := l.load(t.Context()); err != nil {
+	l := &ledger{store: r, fence: own(t, contexts, "a"), shard: team.Shard(0), retry: retry, now: func() time.Time { return noon }, ways: &ways{contents: &contents{store: contexts}}}
+	if err := l.load(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	return l, r
@@ -217,8 +217,8 @@ func TestANewTermReadsWhatTheLastOneWrote(t *testing.T) {
 	if err := l.settle(t.Context(), []outcome{{key: key, bundle: "a", commit: "c0ffee", findings: []string{"look"}}}); err != nil {
 		t.Fatal(err)
 	}
-	next := &ledger{store: r, fence: own(t, r.Store, "a"), retry: retry, now: l.now, ways: l.ways} // the same holder takes over
-	if err := next.load(t.Context()); err != nil {
+	next := &ledger{store: r, fence: own(t, r.Store, "a"), shard: l.shard, retry: retry, now: l.now, ways: l.ways} // the same holder takes over
+	if err := next.load(t.Context(), stored(t, r.Pairs(t.Context()))); err != nil {
 		t.Fatal(err)
 	}
 	wantAgreement(t, next, r)

@@ -81,5 +81,10 @@ func (r *reporter) restore(batch []appcontext.Report) {
 	}
 }
 
-// wait returns when the last write is over; the context must have ended.
-func (r *reporter) wait() { r.wg.Wait() }
+// wait returns when the last write is over; the context must have ended. Reports may
+// still come.
+func (r *reporter) wait() {
+	r.mu.Lock() // whoever begins to write now has seen that the context has ended
+	r.mu.Unlock()
+	r.wg.Wait()
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"strings"
 	"testing"
@@ -19,10 +18,6 @@ import (
 type notebook struct {
 	fail    int
 	written []string
-}
-
-func (n *notebook) Pairs(context.Context) iter.Seq2[appcontext.Pair, error] {
-	return func(func(appcontext.Pair, error) bool) {}
 }
 
 func (n *notebook) PutPairs(context.Context, appcontext.Fence, []appcontext.Pair, []appcontext.PairKey) error {
@@ -53,7 +48,7 @@ func reporting(t *testing.T, n *notebook) (*reporter, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &ledger{store: n, now: time.Now}
-	if err := l.load(ctx); err != nil {
+	if err := l.load(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
 	l.mustIntend(t, on("a", "edge+c1"))

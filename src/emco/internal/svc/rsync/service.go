@@ -2,105 +2,161 @@ package rsync
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
-	"sync/atomic"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
-const (
-	shard     = "rsync" // what the service owns while it works
-	ownership = 10 * time.Second
-)
-
 // Parts are what the service works with.
 type Parts struct {
 	DB       *store.DB
 	Contexts *appcontext.Store
+	Mirror   *mirror.Mirror // of Contexts; somebody runs it
 	Backends *syncer.Registry
 	Rules    gitops.Rules // which Git addresses are allowed
 	Git      commits
 	Kube     *kube.Sink
-	Holder   string // name of this process; one that starts again under it takes over at once
+	Member   appcontext.Member // this process, as those that share its work see it
 	Retry    Retry
 	Workers  int      // directly reached clusters worked on at the same time
 	Sources  []Source // of reports on clusters that are not watched from here
 	Log      *slog.Logger
 }
 
-// Service carries out what the AppContext asks for. One process at a time does so.
+// Service carries out what the AppContext asks for. Several processes share the work by
+// shards; for each shard that is this process' a dispatcher works.
+//
+//	heads, branches ──► feed, desk ──► dispatcher of shard 3 ──► lanes ──► sinks
+//	   (one watch)      (one reading)  dispatcher of shard 7 ──► …
 type Service struct {
 	parts    Parts
 	gateway  *gateway
 	contents *contents
-	caughtUp atomic.Bool
+	slots    chan struct{} // bounds the clusters worked on at the same time
+
+	sharing  *appcontext.Sharing
+	feed     *feed
+	desk     *desk
+	loader   *loader
+	branches *branches
+	terms    *terms
 }
 
 // New returns the service.
 func New(p Parts) *Service {
-	return &Service{
-		parts:    p,
-		gateway:  &gateway{db: p.DB, registry: p.Backends, rules: p.Rules, backends: map[string]syncer.Backend{}},
-		contents: &contents{store: p.Contexts},
+	g := &gateway{db: p.DB, registry: p.Backends, rules: p.Rules, backends: map[string]syncer.Backend{}}
+	s := &Service{
+		parts: p, gateway: g, contents: &contents{store: p.Contexts}, slots: make(chan struct{}, p.Workers),
+		feed: newFeed(p.Log), desk: newDesk(p.Contexts, g.shards), loader: newLoader(p.Contexts, g),
+		branches: newBranches(p.Contexts, p.Log), terms: newTerms(),
 	}
+	s.sharing = p.Contexts.Share(team, p.Member, s.term)
+	return s
 }
 
 // Name is "rsync".
-func (s *Service) Name() string { return shard }
+func (s *Service) Name() string { return team.Kind }
 
-// Ready says so until the state that was there at the start has been taken in, or
-// another process works.
+// Ready says so until this process has joined the others, and its shards have caught up
+// with what was there when they began. A process whose shards are still worked on by
+// another one is ready, and so is one that has none.
 func (s *Service) Ready() error {
-	if !s.caughtUp.Load() {
-		return errors.New("has not caught up with the AppContext; another process may be at work")
-	}
-	return nil
-}
-
-// Run works until ctx ends. When the ownership is lost it waits for it anew.
-func (s *Service) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		err := s.term(ctx)
-		s.caughtUp.Store(false)
-		if err != nil && ctx.Err() == nil {
-			s.parts.Log.Warn("rsync starts anew", "err", err)
-			pause(ctx, time.Second)
-		}
-	}
-	return nil
-}
-
-// term is one time of ownership: everything it knows is read anew, and nothing of it
-// goes on when it ends.
-func (s *Service) term(ctx context.Context) error {
-	own, err := s.parts.Contexts.Own(ctx, shard, s.parts.Holder, ownership)
-	if err != nil {
+	if err := s.sharing.Ready(); err != nil {
 		return err
 	}
-	defer func() { _ = own.Release(context.WithoutCancel(ctx)) }()
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-own.Lost():
-			return errors.New("ownership was lost")
+	if n := s.sharing.Standing().Working - s.terms.ready(); n > 0 {
+		return fmt.Errorf("%d shards have not caught up with the AppContext", n)
+	}
+	return nil
+}
+
+// State says which part of the work is this process'.
+func (s *Service) State() string { return s.sharing.String() }
+
+// Run works until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer cancel()
+	beside.Go(func() { s.feed.run(ctx, s.parts.Contexts) })
+	beside.Go(func() { s.branches.run(ctx) })
+	beside.Go(func() { s.listen(ctx) })
+	return s.sharing.Run(ctx)
+}
+
+// term is one time of owning a shard: everything that the shard's dispatcher knows is
+// read anew, and nothing of it goes on when it ends.
+func (s *Service) term(ctx context.Context, n int, own *appcontext.Ownership) error {
+	ctx, cancel := context.WithCancel(ctx)
+	d := newDispatcher(ctx, s, n, own.Fence())
+	s.terms.begin(d)
+	defer s.terms.end(d)
+	defer d.stop()
+	defer cancel()
+	return d.run(ctx)
+}
+
+// terms are the dispatchers that work now.
+type terms struct {
+	mu    sync.Mutex
+	all   map[*dispatcher]bool // true once it has caught up
+	moved chan struct{}        // holds a token when one has begun or ended
+}
+
+func newTerms() *terms { return &terms{all: map[*dispatcher]bool{}, moved: make(chan struct{}, 1)} }
+
+func (t *terms) begin(d *dispatcher) { t.change(func() { t.all[d] = false }) }
+func (t *terms) end(d *dispatcher)   { t.change(func() { delete(t.all, d) }) }
+
+func (t *terms) change(how func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	how()
+	select {
+	case t.moved <- struct{}{}:
+	default:
+	}
+}
+
+// caughtUp notes that a dispatcher has taken in what there was.
+func (t *terms) caughtUp(d *dispatcher) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, works := t.all[d]; works {
+		t.all[d] = true
+	}
+}
+
+// ready counts those that have caught up.
+func (t *terms) ready() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, ready := range t.all {
+		if ready {
+			n++
 		}
-	})
-	g.Go(func() error {
-		d := newDispatcher(ctx, s, own.Fence())
-		defer d.stop()
-		return d.run(ctx)
-	})
-	return g.Wait()
+	}
+	return n
+}
+
+// working returns the dispatchers that work now.
+func (t *terms) working() []*dispatcher {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]*dispatcher, 0, len(t.all))
+	for d := range t.all {
+		out = append(out, d)
+	}
+	return out
 }
 
 // pause waits; it returns early when ctx ends.

@@ -1,0 +1,56 @@
+package rsync
+
+import (
+	"context"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// team is what the processes share: each branch of a repository, and each cluster that is
+// reached directly, is in one shard, and so has one writer. Sixteen shards are enough to
+// spread the work evenly over a handful of processes; each costs a key that is written
+// when a process starts.
+var team = appcontext.Team{Kind: "rsync", Shards: 16}
+
+func shardNames() map[string]bool {
+	names := make(map[string]bool, team.Shards)
+	for n := range team.Shards {
+		names[team.Shard(n)] = true
+	}
+	return names
+}
+
+// homeOfBranch names a branch of a repository as something that has one writer, whatever
+// the credential.
+func homeOfBranch(url, branch string) string { return "git " + url + " " + branch }
+
+// homeOfCluster does so for a cluster that is reached directly.
+func homeOfCluster(cluster string) string { return "kube " + cluster }
+
+// shards returns in which shard the work on each cluster is. A cluster that is not known,
+// or whose registration is wrong, has one too, in which its pairs fail.
+func (g *gateway) shards(ctx context.Context, clusters []string) (map[string]int, error) {
+	trip, out := g.trip(), make(map[string]int, len(clusters))
+	for _, c := range clusters {
+		home, err := trip.home(ctx, c)
+		switch {
+		case errs.Is(err, errs.NotFound), errs.Is(err, errs.Invalid):
+			home = homeOfCluster(c)
+		case err != nil:
+			return nil, err
+		}
+		out[c] = team.Of(home)
+	}
+	return out, nil
+}
+
+// home names what a cluster's work shares its writer with.
+func (t *trip) home(ctx context.Context, cluster string) (string, error) {
+	c, _, err := t.cluster(ctx, cluster)
+	if err != nil || c.Direct() {
+		return homeOfCluster(cluster), err
+	}
+	d, err := t.settings(ctx, cluster, c)
+	return homeOfBranch(d.Repo.URL, d.Branch), err
+}
