@@ -12,6 +12,9 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 )
 
 // equal compares what was got with what is wanted.
@@ -308,6 +311,36 @@ func TestRevisionsAreListed(t *testing.T) {
 	if newest = get[v2.Revision](p, g.path()+"/revisions/15"); newest.Current || !newest.Kept {
 		t.Errorf("after terminate the newest revision is %+v", newest)
 	}
+}
+
+// Of a revision whose content was swept the history still knows number, time and author.
+func TestARevisionThatWasSweptKeepsItsLine(t *testing.T) {
+	t.Parallel()
+	renderer, err := helm.New(helm.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	p := newPlaneOn(t, resourcetest.DB(t), appcontext.New(server.Client(), "/emco", appcontext.WithGrace(0)), renderer)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	g := p.runs("v1", "g", "edge")
+	for range 2 {
+		p.send(request{do: "POST " + g.path() + "/update?reason=again", header: "X-Forwarded-User: ada"})
+		p.work()
+		p.settle()
+	}
+	p.must(p.contexts.Sweep(t.Context(), 1))
+	var got []string
+	for _, r := range get[v2.RevisionsAnswer](p, g.path()+"/revisions").Revisions {
+		got = append(got, fmt.Sprint(r.Number, " ", r.Kind, " ", r.Author, " ", r.Reason, " ", r.Kept, " ", r.Time.IsZero()))
+	}
+	equal(t, "revisions", strings.Join(got, ", "), "3 update ada again true false, 2 update ada again false false, 1 instantiate anonymous  false false")
+	g.refused("rollback", `{"spec":{"revision":"2"}}`, 404, "revision 2 not found")
 }
 
 func TestEventsSayWhoDidWhatAndWhatCameOfIt(t *testing.T) {
