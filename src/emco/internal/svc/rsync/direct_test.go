@@ -92,7 +92,7 @@ func newYardAt(t *testing.T, kubeconfig []byte) *yard {
 		t.Fatal(err)
 	}
 	y.serve(New(Parts{
-		DB: db, Contexts: y.contexts, Backends: backends.Backends(), Kube: kube.New(kube.Options{}), Holder: "test",
+		DB: db, Contexts: y.contexts, Backends: backends.Backends(), Kube: kube.New(kube.Options{}), Member: appcontext.Member{Holder: "test", TTL: time.Minute},
 		Retry: Retry{First: 50 * time.Millisecond, Longest: 300 * time.Millisecond}, Workers: 2, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}))
 	return y

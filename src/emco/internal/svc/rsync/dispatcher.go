@@ -61,7 +61,10 @@ type wishKey struct {
 
 func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.Fence) *dispatcher {
 	p, w := s.parts, &ways{contents: s.contents}
-	l := &ledger{store: p.Contexts, fence: fence, shard: team.Shard(shard), elsewhere: p.Mirror, retry: p.Retry, now: time.Now, ways: w}
+	l := &ledger{store: p.Contexts, fence: fence, shard: team.Shard(shard), retry: p.Retry, now: time.Now, ways: w}
+	if p.Mirror != nil {
+		l.elsewhere = p.Mirror
+	}
 	d := &dispatcher{
 		shard: shard, log: p.Log.With("shard", shard), contexts: p.Contexts.Fenced(fence),
 		heads: s.feed, desk: s.desk, gateway: s.gateway, pairs: s.loader.load, ledger: l,

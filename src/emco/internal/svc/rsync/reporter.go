@@ -24,6 +24,7 @@ type reporter struct {
 	mu      sync.Mutex
 	pending map[appcontext.PairKey]appcontext.Report
 	active  bool
+	over    bool
 	wg      sync.WaitGroup
 }
 
@@ -36,7 +37,7 @@ func (r *reporter) take(_ context.Context, report appcontext.Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending[report.Key] = report
-	if !r.active && r.ctx.Err() == nil {
+	if !r.active && !r.over && r.ctx.Err() == nil {
 		r.active = true
 		r.wg.Go(r.write)
 	}
@@ -84,7 +85,8 @@ func (r *reporter) restore(batch []appcontext.Report) {
 // wait returns when the last write is over; the context must have ended. Reports may
 // still come.
 func (r *reporter) wait() {
-	r.mu.Lock() // whoever begins to write now has seen that the context has ended
+	r.mu.Lock()
+	r.over = true
 	r.mu.Unlock()
 	r.wg.Wait()
 }

@@ -19,7 +19,7 @@ import (
 type Parts struct {
 	DB       *store.DB
 	Contexts *appcontext.Store
-	Mirror   *mirror.Mirror // of Contexts; somebody runs it
+	Mirror   *mirror.Mirror // of Contexts; somebody runs it. Nil if no app waits for another one
 	Backends *syncer.Registry
 	Rules    gitops.Rules // which Git addresses are allowed
 	Git      commits
