@@ -8,6 +8,11 @@
 //	                                    ▲                            │
 //	                                    └───────── outcome ──────────┘
 //
+// A pair goes to what it shall hold in steps, of which package steps says what they are.
+// A step is delivered, and then the next one begins when a report says what it needs.
+// Before the first one a pair may have to wait at a gate for other pairs of its
+// deployment. Both are decided by what is stored, so they are decided alike after a crash.
+//
 // A lane carries the changes that go out together: all targets of one Git
 // repository and branch, or all of one directly reached cluster. Lanes do not wait
 // for each other, so a cluster that cannot be reached slows nobody else.
