@@ -22,7 +22,8 @@ type Writer struct {
 
 // NewWriter returns a Writer. The annotations keep are set on custom resource
 // definitions: they tell a reconciler to leave them on the cluster when their files
-// go, because deleting a definition deletes the resources of all other apps.
+// go, because deleting a definition deletes the resources of all other apps. They are
+// also set on objects that ask to be kept.
 func NewWriter(keep map[string]string) *Writer {
 	return &Writer{keep: keep, cache: newCache(cacheBytes)}
 }
@@ -40,7 +41,7 @@ func (w *Writer) Write(f File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.CRD && len(w.keep) > 0 {
+	if (f.CRD || manifest.Kept(f.Object.Annotations())) && len(w.keep) > 0 {
 		if err := annotate(tree, w.keep); err != nil {
 			return nil, err
 		}

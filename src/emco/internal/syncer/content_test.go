@@ -78,6 +78,15 @@ func TestDefinitionsAreAnnotated(t *testing.T) {
 	}
 }
 
+func TestObjectsThatAskToBeKeptAreAnnotated(t *testing.T) {
+	t.Parallel()
+	w := syncer.NewWriter(map[string]string{"keep.example.org/me": "yes"})
+	kept, err := w.Write(file(`{"kind":"K","metadata":{"annotations":{"helm.sh/resource-policy":"keep"},"name":"n"}}`))
+	if err != nil || !strings.Contains(string(kept), "    helm.sh/resource-policy: keep\n    keep.example.org/me: \"yes\"\n") {
+		t.Errorf("got %s, %v; want the annotation beside its own", kept, err)
+	}
+}
+
 func TestBrokenContentIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{"", "[]", `"text"`, "{} {}", "{", "null garbage"} {
