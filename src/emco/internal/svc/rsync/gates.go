@@ -68,12 +68,11 @@ func (l *ledger) admit(ctx context.Context, uid string, have, due []appcontext.P
 	if !ordered {
 		return l.free(due)
 	}
-	known := make(map[appcontext.PairKey]appcontext.Pair, len(have))
-	for _, p := range have {
-		known[p.Key] = p
+	if !slices.ContainsFunc(due, l.outside) {
+		return nil
 	}
-	all := maps.Clone(known)
-	for _, p := range due {
+	all := make(map[appcontext.PairKey]appcontext.Pair, len(have))
+	for _, p := range slices.Concat(have, due) {
 		all[p.Key] = p
 	}
 	s, err := l.look(ctx, o, slices.Collect(maps.Values(all)))
@@ -81,13 +80,18 @@ func (l *ledger) admit(ctx context.Context, uid string, have, due []appcontext.P
 		return err
 	}
 	for i, p := range due {
-		old := known[p.Key]
-		same := old.Change != "" && old.Rev == p.Rev && old.Desired == p.Desired
-		if !begun(p) && !p.Halted && !(same && old.Blocked == "") {
+		if l.outside(p) {
 			due[i].Blocked = l.barred(uid, s.gate(p))
 		}
 	}
 	return s.failure()
+}
+
+// outside reports whether a pair that is due has still to be let in.
+func (l *ledger) outside(p appcontext.Pair) bool {
+	old, _ := l.pair(p.Key)
+	same := old.Change != "" && old.Rev == p.Rev && old.Desired == p.Desired
+	return !begun(p) && !p.Halted && !(same && old.Blocked == "")
 }
 
 // free lets in pairs that waited for an order that does not hold any more.
