@@ -55,4 +55,4 @@ case $what in
 esac
 echo "run.sh: the tests, with the programs in $bin"
 go test -count=1 ./leak ./repo
-go test -v -count=1 -timeout 20m -run "$run" "$@" .
+go test -v -count=1 -timeout 30m -run "$run" "$@" .
