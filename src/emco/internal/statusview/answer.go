@@ -15,6 +15,7 @@ type Answer struct {
 	apps     []appPart
 	clusters []clusterPart // of a logical cloud
 	list     string        // what of it is asked for by name
+	stale    bool          // some cluster is silent
 	ids      []string      // of deployments that it is about
 }
 
@@ -37,6 +38,17 @@ type block struct {
 	list   []v2.ResourceStatus
 	counts map[string]int
 	text   []byte // the list as JSON, without brackets; made when it is needed
+}
+
+// steady leaves out what each sign of life would change.
+func (a *Answer) steady() {
+	for _, app := range a.apps {
+		for i := range app.clusters {
+			if c := &app.clusters[i].status; !c.Stale {
+				c.LastReport = nil
+			}
+		}
+	}
 }
 
 // Status returns the answer in one piece.

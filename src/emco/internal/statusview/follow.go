@@ -51,10 +51,11 @@ func (r *Reader) Serve(w http.ResponseWriter, req *http.Request, q Query, f Feed
 }
 
 // Follow tells an answer at once, and another one whenever it may have changed, at most
-// one in each interval: what came between is left out. It returns nil when ctx ends, the
+// one in each interval: what came between is left out. When clusters last said something
+// is told only of those that are silent, or each sign of life would be another answer. It returns nil when ctx ends, the
 // error of tell, or why no answer can be made, unless that is a store that is away.
 func (r *Reader) Follow(ctx context.Context, f Feed, tell func(Answer) error) error {
-	ids := []string{f.UID}
+	ids, life := []string{f.UID}, false
 	sub := r.mirror.Subscribe(ids...)
 	defer sub.Close()
 	for first := true; ctx.Err() == nil; {
@@ -69,12 +70,14 @@ func (r *Reader) Follow(ctx context.Context, f Feed, tell func(Answer) error) er
 		case err != nil:
 			return err
 		}
-		if !slices.Equal(ids, a.ids) { // it may have changed before we listened
-			ids = a.ids
+		if !slices.Equal(ids, a.ids) || life != a.stale { // it may have changed before we listened
+			ids, life = a.ids, a.stale
 			sub.Follow(ids...)
+			sub.Life(life)
 			continue
 		}
 		first = false
+		a.steady()
 		if err := tell(a); err != nil {
 			return err
 		}

@@ -74,6 +74,16 @@ func TestFollowTellsAtOnceAndWhenSomethingChanges(t *testing.T) {
 	f.until("ready", func(st v2.Status) bool { return st.ReadyStatus == "Ready" })
 	s.at(noon.Add(time.Second)) // nothing is written any more: time alone makes it another answer
 	f.until("silent", func(st v2.Status) bool { return st.ReadyStatus == "Unknown" && st.Apps[0].Clusters[0].Stale })
+	word := appcontext.Report{Seq: 2, At: s.clock(), Resources: []appcontext.ResourceStatus{said(o, "Current", "")}}
+	g.report("a", c1, word) // it says the same as before, but now
+	f.until("heard of again", func(st v2.Status) bool { return st.ReadyStatus == "Ready" })
+	word.Seq, word.At = 3, s.clock().Add(time.Second)
+	g.report("a", c1, word) // this is no change
+	word.Resources = []appcontext.ResourceStatus{said(o, "InProgress", "")}
+	g.report("a", c1, word)
+	if st := f.next("not ready"); st.ReadyStatus != "NotReady" || st.Apps[0].Clusters[0].LastReport != nil {
+		t.Errorf("after a sign of life and a change: got %s, %+v", st.ReadyStatus, st.Apps[0].Clusters)
+	}
 	f.end()
 	if err := <-f.ended; err != nil {
 		t.Errorf("it ended with %v", err)
@@ -93,13 +103,21 @@ func TestFollowLeavesOutWhatIsNotTaken(t *testing.T) {
 	for i := range changes {
 		g.pair("a", c1, appcontext.Pair{Rev: 1, Desired: b, Phase: appcontext.Retrying, Attempt: i, Error: "away", At: noon.Add(time.Duration(i) * time.Second)})
 		at := noon.Add(time.Duration(i) * time.Second)
-		quick.until("a change", func(st v2.Status) bool { return st.Apps[0].Clusters[0].Since.Equal(at) })
+		quick.until("a change", func(st v2.Status) bool { return since(st).Equal(at) })
 	}
 	last := noon.Add((changes - 1) * time.Second)
-	n := slow.until("the last change", func(st v2.Status) bool { return st.Apps[0].Clusters[0].Since.Equal(last) })
+	n := slow.until("the last change", func(st v2.Status) bool { return since(st).Equal(last) })
 	if n > 3 { // one that was made before, and one that was on the way
 		t.Errorf("the slow one was told %d times of %d changes", n, changes)
 	}
+}
+
+// since is when the one pair came to where it stands; zero if there is none yet.
+func since(st v2.Status) (at time.Time) {
+	if p := st.Apps[0].Clusters[0].Since; p != nil {
+		at = *p
+	}
+	return at
 }
 
 func TestFollowEndsWhenThereIsNothingToFollow(t *testing.T) {

@@ -23,6 +23,7 @@ type view struct {
 	blocks  map[class]*shared
 	acted   time.Time // when the last action was taken
 	turns   time.Time
+	stale   bool // some cluster is silent
 }
 
 // class is what makes the objects of two clusters be shown alike.
@@ -70,7 +71,7 @@ func (v *view) write(out *Answer) error {
 	if v.Output == Summary {
 		out.apps, out.status.Leaving = nil, nil
 	}
-	out.Turns = v.turns
+	out.Turns, out.stale = v.turns, v.stale
 	return nil
 }
 
@@ -123,6 +124,7 @@ func (v *view) judge(a app) {
 	for i := range a.places {
 		p := &a.places[i]
 		p.word = v.reader.wordOf(p.report, v.now)
+		v.stale = v.stale || p.word.stale
 		if at := v.reader.expires(p.word); !at.IsZero() && (v.turns.IsZero() || at.Before(v.turns)) {
 			v.turns = at
 		}

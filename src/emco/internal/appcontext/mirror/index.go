@@ -37,8 +37,9 @@ func newIndex() *index {
 	}
 }
 
-// apply takes one record in. One that is neither written nor gone could not be read.
-func (x *index) apply(r appcontext.Record) {
+// apply takes one record in; false if it is a report that says what the one before said.
+// A record that is neither written nor gone could not be read.
+func (x *index) apply(r appcontext.Record) (news bool) {
 	key := recordKey{r.Space, r.Key}
 	delete(x.broken, key)
 	switch {
@@ -47,19 +48,21 @@ func (x *index) apply(r appcontext.Record) {
 	case r.Head != nil:
 		x.heads[r.Key.UID] = r.Head
 	case r.Gone, r.Pair != nil, r.Report != nil:
-		x.place(r)
+		return x.place(r)
 	default:
 		x.broken[key] = true
 	}
+	return true
 }
 
 // place replaces the entry of a pair or report.
-func (x *index) place(r appcontext.Record) {
+func (x *index) place(r appcontext.Record) (news bool) {
 	uid, at := x.names.of(r.Key.UID), Place{x.names.of(r.Key.Cluster), x.names.of(r.Key.App)}
 	next := Entry{}
 	if old := x.deployments[uid][at]; old != nil {
 		next = *old
 	}
+	before := next
 	if r.Space == appcontext.PairSpace {
 		next.Pair = x.names.pair(r.Pair)
 	} else {
@@ -71,10 +74,11 @@ func (x *index) place(r appcontext.Record) {
 	if next == (Entry{}) {
 		drop(x.deployments, uid, at)
 		drop(x.clusters, at.Cluster, onCluster{uid, at.App})
-		return
+		return true
 	}
 	keep(x.deployments, uid, at, &next)
 	keep(x.clusters, at.Cluster, onCluster{uid, at.App}, &next)
+	return r.Space == appcontext.PairSpace || !next.Report.repeats(before.Report)
 }
 
 func keep[K comparable](in map[string]map[K]*Entry, name string, at K, e *Entry) {
@@ -157,6 +161,15 @@ type Report struct {
 	Commit    string
 	Ready     bool
 	Since     time.Time
+}
+
+// repeats reports whether r says no more than what old said, at another time.
+func (r *Report) repeats(old *Report) bool {
+	if r == nil || old == nil {
+		return r == old
+	}
+	return slices.Equal(r.Objects, old.Objects) && slices.Equal(r.Extras, old.Extras) &&
+		r.Truncated == old.Truncated && r.Commit == old.Commit && r.Ready == old.Ready && r.Since.Equal(old.Since)
 }
 
 // Bounds of what is kept of one report, whatever an agent sends.

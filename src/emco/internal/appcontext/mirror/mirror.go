@@ -15,6 +15,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -35,12 +36,12 @@ type Mirror struct {
 	tap      *appcontext.Tap
 	log      *slog.Logger
 	patience time.Duration
+	behind   atomic.Bool // the last question that waited for the index waited in vain
 
-	mu     sync.RWMutex
-	index  *index        // nil until the first list has been read
-	moved  chan struct{} // closed, and replaced, when the index gets further
-	behind bool          // the last question that waited for the index waited in vain
-	subs   map[string]map[*Subscription]bool
+	mu    sync.RWMutex
+	index *index        // nil until the first list has been read
+	moved chan struct{} // closed, and replaced, when the index gets further
+	subs  map[string]map[*Subscription]bool
 }
 
 // New returns a mirror of the store.
@@ -91,14 +92,14 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 	if fresh != nil {
 		m.index = fresh
 		for _, subs := range m.subs {
-			notify(subs)
+			notify(subs, true)
 		}
 	}
 	for _, r := range batch {
-		m.index.apply(r)
-		notify(m.subs[r.Key.UID])
+		notify(m.subs[r.Key.UID], m.index.apply(r))
 	}
-	m.index.mark, m.behind = mark, false
+	m.index.mark = mark
+	m.behind.Store(false)
 	close(m.moved)
 	m.moved = make(chan struct{})
 }
@@ -162,6 +163,9 @@ func (m *Mirror) look(uid string) (Snapshot, bool) {
 func (m *Mirror) reach(ctx context.Context, revision int64) bool {
 	for limit := (<-chan time.Time)(nil); ; {
 		there, moved, wait := m.progress(revision)
+		if there {
+			m.late(false)
+		}
 		if there || wait == 0 {
 			return there
 		}
@@ -175,7 +179,7 @@ func (m *Mirror) reach(ctx context.Context, revision int64) bool {
 		case <-moved:
 		case <-time.After(askAgain): // etcd does not answer while it has something to tell, or if it is too busy
 		case <-limit:
-			m.late()
+			m.late(true)
 			return false
 		case <-ctx.Done():
 			return false
@@ -191,7 +195,7 @@ func (m *Mirror) progress(revision int64) (there bool, moved <-chan struct{}, wa
 	switch {
 	case m.index == nil:
 		return false, nil, 0
-	case m.behind:
+	case m.behind.Load():
 		wait = min(lessPatience, m.patience)
 	default:
 		wait = m.patience
@@ -199,13 +203,11 @@ func (m *Mirror) progress(revision int64) (there bool, moved <-chan struct{}, wa
 	return m.index.mark >= revision, m.moved, wait
 }
 
-func (m *Mirror) late() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.behind {
+// late notes whether the index got somewhere in time.
+func (m *Mirror) late(yes bool) {
+	if m.behind.Swap(yes) != yes && yes {
 		m.log.Warn("the mirror is behind; questions are answered from etcd")
 	}
-	m.behind = true
 }
 
 // Behind reports whether the mirror does not know what happens just now. Subscriptions
@@ -213,7 +215,7 @@ func (m *Mirror) late() {
 func (m *Mirror) Behind() bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.behind || m.index == nil
+	return m.behind.Load() || m.index == nil
 }
 
 // read answers from etcd. It reads the keys of all pairs.

@@ -88,6 +88,7 @@ func (w *cutWatcher) lose(meanwhile func()) {
 // stage is a store with a mirror that runs, whose watch can be cut.
 type stage struct {
 	*testing.T
+	prefix  string // of all keys
 	store   *appcontext.Store
 	mirror  *Mirror
 	watcher *cutWatcher
@@ -102,7 +103,8 @@ func newStage(t *testing.T) *stage {
 	s := &stage{T: t, watcher: &cutWatcher{Watcher: etcd.Watcher}, ops: map[string]int{}}
 	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))
 	c.KV, c.Lease, c.Watcher = etcd.KV, etcd.Lease, s.watcher
-	s.store = appcontext.New(c, "/"+t.Name()+"-"+rand.Text(), appcontext.WithOnOp(func(kind string, _ int) {
+	s.prefix = "/" + t.Name() + "-" + rand.Text()
+	s.store = appcontext.New(c, s.prefix, appcontext.WithOnOp(func(kind string, _ int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.ops[kind]++
@@ -238,6 +240,10 @@ func TestAnswersAreFreshAndCheap(t *testing.T) {
 	if snap.Head == nil || *snap.Head != head || len(snap.Places) != 300 {
 		t.Errorf("a head that took over another one's pairs: got head %+v and %d pairs", snap.Head, len(snap.Places))
 	}
+	s.mirror.late(true)
+	if s.snapshot("8"); s.mirror.Behind() { // although nothing has happened since
+		t.Error("the mirror has caught up and does not know")
+	}
 	s.must(s.store.Delete(t.Context(), "8"))
 	if snap := s.snapshot("8"); snap.Head != nil || len(snap.Places) != 0 {
 		t.Errorf("a deleted head: got %+v", snap)
@@ -359,8 +365,7 @@ func TestRecordsThatCannotBeReadAreNotMissed(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.put(appcontext.Pair{Key: key("c", "7", "a")}, appcontext.Pair{Key: key("c", "8", "a")})
-	bad := pathOf(t, "/pair/c/7/a")
-	_, err := etcd.Put(t.Context(), bad, "{")
+	_, err := etcd.Put(t.Context(), s.prefix+"/pair/c/7/a", "{")
 	s.must(err)
 	if snap, err := s.mirror.Snapshot(t.Context(), "7"); err == nil {
 		t.Errorf("got %+v and no error", snap)
@@ -368,22 +373,6 @@ func TestRecordsThatCannotBeReadAreNotMissed(t *testing.T) {
 	s.equal("8")
 	s.put(appcontext.Pair{Key: key("c", "7", "a"), Rev: 2})
 	s.equal("7")
-}
-
-// pathOf finds the one key of the test that ends so.
-func pathOf(t *testing.T, end string) string {
-	t.Helper()
-	r, err := etcd.Get(t.Context(), "/"+t.Name()+"-", clientv3.WithPrefix(), clientv3.WithKeysOnly())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, kv := range r.Kvs {
-		if strings.HasSuffix(string(kv.Key), end) {
-			return string(kv.Key)
-		}
-	}
-	t.Fatalf("no key ends with %s", end)
-	return ""
 }
 
 func TestSubscriptions(t *testing.T) {
@@ -418,6 +407,27 @@ func TestSubscriptions(t *testing.T) {
 	_, err := s.store.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "7"}, nil, nil)
 	s.must(err)
 	told(true)
+	report := func(r appcontext.Report) {
+		r.Key = key("c", "9", "a")
+		s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, []appcontext.Report{r}, nil))
+	}
+	report(appcontext.Report{Seq: 2, At: time.Unix(2, 0)}) // a sign of life
+	told(false)
+	sub.Life(true)
+	report(appcontext.Report{Seq: 3, At: time.Unix(3, 0)})
+	told(true)
+	sub.Life(false)
+	for _, news := range []appcontext.Report{
+		{Commit: "c"},
+		{Commit: "c", Ready: true},
+		{Ready: true, Since: time.Unix(1, 0)},
+		{Truncated: 1},
+		{Resources: []appcontext.ResourceStatus{{Status: "Current"}}},
+		{Resources: []appcontext.ResourceStatus{{Status: "Current", Extra: true}}},
+	} {
+		report(news)
+		told(true)
+	}
 	sub.Follow("8")
 	s.put(appcontext.Pair{Key: key("c", "7", "a")})
 	told(false)

@@ -3,9 +3,10 @@ package mirror
 // Subscription says when something of a deployment has changed. Changes that come
 // faster than they are taken are one.
 type Subscription struct {
-	m   *Mirror
-	c   chan struct{}
-	ids []string
+	m    *Mirror
+	c    chan struct{}
+	ids  []string
+	life bool
 }
 
 // Subscribe tells of changes of heads, pairs and reports with one of the ids. Close
@@ -14,6 +15,14 @@ func (m *Mirror) Subscribe(ids ...string) *Subscription {
 	s := &Subscription{m: m, c: make(chan struct{}, 1)}
 	s.Follow(ids...)
 	return s
+}
+
+// Life says whether to tell also of reports that are mere signs of life: they say what
+// was said before. At first they are not told of.
+func (s *Subscription) Life(told bool) {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	s.life = told
 }
 
 // Changed yields once after any number of changes.
@@ -40,9 +49,12 @@ func (s *Subscription) Follow(ids ...string) {
 // Close ends the subscription.
 func (s *Subscription) Close() { s.Follow() }
 
-// notify leaves word with each, without waiting for any.
-func notify(subs map[*Subscription]bool) {
+// notify leaves word with each whom it concerns, without waiting for any.
+func notify(subs map[*Subscription]bool, news bool) {
 	for s := range subs {
+		if !news && !s.life {
+			continue
+		}
 		select {
 		case s.c <- struct{}{}:
 		default:
