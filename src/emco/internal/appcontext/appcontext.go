@@ -191,11 +191,12 @@ type PairKey struct{ Cluster, UID, App string }
 // done on the cluster, so Held always covers what may be there.
 type Pair struct {
 	Key       PairKey   `json:"-"`
-	Rev       int64     `json:"rev"`               // revision that asked for Desired
-	Desired   Digest    `json:"desired,omitempty"` // bundle to hold; empty: nothing
-	Held      []Digest  `json:"held,omitempty"`    // bundles of which objects may be there
-	Applied   Digest    `json:"applied,omitempty"` // bundle proved to be there
-	Commit    string    `json:"commit,omitempty"`  // Git commit that holds it
+	Rev       int64     `json:"rev"`                // revision that asked for Desired
+	Desired   Digest    `json:"desired,omitempty"`  // bundle to hold; empty: nothing
+	Held      []Digest  `json:"held,omitempty"`     // bundles of which objects may be there
+	Identity  string    `json:"identity,omitempty"` // id of the cluster's registration when it was asked for; another cluster of that name has another one
+	Applied   Digest    `json:"applied,omitempty"`  // bundle proved to be there
+	Commit    string    `json:"commit,omitempty"`   // Git commit that holds it
 	Phase     Phase     `json:"phase"`
 	Attempt   int       `json:"attempt,omitempty"`
 	NextRetry time.Time `json:"nextRetry,omitzero"`

@@ -37,6 +37,19 @@ func (s *Store) Delivered(ctx context.Context, cluster string) (bool, error) {
 	return false, nil
 }
 
+// Wanted reports whether a deployment wants anything on a cluster.
+func (s *Store) Wanted(ctx context.Context, cluster string) (bool, error) {
+	if err := checkParts(cluster); err != nil {
+		return false, err
+	}
+	for p, err := range records(s.list(ctx, &scan{prefix: s.key("pair", cluster) + "/"}), s.parsePair) {
+		if err != nil || p.Desired != "" {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
 // Reported reports whether a cluster has ever said anything of an app that it holds.
 func (s *Store) Reported(ctx context.Context, cluster string) (bool, error) {
 	if err := checkParts(cluster); err != nil {

@@ -28,6 +28,8 @@ type Resources struct {
 
 	// Delivered reports whether anything is on a cluster, "<provider>+<cluster>".
 	Delivered func(ctx context.Context, cluster string) (bool, error)
+	// Wanted reports whether a deployment wants anything on a cluster.
+	Wanted func(ctx context.Context, cluster string) (bool, error)
 }
 
 const (
@@ -65,6 +67,7 @@ func (s Resources) clusters() resource.Def[v2.Cluster] {
 		Refs:   syncObjectsOf,
 		Unique: func(_ resource.Place, c v2.Cluster) resource.Slot { return resource.NameSlot(c.Metadata.Name) },
 		Check:  s.deliverable,
+		Guards: resource.Guards{Delete: s.unwanted},
 		File: &resource.File[v2.Cluster]{
 			Limit: maxKubeconfig, Name: "kubeconfig", Secret: true, Show: redact,
 			Needed: func(c v2.Cluster) bool { return c.Direct() },
@@ -75,6 +78,17 @@ func (s Resources) clusters() resource.Def[v2.Cluster] {
 			{Param: "label", Answer: s.labelled},
 		},
 	}
+}
+
+// unwanted refuses to delete a cluster on which a deployment wants something: another one
+// that is registered under its name would get it.
+func (s Resources) unwanted(ctx context.Context, doc store.Doc) error {
+	part := strings.Split(string(doc.Key), "/") // cluster-providers/P/clusters/C
+	wanted, err := s.Wanted(ctx, part[1]+"+"+part[3])
+	if err == nil && wanted {
+		err = errs.New(errs.Conflict, "something is deployed on cluster "+part[3]+"; terminate it before the cluster is deleted")
+	}
+	return err
 }
 
 // syncObjectsOf returns the references of a GitOps cluster; EMCO lets them dangle.

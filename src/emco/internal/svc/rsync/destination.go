@@ -25,6 +25,8 @@ type destination struct {
 	settings   gitops.Settings
 	backend    syncer.Backend // nil if the cluster is reached directly
 	kubeconfig seal.Secret
+
+	registration string // id of the cluster's document, which another one of that name does not have
 }
 
 // gateway finds destinations. It reads documents anew each time it is asked, so that
@@ -49,13 +51,17 @@ func (g *gateway) trip() *trip { return &trip{gateway: g, objects: map[store.Key
 // find returns a cluster's destination. Errors are safe to show.
 func (t *trip) find(ctx context.Context, cluster string) (destination, error) {
 	c, doc, err := t.cluster(ctx, cluster)
-	switch {
-	case err != nil:
+	if err != nil {
 		return destination{}, err
-	case c.Direct():
-		return t.direct(ctx, cluster, doc)
 	}
-	return t.git(ctx, cluster, c)
+	var d destination
+	if c.Direct() {
+		d, err = t.direct(ctx, cluster, doc)
+	} else {
+		d, err = t.git(ctx, cluster, c)
+	}
+	d.registration = doc.UID
+	return d, err
 }
 
 // cluster reads a cluster's registration.

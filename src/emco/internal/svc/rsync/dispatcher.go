@@ -206,6 +206,10 @@ func (d *dispatcher) obey(ctx context.Context, head appcontext.Head, deployment 
 	if err := d.read(ctx, &w); err != nil {
 		return nil, err
 	}
+	var err error
+	if w.registered, err = d.registered(ctx, w); err != nil {
+		return nil, err
+	}
 	return d.ledger.intend(ctx, w)
 }
 
@@ -302,7 +306,7 @@ func (d *dispatcher) dispatch(ctx context.Context, due []target) {
 	trip := d.gateway.trip()
 	byLane, lost := map[string][]target{}, []outcome{}
 	for _, t := range due {
-		dest, err := trip.find(ctx, t.cluster)
+		dest, err := d.find(ctx, trip, t)
 		if err != nil {
 			lost = append(lost, unfound(d.ledger.of(t), err)...)
 			continue
@@ -319,13 +323,23 @@ func (d *dispatcher) dispatch(ctx context.Context, due []target) {
 	d.settle(ctx, lost)
 }
 
+// find returns where a target is, unless what it shall hold was meant for another cluster
+// of that name.
+func (d *dispatcher) find(ctx context.Context, trip *trip, t target) (destination, error) {
+	dest, err := trip.find(ctx, t.cluster)
+	if err == nil {
+		err = stranger(d.ledger.of(t), dest)
+	}
+	return dest, err
+}
+
 // work carries out what is due in a lane and writes down what came of it.
 func (d *dispatcher) work(ctx context.Context, lane string, due []target) {
 	trip, found := d.gateway.trip(), map[target]destination{}
 	var direct, viaGit []target
 	var lost []outcome
 	for _, t := range due {
-		dest, err := trip.find(ctx, t.cluster)
+		dest, err := d.find(ctx, trip, t)
 		found[t] = dest
 		d.lodge(t, dest)
 		switch {

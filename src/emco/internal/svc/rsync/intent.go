@@ -22,6 +22,8 @@ type wish struct {
 	apps     []appcontext.App // of the revision, also of one that is not wished for any more: their order holds
 	places   map[string]map[string]appcontext.Digest
 	abroad   map[string]map[string]appcontext.Digest // places that are other shards', if there is an order
+
+	registered map[string]string // id of the registration of each cluster of places, where there is one
 }
 
 // intend compares a wish with the pairs that the deployment has and returns those
@@ -42,6 +44,7 @@ func intend(w wish, have []appcontext.Pair, now time.Time) []appcontext.Pair {
 			key := appcontext.PairKey{Cluster: cluster, UID: w.uid, App: app}
 			p := known[key]
 			p.Key = key
+			p = w.recognise(p)
 			if p.Desired != bundle || p.Phase != appcontext.Applied {
 				out = append(out, w.want(p, bundle, now))
 			}

@@ -1,0 +1,77 @@
+package rsync
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// registeredAs is a wish for one app on a cluster, as it is registered now.
+func registeredAs(id string, bundle appcontext.Digest, rev int64) wish {
+	w := wants(bundle)
+	w.rev, w.registered = rev, map[string]string{"edge+c1": id}
+	return w
+}
+
+func TestH62WhatWasAskedForIsForOneRegistration(t *testing.T) {
+	t.Parallel()
+	applied := appcontext.Pair{Key: key, Rev: 1, Identity: "old", Desired: "a", Applied: "a", Held: digests("a"), Phase: appcontext.Applied, Commit: "c"}
+	pending := appcontext.Pair{Key: key, Rev: 2, Identity: "new", Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon, Change: appcontext.Install}
+	retrying := applied
+	retrying.Phase, retrying.Applied, retrying.Commit, retrying.Attempt, retrying.Error, retrying.Change = appcontext.Retrying, "", "", 2, "away", appcontext.Install
+	for _, c := range []struct {
+		name string
+		wish wish
+		have []appcontext.Pair
+		want []appcontext.Pair
+	}{
+		{"what is new is for the cluster that is registered", registeredAs("new", "a", 2), nil, []appcontext.Pair{pending}},
+		{"what holds on the same cluster is left alone", registeredAs("old", "a", 2), []appcontext.Pair{applied}, nil},
+		{"nothing is known of a cluster that is not registered", wants("a"), []appcontext.Pair{applied}, nil},
+		{
+			"another cluster is one of which nothing is known, when it is asked for anew",
+			registeredAs("new", "a", 2),
+			[]appcontext.Pair{applied},
+			[]appcontext.Pair{pending},
+		},
+		{
+			"what was asked for before stays for the one before, and is not said to hold",
+			registeredAs("new", "a", 1),
+			[]appcontext.Pair{applied},
+			[]appcontext.Pair{{Key: key, Rev: 1, Identity: "old", Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon, Change: appcontext.Install}},
+		},
+		{
+			"what is to go is looked for",
+			wish{uid: "7", rev: 2},
+			[]appcontext.Pair{applied},
+			[]appcontext.Pair{{Key: key, Rev: 2, Identity: "old", Applied: "a", Held: digests("a"), Phase: appcontext.Deleting, Commit: "c", At: noon, Change: appcontext.Remove, From: "a"}},
+		},
+	} {
+		if got := intend(c.wish, c.have, noon); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got\n%+v\nwant\n%+v", c.name, got, c.want)
+		}
+	}
+	if got := registeredAs("new", "a", 1).recognise(retrying); got.Identity != "old" || got.Phase != appcontext.Retrying {
+		t.Errorf("one that is tried again is now for %s, and %s", got.Identity, got.Phase)
+	}
+}
+
+func TestStrangersAreRefused(t *testing.T) {
+	t.Parallel()
+	at := destination{registration: "new"}
+	for name, c := range map[string]struct {
+		pair    appcontext.Pair
+		refused bool
+	}{
+		"meant for the one before":       {appcontext.Pair{Identity: "old", Desired: "a"}, true},
+		"meant for this one":             {appcontext.Pair{Identity: "new", Desired: "a"}, false},
+		"from before there were ids":     {appcontext.Pair{Desired: "a"}, false},
+		"to go from whichever it is now": {appcontext.Pair{Identity: "old"}, false},
+	} {
+		if err := stranger([]appcontext.Pair{{Identity: "new", Desired: "b"}, c.pair}, at); errs.Is(err, errs.Invalid) != c.refused {
+			t.Errorf("%s: got %v, want it refused: %v", name, err, c.refused)
+		}
+	}
+}
