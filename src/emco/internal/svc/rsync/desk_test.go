@@ -1,0 +1,110 @@
+package rsync
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"reflect"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// archive is a store of revisions that counts what is read, takes a while, and fails as
+// often as it is told to.
+type archive struct {
+	mu    sync.Mutex
+	reads int
+	fail  int
+}
+
+func (a *archive) read() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.reads++; a.reads <= a.fail {
+		return errors.New("etcd is away")
+	}
+	return nil
+}
+
+func (a *archive) Revision(_ context.Context, _ string, n int64) (appcontext.Revision, error) {
+	time.Sleep(time.Second) // of the bubble's clock
+	return appcontext.Revision{Number: n}, a.read()
+}
+
+func (a *archive) Placements(context.Context, string, int64) iter.Seq2[appcontext.Placement, error] {
+	return func(yield func(appcontext.Placement, error) bool) {
+		time.Sleep(time.Second)
+		yield(appcontext.Placement{Cluster: "edge+c1", Apps: map[string]appcontext.Digest{"web": "b"}}, a.read())
+	}
+}
+
+func TestShardsReadRevisionsTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &archive{}
+		d := newDesk(a, inFirst)
+		ask := func(n int) {
+			t.Helper()
+			var all sync.WaitGroup
+			for range n {
+				all.Go(func() {
+					l, err := d.layout(t.Context(), "7", 1)
+					if err != nil || !reflect.DeepEqual(l.bundles, map[string]map[string]appcontext.Digest{"edge+c1": {"web": "b"}}) || l.shards["edge+c1"] != 0 {
+						t.Errorf("got %+v, %v", l, err)
+					}
+					if rev, err := d.revision(t.Context(), "7", 1); err != nil || rev.Number != 1 {
+						t.Errorf("got %+v, %v", rev, err)
+					}
+				})
+			}
+			all.Wait()
+		}
+		ask(16)
+		ask(16)
+		if a.reads != 2 {
+			t.Errorf("%d reads, want one of each", a.reads)
+		}
+		time.Sleep(fresh) // clusters may have moved meanwhile
+		ask(1)
+		if a.reads != 4 {
+			t.Errorf("%d reads, want both again after a while", a.reads)
+		}
+		if _, err := d.revision(t.Context(), "7", 2); err != nil || len(d.revisions.all) != 2 {
+			t.Errorf("%d revisions are kept, %v", len(d.revisions.all), err)
+		}
+	})
+}
+
+func TestWhoWaitsForAReaderThatFailsReadsItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &archive{fail: 1}
+		d := newDesk(a, inFirst)
+		var all sync.WaitGroup
+		failures := make(chan error, 4)
+		for range 4 {
+			all.Go(func() {
+				_, err := d.revision(t.Context(), "7", 1)
+				failures <- err
+			})
+		}
+		all.Wait()
+		close(failures)
+		n := 0
+		for err := range failures {
+			if err != nil {
+				n++
+			}
+		}
+		if n != 1 || a.reads != 4 {
+			t.Errorf("%d of 4 failed with %d reads, want only the first one to", n, a.reads)
+		}
+		if _, err := d.revision(t.Context(), "7", 1); err != nil {
+			t.Error(err)
+		}
+	})
+}

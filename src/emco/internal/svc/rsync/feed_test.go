@@ -1,0 +1,97 @@
+package rsync
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// told collects what a shard hears: "uid revision", "-uid" and "synced".
+func told(ctx context.Context, f *feed) <-chan string {
+	out := make(chan string, 100)
+	go func() {
+		defer close(out)
+		for e, err := range f.WatchHeads(ctx) {
+			switch {
+			case err != nil:
+				out <- err.Error()
+			case e.Synced:
+				out <- "synced"
+			case e.Deleted:
+				out <- "-" + e.Head.UID
+			default:
+				out <- fmt.Sprint(e.Head.UID, " ", e.Head.Rev)
+			}
+		}
+	}()
+	return out
+}
+
+func head(uid string, rev int64) appcontext.HeadEvent {
+	return appcontext.HeadEvent{Head: appcontext.Head{UID: uid, Rev: rev}}
+}
+
+func TestShardsHearOfHeadsTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		f := newFeed(slog.New(slog.DiscardHandler))
+		hears := func(who string, c <-chan string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			for _, w := range want {
+				select {
+				case got := <-c:
+					if got != w {
+						t.Errorf("%s hears %q, want %q", who, got, w)
+					}
+				default:
+					t.Errorf("%s hears nothing, want %q", who, w)
+				}
+			}
+			if len(c) > 0 {
+				t.Errorf("%s also hears %q", who, <-c)
+			}
+		}
+		early := told(ctx, f)
+		f.take(head("2", 1))
+		hears("the early one", early, "2 1")
+		f.take(head("1", 1))
+		f.take(appcontext.HeadEvent{Synced: true})
+		hears("the early one", early, "1 1", "synced")
+		late := told(ctx, f)
+		hears("the late one", late, "1 1", "2 1", "synced")
+		f.take(head("1", 2))
+		f.take(head("1", 3))
+		f.take(appcontext.HeadEvent{Head: appcontext.Head{UID: "2"}, Deleted: true})
+		for _, c := range []<-chan string{early, late} {
+			synctest.Wait()
+			var last string
+			for len(c) > 0 {
+				last += <-c + ", "
+			}
+			if last != "1 3, -2, " && last != "1 2, 1 3, -2, " {
+				t.Errorf("heard %q, want the last of each head", last)
+			}
+		}
+		if h, err := f.Head(ctx, "1"); err != nil || h.Rev != 3 {
+			t.Errorf("the newest head is %+v, %v", h, err)
+		}
+		if _, err := f.Head(ctx, "2"); !errs.Is(err, errs.NotFound) {
+			t.Errorf("a head that is gone: %v, want NotFound", err)
+		}
+		cancel()
+		for range early {
+		}
+		for range late {
+		}
+		if len(f.inboxes) > 0 {
+			t.Errorf("%d inboxes are left", len(f.inboxes))
+		}
+	})
+}

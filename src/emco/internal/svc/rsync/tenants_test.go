@@ -1,0 +1,26 @@
+package rsync
+
+import "testing"
+
+func TestABranchIsEmptyWhenItsLastTargetLeaves(t *testing.T) {
+	t.Parallel()
+	n := newTenants()
+	main, side := branch{"r", "main"}, branch{"r", "side"}
+	one, two := target{"c1", "7"}, target{"c2", "7"}
+	n.enter(one, main)
+	n.enter(one, main)
+	n.enter(two, main)
+	leaves := func(t2 target, at branch, want bool) {
+		t.Helper()
+		if b, empty := n.leave(t2); empty != want || want && b != at {
+			t.Errorf("%v leaves %v, empty %v; want %v, %v", t2, b, empty, at, want)
+		}
+	}
+	leaves(one, main, false)
+	leaves(one, main, false)
+	n.enter(two, side) // the cluster pulls from elsewhere now
+	leaves(two, side, true)
+	if len(n.on) > 0 || len(n.at) > 0 {
+		t.Errorf("%v, %v are left", n.on, n.at)
+	}
+}
