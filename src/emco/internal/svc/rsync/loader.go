@@ -66,14 +66,15 @@ func (l *loader) read(ctx context.Context, r *reading) {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
 	case <-ctx.Done():
-		r.err = errs.E(errs.Unavailable, "read", "pairs", ctx.Err())
 	}
 	l.mu.Lock()
 	l.next = nil // whoever comes now needs a later one
 	l.mu.Unlock()
-	if r.err == nil {
-		r.by, r.err = l.sort(ctx)
+	if ctx.Err() != nil {
+		r.err = errs.E(errs.Unavailable, "read", "pairs", ctx.Err())
+		return
 	}
+	r.by, r.err = l.sort(ctx)
 }
 
 // sort reads all pairs and parts them by shard. One that names none is where its cluster
