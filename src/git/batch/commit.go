@@ -223,6 +223,9 @@ func (t *try) once(ctx context.Context) (git.Hash, error) {
 	}
 	if err := t.look(ctx); err != nil {
 		l.known = false
+		if _, rewritten := errors.AsType[*RewrittenError](err); rewritten && !t.fresh {
+			return t.once(ctx) // somebody else may have written since the head was read
+		}
 		return "", err
 	}
 	parent := l.head

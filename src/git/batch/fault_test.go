@@ -335,3 +335,16 @@ func TestABranchThatGrewIsWrittenTo(t *testing.T) {
 	p.holds("f", "c2")
 	p.holds("README.md", "-2")
 }
+
+// Somebody else owned the branch for a while. A line that remembers where the branch was
+// before looks again, and does not take its own memory for a rewritten history.
+func TestABranchThatAnotherOwnerWroteToIsNoRewrittenOne(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	here, elsewhere := p.writer(batch.Options{}), p.writer(batch.Options{})
+	base := p.submit(here, p.job("", fence(1), edit("f", "1")))
+	for token, w := range []*batch.Writers{elsewhere, here, elsewhere} {
+		base = p.submit(w, p.job(base, fence(int64(token+2)), edit("f", fmt.Sprint("turn ", token))))
+	}
+	p.holds("f", "turn 2")
+}

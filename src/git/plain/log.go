@@ -14,7 +14,7 @@ import (
 
 const (
 	logBytes   = 64 << 20 // of commits, unpacked; some hundred thousand of them
-	logDepth   = 500      // commits back, from a server that sends all that they hold
+	logDepth   = 5000     // commits back, from a server that sends all that they hold
 	firstDepth = 100      // commits back where no base is given
 )
 
