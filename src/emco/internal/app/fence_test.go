@@ -1,0 +1,164 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
+)
+
+// deliverer is a process that runs rsync alone, beside the stage's program.
+type deliverer struct {
+	*process
+	api *client.Client
+}
+
+// deliverer starts one on the stage's stores.
+func (s *stage) deliverer(name string) deliverer {
+	s.Helper()
+	c := s.config
+	c.Target = []string{"rsync"}
+	text, err := config.Print(c)
+	s.must("write the configuration", err)
+	file := filepath.Join(s.dir, name+".yaml")
+	s.must("write the configuration", os.WriteFile(file, text, 0o600))
+	p, err := startProcess(s.log, "", file)
+	s.must("start "+name, err)
+	s.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+	})
+	d := deliverer{process: p}
+	d.api, err = client.New(client.Options{BaseURL: "http://" + p.address})
+	s.must("make a client", err)
+	return d
+}
+
+func (s *stage) ask(d deliverer, method, path, body string) string {
+	s.Helper()
+	r := client.Request{Method: method, Path: path}
+	if body != "" {
+		r.Body = client.JSON([]byte(body))
+	}
+	res, err := d.api.Do(s.Context(), r)
+	s.must(method+" "+path, err)
+	if res.Status != http.StatusOK {
+		s.Fatalf("%s %s: %d %s", method, path, res.Status, res.Body)
+	}
+	return string(res.Body)
+}
+
+// sum adds up the values of a metric, whatever its labels.
+func (s *stage) sum(d deliverer, metric string) (n float64) {
+	s.Helper()
+	for line := range strings.Lines(s.ask(d, "GET", "/metrics", "")) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == metric || strings.HasPrefix(name, metric+"{") {
+			v, err := strconv.ParseFloat(value, 64)
+			s.must("read "+line, err)
+			n += v
+		}
+	}
+	return n
+}
+
+// Whoever delivers is put to sleep, for longer than its lease: on its way to the Git
+// server, or when it is about to write down what it did. Another process takes over, and
+// goes on to the next revision. The sleeper wakes up and knows nothing of that: what it
+// still wants to write is refused.
+func TestH33ASleeperDoesNotOvertake(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"git.commit.before", "etcd.settle.before"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			etcd := etcdtest.Start(t, 1, etcdtest.Options{})
+			s := newStageWith(t, func(c *config.Config) {
+				c.Target = []string{"clm", "dcm", "placementintent", "orchestrator"}
+				c.Etcd.Endpoints, c.Lease = etcd.Endpoints(), config.Duration(2*time.Second)
+			})
+			s.sleeper(point)
+		})
+	}
+}
+
+func (s *stage) sleeper(point string) {
+	one, two := s.deliverer("first"), s.deliverer("second")
+	s.fleet("a")
+	s.onboard("web")
+	s.repack("web", edition(1))
+	g := s.group("autumn", place{"web": nil})
+	g.act("instantiate")
+	path := object("a", g.becomes("Instantiated").States.StatusCtxID, "web")
+	asleep, awake := one, two
+	if s.sum(two, "emco_git_commits_total") > 0 { // the two settle it among themselves
+		asleep, awake = two, one
+	}
+	revise := func(n int) {
+		s.repack("web", edition(n))
+		g.expect(202, "POST", g.path+"/update", "")
+	}
+
+	s.ask(asleep, "PUT", "/failpoints", point+"=delay(4s, once)")
+	revise(2)
+	s.eventually("it is in the midst of it", func() string {
+		var c failpoint.Counts
+		s.must("read counts", json.Unmarshal([]byte(s.ask(asleep, "GET", "/failpoints", "")), &c))
+		return unless(c.Fired, 1)
+	})
+	s.must("put to sleep", asleep.cmd.Process.Signal(syscall.SIGSTOP))
+	g.settled(2)
+	revise(3)
+	g.settled(3)
+	s.must("wake up", asleep.cmd.Process.Signal(syscall.SIGCONT))
+	s.eventually("the sleeper has been refused", func() string {
+		res, err := asleep.api.Do(s.Context(), client.Request{Method: "GET", Path: "/readyz"})
+		s.must("ask whether it is ready", err)
+		if res.Status != http.StatusOK {
+			return string(res.Body)
+		}
+		if point == "etcd.settle.before" && s.sum(asleep, "emco_fenced_total") == 0 {
+			return "nothing is counted"
+		}
+		if !strings.Contains(s.log.String(), "joining the others anew") {
+			return "it does not know yet"
+		}
+		return ""
+	})
+	revise(4) // whoever does it
+	g.settled(4)
+	wantEqual(s, "the file's history", s.editionsOf(path), []string{"1", "2", "3", "4"})
+	if n := s.sum(asleep, "emco_git_commits_total") + s.sum(awake, "emco_git_commits_total"); n != 4 {
+		s.Errorf("%v commits, want 4", n)
+	}
+	g.act("terminate")
+	g.becomes("Terminated")
+	s.wantTree()
+}
+
+// editionsOf lists the editions of a file, oldest first.
+func (s *stage) editionsOf(path string) (out []string) {
+	s.Helper()
+	log, err := s.bare.Git(s.Context(), "", "log", "--reverse", "--format=%H", branch, "--", path)
+	s.must("read the history", err)
+	for commit := range strings.FieldsSeq(log) {
+		text, err := s.bare.Show(s.Context(), commit, path)
+		if err != nil {
+			out = append(out, "gone")
+			continue
+		}
+		_, after, _ := strings.Cut(text, "edition:")
+		out = append(out, strings.Trim(fmt.Sprint(strings.Fields(after)[0]), `"`))
+	}
+	return out
+}
