@@ -1,0 +1,81 @@
+package archtest
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/seams"
+)
+
+const repository = "../../../.."
+
+// quoted finds what is written as code.
+var quoted = regexp.MustCompile("`([^`\n]+)`")
+
+// The tables of docs/reliability.md are true: the tests that they name exist, all
+// failpoints are in them, and so is each fault that has a number of its own.
+func TestReliabilityIsShownByTests(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(repository, "docs/reliability.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, named := testsIn(t, "src", "scripts"), map[string]bool{}
+	for _, m := range quoted.FindAllStringSubmatch(string(text), -1) {
+		named[m[1]] = true
+		if strings.HasPrefix(m[1], "Test") && !tests[m[1]] {
+			t.Errorf("%s is named, but there is no such test", m[1])
+		}
+	}
+	for _, point := range seams.Points() {
+		if !named[point] {
+			t.Errorf("failpoint %s is in no table", point)
+		}
+	}
+	for _, n := range []int{31, 32, 33, 34, 35, 36, 47, 49, 53, 58, 59, 61, 62, 64, 65} {
+		wantRow(t, string(text), fmt.Sprintf("H-%d", n), fmt.Sprintf("`TestH%d", n))
+	}
+	for n := 1; n <= 15; n++ {
+		wantRow(t, string(text), fmt.Sprint(n), fmt.Sprintf("`TestConformance%02d", n))
+	}
+}
+
+// wantRow wants a row of a table that begins with a number and names a test of it.
+func wantRow(t *testing.T, text, number, test string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "| "+number+" |") && strings.Contains(line, test) {
+			return
+		}
+	}
+	t.Errorf("no row of %s names a test of it", number)
+}
+
+var testFunc = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
+
+// testsIn returns the names of all tests below folders of the repository.
+func testsIn(t *testing.T, folders ...string) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	for _, folder := range folders {
+		err := filepath.WalkDir(filepath.Join(repository, folder), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, m := range testFunc.FindAllStringSubmatch(string(text), -1) {
+				out[m[1]] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
