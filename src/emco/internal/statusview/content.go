@@ -75,7 +75,7 @@ func (r *Reader) content(ctx context.Context, uid string, n int64) (*content, er
 	}
 	rev, err := r.contexts.Revision(ctx, uid, n)
 	if errs.Is(err, errs.NotFound) {
-		return nil, errs.E(errs.NotFound, "", "", fmt.Errorf("nothing is kept of revision %d; the revisions of which something is kept are listed by …/revisions", n))
+		return nil, errs.New(errs.NotFound, fmt.Sprintf("nothing is kept of revision %d; GET …/revisions lists those that are kept", n))
 	}
 	if err != nil {
 		return nil, err

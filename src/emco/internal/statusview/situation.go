@@ -3,7 +3,6 @@ package statusview
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -148,8 +147,11 @@ func (r *Reader) readBundle(ctx context.Context, s *Situation, d appcontext.Dige
 		return nil
 	}
 	b, err := r.contexts.GetBundle(ctx, d)
-	if errs.Is(err, errs.NotFound) && s.past {
-		err = errs.E(errs.NotFound, "", "", errors.New("the content of the instance is not kept any more"))
+	switch {
+	case errs.Is(err, errs.NotFound) && s.past:
+		err = errs.New(errs.NotFound, "the content of the instance is not kept any more")
+	case errs.Is(err, errs.NotFound):
+		err = errs.E(errs.Internal, "read", "deployment "+s.Head.UID, err)
 	}
 	s.bundles[d] = b
 	return err

@@ -76,6 +76,9 @@ func (v *view) write(out *Answer) error {
 }
 
 func (v *view) checkApps() error {
+	if v.Rev.Number == 0 { // nothing was made yet, so nobody knows which apps there will be
+		return nil
+	}
 	for name := range v.Query.Apps {
 		if !slices.ContainsFunc(v.apps, func(a app) bool { return a.Name == name }) {
 			return errs.New(errs.Invalid, fmt.Sprintf("Invalid app query: the deployment has no app %q", name))

@@ -141,6 +141,11 @@ func TestMembersOfAnswers(t *testing.T) {
 func TestUnknownAppsAreNamed(t *testing.T) {
 	t.Parallel()
 	g := newStage(t).group("7")
+	g.step(func(h *appcontext.Head) { h.LastRev, h.Op = 1, &appcontext.Operation{ID: "1", Rev: 1} }, appcontext.Action{Instance: "7", Revision: 1, Time: noon})
+	if st := g.status("status=deployed&app=b"); st.DeployedStatus != "Instantiating" { // who knows
+		t.Errorf("before there is a revision: got %+v", st)
+	}
+	g.step(func(h *appcontext.Head) { h.Op, h.LastRev = nil, 0 })
 	g.publish(wants{"a": {c1: g.bundle(g.configMap("one", "hello"))}})
 	_, err := g.ask("app=a&app=b")
 	if !errs.Is(err, errs.Invalid) || err.Error() != `Invalid app query: the deployment has no app "b"` {
