@@ -76,10 +76,10 @@ type process struct {
 	fenced  atomic.Int64 // writes that etcd refused
 	mu      sync.Mutex
 	batches []batch.Event
-	through func(commits) commits // put between the service and its Git writer
 }
 
-// process makes a process, which is not at work yet.
+// process makes a process, which is not at work yet. What through returns is put between
+// the service and its Git writer.
 func (w *works) process(holder string, through func(commits) commits) *process {
 	w.Helper()
 	p := &process{}
