@@ -38,18 +38,35 @@ type gateway struct {
 
 	mu       sync.Mutex
 	backends map[string]syncer.Backend // by type and options: a backend remembers what it wrote
+
+	homes homes
 }
 
-// trip answers for many clusters while it remembers sync objects, which many share.
+// trip answers for many targets while it remembers clusters and their sync objects, which
+// many share.
 type trip struct {
 	*gateway
 	objects map[store.Key]gitops.Object
+	found   map[string]destination // by cluster
 }
 
-func (g *gateway) trip() *trip { return &trip{gateway: g, objects: map[store.Key]gitops.Object{}} }
+func (g *gateway) trip() *trip {
+	return &trip{gateway: g, objects: map[store.Key]gitops.Object{}, found: map[string]destination{}}
+}
 
 // find returns a cluster's destination. Errors are safe to show.
 func (t *trip) find(ctx context.Context, cluster string) (destination, error) {
+	if d, ok := t.found[cluster]; ok {
+		return d, nil
+	}
+	d, err := t.look(ctx, cluster)
+	if err == nil {
+		t.found[cluster] = d
+	}
+	return d, err
+}
+
+func (t *trip) look(ctx context.Context, cluster string) (destination, error) {
 	c, doc, err := t.cluster(ctx, cluster)
 	if err != nil {
 		return destination{}, err

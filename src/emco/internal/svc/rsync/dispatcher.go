@@ -41,6 +41,7 @@ type dispatcher struct {
 	kube     *kubeSink
 	ready    func()
 	tenants  *tenants
+	guardian *guardian
 	owners   *owners
 	seen     map[string]wishKey // what each head asked for last
 }
@@ -68,7 +69,7 @@ func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.
 	d := &dispatcher{
 		shard: shard, log: p.Log.With("shard", shard), contexts: p.Contexts.Fenced(fence),
 		heads: s.feed, desk: s.desk, gateway: s.gateway, pairs: s.loader.load, ledger: l,
-		brakes: newBrakes(ctx), tenants: newTenants(), owners: newOwners(), seen: map[string]wishKey{},
+		brakes: newBrakes(ctx), tenants: newTenants(), guardian: newGuardian(s.alone, s.feed.again), owners: newOwners(), seen: map[string]wishKey{},
 	}
 	d.ready = func() { s.terms.caughtUp(d) }
 	d.reports = newReporter(ctx, d.heed, p.Log)
@@ -88,6 +89,7 @@ func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.
 
 // stop waits for all work to end; the context given to run must have ended.
 func (d *dispatcher) stop() {
+	d.guardian.clock.stop()
 	d.alarms.stop()
 	d.lanes.wait()
 	d.kube.stop()
@@ -123,6 +125,7 @@ func (d *dispatcher) watch(ctx context.Context) error {
 				return err
 			}
 			d.ready()
+			d.guardian.live = true
 		default:
 			if err := d.follow(ctx, e); err != nil {
 				return err
@@ -182,18 +185,25 @@ func (d *dispatcher) take(ctx context.Context, e appcontext.HeadEvent) ([]target
 	}
 	deployment, owns := d.owners.learn(head)
 	key := wishKey{rev: head.Rev, gone: head.Gone || head.Rev == 0 && !head.TookOver(), stopped: head.Stopped, owns: owns}
-	if last, known := d.seen[head.UID]; known && last == key {
+	claim := d.guardian.due(head.UID)
+	last, known := d.seen[head.UID]
+	if known && last == key && !claim {
 		return nil, nil
 	}
-	due, err := d.obey(ctx, head, deployment, key)
-	if err == nil {
+	due, err := d.obey(ctx, head, deployment, key, claim)
+	switch {
+	case claim && err != nil:
+		d.guardian.remind(head.UID)
+	case err == nil && !(known && last == key):
 		d.seen[head.UID] = key
+		d.guardian.watch(d.shard, head, key)
 	}
 	return due, err
 }
 
-// obey does what a head asks for that was not asked for before.
-func (d *dispatcher) obey(ctx context.Context, head appcontext.Head, deployment string, key wishKey) ([]target, error) {
+// obey does what a head asks for that was not asked for before. With claim it also begins
+// where nobody has, whose home that ever is.
+func (d *dispatcher) obey(ctx context.Context, head appcontext.Head, deployment string, key wishKey, claim bool) ([]target, error) {
 	switch {
 	case !key.owns: // somebody else has a say in what there is
 		return nil, nil
@@ -202,7 +212,7 @@ func (d *dispatcher) obey(ctx context.Context, head appcontext.Head, deployment 
 	case head.TookOver(): // what was handed over stays as it is
 		return nil, nil
 	}
-	w := wish{uid: deployment, head: head.UID, subject: head.Subject, rev: head.Rev, gone: key.gone}
+	w := wish{uid: deployment, head: head.UID, subject: head.Subject, rev: head.Rev, gone: key.gone, claim: claim}
 	if err := d.read(ctx, &w); err != nil {
 		return nil, err
 	}
@@ -277,7 +287,7 @@ func (d *dispatcher) locate(ctx context.Context, w *wish) error {
 	}
 	mine, fresh := d.ledger.clusters(w.uid), []string(nil)
 	for c := range all.bundles {
-		if !mine[c] && all.shards[c] == d.shard {
+		if !mine[c] && (w.claim || all.shards[c] == d.shard) {
 			fresh = append(fresh, c)
 		}
 	}

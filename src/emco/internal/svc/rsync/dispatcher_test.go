@@ -26,7 +26,7 @@ func newDispatcherAt(t *testing.T) (d *dispatcher, contexts *appcontext.Store, d
 	t.Helper()
 	contexts, db = contexttest.New(t), resourcetest.DB(t)
 	d = &dispatcher{
-		log: slog.New(slog.DiscardHandler), contexts: contexts, heads: contexts, desk: newDesk(contexts, inFirst), seen: map[string]wishKey{}, owners: newOwners(), tenants: newTenants(), brakes: newBrakes(t.Context()),
+		log: slog.New(slog.DiscardHandler), contexts: contexts, heads: contexts, desk: newDesk(contexts, inFirst), seen: map[string]wishKey{}, owners: newOwners(), tenants: newTenants(), guardian: newGuardian(func() bool { return false }, func(string) {}), brakes: newBrakes(t.Context()),
 		gateway: &gateway{db: db, registry: backends.Backends(), rules: gitops.Rules{}, backends: map[string]syncer.Backend{}},
 		ledger:  &ledger{store: contexts, fence: own(t, contexts, "a"), retry: retry, now: time.Now, ways: &ways{contents: &contents{store: contexts}}},
 		alarms:  newAlarms(func(target) {}),
@@ -291,6 +291,43 @@ func TestRemovalsFromLostClustersAreForgotten(t *testing.T) {
 			t.Errorf("deleted %v: pairs %s, want %s", e.Deleted, d.phases(), want)
 		}
 	}
+}
+
+// Processes that look while a cluster's registration changes may each take another shard
+// for its home. The deployment's guardian begins with what nobody has begun with, and
+// leaves the rest.
+func TestTheGuardianBeginsWhereNobodyHas(t *testing.T) {
+	t.Parallel()
+	d, contexts, _ := newDispatcherAt(t)
+	d.shard = team.Of("7")
+	d.ledger.shard = team.Shard(d.shard)
+	d.desk = newDesk(contexts, func(_ context.Context, clusters []string) (map[string]int, error) {
+		out := map[string]int{}
+		for _, c := range clusters {
+			out[c] = d.shard + 1 // as others see it who see it otherwise
+		}
+		return out, nil
+	})
+	head := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")
+	begun := appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c2", UID: "7", App: "web"}, Phase: appcontext.Applied, Shard: "rsync-99"}
+	if err := contexts.PutPairs(t.Context(), appcontext.Fence{}, []appcontext.Pair{begun}, nil); err != nil {
+		t.Fatal(err)
+	}
+	e := appcontext.HeadEvent{Head: head}
+	if due := takeIn(t, d, e); due != "[]" {
+		t.Errorf("due %s, want nothing to be this shard's", due)
+	}
+	if due := takeIn(t, d, e); due != "[]" {
+		t.Errorf("due %s before it is time", due)
+	}
+	d.guardian.clock.fire(target{uid: "7"})
+	if due := takeIn(t, d, e); due != "[{edge+c1 7}]" || d.phases() != "edge+c1 Pending" {
+		t.Errorf("due %s, pairs %s; want the cluster on which nobody has begun", due, d.phases())
+	}
+	if due := takeIn(t, d, e); due != "[]" {
+		t.Errorf("due %s again", due)
+	}
+	d.guardian.clock.stop()
 }
 
 // A failure that is only due to our own end is none.

@@ -75,6 +75,16 @@ func (in *inbox) poke() {
 	}
 }
 
+// again has all shards look at a head again.
+func (f *feed) again(uid string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for in := range f.inboxes {
+		in.dirty[uid] = true
+		in.poke()
+	}
+}
+
 // Head returns the newest head that is known, or NotFound.
 func (f *feed) Head(_ context.Context, uid string) (appcontext.Head, error) {
 	f.mu.Lock()

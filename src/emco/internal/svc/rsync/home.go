@@ -2,6 +2,8 @@ package rsync
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -28,21 +30,46 @@ func homeOfBranch(url, branch string) string { return "git " + url + " " + branc
 // homeOfCluster does so for a cluster that is reached directly.
 func homeOfCluster(cluster string) string { return "kube " + cluster }
 
+// moment is how long it is remembered where clusters are.
+const moment = 3 * time.Second
+
+// homes remember for a moment in which shards clusters are: the revisions of many
+// deployments name the same ones.
+type homes struct {
+	mu    sync.Mutex
+	since time.Time
+	of    map[string]int
+}
+
 // shards returns in which shard the work on each cluster is. A cluster that is not known,
 // or whose registration is wrong, has one too, in which its pairs fail.
 func (g *gateway) shards(ctx context.Context, clusters []string) (map[string]int, error) {
+	h := &g.homes
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now := time.Now(); h.of == nil || now.Sub(h.since) >= moment {
+		h.since, h.of = now, map[string]int{}
+	}
 	trip, out := g.trip(), make(map[string]int, len(clusters))
 	for _, c := range clusters {
-		home, err := trip.home(ctx, c)
-		switch {
-		case errs.Is(err, errs.NotFound), errs.Is(err, errs.Invalid):
-			home = homeOfCluster(c)
-		case err != nil:
-			return nil, err
+		if _, known := h.of[c]; !known {
+			n, err := trip.shard(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			h.of[c] = n
 		}
-		out[c] = team.Of(home)
+		out[c] = h.of[c]
 	}
 	return out, nil
+}
+
+func (t *trip) shard(ctx context.Context, cluster string) (int, error) {
+	home, err := t.home(ctx, cluster)
+	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Invalid) {
+		home, err = homeOfCluster(cluster), nil
+	}
+	return team.Of(home), err
 }
 
 // home names what a cluster's work shares its writer with.

@@ -18,6 +18,7 @@ type wish struct {
 	subject  string // key of the document that the deployment belongs to
 	rev      int64
 	rollback bool
+	claim    bool // also what is nobody's
 	gone     bool
 	apps     []appcontext.App // of the revision, also of one that is not wished for any more: their order holds
 	places   map[string]map[string]appcontext.Digest

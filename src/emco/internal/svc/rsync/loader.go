@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sync"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -59,9 +60,13 @@ func (l *loader) join() (r *reading, mine bool) {
 	return l.next, mine
 }
 
+// together is how long a reading waits for shards that begin at the same time.
+const together = 50 * time.Millisecond
+
 // read reads when nobody else does.
 func (l *loader) read(ctx context.Context, r *reading) {
 	defer close(r.done)
+	pause(ctx, together)
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()

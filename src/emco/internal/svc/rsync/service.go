@@ -105,6 +105,9 @@ func (s *Service) term(ctx context.Context, n int, own *appcontext.Ownership) er
 	return d.run(ctx)
 }
 
+// alone reports whether this process has all the work.
+func (s *Service) alone() bool { return s.sharing.Standing().Working == team.Shards }
+
 // terms are the dispatchers that work now.
 type terms struct {
 	mu    sync.Mutex
