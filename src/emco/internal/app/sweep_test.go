@@ -81,10 +81,7 @@ func faults() (out []fault) {
 // not known, on each side of each store, and deaths between them.
 func some() []fault {
 	return []fault{
-		{"etcd.publish.after", "error"},
-		{seams.GitCommitAfter, "kill"},
-		{seams.GitCommitBefore, "delay"},
-		{"etcd.settle.before", "kill"},
+		{"etcd.publish.after", "error"}, {seams.GitCommitAfter, "kill"}, {seams.GitCommitBefore, "delay"},
 	}
 }
 
@@ -117,7 +114,14 @@ type sweep struct {
 	bystanderID string
 	untouched   string         // its status, as it shall stay
 	editions    map[string]int // of the content of blobs
+	listed      [2]listed      // of the branches
 	lives       int
+}
+
+// listed is what a branch held at a commit: blobs by path.
+type listed struct {
+	tip   string
+	files map[string]string
 }
 
 func newSweep(t *testing.T) *sweep {
@@ -445,19 +449,37 @@ func (l *life) held() map[string]int {
 	l.Helper()
 	out := map[string]int{}
 	for i, bare := range l.bares {
-		text, err := bare.Git(l.Context(), "", "ls-tree", "-r", branch)
-		l.must("list the branch", err)
-		for line := range strings.Lines(text) {
-			info, path, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		for path, blob := range l.listing(i) {
 			if strings.HasPrefix(path, "clusters/edge+d/") != (i == 1) && path != "README.md" {
 				l.Errorf("%v: %s is in the repository of other clusters", l.fault, path)
 			}
 			if l.owns(path) {
-				out[path] = l.editionOf(bare, strings.Fields(info)[2])
+				out[path] = l.editionOf(bare, blob)
 			}
 		}
 	}
 	return out
+}
+
+// listing returns the files of a branch, each with its blob. It is read again when the
+// branch has moved only.
+func (w *sweep) listing(i int) map[string]string {
+	w.Helper()
+	bare := w.bares[i]
+	tip, err := os.ReadFile(filepath.Join(bare.Dir, "refs", "heads", branch)) // nothing packs the refs
+	w.must("read the head", err)
+	if w.listed[i].tip == string(tip) {
+		return w.listed[i].files
+	}
+	text, err := bare.Git(w.Context(), "", "ls-tree", "-r", strings.TrimSpace(string(tip)))
+	w.must("list the branch", err)
+	files := map[string]string{}
+	for line := range strings.Lines(text) {
+		info, path, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		files[path] = strings.Fields(info)[2]
+	}
+	w.listed[i] = listed{string(tip), files}
+	return files
 }
 
 // owns says that a path is the deployment's. While its id is not known, whatever is not the
