@@ -3,8 +3,10 @@ package appcontext
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"iter"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
 )
@@ -50,9 +52,10 @@ func (s *Store) Tap() *Tap { return &Tap{s: s, stream: rand.Text()} }
 func (t *Tap) Records(ctx context.Context) iter.Seq2[Record, error] {
 	// Heads, operations, ownerships, pairs and reports lie beside each other in this order.
 	keys := span{from: t.s.key("head") + "/", end: clientv3.GetPrefixRangeEnd(t.s.key("report") + "/"), whole: true}
+	reports := reportReader{}
 	return func(yield func(Record, error) bool) {
 		for c := range t.s.followSpan(t.own(ctx), keys) {
-			out, ok, err := t.s.recordOf(c)
+			out, ok, err := t.s.recordOf(c, reports)
 			if ok && !yield(out, err) {
 				return
 			}
@@ -85,7 +88,7 @@ func (t *Tap) Now(ctx context.Context) (int64, error) {
 }
 
 // recordOf reads one change; false if it is in another space.
-func (s *Store) recordOf(c change) (out Record, ok bool, err error) {
+func (s *Store) recordOf(c change, reports reportReader) (out Record, ok bool, err error) {
 	if c.kv == nil {
 		return Record{Begin: c.begin, Mark: c.mark}, c.begin || c.mark > 0, nil
 	}
@@ -105,7 +108,10 @@ func (s *Store) recordOf(c change) (out Record, ok bool, err error) {
 	case out.Space == ReportSpace && len(p) == 4:
 		out.Key = PairKey{Cluster: p[1], UID: p[2], App: p[3]}
 		if !c.deleted {
-			out.Report, err = pointer(s.parseReport(c.kv))
+			out.Report, err = pointer(reports.read(c.kv))
+			if err == nil {
+				out.Report.Key = out.Key
+			}
 		}
 	default:
 		return Record{}, false, nil
@@ -118,4 +124,36 @@ func pointer[T any](v T, err error) (*T, error) {
 		return nil, err
 	}
 	return &v, nil
+}
+
+// reportReader reads reports. Most of them repeat what others say of the same objects, so
+// it keeps what it has read, by its text.
+type reportReader map[string]ResourceStatus
+
+// maxRead bounds what a reportReader keeps; it forgets all when it has more.
+const maxRead = 1 << 16
+
+func (r reportReader) read(kv *mvccpb.KeyValue) (Report, error) {
+	v, err := decode[struct {
+		Report
+		Resources []json.RawMessage `json:"resources"`
+	}](kv)
+	if err != nil {
+		return Report{}, err
+	}
+	v.Report.Resources = make([]ResourceStatus, len(v.Resources))
+	for i, text := range v.Resources {
+		status, known := r[string(text)]
+		if !known {
+			if err := json.Unmarshal(text, &status); err != nil {
+				return Report{}, corrupt(string(kv.Key), err)
+			}
+			if len(r) >= maxRead {
+				clear(r)
+			}
+			r[string(text)] = status
+		}
+		v.Report.Resources[i] = status
+	}
+	return v.Report, nil
 }

@@ -3,11 +3,15 @@ package appcontext
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
 // It runs alone: after a compaction, which other tests cause, all is told twice.
@@ -116,5 +120,38 @@ func TestTapTellsOfRecordsThatCannotBeRead(t *testing.T) {
 	}
 	if len(bad) != 1 || !errs.Is(bad[0], errs.Internal) {
 		t.Errorf("got errors %v, want one of kind internal", bad)
+	}
+}
+
+// What is read with a memory is what is read without.
+func TestReportsAreReadAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	s, reader := newStore(t), reportReader{}
+	for i := range 20 {
+		want := Report{Key: pairKeyOf(i), Seq: uint64(i), At: time.Unix(int64(i), 0).UTC(), Commit: "c", Ready: i%2 == 0, Since: time.Unix(1, 0).UTC(), Truncated: i}
+		for k := range i {
+			id := manifest.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "n", Name: fmt.Sprint("o", k)}
+			want.Resources = append(want.Resources, ResourceStatus{ID: id, Status: "Current", Reason: fmt.Sprint("so ", k%3), Content: "0123", Extra: k%4 == 0})
+		}
+		must(t, s.PutReports(t.Context(), Fence{}, []Report{want}, nil))
+		kv, err := s.get(t.Context(), s.pairKey("report", want.Key))
+		must(t, err)
+		got, err := reader.read(kv.Kvs[0])
+		must(t, err)
+		got.Key = want.Key
+		if len(want.Resources) == 0 {
+			want.Resources = []ResourceStatus{}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("got  %+v\nwant %+v", got, want)
+		}
+	}
+	if len(reader) != 19 {
+		t.Errorf("%d statuses are kept, want 19", len(reader))
+	}
+	for _, bad := range []string{`{`, `{"resources":[{"name":7}]}`, `{"resources":{}}`} {
+		if got, err := reader.read(&mvccpb.KeyValue{Key: []byte("k"), Value: []byte(bad)}); !errs.Is(err, errs.Internal) {
+			t.Errorf("%s: got %+v, %v", bad, got, err)
+		}
 	}
 }
