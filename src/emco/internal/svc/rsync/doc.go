@@ -17,6 +17,10 @@
 // repository and branch, or all of one directly reached cluster. Lanes do not wait
 // for each other, so a cluster that cannot be reached slows nobody else.
 //
+// Several processes share the work by shards: each has a dispatcher of its own for each
+// of its shards, which knows the pairs of that shard and no others. A lane is in one
+// shard, so it has one worker, wherever that is.
+//
 // rsync reads cluster documents and their sync objects, and the AppContext. It
 // writes pairs and reports. It never renders, places, or changes a document.
 package rsync
