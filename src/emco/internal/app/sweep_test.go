@@ -81,7 +81,10 @@ func faults() (out []fault) {
 // not known, on each side of each store, and deaths between them.
 func some() []fault {
 	return []fault{
-		{"etcd.publish.after", "error"}, {seams.GitCommitAfter, "kill"}, {seams.GitCommitBefore, "delay"},
+		{"etcd.publish.after", "error"},
+		{seams.GitCommitAfter, "kill"},
+		{seams.GitCommitBefore, "delay"},
+		{"etcd.intend.after", "error"},
 	}
 }
 

@@ -39,6 +39,7 @@ type ledger struct {
 	wanted   map[string]bool                       // deployments of which something is wished for
 	orders   map[string]order                      // by deployment, if there is any order in it
 	stops    map[string]bool                       // deployments for which nothing more is done
+	doubts   doubts
 	reports  hearings
 	diary    diary
 	stirred  stirred // deployments with pairs that may go on now
@@ -51,7 +52,7 @@ func (l *ledger) load(ctx context.Context, pairs []appcontext.Pair) error {
 	defer l.mu.Unlock()
 	l.pairs, l.targets = map[target]map[string]appcontext.Pair{}, map[string]map[target]bool{}
 	l.subjects, l.heads, l.orders, l.stops = map[string]string{}, map[string]string{}, map[string]order{}, map[string]bool{}
-	l.wanted = map[string]bool{}
+	l.wanted, l.doubts = map[string]bool{}, doubts{}
 	l.reports, l.stirred = newHearings(l.store), newStirred()
 	var strays []appcontext.Pair
 	for _, p := range pairs {
@@ -67,7 +68,7 @@ func (l *ledger) load(ctx context.Context, pairs []appcontext.Pair) error {
 func (l *ledger) intend(ctx context.Context, w wish) ([]target, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	have := l.deployment(w.uid)
+	have := append(l.deployment(w.uid), l.doubts.of(w.uid)...)
 	due := intend(w, have, l.now())
 	delete(l.stops, w.uid)
 	l.note(w)
@@ -181,6 +182,7 @@ func (l *ledger) write(ctx context.Context, e entry) error {
 	}
 	if len(e.put)+len(e.gone) > 0 {
 		if err := l.store.PutPairs(ctx, l.fence, e.put, e.gone); err != nil {
+			l.doubt(e.put)
 			return err
 		}
 	}
@@ -194,6 +196,7 @@ func (l *ledger) write(ctx context.Context, e entry) error {
 		}
 		l.diary.changed(old, p)
 		l.keep(p)
+		delete(l.doubts, p.Key)
 	}
 	for _, k := range e.gone {
 		l.diary.removed(k)
@@ -276,6 +279,9 @@ func (l *ledger) clusters(uid string) map[string]bool {
 	out := make(map[string]bool, len(l.targets[uid]))
 	for t := range l.targets[uid] {
 		out[t.cluster] = true
+	}
+	for _, p := range l.doubts.of(uid) {
+		out[p.Key.Cluster] = true
 	}
 	return out
 }
