@@ -151,6 +151,17 @@ func (c claim) take(ctx context.Context, l *lease) (*Ownership, error) {
 	return &Ownership{s: c.s, fence: Fence{key: key, shard: c.shard, rev: rev}, lease: l, shared: l == c.lease}, nil
 }
 
+// drop sees to it that the shard is not on a lease, whoever knows that it was. A claim
+// that was called off may have been made.
+func (c claim) drop(ctx context.Context, l *lease) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGo)
+	defer cancel()
+	key := c.key()
+	ours := clientv3.Compare(clientv3.LeaseValue(key), "=", l.id)
+	_, _, err := c.s.commit(ctx, key, []clientv3.Cmp{ours}, []clientv3.Op{clientv3.OpDelete(key)})
+	return err
+}
+
 // evict removes the key of a former life of ours, or one that we failed to release.
 func (c claim) evict(ctx context.Context, kv *mvccpb.KeyValue) error {
 	ours := c.lease != nil && clientv3.LeaseID(kv.Lease) == c.lease.id

@@ -283,6 +283,7 @@ func (m *membership) serve(ctx context.Context, n int) {
 // term is one time of ownership.
 func (m *membership) term(ctx context.Context, n int) error {
 	c := claim{s: m.s, shard: m.team.Shard(n), holder: m.me.Holder, lease: m.lease, held: func() { m.enter(n, waiting) }}
+	defer m.letGo(ctx, c)
 	var own *Ownership
 	for own == nil {
 		err := c.awaitFree(ctx)
@@ -294,11 +295,26 @@ func (m *membership) term(ctx context.Context, n int) error {
 		}
 	}
 	m.enter(n, working)
-	err := m.work(ctx, n, own)
-	select {
-	case <-m.over: // the lease takes all keys with it
-		return err
-	default:
-		return errors.Join(err, own.Release(ctx))
+	return m.work(ctx, n, own)
+}
+
+// letGo gives a shard up, and does not rest before that is done: others may wait for it,
+// and the lease lives on. When the membership ends, all goes with the lease.
+func (m *membership) letGo(ctx context.Context, c claim) {
+	for {
+		select {
+		case <-m.over:
+			return
+		default:
+		}
+		err := c.drop(ctx, m.lease)
+		if err == nil {
+			return
+		}
+		m.s.log.Warn("a shard cannot be given up yet", "shard", c.shard, "err", err)
+		select {
+		case <-m.over:
+		case <-time.After(time.Second):
+		}
 	}
 }

@@ -308,3 +308,51 @@ func TestOnlyTheSharesOfComersAndGoersMove(t *testing.T) {
 		}
 	})
 }
+
+// forgetful is a client that loses the answer to its next transactions, after they were done.
+type forgetful struct {
+	clientv3.KV
+	lose int
+}
+
+func (f *forgetful) Txn(ctx context.Context) clientv3.Txn { return &lostTxn{f.KV.Txn(ctx), f} }
+
+type lostTxn struct {
+	clientv3.Txn
+	f *forgetful
+}
+
+func (t *lostTxn) If(cs ...clientv3.Cmp) clientv3.Txn   { t.Txn = t.Txn.If(cs...); return t }
+func (t *lostTxn) Then(ops ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Then(ops...); return t }
+func (t *lostTxn) Else(ops ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Else(ops...); return t }
+
+func (t *lostTxn) Commit() (*clientv3.TxnResponse, error) {
+	r, err := t.Txn.Commit()
+	if t.f.lose--; t.f.lose >= 0 {
+		return nil, context.Canceled
+	}
+	return r, err
+}
+
+// A turn that ends while the shard is being claimed leaves nothing behind that others
+// would wait for: the claim may have been made.
+func TestAClaimThatWasCalledOffIsGivenUp(t *testing.T) {
+	t.Parallel()
+	client := dial(t, listen(t))
+	client.KV = &forgetful{KV: client.KV, lose: 1}
+	s := New(client, "/called-off")
+	l, err := s.rent(t.Context(), "test", time.Minute)
+	must(t, err)
+	sh := s.Share(Team{Kind: "test", Shards: 1}, Member{Holder: "a", TTL: time.Minute}, func(context.Context, int, *Ownership) error {
+		t.Error("it works")
+		return nil
+	})
+	m := &membership{Sharing: sh, lease: l, over: t.Context().Done(), turns: make([]turn, 1)}
+	if err := m.term(t.Context(), 0); err == nil {
+		t.Error("a claim without an answer is taken for made")
+	}
+	if keys := keysBelow(t, s, "own/"); len(keys) > 0 {
+		t.Errorf("%q is left", keys)
+	}
+	must(t, l.end(t.Context()))
+}
