@@ -236,6 +236,20 @@ func (e *edge) wantHistory(what string, want ...string) {
 	})
 }
 
+// wantAll waits until just these things have come and gone, in any order.
+func (e *edge) wantAll(what string, want ...string) {
+	e.s.Helper()
+	var all []string
+	slices.Sort(want)
+	e.s.eventually(what, func() string {
+		all = append(all, e.history()...)
+		if slices.Equal(slices.Sorted(slices.Values(all)), want) {
+			return ""
+		}
+		return fmt.Sprintf("got\n%s\nwant\n%s", strings.Join(all, "\n"), strings.Join(want, "\n"))
+	})
+}
+
 // wantOrder waits until these things have come and gone in this order, whatever else has.
 func (e *edge) wantOrder(want ...string) {
 	e.s.Helper()

@@ -331,7 +331,14 @@ func TestDefinitionsAreAStepWhereSomebodyReports(t *testing.T) {
 	}
 	e.says(crd, "InProgress not established")
 	g.moveTo("web", "a", "mute")
-	e.history()
+	e.wantAll("what is there at first", "a other +ConfigMap r1-other", "mute other +ConfigMap r1-other",
+		"mute web +"+crd, "mute web +Namespace default", "mute web +Widget w")
+	s.eventually("a has reported", func() string {
+		for _, r := range pair(g.query("?status=ready"), "other", "a").Resources {
+			return unless(r.ReadyStatus, "Ready")
+		}
+		return "no resources"
+	})
 	g.expect(202, "POST", g.path+"/update", "")
 	g.waitsFor("web", "a", "waits for definitions and namespaces: "+crd+": InProgress: not established")
 	e.wantHistory("what is there", "a web +"+crd, "a web +Namespace default")
