@@ -4,6 +4,7 @@
 #   run.sh            all of them, and the examples
 #   run.sh 3          one point of the list, 1 to 6
 #   run.sh monitor    clusters that report: monitors, Flux and Git
+#   run.sh sweep      every fault at every step, on Git and on a cluster: a quarter of an hour
 #   run.sh bench      figures: 100 and 1,000 Git clusters side by side, a large deployment, a restart
 #
 # The tests run the programs in ../../bin (make build), or those in $EMCO_BIN; they are
@@ -14,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 exec </dev/null
 export GOWORK=off
 
-usage() { sed -n '2,13s/^# \{0,1\}//p' run.sh; }
+usage() { sed -n '2,14s/^# \{0,1\}//p' run.sh; }
 
 need() {
   command -v "$1" >/dev/null || { echo "run.sh: $1 is missing: $2" >&2; exit 1; }
@@ -26,6 +27,7 @@ case $what in
   all) run='.' ;;
   [1-6]) run="^TestAcceptance$what" ;;
   monitor) run='^TestMonitor|^TestConformance14' ;;
+  sweep) run='^TestFaultSweep'; export EMCO_SWEEP=all ;;
   bench) run='' ;;
   help | -h | --help) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
@@ -49,7 +51,7 @@ if [ "$what" = bench ]; then
 fi
 
 case $what in
-  all | 1 | 2 | 3 | 6 | monitor)
+  all | 1 | 2 | 3 | 6 | monitor | sweep)
     echo 'run.sh: the test bed: Kubernetes, kwok, Flux, etcd (10 to 20 minutes when nothing is cached)'
     (cd ../testbed && go run . build) ;;
 esac

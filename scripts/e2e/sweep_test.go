@@ -25,6 +25,7 @@ import (
 // TestFaultSweepWhole runs every fault of the program on Git clusters; make test tries a
 // few of them.
 func TestFaultSweepWhole(t *testing.T) {
+	onRequest(t)
 	t.Parallel() // after all others, beside the one below, which needs a cluster
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-timeout", "10m",
 		"-run", "^(TestFaultSweep|TestConformance04.*|TestConformance07.*)$", "./internal/app")
@@ -36,6 +37,14 @@ func TestFaultSweepWhole(t *testing.T) {
 	}
 	if n := strings.Count(string(out), " struck in "); n < 90 {
 		t.Errorf("only %d faults struck:\n%s", n, out)
+	}
+}
+
+// onRequest skips what takes many minutes, unless it is asked for.
+func onRequest(t *testing.T) {
+	t.Helper()
+	if os.Getenv("EMCO_SWEEP") != "all" {
+		t.Skip("takes many minutes: scripts/e2e/run.sh sweep")
 	}
 }
 
@@ -63,6 +72,7 @@ func mishaps() (out []mishap) {
 // else, says so by itself, and nothing of the deployment beside it was touched; meanwhile
 // nothing is said to be applied that is not there.
 func TestFaultSweepOnARealCluster(t *testing.T) {
+	onRequest(t)
 	t.Parallel()
 	do := steps{TB: t}
 	do.next("a program that can be broken, a cluster, and a deployment that nobody touches")
