@@ -201,6 +201,7 @@ type Pair struct {
 	Attempt   int       `json:"attempt,omitempty"`
 	NextRetry time.Time `json:"nextRetry,omitzero"`
 	Error     string    `json:"error,omitempty"`
+	Reason    string    `json:"reason,omitempty"`   // one word for Error that users may look for; empty for most
 	Findings  []string  `json:"findings,omitempty"` // what users should know although it worked
 	At        time.Time `json:"at"`
 

@@ -295,7 +295,7 @@ func (v *view) stalled(a app) v2.Condition {
 	for _, p := range a.places {
 		moving = moving || p.state != string(appcontext.Applied)
 		if p.pair != nil && !v.outdated(p) && (p.pair.Phase == appcontext.Failed || p.pair.Halted) {
-			failed.add(reasonFailed, p.cluster, p.pair.Error)
+			failed.add(cmp.Or(p.pair.Reason, reasonFailed), p.cluster, p.pair.Error)
 			failed.since = earlier(failed.since, p.pair.At)
 		}
 	}
@@ -317,7 +317,7 @@ func (v *view) removal(a app) []v2.Condition {
 		}
 		rest.add(reasonOf(p), p.Key.Cluster, cmp.Or(p.Error, p.Blocked))
 		if stuck(p) {
-			failed.add(reasonFailed, p.Key.Cluster, p.Error)
+			failed.add(cmp.Or(p.Reason, reasonFailed), p.Key.Cluster, p.Error)
 			failed.since = earlier(failed.since, p.At)
 		}
 	}
@@ -346,7 +346,7 @@ func (v *view) why(p standing) (reason, where, why string) {
 func reasonOf(p appcontext.Pair) string {
 	switch {
 	case p.Phase == appcontext.Failed || p.Halted:
-		return reasonFailed
+		return cmp.Or(p.Reason, reasonFailed)
 	case p.Phase == appcontext.Retrying:
 		return reasonRetrying
 	case p.Blocked != "":

@@ -55,6 +55,19 @@ func TestConditions(t *testing.T) {
 			"Healthy True Ready 2h30m0s",
 			"Stalled False Done -",
 		}},
+		{"a branch was rewritten, and another one refuses", func(g *group) {
+			g.publish(three)
+			g.pair("a", c1, appcontext.Pair{Rev: 1, Desired: b, Phase: appcontext.Failed, Error: "refused", At: morning.Add(4 * time.Hour)})
+			g.pair("a", c2, appcontext.Pair{Rev: 1, Desired: b, Applied: b, Commit: "c2", Phase: appcontext.Failed, Error: "it was forced", Reason: "HistoryRewritten", At: morning.Add(3 * time.Hour)})
+			g.applied("a", c3, b, "c3")
+		}, []string{
+			"Placed True Placed 1h0m0s",
+			"Rendered True Rendered 1h0m0s",
+			"Committed False HistoryRewritten 1h0m0s app a: edge+c2: it was forced",
+			"Synced False HistoryRewritten 1h0m0s app a: edge+c2: it was forced (and 1 other cluster)",
+			"Healthy Unknown NotReported - app a: edge+c1: it has not reported (and 2 other clusters)",
+			"Stalled True HistoryRewritten 3h0m0s app a: edge+c2: it was forced (and 1 other cluster)",
+		}},
 		{"one refuses, one is away, one waits", func(g *group) {
 			g.publish(three)
 			g.pair("a", c1, appcontext.Pair{Rev: 1, Desired: b, Phase: appcontext.Pending, Blocked: "waits for app db"})

@@ -98,7 +98,7 @@ func resume(p appcontext.Pair) appcontext.Pair {
 
 // renew makes a pair due, as if it had never failed.
 func renew(p appcontext.Pair) appcontext.Pair {
-	p.Attempt, p.Error, p.NextRetry, p.Blocked = 0, "", time.Time{}, ""
+	p.Attempt, p.Error, p.Reason, p.NextRetry, p.Blocked = 0, "", "", time.Time{}, ""
 	p.Phase = underway(p)
 	return p
 }

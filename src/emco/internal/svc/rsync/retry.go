@@ -1,11 +1,13 @@
 package rsync
 
 import (
+	"errors"
 	"math/rand/v2"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
 const (
@@ -22,13 +24,24 @@ type Retry struct{ First, Longest time.Duration }
 func (r Retry) failed(p appcontext.Pair, err error, now time.Time) appcontext.Pair {
 	p.At = now
 	p.Attempt++
-	p.Error = err.Error()
+	p.Error, p.Reason = err.Error(), reasonOf(err)
 	p.Phase = appcontext.Retrying
 	if final(err) || p.Attempt >= patience {
 		p.Phase = appcontext.Failed
 	}
 	p.NextRetry = now.Add(r.backoff(p.Attempt, err))
 	return p
+}
+
+// rewritten is the reason of pairs whose branch was rewritten.
+const rewritten = "HistoryRewritten"
+
+// reasonOf is one word for errors that somebody has to decide about.
+func reasonOf(err error) string {
+	if _, ok := errors.AsType[*batch.RewrittenError](err); ok {
+		return rewritten
+	}
+	return ""
 }
 
 // final reports whether trying the same again cannot help by itself.

@@ -436,7 +436,7 @@ func TestH49RewrittenHistoryIsAdopted(t *testing.T) {
 			w.wish("7", "red", "edge+c0", "edge+c1")
 			w.until("the refusal", func(pairs map[string]appcontext.Pair) bool {
 				p := pairs["edge+c0 7"]
-				return p.Phase == appcontext.Failed && strings.Contains(p.Error, "HistoryRewritten") && p.Attempt > 2 && pairs["edge+c1 7"].Phase == appcontext.Applied
+				return p.Phase == appcontext.Failed && strings.Contains(p.Error, "HistoryRewritten") && p.Reason == rewritten && p.Attempt > 2 && pairs["edge+c1 7"].Phase == appcontext.Applied
 			})
 			if _, now := w.git.Requests(); now != before+1 {
 				t.Errorf("%d pushes were sent, want that to the other repository", now-before)
@@ -445,7 +445,7 @@ func TestH49RewrittenHistoryIsAdopted(t *testing.T) {
 			w.must(err)
 			w.until("all that is desired", func(pairs map[string]appcontext.Pair) bool {
 				b, err := w.contexts.Branch(t.Context(), w.git.URL("r0"), "main")
-				return err == nil && b.Renewed == 1 && b.Commit != "" && !slices.ContainsFunc(slices.Collect(maps.Values(pairs)), func(p appcontext.Pair) bool { return p.Phase != appcontext.Applied })
+				return err == nil && b.Renewed == 1 && b.Commit != "" && !slices.ContainsFunc(slices.Collect(maps.Values(pairs)), func(p appcontext.Pair) bool { return p.Phase != appcontext.Applied || p.Reason != "" })
 			})
 			w.holds("r0", "c0", "7", "red")
 			w.holds("r0", "c0", "8", "blue")
