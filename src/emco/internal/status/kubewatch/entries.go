@@ -32,7 +32,7 @@ func (e *entries) Delete(obj any) error {
 	e.w.mu.Lock()
 	defer e.w.mu.Unlock()
 	key := keyOf(u)
-	e.w.changed(e.entries[key].label)
+	e.changed(e.entries[key])
 	delete(e.entries, key)
 	return nil
 }
@@ -49,12 +49,12 @@ func (e *entries) Replace(list []any, _ string) error {
 	defer e.w.mu.Unlock()
 	for key, old := range e.entries {
 		if fresh[key] != old {
-			e.w.changed(old.label)
+			e.changed(old)
 		}
 	}
 	for key, now := range fresh {
 		if e.entries[key] != now {
-			e.w.changed(now.label)
+			e.changed(now)
 		}
 	}
 	e.entries, e.complete = fresh, true
@@ -64,6 +64,15 @@ func (e *entries) Replace(list []any, _ string) error {
 
 // Resync does nothing: nothing is derived from the entries that could be out of step.
 func (e *entries) Resync() error { return nil }
+
+// changed marks the apps that an object is of. The caller holds mu of the watcher.
+func (e *entries) changed(x entry) {
+	if k := (*kind)(e); k.shared() {
+		k.changed()
+		return
+	}
+	e.w.changed(x.label)
+}
 
 // put takes one object.
 func (e *entries) put(obj any) error {
@@ -76,8 +85,8 @@ func (e *entries) put(obj any) error {
 	defer e.w.mu.Unlock()
 	key := keyOf(u)
 	if old := e.entries[key]; old != now {
-		e.w.changed(old.label)
-		e.w.changed(now.label)
+		e.changed(old)
+		e.changed(now)
 	}
 	e.entries[key] = now
 	return nil

@@ -227,6 +227,17 @@ func (k *kind) become(s state, why string) {
 	k.w.options.Log.Log(context.Background(), level, "watching of a kind changed", "cluster", k.w.options.Cluster, "kind", k.gvk.String(),
 		"from", k.state.String(), "to", s.String(), "reason", why)
 	k.state, k.why = s, why
+	k.changed()
+}
+
+// shared reports whether objects of the kind are of all apps that name them: a definition
+// carries the label of the app that was applied last.
+func (k *kind) shared() bool {
+	return manifest.IsCRD(manifest.ID{Group: k.gvk.Group, Kind: k.gvk.Kind})
+}
+
+// changed marks every app that has objects of the kind. The caller holds mu of the watcher.
+func (k *kind) changed() {
 	for label, a := range k.w.apps {
 		for _, id := range a.Objects {
 			if gvkOf(id) == k.gvk {

@@ -345,6 +345,25 @@ func TestAnObjectOfAnotherAppIsNotOurs(t *testing.T) {
 	l.await("NotFound", "NotFound", "Current")
 }
 
+// A definition that two apps bring carries the label of one of them, and is of both.
+func TestADefinitionIsOfAllThatNameIt(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	group := l.ns + ".example.org"
+	open := map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+	crd := manifest.ID{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Name: "gadgets." + group}
+	l.watcher.Track(kubewatch.App{Key: shop, Objects: []manifest.ID{crd}})
+	l.await("NotFound")
+	l.create(crds, crd, "other", map[string]any{"spec": map[string]any{
+		"group": group, "scope": "Namespaced",
+		"names":    map[string]any{"kind": "Gadget", "plural": "gadgets"},
+		"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": open}},
+	}})
+	l.await("Current")
+	l.delete(crds, crd)
+	l.await("NotFound")
+}
+
 func TestAKindThatComesLaterIsFound(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -59,7 +59,7 @@ func (k *kind) verdict(id manifest.ID, label string) (verdict, string) {
 		key.namespace = ""
 	}
 	have, there := k.entries[key]
-	if there && have.label != label {
+	if there && have.label != label && !k.shared() {
 		there = false
 	}
 	switch {

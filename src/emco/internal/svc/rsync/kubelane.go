@@ -88,13 +88,13 @@ func (s *kubeSink) watched(ctx context.Context, p appcontext.Pair) ([]manifest.I
 		return nil, err
 	}
 	seen := map[manifest.ID]bool{}
-	out := appendNew(nil, b.Objects, seen)
+	out := appendNew(appendNew(nil, b.CRDs, seen), b.Objects, seen)
 	if p.Phase == appcontext.Applied {
 		return out, nil
 	}
 	way, err := s.ledger.ways.of(ctx, p, false)
 	for _, step := range way {
-		if step.Kind != steps.Define { // definitions are shared, and the sink awaits them by itself
+		if step.Kind != steps.Define { // the sink awaits them by itself
 			out = appendNew(out, step.About, seen)
 		}
 	}
