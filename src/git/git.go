@@ -42,6 +42,7 @@ type Repo struct {
 	SSHKey     Secret // private key in PEM for ssh
 	KnownHosts string // known_hosts lines for ssh; mandatory there
 	CA         string // PEM certificates to trust besides the system's, for https
+	Provider   string // whose own interface is spoken: "github", "gitlab"; empty: Git's own protocol
 }
 
 // Entry is one file or directory below the path that was asked for.

@@ -1,10 +1,17 @@
-// Package all lists the Git hosts. Only composition roots and tests import it.
+// Package all lists the Git hosts, and hands each repository to its own. Only
+// composition roots and tests import it.
 package all
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"iter"
 	"log/slog"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
@@ -14,12 +21,112 @@ type Options struct {
 	AllowFile bool          // bare repositories of this machine, for tests and demos
 	Timeout   time.Duration // for one call; the host's own when zero
 	Log       *slog.Logger
+	Budget    git.Budget // of credentials; none when nil
 }
 
-// Hosts returns a fresh set of hosts by name; adding a host is adding a line here.
-// "git" is the one for every gitType that no other line names.
+// gitProtocol is the provider of repositories that name none that has a line.
+const gitProtocol = "git"
+
+// Hosts returns a fresh set of hosts by the provider that they speak with; adding a
+// host is adding a line here. "git" is the one for every provider that no other line names.
 func Hosts(o Options) map[string]git.Host {
 	return map[string]git.Host{
-		"git": plain.New(plain.Options{AllowFile: o.AllowFile, Timeout: o.Timeout, Log: o.Log}),
+		gitProtocol: plainHost(o),
 	}
+}
+
+func plainHost(o Options) *plain.Host {
+	return plain.New(plain.Options{AllowFile: o.AllowFile, Timeout: o.Timeout, Log: o.Log})
+}
+
+// Host hands each repository to the host of its provider.
+type Host struct {
+	byProvider map[string]git.Host
+}
+
+// New returns the host of all repositories.
+func New(o Options) *Host { return &Host{byProvider: Hosts(o)} }
+
+// Of returns the host of a repository.
+func (h *Host) Of(r git.Repo) git.Host {
+	if own, ok := h.byProvider[r.Provider]; ok {
+		return own
+	}
+	return h.byProvider[gitProtocol]
+}
+
+// Close ends what the hosts keep open.
+func (h *Host) Close() error {
+	var all []error
+	for _, host := range h.byProvider {
+		if c, ok := host.(io.Closer); ok {
+			all = append(all, c.Close())
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Stats returns what was sent and received by Git's own protocol.
+func (h *Host) Stats() plain.Stats {
+	p, ok := h.byProvider[gitProtocol].(*plain.Host)
+	if !ok {
+		return plain.Stats{}
+	}
+	return p.Stats()
+}
+
+// Head returns the commit that a branch points at.
+func (h *Host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, error) {
+	return h.Of(r).Head(ctx, r, branch)
+}
+
+// Tree lists what is below a path.
+func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) iter.Seq2[git.Entry, error] {
+	return h.Of(r).Tree(ctx, r, at, under)
+}
+
+// Blob returns a file's content.
+func (h *Host) Blob(ctx context.Context, r git.Repo, id git.Hash) ([]byte, error) {
+	return h.Of(r).Blob(ctx, r, id)
+}
+
+// Commit puts one commit on a branch.
+func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
+	return h.Of(r).Commit(ctx, r, branch, parent, edits, m)
+}
+
+// Since returns what was committed since base; TooLarge, too many to tell, if the
+// repository's host has no logs.
+func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (git.Log, error) {
+	logs, ok := h.Of(r).(git.LogReader)
+	if !ok {
+		return git.Log{}, errs.E(errs.TooLarge, "read", r.URL, errors.New("its host has no logs"))
+	}
+	return logs.Since(ctx, r, commit, base)
+}
+
+// Propose opens a pull or merge request; Invalid if the repository's host has none.
+func (h *Host) Propose(ctx context.Context, r git.Repo, from, into string, m git.Message) (git.Proposal, error) {
+	p, err := h.proposer(r)
+	if err != nil {
+		return git.Proposal{}, err
+	}
+	return p.Propose(ctx, r, from, into, m)
+}
+
+// Proposal returns the last pull or merge request from one branch into another.
+func (h *Host) Proposal(ctx context.Context, r git.Repo, from, into string) (git.Proposal, error) {
+	p, err := h.proposer(r)
+	if err != nil {
+		return git.Proposal{}, err
+	}
+	return p.Proposal(ctx, r, from, into)
+}
+
+func (h *Host) proposer(r git.Repo) (git.Proposer, error) {
+	p, ok := h.Of(r).(git.Proposer)
+	if !ok {
+		return nil, errs.E(errs.Invalid, "propose", r.URL, errors.New("a server of type "+cmp.Or(r.Provider, gitProtocol)+" has no pull requests here"))
+	}
+	return p, nil
 }

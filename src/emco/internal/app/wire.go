@@ -25,8 +25,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+	githosts "github.com/emco-orchestrator/emco/src/git/all"
 	"github.com/emco-orchestrator/emco/src/git/batch"
-	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
 // renderChild is the argument under which the program renders one chart for its
@@ -118,7 +118,7 @@ func charts(kubeVersion string) (render.Renderer, error) {
 }
 
 func (a *App) rsync(c config.Config, st stores, seen *mirror.Mirror, m *metrics, rules gitops.Rules) run.Service {
-	host := plain.New(plain.Options{AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log})
+	host := githosts.New(githosts.Options{AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log})
 	m.transfers(host.Stats)
 	writers := batch.New(a.faults.host(host), batch.Options{
 		Window: time.Duration(c.Git.Window), Author: c.Git.Author, Observe: m.batch, Log: a.log,

@@ -82,7 +82,7 @@ var groups = map[string]group{
 	"app": {
 		packages: []string{"internal/app"},
 		may:      []string{"ground", "kernel", "port", "driver", "list", "service", "seam"},
-		outside:  []string{"git", "git/batch", "git/plain"},
+		outside:  []string{"git", "git/all", "git/batch", "git/plain"},
 	},
 	"cmd":  {packages: []string{"cmd/"}, may: []string{"app"}},
 	"none": {packages: []string{".", "internal/archtest"}},

@@ -32,8 +32,7 @@ type Object struct {
 // Settings are what a cluster's sync objects add up to.
 type Settings struct {
 	Kind   string   // canonical sync type: see Kinds
-	Host   string   // how the repository is written: "github", "gitlab", or "" for plain Git
-	Repo   git.Repo // with its credential
+	Repo   git.Repo // with its credential, and the provider whose interface it is written by
 	Name   string   // the repository's name, without owner and without ".git"
 	Branch string
 	Status Status // where the cluster's agent reports

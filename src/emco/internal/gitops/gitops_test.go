@@ -73,7 +73,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: Read: %v", test.name, err)
 			continue
 		}
-		got := strings.Join([]string{s.Kind, s.Host, s.Repo.URL, s.Repo.User, s.Repo.Token.Reveal(), s.Name, s.Branch}, " ")
+		got := strings.Join([]string{s.Kind, s.Repo.Provider, s.Repo.URL, s.Repo.User, s.Repo.Token.Reveal(), s.Name, s.Branch}, " ")
 		if got != test.want {
 			t.Errorf("%s: Read = %q, want %q", test.name, got, test.want)
 		}

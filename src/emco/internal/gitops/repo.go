@@ -31,7 +31,7 @@ func readGit(p pairs, rules Rules) (Settings, error) {
 		},
 	}
 	if kind := strings.ToLower(p.kv[keyGitType]); hosted[kind] != "" {
-		s.Host = kind
+		s.Repo.Provider = kind
 	}
 	if s.Branch == "" {
 		s.Branch = DefaultBranch
@@ -69,7 +69,7 @@ func address(p pairs, s Settings) string {
 	if given := p.kv[keyURL]; given != "" {
 		return given
 	}
-	if base := hosted[s.Host]; base != "" && s.Repo.User != "" && s.Name != "" {
+	if base := hosted[s.Repo.Provider]; base != "" && s.Repo.User != "" && s.Name != "" {
 		return base + "/" + s.Repo.User + "/" + s.Name
 	}
 	return ""

@@ -1,0 +1,42 @@
+package git
+
+import (
+	"context"
+	"time"
+)
+
+// Budget bounds what is asked of servers in the name of a credential: all its
+// repositories share it. Implementations may be called by several goroutines at once.
+type Budget interface {
+	// Spend waits until the credential of r may do what costs c. It returns Throttled, with
+	// the time to come back, at once if that is later than ctx ends, and the error of ctx
+	// if that ends while it waits.
+	Spend(ctx context.Context, r Repo, c Cost) error
+	// Learn takes in what a server said about the credential of r.
+	Learn(r Repo, s Standing)
+}
+
+// Cost is what an exchange takes from a budget.
+type Cost struct {
+	Calls   int // of the provider's interface
+	Points  int // by which the provider weighs calls: reading 1, writing 5 with GitHub
+	Content int // calls that make commits, trees, references, pull requests or comments
+	Pushes  int // to the repository
+	Reads   int // of the repository by Git's protocol
+}
+
+// Standing is what a server says of what is left to a credential.
+type Standing struct {
+	Limit, Remaining int       // calls of this period; both 0: it did not say
+	Reset            time.Time // when the period ends
+	Until            time.Time // not to be called again before; zero: it may be called
+}
+
+// Free is the budget without bounds.
+type Free struct{}
+
+// Spend does not wait.
+func (Free) Spend(context.Context, Repo, Cost) error { return nil }
+
+// Learn forgets what it is told.
+func (Free) Learn(Repo, Standing) {}
