@@ -43,6 +43,16 @@ type Repo struct {
 	KnownHosts string // known_hosts lines for ssh; mandatory there
 	CA         string // PEM certificates to trust besides the system's, for https
 	Provider   string // whose own interface is spoken: "github", "gitlab"; empty: Git's own protocol
+	API        string // where the provider's interface is, https://host/path; empty: where it is by default for URL
+	App        App    // who acts instead of a user, for providers that have that; zero: nobody
+}
+
+// App is a program that is registered with a provider and installed in an account there.
+// It gets tokens that last for an hour by what it signs with its key.
+type App struct {
+	ID           string // decimal number, or the client id
+	Installation int64  // in the account that the repository belongs to
+	Key          Secret // private RSA key in PEM
 }
 
 // Entry is one file or directory below the path that was asked for.

@@ -2,20 +2,14 @@ package plain
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
-	"fmt"
-	"io"
-	"net/netip"
-	"net/url"
-	"regexp"
 	"strings"
-	"unicode"
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
 // remoteError is what the server said in plain words; scrub it before it is shown.
@@ -32,38 +26,16 @@ func malformed(what string) error {
 // fail classifies an error of a conversation and clears its text of credentials.
 // Errors that are classified already keep their kind and gain the operation.
 func (h *Host) fail(ctx context.Context, r git.Repo, op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if cause := ctx.Err(); cause != nil {
-		return errs.E(errs.Unavailable, op, r.URL, cause)
-	}
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err // its text holds URLs that came from the server
-	}
-	if e, ok := errors.AsType[*errs.Error](err); ok {
-		return h.classified(r, op, e)
+	if _, known := errors.AsType[*errs.Error](err); known {
+		return transport.Fail(ctx, r, op, err)
 	}
 	if line, ok := errors.AsType[*pktline.ErrorLine](err); ok {
 		err = &remoteError{text: line.Text}
 	}
 	if said, ok := errors.AsType[*remoteError](err); ok {
-		return errs.E(kindOfWords(said.text), op, r.URL, errors.New(scrub(r, said.text)))
+		err = errs.E(kindOfWords(said.text), "", "", said)
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errors.New("the server ended the conversation early")
-	}
-	return errs.E(errs.Unavailable, op, r.URL, errors.New(scrub(r, err.Error())))
-}
-
-func (h *Host) classified(r git.Repo, op string, e *errs.Error) error {
-	if e.Subject != "" {
-		return e
-	}
-	if at, ok := errors.AsType[*git.PathError](e); ok {
-		return &errs.Error{Kind: e.Kind, Op: op, Subject: r.URL, Err: at, After: e.After}
-	}
-	return &errs.Error{Kind: e.Kind, Op: op, Subject: r.URL, Err: errors.New(scrub(r, e.Err.Error())), After: e.After}
+	return transport.Fail(ctx, r, op, err)
 }
 
 // kindOfWords reads a kind out of what servers say; the protocol has no codes.
@@ -90,42 +62,4 @@ func kindOfWords(text string) errs.Kind {
 		return errs.Forbidden
 	}
 	return errs.Unavailable
-}
-
-// userinfo finds credentials that a server's text quotes from some URL.
-var userinfo = regexp.MustCompile(`://[^/@\s]*@`)
-
-// scrub makes a server's text fit to show: one line, bounded, without the
-// repository's credentials in any form they are sent in.
-func scrub(r git.Repo, text string) string {
-	for _, secret := range []string{
-		r.Token.Reveal(), url.QueryEscape(r.Token.Reveal()), url.PathEscape(r.Token.Reveal()),
-		base64.StdEncoding.EncodeToString([]byte(r.User + ":" + r.Token.Reveal())), r.SSHKey.Reveal(),
-	} {
-		if secret != "" && r.Token+r.SSHKey != "" {
-			text = strings.ReplaceAll(text, secret, "***")
-		}
-	}
-	text = userinfo.ReplaceAllString(text, "://***@")
-	text = strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) {
-			return ' '
-		}
-		return c
-	}, strings.ToValidUTF8(text, "?"))
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > 1000 {
-		text = string(runes[:1000]) + " …"
-	}
-	return text
-}
-
-// admitPublic refuses addresses that no Git server has but that cloud machines
-// answer with their credentials.
-func admitPublic(a netip.Addr) error {
-	a = a.Unmap()
-	if a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
-		return errs.E(errs.Forbidden, "dial", "", fmt.Errorf("address %s is not one that a Git server may have", a))
-	}
-	return nil
 }

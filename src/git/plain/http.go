@@ -2,123 +2,16 @@ package plain
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
-	"strconv"
 	"strings"
-	"sync"
-	"syscall"
-	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/transport"
 )
-
-const (
-	dialTimeout  = 10 * time.Second
-	maxRedirects = 3
-	maxClients   = 32               // CAs that have a client of their own
-	defaultWait  = 60 * time.Second // when a server throttles and does not say for how long
-)
-
-// clients keeps one HTTP client per set of extra certificates.
-type clients struct {
-	admit func(netip.Addr) error
-
-	mu   sync.Mutex
-	byCA map[string]*http.Client
-}
-
-// get returns the client for r's certificates.
-func (c *clients) get(r git.Repo) (*http.Client, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if client, ok := c.byCA[r.CA]; ok {
-		return client, nil
-	}
-	client, err := c.build(r.CA)
-	if err != nil {
-		return nil, err
-	}
-	if c.byCA == nil || len(c.byCA) >= maxClients {
-		c.dropIdle()
-		c.byCA = map[string]*http.Client{}
-	}
-	c.byCA[r.CA] = client
-	return client, nil
-}
-
-func (c *clients) build(ca string) (*http.Client, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
-	if ca != "" {
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM([]byte(ca)) {
-			return nil, errs.E(errs.Invalid, "trust", "", errors.New("the CA holds no PEM certificate"))
-		}
-		conf.RootCAs = pool
-	}
-	return &http.Client{
-		CheckRedirect: sameHost,
-		Transport: &http.Transport{
-			Proxy:                 http.ProxyFromEnvironment,
-			DialContext:           dialer(c.admit).DialContext,
-			TLSClientConfig:       conf,
-			TLSHandshakeTimeout:   dialTimeout,
-			ResponseHeaderTimeout: time.Minute,
-			IdleConnTimeout:       30 * time.Second,
-			MaxIdleConnsPerHost:   8,
-			ForceAttemptHTTP2:     true,
-		},
-	}, nil
-}
-
-func (c *clients) closeIdle() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.dropIdle()
-}
-
-func (c *clients) dropIdle() {
-	for _, client := range c.byCA {
-		client.CloseIdleConnections()
-	}
-}
-
-// dialer checks each address after name resolution, when a name can no longer
-// turn into another address.
-func dialer(admit func(netip.Addr) error) *net.Dialer {
-	return &net.Dialer{Timeout: dialTimeout, Control: func(_, address string, _ syscall.RawConn) error {
-		at, err := netip.ParseAddrPort(address)
-		if err != nil {
-			return err
-		}
-		return admit(at.Addr())
-	}}
-}
-
-// sameHost lets a server move a repository within itself, and nothing else: the
-// next request would carry the credentials to whoever the server names.
-func sameHost(next *http.Request, via []*http.Request) error {
-	first := via[0]
-	switch {
-	case first.Method != http.MethodGet:
-		return errs.E(errs.Forbidden, "redirect", "", errors.New("the server redirects a request that carries data"))
-	case next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host:
-		return errs.E(errs.Forbidden, "redirect", "", errors.New("the server redirects to another host; register the new URL"))
-	case len(via) > maxRedirects:
-		return errs.E(errs.Unavailable, "redirect", "", errors.New("the server redirects again and again"))
-	}
-	return nil
-}
 
 // httpSession speaks the stateless form of the protocol: GET the advertisement,
 // POST the request.
@@ -132,7 +25,7 @@ type httpSession struct {
 }
 
 func (h *Host) dialHTTP(ctx context.Context, r git.Repo, service string) (session, error) {
-	client, err := h.clients.get(r)
+	client, err := h.clients.Get(r)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +108,7 @@ func checkStatus(resp *http.Response) error {
 		return nil
 	}
 	cause := fmt.Errorf("the server answers %d %s%s", code, http.StatusText(code), plainText(resp))
-	wait, asked := retryAfter(resp.Header.Get("Retry-After"))
+	wait, asked := transport.RetryAfter(resp.Header.Get("Retry-After"))
 	switch {
 	case code == http.StatusTooManyRequests, code == http.StatusForbidden && asked:
 		return errs.Throttle("", "", wait, cause)
@@ -245,19 +138,4 @@ func plainText(resp *http.Response) string {
 		return ""
 	}
 	return ": " + strings.TrimSpace(string(text))
-}
-
-// retryAfter reads seconds or a date, and says whether the header was there. No
-// wait is longer than an hour.
-func retryAfter(header string) (time.Duration, bool) {
-	if header == "" {
-		return defaultWait, false
-	}
-	if n, err := strconv.Atoi(header); err == nil && n >= 0 {
-		return min(time.Duration(min(n, 3600))*time.Second, time.Hour), true
-	}
-	if at, err := http.ParseTime(header); err == nil {
-		return min(max(time.Until(at), 0), time.Hour), true
-	}
-	return defaultWait, true
 }

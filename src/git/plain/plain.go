@@ -15,6 +15,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
 // Options tune a Host. Zero values mean the defaults given here.
@@ -50,7 +51,7 @@ func (o Options) withDefaults() Options {
 		o.MaxBlob = 128 << 20
 	}
 	if o.Admit == nil {
-		o.Admit = admitPublic
+		o.Admit = transport.AdmitPublic
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -70,7 +71,7 @@ type Stats struct {
 // Host speaks Git's protocol. Make it with New; Close it when done.
 type Host struct {
 	opt     Options
-	clients clients
+	clients *transport.Clients
 
 	mu    sync.Mutex
 	repos map[git.Repo]*known // credentials are part of the key: nobody reads by another's right
@@ -82,12 +83,12 @@ type Host struct {
 // New returns a host.
 func New(o Options) *Host {
 	o = o.withDefaults()
-	return &Host{opt: o, clients: clients{admit: o.Admit}, repos: map[git.Repo]*known{}}
+	return &Host{opt: o, clients: transport.NewClients(o.Admit), repos: map[git.Repo]*known{}}
 }
 
 // Close drops idle connections. The host stays usable.
 func (h *Host) Close() error {
-	h.clients.closeIdle()
+	h.clients.CloseIdle()
 	return nil
 }
 

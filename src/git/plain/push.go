@@ -15,6 +15,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
 // bufferUpTo is the size of objects up to which a push is sent with its length
@@ -171,7 +172,7 @@ func (h *Host) unpackRefused(r git.Repo, said string) error {
 	if kind == errs.NotFound {
 		kind = errs.Unavailable
 	}
-	return errs.E(kind, "push", r.URL, errors.New("the server refuses the objects: "+scrub(r, said)))
+	return errs.E(kind, "push", r.URL, errors.New("the server refuses the objects: "+transport.Scrub(r, said)))
 }
 
 func (h *Host) moveRefused(ctx context.Context, r git.Repo, m move, why, chat string) error {
@@ -183,7 +184,7 @@ func (h *Host) moveRefused(ctx context.Context, r git.Repo, m move, why, chat st
 	if !strings.Contains(low, "hook declined") && (raceWords(low) || h.moved(ctx, r, m)) {
 		return h.lost(r, m.branch)
 	}
-	said := scrub(r, why+": "+chat)
+	said := transport.Scrub(r, why+": "+chat)
 	return errs.E(errs.Forbidden, "push", r.URL, fmt.Errorf("the server refuses to move branch %s: %s", m.branch, strings.TrimRight(said, ": ")))
 }
 

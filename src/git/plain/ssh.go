@@ -14,6 +14,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
 // dialSSH runs a service on the server. The server must prove a key that is in
@@ -29,7 +30,7 @@ func (h *Host) dialSSH(ctx context.Context, r git.Repo, a git.Address, service s
 	if err != nil {
 		return nil, err
 	}
-	conn, err := dialer(h.opt.Admit).DialContext(ctx, "tcp", addr)
+	conn, err := transport.Dialer(h.opt.Admit).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func sshConfig(r git.Repo, a git.Address, addr string) (*ssh.ClientConfig, *bool
 		User:              user,
 		HostKeyCallback:   check,
 		HostKeyAlgorithms: algorithms,
-		Timeout:           dialTimeout,
+		Timeout:           transport.DialTimeout,
 		Auth: []ssh.AuthMethod{ssh.PublicKeysCallback(func() ([]ssh.Signer, error) {
 			*tried = true
 			return []ssh.Signer{signer}, nil

@@ -1,0 +1,104 @@
+package transport
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+const (
+	defaultWait = 60 * time.Second // when a server throttles and does not say for how long
+	maxText     = 1000             // characters of what a server said
+)
+
+// Fail classifies what went wrong between us and a server, and clears its text of r's
+// credentials and of more. What is classified already keeps its kind, and the path that
+// it blames, and gains operation and subject if it has none; all else is Unavailable. A
+// context that ended is the cause of whatever failed. A nil err stays nil.
+func Fail(ctx context.Context, r git.Repo, op string, err error, more ...git.Secret) error {
+	if err == nil {
+		return nil
+	}
+	if cause := ctx.Err(); cause != nil {
+		return errs.E(errs.Unavailable, op, r.URL, cause)
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // its text holds URLs that came from the server
+	}
+	if e, ok := errors.AsType[*errs.Error](err); ok {
+		return classified(r, op, e, more)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the server ended the conversation early")
+	}
+	return errs.E(errs.Unavailable, op, r.URL, errors.New(Scrub(r, err.Error(), more...)))
+}
+
+func classified(r git.Repo, op string, e *errs.Error, more []git.Secret) error {
+	if e.Subject != "" {
+		return e
+	}
+	if at, ok := errors.AsType[*git.PathError](e); ok {
+		return &errs.Error{Kind: e.Kind, Op: op, Subject: r.URL, Err: at, After: e.After}
+	}
+	return &errs.Error{Kind: e.Kind, Op: op, Subject: r.URL, Err: errors.New(Scrub(r, e.Err.Error(), more...)), After: e.After}
+}
+
+// userinfo finds credentials that a server's text quotes from some URL.
+var userinfo = regexp.MustCompile(`://[^/@\s]*@`)
+
+// Scrub makes a server's text fit to show: one line, bounded, without r's credentials,
+// or more of them, in any form they are sent in.
+func Scrub(r git.Repo, text string, more ...git.Secret) string {
+	for _, s := range append([]git.Secret{r.Token, r.SSHKey, r.App.Key}, more...) {
+		for _, secret := range forms(r.User, s.Reveal()) {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
+	}
+	text = userinfo.ReplaceAllString(text, "://***@")
+	text = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, strings.ToValidUTF8(text, "?"))
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > maxText {
+		text = string(runes[:maxText]) + " …"
+	}
+	return text
+}
+
+// forms are the ways in which a secret is sent; none of an empty one.
+func forms(user, secret string) []string {
+	if secret == "" {
+		return nil
+	}
+	return []string{secret, url.QueryEscape(secret), url.PathEscape(secret), base64.StdEncoding.EncodeToString([]byte(user + ":" + secret))}
+}
+
+// RetryAfter reads the header of that name, seconds or a date, and says whether it was
+// there; a minute if it was not. No wait is longer than an hour.
+func RetryAfter(header string) (time.Duration, bool) {
+	if header == "" {
+		return defaultWait, false
+	}
+	if n, err := strconv.Atoi(header); err == nil && n >= 0 {
+		return min(time.Duration(min(n, 3600))*time.Second, time.Hour), true
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return min(max(time.Until(at), 0), time.Hour), true
+	}
+	return defaultWait, true
+}
