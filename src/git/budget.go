@@ -16,7 +16,9 @@ type Budget interface {
 	Learn(r Repo, s Standing)
 }
 
-// Cost is what an exchange takes from a budget.
+// Cost is what an exchange takes from a budget. Hosts spend for what they send. Pushes are
+// the exception: package batch spends them when a host asks the guard of a message, which
+// is right before a branch is moved, whatever the host.
 type Cost struct {
 	Calls   int // of the provider's interface
 	Points  int // by which the provider weighs calls: reading 1, writing 5 with GitHub

@@ -19,6 +19,7 @@ var arrows = map[string]struct{ own, modules []string }{
 	".":         {},
 	"transport": {own: []string{"."}},
 	"batch":     {own: []string{"."}},
+	"budget":    {own: []string{"."}},
 	"plain":     {own: []string{".", "transport"}, modules: []string{"github.com/go-git/go-git/v5/plumbing", "golang.org/x/crypto/ssh"}},
 	"gittest":   {own: []string{"."}, modules: []string{"golang.org/x/crypto/ssh"}},
 	"all":       {own: []string{".", "plain"}},

@@ -1,0 +1,218 @@
+// Package budget bounds what is asked of Git servers: by credential, which all of its
+// repositories share, and by repository, whoever asks.
+//
+//	Spend ── gate of the repository ── gate of the credential ── may go
+//	           pushes, reads             calls, points, content
+//	           (in order)                (repositories in turn)
+//
+// At each gate there are token buckets. What they hand out within any span of their
+// period is never above their limit: a quarter of it can be saved up, the rest comes evenly.
+//
+// What a server says goes before what we have reckoned: nothing is spent before the time
+// that it named, nor more calls than it said are left.
+package budget
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Options tune a Budget.
+type Options struct {
+	Rates func(git.Repo) Rates // of a repository's server; Published when nil
+}
+
+// Budget keeps count of what is spent. It forgets credentials and repositories of which
+// nothing was asked for as long as it takes to save up all there is again. Make it with New.
+type Budget struct {
+	rates func(git.Repo) Rates
+
+	mu    sync.Mutex
+	gates map[[sha256.Size]byte]*gate
+	sweep int // with so many gates it is worth looking for idle ones
+}
+
+// firstSweep is with how many gates idle ones are looked for at first.
+const firstSweep = 64
+
+// New returns a budget of which nothing is spent yet.
+func New(o Options) *Budget {
+	if o.Rates == nil {
+		o.Rates = Published
+	}
+	return &Budget{rates: o.Rates, gates: map[[sha256.Size]byte]*gate{}, sweep: firstSweep}
+}
+
+// Spend waits until a cost may be spent. Repositories that wait for the same credential
+// take turns. It returns Throttled, with the time to come back, as soon as it is clear
+// that ctx ends before.
+func (b *Budget) Spend(ctx context.Context, r git.Repo, c git.Cost) error {
+	if err := ctx.Err(); err != nil || c == (git.Cost{}) {
+		return err
+	}
+	steps, err := b.enter(ctx, r, c)
+	passed := 0
+	for _, s := range steps {
+		if err = b.wait(ctx, s); err != nil {
+			break
+		}
+		passed++
+	}
+	b.leave(steps, passed)
+	return refusal(r, err)
+}
+
+// step is a ticket at a gate.
+type step struct {
+	gate   *gate
+	ticket *ticket
+}
+
+// enter queues for the gate of the repository. It refuses at once if either gate will not
+// be passed in time.
+func (b *Budget) enter(ctx context.Context, r git.Repo, c git.Cost) ([]step, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now, rates := time.Now(), b.rates(r)
+	var steps []step
+	for _, g := range []*gate{
+		b.gate(ofRepository(r), func() *gate { return newGate(rates.repository(), now) }),
+		b.gate(ofCredential(r), func() *gate { return newGate(rates.credential(), now) }),
+	} {
+		t := &ticket{repo: r.URL, cost: c, done: make(chan error, 1)}
+		t.end, t.bounded = ctx.Deadline()
+		if err := t.late(now.Add(g.reckon(t, now))); err != nil {
+			return nil, err
+		}
+		steps = append(steps, step{gate: g, ticket: t})
+	}
+	for _, s := range steps {
+		s.gate.users++
+	}
+	return steps, nil
+}
+
+// wait queues for a gate and returns when it is passed.
+func (b *Budget) wait(ctx context.Context, s step) error {
+	b.mu.Lock()
+	s.gate.join(s.ticket)
+	b.serve(s.gate)
+	b.mu.Unlock()
+	select {
+	case err := <-s.ticket.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// leave goes away from gates. If not all were passed, those that were get back what they gave.
+func (b *Budget) leave(steps []step, passed int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, s := range steps {
+		s.gate.users--
+		if passed == len(steps) {
+			continue
+		}
+		if i < passed {
+			s.gate.give(s.ticket.cost)
+		} else {
+			s.gate.quit(s.ticket)
+		}
+		b.serve(s.gate)
+	}
+}
+
+// serve lets pass who may, and sees to it that it is looked again when the next one may.
+func (b *Budget) serve(g *gate) {
+	if g.timer != nil {
+		g.timer.Stop()
+		g.timer = nil
+	}
+	if next := g.serve(time.Now()); next > 0 {
+		g.timer = time.AfterFunc(next, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.serve(g)
+		})
+	}
+}
+
+// Learn takes in what a server said. It holds for all repositories of the credential.
+func (b *Budget) Learn(r git.Repo, s git.Standing) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if !s.Until.After(now) && (s.Limit == 0 && s.Remaining == 0 || !s.Reset.After(now)) {
+		return // nothing that holds still
+	}
+	g := b.gate(ofCredential(r), func() *gate { return newGate(b.rates(r).credential(), now) })
+	g.learn(s, now)
+	b.serve(g)
+}
+
+// gate returns a gate, which is made if need be.
+func (b *Budget) gate(id [sha256.Size]byte, build func() *gate) *gate {
+	if g, ok := b.gates[id]; ok {
+		return g
+	}
+	if len(b.gates) >= b.sweep {
+		b.forget(time.Now())
+		b.sweep = max(firstSweep, 2*len(b.gates))
+	}
+	g := build()
+	b.gates[id] = g
+	return g
+}
+
+func (b *Budget) forget(now time.Time) {
+	for id, g := range b.gates {
+		if g.idle(now) {
+			delete(b.gates, id)
+		}
+	}
+}
+
+// Size returns how many credentials and repositories are remembered.
+func (b *Budget) Size() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.gates)
+}
+
+// refusal says of which repository's credential a Throttled is.
+func refusal(r git.Repo, err error) error {
+	if late, ok := errors.AsType[*lateError](err); ok {
+		return errs.Throttle("spend", r.URL, late.after, late)
+	}
+	return err
+}
+
+func ofRepository(r git.Repo) [sha256.Size]byte { return digest("repository", r.URL) }
+
+func ofCredential(r git.Repo) [sha256.Size]byte {
+	return digest("credential", r.Provider, serverOf(r.URL), r.User, r.Token.Reveal(), r.SSHKey.Reveal())
+}
+
+// digest names a gate; credentials themselves are not kept.
+func digest(parts ...string) [sha256.Size]byte {
+	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+}
+
+// serverOf returns the server of an address, which may be as scp writes it.
+func serverOf(address string) string {
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		return strings.ToLower(u.Host)
+	}
+	host, _, _ := strings.Cut(address, ":")
+	return strings.ToLower(host[strings.LastIndexByte(host, '@')+1:])
+}
