@@ -1,7 +1,6 @@
 package rsync
 
 import (
-	"maps"
 	"slices"
 	"sync"
 
@@ -9,11 +8,11 @@ import (
 )
 
 // late remembers for which targets a repository could not be reached. When it can be
-// reached for one of them, the others need not wait for their time: all catch up
-// together.
+// reached for one of them, or one of them is elsewhere by now, the others need not wait
+// for their time: all catch up together.
 type late struct {
 	mu sync.Mutex
-	of map[string]map[target]bool // by lane
+	in map[target]string // the lane that each was late in
 }
 
 // note takes in what came of some targets of a lane, and returns those that are worth
@@ -21,35 +20,41 @@ type late struct {
 func (l *late) note(lane string, outcomes []outcome) []target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	reached, failed := false, map[target]bool{}
+	reached, failed := map[string]bool{}, []target(nil)
 	for _, o := range outcomes {
-		switch t := targetOf(o.key); {
+		t := targetOf(o.key)
+		switch was, known := l.in[t]; {
 		case o.err == nil:
-			reached = true
-			delete(l.of[lane], t)
+			reached[lane] = true
+			reached[was] = known
+			delete(l.in, t)
 		case errs.Is(o.err, errs.Unavailable):
-			failed[t] = true
-			delete(l.of[lane], t)
+			failed = append(failed, t)
+			delete(l.in, t)
 		}
 	}
-	var out []target
-	if reached {
-		out = slices.SortedFunc(maps.Keys(l.of[lane]), compareTargets)
-		delete(l.of, lane)
-	}
-	l.add(lane, failed)
+	out := l.leave(reached)
+	l.enter(lane, failed)
 	return out
 }
 
-func (l *late) add(lane string, targets map[target]bool) {
-	if len(targets) == 0 {
-		return
+// leave forgets the targets that were late in some lanes, and returns them in order.
+func (l *late) leave(lanes map[string]bool) (out []target) {
+	for t, lane := range l.in {
+		if lanes[lane] {
+			out = append(out, t)
+			delete(l.in, t)
+		}
 	}
-	if l.of == nil {
-		l.of = map[string]map[target]bool{}
+	slices.SortFunc(out, compareTargets)
+	return out
+}
+
+func (l *late) enter(lane string, targets []target) {
+	if l.in == nil {
+		l.in = map[target]string{}
 	}
-	if l.of[lane] == nil {
-		l.of[lane] = map[target]bool{}
+	for _, t := range targets {
+		l.in[t] = lane
 	}
-	maps.Copy(l.of[lane], targets)
 }

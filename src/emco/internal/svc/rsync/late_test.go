@@ -28,6 +28,8 @@ func TestWhoeverIsReachedBringsTheOthersAlong(t *testing.T) {
 		{"once", "git", []outcome{of("a", nil)}, "[]"},
 		{"one that failed beside it just now waits for its time", "git", []outcome{of("a", nil), of("b", away)}, "[]"},
 		{"and comes along later", "git", []outcome{of("a", nil)}, "[{b 7}]"},
+		{"a repository is gone", "old", []outcome{of("a", away), of("b", away)}, "[]"},
+		{"its clusters are elsewhere: one that is reached there brings the others along", "new", []outcome{of("b", nil)}, "[{a 7}]"},
 	} {
 		if got := fmt.Sprint(l.note(tt.lane, tt.out)); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
