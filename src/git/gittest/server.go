@@ -1,15 +1,11 @@
 package gittest
 
 import (
-	"bytes"
 	"context"
 	"crypto/subtle"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -36,7 +32,6 @@ type User struct {
 // "git http-backend". Without users everybody may do all.
 type Server struct {
 	dir   string
-	git   string
 	users []User
 	http  *http.Server
 	base  string
@@ -56,15 +51,14 @@ type Server struct {
 
 // Serve starts a server; Close ends it.
 func Serve(dir string, users ...User) (*Server, error) {
-	git, err := exec.LookPath("git")
-	if err != nil {
+	if _, err := exec.LookPath("git"); err != nil {
 		return nil, err
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, git: git, users: users, base: "http://" + l.Addr().String(), ended: make(chan struct{})}
+	s := &Server{dir: dir, users: users, base: "http://" + l.Addr().String(), ended: make(chan struct{})}
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		defer close(s.ended)
@@ -172,12 +166,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.faulty(w, r, push) || !s.allowed(w, r) {
 		return
 	}
-	if err := bufferBody(w, r); err != nil {
-		http.Error(w, "body too large or broken", http.StatusRequestEntityTooLarge)
-		return
-	}
 	if !push {
-		s.backend(r).ServeHTTP(w, r)
+		Backend(s.dir, user(r)).ServeHTTP(w, r)
 		return
 	}
 	repo := strings.TrimSuffix(strings.Trim(strings.TrimSuffix(r.URL.Path, "/git-receive-pack"), "/"), ".git")
@@ -186,7 +176,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		before(repo)
 	}
 	reply := httptest.NewRecorder()
-	s.backend(r).ServeHTTP(reply, r)
+	Backend(s.dir, user(r)).ServeHTTP(reply, r)
 	if after != nil {
 		after(repo)
 	}
@@ -198,17 +188,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(reply.Code)
 	_, _ = w.Write(reply.Body.Bytes())
-}
-
-// backend is the git program for one request; it ends with the request.
-func (s *Server) backend(r *http.Request) http.Handler {
-	return &cgi.Handler{
-		Path: s.git, Args: []string{"http-backend"}, Root: "/", Stderr: io.Discard,
-		Env: []string{
-			"GIT_PROJECT_ROOT=" + s.dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
-			"REMOTE_USER=" + user(r), "LC_ALL=C",
-		},
-	}
 }
 
 func user(r *http.Request) string {
@@ -275,19 +254,4 @@ func (s *Server) allowed(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
 	http.Error(w, "who are you", http.StatusUnauthorized)
 	return false
-}
-
-// bufferBody gives a chunked body a length: net/http/cgi refuses it else.
-func bufferBody(w http.ResponseWriter, r *http.Request) error {
-	if r.ContentLength >= 0 {
-		return nil
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		return errors.New("body too large or broken")
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	r.ContentLength = int64(len(body))
-	r.TransferEncoding = nil
-	return nil
 }
