@@ -104,6 +104,13 @@ type Job struct {
 	// Landed is told of the commit that was made for the job, also if that is found only
 	// afterwards. It is called before the job is answered, and must be quick. It may be nil.
 	Landed func(git.Hash)
+
+	// Views are to show what the branch holds when the job is done. The host must be a
+	// git.Viewer; else the job fails with Invalid.
+	Views []git.View
+	// Shown is told where the job's views are, by branch, before the job is answered. It
+	// must be quick, and may be nil.
+	Shown func(map[string]git.Hash)
 }
 
 // Writers owns one goroutine for each branch that has work. Make it with New.
@@ -146,7 +153,7 @@ func New(host git.Host, o Options) *Writers {
 // When ctx ends first its error is returned; a try that is under way may still succeed,
 // but nothing is tried again for callers who have left.
 func (w *Writers) Submit(ctx context.Context, j Job) (git.Hash, error) {
-	if err := errors.Join(git.CheckBranch(j.Branch), git.CheckEdits(j.Edits)); err != nil {
+	if err := errors.Join(git.CheckBranch(j.Branch), git.CheckEdits(j.Edits), git.CheckViews(j.Branch, j.Views)); err != nil {
 		return "", first(err)
 	}
 	select {

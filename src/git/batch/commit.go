@@ -95,7 +95,7 @@ func owns(r *request, path string) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(r.job.Views, func(v git.View) bool { return git.Inside(v.Dir, path) })
 }
 
 // land makes one commit of the jobs, and tries until it is on the branch, is
@@ -108,7 +108,7 @@ func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
 	}
 	t := &try{
 		line: l, repo: reqs[0].job.Repo, fence: reqs[0].job.Fence, bases: basesOf(reqs),
-		edits: m.sorted(), message: message(reqs, l.owner.opt.Author),
+		edits: m.sorted(), message: message(reqs, l.owner.opt.Author), views: viewsOf(reqs),
 	}
 	waits, release := whileAwaited(ctx, reqs)
 	commit, err := t.run(ctx, waits)
@@ -125,6 +125,9 @@ func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
 				r.job.Landed(t.landed)
 			}
 		}
+	}
+	if err == nil {
+		t.show(ctx, reqs)
 	}
 	l.log(ctx, e, commit)
 	return commit, err
@@ -148,6 +151,8 @@ type try struct {
 	bases     []git.Hash // that the branch must hold
 	edits     []git.Edit
 	message   git.Message
+	views     []git.View
+	shown     git.Shown
 	news      []git.Commit // that came since the branch was looked at before, newest first
 	committed bool
 	landed    git.Hash // the commit that was made, or found
@@ -229,7 +234,7 @@ func (t *try) once(ctx context.Context) (git.Hash, error) {
 		return "", err
 	}
 	parent := l.head
-	commit, err := l.owner.host.Commit(ctx, t.repo, l.key.branch, parent, t.edits, t.message)
+	commit, err := t.write(ctx, parent)
 	if err != nil {
 		l.known = false
 		t.unsure = t.unsure || errs.Is(err, errs.Unavailable)

@@ -1,6 +1,7 @@
 package plain
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -22,6 +23,7 @@ type known struct {
 	store   *treeStore
 	commits []snapshot // used longest ago first; all of the present store
 	live    int64      // size of the store after the last sweep
+	views   map[plumbing.Hash]viewed
 }
 
 func newKnown() *known {
@@ -108,4 +110,32 @@ func (k *known) sweep(limit int64) {
 		}
 	}
 	k.store, k.commits, k.live = fresh, kept, fresh.size()
+}
+
+// viewed is what is known of a commit that a view points at.
+type viewed struct {
+	root plumbing.Hash
+	ours bool
+}
+
+// maxViewed bounds the commits of views that are known; a repository has at most some
+// thousand views.
+const maxViewed = 20_000
+
+// see remembers commits of views.
+func (k *known) see(commits map[plumbing.Hash]viewed) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.views == nil || len(k.views)+len(commits) > maxViewed {
+		k.views = map[plumbing.Hash]viewed{}
+	}
+	maps.Copy(k.views, commits)
+}
+
+// seen returns what is known of a commit of a view.
+func (k *known) seen(commit plumbing.Hash) (viewed, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v, ok := k.views[commit]
+	return v, ok
 }

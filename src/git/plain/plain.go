@@ -171,29 +171,70 @@ func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
+	d, err := h.draft(ctx, r, parent, edits, m)
+	if err != nil || !d.changes() {
+		return d.head(), err
+	}
+	if err := h.push(ctx, r, pushOf(branch, d.base.commit, d.change, m.Guard)); err != nil {
+		return "", err
+	}
+	h.landed(r, d)
+	return d.head(), nil
+}
+
+// draft is a commit that is not sent yet.
+type draft struct {
+	base   snapshot
+	change *change
+	commit plumbing.Hash // zero if the edits change nothing
+	trees  []object      // that are new
+}
+
+// draft works out what edits make of a commit.
+func (h *Host) draft(ctx context.Context, r git.Repo, parent git.Hash, edits []git.Edit, m git.Message) (d draft, err error) {
 	base := snapshot{store: newStore()}
 	if parent != "" {
 		id, err := parseHash(parent)
 		if err != nil {
-			return "", err
+			return d, err
 		}
 		if base, err = h.snapshot(ctx, r, id); err != nil {
-			return "", err
+			return d, err
 		}
 	}
 	c, err := newChange(base, edits)
 	if err != nil {
-		return "", h.fail(ctx, r, "commit", err)
+		return d, h.fail(ctx, r, "commit", err)
 	}
+	d = draft{base: base, change: c}
 	if c.root == base.root || parent == "" && c.root == emptyTree {
-		return parent, nil
+		return d, nil
 	}
-	id := c.seal(base.commit, m)
-	if err := h.push(ctx, r, move{branch: branch, from: base.commit, guard: m.Guard}, c); err != nil {
-		return "", err
+	d.commit, d.trees = c.seal(base.commit, m), c.trees()
+	return d, nil
+}
+
+func (d draft) changes() bool { return !d.commit.IsZero() }
+
+// tip is where the branch is when the draft is there; zero if there is no branch then.
+func (d draft) tip() plumbing.Hash {
+	if d.changes() {
+		return d.commit
 	}
-	h.repo(r).record(base, snapshot{commit: id, root: c.root}, c.trees(), h.opt.MaxTrees)
-	return git.Hash(id.String()), nil
+	return d.base.commit
+}
+
+// head is tip as callers see it.
+func (d draft) head() git.Hash {
+	if d.tip().IsZero() {
+		return ""
+	}
+	return git.Hash(d.tip().String())
+}
+
+// landed remembers a draft that was pushed.
+func (h *Host) landed(r git.Repo, d draft) {
+	h.repo(r).record(d.base, snapshot{commit: d.commit, root: d.change.root}, d.trees, h.opt.MaxTrees)
 }
 
 func (h *Host) checkURL(r git.Repo) error { return git.CheckURL(r.URL, h.opt.AllowFile) }

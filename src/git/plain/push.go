@@ -23,27 +23,47 @@ import (
 const bufferUpTo = 1 << 20
 
 // move is how a branch shall change: from the commit that it is at now, zero if it must
-// not exist, and only if the guard, which may be nil, allows it.
+// not exist.
 type move struct {
-	branch string
-	from   plumbing.Hash
-	guard  func(context.Context) error
+	branch   string
+	from, to plumbing.Hash
+	dir      string // that a view shows; empty for other branches
 }
 
-// push moves a branch to c's commit, the last of its objects.
-func (h *Host) push(ctx context.Context, r git.Repo, m move, c *change) error {
+// push is what is sent at once: moves, of which all happen or none where the server can do
+// that, and objects that it may lack. They are sent only if the guard, which may be nil,
+// allows it.
+type push struct {
+	moves []move
+	objs  []object
+	bytes int64
+	guard func(context.Context) error
+}
+
+// pushOf moves a branch to c's commit, the last of its objects.
+func pushOf(branch string, from plumbing.Hash, c *change, guard func(context.Context) error) push {
+	m := move{branch: branch, from: from, to: c.objs[len(c.objs)-1].id}
+	return push{moves: []move{m}, objs: c.objs, bytes: c.bytes, guard: guard}
+}
+
+// push opens a conversation for a push, and sends it.
+func (h *Host) push(ctx context.Context, r git.Repo, p push) error {
 	conv, err := h.open(ctx, r, receivePack)
 	if err != nil {
 		return err
 	}
-	if err := h.mayPush(ctx, r, m, conv); err != nil {
+	return h.send(ctx, r, conv, p)
+}
+
+// send sends a push, and ends the conversation.
+func (h *Host) send(ctx context.Context, r git.Repo, conv *conversation, p push) error {
+	if err := h.mayPush(ctx, r, p, conv); err != nil {
 		conv.close(true)
 		return err
 	}
 	clean := false
 	defer func() { conv.close(clean) }()
-	head := command(conv, m.from, c.objs[len(c.objs)-1].id, heads+m.branch)
-	body, size, done := h.packBody(head, c)
+	body, size, done := h.packBody(commands(conv, p.moves), p)
 	defer done()
 	reply, err := conv.exchange(ctx, body, size)
 	if err != nil {
@@ -55,19 +75,21 @@ func (h *Host) push(ctx context.Context, r git.Repo, m move, c *change) error {
 	}
 	clean = true
 	h.pushes.Add(1)
-	return h.judge(ctx, r, m, report, chat)
+	return h.judge(ctx, r, p, report, chat)
 }
 
-// mayPush says why a branch cannot be moved, as far as that is known before.
-func (h *Host) mayPush(ctx context.Context, r git.Repo, m move, conv *conversation) error {
-	if at := conv.refs.References[heads+m.branch]; at != m.from {
-		return h.lost(r, m.branch)
+// mayPush says why branches cannot be moved, as far as that is known before.
+func (h *Host) mayPush(ctx context.Context, r git.Repo, p push, conv *conversation) error {
+	for _, m := range p.moves {
+		if at := conv.refs.References[heads+m.branch]; at != m.from {
+			return h.lost(r, m.branch)
+		}
 	}
 	if !conv.has(capability.ReportStatus) {
 		return errs.E(errs.Invalid, "push", r.URL, errors.New("the server does not report what became of a push"))
 	}
-	if m.guard != nil {
-		return m.guard(ctx)
+	if p.guard != nil {
+		return p.guard(ctx)
 	}
 	return nil
 }
@@ -76,27 +98,30 @@ func (h *Host) lost(r git.Repo, branch string) error {
 	return errs.E(errs.Conflict, "push", r.URL, fmt.Errorf("branch %s is not where it was expected", branch))
 }
 
-// command is the one line that asks for the move.
-func command(conv *conversation, from, to plumbing.Hash, ref string) []byte {
-	caps := " " + capability.ReportStatus.String() + " " + agent
-	for _, name := range []capability.Capability{capability.Sideband64k, capability.Quiet} {
-		if conv.has(name) {
+// commands are the lines that ask for moves; those of several are to be all or nothing.
+func commands(conv *conversation, moves []move) []byte {
+	caps := "\x00 " + capability.ReportStatus.String() + " " + agent
+	for _, name := range []capability.Capability{capability.Sideband64k, capability.Quiet, capability.Atomic} {
+		if conv.has(name) && (name != capability.Atomic || len(moves) > 1) {
 			caps += " " + name.String()
 		}
 	}
 	var head bytes.Buffer
 	line := pktline.NewEncoder(&head)
-	_ = line.Encodef("%s %s %s\x00%s", from, to, ref, caps)
+	for _, m := range moves {
+		_ = line.Encodef("%s %s %s%s", m.from, m.to, heads+m.branch, caps)
+		caps = ""
+	}
 	_ = line.Flush()
 	return head.Bytes()
 }
 
 // packBody returns the request, and a function that ends what writes it.
-func (h *Host) packBody(head []byte, c *change) (body io.Reader, size int64, done func()) {
+func (h *Host) packBody(head []byte, p push) (body io.Reader, size int64, done func()) {
 	count := &countingWriter{host: h}
-	if c.bytes <= bufferUpTo {
+	if p.bytes <= bufferUpTo {
 		buf := bytes.NewBuffer(head)
-		_ = writePack(io.MultiWriter(buf, count), c.objs) // a buffer takes all
+		_ = writePack(io.MultiWriter(buf, count), p.objs) // a buffer takes all
 		return bytes.NewReader(buf.Bytes()), int64(buf.Len()), func() {}
 	}
 	read, write := io.Pipe()
@@ -105,7 +130,7 @@ func (h *Host) packBody(head []byte, c *change) (body io.Reader, size int64, don
 		defer close(ended)
 		_, err := write.Write(head)
 		if err == nil {
-			err = writePack(io.MultiWriter(write, count), c.objs)
+			err = writePack(io.MultiWriter(write, count), p.objs)
 		}
 		_ = write.CloseWithError(err)
 	}()
@@ -152,19 +177,42 @@ func reportError(err error, chat string) error {
 // judge turns a report into an error. The protocol has no codes, and servers word
 // their refusals differently; so where a refusal may mean that the race was lost,
 // the branch itself is asked.
-func (h *Host) judge(ctx context.Context, r git.Repo, m move, report *packp.ReportStatus, chat string) error {
+func (h *Host) judge(ctx context.Context, r git.Repo, p push, report *packp.ReportStatus, chat string) error {
 	if report.UnpackStatus != "ok" {
 		return h.unpackRefused(r, report.UnpackStatus+" "+chat)
 	}
-	for _, status := range report.CommandStatuses {
-		if status.Status != "ok" {
-			return h.moveRefused(ctx, r, m, status.Status, chat)
-		}
+	if bad := refused(report); bad != nil {
+		return h.moveRefused(ctx, r, p.moveOf(bad), bad.Status, chat)
 	}
 	if len(report.CommandStatuses) == 0 {
 		return errs.E(errs.Unavailable, "push", r.URL, errors.New("the server does not say what became of the push"))
 	}
 	return nil
+}
+
+// refused returns what a server refused to do, rather than what it left undone because
+// of that; nil if there is nothing.
+func refused(report *packp.ReportStatus) (first *packp.CommandStatus) {
+	for _, status := range report.CommandStatuses {
+		switch {
+		case status.Status == "ok":
+		case status.Status != "atomic push failure":
+			return status
+		case first == nil:
+			first = status
+		}
+	}
+	return first
+}
+
+// moveOf returns the move that a status is about.
+func (p push) moveOf(status *packp.CommandStatus) move {
+	for _, m := range p.moves {
+		if heads+m.branch == string(status.ReferenceName) {
+			return m
+		}
+	}
+	return p.moves[0]
 }
 
 func (h *Host) unpackRefused(r git.Repo, said string) error {

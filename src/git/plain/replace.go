@@ -38,7 +38,7 @@ func (h *Host) Replace(ctx context.Context, r git.Repo, branch string, old git.H
 		return "", h.fail(ctx, r, "replace", err)
 	}
 	id := c.seal(plumbing.ZeroHash, m)
-	if err := h.push(ctx, r, move{branch: branch, from: from, guard: m.Guard}, c); err != nil {
+	if err := h.push(ctx, r, pushOf(branch, from, c, m.Guard)); err != nil {
 		return "", err
 	}
 	return git.Hash(id.String()), nil

@@ -1,0 +1,63 @@
+package batch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// viewsOf returns the views of jobs in the order of their branches, each once; of two
+// with the same branch the one submitted later wins.
+func viewsOf(reqs []*request) []git.View {
+	byBranch := map[string]git.View{}
+	for _, r := range reqs {
+		for _, v := range r.job.Views {
+			byBranch[v.Branch] = v
+		}
+	}
+	return slices.SortedFunc(maps.Values(byBranch), func(a, b git.View) int { return cmp.Compare(a.Branch, b.Branch) })
+}
+
+// write makes the commit, and has views show it.
+func (t *try) write(ctx context.Context, parent git.Hash) (git.Hash, error) {
+	host, branch := t.line.owner.host, t.line.key.branch
+	if len(t.views) == 0 {
+		return host.Commit(ctx, t.repo, branch, parent, t.edits, t.message)
+	}
+	viewer, ok := host.(git.Viewer)
+	if !ok {
+		return "", errs.E(errs.Invalid, "show", t.repo.URL, errors.New("this host keeps no branches that are views of others"))
+	}
+	shown, err := viewer.CommitViews(ctx, t.repo, branch, parent, t.edits, t.views, t.message)
+	if err == nil {
+		shown.Strange = append(t.shown.Strange, shown.Strange...)
+		t.shown = shown
+	}
+	return shown.Commit, err
+}
+
+// show tells jobs where their views are, and the log which of them somebody else had moved.
+func (t *try) show(ctx context.Context, reqs []*request) {
+	for _, branch := range t.shown.Strange {
+		t.line.owner.opt.Log.LogAttrs(ctx, slog.LevelWarn, "a view that somebody else had changed is put right",
+			slog.String("repo", t.repo.URL), slog.String("branch", branch), slog.String("of", t.line.key.branch))
+	}
+	for _, r := range reqs {
+		if r.job.Shown == nil {
+			continue
+		}
+		at := make(map[string]git.Hash, len(r.job.Views))
+		for _, v := range r.job.Views {
+			if id := t.shown.Views[v.Branch]; id != "" {
+				at[v.Branch] = id
+			}
+		}
+		r.job.Shown(at)
+	}
+}

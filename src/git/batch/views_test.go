@@ -1,0 +1,118 @@
+package batch_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+	"github.com/emco-orchestrator/emco/src/git/gittest"
+	"github.com/emco-orchestrator/emco/src/git/plain"
+)
+
+// clusterJob writes a file of a cluster, and has the cluster's view show it.
+func clusterJob(repo git.Repo, cluster, content string) batch.Job {
+	return batch.Job{
+		Repo: repo, Branch: "shard", Edits: file("clusters/p+"+cluster+"/f", content), Title: "t",
+		Views: []git.View{{Branch: "clusters/p+" + cluster, Dir: "clusters/p+" + cluster}},
+	}
+}
+
+// Jobs that share a commit share the push of their views, and each is told of its own.
+func TestViewsOfJobsShareAPush(t *testing.T) {
+	t.Parallel()
+	srv, bare, repo := server(t)
+	w := batch.New(plain.New(plain.Options{}), batch.Options{})
+	defer w.Close()
+	if _, err := w.Submit(t.Context(), clusterJob(repo, "c0", "first")); err != nil {
+		t.Fatal(err)
+	}
+	_, before := srv.Requests()
+	var mu sync.Mutex
+	told := map[string]git.Hash{}
+	var wg sync.WaitGroup
+	for i := range 20 {
+		j := clusterJob(repo, fmt.Sprintf("c%d", i), "x")
+		j.Shown = func(at map[string]git.Hash) {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(at) != 1 {
+				t.Errorf("a job is told of %v", at)
+			}
+			told[j.Views[0].Branch] = at[j.Views[0].Branch]
+		}
+		wg.Go(func() {
+			if _, err := w.Submit(t.Context(), j); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if _, n := srv.Requests(); n-before > 4 {
+		t.Errorf("%d pushes for 20 jobs", n-before)
+	}
+	for branch, id := range told {
+		if at, err := bare.Git(t.Context(), "", "rev-parse", branch); err != nil || at != string(id) {
+			t.Errorf("%s is at %s, %v, and said to be at %s", branch, at, err, id)
+		}
+	}
+	if len(told) != 20 {
+		t.Errorf("%d jobs were told where their views are, want 20", len(told))
+	}
+}
+
+// A view that is refused fails the jobs that want it, and no others.
+func TestARefusedViewFailsItsJobAlone(t *testing.T) {
+	t.Parallel()
+	_, bare, repo := server(t)
+	if err := bare.Hook("update", `test "$1" != refs/heads/clusters/p+c1 || { echo protected >&2; exit 1; }`); err != nil {
+		t.Fatal(err)
+	}
+	w := batch.New(plain.New(plain.Options{}), batch.Options{})
+	defer w.Close()
+	failed := make([]error, 8)
+	var wg sync.WaitGroup
+	for i := range failed {
+		wg.Go(func() { _, failed[i] = w.Submit(t.Context(), clusterJob(repo, fmt.Sprintf("c%d", i), "x")) })
+	}
+	wg.Wait()
+	for i, err := range failed {
+		if want := i == 1; want != errs.Is(err, errs.Forbidden) || !want && err != nil {
+			t.Errorf("job %d: %v", i, err)
+		}
+	}
+	if out, err := bare.Git(t.Context(), "", "ls-tree", "-r", "--name-only", "shard"); err != nil || strings.Count(out, "\n") != 6 || strings.Contains(out, "c1/") {
+		t.Errorf("the branch holds %s, %v", out, err)
+	}
+}
+
+// A job without edits brings views up to date, and the log says which somebody else had moved.
+func TestH49AJobWithoutEditsPutsViewsRight(t *testing.T) {
+	t.Parallel()
+	_, bare, repo := server(t)
+	var log strings.Builder
+	w := batch.New(plain.New(plain.Options{}), batch.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	j := clusterJob(repo, "c0", "x")
+	head, err := w.Submit(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bare.Foreign(t.Context(), "clusters/p+c0", map[string]gittest.File{"clusters/p+c0/f": {Content: "theirs"}}); err != nil {
+		t.Fatal(err)
+	}
+	j.Edits = nil
+	if at, err := w.Submit(t.Context(), j); err != nil || at != head {
+		t.Errorf("Submit = %s, %v, want %s", at, err, head)
+	}
+	w.Close()
+	if got, err := bare.Show(t.Context(), "clusters/p+c0", "clusters/p+c0/f"); err != nil || got != "x" {
+		t.Errorf("the view holds %q, %v", got, err)
+	}
+	if !strings.Contains(log.String(), "somebody else had changed") {
+		t.Errorf("the log does not tell: %s", log.String())
+	}
+}

@@ -1,0 +1,63 @@
+package git
+
+import (
+	"context"
+	"errors"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// SourceTrailer is the key of the trailer by which the commit of a view names the commit
+// whose directory it shows.
+const SourceTrailer = "Emco-Source"
+
+// Viewer is a Host that keeps views: branches that show one directory of another branch
+// each, at the same path, so that whoever reads a view fetches nothing else.
+type Viewer interface {
+	// CommitViews is Commit, and has views show what the branch holds then: in the same push,
+	// all or nothing, where the server can do that, and else in a second one. A view that
+	// shows that already is left alone. Any other gets a commit on top of where it is, whoever
+	// has put it there, or its first one; it is never forced. Without edits it brings views
+	// up to date that lag behind. Nothing is shown of a branch that does not exist.
+	//
+	// It returns Conflict if the branch or a view is moved by somebody else meanwhile. After
+	// that, and after Unavailable, the branch may be moved and views may lag. A refusal to
+	// move a view wraps a *PathError with its directory.
+	CommitViews(ctx context.Context, r Repo, branch string, parent Hash, edits []Edit, views []View, m Message) (Shown, error)
+}
+
+// View is a branch that shows one directory of another one.
+type View struct {
+	Branch string
+	Dir    string // as in the branch that it shows
+	// Empty are the files, by path relative to Dir, that the view holds where the other
+	// branch has nothing there: Git keeps no empty directories, and a reconciler that misses
+	// its directory removes nothing.
+	Empty map[string][]byte
+}
+
+// Shown says what a commit with views came to.
+type Shown struct {
+	Commit  Hash            // where the branch is, as Commit returns it
+	Views   map[string]Hash // where the views are, by branch
+	Strange []string        // views that somebody else had changed, and that were put right; sorted
+}
+
+// CheckViews says whether views may follow a branch: each is another branch, none comes
+// twice, and their directories keep CheckPath. It returns Invalid.
+func CheckViews(branch string, views []View) error {
+	seen := map[string]bool{branch: true}
+	for _, v := range views {
+		if err := CheckBranch(v.Branch); err != nil {
+			return err
+		}
+		if seen[v.Branch] {
+			return errs.E(errs.Invalid, "show", "branch "+v.Branch, errors.New("it cannot show two things, nor itself"))
+		}
+		seen[v.Branch] = true
+		if err := CheckEdits([]Edit{{Path: v.Dir, Dir: v.Empty}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
