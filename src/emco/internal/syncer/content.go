@@ -15,10 +15,27 @@ import (
 // Writer turns objects into the content of files: YAML that people can read, the
 // same bytes for the same object wherever it goes. It remembers what it wrote, so
 // that clusters with equal objects share the very same bytes.
+//
+// What says that an object is a hook of a chart goes by a name of EMCO's own there:
+// EMCO runs hooks, and Argo CD would run them as well, or not at all.
 type Writer struct {
 	keep  map[string]string // annotations of what shall outlive its app
 	cache cache
 }
+
+// Keep returns what each of the common reconcilers takes for "do not delete this". All
+// backends set all of it, so that an app's files are the same whoever reads them, and a
+// cluster may go from one reconciler to another without a change of its apps.
+func Keep() map[string]string {
+	return map[string]string{
+		argoOptions: "Prune=false,Delete=false",
+		"client.lifecycle.config.k8s.io/deletion": "detach",
+		"kustomize.toolkit.fluxcd.io/prune":       "disabled",
+	}
+}
+
+// argoOptions is an annotation that holds a list; objects may have items of their own.
+const argoOptions = "argocd.argoproj.io/sync-options"
 
 // NewWriter returns a Writer. The annotations keep are set on custom resource
 // definitions: they tell a reconciler to leave them on the cluster when their files
@@ -46,6 +63,7 @@ func (w *Writer) Write(f File) ([]byte, error) {
 			return nil, err
 		}
 	}
+	renameHooks(tree)
 	content, err := encode(tree)
 	if err != nil {
 		return nil, err
@@ -126,7 +144,23 @@ func annotate(tree map[string]any, add map[string]string) error {
 		meta["annotations"] = have
 	}
 	for k, v := range add {
+		if own, _ := have[k].(string); k == argoOptions && own != "" {
+			v = own + "," + v
+		}
 		have[k] = v
 	}
 	return nil
+}
+
+// renameHooks gives the annotations by which Helm knows hooks the names that EMCO's
+// agents know, too: "helm.sh/hook-weight" becomes "emco/hook-weight".
+func renameHooks(tree map[string]any) {
+	meta, _ := tree["metadata"].(map[string]any)
+	have, _ := meta["annotations"].(map[string]any)
+	for _, name := range []string{"hook", "hook-weight", "hook-delete-policy"} {
+		if v, marked := have["helm.sh/"+name]; marked {
+			delete(have, "helm.sh/"+name)
+			have["emco/"+name] = v
+		}
+	}
 }

@@ -87,6 +87,27 @@ func TestObjectsThatAskToBeKeptAreAnnotated(t *testing.T) {
 	}
 }
 
+// Argo CD reads a list there; what an object brings of its own stays.
+func TestListsInAnnotationsAreJoined(t *testing.T) {
+	t.Parallel()
+	f := file(`{"kind":"K","metadata":{"annotations":{"argocd.argoproj.io/sync-options":"Replace=true"},"name":"n"}}`)
+	f.CRD = true
+	kept, err := syncer.NewWriter(syncer.Keep()).Write(f)
+	if err != nil || !strings.Contains(string(kept), "argocd.argoproj.io/sync-options: Replace=true,Prune=false,Delete=false\n") {
+		t.Errorf("got %s, %v; want the options joined", kept, err)
+	}
+}
+
+// Argo CD would run what is marked as a hook of Helm's by itself.
+func TestHooksGoByEMCOsNames(t *testing.T) {
+	t.Parallel()
+	got, err := syncer.NewWriter(nil).Write(file(`{"kind":"Job","metadata":{"annotations":{"helm.sh/hook":"pre-install","helm.sh/hook-weight":"5","helm.sh/resource-policy":"keep"},"name":"n"}}`))
+	want := "  annotations:\n    emco/hook: pre-install\n    emco/hook-weight: \"5\"\n    helm.sh/resource-policy: keep\n"
+	if err != nil || !strings.Contains(string(got), want) {
+		t.Errorf("got %s, %v; want %s", got, err, want)
+	}
+}
+
 func TestBrokenContentIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{"", "[]", `"text"`, "{} {}", "{", "null garbage"} {

@@ -44,6 +44,13 @@ func (t Target) Pointer(prefix string) string {
 	return path.Join(t.Root(), prefix+t.Deployment+".yaml")
 }
 
+// PointerIn returns the path of a pointer file in a directory of the cluster that is for
+// such files alone: where a reconciler reads directories with all that is below them, it
+// can be bootstrapped on that one.
+func (t Target) PointerIn(dir, prefix string) string {
+	return path.Join(t.Root(), dir, prefix+t.Deployment+".yaml")
+}
+
 // AppDir returns the directory of an app; Invalid if the app's name is no path element.
 func (t Target) AppDir(app string) (string, error) {
 	if err := t.Check(); err != nil {

@@ -18,7 +18,16 @@ type Target struct {
 	Cluster    string // <provider>+<cluster>
 	Deployment string // the deployment's id, kept through all its revisions
 	Namespace  string // the logical cloud's namespace
+	Cloud      Cloud
 	Repo       Coordinates
+}
+
+// Cloud is the logical cloud that a deployment belongs to, by the bounds that a
+// reconciler on the edge can hold its apps to.
+type Cloud struct {
+	Name     string // "<project>+<logical cloud>", empty if it is not known
+	Confined bool   // its apps may have objects in Target.Namespace only
+	Account  string // ServiceAccount that its apps are applied as; empty if it has none
 }
 
 // Coordinates tell a reconciler on the edge where to read. They hold no credential.
@@ -32,6 +41,14 @@ type App struct {
 	Name    string
 	Objects []manifest.Object
 	CRDs    []manifest.Object // kept on the cluster when the app leaves
+	Needs   []Need            // in no order
+}
+
+// Need is another app of the deployment that an app comes after. EMCO sees to that
+// itself; a backend may repeat it for a cluster that is built anew from its repository.
+type Need struct {
+	App   string
+	Ready bool // it is to be ready, else it is enough that it is applied
 }
 
 // Change is what a target's files shall be. Edits cover everything that the
@@ -54,7 +71,7 @@ type Backend interface {
 // Pointing is what a backend also implements when it writes files outside of
 // Target.Dir that tell a reconciler where to look.
 type Pointing interface {
-	// Pointers returns the paths of those files, by Target.Pointer. They depend on
-	// the target's names alone.
+	// Pointers returns the paths of those files, by Target.Pointer or PointerIn. They
+	// depend on the target's names alone.
 	Pointers(t Target) []string
 }

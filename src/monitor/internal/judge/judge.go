@@ -15,8 +15,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/status"
 )
 
-// hookAnnotation marks objects that Helm runs once.
-const hookAnnotation = "helm.sh/hook"
+// Annotations that mark objects which run once: Helm's, and EMCO's name for it in Git.
+const (
+	helmHook = "helm.sh/hook"
+	emcoHook = "emco/hook"
+)
 
 // Object returns an object's status and, unless it is Current, why. An object on which
 // the rules fail, or panic, is Unknown.
@@ -52,7 +55,8 @@ func Metadata(m metav1.Object) (state, reason string) {
 // outcome judges an object that is well by the general rules, for which it is enough
 // that a Job has started and that a Pod has ended, however that was.
 func outcome(u *unstructured.Unstructured) (state, reason string) {
-	_, hook := u.GetAnnotations()[hookAnnotation]
+	notes := u.GetAnnotations()
+	hook := notes[helmHook] != "" || notes[emcoHook] != ""
 	switch u.GroupVersionKind().GroupKind().String() {
 	case "Pod":
 		owner := metav1.GetControllerOf(u)

@@ -42,6 +42,7 @@ func TestObject(t *testing.T) {
 		{"a Job that started", object("batch/v1", "Job", nil, started), "Current"},
 		{"a hook that started", object("batch/v1", "Job", hook, started), "InProgress"},
 		{"a hook that completed", object("batch/v1", "Job", hook, tree{"status": tree{"conditions": []any{condition("Complete", "True")}}}), "Current"},
+		{"a hook by EMCO's name that started", object("batch/v1", "Job", tree{"annotations": tree{"emco/hook": "pre-install"}}, started), "InProgress"},
 		{"a hook that failed", object("batch/v1", "Job", hook, tree{"status": tree{"conditions": []any{condition("Failed", "True")}}}), "Failed"},
 		{"a Pod of a ReplicaSet that runs", object("v1", "Pod", ofSet, running), "Current"},
 		{"a Pod of a Job that runs", object("v1", "Pod", ofJob, running), "InProgress"},

@@ -16,14 +16,9 @@ type Options struct {
 	Retry    gitops.Duration `json:"retryInterval,omitempty"` // not used
 }
 
-// New returns the backend. It does not know who will read the files, so definitions
-// carry what each of the common reconcilers takes for "do not delete this".
+// New returns the backend.
 func New(Options) (syncer.Backend, error) {
-	return backend{syncer.NewWriter(map[string]string{
-		"argocd.argoproj.io/sync-options":         "Prune=false",
-		"client.lifecycle.config.k8s.io/deletion": "detach",
-		"kustomize.toolkit.fluxcd.io/prune":       "disabled",
-	})}, nil
+	return backend{syncer.NewWriter(syncer.Keep())}, nil
 }
 
 type backend struct{ writer *syncer.Writer }

@@ -26,7 +26,8 @@ const Planted = "planted-credential"
 func Target(cluster string) syncer.Target {
 	return syncer.Target{
 		Cluster: cluster, Deployment: "2175235486952720473", Namespace: "tenant",
-		Repo: syncer.Coordinates{URL: "https://git.example.org/fleet/edge.git", Branch: "main"},
+		Cloud: syncer.Cloud{Name: "shop+east"},
+		Repo:  syncer.Coordinates{URL: "https://git.example.org/fleet/edge.git", Branch: "main"},
 	}
 }
 
@@ -97,8 +98,8 @@ func inBounds(b syncer.Backend) error {
 		own = append(own, p.Pointers(t)...)
 	}
 	for _, pointer := range own[1:] {
-		if path.Dir(pointer) != t.Root() {
-			return fmt.Errorf("pointer %s is not in %s", pointer, t.Root())
+		if !isPointer(pointer, t) {
+			return fmt.Errorf("pointer %s is neither in %s nor in a directory for pointers there", pointer, t.Root())
 		}
 	}
 	for _, desired := range [][]syncer.App{apps(), nil} {
@@ -123,6 +124,16 @@ func inBounds(b syncer.Backend) error {
 		}
 	}
 	return nil
+}
+
+// isPointer reports whether a path is right for a pointer: in the cluster's directory, or
+// one below that holds nothing else.
+func isPointer(name string, t syncer.Target) bool {
+	dir := path.Dir(name)
+	if dir == t.Root() {
+		return true
+	}
+	return path.Dir(dir) == t.Root() && !slices.Contains([]string{"context", "status"}, path.Base(dir))
 }
 
 func complete(b syncer.Backend) error { return holdsAll(b, apps()) }
