@@ -42,7 +42,7 @@ var groups = map[string]group{
 	"port": {
 		packages: []string{
 			"internal/appcontext", "internal/appcontext/mirror", "internal/eventlog", "internal/lifecycle", "internal/placement", "internal/render",
-			"internal/resource", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/syncer", "internal/syncobject",
+			"internal/resource", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/syncer", "internal/syncer/pointer", "internal/syncobject",
 		},
 		may:     []string{"ground", "kernel", "port"},
 		outside: []string{"git"}, // a plan is edits of Git files

@@ -256,3 +256,17 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"true": "true", "False": "false", "yes": "error", "": "error", "1": "error"} {
+		var f gitops.Flag
+		got := "error"
+		if err := f.UnmarshalText([]byte(text)); err == nil {
+			got = fmt.Sprint(f)
+		}
+		if got != want {
+			t.Errorf("flag %q is %s, want %s", text, got, want)
+		}
+	}
+}

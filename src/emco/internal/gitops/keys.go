@@ -142,3 +142,19 @@ func (d Duration) Or(otherwise time.Duration) time.Duration {
 	}
 	return time.Duration(d)
 }
+
+// Flag is a switch within a backend's options.
+type Flag bool
+
+// UnmarshalText reads "true" or "false", in any case.
+func (f *Flag) UnmarshalText(text []byte) error {
+	switch strings.ToLower(string(text)) {
+	case "true":
+		*f = true
+	case "false":
+		*f = false
+	default:
+		return errors.New("give true or false")
+	}
+	return nil
+}

@@ -16,13 +16,15 @@
 package flux
 
 import (
-	"bytes"
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/pointer"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -37,29 +39,63 @@ type Options struct {
 	// SecretRef names the Secret in flux-system on the edge that holds the credential
 	// for a private repository. The credential itself is never written.
 	SecretRef string `json:"secretRef,omitempty"`
-	// ServiceAccount is the account in flux-system that apps are applied as; Flux's own unless given.
+	// ServiceAccount is the account in flux-system that apps are applied as; that of the
+	// logical cloud unless given, and if it has none Flux's own.
 	ServiceAccount string `json:"serviceAccountName,omitempty"`
+	// DependsOn is "native" to have Flux, too, wait for the apps that an app depends on; see below.
+	DependsOn string `json:"dependsOn,omitempty"`
+	// DecryptionProvider is "sops" to have Flux decrypt what is encrypted in the files.
+	DecryptionProvider string `json:"decryptionProvider,omitempty"`
+	// DecryptionSecretRef names the Secret in flux-system on the edge that holds the keys for that.
+	DecryptionSecretRef string `json:"decryptionSecretRef,omitempty"`
+	// Suspend is "true" to have Flux apply nothing new, and not undo what is changed by hand.
+	Suspend gitops.Flag `json:"suspend,omitempty"`
 }
+
+// Values of options.
+const (
+	native = "native"
+	sops   = "sops"
+)
 
 // New returns the backend.
 func New(o Options) (syncer.Backend, error) {
-	if err := checkNames(o); err != nil {
+	if err := check(o); err != nil {
 		return nil, err
 	}
-	b := backend{
-		writer:   syncer.NewWriter(map[string]string{"kustomize.toolkit.fluxcd.io/prune": "disabled"}),
-		secret:   o.SecretRef,
-		account:  o.ServiceAccount,
+	return backend{
+		Options:  o,
+		writer:   syncer.NewWriter(syncer.Keep()),
 		timeout:  o.Timeout.Or(gitops.DefaultInterval),
 		interval: o.Interval.Or(gitops.DefaultInterval),
 		retry:    o.Retry.Or(gitops.DefaultInterval),
+	}, nil
+}
+
+// check refuses what Kubernetes or Flux would refuse on the edge, where nobody sees it.
+func check(o Options) error {
+	var bad string
+	switch {
+	case o.DependsOn != "" && o.DependsOn != native:
+		bad = "dependsOn can only be " + native
+	case o.DecryptionProvider != "" && o.DecryptionProvider != sops:
+		bad = "decryptionProvider can only be " + sops
+	case o.DecryptionSecretRef != "" && o.DecryptionProvider == "":
+		bad = "decryptionSecretRef is given without decryptionProvider"
 	}
-	return b, nil
+	if bad != "" {
+		return errs.E(errs.Invalid, "open", "sync backend fluxcd", errors.New(bad))
+	}
+	return errors.Join(
+		pointer.CheckName("fluxcd", "secretRef", o.SecretRef),
+		pointer.CheckName("fluxcd", "serviceAccountName", o.ServiceAccount),
+		pointer.CheckName("fluxcd", "decryptionSecretRef", o.DecryptionSecretRef),
+	)
 }
 
 type backend struct {
+	Options
 	writer                   *syncer.Writer
-	secret, account          string
 	timeout, interval, retry time.Duration
 }
 
@@ -90,7 +126,7 @@ func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error)
 	edits := []git.Edit{{Path: t.Pointer("")}, {Path: t.Pointer("kust")}}
 	if len(apps) > 0 {
 		files["kustomization.yaml"] = []byte(barrier)
-		if edits[0].File, err = b.source(t); err != nil {
+		if edits[0].File, err = pointer.File([]pointer.Object{b.source(t)}); err != nil {
 			return syncer.Change{}, err
 		}
 		if edits[1].File, err = b.kustomizations(t, apps); err != nil {
@@ -104,16 +140,13 @@ func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error)
 
 // kustomizations returns one document per app, in order of their names.
 func (b backend) kustomizations(t syncer.Target, apps []syncer.App) ([]byte, error) {
-	var out bytes.Buffer
-	for i, a := range apps {
-		if i > 0 {
-			out.WriteString("---\n")
-		}
-		text, err := b.kustomization(t, a.Name)
+	var all []pointer.Object
+	for _, a := range apps {
+		k, err := b.kustomization(t, a, apps)
 		if err != nil {
 			return nil, err
 		}
-		out.Write(text)
+		all = append(all, k)
 	}
-	return out.Bytes(), nil
+	return pointer.File(all)
 }

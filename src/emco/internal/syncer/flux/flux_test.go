@@ -40,7 +40,7 @@ func TestNamesOfPointersAreTakenByKubernetes(t *testing.T) {
 		o := syncertest.Object(manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "n", Name: "c"}, nil)
 		desired = append(desired, syncer.App{Name: name, Objects: []manifest.Object{o}})
 	}
-	text := pointer(t, b, desired, "kust")
+	text := pointerOf(t, b, desired, "kust")
 	seen := map[string]bool{}
 	for document := range strings.SplitSeq(text, "---\n") {
 		var o struct{ Metadata struct{ Name string } }
@@ -61,7 +61,7 @@ func TestNamesOfPointersAreTakenByKubernetes(t *testing.T) {
 func TestAnAppWithoutObjectsHasNoKustomization(t *testing.T) {
 	t.Parallel()
 	o := syncertest.Object(manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "n", Name: "c"}, nil)
-	text := pointer(t, open(t, flux.Options{}), []syncer.App{{Name: "empty"}, {Name: "full", Objects: []manifest.Object{o}}}, "kust")
+	text := pointerOf(t, open(t, flux.Options{}), []syncer.App{{Name: "empty"}, {Name: "full", Objects: []manifest.Object{o}}}, "kust")
 	if strings.Contains(text, "empty") || !strings.Contains(text, "app/full") {
 		t.Errorf("Kustomizations are for the wrong apps:\n%s", text)
 	}
@@ -73,7 +73,7 @@ func TestALongTimeoutIsCutForTheSource(t *testing.T) {
 	b := open(t, flux.Options{Timeout: gitops.Duration(2 * 3600e9)})
 	o := syncertest.Object(manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "n", Name: "c"}, nil)
 	var repo sourcev1.GitRepository
-	if err := yaml.UnmarshalStrict([]byte(pointer(t, b, []syncer.App{{Name: "a", Objects: []manifest.Object{o}}}, "")), &repo); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(pointerOf(t, b, []syncer.App{{Name: "a", Objects: []manifest.Object{o}}}, "")), &repo); err != nil {
 		t.Fatal(err)
 	}
 	if got := repo.Spec.Timeout.Duration.String(); strings.Contains(got, "h") {
@@ -81,9 +81,61 @@ func TestALongTimeoutIsCutForTheSource(t *testing.T) {
 	}
 }
 
-func TestNamesThatKubernetesRefusesAreRefused(t *testing.T) {
+func TestPlanWithEverything(t *testing.T) {
 	t.Parallel()
-	for _, o := range []flux.Options{{SecretRef: "no such name"}, {ServiceAccount: "A/B"}} {
+	b := open(t, flux.Options{DecryptionProvider: "sops", DecryptionSecretRef: "sops-age", Suspend: true, DependsOn: "native"})
+	syncertest.Golden(t, b, "testdata/everything.txtar", *update)
+}
+
+// configured returns apps with one object each, by name.
+func configured(names ...string) []syncer.App {
+	var out []syncer.App
+	for _, name := range names {
+		o := syncertest.Object(manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "n", Name: "c"}, nil)
+		out = append(out, syncer.App{Name: name, Objects: []manifest.Object{o}})
+	}
+	return out
+}
+
+func TestTheAccountOfTheLogicalCloudIsUsed(t *testing.T) {
+	t.Parallel()
+	target := syncertest.Target("p+c")
+	target.Cloud.Account = "east"
+	for key, want := range map[string]string{"": "east", "own": "own"} {
+		c, err := open(t, flux.Options{ServiceAccount: key}).Plan(target, configured("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(c.Edits[2].File); !strings.Contains(text, "serviceAccountName: "+want+"\n") {
+			t.Errorf("with key %q: %s\nwant account %s", key, text, want)
+		}
+	}
+}
+
+func TestDependenciesAreRepeatedOnlyOnRequest(t *testing.T) {
+	t.Parallel()
+	apps := configured("web", "db", "cache")
+	apps[0].Needs = []syncer.Need{{App: "db", Ready: true}, {App: "cache"}, {App: "elsewhere"}}
+	if text := pointerOf(t, open(t, flux.Options{}), apps, "kust"); strings.Contains(text, "dependsOn") || strings.Contains(text, "wait:") {
+		t.Errorf("without the key:\n%s", text)
+	}
+	text := pointerOf(t, open(t, flux.Options{DependsOn: "native"}), apps, "kust")
+	want := "  dependsOn:\n    - name: emco-2175235486952720473-cache\n    - name: emco-2175235486952720473-db\n"
+	if !strings.Contains(text, want) || strings.Contains(text, "elsewhere") || strings.Count(text, "wait: true") != 1 {
+		t.Errorf("got %s\nwant %s, and that db alone is waited for", text, want)
+	}
+}
+
+func TestWhatTheEdgeWouldRefuseIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, o := range []flux.Options{
+		{SecretRef: "no such name"},
+		{ServiceAccount: "A/B"},
+		{DependsOn: "always"},
+		{DecryptionProvider: "rot13"},
+		{DecryptionSecretRef: "s"},
+		{DecryptionProvider: "sops", DecryptionSecretRef: "A B"},
+	} {
 		if _, err := flux.New(o); !errs.Is(err, errs.Invalid) {
 			t.Errorf("New(%+v) = %v, want Invalid", o, err)
 		}
@@ -99,8 +151,8 @@ func open(t *testing.T, o flux.Options) syncer.Backend {
 	return syncer.Owned(b)
 }
 
-// pointer returns the content of a pointer file in the plan for desired.
-func pointer(t *testing.T, b syncer.Backend, desired []syncer.App, prefix string) string {
+// pointerOf returns the content of a pointer file in the plan for desired.
+func pointerOf(t *testing.T, b syncer.Backend, desired []syncer.App, prefix string) string {
 	t.Helper()
 	target := syncertest.Target("p+c")
 	c, err := b.Plan(target, desired)

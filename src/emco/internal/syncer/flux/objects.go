@@ -1,11 +1,8 @@
 package flux
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,11 +10,9 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/pointer"
 )
 
 // namespace is where Flux's bootstrap lives, and EMCO's pointer objects.
@@ -26,37 +21,9 @@ const namespace = "flux-system"
 // longestFetch is the longest timeout of a GitRepository: its schema knows no hours.
 const longestFetch = 59 * time.Minute
 
-// Labels of pointer objects, for people and for the agent on the edge.
-const (
-	labelManagedBy  = "app.kubernetes.io/managed-by"
-	labelDeployment = "emco/deployment"
-	labelApp        = "emco/app"
-)
-
-// document is a pointer object. Flux's own types have a status that would be written
-// as an empty member; only metadata and spec are desired state.
-type document struct {
-	metav1.TypeMeta
-	Metadata metadata `json:"metadata"`
-	Spec     any      `json:"spec"`
-}
-
-type metadata struct {
-	Name      string            `json:"name"`
-	Namespace string            `json:"namespace"`
-	Labels    map[string]string `json:"labels"`
-}
-
-// MarshalJSON returns the object with the members that its tags name.
-func (d document) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{
-		"apiVersion": d.APIVersion, "kind": d.Kind, "metadata": d.Metadata, "spec": d.Spec,
-	})
-}
-
 // source returns the GitRepository of a target. Only the deployment's directory on
 // this cluster is in what Flux keeps of it.
-func (b backend) source(t syncer.Target) ([]byte, error) {
+func (b backend) source(t syncer.Target) pointer.Object {
 	ignore := only(t.Dir())
 	spec := sourcev1.GitRepositorySpec{
 		URL:       t.Repo.URL,
@@ -65,25 +32,26 @@ func (b backend) source(t syncer.Target) ([]byte, error) {
 		Reference: &sourcev1.GitRepositoryRef{Branch: t.Repo.Branch},
 		Ignore:    &ignore,
 	}
-	if b.secret != "" {
-		spec.SecretRef = &meta.LocalObjectReference{Name: b.secret}
+	if b.SecretRef != "" {
+		spec.SecretRef = &meta.LocalObjectReference{Name: b.SecretRef}
 	}
-	return syncer.Encode(document{
-		TypeMeta: metav1.TypeMeta{APIVersion: sourcev1.GroupVersion.String(), Kind: sourcev1.GitRepositoryKind},
-		Metadata: metadata{Name: sourceName(t), Namespace: namespace, Labels: labels(t, "")},
+	return pointer.Object{
+		APIVersion: sourcev1.GroupVersion.String(), Kind: sourcev1.GitRepositoryKind,
+		Metadata: pointer.Metadata{Name: sourceName(t), Namespace: namespace, Labels: pointer.Labels(t, "")},
 		Spec:     spec,
-	})
+	}
 }
 
-// kustomization returns the Kustomization of an app.
+// kustomization returns the Kustomization of an app, which is one of those of a plan.
 //
-// It does not wait for health: Flux would hold one of its few workers until the
-// timeout whenever an object is not ready, and call the whole Kustomization not ready
-// during each reconciliation. Health of objects is reported by the agent on the edge.
-func (b backend) kustomization(t syncer.Target, app string) ([]byte, error) {
-	dir, err := t.AppDir(app)
+// Unless others natively depend on it being ready it does not wait for health: Flux
+// would hold one of its few workers until the timeout whenever an object is not ready,
+// and call the whole Kustomization not ready during each reconciliation. Health of
+// objects is reported by the agent on the edge.
+func (b backend) kustomization(t syncer.Target, a syncer.App, all []syncer.App) (pointer.Object, error) {
+	dir, err := t.AppDir(a.Name)
 	if err != nil {
-		return nil, err
+		return pointer.Object{}, err
 	}
 	spec := kustomizev1.KustomizationSpec{
 		Interval:           metav1.Duration{Duration: b.interval},
@@ -91,46 +59,65 @@ func (b backend) kustomization(t syncer.Target, app string) ([]byte, error) {
 		Timeout:            &metav1.Duration{Duration: b.timeout},
 		Path:               "./" + dir,
 		Prune:              true,
-		ServiceAccountName: b.account,
+		Suspend:            bool(b.Suspend),
+		ServiceAccountName: b.account(t),
 		SourceRef:          kustomizev1.CrossNamespaceSourceReference{Kind: sourcev1.GitRepositoryKind, Name: sourceName(t)},
+		Decryption:         b.decryption(),
 	}
-	return syncer.Encode(document{
-		TypeMeta: metav1.TypeMeta{APIVersion: kustomizev1.GroupVersion.String(), Kind: kustomizev1.KustomizationKind},
-		Metadata: metadata{Name: label("emco-" + t.Deployment + "-" + app), Namespace: namespace, Labels: labels(t, app)},
+	if b.DependsOn == native {
+		spec.DependsOn, spec.Wait = dependencies(t, a, all), awaited(a.Name, all)
+	}
+	return pointer.Object{
+		APIVersion: kustomizev1.GroupVersion.String(), Kind: kustomizev1.KustomizationKind,
+		Metadata: pointer.Metadata{Name: kustomizationName(t, a.Name), Namespace: namespace, Labels: pointer.Labels(t, a.Name)},
 		Spec:     spec,
+	}, nil
+}
+
+// account is the one that apps are applied as: that of the cluster's sync object, or
+// that of the logical cloud.
+func (b backend) account(t syncer.Target) string {
+	if b.ServiceAccount != "" {
+		return b.ServiceAccount
+	}
+	return t.Cloud.Account
+}
+
+func (b backend) decryption() *kustomizev1.Decryption {
+	if b.DecryptionProvider == "" {
+		return nil
+	}
+	d := kustomizev1.Decryption{Provider: b.DecryptionProvider}
+	if b.DecryptionSecretRef != "" {
+		d.SecretRef = &meta.LocalObjectReference{Name: b.DecryptionSecretRef}
+	}
+	return &d
+}
+
+// dependencies names the Kustomizations that an app comes after. Apps that the cluster
+// does not hold are left out: Flux would wait for them for ever.
+func dependencies(t syncer.Target, a syncer.App, all []syncer.App) []kustomizev1.DependencyReference {
+	var out []kustomizev1.DependencyReference
+	for _, n := range a.Needs {
+		if slices.ContainsFunc(all, func(o syncer.App) bool { return o.Name == n.App }) {
+			out = append(out, kustomizev1.DependencyReference{Name: kustomizationName(t, n.App)})
+		}
+	}
+	slices.SortFunc(out, func(x, y kustomizev1.DependencyReference) int { return strings.Compare(x.Name, y.Name) })
+	return slices.Compact(out)
+}
+
+// awaited reports whether others come after an app being ready.
+func awaited(app string, all []syncer.App) bool {
+	return slices.ContainsFunc(all, func(o syncer.App) bool {
+		return slices.Contains(o.Needs, syncer.Need{App: app, Ready: true})
 	})
 }
 
-func sourceName(t syncer.Target) string { return label("emco-" + t.Deployment) }
+func sourceName(t syncer.Target) string { return pointer.Name("emco-" + t.Deployment) }
 
-func labels(t syncer.Target, app string) map[string]string {
-	out := map[string]string{labelManagedBy: "emco", labelDeployment: label(t.Deployment)}
-	if app != "" {
-		key, value := manifest.DeploymentLabel(t.Deployment, app) // it belongs to the app as its objects do
-		out[key] = value
-		out[labelApp] = app
-		if len(validation.IsValidLabelValue(app)) > 0 {
-			out[labelApp] = label(app)
-		}
-	}
-	return out
-}
-
-// label returns s as a name that Kubernetes takes both for an object and as the value
-// of a label: Flux puts the name of a Kustomization on all that it applies. EMCO allows
-// longer names, capitals and underscores; those are rewritten, and a hash tells them apart.
-func label(s string) string {
-	if len(validation.IsDNS1123Label(s)) == 0 {
-		return s
-	}
-	sum := sha256.Sum256([]byte(s))
-	plain := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '-'
-	}, strings.ToLower(s))
-	return strings.TrimLeft(strings.Trim(plain[:min(len(plain), 54)], "-")+"-", "-") + hex.EncodeToString(sum[:])[:8]
+func kustomizationName(t syncer.Target, app string) string {
+	return pointer.Name("emco-" + t.Deployment + "-" + app)
 }
 
 // only returns rules in the form of .gitignore that leave out all but one directory.
@@ -161,15 +148,4 @@ func escape(name string) string {
 		out.WriteRune(r)
 	}
 	return out.String()
-}
-
-// checkNames refuses names that Kubernetes would refuse on the edge, where nobody
-// sees it.
-func checkNames(o Options) error {
-	for key, name := range map[string]string{"secretRef": o.SecretRef, "serviceAccountName": o.ServiceAccount} {
-		if name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
-			return errs.E(errs.Invalid, "open", "sync backend fluxcd", errors.New(key+" is no name of a Kubernetes object"))
-		}
-	}
-	return nil
 }
