@@ -5,8 +5,8 @@
 //
 //	Submit ─┐
 //	Submit ─┼─ queue of (repository, branch) ── take ── merge ── commit ── answer all
-//	Submit ─┘        at once when idle;                            │
-//	                 else Window after the last commit             ├ Conflict: read head, apply again
+//	Submit ─┘  urgent ones first;  at once when idle,              │
+//	           else a window after the last commit                 ├ Conflict: read head, apply again
 //	                                                               ├ Unavailable: read head; if the edits
 //	                                                               │  are there, the reply was lost: done
 //	                                                               └ Invalid: leave out whom it blames
@@ -32,21 +32,27 @@ import (
 
 // Options tune Writers. Zero values mean the defaults given here.
 type Options struct {
-	Window   time.Duration // least time from the end of one commit to the start of the next; 50 ms
-	Idle     time.Duration // a branch without work for so long loses its goroutine; 30 s
-	Deadline time.Duration // how long one batch is tried; 2 minutes
-	Grace    time.Duration // how long Close lets queued work go on; 10 s
-	MaxBytes int64         // distinct bytes of one commit; 16 MiB; a single larger job goes alone
-	MaxPaths int           // changed paths of one commit; 100,000; likewise
-	MaxQueue int           // jobs waiting or in work in all; 10,000; Submit waits for room
-	Author   string        // git.DefaultAuthor
-	Observe  func(Event)   // told of each batch, from the branch's goroutine; must be quick
-	Log      *slog.Logger  // one line per commit; none
+	Window   time.Duration       // least time from the end of one commit to the start of the next; 50 ms
+	Hosted   func(git.Repo) bool // whether others run a repository's server, and limit what is asked of it; none is
+	Slow     time.Duration       // the window of hosted repositories, which their branches share; 10 s
+	Budget   git.Budget          // of which pushes are spent; git.Free
+	Rest     Rest                // how long repositories are left alone that are out of order
+	Idle     time.Duration       // a branch without work for so long loses its goroutine; 30 s
+	Deadline time.Duration       // how long one batch is tried; 2 minutes
+	Grace    time.Duration       // how long Close lets queued work go on; 10 s
+	MaxBytes int64               // distinct bytes of one commit; 16 MiB; a single larger job goes alone
+	MaxPaths int                 // changed paths of one commit; 100,000; likewise
+	MaxQueue int                 // jobs waiting or in work in all; 10,000; Submit waits for room
+	Author   string              // git.DefaultAuthor
+	Observe  func(Event)         // told of each batch, from the branch's goroutine; must be quick
+	Log      *slog.Logger        // one line per commit; none
 }
 
 func (o Options) withDefaults() Options {
 	o.Window = positive(o.Window, 50*time.Millisecond)
+	o.Slow = positive(o.Slow, 10*time.Second)
 	o.Idle = positive(o.Idle, 30*time.Second)
+	o.Rest = o.Rest.withDefaults()
 	o.Deadline = positive(o.Deadline, 2*time.Minute)
 	o.Grace = positive(o.Grace, 10*time.Second)
 	o.MaxBytes = positive(o.MaxBytes, 16<<20)
@@ -54,6 +60,12 @@ func (o Options) withDefaults() Options {
 	o.MaxQueue = positive(o.MaxQueue, 10_000)
 	if o.Author == "" {
 		o.Author = git.DefaultAuthor
+	}
+	if o.Hosted == nil {
+		o.Hosted = func(git.Repo) bool { return false }
+	}
+	if o.Budget == nil {
+		o.Budget = git.Free{}
 	}
 	if o.Observe == nil {
 		o.Observe = func(Event) {}
@@ -96,6 +108,8 @@ type Job struct {
 	Title    string
 	Trailers []git.Trailer // a value may be a list, separated by commas
 	Fence    Fence
+	Urgent   bool // goes before others, but for those whose paths it shares
+	Asked    bool // somebody waits for it: a repository that rests is tried for it, if it has rested for a moment
 
 	// Base is a commit that was written to the branch before, and must be in its history;
 	// empty if there is none.
@@ -124,6 +138,8 @@ type Writers struct {
 	mu     sync.Mutex
 	closed bool
 	lines  map[key]*line
+	quiet  map[string]time.Time // until when hosted repositories are left alone, by URL
+	rests  *rests
 	wg     sync.WaitGroup
 }
 
@@ -136,7 +152,7 @@ func New(host git.Host, o Options) *Writers {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Writers{
 		host: host, opt: o, slots: make(chan struct{}, o.MaxQueue),
-		ctx: ctx, stop: stop, lines: map[key]*line{},
+		ctx: ctx, stop: stop, lines: map[key]*line{}, quiet: map[string]time.Time{}, rests: newRests(o.Rest),
 	}
 }
 
@@ -148,7 +164,8 @@ func New(host git.Host, o Options) *Writers {
 // Of two jobs that are queued with the same path the one submitted later wins; jobs
 // whose paths overlap otherwise get commits of their own, in order. Edits that can
 // never be committed fail with Invalid, alone. A server that refuses is reported
-// with its own kind; a race that is lost is tried again until Options.Deadline.
+// with its own kind; a race that is lost is tried again until Options.Deadline. While a
+// repository rests its error is that of the try before, and says when to come back.
 // ErrFenced if the fence has fallen, RewrittenError if the branch does not hold Base.
 // When ctx ends first its error is returned; a try that is under way may still succeed,
 // but nothing is tried again for callers who have left.
@@ -221,3 +238,6 @@ func (w *Writers) Active() int {
 	defer w.mu.Unlock()
 	return len(w.lines)
 }
+
+// Resting returns how many repositories are left alone now because they are out of order.
+func (w *Writers) Resting() int { return w.rests.count(time.Now()) }

@@ -32,7 +32,7 @@ func (l *line) settle(reqs []*request) {
 	for len(groups) > 0 {
 		group := groups[0]
 		groups = groups[1:]
-		commit, err := l.land(ctx, group)
+		commit, err := l.tend(ctx, group)
 		if isolates(err) && len(group) > 1 {
 			parts, named := l.part(group, err)
 			if !named {
@@ -47,6 +47,20 @@ func (l *line) settle(reqs []*request) {
 			l.reply(r, answer{commit: commit, err: err})
 		}
 	}
+}
+
+// tend lands jobs unless their repository rests.
+func (l *line) tend(ctx context.Context, reqs []*request) (git.Hash, error) {
+	repo, rests := reqs[0].job.Repo, l.owner.rests
+	asked := slices.ContainsFunc(reqs, func(r *request) bool { return r.job.Asked })
+	if err := rests.check(repo, asked); err != nil {
+		return "", err
+	}
+	commit, err := l.land(ctx, reqs)
+	if l.owner.ctx.Err() == nil && slices.ContainsFunc(reqs, func(r *request) bool { return r.ctx.Err() == nil }) {
+		rests.learn(repo, err)
+	}
+	return commit, err
 }
 
 // isolates says whether an error may be about one job and not about all.
@@ -108,7 +122,11 @@ func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
 	}
 	t := &try{
 		line: l, repo: reqs[0].job.Repo, fence: reqs[0].job.Fence, bases: basesOf(reqs),
-		edits: m.sorted(), message: message(reqs, l.owner.opt.Author), views: viewsOf(reqs),
+		edits: m.sorted(), message: message(reqs, l.owner.opt.Author), views: viewsOf(reqs), outages: maxOutages,
+	}
+	t.message.Guard = t.guard
+	if l.owner.rests.again(t.repo) {
+		t.outages = 1
 	}
 	waits, release := whileAwaited(ctx, reqs)
 	commit, err := t.run(ctx, waits)
@@ -158,8 +176,18 @@ type try struct {
 	landed    git.Hash // the commit that was made, or found
 	fresh     bool     // the head was read for this try
 	unsure    bool     // a try ended in Unavailable: its commit may be there
+	outages   int      // Unavailable so often in a row is given back
 	conflicts int
 	retries   int
+}
+
+// guard is asked right before a push: it takes the push out of the budget, and asks
+// whether the fence stands.
+func (t *try) guard(ctx context.Context) error {
+	if err := t.line.owner.opt.Budget.Spend(ctx, t.repo, git.Cost{Pushes: 1}); err != nil {
+		return err
+	}
+	return t.fence.guard(ctx)
 }
 
 // run tries until the commit is on the branch, is refused, or is not worth waiting for
@@ -180,7 +208,7 @@ func (t *try) run(ctx, waits context.Context) (git.Hash, error) {
 			wait = backoff(firstWait, t.conflicts, longestWait)
 		case errs.Is(err, errs.Unavailable):
 			t.retries++
-			if outages++; outages >= maxOutages {
+			if outages++; outages >= t.outages {
 				return "", err
 			}
 			wait = backoff(outageWait, outages, 5*time.Second)

@@ -48,7 +48,7 @@ func (l *line) run() {
 		l.pause()
 		if reqs := l.take(); len(reqs) > 0 {
 			l.settle(reqs)
-			l.quiet = time.Now().Add(l.owner.opt.Window)
+			l.close(reqs[0].job.Repo)
 		}
 	}
 }
@@ -84,19 +84,6 @@ func (l *line) look(expired bool) (work, end bool) {
 	return false, end
 }
 
-// pause waits until the window since the last commit is over, so that what arrives
-// meanwhile shares the next one. Closing cuts it short.
-func (l *line) pause() {
-	for wait := time.Until(l.quiet); wait > 0 && !l.closing(); wait = time.Until(l.quiet) {
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-l.wake:
-		}
-		timer.Stop()
-	}
-}
-
 func (l *line) closing() bool {
 	l.owner.mu.Lock()
 	defer l.owner.mu.Unlock()
@@ -117,7 +104,7 @@ func (l *line) take() []*request {
 	defer w.mu.Unlock()
 	m := newMerge()
 	var taken []*request
-	rest := l.queue
+	rest := urgentFirst(l.queue)
 	for len(rest) > 0 {
 		r := rest[0]
 		if err := r.ctx.Err(); err != nil {

@@ -49,7 +49,7 @@ func (m *memory) Blob(context.Context, git.Repo, git.Hash) ([]byte, error) {
 	return nil, errs.New(errs.Unavailable, "batches read no files")
 }
 
-func (m *memory) Commit(_ context.Context, _ git.Repo, branch string, parent git.Hash, edits []git.Edit, msg git.Message) (git.Hash, error) {
+func (m *memory) Commit(ctx context.Context, _ git.Repo, branch string, parent git.Hash, edits []git.Edit, msg git.Message) (git.Hash, error) {
 	files := m.files(parent)
 	before := maps.Clone(files)
 	for _, e := range edits {
@@ -68,6 +68,11 @@ func (m *memory) Commit(_ context.Context, _ git.Repo, branch string, parent git
 		return parent, nil
 	}
 	time.Sleep(m.takes) // what a server needs; the bubble's clock, not a synchronisation
+	if msg.Guard != nil {
+		if err := msg.Guard(ctx); err != nil {
+			return "", err
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {

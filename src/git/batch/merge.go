@@ -145,7 +145,6 @@ func message(reqs []*request, author string) git.Message {
 	if text := fence.String(); text != "" {
 		m.Trailers = append(m.Trailers, git.Trailer{Key: FenceTrailer, Value: text})
 	}
-	m.Guard = fence.guard
 	return m
 }
 

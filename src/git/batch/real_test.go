@@ -171,3 +171,27 @@ func TestEmptyRepository(t *testing.T) {
 		t.Errorf("git log shows %q, %v", got, err)
 	}
 }
+
+// 200 writers on a real server for a while, with windows a twentieth of those of hosted
+// servers: nothing is lost, and the pushes are as few.
+func TestTWaManyWritersOnARealServer(t *testing.T) {
+	t.Parallel()
+	srv, bare, repo := server(t)
+	host := plain.New(plain.Options{})
+	w := batch.New(host, batch.Options{Slow: 500 * time.Millisecond, Hosted: func(git.Repo) bool { return true }})
+	start := time.Now()
+	files := storm(t, w, repo, 200, 3*time.Second)
+	w.Close()
+	took := time.Since(start)
+	for path, content := range files {
+		if got, err := bare.Show(t.Context(), "main", path); err != nil || got != content {
+			t.Errorf("%s holds %q, %v, want %q", path, got, err, content)
+		}
+	}
+	if err := bare.Fsck(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, pushes := srv.Requests(); pushes > 1+int(took/(500*time.Millisecond)) {
+		t.Errorf("%d pushes in %s, want one a window", pushes, took)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -200,7 +201,8 @@ func refusal(r git.Repo, err error) error {
 func ofRepository(r git.Repo) [sha256.Size]byte { return digest("repository", r.URL) }
 
 func ofCredential(r git.Repo) [sha256.Size]byte {
-	return digest("credential", r.Provider, serverOf(r.URL), r.User, r.Token.Reveal(), r.SSHKey.Reveal())
+	return digest("credential", r.Provider, serverOf(r.URL), r.User, r.Token.Reveal(), r.SSHKey.Reveal(),
+		r.App.ID, strconv.FormatInt(r.App.Installation, 10))
 }
 
 // digest names a gate; credentials themselves are not kept.
