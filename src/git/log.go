@@ -19,6 +19,35 @@ type Log struct {
 	Commits []Commit // newest first: parents come after their children
 }
 
+// NewLog puts commits that were found in order, from the newest on: each after all of its
+// children. Those that the newest has not in its history are left out. The log has grown
+// if one of them comes right after base, or if there is no base.
+func NewLog(newest, base Hash, found map[Hash]Commit) Log {
+	log := Log{Grown: base == ""}
+	children := map[Hash]int{}
+	for _, c := range found {
+		for _, p := range c.Parents {
+			children[p]++
+			log.Grown = log.Grown || p == base
+		}
+	}
+	ready := []Hash{newest}
+	for len(ready) > 0 {
+		c, known := found[ready[0]]
+		ready = ready[1:]
+		if !known {
+			continue
+		}
+		log.Commits = append(log.Commits, c)
+		for _, p := range c.Parents {
+			if children[p]--; children[p] == 0 {
+				ready = append(ready, p)
+			}
+		}
+	}
+	return log
+}
+
 // Commit is a commit as a log shows it.
 type Commit struct {
 	ID      Hash

@@ -53,7 +53,7 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 	if err != nil {
 		return git.Log{}, h.fail(ctx, r, "log", err)
 	}
-	return sorted(commit, base, found), nil
+	return git.NewLog(commit, base, found), nil
 }
 
 func logRequest(commit, base git.Hash) (q request, err error) {
@@ -75,31 +75,4 @@ func logRequest(commit, base git.Hash) (q request, err error) {
 func messageOf(commit []byte) string {
 	_, message, _ := strings.Cut(string(commit), "\n\n")
 	return message
-}
-
-// sorted puts commits in order, from the newest on: each after all of its children.
-func sorted(newest, base git.Hash, found map[git.Hash]git.Commit) git.Log {
-	log := git.Log{Grown: base == ""}
-	children := map[git.Hash]int{}
-	for _, c := range found {
-		for _, p := range c.Parents {
-			children[p]++
-			log.Grown = log.Grown || p == base
-		}
-	}
-	ready := []git.Hash{newest}
-	for len(ready) > 0 {
-		c, known := found[ready[0]]
-		ready = ready[1:]
-		if !known {
-			continue
-		}
-		log.Commits = append(log.Commits, c)
-		for _, p := range c.Parents {
-			if children[p]--; children[p] == 0 {
-				ready = append(ready, p)
-			}
-		}
-	}
-	return log
 }

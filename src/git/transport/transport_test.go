@@ -125,8 +125,14 @@ func TestH17AddressesAreCheckedWhenDialled(t *testing.T) {
 		address string
 		ok      bool
 	}{
-		{"169.254.169.254", false}, {"::ffff:169.254.169.254", false}, {"fe80::1", false}, {"0.0.0.0", false}, {"224.0.0.1", false},
-		{"127.0.0.1", true}, {"10.0.0.1", true}, {"140.82.121.4", true},
+		{"169.254.169.254", false},
+		{"::ffff:169.254.169.254", false},
+		{"fe80::1", false},
+		{"0.0.0.0", false},
+		{"224.0.0.1", false},
+		{"127.0.0.1", true},
+		{"10.0.0.1", true},
+		{"140.82.121.4", true},
 	} {
 		if err := transport.AdmitPublic(netip.MustParseAddr(c.address)); (err == nil) != c.ok {
 			t.Errorf("AdmitPublic(%s) = %v, want admitted: %v", c.address, err, c.ok)
