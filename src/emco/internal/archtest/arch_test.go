@@ -47,14 +47,18 @@ var groups = map[string]group{
 		may:     []string{"ground", "kernel", "port"},
 		outside: []string{"git"}, // a plan is edits of Git files
 	},
+	"client": { // how drivers speak to services that are not ours
+		packages: []string{"internal/syncer/azurearc/arm"},
+		outside:  []string{"git"}, // credentials that hide themselves
+	},
 	"driver": {
 		packages: []string{
 			"internal/appcontext/embedded", "internal/placement/cloud", "internal/render/helm", "internal/render/isolated",
 			"internal/sink/kube", "internal/status/gitstatus", "internal/status/kubewatch",
 			"internal/store/blobdir", "internal/store/sqlite",
-			"internal/syncer/flux", "internal/syncer/plaingit",
+			"internal/syncer/azurearc", "internal/syncer/flux", "internal/syncer/plaingit",
 		},
-		may:     []string{"ground", "kernel", "port"},
+		may:     []string{"ground", "kernel", "port", "client"},
 		outside: []string{"git", "api/status"}, // what agents report
 	},
 	"suite": { // contracts that every driver is put through
@@ -64,10 +68,10 @@ var groups = map[string]group{
 	},
 	"list": { // the drivers of a port, by name
 		packages: []string{"internal/render/all", "internal/store/all", "internal/syncer/all"},
-		may:      []string{"ground", "kernel", "port", "driver"},
+		may:      []string{"ground", "kernel", "port", "client", "driver"},
 	},
 	"stage": { // what tests of documents play on: real stores in a temporary folder
-		packages: []string{"internal/appcontext/contexttest", "internal/appcontext/etcdtest", "internal/resource/resourcetest"},
+		packages: []string{"internal/appcontext/contexttest", "internal/appcontext/etcdtest", "internal/resource/resourcetest", "internal/syncer/azurearc/arctest"},
 		may:      []string{"ground", "kernel", "port", "driver", "list"},
 	},
 	"seam": { // what tests put between the parts
@@ -81,7 +85,7 @@ var groups = map[string]group{
 	},
 	"app": {
 		packages: []string{"internal/app"},
-		may:      []string{"ground", "kernel", "port", "driver", "list", "service", "seam"},
+		may:      []string{"ground", "kernel", "port", "client", "driver", "list", "service", "seam"},
 		outside:  []string{"git", "git/all", "git/batch", "git/plain"},
 	},
 	"cmd":  {packages: []string{"cmd/"}, may: []string{"app"}},
@@ -104,6 +108,7 @@ var homes = map[string][]string{
 	"helm.sh/":              {"internal/render/helm"},
 	"k8s.io/client-go/":     {"internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
 	"k8s.io/api/":           {"internal/sink/kube"},
+	"github.com/Azure/":     {"internal/syncer/azurearc/arm"},
 	"github.com/fluxcd/":    {"internal/syncer/flux", "internal/status/kubewatch"},
 	"modernc.org/":          {"internal/store/sqlite"},
 	"github.com/prometheus": {"internal/app"},
@@ -246,6 +251,9 @@ func TestFaultsAreFound(t *testing.T) {
 		{"internal/store", root + "emcoctl/internal/cmd", false, true},
 		{"internal/svc/clm", "helm.sh/helm/v3/pkg/chart", false, true},
 		{"internal/render/helm", "helm.sh/helm/v3/pkg/chart", false, false},
+		{"internal/syncer/azurearc", "github.com/Azure/azure-sdk-for-go/sdk/azidentity", false, true},
+		{"internal/syncer/azurearc", in("syncer/azurearc/arm"), false, false},
+		{"internal/svc/rsync", in("syncer/azurearc/arm"), false, true},
 		{"internal/svc/new", "github.com/gorilla/mux", false, false},
 		{"internal/store", "github.com/gorilla/mux", false, true},
 		{"internal/store", "github.com/stretchr/testify/assert", true, true},

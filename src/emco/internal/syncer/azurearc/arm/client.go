@@ -1,0 +1,149 @@
+package arm
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Options say where Azure is and how it is treated. Clouds other than the public one have
+// other addresses.
+type Options struct {
+	Authority string // where tokens are had: https://login.microsoftonline.com
+	Manager   string // the resource manager: https://management.azure.com
+	Audience  string // what tokens are for; Manager if empty
+	CA        string // PEM certificates to trust besides the system's
+	TokenFile string // file with the workload's own token, for identities without a secret; none if empty
+
+	Timeout time.Duration // of one request
+	Writes  int           // an hour and account; Azure allows 1,200
+}
+
+// Default returns the options for Azure's public cloud.
+func Default() Options {
+	return Options{
+		Authority: "https://login.microsoftonline.com", Manager: "https://management.azure.com",
+		Timeout: 30 * time.Second, Writes: 600,
+	}
+}
+
+// Identity is who asks. Without a secret and a certificate it is the workload's own, if
+// Options.TokenFile names its token.
+type Identity struct {
+	Tenant, Client string
+	Secret         git.Secret
+	Certificate    git.Secret // certificate and its private key, in PEM
+}
+
+// Client keeps the accounts of a program. It is safe for use by several goroutines.
+type Client struct {
+	options Options
+	manager *url.URL
+	http    *http.Client
+
+	mu       sync.Mutex
+	accounts map[accountKey]*Account
+}
+
+// accountKey is what Azure counts requests by, and the credential.
+type accountKey struct {
+	Identity
+	subscription string
+}
+
+// maxAccounts bounds the accounts that are kept: changed credentials leave old ones behind.
+const maxAccounts = 1000
+
+// New returns a client. It connects to nothing.
+func New(o Options) (*Client, error) {
+	manager, err := endpoint("resource manager", o.Manager)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := endpoint("authority", o.Authority); err != nil {
+		return nil, err
+	}
+	if o.Audience == "" {
+		o.Audience = o.Manager
+	}
+	transport, err := transport(o.CA)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{options: o, manager: manager, accounts: map[accountKey]*Account{}}
+	c.http = &http.Client{Transport: transport, Timeout: o.Timeout, CheckRedirect: noRedirect}
+	return c, nil
+}
+
+// noRedirect: neither service redirects, and a token must not follow.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+func endpoint(what, text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		return nil, fmt.Errorf("address of Azure's %s: write https://host", what)
+	}
+	return u, nil
+}
+
+func transport(ca string) (*http.Transport, error) {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxConnsPerHost, t.MaxIdleConnsPerHost = 32, 32
+	if ca == "" {
+		return t, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM([]byte(ca)) {
+		return nil, errors.New("certificates for Azure hold none in PEM")
+	}
+	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return t, nil
+}
+
+// Account returns the account of an identity with a subscription. The same account is
+// returned again while it is remembered, so that its budget is shared. What is wrong with
+// the identity by itself is Invalid.
+func (c *Client) Account(id Identity, subscription string) (*Account, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := accountKey{id, subscription}
+	if a, ok := c.accounts[key]; ok {
+		return a, nil
+	}
+	tokens, err := c.credential(id)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.accounts) >= maxAccounts {
+		clear(c.accounts)
+	}
+	a := c.account(tokens, subscription)
+	c.accounts[key] = a
+	return a, nil
+}
+
+func (c *Client) account(tokens azcore.TokenCredential, subscription string) *Account {
+	return &Account{
+		client: c, subscription: subscription, tokens: tokens,
+		scope: strings.TrimSuffix(c.options.Audience, "/") + "/.default", budget: newBudget(c.options.Writes),
+	}
+}
+
+// Close drops idle connections.
+func (c *Client) Close() error {
+	c.http.CloseIdleConnections()
+	return nil
+}

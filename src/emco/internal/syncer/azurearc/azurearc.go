@@ -1,0 +1,174 @@
+// Package azurearc is the sync backend "azureArcV2": it writes the files of a target as
+// "git" does, and has Azure's resource manager point the Flux of an Arc-enabled cluster
+// at them.
+//
+//	Git     clusters/<provider>+<cluster>/context/<id>/app/<app>/<name>+<Kind>.yaml
+//	Azure   …/connectedClusters/<arcCluster>/…/fluxConfigurations/config-<id>
+//	            kustomization per app, with the path of the app's directory
+//
+// One configuration stands for one deployment on one cluster, and so for one logical
+// cloud. It is written when apps come or go, and not when their content changes: Azure
+// counts writes.
+package azurearc
+
+import (
+	"cmp"
+	"encoding/base64"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Options are read from the cluster's sync objects.
+type Options struct {
+	// Tenant, Client and Secret or Certificate are the identity in Microsoft Entra that
+	// may write configurations of the cluster. Without the latter two it is the
+	// workload identity of the installation, if that has one.
+	Tenant      string     `json:"tenantID,omitempty"`
+	Client      string     `json:"clientID,omitempty"`
+	Secret      git.Secret `json:"clientSecret,omitempty"`
+	Certificate git.Secret `json:"clientCertificate,omitempty"`
+
+	// Subscription, Group and Cluster name the Arc-enabled cluster.
+	Subscription string `json:"subscriptionID,omitempty"`
+	Group        string `json:"arcResourceGroup,omitempty"`
+	Cluster      string `json:"arcCluster,omitempty"`
+
+	// Timeout, Interval and Retry are those of Flux on the edge; 60 s unless given.
+	Timeout  gitops.Duration `json:"timeOut,omitempty"`
+	Interval gitops.Duration `json:"syncInterval,omitempty"`
+	Retry    gitops.Duration `json:"retryInterval,omitempty"`
+
+	// SecretRef names a Secret on the edge that holds the credential for a private repository.
+	SecretRef string `json:"secretRef,omitempty"`
+	// ReadUser and ReadToken, or ReadKey and ReadHosts, are a credential that Azure
+	// brings to the edge, sealed. It is never the one that the control plane writes with.
+	ReadUser  string     `json:"readUserName,omitempty"`
+	ReadToken git.Secret `json:"readToken,omitempty"`
+	ReadKey   git.Secret `json:"readSSHKey,omitempty"`
+	ReadHosts string     `json:"readKnownHosts,omitempty"`
+
+	// Scope is cluster or namespace; cluster unless given.
+	Scope string `json:"scope,omitempty"`
+	// Namespace on the edge holds Flux's objects; flux-system unless given. With the
+	// scope namespace nothing outside of it is touched.
+	Namespace string `json:"namespace,omitempty"`
+	// Extension is "ensure" to have microsoft.flux installed where it is missing.
+	Extension string `json:"fluxExtension,omitempty"`
+}
+
+// Platform opens backends that share what they remember: connections, tokens, budgets
+// and content.
+type Platform struct {
+	azure  *arm.Client
+	writer *syncer.Writer
+}
+
+// NewPlatform returns a platform on a client; nil if this program has none, in which
+// case backends plan, and refuse to bootstrap.
+func NewPlatform(azure *arm.Client) *Platform {
+	return &Platform{azure: azure, writer: syncer.NewWriter(map[string]string{"kustomize.toolkit.fluxcd.io/prune": "disabled"})}
+}
+
+// Open returns the backend for the options of a cluster.
+func (p *Platform) Open(o Options) (syncer.Backend, error) {
+	o.Scope, o.Namespace = cmp.Or(o.Scope, "cluster"), cmp.Or(o.Namespace, "flux-system")
+	if err := o.check(); err != nil {
+		return nil, errs.E(errs.Invalid, "open", "sync backend azureArcV2", err)
+	}
+	b := backend{platform: p, o: o}
+	if p.azure == nil {
+		return b, nil
+	}
+	_, err := p.azure.Account(o.identity(), o.Subscription) // what is wrong with it is told at registration
+	return b, err
+}
+
+func (o Options) identity() arm.Identity {
+	return arm.Identity{Tenant: o.Tenant, Client: o.Client, Secret: o.Secret, Certificate: o.Certificate}
+}
+
+// check names everything that is missing, as far as it can be known here.
+func (o Options) check() error {
+	var missing []string
+	for _, need := range []struct{ key, value string }{
+		{"arcCluster", o.Cluster}, {"arcResourceGroup", o.Group}, {"clientID", o.Client},
+		{"subscriptionID", o.Subscription}, {"tenantID", o.Tenant},
+	} {
+		if need.value == "" {
+			missing = append(missing, need.key)
+		}
+	}
+	if len(missing) > 0 {
+		return errors.New("these keys are missing: " + strings.Join(missing, ", "))
+	}
+	return errors.Join(o.checkNames(), o.checkReading())
+}
+
+func (o Options) checkNames() error {
+	for key, name := range map[string]string{"subscriptionID": o.Subscription, "arcResourceGroup": o.Group, "arcCluster": o.Cluster} {
+		if url.PathEscape(name) != name || strings.Trim(name, ".") == "" {
+			return errors.New(key + " is no name of Azure's")
+		}
+	}
+	for key, name := range map[string]string{"namespace": o.Namespace, "secretRef": o.SecretRef} {
+		if name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return errors.New(key + " is no name of a Kubernetes object")
+		}
+	}
+	switch {
+	case o.Scope != "cluster" && o.Scope != "namespace":
+		return errors.New("scope is cluster or namespace")
+	case o.Extension != "" && o.Extension != "ensure":
+		return errors.New("fluxExtension is ensure, or left out")
+	}
+	return nil
+}
+
+// checkReading refuses credentials of several sorts: which one Flux takes would be chance.
+func (o Options) checkReading() error {
+	sorts := 0
+	for _, given := range []bool{o.SecretRef != "", o.ReadToken != "", o.ReadKey != ""} {
+		if given {
+			sorts++
+		}
+	}
+	switch {
+	case sorts > 1:
+		return errors.New("give one of secretRef, readToken and readSSHKey")
+	case o.ReadToken != "" && o.ReadUser == "":
+		return errors.New("readToken needs readUserName")
+	case o.ReadKey != "" && o.ReadHosts == "":
+		return errors.New("readSSHKey needs readKnownHosts")
+	}
+	return nil
+}
+
+// backend is one cluster's.
+type backend struct {
+	platform *Platform
+	o        Options
+}
+
+// Plan makes the target's directory hold the files of the apps.
+func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
+	files, err := b.platform.writer.Tree(apps)
+	if err != nil {
+		return syncer.Change{}, err
+	}
+	return syncer.Change{Edits: []git.Edit{syncer.EditDir(t.Dir(), files)}}, nil
+}
+
+// seconds are how Azure writes timings.
+func seconds(d gitops.Duration) int64 { return int64(d.Or(gitops.DefaultInterval) / time.Second) }
+
+func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }

@@ -1,0 +1,159 @@
+package azurearc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
+)
+
+const (
+	version  = "2023-05-01" // of the interface of Microsoft.KubernetesConfiguration
+	rounds   = 3            // of reading and writing, while others write as well
+	patience = time.Minute  // for Azure to carry out what it has accepted, before it is asked about again later
+	again    = 30 * time.Second
+)
+
+// cluster is the path of the cluster below its subscription.
+func (o Options) cluster() string {
+	return "resourceGroups/" + o.Group + "/providers/Microsoft.Kubernetes/connectedClusters/" + o.Cluster +
+		"/providers/Microsoft.KubernetesConfiguration"
+}
+
+func (b backend) path(t syncer.Target) string {
+	return b.o.cluster() + "/fluxConfigurations/" + name(t)
+}
+
+// Bootstrap writes the configuration of the target if it is not as it shall be. A write
+// carries the entity tag of what was read, and reads again if it was overtaken.
+func (b backend) Bootstrap(ctx context.Context, t syncer.Target, apps []string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	azure, err := b.account(t)
+	if err != nil {
+		return err
+	}
+	want, err := b.desired(t, apps)
+	if err != nil {
+		return err
+	}
+	for range rounds {
+		if err = b.converge(ctx, azure, t, want); !errors.Is(err, arm.ErrChanged) {
+			return err
+		}
+	}
+	return errs.Throttle("configure", b.o.Cluster, again, err)
+}
+
+// account returns the account to ask with.
+func (b backend) account(t syncer.Target) (*arm.Account, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	if b.platform.azure == nil {
+		return nil, errs.E(errs.Unavailable, "reach", "Azure", errors.New("this process does not talk to Azure"))
+	}
+	return b.platform.azure.Account(b.o.identity(), b.o.Subscription)
+}
+
+// converge reads, compares and writes, once.
+func (b backend) converge(ctx context.Context, azure *arm.Account, t syncer.Target, want configuration) error {
+	was, err := azure.Get(ctx, b.path(t), version)
+	if errs.Is(err, errs.NotFound) {
+		return b.create(ctx, azure, t, want)
+	}
+	if err != nil {
+		return err
+	}
+	have, err := parse(was.Body)
+	if err != nil {
+		return errs.E(errs.Unavailable, "read", b.path(t), errors.New("Azure answers something that is no configuration"))
+	}
+	if have.like(want) {
+		switch p := have.Properties; {
+		case p.State.Is("Succeeded"), p.State == "":
+			return nil
+		case !p.State.Ended():
+			return errs.Throttle("configure", b.o.Cluster, again, fmt.Errorf("Azure is not done with it yet (%s)", p.State))
+		}
+	}
+	return b.put(ctx, azure, t, &was, want)
+}
+
+// create writes a configuration that is not there.
+func (b backend) create(ctx context.Context, azure *arm.Account, t syncer.Target, want configuration) error {
+	if b.o.Extension == "ensure" {
+		if err := b.extend(ctx, azure); err != nil {
+			return err
+		}
+	}
+	return b.put(ctx, azure, t, nil, want)
+}
+
+func (b backend) put(ctx context.Context, azure *arm.Account, t syncer.Target, was *arm.Resource, want configuration) error {
+	body, err := json.Marshal(want)
+	if err != nil {
+		return err
+	}
+	return azure.Put(ctx, b.path(t), version, was, body)
+}
+
+// Release deletes the configuration of the target. Flux takes away what it has applied
+// while the configuration goes.
+func (b backend) Release(ctx context.Context, t syncer.Target) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	azure, err := b.account(t)
+	if err != nil {
+		return err
+	}
+	return azure.Delete(ctx, b.path(t), version)
+}
+
+// extensions are those of a cluster, of which there is a handful.
+type extensions struct {
+	Value []extension `json:"value"`
+}
+
+type extension struct {
+	Properties struct {
+		Type    string `json:"extensionType"`
+		Upgrade bool   `json:"autoUpgradeMinorVersion"`
+	} `json:"properties"`
+}
+
+const fluxExtension = "microsoft.flux"
+
+// extend installs Flux's extension if the cluster has none of that type, whatever it is called.
+func (b backend) extend(ctx context.Context, azure *arm.Account) error {
+	list, err := azure.Get(ctx, b.o.cluster()+"/extensions", version)
+	if err != nil {
+		return err
+	}
+	var have extensions
+	if err := json.Unmarshal(list.Body, &have); err != nil {
+		return errs.E(errs.Unavailable, "read", b.o.Cluster, errors.New("Azure answers something that is no list of extensions"))
+	}
+	for _, e := range have.Value {
+		if strings.EqualFold(e.Properties.Type, fluxExtension) {
+			return nil
+		}
+	}
+	var want extension
+	want.Properties.Type, want.Properties.Upgrade = fluxExtension, true
+	body, err := json.Marshal(want)
+	if err != nil {
+		return err
+	}
+	err = azure.Put(ctx, b.o.cluster()+"/extensions/flux", version, nil, body)
+	if errors.Is(err, arm.ErrChanged) { // somebody else has installed it meanwhile
+		return nil
+	}
+	return err
+}
