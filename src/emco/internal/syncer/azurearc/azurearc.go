@@ -12,7 +12,6 @@
 package azurearc
 
 import (
-	"cmp"
 	"encoding/base64"
 	"errors"
 	"net/url"
@@ -57,10 +56,11 @@ type Options struct {
 	ReadKey   git.Secret `json:"readSSHKey,omitempty"`
 	ReadHosts string     `json:"readKnownHosts,omitempty"`
 
-	// Scope is cluster or namespace; cluster unless given.
+	// Scope is cluster or namespace: what apps may touch. Unless given it is namespace
+	// for the apps of a logical cloud that is confined to one, and cluster for others.
 	Scope string `json:"scope,omitempty"`
-	// Namespace on the edge holds Flux's objects; flux-system unless given. With the
-	// scope namespace nothing outside of it is touched.
+	// Namespace on the edge holds Flux's objects, and bounds what apps touch if Scope is
+	// namespace. Unless given it is that of a confined logical cloud, or flux-system.
 	Namespace string `json:"namespace,omitempty"`
 	// Extension is "ensure" to have microsoft.flux installed where it is missing.
 	Extension string `json:"fluxExtension,omitempty"`
@@ -76,12 +76,11 @@ type Platform struct {
 // NewPlatform returns a platform on a client; nil if this program has none, in which
 // case backends plan, and refuse to bootstrap.
 func NewPlatform(azure *arm.Client) *Platform {
-	return &Platform{azure: azure, writer: syncer.NewWriter(map[string]string{"kustomize.toolkit.fluxcd.io/prune": "disabled"})}
+	return &Platform{azure: azure, writer: syncer.NewWriter(syncer.Keep())}
 }
 
 // Open returns the backend for the options of a cluster.
 func (p *Platform) Open(o Options) (syncer.Backend, error) {
-	o.Scope, o.Namespace = cmp.Or(o.Scope, "cluster"), cmp.Or(o.Namespace, "flux-system")
 	if err := o.check(); err != nil {
 		return nil, errs.E(errs.Invalid, "open", "sync backend azureArcV2", err)
 	}
@@ -126,7 +125,7 @@ func (o Options) checkNames() error {
 		}
 	}
 	switch {
-	case o.Scope != "cluster" && o.Scope != "namespace":
+	case o.Scope != "" && o.Scope != "cluster" && o.Scope != "namespace":
 		return errors.New("scope is cluster or namespace")
 	case o.Extension != "" && o.Extension != "ensure":
 		return errors.New("fluxExtension is ensure, or left out")

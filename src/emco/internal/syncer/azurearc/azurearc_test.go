@@ -175,6 +175,19 @@ func TestWhatAzureIsTold(t *testing.T) {
 	}
 }
 
+func TestAppsOfAConfinedCloudStayInItsNamespace(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, options())
+	confined := target
+	confined.Namespace, confined.Cloud.Confined = "tenant-b", true
+	if err := b.Bootstrap(t.Context(), confined, []string{"web"}); err != nil {
+		t.Fatal(err)
+	}
+	if p, _ := b.Resource("site-1", config); p["scope"] != "namespace" || p["namespace"] != "tenant-b" {
+		t.Errorf("scope %v, namespace %v", p["scope"], p["namespace"])
+	}
+}
+
 func TestNamesThatAzureTakes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options())

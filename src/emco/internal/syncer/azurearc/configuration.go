@@ -1,6 +1,7 @@
 package azurearc
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -88,8 +89,9 @@ func short(s string, limit int) string {
 // desired is the configuration of a target with the given apps.
 func (b backend) desired(t syncer.Target, apps []string) (configuration, error) {
 	o := b.o
+	scope, namespace := o.bounds(t)
 	p := properties{
-		Scope: o.Scope, Namespace: o.Namespace, SourceKind: "GitRepository",
+		Scope: scope, Namespace: namespace, SourceKind: "GitRepository",
 		Git: repository{
 			URL: t.Repo.URL, Ref: reference{t.Repo.Branch}, Interval: seconds(o.Interval), Timeout: seconds(o.Timeout),
 			User: o.ReadUser, Local: o.SecretRef,
@@ -110,6 +112,14 @@ func (b backend) desired(t syncer.Target, apps []string) (configuration, error) 
 		}
 	}
 	return configuration{p}, nil
+}
+
+// bounds say what the apps of a target may touch, and where Flux's objects are.
+func (o Options) bounds(t syncer.Target) (scope, namespace string) {
+	if t.Cloud.Confined && t.Namespace != "" {
+		scope, namespace = "namespace", t.Namespace
+	}
+	return cmp.Or(o.Scope, scope, "cluster"), cmp.Or(o.Namespace, namespace, "flux-system")
 }
 
 // protected are the settings that Azure seals and gives to the edge alone.
