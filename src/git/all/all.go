@@ -131,6 +131,18 @@ func (h *Host) proposer(r git.Repo) (git.Proposer, error) {
 	return p, nil
 }
 
+// Move puts a branch somewhere else, by Git's own protocol where the repository's host cannot.
+func (h *Host) Move(ctx context.Context, r git.Repo, m git.Movement) (git.Hash, error) {
+	mover, ok := h.Of(r).(git.Mover)
+	if !ok {
+		mover, ok = h.byProvider[gitProtocol].(git.Mover)
+	}
+	if !ok {
+		return "", errs.E(errs.Invalid, "move", r.URL, errors.New("no host here puts branches elsewhere"))
+	}
+	return mover.Move(ctx, r, m)
+}
+
 // CommitViews commits, and has views show it; Invalid if the repository's host keeps none.
 func (h *Host) CommitViews(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, views []git.View, m git.Message) (git.Shown, error) {
 	v, ok := h.Of(r).(git.Viewer)

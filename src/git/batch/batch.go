@@ -16,7 +16,8 @@
 //
 // Two things stop a writer instead of having it try again: a later owner of its work has
 // written to the branch (ErrFenced), and the branch does not hold any more what was
-// written to it before (RewrittenError).
+// written to it before (RewrittenError). Where a branch is protected, and a job says so, its
+// edits are proposed (ProposedError). Repositories that are out of order rest.
 package batch
 
 import (
@@ -36,6 +37,7 @@ type Options struct {
 	Hosted   func(git.Repo) bool // whether others run a repository's server, and limit what is asked of it; none is
 	Slow     time.Duration       // the window of hosted repositories, which their branches share; 10 s
 	Budget   git.Budget          // of which pushes are spent; git.Free
+	Poll     time.Duration       // after which jobs that wait for a proposal are to be handed over again; 30 s
 	Rest     Rest                // how long repositories are left alone that are out of order
 	Idle     time.Duration       // a branch without work for so long loses its goroutine; 30 s
 	Deadline time.Duration       // how long one batch is tried; 2 minutes
@@ -52,6 +54,7 @@ func (o Options) withDefaults() Options {
 	o.Window = positive(o.Window, 50*time.Millisecond)
 	o.Slow = positive(o.Slow, 10*time.Second)
 	o.Idle = positive(o.Idle, 30*time.Second)
+	o.Poll = positive(o.Poll, defaultPoll)
 	o.Rest = o.Rest.withDefaults()
 	o.Deadline = positive(o.Deadline, 2*time.Minute)
 	o.Grace = positive(o.Grace, 10*time.Second)
@@ -108,6 +111,7 @@ type Job struct {
 	Title    string
 	Trailers []git.Trailer // a value may be a list, separated by commas
 	Fence    Fence
+	Propose  bool // where the branch is protected, a pull or merge request is to bring the edits there
 	Urgent   bool // goes before others, but for those whose paths it shares
 	Asked    bool // somebody waits for it: a repository that rests is tried for it, if it has rested for a moment
 
@@ -167,6 +171,7 @@ func New(host git.Host, o Options) *Writers {
 // with its own kind; a race that is lost is tried again until Options.Deadline. While a
 // repository rests its error is that of the try before, and says when to come back.
 // ErrFenced if the fence has fallen, RewrittenError if the branch does not hold Base.
+// A job that was proposed, and waits to be merged, fails with ProposedError: hand it over again.
 // When ctx ends first its error is returned; a try that is under way may still succeed,
 // but nothing is tried again for callers who have left.
 func (w *Writers) Submit(ctx context.Context, j Job) (git.Hash, error) {

@@ -123,6 +123,7 @@ func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
 	t := &try{
 		line: l, repo: reqs[0].job.Repo, fence: reqs[0].job.Fence, bases: basesOf(reqs),
 		edits: m.sorted(), message: message(reqs, l.owner.opt.Author), views: viewsOf(reqs), outages: maxOutages,
+		propose: reqs[0].job.Propose,
 	}
 	t.message.Guard = t.guard
 	if l.owner.rests.again(t.repo) {
@@ -177,6 +178,7 @@ type try struct {
 	fresh     bool     // the head was read for this try
 	unsure    bool     // a try ended in Unavailable: its commit may be there
 	outages   int      // Unavailable so often in a row is given back
+	propose   bool
 	conflicts int
 	retries   int
 }
@@ -200,7 +202,7 @@ func (t *try) run(ctx, waits context.Context) (git.Hash, error) {
 		switch {
 		case err == nil:
 			return commit, nil
-		case errors.Is(err, ErrFenced):
+		case errors.Is(err, ErrFenced), waitsForMerge(err):
 			return "", err
 		case errs.Is(err, errs.Conflict):
 			outages = 0
@@ -262,7 +264,7 @@ func (t *try) once(ctx context.Context) (git.Hash, error) {
 		return "", err
 	}
 	parent := l.head
-	commit, err := t.write(ctx, parent)
+	commit, err := t.put(ctx, parent)
 	if err != nil {
 		l.known = false
 		t.unsure = t.unsure || errs.Is(err, errs.Unavailable)

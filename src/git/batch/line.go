@@ -92,7 +92,7 @@ func (l *line) closing() bool {
 
 // goesWith says whether jobs may share a commit, apart from what they write.
 func (j Job) goesWith(other Job) bool {
-	return j.Repo == other.Repo && j.Fence.Shard == other.Fence.Shard && j.Fence.Token == other.Fence.Token
+	return j.Repo == other.Repo && j.Propose == other.Propose && j.Fence.Shard == other.Fence.Shard && j.Fence.Token == other.Fence.Token
 }
 
 // take removes from the queue what one commit can hold: the longest run of jobs

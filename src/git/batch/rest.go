@@ -111,7 +111,7 @@ func (s *rests) count(now time.Time) (n int) {
 // broken says whether an error is about the repository and not about what was written.
 func broken(err error) bool {
 	switch {
-	case err == nil:
+	case err == nil, waitsForMerge(err):
 		return false
 	case errs.Is(err, errs.Unavailable), errs.Is(err, errs.Unauthorized), errs.Is(err, errs.Throttled):
 		return true
