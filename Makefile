@@ -3,7 +3,7 @@
 SHELL       := /bin/bash
 BIN         := $(CURDIR)/bin
 MODULES     := src/api src/git src/emco src/emcoctl src/monitor
-SCRIPTS     := scripts/testbed scripts/e2e scripts/demo
+SCRIPTS     := scripts/testbed scripts/e2e scripts/bench scripts/demo
 GOFUMPT     := $(BIN)/gofumpt
 STATICCHECK := $(BIN)/staticcheck
 export CGO_ENABLED ?= 0
@@ -38,7 +38,12 @@ e2e: build ## run the acceptance tests on real Kubernetes, Flux and Git (the fir
 	cd scripts/testbed && EMCO_TESTBED=1 GOWORK=off go test -count=1 ./integration
 
 .PHONY: bench
-bench: build ## print figures: 100 and 1,000 Git clusters side by side, a large deployment beside EMCO, a restart
+bench: build ## measure beside other ways to write Git, ten minutes: docs/bench/quick.json and its tables
+	cd scripts/bench && GOWORK=off go run . -set quick -bin $(BIN) -out ../../docs/bench
+
+.PHONY: bench-full
+bench-full: build ## measure the rest, an hour and more: docs/bench/full.json; then a deployment's whole life
+	cd scripts/bench && GOWORK=off go run . -set full -bin $(BIN) -out ../../docs/bench
 	scripts/e2e/run.sh bench
 
 .PHONY: fmt

@@ -1,0 +1,182 @@
+// Package figures keeps what a benchmark measured, and writes it as JSON and as tables.
+// The tables are made of the JSON alone.
+package figures
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"time"
+)
+
+// Run is all that one run of the suite found out.
+type Run struct {
+	When        time.Time     `json:"when"`
+	Set         string        `json:"set"` // quick or full
+	Took        float64       `json:"tookSeconds"`
+	Cap         float64       `json:"capSeconds"` // of a cell
+	Machine     Machine       `json:"machine"`
+	Versions    Versions      `json:"versions"`
+	Calibration []Calibration `json:"calibration"`
+	Samples     []Sample      `json:"samples"`
+}
+
+// Machine is where it ran.
+type Machine struct {
+	CPU        string  `json:"cpu"`
+	Cores      int     `json:"cores"`
+	MemoryMiB  int     `json:"memoryMiB"`
+	OS         string  `json:"os"`
+	FileSystem string  `json:"fileSystem,omitempty"` // of the data
+	LoadBefore float64 `json:"loadBefore"`           // over the minute before the run
+	LoadAfter  float64 `json:"loadAfter"`            // over the last minute of the run, whose own work it is
+}
+
+// Versions are those of what was run.
+type Versions struct {
+	Commit string `json:"commit"` // of the repository
+	Dirty  bool   `json:"dirty,omitempty"`
+	Go     string `json:"go"`
+	Git    string `json:"git"`
+}
+
+// Calibration is how fast the machine was in a round.
+type Calibration struct {
+	Round    int     `json:"round"`
+	FsyncMS  float64 `json:"fsync4KiBMillis"`  // median
+	HashMBs  float64 `json:"sha1ZlibMBperSec"` // one core
+	PushMS   float64 `json:"emptyPushMillis"`  // median of commits of one small file to a small repository
+	LoadThen float64 `json:"load"`
+}
+
+// Sample is what one peer did in one round.
+type Sample struct {
+	Metric string             `json:"metric"` // P1 and so on
+	Case   string             `json:"case"`
+	Peer   string             `json:"peer"`
+	Round  int                `json:"round"`
+	Values map[string]float64 `json:"values,omitempty"` // by name of a Column
+	Over   bool               `json:"over,omitempty"`   // it was stopped at the cap
+	Failed string             `json:"failed,omitempty"` // it went wrong, or left something wrong behind
+	Note   string             `json:"note,omitempty"`   // how a value came about that was not measured
+}
+
+// Write stores a run as JSON.
+func (r Run) Write(path string) error {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}
+
+// Read reads what Write stored.
+func Read(path string) (r Run, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(text, &r)
+}
+
+// Failures lists the samples that went wrong.
+func (r Run) Failures() (out []Sample) {
+	for _, s := range r.Samples {
+		if s.Failed != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// cell is what a peer did in one case, in all rounds.
+type cell struct {
+	peer    string
+	samples []Sample
+}
+
+// values of a column by round.
+func (c cell) values(name string) map[int]float64 {
+	out := map[int]float64{}
+	for _, s := range c.samples {
+		if v, ok := s.Values[name]; ok && !s.Over && s.Failed == "" {
+			out[s.Round] = v
+		}
+	}
+	return out
+}
+
+func (c cell) median(name string) float64 {
+	var all []float64
+	for _, v := range c.values(name) {
+		all = append(all, v)
+	}
+	return Median(all)
+}
+
+func (c cell) over() bool {
+	return slices.ContainsFunc(c.samples, func(s Sample) bool { return s.Over })
+}
+
+func (c cell) failed() bool {
+	return slices.ContainsFunc(c.samples, func(s Sample) bool { return s.Failed != "" })
+}
+
+func (c cell) note() string {
+	for _, s := range c.samples {
+		if s.Note != "" {
+			return s.Note
+		}
+	}
+	return ""
+}
+
+// ratio is how many times more than the base a cell has, in rounds that have both.
+func (c cell) ratio(base cell, name string) (median, low, high float64) {
+	mine, theirs := c.values(name), base.values(name)
+	var all []float64
+	for round, v := range mine {
+		if b := theirs[round]; b > 0 && v > 0 {
+			all = append(all, v/b)
+		}
+	}
+	slices.Sort(all)
+	low, high = Interval(all)
+	return Median(all), low, high
+}
+
+// group is a case of a metric with all its peers.
+type group struct {
+	name  string
+	cells []cell
+}
+
+// groups sorts the samples of a metric by case and peer, in the order in which they came
+// in the first round.
+func (r Run) groups(metric string) (out []group) {
+	samples := slices.Clone(r.Samples)
+	slices.SortStableFunc(samples, func(a, b Sample) int { return cmp.Compare(a.Round, b.Round) })
+	for _, s := range samples {
+		if s.Metric != metric {
+			continue
+		}
+		g := find(&out, func(g group) bool { return g.name == s.Case }, group{name: s.Case})
+		c := find(&g.cells, func(c cell) bool { return c.peer == s.Peer }, cell{peer: s.Peer})
+		c.samples = append(c.samples, s)
+	}
+	return out
+}
+
+// find returns the element that is asked for, which it adds if there is none.
+func find[T any](all *[]T, is func(T) bool, otherwise T) *T {
+	i := slices.IndexFunc(*all, is)
+	if i < 0 {
+		*all = append(*all, otherwise)
+		i = len(*all) - 1
+	}
+	return &(*all)[i]
+}
+
+func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

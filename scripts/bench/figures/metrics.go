@@ -1,0 +1,59 @@
+package figures
+
+// Column is a value of samples.
+type Column struct {
+	Name string // in Sample.Values
+	Head string
+	Form string // for fmt
+}
+
+// Metric says what is measured and how its table looks. The first column is the one by
+// which peers are compared.
+type Metric struct {
+	Name, Title string
+	Text        string // what it means, in a paragraph
+	Base        string // the peer that others are compared with
+	Rate        bool   // more is better
+	Columns     []Column
+}
+
+// The names of peers that tables compare with.
+const (
+	Writer  = "ours: writer"
+	Process = "ours: emco"
+)
+
+var (
+	seconds = Column{"seconds", "s", "%.3g"}
+	cpu     = Column{"cpu", "CPU s", "%.2f"}
+	commits = Column{"commits", "commits", "%.0f"}
+	files   = Column{"files", "files changed", "%.0f"}
+	sent    = Column{"sent", "origin grew, KiB", "%.0f"}
+	pushes  = Column{"pushes", "pushes", "%.0f"}
+	calls   = Column{"calls", "API calls", "%.0f"}
+	virtual = Column{"virtual", "hours by the limits", "%.3g"}
+	renders = Column{"renders", "renders", "%.0f"}
+	rss     = Column{"rss", "peak MiB", "%.0f"}
+)
+
+// Metrics are what the suite measures, in the order of the tables.
+func Metrics() []Metric {
+	write := []Column{seconds, cpu, files, commits, pushes, sent, calls, virtual, renders, rss}
+	return []Metric{
+		{"P1", "First instantiation", "From the request until the files of the last cluster are durable on the pushed branch. Peers but `" + Process + "` are handed rendered files; that one begins with the REST call, and renders.", Writer, false, write},
+		{"P2", "One value of one app, on all clusters", "All manifests of the app change. As P1 otherwise.", Writer, false, write},
+		{"P3", "A change for one cluster", "One manifest on one cluster. `" + Process + "` begins with a label on the cluster by REST, then an update of the deployment, which places anew. Each round makes several changes, one after the other; seconds are their median.", Writer, false, append([]Column{seconds, {"worst", "worst, s", "%.3g"}}, write[1:]...)},
+		{"P4", "How it grows", "Slope of the logarithm of the time over the logarithm of the number of files: 0 means that the time does not grow, 1 that it grows as the files do. Made of the samples of P1 to P3.", Writer, false, []Column{{"slope", "slope", "%.2f"}}},
+		{"P5", "Concurrent changes", "So many callers at once, each changing a file of its own again and again on one branch, for some seconds. Counted is what was acknowledged; each acknowledged change was found on the branch afterwards.", Writer, true, []Column{{"rate", "changes/s", "%.3g"}, {"p99", "p99, s", "%.3g"}, {"refused", "refused pushes", "%.0f"}, {"lost", "lost", "%.0f"}, commits, cpu}},
+		{"P6", "One caller, one file a commit", "Durable commits per second, one after the other.", "ours: engine", true, []Column{{"rate", "commits/s", "%.3g"}, {"p99", "p99, s", "%.3g"}, cpu}},
+		{"P7", "Status coming in", "Simulated clusters report by the monitor's own code, each to its branch, as fast as they may; emco collects.", Process, true, []Column{{"rate", "reports/s", "%.3g"}, {"staleness", "p99 until the API shows it, s", "%.3g"}, {"fetches", "fetches", "%.0f"}, rss}},
+		{"P8", "What a cluster pulls", "Bytes that one cluster has to receive to have its files, by the way it fetches.", "git, branch of the cluster alone", false, []Column{{"bytes", "KiB", "%.4g"}, seconds, cpu}},
+		{"P9", "Memory", "Peak resident memory of the whole emco process, stores included, after P1 to P3. The slope is between the smallest and the largest fleet of the run.", Process, false, []Column{{"rss", "peak MiB", "%.0f"}, {"perCluster", "KiB per cluster more", "%.1f"}}},
+		{"P10", "API latency", "Requests are sent at a fixed rate, whatever the answers do; the time runs from when a request was due.", Process, false, []Column{{"p99", "p99, ms", "%.3g"}, {"p50", "p50, ms", "%.3g"}, {"achieved", "answers/s", "%.0f"}, {"errors", "errors", "%.0f"}}},
+		{"P11", "Calls of the store", "Requests to etcd, reads and writes, of an instantiation; those of looks at the status are among them.", Process, false, []Column{{"calls", "calls", "%.0f"}, {"bytes", "KiB written", "%.0f"}, seconds}},
+		{"P12", "Charts rendered", "Of `" + Process + "` in P1 to P3.", Process, false, []Column{{"renders", "renders", "%.0f"}, {"distinct", "distinct", "%.0f"}}},
+		{"P13", "Restart", "From kill -9 until the program is ready again, and until a change that is asked for then is durable.", Process, false, []Column{{"seconds", "ready, s", "%.3g"}, {"durable", "first change durable, s", "%.3g"}, {"extra", "commits that nobody asked for", "%.0f"}}},
+		{"P14", "Blast radius", "An instantiation of which one part cannot work: until all other pairs are durable, beside a clean one.", "clean", false, []Column{seconds, {"arrived", "pairs arrived", "%.0f"}, {"wanted", "pairs that can", "%.0f"}}},
+		{"P16", "A hosted provider's limits", "Against the GitHub test server with GitHub's limits, on a virtual clock: calls are made, waiting is computed.", Writer, false, []Column{virtual, calls, commits, {"early", "calls before Retry-After", "%.0f"}}},
+	}
+}

@@ -1,0 +1,126 @@
+package figures
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Markdown returns the tables of a run. source is the name of the JSON file.
+func (r Run) Markdown(source string) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "# Figures of the %s set\n\n", r.Set)
+	fmt.Fprintf(&out, "Generated from [%s](%s) by `make bench`; do not edit. What the words mean is in [performance.md](../performance.md).\n\n", source, source)
+	r.head(&out)
+	for _, m := range Metrics() {
+		if groups := r.groups(m.Name); len(groups) > 0 {
+			fmt.Fprintf(&out, "\n## %s %s\n\n%s\n", m.Name, m.Title, m.Text)
+			r.table(&out, m, groups)
+		}
+	}
+	r.failures(&out)
+	return out.String()
+}
+
+func (r Run) head(out *strings.Builder) {
+	m := r.Machine
+	fmt.Fprintf(out, "%s UTC, %.0f s. %d cores (%s), %d MiB of memory, %s, %s. Load before: %.2f, at the end: %.2f.\n",
+		r.When.UTC().Format("2 January 2006 15:04"), r.Took, m.Cores, m.CPU, m.MemoryMiB, m.OS, m.FileSystem, m.LoadBefore, m.LoadAfter)
+	fmt.Fprintf(out, "Commit %s%s, %s, %s. Cells are stopped after %.0f s.\n", r.Versions.Commit, map[bool]string{true: " with changes"}[r.Versions.Dirty], r.Versions.Go, r.Versions.Git, r.Cap)
+	fmt.Fprint(out, "\n| round | write and fsync of 4 KiB, ms | SHA-1 and zlib, MB/s | empty push, ms | load |\n|---|---|---|---|---|\n")
+	for _, c := range r.Calibration {
+		fmt.Fprintf(out, "| %d | %.2f | %.0f | %.1f | %.1f |\n", c.Round, c.FsyncMS, c.HashMBs, c.PushMS, c.LoadThen)
+	}
+}
+
+func (r Run) table(out *strings.Builder, m Metric, groups []group) {
+	columns := used(m.Columns, groups)
+	for _, g := range groups {
+		base := find(&g.cells, func(c cell) bool { return c.peer == m.Base }, cell{peer: m.Base})
+		fmt.Fprintf(out, "\n%s:\n\n| peer |", g.name)
+		for _, c := range columns {
+			fmt.Fprintf(out, " %s |", c.Head)
+		}
+		fmt.Fprintf(out, " to `%s` |  |\n|---|%s---|---|\n", m.Base, strings.Repeat("---|", len(columns)))
+		for _, c := range g.cells {
+			if len(c.samples) > 0 {
+				r.row(out, m, columns, c, *base)
+			}
+		}
+	}
+}
+
+// used leaves out columns of which no cell has a value.
+func used(columns []Column, groups []group) (out []Column) {
+	for _, col := range columns {
+		has := false
+		for _, g := range groups {
+			for _, c := range g.cells {
+				has = has || len(c.values(col.Name)) > 0
+			}
+		}
+		if has {
+			out = append(out, col)
+		}
+	}
+	return out
+}
+
+func (r Run) row(out *strings.Builder, m Metric, columns []Column, c, base cell) {
+	fmt.Fprintf(out, "| %s |", c.peer)
+	for i, col := range columns {
+		fmt.Fprintf(out, " %s |", r.value(c, col, i == 0))
+	}
+	fmt.Fprintf(out, " %s | %s |\n", compared(m, c, base), c.note())
+}
+
+func (r Run) value(c cell, col Column, first bool) string {
+	v := c.median(col.Name)
+	switch {
+	case known(v):
+		return fmt.Sprintf(col.Form, v)
+	case first && c.over():
+		return fmt.Sprintf("> %.0f", r.Cap)
+	case first && c.failed():
+		return "failed"
+	}
+	return ""
+}
+
+// compared is the ratio to the base with its interval.
+func compared(m Metric, c, base cell) string {
+	if c.peer == base.peer || len(m.Columns) == 0 {
+		return ""
+	}
+	median, low, high := c.ratio(base, m.Columns[0].Name)
+	switch {
+	case !known(median):
+		return ""
+	case known(low) && known(high) && low != high:
+		return fmt.Sprintf("%s (%s to %s)", times(median), times(low), times(high))
+	}
+	return times(median)
+}
+
+// times writes a ratio with three digits that count.
+func times(v float64) string {
+	switch {
+	case v >= 100:
+		return fmt.Sprintf("%.0f ×", math.Round(v))
+	case v >= 10:
+		return fmt.Sprintf("%.1f ×", v)
+	}
+	return fmt.Sprintf("%.2f ×", v)
+}
+
+func (r Run) failures(out *strings.Builder) {
+	failed := r.Failures()
+	if len(failed) == 0 {
+		fmt.Fprint(out, "\nNo run failed: what each left behind was what was wanted, and git found nothing wrong with it.\n")
+		return
+	}
+	fmt.Fprint(out, "\n## Runs that failed\n\n")
+	for _, s := range failed {
+		fmt.Fprintf(out, "- %s, %s, %s, round %d: %s\n", s.Metric, s.Case, s.Peer, s.Round, strings.ReplaceAll(s.Failed, "\n", " "))
+	}
+}

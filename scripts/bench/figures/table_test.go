@@ -1,0 +1,48 @@
+package figures
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func sample(peer string, round int, seconds float64) Sample {
+	return Sample{Metric: "P1", Case: "small", Peer: peer, Round: round, Values: map[string]float64{"seconds": seconds}}
+}
+
+func TestTablesAreMadeOfTheJSON(t *testing.T) {
+	t.Parallel()
+	r := Run{Set: "quick", Cap: 60, Samples: []Sample{
+		sample(Writer, 1, 1), sample("slow", 1, 10), sample(Writer, 2, 2), sample("slow", 2, 20), sample("slow", 3, 90),
+		{Metric: "P1", Case: "small", Peer: "endless", Round: 1, Over: true},
+		{Metric: "P1", Case: "small", Peer: "wrong", Round: 1, Values: map[string]float64{"seconds": 0.001}, Failed: "a file is missing"},
+	}}
+	path := filepath.Join(t.TempDir(), "r.json")
+	if err := r.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := again.Markdown("r.json")
+	for _, want := range []string{"| slow | 20 | 10.0 × |", "| ours: writer | 1.5 |  |", "| endless | > 60 |", "| wrong | failed |", "a file is missing"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the tables do not hold %q:\n%s", want, text)
+		}
+	}
+	if len(again.Failures()) != 1 {
+		t.Errorf("%d failures, want 1", len(again.Failures()))
+	}
+}
+
+// A ratio is one of values of the same round.
+func TestRatiosAreThoseOfRounds(t *testing.T) {
+	t.Parallel()
+	base := cell{samples: []Sample{sample("a", 1, 1), sample("a", 2, 100)}}
+	other := cell{samples: []Sample{sample("b", 1, 2), sample("b", 2, 200), sample("b", 3, 7)}}
+	median, low, high := other.ratio(base, "seconds")
+	if median != 2 || low != 2 || high != 2 {
+		t.Errorf("ratio is %g (%g to %g), want 2", median, low, high)
+	}
+}

@@ -1,0 +1,140 @@
+// Command bench measures how the orchestrator writes to Git beside other ways to do it,
+// and what its program costs. It writes JSON, and tables made of it.
+//
+//	bench -set quick     what `make bench` runs: at most ten minutes
+//	bench -set full      what `make bench-full` runs: an hour and more
+//	bench -tables FILE   only makes the tables of a JSON file anew
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/emco-orchestrator/emco/scripts/bench/figures"
+	"github.com/emco-orchestrator/emco/scripts/bench/suite"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stderr))
+}
+
+// settings are the flags.
+type settings struct {
+	suite.Options
+	set, out, tables string
+}
+
+// run returns the exit code: 0 if all went well, 1 if a sample failed or nothing could be
+// measured, 2 if it was called in the wrong way.
+func run(ctx context.Context, args []string, log io.Writer) int {
+	s, err := read(args, log)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintln(log, "bench:", err)
+		return 2
+	}
+	if s.tables != "" {
+		err = tables(s.tables)
+	} else {
+		err = measure(ctx, s)
+	}
+	if err != nil {
+		fmt.Fprintln(log, "bench:", err)
+		return 1
+	}
+	return 0
+}
+
+func read(args []string, log io.Writer) (s settings, err error) {
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(log)
+	f.StringVar(&s.set, "set", "quick", "quick or full")
+	f.StringVar(&s.out, "out", ".", "folder for SET.json and SET.md")
+	f.StringVar(&s.tables, "tables", "", "make the tables of this JSON file anew, and measure nothing")
+	f.StringVar(&s.Bin, "bin", "../../bin", "folder of the built programs")
+	f.StringVar(&s.Dir, "dir", "", "folder for data, on the disk that counts; the system's temporary one unless given")
+	f.IntVar(&s.Rounds, "rounds", 3, "how often each cell is measured, if time allows")
+	f.DurationVar(&s.Cap, "cap", time.Minute, "a cell is stopped after so long")
+	f.DurationVar(&s.Budget, "budget", 0, "no further round is begun when three quarters of this are over; 10 minutes for quick, none for full")
+	only := f.String("only", "", "metrics, such as P1,P5; all unless given")
+	sizes := f.String("sizes", "", "fleets in clusters, such as 10,100; those of the set unless given")
+	if err := f.Parse(args); err != nil {
+		return s, err
+	}
+	if s.set != "quick" && s.set != "full" {
+		return s, fmt.Errorf("-set is %q, want quick or full", s.set)
+	}
+	s.Full, s.Log = s.set == "full", log
+	if s.Budget == 0 && !s.Full {
+		s.Budget = 10 * time.Minute
+	}
+	if *only != "" {
+		s.Only = strings.Split(*only, ",")
+	}
+	if s.Sizes, err = numbers(*sizes); err != nil {
+		return s, err
+	}
+	s.Bin, err = filepath.Abs(s.Bin)
+	return s, err
+}
+
+func numbers(list string) (out []int, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("-sizes: %q is no number of clusters", text)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+func measure(ctx context.Context, s settings) error {
+	for _, name := range []string{"emco", "emcoctl"} {
+		if _, err := os.Stat(filepath.Join(s.Bin, name)); err != nil {
+			return fmt.Errorf("%w: run make build first", err)
+		}
+	}
+	run, err := suite.Run(ctx, s.Options)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(s.out, s.set+".json")
+	if err := run.Write(path); err != nil {
+		return err
+	}
+	if err := tables(path); err != nil {
+		return err
+	}
+	if failed := run.Failures(); len(failed) > 0 {
+		return fmt.Errorf("%d samples failed; they are listed at the end of the tables", len(failed))
+	}
+	return nil
+}
+
+// tables writes the Markdown file beside a JSON file.
+func tables(path string) error {
+	run, err := figures.Read(path)
+	if err != nil {
+		return err
+	}
+	text := run.Markdown(filepath.Base(path))
+	return os.WriteFile(strings.TrimSuffix(path, ".json")+".md", []byte(text), 0o644)
+}

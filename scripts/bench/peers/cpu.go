@@ -1,0 +1,46 @@
+package peers
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// tick is the unit of the times in /proc; Linux shows 100 a second to all programs.
+const tick = time.Second / 100
+
+// CPUOf is what a process, and those of its children that ended, have used of processors.
+func CPUOf(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // after the name, which may hold anything
+	field := strings.Fields(rest)
+	if len(field) < 15 {
+		return 0
+	}
+	var ticks int64
+	for _, f := range field[11:15] { // utime, stime and those of children
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err == nil {
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * tick
+}
+
+// CPU is what this process and its ended children have used: the peers in it, the git
+// programs, and the server.
+func CPU() (total time.Duration) {
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var u syscall.Rusage
+		if syscall.Getrusage(who, &u) == nil {
+			total += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		}
+	}
+	return total
+}

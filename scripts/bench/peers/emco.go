@@ -1,0 +1,258 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+
+	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
+	"github.com/emco-orchestrator/emco/scripts/e2e/program"
+
+	"github.com/emco-orchestrator/emco/scripts/bench/figures"
+	"github.com/emco-orchestrator/emco/scripts/bench/site"
+	"github.com/emco-orchestrator/emco/scripts/bench/world"
+)
+
+const (
+	group  = "bench"
+	canary = "canary" // the label of clusters that have an app more
+	extra  = "extra"  // that app
+	look   = 20 * time.Millisecond
+)
+
+// Process is the program emco with its embedded stores, from the REST call to the
+// branch: it stores, places, renders and writes. Its charts make the same manifests for
+// all clusters, so that it takes part in shared worlds only. A change for one cluster is
+// a label and an update, by which the cluster gets an app of one manifest.
+func Process(bin string) Maker {
+	shared := func(s world.Spec) bool { return s.Shared }
+	return Maker{Name: figures.Process, Only: shared, New: func(dir string) Peer { return NewEmco(bin, dir) }}
+}
+
+// Emco is a running emco with a fleet and one deployment.
+type Emco struct {
+	origin
+	bin        string
+	Program    *program.Emco
+	Fleet      fleet.Fleet
+	API        *client.Client
+	Deployment fleet.Deployment
+	Break      string // an app whose chart does not render; none if empty
+}
+
+// NewEmco returns a peer that is not prepared.
+func NewEmco(bin, dir string) *Emco {
+	return &Emco{origin: origin{dir: filepath.Join(dir, "origin")}, bin: bin}
+}
+
+// Prepare starts the program, registers the clusters and onboards the deployment.
+func (p *Emco) Prepare(ctx context.Context, s world.Spec, base *world.World) error {
+	if base != nil {
+		return errors.New("emco has to begin with the installation")
+	}
+	if err := p.open(ctx, nil); err != nil {
+		return err
+	}
+	if err := p.Start(ctx); err != nil {
+		return err
+	}
+	user, token := p.site.Credential()
+	where := fleet.Repository{URL: p.site.Server.URL(site.Repository), User: user, Token: token}
+	p.Deployment = deployment(s)
+	for i, a := range p.Deployment.Apps {
+		if a.Chart.Name == p.Break {
+			p.Deployment.Apps[i].Chart = a.Chart.With("templates/broken.yaml", "{{ fail \"out of order\" }}\n")
+		}
+	}
+	return inOrder(
+		func() error { return p.Fleet.Found(ctx, where) },
+		func() error { return p.Fleet.Register(ctx, s.Clusters) },
+		func() error { return p.Fleet.OpenCloud(ctx) },
+		func() error { return p.label(ctx, 0) },
+		func() error { return p.Fleet.Onboard(ctx, p.dir, p.Deployment) },
+	)
+}
+
+// Start runs the program, for the first time or again.
+func (p *Emco) Start(ctx context.Context) (err error) {
+	p.Program, err = program.Start(ctx, program.Options{Bin: p.bin, Dir: filepath.Join(filepath.Dir(p.dir), "emco")})
+	if err != nil {
+		return err
+	}
+	if p.Fleet, err = fleet.Open(p.Program.URL()); err != nil {
+		return err
+	}
+	p.API, err = client.New(client.Options{BaseURL: p.Program.URL()})
+	return err
+}
+
+func inOrder(steps ...func() error) error {
+	for _, do := range steps {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deployment has the apps of a world, and one more for canaries.
+func deployment(s world.Spec) fleet.Deployment {
+	d := fleet.Deployment{Name: group}
+	for a := range s.Apps {
+		d.Apps = append(d.Apps, fleet.App{Chart: chart(world.App(a), s)})
+	}
+	one := s
+	one.Resources = 1
+	only := v2.Selection{AllOf: []v2.AllOf{{Selector: v2.Selector{Provider: fleet.Provider, Label: canary}}}}
+	d.Apps = append(d.Apps, fleet.App{Chart: chart(extra, one), Intent: only})
+	return d
+}
+
+// chart renders the manifests of an app of a shared world. All of them hold the version.
+func chart(app string, s world.Spec) fleet.Chart {
+	c := fleet.Chart{Name: app, Files: map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: " + app + "\nversion: 1.0.0\n", "values.yaml": "version: \"0\"\n",
+	}}
+	for r := range s.Resources {
+		text := string(world.Manifest(world.Text{Cluster: "any", App: app, Resource: world.Resource(r), Version: "V", Bytes: s.Bytes}))
+		c.Files["templates/"+world.Resource(r)+".yaml"] = strings.Replace(text, `"V"`, "{{ .Values.version | quote }}", 1)
+	}
+	return c
+}
+
+func (p *Emco) label(ctx context.Context, cluster int) error {
+	path := "cluster-providers/" + fleet.Provider + "/clusters/" + world.Cluster(cluster) + "/labels"
+	_, err := client.Post[client.Nothing](ctx, p.API, path, v2.ClusterLabel{Label: canary})
+	return err
+}
+
+// Apply asks for a change and waits until it is on the branch, by the server's clock.
+func (p *Emco) Apply(ctx context.Context, t Turn) (Cost, error) {
+	before, err := p.renders(ctx)
+	if err != nil {
+		return Cost{}, err
+	}
+	used := CPUOf(p.Program.PID())
+	began := time.Now()
+	if err := p.ask(ctx, t); err != nil {
+		return Cost{}, err
+	}
+	if err := p.Await(ctx, v2.StatusInstantiated); err != nil {
+		return Cost{}, err
+	}
+	c := Cost{Took: p.site.LastPush().Sub(began), CPU: CPUOf(p.Program.PID()) - used}
+	after, err := p.renders(ctx)
+	c.Renders = after - before
+	if memory, merr := p.Program.Memory(); merr == nil {
+		c.Peak = memory.Peak
+	}
+	if c.Took <= 0 {
+		err = errors.Join(err, errors.New("nothing was pushed"))
+	}
+	return c, err
+}
+
+// ask is what a user does.
+func (p *Emco) ask(ctx context.Context, t Turn) error {
+	switch t.Kind {
+	case world.Install:
+		return p.Fleet.Act(ctx, p.Deployment.Path(), "instantiate")
+	case world.Value:
+		values := fmt.Sprintf("version: \"%d\"\n", t.World.Version(t.App))
+		if err := p.Fleet.Revalue(ctx, p.Deployment, p.Deployment.Apps[t.App].Chart, values); err != nil {
+			return err
+		}
+	default:
+		if err := p.label(ctx, t.Cluster); err != nil {
+			return err
+		}
+	}
+	return p.Fleet.Act(ctx, p.Deployment.Path(), "update")
+}
+
+// Await looks at the status, seldom enough not to be what is measured.
+func (p *Emco) Await(ctx context.Context, status string) error {
+	return program.Poll(ctx, look, func() error {
+		st, err := p.Fleet.Status(ctx, p.Deployment.Path(), false)
+		if err == nil && st.DeployedStatus != status {
+			err = errors.New("deployedStatus is " + st.DeployedStatus)
+		}
+		return err
+	})
+}
+
+func (p *Emco) renders(ctx context.Context) (int, error) {
+	m, err := p.Program.Metrics(ctx)
+	return int(m["emco_renders_total"]), err
+}
+
+var versionLine = regexp.MustCompile(`(?m)^  version: "?([^"\n]*)"?$`)
+
+// Probe says for each manifest on the branch which version it is of.
+func (p *Emco) Probe(ctx context.Context) (world.State, error) {
+	listing, err := p.site.Bare.Git(ctx, "", "ls-tree", "-r", "-z", site.Branch)
+	if err != nil {
+		return nil, err
+	}
+	out, versions := world.State{}, map[string]string{}
+	for entry := range strings.SplitSeq(strings.TrimSuffix(listing, "\x00"), "\x00") {
+		head, path, _ := strings.Cut(entry, "\t")
+		blob := strings.Fields(head)[2]
+		part := strings.Split(path, "/") // clusters/<provider>+<cluster>/context/<id>/app/<app>/<name>+<Kind>.yaml
+		if len(part) != 7 || part[4] != "app" {
+			continue
+		}
+		if _, seen := versions[blob]; !seen {
+			text, err := p.site.Bare.Git(ctx, "", "cat-file", "blob", blob)
+			if err != nil {
+				return nil, err
+			}
+			versions[blob] = found(text)
+		}
+		cluster := strings.TrimPrefix(part[1], fleet.Provider+"+")
+		name := strings.TrimPrefix(strings.TrimSuffix(part[6], "+ConfigMap.yaml"), part[5]+"-")
+		out["clusters/"+cluster+"/"+part[5]+"/"+name] = versions[blob]
+	}
+	return out, nil
+}
+
+func found(manifest string) string {
+	if m := versionLine.FindStringSubmatch(manifest); m != nil {
+		return m[1]
+	}
+	return "none"
+}
+
+// Want is what the charts make of a world.
+func (p *Emco) Want(w *world.World) world.State {
+	out := world.State{}
+	for i := range w.Spec.Clusters {
+		for a := range w.Spec.Apps {
+			for r := range w.Spec.Resources {
+				out["clusters/"+world.Cluster(i)+"/"+world.App(a)+"/"+world.Resource(r)] = fmt.Sprint(w.Version(a))
+			}
+		}
+	}
+	canaries := w.Own()
+	canaries[0]++
+	for i := range canaries {
+		out["clusters/"+world.Cluster(i)+"/"+extra+"/"+world.Resource(0)] = "0"
+	}
+	return out
+}
+
+// Close ends the program, which must end well.
+func (p *Emco) Close(ctx context.Context) error {
+	var err error
+	if p.Program != nil {
+		err = p.Program.Stop()
+	}
+	return errors.Join(err, p.origin.Close(ctx))
+}

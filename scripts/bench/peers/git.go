@@ -1,0 +1,201 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/scripts/bench/site"
+	"github.com/emco-orchestrator/emco/scripts/bench/world"
+)
+
+// origin is what all peers share that write to a site.
+type origin struct {
+	dir   string
+	site  *site.Site
+	shard func(cluster string) string // nil: all clusters are on the default branch
+}
+
+func (o *origin) open(ctx context.Context, base *world.World) (err error) {
+	if o.shard == nil {
+		o.shard = func(string) string { return site.Branch }
+	}
+	if o.site, err = site.Open(ctx, o.dir); err != nil || base == nil {
+		return err
+	}
+	return o.site.Seed(ctx, base.All(), o.shard)
+}
+
+// Probe reads the branches as they are on the server.
+func (o *origin) Probe(ctx context.Context) (world.State, error) {
+	out, err := o.site.Bare.Git(ctx, "", "for-each-ref", "--format=%(refname:short)", "refs/heads")
+	if err != nil {
+		return nil, err
+	}
+	return o.site.State(ctx, strings.Fields(out)...)
+}
+
+// Close looks for damage and ends the server.
+func (o *origin) Close(ctx context.Context) error {
+	if o.site == nil {
+		return nil
+	}
+	return errors.Join(o.site.Bare.Fsck(ctx), o.site.Close())
+}
+
+// Site is where a peer writes to.
+func (o *origin) Site() *site.Site { return o.site }
+
+// tree is what all peers share that work with the git program on a work tree.
+type tree struct {
+	origin
+	work site.Work
+}
+
+func (t *tree) Prepare(ctx context.Context, _ world.Spec, base *world.World) error {
+	err := t.open(ctx, base)
+	if err == nil {
+		t.work, err = t.site.Clone(ctx)
+	}
+	return err
+}
+
+// commit adds paths, or everything, and commits.
+func (t *tree) commit(ctx context.Context, title string, paths ...string) error {
+	add := append([]string{"add", "-A", "--"}, paths...)
+	if len(paths) == 0 {
+		add = []string{"add", "-A"}
+	}
+	if err := t.work.Git(ctx, add...); err != nil {
+		return err
+	}
+	return t.work.Git(ctx, "commit", "-q", "-m", title)
+}
+
+func (t *tree) push(ctx context.Context) error {
+	return t.work.Git(ctx, "push", "-q", "origin", site.Branch)
+}
+
+// Changed writes the files that are different, adds all, commits and pushes once.
+func Changed() Maker {
+	return Maker{Name: "changed files, git add -A", New: func(dir string) Peer { return &changed{tree{origin: origin{dir: dir}}} }}
+}
+
+type changed struct{ tree }
+
+func (p *changed) Apply(ctx context.Context, t Turn) (Cost, error) {
+	err := p.work.Write(t.Pairs...)
+	if err == nil {
+		err = p.commit(ctx, "change")
+	}
+	if err == nil {
+		err = p.push(ctx)
+	}
+	return ownFiles, err
+}
+
+// Universe writes everything anew, whatever is different: rm, write, add, commit, push.
+func Universe() Maker {
+	return Maker{Name: "everything anew, git add -A", New: func(dir string) Peer { return &universe{tree{origin: origin{dir: dir}}} }}
+}
+
+type universe struct{ tree }
+
+func (p *universe) Apply(ctx context.Context, t Turn) (Cost, error) {
+	err := os.RemoveAll(filepath.Join(p.work.Dir, "clusters"))
+	if err == nil {
+		err = p.work.Write(t.World.All()...)
+	}
+	if err == nil {
+		err = p.commit(ctx, "everything")
+	}
+	if err == nil {
+		err = p.push(ctx)
+	}
+	return ownFiles, err
+}
+
+// PerCluster commits for each cluster and pushes at the end.
+func PerCluster() Maker {
+	return Maker{Name: "commit per cluster, one push", New: func(dir string) Peer { return &perCluster{tree{origin: origin{dir: dir}}} }}
+}
+
+type perCluster struct{ tree }
+
+func (p *perCluster) Apply(ctx context.Context, t Turn) (Cost, error) {
+	for _, of := range byCluster(t.Pairs) {
+		if err := p.work.Write(of...); err != nil {
+			return Cost{}, err
+		}
+		if err := p.commit(ctx, of[0].Cluster, "clusters/"+of[0].Cluster); err != nil {
+			return Cost{}, err
+		}
+	}
+	return ownFiles, p.push(ctx)
+}
+
+// byCluster cuts pairs, which are in order of clusters, into those of one each.
+func byCluster(pairs []world.Pair) (out [][]world.Pair) {
+	for i, p := range pairs {
+		if i == 0 || pairs[i-1].Cluster != p.Cluster {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], p)
+	}
+	return out
+}
+
+// EmcoGit is EMCO's generic Git backend: under one lock, for each app on each cluster,
+// three times (its configuration, its resources, the object of the monitor) staging, a
+// commit and a forced push. An update, which commits the resources alone, is taken as
+// one. The git program stands in for libgit2.
+func EmcoGit() Maker {
+	return Maker{Name: "EMCO, generic Git", New: func(dir string) Peer { return &emcoGit{tree{origin: origin{dir: dir}}} }}
+}
+
+type emcoGit struct{ tree }
+
+func (p *emcoGit) Apply(ctx context.Context, t Turn) (Cost, error) {
+	for _, pair := range t.Pairs {
+		if t.Kind == world.Install {
+			if err := p.beside(ctx, pair, "kust"); err != nil {
+				return Cost{}, err
+			}
+		}
+		if err := p.work.Write(pair); err != nil {
+			return Cost{}, err
+		}
+		if err := p.send(ctx, pair.Dir()); err != nil {
+			return Cost{}, err
+		}
+		if t.Kind == world.Install {
+			if err := p.beside(ctx, pair, "monitor"); err != nil {
+				return Cost{}, err
+			}
+		}
+	}
+	return ownFiles, nil
+}
+
+// beside commits and pushes a file that EMCO writes beside the resources of a pair.
+func (p *emcoGit) beside(ctx context.Context, pair world.Pair, kind string) error {
+	path := fmt.Sprintf("clusters/%s/%s-%s.yaml", pair.Cluster, kind, pair.App)
+	at := filepath.Join(p.work.Dir, filepath.FromSlash(path))
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(at, []byte(kind+" of "+pair.App+" on "+pair.Cluster+"\n"), 0o644); err != nil {
+		return err
+	}
+	return p.send(ctx, path)
+}
+
+func (p *emcoGit) send(ctx context.Context, path string) error {
+	if err := p.commit(ctx, "commit for "+path, path); err != nil {
+		return err
+	}
+	return p.work.Git(ctx, "push", "-q", "origin", "+refs/heads/"+site.Branch)
+}

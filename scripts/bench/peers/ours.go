@@ -1,0 +1,173 @@
+package peers
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"crypto/sha1"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+	"github.com/emco-orchestrator/emco/src/git/plain"
+
+	"github.com/emco-orchestrator/emco/scripts/bench/figures"
+	"github.com/emco-orchestrator/emco/scripts/bench/site"
+	"github.com/emco-orchestrator/emco/scripts/bench/world"
+)
+
+// perShard is how many clusters share a branch.
+const perShard = 1000
+
+// Writer is the product's own writer, packages git/batch and git/plain as emco uses
+// them: a job for each cluster, all at once; it makes commits of them as it sees fit.
+// Fleets above a thousand clusters are on a branch for each thousand.
+func Writer() Maker {
+	return Maker{Name: figures.Writer, New: func(dir string) Peer { return &writer{origin: origin{dir: dir}} }}
+}
+
+type writer struct {
+	origin
+	host    *plain.Host
+	commits *batch.Writers
+}
+
+func (p *writer) Prepare(ctx context.Context, _ world.Spec, base *world.World) error {
+	p.shard = shardOf
+	if err := p.open(ctx, base); err != nil {
+		return err
+	}
+	p.host = plain.New(plain.Options{})
+	p.commits = batch.New(p.host, batch.Options{})
+	return p.warm(ctx)
+}
+
+// warm has the writer know the branch, as one that was there before does.
+func (p *writer) warm(ctx context.Context) error {
+	_, err := p.commits.Submit(ctx, batch.Job{Repo: p.site.Repo(), Branch: site.Branch, Title: "hello", Edits: []git.Edit{{Path: "hello", File: []byte("hello\n")}}})
+	return err
+}
+
+func shardOf(cluster string) string {
+	n, err := strconv.Atoi(cluster[1:])
+	if err != nil || n < perShard {
+		return site.Branch
+	}
+	return fmt.Sprintf("shard-%02d", n/perShard)
+}
+
+func (p *writer) Apply(ctx context.Context, t Turn) (Cost, error) {
+	groups := byCluster(t.Pairs)
+	failures := make([]error, len(groups))
+	var all sync.WaitGroup
+	for i, of := range groups {
+		all.Go(func() { failures[i] = p.submit(ctx, of) })
+	}
+	all.Wait()
+	return ownFiles, errors.Join(failures...)
+}
+
+func (p *writer) submit(ctx context.Context, of []world.Pair) error {
+	edits := make([]git.Edit, len(of))
+	for i, pair := range of {
+		edits[i] = git.Edit{Path: pair.Dir(), Dir: pair.Files}
+	}
+	_, err := p.commits.Submit(ctx, batch.Job{Repo: p.site.Repo(), Branch: p.shard(of[0].Cluster), Title: "change", Edits: edits})
+	return err
+}
+
+func (p *writer) Close(ctx context.Context) error {
+	if p.commits != nil {
+		p.commits.Close()
+		_ = p.host.Close()
+	}
+	return p.origin.Close(ctx)
+}
+
+// Floor is what physics asks for: each distinct content is hashed and compressed once,
+// on all cores, and written to disk once; then one push of one small file. Nothing
+// arranges the contents as a commit, so that it is a bound and no competitor.
+func Floor() Maker {
+	return Maker{Name: "floor: the same bytes once, one push", New: func(dir string) Peer { return &floor{writer: writer{origin: origin{dir: dir}}} }}
+}
+
+type floor struct {
+	writer
+	head git.Hash
+	turn int
+}
+
+func (p *floor) Prepare(ctx context.Context, s world.Spec, _ *world.World) (err error) {
+	if err = p.writer.Prepare(ctx, s, nil); err == nil {
+		p.head, err = p.host.Head(ctx, p.site.Repo(), site.Branch)
+	}
+	return err
+}
+
+func (p *floor) Apply(ctx context.Context, t Turn) (Cost, error) {
+	if err := durable(filepath.Join(p.dir, "floor"), packed(distinct(t.Pairs))); err != nil {
+		return Cost{}, err
+	}
+	p.turn++
+	edit := []git.Edit{{Path: "hello", File: fmt.Append(nil, p.turn)}}
+	head, err := p.host.Commit(ctx, p.site.Repo(), site.Branch, p.head, edit, git.Message{Title: "floor"})
+	p.head = head
+	return ownFiles, err
+}
+
+// Want is nothing: a floor holds nothing.
+func (p *floor) Want(*world.World) world.State { return world.State{} }
+
+// distinct lists contents, each once. Pairs that share a map have what is in it in common.
+func distinct(pairs []world.Pair) (out [][]byte) {
+	seen := map[*byte]bool{}
+	for _, p := range pairs {
+		for _, text := range p.Files {
+			if at := &text[0]; !seen[at] {
+				seen[at] = true
+				out = append(out, text)
+			}
+		}
+	}
+	return out
+}
+
+// packed hashes and compresses on all cores.
+func packed(contents [][]byte) [][]byte {
+	parts := make([][]byte, runtime.NumCPU())
+	var all sync.WaitGroup
+	for k := range parts {
+		all.Go(func() {
+			var out bytes.Buffer
+			w, err := zlib.NewWriterLevel(&out, zlib.BestSpeed)
+			for i := k; i < len(contents) && err == nil; i += len(parts) {
+				sha1.Sum(contents[i])
+				w.Reset(&out)
+				_, err = w.Write(contents[i])
+				err = errors.Join(err, w.Close())
+			}
+			parts[k] = out.Bytes()
+		})
+	}
+	all.Wait()
+	return parts
+}
+
+func durable(path string, parts [][]byte) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if _, err := f.Write(p); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,252 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+	"github.com/emco-orchestrator/emco/src/git/plain"
+
+	"github.com/emco-orchestrator/emco/scripts/bench/figures"
+	"github.com/emco-orchestrator/emco/scripts/bench/peers"
+	"github.com/emco-orchestrator/emco/scripts/bench/site"
+	"github.com/emco-orchestrator/emco/scripts/bench/world"
+)
+
+// period is how long callers go on.
+const period = 3 * time.Second
+
+// way is how one caller makes a file durable on the branch of a site.
+type way struct {
+	name string
+	open func(ctx context.Context, s *site.Site) (put func(ctx context.Context, path string, text []byte) error, done func(), err error)
+	lost *atomic.Int64 // pushes that were refused because the branch had moved
+	most int           // callers for which it is measured; 0: no limit
+}
+
+// concurrent measures many callers at one branch: P5.
+func (s *Suite) concurrent(ctx context.Context) error {
+	callers := []int{8, 32, 1000}
+	for _, n := range callers {
+		for _, w := range shuffled(s, concurrentWays()) {
+			if w.most > 0 && n > w.most {
+				continue
+			}
+			sample := s.callers(ctx, w, n)
+			sample.Metric, sample.Case, sample.Peer = "P5", fmt.Sprintf("%d callers, branch of 10,000 files", n), w.name
+			s.add(sample)
+		}
+	}
+	return ctx.Err()
+}
+
+// oneCaller measures one caller at branches of several sizes: P6.
+func (s *Suite) oneCaller(ctx context.Context) error {
+	for _, clusters := range []int{10, 100} {
+		for _, w := range shuffled(s, []way{engine(), grouped(), workTree()}) {
+			sample := s.calls(ctx, w, 1, clusters)
+			sample.Metric, sample.Case, sample.Peer = "P6", fmt.Sprintf("branch of %d files", clusters*apps*resources), w.name
+			s.add(sample)
+		}
+	}
+	return ctx.Err()
+}
+
+func concurrentWays() []way { return []way{grouped(), optimistic(), workTree()} }
+
+// grouped is our writer: one goroutine for the branch, which takes all that waits.
+func grouped() way {
+	return way{name: figures.Writer, open: func(_ context.Context, s *site.Site) (func(context.Context, string, []byte) error, func(), error) {
+		host := plain.New(plain.Options{})
+		writers := batch.New(host, batch.Options{})
+		put := func(ctx context.Context, path string, text []byte) error {
+			_, err := writers.Submit(ctx, batch.Job{Repo: s.Repo(), Branch: site.Branch, Title: "change", Edits: []git.Edit{{Path: path, File: text}}})
+			return err
+		}
+		return put, func() { writers.Close(); _ = host.Close() }, nil
+	}}
+}
+
+// engine is what is below our writer, without its queue and its window; for one caller.
+func engine() way {
+	return way{name: "ours: engine", open: func(ctx context.Context, s *site.Site) (func(context.Context, string, []byte) error, func(), error) {
+		host := plain.New(plain.Options{})
+		head, err := host.Head(ctx, s.Repo(), site.Branch)
+		put := func(ctx context.Context, path string, text []byte) error {
+			next, err := host.Commit(ctx, s.Repo(), site.Branch, head, []git.Edit{{Path: path, File: text}}, git.Message{Title: "change"})
+			if err == nil {
+				head = next
+			}
+			return err
+		}
+		return put, func() { _ = host.Close() }, err
+	}}
+}
+
+// optimistic is the same engine in the hands of callers who know nothing of each other:
+// each reads the head, commits on top of it and begins anew when it came too late.
+func optimistic() way {
+	w := way{name: "optimistic retry", lost: new(atomic.Int64), most: 32}
+	w.open = func(_ context.Context, s *site.Site) (func(context.Context, string, []byte) error, func(), error) {
+		host := plain.New(plain.Options{})
+		put := func(ctx context.Context, path string, text []byte) error {
+			for {
+				head, err := host.Head(ctx, s.Repo(), site.Branch)
+				if err == nil {
+					_, err = host.Commit(ctx, s.Repo(), site.Branch, head, []git.Edit{{Path: path, File: text}}, git.Message{Title: "change"})
+				}
+				if !errs.Is(err, errs.Conflict) || ctx.Err() != nil {
+					return err
+				}
+				w.lost.Add(1)
+			}
+		}
+		return put, func() { _ = host.Close() }, nil
+	}
+	return w
+}
+
+// workTree is the git program on one work tree, under a lock.
+func workTree() way {
+	return way{name: "git add, commit, push under a lock", most: 32, open: func(ctx context.Context, s *site.Site) (func(context.Context, string, []byte) error, func(), error) {
+		work, err := s.Clone(ctx)
+		var one sync.Mutex
+		put := func(ctx context.Context, path string, text []byte) error {
+			one.Lock()
+			defer one.Unlock()
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			at := filepath.Join(work.Dir, filepath.FromSlash(path))
+			err := os.MkdirAll(filepath.Dir(at), 0o755)
+			for _, do := range []func() error{
+				func() error { return os.WriteFile(at, text, 0o644) },
+				func() error { return work.Git(ctx, "add", "-A") },
+				func() error { return work.Git(ctx, "commit", "-q", "-m", "change") },
+				func() error { return work.Git(ctx, "push", "-q", "origin", site.Branch) },
+			} {
+				if err == nil {
+					err = do()
+				}
+			}
+			return err
+		}
+		return put, func() {}, err
+	}}
+}
+
+func (s *Suite) callers(ctx context.Context, w way, n int) figures.Sample {
+	return s.calls(ctx, w, n, 100)
+}
+
+// calls has n callers change files of their own on a branch with a fleet's files, and
+// looks whether all that was acknowledged is there.
+func (s *Suite) calls(ctx context.Context, w way, n, clusters int) figures.Sample {
+	home, err := site.Open(ctx, s.folder())
+	if err != nil {
+		return figures.Sample{Failed: err.Error()}
+	}
+	defer home.Close()
+	base := world.New(world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach})
+	if err := home.Seed(ctx, base.Make(world.Change{Kind: world.Install}), func(string) string { return site.Branch }); err != nil {
+		return figures.Sample{Failed: err.Error()}
+	}
+	put, done, err := w.open(ctx, home)
+	if err != nil {
+		return figures.Sample{Failed: err.Error()}
+	}
+	defer done()
+	if err := put(ctx, "hello", []byte("hello\n")); err != nil {
+		return figures.Sample{Failed: err.Error()}
+	}
+	c := crowd{put: put, told: make([]int, n), took: make([][]float64, n)}
+	commits, _ := home.Commits(ctx)
+	if w.lost != nil {
+		w.lost.Store(0)
+	}
+	cpu, began := peers.CPU(), time.Now()
+	err = c.run(ctx)
+	sample := c.sample(time.Since(began), err)
+	after, _ := home.Commits(ctx)
+	sample.Values["commits"], sample.Values["cpu"] = float64(after-commits), (peers.CPU() - cpu).Seconds()
+	if w.lost != nil {
+		sample.Values["refused"] = float64(w.lost.Load())
+	}
+	lost, err := c.missing(ctx, home)
+	if err == nil {
+		err = home.Bare.Fsck(ctx)
+	}
+	if sample.Values["lost"] = float64(lost); lost > 0 && err == nil {
+		err = fmt.Errorf("%d acknowledged changes are not on the branch", lost)
+	}
+	if err != nil && sample.Failed == "" {
+		sample.Failed = err.Error()
+	}
+	return sample
+}
+
+// crowd is many callers. Each writes a number into its file and raises it each time.
+type crowd struct {
+	put  func(ctx context.Context, path string, text []byte) error
+	told []int       // the highest number that was acknowledged, by caller
+	took [][]float64 // seconds, by caller
+}
+
+func (c *crowd) run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*period) // for those that are under way at the end
+	defer cancel()
+	end := time.Now().Add(period)
+	failures := make([]error, len(c.told))
+	var all sync.WaitGroup
+	for i := range c.told {
+		all.Go(func() {
+			for k := 1; time.Now().Before(end); k++ {
+				began := time.Now()
+				if err := c.put(ctx, callerPath(i), fmt.Appendf(nil, "%d\n", k)); err != nil {
+					failures[i] = err
+					return
+				}
+				c.told[i], c.took[i] = k, append(c.took[i], time.Since(began).Seconds())
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(failures...)
+}
+
+func callerPath(i int) string { return fmt.Sprintf("callers/%02d/%04d", i%32, i) }
+
+func (c *crowd) sample(took time.Duration, err error) figures.Sample {
+	all := slices.Concat(c.took...)
+	out := figures.Sample{Values: map[string]float64{"rate": float64(len(all)) / took.Seconds()}}
+	if len(all) > 0 {
+		out.Values["p99"] = figures.Quantile(all, 0.99)
+	}
+	if err != nil {
+		out.Failed = err.Error()
+	}
+	return out
+}
+
+// missing counts callers whose last acknowledged change is not on the branch.
+func (c *crowd) missing(ctx context.Context, s *site.Site) (n int, err error) {
+	held, err := s.Below(ctx, "callers")
+	if err != nil {
+		return 0, err
+	}
+	for i, k := range c.told {
+		if k > 0 && held[callerPath(i)] != world.BlobID(fmt.Appendf(nil, "%d\n", k)) {
+			n++
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,297 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"time"
+
+	"github.com/emco-orchestrator/emco/scripts/bench/figures"
+	"github.com/emco-orchestrator/emco/scripts/bench/peers"
+	"github.com/emco-orchestrator/emco/scripts/bench/site"
+	"github.com/emco-orchestrator/emco/scripts/bench/world"
+)
+
+// Standard sizes.
+const (
+	apps      = 10
+	resources = 10
+	bytesEach = 1024
+	singles   = 5 // changes for one cluster in a round
+)
+
+// stories has each peer install, change a value, and change single clusters: P1, P2, P3.
+func (s *Suite) stories(ctx context.Context) error {
+	for _, clusters := range s.sizes() {
+		for _, shared := range []bool{false, true} {
+			spec := world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach, Shared: shared}
+			for _, m := range shuffled(s, s.makers(spec)) {
+				if err := s.story(ctx, m, spec); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// makers are the peers of a world. Work trees of fleets above a thousand clusters are
+// minutes of work for what is known by then, and are left out.
+func (s *Suite) makers(spec world.Spec) (out []peers.Maker) {
+	all := []peers.Maker{peers.Writer(), peers.Floor(), peers.Process(s.Bin)}
+	if spec.Clusters <= 1000 {
+		all = append(all, peers.Changed(), peers.Universe())
+	}
+	if spec.Clusters <= 1000 && !spec.Shared {
+		all = append(all, peers.PerCluster(), peers.EmcoGit()) // which do as many commits for shared worlds
+	}
+	for _, m := range all {
+		if m.Only == nil || m.Only(spec) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// tale is one peer's way through a story.
+type tale struct {
+	s     *Suite
+	maker peers.Maker
+	spec  world.Spec
+	want  *world.World
+	peer  peers.Peer
+	dir   string
+}
+
+// chapter is a part of a story that makes one sample.
+type chapter struct {
+	metric  string
+	changes []world.Change
+}
+
+func chapters(spec world.Spec) []chapter {
+	one := chapter{metric: "P3"}
+	for i := range singles {
+		one.changes = append(one.changes, world.Change{Kind: world.One, Cluster: (1 + i*7) % spec.Clusters})
+	}
+	return []chapter{
+		{"P1", []world.Change{{Kind: world.Install}}},
+		{"P2", []world.Change{{Kind: world.Value, App: 1}}},
+		one,
+	}
+}
+
+func (s *Suite) story(ctx context.Context, m peers.Maker, spec world.Spec) error {
+	t := &tale{s: s, maker: m, spec: spec, want: world.New(spec)}
+	defer func() { _ = os.RemoveAll(t.dir) }()
+	for _, c := range chapters(spec) {
+		key := c.metric + spec.String() + m.Name
+		if s.done[key] || s.over[c.metric+m.Name] {
+			t.skip(ctx, c)
+			continue
+		}
+		sample := t.tell(ctx, c)
+		if sample.Metric, sample.Case, sample.Peer = c.metric, spec.String(), m.Name; ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.add(sample)
+		s.sides(sample)
+		if (sample.Over || sample.Failed != "") && t.peer != nil {
+			t.abandon(ctx)
+		}
+	}
+	t.end(ctx)
+	return nil
+}
+
+// skip lets the world go on without the peer, which has to begin anew after it.
+func (t *tale) skip(ctx context.Context, c chapter) {
+	t.end(ctx)
+	for _, change := range c.changes {
+		t.want.Make(change)
+	}
+	if sample := (figures.Sample{Metric: c.metric, Case: t.spec.String(), Peer: t.maker.Name, Over: true, Note: "not tried: over the limit in a smaller case"}); t.s.over[c.metric+t.maker.Name] && !t.s.done[c.metric+t.spec.String()+t.maker.Name] {
+		t.s.add(sample)
+	}
+}
+
+// tell has the peer carry out a chapter and looks at what is there then.
+func (t *tale) tell(ctx context.Context, c chapter) (out figures.Sample) {
+	if err := t.prepare(ctx); err != nil {
+		return figures.Sample{Failed: "prepare: " + err.Error()}
+	}
+	before := t.look(ctx)
+	capped, cancel := context.WithTimeout(ctx, t.s.Cap)
+	defer cancel()
+	var took []float64
+	var sum peers.Cost
+	cpu := peers.CPU()
+	for _, change := range c.changes {
+		turn := peers.Turn{Change: change, Pairs: t.want.Make(change), World: t.want}
+		began := time.Now()
+		cost, err := t.peer.Apply(capped, turn)
+		if cost.Took == 0 {
+			cost.Took = time.Since(began)
+		}
+		if err != nil {
+			return outcome(capped, err)
+		}
+		took = append(took, cost.Took.Seconds())
+		sum = plus(sum, cost)
+	}
+	out.Values = t.values(ctx, before, sum)
+	out.Values["cpu"] = (peers.CPU() - cpu + sum.CPU).Seconds()
+	out.Values["seconds"], out.Values["worst"] = figures.Median(took), figures.Quantile(took, 1)
+	if err := t.verify(ctx); err != nil {
+		out.Failed = err.Error()
+	}
+	return out
+}
+
+func outcome(ctx context.Context, err error) figures.Sample {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return figures.Sample{Over: true}
+	}
+	return figures.Sample{Failed: err.Error()}
+}
+
+func plus(a, b peers.Cost) peers.Cost {
+	a.Calls, a.Virtual, a.Renders, a.CPU = a.Calls+b.Calls, a.Virtual+b.Virtual, a.Renders+b.Renders, a.CPU+b.CPU
+	a.Peak = max(a.Peak, b.Peak)
+	return a
+}
+
+// prepare makes a peer if there is none, on the world as it is.
+func (t *tale) prepare(ctx context.Context) error {
+	if t.peer != nil {
+		return nil
+	}
+	t.dir = t.s.folder()
+	if err := os.MkdirAll(t.dir, 0o700); err != nil {
+		return err
+	}
+	t.peer = t.maker.New(t.dir)
+	base := t.want
+	if len(base.All()) == 0 {
+		base = nil
+	}
+	return t.peer.Prepare(ctx, t.spec, base)
+}
+
+// looked is what is counted on the server.
+type looked struct {
+	commits, pushes int
+	size            int64
+	state           world.State
+}
+
+// sited is a Peer that writes to a site.
+type sited interface{ Site() *site.Site }
+
+func (t *tale) look(ctx context.Context) (l looked) {
+	p, ok := t.peer.(sited)
+	if !ok {
+		return l
+	}
+	l.commits, _ = p.Site().Commits(ctx)
+	l.size, _ = p.Site().Size()
+	_, l.pushes = p.Site().Server.Requests()
+	l.state, _ = t.peer.Probe(ctx)
+	return l
+}
+
+func (t *tale) values(ctx context.Context, before looked, sum peers.Cost) map[string]float64 {
+	after := t.look(ctx)
+	out := map[string]float64{
+		"commits": float64(after.commits - before.commits), "pushes": float64(after.pushes - before.pushes),
+		"sent": float64(after.size-before.size) / 1024, "files": float64(changed(before.state, after.state)),
+	}
+	if sum.Calls > 0 {
+		out["calls"], out["virtual"] = float64(sum.Calls), sum.Virtual.Hours()
+	}
+	if sum.Renders >= 0 {
+		out["renders"] = float64(sum.Renders)
+	}
+	if sum.Peak > 0 {
+		out["rss"] = float64(sum.Peak) / (1 << 20)
+	}
+	return out
+}
+
+func changed(a, b world.State) (n int) {
+	for path, id := range b {
+		if a[path] != id {
+			n++
+		}
+	}
+	for path := range a {
+		if _, stays := b[path]; !stays {
+			n++
+		}
+	}
+	return n
+}
+
+// verify compares what is there with what is wanted.
+func (t *tale) verify(ctx context.Context) error {
+	got, err := t.peer.Probe(ctx)
+	if err != nil {
+		return err
+	}
+	want := t.want.Want
+	if w, own := t.peer.(peers.Wanter); own {
+		want = func() world.State { return w.Want(t.want) }
+	}
+	return same(got, want())
+}
+
+func same(got, want world.State) error {
+	if maps.Equal(got, want) {
+		return nil
+	}
+	for path, id := range want {
+		if got[path] != id {
+			return fmt.Errorf("of %d paths %d are not as wanted; %s is %q, want %q", len(want), changed(got, want), path, got[path], id)
+		}
+	}
+	return fmt.Errorf("%d paths are there, want %d", len(got), len(want))
+}
+
+// end closes the peer; damage that is found then is a failure of the whole story.
+func (t *tale) end(ctx context.Context) {
+	if t.peer == nil {
+		return
+	}
+	if err := t.peer.Close(ctx); err != nil {
+		t.s.add(figures.Sample{Metric: "P1", Case: t.spec.String(), Peer: t.maker.Name, Failed: "afterwards: " + err.Error()})
+	}
+	t.peer = nil
+	_ = os.RemoveAll(t.dir)
+}
+
+// abandon closes a peer that was stopped in the middle of something.
+func (t *tale) abandon(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel() // nothing is looked for
+	_ = t.peer.Close(ctx)
+	t.peer = nil
+	_ = os.RemoveAll(t.dir)
+}
+
+// sides makes samples of other metrics of one of ours.
+func (s *Suite) sides(of figures.Sample) {
+	if of.Peer != figures.Process || of.Over || of.Failed != "" {
+		return
+	}
+	one := func(metric string, values map[string]float64) {
+		s.add(figures.Sample{Metric: metric, Case: of.Case, Peer: of.Peer, Values: values})
+	}
+	of.Case = map[string]string{"P1": "instantiate, ", "P2": "one value, ", "P3": "labels, "}[of.Metric] + of.Case
+	one("P12", map[string]float64{"renders": of.Values["renders"]})
+	if of.Metric == "P3" {
+		of.Case = of.Case[len("labels, "):]
+		one("P9", map[string]float64{"rss": of.Values["rss"]})
+	}
+}

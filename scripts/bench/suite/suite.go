@@ -1,0 +1,172 @@
+// Package suite runs the benchmarks: rounds in which each peer has its turn, in an order
+// that is drawn anew each time, with a look at the machine before and a look at what was
+// left behind after. What is wrong is a failure, however fast it was.
+package suite
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/scripts/bench/calibrate"
+	"github.com/emco-orchestrator/emco/scripts/bench/figures"
+)
+
+// Options say what is run.
+type Options struct {
+	Full   bool
+	Only   []string // metrics; all if empty
+	Rounds int
+	Sizes  []int // clusters; those of the set if empty
+	Cap    time.Duration
+	Budget time.Duration // no further round is begun after so long; 0: no limit
+	Dir    string        // for data; a fresh folder below is used and removed
+	Bin    string        // folder of the built programs
+	Log    io.Writer
+}
+
+// slow is the time above which a cell of the quick set is measured once only.
+const slow = 10 * time.Second
+
+// Suite is a run that is under way.
+type Suite struct {
+	Options
+	run   *figures.Run
+	began time.Time
+	dir   string
+	seq   int
+	round int
+	draw  *rand.Rand
+	done  map[string]bool // cells that are not to be measured again
+	over  map[string]bool // peers that were over the cap, by metric and peer: larger cases are not tried
+}
+
+// part is a group of metrics that are measured together.
+type part struct {
+	metrics []string
+	run     func(*Suite, context.Context) error
+}
+
+func parts() []part {
+	return []part{
+		{[]string{"P1", "P2", "P3", "P9", "P12"}, (*Suite).stories},
+		{[]string{"P5"}, (*Suite).concurrent},
+		{[]string{"P6"}, (*Suite).oneCaller},
+		{[]string{"P8"}, (*Suite).pulls},
+		{[]string{"P10", "P11", "P13"}, (*Suite).program},
+		{[]string{"P14"}, (*Suite).blast},
+	}
+}
+
+// Run measures all that is asked for. The error says why it could not go on; samples
+// that failed are in the run.
+func Run(ctx context.Context, o Options) (run figures.Run, err error) {
+	s := &Suite{Options: o, run: &run, began: time.Now(), draw: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), done: map[string]bool{}, over: map[string]bool{}}
+	run = figures.Run{When: s.began, Set: "quick", Cap: o.Cap.Seconds()}
+	if o.Full {
+		run.Set = "full"
+	}
+	if s.dir, err = os.MkdirTemp(o.Dir, "bench"); err != nil {
+		return run, err
+	}
+	defer os.RemoveAll(s.dir)
+	run.Machine, run.Versions = machine(s.dir), versions(ctx)
+	for s.round = 1; s.round <= o.Rounds && !s.late(); s.round++ {
+		if err := s.once(ctx); err != nil {
+			return run, err
+		}
+	}
+	s.derive()
+	run.Machine.LoadAfter, run.Took = load(), time.Since(s.began).Seconds()
+	return run, nil
+}
+
+// late says whether there is no time for another round, by what a round has taken.
+func (s *Suite) late() bool {
+	if s.Budget <= 0 || s.round == 1 {
+		return false
+	}
+	return time.Since(s.began) > s.Budget*3/4
+}
+
+func (s *Suite) once(ctx context.Context) error {
+	c, err := calibrate.Measure(ctx, s.dir)
+	if err != nil {
+		return fmt.Errorf("calibrate: %w", err)
+	}
+	c.Round, c.LoadThen = s.round, load()
+	s.run.Calibration = append(s.run.Calibration, c)
+	s.logf("round %d: fsync %.2f ms, SHA-1 and zlib %.0f MB/s, empty push %.1f ms", s.round, c.FsyncMS, c.HashMBs, c.PushMS)
+	for _, p := range parts() {
+		if !slices.ContainsFunc(p.metrics, s.wanted) {
+			continue
+		}
+		if err := p.run(s, ctx); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (s *Suite) wanted(metric string) bool {
+	return len(s.Only) == 0 || slices.Contains(s.Only, metric) || metric != "P1" && slices.Contains(s.Only, "P4") && strings.Contains("P2 P3", metric)
+}
+
+// folder returns a fresh one for a peer.
+func (s *Suite) folder() string {
+	s.seq++
+	return filepath.Join(s.dir, fmt.Sprintf("%04d", s.seq))
+}
+
+// add notes a sample of this round.
+func (s *Suite) add(sample figures.Sample) {
+	if !s.wanted(sample.Metric) {
+		return
+	}
+	sample.Round = s.round
+	s.run.Samples = append(s.run.Samples, sample)
+	first := figures.Metrics()[slices.IndexFunc(figures.Metrics(), func(m figures.Metric) bool { return m.Name == sample.Metric })].Columns[0]
+	said := fmt.Sprintf("%s "+first.Form, first.Head, sample.Values[first.Name])
+	switch {
+	case sample.Failed != "":
+		said = "FAILED: " + sample.Failed
+	case sample.Over:
+		said = fmt.Sprintf("> %.0f s", s.Cap.Seconds())
+	}
+	s.logf("  %-4s %-40s %-36s %s", sample.Metric, sample.Case, sample.Peer, said)
+	cell := sample.Metric + sample.Case + sample.Peer
+	if sample.Over || !s.Full && sample.Values["seconds"] > slow.Seconds() {
+		s.done[cell] = true
+	}
+	if sample.Over {
+		s.over[sample.Metric+sample.Peer] = true
+	}
+}
+
+// sizes of fleets, in clusters.
+func (s *Suite) sizes() []int {
+	switch {
+	case len(s.Sizes) > 0:
+		return s.Sizes
+	case s.Full:
+		return []int{10, 100, 1000, 10000}
+	}
+	return []int{10, 100, 1000}
+}
+
+func (s *Suite) logf(format string, args ...any) {
+	fmt.Fprintf(s.Log, "%5.0f s  "+format+"\n", append([]any{time.Since(s.began).Seconds()}, args...)...)
+}
+
+// shuffled is a list in random order.
+func shuffled[T any](s *Suite, list []T) []T {
+	out := slices.Clone(list)
+	s.draw.Shuffle(len(out), func(i, k int) { out[i], out[k] = out[k], out[i] })
+	return out
+}
