@@ -13,6 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/gitlab"
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
@@ -30,8 +31,10 @@ const gitProtocol = "git"
 // Hosts returns a fresh set of hosts by the provider that they speak with; adding a
 // host is adding a line here. "git" is the one for every provider that no other line names.
 func Hosts(o Options) map[string]git.Host {
+	byGit := plainHost(o)
 	return map[string]git.Host{
-		gitProtocol: plainHost(o),
+		gitProtocol: byGit,
+		"gitlab":    gitlab.New(gitlab.Options{Git: byGit, Timeout: o.Timeout, Budget: o.Budget}),
 	}
 }
 

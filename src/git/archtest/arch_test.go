@@ -21,10 +21,14 @@ var arrows = map[string]struct{ own, modules []string }{
 	"batch":     {own: []string{"."}},
 	"budget":    {own: []string{"."}},
 	"plain":     {own: []string{".", "transport"}, modules: []string{"github.com/go-git/go-git/v5/plumbing", "golang.org/x/crypto/ssh"}},
+	"gitlab":    {own: []string{".", "plain", "transport"}, modules: []string{"gitlab.com/gitlab-org/api/client-go"}},
 	"gittest":   {own: []string{"."}, modules: []string{"golang.org/x/crypto/ssh"}},
-	"all":       {own: []string{".", "plain"}},
-	"archtest":  {},
-	"keepdeps":  {modules: []string{"github.com/go-git/go-git/v5", "golang.org/x/crypto", "pgregory.net/rapid"}},
+	"all":       {own: []string{".", "plain", "gitlab"}},
+
+	"gittest/gitlabtest": {own: []string{"gittest"}},
+
+	"archtest": {},
+	"keepdeps": {modules: []string{"github.com/go-git/go-git/v5", "golang.org/x/crypto", "pgregory.net/rapid"}},
 }
 
 // never is what nothing here may link, tests included.

@@ -1,0 +1,91 @@
+package gitlab
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/plain"
+	"github.com/emco-orchestrator/emco/src/git/transport"
+)
+
+// Options tune a Host. Zero values mean the defaults given here.
+type Options struct {
+	Git     *plain.Host            // carries the data; one of its own, which Close closes
+	Timeout time.Duration          // for one whole call of the API's part; 1 minute
+	Budget  git.Budget             // of calls of the API; no bounds
+	Admit   func(netip.Addr) error // says which addresses may be dialled; as plain's
+}
+
+func (o Options) withDefaults() Options {
+	if o.Timeout <= 0 {
+		o.Timeout = time.Minute
+	}
+	if o.Budget == nil {
+		o.Budget = git.Free{}
+	}
+	if o.Admit == nil {
+		o.Admit = transport.AdmitPublic
+	}
+	if o.Git == nil {
+		o.Git = plain.New(plain.Options{Admit: o.Admit})
+	}
+	return o
+}
+
+// data is the part of the host that speaks Git.
+type data = plain.Host
+
+// Host speaks Git's protocol and GitLab's API. Make it with New; Close it when done.
+type Host struct {
+	*data
+	opt     Options
+	clients *transport.Clients
+	places  places
+}
+
+// New returns a host.
+func New(o Options) *Host {
+	o = o.withDefaults()
+	return &Host{data: o.Git, opt: o, clients: transport.NewClients(o.Admit)}
+}
+
+// Close drops idle connections. The host stays usable.
+func (h *Host) Close() error {
+	h.clients.CloseIdle()
+	return h.data.Close()
+}
+
+// Commit puts one commit on top of parent and moves branch from parent to it. A refusal
+// says what GitLab knows of the branch.
+func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
+	id, err := h.data.Commit(ctx, r, branch, parent, edits, m)
+	return id, h.whyRefused(ctx, r, branch, err)
+}
+
+// Replace moves branch to a commit without parents. A refusal says what GitLab knows of
+// the branch.
+func (h *Host) Replace(ctx context.Context, r git.Repo, branch string, old git.Hash, files map[string][]byte, m git.Message) (git.Hash, error) {
+	id, err := h.data.Replace(ctx, r, branch, old, files, m)
+	return id, h.whyRefused(ctx, r, branch, err)
+}
+
+// CommitViews is Commit, and has views show what the branch holds then.
+func (h *Host) CommitViews(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, views []git.View, m git.Message) (git.Shown, error) {
+	s, err := h.data.CommitViews(ctx, r, branch, parent, edits, views, m)
+	return s, h.whyRefused(ctx, r, branch, err)
+}
+
+// checkBranches checks the names of branches.
+func checkBranches(names ...string) error {
+	for _, name := range names {
+		if err := git.CheckBranch(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errNoToken = errors.New("GitLab's API takes a token, and the repository has none: add one that has the scope api")

@@ -1,0 +1,60 @@
+package gitlab
+
+import (
+	"context"
+
+	api "gitlab.com/gitlab-org/api/client-go"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+const maxMark = 255 // characters of a name or a text that GitLab takes
+
+// states are GitLab's words.
+var states = map[git.MarkState]api.BuildStateValue{
+	git.MarkPending: api.Pending, git.MarkGood: api.Success, git.MarkBad: api.Failed,
+}
+
+// Mark sets the state of a commit under a name. GitLab takes no state that a name has
+// already, so one that is there is left as it is, its text included.
+func (h *Host) Mark(ctx context.Context, r git.Repo, commit git.Hash, m git.Mark) error {
+	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
+	defer cancel()
+	a, err := h.asker(ctx, r, "mark")
+	if err != nil {
+		return err
+	}
+	state, ok := states[m.State]
+	if !ok {
+		return a.fault(errs.Invalid, "no such state of a commit: "+string(m.State))
+	}
+	o := api.SetCommitStatusOptions{State: state, Name: api.Ptr(cut(m.Name, maxMark)), Description: api.Ptr(cut(m.Text, maxMark))}
+	if m.URL != "" {
+		o.TargetURL = &m.URL
+	}
+	_, err = ask(ctx, a, writing(), func(with api.RequestOptionFunc) (*api.CommitStatus, *api.Response, error) {
+		return a.api.Commits.SetCommitStatus(a.at.project, string(commit), &o, with)
+	})
+	if errs.Is(err, errs.Invalid) && a.marked(ctx, commit, *o.Name, state) {
+		return nil
+	}
+	return err
+}
+
+// marked says whether a commit is in a state under a name.
+func (a *asker) marked(ctx context.Context, commit git.Hash, name string, state api.BuildStateValue) bool {
+	found, err := ask(ctx, a, reading(), func(with api.RequestOptionFunc) ([]*api.CommitStatus, *api.Response, error) {
+		return a.api.Commits.GetCommitStatuses(a.at.project, string(commit), &api.GetCommitStatusesOptions{Name: &name}, with)
+	})
+	if err != nil {
+		return false
+	}
+	var newest *api.CommitStatus
+	for _, s := range found {
+		if s.Name == name && (newest == nil || s.ID > newest.ID) {
+			newest = s
+		}
+	}
+	return newest != nil && newest.Status == string(state)
+}

@@ -1,0 +1,163 @@
+package gitlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	api "gitlab.com/gitlab-org/api/client-go"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+const (
+	apiPath   = "/api/v4"
+	maxPrefix = 3   // names that an instance may have in front of its paths
+	maxPlaces = 256 // repositories whose place is remembered
+)
+
+// place is where the API of a repository is, and what it calls the repository.
+type place struct {
+	base    string // without apiPath
+	project string // group/sub/project
+}
+
+// places remembers where the APIs of repositories are. The zero value knows none.
+type places struct {
+	mu     sync.Mutex
+	byRepo map[[2]string]place // by URL and API
+}
+
+func (p *places) get(r git.Repo) (place, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, ok := p.byRepo[[2]string{r.URL, r.API}]
+	return at, ok
+}
+
+func (p *places) put(r git.Repo, at place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byRepo == nil || len(p.byRepo) >= maxPlaces {
+		p.byRepo = map[[2]string]place{}
+	}
+	p.byRepo[[2]string{r.URL, r.API}] = at
+}
+
+// place finds the API of a repository. Of https://host/a/b/c it cannot be told whether a is
+// a group, or what an instance has in front of its paths; so the server is asked, without a
+// credential, since other programs may answer there. The answer is remembered.
+func (h *Host) place(ctx context.Context, r git.Repo) (place, error) {
+	if at, ok := h.places.get(r); ok {
+		return at, nil
+	}
+	maybe, err := candidates(r)
+	if err != nil {
+		return place{}, err
+	}
+	at := maybe[0]
+	if len(maybe) > 1 {
+		if at, err = h.probe(ctx, r, maybe); err != nil {
+			return place{}, err
+		}
+	}
+	h.places.put(r, at)
+	return at, nil
+}
+
+// candidates are the places where the API may be, the likeliest first.
+func candidates(r git.Repo) ([]place, error) {
+	a, err := git.ParseURL(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	if a.Scheme == "file" {
+		return nil, errs.E(errs.Invalid, "", "", errors.New("a repository of this machine has no GitLab"))
+	}
+	names := strings.Split(strings.TrimSuffix(strings.Trim(a.Path, "/"), ".git"), "/")
+	if len(names) < 2 {
+		return nil, errs.E(errs.Invalid, "", "", errors.New("the URL of a project names its group or user, too: https://host/group/project"))
+	}
+	if r.API != "" {
+		return override(r.API, a, names)
+	}
+	root := "https://" + a.Host // of ssh, which says nothing of https
+	if a.Scheme != "ssh" {
+		root = a.Scheme + "://" + authority(a)
+	}
+	maybe := []place{{root, strings.Join(names, "/")}}
+	for n := 1; n <= min(maxPrefix, len(names)-2) && a.Scheme != "ssh"; n++ {
+		maybe = append(maybe, place{root + "/" + strings.Join(names[:n], "/"), strings.Join(names[n:], "/")})
+	}
+	return maybe, nil
+}
+
+// override is the place with an address of the API that was given. What it has in front
+// of apiPath is no part of the project's name.
+func override(given string, a git.Address, names []string) ([]place, error) {
+	base := strings.TrimSuffix(strings.TrimRight(given, "/"), apiPath)
+	at, err := git.ParseURL(base + apiPath)
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" {
+		return nil, errs.E(errs.Invalid, "", "", errors.New("the address of the API is not of the form https://host/path"))
+	}
+	project, prefix := strings.Join(names, "/"), strings.Trim(strings.TrimSuffix(at.Path, apiPath), "/")
+	if rest, ok := strings.CutPrefix(project, prefix+"/"); ok && a.Scheme != "ssh" && strings.Contains(rest, "/") {
+		project = rest
+	}
+	return []place{{base, project}}, nil
+}
+
+func authority(a git.Address) string {
+	host := a.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if a.Port != "" {
+		host += ":" + a.Port
+	}
+	return host
+}
+
+// probe returns the first place where GitLab answers. If there is none, the error is that
+// of the first place.
+func (h *Host) probe(ctx context.Context, r git.Repo, maybe []place) (place, error) {
+	var first error
+	for _, at := range maybe {
+		err := h.answers(ctx, r, at)
+		if err == nil {
+			return at, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return place{}, first
+}
+
+// answers returns nil if GitLab is at a place: it knows its version, and tells it to users
+// only.
+func (h *Host) answers(ctx context.Context, r git.Repo, at place) error {
+	client, err := h.client(r, at.base, nobody{})
+	if err != nil {
+		return err
+	}
+	if err := h.opt.Budget.Spend(ctx, r, reading()); err != nil {
+		return err
+	}
+	_, resp, err := client.Version.GetVersion(api.WithContext(ctx))
+	if err == nil {
+		return nil
+	}
+	err = explain(resp, err)
+	if resp != nil && resp.StatusCode == http.StatusUnauthorized && isJSON(resp.Response) {
+		return nil
+	}
+	if errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Throttled) {
+		return err
+	}
+	return errs.E(errs.NotFound, "", "", fmt.Errorf("no GitLab at %s%s: %w", at.base, apiPath, errStrange))
+}

@@ -1,0 +1,172 @@
+package gitlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	api "gitlab.com/gitlab-org/api/client-go"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+const (
+	maxTitle = 255 // characters that GitLab takes
+	perPage  = 50
+	maxPages = 10 // of merge requests between the same branches
+)
+
+// Propose opens a merge request, or returns the one that is open, with its text brought up
+// to date. One from a fork is not ours, whatever its branch is called.
+func (h *Host) Propose(ctx context.Context, r git.Repo, from, into string, m git.Message) (git.Proposal, error) {
+	if err := checkBranches(from, into); err != nil {
+		return git.Proposal{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
+	defer cancel()
+	a, err := h.asker(ctx, r, "propose")
+	if err != nil {
+		return git.Proposal{}, err
+	}
+	mr, err := a.newest(ctx, from, into, "opened")
+	if errs.Is(err, errs.NotFound) {
+		mr, err = a.open(ctx, from, into, m)
+	} else if err == nil {
+		mr, err = a.update(ctx, mr, m)
+	}
+	if err != nil {
+		return git.Proposal{}, err
+	}
+	return h.proposal(ctx, r, mr)
+}
+
+// Proposal returns the newest merge request from one branch into another.
+func (h *Host) Proposal(ctx context.Context, r git.Repo, from, into string) (git.Proposal, error) {
+	if err := checkBranches(from, into); err != nil {
+		return git.Proposal{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
+	defer cancel()
+	a, err := h.asker(ctx, r, "read")
+	if err != nil {
+		return git.Proposal{}, err
+	}
+	mr, err := a.newest(ctx, from, into, "all")
+	if err != nil {
+		return git.Proposal{}, err
+	}
+	return h.proposal(ctx, r, mr)
+}
+
+// newest returns the merge request in a state that was made last; NotFound if there is none.
+func (a *asker) newest(ctx context.Context, from, into, state string) (*api.BasicMergeRequest, error) {
+	o := api.ListProjectMergeRequestsOptions{
+		ListOptions: api.ListOptions{Page: 1, PerPage: perPage}, State: &state, SourceBranch: &from, TargetBranch: &into,
+		OrderBy: api.Ptr("created_at"), Sort: api.Ptr("desc"),
+	}
+	for range maxPages {
+		page, err := ask(ctx, a, reading(), func(with api.RequestOptionFunc) ([]*api.BasicMergeRequest, *api.Response, error) {
+			return a.api.MergeRequests.ListProjectMergeRequests(a.at.project, &o, with)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, mr := range page {
+			if mr.SourceProjectID == mr.TargetProjectID {
+				return mr, nil
+			}
+		}
+		if len(page) < perPage {
+			return nil, a.fault(errs.NotFound, fmt.Sprintf("no merge request from %s into %s", from, into))
+		}
+		o.Page++
+	}
+	return nil, a.fault(errs.TooLarge, fmt.Sprintf("more than %d merge requests from forks have a branch %s", maxPages*perPage, from))
+}
+
+// open makes a merge request. If somebody else was faster, that one is returned.
+func (a *asker) open(ctx context.Context, from, into string, m git.Message) (*api.BasicMergeRequest, error) {
+	title, description := texts(m)
+	mr, err := ask(ctx, a, writing(), func(with api.RequestOptionFunc) (*api.MergeRequest, *api.Response, error) {
+		return a.api.MergeRequests.CreateMergeRequest(a.at.project, &api.CreateMergeRequestOptions{
+			Title: &title, Description: &description, SourceBranch: &from, TargetBranch: &into,
+		}, with)
+	})
+	if errs.Is(err, errs.Conflict) {
+		return a.newest(ctx, from, into, "opened")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &mr.BasicMergeRequest, nil
+}
+
+// update gives a merge request the text of a message, if it has another.
+func (a *asker) update(ctx context.Context, old *api.BasicMergeRequest, m git.Message) (*api.BasicMergeRequest, error) {
+	title, description := texts(m)
+	if old.Title == title && old.Description == description {
+		return old, nil
+	}
+	mr, err := ask(ctx, a, writing(), func(with api.RequestOptionFunc) (*api.MergeRequest, *api.Response, error) {
+		return a.api.MergeRequests.UpdateMergeRequest(a.at.project, old.IID, &api.UpdateMergeRequestOptions{
+			Title: &title, Description: &description,
+		}, with)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &mr.BasicMergeRequest, nil
+}
+
+func (a *asker) fault(kind errs.Kind, why string) error {
+	return errs.E(kind, a.op, a.repo.URL, errors.New(why))
+}
+
+// texts returns title and description of a message. The trailers are a block of code, so
+// that GitLab reads no commands and no names of people into them.
+func texts(m git.Message) (title, description string) {
+	title, trailers, _ := strings.Cut(strings.TrimSpace(m.Text()), "\n")
+	if trailers = strings.TrimSpace(trailers); trailers != "" {
+		description = "```\n" + trailers + "\n```"
+	}
+	return cut(title, maxTitle), description
+}
+
+// cut shortens a text to some characters.
+func cut(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// proposal is a merge request in the words of package git. GitLab learns a moment later
+// than Git of what is on a new one's branch; then the branch is asked.
+func (h *Host) proposal(ctx context.Context, r git.Repo, mr *api.BasicMergeRequest) (git.Proposal, error) {
+	p := git.Proposal{URL: mr.WebURL, Number: mr.IID, State: git.ProposalOpen, Head: git.Hash(mr.SHA)}
+	switch mr.State {
+	case "merged":
+		p.State, p.Merged = git.ProposalMerged, mergedBy(mr)
+	case "closed":
+		p.State = git.ProposalClosed
+	}
+	if p.Head != "" || p.State != git.ProposalOpen {
+		return p, nil
+	}
+	head, err := h.Head(ctx, r, mr.SourceBranch)
+	p.Head = head
+	return p, err
+}
+
+// mergedBy is the commit by which a merge request was taken: of its own, of all of its
+// changes in one, or, in projects that take no such commits, the newest of its branch.
+func mergedBy(mr *api.BasicMergeRequest) git.Hash {
+	for _, id := range []string{mr.MergeCommitSHA, mr.SquashCommitSHA} {
+		if id != "" {
+			return git.Hash(id)
+		}
+	}
+	return git.Hash(mr.SHA)
+}

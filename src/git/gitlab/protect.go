@@ -1,0 +1,33 @@
+package gitlab
+
+import (
+	"context"
+	"fmt"
+
+	api "gitlab.com/gitlab-org/api/client-go"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// whyRefused adds to a push that was refused what GitLab knows of the branch: that it is
+// protected from this token's user, if that is so. All other errors stay as they are, and
+// so does this one if GitLab does not tell.
+func (h *Host) whyRefused(ctx context.Context, r git.Repo, branch string, err error) error {
+	if !errs.Is(err, errs.Forbidden) || r.Token == "" {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
+	defer cancel()
+	a, fault := h.asker(ctx, r, "read")
+	if fault != nil {
+		return err
+	}
+	b, fault := ask(ctx, a, reading(), func(with api.RequestOptionFunc) (*api.Branch, *api.Response, error) {
+		return a.api.Branches.GetBranch(a.at.project, branch, with)
+	})
+	if fault != nil || !b.Protected || b.CanPush {
+		return err
+	}
+	return errs.E(errs.Forbidden, "", "", fmt.Errorf("%w; branch %s is protected and the token's user may not push to it: allow that in the project's settings, or have changes proposed by merge request", err, branch))
+}

@@ -1,0 +1,140 @@
+package gitlabtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// object is a JSON object to be sent.
+type object map[string]any
+
+// message is how GitLab tells most refusals.
+func message(text string) object { return object{"message": text} }
+
+func answer(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// serveAPI notes and counts a call, and answers it.
+func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, r.Method+" "+r.URL.Path)
+	if s.faulty(w) || s.limited(w, r) {
+		return
+	}
+	http.StripPrefix("/api/v4", s.api).ServeHTTP(w, r)
+}
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /version", s.version)
+	for pattern, h := range map[string]endpoint{
+		"GET /projects/{id}/repository/branches/{branch}":      getBranch,
+		"GET /projects/{id}/merge_requests":                    listRequests,
+		"POST /projects/{id}/merge_requests":                   createRequest,
+		"PUT /projects/{id}/merge_requests/{iid}":              updateRequest,
+		"PUT /projects/{id}/merge_requests/{iid}/merge":        acceptRequest,
+		"POST /projects/{id}/statuses/{sha}":                   setStatus,
+		"GET /projects/{id}/repository/commits/{sha}/statuses": listStatuses,
+	} {
+		mux.Handle(pattern, s.endpoint(h))
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusNotFound, object{"error": "404 Not Found"})
+	})
+	return mux
+}
+
+// version is for users only, whoever they are.
+func (s *Server) version(w http.ResponseWriter, r *http.Request) {
+	t, ok := s.authenticate(w, r)
+	switch {
+	case !ok:
+	case t == nil:
+		answer(w, http.StatusUnauthorized, message("401 Unauthorized"))
+	default:
+		answer(w, http.StatusOK, object{"version": "18.0.0", "revision": "test"})
+	}
+}
+
+// query is a call that concerns a project, by a token that reaches it. The server is locked.
+type query struct {
+	*http.Request
+	server  *Server
+	project *project
+	level   Level
+	body    io.Reader
+	header  http.Header // of the answer
+}
+
+// endpoint answers a query with a status and what is sent as JSON.
+type endpoint func(q query) (code int, body any)
+
+func (s *Server) endpoint(h endpoint) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t, ok := s.authenticate(w, r)
+		if !ok {
+			return
+		}
+		p := s.find(r.PathValue("id"))
+		if p == nil || t == nil || !t.reaches(p) {
+			answer(w, http.StatusNotFound, message("404 Project Not Found"))
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
+		defer cancel()
+		q := query{Request: r.WithContext(ctx), server: s, project: p, level: t.Level, body: http.MaxBytesReader(w, r.Body, 1<<20), header: w.Header()}
+		code, body := h(q)
+		answer(w, code, body)
+	})
+}
+
+// decode reads the body.
+func (q query) decode(into any) bool { return json.NewDecoder(q.body).Decode(into) == nil }
+
+// number returns a parameter, or what it is by default.
+func (q query) number(name string, byDefault int) int {
+	if n, err := strconv.Atoi(q.URL.Query().Get(name)); err == nil && n > 0 {
+		return n
+	}
+	return byDefault
+}
+
+// page cuts out what was asked for, and says in headers where it is in the whole.
+func page[T any](q query, all []T) []T {
+	size, n := min(q.number("per_page", 20), 100), q.number("page", 1)
+	from, to := min((n-1)*size, len(all)), min(n*size, len(all))
+	next := ""
+	if to < len(all) {
+		next = strconv.Itoa(n + 1)
+	}
+	for key, value := range map[string]string{
+		"X-Page": strconv.Itoa(n), "X-Per-Page": strconv.Itoa(size), "X-Total": strconv.Itoa(len(all)), "X-Next-Page": next,
+	} {
+		q.header.Set(key, value)
+	}
+	return all[from:to]
+}
+
+func getBranch(q query) (int, any) {
+	name := q.PathValue("branch")
+	head := q.project.head(q.Context(), name)
+	if head == "" {
+		return http.StatusNotFound, message("404 Branch Not Found")
+	}
+	rule, protected := q.project.ruleOf(name)
+	return http.StatusOK, object{
+		"name": name, "protected": protected, "default": name == q.project.branch,
+		"can_push":            q.level >= Developer && (!protected || q.level >= rule.push),
+		"developers_can_push": protected && rule.push <= Developer,
+		"commit":              object{"id": head}, "web_url": fmt.Sprintf("%s/-/tree/%s", q.project.url, name),
+	}
+}

@@ -1,0 +1,68 @@
+package gitlabtest
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+)
+
+// status is what somebody says of a commit under a name.
+type status struct {
+	ID          int64  `json:"id"`
+	SHA         string `json:"sha"`
+	Name        string `json:"name"`
+	Status      string `json:"status"`
+	Description string `json:"description"`
+	TargetURL   string `json:"target_url"`
+}
+
+// events are the words by which GitLab refuses what is so already.
+var events = map[string]string{"pending": "enqueue", "running": "run", "success": "success", "failed": "drop"}
+
+func setStatus(q query) (int, any) {
+	var in struct {
+		State       string `json:"state"`
+		Name        string `json:"name"`
+		Description string `json:"description"`
+		TargetURL   string `json:"target_url"`
+	}
+	sha := q.PathValue("sha")
+	switch {
+	case q.level < Developer:
+		return http.StatusForbidden, message("403 Forbidden")
+	case !q.decode(&in) || events[in.State] == "" || len([]rune(in.Description)) > 255:
+		return http.StatusBadRequest, object{"error": "state does not have a valid value"}
+	case !q.project.hasCommit(q.Context(), sha):
+		return http.StatusNotFound, message("404 Commit Not Found")
+	}
+	all := q.project.statuses[sha]
+	if newest := q.project.newestStatus(sha, in.Name); newest != nil && newest.Status == in.State {
+		return http.StatusBadRequest, message(fmt.Sprintf(
+			"Cannot transition status via :%s from :%s (Reason(s): Status cannot transition via \"%s\")", events[in.State], in.State, events[in.State]))
+	}
+	s := status{ID: int64(len(all) + 1), SHA: sha, Name: in.Name, Status: in.State, Description: in.Description, TargetURL: in.TargetURL}
+	q.project.statuses[sha] = append(all, s)
+	return http.StatusCreated, s
+}
+
+func (p *project) newestStatus(sha, name string) *status {
+	for _, s := range slices.Backward(p.statuses[sha]) {
+		if s.Name == name {
+			return &s
+		}
+	}
+	return nil
+}
+
+// listStatuses lists the newest of each name.
+func listStatuses(q query) (int, any) {
+	sha, name := q.PathValue("sha"), q.URL.Query().Get("name")
+	found := []status{}
+	for i, s := range q.project.statuses[sha] {
+		later := slices.ContainsFunc(q.project.statuses[sha][i+1:], func(t status) bool { return t.Name == s.Name })
+		if !later && (name == "" || name == s.Name) {
+			found = append(found, s)
+		}
+	}
+	return http.StatusOK, page(q, found)
+}
