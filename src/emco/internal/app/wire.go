@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -102,12 +103,29 @@ func (a *App) renderer(c config.Config, m *metrics) (render.Renderer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the own program for rendering: %w", err)
 	}
-	if _, err := charts(c.Render.KubeVersion); err != nil {
+	child, err := charts(c.Render.KubeVersion)
+	if err != nil {
 		return nil, fmt.Errorf("render.kubeVersion: %w", err)
 	}
 	limits := isolated.Default()
 	limits.Time, limits.Memory, limits.Input = time.Duration(c.Render.Timeout), uint64(c.Render.Memory), c.HTTP.PackageLimit
-	return a.faults.renderer(counted{isolated.New([]string{self, renderChild, c.Render.KubeVersion}, limits), m.renders}), nil
+	r := isolated.New(child.Edition(), []string{self, renderChild, c.Render.KubeVersion}, limits)
+	if c.Render.Anew {
+		r = forgetful{r, new(atomic.Int64)}
+	}
+	return a.faults.renderer(counted{r, m.renders}), nil
+}
+
+// forgetful is a renderer of which no result is taken again: each time it is asked it
+// calls itself another edition.
+type forgetful struct {
+	render.Renderer
+	asked *atomic.Int64
+}
+
+// Edition is never the same, not even after a restart.
+func (f forgetful) Edition() string {
+	return fmt.Sprint(f.Renderer.Edition(), time.Now().UnixNano(), f.asked.Add(1))
 }
 
 // charts is the renderer proper.

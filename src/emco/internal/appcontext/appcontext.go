@@ -109,6 +109,7 @@ type Revision struct {
 type App struct {
 	Name     string    `json:"name"`
 	Bundles  []Digest  `json:"bundles,omitempty"`
+	Class    Digest    `json:"class,omitempty"` // of all that the bundle was rendered from
 	Failure  *Failure  `json:"failure,omitempty"`
 	Verdicts []Verdict `json:"verdicts,omitempty"` // why clusters were left out; capped
 	Findings []string  `json:"findings,omitempty"` // warnings for users

@@ -8,14 +8,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// Version is part of every class. It is raised when renderers begin to write other
-// bytes for equal requests.
-const Version = "1"
-
-// Class returns the digest of everything that a rendering depends on: two requests
-// of one class render the same, so rendering once serves all their clusters. The
-// order of overrides counts, since a later one wins; that of labels does not.
-func Class(req Request) manifest.Digest {
+// Class returns the digest of everything that a rendering depends on, by a renderer of
+// an edition: two requests of one class render the same, so rendering once serves all
+// their clusters, and later revisions. The order of overrides counts, since a later one
+// wins; that of labels does not.
+func Class(edition string, req Request) manifest.Digest {
 	var text []byte
 	add := func(parts ...string) {
 		text = fmt.Appendf(text, "%d[", len(parts))
@@ -23,7 +20,7 @@ func Class(req Request) manifest.Digest {
 			text = fmt.Appendf(text, "%d:%s", len(p), p)
 		}
 	}
-	add(Version, req.App, string(req.Package.Digest), string(req.Profile.Digest), req.Release, req.Namespace)
+	add(edition, req.App, string(req.Package.Digest), string(req.Profile.Digest), req.Release, req.Namespace)
 	var overrides, labels []string
 	for _, o := range req.Overrides {
 		overrides = append(overrides, o.Key, o.Value)

@@ -22,7 +22,7 @@ func request() render.Request {
 
 func TestEverythingThatCountsChangesTheClass(t *testing.T) {
 	t.Parallel()
-	classes := map[manifest.Digest]string{render.Class(request()): "the request itself"}
+	classes := map[manifest.Digest]string{render.Class("e", request()): "the request itself", render.Class("f", request()): "another edition"}
 	for name, change := range map[string]func(*render.Request){
 		"another app":                 func(r *render.Request) { r.App = "db" },
 		"another package":             func(r *render.Request) { r.Package.Digest = "p2" },
@@ -44,7 +44,7 @@ func TestEverythingThatCountsChangesTheClass(t *testing.T) {
 	} {
 		r := request()
 		change(&r)
-		class := render.Class(r)
+		class := render.Class("e", r)
 		if other, ok := classes[class]; ok {
 			t.Errorf("%s has the class of %s", name, other)
 		}
@@ -56,8 +56,8 @@ func TestTheOrderOfLabelsDoesNotCount(t *testing.T) {
 	t.Parallel()
 	a, b := request(), request()
 	b.Labels[0], b.Labels[1] = b.Labels[1], b.Labels[0]
-	if render.Class(a) != render.Class(b) || b.Labels[0].Key != "y" {
-		t.Errorf("classes are %s and %s, labels now %v", render.Class(a), render.Class(b), b.Labels)
+	if render.Class("e", a) != render.Class("e", b) || b.Labels[0].Key != "y" {
+		t.Errorf("classes are %s and %s, labels now %v", render.Class("e", a), render.Class("e", b), b.Labels)
 	}
 }
 

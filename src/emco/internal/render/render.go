@@ -58,4 +58,8 @@ type Hook struct {
 // Equal requests give equal results, unless the chart itself draws random values.
 type Renderer interface {
 	Render(ctx context.Context, req Request) (Result, error)
+	// Edition names all that results depend on besides requests: the make of the renderer,
+	// how it writes objects, and what it tells charts of the clusters. It is part of each
+	// Class.
+	Edition() string
 }

@@ -295,6 +295,8 @@ func TestKube(t *testing.T) {
 
 type nothing struct{}
 
+func (nothing) Edition() string { return "nothing" }
+
 func (nothing) Render(context.Context, render.Request) (render.Result, error) {
 	return render.Result{}, nil
 }

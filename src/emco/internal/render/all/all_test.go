@@ -51,7 +51,7 @@ func outside(name string, within time.Duration) render.Renderer {
 	if raced {
 		l.Memory = 1 << 40
 	}
-	return isolated.New([]string{os.Args[0], "render-child", name}, l)
+	return isolated.New(name, []string{os.Args[0], "render-child", name}, l)
 }
 
 // samples are packages that the renderers can render.

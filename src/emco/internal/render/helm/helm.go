@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/chartutil"
 
@@ -69,6 +70,14 @@ func (r renderer) Render(ctx context.Context, req render.Request) (res render.Re
 		return render.Result{}, err
 	}
 	return r.result(req, texts)
+}
+
+// writing is raised when other bytes begin to be written for equal requests.
+const writing = "1"
+
+// Edition names Helm's version and what charts see of the clusters.
+func (r renderer) Edition() string {
+	return strings.Join(append([]string{"helm", writing, r.caps.HelmVersion.Version, r.caps.KubeVersion.Version}, r.options.APIVersions...), " ")
 }
 
 // sources reads the package and the profile of a request.

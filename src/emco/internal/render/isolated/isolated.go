@@ -43,16 +43,20 @@ func Default() Limits {
 }
 
 // New returns a renderer that starts command for each request. The command must run
-// Main; it is started without environment.
-func New(command []string, l Limits) render.Renderer {
-	return parent{command: command, limits: l, slots: make(chan struct{}, max(1, l.Parallel))}
+// Main with a renderer of the given edition; it is started without environment.
+func New(edition string, command []string, l Limits) render.Renderer {
+	return parent{edition: edition, command: command, limits: l, slots: make(chan struct{}, max(1, l.Parallel))}
 }
 
 type parent struct {
+	edition string
 	command []string
 	limits  Limits
 	slots   chan struct{}
 }
+
+// Edition is that of the renderer in the child.
+func (p parent) Edition() string { return p.edition }
 
 // Render renders in a child. A child that breaks a limit gives an Invalid error with
 // a Fault; a child that cannot be started gives an Internal one.

@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 // behave is a renderer that does what its name says.
 type behave string
 
+func (b behave) Edition() string { return string(b) }
+
 func (b behave) Render(_ context.Context, req render.Request) (render.Result, error) {
 	switch b {
 	case "loops":
@@ -88,7 +90,7 @@ func child(t *testing.T, how string, change func(*isolated.Limits)) render.Rende
 	if change != nil {
 		change(&l)
 	}
-	return isolated.New([]string{os.Args[0], "render-child", how}, l)
+	return isolated.New(how, []string{os.Args[0], "render-child", how}, l)
 }
 
 func request() render.Request {
@@ -184,7 +186,7 @@ func TestInputIsBounded(t *testing.T) {
 
 func TestACommandThatIsMissingIsNotTheUsersFault(t *testing.T) {
 	t.Parallel()
-	_, err := isolated.New([]string{t.TempDir() + "/none"}, isolated.Default()).Render(t.Context(), request())
+	_, err := isolated.New("none", []string{t.TempDir() + "/none"}, isolated.Default()).Render(t.Context(), request())
 	if !errs.Is(err, errs.Internal) {
 		t.Errorf("Render = %v", err)
 	}

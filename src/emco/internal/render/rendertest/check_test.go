@@ -17,6 +17,8 @@ import (
 // plain is a sound renderer: its packages are manifests, packed by nothing.
 type plain struct{}
 
+func (plain) Edition() string { return "plain" }
+
 func (plain) Render(ctx context.Context, req render.Request) (render.Result, error) {
 	if req.Release != strings.ToLower(req.Release) {
 		return render.Result{}, (&render.Fault{App: req.App, Reason: "release name is no DNS label"}).Invalid()
@@ -62,6 +64,8 @@ func TestASoundRendererPasses(t *testing.T) {
 
 // spoiled is a renderer that breaks one rule.
 type spoiled func(context.Context, render.Request) (render.Result, error)
+
+func (spoiled) Edition() string { return "spoiled" }
 
 func (s spoiled) Render(ctx context.Context, req render.Request) (render.Result, error) {
 	return s(ctx, req)

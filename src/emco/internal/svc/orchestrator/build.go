@@ -49,10 +49,15 @@ func (b builder) publish(ctx context.Context, head appcontext.Head, p plan) (app
 	return b.contexts.Publish(ctx, head, d.rev, slices.Values(d.places))
 }
 
-// draft renders each app once. An app that fails is noted with its reason; where it ran
-// before it stays as it was.
+// draft renders each app once, or not at all if it was rendered from the same for the
+// revision before. An app that fails is noted with its reason; where it ran before it
+// stays as it was.
 func (b builder) draft(ctx context.Context, head appcontext.Head, p plan) (draft, error) {
-	built, err := b.renderAll(ctx, p)
+	known, err := b.known(ctx, head)
+	if err != nil {
+		return draft{}, err
+	}
+	built, err := b.renderAll(ctx, p, known)
 	if err != nil {
 		return draft{}, err
 	}
@@ -124,23 +129,45 @@ type builtApp struct {
 	clusters []string
 }
 
+// classes are apps that were rendered, by what they were rendered from.
+type classes map[manifest.Digest]appcontext.App
+
+// known returns what the newest revision was rendered to. Its content is there: it is
+// referred to by that revision, which is among those that are kept.
+func (b builder) known(ctx context.Context, head appcontext.Head) (classes, error) {
+	if head.Rev == 0 {
+		return nil, nil
+	}
+	rev, err := b.contexts.Revision(ctx, head.UID, head.Rev)
+	if err != nil {
+		return nil, err
+	}
+	out := classes{}
+	for _, a := range rev.Apps {
+		if a.Failure == nil && len(a.Bundles) > 0 && a.Class != "" {
+			out[a.Class] = a
+		}
+	}
+	return out, nil
+}
+
 // renderAll renders the apps side by side. All clusters of an app have equal inputs,
 // so an app is one class. The error is one of a broken part; apps that are wrong
 // themselves carry a failure instead.
-func (b builder) renderAll(ctx context.Context, p plan) ([]builtApp, error) {
+func (b builder) renderAll(ctx context.Context, p plan, known classes) ([]builtApp, error) {
 	out := make([]builtApp, len(p.apps))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(processors())
 	for i, a := range p.apps {
 		g.Go(func() (err error) {
-			out[i], err = b.build(ctx, a)
+			out[i], err = b.build(ctx, a, known)
 			return err
 		})
 	}
 	return out, g.Wait()
 }
 
-func (b builder) build(ctx context.Context, a appPlan) (builtApp, error) {
+func (b builder) build(ctx context.Context, a appPlan, known classes) (builtApp, error) {
 	out := builtApp{app: appcontext.App{
 		Name: a.name, DependsOn: a.order.dependsOn, LeaveLast: a.order.leaveLast, Rollout: a.order.rollout,
 	}}
@@ -151,18 +178,29 @@ func (b builder) build(ctx context.Context, a appPlan) (builtApp, error) {
 	for _, v := range a.decision.Refused[:min(len(a.decision.Refused), maxVerdicts)] {
 		out.app.Verdicts = append(out.app.Verdicts, appcontext.Verdict{Cluster: v.Cluster, Reason: v.Reason})
 	}
-	result, err := b.renderer.Render(ctx, a.request)
-	if err != nil {
-		out.app.Failure, err = failureFrom(err)
+	out.app.Class = render.Class(b.renderer.Edition(), a.request)
+	if same, ok := known[out.app.Class]; ok {
+		out.app.Bundles, out.app.Findings = same.Bundles, same.Findings
+	} else if err := b.render(ctx, &out.app, a.request); err != nil || out.app.Failure != nil {
 		return out, err
+	}
+	out.clusters = a.decision.Clusters
+	return out, nil
+}
+
+// render fills in an app's bundle, or why it has none.
+func (b builder) render(ctx context.Context, app *appcontext.App, req render.Request) error {
+	result, err := b.renderer.Render(ctx, req)
+	if err != nil {
+		app.Failure, err = failureFrom(err)
+		return err
 	}
 	bundle, err := b.save(ctx, result)
 	if err != nil {
-		return out, err
+		return err
 	}
-	out.app.Bundles, out.clusters = []appcontext.Digest{bundle}, a.decision.Clusters
-	out.app.Findings = result.Findings
-	return out, nil
+	app.Bundles, app.Findings = []appcontext.Digest{bundle}, result.Findings
+	return nil
 }
 
 // failureFrom splits what is wrong with an app from what is wrong with us.

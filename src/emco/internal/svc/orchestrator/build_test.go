@@ -149,6 +149,8 @@ func TestWhatFailsStaysWhereItWas(t *testing.T) {
 // out is a renderer that is out of order.
 type out struct{ err error }
 
+func (out) Edition() string { return "out" }
+
 func (o out) Render(context.Context, render.Request) (render.Result, error) {
 	return render.Result{}, o.err
 }
@@ -172,6 +174,41 @@ func TestABrokenPartMakesNoRevision(t *testing.T) {
 		})
 	}
 }
+
+// What was rendered from the same for the revision before is not rendered again, wherever
+// it goes now: a renderer that is out of order is not asked.
+func TestWhatHasNotChangedIsNotRenderedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	head := s.mustPublish(s.wait(appcontext.Head{}, 1), s.app("a", sound, "p+a"), s.app("b", sound, "p+a"))
+	first := s.placed(1)
+	working := s.renderer
+	s.renderer = sameEdition{out{errs.New(errs.Unavailable, "the disk is away")}, working.Edition()}
+	head = s.mustPublish(s.wait(head, 2), s.app("a", sound, "p+a", "p+b"), s.app("b", sound, "p+a"))
+	second := s.placed(2)
+	want := map[string]appcontext.Digest{"p+a a": first["p+a a"], "p+b a": first["p+a a"], "p+a b": first["p+a b"]}
+	if fmt.Sprint(second) != fmt.Sprint(want) {
+		t.Errorf("placed %v, want %v", second, want)
+	}
+
+	other := s.app("a", sound, "p+a")
+	other.request.Overrides = []render.Override{{Key: "k", Value: "v"}}
+	if _, err := s.publish(t.Context(), s.wait(head, 3), plan{apps: []appPlan{other}}); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("another value: got %v, want it to be rendered", err)
+	}
+	s.renderer = out{errs.New(errs.Unavailable, "the disk is away")}
+	if _, err := s.publish(t.Context(), head, plan{apps: []appPlan{s.app("b", sound, "p+a")}}); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("another edition: got %v, want it to be rendered", err)
+	}
+}
+
+// sameEdition is a renderer that says it is another one.
+type sameEdition struct {
+	render.Renderer
+	edition string
+}
+
+func (s sameEdition) Edition() string { return s.edition }
 
 func TestARevisionThatWasOvertakenIsDropped(t *testing.T) {
 	t.Parallel()

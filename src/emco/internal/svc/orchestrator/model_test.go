@@ -349,6 +349,8 @@ func (w *world) workAll() {
 // dying kills the process in which it renders.
 type dying struct{ kill context.CancelFunc }
 
+func (dying) Edition() string { return "dying" }
+
 func (d dying) Render(context.Context, render.Request) (render.Result, error) {
 	d.kill()
 	return render.Result{}, errors.New("killed")
