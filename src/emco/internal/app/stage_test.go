@@ -140,7 +140,6 @@ func (s *stage) eventually(what string, complaint func() string) {
 type answer struct {
 	Status int
 	Body   string
-	Took   time.Duration
 }
 
 // do sends a request, with a JSON body unless it is empty. Paths are below /v2, but
@@ -156,10 +155,9 @@ func (s *stage) do(method, path, body string) answer {
 
 func (s *stage) send(r client.Request) answer {
 	s.Helper()
-	began := time.Now()
 	res, err := s.api.Do(context.WithoutCancel(s.Context()), r)
 	s.must(r.Method+" "+r.Path, err)
-	return answer{Status: res.Status, Body: strings.TrimSpace(string(res.Body)), Took: time.Since(began)}
+	return answer{Status: res.Status, Body: strings.TrimSpace(string(res.Body))}
 }
 
 // expect sends a request that must be answered with a status, and returns the body.
