@@ -138,7 +138,7 @@ func TestOutages(t *testing.T) {
 	down.act("instantiate")
 	s.says(down, "a", "Retrying", "503")
 	up.act("instantiate")
-	up.becomes("Instantiated") // while the other two are away
+	up.becomes("Instantiated")                                                                     // while the other two are away
 	if got := down.status().DeployedStatus; got != "Instantiating" && got != "InstantiateFailed" { // after a few tries
 		t.Errorf("deployedStatus is %q while the server is away", got)
 	}
