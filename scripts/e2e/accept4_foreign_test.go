@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,8 +17,11 @@ import (
 )
 
 const (
-	foreignPeriod   = 200 * time.Millisecond
+	foreignPeriod   = 200 * time.Millisecond // and at least four times as long as a commit takes on a busy machine
 	foreignTime     = 30 * time.Second
+	foreignPatience = 5 * time.Minute // until both sides have made enough commits
+	enoughTheirs    = 120
+	enoughOurs      = 20
 	foreignClusters = 10
 	foreignGroups   = 4
 )
@@ -40,10 +44,14 @@ func TestAcceptance4ForeignCommits(t *testing.T) {
 	full := s.tree() // every deployment is there, undisturbed
 
 	do.next("%s of our writes, while somebody else commits every %s", foreignTime, foreignPeriod)
-	ctx, cancel := context.WithTimeout(t.Context(), foreignTime)
+	ctx, cancel := context.WithTimeout(t.Context(), foreignPatience)
 	defer cancel()
 	others := &others{stage: s, files: map[string]string{}}
 	var all sync.WaitGroup
+	all.Go(func() {
+		defer cancel()
+		others.contend(ctx)
+	})
 	all.Go(func() { others.write(ctx) })
 	rounds := make([]int, foreignGroups)
 	for i, d := range groups {
@@ -73,7 +81,7 @@ func TestAcceptance4ForeignCommits(t *testing.T) {
 	s.must("read metrics", err)
 	t.Logf("%d commits of somebody else, %.0f of emco after %.0f lost races, in %v rounds; %d in the history",
 		len(others.commits), m["emco_git_commits_total"], m["emco_git_conflicts_total"], rounds, len(s.history()))
-	if len(others.commits) < int(foreignTime/foreignPeriod)*8/10 || m["emco_git_commits_total"] < 20 {
+	if len(others.commits) < enoughTheirs || m["emco_git_commits_total"] < enoughOurs {
 		t.Error("too few commits to tell anything")
 	}
 	do.next("done")
@@ -117,20 +125,45 @@ func drop(files map[string]string, id string) {
 type others struct {
 	stage   *stage
 	commits []string
+	made    atomic.Int64      // the number of commits
 	files   map[string]string // content by path
+}
+
+// contend waits until both sides have written for a while, and enough.
+func (o *others) contend(ctx context.Context) {
+	least := time.After(foreignTime)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	select {
+	case <-least:
+	case <-ctx.Done():
+		return
+	}
+	for !o.enough(ctx) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (o *others) enough(ctx context.Context) bool {
+	m, err := o.stage.emco.Metrics(ctx)
+	return err == nil && o.made.Load() >= enoughTheirs && m["emco_git_commits_total"] >= enoughOurs
 }
 
 // write commits at a steady rate: a file of its own, one beside ours, and a change of
 // one that it made before.
 func (o *others) write(ctx context.Context) {
-	tick := time.NewTicker(foreignPeriod)
-	defer tick.Stop()
+	pause := foreignPeriod
 	for i := 0; ; i++ {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(pause):
 		}
+		began := time.Now()
 		edit := map[string]string{
 			fmt.Sprintf("others/%03d.txt", i): fmt.Sprintf("number %d\n", i),
 			"others/last.txt":                 fmt.Sprintf("%d\n", i),
@@ -146,6 +179,8 @@ func (o *others) write(ctx context.Context) {
 			return
 		}
 		o.commits = append(o.commits, hash)
+		o.made.Add(1)
+		pause = max(foreignPeriod-time.Since(began), 4*time.Since(began))
 		maps.Copy(o.files, edit)
 	}
 }
