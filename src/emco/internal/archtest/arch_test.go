@@ -56,7 +56,8 @@ var groups = map[string]group{
 			"internal/appcontext/embedded", "internal/placement/cloud", "internal/render/helm", "internal/render/isolated",
 			"internal/sink/kube", "internal/status/gitstatus", "internal/status/kubewatch",
 			"internal/store/blobdir", "internal/store/sqlite",
-			"internal/syncer/azurearc", "internal/syncer/flux", "internal/syncer/plaingit",
+			"internal/syncer/anthos", "internal/syncer/argocd", "internal/syncer/azurearc", "internal/syncer/execplugin",
+			"internal/syncer/flux", "internal/syncer/plaingit",
 		},
 		may:     []string{"ground", "kernel", "port", "client"},
 		outside: []string{"git", "api/status"}, // what agents report

@@ -105,13 +105,19 @@ func Short(s string, most int) string {
 	if len(s) <= most && len(validation.IsDNS1123Label(s)) == 0 {
 		return s
 	}
-	sum := sha256.Sum256([]byte(s))
+	return Tagged(s, s, most)
+}
+
+// Tagged returns a name of at most most bytes (12 or more) that begins like readable and
+// ends with a hash of all.
+func Tagged(readable, all string, most int) string {
+	sum := sha256.Sum256([]byte(all))
 	plain := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '-'
-	}, strings.ToLower(s))
+	}, strings.ToLower(readable))
 	return strings.TrimLeft(strings.Trim(plain[:min(len(plain), most-hashLen-1)], "-")+"-", "-") + hex.EncodeToString(sum[:])[:hashLen]
 }
 

@@ -1,0 +1,132 @@
+// Package argocd is the sync backend "argocd": beside the files of a target it writes
+// the objects that make Argo CD (v2.6 and later) reconcile them.
+//
+//	clusters/<provider>+<cluster>/
+//	├── argo<id>.yaml                      AppProject, and one Application per app
+//	└── context/<id>/app/<app>/<name>+<Kind>.yaml
+//
+// An Application that an operator bootstraps on clusters/<provider>+<cluster>, without
+// what is below it, applies argo<id>.yaml (an app of apps). An Application per app means
+// that an app that cannot be applied stops no other.
+package argocd
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/pointer"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Options are read from the cluster's sync objects.
+type Options struct {
+	// Retry is how long Argo CD waits after a failed attempt, of which it makes five for
+	// one commit; 60 s unless given.
+	Retry gitops.Duration `json:"retryInterval,omitempty"`
+	// Timeout is not used: Argo CD has one for all, controller.sync.timeout.seconds.
+	Timeout gitops.Duration `json:"timeOut,omitempty"`
+	// Interval is not used: Argo CD has one for all, timeout.reconciliation; a webhook is faster.
+	Interval gitops.Duration `json:"syncInterval,omitempty"`
+	// Namespace is the one that Argo CD runs in; argocd unless given.
+	Namespace string `json:"argocdNamespace,omitempty"`
+	// Server is the API server that Argo CD applies to, as in its list of clusters; its own cluster unless given.
+	Server string `json:"destinationServer,omitempty"`
+	// Name is the name of the cluster in Argo CD's list, instead of destinationServer.
+	Name string `json:"destinationName,omitempty"`
+	// Project is an AppProject of your own that Applications belong to; one for the logical cloud is written unless given.
+	Project string `json:"project,omitempty"`
+	// CreateNamespace is "true" to have Argo CD create the logical cloud's namespace.
+	CreateNamespace gitops.Flag `json:"createNamespace,omitempty"`
+	// ServerSideApply is "false" to have Argo CD apply as kubectl does by default, which large objects do not fit.
+	ServerSideApply *gitops.Flag `json:"serverSideApply,omitempty"`
+	// DependsOn is "native" to have Argo CD, too, begin with the apps that others depend on; see below.
+	DependsOn string `json:"dependsOn,omitempty"`
+}
+
+// Values of options.
+const (
+	native           = "native"
+	defaultNamespace = "argocd"
+	inCluster        = "https://kubernetes.default.svc"
+)
+
+// New returns the backend.
+func New(o Options) (syncer.Backend, error) {
+	var bad string
+	switch {
+	case o.Server != "" && o.Name != "":
+		bad = "destinationServer and destinationName exclude each other"
+	case o.DependsOn != "" && o.DependsOn != native:
+		bad = "dependsOn can only be " + native
+	}
+	if bad != "" {
+		return nil, errs.E(errs.Invalid, "open", "sync backend argocd", errors.New(bad))
+	}
+	err := errors.Join(
+		pointer.CheckName("argocd", "argocdNamespace", o.Namespace),
+		pointer.CheckName("argocd", "project", o.Project),
+	)
+	if err != nil {
+		return nil, err
+	}
+	o.Namespace = cmp.Or(o.Namespace, defaultNamespace)
+	return backend{Options: o, writer: syncer.NewWriter(syncer.Keep()), retry: o.Retry.Or(gitops.DefaultInterval)}, nil
+}
+
+type backend struct {
+	Options
+	writer *syncer.Writer
+	retry  time.Duration
+}
+
+// Pointers returns the file of the AppProject and the Applications.
+func (b backend) Pointers(t syncer.Target) []string { return []string{t.Pointer("argo")} }
+
+// Plan makes the target hold the files of the apps and what points Argo CD at them. An
+// app without objects has no Application: Argo CD takes a missing directory for a fault.
+func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
+	apps = slices.DeleteFunc(slices.Clone(apps), func(a syncer.App) bool { return len(a.Objects)+len(a.CRDs) == 0 })
+	slices.SortFunc(apps, func(a, b syncer.App) int { return cmp.Compare(a.Name, b.Name) })
+	files, err := b.writer.Tree(apps)
+	if err != nil {
+		return syncer.Change{}, err
+	}
+	edit := git.Edit{Path: t.Pointer("argo")}
+	if len(apps) > 0 {
+		if edit.File, err = b.pointers(t, apps); err != nil {
+			return syncer.Change{}, err
+		}
+	}
+	return syncer.Change{Edits: []git.Edit{edit, syncer.EditDir(t.Dir(), files)}}, nil
+}
+
+// pointers returns the AppProject, unless the operator has one, and the Applications in
+// order of their apps.
+func (b backend) pointers(t syncer.Target, apps []syncer.App) ([]byte, error) {
+	var all []pointer.Object
+	project := b.Project
+	if project == "" {
+		own, err := b.project(t)
+		if err != nil {
+			return nil, err
+		}
+		project, all = own.Metadata.Name, append(all, own)
+	}
+	wave := waves(apps)
+	for _, a := range apps {
+		object, err := b.application(t, a.Name, project)
+		if err != nil {
+			return nil, err
+		}
+		if b.DependsOn == native {
+			inWave(&object, wave[a.Name])
+		}
+		all = append(all, object)
+	}
+	return pointer.File(all)
+}
