@@ -33,6 +33,7 @@ const (
 	Anthos  = "anthos"
 	ArgoCD  = "argocd"
 	PureGit = "git"
+	Exec    = "exec" // by an executable that the operator has added
 )
 
 // gitOpsAliases lists what is accepted for each canonical value, in lower case:
@@ -45,11 +46,12 @@ var gitOpsAliases = [...]struct {
 	{Azure, []string{"azurearcv2", "azurearc"}},
 	{Anthos, []string{"anthos", "googleanthos", "configsync"}},
 	{ArgoCD, []string{"argocd", "argo"}},
+	{Exec, []string{"exec"}},
 	{PureGit, []string{"git", "plain"}},
 }
 
 // gitOpsNames is how users are told what is accepted.
-const gitOpsNames = "fluxcd (fluxv2, flux), azureArcV2 (azureArc), anthos (googleAnthos, configsync), argocd (argo), git (plain)"
+const gitOpsNames = "fluxcd (fluxv2, flux), azureArcV2 (azureArc), anthos (googleAnthos, configsync), argocd (argo), git (plain), exec"
 
 // GitOpsType returns the canonical form of a gitOpsType, whatever its case.
 func GitOpsType(s string) (canonical string, ok bool) {

@@ -209,7 +209,7 @@ func TestCanonical(t *testing.T) {
 	tests := map[string]string{
 		"fluxcd": "fluxcd", "fluxv2": "fluxcd", "Flux": "fluxcd", "FLUXCD": "fluxcd",
 		"azureArc": "azureArcV2", "azurearcv2": "azureArcV2", "googleAnthos": "anthos", "configsync": "anthos",
-		"argo": "argocd", "plain": "git", "git": "git",
+		"argo": "argocd", "plain": "git", "git": "git", "exec": "exec",
 	}
 	for kind, want := range tests {
 		if got, err := gitops.Canonical(kind); err != nil || got != want {

@@ -82,6 +82,7 @@ var kinds = []struct {
 	{"anthos", []string{"googleanthos", "configsync"}},
 	{"argocd", []string{"argo"}},
 	{"azureArcV2", []string{"azurearc"}},
+	{"exec", nil},
 	{"fluxcd", []string{"fluxv2", "flux"}},
 	{"git", []string{"plain"}},
 }

@@ -21,15 +21,21 @@ type Registry struct {
 
 type entry struct {
 	open    func(Options) (Backend, error)
+	options reflect.Type
 	example Options
 }
+
+// rest is the json name of a field of options, a map, that takes all keys which no other
+// field has.
+const rest = "*"
 
 // NewRegistry returns a registry without backends.
 func NewRegistry() *Registry { return &Registry{entries: map[string]entry{}} }
 
 // Register adds a backend under its sync type. Its options are a struct O with json
-// tags, whose fields are strings or read text; example is what the contract test and
-// the documentation use. A name that is taken is a bug and panics.
+// tags, whose fields are strings or read text; a field of type map[string]string with the
+// name "*" takes all other keys. example is what the contract test and the documentation
+// use. A name that is taken is a bug and panics.
 func Register[O any](r *Registry, name string, build func(O) (Backend, error), example Options) {
 	if _, taken := r.entries[name]; taken {
 		panic("syncer: backend " + name + " is registered twice")
@@ -41,32 +47,46 @@ func Register[O any](r *Registry, name string, build func(O) (Backend, error), e
 		}
 		return build(o)
 	}
-	r.entries[name] = entry{open: open, example: example}
+	r.entries[name] = entry{open: open, options: reflect.TypeFor[O](), example: example}
 }
 
 // decodeOptions decodes pairs strictly: a key that into has no field for is an error
 // that names the keys there are. No error shows a value.
 func decodeOptions[O any](given Options, into *O) error {
-	known := optionNames[O]()
+	known := optionNames(reflect.TypeFor[O]())
+	others := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
-		if !slices.Contains(known, key) {
+		i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, key) })
+		switch {
+		case i < 0 && !slices.Contains(known, rest):
 			return fmt.Errorf("option %s is not known; known are %s", key, strings.Join(known, ", "))
+		case i < 0:
+			others[key] = given[key]
+			continue
 		}
-		text, err := json.Marshal(Options{key: given[key]})
-		if err != nil {
-			return fmt.Errorf("option %s is no text", key)
-		}
-		if err := json.Unmarshal(text, into); err != nil {
+		if err := decodeInto(into, map[string]string{known[i]: given[key]}); err != nil {
 			return fmt.Errorf("option %s: %w", key, err)
 		}
 	}
-	return nil
+	if len(others) == 0 {
+		return nil
+	}
+	return decodeInto(into, map[string]map[string]string{rest: others})
 }
 
-// optionNames returns the names that O's json tags give, sorted.
-func optionNames[O any]() []string {
+// decodeInto sets the fields of into by their json names.
+func decodeInto[O, V any](into *O, members map[string]V) error {
+	text, err := json.Marshal(members)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+// optionNames returns the names that the json tags of a struct give, sorted.
+func optionNames(options reflect.Type) []string {
 	var out []string
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[O]()) {
+	for _, field := range reflect.VisibleFields(options) {
 		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && !field.Anonymous {
 			out = append(out, name)
 		}
@@ -74,6 +94,10 @@ func optionNames[O any]() []string {
 	slices.Sort(out)
 	return out
 }
+
+// OptionsOf returns the type of a backend's options, for documentation; nil if there is
+// no such backend.
+func (r *Registry) OptionsOf(name string) reflect.Type { return r.entries[name].options }
 
 // Names returns the sync types that there are backends for, sorted.
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.entries)) }

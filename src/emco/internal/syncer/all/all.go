@@ -3,6 +3,8 @@ package all
 
 import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/anthos"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/argocd"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/flux"
@@ -21,6 +23,13 @@ func Backends() *syncer.Registry { return On(Platforms{}) }
 // On returns a fresh registry; adding a backend is adding a line here.
 func On(p Platforms) *syncer.Registry {
 	r := syncer.NewRegistry()
+	syncer.Register(r, "anthos", anthos.New, syncer.Options{
+		"syncInterval": "30", "timeOut": "5m", "auth": "token", "secretRef": "emco-git", "caCertSecretRef": "emco-ca", "clusterRole": "edit",
+	})
+	syncer.Register(r, "argocd", argocd.New, syncer.Options{
+		"retryInterval": "15s", "argocdNamespace": "argocd", "destinationName": "edge-1",
+		"createNamespace": "true", "serverSideApply": "false", "dependsOn": "native",
+	})
 	syncer.Register(r, "azureArcV2", azurearc.NewPlatform(p.Azure).Open, syncer.Options{
 		"tenantID": "7b0a6f5c-0000-0000-0000-000000000001", "clientID": "7b0a6f5c-0000-0000-0000-000000000002", "clientSecret": "planted-credential",
 		"subscriptionID": "7b0a6f5c-0000-0000-0000-000000000003", "arcResourceGroup": "edge", "arcCluster": "site-1",
@@ -28,6 +37,7 @@ func On(p Platforms) *syncer.Registry {
 	})
 	syncer.Register(r, "fluxcd", flux.New, syncer.Options{
 		"syncInterval": "30", "retryInterval": "15s", "timeOut": "2m", "secretRef": "emco-git", "serviceAccountName": "tenant",
+		"dependsOn": "native", "decryptionProvider": "sops", "decryptionSecretRef": "sops-age", "suspend": "false",
 	})
 	syncer.Register(r, "git", plaingit.New, syncer.Options{"syncInterval": "30"})
 	return r

@@ -1,0 +1,171 @@
+// Package anthos is the sync backend "anthos": beside the files of a target it writes
+// the object that makes Config Sync reconcile them.
+//
+//	clusters/<provider>+<cluster>/
+//	├── configsync/<id>.yaml               RootSync, or RepoSync of a logical cloud with bounds
+//	└── context/<id>/app/<app>/<name>+<Kind>.yaml
+//
+// Config Sync reads a directory with all that is below it. So what it is bootstrapped on
+// is a directory of pointers alone, clusters/<provider>+<cluster>/configsync. Each sync
+// object runs as a reconciler of its own on the cluster; so there is one for a
+// deployment, and not one for each of its apps.
+package anthos
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/pointer"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Options are read from the cluster's sync objects.
+type Options struct {
+	// Interval is how often Config Sync looks at the branch; 60 s unless given.
+	Interval gitops.Duration `json:"syncInterval,omitempty"`
+	// Timeout is how long Config Sync waits for objects to become ready before it says that they did not; 60 s unless given.
+	Timeout gitops.Duration `json:"timeOut,omitempty"`
+	// Retry is not used: Config Sync decides by itself.
+	Retry gitops.Duration `json:"retryInterval,omitempty"`
+	// Auth is how Config Sync logs in to the repository: none, token or ssh. With secretRef
+	// and unless given it goes by the URL, else it is none.
+	Auth string `json:"auth,omitempty"`
+	// SecretRef names the Secret on the edge that holds the credential, in
+	// config-management-system, or in the logical cloud's namespace if that has bounds.
+	SecretRef string `json:"secretRef,omitempty"`
+	// CASecretRef names the Secret, beside the other one, that holds the server's authority as cert.
+	CASecretRef string `json:"caCertSecretRef,omitempty"`
+	// Role is the ClusterRole that a logical cloud with bounds has in its namespace; admin unless given.
+	Role string `json:"clusterRole,omitempty"`
+}
+
+// Values of auth.
+const (
+	authNone  = "none"
+	authToken = "token"
+	authSSH   = "ssh"
+)
+
+// mostObjects is what one sync object can hold: its inventory is a single object on the
+// cluster, of limited size.
+const mostObjects = 5000
+
+// New returns the backend.
+func New(o Options) (syncer.Backend, error) {
+	var bad string
+	switch {
+	case !slices.Contains([]string{"", authNone, authToken, authSSH}, o.Auth):
+		bad = "auth can only be none, token or ssh"
+	case o.SecretRef != "" && o.Auth == authNone:
+		bad = "secretRef is given although auth is none"
+	case o.SecretRef == "" && (o.Auth == authToken || o.Auth == authSSH):
+		bad = "auth " + o.Auth + " needs secretRef"
+	}
+	if bad != "" {
+		return nil, errs.E(errs.Invalid, "open", "sync backend anthos", errors.New(bad))
+	}
+	err := errors.Join(
+		pointer.CheckName("anthos", "secretRef", o.SecretRef),
+		pointer.CheckName("anthos", "caCertSecretRef", o.CASecretRef),
+		pointer.CheckName("anthos", "clusterRole", o.Role),
+	)
+	if err != nil {
+		return nil, err
+	}
+	o.Role = cmp.Or(o.Role, "admin")
+	return backend{
+		Options: o, writer: syncer.NewWriter(syncer.Keep()),
+		interval: o.Interval.Or(gitops.DefaultInterval), timeout: o.Timeout.Or(gitops.DefaultInterval),
+	}, nil
+}
+
+type backend struct {
+	Options
+	writer            *syncer.Writer
+	interval, timeout time.Duration
+}
+
+// Pointers returns the file of the sync object.
+func (b backend) Pointers(t syncer.Target) []string { return []string{file(t)} }
+
+func file(t syncer.Target) string { return t.PointerIn("configsync", "") }
+
+// Plan makes the target hold the files of the apps and what points Config Sync at them.
+// What Config Sync would refuse is refused here: there, it would stop all apps of the
+// deployment.
+func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
+	if err := acceptable(t, apps); err != nil {
+		return syncer.Change{}, err
+	}
+	files, err := b.writer.Tree(apps)
+	if err != nil {
+		return syncer.Change{}, err
+	}
+	edit := git.Edit{Path: file(t)}
+	if len(files) > 0 {
+		if edit.File, err = b.pointers(t); err != nil {
+			return syncer.Change{}, err
+		}
+	}
+	edits := []git.Edit{edit, syncer.EditDir(t.Dir(), files)}
+	slices.SortFunc(edits, func(x, y git.Edit) int { return cmp.Compare(x.Path, y.Path) })
+	return syncer.Change{Edits: edits}, nil
+}
+
+// acceptable refuses more objects than one sync object can hold, and in a logical cloud
+// with bounds what lies outside of its namespace.
+func acceptable(t syncer.Target, apps []syncer.App) error {
+	count := 0
+	for _, a := range apps {
+		if count += len(a.Objects) + len(a.CRDs); count > mostObjects {
+			return invalid("app "+a.Name, fmt.Sprintf("with it there are more than %d objects of the deployment on cluster %s; Config Sync holds no more", mostObjects, t.Cluster))
+		}
+		for _, o := range slices.Concat(a.Objects, a.CRDs) {
+			if t.Cloud.Confined && !inside(o.ID, t.Namespace) {
+				return invalid(fmt.Sprintf("app %s: %s", a.Name, o.ID), "it is outside of namespace "+t.Namespace+", which is all that the logical cloud has")
+			}
+		}
+	}
+	return nil
+}
+
+func inside(id manifest.ID, namespace string) bool {
+	return id.Namespace == namespace && !manifest.IsCRD(id)
+}
+
+func invalid(subject, why string) error {
+	return errs.E(errs.Invalid, "plan", subject, errors.New(why))
+}
+
+// pointers returns the sync object, with what it may do if that is not everything.
+func (b backend) pointers(t syncer.Target) ([]byte, error) {
+	if !t.Cloud.Confined {
+		return pointer.File([]pointer.Object{b.rootSync(t)})
+	}
+	repo, err := b.repoSync(t)
+	if err != nil {
+		return nil, err
+	}
+	return pointer.File([]pointer.Object{repo, b.binding(t, repo.Metadata.Name)})
+}
+
+// auth is how Config Sync logs in.
+func (b backend) auth(url string) string {
+	switch {
+	case b.Auth != "":
+		return b.Auth
+	case b.SecretRef == "":
+		return authNone
+	case strings.HasPrefix(url, "ssh://"):
+		return authSSH
+	}
+	return authToken
+}
