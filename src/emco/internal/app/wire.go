@@ -24,7 +24,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/execplugin"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	githosts "github.com/emco-orchestrator/emco/src/git/all"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -43,6 +45,11 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 	if err != nil {
 		return nil, nil, err
 	}
+	plugins, err := findPlugins(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	registry := backends.On(backends.Platforms{Plugins: plugins})
 	seen := mirror.New(st.contexts, a.log)
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
 	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader)
@@ -55,7 +62,7 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 		services = append(services, seen)
 	}
 	if c.Runs("clm") {
-		clm.Resources{DB: st.db, Rules: rules, Backends: backends.Backends(), Delivered: st.contexts.Delivered, Wanted: st.contexts.Wanted}.Mount(r)
+		clm.Resources{DB: st.db, Rules: rules, Backends: registry, Delivered: st.contexts.Delivered, Wanted: st.contexts.Wanted}.Mount(r)
 	}
 	if c.Runs("placementintent") || c.Runs("orchestrator") { // EMCO's clients look for it at the orchestrator's address
 		placementintent.Resources{DB: st.db}.Mount(r)
@@ -77,7 +84,7 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 			web.Handle(r, method, template, h)
 		}
 		a.sources = append(a.sources, source)
-		services = append(services, a.rsync(c, st, seen, m, rules))
+		services = append(services, a.rsync(c, st, seen, m, rules, registry))
 	}
 	notifier, err := a.notifier(c, groups, clouds, reader)
 	return r, append(services, notifier...), err
@@ -135,7 +142,7 @@ func charts(kubeVersion string) (render.Renderer, error) {
 	return helm.New(o)
 }
 
-func (a *App) rsync(c config.Config, st stores, seen *mirror.Mirror, m *metrics, rules gitops.Rules) run.Service {
+func (a *App) rsync(c config.Config, st stores, seen *mirror.Mirror, m *metrics, rules gitops.Rules, registry *syncer.Registry) run.Service {
 	host := githosts.New(githosts.Options{AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log})
 	m.transfers(host.Stats)
 	writers := batch.New(a.faults.host(host), batch.Options{
@@ -147,10 +154,21 @@ func (a *App) rsync(c config.Config, st stores, seen *mirror.Mirror, m *metrics,
 	k.QPS, k.Burst, k.Timeout = float32(c.Kube.QPS), c.Kube.Burst, time.Duration(c.Kube.Timeout)
 	k.Wrap = a.faults.kube()
 	return rsync.New(rsync.Parts{
-		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: backends.Backends(), Rules: rules,
+		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
 		Git: a.faults.commits(writers), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
 		Member: member(c), Workers: c.Kube.Workers, Sources: a.sources, Log: a.log,
 	})
+}
+
+// findPlugins finds the executables that clusters may name.
+func findPlugins(c config.Config) (*execplugin.Programs, error) {
+	l := execplugin.DefaultLimits()
+	l.Time, l.Memory = time.Duration(c.Sync.Timeout), uint64(c.Sync.Memory)
+	p, err := execplugin.Find(c.Sync.Plugins, l)
+	if err != nil {
+		return nil, fmt.Errorf("sync.plugins: %w", err)
+	}
+	return p, nil
 }
 
 // member is this process as the others that share its work see it.

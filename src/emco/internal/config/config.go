@@ -25,6 +25,7 @@ type Config struct {
 	Etcd   Etcd     `json:"etcd"`
 	Render Render   `json:"render"`
 	Git    Git      `json:"git"`
+	Sync   Sync     `json:"sync"`
 	Kube   Kube     `json:"kube"`
 	Retry  Retry    `json:"retry"`
 }
@@ -89,6 +90,13 @@ type Git struct {
 	AllowFile bool     `json:"allowFile" help:"allow file:// repositories; for tests only"`
 }
 
+// Sync says which sync backends there are besides the built-in ones.
+type Sync struct {
+	Plugins []string `json:"plugins" help:"executables that clusters of the sync type exec may name, each as name=/path; they run as this program's user"`
+	Timeout Duration `json:"timeout" help:"longest run of such an executable"`
+	Memory  int64    `json:"memory" help:"most memory of one run, in bytes"`
+}
+
 // Kube sets the manners towards clusters that are reached directly.
 type Kube struct {
 	QPS     int      `json:"qps" help:"requests a second to one cluster"`
@@ -125,6 +133,7 @@ func Default() Config {
 		Etcd:   Etcd{Endpoints: []string{}, Prefix: "/emco/", Quota: 8 << 30},
 		Render: Render{Timeout: Duration(10 * time.Second), Memory: 512 << 20, KubeVersion: "v1.34.0"},
 		Git:    Git{Window: Duration(50 * time.Millisecond), Timeout: Duration(time.Minute), Author: "EMCO <emco@localhost>"},
+		Sync:   Sync{Plugins: []string{}, Timeout: Duration(10 * time.Second), Memory: 256 << 20},
 		Kube:   Kube{QPS: 50, Burst: 100, Timeout: Duration(30 * time.Second), Workers: 16},
 		Retry:  Retry{First: Duration(time.Second), Longest: Duration(5 * time.Minute)},
 	}
@@ -171,6 +180,8 @@ func (c Config) Validate() error {
 	positive(bad, "render.timeout", int64(c.Render.Timeout))
 	positive(bad, "render.memory", c.Render.Memory)
 	positive(bad, "git.timeout", int64(c.Git.Timeout))
+	positive(bad, "sync.timeout", int64(c.Sync.Timeout))
+	positive(bad, "sync.memory", c.Sync.Memory)
 	positive(bad, "kube.qps", int64(c.Kube.QPS))
 	positive(bad, "kube.burst", int64(c.Kube.Burst))
 	positive(bad, "kube.timeout", int64(c.Kube.Timeout))

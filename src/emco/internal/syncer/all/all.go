@@ -7,6 +7,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/argocd"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/execplugin"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/flux"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/plaingit"
 )
@@ -14,7 +15,8 @@ import (
 // Platforms are the clients of platforms that some backends talk to. Without one a
 // backend can plan and check its options, and no more.
 type Platforms struct {
-	Azure *arm.Client
+	Azure   *arm.Client
+	Plugins *execplugin.Programs // nil: there is no backend "exec"
 }
 
 // Backends returns a fresh registry without platforms.
@@ -35,6 +37,9 @@ func On(p Platforms) *syncer.Registry {
 		"subscriptionID": "7b0a6f5c-0000-0000-0000-000000000003", "arcResourceGroup": "edge", "arcCluster": "site-1",
 		"syncInterval": "30", "readUserName": "reader", "readToken": "planted-credential", "scope": "cluster", "namespace": "flux-system",
 	})
+	if names := p.Plugins.Names(); len(names) > 0 {
+		syncer.Register(r, "exec", p.Plugins.New, syncer.Options{"plugin": names[0]})
+	}
 	syncer.Register(r, "fluxcd", flux.New, syncer.Options{
 		"syncInterval": "30", "retryInterval": "15s", "timeOut": "2m", "secretRef": "emco-git", "serviceAccountName": "tenant",
 		"dependsOn": "native", "decryptionProvider": "sops", "decryptionSecretRef": "sops-age", "suspend": "false",

@@ -1,0 +1,41 @@
+package execplugin
+
+import (
+	"fmt"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// confine sets the limits of a process, which waits for its question meanwhile. The limit
+// on processor time ends one whose parent is gone.
+func confine(pid int, l Limits) error {
+	seconds := uint64(l.Time/time.Second) + 2
+	for _, r := range []struct {
+		resource int
+		most     uint64
+	}{
+		{unix.RLIMIT_DATA, l.Memory},
+		{unix.RLIMIT_CPU, seconds * 2}, // of all its threads together
+		{unix.RLIMIT_CORE, 0},
+		{unix.RLIMIT_FSIZE, 0},
+	} {
+		err := unix.Prlimit(pid, r.resource, &unix.Rlimit{Cur: r.most, Max: r.most}, nil)
+		if err == unix.ESRCH { // it has ended already, which Wait tells
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("limit the executable: %w", err)
+		}
+	}
+	return nil
+}
+
+// alone gives a process a group of its own, so that what it has started is ended with it
+// when it is late.
+func alone(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}

@@ -1,0 +1,152 @@
+package execplugin
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// version is that of the protocol.
+const version = 1
+
+// What an executable is asked.
+const (
+	askDescribe = "describe" // which pointer files it writes, and whether the options are fine
+	askPlan     = "plan"     // which files a target has
+)
+
+// question is what an executable reads.
+type question struct {
+	Version int               `json:"version"`
+	Ask     string            `json:"ask"`
+	Options map[string]string `json:"options"`
+	Target  *target           `json:"target,omitempty"`
+	Objects []object          `json:"objects,omitzero"`
+}
+
+// target is a syncer.Target with the paths that follow from it.
+type target struct {
+	Cluster    string `json:"cluster"`
+	Deployment string `json:"deployment"`
+	Namespace  string `json:"namespace,omitempty"`
+	Cloud      string `json:"logicalCloud,omitempty"`
+	Confined   bool   `json:"confined,omitempty"`
+	Account    string `json:"serviceAccountName,omitempty"`
+	Root       string `json:"root"`
+	Dir        string `json:"dir"`
+	URL        string `json:"url"`
+	Branch     string `json:"branch"`
+}
+
+// object is one object with the file that it goes to by EMCO's layout.
+type object struct {
+	App        string          `json:"app"`
+	File       string          `json:"file"` // relative to the target's dir
+	Definition bool            `json:"definition,omitempty"`
+	Manifest   json.RawMessage `json:"manifest"`
+	Content    string          `json:"content"` // of the file
+}
+
+// answer is what an executable writes. Error is why it refuses; App and Object are what
+// that is about.
+type answer struct {
+	Pointers []string `json:"pointers"`
+	Edits    []edit   `json:"edits"`
+	Error    string   `json:"error"`
+	App      string   `json:"app"`
+	Object   string   `json:"object"`
+}
+
+// edit makes a path hold a file or a directory of files, or nothing.
+type edit struct {
+	Path    string            `json:"path"`
+	Content *string           `json:"content"`
+	Files   map[string]string `json:"files"`
+}
+
+// question makes the question for a plan. Objects are sorted by file, so that equal sets
+// make equal questions.
+func (b backend) question(t syncer.Target, apps []syncer.App) (question, error) {
+	q := question{Ask: askPlan, Target: &target{
+		Cluster: t.Cluster, Deployment: t.Deployment, Namespace: t.Namespace,
+		Cloud: t.Cloud.Name, Confined: t.Cloud.Confined, Account: t.Cloud.Account,
+		Root: t.Root(), Dir: t.Dir(), URL: t.Repo.URL, Branch: t.Repo.Branch,
+	}, Objects: []object{}}
+	files, err := b.writer.Tree(apps)
+	if err != nil {
+		return q, err
+	}
+	for _, a := range apps {
+		named, err := a.Files()
+		if err != nil {
+			return q, err
+		}
+		for _, f := range named {
+			name := "app/" + a.Name + "/" + f.Name
+			q.Objects = append(q.Objects, object{
+				App: a.Name, File: name, Definition: f.CRD, Manifest: f.Object.Content, Content: string(files[name]),
+			})
+		}
+	}
+	slices.SortFunc(q.Objects, func(x, y object) int { return cmp.Compare(x.File, y.File) })
+	return q, nil
+}
+
+// read reads an answer, strictly: a member that is not known is a misunderstanding.
+func read(text []byte) (answer, error) {
+	var a answer
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&a); err != nil {
+		return a, fmt.Errorf("its answer is not what is expected: %w", err)
+	}
+	if d.More() {
+		return a, errors.New("it gave more than one answer")
+	}
+	return a, nil
+}
+
+// refusal is why an executable refuses, nil if it does not.
+func (r runner) refusal(a answer) error {
+	if a.Error == "" {
+		return nil
+	}
+	subject := "sync plugin " + r.name
+	if a.App != "" {
+		subject += ": app " + a.App
+	}
+	if a.Object != "" {
+		subject += ": " + a.Object
+	}
+	return errs.E(errs.Invalid, "plan", line(r.scrub(subject)), errors.New(line(r.scrub(a.Error))))
+}
+
+// change makes a plan of an answer, sorted by path.
+func (a answer) change() (syncer.Change, error) {
+	var c syncer.Change
+	for _, e := range a.Edits {
+		if e.Content != nil && len(e.Files) > 0 {
+			return c, fmt.Errorf("%q is to be a file and a directory", e.Path)
+		}
+		out := git.Edit{Path: e.Path}
+		if e.Content != nil {
+			out.File = []byte(*e.Content)
+		}
+		for name, content := range e.Files {
+			if out.Dir == nil {
+				out.Dir = map[string][]byte{}
+			}
+			out.Dir[name] = []byte(content)
+		}
+		c.Edits = append(c.Edits, out)
+	}
+	slices.SortFunc(c.Edits, func(x, y git.Edit) int { return cmp.Compare(x.Path, y.Path) })
+	return c, nil
+}
