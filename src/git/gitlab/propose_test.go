@@ -1,6 +1,7 @@
 package gitlab_test
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
 	"github.com/emco-orchestrator/emco/src/git/gitlab"
 	"github.com/emco-orchestrator/emco/src/git/gittest/gitlabtest"
 )
@@ -55,6 +57,35 @@ func TestH54ProtectedBranchesAreProposedTo(t *testing.T) {
 	p, err = s.host.Proposal(t.Context(), r, "emco/f", "main")
 	if at, headErr := s.host.Head(t.Context(), r, "main"); err != nil || headErr != nil || p.State != git.ProposalMerged || p.Merged != at {
 		t.Errorf("Proposal = %+v, %v, want it merged by %s, %v", p, err, at, headErr)
+	}
+}
+
+// A writer proposes what a protected branch does not take, waits, and is done once a
+// keeper has merged it.
+func TestH54AWriterProposes(t *testing.T) {
+	t.Parallel()
+	s := seeded(t)
+	w := batch.New(s.host, batch.Options{})
+	defer w.Close()
+	job := batch.Job{
+		Repo: s.as(developer), Branch: "main", Edits: []git.Edit{{Path: "f", File: []byte("f")}}, Title: "deploy", Propose: true,
+	}
+	var open *batch.ProposedError
+	for range 2 {
+		if _, err := w.Submit(t.Context(), job); !errors.As(err, &open) || !errs.Is(err, errs.Throttled) || open.Proposal.Number != 1 {
+			t.Fatalf("Submit: %v, want the first merge request to be open", err)
+		}
+	}
+	if _, _, err := s.keeper(t).MergeRequests.AcceptMergeRequest(project, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	at, err := w.Submit(t.Context(), job)
+	head, headErr := s.host.Head(t.Context(), s.repo, "main")
+	if err != nil || headErr != nil || at != head {
+		t.Errorf("Submit = %s, %v, want what main holds: %s, %v", at, err, head, headErr)
+	}
+	if text, err := s.bare.Show(t.Context(), "main", "f"); err != nil || text != "f" {
+		t.Errorf("main holds %q, %v", text, err)
 	}
 }
 
@@ -178,4 +209,5 @@ var _ interface {
 	git.HistoryReader
 	git.BlobsReader
 	git.Viewer
+	git.Mover
 } = (*gitlab.Host)(nil)
