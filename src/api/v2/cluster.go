@@ -1,6 +1,9 @@
 package v2
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // ClusterProvider groups clusters.
 type ClusterProvider struct {
@@ -24,7 +27,16 @@ type GitOps struct {
 	Type      string `json:"gitOpsType"`            // canonical, see GitOpsType
 	Reference string `json:"gitOpsReferenceObject"` // a cluster-sync-object of the same provider
 	Resource  string `json:"gitOpsResourceObject"`  // another one, or the same
+
+	// Where in its repository the cluster is. That is decided when it is registered, unless
+	// the registration says so, and stays.
+	RefMode string `json:"gitOpsRefMode,omitempty"` // "shard" or "cluster"; empty: the branch itself
+	Shard   string `json:"gitOpsShard,omitempty"`   // such as "s000": part of the name of the branch
+	FanOut  bool   `json:"gitOpsFanOut,omitempty"`  // its directory is one level deeper than EMCO's
 }
+
+// shardName is what shards are called.
+var shardName = regexp.MustCompile(`^s[0-9]{3,6}$`)
 
 // The canonical values of gitOpsType.
 const (
@@ -91,6 +103,15 @@ func (c *Cluster) Validate() error {
 	}
 	if g.Type != "" && !named {
 		ck.fail("spec.gitOps.gitOpsReferenceObject", "missing; name the cluster-sync-object that holds the Git coordinates")
+	}
+	if g.RefMode != "" && g.RefMode != "shard" && g.RefMode != "cluster" {
+		ck.fail("spec.gitOps.gitOpsRefMode", "%s is neither shard nor cluster", quote(g.RefMode))
+	}
+	if g.Shard != "" && !shardName.MatchString(g.Shard) {
+		ck.fail("spec.gitOps.gitOpsShard", "%s is no shard; give one such as s000", quote(g.Shard))
+	}
+	if g.Type == "" && (g.RefMode != "" || g.Shard != "" || g.FanOut) {
+		ck.fail("spec.gitOps.gitOpsType", "missing although a place in Git is named; accepted are %s", gitOpsNames)
 	}
 	return ck.err()
 }

@@ -37,6 +37,10 @@ type Settings struct {
 	Branch string
 	Status Status // where the cluster's agent reports
 
+	Sharding Sharding // how clusters share the repository
+	View     string   // of one cluster, see At: the branch that it reads; empty: Branch
+	FanOut   bool     // of one cluster: its directory is one level deeper
+
 	// Delay is how long to wait between taking files away and taking the backend's
 	// own configuration away.
 	Delay time.Duration
@@ -77,6 +81,12 @@ func Read(kind string, reference, resource Object, rules Rules) (Settings, error
 		return Settings{}, err
 	}
 	if s.Status, err = readStatus(object, s, rules); err != nil {
+		return Settings{}, invalid(object.name, err)
+	}
+	if s.Sharding, err = readSharding(object, s); err == nil {
+		err = checkApart(s)
+	}
+	if err != nil {
 		return Settings{}, invalid(object.name, err)
 	}
 	s.Kind = canonical

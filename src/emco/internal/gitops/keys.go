@@ -44,6 +44,7 @@ var (
 	gitKeys = map[string]bool{
 		keyGitType: true, keyUser: true, keyToken: true, keyRepoName: true, keyURL: true,
 		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true,
+		keyRefMode: true, keyShardSize: true, keyShards: true, keyViewPrefix: true,
 		keyStatusURL: true, keyStatusUser: true, keyStatusToken: true, keyStatusBranch: true, keyStatusMode: true,
 	}
 	timing    = map[string]bool{keyTimeout: true, keyInterval: true, keyRetry: true, keyDelay: true}

@@ -20,12 +20,14 @@ type Def[T any] struct {
 	Item       string // path below the collection: "{cluster}", or "{compositeApp}/{compositeAppVersion}"
 	Put        Put
 
-	Refs    func(at Place, doc T) []store.Ref                // what cannot be deleted while the document exists
-	Unique  func(at Place, doc T) Slot                       // what only one document of the collection may have
-	Check   func(ctx context.Context, at Place, doc T) error // rules that need other documents; asked before each write
-	Recheck bool                                             // Check reads what others may write at the same time: ask again after creation, and undo it
-	File    *File[T]                                         // an upload that comes with the document
-	Masking *Masking[T]                                      // members that are never shown
+	Refs   func(at Place, doc T) []store.Ref                // what cannot be deleted while the document exists
+	Unique func(at Place, doc T) Slot                       // what only one document of the collection may have
+	Check  func(ctx context.Context, at Place, doc T) error // rules that need other documents; asked before each write
+	// Settle fills in what the server decides of a new document. It is asked before Check.
+	Settle  func(ctx context.Context, at Place, doc *T) error
+	Recheck bool        // Check reads what others may write at the same time: ask again after creation, and undo it
+	File    *File[T]    // an upload that comes with the document
+	Masking *Masking[T] // members that are never shown
 	Guards  Guards
 	Queries []Query // what "?name=" makes of a GET
 	Shape   *Shape  // how lists look, if not as an array of documents

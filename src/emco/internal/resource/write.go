@@ -52,6 +52,11 @@ func (h *handler[T, P]) insert(ctx context.Context, at Place, up upload[T]) (sto
 			return store.Doc{}, err
 		}
 	}
+	if h.def.Settle != nil {
+		if err := h.def.Settle(ctx, at, &up.doc); err != nil {
+			return store.Doc{}, h.first(ctx, at, err)
+		}
+	}
 	write, err := h.write(ctx, at, up, stored[T]{})
 	if err != nil {
 		return store.Doc{}, h.first(ctx, at, err)

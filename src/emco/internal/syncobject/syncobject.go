@@ -32,3 +32,8 @@ func Read(ctx context.Context, db *store.DB, provider store.Key, name string) (g
 func Of(o v2.SyncObject) gitops.Object {
 	return gitops.Object{Name: o.Metadata.Name, KV: o.Spec.Strings()}
 }
+
+// SeatOf returns where in its repository a cluster is.
+func SeatOf(g v2.GitOps) gitops.Seat {
+	return gitops.Seat{Mode: g.RefMode, Shard: g.Shard, FanOut: g.FanOut}
+}

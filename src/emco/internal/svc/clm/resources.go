@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/gorilla/mux"
@@ -30,6 +31,8 @@ type Resources struct {
 	Delivered func(ctx context.Context, cluster string) (bool, error)
 	// Wanted reports whether a deployment wants anything on a cluster.
 	Wanted func(ctx context.Context, cluster string) (bool, error)
+
+	Log *slog.Logger // of branches that hold more than they should; none
 }
 
 const (
@@ -61,11 +64,13 @@ func (s Resources) Mount(r *mux.Router) {
 }
 
 func (s Resources) clusters() resource.Def[v2.Cluster] {
+	seats := &census{resources: s}
 	return resource.Def[v2.Cluster]{
 		Kind: "Cluster", Orphan: "Cluster provider not found",
 		Collection: provider + "/clusters", Item: "{cluster}",
 		Refs:   syncObjectsOf,
 		Unique: func(_ resource.Place, c v2.Cluster) resource.Slot { return resource.NameSlot(c.Metadata.Name) },
+		Settle: seats.settle,
 		Check:  s.deliverable,
 		Guards: resource.Guards{Delete: s.unwanted},
 		File: &resource.File[v2.Cluster]{
@@ -140,7 +145,9 @@ func (s Resources) moves(ctx context.Context, at resource.Place, g v2.GitOps, ch
 	if errs.Is(err, errs.Invalid) { // by rules that came later: the change mends it
 		return false, nil
 	}
-	return err == nil && (now.Kind != next.Kind || now.Repo.URL != next.Repo.URL || now.Branch != next.Branch), err
+	seat := syncobject.SeatOf(g)
+	now, next = now.At("", seat), next.At("", seat)
+	return err == nil && (now.Kind != next.Kind || now.Repo.URL != next.Repo.URL || now.Branch != next.Branch || now.View != next.View), err
 }
 
 // empty refuses while something is delivered to a cluster: nobody would take it away

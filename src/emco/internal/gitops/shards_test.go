@@ -1,0 +1,74 @@
+package gitops_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+)
+
+// sharded reads a Git object with further keys.
+func sharded(more map[string]string) (gitops.Settings, error) {
+	all := map[string]string{"url": "https://h/r", "userName": "u", "gitToken": "t"}
+	maps.Copy(all, more)
+	return gitops.Read("git", gitops.Object{Name: "git", KV: kv{all}}, gitops.Object{}, gitops.Rules{})
+}
+
+func TestOneBranchUnlessSomethingElseIsSaid(t *testing.T) {
+	t.Parallel()
+	s, err := sharded(nil)
+	if err != nil || s.Sharding != (gitops.Sharding{Mode: "branch", Size: 1000, First: 1, Views: "clusters/"}) {
+		t.Fatalf("sharding is %+v, %v", s.Sharding, err)
+	}
+	if at := s.At("p+c", gitops.Seat{}); at.Branch != "main" || at.View != "" || at.FanOut || at.ReadBranch() != "main" || at.ViewOf("clusters/p+c") != nil {
+		t.Errorf("a cluster is at %+v", at)
+	}
+}
+
+func TestASeatLeadsToItsBranch(t *testing.T) {
+	t.Parallel()
+	s, err := sharded(map[string]string{"refMode": "cluster", "shardSize": "20", "shards": "4", "branch": "fleet", "viewPrefix": "edge/"})
+	if err != nil || s.Sharding.Size != 20 || s.Sharding.First != 4 {
+		t.Fatalf("sharding is %+v, %v", s.Sharding, err)
+	}
+	if at := s.At("p+c", gitops.Seat{Mode: "shard", Shard: "s003", FanOut: true}); at.Branch != "fleet-s003" || at.ReadBranch() != "fleet-s003" || !at.FanOut {
+		t.Errorf("in a shard: %+v", at)
+	}
+	at := s.At("p+c", gitops.Seat{Mode: "cluster", Shard: "s003"})
+	if at.Branch != "fleet-s003" || at.ReadBranch() != "edge/p+c" {
+		t.Errorf("with a view: %+v", at)
+	}
+	views := at.ViewOf("clusters/p+c")
+	if len(views) != 1 || views[0].Branch != "edge/p+c" || views[0].Dir != "clusters/p+c" || len(views[0].Empty) == 0 {
+		t.Errorf("its view is %+v", views)
+	}
+}
+
+func TestShardingThatCannotBeIsInvalid(t *testing.T) {
+	t.Parallel()
+	for want, keys := range map[string]map[string]string{
+		"refMode":            {"refMode": "path"},
+		"shardSize":          {"refMode": "shard", "shardSize": "0"},
+		"shards":             {"refMode": "shard", "shards": "many"},
+		"viewPrefix":         {"refMode": "cluster", "viewPrefix": "a..b/"},
+		"beside":             {"refMode": "cluster", "branch": "clusters"},
+		"below main-s000/":   {"refMode": "cluster", "viewPrefix": "main-s000/"},
+		"same branches":      {"refMode": "cluster", "viewPrefix": "status/"},
+		"leave gitType out":  {"refMode": "cluster", "gitType": "github"},
+		"to the same branch": {"refMode": "cluster", "statusBranch": "clusters/"},
+	} {
+		if s, err := sharded(keys); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: read as %+v, %v; want an error with %q", keys, s.Sharding, err, want)
+		}
+	}
+	for _, keys := range []map[string]string{
+		{"refMode": "cluster", "viewPrefix": "mainland/"},
+		{"refMode": "shard", "gitType": "github"},
+		{"refMode": "cluster", "viewPrefix": "status/", "statusMode": "path"},
+	} {
+		if _, err := sharded(keys); err != nil {
+			t.Errorf("%v: %v", keys, err)
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package clm
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobject"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Where in its repository a cluster is, is decided when it is registered, and kept in its
+// registration: whatever comes later, it does not move by itself.
+
+const (
+	// maxFlat is how many clusters have their directory right in "clusters" on one branch.
+	// GitHub takes 3,000 entries in a directory, of which 256 are for those that fan out.
+	maxFlat = 3000 - 256
+	// maxBranches is how many branches a repository takes that each cluster has one of.
+	maxBranches = 5000
+	// recount is how long it is believed what other processes have registered.
+	recount = time.Minute
+)
+
+// census counts the clusters of repositories, and seats new ones.
+type census struct {
+	resources Resources
+
+	mu       sync.Mutex
+	counted  time.Time
+	branches map[branch]tally
+	own      map[string]int // branches that clusters have of their own, by repository
+}
+
+// branch is one that clusters are on, with the name of the sync objects' branch and the
+// shard apart.
+type branch struct{ url, name, shard string }
+
+// tally is who is on a branch.
+type tally struct {
+	clusters int
+	flat     int // of these, without fan-out
+}
+
+// settle gives a new cluster its seat. One whose sync objects cannot be read has none; it
+// is refused for that.
+func (n *census) settle(ctx context.Context, at resource.Place, c *v2.Cluster) error {
+	if c.Direct() {
+		return nil
+	}
+	s, err := n.resources.readable(ctx, at, c.Spec.GitOps, nil)
+	if err != nil || s.Repo.URL == "" {
+		return nil // the check, or the references, say what is wrong
+	}
+	if _, err := n.resources.DB.Get(ctx, at.Key); err == nil {
+		return nil // it is registered already, and keeps its seat
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.count(ctx); err != nil {
+		return err
+	}
+	cluster := at.Vars["clusterProvider"] + "+" + c.Metadata.Name
+	if err := n.seat(cluster, s, &c.Spec.GitOps); err != nil {
+		return err
+	}
+	n.add(s, c.Spec.GitOps)
+	n.warn(s, c.Spec.GitOps)
+	return nil
+}
+
+// seat decides what a registration leaves open.
+func (n *census) seat(cluster string, s gitops.Settings, g *v2.GitOps) error {
+	if g.RefMode == "" && s.Sharding.Mode != gitops.RefBranch {
+		g.RefMode = s.Sharding.Mode
+	}
+	if g.RefMode == "" && g.Shard != "" {
+		g.RefMode = gitops.RefShard
+	}
+	if g.RefMode != "" {
+		if err := n.shard(cluster, s, g); err != nil {
+			return err
+		}
+	}
+	if g.RefMode == gitops.RefCluster {
+		if err := n.view(cluster, s, *g); err != nil {
+			return err
+		}
+	}
+	g.FanOut = g.FanOut || n.branches[branchOf(s, *g)].flat >= maxFlat
+	return nil
+}
+
+// shard finds a shard with room; one that is full takes nobody who asks for it either.
+func (n *census) shard(cluster string, s gitops.Settings, g *v2.GitOps) error {
+	room := func(shard string) bool {
+		return n.branches[branch{s.Repo.URL, s.Branch, shard}].clusters < s.Sharding.Size
+	}
+	if g.Shard == "" {
+		g.Shard = n.open(cluster, s, room)
+		return nil
+	}
+	if !room(g.Shard) {
+		return errs.New(errs.Conflict, fmt.Sprintf("shard %s holds %d clusters, and takes no more; name another one, none, or raise shardSize", g.Shard, s.Sharding.Size))
+	}
+	return nil
+}
+
+// open returns the shard among those with room that the cluster's name is drawn to, or
+// the next one if all are full.
+func (n *census) open(cluster string, s gitops.Settings, room func(string) bool) string {
+	known := map[string]bool{}
+	for i := range s.Sharding.First {
+		known[gitops.ShardName(i)] = true
+	}
+	for b := range n.branches {
+		if b.url == s.Repo.URL && b.name == s.Branch && b.shard != "" {
+			known[b.shard] = true
+		}
+	}
+	var all []string
+	for shard := range known {
+		if room(shard) {
+			all = append(all, shard)
+		}
+	}
+	if len(all) > 0 {
+		return slices.MaxFunc(all, func(a, b string) int {
+			return cmp.Or(cmp.Compare(draw(a, cluster), draw(b, cluster)), cmp.Compare(a, b))
+		})
+	}
+	next := 0
+	for known[gitops.ShardName(next)] {
+		next++
+	}
+	return gitops.ShardName(next)
+}
+
+// draw is how much a cluster is drawn to a shard, by rendezvous hashing.
+func draw(shard, cluster string) uint64 {
+	sum := sha256.Sum256([]byte(shard + "\x00" + cluster))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// view refuses a cluster that can have no branch of its own.
+func (n *census) view(cluster string, s gitops.Settings, g v2.GitOps) error {
+	s = s.At(cluster, syncobject.SeatOf(g))
+	if err := git.CheckBranch(s.View); err != nil {
+		return errs.E(errs.Invalid, "register", "cluster "+cluster+" with a branch of its own", err)
+	}
+	if s.Repo.Provider != "" {
+		return errs.New(errs.Invalid, "a branch of its own needs Git's own protocol: leave gitType out of the sync object")
+	}
+	if n.own[s.Repo.URL]+ownBranches(s) > maxBranches {
+		return errs.New(errs.Conflict, fmt.Sprintf("the clusters of the repository have %d branches of their own, and a repository takes %d; have them report elsewhere (statusUrl), or use another repository", n.own[s.Repo.URL], maxBranches))
+	}
+	return nil
+}
+
+// ownBranches is how many branches a cluster has for itself.
+func ownBranches(s gitops.Settings) (many int) {
+	if s.View != "" {
+		many++
+	}
+	if s.Status.Mode == gitops.StatusRef && s.Status.Repo.URL == s.Repo.URL {
+		many++
+	}
+	return many
+}
+
+func branchOf(s gitops.Settings, g v2.GitOps) branch { return branch{s.Repo.URL, s.Branch, g.Shard} }
+
+// add counts a cluster.
+func (n *census) add(s gitops.Settings, g v2.GitOps) {
+	t := n.branches[branchOf(s, g)]
+	t.clusters++
+	if !g.FanOut {
+		t.flat++
+	}
+	n.branches[branchOf(s, g)] = t
+	n.own[s.Repo.URL] += ownBranches(s.At("", syncobject.SeatOf(g)))
+}
+
+// warn tells of a branch that holds more clusters than a shard should, again for each
+// further such number. It is not changed: clusters read it.
+func (n *census) warn(s gitops.Settings, g v2.GitOps) {
+	many := n.branches[branchOf(s, g)].clusters
+	if n.resources.Log == nil || g.Shard != "" || many <= s.Sharding.Size || many%s.Sharding.Size != 1 {
+		return
+	}
+	n.resources.Log.Warn("more clusters are on one branch than it should hold: every push costs the server what all of them hold; use refMode shard for those to come",
+		slog.String("repo", s.Repo.URL), slog.String("branch", s.Branch), slog.Int("clusters", many), slog.Int("shardSize", s.Sharding.Size))
+}
+
+// count counts all clusters, unless that was done lately.
+func (n *census) count(ctx context.Context) error {
+	if n.branches != nil && time.Since(n.counted) < recount {
+		return nil
+	}
+	fresh := &census{resources: n.resources, branches: map[branch]tally{}, own: map[string]int{}}
+	for doc, err := range n.resources.DB.List(ctx, "cluster-providers", store.Query{Depth: 1}) {
+		if err != nil {
+			return err
+		}
+		if err := fresh.provider(ctx, doc.Key); err != nil {
+			return err
+		}
+	}
+	n.branches, n.own, n.counted = fresh.branches, fresh.own, time.Now()
+	return nil
+}
+
+// provider counts the clusters of a provider. Those with equal sync objects are read once.
+func (n *census) provider(ctx context.Context, key store.Key) error {
+	known := map[v2.GitOps]gitops.Settings{}
+	at := resource.Place{Parent: key}
+	for item, err := range store.All[v2.Cluster](ctx, n.resources.DB, key+"/clusters", store.Query{Depth: 1}) {
+		if err != nil {
+			return err
+		}
+		g := item.Value.Spec.GitOps
+		objects := v2.GitOps{Type: g.Type, Reference: g.Reference, Resource: g.Resource}
+		s, read := known[objects]
+		if !read && !item.Value.Direct() {
+			if s, err = n.resources.readable(ctx, at, objects, nil); err != nil && !errs.Is(err, errs.Invalid) {
+				return err
+			}
+			known[objects] = s
+		}
+		if s.Repo.URL != "" {
+			n.add(s, g)
+		}
+	}
+	return nil
+}
