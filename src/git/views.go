@@ -40,6 +40,7 @@ type View struct {
 type Shown struct {
 	Commit  Hash            // where the branch is, as Commit returns it
 	Views   map[string]Hash // where the views are, by branch
+	Made    []string        // views that were not there before; sorted
 	Strange []string        // views that somebody else had changed, and that were put right; sorted
 }
 

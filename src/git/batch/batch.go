@@ -126,9 +126,9 @@ type Job struct {
 	// Views are to show what the branch holds when the job is done. The host must be a
 	// git.Viewer; else the job fails with Invalid.
 	Views []git.View
-	// Shown is told where the job's views are, by branch, before the job is answered. It
-	// must be quick, and may be nil.
-	Shown func(map[string]git.Hash)
+	// Shown is told what became of the job's views, and of no others, before the job is
+	// answered. It must be quick, and may be nil.
+	Shown func(git.Shown)
 }
 
 // Writers owns one goroutine for each branch that has work. Make it with New.

@@ -36,6 +36,7 @@ func (t *try) write(ctx context.Context, parent git.Hash) (git.Hash, error) {
 	}
 	shown, err := viewer.CommitViews(ctx, t.repo, branch, parent, t.edits, t.views, t.message)
 	if err == nil {
+		shown.Made = append(t.shown.Made, shown.Made...) // what an earlier try did counts
 		shown.Strange = append(t.shown.Strange, shown.Strange...)
 		t.shown = shown
 	}
@@ -49,15 +50,22 @@ func (t *try) show(ctx context.Context, reqs []*request) {
 			slog.String("repo", t.repo.URL), slog.String("branch", branch), slog.String("of", t.line.key.branch))
 	}
 	for _, r := range reqs {
-		if r.job.Shown == nil {
-			continue
+		if r.job.Shown != nil {
+			r.job.Shown(t.shownTo(r.job))
 		}
-		at := make(map[string]git.Hash, len(r.job.Views))
-		for _, v := range r.job.Views {
-			if id := t.shown.Views[v.Branch]; id != "" {
-				at[v.Branch] = id
-			}
-		}
-		r.job.Shown(at)
 	}
+}
+
+// shownTo is what is shown to one job.
+func (t *try) shownTo(j Job) git.Shown {
+	out := git.Shown{Commit: t.shown.Commit, Views: make(map[string]git.Hash, len(j.Views))}
+	for _, v := range j.Views {
+		if id := t.shown.Views[v.Branch]; id != "" {
+			out.Views[v.Branch] = id
+		}
+	}
+	theirs := func(branch string) bool { return out.Views[branch] == "" }
+	out.Made = slices.DeleteFunc(slices.Clone(t.shown.Made), theirs)
+	out.Strange = slices.DeleteFunc(slices.Clone(t.shown.Strange), theirs)
+	return out
 }

@@ -37,7 +37,8 @@ func TestViewsOfJobsShareAPush(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 20 {
 		j := clusterJob(repo, fmt.Sprintf("c%d", i), "x")
-		j.Shown = func(at map[string]git.Hash) {
+		j.Shown = func(shown git.Shown) {
+			at := shown.Views
 			mu.Lock()
 			defer mu.Unlock()
 			if len(at) != 1 {

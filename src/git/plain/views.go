@@ -112,6 +112,7 @@ func (h *Host) gallery(ctx context.Context, r git.Repo, conv *conversation, d dr
 			return nil, err
 		}
 	}
+	slices.Sort(g.shown.Made)
 	slices.Sort(g.shown.Strange)
 	return g, nil
 }
@@ -126,7 +127,10 @@ func (g *gallery) show(v git.View, head plumbing.Hash, now viewed) error {
 		g.shown.Views[v.Branch] = git.Hash(head.String())
 		return nil
 	}
-	if !head.IsZero() && !now.ours {
+	switch {
+	case head.IsZero():
+		g.shown.Made = append(g.shown.Made, v.Branch)
+	case !now.ours:
 		g.shown.Strange = append(g.shown.Strange, v.Branch)
 	}
 	g.fresh.root, g.message.Title = root, "Show "+v.Dir

@@ -143,7 +143,7 @@ func TestH49ViewsThatSomebodyElseMovedArePutRight(t *testing.T) {
 	s.git("update-ref", "-d", "refs/heads/clusters/p+c1")
 	s.host = newHost(t) // after a restart nothing is known of views
 	mended := s.commit(views)
-	if mended.Commit != first.Commit || !slices.Equal(mended.Strange, []string{"clusters/p+c0"}) {
+	if mended.Commit != first.Commit || !slices.Equal(mended.Strange, []string{"clusters/p+c0"}) || !slices.Equal(mended.Made, []string{"clusters/p+c1"}) {
 		t.Errorf("the repair came to %+v", mended)
 	}
 	s.check(mended, map[string]git.Hash{"clusters/p+c0": first.Commit, "clusters/p+c1": first.Commit, "clusters/p+c2": first.Commit})

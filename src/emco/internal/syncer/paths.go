@@ -19,6 +19,7 @@ const (
 	maxElement = 255
 	maxFile    = 200 // longer file names are cut and told apart by a hash
 	hashLen    = 12  // hexadecimal digits of such a hash
+	fanDigits  = 2   // of the hash of a cluster that fans out
 )
 
 // Check refuses a target whose names would lead out of its place in the repository.
@@ -31,8 +32,14 @@ func (t Target) Check() error {
 	return nil
 }
 
-// Root returns the cluster's directory. EMCO bootstraps reconcilers on it.
-func (t Target) Root() string { return path.Join("clusters", t.Cluster) }
+// Root returns the cluster's directory. EMCO bootstraps reconcilers on it. Where many
+// clusters share a branch they are spread over 256 directories, by the hash of their names.
+func (t Target) Root() string {
+	if t.FanOut {
+		return path.Join("clusters", hashed(t.Cluster)[:fanDigits], t.Cluster)
+	}
+	return path.Join("clusters", t.Cluster)
+}
 
 // Dir returns the directory that holds the deployment's files on the cluster and
 // nothing else.

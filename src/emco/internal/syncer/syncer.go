@@ -20,6 +20,7 @@ type Target struct {
 	Namespace  string // the logical cloud's namespace
 	Cloud      Cloud
 	Repo       Coordinates
+	FanOut     bool // the cluster's directory is one level deeper: see Target.Root
 }
 
 // Cloud is the logical cloud that a deployment belongs to, by the bounds that a

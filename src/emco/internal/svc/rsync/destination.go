@@ -110,7 +110,8 @@ func (t *trip) git(ctx context.Context, cluster string, c v2.Cluster) (d destina
 	return d, err
 }
 
-// settings reads what a cluster's sync objects say.
+// settings reads what a cluster's sync objects say, and where in the repository its
+// registration has put it.
 func (t *trip) settings(ctx context.Context, cluster string, c v2.Cluster) (gitops.Settings, error) {
 	provider, _, _ := strings.Cut(cluster, "+")
 	var objects [2]gitops.Object
@@ -120,7 +121,8 @@ func (t *trip) settings(ctx context.Context, cluster string, c v2.Cluster) (gito
 			return gitops.Settings{}, err
 		}
 	}
-	return gitops.Read(c.Spec.GitOps.Type, objects[0], objects[1], t.rules)
+	s, err := gitops.Read(c.Spec.GitOps.Type, objects[0], objects[1], t.rules)
+	return s.At(cluster, syncobject.SeatOf(c.Spec.GitOps)), err
 }
 
 // object reads a sync object with its secrets, once a trip.

@@ -112,6 +112,7 @@ func (d *dispatcher) run(ctx context.Context) error {
 	defer cancel()
 	beside.Go(func() { d.attend(ctx) })
 	beside.Go(func() { d.renewals(ctx) })
+	beside.Go(func() { d.keepViews(ctx) })
 	return d.watch(ctx)
 }
 

@@ -52,7 +52,8 @@ type share struct {
 	target target
 	pairs  []appcontext.Pair
 	edits  []git.Edit
-	hopes  []outcome // what is true when the commit is there
+	views  []git.View // that are to show the target's cluster
+	hopes  []outcome  // what is true when the commit is there
 }
 
 // commit has targets committed together. When one of their deployments is stopped before
@@ -114,7 +115,7 @@ func (s *gitSink) share(ctx context.Context, t target, d destination) (share, []
 	if err != nil {
 		return sh, failures(sh.pairs, err)
 	}
-	sh.edits = edits
+	sh.edits, sh.views = edits, d.settings.ViewOf(at(t, d).Root())
 	var failed []outcome
 	for _, p := range opened(sh.pairs) {
 		step, last, err := s.ways.at(ctx, p, true)
@@ -131,34 +132,40 @@ func (s *gitSink) share(ctx context.Context, t target, d destination) (share, []
 // land has the shares committed together. When the commit is refused for a path, the
 // shares that own it fail and the others are tried again, at most tries times.
 func (s *gitSink) land(ctx context.Context, d destination, shares []share, tries int) []outcome {
-	hash, made, err := s.submit(ctx, s.job(d, shares))
+	shown, made, err := s.submit(ctx, s.job(d, shares))
 	if guilty, others := blamed(err, shares); tries > 0 && len(guilty) > 0 && len(others) > 0 {
-		return append(answers(guilty, "", err), s.land(ctx, d, others, tries-1)...)
+		return append(answers(guilty, git.Shown{}, err), s.land(ctx, d, others, tries-1)...)
 	}
 	if err == nil {
 		s.remember(ctx, d, made, shares)
 	}
-	return answers(shares, string(hash), err)
+	return answers(shares, shown, err)
 }
 
 // submit has a job committed on top of what was written to the branch before, and
-// remembers the commit. It returns what Submit does, and the commit that was made for
-// the job, if there is one.
-func (s *gitSink) submit(ctx context.Context, job batch.Job) (hash, made git.Hash, err error) {
+// remembers the commit. It returns what Submit does, with what became of the job's views,
+// and the commit that was made for the job, if there is one.
+func (s *gitSink) submit(ctx context.Context, job batch.Job) (shown git.Shown, made git.Hash, err error) {
 	at := branch{job.Repo.URL, job.Branch}
 	base, err := s.branches.base(ctx, at)
 	if err != nil {
-		return "", "", err
+		return shown, "", err
 	}
-	landed := make(chan git.Hash, 1) // the writer may be done after we have left
+	landed, views := make(chan git.Hash, 1), make(chan git.Shown, 1) // the writer may be done after we have left
 	job.Fence, job.Base, job.Landed = s.fence, base, func(id git.Hash) { landed <- id }
-	hash, err = s.commits.Submit(ctx, job)
+	job.Shown = func(now git.Shown) { views <- now }
+	hash, err := s.commits.Submit(ctx, job)
 	select {
 	case made = <-landed:
 		s.note(ctx, at, base, made)
 	default:
 	}
-	return hash, made, err
+	select {
+	case shown = <-views:
+	default:
+	}
+	shown.Commit = hash
+	return shown, made, err
 }
 
 // note remembers a commit. If that fails, the one before is remembered, which the branch
@@ -180,9 +187,11 @@ func (s *gitSink) job(d destination, shares []share) batch.Job {
 	var about summary
 	for _, sh := range shares {
 		job.Edits = append(job.Edits, sh.edits...)
+		job.Views = append(job.Views, sh.views...)
 		tags.note(sh.target, sh.pairs)
 		about.note(s.ledger.subject(sh.target.uid), sh.target, sh.pairs)
 	}
+	job.Views = slices.CompactFunc(job.Views, func(a, b git.View) bool { return a.Branch == b.Branch }) // targets are in order of clusters
 	job.Title, job.Trailers = about.title(), tags.list()
 	return job
 }
@@ -205,24 +214,35 @@ func blamed(err error, shares []share) (guilty, others []share) {
 	return guilty, others
 }
 
-// answers makes the shares' hopes true, or says why they are not.
-func answers(shares []share, commit string, err error) (out []outcome) {
+// answers makes the shares' hopes true, or says why they are not. Of a cluster that reads
+// a view the commit is the one that the view is at: the cluster meets it, or one that came
+// after it, and never one of the branch that the view shows.
+func answers(shares []share, shown git.Shown, err error) (out []outcome) {
 	for _, sh := range shares {
+		commit := shown.Commit
+		for _, v := range sh.views {
+			commit = shown.Views[v.Branch]
+		}
 		for _, o := range sh.hopes {
-			o.commit, o.err = commit, err
+			o.commit, o.err = string(commit), err
 			out = append(out, o)
 		}
 	}
 	return out
 }
 
+// at is a target as backends see it.
+func at(t target, d destination) syncer.Target {
+	return syncer.Target{
+		Cluster: t.cluster, Deployment: t.uid, FanOut: d.settings.FanOut,
+		Repo: syncer.Coordinates{URL: d.settings.ReadURL(), Branch: d.settings.ReadBranch()},
+	}
+}
+
 // plan asks the backend for the target's files. An app that the backend refuses is left
 // as it was, and the error says why.
 func (s *gitSink) plan(ctx context.Context, t target, d destination, pairs []appcontext.Pair) ([]git.Edit, map[string]error, error) {
-	at := syncer.Target{
-		Cluster: t.cluster, Deployment: t.uid,
-		Repo: syncer.Coordinates{URL: d.settings.ReadURL(), Branch: d.settings.Branch},
-	}
+	at := at(t, d)
 	apps, err := s.apps(ctx, pairs, nil)
 	if err != nil {
 		return nil, nil, err

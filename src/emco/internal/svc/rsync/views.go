@@ -1,0 +1,82 @@
+package rsync
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// Clusters may read branches of their own, which show their directories of the branch that
+// is written. These views move with each commit. One that does not show what it should,
+// because somebody else has moved it or a server could not move it along, is put right with
+// the next commit for its cluster, or when it is looked at, whichever comes first.
+
+// viewCheck is how long after a look at views the next one is.
+const viewCheck = 5 * time.Minute
+
+// keepViews looks at the views of the shard's clusters, now and then, until ctx ends.
+func (d *dispatcher) keepViews(ctx context.Context) {
+	for ctx.Err() == nil {
+		for at, album := range d.albums(ctx) {
+			if err := d.mend(ctx, album); err != nil && ctx.Err() == nil {
+				d.log.Warn("views cannot be looked at", "repo", at.url, "branch", at.name, "err", err)
+			}
+		}
+		pause(ctx, viewCheck)
+	}
+}
+
+// album is the views of a branch, and who reads them.
+type album struct {
+	job     batch.Job
+	readers map[string][]target // by view
+}
+
+// albums returns the views of the shard's clusters by the branch that they show.
+func (d *dispatcher) albums(ctx context.Context) map[branch]album {
+	trip, out := d.gateway.trip(), map[branch]album{}
+	for _, t := range d.ledger.all() {
+		dest, err := trip.find(ctx, t.cluster)
+		if err != nil || dest.settings.View == "" { // what cannot be found is not delivered to either
+			continue
+		}
+		on := branch{dest.settings.Repo.URL, dest.settings.Branch}
+		a, known := out[on]
+		if !known {
+			a = album{job: batch.Job{Repo: dest.settings.Repo, Branch: on.name}, readers: map[string][]target{}}
+		}
+		view := dest.settings.View
+		if len(a.readers[view]) == 0 {
+			a.job.Views = append(a.job.Views, dest.settings.ViewOf(at(t, dest).Root())...)
+		}
+		a.readers[view] = append(a.readers[view], t)
+		out[on] = a
+	}
+	return out
+}
+
+// mend puts views right. Those who read one that had lost its history are looked at anew:
+// the commit that was noted for them may be no part of it any more.
+func (d *dispatcher) mend(ctx context.Context, a album) error {
+	shown, _, err := d.git.submit(ctx, a.job)
+	if err != nil {
+		return err
+	}
+	mended := slices.Concat(shown.Made, shown.Strange)
+	if len(mended) == 0 {
+		return nil
+	}
+	var readers []target
+	for _, view := range mended {
+		readers = append(readers, a.readers[view]...)
+	}
+	d.log.Warn("views that somebody else had changed or removed are put right", "repo", a.job.Repo.URL, "of", a.job.Branch, "views", len(mended), "first", mended[0])
+	if err := d.ledger.renew(ctx, readers); err != nil {
+		return errs.E(errs.Unavailable, "note", "views", err)
+	}
+	d.dispatch(ctx, readers)
+	return nil
+}
