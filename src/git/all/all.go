@@ -13,6 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/github"
 	"github.com/emco-orchestrator/emco/src/git/gitlab"
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
@@ -34,6 +35,7 @@ func Hosts(o Options) map[string]git.Host {
 	byGit := plainHost(o)
 	return map[string]git.Host{
 		gitProtocol: byGit,
+		"github":    github.New(github.Options{Timeout: o.Timeout, Log: o.Log, Budget: o.Budget}),
 		"gitlab":    gitlab.New(gitlab.Options{Git: byGit, Timeout: o.Timeout, Budget: o.Budget}),
 	}
 }
@@ -124,6 +126,15 @@ func (h *Host) Proposal(ctx context.Context, r git.Repo, from, into string) (git
 		return git.Proposal{}, err
 	}
 	return p.Proposal(ctx, r, from, into)
+}
+
+// Mark sets a commit status; Invalid if the repository's host has none.
+func (h *Host) Mark(ctx context.Context, r git.Repo, commit git.Hash, m git.Mark) error {
+	marker, ok := h.Of(r).(git.Marker)
+	if !ok {
+		return errs.E(errs.Invalid, "mark", r.URL, errors.New("a server of type "+cmp.Or(r.Provider, gitProtocol)+" has no commit statuses here"))
+	}
+	return marker.Mark(ctx, r, commit, m)
 }
 
 func (h *Host) proposer(r git.Repo) (git.Proposer, error) {

@@ -21,10 +21,12 @@ var arrows = map[string]struct{ own, modules []string }{
 	"batch":     {own: []string{"."}},
 	"budget":    {own: []string{"."}},
 	"plain":     {own: []string{".", "transport"}, modules: []string{"github.com/go-git/go-git/v5/plumbing", "golang.org/x/crypto/ssh"}},
+	"github":    {own: []string{".", "transport"}, modules: []string{"github.com/google/go-github/v60/github"}},
 	"gitlab":    {own: []string{".", "plain", "transport"}, modules: []string{"gitlab.com/gitlab-org/api/client-go"}},
 	"gittest":   {own: []string{"."}, modules: []string{"golang.org/x/crypto/ssh"}},
-	"all":       {own: []string{".", "plain", "gitlab"}},
+	"all":       {own: []string{".", "plain", "github", "gitlab"}},
 
+	"gittest/githubtest": {own: []string{".", "gittest"}},
 	"gittest/gitlabtest": {own: []string{"gittest"}},
 
 	"archtest": {},

@@ -1,0 +1,385 @@
+package github
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Commit puts one commit on top of parent and moves branch from parent to it.
+//
+// The interface moves a branch to whatever descends from where it is. So that a branch
+// which was taken back is not brought forward again, where it is is asked for right before.
+func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
+	d, err := h.enter(r, firstOf(git.CheckBranch(branch), git.CheckEdits(edits)))
+	if err != nil {
+		return "", err
+	}
+	w := &writer{door: d, known: h.repo(r), branch: branch, parent: parent, message: m}
+	id, err := w.commit(ctx, edits)
+	if errors.Is(err, errEmpty) && parent == "" {
+		if err := w.begin(ctx); err != nil {
+			return "", err
+		}
+		id, err = w.commit(ctx, edits)
+	}
+	return id, blame(err, edits)
+}
+
+// writer makes one commit.
+type writer struct {
+	*door
+	known   *known
+	branch  string
+	parent  git.Hash // where the branch is; empty if it is to be made
+	base    git.Hash // the commit's parent: that, or the one that began an empty repository
+	message git.Message
+}
+
+// commit builds the trees, the commit, and moves the branch.
+func (w *writer) commit(ctx context.Context, edits []git.Edit) (git.Hash, error) {
+	from, err := w.from(ctx)
+	if err != nil {
+		return "", err
+	}
+	top, r := grown(edits), w.reader()
+	if err := r.load(ctx, from, top, 0); err != nil {
+		return "", err
+	}
+	d, err := newDraft(r.met, from, top)
+	if err != nil {
+		return "", w.about(err)
+	}
+	if d.root == from {
+		return w.parent, nil
+	}
+	p := newPlan(d, w.known, from)
+	if err := w.spend(ctx, "commit", w.cost(p)); err != nil {
+		return "", err
+	}
+	if err := w.build(ctx, p, from); err != nil {
+		return "", w.lostObjects(err)
+	}
+	id, err := w.seal(ctx, d.root)
+	if err != nil {
+		return "", w.lostObjects(err)
+	}
+	if err := w.move(ctx, id); err != nil {
+		return "", err
+	}
+	if commit, err := parseOID(id); err == nil {
+		w.known.addRoot(commit, d.root)
+	}
+	return id, nil
+}
+
+// about gives an error that blames a path its subject.
+func (w *writer) about(err error) error {
+	if at, ok := errors.AsType[*git.PathError](err); ok {
+		return errs.E(errs.Invalid, "commit", w.repo.URL, at)
+	}
+	return err
+}
+
+// from returns the tree that the edits are made on.
+func (w *writer) from(ctx context.Context) (oid, error) {
+	if w.parent == "" {
+		return emptyTree, nil
+	}
+	commit, err := parseOID(w.parent)
+	if err != nil {
+		return oid{}, err
+	}
+	w.base = w.parent
+	return w.rootOf(ctx, commit)
+}
+
+// cost is what all calls of a plan cost that are sure to come, the commit's and the branch's included.
+func (w *writer) cost(p *plan) git.Cost {
+	n := len(p.blobs) + len(w.cut(p.root))
+	for _, round := range p.rounds {
+		n += len(w.cut(round))
+	}
+	c := times(writing, n+2)
+	if w.parent != "" {
+		c = plus(c, reading)
+	}
+	c.Pushes = 1
+	return c
+}
+
+func (w *writer) cut(items []item) [][]item { return cut(items, w.h.opt.MaxItems, w.h.opt.MaxBytes) }
+
+// build makes the server have a plan's trees.
+func (w *writer) build(ctx context.Context, p *plan, from oid) error {
+	for _, id := range p.blobs {
+		if err := w.blob(ctx, id, p.d.blobs[id]); err != nil {
+			return err
+		}
+	}
+	for n, round := range p.rounds {
+		if _, err := w.trees(ctx, oid{}, round); err != nil {
+			return err
+		}
+		w.learn(p, n)
+	}
+	if len(p.root) == 0 {
+		return nil // the server had the whole tree before
+	}
+	base := from
+	if from == emptyTree {
+		base = oid{}
+	}
+	root, err := w.trees(ctx, base, p.root)
+	if err != nil {
+		return err
+	}
+	if root != p.d.root {
+		w.known.forget()
+		return errs.E(errs.Unavailable, "commit", w.repo.URL, fmt.Errorf("the server comes to tree %s, and not to %s", root, p.d.root))
+	}
+	w.known.addTrees(p.d.fresh)
+	w.known.addBlobs(p.d.names())
+	return nil
+}
+
+// learn notes what the server has after a round, so that nothing of it is sent again
+// should a later call fail.
+func (w *writer) learn(p *plan, round int) {
+	trees, blobs := map[oid]tree{}, []oid{}
+	for _, id := range p.order {
+		if p.height[id] == round {
+			p.below(id, trees, &blobs)
+		}
+	}
+	w.known.addTrees(trees)
+	w.known.addBlobs(blobs)
+}
+
+// blob puts a file on the server.
+func (w *writer) blob(ctx context.Context, id oid, content []byte) error {
+	text := base64.StdEncoding.EncodeToString(content)
+	var made string
+	err := w.call(ctx, "commit", paid, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		b, resp, err := c.Git.CreateBlob(ctx, w.owner, w.name, &gh.Blob{Content: &text, Encoding: gh.String("base64")})
+		made = b.GetSHA()
+		return resp, err
+	})
+	if err != nil {
+		return err
+	}
+	if made != id.String() {
+		return errs.E(errs.Unavailable, "commit", w.repo.URL, errors.New("the server has got another file than was sent"))
+	}
+	w.known.addBlobs([]oid{id})
+	return nil
+}
+
+// trees makes a tree of items on top of another, in as few requests as are allowed, and
+// returns its name.
+func (w *writer) trees(ctx context.Context, base oid, items []item) (oid, error) {
+	for _, part := range w.cut(items) {
+		on := ""
+		if base != (oid{}) {
+			on = base.String()
+		}
+		var made string
+		err := w.call(ctx, "commit", paid, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+			t, resp, err := c.Git.CreateTree(ctx, w.owner, w.name, on, entriesOf(part))
+			made = t.GetSHA()
+			return resp, err
+		})
+		if err != nil {
+			return oid{}, err
+		}
+		if base, err = parseOID(git.Hash(made)); err != nil {
+			return oid{}, errs.E(errs.Unavailable, "commit", w.repo.URL, errors.New("the server names no tree"))
+		}
+	}
+	return base, nil
+}
+
+// entriesOf are items as the interface has them.
+func entriesOf(items []item) []*gh.TreeEntry {
+	entries := make([]*gh.TreeEntry, len(items))
+	for i, it := range items {
+		kind := "blob"
+		switch it.mode & modeType {
+		case modeTree:
+			kind = "tree"
+		case modeSub:
+			kind = "commit"
+		}
+		e := &gh.TreeEntry{Path: gh.String(it.path), Mode: gh.String(fmt.Sprintf("%06o", it.mode)), Type: gh.String(kind), Content: it.content}
+		if it.content == nil && it.id != (oid{}) {
+			e.SHA = gh.String(it.id.String())
+		}
+		entries[i] = e
+	}
+	return entries
+}
+
+// seal makes the commit object.
+func (w *writer) seal(ctx context.Context, root oid) (id git.Hash, err error) {
+	who := authorOf(w.message)
+	c := &gh.Commit{Message: gh.String(w.message.Text()), Tree: &gh.Tree{SHA: gh.String(root.String())}, Author: who, Committer: who}
+	if w.base != "" {
+		c.Parents = []*gh.Commit{{SHA: gh.String(string(w.base))}}
+	}
+	err = w.call(ctx, "commit", paid, func(ctx context.Context, client *gh.Client) (*gh.Response, error) {
+		made, resp, err := client.Git.CreateCommit(ctx, w.owner, w.name, c, nil)
+		id = git.Hash(made.GetSHA())
+		return resp, err
+	})
+	if err != nil {
+		return "", err
+	}
+	if _, err := parseOID(id); err != nil {
+		return "", errs.E(errs.Unavailable, "commit", w.repo.URL, errors.New("the server names no commit"))
+	}
+	return id, nil
+}
+
+// authorOf takes a message's signature apart.
+func authorOf(m git.Message) *gh.CommitAuthor {
+	name, rest, _ := strings.Cut(m.Signature(), " <")
+	mail, rest, _ := strings.Cut(rest, "> ")
+	seconds, _, _ := strings.Cut(rest, " ")
+	at, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		at = time.Now().Unix()
+	}
+	return &gh.CommitAuthor{Name: gh.String(name), Email: gh.String(mail), Date: &gh.Timestamp{Time: time.Unix(at, 0).UTC()}}
+}
+
+// move makes the branch point at a commit, if it is where it was.
+func (w *writer) move(ctx context.Context, to git.Hash) error {
+	if w.base != "" {
+		at, err := w.door.at(ctx, w.branch)
+		if err != nil {
+			return err
+		}
+		if at != w.base {
+			return w.lost()
+		}
+	}
+	if w.message.Guard != nil {
+		if err := w.message.Guard(ctx); err != nil {
+			return err
+		}
+	}
+	err := w.call(ctx, "commit", paid, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+		ref := &gh.Reference{Ref: gh.String("refs/heads/" + w.branch), Object: &gh.GitObject{SHA: gh.String(string(to))}}
+		if w.base == "" {
+			_, resp, err = c.Git.CreateRef(ctx, w.owner, w.name, ref)
+		} else {
+			_, resp, err = c.Git.UpdateRef(ctx, w.owner, w.name, ref, false)
+		}
+		return resp, err
+	})
+	return w.moveRefused(err)
+}
+
+// at asks where a branch is, as part of a commit that is paid for; empty if there is none.
+func (d *door) at(ctx context.Context, branch string) (id git.Hash, err error) {
+	err = d.call(ctx, "commit", paid, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		ref, resp, err := c.Git.GetRef(ctx, d.owner, d.name, "heads/"+branch)
+		id = git.Hash(ref.GetObject().GetSHA())
+		return resp, err
+	})
+	if errs.Is(err, errs.NotFound) {
+		return "", nil
+	}
+	return id, err
+}
+
+func (w *writer) lost() error {
+	return errs.E(errs.Conflict, "commit", w.repo.URL, fmt.Errorf("branch %s is not where it was expected", w.branch))
+}
+
+// moveRefused tells why a branch was not moved: what is no lost race is a rule.
+func (w *writer) moveRefused(err error) error {
+	switch {
+	case err == nil || errors.Is(err, errEmpty):
+		return err
+	case errs.Is(err, errs.Conflict):
+		return w.lost()
+	case !errs.Is(err, errs.Invalid) && !errs.Is(err, errs.Forbidden):
+		return err
+	}
+	e, _ := errors.AsType[*errs.Error](err)
+	return errs.E(errs.Forbidden, "commit", w.repo.URL, fmt.Errorf("the server refuses to move branch %s: %w", w.branch, e.Err))
+}
+
+// lostObjects drops what is known of a repository if objects that we took to be there are
+// not: the next try starts from what is.
+func (w *writer) lostObjects(err error) error {
+	if errors.Is(err, errGone) {
+		w.known.forget()
+		return w.lost()
+	}
+	return err
+}
+
+// blame names the edit whose path the server's refusal shows.
+func blame(err error, edits []git.Edit) error {
+	e, ok := errors.AsType[*errs.Error](err)
+	if _, done := errors.AsType[*git.PathError](err); !ok || done || e.Kind != errs.Invalid && e.Kind != errs.TooLarge {
+		return err
+	}
+	longest := ""
+	for _, edit := range edits {
+		if len(edit.Path) > len(longest) && strings.Contains(e.Err.Error(), edit.Path) {
+			longest = edit.Path
+		}
+	}
+	if longest == "" {
+		return err
+	}
+	return &errs.Error{Kind: e.Kind, Op: e.Op, Subject: e.Subject, Err: &git.PathError{Path: longest, Err: e.Err}}
+}
+
+// readme is what the first commit of an empty repository holds.
+const readme = "This repository is written by EMCO. What it is to hold is on its way.\n"
+
+// begin makes the first commit of an empty repository. Only the interface for single files
+// can do that, and only on the default branch. If that is the branch to be written, the
+// commit comes on top of it, and holds nothing of it.
+func (w *writer) begin(ctx context.Context) error {
+	if w.message.Guard != nil {
+		if err := w.message.Guard(ctx); err != nil {
+			return err
+		}
+	}
+	var main string
+	err := w.call(ctx, "commit", reading, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		found, resp, err := c.Repositories.Get(ctx, w.owner, w.name)
+		main = found.GetDefaultBranch()
+		return resp, err
+	})
+	if err != nil {
+		return err
+	}
+	who, title := authorOf(w.message), "begin"
+	err = w.call(ctx, "commit", writing, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		made, resp, err := c.Repositories.CreateFile(ctx, w.owner, w.name, "README.md",
+			&gh.RepositoryContentFileOptions{Message: &title, Content: []byte(readme), Author: who, Committer: who})
+		if main == w.branch {
+			w.base = git.Hash(made.GetSHA())
+		}
+		return resp, err
+	})
+	if errs.Is(err, errs.Invalid) || errs.Is(err, errs.Conflict) {
+		return w.lost() // somebody else has begun it
+	}
+	return err
+}

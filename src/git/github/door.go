@@ -1,0 +1,169 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/transport"
+)
+
+const maxAnswer = 128 << 20 // bytes; the largest file that GitHub takes has 100 MiB
+
+// door is the way into one repository.
+type door struct {
+	h           *Host
+	repo        git.Repo
+	owner, name string
+	base        *url.URL // of the interface, ends in a slash
+}
+
+var nameRE = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+// door returns the way into a repository. It returns Invalid if there can be none.
+func (h *Host) door(r git.Repo) (*door, error) {
+	a, err := git.ParseURL(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	owner, name, ok := strings.Cut(strings.TrimSuffix(strings.Trim(a.Path, "/"), ".git"), "/")
+	if a.Scheme == "file" || !ok || !nameRE.MatchString(owner) || !nameRE.MatchString(name) {
+		return nil, errs.E(errs.Invalid, "repository", "URL", errors.New("not that of a GitHub repository: https://host/owner/name"))
+	}
+	base, err := apiOf(r, a)
+	if err != nil {
+		return nil, err
+	}
+	return &door{h: h, repo: r, owner: owner, name: name, base: base}, nil
+}
+
+// apiOf returns where the interface is: as the repository says, else api.github.com for
+// github.com, else below /api/v3 of the same host.
+func apiOf(r git.Repo, a git.Address) (*url.URL, error) {
+	host := a.Host
+	if a.Port != "" && a.Scheme != "ssh" {
+		host += ":" + a.Port
+	}
+	switch {
+	case r.API != "":
+		u, err := url.Parse(strings.TrimRight(r.API, "/") + "/")
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return nil, errs.E(errs.Invalid, "interface", "URL", errors.New("not one such as https://host/api/v3, without a user and a query"))
+		}
+		return u, nil
+	case strings.EqualFold(a.Host, "github.com") || strings.EqualFold(a.Host, "ssh.github.com"):
+		return &url.URL{Scheme: "https", Host: "api.github.com", Path: "/"}, nil
+	case a.Scheme == "http":
+		return &url.URL{Scheme: "http", Host: host, Path: "/api/v3/"}, nil
+	}
+	return &url.URL{Scheme: "https", Host: host, Path: "/api/v3/"}, nil
+}
+
+// What calls cost.
+var (
+	reading = git.Cost{Calls: 1, Points: 1}
+	writing = git.Cost{Calls: 1, Points: 5, Content: 1}
+	paid    = git.Cost{} // what was spent for before
+)
+
+// times is a cost n times.
+func times(c git.Cost, n int) git.Cost {
+	return git.Cost{Calls: n * c.Calls, Points: n * c.Points, Content: n * c.Content, Pushes: n * c.Pushes, Reads: n * c.Reads}
+}
+
+// plus adds costs.
+func plus(a, b git.Cost) git.Cost {
+	return git.Cost{Calls: a.Calls + b.Calls, Points: a.Points + b.Points, Content: a.Content + b.Content, Pushes: a.Pushes + b.Pushes, Reads: a.Reads + b.Reads}
+}
+
+// request is one call of the interface.
+type request func(context.Context, *gh.Client) (*gh.Response, error)
+
+// call spends what a call costs, makes it, and classifies what went wrong. A credential that
+// is refused is renewed, if it can be, and the call made once more.
+func (d *door) call(ctx context.Context, op string, cost git.Cost, do request) error {
+	if err := d.spend(ctx, op, cost); err != nil {
+		return err
+	}
+	token, err := d.token(ctx, "")
+	if err != nil {
+		return err
+	}
+	err = d.once(ctx, op, token, do)
+	if !errs.Is(err, errs.Unauthorized) || d.repo.App.ID == "" {
+		return err
+	}
+	if err := d.spend(ctx, op, cost); err != nil {
+		return err
+	}
+	if token, err = d.token(ctx, token); err != nil {
+		return err
+	}
+	return d.once(ctx, op, token, do)
+}
+
+func (d *door) spend(ctx context.Context, op string, cost git.Cost) error {
+	return transport.Fail(ctx, d.repo, op, d.h.opt.Budget.Spend(ctx, d.repo, cost))
+}
+
+// once makes one call with a token.
+func (d *door) once(ctx context.Context, op string, token git.Secret, do request) error {
+	client, err := d.client(token)
+	if err != nil {
+		return transport.Fail(ctx, d.repo, op, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.h.opt.Timeout)
+	defer cancel()
+	resp, err := do(ctx, client)
+	if resp == nil && err != nil {
+		return transport.Fail(ctx, d.repo, op, err, token)
+	}
+	err = d.judge(resp.Response, err)
+	for _, known := range []error{errEmpty, errGone} {
+		if errors.Is(err, known) {
+			return errs.E(errs.Conflict, op, d.repo.URL, known)
+		}
+	}
+	return transport.Fail(ctx, d.repo, op, err, token)
+}
+
+// client returns a client that carries a token. It has no memory of its own.
+func (d *door) client(token git.Secret) (*gh.Client, error) {
+	shared, err := d.h.clients.Get(d.repo)
+	if err != nil {
+		return nil, err
+	}
+	own := *shared
+	own.Transport = carrier{next: shared.Transport, token: token}
+	if d.h.instead != nil {
+		own.Transport = carrier{next: d.h.instead, token: token}
+	}
+	c := gh.NewClient(&own)
+	c.BaseURL, c.UserAgent = d.base, "emco"
+	return c, nil
+}
+
+// carrier puts the token on requests, and bounds answers.
+type carrier struct {
+	next  http.RoundTripper
+	token git.Secret
+}
+
+// RoundTrip carries out one request.
+func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
+	resp, err := c.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = http.MaxBytesReader(nil, resp.Body, maxAnswer)
+	return resp, nil
+}

@@ -1,0 +1,195 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/transport"
+)
+
+// Options tune a Host. Zero values mean the defaults given here.
+type Options struct {
+	Budget   git.Budget             // of credentials; git.Free
+	Timeout  time.Duration          // for one call; 2 minutes
+	MaxRepos int                    // repositories to keep trees of; 64, the one used longest ago goes
+	MaxTrees int64                  // bytes of trees to keep per repository; 64 MiB
+	MaxItems int                    // entries of one request for a tree; 5,000
+	MaxBytes int                    // bytes of one request for a tree; 4 MiB
+	Admit    func(netip.Addr) error // says which addresses may be dialled; transport.AdmitPublic
+	Log      *slog.Logger           // for debug lines; none
+}
+
+func (o Options) withDefaults() Options {
+	if o.Budget == nil {
+		o.Budget = git.Free{}
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 2 * time.Minute
+	}
+	if o.MaxRepos <= 0 {
+		o.MaxRepos = 64
+	}
+	if o.MaxTrees <= 0 {
+		o.MaxTrees = 64 << 20
+	}
+	if o.MaxItems <= 0 {
+		o.MaxItems = 5000
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = 4 << 20
+	}
+	if o.Admit == nil {
+		o.Admit = transport.AdmitPublic
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Host speaks GitHub's interface. Make it with New; Close it when done.
+type Host struct {
+	opt     Options
+	clients *transport.Clients
+	apps    apps
+	limits  limits
+	instead http.RoundTripper // of the network, in tests of time
+
+	mu    sync.Mutex
+	repos map[git.Repo]*known // credentials are part of the key: nobody reads by another's right
+	clock uint64              // order of use
+}
+
+// New returns a host.
+func New(o Options) *Host {
+	o = o.withDefaults()
+	return &Host{opt: o, clients: transport.NewClients(o.Admit), repos: map[git.Repo]*known{}}
+}
+
+// Close drops idle connections. The host stays usable.
+func (h *Host) Close() error {
+	h.clients.CloseIdle()
+	return nil
+}
+
+// Head returns the commit that branch points at. A repository without commits has no branches.
+func (h *Host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, error) {
+	d, err := h.enter(r, git.CheckBranch(branch))
+	if err != nil {
+		return "", err
+	}
+	id, err := d.head(ctx, branch)
+	if errors.Is(err, errEmpty) {
+		err = errs.E(errs.NotFound, "head", r.URL, errors.New("no branch "+branch+"; the repository is empty"))
+	}
+	return id, err
+}
+
+// head asks where a branch is.
+func (d *door) head(ctx context.Context, branch string) (id git.Hash, err error) {
+	err = d.call(ctx, "head", reading, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		ref, resp, err := c.Git.GetRef(ctx, d.owner, d.name, "heads/"+branch)
+		id = git.Hash(ref.GetObject().GetSHA())
+		return resp, err
+	})
+	if err == nil {
+		_, err = parseOID(id)
+	}
+	return id, err
+}
+
+// Tree lists what is below a path at a commit. The iteration itself makes no calls.
+func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) iter.Seq2[git.Entry, error] {
+	return func(yield func(git.Entry, error) bool) {
+		var checked error
+		if under != "" {
+			checked = git.CheckPath(under)
+		}
+		d, err := h.enter(r, checked)
+		if err == nil {
+			err = d.list(ctx, at, under, func(e git.Entry) bool { return ctx.Err() == nil && yield(e, nil) })
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(git.Entry{}, transport.Fail(ctx, r, "tree", err))
+		}
+	}
+}
+
+var errStopped = errors.New("stopped") // the consumer of an iteration has enough
+
+// list visits the leaves at or below a path in path order.
+func (d *door) list(ctx context.Context, at git.Hash, under string, visit func(git.Entry) bool) error {
+	commit, err := parseOID(at)
+	if err != nil {
+		return err
+	}
+	root, err := d.rootOf(ctx, commit)
+	if err != nil {
+		return err
+	}
+	here, r := entry{mode: modeTree, id: root}, d.reader()
+	for name := range strings.SplitSeq(under, "/") {
+		if under == "" {
+			break
+		}
+		if !here.isTree() {
+			return nil
+		}
+		t, err := r.tree(ctx, here.id)
+		if err != nil {
+			return err
+		}
+		if here = t.find(name); here.mode == 0 {
+			return nil
+		}
+	}
+	return r.walk(ctx, here, under, visit)
+}
+
+// Blob returns a file's content.
+func (h *Host) Blob(ctx context.Context, r git.Repo, id git.Hash) (content []byte, err error) {
+	_, err = parseOID(id)
+	d, err := h.enter(r, err)
+	if err != nil {
+		return nil, err
+	}
+	err = d.call(ctx, "blob", reading, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+		content, resp, err = c.Git.GetBlobRaw(ctx, d.owner, d.name, string(id))
+		return resp, err
+	})
+	if errors.Is(err, errEmpty) {
+		err = errs.E(errs.NotFound, "blob", r.URL, errors.New("the repository is empty"))
+	}
+	return content, err
+}
+
+// enter checks what was asked for, and returns the door of a repository.
+func (h *Host) enter(r git.Repo, checked error) (*door, error) {
+	if checked != nil {
+		return nil, checked
+	}
+	return h.door(r)
+}
+
+// firstOf returns the first error, so that its kind and text are plain.
+func firstOf(all ...error) error {
+	if i := slices.IndexFunc(all, func(err error) bool { return err != nil }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}

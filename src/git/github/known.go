@@ -1,0 +1,164 @@
+package github
+
+import (
+	"maps"
+	"sync"
+
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// known is what is known of one repository: which trees it has, and what is in them.
+// All of them were read from the server, or made there.
+type known struct {
+	used uint64 // guarded by the host's lock
+
+	mu    sync.Mutex
+	trees memory[tree]
+	blobs memory[struct{}] // files that the server has got from us
+	roots map[oid]oid      // trees of commits
+}
+
+const (
+	maxRoots = 1024
+	blobCost = 64      // bytes of memory for the name of a file
+	blobRoom = 8 << 20 // bytes of memory for names of files
+)
+
+func newKnown(room int64) *known {
+	return &known{trees: memory[tree]{room: room}, blobs: memory[struct{}]{room: blobRoom}, roots: map[oid]oid{}}
+}
+
+// tree returns a tree that is known.
+func (k *known) tree(id oid) (tree, bool) {
+	if id == emptyTree {
+		return nil, true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.trees.get(id)
+}
+
+// blob says whether a file is known to be on the server.
+func (k *known) blob(id oid) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, ok := k.blobs.get(id)
+	return ok
+}
+
+// empty says whether no tree is known.
+func (k *known) empty() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.trees.empty()
+}
+
+// addTrees remembers trees.
+func (k *known) addTrees(all map[oid]tree) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for id, t := range all {
+		k.trees.put(id, t, t.size())
+	}
+}
+
+// addBlobs remembers that the server has files.
+func (k *known) addBlobs(ids []oid) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, id := range ids {
+		k.blobs.put(id, struct{}{}, blobCost)
+	}
+}
+
+// root returns the tree of a commit, if it is known.
+func (k *known) root(commit oid) (oid, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	root, ok := k.roots[commit]
+	return root, ok
+}
+
+func (k *known) addRoot(commit, root oid) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.roots) >= maxRoots {
+		clear(k.roots)
+	}
+	k.roots[commit] = root
+}
+
+// forget drops all that is known.
+func (k *known) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.trees.clear()
+	k.blobs.clear()
+	clear(k.roots)
+}
+
+// memory holds values within a bound of bytes: the young, which were put or asked for
+// lately, and the old, which go when there is no more room for the young.
+type memory[V any] struct {
+	room       int64 // bytes of both
+	young, old map[oid]kept[V]
+	bytes      int64 // of the young
+}
+
+type kept[V any] struct {
+	value V
+	bytes int64
+}
+
+func (m *memory[V]) get(id oid) (V, bool) {
+	if v, ok := m.young[id]; ok {
+		return v.value, true
+	}
+	v, ok := m.old[id]
+	if ok {
+		m.put(id, v.value, v.bytes)
+	}
+	return v.value, ok
+}
+
+func (m *memory[V]) put(id oid, value V, bytes int64) {
+	if _, ok := m.young[id]; ok {
+		return
+	}
+	if m.young == nil || m.bytes+bytes > m.room/2 {
+		m.old, m.young, m.bytes = m.young, map[oid]kept[V]{}, 0
+	}
+	m.young[id] = kept[V]{value: value, bytes: bytes}
+	m.bytes += bytes
+}
+
+func (m *memory[V]) empty() bool { return len(m.young)+len(m.old) == 0 }
+
+func (m *memory[V]) clear() { m.young, m.old, m.bytes = nil, nil, 0 }
+
+// repo returns what is known of a repository, making room if there are too many.
+func (h *Host) repo(r git.Repo) *known {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.clock++
+	k, ok := h.repos[r]
+	if !ok {
+		for len(h.repos) >= h.opt.MaxRepos {
+			delete(h.repos, h.longestUnused())
+		}
+		k = newKnown(h.opt.MaxTrees)
+		h.repos[r] = k
+	}
+	k.used = h.clock
+	return k
+}
+
+func (h *Host) longestUnused() (oldest git.Repo) {
+	least := ^uint64(0)
+	for r, k := range maps.All(h.repos) {
+		if k.used < least {
+			oldest, least = r, k.used
+		}
+	}
+	return oldest
+}

@@ -1,0 +1,111 @@
+package github
+
+import (
+	"context"
+	"errors"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+const (
+	perPage  = 100
+	maxPages = 10 // of commits; a log that is longer is TooLarge
+)
+
+// Since returns what was committed since base.
+func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (git.Log, error) {
+	_, err := parseOID(commit)
+	if err == nil && base != "" {
+		_, err = parseOID(base)
+	}
+	d, err := h.enter(r, err)
+	switch {
+	case err != nil:
+		return git.Log{}, err
+	case commit == base:
+		return git.Log{Grown: true}, nil
+	case base == "":
+		found, err := d.commits(ctx, commit, 1)
+		return git.NewLog(commit, base, found), notConflict(err)
+	}
+	found, grown, err := d.compare(ctx, commit, base)
+	if errs.Is(err, errs.NotFound) { // of base, or they have nothing in common
+		found, err = d.commits(ctx, commit, maxPages)
+	}
+	if err != nil {
+		return git.Log{}, notConflict(err)
+	}
+	log := git.NewLog(commit, base, found)
+	log.Grown = grown
+	return log, nil
+}
+
+// compare returns the commits that one has and another has not, and whether the other is
+// in its history. NotFound if either is not there, or they have no ancestor in common.
+func (d *door) compare(ctx context.Context, commit, base git.Hash) (found map[git.Hash]git.Commit, grown bool, err error) {
+	found = map[git.Hash]git.Commit{}
+	for page := 1; page != 0; {
+		if page > maxPages {
+			return nil, false, d.tooLong()
+		}
+		err := d.call(ctx, "log", reading, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+			part, resp, err := c.Repositories.CompareCommits(ctx, d.owner, d.name, string(base), string(commit), &gh.ListOptions{Page: page, PerPage: perPage})
+			if err != nil {
+				return resp, err
+			}
+			collect(found, part.Commits)
+			grown = part.GetBehindBy() == 0 && (part.GetStatus() == "ahead" || part.GetStatus() == "identical")
+			page = resp.NextPage
+			return resp, nil
+		})
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	return found, grown, nil
+}
+
+// commits returns the newest commits of a history.
+func (d *door) commits(ctx context.Context, commit git.Hash, pages int) (map[git.Hash]git.Commit, error) {
+	found := map[git.Hash]git.Commit{}
+	for page, last := 1, false; !last; page++ {
+		if page > pages {
+			if pages == 1 {
+				break
+			}
+			return nil, d.tooLong()
+		}
+		err := d.call(ctx, "log", reading, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+			part, resp, err := c.Repositories.ListCommits(ctx, d.owner, d.name, &gh.CommitsListOptions{SHA: string(commit), ListOptions: gh.ListOptions{Page: page, PerPage: perPage}})
+			if err == nil {
+				collect(found, part)
+				last = resp.NextPage == 0
+			}
+			return resp, err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if _, ok := found[commit]; !ok {
+		return nil, errs.E(errs.NotFound, "log", d.repo.URL, errors.New("not a commit"))
+	}
+	return found, nil
+}
+
+func (d *door) tooLong() error {
+	return errs.E(errs.TooLarge, "log", d.repo.URL, errors.New("too many commits to tell"))
+}
+
+func collect(found map[git.Hash]git.Commit, part []*gh.RepositoryCommit) {
+	for _, c := range part {
+		one := git.Commit{ID: git.Hash(c.GetSHA()), Message: c.GetCommit().GetMessage()}
+		for _, p := range c.Parents {
+			one.Parents = append(one.Parents, git.Hash(p.GetSHA()))
+		}
+		found[one.ID] = one
+	}
+}

@@ -1,0 +1,274 @@
+package github
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+const (
+	worthSharing = 16 << 10  // bytes that must be saved by sending something once
+	maxInline    = 256 << 10 // bytes of a file that is sent within a tree
+	perEntry     = 120       // bytes of an entry besides its path and content
+)
+
+// item is one entry of a request for a tree. Without content and id it takes away what
+// is at path.
+type item struct {
+	path    string
+	mode    uint32
+	id      oid
+	content *string
+}
+
+func (i item) size() int {
+	n := perEntry + len(i.path)
+	if i.content != nil {
+		n += len(*i.content)
+	}
+	return n
+}
+
+// plan says how to make the server build a draft's trees in few requests.
+//
+//	blobs    large or binary files: a request each
+//	rounds   trees of directories "0", "1", …, each of which many places share;
+//	         those of a later round hold some of an earlier one
+//	root     what changes from the old root to the new one
+type plan struct {
+	blobs  []oid
+	rounds [][]item
+	root   []item
+
+	d       *draft
+	k       *known
+	has     map[oid]bool    // whether the server has an object
+	counted map[[2]oid]bool // pairs of a new tree and what was there before
+	uses    map[oid]int     // by how many places a new object is held
+	weight  map[oid]int     // bytes of a request that an object takes
+	must    map[oid]bool    // trees that stand where a file was
+	staged  map[oid]bool    // sent once, by themselves
+	height  map[oid]int     // of staged objects: in which round
+	order   []oid           // new objects in the order they were found; then those of rounds
+}
+
+// newPlan plans the way from one root to the draft's.
+func newPlan(d *draft, k *known, from oid) *plan {
+	p := &plan{
+		d: d, k: k, has: map[oid]bool{}, counted: map[[2]oid]bool{}, uses: map[oid]int{}, weight: map[oid]int{},
+		must: map[oid]bool{}, staged: map[oid]bool{}, height: map[oid]int{},
+	}
+	for id, t := range d.old {
+		p.has[id] = id != emptyTree // which no server needs to hold until a commit does
+		for _, e := range t {
+			p.has[e.id] = true
+		}
+	}
+	if p.onServer(d.root) {
+		return p
+	}
+	p.count(d.root, from)
+	p.stage()
+	p.rounds = make([][]item, p.highest()+1)
+	p.fillRounds()
+	p.root = p.diff(nil, d.root, from, "")
+	p.rounds = slices.DeleteFunc(p.rounds, func(r []item) bool { return len(r) == 0 })
+	return p
+}
+
+// onServer says whether the server has an object, always the same for one plan.
+func (p *plan) onServer(id oid) bool {
+	has, asked := p.has[id]
+	if asked {
+		return has
+	}
+	if _, fresh := p.d.fresh[id]; fresh {
+		_, has = p.k.tree(id)
+	} else {
+		has = p.k.blob(id)
+	}
+	p.has[id] = has
+	return has
+}
+
+// count finds out what is new below a tree, and how many places hold it.
+func (p *plan) count(id, before oid) {
+	if pair := [2]oid{id, before}; p.counted[pair] {
+		return
+	} else {
+		p.counted[pair] = true
+	}
+	old := p.d.old[before]
+	for _, e := range p.d.fresh[id] {
+		was := old.find(e.name)
+		if e.is(was) || p.onServer(e.id) {
+			continue
+		}
+		if p.uses[e.id]++; p.uses[e.id] == 1 {
+			p.order = append(p.order, e.id)
+		}
+		if e.isTree() {
+			p.must[e.id] = p.must[e.id] || was.mode != 0 && !was.isTree()
+			p.count(e.id, treeOf(was))
+		}
+	}
+}
+
+// weigh returns how many bytes of a request an object takes when it is sent in place.
+func (p *plan) weigh(id oid) int {
+	if w, ok := p.weight[id]; ok {
+		return w
+	}
+	w := 0
+	if !p.onServer(id) {
+		w = len(p.d.blobs[id])
+		for _, e := range p.d.fresh[id] {
+			w += perEntry + len(e.name) + p.weigh(e.id)
+		}
+	}
+	p.weight[id] = w
+	return w
+}
+
+// stage decides what is sent by itself: large and binary files, trees where a file was, and
+// what is held by so many places that it saves something.
+func (p *plan) stage() {
+	var staged []oid
+	for _, id := range p.order {
+		content, isBlob := p.d.blobs[id]
+		switch {
+		case isBlob && !inlinable(content):
+			p.blobs = append(p.blobs, id)
+			p.staged[id] = true
+		case p.must[id] || (p.uses[id]-1)*p.weigh(id) >= worthSharing:
+			staged = append(staged, id)
+			p.staged[id] = true
+		}
+	}
+	p.order = staged
+	for _, id := range staged {
+		p.height[id] = p.rise(id)
+	}
+}
+
+// inlinable says whether a file can be sent as text within a tree.
+func inlinable(content []byte) bool {
+	return len(content) <= maxInline && utf8.Valid(content) && !slices.Contains(content, 0)
+}
+
+// rise returns the round after those of all that an object holds.
+func (p *plan) rise(id oid) int {
+	if h, ok := p.height[id]; ok {
+		return h
+	}
+	h := 0
+	for _, e := range p.d.fresh[id] {
+		if p.onServer(e.id) {
+			continue
+		}
+		below := p.rise(e.id)
+		if p.staged[e.id] && !slices.Contains(p.blobs, e.id) {
+			below++
+		}
+		h = max(h, below)
+	}
+	p.height[id] = h
+	return h
+}
+
+func (p *plan) highest() int {
+	top := 0
+	for _, id := range p.order {
+		top = max(top, p.height[id])
+	}
+	return top
+}
+
+// fillRounds writes out what is staged: each object as the directory or file of a number.
+func (p *plan) fillRounds() {
+	slices.SortStableFunc(p.order, func(a, b oid) int { return cmp.Compare(p.height[a], p.height[b]) })
+	for n, id := range p.order {
+		round := &p.rounds[p.height[id]]
+		if content, isBlob := p.d.blobs[id]; isBlob {
+			text := string(content)
+			*round = append(*round, item{path: strconv.Itoa(n), mode: modeFile, content: &text})
+			continue
+		}
+		*round = p.diff(*round, id, emptyTree, strconv.Itoa(n))
+	}
+}
+
+// diff appends what turns one tree, at path, into another.
+func (p *plan) diff(items []item, id, before oid, path string) []item {
+	next, old := p.tree(id), p.d.old[before]
+	for _, was := range old {
+		if next.find(was.name).mode == 0 {
+			items = append(items, item{path: join(path, was.name), mode: was.mode})
+		}
+	}
+	for _, e := range next {
+		was, at := old.find(e.name), join(path, e.name)
+		switch {
+		case e.is(was):
+		case e.isTree() && !p.staged[e.id] && !p.onServer(e.id):
+			items = p.diff(items, e.id, treeOf(was), at)
+		default:
+			items = append(items, p.item(e, at))
+		}
+	}
+	return items
+}
+
+// tree returns a tree of the draft.
+func (p *plan) tree(id oid) tree {
+	if t, ok := p.d.fresh[id]; ok {
+		return t
+	}
+	return p.d.old[id]
+}
+
+// item names an object that the server has by then, or holds a file's content.
+func (p *plan) item(e entry, path string) item {
+	i := item{path: path, mode: e.mode, id: e.id}
+	if e.isFile() && !p.staged[e.id] && !p.onServer(e.id) {
+		text := string(p.d.blobs[e.id])
+		i.content = &text
+	}
+	return i
+}
+
+// cut splits items into requests, none of which is above the limits but for a single item.
+func cut(items []item, maxItems, maxBytes int) [][]item {
+	var parts [][]item
+	start, bytes := 0, 0
+	for i, it := range items {
+		if i > start && (i-start >= maxItems || bytes+it.size() > maxBytes) {
+			parts = append(parts, items[start:i])
+			start, bytes = i, 0
+		}
+		bytes += it.size()
+	}
+	if start < len(items) {
+		parts = append(parts, items[start:])
+	}
+	return parts
+}
+
+// below collects the new objects of a tree, or a file.
+func (p *plan) below(id oid, trees map[oid]tree, blobs *[]oid) {
+	t, isTree := p.d.fresh[id]
+	if !isTree {
+		*blobs = append(*blobs, id)
+		return
+	}
+	if _, done := trees[id]; done {
+		return
+	}
+	trees[id] = t
+	for _, e := range t {
+		if !p.has[e.id] {
+			p.below(e.id, trees, blobs)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+const (
+	maxMarkText = 140 // characters of a commit status
+	maxTitle    = 256 // characters of a pull request's title
+)
+
+// Propose opens a pull request, or brings the one that is open up to date.
+func (h *Host) Propose(ctx context.Context, r git.Repo, from, into string, m git.Message) (git.Proposal, error) {
+	d, err := h.enter(r, firstOf(git.CheckBranch(from), git.CheckBranch(into)))
+	if err != nil {
+		return git.Proposal{}, err
+	}
+	last, err := d.last(ctx, from, into)
+	if err != nil {
+		return git.Proposal{}, err
+	}
+	title, body, _ := strings.Cut(m.Text(), "\n")
+	title, body = short(title, maxTitle), strings.TrimSpace(body)
+	switch {
+	case last == nil || stateOf(last) != git.ProposalOpen:
+		last, err = d.open(ctx, &gh.NewPullRequest{Title: &title, Body: &body, Head: &from, Base: &into})
+	case last.GetTitle() != title || strings.TrimSpace(strings.ReplaceAll(last.GetBody(), "\r\n", "\n")) != body:
+		err = d.call(ctx, "propose", writing, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+			last, resp, err = c.PullRequests.Edit(ctx, d.owner, d.name, last.GetNumber(), &gh.PullRequest{Title: &title, Body: &body})
+			return resp, err
+		})
+	}
+	if err != nil {
+		return git.Proposal{}, err
+	}
+	return proposalOf(last), nil
+}
+
+// open opens a pull request. If somebody else was faster, theirs is taken.
+func (d *door) open(ctx context.Context, p *gh.NewPullRequest) (made *gh.PullRequest, err error) {
+	err = d.call(ctx, "propose", writing, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+		made, resp, err = c.PullRequests.Create(ctx, d.owner, d.name, p)
+		return resp, err
+	})
+	if !errs.Is(err, errs.Exists) {
+		return made, err
+	}
+	last, err := d.last(ctx, p.GetHead(), p.GetBase())
+	if err == nil && last == nil {
+		err = errs.E(errs.Conflict, "propose", d.repo.URL, errors.New("there is a pull request, and there is none"))
+	}
+	return last, err
+}
+
+// Proposal returns the newest pull request from one branch into another.
+func (h *Host) Proposal(ctx context.Context, r git.Repo, from, into string) (git.Proposal, error) {
+	d, err := h.enter(r, firstOf(git.CheckBranch(from), git.CheckBranch(into)))
+	if err != nil {
+		return git.Proposal{}, err
+	}
+	last, err := d.last(ctx, from, into)
+	if err != nil {
+		return git.Proposal{}, err
+	}
+	if last == nil {
+		return git.Proposal{}, errs.E(errs.NotFound, "proposal", r.URL, errors.New("no pull request from "+from+" into "+into))
+	}
+	return proposalOf(last), nil
+}
+
+// last returns the newest pull request from one branch into another, nil if there is none.
+func (d *door) last(ctx context.Context, from, into string) (last *gh.PullRequest, err error) {
+	o := &gh.PullRequestListOptions{
+		State: "all", Head: d.owner + ":" + from, Base: into, Sort: "created", Direction: "desc", ListOptions: gh.ListOptions{PerPage: 1},
+	}
+	err = d.call(ctx, "proposal", reading, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		found, resp, err := c.PullRequests.List(ctx, d.owner, d.name, o)
+		if len(found) > 0 {
+			last = found[0]
+		}
+		return resp, err
+	})
+	return last, err
+}
+
+func stateOf(p *gh.PullRequest) git.ProposalState {
+	switch {
+	case p.GetState() == "open":
+		return git.ProposalOpen
+	case p.MergedAt != nil:
+		return git.ProposalMerged
+	}
+	return git.ProposalClosed
+}
+
+func proposalOf(p *gh.PullRequest) git.Proposal {
+	out := git.Proposal{URL: p.GetHTMLURL(), Number: int64(p.GetNumber()), State: stateOf(p), Head: git.Hash(p.GetHead().GetSHA())}
+	if out.State == git.ProposalMerged {
+		out.Merged = git.Hash(p.GetMergeCommitSHA())
+	}
+	return out
+}
+
+// Mark sets a commit status.
+func (h *Host) Mark(ctx context.Context, r git.Repo, commit git.Hash, m git.Mark) error {
+	_, err := parseOID(commit)
+	d, err := h.enter(r, err)
+	if err != nil {
+		return err
+	}
+	text := short(m.Text, maxMarkText)
+	s := &gh.RepoStatus{State: gh.String(string(m.State)), Context: &m.Name, Description: &text}
+	if m.URL != "" {
+		s.TargetURL = &m.URL
+	}
+	return d.call(ctx, "mark", writing, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		_, resp, err := c.Repositories.CreateStatus(ctx, d.owner, d.name, string(commit), s)
+		return resp, err
+	})
+}
+
+// short cuts a text to so many characters.
+func short(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}

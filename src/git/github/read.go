@@ -1,0 +1,235 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+const (
+	maxDepth = 256 // how deep trees may nest, so that a hostile server cannot exhaust the stack
+	fewTrees = 4   // directories of one that are read one by one; of more, all are read at once
+	topTrees = 2   // levels from the root that are read one by one, if something is known
+)
+
+// rootOf returns the tree of a commit.
+func (d *door) rootOf(ctx context.Context, commit oid) (oid, error) {
+	k := d.h.repo(d.repo)
+	if root, ok := k.root(commit); ok {
+		return root, nil
+	}
+	var text string
+	err := d.call(ctx, "commit", reading, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		found, resp, err := c.Git.GetCommit(ctx, d.owner, d.name, commit.String())
+		text = found.GetTree().GetSHA()
+		return resp, err
+	})
+	if err != nil {
+		return oid{}, notConflict(err)
+	}
+	root, err := parseOID(git.Hash(text))
+	if err == nil {
+		k.addRoot(commit, root)
+	}
+	return root, err
+}
+
+// notConflict turns the refusal of an empty repository into NotFound, for readers.
+func notConflict(err error) error {
+	if e, ok := errors.AsType[*errs.Error](err); ok && errors.Is(err, errEmpty) {
+		return errs.E(errs.NotFound, e.Op, e.Subject, errEmpty)
+	}
+	return err
+}
+
+// reader reads trees, and keeps those that it has met.
+type reader struct {
+	d     *door
+	known *known
+	met   map[oid]tree
+	whole map[oid]bool // trees that were asked for with all that is below them
+}
+
+func (d *door) reader() *reader {
+	return &reader{d: d, known: d.h.repo(d.repo), met: map[oid]tree{emptyTree: nil}, whole: map[oid]bool{}}
+}
+
+// find returns a tree without asking the server.
+func (r *reader) find(id oid) (tree, bool) {
+	if t, ok := r.met[id]; ok {
+		return t, true
+	}
+	t, ok := r.known.tree(id)
+	if ok {
+		r.met[id] = t
+	}
+	return t, ok
+}
+
+// tree returns one tree.
+func (r *reader) tree(ctx context.Context, id oid) (tree, error) {
+	if t, ok := r.find(id); ok {
+		return t, nil
+	}
+	if err := r.fetch(ctx, id, false); err != nil {
+		return nil, err
+	}
+	t, ok := r.met[id]
+	if !ok {
+		return nil, errs.E(errs.TooLarge, "tree", r.d.repo.URL, fmt.Errorf("the server does not tell all of tree %s", id))
+	}
+	return t, nil
+}
+
+// load reads the trees along the paths below n.
+func (r *reader) load(ctx context.Context, id oid, n *node, depth int) error {
+	if depth > maxDepth {
+		return errs.E(errs.Invalid, "tree", r.d.repo.URL, errors.New("directories are nested too deep"))
+	}
+	if _, ok := r.find(id); !ok && (depth >= topTrees || r.known.empty()) {
+		if err := r.fetch(ctx, id, true); err != nil {
+			return err
+		}
+	}
+	t, err := r.tree(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := r.loadMany(ctx, id, r.below(t, n)); err != nil {
+		return err
+	}
+	for name, kid := range n.kids {
+		if e := t.find(name); e.isTree() && kid.kids != nil {
+			if err := r.load(ctx, e.id, kid, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// below returns the directories of a tree that have to be read from the server.
+func (r *reader) below(t tree, n *node) map[oid]bool {
+	missing := map[oid]bool{}
+	for name, kid := range n.kids {
+		if e := t.find(name); e.isTree() && kid.kids != nil {
+			if _, ok := r.find(e.id); !ok {
+				missing[e.id] = true
+			}
+		}
+	}
+	return missing
+}
+
+// loadMany reads all that is below a tree if many of its directories are missing.
+func (r *reader) loadMany(ctx context.Context, id oid, missing map[oid]bool) error {
+	if len(missing) <= fewTrees {
+		return nil
+	}
+	return r.fetch(ctx, id, true)
+}
+
+// fetch reads a tree from the server, or all below it as far as it tells.
+func (r *reader) fetch(ctx context.Context, id oid, all bool) error {
+	if all && r.whole[id] {
+		return nil
+	}
+	r.whole[id] = r.whole[id] || all
+	var found *gh.Tree
+	err := r.d.call(ctx, "tree", reading, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+		found, resp, err = c.Git.GetTree(ctx, r.d.owner, r.d.name, id.String(), all)
+		return resp, err
+	})
+	if err != nil {
+		return notConflict(err)
+	}
+	trees, err := assemble(id, found.Entries)
+	if err != nil {
+		return errs.E(errs.Unavailable, "tree", r.d.repo.URL, err)
+	}
+	if _, ok := trees[id]; !ok && !found.GetTruncated() {
+		return errs.E(errs.Invalid, "tree", r.d.repo.URL, fmt.Errorf("tree %s is written in a way that this interface does not show; leave gitType out to use Git's own protocol", id))
+	}
+	for at, t := range trees {
+		r.met[at] = t
+	}
+	r.known.addTrees(trees)
+	return nil
+}
+
+// assemble makes trees of a listing. Those that are not what their names say, since the
+// listing was cut, are left out.
+func assemble(root oid, listing []*gh.TreeEntry) (map[oid]tree, error) {
+	ids, entries := map[string]oid{"": root}, map[string][]entry{}
+	for _, line := range listing {
+		e, err := entryOf(line)
+		if err != nil {
+			return nil, err
+		}
+		dir, _ := path.Split(line.GetPath())
+		dir = strings.TrimSuffix(dir, "/")
+		entries[dir] = append(entries[dir], e)
+		if e.isTree() {
+			ids[line.GetPath()] = e.id
+		}
+	}
+	trees := map[oid]tree{}
+	for dir, id := range ids {
+		if t := sorted(entries[dir]); t.oid() == id {
+			trees[id] = t
+		}
+	}
+	return trees, nil
+}
+
+func entryOf(line *gh.TreeEntry) (entry, error) {
+	mode, err := strconv.ParseUint(line.GetMode(), 8, 32)
+	id, err2 := parseOID(git.Hash(line.GetSHA()))
+	name := path.Base(line.GetPath())
+	if err := firstOf(err, err2); err != nil || line.GetPath() == "" || name == "." || name == ".." {
+		return entry{}, errors.New("a tree is malformed")
+	}
+	return entry{name: name, mode: uint32(mode), id: id}, nil
+}
+
+// walk visits the leaves of an entry at a path in path order.
+func (r *reader) walk(ctx context.Context, here entry, at string, visit func(git.Entry) bool) error {
+	if here.isTree() {
+		if _, ok := r.find(here.id); !ok {
+			if err := r.fetch(ctx, here.id, true); err != nil {
+				return err
+			}
+		}
+	}
+	return r.visit(ctx, here, at, visit, 0)
+}
+
+func (r *reader) visit(ctx context.Context, here entry, at string, visit func(git.Entry) bool, depth int) error {
+	if !here.isTree() {
+		if !visit(git.Entry{Path: at, Mode: here.mode, ID: git.Hash(here.id.String())}) {
+			return errStopped
+		}
+		return nil
+	}
+	if depth > maxDepth {
+		return errs.E(errs.Invalid, "tree", r.d.repo.URL, errors.New("directories are nested too deep"))
+	}
+	t, err := r.tree(ctx, here.id)
+	if err != nil {
+		return err
+	}
+	for _, e := range t {
+		if err := r.visit(ctx, e, join(at, e.name), visit, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,268 @@
+package githubtest
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+func (s *Server) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /app/installations/{id}/access_tokens", s.postToken)
+	for path, do := range map[string]func(*call) error{
+		"GET ":                        s.getRepo,
+		"PUT /contents/{path...}":     s.putContents,
+		"GET /git/ref/{ref...}":       s.getRef,
+		"POST /git/refs":              s.postRef,
+		"PATCH /git/refs/{ref...}":    s.patchRef,
+		"GET /git/commits/{sha}":      s.getCommit,
+		"POST /git/commits":           s.postCommit,
+		"GET /git/trees/{sha}":        s.getTree,
+		"POST /git/trees":             s.writing(s.postTree),
+		"GET /git/blobs/{sha}":        s.getBlob,
+		"POST /git/blobs":             s.writing(s.postBlob),
+		"GET /commits":                s.listCommits,
+		"GET /compare/{range}":        s.compare,
+		"GET /pulls":                  s.listPulls,
+		"POST /pulls":                 s.postPull,
+		"GET /pulls/{number}":         s.getPull,
+		"PATCH /pulls/{number}":       s.patchPull,
+		"PUT /pulls/{number}/merge":   s.mergePull,
+		"POST /statuses/{sha}":        s.postStatus,
+		"GET /commits/{sha}/statuses": s.listStatuses,
+	} {
+		method, rest, _ := strings.Cut(path, " ")
+		mux.HandleFunc(method+" /repos/{owner}/{name}"+rest, s.handle(do))
+	}
+	return mux
+}
+
+// writing refuses what an empty repository refuses.
+func (s *Server) writing(do func(*call) error) func(*call) error {
+	return func(c *call) error {
+		empty, err := c.repo.empty(c.r.Context())
+		if err != nil {
+			return err
+		}
+		if empty {
+			return refuse(http.StatusConflict, "Git Repository is empty.")
+		}
+		return do(c)
+	}
+}
+
+func (r *repository) empty(ctx context.Context) (bool, error) {
+	out, err := r.store.bare.Git(ctx, "", "for-each-ref", "--count=1", "refs/heads/")
+	return out == "", err
+}
+
+func (s *Server) getRepo(c *call) error {
+	return c.answer(http.StatusOK, map[string]string{"full_name": c.repo.owner + "/" + c.repo.name, "default_branch": c.repo.main})
+}
+
+func (s *Server) getBlob(c *call) error {
+	o, ok, err := c.repo.store.get(c.r.PathValue("sha"))
+	if err != nil {
+		return err
+	}
+	if !ok || o.kind != "blob" {
+		return refuse(http.StatusNotFound, "Not Found")
+	}
+	if strings.Contains(c.r.Header.Get("Accept"), "raw") {
+		c.w.Header().Set("Content-Type", "application/vnd.github.raw; charset=utf-8")
+		_, err = c.w.Write(o.content)
+		return err
+	}
+	return c.answer(http.StatusOK, map[string]any{"sha": o.id, "size": len(o.content), "encoding": "base64", "content": base64.StdEncoding.EncodeToString(o.content)})
+}
+
+func (s *Server) postBlob(c *call) error {
+	var ask struct{ Content, Encoding string }
+	if err := c.read(&ask); err != nil {
+		return err
+	}
+	content := []byte(ask.Content)
+	if ask.Encoding == "base64" {
+		var err error
+		if content, err = base64.StdEncoding.DecodeString(ask.Content); err != nil {
+			return refuse(http.StatusUnprocessableEntity, "content is not valid Base64")
+		}
+	}
+	id, err := c.repo.store.put("blob", content)
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusCreated, map[string]string{"sha": id})
+}
+
+// person is an author or a committer.
+type person struct {
+	Name  string    `json:"name"`
+	Email string    `json:"email"`
+	Date  time.Time `json:"date"`
+}
+
+// signature is a person as commits have it.
+func (s *Server) signature(p *person, otherwise string) string {
+	if p == nil {
+		return fmt.Sprintf("%s <%s@localhost> %d +0000", otherwise, otherwise, s.now().Unix())
+	}
+	if p.Date.IsZero() {
+		p.Date = s.now()
+	}
+	return fmt.Sprintf("%s <%s> %d +0000", p.Name, p.Email, p.Date.Unix())
+}
+
+func (s *Server) postCommit(c *call) error {
+	var ask struct {
+		Message           string
+		Tree              string
+		Parents           []string
+		Author, Committer *person
+	}
+	if err := c.read(&ask); err != nil {
+		return err
+	}
+	if empty, err := c.repo.empty(c.r.Context()); err != nil || empty {
+		if err == nil {
+			err = refuse(http.StatusConflict, "Git Repository is empty.")
+		}
+		return err
+	}
+	if o, ok, err := c.repo.store.get(ask.Tree); err != nil || !ok || o.kind != "tree" {
+		return refuse(http.StatusUnprocessableEntity, "Tree SHA does not exist")
+	}
+	for _, p := range ask.Parents {
+		if o, ok, err := c.repo.store.get(p); err != nil || !ok || o.kind != "commit" {
+			return refuse(http.StatusUnprocessableEntity, "Parent SHA does not exist or is not a commit object")
+		}
+	}
+	if ask.Committer == nil {
+		ask.Committer = ask.Author
+	}
+	id, err := s.commit(c, ask.Tree, ask.Parents, ask.Author, ask.Committer, ask.Message)
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusCreated, map[string]string{"sha": id})
+}
+
+func (s *Server) commit(c *call, tree string, parents []string, author, committer *person, message string) (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "tree %s\n", tree)
+	for _, p := range parents {
+		fmt.Fprintf(&b, "parent %s\n", p)
+	}
+	fmt.Fprintf(&b, "author %s\ncommitter %s\n\n%s", s.signature(author, c.user.Name), s.signature(committer, c.user.Name), message)
+	return c.repo.store.put("commit", []byte(b.String()))
+}
+
+// sha names an object.
+type sha struct {
+	SHA string `json:"sha"`
+}
+
+// commitOf is a commit in GitHub's form.
+type commitOf struct {
+	SHA     string `json:"sha"`
+	Message string `json:"message"`
+	Tree    sha    `json:"tree"`
+	Parents []sha  `json:"parents"`
+}
+
+func parseCommit(o object) commitOf {
+	head, message, _ := strings.Cut(string(o.content), "\n\n")
+	out := commitOf{SHA: o.id, Message: message}
+	for l := range strings.SplitSeq(head, "\n") {
+		if id, ok := strings.CutPrefix(l, "tree "); ok {
+			out.Tree.SHA = id
+		}
+		if id, ok := strings.CutPrefix(l, "parent "); ok {
+			out.Parents = append(out.Parents, sha{id})
+		}
+	}
+	return out
+}
+
+func (s *Server) getCommit(c *call) error {
+	o, ok, err := c.repo.store.get(c.r.PathValue("sha"))
+	if err != nil {
+		return err
+	}
+	if !ok || o.kind != "commit" {
+		return refuse(http.StatusNotFound, "Not Found")
+	}
+	return c.answer(http.StatusOK, parseCommit(o))
+}
+
+// listed is a commit as lists have it.
+type listed struct {
+	SHA     string   `json:"sha"`
+	Commit  commitOf `json:"commit"`
+	Parents []sha    `json:"parents"`
+}
+
+// log returns commits in the order of "git rev-list".
+func (c *call) log(args ...string) ([]listed, error) {
+	out, err := c.repo.store.bare.Git(c.r.Context(), "", append([]string{"rev-list", "--topo-order"}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	var all []listed
+	for id := range strings.FieldsSeq(out) {
+		o, _, err := c.repo.store.get(id)
+		if err != nil {
+			return nil, err
+		}
+		one := parseCommit(o)
+		all = append(all, listed{SHA: id, Commit: one, Parents: one.Parents})
+	}
+	return all, nil
+}
+
+func (s *Server) listCommits(c *call) error {
+	at := c.r.URL.Query().Get("sha")
+	if o, ok, err := c.repo.store.get(at); err != nil || !ok || o.kind != "commit" {
+		return refuse(http.StatusNotFound, "No commit found for SHA: "+at)
+	}
+	all, err := c.log(at)
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, page(c, all, 30))
+}
+
+func (s *Server) compare(c *call) error {
+	base, head, _ := strings.Cut(c.r.PathValue("range"), "...")
+	ours, ok, err := c.repo.store.get(base)
+	theirs, ok2, err2 := c.repo.store.get(head)
+	if err != nil || err2 != nil || !ok || !ok2 {
+		return refuse(http.StatusNotFound, "Not Found")
+	}
+	if _, err := c.repo.store.bare.Git(c.r.Context(), "", "merge-base", ours.id, theirs.id); err != nil {
+		return refuse(http.StatusNotFound, fmt.Sprintf("No common ancestor between %s and %s.", base, head))
+	}
+	ahead, err := c.log("--reverse", theirs.id, "^"+ours.id)
+	if err != nil {
+		return err
+	}
+	behind, err := c.log(ours.id, "^"+theirs.id)
+	if err != nil {
+		return err
+	}
+	state := "diverged"
+	switch {
+	case len(ahead) == 0 && len(behind) == 0:
+		state = "identical"
+	case len(behind) == 0:
+		state = "ahead"
+	case len(ahead) == 0:
+		state = "behind"
+	}
+	return c.answer(http.StatusOK, map[string]any{
+		"status": state, "ahead_by": len(ahead), "behind_by": len(behind), "total_commits": len(ahead), "commits": page(c, ahead, 250),
+	})
+}

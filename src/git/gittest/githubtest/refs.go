@@ -1,0 +1,216 @@
+package githubtest
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+)
+
+// Rule is why a branch may not be moved, but by a pull request.
+type Rule struct {
+	Status  int    // 422, or 403
+	Message string // such as "Changes must be made through a pull request."
+}
+
+// Protect sets the rule of a branch, for the interface and for pushes; the zero Rule ends it.
+func (s *Server) Protect(owner, name, branch string, rule Rule) error {
+	s.mu.Lock()
+	r := s.repos[owner+"/"+name]
+	s.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rule == (Rule{}) {
+		delete(r.rules, branch)
+		return r.store.bare.Hook("pre-receive", "")
+	}
+	r.rules[branch] = rule
+	return r.store.bare.Hook("pre-receive", `while read -r old new ref; do if [ "$ref" = "refs/heads/`+branch+`" ]; then echo "GH006: Protected branch update failed" >&2; exit 1; fi; done`)
+}
+
+// reference is a reference in GitHub's form.
+type reference struct {
+	Ref    string `json:"ref"`
+	Object struct {
+		Type string `json:"type"`
+		SHA  string `json:"sha"`
+	} `json:"object"`
+}
+
+func (c *call) showRef(status int, ref, id string) error {
+	out := reference{Ref: ref}
+	out.Object.Type, out.Object.SHA = "commit", id
+	return c.answer(status, out)
+}
+
+// at returns where a branch is, "" if there is none.
+func (r *repository) at(branch string) (string, error) {
+	o, ok, err := r.store.get("refs/heads/" + branch)
+	if !ok {
+		return "", err
+	}
+	return o.id, err
+}
+
+func (s *Server) getRef(c *call) error {
+	branch, ok := strings.CutPrefix(c.r.PathValue("ref"), "heads/")
+	id, err := c.repo.at(branch)
+	if err != nil {
+		return err
+	}
+	if !ok || id == "" {
+		if empty, err := c.repo.empty(c.r.Context()); err != nil || empty {
+			return refuse(http.StatusConflict, "Git Repository is empty.")
+		}
+		return refuse(http.StatusNotFound, "Not Found")
+	}
+	return c.showRef(http.StatusOK, "refs/heads/"+branch, id)
+}
+
+func (s *Server) postRef(c *call) error {
+	var ask struct{ Ref, SHA string }
+	if err := c.read(&ask); err != nil {
+		return err
+	}
+	branch, ok := strings.CutPrefix(ask.Ref, "refs/heads/")
+	if !ok {
+		return refuse(http.StatusUnprocessableEntity, "Reference name must start with 'refs/'")
+	}
+	c.repo.mu.Lock()
+	defer c.repo.mu.Unlock()
+	if err := c.allowed(branch, ask.SHA); err != nil {
+		return err
+	}
+	if at, err := c.repo.at(branch); err != nil || at != "" {
+		return refuse(http.StatusUnprocessableEntity, "Reference already exists")
+	}
+	if err := c.moveRef(branch, ask.SHA, strings.Repeat("0", 40)); err != nil {
+		return err
+	}
+	return c.showRef(http.StatusCreated, ask.Ref, ask.SHA)
+}
+
+func (s *Server) patchRef(c *call) error {
+	var ask struct {
+		SHA   string
+		Force bool
+	}
+	if err := c.read(&ask); err != nil {
+		return err
+	}
+	branch := strings.TrimPrefix(c.r.PathValue("ref"), "heads/")
+	c.repo.mu.Lock()
+	defer c.repo.mu.Unlock()
+	at, err := c.repo.at(branch)
+	if err != nil {
+		return err
+	}
+	if at == "" {
+		return refuse(http.StatusUnprocessableEntity, "Reference does not exist")
+	}
+	if err := c.allowed(branch, ask.SHA); err != nil {
+		return err
+	}
+	if ask.Force {
+		return refuse(http.StatusUnprocessableEntity, "Cannot force-push to this branch")
+	}
+	if _, err := c.repo.store.bare.Git(c.r.Context(), "", "merge-base", "--is-ancestor", at, ask.SHA); err != nil {
+		return refuse(http.StatusUnprocessableEntity, "Update is not a fast forward")
+	}
+	if err := c.moveRef(branch, ask.SHA, at); err != nil {
+		return err
+	}
+	return c.showRef(http.StatusOK, "refs/heads/"+branch, ask.SHA)
+}
+
+// allowed says whether a branch may be moved to an object.
+func (c *call) allowed(branch, id string) error {
+	if rule, ok := c.repo.rules[branch]; ok {
+		return refuse(rule.Status, rule.Message)
+	}
+	if o, ok, err := c.repo.store.get(id); err != nil || !ok || o.kind != "commit" {
+		return refuse(http.StatusUnprocessableEntity, "Object does not exist")
+	}
+	return nil
+}
+
+// moveRef moves a branch, which a push may have moved meanwhile.
+func (c *call) moveRef(branch, to, from string) error {
+	if _, err := c.repo.store.bare.Git(c.r.Context(), "", "update-ref", "refs/heads/"+branch, to, from); err != nil {
+		return refuse(http.StatusUnprocessableEntity, "Reference cannot be updated: cannot lock ref")
+	}
+	return nil
+}
+
+// putContents makes a file by a commit of its own; in an empty repository the first one.
+func (s *Server) putContents(c *call) error {
+	var ask struct {
+		Message, Content, Branch, SHA string
+		Author, Committer             *person
+	}
+	if err := c.read(&ask); err != nil {
+		return err
+	}
+	content, err := base64.StdEncoding.DecodeString(ask.Content)
+	if err != nil {
+		return refuse(http.StatusUnprocessableEntity, "content is not valid Base64")
+	}
+	c.repo.mu.Lock()
+	defer c.repo.mu.Unlock()
+	empty, err := c.repo.empty(c.r.Context())
+	if err != nil {
+		return err
+	}
+	branch := ask.Branch
+	if branch == "" {
+		branch = c.repo.main
+	}
+	at, err := c.repo.at(branch)
+	if err != nil {
+		return err
+	}
+	if at == "" && (!empty || branch != c.repo.main) {
+		return refuse(http.StatusNotFound, "Branch "+branch+" not found")
+	}
+	if rule, ok := c.repo.rules[branch]; ok {
+		return refuse(rule.Status, rule.Message)
+	}
+	path := c.r.PathValue("path")
+	if _, there, err := c.repo.store.get("refs/heads/" + branch + ":" + path); err != nil || there && ask.SHA == "" {
+		return refuse(http.StatusUnprocessableEntity, `Invalid request. "sha" wasn't supplied.`)
+	}
+	id, err := c.putFile(at, path, string(content), ask.Message, ask.Author, ask.Committer)
+	if err != nil {
+		return err
+	}
+	from := at
+	if at == "" {
+		from = strings.Repeat("0", 40)
+	}
+	if err := c.moveRef(branch, id, from); err != nil {
+		return err
+	}
+	return c.answer(http.StatusCreated, map[string]any{"commit": sha{id}})
+}
+
+// putFile makes a commit that adds a file.
+func (c *call) putFile(parent, path, content, message string, author, committer *person) (string, error) {
+	e, tree, parents := &editor{s: c.repo.store, found: map[string]string{}}, "", []string(nil)
+	if parent != "" {
+		o, _, err := c.repo.store.get(parent)
+		if err != nil {
+			return "", err
+		}
+		tree, parents = parseCommit(o).Tree.SHA, []string{parent}
+	}
+	top, err := e.load(tree)
+	if err == nil {
+		err = e.apply(top, line{Path: path, Mode: "100644", Content: &content})
+	}
+	if err != nil {
+		return "", err
+	}
+	if tree, err = e.save(top, true); err != nil {
+		return "", err
+	}
+	return c.s.commit(c, tree, parents, author, committer, message)
+}
