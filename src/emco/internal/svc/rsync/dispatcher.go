@@ -39,6 +39,8 @@ type dispatcher struct {
 	reports  *reporter
 	git      *gitSink
 	kube     *kubeSink
+
+	platforms *platforms
 	ready    func()
 	tenants  *tenants
 	guardian *guardian
@@ -83,6 +85,10 @@ func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.
 	}
 	d.kube = newKubeSink(ctx, s, l, d.reports)
 	d.lanes = newLanes(d.work)
+	d.platforms = newPlatforms(ctx, &platforms{
+		slots: s.callers, brakes: d.brakes, settle: d.settle,
+		open: func(t target) bool { return len(opened(l.of(t))) > 0 },
+	})
 	d.alarms = newAlarms(func(t target) { d.dispatch(ctx, []target{t}) })
 	return d
 }
@@ -92,6 +98,7 @@ func (d *dispatcher) stop() {
 	d.guardian.clock.stop()
 	d.alarms.stop()
 	d.lanes.wait()
+	d.platforms.stop()
 	d.kube.stop()
 	d.reports.wait()
 }
@@ -254,6 +261,7 @@ func (d *dispatcher) halt(ctx context.Context, deployment string) error {
 	d.brakes.pull(deployment) // for what began in between
 	for _, t := range d.ledger.at(deployment) {
 		d.alarms.silence(t)
+		d.platforms.drop(t)
 	}
 	return nil
 }
@@ -367,7 +375,7 @@ func (d *dispatcher) work(ctx context.Context, lane string, due []target) {
 	d.settle(ctx, lost)
 	if viaGit = d.arrive(ctx, viaGit, false); len(viaGit) > 0 {
 		done := d.git.deliver(ctx, viaGit, found)
-		d.settle(ctx, done)
+		d.settle(ctx, d.platforms.visit(ctx, done, found))
 		d.lanes.add(ctx, lane, d.late.note(lane, done)...)
 	}
 	for _, t := range d.arrive(ctx, direct, true) {
@@ -439,6 +447,7 @@ func (d *dispatcher) vacate(ctx context.Context, t target) {
 	if len(d.ledger.of(t)) > 0 {
 		return
 	}
+	d.platforms.drop(t)
 	at, empty := d.tenants.leave(t)
 	if !empty {
 		return

@@ -31,6 +31,7 @@ func newDispatcherAt(t *testing.T) (d *dispatcher, contexts *appcontext.Store, d
 		ledger:  &ledger{store: contexts, fence: own(t, contexts, "a"), retry: retry, now: time.Now, ways: &ways{contents: &contents{store: contexts}}},
 		alarms:  newAlarms(func(target) {}),
 	}
+	d.platforms = newPlatforms(t.Context(), &platforms{brakes: d.brakes, settle: d.settle})
 	t.Cleanup(d.alarms.stop)
 	if err := d.ledger.load(t.Context(), nil); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,10 @@
 // repository and branch, or all of one directly reached cluster. Lanes do not wait
 // for each other, so a cluster that cannot be reached slows nobody else.
 //
+// Where a cluster's platform has to be told by an interface of its own where to look (see
+// syncer.Bootstrapper), that happens between the commit and the outcome, for each cluster
+// by itself: a platform that is slow or cannot be reached holds up no commit.
+//
 // Several processes share the work by shards: each has a dispatcher of its own for each
 // of its shards, which knows the pairs of that shard and no others. A lane is in one
 // shard, so it has one worker, wherever that is.

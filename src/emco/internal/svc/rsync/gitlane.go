@@ -111,16 +111,17 @@ func (s *gitSink) share(ctx context.Context, t target, d destination) (share, []
 	if len(opened(sh.pairs)) == 0 {
 		return sh, nil
 	}
-	edits, refused, err := s.plan(ctx, t, d, sh.pairs)
+	plan, err := s.plan(ctx, t, d, sh.pairs)
 	if err != nil {
 		return sh, failures(sh.pairs, err)
 	}
-	sh.edits, sh.views = edits, d.settings.ViewOf(at(t, d).Root())
+	sh.edits, sh.views = plan.edits, d.settings.ViewOf(at(t, d).Root())
 	var failed []outcome
 	for _, p := range opened(sh.pairs) {
 		step, last, err := s.ways.at(ctx, p, true)
 		o := outcomeOf(p, step, last)
-		if o.err = cmp.Or(err, refused[p.Key.App]); o.err != nil {
+		o.apps = plan.apps
+		if o.err = cmp.Or(err, plan.refused[p.Key.App]); o.err != nil {
 			failed = append(failed, o)
 		} else {
 			sh.hopes = append(sh.hopes, o)
@@ -231,6 +232,13 @@ func answers(shares []share, shown git.Shown, err error) (out []outcome) {
 	return out
 }
 
+// planned is what a backend makes of a target.
+type planned struct {
+	edits   []git.Edit
+	apps    []string         // that have files, in order
+	refused map[string]error // apps that the backend refuses
+}
+
 // at is a target as backends see it.
 func at(t target, d destination) syncer.Target {
 	return syncer.Target{
@@ -241,15 +249,15 @@ func at(t target, d destination) syncer.Target {
 
 // plan asks the backend for the target's files. An app that the backend refuses is left
 // as it was, and the error says why.
-func (s *gitSink) plan(ctx context.Context, t target, d destination, pairs []appcontext.Pair) ([]git.Edit, map[string]error, error) {
+func (s *gitSink) plan(ctx context.Context, t target, d destination, pairs []appcontext.Pair) (planned, error) {
 	at := at(t, d)
 	apps, err := s.apps(ctx, pairs, nil)
 	if err != nil {
-		return nil, nil, err
+		return planned{}, err
 	}
 	change, err := d.backend.Plan(at, apps)
 	if err == nil {
-		return change.Edits, nil, nil
+		return planned{edits: change.Edits, apps: present(apps)}, nil
 	}
 	refused := map[string]error{}
 	for _, a := range apps {
@@ -258,13 +266,13 @@ func (s *gitSink) plan(ctx context.Context, t target, d destination, pairs []app
 		}
 	}
 	if len(refused) == 0 { // no app is to blame alone
-		return nil, nil, err
+		return planned{}, err
 	}
 	if apps, err = s.apps(ctx, pairs, refused); err != nil {
-		return nil, nil, err
+		return planned{}, err
 	}
 	change, err = d.backend.Plan(at, apps)
-	return change.Edits, refused, err
+	return planned{edits: change.Edits, apps: present(apps), refused: refused}, err
 }
 
 // apps reads what is to be there now of each pair; those of which nothing is are left
@@ -321,6 +329,15 @@ func failures(pairs []appcontext.Pair, err error) []outcome {
 	var out []outcome
 	for _, p := range opened(pairs) {
 		out = append(out, outcome{key: p.Key, bundle: p.Desired, rev: p.Rev, step: p.Step, err: err})
+	}
+	return out
+}
+
+// present names apps, in order.
+func present(apps []syncer.App) []string {
+	out := make([]string, len(apps))
+	for i, a := range apps {
+		out[i] = a.Name
 	}
 	return out
 }

@@ -57,15 +57,15 @@ func TestAnAppThatTheBackendRefusesStaysAsItWas(t *testing.T) {
 	}
 	c := &contents{store: s}
 	sink := &gitSink{contents: c, ways: &ways{contents: c}}
-	edits, refused, err := sink.plan(t.Context(), target{"edge+c1", "7"}, destination{backend: b}, pairs)
+	plan, err := sink.plan(t.Context(), target{"edge+c1", "7"}, destination{backend: b}, pairs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := slices.Sorted(maps.Keys(refused)); !slices.Equal(got, []string{"b", "c"}) {
-		t.Errorf("refused %v", refused)
+	if got := slices.Sorted(maps.Keys(plan.refused)); !slices.Equal(got, []string{"b", "c"}) {
+		t.Errorf("refused %v", plan.refused)
 	}
 	var files []string
-	for _, e := range edits {
+	for _, e := range plan.edits {
 		files = append(files, slices.Sorted(maps.Keys(e.Dir))...)
 	}
 	if got, want := strings.Join(files, " "), "app/a/good+ConfigMap.yaml app/b/old+ConfigMap.yaml"; got != want {

@@ -137,6 +137,7 @@ type outcome struct {
 	mid      bool  // it was not the last step
 	main     bool  // of a way with several steps: it was the one that brings or removes the app itself
 	commit   string
+	apps     []string // of the target: all that have files after this, for the cluster's platform
 	findings []string
 	err      error
 }

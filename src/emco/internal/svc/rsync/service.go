@@ -41,6 +41,7 @@ type Service struct {
 	gateway  *gateway
 	contents *contents
 	slots    chan struct{} // bounds the clusters worked on at the same time
+	callers  chan struct{} // bounds the clusters of which the platforms are told something at the same time
 
 	sharing  *appcontext.Sharing
 	feed     *feed
@@ -54,7 +55,7 @@ type Service struct {
 func New(p Parts) *Service {
 	g := &gateway{db: p.DB, registry: p.Backends, rules: p.Rules, backends: map[string]syncer.Backend{}}
 	s := &Service{
-		parts: p, gateway: g, contents: &contents{store: p.Contexts}, slots: make(chan struct{}, p.Workers),
+		parts: p, gateway: g, contents: &contents{store: p.Contexts}, slots: make(chan struct{}, p.Workers), callers: make(chan struct{}, p.Workers),
 		feed: newFeed(p.Log), desk: newDesk(p.Contexts, g.shards), loader: newLoader(p.Contexts, g),
 		branches: newBranches(p.Contexts, p.Log), terms: newTerms(),
 	}
