@@ -25,7 +25,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
-	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/execplugin"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	githosts "github.com/emco-orchestrator/emco/src/git/all"
@@ -45,11 +44,10 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 	if err != nil {
 		return nil, nil, err
 	}
-	plugins, err := findPlugins(c)
+	registry, err := a.backends(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	registry := backends.On(backends.Platforms{Plugins: plugins})
 	seen := mirror.New(st.contexts, a.log)
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
 	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader)

@@ -27,6 +27,7 @@ type Config struct {
 	Git    Git      `json:"git"`
 	Sync   Sync     `json:"sync"`
 	Kube   Kube     `json:"kube"`
+	Azure  Azure    `json:"azure"`
 	Retry  Retry    `json:"retry"`
 }
 
@@ -105,6 +106,18 @@ type Kube struct {
 	Workers int      `json:"workers" help:"clusters worked on at the same time"`
 }
 
+// Azure says where Azure is, for clusters of the type azureArcV2, and sets the manners
+// towards it.
+type Azure struct {
+	Authority string   `json:"authority" help:"where tokens for Azure are had; clouds other than the public one have another address"`
+	Manager   string   `json:"manager" help:"Azure's resource manager; clouds other than the public one have another address"`
+	Audience  string   `json:"audience" help:"what tokens are for; the resource manager's address unless given"`
+	CA        string   `json:"ca" help:"file with certificates to trust for both besides the system's"`
+	TokenFile string   `json:"federatedTokenFile" help:"file with this program's own token (workload identity), for clusters whose sync objects hold no secret; whoever may write sync objects may then use it"`
+	Timeout   Duration `json:"timeout" help:"longest single request to Azure"`
+	Writes    int      `json:"writesPerHour" help:"most writes an hour for each identity and subscription; Azure allows 1200"`
+}
+
 // Retry says when a delivery to a cluster that failed is tried again.
 type Retry struct {
 	First   Duration `json:"first" help:"wait after the first failure of a delivery; doubled with each further one"`
@@ -135,7 +148,11 @@ func Default() Config {
 		Git:    Git{Window: Duration(50 * time.Millisecond), Timeout: Duration(time.Minute), Author: "EMCO <emco@localhost>"},
 		Sync:   Sync{Plugins: []string{}, Timeout: Duration(10 * time.Second), Memory: 256 << 20},
 		Kube:   Kube{QPS: 50, Burst: 100, Timeout: Duration(30 * time.Second), Workers: 16},
-		Retry:  Retry{First: Duration(time.Second), Longest: Duration(5 * time.Minute)},
+		Azure: Azure{
+			Authority: "https://login.microsoftonline.com", Manager: "https://management.azure.com",
+			Timeout: Duration(30 * time.Second), Writes: 600,
+		},
+		Retry: Retry{First: Duration(time.Second), Longest: Duration(5 * time.Minute)},
 	}
 }
 
@@ -186,6 +203,8 @@ func (c Config) Validate() error {
 	positive(bad, "kube.burst", int64(c.Kube.Burst))
 	positive(bad, "kube.timeout", int64(c.Kube.Timeout))
 	positive(bad, "kube.workers", int64(c.Kube.Workers))
+	positive(bad, "azure.timeout", int64(c.Azure.Timeout))
+	positive(bad, "azure.writesPerHour", int64(c.Azure.Writes))
 	positive(bad, "retry.first", int64(c.Retry.First))
 	if c.Retry.Longest < c.Retry.First {
 		bad("retry.longest", "must not be below retry.first")

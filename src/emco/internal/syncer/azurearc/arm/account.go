@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -97,8 +98,11 @@ type call struct {
 
 func (c call) write() bool { return c.method != http.MethodGet }
 
-// subject names a call without what stands in its query.
-func (c call) subject() string { return strings.TrimPrefix(c.url.Path, "/") }
+// noise is what the addresses of all resources have in common.
+var noise = regexp.MustCompile(`^/subscriptions/[^/]+/resourceGroups/|providers/[^/]+/`)
+
+// subject names the resource of a call: "edge/connectedClusters/site-1/fluxConfigurations/config-7".
+func (c call) subject() string { return noise.ReplaceAllString(c.url.Path, "") }
 
 // answer is what came back; its body is read.
 type answer struct {
@@ -197,7 +201,7 @@ func (f fault) String() string {
 func refusal(r answer) error {
 	var body struct{ Error fault }
 	_ = json.Unmarshal(r.body, &body)
-	why := errors.New(cmp.Or(body.Error.String(), fmt.Sprintf("Azure answers %d", r.status)))
+	why := fmt.Errorf("Azure answers %d %s", r.status, cmp.Or(body.Error.String(), http.StatusText(r.status)))
 	verb, subject := r.call.verb(), r.call.subject()
 	switch r.status {
 	case http.StatusPreconditionFailed:
