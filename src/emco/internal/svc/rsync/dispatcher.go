@@ -41,11 +41,11 @@ type dispatcher struct {
 	kube     *kubeSink
 
 	platforms *platforms
-	ready    func()
-	tenants  *tenants
-	guardian *guardian
-	owners   *owners
-	seen     map[string]wishKey // what each head asked for last
+	ready     func()
+	tenants   *tenants
+	guardian  *guardian
+	owners    *owners
+	seen      map[string]wishKey // what each head asked for last
 }
 
 // heads is where a dispatcher sees what is asked for.
