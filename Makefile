@@ -15,9 +15,9 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build emco, emcoctl and monitor into bin/
+build: ## build emco, emcoctl, monitor and simfleet into bin/
 	@mkdir -p $(BIN)
-	go build -o $(BIN)/ ./src/emco/cmd/emco ./src/emcoctl ./src/monitor
+	go build -o $(BIN)/ ./src/emco/cmd/emco ./src/emcoctl ./src/monitor ./src/monitor/cmd/simfleet
 
 .PHONY: run
 run: build ## run emco with everything embedded, on 127.0.0.1:9015, data in ./emco-data

@@ -29,7 +29,7 @@ var (
 	commits = Column{"commits", "commits", "%.0f"}
 	files   = Column{"files", "files changed", "%.0f"}
 	sent    = Column{"sent", "origin grew, KiB", "%.0f"}
-	pushes  = Column{"pushes", "pushes", "%.0f"}
+	pushes  = Column{"pushes", "push requests", "%.0f"}
 	calls   = Column{"calls", "API calls", "%.0f"}
 	virtual = Column{"virtual", "hours by the limits", "%.3g"}
 	renders = Column{"renders", "renders", "%.0f"}

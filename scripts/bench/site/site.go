@@ -85,7 +85,7 @@ func (s *Site) CloneURL() string {
 func (s *Site) Clone(ctx context.Context) (Work, error) {
 	w := Work{Dir: filepath.Join(s.Dir, "work")}
 	cmd := exec.CommandContext(ctx, "git", "clone", "-q", s.CloneURL(), w.Dir)
-	cmd.Env = environment()
+	cmd.Dir, cmd.Env = s.Dir, environment()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return w, fmt.Errorf("git clone: %w: %s", err, out)
 	}

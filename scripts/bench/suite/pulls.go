@@ -70,7 +70,7 @@ type fetch struct {
 func fetches() []fetch {
 	clone := func(args ...string) func(context.Context, *site.Site, string) (int64, error) {
 		return func(ctx context.Context, s *site.Site, dir string) (int64, error) {
-			if err := runGit(ctx, "", append(append([]string{"clone", "-q"}, args...), s.CloneURL(), dir)...); err != nil {
+			if err := runGit(ctx, s.Dir, append(append([]string{"clone", "-q"}, args...), s.CloneURL(), dir)...); err != nil {
 				return 0, err
 			}
 			return packs(dir)
@@ -85,7 +85,7 @@ func fetches() []fetch {
 }
 
 func sparse(ctx context.Context, s *site.Site, dir string) (int64, error) {
-	if err := runGit(ctx, "", "clone", "-q", "--depth=1", "--filter=blob:none", "--sparse", s.CloneURL(), dir); err != nil {
+	if err := runGit(ctx, s.Dir, "clone", "-q", "--depth=1", "--filter=blob:none", "--sparse", s.CloneURL(), dir); err != nil {
 		return 0, err
 	}
 	if err := runGit(ctx, dir, "sparse-checkout", "set", "clusters/"+world.Cluster(1)); err != nil {

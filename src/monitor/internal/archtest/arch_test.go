@@ -29,6 +29,15 @@ var arrows = map[string]struct{ own, others []string }{
 	"internal/judge":       {others: []string{root + "api/status", "k8s.io/apimachinery", "github.com/fluxcd/cli-utils/pkg/kstatus"}},
 	"internal/observe":     {own: []string{"internal/flux", "internal/judge"}, others: []string{root + "api/status", "k8s.io"}},
 	"internal/publish":     {others: []string{root + "api/status", root + "api/errs", root + "git", root + "git/batch"}},
+
+	// The simulator shares the reporting of the agent and nothing else of it.
+	"cmd/simfleet":           {own: []string{"internal/sim/fleet", "internal/sim/orders", "internal/sim/seed"}, others: []string{root + "api/client", root + "api/status", root + "api/v2", root + "git"}},
+	"internal/sim/agenda":    {},
+	"internal/sim/fetch":     {own: []string{"internal/sim/inventory"}, others: []string{root + "git", root + "git/plain"}},
+	"internal/sim/fleet":     {own: []string{"internal/publish", "internal/sim/agenda", "internal/sim/fetch", "internal/sim/inventory", "internal/sim/orders"}, others: []string{root + "api/errs", root + "api/status", root + "git", root + "git/plain"}},
+	"internal/sim/inventory": {others: []string{root + "api/status", root + "git", "sigs.k8s.io/yaml"}},
+	"internal/sim/orders":    {others: []string{"sigs.k8s.io/yaml"}},
+	"internal/sim/seed":      {others: []string{root + "api/client", root + "api/v2"}},
 }
 
 // never is what nothing here may know, tests included.

@@ -88,33 +88,40 @@ func New(s Source, w Writer, o Options) *Loop {
 // Run reports until ctx ends.
 func (l *Loop) Run(ctx context.Context) error {
 	changes := l.source.Changes()
-	l.changed = time.Now()
+	l.Changed(time.Now())
 	for {
 		l.options.Alive()
-		if wait := l.wait(time.Now()); wait > 0 {
+		if wait := l.Due(time.Now()); wait > 0 {
 			t := time.NewTimer(min(wait, AliveEvery))
 			select {
 			case <-ctx.Done():
 				t.Stop()
 				return nil
 			case <-changes:
-				if l.changed.IsZero() {
-					l.changed = time.Now()
-				}
+				l.Changed(time.Now())
 			case <-t.C:
 			}
 			t.Stop()
 			continue
 		}
-		l.report(ctx)
+		l.Tell(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 	}
 }
 
-// wait is how long nothing is to be done.
-func (l *Loop) wait(now time.Time) time.Duration {
+// Changed says that there may be news. With Due and Tell it is for those who drive many
+// loops by themselves, in place of Run; none of the three may be called while another is
+// under way.
+func (l *Loop) Changed(now time.Time) {
+	if l.changed.IsZero() {
+		l.changed = now
+	}
+}
+
+// Due is how long nothing is to be done; zero or less asks for Tell.
+func (l *Loop) Due(now time.Time) time.Duration {
 	due := l.toldAt.Add(l.options.Heartbeat)
 	if !l.changed.IsZero() {
 		news := l.changed.Add(l.options.Gather)
@@ -131,8 +138,9 @@ func (l *Loop) wait(now time.Time) time.Duration {
 	return due.Sub(now)
 }
 
-// report sends what is known now, if it is news or if it is time for a sign of life.
-func (l *Loop) report(ctx context.Context) {
+// Tell sends what is known now, if it is news or if it is time for a sign of life. What
+// fails is tried again when Due says so.
+func (l *Loop) Tell(ctx context.Context) {
 	now := time.Now()
 	if !l.source.Settled() {
 		l.next = now.Add(l.options.Gather)

@@ -1,0 +1,145 @@
+// Package fleet is many simulated clusters in one process. They pull from Git, hold what
+// they pulled, and report by the monitor's own code. A few workers give them their turns;
+// nothing of them waits by itself.
+package fleet
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/plain"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/publish"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/agenda"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/fetch"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/inventory"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/orders"
+)
+
+// Options say what the fleet is and how it behaves.
+type Options struct {
+	Clusters []string // names: <provider>+<cluster>
+	Branch   string   // that they read; {cluster} stands for the name of each
+	Repo     git.Repo // that they read
+	Status   git.Repo // that they report to
+	Prefix   string   // of the branches that they report to
+	Silent   bool     // they do not report
+
+	Interval  time.Duration // between two looks at the branch, a tenth more or less
+	Apply     time.Duration // most time to apply what came
+	Settle    time.Duration // time until workloads are well, about
+	Report    time.Duration // least time between two reports; the monitor's default if zero
+	Heartbeat time.Duration // between two reports without news; likewise
+
+	Own     bool          // each cluster fetches by itself; else branches are fetched once for all
+	Refresh time.Duration // how often a branch is looked at that is fetched for all
+	Workers int           // turns at once
+	Seed    uint64
+	Orders  []orders.Order // in order of time
+	Agent   string         // name and version in reports
+}
+
+// maxObjects bounds the files of which is remembered what they hold.
+const maxObjects = 500_000
+
+// Fleet is made with New.
+type Fleet struct {
+	options  Options
+	objects  *inventory.Objects
+	fetcher  fetch.Fetcher
+	host     *plain.Host // for reports
+	clusters []*cluster
+	agenda   *agenda.Agenda
+	draw     *rand.Rand
+	began    time.Time
+
+	mu       sync.Mutex
+	delays   samples // from commit to applied
+	writes   samples // of reports
+	failures int
+	last     string // why a report failed last
+}
+
+// New returns a fleet that stands still. Its clusters begin within their first interval,
+// at times that the seed draws.
+func New(o Options) *Fleet {
+	f := &Fleet{
+		options: o, objects: inventory.NewObjects(maxObjects), host: plain.New(plain.Options{MaxRepos: 2}),
+		draw: rand.New(rand.NewPCG(o.Seed, 0)), began: time.Now(),
+	}
+	f.fetcher = fetch.NewShared(o.Repo, f.objects, o.Refresh)
+	if o.Own {
+		f.fetcher = fetch.NewOwn(o.Repo, f.objects)
+	}
+	at := make([]time.Time, len(o.Clusters))
+	for i, name := range o.Clusters {
+		at[i] = f.began.Add(time.Duration(f.draw.Int64N(int64(max(o.Interval, 1)))))
+		f.clusters = append(f.clusters, f.newCluster(name, uint64(i), at[i]))
+	}
+	f.agenda = agenda.New(at)
+	return f
+}
+
+func (f *Fleet) newCluster(name string, number uint64, first time.Time) *cluster {
+	o := f.options
+	c := &cluster{fleet: f, nextLook: first, draw: rand.New(rand.NewPCG(o.Seed, number+1))}
+	c.place = fetch.Place{Branch: strings.ReplaceAll(o.Branch, "{cluster}", name), Root: "clusters/" + name}
+	if o.Silent {
+		return c
+	}
+	repository := func() (git.Repo, error) { return o.Status, nil }
+	writer := publish.NewBranch(f.host, repository, o.Prefix, name, 0, slog.New(slog.DiscardHandler))
+	c.loop = publish.New(c, counted{writer, c}, publish.Options{Cluster: name, Agent: o.Agent, Interval: o.Report, Heartbeat: o.Heartbeat})
+	return c
+}
+
+// Run has the clusters live until ctx ends.
+func (f *Fleet) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { f.command(ctx) })
+	f.agenda.Run(ctx, f.options.Workers, func(ctx context.Context, party int, now time.Time) time.Time {
+		return f.clusters[party].turn(ctx, now)
+	})
+	all.Wait()
+	_ = f.host.Close()
+}
+
+// command gives orders when their time has come.
+func (f *Fleet) command(ctx context.Context) {
+	began := time.Now()
+	for _, o := range f.options.Orders {
+		timer := time.NewTimer(time.Until(began.Add(o.At)))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		now := time.Now()
+		for _, i := range o.Who.Pick(len(f.clusters), f.draw) {
+			f.clusters[i].obey(o, now)
+			f.agenda.Wake(i, now)
+		}
+	}
+}
+
+func (f *Fleet) applied(after time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.delays.add(after)
+}
+
+func (f *Fleet) told(took time.Duration, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.failures++
+		f.last = err.Error()
+		return
+	}
+	f.writes.add(took)
+}

@@ -1,0 +1,212 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/gittest"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/orders"
+)
+
+// field is a real Git server with what is desired of some clusters.
+type field struct {
+	*testing.T
+	server *gittest.Server
+	bare   gittest.Bare
+	names  []string
+}
+
+func newField(t *testing.T, clusters int) *field {
+	t.Helper()
+	srv, err := gittest.Serve(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	f := &field{T: t, server: srv}
+	if f.bare, err = srv.Seed(t.Context(), "fleet", "main"); err != nil {
+		t.Fatal(err)
+	}
+	f.must(f.bare.Config(t.Context(), "receive.denyNonFastForwards", "false"))
+	for i := range clusters {
+		f.names = append(f.names, fmt.Sprintf("sim+c%02d", i))
+	}
+	f.desire("1", f.names...)
+	return f
+}
+
+func (f *field) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+const object = `apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: shop
+  labels: {emco/deployment-id: 7-web}
+  annotations: {emco/content: "%s"}
+`
+
+// desire writes what clusters are to hold.
+func (f *field) desire(content string, names ...string) {
+	f.Helper()
+	files := map[string]gittest.File{}
+	for _, n := range names {
+		files["clusters/"+n+"/context/7/app/web/web+Deployment.yaml"] = gittest.File{Content: fmt.Sprintf(object, content)}
+	}
+	_, err := f.bare.Foreign(f.Context(), "main", files)
+	f.must(err)
+}
+
+// start has a fleet live until the test ends.
+func (f *field) start(own bool, do ...string) *Fleet {
+	f.Helper()
+	all, err := orders.ParseAll(do)
+	f.must(err)
+	repo := git.Repo{URL: f.server.URL("fleet")}
+	fl := New(Options{
+		Clusters: f.names, Branch: "main", Repo: repo, Status: repo, Prefix: status.DefaultPrefix, Own: own, Refresh: 50 * time.Millisecond,
+		Interval: 200 * time.Millisecond, Report: 100 * time.Millisecond, Heartbeat: time.Minute, Workers: 4, Seed: 1, Orders: all, Agent: "simfleet",
+	})
+	ctx, cancel := context.WithCancel(f.Context())
+	var run sync.WaitGroup
+	run.Go(func() { fl.Run(ctx) })
+	f.Cleanup(func() { cancel(); run.Wait() })
+	return fl
+}
+
+// report reads what a cluster has reported of its one object.
+func (f *field) report(name string) (status.Object, error) {
+	text, err := f.bare.Show(f.Context(), status.Branch(status.DefaultPrefix, name), status.File)
+	if err != nil {
+		return status.Object{}, err
+	}
+	r, err := status.Decode([]byte(text))
+	if err != nil {
+		return status.Object{}, err
+	}
+	if r.Cluster != name || len(r.Apps) != 1 || r.Apps[0].Label != "7-web" || len(r.Apps[0].Objects) != 1 {
+		return status.Object{}, fmt.Errorf("report is %+v", r)
+	}
+	return r.Apps[0].Objects[0], nil
+}
+
+// says waits until a cluster reports content and status.
+func (f *field) says(name, content, what string) {
+	f.Helper()
+	f.eventually(func() error {
+		o, err := f.report(name)
+		if err == nil && (o.Content != content || o.Status != what) {
+			err = fmt.Errorf("%s says %q is %s, want %q %s", name, o.Content, o.Status, content, what)
+		}
+		return err
+	})
+}
+
+func (f *field) eventually(try func() error) {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(f.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			f.Fatal(err)
+		case <-tick.C:
+		}
+	}
+}
+
+// Clusters hold what Git says, and say so by the monitor's own reports; also if each
+// fetches by itself.
+func TestClustersFollowGit(t *testing.T) {
+	t.Parallel()
+	for _, own := range []bool{false, true} {
+		t.Run(fmt.Sprintf("own=%v", own), func(t *testing.T) {
+			t.Parallel()
+			f := newField(t, 8)
+			fl := f.start(own)
+			for _, n := range f.names {
+				f.says(n, "1", status.Current)
+			}
+			f.desire("2", f.names[3])
+			f.says(f.names[3], "2", status.Current)
+			f.says(f.names[4], "1", status.Current)
+			f.eventually(func() error {
+				if s := fl.Summary(); !s.Settled() || s.Current != 8 || s.Applied != 9 || s.Bytes == 0 || s.Reports < 9 {
+					return errors.New(s.Text())
+				}
+				return nil
+			})
+		})
+	}
+}
+
+func TestOrdersAreObeyed(t *testing.T) {
+	t.Parallel()
+	f := newField(t, 4)
+	fl := f.start(false, "0s 0 offline", "0s 1 fail Deployment/web", "0s 2 lag 1h")
+	f.says(f.names[1], "1", status.Failed)
+	f.says(f.names[3], "1", status.Current)
+	f.desire("2", f.names...)
+	f.says(f.names[3], "2", status.Current)
+	f.eventually(func() error {
+		if s := fl.Summary(); s.Offline != 1 || s.Failed != 1 || s.Behind != 1 || s.Current != 1 || s.Settled() {
+			return errors.New(s.Text())
+		}
+		return nil
+	})
+	if _, err := f.report(f.names[0]); err == nil {
+		t.Error("a cluster that is offline has reported")
+	}
+	for i, line := range []string{"0s 0 online", "0s 1 heal", "0s 2 lag 0s"} {
+		o, err := orders.Parse(line)
+		f.must(err)
+		fl.clusters[i].obey(o, time.Now())
+		fl.agenda.Wake(i, time.Now())
+	}
+	f.says(f.names[0], "2", status.Current)
+	f.says(f.names[1], "2", status.Current)
+	f.desire("3", f.names[2])
+	f.says(f.names[2], "3", status.Current)
+}
+
+// What somebody changes on a cluster is reported if there is time for it, and put right.
+func TestDriftIsPutRight(t *testing.T) {
+	t.Parallel()
+	f := newField(t, 1)
+	fl := f.start(false)
+	f.says(f.names[0], "1", status.Current)
+	c := fl.clusters[0]
+	c.mu.Lock()
+	c.drifted = []string{"Deployment/*"}
+	if got := c.Report().Apps[0].Objects[0].Content; got != touched {
+		t.Errorf("content is %q, want that of somebody else", got)
+	}
+	c.changed(time.Now())
+	c.mu.Unlock()
+	f.says(f.names[0], "1", status.Current)
+	f.eventually(func() error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(c.drifted) > 0 {
+			return errors.New("it was not put right")
+		}
+		return nil
+	})
+}
