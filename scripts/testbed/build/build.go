@@ -132,6 +132,11 @@ func (b *Builder) make(ctx context.Context, p part, dir string) error {
 			return err
 		}
 	}
+	for _, f := range p.folders {
+		if err := b.copyFolder(ctx, p, f, tmp); err != nil {
+			return err
+		}
+	}
 	return os.Rename(tmp, dir)
 }
 
@@ -150,7 +155,11 @@ func (b *Builder) link(ctx context.Context, p part, prog program, out string) er
 
 // buildArgs returns the arguments of the go command for one program.
 func buildArgs(p part, prog program, out string) []string {
-	return []string{"build", "-v", "-p", "2", "-trimpath", "-mod=readonly", "-ldflags", p.ldflags, "-o", out, prog.pkg}
+	args := []string{"build", "-v", "-p", "2", "-trimpath", "-mod=readonly", "-ldflags", p.ldflags}
+	if p.tags != "" {
+		args = append(args, "-tags", p.tags)
+	}
+	return append(args, "-o", out, prog.pkg)
 }
 
 func (b *Builder) say(name, format string, args ...any) {

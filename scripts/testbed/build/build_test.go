@@ -61,6 +61,9 @@ func TestTheHashCoversWhatTheResultDependsOn(t *testing.T) {
 		{"another main", func(f map[string]string, _ *part) { f["main.go"] += "// x\n" }, "go1.26.8 linux amd64", false},
 		{"one more source file", func(f map[string]string, _ *part) { f["more.go"] = "package main\n" }, "go1.26.8 linux amd64", false},
 		{"other linker flags", func(_ map[string]string, p *part) { p.ldflags = "-s" }, "go1.26.8 linux amd64", false},
+		{"other build tags", func(_ map[string]string, p *part) { p.tags = "x" }, "go1.26.8 linux amd64", false},
+		{"a C compiler", func(_ map[string]string, p *part) { p.cgo = true }, "go1.26.8 linux amd64", false},
+		{"other folders copied", func(_ map[string]string, p *part) { p.folders = []folder{{name: "x"}} }, "go1.26.8 linux amd64", false},
 		{"other files copied", func(_ map[string]string, p *part) { p.copies = []extract{{name: "x"}} }, "go1.26.8 linux amd64", false},
 	} {
 		if got := hashOf(c.change, c.toolchain); (got == base) != c.same {

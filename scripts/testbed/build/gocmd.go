@@ -48,6 +48,9 @@ func (b *Builder) goBuild(ctx context.Context, p part, prog string, args []strin
 	b.say(p.name, "building %s (minutes when the build cache is cold)", prog)
 	begin := time.Now()
 	cmd := command(ctx, filepath.Join(b.parts, p.name), args...)
+	if p.cgo {
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
+	}
 	seen := &packages{}
 	cmd.Stderr = seen
 	stop := b.report(p.name, prog, seen)
@@ -118,7 +121,7 @@ func (p *packages) rest() string {
 
 // extract copies files of a pinned module to the output folder.
 func (b *Builder) extract(ctx context.Context, p part, e extract, out string) error {
-	module, err := b.goOutput(ctx, filepath.Join(b.parts, p.name), "list", "-m", "-f", "{{.Dir}}", e.module)
+	module, err := b.moduleDir(ctx, p, e.module)
 	if err != nil {
 		return err
 	}
@@ -137,6 +140,20 @@ func (b *Builder) extract(ctx context.Context, p part, e extract, out string) er
 		return err
 	}
 	return f.Close()
+}
+
+// copyFolder copies a folder of a pinned module to the output folder.
+func (b *Builder) copyFolder(ctx context.Context, p part, f folder, out string) error {
+	module, err := b.moduleDir(ctx, p, f.module)
+	if err != nil {
+		return err
+	}
+	return os.CopyFS(filepath.Join(out, f.name), os.DirFS(filepath.Join(module, f.name)))
+}
+
+// moduleDir returns where the go command keeps a module of the version that a part pins.
+func (b *Builder) moduleDir(ctx context.Context, p part, module string) (string, error) {
+	return b.goOutput(ctx, filepath.Join(b.parts, p.name), "list", "-m", "-f", "{{.Dir}}", module)
 }
 
 // join writes the files that match a pattern as YAML documents.

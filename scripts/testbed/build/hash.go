@@ -29,6 +29,9 @@ func hashPart(dir string, p part, toolchain string) (string, error) {
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q %q\n", toolchain, p.copies, p.ldflags)
+	if p.cgo || len(p.folders) > 0 {
+		fmt.Fprintf(sum, "%t %q\n", p.cgo, p.folders)
+	}
 	for _, prog := range p.programs {
 		fmt.Fprintf(sum, "%q %q\n", buildArgs(p, prog, prog.name), prog.links)
 	}

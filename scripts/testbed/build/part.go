@@ -10,8 +10,11 @@ type part struct {
 	name     string
 	about    string
 	ldflags  string
+	tags     string // of the build, with commas
+	cgo      bool   // needs a C compiler
 	programs []program
 	copies   []extract
+	folders  []folder
 }
 
 // A program is one binary, linked on its own.
@@ -29,10 +32,17 @@ type extract struct {
 	files  []string // relative to the module; patterns are allowed
 }
 
+// A folder is taken from a module that the part pins, with all that is in it.
+type folder struct {
+	name   string // of the module's folder, and of the copy
+	module string
+}
+
 const (
-	kubeVersion = "v1.34.4"
-	strip       = "-s -w"
-	kubeLdflags = strip +
+	kubeVersion  = "v1.34.4"
+	strip        = "-s -w"
+	giteaLdflags = strip + " -X main.Version=1.26.0"
+	kubeLdflags  = strip +
 		" -X k8s.io/component-base/version.gitVersion=" + kubeVersion +
 		" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34" +
 		" -X k8s.io/client-go/pkg/version.gitVersion=" + kubeVersion
@@ -93,6 +103,12 @@ func parts() []part {
 				{name: "source-crds.yaml", module: "github.com/fluxcd/source-controller", files: []string{"config/crd/bases/*.yaml"}},
 				{name: "kustomize-crds.yaml", module: "github.com/fluxcd/kustomize-controller", files: []string{"config/crd/bases/*.yaml"}},
 			},
+		},
+		{
+			name: "gitea", about: "Gitea, a Git server with users, tokens and protected branches", ldflags: giteaLdflags,
+			tags: "sqlite,sqlite_unlock_notify", cgo: true,
+			programs: []program{{name: "gitea", pkg: "code.gitea.io/gitea"}},
+			folders:  []folder{{"options", "code.gitea.io/gitea"}, {"templates", "code.gitea.io/gitea"}},
 		},
 	}
 }

@@ -1,0 +1,102 @@
+package gitea
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// login is a name and a password.
+type login struct{ name, password string }
+
+// CreateUser makes a user and returns a token of theirs that may do what its scopes say,
+// such as "write:repository".
+func (g *Gitea) CreateUser(ctx context.Context, name string, scopes ...string) (token string, err error) {
+	user := login{name, rand.Text()}
+	err = g.call(ctx, g.admin, request{http.MethodPost, "/admin/users", object{
+		"username": name, "password": user.password, "email": mail(name), "must_change_password": false,
+	}}, nil)
+	if err != nil {
+		return "", err
+	}
+	var made struct {
+		SHA1 string `json:"sha1"`
+	}
+	err = g.call(ctx, user, request{http.MethodPost, "/users/" + name + "/tokens", object{"name": rand.Text(), "scopes": scopes}}, &made)
+	return made.SHA1, err
+}
+
+// CreateRepo makes an empty private repository, whose default branch is main.
+func (g *Gitea) CreateRepo(ctx context.Context, owner, repo string) error {
+	return g.call(ctx, g.admin, request{http.MethodPost, "/admin/users/" + owner + "/repos", object{
+		"name": repo, "private": true, "default_branch": "main",
+	}}, nil)
+}
+
+// Share gives a user a permission, "read" or "write", in a repository of somebody else.
+func (g *Gitea) Share(ctx context.Context, owner, repo, user, permission string) error {
+	return g.call(ctx, g.admin, request{http.MethodPut, "/repos/" + owner + "/" + repo + "/collaborators/" + user, object{"permission": permission}}, nil)
+}
+
+// Protect lets nobody push to the branches of a pattern.
+func (g *Gitea) Protect(ctx context.Context, owner, repo, pattern string) error {
+	return g.call(ctx, g.admin, request{http.MethodPost, "/repos/" + owner + "/" + repo + "/branch_protections", object{
+		"rule_name": pattern, "enable_push": false,
+	}}, nil)
+}
+
+// CommitFile lets the administrator commit a new file to a branch, as people do in the
+// web interface.
+func (g *Gitea) CommitFile(ctx context.Context, owner, repo, branch, path, content string) error {
+	return g.call(ctx, g.admin, request{http.MethodPost, "/repos/" + owner + "/" + repo + "/contents/" + path, object{
+		"branch": branch, "message": "foreign", "content": base64.StdEncoding.EncodeToString([]byte(content)),
+	}}, nil)
+}
+
+// object is a JSON object to be sent.
+type object map[string]any
+
+// request is a call of the API, below /api/v1.
+type request struct {
+	method, path string
+	in           object
+}
+
+func (g *Gitea) get(ctx context.Context, path string) error {
+	return g.call(ctx, g.admin, request{http.MethodGet, path, nil}, nil)
+}
+
+// call makes a request in the name of somebody and reads the answer into out, which may be nil.
+func (g *Gitea) call(ctx context.Context, who login, r request, out any) error {
+	body, err := json.Marshal(r.in)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, g.url+"/api/v1"+r.path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.SetBasicAuth(who.name, who.password)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := g.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %s: %.400s", r.method, r.path, resp.Status, answer)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, out)
+}
