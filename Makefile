@@ -33,7 +33,7 @@ test: ## run the fast tests: unit, contract, CLI scripts
 	cd scripts/testbed && GOWORK=off go test ./...
 
 .PHONY: e2e
-e2e: build ## run the acceptance tests on real Kubernetes, Flux and Git (the first run builds them: 20 minutes)
+e2e: build ## run the acceptance tests on real Kubernetes, Flux, Git and Gitea (the first run builds them: 25 minutes)
 	scripts/e2e/run.sh
 	cd scripts/testbed && EMCO_TESTBED=1 GOWORK=off go test -count=1 ./integration
 

@@ -4,6 +4,7 @@
 #   run.sh            all of them, and the examples
 #   run.sh 3          one point of the list, 1 to 6
 #   run.sh monitor    clusters that report: monitors, Flux and Git
+#   run.sh gitea      the host of Git's protocol on a real Gitea
 #   run.sh sweep      every fault at every step, on Git and on a cluster: a quarter of an hour
 #   run.sh bench      figures: 100 and 1,000 Git clusters side by side, a large deployment, a restart
 #
@@ -15,7 +16,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 exec </dev/null
 export GOWORK=off
 
-usage() { sed -n '2,14s/^# \{0,1\}//p' run.sh; }
+usage() { sed -n '2,15s/^# \{0,1\}//p' run.sh; }
 
 need() {
   command -v "$1" >/dev/null || { echo "run.sh: $1 is missing: $2" >&2; exit 1; }
@@ -27,6 +28,7 @@ case $what in
   all) run='.' ;;
   [1-6]) run="^TestAcceptance$what" ;;
   monitor) run='^TestMonitor|^TestConformance14' ;;
+  gitea) run='^TestGitea' ;;
   sweep) run='^TestFaultSweep'; export EMCO_SWEEP=all ;;
   bench) run='' ;;
   help | -h | --help) usage; exit 0 ;;
@@ -39,8 +41,14 @@ need make 'install make'
 need tar 'install tar'
 [ -x "$(git --exec-path)/git-http-backend" ] || { echo 'run.sh: git-http-backend is missing: install all of git' >&2; exit 1; }
 
+case $what in
+  all | gitea) need gcc 'install a C compiler: Gitea has SQLite in it' ;;
+esac
+
 bin=${EMCO_BIN:-$(cd ../.. && pwd)/bin}
-if [ ! -x "$bin/emco" ] || [ ! -x "$bin/emcoctl" ] || [ ! -x "$bin/monitor" ]; then
+if [ "$what" = gitea ]; then
+  : # takes none of the programs
+elif [ ! -x "$bin/emco" ] || [ ! -x "$bin/emcoctl" ] || [ ! -x "$bin/monitor" ]; then
   echo "run.sh: building emco, emcoctl and monitor (some minutes when nothing is cached)"
   make -C ../.. build BIN="$bin"
 fi
@@ -51,10 +59,16 @@ if [ "$what" = bench ]; then
 fi
 
 case $what in
-  all | 1 | 2 | 3 | 6 | monitor | sweep)
-    echo 'run.sh: the test bed: Kubernetes, kwok, Flux, etcd (10 to 20 minutes when nothing is cached)'
-    (cd ../testbed && go run . build) ;;
+  all) parts='etcd kube kwok flux gitea' ;;
+  1 | 2 | 3 | 6 | monitor | sweep) parts='etcd kube kwok flux' ;;
+  gitea) parts=gitea ;;
+  *) parts='' ;;
 esac
+if [ -n "$parts" ]; then
+  echo "run.sh: the parts of the test bed: $parts (5 to 25 minutes when nothing is cached)"
+  # shellcheck disable=SC2086 # one word each
+  (cd ../testbed && go run . build $parts)
+fi
 echo "run.sh: the tests, with the programs in $bin"
 go test -count=1 ./leak ./repo
 go test -v -count=1 -timeout 30m -run "$run" "$@" .
