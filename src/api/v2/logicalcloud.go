@@ -14,6 +14,10 @@ type LogicalCloudSpec struct {
 	Level     string            `json:"level"` // LevelAdmin or LevelStandard
 	Labels    map[string]string `json:"labels,omitempty"`
 	User      User              `json:"user"`
+
+	// Account is the ServiceAccount that reconcilers of GitOps clusters apply the cloud's
+	// apps as, where they know such accounts. It is not in EMCO.
+	Account string `json:"serviceAccountName,omitempty"`
 }
 
 // The levels of logical clouds.
@@ -54,6 +58,9 @@ func (l *LogicalCloud) Validate() error {
 		c.text(join("spec.labels", key), l.Spec.Labels[key], MaxName)
 	}
 	c.text("spec.user.userName", l.Spec.User.Name, maxUserName)
+	if a := l.Spec.Account; a != "" && (len(a) > 63 || !labelPattern.MatchString(a)) {
+		c.fail("spec.serviceAccountName", "%s cannot be an account; use at most 63 lower-case letters, digits and '-'", quote(a))
+	}
 	c.text("spec.user.type", l.Spec.User.Type, MaxName)
 	return c.err()
 }

@@ -100,8 +100,16 @@ type Revision struct {
 	At        time.Time `json:"at"`
 	Deployed  string    `json:"deployment,omitempty"` // the id that its objects carry, see Head.Deployment; set by Publish
 	Namespace string    `json:"namespace"`            // of the logical cloud
+	Cloud     Cloud     `json:"cloud,omitzero"`       // as it was then
 	Apps      []App     `json:"apps"`                 // in the order they were onboarded
 	Chunks    int       `json:"chunks"`               // number of placement values
+}
+
+// Cloud is what reconcilers on clusters are told of a logical cloud.
+type Cloud struct {
+	Name     string `json:"name"`               // "<project>+<logical cloud>"
+	Confined bool   `json:"confined,omitempty"` // its apps may have objects in its namespace only
+	Account  string `json:"account,omitempty"`  // ServiceAccount that its apps are applied as
 }
 
 // App is one app within a revision. An app with a Failure has no bundle of its own

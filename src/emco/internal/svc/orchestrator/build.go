@@ -66,7 +66,7 @@ func (b builder) draft(ctx context.Context, head appcontext.Head, p plan) (draft
 		return draft{}, err
 	}
 	rev := revisionOf(head.Op)
-	rev.Namespace = p.namespace
+	rev.Namespace, rev.Cloud = p.namespace, p.cloud
 	for _, a := range built {
 		rev.Apps = append(rev.Apps, a.app)
 		for _, cluster := range a.clusters {
@@ -105,7 +105,7 @@ func (b builder) earlier(ctx context.Context, head appcontext.Head) (draft, erro
 		return draft{}, err
 	}
 	d := draft{rev: revisionOf(head.Op)}
-	d.rev.Namespace, d.rev.Apps = old.Namespace, old.Apps
+	d.rev.Namespace, d.rev.Cloud, d.rev.Apps = old.Namespace, old.Cloud, old.Apps
 	for p, err := range b.contexts.Placements(ctx, head.UID, head.Op.From) {
 		if err != nil {
 			return draft{}, err

@@ -22,6 +22,7 @@ import (
 // where it goes and all that its rendering depends on.
 type plan struct {
 	namespace string
+	cloud     appcontext.Cloud
 	apps      []appPlan // in order of name
 }
 
@@ -77,7 +78,7 @@ func (p planner) plan(ctx context.Context, doc store.Doc, deployment string) (pl
 		req := placement.Request{App: a.name, Intent: intents[a.name], Inventory: inventory}
 		a.decision, a.refusal = placement.Decide(ctx, req, []placement.Filter{within})
 	}
-	return plan{namespace: namespaceOf(lc), apps: apps}, nil
+	return plan{namespace: namespaceOf(lc), cloud: cloudOf(app, lc), apps: apps}, nil
 }
 
 // refused joins what keeps apps from being placed.
@@ -128,6 +129,14 @@ func namespaceOf(lc v2.LogicalCloud) string {
 		return "default"
 	}
 	return lc.Spec.Namespace
+}
+
+// cloudOf is what reconcilers on clusters are told of a logical cloud of an app's project.
+func cloudOf(app store.Key, lc v2.LogicalCloud) appcontext.Cloud {
+	project := strings.TrimPrefix(string(projectOf(app)), "projects/")
+	return appcontext.Cloud{
+		Name: project + "+" + lc.Metadata.Name, Confined: lc.Spec.Level != v2.LevelAdmin, Account: lc.Spec.Account,
+	}
 }
 
 // placementIntents returns each app's intent, merged from all that name it.

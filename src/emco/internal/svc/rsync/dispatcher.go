@@ -280,6 +280,7 @@ func (d *dispatcher) read(ctx context.Context, w *wish) error {
 		return err
 	}
 	w.apps, w.rollback = rev.Apps, rev.Kind == "rollback"
+	w.namespace, w.cloud = rev.Namespace, rev.Cloud
 	if !w.gone {
 		return d.locate(ctx, w)
 	}

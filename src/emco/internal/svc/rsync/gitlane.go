@@ -239,7 +239,7 @@ type planned struct {
 	refused map[string]error // apps that the backend refuses
 }
 
-// at is a target as backends see it.
+// at is where a target is; see ledger.address for what else backends see.
 func at(t target, d destination) syncer.Target {
 	return syncer.Target{
 		Cluster: t.cluster, Deployment: t.uid, FanOut: d.settings.FanOut,
@@ -250,7 +250,7 @@ func at(t target, d destination) syncer.Target {
 // plan asks the backend for the target's files. An app that the backend refuses is left
 // as it was, and the error says why.
 func (s *gitSink) plan(ctx context.Context, t target, d destination, pairs []appcontext.Pair) (planned, error) {
-	at := at(t, d)
+	at := s.ledger.address(t, d)
 	apps, err := s.apps(ctx, pairs, nil)
 	if err != nil {
 		return planned{}, err
@@ -285,7 +285,7 @@ func (s *gitSink) apps(ctx context.Context, pairs []appcontext.Pair, refused map
 			return nil, err
 		}
 		if len(app.Objects)+len(app.CRDs) > 0 {
-			app.Name = p.Key.App
+			app.Name, app.Needs = p.Key.App, s.ledger.needs(p.Key)
 			out = append(out, app)
 		}
 	}

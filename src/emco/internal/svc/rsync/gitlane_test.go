@@ -56,7 +56,7 @@ func TestAnAppThatTheBackendRefusesStaysAsItWas(t *testing.T) {
 		{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "c"}, Desired: "bad"},
 	}
 	c := &contents{store: s}
-	sink := &gitSink{contents: c, ways: &ways{contents: c}}
+	sink := &gitSink{contents: c, ways: &ways{contents: c}, ledger: &ledger{}}
 	plan, err := sink.plan(t.Context(), target{"edge+c1", "7"}, destination{backend: b}, pairs)
 	if err != nil {
 		t.Fatal(err)

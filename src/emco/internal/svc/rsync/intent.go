@@ -13,16 +13,18 @@ const stopped = "stopped"
 // wish is what a deployment's head asks for: bundles by cluster and app. A head
 // that is gone wishes for nothing.
 type wish struct {
-	uid      string // the deployment's id, as pairs have it
-	head     string // uid of the head
-	subject  string // key of the document that the deployment belongs to
-	rev      int64
-	rollback bool
-	claim    bool // also what is nobody's
-	gone     bool
-	apps     []appcontext.App // of the revision, also of one that is not wished for any more: their order holds
-	places   map[string]map[string]appcontext.Digest
-	abroad   map[string]map[string]appcontext.Digest // places that are other shards', if there is an order
+	uid       string // the deployment's id, as pairs have it
+	head      string // uid of the head
+	subject   string // key of the document that the deployment belongs to
+	rev       int64
+	rollback  bool
+	claim     bool // also what is nobody's
+	gone      bool
+	namespace string // of the logical cloud
+	cloud     appcontext.Cloud
+	apps      []appcontext.App // of the revision, also of one that is not wished for any more: their order holds
+	places    map[string]map[string]appcontext.Digest
+	abroad    map[string]map[string]appcontext.Digest // places that are other shards', if there is an order
 
 	registered map[string]string // id of the registration of each cluster of places, where there is one
 }

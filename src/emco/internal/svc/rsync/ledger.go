@@ -35,6 +35,7 @@ type ledger struct {
 	pairs    map[target]map[string]appcontext.Pair // by app
 	targets  map[string]map[target]bool            // by deployment
 	subjects map[string]string                     // by deployment, for people who read
+	clouds   map[string]tenancy                    // by deployment
 	heads    map[string]string                     // by deployment: uid of the head that it is about
 	wanted   map[string]bool                       // deployments of which something is wished for
 	orders   map[string]order                      // by deployment, if there is any order in it
@@ -52,7 +53,7 @@ func (l *ledger) load(ctx context.Context, pairs []appcontext.Pair) error {
 	defer l.mu.Unlock()
 	l.pairs, l.targets = map[target]map[string]appcontext.Pair{}, map[string]map[target]bool{}
 	l.subjects, l.heads, l.orders, l.stops = map[string]string{}, map[string]string{}, map[string]order{}, map[string]bool{}
-	l.wanted, l.doubts = map[string]bool{}, doubts{}
+	l.wanted, l.doubts, l.clouds = map[string]bool{}, doubts{}, map[string]tenancy{}
 	l.reports, l.stirred = newHearings(l.store), newStirred()
 	var strays []appcontext.Pair
 	for _, p := range pairs {
@@ -83,6 +84,7 @@ func (l *ledger) intend(ctx context.Context, w wish) ([]target, error) {
 	}
 	if len(l.targets[w.uid]) > 0 && w.subject != "" {
 		l.subjects[w.uid] = w.subject
+		l.settleIn(w)
 	}
 	return targetsOf(due), nil
 }
@@ -232,6 +234,7 @@ func (l *ledger) forget(k appcontext.PairKey) {
 	if len(l.targets[t.uid]) == 0 {
 		delete(l.targets, t.uid)
 		delete(l.subjects, t.uid)
+		delete(l.clouds, t.uid)
 	}
 	l.stir(t.uid)
 }

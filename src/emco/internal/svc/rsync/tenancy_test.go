@@ -1,0 +1,50 @@
+package rsync
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+)
+
+// What a head says of its logical cloud and of the order of its apps reaches the backend.
+func TestBackendsAreToldOfTheLogicalCloudAndOfDependencies(t *testing.T) {
+	t.Parallel()
+	b, err := backends.Backends().Open("fluxcd", syncer.Options{"dependsOn": "native"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := shelf{}
+	s.put("bundle", "settings")
+	c := &contents{store: s}
+	l := &ledger{clouds: map[string]tenancy{}, heads: map[string]string{}, wanted: map[string]bool{}, orders: map[string]order{}}
+	w := wish{
+		uid: "7", head: "7", namespace: "east", cloud: appcontext.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"},
+		apps: []appcontext.App{{Name: "db"}, {Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true}}}},
+	}
+	l.note(w)
+	l.settleIn(w)
+	l.settleIn(wish{uid: "7", gone: true}) // which does not know
+	at := l.address(target{"edge+c1", "7"}, destination{})
+	want := syncer.Target{Cluster: "edge+c1", Deployment: "7", Namespace: "east", Cloud: syncer.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"}}
+	if at != want {
+		t.Errorf("address = %+v, want %+v", at, want)
+	}
+	pairs := []appcontext.Pair{
+		{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "db"}, Desired: "bundle"},
+		{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}, Desired: "bundle"},
+	}
+	sink := &gitSink{contents: c, ways: &ways{contents: c}, ledger: l}
+	plan, err := sink.plan(t.Context(), target{"edge+c1", "7"}, destination{backend: b}, pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(plan.edits[2].File)
+	for _, part := range []string{"serviceAccountName: tenant-east\n", "dependsOn:\n    - name: emco-7-db\n", "wait: true\n"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s lacks %q:\n%s", plan.edits[2].Path, part, text)
+		}
+	}
+}
