@@ -1,6 +1,7 @@
 package syncer_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -134,5 +135,21 @@ func TestPathsOfATarget(t *testing.T) {
 		if err := (syncer.Target{Cluster: bad, Deployment: "1"}).Check(); !errs.Is(err, errs.Invalid) {
 			t.Errorf("Check of cluster %q: %v, want Invalid", bad, err)
 		}
+	}
+}
+
+func TestClustersFanOutOverDirectories(t *testing.T) {
+	t.Parallel()
+	dirs := map[string]bool{}
+	for i := range 3000 {
+		at := syncer.Target{Cluster: fmt.Sprintf("edge+c%d", i), Deployment: "7", FanOut: true}
+		part := strings.Split(at.Dir(), "/")
+		if len(part) != 5 || part[0] != "clusters" || len(part[1]) != 2 || part[2] != at.Cluster {
+			t.Fatalf("the directory is %s", at.Dir())
+		}
+		dirs[part[1]] = true
+	}
+	if len(dirs) != 256 {
+		t.Errorf("3000 clusters are in %d directories, want 256", len(dirs))
 	}
 }

@@ -56,6 +56,7 @@ var rules = []struct {
 	{"no file holds a credential", noCredential},
 	{"hostile names are refused", hostile},
 	{"definitions outlive their app", definitionsMarked},
+	{"a cluster that fans out has the same files in another directory", fansOut},
 }
 
 // guarded turns a panic of a backend into a broken rule.
@@ -287,6 +288,35 @@ func hostile(b syncer.Backend) error {
 			if i < 3 || name == "\xff" {
 				return fmt.Errorf("name %q is accepted", name)
 			}
+		}
+	}
+	return nil
+}
+
+// fansOut compares the plans of a cluster in EMCO's place and one level deeper, where
+// pointers have to say so too. Rules of what to ignore name each directory on the way, so
+// they are not the same but for the path.
+func fansOut(b syncer.Backend) error {
+	flat := Target("edge+c1")
+	deep := flat
+	deep.FanOut = true
+	want, err := b.Plan(flat, apps())
+	if err != nil {
+		return err
+	}
+	got, err := b.Plan(deep, apps())
+	if err != nil {
+		return err
+	}
+	files := flatten(got.Edits)
+	for name, content := range flatten(want.Edits) {
+		moved := strings.ReplaceAll(name, flat.Root(), deep.Root())
+		text, there := files[moved]
+		if !there || !strings.Contains(content, "ignore") && text != strings.ReplaceAll(content, flat.Root(), deep.Root()) {
+			return fmt.Errorf("%s is not as %s is, or still leads to %s", moved, name, flat.Root())
+		}
+		if strings.Contains(text, flat.Root()+"/") {
+			return fmt.Errorf("%s leads to %s", moved, flat.Root())
 		}
 	}
 	return nil

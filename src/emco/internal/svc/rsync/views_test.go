@@ -1,0 +1,145 @@
+package rsync
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+	"github.com/emco-orchestrator/emco/src/git/gittest"
+	"github.com/emco-orchestrator/emco/src/git/plain"
+)
+
+// estate is a sink over a real repository, with clusters that are spread over shards.
+type estate struct {
+	*testing.T
+	server   *gittest.Server
+	bare     gittest.Bare
+	sink     *gitSink
+	settings gitops.Settings
+	backend  syncer.Backend
+}
+
+func newEstate(t *testing.T, mode string) *estate {
+	t.Helper()
+	y := &estate{T: t}
+	var err error
+	if y.server, err = gittest.Serve(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = y.server.Close() })
+	if y.bare, err = y.server.CreateRepo(t.Context(), "fleet", "main"); err != nil {
+		t.Fatal(err)
+	}
+	if y.backend, err = backends.Backends().Open("fluxcd", nil); err != nil {
+		t.Fatal(err)
+	}
+	host := plain.New(plain.Options{})
+	writers := batch.New(host, batch.Options{Window: time.Millisecond})
+	t.Cleanup(writers.Close)
+	shelved := shelf{}
+	shelved.put("one", "one")
+	shelved.put("two", "two")
+	c := &contents{store: shelved}
+	l := &ledger{pairs: map[target]map[string]appcontext.Pair{}, targets: map[string]map[target]bool{}}
+	y.sink = &gitSink{commits: writers, contents: c, ledger: l, ways: &ways{contents: c}, brakes: newBrakes(t.Context()), branches: unwritten(t), log: slog.New(slog.DiscardHandler)}
+	y.settings = gitops.Settings{
+		Repo: git.Repo{URL: y.server.URL("fleet")}, Branch: "main",
+		Sharding: gitops.Sharding{Mode: mode, Views: gitops.DefaultViewPrefix},
+	}
+	return y
+}
+
+// wish wants a bundle on the clusters from first to last, by lanes: those with shards of a
+// size. It delivers all, and returns the outcomes by cluster.
+func (y *estate) wish(bundle appcontext.Digest, first, last, size int) map[string]outcome {
+	y.Helper()
+	lanes, found := map[string][]target{}, map[target]destination{}
+	for i := first; i < last; i++ {
+		name := fmt.Sprintf("edge+c%05d", i)
+		at := target{name, "7"}
+		seat := gitops.Seat{Mode: y.settings.Sharding.Mode, Shard: gitops.ShardName(i / size)}
+		d := destination{backend: y.backend, settings: y.settings.At(name, seat)}
+		y.sink.ledger.keep(appcontext.Pair{Key: appcontext.PairKey{Cluster: name, UID: "7", App: "web"}, Desired: bundle, Phase: appcontext.Pending})
+		found[at] = d
+		lanes[d.settings.Branch] = append(lanes[d.settings.Branch], at)
+	}
+	out := map[string]outcome{}
+	for _, due := range lanes {
+		for _, o := range y.sink.deliver(y.Context(), due, found) {
+			if o.err != nil {
+				y.Fatal(o.err)
+			}
+			out[o.key.Cluster] = o
+		}
+	}
+	return out
+}
+
+func (y *estate) git(args ...string) string {
+	y.Helper()
+	out, err := y.bare.Git(y.Context(), "", args...)
+	if err != nil {
+		y.Fatal(err)
+	}
+	return out
+}
+
+// commits counts what is on the shards, and on the branches of clusters.
+func (y *estate) commits() (shards, views string) {
+	y.Helper()
+	return y.git("rev-list", "--count", "--glob=refs/heads/main-*"), y.git("rev-list", "--count", "--glob=refs/heads/clusters/*")
+}
+
+// H-56: 3,200 clusters are one commit and one push for each shard, a change of one cluster is
+// one, whatever the size of the fleet, and nobody else's branch moves.
+func TestH56AFleetOfThousandsIsAFewPushes(t *testing.T) {
+	t.Parallel()
+	y := newEstate(t, gitops.RefCluster)
+	done := y.wish("one", 0, 3200, 800)
+	if shards, views := y.commits(); shards != "4" || views != "3200" {
+		t.Errorf("%s commits on shards and %s on views, want 4 and 3200", shards, views)
+	}
+	if _, pushes := y.server.Requests(); pushes != 4 {
+		t.Errorf("%d pushes, want 4", pushes)
+	}
+	changed := y.wish("two", 1000, 1001, 800)
+	if shards, views := y.commits(); shards != "5" || views != "3201" {
+		t.Errorf("after one change: %s commits on shards and %s on views, want 5 and 3201", shards, views)
+	}
+	if _, pushes := y.server.Requests(); pushes != 5 {
+		t.Errorf("%d pushes, want 5", pushes)
+	}
+	for _, cluster := range []string{"edge+c01000", "edge+c02000"} {
+		o := done[cluster]
+		if cluster == "edge+c01000" {
+			o = changed[cluster]
+		}
+		if at := y.git("rev-parse", "clusters/"+cluster); at != o.commit {
+			t.Errorf("%s is said to be at %s, and its view is at %s", cluster, o.commit, at)
+		}
+	}
+	pointer := y.git("cat-file", "blob", "clusters/edge+c01000:clusters/edge+c01000/7.yaml")
+	if !strings.Contains(pointer, "branch: clusters/edge+c01000\n") {
+		t.Errorf("the pointer does not lead to the cluster's own branch:\n%s", pointer)
+	}
+	for _, dir := range []string{"main-s000:clusters", "main-s003:clusters"} {
+		if n := strings.Count(y.git("ls-tree", dir)+"\n", "\n"); n > 3000 {
+			t.Errorf("%s has %d entries", dir, n)
+		}
+	}
+	again := y.wish("two", 1000, 1001, 800)
+	if again["edge+c01000"].commit != changed["edge+c01000"].commit {
+		t.Error("the same again came to another commit")
+	}
+	if _, pushes := y.server.Requests(); pushes != 5 {
+		t.Errorf("the same again was pushed")
+	}
+}
