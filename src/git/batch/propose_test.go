@@ -1,11 +1,9 @@
 package batch_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -18,84 +16,19 @@ import (
 // forge is a host with pull requests of one real repository.
 type forge struct {
 	*plain.Host
-	bare gittest.Bare
-
-	mu   sync.Mutex
-	all  []*git.Proposal
-	from []string
+	*gittest.Proposals
 }
 
-func (f *forge) Propose(ctx context.Context, _ git.Repo, from, into string, m git.Message) (git.Proposal, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	head, err := f.bare.Git(ctx, "", "rev-parse", from)
-	if err != nil {
-		return git.Proposal{}, err
-	}
-	if p := f.last(from); p != nil && p.State == git.ProposalOpen {
-		p.Head = git.Hash(head)
-		return *p, nil
-	}
-	n := len(f.all) + 1
-	f.all = append(f.all, &git.Proposal{URL: fmt.Sprintf("https://forge/pull/%d", n), Number: int64(n), State: git.ProposalOpen, Head: git.Hash(head)})
-	f.from = append(f.from, from)
-	return *f.all[n-1], nil
-}
-
-func (f *forge) Proposal(_ context.Context, _ git.Repo, from, _ string) (git.Proposal, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if p := f.last(from); p != nil {
-		return *p, nil
-	}
-	return git.Proposal{}, errs.New(errs.NotFound, "nothing was proposed")
-}
-
-func (f *forge) last(from string) *git.Proposal {
-	for i := len(f.all) - 1; i >= 0; i-- {
-		if f.from[i] == from {
-			return f.all[i]
-		}
-	}
-	return nil
-}
-
-// merge takes the newest proposal, as keepers do: by a merge commit, squashed, or not at all.
-func (f *forge) merge(t *testing.T, how git.ProposalState, squash bool) {
-	t.Helper()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	p := f.all[len(f.all)-1]
-	p.State = how
-	if how != git.ProposalMerged {
-		return
-	}
-	must := func(args ...string) string {
-		out, err := f.bare.Git(t.Context(), "", args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
-	tree, _, _ := strings.Cut(must("merge-tree", "--write-tree", "main", "emco/main"), "\n")
-	args := []string{"commit-tree", tree, "-m", "take it", "-p", "main"}
-	if !squash {
-		args = append(args, "-p", "emco/main")
-	}
-	must("update-ref", "refs/heads/main", must(args...))
-}
+func (f *forge) Close() error { return f.Host.Close() }
 
 // protect makes a repository with a protected branch and its forge.
 func protect(t *testing.T) (*forge, git.Repo) {
 	t.Helper()
 	_, bare, r := server(t)
-	if err := bare.Config(t.Context(), "receive.denyNonFastForwards", "false"); err != nil {
+	if err := bare.Protect(t.Context(), "main", "main is protected; the token was s3cr3t"); err != nil {
 		t.Fatal(err)
 	}
-	if err := bare.Hook("update", `test "$1" != refs/heads/main || { echo "main is protected; the token was s3cr3t" >&2; exit 1; }`); err != nil {
-		t.Fatal(err)
-	}
-	return &forge{Host: plain.New(plain.Options{}), bare: bare}, r
+	return &forge{Host: plain.New(plain.Options{}), Proposals: &gittest.Proposals{Bare: bare}}, r
 }
 
 // ask hands a job over with writers of its own, as a process does that was just started.
@@ -117,7 +50,7 @@ func waits(t *testing.T, what string, err error, url string) {
 
 func show(t *testing.T, f *forge, branch, path, want string) {
 	t.Helper()
-	if got, err := f.bare.Show(t.Context(), branch, path); err != nil || got != want {
+	if got, err := f.Bare.Show(t.Context(), branch, path); err != nil || got != want {
 		t.Errorf("%s of %s holds %q, %v, want %q", path, branch, got, err, want)
 	}
 }
@@ -134,14 +67,14 @@ func TestH54ProtectedBranches(t *testing.T) {
 			if !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), "main is protected") || strings.Contains(err.Error(), "s3cr3t") {
 				t.Fatalf("without proposals: %v, want the server's words without the token", err)
 			}
-			const first, second = "https://forge/pull/1", "https://forge/pull/2"
+			const first, second = "https://forge.example.org/pull/1", "https://forge.example.org/pull/2"
 			waits(t, "first", ask(t, f, r, "a", "1", true), first)
 			waits(t, "again", ask(t, f, r, "a", "1", true), first)
 			waits(t, "another one", ask(t, f, r, "b", "1", true), first)
 			show(t, f, "emco/main", "a", "1")
 			show(t, f, "emco/main", "b", "1")
 
-			if _, err := f.bare.Foreign(t.Context(), "main", map[string]gittest.File{"theirs": {Content: "x"}}); err != nil {
+			if _, err := f.Bare.Foreign(t.Context(), "main", map[string]gittest.File{"theirs": {Content: "x"}}); err != nil {
 				t.Fatal(err)
 			}
 			waits(t, "after the branch went on", ask(t, f, r, "a", "2", true), first)
@@ -150,7 +83,9 @@ func TestH54ProtectedBranches(t *testing.T) {
 			show(t, f, "emco/main", "a", "2")
 			show(t, f, "emco/main", "b", "1")
 
-			f.merge(t, git.ProposalMerged, squash)
+			if err := f.Merge(t.Context(), squash); err != nil {
+				t.Fatal(err)
+			}
 			for path, content := range map[string]string{"a": "2", "b": "1"} {
 				if err := ask(t, f, r, path, content, true); err != nil {
 					t.Errorf("after the merge, %s: %v", path, err)
@@ -160,18 +95,18 @@ func TestH54ProtectedBranches(t *testing.T) {
 			show(t, f, "main", "theirs", "x")
 
 			waits(t, "something new", ask(t, f, r, "a", "3", true), second)
-			f.merge(t, git.ProposalClosed, squash)
+			f.Proposals.Close()
 			err = ask(t, f, r, "a", "3", true)
 			if p, ok := errors.AsType[*batch.ProposedError](err); !ok || !errs.Is(err, errs.Forbidden) || p.Proposal.URL != second {
 				t.Errorf("after it was closed: %v, want Forbidden with its address", err)
 			}
-			waits(t, "something else", ask(t, f, r, "b", "2", true), "https://forge/pull/3")
+			waits(t, "something else", ask(t, f, r, "b", "2", true), "https://forge.example.org/pull/3")
 			show(t, f, "emco/main", "a", "2") // not what was refused
-			if err := f.bare.Fsck(t.Context()); err != nil {
+			if err := f.Bare.Fsck(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if len(f.all) != 3 {
-				t.Errorf("%d pull requests, want 3", len(f.all))
+			if f.Count() != 3 {
+				t.Errorf("%d pull requests, want 3", f.Count())
 			}
 		})
 	}
@@ -181,10 +116,10 @@ func TestH54ProtectedBranches(t *testing.T) {
 func TestAProposalThatIsTakenBack(t *testing.T) {
 	t.Parallel()
 	f, r := protect(t)
-	if _, err := f.bare.Foreign(t.Context(), "main", map[string]gittest.File{"a": {Content: "0"}}); err != nil {
+	if _, err := f.Bare.Foreign(t.Context(), "main", map[string]gittest.File{"a": {Content: "0"}}); err != nil {
 		t.Fatal(err)
 	}
-	waits(t, "proposed", ask(t, f, r, "a", "1", true), "https://forge/pull/1")
+	waits(t, "proposed", ask(t, f, r, "a", "1", true), "https://forge.example.org/pull/1")
 	if err := ask(t, f, r, "a", "0", true); err != nil {
 		t.Errorf("taken back: %v", err)
 	}
@@ -195,10 +130,10 @@ func TestAProposalThatIsTakenBack(t *testing.T) {
 func TestH55ASideBranchWithoutProposalIsUsed(t *testing.T) {
 	t.Parallel()
 	f, r := protect(t)
-	waits(t, "proposed", ask(t, f, r, "a", "1", true), "https://forge/pull/1")
-	f.all, f.from = nil, nil
-	waits(t, "found", ask(t, f, r, "a", "1", true), "https://forge/pull/1")
-	if n, err := f.bare.Git(t.Context(), "", "rev-list", "--count", "main..emco/main"); err != nil || n != "1" {
+	waits(t, "proposed", ask(t, f, r, "a", "1", true), "https://forge.example.org/pull/1")
+	f.Forget()
+	waits(t, "found", ask(t, f, r, "a", "1", true), "https://forge.example.org/pull/1")
+	if n, err := f.Bare.Git(t.Context(), "", "rev-list", "--count", "main..emco/main"); err != nil || n != "1" {
 		t.Errorf("%s commits, %v, want the one", n, err)
 	}
 }
@@ -207,9 +142,9 @@ func TestH55ASideBranchWithoutProposalIsUsed(t *testing.T) {
 func TestNothingIsProposedWithoutNeed(t *testing.T) {
 	t.Parallel()
 	_, bare, r := server(t)
-	f := &forge{Host: plain.New(plain.Options{}), bare: bare}
-	if err := ask(t, f, r, "a", "1", true); err != nil || len(f.all) > 0 {
-		t.Errorf("%v, %d proposals", err, len(f.all))
+	f := &forge{Host: plain.New(plain.Options{}), Proposals: &gittest.Proposals{Bare: bare}}
+	if err := ask(t, f, r, "a", "1", true); err != nil || f.Count() > 0 {
+		t.Errorf("%v, %d proposals", err, f.Count())
 	}
 	show(t, f, "main", "a", "1")
 }

@@ -84,6 +84,13 @@ func (m *metrics) transfers(stats func() plain.Stats) {
 	)
 }
 
+// resting shows how many repositories are left alone.
+func (m *metrics) resting(count func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "emco_git_resting", Help: "Repositories that are left alone for a while: the server is down, refuses the credential or throttles.",
+	}, func() float64 { return float64(count()) }))
+}
+
 // counted counts what a renderer is asked for.
 type counted struct {
 	render.Renderer

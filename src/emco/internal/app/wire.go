@@ -27,8 +27,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/execplugin"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
-	githosts "github.com/emco-orchestrator/emco/src/git/all"
-	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
 // renderChild is the argument under which the program renders one chart for its
@@ -75,14 +73,15 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 		services = append(services, orchestrator.NewWorker(groups, renderer, member(c), a.log))
 	}
 	if c.Runs("rsync") {
-		rsync.History{Contexts: st.contexts, Log: a.log}.Mount(r)
+		host := a.gitHost(c, m)
+		rsync.History{Contexts: st.contexts, DB: st.db, Rules: rules, Git: host, Log: a.log}.Mount(r)
 		source := a.reports(c, st, m, rules)
 		for route, h := range reportRoutes(source, c.Status.WebhookSecret) {
 			method, template, _ := strings.Cut(route, " ")
 			web.Handle(r, method, template, h)
 		}
 		a.sources = append(a.sources, source)
-		services = append(services, a.rsync(c, st, seen, m, rules, registry))
+		services = append(services, a.rsync(c, st, seen, m, rules, host, registry))
 	}
 	notifier, err := a.notifier(c, groups, clouds, reader)
 	return r, append(services, notifier...), err
@@ -140,14 +139,8 @@ func charts(kubeVersion string) (render.Renderer, error) {
 	return helm.New(o)
 }
 
-func (a *App) rsync(c config.Config, st stores, seen *mirror.Mirror, m *metrics, rules gitops.Rules, registry *syncer.Registry) run.Service {
-	host := githosts.New(githosts.Options{AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log})
-	m.transfers(host.Stats)
-	writers := batch.New(a.faults.host(host), batch.Options{
-		Window: time.Duration(c.Git.Window), Author: c.Git.Author, Observe: m.batch, Log: a.log,
-	})
-	a.onClose(host.Close)
-	a.onClose(func() error { writers.Close(); return nil })
+func (a *App) rsync(c config.Config, st stores, seen *mirror.Mirror, m *metrics, rules gitops.Rules, host gitHost, registry *syncer.Registry) run.Service {
+	writers := a.writers(c, m, host)
 	k := kube.Default()
 	k.QPS, k.Burst, k.Timeout = float32(c.Kube.QPS), c.Kube.Burst, time.Duration(c.Kube.Timeout)
 	k.Wrap = a.faults.kube()

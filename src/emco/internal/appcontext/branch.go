@@ -19,7 +19,7 @@ type Branch struct {
 	URL     string `json:"url"`
 	Name    string `json:"branch"`
 	Commit  string `json:"commit,omitempty"`  // that we wrote last and the branch must hold; empty: whatever is there will do
-	Adopted int64  `json:"adopted,omitempty"` // how often an operator has taken the history as it was
+	Adopted int64  `json:"adopted,omitempty"` // how often an operator has taken the history as it was, or put it back
 	Renewed int64  `json:"renewed,omitempty"` // the last of these after which all that is desired was written anew
 	Mod     int64  `json:"-"`                 // etcd revision at which it was read; used for compare-and-swap
 }
@@ -86,12 +86,24 @@ func changedBranch(b Branch) error {
 // Adopt takes the history of a branch as it is now: what is desired will be written on
 // top of whatever is there. NotFound if nothing was ever written to the branch.
 func (s *Store) Adopt(ctx context.Context, url, name string) (Branch, error) {
+	return s.renewed(ctx, url, name, func(b *Branch) { b.Commit = "" })
+}
+
+// Restored notes that the history of a branch was put back: what is desired is written anew
+// where that is still needed, now. NotFound if nothing was ever written to the branch.
+func (s *Store) Restored(ctx context.Context, url, name string) (Branch, error) {
+	return s.renewed(ctx, url, name, func(*Branch) {})
+}
+
+// renewed has all that is desired on a branch written anew.
+func (s *Store) renewed(ctx context.Context, url, name string, how func(*Branch)) (Branch, error) {
 	for {
 		b, err := s.Branch(ctx, url, name)
 		if err != nil {
 			return Branch{}, err
 		}
-		b.Commit, b.Adopted = "", b.Adopted+1
+		how(&b)
+		b.Adopted++
 		if b, err = s.PutBranch(ctx, Fence{}, b); !errs.Is(err, errs.Conflict) {
 			return b, err
 		}

@@ -87,7 +87,7 @@ var groups = map[string]group{
 	"app": {
 		packages: []string{"internal/app"},
 		may:      []string{"ground", "kernel", "port", "client", "driver", "list", "service", "seam"},
-		outside:  []string{"git", "git/all", "git/batch", "git/plain"},
+		outside:  []string{"git", "git/all", "git/batch", "git/budget", "git/plain"},
 	},
 	"cmd":  {packages: []string{"cmd/"}, may: []string{"app"}},
 	"none": {packages: []string{".", "internal/archtest"}},
@@ -98,6 +98,8 @@ var exceptions = map[string][]string{
 	// There are just these two ways to a cluster, and no configuration chooses among
 	// them: the service drives them itself.
 	"internal/svc/rsync": {module + "/internal/sink/kube", module + "/internal/status/kubewatch", root + "git", root + "git/batch"},
+	// What providers are asked at most by default is known there.
+	"internal/config": {root + "git/budget"},
 	// The clusters of the logical cloud bound every placement; this is no option.
 	"internal/svc/orchestrator": {module + "/internal/placement/cloud"},
 }

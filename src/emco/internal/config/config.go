@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/emco-orchestrator/emco/src/git/budget"
 )
 
 // Config is all that can be set. Each leaf is known by three names, made from its
@@ -85,10 +87,26 @@ type Render struct {
 
 // Git sets the writers' manners.
 type Git struct {
-	Window    Duration `json:"window" help:"how long a busy writer collects changes before the next commit"`
+	Window    Duration `json:"window" help:"how long a busy writer collects changes before the next commit to a server of ours"`
+	Hosted    Duration `json:"hostedWindow" help:"the same for repositories at GitHub and GitLab, whose branches share it; pushes are limited there"`
+	Rest      Duration `json:"rest" help:"longest time that a repository is left alone whose server is down, refuses the credential or throttles; the first is retry.first"`
 	Timeout   Duration `json:"timeout" help:"longest single exchange with a Git server"`
 	Author    string   `json:"author" help:"author of commits: Name <mail>"`
 	AllowFile bool     `json:"allowFile" help:"allow file:// repositories; for tests only"`
+
+	GitHub Rates `json:"github"`
+	GitLab Rates `json:"gitlab"`
+}
+
+// Rates are the most that is asked of a provider of Git repositories.
+type Rates struct {
+	CallsMinute   int `json:"callsMinute" help:"calls of the provider's interface in a minute, for each credential; 0: no bound"`
+	CallsHour     int `json:"callsHour" help:"calls in an hour; 0: no bound"`
+	PointsMinute  int `json:"pointsMinute" help:"points in a minute, by which calls are weighed; 0: no bound"`
+	ContentMinute int `json:"contentMinute" help:"calls that make content, in a minute; 0: no bound"`
+	ContentHour   int `json:"contentHour" help:"calls that make content, in an hour; 0: no bound"`
+	PushesMinute  int `json:"pushesMinute" help:"pushes in a minute, for each repository; 0: no bound"`
+	ReadsSecond   int `json:"readsSecond" help:"reads by Git's protocol in a second, for each repository; 0: no bound"`
 }
 
 // Sync says which sync backends there are besides the built-in ones.
@@ -145,9 +163,13 @@ func Default() Config {
 		Store:  Store{Driver: "sqlite"},
 		Etcd:   Etcd{Endpoints: []string{}, Prefix: "/emco/", Quota: 8 << 30},
 		Render: Render{Timeout: Duration(10 * time.Second), Memory: 512 << 20, KubeVersion: "v1.34.0"},
-		Git:    Git{Window: Duration(50 * time.Millisecond), Timeout: Duration(time.Minute), Author: "EMCO <emco@localhost>"},
-		Sync:   Sync{Plugins: []string{}, Timeout: Duration(10 * time.Second), Memory: 256 << 20},
-		Kube:   Kube{QPS: 50, Burst: 100, Timeout: Duration(30 * time.Second), Workers: 16},
+		Git: Git{
+			Window: Duration(50 * time.Millisecond), Hosted: Duration(10 * time.Second), Rest: Duration(15 * time.Minute),
+			Timeout: Duration(time.Minute), Author: "EMCO <emco@localhost>",
+			GitHub: Rates(budget.GitHub()), GitLab: Rates(budget.GitLab()),
+		},
+		Sync: Sync{Plugins: []string{}, Timeout: Duration(10 * time.Second), Memory: 256 << 20},
+		Kube: Kube{QPS: 50, Burst: 100, Timeout: Duration(30 * time.Second), Workers: 16},
 		Azure: Azure{
 			Authority: "https://login.microsoftonline.com", Manager: "https://management.azure.com",
 			Timeout: Duration(30 * time.Second), Writes: 600,
@@ -199,6 +221,9 @@ func (c Config) Validate() error {
 	positive(bad, "git.timeout", int64(c.Git.Timeout))
 	positive(bad, "sync.timeout", int64(c.Sync.Timeout))
 	positive(bad, "sync.memory", c.Sync.Memory)
+	positive(bad, "git.hostedWindow", int64(c.Git.Hosted))
+	c.Git.GitHub.validate(bad, "git.github")
+	c.Git.GitLab.validate(bad, "git.gitlab")
 	positive(bad, "kube.qps", int64(c.Kube.QPS))
 	positive(bad, "kube.burst", int64(c.Kube.Burst))
 	positive(bad, "kube.timeout", int64(c.Kube.Timeout))
@@ -206,6 +231,9 @@ func (c Config) Validate() error {
 	positive(bad, "azure.timeout", int64(c.Azure.Timeout))
 	positive(bad, "azure.writesPerHour", int64(c.Azure.Writes))
 	positive(bad, "retry.first", int64(c.Retry.First))
+	if c.Git.Rest < c.Retry.First {
+		bad("git.rest", "must not be below retry.first")
+	}
 	if c.Retry.Longest < c.Retry.First {
 		bad("retry.longest", "must not be below retry.first")
 	}
@@ -223,6 +251,12 @@ func (c Config) complete() bool {
 		}
 	}
 	return true
+}
+
+func (r Rates) validate(bad reporter, name string) {
+	if min(r.CallsMinute, r.CallsHour, r.PointsMinute, r.ContentMinute, r.ContentHour, r.PushesMinute, r.ReadsSecond) < 0 {
+		bad(name, "no rate may be below zero; 0 is no bound")
+	}
 }
 
 type reporter func(name, format string, args ...any)

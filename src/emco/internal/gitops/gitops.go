@@ -31,11 +31,12 @@ type Object struct {
 
 // Settings are what a cluster's sync objects add up to.
 type Settings struct {
-	Kind   string   // canonical sync type: see Kinds
-	Repo   git.Repo // with its credential, and the provider whose interface it is written by
-	Name   string   // the repository's name, without owner and without ".git"
-	Branch string
-	Status Status // where the cluster's agent reports
+	Kind    string   // canonical sync type: see Kinds
+	Repo    git.Repo // with its credential, and the provider whose interface it is written by
+	Name    string   // the repository's name, without owner and without ".git"
+	Branch  string
+	Propose bool   // where the branch is protected it is proposed, by pull or merge request, to take what is desired
+	Status  Status // where the cluster's agent reports
 
 	Sharding Sharding // how clusters share the repository
 	View     string   // of one cluster, see At: the branch that it reads; empty: Branch

@@ -120,6 +120,8 @@ func TestWhatIsMissingIsTold(t *testing.T) {
 	}{
 		{"an empty object lacks everything", nil, nil, "cluster-sync-object ref: these keys are missing: url, userName, gitToken"},
 		{"the Git object is named, whichever slot it is in", kv{{"clientID": "c"}}, kv{{"repoUrl": "https://h/r"}, {"token": ""}}, "cluster-sync-object res: these keys are missing: userName, gitToken"},
+		{"a way with protected branches that is none", kv{{"gitType": "github", "userName": "u", "gitToken": "tok", "repoName": "r", "onProtected": "force"}}, nil, "onProtected is not one of fail, pullRequest"},
+		{"pull requests where there are none", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "onProtected": "pullRequest"}}, nil, "needs a gitType that has pull or merge requests: github or gitlab"},
 		{"a hosted service needs no url", kv{{"gitType": "github", "userName": "u", "repoName": "r"}}, nil, "cluster-sync-object ref: these keys are missing: gitToken"},
 		{"ssh needs a key and known hosts", kv{{"url": "ssh://h/r"}}, nil, "cluster-sync-object ref: these keys are missing: sshKey, knownHosts"},
 	}

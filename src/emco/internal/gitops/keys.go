@@ -25,6 +25,8 @@ const (
 	keyKnownHosts = "knownHosts"
 	keyCA         = "ca"
 
+	keyProtected = "onProtected" // what happens where the branch is protected
+
 	keyTimeout   = "timeOut"
 	keyInterval  = "syncInterval"
 	keyRetry     = "retryInterval"
@@ -43,7 +45,7 @@ var aliases = map[string]string{
 var (
 	gitKeys = map[string]bool{
 		keyGitType: true, keyUser: true, keyToken: true, keyRepoName: true, keyURL: true,
-		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true,
+		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true, keyProtected: true,
 		keyRefMode: true, keyShardSize: true, keyShards: true, keyViewPrefix: true,
 		keyStatusURL: true, keyStatusUser: true, keyStatusToken: true, keyStatusBranch: true, keyStatusMode: true,
 	}

@@ -55,12 +55,28 @@ func readGit(p pairs, rules Rules) (Settings, error) {
 		s.Repo.User, err = login(u.user, s.Repo.User)
 	}
 	if err == nil {
+		s.Propose, err = readProtected(p, s)
+	}
+	if err == nil {
 		err = checkGit(s)
 	}
 	if err != nil {
 		return Settings{}, invalid(p.name, err)
 	}
 	return s, nil
+}
+
+// readProtected says whether it is proposed to a protected branch to take what is desired.
+func readProtected(p pairs, s Settings) (bool, error) {
+	switch value := p.kv[keyProtected]; {
+	case value == "", strings.EqualFold(value, "fail"):
+		return false, nil
+	case !strings.EqualFold(value, "pullRequest"):
+		return false, fmt.Errorf("%s is not one of fail, pullRequest", keyProtected)
+	case s.Repo.Provider == "":
+		return false, fmt.Errorf("%s pullRequest needs a %s that has pull or merge requests: github or gitlab", keyProtected, keyGitType)
+	}
+	return true, nil
 }
 
 // address returns the repository's URL. A hosted repository may be given by owner

@@ -348,7 +348,7 @@ func reasonOf(p appcontext.Pair) string {
 	case p.Phase == appcontext.Failed || p.Halted:
 		return cmp.Or(p.Reason, reasonFailed)
 	case p.Phase == appcontext.Retrying:
-		return reasonRetrying
+		return cmp.Or(p.Reason, reasonRetrying)
 	case p.Blocked != "":
 		return reasonBlocked
 	}

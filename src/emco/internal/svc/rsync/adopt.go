@@ -13,6 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -23,6 +25,9 @@ const maxAdopt = 16 << 10
 // process answers, the one that writes to the branch acts on it.
 type History struct {
 	Contexts *appcontext.Store
+	DB       *store.DB
+	Rules    gitops.Rules
+	Git      RestoringHost
 	Log      *slog.Logger
 }
 
@@ -30,6 +35,7 @@ type History struct {
 func (h History) Mount(r *mux.Router) {
 	web.Handle(r, http.MethodGet, "/v2/git/branches", h.list)
 	web.Handle(r, http.MethodPost, "/v2/git/adopt", web.NoDryRun(h.adopt))
+	web.Handle(r, http.MethodPost, "/v2/git/restore", web.NoDryRun(h.restore))
 }
 
 // list answers all branches that were written to, in order.
@@ -51,20 +57,28 @@ func shown(b appcontext.Branch) v2.GitBranch {
 	return v2.GitBranch{URL: b.URL, Branch: b.Name, Commit: b.Commit}
 }
 
-// adopt takes the history of a branch as it is.
-func (h History) adopt(w http.ResponseWriter, r *http.Request) error {
+// asked reads which branch a request is about.
+func asked(w http.ResponseWriter, r *http.Request) (ask v2.GitBranch, err error) {
 	body, err := web.Body(w, r, maxAdopt)
 	if err != nil {
-		return err
+		return ask, err
 	}
-	var ask v2.GitBranch
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&ask); err != nil {
-		return errs.New(errs.Malformed, "the body is not as {\"url\": …, \"branch\": …}: "+err.Error())
+		return ask, errs.New(errs.Malformed, "the body is not as {\"url\": …, \"branch\": …}: "+err.Error())
 	}
 	if ask.URL == "" || ask.Branch == "" || ask.Commit != "" {
-		return errs.New(errs.Invalid, "give url and branch, as GET /v2/git/branches lists them, and nothing else")
+		return ask, errs.New(errs.Invalid, "give url and branch, as GET /v2/git/branches lists them, and nothing else")
+	}
+	return ask, nil
+}
+
+// adopt takes the history of a branch as it is.
+func (h History) adopt(w http.ResponseWriter, r *http.Request) error {
+	ask, err := asked(w, r)
+	if err != nil {
+		return err
 	}
 	b, err := h.Contexts.Adopt(r.Context(), ask.URL, ask.Branch)
 	if err != nil {

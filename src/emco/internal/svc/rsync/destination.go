@@ -106,6 +106,9 @@ func (t *trip) git(ctx context.Context, cluster string, c v2.Cluster) (d destina
 		return d, err
 	}
 	d.lane = homeOfBranch(d.settings.Repo.URL, d.settings.Branch) + " " + d.settings.Repo.User
+	if d.settings.Propose {
+		d.lane += " proposing"
+	}
 	d.backend, err = t.backend(d.settings)
 	return d, err
 }

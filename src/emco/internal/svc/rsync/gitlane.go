@@ -41,10 +41,34 @@ type gitSink struct {
 // be planned fails alone. All targets share the lane's repository and branch.
 func (s *gitSink) deliver(ctx context.Context, due []target, found map[target]destination) []outcome {
 	var out []outcome
+	due = s.urgentFirst(due)
 	for part := range slices.Chunk(due, batchTargets) {
+		slices.SortFunc(part, compareTargets)
 		out = append(out, s.commit(ctx, part, found)...)
 	}
 	return out
+}
+
+// urgentFirst puts targets of which something is taken back or away before the others. All
+// go together if they fit into one commit.
+func (s *gitSink) urgentFirst(due []target) []target {
+	if len(due) <= batchTargets {
+		return due
+	}
+	var first, rest []target
+	for _, t := range due {
+		if slices.ContainsFunc(opened(s.ledger.of(t)), urgent) {
+			first = append(first, t)
+		} else {
+			rest = append(rest, t)
+		}
+	}
+	return append(first, rest...)
+}
+
+// urgent says whether a pair is on its way back, or to nothing.
+func urgent(p appcontext.Pair) bool {
+	return p.Desired == "" || p.Change == appcontext.RollBack
 }
 
 // share is one target's part of a commit.
@@ -183,12 +207,16 @@ func (s *gitSink) note(ctx context.Context, at branch, base, commit git.Hash) {
 }
 
 func (s *gitSink) job(d destination, shares []share) batch.Job {
-	job := batch.Job{Repo: d.settings.Repo, Branch: d.settings.Branch}
+	job := batch.Job{Repo: d.settings.Repo, Branch: d.settings.Branch, Propose: d.settings.Propose}
 	tags := trailers{}
 	var about summary
 	for _, sh := range shares {
 		job.Edits = append(job.Edits, sh.edits...)
 		job.Views = append(job.Views, sh.views...)
+		for _, p := range opened(sh.pairs) {
+			job.Urgent = job.Urgent || urgent(p)
+			job.Asked = job.Asked || p.Attempt == 0
+		}
 		tags.note(sh.target, sh.pairs)
 		about.note(s.ledger.subject(sh.target.uid), sh.target, sh.pairs)
 	}

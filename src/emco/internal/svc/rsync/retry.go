@@ -7,6 +7,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
@@ -30,16 +31,34 @@ func (r Retry) failed(p appcontext.Pair, err error, now time.Time) appcontext.Pa
 		p.Phase = appcontext.Failed
 	}
 	p.NextRetry = now.Add(r.backoff(p.Attempt, err))
+	if p.Reason == waitingForMerge {
+		p.Phase, p.NextRetry = appcontext.Retrying, inStep(now, errs.RetryAfter(err))
+	}
 	return p
 }
 
-// rewritten is the reason of pairs whose branch was rewritten.
-const rewritten = "HistoryRewritten"
+// inStep is about so much later, at the same time for all who ask at about the same time.
+func inStep(now time.Time, in time.Duration) time.Time {
+	return now.Add(in).Truncate(in/4 + 1)
+}
+
+// The reasons of pairs for which people have to do something.
+const (
+	rewritten       = "HistoryRewritten" // their branch was rewritten
+	waitingForMerge = "WaitingForMerge"  // their branch is protected; what they want is proposed
+	proposalClosed  = "ProposalClosed"   // that was refused
+)
 
 // reasonOf is one word for errors that somebody has to decide about.
 func reasonOf(err error) string {
 	if _, ok := errors.AsType[*batch.RewrittenError](err); ok {
 		return rewritten
+	}
+	if p, ok := errors.AsType[*batch.ProposedError](err); ok {
+		if p.Proposal.State == git.ProposalClosed {
+			return proposalClosed
+		}
+		return waitingForMerge
 	}
 	return ""
 }

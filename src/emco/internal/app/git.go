@@ -1,0 +1,42 @@
+package app
+
+import (
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/git"
+	githosts "github.com/emco-orchestrator/emco/src/git/all"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+	"github.com/emco-orchestrator/emco/src/git/budget"
+)
+
+// gitHost is the host of all repositories, and what it may ask of their servers.
+type gitHost struct {
+	*githosts.Host
+	budget *budget.Budget
+}
+
+// gitHost opens the way to Git servers. All that is asked of one in the name of a
+// credential is in one budget.
+func (a *App) gitHost(c config.Config, m *metrics) gitHost {
+	rates := budget.Presets{"github": budget.Rates(c.Git.GitHub), "gitlab": budget.Rates(c.Git.GitLab)}
+	h := gitHost{budget: budget.New(budget.Options{Rates: rates.Of})}
+	h.Host = githosts.New(githosts.Options{AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log, Budget: h.budget})
+	m.transfers(h.Stats)
+	a.onClose(h.Close)
+	return h
+}
+
+// writers are the only ones who write to branches.
+func (a *App) writers(c config.Config, m *metrics, h gitHost) *batch.Writers {
+	w := batch.New(a.faults.host(h.Host), batch.Options{
+		Window: time.Duration(c.Git.Window), Slow: time.Duration(c.Git.Hosted),
+		Hosted: func(r git.Repo) bool { return budget.ProviderOf(r) != "" },
+		Budget: h.budget, Poll: time.Duration(c.Status.Interval),
+		Rest:   batch.Rest{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Git.Rest)},
+		Author: c.Git.Author, Observe: m.batch, Log: a.log,
+	})
+	m.resting(w.Resting)
+	a.onClose(func() error { w.Close(); return nil })
+	return w
+}
