@@ -1,6 +1,8 @@
 // Package all knows every sync backend of this program.
 package all
 
+//go:generate go test -run ^TestOptionTables$ -count=1 . -update
+
 import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/anthos"
