@@ -35,6 +35,13 @@ type GitOps struct {
 	FanOut  bool   `json:"gitOpsFanOut,omitempty"`  // its directory is one level deeper than EMCO's
 }
 
+// ClusterSeat is the body of POST …/clusters/{cluster}/move: where in its repository the
+// cluster is to be from now on. What is left out is decided as for a new cluster.
+type ClusterSeat struct {
+	RefMode string `json:"gitOpsRefMode,omitempty"`
+	Shard   string `json:"gitOpsShard,omitempty"`
+}
+
 // shardName is what shards are called.
 var shardName = regexp.MustCompile(`^s[0-9]{3,6}$`)
 

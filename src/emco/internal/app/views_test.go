@@ -65,10 +65,25 @@ func TestAFleetInShards(t *testing.T) {
 	if at := s.commitOf(branch); at != main {
 		t.Errorf("%s was written", branch)
 	}
-	s.expect(200, "GET", provider+"/clusters/c", "")
 	g.act("terminate")
 	g.becomes("Terminated")
 	wantEqual(s, "the second shard, emptied", s.files("main-s001"), nil)
+
+	s.expect(http.StatusOK, "POST", provider+"/clusters/c/move", `{"gitOpsShard":"s005"}`)
+	g.act("instantiate")
+	s.eventually("it is installed again", func() string {
+		st := g.status()
+		return unless(fmt.Sprint(st.DeployedStatus, len(pairs(st))), "Instantiated3")
+	})
+	id = g.status().States.StatusCtxID
+	wantEqual(s, "the shard that the cluster moved to", s.files("main-s005"), []string{object("c", id, "web")})
+	for shard, want := range map[string]string{"main-s001": "2", "main-s005": "1"} {
+		n, err := s.bare.Git(t.Context(), "", "rev-list", "--count", shard)
+		s.must("count commits", err)
+		if n != want {
+			t.Errorf("%s has %s commits, want %s", shard, n, want)
+		}
+	}
 }
 
 // A cluster that reads a branch of its own is there when that branch is: the status names

@@ -29,7 +29,7 @@ type registry struct {
 func newRegistry(t *testing.T, keys map[string]string) *registry {
 	t.Helper()
 	r := &registry{t: t, log: &resourcetest.Log{}}
-	no := func(context.Context, string) (bool, error) { return false, nil }
+	no := func(_ context.Context, cluster string) (bool, error) { return cluster == "edge+busy", nil }
 	r.Server = resourcetest.Serve(t, func(routes *mux.Router, db *store.DB) {
 		clm.Resources{DB: db, Backends: backends.Backends(), Delivered: no, Wanted: no, Log: slog.New(slog.NewTextHandler(r.log, nil))}.Mount(routes)
 	})
@@ -186,4 +186,27 @@ func seed(t *testing.T, r *registry, many int, g v2.GitOps) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A cluster on which nothing is deployed moves on request, and keeps its labels.
+func TestAClusterMovesWhileNothingIsDeployedThere(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t, map[string]string{"refMode": "shard", "shardSize": "2"})
+	for _, name := range []string{"c0", "c1", "c2", "busy"} {
+		r.register(name, "")
+	}
+	const at = "/v2/cluster-providers/edge/clusters/"
+	r.Run(t,
+		step{Do: "POST " + at + "c0/labels", Body: `{"clusterLabel":"all"}`, Status: 201},
+		step{Do: "POST " + at + "c0/move", Body: `{"gitOpsShard":"s001"}`, Status: 409, Text: "takes no more"},
+		step{Do: "POST " + at + "c0/move", Body: `{"gitOpsShard":"s007"}`, Status: 200, Text: `"gitOpsRefMode":"shard","gitOpsShard":"s007"`},
+		step{Do: "GET " + at + "c0", Status: 200, Text: `"gitOpsShard":"s007"`},
+		step{Do: "GET " + at + "c0/labels/all", Status: 200},
+		step{Do: "POST " + at + "c2/move", Status: 200, Text: `"gitOpsShard":"s00`},
+		step{Do: "POST " + at + "c0/move", Body: `{"gitOpsRefMode":"cluster"}`, Status: 200, Text: `"gitOpsRefMode":"cluster"`},
+		step{Do: "POST " + at + "busy/move", Body: `{"gitOpsShard":"s007"}`, Status: 409, Text: "take it away"},
+		step{Do: "POST " + at + "c0/move", Body: `{"gitOpsShard":"../x"}`, Status: 400},
+		step{Do: "POST " + at + "c0/move", Body: `{"shard":"s007"}`, Status: 422},
+		step{Do: "POST " + at + "none/move", Status: 404},
+	)
 }

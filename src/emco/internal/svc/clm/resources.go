@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 
 	"github.com/gorilla/mux"
@@ -16,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncobject"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 // maxKubeconfig is the largest kubeconfig, in bytes.
@@ -46,7 +48,9 @@ func (s Resources) Mount(r *mux.Router) {
 		Kind: "ClusterProvider", Missing: "Cluster provider not found",
 		Collection: "cluster-providers", Item: "{clusterProvider}", Put: resource.PutCreated,
 	})
-	resource.Mount(r, s.DB, s.clusters())
+	seats := &census{resources: s}
+	resource.Mount(r, s.DB, s.clusters(seats))
+	web.Handle(r, http.MethodPost, "/v2/"+cluster+"/move", web.NoDryRun(seats.move))
 	resource.Mount(r, s.DB, resource.Def[v2.ClusterLabel]{
 		Kind: "Cluster Label", Missing: "Cluster label not found", Orphan: "Cluster not found",
 		Collection: cluster + "/labels", Item: "{clusterLabel}", Put: resource.PutCreated,
@@ -63,8 +67,7 @@ func (s Resources) Mount(r *mux.Router) {
 	})
 }
 
-func (s Resources) clusters() resource.Def[v2.Cluster] {
-	seats := &census{resources: s}
+func (s Resources) clusters(seats *census) resource.Def[v2.Cluster] {
 	return resource.Def[v2.Cluster]{
 		Kind: "Cluster", Orphan: "Cluster provider not found",
 		Collection: provider + "/clusters", Item: "{cluster}",
