@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -76,6 +77,14 @@ func (s Settings) ReadBranch() string {
 		return s.View
 	}
 	return s.Branch
+}
+
+// CheckView refuses a cluster whose name Git does not take in that of a branch; Invalid.
+func (s Settings) CheckView() error {
+	if err := checkBranch(s.View); err != nil {
+		return errs.E(errs.Invalid, "register", "a cluster that reads branch "+s.View, err)
+	}
+	return nil
 }
 
 // readSharding reads how clusters share the repository.

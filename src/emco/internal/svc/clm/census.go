@@ -17,7 +17,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncobject"
-	"github.com/emco-orchestrator/emco/src/git"
 )
 
 // Where in its repository a cluster is, is decided when it is registered, and kept in its
@@ -156,8 +155,8 @@ func draw(shard, cluster string) uint64 {
 // view refuses a cluster that can have no branch of its own.
 func (n *census) view(cluster string, s gitops.Settings, g v2.GitOps) error {
 	s = s.At(cluster, syncobject.SeatOf(g))
-	if err := git.CheckBranch(s.View); err != nil {
-		return errs.E(errs.Invalid, "register", "cluster "+cluster+" with a branch of its own", err)
+	if err := s.CheckView(); err != nil {
+		return err
 	}
 	if s.Repo.Provider != "" {
 		return errs.New(errs.Invalid, "a branch of its own needs Git's own protocol: leave gitType out of the sync object")
