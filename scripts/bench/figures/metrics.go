@@ -54,6 +54,6 @@ func Metrics() []Metric {
 		{"P12", "Charts rendered", "Of `" + Process + "` in P1 to P3.", Process, false, []Column{{"renders", "renders", "%.0f"}, {"distinct", "distinct", "%.0f"}}},
 		{"P13", "Restart", "From kill -9 until the program is ready again, and until a change that is asked for then is durable.", Process, false, []Column{{"seconds", "ready, s", "%.3g"}, {"durable", "first change durable, s", "%.3g"}, {"extra", "commits that nobody asked for", "%.0f"}}},
 		{"P14", "Blast radius", "An instantiation of which one part cannot work: until all other pairs are durable, beside a clean one.", "clean", false, []Column{seconds, {"arrived", "pairs arrived", "%.0f"}, {"wanted", "pairs that can", "%.0f"}}},
-		{"P16", "A hosted provider's limits", "Against the GitHub test server with GitHub's limits, on a virtual clock: calls are made, waiting is computed.", Writer, false, []Column{virtual, calls, commits, {"early", "calls before Retry-After", "%.0f"}}},
+		{"P16", "A hosted provider's limits", "A first instantiation by REST on a GitHub test server that refuses what is above GitHub's limits of a token: 5,000 calls an hour, 900 points a minute. Calls are made; waiting is done on a virtual clock.", "ours: writer, GitHub", false, []Column{calls, virtual, commits, {"seconds", "s, without waiting", "%.3g"}}},
 	}
 }

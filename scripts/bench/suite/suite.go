@@ -61,6 +61,7 @@ func parts() []part {
 		{[]string{"P8"}, (*Suite).pulls},
 		{[]string{"P10", "P11", "P13"}, (*Suite).program},
 		{[]string{"P14"}, (*Suite).blast},
+		{[]string{"P16"}, (*Suite).hosted},
 	}
 }
 

@@ -18,6 +18,8 @@ func (s *Server) routes() *http.ServeMux {
 		"GET /git/ref/{ref...}":       s.getRef,
 		"POST /git/refs":              s.postRef,
 		"PATCH /git/refs/{ref...}":    s.patchRef,
+		"DELETE /git/refs/{ref...}":   s.deleteRef,
+		"POST /merges":                s.merge,
 		"GET /git/commits/{sha}":      s.getCommit,
 		"POST /git/commits":           s.postCommit,
 		"GET /git/trees/{sha}":        s.getTree,
