@@ -87,6 +87,15 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func TestReadTellsWhereTheInterfaceIs(t *testing.T) {
+	t.Parallel()
+	o := gitops.Object{Name: "git", KV: kv{{"gitType": "gitlab", "url": "https://git.example.org/g/r", "userName": "u", "gitToken": "t", "apiURL": "https://api.example.org/gitlab/api/v4"}}}
+	s, err := gitops.Read("git", o, gitops.Object{}, gitops.Rules{})
+	if err != nil || s.Repo.API != "https://api.example.org/gitlab/api/v4" {
+		t.Errorf("Read = %q, %v, want the address that was given", s.Repo.API, err)
+	}
+}
+
 func TestReadKeepsTheDelay(t *testing.T) {
 	t.Parallel()
 	s, err := gitops.Read("git", gitops.Object{KV: kv{{"url": "https://h/r", "userName": "u", "gitToken": "t"}}}, gitops.Object{KV: kv{{"delay": "7"}}}, gitops.Rules{})
@@ -121,6 +130,8 @@ func TestWhatIsMissingIsTold(t *testing.T) {
 		{"an empty object lacks everything", nil, nil, "cluster-sync-object ref: these keys are missing: url, userName, gitToken"},
 		{"the Git object is named, whichever slot it is in", kv{{"clientID": "c"}}, kv{{"repoUrl": "https://h/r"}, {"token": ""}}, "cluster-sync-object res: these keys are missing: userName, gitToken"},
 		{"a way with protected branches that is none", kv{{"gitType": "github", "userName": "u", "gitToken": "tok", "repoName": "r", "onProtected": "force"}}, nil, "onProtected is not one of fail, pullRequest"},
+		{"an interface of no provider", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "apiUrl": "https://git.example.org/api/v4"}}, nil, "apiUrl goes with a gitType of github or gitlab"},
+		{"an interface that is not by http", kv{{"gitType": "gitlab", "userName": "u", "gitToken": "tok", "url": "https://git.example.org/g/r", "apiUrl": "ssh://git.example.org/api/v4"}}, nil, "apiUrl: is not an address by https or http; write it as https://host/api/v4"},
 		{"pull requests where there are none", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "onProtected": "pullRequest"}}, nil, "needs a gitType that has pull or merge requests: github or gitlab"},
 		{"a hosted service needs no url", kv{{"gitType": "github", "userName": "u", "repoName": "r"}}, nil, "cluster-sync-object ref: these keys are missing: gitToken"},
 		{"ssh needs a key and known hosts", kv{{"url": "ssh://h/r"}}, nil, "cluster-sync-object ref: these keys are missing: sshKey, knownHosts"},

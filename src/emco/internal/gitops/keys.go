@@ -26,6 +26,7 @@ const (
 	keyCA         = "ca"
 
 	keyProtected = "onProtected" // what happens where the branch is protected
+	keyAPI       = "apiUrl"      // where the interface of gitType is
 
 	keyTimeout   = "timeOut"
 	keyInterval  = "syncInterval"
@@ -45,7 +46,7 @@ var aliases = map[string]string{
 var (
 	gitKeys = map[string]bool{
 		keyGitType: true, keyUser: true, keyToken: true, keyRepoName: true, keyURL: true,
-		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true, keyProtected: true,
+		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true, keyProtected: true, keyAPI: true,
 		keyRefMode: true, keyShardSize: true, keyShards: true, keyViewPrefix: true,
 		keyStatusURL: true, keyStatusUser: true, keyStatusToken: true, keyStatusBranch: true, keyStatusMode: true,
 	}

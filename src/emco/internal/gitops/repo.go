@@ -58,12 +58,34 @@ func readGit(p pairs, rules Rules) (Settings, error) {
 		s.Propose, err = readProtected(p, s)
 	}
 	if err == nil {
+		s.Repo.API, err = readAPI(p, s, rules)
+	}
+	if err == nil {
 		err = checkGit(s)
 	}
 	if err != nil {
 		return Settings{}, invalid(p.name, err)
 	}
 	return s, nil
+}
+
+// readAPI returns where the provider's interface is, if it is not where it usually is.
+func readAPI(p pairs, s Settings, rules Rules) (string, error) {
+	given := p.kv[keyAPI]
+	if given == "" {
+		return "", nil
+	}
+	if s.Repo.Provider == "" {
+		return "", fmt.Errorf("%s goes with a %s of github or gitlab", keyAPI, keyGitType)
+	}
+	u, err := rules.check(given)
+	if err == nil && u.scheme != "https" && u.scheme != "http" {
+		err = errors.New("is not an address by https or http")
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w; write it as https://host/api/v4", keyAPI, err)
+	}
+	return u.text, nil
 }
 
 // readProtected says whether it is proposed to a protected branch to take what is desired.
