@@ -20,7 +20,7 @@ var publicKeys = map[string]bool{
 	"clientid": true, "tenantid": true, "subscriptionid": true, "arccluster": true, "arcresourcegroup": true,
 	"location": true, "project": true, "namespace": true, "serviceaccount": true, "statusmode": true,
 	"secretref": true, "gitsecretref": true, "ca": true, "knownhosts": true, "cacert": true, "authorname": true, "authoremail": true,
-	"readusername": true, "readknownhosts": true, "scope": true, "fluxextension": true,
+	"appid": true, "appinstallationid": true, "readusername": true, "readknownhosts": true, "scope": true, "fluxextension": true,
 	"shards": true, "branchpercluster": true, "managementurl": true, "loginurl": true,
 }
 

@@ -47,11 +47,12 @@ var (
 	gitKeys = map[string]bool{
 		keyGitType: true, keyUser: true, keyToken: true, keyRepoName: true, keyURL: true,
 		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true, keyProtected: true, keyAPI: true,
+		keyAppID: true, keyAppInstallation: true, keyAppKey: true,
 		keyRefMode: true, keyShardSize: true, keyShards: true, keyViewPrefix: true,
 		keyStatusURL: true, keyStatusUser: true, keyStatusToken: true, keyStatusBranch: true, keyStatusMode: true,
 	}
 	timing    = map[string]bool{keyTimeout: true, keyInterval: true, keyRetry: true, keyDelay: true}
-	multiline = map[string]bool{keySSHKey: true, keyKnownHosts: true, keyCA: true}
+	multiline = map[string]bool{keySSHKey: true, keyKnownHosts: true, keyCA: true, keyAppKey: true}
 	spelled   = spellings()
 )
 

@@ -63,6 +63,9 @@ func readGit(p pairs, rules Rules) (Settings, error) {
 	if err == nil {
 		err = checkGit(s)
 	}
+	if err == nil {
+		s.Repo.App, err = readApp(p)
+	}
 	if err != nil {
 		return Settings{}, invalid(p.name, err)
 	}
@@ -78,14 +81,11 @@ func readAPI(p pairs, s Settings, rules Rules) (string, error) {
 	if s.Repo.Provider == "" {
 		return "", fmt.Errorf("%s goes with a %s of github or gitlab", keyAPI, keyGitType)
 	}
-	u, err := rules.check(given)
-	if err == nil && u.scheme != "https" && u.scheme != "http" {
-		err = errors.New("is not an address by https or http")
-	}
+	at, err := rules.checkAPI(given)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w; write it as https://host/api/v4", keyAPI, err)
 	}
-	return u.text, nil
+	return at, nil
 }
 
 // readProtected says whether it is proposed to a protected branch to take what is desired.
@@ -121,6 +121,9 @@ func missing(p pairs, scheme string) []string {
 		"ssh":   {keyURL, keySSHKey, keyKnownHosts},
 		"file":  {keyURL},
 	}[scheme]
+	if actsAsApp(p) && scheme != "ssh" && scheme != "file" {
+		need = []string{keyURL, keyAppID, keyAppInstallation, keyAppKey}
+	}
 	derived := hosted[strings.ToLower(p.kv[keyGitType])] != "" && p.kv[keyUser] != "" && p.kv[keyRepoName] != ""
 	var out []string
 	for _, key := range need {
