@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -330,16 +332,18 @@ func (w *writer) lostObjects(err error) error {
 	return err
 }
 
-// blame names the edit whose path the server's refusal shows.
+// blame names the path of an edit, or the directory above it, that the server's refusal shows.
 func blame(err error, edits []git.Edit) error {
 	e, ok := errors.AsType[*errs.Error](err)
 	if _, done := errors.AsType[*git.PathError](err); !ok || done || e.Kind != errs.Invalid && e.Kind != errs.TooLarge {
 		return err
 	}
-	longest := ""
+	longest, words := "", strings.FieldsFunc(e.Err.Error(), func(r rune) bool { return strings.ContainsRune(" \t\"'`,;:()", r) })
 	for _, edit := range edits {
-		if len(edit.Path) > len(longest) && strings.Contains(e.Err.Error(), edit.Path) {
-			longest = edit.Path
+		for at := edit.Path; at != "." && len(at) > len(longest); at = path.Dir(at) {
+			if slices.Contains(words, at) {
+				longest = at
+			}
 		}
 	}
 	if longest == "" {
