@@ -98,7 +98,7 @@ func TestH47ForeignPushesSurvive(t *testing.T) {
 	clone := gittest.Bare{Dir: t.TempDir()}
 	remote := strings.Replace(srv.URL(), "http://", "http://emco:"+token+"@", 1) + "/acme/fleet.git"
 	must(clone.Git(t.Context(), "", "clone", "-q", remote, "."))
-	w := batch.New(h, batch.Options{Window: 100 * time.Millisecond})
+	w := batch.New(h, batch.Options{Window: 400 * time.Millisecond})
 	defer w.Close()
 	var wg sync.WaitGroup
 	var wrote, pushed atomic.Int64
@@ -133,8 +133,8 @@ func TestH47ForeignPushesSurvive(t *testing.T) {
 }
 
 const (
-	enough = 5   // pushes between ours
-	most   = 100 // changes of one writer
+	enough = 3  // pushes between ours
+	most   = 40 // changes of one writer
 )
 
 // push pushes one file on top of what is there, and says how many got through.
