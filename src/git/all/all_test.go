@@ -9,6 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/all"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 	"github.com/emco-orchestrator/emco/src/git/gittest/githubtest"
+	"github.com/emco-orchestrator/emco/src/git/gittest/gitlabtest"
 )
 
 // servers start a server with an empty repository: for providers whose own interface writes,
@@ -31,6 +32,16 @@ var servers = map[string]func(t *testing.T) (gittest.Bare, git.Repo, error){
 		t.Cleanup(func() { _ = srv.Close() })
 		bare, err := srv.CreateRepo(t.Context(), "acme", "r", "main")
 		return bare, srv.Repo("acme", "r", "t"), err
+	},
+	"gitlab": func(t *testing.T) (gittest.Bare, git.Repo, error) {
+		srv, err := gitlabtest.Serve(t.TempDir(), "")
+		if err != nil {
+			return gittest.Bare{}, git.Repo{}, err
+		}
+		t.Cleanup(func() { _ = srv.Close() })
+		srv.AddToken(gitlabtest.Token{Value: "t", Scopes: []string{"api"}, Level: gitlabtest.Developer})
+		bare, err := srv.CreateProject(t.Context(), "acme/r", "main")
+		return bare, git.Repo{URL: srv.URL("acme/r"), Token: "t", Provider: "gitlab"}, err
 	},
 }
 
