@@ -67,6 +67,22 @@ func (f Fleet) RegisterIn(ctx context.Context, name string, r Repository) error 
 	return f.register(ctx, name, name)
 }
 
+// RegisterFlux adds a cluster whose Flux pulls from a repository, with further keys in its
+// sync object.
+func (f Fleet) RegisterFlux(ctx context.Context, name string, r Repository, keys map[string]v2.Scalar) error {
+	o := syncObject(name, r)
+	o.Spec.KV = append(o.Spec.KV, keys)
+	c := v2.Cluster{Named: named(name)}
+	c.Spec.GitOps = v2.GitOps{Type: v2.FluxCD, Reference: name}
+	if err := create(ctx, f, providerPath+"/cluster-sync-objects", o); err != nil {
+		return err
+	}
+	if err := create(ctx, f, providerPath+"/clusters", c); err != nil {
+		return err
+	}
+	return f.join(ctx, name)
+}
+
 // Register adds n clusters that pull from the repository of Found, with the label and a
 // reference in the logical cloud.
 func (f Fleet) Register(ctx context.Context, n int) error {
