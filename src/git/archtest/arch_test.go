@@ -20,6 +20,7 @@ var arrows = map[string]struct{ own, modules []string }{
 	"transport": {own: []string{"."}},
 	"batch":     {own: []string{"."}},
 	"budget":    {own: []string{"."}},
+	"sshsig":    {own: []string{"."}, modules: []string{"golang.org/x/crypto/ssh"}},
 	"plain":     {own: []string{".", "transport"}, modules: []string{"github.com/go-git/go-git/v5/plumbing", "golang.org/x/crypto/ssh"}},
 	"github":    {own: []string{".", "transport"}, modules: []string{"github.com/google/go-github/v60/github"}},
 	"gitlab":    {own: []string{".", "plain", "transport"}, modules: []string{"gitlab.com/gitlab-org/api/client-go"}},

@@ -46,6 +46,7 @@ type Options struct {
 	MaxPaths int                 // changed paths of one commit; 100,000; likewise
 	MaxQueue int                 // jobs waiting or in work in all; 10,000; Submit waits for room
 	Author   string              // git.DefaultAuthor
+	Signer   git.Signer          // of commits; none are signed when nil
 	Observe  func(Event)         // told of each batch, from the branch's goroutine; must be quick
 	Log      *slog.Logger        // one line per commit; none
 }

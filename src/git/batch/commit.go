@@ -125,7 +125,7 @@ func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
 		edits: m.sorted(), message: message(reqs, l.owner.opt.Author), views: viewsOf(reqs), outages: maxOutages,
 		propose: reqs[0].job.Propose,
 	}
-	t.message.Guard = t.guard
+	t.message.Guard, t.message.Signer = t.guard, l.owner.opt.Signer
 	if l.owner.rests.again(t.repo) {
 		t.outages = 1
 	}

@@ -35,14 +35,11 @@ func waitsForMerge(err error) bool {
 	return ok
 }
 
-// errDry ends a commit that was only to be worked out.
-var errDry = errors.New("not sent")
-
 // dry finds out whether the jobs' edits would change a commit. It returns what Commit
-// does: errDry if they would.
+// does: git.ErrDry if they would.
 func (t *try) dry(ctx context.Context, branch string, at git.Hash) (git.Hash, error) {
 	m := t.message
-	m.Guard = func(context.Context) error { return errDry }
+	m.Dry = true
 	return t.line.owner.host.Commit(ctx, t.repo, branch, at, t.edits, m)
 }
 
@@ -98,7 +95,7 @@ func (t *try) whileOpen(ctx context.Context, host git.Proposer, p git.Proposal, 
 		return "", asked
 	}
 	if _, err := t.dry(ctx, t.line.key.branch, parent); err != nil {
-		if errors.Is(err, errDry) {
+		if errors.Is(err, git.ErrDry) {
 			err = asked
 		}
 		return "", err
@@ -110,7 +107,7 @@ func (t *try) whileOpen(ctx context.Context, host git.Proposer, p git.Proposal, 
 func (t *try) closed(ctx context.Context, p git.Proposal) error {
 	_, err := t.dry(ctx, SideBranch(t.line.key.branch), p.Head)
 	switch {
-	case errors.Is(err, errDry):
+	case errors.Is(err, git.ErrDry):
 		return nil
 	case err == nil, errs.Is(err, errs.NotFound), errs.Is(err, errs.Invalid):
 		return t.proposed(p)

@@ -64,6 +64,9 @@ func (w *writer) commit(ctx context.Context, edits []git.Edit) (git.Hash, error)
 	if d.root == from {
 		return w.parent, nil
 	}
+	if w.message.Dry {
+		return "", git.ErrDry
+	}
 	p := newPlan(d, w.known, from)
 	if err := w.spend(ctx, "commit", w.cost(p)); err != nil {
 		return "", err
@@ -115,7 +118,6 @@ func (w *writer) cost(p *plan) git.Cost {
 	if w.parent != "" {
 		c = plus(c, reading)
 	}
-	c.Pushes = 1
 	return c
 }
 
@@ -232,10 +234,14 @@ func entriesOf(items []item) []*gh.TreeEntry {
 
 // seal makes the commit object.
 func (w *writer) seal(ctx context.Context, root oid) (id git.Hash, err error) {
+	w.message = w.message.Dated()
 	who := authorOf(w.message)
 	c := &gh.Commit{Message: gh.String(w.message.Text()), Tree: &gh.Tree{SHA: gh.String(root.String())}, Author: who, Committer: who}
 	if w.base != "" {
 		c.Parents = []*gh.Commit{{SHA: gh.String(string(w.base))}}
+	}
+	if c.Verification, err = w.signature(root); err != nil {
+		return "", err
 	}
 	err = w.call(ctx, "commit", paid, func(ctx context.Context, client *gh.Client) (*gh.Response, error) {
 		made, resp, err := client.Git.CreateCommit(ctx, w.owner, w.name, c, nil)
@@ -249,6 +255,19 @@ func (w *writer) seal(ctx context.Context, root oid) (id git.Hash, err error) {
 		return "", errs.E(errs.Unavailable, "commit", w.repo.URL, errors.New("the server names no commit"))
 	}
 	return id, nil
+}
+
+// signature signs the commit as the server is going to make it; nil if nobody signs.
+func (w *writer) signature(root oid) (*gh.SignatureVerification, error) {
+	if w.message.Signer == nil {
+		return nil, nil
+	}
+	var parents []git.Hash
+	if w.base != "" {
+		parents = append(parents, w.base)
+	}
+	_, text, err := w.message.Object(git.Hash(root.String()), parents...)
+	return &gh.SignatureVerification{Signature: gh.String(text)}, err
 }
 
 // authorOf takes a message's signature apart.

@@ -1,7 +1,6 @@
 package plain
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -261,15 +260,16 @@ func (c *change) add(o object) plumbing.Hash {
 }
 
 // seal adds the commit.
-func (c *change) seal(parent plumbing.Hash, m git.Message) plumbing.Hash {
-	var b strings.Builder
-	fmt.Fprintf(&b, "tree %s\n", c.root)
+func (c *change) seal(parent plumbing.Hash, m git.Message) (plumbing.Hash, error) {
+	var parents []git.Hash
 	if !parent.IsZero() {
-		fmt.Fprintf(&b, "parent %s\n", parent)
+		parents = []git.Hash{git.Hash(parent.String())}
 	}
-	who := m.Signature()
-	fmt.Fprintf(&b, "author %s\ncommitter %s\n\n%s", who, who, m.Text())
-	return c.add(newObject(plumbing.CommitObject, []byte(b.String())))
+	text, _, err := m.Object(git.Hash(c.root.String()), parents...)
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	return c.add(newObject(plumbing.CommitObject, text)), nil
 }
 
 // trees returns the new trees.

@@ -210,7 +210,13 @@ func (h *Host) draft(ctx context.Context, r git.Repo, parent git.Hash, edits []g
 	if c.root == base.root || parent == "" && c.root == emptyTree {
 		return d, nil
 	}
-	d.commit, d.trees = c.seal(base.commit, m), c.trees()
+	if m.Dry {
+		return d, git.ErrDry
+	}
+	if d.commit, err = c.seal(base.commit, m); err != nil {
+		return d, h.fail(ctx, r, "commit", err)
+	}
+	d.trees = c.trees()
 	return d, nil
 }
 

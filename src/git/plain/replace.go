@@ -37,7 +37,10 @@ func (h *Host) Replace(ctx context.Context, r git.Repo, branch string, old git.H
 	if err != nil {
 		return "", h.fail(ctx, r, "replace", err)
 	}
-	id := c.seal(plumbing.ZeroHash, m)
+	id, err := c.seal(plumbing.ZeroHash, m)
+	if err != nil {
+		return "", h.fail(ctx, r, "replace", err)
+	}
 	if err := h.push(ctx, r, pushOf(branch, from, c, m.Guard)); err != nil {
 		return "", err
 	}

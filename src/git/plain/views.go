@@ -134,7 +134,10 @@ func (g *gallery) show(v git.View, head plumbing.Hash, now viewed) error {
 		g.shown.Strange = append(g.shown.Strange, v.Branch)
 	}
 	g.fresh.root, g.message.Title = root, "Show "+v.Dir
-	commit := g.fresh.seal(head, g.message)
+	commit, err := g.fresh.seal(head, g.message)
+	if err != nil {
+		return err
+	}
 	g.made[commit] = viewed{root: root, ours: true}
 	g.moves = append(g.moves, move{branch: v.Branch, from: head, to: commit, dir: v.Dir})
 	g.shown.Views[v.Branch] = git.Hash(commit.String())

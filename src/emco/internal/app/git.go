@@ -1,6 +1,8 @@
 package app
 
 import (
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
@@ -8,23 +10,34 @@ import (
 	githosts "github.com/emco-orchestrator/emco/src/git/all"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 	"github.com/emco-orchestrator/emco/src/git/budget"
+	"github.com/emco-orchestrator/emco/src/git/sshsig"
 )
 
-// gitHost is the host of all repositories, and what it may ask of their servers.
+// gitHost is the host of all repositories, what it may ask of their servers, and who signs.
 type gitHost struct {
 	*githosts.Host
 	budget *budget.Budget
+	signer git.Signer // nil: nobody
 }
 
 // gitHost opens the way to Git servers. All that is asked of one in the name of a
 // credential is in one budget.
-func (a *App) gitHost(c config.Config, m *metrics) gitHost {
+func (a *App) gitHost(c config.Config, m *metrics) (gitHost, error) {
 	rates := budget.Presets{"github": budget.Rates(c.Git.GitHub), "gitlab": budget.Rates(c.Git.GitLab)}
 	h := gitHost{budget: budget.New(budget.Options{Rates: rates.Of})}
+	if c.Git.SigningKey != "" {
+		key, err := os.ReadFile(c.Git.SigningKey)
+		if err != nil {
+			return h, fmt.Errorf("git.signingKey: %w", err)
+		}
+		if h.signer, err = sshsig.New(key); err != nil {
+			return h, fmt.Errorf("git.signingKey %s: %w", c.Git.SigningKey, err)
+		}
+	}
 	h.Host = githosts.New(githosts.Options{AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log, Budget: h.budget})
 	m.transfers(h.Stats)
 	a.onClose(h.Close)
-	return h
+	return h, nil
 }
 
 // writers are the only ones who write to branches.
@@ -34,7 +47,7 @@ func (a *App) writers(c config.Config, m *metrics, h gitHost) *batch.Writers {
 		Hosted: func(r git.Repo) bool { return budget.ProviderOf(r) != "" },
 		Budget: h.budget, Poll: time.Duration(c.Status.Interval),
 		Rest:   batch.Rest{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Git.Rest)},
-		Author: c.Git.Author, Observe: m.batch, Log: a.log,
+		Author: c.Git.Author, Signer: h.signer, Observe: m.batch, Log: a.log,
 	})
 	m.resting(w.Resting)
 	a.onClose(func() error { w.Close(); return nil })

@@ -73,7 +73,10 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 		services = append(services, orchestrator.NewWorker(groups, renderer, member(c), a.log))
 	}
 	if c.Runs("rsync") {
-		host := a.gitHost(c, m)
+		host, err := a.gitHost(c, m)
+		if err != nil {
+			return nil, nil, err
+		}
 		rsync.History{Contexts: st.contexts, DB: st.db, Rules: rules, Git: host, Log: a.log}.Mount(r)
 		source := a.reports(c, st, m, rules)
 		for route, h := range reportRoutes(source, c.Status.WebhookSecret) {

@@ -87,7 +87,7 @@ var groups = map[string]group{
 	"app": {
 		packages: []string{"internal/app"},
 		may:      []string{"ground", "kernel", "port", "client", "driver", "list", "service", "seam"},
-		outside:  []string{"git", "git/all", "git/batch", "git/budget", "git/plain"},
+		outside:  []string{"git", "git/all", "git/batch", "git/budget", "git/plain", "git/sshsig"},
 	},
 	"cmd":  {packages: []string{"cmd/"}, may: []string{"app"}},
 	"none": {packages: []string{".", "internal/archtest"}},

@@ -87,12 +87,13 @@ type Render struct {
 
 // Git sets the writers' manners.
 type Git struct {
-	Window    Duration `json:"window" help:"how long a busy writer collects changes before the next commit to a server of ours"`
-	Hosted    Duration `json:"hostedWindow" help:"the same for repositories at GitHub and GitLab, whose branches share it; pushes are limited there"`
-	Rest      Duration `json:"rest" help:"longest time that a repository is left alone whose server is down, refuses the credential or throttles; the first is retry.first"`
-	Timeout   Duration `json:"timeout" help:"longest single exchange with a Git server"`
-	Author    string   `json:"author" help:"author of commits: Name <mail>"`
-	AllowFile bool     `json:"allowFile" help:"allow file:// repositories; for tests only"`
+	Window     Duration `json:"window" help:"how long a busy writer collects changes before the next commit to a server of ours"`
+	Hosted     Duration `json:"hostedWindow" help:"the same for repositories at GitHub and GitLab, whose branches share it; pushes are limited there"`
+	Rest       Duration `json:"rest" help:"longest time that a repository is left alone whose server is down, refuses the credential or throttles; the first is retry.first"`
+	Timeout    Duration `json:"timeout" help:"longest single exchange with a Git server"`
+	Author     string   `json:"author" help:"author of commits: Name <mail>"`
+	SigningKey string   `json:"signingKey" help:"file with the private SSH key that signs commits, without a passphrase; none: they are not signed"`
+	AllowFile  bool     `json:"allowFile" help:"allow file:// repositories; for tests only"`
 
 	GitHub Rates `json:"github"`
 	GitLab Rates `json:"gitlab"`
