@@ -23,11 +23,11 @@ var arrows = map[string]struct{ own, others []string }{
 	".":                    {own: []string{"internal/agent", "internal/config"}},
 	"internal/agent":       {own: []string{"internal/bundlestate", "internal/config", "internal/observe", "internal/publish"}, others: []string{root + "git/batch", root + "git/plain", "k8s.io/client-go"}},
 	"internal/archtest":    {},
-	"internal/bundlestate": {own: []string{"internal/flux", "internal/observe"}, others: []string{root + "api/status", "k8s.io"}},
+	"internal/bundlestate": {own: []string{"internal/reconciler", "internal/observe"}, others: []string{root + "api/status", "k8s.io"}},
 	"internal/config":      {others: []string{root + "api/status", root + "git"}},
-	"internal/flux":        {others: []string{"k8s.io/apimachinery"}},
+	"internal/reconciler":  {others: []string{"k8s.io/apimachinery"}},
 	"internal/judge":       {others: []string{root + "api/status", "k8s.io/apimachinery", "github.com/fluxcd/cli-utils/pkg/kstatus"}},
-	"internal/observe":     {own: []string{"internal/flux", "internal/judge"}, others: []string{root + "api/status", "k8s.io"}},
+	"internal/observe":     {own: []string{"internal/reconciler", "internal/judge"}, others: []string{root + "api/status", "k8s.io"}},
 	"internal/publish":     {others: []string{root + "api/status", root + "api/errs", root + "git", root + "git/batch"}},
 
 	// The simulator shares the reporting of the agent and nothing else of it.
@@ -109,8 +109,8 @@ func TestFaultsAreFound(t *testing.T) {
 		pkg, name string
 		test, bad bool
 	}{
-		{"internal/flux", "k8s.io/apimachinery/pkg/runtime", false, false},
-		{"internal/flux", "k8s.io/client-go/dynamic", false, true},
+		{"internal/reconciler", "k8s.io/apimachinery/pkg/runtime", false, false},
+		{"internal/reconciler", "k8s.io/client-go/dynamic", false, true},
 		{"internal/publish", root + "git/plain", false, true},
 		{"internal/publish", root + "git/plain", true, false},
 		{"internal/publish", module + "/internal/observe", false, true},

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/flux"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/observe"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
 )
 
 // maxStatus bounds a status, in bytes. API servers take about a megabyte and a half.
@@ -85,7 +85,7 @@ func itemsOf(objects []observe.Object, short bool) []item {
 	var items []item
 	for _, o := range objects {
 		gk := schema.GroupKind{Group: o.Group, Kind: o.Kind}
-		if gk == flux.Kustomization || gk == (schema.GroupKind{Kind: "Secret"}) {
+		if reconciler.IsApplied(gk) || gk == (schema.GroupKind{Kind: "Secret"}) {
 			continue
 		}
 		if x, ok := itemOf(o, lists[gk], short); ok {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/flux"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/judge"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
 )
 
 // entries is a kind as the store that a reflector fills. Objects are judged as they come
@@ -36,7 +36,7 @@ func (e *entries) Delete(obj any) error {
 	defer k.o.mu.Unlock()
 	n := name{m.GetNamespace(), m.GetName()}
 	if k.form == source {
-		k.complain(n, "")
+		k.hear(n, reconciler.Source{})
 		return nil
 	}
 	k.o.set(k.gvk.GroupKind(), n, k.entries[n], Object{}, false)
@@ -48,7 +48,7 @@ func (e *entries) Delete(obj any) error {
 func (e *entries) Replace(list []any, _ string) error {
 	k := (*kind)(e)
 	fresh := make(map[name]Object, len(list))
-	complaints := map[name]string{}
+	said := map[name]reconciler.Source{}
 	for _, obj := range list {
 		m, ok := obj.(metav1.Object)
 		if !ok {
@@ -56,7 +56,7 @@ func (e *entries) Replace(list []any, _ string) error {
 		}
 		n := name{m.GetNamespace(), m.GetName()}
 		if k.form == source {
-			complaints[n] = complaint(obj)
+			said[n] = saidBy(obj)
 		} else if now, of := k.read(obj); of {
 			fresh[n] = now
 		}
@@ -68,13 +68,13 @@ func (e *entries) Replace(list []any, _ string) error {
 	}
 	k.replace(fresh)
 	if k.form == source {
-		for n := range k.o.sources {
-			if complaints[n] == "" {
-				k.complain(n, "")
+		for of := range k.o.sources {
+			if of.kind == k.gvk.GroupKind() {
+				k.hear(of.name, said[of.name])
 			}
 		}
-		for n, why := range complaints {
-			k.complain(n, why)
+		for n, what := range said {
+			k.hear(n, what)
 		}
 	}
 	if k.state != full {
@@ -94,7 +94,7 @@ func (e *entries) put(obj any) error {
 	if k.form == source {
 		k.o.mu.Lock()
 		defer k.o.mu.Unlock()
-		k.complain(n, complaint(obj))
+		k.hear(n, saidBy(obj))
 		return nil
 	}
 	now, of := k.read(obj)
@@ -177,8 +177,7 @@ func (k *kind) read(obj any) (out Object, of bool) {
 		return out, true
 	}
 	out.Status, out.Reason = judge.Object(u)
-	if k.gvk.GroupKind() == flux.Kustomization {
-		a := flux.Read(u)
+	if a, says := reconciler.Read(u); says {
 		out.applied = &a
 	}
 	if k.o.options.Briefs {
@@ -187,24 +186,25 @@ func (k *kind) read(obj any) (out Object, of bool) {
 	return out, true
 }
 
-// complain notes what a GitRepository says. The caller holds mu of the observer.
-func (k *kind) complain(n name, why string) {
-	if k.o.sources[n] == why {
+// hear notes what is said of a whole deployment. The caller holds mu of the observer.
+func (k *kind) hear(n name, what reconciler.Source) {
+	of := sourceKey{k.gvk.GroupKind(), n}
+	if k.o.sources[of] == what {
 		return
 	}
-	k.o.sources[n] = why
-	if why == "" {
-		delete(k.o.sources, n)
+	k.o.sources[of] = what
+	if what == (reconciler.Source{}) {
+		delete(k.o.sources, of)
 	}
 	k.o.changed()
 }
 
-func complaint(obj any) string {
+func saidBy(obj any) reconciler.Source {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
-		return ""
+		return reconciler.Source{}
 	}
-	return flux.SourceError(u)
+	return reconciler.ReadSource(u)
 }
 
 // maxBrief bounds what is shown of one object, in bytes.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/flux"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
 )
 
 // state is what is known of a kind.
@@ -105,7 +105,7 @@ func (k *kind) follow(ctx context.Context) {
 func (k *kind) requests(giveUp func()) *cache.ListWatch {
 	selector := status.DeploymentLabel
 	if k.form == source {
-		selector = flux.SourceLabel
+		selector = reconciler.SourceLabel
 	}
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/flux"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
 )
 
 // never are kinds that the cluster makes by itself from objects of users, with their
@@ -96,7 +96,7 @@ func (o *Observer) consider(f *found, gv schema.GroupVersion, r metav1.APIResour
 		return
 	case gk == schema.GroupKind{Kind: "Secret"}, gk == schema.GroupKind{Kind: "ConfigMap"}:
 		s.form = header
-	case gk == flux.GitRepository:
+	case reconciler.IsSource(gk):
 		s.form = source
 	}
 	f.kinds = append(f.kinds, s)

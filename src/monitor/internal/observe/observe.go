@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/flux"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
 )
 
 // Options say what is followed. Zero values mean the defaults given here.
@@ -80,11 +80,17 @@ type Object struct {
 	// read and the data of ConfigMaps. Nil for Secrets and for objects that are too large.
 	Brief []byte
 
-	applied *flux.Applied // if it is a Kustomization
+	applied *reconciler.Applied // if a reconciler says with it what it did for the app
 }
 
 // name identifies an object within its kind.
 type name struct{ namespace, name string }
+
+// sourceKey identifies an object that is about a whole deployment.
+type sourceKey struct {
+	kind schema.GroupKind
+	name
+}
 
 // Observer follows a cluster. Make it with New.
 type Observer struct {
@@ -95,10 +101,10 @@ type Observer struct {
 
 	mu       sync.Mutex
 	kinds    map[schema.GroupKind]*kind
-	leftOut  map[schema.GroupKind]string // kinds that are not followed, and why
-	looked   bool                        // kinds were discovered
-	apps     map[string]*app             // by label
-	sources  map[name]string             // what GitRepositories complain about
+	leftOut  map[schema.GroupKind]string     // kinds that are not followed, and why
+	looked   bool                            // kinds were discovered
+	apps     map[string]*app                 // by label
+	sources  map[sourceKey]reconciler.Source // what is said of whole deployments, if anything
 	objects  int
 	revision uint64
 	watchers []chan struct{}
@@ -115,7 +121,7 @@ type app struct {
 func New(c Clients, o Options) *Observer {
 	return &Observer{
 		clients: c, options: o.withDefaults(), begun: time.Now(), look: make(chan struct{}, 1),
-		kinds: map[schema.GroupKind]*kind{}, leftOut: map[schema.GroupKind]string{}, apps: map[string]*app{}, sources: map[name]string{},
+		kinds: map[schema.GroupKind]*kind{}, leftOut: map[schema.GroupKind]string{}, apps: map[string]*app{}, sources: map[sourceKey]reconciler.Source{},
 	}
 }
 

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -8,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/flux"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
 )
 
 // Report returns all that is known, without the members that say who reports and when.
@@ -26,7 +27,7 @@ func (o *Observer) Report() status.Report {
 	return r
 }
 
-// app says how the objects of a label are doing, and what Flux says of them. The caller
+// app says how the objects of a label are doing, and what reconcilers say of them. The caller
 // holds mu.
 func (o *Observer) app(label string, blind map[schema.GroupKind]bool) status.App {
 	a := status.App{Label: label, Truncated: o.hidden(label)}
@@ -40,13 +41,35 @@ func (o *Observer) app(label string, blind map[schema.GroupKind]bool) status.App
 		if x.applied.Error != "" {
 			why = append(why, x.applied.Error)
 		}
-		if complaint := o.sources[sourceName(x.applied.Source)]; complaint != "" {
-			why = append(why, complaint)
+		if source := o.sources[sourceKey{reconciler.GitRepository, sourceName(x.applied.Source)}]; source.Error != "" {
+			why = append(why, source.Error)
 		}
 		a.Objects = append(a.Objects, unread(*x.applied, blind)...)
 	}
+	for _, s := range o.syncsOf(label) {
+		a.Commit = s.Commit
+		if s.Error != "" {
+			why = append(why, s.Error)
+		}
+	}
 	a.Error = strings.Join(why, "; ")
 	return a
+}
+
+// syncsOf returns what is said of the deployment of a label, "<deployment>-<app>", as a
+// whole. The caller holds mu.
+func (o *Observer) syncsOf(label string) []reconciler.Source {
+	deployment, _, _ := strings.Cut(label, "-")
+	var out []reconciler.Source
+	for _, s := range o.sources {
+		if s.Deployment != "" && s.Deployment == deployment {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b reconciler.Source) int {
+		return cmp.Or(cmp.Compare(a.Commit, b.Commit), cmp.Compare(a.Error, b.Error))
+	})
+	return out
 }
 
 func sourceName(text string) name {
@@ -54,8 +77,8 @@ func sourceName(text string) name {
 	return name{namespace, n}
 }
 
-// unread are the objects that Flux says it applied and that the agent cannot see.
-func unread(a flux.Applied, blind map[schema.GroupKind]bool) []status.Object {
+// unread are the objects that a reconciler says it applied and that the agent cannot see.
+func unread(a reconciler.Applied, blind map[schema.GroupKind]bool) []status.Object {
 	var out []status.Object
 	for _, id := range a.Held {
 		if !blind[schema.GroupKind{Group: id.Group, Kind: id.Kind}] {
@@ -66,7 +89,7 @@ func unread(a flux.Applied, blind map[schema.GroupKind]bool) []status.Object {
 			Status: status.Current, Unread: true,
 		}
 		if !a.Ready || a.Error != "" {
-			o.Status, o.Reason = status.Unknown, "the agent may not read it, and Flux is not done"
+			o.Status, o.Reason = status.Unknown, "the agent may not read it, and the reconciler is not done"
 		}
 		out = append(out, o)
 	}

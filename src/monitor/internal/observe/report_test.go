@@ -97,6 +97,32 @@ func TestReportsTellOfFlux(t *testing.T) {
 	}
 }
 
+// Of Argo CD an Application speaks for its app, of Config Sync one object for all apps of
+// a deployment.
+func TestReportsTellOfArgoCDAndConfigSync(t *testing.T) {
+	t.Parallel()
+	x, at := stand(Options{}, kindOf("", "ConfigMap", whole), kindOf("argoproj.io", "Application", whole), kindOf("configsync.gke.io", "RootSync", source), kindOf("source.toolkit.fluxcd.io", "GitRepository", source))
+	const commit = "0123456789012345678901234567890123456789"
+	must(t, at["ConfigMap"].Replace([]any{labelled(t, "v1", "ConfigMap", "conf")}, "1"))
+	must(t, at["Application"].Replace([]any{parse(t, `{"apiVersion":"argoproj.io/v1alpha1","kind":"Application","metadata":{"name":"emco-42-web","namespace":"argocd","labels":{"emco/deployment-id":"42-web"}},
+		"status":{"sync":{"status":"Synced","revision":"`+commit+`"}}}`)}, "1"))
+	if a := x.Report().Apps[0]; a.Commit != commit || a.Error != "" {
+		t.Errorf("with Argo CD the app is %+v", a)
+	}
+	must(t, at["Application"].Replace(nil, "2"))
+	sync := parse(t, `{"apiVersion":"configsync.gke.io/v1beta1","kind":"RootSync","metadata":{"name":"emco-42","namespace":"config-management-system","labels":{"emco/deployment":"42"}},
+		"status":{"sync":{"commit":"`+commit+`","errors":[{"code":"2009","errorMessage":"no such kind"}]}}}`)
+	must(t, at["RootSync"].Replace([]any{sync}, "1"))
+	must(t, at["GitRepository"].Replace(nil, "1")) // which is not about RootSyncs
+	if a := x.Report().Apps[0]; a.Commit != commit || a.Error != "RootSync emco-42: sync: no such kind" {
+		t.Errorf("with Config Sync the app is %+v", a)
+	}
+	must(t, at["RootSync"].Delete(sync))
+	if a := x.Report().Apps[0]; a.Commit != "" || a.Error != "" {
+		t.Errorf("without the RootSync the app is %+v", a)
+	}
+}
+
 func lines(a status.App) []string {
 	var out []string
 	for _, o := range a.Objects {

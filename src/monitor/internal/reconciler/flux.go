@@ -1,7 +1,4 @@
-// Package flux reads what Flux says of its work: which commit a Kustomization applied,
-// what it complains about, and which objects it put on the cluster. Flux's own types are
-// not needed for that; a version of Flux that says less is understood as well.
-package flux
+package reconciler
 
 import (
 	"fmt"
@@ -9,33 +6,10 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The kinds that are read.
-var (
-	Kustomization = schema.GroupKind{Group: "kustomize.toolkit.fluxcd.io", Kind: "Kustomization"}
-	GitRepository = schema.GroupKind{Group: "source.toolkit.fluxcd.io", Kind: "GitRepository"}
-)
-
-// SourceLabel is on the GitRepositories that the control plane made.
-const SourceLabel = "emco/deployment"
-
-// Applied is what a Kustomization says.
-type Applied struct {
-	Name   string
-	Commit string // applied last; empty if it is none of Git
-	Error  string // why it is not applied, or not kept so
-	Ready  bool   // all of Commit is applied, as far as Flux knows
-	Source string // namespace/name of its GitRepository, empty if it has another source
-	Held   []ID   // what it put on the cluster
-}
-
-// ID is an object that Flux applied.
-type ID struct{ Group, Version, Kind, Namespace, Name string }
-
-// Read reads a Kustomization.
-func Read(u *unstructured.Unstructured) Applied {
+// readKustomization reads what Flux says of an app.
+func readKustomization(u *unstructured.Unstructured) Applied {
 	a := Applied{Name: u.GetName(), Commit: commit(text(u, "status", "lastAppliedRevision")), Held: inventory(u)}
 	a.Ready, a.Error = ready(u)
 	if suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend"); suspended {
@@ -45,12 +19,6 @@ func Read(u *unstructured.Unstructured) Applied {
 		a.Source = first(text(u, "spec", "sourceRef", "namespace"), u.GetNamespace()) + "/" + text(u, "spec", "sourceRef", "name")
 	}
 	return a
-}
-
-// SourceError returns what a GitRepository complains about.
-func SourceError(u *unstructured.Unstructured) string {
-	_, why := ready(u)
-	return why
 }
 
 // ready reads the condition Ready. One that is about an older generation says nothing.
@@ -114,16 +82,4 @@ func parse(text string) (id ID, ok bool) {
 	}
 	name := strings.ReplaceAll(rest[:g], "__", ":")
 	return ID{Group: rest[g+1 : k], Kind: rest[k+1:], Namespace: namespace, Name: name}, true
-}
-
-func text(u *unstructured.Unstructured, path ...string) string {
-	s, _, _ := unstructured.NestedString(u.Object, path...)
-	return s
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

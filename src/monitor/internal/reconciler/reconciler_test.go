@@ -1,0 +1,125 @@
+package reconciler_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
+)
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+const kustomization = `{"apiVersion":"kustomize.toolkit.fluxcd.io/v1","kind":"Kustomization",
+"metadata":{"name":"emco-7-web","namespace":"flux-system","generation":2},
+"spec":{"sourceRef":{"kind":"GitRepository","name":"emco-7"}},
+"status":{"lastAppliedRevision":"main@sha1:0123456789012345678901234567890123456789",
+"conditions":[{"type":"Ready","status":"True","reason":"ReconciliationSucceeded","message":"Applied revision","observedGeneration":2}],
+"inventory":{"entries":[{"id":"shop_web_apps_Deployment","v":"v1"},{"id":"_system__reader_rbac.authorization.k8s.io_ClusterRole","v":"v1"},{"id":"nonsense","v":"v1"},{"id":"shop_conf__ConfigMap","v":"v1"}]}}}`
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	got, _ := reconciler.Read(parse(t, kustomization))
+	want := reconciler.Applied{
+		Name: "emco-7-web", Commit: "0123456789012345678901234567890123456789", Ready: true, Source: "flux-system/emco-7",
+		Held: []reconciler.ID{{"apps", "v1", "Deployment", "shop", "web"}, {"rbac.authorization.k8s.io", "v1", "ClusterRole", "", "system:reader"}, {"", "v1", "ConfigMap", "shop", "conf"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("Read = %+v, want %+v", got, want)
+	}
+}
+
+func TestWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, old, new, want string }{
+		{"an apply that failed", `"status":"True","reason":"ReconciliationSucceeded","message":"Applied revision"`, `"status":"False","reason":"BuildFailed","message":"no such file"`, "Kustomization emco-7-web not ready: BuildFailed: no such file"},
+		{"a condition of an older generation", `"observedGeneration":2`, `"observedGeneration":1`, ""},
+		{"it works on it", `"status":"True"`, `"status":"Unknown"`, ""},
+		{"it is suspended", `"spec":{`, `"spec":{"suspend":true,`, "Kustomization emco-7-web is suspended: nothing new is applied"},
+		{"conditions that are none", `"conditions":[`, `"conditions":[7,"x",`, ""},
+	} {
+		got, _ := reconciler.Read(parse(t, strings.Replace(kustomization, c.old, c.new, 1)))
+		if got.Error != c.want {
+			t.Errorf("%s: Error = %q, want %q", c.name, got.Error, c.want)
+		}
+		if wantReady := c.name == "it is suspended" || c.name == "conditions that are none"; got.Ready != wantReady {
+			t.Errorf("%s: Ready = %v, want %v", c.name, got.Ready, wantReady)
+		}
+	}
+	source := `{"apiVersion":"source.toolkit.fluxcd.io/v1","kind":"GitRepository","metadata":{"name":"emco-7"},"status":{"conditions":[{"type":"Ready","status":"False","reason":"GitOperationFailed","message":"authentication required"}]}}`
+	if got := reconciler.ReadSource(parse(t, source)).Error; got != "GitRepository emco-7 not ready: GitOperationFailed: authentication required" {
+		t.Errorf("ReadSource: error %q", got)
+	}
+}
+
+func TestCommits(t *testing.T) {
+	t.Parallel()
+	id := strings.Repeat("ab", 20)
+	for text, want := range map[string]string{
+		"main@sha1:" + id: id, "main/" + id: id, "sha1:" + id: id, id: id, "v1.2.3": "", "main@sha256:" + strings.Repeat("ab", 32): strings.Repeat("ab", 32), "sha1:" + id + "0": "",
+	} {
+		a, _ := reconciler.Read(parse(t, strings.Replace(kustomization, "main@sha1:0123456789012345678901234567890123456789", text, 1)))
+		if got := a.Commit; got != want {
+			t.Errorf("commit of %q = %q, want %q", text, got, want)
+		}
+	}
+}
+
+const application = `{"apiVersion":"argoproj.io/v1alpha1","kind":"Application","metadata":{"name":"emco-7-web","namespace":"argocd"},
+"status":{"sync":{"status":"Synced","revision":"0123456789012345678901234567890123456789"},
+"operationState":{"phase":"Succeeded","message":"successfully synced","syncResult":{"revision":"1111111111111111111111111111111111111111"}},
+"resources":[{"group":"apps","version":"v1","kind":"Deployment","namespace":"shop","name":"web","status":"Synced"},
+{"version":"v1","kind":"Secret","namespace":"shop","name":"pass","status":"OutOfSync"},7]}}`
+
+func TestReadOfArgoCD(t *testing.T) {
+	t.Parallel()
+	held := []reconciler.ID{{"apps", "v1", "Deployment", "shop", "web"}}
+	for _, c := range []struct {
+		name, old, new string
+		want           reconciler.Applied
+	}{
+		{"synced, also when nothing was to be applied", "", "", reconciler.Applied{Commit: "0123456789012345678901234567890123456789", Ready: true}},
+		{"a later commit is not there yet", `"Synced","rev`, `"OutOfSync","rev`, reconciler.Applied{Commit: "1111111111111111111111111111111111111111"}},
+		{"a sync that failed", `"Synced","revision":"0123456789012345678901234567890123456789"},
+"operationState":{"phase":"Succeeded","message":"successfully synced"`, `"OutOfSync"},"operationState":{"phase":"Failed","message":"one or more objects failed"`, reconciler.Applied{Error: "Application emco-7-web: sync failed: one or more objects failed"}},
+		{"a repository that cannot be read", `"resources":`, `"conditions":[{"type":"ComparisonError","message":"no access"},{"type":"SharedResourceWarning","message":"x"}],"resources":`, reconciler.Applied{Commit: "0123456789012345678901234567890123456789", Ready: true, Error: "Application emco-7-web: ComparisonError: no access"}},
+	} {
+		c.want.Name, c.want.Held = "emco-7-web", held
+		got, known := reconciler.Read(parse(t, strings.Replace(application, c.old, c.new, 1)))
+		if !known || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: Read = %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestReadOfConfigSync(t *testing.T) {
+	t.Parallel()
+	got := reconciler.ReadSource(parse(t, `{"apiVersion":"configsync.gke.io/v1beta1","kind":"RepoSync","metadata":{"name":"emco-7","labels":{"emco/deployment":"7"}},
+"status":{"source":{"errors":[{"code":"1021","errorMessage":"a"}]},"rendering":{"errors":[{"errorMessage":"b"},{"errorMessage":"c"}]},
+"sync":{"commit":"0123456789012345678901234567890123456789","errors":[{"errorMessage":"d"}]},
+"conditions":[{"type":"Stalled","status":"True","message":"e"},{"type":"Syncing","status":"True"}]}}`))
+	want := reconciler.Source{Deployment: "7", Commit: "0123456789012345678901234567890123456789", Error: "RepoSync emco-7: source: a; RepoSync emco-7: rendering: b; RepoSync emco-7: rendering: c"}
+	if got != want {
+		t.Errorf("ReadSource = %+v, want %+v", got, want)
+	}
+}
+
+func TestOtherKindsSayNothing(t *testing.T) {
+	t.Parallel()
+	u := parse(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"status":{"sync":{"commit":"0123456789012345678901234567890123456789"}}}`)
+	if a, known := reconciler.Read(u); known || a.Commit != "" {
+		t.Errorf("Read of a ConfigMap = %+v", a)
+	}
+	if s := reconciler.ReadSource(u); s != (reconciler.Source{}) {
+		t.Errorf("ReadSource of a ConfigMap = %+v", s)
+	}
+}
