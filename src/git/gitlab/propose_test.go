@@ -60,6 +60,65 @@ func TestH54ProtectedBranchesAreProposedTo(t *testing.T) {
 	}
 }
 
+// Whatever is refused because of a protected branch says so.
+func TestH54EveryRefusalSaysWhy(t *testing.T) {
+	t.Parallel()
+	s := seeded(t)
+	if err := s.Protect(project, "status/*", gitlabtest.Nobody, gitlabtest.Nobody); err != nil {
+		t.Fatal(err)
+	}
+	old := s.branchOff(t, "status/c", "f")
+	main, err := s.host.Head(t.Context(), s.repo, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	edits := []git.Edit{{Path: "clusters/c/f", File: []byte("f")}}
+	_, replaced := s.host.Replace(t.Context(), s.repo, "status/c", old, map[string][]byte{"f": []byte("g")}, change)
+	_, shown := s.host.CommitViews(t.Context(), s.as(developer), "main", main, edits, []git.View{{Branch: "view/c", Dir: "clusters/c"}}, change)
+	for branch, err := range map[string]error{"status/c": replaced, "main": shown} {
+		if !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), "GitLab: You are not allowed") || !strings.Contains(err.Error(), "branch "+branch+" is protected") {
+			t.Errorf("%s: %v of kind %v, want Forbidden since it is protected", branch, err, errs.KindOf(err))
+		}
+	}
+	if err := s.bare.Reject("GitLab: File is larger than the allowed size of 5 MiB. Use Git LFS to manage this file."); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.put(t.Context(), s.repo, "main", "big"); err == nil || !strings.Contains(err.Error(), "allowed size") || strings.Contains(err.Error(), "is protected") {
+		t.Errorf("a rule of another kind: %v, want GitLab's words alone", err)
+	}
+}
+
+// A project that takes no merge commits is at the newest commit of the branch afterwards.
+func TestMergesByFastForward(t *testing.T) {
+	t.Parallel()
+	s := seeded(t)
+	if err := s.FastForward(project); err != nil {
+		t.Fatal(err)
+	}
+	head := s.branchOff(t, "emco/f", "f")
+	p, err := s.host.Propose(t.Context(), s.repo, "emco/f", "main", change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.keeper(t).MergeRequests.AcceptMergeRequest(project, p.Number, nil); err != nil {
+		t.Fatal(err)
+	}
+	if p, err = s.host.Proposal(t.Context(), s.repo, "emco/f", "main"); err != nil || p.State != git.ProposalMerged || p.Merged != head {
+		t.Errorf("Proposal = %+v, %v, want it merged by %s", p, err, head)
+	}
+}
+
+// GitLab does not know at once what a new request's branch holds; Git does.
+func TestTheHeadOfANewRequest(t *testing.T) {
+	t.Parallel()
+	s := seeded(t)
+	head := s.branchOff(t, "emco/f", "f")
+	s.Fail(gitlabtest.Fault{Status: 200, Header: map[string]string{"Content-Type": "application/json"}, Body: `[{"iid":1,"state":"opened","source_branch":"emco/f","sha":null}]`})
+	if p, err := s.host.Proposal(t.Context(), s.repo, "emco/f", "main"); err != nil || p.Head != head {
+		t.Errorf("Proposal = %+v, %v, want the head %s", p, err, head)
+	}
+}
+
 // A writer proposes what a protected branch does not take, waits, and is done once a
 // keeper has merged it.
 func TestH54AWriterProposes(t *testing.T) {

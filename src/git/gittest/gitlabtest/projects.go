@@ -19,6 +19,7 @@ type project struct {
 	url      string // for people
 	bare     gittest.Bare
 	rules    []rule
+	forward  bool // takes merge requests by fast-forward only
 	requests []*mergeRequest
 	statuses map[string][]status // by commit, oldest first
 }

@@ -171,9 +171,17 @@ func acceptRequest(q query) (int, any) {
 	return http.StatusOK, q.project.show(q.Context(), m)
 }
 
-// merge moves the target branch to a commit that holds both, only if it is where it was.
+// merge moves the target branch to a commit that holds both, only if it is where it was. It
+// returns that commit if it is one of the merge's own.
 func (p *project) merge(ctx context.Context, m *mergeRequest, head string) (string, error) {
 	into := p.head(ctx, m.target)
+	if p.forward {
+		if _, err := p.bare.Git(ctx, "", "merge-base", "--is-ancestor", into, head); err != nil {
+			return "", err
+		}
+		_, err := p.bare.Git(ctx, "", "update-ref", "refs/heads/"+m.target, head, into)
+		return "", err
+	}
 	tree, err := p.bare.Git(ctx, "", "merge-tree", "--write-tree", into, head)
 	if err != nil {
 		return "", err

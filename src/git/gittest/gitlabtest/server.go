@@ -119,6 +119,18 @@ func (s *Server) Protect(project, pattern string, push, merge Level) error {
 	return p.protect(rule{pattern: pattern, push: push, merge: merge})
 }
 
+// FastForward lets a project take merge requests by fast-forward only.
+func (s *Server) FastForward(project string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.find(project)
+	if p == nil {
+		return fmt.Errorf("no project %s", project)
+	}
+	p.forward = true
+	return nil
+}
+
 // find returns the project of a path or id, nil if there is none.
 func (s *Server) find(id string) *project {
 	for _, p := range s.projects {
