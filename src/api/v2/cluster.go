@@ -53,6 +53,7 @@ const (
 	ArgoCD  = "argocd"
 	PureGit = "git"
 	Exec    = "exec" // by an executable that the operator has added
+	OCI     = "oci"  // as an artifact of a registry
 )
 
 // gitOpsAliases lists what is accepted for each canonical value, in lower case:
@@ -66,11 +67,12 @@ var gitOpsAliases = [...]struct {
 	{Anthos, []string{"anthos", "googleanthos", "configsync"}},
 	{ArgoCD, []string{"argocd", "argo"}},
 	{Exec, []string{"exec"}},
+	{OCI, []string{"oci"}},
 	{PureGit, []string{"git", "plain"}},
 }
 
 // gitOpsNames is how users are told what is accepted.
-const gitOpsNames = "fluxcd (fluxv2, flux), azureArcV2 (azureArc), anthos (googleAnthos, configsync), argocd (argo), git (plain), exec"
+const gitOpsNames = "fluxcd (fluxv2, flux), azureArcV2 (azureArc), anthos (googleAnthos, configsync), argocd (argo), git (plain), exec, oci"
 
 // GitOpsType returns the canonical form of a gitOpsType, whatever its case.
 func GitOpsType(s string) (canonical string, ok bool) {

@@ -1,15 +1,38 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/sink/oci"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
 )
+
+// writers hands jobs to those who write what they are for: branches or artifacts.
+type writers struct {
+	branches  *batch.Writers
+	artifacts *oci.Publisher
+}
+
+func writersOf(c config.Config, branches *batch.Writers) writers {
+	return writers{branches, oci.New(oci.Options{Timeout: time.Duration(c.OCI.Timeout), PlainHTTP: c.OCI.PlainHTTP})}
+}
+
+// Submit has the job written.
+func (w writers) Submit(ctx context.Context, job batch.Job) (git.Hash, error) {
+	if job.Repo.Provider == gitops.KindOCI {
+		return w.artifacts.Submit(ctx, job)
+	}
+	return w.branches.Submit(ctx, job)
+}
 
 // backends returns the sync backends, with the platforms that they talk to.
 func (a *App) backends(c config.Config) (*syncer.Registry, error) {

@@ -106,6 +106,9 @@ func (f *fleet) Clusters(ctx context.Context) ([]gitstatus.Cluster, error) {
 			f.log.Debug("where a cluster reports is not known", "cluster", part[1]+"+"+part[3], "err", err)
 			continue
 		}
+		if s.Status.Repo.URL == "" { // what is published need not be reported through Git
+			continue
+		}
 		out = append(out, gitstatus.Cluster{Name: part[1] + "+" + part[3], Status: s.Status, Desired: s.Repo})
 	}
 	return out, nil

@@ -149,7 +149,7 @@ func (a *App) rsync(c config.Config, st stores, seen *mirror.Mirror, m *metrics,
 	k.Wrap = a.faults.kube()
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
-		Git: a.faults.commits(writers), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
+		Git: a.faults.commits(writersOf(c, writers)), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
 		Member: member(c), Workers: c.Kube.Workers, Sources: a.sources, Log: a.log,
 	})
 }

@@ -54,7 +54,7 @@ var groups = map[string]group{
 	"driver": {
 		packages: []string{
 			"internal/appcontext/embedded", "internal/placement/cloud", "internal/render/helm", "internal/render/isolated",
-			"internal/sink/kube", "internal/status/gitstatus", "internal/status/kubewatch",
+			"internal/sink/kube", "internal/sink/oci", "internal/status/gitstatus", "internal/status/kubewatch",
 			"internal/store/blobdir", "internal/store/sqlite",
 			"internal/syncer/anthos", "internal/syncer/argocd", "internal/syncer/azurearc", "internal/syncer/execplugin",
 			"internal/syncer/flux", "internal/syncer/plaingit",
@@ -95,6 +95,8 @@ var groups = map[string]group{
 
 // exceptions are arrows beyond the groups, each for a reason.
 var exceptions = map[string][]string{
+	// What is published is handed over as what is committed is.
+	"internal/sink/oci": {root + "git/batch"},
 	// There are just these two ways to a cluster, and no configuration chooses among
 	// them: the service drives them itself.
 	"internal/svc/rsync": {module + "/internal/sink/kube", module + "/internal/status/kubewatch", root + "git", root + "git/batch"},
@@ -112,6 +114,7 @@ var homes = map[string][]string{
 	"k8s.io/client-go/":     {"internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
 	"k8s.io/api/":           {"internal/sink/kube"},
 	"github.com/Azure/":     {"internal/syncer/azurearc/arm"},
+	"oras.land/":            {"internal/sink/oci"},
 	"github.com/fluxcd/":    {"internal/syncer/flux", "internal/status/kubewatch"},
 	"modernc.org/":          {"internal/store/sqlite"},
 	"github.com/prometheus": {"internal/app"},

@@ -30,6 +30,7 @@ type Config struct {
 	Sync   Sync     `json:"sync"`
 	Kube   Kube     `json:"kube"`
 	Azure  Azure    `json:"azure"`
+	OCI    OCI      `json:"oci"`
 	Retry  Retry    `json:"retry"`
 }
 
@@ -137,6 +138,12 @@ type Azure struct {
 	Writes    int      `json:"writesPerHour" help:"most writes an hour for each identity and subscription; Azure allows 1200"`
 }
 
+// OCI sets the manners towards registries, for clusters of the type oci.
+type OCI struct {
+	Timeout   Duration `json:"timeout" help:"longest single exchange with a registry"`
+	PlainHTTP bool     `json:"plainHTTP" help:"allow registries without TLS that are not on this machine"`
+}
+
 // Retry says when a delivery to a cluster that failed is tried again.
 type Retry struct {
 	First   Duration `json:"first" help:"wait after the first failure of a delivery; doubled with each further one"`
@@ -175,6 +182,7 @@ func Default() Config {
 			Authority: "https://login.microsoftonline.com", Manager: "https://management.azure.com",
 			Timeout: Duration(30 * time.Second), Writes: 600,
 		},
+		OCI:   OCI{Timeout: Duration(time.Minute)},
 		Retry: Retry{First: Duration(time.Second), Longest: Duration(5 * time.Minute)},
 	}
 }
@@ -231,6 +239,7 @@ func (c Config) Validate() error {
 	positive(bad, "kube.workers", int64(c.Kube.Workers))
 	positive(bad, "azure.timeout", int64(c.Azure.Timeout))
 	positive(bad, "azure.writesPerHour", int64(c.Azure.Writes))
+	positive(bad, "oci.timeout", int64(c.OCI.Timeout))
 	positive(bad, "retry.first", int64(c.Retry.First))
 	if c.Git.Rest < c.Retry.First {
 		bad("git.rest", "must not be below retry.first")

@@ -77,12 +77,9 @@ func Read(kind string, reference, resource Object, rules Rules) (Settings, error
 		return Settings{}, err
 	}
 	object := pick(ref, res)
-	s, err := readGit(object, rules)
+	s, err := readPlace(canonical, object, rules)
 	if err != nil {
 		return Settings{}, err
-	}
-	if s.Status, err = readStatus(object, s, rules); err != nil {
-		return Settings{}, invalid(object.name, err)
 	}
 	if s.Sharding, err = readSharding(object, s); err == nil {
 		err = checkApart(s)
@@ -93,6 +90,21 @@ func Read(kind string, reference, resource Object, rules Rules) (Settings, error
 	s.Kind = canonical
 	s.Options, s.Delay, err = options(ref, res)
 	return s, err
+}
+
+// readPlace reads where the desired state goes, and where reports come from.
+func readPlace(kind string, object pairs, rules Rules) (Settings, error) {
+	if kind == KindOCI {
+		return readRegistry(object, rules)
+	}
+	s, err := readGit(object, rules)
+	if err != nil {
+		return Settings{}, err
+	}
+	if s.Status, err = readStatus(object, s, rules); err != nil {
+		return Settings{}, invalid(object.name, err)
+	}
+	return s, nil
 }
 
 // pairs are an object's merged pairs under canonical keys.

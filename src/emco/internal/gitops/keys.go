@@ -90,6 +90,7 @@ var kinds = []struct {
 	{"exec", nil},
 	{"fluxcd", []string{"fluxv2", "flux"}},
 	{"git", []string{"plain"}},
+	{"oci", nil},
 }
 
 // Kinds returns the canonical names of the sync types, sorted.

@@ -60,7 +60,11 @@ func ShardName(n int) string { return fmt.Sprintf("s%03d", n) }
 
 // At returns the settings of the cluster that has a seat: Branch is the one that is
 // written, View the one that the cluster reads, if that is another one.
+// Of what is published nothing changes.
 func (s Settings) At(cluster string, seat Seat) Settings {
+	if s.Published() {
+		return s
+	}
 	if seat.Shard != "" {
 		s.Branch += "-" + seat.Shard
 	}

@@ -438,7 +438,7 @@ func (d *dispatcher) settle(ctx context.Context, outcomes []outcome) {
 
 // lodge notes on which branch a target is.
 func (d *dispatcher) lodge(t target, dest destination) {
-	if dest.backend != nil {
+	if dest.backend != nil && !dest.settings.Published() {
 		d.tenants.enter(t, branch{dest.settings.Repo.URL, dest.settings.Branch})
 	}
 }

@@ -126,6 +126,9 @@ func (s *gitSink) attempt(ctx context.Context, due []target, found map[target]de
 	if len(shares) == 0 {
 		return out
 	}
+	if found[due[0]].settings.Published() {
+		return append(out, s.publish(ctx, found, shares)...)
+	}
 	return append(out, s.land(ctx, found[due[0]], shares, maxBlamed)...)
 }
 

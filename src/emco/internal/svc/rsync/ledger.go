@@ -34,6 +34,7 @@ type ledger struct {
 	mu       sync.Mutex
 	pairs    map[target]map[string]appcontext.Pair // by app
 	targets  map[string]map[target]bool            // by deployment
+	sites    map[string]map[target]bool            // by cluster
 	subjects map[string]string                     // by deployment, for people who read
 	clouds   map[string]tenancy                    // by deployment
 	heads    map[string]string                     // by deployment: uid of the head that it is about
@@ -51,7 +52,7 @@ type ledger struct {
 func (l *ledger) load(ctx context.Context, pairs []appcontext.Pair) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pairs, l.targets = map[target]map[string]appcontext.Pair{}, map[string]map[target]bool{}
+	l.pairs, l.targets, l.sites = map[target]map[string]appcontext.Pair{}, map[string]map[target]bool{}, map[string]map[target]bool{}
 	l.subjects, l.heads, l.orders, l.stops = map[string]string{}, map[string]string{}, map[string]order{}, map[string]bool{}
 	l.wanted, l.doubts, l.clouds = map[string]bool{}, doubts{}, map[string]tenancy{}
 	l.reports, l.stirred = newHearings(l.store), newStirred()
@@ -212,11 +213,10 @@ func (l *ledger) keep(p appcontext.Pair) {
 	if l.pairs[t] == nil {
 		l.pairs[t] = map[string]appcontext.Pair{}
 	}
-	if l.targets[t.uid] == nil {
-		l.targets[t.uid] = map[target]bool{}
-	}
+	note(l.targets, t.uid, t)
+	note(l.sites, t.cluster, t)
 	l.stirred.count(l.pairs[t][p.Key.App], p)
-	l.pairs[t][p.Key.App], l.targets[t.uid][t] = p, true
+	l.pairs[t][p.Key.App] = p
 	if p.Phase == appcontext.Applied {
 		l.reports.trim(p.Key)
 	}
@@ -230,6 +230,10 @@ func (l *ledger) forget(k appcontext.PairKey) {
 	if delete(l.pairs[t], k.App); len(l.pairs[t]) == 0 {
 		delete(l.pairs, t)
 		delete(l.targets[t.uid], t)
+		delete(l.sites[t.cluster], t)
+	}
+	if len(l.sites[t.cluster]) == 0 {
+		delete(l.sites, t.cluster)
 	}
 	if len(l.targets[t.uid]) == 0 {
 		delete(l.targets, t.uid)
@@ -237,6 +241,13 @@ func (l *ledger) forget(k appcontext.PairKey) {
 		delete(l.clouds, t.uid)
 	}
 	l.stir(t.uid)
+}
+
+func note(index map[string]map[target]bool, key string, t target) {
+	if index[key] == nil {
+		index[key] = map[target]bool{}
+	}
+	index[key][t] = true
 }
 
 // pair returns what is remembered of a pair.
@@ -273,6 +284,13 @@ func (l *ledger) at(uid string) []target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(l.targets[uid]), compareTargets)
+}
+
+// on returns the targets on a cluster, in order.
+func (l *ledger) on(cluster string) []target {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(l.sites[cluster]), compareTargets)
 }
 
 // clusters returns where a deployment has pairs.

@@ -47,5 +47,6 @@ func On(p Platforms) *syncer.Registry {
 		"dependsOn": "native", "decryptionProvider": "sops", "decryptionSecretRef": "sops-age", "suspend": "false",
 	})
 	syncer.Register(r, "git", plaingit.New, syncer.Options{"syncInterval": "30"})
+	syncer.Register(r, "oci", flux.NewOCI, syncer.Options{"syncInterval": "30", "sourceName": "emco", "serviceAccountName": "tenant"})
 	return r
 }

@@ -95,6 +95,7 @@ func check(o Options) error {
 
 type backend struct {
 	Options
+	shared                   string // OCIRepository that the cluster was bootstrapped with; empty: each target has a GitRepository
 	writer                   *syncer.Writer
 	timeout, interval, retry time.Duration
 }
@@ -109,8 +110,11 @@ generatorOptions:
   disableNameSuffixHash: true
 `
 
-// Pointers returns the files of the GitRepository and of the Kustomizations.
+// Pointers returns the files of the GitRepository, if there is one, and of the Kustomizations.
 func (b backend) Pointers(t syncer.Target) []string {
+	if b.shared != "" {
+		return []string{t.Pointer("kust")}
+	}
 	return []string{t.Pointer(""), t.Pointer("kust")}
 }
 
@@ -123,19 +127,32 @@ func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error)
 	if err != nil {
 		return syncer.Change{}, err
 	}
-	edits := []git.Edit{{Path: t.Pointer("")}, {Path: t.Pointer("kust")}}
+	kust := git.Edit{Path: t.Pointer("kust")}
 	if len(apps) > 0 {
 		files["kustomization.yaml"] = []byte(barrier)
-		if edits[0].File, err = pointer.File([]pointer.Object{b.source(t)}); err != nil {
-			return syncer.Change{}, err
-		}
-		if edits[1].File, err = b.kustomizations(t, apps); err != nil {
+		if kust.File, err = b.kustomizations(t, apps); err != nil {
 			return syncer.Change{}, err
 		}
 	}
-	edits = append(edits, syncer.EditDir(t.Dir(), files))
+	edits := []git.Edit{kust, syncer.EditDir(t.Dir(), files)}
+	if b.shared == "" {
+		source, err := b.sourceEdit(t, len(apps) > 0)
+		if err != nil {
+			return syncer.Change{}, err
+		}
+		edits = append(edits, source)
+	}
 	slices.SortFunc(edits, func(x, y git.Edit) int { return cmp.Compare(x.Path, y.Path) })
 	return syncer.Change{Edits: edits}, nil
+}
+
+// sourceEdit writes or removes the GitRepository of a target.
+func (b backend) sourceEdit(t syncer.Target, wanted bool) (e git.Edit, err error) {
+	e.Path = t.Pointer("")
+	if wanted {
+		e.File, err = pointer.File([]pointer.Object{b.source(t)})
+	}
+	return e, err
 }
 
 // kustomizations returns one document per app, in order of their names.

@@ -61,7 +61,7 @@ func (b backend) kustomization(t syncer.Target, a syncer.App, all []syncer.App) 
 		Prune:              true,
 		Suspend:            bool(b.Suspend),
 		ServiceAccountName: b.account(t),
-		SourceRef:          kustomizev1.CrossNamespaceSourceReference{Kind: sourcev1.GitRepositoryKind, Name: sourceName(t)},
+		SourceRef:          b.sourceRef(t),
 		Decryption:         b.decryption(),
 	}
 	if b.DependsOn == native {
@@ -72,6 +72,14 @@ func (b backend) kustomization(t syncer.Target, a syncer.App, all []syncer.App) 
 		Metadata: pointer.Metadata{Name: kustomizationName(t, a.Name), Namespace: namespace, Labels: pointer.Labels(t, a.Name)},
 		Spec:     spec,
 	}, nil
+}
+
+// sourceRef names where the files of a target are read.
+func (b backend) sourceRef(t syncer.Target) kustomizev1.CrossNamespaceSourceReference {
+	if b.shared != "" {
+		return kustomizev1.CrossNamespaceSourceReference{Kind: "OCIRepository", Name: b.shared}
+	}
+	return kustomizev1.CrossNamespaceSourceReference{Kind: sourcev1.GitRepositoryKind, Name: sourceName(t)}
 }
 
 // account is the one that apps are applied as: that of the cluster's sync object, or

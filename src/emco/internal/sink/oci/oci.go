@@ -1,0 +1,174 @@
+// Package oci publishes the folders of clusters as OCI artifacts, which Flux reads by an
+// OCIRepository. Each cluster has a tag in a repository of a registry; the artifact holds
+// the same files, at the same paths, as a Git branch would of that cluster.
+//
+// The same files make the same digest: the archive holds no times, no owners, and its
+// files in order of their names. What is there already is not sent again.
+package oci
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// Options tune a Publisher.
+type Options struct {
+	Timeout   time.Duration // of one exchange with a registry
+	PlainHTTP bool          // allow http:// to other machines
+}
+
+// Publisher writes to registries. It is safe for use by several goroutines, but for one
+// cluster by one at a time: registries cannot compare and swap.
+type Publisher struct {
+	options Options
+
+	mu      sync.Mutex
+	clients map[git.Repo]*auth.Client // with the tokens that registries gave
+}
+
+// maxClients bounds the clients that are kept: changed credentials leave old ones behind.
+const maxClients = 100
+
+// New returns a publisher. It connects to nothing.
+func New(o Options) *Publisher { return &Publisher{options: o, clients: map[git.Repo]*auth.Client{}} }
+
+// Submit makes the artifact of a cluster hold what the edits of the job say. All edits are
+// below the cluster's directory, "clusters/<provider>+<cluster>"; what the artifact holds
+// besides stays. It returns the digest of the artifact, whether or not it had to be sent.
+//
+// Errors are classified: Unauthorized and Forbidden for refused credentials, Unavailable
+// for what the network does, Throttled, Invalid for addresses that are not allowed.
+func (p *Publisher) Submit(ctx context.Context, job batch.Job) (git.Hash, error) {
+	root, err := rootOf(job.Edits)
+	if err != nil {
+		return "", errs.E(errs.Internal, "publish", job.Repo.URL, err)
+	}
+	repo, err := p.repository(job.Repo)
+	if err != nil {
+		return "", err
+	}
+	s := shelf{repo: repo, tag: Tag(strings.TrimPrefix(root, "clusters/"))}
+	digest, err := s.publish(ctx, job, root)
+	return git.Hash(digest), classified(err, job.Repo.URL+":"+s.tag)
+}
+
+// rootOf returns the one cluster's directory that all edits are in.
+func rootOf(edits []git.Edit) (string, error) {
+	root := ""
+	for _, e := range edits {
+		parts := strings.SplitN(e.Path, "/", 3)
+		if len(parts) < 3 || parts[0] != "clusters" {
+			return "", fmt.Errorf("%s is in no cluster's directory", e.Path)
+		}
+		if of := "clusters/" + parts[1]; root == "" || root == of {
+			root = of
+		} else {
+			return "", fmt.Errorf("%s and %s are different clusters", root, of)
+		}
+	}
+	if root == "" {
+		return "", errors.New("there are no edits")
+	}
+	return root, nil
+}
+
+// repository returns the repository that an address names.
+func (p *Publisher) repository(r git.Repo) (*remote.Repository, error) {
+	u, err := url.Parse(r.URL)
+	if err != nil {
+		return nil, errs.E(errs.Invalid, "publish", "to a registry", errors.New("the address is no URL"))
+	}
+	if u.Scheme == "http" && !p.options.PlainHTTP && !loopback(u.Hostname()) {
+		return nil, errs.E(errs.Invalid, "publish", r.URL, errors.New("a registry without TLS has to be allowed by oci.plainHTTP"))
+	}
+	repo, err := remote.NewRepository(u.Host + "/" + strings.Trim(u.Path, "/"))
+	if err != nil {
+		return nil, errs.E(errs.Invalid, "publish", r.URL, errors.New("is no repository of a registry; names are in lower case"))
+	}
+	client, err := p.client(r, u.Host)
+	if err != nil {
+		return nil, err
+	}
+	repo.PlainHTTP, repo.SkipReferrersGC, repo.Client = u.Scheme == "http", true, client
+	return repo, nil
+}
+
+// client returns the client for a repository and its credential.
+func (p *Publisher) client(r git.Repo, host string) (*auth.Client, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c, ok := p.clients[r]; ok {
+		return c, nil
+	}
+	inner, err := p.dialer(r.CA)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.clients) >= maxClients {
+		clear(p.clients)
+	}
+	p.clients[r] = &auth.Client{Client: inner, Cache: auth.NewCache(), Credential: auth.StaticCredential(host, auth.Credential{
+		Username: r.User, Password: r.Token.Reveal(),
+	})}
+	return p.clients[r], nil
+}
+
+func loopback(host string) bool {
+	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
+}
+
+// dialer trusts certificates besides the system's. Nothing is tried again below us.
+func (p *Publisher) dialer(ca string) (*http.Client, error) {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.IdleConnTimeout = 10 * time.Second
+	if ca != "" {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		if !pool.AppendCertsFromPEM([]byte(ca)) {
+			return nil, errs.E(errs.Invalid, "publish", "to a registry", errors.New("ca holds no certificate in PEM"))
+		}
+		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return &http.Client{Transport: t, Timeout: p.options.Timeout}, nil
+}
+
+// Keep is a file that every artifact of a cluster holds, by its path: Flux takes a
+// directory without files for a fault, and would not remove what was there before.
+func Keep(root string) (path string, content []byte) {
+	text := "# Written by EMCO, so that this directory is there when no app is.\n" +
+		"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: emco\n  namespace: flux-system\ndata:\n  directory: " + root + "\n"
+	return root + "/emco.yaml", []byte(text)
+}
+
+// apply returns files after edits. Neither is changed.
+func apply(files map[string][]byte, edits []git.Edit) map[string][]byte {
+	out := maps.Clone(files)
+	for _, e := range edits {
+		maps.DeleteFunc(out, func(name string, _ []byte) bool { return git.Inside(name, e.Path) })
+		if e.File != nil {
+			out[e.Path] = e.File
+		}
+		for name, content := range e.Dir {
+			out[e.Path+"/"+name] = content
+		}
+	}
+	return out
+}

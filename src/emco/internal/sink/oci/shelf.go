@@ -1,0 +1,189 @@
+package oci
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// Media types of what Flux's command line pushes, and its source controller reads.
+const (
+	ConfigType  = "application/vnd.cncf.flux.config.v1+json"
+	ContentType = "application/vnd.cncf.flux.content.v1.tar+gzip"
+)
+
+// maxManifest and maxContent bound what is read of a registry.
+const (
+	maxManifest = 1 << 20
+	maxContent  = 64 << 20
+)
+
+// Tag returns the tag of a cluster, "<provider>_<cluster>". Tags have no "+"; a name with
+// other characters than tags have, or with "_", has a hash added, so that no two clusters
+// share a tag.
+func Tag(cluster string) string {
+	tag := strings.Replace(cluster, "+", "_", 1)
+	if plain.MatchString(tag) && strings.Contains(cluster, "+") && !strings.Contains(cluster, "_") && len(tag) <= 128 {
+		return tag
+	}
+	sum := sha256.Sum256([]byte(cluster))
+	tag = odd.ReplaceAllString(tag, "-")
+	return strings.TrimLeft(tag[:min(len(tag), 110)], ".-") + "-" + hex.EncodeToString(sum[:])[:12]
+}
+
+var (
+	plain = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]*$`)
+	odd   = regexp.MustCompile(`[^a-zA-Z0-9._-]`)
+)
+
+// shelf is where the artifact of one cluster is.
+type shelf struct {
+	repo *remote.Repository
+	tag  string
+}
+
+// publish brings the artifact to what the job wants and returns its digest.
+func (s shelf) publish(ctx context.Context, job batch.Job, root string) (string, error) {
+	have, files, err := s.read(ctx)
+	if err != nil {
+		return "", err
+	}
+	files = apply(files, job.Edits)
+	path, text := Keep(root)
+	files[path] = text
+	layer, err := pack(files)
+	if err != nil {
+		return "", err
+	}
+	manifest, err := manifestOf(layer)
+	if err != nil {
+		return "", err
+	}
+	if id := digest.FromBytes(manifest); id != have {
+		err = s.send(ctx, job, manifest, layer)
+	}
+	return digest.FromBytes(manifest).String(), err
+}
+
+// read returns the digest of the artifact and its files; none if there is no artifact, or
+// something else that is not ours.
+func (s shelf) read(ctx context.Context) (digest.Digest, map[string][]byte, error) {
+	desc, err := s.repo.Resolve(ctx, s.tag)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return "", map[string][]byte{}, nil
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	if desc.Size > maxManifest {
+		return "", nil, errs.New(errs.TooLarge, "the tag is something larger than a manifest")
+	}
+	text, err := content.FetchAll(ctx, s.repo, desc)
+	if err != nil {
+		return "", nil, err
+	}
+	var m v1.Manifest
+	if err := json.Unmarshal(text, &m); err != nil || len(m.Layers) != 1 || m.Layers[0].MediaType != ContentType {
+		return "", nil, errs.New(errs.Conflict, "the tag is taken by something that is no artifact of Flux's; remove it or choose another repository")
+	}
+	if m.Layers[0].Size > maxContent {
+		return "", nil, errs.New(errs.TooLarge, "the artifact is larger than 64 MiB")
+	}
+	blob, err := content.FetchAll(ctx, s.repo, m.Layers[0])
+	if errors.Is(err, errdef.ErrNotFound) { // the registry has lost it: it is made anew
+		return "", map[string][]byte{}, nil
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	files, err := unpack(blob)
+	return desc.Digest, files, err
+}
+
+// config is the same for all: there is nothing to configure.
+var config = []byte("{}")
+
+// manifestOf returns the manifest of a layer. It depends on nothing else.
+func manifestOf(layer []byte) ([]byte, error) {
+	return json.Marshal(v1.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageManifest,
+		Config: content.NewDescriptorFromBytes(ConfigType, config),
+		Layers: []v1.Descriptor{content.NewDescriptorFromBytes(ContentType, layer)},
+	})
+}
+
+// send brings what is missing, and the tag last: who reads sees the artifact of before, or
+// all of the new one.
+func (s shelf) send(ctx context.Context, job batch.Job, manifest, layer []byte) error {
+	for _, blob := range []struct {
+		kind string
+		text []byte
+	}{{ConfigType, config}, {ContentType, layer}} {
+		desc := content.NewDescriptorFromBytes(blob.kind, blob.text)
+		there, err := s.repo.Blobs().Exists(ctx, desc)
+		if err == nil && !there {
+			err = s.repo.Blobs().Push(ctx, desc, bytes.NewReader(blob.text))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if job.Fence.Check != nil {
+		if err := job.Fence.Check(ctx); err != nil {
+			return err
+		}
+	}
+	desc := content.NewDescriptorFromBytes(v1.MediaTypeImageManifest, manifest)
+	return s.repo.Manifests().PushReference(ctx, desc, bytes.NewReader(manifest), s.tag)
+}
+
+// classified gives what a registry says a kind. Errors that have one keep it.
+func classified(err error, where string) error {
+	if err == nil {
+		return nil
+	}
+	if _, done := errors.AsType[*errs.Error](err); done {
+		return errs.E(errs.KindOf(err), "publish", where, err)
+	}
+	refused, ok := errors.AsType[*errcode.ErrorResponse](err)
+	if !ok {
+		return errs.E(errs.Unavailable, "publish", where, err)
+	}
+	why := fmt.Errorf("the registry answers %d %s", refused.StatusCode, refused.Errors)
+	switch {
+	case refused.StatusCode == http.StatusTooManyRequests:
+		return errs.Throttle("publish", where, time.Minute, why)
+	case refused.StatusCode >= 500:
+		return errs.E(errs.Unavailable, "publish", where, why)
+	}
+	return errs.E(errs.FromStatus(refused.StatusCode), "publish", where, errors.New(strings.TrimSpace(brief(why.Error()))))
+}
+
+// brief bounds what others wrote.
+func brief(text string) string {
+	const most = 300
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "… (" + strconv.Itoa(len(text)) + " bytes)"
+	}
+	return text
+}

@@ -1,0 +1,32 @@
+package flux
+
+import (
+	"cmp"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/pointer"
+)
+
+// OCIOptions are those of clusters that read an artifact of a registry.
+type OCIOptions struct {
+	Options
+	// Source names the OCIRepository in flux-system that the cluster was bootstrapped
+	// with; "emco" unless given.
+	Source string `json:"sourceName,omitempty"`
+}
+
+// NewOCI returns the backend "oci". The files are those of "fluxcd" without the
+// GitRepository: all deployments of a cluster are in the one artifact that the cluster
+// was bootstrapped with, so there is nothing more to read.
+func NewOCI(o OCIOptions) (syncer.Backend, error) {
+	if err := pointer.CheckName("oci", "sourceName", o.Source); err != nil {
+		return nil, err
+	}
+	inner, err := New(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	b := inner.(backend)
+	b.shared = cmp.Or(o.Source, "emco")
+	return b, nil
+}
