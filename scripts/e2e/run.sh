@@ -6,6 +6,7 @@
 #   run.sh monitor    clusters that report: monitors, Flux and Git
 #   run.sh gitea      the host of Git's protocol on a real Gitea
 #   run.sh sweep      every fault at every step, on Git and on a cluster: a quarter of an hour
+#   run.sh scale      5,000 clusters x 20 apps: what a change of a large fleet costs; EMCO_SCALE=500x20 for less
 #   run.sh bench      figures: 100 and 1,000 Git clusters side by side, a large deployment, a restart
 #
 # The tests run the programs in ../../bin (make build), or those in $EMCO_BIN; they are
@@ -30,6 +31,7 @@ case $what in
   monitor) run='^TestMonitor|^TestConformance14' ;;
   gitea) run='^TestGitea' ;;
   sweep) run='^TestFaultSweep'; export EMCO_SWEEP=all ;;
+  scale) run='^TestScale$'; export EMCO_SCALE=${EMCO_SCALE:-5000x20} ;;
   bench) run='' ;;
   help | -h | --help) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
@@ -48,8 +50,8 @@ esac
 bin=${EMCO_BIN:-$(cd ../.. && pwd)/bin}
 if [ "$what" = gitea ]; then
   : # takes none of the programs
-elif [ ! -x "$bin/emco" ] || [ ! -x "$bin/emcoctl" ] || [ ! -x "$bin/monitor" ]; then
-  echo "run.sh: building emco, emcoctl and monitor (some minutes when nothing is cached)"
+elif [ ! -x "$bin/emco" ] || [ ! -x "$bin/emcoctl" ] || [ ! -x "$bin/monitor" ] || [ ! -x "$bin/simfleet" ]; then
+  echo "run.sh: building emco, emcoctl, monitor and simfleet (some minutes when nothing is cached)"
   make -C ../.. build BIN="$bin"
 fi
 export EMCO_BIN=$bin

@@ -8,9 +8,11 @@ import (
 	"io"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/status"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/fleet"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/orders"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/seed"
 )
 
 // stay says when a run ends, and what it says until then.
@@ -23,7 +25,7 @@ type stay struct {
 
 // runFleet has clusters live. The code is codeBehind if some are not where Git says at the end.
 func runFleet(ctx context.Context, args []string, out, said io.Writer) (int, error) {
-	o, s, err := readRun(args, said)
+	o, s, err := readRun(ctx, args, said)
 	if err != nil {
 		return codeFine, err
 	}
@@ -83,13 +85,14 @@ func (s stay) follow(ctx context.Context, f *fleet.Fleet, said io.Writer) fleet.
 }
 
 // readRun reads flags and the script.
-func readRun(args []string, said io.Writer) (fleet.Options, stay, error) {
+func readRun(ctx context.Context, args []string, said io.Writer) (fleet.Options, stay, error) {
 	var (
 		n             names
 		o             fleet.Options
 		s             stay
 		do            lines
 		script, fetch string
+		api, views    string
 		desired       = repository{what: "git"}
 		reports       = repository{what: "status"}
 	)
@@ -98,6 +101,8 @@ func readRun(args []string, said io.Writer) (fleet.Options, stay, error) {
 	desired.flags(f, "repository that the clusters read")
 	reports.flags(f, "repository that they report to; the one that they read unless given")
 	f.StringVar(&o.Branch, "git.branch", "main", "branch that they read; {cluster} stands for <provider>+<name>, for a branch of each")
+	f.StringVar(&api, "api", "", "control plane that is asked on which shard or branch of its own each cluster is; none: all read -git.branch")
+	f.StringVar(&views, "git.viewPrefix", "clusters/", "what the names of branches of one cluster begin with, with -api")
 	f.StringVar(&o.Prefix, "status.prefix", status.DefaultPrefix, "prefix of the branches that they report to")
 	f.BoolVar(&o.Silent, "silent", false, "they do not report")
 	f.DurationVar(&o.Interval, "interval", 30*time.Second, "time between two looks at the branch, a tenth more or less")
@@ -129,7 +134,18 @@ func readRun(args []string, said io.Writer) (fleet.Options, stay, error) {
 		return o, s, fmt.Errorf("%w: %w", errUsage, err)
 	}
 	err := repositories(&o, desired, reports)
+	if err == nil && api != "" {
+		o.Branches, err = branches(ctx, api, n.provider, o.Branch, views)
+	}
 	return o, s, err
+}
+
+func branches(ctx context.Context, api, provider, branch, views string) (map[string]string, error) {
+	c, err := client.New(client.Options{BaseURL: api})
+	if err != nil {
+		return nil, fmt.Errorf("%w: -api: %w", errUsage, err)
+	}
+	return seed.Branches(ctx, c, provider, branch, views)
 }
 
 // commands reads the orders of a script and of flags.

@@ -16,7 +16,7 @@ import (
 // seedFleet registers clusters.
 func seedFleet(ctx context.Context, args []string, said io.Writer) error {
 	var n names
-	o, address, ca, branch := seed.Options{}, "", "", ""
+	o, address, ca, branch, mode := seed.Options{}, "", "", "", ""
 	repo := repository{what: "git"}
 	f := flag.NewFlagSet("seed", flag.ContinueOnError)
 	n.flags(f)
@@ -24,6 +24,7 @@ func seedFleet(ctx context.Context, args []string, said io.Writer) error {
 	f.StringVar(&ca, "api.caFile", "", "file with certificates to trust instead of the system's")
 	repo.flags(f, "repository that the control plane writes and the clusters read")
 	f.StringVar(&branch, "git.branch", "main", "its branch")
+	f.StringVar(&mode, "refMode", "branch", "how clusters share it: branch, shard, cluster")
 	f.StringVar(&o.Type, "type", v2.PureGit, "how the clusters are fed: git, fluxcd")
 	f.StringVar(&o.Sync, "sync", "simfleet", "name of the cluster-sync-object")
 	f.StringVar(&o.Label, "label", "sim", "label on all clusters")
@@ -48,7 +49,7 @@ func seedFleet(ctx context.Context, args []string, said io.Writer) error {
 		return fmt.Errorf("%w: -api: %w", errUsage, err)
 	}
 	o.Clusters, o.Provider = n.all(""), n.provider
-	o.Pairs = []map[string]v2.Scalar{{"url": v2.Scalar(r.URL)}, {"branch": v2.Scalar(branch)}, {"userName": v2.Scalar(r.User)}}
+	o.Pairs = []map[string]v2.Scalar{{"url": v2.Scalar(r.URL)}, {"branch": v2.Scalar(branch)}, {"userName": v2.Scalar(r.User)}, {"refMode": v2.Scalar(mode)}}
 	if token := r.Token.Reveal(); token != "" {
 		o.Pairs = append(o.Pairs, map[string]v2.Scalar{"gitToken": v2.Scalar(token)})
 	}

@@ -15,12 +15,16 @@ import (
 )
 
 // Place is what a cluster reads: its folder on a branch.
-type Place struct{ Branch, Root string }
+type Place struct{ Branch, Cluster string }
+
+// root is where EMCO has the folder. Where many clusters share a branch it may be a level deeper.
+func (p Place) root() string { return "clusters/" + p.Cluster }
 
 // Found is what a cluster read.
 type Found struct {
 	Commit git.Hash
 	Born   time.Time         // when the first of all clusters saw the commit
+	Root   string            // of the folder
 	Folder *inventory.Folder // its files are read
 }
 
@@ -61,7 +65,7 @@ func (f *Own) Look(ctx context.Context, p Place, last Found) (Found, error) {
 	if err != nil || head == last.Commit {
 		return last, err
 	}
-	out := Found{Commit: head, Born: f.birth(head)}
+	out := Found{Commit: head, Born: f.birth(head), Root: p.root()}
 	host := plain.New(plain.Options{MaxRepos: 1})
 	defer func() {
 		s := host.Stats()
@@ -69,18 +73,45 @@ func (f *Own) Look(ctx context.Context, p Place, last Found) (Found, error) {
 		f.bytes.Add(s.Received)
 		_ = host.Close()
 	}()
-	var entries []inventory.Entry
-	for e, err := range host.Tree(ctx, f.repo, head, p.Root) {
-		if err != nil {
-			return last, err
-		}
-		entries = append(entries, inventory.Entry{Path: strings.TrimPrefix(e.Path, p.Root+"/"), ID: e.ID})
+	entries, err := list(ctx, host, f.repo, head, out.Root)
+	if err == nil && len(entries) == 0 {
+		out.Root, entries, err = deeper(ctx, host, f.repo, head, p)
+	}
+	if err != nil {
+		return last, err
 	}
 	out.Folder = inventory.NewFolder(entries)
 	if err := read(ctx, host, f.repo, f.objects, out.Folder); err != nil {
 		return last, err
 	}
 	return out, nil
+}
+
+// list returns the files of a folder.
+func list(ctx context.Context, host *plain.Host, r git.Repo, at git.Hash, root string) (out []inventory.Entry, err error) {
+	for e, err := range host.Tree(ctx, r, at, root) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, inventory.Entry{Path: strings.TrimPrefix(e.Path, root+"/"), ID: e.ID})
+	}
+	return out, nil
+}
+
+// deeper looks for the folder of a cluster a level deeper. The directories of the branch
+// are here by now.
+func deeper(ctx context.Context, host *plain.Host, r git.Repo, at git.Hash, p Place) (root string, out []inventory.Entry, err error) {
+	root = p.root()
+	for e, err := range host.Tree(ctx, r, at, "clusters") {
+		if err != nil {
+			return root, nil, err
+		}
+		if part := strings.SplitN(e.Path, "/", 4); len(part) == 4 && part[2] == p.Cluster {
+			root = strings.Join(part[:3], "/")
+			out = append(out, inventory.Entry{Path: part[3], ID: e.ID})
+		}
+	}
+	return root, out, nil
 }
 
 // maxBorn bounds the commits of which is remembered when they were first seen.

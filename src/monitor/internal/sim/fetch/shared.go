@@ -31,6 +31,7 @@ type mirror struct {
 	err     error
 	found   Found                        // without a folder
 	folders map[string]*inventory.Folder // by root
+	roots   map[string]string            // by cluster
 }
 
 // NewShared returns a fetcher of a repository that asks for a branch at most once in every.
@@ -51,7 +52,10 @@ func (f *Shared) Look(ctx context.Context, p Place, last Found) (Found, error) {
 		return last, m.err
 	}
 	out := m.found
-	if out.Folder = m.folders[p.Root]; out.Folder == nil {
+	if out.Root = m.roots[p.Cluster]; out.Root == "" {
+		out.Root = p.root()
+	}
+	if out.Folder = m.folders[out.Root]; out.Folder == nil {
 		out.Folder = inventory.NewFolder(nil)
 	}
 	if err := read(ctx, f.host, f.repo, f.objects, out.Folder); err != nil {
@@ -76,7 +80,7 @@ func (f *Shared) refresh(ctx context.Context, branch string, m *mirror) error {
 		return err
 	}
 	born := time.Now()
-	s := sorter{old: m.folders, known: map[inventory.Digest]*inventory.Folder{}, names: map[string]string{}, out: map[string]*inventory.Folder{}}
+	s := sorter{old: m.folders, known: map[inventory.Digest]*inventory.Folder{}, names: map[string]string{}, out: map[string]*inventory.Folder{}, roots: map[string]string{}}
 	for e, err := range f.host.Tree(ctx, f.repo, head, "clusters") {
 		if err != nil {
 			return err
@@ -84,7 +88,7 @@ func (f *Shared) refresh(ctx context.Context, branch string, m *mirror) error {
 		s.add(e)
 	}
 	s.close()
-	m.found, m.folders = Found{Commit: head, Born: born}, s.out
+	m.found, m.folders, m.roots = Found{Commit: head, Born: born}, s.out, s.roots
 	return nil
 }
 
@@ -100,19 +104,26 @@ type sorter struct {
 	old, out map[string]*inventory.Folder
 	known    map[inventory.Digest]*inventory.Folder
 	names    map[string]string
+	roots    map[string]string
 	root     string
 	entries  []inventory.Entry
 }
 
 func (s *sorter) add(e git.Entry) {
-	rest, below := strings.CutPrefix(e.Path, "clusters/")
+	top, rest, _ := strings.Cut(e.Path, "/")
 	cluster, path, inside := strings.Cut(rest, "/")
-	if !below || !inside {
+	root := top + "/" + cluster
+	if !strings.Contains(cluster, "+") { // a directory that clusters are spread over
+		cluster, path, inside = strings.Cut(path, "/")
+		root += "/" + cluster
+	}
+	if !inside {
 		return
 	}
-	if root := "clusters/" + cluster; root != s.root {
+	if root != s.root {
 		s.close()
 		s.root = root
+		s.roots[cluster] = root
 	}
 	s.entries = append(s.entries, inventory.Entry{Path: s.once(path), ID: git.Hash(s.once(string(e.ID)))})
 }

@@ -122,7 +122,7 @@ func (c *cluster) follow(now time.Time) {
 
 func (c *cluster) apply(now time.Time) {
 	c.applyAt = time.Time{}
-	held, ok := c.fleet.objects.Apply(c.place.Root, c.seen.Folder)
+	held, ok := c.fleet.objects.Apply(c.seen.Root, c.seen.Folder)
 	if !ok { // what was read is forgotten by now
 		c.seen, c.nextLook = fetch.Found{}, now
 		return

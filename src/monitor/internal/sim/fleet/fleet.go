@@ -22,12 +22,13 @@ import (
 
 // Options say what the fleet is and how it behaves.
 type Options struct {
-	Clusters []string // names: <provider>+<cluster>
-	Branch   string   // that they read; {cluster} stands for the name of each
-	Repo     git.Repo // that they read
-	Status   git.Repo // that they report to
-	Prefix   string   // of the branches that they report to
-	Silent   bool     // they do not report
+	Clusters []string          // names: <provider>+<cluster>
+	Branch   string            // that they read; {cluster} stands for the name of each
+	Branches map[string]string // of clusters that read another one, by name
+	Repo     git.Repo          // that they read
+	Status   git.Repo          // that they report to
+	Prefix   string            // of the branches that they report to
+	Silent   bool              // they do not report
 
 	Interval  time.Duration // between two looks at the branch, a tenth more or less
 	Apply     time.Duration // most time to apply what came
@@ -87,7 +88,10 @@ func New(o Options) *Fleet {
 func (f *Fleet) newCluster(name string, number uint64, first time.Time) *cluster {
 	o := f.options
 	c := &cluster{fleet: f, nextLook: first, draw: rand.New(rand.NewPCG(o.Seed, number+1))}
-	c.place = fetch.Place{Branch: strings.ReplaceAll(o.Branch, "{cluster}", name), Root: "clusters/" + name}
+	c.place = fetch.Place{Branch: strings.ReplaceAll(o.Branch, "{cluster}", name), Cluster: name}
+	if branch := o.Branches[name]; branch != "" {
+		c.place.Branch = branch
+	}
 	if o.Silent {
 		return c
 	}

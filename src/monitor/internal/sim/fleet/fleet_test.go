@@ -157,6 +157,20 @@ func TestClustersFollowGit(t *testing.T) {
 	}
 }
 
+// A cluster's folder may be a level deeper than EMCO's.
+func TestFoldersMayBeDeeper(t *testing.T) {
+	t.Parallel()
+	for _, own := range []bool{false, true} {
+		f := newField(t, 1)
+		f.names = append(f.names, "sim+deep")
+		_, err := f.bare.Foreign(t.Context(), "main", map[string]gittest.File{"clusters/0a/sim+deep/context/7/app/web/web+Deployment.yaml": {Content: fmt.Sprintf(object, "9")}})
+		f.must(err)
+		f.start(own)
+		f.says("sim+deep", "9", status.Current)
+		f.says(f.names[0], "1", status.Current)
+	}
+}
+
 func TestOrdersAreObeyed(t *testing.T) {
 	t.Parallel()
 	f := newField(t, 4)

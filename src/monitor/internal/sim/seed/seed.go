@@ -129,6 +129,26 @@ func (s seeder) open(ctx context.Context) error {
 	return res.Err(http.MethodPost, path)
 }
 
+// Branches asks the control plane which branch each cluster of a provider reads, by its full
+// name, where that is not branch itself. views begin the names of branches of one cluster.
+func Branches(ctx context.Context, api *client.Client, provider, branch, views string) (map[string]string, error) {
+	all, err := client.Get[[]v2.Cluster](ctx, api, "cluster-providers/"+provider+"/clusters")
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, c := range all {
+		name := provider + "+" + c.Metadata.Name
+		switch g := c.Spec.GitOps; g.RefMode {
+		case "cluster":
+			out[name] = views + name
+		case "shard":
+			out[name] = branch + "-" + g.Shard
+		}
+	}
+	return out, nil
+}
+
 func named(name string) v2.Named { return v2.Named{Metadata: v2.Metadata{Name: name}} }
 
 // create makes a document. A refusal because it exists is fine; others of the same status
