@@ -41,7 +41,7 @@ func Hosts(o Options) map[string]git.Host {
 }
 
 func plainHost(o Options) *plain.Host {
-	return plain.New(plain.Options{AllowFile: o.AllowFile, Timeout: o.Timeout, Log: o.Log})
+	return plain.New(plain.Options{AllowFile: o.AllowFile, Timeout: o.Timeout, Budget: o.Budget, Log: o.Log})
 }
 
 // Host hands each repository to the host of its provider.

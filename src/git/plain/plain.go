@@ -28,6 +28,7 @@ type Options struct {
 	MaxFetch  int64                  // bytes that one fetch may bring, packed or unpacked; 1 GiB
 	MaxBlob   int64                  // bytes of one object; 128 MiB
 	Admit     func(netip.Addr) error // says which addresses may be dialled; all but link-local, multicast and unspecified ones
+	Budget    git.Budget             // of which conversations are spent as reads; git.Free
 	Log       *slog.Logger           // for debug lines; none
 }
 
@@ -52,6 +53,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Admit == nil {
 		o.Admit = transport.AdmitPublic
+	}
+	if o.Budget == nil {
+		o.Budget = git.Free{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

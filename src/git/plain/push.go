@@ -67,7 +67,7 @@ func (h *Host) send(ctx context.Context, r git.Repo, conv *conversation, p push)
 	defer done()
 	reply, err := conv.exchange(ctx, body, size)
 	if err != nil {
-		return h.fail(ctx, r, "push", err)
+		return h.learn(r, h.fail(ctx, r, "push", err))
 	}
 	report, chat, err := readReport(conv, reply)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -60,10 +61,13 @@ func (h *Host) open(ctx context.Context, r git.Repo, service string) (*conversat
 	if err != nil {
 		return nil, err
 	}
+	if err := h.opt.Budget.Spend(ctx, r, git.Cost{Reads: 1}); err != nil {
+		return nil, h.fail(ctx, r, service, err)
+	}
 	h.adverts.Add(1)
 	s, err := h.dial(ctx, r, a, service)
 	if err != nil {
-		return nil, h.fail(ctx, r, service, err)
+		return nil, h.learn(r, h.fail(ctx, r, service, err))
 	}
 	refs, err := readAdvert(s.advert())
 	if err != nil {
@@ -77,6 +81,14 @@ func (h *Host) open(ctx context.Context, r git.Repo, service string) (*conversat
 		return nil, errs.E(errs.Invalid, service, r.URL, errors.New("only repositories with SHA-1 object names are supported"))
 	}
 	return c, nil
+}
+
+// learn tells the budget when a server wants to be left alone.
+func (h *Host) learn(r git.Repo, err error) error {
+	if wait := errs.RetryAfter(err); wait > 0 {
+		h.opt.Budget.Learn(r, git.Standing{Until: time.Now().Add(wait)})
+	}
+	return err
 }
 
 func (h *Host) dial(ctx context.Context, r git.Repo, a git.Address, service string) (session, error) {
