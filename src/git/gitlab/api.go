@@ -122,14 +122,11 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	redirected := resp.StatusCode >= 300 && resp.StatusCode < 400 // the client of HTTP follows, or refuses to
 	if resp.StatusCode < 300 && resp.StatusCode != http.StatusNoContent && !isJSON(resp) {
 		_ = resp.Body.Close()
 		return nil, errs.E(errs.Unavailable, "", "", errStrange)
 	}
-	if !redirected {
-		resp.Body = bounded{io.LimitReader(resp.Body, maxAnswer), resp.Body}
-	}
+	resp.Body = bounded{io.LimitReader(resp.Body, maxAnswer), resp.Body}
 	return resp, nil
 }
 

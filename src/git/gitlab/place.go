@@ -122,14 +122,17 @@ func authority(a git.Address) string {
 	return host
 }
 
-// probe returns the first place where GitLab answers. If there is none, the error is that
-// of the first place.
+// probe returns the first place where GitLab answers. If other programs do at all of them,
+// the error is that of the first; a server that is ill, or not reached, is not asked again.
 func (h *Host) probe(ctx context.Context, r git.Repo, maybe []place) (place, error) {
 	var first error
 	for _, at := range maybe {
 		err := h.answers(ctx, r, at)
 		if err == nil {
 			return at, nil
+		}
+		if !errors.Is(err, errStrange) {
+			return place{}, err
 		}
 		if first == nil {
 			first = err
@@ -139,7 +142,8 @@ func (h *Host) probe(ctx context.Context, r git.Repo, maybe []place) (place, err
 }
 
 // answers returns nil if GitLab is at a place: it knows its version, and tells it to users
-// only.
+// only. If another program answers there, the error wraps errStrange. What is said of limits
+// is not for the credential, which is not sent.
 func (h *Host) answers(ctx context.Context, r git.Repo, at place) error {
 	client, err := h.client(r, at.base, nobody{})
 	if err != nil {
@@ -149,14 +153,14 @@ func (h *Host) answers(ctx context.Context, r git.Repo, at place) error {
 		return err
 	}
 	_, resp, err := client.Version.GetVersion(api.WithContext(ctx))
-	if err == nil {
+	switch {
+	case err == nil, resp != nil && resp.StatusCode == http.StatusUnauthorized && isJSON(resp.Response):
 		return nil
+	case resp == nil && !errors.Is(err, errStrange):
+		return err
 	}
 	err = explain(resp, err)
-	if resp != nil && resp.StatusCode == http.StatusUnauthorized && isJSON(resp.Response) {
-		return nil
-	}
-	if errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Throttled) {
+	if resp != nil && (errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Throttled)) {
 		return err
 	}
 	return errs.E(errs.NotFound, "", "", fmt.Errorf("no GitLab at %s%s: %w", at.base, apiPath, errStrange))

@@ -89,13 +89,29 @@ func TestAddressesThatCannotBe(t *testing.T) {
 	}
 }
 
-// H-17: addresses of machines that hand out credentials are not dialled.
+// What is not reached is not asked at the next place, nor taken for another program;
+// addresses of machines that hand out credentials are not dialled.
 func TestH17TheAPIIsNotDialledEverywhere(t *testing.T) {
 	t.Parallel()
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	var asked atomic.Int32
+	ill := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		http.Error(w, "<html>Whoops</html>", http.StatusBadGateway)
+	}))
+	t.Cleanup(ill.Close)
 	host := gitlab.New(gitlab.Options{})
 	t.Cleanup(func() { _ = host.Close() })
-	r := git.Repo{URL: "http://169.254.169.254/latest/meta-data.git", Token: "t"}
-	if _, err := host.Proposal(t.Context(), r, "a", "b"); !errs.Is(err, errs.Forbidden) {
-		t.Errorf("%v, want Forbidden", err)
+	for base, want := range map[string]errs.Kind{"http://169.254.169.254": errs.Forbidden, closed.URL: errs.Unavailable, ill.URL: errs.Unavailable} {
+		for _, path := range []string{"/group/project.git", "/group/sub/project.git"} {
+			_, err := host.Proposal(t.Context(), git.Repo{URL: base + path, Token: "t"}, "a", "b")
+			if !errs.Is(err, want) || strings.Contains(err.Error(), "no GitLab") {
+				t.Errorf("%s: %v of kind %v, want %v", base+path, err, errs.KindOf(err), want)
+			}
+		}
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("the server that is ill was asked %d times, want once for each", n)
 	}
 }
