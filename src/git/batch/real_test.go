@@ -124,7 +124,7 @@ func TestLostReplyOnARealServer(t *testing.T) {
 }
 
 // A link of somebody else stands where one job wants to write.
-func TestALinkStopsOnlyItsJob(t *testing.T) {
+func TestH57ALinkStopsOnlyItsJob(t *testing.T) {
 	t.Parallel()
 	_, bare, repo := server(t)
 	if _, err := bare.Foreign(t.Context(), "main", map[string]gittest.File{"clusters/evil": {Mode: "120000", Content: "/etc"}}); err != nil {
@@ -152,7 +152,7 @@ func TestALinkStopsOnlyItsJob(t *testing.T) {
 }
 
 // A first commit into an empty repository, through a writer.
-func TestEmptyRepository(t *testing.T) {
+func TestH55EmptyRepository(t *testing.T) {
 	t.Parallel()
 	srv, _, repo := server(t)
 	bare, err := srv.CreateRepo(t.Context(), "empty", "main")
@@ -193,5 +193,28 @@ func TestTWaManyWritersOnARealServer(t *testing.T) {
 	}
 	if _, pushes := srv.Requests(); pushes > 1+int(took/(500*time.Millisecond)) {
 		t.Errorf("%d pushes in %s, want one a window", pushes, took)
+	}
+}
+
+// Attributes that have a checkout change line ends and contents change nothing of what is written.
+func TestH57BytesAreAsWritten(t *testing.T) {
+	t.Parallel()
+	_, bare, repo := server(t)
+	attributes := gittest.File{Content: "* text=auto eol=crlf ident filter=lfs\n"}
+	if _, err := bare.Foreign(t.Context(), "main", map[string]gittest.File{".gitattributes": attributes}); err != nil {
+		t.Fatal(err)
+	}
+	w := batch.New(plain.New(plain.Options{}), batch.Options{})
+	defer w.Close()
+	files := map[string]string{"App/a.yaml": "a: 1\r\nb: $Id$\n", "app/a.yaml": "in lower case\n", "bytes": "\x00\xff\r"}
+	for path, content := range files {
+		if _, err := w.Submit(t.Context(), batch.Job{Repo: repo, Branch: "main", Edits: file(path, content), Title: "t"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, content := range files {
+		if got, err := bare.Show(t.Context(), "main", path); err != nil || got != content {
+			t.Errorf("%s holds %q, %v, want %q", path, got, err, content)
+		}
 	}
 }
