@@ -23,7 +23,16 @@ type Viewer interface {
 	// It returns Conflict if the branch or a view is moved by somebody else meanwhile. After
 	// that, and after Unavailable, the branch may be moved and views may lag. A refusal to
 	// move a view wraps a *PathError with its directory.
-	CommitViews(ctx context.Context, r Repo, branch string, parent Hash, edits []Edit, views []View, m Message) (Shown, error)
+	CommitViews(ctx context.Context, r Repo, s Showing) (Shown, error)
+}
+
+// Showing is a commit with the views that are to show it.
+type Showing struct {
+	Branch  string
+	Parent  Hash
+	Edits   []Edit // none: the views are brought up to date
+	Views   []View
+	Message Message
 }
 
 // View is a branch that shows one directory of another one.

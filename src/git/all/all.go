@@ -158,10 +158,10 @@ func (h *Host) Move(ctx context.Context, r git.Repo, m git.Movement) (git.Hash, 
 }
 
 // CommitViews commits, and has views show it; Invalid if the repository's host keeps none.
-func (h *Host) CommitViews(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, views []git.View, m git.Message) (git.Shown, error) {
+func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.Shown, error) {
 	v, ok := h.Of(r).(git.Viewer)
 	if !ok {
 		return git.Shown{}, errs.E(errs.Invalid, "show", r.URL, errors.New("a server of type "+cmp.Or(r.Provider, gitProtocol)+" has no branch per cluster here; leave gitType out to have the repository written by Git's own protocol"))
 	}
-	return v.CommitViews(ctx, r, branch, parent, edits, views, m)
+	return v.CommitViews(ctx, r, s)
 }

@@ -34,7 +34,7 @@ func (t *try) write(ctx context.Context, parent git.Hash) (git.Hash, error) {
 	if !ok {
 		return "", errs.E(errs.Invalid, "show", t.repo.URL, errors.New("this host keeps no branches that are views of others"))
 	}
-	shown, err := viewer.CommitViews(ctx, t.repo, branch, parent, t.edits, t.views, t.message)
+	shown, err := viewer.CommitViews(ctx, t.repo, git.Showing{Branch: branch, Parent: parent, Edits: t.edits, Views: t.views, Message: t.message})
 	if err == nil {
 		shown.Made = append(t.shown.Made, shown.Made...) // what an earlier try did counts
 		shown.Strange = append(t.shown.Strange, shown.Strange...)

@@ -73,9 +73,9 @@ func (h *Host) Replace(ctx context.Context, r git.Repo, branch string, old git.H
 }
 
 // CommitViews is Commit, and has views show what the branch holds then.
-func (h *Host) CommitViews(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, views []git.View, m git.Message) (git.Shown, error) {
-	s, err := h.data.CommitViews(ctx, r, branch, parent, edits, views, m)
-	return s, h.whyRefused(ctx, r, branch, err)
+func (h *Host) CommitViews(ctx context.Context, r git.Repo, c git.Showing) (git.Shown, error) {
+	s, err := h.data.CommitViews(ctx, r, c)
+	return s, h.whyRefused(ctx, r, c.Branch, err)
 }
 
 // checkBranches checks the names of branches.

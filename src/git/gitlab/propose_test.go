@@ -74,7 +74,7 @@ func TestH54EveryRefusalSaysWhy(t *testing.T) {
 	}
 	edits := []git.Edit{{Path: "clusters/c/f", File: []byte("f")}}
 	_, replaced := s.host.Replace(t.Context(), s.repo, "status/c", old, map[string][]byte{"f": []byte("g")}, change)
-	_, shown := s.host.CommitViews(t.Context(), s.as(developer), "main", main, edits, []git.View{{Branch: "view/c", Dir: "clusters/c"}}, change)
+	_, shown := s.host.CommitViews(t.Context(), s.as(developer), git.Showing{Branch: "main", Parent: main, Edits: edits, Views: []git.View{{Branch: "view/c", Dir: "clusters/c"}}, Message: change})
 	for branch, err := range map[string]error{"status/c": replaced, "main": shown} {
 		if !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), "GitLab: You are not allowed") || !strings.Contains(err.Error(), "branch "+branch+" is protected") {
 			t.Errorf("%s: %v of kind %v, want Forbidden since it is protected", branch, err, errs.KindOf(err))

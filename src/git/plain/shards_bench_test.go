@@ -47,7 +47,7 @@ func BenchmarkOneClusterOfTenThousand(b *testing.B) {
 					name := fmt.Sprintf("clusters/p+c%05d", c)
 					views = append(views, git.View{Branch: name, Dir: name})
 				}
-				shown, err := host.CommitViews(b.Context(), repo, branch, heads[branch], ownEdits(first, last, 2, 5, version), views, git.Message{Title: "t"})
+				shown, err := host.CommitViews(b.Context(), repo, git.Showing{Branch: branch, Parent: heads[branch], Edits: ownEdits(first, last, 2, 5, version), Views: views, Message: git.Message{Title: "t"}})
 				if err != nil {
 					b.Fatal(err)
 				}

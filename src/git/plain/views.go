@@ -20,64 +20,83 @@ const viewsAtOnce = 500
 // CommitViews commits, and moves views along. Where the views are is in the same
 // advertisement that tells where the branch is, so that one exchange is enough as long as
 // their commits are known.
-func (h *Host) CommitViews(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, views []git.View, m git.Message) (git.Shown, error) {
-	if err := errors.Join(git.CheckBranch(branch), git.CheckEdits(edits), git.CheckViews(branch, views), h.checkURL(r)); err != nil {
+func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.Shown, error) {
+	if err := errors.Join(git.CheckBranch(s.Branch), git.CheckEdits(s.Edits), git.CheckViews(s.Branch, s.Views), h.checkURL(r)); err != nil {
 		return git.Shown{}, firstOf(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
-	d, err := h.draft(ctx, r, parent, edits, m)
+	d, err := h.draft(ctx, r, s.Parent, s.Edits, s.Message)
 	if err != nil || d.tip().IsZero() {
 		return git.Shown{}, err
 	}
-	conv, err := h.open(ctx, r, receivePack)
+	w := showing{Showing: s, host: h, repo: r, draft: d, pending: d.changes()}
+	conv, err := w.open(ctx)
 	if err != nil {
 		return git.Shown{}, err
 	}
-	pending := d.changes()
-	if pending && !conv.has(capability.Atomic) {
-		if err := h.send(ctx, r, conv, pushOf(branch, d.base.commit, d.change, m.Guard)); err != nil {
-			return git.Shown{}, err
-		}
-		h.landed(r, d)
-		pending = false
-		if conv, err = h.open(ctx, r, receivePack); err != nil {
-			return git.Shown{}, err
-		}
-	}
-	g, err := h.gallery(ctx, r, conv, d, views, m)
+	g, err := w.gallery(ctx, conv)
 	if err != nil {
 		conv.close(true)
 		return git.Shown{}, h.fail(ctx, r, "show", err)
 	}
-	if err := h.sendViews(ctx, r, conv, branch, d, g, pending, m); err != nil {
+	if err := w.send(ctx, conv, g); err != nil {
 		return git.Shown{}, err
 	}
 	return g.shown, nil
 }
 
-// sendViews moves views, and the branch with them if that is pending, and ends the conversation.
-func (h *Host) sendViews(ctx context.Context, r git.Repo, conv *conversation, branch string, d draft, g *gallery, pending bool, m git.Message) error {
-	p := push{moves: g.moves, objs: g.fresh.objs, bytes: g.fresh.bytes, guard: m.Guard}
+// showing is a commit with views on its way.
+type showing struct {
+	git.Showing
+	host    *Host
+	repo    git.Repo
+	draft   draft
+	pending bool // the branch has still to be moved
+}
+
+// open begins the conversation in which views are moved. Where the server cannot move them
+// together with the branch, the branch is moved before.
+func (w *showing) open(ctx context.Context) (*conversation, error) {
+	conv, err := w.host.open(ctx, w.repo, receivePack)
+	if err != nil || !w.pending || conv.has(capability.Atomic) {
+		return conv, err
+	}
+	if err := w.host.send(ctx, w.repo, conv, w.own()); err != nil {
+		return nil, err
+	}
+	w.host.landed(w.repo, w.draft)
+	w.pending = false
+	return w.host.open(ctx, w.repo, receivePack)
+}
+
+// own is the push of the branch alone.
+func (w *showing) own() push {
+	return pushOf(w.Branch, w.draft.base.commit, w.draft.change, w.Message.Guard)
+}
+
+// send moves views, and the branch with them if that is pending, and ends the conversation.
+func (w *showing) send(ctx context.Context, conv *conversation, g *gallery) error {
+	p := push{moves: g.moves, objs: g.fresh.objs, bytes: g.fresh.bytes, guard: w.Message.Guard}
 	switch {
-	case pending:
-		own := pushOf(branch, d.base.commit, d.change, m.Guard)
+	case w.pending:
+		own := w.own()
 		p.moves = append(own.moves, p.moves...)
 		p.objs, p.bytes = slices.Concat(own.objs, p.objs), p.bytes+own.bytes
-	case conv.refs.References[heads+branch] != d.tip():
+	case conv.refs.References[heads+w.Branch] != w.draft.tip():
 		conv.close(true)
-		return h.lost(r, branch)
+		return w.host.lost(w.repo, w.Branch)
 	case len(p.moves) == 0:
 		conv.close(true)
 		return nil
 	}
-	if err := h.send(ctx, r, conv, p); err != nil {
+	if err := w.host.send(ctx, w.repo, conv, p); err != nil {
 		return err
 	}
-	if pending {
-		h.landed(r, d)
+	if w.pending {
+		w.host.landed(w.repo, w.draft)
 	}
-	h.repo(r).see(g.made)
+	w.host.repo(w.repo).see(g.made)
 	return nil
 }
 
@@ -93,20 +112,21 @@ type gallery struct {
 }
 
 // gallery finds out which views have to move, and makes their commits.
-func (h *Host) gallery(ctx context.Context, r git.Repo, conv *conversation, d draft, views []git.View, m git.Message) (*gallery, error) {
-	at, err := h.whereViewsAre(ctx, r, conv, views)
+func (w *showing) gallery(ctx context.Context, conv *conversation) (*gallery, error) {
+	at, err := w.host.whereViewsAre(ctx, w.repo, conv, w.Views)
 	if err != nil {
 		return nil, err
 	}
+	d := w.draft
 	g := &gallery{
 		source: d.tip(), scene: newScene(d),
 		fresh: &change{store: d.base.store, have: d.change.have},
 		made:  map[plumbing.Hash]viewed{},
 		shown: git.Shown{Commit: d.head(), Views: map[string]git.Hash{}},
 	}
-	g.message = m
+	g.message = w.Message
 	g.message.Trailers = []git.Trailer{{Key: git.SourceTrailer, Value: g.source.String()}}
-	for _, v := range views {
+	for _, v := range w.Views {
 		head := conv.refs.References[heads+v.Branch]
 		if err := g.show(v, head, at[head]); err != nil {
 			return nil, err

@@ -41,7 +41,7 @@ type stage struct {
 
 func (s *stage) commit(views []git.View, edits ...git.Edit) git.Shown {
 	s.t.Helper()
-	shown, err := s.host.CommitViews(s.t.Context(), s.repo, "shard", s.head, edits, views, git.Message{Title: "t"})
+	shown, err := s.host.CommitViews(s.t.Context(), s.repo, git.Showing{Branch: "shard", Parent: s.head, Edits: edits, Views: views, Message: git.Message{Title: "t"}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestAViewThatIsLostInARaceMovesNothing(t *testing.T) {
 		srv.BeforePush(nil)
 		foreign(t, t.Context(), bare, "clusters/p+c1", map[string]gittest.File{"x": {Content: "x"}})
 	})
-	_, err := s.host.CommitViews(t.Context(), repo, "shard", s.head, []git.Edit{app("c0", "two")}, viewsOf("c0", "c1"), git.Message{})
+	_, err := s.host.CommitViews(t.Context(), repo, git.Showing{Branch: "shard", Parent: s.head, Edits: []git.Edit{app("c0", "two")}, Views: viewsOf("c0", "c1")})
 	if err != nil {
 		t.Fatalf("a view that needs no move stands in the way: %v", err)
 	}
@@ -177,7 +177,7 @@ func TestAViewThatIsLostInARaceMovesNothing(t *testing.T) {
 		srv.BeforePush(nil)
 		foreign(t, t.Context(), bare, "clusters/p+c0", map[string]gittest.File{"x": {Content: "x"}})
 	})
-	_, err = s.host.CommitViews(t.Context(), repo, "shard", s.head, []git.Edit{app("c0", "three")}, viewsOf("c0", "c1"), git.Message{})
+	_, err = s.host.CommitViews(t.Context(), repo, git.Showing{Branch: "shard", Parent: s.head, Edits: []git.Edit{app("c0", "three")}, Views: viewsOf("c0", "c1")})
 	if !errs.Is(err, errs.Conflict) {
 		t.Fatalf("the race came to %v, want Conflict", err)
 	}
@@ -206,7 +206,7 @@ func TestAViewThatIsRefusedIsBlamed(t *testing.T) {
 			if err := bare.Hook("update", `test "$1" != refs/heads/clusters/p+c1 || { echo protected >&2; exit 1; }`); err != nil {
 				t.Fatal(err)
 			}
-			_, err := s.host.CommitViews(t.Context(), repo, "shard", s.head, []git.Edit{app("c0", "two")}, viewsOf("c0", "c1"), git.Message{})
+			_, err := s.host.CommitViews(t.Context(), repo, git.Showing{Branch: "shard", Parent: s.head, Edits: []git.Edit{app("c0", "two")}, Views: viewsOf("c0", "c1")})
 			fault, ok := err.(interface{ Unwrap() error })
 			if !errs.Is(err, errs.Forbidden) || !ok || !strings.Contains(err.Error(), "clusters/p+c1") {
 				t.Fatalf("the refusal is %v (%v)", err, fault)
@@ -228,7 +228,7 @@ func TestViewsThatCannotBeAreInvalid(t *testing.T) {
 		"leading out": {{Branch: "v", Dir: "../a"}},
 		"bad file":    {{Branch: "v", Dir: "a", Empty: map[string][]byte{".git/x": nil}}},
 	} {
-		_, err := h.CommitViews(t.Context(), git.Repo{URL: "https://git.example.org/r"}, "shard", "", nil, views, git.Message{})
+		_, err := h.CommitViews(t.Context(), git.Repo{URL: "https://git.example.org/r"}, git.Showing{Branch: "shard", Views: views})
 		if !errs.Is(err, errs.Invalid) {
 			t.Errorf("%s: %v, want Invalid", name, err)
 		}

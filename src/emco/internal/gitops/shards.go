@@ -83,12 +83,23 @@ func (s Settings) ReadBranch() string {
 	return s.Branch
 }
 
-// CheckView refuses a cluster whose name Git does not take in that of a branch; Invalid.
+// CheckView refuses a cluster that can have no branch of its own: its name is none that Git
+// takes in that of a branch, or the repository is not written by Git's protocol. It returns Invalid.
 func (s Settings) CheckView() error {
-	if err := checkBranch(s.View); err != nil {
+	err := checkBranch(s.View)
+	if err == nil {
+		err = checkViews(s.Sharding.as(RefCluster), s)
+	}
+	if err != nil {
 		return errs.E(errs.Invalid, "register", "a cluster that reads branch "+s.View, err)
 	}
 	return nil
+}
+
+// as returns what there is with another mode.
+func (v Sharding) as(mode string) Sharding {
+	v.Mode = mode
+	return v
 }
 
 // readSharding reads how clusters share the repository.
@@ -136,8 +147,8 @@ func checkViews(v Sharding, s Settings) error {
 	if v.Mode != RefCluster {
 		return nil
 	}
-	if s.Repo.Provider != "" {
-		return fmt.Errorf("%s %s needs Git's own protocol: leave %s out", keyRefMode, RefCluster, keyGitType)
+	if s.Repo.Provider == "github" {
+		return fmt.Errorf("%s %s needs Git's own protocol: leave %s out, and give %s", keyRefMode, RefCluster, keyGitType, keyURL)
 	}
 	rest, below := strings.CutPrefix(v.Views, s.Branch)
 	if below && (strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, "-s") && strings.Contains(rest, "/")) {

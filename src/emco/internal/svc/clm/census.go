@@ -158,9 +158,6 @@ func (n *census) view(cluster string, s gitops.Settings, g v2.GitOps) error {
 	if err := s.CheckView(); err != nil {
 		return err
 	}
-	if s.Repo.Provider != "" {
-		return errs.New(errs.Invalid, "a branch of its own needs Git's own protocol: leave gitType out of the sync object")
-	}
 	if n.own[s.Repo.URL]+ownBranches(s) > maxBranches {
 		return errs.New(errs.Conflict, fmt.Sprintf("the clusters of the repository have %d branches of their own, and a repository takes %d; have them report elsewhere (statusUrl), or use another repository", n.own[s.Repo.URL], maxBranches))
 	}
