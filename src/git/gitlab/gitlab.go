@@ -15,7 +15,7 @@ import (
 type Options struct {
 	Git     *plain.Host            // carries the data; one of its own, which Close closes
 	Timeout time.Duration          // for one whole call of the API's part; 1 minute
-	Budget  git.Budget             // of calls of the API; no bounds
+	Budget  git.Budget             // of calls of the API, and of a Git of its own; no bounds
 	Admit   func(netip.Addr) error // says which addresses may be dialled; as plain's
 }
 
@@ -30,7 +30,7 @@ func (o Options) withDefaults() Options {
 		o.Admit = transport.AdmitPublic
 	}
 	if o.Git == nil {
-		o.Git = plain.New(plain.Options{Admit: o.Admit})
+		o.Git = plain.New(plain.Options{Admit: o.Admit, Budget: o.Budget})
 	}
 	return o
 }
