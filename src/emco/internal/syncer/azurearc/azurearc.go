@@ -100,8 +100,11 @@ func (o Options) identity() arm.Identity {
 func (o Options) check() error {
 	var missing []string
 	for _, need := range []struct{ key, value string }{
-		{"arcCluster", o.Cluster}, {"arcResourceGroup", o.Group}, {"clientID", o.Client},
-		{"subscriptionID", o.Subscription}, {"tenantID", o.Tenant},
+		{"arcCluster", o.Cluster},
+		{"arcResourceGroup", o.Group},
+		{"clientID", o.Client},
+		{"subscriptionID", o.Subscription},
+		{"tenantID", o.Tenant},
 	} {
 		if need.value == "" {
 			missing = append(missing, need.key)

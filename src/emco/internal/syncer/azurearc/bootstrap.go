@@ -73,14 +73,14 @@ func (b backend) converge(ctx context.Context, azure *arm.Account, t syncer.Targ
 	}
 	have, err := parse(was.Body)
 	if err != nil {
-		return errs.E(errs.Unavailable, "read", b.path(t), errors.New("Azure answers something that is no configuration"))
+		return errs.E(errs.Unavailable, "read", b.path(t), errors.New("the answer is no configuration"))
 	}
 	if have.like(want) {
 		switch p := have.Properties; {
 		case p.State.Is("Succeeded"), p.State == "":
 			return nil
 		case !p.State.Ended():
-			return errs.Throttle("configure", b.o.Cluster, again, fmt.Errorf("Azure is not done with it yet (%s)", p.State))
+			return errs.Throttle("configure", b.o.Cluster, again, fmt.Errorf("the operation is not done yet (%s)", p.State))
 		}
 	}
 	return b.put(ctx, azure, t, &was, want)
@@ -138,7 +138,7 @@ func (b backend) extend(ctx context.Context, azure *arm.Account) error {
 	}
 	var have extensions
 	if err := json.Unmarshal(list.Body, &have); err != nil {
-		return errs.E(errs.Unavailable, "read", b.o.Cluster, errors.New("Azure answers something that is no list of extensions"))
+		return errs.E(errs.Unavailable, "read", b.o.Cluster, errors.New("the answer is no list of extensions"))
 	}
 	for _, e := range have.Value {
 		if strings.EqualFold(e.Properties.Type, fluxExtension) {

@@ -201,7 +201,7 @@ func (f fault) String() string {
 func refusal(r answer) error {
 	var body struct{ Error fault }
 	_ = json.Unmarshal(r.body, &body)
-	why := fmt.Errorf("Azure answers %d %s", r.status, cmp.Or(body.Error.String(), http.StatusText(r.status)))
+	why := fmt.Errorf("answered with %d %s", r.status, cmp.Or(body.Error.String(), http.StatusText(r.status)))
 	verb, subject := r.call.verb(), r.call.subject()
 	switch r.status {
 	case http.StatusPreconditionFailed:

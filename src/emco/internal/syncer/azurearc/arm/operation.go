@@ -38,14 +38,14 @@ func (a *Account) await(ctx context.Context, r answer) error {
 			return err
 		}
 		if err := wait(ctx, retryAfter(r.header)); err != nil {
-			return errs.Throttle(began.call.verb(), began.call.subject(), retryAfter(r.header), errors.New("Azure is not done with it yet"))
+			return errs.Throttle(began.call.verb(), began.call.subject(), retryAfter(r.header), errors.New("the operation is not done yet"))
 		}
 		polled, err := a.send(ctx, call{method: http.MethodGet, url: next})
 		switch {
 		case errs.Is(err, errs.NotFound) && began.call.method == http.MethodDelete:
 			return nil
 		case ctx.Err() != nil:
-			return errs.E(errs.Unavailable, began.call.verb(), began.call.subject(), errors.New("Azure is not done with it yet"))
+			return errs.E(errs.Unavailable, began.call.verb(), began.call.subject(), errors.New("the operation is not done yet"))
 		case err != nil:
 			return err
 		}
@@ -66,7 +66,7 @@ func (a *Account) next(r answer) (*url.URL, error) {
 		}
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != a.client.manager.Scheme || u.Host != a.client.manager.Host {
-			return nil, errs.E(errs.Unavailable, "follow", r.call.subject(), errors.New("Azure names another host to ask, which is not done"))
+			return nil, errs.E(errs.Unavailable, "follow", r.call.subject(), errors.New("it is to be followed on another host, which is not done"))
 		}
 		return u, nil
 	}
@@ -92,10 +92,10 @@ func judge(began, r answer) (done bool, err error) {
 		Error  fault
 	}
 	if err := json.Unmarshal(r.body, &body); err != nil {
-		return true, errs.E(errs.Unavailable, "follow", began.call.subject(), errors.New("Azure answers without JSON"))
+		return true, errs.E(errs.Unavailable, "follow", began.call.subject(), errors.New("the answer is no JSON"))
 	}
 	if body.Status.Failed() {
-		why := fmt.Errorf("Azure says %s: %s", body.Status, body.Error)
+		why := fmt.Errorf("the operation ended as %s: %s", body.Status, body.Error)
 		return true, errs.E(errs.Conflict, began.call.verb(), began.call.subject(), why)
 	}
 	return body.Status.Ended(), nil
