@@ -282,19 +282,19 @@ func authorOf(m git.Message) *gh.CommitAuthor {
 	return &gh.CommitAuthor{Name: gh.String(name), Email: gh.String(mail), Date: &gh.Timestamp{Time: time.Unix(at, 0).UTC()}}
 }
 
-// move makes the branch point at a commit, if it is where it was.
+// move makes the branch point at a commit, if it is where it was. The guard may take its time.
 func (w *writer) move(ctx context.Context, to git.Hash) error {
-	if w.base != "" {
-		at, err := w.door.at(ctx, w.branch)
-		if err != nil {
-			return err
-		}
-		if at != w.base {
-			return w.lost()
-		}
+	looked := time.Now()
+	if err := w.look(ctx, paid); err != nil {
+		return err
 	}
 	if w.message.Guard != nil {
 		if err := w.message.Guard(ctx); err != nil {
+			return err
+		}
+	}
+	if time.Since(looked) > longAgo {
+		if err := w.look(ctx, reading); err != nil {
 			return err
 		}
 	}
@@ -310,9 +310,24 @@ func (w *writer) move(ctx context.Context, to git.Hash) error {
 	return w.moveRefused(err)
 }
 
-// at asks where a branch is, as part of a commit that is paid for; empty if there is none.
-func (d *door) at(ctx context.Context, branch string) (id git.Hash, err error) {
-	err = d.call(ctx, "commit", paid, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+// longAgo is when it has to be asked again where a branch is.
+const longAgo = time.Second
+
+// look says whether the branch is where the commit was made for; a new one is not looked for.
+func (w *writer) look(ctx context.Context, cost git.Cost) error {
+	if w.base == "" {
+		return nil
+	}
+	at, err := w.at(ctx, w.branch, cost)
+	if err == nil && at != w.base {
+		err = w.lost()
+	}
+	return err
+}
+
+// at asks where a branch is; empty if there is none.
+func (d *door) at(ctx context.Context, branch string, cost git.Cost) (id git.Hash, err error) {
+	err = d.call(ctx, "commit", cost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 		ref, resp, err := c.Git.GetRef(ctx, d.owner, d.name, "heads/"+branch)
 		id = git.Hash(ref.GetObject().GetSHA())
 		return resp, err

@@ -66,7 +66,7 @@ func apiOf(r git.Repo, a git.Address) (*url.URL, error) {
 	return &url.URL{Scheme: "https", Host: host, Path: "/api/v3/"}, nil
 }
 
-// What calls cost.
+// What calls cost. The push that a commit is comes to the account of whoever writes, with its guard.
 var (
 	reading = git.Cost{Calls: 1, Points: 1}
 	writing = git.Cost{Calls: 1, Points: 5, Content: 1}
@@ -75,12 +75,12 @@ var (
 
 // times is a cost n times.
 func times(c git.Cost, n int) git.Cost {
-	return git.Cost{Calls: n * c.Calls, Points: n * c.Points, Content: n * c.Content, Pushes: n * c.Pushes, Reads: n * c.Reads}
+	return git.Cost{Calls: n * c.Calls, Points: n * c.Points, Content: n * c.Content}
 }
 
 // plus adds costs.
 func plus(a, b git.Cost) git.Cost {
-	return git.Cost{Calls: a.Calls + b.Calls, Points: a.Points + b.Points, Content: a.Content + b.Content, Pushes: a.Pushes + b.Pushes, Reads: a.Reads + b.Reads}
+	return git.Cost{Calls: a.Calls + b.Calls, Points: a.Points + b.Points, Content: a.Content + b.Content}
 }
 
 // request is one call of the interface.

@@ -59,6 +59,7 @@ func head(t *testing.T, b gittest.Bare) git.Hash {
 // Whatever GitHub, or what stands before it, answers: it has a kind and a time to come back.
 func TestH52AnswersBecomeKinds(t *testing.T) {
 	t.Parallel()
+	srv, bare, repo := seeded(t)
 	html := map[string]string{"Content-Type": "text/html"}
 	reset := fmt.Sprint(time.Now().Add(10 * time.Minute).Unix())
 	spent := map[string]string{"X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset}
@@ -72,8 +73,8 @@ func TestH52AnswersBecomeKinds(t *testing.T) {
 		{"bad credentials", githubtest.Fault{Status: 401, Body: `{"message":"Bad credentials"}`}, errs.Unauthorized, 0, 0},
 		{"a permission that lacks", githubtest.Fault{Status: 403, Body: `{"message":"Resource not accessible by integration ` + token + `"}`}, errs.Forbidden, 0, 0},
 		{"an archived repository", githubtest.Fault{Status: 403, Body: `{"message":"Repository was archived so is read-only."}`}, errs.Forbidden, 0, 0},
-		{"a primary limit", githubtest.Fault{Status: 403, Header: spent, Body: `{"message":"API rate limit exceeded"}`}, errs.Throttled, 9 * time.Minute, 11 * time.Minute},
-		{"a primary limit as 429", githubtest.Fault{Status: 429, Header: spent, Body: `{}`}, errs.Throttled, 9 * time.Minute, 11 * time.Minute},
+		{"a primary limit", githubtest.Fault{Status: 403, Header: spent, Body: `{"message":"API rate limit exceeded"}`}, errs.Throttled, time.Minute, 11 * time.Minute},
+		{"a primary limit as 429", githubtest.Fault{Status: 429, Header: spent, Body: `{}`}, errs.Throttled, time.Minute, 11 * time.Minute},
 		{"a secondary limit with a time", githubtest.Fault{Status: 403, Header: map[string]string{"Retry-After": "7", "X-RateLimit-Reset": reset}, Body: secondary}, errs.Throttled, 7 * time.Second, 7 * time.Second},
 		{"a secondary limit without one", githubtest.Fault{Status: 403, Header: map[string]string{"X-RateLimit-Reset": reset}, Body: secondary}, errs.Throttled, time.Minute, time.Minute},
 		{"429 with a time", githubtest.Fault{Status: 429, Header: map[string]string{"Retry-After": "9"}, Body: `{}`}, errs.Throttled, 9 * time.Second, 9 * time.Second},
@@ -91,25 +92,22 @@ func TestH52AnswersBecomeKinds(t *testing.T) {
 		{"an overloaded server", githubtest.Fault{Status: 503, Header: map[string]string{"Retry-After": "8"}, Body: `{}`}, errs.Unavailable, 8 * time.Second, 8 * time.Second},
 		{"a broken connection", githubtest.Fault{Drop: true}, errs.Unavailable, 0, 0},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			srv, bare, repo := seeded(t)
-			h := host(t, github.Options{})
-			at := head(t, bare)
-			srv.Faults(always(c.fault))
-			_, err := h.Head(t.Context(), repo, "main")
-			wantErr(t, "Head", err, c.kind)
-			if got := errs.RetryAfter(err); got < c.min || got > c.max {
-				t.Errorf("RetryAfter = %v, want %v to %v", got, c.min, c.max)
-			}
-			if _, err = h.Commit(t.Context(), repo, "main", at, edit, git.Message{}); err == nil {
-				t.Error("Commit succeeds")
-			}
-			srv.Faults(nil)
-			if _, err := h.Commit(t.Context(), repo, "main", at, edit, git.Message{}); err != nil {
-				t.Errorf("Commit after the fault: %v", err)
-			}
-		})
+		h := host(t, github.Options{})
+		at := head(t, bare)
+		srv.Faults(always(c.fault))
+		_, err := h.Head(t.Context(), repo, "main")
+		wantErr(t, c.name+": Head", err, c.kind)
+		if got := errs.RetryAfter(err); got < c.min || got > c.max {
+			t.Errorf("%s: RetryAfter = %v, want %v to %v", c.name, got, c.min, c.max)
+		}
+		e := []git.Edit{{Path: c.name, File: []byte("x")}}
+		if _, err = h.Commit(t.Context(), repo, "main", at, e, git.Message{}); err == nil {
+			t.Errorf("%s: Commit succeeds", c.name)
+		}
+		srv.Faults(nil)
+		if _, err := h.Commit(t.Context(), repo, "main", at, e, git.Message{}); err != nil {
+			t.Errorf("%s: Commit after the fault: %v", c.name, err)
+		}
 	}
 }
 
@@ -375,13 +373,13 @@ func TestH53LostAnswers(t *testing.T) {
 // proposed.
 func TestH54RulesOfBranches(t *testing.T) {
 	t.Parallel()
+	srv, bare, repo := seeded(t)
 	for _, rule := range []githubtest.Rule{
 		{Status: 422, Message: "Changes must be made through a pull request."},
 		{Status: 422, Message: "Repository rule violations found\n\nCommits must have verified signatures."},
 		{Status: 422, Message: "Required status check \"ci\" is expected."},
 		{Status: 403, Message: "You're not authorized to push to this branch."},
 	} {
-		srv, bare, repo := seeded(t)
 		h := host(t, github.Options{})
 		if err := srv.Protect("acme", "fleet", "main", rule); err != nil {
 			t.Fatal(err)
@@ -499,6 +497,38 @@ func TestH50ATakenBackBranchIsLeftAlone(t *testing.T) {
 	}
 }
 
+// A guard that takes its time, as when pushes have to wait, does not make that worse.
+func TestH50TheBranchIsLookedAtAfterALongGuard(t *testing.T) {
+	t.Parallel()
+	srv, err := githubtest.Serve(t.TempDir(), githubtest.Options{}, githubtest.User{Name: "emco", Token: token, Write: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	bare, err := srv.Seed(t.Context(), "acme", "fleet", "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := head(t, bare)
+	second, err := bare.Foreign(t.Context(), "main", map[string]gittest.File{"f": {Content: "f"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h := github.Through(srv.Transport(), github.Options{})
+		m := git.Message{Guard: func(context.Context) error {
+			time.Sleep(time.Minute) // of the bubble
+			_, err := bare.Git(t.Context(), "", "update-ref", "refs/heads/main", string(first))
+			return err
+		}}
+		_, err := h.Commit(t.Context(), srv.Repo("acme", "fleet", token), "main", git.Hash(second), []git.Edit{{Path: "g", File: []byte("g")}}, m)
+		wantErr(t, "Commit", err, errs.Conflict)
+	})
+	if head(t, bare) != first {
+		t.Error("the branch was moved")
+	}
+}
+
 func TestH17AddressesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	h := host(t, github.Options{})
@@ -549,6 +579,7 @@ func TestH18RedirectsCarryNoCredentials(t *testing.T) {
 // A server that says nonsense gets typed errors, in bounded time and memory.
 func TestH19NonsenseIsRefused(t *testing.T) {
 	t.Parallel()
+	srv, bare, repo := seeded(t)
 	id := strings.Repeat("1", 40)
 	for name, body := range map[string]string{
 		"another tree":        `{"sha":"` + id + `","tree":[{"path":"a","mode":"100644","sha":"` + id + `"}]}`,
@@ -558,7 +589,6 @@ func TestH19NonsenseIsRefused(t *testing.T) {
 		"null":                `null`,
 		"a list":              `[]`,
 	} {
-		srv, bare, repo := seeded(t)
 		h := host(t, github.Options{})
 		at := head(t, bare)
 		srv.Faults(func(r *http.Request) *githubtest.Fault {
