@@ -124,6 +124,7 @@ func (s *Server) postCommit(c *call) error {
 		Tree              string
 		Parents           []string
 		Author, Committer *person
+		Signature         string
 	}
 	if err := c.read(&ask); err != nil {
 		return err
@@ -145,20 +146,33 @@ func (s *Server) postCommit(c *call) error {
 	if ask.Committer == nil {
 		ask.Committer = ask.Author
 	}
-	id, err := s.commit(c, ask.Tree, ask.Parents, ask.Author, ask.Committer, ask.Message)
+	id, err := s.commit(c, newCommit{tree: ask.Tree, parents: ask.Parents, author: ask.Author, committer: ask.Committer, message: ask.Message, signature: ask.Signature})
 	if err != nil {
 		return err
 	}
 	return c.answer(http.StatusCreated, map[string]string{"sha": id})
 }
 
-func (s *Server) commit(c *call, tree string, parents []string, author, committer *person, message string) (string, error) {
+// newCommit is a commit that is to be made.
+type newCommit struct {
+	tree               string
+	parents            []string
+	author, committer  *person
+	message, signature string
+}
+
+// commit makes a commit.
+func (s *Server) commit(c *call, n newCommit) (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "tree %s\n", tree)
-	for _, p := range parents {
+	fmt.Fprintf(&b, "tree %s\n", n.tree)
+	for _, p := range n.parents {
 		fmt.Fprintf(&b, "parent %s\n", p)
 	}
-	fmt.Fprintf(&b, "author %s\ncommitter %s\n\n%s", s.signature(author, c.user.Name), s.signature(committer, c.user.Name), message)
+	fmt.Fprintf(&b, "author %s\ncommitter %s\n", s.signature(n.author, c.user.Name), s.signature(n.committer, c.user.Name))
+	if n.signature != "" {
+		fmt.Fprintf(&b, "gpgsig %s\n", strings.ReplaceAll(strings.TrimSuffix(n.signature, "\n"), "\n", "\n "))
+	}
+	fmt.Fprintf(&b, "\n%s", n.message)
 	return c.repo.store.put("commit", []byte(b.String()))
 }
 

@@ -61,7 +61,7 @@ func (s *Server) merge(c *call) error {
 	if err := c.allowed(ask.Base, head); err != nil {
 		return err
 	}
-	id, err := s.commit(c, tree, []string{base, head}, nil, nil, ask.CommitMessage)
+	id, err := s.commit(c, newCommit{tree: tree, parents: []string{base, head}, message: ask.CommitMessage})
 	if err != nil {
 		return err
 	}

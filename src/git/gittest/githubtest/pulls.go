@@ -164,7 +164,7 @@ func (c *call) merge(p *pull) (string, error) {
 	if err != nil {
 		return "", refuse(http.StatusMethodNotAllowed, "Merge conflict")
 	}
-	id, err := c.s.commit(c, tree, []string{into, p.Head.SHA}, nil, nil, fmt.Sprintf("Merge pull request #%d\n", p.Number))
+	id, err := c.s.commit(c, newCommit{tree: tree, parents: []string{into, p.Head.SHA}, message: fmt.Sprintf("Merge pull request #%d\n", p.Number)})
 	if err != nil {
 		return "", err
 	}

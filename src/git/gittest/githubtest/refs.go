@@ -212,5 +212,5 @@ func (c *call) putFile(parent, path, content, message string, author, committer 
 	if tree, err = e.save(top, true); err != nil {
 		return "", err
 	}
-	return c.s.commit(c, tree, parents, author, committer, message)
+	return c.s.commit(c, newCommit{tree: tree, parents: parents, author: author, committer: committer, message: message})
 }
