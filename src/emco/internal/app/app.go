@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,8 +64,12 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if a.listener, err = net.Listen("tcp", c.HTTP.Address); err != nil {
 		return nil, fmt.Errorf("http.address: %w", err)
 	}
+	profiler, err := a.profiler(c)
+	if err != nil {
+		return nil, err
+	}
 	server := &httpService{listener: a.listener, server: web.Server{Log: log, Limits: limits(c)}}
-	a.group = run.NewGroup(log, append(services, server)...)
+	a.group = run.NewGroup(log, slices.Concat(services, profiler, []run.Service{server})...)
 	server.server.Handler = a.handler(web.Identify(c.HTTP.ActorHeader, api), m)
 	return a, nil
 }

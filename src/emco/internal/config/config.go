@@ -32,6 +32,12 @@ type Config struct {
 	Azure  Azure    `json:"azure"`
 	OCI    OCI      `json:"oci"`
 	Retry  Retry    `json:"retry"`
+	Debug  Debug    `json:"debug"`
+}
+
+// Debug is for those who look into the program.
+type Debug struct {
+	Address string `json:"address" help:"address on which profiles are served, as go tool pprof reads them; there is no authentication: keep it on loopback; empty: not at all"`
 }
 
 // Log says what is logged and how.

@@ -1,0 +1,47 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/run"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// profiler is the service that lets developers see what the program spends its time and
+// memory on. None if no address is set.
+func (a *App) profiler(c config.Config) ([]run.Service, error) {
+	if c.Debug.Address == "" {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", c.Debug.Address)
+	if err != nil {
+		return nil, fmt.Errorf("debug.address: %w", err)
+	}
+	a.onClose(func() error { _ = listener.Close(); return nil }) // it is closed already, unless the start failed
+	a.log.Info("profiles are served", "address", listener.Addr().String())
+	return []run.Service{&debugService{listener, web.Server{Handler: profiles(), Log: a.log, Limits: limits(c)}}}, nil
+}
+
+type debugService struct {
+	listener net.Listener
+	server   web.Server
+}
+
+func (s *debugService) Name() string                  { return "debug" }
+func (s *debugService) Ready() error                  { return nil }
+func (s *debugService) Run(ctx context.Context) error { return s.server.Serve(ctx, s.listener) }
+
+// profiles are those of Go's run time, as `go tool pprof` reads them.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	return mux
+}
