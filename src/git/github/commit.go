@@ -42,8 +42,9 @@ type writer struct {
 	*door
 	known   *known
 	branch  string
-	parent  git.Hash // where the branch is; empty if it is to be made
-	base    git.Hash // the commit's parent: that, or the one that began an empty repository
+	parent  git.Hash  // where the branch is; empty if it is to be made
+	base    git.Hash  // the commit's parent: that, or the one that began an empty repository
+	was     *git.Hash // where a branch is that shall leave its history; nil: at base
 	message git.Message
 }
 
@@ -284,7 +285,7 @@ func authorOf(m git.Message) *gh.CommitAuthor {
 
 // move makes the branch point at a commit, if it is where it was. The guard may take its time.
 func (w *writer) move(ctx context.Context, to git.Hash) error {
-	looked := time.Now()
+	was, looked := w.stands(), time.Now()
 	if err := w.look(ctx, paid); err != nil {
 		return err
 	}
@@ -300,10 +301,10 @@ func (w *writer) move(ctx context.Context, to git.Hash) error {
 	}
 	err := w.call(ctx, "commit", paid, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
 		ref := &gh.Reference{Ref: gh.String("refs/heads/" + w.branch), Object: &gh.GitObject{SHA: gh.String(string(to))}}
-		if w.base == "" {
+		if was == "" {
 			_, resp, err = c.Git.CreateRef(ctx, w.owner, w.name, ref)
 		} else {
-			_, resp, err = c.Git.UpdateRef(ctx, w.owner, w.name, ref, false)
+			_, resp, err = c.Git.UpdateRef(ctx, w.owner, w.name, ref, was != w.base)
 		}
 		return resp, err
 	})
@@ -315,14 +316,23 @@ const longAgo = time.Second
 
 // look says whether the branch is where the commit was made for; a new one is not looked for.
 func (w *writer) look(ctx context.Context, cost git.Cost) error {
-	if w.base == "" {
+	was := w.stands()
+	if was == "" {
 		return nil
 	}
 	at, err := w.at(ctx, w.branch, cost)
-	if err == nil && at != w.base {
+	if err == nil && at != was {
 		err = w.lost()
 	}
 	return err
+}
+
+// stands is where the branch has to be; empty if it is to be made.
+func (w *writer) stands() git.Hash {
+	if w.was != nil {
+		return *w.was
+	}
+	return w.base
 }
 
 // at asks where a branch is; empty if there is none.

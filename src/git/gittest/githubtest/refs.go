@@ -110,8 +110,14 @@ func (s *Server) patchRef(c *call) error {
 	if err := c.allowed(branch, ask.SHA); err != nil {
 		return err
 	}
-	if ask.Force {
+	if ask.Force && !strings.HasPrefix(branch, "emco/") { // branches of proposals may leave their history
 		return refuse(http.StatusUnprocessableEntity, "Cannot force-push to this branch")
+	}
+	if ask.Force {
+		if err := c.moveRef(branch, ask.SHA, at); err != nil {
+			return err
+		}
+		return c.showRef(http.StatusOK, "refs/heads/"+branch, ask.SHA)
 	}
 	if _, err := c.repo.store.bare.Git(c.r.Context(), "", "merge-base", "--is-ancestor", at, ask.SHA); err != nil {
 		return refuse(http.StatusUnprocessableEntity, "Update is not a fast forward")
