@@ -142,8 +142,8 @@ func parseKey(secret git.Secret) (*rsa.PrivateKey, error) {
 	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
 		return key, nil
 	}
-	any, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	key, ok := any.(*rsa.PrivateKey)
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	key, ok := parsed.(*rsa.PrivateKey)
 	if err != nil || !ok {
 		return nil, bad
 	}

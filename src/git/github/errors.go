@@ -106,8 +106,8 @@ func refusal(resp *http.Response, err error) error {
 // these are cleared of credentials, which may be part of any word.
 func unprocessable(words string, cause error) error {
 	low := strings.ToLower(words)
-	holds := func(any ...string) bool {
-		return slices.ContainsFunc(any, func(w string) bool { return strings.Contains(low, w) })
+	holds := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(low, w) })
 	}
 	switch {
 	case holds("fast forward", "fast-forward", "reference already exists", "reference does not exist", "reference cannot be updated", "cannot lock"):

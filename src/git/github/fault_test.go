@@ -480,7 +480,7 @@ func TestH55NoDefaultBranch(t *testing.T) {
 
 // A branch that was taken back is not brought forward again by a commit on top of what it
 // held, though GitHub would allow that.
-func TestH50ATakenBackBranchIsLeftAlone(t *testing.T) {
+func TestH49ATakenBackBranchIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	_, bare, repo := seeded(t)
 	h := host(t, github.Options{})
@@ -498,7 +498,7 @@ func TestH50ATakenBackBranchIsLeftAlone(t *testing.T) {
 }
 
 // A guard that takes its time, as when pushes have to wait, does not make that worse.
-func TestH50TheBranchIsLookedAtAfterALongGuard(t *testing.T) {
+func TestH49TheBranchIsLookedAtAfterALongGuard(t *testing.T) {
 	t.Parallel()
 	srv, err := githubtest.Serve(t.TempDir(), githubtest.Options{}, githubtest.User{Name: "emco", Token: token, Write: true})
 	if err != nil {

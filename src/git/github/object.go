@@ -2,7 +2,7 @@ package github
 
 import (
 	"cmp"
-	"crypto/sha1" //nolint:gosec // Git's own names of objects
+	"crypto/sha1" // Git's names of objects
 	"encoding/hex"
 	"errors"
 	"fmt"

@@ -94,11 +94,11 @@ func (p *plan) onServer(id oid) bool {
 
 // count finds out what is new below a tree, and how many places hold it.
 func (p *plan) count(id, before oid) {
-	if pair := [2]oid{id, before}; p.counted[pair] {
+	pair := [2]oid{id, before}
+	if p.counted[pair] {
 		return
-	} else {
-		p.counted[pair] = true
 	}
+	p.counted[pair] = true
 	old := p.d.old[before]
 	for _, e := range p.d.fresh[id] {
 		was := old.find(e.name)
