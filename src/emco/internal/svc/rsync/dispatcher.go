@@ -46,6 +46,7 @@ type dispatcher struct {
 	guardian  *guardian
 	owners    *owners
 	seen      map[string]wishKey // what each head asked for last
+	viewed    chan struct{}      // holds a token once a cluster was met that reads a view
 }
 
 // heads is where a dispatcher sees what is asked for.
@@ -71,7 +72,7 @@ func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.
 	d := &dispatcher{
 		shard: shard, log: p.Log.With("shard", shard), contexts: p.Contexts.Fenced(fence),
 		heads: s.feed, desk: s.desk, gateway: s.gateway, pairs: s.loader.load, ledger: l,
-		brakes: newBrakes(ctx), tenants: newTenants(), guardian: newGuardian(s.alone, s.feed.again), owners: newOwners(), seen: map[string]wishKey{},
+		brakes: newBrakes(ctx), tenants: newTenants(), guardian: newGuardian(s.alone, s.feed.again), owners: newOwners(), seen: map[string]wishKey{}, viewed: make(chan struct{}, 1),
 	}
 	d.ready = func() { s.terms.caughtUp(d) }
 	d.reports = newReporter(ctx, d.heed, p.Log)
@@ -440,6 +441,12 @@ func (d *dispatcher) settle(ctx context.Context, outcomes []outcome) {
 func (d *dispatcher) lodge(t target, dest destination) {
 	if dest.backend != nil && !dest.settings.Published() {
 		d.tenants.enter(t, branch{dest.settings.Repo.URL, dest.settings.Branch})
+	}
+	if dest.settings.View != "" {
+		select {
+		case d.viewed <- struct{}{}:
+		default:
+		}
 	}
 }
 

@@ -17,8 +17,13 @@ import (
 // viewCheck is how long after a look at views the next one is.
 const viewCheck = 5 * time.Minute
 
-// keepViews looks at the views of the shard's clusters, now and then, until ctx ends.
+// keepViews looks at the views of the shard's clusters, now and then, until ctx ends. It
+// costs nothing as long as there are none.
 func (d *dispatcher) keepViews(ctx context.Context) {
+	select {
+	case <-d.viewed:
+	case <-ctx.Done():
+	}
 	for ctx.Err() == nil {
 		for at, album := range d.albums(ctx) {
 			if err := d.mend(ctx, album); err != nil && ctx.Err() == nil {
