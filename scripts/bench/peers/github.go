@@ -39,7 +39,6 @@ type hub struct {
 	site  site.Site // the repository alone
 	mu    sync.Mutex
 	moved time.Duration // by which the clock is ahead
-	calls int
 }
 
 func (h *hub) Prepare(ctx context.Context, _ world.Spec, base *world.World) (err error) {

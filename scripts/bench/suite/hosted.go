@@ -72,6 +72,8 @@ func (s *Suite) installed(ctx context.Context, t *tale) (out figures.Sample) {
 // for its status branch, at 5,000 an hour.
 func (s *Suite) reckoned(spec world.Spec) {
 	calls := float64(29 * spec.Apps * spec.Clusters)
-	s.add(figures.Sample{Metric: "P16", Case: spec.String(), Peer: "EMCO, GitHub", Values: map[string]float64{"calls": calls, "virtual": calls / 5000},
-		Note: fmt.Sprintf("not run: 29 calls for each of %d pairs, at 5,000 an hour", spec.Apps*spec.Clusters)})
+	s.add(figures.Sample{
+		Metric: "P16", Case: spec.String(), Peer: "EMCO, GitHub", Values: map[string]float64{"calls": calls, "virtual": calls / 5000},
+		Note: fmt.Sprintf("not run: 29 calls for each of %d pairs, at 5,000 an hour", spec.Apps*spec.Clusters),
+	})
 }

@@ -82,8 +82,10 @@ func (s *Suite) storeCalls(ctx context.Context, p *peers.Emco, w *world.World) {
 	s.add(figures.Sample{Metric: "P11", Case: w.Spec.String(), Peer: figures.Process, Values: map[string]float64{
 		"calls": rise("emco_etcd_operations_total"), "bytes": rise(`emco_etcd_bytes_total{kind="txn"}`) / 1024, "seconds": cost.Took.Seconds(),
 	}})
-	s.add(figures.Sample{Metric: "P11", Case: w.Spec.String(), Peer: "EMCO", Values: map[string]float64{"calls": emcoCalls(w.Spec)},
-		Note: "not run: its own code, run once on a store that counts, gave 82 + 8A + 13AC + 27ACR"})
+	s.add(figures.Sample{
+		Metric: "P11", Case: w.Spec.String(), Peer: "EMCO", Values: map[string]float64{"calls": emcoCalls(w.Spec)},
+		Note: "not run: its own code, run once on a store that counts, gave 82 + 8A + 13AC + 27ACR",
+	})
 }
 
 // emcoCalls are EMCO's reads and writes of its store for an instantiation.
