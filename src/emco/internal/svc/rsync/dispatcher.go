@@ -418,23 +418,47 @@ func unfound(pairs []appcontext.Pair, err error) []outcome {
 	return out
 }
 
-// settle records outcomes, and sets the time for another try where one is needed.
+// settle records outcomes, and sets the time for another try where one is needed. They
+// are recorded some at a time, each with its own deadline: of many, on a store that is
+// slow, those that were recorded stay so, and the others alone are worked out again.
 func (d *dispatcher) settle(ctx context.Context, outcomes []outcome) {
 	outcomes = d.withoutStop(ctx, outcomes)
 	if len(outcomes) == 0 {
 		return
 	}
+	failed := map[target]error{}
+	var err error
+	for some := range slices.Chunk(outcomes, recordedAtOnce) {
+		if err == nil || ctx.Err() == nil { // else this process ends, and the store does not answer
+			err = d.record(ctx, some)
+		}
+		for _, t := range touched(some) {
+			if err != nil {
+				failed[t] = err
+			}
+		}
+	}
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), bookkeeping)
+	defer cancel()
+	for _, t := range touched(outcomes) {
+		d.schedule(t, failed[t])
+		d.vacate(own, t)
+	}
+	d.tell(own)
+}
+
+// recordedAtOnce is how many outcomes share a deadline: some ten transactions.
+const recordedAtOnce = 1280
+
+// record records outcomes within a deadline of their own.
+func (d *dispatcher) record(ctx context.Context, outcomes []outcome) error {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), bookkeeping)
 	defer cancel()
 	err := d.ledger.settle(own, outcomes)
 	if err != nil {
 		d.log.Warn("outcomes not recorded; they are worked out again", "err", err, "pairs", len(outcomes))
 	}
-	for _, t := range touched(outcomes) {
-		d.schedule(t, err)
-		d.vacate(own, t)
-	}
-	d.tell(own)
+	return err
 }
 
 // lodge notes on which branch a target is.
