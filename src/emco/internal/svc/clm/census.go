@@ -59,8 +59,8 @@ func (n *census) settle(ctx context.Context, at resource.Place, c *v2.Cluster) e
 		return nil
 	}
 	s, err := n.resources.readable(ctx, at, c.Spec.GitOps, nil)
-	if err != nil || s.Repo.URL == "" {
-		return nil // the check, or the references, say what is wrong
+	if err != nil || s.Repo.URL == "" || s.Published() {
+		return nil // the check, or the references, say what is wrong; or there are no branches
 	}
 	if _, err := n.resources.DB.Get(ctx, at.Key); err == nil {
 		return nil // it is registered already, and keeps its seat
@@ -234,7 +234,7 @@ func (n *census) provider(ctx context.Context, key store.Key) error {
 			}
 			known[objects] = s
 		}
-		if s.Repo.URL != "" {
+		if s.Repo.URL != "" && !s.Published() {
 			n.add(s, g)
 		}
 	}
