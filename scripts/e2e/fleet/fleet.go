@@ -83,6 +83,16 @@ func (f Fleet) RegisterFlux(ctx context.Context, name string, r Repository, keys
 	return f.join(ctx, name)
 }
 
+// RegisterAs adds a cluster of a type that pulls from the repository of Found.
+func (f Fleet) RegisterAs(ctx context.Context, name, kind string) error {
+	c := v2.Cluster{Named: named(name)}
+	c.Spec.GitOps = v2.GitOps{Type: kind, Reference: syncName}
+	if err := create(ctx, f, providerPath+"/clusters", c); err != nil {
+		return err
+	}
+	return f.join(ctx, name)
+}
+
 // Register adds n clusters that pull from the repository of Found, with the label and a
 // reference in the logical cloud.
 func (f Fleet) Register(ctx context.Context, n int) error {

@@ -243,8 +243,16 @@ func TestOnlyExecutablesByNameAndPathAreTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, entries := range [][]string{
-		{self}, {"=" + self}, {"a b=" + self}, {"a/b=" + self}, {"a=sh"}, {"a=./x"}, {"a=/no/such/file"},
-		{"a=" + plain}, {"a=" + filepath.Dir(plain)}, {"a=" + self, "a=" + self},
+		{self},
+		{"=" + self},
+		{"a b=" + self},
+		{"a/b=" + self},
+		{"a=sh"},
+		{"a=./x"},
+		{"a=/no/such/file"},
+		{"a=" + plain},
+		{"a=" + filepath.Dir(plain)},
+		{"a=" + self, "a=" + self},
 	} {
 		if _, err := execplugin.Find(entries, execplugin.DefaultLimits()); err == nil {
 			t.Errorf("Find(%q) took it", entries)
