@@ -69,7 +69,7 @@ func read(args []string, log io.Writer) (s settings, err error) {
 	f.StringVar(&s.Dir, "dir", "", "folder for data, on the disk that counts; the system's temporary one unless given")
 	f.IntVar(&s.Rounds, "rounds", 3, "how often each cell is measured, if time allows")
 	f.DurationVar(&s.Cap, "cap", time.Minute, "a cell is stopped after so long")
-	f.DurationVar(&s.Budget, "budget", 0, "no further round is begun when three quarters of this are over; 10 minutes for quick, none for full")
+	f.DurationVar(&s.Budget, "budget", 0, "no further round is begun that would end after this; 10 minutes for quick, none for full")
 	only := f.String("only", "", "metrics, such as P1,P5; all unless given")
 	sizes := f.String("sizes", "", "fleets in clusters, such as 10,100; those of the set unless given")
 	if err := f.Parse(args); err != nil {

@@ -23,7 +23,7 @@ import (
 )
 
 // period is how long callers go on.
-const period = 3 * time.Second
+const period = 2 * time.Second
 
 // way is how one caller makes a file durable on the branch of a site.
 type way struct {

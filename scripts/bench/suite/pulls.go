@@ -20,7 +20,11 @@ import (
 
 // pulls measures what one cluster of a fleet has to receive: P8.
 func (s *Suite) pulls(ctx context.Context) error {
-	for _, clusters := range []int{100, 1000} {
+	sizes := []int{1000}
+	if s.Full {
+		sizes = []int{100, 1000}
+	}
+	for _, clusters := range sizes {
 		home, err := s.published(ctx, clusters)
 		if err != nil {
 			return err

@@ -348,3 +348,39 @@ func TestAnEndIsNoFailure(t *testing.T) {
 		t.Errorf("pairs %s: proof is to be kept and the end to be no failure", got)
 	}
 }
+
+// once refuses the first write of pairs.
+type once struct {
+	*appcontext.Store
+	refused bool
+}
+
+func (o *once) PutPairs(ctx context.Context, own appcontext.Fence, put []appcontext.Pair, remove []appcontext.PairKey) error {
+	if !o.refused {
+		o.refused = true
+		return errs.New(errs.Unavailable, "too slow")
+	}
+	return o.Store.PutPairs(ctx, own, put, remove)
+}
+
+// Of many outcomes those that were recorded stay so, though others were not.
+func TestOutcomesAreRecordedSomeAtATime(t *testing.T) {
+	t.Parallel()
+	d, contexts, _ := newDispatcherAt(t)
+	d.ledger.store = &once{Store: contexts}
+	var outcomes []outcome
+	for i := range recordedAtOnce + 100 {
+		k := appcontext.PairKey{Cluster: fmt.Sprintf("edge+c%04d", i), UID: "7", App: "web"}
+		d.ledger.keep(appcontext.Pair{Key: k, Desired: "bundle", Phase: appcontext.Pending})
+		outcomes = append(outcomes, outcome{key: k, bundle: "bundle", commit: "c0ffee"})
+	}
+	d.settle(t.Context(), outcomes)
+	count := map[appcontext.Phase]int{}
+	for _, o := range outcomes {
+		p, _ := d.ledger.pair(o.key)
+		count[p.Phase]++
+	}
+	if count[appcontext.Applied] != 100 || count[appcontext.Pending] != recordedAtOnce {
+		t.Errorf("phases are %v, want the 100 that were recorded to be applied and the others to wait", count)
+	}
+}
