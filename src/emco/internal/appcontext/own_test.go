@@ -147,21 +147,29 @@ func TestStaleOwnerIsFencedInTheMiddleOfABatch(t *testing.T) {
 	s := newStore(t)
 	stale := own(t, s, "stale", time.Minute)
 	var once sync.Once
+	var successor atomic.Int64
 	slow := New(etcd, s.prefix, WithOnOp(func(kind string, _ int) {
 		if kind == "txn" {
 			once.Do(func() {
 				must(t, s.revoke(t.Context(), "", stale.lease.id)) // its time is over
-				own(t, s, "new", time.Minute)
+				successor.Store(own(t, s, "new", time.Minute).Fence().Token())
 			})
 		}
 	}))
 	var put []Pair
-	for i := range 300 {
+	for i := range 3 * writers * maxOps {
 		put = append(put, Pair{Key: pairKeyOf(i)})
 	}
 	wantFenced(t, slow.PutPairs(t.Context(), stale.Fence(), put, nil))
-	if n := len(keysBelow(t, s, "pair/")); n != maxOps {
-		t.Errorf("%d pairs were written, want the %d of the first transaction", n, maxOps)
+	written := 0
+	for kv, err := range s.list(t.Context(), &scan{prefix: s.key("pair") + "/"}) {
+		must(t, err)
+		if written++; kv.ModRevision > successor.Load() {
+			t.Fatalf("%s was written at revision %d, and the new owner came at %d", kv.Key, kv.ModRevision, successor.Load())
+		}
+	}
+	if written == 0 || written == len(put) {
+		t.Errorf("%d of %d pairs were written, want some", written, len(put))
 	}
 }
 

@@ -3,11 +3,13 @@ package appcontext
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
@@ -46,20 +48,42 @@ func putSpace[T any](ctx context.Context, s *Store, sp space[T], put []T, remove
 	return s.writeSorted(ctx, sp.name+"s", ops)
 }
 
-// writeSorted sends ops in the order of their keys, batched.
+// writers is how many transactions of records are under way at the same time: most of
+// one is waiting for the disk.
+const writers = 4
+
+// writeSorted sends ops, those with keys that are close together in one transaction.
 func (s *Store) writeSorted(ctx context.Context, subject string, ops map[string]clientv3.Op) error {
-	keys := make([]string, 0, len(ops))
-	for k := range ops {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	b := &batch{s: s, subject: subject}
-	for _, k := range keys {
-		if err := b.add(ctx, ops[k]); err != nil {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(writers)
+	for txn := range transactions(ops) {
+		g.Go(func() error {
+			_, _, err := s.commit(ctx, subject, nil, txn)
 			return err
+		})
+	}
+	return g.Wait()
+}
+
+// transactions cuts ops, in order of their keys, into what one transaction can hold.
+func transactions(ops map[string]clientv3.Op) iter.Seq[[]clientv3.Op] {
+	return func(yield func([]clientv3.Op) bool) {
+		var txn []clientv3.Op
+		bytes := 0
+		for _, k := range slices.Sorted(maps.Keys(ops)) {
+			size := sizeOfOps([]clientv3.Op{ops[k]})
+			if len(txn) == maxOps || len(txn) > 0 && bytes+size > maxTxnBytes {
+				if !yield(txn) {
+					return
+				}
+				txn, bytes = nil, 0
+			}
+			txn, bytes = append(txn, ops[k]), bytes+size
+		}
+		if len(txn) > 0 {
+			yield(txn)
 		}
 	}
-	return b.flush(ctx)
 }
 
 // Pairs yields all pairs, in order of their keys: by cluster, deployment and app. It

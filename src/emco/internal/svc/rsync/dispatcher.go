@@ -14,9 +14,22 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
-// bookkeeping bounds the write of an outcome after the work was done: it goes on when
-// the process is told to stop, so that what happened is known.
+// bookkeeping is how long the write of an outcome may go on when the process was told to
+// stop: what happened is to be known.
 const bookkeeping = 10 * time.Second
+
+// beyond returns a context that outlives ctx by the time of bookkeeping. It has to be released.
+func beyond(ctx context.Context) (context.Context, func()) {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(bookkeeping, cancel)
+		context.AfterFunc(own, func() { timer.Stop() })
+	})
+	return own, func() {
+		stop()
+		cancel()
+	}
+}
 
 // again is how reads and writes of our own stores are tried again.
 func again() Retry { return Retry{First: firstRetry, Longest: time.Minute} }
@@ -375,8 +388,7 @@ func (d *dispatcher) work(ctx context.Context, lane string, due []target) {
 		}
 	}
 	d.settle(ctx, lost)
-	if viaGit = d.arrive(ctx, viaGit, false); len(viaGit) > 0 {
-		done := d.git.deliver(ctx, viaGit, found)
+	for done := range d.git.deliver(ctx, d.arrive(ctx, viaGit, false), found) {
 		d.settle(ctx, d.platforms.visit(ctx, done, found))
 		d.lanes.add(ctx, lane, d.late.note(lane, done)...)
 	}
@@ -438,8 +450,8 @@ func (d *dispatcher) settle(ctx context.Context, outcomes []outcome) {
 			}
 		}
 	}
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), bookkeeping)
-	defer cancel()
+	own, release := beyond(ctx)
+	defer release()
 	for _, t := range touched(outcomes) {
 		d.schedule(t, failed[t])
 		d.vacate(own, t)
@@ -447,13 +459,14 @@ func (d *dispatcher) settle(ctx context.Context, outcomes []outcome) {
 	d.tell(own)
 }
 
-// recordedAtOnce is how many outcomes share a deadline: some ten transactions.
+// recordedAtOnce is how many outcomes are recorded before others may look at the ledger:
+// some ten transactions.
 const recordedAtOnce = 1280
 
-// record records outcomes within a deadline of their own.
+// record records outcomes.
 func (d *dispatcher) record(ctx context.Context, outcomes []outcome) error {
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), bookkeeping)
-	defer cancel()
+	own, release := beyond(ctx)
+	defer release()
 	err := d.ledger.settle(own, outcomes)
 	if err != nil {
 		d.log.Warn("outcomes not recorded; they are worked out again", "err", err, "pairs", len(outcomes))

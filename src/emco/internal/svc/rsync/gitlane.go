@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"slices"
 
@@ -37,16 +38,18 @@ type gitSink struct {
 	log      *slog.Logger
 }
 
-// deliver plans all targets and has them committed together. A target that cannot
+// deliver plans all targets and has them committed together, in as many commits as it
+// takes. It yields what came of each before the next one is planned. A target that cannot
 // be planned fails alone. All targets share the lane's repository and branch.
-func (s *gitSink) deliver(ctx context.Context, due []target, found map[target]destination) []outcome {
-	var out []outcome
-	due = s.urgentFirst(due)
-	for part := range slices.Chunk(due, batchTargets) {
-		slices.SortFunc(part, compareTargets)
-		out = append(out, s.commit(ctx, part, found)...)
+func (s *gitSink) deliver(ctx context.Context, due []target, found map[target]destination) iter.Seq[[]outcome] {
+	return func(yield func([]outcome) bool) {
+		for part := range slices.Chunk(s.urgentFirst(due), batchTargets) {
+			slices.SortFunc(part, compareTargets)
+			if !yield(s.commit(ctx, part, found)) {
+				return
+			}
+		}
 	}
-	return out
 }
 
 // urgentFirst puts targets of which something is taken back or away before the others. All

@@ -173,6 +173,10 @@ type entry struct {
 	heard   map[appcontext.PairKey]hearing
 }
 
+// portion is how many pairs are stored and then remembered at a time: what is stored need
+// not be stored again when a later portion fails.
+const portion = 2000
+
 // write stores and then remembers. Reports of what is gone go with it.
 func (l *ledger) write(ctx context.Context, e entry) error {
 	for i := range e.put {
@@ -183,16 +187,31 @@ func (l *ledger) write(ctx context.Context, e entry) error {
 			return err
 		}
 	}
-	if len(e.put)+len(e.gone) > 0 {
-		if err := l.store.PutPairs(ctx, l.fence, e.put, e.gone); err != nil {
-			l.doubt(e.put)
-			return err
-		}
-	}
 	for k, h := range e.heard {
 		l.hear(k, h)
 	}
-	for _, p := range e.put {
+	for part := range slices.Chunk(e.put, portion) {
+		if err := l.store.PutPairs(ctx, l.fence, part, nil); err != nil {
+			l.doubt(part)
+			return err
+		}
+		l.remember(part)
+	}
+	for part := range slices.Chunk(e.gone, portion) {
+		if err := l.store.PutPairs(ctx, l.fence, nil, part); err != nil {
+			return err
+		}
+		for _, k := range part {
+			l.diary.removed(k)
+			l.forget(k)
+		}
+	}
+	return nil
+}
+
+// remember takes in pairs that are stored.
+func (l *ledger) remember(stored []appcontext.Pair) {
+	for _, p := range stored {
 		old, known := l.pair(p.Key)
 		if !known {
 			l.reports.none(p.Key)
@@ -201,11 +220,6 @@ func (l *ledger) write(ctx context.Context, e entry) error {
 		l.keep(p)
 		delete(l.doubts, p.Key)
 	}
-	for _, k := range e.gone {
-		l.diary.removed(k)
-		l.forget(k)
-	}
-	return nil
 }
 
 func (l *ledger) keep(p appcontext.Pair) {

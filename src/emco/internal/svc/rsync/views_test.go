@@ -3,6 +3,7 @@ package rsync
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func (y *estate) wish(bundle appcontext.Digest, first, last, size int) map[strin
 	}
 	out := map[string]outcome{}
 	for _, due := range lanes {
-		for _, o := range y.sink.deliver(y.Context(), due, found) {
+		for _, o := range slices.Concat(slices.Collect(y.sink.deliver(y.Context(), due, found))...) {
 			if o.err != nil {
 				y.Fatal(o.err)
 			}
