@@ -45,8 +45,10 @@ func (s *Suite) makers(spec world.Spec) (out []peers.Maker) {
 		maker peers.Maker
 		most  int // clusters
 	}{
-		{peers.Changed(), s.most(1000, 1000)}, {peers.Universe(), s.most(100, 1000)},
-		{peers.PerCluster(), s.most(100, 1000)}, {peers.EmcoGit(), s.most(100, 1000)},
+		{peers.Changed(), s.most(1000, 1000)},
+		{peers.Universe(), s.most(100, 1000)},
+		{peers.PerCluster(), s.most(100, 1000)},
+		{peers.EmcoGit(), s.most(100, 1000)},
 	} {
 		if spec.Clusters <= m.most && (!spec.Shared || spec.Clusters <= 100) { // shared worlds are as many files for them
 			all = append(all, m.maker)
