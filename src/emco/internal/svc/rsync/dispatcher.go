@@ -100,7 +100,8 @@ func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.
 	d.kube = newKubeSink(ctx, s, l, d.reports)
 	d.lanes = newLanes(d.work)
 	d.platforms = newPlatforms(ctx, &platforms{
-		slots: s.callers, brakes: d.brakes, settle: d.settle,
+		address: l.address,
+		slots:   s.callers, brakes: d.brakes, settle: d.settle,
 		open: func(t target) bool { return len(opened(l.of(t))) > 0 },
 	})
 	d.alarms = newAlarms(func(t target) { d.dispatch(ctx, []target{t}) })

@@ -19,10 +19,11 @@ const trust = time.Hour
 // crash both are done again, which changes nothing. Each cluster is told by itself, one
 // target after the other, and not more than slots allow at a time.
 type platforms struct {
-	slots  chan struct{}
-	brakes *brakes
-	open   func(target) bool // something is to be done for it
-	settle func(context.Context, []outcome)
+	slots   chan struct{}
+	brakes  *brakes
+	address func(target, destination) syncer.Target
+	open    func(target) bool // something is to be done for it
+	settle  func(context.Context, []outcome)
 
 	lanes  *lanes
 	alarms *alarms
@@ -68,7 +69,7 @@ func (p *platforms) visit(ctx context.Context, done []outcome, found map[target]
 		t := targetOf(o.key)
 		c, begun := calls[t]
 		if o.err == nil && !begun {
-			c = newCall(t, found[t], o.apps)
+			c = p.newCall(t, found[t], o.apps)
 		}
 		if o.err != nil || c.platform == nil || p.knows(t, c) {
 			others = append(others, o)
@@ -84,8 +85,8 @@ func (p *platforms) visit(ctx context.Context, done []outcome, found map[target]
 }
 
 // newCall is about a target with the given apps. Its platform is nil if there is none.
-func newCall(t target, d destination, apps []string) call {
-	c := call{at: at(t, d), platform: syncer.Bootstrapping(d.backend), apps: apps}
+func (p *platforms) newCall(t target, d destination, apps []string) call {
+	c := call{at: p.address(t, d), platform: syncer.Bootstrapping(d.backend), apps: apps}
 	c.all = sha256.Sum256(fmt.Append(nil, d.settings.Kind, d.settings.Options, c.at, apps)) // maps are written in order of their keys
 	if len(apps) == 0 {
 		c.after = time.Now().Add(d.settings.Delay)

@@ -59,7 +59,8 @@ type stand struct {
 func newStand(ctx context.Context) *stand {
 	s := &stand{tower: &tower{}}
 	s.platforms = newPlatforms(ctx, &platforms{
-		slots: make(chan struct{}, 2), brakes: newBrakes(ctx), open: func(target) bool { return !s.closed },
+		address: at,
+		slots:   make(chan struct{}, 2), brakes: newBrakes(ctx), open: func(target) bool { return !s.closed },
 		settle: func(_ context.Context, out []outcome) {
 			s.mu.Lock()
 			defer s.mu.Unlock()

@@ -67,7 +67,7 @@ func (s *gitSink) company(ctx context.Context, d destination, shares []share) (e
 		if err != nil {
 			return nil, err
 		}
-		change, err := d.backend.Plan(at(t, d), apps)
+		change, err := d.backend.Plan(s.ledger.address(t, d), apps)
 		if err != nil { // it stays as it was published last
 			continue
 		}
