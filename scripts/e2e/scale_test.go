@@ -138,7 +138,7 @@ func (s *scale) done() {
 	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Minute)
 	defer cancel()
 	f := s.fleet()
-	err := program.Poll(ctx, 100*time.Millisecond, func() error {
+	err := program.Poll(ctx, 500*time.Millisecond, func() error { // a look at 100,000 pairs is not free
 		st, err := f.Status(ctx, s.d.Path(), false)
 		if err == nil && st.DeployedStatus != v2.StatusInstantiated {
 			err = errors.New("deployedStatus is " + st.DeployedStatus)

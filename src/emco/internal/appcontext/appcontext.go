@@ -7,7 +7,7 @@
 //	dep/<uid>/act/<seq>                 Action, append-only
 //	event/<uid>/<time>-<random>         Event; the newest few hundred of a deployment
 //	dep/<uid>/rev/<n>                   Revision, written once, together with the head
-//	dep/<uid>/place/<n>/<try>/<k>       up to 500 placements, written once
+//	dep/<uid>/place/<n>/<try>/<k>       placements of up to 4,096 clusters, written once
 //	dep/<uid>/commit/<n>                Git commits that carried revision n, by rsync
 //	use/<uid>                           when a head was last needed by another one's move
 //	op/<uid>/<id>                       Operation that waits for the orchestrator
@@ -189,8 +189,8 @@ type HookRef struct {
 
 // Placement says which bundles a cluster holds.
 type Placement struct {
-	Cluster string            `json:"cluster"` // <provider>+<cluster>
-	Apps    map[string]Digest `json:"apps"`    // app -> bundle
+	Cluster string            // <provider>+<cluster>
+	Apps    map[string]Digest // app -> bundle
 }
 
 // PairKey names one app of one deployment on one cluster.

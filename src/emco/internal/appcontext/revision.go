@@ -3,7 +3,6 @@ package appcontext
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -13,9 +12,6 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
-
-// maxPlaced is the number of pairs in one value of placements.
-const maxPlaced = 500
 
 // published is a revision as it is stored: with the try that wrote its placements. Two
 // writers of the same revision therefore never mix their placements.
@@ -90,7 +86,11 @@ func (s *Store) unpublish(ctx context.Context, uid string, p published) {
 func (s *Store) putPlaces(ctx context.Context, prefix string, places iter.Seq[Placement]) (int, error) {
 	b := &batch{s: s, subject: prefix}
 	chunks := 0
-	for text, err := range placeChunks(prefix, places) {
+	for some, err := range layoutsOf(prefix, places) {
+		if err != nil {
+			return 0, err
+		}
+		text, err := encode(prefix, some)
 		if err != nil {
 			return 0, err
 		}
@@ -100,43 +100,6 @@ func (s *Store) putPlaces(ctx context.Context, prefix string, places iter.Seq[Pl
 		chunks++
 	}
 	return chunks, b.flush(ctx)
-}
-
-// placeChunks yields JSON arrays of placements, of up to maxPlaced pairs and maxValue
-// bytes. One placement is never cut.
-func placeChunks(prefix string, places iter.Seq[Placement]) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		var chunk []byte
-		pairs := 0
-		for p := range places {
-			text, err := json.Marshal(p)
-			if err == nil {
-				err = checkPlacement(prefix, p, text)
-			}
-			if err != nil {
-				yield("", err)
-				return
-			}
-			if pairs > 0 && (pairs+len(p.Apps) > maxPlaced || len(chunk)+len(text)+2 > maxValue) {
-				if !yield(string(chunk)+"]", nil) {
-					return
-				}
-				chunk, pairs = chunk[:0], 0
-			}
-			chunk = append(append(chunk, "[,"[min(1, len(chunk))]), text...)
-			pairs += len(p.Apps)
-		}
-		if len(chunk) > 0 {
-			yield(string(chunk)+"]", nil)
-		}
-	}
-}
-
-func checkPlacement(prefix string, p Placement, text []byte) error {
-	if len(text)+2 > maxValue {
-		return errs.E(errs.TooLarge, "store", prefix+" "+p.Cluster, fmt.Errorf("%d apps on one cluster take %d bytes", len(p.Apps), len(text)))
-	}
-	return checkParts(p.Cluster)
 }
 
 // Revision returns revision n of a deployment, or NotFound.
@@ -173,7 +136,7 @@ func failed[T any](err error) iter.Seq2[T, error] {
 
 // Placements yields where revision n wants what, in the order in which it was
 // published, each cluster once; it ends at the first error. NotFound if there is no
-// such revision.
+// such revision. Placements share their Apps, which must not be changed.
 func (s *Store) Placements(ctx context.Context, uid string, n int64) iter.Seq2[Placement, error] {
 	return func(yield func(Placement, error) bool) {
 		if err := checkParts(uid); err != nil {
@@ -192,13 +155,16 @@ func (s *Store) Placements(ctx context.Context, uid string, n int64) iter.Seq2[P
 func (s *Store) placements(ctx context.Context, uid string, p published) iter.Seq2[Placement, error] {
 	return func(yield func(Placement, error) bool) {
 		prefix, chunks := s.placeKey(uid, p.Number, p.Try), 0
-		for some, err := range records(s.list(ctx, &scan{prefix: prefix}), decode[[]Placement]) {
+		for some, err := range records(s.list(ctx, &scan{prefix: prefix}), decode[layout]) {
+			if err == nil {
+				err = some.check()
+			}
 			if err != nil {
 				yield(Placement{}, err)
 				return
 			}
 			chunks++
-			for _, place := range some {
+			for place := range some.placements() {
 				if !yield(place, nil) {
 					return
 				}

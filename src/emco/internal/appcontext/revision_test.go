@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
 func opPut(key, value string) clientv3.Op { return clientv3.OpPut(key, value) }
@@ -30,7 +32,7 @@ func TestPublishMakesARevisionVisibleAtOnce(t *testing.T) {
 	h := create(t, s, "7")
 	h, err := s.Step(ctx, h, Head{UID: "7", State: Instantiated, Gone: true, Failure: "before"}, nil, &Operation{ID: "o", Rev: 3})
 	must(t, err)
-	want := places(1201, "d")
+	want := places(2*maxClusters+1, "d")
 	next, err := s.Publish(ctx, h, Revision{Number: 3, Instance: "42", Apps: []App{{Name: "app", Bundles: []Digest{"d"}}}}, slices.Values(want))
 	must(t, err)
 	if next.Rev != 3 || next.LastRev != 3 || next.Op != nil || next.Failure != "" || next.Gone || next.State != Instantiated {
@@ -45,7 +47,7 @@ func TestPublishMakesARevisionVisibleAtOnce(t *testing.T) {
 		t.Errorf("Revision = %+v, want 3 chunks", rev)
 	}
 	got := collect(t, s.Placements(ctx, "7", 3))
-	if len(got) != len(want) || got[1200].Cluster != want[1200].Cluster || got[7].Apps["app"] != "d" {
+	if len(got) != len(want) || got[2*maxClusters].Cluster != want[2*maxClusters].Cluster || got[7].Apps["app"] != "d" {
 		t.Errorf("%d placements came back, want %d in order", len(got), len(want))
 	}
 	if keys := keysBelow(t, s, "op/"); len(keys) != 0 {
@@ -87,9 +89,9 @@ func TestPublishersOfOneRevisionDoNotMix(t *testing.T) {
 	h := create(t, s, "7")
 	// The second one publishes while the first one is still writing.
 	first := func(yield func(Placement) bool) {
-		for i, p := range places(1500, "first") {
-			if i == 1200 {
-				_, err := s.Publish(ctx, h, Revision{Number: 1}, slices.Values(places(700, "second")))
+		for i, p := range places(3*maxClusters, "first") {
+			if i == 2*maxClusters+1 {
+				_, err := s.Publish(ctx, h, Revision{Number: 1}, slices.Values(places(maxClusters+1, "second")))
 				must(t, err)
 			}
 			if !yield(p) {
@@ -100,8 +102,8 @@ func TestPublishersOfOneRevisionDoNotMix(t *testing.T) {
 	_, err := s.Publish(ctx, h, Revision{Number: 1}, first)
 	wantKind(t, err, errs.Conflict)
 	got := collect(t, s.Placements(ctx, "7", 1))
-	if len(got) != 700 || got[0].Apps["app"] != "second" || got[699].Apps["app"] != "second" {
-		t.Errorf("%d placements, the last is %+v; want 700 of the second", len(got), got[len(got)-1])
+	if len(got) != maxClusters+1 || got[0].Apps["app"] != "second" || got[maxClusters].Apps["app"] != "second" {
+		t.Errorf("%d placements, the last is %+v; want %d of the second", len(got), got[len(got)-1], maxClusters+1)
 	}
 	if keys := keysBelow(t, s, "dep/7/place/"); len(keys) != 2 {
 		t.Errorf("placement keys are %q, want only the two of the second", keys)
@@ -114,8 +116,8 @@ func TestPublishInterruptedIsNotSeen(t *testing.T) {
 	h := create(t, s, "7")
 	ctx, cancel := context.WithCancel(t.Context())
 	cut := func(yield func(Placement) bool) {
-		for i, p := range places(128*maxPlaced, "d") {
-			if i == 127*maxPlaced {
+		for i, p := range places(3*maxClusters, "d") {
+			if i == 2*maxClusters+1 {
 				cancel()
 			}
 			if !yield(p) {
@@ -211,7 +213,39 @@ func TestLargeRevisionStaysWithinLimits(t *testing.T) {
 			t.Errorf("%s has %d bytes", kv.Key, len(kv.Value))
 		}
 	}
-	if rev, err := s.Revision(ctx, "7", 1); err != nil || rev.Chunks != 60 {
-		t.Errorf("%d chunks, %v; want 60", rev.Chunks, err)
+	if rev, err := s.Revision(ctx, "7", 1); err != nil || rev.Chunks != 1 {
+		t.Errorf("%d chunks, %v; want one: all clusters hold the same", rev.Chunks, err)
+	}
+}
+
+// Clusters that hold much of their own fill many values; all come back, in order.
+func TestPlacementsOfAllSortsComeBack(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	want := places(3000, "d")
+	for i := range want {
+		want[i].Apps = map[string]Digest{"own": manifest.DigestOf([]byte(want[i].Cluster)), fmt.Sprint("one of five ", i%5): "d", strings.Repeat("long", i%9): "e"}
+	}
+	_, err := s.Publish(ctx, create(t, s, "7"), Revision{Number: 1}, slices.Values(want))
+	must(t, err)
+	if got := collect(t, uncached(s).Placements(ctx, "7", 1)); !reflect.DeepEqual(got, want) {
+		t.Errorf("%d placements came back that differ from the %d", len(got), len(want))
+	}
+	for kv, err := range s.list(ctx, &scan{prefix: s.key("dep", "7", "place") + "/"}) {
+		must(t, err)
+		if len(kv.Value) > maxValue || len(kv.Value) < maxValue/2 && string(kv.Key[len(kv.Key)-6:]) == "000000" {
+			t.Errorf("%s has %d bytes", kv.Key, len(kv.Value))
+		}
+	}
+}
+
+func TestPlacementsThatAreNotWholeAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, l := range []layout{
+		{Clusters: []string{"p+c"}},
+		{Clusters: []string{"p+c"}, Holds: []int{0}},
+		{Sets: []map[string]Digest{{}}, Clusters: []string{"p+c"}, Holds: []int{-1}},
+	} {
+		wantKind(t, l.check(), errs.Internal)
 	}
 }

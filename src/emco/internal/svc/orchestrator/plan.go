@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -73,12 +74,34 @@ func (p planner) plan(ctx context.Context, doc store.Doc, deployment string) (pl
 	if err != nil {
 		return plan{}, err
 	}
+	d := deciding{inventory: inventory, within: within}
 	for i := range apps {
 		a := &apps[i]
-		req := placement.Request{App: a.name, Intent: intents[a.name], Inventory: inventory}
-		a.decision, a.refusal = placement.Decide(ctx, req, []placement.Filter{within})
+		a.decision, a.refusal = d.decide(ctx, a.name, intents[a.name])
 	}
 	return plan{namespace: namespaceOf(lc), cloud: cloudOf(app, lc), apps: apps}, nil
+}
+
+// deciding places apps one after the other. Apps with equal intents go to the same
+// clusters: the logical cloud, the only filter, asks nothing of the app.
+type deciding struct {
+	inventory []placement.Cluster
+	within    placement.Filter
+
+	last     placement.Intent
+	decision placement.Decision
+	refusal  error
+	decided  bool
+}
+
+// decide places an app. The decision may be that of another one: nothing in it may be changed.
+func (d *deciding) decide(ctx context.Context, app string, intent placement.Intent) (placement.Decision, error) {
+	if !d.decided || !reflect.DeepEqual(d.last, intent) {
+		req := placement.Request{App: app, Intent: intent, Inventory: d.inventory}
+		d.last, d.decided = intent, true
+		d.decision, d.refusal = placement.Decide(ctx, req, []placement.Filter{d.within})
+	}
+	return d.decision, d.refusal
 }
 
 // refused joins what keeps apps from being placed.
