@@ -110,5 +110,9 @@ func parts() []part {
 			programs: []program{{name: "gitea", pkg: "code.gitea.io/gitea"}},
 			folders:  []folder{{"options", "code.gitea.io/gitea"}, {"templates", "code.gitea.io/gitea"}},
 		},
+		{
+			name: "versitygw", about: "Versity S3 Gateway, which serves a folder as buckets", ldflags: strip,
+			programs: []program{{name: "versitygw", pkg: "github.com/versity/versitygw/cmd/versitygw"}},
+		},
 	}
 }
