@@ -42,7 +42,7 @@ var groups = map[string]group{
 	"port": {
 		packages: []string{
 			"internal/appcontext", "internal/appcontext/mirror", "internal/eventlog", "internal/lifecycle", "internal/placement", "internal/render",
-			"internal/resource", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/syncer", "internal/syncer/pointer", "internal/syncobject",
+			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/syncer", "internal/syncer/pointer", "internal/syncobject",
 		},
 		may:     []string{"ground", "kernel", "port"},
 		outside: []string{"git"}, // a plan is edits of Git files
@@ -54,7 +54,7 @@ var groups = map[string]group{
 	"driver": {
 		packages: []string{
 			"internal/appcontext/embedded", "internal/placement/cloud", "internal/render/helm", "internal/render/isolated",
-			"internal/sink/kube", "internal/sink/oci", "internal/status/gitstatus", "internal/status/kubewatch",
+			"internal/sink/kube", "internal/sink/oci", "internal/sink/s3", "internal/status/gitstatus", "internal/status/kubewatch",
 			"internal/store/blobdir", "internal/store/sqlite",
 			"internal/syncer/anthos", "internal/syncer/argocd", "internal/syncer/azurearc", "internal/syncer/execplugin",
 			"internal/syncer/flux", "internal/syncer/plaingit",
@@ -72,7 +72,7 @@ var groups = map[string]group{
 		may:      []string{"ground", "kernel", "port", "client", "driver"},
 	},
 	"stage": { // what tests of documents play on: real stores in a temporary folder
-		packages: []string{"internal/appcontext/contexttest", "internal/appcontext/etcdtest", "internal/resource/resourcetest", "internal/syncer/azurearc/arctest"},
+		packages: []string{"internal/appcontext/contexttest", "internal/appcontext/etcdtest", "internal/resource/resourcetest", "internal/sink/s3/s3test", "internal/syncer/azurearc/arctest"},
 		may:      []string{"ground", "kernel", "port", "driver", "list"},
 	},
 	"seam": { // what tests put between the parts
@@ -97,6 +97,8 @@ var groups = map[string]group{
 var exceptions = map[string][]string{
 	// What is published is handed over as what is committed is.
 	"internal/sink/oci": {root + "git/batch"},
+	// Buckets are reached by the same rules as Git servers are.
+	"internal/sink/s3": {root + "git/batch", root + "git/transport"},
 	// There are just these two ways to a cluster, and no configuration chooses among
 	// them: the service drives them itself.
 	"internal/svc/rsync": {module + "/internal/sink/kube", module + "/internal/status/kubewatch", root + "git", root + "git/batch"},
@@ -115,6 +117,7 @@ var homes = map[string][]string{
 	"k8s.io/api/":           {"internal/sink/kube"},
 	"github.com/Azure/":     {"internal/syncer/azurearc/arm"},
 	"oras.land/":            {"internal/sink/oci"},
+	"github.com/minio/":     {"internal/sink/s3", "internal/sink/s3/s3test"},
 	"github.com/fluxcd/":    {"internal/syncer/flux", "internal/status/kubewatch"},
 	"modernc.org/":          {"internal/store/sqlite"},
 	"github.com/prometheus": {"internal/app"},

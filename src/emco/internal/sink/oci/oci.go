@@ -11,7 +11,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -23,6 +22,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/sink/folder"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -55,7 +55,7 @@ func New(o Options) *Publisher { return &Publisher{options: o, clients: map[git.
 // Errors are classified: Unauthorized and Forbidden for refused credentials, Unavailable
 // for what the network does, Throttled, Invalid for addresses that are not allowed.
 func (p *Publisher) Submit(ctx context.Context, job batch.Job) (git.Hash, error) {
-	root, err := rootOf(job.Edits)
+	root, err := folder.Root(job.Edits)
 	if err != nil {
 		return "", errs.E(errs.Internal, "publish", job.Repo.URL, err)
 	}
@@ -68,33 +68,13 @@ func (p *Publisher) Submit(ctx context.Context, job batch.Job) (git.Hash, error)
 	return git.Hash(digest), classified(err, job.Repo.URL+":"+s.tag)
 }
 
-// rootOf returns the one cluster's directory that all edits are in.
-func rootOf(edits []git.Edit) (string, error) {
-	root := ""
-	for _, e := range edits {
-		parts := strings.SplitN(e.Path, "/", 3)
-		if len(parts) < 3 || parts[0] != "clusters" {
-			return "", fmt.Errorf("%s is in no cluster's directory", e.Path)
-		}
-		if of := "clusters/" + parts[1]; root == "" || root == of {
-			root = of
-		} else {
-			return "", fmt.Errorf("%s and %s are different clusters", root, of)
-		}
-	}
-	if root == "" {
-		return "", errors.New("there are no edits")
-	}
-	return root, nil
-}
-
 // repository returns the repository that an address names.
 func (p *Publisher) repository(r git.Repo) (*remote.Repository, error) {
 	u, err := url.Parse(r.URL)
 	if err != nil {
 		return nil, errs.E(errs.Invalid, "publish", "to a registry", errors.New("the address is no URL"))
 	}
-	if u.Scheme == "http" && !p.options.PlainHTTP && !loopback(u.Hostname()) {
+	if u.Scheme == "http" && !p.options.PlainHTTP && !folder.Loopback(u.Hostname()) {
 		return nil, errs.E(errs.Invalid, "publish", r.URL, errors.New("a registry without TLS has to be allowed by oci.plainHTTP"))
 	}
 	repo, err := remote.NewRepository(u.Host + "/" + strings.Trim(u.Path, "/"))
@@ -129,10 +109,6 @@ func (p *Publisher) client(r git.Repo, host string) (*auth.Client, error) {
 	return p.clients[r], nil
 }
 
-func loopback(host string) bool {
-	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
-}
-
 // dialer trusts certificates besides the system's. Nothing is tried again below us.
 func (p *Publisher) dialer(ca string) (*http.Client, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
@@ -148,14 +124,6 @@ func (p *Publisher) dialer(ca string) (*http.Client, error) {
 		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
 	return &http.Client{Transport: t, Timeout: p.options.Timeout}, nil
-}
-
-// Keep is a file that every artifact of a cluster holds, by its path: Flux takes a
-// directory without files for a fault, and would not remove what was there before.
-func Keep(root string) (path string, content []byte) {
-	text := "# Written by EMCO, so that this directory is there when no app is.\n" +
-		"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: emco\n  namespace: flux-system\ndata:\n  directory: " + root + "\n"
-	return root + "/emco.yaml", []byte(text)
 }
 
 // apply returns files after edits. Neither is changed.

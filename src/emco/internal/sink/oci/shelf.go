@@ -23,6 +23,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/sink/folder"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
@@ -69,7 +70,7 @@ func (s shelf) publish(ctx context.Context, job batch.Job, root string) (string,
 		return "", err
 	}
 	files = apply(files, job.Edits)
-	path, text := Keep(root)
+	path, text := folder.Keep(root)
 	files[path] = text
 	layer, err := pack(files)
 	if err != nil {
