@@ -54,6 +54,7 @@ const (
 	PureGit = "git"
 	Exec    = "exec" // by an executable that the operator has added
 	OCI     = "oci"  // as an artifact of a registry
+	S3      = "s3"   // as objects of a bucket
 )
 
 // gitOpsAliases lists what is accepted for each canonical value, in lower case:
@@ -68,11 +69,12 @@ var gitOpsAliases = [...]struct {
 	{ArgoCD, []string{"argocd", "argo"}},
 	{Exec, []string{"exec"}},
 	{OCI, []string{"oci"}},
+	{S3, []string{"s3", "bucket"}},
 	{PureGit, []string{"git", "plain"}},
 }
 
 // gitOpsNames is how users are told what is accepted.
-const gitOpsNames = "fluxcd (fluxv2, flux), azureArcV2 (azureArc), anthos (googleAnthos, configsync), argocd (argo), git (plain), exec, oci"
+const gitOpsNames = "fluxcd (fluxv2, flux), azureArcV2 (azureArc), anthos (googleAnthos, configsync), argocd (argo), git (plain), exec, oci, s3 (bucket)"
 
 // GitOpsType returns the canonical form of a gitOpsType, whatever its case.
 func GitOpsType(s string) (canonical string, ok bool) {

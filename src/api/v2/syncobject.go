@@ -21,6 +21,7 @@ var publicKeys = map[string]bool{
 	"location": true, "project": true, "namespace": true, "serviceaccount": true, "statusmode": true,
 	"secretref": true, "gitsecretref": true, "ca": true, "knownhosts": true, "cacert": true, "authorname": true, "authoremail": true,
 	"appid": true, "appinstallationid": true, "readusername": true, "readknownhosts": true, "scope": true, "fluxextension": true,
+	"endpoint": true, "bucket": true, "region": true, "prefix": true,
 	"shards": true, "branchpercluster": true, "managementurl": true, "loginurl": true,
 }
 
@@ -106,7 +107,7 @@ func badURL(key, value string) string {
 	switch {
 	case u.Scheme == "file" && u.Host == "":
 		return ""
-	case u.Scheme != "https" && u.Scheme != "http" && u.Scheme != "ssh":
+	case u.Scheme != "https" && u.Scheme != "http" && u.Scheme != "ssh" && u.Scheme != "oci":
 		return "scheme " + quote(u.Scheme) + " is not allowed; use https, http or ssh"
 	}
 	return badHost(u.Hostname())
