@@ -9,6 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/oci"
+	"github.com/emco-orchestrator/emco/src/emco/internal/sink/s3"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
@@ -16,20 +17,28 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
-// writers hands jobs to those who write what they are for: branches or artifacts.
+// writers hands jobs to those who write what they are for: branches, artifacts or buckets.
 type writers struct {
 	branches  *batch.Writers
 	artifacts *oci.Publisher
+	buckets   *s3.Publisher
 }
 
 func writersOf(c config.Config, branches *batch.Writers) writers {
-	return writers{branches, oci.New(oci.Options{Timeout: time.Duration(c.OCI.Timeout), PlainHTTP: c.OCI.PlainHTTP})}
+	return writers{
+		branches:  branches,
+		artifacts: oci.New(oci.Options{Timeout: time.Duration(c.OCI.Timeout), PlainHTTP: c.OCI.PlainHTTP}),
+		buckets:   s3.New(s3.Options{Timeout: time.Duration(c.S3.Timeout), PlainHTTP: c.S3.PlainHTTP}),
+	}
 }
 
 // Submit has the job written.
 func (w writers) Submit(ctx context.Context, job batch.Job) (git.Hash, error) {
-	if job.Repo.Provider == gitops.KindOCI {
+	switch job.Repo.Provider {
+	case gitops.KindOCI:
 		return w.artifacts.Submit(ctx, job)
+	case gitops.KindS3:
+		return w.buckets.Submit(ctx, job)
 	}
 	return w.branches.Submit(ctx, job)
 }

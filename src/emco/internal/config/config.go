@@ -31,6 +31,7 @@ type Config struct {
 	Kube   Kube     `json:"kube"`
 	Azure  Azure    `json:"azure"`
 	OCI    OCI      `json:"oci"`
+	S3     S3       `json:"s3"`
 	Retry  Retry    `json:"retry"`
 	Debug  Debug    `json:"debug"`
 }
@@ -150,6 +151,12 @@ type OCI struct {
 	PlainHTTP bool     `json:"plainHTTP" help:"allow registries without TLS that are not on this machine"`
 }
 
+// S3 sets the manners towards buckets, for clusters of the type s3.
+type S3 struct {
+	Timeout   Duration `json:"timeout" help:"longest listing of a cluster's folder, and longest exchange about one object"`
+	PlainHTTP bool     `json:"plainHTTP" help:"allow buckets without TLS that are not on this machine"`
+}
+
 // Retry says when a delivery to a cluster that failed is tried again.
 type Retry struct {
 	First   Duration `json:"first" help:"wait after the first failure of a delivery; doubled with each further one"`
@@ -189,6 +196,7 @@ func Default() Config {
 			Timeout: Duration(30 * time.Second), Writes: 600,
 		},
 		OCI:   OCI{Timeout: Duration(time.Minute)},
+		S3:    S3{Timeout: Duration(time.Minute)},
 		Retry: Retry{First: Duration(time.Second), Longest: Duration(5 * time.Minute)},
 	}
 }
@@ -246,6 +254,7 @@ func (c Config) Validate() error {
 	positive(bad, "azure.timeout", int64(c.Azure.Timeout))
 	positive(bad, "azure.writesPerHour", int64(c.Azure.Writes))
 	positive(bad, "oci.timeout", int64(c.OCI.Timeout))
+	positive(bad, "s3.timeout", int64(c.S3.Timeout))
 	positive(bad, "retry.first", int64(c.Retry.First))
 	if c.Git.Rest < c.Retry.First {
 		bad("git.rest", "must not be below retry.first")

@@ -68,15 +68,15 @@ func Read(kind string, reference, resource Object, rules Rules) (Settings, error
 	if err != nil {
 		return Settings{}, err
 	}
-	ref, err := merge(reference)
+	ref, err := merge(canonical, reference)
 	if err != nil {
 		return Settings{}, err
 	}
-	res, err := merge(resource)
+	res, err := merge(canonical, resource)
 	if err != nil {
 		return Settings{}, err
 	}
-	object := pick(ref, res)
+	object := pick(canonical, ref, res)
 	s, err := readPlace(canonical, object, rules)
 	if err != nil {
 		return Settings{}, err
@@ -89,13 +89,19 @@ func Read(kind string, reference, resource Object, rules Rules) (Settings, error
 	}
 	s.Kind = canonical
 	s.Options, s.Delay, err = options(ref, res)
+	if canonical == KindS3 && err == nil {
+		s.Options = bucketOptions(s)
+	}
 	return s, err
 }
 
 // readPlace reads where the desired state goes, and where reports come from.
 func readPlace(kind string, object pairs, rules Rules) (Settings, error) {
-	if kind == KindOCI {
+	switch kind {
+	case KindOCI:
 		return readRegistry(object, rules)
+	case KindS3:
+		return readBucket(object, rules)
 	}
 	s, err := readGit(object, rules)
 	if err != nil {
@@ -115,11 +121,11 @@ type pairs struct {
 
 // merge puts an object's maps into one. EMCO reads one key of each map; a key that
 // comes twice must say the same.
-func merge(o Object) (pairs, error) {
+func merge(kind string, o Object) (pairs, error) {
 	out := pairs{name: o.Name, kv: map[string]string{}}
 	for _, kv := range o.KV {
 		for _, key := range slices.Sorted(maps.Keys(kv)) {
-			name, value := canonicalKey(key), clean(key, kv[key])
+			name, value := canonicalKey(kind, key), clean(key, kv[key])
 			if have, twice := out.kv[name]; twice && have != value {
 				return pairs{}, invalid(o.Name, fmt.Errorf("%s is given twice, and differs", key))
 			}
@@ -132,7 +138,7 @@ func merge(o Object) (pairs, error) {
 // clean drops the blanks and the line end that come along when a value is pasted.
 // Keys and certificates keep theirs.
 func clean(key, value string) string {
-	if multiline[canonicalKey(key)] {
+	if multiline[canonicalKey("", key)] {
 		return value
 	}
 	return strings.TrimSpace(value)
@@ -140,16 +146,18 @@ func clean(key, value string) string {
 
 // pick returns the object that holds Git keys. When both do, the one that says where
 // the repository is wins, and the reference object, which EMCO's code reads, after that.
-func pick(ref, res pairs) pairs {
-	if weight(res) > weight(ref) {
+func pick(kind string, ref, res pairs) pairs {
+	if weight(kind, res) > weight(kind, ref) {
 		return res
 	}
 	return ref
 }
 
-// weight says how much an object looks like a Git object.
-func weight(p pairs) int {
+// weight says how much an object looks like a Git object, or like one of a bucket.
+func weight(kind string, p pairs) int {
 	switch {
+	case kind == KindS3:
+		return 4 - len(missingOfBucket(p))
 	case p.kv[keyURL] != "":
 		return 3
 	case p.kv[keyRepoName] != "" || p.kv[keyGitType] != "":

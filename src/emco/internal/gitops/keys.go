@@ -70,9 +70,14 @@ func spellings() map[string]string {
 	return out
 }
 
-// canonicalKey returns the one spelling of a key; keys that are not known here stay.
-func canonicalKey(key string) string {
-	if canonical, ok := spelled[strings.ToLower(key)]; ok {
+// canonicalKey returns the one spelling of a key for a sync type; keys that are not known
+// here stay.
+func canonicalKey(kind, key string) string {
+	lower := strings.ToLower(key)
+	if canonical, ok := spelled[lower]; ok {
+		return canonical
+	}
+	if canonical, ok := bucketKeys[lower]; ok && kind == KindS3 {
 		return canonical
 	}
 	return key
@@ -91,6 +96,7 @@ var kinds = []struct {
 	{"fluxcd", []string{"fluxv2", "flux"}},
 	{"git", []string{"plain"}},
 	{"oci", nil},
+	{"s3", []string{"bucket"}},
 }
 
 // Kinds returns the canonical names of the sync types, sorted.

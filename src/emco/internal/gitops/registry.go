@@ -13,9 +13,11 @@ import (
 // provider of their "repositories".
 const KindOCI = "oci"
 
-// Published reports whether the desired state goes to a registry and not to Git. A cluster
-// has an artifact there, which is published whole; there is no branch and no history.
-func (s Settings) Published() bool { return s.Repo.Provider == KindOCI }
+// Published reports whether the desired state goes to a registry or a bucket and not to
+// Git. A cluster's folder is published whole there; there is no branch and no history.
+func (s Settings) Published() bool {
+	return s.Repo.Provider == KindOCI || s.Repo.Provider == KindS3
+}
 
 // readRegistry reads the keys of a repository of a registry. A login is optional: some
 // registries want none. Reports come through Git all the same, if there is a place for them.
@@ -34,10 +36,8 @@ func readRegistry(p pairs, rules Rules) (Settings, error) {
 	if err != nil {
 		return Settings{}, invalid(p.name, fmt.Errorf("%s: %w", keyURL, err))
 	}
-	for key := range map[string]bool{keyRefMode: true, keyShards: true, keyShardSize: true, keyViewPrefix: true} {
-		if p.kv[key] != "" {
-			return Settings{}, invalid(p.name, fmt.Errorf("%s is for Git: a registry has a tag for each cluster", key))
-		}
+	if err := noShards(p); err != nil {
+		return Settings{}, err
 	}
 	s := Settings{Name: path.Base(u.path), Repo: git.Repo{
 		URL: strings.TrimSuffix(u.text, "/"), User: p.kv[keyUser], Token: git.Secret(p.kv[keyToken]), CA: p.kv[keyCA], Provider: KindOCI,
@@ -45,6 +45,21 @@ func readRegistry(p pairs, rules Rules) (Settings, error) {
 	if (s.Repo.User == "") != (s.Repo.Token == "") {
 		return Settings{}, invalid(p.name, fmt.Errorf("%s and %s belong together", keyUser, keyToken))
 	}
+	return published(p, s, rules)
+}
+
+// noShards refuses keys that part a branch.
+func noShards(p pairs) error {
+	for _, key := range []string{keyRefMode, keyShards, keyShardSize, keyViewPrefix} {
+		if p.kv[key] != "" {
+			return invalid(p.name, fmt.Errorf("%s is for Git: what is published is apart for each cluster", key))
+		}
+	}
+	return nil
+}
+
+// published completes the settings of what is published.
+func published(p pairs, s Settings, rules Rules) (_ Settings, err error) {
 	s.Branch = DefaultBranch // of nothing: what is published has no branches
 	if err := checkGit(s); err != nil {
 		return Settings{}, invalid(p.name, err)

@@ -48,5 +48,6 @@ func On(p Platforms) *syncer.Registry {
 	})
 	syncer.Register(r, "git", plaingit.New, syncer.Options{"syncInterval": "30"})
 	syncer.Register(r, "oci", flux.NewOCI, syncer.Options{"syncInterval": "30", "sourceName": "emco", "serviceAccountName": "tenant"})
+	syncer.Register(r, "s3", flux.NewBucket, syncer.Options{"syncInterval": "30", "sourceName": "emco", "prefix": "fleet/edge", "secretRef": "emco-bucket"})
 	return r
 }

@@ -49,7 +49,7 @@ func TestOptionTables(t *testing.T) {
 
 // byHand are backends of which several options are explained together, so that a person
 // makes their tables. They must name all keys nevertheless.
-var byHand = map[string]bool{"azureArcV2": true, "oci": true}
+var byHand = map[string]bool{"azureArcV2": true, "oci": true, "s3": true}
 
 func checkPage(page string, r *syncer.Registry, name string) error {
 	text, err := os.ReadFile(page)

@@ -95,7 +95,9 @@ func check(o Options) error {
 
 type backend struct {
 	Options
-	shared                   string // OCIRepository that the cluster was bootstrapped with; empty: each target has a GitRepository
+	shared                   string // source that the cluster was bootstrapped with; empty: each target has a GitRepository
+	sharedKind               string // of that source: OCIRepository or Bucket
+	prefix                   string // of all paths in that source; ends in "/", or is empty
 	writer                   *syncer.Writer
 	timeout, interval, retry time.Duration
 }

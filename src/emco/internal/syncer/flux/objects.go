@@ -57,7 +57,7 @@ func (b backend) kustomization(t syncer.Target, a syncer.App, all []syncer.App) 
 		Interval:           metav1.Duration{Duration: b.interval},
 		RetryInterval:      &metav1.Duration{Duration: b.retry},
 		Timeout:            &metav1.Duration{Duration: b.timeout},
-		Path:               "./" + dir,
+		Path:               "./" + b.prefix + dir,
 		Prune:              true,
 		Suspend:            bool(b.Suspend),
 		ServiceAccountName: b.account(t),
@@ -77,7 +77,7 @@ func (b backend) kustomization(t syncer.Target, a syncer.App, all []syncer.App) 
 // sourceRef names where the files of a target are read.
 func (b backend) sourceRef(t syncer.Target) kustomizev1.CrossNamespaceSourceReference {
 	if b.shared != "" {
-		return kustomizev1.CrossNamespaceSourceReference{Kind: "OCIRepository", Name: b.shared}
+		return kustomizev1.CrossNamespaceSourceReference{Kind: b.sharedKind, Name: b.shared}
 	}
 	return kustomizev1.CrossNamespaceSourceReference{Kind: sourcev1.GitRepositoryKind, Name: sourceName(t)}
 }

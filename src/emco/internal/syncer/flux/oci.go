@@ -3,6 +3,8 @@ package flux
 import (
 	"cmp"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/pointer"
 )
@@ -27,6 +29,6 @@ func NewOCI(o OCIOptions) (syncer.Backend, error) {
 		return nil, err
 	}
 	b := inner.(backend)
-	b.shared = cmp.Or(o.Source, "emco")
+	b.sharedKind, b.shared = sourcev1.OCIRepositoryKind, cmp.Or(o.Source, "emco")
 	return b, nil
 }

@@ -1,0 +1,66 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/transport"
+)
+
+// rest is how long a server is left alone that wants less: they do not say for how long.
+const rest = 30 * time.Second
+
+// classified gives what a server or the network says a kind, and the place. Errors that
+// have a kind keep it.
+func (p place) classified(ctx context.Context, err error) error {
+	refused, ok := errors.AsType[minio.ErrorResponse](err)
+	if !ok {
+		return transport.Fail(ctx, p.repo, "publish", err, git.Secret(p.repo.User))
+	}
+	kind, hint := p.meaning(refused)
+	text := transport.Scrub(p.repo, fmt.Sprintf("%s: %s", refused.Code, refused.Error()), git.Secret(p.repo.User))
+	why := fmt.Errorf("the server answers %d %s%s", refused.StatusCode, text, hint)
+	if kind == errs.Throttled {
+		return errs.Throttle("publish", p.repo.URL, rest, why)
+	}
+	return errs.E(kind, "publish", p.repo.URL, why)
+}
+
+// meaning says what kind of error an answer is, and what to do about it.
+func (p place) meaning(r minio.ErrorResponse) (kind errs.Kind, hint string) {
+	switch r.Code {
+	case "NoSuchBucket":
+		return errs.NotFound, "; create bucket " + p.bucket + ", or correct bucket and endpoint"
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken", "XAdminUserNotFound":
+		return errs.Unauthorized, "; correct accessKey, secretKey or region"
+	case "RequestTimeTooSkewed":
+		return errs.Unauthorized, "; the clocks of the server and of this machine differ"
+	case "AuthorizationHeaderMalformed", "InvalidRegion", "PermanentRedirect", "TemporaryRedirect":
+		return errs.Invalid, "; correct region and endpoint"
+	case "SlowDown", "SlowDownRead", "SlowDownWrite", "RequestLimitExceeded", "TooManyRequests":
+		return errs.Throttled, ""
+	}
+	return byStatus(r.StatusCode)
+}
+
+// byStatus is for answers whose code says nothing more.
+func byStatus(status int) (kind errs.Kind, hint string) {
+	switch {
+	case status >= 300 && status < 400:
+		return errs.Invalid, "; it sends elsewhere, which is not followed: correct region and endpoint"
+	case status == http.StatusTooManyRequests:
+		return errs.Throttled, ""
+	case status == http.StatusForbidden:
+		return errs.Forbidden, "; the key must be allowed to list the bucket, and to put and delete objects below the prefix"
+	case status >= http.StatusInternalServerError || status == 0:
+		return errs.Unavailable, ""
+	}
+	return errs.FromStatus(status), ""
+}
