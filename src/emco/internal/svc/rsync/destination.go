@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -46,6 +48,7 @@ type gateway struct {
 // many share.
 type trip struct {
 	*gateway
+	listed  map[string]store.Doc // registrations that were listed
 	objects map[store.Key]gitops.Object
 	found   map[string]destination // by cluster
 }
@@ -83,13 +86,49 @@ func (t *trip) look(ctx context.Context, cluster string) (destination, error) {
 
 // cluster reads a cluster's registration.
 func (t *trip) cluster(ctx context.Context, cluster string) (c v2.Cluster, doc store.Doc, err error) {
-	provider, name, _ := strings.Cut(cluster, "+")
-	doc, err = t.db.Get(ctx, providerKey(provider)+"/clusters/"+store.Key(name))
+	doc, listed := t.listed[cluster]
+	if !listed {
+		provider, name, _ := strings.Cut(cluster, "+")
+		doc, err = t.db.Get(ctx, clusterKey(provider)+"/"+store.Key(name))
+	}
 	if err == nil {
 		c, err = store.Decode[v2.Cluster](doc)
 	}
 	return c, doc, err
 }
+
+// many clusters of a provider are listed: that takes less than to read each by itself,
+// unless there are many more.
+const many = 500
+
+// expect reads the registrations of clusters that will be asked for, if they are many. One
+// that cannot be had is read again, by itself, when it is asked for.
+func (t *trip) expect(ctx context.Context, clusters iter.Seq[string]) {
+	asked := map[string]int{}
+	for c := range clusters {
+		provider, _, _ := strings.Cut(c, "+")
+		asked[provider]++
+	}
+	for provider, n := range asked {
+		if n >= many {
+			t.list(ctx, provider)
+		}
+	}
+}
+
+func (t *trip) list(ctx context.Context, provider string) {
+	if t.listed == nil {
+		t.listed = map[string]store.Doc{}
+	}
+	for doc, err := range t.db.List(ctx, clusterKey(provider), store.Query{Depth: 1}) {
+		if err != nil {
+			return
+		}
+		t.listed[provider+"+"+path.Base(string(doc.Key))] = doc
+	}
+}
+
+func clusterKey(provider string) store.Key { return providerKey(provider) + "/clusters" }
 
 func providerKey(provider string) store.Key { return store.Key("cluster-providers/" + provider) }
 

@@ -339,6 +339,7 @@ func (d *dispatcher) locate(ctx context.Context, w *wish) error {
 // done and it needs no watching. A cluster that is not known any more fails its pairs.
 func (d *dispatcher) dispatch(ctx context.Context, due []target) {
 	trip := d.gateway.trip()
+	trip.expect(ctx, clustersAt(due))
 	byLane, lost := map[string][]target{}, []outcome{}
 	for _, t := range due {
 		dest, err := d.find(ctx, trip, t)
@@ -371,6 +372,7 @@ func (d *dispatcher) find(ctx context.Context, trip *trip, t target) (destinatio
 // work carries out what is due in a lane and writes down what came of it.
 func (d *dispatcher) work(ctx context.Context, lane string, due []target) {
 	trip, found := d.gateway.trip(), map[target]destination{}
+	trip.expect(ctx, clustersAt(due))
 	var direct, viaGit []target
 	var lost []outcome
 	for _, t := range due {

@@ -2,6 +2,7 @@ package rsync
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"time"
 
@@ -51,6 +52,7 @@ func (g *gateway) shards(ctx context.Context, clusters []string) (map[string]int
 		h.since, h.of = now, map[string]int{}
 	}
 	trip, out := g.trip(), make(map[string]int, len(clusters))
+	trip.expect(ctx, h.unknown(clusters))
 	for _, c := range clusters {
 		if _, known := h.of[c]; !known {
 			n, err := trip.shard(ctx, c)
@@ -62,6 +64,17 @@ func (g *gateway) shards(ctx context.Context, clusters []string) (map[string]int
 		out[c] = h.of[c]
 	}
 	return out, nil
+}
+
+// unknown yields the clusters that are not remembered.
+func (h *homes) unknown(clusters []string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, c := range clusters {
+			if _, known := h.of[c]; !known && !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 func (t *trip) shard(ctx context.Context, cluster string) (int, error) {

@@ -2,6 +2,7 @@ package rsync
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -11,6 +12,17 @@ import (
 type target struct{ cluster, uid string }
 
 func targetOf(k appcontext.PairKey) target { return target{k.Cluster, k.UID} }
+
+// clustersAt yields the clusters of targets; a cluster may come again.
+func clustersAt(targets []target) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, t := range targets {
+			if !yield(t.cluster) {
+				return
+			}
+		}
+	}
+}
 
 func compareTargets(a, b target) int {
 	return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.uid, b.uid))
