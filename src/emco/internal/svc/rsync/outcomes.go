@@ -1,0 +1,151 @@
+package rsync
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// bookkeeping is how long the write of an outcome may go on when the process was told to
+// stop: what happened is to be known.
+const bookkeeping = 10 * time.Second
+
+// beyond returns a context that outlives ctx by the time of bookkeeping. It has to be released.
+func beyond(ctx context.Context) (context.Context, func()) {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(bookkeeping, cancel)
+		context.AfterFunc(own, func() { timer.Stop() })
+	})
+	return own, func() {
+		stop()
+		cancel()
+	}
+}
+
+// recordedAtOnce is how many outcomes are recorded before others may look at the ledger:
+// some ten transactions.
+const recordedAtOnce = 1280
+
+// unfound says what becomes of pairs whose cluster cannot be found. If the cluster is
+// not registered any more, what was to be removed from it is out of reach and forgotten,
+// however far the removal was; all else fails.
+func unfound(pairs []appcontext.Pair, err error) []outcome {
+	var out []outcome
+	for _, p := range pairs {
+		switch {
+		case p.Desired == "" && errs.Is(err, errs.NotFound):
+			out = append(out, outcome{key: p.Key})
+		case open(p):
+			out = append(out, outcome{key: p.Key, bundle: p.Desired, err: err})
+		}
+	}
+	return out
+}
+
+// settle records outcomes, and sets the time for another try where one is needed. They
+// are recorded some at a time, each with its own deadline: of many, on a store that is
+// slow, those that were recorded stay so, and the others alone are worked out again.
+func (d *dispatcher) settle(ctx context.Context, outcomes []outcome) {
+	outcomes = d.withoutStop(ctx, outcomes)
+	if len(outcomes) == 0 {
+		return
+	}
+	failed := map[target]error{}
+	var err error
+	for some := range slices.Chunk(outcomes, recordedAtOnce) {
+		if err == nil || ctx.Err() == nil { // else this process ends, and the store does not answer
+			err = d.record(ctx, some)
+		}
+		for _, t := range touched(some) {
+			if err != nil {
+				failed[t] = err
+			}
+		}
+	}
+	own, release := beyond(ctx)
+	defer release()
+	for _, t := range touched(outcomes) {
+		d.schedule(t, failed[t])
+		d.vacate(own, t)
+	}
+	d.tell(own)
+}
+
+// record records outcomes.
+func (d *dispatcher) record(ctx context.Context, outcomes []outcome) error {
+	own, release := beyond(ctx)
+	defer release()
+	err := d.ledger.settle(own, outcomes)
+	if err != nil {
+		d.log.Warn("outcomes not recorded; they are worked out again", "err", err, "pairs", len(outcomes))
+	}
+	return err
+}
+
+// lodge notes on which branch a target is.
+func (d *dispatcher) lodge(t target, dest destination) {
+	if dest.backend != nil && !dest.settings.Published() {
+		d.tenants.enter(t, branch{dest.settings.Repo.URL, dest.settings.Branch})
+	}
+	if dest.settings.View != "" {
+		select {
+		case d.viewed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// vacate forgets the branch of a target that is gone if it was the last one there.
+func (d *dispatcher) vacate(ctx context.Context, t target) {
+	if len(d.ledger.of(t)) > 0 {
+		return
+	}
+	d.platforms.drop(t)
+	at, empty := d.tenants.leave(t)
+	if !empty {
+		return
+	}
+	if err := d.git.branches.forget(ctx, d.ledger.fence, at); err != nil {
+		d.log.Warn("a branch on which nothing is left is still remembered", "repo", at.url, "branch", at.name, "err", err)
+	}
+}
+
+// withoutStop drops failures that are only due to our own stopping.
+func (d *dispatcher) withoutStop(ctx context.Context, in []outcome) (out []outcome) {
+	for _, o := range in {
+		if o.err != nil && ctx.Err() != nil {
+			continue
+		}
+		if o.err != nil {
+			d.log.Warn("pair not settled", "cluster", o.key.Cluster, "deployment", o.key.UID, "app", o.key.App, "err", o.err)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// schedule sets the target's alarm for the first of its pairs that has to be worked on.
+func (d *dispatcher) schedule(t target, unrecorded error) {
+	if unrecorded != nil {
+		d.alarms.set(t, again().backoff(1, unrecorded))
+		return
+	}
+	due := opened(d.ledger.of(t))
+	if len(due) == 0 {
+		return
+	}
+	first := slices.MinFunc(due, func(a, b appcontext.Pair) int { return a.NextRetry.Compare(b.NextRetry) })
+	d.alarms.set(t, time.Until(first.NextRetry))
+}
+
+func touched(outcomes []outcome) []target {
+	pairs := make([]appcontext.Pair, len(outcomes))
+	for i, o := range outcomes {
+		pairs[i].Key = o.key
+	}
+	return targetsOf(pairs)
+}
