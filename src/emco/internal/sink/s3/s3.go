@@ -52,9 +52,6 @@ func New(o Options) *Publisher {
 	return &Publisher{options: o, clients: transport.NewClients(o.Admit)}
 }
 
-// Close drops idle connections.
-func (p *Publisher) Close() { p.clients.CloseIdle() }
-
 // Submit makes the folder of a cluster hold what the edits of the job say. All edits are
 // below the cluster's directory, "clusters/<provider>+<cluster>"; what is there besides
 // stays. It returns the digest of the folder's listing, whether or not something had to be

@@ -69,7 +69,6 @@ func serve(t *testing.T, tls bool, flags ...string) *server {
 		web.Start()
 	}
 	t.Cleanup(web.Close)
-	t.Cleanup(s.p.Close)
 	s.repo.URL, s.repo.API = web.URL+"/"+bucket+"/"+strings.TrimSuffix(prefix, "/"), web.URL+"?region="+s3test.Region
 	s.repo.User, s.repo.Token = s3test.AccessKey, s3test.SecretKey
 	return s
