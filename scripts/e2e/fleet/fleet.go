@@ -93,6 +93,21 @@ func (f Fleet) RegisterAs(ctx context.Context, name, kind string) error {
 	return f.join(ctx, name)
 }
 
+// RegisterBucket adds a cluster whose Flux reads a bucket.
+func (f Fleet) RegisterBucket(ctx context.Context, name string, keys map[string]v2.Scalar) error {
+	o := v2.SyncObject{Named: named(name)}
+	o.Spec.KV = []map[string]v2.Scalar{keys}
+	c := v2.Cluster{Named: named(name)}
+	c.Spec.GitOps = v2.GitOps{Type: v2.S3, Reference: name}
+	if err := create(ctx, f, providerPath+"/cluster-sync-objects", o); err != nil {
+		return err
+	}
+	if err := create(ctx, f, providerPath+"/clusters", c); err != nil {
+		return err
+	}
+	return f.join(ctx, name)
+}
+
 // Register adds n clusters that pull from the repository of Found, with the label and a
 // reference in the logical cloud.
 func (f Fleet) Register(ctx context.Context, n int) error {
