@@ -25,12 +25,12 @@ func Dialer(admit func(netip.Addr) error) *net.Dialer {
 	}}
 }
 
-// AdmitPublic refuses addresses that no Git server has but that cloud machines answer
+// AdmitPublic refuses addresses that no server of ours has but that cloud machines answer
 // with their credentials. It returns Forbidden.
 func AdmitPublic(a netip.Addr) error {
 	a = a.Unmap()
 	if a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
-		return errs.E(errs.Forbidden, "dial", "", fmt.Errorf("address %s is not one that a Git server may have", a))
+		return errs.E(errs.Forbidden, "dial", "", fmt.Errorf("address %s is not one that a server may have", a))
 	}
 	return nil
 }

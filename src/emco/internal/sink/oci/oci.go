@@ -13,6 +13,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -25,12 +26,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/folder"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
+	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
 // Options tune a Publisher.
 type Options struct {
 	Timeout   time.Duration // of one exchange with a registry
 	PlainHTTP bool          // allow http:// to other machines
+
+	Admit func(netip.Addr) error // says which addresses may be dialled; nil: transport.AdmitPublic
 }
 
 // Publisher writes to registries. It is safe for use by several goroutines, but for one
@@ -46,7 +50,12 @@ type Publisher struct {
 const maxClients = 100
 
 // New returns a publisher. It connects to nothing.
-func New(o Options) *Publisher { return &Publisher{options: o, clients: map[git.Repo]*auth.Client{}} }
+func New(o Options) *Publisher {
+	if o.Admit == nil {
+		o.Admit = transport.AdmitPublic
+	}
+	return &Publisher{options: o, clients: map[git.Repo]*auth.Client{}}
+}
 
 // Submit makes the artifact of a cluster hold what the edits of the job say. All edits are
 // below the cluster's directory, "clusters/<provider>+<cluster>"; what the artifact holds
@@ -109,9 +118,11 @@ func (p *Publisher) client(r git.Repo, host string) (*auth.Client, error) {
 	return p.clients[r], nil
 }
 
-// dialer trusts certificates besides the system's. Nothing is tried again below us.
+// dialer trusts certificates besides the system's, and keeps away from addresses that no
+// registry has. Nothing is tried again below us.
 func (p *Publisher) dialer(ca string) (*http.Client, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = transport.Dialer(p.options.Admit).DialContext
 	t.IdleConnTimeout = 10 * time.Second
 	if ca != "" {
 		pool, err := x509.SystemCertPool()

@@ -201,6 +201,11 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s = %v, want Invalid", url, err)
 		}
 	}
+	metadata := s.repo
+	metadata.URL = "https://169.254.169.254/fleet/edge" // where machines of clouds find credentials
+	if _, err := s.p.Submit(t.Context(), batch.Job{Repo: metadata, Edits: []git.Edit{edit}}); !errs.Is(err, errs.Forbidden) {
+		t.Errorf("a link-local address = %v, want Forbidden", err)
+	}
 	other := git.Edit{Path: "clusters/edge+c2/context/7"}
 	if _, err := s.p.Submit(t.Context(), batch.Job{Repo: s.repo, Edits: []git.Edit{edit, other}}); !errs.Is(err, errs.Internal) {
 		t.Errorf("edits of two clusters = %v, want Internal", err)
