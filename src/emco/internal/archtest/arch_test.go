@@ -96,7 +96,7 @@ var groups = map[string]group{
 // exceptions are arrows beyond the groups, each for a reason.
 var exceptions = map[string][]string{
 	// What is published is handed over as what is committed is.
-	"internal/sink/oci": {root + "git/batch"},
+	"internal/sink/oci": {root + "git/batch", root + "git/transport"},
 	// Buckets are reached by the same rules as Git servers are.
 	"internal/sink/s3": {root + "git/batch", root + "git/transport"},
 	// There are just these two ways to a cluster, and no configuration chooses among
