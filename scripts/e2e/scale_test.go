@@ -198,7 +198,8 @@ func (s *scale) equal(other *scale) {
 	s.Logf("    %d files are equal", len(a)-different)
 }
 
-// contents lists the files of all shards, without what two deployments cannot have in common.
+// contents lists the files of all shards, without what two deployments cannot have in
+// common. In which shard a cluster is depends on who else was registered at that moment.
 func (s *scale) contents() map[string]string {
 	s.Helper()
 	heads, err := s.bare.Git(s.Context(), "", "for-each-ref", "--format=%(refname:short)", "refs/heads/"+branch+"-*")
@@ -219,7 +220,7 @@ func (s *scale) contents() map[string]string {
 				s.must("read "+path, err)
 				texts[blob] = stamp.ReplaceAllString(strings.ReplaceAll(text, id[1], "ID"), "emco/content: STAMP")
 			}
-			out[head+" "+strings.ReplaceAll(path, id[1], "ID")] = texts[blob]
+			out[strings.ReplaceAll(path, id[1], "ID")] = texts[blob]
 		}
 	}
 	return out
