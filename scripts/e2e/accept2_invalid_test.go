@@ -1,10 +1,13 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 
 	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
 	"github.com/emco-orchestrator/emco/scripts/testbed/cluster"
@@ -121,5 +124,52 @@ func failedApp(t *testing.T, s *stage) {
 	}
 	if len(st.Apps) != 3 {
 		t.Errorf("the status lists %d apps, want 3", len(st.Apps))
+	}
+}
+
+// What does not parse reaches no commit, whichever way it came to be: from a template that
+// renders no YAML, or from a value that breaks one that did.
+func TestTWfNothingUnreadableIsCommitted(t *testing.T) {
+	do := steps{TB: t}
+	do.next("three Git clusters, three apps; a template of one renders no YAML")
+	s := newStage(t)
+	s.found(3)
+	d := apps("mixed", 3, 3)
+	d.Apps[0].Chart = d.Apps[0].Chart.With("templates/broken.yaml", "kind: ConfigMap\n  metadata: {name: x\n")
+	d.Apps[1].Chart = d.Apps[1].Chart.With("templates/fragile.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fragile}\ndata: {colour: {{ .Values.colour }}}\n")
+	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, d))
+	s.must("instantiate", s.fleet().Act(t.Context(), d.Path(), "instantiate"))
+	s.reaches(d, v2.StatusInstantiateFailed)
+	s.held(d, "app00", 0)
+	s.held(d, "app01", 3*4)
+	do.next("a value breaks another one: it stays as it was")
+	s.must("change a value", s.fleet().Revalue(t.Context(), d, d.Apps[1].Chart, "colour: '{ [ \"'\n"))
+	s.must("update", s.fleet().Act(t.Context(), d.Path(), "update"))
+	eventually(t, "the app says what is wrong with it", func() error {
+		st, err := s.fleet().Status(t.Context(), d.Path(), true)
+		for _, app := range st.Apps {
+			if app.Name == "app01" && app.Failure == nil {
+				err = errors.New("app01 has no failure")
+			}
+		}
+		return err
+	})
+	s.held(d, "app01", 3*4)
+	s.held(d, "app02", 3*3)
+	s.sound()
+	do.next("done")
+}
+
+// held checks how many files of an app the branch holds.
+func (s *stage) held(d fleet.Deployment, app string, want int) {
+	s.Helper()
+	n := 0
+	for path := range s.tree() {
+		if strings.Contains(path, "/app/"+app+"/") {
+			n++
+		}
+	}
+	if n != want {
+		s.Errorf("the branch holds %d files of app %s of %s, want %d", n, app, d.Name, want)
 	}
 }

@@ -6,6 +6,7 @@ require (
 	github.com/emco-orchestrator/emco/scripts/testbed v0.0.0
 	github.com/emco-orchestrator/emco/src/api v0.0.0
 	github.com/emco-orchestrator/emco/src/git v0.0.0
+	go.yaml.in/yaml/v3 v3.0.6
 )
 
 require (

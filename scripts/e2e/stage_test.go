@@ -170,8 +170,8 @@ func (s *stage) foreign(files map[string]string) {
 	s.must("commit as somebody else", err)
 }
 
-// sound checks the repository: nothing broken, nothing rewound, no commit of ours that
-// changes nothing.
+// sound checks the repository: nothing broken, nothing rewound, no file in any commit that
+// does not parse (TW-f), no commit of ours that changes nothing.
 func (s *stage) sound() {
 	s.Helper()
 	s.must("git fsck --strict", s.bare.Fsck(s.Context()))
@@ -179,6 +179,11 @@ func (s *stage) sound() {
 	s.must("read the reflog", err)
 	if len(bad) > 0 {
 		s.Errorf("the branch was rewound: %d of its %d moves did not go forward: %v", len(bad), moves, bad)
+	}
+	unreadable, err := repo.Unreadable(s.Context(), s.bare, "clusters/")
+	s.must("read all files of all commits", err)
+	if len(unreadable) > 0 {
+		s.Errorf("%d files that were committed do not parse: %v", len(unreadable), unreadable)
 	}
 	if twice := repo.Repeated(s.history()); len(twice) > 0 {
 		s.Errorf("%d commits of emco changed nothing: %+v", len(twice), twice)

@@ -77,3 +77,20 @@ func TestRepeatedFindsCommitsThatChangeNothing(t *testing.T) {
 		t.Errorf("Repeated = %+v, want the empty commit of EMCO", twice)
 	}
 }
+
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	b, _ := newBare(t)
+	for _, files := range []map[string]gittest.File{
+		{"clusters/c/good.yaml": {Content: "a: 1\n---\nb: [2]\n"}, "clusters/c/bad.yaml": {Content: "a: b: c"}, "else/bad.yaml": {Content: "a: b: c"}, "clusters/c/bad.txt": {Content: "{"}},
+		{"clusters/c/bad.yaml": {Content: "a: mended"}, "clusters/c/empty.yaml": {}},
+	} {
+		if _, err := b.Foreign(t.Context(), "main", files); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bad, err := repo.Unreadable(t.Context(), b, "clusters/")
+	if err != nil || len(bad) != 1 || !strings.HasPrefix(bad[0], "clusters/c/bad.yaml: ") {
+		t.Errorf("Unreadable = %q, %v; want the one that was mended since", bad, err)
+	}
+}
