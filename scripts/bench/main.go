@@ -68,7 +68,7 @@ func read(args []string, log io.Writer) (s settings, err error) {
 	f.StringVar(&s.Bin, "bin", "../../bin", "folder of the built programs")
 	f.StringVar(&s.Dir, "dir", "", "folder for data, on the disk that counts; the system's temporary one unless given")
 	f.IntVar(&s.Rounds, "rounds", 3, "how often each cell is measured, if time allows")
-	f.DurationVar(&s.Cap, "cap", time.Minute, "a cell is stopped after so long")
+	f.DurationVar(&s.Cap, "cap", 0, "a cell is stopped after so long; half a minute for quick, a minute for full")
 	f.DurationVar(&s.Budget, "budget", 0, "no further round is begun that would end after this; 10 minutes for quick, none for full")
 	only := f.String("only", "", "metrics, such as P1,P5; all unless given")
 	sizes := f.String("sizes", "", "fleets in clusters, such as 10,100; those of the set unless given")
@@ -81,6 +81,12 @@ func read(args []string, log io.Writer) (s settings, err error) {
 	s.Full, s.Log = s.set == "full", log
 	if s.Budget == 0 && !s.Full {
 		s.Budget = 10 * time.Minute
+	}
+	if s.Cap == 0 {
+		s.Cap = time.Minute
+		if !s.Full {
+			s.Cap /= 2
+		}
 	}
 	if *only != "" {
 		s.Only = strings.Split(*only, ",")

@@ -16,7 +16,7 @@ import (
 func (s *Suite) hosted(ctx context.Context) error {
 	for _, clusters := range []int{2, 10, 100, 1000} {
 		spec := world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach, Shared: true}
-		if clusters > 10 {
+		if clusters > 10 || clusters > 2 && !s.Full {
 			s.reckoned(spec)
 			s.host(ctx, peers.WriterGitHub(), spec)
 			continue

@@ -181,7 +181,7 @@ func (s *Suite) load(ctx context.Context, p *peers.Emco, r request, rate int) fi
 		rate /= 5
 	}
 	out := figures.Sample{Metric: "P10", Case: fmt.Sprintf("%d/s: %s", rate, r.name), Peer: figures.Process}
-	l := loader{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxConnsPerHost: 256}, Timeout: 10 * time.Second}}
+	l := loader{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxConnsPerHost: 256}, Timeout: patience}}
 	defer l.client.CloseIdleConnections()
 	began := time.Now()
 	for i := range rate * int(period/time.Second) {
@@ -200,8 +200,11 @@ func (s *Suite) load(ctx context.Context, p *peers.Emco, r request, rate int) fi
 		"p50": figures.Median(l.took) * 1000, "p99": figures.Quantile(l.took, 0.99) * 1000,
 		"achieved": float64(len(l.took)) / time.Since(began).Seconds(), "errors": float64(l.wrong),
 	}
-	if l.wrong > 0 {
+	switch {
+	case l.wrong > l.late:
 		out.Failed = fmt.Sprintf("%d requests failed, such as: %s", l.wrong, l.why)
+	case l.late > 0:
+		out.Note = fmt.Sprintf("more than it can do: %d of %d were not answered within %s", l.late, l.late+len(l.took), patience)
 	}
 	return out
 }
@@ -214,8 +217,12 @@ type loader struct {
 	mu    sync.Mutex
 	took  []float64
 	wrong int
+	late  int // of those that are wrong: not answered in time
 	why   string
 }
+
+// patience is how long an answer may take.
+const patience = 10 * time.Second
 
 func (l *loader) send(req *http.Request, due time.Time) {
 	l.all.Go(func() {
@@ -231,7 +238,11 @@ func (l *loader) send(req *http.Request, due time.Time) {
 		defer l.mu.Unlock()
 		if err != nil {
 			l.wrong++
-			l.why = err.Error()
+			if os.IsTimeout(err) {
+				l.late++
+			} else {
+				l.why = err.Error()
+			}
 			return
 		}
 		l.took = append(l.took, time.Since(due).Seconds())

@@ -41,14 +41,18 @@ func (s *Suite) stories(ctx context.Context) error {
 // minutes of work for what is known by then, and are left out.
 func (s *Suite) makers(spec world.Spec) (out []peers.Maker) {
 	all := []peers.Maker{peers.Writer(), peers.Floor(), peers.Process(s.Bin)}
+	most := 100 // clusters of a work tree, in the quick set
+	if s.Full {
+		most = 1000
+	}
 	for _, m := range []struct {
 		maker peers.Maker
 		most  int // clusters
 	}{
-		{peers.Changed(), s.most(1000, 1000)},
-		{peers.Universe(), s.most(100, 1000)},
-		{peers.PerCluster(), s.most(100, 1000)},
-		{peers.EmcoGit(), s.most(100, 1000)},
+		{peers.Changed(), most},
+		{peers.Universe(), most},
+		{peers.PerCluster(), most},
+		{peers.EmcoGit(), most},
 	} {
 		if spec.Clusters <= m.most && (!spec.Shared || spec.Clusters <= 100) { // shared worlds are as many files for them
 			all = append(all, m.maker)
@@ -60,18 +64,6 @@ func (s *Suite) makers(spec world.Spec) (out []peers.Maker) {
 		}
 	}
 	return out
-}
-
-// most is up to how many clusters a work tree takes part: in the quick set fewer, and
-// those that take a minute in the first round only.
-func (s *Suite) most(quick, full int) int {
-	switch {
-	case s.Full:
-		return full
-	case s.round > 1:
-		return min(quick, 100)
-	}
-	return quick
 }
 
 // tale is one peer's way through a story.

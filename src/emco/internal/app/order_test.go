@@ -373,12 +373,11 @@ func TestLeaveLastKeepsTheOldPlaceUntilTheNewOneIsReady(t *testing.T) {
 	g := s.group("autumn", place{"web": {"a"}})
 	g.act("instantiate")
 	id := g.becomes("Instantiated").States.StatusCtxID
+	e.wantHistory("what is there at first", "a web +ConfigMap r1-web")
 	e.says("b ConfigMap r1-web", "InProgress slow")
 	g.moveTo("web", "b")
 	g.expect(202, "POST", g.path+"/update", "")
-	s.eventually("both are there", func() string {
-		return unless(strings.Join(e.history(), ", "), "b web +ConfigMap r1-web")
-	})
+	e.wantHistory("what came", "b web +ConfigMap r1-web")
 	s.stop()
 	s.start()
 	s.wantTree(object("a", id, "web"), object("b", id, "web"))
