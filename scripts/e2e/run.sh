@@ -52,7 +52,7 @@ if [ "$what" = gitea ]; then
   : # takes none of the programs
 elif [ ! -x "$bin/emco" ] || [ ! -x "$bin/emcoctl" ] || [ ! -x "$bin/monitor" ] || [ ! -x "$bin/simfleet" ]; then
   echo "run.sh: building emco, emcoctl, monitor and simfleet (some minutes when nothing is cached)"
-  make -C ../.. build BIN="$bin"
+  env -u GOWORK make -C ../.. build BIN="$bin" # the programs are built by the workspace
 fi
 export EMCO_BIN=$bin
 
