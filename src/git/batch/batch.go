@@ -5,8 +5,8 @@
 //
 //	Submit ─┐
 //	Submit ─┼─ queue of (repository, branch) ── take ── merge ── commit ── answer all
-//	Submit ─┘  urgent ones first;  at once when idle,              │
-//	           else a window after the last commit                 ├ Conflict: read head, apply again
+//	Submit ─┘  urgent ones first;  at once when idle or when all   │
+//	           are back who shared the last commit, else a window  ├ Conflict: read head, apply again
 //	                                                               ├ Unavailable: read head; if the edits
 //	                                                               │  are there, the reply was lost: done
 //	                                                               └ Invalid: leave out whom it blames
@@ -33,9 +33,9 @@ import (
 
 // Options tune Writers. Zero values mean the defaults given here.
 type Options struct {
-	Window   time.Duration       // least time from the end of one commit to the start of the next; 50 ms
+	Window   time.Duration       // longest wait, after a commit, for those who shared it; 50 ms
 	Hosted   func(git.Repo) bool // whether others run a repository's server, and limit what is asked of it; none is
-	Slow     time.Duration       // the window of hosted repositories, which their branches share; 10 s
+	Slow     time.Duration       // least time between commits on hosted repositories, which their branches share; 10 s
 	Budget   git.Budget          // of which pushes are spent; git.Free
 	Poll     time.Duration       // after which jobs that wait for a proposal are to be handed over again; 30 s
 	Rest     Rest                // how long repositories are left alone that are out of order

@@ -28,10 +28,11 @@ type line struct {
 	wake  chan struct{} // holds a token when the queue or the closing changed
 	queue []*request    // guarded by the owner's lock
 
-	head  git.Hash // where the branch is, as far as we know; only the goroutine's
-	known bool     // head was read or written by us and not found stale since
-	past  past     // what is known of how the branch got there
-	quiet time.Time
+	head  git.Hash  // where the branch is, as far as we know; only the goroutine's
+	known bool      // head was read or written by us and not found stale since
+	past  past      // what is known of how the branch got there
+	quiet time.Time // the end of the window after the last commit
+	crowd int       // callers that shared the last commit
 }
 
 // nudge wakes the goroutine if it waits.
@@ -48,7 +49,7 @@ func (l *line) run() {
 		l.pause()
 		if reqs := l.take(); len(reqs) > 0 {
 			l.settle(reqs)
-			l.close(reqs[0].job.Repo)
+			l.close(reqs[0].job.Repo, len(reqs))
 		}
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// pause waits until the window since the last commit is over, so that what arrives
-// meanwhile shares the next one. Closing cuts it short.
+// pause waits for those who are likely to come, so that they share the next commit: until
+// as many callers wait as the last commit had, and not longer than its window. A caller
+// who is alone does not wait. The window of a hosted repository holds whoever waits.
+// Closing cuts it short.
 func (l *line) pause() {
 	for wait := l.window(); wait > 0 && !l.closing(); wait = l.window() {
 		timer := time.NewTimer(wait)
@@ -27,7 +29,13 @@ func (l *line) window() time.Duration {
 	defer w.mu.Unlock()
 	now := time.Now()
 	wait := l.quiet.Sub(now)
-	if len(l.queue) == 0 || !w.opt.Hosted(l.queue[0].job.Repo) {
+	switch {
+	case len(l.queue) == 0:
+		return wait
+	case !w.opt.Hosted(l.queue[0].job.Repo):
+		if len(l.queue) >= l.crowd {
+			return 0
+		}
 		return wait
 	}
 	wait = max(wait, w.quiet[l.key.url].Sub(now))
@@ -60,10 +68,10 @@ func urgent(queue []*request) bool {
 	return false
 }
 
-// close begins the window after a commit.
-func (l *line) close(r git.Repo) {
+// close begins the window after a commit for so many callers.
+func (l *line) close(r git.Repo, callers int) {
 	w, now := l.owner, time.Now()
-	l.quiet = now.Add(w.opt.Window)
+	l.quiet, l.crowd = now.Add(w.opt.Window), callers
 	if !w.opt.Hosted(r) {
 		return
 	}

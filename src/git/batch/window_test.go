@@ -66,6 +66,44 @@ func busiest(times []time.Time, span time.Duration) (most int) {
 	return most
 }
 
+// A caller who is alone never waits. Of several each commit waits for those who shared the
+// last one, which is why they share the next one too; one who does not come back is waited
+// for as long as the window.
+func TestCommitsWaitForThoseWhoSharedTheLast(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(20 * time.Millisecond)
+		w := batch.New(m, batch.Options{})
+		defer w.Close()
+		write := func(path string, n int) {
+			if _, err := w.Submit(t.Context(), job(file(path, fmt.Sprint(n)))); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Millisecond) //nolint:forbidigo // what a caller does in between
+		}
+		start := time.Now()
+		for n := range 10 {
+			write("alone", n)
+		}
+		if took := time.Since(start); took != 210*time.Millisecond || len(m.messages) != 10 {
+			t.Errorf("ten commits of one caller took %s and are %d, want 20 ms each and what it does in between", took, len(m.messages))
+		}
+		var wg sync.WaitGroup
+		start = time.Now()
+		for c := range 8 {
+			wg.Go(func() {
+				for n := range 9 + c/7 { // the last caller has one change more
+					write(fmt.Sprint("c", c), n)
+				}
+			})
+		}
+		wg.Wait()
+		if commits := len(m.messages) - 10; commits > 14 || time.Since(start) > time.Duration(commits)*22*time.Millisecond+4*50*time.Millisecond {
+			t.Errorf("73 changes of eight callers took %s and %d commits, want about seven changes a commit, and windows only at the end", time.Since(start), commits)
+		}
+	})
+}
+
 // 200 writers for a minute on one hosted repository: nothing is lost, in few commits, and
 // no more pushes a minute than the provider wants. Somebody else pushes as well.
 func TestTWaH50ManyWritersAreFewPushes(t *testing.T) {
