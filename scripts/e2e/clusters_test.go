@@ -106,8 +106,8 @@ func (l *clusters) clean(t *testing.T) {
 		on   *cluster.Cluster
 		args []string
 	}{
-		{l.c2, []string{"delete", "-n", flux.Namespace, "kustomizations,gitrepositories,buckets", "--all", wait}},
-		{l.c2, []string{"delete", "-n", flux.Namespace, "secrets", flux.Namespace, "emco-bucket", "--ignore-not-found", wait}},
+		{l.c2, []string{"delete", "-n", flux.Namespace, "kustomizations,gitrepositories,buckets,ocirepositories", "--all", wait}},
+		{l.c2, []string{"delete", "-n", flux.Namespace, "secrets", flux.Namespace, "emco-bucket", "emco-registry", "--ignore-not-found", wait}},
 		{l.c1, []string{"delete", kinds, "-A", "-l", deploymentLabel, wait}},
 		{l.c2, []string{"delete", kinds, "-A", "-l", deploymentLabel, wait}},
 	} {

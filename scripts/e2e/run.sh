@@ -61,7 +61,7 @@ if [ "$what" = bench ]; then
 fi
 
 case $what in
-  all) parts='etcd kube kwok flux gitea versitygw' ;;
+  all) parts='etcd kube kwok flux gitea versitygw registry' ;;
   1 | 2 | 3 | 6 | monitor | sweep) parts='etcd kube kwok flux' ;;
   gitea) parts=gitea ;;
   *) parts='' ;;

@@ -61,47 +61,49 @@ func syncObject(name string, r Repository) v2.SyncObject {
 
 // RegisterIn adds a cluster that pulls from a repository of its own.
 func (f Fleet) RegisterIn(ctx context.Context, name string, r Repository) error {
-	if err := create(ctx, f, providerPath+"/cluster-sync-objects", syncObject(name, r)); err != nil {
-		return err
-	}
-	return f.register(ctx, name, name)
+	return f.registerWith(ctx, syncObject(name, r), v2.PureGit)
 }
 
 // RegisterFlux adds a cluster whose Flux pulls from a repository, with further keys in its
 // sync object.
 func (f Fleet) RegisterFlux(ctx context.Context, name string, r Repository, keys map[string]v2.Scalar) error {
+	return f.RegisterWith(ctx, name, v2.FluxCD, r, keys)
+}
+
+// RegisterWith adds a cluster of a type that pulls from a repository, with further keys in
+// its sync object.
+func (f Fleet) RegisterWith(ctx context.Context, name, kind string, r Repository, keys map[string]v2.Scalar) error {
 	o := syncObject(name, r)
 	o.Spec.KV = append(o.Spec.KV, keys)
-	c := v2.Cluster{Named: named(name)}
-	c.Spec.GitOps = v2.GitOps{Type: v2.FluxCD, Reference: name}
-	if err := create(ctx, f, providerPath+"/cluster-sync-objects", o); err != nil {
-		return err
-	}
-	if err := create(ctx, f, providerPath+"/clusters", c); err != nil {
-		return err
-	}
-	return f.join(ctx, name)
+	return f.registerWith(ctx, o, kind)
 }
 
 // RegisterAs adds a cluster of a type that pulls from the repository of Found.
 func (f Fleet) RegisterAs(ctx context.Context, name, kind string) error {
-	c := v2.Cluster{Named: named(name)}
-	c.Spec.GitOps = v2.GitOps{Type: kind, Reference: syncName}
-	if err := create(ctx, f, providerPath+"/clusters", c); err != nil {
-		return err
-	}
-	return f.join(ctx, name)
+	return f.registerAs(ctx, name, v2.GitOps{Type: kind, Reference: syncName})
 }
 
-// RegisterBucket adds a cluster whose Flux reads a bucket.
-func (f Fleet) RegisterBucket(ctx context.Context, name string, keys map[string]v2.Scalar) error {
+// RegisterPublished adds a cluster of a type that reads what is published for it, at the
+// place that the keys of its sync object say.
+func (f Fleet) RegisterPublished(ctx context.Context, name, kind string, keys map[string]v2.Scalar) error {
 	o := v2.SyncObject{Named: named(name)}
 	o.Spec.KV = []map[string]v2.Scalar{keys}
-	c := v2.Cluster{Named: named(name)}
-	c.Spec.GitOps = v2.GitOps{Type: v2.S3, Reference: name}
+	return f.registerWith(ctx, o, kind)
+}
+
+// registerWith adds a cluster of a type, with the sync object of its name.
+func (f Fleet) registerWith(ctx context.Context, o v2.SyncObject, kind string) error {
+	name := o.Metadata.Name
 	if err := create(ctx, f, providerPath+"/cluster-sync-objects", o); err != nil {
 		return err
 	}
+	return f.registerAs(ctx, name, v2.GitOps{Type: kind, Reference: name})
+}
+
+// registerAs adds a cluster that pulls, with the label and a reference in the logical cloud.
+func (f Fleet) registerAs(ctx context.Context, name string, how v2.GitOps) error {
+	c := v2.Cluster{Named: named(name)}
+	c.Spec.GitOps = how
 	if err := create(ctx, f, providerPath+"/clusters", c); err != nil {
 		return err
 	}
@@ -112,17 +114,8 @@ func (f Fleet) RegisterBucket(ctx context.Context, name string, keys map[string]
 // reference in the logical cloud.
 func (f Fleet) Register(ctx context.Context, n int) error {
 	return each(ctx, n, func(ctx context.Context, i int) error {
-		return f.register(ctx, GitCluster(i), syncName)
+		return f.RegisterAs(ctx, GitCluster(i), v2.PureGit)
 	})
-}
-
-func (f Fleet) register(ctx context.Context, name, sync string) error {
-	c := v2.Cluster{Named: named(name)}
-	c.Spec.GitOps = v2.GitOps{Type: v2.PureGit, Reference: sync}
-	if err := create(ctx, f, providerPath+"/clusters", c); err != nil {
-		return err
-	}
-	return f.join(ctx, name)
 }
 
 // RegisterDirect adds a cluster by its kubeconfig, with the label and a reference.

@@ -114,5 +114,9 @@ func parts() []part {
 			name: "versitygw", about: "Versity S3 Gateway, which serves a folder as buckets", ldflags: strip,
 			programs: []program{{name: "versitygw", pkg: "github.com/versity/versitygw/cmd/versitygw"}},
 		},
+		{
+			name: "registry", about: "the registry of the CNCF distribution, over a folder", ldflags: strip,
+			programs: []program{{name: "registry", pkg: "."}},
+		},
 	}
 }

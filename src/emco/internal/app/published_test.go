@@ -1,14 +1,7 @@
 package app_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"log"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -17,131 +10,125 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/emco-orchestrator/emco/src/emco/internal/sink/s3/s3test"
 )
 
-// depot is a real registry, which can be emptied and broken.
-type depot struct {
+// outlet is a real server where clusters read what is published for them.
+type outlet interface {
+	http.Handler
+	keys(url string) string                 // of sync objects, for who sees the server at that address
+	files(cluster string) map[string]string // what it has of a cluster, as in a Git branch
+	empty()                                 // it loses everything
+}
+
+// publication is a stage with an outlet, behind a door that can be broken.
+type publication struct {
 	*stage
+	at     outlet
 	url    string
-	inner  atomic.Pointer[http.Handler]
 	broken atomic.Bool
 }
 
-func (s *stage) depot() *depot {
+func (s *stage) publication(o outlet) *publication {
 	s.Helper()
-	d := &depot{stage: s}
-	d.empty()
+	p := &publication{stage: s, at: o}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if d.broken.Load() {
+		if p.broken.Load() {
 			http.Error(w, "broken", http.StatusBadGateway)
 			return
 		}
-		(*d.inner.Load()).ServeHTTP(w, r)
+		o.ServeHTTP(w, r)
 	}))
 	s.Cleanup(web.Close)
-	d.url = web.URL
-	return d
+	p.url = web.URL
+	return p
 }
 
-// empty has the registry lose everything.
-func (d *depot) empty() {
-	h := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	d.inner.Store(&h)
+// reader registers a cluster of a type that reads at the outlet.
+func (p *publication) reader(name, kind string) {
+	p.Helper()
+	p.expect(201, "POST", provider+"/cluster-sync-objects", fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"kv":[%s]}}`, name, p.at.keys(p.url)))
+	p.expect(201, "POST", provider+"/clusters", fmt.Sprintf(
+		`{"metadata":{"name":%q},"spec":{"gitOps":{"gitOpsType":%q,"gitOpsReferenceObject":%q}}}`, name, kind, name))
+	p.expect(201, "POST", provider+"/clusters/"+name+"/labels", `{"clusterLabel":"all"}`)
+	p.member(name)
 }
 
-// reader registers a cluster that reads its artifact.
-func (d *depot) reader(name string) {
-	d.Helper()
-	d.expect(201, "POST", provider+"/cluster-sync-objects", fmt.Sprintf(
-		`{"metadata":{"name":%q},"spec":{"kv":[{"url":%q}]}}`, name, d.url+"/fleet/edge"))
-	d.expect(201, "POST", provider+"/clusters", fmt.Sprintf(
-		`{"metadata":{"name":%q},"spec":{"gitOps":{"gitOpsType":"oci","gitOpsReferenceObject":%q}}}`, name, name))
-	d.expect(201, "POST", provider+"/clusters/"+name+"/labels", `{"clusterLabel":"all"}`)
-	d.member(name)
-}
-
-// files are those of a cluster's artifact.
-func (d *depot) files(cluster string) map[string]string {
-	d.Helper()
-	var m struct{ Layers []struct{ Digest string } }
-	d.must("read the manifest", json.Unmarshal(d.fetch("/manifests/edge_"+cluster), &m))
-	zip, err := gzip.NewReader(bytes.NewReader(d.fetch("/blobs/" + m.Layers[0].Digest)))
-	d.must("open the layer", err)
-	out := map[string]string{}
-	for r := tar.NewReader(zip); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		d.must("read the layer", err)
-		text, err := io.ReadAll(r)
-		d.must("read the layer", err)
-		out[h.Name] = string(text)
-	}
-}
-
-func (d *depot) fetch(path string) []byte {
-	d.Helper()
-	res, err := http.Get(d.url + "/v2/fleet/edge" + path)
-	d.must("ask the registry", err)
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	d.must("ask the registry", err)
-	if res.StatusCode != http.StatusOK {
-		d.Fatalf("GET %s: %d %s", path, res.StatusCode, text)
-	}
-	return text
-}
-
-func (d *depot) wantFiles(cluster string, want ...string) {
-	d.Helper()
+func (p *publication) wantFiles(cluster string, want ...string) {
+	p.Helper()
 	want = append(want, "clusters/edge+"+cluster+"/emco.yaml")
 	slices.Sort(want)
-	if got := slices.Sorted(maps.Keys(d.files(cluster))); !slices.Equal(got, want) {
-		d.Errorf("the artifact of %s holds\n%s\nwant\n%s", cluster, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	if got := slices.Sorted(maps.Keys(p.at.files(cluster))); !slices.Equal(got, want) {
+		p.Errorf("of %s is published\n%s\nwant\n%s", cluster, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-func TestPublishedFoldersEndToEnd(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	s.fleet("a")
-	d := s.depot()
-	d.reader("o1")
-	d.reader("o2")
-	s.onboard("web")
-	autumn := s.group("autumn", place{"web": nil})
+// paths are the files of an app of a deployment that are published for a cluster.
+func paths(cluster, id, app string) []string {
+	root := "clusters/edge+" + cluster
+	return []string{root + "/kust" + id + ".yaml", root + "/context/" + id + "/kustomization.yaml", object(cluster, id, app)}
+}
+
+// life has two clusters of a type read at the outlet, beside one that pulls from Git: what
+// they have is the same, comes back when it is lost, is told of when it cannot be written,
+// and leaves nothing behind. The id of the first deployment is handed to look while its
+// files are there.
+func (p *publication) life(kind string, look func(id string)) {
+	p.Helper()
+	p.fleet("a")
+	p.reader("o1", kind)
+	p.reader("o2", kind)
+	p.onboard("web")
+	autumn := p.group("autumn", place{"web": nil})
 	autumn.act("instantiate")
 	first := autumn.becomes("Instantiated").States.StatusCtxID
-	paths := func(cluster, id, app string) []string {
-		root := "clusters/edge+" + cluster
-		return []string{root + "/kust" + id + ".yaml", root + "/context/" + id + "/kustomization.yaml", object(cluster, id, app)}
+	p.wantFiles("o1", paths("o1", first, "web")...)
+	p.wantFiles("o2", paths("o2", first, "web")...)
+	if p.at.files("o1")[object("o1", first, "web")] != p.file(object("a", first, "web")) {
+		p.Error("other bytes are published than are in Git")
 	}
-	d.wantFiles("o1", paths("o1", first, "web")...)
-	if d.files("o1")[object("o1", first, "web")] != s.file(object("a", first, "web")) {
-		t.Error("the artifact holds other bytes than Git")
-	}
+	look(first)
 
-	d.empty() // the registry has lost all: the next delivery brings back what belongs there
-	winter := s.group("winter", place{"web": {"o1"}})
+	p.at.empty() // the next delivery brings back what belongs there
+	winter := p.group("winter", place{"web": {"o1"}})
 	winter.act("instantiate")
 	second := winter.becomes("Instantiated").States.StatusCtxID
-	d.wantFiles("o1", append(paths("o1", first, "web"), paths("o1", second, "web")...)...)
+	p.wantFiles("o1", append(paths("o1", first, "web"), paths("o1", second, "web")...)...)
 
-	d.broken.Store(true)
+	p.broken.Store(true)
 	autumn.act("terminate")
-	s.eventually("the plain cluster is cleared", func() string { return unless(len(s.tree()), 1) })
-	s.eventually("the pair says why", func() string {
-		if p := pair(autumn.status(), "web", "o1"); !strings.Contains(p.Error, "502") {
-			return p.Phase + " " + p.Error
+	p.eventually("the plain cluster is cleared", func() string { return unless(len(p.tree()), 1) })
+	p.eventually("the pair says why", func() string {
+		if pair := pair(autumn.status(), "web", "o1"); !strings.Contains(pair.Error, "502") || strings.Contains(pair.Error, s3test.SecretKey) {
+			return pair.Phase + " " + pair.Error
 		}
 		return ""
 	})
-	d.broken.Store(false)
+	p.broken.Store(false)
 	autumn.becomes("Terminated")
-	d.wantFiles("o1", paths("o1", second, "web")...)
+	p.wantFiles("o1", paths("o1", second, "web")...)
 	winter.act("terminate")
 	winter.becomes("Terminated")
-	d.wantFiles("o1")
+	p.wantFiles("o1")
+}
+
+func TestPublishedArtifactsEndToEnd(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.publication(newDepot(s)).life("oci", func(string) {})
+}
+
+func TestPublishedBucketsEndToEnd(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	v := newVault(s)
+	s.publication(v).life("bucket", func(id string) {
+		if shown := s.expect(200, "GET", provider+"/cluster-sync-objects/o1", ""); strings.Contains(shown, s3test.SecretKey) || !strings.Contains(shown, storeBucket) {
+			t.Errorf("the sync object is shown as %s", shown)
+		}
+		pointer := v.files("o1")["clusters/edge+o1/kust"+id+".yaml"]
+		if !strings.Contains(pointer, "path: ./"+storePrefix+"clusters/edge+o1/") || !strings.Contains(pointer, "kind: Bucket") {
+			t.Errorf("the Kustomization is\n%s", pointer)
+		}
+	})
 }

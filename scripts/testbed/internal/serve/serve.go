@@ -1,0 +1,134 @@
+// Package serve runs one server of a built part on a free port of 127.0.0.1, without a bed.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/emco-orchestrator/emco/scripts/testbed/build"
+	"github.com/emco-orchestrator/emco/scripts/testbed/internal/port"
+	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
+)
+
+// startTimeout bounds the time from an empty folder to a server that answers, without the
+// build before it.
+const startTimeout = time.Minute
+
+// Spec says what to run.
+type Spec struct {
+	Part     string                             // of the test bed; its program has the same name
+	Dir      string                             // takes all files of the server; made when missing, to be empty
+	Progress io.Writer                          // takes one line per step; nil drops them
+	Folders  []string                           // made in Dir before the start
+	Env      []string                           // added to this process's environment
+	Args     func(dir, address string) []string // of the program
+	Health   Health
+}
+
+// Health is a path, and the status that a server answers there when it is ready.
+type Health struct {
+	Path   string
+	Status int
+}
+
+// Server is a running server.
+type Server struct {
+	spec    Spec
+	program string
+	address string
+	process *process.Process
+}
+
+// Start builds the part if the cache lacks it, and returns when the server is ready. The
+// caller stops it.
+func Start(ctx context.Context, spec Spec) (*Server, error) {
+	if spec.Dir == "" {
+		return nil, errors.New(spec.Part + " needs a folder: set Dir")
+	}
+	if spec.Progress == nil {
+		spec.Progress = io.Discard
+	}
+	builder, err := build.New(spec.Progress)
+	if err != nil {
+		return nil, err
+	}
+	part, err := builder.Build(ctx, spec.Part)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{spec: spec, program: filepath.Join(part, spec.Part)}
+	if err := s.furnish(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := process.Retry(func() error { return s.run(ctx) }); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(spec.Progress, "testbed: %s: ready at %s\n", spec.Part, s.address)
+	return s, nil
+}
+
+// Stop ends the server. A second call does nothing.
+func (s *Server) Stop() { s.process.Stop() }
+
+// Address returns host and port.
+func (s *Server) Address() string { return s.address }
+
+// Path returns where a folder of the spec is.
+func (s *Server) Path(folder string) string { return filepath.Join(s.spec.Dir, folder) }
+
+// furnish makes the folders.
+func (s *Server) furnish() (err error) {
+	if s.spec.Dir, err = filepath.Abs(s.spec.Dir); err != nil {
+		return err
+	}
+	for _, sub := range append([]string{""}, s.spec.Folders...) {
+		if err := os.MkdirAll(s.Path(sub), 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run starts the server on a port that nobody listens on now.
+func (s *Server) run(ctx context.Context) error {
+	ports, err := port.Pick(1)
+	if err != nil {
+		return err
+	}
+	s.address = port.Address(ports[0])
+	s.process, err = process.Start(process.Spec{
+		Name: s.spec.Part, Path: s.program, Dir: s.spec.Dir, Env: s.spec.Env, Args: s.spec.Args(s.spec.Dir, s.address),
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.process.Ready(ctx, s.healthy); err != nil {
+		s.process.Stop()
+		return err
+	}
+	return nil
+}
+
+func (s *Server) healthy(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+s.spec.Health.Path, nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	res.Body.Close()
+	if res.StatusCode != s.spec.Health.Status {
+		return fmt.Errorf("%s answers %s", s.spec.Part, res.Status)
+	}
+	return nil
+}
