@@ -235,7 +235,7 @@ func TestCacheAgainstModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		const room = 40
-		l := newLRU[int](room)
+		l := newLRU[Digest, int](room)
 		var order []Digest // oldest first
 		size := map[Digest]int{}
 		used := func() (n int) {

@@ -1,11 +1,13 @@
 package appcontext
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -85,16 +87,28 @@ func checkPlacement(prefix string, p Placement, size int) error {
 // drawing is a layout that grows.
 type drawing struct {
 	layout
-	size int            // bytes that it takes, about, and never less
-	sets map[string]int // by what is in them
+	size  int             // bytes that it takes, about, and never less
+	sets  map[string]int  // by what is in them
+	given map[uintptr]int // those of Sets by what placements share them by
 }
 
-func newDrawing() *drawing { return &drawing{size: 64, sets: map[string]int{}} }
+func newDrawing() *drawing {
+	return &drawing{size: 64, sets: map[string]int{}, given: map[uintptr]int{}}
+}
+
+// find returns which of Sets a placement holds, if it is there.
+func (d *drawing) find(p Placement) (int, bool) {
+	if n, shared := d.given[p.Set()]; shared {
+		return n, true
+	}
+	n, known := d.sets[signature(p.Apps)]
+	return n, known
+}
 
 // sizeWith is the size that the layout would have with a placement.
 func (d *drawing) sizeWith(p Placement) (int, error) {
 	size := d.size + len(p.Cluster) + 12 // quotes, commas, and a number below maxClusters
-	if _, known := d.sets[signature(p.Apps)]; known {
+	if _, known := d.find(p); known {
 		return size, nil
 	}
 	text, err := json.Marshal(p.Apps)
@@ -103,11 +117,10 @@ func (d *drawing) sizeWith(p Placement) (int, error) {
 
 // add puts a placement into the layout, which is of the given size then.
 func (d *drawing) add(p Placement, size int) {
-	key := signature(p.Apps)
-	n, known := d.sets[key]
+	n, known := d.find(p)
 	if !known {
 		n = len(d.Sets)
-		d.sets[key], d.Sets = n, append(d.Sets, p.Apps)
+		d.sets[signature(p.Apps)], d.given[p.Set()], d.Sets = n, n, append(d.Sets, p.Apps)
 	}
 	d.Clusters, d.Holds, d.size = append(d.Clusters, p.Cluster), append(d.Holds, n), size
 }
@@ -122,4 +135,36 @@ func signature(apps map[string]Digest) string {
 		b.WriteByte(0)
 	}
 	return b.String()
+}
+
+// Set tells placements apart that do not share their Apps: it is the same for those that do,
+// as long as one of them is in use.
+func (p Placement) Set() uintptr { return reflect.ValueOf(p.Apps).Pointer() }
+
+// Zip yields, in order, what two lists of placements say of each cluster that one of them
+// names; what does not name it says so with a Placement without Apps. Both are in order of
+// cluster, and name each once.
+func Zip(a, b []Placement) iter.Seq2[Placement, Placement] {
+	return func(yield func(Placement, Placement) bool) {
+		for len(a) > 0 || len(b) > 0 {
+			var x, y Placement
+			order := 1 // of the heads; the list that is over comes last
+			switch {
+			case len(b) == 0:
+				order = -1
+			case len(a) > 0:
+				order = strings.Compare(a[0].Cluster, b[0].Cluster)
+			}
+			if order <= 0 {
+				x, a = a[0], a[1:]
+			}
+			if order >= 0 {
+				y, b = b[0], b[1:]
+			}
+			x.Cluster, y.Cluster = cmp.Or(x.Cluster, y.Cluster), cmp.Or(y.Cluster, x.Cluster)
+			if !yield(x, y) {
+				return
+			}
+		}
+	}
 }

@@ -100,6 +100,15 @@ func collect[T any](t failer, seq func(yield func(T, error) bool)) []T {
 	return all
 }
 
+// placed returns placements that were read, or fails the test.
+func placed(t failer) func(all []Placement, err error) []Placement {
+	return func(all []Placement, err error) []Placement {
+		t.Helper()
+		must(t, err)
+		return all
+	}
+}
+
 // wait returns what comes from c, or fails the test.
 func wait[T any](t testing.TB, c <-chan T, what string) T {
 	t.Helper()

@@ -62,7 +62,7 @@ func TestOverTheNetwork(t *testing.T) {
 	must(t, err)
 	for e := wait(t, events, "7"); e.Head.Mod != h.Mod; e = wait(t, events, "7") {
 	}
-	if got := collect(t, s.Placements(ctx, "7", 1)); len(got) != 5000 {
+	if got := placed(t)(s.Placements(ctx, "7", 1)); len(got) != 5000 {
 		t.Errorf("%d placements, want 5000", len(got))
 	}
 	var put []Pair

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -134,44 +135,47 @@ func failed[T any](err error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) { yield(*new(T), err) }
 }
 
-// Placements yields where revision n wants what, in the order in which it was
-// published, each cluster once; it ends at the first error. NotFound if there is no
-// such revision. Placements share their Apps, which must not be changed.
-func (s *Store) Placements(ctx context.Context, uid string, n int64) iter.Seq2[Placement, error] {
-	return func(yield func(Placement, error) bool) {
-		if err := checkParts(uid); err != nil {
-			yield(Placement{}, err)
-			return
-		}
-		p, _, err := one[published](ctx, s, s.revKey(uid, n))
-		if err != nil {
-			yield(Placement{}, err)
-			return
-		}
-		s.placements(ctx, uid, p)(yield)
+// Placements returns where revision n wants what, in the order in which it was published,
+// each cluster once. NotFound if there is no such revision. Nothing in the list may be
+// changed: others have it too, and the placements share their Apps.
+func (s *Store) Placements(ctx context.Context, uid string, n int64) ([]Placement, error) {
+	if err := checkParts(uid); err != nil {
+		return nil, err
 	}
+	p, _, err := one[published](ctx, s, s.revKey(uid, n))
+	if err != nil {
+		return nil, err
+	}
+	prefix := s.placeKey(uid, p.Number, p.Try)
+	if known, ok := s.places.get(prefix); ok {
+		return known, nil
+	}
+	places, err := s.placements(ctx, prefix, p.Chunks)
+	if err == nil {
+		s.places.put(prefix, places, len(places)*placementSize)
+	}
+	return places, err
 }
 
-func (s *Store) placements(ctx context.Context, uid string, p published) iter.Seq2[Placement, error] {
-	return func(yield func(Placement, error) bool) {
-		prefix, chunks := s.placeKey(uid, p.Number, p.Try), 0
-		for some, err := range records(s.list(ctx, &scan{prefix: prefix}), decode[layout]) {
-			if err == nil {
-				err = some.check()
-			}
-			if err != nil {
-				yield(Placement{}, err)
-				return
-			}
-			chunks++
-			for place := range some.placements() {
-				if !yield(place, nil) {
-					return
-				}
-			}
+// placementSize is about what a placement takes in memory, in bytes, besides its Apps.
+const placementSize = 72
+
+// placements reads so many values below prefix.
+func (s *Store) placements(ctx context.Context, prefix string, want int) ([]Placement, error) {
+	var out []Placement
+	chunks := 0
+	for some, err := range records(s.list(ctx, &scan{prefix: prefix}), decode[layout]) {
+		if err == nil {
+			err = some.check()
 		}
-		if chunks != p.Chunks {
-			yield(Placement{}, corrupt(prefix, fmt.Errorf("%d of %d values are there; the revision may have been removed meanwhile", chunks, p.Chunks)))
+		if err != nil {
+			return nil, err
 		}
+		chunks++
+		out = slices.AppendSeq(out, some.placements())
 	}
+	if chunks != want {
+		return nil, corrupt(prefix, fmt.Errorf("%d of %d values are there; the revision may have been removed meanwhile", chunks, want))
+	}
+	return out, nil
 }

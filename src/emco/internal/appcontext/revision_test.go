@@ -46,7 +46,7 @@ func TestPublishMakesARevisionVisibleAtOnce(t *testing.T) {
 	if rev.Chunks != 3 || rev.Instance != "42" || rev.Apps[0].Name != "app" {
 		t.Errorf("Revision = %+v, want 3 chunks", rev)
 	}
-	got := collect(t, s.Placements(ctx, "7", 3))
+	got := placed(t)(s.Placements(ctx, "7", 3))
 	if len(got) != len(want) || got[2*maxClusters].Cluster != want[2*maxClusters].Cluster || got[7].Apps["app"] != "d" {
 		t.Errorf("%d placements came back, want %d in order", len(got), len(want))
 	}
@@ -62,8 +62,7 @@ func TestPublishMakesARevisionVisibleAtOnce(t *testing.T) {
 	}
 	_, err = s.Publish(ctx, next, Revision{Number: 4}, slices.Values(want))
 	wantKind(t, err, errs.Conflict) // a revision is written once
-	for _, err = range s.Placements(ctx, "7", 9) {
-	}
+	_, err = s.Placements(ctx, "7", 9)
 	wantKind(t, err, errs.NotFound)
 }
 
@@ -101,7 +100,7 @@ func TestPublishersOfOneRevisionDoNotMix(t *testing.T) {
 	}
 	_, err := s.Publish(ctx, h, Revision{Number: 1}, first)
 	wantKind(t, err, errs.Conflict)
-	got := collect(t, s.Placements(ctx, "7", 1))
+	got := placed(t)(s.Placements(ctx, "7", 1))
 	if len(got) != maxClusters+1 || got[0].Apps["app"] != "second" || got[maxClusters].Apps["app"] != "second" {
 		t.Errorf("%d placements, the last is %+v; want %d of the second", len(got), got[len(got)-1], maxClusters+1)
 	}
@@ -228,7 +227,7 @@ func TestPlacementsOfAllSortsComeBack(t *testing.T) {
 	}
 	_, err := s.Publish(ctx, create(t, s, "7"), Revision{Number: 1}, slices.Values(want))
 	must(t, err)
-	if got := collect(t, uncached(s).Placements(ctx, "7", 1)); !reflect.DeepEqual(got, want) {
+	if got := placed(t)(uncached(s).Placements(ctx, "7", 1)); !reflect.DeepEqual(got, want) {
 		t.Errorf("%d placements came back that differ from the %d", len(got), len(want))
 	}
 	for kv, err := range s.list(ctx, &scan{prefix: s.key("dep", "7", "place") + "/"}) {

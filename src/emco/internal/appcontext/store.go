@@ -45,8 +45,9 @@ type Store struct {
 	now      func() time.Time
 	grace    time.Duration
 	patience time.Duration // with one request
-	blobs    *lru[[]byte]
-	bundles  *lru[Bundle]
+	blobs    *lru[Digest, []byte]
+	bundles  *lru[Digest, Bundle]
+	places   *lru[string, []Placement] // by the key that theirs begin with
 }
 
 // Option changes how a Store works.
@@ -61,12 +62,13 @@ func WithOnOp(f func(kind string, bytes int)) Option { return func(s *Store) { s
 // the shard. f must be quick and safe for use by many goroutines.
 func WithOnFenced(f func()) Option { return func(s *Store) { s.onFence = f } }
 
-// WithCache bounds the memory for content that was read or written, in bytes.
+// WithCache bounds the memory for content and placements that were read or written, in bytes.
 // The default is 64 MiB; 0 switches the cache off.
 func WithCache(bytes int) Option {
 	return func(s *Store) {
-		s.blobs = newLRU[[]byte](bytes / 2)
-		s.bundles = newLRU[Bundle](bytes - bytes/2)
+		s.blobs = newLRU[Digest, []byte](bytes / 2)
+		s.bundles = newLRU[Digest, Bundle](bytes / 4)
+		s.places = newLRU[string, []Placement](bytes / 4)
 	}
 }
 

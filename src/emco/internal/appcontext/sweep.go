@@ -192,10 +192,11 @@ func (w *sweeper) markRevision(ctx context.Context, uid string, p published) err
 	for _, app := range p.Apps {
 		w.need(app.Bundles...)
 	}
-	for place, err := range w.s.placements(ctx, uid, p) {
-		if err != nil {
-			return err
-		}
+	places, err := w.s.placements(ctx, w.s.placeKey(uid, p.Number, p.Try), p.Chunks)
+	if err != nil {
+		return err
+	}
+	for _, place := range places {
 		for _, d := range place.Apps {
 			w.need(d)
 		}

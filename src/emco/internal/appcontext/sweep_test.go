@@ -184,7 +184,7 @@ func (w *world) check(t *rapid.T) {
 			if got[i].Number != r.Number {
 				t.Fatalf("revision %d of %s is left, want %d", got[i].Number, uid, r.Number)
 			}
-			for _, p := range collect(t, w.s.Placements(t.Context(), uid, r.Number)) {
+			for _, p := range placed(t)(w.s.Placements(t.Context(), uid, r.Number)) {
 				needed[p.Apps["app"]] = true
 			}
 			needed[got[i].Apps[0].Bundles[0]] = true
@@ -315,7 +315,7 @@ func TestSweepKeepsWhatIsNew(t *testing.T) {
 		_, err := uncached(s).GetBlob(ctx, d)
 		wantKind(t, err, errs.NotFound)
 	}
-	if places := collect(t, s.Placements(ctx, "1", 1)); len(places) != 1 {
+	if places := placed(t)(s.Placements(ctx, "1", 1)); len(places) != 1 {
 		t.Errorf("%d placements of the new revision are left, want 1", len(places))
 	}
 }

@@ -58,7 +58,7 @@ type set = map[string]bool
 
 // groups is an intent whose selectors are resolved to cluster keys.
 type groups struct {
-	inventory map[string]Cluster
+	inventory Inventory
 	mandatory map[string]string // key to the term that names it, in words
 	anyOf     [][]string        // each sorted, each key once
 }
@@ -80,7 +80,7 @@ func (g groups) candidates() []string {
 // resolve turns selectors into keys. It reports everything that is wrong with the
 // intent at once.
 func resolve(req Request) (groups, error) {
-	g := groups{inventory: index(req.Inventory), mandatory: map[string]string{}}
+	g := groups{inventory: req.Inventory, mandatory: map[string]string{}}
 	var problems []string
 	find := func(selectors ...Selector) []string {
 		found := set{}
@@ -116,18 +116,6 @@ func resolve(req Request) (groups, error) {
 	return g, nil
 }
 
-// index maps keys to clusters. A cluster that is listed twice has the labels of both.
-func index(inventory []Cluster) map[string]Cluster {
-	byKey := make(map[string]Cluster, len(inventory))
-	for _, c := range inventory {
-		if old, ok := byKey[c.Key()]; ok {
-			c.Labels = slices.Concat(old.Labels, c.Labels)
-		}
-		byKey[c.Key()] = c
-	}
-	return byKey
-}
-
 // find returns the keys of the clusters that s selects, at least one if there is no error.
 func (g groups) find(s Selector) ([]string, error) {
 	if err := s.Validate(); err != nil {
@@ -135,17 +123,12 @@ func (g groups) find(s Selector) ([]string, error) {
 	}
 	if s.Cluster != "" {
 		key := Cluster{Provider: s.Provider, Name: s.Cluster}.Key()
-		if _, ok := g.inventory[key]; !ok {
+		if _, ok := g.inventory.Cluster(key); !ok {
 			return nil, fmt.Errorf("cluster %s is not registered", key)
 		}
 		return []string{key}, nil
 	}
-	var keys []string
-	for key, c := range g.inventory {
-		if c.Provider == s.Provider && slices.Contains(c.Labels, s.Label) {
-			keys = append(keys, key)
-		}
-	}
+	keys := g.inventory.Labelled(s.Provider, s.Label)
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("no cluster of provider %s has the label %s", s.Provider, s.Label)
 	}

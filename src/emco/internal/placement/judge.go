@@ -14,7 +14,7 @@ import (
 type judge struct {
 	req       Request
 	filters   []Filter
-	inventory map[string]Cluster
+	inventory Inventory
 	said      map[string]ruling
 }
 
@@ -27,9 +27,10 @@ type ruling struct {
 // hear asks about all keys. A cluster that one filter refuses is not shown to the next.
 func (j *judge) hear(ctx context.Context, keys []string) error {
 	for _, key := range keys {
+		cluster, _ := j.inventory.Cluster(key)
 		r := ruling{Verdict: Verdict{Cluster: key, Admitted: true, Reason: "no filter objects"}}
 		for i, f := range j.filters {
-			v, err := f.Admit(ctx, j.req, j.inventory[key])
+			v, err := f.Admit(ctx, j.req, cluster)
 			if err == nil && v.Reason == "" {
 				err = errNoReason
 			}

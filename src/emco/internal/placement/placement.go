@@ -35,7 +35,16 @@ func (c Cluster) Key() string { return c.Provider + "+" + c.Name }
 type Request struct {
 	App       string
 	Intent    Intent
-	Inventory []Cluster // in any order; a cluster that is listed twice counts once
+	Inventory Inventory
+}
+
+// Inventory is the clusters that there are.
+type Inventory interface {
+	// Cluster returns the cluster with a key; false if there is none.
+	Cluster(key string) (Cluster, bool)
+	// Labelled returns the keys of a provider's clusters that carry a label, sorted. The
+	// list must not be changed. As long as it is the same one, so is what is in it.
+	Labelled(provider, label string) []string
 }
 
 // Verdict is what a filter says of one cluster.

@@ -82,10 +82,11 @@ func (r *Reader) content(ctx context.Context, uid string, n int64) (*content, er
 	}
 	out := &content{rev: rev, places: map[string][]wanted{}, size: 1}
 	once := map[appcontext.Digest]appcontext.Digest{} // equal digests share their text
-	for p, err := range r.contexts.Placements(ctx, uid, n) {
-		if err != nil {
-			return nil, err
-		}
+	placements, err := r.contexts.Placements(ctx, uid, n)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range placements {
 		for name, bundle := range p.Apps {
 			if once[bundle] == "" {
 				once[bundle] = bundle

@@ -93,6 +93,15 @@ func (db *DB) List(ctx context.Context, under Key, q Query) iter.Seq2[Doc, error
 	}
 }
 
+// Changes tells what was written since an earlier call returned mark, 0 if there was none;
+// see Follower. Where the driver cannot tell, anything may have been.
+func (db *DB) Changes(ctx context.Context, mark int64) (Changes, error) {
+	if f, ok := db.driver.(Follower); ok {
+		return f.Changes(ctx, mark)
+	}
+	return Changes{All: true}, nil
+}
+
 // PutBlob stores uploaded content of at most limit bytes, TooLarge beyond. A
 // document has to name it before the sweeper's grace is over.
 func (db *DB) PutBlob(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error) {

@@ -98,6 +98,21 @@ type Driver interface {
 	Remove(ctx context.Context, k Key, at int64) error
 }
 
+// Follower is what a Driver may be besides: one that tells what was written.
+type Follower interface {
+	// Changes tells what was written since an earlier call of it returned mark, which may
+	// have been asked of another Driver on the same store; 0 if there was none. A write
+	// that returned before the call is told of.
+	Changes(ctx context.Context, mark int64) (Changes, error)
+}
+
+// Changes are what was written to a store since a mark.
+type Changes struct {
+	Keys []Key // of documents that were put or removed, in order, each at least once
+	All  bool  // any document may have been: there was no mark, or it is too old
+	Mark int64 // of now, for the next call
+}
+
 // Blobs keeps uploaded content by digest. Content is written once and never
 // changes; it survives what documents survive.
 type Blobs interface {

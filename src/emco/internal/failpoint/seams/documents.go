@@ -35,6 +35,17 @@ func (d documents) List(ctx context.Context, under store.Key, q store.Query) ite
 	}
 }
 
+// Changes tells what was written, if the driver can.
+func (d documents) Changes(ctx context.Context, mark int64) (store.Changes, error) {
+	if err := at(ctx, d.set, DocumentRead, "list", "changes"); err != nil {
+		return store.Changes{}, err
+	}
+	if f, ok := d.Driver.(store.Follower); ok {
+		return f.Changes(ctx, mark)
+	}
+	return store.Changes{All: true}, nil
+}
+
 // Put writes a document.
 func (d documents) Put(ctx context.Context, doc store.Doc, tag int64) error {
 	return between(d.writing(ctx, doc.Key), DocumentPutBefore, DocumentPutAfter, func() error { return d.Driver.Put(ctx, doc, tag) })

@@ -5,16 +5,17 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
 const (
-	version = 1          // of the schema, in SQLite's user_version
+	version = 2          // of the schema, in SQLite's user_version
 	marker  = 0x454d434f // "EMCO", in SQLite's application_id
 )
 
-// schema of version 1. Times are milliseconds since 1970; depth is the number of
+// schema of version 1, to which the later ones add. Times are milliseconds since 1970; depth is the number of
 // slashes in the key. holders is an index: for each document, what it refers to
 // and what it claims.
 const schema = `
@@ -44,6 +45,12 @@ CREATE TABLE holders (
 CREATE INDEX holders_by_holder ON holders (holder);
 `
 
+// additions are what the versions after the first one add, in order. changes lists the keys
+// of documents in the order in which they were written; the oldest lines are removed.
+var additions = []string{
+	`CREATE TABLE changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL) STRICT;`,
+}
+
 // migrate brings a new file to the present schema, and refuses one that is newer
 // or not ours.
 func migrate(ctx context.Context, db *sql.DB, path string) error {
@@ -60,16 +67,23 @@ func migrate(ctx context.Context, db *sql.DB, path string) error {
 	}
 	switch {
 	case tables == 0 && have == 0:
-		create := fmt.Sprintf("%s PRAGMA application_id = %d; PRAGMA user_version = %d;", schema, marker, version)
-		if _, err := tx.ExecContext(ctx, create); err != nil {
-			return err
-		}
-		return tx.Commit()
+		return bring(ctx, tx, schema+strings.Join(additions, "\n"))
 	case app != marker:
 		return errs.E(errs.Invalid, "open", path, errors.New("is a SQLite database of another program"))
 	case have > version:
 		return errs.E(errs.Invalid, "open", path,
 			fmt.Errorf("has schema %d, written by a later version; this one knows up to %d", have, version))
+	case have < version:
+		return bring(ctx, tx, strings.Join(additions[have-1:], "\n"))
 	}
 	return nil
+}
+
+// bring makes the file one of the present version.
+func bring(ctx context.Context, tx *sql.Tx, statements string) error {
+	mark := fmt.Sprintf("%s PRAGMA application_id = %d; PRAGMA user_version = %d;", statements, marker, version)
+	if _, err := tx.ExecContext(ctx, mark); err != nil {
+		return err
+	}
+	return tx.Commit()
 }

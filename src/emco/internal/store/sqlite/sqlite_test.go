@@ -59,7 +59,7 @@ func TestWhatIsNotOursIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		newer:   "has schema 99, written by a later version; this one knows up to 1",
+		newer:   "has schema 99, written by a later version; this one knows up to 2",
 		foreign: "is a SQLite database of another program",
 		text:    "file is not a database",
 	} {

@@ -30,7 +30,7 @@ func (d *Driver) Put(ctx context.Context, doc store.Doc, at int64) error {
 			if _, err := tx.ExecContext(ctx, insertDoc, args...); err != nil {
 				return err
 			}
-			return hold(ctx, tx, doc)
+			return errors.Join(hold(ctx, tx, doc), tell(ctx, tx, doc.Key))
 		}
 		done, err := changed(tx.ExecContext(ctx, updateDoc, append(args, at)...))
 		if err == nil && !done {
@@ -39,10 +39,7 @@ func (d *Driver) Put(ctx context.Context, doc store.Doc, at int64) error {
 		if err != nil {
 			return err
 		}
-		if err := unhold(ctx, tx, doc.Key); err != nil {
-			return err
-		}
-		return hold(ctx, tx, doc)
+		return errors.Join(unhold(ctx, tx, doc.Key), hold(ctx, tx, doc), tell(ctx, tx, doc.Key))
 	})
 	return classify("put", doc.Key, err)
 }
@@ -57,7 +54,7 @@ func (d *Driver) Remove(ctx context.Context, k store.Key, at int64) error {
 			return err
 		}
 		if done {
-			return unhold(ctx, tx, k)
+			return errors.Join(unhold(ctx, tx, k), tell(ctx, tx, k))
 		}
 		var there int
 		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM docs WHERE key = ?", k).Scan(&there); err != nil {
@@ -106,6 +103,20 @@ func hold(ctx context.Context, tx *sql.Tx, doc store.Doc) error {
 
 func unhold(ctx context.Context, tx *sql.Tx, k store.Key) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM holders WHERE holder = ?", k)
+	return err
+}
+
+// tell adds a line to the changes, and takes old ones away now and then.
+func tell(ctx context.Context, tx *sql.Tx, k store.Key) error {
+	done, err := tx.ExecContext(ctx, "INSERT INTO changes (key) VALUES (?)", k)
+	if err != nil {
+		return err
+	}
+	seq, err := done.LastInsertId()
+	if err != nil || seq%trim != 0 {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "DELETE FROM changes WHERE seq <= ?", seq-kept)
 	return err
 }
 

@@ -31,6 +31,46 @@ var driverRules = []struct {
 	{"callers may change what they got", ownMemory},
 	{"large documents fit", large},
 	{"a call whose context is over fails", over},
+	{"what was written is told of", told},
+}
+
+// told holds for drivers that are followers.
+func told(ctx context.Context, p pair) error {
+	if _, ok := p.Driver.(store.Follower); !ok {
+		return nil
+	}
+	if err := p.put(ctx, 1, "a", "b", "c"); err != nil {
+		return err
+	}
+	begin, err := p.Driver.(store.Follower).Changes(ctx, 0)
+	if err != nil || !begin.All {
+		return fmt.Errorf("changes without a mark: %+v, %w; want that all may have changed", begin, err)
+	}
+	return first(
+		func() error { return p.other.Put(ctx, p.doc("a", 2), 1) },
+		func() error { return p.Remove(ctx, p.key("b"), 1) },
+		func() error { return p.put(ctx, 1, "d") },
+		func() error { return p.tells(ctx, p.Driver, begin.Mark) },
+		func() error { return p.tells(ctx, p.other, begin.Mark) },
+	)
+}
+
+// tells looks for a, b and d, and not c, among the changes since a mark.
+func (p pair) tells(ctx context.Context, d store.Driver, mark int64) error {
+	got, err := d.(store.Follower).Changes(ctx, mark)
+	if err != nil || got.All {
+		return fmt.Errorf("changes since %d: %+v, %w", mark, got, err)
+	}
+	for _, name := range []string{"a", "b", "d"} {
+		if !slices.Contains(got.Keys, p.key(name)) {
+			return fmt.Errorf("changes since %d: %v, want %s among them", mark, got.Keys, p.key(name))
+		}
+	}
+	later, err := d.(store.Follower).Changes(ctx, got.Mark)
+	if err != nil || slices.Contains(got.Keys, p.key("c")) || slices.Contains(later.Keys, p.key("d")) {
+		return fmt.Errorf("changes: %v, and since then %v, %w; want neither what was before nor what was told of", got.Keys, later.Keys, err)
+	}
+	return nil
 }
 
 func roundTrip(ctx context.Context, p pair) error {

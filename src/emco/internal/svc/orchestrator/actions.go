@@ -49,7 +49,7 @@ func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Rendere
 		events: eventlog.New(contexts), dry: newRehearsal(renderer), now: time.Now,
 		reader: statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()),
 	}
-	g.planner = planner{db: db, ready: g.cloudReady}
+	g.planner = newPlanner(db, g.cloudReady)
 	return g
 }
 

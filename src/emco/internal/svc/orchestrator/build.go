@@ -1,7 +1,6 @@
 package orchestrator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +60,7 @@ func (b builder) draft(ctx context.Context, head appcontext.Head, p plan) (draft
 	if err != nil {
 		return draft{}, err
 	}
-	places, err := b.before(ctx, head, built)
+	spreads, err := b.before(ctx, head, built)
 	if err != nil {
 		return draft{}, err
 	}
@@ -69,11 +68,11 @@ func (b builder) draft(ctx context.Context, head appcontext.Head, p plan) (draft
 	rev.Namespace, rev.Cloud = p.namespace, p.cloud
 	for _, a := range built {
 		rev.Apps = append(rev.Apps, a.app)
-		for _, cluster := range a.clusters {
-			places.put(cluster, a.app.Name, a.app.Bundles[0])
+		if len(a.clusters) > 0 {
+			spreads = append(spreads, spread{a.app.Name, a.app.Bundles[0], a.clusters})
 		}
 	}
-	return draft{rev, places.sorted()}, nil
+	return draft{rev, layOut(spreads)}, nil
 }
 
 // confirm refuses a draft that takes away many placements, unless that is meant: the
@@ -82,7 +81,7 @@ func (b builder) confirm(ctx context.Context, head appcontext.Head, d draft) err
 	if head.Op.Force {
 		return nil
 	}
-	text, err := needsConfirmation(ctx, b.contexts, head, pairsOf(head.Deployment(), d.places))
+	text, err := needsConfirmation(ctx, b.contexts, head, d.places)
 	if err == nil && text != "" {
 		err = errs.New(errs.Invalid, text)
 	}
@@ -106,13 +105,8 @@ func (b builder) earlier(ctx context.Context, head appcontext.Head) (draft, erro
 	}
 	d := draft{rev: revisionOf(head.Op)}
 	d.rev.Namespace, d.rev.Cloud, d.rev.Apps = old.Namespace, old.Cloud, old.Apps
-	for p, err := range b.contexts.Placements(ctx, head.UID, head.Op.From) {
-		if err != nil {
-			return draft{}, err
-		}
-		d.places = append(d.places, p)
-	}
-	return d, nil
+	d.places, err = b.contexts.Placements(ctx, head.UID, head.Op.From)
+	return d, err
 }
 
 // revisionOf is an operation's revision, still empty.
@@ -251,40 +245,28 @@ func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte) []ap
 	return out
 }
 
-// places collects cluster → app → bundle.
-type places map[string]map[string]appcontext.Digest
-
-func (p places) put(cluster, app string, bundle appcontext.Digest) {
-	if p[cluster] == nil {
-		p[cluster] = map[string]appcontext.Digest{}
-	}
-	p[cluster][app] = bundle
-}
-
-func (p places) sorted() []appcontext.Placement {
-	out := make([]appcontext.Placement, 0, len(p))
-	for cluster, apps := range p {
-		out = append(out, appcontext.Placement{Cluster: cluster, Apps: apps})
-	}
-	slices.SortFunc(out, func(a, b appcontext.Placement) int { return cmp.Compare(a.Cluster, b.Cluster) })
-	return out
-}
-
 // before returns where failed apps run by the revision that is desired now, so that
 // they are left alone.
-func (b builder) before(ctx context.Context, head appcontext.Head, built []builtApp) (places, error) {
-	failed := map[string]bool{}
-	for _, a := range built {
-		failed[a.app.Name] = a.app.Failure != nil
+func (b builder) before(ctx context.Context, head appcontext.Head, built []builtApp) (out []spread, err error) {
+	if !slices.ContainsFunc(built, func(a builtApp) bool { return a.app.Failure != nil }) {
+		return nil, nil
 	}
-	out := places{}
 	now, err := desiredBy(ctx, b.contexts, head)
-	for _, p := range now {
-		for app, bundle := range p.Apps {
-			if failed[app] {
-				out.put(p.Cluster, app, bundle)
-			}
+	if err != nil {
+		return nil, err
+	}
+	running := byApp(now)
+	for _, a := range built {
+		if a.app.Failure == nil {
+			continue
+		}
+		at := map[appcontext.Digest][]string{} // by bundle
+		for _, p := range running[a.app.Name] {
+			at[p.bundle] = append(at[p.bundle], p.cluster)
+		}
+		for bundle, clusters := range at {
+			out = append(out, spread{a.app.Name, bundle, clusters})
 		}
 	}
-	return out, err
+	return out, nil
 }

@@ -77,10 +77,11 @@ func (s site) mustPublish(head appcontext.Head, apps ...appPlan) appcontext.Head
 func (s site) placed(rev int64) map[string]appcontext.Digest {
 	s.Helper()
 	out := map[string]appcontext.Digest{}
-	for p, err := range s.contexts.Placements(s.Context(), "7", rev) {
-		if err != nil {
-			s.Fatal(err)
-		}
+	all, err := s.contexts.Placements(s.Context(), "7", rev)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, p := range all {
 		for app, bundle := range p.Apps {
 			out[p.Cluster+" "+app] = bundle
 		}

@@ -178,9 +178,9 @@ func (g *Groups) draft(ctx context.Context, b builder, head appcontext.Head, doc
 
 // confirmation is why the action needs to be forced; empty if it does not.
 func (g *Groups) confirmation(ctx context.Context, o outlook) (string, error) {
-	next := o.plan.pairs(o.before.Deployment())
+	next := o.plan.places()
 	if o.from > 0 {
-		next = pairsOf(o.before.Deployment(), o.draft.places)
+		next = o.draft.places
 	}
 	return needsConfirmation(ctx, g.contexts, o.before, next)
 }

@@ -253,7 +253,11 @@ func anyNumbers(t *testing.T) {
 		if head, err = contexts.Publish(t.Context(), head, appcontext.Revision{Number: head.LastRev + 1}, slices.Values(at.sorted())); err != nil {
 			t.Fatal(err)
 		}
-		text, err := needsConfirmation(t.Context(), contexts, head, next)
+		then := places{}
+		for k := range next {
+			then.put(k.Cluster, k.App, "")
+		}
+		text, err := needsConfirmation(t.Context(), contexts, head, then.sorted())
 		if err != nil {
 			t.Fatal(err)
 		}

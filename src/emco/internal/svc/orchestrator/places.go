@@ -10,14 +10,111 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-func keysOf(uid string, places []appcontext.Placement) []appcontext.PairKey {
-	var out []appcontext.PairKey
-	for _, p := range places {
-		for app := range p.Apps {
-			out = append(out, appcontext.PairKey{Cluster: p.Cluster, UID: uid, App: app})
+// spread is an app with the clusters that it goes to, sorted.
+type spread struct {
+	app      string
+	bundle   appcontext.Digest
+	clusters []string
+}
+
+// lot is what goes to the same clusters.
+type lot struct {
+	clusters []string // that are left
+	apps     []spread
+}
+
+// layOut turns spreads around: what each cluster holds, in order of cluster. Clusters that
+// hold the same share it.
+func layOut(all []spread) []appcontext.Placement {
+	lots, sets := lotsOf(all), map[string]map[string]appcontext.Digest{}
+	var out []appcontext.Placement
+	for {
+		cluster, more := firstOf(lots)
+		if !more {
+			return out
+		}
+		who := take(lots, cluster)
+		set, known := sets[string(who)]
+		if !known {
+			set = setOf(lots, who)
+			sets[string(who)] = set
+		}
+		out = append(out, appcontext.Placement{Cluster: cluster, Apps: set})
+	}
+}
+
+// lotsOf puts together what shares its list of clusters, as apps with the same intent do.
+func lotsOf(all []spread) (lots []lot) {
+	for _, s := range all {
+		if len(s.clusters) == 0 {
+			continue
+		}
+		i := slices.IndexFunc(lots, func(l lot) bool {
+			return len(l.clusters) == len(s.clusters) && &l.clusters[0] == &s.clusters[0]
+		})
+		if i < 0 {
+			i, lots = len(lots), append(lots, lot{clusters: s.clusters})
+		}
+		lots[i].apps = append(lots[i].apps, s)
+	}
+	return lots
+}
+
+// firstOf returns the first of the clusters that are left.
+func firstOf(lots []lot) (first string, any bool) {
+	for _, l := range lots {
+		if len(l.clusters) > 0 && (!any || l.clusters[0] < first) {
+			first, any = l.clusters[0], true
 		}
 	}
-	return out
+	return first, any
+}
+
+// take takes a cluster out of the lots and says, by two bytes each, which of them had it.
+func take(lots []lot, cluster string) (who []byte) {
+	for i, l := range lots {
+		if len(l.clusters) > 0 && l.clusters[0] == cluster {
+			lots[i].clusters = l.clusters[1:]
+			who = append(who, byte(i), byte(i>>8))
+		}
+	}
+	return who
+}
+
+// setOf joins what lots hold; who is as take says it.
+func setOf(lots []lot, who []byte) map[string]appcontext.Digest {
+	set := map[string]appcontext.Digest{}
+	for i := 0; i < len(who); i += 2 {
+		for _, s := range lots[int(who[i])|int(who[i+1])<<8].apps {
+			set[s.app] = s.bundle
+		}
+	}
+	return set
+}
+
+// removed counts the placements of now, and how many of them are not among the next ones.
+func removed(now, next []appcontext.Placement) (gone, all int) {
+	lost := map[[2]uintptr]int{} // by what clusters share
+	for was, is := range appcontext.Zip(now, next) {
+		k := [2]uintptr{was.Set(), is.Set()}
+		n, known := lost[k]
+		if !known {
+			n = lacking(was.Apps, is.Apps)
+			lost[k] = n
+		}
+		gone, all = gone+n, all+len(was.Apps)
+	}
+	return gone, all
+}
+
+// lacking counts the apps that are not there any more.
+func lacking(was, is map[string]appcontext.Digest) (n int) {
+	for app := range was {
+		if _, stays := is[app]; !stays {
+			n++
+		}
+	}
+	return n
 }
 
 // placed is one app on one cluster, as wanted.
@@ -50,4 +147,23 @@ func failureOf(a appcontext.App) *v2.AppFailure {
 		return nil
 	}
 	return &v2.AppFailure{Stage: a.Failure.Stage, File: a.Failure.File, Reason: a.Failure.Reason}
+}
+
+// places collects cluster → app → bundle.
+type places map[string]map[string]appcontext.Digest
+
+func (p places) put(cluster, app string, bundle appcontext.Digest) {
+	if p[cluster] == nil {
+		p[cluster] = map[string]appcontext.Digest{}
+	}
+	p[cluster][app] = bundle
+}
+
+func (p places) sorted() []appcontext.Placement {
+	out := make([]appcontext.Placement, 0, len(p))
+	for cluster, apps := range p {
+		out = append(out, appcontext.Placement{Cluster: cluster, Apps: apps})
+	}
+	slices.SortFunc(out, func(a, b appcontext.Placement) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	return out
 }

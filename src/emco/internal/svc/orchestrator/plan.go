@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
-	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -45,8 +44,14 @@ type order struct {
 
 // planner reads a deployment intent group's documents into a plan.
 type planner struct {
-	db    *store.DB
-	ready func(ctx context.Context, cloud store.Doc) error // says why a logical cloud cannot be used
+	db        *store.DB
+	ready     func(ctx context.Context, cloud store.Doc) error // says why a logical cloud cannot be used
+	inventory *inventory.Inventory
+	decisions *placement.Memo
+}
+
+func newPlanner(db *store.DB, ready func(ctx context.Context, cloud store.Doc) error) planner {
+	return planner{db: db, ready: ready, inventory: inventory.New(db), decisions: &placement.Memo{}}
 }
 
 // plan reads everything anew. deployment is the id by which clusters know the group; see
@@ -66,7 +71,7 @@ func (p planner) plan(ctx context.Context, doc store.Doc, deployment string) (pl
 	if err != nil {
 		return plan{}, err
 	}
-	inventory, err := p.inventory(ctx)
+	fleet, err := p.inventory.Fleet(ctx)
 	if err != nil {
 		return plan{}, err
 	}
@@ -74,34 +79,12 @@ func (p planner) plan(ctx context.Context, doc store.Doc, deployment string) (pl
 	if err != nil {
 		return plan{}, err
 	}
-	d := deciding{inventory: inventory, within: within}
 	for i := range apps {
 		a := &apps[i]
-		a.decision, a.refusal = d.decide(ctx, a.name, intents[a.name])
+		req := placement.Request{App: a.name, Intent: intents[a.name], Inventory: fleet}
+		a.decision, a.refusal = p.decisions.Decide(ctx, req, within)
 	}
 	return plan{namespace: namespaceOf(lc), cloud: cloudOf(app, lc), apps: apps}, nil
-}
-
-// deciding places apps one after the other. Apps with equal intents go to the same
-// clusters: the logical cloud, the only filter, asks nothing of the app.
-type deciding struct {
-	inventory []placement.Cluster
-	within    placement.Filter
-
-	last     placement.Intent
-	decision placement.Decision
-	refusal  error
-	decided  bool
-}
-
-// decide places an app. The decision may be that of another one: nothing in it may be changed.
-func (d *deciding) decide(ctx context.Context, app string, intent placement.Intent) (placement.Decision, error) {
-	if !d.decided || !reflect.DeepEqual(d.last, intent) {
-		req := placement.Request{App: app, Intent: intent, Inventory: d.inventory}
-		d.last, d.decided = intent, true
-		d.decision, d.refusal = placement.Decide(ctx, req, []placement.Filter{d.within})
-	}
-	return d.decision, d.refusal
 }
 
 // refused joins what keeps apps from being placed.
@@ -135,14 +118,8 @@ func (p planner) cloud(ctx context.Context, app store.Key, name string) (v2.Logi
 	if err != nil {
 		return lc, nil, err
 	}
-	var members []string
-	for ref, err := range store.All[v2.ClusterReference](ctx, p.db, key+"/cluster-references", store.Query{Depth: 1}) {
-		if err != nil {
-			return lc, nil, err
-		}
-		members = append(members, ref.Value.Spec.ClusterProvider+"+"+ref.Value.Spec.Cluster)
-	}
-	return lc, cloud.New(name, members), nil
+	within, err := p.inventory.Cloud(ctx, key, name)
+	return lc, within, err
 }
 
 // namespaceOf is where objects go that name no namespace. Level 0 clouds use that of
@@ -202,28 +179,6 @@ func (p planner) placementIntentName(ctx context.Context, group store.Key) (stri
 		return "", errs.New(errs.Invalid, "no intent of the group names a "+v2.PlacementKey+"; add one below "+string(group)+"/intents")
 	}
 	return name, nil
-}
-
-// inventory lists all clusters with their labels.
-func (p planner) inventory(ctx context.Context) ([]placement.Cluster, error) {
-	labels := map[string][]string{}
-	var out []placement.Cluster
-	for doc, err := range p.db.List(ctx, "cluster-providers", store.Query{}) {
-		if err != nil {
-			return nil, err
-		}
-		part := strings.Split(string(doc.Key), "/")
-		switch {
-		case len(part) == 4 && part[2] == "clusters":
-			out = append(out, placement.Cluster{Provider: part[1], Name: part[3]})
-		case len(part) == 6 && part[4] == "labels":
-			labels[part[1]+"+"+part[3]] = append(labels[part[1]+"+"+part[3]], part[5])
-		}
-	}
-	for i := range out {
-		out[i].Labels = labels[out[i].Provider+"+"+out[i].Name]
-	}
-	return out, nil
 }
 
 // requests returns what each app of the composite app is rendered from.

@@ -324,8 +324,9 @@ func (p *plane) settle() {
 		if h.Rev == 0 || h.Gone {
 			continue
 		}
-		for place, err := range p.contexts.Placements(p.Context(), h.UID, h.Rev) {
-			p.must(err)
+		places, err := p.contexts.Placements(p.Context(), h.UID, h.Rev)
+		p.must(err)
+		for _, place := range places {
 			for app, d := range place.Apps {
 				k := appcontext.PairKey{Cluster: place.Cluster, UID: h.Deployment(), App: app}
 				wanted[k] = appcontext.Pair{Key: k, Rev: h.Rev, Desired: d, Applied: d, Held: []appcontext.Digest{d}, Phase: appcontext.Applied}

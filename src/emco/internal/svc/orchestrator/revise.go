@@ -125,19 +125,17 @@ func cloudKey(group store.Key, g v2.DeploymentIntentGroup) store.Key {
 	return projectOf(compositeApp(group)) + "/logical-clouds/" + store.Key(g.Spec.LogicalCloud)
 }
 
-// wished returns the pairs of the revision that is to come: those of an earlier
-// revision, or those that the documents ask for now.
-func (g *Groups) wished(ctx context.Context, doc store.Doc, now appcontext.Head, from int64) (map[appcontext.PairKey]bool, error) {
-	id := now.Deployment()
+// wished returns where the revision that is to come has which apps: as an earlier revision
+// had them, or as the documents ask for now.
+func (g *Groups) wished(ctx context.Context, doc store.Doc, now appcontext.Head, from int64) ([]appcontext.Placement, error) {
 	if from > 0 {
-		places, err := g.earlier(ctx, now, from)
-		return pairsOf(id, places), err
+		return g.earlier(ctx, now, from)
 	}
-	p, err := g.planner.plan(ctx, doc, id)
+	p, err := g.planner.plan(ctx, doc, now.Deployment())
 	if err == nil {
 		err = p.refused()
 	}
-	return p.pairs(id), err
+	return p.places(), err
 }
 
 // earlier returns the placements of a revision that is to be brought back. Those from
@@ -150,7 +148,7 @@ func (g *Groups) earlier(ctx context.Context, head appcontext.Head, n int64) ([]
 	if !restorable(head, rev) {
 		return nil, errs.New(errs.Conflict, fmt.Sprintf("revision %d is from before a migration: its objects carry the id %s, and those of the deployment %s", n, rev.Deployed, head.Deployment()))
 	}
-	places, err := g.placements(ctx, head.UID, n)
+	places, err := g.contexts.Placements(ctx, head.UID, n)
 	return places, noRevision(err, n)
 }
 
@@ -164,27 +162,17 @@ func noRevision(err error, n int64) error {
 	return rename(err, "revision "+strconv.FormatInt(n, 10)+" not found; GET …/revisions lists those that are kept")
 }
 
-func pairsOf(uid string, places []appcontext.Placement) map[appcontext.PairKey]bool {
-	out := map[appcontext.PairKey]bool{}
-	for _, k := range keysOf(uid, places) {
-		out[k] = true
-	}
-	return out
-}
-
-// pairs are where the apps are to be, whether or not they can be rendered.
-func (p plan) pairs(uid string) map[appcontext.PairKey]bool {
-	out := map[appcontext.PairKey]bool{}
+// places are where the apps are to be, whether or not they can be rendered.
+func (p plan) places() []appcontext.Placement {
+	all := make([]spread, 0, len(p.apps))
 	for _, a := range p.apps {
-		for _, cluster := range a.decision.Clusters {
-			out[appcontext.PairKey{Cluster: cluster, UID: uid, App: a.name}] = true
-		}
+		all = append(all, spread{app: a.name, clusters: a.decision.Clusters})
 	}
-	return out
+	return layOut(all)
 }
 
 // confirm refuses to take away many placements without being told so explicitly.
-func (g *Groups) confirm(ctx context.Context, head appcontext.Head, next map[appcontext.PairKey]bool) error {
+func (g *Groups) confirm(ctx context.Context, head appcontext.Head, next []appcontext.Placement) error {
 	text, err := needsConfirmation(ctx, g.contexts, head, next)
 	if err == nil && text != "" {
 		err = errs.New(errs.Conflict, text)
@@ -193,26 +181,15 @@ func (g *Groups) confirm(ctx context.Context, head appcontext.Head, next map[app
 }
 
 // needsConfirmation says why what comes next has to be confirmed; empty if it has not.
-func needsConfirmation(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, next map[appcontext.PairKey]bool) (string, error) {
-	places, err := desiredBy(ctx, contexts, head)
+func needsConfirmation(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, next []appcontext.Placement) (string, error) {
+	now, err := desiredBy(ctx, contexts, head)
 	if err != nil {
 		return "", err
 	}
-	now := pairsOf(head.Deployment(), places)
-	if gone := removed(now, next); tooMany(gone, len(now)) {
-		return fmt.Sprintf("this would remove %d of %d placements; if that is meant, say so with ?force=true", gone, len(now)), nil
+	if gone, all := removed(now, next); tooMany(gone, all) {
+		return fmt.Sprintf("this would remove %d of %d placements; if that is meant, say so with ?force=true", gone, all), nil
 	}
 	return "", nil
-}
-
-// removed counts the placements of now that are not among the next ones.
-func removed(now, next map[appcontext.PairKey]bool) (n int) {
-	for k := range now {
-		if !next[k] {
-			n++
-		}
-	}
-	return n
 }
 
 // tooMany reports whether the removal of so many out of all placements has to be confirmed.
@@ -220,18 +197,7 @@ func tooMany(gone, all int) bool {
 	return gone > manyPlacements || all >= manyPlacements && gone*100 > all*largeShare
 }
 
-func (g *Groups) placements(ctx context.Context, uid string, rev int64) ([]appcontext.Placement, error) {
-	var out []appcontext.Placement
-	for p, err := range g.contexts.Placements(ctx, uid, rev) {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
-
-// desiredBy returns the placements that a head wants now; none if it wants nothing. What a
+// desiredBy returns the placements that a head wants now, in order of cluster; none if it wants nothing. What a
 // migration took over, and no revision has replaced yet, is known from its pairs.
 func desiredBy(ctx context.Context, contexts *appcontext.Store, head appcontext.Head) ([]appcontext.Placement, error) {
 	switch {
@@ -242,14 +208,7 @@ func desiredBy(ctx context.Context, contexts *appcontext.Store, head appcontext.
 	case head.Rev == 0:
 		return nil, nil
 	}
-	var out []appcontext.Placement
-	for p, err := range contexts.Placements(ctx, head.UID, head.Rev) {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, p)
-	}
-	return out, nil
+	return contexts.Placements(ctx, head.UID, head.Rev)
 }
 
 // inherited returns what the pairs of a deployment are to hold.

@@ -114,10 +114,11 @@ func (g *Groups) kept(ctx context.Context, head appcontext.Head, rev appcontext.
 		Current: head.Rev == rev.Number && !head.Gone, Kept: restorable(head, rev),
 	}
 	clusters := map[string]int{}
-	for p, err := range g.contexts.Placements(ctx, head.UID, rev.Number) {
-		if err != nil {
-			return out, err
-		}
+	placements, err := g.contexts.Placements(ctx, head.UID, rev.Number)
+	if err != nil {
+		return out, err
+	}
+	for _, p := range placements {
 		for app := range p.Apps {
 			clusters[app]++
 		}

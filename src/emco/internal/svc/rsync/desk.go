@@ -1,8 +1,10 @@
 package rsync
 
 import (
+	"cmp"
 	"context"
-	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +15,7 @@ import (
 // revisionStore is where revisions are read.
 type revisionStore interface {
 	Revision(ctx context.Context, uid string, n int64) (appcontext.Revision, error)
-	Placements(ctx context.Context, uid string, n int64) iter.Seq2[appcontext.Placement, error]
+	Placements(ctx context.Context, uid string, n int64) ([]appcontext.Placement, error)
 }
 
 // desk reads revisions for all shards of a process: each once although all ask for it at
@@ -24,6 +26,7 @@ type desk struct {
 
 	revisions *readings[appcontext.Revision]
 	placed    *readings[layout]
+	differing *readings[[]string]
 }
 
 // layout is where a revision wants what. Nothing in it may be changed.
@@ -37,32 +40,76 @@ func newDesk(store revisionStore, shards func(context.Context, []string) (map[st
 		store: store, shards: shards,
 		revisions: newReadings(func(appcontext.Revision) int { return 1 }),
 		placed:    newReadings(func(l layout) int { return len(l.bundles) }),
+		differing: newReadings(func(clusters []string) int { return len(clusters) }),
 	}
 }
 
 // revision returns a revision of a head; NotFound if it is not there.
 func (d *desk) revision(ctx context.Context, head string, n int64) (appcontext.Revision, error) {
-	return d.revisions.read(ctx, revisionKey{head, n}, func() (appcontext.Revision, error) {
+	return d.revisions.read(ctx, revisionKey{head: head, rev: n}, func() (appcontext.Revision, error) {
 		return d.store.Revision(ctx, head, n)
 	})
 }
 
 // layout returns where a revision wants what; NotFound if it is not there.
 func (d *desk) layout(ctx context.Context, head string, n int64) (layout, error) {
-	return d.placed.read(ctx, revisionKey{head, n}, func() (layout, error) {
-		out := layout{bundles: map[string]map[string]appcontext.Digest{}}
-		var clusters []string
-		for p, err := range d.store.Placements(ctx, head, n) {
-			if err != nil {
-				return layout{}, err
-			}
+	return d.placed.read(ctx, revisionKey{head: head, rev: n}, func() (layout, error) {
+		places, err := d.store.Placements(ctx, head, n)
+		if err != nil {
+			return layout{}, err
+		}
+		out, clusters := layout{bundles: make(map[string]map[string]appcontext.Digest, len(places))}, make([]string, 0, len(places))
+		for _, p := range places {
 			out.bundles[p.Cluster] = p.Apps
 			clusters = append(clusters, p.Cluster)
 		}
-		var err error
 		out.shards, err = d.shards(ctx, clusters)
 		return out, err
 	})
+}
+
+// changes returns the clusters on which a revision wants something else than an earlier one
+// of the same head, in order; NotFound if one of them is not there.
+func (d *desk) changes(ctx context.Context, head string, from, to int64) ([]string, error) {
+	return d.differing.read(ctx, revisionKey{head, to, from}, func() ([]string, error) {
+		before, err := d.store.Placements(ctx, head, from)
+		if err != nil {
+			return nil, err
+		}
+		after, err := d.store.Placements(ctx, head, to)
+		return differing(before, after), err
+	})
+}
+
+// differing returns the clusters of which two lists of placements say different things.
+// What is shared by many is compared once.
+func differing(before, after []appcontext.Placement) (out []string) {
+	same := map[[2]uintptr]bool{}
+	for was, is := range appcontext.Zip(before, after) {
+		k := [2]uintptr{was.Set(), is.Set()}
+		equal, known := same[k]
+		if !known {
+			equal = maps.Equal(was.Apps, is.Apps)
+			same[k] = equal
+		}
+		if !equal {
+			out = append(out, is.Cluster)
+		}
+	}
+	return out
+}
+
+// on returns what a revision wants on each of the given clusters, if anything.
+func (d *desk) on(ctx context.Context, head string, n int64, clusters map[string]bool) (map[string]map[string]appcontext.Digest, error) {
+	places, err := d.store.Placements(ctx, head, n)
+	out := map[string]map[string]appcontext.Digest{}
+	for c := range clusters {
+		at, found := slices.BinarySearchFunc(places, c, func(p appcontext.Placement, c string) int { return cmp.Compare(p.Cluster, c) })
+		if found {
+			out[c] = places[at].Apps
+		}
+	}
+	return out, err
 }
 
 // readings are what was read lately, of some sort.
@@ -77,6 +124,7 @@ type readings[V any] struct {
 type revisionKey struct {
 	head string
 	rev  int64
+	from int64 // another revision, if it is about what differs from that one
 }
 
 type oneReading[V any] struct {

@@ -3,7 +3,6 @@ package rsync
 import (
 	"context"
 	"errors"
-	"iter"
 	"reflect"
 	"sync"
 	"testing"
@@ -35,11 +34,9 @@ func (a *archive) Revision(_ context.Context, _ string, n int64) (appcontext.Rev
 	return appcontext.Revision{Number: n}, a.read()
 }
 
-func (a *archive) Placements(context.Context, string, int64) iter.Seq2[appcontext.Placement, error] {
-	return func(yield func(appcontext.Placement, error) bool) {
-		time.Sleep(time.Second)
-		yield(appcontext.Placement{Cluster: "edge+c1", Apps: map[string]appcontext.Digest{"web": "b"}}, a.read())
-	}
+func (a *archive) Placements(context.Context, string, int64) ([]appcontext.Placement, error) {
+	time.Sleep(time.Second)
+	return []appcontext.Placement{{Cluster: "edge+c1", Apps: map[string]appcontext.Digest{"web": "b"}}}, a.read()
 }
 
 func TestShardsReadRevisionsTogether(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
@@ -40,8 +41,8 @@ type dispatcher struct {
 	tenants   *tenants
 	guardian  *guardian
 	owners    *owners
-	seen      map[string]wishKey // what each head asked for last
-	viewed    chan struct{}      // holds a token once a cluster was met that reads a view
+	seen      map[string]obeyed // by head
+	viewed    chan struct{}     // holds a token once a cluster was met that reads a view
 }
 
 // heads is where a dispatcher sees what is asked for.
@@ -67,7 +68,7 @@ func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.
 	d := &dispatcher{
 		shard: shard, log: p.Log.With("shard", shard), contexts: p.Contexts.Fenced(fence),
 		heads: s.feed, desk: s.desk, gateway: s.gateway, pairs: s.loader.load, ledger: l,
-		brakes: newBrakes(ctx), tenants: newTenants(), guardian: newGuardian(s.alone, s.feed.again), owners: newOwners(), seen: map[string]wishKey{}, viewed: make(chan struct{}, 1),
+		brakes: newBrakes(ctx), tenants: newTenants(), guardian: newGuardian(s.alone, s.feed.again), owners: newOwners(), seen: map[string]obeyed{}, viewed: make(chan struct{}, 1),
 	}
 	d.ready = func() { s.terms.caughtUp(d) }
 	d.reports = newReporter(ctx, d.heed, p.Log)
@@ -192,40 +193,62 @@ func (d *dispatcher) take(ctx context.Context, e appcontext.HeadEvent) ([]target
 	key := wishKey{rev: head.Rev, gone: head.Gone || head.Rev == 0 && !head.TookOver(), stopped: head.Stopped, owns: owns}
 	claim := d.guardian.due(head.UID)
 	last, known := d.seen[head.UID]
-	if known && last == key && !claim {
+	same := known && last.key == key
+	if same && !claim {
 		return nil, nil
 	}
-	due, err := d.obey(ctx, head, deployment, key, claim)
-	switch {
-	case claim && err != nil:
-		d.guardian.remind(head.UID)
-	case err == nil && !(known && last == key):
-		d.seen[head.UID] = key
+	due, now, err := d.obey(ctx, demand{head: head, deployment: deployment, key: key, claim: claim, last: last})
+	if err != nil {
+		delete(d.seen, head.UID) // part of it may have been done
+		if claim {
+			d.guardian.remind(head.UID)
+		}
+		return nil, err
+	}
+	d.seen[head.UID] = now
+	if !same {
 		d.guardian.watch(d.shard, head, key)
 	}
-	return due, err
+	return due, nil
 }
 
-// obey does what a head asks for that was not asked for before. With claim it also begins
-// where nobody has, whose home that ever is.
-func (d *dispatcher) obey(ctx context.Context, head appcontext.Head, deployment string, key wishKey, claim bool) ([]target, error) {
+// demand is what a head asks for that was not asked for before. With claim, the shard also
+// begins where nobody has, whose home that ever is.
+type demand struct {
+	head       appcontext.Head
+	deployment string // the id that pairs have
+	key        wishKey
+	claim      bool
+	last       obeyed // what was carried out before
+}
+
+// obey does what a head asks for and says what was carried out.
+func (d *dispatcher) obey(ctx context.Context, a demand) ([]target, obeyed, error) {
+	now := obeyed{key: a.key}
 	switch {
-	case !key.owns: // somebody else has a say in what there is
-		return nil, nil
-	case key.stopped:
-		return nil, d.halt(ctx, deployment)
-	case head.TookOver(): // what was handed over stays as it is
-		return nil, nil
+	case !a.key.owns: // somebody else has a say in what there is
+		return nil, now, nil
+	case a.key.stopped:
+		return nil, now, d.halt(ctx, a.deployment)
+	case a.head.TookOver(): // what was handed over stays as it is
+		return nil, now, nil
 	}
-	w := wish{uid: deployment, head: head.UID, subject: head.Subject, rev: head.Rev, gone: key.gone, claim: claim}
-	if err := d.read(ctx, &w); err != nil {
-		return nil, err
+	news, err := d.gateway.db.Changes(ctx, a.last.mark)
+	if err != nil {
+		return nil, now, err
 	}
-	var err error
+	w := wish{uid: a.deployment, head: a.head.UID, subject: a.head.Subject, rev: a.head.Rev, gone: a.key.gone, claim: a.claim}
+	if err := d.read(ctx, &w, a.last, news); err != nil {
+		return nil, now, err
+	}
 	if w.registered, err = d.registered(ctx, w); err != nil {
-		return nil, err
+		return nil, now, err
 	}
-	return d.ledger.intend(ctx, w)
+	due, err := d.ledger.intend(ctx, w)
+	if !w.gone {
+		now.whole, now.mark = w.rev, news.Mark
+	}
+	return due, now, err
 }
 
 // bury removes what a head that was deleted has on clusters, unless another one has
@@ -264,8 +287,9 @@ func (d *dispatcher) halt(ctx context.Context, deployment string) error {
 }
 
 // read fills in what a revision wishes for, and the order that it demands; the order
-// holds also when nothing is wished for any more.
-func (d *dispatcher) read(ctx context.Context, w *wish) error {
+// holds also when nothing is wished for any more. news are what was written to the store since
+// the last time.
+func (d *dispatcher) read(ctx context.Context, w *wish, last obeyed, news store.Changes) error {
 	if w.rev == 0 {
 		return nil
 	}
@@ -278,10 +302,13 @@ func (d *dispatcher) read(ctx context.Context, w *wish) error {
 	}
 	w.apps, w.rollback = rev.Apps, rev.Kind == "rollback"
 	w.namespace, w.cloud = rev.Namespace, rev.Cloud
-	if !w.gone {
-		return d.locate(ctx, w)
+	switch {
+	case w.gone:
+		return nil
+	case d.follows(*w, last) && !news.All:
+		return d.narrow(ctx, w, last, news)
 	}
-	return nil
+	return d.locate(ctx, w)
 }
 
 // locate fills in which bundles the clusters of a revision hold. This shard's are those on
@@ -292,19 +319,15 @@ func (d *dispatcher) locate(ctx context.Context, w *wish) error {
 	if err != nil {
 		return err
 	}
-	mine, fresh := d.ledger.clusters(w.uid), []string(nil)
+	mine := d.ledger.clusters(w.uid)
+	var fresh []string
 	for c := range all.bundles {
 		if !mine[c] && (w.claim || all.shards[c] == d.shard) {
 			fresh = append(fresh, c)
 		}
 	}
-	taken, err := d.contexts.ShardsOf(ctx, w.uid, fresh)
-	if err != nil {
+	if err := d.begin(ctx, w.uid, fresh, mine); err != nil {
 		return err
-	}
-	for _, c := range fresh {
-		_, begun := taken[c]
-		mine[c] = !begun
 	}
 	w.places, w.abroad = map[string]map[string]appcontext.Digest{}, map[string]map[string]appcontext.Digest{}
 	for c, apps := range all.bundles {
@@ -315,6 +338,16 @@ func (d *dispatcher) locate(ctx context.Context, w *wish) error {
 		}
 	}
 	return nil
+}
+
+// begin adds those clusters to mine on which nobody has begun with a deployment.
+func (d *dispatcher) begin(ctx context.Context, uid string, fresh []string, mine map[string]bool) error {
+	taken, err := d.contexts.ShardsOf(ctx, uid, fresh)
+	for _, c := range fresh {
+		_, begun := taken[c]
+		mine[c] = !begun
+	}
+	return err
 }
 
 // dispatch finds out how each target is reached and queues it, unless nothing is to be

@@ -26,7 +26,7 @@ func newDispatcherAt(t *testing.T) (d *dispatcher, contexts *appcontext.Store, d
 	t.Helper()
 	contexts, db = contexttest.New(t), resourcetest.DB(t)
 	d = &dispatcher{
-		log: slog.New(slog.DiscardHandler), contexts: contexts, heads: contexts, desk: newDesk(contexts, inFirst), seen: map[string]wishKey{}, owners: newOwners(), tenants: newTenants(), guardian: newGuardian(func() bool { return false }, func(string) {}), brakes: newBrakes(t.Context()),
+		log: slog.New(slog.DiscardHandler), contexts: contexts, heads: contexts, desk: newDesk(contexts, inFirst), seen: map[string]obeyed{}, owners: newOwners(), tenants: newTenants(), guardian: newGuardian(func() bool { return false }, func(string) {}), brakes: newBrakes(t.Context()),
 		gateway: &gateway{db: db, registry: backends.Backends(), rules: gitops.Rules{}, backends: map[string]syncer.Backend{}},
 		ledger:  &ledger{store: contexts, fence: own(t, contexts, "a"), retry: retry, now: time.Now, ways: &ways{contents: &contents{store: contexts}}},
 		alarms:  newAlarms(func(target) {}),

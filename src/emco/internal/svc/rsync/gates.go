@@ -28,13 +28,12 @@ func (l *ledger) note(w wish) {
 	if l.wanted[w.uid] = true; w.gone {
 		delete(l.wanted, w.uid)
 	}
-	o, any := order{apps: map[string]appcontext.App{}, wish: wish{uid: w.uid, rev: w.rev, gone: w.gone, places: w.abroad}}, false
+	o := order{apps: map[string]appcontext.App{}, wish: wish{uid: w.uid, rev: w.rev, gone: w.gone, places: w.abroad}}
 	for _, a := range w.apps {
-		any = any || len(a.DependsOn) > 0 || a.LeaveLast || a.Rollout != nil
 		o.apps[a.Name] = appcontext.App{Name: a.Name, Failure: a.Failure, DependsOn: a.DependsOn, LeaveLast: a.LeaveLast, Rollout: a.Rollout}
 	}
 	delete(l.orders, w.uid)
-	if any {
+	if ordered(w.apps) {
 		l.orders[w.uid] = o
 	}
 }

@@ -105,7 +105,7 @@ func TestATargetWhosePathIsRefusedFailsAlone(t *testing.T) {
 	}
 	shelved := shelf{}
 	shelved.put("bundle", "settings")
-	l := &ledger{pairs: map[target]map[string]appcontext.Pair{}, targets: map[string]map[target]bool{}, sites: map[string]map[target]bool{}}
+	l := &ledger{pairs: map[target]map[string]appcontext.Pair{}, targets: map[string]map[target]bool{}, sites: map[string]map[target]bool{}, restless: restless{}}
 	c := &contents{store: shelved}
 	found, due := map[target]destination{}, []target{{"edge+c1", "7"}, {"edge+c2", "7"}, {"edge+c3", "7"}}
 	for _, at := range due {

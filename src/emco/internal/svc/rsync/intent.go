@@ -26,6 +26,10 @@ type wish struct {
 	places    map[string]map[string]appcontext.Digest
 	abroad    map[string]map[string]appcontext.Digest // places that are other shards', if there is an order
 
+	// only are the clusters that the wish speaks of, if it speaks of some of this shard's
+	// only: what is on others stays as it is.
+	only map[string]bool
+
 	registered map[string]string // id of the registration of each cluster of places, where there is one
 }
 

@@ -39,8 +39,9 @@ type ledger struct {
 	clouds   map[string]tenancy                    // by deployment
 	heads    map[string]string                     // by deployment: uid of the head that it is about
 	wanted   map[string]bool                       // deployments of which something is wished for
-	orders   map[string]order                      // by deployment, if there is any order in it
-	stops    map[string]bool                       // deployments for which nothing more is done
+	restless restless
+	orders   map[string]order // by deployment, if there is any order in it
+	stops    map[string]bool  // deployments for which nothing more is done
 	doubts   doubts
 	reports  hearings
 	diary    diary
@@ -55,6 +56,7 @@ func (l *ledger) load(ctx context.Context, pairs []appcontext.Pair) error {
 	l.pairs, l.targets, l.sites = map[target]map[string]appcontext.Pair{}, map[string]map[target]bool{}, map[string]map[target]bool{}
 	l.subjects, l.heads, l.orders, l.stops = map[string]string{}, map[string]string{}, map[string]order{}, map[string]bool{}
 	l.wanted, l.doubts, l.clouds = map[string]bool{}, doubts{}, map[string]tenancy{}
+	l.restless = restless{}
 	l.reports, l.stirred = newHearings(l.store), newStirred()
 	var strays []appcontext.Pair
 	for _, p := range pairs {
@@ -70,7 +72,7 @@ func (l *ledger) load(ctx context.Context, pairs []appcontext.Pair) error {
 func (l *ledger) intend(ctx context.Context, w wish) ([]target, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	have := append(l.deployment(w.uid), l.doubts.of(w.uid)...)
+	have := l.concerned(w)
 	due := intend(w, have, l.now())
 	delete(l.stops, w.uid)
 	l.note(w)
@@ -88,6 +90,17 @@ func (l *ledger) intend(ctx context.Context, w wish) ([]target, error) {
 		l.settleIn(w)
 	}
 	return targetsOf(due), nil
+}
+
+// concerned returns the pairs that a wish is about, and those that may be there.
+func (l *ledger) concerned(w wish) (have []appcontext.Pair) {
+	if w.only == nil {
+		return append(l.deployment(w.uid), l.doubts.of(w.uid)...)
+	}
+	for c := range w.only {
+		have = slices.AppendSeq(have, maps.Values(l.pairs[target{c, w.uid}]))
+	}
+	return have
 }
 
 // changed returns the pairs that are not as they are remembered.
@@ -231,6 +244,7 @@ func (l *ledger) keep(p appcontext.Pair) {
 	note(l.sites, t.cluster, t)
 	l.stirred.count(l.pairs[t][p.Key.App], p)
 	l.pairs[t][p.Key.App] = p
+	l.restless.note(p)
 	if p.Phase == appcontext.Applied {
 		l.reports.trim(p.Key)
 	}
@@ -241,6 +255,7 @@ func (l *ledger) forget(k appcontext.PairKey) {
 	t := targetOf(k)
 	l.stirred.count(l.pairs[t][k.App], appcontext.Pair{Key: k})
 	l.reports.forget(k)
+	l.restless.forget(k)
 	if delete(l.pairs[t], k.App); len(l.pairs[t]) == 0 {
 		delete(l.pairs, t)
 		delete(l.targets[t.uid], t)

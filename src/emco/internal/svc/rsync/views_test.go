@@ -49,7 +49,7 @@ func newEstate(t *testing.T, mode string) *estate {
 	shelved.put("one", "one")
 	shelved.put("two", "two")
 	c := &contents{store: shelved}
-	l := &ledger{pairs: map[target]map[string]appcontext.Pair{}, targets: map[string]map[target]bool{}, sites: map[string]map[target]bool{}}
+	l := &ledger{pairs: map[target]map[string]appcontext.Pair{}, targets: map[string]map[target]bool{}, sites: map[string]map[target]bool{}, restless: restless{}}
 	y.sink = &gitSink{commits: writers, contents: c, ledger: l, ways: &ways{contents: c}, brakes: newBrakes(t.Context()), branches: unwritten(t), log: slog.New(slog.DiscardHandler)}
 	y.settings = gitops.Settings{
 		Repo: git.Repo{URL: y.server.URL("fleet")}, Branch: "main",

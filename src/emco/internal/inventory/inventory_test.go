@@ -1,0 +1,131 @@
+package inventory_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+var labels = []string{"east", "west"}
+
+// seen is all that an inventory says of a few clusters.
+type seen struct {
+	clusters []placement.Cluster
+	labelled [][]string
+	members  []bool
+}
+
+func look(t *rapid.T, i *inventory.Inventory) (out seen) {
+	t.Helper()
+	fleet, err := i.Fleet(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	within, err := i.Cloud(t.Context(), "projects/p/logical-clouds/lc", "lc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 4 {
+		c, known := fleet.Cluster(fmt.Sprint("edge+c", n))
+		c.Labels = slices.Sorted(slices.Values(c.Labels))
+		if out.clusters = append(out.clusters, c); known != (c.Name != "") {
+			t.Fatalf("cluster %d is there: %v, and is %+v", n, known, c)
+		}
+		v, err := within.Admit(t.Context(), placement.Request{}, placement.Cluster{Provider: "edge", Name: fmt.Sprint("c", n)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.members = append(out.members, v.Admitted)
+	}
+	for _, l := range labels {
+		out.labelled = append(out.labelled, fleet.Labelled("edge", l))
+	}
+	return out
+}
+
+// Whatever is written: one who has looked all the time sees what one sees who has just
+// come.
+func TestWhatChangedIsSeen(t *testing.T) {
+	t.Parallel()
+	db := resourcetest.DB(t) // goes on from case to case: each write costs a sync
+	rapid.Check(t, func(r *rapid.T) {
+		kept := inventory.New(db)
+		for range rapid.IntRange(1, 4).Draw(r, "looks") {
+			for range rapid.IntRange(0, 3).Draw(r, "writes") {
+				write(r, db)
+			}
+			if got, want := look(r, kept), look(r, inventory.New(db)); !reflect.DeepEqual(got, want) {
+				r.Fatalf("one who knew the fleet before sees\n%+v, one who has just come\n%+v", got, want)
+			}
+		}
+	})
+}
+
+// write makes or deletes a cluster, a label or a member of the logical cloud.
+func write(t *rapid.T, db *store.DB) {
+	cluster := store.Key(fmt.Sprint("cluster-providers/edge/clusters/c", rapid.IntRange(0, 3).Draw(t, "cluster")))
+	w := store.Write{Key: cluster, Body: []byte("{}")}
+	switch rapid.IntRange(0, 2).Draw(t, "sort") {
+	case 1:
+		w.Parent, w.Key = cluster, cluster+"/labels/"+store.Key(rapid.SampledFrom(labels).Draw(t, "label"))
+	case 2:
+		name := cluster[len(cluster)-2:]
+		w.Key = "projects/p/logical-clouds/lc/cluster-references/" + name
+		w.Body = fmt.Appendf(nil, `{"spec":{"clusterProvider":"edge","cluster":%q}}`, name)
+	}
+	var err error
+	if rapid.Bool().Draw(t, "make") {
+		_, err = db.Create(t.Context(), w)
+	} else {
+		err = db.Delete(t.Context(), w.Key, nil)
+	}
+	switch errs.KindOf(err) {
+	case errs.NotFound, errs.Exists, errs.Conflict:
+	default:
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What did not change is the same, so that decisions made from it hold.
+func TestWhatDidNotChangeStays(t *testing.T) {
+	t.Parallel()
+	db := resourcetest.DB(t)
+	make := func(k, parent store.Key) {
+		t.Helper()
+		if _, err := db.Create(t.Context(), store.Write{Key: k, Parent: parent, Body: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i := inventory.New(db)
+	look := func() (placement.Filter, []string) {
+		t.Helper()
+		fleet, err := i.Fleet(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		within, err := i.Cloud(t.Context(), "projects/p/logical-clouds/lc", "lc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return within, fleet.Labelled("edge", "east")
+	}
+	make("cluster-providers/edge/clusters/c0", "")
+	make("cluster-providers/edge/clusters/c0/labels/east", "cluster-providers/edge/clusters/c0")
+	filter, east := look()
+	make("cluster-providers/edge/clusters/c1", "")
+	make("cluster-providers/edge/clusters/c1/labels/west", "cluster-providers/edge/clusters/c1")
+	if f, e := look(); f != filter || len(e) != 1 || &e[0] != &east[0] {
+		t.Error("another cluster made the filter, or the list of a label that it has not, another one")
+	}
+}

@@ -1,0 +1,53 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+const (
+	kept = 10_000 // changes that are remembered at least
+	trim = 1000   // so often the older ones are taken away
+)
+
+var _ store.Follower = (*Driver)(nil)
+
+// Changes implements store.Follower. A mark is the number of the last line of the changes.
+func (d *Driver) Changes(ctx context.Context, mark int64) (store.Changes, error) {
+	out, err := d.since(ctx, mark)
+	if err != nil {
+		return store.Changes{}, classify("list", "changes", err)
+	}
+	var first, last sql.NullInt64 // after the lines were read: those that are gone by now are missed by none
+	row := d.read.QueryRowContext(ctx, "SELECT (SELECT min(seq) FROM changes), (SELECT max(seq) FROM changes)")
+	if err := row.Scan(&first, &last); err != nil {
+		return store.Changes{}, classify("list", "changes", err)
+	}
+	if mark == 0 || mark < first.Int64-1 || mark > last.Int64 {
+		return store.Changes{All: true, Mark: last.Int64}, nil
+	}
+	return out, nil
+}
+
+// since reads the lines after a mark that are there.
+func (d *Driver) since(ctx context.Context, mark int64) (store.Changes, error) {
+	out := store.Changes{Mark: mark}
+	if mark == 0 {
+		return out, nil
+	}
+	rows, err := d.read.QueryContext(ctx, "SELECT seq, key FROM changes WHERE seq > ? ORDER BY seq", mark)
+	if err != nil {
+		return out, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var k store.Key
+		if err := rows.Scan(&out.Mark, &k); err != nil {
+			return out, err
+		}
+		out.Keys = append(out.Keys, k)
+	}
+	return out, rows.Err()
+}

@@ -1,0 +1,111 @@
+package rsync
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// A revision mostly wants what the one before it wanted. Once a shard has carried out one
+// to the last pair, of the next one it looks only at the clusters that are to hold
+// something else, those that are not settled, and those that were registered, moved or
+// deleted since: for all others there is nothing to do.
+
+// obeyed is what a shard has carried out of what a head asks for.
+type obeyed struct {
+	key   wishKey
+	whole int64 // the revision of which all pairs were written in this term; 0 if none
+	mark  int64 // of what had been written to the store before it was read
+}
+
+// follows reports whether a wish can be told by what is different from the last one. Where
+// pairs wait for each other, all of them are looked at.
+func (d *dispatcher) follows(w wish, last obeyed) bool {
+	return !w.claim && last.whole > 0 && last.whole < w.rev && !ordered(w.apps) && d.ledger.plain(w.uid)
+}
+
+// ordered reports whether pairs of a revision's apps may have to wait for others.
+func ordered(apps []appcontext.App) bool {
+	for _, a := range apps {
+		if len(a.DependsOn) > 0 || a.LeaveLast || a.Rollout != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// plain reports whether nothing is known of a deployment but its pairs: no order, and no
+// write of which the outcome is open.
+func (l *ledger) plain(uid string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, order := l.orders[uid]
+	return !order && !l.stops[uid] && len(l.doubts.of(uid)) == 0
+}
+
+// narrow fills in what a revision wants on the clusters that have to be looked at.
+func (d *dispatcher) narrow(ctx context.Context, w *wish, last obeyed, news store.Changes) error {
+	other, err := d.desk.changes(ctx, w.head, last.whole, w.rev)
+	if err != nil {
+		return err
+	}
+	look := d.ledger.unsettled(w.uid)
+	for _, c := range other {
+		look[c] = true
+	}
+	maps.Copy(look, clustersIn(news.Keys))
+	if w.only, err = d.mine(ctx, w.uid, look); err != nil {
+		return err
+	}
+	w.places, err = d.desk.on(ctx, w.head, w.rev, w.only)
+	return err
+}
+
+// mine returns those of the clusters on which this shard has begun with a deployment, or is
+// to begin.
+func (d *dispatcher) mine(ctx context.Context, uid string, clusters map[string]bool) (map[string]bool, error) {
+	mine, far := d.ledger.holding(uid, clusters)
+	homes, err := d.desk.shards(ctx, far)
+	if err != nil {
+		return nil, err
+	}
+	var fresh []string
+	for _, c := range far {
+		if homes[c] == d.shard {
+			fresh = append(fresh, c)
+		}
+	}
+	err = d.begin(ctx, uid, fresh, mine)
+	maps.DeleteFunc(mine, func(_ string, is bool) bool { return !is })
+	return mine, err
+}
+
+// holding parts clusters into those on which a deployment has pairs, and others.
+func (l *ledger) holding(uid string, clusters map[string]bool) (mine map[string]bool, far []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	mine = map[string]bool{}
+	for c := range clusters {
+		if len(l.pairs[target{c, uid}]) > 0 {
+			mine[c] = true
+		} else {
+			far = append(far, c)
+		}
+	}
+	return mine, far
+}
+
+// clustersIn returns the clusters whose registrations are among the keys.
+func clustersIn(keys []store.Key) map[string]bool {
+	out := map[string]bool{}
+	for _, k := range keys {
+		part := strings.Split(string(k), "/")
+		if len(part) == 4 && part[0] == "cluster-providers" && part[2] == "clusters" {
+			out[part[1]+"+"+part[3]] = true
+		}
+	}
+	return out
+}

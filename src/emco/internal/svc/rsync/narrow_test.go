@@ -1,0 +1,143 @@
+package rsync
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// history is a deployment whose revisions are taken in one after the other.
+type history struct {
+	*testing.T
+	*dispatcher
+	contexts *appcontext.Store
+	db       *store.DB
+	head     appcontext.Head
+	narrowed int
+}
+
+var fields = []string{"edge+c0", "edge+c1", "edge+c2", "edge+c3", "edge+c4"}
+
+// revise publishes a revision that wants the bundles on the clusters; 0 is none.
+func (h *history) revise(bundles []int) {
+	h.Helper()
+	to := h.head
+	to.UID, to.Subject, to.LastRev, to.Gone = "7", "the group", h.head.LastRev+1, false
+	to, err := h.contexts.Step(h.Context(), h.head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", to.LastRev), Rev: to.LastRev})
+	if err != nil {
+		h.Fatal(err)
+	}
+	var places []appcontext.Placement
+	for i, b := range bundles {
+		if b == 0 {
+			continue
+		}
+		d, err := h.contexts.PutBundle(h.Context(), appcontext.Bundle{CRDs: []appcontext.Ref{{Digest: appcontext.Digest(fmt.Sprint(b))}}})
+		if err != nil {
+			h.Fatal(err)
+		}
+		places = append(places, appcontext.Placement{Cluster: fields[i], Apps: map[string]appcontext.Digest{"web": d}})
+	}
+	if h.head, err = h.contexts.Publish(h.Context(), to, appcontext.Revision{Number: to.LastRev}, slices.Values(places)); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// takeIn takes the head in, and looks whether a shard that compares all would do more.
+func (h *history) takeIn() {
+	h.Helper()
+	last := h.seen["7"]
+	if h.follows(wish{uid: "7", rev: h.head.Rev}, last) {
+		h.narrowed++
+	}
+	if _, err := h.take(h.Context(), appcontext.HeadEvent{Head: h.head}); err != nil {
+		h.Fatal(err)
+	}
+	if h.seen["7"].key == last.key { // nothing was asked for
+		return
+	}
+	whole := wish{uid: "7", head: "7", rev: h.head.Rev, gone: h.head.Gone}
+	if !whole.gone {
+		if err := h.locate(h.Context(), &whole); err != nil {
+			h.Fatal(err)
+		}
+	}
+	var err error
+	if whole.registered, err = h.registered(h.Context(), whole); err != nil {
+		h.Fatal(err)
+	}
+	h.ledger.mu.Lock()
+	defer h.ledger.mu.Unlock()
+	if more := h.ledger.changed(intend(whole, h.ledger.deployment("7"), h.ledger.now())); len(more) > 0 {
+		h.Fatalf("revision %d: who compares all finds more to do: %+v", h.head.Rev, more)
+	}
+}
+
+// deliver says of each pair that is under way, by turns, that it arrived or failed.
+func (h *history) deliver(arrives []bool) {
+	h.Helper()
+	var all []outcome
+	for i, t := range h.ledger.all() {
+		for _, p := range h.ledger.of(t) {
+			o := outcome{key: p.Key, bundle: p.Desired, rev: p.Rev}
+			if !arrives[i%len(arrives)] {
+				o.err = errs.New(errs.Unavailable, "away")
+			}
+			if open(p) {
+				all = append(all, o)
+			}
+		}
+	}
+	if err := h.ledger.settle(h.Context(), all); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// reregister has a cluster deleted and registered again.
+func (h *history) reregister(cluster string) {
+	h.Helper()
+	key := store.Key("cluster-providers/edge/clusters/" + cluster[len("edge+"):])
+	if err := h.db.Delete(h.Context(), key, nil); err != nil && !errs.Is(err, errs.NotFound) {
+		h.Fatal(err)
+	}
+	register(h.T, h.db, cluster[len("edge+"):], "repo")
+}
+
+// Whatever changes from revision to revision, and whatever becomes of it on the way: a
+// shard that looks only at what is different leaves nothing undone.
+func TestLookingAtWhatIsDifferentIsEnough(t *testing.T) {
+	t.Parallel()
+	d, contexts, db := newDispatcherAt(t)
+	h := &history{T: t, dispatcher: d, contexts: contexts, db: db}
+	rapid.Check(t, func(r *rapid.T) {
+		for range rapid.IntRange(1, 3).Draw(r, "steps") {
+			switch rapid.IntRange(0, 9).Draw(r, "what") {
+			case 0:
+				h.reregister(rapid.SampledFrom(fields).Draw(r, "cluster")) // told of by the next revision
+				continue
+			case 1:
+				h.head = change(t, contexts, h.head, func(to *appcontext.Head) { to.UID, to.Gone = "7", to.Rev > 0 })
+			case 2:
+				h.head = change(t, contexts, h.head, func(to *appcontext.Head) { to.UID, to.Stopped = "7", !to.Stopped })
+			default:
+				h.head = change(t, contexts, h.head, func(to *appcontext.Head) { to.UID, to.Stopped = "7", false })
+				h.revise(rapid.SliceOfN(rapid.IntRange(0, 2), len(fields), len(fields)).Draw(r, "bundles"))
+			}
+			if !h.head.Stopped && h.head.Rev > 0 {
+				h.takeIn()
+			} else if _, err := h.take(t.Context(), appcontext.HeadEvent{Head: h.head}); err != nil && h.head.Rev > 0 {
+				t.Fatal(err)
+			}
+			h.deliver(rapid.SliceOfN(rapid.Bool(), 1, 3).Draw(r, "arrives"))
+		}
+	})
+	if h.narrowed < 20 {
+		t.Errorf("%d revisions followed one that was carried out, want more", h.narrowed)
+	}
+}
