@@ -94,8 +94,19 @@ func read(args []string, log io.Writer) (s settings, err error) {
 	if s.Sizes, err = numbers(*sizes); err != nil {
 		return s, err
 	}
-	s.Bin, err = filepath.Abs(s.Bin)
-	return s, err
+	if s.Dir == "" {
+		s.Dir = os.TempDir()
+	}
+	return s, absolute(&s.Bin, &s.Dir)
+}
+
+func absolute(paths ...*string) (err error) {
+	for _, p := range paths {
+		if *p, err = filepath.Abs(*p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func numbers(list string) (out []int, err error) {

@@ -21,6 +21,7 @@ type Run struct {
 	Versions    Versions      `json:"versions"`
 	Calibration []Calibration `json:"calibration"`
 	Samples     []Sample      `json:"samples"`
+	Left        []string      `json:"leftOut,omitempty"` // cells for which there was no time, or no part of a test bed
 }
 
 // Machine is where it ran.
@@ -106,6 +107,17 @@ func (c cell) values(name string) map[int]float64 {
 		}
 	}
 	return out
+}
+
+// rounds is in how many rounds the cell came to an end.
+func (c cell) rounds() (n int) {
+	seen := map[int]bool{}
+	for _, s := range c.samples {
+		if !s.Over && s.Failed == "" {
+			seen[s.Round] = true
+		}
+	}
+	return len(seen)
 }
 
 func (c cell) median(name string) float64 {

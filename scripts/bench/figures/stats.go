@@ -6,6 +6,14 @@ import (
 	"slices"
 )
 
+// Sum of values.
+func Sum(values []float64) (total float64) {
+	for _, v := range values {
+		total += v
+	}
+	return total
+}
+
 // Median of values; not a number if there are none.
 func Median(values []float64) float64 { return Quantile(values, 0.5) }
 

@@ -3,6 +3,7 @@ package figures
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -18,6 +19,7 @@ func (r Run) Markdown(source string) string {
 			r.table(&out, m, groups)
 		}
 	}
+	r.omissions(&out)
 	r.failures(&out)
 	return out.String()
 }
@@ -36,16 +38,14 @@ func (r Run) head(out *strings.Builder) {
 func (r Run) table(out *strings.Builder, m Metric, groups []group) {
 	columns := used(m.Columns, groups)
 	for _, g := range groups {
-		base := find(&g.cells, func(c cell) bool { return c.peer == m.Base }, cell{peer: m.Base})
-		fmt.Fprintf(out, "\n%s:\n\n| peer |", g.name)
+		by := m.yardstick(g)
+		fmt.Fprintf(out, "\n%s:\n\n| peer | rounds |", g.name)
 		for _, c := range columns {
 			fmt.Fprintf(out, " %s |", c.Head)
 		}
-		fmt.Fprintf(out, " to `%s` |  |\n|---|%s---|---|\n", m.Base, strings.Repeat("---|", len(columns)))
+		fmt.Fprintf(out, " to `%s` |  |\n|---|---|%s---|---|\n", by.base.peer, strings.Repeat("---|", len(columns)))
 		for _, c := range g.cells {
-			if len(c.samples) > 0 {
-				r.row(out, m, columns, c, *base)
-			}
+			r.row(out, columns, c, by)
 		}
 	}
 }
@@ -66,12 +66,12 @@ func used(columns []Column, groups []group) (out []Column) {
 	return out
 }
 
-func (r Run) row(out *strings.Builder, m Metric, columns []Column, c, base cell) {
-	fmt.Fprintf(out, "| %s |", c.peer)
+func (r Run) row(out *strings.Builder, columns []Column, c cell, by yardstick) {
+	fmt.Fprintf(out, "| %s | %d |", c.peer, c.rounds())
 	for i, col := range columns {
 		fmt.Fprintf(out, " %s |", r.value(c, col, i == 0))
 	}
-	fmt.Fprintf(out, " %s | %s |\n", compared(m, c, base), c.note())
+	fmt.Fprintf(out, " %s | %s |\n", by.compared(c), c.note())
 }
 
 func (r Run) value(c cell, col Column, first bool) string {
@@ -87,12 +87,37 @@ func (r Run) value(c cell, col Column, first bool) string {
 	return ""
 }
 
+// yardstick is what the cells of a group are compared with, and by which value.
+type yardstick struct {
+	base  cell
+	value string
+}
+
+// yardstick of a group is the base of the metric, by its first column. Where peers wait
+// for a provider's limits, it is our writer there, by the time with that waiting.
+func (m Metric) yardstick(g group) yardstick {
+	for _, by := range []struct{ peer, value string }{{m.Base, m.Columns[0].Name}, {WriterGitHub, m.hosted()}} {
+		if i := slices.IndexFunc(g.cells, func(c cell) bool { return c.peer == by.peer }); i >= 0 {
+			return yardstick{base: g.cells[i], value: by.value}
+		}
+	}
+	return yardstick{base: cell{peer: m.Base}, value: m.Columns[0].Name}
+}
+
+// hosted is the column by which peers are compared that wait for a provider's limits.
+func (m Metric) hosted() string {
+	if slices.ContainsFunc(m.Columns, func(c Column) bool { return c.Name == virtual.Name }) {
+		return virtual.Name
+	}
+	return m.Columns[0].Name
+}
+
 // compared is the ratio to the base with its interval.
-func compared(m Metric, c, base cell) string {
-	if c.peer == base.peer || len(m.Columns) == 0 {
+func (y yardstick) compared(c cell) string {
+	if c.peer == y.base.peer {
 		return ""
 	}
-	median, low, high := c.ratio(base, m.Columns[0].Name)
+	median, low, high := c.ratio(y.base, y.value)
 	switch {
 	case !known(median):
 		return ""
@@ -111,6 +136,17 @@ func times(v float64) string {
 		return fmt.Sprintf("%.1f ×", v)
 	}
 	return fmt.Sprintf("%.2f ×", v)
+}
+
+// omissions lists what is not in the tables though it belongs to the set.
+func (r Run) omissions(out *strings.Builder) {
+	if len(r.Left) == 0 {
+		return
+	}
+	fmt.Fprint(out, "\n## Left out\n\n")
+	for _, what := range r.Left {
+		fmt.Fprintf(out, "- %s\n", what)
+	}
 }
 
 func (r Run) failures(out *strings.Builder) {

@@ -26,13 +26,28 @@ func TestTablesAreMadeOfTheJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := again.Markdown("r.json")
-	for _, want := range []string{"| slow | 20 | 10.0 × |", "| ours: writer | 1.5 |  |", "| endless | > 60 |", "| wrong | failed |", "a file is missing"} {
+	for _, want := range []string{"| slow | 3 | 20 | 10.0 × |", "| ours: writer | 2 | 1.5 |  |", "| endless | 0 | > 60 |", "| wrong | 0 | failed |", "a file is missing"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the tables do not hold %q:\n%s", want, text)
 		}
 	}
 	if len(again.Failures()) != 1 {
 		t.Errorf("%d failures, want 1", len(again.Failures()))
+	}
+}
+
+// Peers that wait for a provider's limits are compared by that waiting.
+func TestHostedPeersAreComparedByTheLimits(t *testing.T) {
+	t.Parallel()
+	hours := func(peer string, h float64) Sample {
+		return Sample{Metric: "P1", Case: "hosted", Peer: peer, Round: 1, Values: map[string]float64{"seconds": 1, "virtual": h}}
+	}
+	r := Run{Samples: []Sample{hours(WriterGitHub, 0.5), hours("other", 5)}, Left: []string{"a part"}}
+	text := r.Markdown("r.json")
+	for _, want := range []string{"| other | 1 | 1 | 5 | 10.0 × |", "to `" + WriterGitHub + "`", "- a part"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the tables do not hold %q:\n%s", want, text)
+		}
 	}
 }
 

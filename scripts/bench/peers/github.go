@@ -19,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/github"
 	"github.com/emco-orchestrator/emco/src/git/gittest/githubtest"
 
+	"github.com/emco-orchestrator/emco/scripts/bench/figures"
 	"github.com/emco-orchestrator/emco/scripts/bench/site"
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
@@ -260,7 +261,7 @@ func untilAllowed(h http.Header, now time.Time) time.Duration {
 
 // WriterGitHub is our writer by GitHub's REST interface.
 func WriterGitHub() Maker {
-	return Maker{Name: "ours: writer, GitHub", New: func(dir string) Peer { return &writerGitHub{hub: hub{dir: filepath.Join(dir, "hub")}} }}
+	return Maker{Name: figures.WriterGitHub, New: func(dir string) Peer { return &writerGitHub{hub: hub{dir: filepath.Join(dir, "hub")}} }}
 }
 
 type writerGitHub struct {

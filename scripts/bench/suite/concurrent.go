@@ -41,9 +41,12 @@ func (s *Suite) concurrent(ctx context.Context) error {
 			if w.most > 0 && n > w.most {
 				continue
 			}
-			sample := s.callers(ctx, w, n)
-			sample.Metric, sample.Case, sample.Peer = "P5", fmt.Sprintf("%d callers, branch of 10,000 files", n), w.name
-			s.add(sample)
+			of := fmt.Sprintf("%d callers, branch of 10,000 files", n)
+			s.turn("P5 "+of+" "+w.name, func() {
+				sample := s.callers(ctx, w, n)
+				sample.Metric, sample.Case, sample.Peer = "P5", of, w.name
+				s.add(sample)
+			})
 		}
 	}
 	return ctx.Err()
@@ -53,9 +56,12 @@ func (s *Suite) concurrent(ctx context.Context) error {
 func (s *Suite) oneCaller(ctx context.Context) error {
 	for _, clusters := range []int{10, 100} {
 		for _, w := range shuffled(s, []way{engine(), grouped(), workTree()}) {
-			sample := s.calls(ctx, w, 1, clusters)
-			sample.Metric, sample.Case, sample.Peer = "P6", fmt.Sprintf("branch of %d files", clusters*apps*resources), w.name
-			s.add(sample)
+			of := fmt.Sprintf("branch of %d files", clusters*apps*resources)
+			s.turn("P6 "+of+" "+w.name, func() {
+				sample := s.calls(ctx, w, 1, clusters)
+				sample.Metric, sample.Case, sample.Peer = "P6", of, w.name
+				s.add(sample)
+			})
 		}
 	}
 	return ctx.Err()

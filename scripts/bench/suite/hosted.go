@@ -30,9 +30,10 @@ func (s *Suite) hosted(ctx context.Context) error {
 
 // host has a peer install on a hosted repository.
 func (s *Suite) host(ctx context.Context, m peers.Maker, spec world.Spec) {
-	if s.done["P16"+spec.String()+m.Name] {
-		return
-	}
+	s.turn("P16 "+spec.String()+" "+m.Name, func() { s.hostedBy(ctx, m, spec) })
+}
+
+func (s *Suite) hostedBy(ctx context.Context, m peers.Maker, spec world.Spec) {
 	t := &tale{s: s, maker: m, spec: spec, want: world.New(spec)}
 	defer func() { _ = os.RemoveAll(t.dir) }()
 	sample := s.installed(ctx, t)

@@ -28,23 +28,23 @@ func (s *Suite) program(ctx context.Context) error {
 	}
 	for _, clusters := range sizes {
 		spec := world.Spec{Apps: apps, Clusters: clusters, Resources: 20, Bytes: bytesEach, Shared: true}
-		if err := s.programOf(ctx, spec); err != nil {
-			return err
-		}
+		s.turn("P10 "+spec.String(), func() { s.programOf(ctx, spec) })
 	}
 	return ctx.Err()
 }
 
-func (s *Suite) programOf(ctx context.Context, spec world.Spec) error {
+func (s *Suite) programOf(ctx context.Context, spec world.Spec) {
 	dir := s.folder()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+		s.fail("P11", spec, err)
+		return
 	}
 	defer os.RemoveAll(dir)
 	p, w := peers.NewEmco(s.Bin, dir), world.New(spec)
 	defer func() { _ = p.Close(ctx) }()
 	if err := p.Prepare(ctx, spec, nil); err != nil {
-		return s.fail("P11", spec, fmt.Errorf("prepare: %w", err))
+		s.fail("P11", spec, fmt.Errorf("prepare: %w", err))
+		return
 	}
 	s.storeCalls(ctx, p, w)
 	for _, rate := range s.rates() {
@@ -53,19 +53,17 @@ func (s *Suite) programOf(ctx context.Context, spec world.Spec) error {
 		}
 	}
 	s.add(s.restart(ctx, p, w))
-	return ctx.Err()
 }
 
-func (s *Suite) fail(metric string, spec world.Spec, err error) error {
+func (s *Suite) fail(metric string, spec world.Spec, err error) {
 	s.add(figures.Sample{Metric: metric, Case: spec.String(), Peer: figures.Process, Failed: err.Error()})
-	return nil
 }
 
 // storeCalls counts requests to etcd of an instantiation.
 func (s *Suite) storeCalls(ctx context.Context, p *peers.Emco, w *world.World) {
 	before, err := p.Program.Metrics(ctx)
 	if err != nil {
-		_ = s.fail("P11", w.Spec, err)
+		s.fail("P11", w.Spec, err)
 		return
 	}
 	pairs := w.Make(world.Change{Kind: world.Install})
@@ -75,7 +73,7 @@ func (s *Suite) storeCalls(ctx context.Context, p *peers.Emco, w *world.World) {
 	}
 	after, merr := p.Program.Metrics(ctx)
 	if err = errors.Join(err, merr); err != nil {
-		_ = s.fail("P11", w.Spec, err)
+		s.fail("P11", w.Spec, err)
 		return
 	}
 	rise := func(name string) float64 { return after[name] - before[name] }

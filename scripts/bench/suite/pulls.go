@@ -25,20 +25,26 @@ func (s *Suite) pulls(ctx context.Context) error {
 		sizes = []int{100, 1000}
 	}
 	for _, clusters := range sizes {
-		home, err := s.published(ctx, clusters)
+		var err error
+		s.turn(fmt.Sprintf("P8 %d clusters", clusters), func() { err = s.pulled(ctx, clusters) })
 		if err != nil {
-			return err
-		}
-		for _, w := range shuffled(s, fetches()) {
-			sample := fetched(ctx, home, w, s.folder())
-			sample.Metric, sample.Case, sample.Peer = "P8", fmt.Sprintf("one of %d clusters, %d files each", clusters, apps*resources), w.name
-			s.add(sample)
-		}
-		if err := home.Close(); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
+}
+
+func (s *Suite) pulled(ctx context.Context, clusters int) error {
+	home, err := s.published(ctx, clusters)
+	if err != nil {
+		return err
+	}
+	for _, w := range shuffled(s, fetches()) {
+		sample := fetched(ctx, home, w, s.folder())
+		sample.Metric, sample.Case, sample.Peer = "P8", fmt.Sprintf("one of %d clusters, %d files each", clusters, apps*resources), w.name
+		s.add(sample)
+	}
+	return home.Close()
 }
 
 // published is a branch with a fleet, and a branch of one cluster alone, as the writer

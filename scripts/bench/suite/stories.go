@@ -22,19 +22,20 @@ const (
 	singles   = 5 // changes for one cluster in a round
 )
 
+// enough is the time after which no further change for one cluster is made in a round.
+const enough = 3 * time.Second
+
 // stories has each peer install, change a value, and change single clusters: P1, P2, P3.
 func (s *Suite) stories(ctx context.Context) error {
 	for _, clusters := range s.sizes() {
 		for _, shared := range []bool{false, true} {
 			spec := world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach, Shared: shared}
 			for _, m := range shuffled(s, s.makers(spec)) {
-				if err := s.story(ctx, m, spec); err != nil {
-					return err
-				}
+				s.turn("P1 "+spec.String()+" "+m.Name, func() { s.story(ctx, m, spec) })
 			}
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // makers are the peers of a world. Work trees of fleets above a thousand clusters are
@@ -94,7 +95,7 @@ func chapters(spec world.Spec) []chapter {
 	}
 }
 
-func (s *Suite) story(ctx context.Context, m peers.Maker, spec world.Spec) error {
+func (s *Suite) story(ctx context.Context, m peers.Maker, spec world.Spec) {
 	t := &tale{s: s, maker: m, spec: spec, want: world.New(spec)}
 	defer func() { _ = os.RemoveAll(t.dir) }()
 	for _, c := range chapters(spec) {
@@ -105,7 +106,7 @@ func (s *Suite) story(ctx context.Context, m peers.Maker, spec world.Spec) error
 		}
 		sample := t.tell(ctx, c)
 		if sample.Metric, sample.Case, sample.Peer = c.metric, spec.String(), m.Name; ctx.Err() != nil {
-			return ctx.Err()
+			return
 		}
 		s.add(sample)
 		s.sides(sample)
@@ -114,7 +115,6 @@ func (s *Suite) story(ctx context.Context, m peers.Maker, spec world.Spec) error
 		}
 	}
 	t.end(ctx)
-	return nil
 }
 
 // skip lets the world go on without the peer, which has to begin anew after it.
@@ -140,6 +140,9 @@ func (t *tale) tell(ctx context.Context, c chapter) (out figures.Sample) {
 	var sum peers.Cost
 	cpu := peers.CPU()
 	for _, change := range c.changes {
+		if len(took) > 0 && figures.Sum(took) > enough.Seconds() {
+			break
+		}
 		turn := peers.Turn{Change: change, Pairs: t.want.Make(change), World: t.want}
 		began := time.Now()
 		cost, err := t.peer.Apply(capped, turn)
@@ -152,8 +155,13 @@ func (t *tale) tell(ctx context.Context, c chapter) (out figures.Sample) {
 		took = append(took, cost.Took.Seconds())
 		sum = plus(sum, cost)
 	}
+	sum.CPU += peers.CPU() - cpu
 	out.Values = t.values(ctx, before, sum)
-	out.Values["cpu"] = (peers.CPU() - cpu + sum.CPU).Seconds()
+	for name := range out.Values { // those of one change
+		if name != "rss" {
+			out.Values[name] /= float64(len(took))
+		}
+	}
 	out.Values["seconds"], out.Values["worst"] = figures.Median(took), figures.Quantile(took, 1)
 	if err := t.verify(ctx); err != nil {
 		out.Failed = err.Error()
@@ -219,6 +227,7 @@ func (t *tale) values(ctx context.Context, before looked, sum peers.Cost) map[st
 		"commits": float64(after.commits - before.commits), "pushes": float64(after.pushes - before.pushes),
 		"sent": float64(after.size-before.size) / 1024, "files": float64(changed(before.state, after.state)),
 	}
+	out["cpu"] = sum.CPU.Seconds()
 	if sum.Calls > 0 {
 		out["calls"], out["virtual"] = float64(sum.Calls), sum.Virtual.Hours()
 	}

@@ -25,7 +25,7 @@ type Options struct {
 	Rounds int
 	Sizes  []int // clusters; those of the set if empty
 	Cap    time.Duration
-	Budget time.Duration // no further round is begun after so long; 0: no limit
+	Budget time.Duration // no cell is begun after so long; 0: no limit
 	Dir    string        // for data; a fresh folder below is used and removed
 	Bin    string        // folder of the built programs
 	Log    io.Writer
@@ -39,10 +39,10 @@ type Suite struct {
 	Options
 	run   *figures.Run
 	began time.Time
+	time  *schedule
 	dir   string
 	seq   int
 	round int
-	last  time.Duration // of the last round
 	draw  *rand.Rand
 	done  map[string]bool // cells that are not to be measured again
 	over  map[string]bool // peers that were over the cap, by metric and peer: larger cases are not tried
@@ -70,7 +70,7 @@ func parts() []part {
 // Run measures all that is asked for. The error says why it could not go on; samples
 // that failed are in the run.
 func Run(ctx context.Context, o Options) (run figures.Run, err error) {
-	s := &Suite{Options: o, run: &run, began: time.Now(), draw: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), done: map[string]bool{}, over: map[string]bool{}}
+	s := &Suite{Options: o, run: &run, began: time.Now(), time: newSchedule(o.Rounds, o.Budget), draw: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), done: map[string]bool{}, over: map[string]bool{}}
 	run = figures.Run{When: s.began, Set: "quick", Cap: o.Cap.Seconds()}
 	if o.Full {
 		run.Set = "full"
@@ -80,29 +80,25 @@ func Run(ctx context.Context, o Options) (run figures.Run, err error) {
 	}
 	defer os.RemoveAll(s.dir)
 	run.Machine, run.Versions = machine(s.dir), versions(ctx)
-	for s.round = 1; s.round <= o.Rounds && !s.late(); s.round++ {
-		began := time.Now()
+	for s.round = 1; s.round <= o.Rounds && s.time.begin(s.round); s.round++ {
 		if err := s.once(ctx); err != nil {
 			return run, err
 		}
-		s.last = time.Since(began)
 	}
+	run.Left = s.time.left
 	s.derive()
 	run.Machine.LoadAfter, run.Took = load(), time.Since(s.began).Seconds()
 	return run, nil
 }
 
-// late says whether there is no time for another round, by what the last one has taken.
-// The first takes twice as long as those after it, which leave out what is slow.
-func (s *Suite) late() bool {
-	if s.Budget <= 0 || s.round == 1 {
-		return false
+// turn gives a cell its turn, if there is time for it in this round.
+func (s *Suite) turn(cell string, do func()) {
+	if !s.time.may(cell) {
+		return
 	}
-	next := s.last
-	if s.round == 2 {
-		next /= 2
-	}
-	return time.Since(s.began)+next > s.Budget
+	began := time.Now()
+	do()
+	s.time.note(cell, time.Since(began))
 }
 
 func (s *Suite) once(ctx context.Context) error {
