@@ -21,7 +21,7 @@ type Run struct {
 	Versions    Versions      `json:"versions"`
 	Calibration []Calibration `json:"calibration"`
 	Samples     []Sample      `json:"samples"`
-	Left        []string      `json:"leftOut,omitempty"` // cells for which there was no time, or no part of a test bed
+	Left        []string      `json:"leftOut,omitempty"` // what belongs to the set and was not measured, with the reason
 }
 
 // Machine is where it ran.

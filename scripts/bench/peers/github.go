@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/git"
@@ -60,11 +61,19 @@ func (h *hub) now() time.Time {
 	return time.Now().Add(h.moved)
 }
 
-// wait moves the clock on.
-func (h *hub) wait(d time.Duration) {
+// wait moves the clock on, so that it shows at least a time.
+func (h *hub) wait(until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.moved += d
+	h.moved = max(h.moved, time.Until(until))
+}
+
+// begin forgets the calls so far, and returns what the costs of those that come are made of.
+func (h *hub) begin() (began time.Time, moved time.Duration) {
+	h.srv.Calls()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Now(), h.moved
 }
 
 // Probe reads the branch.
@@ -84,7 +93,7 @@ func (h *hub) Site() *site.Site { return &h.site }
 // cost is what was spent since the clock and the counter were at these values.
 func (h *hub) cost(began time.Time, moved time.Duration) Cost {
 	calls := githubtest.Total(h.srv.Calls())
-	return Cost{Calls: calls, Renders: -1, Virtual: time.Since(began) + h.moved - moved}
+	return Cost{Calls: calls, Renders: -1, Virtual: h.now().Sub(began) - moved}
 }
 
 // EmcoGitHub is EMCO's algorithm for GitHub: for each app on each cluster a status branch
@@ -97,12 +106,11 @@ func EmcoGitHub() Maker {
 
 type emcoGitHub struct {
 	hub
-	branches int // made so far
+	branches atomic.Int64 // made so far
 }
 
 func (p *emcoGitHub) Apply(ctx context.Context, t Turn) (Cost, error) {
-	began, moved := time.Now(), p.moved
-	p.srv.Calls()
+	began, moved := p.begin()
 	for _, pair := range t.Pairs {
 		if err := p.pair(ctx, pair, t.Kind == world.Install); err != nil {
 			return Cost{}, err
@@ -151,8 +159,7 @@ type body map[string]any
 
 // commitFiles is one CommitFiles of EMCO: nine calls.
 func (p *emcoGitHub) commitFiles(ctx context.Context, app string, files map[string]string) error {
-	p.branches++
-	temporary := fmt.Sprintf("%s-%d", app, p.branches)
+	temporary := fmt.Sprintf("%s-%d", app, p.branches.Add(1))
 	head, err := p.head(ctx, site.Branch) // 1
 	if err != nil {
 		return err
@@ -217,7 +224,8 @@ func (p *emcoGitHub) call(ctx context.Context, method, path string, ask body, in
 		case err != nil:
 			return err
 		case res.StatusCode == http.StatusForbidden || res.StatusCode == http.StatusTooManyRequests:
-			p.wait(untilAllowed(res.Header, p.now()))
+			now := p.now()
+			p.wait(now.Add(untilAllowed(res.Header, now)))
 		case res.StatusCode >= 300:
 			return fmt.Errorf("%s %s: %s: %.200s", method, path, res.Status, text)
 		case into != nil:
@@ -259,6 +267,11 @@ func untilAllowed(h http.Header, now time.Time) time.Duration {
 	return time.Minute
 }
 
+// Put commits a file, as EMCO does it for one of many callers.
+func (p *emcoGitHub) Put(ctx context.Context, path string, text []byte) error {
+	return p.commitFiles(ctx, "change", map[string]string{path: string(text)})
+}
+
 // WriterGitHub is our writer by GitHub's REST interface.
 func WriterGitHub() Maker {
 	return Maker{Name: figures.WriterGitHub, New: func(dir string) Peer { return &writerGitHub{hub: hub{dir: filepath.Join(dir, "hub")}} }}
@@ -280,8 +293,7 @@ func (p *writerGitHub) Prepare(ctx context.Context, s world.Spec, base *world.Wo
 }
 
 func (p *writerGitHub) Apply(ctx context.Context, t Turn) (Cost, error) {
-	began, moved := time.Now(), p.moved
-	p.srv.Calls()
+	began, moved := p.begin()
 	groups := byCluster(t.Pairs)
 	failures := make([]error, len(groups))
 	var all sync.WaitGroup
@@ -306,3 +318,19 @@ func (p *writerGitHub) Close(ctx context.Context) error {
 	}
 	return p.hub.Close(ctx)
 }
+
+// Put hands the writer a file.
+func (p *writerGitHub) Put(ctx context.Context, path string, text []byte) error {
+	repo := p.srv.Repo(owner, site.Repository, githubToken)
+	_, err := p.commits.Submit(ctx, batch.Job{Repo: repo, Branch: site.Branch, Title: "change", Edits: []git.Edit{{Path: path, File: text}}})
+	return err
+}
+
+// Measure returns what the calls cost that are made until the function is called that it returns.
+func (h *hub) Measure() (spent func() Cost) {
+	began, moved := h.begin()
+	return func() Cost { return h.cost(began, moved) }
+}
+
+// CallsPerHour is what a token may do.
+func (h *hub) CallsPerHour() int { return githubLimits.Calls }

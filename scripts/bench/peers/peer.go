@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/emco-orchestrator/emco/scripts/bench/site"
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
 
@@ -40,6 +41,17 @@ type Cost struct {
 	Renders int           // of charts; -1 if it renders none
 	Peak    int64         // bytes of resident memory; 0 if it is no process of its own
 	CPU     time.Duration // of a process of its own that still runs
+}
+
+// Hosted is a Peer at a provider with limits, where many callers may change single files at
+// once.
+type Hosted interface {
+	Peer
+	Put(ctx context.Context, path string, text []byte) error
+	// Measure returns what the calls cost that are made until the function is called that it returns.
+	Measure() (spent func() Cost)
+	CallsPerHour() int
+	Site() *site.Site
 }
 
 // Wanter is a Peer whose state is not made of the world's own files.

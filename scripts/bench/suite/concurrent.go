@@ -49,6 +49,7 @@ func (s *Suite) concurrent(ctx context.Context) error {
 			})
 		}
 	}
+	s.hostedCallers(ctx)
 	return ctx.Err()
 }
 
@@ -187,6 +188,12 @@ func (s *Suite) calls(ctx context.Context, w way, n, clusters int) figures.Sampl
 	if w.lost != nil {
 		sample.Values["refused"] = float64(w.lost.Load())
 	}
+	s.found(ctx, &sample, c, home)
+	return sample
+}
+
+// found looks whether all that was acknowledged is there, and for damage.
+func (s *Suite) found(ctx context.Context, sample *figures.Sample, c crowd, home *site.Site) {
 	lost, err := c.missing(ctx, home)
 	if err == nil {
 		err = home.Bare.Fsck(ctx)
@@ -197,7 +204,6 @@ func (s *Suite) calls(ctx context.Context, w way, n, clusters int) figures.Sampl
 	if err != nil && sample.Failed == "" {
 		sample.Failed = err.Error()
 	}
-	return sample
 }
 
 // crowd is many callers. Each writes a number into its file and raises it each time.

@@ -14,9 +14,9 @@ import (
 // hosted measures an installation against a provider's limits: P16. EMCO's calls for
 // larger fleets are too many to make, and are reckoned.
 func (s *Suite) hosted(ctx context.Context) error {
-	for _, clusters := range []int{2, 10, 100, 1000} {
+	for _, clusters := range []int{10, 100, 1000} {
 		spec := world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach, Shared: true}
-		if clusters > 10 || clusters > 2 && !s.Full {
+		if clusters > 10 || !s.Full {
 			s.reckoned(spec)
 			s.host(ctx, peers.WriterGitHub(), spec)
 			continue
@@ -34,7 +34,7 @@ func (s *Suite) host(ctx context.Context, m peers.Maker, spec world.Spec) {
 }
 
 func (s *Suite) hostedBy(ctx context.Context, m peers.Maker, spec world.Spec) {
-	t := &tale{s: s, maker: m, spec: spec, want: world.New(spec)}
+	t := &tale{s: s, maker: m, spec: spec, of: spec.String(), want: world.New(spec)}
 	defer func() { _ = os.RemoveAll(t.dir) }()
 	sample := s.installed(ctx, t)
 	sample.Metric, sample.Case, sample.Peer = "P16", spec.String(), m.Name
@@ -77,4 +77,52 @@ func (s *Suite) reckoned(spec world.Spec) {
 		Metric: "P16", Case: spec.String(), Peer: "EMCO, GitHub", Values: map[string]float64{"calls": calls, "virtual": calls / 5000},
 		Note: fmt.Sprintf("not run: 29 calls for each of %d pairs, at 5,000 an hour", spec.Apps*spec.Clusters),
 	})
+}
+
+// hostedCallers are many callers at a branch of a hosted repository: a part of P5.
+func (s *Suite) hostedCallers(ctx context.Context) {
+	spec := world.Spec{Apps: apps, Clusters: 10, Resources: resources, Bytes: bytesEach}
+	for _, n := range []int{8, 32} {
+		of := fmt.Sprintf("by GitHub's REST, %d callers, branch of 1,000 files", n)
+		for _, m := range shuffled(s, []peers.Maker{peers.WriterGitHub(), peers.EmcoGitHub()}) {
+			s.turn("P5 "+of+", "+m.Name, func() {
+				sample := s.hostedCalls(ctx, m, spec, n)
+				sample.Metric, sample.Case, sample.Peer = "P5", of, m.Name
+				s.add(sample)
+			})
+		}
+	}
+}
+
+func (s *Suite) hostedCalls(ctx context.Context, m peers.Maker, spec world.Spec, n int) (out figures.Sample) {
+	dir := s.folder()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return figures.Sample{Failed: err.Error()}
+	}
+	defer os.RemoveAll(dir)
+	base := world.New(spec)
+	base.Make(world.Change{Kind: world.Install})
+	p, ok := m.New(dir).(peers.Hosted)
+	if !ok {
+		return figures.Sample{Failed: "it is not at a provider"}
+	}
+	if err := p.Prepare(ctx, spec, base); err != nil {
+		return figures.Sample{Failed: "prepare: " + err.Error()}
+	}
+	c := crowd{put: p.Put, told: make([]int, n), took: make([][]float64, n)}
+	commits, _ := p.Site().Commits(ctx)
+	spent, began := p.Measure(), time.Now()
+	err := c.run(ctx)
+	took, cost := time.Since(began), spent()
+	allowed := time.Duration(float64(cost.Calls) / float64(p.CallsPerHour()) * float64(time.Hour))
+	out = c.sample(max(took, cost.Virtual, allowed), err)
+	after, _ := p.Site().Commits(ctx)
+	delete(out.Values, "p99") // of the calls alone: nobody waited
+	out.Values["calls"], out.Values["commits"] = float64(cost.Calls), float64(after-commits)
+	out.Note = "the rate that the limits of a token allow for these calls"
+	s.found(ctx, &out, c, p.Site())
+	if err := p.Close(ctx); err != nil && out.Failed == "" {
+		out.Failed = "afterwards: " + err.Error()
+	}
+	return out
 }

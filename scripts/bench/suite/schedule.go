@@ -18,7 +18,7 @@ type schedule struct {
 	took   map[string]time.Duration // of the last turn of each cell, with all that belongs to it
 	first  bool                     // round
 	chosen map[string]bool          // for a round that is not the first
-	left   []string                 // cells for which there was no time at all
+	left   []string                 // what is left out, with the reason
 }
 
 func newSchedule(rounds int, budget time.Duration) *schedule {
@@ -55,11 +55,18 @@ func (s *schedule) may(cell string) bool {
 	case !s.first:
 		return s.chosen[cell] && !late
 	case late:
-		s.left = append(s.left, cell)
+		s.omit(cell + ": there was no time")
 		return false
 	}
 	return true
 }
 
-// took notes what a turn of a cell took.
+// omit notes, once, what is left out.
+func (s *schedule) omit(what string) {
+	if !slices.Contains(s.left, what) {
+		s.left = append(s.left, what)
+	}
+}
+
+// note tells what a turn of a cell took.
 func (s *schedule) note(cell string, took time.Duration) { s.took[cell] = took }

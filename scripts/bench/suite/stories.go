@@ -30,39 +30,53 @@ func (s *Suite) stories(ctx context.Context) error {
 	for _, clusters := range s.sizes() {
 		for _, shared := range []bool{false, true} {
 			spec := world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach, Shared: shared}
-			for _, m := range shuffled(s, s.makers(spec)) {
-				s.turn("P1 "+spec.String()+" "+m.Name, func() { s.story(ctx, m, spec) })
-			}
+			s.tell(ctx, spec, spec.String(), s.makers(ctx, spec))
 		}
+	}
+	for _, clusters := range []int{2, 10} { // EMCO makes 29 calls for each app on each cluster
+		spec := world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach}
+		s.tell(ctx, spec, "by GitHub's REST, "+spec.String(), []peers.Maker{peers.WriterGitHub(), peers.EmcoGitHub()})
 	}
 	return ctx.Err()
 }
 
-// makers are the peers of a world. Work trees of fleets above a thousand clusters are
-// minutes of work for what is known by then, and are left out.
-func (s *Suite) makers(spec world.Spec) (out []peers.Maker) {
-	all := []peers.Maker{peers.Writer(), peers.Floor(), peers.Process(s.Bin)}
-	most := 100 // clusters of a work tree, in the quick set
-	if s.Full {
-		most = 1000
+func (s *Suite) tell(ctx context.Context, spec world.Spec, of string, all []peers.Maker) {
+	for _, m := range shuffled(s, all) {
+		s.turn("P1 "+of+", "+m.Name, func() { s.story(ctx, m, spec, of) })
+	}
+}
+
+// makers are the peers of a world. Each is left out where it would take minutes to show
+// what is known by then.
+func (s *Suite) makers(ctx context.Context, spec world.Spec) (out []peers.Maker) {
+	full := func(quick, full int) int {
+		if s.Full {
+			return full
+		}
+		return quick
+	}
+	kube := 0
+	if s.built(ctx, "kubectl apply", "etcd", "kube", "kwok") {
+		kube = full(2, 10)
 	}
 	for _, m := range []struct {
 		maker peers.Maker
-		most  int // clusters
+		most  int // clusters; shared worlds are as many files for work trees, and say no more in large fleets
 	}{
-		{peers.Changed(), most},
-		{peers.Universe(), most},
-		{peers.PerCluster(), most},
-		{peers.EmcoGit(), most},
+		{peers.Writer(), spec.Clusters},
+		{peers.Floor(), spec.Clusters},
+		{peers.Process(s.Bin), spec.Clusters},
+		{peers.Changed(), full(100, 1000)},
+		{peers.Universe(), full(100, 1000)},
+		{peers.PerCluster(), full(100, 1000)},
+		{peers.EmcoGit(), full(10, 100)},
+		{peers.KubectlApply(), kube},
 	} {
-		if spec.Clusters <= m.most && (!spec.Shared || spec.Clusters <= 100) { // shared worlds are as many files for them
-			all = append(all, m.maker)
+		ours := m.most == spec.Clusters
+		if spec.Clusters > m.most || spec.Shared && spec.Clusters > 100 && !ours || m.maker.Only != nil && !m.maker.Only(spec) {
+			continue
 		}
-	}
-	for _, m := range all {
-		if m.Only == nil || m.Only(spec) {
-			out = append(out, m)
-		}
+		out = append(out, m.maker)
 	}
 	return out
 }
@@ -72,6 +86,7 @@ type tale struct {
 	s     *Suite
 	maker peers.Maker
 	spec  world.Spec
+	of    string // the case, in tables
 	want  *world.World
 	peer  peers.Peer
 	dir   string
@@ -85,8 +100,10 @@ type chapter struct {
 
 func chapters(spec world.Spec) []chapter {
 	one := chapter{metric: "P3"}
-	for i := range singles {
-		one.changes = append(one.changes, world.Change{Kind: world.One, Cluster: (1 + i*7) % spec.Clusters})
+	others := spec.Clusters - 1 // than the first, which is the one that has an app more
+	n := min(singles, others)
+	for i := range n {
+		one.changes = append(one.changes, world.Change{Kind: world.One, Cluster: 1 + i*others/n})
 	}
 	return []chapter{
 		{"P1", []world.Change{{Kind: world.Install}}},
@@ -95,17 +112,17 @@ func chapters(spec world.Spec) []chapter {
 	}
 }
 
-func (s *Suite) story(ctx context.Context, m peers.Maker, spec world.Spec) {
-	t := &tale{s: s, maker: m, spec: spec, want: world.New(spec)}
+func (s *Suite) story(ctx context.Context, m peers.Maker, spec world.Spec, of string) {
+	t := &tale{s: s, maker: m, spec: spec, of: of, want: world.New(spec)}
 	defer func() { _ = os.RemoveAll(t.dir) }()
 	for _, c := range chapters(spec) {
-		key := c.metric + spec.String() + m.Name
+		key := c.metric + of + m.Name
 		if s.done[key] || s.over[c.metric+m.Name] {
 			t.skip(ctx, c)
 			continue
 		}
 		sample := t.tell(ctx, c)
-		if sample.Metric, sample.Case, sample.Peer = c.metric, spec.String(), m.Name; ctx.Err() != nil {
+		if sample.Metric, sample.Case, sample.Peer = c.metric, of, m.Name; ctx.Err() != nil {
 			return
 		}
 		s.add(sample)
@@ -123,7 +140,7 @@ func (t *tale) skip(ctx context.Context, c chapter) {
 	for _, change := range c.changes {
 		t.want.Make(change)
 	}
-	if sample := (figures.Sample{Metric: c.metric, Case: t.spec.String(), Peer: t.maker.Name, Over: true, Note: "not tried: over the limit in a smaller case"}); t.s.over[c.metric+t.maker.Name] && !t.s.done[c.metric+t.spec.String()+t.maker.Name] {
+	if sample := (figures.Sample{Metric: c.metric, Case: t.of, Peer: t.maker.Name, Over: true, Note: "not tried: over the limit in a smaller case"}); t.s.over[c.metric+t.maker.Name] && !t.s.done[c.metric+t.of+t.maker.Name] {
 		t.s.add(sample)
 	}
 }
@@ -216,7 +233,9 @@ func (t *tale) look(ctx context.Context) (l looked) {
 	}
 	l.commits, _ = p.Site().Commits(ctx)
 	l.size, _ = p.Site().Size()
-	_, l.pushes = p.Site().Server.Requests()
+	if server := p.Site().Server; server != nil {
+		_, l.pushes = server.Requests()
+	}
 	l.state, _ = t.peer.Probe(ctx)
 	return l
 }
@@ -285,7 +304,7 @@ func (t *tale) end(ctx context.Context) {
 		return
 	}
 	if err := t.peer.Close(ctx); err != nil {
-		t.s.add(figures.Sample{Metric: "P1", Case: t.spec.String(), Peer: t.maker.Name, Failed: "afterwards: " + err.Error()})
+		t.s.add(figures.Sample{Metric: "P1", Case: t.of, Peer: t.maker.Name, Failed: "afterwards: " + err.Error()})
 	}
 	t.peer = nil
 	_ = os.RemoveAll(t.dir)

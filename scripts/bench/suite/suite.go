@@ -44,6 +44,7 @@ type Suite struct {
 	seq   int
 	round int
 	draw  *rand.Rand
+	there map[string]bool // what needs parts of the test bed, and whether they are built
 	done  map[string]bool // cells that are not to be measured again
 	over  map[string]bool // peers that were over the cap, by metric and peer: larger cases are not tried
 }
@@ -70,7 +71,7 @@ func parts() []part {
 // Run measures all that is asked for. The error says why it could not go on; samples
 // that failed are in the run.
 func Run(ctx context.Context, o Options) (run figures.Run, err error) {
-	s := &Suite{Options: o, run: &run, began: time.Now(), time: newSchedule(o.Rounds, o.Budget), draw: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), done: map[string]bool{}, over: map[string]bool{}}
+	s := &Suite{Options: o, run: &run, began: time.Now(), time: newSchedule(o.Rounds, o.Budget), draw: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), there: map[string]bool{}, done: map[string]bool{}, over: map[string]bool{}}
 	run = figures.Run{When: s.began, Set: "quick", Cap: o.Cap.Seconds()}
 	if o.Full {
 		run.Set = "full"
@@ -161,9 +162,9 @@ func (s *Suite) sizes() []int {
 	case len(s.Sizes) > 0:
 		return s.Sizes
 	case s.Full:
-		return []int{10, 100, 1000, 10000}
+		return []int{2, 10, 100, 1000, 10000}
 	}
-	return []int{10, 100, 1000}
+	return []int{2, 10, 100, 1000}
 }
 
 func (s *Suite) logf(format string, args ...any) {
