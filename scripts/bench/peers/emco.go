@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -206,6 +207,9 @@ func (p *Emco) Probe(ctx context.Context) (world.State, error) {
 		head, path, _ := strings.Cut(entry, "\t")
 		blob := strings.Fields(head)[2]
 		part := strings.Split(path, "/") // clusters/<provider>+<cluster>/context/<id>/app/<app>/<name>+<Kind>.yaml
+		if len(part) == 8 {
+			part = slices.Delete(part, 1, 2) // a directory that a large fleet is spread over
+		}
 		if len(part) != 7 || part[4] != "app" {
 			continue
 		}

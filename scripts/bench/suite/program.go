@@ -4,15 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"slices"
-	"strings"
-	"sync"
 	"time"
-
-	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
 
 	"github.com/emco-orchestrator/emco/scripts/bench/figures"
 	"github.com/emco-orchestrator/emco/scripts/bench/peers"
@@ -47,11 +41,7 @@ func (s *Suite) programOf(ctx context.Context, spec world.Spec) {
 		return
 	}
 	s.storeCalls(ctx, p, w)
-	for _, rate := range s.rates() {
-		for _, r := range requests(spec) {
-			s.add(s.load(ctx, p, r, rate))
-		}
-	}
+	s.latency(ctx, p, spec.Clusters)
 	s.add(s.restart(ctx, p, w))
 }
 
@@ -127,124 +117,6 @@ func (s *Suite) restart(ctx context.Context, p *peers.Emco, w *world.World) figu
 	}
 	out.Values = map[string]float64{"seconds": ready.Seconds(), "durable": durable.Seconds(), "extra": float64(after - commits - 1)}
 	return out
-}
-
-// request is one kind of call of the API.
-type request struct {
-	name   string
-	make   func(url string, i int) (*http.Request, error)
-	writes bool
-}
-
-func requests(spec world.Spec) []request {
-	get := func(path func(i int) string) func(string, int) (*http.Request, error) {
-		return func(url string, i int) (*http.Request, error) {
-			return http.NewRequest(http.MethodGet, url+"/v2/"+path(i), nil)
-		}
-	}
-	clusters := "cluster-providers/" + fleet.Provider + "/clusters"
-	of := fmt.Sprintf(" of %d", spec.Clusters)
-	return []request{
-		{name: "one cluster" + of, make: get(func(i int) string { return clusters + "/" + world.Cluster(i%spec.Clusters) })},
-		{name: "a label for a cluster" + of, writes: true, make: labelled(clusters, spec)},
-		{name: "status without parts" + of, make: get(func(int) string { return groupPath + "/status?status=deployed&output=summary" })},
-	}
-}
-
-// labelled writes labels, each one new.
-func labelled(clusters string, spec world.Spec) func(string, int) (*http.Request, error) {
-	return func(url string, i int) (*http.Request, error) {
-		body := strings.NewReader(fmt.Sprintf(`{"clusterLabel": "load%d"}`, i))
-		req, err := http.NewRequest(http.MethodPost, url+"/v2/"+clusters+"/"+world.Cluster(i%spec.Clusters)+"/labels", body)
-		if err == nil {
-			req.Header.Set("Content-Type", "application/json")
-		}
-		return req, err
-	}
-}
-
-const groupPath = "projects/" + fleet.Project + "/composite-apps/bench/v1/deployment-intent-groups/bench"
-
-// rates of requests per second.
-func (s *Suite) rates() []int {
-	if s.Full {
-		return []int{500, 2000, 5000}
-	}
-	return []int{500}
-}
-
-// load sends requests at a fixed rate.
-func (s *Suite) load(ctx context.Context, p *peers.Emco, r request, rate int) figures.Sample {
-	if r.writes {
-		rate /= 5
-	}
-	out := figures.Sample{Metric: "P10", Case: fmt.Sprintf("%d/s: %s", rate, r.name), Peer: figures.Process}
-	l := loader{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxConnsPerHost: 256}, Timeout: patience}}
-	defer l.client.CloseIdleConnections()
-	began := time.Now()
-	for i := range rate * int(period/time.Second) {
-		due := began.Add(time.Duration(i) * time.Second / time.Duration(rate))
-		time.Sleep(time.Until(due)) // the rate is the measure, not a synchronisation
-		s.seq++
-		req, err := r.make(p.Program.URL(), s.seq)
-		if err != nil {
-			out.Failed = err.Error()
-			return out
-		}
-		l.send(req.WithContext(ctx), due)
-	}
-	l.all.Wait()
-	out.Values = map[string]float64{
-		"p50": figures.Median(l.took) * 1000, "p99": figures.Quantile(l.took, 0.99) * 1000,
-		"achieved": float64(len(l.took)) / time.Since(began).Seconds(), "errors": float64(l.wrong),
-	}
-	switch {
-	case l.wrong > l.late:
-		out.Failed = fmt.Sprintf("%d requests failed, such as: %s", l.wrong, l.why)
-	case l.late > 0:
-		out.Note = fmt.Sprintf("more than it can do: %d of %d were not answered within %s", l.late, l.late+len(l.took), patience)
-	}
-	return out
-}
-
-// loader sends requests and notes how long after they were due they were answered.
-type loader struct {
-	client *http.Client
-	all    sync.WaitGroup
-
-	mu    sync.Mutex
-	took  []float64
-	wrong int
-	late  int // of those that are wrong: not answered in time
-	why   string
-}
-
-// patience is how long an answer may take.
-const patience = 10 * time.Second
-
-func (l *loader) send(req *http.Request, due time.Time) {
-	l.all.Go(func() {
-		res, err := l.client.Do(req)
-		if err == nil {
-			_, err = io.Copy(io.Discard, res.Body)
-			err = errors.Join(err, res.Body.Close())
-			if res.StatusCode >= 300 {
-				err = errors.Join(err, errors.New(res.Status))
-			}
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if err != nil {
-			l.wrong++
-			if os.IsTimeout(err) {
-				l.late++
-			} else {
-				l.why = err.Error()
-			}
-			return
-		}
-		l.took = append(l.took, time.Since(due).Seconds())
-	})
 }
 
 // derive makes samples of samples: slopes, and what EMCO's polling comes to.

@@ -143,6 +143,8 @@ func (s *Suite) add(sample figures.Sample) {
 	switch {
 	case sample.Failed != "":
 		said = "FAILED: " + sample.Failed
+	case sample.Note != "" && sample.Values[first.Name] == 0:
+		said = sample.Note
 	case sample.Over:
 		said = fmt.Sprintf("> %.0f s", s.Cap.Seconds())
 	}

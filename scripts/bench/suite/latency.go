@@ -1,0 +1,212 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
+
+	"github.com/emco-orchestrator/emco/scripts/bench/figures"
+	"github.com/emco-orchestrator/emco/scripts/bench/peers"
+	"github.com/emco-orchestrator/emco/scripts/bench/world"
+)
+
+const (
+	clustersPath = "cluster-providers/" + fleet.Provider + "/clusters"
+	groupPath    = "projects/" + fleet.Project + "/composite-apps/bench/v1/deployment-intent-groups/bench"
+	pageSize     = 100              // clusters
+	atOnce       = 256              // connections
+	patience     = 10 * time.Second // for an answer, from when the request was due
+)
+
+// request is one kind of use of the API.
+type request struct {
+	name  string
+	share float64 // of the rates, at which it is sent
+	// do makes the i-th use, and returns when that is answered. It is called by many goroutines.
+	do func(ctx context.Context, i int) error
+}
+
+// latency sends each kind of request at fixed rates: P10. Where a rate is more than the
+// program can do, the higher ones are not tried.
+func (s *Suite) latency(ctx context.Context, p *peers.Emco, clusters int) {
+	a := api{url: p.Program.URL() + "/v2/", client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce}}}
+	defer a.client.CloseIdleConnections()
+	tokens, err := a.tokens(ctx)
+	if err != nil {
+		s.add(figures.Sample{Metric: "P10", Case: "pages of clusters", Peer: figures.Process, Failed: err.Error()})
+		return
+	}
+	for _, r := range a.requests(clusters, tokens) {
+		for _, rate := range s.rates() {
+			rate = int(float64(rate) * r.share)
+			sample := atRate(ctx, r, rate, s.number(rate))
+			sample.Metric, sample.Case, sample.Peer = "P10", fmt.Sprintf("%d/s: %s of %d", rate, r.name, clusters), figures.Process
+			if s.add(sample); sample.Note != "" || sample.Failed != "" {
+				break
+			}
+		}
+	}
+}
+
+// number begins numbers that no request had, enough for a rate.
+func (s *Suite) number(rate int) int {
+	first := s.seq
+	s.seq += rate * int(period/time.Second)
+	return first
+}
+
+// rates of requests per second.
+func (s *Suite) rates() []int {
+	if s.Full {
+		return []int{500, 2000, 5000}
+	}
+	return []int{500}
+}
+
+// api is the program's.
+type api struct {
+	url    string
+	client *http.Client
+}
+
+// requests are those that are measured. What makes more clusters comes last.
+func (a api) requests(clusters int, tokens []string) []request {
+	out := []request{
+		{"one cluster", 1, func(ctx context.Context, i int) error {
+			_, err := a.send(ctx, http.MethodGet, clustersPath+"/"+world.Cluster(i%clusters), "")
+			return err
+		}},
+		{fmt.Sprintf("a page of %d clusters", pageSize), 1, func(ctx context.Context, i int) error {
+			_, err := a.page(ctx, tokens[i%len(tokens)])
+			return err
+		}},
+		{"status without parts", 1, func(ctx context.Context, _ int) error {
+			_, err := a.send(ctx, http.MethodGet, groupPath+"/status?status=deployed&output=summary", "")
+			return err
+		}},
+		{"a label for a cluster", 0.4, func(ctx context.Context, i int) error {
+			_, err := a.send(ctx, http.MethodPost, clustersPath+"/"+world.Cluster(i%clusters)+"/labels", fmt.Sprintf(`{"clusterLabel": "load%d"}`, i))
+			return err
+		}},
+		{"a new cluster on top", 0.4, func(ctx context.Context, i int) error {
+			_, err := a.send(ctx, http.MethodPost, clustersPath, fmt.Sprintf(`{"metadata": {"name": "load%d"}, "spec": {"gitOps": {"gitOpsType": "git", "gitOpsReferenceObject": "fleet-repo"}}}`, i))
+			return err
+		}},
+	}
+	if len(tokens) > 1 {
+		whole := request{fmt.Sprintf("all clusters, by %d a page,", pageSize), 0.1, func(ctx context.Context, _ int) error {
+			_, err := a.tokens(ctx)
+			return err
+		}}
+		out = slices.Insert(out, 2, whole)
+	}
+	return out
+}
+
+// page reads the page behind a token, and returns the token of the next one.
+func (a api) page(ctx context.Context, token string) (next string, err error) {
+	head, err := a.send(ctx, http.MethodGet, fmt.Sprintf("%s?limit=%d&continue=%s", clustersPath, pageSize, url.QueryEscape(token)), "")
+	return head.Get("X-Continue"), err
+}
+
+// tokens reads all pages, and returns the token of each.
+func (a api) tokens(ctx context.Context) (out []string, err error) {
+	for token := ""; ; {
+		out = append(out, token)
+		if token, err = a.page(ctx, token); token == "" || err != nil {
+			return out, err
+		}
+	}
+}
+
+// send makes a call and reads the answer to its end.
+func (a api) send(ctx context.Context, method, path, body string) (http.Header, error) {
+	req, err := http.NewRequestWithContext(ctx, method, a.url+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := a.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	err = errors.Join(err, res.Body.Close())
+	if res.StatusCode >= 300 {
+		err = errors.Join(err, errors.New(res.Status))
+	}
+	return res.Header, err
+}
+
+// atRate makes requests at a fixed rate, whatever the answers do, with numbers from first
+// on. Times run from when a request was due, so that one that had to wait for a
+// connection, or for its turn to be sent, has waited. When one is not answered in time
+// the rate is too much: no more are sent, and those that wait are given up.
+func atRate(ctx context.Context, r request, rate, first int) (out figures.Sample) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l := loader{tooMuch: cancel}
+	began := time.Now()
+	n := rate * int(period/time.Second)
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		due := began.Add(time.Duration(i) * time.Second / time.Duration(rate))
+		time.Sleep(time.Until(due)) // the rate is the measure, not a synchronisation
+		l.send(ctx, due, func(ctx context.Context) error { return r.do(ctx, first+i) })
+	}
+	l.all.Wait()
+	took := time.Since(began).Seconds()
+	out.Values = map[string]float64{"achieved": float64(len(l.took)) / took, "errors": float64(l.wrong)}
+	switch {
+	case l.wrong > 0:
+		out.Failed = fmt.Sprintf("%d requests failed, such as: %s", l.wrong, l.why)
+	case l.late:
+		out.Note = fmt.Sprintf("more than it can do: one was not answered within %s, when %d of %d had been; higher rates are not tried", patience, len(l.took), n)
+	default:
+		out.Values["p50"], out.Values["p99"] = figures.Median(l.took)*1000, figures.Quantile(l.took, 0.99)*1000
+	}
+	return out
+}
+
+// loader sends requests and notes how long after they were due they were answered.
+type loader struct {
+	tooMuch func() // ends all that is under way
+	all     sync.WaitGroup
+
+	mu    sync.Mutex
+	took  []float64
+	late  bool // one was not answered in time
+	wrong int  // answers that are refusals, and connections that broke
+	why   string
+}
+
+func (l *loader) send(ctx context.Context, due time.Time, do func(context.Context) error) {
+	l.all.Go(func() {
+		timed, cancel := context.WithDeadline(ctx, due.Add(patience))
+		defer cancel()
+		err := do(timed)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		switch {
+		case err == nil:
+			l.took = append(l.took, time.Since(due).Seconds())
+		case ctx.Err() != nil: // given up
+		case timed.Err() != nil:
+			l.late = true
+			l.tooMuch()
+		default:
+			l.wrong++
+			l.why = err.Error()
+		}
+	})
+}

@@ -1,0 +1,56 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A server that stands still for a second makes all wait that were due meanwhile.
+func TestTimesRunFromWhenARequestWasDue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		r := request{do: func(context.Context, int) error {
+			time.Sleep(time.Until(began.Add(time.Second))) // of the bubble's clock
+			return nil
+		}}
+		s := atRate(t.Context(), r, 100, 0)
+		if s.Failed != "" || s.Note != "" || s.Values["p99"] < 900 || s.Values["p50"] > 100 {
+			t.Errorf("sample is %+v", s)
+		}
+	})
+}
+
+// A rate that is too much ends soon, and has no times that would look good.
+func TestTooHighARateIsNoFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var sent atomic.Int64
+		r := request{do: func(ctx context.Context, _ int) error {
+			if sent.Add(1) < 10 {
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		began := time.Now()
+		s := atRate(t.Context(), r, 100, 0)
+		if _, timed := s.Values["p99"]; timed || s.Failed != "" || s.Note == "" || time.Since(began) > 2*patience {
+			t.Errorf("after %s the sample is %+v", time.Since(began), s)
+		}
+	})
+}
+
+func TestRefusalsAreFailures(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := atRate(t.Context(), request{do: func(context.Context, int) error { return errors.New("409 Conflict") }}, 10, 0)
+		if s.Failed == "" || s.Values["errors"] == 0 {
+			t.Errorf("sample is %+v", s)
+		}
+	})
+}
