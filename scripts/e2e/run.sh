@@ -6,7 +6,8 @@
 #   run.sh monitor    clusters that report: monitors, Flux and Git
 #   run.sh gitea      the host of Git's protocol on a real Gitea
 #   run.sh sweep      every fault at every step, on Git and on a cluster: a quarter of an hour
-#   run.sh scale      5,000 clusters x 20 apps: what a change of a large fleet costs; EMCO_SCALE=500x20 for less
+#   run.sh scale      5,000 clusters x 20 apps: what a change of a large fleet costs, and kill -9 in the
+#                     middle of one; EMCO_SCALE=500x20 for less
 #   run.sh bench      figures: 100 and 1,000 Git clusters side by side, a large deployment, a restart
 #
 # The tests run the programs in ../../bin (make build), or those in $EMCO_BIN; they are
@@ -17,7 +18,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 exec </dev/null
 export GOWORK=off
 
-usage() { sed -n '2,15s/^# \{0,1\}//p' run.sh; }
+usage() { sed -n '2,16s/^# \{0,1\}//p' run.sh; }
 
 need() {
   command -v "$1" >/dev/null || { echo "run.sh: $1 is missing: $2" >&2; exit 1; }
@@ -31,7 +32,7 @@ case $what in
   monitor) run='^TestMonitor|^TestConformance14' ;;
   gitea) run='^TestGitea' ;;
   sweep) run='^TestFaultSweep'; export EMCO_SWEEP=all ;;
-  scale) run='^TestScale$'; export EMCO_SCALE=${EMCO_SCALE:-5000x20} ;;
+  scale) run='^TestScale$|^TestRestartInTheMiddle'; export EMCO_SCALE=${EMCO_SCALE:-5000x20} ;;
   bench) run='' ;;
   help | -h | --help) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;

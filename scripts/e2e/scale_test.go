@@ -20,7 +20,9 @@ import (
 )
 
 // A large fleet does work for what changes, and comes to what it would have come to from
-// the start: T4. EMCO_SCALE says the size, such as 5000x20; else the test is left out.
+// the start: T4. EMCO_SCALE says the size, such as 5000x20; else the test is left out. The
+// program has no switch by which it renders each app for each cluster anew (T4f): what that
+// would come to is an installation from the start, and its renders are a number.
 func TestScale(t *testing.T) {
 	var clusters, n int
 	if _, err := fmt.Sscanf(os.Getenv("EMCO_SCALE"), "%dx%d", &clusters, &n); err != nil {
@@ -55,6 +57,7 @@ func TestScale(t *testing.T) {
 	m, err := s.emco.Memory()
 	s.must("read memory", err)
 	s.within("most resident memory, MiB", float64(m.Peak)/mib, 1536)
+	s.within("renders in all, beside those of each pair each time", first.renders+one.renders+more.renders+none.renders, float64(4*clusters*n)/50)
 
 	do.next("the same from the start")
 	again := newScale(t, clusters+1, n)
