@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -22,7 +23,9 @@ type cluster struct {
 	draw  *rand.Rand
 	loop  *publish.Loop // nil: it does not report
 
-	mu       sync.Mutex // held during a turn
+	where atomic.Int32 // the condition after the last turn, for who does not want to wait for one
+
+	mu       sync.Mutex // held during a turn, which may take as long as a push does
 	offline  bool
 	lag      time.Duration
 	failing  []string // patterns
@@ -46,6 +49,7 @@ const far = time.Hour
 func (c *cluster) turn(ctx context.Context, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.note()
 	if c.offline {
 		return now.Add(far)
 	}
@@ -148,6 +152,7 @@ func (c *cluster) changed(now time.Time) {
 func (c *cluster) obey(o orders.Order, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.note()
 	switch o.Do {
 	case orders.Offline:
 		c.offline = true
@@ -219,9 +224,12 @@ func meant(patterns []string, o status.Object) bool {
 }
 
 // condition is where the cluster is, for the summary.
-func (c *cluster) condition() condition {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c *cluster) condition() condition { return condition(c.where.Load()) }
+
+// note has the condition be what it is now. It is called with mu held.
+func (c *cluster) note() { c.where.Store(int32(c.judged())) }
+
+func (c *cluster) judged() condition {
 	switch {
 	case c.offline:
 		return isOffline

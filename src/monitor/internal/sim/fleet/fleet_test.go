@@ -224,3 +224,25 @@ func TestDriftIsPutRight(t *testing.T) {
 		return nil
 	})
 }
+
+// Who asks how it goes is answered while a report is on its way, however long that takes.
+func TestASummaryWaitsForNoTurn(t *testing.T) {
+	t.Parallel()
+	f := newField(t, 2)
+	begun, release := make(chan struct{}, 16), make(chan struct{})
+	f.server.BeforePush(func(string) { begun <- struct{}{}; <-release })
+	fl := f.start(false)
+	<-begun
+	answered := make(chan Summary)
+	go func() { answered <- fl.Summary() }()
+	select {
+	case s := <-answered:
+		if s.Clusters != 2 || s.Reports != 0 {
+			t.Errorf("the summary is %+v", s)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the summary waits for a push")
+	}
+	close(release)
+	f.server.BeforePush(nil)
+}

@@ -9,11 +9,11 @@ import (
 )
 
 // condition is where a cluster is.
-type condition int
+type condition int32
 
 const (
-	isCurrent condition = iota // holds what Git says, all is well, and has said so once at least
-	isBehind                   // has not applied what it fetched, or has never looked
+	isBehind  condition = iota // has not applied what it fetched, or has never looked
+	isCurrent                  // holds what Git says, all is well, and has said so once at least
 	isFailed                   // holds an object that fails
 	isOffline
 	isUnable // could not fetch

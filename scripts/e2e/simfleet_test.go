@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+
+	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
+)
+
+// quiet is the size above which simulated clusters do not report: thousands of pushes by a
+// process measure the Git server.
+const quiet = 2000
+
+// A simulated fleet asks the control plane where its clusters read, follows what is
+// written to their shards, and reports; the status says Ready then. EMCO_FLEET says how
+// many clusters, all of one process; 200 unless given.
+func TestSimulatedFleet(t *testing.T) {
+	t.Parallel()
+	clusters := 200
+	if text := os.Getenv("EMCO_FLEET"); text != "" {
+		var err error
+		if clusters, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("EMCO_FLEET is %q, want a number of clusters", text)
+		}
+	}
+	do := steps{TB: t}
+	do.next("%d clusters, 3 apps", clusters)
+	s := &scale{stage: newStage(t, "-status.interval", "1s"), clusters: clusters, d: apps("large", 3, 4)}
+	s.seed(clusters)
+	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, s.d))
+	s.measure("instantiate", func() {})
+
+	do.next("all of them live, a tenth is away for a while, and a value changes")
+	sim := s.simulate("-do", "4s 10% offline", "-do", "12s all online")
+	s.measure("update", func() { s.revalue("green") })
+	if clusters <= quiet {
+		s.allReady()
+	}
+	sum := sim.end()
+	if sum.Current != clusters || sum.Applied < clusters {
+		t.Errorf("at the end %d of %d clusters are current, after %d times that one applied something", sum.Current, clusters, sum.Applied)
+	}
+	if clusters <= quiet && (sum.Reports < clusters || sum.Failures > 0) {
+		t.Errorf("%d reports, and %d that failed: %s", sum.Reports, sum.Failures, sum.LastReason)
+	}
+	do.next("done")
+}
+
+// simulation is a running simfleet, and what it says at its end.
+type simulation struct {
+	*scale
+	cmd      *exec.Cmd
+	out, log bytes.Buffer
+}
+
+// simulate starts simfleet on the fleet. It ends by itself when all have been settled for
+// some time, or with the test.
+func (s *scale) simulate(args ...string) *simulation {
+	s.Helper()
+	sim := &simulation{scale: s}
+	args = append([]string{
+		"run", "-api", s.emco.URL(), "-clusters", fmt.Sprint(s.clusters), "-provider", fleet.Provider,
+		"-git.url", s.repository().URL, "-git.user", writer, "-interval", "5s", "-apply", "1s", "-status.interval", "2s",
+		"-settled", "15s", "-for", "10m", "-progress", "3s", "-json",
+	}, args...)
+	if s.clusters > quiet {
+		args = append(args, "-silent")
+	}
+	sim.cmd = exec.CommandContext(s.Context(), filepath.Join(binaries(), "simfleet"), args...)
+	sim.cmd.Env = append(os.Environ(), "GIT_TOKEN="+s.writeToken)
+	sim.cmd.Stdout, sim.cmd.Stderr = &sim.out, &sim.log
+	s.must("start simfleet", sim.cmd.Start())
+	return sim
+}
+
+// told is what a summary of simfleet holds.
+type told struct {
+	Current, Applied, Reports int
+	AppliedP50Seconds         float64
+	AppliedP99Seconds         float64
+	Failures                  int    `json:"reportsFailed"`
+	LastReason                string `json:"lastFailure"`
+}
+
+// end waits until simfleet ends, which must be by itself and with all clusters settled.
+func (s *simulation) end() (sum told) {
+	s.Helper()
+	err := s.cmd.Wait()
+	for line := range strings.Lines(s.log.String()) {
+		s.Logf("    %s", strings.TrimSpace(line))
+	}
+	s.must("simfleet", err)
+	s.must("read its summary", json.Unmarshal(s.out.Bytes(), &sum))
+	if use, ok := s.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		s.Logf("    applied: half after %.1f s, 99 %% after %.1f s; %d reports; %d MiB at most, %.0f s of processors",
+			sum.AppliedP50Seconds, sum.AppliedP99Seconds, sum.Reports, use.Maxrss/1024, (s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime()).Seconds())
+	}
+	return sum
+}
+
+// allReady waits until the status says so.
+func (s *scale) allReady() {
+	s.Helper()
+	began := time.Now()
+	eventually(s, "ready", func() error {
+		text, err := s.emco.Get(s.Context(), "/v2/"+s.d.Path()+"/status?status=ready&output=summary")
+		if err != nil {
+			return err
+		}
+		var st v2.Status
+		if err := json.Unmarshal(text, &st); err != nil {
+			return err
+		}
+		if st.ReadyStatus != v2.Ready {
+			return fmt.Errorf("readyStatus is %q: %v", st.ReadyStatus, st.ReadyCounts)
+		}
+		return nil
+	})
+	s.Logf("    Ready after %.1f s", time.Since(began).Seconds())
+}
