@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 
 	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
+	"github.com/emco-orchestrator/emco/scripts/e2e/program"
 )
 
 // quiet is the size above which simulated clusters do not report: thousands of pushes by a
@@ -112,9 +114,11 @@ func (s *simulation) end() (sum told) {
 // allReady waits until the status says so.
 func (s *scale) allReady() {
 	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Minute)
+	defer cancel()
 	began := time.Now()
-	eventually(s, "ready", func() error {
-		text, err := s.emco.Get(s.Context(), "/v2/"+s.d.Path()+"/status?status=ready&output=summary")
+	s.must("it does not become ready", program.Poll(ctx, time.Second, func() error {
+		text, err := s.emco.Get(ctx, "/v2/"+s.d.Path()+"/status?status=ready&output=summary")
 		if err != nil {
 			return err
 		}
@@ -126,6 +130,6 @@ func (s *scale) allReady() {
 			return fmt.Errorf("readyStatus is %q: %v", st.ReadyStatus, st.ReadyCounts)
 		}
 		return nil
-	})
+	}))
 	s.Logf("    Ready after %.1f s", time.Since(began).Seconds())
 }

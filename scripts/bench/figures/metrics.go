@@ -55,6 +55,10 @@ func Metrics() []Metric {
 		{"P12", "Charts rendered", "Of `" + Process + "` in P1 to P3.", Process, false, []Column{{"renders", "renders", "%.0f"}, {"distinct", "distinct", "%.0f"}}},
 		{"P13", "Restart", "From kill -9 until the program is ready again, and until a change that is asked for then is durable.", Process, false, []Column{{"seconds", "ready, s", "%.3g"}, {"durable", "first change durable, s", "%.3g"}, {"extra", "commits that nobody asked for", "%.0f"}}},
 		{"P14", "Blast radius", "An instantiation of which one part cannot work: until all other pairs are durable, beside a clean one.", "clean", false, []Column{seconds, {"arrived", "pairs arrived", "%.0f"}, {"wanted", "pairs that can", "%.0f"}}},
+		{"P15", "A long life", "Commits one after the other on a branch of a hundred clusters: one manifest on one cluster, or one time in fifty a value of an app on all. The origin is repacked (`git repack --geometric`) every 200 commits, while commits go on, as Git servers do; the peer's never is. Memory is that of the benchmark, in which the writer is.", Writer, false, []Column{
+			{"p99", "p99, ms", "%.3g"}, {"p50", "p50, ms", "%.3g"}, {"drift", "p99 of the last fifth, to the first", "%.2f"}, {"rss", "MiB of memory", "%.0f"},
+			{"size", "repository, MiB", "%.1f"}, {"bloat", "to fully packed", "%.2f"}, {"objects", "files of objects", "%.0f"}, {"upkeep", "s of repacking", "%.1f"},
+		}},
 		{"P16", "A hosted provider's limits", "A first instantiation by REST on a GitHub test server that refuses what is above GitHub's limits of a token: 5,000 calls an hour, 900 points a minute. Calls are made; waiting is done on a virtual clock.", WriterGitHub, false, []Column{calls, virtual, commits, {"seconds", "s, without waiting", "%.3g"}}},
 	}
 }

@@ -64,6 +64,7 @@ func parts() []part {
 		{[]string{"P8"}, (*Suite).pulls, true},
 		{[]string{"P10", "P11", "P13"}, (*Suite).program, false},
 		{[]string{"P14"}, (*Suite).blast, false},
+		{[]string{"P15"}, (*Suite).churn, true},
 		{[]string{"P16"}, (*Suite).hosted, true},
 	}
 }
