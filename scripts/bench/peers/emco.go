@@ -145,6 +145,9 @@ func (p *Emco) Apply(ctx context.Context, t Turn) (Cost, error) {
 	if err := p.ask(ctx, t); err != nil {
 		return Cost{}, err
 	}
+	if err := p.awaitPush(ctx, began); err != nil {
+		return Cost{}, err
+	}
 	if err := p.Await(ctx, v2.StatusInstantiated); err != nil {
 		return Cost{}, err
 	}
@@ -176,6 +179,17 @@ func (p *Emco) ask(ctx context.Context, t Turn) error {
 		}
 	}
 	return p.Fleet.Act(ctx, p.Deployment.Path(), "update")
+}
+
+// awaitPush waits for the first push since a time, without asking the program: a status of
+// a large fleet takes more than a change of one cluster does.
+func (p *Emco) awaitPush(ctx context.Context, since time.Time) error {
+	return program.Poll(ctx, time.Millisecond, func() error {
+		if !p.site.LastPush().After(since) {
+			return errors.New("nothing was pushed")
+		}
+		return nil
+	})
 }
 
 // Await looks at the status, seldom enough not to be what is measured.
