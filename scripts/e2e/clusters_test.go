@@ -107,7 +107,7 @@ func (l *clusters) clean(t *testing.T) {
 		args []string
 	}{
 		{l.c2, []string{"delete", "-n", flux.Namespace, "kustomizations,gitrepositories,buckets,ocirepositories", "--all", wait}},
-		{l.c2, []string{"delete", "-n", flux.Namespace, "secrets", flux.Namespace, "emco-bucket", "emco-registry", "--ignore-not-found", wait}},
+		{l.c2, []string{"delete", "-n", flux.Namespace, "secrets", flux.Namespace, "emco-bucket", "emco-registry", ageSecret, "--ignore-not-found", wait}},
 		{l.c1, []string{"delete", kinds, "-A", "-l", deploymentLabel, wait}},
 		{l.c2, []string{"delete", kinds, "-A", "-l", deploymentLabel, wait}},
 	} {

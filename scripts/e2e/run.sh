@@ -5,6 +5,7 @@
 #   run.sh 3          one point of the list, 1 to 6
 #   run.sh monitor    clusters that report: monitors, Flux and Git
 #   run.sh gitea      the host of Git's protocol on a real Gitea
+#   run.sh argocd     Argo CD's controllers read what is written for them: not part of all of them, it takes minutes to build
 #   run.sh sweep      every fault at every step, on Git and on a cluster: a quarter of an hour
 #   run.sh scale      5,000 clusters x 20 apps: what a change of a large fleet costs, and kill -9 in the
 #                     middle of one; EMCO_SCALE=500x20 for less
@@ -31,6 +32,7 @@ case $what in
   [1-6]) run="^TestAcceptance$what" ;;
   monitor) run='^TestMonitor|^TestConformance14' ;;
   gitea) run='^TestGitea' ;;
+  argocd) run='^TestArgoCD'; export EMCO_ARGOCD=1 ;;
   sweep) run='^TestFaultSweep'; export EMCO_SWEEP=all ;;
   scale) run='^TestScale$|^TestRestartInTheMiddle'; export EMCO_SCALE=${EMCO_SCALE:-5000x20} ;;
   bench) run='' ;;
@@ -62,9 +64,10 @@ if [ "$what" = bench ]; then
 fi
 
 case $what in
-  all) parts='etcd kube kwok flux gitea versitygw registry' ;;
+  all) parts='etcd kube kwok flux gitea versitygw registry sops' ;;
   1 | 2 | 3 | 6 | monitor | sweep) parts='etcd kube kwok flux' ;;
   gitea) parts=gitea ;;
+  argocd) parts='etcd kube kwok flux argocd' ;;
   *) parts='' ;;
 esac
 if [ -n "$parts" ]; then

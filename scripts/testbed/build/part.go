@@ -118,5 +118,14 @@ func parts() []part {
 			name: "registry", about: "the registry of the CNCF distribution, over a folder", ldflags: strip,
 			programs: []program{{name: "registry", pkg: "."}},
 		},
+		{
+			name: "sops", about: "SOPS, which encrypts files, and what makes keys for it", ldflags: strip,
+			programs: []program{{name: "sops", pkg: "github.com/getsops/sops/v3/cmd/sops"}, {name: "age-keygen", pkg: "filippo.io/age/cmd/age-keygen"}},
+		},
+		{
+			name: "argocd", about: "Argo CD's application controller and repository server, a Redis in memory, and the CRDs", ldflags: strip,
+			programs: []program{{name: "argocd", pkg: ".", links: []string{"argocd-application-controller", "argocd-repo-server", "argocd-redis"}}},
+			copies:   []extract{{name: "crds.yaml", module: "github.com/argoproj/argo-cd/v3", files: []string{"manifests/crds/*-crd.yaml"}}},
+		},
 	}
 }
