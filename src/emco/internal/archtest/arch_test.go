@@ -41,7 +41,7 @@ var groups = map[string]group{
 	},
 	"port": {
 		packages: []string{
-			"internal/appcontext", "internal/appcontext/mirror", "internal/eventlog", "internal/lifecycle", "internal/placement", "internal/render",
+			"internal/appcontext", "internal/appcontext/mirror", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/placement", "internal/render",
 			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/syncer", "internal/syncer/pointer", "internal/syncobject",
 		},
 		may:     []string{"ground", "kernel", "port"},

@@ -14,7 +14,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
-	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
@@ -25,7 +24,8 @@ const (
 
 // Inventory is safe for use by many goroutines. Make it with New.
 type Inventory struct {
-	db *store.DB
+	db      *store.DB
+	confine Confine
 
 	mu     sync.Mutex
 	mark   int64 // of the changes that have been taken in
@@ -33,9 +33,13 @@ type Inventory struct {
 	clouds map[store.Key]*membership // that were asked for, and have not changed since
 }
 
+// Confine makes the filter that keeps apps within a logical cloud, of which the members are
+// given by key.
+type Confine func(name string, members []string) placement.Filter
+
 // New returns an inventory of what the store holds. It reads nothing yet.
-func New(db *store.DB) *Inventory {
-	return &Inventory{db: db, clouds: map[store.Key]*membership{}}
+func New(db *store.DB, confine Confine) *Inventory {
+	return &Inventory{db: db, confine: confine, clouds: map[store.Key]*membership{}}
 }
 
 // membership is the filter of a logical cloud.
@@ -72,7 +76,7 @@ func (i *Inventory) Cloud(ctx context.Context, key store.Key, name string) (plac
 			return nil, err
 		}
 		i.forgetOldest()
-		m = &membership{filter: cloud.New(name, clusters)}
+		m = &membership{filter: i.confine(name, clusters)}
 		i.clouds[key] = m
 	}
 	m.used = i.mark

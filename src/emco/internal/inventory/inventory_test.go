@@ -11,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -58,12 +59,12 @@ func TestWhatChangedIsSeen(t *testing.T) {
 	t.Parallel()
 	db := resourcetest.DB(t) // goes on from case to case: each write costs a sync
 	rapid.Check(t, func(r *rapid.T) {
-		kept := inventory.New(db)
+		kept := inventory.New(db, cloud.New)
 		for range rapid.IntRange(1, 4).Draw(r, "looks") {
 			for range rapid.IntRange(0, 3).Draw(r, "writes") {
 				write(r, db)
 			}
-			if got, want := look(r, kept), look(r, inventory.New(db)); !reflect.DeepEqual(got, want) {
+			if got, want := look(r, kept), look(r, inventory.New(db, cloud.New)); !reflect.DeepEqual(got, want) {
 				r.Fatalf("one who knew the fleet before sees\n%+v, one who has just come\n%+v", got, want)
 			}
 		}
@@ -107,7 +108,7 @@ func TestWhatDidNotChangeStays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	i := inventory.New(db)
+	i := inventory.New(db, cloud.New)
 	look := func() (placement.Filter, []string) {
 		t.Helper()
 		fleet, err := i.Fleet(t.Context())

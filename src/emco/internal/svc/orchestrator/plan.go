@@ -14,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -51,7 +52,7 @@ type planner struct {
 }
 
 func newPlanner(db *store.DB, ready func(ctx context.Context, cloud store.Doc) error) planner {
-	return planner{db: db, ready: ready, inventory: inventory.New(db), decisions: &placement.Memo{}}
+	return planner{db: db, ready: ready, inventory: inventory.New(db, cloud.New), decisions: &placement.Memo{}}
 }
 
 // plan reads everything anew. deployment is the id by which clusters know the group; see
