@@ -60,5 +60,6 @@ func Metrics() []Metric {
 			{"size", "repository, MiB", "%.1f"}, {"bloat", "to fully packed", "%.2f"}, {"objects", "files of objects", "%.0f"}, {"upkeep", "s of repacking", "%.1f"},
 		}},
 		{"P16", "A hosted provider's limits", "A first instantiation by REST on a GitHub test server that refuses what is above GitHub's limits of a token: 5,000 calls an hour, 900 points a minute. Calls are made; waiting is done on a virtual clock.", WriterGitHub, false, []Column{calls, virtual, commits, {"seconds", "s, without waiting", "%.3g"}}},
+		{"P17", "From Git to a cluster", "From when a change is durable in Git until a real API server has all objects of it, by real Flux: `" + Process + "` with its backend for Flux, beside a repository that is laid out by hand. Changes come at random times of Flux's period; the time is their median.", Process, false, []Column{seconds, {"worst", "worst, s", "%.3g"}, {"install", "installation, s", "%.3g"}}},
 	}
 }

@@ -45,7 +45,8 @@ type Emco struct {
 	Fleet      fleet.Fleet
 	API        *client.Client
 	Deployment fleet.Deployment
-	Break      string // an app whose chart does not render; none if empty
+	Break      string               // an app whose chart does not render; none if empty
+	Flux       map[string]v2.Scalar // if not nil, the clusters are fed by Flux, with these keys
 }
 
 // NewEmco returns a peer that is not prepared.
@@ -74,11 +75,23 @@ func (p *Emco) Prepare(ctx context.Context, s world.Spec, base *world.World) err
 	}
 	return inOrder(
 		func() error { return p.Fleet.Found(ctx, where) },
-		func() error { return p.Fleet.Register(ctx, s.Clusters) },
+		func() error { return p.register(ctx, s.Clusters, where) },
 		func() error { return p.Fleet.OpenCloud(ctx) },
 		func() error { return p.label(ctx, 0) },
 		func() error { return p.Fleet.Onboard(ctx, p.dir, p.Deployment) },
 	)
+}
+
+func (p *Emco) register(ctx context.Context, n int, where fleet.Repository) error {
+	if p.Flux == nil {
+		return p.Fleet.Register(ctx, n)
+	}
+	for i := range n {
+		if err := p.Fleet.RegisterFlux(ctx, world.Cluster(i), where, p.Flux); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Start runs the program, for the first time or again.

@@ -66,6 +66,7 @@ func parts() []part {
 		{[]string{"P14"}, (*Suite).blast, false},
 		{[]string{"P15"}, (*Suite).churn, true},
 		{[]string{"P16"}, (*Suite).hosted, true},
+		{[]string{"P17"}, (*Suite).edge, false},
 	}
 }
 

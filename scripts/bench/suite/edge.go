@@ -1,0 +1,78 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/emco-orchestrator/emco/scripts/bench/figures"
+	"github.com/emco-orchestrator/emco/scripts/bench/peers"
+	"github.com/emco-orchestrator/emco/scripts/bench/world"
+)
+
+const (
+	converged  = 10 // changes whose way to the cluster is measured
+	edgePeriod = time.Second
+)
+
+// edge measures the way from Git to a real cluster with real Flux: P17. It belongs to the
+// full set.
+func (s *Suite) edge(ctx context.Context) error {
+	if !s.Full && !slices.Contains(s.Only, "P17") || !s.built(ctx, "P17", "etcd", "kube", "kwok", "flux") {
+		return nil
+	}
+	spec := world.Spec{Apps: apps, Clusters: 1, Resources: resources, Bytes: bytesEach, Shared: true}
+	for _, m := range shuffled(s, []peers.EdgeMaker{peers.EmcoEdge(s.Bin), peers.HandEdge()}) {
+		s.turn("P17 "+m.Name, func() {
+			sample := s.converge(ctx, m, spec)
+			sample.Metric, sample.Peer = "P17", m.Name
+			sample.Case = fmt.Sprintf("%d apps x %d, Flux looks every %s", spec.Apps, spec.Resources, edgePeriod)
+			s.add(sample)
+		})
+	}
+	return ctx.Err()
+}
+
+// converge changes a value again and again, and each time waits until the cluster has it.
+func (s *Suite) converge(ctx context.Context, m peers.EdgeMaker, spec world.Spec) (out figures.Sample) {
+	dir := s.folder()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return figures.Sample{Failed: err.Error()}
+	}
+	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
+	defer cancel()
+	e := m.New(dir)
+	w := world.New(spec)
+	var took []float64
+	err := e.Prepare(ctx, spec, edgePeriod)
+	for i := 0; i <= converged && err == nil; i++ {
+		change := world.Change{Kind: world.Value, App: i % apps}
+		if i == 0 {
+			change.Kind = world.Install
+		}
+		pairs := w.Make(change)
+		var live time.Duration
+		live, err = e.Converge(ctx, peers.Turn{Change: change, Pairs: pairs, World: w})
+		took = append(took, live.Seconds())
+		pause(ctx, time.Duration(s.draw.Int64N(int64(edgePeriod)))) // or all changes come at the same time of Flux's period
+	}
+	if err = errors.Join(err, e.Close(context.WithoutCancel(ctx))); err != nil {
+		return figures.Sample{Failed: err.Error()}
+	}
+	out.Values = map[string]float64{"install": took[0], "seconds": figures.Median(took[1:]), "worst": figures.Quantile(took[1:], 1)}
+	return out
+}
+
+// pause waits so long, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
