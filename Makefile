@@ -39,10 +39,12 @@ e2e: build ## run the acceptance tests on real Kubernetes, Flux, Git and Gitea (
 
 .PHONY: bench
 bench: build ## measure beside other ways to write Git, ten minutes: docs/bench/quick.json and its tables
+	cd scripts/testbed && GOWORK=off go run . build etcd kube kwok
 	cd scripts/bench && GOWORK=off go run . -set quick -bin $(BIN) -out ../../docs/bench
 
 .PHONY: bench-full
-bench-full: build ## measure the rest, an hour and more: docs/bench/full.json; then a deployment's whole life
+bench-full: build ## measure the rest, some hours: docs/bench/full.json; then a deployment's whole life
+	cd scripts/testbed && GOWORK=off go run . build etcd kube kwok flux
 	cd scripts/bench && GOWORK=off go run . -set full -bin $(BIN) -out ../../docs/bench
 	scripts/e2e/run.sh bench
 

@@ -2,11 +2,12 @@
 // and what its program costs. It writes JSON, and tables made of it.
 //
 //	bench -set quick     what `make bench` runs: at most ten minutes
-//	bench -set full      what `make bench-full` runs: an hour and more
+//	bench -set full      what `make bench-full` runs: some hours
 //	bench -tables FILE   only makes the tables of a JSON file anew
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -68,8 +69,8 @@ func read(args []string, log io.Writer) (s settings, err error) {
 	f.StringVar(&s.Bin, "bin", "../../bin", "folder of the built programs")
 	f.StringVar(&s.Dir, "dir", "", "folder for data, on the disk that counts; the system's temporary one unless given")
 	f.IntVar(&s.Rounds, "rounds", 3, "how often each cell is measured, if time allows")
-	f.DurationVar(&s.Cap, "cap", 0, "a cell is stopped after so long; half a minute for quick, a minute for full")
-	f.DurationVar(&s.Budget, "budget", 0, "no further round is begun that would end after this; 10 minutes for quick, none for full")
+	f.DurationVar(&s.Cap, "cap", 0, "a cell is stopped after so long; half a minute for quick, two minutes for full")
+	f.DurationVar(&s.Budget, "budget", 0, "no cell is begun after so long; 9 minutes for quick, 3 hours for full")
 	only := f.String("only", "", "metrics, such as P1,P5; all unless given")
 	sizes := f.String("sizes", "", "fleets in clusters, such as 10,100; those of the set unless given")
 	if err := f.Parse(args); err != nil {
@@ -79,15 +80,11 @@ func read(args []string, log io.Writer) (s settings, err error) {
 		return s, fmt.Errorf("-set is %q, want quick or full", s.set)
 	}
 	s.Full, s.Log = s.set == "full", log
-	if s.Budget == 0 && !s.Full {
-		s.Budget = 10 * time.Minute
+	most, limit := 9*time.Minute, 30*time.Second
+	if s.Full {
+		most, limit = 3*time.Hour, 2*time.Minute
 	}
-	if s.Cap == 0 {
-		s.Cap = time.Minute
-		if !s.Full {
-			s.Cap /= 2
-		}
-	}
+	s.Budget, s.Cap = cmp.Or(s.Budget, most), cmp.Or(s.Cap, limit)
 	if *only != "" {
 		s.Only = strings.Split(*only, ",")
 	}
