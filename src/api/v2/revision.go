@@ -15,7 +15,7 @@ type Revision struct {
 	Current  bool             `json:"current,omitempty"` // it is the one that is desired now
 	Kept     bool             `json:"kept"`              // its content is kept: it can be rolled back to
 	Apps     []RevisionApp    `json:"apps,omitempty"`
-	Commits  []RevisionCommit `json:"commits,omitempty"`
+	Commits  []RevisionCommit `json:"commits,omitempty"` // the newest hundred, oldest first
 }
 
 // RevisionApp is one app within a revision.
@@ -26,12 +26,14 @@ type RevisionApp struct {
 	Failed   bool     `json:"failed,omitempty"`
 }
 
-// RevisionCommit is a Git commit that carried the revision to clusters.
+// RevisionCommit is a Git commit that carried the revision to clusters, or what was
+// published of it for one cluster.
 type RevisionCommit struct {
-	Repository string `json:"repository"` // URL, without credentials
-	Branch     string `json:"branch"`
-	Commit     string `json:"commit"`
-	Clusters   int    `json:"clusters"`
+	Repository string `json:"repository"`        // URL, without credentials
+	Branch     string `json:"branch"`            // empty of what is published
+	Commit     string `json:"commit"`            // or a digest, as "sha256:…": of the artifact in a registry, or of a folder in a bucket
+	Clusters   int    `json:"clusters"`          // for how many
+	Cluster    string `json:"cluster,omitempty"` // for which one, as provider+cluster, of what is published
 }
 
 // RevisionsAnswer is the answer to GET …/revisions.

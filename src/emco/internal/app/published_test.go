@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/s3/s3test"
 )
 
@@ -88,6 +90,7 @@ func (p *publication) life(kind string, look func(id string)) {
 		p.Error("other bytes are published than are in Git")
 	}
 	look(first)
+	p.carried(autumn)
 
 	p.at.empty() // the next delivery brings back what belongs there
 	winter := p.group("winter", place{"web": {"o1"}})
@@ -110,6 +113,24 @@ func (p *publication) life(kind string, look func(id string)) {
 	winter.act("terminate")
 	winter.becomes("Terminated")
 	p.wantFiles("o1")
+}
+
+// carried checks that the first revision of a group names what was published of it.
+func (p *publication) carried(g *group) {
+	p.Helper()
+	var r v2.Revision
+	p.must("read a revision", json.Unmarshal([]byte(p.expect(200, "GET", g.path+"/revisions/1", "")), &r))
+	digests := map[string]string{}
+	for _, c := range r.Commits {
+		if c.Cluster != "" && c.Branch == "" && c.Clusters == 1 && strings.Contains(c.Repository, p.url[len("http://"):]) {
+			digests[c.Cluster] = c.Commit
+		}
+	}
+	st := g.status()
+	want := map[string]string{"edge+o1": pair(st, "web", "o1").Commit, "edge+o2": pair(st, "web", "o2").Commit}
+	if !maps.Equal(digests, want) || len(r.Commits) != 3 || !strings.HasPrefix(want["edge+o1"], "sha256:") {
+		p.Errorf("revision 1 was carried by %+v, want %v and a Git commit", r.Commits, want)
+	}
 }
 
 func TestPublishedArtifactsEndToEnd(t *testing.T) {

@@ -18,18 +18,25 @@ const (
 	recordTry  = 5   // tries to record one, when others record at the same time
 )
 
-// RevisionCommit is a Git commit that carried a revision to clusters.
+// RevisionCommit is a Git commit that carried a revision to clusters, or what was published
+// of a revision for one cluster.
 type RevisionCommit struct {
-	Repository string `json:"repository"` // URL, without credentials
-	Branch     string `json:"branch"`
-	Commit     string `json:"commit"`
-	Clusters   int    `json:"clusters"` // for how many
+	Repository string `json:"repository"`        // URL, without credentials
+	Branch     string `json:"branch"`            // none of what is published
+	Commit     string `json:"commit"`            // or a digest, as "sha256:…"
+	Clusters   int    `json:"clusters"`          // for how many
+	Cluster    string `json:"cluster,omitempty"` // for which one, of what is published
 }
 
-// RecordCommit remembers that a commit carried revision rev of the head uid. If the commit
+// same says whether both are about the same commit, or the same publication.
+func (c RevisionCommit) same(d RevisionCommit) bool {
+	return c.Repository == d.Repository && c.Branch == d.Branch && c.Commit == d.Commit && c.Cluster == d.Cluster
+}
+
+// RecordCommit remembers that commits carried revision rev of the head uid. If a commit
 // is known already, for other clusters, their number is added to. A revision that is
 // not there, or not any more, is NotFound. It costs one read and one write.
-func (s *Store) RecordCommit(ctx context.Context, uid string, rev int64, c RevisionCommit) error {
+func (s *Store) RecordCommit(ctx context.Context, uid string, rev int64, c ...RevisionCommit) error {
 	if err := checkParts(uid); err != nil {
 		return err
 	}
@@ -39,10 +46,10 @@ func (s *Store) RecordCommit(ctx context.Context, uid string, rev int64, c Revis
 			return err
 		}
 	}
-	return errs.E(errs.Conflict, "record", "commit "+c.Commit, errors.New("others record commits all the time"))
+	return errs.E(errs.Conflict, "record", fmt.Sprintf("commits of revision %d", rev), errors.New("others record commits all the time"))
 }
 
-func (s *Store) recordCommit(ctx context.Context, uid string, rev int64, c RevisionCommit) (done bool, err error) {
+func (s *Store) recordCommit(ctx context.Context, uid string, rev int64, c []RevisionCommit) (done bool, err error) {
 	key := s.commitKey(uid, rev)
 	known, kv, err := one[[]RevisionCommit](ctx, s, key)
 	mod := int64(0)
@@ -67,16 +74,17 @@ func (s *Store) recordCommit(ctx context.Context, uid string, rev int64, c Revis
 	return false, err
 }
 
-// merge adds a commit to those that are known.
-func merge(known []RevisionCommit, c RevisionCommit) []RevisionCommit {
-	i := slices.IndexFunc(known, func(k RevisionCommit) bool {
-		return k.Repository == c.Repository && k.Branch == c.Branch && k.Commit == c.Commit
-	})
-	if i >= 0 {
-		known[i].Clusters += c.Clusters
-		return known
+// merge adds commits to those that are known.
+func merge(known, commits []RevisionCommit) []RevisionCommit {
+	for _, c := range commits {
+		i := slices.IndexFunc(known, c.same)
+		switch {
+		case i < 0:
+			known = append(known, c)
+		case c.Cluster == "":
+			known[i].Clusters += c.Clusters
+		}
 	}
-	known = append(known, c)
 	return known[max(0, len(known)-maxCommits):]
 }
 

@@ -162,9 +162,12 @@ func TestCommitsOfRevisionsAreMergedAndGoWithThem(t *testing.T) {
 	for i := range maxCommits + 3 {
 		must(t, s.RecordCommit(ctx, "7", 3, RevisionCommit{Repository: "r", Commit: strconv.Itoa(i), Clusters: 1}))
 	}
+	artifact := RevisionCommit{Repository: "oci", Commit: "sha256:d", Clusters: 1, Cluster: "edge+c1"}
+	want := []RevisionCommit{{Repository: "r", Branch: "main", Commit: "c", Clusters: 20}, {Repository: "other", Branch: "main", Commit: "c", Clusters: 1}, artifact}
+	must(t, s.RecordCommit(ctx, "7", 1, artifact, artifact))
+	must(t, s.RecordCommit(ctx, "7", 1, artifact)) // nothing is published twice for a cluster
 	got, err := s.Commits(ctx, "7")
 	must(t, err)
-	want := []RevisionCommit{{"r", "main", "c", 20}, {"other", "main", "c", 1}}
 	if !slices.Equal(got[1], want) {
 		t.Errorf("commits of revision 1: %+v, want %+v", got[1], want)
 	}

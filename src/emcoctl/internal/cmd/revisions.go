@@ -93,11 +93,13 @@ func contents(r v2.Revision) (apps, placements string) {
 	return apps, strconv.Itoa(places)
 }
 
-// commits names the Git commits that carried a revision, the first few.
+// commits names the Git commits that carried a revision, or the digests of what was
+// published of it, the first few.
 func commits(all []v2.RevisionCommit) string {
 	var names []string
 	for _, c := range all[:min(len(all), 3)] {
-		names = append(names, c.Commit[:min(len(c.Commit), 12)])
+		name := strings.TrimPrefix(c.Commit, "sha256:")
+		names = append(names, name[:min(len(name), 12)])
 	}
 	if more := len(all) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))

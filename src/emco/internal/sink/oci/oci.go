@@ -134,7 +134,7 @@ func (p *Publisher) dialer(ca string) (*http.Client, error) {
 		}
 		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	return &http.Client{Transport: t, Timeout: p.options.Timeout}, nil
+	return &http.Client{Transport: folder.Obey(t), Timeout: p.options.Timeout}, nil
 }
 
 // apply returns files after edits. Neither is changed.

@@ -37,6 +37,7 @@ type server struct {
 	calls  []string
 	status int    // answered to what contains path, if it is not 0
 	path   string // of faults
+	wait   string // Retry-After of faults
 	bearer bool   // asks for tokens instead of passwords
 }
 
@@ -71,6 +72,9 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
 	known := basic && user == "emco" && password == "planted"
 	switch {
 	case s.status != 0 && strings.Contains(r.URL.Path, s.path):
+		if s.wait != "" {
+			w.Header().Set("Retry-After", s.wait)
+		}
 		http.Error(w, "broken", s.status)
 	case r.URL.Path == "/token" && known:
 		_ = json.NewEncoder(w).Encode(map[string]string{"token": "issued"})
@@ -192,6 +196,10 @@ func TestRefusals(t *testing.T) {
 		if _, err := s.p.Submit(t.Context(), batch.Job{Repo: s.repo, Edits: []git.Edit{edit}}); !errs.Is(err, want) {
 			t.Errorf("a registry that answers %d = %v, want %v", status, err, want)
 		}
+	}
+	s.wait = "7"
+	if _, err := s.p.Submit(t.Context(), batch.Job{Repo: s.repo, Edits: []git.Edit{edit}}); !errs.Is(err, errs.Throttled) || errs.RetryAfter(err) != 7*time.Second {
+		t.Errorf("a registry that says when to come back = %v, after %s; want Throttled for 7 s", err, errs.RetryAfter(err))
 	}
 	s.fail(0, "")
 	for _, url := range []string{"http://registry.example.org/fleet/edge", s.url + "/Fleet/Edge"} {

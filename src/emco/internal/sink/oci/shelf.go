@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -164,17 +163,14 @@ func classified(err error, where string) error {
 		return nil
 	}
 	if _, done := errors.AsType[*errs.Error](err); done {
-		return errs.E(errs.KindOf(err), "publish", where, err)
+		return &errs.Error{Kind: errs.KindOf(err), Op: "publish", Subject: where, Err: err, After: errs.RetryAfter(err)}
 	}
 	refused, ok := errors.AsType[*errcode.ErrorResponse](err)
 	if !ok {
 		return errs.E(errs.Unavailable, "publish", where, err)
 	}
 	why := fmt.Errorf("the registry answers %d %s", refused.StatusCode, refused.Errors)
-	switch {
-	case refused.StatusCode == http.StatusTooManyRequests:
-		return errs.Throttle("publish", where, time.Minute, why)
-	case refused.StatusCode >= 500:
+	if refused.StatusCode >= http.StatusInternalServerError {
 		return errs.E(errs.Unavailable, "publish", where, why)
 	}
 	return errs.E(errs.FromStatus(refused.StatusCode), "publish", where, errors.New(strings.TrimSpace(brief(why.Error()))))

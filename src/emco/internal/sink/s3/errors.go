@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/minio/minio-go/v7"
 
@@ -13,9 +12,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/transport"
 )
-
-// rest is how long a server is left alone that wants less: they do not say for how long.
-const rest = 30 * time.Second
 
 // classified gives what a server or the network says a kind, and the place. Errors that
 // have a kind keep it.
@@ -27,9 +23,6 @@ func (p place) classified(ctx context.Context, err error) error {
 	kind, hint := p.meaning(refused)
 	text := transport.Scrub(p.repo, fmt.Sprintf("%s: %s", refused.Code, refused.Error()), git.Secret(p.repo.User))
 	why := fmt.Errorf("the server answers %d %s%s", refused.StatusCode, text, hint)
-	if kind == errs.Throttled {
-		return errs.Throttle("publish", p.repo.URL, rest, why)
-	}
 	return errs.E(kind, "publish", p.repo.URL, why)
 }
 

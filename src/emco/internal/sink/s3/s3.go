@@ -105,7 +105,7 @@ func (p *Publisher) client(r git.Repo, u *url.URL) (*minio.Client, error) {
 	client, err := minio.New(u.Host, &minio.Options{
 		Creds:      credentials.NewStaticV4(r.User, r.Token.Reveal(), ""),
 		Secure:     u.Scheme == "https",
-		Transport:  shared.Transport,
+		Transport:  folder.Obey(shared.Transport),
 		Region:     cmp.Or(region(r), "us-east-1"),
 		MaxRetries: 1,
 	})

@@ -380,10 +380,24 @@ func TestAnswersAreClassified(t *testing.T) {
 			if got := len(s.took()); got > 2 {
 				t.Errorf("%s answered with %d %s was tried again: %d requests", method, c.status, c.code, got)
 			}
-			if e, ok := errors.AsType[*errs.Error](err); c.want == errs.Throttled && (!ok || e.After <= 0) {
-				t.Errorf("%d %s does not say when to come back", c.status, c.code)
+			if after := errs.RetryAfter(err); after != 0 {
+				t.Errorf("%d %s is left alone for %s, and the server did not say so", c.status, c.code, after)
 			}
 		}
+	}
+}
+
+func TestAServerThatSaysWhenToComeBackIsObeyed(t *testing.T) {
+	t.Parallel()
+	s := serve(t, false)
+	s.breaks(func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	})
+	_, err := s.try(kust("7", "k"))
+	if !errs.Is(err, errs.Throttled) || errs.RetryAfter(err) != 7*time.Second || len(s.took()) != 1 {
+		t.Errorf("got %v, after %s; want Throttled for 7 s, at once", err, errs.RetryAfter(err))
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 // many deployments.
 const recorders = 8
 
-// record remembers a commit with a revision of a head.
-type record func(ctx context.Context, head string, rev int64, c appcontext.RevisionCommit) error
+// record remembers commits with a revision of a head.
+type record func(ctx context.Context, head string, rev int64, c ...appcontext.RevisionCommit) error
 
 // carried is a revision that a commit brought to clusters.
 type carried struct {
@@ -25,22 +25,40 @@ type carried struct {
 	rev  int64
 }
 
-// remember writes down which revisions a commit that was made carried to how many
-// clusters, one record for each of them. It is done for people who ask later: an error loses a record and
-// nothing else, and is logged by record.
-func (s *gitSink) remember(ctx context.Context, d destination, hash git.Hash, shares []share) {
-	if s.record == nil || hash == "" {
+// memoir is which commits carried revisions, and to how many clusters.
+type memoir map[carried][]appcontext.RevisionCommit
+
+// add notes that a commit carried shares.
+func (m memoir) add(l *ledger, c appcontext.RevisionCommit, shares []share) {
+	for what, clusters := range l.carried(shares) {
+		c.Clusters = clusters
+		m[what] = append(m[what], c)
+	}
+}
+
+// remember writes down a memoir, one record for each revision. It is done for people who
+// ask later: an error loses a record and nothing else, and is logged by record.
+func (s *gitSink) remember(ctx context.Context, all memoir) {
+	if s.record == nil || len(all) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bookkeeping)
 	defer cancel()
 	var g errgroup.Group
 	g.SetLimit(recorders)
-	for what, clusters := range s.ledger.carried(shares) {
-		c := appcontext.RevisionCommit{Repository: d.settings.Repo.URL, Branch: d.settings.Branch, Commit: string(hash), Clusters: clusters}
-		g.Go(func() error { return s.record(ctx, what.head, what.rev, c) })
+	for what, commits := range all {
+		g.Go(func() error { return s.record(ctx, what.head, what.rev, commits...) })
 	}
 	_ = g.Wait()
+}
+
+// landed is the memoir of a Git commit that was made for shares, if there is one.
+func (s *gitSink) landed(d destination, made git.Hash, shares []share) memoir {
+	out := memoir{}
+	if made != "" {
+		out.add(s.ledger, appcontext.RevisionCommit{Repository: d.settings.Repo.URL, Branch: d.settings.Branch, Commit: string(made)}, shares)
+	}
+	return out
 }
 
 // carried counts the clusters of each revision in a commit. What is removed because
@@ -67,10 +85,10 @@ func (l *ledger) carried(shares []share) map[carried]int {
 }
 
 // recordCommit is the record of a dispatcher.
-func (d *dispatcher) recordCommit(ctx context.Context, head string, rev int64, c appcontext.RevisionCommit) error {
-	err := d.contexts.RecordCommit(ctx, head, rev, c)
+func (d *dispatcher) recordCommit(ctx context.Context, head string, rev int64, c ...appcontext.RevisionCommit) error {
+	err := d.contexts.RecordCommit(ctx, head, rev, c...)
 	if err != nil && !errs.Is(err, errs.NotFound) { // a revision that is gone needs no commits
-		d.log.Warn("commit not recorded", "deployment", head, "rev", rev, "commit", c.Commit, "err", err)
+		d.log.Warn("commits not recorded", "deployment", head, "rev", rev, "commits", len(c), "err", err)
 	}
 	return err
 }

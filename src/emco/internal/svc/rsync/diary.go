@@ -175,8 +175,11 @@ func (t *tally) message(reason string) string {
 	return " on " + t.cluster + ": " + strings.TrimSpace(t.text) + others(t.n-1)
 }
 
-// carriedBy names a commit, shortened.
+// carriedBy names a commit, or the digest of what was published, shortened.
 func carriedBy(commit string) string {
+	if digest, published := strings.CutPrefix(commit, "sha256:"); published {
+		return ", published as sha256:" + digest[:min(len(digest), 12)]
+	}
 	if commit == "" {
 		return ""
 	}

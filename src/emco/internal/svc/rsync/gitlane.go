@@ -168,7 +168,7 @@ func (s *gitSink) land(ctx context.Context, d destination, shares []share, tries
 		return append(answers(guilty, git.Shown{}, err), s.land(ctx, d, others, tries-1)...)
 	}
 	if err == nil {
-		s.remember(ctx, d, made, shares)
+		s.remember(ctx, s.landed(d, made, shares))
 	}
 	return answers(shares, shown, err)
 }

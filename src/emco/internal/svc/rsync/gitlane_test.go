@@ -116,8 +116,8 @@ func TestATargetWhosePathIsRefusedFailsAlone(t *testing.T) {
 	l.heads, l.wanted = map[string]string{"7": "70"}, map[string]bool{"7": true}
 	var recorded []string
 	sink := &gitSink{commits: host, contents: c, ledger: l, ways: &ways{contents: c}, brakes: newBrakes(t.Context()), branches: unwritten(t)}
-	sink.record = func(_ context.Context, head string, rev int64, c appcontext.RevisionCommit) error {
-		recorded = append(recorded, fmt.Sprint(head, " ", rev, " ", c.Commit, " ", c.Clusters))
+	sink.record = func(_ context.Context, head string, rev int64, c ...appcontext.RevisionCommit) error {
+		recorded = append(recorded, fmt.Sprint(head, " ", rev, " ", c[0].Commit, " ", c[0].Clusters))
 		return nil
 	}
 	got := map[string]string{}

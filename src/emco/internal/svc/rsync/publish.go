@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -18,7 +19,7 @@ const publishers = 8
 // other, and fail alone.
 func (s *gitSink) publish(ctx context.Context, found map[target]destination, shares []share) []outcome {
 	var mu sync.Mutex
-	var out []outcome
+	var all []publication
 	var g errgroup.Group
 	g.SetLimit(publishers)
 	for _, same := range byCluster(shares) {
@@ -26,11 +27,35 @@ func (s *gitSink) publish(ctx context.Context, found map[target]destination, sha
 			done := s.publishOne(ctx, found[same[0].target], same)
 			mu.Lock()
 			defer mu.Unlock()
-			out = append(out, done...)
+			all = append(all, done)
 			return nil
 		})
 	}
 	_ = g.Wait()
+	s.remember(ctx, s.published(found, all))
+	var out []outcome
+	for _, p := range all {
+		out = append(out, answers(p.shares, git.Shown{Commit: p.digest}, p.err)...)
+	}
+	return out
+}
+
+// publication is what became of the shares of one cluster.
+type publication struct {
+	shares []share
+	digest git.Hash
+	err    error
+}
+
+// published is the memoir of publications, in order of clusters.
+func (s *gitSink) published(found map[target]destination, all []publication) memoir {
+	slices.SortFunc(all, func(a, b publication) int { return compareTargets(a.shares[0].target, b.shares[0].target) })
+	out := memoir{}
+	for _, p := range all {
+		if at := p.shares[0].target; p.err == nil {
+			out.add(s.ledger, appcontext.RevisionCommit{Repository: found[at].settings.Repo.URL, Commit: string(p.digest), Cluster: at.cluster}, p.shares)
+		}
+	}
 	return out
 }
 
@@ -46,15 +71,17 @@ func byCluster(shares []share) (out [][]share) {
 }
 
 // publishOne publishes the cluster of the shares.
-func (s *gitSink) publishOne(ctx context.Context, d destination, shares []share) []outcome {
+func (s *gitSink) publishOne(ctx context.Context, d destination, shares []share) publication {
+	out := publication{shares: shares}
 	job := s.job(d, shares)
 	others, err := s.company(ctx, d, shares)
 	if err != nil {
-		return answers(shares, git.Shown{}, err)
+		out.err = err
+		return out
 	}
 	job.Edits, job.Fence = append(job.Edits, others...), s.fence
-	digest, err := s.commits.Submit(ctx, job)
-	return answers(shares, git.Shown{Commit: digest}, err)
+	out.digest, out.err = s.commits.Submit(ctx, job)
+	return out
 }
 
 // company plans what else is on the cluster of the shares, as it is now.
