@@ -194,8 +194,9 @@ func (s *stage) contents(c *clientv3.Client) []string {
 func placements(s *stage, contexts *appcontext.Store, uid string, rev int64) map[string]string {
 	s.Helper()
 	out := map[string]string{}
-	for p, err := range contexts.Placements(s.Context(), uid, rev) {
-		s.must("read placements", err)
+	all, err := contexts.Placements(s.Context(), uid, rev)
+	s.must("read placements", err)
+	for _, p := range all {
 		for app, bundle := range p.Apps {
 			out[app+" "+p.Cluster] = string(bundle)
 		}

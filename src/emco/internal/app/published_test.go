@@ -116,7 +116,7 @@ func (p *publication) life(kind string, look func(id string)) {
 }
 
 // carried checks that the first revision of a group names what was published of it.
-func (p *publication) carried(g *group) {
+func (p *publication) carried(g group) {
 	p.Helper()
 	var r v2.Revision
 	p.must("read a revision", json.Unmarshal([]byte(p.expect(200, "GET", g.path+"/revisions/1", "")), &r))

@@ -96,6 +96,8 @@ var groups = map[string]group{
 // exceptions are arrows beyond the groups, each for a reason.
 var exceptions = map[string][]string{
 	// What is published is handed over as what is committed is.
+	// Whoever publishes folders reads the time to come back as the Git hosts do.
+	"internal/sink/folder": {root + "git/transport"},
 	"internal/sink/oci": {root + "git/batch", root + "git/transport"},
 	// Buckets are reached by the same rules as Git servers are.
 	"internal/sink/s3": {root + "git/batch", root + "git/transport"},
