@@ -20,6 +20,9 @@ type Viewer interface {
 	// has put it there, or its first one; it is never forced. Without edits it brings views
 	// up to date that lag behind. Nothing is shown of a branch that does not exist.
 	//
+	// Views that are gone are removed: those that show nothing but what was put there as a
+	// view. Any other branch of that name is left alone, and told of as Strange.
+	//
 	// It returns Conflict if the branch or a view is moved by somebody else meanwhile. After
 	// that, and after Unavailable, the branch may be moved and views may lag. A refusal to
 	// move a view wraps a *PathError with its directory.
@@ -32,6 +35,7 @@ type Showing struct {
 	Parent  Hash
 	Edits   []Edit // none: the views are brought up to date
 	Views   []View
+	Gone    []string // branches of views that nobody reads any more; none of them is one of Views
 	Message Message
 }
 
@@ -50,7 +54,8 @@ type Shown struct {
 	Commit  Hash            // where the branch is, as Commit returns it
 	Views   map[string]Hash // where the views are, by branch
 	Made    []string        // views that were not there before; sorted
-	Strange []string        // views that somebody else had changed, and that were put right; sorted
+	Strange []string        // views that somebody else had changed, and that were put right, or not removed; sorted
+	Removed []string        // views that are gone; sorted
 }
 
 // CheckViews says whether views may follow a branch: each is another branch, none comes

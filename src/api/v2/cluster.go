@@ -33,13 +33,57 @@ type GitOps struct {
 	RefMode string `json:"gitOpsRefMode,omitempty"` // "shard" or "cluster"; empty: the branch itself
 	Shard   string `json:"gitOpsShard,omitempty"`   // such as "s000": part of the name of the branch
 	FanOut  bool   `json:"gitOpsFanOut,omitempty"`  // its directory is one level deeper than EMCO's
+
+	Moved GitOpsMove `json:"gitOpsMoved,omitzero"` // the last move that took along what was deployed; set by the server
+}
+
+// GitOpsMove is a move of a cluster by which what is deployed there goes along.
+type GitOpsMove struct {
+	Number int64       `json:"number"` // how many there were
+	From   GitOpsPlace `json:"from"`
+}
+
+// GitOpsPlace is where a cluster was in Git, and how it was fed from there.
+type GitOpsPlace struct {
+	Type    string `json:"gitOpsType"`
+	RefMode string `json:"gitOpsRefMode,omitempty"`
+	Shard   string `json:"gitOpsShard,omitempty"`
+	FanOut  bool   `json:"gitOpsFanOut,omitempty"`
+}
+
+// Place is where g is now.
+func (g GitOps) Place() GitOpsPlace {
+	return GitOpsPlace{Type: g.Type, RefMode: g.RefMode, Shard: g.Shard, FanOut: g.FanOut}
+}
+
+// At is g in another place.
+func (g GitOps) At(p GitOpsPlace) GitOps {
+	g.Type, g.RefMode, g.Shard, g.FanOut = p.Type, p.RefMode, p.Shard, p.FanOut
+	return g
 }
 
 // ClusterSeat is the body of POST …/clusters/{cluster}/move: where in its repository the
-// cluster is to be from now on. What is left out is decided as for a new cluster.
+// cluster is to be from now on, and of which type. What is left out is decided as for a new
+// cluster; if the type alone is given, the place stays. With Finish alone the move that is
+// under way is finished.
 type ClusterSeat struct {
+	Type    string `json:"gitOpsType,omitempty"`
 	RefMode string `json:"gitOpsRefMode,omitempty"`
 	Shard   string `json:"gitOpsShard,omitempty"`
+	Finish  bool   `json:"finish,omitempty"` // take the cluster out of its old place, though its reconciler may still read that
+}
+
+// ClusterMove is how far the last move of a cluster is, as GET …/clusters/{cluster}/move
+// answers it.
+type ClusterMove struct {
+	Number     int64       `json:"number"`
+	From       GitOpsPlace `json:"from"`
+	To         GitOpsPlace `json:"to"`
+	Done       bool        `json:"done"`
+	Written    string      `json:"written,omitempty"` // commit by which it is in the new place
+	Cleared    string      `json:"cleared,omitempty"` // commit by which it is in the old one no more
+	Error      string      `json:"error,omitempty"`   // why the last try to go on failed; it is tried again
+	Conditions []Condition `json:"conditions"`        // Written, TakenOver, Cleared
 }
 
 // shardName is what shards are called.

@@ -127,6 +127,9 @@ type Job struct {
 	// Views are to show what the branch holds when the job is done. The host must be a
 	// git.Viewer; else the job fails with Invalid.
 	Views []git.View
+	// Gone are branches of views that nobody reads any more, and that are to be removed: see
+	// git.Showing.
+	Gone []string
 	// Shown is told what became of the job's views, and of no others, before the job is
 	// answered. It must be quick, and may be nil.
 	Shown func(git.Shown)
@@ -176,7 +179,7 @@ func New(host git.Host, o Options) *Writers {
 // When ctx ends first its error is returned; a try that is under way may still succeed,
 // but nothing is tried again for callers who have left.
 func (w *Writers) Submit(ctx context.Context, j Job) (git.Hash, error) {
-	if err := errors.Join(git.CheckBranch(j.Branch), git.CheckEdits(j.Edits), git.CheckViews(j.Branch, j.Views)); err != nil {
+	if err := errors.Join(git.CheckBranch(j.Branch), git.CheckEdits(j.Edits), git.CheckViews(j.Branch, j.Views), checkGone(j)); err != nil {
 		return "", first(err)
 	}
 	select {

@@ -125,6 +125,7 @@ func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
 		edits: m.sorted(), message: message(reqs, l.owner.opt.Author), views: viewsOf(reqs), outages: maxOutages,
 		propose: reqs[0].job.Propose,
 	}
+	t.gone = goneOf(reqs, t.views)
 	t.message.Guard, t.message.Signer = t.guard, l.owner.opt.Signer
 	if l.owner.rests.again(t.repo) {
 		t.outages = 1
@@ -171,6 +172,7 @@ type try struct {
 	edits     []git.Edit
 	message   git.Message
 	views     []git.View
+	gone      []string
 	shown     git.Shown
 	news      []git.Commit // that came since the branch was looked at before, newest first
 	committed bool

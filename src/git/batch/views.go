@@ -24,19 +24,46 @@ func viewsOf(reqs []*request) []git.View {
 	return slices.SortedFunc(maps.Values(byBranch), func(a, b git.View) int { return cmp.Compare(a.Branch, b.Branch) })
 }
 
+// checkGone refuses to remove what is none of a view's, or is written.
+func checkGone(j Job) error {
+	for _, name := range j.Gone {
+		if err := git.CheckBranch(name); err != nil {
+			return err
+		}
+		if name == j.Branch {
+			return errs.E(errs.Invalid, "remove", "branch "+name, errors.New("it is the one that is written"))
+		}
+	}
+	return nil
+}
+
+// goneOf returns the views that jobs are done with, each once, but for those that others show.
+func goneOf(reqs []*request, shown []git.View) (out []string) {
+	for _, r := range reqs {
+		for _, name := range r.job.Gone {
+			if !slices.ContainsFunc(shown, func(v git.View) bool { return v.Branch == name }) {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // write makes the commit, and has views show it.
 func (t *try) write(ctx context.Context, parent git.Hash) (git.Hash, error) {
 	host, branch := t.line.owner.host, t.line.key.branch
-	if len(t.views) == 0 {
+	if len(t.views)+len(t.gone) == 0 {
 		return host.Commit(ctx, t.repo, branch, parent, t.edits, t.message)
 	}
 	viewer, ok := host.(git.Viewer)
 	if !ok {
 		return "", errs.E(errs.Invalid, "show", t.repo.URL, errors.New("this host keeps no branches that are views of others"))
 	}
-	shown, err := viewer.CommitViews(ctx, t.repo, git.Showing{Branch: branch, Parent: parent, Edits: t.edits, Views: t.views, Message: t.message})
+	shown, err := viewer.CommitViews(ctx, t.repo, git.Showing{Branch: branch, Parent: parent, Edits: t.edits, Views: t.views, Gone: t.gone, Message: t.message})
 	if err == nil {
 		shown.Made = append(t.shown.Made, shown.Made...) // what an earlier try did counts
+		shown.Removed = append(t.shown.Removed, shown.Removed...)
 		shown.Strange = append(t.shown.Strange, shown.Strange...)
 		t.shown = shown
 	}
@@ -46,6 +73,11 @@ func (t *try) write(ctx context.Context, parent git.Hash) (git.Hash, error) {
 // show tells jobs where their views are, and the log which of them somebody else had moved.
 func (t *try) show(ctx context.Context, reqs []*request) {
 	for _, branch := range t.shown.Strange {
+		if slices.Contains(t.gone, branch) {
+			t.line.owner.opt.Log.LogAttrs(ctx, slog.LevelWarn, "a branch that nobody reads any more holds what somebody else has put there, and is left alone",
+				slog.String("repo", t.repo.URL), slog.String("branch", branch))
+			continue
+		}
 		t.line.owner.opt.Log.LogAttrs(ctx, slog.LevelWarn, "a view that somebody else had changed is put right",
 			slog.String("repo", t.repo.URL), slog.String("branch", branch), slog.String("of", t.line.key.branch))
 	}
@@ -64,6 +96,7 @@ func (t *try) shownTo(j Job) git.Shown {
 			out.Views[v.Branch] = id
 		}
 	}
+	out.Removed = slices.DeleteFunc(slices.Clone(t.shown.Removed), func(branch string) bool { return !slices.Contains(j.Gone, branch) })
 	theirs := func(branch string) bool { return out.Views[branch] == "" }
 	out.Made = slices.DeleteFunc(slices.Clone(t.shown.Made), theirs)
 	out.Strange = slices.DeleteFunc(slices.Clone(t.shown.Strange), theirs)

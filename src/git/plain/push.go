@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -38,6 +39,11 @@ type push struct {
 	objs  []object
 	bytes int64
 	guard func(context.Context) error
+}
+
+// onlyRemoves reports whether a push does nothing but remove branches.
+func (p push) onlyRemoves() bool {
+	return !slices.ContainsFunc(p.moves, func(m move) bool { return !m.to.IsZero() })
 }
 
 // pushOf moves a branch to c's commit, the last of its objects.
@@ -119,6 +125,9 @@ func commands(conv *conversation, moves []move) []byte {
 // packBody returns the request, and a function that ends what writes it.
 func (h *Host) packBody(head []byte, p push) (body io.Reader, size int64, done func()) {
 	count := &countingWriter{host: h}
+	if p.onlyRemoves() {
+		return bytes.NewReader(head), int64(len(head)), func() {} // there is no pack then
+	}
 	if p.bytes <= bufferUpTo {
 		buf := bytes.NewBuffer(head)
 		_ = writePack(io.MultiWriter(buf, count), p.objs) // a buffer takes all

@@ -27,7 +27,7 @@ func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
 	d, err := h.draft(ctx, r, s.Parent, s.Edits, s.Message)
-	if err != nil || d.tip().IsZero() {
+	if err != nil || d.tip().IsZero() && len(s.Gone) == 0 {
 		return git.Shown{}, err
 	}
 	w := showing{Showing: s, host: h, repo: r, draft: d, pending: d.changes()}
@@ -113,7 +113,7 @@ type gallery struct {
 
 // gallery finds out which views have to move, and makes their commits.
 func (w *showing) gallery(ctx context.Context, conv *conversation) (*gallery, error) {
-	at, err := w.host.whereViewsAre(ctx, w.repo, conv, w.Views)
+	at, err := w.host.whereViewsAre(ctx, w.repo, conv, w.names())
 	if err != nil {
 		return nil, err
 	}
@@ -132,9 +132,34 @@ func (w *showing) gallery(ctx context.Context, conv *conversation) (*gallery, er
 			return nil, err
 		}
 	}
+	for _, name := range w.Gone {
+		head, there := conv.refs.References[heads+name]
+		g.remove(name, head, there, at[head])
+	}
 	slices.Sort(g.shown.Made)
 	slices.Sort(g.shown.Strange)
 	return g, nil
+}
+
+// names are the branches of all views.
+func (w *showing) names() []string {
+	out := slices.Clone(w.Gone)
+	for _, v := range w.Views {
+		out = append(out, v.Branch)
+	}
+	return out
+}
+
+// remove takes away a view that is there, and nothing else that goes by its name.
+func (g *gallery) remove(name string, head plumbing.Hash, there bool, now viewed) {
+	switch {
+	case !there:
+	case !now.ours:
+		g.shown.Strange = append(g.shown.Strange, name)
+	default:
+		g.moves = append(g.moves, move{branch: name, from: head})
+		g.shown.Removed = append(g.shown.Removed, name)
+	}
 }
 
 // show makes a commit for a view, unless it shows already what it has to.
@@ -249,11 +274,11 @@ func (s *scene) entries(id plumbing.Hash) (map[string]entry, error) {
 
 // whereViewsAre returns what views show now, by the commits that the server advertises.
 // Those that are not known are fetched, without what they hold.
-func (h *Host) whereViewsAre(ctx context.Context, r git.Repo, conv *conversation, views []git.View) (map[plumbing.Hash]viewed, error) {
+func (h *Host) whereViewsAre(ctx context.Context, r git.Repo, conv *conversation, views []string) (map[plumbing.Hash]viewed, error) {
 	k, at := h.repo(r), map[plumbing.Hash]viewed{}
 	var missing []plumbing.Hash
-	for _, v := range views {
-		head, there := conv.refs.References[heads+v.Branch]
+	for _, name := range views {
+		head, there := conv.refs.References[heads+name]
 		if _, again := at[head]; again || !there {
 			continue
 		}

@@ -264,3 +264,42 @@ func TestAThousandViewsCostOnePush(t *testing.T) {
 		t.Errorf("after a restart: %+v, want no push and at most 3 fetches", after)
 	}
 }
+
+// A view that nobody reads any more is removed, alone or with a commit; what somebody else
+// has put there is left alone.
+func TestViewsThatAreGoneAreRemoved(t *testing.T) {
+	t.Parallel()
+	bare, repo := serve(t, "http")
+	if err := bare.Config(t.Context(), "receive.denyDeletes", "false"); err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{t: t, host: newHost(t), bare: bare, repo: repo}
+	s.commit(viewsOf("c0", "c1", "c2"), app("c0", "0"), app("c1", "1"), app("c2", "2"))
+	s.git("branch", "clusters/p+other", "shard")
+	if _, err := s.bare.Foreign(t.Context(), "clusters/p+c2", map[string]gittest.File{"mine": {Content: "mine"}}); err != nil {
+		t.Fatal(err)
+	}
+	gone := func(edits []git.Edit, names ...string) git.Shown {
+		t.Helper()
+		shown, err := s.host.CommitViews(t.Context(), s.repo, git.Showing{Branch: "shard", Parent: s.head, Edits: edits, Gone: names, Message: git.Message{Title: "t"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.head = shown.Commit
+		return shown
+	}
+	before := s.head
+	if got := gone(nil, "clusters/p+c0", "clusters/p+never"); !slices.Equal(got.Removed, []string{"clusters/p+c0"}) || got.Commit != before {
+		t.Errorf("the removal came to %+v", got)
+	}
+	got := gone([]git.Edit{{Path: "clusters/p+c1"}}, "clusters/p+c1", "clusters/p+c2", "clusters/p+other")
+	if !slices.Equal(got.Removed, []string{"clusters/p+c1"}) || !slices.Equal(got.Strange, []string{"clusters/p+c2", "clusters/p+other"}) || got.Commit == before {
+		t.Errorf("the removal with a commit came to %+v", got)
+	}
+	if left := s.git("for-each-ref", "--format=%(refname:short)", "refs/heads/clusters"); left != "clusters/p+c2\nclusters/p+other" {
+		t.Errorf("left are %q", left)
+	}
+	if again := gone(nil, "clusters/p+c0"); len(again.Removed) > 0 {
+		t.Errorf("removed again: %+v", again)
+	}
+}

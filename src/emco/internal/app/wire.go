@@ -58,7 +58,7 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 		services = append(services, seen)
 	}
 	if c.Runs("clm") {
-		clm.Resources{DB: st.db, Rules: rules, Backends: registry, Delivered: st.contexts.Delivered, Wanted: st.contexts.Wanted, Log: a.log}.Mount(r)
+		clm.Resources{DB: st.db, Rules: rules, Backends: registry, Delivered: st.contexts.Delivered, Wanted: st.contexts.Wanted, Moves: st.contexts, Log: a.log}.Mount(r)
 	}
 	if c.Runs("placementintent") || c.Runs("orchestrator") { // EMCO's clients look for it at the orchestrator's address
 		placementintent.Resources{DB: st.db}.Mount(r)

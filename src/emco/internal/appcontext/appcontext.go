@@ -14,6 +14,7 @@
 //	pair/<cluster>/<uid>/<app>          Pair, by rsync
 //	report/<cluster>/<uid>/<app>        Report, by status sources
 //	git/<hash>                          Branch, by rsync and by operators
+//	move/<cluster>                      Relocation of a cluster in Git, by clm and by rsync
 //	member/<kind>/<holder>              a process that shares the work of a kind, on a lease
 //	own/<shard>                         lease holder; its create revision fences writes
 //

@@ -98,6 +98,8 @@ func (k keys) of(op clientv3.Op) write {
 		return ofPair(op)
 	case "report":
 		return writeReport
+	case "move":
+		return writeMove
 	case "own", "member":
 		return writeOwn
 	case "event":

@@ -11,7 +11,12 @@ import (
 
 // Host returns the Git host with points around what it does.
 func Host(s *failpoint.Set, h git.Host) git.Host {
-	if logs, ok := h.(git.LogReader); ok {
+	logs, hasLogs := h.(git.LogReader)
+	views, hasViews := h.(git.Viewer)
+	switch {
+	case hasLogs && hasViews:
+		return viewHost{logHost{host{h, s}, logs}, views}
+	case hasLogs:
 		return logHost{host{h, s}, logs}
 	}
 	return host{h, s}
@@ -21,6 +26,26 @@ func Host(s *failpoint.Set, h git.Host) git.Host {
 type logHost struct {
 	host
 	git.LogReader
+}
+
+// viewHost is one that keeps views as well.
+type viewHost struct {
+	logHost
+	views git.Viewer
+}
+
+// CommitViews moves a branch, and views with it.
+func (h viewHost) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.Shown, error) {
+	var shown git.Shown
+	pushing := func(point string) error { return at(ctx, h.set, point, "push", r.URL) }
+	err := between(pushing, GitCommitBefore, GitCommitAfter, func() (err error) {
+		shown, err = h.views.CommitViews(ctx, r, s)
+		return err
+	})
+	if err != nil {
+		return git.Shown{}, err
+	}
+	return shown, nil
 }
 
 type host struct {

@@ -62,12 +62,13 @@ const (
 	writeReport  write = "report"  // what clusters report
 	writeOwn     write = "own"     // who works
 	writeEvent   write = "event"   // lines for people who read
+	writeMove    write = "move"    // how far a cluster's move is
 	writeRemove  write = "remove"  // a deployment is forgotten
 )
 
 // writes are all of them. A transaction that holds several is about the first of these.
 var writes = []write{
-	writeRemove, writePublish, writeStep, writeSettle, writeIntend, writeOwn, writePlace, writeBlob, writeCommit, writeReport, writeEvent,
+	writeRemove, writePublish, writeStep, writeSettle, writeIntend, writeOwn, writePlace, writeBlob, writeCommit, writeReport, writeMove, writeEvent,
 }
 
 func (w write) before() string { return "etcd." + string(w) + ".before" }

@@ -55,6 +55,7 @@ type tally struct {
 // settle gives a new cluster its seat. One whose sync objects cannot be read has none; it
 // is refused for that.
 func (n *census) settle(ctx context.Context, at resource.Place, c *v2.Cluster) error {
+	c.Spec.GitOps.Moved = v2.GitOpsMove{} // it is not the client's to say
 	if c.Direct() {
 		return nil
 	}

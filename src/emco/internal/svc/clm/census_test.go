@@ -23,15 +23,16 @@ import (
 type registry struct {
 	t *testing.T
 	*resourcetest.Server
-	log *resourcetest.Log
+	moves *relocations
+	log   *resourcetest.Log
 }
 
 func newRegistry(t *testing.T, keys map[string]string) *registry {
 	t.Helper()
-	r := &registry{t: t, log: &resourcetest.Log{}}
+	r := &registry{t: t, moves: newRelocations(), log: &resourcetest.Log{}}
 	no := func(_ context.Context, cluster string) (bool, error) { return cluster == "edge+busy", nil }
 	r.Server = resourcetest.Serve(t, func(routes *mux.Router, db *store.DB) {
-		clm.Resources{DB: db, Backends: backends.Backends(), Delivered: no, Wanted: no, Log: slog.New(slog.NewTextHandler(r.log, nil))}.Mount(routes)
+		clm.Resources{DB: db, Backends: backends.Backends(), Delivered: no, Wanted: no, Moves: r.moves, Log: slog.New(slog.NewTextHandler(r.log, nil))}.Mount(routes)
 	})
 	r.Run(t, step{Do: "POST /v2/cluster-providers", Body: named("edge"), Status: 201})
 	r.object("repo", keys)
@@ -204,7 +205,6 @@ func TestAClusterMovesWhileNothingIsDeployedThere(t *testing.T) {
 		step{Do: "GET " + at + "c0/labels/all", Status: 200},
 		step{Do: "POST " + at + "c2/move", Status: 200, Text: `"gitOpsShard":"s00`},
 		step{Do: "POST " + at + "c0/move", Body: `{"gitOpsRefMode":"cluster"}`, Status: 200, Text: `"gitOpsRefMode":"cluster"`},
-		step{Do: "POST " + at + "busy/move", Body: `{"gitOpsShard":"s007"}`, Status: 409, Text: "take it away"},
 		step{Do: "POST " + at + "c0/move", Body: `{"gitOpsShard":"../x"}`, Status: 400},
 		step{Do: "POST " + at + "c0/move", Body: `{"shard":"s007"}`, Status: 422},
 		step{Do: "POST " + at + "none/move", Status: 404},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -16,14 +17,51 @@ import (
 // maxMove bounds the body of a request to move a cluster, in bytes.
 const maxMove = 4 << 10
 
-// A cluster moves to another shard while nothing is deployed on it. What it holds cannot be
-// carried along: the reconciler on the edge reads the branch that it was told of, and of
-// two copies it would follow the one that is emptied.
+// A cluster moves to another place in its repository, or to another sync type. Its
+// registration says at once where it is to be. What is deployed there goes along: rsync
+// writes it in the new place, and then takes it out of the old one, which the registration
+// names as well. So nothing that is known of a move can be lost between two writes.
+
+// Relocations say how far moves are.
+type Relocations interface {
+	Relocation(ctx context.Context, cluster string) (appcontext.Relocation, error)
+	AskRelocation(ctx context.Context, ask appcontext.Relocation) error
+	LeaveRelocation(ctx context.Context, cluster, registration string, left appcontext.LeftPlace) error
+	ForgetRelocation(ctx context.Context, cluster string) error
+}
+
+// mover seats clusters anew.
+type mover struct{ *census }
+
+// moving is one cluster that is to be moved.
+type moving struct {
+	at      resource.Place
+	doc     store.Doc
+	cluster v2.Cluster
+}
+
+// name is "<provider>+<cluster>".
+func (m moving) name() string { return m.at.Vars["clusterProvider"] + "+" + m.cluster.Metadata.Name }
+
+// find reads the cluster that a request is about.
+func (n mover) find(r *http.Request) (m moving, err error) {
+	vars, err := web.Vars(r)
+	if err != nil {
+		return m, err
+	}
+	parent := store.Key("cluster-providers/" + vars["clusterProvider"])
+	m.at = resource.Place{Key: parent + "/clusters/" + store.Key(vars["cluster"]), Collection: parent + "/clusters", Parent: parent, Vars: vars}
+	if m.doc, err = n.resources.DB.Get(r.Context(), m.at.Key); err != nil {
+		return m, err
+	}
+	m.cluster, err = store.Decode[v2.Cluster](m.doc)
+	return m, err
+}
 
 // move serves the request to seat a cluster anew: where the body says, or where a new one
-// would be.
-func (n *census) move(w http.ResponseWriter, r *http.Request) error {
-	vars, err := web.Vars(r)
+// would be. It answers 202 if something is deployed there, which goes along, and else 200.
+func (n mover) move(w http.ResponseWriter, r *http.Request) error {
+	m, err := n.find(r)
 	if err != nil {
 		return err
 	}
@@ -31,11 +69,12 @@ func (n *census) move(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	parent := store.Key("cluster-providers/" + vars["clusterProvider"])
-	at := resource.Place{Key: parent + "/clusters/" + store.Key(vars["cluster"]), Collection: parent + "/clusters", Parent: parent, Vars: vars}
-	doc, err := n.reseat(r.Context(), at, ask)
+	doc, along, err := n.reseat(r.Context(), m, ask)
 	if err != nil {
 		return err
+	}
+	if along {
+		return web.Raw(w, http.StatusAccepted, doc.Body)
 	}
 	return web.Raw(w, http.StatusOK, doc.Body)
 }
@@ -49,64 +88,189 @@ func seatAsked(w http.ResponseWriter, r *http.Request) (ask v2.ClusterSeat, err 
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&ask); err != nil {
-		return ask, errs.New(errs.Malformed, `the body is not as {"gitOpsShard": "s001"}: `+err.Error())
+		return ask, errs.New(errs.Malformed, `the body is not as {"gitOpsShard": "s001"} or {"gitOpsType": "argocd"}: `+err.Error())
 	}
 	return ask, nil
 }
 
-// reseat stores a cluster with another seat.
-func (n *census) reseat(ctx context.Context, at resource.Place, ask v2.ClusterSeat) (store.Doc, error) {
-	doc, err := n.resources.DB.Get(ctx, at.Key)
-	if err != nil {
-		return doc, err
-	}
-	c, err := store.Decode[v2.Cluster](doc)
-	if err != nil {
-		return doc, err
-	}
-	if err := n.movable(ctx, at, c); err != nil {
-		return doc, err
-	}
-	s, err := n.resources.readable(ctx, at, c.Spec.GitOps, nil)
-	if err != nil {
-		return doc, err
-	}
-	g := &c.Spec.GitOps
-	g.RefMode, g.Shard, g.FanOut = ask.RefMode, ask.Shard, false
-	if err := c.Validate(); err != nil {
-		return doc, err
+// reseat stores a cluster with another seat. It reports whether what is deployed on it has to
+// go along.
+func (n mover) reseat(ctx context.Context, m moving, ask v2.ClusterSeat) (doc store.Doc, along bool, err error) {
+	if m.cluster.Direct() {
+		return m.doc, false, errs.New(errs.Invalid, "cluster "+m.cluster.Metadata.Name+" is reached directly, and is on no branch")
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.branches = nil // those who have left are to be counted no more
-	if err := n.count(ctx); err != nil {
-		return doc, err
+	was := m.cluster.Spec.GitOps
+	if ask == (v2.ClusterSeat{Finish: true}) {
+		return n.again(ctx, m, true)
 	}
-	if err := n.seat(at.Vars["clusterProvider"]+"+"+c.Metadata.Name, s, g); err != nil {
-		return doc, err
-	}
-	n.add(s, *g)
-	body, err := json.Marshal(c)
+	next, err := n.next(ctx, m, ask)
 	if err != nil {
-		return doc, err
+		return m.doc, false, err
 	}
-	return n.resources.DB.Replace(ctx, store.Write{Key: at.Key, Parent: at.Parent, UID: doc.UID, Refs: syncObjectsOf(at, c), Body: body}, doc.Rev)
+	if next.Place() == was.Place() {
+		return n.again(ctx, m, ask.Finish)
+	}
+	if err := n.settled(ctx, m); err != nil {
+		return m.doc, false, err
+	}
+	if along, err = n.holds(ctx, m.name()); err != nil {
+		return m.doc, false, err
+	}
+	if along {
+		next.Moved = v2.GitOpsMove{Number: was.Moved.Number + 1, From: was.Place()}
+	}
+	if doc, err = n.write(ctx, m, next); err != nil || !along {
+		return doc, along, err
+	}
+	m.cluster.Spec.GitOps = next
+	return doc, true, n.ask(ctx, m, ask.Finish)
 }
 
-// movable refuses while a deployment wants or has something on the cluster.
-func (n *census) movable(ctx context.Context, at resource.Place, c v2.Cluster) error {
-	if c.Direct() {
-		return errs.New(errs.Invalid, "cluster "+c.Metadata.Name+" is reached directly, and is on no branch")
+// next is where a cluster is to be. The caller holds mu.
+func (n mover) next(ctx context.Context, m moving, ask v2.ClusterSeat) (v2.GitOps, error) {
+	c := m.cluster
+	g := &c.Spec.GitOps
+	stays := ask.Type != "" && ask.RefMode == "" && ask.Shard == ""
+	if ask.Type != "" {
+		g.Type = ask.Type
 	}
-	name := at.Vars["clusterProvider"] + "+" + c.Metadata.Name
+	if canonical, ok := v2.GitOpsType(g.Type); ok {
+		g.Type = canonical
+	}
+	if !stays {
+		g.RefMode, g.Shard, g.FanOut = ask.RefMode, ask.Shard, false
+	}
+	if err := c.Validate(); err != nil {
+		return *g, err
+	}
+	s, err := n.resources.readable(ctx, m.at, *g, nil)
+	if err != nil {
+		return *g, err
+	}
+	if s.Published() {
+		return *g, errs.New(errs.Invalid, "a cluster of type "+g.Type+" is on no branch, and none can move there or away; register it anew")
+	}
+	if was, err := n.resources.readable(ctx, m.at, m.cluster.Spec.GitOps, nil); err == nil && was.Published() {
+		return *g, errs.New(errs.Invalid, "a cluster of type "+was.Kind+" is on no branch, and none can move there or away; register it anew")
+	}
+	if stays {
+		return *g, nil
+	}
+	n.branches = nil // those who have left are to be counted no more
+	if err := n.count(ctx); err != nil {
+		return *g, err
+	}
+	return *g, n.seat(m.name(), s, g)
+}
+
+// write stores a cluster with its new seat. The caller holds mu.
+func (n mover) write(ctx context.Context, m moving, next v2.GitOps) (store.Doc, error) {
+	c := m.cluster
+	c.Spec.GitOps = next
+	body, err := json.Marshal(c)
+	if err != nil {
+		return m.doc, err
+	}
+	n.branches = nil // it is counted where it is now
+	return n.resources.DB.Replace(ctx, store.Write{Key: m.at.Key, Parent: m.at.Parent, UID: m.doc.UID, Refs: syncObjectsOf(m.at, c), Body: body}, m.doc.Rev)
+}
+
+// ask has rsync move a cluster, or finish that.
+func (n mover) ask(ctx context.Context, m moving, finish bool) error {
+	return n.resources.Moves.AskRelocation(ctx, appcontext.Relocation{
+		Cluster: m.name(), Registration: m.doc.UID, Number: m.cluster.Spec.GitOps.Moved.Number, Finish: finish,
+	})
+}
+
+// again is a move to where the cluster is to be already. One that is under way is told of
+// once more.
+func (n mover) again(ctx context.Context, m moving, finish bool) (store.Doc, bool, error) {
+	done, err := n.arrived(ctx, m)
+	if err != nil || done {
+		return m.doc, false, err
+	}
+	return m.doc, true, n.ask(ctx, m, finish)
+}
+
+// settled refuses to move a cluster that is on its way.
+func (n mover) settled(ctx context.Context, m moving) error {
+	done, err := n.arrived(ctx, m)
+	if err == nil && !done {
+		err = errs.New(errs.Conflict, "cluster "+m.cluster.Metadata.Name+" is being moved; GET …/move says how far it is, and what it waits for")
+	}
+	return err
+}
+
+// arrived reports whether a cluster is on its way nowhere.
+func (n mover) arrived(ctx context.Context, m moving) (bool, error) {
+	moved := m.cluster.Spec.GitOps.Moved
+	if moved.Number == 0 {
+		return true, nil
+	}
+	r, err := n.resources.Moves.Relocation(ctx, m.name())
+	if err != nil && !errs.Is(err, errs.NotFound) {
+		return false, err
+	}
+	return r.Of(m.doc.UID, moved.Number) && r.Stage == appcontext.MoveDone, nil
+}
+
+// holds reports whether a deployment wants or has something on a cluster.
+func (n mover) holds(ctx context.Context, cluster string) (bool, error) {
 	for _, busy := range []func(context.Context, string) (bool, error){n.resources.Delivered, n.resources.Wanted} {
-		is, err := busy(ctx, name)
-		if err != nil {
-			return err
-		}
-		if is {
-			return errs.New(errs.Conflict, "something is deployed on cluster "+c.Metadata.Name+"; take it away before the cluster is moved")
+		if is, err := busy(ctx, cluster); err != nil || is {
+			return is, err
 		}
 	}
-	return nil
+	return false, nil
+}
+
+// progress answers how far the last move of a cluster is.
+func (n mover) progress(w http.ResponseWriter, r *http.Request) error {
+	m, err := n.find(r)
+	if err != nil {
+		return err
+	}
+	g := m.cluster.Spec.GitOps
+	if g.Moved.Number == 0 {
+		return errs.New(errs.NotFound, "cluster "+m.cluster.Metadata.Name+" was never moved while something was deployed on it")
+	}
+	rec, err := n.resources.Moves.Relocation(r.Context(), m.name())
+	if err != nil && !errs.Is(err, errs.NotFound) {
+		return err
+	}
+	if !rec.Of(m.doc.UID, g.Moved.Number) {
+		rec = appcontext.Relocation{Stage: appcontext.MoveAsked}
+	}
+	return web.JSON(w, http.StatusOK, shownMove(g, rec))
+}
+
+// shownMove is a move as users see it.
+func shownMove(g v2.GitOps, r appcontext.Relocation) v2.ClusterMove {
+	stages := []appcontext.MoveStage{appcontext.MoveAsked, appcontext.MoveWritten, appcontext.MoveTaken, appcontext.MoveDone}
+	types := []string{"Written", "TakenOver", "Cleared"}
+	out := v2.ClusterMove{
+		Number: g.Moved.Number, From: g.Moved.From, To: g.Place(), Done: r.Stage == appcontext.MoveDone,
+		Written: r.Written, Cleared: r.Cleared, Error: r.Error,
+	}
+	reached := 0
+	for i, stage := range stages {
+		if r.Stage == stage {
+			reached = i
+		}
+	}
+	for i, t := range types {
+		c := v2.Condition{Type: t, Status: "True", Reason: "Done"}
+		switch {
+		case i == reached && r.Error != "":
+			c.Status, c.Reason, c.Message = "False", "Retrying", r.Error
+		case i == reached:
+			c.Status, c.Reason = "False", "InProgress"
+		case i > reached:
+			c.Status, c.Reason = "False", "Waiting"
+		}
+		out.Conditions = append(out.Conditions, c)
+	}
+	return out
 }

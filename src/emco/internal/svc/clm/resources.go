@@ -12,6 +12,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -34,6 +35,8 @@ type Resources struct {
 	// Wanted reports whether a deployment wants anything on a cluster.
 	Wanted func(ctx context.Context, cluster string) (bool, error)
 
+	Moves Relocations // of clusters on which something is deployed
+
 	Log *slog.Logger // of branches that hold more than they should; none
 }
 
@@ -50,7 +53,8 @@ func (s Resources) Mount(r *mux.Router) {
 	})
 	seats := &census{resources: s}
 	resource.Mount(r, s.DB, s.clusters(seats))
-	web.Handle(r, http.MethodPost, "/v2/"+cluster+"/move", web.NoDryRun(seats.move))
+	web.Handle(r, http.MethodPost, "/v2/"+cluster+"/move", web.NoDryRun(mover{seats}.move))
+	web.Handle(r, http.MethodGet, "/v2/"+cluster+"/move", mover{seats}.progress)
 	resource.Mount(r, s.DB, resource.Def[v2.ClusterLabel]{
 		Kind: "Cluster Label", Missing: "Cluster label not found", Orphan: "Cluster not found",
 		Collection: cluster + "/labels", Item: "{clusterLabel}", Put: resource.PutCreated,
@@ -75,7 +79,7 @@ func (s Resources) clusters(seats *census) resource.Def[v2.Cluster] {
 		Unique: func(_ resource.Place, c v2.Cluster) resource.Slot { return resource.NameSlot(c.Metadata.Name) },
 		Settle: seats.settle,
 		Check:  s.deliverable,
-		Guards: resource.Guards{Delete: s.unwanted},
+		Guards: resource.Guards{Delete: s.unwanted, Deleted: s.left},
 		File: &resource.File[v2.Cluster]{
 			Limit: maxKubeconfig, Name: "kubeconfig", Secret: true, Show: redact,
 			Needed: func(c v2.Cluster) bool { return c.Direct() },
@@ -96,7 +100,32 @@ func (s Resources) unwanted(ctx context.Context, doc store.Doc) error {
 	if err == nil && wanted {
 		err = errs.New(errs.Conflict, "something is deployed on cluster "+part[3]+"; terminate it before the cluster is deleted")
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	c, err := store.Decode[v2.Cluster](doc)
+	if err != nil {
+		return err
+	}
+	return mover{&census{resources: s}}.settled(ctx, moving{at: resource.Place{Vars: map[string]string{"clusterProvider": part[1]}}, doc: doc, cluster: c})
+}
+
+// left notes what a cluster leaves behind when it is deregistered: the branch that it alone
+// has read. Of others it is forgotten how far their moves were.
+func (s Resources) left(ctx context.Context, doc store.Doc) error {
+	part := strings.Split(string(doc.Key), "/")
+	name := part[1] + "+" + part[3]
+	c, err := store.Decode[v2.Cluster](doc)
+	if err != nil {
+		return err
+	}
+	g := c.Spec.GitOps
+	if g.RefMode != gitops.RefCluster {
+		return s.Moves.ForgetRelocation(ctx, name)
+	}
+	return s.Moves.LeaveRelocation(ctx, name, doc.UID, appcontext.LeftPlace{
+		Type: g.Type, Reference: g.Reference, Resource: g.Resource, RefMode: g.RefMode, Shard: g.Shard, FanOut: g.FanOut,
+	})
 }
 
 // syncObjectsOf returns the references of a GitOps cluster; EMCO lets them dangle.

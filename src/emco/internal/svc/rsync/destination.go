@@ -28,7 +28,8 @@ type destination struct {
 	backend    syncer.Backend // nil if the cluster is reached directly
 	kubeconfig seal.Secret
 
-	registration string // id of the cluster's document, which another one of that name does not have
+	registration string     // id of the cluster's document, which another one of that name does not have
+	leaves       *departure // where it is moving from, or has moved from; nil if it was never moved
 }
 
 // gateway finds destinations. It reads documents anew each time it is asked, so that
@@ -37,6 +38,8 @@ type gateway struct {
 	db       *store.DB
 	registry *syncer.Registry
 	rules    gitops.Rules
+
+	moves *moves // nil: nobody moves
 
 	mu       sync.Mutex
 	backends map[string]syncer.Backend // by type and options: a backend remembers what it wrote
@@ -81,6 +84,9 @@ func (t *trip) look(ctx context.Context, cluster string) (destination, error) {
 		d, err = t.git(ctx, cluster, c)
 	}
 	d.registration = doc.UID
+	if err == nil {
+		d.leaves, err = t.departure(ctx, cluster, doc)
+	}
 	return d, err
 }
 

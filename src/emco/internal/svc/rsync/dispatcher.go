@@ -24,6 +24,7 @@ type dispatcher struct {
 	log      *slog.Logger
 	contexts *appcontext.Store // every write is fenced
 	heads    heads
+	about    func(deployment string) []string // uids of the heads that are about it
 	desk     *desk
 	gateway  *gateway
 	pairs    func(ctx context.Context, shard string) ([]appcontext.Pair, error) // reads those of a shard
@@ -43,6 +44,8 @@ type dispatcher struct {
 	owners    *owners
 	seen      map[string]obeyed // by head
 	viewed    chan struct{}     // holds a token once a cluster was met that reads a view
+	still     sync.Mutex        // held while views are looked at, and while a place is cleared
+	visits    visits
 }
 
 // heads is where a dispatcher sees what is asked for.
@@ -67,7 +70,7 @@ func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.
 	}
 	d := &dispatcher{
 		shard: shard, log: p.Log.With("shard", shard), contexts: p.Contexts.Fenced(fence),
-		heads: s.feed, desk: s.desk, gateway: s.gateway, pairs: s.loader.load, ledger: l,
+		heads: s.feed, about: s.feed.about, desk: s.desk, gateway: s.gateway, pairs: s.loader.load, ledger: l,
 		brakes: newBrakes(ctx), tenants: newTenants(), guardian: newGuardian(s.alone, s.feed.again), owners: newOwners(), seen: map[string]obeyed{}, viewed: make(chan struct{}, 1),
 	}
 	d.ready = func() { s.terms.caughtUp(d) }
@@ -118,6 +121,7 @@ func (d *dispatcher) run(ctx context.Context) error {
 	beside.Go(func() { d.attend(ctx) })
 	beside.Go(func() { d.renewals(ctx) })
 	beside.Go(func() { d.keepViews(ctx) })
+	beside.Go(func() { d.followMoves(ctx) })
 	return d.watch(ctx)
 }
 
@@ -192,17 +196,19 @@ func (d *dispatcher) take(ctx context.Context, e appcontext.HeadEvent) ([]target
 	deployment, owns := d.owners.learn(head)
 	key := wishKey{rev: head.Rev, gone: head.Gone || head.Rev == 0 && !head.TookOver(), stopped: head.Stopped, owns: owns}
 	claim := d.guardian.due(head.UID)
+	again := d.visits.take(head.UID)
 	last, known := d.seen[head.UID]
 	same := known && last.key == key
-	if same && !claim {
+	if same && !claim && !again {
 		return nil, nil
+	}
+	if again {
+		last = obeyed{} // pairs have come from elsewhere: all is compared
 	}
 	due, now, err := d.obey(ctx, demand{head: head, deployment: deployment, key: key, claim: claim, last: last})
 	if err != nil {
 		delete(d.seen, head.UID) // part of it may have been done
-		if claim {
-			d.guardian.remind(head.UID)
-		}
+		d.remind(head.UID, claim, again)
 		return nil, err
 	}
 	d.seen[head.UID] = now
@@ -237,7 +243,7 @@ func (d *dispatcher) obey(ctx context.Context, a demand) ([]target, obeyed, erro
 	if err != nil {
 		return nil, now, err
 	}
-	w := wish{uid: a.deployment, head: a.head.UID, subject: a.head.Subject, rev: a.head.Rev, gone: a.key.gone, claim: a.claim}
+	w := wish{uid: a.deployment, head: a.head.UID, subject: a.head.Subject, rev: a.head.Rev, gone: a.key.gone, claim: a.claim, hands: d.ledger.changedHands()}
 	if err := d.read(ctx, &w, a.last, news); err != nil {
 		return nil, now, err
 	}
@@ -363,10 +369,12 @@ func (d *dispatcher) dispatch(ctx context.Context, due []target) {
 			continue
 		}
 		d.lodge(t, dest)
-		if dest.backend != nil && len(opened(d.ledger.of(t))) == 0 {
+		does := roleOf(dest, d.shard)
+		if does == waits || does == delivers && dest.backend != nil && len(opened(d.ledger.of(t))) == 0 {
 			continue
 		}
-		byLane[dest.lane] = append(byLane[dest.lane], t)
+		lane := dest.route(does)
+		byLane[lane] = append(byLane[lane], t)
 	}
 	for lane, targets := range byLane {
 		d.lanes.add(ctx, lane, targets...)
@@ -390,15 +398,20 @@ func (d *dispatcher) work(ctx context.Context, lane string, due []target) {
 	trip.expect(ctx, clustersAt(due))
 	var direct, viaGit []target
 	var lost []outcome
+	moving := map[string]destination{}
 	for _, t := range due {
 		dest, err := d.find(ctx, trip, t)
 		found[t] = dest
 		d.lodge(t, dest)
+		does := roleOf(dest, d.shard)
 		switch {
 		case err != nil:
 			lost = append(lost, unfound(d.ledger.of(t), err)...)
-		case dest.lane != lane:
-			d.lanes.add(ctx, dest.lane, t)
+		case does == waits:
+		case dest.route(does) != lane:
+			d.lanes.add(ctx, dest.route(does), t)
+		case does != delivers:
+			moving[t.cluster] = dest
 		case dest.backend != nil:
 			viaGit = append(viaGit, t)
 		default:
@@ -406,6 +419,7 @@ func (d *dispatcher) work(ctx context.Context, lane string, due []target) {
 		}
 	}
 	d.settle(ctx, lost)
+	d.relocate(ctx, moving)
 	for done := range d.git.deliver(ctx, d.arrive(ctx, viaGit, false), found) {
 		d.settle(ctx, d.platforms.visit(ctx, done, found))
 		d.lanes.add(ctx, lane, d.late.note(lane, done)...)

@@ -85,6 +85,19 @@ func (f *feed) again(uid string) {
 	}
 }
 
+// about returns the uids of the heads that a deployment belongs, or belonged, to.
+func (f *feed) about(deployment string) (uids []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for uid, h := range f.heads {
+		if h.Deployment() == deployment {
+			uids = append(uids, uid)
+		}
+	}
+	slices.Sort(uids)
+	return uids
+}
+
 // Head returns the newest head that is known, or NotFound.
 func (f *feed) Head(_ context.Context, uid string) (appcontext.Head, error) {
 	f.mu.Lock()

@@ -18,7 +18,8 @@ type wish struct {
 	subject   string // key of the document that the deployment belongs to
 	rev       int64
 	rollback  bool
-	claim     bool // also what is nobody's
+	claim     bool  // also what is nobody's
+	hands     int64 // how often pairs had changed hands when it was worked out
 	gone      bool
 	namespace string // of the logical cloud
 	cloud     appcontext.Cloud

@@ -41,6 +41,7 @@ type ledger struct {
 	wanted   map[string]bool                       // deployments of which something is wished for
 	restless restless
 	orders   map[string]order // by deployment, if there is any order in it
+	hands    int64            // how often pairs were handed over
 	stops    map[string]bool  // deployments for which nothing more is done
 	doubts   doubts
 	reports  hearings
@@ -72,6 +73,9 @@ func (l *ledger) load(ctx context.Context, pairs []appcontext.Pair) error {
 func (l *ledger) intend(ctx context.Context, w wish) ([]target, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.stale(w); err != nil {
+		return nil, err
+	}
 	have := l.concerned(w)
 	due := intend(w, have, l.now())
 	delete(l.stops, w.uid)

@@ -86,8 +86,14 @@ func (d *dispatcher) record(ctx context.Context, outcomes []outcome) error {
 	return err
 }
 
-// lodge notes on which branch a target is.
+// lodge notes on which branch a target is; one that is moving is where it was.
 func (d *dispatcher) lodge(t target, dest destination) {
+	if roleOf(dest, d.shard) != delivers {
+		if dest.leaves.backend == nil {
+			return
+		}
+		dest = dest.leaves.destination
+	}
 	if dest.backend != nil && !dest.settings.Published() {
 		d.tenants.enter(t, branch{dest.settings.Repo.URL, dest.settings.Branch})
 	}

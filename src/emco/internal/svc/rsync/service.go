@@ -48,16 +48,18 @@ type Service struct {
 	desk     *desk
 	loader   *loader
 	branches *branches
+	moves    *moves
 	terms    *terms
 }
 
 // New returns the service.
 func New(p Parts) *Service {
-	g := &gateway{db: p.DB, registry: p.Backends, rules: p.Rules, backends: map[string]syncer.Backend{}}
+	m := newMoves(p.Contexts, p.Log)
+	g := &gateway{db: p.DB, registry: p.Backends, rules: p.Rules, moves: m, backends: map[string]syncer.Backend{}}
 	s := &Service{
 		parts: p, gateway: g, contents: &contents{store: p.Contexts}, slots: make(chan struct{}, p.Workers), callers: make(chan struct{}, p.Workers),
 		feed: newFeed(p.Log), desk: newDesk(p.Contexts, g.shards), loader: newLoader(p.Contexts, g),
-		branches: newBranches(p.Contexts, p.Log), terms: newTerms(),
+		branches: newBranches(p.Contexts, p.Log), moves: m, terms: newTerms(),
 	}
 	s.sharing = p.Contexts.Share(team, p.Member, s.term)
 	return s
@@ -90,6 +92,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer cancel()
 	beside.Go(func() { s.feed.run(ctx, s.parts.Contexts) })
 	beside.Go(func() { s.branches.run(ctx) })
+	beside.Go(func() { s.moves.run(ctx) })
 	beside.Go(func() { s.listen(ctx) })
 	return s.sharing.Run(ctx)
 }

@@ -25,12 +25,19 @@ func (d *dispatcher) keepViews(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	for ctx.Err() == nil {
-		for at, album := range d.albums(ctx) {
-			if err := d.mend(ctx, album); err != nil && ctx.Err() == nil {
-				d.log.Warn("views cannot be looked at", "repo", at.url, "branch", at.name, "err", err)
-			}
-		}
+		d.lookAtViews(ctx)
 		pause(ctx, viewCheck)
+	}
+}
+
+// lookAtViews looks at all views once. Meanwhile no place is cleared that one might show.
+func (d *dispatcher) lookAtViews(ctx context.Context) {
+	d.still.Lock()
+	defer d.still.Unlock()
+	for at, album := range d.albums(ctx) {
+		if err := d.mend(ctx, album); err != nil && ctx.Err() == nil {
+			d.log.Warn("views cannot be looked at", "repo", at.url, "branch", at.name, "err", err)
+		}
 	}
 }
 
@@ -45,7 +52,7 @@ func (d *dispatcher) albums(ctx context.Context) map[branch]album {
 	trip, out := d.gateway.trip(), map[branch]album{}
 	for _, t := range d.ledger.all() {
 		dest, err := trip.find(ctx, t.cluster)
-		if err != nil || dest.settings.View == "" { // what cannot be found is not delivered to either
+		if err != nil || dest.settings.View == "" || roleOf(dest, d.shard) != delivers { // what cannot be found is not delivered to either
 			continue
 		}
 		on := branch{dest.settings.Repo.URL, dest.settings.Branch}

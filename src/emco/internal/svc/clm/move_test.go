@@ -1,0 +1,95 @@
+package clm_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// relocations keeps in memory how far moves are.
+type relocations struct {
+	mu  sync.Mutex
+	all map[string]appcontext.Relocation
+}
+
+func newRelocations() *relocations { return &relocations{all: map[string]appcontext.Relocation{}} }
+
+func (r *relocations) Relocation(_ context.Context, cluster string) (appcontext.Relocation, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec, ok := r.all[cluster]
+	if !ok {
+		return rec, errs.New(errs.NotFound, "no move")
+	}
+	return rec, nil
+}
+
+func (r *relocations) AskRelocation(_ context.Context, ask appcontext.Relocation) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ask.Stage = appcontext.MoveAsked
+	r.all[ask.Cluster] = ask
+	return nil
+}
+
+func (r *relocations) LeaveRelocation(_ context.Context, cluster, registration string, left appcontext.LeftPlace) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all[cluster] = appcontext.Relocation{Cluster: cluster, Registration: registration, Stage: appcontext.MoveLeft, Left: left}
+	return nil
+}
+
+func (r *relocations) ForgetRelocation(_ context.Context, cluster string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, cluster)
+	return nil
+}
+
+// reach notes that a cluster's move has got to a stage.
+func (r *relocations) reach(cluster string, stage appcontext.MoveStage, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec := r.all[cluster]
+	rec.Stage, rec.Error = stage, why
+	r.all[cluster] = rec
+}
+
+// A cluster on which something is deployed moves with it: the registration names both
+// places, nothing else may happen to it meanwhile, and who asks is told how far it is.
+func TestAClusterMovesWithWhatIsDeployedThere(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t, map[string]string{"refMode": "shard", "shardSize": "2"})
+	r.register("busy", "")
+	const at = "/v2/cluster-providers/edge/clusters/busy"
+	r.Run(t,
+		step{Do: "GET " + at + "/move", Status: 404, Text: "never moved"},
+		step{Do: "POST " + at + "/move", Body: `{"gitOpsShard":"s007"}`, Status: 202, Text: `"gitOpsShard":"s007","gitOpsMoved":{"number":1,"from":{"gitOpsType":"git","gitOpsRefMode":"shard","gitOpsShard":"s000"}}`},
+		step{Do: "GET " + at + "/move", Status: 200, Text: `"done":false,"conditions":[{"type":"Written","status":"False","reason":"InProgress"},{"type":"TakenOver","status":"False","reason":"Waiting"}`},
+		step{Do: "POST " + at + "/move", Body: `{"gitOpsShard":"s007"}`, Status: 202},
+		step{Do: "POST " + at + "/move", Body: `{"gitOpsShard":"s008"}`, Status: 409, Text: "is being moved"},
+		step{Do: "POST " + at + "/move", Body: `{"gitOpsType":"fluxcd"}`, Status: 409, Text: "is being moved"},
+		step{Do: "POST " + at + "/move", Body: `{"finish":true}`, Status: 202},
+	)
+	r.moves.reach("edge+busy", appcontext.MoveTaken, "it waits for you")
+	r.Run(t, step{Do: "GET " + at + "/move", Status: 200, Text: `{"type":"TakenOver","status":"True","reason":"Done"},{"type":"Cleared","status":"False","reason":"Retrying","message":"it waits for you"}`})
+	r.moves.reach("edge+busy", appcontext.MoveDone, "")
+	r.Run(t,
+		step{Do: "GET " + at + "/move", Status: 200, Text: `"done":true`},
+		step{Do: "POST " + at + "/move", Body: `{"finish":true}`, Status: 200},
+		step{Do: "POST " + at + "/move", Body: `{"gitOpsType":"s3"}`, Status: 400},
+		step{Do: "POST " + at + "/move", Body: `{"gitOpsType":"fluxv2"}`, Status: 202, Text: `"gitOpsType":"fluxcd"`},
+		step{Do: "GET " + at, Status: 200, Text: `"gitOpsShard":"s007","gitOpsMoved":{"number":2,"from":{"gitOpsType":"git","gitOpsRefMode":"shard","gitOpsShard":"s007"}}`},
+	)
+}
+
+// What a registration says of moves is not the client's to say.
+func TestAClientCannotSayThatAClusterWasMoved(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t, nil)
+	r.register("c0", `,"gitOpsMoved":{"number":7,"from":{"gitOpsType":"git"}}`)
+	r.Run(t, step{Do: "GET /v2/cluster-providers/edge/clusters/c0/move", Status: 404})
+}

@@ -1,0 +1,486 @@
+package rsync
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// A cluster that is moved to another place in Git takes along what it holds. Its
+// registration names both places from the moment on in which the move is accepted; how far
+// it is, is written down after each step.
+//
+//	asked ──► written ──► taken ──► done
+//	   the shard of the      that of the new   the shard of the old
+//	   old place: all        one: it has all   one: none of it is
+//	   of it is in the       of its pairs      there any more
+//	   new one
+//
+// Until it is written nobody else writes for the cluster in the new place: a branch of its
+// own would show a part for the whole. That is done by the worker of the old place's lane,
+// so no delivery to there that began before comes after. The old place stays until nobody
+// reads it: at once where the cluster reads the same as before, else until an operator says
+// that its reconciler follows. A reconciler that still reads a place which is cleared may
+// remove all that it has applied from there.
+
+// departure is a place that a cluster is about to leave.
+type departure struct {
+	destination
+	cluster string
+	stage   appcontext.MoveStage
+	number  int64
+}
+
+// departure returns where a cluster is moving from; nil if it is on its way nowhere.
+func (t *trip) departure(ctx context.Context, cluster string, doc store.Doc) (*departure, error) {
+	c, _, err := t.cluster(ctx, cluster)
+	moved := c.Spec.GitOps.Moved
+	if err != nil || moved.Number == 0 || t.moves == nil {
+		return nil, err
+	}
+	r, err := t.moves.of(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	out := &departure{cluster: cluster, number: moved.Number, stage: appcontext.MoveAsked}
+	if r.Of(doc.UID, moved.Number) {
+		out.stage = r.Stage
+	}
+	if out.stage == appcontext.MoveDone {
+		return out, nil
+	}
+	c.Spec.GitOps = c.Spec.GitOps.At(moved.From)
+	out.destination, err = t.git(ctx, cluster, c)
+	return out, err
+}
+
+// home is the shard in which a place in Git is.
+func (d destination) home() int { return team.Of(homeOfBranch(d.settings.Repo.URL, d.settings.Branch)) }
+
+// role is what a shard has to do for a cluster that is moving, or was moved.
+type role int
+
+const (
+	delivers  role = iota // as for any other cluster
+	waits                 // until others are further
+	carries               // what the cluster holds to its new place
+	handsOver             // pairs to the shard of the new place
+)
+
+// roleOf is what a shard has to do for the targets that it has on a cluster.
+func roleOf(d destination, shard int) role {
+	if d.leaves == nil {
+		return delivers
+	}
+	begins := d.leaves.backend != nil && d.leaves.home() == shard
+	switch {
+	case d.leaves.stage == appcontext.MoveAsked && begins:
+		return carries
+	case d.leaves.stage == appcontext.MoveAsked:
+		return waits
+	case d.home() == shard:
+		return delivers
+	}
+	return handsOver
+}
+
+// route is the lane in which a part is done: all but deliveries in that of the old place.
+func (d destination) route(r role) string {
+	if r == delivers || d.leaves.backend == nil {
+		return d.lane
+	}
+	return d.leaves.lane
+}
+
+// followMoves has the shard do its part of all moves, until ctx ends.
+func (d *dispatcher) followMoves(ctx context.Context) {
+	seen := map[string]string{}
+	for ctx.Err() == nil {
+		list, changed := d.gateway.moves.underway()
+		pending := false
+		for _, r := range list {
+			at := fmt.Sprint(r.Registration, r.Number, r.Stage, r.Finish)
+			if seen[r.Cluster] == at {
+				continue
+			}
+			seen[r.Cluster] = at
+			if d.advance(ctx, r) {
+				pending = true
+				delete(seen, r.Cluster)
+			}
+		}
+		d.await(ctx, changed, pending)
+	}
+}
+
+// await waits for a change, or if somebody is waited for who tells nobody, for a while.
+func (d *dispatcher) await(ctx context.Context, changed <-chan struct{}, pending bool) {
+	var again <-chan time.Time
+	if pending {
+		timer := time.NewTimer(firstRetry)
+		defer timer.Stop()
+		again = timer.C
+	}
+	select {
+	case <-changed:
+	case <-again:
+	case <-ctx.Done():
+	}
+}
+
+// advance does what can be done for a move now. It reports whether it has to be looked at again
+// though nothing of it has changed.
+func (d *dispatcher) advance(ctx context.Context, r appcontext.Relocation) (pending bool) {
+	if r.Stage == appcontext.MoveLeft {
+		return d.retire(ctx, r)
+	}
+	dest, err := d.gateway.trip().find(ctx, r.Cluster)
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return false
+	case err == nil && (dest.leaves == nil || dest.leaves.backend == nil):
+		return false
+	case err == nil:
+		pending, err = d.step(ctx, r, dest)
+	}
+	if err != nil && ctx.Err() == nil {
+		d.log.Warn("a move does not go on; it is tried again", "cluster", r.Cluster, "err", err)
+	}
+	return pending || err != nil
+}
+
+// step does the shard's part of a move.
+func (d *dispatcher) step(ctx context.Context, r appcontext.Relocation, dest destination) (pending bool, err error) {
+	due := d.ledger.on(r.Cluster)
+	d.dispatch(ctx, due) // in the lane of their place, or of the old one
+	begins, ends := dest.leaves.home() == d.shard, dest.home() == d.shard
+	switch {
+	case r.Stage == appcontext.MoveAsked && begins && len(due) == 0:
+		return false, d.reached(ctx, r.Cluster, dest, appcontext.Relocation{Stage: appcontext.MoveWritten})
+	case r.Stage == appcontext.MoveWritten && ends:
+		all, err := d.welcome(ctx, r, dest)
+		return !all, err
+	case r.Stage == appcontext.MoveTaken && begins:
+		return false, d.clearOut(ctx, r, dest)
+	}
+	return false, nil
+}
+
+// relocate does the shard's part of moving clusters, in the lane of their old place.
+func (d *dispatcher) relocate(ctx context.Context, moving map[string]destination) {
+	for cluster, dest := range moving {
+		due := d.ledger.on(cluster)
+		err := d.relocateOne(ctx, cluster, dest, due)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		d.log.Warn("a move does not go on; it is tried again", "cluster", cluster, "err", err)
+		if noted := d.reached(ctx, cluster, dest, appcontext.Relocation{Stage: dest.leaves.stage, Error: err.Error()}); noted != nil {
+			d.log.Warn("why a move does not go on is not written down", "cluster", cluster, "err", noted)
+		}
+		for _, t := range due {
+			d.alarms.set(t, d.ledger.retry.backoff(1, err))
+		}
+	}
+}
+
+func (d *dispatcher) relocateOne(ctx context.Context, cluster string, dest destination, due []target) error {
+	if roleOf(dest, d.shard) == carries {
+		return d.carryOver(ctx, cluster, dest, due)
+	}
+	return d.passOn(ctx, cluster, dest, due)
+}
+
+// carryOver writes what a cluster holds in its new place.
+func (d *dispatcher) carryOver(ctx context.Context, cluster string, dest destination, due []target) error {
+	if err := d.complete(ctx, cluster); err != nil {
+		return err
+	}
+	commit, err := d.git.carry(ctx, due, dest)
+	if err != nil {
+		return err
+	}
+	r := appcontext.Relocation{Stage: appcontext.MoveWritten, Written: string(commit)}
+	for _, t := range due {
+		r.Deployments = append(r.Deployments, t.uid)
+	}
+	return d.reached(ctx, cluster, dest, r)
+}
+
+// complete refuses as long as another shard has something of the cluster: it would be
+// missing in the new place.
+func (d *dispatcher) complete(ctx context.Context, cluster string) error {
+	pairs, err := d.contexts.PairsOn(ctx, cluster)
+	for _, p := range pairs {
+		if p.Shard != d.ledger.shard && p.Applied != "" {
+			return errs.E(errs.Unavailable, "move", cluster, fmt.Errorf("app %s is still in the hands of %s", p.Key.App, p.Shard))
+		}
+	}
+	return err
+}
+
+// clearOut takes what a cluster held out of its old place, if nobody reads that.
+func (d *dispatcher) clearOut(ctx context.Context, r appcontext.Relocation, dest destination) error {
+	if !r.Finish && !dest.follows() {
+		return d.reached(ctx, r.Cluster, dest, appcontext.Relocation{Stage: r.Stage, Error: dest.unread()})
+	}
+	d.still.Lock() // else a view might be shown the place that is emptied
+	defer d.still.Unlock()
+	old := make([]target, len(r.Deployments))
+	for i, uid := range r.Deployments {
+		old[i] = target{r.Cluster, uid}
+	}
+	commit, err := d.git.clear(ctx, old, dest)
+	if err == nil {
+		err = d.release(ctx, old, dest)
+	}
+	if err != nil {
+		if noted := d.reached(ctx, r.Cluster, dest, appcontext.Relocation{Stage: r.Stage, Error: err.Error()}); noted != nil {
+			return noted
+		}
+		return err
+	}
+	if err := d.reached(ctx, r.Cluster, dest, appcontext.Relocation{Stage: appcontext.MoveDone, Cleared: string(commit)}); err != nil {
+		return err
+	}
+	d.log.Info("a cluster was moved", "cluster", r.Cluster, "from", dest.leaves.place(), "to", dest.place())
+	return nil
+}
+
+// follows reports whether a cluster reads the same after its move as before.
+func (d destination) follows() bool {
+	from := d.leaves.destination
+	return from.settings.ReadBranch() == d.settings.ReadBranch() && from.settings.FanOut == d.settings.FanOut
+}
+
+// unread says what a move waits for whose old place may still be read.
+func (d destination) unread() string {
+	return "its old place stays until its reconciler reads branch " + d.settings.ReadBranch() + "; when it does, finish the move (emcoctl move --finish)"
+}
+
+// release has the platform of the old place forget the targets, if it has to be told and
+// the new one is another.
+func (d *dispatcher) release(ctx context.Context, old []target, dest destination) error {
+	from := dest.leaves.destination
+	b := syncer.Bootstrapping(from.backend)
+	if b == nil || from.settings.Kind == dest.settings.Kind {
+		return nil
+	}
+	for _, t := range old {
+		if err := b.Release(ctx, d.ledger.address(t, from)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// passOn hands the shard's pairs on a cluster over to the shard of its new place.
+func (d *dispatcher) passOn(ctx context.Context, cluster string, dest destination, due []target) error {
+	r, err := d.gateway.moves.of(ctx, cluster)
+	if err != nil || len(due) == 0 {
+		return err
+	}
+	if r.Stage != appcontext.MoveWritten { // these come late: they are to be taken in as well
+		r.Stage = appcontext.MoveWritten
+		if _, err := d.contexts.PutRelocation(ctx, d.ledger.fence, r); err != nil {
+			return err
+		}
+	}
+	if err := d.ledger.handOver(ctx, due, d.handing(r, dest)); err != nil {
+		return err
+	}
+	for _, t := range due {
+		d.alarms.silence(t)
+		d.vacate(ctx, t)
+	}
+	return nil
+}
+
+// handing is how pairs get to the shard of a new place.
+func (d *dispatcher) handing(r appcontext.Relocation, dest destination) handing {
+	return handing{to: team.Shard(dest.home()), commit: r.Written, before: r.At, anew: syncer.Bootstrapping(dest.backend) != nil}
+}
+
+// welcome takes in what other shards have handed over. It reports whether that is all.
+func (d *dispatcher) welcome(ctx context.Context, r appcontext.Relocation, dest destination) (all bool, err error) {
+	pairs, err := d.contexts.PairsOn(ctx, r.Cluster)
+	if err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(pairs, func(p appcontext.Pair) bool { return p.Shard != d.ledger.shard }) {
+		return false, nil
+	}
+	d.ledger.takeIn(pairs)
+	if dest.leaves.home() == d.shard { // they were its own all the time
+		if err := d.ledger.handOver(ctx, d.ledger.on(r.Cluster), d.handing(r, dest)); err != nil {
+			return false, err
+		}
+	}
+	if err := d.reached(ctx, r.Cluster, dest, appcontext.Relocation{Stage: appcontext.MoveTaken}); err != nil {
+		return false, err
+	}
+	d.arrived(ctx, r.Cluster, dest)
+	return true, nil
+}
+
+// arrived tells of a cluster that is in its new place, and sees to what was asked for meanwhile.
+func (d *dispatcher) arrived(ctx context.Context, cluster string, dest destination) {
+	due := d.ledger.on(cluster)
+	var events []appcontext.Event
+	var orphans []target
+	for _, t := range due {
+		heads := d.about(t.uid)
+		for _, uid := range heads {
+			d.revisit(uid)
+			events = append(events, appcontext.Event{UID: uid, Type: appcontext.Normal, Reason: "Moved", Cluster: cluster,
+				Message: fmt.Sprintf("cluster %s moved from %s to %s, with all that is on it", cluster, dest.leaves.place(), dest.place())})
+		}
+		if len(heads) == 0 {
+			orphans = append(orphans, t)
+		}
+	}
+	d.dispatch(ctx, orphans)
+	if err := d.contexts.AddEvents(ctx, events[:min(len(events), maxEvents)]...); err != nil && ctx.Err() == nil {
+		d.log.Warn("events not written", "err", err, "events", len(events))
+	}
+}
+
+// place names where a cluster is, for people.
+func (d destination) place() string { return d.settings.Kind + " on branch " + d.settings.Branch }
+
+// reached writes down how far a move is.
+func (d *dispatcher) reached(ctx context.Context, cluster string, dest destination, r appcontext.Relocation) error {
+	r.Cluster, r.Registration, r.Number = cluster, dest.registration, dest.leaves.number
+	own, release := beyond(ctx)
+	defer release()
+	return d.gateway.moves.reach(own, d.ledger.fence, r)
+}
+
+// visits are heads that are to be looked at again although nothing in them has changed.
+type visits struct {
+	mu  sync.Mutex
+	due map[string]bool
+}
+
+func (v *visits) add(uid string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.due == nil {
+		v.due = map[string]bool{}
+	}
+	v.due[uid] = true
+}
+
+// take reports, once, whether a head is to be looked at again.
+func (v *visits) take(uid string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	due := v.due[uid]
+	delete(v.due, uid)
+	return due
+}
+
+// revisit has the shard take in a head again.
+func (d *dispatcher) revisit(uid string) {
+	d.visits.add(uid)
+	d.guardian.again(uid)
+}
+
+// remind has the shard look at a head again that could not be taken in.
+func (d *dispatcher) remind(uid string, claim, again bool) {
+	if claim {
+		d.guardian.remind(uid)
+	}
+	if again {
+		d.visits.add(uid)
+	}
+}
+
+// carry has all that targets of one cluster hold committed in another place than before. It
+// returns the commit by which the cluster reads it. What is outside of the deployments'
+// directories, and of another backend, leaves with the same commit if it is the same branch.
+func (s *gitSink) carry(ctx context.Context, due []target, d destination) (git.Hash, error) {
+	var shares []share
+	for _, t := range due {
+		sh := share{target: t, pairs: s.ledger.of(t), views: d.settings.ViewOf(at(t, d).Root())}
+		plan, err := s.plan(ctx, t, d, sh.pairs)
+		if err != nil {
+			return "", err
+		}
+		sh.edits = plan.edits
+		if sameBranch(d, d.leaves.destination) {
+			old, err := s.removal(t, d.leaves.destination)
+			if err != nil {
+				return "", err
+			}
+			sh.edits = append(sh.edits, apart(old, plan.edits)...)
+		}
+		shares = append(shares, sh)
+	}
+	job := s.job(d, shares)
+	job.Title, job.Asked = "Move "+due[0].cluster+" here, from "+d.leaves.place(), true
+	shown, _, err := s.submit(ctx, job)
+	if err != nil || d.settings.View == "" {
+		return shown.Commit, err
+	}
+	return shown.Views[d.settings.View], nil
+}
+
+// clear has all that targets of one cluster held in their old place removed from there, and
+// with it the branch that the cluster alone has read, if it reads another one now.
+func (s *gitSink) clear(ctx context.Context, old []target, d destination) (git.Hash, error) {
+	from, cluster := d.leaves.destination, target{cluster: d.leaves.cluster}
+	if sameBranch(d, from) && at(cluster, d).Root() == at(cluster, from).Root() {
+		return "", nil // that was done with the commit that wrote it
+	}
+	tags := trailers{}
+	job := batch.Job{Repo: from.settings.Repo, Branch: from.settings.Branch, Propose: from.settings.Propose, Asked: true}
+	for _, t := range old {
+		edits, err := s.removal(t, from)
+		if err != nil {
+			return "", err
+		}
+		tags.note(t, nil)
+		job.Edits = append(job.Edits, edits...)
+	}
+	if from.settings.View != d.settings.View && from.settings.View != "" {
+		job.Gone = []string{from.settings.View}
+	}
+	if len(job.Edits)+len(job.Gone) == 0 {
+		return "", nil
+	}
+	job.Title, job.Trailers = "Move "+cluster.cluster+" away, to "+d.place(), tags.list()
+	shown, _, err := s.submit(ctx, job)
+	if errs.Is(err, errs.Forbidden) && len(job.Gone) > 0 {
+		s.log.Warn("the branch that a moved cluster has read is left behind", "cluster", cluster.cluster, "branch", job.Gone[0], "err", err)
+		job.Gone = nil
+		shown, _, err = s.submit(ctx, job)
+	}
+	return shown.Commit, err
+}
+
+// removal is what takes a target away from a place.
+func (s *gitSink) removal(t target, d destination) ([]git.Edit, error) {
+	change, err := d.backend.Plan(s.ledger.address(t, d), nil)
+	return change.Edits, err
+}
+
+func sameBranch(a, b destination) bool {
+	return a.settings.Repo.URL == b.settings.Repo.URL && a.settings.Branch == b.settings.Branch
+}
+
+// apart returns the edits that touch nothing that others edit.
+func apart(edits, others []git.Edit) []git.Edit {
+	return slices.DeleteFunc(slices.Clone(edits), func(e git.Edit) bool {
+		return slices.ContainsFunc(others, func(o git.Edit) bool { return git.Inside(e.Path, o.Path) || git.Inside(o.Path, e.Path) })
+	})
+}
