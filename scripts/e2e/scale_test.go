@@ -84,13 +84,16 @@ func newScale(t *testing.T, clusters, n int) *scale {
 
 // seed registers clusters with simfleet; those that are there stay. They are spread over
 // shards of at most a thousand.
-func (s *scale) seed(clusters int) {
+func (s *scale) seed(clusters int, more ...string) {
 	s.Helper()
 	began := time.Now()
-	cmd := exec.CommandContext(s.Context(), filepath.Join(binaries(), "simfleet"), "seed", "-api", s.emco.URL(), "-clusters", fmt.Sprint(clusters),
+	args := []string{
+		"seed", "-api", s.emco.URL(), "-clusters", fmt.Sprint(clusters),
 		"-provider", fleet.Provider, "-project", fleet.Project, "-cloud", fleet.Cloud, "-label", fleet.Label, "-refMode", "shard",
-		"-git.url", s.repository().URL, "-git.user", writer)
-	cmd.Env = append(os.Environ(), "GIT_TOKEN="+s.writeToken)
+		"-git.url", s.repository().URL, "-git.user", writer,
+	}
+	cmd := exec.CommandContext(s.Context(), filepath.Join(binaries(), "simfleet"), append(args, more...)...)
+	cmd.Env = append(os.Environ(), "GIT_TOKEN="+s.writeToken, "STATUS_TOKEN="+s.writeToken)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		s.Fatalf("simfleet seed: %v: %s", err, out)
 	}

@@ -39,7 +39,9 @@ func TestSimulatedFleet(t *testing.T) {
 	do := steps{TB: t}
 	do.next("%d clusters, 3 apps", clusters)
 	s := &scale{stage: newStage(t, "-status.interval", "1s"), clusters: clusters, d: apps("large", 3, 4)}
-	s.seed(clusters)
+	_, err := s.git.Seed(t.Context(), "status", branch)
+	s.must("make the repository for reports", err)
+	s.seed(clusters, "-status.url", s.git.URL("status"), "-status.user", writer)
 	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, s.d))
 	s.measure("instantiate", func() {})
 
@@ -73,14 +75,14 @@ func (s *scale) simulate(args ...string) *simulation {
 	sim := &simulation{scale: s}
 	args = append([]string{
 		"run", "-api", s.emco.URL(), "-clusters", fmt.Sprint(s.clusters), "-provider", fleet.Provider,
-		"-git.url", s.repository().URL, "-git.user", writer, "-interval", "5s", "-apply", "1s", "-status.interval", "2s",
+		"-git.url", s.repository().URL, "-git.user", writer, "-status.url", s.git.URL("status"), "-status.user", writer, "-interval", "5s", "-apply", "1s", "-status.interval", "2s",
 		"-settled", "15s", "-for", "10m", "-progress", "3s", "-json",
 	}, args...)
 	if s.clusters > quiet {
 		args = append(args, "-silent")
 	}
 	sim.cmd = exec.CommandContext(s.Context(), filepath.Join(binaries(), "simfleet"), args...)
-	sim.cmd.Env = append(os.Environ(), "GIT_TOKEN="+s.writeToken)
+	sim.cmd.Env = append(os.Environ(), "GIT_TOKEN="+s.writeToken, "STATUS_TOKEN="+s.writeToken)
 	sim.cmd.Stdout, sim.cmd.Stderr = &sim.out, &sim.log
 	s.must("start simfleet", sim.cmd.Start())
 	return sim

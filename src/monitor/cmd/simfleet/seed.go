@@ -17,12 +17,13 @@ import (
 func seedFleet(ctx context.Context, args []string, said io.Writer) error {
 	var n names
 	o, address, ca, branch, mode := seed.Options{}, "", "", "", ""
-	repo := repository{what: "git"}
+	repo, reports := repository{what: "git"}, repository{what: "status"}
 	f := flag.NewFlagSet("seed", flag.ContinueOnError)
 	n.flags(f)
 	f.StringVar(&address, "api", "http://127.0.0.1:9015", "the control plane")
 	f.StringVar(&ca, "api.caFile", "", "file with certificates to trust instead of the system's")
 	repo.flags(f, "repository that the control plane writes and the clusters read")
+	reports.flags(f, "repository that the clusters report to; the one that they read unless given")
 	f.StringVar(&branch, "git.branch", "main", "its branch")
 	f.StringVar(&mode, "refMode", "branch", "how clusters share it: branch, shard, cluster")
 	f.StringVar(&o.Type, "type", v2.PureGit, "how the clusters are fed: git, fluxcd")
@@ -40,19 +41,23 @@ func seedFleet(ctx context.Context, args []string, said io.Writer) error {
 	if repo.url == "" {
 		return fmt.Errorf("%w: -git.url is missing", errUsage)
 	}
-	r, err := repo.open()
+	pairs, err := repo.pairs("url", "userName", "gitToken")
 	if err != nil {
 		return err
+	}
+	if reports.url != "" {
+		more, err := reports.pairs("statusUrl", "statusUserName", "statusToken")
+		if err != nil {
+			return err
+		}
+		pairs = append(pairs, more...)
 	}
 	api, err := client.New(client.Options{BaseURL: address, CAFile: ca})
 	if err != nil {
 		return fmt.Errorf("%w: -api: %w", errUsage, err)
 	}
 	o.Clusters, o.Provider = n.all(""), n.provider
-	o.Pairs = []map[string]v2.Scalar{{"url": v2.Scalar(r.URL)}, {"branch": v2.Scalar(branch)}, {"userName": v2.Scalar(r.User)}, {"refMode": v2.Scalar(mode)}}
-	if token := r.Token.Reveal(); token != "" {
-		o.Pairs = append(o.Pairs, map[string]v2.Scalar{"gitToken": v2.Scalar(token)})
-	}
+	o.Pairs = append(pairs, map[string]v2.Scalar{"branch": v2.Scalar(branch)}, map[string]v2.Scalar{"refMode": v2.Scalar(mode)})
 	began, done := time.Now(), atomic.Int64{}
 	err = seed.Fleet(ctx, api, o, func() {
 		if k := done.Add(1); k%1000 == 0 {
@@ -63,4 +68,18 @@ func seedFleet(ctx context.Context, args []string, said io.Writer) error {
 		fmt.Fprintf(said, "%d clusters are registered, after %.1f s\n", n.clusters, time.Since(began).Seconds())
 	}
 	return err
+}
+
+// pairs are the keys of a sync object that say where the repository is; the token is left
+// out if there is none.
+func (r *repository) pairs(url, user, token string) ([]map[string]v2.Scalar, error) {
+	at, err := r.open()
+	if err != nil {
+		return nil, err
+	}
+	out := []map[string]v2.Scalar{{url: v2.Scalar(at.URL)}, {user: v2.Scalar(at.User)}}
+	if secret := at.Token.Reveal(); secret != "" {
+		out = append(out, map[string]v2.Scalar{token: v2.Scalar(secret)})
+	}
+	return out, nil
 }

@@ -25,6 +25,9 @@ type cluster struct {
 
 	where atomic.Int32 // the condition after the last turn, for who does not want to wait for one
 
+	post   sync.Mutex
+	orders []orders.Order // that came since the last turn
+
 	mu       sync.Mutex // held during a turn, which may take as long as a push does
 	offline  bool
 	lag      time.Duration
@@ -50,6 +53,7 @@ func (c *cluster) turn(ctx context.Context, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.note()
+	c.obey(now)
 	if c.offline {
 		return now.Add(far)
 	}
@@ -148,11 +152,25 @@ func (c *cluster) changed(now time.Time) {
 	}
 }
 
-// obey carries out an order.
-func (c *cluster) obey(o orders.Order, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	defer c.note()
+// order leaves an order for the next turn; a turn that is under way may take long.
+func (c *cluster) order(o orders.Order) {
+	c.post.Lock()
+	defer c.post.Unlock()
+	c.orders = append(c.orders, o)
+}
+
+// obey carries out the orders that came.
+func (c *cluster) obey(now time.Time) {
+	c.post.Lock()
+	all := c.orders
+	c.orders = nil
+	c.post.Unlock()
+	for _, o := range all {
+		c.carryOut(o, now)
+	}
+}
+
+func (c *cluster) carryOut(o orders.Order, now time.Time) {
 	switch o.Do {
 	case orders.Offline:
 		c.offline = true

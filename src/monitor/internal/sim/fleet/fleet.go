@@ -123,10 +123,9 @@ func (f *Fleet) command(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		now := time.Now()
 		for _, i := range o.Who.Pick(len(f.clusters), f.draw) {
-			f.clusters[i].obey(o, now)
-			f.agenda.Wake(i, now)
+			f.clusters[i].order(o)
+			f.agenda.Wake(i, f.began) // before all who wait for theirs
 		}
 	}
 }

@@ -191,8 +191,8 @@ func TestOrdersAreObeyed(t *testing.T) {
 	for i, line := range []string{"0s 0 online", "0s 1 heal", "0s 2 lag 0s"} {
 		o, err := orders.Parse(line)
 		f.must(err)
-		fl.clusters[i].obey(o, time.Now())
-		fl.agenda.Wake(i, time.Now())
+		fl.clusters[i].order(o)
+		fl.agenda.Wake(i, fl.began)
 	}
 	f.says(f.names[0], "2", status.Current)
 	f.says(f.names[1], "2", status.Current)
