@@ -26,8 +26,8 @@ import (
 const perShard = 1000
 
 // Writer is the product's own writer, packages git/batch and git/plain as emco uses
-// them: a job for each cluster, all at once; it makes commits of them as it sees fit.
-// Fleets above a thousand clusters are on a branch for each thousand.
+// them: a job for all clusters of a branch, and all branches at once. Fleets above a thousand
+// clusters are on a branch for each thousand.
 func Writer() Maker {
 	return Maker{Name: figures.Writer, New: func(dir string) Peer { return &writer{origin: origin{dir: dir}} }}
 }
@@ -63,23 +63,23 @@ func shardOf(cluster string) string {
 }
 
 func (p *writer) Apply(ctx context.Context, t Turn) (Cost, error) {
-	groups := byCluster(t.Pairs)
-	failures := make([]error, len(groups))
-	var all sync.WaitGroup
-	for i, of := range groups {
-		all.Go(func() { failures[i] = p.submit(ctx, of) })
+	jobs := map[string][]git.Edit{}
+	for _, pair := range t.Pairs {
+		branch := p.shard(pair.Cluster)
+		jobs[branch] = append(jobs[branch], git.Edit{Path: pair.Dir(), Dir: pair.Files})
 	}
-	all.Wait()
-	return ownFiles, errors.Join(failures...)
-}
-
-func (p *writer) submit(ctx context.Context, of []world.Pair) error {
-	edits := make([]git.Edit, len(of))
-	for i, pair := range of {
-		edits[i] = git.Edit{Path: pair.Dir(), Dir: pair.Files}
+	failures := make(chan error, len(jobs))
+	for branch, edits := range jobs {
+		go func() {
+			_, err := p.commits.Submit(ctx, batch.Job{Repo: p.site.Repo(), Branch: branch, Title: "change", Edits: edits})
+			failures <- err
+		}()
 	}
-	_, err := p.commits.Submit(ctx, batch.Job{Repo: p.site.Repo(), Branch: p.shard(of[0].Cluster), Title: "change", Edits: edits})
-	return err
+	var err error
+	for range jobs {
+		err = errors.Join(err, <-failures)
+	}
+	return ownFiles, err
 }
 
 func (p *writer) Close(ctx context.Context) error {
