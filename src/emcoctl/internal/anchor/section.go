@@ -70,6 +70,8 @@ func SectionOf(anchor string) (Section, error) {
 		return Policy, nil
 	case "projects":
 		return projectSection(s), nil
+	case "git": // ours: branches that are written to
+		return Rsync, nil
 	}
 	return "", errs.New(errs.Invalid, "Invalid baseUrl: "+anchor+advice(s[0]))
 }

@@ -94,10 +94,12 @@ func (a *app) root() *cobra.Command {
 		RunE: a.run(func(c *cobra.Command, _ []string) error { return c.Help() }),
 	}
 	a.sharedFlags(root)
-	root.AddGroup(&cobra.Group{ID: "documents", Title: "Documents:"}, &cobra.Group{ID: "deployments", Title: "Deployments:"})
+	root.AddGroup(&cobra.Group{ID: "documents", Title: "Documents:"}, &cobra.Group{ID: "deployments", Title: "Deployments:"}, &cobra.Group{ID: "git", Title: "Clusters in Git:"})
 	group(root, "documents", a.apply(), a.update(), a.get(), a.delete())
 	group(root, "deployments", a.plan(), a.diff(), a.status(), a.tree(), a.events(), a.revisions(), a.wait(), a.watch())
 	group(root, "deployments", a.actions()...)
+	group(root, "git", a.move(), a.branches())
+	group(root, "git", a.decisions()...)
 	root.AddCommand(a.version(), exitCodes())
 	root.SuggestionsMinimumDistance = 2
 	return root

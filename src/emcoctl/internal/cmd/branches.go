@@ -1,0 +1,139 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// gitBranches is where the branches are that the server writes to.
+const gitBranches = "git/branches"
+
+// branches is the command that lists the Git branches that the server writes to.
+func (a *app) branches() *cobra.Command {
+	return &cobra.Command{
+		Use: "branches", Short: "List the Git branches that are written to",
+		Long:    "Branches lists the Git branches that the server writes to, with the commit that each must hold.",
+		Example: "  emcoctl branches",
+		Args:    cobra.NoArgs,
+		RunE: a.own(func(c *cobra.Command, _ []string) error {
+			form, err := a.form()
+			if err != nil {
+				return err
+			}
+			server, err := a.dial(gitBranches)
+			if err != nil {
+				return err
+			}
+			var all []v2.GitBranch
+			text, err := read(c.Context(), server, gitBranches, &all)
+			if err != nil {
+				return err
+			}
+			if form != report.Human {
+				return report.Encode(a.sys.Out, form, text)
+			}
+			showBranches(a.sys.Out, all)
+			return nil
+		}),
+	}
+}
+
+func showBranches(w io.Writer, all []v2.GitBranch) {
+	if len(all) == 0 {
+		fmt.Fprintln(w, "none")
+		return
+	}
+	t := report.NewTable(w)
+	row(t, "REPOSITORY", "BRANCH", "COMMIT")
+	for _, b := range all {
+		row(t, b.URL, b.Branch, or(b.Commit[:min(len(b.Commit), 12)], "any"))
+	}
+	t.Flush()
+}
+
+// decisions are the commands by which an operator decides on what somebody else did to a branch.
+func (a *app) decisions() []*cobra.Command {
+	return []*cobra.Command{
+		a.decide("adopt", "Take a branch as it is", `Adopt takes the history of a branch that somebody has rewritten as it is: all that is
+desired is written anew on top of it.`),
+		a.decide("restore", "Put a branch back to what was written", `Restore puts a branch that somebody has rewritten back to the commit that was written to
+it last, where the server still has that. What somebody else pushes meanwhile is not lost.`),
+	}
+}
+
+func (a *app) decide(name, short, long string) *cobra.Command {
+	return &cobra.Command{
+		Use: name + " URL BRANCH", Short: short,
+		Long:              long + "\n\nURL and BRANCH are as emcoctl branches lists them. The work itself is done afterwards.",
+		Example:           "  emcoctl " + name + " https://git.example/fleet.git main",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeBranch,
+		RunE: a.own(func(c *cobra.Command, args []string) error {
+			return a.decideOn(c.Context(), name, v2.GitBranch{URL: args[0], Branch: args[1]})
+		}),
+	}
+}
+
+func (a *app) decideOn(ctx context.Context, name string, b v2.GitBranch) error {
+	form, err := a.form()
+	if err != nil {
+		return err
+	}
+	path := "git/" + name
+	c, err := a.dial(path)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	res, err := c.Do(ctx, client.Request{Method: http.MethodPost, Path: path, Accept: "application/json", Body: client.JSON(text)})
+	if err == nil {
+		err = res.Err(http.MethodPost, path)
+	}
+	if err != nil {
+		return err
+	}
+	if form != report.Human {
+		return report.Encode(a.sys.Out, form, res.Body)
+	}
+	fmt.Fprintf(a.sys.Out, "%s of branch %s of %s accepted\n", name, b.Branch, b.URL)
+	return nil
+}
+
+// completeBranch offers repositories, and then their branches.
+func (a *app) completeBranch(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(c.Context(), completeTime)
+	defer cancel()
+	server, err := a.dial(gitBranches)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, err := client.Get[[]v2.GitBranch](ctx, server, gitBranches)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, b := range all {
+		switch {
+		case len(args) == 0 && strings.HasPrefix(b.URL, word):
+			out = append(out, b.URL)
+		case len(args) == 1 && b.URL == args[0] && strings.HasPrefix(b.Branch, word):
+			out = append(out, b.Branch)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,221 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// moveLook is how often it is asked how far a move is.
+const moveLook = 500 * time.Millisecond
+
+// moving is what a command line says of a cluster's move.
+type moving struct {
+	seat         v2.ClusterSeat
+	status, wait bool
+	timeout      time.Duration
+}
+
+// move is the command that moves a cluster to another place in Git.
+func (a *app) move() *cobra.Command {
+	var m moving
+	c := &cobra.Command{
+		Use: "move CLUSTER", Short: "Move a cluster to another branch or sync type, with what it holds",
+		Long: `Move has a cluster, PROVIDER/CLUSTER, written to another shard of its repository (--to, or
+where there is room), or by another sync type (--type). What is deployed there goes along:
+it is written in the new place, and then removed from the old one. A cluster that reads a
+branch of its own notices nothing. Of others the old place stays until --finish says that
+its reconciler reads the new branch; finished before, the reconciler may remove all that
+it has applied.
+
+--status shows how far the last move is. --wait waits until it is done, with progress on
+the error output: exit code 6 if the time was up.`,
+		Example:           "  emcoctl move edge/store-7 --to s004 --wait\n  emcoctl move edge/store-7 --finish\n  emcoctl move edge/store-7 --type argocd\n  emcoctl move edge/store-7 --status",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeCluster,
+		RunE:              a.own(func(c *cobra.Command, args []string) error { return a.moveCluster(c.Context(), m, args[0]) }),
+	}
+	f := c.Flags()
+	f.StringVar(&m.seat.Shard, "to", "", "shard to move to, such as s004")
+	f.StringVar(&m.seat.RefMode, "ref-mode", "", "how the cluster reads: shard, or cluster for a branch of its own")
+	f.StringVar(&m.seat.Type, "type", "", "sync type to change to, such as argocd; the place stays unless --to or --ref-mode say else")
+	f.BoolVar(&m.seat.Finish, "finish", false, "take it out of its old place: its reconciler reads the new one")
+	f.BoolVar(&m.status, "status", false, "only show how far the last move is")
+	f.BoolVar(&m.wait, "wait", false, "wait until it is done")
+	f.DurationVar(&m.timeout, "timeout", 5*time.Minute, "how long to wait")
+	_ = c.RegisterFlagCompletionFunc("ref-mode", cobra.FixedCompletions([]string{"shard", "cluster"}, cobra.ShellCompDirectiveNoFileComp))                            // the flag is there
+	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"anthos", "argocd", "azureArcV2", "fluxcd", "git"}, cobra.ShellCompDirectiveNoFileComp)) // likewise
+	return c
+}
+
+// clusterPath is the path of a cluster that is named in short, or by its path.
+func clusterPath(word string) (string, error) {
+	s := strings.Split(strings.Trim(word, "/"), "/")
+	switch {
+	case len(s) == 2 && s[0] != "" && s[1] != "":
+		return "cluster-providers/" + s[0] + "/clusters/" + s[1], nil
+	case len(s) == 4 && s[0] == "cluster-providers" && s[2] == "clusters":
+		return strings.Join(s, "/"), nil
+	}
+	return "", usagef("%q is no cluster; name one as PROVIDER/CLUSTER", word)
+}
+
+func (a *app) moveCluster(ctx context.Context, m moving, word string) error {
+	path, err := clusterPath(word)
+	if err != nil {
+		return err
+	}
+	form, err := a.form()
+	if err != nil {
+		return err
+	}
+	c, err := a.dial(path)
+	if err != nil {
+		return err
+	}
+	if m.status {
+		return a.showMove(ctx, form, c, path, m)
+	}
+	along, err := askMove(ctx, c, path, m.seat)
+	switch {
+	case err != nil:
+		return err
+	case along:
+		return a.showMove(ctx, form, c, path, m)
+	}
+	return a.showSeat(ctx, form, c, path)
+}
+
+// askMove asks for a move. It reports whether something goes along.
+func askMove(ctx context.Context, c *client.Client, path string, seat v2.ClusterSeat) (along bool, err error) {
+	text, err := json.Marshal(seat)
+	if err != nil {
+		return false, err
+	}
+	r := client.Request{Method: http.MethodPost, Path: path + "/move", Accept: "application/json", Body: client.JSON(text)}
+	res, err := c.Do(ctx, r)
+	if err == nil {
+		err = res.Err(r.Method, r.Path)
+	}
+	return err == nil && res.Status == http.StatusAccepted, err
+}
+
+// showSeat prints where a cluster is that moved at once.
+func (a *app) showSeat(ctx context.Context, form report.Format, c *client.Client, path string) error {
+	var cluster v2.Cluster
+	text, err := read(ctx, c, path, &cluster)
+	if err != nil {
+		return err
+	}
+	if form != report.Human {
+		return report.Encode(a.sys.Out, form, text)
+	}
+	fmt.Fprintf(a.sys.Out, "%s is at %s\n", path, placeOf(cluster.Spec.GitOps.Place()))
+	return nil
+}
+
+// showMove prints how far a move is, when it is done if that is to be waited for.
+func (a *app) showMove(ctx context.Context, form report.Format, c *client.Client, path string, m moving) error {
+	move, text, err := a.awaitMove(ctx, c, path, m)
+	if err != nil {
+		return err
+	}
+	if form != report.Human {
+		return report.Encode(a.sys.Out, form, text)
+	}
+	showMove(a.sys.Out, path, move)
+	return nil
+}
+
+// awaitMove reads how far a move is, until it is done if that is to be waited for.
+func (a *app) awaitMove(ctx context.Context, c *client.Client, path string, m moving) (move v2.ClusterMove, text json.RawMessage, err error) {
+	until, said := time.Now().Add(m.timeout), ""
+	for {
+		move = v2.ClusterMove{}
+		if text, err = read(ctx, c, path+"/move", &move); err != nil || move.Done || !m.wait {
+			return move, text, err
+		}
+		if now := stageOf(move); now != said {
+			fmt.Fprintf(a.sys.Err, "%s: %s\n", path, now)
+			said = now
+		}
+		if time.Now().After(until) {
+			return move, text, &progress.Late{Name: path, Goal: "moved", Held: []string{said}}
+		}
+		if err := pause(ctx, moveLook); err != nil {
+			return move, text, err
+		}
+	}
+}
+
+// stageOf is where a move stands, in a line.
+func stageOf(m v2.ClusterMove) string {
+	for _, c := range m.Conditions {
+		if c.Status != "True" {
+			return strings.TrimSuffix("not "+c.Type+": "+or(c.Message, c.Reason), ": ")
+		}
+	}
+	return "done"
+}
+
+func showMove(w io.Writer, path string, m v2.ClusterMove) {
+	verb := "moves"
+	if m.Done {
+		verb = "has moved"
+	}
+	fmt.Fprintf(w, "%s %s from %s to %s\n\n", path, verb, placeOf(m.From), placeOf(m.To))
+	t := report.NewTable(w)
+	row(t, "CONDITION", "STATUS", "COMMIT", "MESSAGE")
+	commit := map[string]string{"Written": m.Written, "Cleared": m.Cleared}
+	for _, c := range m.Conditions {
+		id := commit[c.Type]
+		row(t, c.Type, c.Status, id[:min(len(id), 12)], or(c.Message, c.Reason))
+	}
+	t.Flush()
+}
+
+// placeOf is a place in Git, in words.
+func placeOf(p v2.GitOpsPlace) string {
+	out := p.Type
+	if p.Shard != "" {
+		out += ", shard " + p.Shard
+	}
+	if p.RefMode == "cluster" {
+		out += ", with a branch of its own"
+	}
+	return out
+}
+
+// completeCluster offers PROVIDER/CLUSTER.
+func (a *app) completeCluster(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	collection, prefix := "cluster-providers", ""
+	if provider, _, inside := strings.Cut(word, "/"); inside {
+		collection, prefix = "cluster-providers/"+provider+"/clusters", provider+"/"
+	}
+	var out []string
+	for _, name := range a.namesIn(c.Context(), collection) {
+		if strings.HasPrefix(prefix+name, word) {
+			out = append(out, prefix+name)
+		}
+	}
+	slices.Sort(out)
+	if prefix == "" {
+		return out, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
