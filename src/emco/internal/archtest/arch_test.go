@@ -28,6 +28,7 @@ type group struct {
 // other, services neither; only the composition root knows them all.
 var groups = map[string]group{
 	"ground": {packages: []string{
+		"internal/confined",  // children within limits
 		"internal/durable",   // files on disks, for all that keep some
 		"internal/failpoint", // where tests break the program
 	}},
@@ -95,9 +96,9 @@ var groups = map[string]group{
 
 // exceptions are arrows beyond the groups, each for a reason.
 var exceptions = map[string][]string{
-	// What is published is handed over as what is committed is.
-	// Whoever publishes folders reads the time to come back as the Git hosts do.
+	// When servers want to be asked again is read as it is from Git servers.
 	"internal/sink/folder": {root + "git/transport"},
+	// What is published is handed over as what is committed is.
 	"internal/sink/oci": {root + "git/batch", root + "git/transport"},
 	// Buckets are reached by the same rules as Git servers are.
 	"internal/sink/s3": {root + "git/batch", root + "git/transport"},

@@ -1,8 +1,6 @@
 // Package isolated renders in a child process, so that a chart which loops, grows or
 // crashes the renderer harms nothing but its own rendering.
-//
-//	parent ── request as JSON ──► stdin  ┐ child: no environment, no arguments of the user,
-//	       ◄─ answer as JSON ──── stdout ┘ limits on memory and processor time; killed when late
+// Requests and answers are JSON.
 package isolated
 
 import (
@@ -12,12 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
@@ -117,31 +115,29 @@ func (p parent) read(ctx context.Context, app, what string, a render.Archive) (*
 	return &packed{Digest: a.Digest, Content: content}, nil
 }
 
-// run starts a child, hands it the question and returns its answer.
+// run asks a child and returns its answer.
 func (p parent) run(ctx context.Context, app string, question []byte) ([]byte, error) {
-	timed, cancel := context.WithTimeout(ctx, p.limits.Time)
-	defer cancel()
-	cmd := exec.CommandContext(timed, p.command[0], p.command[1:]...)
-	cmd.Env = []string{fmt.Sprintf("GOMEMLIMIT=%d", p.limits.Memory/4*3), "GOTRACEBACK=single"}
-	cmd.WaitDelay = time.Second
-	said := &head{most: 4 << 10}
-	cmd.Stderr = said
-	text, err := p.talk(cmd, question)
+	child := confined.Child{
+		Path: p.command[0], Args: p.command[1:],
+		Env:    []string{fmt.Sprintf("GOMEMLIMIT=%d", p.limits.Memory/4*3), "GOTRACEBACK=single"},
+		Limits: confined.Limits{Time: p.limits.Time, Memory: p.limits.Memory, Output: p.limits.Output},
+	}
+	a, err := child.Ask(ctx, question)
 	switch {
+	case err == nil:
+		return a.Text, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case timed.Err() != nil:
+	case errors.Is(err, confined.ErrLate):
 		return nil, blame(app, fmt.Sprintf("rendering took more than %s and was ended; does a template loop?", p.limits.Time))
-	case int64(len(text)) > p.limits.Output:
+	case errors.Is(err, confined.ErrLong):
 		return nil, blame(app, fmt.Sprintf("renders to more than %d bytes", p.limits.Output))
-	case err != nil && exhausted(said.String()):
+	case exhausted(a.Said):
 		return nil, blame(app, fmt.Sprintf("rendering needs more than %d MiB of memory and was ended; does a template build long lists?", p.limits.Memory>>20))
-	case err != nil && strings.Contains(said.String(), "stack overflow"):
+	case strings.Contains(a.Said, "stack overflow"):
 		return nil, blame(app, "a template calls itself without end")
-	case err != nil:
-		return nil, fmt.Errorf("render app %s in a child: %w: %s", app, err, said)
 	}
-	return text, nil
+	return nil, fmt.Errorf("render app %s in a child: %w: %s", app, err, a.Said)
 }
 
 // exhausted reports whether a Go program said that it has no memory left.
@@ -154,52 +150,8 @@ func exhausted(stderr string) bool {
 	return false
 }
 
-// talk writes the question, then reads the answer. A child that dies early shows in
-// the error of Wait, so that of the pipe is not told.
-func (p parent) talk(cmd *exec.Cmd, question []byte) ([]byte, error) {
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	// The child waits for the question, so it has done nothing yet.
-	confined := confine(cmd.Process.Pid, p.limits)
-	if confined == nil {
-		_, _ = in.Write(question)
-	}
-	_ = in.Close()
-	text, readErr := io.ReadAll(io.LimitReader(out, p.limits.Output+1))
-	if int64(len(text)) > p.limits.Output || confined != nil {
-		_ = cmd.Process.Kill() // it would wait for a reader
-	}
-	if err := cmd.Wait(); err != nil || confined != nil {
-		return text, errors.Join(confined, err)
-	}
-	return text, readErr
-}
-
 func blame(app, reason string) error {
 	return (&render.Fault{App: app, Reason: reason}).Invalid()
-}
-
-// head keeps the first bytes written to it.
-type head struct {
-	bytes.Buffer
-	most int
-}
-
-// Write keeps what there is room for and never fails.
-func (h *head) Write(p []byte) (int, error) {
-	if room := h.most - h.Len(); room > 0 {
-		h.Buffer.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
 }
 
 // question is a request as it crosses the pipe.

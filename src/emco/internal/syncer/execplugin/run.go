@@ -1,21 +1,18 @@
 package execplugin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os/exec"
 	"strings"
-	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
 )
 
 const (
-	maxSaid = 4 << 10 // bytes of stderr that are kept
-	maxLine = 300     // bytes of it that an error shows
-	secret  = 4       // values of options that are at least as long are kept out of errors
+	maxLine = 300 // bytes of what an executable said that an error shows
+	secret  = 4   // values of options that are at least as long are kept out of errors
 )
 
 // runner runs one executable, once for each question.
@@ -47,73 +44,17 @@ func (r runner) ask(ctx context.Context, q question) (answer, error) {
 func (r runner) run(ctx context.Context, question []byte) ([]byte, error) {
 	r.slots <- struct{}{}
 	defer func() { <-r.slots }()
-	timed, cancel := context.WithTimeout(ctx, r.limits.Time)
-	defer cancel()
-	cmd := exec.CommandContext(timed, r.path)
-	cmd.Env = []string{}
-	cmd.Dir = "/"
-	cmd.WaitDelay = time.Second
-	alone(cmd)
-	said := &head{}
-	cmd.Stderr = said
-	text, err := r.talk(cmd, question)
+	child := confined.Child{Path: r.path, Dir: "/", Limits: confined.Limits{Time: r.limits.Time, Memory: r.limits.Memory, Output: r.limits.Output}}
+	a, err := child.Ask(ctx, question)
 	switch {
-	case timed.Err() != nil:
+	case errors.Is(err, confined.ErrLate):
 		return nil, fmt.Errorf("it did not answer within %s and was ended", r.limits.Time)
-	case int64(len(text)) > r.limits.Output:
+	case errors.Is(err, confined.ErrLong):
 		return nil, fmt.Errorf("it wrote more than %d bytes and was ended", r.limits.Output)
-	case err != nil:
-		return nil, said.explain(err)
+	case err != nil && line(a.Said) != "":
+		return nil, fmt.Errorf("%w: %s", err, line(a.Said))
 	}
-	return text, nil
-}
-
-// talk writes the question while it reads the answer: an executable may answer before it
-// has read everything. One that dies early shows in the error of Wait.
-func (r runner) talk(cmd *exec.Cmd, question []byte) ([]byte, error) {
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	confined := confine(cmd.Process.Pid, r.limits)
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		if confined == nil {
-			_, _ = in.Write(question)
-		}
-		_ = in.Close()
-	}()
-	text, readErr := io.ReadAll(io.LimitReader(out, r.limits.Output+1))
-	if int64(len(text)) > r.limits.Output || confined != nil {
-		_ = cmd.Cancel() // it would wait for a reader
-	}
-	waited := cmd.Wait()
-	<-written
-	return text, errors.Join(confined, waited, readErr)
-}
-
-// head keeps the beginning of what is written to it.
-type head struct{ text bytes.Buffer }
-
-func (h *head) Write(p []byte) (int, error) {
-	h.text.Write(p[:min(len(p), maxSaid-h.text.Len())])
-	return len(p), nil
-}
-
-// explain adds what an executable said to what became of it.
-func (h *head) explain(err error) error {
-	if text := line(h.text.String()); text != "" {
-		return fmt.Errorf("%w: %s", err, text)
-	}
-	return err
+	return a.Text, err
 }
 
 // line is the beginning of a text, in one line.

@@ -1,4 +1,4 @@
-package execplugin
+package confined
 
 import (
 	"fmt"
@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine sets the limits of a process, which waits for its question meanwhile. The limit
-// on processor time ends one whose parent is gone.
-func confine(pid int, l Limits) error {
+// set sets the limits of a process. RLIMIT_DATA counts the memory that is in use, whereas
+// RLIMIT_AS would count what Go's run time reserves without using it. The limit on
+// processor time ends a child whose parent is gone.
+func (l Limits) set(pid int) error {
 	seconds := uint64(l.Time/time.Second) + 2
 	for _, r := range []struct {
 		resource int
@@ -27,7 +28,7 @@ func confine(pid int, l Limits) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("limit the executable: %w", err)
+			return fmt.Errorf("limit the child: %w", err)
 		}
 	}
 	return nil

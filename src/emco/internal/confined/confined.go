@@ -1,0 +1,110 @@
+// Package confined runs child processes that answer one question each, within limits.
+//
+//	parent ── question ──► stdin  ┐ child: no environment but what it is given,
+//	       ◄── answer ─── stdout ┘ limits on memory and processor time; killed when late
+package confined
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"time"
+)
+
+const (
+	grace   = time.Second // between the end of a child and that of its pipes
+	maxSaid = 4 << 10     // bytes of stderr that are kept
+)
+
+// Why a child was ended.
+var (
+	ErrLate = errors.New("it did not answer in time and was ended")
+	ErrLong = errors.New("its answer was too long and it was ended")
+)
+
+// Limits bound a child.
+type Limits struct {
+	Time   time.Duration // from its start to its answer
+	Memory uint64        // bytes of data that it may have; on Linux only
+	Output int64         // bytes of an answer
+}
+
+// Child is a program and how it is run.
+type Child struct {
+	Path   string
+	Args   []string // without the program's name
+	Env    []string // all of its environment
+	Dir    string   // working folder; this process's unless given
+	Limits Limits
+}
+
+// Answer is what a child wrote.
+type Answer struct {
+	Text []byte // to stdout
+	Said string // to stderr, the beginning of it
+}
+
+// Ask starts the child, hands it the question and returns what it wrote, also beside an
+// error: ErrLate, ErrLong, that of ctx, or how the child ended.
+func (c Child) Ask(ctx context.Context, question []byte) (Answer, error) {
+	timed, cancel := context.WithTimeout(ctx, c.Limits.Time)
+	defer cancel()
+	cmd := exec.CommandContext(timed, c.Path, c.Args...)
+	cmd.Env, cmd.Dir, cmd.WaitDelay = append([]string{}, c.Env...), c.Dir, grace // an empty environment is not nil
+	alone(cmd)
+	said := &head{}
+	cmd.Stderr = said
+	text, err := c.Limits.talk(cmd, question)
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case timed.Err() != nil:
+		err = ErrLate
+	case int64(len(text)) > c.Limits.Output:
+		err = ErrLong
+	}
+	return Answer{text, said.text.String()}, err
+}
+
+// talk writes the question while it reads the answer: a child may answer before it has
+// read everything. One that dies early shows in the error of Wait.
+func (l Limits) talk(cmd *exec.Cmd, question []byte) ([]byte, error) {
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	limited := l.set(cmd.Process.Pid) // it waits for its question meanwhile
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		if limited == nil {
+			_, _ = in.Write(question)
+		}
+		_ = in.Close()
+	}()
+	text, readErr := io.ReadAll(io.LimitReader(out, l.Output+1))
+	if int64(len(text)) > l.Output || limited != nil {
+		_ = cmd.Cancel() // it would wait for a reader
+	}
+	waited := cmd.Wait()
+	<-written
+	return text, errors.Join(limited, waited, readErr)
+}
+
+// head keeps the beginning of what is written to it.
+type head struct{ text bytes.Buffer }
+
+// Write never fails.
+func (h *head) Write(p []byte) (int, error) {
+	h.text.Write(p[:min(len(p), maxSaid-h.text.Len())])
+	return len(p), nil
+}

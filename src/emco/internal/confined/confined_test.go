@@ -1,0 +1,61 @@
+package confined_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
+)
+
+// shell is a child that runs a script.
+func shell(script string) confined.Child {
+	return confined.Child{
+		Path: "/bin/sh", Args: []string{"-c", script}, Dir: "/",
+		Limits: confined.Limits{Time: 20 * time.Second, Memory: 64 << 20, Output: 1000},
+	}
+}
+
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	t.Run("a question and its answer, in an empty environment", func(t *testing.T) {
+		t.Parallel()
+		c := shell(`read q; echo "$q $GREETING $HOME" ; echo aside >&2`)
+		c.Env = []string{"GREETING=hello"}
+		a, err := c.Ask(t.Context(), []byte("why\n"))
+		if err != nil || string(a.Text) != "why hello \n" || a.Said != "aside\n" {
+			t.Errorf("Ask = %q, %q, %v", a.Text, a.Said, err)
+		}
+	})
+	t.Run("a child that is late is ended with what it has started", func(t *testing.T) {
+		t.Parallel()
+		c := shell("sleep 600 & sleep 600")
+		c.Limits.Time = 200 * time.Millisecond
+		if _, err := c.Ask(t.Context(), nil); !errors.Is(err, confined.ErrLate) {
+			t.Errorf("Ask = %v, want ErrLate", err)
+		}
+	})
+	t.Run("a child that writes without end", func(t *testing.T) {
+		t.Parallel()
+		if _, err := shell("while :; do echo more; done").Ask(t.Context(), nil); !errors.Is(err, confined.ErrLong) {
+			t.Errorf("Ask = %v, want ErrLong", err)
+		}
+	})
+	t.Run("a child that reads nothing and fails", func(t *testing.T) {
+		t.Parallel()
+		a, err := shell("echo broken >&2; exit 3").Ask(t.Context(), make([]byte, 1<<20))
+		if err == nil || !strings.Contains(err.Error(), "exit status 3") || a.Said != "broken\n" {
+			t.Errorf("Ask = %q, %v, want exit status 3", a.Said, err)
+		}
+	})
+	t.Run("nobody waits for the answer any more", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := shell("sleep 600").Ask(ctx, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("Ask = %v, want Canceled", err)
+		}
+	})
+}
