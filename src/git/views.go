@@ -76,3 +76,9 @@ func CheckViews(branch string, views []View) error {
 	}
 	return nil
 }
+
+// Caption returns the message of a view's commit: it says what is shown, and of which commit.
+func (m Message) Caption(v View, source Hash) Message {
+	m.Title, m.Trailers = "Show "+v.Dir, []Trailer{{Key: SourceTrailer, Value: string(source)}}
+	return m
+}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
 // Commit puts one commit on top of parent and moves branch from parent to it.
@@ -54,7 +55,7 @@ func (w *writer) commit(ctx context.Context, edits []git.Edit) (git.Hash, error)
 	if err != nil {
 		return "", err
 	}
-	top, r := grown(edits), w.reader()
+	top, r := tree.NewEdits(edits), w.reader()
 	if err := r.load(ctx, from, top, 0); err != nil {
 		return "", err
 	}
@@ -62,7 +63,7 @@ func (w *writer) commit(ctx context.Context, edits []git.Edit) (git.Hash, error)
 	if err != nil {
 		return "", w.about(err)
 	}
-	if d.root == from {
+	if d.Root == from {
 		return w.parent, nil
 	}
 	if w.message.Dry {
@@ -75,15 +76,15 @@ func (w *writer) commit(ctx context.Context, edits []git.Edit) (git.Hash, error)
 	if err := w.build(ctx, p, from); err != nil {
 		return "", w.lostObjects(err)
 	}
-	id, err := w.seal(ctx, d.root)
+	id, err := w.seal(ctx, d.Root)
 	if err != nil {
 		return "", w.lostObjects(err)
 	}
 	if err := w.move(ctx, id); err != nil {
 		return "", err
 	}
-	if commit, err := parseOID(id); err == nil {
-		w.known.addRoot(commit, d.root)
+	if commit, err := tree.ParseID(id); err == nil {
+		w.known.addRoot(commit, d.Root)
 	}
 	return id, nil
 }
@@ -97,13 +98,13 @@ func (w *writer) about(err error) error {
 }
 
 // from returns the tree that the edits are made on.
-func (w *writer) from(ctx context.Context) (oid, error) {
+func (w *writer) from(ctx context.Context) (tree.ID, error) {
 	if w.parent == "" {
-		return emptyTree, nil
+		return tree.Empty, nil
 	}
-	commit, err := parseOID(w.parent)
+	commit, err := tree.ParseID(w.parent)
 	if err != nil {
-		return oid{}, err
+		return tree.ID{}, err
 	}
 	w.base = w.parent
 	return w.rootOf(ctx, commit)
@@ -125,14 +126,14 @@ func (w *writer) cost(p *plan) git.Cost {
 func (w *writer) cut(items []item) [][]item { return cut(items, w.h.opt.MaxItems, w.h.opt.MaxBytes) }
 
 // build makes the server have a plan's trees.
-func (w *writer) build(ctx context.Context, p *plan, from oid) error {
+func (w *writer) build(ctx context.Context, p *plan, from tree.ID) error {
 	for _, id := range p.blobs {
 		if err := w.blob(ctx, id, p.d.blobs[id]); err != nil {
 			return err
 		}
 	}
 	for n, round := range p.rounds {
-		if _, err := w.trees(ctx, oid{}, round); err != nil {
+		if _, err := w.trees(ctx, tree.ID{}, round); err != nil {
 			return err
 		}
 		w.learn(p, n)
@@ -141,26 +142,26 @@ func (w *writer) build(ctx context.Context, p *plan, from oid) error {
 		return nil // the server had the whole tree before
 	}
 	base := from
-	if from == emptyTree {
-		base = oid{}
+	if from == tree.Empty {
+		base = tree.ID{}
 	}
 	root, err := w.trees(ctx, base, p.root)
 	if err != nil {
 		return err
 	}
-	if root != p.d.root {
+	if root != p.d.Root {
 		w.known.forget()
-		return errs.E(errs.Unavailable, "commit", w.repo.URL, fmt.Errorf("the server comes to tree %s, and not to %s", root, p.d.root))
+		return errs.E(errs.Unavailable, "commit", w.repo.URL, fmt.Errorf("the server comes to tree %s, and not to %s", root, p.d.Root))
 	}
 	w.known.addTrees(p.d.fresh)
-	w.known.addBlobs(p.d.names())
+	w.known.addBlobs(p.d.files())
 	return nil
 }
 
 // learn notes what the server has after a round, so that nothing of it is sent again
 // should a later call fail.
 func (w *writer) learn(p *plan, round int) {
-	trees, blobs := map[oid]tree{}, []oid{}
+	trees, blobs := map[tree.ID]tree.Tree{}, []tree.ID{}
 	for _, id := range p.order {
 		if p.height[id] == round {
 			p.below(id, trees, &blobs)
@@ -171,7 +172,7 @@ func (w *writer) learn(p *plan, round int) {
 }
 
 // blob puts a file on the server.
-func (w *writer) blob(ctx context.Context, id oid, content []byte) error {
+func (w *writer) blob(ctx context.Context, id tree.ID, content []byte) error {
 	text := base64.StdEncoding.EncodeToString(content)
 	var made string
 	err := w.call(ctx, "commit", paid, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
@@ -185,16 +186,16 @@ func (w *writer) blob(ctx context.Context, id oid, content []byte) error {
 	if made != id.String() {
 		return errs.E(errs.Unavailable, "commit", w.repo.URL, errors.New("the server has got another file than was sent"))
 	}
-	w.known.addBlobs([]oid{id})
+	w.known.addBlobs([]tree.ID{id})
 	return nil
 }
 
 // trees makes a tree of items on top of another, in as few requests as are allowed, and
 // returns its name.
-func (w *writer) trees(ctx context.Context, base oid, items []item) (oid, error) {
+func (w *writer) trees(ctx context.Context, base tree.ID, items []item) (tree.ID, error) {
 	for _, part := range w.cut(items) {
 		on := ""
-		if base != (oid{}) {
+		if base != (tree.ID{}) {
 			on = base.String()
 		}
 		var made string
@@ -204,10 +205,10 @@ func (w *writer) trees(ctx context.Context, base oid, items []item) (oid, error)
 			return resp, err
 		})
 		if err != nil {
-			return oid{}, err
+			return tree.ID{}, err
 		}
-		if base, err = parseOID(git.Hash(made)); err != nil {
-			return oid{}, errs.E(errs.Unavailable, "commit", w.repo.URL, errors.New("the server names no tree"))
+		if base, err = tree.ParseID(git.Hash(made)); err != nil {
+			return tree.ID{}, errs.E(errs.Unavailable, "commit", w.repo.URL, errors.New("the server names no tree"))
 		}
 	}
 	return base, nil
@@ -217,15 +218,15 @@ func (w *writer) trees(ctx context.Context, base oid, items []item) (oid, error)
 func entriesOf(items []item) []*gh.TreeEntry {
 	entries := make([]*gh.TreeEntry, len(items))
 	for i, it := range items {
-		kind := "blob"
-		switch it.mode & modeType {
-		case modeTree:
+		kind, at := "blob", tree.Entry{Mode: it.mode}
+		switch {
+		case at.IsTree():
 			kind = "tree"
-		case modeSub:
+		case at.IsSubmodule():
 			kind = "commit"
 		}
 		e := &gh.TreeEntry{Path: gh.String(it.path), Mode: gh.String(fmt.Sprintf("%06o", it.mode)), Type: gh.String(kind), Content: it.content}
-		if it.content == nil && it.id != (oid{}) {
+		if it.content == nil && it.id != (tree.ID{}) {
 			e.SHA = gh.String(it.id.String())
 		}
 		entries[i] = e
@@ -234,7 +235,7 @@ func entriesOf(items []item) []*gh.TreeEntry {
 }
 
 // seal makes the commit object.
-func (w *writer) seal(ctx context.Context, root oid) (id git.Hash, err error) {
+func (w *writer) seal(ctx context.Context, root tree.ID) (id git.Hash, err error) {
 	w.message = w.message.Dated()
 	who := authorOf(w.message)
 	c := &gh.Commit{Message: gh.String(w.message.Text()), Tree: &gh.Tree{SHA: gh.String(root.String())}, Author: who, Committer: who}
@@ -252,14 +253,14 @@ func (w *writer) seal(ctx context.Context, root oid) (id git.Hash, err error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := parseOID(id); err != nil {
+	if _, err := tree.ParseID(id); err != nil {
 		return "", errs.E(errs.Unavailable, "commit", w.repo.URL, errors.New("the server names no commit"))
 	}
 	return id, nil
 }
 
 // signature signs the commit as the server is going to make it; nil if nobody signs.
-func (w *writer) signature(root oid) (*gh.SignatureVerification, error) {
+func (w *writer) signature(root tree.ID) (*gh.SignatureVerification, error) {
 	if w.message.Signer == nil {
 		return nil, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/transport"
+	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
 // Options tune a Host. Zero values mean the defaults given here.
@@ -105,7 +106,7 @@ func (d *door) head(ctx context.Context, branch string) (id git.Hash, err error)
 		return resp, err
 	})
 	if err == nil {
-		_, err = parseOID(id)
+		_, err = tree.ParseID(id)
 	}
 	return id, err
 }
@@ -134,7 +135,7 @@ var errStopped = errors.New("stopped") // the consumer of an iteration has enoug
 
 // list visits the leaves at or below a path in path order.
 func (d *door) list(ctx context.Context, at git.Hash, under string, visit func(git.Entry) bool) error {
-	commit, err := parseOID(at)
+	commit, err := tree.ParseID(at)
 	if err != nil {
 		return err
 	}
@@ -142,19 +143,19 @@ func (d *door) list(ctx context.Context, at git.Hash, under string, visit func(g
 	if err != nil {
 		return err
 	}
-	here, r := entry{mode: modeTree, id: root}, d.reader()
+	here, r := tree.Entry{Mode: tree.ModeTree, ID: root}, d.reader()
 	for name := range strings.SplitSeq(under, "/") {
 		if under == "" {
 			break
 		}
-		if !here.isTree() {
+		if !here.IsTree() {
 			return nil
 		}
-		t, err := r.tree(ctx, here.id)
+		t, err := r.tree(ctx, here.ID)
 		if err != nil {
 			return err
 		}
-		if here = t.find(name); here.mode == 0 {
+		if here = t.Find(name); here.Mode == 0 {
 			return nil
 		}
 	}
@@ -163,7 +164,7 @@ func (d *door) list(ctx context.Context, at git.Hash, under string, visit func(g
 
 // Blob returns a file's content.
 func (h *Host) Blob(ctx context.Context, r git.Repo, id git.Hash) (content []byte, err error) {
-	_, err = parseOID(id)
+	_, err = tree.ParseID(id)
 	d, err := h.enter(r, err)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
 // known is what is known of one repository: which trees it has, and what is in them.
@@ -13,9 +14,9 @@ type known struct {
 	used uint64 // guarded by the host's lock
 
 	mu    sync.Mutex
-	trees memory[tree]
-	blobs memory[struct{}] // files that the server has got from us
-	roots map[oid]oid      // trees of commits
+	trees memory[tree.Tree]
+	blobs memory[struct{}]    // files that the server has got from us
+	roots map[tree.ID]tree.ID // trees of commits
 }
 
 const (
@@ -25,12 +26,12 @@ const (
 )
 
 func newKnown(room int64) *known {
-	return &known{trees: memory[tree]{room: room}, blobs: memory[struct{}]{room: blobRoom}, roots: map[oid]oid{}}
+	return &known{trees: memory[tree.Tree]{room: room}, blobs: memory[struct{}]{room: blobRoom}, roots: map[tree.ID]tree.ID{}}
 }
 
 // tree returns a tree that is known.
-func (k *known) tree(id oid) (tree, bool) {
-	if id == emptyTree {
+func (k *known) tree(id tree.ID) (tree.Tree, bool) {
+	if id == tree.Empty {
 		return nil, true
 	}
 	k.mu.Lock()
@@ -39,7 +40,7 @@ func (k *known) tree(id oid) (tree, bool) {
 }
 
 // blob says whether a file is known to be on the server.
-func (k *known) blob(id oid) bool {
+func (k *known) blob(id tree.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, ok := k.blobs.get(id)
@@ -54,16 +55,16 @@ func (k *known) empty() bool {
 }
 
 // addTrees remembers trees.
-func (k *known) addTrees(all map[oid]tree) {
+func (k *known) addTrees(all map[tree.ID]tree.Tree) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for id, t := range all {
-		k.trees.put(id, t, t.size())
+		k.trees.put(id, t, sizeOf(t))
 	}
 }
 
 // addBlobs remembers that the server has files.
-func (k *known) addBlobs(ids []oid) {
+func (k *known) addBlobs(ids []tree.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, id := range ids {
@@ -72,14 +73,14 @@ func (k *known) addBlobs(ids []oid) {
 }
 
 // root returns the tree of a commit, if it is known.
-func (k *known) root(commit oid) (oid, bool) {
+func (k *known) root(commit tree.ID) (tree.ID, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	root, ok := k.roots[commit]
 	return root, ok
 }
 
-func (k *known) addRoot(commit, root oid) {
+func (k *known) addRoot(commit, root tree.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.roots) >= maxRoots {
@@ -101,7 +102,7 @@ func (k *known) forget() {
 // lately, and the old, which go when there is no more room for the young.
 type memory[V any] struct {
 	room       int64 // bytes of both
-	young, old map[oid]kept[V]
+	young, old map[tree.ID]kept[V]
 	bytes      int64 // of the young
 }
 
@@ -110,7 +111,7 @@ type kept[V any] struct {
 	bytes int64
 }
 
-func (m *memory[V]) get(id oid) (V, bool) {
+func (m *memory[V]) get(id tree.ID) (V, bool) {
 	if v, ok := m.young[id]; ok {
 		return v.value, true
 	}
@@ -121,12 +122,12 @@ func (m *memory[V]) get(id oid) (V, bool) {
 	return v.value, ok
 }
 
-func (m *memory[V]) put(id oid, value V, bytes int64) {
+func (m *memory[V]) put(id tree.ID, value V, bytes int64) {
 	if _, ok := m.young[id]; ok {
 		return
 	}
 	if m.young == nil || m.bytes+bytes > m.room/2 {
-		m.old, m.young, m.bytes = m.young, map[oid]kept[V]{}, 0
+		m.old, m.young, m.bytes = m.young, map[tree.ID]kept[V]{}, 0
 	}
 	m.young[id] = kept[V]{value: value, bytes: bytes}
 	m.bytes += bytes

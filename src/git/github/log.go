@@ -8,6 +8,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
 const (
@@ -17,9 +18,9 @@ const (
 
 // Since returns what was committed since base.
 func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (git.Log, error) {
-	_, err := parseOID(commit)
+	_, err := tree.ParseID(commit)
 	if err == nil && base != "" {
-		_, err = parseOID(base)
+		_, err = tree.ParseID(base)
 	}
 	d, err := h.enter(r, err)
 	switch {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 type item struct {
 	path    string
 	mode    uint32
-	id      oid
+	id      tree.ID
 	content *string
 }
 
@@ -37,48 +39,48 @@ func (i item) size() int {
 //	         those of a later round hold some of an earlier one
 //	root     what changes from the old root to the new one
 type plan struct {
-	blobs  []oid
+	blobs  []tree.ID
 	rounds [][]item
 	root   []item
 
 	d       *draft
 	k       *known
-	has     map[oid]bool    // whether the server has an object
-	counted map[[2]oid]bool // pairs of a new tree and what was there before
-	uses    map[oid]int     // by how many places a new object is held
-	weight  map[oid]int     // bytes of a request that an object takes
-	must    map[oid]bool    // trees that stand where a file was
-	staged  map[oid]bool    // sent once, by themselves
-	height  map[oid]int     // of staged objects: in which round
-	order   []oid           // new objects in the order they were found; then those of rounds
+	has     map[tree.ID]bool    // whether the server has an object
+	counted map[[2]tree.ID]bool // pairs of a new tree and what was there before
+	uses    map[tree.ID]int     // by how many places a new object is held
+	weight  map[tree.ID]int     // bytes of a request that an object takes
+	must    map[tree.ID]bool    // trees that stand where a file was
+	staged  map[tree.ID]bool    // sent once, by themselves
+	height  map[tree.ID]int     // of staged objects: in which round
+	order   []tree.ID           // new objects in the order they were found; then those of rounds
 }
 
 // newPlan plans the way from one root to the draft's.
-func newPlan(d *draft, k *known, from oid) *plan {
+func newPlan(d *draft, k *known, from tree.ID) *plan {
 	p := &plan{
-		d: d, k: k, has: map[oid]bool{}, counted: map[[2]oid]bool{}, uses: map[oid]int{}, weight: map[oid]int{},
-		must: map[oid]bool{}, staged: map[oid]bool{}, height: map[oid]int{},
+		d: d, k: k, has: map[tree.ID]bool{}, counted: map[[2]tree.ID]bool{}, uses: map[tree.ID]int{}, weight: map[tree.ID]int{},
+		must: map[tree.ID]bool{}, staged: map[tree.ID]bool{}, height: map[tree.ID]int{},
 	}
 	for id, t := range d.old {
-		p.has[id] = id != emptyTree // which no server needs to hold until a commit does
+		p.has[id] = id != tree.Empty // which no server needs to hold until a commit does
 		for _, e := range t {
-			p.has[e.id] = true
+			p.has[e.ID] = true
 		}
 	}
-	if p.onServer(d.root) {
+	if p.onServer(d.Root) {
 		return p
 	}
-	p.count(d.root, from)
+	p.count(d.Root, from)
 	p.stage()
 	p.rounds = make([][]item, p.highest()+1)
 	p.fillRounds()
-	p.root = p.diff(nil, d.root, from, "")
+	p.root = p.diff(nil, d.Root, from, "")
 	p.rounds = slices.DeleteFunc(p.rounds, func(r []item) bool { return len(r) == 0 })
 	return p
 }
 
 // onServer says whether the server has an object, always the same for one plan.
-func (p *plan) onServer(id oid) bool {
+func (p *plan) onServer(id tree.ID) bool {
 	has, asked := p.has[id]
 	if asked {
 		return has
@@ -93,30 +95,30 @@ func (p *plan) onServer(id oid) bool {
 }
 
 // count finds out what is new below a tree, and how many places hold it.
-func (p *plan) count(id, before oid) {
-	pair := [2]oid{id, before}
+func (p *plan) count(id, before tree.ID) {
+	pair := [2]tree.ID{id, before}
 	if p.counted[pair] {
 		return
 	}
 	p.counted[pair] = true
 	old := p.d.old[before]
 	for _, e := range p.d.fresh[id] {
-		was := old.find(e.name)
-		if e.is(was) || p.onServer(e.id) {
+		was := old.Find(e.Name)
+		if e.Is(was) || p.onServer(e.ID) {
 			continue
 		}
-		if p.uses[e.id]++; p.uses[e.id] == 1 {
-			p.order = append(p.order, e.id)
+		if p.uses[e.ID]++; p.uses[e.ID] == 1 {
+			p.order = append(p.order, e.ID)
 		}
-		if e.isTree() {
-			p.must[e.id] = p.must[e.id] || was.mode != 0 && !was.isTree()
-			p.count(e.id, treeOf(was))
+		if e.IsTree() {
+			p.must[e.ID] = p.must[e.ID] || was.Mode != 0 && !was.IsTree()
+			p.count(e.ID, was.Below())
 		}
 	}
 }
 
 // weigh returns how many bytes of a request an object takes when it is sent in place.
-func (p *plan) weigh(id oid) int {
+func (p *plan) weigh(id tree.ID) int {
 	if w, ok := p.weight[id]; ok {
 		return w
 	}
@@ -124,7 +126,7 @@ func (p *plan) weigh(id oid) int {
 	if !p.onServer(id) {
 		w = len(p.d.blobs[id])
 		for _, e := range p.d.fresh[id] {
-			w += perEntry + len(e.name) + p.weigh(e.id)
+			w += perEntry + len(e.Name) + p.weigh(e.ID)
 		}
 	}
 	p.weight[id] = w
@@ -134,7 +136,7 @@ func (p *plan) weigh(id oid) int {
 // stage decides what is sent by itself: large and binary files, trees where a file was, and
 // what is held by so many places that it saves something.
 func (p *plan) stage() {
-	var staged []oid
+	var staged []tree.ID
 	for _, id := range p.order {
 		content, isBlob := p.d.blobs[id]
 		switch {
@@ -158,17 +160,17 @@ func inlinable(content []byte) bool {
 }
 
 // rise returns the round after those of all that an object holds.
-func (p *plan) rise(id oid) int {
+func (p *plan) rise(id tree.ID) int {
 	if h, ok := p.height[id]; ok {
 		return h
 	}
 	h := 0
 	for _, e := range p.d.fresh[id] {
-		if p.onServer(e.id) {
+		if p.onServer(e.ID) {
 			continue
 		}
-		below := p.rise(e.id)
-		if p.staged[e.id] && !slices.Contains(p.blobs, e.id) {
+		below := p.rise(e.ID)
+		if p.staged[e.ID] && !slices.Contains(p.blobs, e.ID) {
 			below++
 		}
 		h = max(h, below)
@@ -187,32 +189,32 @@ func (p *plan) highest() int {
 
 // fillRounds writes out what is staged: each object as the directory or file of a number.
 func (p *plan) fillRounds() {
-	slices.SortStableFunc(p.order, func(a, b oid) int { return cmp.Compare(p.height[a], p.height[b]) })
+	slices.SortStableFunc(p.order, func(a, b tree.ID) int { return cmp.Compare(p.height[a], p.height[b]) })
 	for n, id := range p.order {
 		round := &p.rounds[p.height[id]]
 		if content, isBlob := p.d.blobs[id]; isBlob {
 			text := string(content)
-			*round = append(*round, item{path: strconv.Itoa(n), mode: modeFile, content: &text})
+			*round = append(*round, item{path: strconv.Itoa(n), mode: tree.ModeFile, content: &text})
 			continue
 		}
-		*round = p.diff(*round, id, emptyTree, strconv.Itoa(n))
+		*round = p.diff(*round, id, tree.Empty, strconv.Itoa(n))
 	}
 }
 
 // diff appends what turns one tree, at path, into another.
-func (p *plan) diff(items []item, id, before oid, path string) []item {
+func (p *plan) diff(items []item, id, before tree.ID, path string) []item {
 	next, old := p.tree(id), p.d.old[before]
 	for _, was := range old {
-		if next.find(was.name).mode == 0 {
-			items = append(items, item{path: join(path, was.name), mode: was.mode})
+		if next.Find(was.Name).Mode == 0 {
+			items = append(items, item{path: tree.Join(path, was.Name), mode: was.Mode})
 		}
 	}
 	for _, e := range next {
-		was, at := old.find(e.name), join(path, e.name)
+		was, at := old.Find(e.Name), tree.Join(path, e.Name)
 		switch {
-		case e.is(was):
-		case e.isTree() && !p.staged[e.id] && !p.onServer(e.id):
-			items = p.diff(items, e.id, treeOf(was), at)
+		case e.Is(was):
+		case e.IsTree() && !p.staged[e.ID] && !p.onServer(e.ID):
+			items = p.diff(items, e.ID, was.Below(), at)
 		default:
 			items = append(items, p.item(e, at))
 		}
@@ -221,7 +223,7 @@ func (p *plan) diff(items []item, id, before oid, path string) []item {
 }
 
 // tree returns a tree of the draft.
-func (p *plan) tree(id oid) tree {
+func (p *plan) tree(id tree.ID) tree.Tree {
 	if t, ok := p.d.fresh[id]; ok {
 		return t
 	}
@@ -229,10 +231,10 @@ func (p *plan) tree(id oid) tree {
 }
 
 // item names an object that the server has by then, or holds a file's content.
-func (p *plan) item(e entry, path string) item {
-	i := item{path: path, mode: e.mode, id: e.id}
-	if e.isFile() && !p.staged[e.id] && !p.onServer(e.id) {
-		text := string(p.d.blobs[e.id])
+func (p *plan) item(e tree.Entry, path string) item {
+	i := item{path: path, mode: e.Mode, id: e.ID}
+	if e.IsFile() && !p.staged[e.ID] && !p.onServer(e.ID) {
+		text := string(p.d.blobs[e.ID])
 		i.content = &text
 	}
 	return i
@@ -256,7 +258,7 @@ func cut(items []item, maxItems, maxBytes int) [][]item {
 }
 
 // below collects the new objects of a tree, or a file.
-func (p *plan) below(id oid, trees map[oid]tree, blobs *[]oid) {
+func (p *plan) below(id tree.ID, trees map[tree.ID]tree.Tree, blobs *[]tree.ID) {
 	t, isTree := p.d.fresh[id]
 	if !isTree {
 		*blobs = append(*blobs, id)
@@ -267,8 +269,8 @@ func (p *plan) below(id oid, trees map[oid]tree, blobs *[]oid) {
 	}
 	trees[id] = t
 	for _, e := range t {
-		if !p.has[e.id] {
-			p.below(e.id, trees, blobs)
+		if !p.has[e.ID] {
+			p.below(e.ID, trees, blobs)
 		}
 	}
 }

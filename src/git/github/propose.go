@@ -9,6 +9,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
 const (
@@ -110,7 +111,7 @@ func proposalOf(p *gh.PullRequest) git.Proposal {
 
 // Mark sets a commit status.
 func (h *Host) Mark(ctx context.Context, r git.Repo, commit git.Hash, m git.Mark) error {
-	_, err := parseOID(commit)
+	_, err := tree.ParseID(commit)
 	d, err := h.enter(r, err)
 	if err != nil {
 		return err

@@ -12,16 +12,16 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
 const (
-	maxDepth = 256 // how deep trees may nest, so that a hostile server cannot exhaust the stack
-	fewTrees = 4   // directories of one that are read one by one; of more, all are read at once
-	topTrees = 2   // levels from the root that are read one by one, if something is known
+	fewTrees = 4 // directories of one that are read one by one; of more, all are read at once
+	topTrees = 2 // levels from the root that are read one by one, if something is known
 )
 
 // rootOf returns the tree of a commit.
-func (d *door) rootOf(ctx context.Context, commit oid) (oid, error) {
+func (d *door) rootOf(ctx context.Context, commit tree.ID) (tree.ID, error) {
 	k := d.h.repo(d.repo)
 	if root, ok := k.root(commit); ok {
 		return root, nil
@@ -33,9 +33,9 @@ func (d *door) rootOf(ctx context.Context, commit oid) (oid, error) {
 		return resp, err
 	})
 	if err != nil {
-		return oid{}, notConflict(err)
+		return tree.ID{}, notConflict(err)
 	}
-	root, err := parseOID(git.Hash(text))
+	root, err := tree.ParseID(git.Hash(text))
 	if err == nil {
 		k.addRoot(commit, root)
 	}
@@ -54,16 +54,16 @@ func notConflict(err error) error {
 type reader struct {
 	d     *door
 	known *known
-	met   map[oid]tree
-	whole map[oid]bool // trees that were asked for with all that is below them
+	met   map[tree.ID]tree.Tree
+	whole map[tree.ID]bool // trees that were asked for with all that is below them
 }
 
 func (d *door) reader() *reader {
-	return &reader{d: d, known: d.h.repo(d.repo), met: map[oid]tree{emptyTree: nil}, whole: map[oid]bool{}}
+	return &reader{d: d, known: d.h.repo(d.repo), met: map[tree.ID]tree.Tree{tree.Empty: nil}, whole: map[tree.ID]bool{}}
 }
 
 // find returns a tree without asking the server.
-func (r *reader) find(id oid) (tree, bool) {
+func (r *reader) find(id tree.ID) (tree.Tree, bool) {
 	if t, ok := r.met[id]; ok {
 		return t, true
 	}
@@ -75,7 +75,7 @@ func (r *reader) find(id oid) (tree, bool) {
 }
 
 // tree returns one tree.
-func (r *reader) tree(ctx context.Context, id oid) (tree, error) {
+func (r *reader) tree(ctx context.Context, id tree.ID) (tree.Tree, error) {
 	if t, ok := r.find(id); ok {
 		return t, nil
 	}
@@ -90,8 +90,8 @@ func (r *reader) tree(ctx context.Context, id oid) (tree, error) {
 }
 
 // load reads the trees along the paths below n.
-func (r *reader) load(ctx context.Context, id oid, n *node, depth int) error {
-	if depth > maxDepth {
+func (r *reader) load(ctx context.Context, id tree.ID, n *tree.Edits, depth int) error {
+	if depth > tree.MaxDepth {
 		return errs.E(errs.Invalid, "tree", r.d.repo.URL, errors.New("directories are nested too deep"))
 	}
 	if _, ok := r.find(id); !ok && (depth >= topTrees || r.known.empty()) {
@@ -106,31 +106,27 @@ func (r *reader) load(ctx context.Context, id oid, n *node, depth int) error {
 	if err := r.loadMany(ctx, id, r.below(t, n)); err != nil {
 		return err
 	}
-	for name, kid := range n.kids {
-		if e := t.find(name); e.isTree() && kid.kids != nil {
-			if err := r.load(ctx, e.id, kid, depth+1); err != nil {
-				return err
-			}
+	for e, below := range n.Into(t) {
+		if err := r.load(ctx, e.ID, below, depth+1); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // below returns the directories of a tree that have to be read from the server.
-func (r *reader) below(t tree, n *node) map[oid]bool {
-	missing := map[oid]bool{}
-	for name, kid := range n.kids {
-		if e := t.find(name); e.isTree() && kid.kids != nil {
-			if _, ok := r.find(e.id); !ok {
-				missing[e.id] = true
-			}
+func (r *reader) below(t tree.Tree, n *tree.Edits) map[tree.ID]bool {
+	missing := map[tree.ID]bool{}
+	for e := range n.Into(t) {
+		if _, ok := r.find(e.ID); !ok {
+			missing[e.ID] = true
 		}
 	}
 	return missing
 }
 
 // loadMany reads all that is below a tree if many of its directories are missing.
-func (r *reader) loadMany(ctx context.Context, id oid, missing map[oid]bool) error {
+func (r *reader) loadMany(ctx context.Context, id tree.ID, missing map[tree.ID]bool) error {
 	if len(missing) <= fewTrees {
 		return nil
 	}
@@ -138,7 +134,7 @@ func (r *reader) loadMany(ctx context.Context, id oid, missing map[oid]bool) err
 }
 
 // fetch reads a tree from the server, or all below it as far as it tells.
-func (r *reader) fetch(ctx context.Context, id oid, all bool) error {
+func (r *reader) fetch(ctx context.Context, id tree.ID, all bool) error {
 	if all && r.whole[id] {
 		return nil
 	}
@@ -167,8 +163,8 @@ func (r *reader) fetch(ctx context.Context, id oid, all bool) error {
 
 // assemble makes trees of a listing. Those that are not what their names say, since the
 // listing was cut, are left out.
-func assemble(root oid, listing []*gh.TreeEntry) (map[oid]tree, error) {
-	ids, entries := map[string]oid{"": root}, map[string][]entry{}
+func assemble(root tree.ID, listing []*gh.TreeEntry) (map[tree.ID]tree.Tree, error) {
+	ids, entries := map[string]tree.ID{"": root}, map[string][]tree.Entry{}
 	for _, line := range listing {
 		e, err := entryOf(line)
 		if err != nil {
@@ -177,34 +173,34 @@ func assemble(root oid, listing []*gh.TreeEntry) (map[oid]tree, error) {
 		dir, _ := path.Split(line.GetPath())
 		dir = strings.TrimSuffix(dir, "/")
 		entries[dir] = append(entries[dir], e)
-		if e.isTree() {
-			ids[line.GetPath()] = e.id
+		if e.IsTree() {
+			ids[line.GetPath()] = e.ID
 		}
 	}
-	trees := map[oid]tree{}
+	trees := map[tree.ID]tree.Tree{}
 	for dir, id := range ids {
-		if t := sorted(entries[dir]); t.oid() == id {
+		if t := tree.Sort(entries[dir]); t.ID() == id {
 			trees[id] = t
 		}
 	}
 	return trees, nil
 }
 
-func entryOf(line *gh.TreeEntry) (entry, error) {
+func entryOf(line *gh.TreeEntry) (tree.Entry, error) {
 	mode, err := strconv.ParseUint(line.GetMode(), 8, 32)
-	id, err2 := parseOID(git.Hash(line.GetSHA()))
+	id, err2 := tree.ParseID(git.Hash(line.GetSHA()))
 	name := path.Base(line.GetPath())
 	if err := firstOf(err, err2); err != nil || line.GetPath() == "" || name == "." || name == ".." {
-		return entry{}, errors.New("a tree is malformed")
+		return tree.Entry{}, errors.New("a tree is malformed")
 	}
-	return entry{name: name, mode: uint32(mode), id: id}, nil
+	return tree.Entry{Name: name, Mode: uint32(mode), ID: id}, nil
 }
 
 // walk visits the leaves of an entry at a path in path order.
-func (r *reader) walk(ctx context.Context, here entry, at string, visit func(git.Entry) bool) error {
-	if here.isTree() {
-		if _, ok := r.find(here.id); !ok {
-			if err := r.fetch(ctx, here.id, true); err != nil {
+func (r *reader) walk(ctx context.Context, here tree.Entry, at string, visit func(git.Entry) bool) error {
+	if here.IsTree() {
+		if _, ok := r.find(here.ID); !ok {
+			if err := r.fetch(ctx, here.ID, true); err != nil {
 				return err
 			}
 		}
@@ -212,22 +208,22 @@ func (r *reader) walk(ctx context.Context, here entry, at string, visit func(git
 	return r.visit(ctx, here, at, visit, 0)
 }
 
-func (r *reader) visit(ctx context.Context, here entry, at string, visit func(git.Entry) bool, depth int) error {
-	if !here.isTree() {
-		if !visit(git.Entry{Path: at, Mode: here.mode, ID: git.Hash(here.id.String())}) {
+func (r *reader) visit(ctx context.Context, here tree.Entry, at string, visit func(git.Entry) bool, depth int) error {
+	if !here.IsTree() {
+		if !visit(git.Entry{Path: at, Mode: here.Mode, ID: git.Hash(here.ID.String())}) {
 			return errStopped
 		}
 		return nil
 	}
-	if depth > maxDepth {
+	if depth > tree.MaxDepth {
 		return errs.E(errs.Invalid, "tree", r.d.repo.URL, errors.New("directories are nested too deep"))
 	}
-	t, err := r.tree(ctx, here.id)
+	t, err := r.tree(ctx, here.ID)
 	if err != nil {
 		return err
 	}
 	for _, e := range t {
-		if err := r.visit(ctx, e, join(at, e.name), visit, depth+1); err != nil {
+		if err := r.visit(ctx, e, tree.Join(at, e.Name), visit, depth+1); err != nil {
 			return err
 		}
 	}

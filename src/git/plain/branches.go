@@ -12,6 +12,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
 // How many branches are fetched in one exchange, and how many bytes they may bring.
@@ -169,10 +170,10 @@ func (w *fileWalk) tree(id plumbing.Hash, path string, depth int) error {
 	if id == emptyTree {
 		return nil
 	}
-	if !ok || o.kind != plumbing.TreeObject || depth > maxDepth {
+	if !ok || o.kind != plumbing.TreeObject || depth > tree.MaxDepth {
 		return malformed("a tree")
 	}
-	entries, err := decodeTree(o.content)
+	entries, err := tree.Decode(o.content)
 	if err != nil {
 		return err
 	}
@@ -180,21 +181,21 @@ func (w *fileWalk) tree(id plumbing.Hash, path string, depth int) error {
 		if w.left--; w.left < 0 {
 			return errTooMany
 		}
-		if err := w.entry(e, join(path, e.name), depth); err != nil {
+		if err := w.entry(e, tree.Join(path, e.Name), depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *fileWalk) entry(e entry, path string, depth int) error {
+func (w *fileWalk) entry(e tree.Entry, path string, depth int) error {
 	switch {
-	case e.isTree():
-		return w.tree(e.id, path, depth+1)
-	case !e.isFile():
+	case e.IsTree():
+		return w.tree(plumbing.Hash(e.ID), path, depth+1)
+	case !e.IsFile():
 		return nil
 	}
-	o, ok := w.held[e.id]
+	o, ok := w.held[plumbing.Hash(e.ID)]
 	switch {
 	case !ok && w.filtered: // the server left it out because of its size
 		return errs.E(errs.TooLarge, "fetch", "", fmt.Errorf("file %q is above the limit", path))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
 const (
@@ -271,13 +272,13 @@ func complete(root plumbing.Hash, trees map[plumbing.Hash][]byte, store *treeSto
 			continue
 		}
 		seen[id] = true
-		entries, err := decodeTree(raw)
+		entries, err := tree.Decode(raw)
 		if err != nil {
 			return false
 		}
 		for _, e := range entries {
-			if e.isTree() {
-				stack = append(stack, e.id)
+			if e.IsTree() {
+				stack = append(stack, plumbing.Hash(e.ID))
 			}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
 // keepCommits is how many commits of a repository are kept at most; they are also
@@ -114,7 +116,7 @@ func (k *known) sweep(limit int64) {
 
 // viewed is what is known of a commit that a view points at.
 type viewed struct {
-	root plumbing.Hash
+	root tree.ID
 	ours bool
 }
 

@@ -217,7 +217,7 @@ func (h *Host) draft(ctx context.Context, r git.Repo, parent git.Hash, edits []g
 	if m.Dry {
 		return d, git.ErrDry
 	}
-	if d.commit, err = c.seal(base.commit, m); err != nil {
+	if d.commit, err = c.seal(c.root, base.commit, m); err != nil {
 		return d, h.fail(ctx, r, "commit", err)
 	}
 	d.trees = c.trees()

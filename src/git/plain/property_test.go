@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
 // The names are chosen so that files and directories meet, and so that Git's order
@@ -179,8 +180,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("100644 a\x00aaaaaaaaaaaaaaaaaaaa"))
 	f.Add([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01\x95\x0ax\x9c"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if entries, err := decodeTree(data); err == nil {
-			again, err := decodeTree(encodeTree(entries))
+		if entries, err := tree.Decode(data); err == nil {
+			again, err := tree.Decode(entries.Encode())
 			if err != nil || len(again) != len(entries) {
 				t.Errorf("a tree of %d entries comes back with %d, %v", len(entries), len(again), err)
 			}

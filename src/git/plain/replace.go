@@ -37,7 +37,7 @@ func (h *Host) Replace(ctx context.Context, r git.Repo, branch string, old git.H
 	if err != nil {
 		return "", h.fail(ctx, r, "replace", err)
 	}
-	id, err := c.seal(plumbing.ZeroHash, m)
+	id, err := c.seal(c.root, plumbing.ZeroHash, m)
 	if err != nil {
 		return "", h.fail(ctx, r, "replace", err)
 	}

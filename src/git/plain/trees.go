@@ -1,114 +1,20 @@
 package plain
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/tree"
 )
-
-// Git's modes.
-const (
-	modeTree = 0o040000
-	modeFile = 0o100644
-	modeLink = 0o120000
-	modeSub  = 0o160000
-	modeType = 0o170000
-)
-
-// maxDepth bounds how deep trees may nest, so that a hostile server cannot
-// exhaust the stack.
-const maxDepth = 256
 
 var (
-	emptyTree  = plumbing.NewHash("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
+	emptyTree  = plumbing.Hash(tree.Empty)
 	errStopped = errors.New("stopped") // the consumer of an iteration has enough
 )
-
-// entry is one line of a tree object.
-type entry struct {
-	name string
-	mode uint32
-	id   plumbing.Hash
-}
-
-func (e entry) isTree() bool { return e.mode&modeType == modeTree }
-
-// isFile says whether an entry is a regular file; the zero entry is not.
-func (e entry) isFile() bool { return e.mode&modeType == modeFile&modeType }
-
-// isForeign says whether an entry leads out of the tree: a symbolic link or a submodule.
-func (e entry) isForeign() bool { return e.mode&modeType == modeLink || e.mode&modeType == modeSub }
-
-// decodeTree splits a tree object into entries, whose names share raw's memory no more.
-func decodeTree(raw []byte) ([]entry, error) {
-	entries := make([]entry, 0, len(raw)/40+1)
-	for len(raw) > 0 {
-		mode, rest, ok := bytes.Cut(raw, []byte{' '})
-		name, tail, ok2 := bytes.Cut(rest, []byte{0})
-		if !ok || !ok2 || len(mode) > 7 || len(tail) < 20 {
-			return nil, malformed("a tree object")
-		}
-		m, err := strconv.ParseUint(string(mode), 8, 32)
-		if err != nil || !soundName(name) {
-			return nil, malformed("a tree object")
-		}
-		entries = append(entries, entry{name: string(name), mode: uint32(m), id: plumbing.Hash(tail[:20])})
-		raw = tail[20:]
-	}
-	return entries, nil
-}
-
-// soundName refuses names that would make a path mean something else.
-func soundName(name []byte) bool {
-	return len(name) > 0 && !bytes.ContainsRune(name, '/') && string(name) != "." && string(name) != ".."
-}
-
-// encodeTree sorts entries as Git does, a directory as if its name ended in a
-// slash, and returns the tree object.
-func encodeTree(entries []entry) []byte {
-	slices.SortFunc(entries, compareEntries)
-	size := 0
-	for _, e := range entries {
-		size += len(e.name) + 28
-	}
-	raw := make([]byte, 0, size)
-	for _, e := range entries {
-		raw = strconv.AppendUint(raw, uint64(e.mode), 8)
-		raw = append(raw, ' ')
-		raw = append(raw, e.name...)
-		raw = append(raw, 0)
-		raw = append(raw, e.id[:]...)
-	}
-	return raw
-}
-
-func compareEntries(a, b entry) int {
-	n := min(len(a.name), len(b.name))
-	if c := strings.Compare(a.name[:n], b.name[:n]); c != 0 {
-		return c
-	}
-	return int(a.next(n)) - int(b.next(n))
-}
-
-// next is the byte at position n of the name that Git sorts by.
-func (e entry) next(n int) byte {
-	switch {
-	case n < len(e.name):
-		return e.name[n]
-	case e.isTree():
-		return '/'
-	}
-	return 0
-}
 
 // treeStore holds tree objects by hash. What is in it never changes.
 type treeStore struct {
@@ -148,12 +54,12 @@ func (s *treeStore) size() int64 {
 }
 
 // entries reads one tree.
-func (s *treeStore) entries(id plumbing.Hash) ([]entry, error) {
+func (s *treeStore) entries(id plumbing.Hash) (tree.Tree, error) {
 	raw, ok := s.get(id)
 	if !ok {
-		return nil, errs.E(errs.Unavailable, "read", "", fmt.Errorf("tree %s is missing", id))
+		return nil, tree.Missing(tree.ID(id))
 	}
-	return decodeTree(raw)
+	return tree.Decode(raw)
 }
 
 // reach calls visit for root and every tree below it, each once. It fails if one
@@ -165,18 +71,18 @@ func (s *treeStore) reach(root plumbing.Hash, visit func(plumbing.Hash, []byte) 
 		stack = stack[:len(stack)-1]
 		raw, ok := s.get(id)
 		if !ok {
-			return errs.E(errs.Unavailable, "read", "", fmt.Errorf("tree %s is missing", id))
+			return tree.Missing(tree.ID(id))
 		}
 		if !visit(id, raw) {
 			continue
 		}
-		entries, err := decodeTree(raw)
+		entries, err := tree.Decode(raw)
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
-			if e.isTree() {
-				stack = append(stack, e.id)
+			if e.IsTree() {
+				stack = append(stack, plumbing.Hash(e.ID))
 			}
 		}
 	}
@@ -192,46 +98,40 @@ type snapshot struct {
 
 // walk visits the leaves at or below a path in path order.
 func (s snapshot) walk(under string, visit func(git.Entry) bool) error {
-	here := entry{mode: modeTree, id: s.root}
+	here := tree.Entry{Mode: tree.ModeTree, ID: tree.ID(s.root)}
 	if under != "" {
 		for name := range strings.SplitSeq(under, "/") {
-			if !here.isTree() {
+			if !here.IsTree() {
 				return nil
 			}
-			entries, err := s.store.entries(here.id)
+			entries, err := s.store.entries(plumbing.Hash(here.ID))
 			if err != nil {
 				return err
 			}
-			i := slices.IndexFunc(entries, func(e entry) bool { return e.name == name })
-			if i < 0 {
-				return nil
-			}
-			here = entries[i]
+			here = entries.Find(name)
 		}
 	}
 	return s.walkEntry(here, under, 0, visit)
 }
 
-func (s snapshot) walkEntry(here entry, path string, depth int, visit func(git.Entry) bool) error {
-	if !here.isTree() {
-		if !visit(git.Entry{Path: path, Mode: here.mode, ID: git.Hash(here.id.String())}) {
+func (s snapshot) walkEntry(here tree.Entry, path string, depth int, visit func(git.Entry) bool) error {
+	switch {
+	case here.Mode == 0:
+		return nil
+	case depth > tree.MaxDepth:
+		return malformed("trees nested too deep")
+	case !here.IsTree():
+		if !visit(git.Entry{Path: path, Mode: here.Mode, ID: here.ID.Hash()}) {
 			return errStopped
 		}
 		return nil
 	}
-	if depth > maxDepth {
-		return malformed("trees nested too deep")
-	}
-	entries, err := s.store.entries(here.id)
+	entries, err := s.store.entries(plumbing.Hash(here.ID))
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		below := e.name
-		if path != "" {
-			below = path + "/" + e.name
-		}
-		if err := s.walkEntry(e, below, depth+1, visit); err != nil {
+		if err := s.walkEntry(e, tree.Join(path, e.Name), depth+1, visit); err != nil {
 			return err
 		}
 	}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
 // viewsAtOnce is how many commits of views are fetched in one exchange.
@@ -77,7 +77,7 @@ func (w *showing) own() push {
 
 // send moves views, and the branch with them if that is pending, and ends the conversation.
 func (w *showing) send(ctx context.Context, conv *conversation, g *gallery) error {
-	p := push{moves: g.moves, objs: g.fresh.objs, bytes: g.fresh.bytes, guard: w.Message.Guard}
+	p := push{moves: g.moves, objs: g.objs, bytes: g.bytes, guard: w.Message.Guard}
 	switch {
 	case w.pending:
 		own := w.own()
@@ -102,13 +102,10 @@ func (w *showing) send(ctx context.Context, conv *conversation, g *gallery) erro
 
 // gallery is what has to be done for views to show a commit.
 type gallery struct {
-	source  plumbing.Hash // the commit that they show
-	message git.Message
-	scene   scene
-	fresh   *change // objects that the server may lack
-	moves   []move
-	made    map[plumbing.Hash]viewed
-	shown   git.Shown
+	cargo
+	moves []move
+	made  map[plumbing.Hash]viewed
+	shown git.Shown
 }
 
 // gallery finds out which views have to move, and makes their commits.
@@ -117,26 +114,23 @@ func (w *showing) gallery(ctx context.Context, conv *conversation) (*gallery, er
 	if err != nil {
 		return nil, err
 	}
-	d := w.draft
-	g := &gallery{
-		source: d.tip(), scene: newScene(d),
-		fresh: &change{store: d.base.store, have: d.change.have},
-		made:  map[plumbing.Hash]viewed{},
-		shown: git.Shown{Commit: d.head(), Views: map[string]git.Hash{}},
+	made := w.draft.change.draft.Gallery()
+	due, shown, err := made.Due(w.Views, at)
+	if err != nil {
+		return nil, err
 	}
-	g.message = w.Message
-	g.message.Trailers = []git.Trailer{{Key: git.SourceTrailer, Value: g.source.String()}}
-	for _, v := range w.Views {
-		head := conv.refs.References[heads+v.Branch]
-		if err := g.show(v, head, at[head]); err != nil {
+	shown.Commit = w.draft.head()
+	g := &gallery{made: map[plumbing.Hash]viewed{}, shown: shown}
+	g.carry(made.Pile)
+	for _, p := range due {
+		if err := g.hang(p, w.Message.Caption(p.View, shown.Commit)); err != nil {
 			return nil, err
 		}
 	}
 	for _, name := range w.Gone {
-		head, there := conv.refs.References[heads+name]
-		g.remove(name, head, there, at[head])
+		now, there := at[name]
+		g.remove(name, now, there)
 	}
-	slices.Sort(g.shown.Made)
 	slices.Sort(g.shown.Strange)
 	return g, nil
 }
@@ -151,139 +145,42 @@ func (w *showing) names() []string {
 }
 
 // remove takes away a view that is there, and nothing else that goes by its name.
-func (g *gallery) remove(name string, head plumbing.Hash, there bool, now viewed) {
+func (g *gallery) remove(name string, now tree.Hung, there bool) {
 	switch {
 	case !there:
-	case !now.ours:
+	case !now.Ours:
 		g.shown.Strange = append(g.shown.Strange, name)
 	default:
-		g.moves = append(g.moves, move{branch: name, from: head})
+		g.moves = append(g.moves, move{branch: name, from: plumbing.NewHash(string(now.Commit))})
 		g.shown.Removed = append(g.shown.Removed, name)
 	}
 }
 
-// show makes a commit for a view, unless it shows already what it has to.
-func (g *gallery) show(v git.View, head plumbing.Hash, now viewed) error {
-	root, err := g.picture(v)
+// hang makes a commit for a view.
+func (g *gallery) hang(p tree.Picture, m git.Message) error {
+	head := plumbing.NewHash(string(p.From)) // zero if there is none
+	commit, err := g.seal(plumbing.Hash(p.Root), head, m)
 	if err != nil {
 		return err
 	}
-	if !head.IsZero() && now.root == root {
-		g.shown.Views[v.Branch] = git.Hash(head.String())
-		return nil
-	}
-	switch {
-	case head.IsZero():
-		g.shown.Made = append(g.shown.Made, v.Branch)
-	case !now.ours:
-		g.shown.Strange = append(g.shown.Strange, v.Branch)
-	}
-	g.fresh.root, g.message.Title = root, "Show "+v.Dir
-	commit, err := g.fresh.seal(head, g.message)
-	if err != nil {
-		return err
-	}
-	g.made[commit] = viewed{root: root, ours: true}
-	g.moves = append(g.moves, move{branch: v.Branch, from: head, to: commit, dir: v.Dir})
-	g.shown.Views[v.Branch] = git.Hash(commit.String())
+	g.made[commit] = viewed{root: p.Root, ours: true}
+	g.moves = append(g.moves, move{branch: p.View.Branch, from: head, to: commit, dir: p.View.Dir})
+	g.shown.Views[p.View.Branch] = git.Hash(commit.String())
 	return nil
-}
-
-// picture returns the tree that holds a view's directory and nothing else. All but the
-// trees above the directory are on the server already.
-func (g *gallery) picture(v git.View) (plumbing.Hash, error) {
-	here, err := g.scene.find(v.Dir)
-	if err != nil {
-		return plumbing.ZeroHash, err
-	}
-	if !here.isTree() {
-		return g.empty(v)
-	}
-	names := strings.Split(v.Dir, "/")
-	for _, name := range slices.Backward(names) {
-		here = treeEntry(g.fresh.write([]entry{{name: name, mode: modeTree, id: here.id}}))
-	}
-	return here.id, nil
-}
-
-// empty returns the tree of a view of a directory that is not there.
-func (g *gallery) empty(v git.View) (plumbing.Hash, error) {
-	c, err := newChange(snapshot{store: newStore()}, []git.Edit{{Path: v.Dir, Dir: v.Empty}})
-	if err != nil {
-		return plumbing.ZeroHash, err
-	}
-	for _, o := range c.objs {
-		g.fresh.add(o)
-	}
-	return c.root, nil
-}
-
-// scene is the trees of a draft, of which many views show parts.
-type scene struct {
-	root  plumbing.Hash
-	fresh map[plumbing.Hash][]byte
-	store *treeStore
-	read  map[plumbing.Hash]map[string]entry
-}
-
-func newScene(d draft) scene {
-	s := scene{root: d.change.root, fresh: map[plumbing.Hash][]byte{}, store: d.base.store, read: map[plumbing.Hash]map[string]entry{}}
-	for _, t := range d.trees {
-		s.fresh[t.id] = t.content
-	}
-	return s
-}
-
-// find returns what is at a path, the zero entry if there is nothing.
-func (s *scene) find(path string) (entry, error) {
-	here := entry{mode: modeTree, id: s.root}
-	for name := range strings.SplitSeq(path, "/") {
-		if !here.isTree() {
-			return entry{}, nil
-		}
-		entries, err := s.entries(here.id)
-		if err != nil {
-			return entry{}, err
-		}
-		here = entries[name]
-	}
-	return here, nil
-}
-
-func (s *scene) entries(id plumbing.Hash) (map[string]entry, error) {
-	if known, ok := s.read[id]; ok {
-		return known, nil
-	}
-	raw, ok := s.fresh[id]
-	if !ok {
-		if raw, ok = s.store.get(id); !ok {
-			return nil, errs.E(errs.Unavailable, "read", "", errors.New("a tree is missing"))
-		}
-	}
-	entries, err := decodeTree(raw)
-	if err != nil {
-		return nil, err
-	}
-	byName := make(map[string]entry, len(entries))
-	for _, e := range entries {
-		byName[e.name] = e
-	}
-	s.read[id] = byName
-	return byName, nil
 }
 
 // whereViewsAre returns what views show now, by the commits that the server advertises.
 // Those that are not known are fetched, without what they hold.
-func (h *Host) whereViewsAre(ctx context.Context, r git.Repo, conv *conversation, views []string) (map[plumbing.Hash]viewed, error) {
-	k, at := h.repo(r), map[plumbing.Hash]viewed{}
+func (h *Host) whereViewsAre(ctx context.Context, r git.Repo, conv *conversation, views []string) (map[string]tree.Hung, error) {
+	k, known := h.repo(r), map[plumbing.Hash]viewed{}
 	var missing []plumbing.Hash
 	for _, name := range views {
 		head, there := conv.refs.References[heads+name]
-		if _, again := at[head]; again || !there {
+		if _, again := known[head]; again || !there {
 			continue
 		}
-		known, ok := k.seen(head)
-		if at[head] = known; !ok {
+		seen, ok := k.seen(head)
+		if known[head] = seen; !ok {
 			missing = append(missing, head)
 		}
 	}
@@ -293,7 +190,13 @@ func (h *Host) whereViewsAre(ctx context.Context, r git.Repo, conv *conversation
 			return nil, err
 		}
 		k.see(found)
-		maps.Copy(at, found)
+		maps.Copy(known, found)
+	}
+	at := map[string]tree.Hung{}
+	for _, name := range views {
+		if head, there := conv.refs.References[heads+name]; there {
+			at[name] = tree.Hung{Commit: git.Hash(head.String()), Root: known[head].root, Ours: known[head].ours}
+		}
 	}
 	return at, nil
 }
@@ -311,7 +214,7 @@ func (h *Host) fetchViewed(ctx context.Context, r git.Repo, ids []plumbing.Hash)
 			if o.kind == plumbing.CommitObject {
 				root, _ := rootOf(o.content)
 				source := git.Commit{Message: messageOf(o.content)}.Trailer(git.SourceTrailer)
-				found[o.id] = viewed{root: root, ours: source != ""}
+				found[o.id] = viewed{root: tree.ID(root), ours: source != ""}
 			}
 		},
 		budget: exchangeBytes,

@@ -1,0 +1,243 @@
+package tree
+
+import (
+	"errors"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Reader returns a tree that is there already.
+type Reader func(ID) (Tree, error)
+
+// Object is a tree or a file.
+type Object struct {
+	Kind    Kind
+	ID      ID
+	Content []byte
+}
+
+// Pile is objects that the server may lack, each once, what they hold before them.
+type Pile struct {
+	Objects []Object
+	Bytes   int64 // of their content
+
+	have map[ID]bool
+}
+
+func (p *Pile) add(o Object) {
+	if !p.have[o.ID] {
+		p.have[o.ID] = true
+		p.Objects = append(p.Objects, o)
+		p.Bytes += int64(len(o.Content))
+	}
+}
+
+// tree adds a tree unless it is empty.
+func (p *Pile) tree(t Tree) ID {
+	if len(t) == 0 {
+		return Empty
+	}
+	raw := t.Encode()
+	o := Object{Kind: Trees, ID: NameOf(Trees, raw), Content: raw}
+	p.add(o)
+	return o.ID
+}
+
+// Draft is what edits make of a tree.
+//
+// Callers that give many clusters the same content share slices and maps, so both are
+// remembered by identity: a thousand equal directories are hashed once, and what is left is
+// a look into a map for each.
+type Draft struct {
+	Pile
+	Root ID // Empty if nothing is left
+
+	read  Reader
+	blobs map[sliceID]Object
+	dirs  map[dirID]ID
+}
+
+// sliceID tells slices apart without looking at what they hold.
+type sliceID struct {
+	first *byte
+	len   int
+}
+
+// dirID is a directory's content and what was there before.
+type dirID struct {
+	content *Edits
+	before  ID
+}
+
+// Apply returns what edits make of the tree root. It returns Invalid with the path to blame
+// for edits that cannot be made there, and the errors of read, which is not asked for Empty.
+func Apply(read Reader, root ID, edits *Edits) (*Draft, error) {
+	d := &Draft{Pile: Pile{have: map[ID]bool{}}, read: read, blobs: map[sliceID]Object{}, dirs: map[dirID]ID{}}
+	var err error
+	if d.Root, err = d.edit(root, edits, "", 0); err != nil {
+		return nil, err
+	}
+	if d.Root == Empty && root != Empty {
+		d.add(Object{Kind: Trees, ID: Empty}) // no tree holds it, but a commit does
+	}
+	return d, nil
+}
+
+// edit applies what is below n to a tree and returns the new one.
+func (d *Draft) edit(before ID, n *Edits, path string, depth int) (ID, error) {
+	entries, err := d.entries(before, depth)
+	if err != nil {
+		return before, err
+	}
+	old := pick(entries, n)
+	after := make(map[string]Entry, len(n.kids))
+	changed := false
+	for _, name := range n.names() {
+		e, err := d.place(old[name], n.kids[name], Join(path, name), depth)
+		if err != nil {
+			return before, err
+		}
+		e.Name = name
+		after[name] = e
+		changed = changed || !e.Is(old[name])
+	}
+	if !changed {
+		return before, nil
+	}
+	return d.tree(replace(entries, after)), nil
+}
+
+// place returns what a path holds afterwards; the zero entry is nothing.
+func (d *Draft) place(old Entry, n *Edits, path string, depth int) (Entry, error) {
+	if old.isForeign() {
+		return Entry{}, git.BadPath(path, "a symbolic link or a submodule is there")
+	}
+	switch {
+	case n.edit == nil:
+		if old.Mode != 0 && !old.IsTree() {
+			return Entry{}, git.BadPath(path, "a file is there, and a path below it is edited")
+		}
+		id, err := d.edit(old.Below(), n, path, depth+1)
+		return dir(id), err
+	case n.edit.File != nil:
+		return d.file(old, n.edit.File), nil
+	case n.content != nil:
+		return d.dir(old, n.content, path, depth)
+	}
+	return Entry{}, nil
+}
+
+// dir makes a path hold exactly the given files.
+func (d *Draft) dir(old Entry, content *Edits, path string, depth int) (Entry, error) {
+	key := dirID{content: content, before: old.Below()}
+	if id, ok := d.dirs[key]; ok {
+		return dir(id), nil
+	}
+	id, err := d.exact(old.Below(), content, path, depth+1)
+	if err != nil {
+		return Entry{}, err
+	}
+	d.dirs[key] = id
+	return dir(id), nil
+}
+
+// exact builds a tree of just the kids of n; what was there before gives the modes.
+func (d *Draft) exact(before ID, n *Edits, path string, depth int) (ID, error) {
+	entries, err := d.entries(before, depth)
+	if err != nil {
+		return before, err
+	}
+	old := pick(entries, n)
+	after := make([]Entry, 0, len(n.kids))
+	for _, name := range n.names() {
+		e, err := d.inside(old[name], n.kids[name], Join(path, name), depth)
+		if err != nil {
+			return before, err
+		}
+		e.Name = name
+		after = append(after, e)
+	}
+	raw := Sort(after).Encode()
+	o := Object{Kind: Trees, ID: NameOf(Trees, raw), Content: raw}
+	if o.ID != before {
+		d.add(o)
+	}
+	return o.ID, nil
+}
+
+// inside returns what a path within a directory's content holds.
+func (d *Draft) inside(was Entry, n *Edits, path string, depth int) (Entry, error) {
+	if was.isForeign() {
+		return Entry{}, git.BadPath(path, "a symbolic link or a submodule is there")
+	}
+	if n.kids == nil {
+		return d.file(was, n.file), nil
+	}
+	id, err := d.exact(was.Below(), n, path, depth+1)
+	return dir(id), err
+}
+
+// file makes a path a regular file; one that is there already keeps its mode.
+func (d *Draft) file(old Entry, content []byte) Entry {
+	e := Entry{Mode: ModeFile}
+	if old.IsFile() {
+		e.Mode = old.Mode
+	}
+	o := d.blob(content)
+	if e.ID = o.ID; e.ID != old.ID {
+		d.add(o)
+	}
+	return e
+}
+
+func (d *Draft) blob(content []byte) Object {
+	key := sliceID{len: len(content)}
+	if len(content) > 0 {
+		key.first = &content[0]
+	}
+	o, ok := d.blobs[key]
+	if !ok {
+		o = Object{Kind: Blobs, ID: NameOf(Blobs, content), Content: content}
+		d.blobs[key] = o
+	}
+	return o
+}
+
+// entries returns what a tree holds.
+func (d *Draft) entries(id ID, depth int) (Tree, error) {
+	if depth > MaxDepth {
+		return nil, errs.E(errs.Unavailable, "read", "", errors.New("directories are nested too deep"))
+	}
+	if id == Empty {
+		return nil, nil
+	}
+	return d.read(id)
+}
+
+// pick returns the entries that are edited, by name.
+func pick(entries Tree, n *Edits) map[string]Entry {
+	old := make(map[string]Entry, len(n.kids))
+	for _, e := range entries {
+		if _, ok := n.kids[e.Name]; ok {
+			old[e.Name] = e
+		}
+	}
+	return old
+}
+
+// replace returns entries with those of after in the place of their namesakes.
+func replace(entries Tree, after map[string]Entry) Tree {
+	result := make([]Entry, 0, len(entries)+len(after))
+	for _, e := range entries {
+		if _, ok := after[e.Name]; !ok {
+			result = append(result, e)
+		}
+	}
+	for _, e := range after {
+		if e.Mode != 0 {
+			result = append(result, e)
+		}
+	}
+	return Sort(result)
+}

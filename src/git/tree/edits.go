@@ -1,0 +1,86 @@
+package tree
+
+import (
+	"iter"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Edits is a point on the paths that a set of edits names; the first one is the root.
+// Directories with the same content, by identity, share what is below them.
+type Edits struct {
+	edit *git.Edit // at this very path
+	file []byte    // within a directory's content: the file at this path
+	kids map[string]*Edits
+	// the content of a directory edit, of which many have the same map
+	content *Edits
+}
+
+// NewEdits puts edits, which keep git.CheckEdits, in the order of their paths.
+func NewEdits(edits []git.Edit) *Edits {
+	top, contents := &Edits{}, map[uintptr]*Edits{}
+	for i := range edits {
+		e := &edits[i]
+		at := top.grow(e.Path)
+		at.edit = e
+		if len(e.Dir) == 0 {
+			continue
+		}
+		key := reflect.ValueOf(e.Dir).Pointer()
+		if contents[key] == nil {
+			contents[key] = contentOf(e.Dir)
+		}
+		at.content = contents[key]
+	}
+	return top
+}
+
+func contentOf(dir map[string][]byte) *Edits {
+	n := &Edits{}
+	for rel, data := range dir {
+		if data == nil {
+			data = []byte{}
+		}
+		n.grow(rel).file = data
+	}
+	return n
+}
+
+func (n *Edits) grow(path string) *Edits {
+	for name := range strings.SplitSeq(path, "/") {
+		next := n.kids[name]
+		if next == nil {
+			next = &Edits{}
+			if n.kids == nil {
+				n.kids = map[string]*Edits{}
+			}
+			n.kids[name] = next
+		}
+		n = next
+	}
+	return n
+}
+
+// names returns the names of the kids in order, so that the same edits make the same pack.
+func (n *Edits) names() []string { return slices.Sorted(maps.Keys(n.kids)) }
+
+// Into yields the directories of a tree, which is at this point, that have to be read to
+// apply the edits, with the edits below each.
+func (n *Edits) Into(t Tree) iter.Seq2[Entry, *Edits] {
+	return func(yield func(Entry, *Edits) bool) {
+		below := n
+		if n.content != nil {
+			below = n.content
+		}
+		for _, name := range below.names() {
+			kid := below.kids[name]
+			if e := t.Find(name); e.IsTree() && (kid.kids != nil || kid.content != nil) && !yield(e, kid) {
+				return
+			}
+		}
+	}
+}

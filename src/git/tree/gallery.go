@@ -1,0 +1,128 @@
+package tree
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Gallery makes the trees of views: all that is new in them are the trees above what they
+// show.
+type Gallery struct {
+	Pile // besides the draft's
+
+	draft *Draft
+	met   map[ID]Tree
+}
+
+// Gallery returns a gallery that shows the draft's tree.
+func (d *Draft) Gallery() *Gallery {
+	g := &Gallery{Pile: Pile{have: d.have}, draft: d, met: map[ID]Tree{Empty: nil}}
+	return g
+}
+
+// Hung is where a view is.
+type Hung struct {
+	Commit git.Hash
+	Root   ID
+	Ours   bool // we made the commit
+}
+
+// Picture is a view that does not show what it should.
+type Picture struct {
+	View git.View
+	From git.Hash // where it is; empty if it is not there
+	Root ID       // the tree that it is to have
+}
+
+// Due returns the views that have to be moved, by where they are, which are none that are
+// not in at; and what there is to be told of them, but for where they are moved to.
+func (g *Gallery) Due(views []git.View, at map[string]Hung) ([]Picture, git.Shown, error) {
+	shown := git.Shown{Views: map[string]git.Hash{}}
+	var due []Picture
+	for _, v := range views {
+		root, err := g.picture(v)
+		if err != nil {
+			return nil, shown, err
+		}
+		now, there := at[v.Branch]
+		switch {
+		case there && now.Root == root:
+			shown.Views[v.Branch] = now.Commit
+			continue
+		case !there:
+			shown.Made = append(shown.Made, v.Branch)
+		case !now.Ours:
+			shown.Strange = append(shown.Strange, v.Branch)
+		}
+		due = append(due, Picture{View: v, From: now.Commit, Root: root})
+	}
+	slices.Sort(shown.Made)
+	slices.Sort(shown.Strange)
+	return due, shown, nil
+}
+
+// picture returns the tree that holds a view's directory and nothing else.
+func (g *Gallery) picture(v git.View) (ID, error) {
+	here, err := g.find(v.Dir)
+	if err != nil {
+		return ID{}, err
+	}
+	if !here.IsTree() {
+		return g.empty(v)
+	}
+	names := strings.Split(v.Dir, "/")
+	for _, name := range slices.Backward(names) {
+		here = dir(g.tree(Tree{{Name: name, Mode: ModeTree, ID: here.ID}}))
+	}
+	return here.ID, nil
+}
+
+// empty returns the tree of a view of a directory that is not there.
+func (g *Gallery) empty(v git.View) (ID, error) {
+	d, err := Apply(nil, Empty, NewEdits([]git.Edit{{Path: v.Dir, Dir: v.Empty}}))
+	if err != nil {
+		return ID{}, err
+	}
+	if d.Root == Empty {
+		g.add(Object{Kind: Trees, ID: Empty})
+	}
+	for _, o := range d.Objects {
+		g.add(o)
+	}
+	return d.Root, nil
+}
+
+// find returns what is at a path of the draft, the zero entry if there is nothing.
+func (g *Gallery) find(path string) (Entry, error) {
+	here := Entry{Mode: ModeTree, ID: g.draft.Root}
+	for name := range strings.SplitSeq(path, "/") {
+		if !here.IsTree() {
+			return Entry{}, nil
+		}
+		t, err := g.entries(here.ID)
+		if err != nil {
+			return Entry{}, err
+		}
+		here = t.Find(name)
+	}
+	return here, nil
+}
+
+func (g *Gallery) entries(id ID) (t Tree, err error) {
+	t, ok := g.met[id]
+	if ok {
+		return t, nil
+	}
+	i := slices.IndexFunc(g.draft.Objects, func(o Object) bool { return o.ID == id && o.Kind == Trees })
+	if i >= 0 {
+		t, err = Decode(g.draft.Objects[i].Content)
+	} else {
+		t, err = g.draft.read(id)
+	}
+	if err == nil {
+		g.met[id] = t
+	}
+	return t, err
+}
