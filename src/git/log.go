@@ -77,3 +77,15 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	}
 	return s[:i], s[i+len(sep):], true
 }
+
+// ReadCommit reads a commit object. What is none has no parents.
+func ReadCommit(id Hash, object []byte) Commit {
+	head, message, _ := strings.Cut(string(object), "\n\n")
+	c := Commit{ID: id, Message: message}
+	for line := range strings.Lines(head) {
+		if parent, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "parent "); ok && len(parent) == 40 {
+			c.Parents = append(c.Parents, Hash(parent))
+		}
+	}
+	return c
+}

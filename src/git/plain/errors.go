@@ -3,7 +3,6 @@ package plain
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 
@@ -33,33 +32,7 @@ func (h *Host) fail(ctx context.Context, r git.Repo, op string, err error) error
 		err = &remoteError{text: line.Text}
 	}
 	if said, ok := errors.AsType[*remoteError](err); ok {
-		err = errs.E(kindOfWords(said.text), "", "", said)
+		err = errs.E(transport.KindOfWords(said.text), "", "", said)
 	}
 	return transport.Fail(ctx, r, op, err)
-}
-
-// kindOfWords reads a kind out of what servers say; the protocol has no codes.
-func kindOfWords(text string) errs.Kind {
-	text = strings.ToLower(text)
-	holds := func(words ...string) bool {
-		for _, w := range words {
-			if strings.Contains(text, w) {
-				return true
-			}
-		}
-		return false
-	}
-	switch {
-	case holds("not our ref", "not found", "does not exist", "does not appear", "no such", "not a valid object", "unadvertised object"):
-		return errs.NotFound
-	case holds("fsck", "hasdot", "fullpathname", "nullsha1", "badtree", "malformed"):
-		return errs.Invalid
-	case holds("exceeds maximum", "too large", "exceeds github", "larger than"):
-		return errs.TooLarge
-	case holds("authentication failed", "invalid credentials", "could not authenticate"):
-		return errs.Unauthorized
-	case holds("denied", "permission", "not allowed", "forbidden", "archived", "read-only", "read only"):
-		return errs.Forbidden
-	}
-	return errs.Unavailable
 }

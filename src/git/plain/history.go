@@ -3,7 +3,6 @@ package plain
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
@@ -32,7 +31,8 @@ func (h *Host) History(ctx context.Context, r git.Repo, commit git.Hash, depth i
 		base: func(plumbing.Hash) (object, bool) { return object{}, false },
 		keep: func(o object) {
 			if o.kind == plumbing.CommitObject {
-				found[git.Hash(o.id.String())] = parentsOf(o.content)
+				c := git.ReadCommit(git.Hash(o.id.String()), o.content)
+				found[c.ID] = c.Parents
 			}
 		},
 		budget: historyBytes,
@@ -43,19 +43,4 @@ func (h *Host) History(ctx context.Context, r git.Repo, commit git.Hash, depth i
 		err = errs.E(errs.NotFound, "history", "", errors.New("not a commit"))
 	}
 	return found, h.fail(ctx, r, "history", err)
-}
-
-// parentsOf reads the first lines of a commit.
-func parentsOf(commit []byte) []git.Hash {
-	var parents []git.Hash
-	for line := range strings.Lines(string(commit)) {
-		line = strings.TrimSuffix(line, "\n")
-		if line == "" {
-			break
-		}
-		if id, ok := strings.CutPrefix(line, "parent "); ok && plumbing.IsHash(id) {
-			parents = append(parents, git.Hash(id))
-		}
-	}
-	return parents
 }

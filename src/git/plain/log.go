@@ -3,7 +3,6 @@ package plain
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
@@ -39,8 +38,8 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 		base: func(plumbing.Hash) (object, bool) { return object{}, false },
 		keep: func(o object) {
 			if o.kind == plumbing.CommitObject {
-				id := git.Hash(o.id.String())
-				found[id] = git.Commit{ID: id, Parents: parentsOf(o.content), Message: messageOf(o.content)}
+				c := git.ReadCommit(git.Hash(o.id.String()), o.content)
+				found[c.ID] = c
 			}
 		},
 		budget: logBytes,
@@ -69,10 +68,4 @@ func logRequest(commit, base git.Hash) (q request, err error) {
 	id, err = parseHash(base)
 	q.have = []plumbing.Hash{id}
 	return q, err
-}
-
-// messageOf is what follows the first empty line of a commit.
-func messageOf(commit []byte) string {
-	_, message, _ := strings.Cut(string(commit), "\n\n")
-	return message
 }

@@ -177,7 +177,7 @@ func reportError(err error, chat string) error {
 	if err == nil || strings.TrimSpace(chat) == "" {
 		return err
 	}
-	if _, ok := errors.AsType[*remoteError](err); ok || kindOfWords(chat) != errs.Unavailable {
+	if _, ok := errors.AsType[*remoteError](err); ok || transport.KindOfWords(chat) != errs.Unavailable {
 		return &remoteError{text: chat}
 	}
 	return err
@@ -225,7 +225,7 @@ func (p push) moveOf(status *packp.CommandStatus) move {
 }
 
 func (h *Host) unpackRefused(r git.Repo, said string) error {
-	kind := kindOfWords(said)
+	kind := transport.KindOfWords(said)
 	if kind == errs.NotFound {
 		kind = errs.Unavailable
 	}
@@ -233,26 +233,16 @@ func (h *Host) unpackRefused(r git.Repo, said string) error {
 }
 
 func (h *Host) moveRefused(ctx context.Context, r git.Repo, m move, why, chat string) error {
-	low := strings.ToLower(why + " " + chat)
-	if strings.Contains(low, "missing necessary objects") {
+	words := why + " " + chat
+	if transport.LostObjects(words) {
 		h.repo(r).forget() // what we built on is gone from the server
 		return h.lost(r, m.branch)
 	}
-	if !strings.Contains(low, "hook declined") && (raceWords(low) || h.moved(ctx, r, m)) {
+	if !transport.OfHook(words) && (transport.LostRace(words) || h.moved(ctx, r, m)) {
 		return h.lost(r, m.branch)
 	}
 	said := transport.Scrub(r, why+": "+chat)
 	return errs.E(errs.Forbidden, "push", r.URL, fmt.Errorf("the server refuses to move branch %s: %s", m.branch, strings.TrimRight(said, ": ")))
-}
-
-// raceWords tells Git's own words for a lost race, one against a lock file included.
-func raceWords(low string) bool {
-	for _, words := range []string{"cannot lock", "failed to update ref", "already exists", "but expected", "incorrect old value"} {
-		if strings.Contains(low, words) {
-			return true
-		}
-	}
-	return false
 }
 
 // moved says whether the branch is not where it was.

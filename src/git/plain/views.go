@@ -213,7 +213,7 @@ func (h *Host) fetchViewed(ctx context.Context, r git.Repo, ids []plumbing.Hash)
 		keep: func(o object) {
 			if o.kind == plumbing.CommitObject {
 				root, _ := rootOf(o.content)
-				source := git.Commit{Message: messageOf(o.content)}.Trailer(git.SourceTrailer)
+				source := git.ReadCommit("", o.content).Trailer(git.SourceTrailer)
 				found[o.id] = viewed{root: tree.ID(root), ours: source != ""}
 			}
 		},

@@ -22,15 +22,31 @@ type Pile struct {
 	Objects []Object
 	Bytes   int64 // of their content
 
-	have map[ID]bool
+	at    map[ID]int // of Objects
+	below *Pile      // what is not needed again; nil: nothing
 }
 
 func (p *Pile) add(o Object) {
-	if !p.have[o.ID] {
-		p.have[o.ID] = true
-		p.Objects = append(p.Objects, o)
-		p.Bytes += int64(len(o.Content))
+	if _, have := p.Get(o.ID); have {
+		return
 	}
+	if p.at == nil {
+		p.at = map[ID]int{}
+	}
+	p.at[o.ID] = len(p.Objects)
+	p.Objects = append(p.Objects, o)
+	p.Bytes += int64(len(o.Content))
+}
+
+// Get returns an object of the pile, or of the one that it was made for.
+func (p *Pile) Get(id ID) (Object, bool) {
+	if i, ok := p.at[id]; ok {
+		return p.Objects[i], true
+	}
+	if p.below == nil {
+		return Object{}, false
+	}
+	return p.below.Get(id)
 }
 
 // tree adds a tree unless it is empty.
@@ -53,6 +69,7 @@ type Draft struct {
 	Pile
 	Root ID // Empty if nothing is left
 
+	from  ID // what it was made of
 	read  Reader
 	blobs map[sliceID]Object
 	dirs  map[dirID]ID
@@ -73,7 +90,7 @@ type dirID struct {
 // Apply returns what edits make of the tree root. It returns Invalid with the path to blame
 // for edits that cannot be made there, and the errors of read, which is not asked for Empty.
 func Apply(read Reader, root ID, edits *Edits) (*Draft, error) {
-	d := &Draft{Pile: Pile{have: map[ID]bool{}}, read: read, blobs: map[sliceID]Object{}, dirs: map[dirID]ID{}}
+	d := &Draft{from: root, read: read, blobs: map[sliceID]Object{}, dirs: map[dirID]ID{}}
 	var err error
 	if d.Root, err = d.edit(root, edits, "", 0); err != nil {
 		return nil, err

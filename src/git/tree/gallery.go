@@ -18,8 +18,7 @@ type Gallery struct {
 
 // Gallery returns a gallery that shows the draft's tree.
 func (d *Draft) Gallery() *Gallery {
-	g := &Gallery{Pile: Pile{have: d.have}, draft: d, met: map[ID]Tree{Empty: nil}}
-	return g
+	return &Gallery{Pile: Pile{below: &d.Pile}, draft: d, met: map[ID]Tree{Empty: nil}}
 }
 
 // Hung is where a view is.
@@ -115,13 +114,7 @@ func (g *Gallery) entries(id ID) (t Tree, err error) {
 	if ok {
 		return t, nil
 	}
-	i := slices.IndexFunc(g.draft.Objects, func(o Object) bool { return o.ID == id && o.Kind == Trees })
-	if i >= 0 {
-		t, err = Decode(g.draft.Objects[i].Content)
-	} else {
-		t, err = g.draft.read(id)
-	}
-	if err == nil {
+	if t, err = g.draft.Tree(id); err == nil {
 		g.met[id] = t
 	}
 	return t, err

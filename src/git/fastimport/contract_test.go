@@ -1,0 +1,90 @@
+package fastimport_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/fastimport"
+	"github.com/emco-orchestrator/emco/src/git/gittest"
+)
+
+// The contract holds over every transport.
+func TestFastImportKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	for _, transport := range []string{"http", "ssh", "file"} {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			bare, repo := serve(t, transport)
+			h := newHost(t, fastimport.Options{})
+			if transport == "file" { // with hardly any room
+				h = newHost(t, fastimport.Options{MaxRepos: 1, MaxDisk: 4 << 20, Runs: 1})
+			}
+			if err := gittest.Check(t.Context(), h, repo, bare.Dir); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+const (
+	userName = "emco"
+	token    = "s3cr3t-t0ken"
+)
+
+// newHost makes a host and closes it in the end.
+func newHost(t testing.TB, o fastimport.Options) *fastimport.Host {
+	t.Helper()
+	o.AllowFile = true
+	h := fastimport.New(o)
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+// server starts an HTTP server with one repository that has no commits.
+func server(t testing.TB) (*gittest.Server, gittest.Bare, git.Repo) {
+	t.Helper()
+	srv, err := gittest.Serve(t.TempDir(), gittest.User{Name: userName, Token: token, Write: true}, gittest.User{Name: "reader", Token: "r34d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	bare, err := srv.CreateRepo(t.Context(), "repo", "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return srv, bare, git.Repo{URL: srv.URL("repo"), User: userName, Token: token}
+}
+
+// serve makes an empty repository and a way to it.
+func serve(t *testing.T, transport string) (gittest.Bare, git.Repo) {
+	t.Helper()
+	if transport == "http" {
+		_, bare, repo := server(t)
+		return bare, repo
+	}
+	dir := t.TempDir()
+	bare, err := gittest.Init(t.Context(), dir+"/repo.git", "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if transport == "file" {
+		return bare, git.Repo{URL: "file://" + bare.Dir}
+	}
+	srv, err := gittest.ServeSSH(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	return bare, git.Repo{URL: srv.URL("repo"), SSHKey: git.Secret(srv.Key()), KnownHosts: srv.KnownHosts()}
+}
+
+// foreign commits as somebody else and fails the test if that does not work.
+func foreign(t *testing.T, ctx context.Context, b gittest.Bare, branch string, files map[string]gittest.File) git.Hash {
+	t.Helper()
+	commit, err := b.Foreign(ctx, branch, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return git.Hash(commit)
+}
