@@ -44,9 +44,14 @@ type Repo struct {
 	KnownHosts string // known_hosts lines for ssh; mandatory there
 	CA         string // PEM certificates to trust besides the system's, for https
 	Provider   string // whose own interface is spoken: "github", "gitlab"; empty: Git's own protocol
+	Engine     string // what speaks Git's own protocol: FastImport; empty: this program itself
 	API        string // where the provider's interface is, https://host/path; empty: where it is by default for URL
 	App        App    // who acts instead of a user, for providers that have that; zero: nobody
 }
+
+// FastImport is the engine that has the git program do the work, for servers that only this
+// program reaches.
+const FastImport = "fast-import"
 
 // App is a program that is registered with a provider and installed in an account there.
 // It gets tokens that last for an hour by what it signs with its key.

@@ -27,7 +27,7 @@ var arrows = map[string]struct{ own, modules []string }{
 	"github":     {own: []string{".", "transport", "tree"}, modules: []string{"github.com/google/go-github/v60/github"}},
 	"gitlab":     {own: []string{".", "plain", "transport"}, modules: []string{"gitlab.com/gitlab-org/api/client-go"}},
 	"gittest":    {own: []string{"."}, modules: []string{"golang.org/x/crypto/ssh"}},
-	"all":        {own: []string{".", "plain", "github", "gitlab"}},
+	"all":        {own: []string{".", "plain", "fastimport", "github", "gitlab"}},
 
 	"gittest/githubtest": {own: []string{".", "gittest"}},
 	"gittest/gitlabtest": {own: []string{"gittest"}},

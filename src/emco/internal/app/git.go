@@ -34,7 +34,10 @@ func (a *App) gitHost(c config.Config, m *metrics) (gitHost, error) {
 			return h, fmt.Errorf("git.signingKey %s: %w", c.Git.SigningKey, err)
 		}
 	}
-	h.Host = githosts.New(githosts.Options{AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log, Budget: h.budget})
+	h.Host = githosts.New(githosts.Options{
+		AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log, Budget: h.budget,
+		Program: githosts.Program{Path: c.Git.Program, Config: c.Git.ProgramConfig, SSHConfig: c.Git.SSHConfig},
+	})
 	m.transfers(h.Stats)
 	a.onClose(h.Close)
 	return h, nil

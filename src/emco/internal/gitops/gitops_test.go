@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/git"
 )
 
 type kv = []map[string]string
@@ -133,6 +134,8 @@ func TestWhatIsMissingIsTold(t *testing.T) {
 		{"an interface of no provider", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "apiUrl": "https://git.example.org/api/v4"}}, nil, "apiUrl goes with a gitType of github or gitlab"},
 		{"an interface that is not by http", kv{{"gitType": "gitlab", "userName": "u", "gitToken": "tok", "url": "https://git.example.org/g/r", "apiUrl": "ssh://git.example.org/api/v4"}}, nil, "apiUrl: is not an address by https or http; write it as https://host/api/v4"},
 		{"pull requests where there are none", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "onProtected": "pullRequest"}}, nil, "needs a gitType that has pull or merge requests: github or gitlab"},
+		{"an engine that is none", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "engine": "git"}}, nil, "engine is not one of direct, fast-import"},
+		{"an engine beside a provider's interface", kv{{"gitType": "gitlab", "userName": "u", "gitToken": "tok", "url": "https://git.example.org/g/r", "engine": "fast-import"}}, nil, "engine fast-import speaks Git's own protocol alone: leave gitType out, and give url"},
 		{"a hosted service needs no url", kv{{"gitType": "github", "userName": "u", "repoName": "r"}}, nil, "cluster-sync-object ref: these keys are missing: gitToken"},
 		{"ssh needs a key and known hosts", kv{{"url": "ssh://h/r"}}, nil, "cluster-sync-object ref: these keys are missing: sshKey, knownHosts"},
 	}
@@ -186,6 +189,16 @@ func TestWhatIsWrongIsRefusedWithoutShowingIt(t *testing.T) {
 		_, err := gitops.Read("git", gitops.Object{Name: "obj", KV: pairs}, gitops.Object{}, gitops.Rules{})
 		if !errs.Is(err, errs.Invalid) || strings.Contains(err.Error(), "hunter") || !strings.Contains(err.Error(), "cluster-sync-object obj") {
 			t.Errorf("%s: Read: %v, want Invalid that names the object and shows no value", name, err)
+		}
+	}
+}
+
+func TestTheEngineIsChosen(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{"": "", "direct": "", "Direct": "", "fast-import": git.FastImport, "Fast-Import": git.FastImport} {
+		s, err := gitops.Read("git", gitops.Object{KV: kv{{"url": "https://h/r", "userName": "u", "gitToken": "t", "Engine": value}}}, gitops.Object{}, gitops.Rules{})
+		if err != nil || s.Repo.Engine != want || s.Status.Repo.Engine != "" {
+			t.Errorf("engine %q is read as %q, for reports as %q, %v", value, s.Repo.Engine, s.Status.Repo.Engine, err)
 		}
 	}
 }

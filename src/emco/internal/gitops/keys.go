@@ -27,6 +27,7 @@ const (
 
 	keyProtected = "onProtected" // what happens where the branch is protected
 	keyAPI       = "apiUrl"      // where the interface of gitType is
+	keyEngine    = "engine"      // what speaks Git's protocol
 
 	keyTimeout   = "timeOut"
 	keyInterval  = "syncInterval"
@@ -46,7 +47,7 @@ var aliases = map[string]string{
 var (
 	gitKeys = map[string]bool{
 		keyGitType: true, keyUser: true, keyToken: true, keyRepoName: true, keyURL: true,
-		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true, keyProtected: true, keyAPI: true,
+		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true, keyProtected: true, keyAPI: true, keyEngine: true,
 		keyAppID: true, keyAppInstallation: true, keyAppKey: true,
 		keyRefMode: true, keyShardSize: true, keyShards: true, keyViewPrefix: true,
 		keyStatusURL: true, keyStatusUser: true, keyStatusToken: true, keyStatusBranch: true, keyStatusMode: true,

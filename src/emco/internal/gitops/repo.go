@@ -66,6 +66,9 @@ func readGit(p pairs, rules Rules) (Settings, error) {
 	if err == nil {
 		s.Repo.App, err = readApp(p)
 	}
+	if err == nil {
+		s.Repo.Engine, err = readEngine(p, s)
+	}
 	if err != nil {
 		return Settings{}, invalid(p.name, err)
 	}
@@ -86,6 +89,22 @@ func readAPI(p pairs, s Settings, rules Rules) (string, error) {
 		return "", fmt.Errorf("%s: %w; write it as https://host/api/v4", keyAPI, err)
 	}
 	return at, nil
+}
+
+// engineDirect is the engine of repositories that name none.
+const engineDirect = "direct"
+
+// readEngine returns what speaks Git's protocol with the server; empty: this program itself.
+func readEngine(p pairs, s Settings) (string, error) {
+	switch value := strings.ToLower(p.kv[keyEngine]); {
+	case value == "", value == engineDirect:
+		return "", nil
+	case value != git.FastImport:
+		return "", fmt.Errorf("%s is not one of %s, %s", keyEngine, engineDirect, git.FastImport)
+	case s.Repo.Provider != "":
+		return "", fmt.Errorf("%s %s speaks Git's own protocol alone: leave %s out, and give %s", keyEngine, git.FastImport, keyGitType, keyURL)
+	}
+	return git.FastImport, nil
 }
 
 // readProtected says whether it is proposed to a protected branch to take what is desired.

@@ -84,7 +84,7 @@ func (s Settings) ReadBranch() string {
 }
 
 // CheckView refuses a cluster that can have no branch of its own: its name is none that Git
-// takes in that of a branch, or the repository is not written by Git's protocol. It returns Invalid.
+// takes in that of a branch, or what writes the repository keeps no such branches. It returns Invalid.
 func (s Settings) CheckView() error {
 	err := checkBranch(s.View)
 	if err == nil {
@@ -147,8 +147,8 @@ func checkViews(v Sharding, s Settings) error {
 	if v.Mode != RefCluster {
 		return nil
 	}
-	if s.Repo.Provider == "github" {
-		return fmt.Errorf("%s %s needs Git's own protocol: leave %s out, and give %s", keyRefMode, RefCluster, keyGitType, keyURL)
+	if s.Repo.Engine != "" {
+		return fmt.Errorf("%s %s needs the %s %s: %s keeps no branches of clusters", keyRefMode, RefCluster, keyEngine, engineDirect, s.Repo.Engine)
 	}
 	rest, below := strings.CutPrefix(v.Views, s.Branch)
 	if below && (strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, "-s") && strings.Contains(rest, "/")) {

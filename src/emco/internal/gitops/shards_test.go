@@ -55,7 +55,7 @@ func TestShardingThatCannotBeIsInvalid(t *testing.T) {
 		"beside":             {"refMode": "cluster", "branch": "clusters"},
 		"below main-s000/":   {"refMode": "cluster", "viewPrefix": "main-s000/"},
 		"same branches":      {"refMode": "cluster", "viewPrefix": "status/"},
-		"leave gitType out":  {"refMode": "cluster", "gitType": "github"},
+		"engine direct":      {"refMode": "cluster", "engine": "fast-import"},
 		"to the same branch": {"refMode": "cluster", "statusBranch": "clusters/"},
 	} {
 		if s, err := sharded(keys); err == nil || !strings.Contains(err.Error(), want) {

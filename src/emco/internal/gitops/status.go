@@ -51,6 +51,7 @@ func readStatus(p pairs, s Settings, rules Rules) (Status, error) {
 		}
 		out.Repo = repo
 	}
+	out.Repo.Engine = "" // reports are read by this program, whatever writes
 	if out.Branch == "" {
 		out.Branch = defaultStatusBranch(out, s)
 	}
