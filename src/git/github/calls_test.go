@@ -1,11 +1,13 @@
 package github_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"testing"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/github"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
@@ -159,5 +161,73 @@ func TestBinaryAndLargeFiles(t *testing.T) {
 	}
 	if must(bare.Show(t.Context(), "main", "d3/large")) != large || must(bare.Show(t.Context(), "main", "d4/binary")) != binary {
 		t.Error("files come out otherwise than they went in")
+	}
+}
+
+// A view costs two calls when it moves; all together cost one listing for each hundred
+// branches, and one tree.
+func TestViewsCostTwoCallsEach(t *testing.T) {
+	t.Parallel()
+	const clusters = 120
+	srv, bare, repo := seeded(t)
+	h := host(t, github.Options{})
+	s := git.Showing{Branch: "fleet"}
+	edit := func(c int, text string) git.Edit {
+		return git.Edit{Path: fmt.Sprintf("clusters/p+c%03d/app", c), Dir: map[string][]byte{"f.yaml": []byte(text)}}
+	}
+	var all []git.Edit
+	for c := range clusters {
+		s.Views = append(s.Views, git.View{Branch: fmt.Sprintf("clusters/p+c%03d", c), Dir: fmt.Sprintf("clusters/p+c%03d", c)})
+		all = append(all, edit(c, "1"))
+	}
+	show := func(name string, h *github.Host, want map[string]int, edits ...git.Edit) {
+		t.Helper()
+		srv.Calls()
+		s.Edits = edits
+		shown, err := h.CommitViews(t.Context(), repo, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Parent = shown.Commit
+		if got := srv.Calls(); !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	listing := "GET git/matching-refs/{ref...}"
+	show("all for the first time", h, map[string]int{
+		"POST git/trees": 3, "POST git/commits": 1 + clusters, "POST git/refs": 1 + clusters, listing: 1,
+	}, all...)
+	show("one of them", h, map[string]int{
+		"POST git/trees": 2, "POST git/commits": 2, "GET git/ref/{ref...}": 1, "PATCH git/refs/{ref...}": 2, listing: 2,
+	}, edit(7, "2"))
+	show("a look", h, map[string]int{"GET git/ref/{ref...}": 1, listing: 2})
+	show("a look by a process that knows nothing", host(t, github.Options{}), map[string]int{
+		"GET git/ref/{ref...}": 1, "GET git/commits/{sha}": 1 + clusters, "GET git/trees/{sha}": 1, listing: 2,
+	})
+	if got := must(bare.Git(t.Context(), "", "rev-parse", "clusters/p+c007:clusters/p+c007")); got != must(bare.Git(t.Context(), "", "rev-parse", "fleet:clusters/p+c007")) {
+		t.Errorf("the view shows tree %s", got)
+	}
+	if err := bare.Fsck(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A view that GitHub protects is blamed with its directory, so that the others go on.
+func TestAProtectedViewIsBlamed(t *testing.T) {
+	t.Parallel()
+	srv, _, repo := seeded(t)
+	h := host(t, github.Options{})
+	s := git.Showing{Branch: "fleet", Views: []git.View{{Branch: "v", Dir: "clusters/c"}}, Edits: []git.Edit{{Path: "clusters/c/f", File: []byte("1")}}}
+	first, err := h.CommitViews(t.Context(), repo, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Protect("acme", "fleet", "v", githubtest.Rule{Status: 422, Message: "Changes must be made through a pull request."}); err != nil {
+		t.Fatal(err)
+	}
+	s.Parent, s.Edits = first.Commit, []git.Edit{{Path: "clusters/c/f", File: []byte("2")}}
+	_, err = h.CommitViews(t.Context(), repo, s)
+	if at, ok := errors.AsType[*git.PathError](err); !errs.Is(err, errs.Forbidden) || !ok || at.Path != "clusters/c" {
+		t.Errorf("the refusal is %v, want one that blames the directory", err)
 	}
 }

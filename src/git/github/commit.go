@@ -286,7 +286,7 @@ func authorOf(m git.Message) *gh.CommitAuthor {
 
 // move makes the branch point at a commit, if it is where it was. The guard may take its time.
 func (w *writer) move(ctx context.Context, to git.Hash) error {
-	was, looked := w.stands(), time.Now()
+	looked := time.Now()
 	if err := w.look(ctx, paid); err != nil {
 		return err
 	}
@@ -300,7 +300,13 @@ func (w *writer) move(ctx context.Context, to git.Hash) error {
 			return err
 		}
 	}
-	err := w.call(ctx, "commit", paid, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+	return w.moveRefused(w.point(ctx, to))
+}
+
+// point makes the branch point at a commit, without force unless it shall leave its history.
+func (w *writer) point(ctx context.Context, to git.Hash) error {
+	was := w.stands()
+	return w.call(ctx, "commit", paid, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
 		ref := &gh.Reference{Ref: gh.String("refs/heads/" + w.branch), Object: &gh.GitObject{SHA: gh.String(string(to))}}
 		if was == "" {
 			_, resp, err = c.Git.CreateRef(ctx, w.owner, w.name, ref)
@@ -309,7 +315,6 @@ func (w *writer) move(ctx context.Context, to git.Hash) error {
 		}
 		return resp, err
 	})
-	return w.moveRefused(err)
 }
 
 // longAgo is when it has to be asked again where a branch is.

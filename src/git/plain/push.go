@@ -242,7 +242,11 @@ func (h *Host) moveRefused(ctx context.Context, r git.Repo, m move, why, chat st
 		return h.lost(r, m.branch)
 	}
 	said := transport.Scrub(r, why+": "+chat)
-	return errs.E(errs.Forbidden, "push", r.URL, fmt.Errorf("the server refuses to move branch %s: %s", m.branch, strings.TrimRight(said, ": ")))
+	cause := fmt.Errorf("the server refuses to move branch %s: %s", m.branch, strings.TrimRight(said, ": "))
+	if m.dir != "" {
+		cause = &git.PathError{Path: m.dir, Err: cause}
+	}
+	return errs.E(errs.Forbidden, "push", r.URL, cause)
 }
 
 // moved says whether the branch is not where it was.

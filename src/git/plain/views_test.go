@@ -1,6 +1,7 @@
 package plain_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -207,9 +208,8 @@ func TestAViewThatIsRefusedIsBlamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := s.host.CommitViews(t.Context(), repo, git.Showing{Branch: "shard", Parent: s.head, Edits: []git.Edit{app("c0", "two")}, Views: viewsOf("c0", "c1")})
-			fault, ok := err.(interface{ Unwrap() error })
-			if !errs.Is(err, errs.Forbidden) || !ok || !strings.Contains(err.Error(), "clusters/p+c1") {
-				t.Fatalf("the refusal is %v (%v)", err, fault)
+			if at, ok := errors.AsType[*git.PathError](err); !errs.Is(err, errs.Forbidden) || !ok || at.Path != "clusters/p+c1" {
+				t.Fatalf("the refusal is %v, want one that blames the directory", err)
 			}
 			if moved := s.git("rev-parse", "shard") != string(s.head); moved == (atomic == "true") {
 				t.Errorf("the branch moved: %v", moved)

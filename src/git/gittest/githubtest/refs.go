@@ -66,6 +66,24 @@ func (s *Server) getRef(c *call) error {
 	return c.showRef(http.StatusOK, "refs/heads/"+branch, id)
 }
 
+// matchingRefs lists the references whose names begin like one.
+func (s *Server) matchingRefs(c *call) error {
+	listed, err := c.repo.store.bare.Git(c.r.Context(), "", "for-each-ref", "--format=%(objectname) %(refname)")
+	if err != nil {
+		return err
+	}
+	all := []reference{}
+	for line := range strings.Lines(listed) {
+		id, ref, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if strings.HasPrefix(ref, "refs/"+c.r.PathValue("ref")) {
+			one := reference{Ref: ref}
+			one.Object.Type, one.Object.SHA = "commit", id
+			all = append(all, one)
+		}
+	}
+	return c.answer(http.StatusOK, page(c, all, 30))
+}
+
 func (s *Server) postRef(c *call) error {
 	var ask struct{ Ref, SHA string }
 	if err := c.read(&ask); err != nil {
