@@ -3,6 +3,7 @@ package github
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,7 @@ import (
 //	GET commit           one for each view whose commit is not known; none for those of ours
 //	POST tree            one, for all views that move
 //	POST commit, PATCH ref (without force), or POST ref    for each view that moves
+//	DELETE ref           for each view that is gone
 //
 // What was moved stays moved if a later call fails; the next commit goes on with the others.
 func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.Shown, error) {
@@ -29,7 +31,7 @@ func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.
 	}
 	s.Message = s.Message.Dated()
 	at, err := h.Commit(ctx, r, s.Branch, s.Parent, s.Edits, s.Message)
-	if err != nil || at == "" || len(s.Views) == 0 {
+	if err != nil || at == "" && len(s.Gone) == 0 || len(s.Views)+len(s.Gone) == 0 {
 		return git.Shown{Commit: at}, err
 	}
 	if at == s.Parent { // nothing was sent, and so nobody has looked whether the branch is there
@@ -38,9 +40,27 @@ func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.
 		}
 	}
 	w := &hanging{door: d, known: h.repo(r), message: s.Message}
-	shown, err := w.show(ctx, at, s.Views)
+	now, err := w.whereViewsAre(ctx, names(s))
+	if err != nil {
+		return git.Shown{}, err
+	}
+	shown := git.Shown{}
+	if at != "" && len(s.Views) > 0 {
+		if shown, err = w.show(ctx, at, s.Views, now); err != nil {
+			return git.Shown{}, err
+		}
+	}
 	shown.Commit = at
-	return shown, err
+	return shown, w.removeAll(ctx, s.Gone, now, &shown)
+}
+
+// names are the branches of all views.
+func names(s git.Showing) []string {
+	out := slices.Clone(s.Gone)
+	for _, v := range s.Views {
+		out = append(out, v.Branch)
+	}
+	return out
 }
 
 // hanging moves views.
@@ -51,12 +71,8 @@ type hanging struct {
 }
 
 // show has views show a commit.
-func (w *hanging) show(ctx context.Context, commit git.Hash, views []git.View) (git.Shown, error) {
+func (w *hanging) show(ctx context.Context, commit git.Hash, views []git.View, at map[string]tree.Hung) (git.Shown, error) {
 	gallery, err := w.gallery(ctx, commit)
-	if err != nil {
-		return git.Shown{}, err
-	}
-	at, err := w.whereViewsAre(ctx, views)
 	if err != nil {
 		return git.Shown{}, err
 	}
@@ -101,18 +117,18 @@ func (w *hanging) gallery(ctx context.Context, commit git.Hash) (*tree.Gallery, 
 }
 
 // whereViewsAre asks where views are, and what they show.
-func (w *hanging) whereViewsAre(ctx context.Context, views []git.View) (map[string]tree.Hung, error) {
+func (w *hanging) whereViewsAre(ctx context.Context, views []string) (map[string]tree.Hung, error) {
 	heads, err := w.heads(ctx, prefixOf(views))
 	if err != nil {
 		return nil, err
 	}
 	at := map[string]tree.Hung{}
-	for _, v := range views {
-		head, there := heads[v.Branch]
+	for _, name := range views {
+		head, there := heads[name]
 		if !there {
 			continue
 		}
-		if at[v.Branch], err = w.hung(ctx, head); err != nil {
+		if at[name], err = w.hung(ctx, head); err != nil {
 			return nil, err
 		}
 	}
@@ -120,10 +136,10 @@ func (w *hanging) whereViewsAre(ctx context.Context, views []git.View) (map[stri
 }
 
 // prefixOf is what the branches of views have in common.
-func prefixOf(views []git.View) string {
-	prefix := views[0].Branch
-	for _, v := range views {
-		for !strings.HasPrefix(v.Branch, prefix) {
+func prefixOf(views []string) string {
+	prefix := views[0]
+	for _, name := range views {
+		for !strings.HasPrefix(name, prefix) {
 			prefix = prefix[:len(prefix)-1]
 		}
 	}
@@ -243,6 +259,30 @@ func (w *hanging) hang(ctx context.Context, p tree.Picture, m git.Message) (git.
 	commit, err := tree.ParseID(id)
 	w.known.addView(commit, tree.Hung{Commit: id, Root: p.Root, Ours: true})
 	return id, err
+}
+
+// removeAll takes away views that are there, and nothing else that goes by their names. The
+// interface has no condition for that: where they are was asked for right before.
+func (w *hanging) removeAll(ctx context.Context, gone []string, at map[string]tree.Hung, shown *git.Shown) error {
+	for _, name := range gone {
+		now, there := at[name]
+		if !there {
+			continue
+		}
+		if !now.Ours {
+			shown.Strange = append(shown.Strange, name)
+			continue
+		}
+		err := w.call(ctx, "remove", writing, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+			return c.Git.DeleteRef(ctx, w.owner, w.name, "heads/"+name)
+		})
+		if err != nil && !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Conflict) { // it is gone
+			return (&writer{door: w.door, branch: name}).moveRefused(err)
+		}
+		shown.Removed = append(shown.Removed, name)
+	}
+	slices.Sort(shown.Strange)
+	return nil
 }
 
 // ofView has a refusal blame the directory of the view.
