@@ -202,7 +202,7 @@ func (l *lab) connect() error {
 
 // live waits until the cluster has what is wanted, and returns how long that is after a time.
 func (l *lab) live(ctx context.Context, w *world.World, since time.Time) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	err := program.Poll(ctx, look, func() error { return l.holds(ctx, w) })
 	return time.Since(since), err

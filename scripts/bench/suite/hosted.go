@@ -109,7 +109,7 @@ func (s *Suite) hostedCalls(ctx context.Context, m peers.Maker, spec world.Spec,
 	if err := p.Prepare(ctx, spec, base); err != nil {
 		return figures.Sample{Failed: "prepare: " + err.Error()}
 	}
-	c := crowd{put: p.Put, told: make([]int, n), took: make([][]float64, n)}
+	c := &crowd{put: p.Put, told: make([]int, n), took: make([][]float64, n)}
 	commits, _ := p.Site().Commits(ctx)
 	spent, began := p.Measure(), time.Now()
 	err := c.run(ctx)
@@ -119,7 +119,9 @@ func (s *Suite) hostedCalls(ctx context.Context, m peers.Maker, spec world.Spec,
 	after, _ := p.Site().Commits(ctx)
 	delete(out.Values, "p99") // of the calls alone: nobody waited
 	out.Values["calls"], out.Values["commits"] = float64(cost.Calls), float64(after-commits)
-	out.Note = "the rate that the limits of a token allow for these calls"
+	if out.Note == "" {
+		out.Note = "the rate that the limits of a token allow for these calls"
+	}
 	s.found(ctx, &out, c, p.Site())
 	if err := p.Close(ctx); err != nil && out.Failed == "" {
 		out.Failed = "afterwards: " + err.Error()
