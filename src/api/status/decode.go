@@ -37,20 +37,26 @@ func Decode(text []byte) (Report, error) {
 	if !utf8.Valid(text) {
 		return Report{}, malformed(errors.New("not UTF-8"))
 	}
+	var r Report
+	if err := json.Unmarshal(text, &r); err != nil || r.Schema != Schema {
+		return Report{}, misfit(text)
+	}
+	return sanitize(r)
+}
+
+// misfit says why a text is no report of our form: another form may have members of other
+// types.
+func misfit(text []byte) error {
 	var form struct {
 		Schema string `json:"schema"`
 	}
-	if err := json.Unmarshal(text, &form); err != nil {
-		return Report{}, malformed(errors.New("not a JSON document of a report"))
+	switch err := json.Unmarshal(text, &form); {
+	case err != nil:
+		return malformed(errors.New("not a JSON document of a report"))
+	case form.Schema != Schema:
+		return errs.E(errs.Invalid, "read", "status report", fmt.Errorf("%w: %q", ErrSchema, short(form.Schema, maxLabel)))
 	}
-	if form.Schema != Schema {
-		return Report{}, errs.E(errs.Invalid, "read", "status report", fmt.Errorf("%w: %q", ErrSchema, short(form.Schema, maxLabel)))
-	}
-	var r Report
-	if err := json.Unmarshal(text, &r); err != nil {
-		return Report{}, malformed(errors.New("a member has the wrong type"))
-	}
-	return sanitize(r)
+	return malformed(errors.New("a member has the wrong type"))
 }
 
 func malformed(err error) error { return errs.E(errs.Malformed, "read", "status report", err) }
@@ -71,6 +77,9 @@ func sanitize(r Report) (Report, error) {
 		apps = append(apps, cleanApp(a))
 	}
 	r.Apps = apps
+	if !plain(r.Same, maxContent) {
+		r.Same = ""
+	}
 	r.Truncated = max(0, r.Truncated)
 	r.Agent = printable(r.Agent, maxName)
 	r.Unseen = r.Unseen[:min(len(r.Unseen), maxUnseen)]

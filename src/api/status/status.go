@@ -34,6 +34,10 @@ type Report struct {
 	Apps      []App     `json:"apps"`                // in order of their labels
 	Truncated int       `json:"truncated,omitempty"` // apps left out because the report was too large
 	Unseen    []Unseen  `json:"unseen,omitempty"`    // kinds whose objects are not known; sorted
+
+	// Same says that all is as the document has it that the receiver knows by this name
+	// (see Digest); then there are no apps in this one. Only over HTTPS.
+	Same string `json:"same,omitempty"`
 }
 
 // App is one app of one deployment.

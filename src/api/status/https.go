@@ -1,0 +1,19 @@
+package status
+
+import "net/url"
+
+// How reports come by HTTPS.
+const (
+	// SequenceHeader is the header of a refusal (409) that says which sequence the last
+	// report had.
+	SequenceHeader = "Emco-Report-Sequence"
+	// TokenPrefix is what tokens of clusters begin with, so that they are found where they
+	// should not be.
+	TokenPrefix = "emco_report_"
+)
+
+// Path returns the path, below the address of the control plane, that the agent of a
+// cluster posts its reports to.
+func Path(provider, cluster string) string {
+	return "/v2/cluster-providers/" + url.PathEscape(provider) + "/clusters/" + url.PathEscape(cluster) + "/monitor/report"
+}
