@@ -59,6 +59,41 @@ func Handle(r *mux.Router, method, template string, h HandlerFunc) {
 		Handler(h)
 }
 
+// Ahead has h answer the requests of one method and path template, and next all others. It
+// is for what comes very often: no other route is looked at before.
+func Ahead(method, template string, h HandlerFunc, next http.Handler) http.Handler {
+	want := strings.Split(template, "/")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == method {
+			if vars := match(want, r.URL.EscapedPath()); vars != nil {
+				h.ServeHTTP(w, mux.SetURLVars(r, vars))
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// match returns the variables that a path gives to the segments of a template; nil if it
+// does not fit.
+func match(want []string, path string) map[string]string {
+	if strings.Count(path, "/") != len(want)-1 {
+		return nil
+	}
+	vars := map[string]string{}
+	for _, segment := range want {
+		var part string
+		part, path, _ = strings.Cut(path, "/")
+		switch {
+		case strings.HasPrefix(segment, "{") && part != "":
+			vars[strings.Trim(segment, "{}")] = part
+		case segment != part:
+			return nil
+		}
+	}
+	return vars
+}
+
 // Vars returns the variables of a request's path, unescaped. All of them are names;
 // one that is not is Invalid and shown escaped.
 func Vars(r *http.Request) (map[string]string, error) {

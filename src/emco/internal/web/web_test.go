@@ -139,13 +139,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 func TestPathsAreTakenAsTheyAre(t *testing.T) {
 	t.Parallel()
 	r := web.NewRouter()
-	web.Handle(r, http.MethodPost, "/v2/things/{thing}", func(w http.ResponseWriter, r *http.Request) error {
-		vars, err := web.Vars(r)
-		if err != nil {
-			return err
-		}
-		return web.JSON(w, http.StatusOK, vars["thing"])
-	})
+	web.Handle(r, http.MethodPost, "/v2/things/{thing}", thing)
 	cases := []struct {
 		method, path string
 		status       int
@@ -164,13 +158,46 @@ func TestPathsAreTakenAsTheyAre(t *testing.T) {
 		{"GET", "/v2/things/a", 405, ""},
 		{"HEAD", "/v2/other", 404, "404 page not found\n"},
 	}
-	for _, c := range cases {
-		w, _ := serve(r, httptest.NewRequest(c.method, c.path, nil))
-		if w.Code != c.status || !strings.Contains(w.Body.String(), c.body) {
-			t.Errorf("%s %s = %d %q, want %d %q", c.method, c.path, w.Code, w.Body, c.status, c.body)
+	for name, h := range map[string]http.Handler{"routed": r, "ahead": web.Ahead(http.MethodPost, "/v2/things/{thing}", thing, r)} {
+		for _, c := range cases {
+			w, _ := serve(h, httptest.NewRequest(c.method, c.path, nil))
+			if w.Code != c.status || !strings.Contains(w.Body.String(), c.body) {
+				t.Errorf("%s: %s %s = %d %q, want %d %q", name, c.method, c.path, w.Code, w.Body, c.status, c.body)
+			}
+			if c.status == 405 && (w.Body.Len() > 0 || w.Header().Get("Allow") != "POST") {
+				t.Errorf("%s: %s %s = %q, Allow %q; want no body and POST", name, c.method, c.path, w.Body, w.Header().Get("Allow"))
+			}
 		}
-		if c.status == 405 && (w.Body.Len() > 0 || w.Header().Get("Allow") != "POST") {
-			t.Errorf("%s %s = %q, Allow %q; want no body and POST", c.method, c.path, w.Body, w.Header().Get("Allow"))
+	}
+}
+
+// thing answers with the name that a path holds.
+func thing(w http.ResponseWriter, r *http.Request) error {
+	vars, err := web.Vars(r)
+	if err != nil {
+		return err
+	}
+	return web.JSON(w, http.StatusOK, vars["thing"])
+}
+
+// What comes often is logged when it goes wrong on our side, and else for those who look.
+func TestQuietRequests(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, level string
+		err         error
+	}{
+		{"it is fine", "", nil},
+		{"the client is wrong", "", errs.New(errs.Invalid, "no")},
+		{"we are busy", "", errs.New(errs.Unavailable, "no")},
+		{"we are broken", "ERROR", errs.New(errs.Internal, "no")},
+	} {
+		_, log := serve(web.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
+			web.Quiet(r)
+			return c.err
+		}), httptest.NewRequest("GET", "/", nil))
+		if got := strings.Contains(fmt.Sprint(log), "level="+c.level); c.level != "" && !got || c.level == "" && strings.Contains(fmt.Sprint(log), "request") {
+			t.Errorf("%s: logged is %v, want level %q", c.name, log, c.level)
 		}
 	}
 }

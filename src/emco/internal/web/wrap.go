@@ -22,8 +22,9 @@ var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // trace is what is known of a request while it is served.
 type trace struct {
-	id  string
-	err error
+	id    string
+	err   error
+	quiet bool
 }
 
 type traceKey struct{}
@@ -39,6 +40,24 @@ func RequestID(ctx context.Context) string {
 		return t.id
 	}
 	return ""
+}
+
+// failed reports whether something is wrong on our side. Being too busy for one of many is
+// not: there would be a line for each.
+func (t *trace) failed() bool {
+	if t.err == nil {
+		return false
+	}
+	status := statusOf(t.err)
+	return status == http.StatusInternalServerError || status > http.StatusInternalServerError && !t.quiet
+}
+
+// Quiet has a request logged at level debug, unless there is an error of ours: there are
+// very many of its kind.
+func Quiet(r *http.Request) {
+	if t := traceOf(r.Context()); t != nil {
+		t.quiet = true
+	}
 }
 
 // record leaves err for the request's log line.
@@ -102,6 +121,15 @@ func recovered(w *recorder, r *http.Request, cause any) (abort bool) {
 
 func logRequest(log *slog.Logger, r *http.Request, w *recorder, t *trace, took time.Duration) {
 	level := slog.LevelInfo
+	if t.quiet {
+		level = slog.LevelDebug
+	}
+	if t.failed() {
+		level = slog.LevelError
+	}
+	if !log.Enabled(r.Context(), level) {
+		return
+	}
 	attrs := []slog.Attr{
 		slog.String("method", r.Method),
 		slog.String("path", r.URL.EscapedPath()),
@@ -113,9 +141,6 @@ func logRequest(log *slog.Logger, r *http.Request, w *recorder, t *trace, took t
 	}
 	if t.err != nil {
 		attrs = append(attrs, slog.String("kind", errs.KindOf(t.err).String()), slog.String("err", t.err.Error()))
-		if statusOf(t.err) >= http.StatusInternalServerError {
-			level = slog.LevelError
-		}
 	}
 	log.LogAttrs(r.Context(), level, "request", attrs...)
 }
