@@ -96,15 +96,14 @@ func Read(kind string, reference, resource Object, rules Rules) (Settings, error
 }
 
 // readPlace reads where the desired state goes, and where reports come from.
-func readPlace(kind string, object pairs, rules Rules) (Settings, error) {
+func readPlace(kind string, object pairs, rules Rules) (s Settings, err error) {
 	switch kind {
 	case KindOCI:
 		return readRegistry(object, rules)
 	case KindS3:
 		return readBucket(object, rules)
 	}
-	s, err := readGit(object, rules)
-	if err != nil {
+	if s, err = readGit(object, rules); err != nil {
 		return Settings{}, err
 	}
 	if s.Status, err = readStatus(object, s, rules); err != nil {

@@ -64,7 +64,7 @@ func published(p pairs, s Settings, rules Rules) (_ Settings, err error) {
 	if err := checkGit(s); err != nil {
 		return Settings{}, invalid(p.name, err)
 	}
-	if p.kv[keyStatusURL] != "" {
+	if p.kv[keyStatusURL] != "" || p.kv[keyStatusMode] == StatusHTTPS {
 		if s.Status, err = readStatus(p, Settings{}, rules); err != nil {
 			return Settings{}, invalid(p.name, err)
 		}

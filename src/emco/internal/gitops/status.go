@@ -20,8 +20,9 @@ const (
 
 // How agents report.
 const (
-	StatusRef  = "ref"  // each cluster to a branch of its own
-	StatusPath = "path" // into EMCO's path on a branch that they share
+	StatusRef   = "ref"   // each cluster to a branch of its own
+	StatusPath  = "path"  // into EMCO's path on a branch that they share
+	StatusHTTPS = "https" // to the control plane itself
 )
 
 // DefaultStatusPrefix is where the branches of clusters are that report by StatusRef.
@@ -29,9 +30,10 @@ const DefaultStatusPrefix = "status/"
 
 // Status says where the agent of a cluster reports.
 type Status struct {
-	Repo   git.Repo // with the credential to read it
+	Repo   git.Repo // with the credential to read it; none for StatusHTTPS
 	Mode   string
 	Branch string // for StatusRef the prefix of the branches, for StatusPath the branch
+	URL    string // for StatusHTTPS: the control plane as clusters see it, if that is said
 }
 
 // readStatus reads where reports go, given where desired state is.
@@ -41,8 +43,10 @@ func readStatus(p pairs, s Settings, rules Rules) (Status, error) {
 	case "":
 		out.Mode = StatusRef
 	case StatusRef, StatusPath:
+	case StatusHTTPS:
+		return readHTTPS(p)
 	default:
-		return out, fmt.Errorf("%s: %q is neither %s nor %s", keyStatusMode, out.Mode, StatusRef, StatusPath)
+		return out, fmt.Errorf("%s: %q is none of %s, %s and %s", keyStatusMode, out.Mode, StatusRef, StatusPath, StatusHTTPS)
 	}
 	if address := p.kv[keyStatusURL]; address != "" {
 		repo, err := statusRepo(p, s.Repo, address, rules)
@@ -57,6 +61,25 @@ func readStatus(p pairs, s Settings, rules Rules) (Status, error) {
 	}
 	if err := checkBranch(strings.TrimSuffix(out.Branch, "/")); err != nil {
 		return out, fmt.Errorf("%s: %w", keyStatusBranch, err)
+	}
+	return out, nil
+}
+
+// readHTTPS reads the settings of clusters that report to the control plane. Their tokens
+// are the control plane's own to make.
+func readHTTPS(p pairs) (Status, error) {
+	for _, key := range []string{keyStatusUser, keyStatusToken, keyStatusBranch} {
+		if p.kv[key] != "" {
+			return Status{}, fmt.Errorf("%s has no meaning with %s: %s", key, keyStatusMode, StatusHTTPS)
+		}
+	}
+	out := Status{Mode: StatusHTTPS, URL: strings.TrimSuffix(p.kv[keyStatusURL], "/")}
+	if out.URL == "" {
+		return out, nil
+	}
+	u, err := url.Parse(out.URL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsFunc(out.URL, control) {
+		return Status{}, fmt.Errorf("%s: give the address of the control plane as clusters see it, such as https://emco.example.org", keyStatusURL)
 	}
 	return out, nil
 }

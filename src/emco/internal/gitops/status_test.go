@@ -22,6 +22,8 @@ func TestWhereAgentsReport(t *testing.T) {
 		{"another server, with a credential of its own", map[string]string{"statusUrl": "https://other.example.org/s", "statusUserName": "r", "statusToken": "read"}, "https://other.example.org/s r read ref status/"},
 		{"EMCO's path", map[string]string{"statusMode": "path"}, "https://git.example.org/u/fleet u tok path edge"},
 		{"EMCO's path in another repository", map[string]string{"statusMode": "path", "statusUrl": "https://git.example.org/u/status"}, "https://git.example.org/u/status u tok path main"},
+		{"to the control plane", map[string]string{"statusMode": "https"}, "   https "},
+		{"to the control plane at its address", map[string]string{"statusMode": "https", "statusUrl": "https://emco.example.org/"}, "   https  https://emco.example.org"},
 	}
 	for _, test := range tests {
 		s, err := gitops.Read("fluxcd", gitops.Object{Name: "git", KV: kv{base, test.more}}, gitops.Object{}, gitops.Rules{})
@@ -30,7 +32,11 @@ func TestWhereAgentsReport(t *testing.T) {
 			continue
 		}
 		st := s.Status
-		if got := strings.Join([]string{st.Repo.URL, st.Repo.User, st.Repo.Token.Reveal(), st.Mode, st.Branch}, " "); got != test.want {
+		got := strings.Join([]string{st.Repo.URL, st.Repo.User, st.Repo.Token.Reveal(), st.Mode, st.Branch}, " ")
+		if st.URL != "" {
+			got += " " + st.URL
+		}
+		if got != test.want {
 			t.Errorf("%s: status is %q, want %q", test.name, got, test.want)
 		}
 		for key := range test.more {
@@ -50,6 +56,10 @@ func TestWhereAgentsMustNotReport(t *testing.T) {
 		"no branch":                             {"statusBranch": "a..b"},
 		"a credential in the URL":               {"statusUrl": "https://u:p@git.example.org/s"},
 		"a file":                                {"statusUrl": "file:///tmp/x"},
+		"a token for the control plane":         {"statusMode": "https", "statusToken": "x"},
+		"a branch at the control plane":         {"statusMode": "https", "statusBranch": "x"},
+		"a control plane by ssh":                {"statusMode": "https", "statusUrl": "ssh://git@emco.example.org"},
+		"a credential for the control plane":    {"statusMode": "https", "statusUrl": "https://u:p@emco.example.org"},
 		"another server by ssh":                 {"statusUrl": "ssh://git@other.example.org/s"},
 		"a user that would break out of a line": {"statusUrl": "https://git.example.org/s", "statusUserName": "a\nb", "statusToken": "x"},
 	} {
