@@ -13,6 +13,8 @@
 //	op/<uid>/<id>                       Operation that waits for the orchestrator
 //	pair/<cluster>/<uid>/<app>          Pair, by rsync
 //	report/<cluster>/<uid>/<app>        Report, by status sources
+//	heard/<cluster>                     Agent: when the cluster's agent last said something, and its tokens
+//	said/<cluster>/<part>               the last document of an agent that reports by HTTPS
 //	git/<hash>                          Branch, by rsync and by operators
 //	move/<cluster>                      Relocation of a cluster in Git, by clm and by rsync
 //	member/<kind>/<holder>              a process that shares the work of a kind, on a lease

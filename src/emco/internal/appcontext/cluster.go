@@ -24,9 +24,11 @@ func (s *Store) PairsOn(ctx context.Context, cluster string) ([]Pair, error) {
 // and when that report was received; zero if there is none of an agent. It reads all
 // reports of the cluster.
 func (s *Store) LastReport(ctx context.Context, cluster string) (seq uint64, at time.Time, err error) {
-	if err := checkParts(cluster); err != nil {
+	a, err := s.Agent(ctx, cluster)
+	if err != nil {
 		return 0, at, err
 	}
+	seq, at = a.Seq, a.At
 	for r, err := range records(s.list(ctx, &scan{prefix: s.key("report", cluster) + "/"}), s.parseReport) {
 		if err != nil {
 			return 0, at, err

@@ -15,10 +15,11 @@ import (
 // Gone, or one of the last two alone.
 type Record struct {
 	Space  Space
-	Key    PairKey // UID alone for a head
+	Key    PairKey // UID alone for a head, Cluster alone for an agent
 	Head   *Head
 	Pair   *Pair
 	Report *Report
+	Agent  *Agent
 	Gone   bool
 	Begin  bool  // forget everything: what there is will be told anew
 	Mark   int64 // all up to this revision of etcd has been told
@@ -30,12 +31,13 @@ type Space string
 // The spaces that a Tap looks at.
 const (
 	HeadSpace   Space = "head"
+	HeardSpace  Space = "heard"
 	PairSpace   Space = "pair"
 	ReportSpace Space = "report"
 )
 
-// Tap is one watch of all heads, pairs and reports together, so that they are seen in
-// the order in which they were written, across the three.
+// Tap is one watch of all heads, agents, pairs and reports together, so that they are seen in
+// the order in which they were written, across the four.
 type Tap struct {
 	s      *Store
 	stream string // makes the watch one of its own: others cannot hold back its marks
@@ -50,7 +52,7 @@ func (s *Store) Tap() *Tap { return &Tap{s: s, stream: rand.Text()} }
 // transaction comes between the same two Marks. An error stands for one record that
 // cannot be read (Space and Key are set); the iteration goes on.
 func (t *Tap) Records(ctx context.Context) iter.Seq2[Record, error] {
-	// Heads, operations, ownerships, pairs and reports lie beside each other in this order.
+	// Heads, agents, operations, ownerships, pairs and reports lie beside each other in this order.
 	keys := span{from: t.s.key("head") + "/", end: clientv3.GetPrefixRangeEnd(t.s.key("report") + "/"), whole: true}
 	reports := reportReader{}
 	return func(yield func(Record, error) bool) {
@@ -99,6 +101,11 @@ func (s *Store) recordOf(c change, reports reportReader) (out Record, ok bool, e
 		out.Key.UID = p[1]
 		if !c.deleted {
 			out.Head, err = pointer(s.parseHead(c.kv))
+		}
+	case out.Space == HeardSpace && len(p) == 2:
+		out.Key.Cluster = p[1]
+		if !c.deleted {
+			out.Agent, err = pointer(s.parseAgent(p[1], c.kv))
 		}
 	case out.Space == PairSpace && len(p) == 4:
 		out.Key = PairKey{Cluster: p[1], UID: p[2], App: p[3]}

@@ -263,7 +263,7 @@ func (v *view) healthy(a app) v2.Condition {
 		switch {
 		case w.stale:
 			open.add(reasonSilent, p.cluster, w.age())
-			open.since = earlier(open.since, w.report.At.Add(v.reader.options.Stale))
+			open.since = earlier(open.since, w.at.Add(v.reader.options.Stale))
 		case d.bad.n > 0:
 			bad.add(reasonNotReady, p.cluster, d.bad.first)
 			if !w.report.Ready {

@@ -200,7 +200,7 @@ func (r *Reader) members(q Query, clusters []v2.ClusterKey) (out []clusterPart) 
 func (r *Reader) connectivity(cluster string) string {
 	out := v2.Unknown
 	for _, e := range r.mirror.Cluster(cluster) {
-		switch connectivity(e.Pair, r.wordOf(e.Report, r.options.Now())) {
+		switch connectivity(e.Pair, r.wordOf(e.Report, e.Heard(), r.options.Now())) {
 		case "Available":
 			return "Available"
 		case "Retrying":

@@ -28,13 +28,15 @@ const (
 // that it cannot be believed any more.
 type word struct {
 	report *mirror.Report
+	at     time.Time // when that was last said
 	stale  bool
 }
 
-// wordOf judges the age of a report. Clusters that are watched directly are not judged by
-// it: they say themselves when they are lost, and are silent when nothing changes.
-func (r *Reader) wordOf(report *mirror.Report, now time.Time) word {
-	return word{report, report != nil && report.Seq > 0 && now.Sub(report.At) > r.options.Stale}
+// wordOf judges the age of a report, said or confirmed at some time. Clusters that are
+// watched directly are not judged by it: they say themselves when they are lost, and are
+// silent when nothing changes.
+func (r *Reader) wordOf(report *mirror.Report, at, now time.Time) word {
+	return word{report, at, report != nil && report.Seq > 0 && now.Sub(at) > r.options.Stale}
 }
 
 // expires is when the word will be too old; zero if never, or if it is already.
@@ -42,11 +44,11 @@ func (r *Reader) expires(w word) time.Time {
 	if w.report == nil || w.report.Seq == 0 || w.stale {
 		return time.Time{}
 	}
-	return w.report.At.Add(r.options.Stale)
+	return w.at.Add(r.options.Stale)
 }
 
 // age is how a word that is too old begins.
-func (w word) age() string { return "no word since " + w.report.At.UTC().Format(time.RFC3339) }
+func (w word) age() string { return "no word since " + w.at.UTC().Format(time.RFC3339) }
 
 // lost reports whether the cluster is known to be out of sight: too long silent, or it
 // says so of every object.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -35,6 +36,7 @@ type standing struct {
 	bundle  appcontext.Digest // that is wanted
 	pair    *appcontext.Pair  // nil: rsync does not know of it yet, or it is gone
 	report  *mirror.Report    // nil: the cluster has said nothing
+	heard   time.Time         // when it last said what the report says
 	state   string            // in EMCO's words, see Situation.state
 	past    []objectState     // instead of it, of each object, if the revision is not the last one
 
@@ -96,7 +98,7 @@ func (r *Reader) wants(ctx context.Context, snap mirror.Snapshot, n int64) (appc
 			at := mirror.Place{Cluster: p.cluster, App: name}
 			list[i] = standing{cluster: p.cluster, bundle: p.bundle}
 			if e := snap.Places[at]; e != nil {
-				list[i].pair, list[i].report = e.Pair, e.Report
+				list[i].pair, list[i].report, list[i].heard = e.Pair, e.Report, e.Heard()
 			}
 			if !snap.Head.Gone {
 				delete(snap.Places, at)

@@ -126,7 +126,7 @@ func overall(counts map[string]int, failed bool) string {
 func (v *view) judge(a app) {
 	for i := range a.places {
 		p := &a.places[i]
-		p.word = v.reader.wordOf(p.report, v.now)
+		p.word = v.reader.wordOf(p.report, p.heard, v.now)
 		v.stale = v.stale || p.word.stale
 		if at := v.reader.expires(p.word); !at.IsZero() && (v.turns.IsZero() || at.Before(v.turns)) {
 			v.turns = at
@@ -185,7 +185,7 @@ func (v *view) readiness(p *standing) *shared {
 		c.sum, c.cut, of = w.report.Sum, w.report.Truncated > 0, w.report.Objects
 	}
 	if w.stale {
-		c.stale = w.report.At.UnixNano()
+		c.stale = w.at.UnixNano()
 	}
 	if s := v.blocks[c]; s != nil && slices.Equal(s.of, of) {
 		return s
@@ -270,7 +270,7 @@ func (v *view) describe(c *v2.ClusterStatus, p *standing) {
 		c.Connectivity = link
 	}
 	if w.report != nil {
-		c.LastReport, c.Stale, c.Reconciled = &w.report.At, w.stale, w.report.Commit
+		c.LastReport, c.Stale, c.Reconciled = &p.word.at, w.stale, w.report.Commit
 	}
 	if p.pair == nil || v.past {
 		return

@@ -18,6 +18,7 @@ type index struct {
 	heads       map[string]*appcontext.Head
 	deployments map[string]map[Place]*Entry
 	clusters    map[string]map[onCluster]*Entry // the same entries
+	lives       map[string]*Life                // by cluster
 	broken      map[recordKey]bool              // records that could not be read
 	names       names
 }
@@ -32,8 +33,8 @@ type recordKey struct {
 func newIndex() *index {
 	return &index{
 		heads: map[string]*appcontext.Head{}, deployments: map[string]map[Place]*Entry{},
-		clusters: map[string]map[onCluster]*Entry{},
-		broken:   map[recordKey]bool{}, names: names{},
+		clusters: map[string]map[onCluster]*Entry{}, lives: map[string]*Life{},
+		broken: map[recordKey]bool{}, names: names{},
 	}
 }
 
@@ -47,6 +48,9 @@ func (x *index) apply(r appcontext.Record) (news bool) {
 		delete(x.heads, r.Key.UID)
 	case r.Head != nil:
 		x.heads[r.Key.UID] = r.Head
+	case r.Space == appcontext.HeardSpace:
+		x.hear(r)
+		return false
 	case r.Gone, r.Pair != nil, r.Report != nil:
 		return x.place(r)
 	default:
@@ -71,14 +75,48 @@ func (x *index) place(r appcontext.Record) (news bool) {
 			next.Report = compact(*r.Report)
 		}
 	}
-	if next == (Entry{}) {
+	if next.Pair == nil && next.Report == nil {
 		drop(x.deployments, uid, at)
 		drop(x.clusters, at.Cluster, onCluster{uid, at.App})
 		return true
 	}
+	next.Life = x.life(at.Cluster)
 	keep(x.deployments, uid, at, &next)
 	keep(x.clusters, at.Cluster, onCluster{uid, at.App}, &next)
 	return r.Space == appcontext.PairSpace || !next.Report.repeats(before.Report)
+}
+
+// hear notes what an agent last said.
+func (x *index) hear(r appcontext.Record) {
+	x.life(r.Key.Cluster).set(r.Agent)
+	if r.Agent == nil && len(x.clusters[r.Key.Cluster]) == 0 {
+		delete(x.lives, r.Key.Cluster)
+	}
+}
+
+// markAll marks all clusters of which an agent has said something.
+func (x *index) markAll(l *listener) {
+	for cluster := range x.lives {
+		l.mark(cluster)
+	}
+}
+
+func (x *index) life(cluster string) *Life {
+	l := x.lives[cluster]
+	if l == nil {
+		l = new(Life)
+		x.lives[x.names.of(cluster)] = l
+	}
+	return l
+}
+
+// touched are the deployments that have something on a cluster.
+func (x *index) touched(cluster string) map[string]bool {
+	out := map[string]bool{}
+	for at := range x.clusters[cluster] {
+		out[at.uid] = true
+	}
+	return out
 }
 
 func keep[K comparable](in map[string]map[K]*Entry, name string, at K, e *Entry) {

@@ -42,6 +42,8 @@ type Mirror struct {
 	index *index        // nil until the first list has been read
 	moved chan struct{} // closed, and replaced, when the index gets further
 	subs  map[string]map[*Subscription]bool
+
+	listeners map[*listener]bool
 }
 
 // New returns a mirror of the store.
@@ -49,6 +51,7 @@ func New(store *appcontext.Store, log *slog.Logger) *Mirror {
 	return &Mirror{
 		store: store, tap: store.Tap(), log: log, patience: patience,
 		moved: make(chan struct{}), subs: map[string]map[*Subscription]bool{},
+		listeners: map[*listener]bool{},
 	}
 }
 
@@ -94,14 +97,35 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 		for _, subs := range m.subs {
 			notify(subs, true)
 		}
+		for l := range m.listeners {
+			fresh.markAll(l)
+		}
 	}
 	for _, r := range batch {
-		notify(m.subs[r.Key.UID], m.index.apply(r))
+		news := m.index.apply(r)
+		if r.Space == appcontext.HeardSpace {
+			m.alive(r.Key.Cluster)
+		} else {
+			notify(m.subs[r.Key.UID], news)
+		}
 	}
 	m.index.mark = mark
 	m.behind.Store(false)
 	close(m.moved)
 	m.moved = make(chan struct{})
+}
+
+// alive tells those concerned that an agent has said something.
+func (m *Mirror) alive(cluster string) {
+	for l := range m.listeners {
+		l.mark(cluster)
+	}
+	if len(m.subs) == 0 {
+		return
+	}
+	for uid := range m.index.touched(cluster) {
+		notify(m.subs[uid], false)
+	}
 }
 
 // Snapshot is what is known of a deployment at one moment. The map is the caller's; what
@@ -118,6 +142,7 @@ type Place struct{ Cluster, App string }
 type Entry struct {
 	Pair   *appcontext.Pair // nil: there is none
 	Report *Report          // nil: the cluster has said nothing
+	Life   *Life            // when it last said anything; nil: that is not known
 }
 
 // Snapshot returns what is known of the deployment that the head uid is about. It holds
@@ -241,5 +266,22 @@ func (m *Mirror) read(ctx context.Context, uid string) (Snapshot, error) {
 	for _, r := range reports {
 		s.Places[Place{r.Key.Cluster, r.Key.App}].Report = compact(r)
 	}
-	return s, err
+	if err != nil {
+		return s, err
+	}
+	return s, m.readLives(ctx, s)
+}
+
+// readLives adds when clusters last said something.
+func (m *Mirror) readLives(ctx context.Context, s Snapshot) error {
+	names := map[string]bool{}
+	for at := range s.Places {
+		names[at.Cluster] = true
+	}
+	agents, err := m.store.AgentsOf(ctx, slices.Sorted(maps.Keys(names)))
+	known := lives(agents)
+	for at, e := range s.Places {
+		e.Life = known[at.Cluster]
+	}
+	return err
 }

@@ -450,6 +450,55 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
+// When a cluster was last heard of counts for all that it said, from the watch and from etcd.
+func TestSignsOfLife(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	at := time.Unix(1000, 0).UTC()
+	for _, c := range []string{"c1", "c2"} {
+		s.put(appcontext.Pair{Key: key(c, "7", "a")})
+		s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, []appcontext.Report{{Key: key(c, "7", "a"), Seq: 5, At: at}}, nil))
+	}
+	s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, []appcontext.Report{{Key: key("c1", "7", "watched"), At: at}}, nil))
+	sub := s.mirror.Subscribe("7")
+	defer sub.Close()
+	sub.Life(true)
+	agent := appcontext.Agent{Cluster: "c1", Tokens: []appcontext.Token{{ID: "x"}}}
+	for i, passed := range []time.Duration{-time.Minute, time.Minute, 2 * time.Minute} {
+		agent.Seq, agent.At = uint64(i), at.Add(passed)
+		now, _, err := s.store.Hear(t.Context(), []appcontext.Words{{Agent: agent}})
+		s.must(err)
+		agent = now[0]
+		want := at.Add(max(0, passed))
+		read, err := s.mirror.read(t.Context(), "7")
+		s.must(err)
+		for how, snap := range map[string]Snapshot{"the mirror": s.snapshot("7"), "etcd": read} {
+			one, two := snap.Places[Place{"c1", "a"}], snap.Places[Place{"c2", "a"}]
+			if !one.Heard().Equal(want) || !two.Heard().Equal(at) {
+				t.Errorf("by %s c1 was heard of at %s and c2 at %s, want %s and %s", how, one.Heard(), two.Heard(), want, at)
+			}
+			if w := snap.Places[Place{"c1", "watched"}]; w != nil && !w.Heard().Equal(at) {
+				t.Errorf("by %s what is watched was heard of at %s", how, w.Heard())
+			}
+		}
+		select {
+		case <-sub.Changed():
+		case <-time.After(10 * time.Second):
+			t.Error("nobody is told of a sign of life")
+		}
+	}
+	for a := range s.mirror.Agents(t.Context()) {
+		if a.Cluster != "c1" || a.Seq != 2 || len(a.Tokens) > 0 {
+			t.Errorf("told is %+v", a)
+		}
+		break
+	}
+	s.must(s.store.ForgetAgent(t.Context(), agent))
+	if e := s.snapshot("7").Places[Place{"c1", "a"}]; !e.Heard().Equal(at) {
+		t.Errorf("of an agent that is gone c1 was heard of at %s", e.Heard())
+	}
+}
+
 func TestReportsAreKeptInLittleSpace(t *testing.T) {
 	t.Parallel()
 	object := func(i int, extra bool) appcontext.ResourceStatus {

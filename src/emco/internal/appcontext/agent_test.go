@@ -1,0 +1,86 @@
+package appcontext
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+func TestAgentsChangeByCompareAndSwap(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	hear := func(ok bool, words ...Words) []Agent {
+		t.Helper()
+		now, done, err := s.Hear(ctx, words)
+		must(t, err)
+		if done != ok {
+			t.Fatalf("Hear = %v, want %v", done, ok)
+		}
+		for _, a := range now {
+			if got, err := s.Agent(ctx, a.Cluster); err != nil || !reflect.DeepEqual(got, a) {
+				t.Errorf("Agent = %+v, %v, want what Hear returned: %+v", got, err, a)
+			}
+		}
+		return now
+	}
+	a, b := Agent{Cluster: "edge+a", Seq: 1, At: at}, Agent{Cluster: "edge+b", Seq: 1, At: at, Tokens: []Token{{ID: "x", Sum: []byte{1}, Made: at}}}
+	first := hear(true, Words{Agent: a}, Words{Agent: b})
+	a = first[0]
+	a.Seq = 2
+	second := hear(true, Words{Agent: a})
+	b = first[1]
+	b.Seq = 2
+	stale := hear(false, Words{Agent: b}, Words{Agent: a}) // a is not at that revision any more
+	if stale[0].Seq != 1 || stale[1].Mod != second[0].Mod {
+		t.Errorf("after a refusal the agents are %+v", stale)
+	}
+	all, err := s.AgentsOf(ctx, []string{"edge+none", "edge+b", "edge+a"})
+	must(t, err)
+	if len(all) != 2 || all[0].Cluster != "edge+b" || all[1].Seq != 2 {
+		t.Errorf("AgentsOf = %+v", all)
+	}
+	wantKind(t, s.ForgetAgent(ctx, first[0]), errs.Conflict)
+	must(t, s.ForgetAgent(ctx, second[0]))
+	if got, err := s.Agent(ctx, "edge+a"); err != nil || got.Mod != 0 || got.Seq != 0 {
+		t.Errorf("a forgotten agent is %+v, %v", got, err)
+	}
+}
+
+func TestDocumentsOfAgentsReplaceEachOther(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	a := Agent{Cluster: "edge+a"}
+	for i, size := range []int{10, MaxSaying, maxValue + 7, 0, 2 * maxValue} {
+		d := Saying{Cluster: "edge+a", Seq: uint64(i + 1), At: time.Unix(int64(i), 0).UTC(), Gzip: i%2 == 1, Text: bytes.Repeat([]byte{'a' + byte(i)}, size)}
+		a.Said, a.Seq = fmt.Sprint(i), d.Seq
+		w := Words{Agent: a, Said: &d, Old: a.Parts}
+		ops, weight := w.Weight()
+		if weight > MaxWordsBytes || ops > MaxWords {
+			t.Errorf("a document of %d bytes weighs %d operations and %d bytes, which never fits", size, ops, weight)
+		}
+		now, ok, err := s.Hear(ctx, []Words{w})
+		must(t, err)
+		if !ok {
+			t.Fatal("somebody else has written")
+		}
+		a = now[0]
+		got, err := s.Sayings(ctx, []string{"edge+none", "edge+a"})
+		must(t, err)
+		if len(got) != 1 || got[0].Seq != d.Seq || got[0].Gzip != d.Gzip || !got[0].At.Equal(d.At) || !bytes.Equal(got[0].Text, d.Text) {
+			t.Errorf("of %d bytes %d came back, %d documents", size, len(got[0].Text), len(got))
+		}
+	}
+	_, _, err := s.Hear(ctx, []Words{{Agent: a, Said: &Saying{Cluster: "edge+a", Text: make([]byte, MaxSaying+1)}}})
+	wantKind(t, err, errs.TooLarge)
+	_, _, err = s.Hear(ctx, []Words{{Agent: Agent{Cluster: "edge/a"}}})
+	wantKind(t, err, errs.Invalid)
+	must(t, s.ForgetAgent(ctx, a))
+	if got, err := s.Sayings(ctx, []string{"edge+a"}); err != nil || len(got) != 0 {
+		t.Errorf("of a forgotten agent %d documents are left, %v", len(got), err)
+	}
+}
