@@ -2,6 +2,7 @@ package rsync
 
 import (
 	"context"
+	"hash/maphash"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -21,6 +22,7 @@ type hearing struct {
 	since time.Time          // since when ready is as it is
 	why   string             // it is not ready
 	fell  bool               // it was, in the same content
+	said  uint64             // identifies what the report says, whenever it said so
 	full  *appcontext.Report // all of it, while the pair is on its way
 }
 
@@ -68,7 +70,7 @@ func (h *hearings) read(ctx context.Context, keys []appcontext.PairKey, whole bo
 		h.none(k)
 	}
 	for _, r := range reports {
-		h.of[r.Key] = hearing{ready: r.Ready, since: r.Since, full: &r}
+		h.of[r.Key] = hearing{ready: r.Ready, since: r.Since, said: sumOf(r), full: &r}
 	}
 	return nil
 }
@@ -144,8 +146,32 @@ func (l *ledger) take(ctx context.Context, e *entry, r appcontext.Report) error 
 	if p.Phase != appcontext.Applied {
 		h.full = &r
 	}
-	e.reports, e.heard[r.Key] = append(e.reports, r), h
+	h.said = sumOf(r)
+	e.heard[r.Key] = h
+	if !h.repeats(last, r) {
+		e.reports = append(e.reports, r)
+	}
 	return nil
+}
+
+// repeats reports whether an agent says what is written down already. That it still says
+// so is known without writing it again: see appcontext.Agent.
+func (h hearing) repeats(last hearing, r appcontext.Report) bool {
+	return r.Seq > 0 && !last.none && last.said == h.said && last.ready == h.ready && last.since.Equal(h.since)
+}
+
+var sumSeed = maphash.MakeSeed()
+
+// sumOf identifies what a report says, within this process.
+func sumOf(r appcontext.Report) uint64 {
+	var h maphash.Hash
+	h.SetSeed(sumSeed)
+	maphash.WriteComparable(&h, r.Commit)
+	maphash.WriteComparable(&h, r.Truncated)
+	for _, s := range r.Resources {
+		maphash.WriteComparable(&h, s)
+	}
+	return h.Sum64()
 }
 
 // requalify works out anew whether the pairs of an entry that have just been settled are
@@ -171,7 +197,7 @@ func (l *ledger) requalify(ctx context.Context, e *entry) error {
 			return err
 		}
 		r := *h.full
-		next := hearing{since: h.since}
+		next := hearing{since: h.since, said: h.said}
 		next.ready, next.why = readyIn(b, &r)
 		if next.ready != h.ready {
 			next.since = l.now().UTC()

@@ -210,6 +210,37 @@ func TestRemovalsTakeReportsAlong(t *testing.T) {
 	}
 }
 
+// What an agent says again is not written again, not even by a process that did not hear it
+// before; what a cluster that is watched says is.
+func TestReportsWithoutNewsAreNotWritten(t *testing.T) {
+	t.Parallel()
+	l, r := newLedger(t)
+	l.mustIntend(t, on("a", "edge+c1"))
+	say := func(l *ledger, seq uint64, status, want string) {
+		t.Helper()
+		r.wrote()
+		report := appcontext.Report{Key: key, Seq: seq, At: noon, Resources: []appcontext.ResourceStatus{{ID: manifest.ID{Kind: "Pod", Name: "p"}, Status: status}}}
+		if _, err := l.report(t.Context(), []appcontext.Report{report}); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.wrote(); got != want {
+			t.Errorf("report %d, %s: wrote %q, want %q", seq, status, got, want)
+		}
+	}
+	const once = "reports +1 -0"
+	say(l, 1, "Current", once)
+	say(l, 2, "Current", "")
+	say(l, 3, "Failed", once)
+	say(l, 4, "Failed", "")
+	say(l, 0, "Failed", once)
+	next := &ledger{store: r, fence: own(t, r.Store, "a"), shard: l.shard, retry: retry, now: l.now, ways: l.ways}
+	if err := next.load(t.Context(), stored(t, r.Pairs(t.Context()))); err != nil {
+		t.Fatal(err)
+	}
+	say(next, 5, "Failed", "")
+	say(next, 6, "Current", once)
+}
+
 func TestANewTermReadsWhatTheLastOneWrote(t *testing.T) {
 	t.Parallel()
 	l, r := newLedger(t)
