@@ -13,9 +13,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/gitstatus"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/httpstatus"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncobject"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -31,17 +34,33 @@ const (
 	reportBlob  = 64 << 20
 )
 
-// reports is the source of what agents on clusters report through Git.
-func (a *App) reports(c config.Config, st stores, m *metrics, rules gitops.Rules) *gitstatus.Source {
+// reports is how what agents on clusters report comes in.
+type reports struct {
+	git      *gitstatus.Source
+	https    *httpstatus.Source
+	desk     *httpstatus.Desk
+	endpoint *httpstatus.Endpoint
+	notes    *intake.Notes
+}
+
+// reports puts both ways together: through Git, and by HTTPS.
+func (a *App) reports(c config.Config, st stores, seen *mirror.Mirror, m *metrics, rules gitops.Rules) reports {
 	host := plain.New(plain.Options{
 		AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout),
 		MaxRepos: reportRepos, MaxTrees: reportTrees, MaxFetch: reportFetch, MaxBlob: reportBlob, Log: a.log,
 	})
 	a.onClose(host.Close)
-	return gitstatus.New(host, &fleet{db: st.db, contexts: st.contexts, rules: rules, log: a.log}, gitstatus.Options{
-		Interval: time.Duration(c.Status.Interval), Refresh: time.Duration(c.Status.Stale) / 6, // two signs of life may be lost
-		Count: m.documents(), Log: a.log,
+	clusters := &fleet{db: st.db, contexts: st.contexts, rules: rules, log: a.log}
+	r := reports{notes: intake.NewNotes()}
+	count, refresh := m.documents(), time.Duration(c.Status.Stale)/6 // two signs of life may be lost
+	o := httpstatus.Options{Queue: c.Status.Queue, Refresh: refresh, Count: count, Notes: r.notes, Log: a.log}
+	r.desk = httpstatus.NewDesk(st.contexts, clusters, o)
+	r.endpoint = httpstatus.NewEndpoint(r.desk)
+	r.https = httpstatus.NewSource(seen, st.contexts, host, clusters, o)
+	r.git = gitstatus.New(host, clusters, gitstatus.Options{
+		Interval: time.Duration(c.Status.Interval), Refresh: refresh, Count: count, Notes: r.notes, Heard: r.desk.Heard, Log: a.log,
 	})
+	return r
 }
 
 // documents counts what becomes of the documents of agents.
@@ -50,30 +69,44 @@ func (m *metrics) documents() func(result string) {
 		Name: "emco_status_documents_total", Help: "Documents of agents on clusters: taken in, or why they were refused.",
 	}, []string{"result"})
 	m.registry.MustRegister(all)
-	for _, result := range gitstatus.Results() {
+	for _, result := range intake.Results() {
 		all.WithLabelValues(result) // shows 0
 	}
 	return func(result string) { all.WithLabelValues(result).Inc() }
 }
 
-// reportRoutes are what a Git server calls when something was pushed, and what an
-// operator asks about the agent of a cluster.
-func reportRoutes(source *gitstatus.Source, secret config.Secret) map[string]web.HandlerFunc {
+// agent is where an operator finds a cluster's agent, and the agent the control plane.
+const agent = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}/monitor"
+
+// ahead has reports answered before other requests are looked at: there are many.
+func (r reports) ahead(others http.Handler) http.Handler {
+	return web.Ahead(http.MethodPost, agent+"/report", r.endpoint.Report, others)
+}
+
+// routes are what Git servers and operators call.
+func (r reports) routes(secret config.Secret) map[string]web.HandlerFunc {
 	return map[string]web.HandlerFunc{
-		"POST /v2/webhooks/git": source.Webhook(secret.Reveal()),
-		"GET /v2/cluster-providers/{clusterProvider}/clusters/{cluster}/monitor": func(w http.ResponseWriter, r *http.Request) error {
-			vars, err := web.Vars(r)
-			if err != nil {
-				return err
-			}
-			name := vars["clusterProvider"] + "+" + vars["cluster"]
-			note, ok := source.Note(name)
-			if !ok {
-				return errs.E(errs.NotFound, "monitor", name, errors.New("it has not reported since this process started"))
-			}
-			return web.JSON(w, http.StatusOK, note)
-		},
+		"POST /v2/webhooks/git":      r.git.Webhook(secret.Reveal()),
+		"GET " + agent:               r.note,
+		"POST " + agent + "/report":  r.endpoint.Report,
+		"POST " + agent + "/token":   web.NoDryRun(r.endpoint.Make),
+		"GET " + agent + "/token":    r.endpoint.Show,
+		"DELETE " + agent + "/token": web.NoDryRun(r.endpoint.Revoke),
 	}
+}
+
+// note tells an operator of the agent of a cluster.
+func (r reports) note(w http.ResponseWriter, req *http.Request) error {
+	vars, err := web.Vars(req)
+	if err != nil {
+		return err
+	}
+	name := vars["clusterProvider"] + "+" + vars["cluster"]
+	note, ok := r.notes.Of(name)
+	if !ok {
+		return errs.E(errs.NotFound, "monitor", name, errors.New("it has not reported since this process started"))
+	}
+	return web.JSON(w, http.StatusOK, note)
 }
 
 // fleet answers what the source of reports asks about clusters.
@@ -106,12 +139,28 @@ func (f *fleet) Clusters(ctx context.Context) ([]gitstatus.Cluster, error) {
 			f.log.Debug("where a cluster reports is not known", "cluster", part[1]+"+"+part[3], "err", err)
 			continue
 		}
-		if s.Status.Repo.URL == "" { // what is published need not be reported through Git
+		if s.Status.Repo.URL == "" { // by HTTPS, or not at all
 			continue
 		}
 		out = append(out, gitstatus.Cluster{Name: part[1] + "+" + part[3], Status: s.Status, Desired: s.Repo})
 	}
 	return out, nil
+}
+
+// Cluster returns what matters of a cluster to those who take its reports.
+func (f *fleet) Cluster(ctx context.Context, name string) (httpstatus.Cluster, error) {
+	provider, cluster, _ := strings.Cut(name, "+")
+	key := store.Key("cluster-providers/" + provider)
+	doc, err := f.db.Get(ctx, key+"/clusters/"+store.Key(cluster))
+	if err != nil {
+		return httpstatus.Cluster{}, err
+	}
+	c, err := store.Decode[v2.Cluster](doc)
+	if err != nil || c.Direct() {
+		return httpstatus.Cluster{Identity: doc.UID, Direct: true}, err
+	}
+	s, err := f.settings(ctx, key, c, map[store.Key]gitops.Object{})
+	return httpstatus.Cluster{Identity: doc.UID, Reports: s.Status.Mode == gitops.StatusHTTPS, Desired: s.Repo}, err
 }
 
 // settings reads a cluster's sync objects, which many clusters share.
@@ -133,12 +182,12 @@ func (f *fleet) settings(ctx context.Context, provider store.Key, c v2.Cluster, 
 }
 
 // Pairs returns what a cluster is to hold.
-func (f *fleet) Pairs(ctx context.Context, cluster string) ([]gitstatus.Pair, error) {
+func (f *fleet) Pairs(ctx context.Context, cluster string) ([]intake.Pair, error) {
 	pairs, err := f.contexts.PairsOn(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]gitstatus.Pair, len(pairs))
+	out := make([]intake.Pair, len(pairs))
 	for i, p := range pairs {
 		if out[i], err = f.pair(ctx, p); err != nil {
 			return nil, err
@@ -147,8 +196,8 @@ func (f *fleet) Pairs(ctx context.Context, cluster string) ([]gitstatus.Pair, er
 	return out, nil
 }
 
-func (f *fleet) pair(ctx context.Context, p appcontext.Pair) (gitstatus.Pair, error) {
-	out := gitstatus.Pair{Key: p.Key}
+func (f *fleet) pair(ctx context.Context, p appcontext.Pair) (intake.Pair, error) {
+	out := intake.Pair{Key: p.Key}
 	if p.Desired == "" {
 		return out, nil
 	}

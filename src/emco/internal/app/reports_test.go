@@ -37,6 +37,12 @@ func (s *stage) agent(cluster string) *agent {
 // report says that all objects of the branch are there and in a state.
 func (a *agent) report(state string) {
 	a.Helper()
+	a.send(a.sees(state))
+}
+
+// sees is what a cluster that holds what the branch says has to report.
+func (a *agent) sees(state string) status.Report {
+	a.Helper()
 	r := status.Report{Cluster: a.cluster, At: time.Now(), Agent: "monitor/test"}
 	a.seq++
 	r.Seq = a.seq
@@ -61,7 +67,7 @@ func (a *agent) report(state string) {
 	for label, objects := range apps {
 		r.Apps = append(r.Apps, status.App{Label: label, Objects: objects})
 	}
-	a.send(r)
+	return r
 }
 
 func (a *agent) send(r status.Report) {

@@ -37,6 +37,7 @@ const renderChild = "render-child"
 // in the background.
 func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.Service, error) {
 	r := web.NewRouter()
+	var api http.Handler = r
 	rules := gitops.Rules{AllowFile: c.Git.AllowFile}
 	renderer, err := a.renderer(c, m)
 	if err != nil {
@@ -78,16 +79,17 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 			return nil, nil, err
 		}
 		rsync.History{Contexts: st.contexts, DB: st.db, Rules: rules, Git: host, Log: a.log}.Mount(r)
-		source := a.reports(c, st, m, rules)
-		for route, h := range reportRoutes(source, c.Status.WebhookSecret) {
+		said := a.reports(c, st, seen, m, rules)
+		for route, h := range said.routes(c.Status.WebhookSecret) {
 			method, template, _ := strings.Cut(route, " ")
 			web.Handle(r, method, template, h)
 		}
-		a.sources = append(a.sources, source)
-		services = append(services, a.rsync(c, st, seen, m, rules, host, registry))
+		api = said.ahead(r)
+		a.sources = append(a.sources, said.git, said.https)
+		services = append(services, said.desk, a.rsync(c, st, seen, m, rules, host, registry))
 	}
 	notifier, err := a.notifier(c, groups, clouds, reader)
-	return r, append(services, notifier...), err
+	return api, append(services, notifier...), err
 }
 
 func statusOptions(c config.Config) statusview.Options {

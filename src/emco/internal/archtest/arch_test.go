@@ -52,15 +52,20 @@ var groups = map[string]group{
 		packages: []string{"internal/syncer/azurearc/arm"},
 		outside:  []string{"git"}, // credentials that hide themselves
 	},
+	"intake": { // what agents report, whichever way it comes
+		packages: []string{"internal/status/intake"},
+		may:      []string{"ground", "kernel", "port"},
+		outside:  []string{"git", "api/status"},
+	},
 	"driver": {
 		packages: []string{
 			"internal/appcontext/embedded", "internal/placement/cloud", "internal/render/helm", "internal/render/isolated",
-			"internal/sink/kube", "internal/sink/oci", "internal/sink/s3", "internal/status/gitstatus", "internal/status/kubewatch",
+			"internal/sink/kube", "internal/sink/oci", "internal/sink/s3", "internal/status/gitstatus", "internal/status/httpstatus", "internal/status/kubewatch",
 			"internal/store/blobdir", "internal/store/sqlite",
 			"internal/syncer/anthos", "internal/syncer/argocd", "internal/syncer/azurearc", "internal/syncer/execplugin",
 			"internal/syncer/flux", "internal/syncer/plaingit",
 		},
-		may:     []string{"ground", "kernel", "port", "client"},
+		may:     []string{"ground", "kernel", "port", "client", "intake"},
 		outside: []string{"git", "api/status"}, // what agents report
 	},
 	"suite": { // contracts that every driver is put through
@@ -87,7 +92,7 @@ var groups = map[string]group{
 	},
 	"app": {
 		packages: []string{"internal/app"},
-		may:      []string{"ground", "kernel", "port", "client", "driver", "list", "service", "seam"},
+		may:      []string{"ground", "kernel", "port", "client", "intake", "driver", "list", "service", "seam"},
 		outside:  []string{"git", "git/all", "git/batch", "git/budget", "git/plain", "git/sshsig"},
 	},
 	"cmd":  {packages: []string{"cmd/"}, may: []string{"app"}},

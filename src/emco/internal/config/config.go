@@ -66,6 +66,7 @@ type Status struct {
 	Streams int      `json:"streams" help:"statuses that may be followed at the same time"`
 
 	Interval      Duration `json:"interval" help:"pause between two looks at a repository for reports of agents"`
+	Queue         int      `json:"queue" help:"reports by HTTPS that may wait to be written at the same time; one more is asked to come again"`
 	WebhookSecret Secret   `json:"webhookSecret" help:"secret with which Git servers sign their calls of /v2/webhooks/git; none: they are refused"`
 }
 
@@ -184,7 +185,7 @@ func Default() Config {
 		Log:    Log{Level: "info", Format: "json"},
 		HTTP:   HTTP{Address: "127.0.0.1:9015", PackageLimit: 20 << 20, ActorHeader: "X-Forwarded-User", Drain: Duration(15 * time.Second)},
 		GRPC:   GRPC{Address: "127.0.0.1:9016"},
-		Status: Status{Stale: Duration(3 * time.Minute), Streams: 100, Interval: Duration(15 * time.Second)},
+		Status: Status{Stale: Duration(3 * time.Minute), Streams: 100, Interval: Duration(15 * time.Second), Queue: 2048},
 		Store:  Store{Driver: "sqlite"},
 		Etcd:   Etcd{Endpoints: []string{}, Prefix: "/emco/", Quota: 8 << 30},
 		Render: Render{Timeout: Duration(10 * time.Second), Memory: 512 << 20, KubeVersion: "v1.34.0"},
@@ -243,6 +244,7 @@ func (c Config) Validate() error {
 	positive(bad, "status.stale", int64(c.Status.Stale))
 	positive(bad, "status.streams", int64(c.Status.Streams))
 	positive(bad, "status.interval", int64(c.Status.Interval))
+	positive(bad, "status.queue", int64(c.Status.Queue))
 	positive(bad, "render.timeout", int64(c.Render.Timeout))
 	positive(bad, "render.memory", c.Render.Memory)
 	positive(bad, "git.timeout", int64(c.Git.Timeout))

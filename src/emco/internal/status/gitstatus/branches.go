@@ -8,6 +8,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -36,11 +37,11 @@ func (p *poller) lookAtBranches(ctx context.Context) error {
 		if owners[branch] == "" || p.seen[branch] == b.Commit {
 			continue
 		}
-		doc := document{cluster: owners[branch], commit: b.Commit, first: p.seen[branch] == ""}
-		if doc.err = b.Err; doc.err == nil {
-			doc.text, doc.err = fileOf(b)
+		doc := intake.Document{Cluster: owners[branch], Where: string(b.Commit), First: p.seen[branch] == ""}
+		if doc.Err = b.Err; doc.Err == nil {
+			doc.Text, doc.Err = fileOf(b)
 		}
-		if errs.Is(doc.err, errs.NotFound) {
+		if errs.Is(doc.Err, errs.NotFound) {
 			continue // it moved meanwhile; the next look finds it
 		}
 		if err := p.take(ctx, doc); err != nil {
@@ -68,6 +69,6 @@ func (p *poller) stranger(branch string) {
 		clear(p.strangers)
 	}
 	p.strangers[branch] = true
-	p.s.options.Count(Unregistered)
+	p.s.options.Count(intake.Unregistered)
 	p.s.options.Log.Warn("a report of no cluster that reports here is left alone", "repo", p.at.repo.URL, "branch", branch)
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -31,25 +32,13 @@ type Cluster struct {
 	Desired git.Repo // where its desired state is
 }
 
-// Pair is one app that a cluster is to hold.
-type Pair struct {
-	Key     appcontext.PairKey
-	Objects []appcontext.Ref // of the desired bundle; those that are missing are reported as NotFound
-	Hooks   []appcontext.Ref // of the same bundle; they come and go
-
-	// Commit is one on the desired branch that holds these objects, and HookCommit one
-	// that holds these hooks, or those of them that are to be there now. They are empty as
-	// long as there is none. They matter for objects that the agent may not read.
-	Commit, HookCommit string
-}
-
 // Fleet is what the source asks about clusters.
 type Fleet interface {
 	// Clusters returns all clusters that report through Git. One whose settings cannot be
 	// read is left out.
 	Clusters(ctx context.Context) ([]Cluster, error)
 	// Pairs returns what a cluster is to hold.
-	Pairs(ctx context.Context, cluster string) ([]Pair, error)
+	Pairs(ctx context.Context, cluster string) ([]intake.Pair, error)
 	// Last returns the sequence of the last report of a cluster that was taken in, by
 	// whichever process, and when that was; 0 for none.
 	Last(ctx context.Context, cluster string) (seq uint64, at time.Time, err error)
@@ -66,11 +55,16 @@ type Git interface {
 // Options tune a Source. Zero values mean the defaults given here.
 type Options struct {
 	Interval time.Duration       // between two looks at a repository; 15 s
-	Refresh  time.Duration       // reports without news are handed on after so long, to say that the cluster lives; 1 minute
+	Refresh  time.Duration       // what is no news, and that a cluster lives, is said again after so long; 1 minute
 	Fleet    time.Duration       // the list of clusters is read anew after so long; as Interval
-	Count    func(result string) // told of each document: Taken, or why it was refused
-	Log      *slog.Logger
-	Now      func() time.Time
+	Count    func(result string) // told of each document: one of intake.Results
+	Notes    *intake.Notes       // of agents; its own unless given
+
+	// Heard is told that a cluster lives: the sequence of its last report, and when that
+	// was received. It must not wait.
+	Heard func(cluster string, seq uint64, at time.Time)
+	Log   *slog.Logger
+	Now   func() time.Time
 }
 
 func (o Options) withDefaults() Options {
@@ -86,6 +80,12 @@ func (o Options) withDefaults() Options {
 	if o.Count == nil {
 		o.Count = func(string) {}
 	}
+	if o.Heard == nil {
+		o.Heard = func(string, uint64, time.Time) {}
+	}
+	if o.Notes == nil {
+		o.Notes = intake.NewNotes()
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -100,7 +100,7 @@ type Source struct {
 	git     Git
 	fleet   Fleet
 	options Options
-	notes   notes
+	notes   *intake.Notes
 
 	mu      sync.Mutex
 	pollers map[place]*poller // of the Run that is under way
@@ -108,7 +108,8 @@ type Source struct {
 
 // New returns a source. It does nothing before Run.
 func New(g Git, f Fleet, o Options) *Source {
-	return &Source{git: g, fleet: f, options: o.withDefaults(), notes: newNotes(), pollers: map[place]*poller{}}
+	o = o.withDefaults()
+	return &Source{git: g, fleet: f, options: o, notes: o.Notes, pollers: map[place]*poller{}}
 }
 
 // place is what is looked at in one go: a repository, with a way of reporting.

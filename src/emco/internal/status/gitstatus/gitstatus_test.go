@@ -20,6 +20,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
@@ -86,7 +87,7 @@ func TestWhatAReportLeavesOut(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, gitops.StatusRef, "edge+a")
-			l.fleet.pairs["edge+a"] = []Pair{pair}
+			l.fleet.pairs["edge+a"] = []intake.Pair{pair}
 			r := l.good("edge+a", 1)
 			c.change(&r)
 			l.send("edge+a", r)
@@ -111,7 +112,7 @@ func TestUnreadObjectsCountByCommit(t *testing.T) {
 	pair := webPair("edge+a")
 	pair.Objects, pair.Commit = []appcontext.Ref{ref("Secret", "s", "ee55")}, line[1]
 	pair.Hooks, pair.HookCommit = []appcontext.Ref{ref("Secret", "h", "dd44")}, line[2]
-	l.fleet.pairs["edge+a"] = []Pair{pair}
+	l.fleet.pairs["edge+a"] = []intake.Pair{pair}
 	const hook = " h=Current(the agent may not read it, and the cluster does not say yet that it applied the commit that holds it)"
 	const not = "s=Current(the agent may not read it, and the cluster does not say yet that it applied the commit that holds it)"
 	for i, c := range []struct {
@@ -155,20 +156,20 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 		name, result string
 		text         func(*lab) []byte
 	}{
-		{"it speaks for another cluster", Forged, func(l *lab) []byte { return encode(l.good("edge+b", 100)) }},
-		{"it is older than what was taken in", Replayed, func(l *lab) []byte { return encode(l.good("edge+a", 9)) }},
-		{"the same sequence with other news", Replayed, func(l *lab) []byte {
+		{"it speaks for another cluster", intake.Forged, func(l *lab) []byte { return encode(l.good("edge+b", 100)) }},
+		{"it is older than what was taken in", intake.Replayed, func(l *lab) []byte { return encode(l.good("edge+a", 9)) }},
+		{"the same sequence with other news", intake.Replayed, func(l *lab) []byte {
 			r := l.good("edge+a", 10)
 			r.Apps = nil
 			return encode(r)
 		}},
-		{"a future schema", Schema, func(*lab) []byte {
+		{"a future schema", intake.Schema, func(*lab) []byte {
 			return []byte(`{"schema":"emco.status/v9","cluster":"edge+a","seq":99,"apps":{"42-web":"splendid"}}`)
 		}},
-		{"8 MiB", TooLarge, func(*lab) []byte { return noise }},
-		{"50 MiB, packed well", TooLarge, func(*lab) []byte { return bytes.Repeat([]byte(" "), 50<<20) }},
-		{"no text", Malformed, func(*lab) []byte { return []byte("\xff\xfe\x00") }},
-		{"nothing", Malformed, func(*lab) []byte { return []byte{} }},
+		{"8 MiB", intake.TooLarge, func(*lab) []byte { return noise }},
+		{"50 MiB, packed well", intake.TooLarge, func(*lab) []byte { return bytes.Repeat([]byte(" "), 50<<20) }},
+		{"no text", intake.Malformed, func(*lab) []byte { return []byte("\xff\xfe\x00") }},
+		{"nothing", intake.Malformed, func(*lab) []byte { return []byte{} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLab(t, gitops.StatusRef, "edge+a", "edge+b")
@@ -187,7 +188,7 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 				t.Errorf("%d bytes were allocated", n)
 			}
 			l.wantLook("it is met once", "")
-			note, ok := l.source.Note("edge+a")
+			note, ok := l.source.notes.Of("edge+a")
 			if !ok || note.Seq != 10 || note.Refused == nil || note.Refused.Result != c.result || note.Refused.Count != 1 || note.Refused.Why == "" {
 				t.Errorf("the note is %+v, want it to tell of the refusal", note)
 			}
@@ -195,7 +196,7 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 			l.send("edge+b", l.good("edge+b", 1))
 			l.clock(time.Hour)
 			l.wantLook("good reports after that", "taken taken", "edge+a/web#11"+ready, "edge+b/web#1"+ready)
-			if note, _ := l.source.Note("edge+a"); note.Seq != 11 || note.Refused == nil {
+			if note, _ := l.source.notes.Of("edge+a"); note.Seq != 11 || note.Refused == nil {
 				t.Errorf("the note is %+v, want the new sequence, and the refusal still", note)
 			}
 		})
@@ -270,7 +271,7 @@ func TestH59MonitorOfflineAndLate(t *testing.T) {
 	if len(got) != 1 || !got[0].At.Equal(start.Add(8*time.Hour)) {
 		t.Errorf("reports are %+v, want the time of receipt whatever the clock of the cluster says", got)
 	}
-	if note, _ := l.source.Note("edge+a"); note.Ahead == "" {
+	if note, _ := l.source.notes.Of("edge+a"); note.Ahead == "" {
 		t.Errorf("the note is %+v, want that the clock is ahead", note)
 	}
 }
@@ -309,13 +310,13 @@ func TestAPanicEndsOneLook(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, gitops.StatusRef, "edge+a")
 	l.send("edge+a", l.good("edge+a", 10))
-	deliver := l.poller.deliver
-	l.poller.deliver = nil
+	deliver := l.poller.teller.Deliver
+	l.poller.teller.Deliver = nil
 	if err := l.poller.safely(t.Context()); err == nil {
 		t.Error("a look that panics: no error")
 	}
-	l.poller.deliver = deliver
-	l.wantLook("after that", "taken taken", "edge+a/web#10"+ready)
+	l.poller.teller.Deliver = deliver
+	l.wantLook("after that", "taken", "edge+a/web#10"+ready)
 }
 
 // EMCO's path: one file for each app beside the header, on the branch of what is desired.
@@ -366,10 +367,10 @@ func TestReportsInEMCOsPath(t *testing.T) {
 	l.clock(time.Hour)
 	l.wantLook("a heartbeat", "taken", "edge+a/web#20: web=Current@aa11 conf=InProgress@bb22")
 	for what, c := range map[string]struct{ text, result string }{
-		"a future schema": {`{"schema":"emco.status/v9","cluster":{}}`, Schema},
-		"no report":       {`{"schema":"emco.status/v1","apps":7}`, Malformed},
-		"50 MiB":          {strings.Repeat("x", 50<<20), TooLarge},
-		"forged":          {`{"schema":"emco.status/v1","cluster":"edge+b","seq":99}`, Malformed}, // the apps beside it speak for edge+a
+		"a future schema": {`{"schema":"emco.status/v9","cluster":{}}`, intake.Schema},
+		"no report":       {`{"schema":"emco.status/v1","apps":7}`, intake.Malformed},
+		"50 MiB":          {strings.Repeat("x", 50<<20), intake.TooLarge},
+		"forged":          {`{"schema":"emco.status/v1","cluster":"edge+b","seq":99}`, intake.Malformed}, // the apps beside it speak for edge+a
 	} {
 		if _, err := l.bare.Foreign(t.Context(), "main", map[string]gittest.File{"clusters/edge+a/status/" + status.File: {Content: c.text}}); err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 	"github.com/emco-orchestrator/emco/src/git/plain"
@@ -44,7 +45,7 @@ type lab struct {
 type fleet struct {
 	mu       sync.Mutex
 	clusters []Cluster
-	pairs    map[string][]Pair
+	pairs    map[string][]intake.Pair
 	seq      map[string]uint64
 	at       map[string]time.Time
 	down     bool
@@ -56,7 +57,7 @@ func (f *fleet) Clusters(context.Context) ([]Cluster, error) {
 	return slices.Clone(f.clusters), nil
 }
 
-func (f *fleet) Pairs(_ context.Context, cluster string) ([]Pair, error) {
+func (f *fleet) Pairs(_ context.Context, cluster string) ([]intake.Pair, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.down {
@@ -87,14 +88,14 @@ func newLab(t *testing.T, mode string, clusters ...string) *lab {
 			t.Fatal(err)
 		}
 	}
-	l := &lab{T: t, bare: bare, server: srv, repo: git.Repo{URL: srv.URL("fleet")}, now: start, counts: map[string]int{}, fleet: &fleet{pairs: map[string][]Pair{}, seq: map[string]uint64{}, at: map[string]time.Time{}}}
+	l := &lab{T: t, bare: bare, server: srv, repo: git.Repo{URL: srv.URL("fleet")}, now: start, counts: map[string]int{}, fleet: &fleet{pairs: map[string][]intake.Pair{}, seq: map[string]uint64{}, at: map[string]time.Time{}}}
 	branch := status.DefaultPrefix
 	if mode == gitops.StatusPath {
 		branch = "main"
 	}
 	for _, name := range clusters {
 		l.fleet.clusters = append(l.fleet.clusters, Cluster{name, gitops.Status{Repo: l.repo, Mode: mode, Branch: branch}, l.repo})
-		l.fleet.pairs[name] = []Pair{webPair(name)}
+		l.fleet.pairs[name] = []intake.Pair{webPair(name)}
 	}
 	l.host = plain.New(plain.Options{})
 	t.Cleanup(func() { _ = l.host.Close() })
@@ -153,7 +154,7 @@ func (l *lab) look() (reports []appcontext.Report, results string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var all []string
-	for _, r := range Results() {
+	for _, r := range intake.Results() {
 		for range l.counts[r] {
 			all = append(all, r)
 		}
@@ -173,8 +174,8 @@ func ref(kind, name, stamp string) appcontext.Ref {
 	return appcontext.Ref{ID: manifest.ID{Group: group, Version: "v1", Kind: kind, Namespace: ns, Name: name}, Stamp: stamp}
 }
 
-func webPair(cluster string) Pair {
-	return Pair{
+func webPair(cluster string) intake.Pair {
+	return intake.Pair{
 		Key:     appcontext.PairKey{Cluster: cluster, UID: "42", App: "web"},
 		Objects: []appcontext.Ref{ref("Deployment", "web", "aa11"), ref("ConfigMap", "conf", "bb22")},
 	}

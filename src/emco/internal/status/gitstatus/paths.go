@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -53,15 +54,15 @@ func (p *poller) lookAtPath(ctx context.Context, cluster string, head git.Hash) 
 	if now[header] == "" || now[header] == p.files[header] {
 		return nil // all that changes comes with a new header
 	}
-	doc := document{cluster: cluster, commit: head, first: p.files[header] == ""}
+	doc := intake.Document{Cluster: cluster, Where: string(head), First: p.files[header] == ""}
 	texts, err := p.texts(ctx, root, now)
 	if err == nil {
-		doc.text, err = joined(texts, header)
+		doc.Text, err = joined(texts, header)
 	}
 	if err != nil && !refusable(err) {
 		return err
 	}
-	doc.err = err
+	doc.Err = err
 	if err := p.take(ctx, doc); err != nil {
 		return err
 	}

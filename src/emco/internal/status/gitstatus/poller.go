@@ -11,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -22,18 +23,17 @@ const (
 
 // poller looks at one place. All but what mu guards belongs to the goroutine of run.
 type poller struct {
-	s       *Source
-	at      place
-	deliver func(context.Context, appcontext.Report)
-	stop    context.CancelFunc
-	woken   chan struct{}
+	s     *Source
+	at    place
+	stop  context.CancelFunc
+	woken chan struct{}
 
 	seen      map[string]git.Hash // by branch: what was dealt with
 	files     map[string]git.Hash // by path: likewise, in EMCO's path
 	docs      map[string][]byte   // by path: the last content, in EMCO's path
 	strangers map[string]bool
 	records   map[string]*record // by cluster
-	history   history
+	teller    *intake.Teller
 	failures  int
 
 	mu       sync.Mutex
@@ -41,10 +41,17 @@ type poller struct {
 }
 
 func newPoller(s *Source, at place, deliver func(context.Context, appcontext.Report), stop context.CancelFunc) *poller {
-	return &poller{
-		s: s, at: at, deliver: deliver, stop: stop, woken: make(chan struct{}, 1),
+	p := &poller{
+		s: s, at: at, stop: stop, woken: make(chan struct{}, 1),
 		seen: map[string]git.Hash{}, files: map[string]git.Hash{}, docs: map[string][]byte{}, strangers: map[string]bool{}, records: map[string]*record{},
 	}
+	p.teller = &intake.Teller{Refresh: s.options.Refresh, Pairs: s.fleet.Pairs, Commits: s.git, Desired: p.desired, Deliver: deliver, Log: s.options.Log}
+	return p
+}
+
+// desired is where what a cluster is to hold is written.
+func (p *poller) desired(_ context.Context, cluster string) (git.Repo, error) {
+	return p.present()[cluster].Desired, nil
 }
 
 // set says which clusters report to the place.

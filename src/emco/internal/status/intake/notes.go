@@ -1,4 +1,4 @@
-package gitstatus
+package intake
 
 import (
 	"sync"
@@ -26,27 +26,32 @@ type Refused struct {
 	Count  uint64    `json:"count"`
 	Result string    `json:"result"` // of the last one: see Results
 	Why    string    `json:"why"`
-	Commit string    `json:"commit"`
+	Commit string    `json:"commit,omitempty"` // if it came by Git
 	At     time.Time `json:"at"`
 }
 
-// notes are guarded by their own lock.
-type notes struct {
+// aheadLimit is how far the clock of a cluster may be ahead before it is noted.
+const aheadLimit = 5 * time.Minute
+
+// Notes are what is known of agents. They are safe for use by many goroutines.
+type Notes struct {
 	mu sync.Mutex
 	of map[string]Note
 }
 
-func newNotes() notes { return notes{of: map[string]Note{}} }
+// NewNotes returns notes of which none is written.
+func NewNotes() *Notes { return &Notes{of: map[string]Note{}} }
 
-// Note returns what is known of a cluster's agent; ok is false if nothing came of it yet.
-func (s *Source) Note(cluster string) (n Note, ok bool) {
-	s.notes.mu.Lock()
-	defer s.notes.mu.Unlock()
-	n, ok = s.notes.of[cluster]
-	return n, ok
+// Of returns what is known of a cluster's agent; ok is false if nothing came of it yet.
+func (n *Notes) Of(cluster string) (note Note, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	note, ok = n.of[cluster]
+	return note, ok
 }
 
-func (n *notes) taken(r status.Report, received, now time.Time) {
+// Taken notes a report that counts.
+func (n *Notes) Taken(r status.Report, received, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	fresh := Note{
@@ -59,15 +64,25 @@ func (n *notes) taken(r status.Report, received, now time.Time) {
 	n.of[r.Cluster] = fresh
 }
 
-func (n *notes) refused(d document, result, why string, now time.Time) {
+// Alive notes that the agent of a cluster confirms what it said before.
+func (n *Notes) Alive(cluster string, seq uint64, reported, received time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	have := n.of[d.cluster]
-	have.Cluster = d.cluster
+	have := n.of[cluster]
+	have.Cluster, have.Seq, have.Received, have.Reported = cluster, seq, received, reported.UTC()
+	n.of[cluster] = have
+}
+
+// Refused notes a document that does not count.
+func (n *Notes) Refused(d Document, err error, now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	have := n.of[d.Cluster]
+	have.Cluster = d.Cluster
 	count := uint64(1)
 	if have.Refused != nil {
 		count += have.Refused.Count
 	}
-	have.Refused = &Refused{Count: count, Result: result, Why: why, Commit: string(d.commit), At: now}
-	n.of[d.cluster] = have
+	have.Refused = &Refused{Count: count, Result: ResultOf(err), Why: err.Error(), Commit: d.Where, At: now}
+	n.of[d.Cluster] = have
 }

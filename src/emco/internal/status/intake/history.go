@@ -1,4 +1,4 @@
-package gitstatus
+package intake
 
 import (
 	"context"

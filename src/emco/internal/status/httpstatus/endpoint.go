@@ -1,0 +1,226 @@
+package httpstatus
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// Endpoint is what agents post to.
+type Endpoint struct {
+	desk    *Desk
+	options Options
+	bodies  atomic.Int64 // bytes of reports that are in memory
+}
+
+// NewEndpoint returns the endpoint of a desk.
+func NewEndpoint(d *Desk) *Endpoint { return &Endpoint{desk: d, options: d.options} }
+
+// What unpacks to more than so many times its size is no report.
+const (
+	maxRatio  = 32
+	packAbove = 4 << 10 // larger documents are stored compressed
+)
+
+// Report takes a report of the cluster in the path: a document of package api/status, plain
+// or with Content-Encoding gzip, under the cluster's token as Authorization: Bearer. It
+// answers 204 when the report is durable, with the name of what it says as ETag; such a
+// name in the member "same" of a later document stands for all of the content.
+//
+// 401 without a token of this cluster; 403 for a document that speaks for another one; 409
+// for a sequence that is not above the last one's, which SequenceHeader tells; 412 for a
+// "same" that is not known; 413, 415, 422 and 400 for what is no report that can be read
+// here; 429 and 503, with Retry-After, when it is to come again.
+func (e *Endpoint) Report(w http.ResponseWriter, r *http.Request) error {
+	web.Quiet(r) // there are many
+	vars, err := web.Vars(r)
+	if err != nil {
+		return err
+	}
+	cluster := vars["clusterProvider"] + "+" + vars["cluster"]
+	k, err := bearer(r)
+	if err == nil {
+		err = e.desk.admit(r.Context(), cluster, k)
+	}
+	if err != nil {
+		return e.deny(w, cluster, err)
+	}
+	body, err := e.body(w, r)
+	defer e.bodies.Add(-body.weight)
+	if err != nil {
+		return e.refuse(w, cluster, err)
+	}
+	c, err := body.claim(cluster, k)
+	if err != nil {
+		return e.refuse(w, cluster, err)
+	}
+	c.received = e.options.Now().UTC()
+	if err := e.desk.Take(r.Context(), c); err != nil {
+		return e.refuse(w, cluster, err)
+	}
+	e.taken(c)
+	w.Header().Set("ETag", `"`+c.name()+`"`)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// bearer is the sum of the token that a request shows.
+func bearer(r *http.Request) (key, error) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > 1024 {
+		return key{}, errDenied
+	}
+	return sha256.Sum256([]byte(token)), nil
+}
+
+// deny answers those who may not report, or not now.
+func (e *Endpoint) deny(w http.ResponseWriter, cluster string, err error) error {
+	if errs.Is(err, errs.Unauthorized) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="reports"`)
+		e.options.Count(intake.Unauthorized)
+		e.options.Log.Warn("a report is refused", "cluster", cluster, "result", intake.Unauthorized)
+	}
+	return err
+}
+
+// body is a report as it came.
+type body struct {
+	plain, packed []byte // packed is nil if it came plain
+	weight        int64  // bytes that are counted for it
+}
+
+// body reads the body of a request within the limits, those of memory included.
+func (e *Endpoint) body(w http.ResponseWriter, r *http.Request) (b body, err error) {
+	coding := r.Header.Get("Content-Encoding")
+	size := r.ContentLength
+	if size < 0 {
+		size = status.MaxSize
+	}
+	switch {
+	case size > status.MaxSize:
+		return b, tooLarge()
+	case coding == "gzip":
+		size += min(status.MaxSize, max(64<<10, maxRatio*size))
+	case coding != "":
+		return b, web.WithStatus(http.StatusUnsupportedMediaType, errs.New(errs.Invalid, "Content-Encoding may be gzip, or absent"))
+	}
+	b.weight = size
+	if e.bodies.Add(size) > e.options.Bodies {
+		return b, later("too many reports are being read")
+	}
+	raw, err := web.Body(w, r, status.MaxSize)
+	if err != nil || coding == "" {
+		b.plain = raw
+		return b, err
+	}
+	b.packed = raw
+	b.plain, err = unpack(raw, size-max(r.ContentLength, 0))
+	return b, err
+}
+
+func tooLarge() error {
+	return errs.E(errs.TooLarge, "take", "report", fmt.Errorf("the limit is %d bytes", status.MaxSize))
+}
+
+// unpack returns what was compressed, if that is at most limit bytes.
+func unpack(packed []byte, limit int64) ([]byte, error) {
+	in, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, errs.E(errs.Malformed, "unpack", "report", err)
+	}
+	in.Multistream(false)
+	text, err := io.ReadAll(io.LimitReader(in, limit+1))
+	switch {
+	case err != nil:
+		return nil, errs.E(errs.Malformed, "unpack", "report", err)
+	case int64(len(text)) > limit:
+		return nil, tooLarge()
+	}
+	return text, nil
+}
+
+// claim reads the document.
+func (b body) claim(cluster string, k key) (*claim, error) {
+	d := intake.Document{Cluster: cluster, Text: b.plain, First: true} // its sequence is looked at later
+	r, err := intake.Check(d, 0)
+	if err != nil {
+		return nil, err
+	}
+	c := &claim{cluster: cluster, report: r, key: &k}
+	if r.Same != "" {
+		return c, nil
+	}
+	c.said, c.text, c.gzip = status.Digest(r), b.plain, false
+	if b.packed != nil {
+		c.text, c.gzip = b.packed, true
+	} else if len(b.plain) > packAbove {
+		c.text, c.gzip = pack(b.plain), true
+	}
+	if len(c.text) > appcontext.MaxSaying {
+		return nil, tooLarge()
+	}
+	return c, nil
+}
+
+func pack(text []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = w.Write(text) // to memory
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// name is by which an agent may call what it said.
+func (c *claim) name() string {
+	if c.report.Same != "" {
+		return c.report.Same
+	}
+	return c.said
+}
+
+// taken notes a report that counts.
+func (e *Endpoint) taken(c *claim) {
+	e.options.Count(intake.Taken)
+	if c.report.Same != "" {
+		e.options.Notes.Alive(c.cluster, c.report.Seq, c.report.At, c.received)
+		return
+	}
+	e.options.Notes.Taken(c.report, c.received, c.received)
+}
+
+// refuse notes a report that does not count, and says so. What is only to come again, or
+// whole, is none.
+func (e *Endpoint) refuse(w http.ResponseWriter, cluster string, err error) error {
+	if errs.Is(err, errs.Unauthorized) {
+		return e.deny(w, cluster, err)
+	}
+	if errors.Is(err, errUnheard) || errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Throttled) {
+		return err
+	}
+	result := intake.ResultOf(err)
+	e.options.Count(result)
+	e.options.Notes.Refused(intake.Document{Cluster: cluster}, err, e.options.Now().UTC())
+	e.options.Log.Warn("a report is refused", "cluster", cluster, "result", result, "err", err)
+	last, late := isBehind(err)
+	switch {
+	case late:
+		w.Header().Set(status.SequenceHeader, strconv.FormatUint(last, 10))
+		return errs.E(errs.Conflict, "take", "report of "+cluster, err)
+	case result == intake.Forged:
+		return errs.E(errs.Forbidden, "take", "report of "+cluster, err)
+	}
+	return err
+}

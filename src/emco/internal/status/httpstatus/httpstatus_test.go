@@ -1,0 +1,475 @@
+package httpstatus
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+func TestReportsAreInEtcdWhenTheyAreAnswered(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a", "edge+b")
+	p := l.process()
+	a, b := p.token("edge+a", ""), p.token("edge+b", "")
+	name := p.want(http.StatusNoContent, a, good("edge+a", 7, "first"))
+	if got := l.said("edge+a"); got != "#7 first" {
+		t.Errorf("etcd has %q", got)
+	}
+	if got := p.want(http.StatusNoContent, a, same("edge+a", 8, name)); got != name {
+		t.Errorf("the same is called %q, and was called %q", got, name)
+	}
+	if got := l.said("edge+a"); got != "#8 first" {
+		t.Errorf("after a sign of life etcd has %q", got)
+	}
+	p.want(http.StatusNoContent, a, good("edge+a", 9, "second"))
+	p.want(http.StatusPreconditionFailed, a, same("edge+a", 10, name))
+	p.want(http.StatusPreconditionFailed, b, same("edge+b", 10, name))
+	if got := p.do(http.MethodPost, path("edge+b")+"/report", b, zipped(l.encode(good("edge+b", 11, "packed"))), "Content-Encoding", "gzip"); got.code != http.StatusNoContent {
+		t.Errorf("a packed report: %d %s", got.code, got.body)
+	}
+	if a, b := l.said("edge+a"), l.said("edge+b"); a != "#9 second" || b != "#11 packed" {
+		t.Errorf("etcd has %q and %q", a, b)
+	}
+	if got := p.results(); got != "taken taken taken taken" {
+		t.Errorf("documents were %s", got)
+	}
+	if n, ok := p.notes.Of("edge+a"); !ok || n.Seq != 9 || n.Agent != "monitor/test" {
+		t.Errorf("the note is %+v", n)
+	}
+}
+
+// A sign of life costs one small value, however much is known of the cluster.
+func TestSignsOfLifeAreSmall(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a")
+	p := l.process()
+	token := p.token("edge+a", "")
+	large := good("edge+a", 1, "")
+	for i := range 3000 {
+		large.Apps[0].Objects = append(large.Apps[0].Objects, status.Object{Version: "v1", Kind: "Pod", Name: fmt.Sprintf("pod-%d-%x", i, rand.Uint64()), Status: status.Current})
+	}
+	name := p.want(http.StatusNoContent, token, large)
+	docs := func() int64 {
+		a, err := l.store.Agent(t.Context(), "edge+a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := json.Marshal(a); err != nil || len(text) > 600 {
+			t.Errorf("a sign of life takes %d bytes: %s", len(text), text)
+		}
+		d, err := l.store.Sayings(t.Context(), []string{"edge+a"})
+		if err != nil || len(d) != 1 {
+			t.Fatalf("%d documents, %v", len(d), err)
+		}
+		return int64(d[0].Seq)
+	}
+	p.want(http.StatusNoContent, token, same("edge+a", 2, name))
+	large.Seq = 3 // the same once more, in full
+	p.want(http.StatusNoContent, token, large)
+	if seq := docs(); seq != 1 {
+		t.Errorf("the document was written again, with sequence %d", seq)
+	}
+}
+
+func TestWhatDoesNotCount(t *testing.T) {
+	t.Parallel()
+	bomb := zipped(bytes.Repeat([]byte(" "), 50<<20))
+	for _, c := range []struct {
+		name, result string
+		code         int
+		post         func(*process, string) answer
+	}{
+		{"it speaks for another cluster", "forged", 403, func(p *process, token string) answer {
+			return p.do(http.MethodPost, path("edge+a")+"/report", token, p.encode(good("edge+b", 100, "lie")))
+		}},
+		{"a sign of life for another cluster", "forged", 403, func(p *process, token string) answer {
+			return p.do(http.MethodPost, path("edge+a")+"/report", token, p.encode(same("edge+b", 100, "x")))
+		}},
+		{"it is older", "replayed", 409, func(p *process, token string) answer { return p.post(token, good("edge+a", 9, "lie")) }},
+		{"the same sequence with other news", "replayed", 409, func(p *process, token string) answer { return p.post(token, good("edge+a", 10, "lie")) }},
+		{"a future schema", "schema", 400, func(p *process, token string) answer {
+			return p.do(http.MethodPost, path("edge+a")+"/report", token, []byte(`{"schema":"emco.status/v9","cluster":"edge+a","seq":99,"apps":{}}`))
+		}},
+		{"no report", "malformed", 422, func(p *process, token string) answer {
+			return p.do(http.MethodPost, path("edge+a")+"/report", token, []byte("\xff\xfe"))
+		}},
+		{"no gzip", "malformed", 422, func(p *process, token string) answer {
+			return p.do(http.MethodPost, path("edge+a")+"/report", token, []byte("{}"), "Content-Encoding", "gzip")
+		}},
+		{"too large", "toolarge", 413, func(p *process, token string) answer {
+			return p.do(http.MethodPost, path("edge+a")+"/report", token, bytes.Repeat([]byte(" "), status.MaxSize+1))
+		}},
+		{"50 MiB, packed well", "toolarge", 413, func(p *process, token string) answer {
+			return p.do(http.MethodPost, path("edge+a")+"/report", token, bomb, "Content-Encoding", "gzip")
+		}},
+		{"no token", "unauthorized", 401, func(p *process, _ string) answer { return p.post("", good("edge+a", 100, "lie")) }},
+		{"a wrong token", "unauthorized", 401, func(p *process, _ string) answer {
+			return p.post(status.TokenPrefix+"GUESSED", good("edge+a", 100, "lie"))
+		}},
+		{"the token of another cluster", "unauthorized", 401, func(p *process, _ string) answer {
+			return p.post(p.token("edge+b", ""), good("edge+a", 100, "lie"))
+		}},
+		{"for a cluster that is not there", "unauthorized", 401, func(p *process, token string) answer { return p.post(token, good("edge+z", 100, "lie")) }},
+		{"for a cluster that reports another way", "unauthorized", 401, func(p *process, _ string) answer {
+			token := p.token("edge+git", "")
+			return p.post(token, good("edge+git", 100, "lie"))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, "edge+a", "edge+b")
+			l.fleet.becomes("edge+git", Cluster{Identity: "git"})
+			p := l.process()
+			token := p.token("edge+a", "")
+			p.want(http.StatusNoContent, token, good("edge+a", 10, "true"))
+			p.results()
+			got := c.post(p, token)
+			if got.code != c.code || p.results() != c.result {
+				t.Errorf("answered %d %s, want %d as %s", got.code, got.body, c.code, c.result)
+			}
+			if said := l.said("edge+a"); said != "#10 true" {
+				t.Errorf("etcd has %q", said)
+			}
+			if c.code == 409 && got.header.Get(status.SequenceHeader) != "10" {
+				t.Errorf("the last sequence is said to be %q", got.header.Get(status.SequenceHeader))
+			}
+			if c.code == 401 && (got.header.Get("WWW-Authenticate") == "" || strings.Contains(got.body, token)) {
+				t.Errorf("answered %v %s", got.header, got.body)
+			}
+			if n, _ := p.notes.Of("edge+a"); c.code != 401 && (n.Refused == nil || n.Refused.Result != c.result) {
+				t.Errorf("the note is %+v", n)
+			}
+			p.want(http.StatusNoContent, token, good("edge+a", 11, "more"))
+			if held := p.bodies(); held != 0 {
+				t.Errorf("%d bytes are still counted", held)
+			}
+		})
+	}
+}
+
+func (p *process) bodies() int64 { return p.endpoint.bodies.Load() }
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a")
+	one, two := l.process(), l.process()
+	first := one.token("edge+a", "")
+	one.want(http.StatusNoContent, first, good("edge+a", 1, ""))
+	two.want(http.StatusNoContent, first, good("edge+a", 2, ""))
+	second := one.token("edge+a", "?overlap=10m")
+	two.passes(2 * time.Second)
+	two.want(http.StatusNoContent, second, good("edge+a", 3, ""))
+	two.want(http.StatusNoContent, first, good("edge+a", 4, "")) // for ten minutes
+	l.passes(11 * time.Minute)
+	one.want(http.StatusUnauthorized, first, good("edge+a", 5, "lie"))
+	two.want(http.StatusUnauthorized, first, good("edge+a", 5, "lie"))
+	two.want(http.StatusNoContent, second, good("edge+a", 5, ""))
+
+	var shown []Shown
+	a := one.do(http.MethodGet, path("edge+a")+"/token", "", nil)
+	if err := json.Unmarshal([]byte(a.body), &shown); err != nil || len(shown) != 1 || strings.Contains(a.body, second) {
+		t.Errorf("shown is %s, %v", a.body, err)
+	}
+	if got := one.do(http.MethodDelete, path("edge+a")+"/token?id=none", "", nil); got.code != http.StatusNotFound {
+		t.Errorf("revoking what is not there: %d %s", got.code, got.body)
+	}
+	if got := one.do(http.MethodDelete, path("edge+a")+"/token?id="+shown[0].ID, "", nil); got.code != http.StatusNoContent {
+		t.Errorf("revoking: %d %s", got.code, got.body)
+	}
+	// At once, by the other process as well, which has not looked again.
+	two.want(http.StatusUnauthorized, second, good("edge+a", 6, "lie"))
+	one.want(http.StatusUnauthorized, second, good("edge+a", 6, "lie"))
+	if got := l.said("edge+a"); got != "#5 " {
+		t.Errorf("etcd has %q", got)
+	}
+	for range maxTokens {
+		one.token("edge+a", "?overlap=1h")
+	}
+	if got := one.do(http.MethodPost, path("edge+a")+"/token?overlap=1h", "", nil); got.code != http.StatusConflict {
+		t.Errorf("one token too many: %d %s", got.code, got.body)
+	}
+	if got := one.do(http.MethodPost, path("edge+a")+"/token?overlap=for%20ever", "", nil); got.code != http.StatusBadRequest {
+		t.Errorf("no overlap: %d %s", got.code, got.body)
+	}
+}
+
+// A cluster that is registered anew under its name is another one.
+func TestTokensEndWithTheRegistration(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a")
+	p := l.process()
+	token := p.token("edge+a", "")
+	p.want(http.StatusNoContent, token, good("edge+a", 1, ""))
+	l.fleet.becomes("edge+a", Cluster{Identity: "another", Reports: true})
+	l.passes(recheck)
+	p.want(http.StatusUnauthorized, token, good("edge+a", 2, "lie"))
+	fresh := p.token("edge+a", "")
+	p.want(http.StatusNoContent, fresh, good("edge+a", 3, ""))
+	p.want(http.StatusUnauthorized, token, good("edge+a", 4, "lie"))
+	l.fleet.mu.Lock()
+	delete(l.fleet.clusters, "edge+a")
+	l.fleet.mu.Unlock()
+	l.passes(recheck)
+	p.want(http.StatusUnauthorized, fresh, good("edge+a", 5, "lie"))
+	if got := l.said("edge+a"); got != "#0 none" {
+		t.Errorf("of a cluster that is gone etcd has %q", got)
+	}
+	l.fleet.becomes("edge+d", Cluster{Identity: "d", Direct: true})
+	if got := p.do(http.MethodPost, path("edge+d")+"/token", "", nil); got.code != http.StatusConflict {
+		t.Errorf("a token for a cluster that is watched: %d %s", got.code, got.body)
+	}
+	if got := p.do(http.MethodPost, path("edge+z")+"/token", "", nil); got.code != http.StatusNotFound {
+		t.Errorf("a token for no cluster: %d %s", got.code, got.body)
+	}
+}
+
+// Many clusters report to several processes, one after the other to another one: what is
+// acknowledged is never undone, and an older report never wins.
+func TestProcessesDoNotOvertakeEachOther(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for i := range 20 {
+		names = append(names, fmt.Sprint("edge+c", i))
+	}
+	l := newLab(t, names...)
+	processes := []*process{l.process(), l.process(), l.process()}
+	var all sync.WaitGroup
+	for _, name := range names {
+		token := processes[0].token(name, "")
+		all.Go(func() {
+			for seq := uint64(1); seq <= 30; seq++ {
+				p := processes[rand.IntN(3)]
+				p.want(http.StatusNoContent, token, good(name, seq, fmt.Sprint(seq)))
+				if replay := processes[rand.IntN(3)].post(token, good(name, seq, "replay")); replay.code != http.StatusConflict {
+					t.Errorf("a replay of %d: %d %s", seq, replay.code, replay.body)
+				}
+				l.passes(gap)
+			}
+		})
+	}
+	all.Wait()
+	for _, name := range names {
+		if got := l.said(name); got != "#30 30" {
+			t.Errorf("of %s etcd has %q", name, got)
+		}
+	}
+}
+
+// slowBook is an etcd that takes its time, or does not answer.
+type slowBook struct {
+	*appcontext.Store
+	gate chan struct{} // a transaction needs a token
+	mu   sync.Mutex
+	txns [][]appcontext.Words
+	err  error
+}
+
+func (b *slowBook) Hear(ctx context.Context, words []appcontext.Words) ([]appcontext.Agent, bool, error) {
+	select {
+	case <-b.gate:
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
+	}
+	b.mu.Lock()
+	b.txns = append(b.txns, words)
+	err := b.err
+	b.mu.Unlock()
+	if err != nil {
+		return nil, false, err
+	}
+	return b.Store.Hear(ctx, words)
+}
+
+// While etcd is slow, reports wait in bounded number, and are written together; of one
+// cluster only the last.
+func TestOverload(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for i := range 300 {
+		names = append(names, fmt.Sprint("edge+c", i))
+	}
+	l := newLab(t, names...)
+	maker := l.process()
+	tokens := map[string]string{}
+	for _, name := range names {
+		tokens[name] = maker.token(name, "")
+	}
+	book := &slowBook{Store: l.store, gate: make(chan struct{}, 1000)}
+	l.book = book
+	p := l.process(func(o *Options) { o.Queue = 250 })
+	var mu sync.Mutex
+	codes := map[int]int{}
+	var all sync.WaitGroup
+	for _, name := range names {
+		all.Go(func() {
+			a := p.post(tokens[name], good(name, 5, "five"))
+			mu.Lock()
+			defer mu.Unlock()
+			codes[a.code]++
+			if a.code == http.StatusServiceUnavailable && a.header.Get("Retry-After") == "" {
+				t.Error("no word when to come again")
+			}
+		})
+	}
+	l.eventually("too many", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return codes[http.StatusServiceUnavailable] == 50
+	})
+	for range 1000 {
+		book.gate <- struct{}{}
+	}
+	all.Wait()
+	if codes[http.StatusNoContent] != 250 || len(codes) != 2 {
+		t.Errorf("answers were %v", codes)
+	}
+	book.mu.Lock()
+	largest := slices.MaxFunc(book.txns, func(a, b []appcontext.Words) int { return len(a) - len(b) })
+	n := len(book.txns)
+	book.mu.Unlock()
+	if n > 20 || len(largest) < 20 {
+		t.Errorf("250 reports took %d transactions, the largest of %d", n, len(largest))
+	}
+	book.mu.Lock()
+	book.err = errors.New("no leader")
+	book.mu.Unlock()
+	go func() {
+		for range 1000 {
+			select {
+			case book.gate <- struct{}{}:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	a := p.post(tokens[names[0]], good(names[0], 99, "lost"))
+	if a.code != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || strings.Contains(a.body, "leader") {
+		t.Errorf("without etcd: %d %s", a.code, a.body)
+	}
+	book.mu.Lock()
+	book.err = nil
+	book.mu.Unlock()
+	p.want(http.StatusNoContent, tokens[names[0]], good(names[0], 100, "again"))
+	if p.desk.waiting != 0 || p.bodies() != 0 {
+		t.Errorf("%d reports and %d bytes are still counted", p.desk.waiting, p.bodies())
+	}
+}
+
+// Bodies that are large, or slow to come, do not take more memory than they may.
+func TestBodiesInMemoryAreBounded(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a")
+	p := l.process(func(o *Options) { o.Bodies = 8 << 20 })
+	token := p.token("edge+a", "")
+	noise := make([]byte, status.MaxSize)
+	for i := range noise {
+		noise[i] = byte(rand.Uint32())
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	codes := map[int]int{}
+	for range 40 {
+		all.Go(func() {
+			a := p.do(http.MethodPost, path("edge+a")+"/report", token, noise)
+			mu.Lock()
+			defer mu.Unlock()
+			codes[a.code]++
+		})
+	}
+	all.Wait()
+	runtime.ReadMemStats(&after)
+	if codes[http.StatusServiceUnavailable] == 0 && codes[http.StatusTooManyRequests] == 0 || codes[http.StatusNoContent] > 0 {
+		t.Errorf("answers were %v", codes)
+	}
+	if held := p.bodies(); held != 0 {
+		t.Errorf("%d bytes are still counted", held)
+	}
+}
+
+func TestAClusterThatReportsTooOften(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a", "edge+b")
+	p := l.process()
+	token, other := p.token("edge+a", ""), p.token("edge+b", "")
+	code := 0
+	for seq := uint64(1); seq < 4*burst && code != http.StatusTooManyRequests; seq++ {
+		a := p.post(token, good("edge+a", seq, ""))
+		if code = a.code; code == http.StatusTooManyRequests && a.header.Get("Retry-After") == "" {
+			t.Error("no word when to come again")
+		}
+	}
+	if code != http.StatusTooManyRequests {
+		t.Errorf("the last answer was %d", code)
+	}
+	p.want(http.StatusNoContent, other, good("edge+b", 1, ""))
+	l.passes(2 * gap)
+	p.want(http.StatusNoContent, token, good("edge+a", 1000, ""))
+}
+
+// What was taken reaches those who keep pairs, from whichever process, and again after a
+// restart; what is only confirmed does so now and then.
+func TestTheSourceTellsWhatWasTaken(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a", "edge+b")
+	p := l.process()
+	a, b := p.token("edge+a", ""), p.token("edge+b", "")
+	name := p.want(http.StatusNoContent, a, good("edge+a", 1, "before"))
+	reports := l.listen(time.Minute)
+	has := func(want string) {
+		t.Helper()
+		l.eventually(want, func() bool { return slices.Contains(reports(), want) })
+	}
+	has("edge+a#1 before")
+	p.want(http.StatusNoContent, b, good("edge+b", 5, "new"))
+	has("edge+b#5 new")
+	p.want(http.StatusNoContent, a, same("edge+a", 2, name))
+	l.passes(2 * time.Minute)
+	p.want(http.StatusNoContent, a, same("edge+a", 3, name))
+	has("edge+a#3 before")
+	p.want(http.StatusNoContent, a, good("edge+a", 4, "after"))
+	has("edge+a#4 after")
+	if got := reports(); len(got) != 4 {
+		t.Errorf("handed on were %q", got)
+	}
+}
+
+// What came another way is confirmed by the same small value.
+func TestSignsOfLifeFromElsewhere(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	p := l.process()
+	at := time.Now().UTC().Truncate(time.Second)
+	for i := range 200 {
+		p.desk.Heard(fmt.Sprint("edge+c", i), uint64(i+1), at)
+	}
+	p.desk.Heard("edge+c7", 1, at.Add(-time.Hour)) // no news
+	heard := func(i int) uint64 {
+		a, err := l.store.Agent(t.Context(), fmt.Sprint("edge+c", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Seq
+	}
+	for _, i := range []int{0, 7, 199} {
+		l.eventually(fmt.Sprint("cluster ", i), func() bool { return heard(i) == uint64(i+1) })
+	}
+	seq, when, err := l.store.LastReport(t.Context(), "edge+c7")
+	if err != nil || seq != 8 || !when.Equal(at) {
+		t.Errorf("LastReport = %d, %s, %v", seq, when, err)
+	}
+}

@@ -1,0 +1,307 @@
+package httpstatus
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// fleet is what the application knows of clusters, in memory.
+type fleet struct {
+	mu       sync.Mutex
+	clusters map[string]Cluster
+}
+
+func (f *fleet) Cluster(_ context.Context, name string) (Cluster, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c, ok := f.clusters[name]
+	if !ok {
+		return c, errs.New(errs.NotFound, "cluster "+name+" not found")
+	}
+	return c, nil
+}
+
+func (f *fleet) Pairs(_ context.Context, cluster string) ([]intake.Pair, error) {
+	ref := appcontext.Ref{ID: manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "conf"}, Stamp: "aa11"}
+	return []intake.Pair{{Key: appcontext.PairKey{Cluster: cluster, UID: "42", App: "web"}, Objects: []appcontext.Ref{ref}}}, nil
+}
+
+func (f *fleet) becomes(name string, c Cluster) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.clusters[name] = c
+}
+
+// lab is a real etcd and a process that takes reports; more can be started.
+type lab struct {
+	*testing.T
+	store *appcontext.Store
+	book  Book // the store, unless a test puts something before it
+	fleet *fleet
+
+	mu     sync.Mutex
+	passed time.Duration // since the start, besides what really passes
+}
+
+func newLab(t *testing.T, clusters ...string) *lab {
+	t.Helper()
+	l := &lab{T: t, store: contexttest.New(t), fleet: &fleet{clusters: map[string]Cluster{}}}
+	l.book = l.store
+	for _, name := range clusters {
+		l.fleet.clusters[name] = Cluster{Identity: "id of " + name, Reports: true}
+	}
+	return l
+}
+
+func (l *lab) now() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Add(l.passed)
+}
+
+func (l *lab) passes(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.passed += d
+}
+
+// process is one that takes reports.
+type process struct {
+	*lab
+	desk     *Desk
+	endpoint *Endpoint
+	server   *httptest.Server
+	notes    *intake.Notes
+	stop     func()
+
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+// process starts one, whose options a test may change.
+func (l *lab) process(change ...func(*Options)) *process {
+	l.Helper()
+	p := &process{lab: l, notes: intake.NewNotes(), counts: map[string]int{}}
+	o := Options{Notes: p.notes, Count: p.count, Now: l.now}
+	for _, c := range change {
+		c(&o)
+	}
+	p.desk = NewDesk(l.book, l.fleet, o)
+	e := NewEndpoint(p.desk)
+	p.endpoint = e
+	r := web.NewRouter()
+	const agent = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}/monitor"
+	web.Handle(r, http.MethodPost, agent+"/token", e.Make)
+	web.Handle(r, http.MethodGet, agent+"/token", e.Show)
+	web.Handle(r, http.MethodDelete, agent+"/token", e.Revoke)
+	p.server = httptest.NewServer(web.Wrap(slog.New(slog.DiscardHandler), web.Ahead(http.MethodPost, agent+"/report", e.Report, r)))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(l.Context()))
+	done := make(chan error, 1)
+	go func() { done <- p.desk.Run(ctx) }()
+	p.stop = sync.OnceFunc(func() {
+		p.server.Close()
+		cancel()
+		if err := <-done; err != nil {
+			l.Error(err)
+		}
+	})
+	l.Cleanup(p.stop)
+	p.await()
+	return p
+}
+
+// await waits until the desk is open.
+func (p *process) await() {
+	p.Helper()
+	p.eventually("open", func() bool {
+		p.desk.mu.Lock()
+		defer p.desk.mu.Unlock()
+		return p.desk.open
+	})
+}
+
+func (l *lab) eventually(what string, is func() bool) {
+	l.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); {
+		if time.Now().After(end) {
+			l.Fatalf("%s: it does not come", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func (p *process) count(result string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts[result]++
+}
+
+func (p *process) results() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []string
+	for _, r := range intake.Results() {
+		for range p.counts[r] {
+			out = append(out, r)
+		}
+	}
+	clear(p.counts)
+	return strings.Join(out, " ")
+}
+
+// answer is what came back.
+type answer struct {
+	code   int
+	header http.Header
+	body   string
+}
+
+func (p *process) do(method, path, token string, body []byte, header ...string) answer {
+	p.Helper()
+	req, err := http.NewRequestWithContext(p.Context(), method, p.server.URL+path, bytes.NewReader(body))
+	if err != nil {
+		p.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := p.server.Client().Do(req)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer res.Body.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(res.Body); err != nil {
+		p.Fatal(err)
+	}
+	return answer{res.StatusCode, res.Header, text.String()}
+}
+
+func path(cluster string) string {
+	provider, name, _ := strings.Cut(cluster, "+")
+	return "/v2/cluster-providers/" + provider + "/clusters/" + name + "/monitor"
+}
+
+// token makes one for a cluster.
+func (p *process) token(cluster, query string) string {
+	p.Helper()
+	a := p.do(http.MethodPost, path(cluster)+"/token"+query, "", nil)
+	var made Fresh
+	if err := json.Unmarshal([]byte(a.body), &made); err != nil || a.code != http.StatusCreated || made.Path != path(cluster)+"/report" {
+		p.Fatalf("a token for %s: %d %s", cluster, a.code, a.body)
+	}
+	return made.Token
+}
+
+// good is a report of a cluster that is well, or has a reason not to be.
+func good(cluster string, seq uint64, reason string) status.Report {
+	o := status.Object{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "conf", Status: status.Current, Reason: reason, Content: "aa11"}
+	return status.Report{Cluster: cluster, Seq: seq, At: time.Now(), Agent: "monitor/test", Apps: []status.App{{Label: "42-web", Objects: []status.Object{o}}}}
+}
+
+func same(cluster string, seq uint64, name string) status.Report {
+	return status.Report{Cluster: cluster, Seq: seq, At: time.Now(), Same: name}
+}
+
+func (l *lab) encode(r status.Report) []byte {
+	l.Helper()
+	text, err := status.Encode(r, 0)
+	if err != nil {
+		l.Fatal(err)
+	}
+	return text
+}
+
+func (p *process) post(token string, r status.Report) answer {
+	p.Helper()
+	return p.do(http.MethodPost, path(r.Cluster)+"/report", token, p.encode(r))
+}
+
+// want posts a report that must be answered with a status, and returns the name that it got.
+func (p *process) want(code int, token string, r status.Report) string {
+	p.Helper()
+	a := p.post(token, r)
+	if a.code != code {
+		p.Errorf("report %d of %s: %d %s, want %d", r.Seq, r.Cluster, a.code, a.body, code)
+	}
+	return strings.Trim(a.header.Get("ETag"), `"`)
+}
+
+// said is what etcd has of a cluster: "#seq reason", or "#seq none".
+func (l *lab) said(cluster string) string {
+	l.Helper()
+	a, err := l.store.Agent(l.Context(), cluster)
+	if err != nil {
+		l.Fatal(err)
+	}
+	docs, err := l.store.Sayings(l.Context(), []string{cluster})
+	if err != nil {
+		l.Fatal(err)
+	}
+	if len(docs) == 0 {
+		return fmt.Sprintf("#%d none", a.Seq)
+	}
+	r, err := read(docs[0])
+	if err != nil {
+		l.Fatal(err)
+	}
+	return fmt.Sprintf("#%d %s", a.Seq, r.Apps[0].Objects[0].Reason)
+}
+
+// listen runs a source until the end of the test, and keeps what it hands on.
+func (l *lab) listen(refresh time.Duration) (reports func() []string) {
+	l.Helper()
+	var mu sync.Mutex
+	var all []string
+	m := mirror.New(l.store, slog.New(slog.DiscardHandler))
+	src := NewSource(m, l.store, nil, l.fleet, Options{Refresh: refresh})
+	ctx, cancel := context.WithCancel(l.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = m.Run(ctx) })
+	running.Go(func() {
+		_ = src.Run(ctx, func(_ context.Context, r appcontext.Report) {
+			mu.Lock()
+			defer mu.Unlock()
+			if r.Key.App != "" {
+				all = append(all, fmt.Sprintf("%s#%d %s", r.Key.Cluster, r.Seq, r.Resources[0].Reason))
+			}
+		})
+	})
+	l.Cleanup(func() { cancel(); running.Wait() })
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+func zipped(text []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = w.Write(text)
+	_ = w.Close()
+	return out.Bytes()
+}

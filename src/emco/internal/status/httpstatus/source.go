@@ -1,0 +1,213 @@
+package httpstatus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Source hands on what documents of agents say of pairs, whichever process took them. A
+// document that is replaced before it was looked at is skipped. Make it with NewSource.
+type Source struct {
+	news    News
+	library Library
+	commits git.HistoryReader
+	fleet   Fleet
+	options Options
+}
+
+// NewSource returns a source.
+func NewSource(n News, l Library, commits git.HistoryReader, f Fleet, o Options) *Source {
+	return &Source{news: n, library: l, commits: commits, fleet: f, options: o.withDefaults()}
+}
+
+// together is how many documents are read at a time; those that are large are read alone.
+const together = 32
+
+// Run works until ctx ends. It calls deliver with what is new, from one goroutine; what was
+// said last is delivered anew at first.
+func (s *Source) Run(ctx context.Context, deliver func(context.Context, appcontext.Report)) error {
+	todo := newTodo(s.options.Refresh)
+	teller := &intake.Teller{
+		Refresh: s.options.Refresh, Pairs: s.fleet.Pairs, Commits: s.commits, Deliver: deliver, Log: s.options.Log,
+		Desired: func(ctx context.Context, cluster string) (git.Repo, error) {
+			c, err := s.fleet.Cluster(ctx, cluster)
+			return c.Desired, err
+		},
+	}
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { s.watch(ctx, todo) })
+	for ctx.Err() == nil {
+		some := todo.take(together)
+		if len(some) == 0 {
+			select {
+			case <-ctx.Done():
+			case <-todo.wake:
+			}
+			continue
+		}
+		if err := s.tell(ctx, teller, todo, some); err != nil && ctx.Err() == nil {
+			s.options.Log.Warn("what agents reported cannot be read", "err", err)
+			rest(ctx, time.Second)
+		}
+	}
+	return nil
+}
+
+// watch keeps in todo what there is to look at.
+func (s *Source) watch(ctx context.Context, todo *todo) {
+	for a := range s.news.Agents(ctx) {
+		todo.add(a)
+	}
+}
+
+// tell reads documents and hands on what they say. What could not be is looked at again.
+func (s *Source) tell(ctx context.Context, teller *intake.Teller, todo *todo, agents []appcontext.Agent) error {
+	names, newest := make([]string, len(agents)), map[string]appcontext.Agent{}
+	for i, a := range agents {
+		names[i], newest[a.Cluster] = a.Cluster, a
+	}
+	docs, err := s.library.Sayings(ctx, names)
+	if err != nil {
+		todo.back(agents)
+		return err
+	}
+	var failed error
+	for _, d := range docs {
+		err := s.tellOne(ctx, teller, d, newest[d.Cluster])
+		if err != nil {
+			todo.back([]appcontext.Agent{newest[d.Cluster]})
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
+}
+
+func (s *Source) tellOne(ctx context.Context, teller *intake.Teller, d appcontext.Saying, a appcontext.Agent) error {
+	r, err := read(d)
+	if err != nil {
+		s.options.Log.Error("a report that was taken cannot be read", "cluster", d.Cluster, "err", err)
+		return nil // it was read once; trying again does not help
+	}
+	at := d.At
+	if a.Seq > r.Seq { // it was confirmed since
+		r.Seq, at = a.Seq, a.At
+	}
+	return teller.Tell(ctx, r, at)
+}
+
+func read(d appcontext.Saying) (status.Report, error) {
+	text := d.Text
+	if d.Gzip {
+		var err error
+		if text, err = unpack(text, status.MaxSize); err != nil {
+			return status.Report{}, err
+		}
+	}
+	r, err := status.Decode(bytes.Clone(text))
+	if err == nil && r.Cluster != d.Cluster {
+		err = errs.New(errs.Malformed, "it speaks for another cluster")
+	}
+	return r, err
+}
+
+func rest(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// todo is which documents are to be looked at, in the order in which that became known.
+type todo struct {
+	refresh time.Duration
+	wake    chan struct{}
+
+	mu    sync.Mutex
+	known map[string]looked
+	queue []string
+}
+
+// looked is what is known of one document.
+type looked struct {
+	agent  appcontext.Agent // without tokens
+	said   string           // what was looked at last
+	at     time.Time        // At of the agent then
+	queued bool
+}
+
+func newTodo(refresh time.Duration) *todo {
+	return &todo{refresh: refresh, wake: make(chan struct{}, 1), known: map[string]looked{}}
+}
+
+// add notes an agent. There is something to look at if it says something else, or has
+// said the same for long enough: what it is compared with may have changed.
+func (t *todo) add(a appcontext.Agent) {
+	if a.Said == "" {
+		return
+	}
+	a.Tokens = nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k := t.known[a.Cluster]
+	k.agent = a
+	if !k.queued && (a.Said != k.said || a.At.Sub(k.at) >= t.refresh) {
+		k.queued = true
+		t.queue = append(t.queue, a.Cluster)
+	}
+	t.known[a.Cluster] = k
+	t.poke()
+}
+
+func (t *todo) poke() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns at most n agents whose documents are to be looked at.
+func (t *todo) take(n int) (out []appcontext.Agent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.queue) > 0 && len(out) < n {
+		k, there := t.known[t.queue[0]]
+		if large := k.agent.Parts > 1; large && len(out) > 0 {
+			break
+		} else if large {
+			n = 1
+		}
+		t.queue = t.queue[1:]
+		if !there {
+			continue
+		}
+		k.queued, k.said, k.at = false, k.agent.Said, k.agent.At
+		t.known[k.agent.Cluster] = k
+		out = append(out, k.agent)
+	}
+	return out
+}
+
+// back puts back what could not be looked at.
+func (t *todo) back(agents []appcontext.Agent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, a := range agents {
+		if k, there := t.known[a.Cluster]; there && !k.queued {
+			k.queued = true
+			t.queue, t.known[a.Cluster] = append(t.queue, a.Cluster), k
+		}
+	}
+	t.poke()
+}

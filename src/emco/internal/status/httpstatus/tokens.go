@@ -1,0 +1,174 @@
+package httpstatus
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// How long those of before go on to be valid when a token is made, unless the request says
+// so, and at most; and how many a cluster may have.
+const (
+	defaultOverlap = time.Hour
+	maxOverlap     = 30 * 24 * time.Hour
+	maxTokens      = 8
+)
+
+// Fresh is a token that was just made. It is shown this once.
+type Fresh struct {
+	ID    string `json:"id"`
+	Token string `json:"token"`
+	Path  string `json:"path"` // to post reports to, below the address of the control plane
+}
+
+// Shown is what can be seen of a token.
+type Shown struct {
+	ID    string    `json:"id"`
+	Made  time.Time `json:"made"`
+	Ends  time.Time `json:"ends,omitzero"`
+	Actor string    `json:"actor,omitempty"`
+}
+
+// Make makes a token for a cluster. Those that it has stay valid for an hour, or as long as
+// ?overlap= says, so that the agent can be given the new one without a gap.
+func (e *Endpoint) Make(w http.ResponseWriter, r *http.Request) error {
+	vars, err := web.Vars(r)
+	if err != nil {
+		return err
+	}
+	overlap := defaultOverlap
+	if text := r.URL.Query().Get("overlap"); text != "" {
+		if overlap, err = time.ParseDuration(text); err != nil || overlap < 0 || overlap > maxOverlap {
+			return errs.New(errs.Invalid, "overlap: give a duration such as 10m, of at most 720h")
+		}
+	}
+	provider, name := vars["clusterProvider"], vars["cluster"]
+	token := status.TokenPrefix + rand.Text()
+	sum := sha256.Sum256([]byte(token))
+	made := appcontext.Token{ID: hex.EncodeToString(sum[:4]), Sum: sum[:], Made: e.options.Now().UTC().Truncate(time.Second), By: web.Actor(r.Context())}
+	if err := e.desk.addToken(r.Context(), provider+"+"+name, made, overlap); err != nil {
+		return err
+	}
+	return web.JSON(w, http.StatusCreated, Fresh{ID: made.ID, Token: token, Path: status.Path(provider, name)})
+}
+
+// Show lists the tokens of a cluster, without what is secret of them.
+func (e *Endpoint) Show(w http.ResponseWriter, r *http.Request) error {
+	vars, err := web.Vars(r)
+	if err != nil {
+		return err
+	}
+	a, err := e.desk.registered(r.Context(), vars["clusterProvider"]+"+"+vars["cluster"])
+	if err != nil {
+		return err
+	}
+	out := []Shown{}
+	for _, t := range living(a.Tokens, e.options.Now()) {
+		out = append(out, Shown{ID: t.ID, Made: t.Made, Ends: t.Ends, Actor: t.By})
+	}
+	return web.JSON(w, http.StatusOK, out)
+}
+
+// Revoke makes the tokens of a cluster invalid at once: that of ?id=, or all.
+func (e *Endpoint) Revoke(w http.ResponseWriter, r *http.Request) error {
+	vars, err := web.Vars(r)
+	if err != nil {
+		return err
+	}
+	id := r.URL.Query().Get("id")
+	err = e.desk.change(r.Context(), vars["clusterProvider"]+"+"+vars["cluster"], func(a *appcontext.Agent) error {
+		left := slices.DeleteFunc(slices.Clone(a.Tokens), func(t appcontext.Token) bool { return id == "" || t.ID == id })
+		if id != "" && len(left) == len(a.Tokens) {
+			return errs.New(errs.NotFound, "the cluster has no token "+id)
+		}
+		a.Tokens = left
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// living are tokens that have not ended.
+func living(tokens []appcontext.Token, now time.Time) []appcontext.Token {
+	return slices.DeleteFunc(slices.Clone(tokens), func(t appcontext.Token) bool { return !t.Ends.IsZero() && !now.Before(t.Ends) })
+}
+
+func (d *Desk) addToken(ctx context.Context, cluster string, made appcontext.Token, overlap time.Duration) error {
+	return d.change(ctx, cluster, func(a *appcontext.Agent) error {
+		ends := made.Made.Add(overlap)
+		a.Tokens = living(a.Tokens, made.Made)
+		for i, t := range a.Tokens {
+			if t.Ends.IsZero() || ends.Before(t.Ends) {
+				a.Tokens[i].Ends = ends
+			}
+		}
+		if a.Tokens = append(living(a.Tokens, made.Made), made); len(a.Tokens) > maxTokens {
+			return errs.New(errs.Conflict, "the cluster has too many tokens that are still valid; revoke some")
+		}
+		return nil
+	})
+}
+
+// registered reads the agent of a cluster that is registered and needs one. Tokens of
+// another cluster that went by its name are left out.
+func (d *Desk) registered(ctx context.Context, cluster string) (appcontext.Agent, error) {
+	c, err := d.fleet.Cluster(ctx, cluster)
+	if err != nil {
+		return appcontext.Agent{}, err
+	}
+	if c.Direct {
+		return appcontext.Agent{}, errs.New(errs.Conflict, "the cluster is watched directly; nothing reports for it")
+	}
+	a, err := d.book.Agent(ctx, cluster)
+	if a.Identity != c.Identity {
+		a.Identity, a.Tokens = c.Identity, nil
+	}
+	return a, err
+}
+
+// change changes what is known of an agent, whoever else writes it at the same time.
+func (d *Desk) change(ctx context.Context, cluster string, how func(*appcontext.Agent) error) error {
+	for range 2 * maxTries {
+		a, err := d.registered(ctx, cluster)
+		if err == nil {
+			err = how(&a)
+		}
+		if err != nil {
+			return err
+		}
+		now, ok, err := d.book.Hear(ctx, []appcontext.Words{{Agent: a}})
+		if err != nil {
+			return err
+		}
+		if ok {
+			d.replaced(now[0])
+			return nil
+		}
+	}
+	return errs.E(errs.Unavailable, "change", "tokens of "+cluster, errors.New("its agent reports all the time; try again"))
+}
+
+// replaced has the next request of a cluster look at what is known anew.
+func (d *Desk) replaced(a appcontext.Agent) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p := d.places[a.Cluster]; p != nil {
+		p.checked = time.Time{}
+		if p.pending == nil && p.flying == nil && a.Mod > p.agent.Mod {
+			p.agent = a
+		}
+	}
+}
