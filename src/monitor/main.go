@@ -1,5 +1,5 @@
 // Command monitor runs on a Kubernetes cluster that pulls its desired state from Git. It
-// says how the objects there are doing, through Git. It opens no port.
+// says how the objects there are doing, through Git or by HTTPS. It opens no port.
 package main
 
 import (

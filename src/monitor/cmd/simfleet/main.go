@@ -1,5 +1,5 @@
 // Command simfleet plays many clusters that pull their desired state from Git and report
-// through Git, in one process. It is for tests and for seeing how a fleet loads its servers.
+// through Git or by HTTPS, in one process. It is for tests and for seeing how a fleet loads its servers.
 //
 //	simfleet seed   registers the clusters with the control plane
 //	simfleet run    has them live

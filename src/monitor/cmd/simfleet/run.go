@@ -6,10 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/fleet"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/orders"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/seed"
@@ -29,7 +32,10 @@ func runFleet(ctx context.Context, args []string, out, said io.Writer) (int, err
 	if err != nil {
 		return codeFine, err
 	}
-	f := fleet.New(o)
+	f, err := fleet.New(o)
+	if err != nil {
+		return codeFine, fmt.Errorf("%w: -status.control: %w", errUsage, err)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if s.most > 0 {
@@ -93,6 +99,7 @@ func readRun(ctx context.Context, args []string, said io.Writer) (fleet.Options,
 		do            lines
 		script, fetch string
 		api, views    string
+		tokens, ca    string
 		desired       = repository{what: "git"}
 		reports       = repository{what: "status"}
 	)
@@ -104,6 +111,9 @@ func readRun(ctx context.Context, args []string, said io.Writer) (fleet.Options,
 	f.StringVar(&api, "api", "", "control plane that is asked on which shard or branch of its own each cluster is; none: all read -git.branch")
 	f.StringVar(&views, "git.viewPrefix", "clusters/", "what the names of branches of one cluster begin with, with -api")
 	f.StringVar(&o.Prefix, "status.prefix", status.DefaultPrefix, "prefix of the branches that they report to")
+	f.StringVar(&o.Control, "status.control", "", "control plane that they report to by HTTPS, and not through Git: https://host; http only on this machine")
+	f.StringVar(&tokens, "status.tokens", "", "file with their tokens there, as simfleet seed -tokens writes it")
+	f.StringVar(&ca, "status.controlCAFile", "", "file with certificates to trust there besides the system's")
 	f.BoolVar(&o.Silent, "silent", false, "they do not report")
 	f.DurationVar(&o.Interval, "interval", 30*time.Second, "time between two looks at the branch, a tenth more or less")
 	f.DurationVar(&o.Apply, "apply", 2*time.Second, "most time to apply what came")
@@ -134,10 +144,35 @@ func readRun(ctx context.Context, args []string, said io.Writer) (fleet.Options,
 		return o, s, fmt.Errorf("%w: %w", errUsage, err)
 	}
 	err := repositories(&o, desired, reports)
+	if err == nil && o.Control != "" {
+		err = access(&o, tokens, ca)
+	}
 	if err == nil && api != "" {
 		o.Branches, err = branches(ctx, api, n.provider, o.Branch, views)
 	}
 	return o, s, err
+}
+
+// access reads what the clusters need to report by HTTPS.
+func access(o *fleet.Options, tokens, ca string) error {
+	if tokens == "" {
+		return fmt.Errorf("%w: -status.control needs -status.tokens", errUsage)
+	}
+	text, err := os.ReadFile(tokens)
+	if err != nil {
+		return fmt.Errorf("-status.tokens: %w", err)
+	}
+	o.Tokens = map[string]git.Secret{}
+	for line := range strings.Lines(string(text)) {
+		if cluster, token, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			o.Tokens[cluster] = git.Secret(token)
+		}
+	}
+	if ca != "" {
+		text, err = os.ReadFile(ca)
+		o.CA = string(text)
+	}
+	return err
 }
 
 func branches(ctx context.Context, api, provider, branch, views string) (map[string]string, error) {

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +18,7 @@ import (
 // seedFleet registers clusters.
 func seedFleet(ctx context.Context, args []string, said io.Writer) error {
 	var n names
-	o, address, ca, branch, mode := seed.Options{}, "", "", "", ""
+	o, address, ca, branch, mode, tokens := seed.Options{}, "", "", "", "", ""
 	repo, reports := repository{what: "git"}, repository{what: "status"}
 	f := flag.NewFlagSet("seed", flag.ContinueOnError)
 	n.flags(f)
@@ -32,6 +34,7 @@ func seedFleet(ctx context.Context, args []string, said io.Writer) error {
 	f.IntVar(&o.Waves, "waves", 0, "label them wave-0, wave-1 ... in turn, so many")
 	f.StringVar(&o.Project, "project", "sim", "project of the logical cloud")
 	f.StringVar(&o.Cloud, "cloud", "sim", "logical cloud of level 0 that holds all clusters; empty: none")
+	f.StringVar(&tokens, "tokens", "", "have the clusters report by HTTPS, and write a new token of each into this file")
 	if err := parse(f, args, said); err != nil {
 		return err
 	}
@@ -58,12 +61,18 @@ func seedFleet(ctx context.Context, args []string, said io.Writer) error {
 	}
 	o.Clusters, o.Provider = n.all(""), n.provider
 	o.Pairs = append(pairs, map[string]v2.Scalar{"branch": v2.Scalar(branch)}, map[string]v2.Scalar{"refMode": v2.Scalar(mode)})
+	if tokens != "" {
+		o.Pairs = append(o.Pairs, map[string]v2.Scalar{"statusMode": "https"})
+	}
 	began, done := time.Now(), atomic.Int64{}
 	err = seed.Fleet(ctx, api, o, func() {
 		if k := done.Add(1); k%1000 == 0 {
 			fmt.Fprintf(said, "%d clusters registered\n", k)
 		}
 	})
+	if err == nil && tokens != "" {
+		err = writeTokens(ctx, api, o, tokens)
+	}
 	if err == nil {
 		fmt.Fprintf(said, "%d clusters are registered, after %.1f s\n", n.clusters, time.Since(began).Seconds())
 	}
@@ -82,4 +91,17 @@ func (r *repository) pairs(url, user, token string) ([]map[string]v2.Scalar, err
 		out = append(out, map[string]v2.Scalar{token: v2.Scalar(secret)})
 	}
 	return out, nil
+}
+
+// writeTokens makes a token for each cluster. The file is for its owner only.
+func writeTokens(ctx context.Context, api *client.Client, o seed.Options, path string) error {
+	made, err := seed.Tokens(ctx, api, o)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, name := range o.Clusters {
+		fmt.Fprintf(&text, "%s+%s %s\n", o.Provider, name, made[name])
+	}
+	return os.WriteFile(path, []byte(text.String()), 0o600)
 }

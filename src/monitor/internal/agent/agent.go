@@ -1,8 +1,9 @@
 // Package agent is the monitor: it follows a cluster, keeps EMCO's objects there, and
-// reports through Git. It opens connections and takes none.
+// reports through Git or by HTTPS. It opens connections and takes none.
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,10 @@ func Run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	observer := observe.New(clients, observe.Options{Secrets: c.Secrets, Exclude: c.Exclude, Briefs: c.States, Log: log})
 	host := plain.New(plain.Options{MaxRepos: 2, MaxTrees: maxTrees, MaxBlob: maxBlob, Admit: admit, Log: log})
 	defer func() { _ = host.Close() }()
-	writer, done := writer(c, host, log)
+	writer, done, err := writer(c, host, log)
+	if err != nil {
+		return err
+	}
 	defer done()
 	loop := publish.New(observer, writer, publish.Options{
 		Cluster: c.Cluster, Agent: Version(), Interval: c.Interval, Heartbeat: c.Heartbeat,
@@ -47,7 +51,7 @@ func Run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	if c.States {
 		parts = append(parts, bundlestate.New(clients.Dynamic, observer, 0, log).Run)
 	}
-	log.Info("monitor works", "cluster", c.Cluster, "repo", c.URL, "mode", c.Mode)
+	log.Info("monitor works", "cluster", c.Cluster, "to", cmp.Or(c.Report, c.URL), "mode", c.Mode)
 	return together(ctx, parts)
 }
 
@@ -88,12 +92,23 @@ func connect(c config.Config) (observe.Clients, error) {
 }
 
 // writer returns what reports go through, and a function that ends it.
-func writer(c config.Config, host *plain.Host, log *slog.Logger) (publish.Writer, func()) {
-	if c.Mode == config.Path {
+func writer(c config.Config, host *plain.Host, log *slog.Logger) (w publish.Writer, done func(), err error) {
+	switch c.Mode {
+	case config.Path:
 		commits := batch.New(host, batch.Options{Author: publish.Author, Log: log})
-		return publish.NewPath(host, commits, c.Repository, c.Branch, c.Cluster), commits.Close
+		return publish.NewPath(host, commits, c.Repository, c.Branch, c.Cluster), commits.Close, nil
+	case config.HTTPS:
+		line, err := publish.NewLine(c.Report)
+		if err != nil {
+			return nil, nil, fmt.Errorf("status.url: %w", err)
+		}
+		access := func() (a publish.Access, err error) {
+			a.Token, a.CA, err = c.Access()
+			return a, err
+		}
+		return publish.NewHTTPS(line, access, c.Cluster, c.Limit), func() {}, nil
 	}
-	return publish.NewBranch(host, c.Repository, c.Prefix, c.Cluster, c.Limit, log), func() {}
+	return publish.NewBranch(host, c.Repository, c.Prefix, c.Cluster, c.Limit, log), func() {}, nil
 }
 
 // admit lets the agent reach Git servers on any address: who configures it decides. The

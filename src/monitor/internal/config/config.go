@@ -19,6 +19,8 @@ import (
 const (
 	Ref  = "ref"  // to a branch of the cluster's own
 	Path = "path" // into EMCO's path on a shared branch
+
+	HTTPS = "https" // to the control plane itself
 )
 
 // Config is all that can be set.
@@ -33,6 +35,10 @@ type Config struct {
 	KnownHostsFile        string
 	CAFile                string
 	Branch                string
+
+	Report                        string // address of the control plane, for HTTPS
+	ReportToken                   git.Secret
+	ReportTokenFile, ReportCAFile string
 
 	Mode, Prefix        string
 	Interval, Heartbeat time.Duration
@@ -74,7 +80,10 @@ func Read(args []string, variable func(string) string, usage io.Writer) (Config,
 	text(&c.Branch, "git.branch", "GIT_BRANCH", "main", "shared branch, for -status.mode=path")
 	text(&c.Type, "git.type", "GIT_TYPE", "", "read for EMCO's sake: with github and a repository name the URL may be left out")
 	text(&c.Name, "git.repo", "GIT_REPO", "", "name of the repository, for -git.type=github")
-	text(&c.Mode, "status.mode", "STATUS_MODE", Ref, "ref: a branch of the cluster's own; path: EMCO's path on a shared branch")
+	text(&c.Mode, "status.mode", "STATUS_MODE", Ref, "ref: a branch of the cluster's own; path: EMCO's path on a shared branch; https: the control plane itself")
+	text(&c.Report, "status.url", "STATUS_URL", "", "the control plane, for -status.mode=https: https://host")
+	text(&c.ReportTokenFile, "status.tokenFile", "STATUS_TOKEN_FILE", "", "file with the cluster's token there; read anew for each report. STATUS_TOKEN may hold the token itself")
+	text(&c.ReportCAFile, "status.caFile", "STATUS_CA_FILE", "", "file with certificates to trust there besides the system's")
 	text(&c.Prefix, "status.prefix", "STATUS_PREFIX", status.DefaultPrefix, "prefix of the cluster's own branch")
 	f.DurationVar(&c.Interval, set("status.interval", "STATUS_INTERVAL"), 10*time.Second, help("status.interval", "least time between two reports"))
 	f.DurationVar(&c.Heartbeat, set("status.heartbeat", "STATUS_HEARTBEAT"), time.Minute, help("status.heartbeat", "a report without news is sent after so long"))
@@ -95,7 +104,7 @@ func Read(args []string, variable func(string) string, usage io.Writer) (Config,
 	if err := fromVariables(f, variables, variable); err != nil {
 		return c, err
 	}
-	c.Token = git.Secret(variable("GIT_TOKEN"))
+	c.Token, c.ReportToken = git.Secret(variable("GIT_TOKEN")), git.Secret(variable("STATUS_TOKEN"))
 	c.Exclude = split(exclude)
 	return c, c.check()
 }
@@ -143,11 +152,16 @@ func (c *Config) check() error {
 	}
 	provider, name, plus := strings.Cut(c.Cluster, "+")
 	bad(plus && provider != "" && name != "", "cluster: %q is not <provider>+<cluster>; set GIT_CLUSTERNAME", c.Cluster)
-	bad(c.Mode == Ref || c.Mode == Path, "status.mode: %q is neither %s nor %s", c.Mode, Ref, Path)
+	bad(c.Mode == Ref || c.Mode == Path || c.Mode == HTTPS, "status.mode: %q is none of %s, %s and %s", c.Mode, Ref, Path, HTTPS)
 	bad(c.Interval > 0, "status.interval: must be above zero")
 	bad(c.Heartbeat >= c.Interval, "status.heartbeat: must not be below status.interval")
 	bad(c.Limit > 0 && c.Limit <= status.MaxSize, "status.limit: must be above zero and at most %d", status.MaxSize)
 	bad(c.LogFormat == "json" || c.LogFormat == "text", "log.format: %q is neither json nor text", c.LogFormat)
+	if c.Mode == HTTPS {
+		bad(c.Report != "", "status.url: name the control plane to report to; set STATUS_URL")
+		bad(c.ReportToken != "" || c.ReportTokenFile != "", "status.tokenFile: name the file with the cluster's token; set STATUS_TOKEN_FILE")
+		return errors.Join(errs...)
+	}
 	if c.URL == "" {
 		errs = append(errs, errors.New("git.url: name the repository to report to; set GIT_URL"))
 	} else if err := git.CheckURL(c.URL, false); err != nil {
@@ -161,6 +175,24 @@ func (c *Config) check() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// Access returns the token and the certificates for the control plane that the files hold
+// now.
+func (c Config) Access() (token git.Secret, ca string, err error) {
+	token = c.ReportToken
+	if c.ReportTokenFile != "" {
+		text, err := os.ReadFile(c.ReportTokenFile)
+		if err != nil {
+			return token, ca, err
+		}
+		token = git.Secret(strings.TrimSpace(string(text)))
+	}
+	if c.ReportCAFile != "" {
+		text, err := os.ReadFile(c.ReportCAFile)
+		return token, string(text), err
+	}
+	return token, "", nil
 }
 
 // Repository returns the repository with the credential that the files hold now.

@@ -37,6 +37,37 @@ func TestEMCOsVariables(t *testing.T) {
 	}
 }
 
+// A cluster that reports to the control plane needs no repository.
+func TestReportsByHTTPS(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "token")
+	vars := map[string]string{"GIT_CLUSTERNAME": "p+c", "STATUS_MODE": "https"}
+	if _, err := read(vars); err == nil || !strings.Contains(err.Error(), "STATUS_URL") || !strings.Contains(err.Error(), "STATUS_TOKEN_FILE") {
+		t.Errorf("without anything: %v", err)
+	}
+	vars["STATUS_URL"], vars["STATUS_TOKEN_FILE"] = "https://emco.example.org", file
+	c, err := read(vars)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Access(); err == nil {
+		t.Error("a file that is missing: no error")
+	}
+	for _, token := range []string{"one", "two"} {
+		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := c.Access(); err != nil || got.Reveal() != token {
+			t.Errorf("token is %q, %v, want %q", got.Reveal(), err, token)
+		}
+	}
+	vars["STATUS_TOKEN"] = "s3cret"
+	delete(vars, "STATUS_TOKEN_FILE")
+	if c, err = read(vars); err != nil || strings.Contains(fmt.Sprintf("%+v", c), "s3cret") {
+		t.Errorf("a token in a variable: %v, or it is printed", err)
+	}
+}
+
 func TestCredentialsAreReadAnew(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")

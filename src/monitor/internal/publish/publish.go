@@ -1,7 +1,8 @@
-// Package publish sends what is known of a cluster to its control plane, through Git:
-// to a branch of the cluster's own, or into EMCO's path on a branch that clusters share.
+// Package publish sends what is known of a cluster to its control plane: through Git, to a
+// branch of the cluster's own or into EMCO's path on a branch that clusters share, or by
+// HTTPS.
 //
-// Only the newest state is ever sent. When the repository cannot be reached nothing is
+// Only the newest state is ever sent. When its receiver cannot be reached nothing is
 // stored up: the cluster itself is the store, and what it says then is what counts.
 package publish
 
@@ -41,7 +42,7 @@ type Options struct {
 }
 
 // AliveEvery is how long Options.Alive may stay without a call, but for the time that
-// one exchange with a Git server takes.
+// one exchange with a server takes.
 const AliveEvery = 15 * time.Second
 
 const (
@@ -161,13 +162,13 @@ func (l *Loop) Tell(ctx context.Context) {
 func (l *Loop) settle(err error, digest string, began time.Time) {
 	if err == nil {
 		if l.failures > 0 {
-			l.options.Log.Info("reports reach the repository again", "failures", l.failures)
+			l.options.Log.Info("reports arrive again", "failures", l.failures)
 		}
 		l.failures, l.told, l.toldAt = 0, digest, began
 		return
 	}
 	if l.failures == 0 {
-		l.options.Log.Warn("a report does not reach the repository", "err", err)
+		l.options.Log.Warn("a report does not arrive", "err", err)
 	}
 	l.failures++
 	if l.changed.IsZero() {

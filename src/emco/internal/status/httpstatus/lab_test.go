@@ -115,10 +115,12 @@ func (l *lab) process(change ...func(*Options)) *process {
 	web.Handle(r, http.MethodGet, agent+"/token", e.Show)
 	web.Handle(r, http.MethodDelete, agent+"/token", e.Revoke)
 	p.server = httptest.NewServer(web.Wrap(slog.New(slog.DiscardHandler), web.Ahead(http.MethodPost, agent+"/report", e.Report, r)))
+	p.client = &http.Client{Transport: &http.Transport{ExpectContinueTimeout: 20 * time.Second, MaxIdleConnsPerHost: 100}}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(l.Context()))
 	done := make(chan error, 1)
 	go func() { done <- p.desk.Run(ctx) }()
 	p.stop = sync.OnceFunc(func() {
+		p.client.CloseIdleConnections()
 		p.server.Close()
 		cancel()
 		if err := <-done; err != nil {
@@ -188,7 +190,10 @@ func (p *process) do(method, path, token string, body []byte, header ...string) 
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	res, err := p.server.Client().Do(req)
+	if len(body) > 1<<20 { // as the monitor does; else the connection may end before the answer is read
+		req.Header.Set("Expect", "100-continue")
+	}
+	res, err := p.client.Do(req)
 	if err != nil {
 		p.Fatal(err)
 	}

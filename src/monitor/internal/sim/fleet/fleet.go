@@ -30,6 +30,10 @@ type Options struct {
 	Prefix   string            // of the branches that they report to
 	Silent   bool              // they do not report
 
+	Control string                // control plane that they report to by HTTPS; empty: through Git
+	CA      string                // certificates to trust there besides the system's
+	Tokens  map[string]git.Secret // for that, by name
+
 	Interval  time.Duration // between two looks at the branch, a tenth more or less
 	Apply     time.Duration // most time to apply what came
 	Settle    time.Duration // time until workloads are well, about
@@ -52,7 +56,8 @@ type Fleet struct {
 	options  Options
 	objects  *inventory.Objects
 	fetcher  fetch.Fetcher
-	host     *plain.Host // for reports
+	host     *plain.Host   // for reports
+	line     *publish.Line // for reports by HTTPS; nil if they go through Git
 	clusters []*cluster
 	agenda   *agenda.Agenda
 	draw     *rand.Rand
@@ -66,11 +71,17 @@ type Fleet struct {
 }
 
 // New returns a fleet that stands still. Its clusters begin within their first interval,
-// at times that the seed draws.
-func New(o Options) *Fleet {
+// at times that the seed draws. The error says that Control is no address that can be used.
+func New(o Options) (*Fleet, error) {
 	f := &Fleet{
 		options: o, objects: inventory.NewObjects(maxObjects), host: plain.New(plain.Options{MaxRepos: 2}),
 		draw: rand.New(rand.NewPCG(o.Seed, 0)), began: time.Now(),
+	}
+	if o.Control != "" {
+		var err error
+		if f.line, err = publish.NewLine(o.Control); err != nil {
+			return nil, err
+		}
 	}
 	f.fetcher = fetch.NewShared(o.Repo, f.objects, o.Refresh)
 	if o.Own {
@@ -82,7 +93,7 @@ func New(o Options) *Fleet {
 		f.clusters = append(f.clusters, f.newCluster(name, uint64(i), at[i]))
 	}
 	f.agenda = agenda.New(at)
-	return f
+	return f, nil
 }
 
 func (f *Fleet) newCluster(name string, number uint64, first time.Time) *cluster {
@@ -95,10 +106,19 @@ func (f *Fleet) newCluster(name string, number uint64, first time.Time) *cluster
 	if o.Silent {
 		return c
 	}
-	repository := func() (git.Repo, error) { return o.Status, nil }
-	writer := publish.NewBranch(f.host, repository, o.Prefix, name, 0, slog.New(slog.DiscardHandler))
-	c.loop = publish.New(c, counted{writer, c}, publish.Options{Cluster: name, Agent: o.Agent, Interval: o.Report, Heartbeat: o.Heartbeat})
+	c.loop = publish.New(c, counted{f.writer(name), c}, publish.Options{Cluster: name, Agent: o.Agent, Interval: o.Report, Heartbeat: o.Heartbeat})
 	return c
+}
+
+// writer returns what the reports of a cluster go through.
+func (f *Fleet) writer(name string) publish.Writer {
+	o := f.options
+	if f.line != nil {
+		access := publish.Access{Token: o.Tokens[name], CA: o.CA}
+		return publish.NewHTTPS(f.line, func() (publish.Access, error) { return access, nil }, name, 0)
+	}
+	repository := func() (git.Repo, error) { return o.Status, nil }
+	return publish.NewBranch(f.host, repository, o.Prefix, name, 0, slog.New(slog.DiscardHandler))
 }
 
 // Run has the clusters live until ctx ends.

@@ -74,10 +74,11 @@ func (f *field) start(own bool, do ...string) *Fleet {
 	all, err := orders.ParseAll(do)
 	f.must(err)
 	repo := git.Repo{URL: f.server.URL("fleet")}
-	fl := New(Options{
+	fl, err := New(Options{
 		Clusters: f.names, Branch: "main", Repo: repo, Status: repo, Prefix: status.DefaultPrefix, Own: own, Refresh: 50 * time.Millisecond,
 		Interval: 200 * time.Millisecond, Report: 100 * time.Millisecond, Heartbeat: time.Minute, Workers: 4, Seed: 1, Orders: all, Agent: "simfleet",
 	})
+	f.must(err)
 	ctx, cancel := context.WithCancel(f.Context())
 	var run sync.WaitGroup
 	run.Go(func() { fl.Run(ctx) })

@@ -72,8 +72,16 @@ func (s seeder) found(ctx context.Context) error {
 	return create(ctx, s.api, "projects/"+s.o.Project+"/logical-clouds", s.o.Cloud, cloud)
 }
 
-// each registers the clusters, a few at a time, until one fails.
+// each registers the clusters.
 func (s seeder) each(ctx context.Context, told func()) error {
+	return aFewAtATime(ctx, len(s.o.Clusters), func(ctx context.Context, i int) error {
+		defer told()
+		return s.cluster(ctx, i)
+	})
+}
+
+// aFewAtATime does something n times, until it fails.
+func aFewAtATime(ctx context.Context, n int, do func(context.Context, int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	jobs := make(chan int)
@@ -81,14 +89,13 @@ func (s seeder) each(ctx context.Context, told func()) error {
 	for range atOnce {
 		all.Go(func() {
 			for i := range jobs {
-				if err := s.cluster(ctx, i); err != nil {
+				if err := do(ctx, i); err != nil {
 					cancel(err)
 				}
-				told()
 			}
 		})
 	}
-	for i := 0; i < len(s.o.Clusters) && ctx.Err() == nil; i++ {
+	for i := 0; i < n && ctx.Err() == nil; i++ {
 		jobs <- i
 	}
 	close(jobs)
@@ -127,6 +134,22 @@ func (s seeder) open(ctx context.Context) error {
 		return err
 	}
 	return res.Err(http.MethodPost, path)
+}
+
+// Tokens makes a token for each cluster, with which it may report by HTTPS, by its name
+// without the provider.
+func Tokens(ctx context.Context, api *client.Client, o Options) (map[string]string, error) {
+	var mu sync.Mutex
+	out := map[string]string{}
+	err := aFewAtATime(ctx, len(o.Clusters), func(ctx context.Context, i int) error {
+		path := "cluster-providers/" + o.Provider + "/clusters/" + o.Clusters[i] + "/monitor/token"
+		made, err := client.Post[struct{ Token string }](ctx, api, path, struct{}{})
+		mu.Lock()
+		defer mu.Unlock()
+		out[o.Clusters[i]] = made.Token
+		return err
+	})
+	return out, err
 }
 
 // Branches asks the control plane which branch each cluster of a provider reads, by its full

@@ -1,0 +1,233 @@
+package publish
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+const (
+	exchangeTime = 30 * time.Second // for one report
+	packAbove    = 1 << 10          // larger reports go out compressed
+	askAbove     = 256 << 10        // larger reports are sent when the control plane has said that it takes one
+	leastLimit   = 64 << 10         // below that a report is not made smaller
+	maxSaid      = 4 << 10          // bytes of an answer that are read
+	maxAsked     = 10               // times that a report is made to what the control plane wants
+)
+
+// Access is what opens the way to a control plane. It may have changed since the last time.
+type Access struct {
+	Token git.Secret
+	CA    string // certificates to trust besides the system's
+}
+
+// Line is the way to a control plane, which many writers may share.
+type Line struct {
+	address *url.URL
+
+	mu     sync.Mutex
+	ca     string
+	client *http.Client
+}
+
+// NewLine returns a line to the control plane at an address, without connecting. Only
+// https is taken, but on the machine itself: the token must not be seen on the way.
+func NewLine(address string) (*Line, error) {
+	u, err := url.Parse(strings.TrimSuffix(address, "/"))
+	switch {
+	case err != nil || u.Hostname() == "" || u.Opaque != "":
+		return nil, errors.New("give the address of the control plane, such as https://emco.example.org")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("the address must hold no credential, query or fragment")
+	case u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())):
+		return nil, fmt.Errorf("%q is not taken: the token would be seen on the way; use https", u.Scheme)
+	}
+	return &Line{address: u}, nil
+}
+
+func loopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
+// to returns a client that trusts these certificates.
+func (l *Line) to(ca string) (*http.Client, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.client != nil && l.ca == ca {
+		return l.client, nil
+	}
+	trust := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		if !pool.AppendCertsFromPEM([]byte(ca)) {
+			return nil, errors.New("the file of certificates to trust holds none")
+		}
+		trust.RootCAs = pool
+	}
+	if l.client != nil {
+		l.client.CloseIdleConnections()
+	}
+	l.ca, l.client = ca, &http.Client{
+		Timeout: exchangeTime,
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: trust, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64,
+			DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext, TLSHandshakeTimeout: 10 * time.Second,
+			ExpectContinueTimeout: 5 * time.Second, IdleConnTimeout: 2 * time.Minute,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for one address
+	}
+	return l.client, nil
+}
+
+// HTTPS posts reports to the control plane. Where nothing has changed it says just that.
+type HTTPS struct {
+	line   *Line
+	path   string
+	access func() (Access, error)
+	limit  int
+
+	seq    sequence
+	digest string // of what was taken last
+	name   string // that the control plane gave it; empty if nothing is known to be there
+}
+
+// NewHTTPS returns a writer for a cluster, "<provider>+<cluster>". limit bounds a report in
+// bytes; 0 means status.MaxSize.
+func NewHTTPS(l *Line, access func() (Access, error), cluster string, limit int) *HTTPS {
+	provider, name, _ := strings.Cut(cluster, "+")
+	if limit <= 0 {
+		limit = status.MaxSize
+	}
+	return &HTTPS{line: l, path: status.Path(provider, name), access: access, limit: limit}
+}
+
+// Write posts a report; it is durable when Write returns without an error. A control plane
+// that knows a higher sequence, or not what was said before, is asked once more with what
+// it wants; one to which the report is too large, with smaller ones.
+func (h *HTTPS) Write(ctx context.Context, r status.Report) error {
+	a, err := h.access()
+	if err != nil {
+		return err
+	}
+	for range maxAsked {
+		var again bool
+		if again, err = h.try(ctx, a, r); err == nil || !again {
+			return err
+		}
+	}
+	return err
+}
+
+// try posts once. again says that the next try differs from this one.
+func (h *HTTPS) try(ctx context.Context, a Access, r status.Report) (again bool, err error) {
+	digest := status.Digest(r)
+	short := h.name != "" && digest == h.digest
+	r.Seq = h.seq.next(time.Now())
+	if short {
+		r = status.Report{Cluster: r.Cluster, Seq: r.Seq, At: r.At, Agent: r.Agent, Same: h.name}
+	}
+	text, err := status.Encode(r, h.limit)
+	if err != nil {
+		return false, err
+	}
+	res, err := h.post(ctx, a, text)
+	if err != nil {
+		return false, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode/100 == 2 {
+		h.digest, h.name = digest, strings.Trim(res.Header.Get("ETag"), `"`)
+		return false, nil
+	}
+	return h.learn(res, short, len(text)), refused(res)
+}
+
+// learn finds out from a refusal what would be taken; false if that is not to be known.
+func (h *HTTPS) learn(res *http.Response, short bool, size int) bool {
+	switch res.StatusCode {
+	case http.StatusPreconditionFailed:
+		h.name = ""
+		return short
+	case http.StatusConflict:
+		last, err := strconv.ParseUint(res.Header.Get(status.SequenceHeader), 10, 64)
+		above := err == nil && last >= uint64(h.seq)
+		h.seq.continues(last)
+		return above
+	case http.StatusRequestEntityTooLarge:
+		smaller := min(h.limit, size) / 2
+		if smaller < leastLimit {
+			return false
+		}
+		h.limit = smaller
+		return true
+	}
+	return false
+}
+
+func (h *HTTPS) post(ctx context.Context, a Access, text []byte) (*http.Response, error) {
+	client, err := h.line.to(a.CA)
+	if err != nil {
+		return nil, err
+	}
+	body, coding := text, ""
+	if len(text) > packAbove {
+		body, coding = pack(text), "gzip"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.line.address.String()+h.path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+a.Token.Reveal())
+	req.Header.Set("Content-Type", "application/json")
+	if coding != "" {
+		req.Header.Set("Content-Encoding", coding)
+	}
+	if len(body) > askAbove {
+		req.Header.Set("Expect", "100-continue")
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, errs.E(errs.Unavailable, "report", "to "+h.line.address.Host, err)
+	}
+	return res, nil
+}
+
+func pack(text []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = w.Write(text) // to memory
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// refused is the error of an answer, with the time to come back if it says one.
+func refused(res *http.Response) error {
+	said, _ := io.ReadAll(io.LimitReader(res.Body, maxSaid))
+	why := fmt.Errorf("the control plane answers %s: %s", res.Status, strings.TrimSpace(string(said)))
+	out := &errs.Error{Kind: errs.FromStatus(res.StatusCode), Op: "report", Subject: "to " + res.Request.URL.Host, Err: why}
+	if seconds, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16); err == nil {
+		out.After = time.Duration(seconds) * time.Second
+	}
+	return out
+}

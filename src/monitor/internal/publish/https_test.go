@@ -1,0 +1,205 @@
+package publish
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// control takes reports as the control plane does: one token, sequences that go up, and
+// the name of the last document.
+type control struct {
+	*httptest.Server
+	t *testing.T
+
+	mu      sync.Mutex
+	token   string
+	last    uint64
+	name    string
+	limit   int
+	busy    bool
+	reports []string // "#seq whole|same"
+}
+
+func newControl(t *testing.T) *control {
+	c := &control{t: t, token: "right", limit: status.MaxSize}
+	c.Server = httptest.NewTLSServer(c)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var body io.Reader = r.Body
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		unpacked, err := gzip.NewReader(r.Body)
+		if err != nil {
+			c.t.Error(err)
+			return
+		}
+		body = unpacked
+	}
+	text, err := io.ReadAll(body)
+	if err != nil {
+		c.t.Error(err)
+	}
+	said, err := status.Decode(text)
+	switch {
+	case r.Method != http.MethodPost || r.URL.Path != "/base/v2/cluster-providers/edge/clusters/c1/monitor/report":
+		http.NotFound(w, r)
+	case r.Header.Get("Authorization") != "Bearer "+c.token:
+		http.Error(w, "the token is not one of this cluster", http.StatusUnauthorized)
+	case c.busy:
+		w.Header().Set("Retry-After", "7")
+		http.Error(w, "busy", http.StatusServiceUnavailable)
+	case len(text) > c.limit:
+		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+	case said.Seq <= c.last:
+		w.Header().Set(status.SequenceHeader, fmt.Sprint(c.last))
+		http.Error(w, "replayed", http.StatusConflict)
+	case said.Same != "" && said.Same != c.name:
+		http.Error(w, "send it whole", http.StatusPreconditionFailed)
+	default:
+		c.last = said.Seq
+		what := "same"
+		if said.Same == "" {
+			c.name, what = status.Digest(said), "whole"
+		}
+		c.reports = append(c.reports, fmt.Sprintf("%s %d", what, len(said.Apps)))
+		w.Header().Set("ETag", `"`+c.name+`"`)
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func (c *control) becomes(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
+func (c *control) taken() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := strings.Join(c.reports, ", ")
+	c.reports = nil
+	return out
+}
+
+// writer is one that trusts the control plane, with a token.
+func (c *control) writer(token string) *HTTPS {
+	line, err := NewLine(c.URL + "/base/")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate().Raw}))
+	return NewHTTPS(line, func() (Access, error) { return Access{git.Secret(token), ca}, nil }, "edge+c1", 0)
+}
+
+func says(reason string) status.Report {
+	return status.Report{Cluster: "edge+c1", At: time.Now(), Agent: "monitor/test", Apps: []status.App{{Label: "42-web", Objects: []status.Object{{Version: "v1", Kind: "Pod", Name: "p", Status: status.InProgress, Reason: reason}}}}}
+}
+
+func TestReportsByHTTPSSayOnceWhatIsSo(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	w := c.writer("right")
+	write := func(what string, r status.Report, want string) {
+		t.Helper()
+		if err := w.Write(t.Context(), r); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if got := c.taken(); got != want {
+			t.Errorf("%s: taken were %q, want %q", what, got, want)
+		}
+	}
+	write("the first", says("a"), "whole 1")
+	write("the same again", says("a"), "same 0")
+	write("news", says("b"), "whole 1")
+	write("the same again", says("b"), "same 0")
+	c.becomes(func() { c.name = "lost" })
+	write("what the control plane has lost", says("b"), "whole 1")
+	c.becomes(func() { c.last = uint64(time.Now().Add(time.Hour).Unix()) })
+	write("below a sequence that was used", says("b"), "same 0")
+	w = c.writer("right")
+	write("after a restart, with a clock that was set back", says("b"), "whole 1")
+	c.becomes(func() { c.limit = 100 << 10 })
+	large := says("c")
+	for i := range 2000 {
+		large.Apps[0].Objects = append(large.Apps[0].Objects, status.Object{Version: "v1", Kind: "ConfigMap", Name: fmt.Sprintf("a-long-name-%d-%s", i, strings.Repeat("x", 60)), Status: status.Current})
+	}
+	write("what is too large for it", large, "whole 1")
+}
+
+func TestRefusalsByHTTPS(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	err := c.writer("wrong-and-secret").Write(t.Context(), says("a"))
+	if !errs.Is(err, errs.Unauthorized) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("with a wrong token: %v", err)
+	}
+	c.becomes(func() { c.busy = true })
+	w := c.writer("right")
+	if err = w.Write(t.Context(), says("a")); !errs.Is(err, errs.Unavailable) || errs.RetryAfter(err) != 7*time.Second {
+		t.Errorf("when it is busy: %v, to come again after %s", err, errs.RetryAfter(err))
+	}
+	c.becomes(func() { c.busy = false })
+	if err := w.Write(t.Context(), says("a")); err != nil {
+		t.Errorf("when it is not busy any more: %v", err)
+	}
+	line, err := NewLine(c.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := NewHTTPS(line, func() (Access, error) { return Access{Token: "right"}, nil }, "edge+c1", 0)
+	if err := stranger.Write(t.Context(), says("a")); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("a server of which the certificate is not trusted: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Write(ctx, says("b")); err == nil {
+		t.Error("after the end: no error")
+	}
+}
+
+// The token goes to the address that was given, and nowhere else.
+func TestTokensDoNotFollowRedirects(t *testing.T) {
+	t.Parallel()
+	thief := newControl(t)
+	c := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(c.Close)
+	line, err := NewLine(c.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := NewHTTPS(line, func() (Access, error) { return Access{Token: "right"}, nil }, "edge+c1", 0)
+	if err := w.Write(t.Context(), says("a")); err == nil || thief.taken() != "" {
+		t.Errorf("a redirect was followed, or was no error: %v", err)
+	}
+}
+
+func TestAddressesOfControlPlanes(t *testing.T) {
+	t.Parallel()
+	for address, good := range map[string]bool{
+		"https://emco.example.org": true, "https://emco.example.org:8443/base/": true, "http://127.0.0.1:9015": true, "http://localhost:9015": true, "http://[::1]:1": true,
+		"http://emco.example.org": false, "emco.example.org": false, "https://": false, "https://u:p@h": false, "https://h?x=1": false, "ftp://h": false, "": false,
+	} {
+		if _, err := NewLine(address); good != (err == nil) {
+			t.Errorf("NewLine(%q): %v", address, err)
+		}
+	}
+}
