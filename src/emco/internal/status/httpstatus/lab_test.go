@@ -90,6 +90,7 @@ type process struct {
 	*lab
 	desk     *Desk
 	endpoint *Endpoint
+	client   *http.Client
 	server   *httptest.Server
 	notes    *intake.Notes
 	stop     func()
