@@ -17,7 +17,9 @@ import (
 // PutPairs writes and removes pairs, in transactions of at most 128 operations, each of
 // which is refused with ErrFenced if own was lost. A zero own means unfenced. A key that
 // is both put and removed is put; of two with the same key the last one counts.
-// Writing the same again does no harm; after an error some may be written.
+// Writing the same again does no harm; after an error some may be written. After
+// Unavailable that may happen at any time while own is kept, even after a later write of
+// the same pair: a server that was asked may have been asleep.
 func (s *Store) PutPairs(ctx context.Context, own Fence, put []Pair, remove []PairKey) error {
 	return putSpace(ctx, s.Fenced(own), space[Pair]{"pair", func(p Pair) PairKey { return p.Key }}, put, remove)
 }
