@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	}
 	// The tests wait most of the time, for servers that are away: more of them than
 	// there are processors can run. The command line may say otherwise.
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())

@@ -117,19 +117,19 @@ func (s *stage) must(what string, err error) {
 	}
 }
 
-// eventually asks until there is no complaint, for at most half a minute.
+// eventually asks until there is no complaint, for at most half a minute. The longer it
+// takes the less often it asks: others need the processors.
 func (s *stage) eventually(what string, complaint func() string) {
 	s.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
+	const often, seldom = 10 * time.Millisecond, 100 * time.Millisecond
 	limit := time.After(30 * time.Second)
-	for {
+	for pause := often; ; pause = min(pause*5/4, seldom) {
 		last := complaint()
 		if last == "" {
 			return
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(pause):
 		case <-limit:
 			s.Fatalf("%s: %s", what, last)
 		}
