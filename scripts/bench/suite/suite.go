@@ -57,6 +57,7 @@ func parts() []part {
 	return []part{
 		{[]string{"P5"}, (*Suite).concurrent, false},
 		{[]string{"P6"}, (*Suite).oneCaller, false},
+		{[]string{"P7"}, (*Suite).reports, true},
 		{[]string{"P8"}, (*Suite).pulls, true},
 		{[]string{"P10", "P11", "P13"}, (*Suite).program, false},
 		{[]string{"P14"}, (*Suite).blast, false},

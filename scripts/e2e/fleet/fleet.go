@@ -26,7 +26,11 @@ const (
 )
 
 // Repository is where Git clusters pull from.
-type Repository struct{ URL, User, Token string }
+type Repository struct {
+	URL, User, Token string
+
+	Keys map[string]v2.Scalar // further ones of the sync object
+}
 
 // Fleet is what is behind one server.
 type Fleet struct {
@@ -56,6 +60,9 @@ func (f Fleet) Found(ctx context.Context, r Repository) error {
 func syncObject(name string, r Repository) v2.SyncObject {
 	o := v2.SyncObject{Named: named(name)}
 	o.Spec.KV = []map[string]v2.Scalar{{"url": v2.Scalar(r.URL)}, {"userName": v2.Scalar(r.User)}, {"gitToken": v2.Scalar(r.Token)}, {"branch": "main"}}
+	if len(r.Keys) > 0 {
+		o.Spec.KV = append(o.Spec.KV, r.Keys)
+	}
 	return o
 }
 

@@ -1,0 +1,220 @@
+// Package agents plays the agents of many clusters that report by HTTPS, over few
+// connections and with as little work of its own as can be: it shares the machine with
+// what is measured.
+package agents
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/status"
+)
+
+// Agent is the agent of one cluster. It belongs to one goroutine at a time.
+type Agent struct {
+	Cluster string // <provider>+<cluster>
+	Path    string // that it posts to
+	Token   string
+	Apps    []status.App
+
+	Taken uint64 // sequence of the last report that was acknowledged
+
+	seq  uint64
+	name string // of what it said last
+	turn int
+}
+
+// Load is how agents report.
+type Load struct {
+	Address     string // of the control plane: http://host:port
+	Connections int
+	For         time.Duration
+	News        bool // each report differs from the one before; else all but the first say that all is the same
+	Rate        int  // reports a second; 0: as many as are answered
+}
+
+// Result is what came of it.
+type Result struct {
+	Taken   int       // reports that were acknowledged
+	Late    int       // that were asked to come again
+	Took    []float64 // seconds from a report to its acknowledgement
+	Seconds float64
+	Wrong   string // what else was answered, once
+}
+
+// Run has the agents report, each in turn, until the time is over. All sequences of an agent
+// go up from one run to the next.
+func (l Load) Run(ctx context.Context, agents []*Agent) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.For)
+	defer cancel()
+	results, failures := make([]Result, l.Connections), make([]error, l.Connections)
+	began := time.Now()
+	var all sync.WaitGroup
+	for i := range l.Connections {
+		all.Go(func() { failures[i] = l.line(ctx, i, agents, &results[i]) })
+	}
+	all.Wait()
+	out := Result{Seconds: time.Since(began).Seconds()}
+	for i, r := range results {
+		if failures[i] != nil {
+			return out, failures[i]
+		}
+		out.Taken, out.Late, out.Took = out.Taken+r.Taken, out.Late+r.Late, append(out.Took, r.Took...)
+		if r.Wrong != "" {
+			out.Wrong = r.Wrong
+		}
+	}
+	return out, nil
+}
+
+// line is one connection, over which each n-th agent reports.
+func (l Load) line(ctx context.Context, i int, agents []*Agent, out *Result) error {
+	u, err := url.Parse(l.Address)
+	if err != nil {
+		return err
+	}
+	conn, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	w := wire{host: u.Host, conn: conn, in: bufio.NewReader(conn)}
+	began := time.Now()
+	for n := 0; ctx.Err() == nil; n++ {
+		for k := i; k < len(agents) && ctx.Err() == nil; k += l.Connections {
+			l.await(began, i+n*len(agents)+k)
+			sent := time.Now()
+			code, err := w.report(agents[k], l.News)
+			if err != nil {
+				return err
+			}
+			switch code {
+			case http.StatusNoContent:
+				out.Taken++
+				out.Took = append(out.Took, time.Since(sent).Seconds())
+			case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+				out.Late++
+			case http.StatusPreconditionFailed: // it is sent whole the next time
+			default:
+				out.Wrong = fmt.Sprintf("%d for %s", code, agents[k].Cluster)
+			}
+		}
+	}
+	return nil
+}
+
+// await waits until a report is due.
+func (l Load) await(began time.Time, number int) {
+	if l.Rate > 0 {
+		time.Sleep(time.Until(began.Add(time.Duration(number) * time.Second / time.Duration(l.Rate)))) // the rate is the measure
+	}
+}
+
+// Report sends one report of an agent over a connection of its own, and returns the status of the answer.
+func (a *Agent) Report(address string, news bool) (int, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return 0, err
+	}
+	conn, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	w := wire{host: u.Host, conn: conn, in: bufio.NewReader(conn)}
+	return w.report(a, news)
+}
+
+// Said is the news of the agent's last report.
+func (a *Agent) Said() string { return fmt.Sprintf("turn %d.", a.turn) }
+
+// Text is the agent's next report, with news.
+func (a *Agent) Text() ([]byte, error) { return a.text(true) }
+
+// wire is a connection of HTTP/1.1.
+type wire struct {
+	host string
+	conn net.Conn
+	in   *bufio.Reader
+	out  bytes.Buffer
+}
+
+func (w *wire) report(a *Agent, news bool) (int, error) {
+	text, err := a.text(news)
+	if err != nil {
+		return 0, err
+	}
+	w.out.Reset()
+	fmt.Fprintf(&w.out, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", a.Path, w.host, a.Token, len(text))
+	w.out.Write(text)
+	if _, err := w.conn.Write(w.out.Bytes()); err != nil {
+		return 0, err
+	}
+	code, name, err := w.answer()
+	if a.name = name; code != http.StatusNoContent {
+		a.name = ""
+	} else {
+		a.Taken = a.seq
+	}
+	return code, err
+}
+
+// text is the next report.
+func (a *Agent) text(news bool) ([]byte, error) {
+	a.turn++
+	a.seq = max(a.seq+1, uint64(time.Now().Unix()))
+	r := status.Report{Cluster: a.Cluster, Seq: a.seq, At: time.Now().UTC().Truncate(time.Second), Agent: "bench/1"}
+	if !news && a.name != "" {
+		r.Same = a.name
+		return status.Encode(r, 0)
+	}
+	r.Apps = make([]status.App, len(a.Apps))
+	for i, app := range a.Apps {
+		r.Apps[i] = app
+		if news && len(app.Objects) > 0 {
+			r.Apps[i].Objects = append([]status.Object{}, app.Objects...)
+			r.Apps[i].Objects[0].Reason = a.Said()
+		}
+	}
+	return status.Encode(r, 0)
+}
+
+// answer reads the head of an answer, and skips a body.
+func (w *wire) answer() (code int, name string, err error) {
+	line, err := w.in.ReadSlice('\n')
+	if err != nil {
+		return 0, "", err
+	}
+	if len(line) < 12 {
+		return 0, "", fmt.Errorf("answer %q", line)
+	}
+	if code, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return 0, "", err
+	}
+	length := 0
+	for {
+		if line, err = w.in.ReadSlice('\n'); err != nil {
+			return code, name, err
+		}
+		head, value, ok := bytes.Cut(bytes.TrimSpace(line), []byte(": "))
+		if !ok {
+			break
+		}
+		switch {
+		case bytes.EqualFold(head, []byte("Etag")):
+			name = string(bytes.Trim(value, `"`))
+		case bytes.EqualFold(head, []byte("Content-Length")):
+			length, _ = strconv.Atoi(string(value))
+		}
+	}
+	_, err = w.in.Discard(length)
+	return code, name, err
+}

@@ -1,0 +1,333 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
+	"github.com/emco-orchestrator/emco/scripts/e2e/program"
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/plain"
+
+	"github.com/emco-orchestrator/emco/scripts/bench/agents"
+	"github.com/emco-orchestrator/emco/scripts/bench/figures"
+	"github.com/emco-orchestrator/emco/scripts/bench/peers"
+	"github.com/emco-orchestrator/emco/scripts/bench/site"
+)
+
+// How reports come: connections, time of a case, and objects of the one app of a cluster.
+const (
+	lines    = 256
+	reported = 3
+)
+
+// reports measures how many reports of clusters the program takes by HTTPS, and when its
+// API shows them: P7.
+func (s *Suite) reports(ctx context.Context) error {
+	clusters := 2000
+	if s.Full {
+		clusters = 10_000
+	}
+	dir := s.folder()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	h := hearing{suite: s, name: fmt.Sprintf("%d clusters", clusters)}
+	defer h.close()
+	if err := h.open(ctx, dir, clusters); err != nil {
+		s.add(figures.Sample{Metric: "P7", Case: h.name, Peer: figures.Process, Failed: "prepare: " + err.Error()})
+		return nil
+	}
+	for _, news := range []bool{false, true} {
+		s.add(h.flood(ctx, news))
+	}
+	s.add(h.staleness(ctx))
+	s.add(h.branches(ctx))
+	s.add(polling())
+	return ctx.Err()
+}
+
+// hearing is a program with a fleet that reports by HTTPS.
+type hearing struct {
+	suite      *Suite
+	name       string
+	site       *site.Site
+	program    *program.Emco
+	api        *client.Client
+	fleet      fleet.Fleet
+	deployment fleet.Deployment
+	agents     []*agents.Agent
+}
+
+func (h *hearing) open(ctx context.Context, dir string, clusters int) (err error) {
+	if h.site, err = site.Open(ctx, dir+"/origin"); err != nil {
+		return err
+	}
+	if h.program, err = program.Start(ctx, program.Options{Bin: h.suite.Bin, Dir: dir + "/emco"}); err != nil {
+		return err
+	}
+	if h.fleet, err = fleet.Open(h.program.URL()); err != nil {
+		return err
+	}
+	if h.api, err = client.New(client.Options{BaseURL: h.program.URL()}); err != nil {
+		return err
+	}
+	user, token := h.site.Credential()
+	where := fleet.Repository{URL: h.site.Server.URL(site.Repository), User: user, Token: token, Keys: map[string]v2.Scalar{"statusMode": "https"}}
+	h.deployment = fleet.Deployment{Name: "reports", Apps: []fleet.App{{Chart: fleet.Synthetic("web", reported)}}}
+	for _, do := range []func() error{
+		func() error { return h.fleet.Found(ctx, where) },
+		func() error { return h.fleet.Register(ctx, clusters) },
+		func() error { return h.fleet.OpenCloud(ctx) },
+		func() error { return h.fleet.Onboard(ctx, dir, h.deployment) },
+		func() error { return h.fleet.Act(ctx, h.deployment.Path(), "instantiate") },
+		func() error { return h.await(ctx) },
+		func() error { return h.equip(ctx, clusters) },
+	} {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *hearing) close() {
+	if h.program != nil {
+		_ = h.program.Stop()
+	}
+	if h.site != nil {
+		_ = h.site.Close()
+	}
+}
+
+func (h *hearing) await(ctx context.Context) error {
+	return program.Poll(ctx, 50*time.Millisecond, func() error {
+		st, err := h.fleet.Status(ctx, h.deployment.Path(), false)
+		if err == nil && st.DeployedStatus != v2.StatusInstantiated {
+			err = errors.New("deployedStatus is " + st.DeployedStatus)
+		}
+		return err
+	})
+}
+
+// equip gives each cluster an agent with a token, that knows what the branch holds.
+func (h *hearing) equip(ctx context.Context, clusters int) error {
+	held, err := h.held(ctx)
+	if err != nil {
+		return err
+	}
+	h.agents = make([]*agents.Agent, clusters)
+	failures := make([]error, 8)
+	var all sync.WaitGroup
+	for k := range failures {
+		all.Go(func() {
+			for i := k; i < clusters && failures[k] == nil; i += len(failures) {
+				h.agents[i], failures[k] = h.agent(ctx, fleet.GitCluster(i), held)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(failures...)
+}
+
+func (h *hearing) agent(ctx context.Context, cluster string, held []status.App) (*agents.Agent, error) {
+	path := "cluster-providers/" + fleet.Provider + "/clusters/" + cluster + "/monitor/token"
+	made, err := client.Post[struct{ Token, Path string }](ctx, h.api, path, struct{}{})
+	return &agents.Agent{Cluster: fleet.Provider + "+" + cluster, Path: made.Path, Token: made.Token, Apps: held}, err
+}
+
+// held is what a cluster has when it holds what the branch says: the same for all of them.
+func (h *hearing) held(ctx context.Context) ([]status.App, error) {
+	root := "clusters/" + fleet.Provider + "+" + fleet.GitCluster(0) + "/"
+	listing, err := h.site.Bare.Git(ctx, "", "ls-tree", "-r", "--name-only", site.Branch, "--", root)
+	if err != nil {
+		return nil, err
+	}
+	app := status.App{}
+	for path := range strings.Lines(listing) {
+		path = strings.TrimSpace(path)
+		if !strings.Contains(path, "/app/") {
+			continue
+		}
+		text, err := h.site.Bare.Git(ctx, "", "show", site.Branch+":"+path)
+		if err != nil {
+			return nil, err
+		}
+		o := status.Object{Version: "v1", Kind: "ConfigMap", Namespace: "default", Status: status.Current}
+		for line := range strings.Lines(text) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			value = strings.Trim(value, `"'`)
+			switch key {
+			case "name":
+				o.Name = value
+			case "namespace":
+				o.Namespace = value
+			case status.ContentAnnotation:
+				o.Content = value
+			case status.DeploymentLabel:
+				app.Label = value
+			}
+		}
+		app.Objects = append(app.Objects, o)
+	}
+	if app.Label == "" || len(app.Objects) == 0 {
+		return nil, errors.New("the branch holds nothing for a cluster")
+	}
+	return []status.App{app}, nil
+}
+
+// flood has all clusters report as fast as they are answered.
+func (h *hearing) flood(ctx context.Context, news bool) figures.Sample {
+	out := figures.Sample{Metric: "P7", Case: h.name + ", signs of life", Peer: figures.Process}
+	if news {
+		out.Case = h.name + ", each report is news"
+	}
+	l := agents.Load{Address: h.program.URL(), Connections: lines, For: period, News: news}
+	if _, err := l.Run(ctx, h.agents); err != nil { // a first round, in which all is looked up
+		out.Failed = err.Error()
+		return out
+	}
+	used := peers.CPUOf(h.program.PID())
+	r, err := l.Run(ctx, h.agents)
+	switch {
+	case err != nil:
+		out.Failed = err.Error()
+	case r.Wrong != "":
+		out.Failed = "answered " + r.Wrong
+	default:
+		if err := h.kept(ctx); err != nil {
+			out.Failed = err.Error()
+		}
+	}
+	memory, _ := h.program.Memory()
+	out.Values = map[string]float64{
+		"rate": float64(r.Taken) / r.Seconds, "p99": figures.Quantile(r.Took, 0.99) * 1000, "p50": figures.Median(r.Took) * 1000,
+		"late": float64(r.Late), "cpu": (peers.CPUOf(h.program.PID()) - used).Seconds(), "rss": float64(memory.Peak) / (1 << 20),
+	}
+	return out
+}
+
+// kept compares what was acknowledged with what is known of some of the agents.
+func (h *hearing) kept(ctx context.Context) error {
+	for i := 0; i < len(h.agents); i += max(1, len(h.agents)/50) {
+		a := h.agents[i]
+		note, err := client.Get[struct{ Sequence uint64 }](ctx, h.api, strings.TrimPrefix(strings.TrimSuffix(a.Path, "/report"), "/v2/"))
+		if err == nil && note.Sequence != a.Taken {
+			err = fmt.Errorf("of %s report %d is known, and %d was acknowledged", a.Cluster, note.Sequence, a.Taken)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// staleness is how long it takes until the API shows what a cluster reports, while the rest
+// of the fleet reports news twice a minute each.
+func (h *hearing) staleness(ctx context.Context) figures.Sample {
+	rest := len(h.agents) - 1
+	out := figures.Sample{Metric: "P7", Case: fmt.Sprintf("%s, %d news/s", h.name, max(1, rest/30)), Peer: figures.Process}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var beside sync.WaitGroup
+	var load agents.Result
+	beside.Go(func() {
+		l := agents.Load{Address: h.program.URL(), Connections: 16, For: 5 * period, News: true, Rate: max(1, rest/30)}
+		load, _ = l.Run(ctx, h.agents[1:])
+	})
+	var took []float64
+	for end := time.Now().Add(4 * period); time.Now().Before(end) && ctx.Err() == nil; {
+		seconds, err := h.shown(ctx, h.agents[0])
+		if err != nil {
+			out.Failed = err.Error()
+			break
+		}
+		took = append(took, seconds)
+	}
+	cancel()
+	beside.Wait()
+	out.Values = map[string]float64{
+		"rate": float64(load.Taken) / max(load.Seconds, 0.001), "staleness": figures.Quantile(took, 0.99), "p99": figures.Quantile(load.Took, 0.99) * 1000, "p50": figures.Median(load.Took) * 1000,
+	}
+	out.Note = fmt.Sprintf("%d changes of one cluster were waited for", len(took))
+	return out
+}
+
+// shown has an agent report something new, and waits until the status shows it.
+func (h *hearing) shown(ctx context.Context, a *agents.Agent) (seconds float64, err error) {
+	began := time.Now()
+	code, err := a.Report(h.program.URL(), true)
+	if err != nil || code != http.StatusNoContent {
+		return 0, errors.Join(err, fmt.Errorf("a report was answered %d", code))
+	}
+	path := h.deployment.Path() + "/status?status=ready&output=all&cluster=" + url.QueryEscape(a.Cluster)
+	err = program.Poll(ctx, 5*time.Millisecond, func() error {
+		res, err := h.api.Do(ctx, client.Request{Method: http.MethodGet, Path: path})
+		if err == nil && !strings.Contains(string(res.Body), a.Said()) {
+			err = errors.New("the status does not show " + a.Said())
+		}
+		return err
+	})
+	return time.Since(began).Seconds(), err
+}
+
+// branches is how many reports a second go to branches of clusters, by the writer of the
+// monitor's Git mode, and what it takes to read them all.
+func (h *hearing) branches(ctx context.Context) figures.Sample {
+	out := figures.Sample{Metric: "P7", Case: h.name + ", each report is news", Peer: "a branch for each cluster"}
+	host := plain.New(plain.Options{})
+	defer host.Close()
+	repo, message := h.site.Repo(), git.Message{Title: "status", Author: "bench <bench@localhost>"}
+	counts, failures := make([]int, 8), make([]error, 8)
+	began := time.Now()
+	var all sync.WaitGroup
+	for k := range counts {
+		all.Go(func() {
+			for i := k; time.Since(began) < 2*period && failures[k] == nil && i < len(h.agents); i += len(counts) {
+				a := h.agents[i]
+				text, err := a.Text()
+				if err == nil {
+					_, err = host.Replace(ctx, repo, status.Branch(status.DefaultPrefix, a.Cluster), "", map[string][]byte{status.File: text}, message)
+				}
+				counts[k]++
+				failures[k] = err
+			}
+		})
+	}
+	all.Wait()
+	pushed, took := 0, time.Since(began).Seconds()
+	for _, n := range counts {
+		pushed += n
+	}
+	began = time.Now()
+	found, err := host.Branches(ctx, repo, status.DefaultPrefix, func(string, git.Hash) bool { return true }, git.Limit{Object: status.MaxSize, Files: 4})
+	if err = errors.Join(append(failures, err)...); err != nil || len(found) != pushed {
+		out.Failed = fmt.Sprintf("%d of %d branches were found, %v", len(found), pushed, err)
+	}
+	out.Values = map[string]float64{"rate": float64(pushed) / took, "fetches": 1}
+	out.Note = fmt.Sprintf("8 pushes at a time; one fetch of %d branches takes %.2f s", pushed, time.Since(began).Seconds())
+	return out
+}
+
+// polling is what EMCO's way comes to on GitHub, by its limits: one call for a pair and
+// minute, and 5,000 calls an hour for a token.
+func polling() figures.Sample {
+	const callsAnHour, everySeconds = 5000.0, 60.0
+	pairs := math.Floor(callsAnHour * everySeconds / 3600)
+	return figures.Sample{
+		Metric: "P7", Case: "by the limits of a token", Peer: "EMCO, GitHub", Values: map[string]float64{"rate": pairs / everySeconds},
+		Note: "computed, not run: one call for a pair and minute, and 5,000 calls an hour",
+	}
+}
