@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +29,9 @@ const (
 	foreignGroups   = 4
 )
 
+// TW-b: beside somebody else who commits all the time, every commit of theirs and every path
+// of ours is there at the end, git finds nothing wrong, the server refuses forced pushes, and
+// none was tried.
 func TestAcceptance4ForeignCommits(t *testing.T) {
 	do := steps{TB: t}
 	do.next("%d Git clusters, %d deployments", foreignClusters, foreignGroups)
@@ -42,6 +48,7 @@ func TestAcceptance4ForeignCommits(t *testing.T) {
 		s.reaches(groups[i], v2.StatusInstantiated)
 	}
 	full := s.tree() // every deployment is there, undisturbed
+	tried := s.refuseForce()
 
 	do.next("%s of our writes, while somebody else commits every %s", foreignTime, foreignPeriod)
 	ctx, cancel := context.WithTimeout(t.Context(), foreignPatience)
@@ -77,6 +84,9 @@ func TestAcceptance4ForeignCommits(t *testing.T) {
 		t.Error(err)
 	}
 	s.sound()
+	if text, err := os.ReadFile(tried); err == nil || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("pushes that do not go forward were tried: %s, %v", text, err)
+	}
 	m, err := s.emco.Metrics(t.Context())
 	s.must("read metrics", err)
 	t.Logf("%d commits of somebody else, %.0f of emco after %.0f lost races, in %v rounds; %d in the history",
@@ -85,6 +95,22 @@ func TestAcceptance4ForeignCommits(t *testing.T) {
 		t.Error("too few commits to tell anything")
 	}
 	do.next("done")
+}
+
+// refuseForce has the server note each push that does not go forward, before it refuses it,
+// in the file whose name is returned.
+func (s *stage) refuseForce() string {
+	s.Helper()
+	refuses, err := s.bare.Git(s.Context(), "", "config", "receive.denyNonFastForwards")
+	s.must("read what the server refuses", err)
+	if refuses != "true" {
+		s.Fatal("the server takes forced pushes")
+	}
+	note := filepath.Join(s.dir, "forced")
+	s.must("watch pushes", s.bare.Hook("pre-receive", `while read -r old new ref; do
+  case "$old" in *[!0]*) git merge-base --is-ancestor "$old" "$new" || echo "$ref $old $new" >>'`+note+`' ;; esac
+done`))
+	return note
 }
 
 // churn terminates and instantiates a deployment until the time is up; it is

@@ -88,3 +88,12 @@ func foreign(t *testing.T, ctx context.Context, b gittest.Bare, branch string, f
 	}
 	return git.Hash(commit)
 }
+
+// Names of references that lead elsewhere, a detached HEAD, a default branch of another name.
+func TestH20TheProgramTakesBranchesByTheirNames(t *testing.T) {
+	t.Parallel()
+	bare, repo := serve(t, "http")
+	if err := gittest.CheckH20(t.Context(), newHost(t, fastimport.Options{}), repo, bare.Dir); err != nil {
+		t.Error(err)
+	}
+}

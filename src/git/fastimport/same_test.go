@@ -305,7 +305,7 @@ func TestH18RedirectsCarryNoCredential(t *testing.T) {
 }
 
 // H-17: a name is looked at when it is dialled, and the program takes the very address.
-func TestH17AddressesAreCheckedWhenDialled(t *testing.T) {
+func TestH17TheProgramDialsNoOtherAddress(t *testing.T) {
 	t.Parallel()
 	strict := newHost(t, fastimport.Options{Admit: func(a netip.Addr) error {
 		return errs.E(errs.Forbidden, "dial", "", fmt.Errorf("not %s", a))

@@ -73,3 +73,12 @@ func TestGitHubKeepsTheContract(t *testing.T) {
 		})
 	}
 }
+
+// Names of references that lead elsewhere, a detached HEAD, a default branch of another name.
+func TestH20TheAPITakesBranchesByTheirNames(t *testing.T) {
+	t.Parallel()
+	_, bare, repo := serve(t, githubtest.Limits{})
+	if err := gittest.CheckH20(t.Context(), host(t, github.Options{}), repo, bare.Dir); err != nil {
+		t.Error(err)
+	}
+}

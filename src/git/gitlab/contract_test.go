@@ -141,3 +141,12 @@ func TestH47WritersBesideAForeignCommitter(t *testing.T) {
 		t.Errorf("writing called the API: %q", calls)
 	}
 }
+
+// Names of references that lead elsewhere, a detached HEAD, a default branch of another name.
+func TestH20GitLabTakesBranchesByTheirNames(t *testing.T) {
+	t.Parallel()
+	s := start(t, "", gitlab.Options{})
+	if err := gittest.CheckH20(t.Context(), s.host, s.repo, s.bare.Dir); err != nil {
+		t.Error(err)
+	}
+}

@@ -64,7 +64,8 @@ type branchFetch struct {
 	h     *Host
 	r     git.Repo
 	limit git.Limit
-	first *conversation // that listed them; it serves the first exchange
+	first *conversation // that listed them; it serves the first exchange, and the others where it can
+	asked bool
 	found map[string]git.Branch
 }
 
@@ -76,11 +77,19 @@ func (b *branchFetch) close() {
 
 // conversation returns the one that is open, or a new one.
 func (b *branchFetch) conversation(ctx context.Context) (*conversation, error) {
-	if c := b.first; c != nil {
+	c := b.first
+	switch {
+	case c == nil:
+		return b.h.open(ctx, b.r, uploadPack)
+	case !c.again():
 		b.first = nil
-		return c, nil
+	case b.asked: // a list of all branches for each exchange would cost more than what is fetched
+		if err := b.h.opt.Budget.Spend(ctx, b.r, git.Cost{Reads: 1}); err != nil {
+			return nil, err
+		}
 	}
-	return b.h.open(ctx, b.r, uploadPack)
+	b.asked = true
+	return c, nil
 }
 
 // fetch brings some branches at once. When that fails because of one of them, each is

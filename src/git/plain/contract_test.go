@@ -77,3 +77,19 @@ func foreign(t *testing.T, ctx context.Context, b gittest.Bare, branch string, f
 	}
 	return git.Hash(commit)
 }
+
+// Names of references that lead elsewhere, a detached HEAD, a default branch of another name.
+func TestH20BranchesAreTakenByTheirNames(t *testing.T) {
+	t.Parallel()
+	for _, transport := range []string{"http", "ssh", "file"} {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			bare, repo := serve(t, transport)
+			host := plain.New(plain.Options{AllowFile: true})
+			t.Cleanup(func() { _ = host.Close() })
+			if err := gittest.CheckH20(t.Context(), host, repo, bare.Dir); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -34,6 +34,8 @@ type streamSession struct {
 
 func (s *streamSession) advert() io.Reader { return s.out }
 
+func (s *streamSession) again() bool { return false }
+
 // exchange copies the request in the background: a service may talk while it
 // reads, and would block if nobody listened.
 func (s *streamSession) exchange(_ context.Context, body io.Reader, _ int64) (io.Reader, error) {

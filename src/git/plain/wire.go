@@ -32,12 +32,14 @@ const (
 )
 
 // session is one conversation with a service over some transport: the service
-// advertises, is asked at most once, and replies.
+// advertises, is asked at most once unless it may be asked again, and replies.
 type session interface {
 	// advert is what the service says first; it must be read before exchange.
 	advert() io.Reader
 	// exchange sends a request of size bytes, -1 if unknown, and returns the reply.
 	exchange(ctx context.Context, body io.Reader, size int64) (io.Reader, error)
+	// again says whether there may be another exchange after one that was closed.
+	again() bool
 	// close ends the conversation and waits for whatever runs. clean tells that
 	// the reply was read to its end, so that the server may finish by itself.
 	close(clean bool)

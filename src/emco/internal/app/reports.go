@@ -22,6 +22,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncobject"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
@@ -43,11 +44,12 @@ type reports struct {
 	notes    *intake.Notes
 }
 
-// reports puts both ways together: through Git, and by HTTPS.
-func (a *App) reports(c config.Config, st stores, seen *mirror.Mirror, m *metrics, rules gitops.Rules) reports {
+// reports puts both ways together: through Git, and by HTTPS. What is read of repositories
+// counts against the budget of the credential, which those who write share.
+func (a *App) reports(c config.Config, st stores, seen *mirror.Mirror, m *metrics, rules gitops.Rules, b git.Budget) reports {
 	host := plain.New(plain.Options{
 		AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout),
-		MaxRepos: reportRepos, MaxTrees: reportTrees, MaxFetch: reportFetch, MaxBlob: reportBlob, Log: a.log,
+		MaxRepos: reportRepos, MaxTrees: reportTrees, MaxFetch: reportFetch, MaxBlob: reportBlob, Budget: b, Log: a.log,
 	})
 	a.onClose(host.Close)
 	clusters := &fleet{db: st.db, contexts: st.contexts, rules: rules, log: a.log}

@@ -79,7 +79,7 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 			return nil, nil, err
 		}
 		rsync.History{Contexts: st.contexts, DB: st.db, Rules: rules, Git: host, Log: a.log}.Mount(r)
-		said := a.reports(c, st, seen, m, rules)
+		said := a.reports(c, st, seen, m, rules, host.budget)
 		for route, h := range said.routes(c.Status.WebhookSecret) {
 			method, template, _ := strings.Cut(route, " ")
 			web.Handle(r, method, template, h)
