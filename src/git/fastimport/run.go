@@ -79,7 +79,6 @@ type child struct {
 	in   io.WriteCloser
 	out  io.Reader
 	said *tail
-	gone func() // may be nil
 }
 
 // limited starts a program that may write files of so many blocks only.
