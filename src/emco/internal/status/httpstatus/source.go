@@ -55,9 +55,13 @@ func (s *Source) Run(ctx context.Context, deliver func(context.Context, appconte
 			}
 			continue
 		}
+		began := time.Now()
 		if err := s.tell(ctx, teller, todo, some); err != nil && ctx.Err() == nil {
 			s.options.Log.Warn("what agents reported cannot be read", "err", err)
 			rest(ctx, time.Second)
+		}
+		if todo.more() { // reports are to be taken meanwhile; what is replaced by then need not be looked at
+			rest(ctx, time.Since(began))
 		}
 	}
 	return nil
@@ -197,6 +201,13 @@ func (t *todo) take(n int) (out []appcontext.Agent) {
 		out = append(out, k.agent)
 	}
 	return out
+}
+
+// more reports whether there is more to look at than was taken.
+func (t *todo) more() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.queue) > 0
 }
 
 // back puts back what could not be looked at.
