@@ -53,6 +53,7 @@ type Commit struct {
 	ID      Hash
 	Parents []Hash
 	Message string
+	Author  string // "Name <mail>"
 }
 
 // Trailer returns the value of the last trailer of a key, "" if there is none.
@@ -83,6 +84,10 @@ func ReadCommit(id Hash, object []byte) Commit {
 	head, message, _ := strings.Cut(string(object), "\n\n")
 	c := Commit{ID: id, Message: message}
 	for line := range strings.Lines(head) {
+		if who, ok := strings.CutPrefix(line, "author "); ok {
+			name, _, _ := strings.Cut(who, ">")
+			c.Author = name + ">"
+		}
 		if parent, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "parent "); ok && len(parent) == 40 {
 			c.Parents = append(c.Parents, Hash(parent))
 		}

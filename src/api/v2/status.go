@@ -105,6 +105,20 @@ type ClusterStatus struct {
 	LastReport *time.Time `json:"lastReport,omitempty"` // ours: when the cluster last said something
 	Stale      bool       `json:"stale,omitempty"`      // ours: that was too long ago to be believed
 	Reconciled string     `json:"reconciled,omitempty"` // ours: the Git commit that the cluster's reconciler says it has applied
+
+	ForeignEdit *ForeignEdit `json:"foreignEdit,omitempty"` // ours: what somebody else did to its files in Git
+}
+
+// ForeignEdit is what somebody else did to the files of an app in Git.
+type ForeignEdit struct {
+	Commit string    `json:"commit"`
+	Author string    `json:"author,omitempty"` // "Name <mail>", as the commit says
+	Paths  []string  `json:"paths"`            // some
+	More   int       `json:"more,omitempty"`   // paths that are not named
+	At     time.Time `json:"at"`               // when it was seen
+	Held   bool      `json:"held,omitempty"`   // it stays, and nothing is delivered, until somebody adopts or restores
+	Kept   bool      `json:"kept,omitempty"`   // it was adopted: it stays until the next delivery
+	Undone string    `json:"undone,omitempty"` // commit that wrote over it
 }
 
 // ResourceStatus is where one Kubernetes object stands.

@@ -182,3 +182,16 @@ func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.
 	}
 	return v.CommitViews(ctx, r, s)
 }
+
+// Changed says what differs between two commits, by Git's own protocol where the repository's
+// host cannot.
+func (h *Host) Changed(ctx context.Context, r git.Repo, d git.Difference) ([]string, error) {
+	differ, ok := h.Of(r).(git.Differ)
+	if !ok {
+		differ, ok = h.byProvider[gitProtocol].(git.Differ)
+	}
+	if !ok {
+		return nil, errs.E(errs.Invalid, "compare", r.URL, errors.New("no host here compares commits"))
+	}
+	return differ.Changed(ctx, r, d)
+}

@@ -124,6 +124,12 @@ type Job struct {
 	// afterwards. It is called before the job is answered, and must be quick. It may be nil.
 	Landed func(git.Hash)
 
+	// Foreign is told of commits that others have made since Base, or since the branch was
+	// looked at last, before anything is written on top of them. It returns the paths that
+	// are to be left as they are: jobs that edit them fail with Forbidden, alone. It is called
+	// from the branch's goroutine, for all jobs that share a commit. It may be nil.
+	Foreign func(ctx context.Context, commits []git.Commit) (keep []string, err error)
+
 	// Views are to show what the branch holds when the job is done. The host must be a
 	// git.Viewer; else the job fails with Invalid.
 	Views []git.View

@@ -125,7 +125,7 @@ func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
 		edits: m.sorted(), message: message(reqs, l.owner.opt.Author), views: viewsOf(reqs), outages: maxOutages,
 		propose: reqs[0].job.Propose,
 	}
-	t.gone = goneOf(reqs, t.views)
+	t.gone, t.foreign = goneOf(reqs, t.views), reqs[0].job.Foreign
 	t.message.Guard, t.message.Signer = t.guard, l.owner.opt.Signer
 	if l.owner.rests.again(t.repo) {
 		t.outages = 1
@@ -173,6 +173,8 @@ type try struct {
 	message   git.Message
 	views     []git.View
 	gone      []string
+	foreign   func(context.Context, []git.Commit) ([]string, error)
+	told      git.Hash // the head up to which commits of others were told of
 	shown     git.Shown
 	news      []git.Commit // that came since the branch was looked at before, newest first
 	committed bool

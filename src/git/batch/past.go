@@ -2,11 +2,17 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
 )
+
+// ErrForeign says that somebody else has written to a path of ours, and that this is to be
+// left as it is.
+var ErrForeign = errors.New("somebody else has changed this file, and nothing is written over it until that is decided about")
 
 // RewrittenError says that a branch does not hold any more what was written to it. It
 // comes wrapped in Forbidden: nothing is written until an operator has decided.
@@ -71,6 +77,31 @@ func (t *try) look(ctx context.Context) error {
 	for _, base := range t.bases {
 		if err := t.lookFor(ctx, host, base); err != nil {
 			return err
+		}
+	}
+	return t.lookAtForeign(ctx)
+}
+
+// lookAtForeign tells of commits that others have made, and refuses to write what they have
+// written, if that is to be left as it is.
+func (t *try) lookAtForeign(ctx context.Context) error {
+	var theirs []git.Commit
+	for _, c := range t.news {
+		if fenceOf(c).Shard == "" && c.Trailer(git.SourceTrailer) == "" {
+			theirs = append(theirs, c)
+		}
+	}
+	if t.foreign == nil || len(theirs) == 0 || t.told == t.line.head {
+		return nil
+	}
+	t.told = t.line.head
+	keep, err := t.foreign(ctx, theirs)
+	if err != nil {
+		return err
+	}
+	for _, path := range keep {
+		if slices.ContainsFunc(t.edits, func(e git.Edit) bool { return git.Inside(e.Path, path) || git.Inside(path, e.Path) }) {
+			return errs.E(errs.Forbidden, "write", t.repo.URL, &git.PathError{Path: path, Err: ErrForeign})
 		}
 	}
 	return nil

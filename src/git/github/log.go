@@ -104,6 +104,9 @@ func (d *door) tooLong() error {
 func collect(found map[git.Hash]git.Commit, part []*gh.RepositoryCommit) {
 	for _, c := range part {
 		one := git.Commit{ID: git.Hash(c.GetSHA()), Message: c.GetCommit().GetMessage()}
+		if by := c.GetCommit().GetAuthor(); by != nil {
+			one.Author = by.GetName() + " <" + by.GetEmail() + ">"
+		}
 		for _, p := range c.Parents {
 			one.Parents = append(one.Parents, git.Hash(p.GetSHA()))
 		}

@@ -152,7 +152,7 @@ func (a *App) rsync(c config.Config, st stores, seen *mirror.Mirror, m *metrics,
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
 		Git: a.faults.commits(writersOf(c, writers)), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
-		Member: member(c), Workers: c.Kube.Workers, Sources: a.sources, Log: a.log,
+		Member: member(c), Workers: c.Kube.Workers, Differ: host, Look: time.Duration(c.Git.Look), Sources: a.sources, Log: a.log,
 	})
 }
 

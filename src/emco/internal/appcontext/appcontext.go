@@ -224,7 +224,21 @@ type Pair struct {
 	Halted  bool   `json:"halted,omitempty"`  // a hook failed: only another revision goes on
 	Blocked string `json:"blocked,omitempty"` // what it waits for before it goes on, in words for users
 
+	Edit *ForeignEdit `json:"edit,omitempty"` // the last one; nil: none since the last revision
+
 	Shard string `json:"shard,omitempty"` // of rsync's work that it belongs to, for as long as it lives; empty: not said
+}
+
+// ForeignEdit is what somebody else did to the files of a pair in Git.
+type ForeignEdit struct {
+	Commit string    `json:"commit"`
+	Author string    `json:"author,omitempty"`
+	Paths  []string  `json:"paths"`            // some
+	More   int       `json:"more,omitempty"`   // paths that are not named
+	At     time.Time `json:"at"`               // when it was seen
+	Held   bool      `json:"held,omitempty"`   // it stays until somebody decides
+	Kept   bool      `json:"kept,omitempty"`   // somebody has decided that it stays until the next delivery
+	Undone string    `json:"undone,omitempty"` // commit that wrote over it
 }
 
 // Report is what a cluster said of one app. Ready and Since are set when it is taken in.

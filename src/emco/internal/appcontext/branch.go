@@ -21,6 +21,9 @@ type Branch struct {
 	Commit  string `json:"commit,omitempty"`  // that we wrote last and the branch must hold; empty: whatever is there will do
 	Adopted int64  `json:"adopted,omitempty"` // how often an operator has taken the history as it was, or put it back
 	Renewed int64  `json:"renewed,omitempty"` // the last of these after which all that is desired was written anew
+	Judged  int64  `json:"judged,omitempty"`  // how often an operator has decided on edits that were held
+	Keep    bool   `json:"keep,omitempty"`    // the last of these decisions: they stay; else they are written over
+	Heeded  int64  `json:"heeded,omitempty"`  // the last of these that was acted on
 	Mod     int64  `json:"-"`                 // etcd revision at which it was read; used for compare-and-swap
 }
 
@@ -95,15 +98,23 @@ func (s *Store) Restored(ctx context.Context, url, name string) (Branch, error) 
 	return s.renewed(ctx, url, name, func(*Branch) {})
 }
 
+// Judge notes that an operator has decided on edits that were held.
+func (s *Store) Judge(ctx context.Context, url, name string, keep bool) (Branch, error) {
+	return s.alter(ctx, url, name, func(b *Branch) { b.Judged, b.Keep = b.Judged+1, keep })
+}
+
 // renewed has all that is desired on a branch written anew.
 func (s *Store) renewed(ctx context.Context, url, name string, how func(*Branch)) (Branch, error) {
+	return s.alter(ctx, url, name, func(b *Branch) { how(b); b.Adopted++ })
+}
+
+func (s *Store) alter(ctx context.Context, url, name string, how func(*Branch)) (Branch, error) {
 	for {
 		b, err := s.Branch(ctx, url, name)
 		if err != nil {
 			return Branch{}, err
 		}
 		how(&b)
-		b.Adopted++
 		if b, err = s.PutBranch(ctx, Fence{}, b); !errs.Is(err, errs.Conflict) {
 			return b, err
 		}

@@ -99,6 +99,7 @@ type Git struct {
 	Window     Duration `json:"window" help:"how long a busy writer collects changes before the next commit to a server of ours"`
 	Hosted     Duration `json:"hostedWindow" help:"the same for repositories at GitHub and GitLab, whose branches share it; pushes are limited there"`
 	Rest       Duration `json:"rest" help:"longest time that a repository is left alone whose server is down, refuses the credential or throttles; the first is retry.first"`
+	Look       Duration `json:"look" help:"how often branches are looked at for what others did to files of ours; one read a branch; 0: only before commits"`
 	Timeout    Duration `json:"timeout" help:"longest single exchange with a Git server"`
 	Author     string   `json:"author" help:"author of commits: Name <mail>"`
 	SigningKey string   `json:"signingKey" help:"file with the private SSH key that signs commits, without a passphrase; none: they are not signed"`
@@ -191,7 +192,7 @@ func Default() Config {
 		Render: Render{Timeout: Duration(10 * time.Second), Memory: 512 << 20, KubeVersion: "v1.34.0"},
 		Git: Git{
 			Window: Duration(50 * time.Millisecond), Hosted: Duration(10 * time.Second), Rest: Duration(15 * time.Minute),
-			Timeout: Duration(time.Minute), Author: "EMCO <emco@localhost>", Program: "git",
+			Look: Duration(2 * time.Minute), Timeout: Duration(time.Minute), Author: "EMCO <emco@localhost>", Program: "git",
 			GitHub: Rates(budget.GitHub()), GitLab: Rates(budget.GitLab()),
 		},
 		Sync: Sync{Plugins: []string{}, Timeout: Duration(10 * time.Second), Memory: 256 << 20},

@@ -36,6 +36,7 @@ type Settings struct {
 	Name    string   // the repository's name, without owner and without ".git"
 	Branch  string
 	Propose bool   // where the branch is protected it is proposed, by pull or merge request, to take what is desired
+	Hold    bool   // what somebody else writes to files of ours stays until an operator decides; else it is written over
 	Status  Status // where the cluster's agent reports
 
 	Sharding Sharding // how clusters share the repository

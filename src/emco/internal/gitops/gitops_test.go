@@ -130,6 +130,7 @@ func TestWhatIsMissingIsTold(t *testing.T) {
 	}{
 		{"an empty object lacks everything", nil, nil, "cluster-sync-object ref: these keys are missing: url, userName, gitToken"},
 		{"the Git object is named, whichever slot it is in", kv{{"clientID": "c"}}, kv{{"repoUrl": "https://h/r"}, {"token": ""}}, "cluster-sync-object res: these keys are missing: userName, gitToken"},
+		{"a way with foreign edits that is none", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "onForeignEdit": "ignore"}}, nil, "onForeignEdit is not one of overwrite, hold"},
 		{"a way with protected branches that is none", kv{{"gitType": "github", "userName": "u", "gitToken": "tok", "repoName": "r", "onProtected": "force"}}, nil, "onProtected is not one of fail, pullRequest"},
 		{"an interface of no provider", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "apiUrl": "https://git.example.org/api/v4"}}, nil, "apiUrl goes with a gitType of github or gitlab"},
 		{"an interface that is not by http", kv{{"gitType": "gitlab", "userName": "u", "gitToken": "tok", "url": "https://git.example.org/g/r", "apiUrl": "ssh://git.example.org/api/v4"}}, nil, "apiUrl: is not an address by https or http; write it as https://host/api/v4"},

@@ -25,9 +25,10 @@ const (
 	keyKnownHosts = "knownHosts"
 	keyCA         = "ca"
 
-	keyProtected = "onProtected" // what happens where the branch is protected
-	keyAPI       = "apiUrl"      // where the interface of gitType is
-	keyEngine    = "engine"      // what speaks Git's protocol
+	keyProtected = "onProtected"   // what happens where the branch is protected
+	keyForeign   = "onForeignEdit" // what happens when somebody else edits files of ours
+	keyAPI       = "apiUrl"        // where the interface of gitType is
+	keyEngine    = "engine"        // what speaks Git's protocol
 
 	keyTimeout   = "timeOut"
 	keyInterval  = "syncInterval"
@@ -47,7 +48,7 @@ var aliases = map[string]string{
 var (
 	gitKeys = map[string]bool{
 		keyGitType: true, keyUser: true, keyToken: true, keyRepoName: true, keyURL: true,
-		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true, keyProtected: true, keyAPI: true, keyEngine: true,
+		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true, keyProtected: true, keyForeign: true, keyAPI: true, keyEngine: true,
 		keyAppID: true, keyAppInstallation: true, keyAppKey: true,
 		keyRefMode: true, keyShardSize: true, keyShards: true, keyViewPrefix: true,
 		keyStatusURL: true, keyStatusUser: true, keyStatusToken: true, keyStatusBranch: true, keyStatusMode: true,

@@ -58,6 +58,9 @@ func readGit(p pairs, rules Rules) (Settings, error) {
 		s.Propose, err = readProtected(p, s)
 	}
 	if err == nil {
+		s.Hold, err = readForeign(p)
+	}
+	if err == nil {
 		s.Repo.API, err = readAPI(p, s, rules)
 	}
 	if err == nil {
@@ -73,6 +76,17 @@ func readGit(p pairs, rules Rules) (Settings, error) {
 		return Settings{}, invalid(p.name, err)
 	}
 	return s, nil
+}
+
+// readForeign says whether files of ours that somebody else has edited are left as they are.
+func readForeign(p pairs) (hold bool, err error) {
+	switch value := p.kv[keyForeign]; {
+	case value == "", strings.EqualFold(value, "overwrite"):
+		return false, nil
+	case strings.EqualFold(value, "hold"):
+		return true, nil
+	}
+	return false, fmt.Errorf("%s is not one of overwrite, hold", keyForeign)
 }
 
 // readAPI returns where the provider's interface is, if it is not where it usually is.

@@ -104,8 +104,22 @@ func (w *writer) cluster(part *clusterPart) {
 	w.time("lastReport", c.LastReport)
 	w.flag("stale", c.Stale)
 	w.string("reconciled", c.Reconciled)
+	w.edit(c.ForeignEdit)
 	w.resources(part)
 	w.raw("}")
+}
+
+// edit writes what somebody else did to files.
+func (w *writer) edit(e *v2.ForeignEdit) {
+	if e == nil {
+		return
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		return // it holds nothing that cannot be written
+	}
+	w.raw(`,"foreignEdit":`)
+	w.text = append(w.text, text...)
 }
 
 // resources writes the objects, and what the cluster has besides.

@@ -281,6 +281,10 @@ func (v *view) describe(c *v2.ClusterStatus, p *standing) {
 		return
 	}
 	c.Error, c.Findings, c.Blocked = p.pair.Error, p.pair.Findings, p.pair.Blocked
+	if e := p.pair.Edit; e != nil {
+		edit := v2.ForeignEdit(*e)
+		c.ForeignEdit = &edit
+	}
 	switch {
 	case p.state == string(appcontext.Applied):
 		c.Commit, c.Revision = p.pair.Commit, v.Head.Rev // it may have been applied for an earlier one that wanted the same

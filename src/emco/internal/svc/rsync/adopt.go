@@ -80,6 +80,9 @@ func (h History) adopt(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if held, err := h.held(r.Context(), ask); err != nil || held {
+		return h.judge(w, r, ruling{ask, true}, err)
+	}
 	b, err := h.Contexts.Adopt(r.Context(), ask.URL, ask.Branch)
 	if err != nil {
 		return err

@@ -39,9 +39,10 @@ const (
 	newsRemoved    = "Removed"
 	newsReady      = "Ready"
 	newsNotReady   = "NotReady"
+	newsForeign    = "ForeignEdit"
 )
 
-var warnings = map[string]bool{newsFailed: true, newsHookFailed: true, newsNotReady: true}
+var warnings = map[string]bool{newsFailed: true, newsHookFailed: true, newsNotReady: true, newsForeign: true}
 
 func (d *diary) add(k appcontext.PairKey, reason, text string, rev int64) {
 	if d.lines == nil {

@@ -21,6 +21,7 @@ func again() Retry { return Retry{First: firstRetry, Longest: time.Minute} }
 // that are the shard's and runs lanes.
 type dispatcher struct {
 	shard    int
+	look     time.Duration // how often branches are looked at; 0: never
 	log      *slog.Logger
 	contexts *appcontext.Store // every write is fenced
 	heads    heads
@@ -46,6 +47,8 @@ type dispatcher struct {
 	viewed    chan struct{}     // holds a token once a cluster was met that reads a view
 	still     sync.Mutex        // held while views are looked at, and while a place is cleared
 	visits    visits
+	differ    differ
+	inspected inspected
 }
 
 // heads is where a dispatcher sees what is asked for.
@@ -69,6 +72,7 @@ func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.
 		l.elsewhere = p.Mirror
 	}
 	d := &dispatcher{
+		look:  p.Look,
 		shard: shard, log: p.Log.With("shard", shard), contexts: p.Contexts.Fenced(fence),
 		heads: s.feed, about: s.feed.about, desk: s.desk, gateway: s.gateway, pairs: s.loader.load, ledger: l,
 		brakes: newBrakes(ctx), tenants: newTenants(), guardian: newGuardian(s.alone, s.feed.again), owners: newOwners(), seen: map[string]obeyed{}, viewed: make(chan struct{}, 1),
@@ -78,6 +82,9 @@ func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.
 	d.git = &gitSink{
 		commits: p.Git, contents: s.contents, ledger: l, ways: w, brakes: d.brakes, branches: s.branches,
 		record: d.recordCommit, log: d.log,
+	}
+	if d.differ = p.Differ; d.differ != nil {
+		d.git.inspect = d.inspect
 	}
 	d.git.fence = batch.Fence{
 		Shard: fence.Shard(), Token: fence.Token(),
@@ -120,6 +127,8 @@ func (d *dispatcher) run(ctx context.Context) error {
 	defer cancel()
 	beside.Go(func() { d.attend(ctx) })
 	beside.Go(func() { d.renewals(ctx) })
+	beside.Go(func() { d.verdicts(ctx) })
+	beside.Go(func() { d.lookAround(ctx, d.look) })
 	beside.Go(func() { d.keepViews(ctx) })
 	beside.Go(func() { d.followMoves(ctx) })
 	return d.watch(ctx)

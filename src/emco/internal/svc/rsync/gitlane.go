@@ -34,6 +34,7 @@ type gitSink struct {
 	brakes   *brakes
 	record   record // nil: nothing is remembered
 	branches *branches
+	inspect  func(ctx context.Context, r git.Repo, on branch, commits []git.Commit) (keep []string, err error) // nil: commits of others are not looked into
 	fence    batch.Fence
 	log      *slog.Logger
 }
@@ -141,6 +142,9 @@ func (s *gitSink) share(ctx context.Context, t target, d destination) (share, []
 	if len(opened(sh.pairs)) == 0 {
 		return sh, nil
 	}
+	if err := heldOf(sh.pairs); err != nil {
+		return sh, failures(sh.pairs, err)
+	}
 	plan, err := s.plan(ctx, t, d, sh.pairs)
 	if err != nil {
 		return sh, failures(sh.pairs, err)
@@ -183,6 +187,11 @@ func (s *gitSink) submit(ctx context.Context, job batch.Job) (shown git.Shown, m
 		return shown, "", err
 	}
 	landed, views := make(chan git.Hash, 1), make(chan git.Shown, 1) // the writer may be done after we have left
+	if s.inspect != nil {
+		job.Foreign = func(ctx context.Context, commits []git.Commit) ([]string, error) {
+			return s.inspect(ctx, job.Repo, at, commits)
+		}
+	}
 	job.Fence, job.Base, job.Landed = s.fence, base, func(id git.Hash) { landed <- id }
 	job.Shown = func(now git.Shown) { views <- now }
 	hash, err := s.commits.Submit(ctx, job)

@@ -157,7 +157,7 @@ func settle(p appcontext.Pair, o outcome, now time.Time) (appcontext.Pair, bool)
 	if !o.mid || o.main {
 		p.Applied = o.bundle
 	}
-	p.Commit = o.commit
+	p.Commit, p.Edit = o.commit, overwritten(p.Edit, o.commit)
 	switch {
 	case p.Desired != o.bundle || o.mid && (p.Change == "" || p.Rev != o.rev || p.Step != o.step):
 		p.Findings = o.findings

@@ -341,8 +341,10 @@ func (d *dispatcher) arrived(ctx context.Context, cluster string, dest destinati
 		heads := d.about(t.uid)
 		for _, uid := range heads {
 			d.revisit(uid)
-			events = append(events, appcontext.Event{UID: uid, Type: appcontext.Normal, Reason: "Moved", Cluster: cluster,
-				Message: fmt.Sprintf("cluster %s moved from %s to %s, with all that is on it", cluster, dest.leaves.place(), dest.place())})
+			events = append(events, appcontext.Event{
+				UID: uid, Type: appcontext.Normal, Reason: "Moved", Cluster: cluster,
+				Message: fmt.Sprintf("cluster %s moved from %s to %s, with all that is on it", cluster, dest.leaves.place(), dest.place()),
+			})
 		}
 		if len(heads) == 0 {
 			orphans = append(orphans, t)

@@ -31,6 +31,9 @@ func (h History) restore(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ctx := r.Context()
+	if held, err := h.held(ctx, ask); err != nil || held {
+		return h.judge(w, r, ruling{ask, false}, err)
+	}
 	b, err := h.Contexts.Branch(ctx, ask.URL, ask.Branch)
 	if err != nil {
 		return err

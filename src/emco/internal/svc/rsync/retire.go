@@ -33,8 +33,10 @@ func (d *dispatcher) retire(ctx context.Context, r appcontext.Relocation) (pendi
 func (d *dispatcher) tryRetire(ctx context.Context, r appcontext.Relocation) (pending bool, err error) {
 	trip := d.gateway.trip()
 	c := v2.Cluster{}
-	c.Spec.GitOps = v2.GitOps{Type: r.Left.Type, Reference: r.Left.Reference, Resource: r.Left.Resource,
-		RefMode: r.Left.RefMode, Shard: r.Left.Shard, FanOut: r.Left.FanOut}
+	c.Spec.GitOps = v2.GitOps{
+		Type: r.Left.Type, Reference: r.Left.Reference, Resource: r.Left.Resource,
+		RefMode: r.Left.RefMode, Shard: r.Left.Shard, FanOut: r.Left.FanOut,
+	}
 	old, err := trip.git(ctx, r.Cluster, c)
 	if err != nil {
 		return false, err

@@ -47,12 +47,16 @@ const (
 	rewritten       = "HistoryRewritten" // their branch was rewritten
 	waitingForMerge = "WaitingForMerge"  // their branch is protected; what they want is proposed
 	proposalClosed  = "ProposalClosed"   // that was refused
+	foreignEdit     = "ForeignEdit"      // somebody else has changed their files, and that is held
 )
 
 // reasonOf is one word for errors that somebody has to decide about.
 func reasonOf(err error) string {
 	if _, ok := errors.AsType[*batch.RewrittenError](err); ok {
 		return rewritten
+	}
+	if isForeign(err) {
+		return foreignEdit
 	}
 	if p, ok := errors.AsType[*batch.ProposedError](err); ok {
 		if p.Proposal.State == git.ProposalClosed {

@@ -26,8 +26,10 @@ type Parts struct {
 	Kube     *kube.Sink
 	Member   appcontext.Member // this process, as those that share its work see it
 	Retry    Retry
-	Workers  int      // directly reached clusters worked on at the same time
-	Sources  []Source // of reports on clusters that are not watched from here
+	Workers  int           // directly reached clusters worked on at the same time
+	Differ   differ        // tells what others changed; nil: nobody looks
+	Look     time.Duration // how often branches are looked at for that; 0: only before commits
+	Sources  []Source      // of reports on clusters that are not watched from here
 	Log      *slog.Logger
 }
 

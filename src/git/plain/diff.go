@@ -1,0 +1,126 @@
+package plain
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/tree"
+)
+
+// Changed returns the paths in which two commits differ. Commits that are not known are
+// fetched, without contents and without the trees that are known.
+func (h *Host) Changed(ctx context.Context, r git.Repo, d git.Difference) ([]string, error) {
+	var before, after snapshot
+	before.store = newStore()
+	var err error
+	if d.Before != "" {
+		if before, err = h.at(ctx, r, d.Before); err != nil {
+			return nil, err
+		}
+	}
+	if after, err = h.at(ctx, r, d.After); err != nil {
+		return nil, err
+	}
+	c := comparison{before: before, after: after, limit: d.Limit}
+	old, err := before.entry(d.Under)
+	if err == nil {
+		var now tree.Entry
+		if now, err = after.entry(d.Under); err == nil {
+			err = c.compare(d.Under, old, now)
+		}
+	}
+	if err != nil && !errors.Is(err, errStopped) {
+		return nil, h.fail(ctx, r, "compare", err)
+	}
+	return c.paths, nil
+}
+
+// comparison collects the paths in which two commits differ.
+type comparison struct {
+	before, after snapshot
+	limit         int
+	paths         []string
+}
+
+// compare compares what is at a path; the zero entry is nothing.
+func (c *comparison) compare(path string, was, is tree.Entry) error {
+	switch {
+	case was.ID == is.ID && was.Mode == is.Mode:
+		return nil
+	case len(c.paths) >= c.limit:
+		return errStopped
+	case !was.IsTree() && !is.IsTree():
+		c.paths = append(c.paths, path)
+		return nil
+	}
+	old, err := children(c.before, was)
+	if err != nil {
+		return err
+	}
+	now, err := children(c.after, is)
+	if err != nil {
+		return err
+	}
+	if was.Mode != 0 && !was.IsTree() || is.Mode != 0 && !is.IsTree() {
+		c.paths = append(c.paths, path) // a file has become a directory, or the other way round
+	}
+	names := slices.Sorted(maps.Keys(old))
+	for name := range now {
+		if _, both := old[name]; !both {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if err := c.compare(tree.Join(path, name), old[name], now[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// children returns what is in a directory, nothing of anything else.
+func children(s snapshot, e tree.Entry) (map[string]tree.Entry, error) {
+	out := map[string]tree.Entry{}
+	if !e.IsTree() {
+		return out, nil
+	}
+	entries, err := s.entries(e)
+	for _, e := range entries {
+		out[e.Name] = e
+	}
+	return out, err
+}
+
+// entries reads a directory. That before a first commit is empty.
+func (s snapshot) entries(e tree.Entry) (tree.Tree, error) {
+	if e.ID == (tree.ID{}) {
+		return nil, nil
+	}
+	return s.store.entries(plumbing.Hash(e.ID))
+}
+
+// entry returns what is at a path, the zero entry if nothing is.
+func (s snapshot) entry(path string) (tree.Entry, error) {
+	here := tree.Entry{Mode: tree.ModeTree, ID: tree.ID(s.root)}
+	if path == "" {
+		return here, nil
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		if !here.IsTree() {
+			return tree.Entry{}, nil
+		}
+		entries, err := s.entries(here)
+		if err != nil {
+			return tree.Entry{}, err
+		}
+		here = entries.Find(name)
+	}
+	return here, nil
+}
