@@ -3,6 +3,7 @@ package git
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -113,9 +114,9 @@ func ignorable(r rune) bool {
 // It returns Invalid with the path to blame.
 func CheckEdits(edits []Edit) error {
 	paths := make([]string, 0, len(edits))
-	seen := make(map[string]bool)
+	good := dirs{}
 	for _, e := range edits {
-		if err := checkEdit(e, seen); err != nil {
+		if err := good.check(e); err != nil {
 			return err
 		}
 		paths = append(paths, e.Path)
@@ -126,38 +127,50 @@ func CheckEdits(edits []Edit) error {
 	return nil
 }
 
-// checkEdit checks one edit; seen remembers relative paths that were found good.
-func checkEdit(e Edit, seen map[string]bool) error {
+// dirs are the directories that were found good, by what edits share them by, with the
+// length of their longest path: many clusters hold the same.
+type dirs map[uintptr]int
+
+// check checks one edit.
+func (d dirs) check(e Edit) error {
 	if err := CheckPath(e.Path); err != nil {
 		return err
 	}
-	if e.File != nil && e.Dir != nil {
+	if e.Dir == nil {
+		return nil
+	}
+	if e.File != nil {
 		return BadPath(e.Path, "both a file and a directory")
 	}
-	below := make([]string, 0, len(e.Dir))
-	for rel := range e.Dir {
-		full := len(e.Path) + 1 + len(rel)
-		if why := pathFaultOnce(rel, seen); why != "" {
-			return BadPath(e.Path+"/"+rel, why)
-		}
-		if full > maxPath {
-			return BadPath(e.Path+"/"+rel, fmt.Sprintf("longer than %d bytes", maxPath))
-		}
-		below = append(below, rel)
+	set := reflect.ValueOf(e.Dir).Pointer()
+	longest, known := d[set]
+	if known && len(e.Path)+1+longest <= maxPath {
+		return nil
 	}
-	if rel, above, ok := overlap(below); ok {
-		return BadPath(e.Path+"/"+rel, fmt.Sprintf("below the file %q", above))
+	longest, err := checkDir(e)
+	if err == nil {
+		d[set] = longest
 	}
-	return nil
+	return err
 }
 
-func pathFaultOnce(rel string, seen map[string]bool) string {
-	if seen[rel] {
-		return ""
+// checkDir checks what an edit puts into a directory, and returns the length of the longest
+// path in it.
+func checkDir(e Edit) (longest int, err error) {
+	below := make([]string, 0, len(e.Dir))
+	for rel := range e.Dir {
+		if why := pathFault(rel); why != "" {
+			return 0, BadPath(e.Path+"/"+rel, why)
+		}
+		if len(e.Path)+1+len(rel) > maxPath {
+			return 0, BadPath(e.Path+"/"+rel, fmt.Sprintf("longer than %d bytes", maxPath))
+		}
+		longest, below = max(longest, len(rel)), append(below, rel)
 	}
-	why := pathFault(rel)
-	seen[rel] = why == ""
-	return why
+	if rel, above, ok := overlap(below); ok {
+		return 0, BadPath(e.Path+"/"+rel, fmt.Sprintf("below the file %q", above))
+	}
+	return longest, nil
 }
 
 // overlap finds a path that equals another or is inside it. Comparing as if every

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ type merge struct {
 	paths int                 // files and deletions
 	bytes int64               // distinct, as far as slices tell
 	seen  map[content]bool
+	dirs  map[uintptr]bool // those of which all was seen, by what edits share them by
 }
 
 // content tells slices apart without looking at what they hold.
@@ -24,7 +26,7 @@ type content struct {
 }
 
 func newMerge() *merge {
-	return &merge{edits: map[string]git.Edit{}, above: map[string]int{}, seen: map[content]bool{}}
+	return &merge{edits: map[string]git.Edit{}, above: map[string]int{}, seen: map[content]bool{}, dirs: map[uintptr]bool{}}
 }
 
 // fits says whether edits can join: none is inside another's path or around it, and
@@ -75,14 +77,15 @@ func (m *merge) add(edits []git.Edit) {
 		}
 		m.edits[e.Path] = e
 		m.paths += max(1, len(e.Dir))
-		m.bytes += m.news(e)
-		m.mark(e)
+		m.bytes += m.take(e)
 	}
 }
 
 // news is how many bytes of an edit were not seen before.
-func (m *merge) news(e git.Edit) int64 {
-	var n int64
+func (m *merge) news(e git.Edit) (n int64) {
+	if m.dirs[set(e)] {
+		return 0
+	}
 	each(e, func(data []byte) {
 		if !m.seen[identity(data)] {
 			n += int64(len(data))
@@ -91,9 +94,23 @@ func (m *merge) news(e git.Edit) int64 {
 	return n
 }
 
-func (m *merge) mark(e git.Edit) {
-	each(e, func(data []byte) { m.seen[identity(data)] = true })
+// take is news, and has seen them from then on.
+func (m *merge) take(e git.Edit) (n int64) {
+	if m.dirs[set(e)] {
+		return 0
+	}
+	each(e, func(data []byte) {
+		if c := identity(data); !m.seen[c] {
+			m.seen[c] = true
+			n += int64(len(data))
+		}
+	})
+	m.dirs[set(e)] = e.Dir != nil
+	return n
 }
+
+// set tells apart directories that edits do not share; 0 if there is none.
+func set(e git.Edit) uintptr { return reflect.ValueOf(e.Dir).Pointer() }
 
 func each(e git.Edit, visit func([]byte)) {
 	if len(e.File) > 0 {
