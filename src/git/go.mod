@@ -6,6 +6,7 @@ require (
 	github.com/emco-orchestrator/emco/src/api v0.0.0
 	github.com/go-git/go-git/v5 v5.19.3
 	github.com/google/go-github/v60 v60.0.0
+	github.com/klauspost/compress v1.20.1
 	gitlab.com/gitlab-org/api/client-go v1.46.0
 	golang.org/x/crypto v0.56.0
 	pgregory.net/rapid v1.3.0

@@ -26,7 +26,7 @@ type cargo struct {
 func (c *cargo) carry(p tree.Pile) {
 	c.objs, c.bytes = slices.Grow(c.objs, len(p.Objects)+1), c.bytes+p.Bytes
 	for _, o := range p.Objects {
-		c.objs = append(c.objs, object{kind: kinds[o.Kind], id: plumbing.Hash(o.ID), content: o.Content})
+		c.objs = append(c.objs, object{kind: kinds[o.Kind], id: plumbing.Hash(o.ID), content: o.Content, path: o.Path})
 	}
 }
 

@@ -2,7 +2,6 @@ package plain
 
 import (
 	"bytes"
-	"compress/zlib"
 	"crypto/sha1"
 	"encoding/binary"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/klauspost/compress/zlib"
 )
 
 // object is a Git object with its name.
@@ -18,6 +18,7 @@ type object struct {
 	kind    plumbing.ObjectType
 	id      plumbing.Hash
 	content []byte
+	path    string // of a file: one at which it is
 }
 
 // newObject names an object: the SHA-1 of "type size", a zero byte and the content.
@@ -41,8 +42,9 @@ const (
 	level      = zlib.BestSpeed
 )
 
-// writePack writes a pack of objs: no deltas, in the given order. What it holds at
-// a time is bounded by the runs in flight, not by the pack.
+// writePack writes a pack of objs in the given order, files as deltas to their likes where
+// that is much shorter. What it holds at a time is bounded by the runs in flight, not by the
+// pack.
 func writePack(w io.Writer, objs []object) error {
 	sum := sha1.New()
 	w = io.MultiWriter(w, sum)
@@ -50,7 +52,7 @@ func writePack(w io.Writer, objs []object) error {
 	if _, err := w.Write(head); err != nil {
 		return err
 	}
-	if err := writeRuns(w, split(objs)); err != nil {
+	if err := writeRuns(w, split(objs), familiesOf(objs)); err != nil {
 		return err
 	}
 	_, err := w.Write(sum.Sum(nil))
@@ -75,7 +77,7 @@ func split(objs []object) [][]object {
 }
 
 // writeRuns compresses ahead by as many runs as there are processors.
-func writeRuns(w io.Writer, runs [][]object) error {
+func writeRuns(w io.Writer, runs [][]object, all families) error {
 	ahead := runtime.GOMAXPROCS(0)
 	done := make([]chan *bytes.Buffer, len(runs))
 	for i := range done {
@@ -85,7 +87,7 @@ func writeRuns(w io.Writer, runs [][]object) error {
 	defer workers.Wait()
 	start := func(i int) {
 		if i < len(runs) {
-			workers.Go(func() { done[i] <- compress(runs[i]) })
+			workers.Go(func() { done[i] <- compress(runs[i], all) })
 		}
 	}
 	for i := range ahead {
@@ -101,16 +103,23 @@ func writeRuns(w io.Writer, runs [][]object) error {
 	return nil
 }
 
-func compress(objs []object) *bytes.Buffer {
+func compress(objs []object, all families) *bytes.Buffer {
 	buf := &bytes.Buffer{}
 	z, err := zlib.NewWriterLevel(buf, level)
 	if err != nil {
 		panic(err) // the level is a constant
 	}
 	for _, o := range objs {
-		buf.Write(objectHeader(o.kind, len(o.content)))
+		text := o.content
+		if base, delta := all.delta(o); delta != nil {
+			text = delta
+			buf.Write(objectHeader(plumbing.REFDeltaObject, len(delta)))
+			buf.Write(base[:])
+		} else {
+			buf.Write(objectHeader(o.kind, len(o.content)))
+		}
 		z.Reset(buf)
-		_, _ = z.Write(o.content) // a buffer takes all
+		_, _ = z.Write(text) // a buffer takes all
 		_ = z.Close()
 	}
 	return buf

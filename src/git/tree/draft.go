@@ -15,6 +15,7 @@ type Object struct {
 	Kind    Kind
 	ID      ID
 	Content []byte
+	Path    string // of a file: one at which it is. Files whose paths end alike are likely alike
 }
 
 // Pile is objects that the server may lack, each once, what they hold before them.
@@ -138,7 +139,7 @@ func (d *Draft) place(old Entry, n *Edits, path string, depth int) (Entry, error
 		id, err := d.edit(old.Below(), n, path, depth+1)
 		return dir(id), err
 	case n.edit.File != nil:
-		return d.file(old, n.edit.File), nil
+		return d.file(old, n.edit.File, path), nil
 	case n.content != nil:
 		return d.dir(old, n.content, path, depth)
 	}
@@ -189,20 +190,21 @@ func (d *Draft) inside(was Entry, n *Edits, path string, depth int) (Entry, erro
 		return Entry{}, git.BadPath(path, "a symbolic link or a submodule is there")
 	}
 	if n.kids == nil {
-		return d.file(was, n.file), nil
+		return d.file(was, n.file, path), nil
 	}
 	id, err := d.exact(was.Below(), n, path, depth+1)
 	return dir(id), err
 }
 
 // file makes a path a regular file; one that is there already keeps its mode.
-func (d *Draft) file(old Entry, content []byte) Entry {
+func (d *Draft) file(old Entry, content []byte, path string) Entry {
 	e := Entry{Mode: ModeFile}
 	if old.IsFile() {
 		e.Mode = old.Mode
 	}
 	o := d.blob(content)
 	if e.ID = o.ID; e.ID != old.ID {
+		o.Path = path
 		d.add(o)
 	}
 	return e

@@ -1,0 +1,163 @@
+package plain
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// A fleet whose manifests name their cluster has each of them many times, but for a few
+// lines. In a pack all but the first of them are deltas to it: less to compress, to send,
+// and to keep. Deltas have no deltas as bases, so reading one takes two steps at most.
+
+const (
+	maxBase  = 1 << 20 // bytes of a file that others are told by
+	trials   = 8       // a family whose members so often are not alike is none
+	worth    = 2       // a delta must be so many times shorter than the file
+	maxCopy  = 0xffff  // bytes of one copy
+	maxPlain = 0x7f    // bytes of one insertion
+)
+
+// families are the files of a pack that are likely alike, by how their paths end.
+type families map[string]*family
+
+// family is the first one of files that are likely alike.
+type family struct {
+	base   object
+	many   bool
+	once   sync.Once
+	lines  map[string]int // offset of each line of the base, that of the first of equal ones
+	unlike atomic.Int32   // members that were not much alike, less those that were
+}
+
+// familiesOf finds the families among the objects of a pack.
+func familiesOf(objs []object) families {
+	all := families{}
+	for _, o := range objs {
+		if o.path == "" || len(o.content) == 0 || len(o.content) > maxBase {
+			continue
+		}
+		if f, known := all[ending(o.path)]; known {
+			f.many = true
+		} else {
+			all[ending(o.path)] = &family{base: o}
+		}
+	}
+	return all
+}
+
+// ending is the last two names of a path: those of a file and of its app.
+func ending(path string) string {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return path
+	}
+	return path[strings.LastIndexByte(path[:i], '/')+1:]
+}
+
+// delta returns how a file follows from the base of its family; nil if it is better told
+// as it is.
+func (all families) delta(o object) (base plumbing.Hash, delta []byte) {
+	if o.path == "" {
+		return base, nil
+	}
+	f := all[ending(o.path)]
+	if f == nil || !f.many || f.base.id == o.id || f.unlike.Load() >= trials {
+		return base, nil
+	}
+	f.once.Do(f.index)
+	if delta = f.tell(o.content); len(delta)+len(base) > len(o.content)/worth {
+		f.unlike.Add(1)
+		return base, nil
+	}
+	f.unlike.Add(-1)
+	return f.base.id, delta
+}
+
+func (f *family) index() {
+	f.lines = map[string]int{}
+	for at := 0; at < len(f.base.content); {
+		line := lineAt(f.base.content, at)
+		if _, known := f.lines[string(line)]; !known {
+			f.lines[string(line)] = at
+		}
+		at += len(line)
+	}
+}
+
+// lineAt returns the line from an offset on, with its end.
+func lineAt(text []byte, at int) []byte {
+	if end := bytes.IndexByte(text[at:], '\n'); end >= 0 {
+		return text[at : at+end+1]
+	}
+	return text[at:]
+}
+
+// tell writes a file as copies from the base and insertions, in Git's form of a delta.
+func (f *family) tell(text []byte) []byte {
+	out := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(len(f.base.content))), uint64(len(text)))
+	fresh, next := 0, 0 // the first byte that is not told yet; the line of the base that is likely to come
+	for at := 0; at < len(text); {
+		from, n := f.find(text, at, next)
+		if n == 0 {
+			at += len(lineAt(text, at))
+			next += len(lineAt(f.base.content, next))
+			continue
+		}
+		out = appendCopy(appendPlain(out, text[fresh:at]), from, n)
+		at, next = at+n, from+n
+		fresh = at
+		if text[at-1] != '\n' { // the rest of the line is different
+			at, next = at+len(lineAt(text, at)), next+len(lineAt(f.base.content, next))
+		}
+	}
+	return appendPlain(out, text[fresh:])
+}
+
+// find looks for the line of text at an offset in the base, first at the place where it is
+// likely to be, and returns how many bytes are the same from there on; 0 if it is not there.
+func (f *family) find(text []byte, at, likely int) (from, n int) {
+	line, base := lineAt(text, at), f.base.content
+	from = likely
+	if !bytes.HasPrefix(base[from:], line) {
+		var known bool
+		if from, known = f.lines[string(line)]; !known {
+			return 0, 0
+		}
+	}
+	for n = len(line); at+n < len(text) && from+n < len(base) && text[at+n] == base[from+n]; {
+		n++
+	}
+	return from, n
+}
+
+// appendCopy appends copies of bytes of the base.
+func appendCopy(out []byte, from, n int) []byte {
+	for n > 0 {
+		size := min(n, maxCopy)
+		at := len(out)
+		out = append(out, 0x80)
+		for bit, b := range []byte{byte(from), byte(from >> 8), byte(from >> 16), byte(from >> 24), byte(size), byte(size >> 8)} {
+			if b != 0 {
+				out[at] |= 1 << bit
+				out = append(out, b)
+			}
+		}
+		from, n = from+size, n-size
+	}
+	return out
+}
+
+// appendPlain appends insertions of bytes.
+func appendPlain(out, text []byte) []byte {
+	for len(text) > 0 {
+		n := min(len(text), maxPlain)
+		out = append(append(out, byte(n)), text[:n]...)
+		text = text[n:]
+	}
+	return out
+}
