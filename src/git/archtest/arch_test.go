@@ -23,7 +23,7 @@ var arrows = map[string]struct{ own, modules []string }{
 	"batch":      {own: []string{"."}},
 	"budget":     {own: []string{"."}},
 	"sshsig":     {own: []string{"."}, modules: []string{"golang.org/x/crypto/ssh"}},
-	"plain":      {own: []string{".", "transport", "tree"}, modules: []string{"github.com/go-git/go-git/v5/plumbing", "golang.org/x/crypto/ssh"}},
+	"plain":      {own: []string{".", "transport", "tree"}, modules: []string{"github.com/go-git/go-git/v5/plumbing", "github.com/klauspost/compress/zlib", "golang.org/x/crypto/ssh"}},
 	"github":     {own: []string{".", "transport", "tree"}, modules: []string{"github.com/google/go-github/v60/github"}},
 	"gitlab":     {own: []string{".", "plain", "transport"}, modules: []string{"gitlab.com/gitlab-org/api/client-go"}},
 	"gittest":    {own: []string{"."}, modules: []string{"golang.org/x/crypto/ssh"}},
