@@ -37,7 +37,7 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 		if !s.may("a") {
 			t.Error("the first cell has no turn")
 		}
-		time.Sleep(2 * time.Minute)
+		time.Sleep(2 * time.Minute) // of the bubble's clock
 		s.note("a", 2*time.Minute)
 		if s.may("b") || !slices.Equal(s.left, []string{"b: there was no time"}) {
 			t.Errorf("left out are %v, want b", s.left)
