@@ -272,7 +272,7 @@ func TestMonitorBringsGitClustersToReady(t *testing.T) {
 
 // On a cluster that pulls from Git hooks run in order, although nobody but the monitor
 // tells that they are done; a Secret counts although the monitor may not read it; and
-// what the API server refuses is told.
+// what the API server refuses is told, while all else stays Ready throughout.
 func TestMonitorTellsOfHooksSecretsAndRefusals(t *testing.T) {
 	do := steps{TB: t}
 	do.next("Flux and a monitor; an app with a hook and a Secret")
@@ -313,6 +313,9 @@ func TestMonitorTellsOfHooksSecretsAndRefusals(t *testing.T) {
 	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, b))
 	s.must("instantiate", s.fleet().Act(t.Context(), b.Path(), "instantiate"))
 	eventually(t, "the refusal in the status", func() error {
+		if err := ready(); err != nil { // Flux looks again at each commit
+			t.Errorf("the other deployment: %v", err)
+		}
 		st := s.ready(b)
 		for _, app := range st.Apps {
 			for _, c := range app.Clusters {
@@ -326,9 +329,6 @@ func TestMonitorTellsOfHooksSecretsAndRefusals(t *testing.T) {
 		text, err := json.Marshal(st.Apps)
 		return errors.Join(err, fmt.Errorf("no word of it: %s", text))
 	})
-	if err := ready(); err != nil {
-		t.Errorf("the other deployment: %v", err)
-	}
 
 	do.next("terminate")
 	for _, path := range []string{d.Path(), b.Path()} {

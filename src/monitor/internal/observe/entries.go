@@ -125,6 +125,7 @@ func (k *kind) replace(fresh map[name]Object) {
 // holds mu of the observer.
 func (k *kind) keep(n name, now Object, of bool) {
 	old, had := k.entries[n]
+	now = now.after(old)
 	switch {
 	case had && of && same(old, now), !had && !of:
 		return
@@ -146,9 +147,21 @@ func (k *kind) keep(n name, now Object, of bool) {
 	}
 }
 
+// after is a reading of an object that follows another one.
+func (x Object) after(old Object) Object {
+	if x.applied == nil || old.applied == nil {
+		return x
+	}
+	if now, stands := x.applied.After(*old.applied); stands {
+		x.applied, x.Status, x.Reason = &now, old.Status, old.Reason
+	}
+	return x
+}
+
 // same says whether nobody could tell two readings of an object apart.
 func same(a, b Object) bool {
-	return a.Label == b.Label && a.Object == b.Object && string(a.Brief) == string(b.Brief) && a.applied == nil && b.applied == nil
+	return a.Label == b.Label && a.Object == b.Object && string(a.Brief) == string(b.Brief) &&
+		(a.applied == nil) == (b.applied == nil) && (a.applied == nil || a.applied.Equal(*b.applied))
 }
 
 // read judges an object. It is of no app if it lost its label, or if it was made by the

@@ -97,6 +97,34 @@ func TestReportsTellOfFlux(t *testing.T) {
 	}
 }
 
+// While Flux looks again, at each commit of anybody, an app stays as ready as it was, and
+// nobody is woken for it.
+func TestAnAppStaysReadyWhileFluxLooksAgain(t *testing.T) {
+	t.Parallel()
+	x, at := stand(Options{}, kindOf("kustomize.toolkit.fluxcd.io", "Kustomization", whole))
+	x.leftOut[schema.GroupKind{Kind: "Secret"}] = "excluded"
+	busy := strings.Replace(kustomization, `[{"type":"Ready","status":"True"`, `[{"type":"Reconciling","status":"True","reason":"Progressing","message":"Building manifests","observedGeneration":1},{"type":"Ready","status":"Unknown"`, 1)
+	must(t, at["Kustomization"].Replace(nil, "1")) // it was listed
+	said := func(text string) []string {
+		t.Helper()
+		must(t, at["Kustomization"].Update(parse(t, text)))
+		return lines(x.Report().Apps[0])
+	}
+	unknown := []string{"Kustomization/emco-42-web InProgress  false", "Secret/pass Unknown  true"}
+	if got := said(busy); !slices.Equal(got, unknown) {
+		t.Errorf("at first objects are %q, want %q", got, unknown)
+	}
+	ready := said(kustomization)
+	if got := said(busy); !slices.Equal(got, ready) || slices.Equal(got, unknown) {
+		t.Errorf("objects are %q, want %q", got, ready)
+	}
+	before := x.Revisions()["42-web"]
+	said(strings.Replace(busy, "Building manifests", "Detecting drift", 1))
+	if now := x.Revisions()["42-web"]; now != before {
+		t.Errorf("the revision went from %d to %d though nothing is said", before, now)
+	}
+}
+
 // Of Argo CD an Application speaks for its app, of Config Sync one object for all apps of
 // a deployment.
 func TestReportsTellOfArgoCDAndConfigSync(t *testing.T) {

@@ -10,8 +10,9 @@ import (
 
 // readKustomization reads what Flux says of an app.
 func readKustomization(u *unstructured.Unstructured) Applied {
-	a := Applied{Name: u.GetName(), Commit: commit(text(u, "status", "lastAppliedRevision")), Held: inventory(u)}
+	a := Applied{Name: u.GetName(), Commit: commit(text(u, "status", "lastAppliedRevision")), Held: inventory(u), Generation: u.GetGeneration()}
 	a.Ready, a.Error = ready(u)
+	a.Working = working(u)
 	if suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend"); suspended {
 		a.Error = fmt.Sprintf("Kustomization %s is suspended: nothing new is applied", u.GetName())
 	}
@@ -23,21 +24,28 @@ func readKustomization(u *unstructured.Unstructured) Applied {
 
 // ready reads the condition Ready. One that is about an older generation says nothing.
 func ready(u *unstructured.Unstructured) (ok bool, why string) {
-	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-	for _, c := range conditions {
-		m, isMap := c.(map[string]any)
-		if !isMap || m["type"] != "Ready" {
+	c := readyCondition(u)
+	if c["status"] == "False" {
+		return false, fmt.Sprintf("%s %s not ready: %v: %v", u.GetKind(), u.GetName(), c["reason"], c["message"])
+	}
+	return c["status"] == "True", ""
+}
+
+// working says whether Flux is at work: what it writes when it begins, before it knows.
+func working(u *unstructured.Unstructured) bool { return readyCondition(u)["status"] == "Unknown" }
+
+// readyCondition is nil if nothing is said of this generation.
+func readyCondition(u *unstructured.Unstructured) map[string]any {
+	for _, c := range maps(u, "status", "conditions") {
+		if c["type"] != "Ready" {
 			continue
 		}
-		if seen, given := m["observedGeneration"].(int64); given && seen != u.GetGeneration() {
-			return false, ""
+		if seen, given := c["observedGeneration"].(int64); given && seen != u.GetGeneration() {
+			return nil
 		}
-		if m["status"] == "False" {
-			return false, fmt.Sprintf("%s %s not ready: %v: %v", u.GetKind(), u.GetName(), m["reason"], m["message"])
-		}
-		return m["status"] == "True", ""
+		return c
 	}
-	return false, ""
+	return nil
 }
 
 // revision is what Flux writes for a commit: "main@sha1:<id>", in old versions "main/<id>".

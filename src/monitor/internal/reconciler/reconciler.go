@@ -4,6 +4,8 @@
 package reconciler
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -33,6 +35,26 @@ type Applied struct {
 	Ready  bool   // all of Commit is applied, as far as the reconciler knows
 	Source string // namespace/name of its GitRepository, empty if it has another source
 	Held   []ID   // what was put on the cluster
+
+	Working    bool  // the reconciler is looking again, and calls nothing ready until it is done
+	Generation int64 // of the object that is followed; 0 if Working is never said
+}
+
+// After is what is said once earlier was said. Reconcilers look again at each interval and
+// at each commit, also of others, and while they look they call nothing ready: what they
+// said last stands until they are done, unless they were told something else meanwhile.
+func (a Applied) After(earlier Applied) (now Applied, stands bool) {
+	if !a.Working || a.Generation != earlier.Generation {
+		return a, false
+	}
+	a.Ready, a.Error = earlier.Ready, earlier.Error
+	return a, true
+}
+
+// Equal reports whether two say the same.
+func (a Applied) Equal(b Applied) bool {
+	return a.Name == b.Name && a.Commit == b.Commit && a.Error == b.Error && a.Ready == b.Ready && a.Source == b.Source &&
+		a.Working == b.Working && a.Generation == b.Generation && slices.Equal(a.Held, b.Held)
 }
 
 // ID is an object that was applied.

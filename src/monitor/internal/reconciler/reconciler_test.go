@@ -30,7 +30,7 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	got, _ := reconciler.Read(parse(t, kustomization))
 	want := reconciler.Applied{
-		Name: "emco-7-web", Commit: "0123456789012345678901234567890123456789", Ready: true, Source: "flux-system/emco-7",
+		Name: "emco-7-web", Commit: "0123456789012345678901234567890123456789", Ready: true, Source: "flux-system/emco-7", Generation: 2,
 		Held: []reconciler.ID{{"apps", "v1", "Deployment", "shop", "web"}, {"rbac.authorization.k8s.io", "v1", "ClusterRole", "", "system:reader"}, {"", "v1", "ConfigMap", "shop", "conf"}},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -58,6 +58,42 @@ func TestWhatIsWrong(t *testing.T) {
 	source := `{"apiVersion":"source.toolkit.fluxcd.io/v1","kind":"GitRepository","metadata":{"name":"emco-7"},"status":{"conditions":[{"type":"Ready","status":"False","reason":"GitOperationFailed","message":"authentication required"}]}}`
 	if got := reconciler.ReadSource(parse(t, source)).Error; got != "GitRepository emco-7 not ready: GitOperationFailed: authentication required" {
 		t.Errorf("ReadSource: error %q", got)
+	}
+}
+
+// Flux calls nothing ready while it looks again, which it does at each commit of anybody:
+// what it said last stands until it is done, but not for what it was told since.
+func TestWhileFluxWorksItsLastWordStands(t *testing.T) {
+	t.Parallel()
+	read := func(changes ...string) reconciler.Applied {
+		a, _ := reconciler.Read(parse(t, strings.NewReplacer(changes...).Replace(kustomization)))
+		return a
+	}
+	working := []string{`"status":"True"`, `"status":"Unknown"`}
+	bad := read(`"status":"True"`, `"status":"False"`)
+	for _, c := range []struct {
+		name     string
+		earlier  reconciler.Applied
+		now      reconciler.Applied
+		ready    bool
+		why      string
+		standing bool
+	}{
+		{"it was ready", read(), read(working...), true, "", true},
+		{"it was not", bad, read(working...), false, bad.Error, true},
+		{"it is done", bad, read(), true, "", false},
+		{"it failed", read(), bad, false, bad.Error, false},
+		{"it was told something else", read(), read(append(working, `"generation":2`, `"generation":3`, `"observedGeneration":2`, `"observedGeneration":3`)...), false, "", false},
+		{"it has not heard of that", read(), read(`"generation":2`, `"generation":3`), false, "", false},
+		{"nothing was said", reconciler.Applied{}, read(working...), false, "", false},
+	} {
+		got, stands := c.now.After(c.earlier)
+		if got.Ready != c.ready || got.Error != c.why || stands != c.standing {
+			t.Errorf("%s: After = ready %v, error %q, stands %v", c.name, got.Ready, got.Error, stands)
+		}
+		if got.Commit != c.now.Commit || len(got.Held) != len(c.now.Held) {
+			t.Errorf("%s: commit %q and %d objects held, want those of now", c.name, got.Commit, len(got.Held))
+		}
 	}
 }
 
