@@ -172,7 +172,7 @@ func (s *stage) await(d fleet.Deployment, want string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	err = program.Poll(ctx, 20*time.Millisecond, func() error {
 		st, err := f.Status(ctx, d.Path(), false)

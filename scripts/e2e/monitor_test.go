@@ -133,7 +133,7 @@ func (w watched) stop(m *monitor) {
 	_ = m.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-m.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		m.kill()
 		w.Error("the monitor does not end by SIGTERM")
 	}

@@ -89,7 +89,7 @@ func (s *scale) killed(m moment, colour string) {
 	}
 	select {
 	case <-dead:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		s.Fatal("the moment does not come")
 	}
 	if m.on != nil {

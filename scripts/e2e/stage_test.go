@@ -122,10 +122,14 @@ func (s *stage) apply(values string, files ...string) string {
 	return s.ctl(args...)
 }
 
+// patience is how long anything may take that ends by itself. No test asserts a time: it
+// only ends what hangs, also on a machine that has other things to do.
+const patience = 4 * time.Minute
+
 // wait waits for a goal of a deployment.
 func (s *stage) wait(path, goal string) {
 	s.Helper()
-	s.ctl("wait", path, "--for="+goal, "--timeout=90s")
+	s.ctl("wait", path, "--for="+goal, "--timeout="+patience.String())
 }
 
 // status reads a deployment's status, as seen by the clusters.
@@ -232,10 +236,10 @@ func (s *stage) must(what string, err error) {
 	}
 }
 
-// eventually tries until there is no error, for at most a minute and a half.
+// eventually tries until there is no error, as long as patience lasts.
 func eventually(t testing.TB, what string, try func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := program.Poll(ctx, 200*time.Millisecond, try); err != nil {
 		t.Fatalf("%s: %v", what, err)

@@ -19,8 +19,8 @@ import (
 
 // The time that emco may take to serve, and to end after SIGTERM.
 const (
-	startLimit = 30 * time.Second
-	stopLimit  = 30 * time.Second
+	startLimit = 2 * time.Minute
+	stopLimit  = 2 * time.Minute
 	pollPause  = 20 * time.Millisecond
 )
 

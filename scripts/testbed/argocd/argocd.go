@@ -21,7 +21,7 @@ import (
 const Namespace = "argocd"
 
 // startTimeout bounds the start of Argo CD, without the builds before it.
-const startTimeout = 2 * time.Minute
+const startTimeout = 5 * time.Minute
 
 // ArgoCD is the running controllers, and what they cache in.
 type ArgoCD struct {

@@ -19,7 +19,7 @@ import (
 )
 
 // startTimeout bounds the start of etcd.
-const startTimeout = time.Minute
+const startTimeout = 3 * time.Minute
 
 // Options say where a bed lives.
 type Options struct {

@@ -26,7 +26,7 @@ import (
 )
 
 // startTimeout bounds the start of a cluster, without the builds before it.
-const startTimeout = 2 * time.Minute
+const startTimeout = 5 * time.Minute
 
 // DefaultNodes is the number of nodes of a cluster that does not ask for one.
 const DefaultNodes = 2

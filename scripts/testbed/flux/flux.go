@@ -21,7 +21,7 @@ import (
 const Namespace = "flux-system"
 
 // startTimeout bounds the start of Flux, without the builds before it.
-const startTimeout = 2 * time.Minute
+const startTimeout = 5 * time.Minute
 
 // Options tune the controllers; the zero value is good for tests.
 type Options struct {

@@ -20,7 +20,7 @@ import (
 )
 
 // startTimeout bounds the time from an empty folder to a server that answers.
-const startTimeout = 2 * time.Minute
+const startTimeout = 5 * time.Minute
 
 // Options say where to run.
 type Options struct {

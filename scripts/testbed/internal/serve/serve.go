@@ -18,7 +18,7 @@ import (
 
 // startTimeout bounds the time from an empty folder to a server that answers, without the
 // build before it.
-const startTimeout = time.Minute
+const startTimeout = 3 * time.Minute
 
 // Spec says what to run.
 type Spec struct {
