@@ -15,6 +15,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/scripts/testbed/build"
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/port"
+	"github.com/emco-orchestrator/emco/scripts/testbed/internal/probe"
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
 )
 
@@ -128,7 +129,7 @@ func (b *Bed) startEtcd(ctx context.Context, part string) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Ready(ctx, func(ctx context.Context) error { return healthy(ctx, client+"/health") }); err != nil {
+	if err := p.Ready(ctx, func(ctx context.Context) error { return probe.HTTP(ctx, client+"/health", http.StatusOK) }); err != nil {
 		p.Stop()
 		return err
 	}
@@ -145,22 +146,6 @@ func etcdArgs(dir, client, peer string) []string {
 }
 
 func dataDir(dir string) string { return filepath.Join(dir, "etcd-data") }
-
-func healthy(ctx context.Context, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", url, resp.Status)
-	}
-	return nil
-}
 
 // lines lets several goroutines write whole lines.
 type lines struct {

@@ -26,7 +26,7 @@ func (f *Flux) Bootstrap(ctx context.Context, s Sync) error {
 	if err != nil {
 		return err
 	}
-	return f.cluster.Apply(ctx, manifest)
+	return f.Cluster().Apply(ctx, manifest)
 }
 
 // manifest returns the objects as a JSON list, which is YAML too.

@@ -55,9 +55,9 @@ func TestTheManifestOfABootstrap(t *testing.T) {
 }
 
 func TestOnlyTheSourceControllerServesArtifacts(t *testing.T) {
-	f := &Flux{dir: "/bed/c1/flux", options: Options{Concurrent: 3}}
+	o := Options{Concurrent: 3}
 	storage := "--storage-addr=127.0.0.1:20002"
-	source, kustomize := f.args("source-controller", 20001, 20002), f.args("kustomize-controller", 20001, 20002)
+	source, kustomize := o.args("/bed/c1/flux", "source-controller", 20001, 20002), o.args("/bed/c1/flux", "kustomize-controller", 20001, 20002)
 	if !slices.Contains(source, storage) || slices.Contains(kustomize, storage) {
 		t.Errorf("%s belongs to the source-controller only: %q, %q", storage, source, kustomize)
 	}

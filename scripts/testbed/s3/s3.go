@@ -5,7 +5,6 @@ package s3
 import (
 	"context"
 	"crypto/rand"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,16 +13,12 @@ import (
 )
 
 // Options say where to run.
-type Options struct {
-	Dir      string    // takes objects and the log; made when missing, to be empty
-	Progress io.Writer // takes one line per step; nil drops them
-}
+type Options = serve.Options
 
-// Server is a running server. Its one key pair may do everything.
+// Server is a running server, without TLS. Its one key pair may do everything.
 type Server struct {
+	*serve.Server
 	AccessKey, SecretKey string
-
-	server *serve.Server
 }
 
 // Folders of the server.
@@ -37,8 +32,8 @@ const (
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{AccessKey: rand.Text(), SecretKey: rand.Text()}
 	var err error
-	s.server, err = serve.Start(ctx, serve.Spec{
-		Part: "versitygw", Dir: o.Dir, Progress: o.Progress, Folders: []string{data, meta},
+	s.Server, err = serve.Start(ctx, serve.Spec{
+		Part: "versitygw", Options: o, Folders: []string{data, meta},
 		Env: []string{"ROOT_ACCESS_KEY_ID=" + s.AccessKey, "ROOT_SECRET_ACCESS_KEY=" + s.SecretKey},
 		Args: func(dir, address string) []string {
 			return []string{"--port", address, "--quiet", "--health", "/health", "posix", "--sidecar", filepath.Join(dir, meta), filepath.Join(dir, data)}
@@ -51,13 +46,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Stop ends the server. A second call does nothing.
-func (s *Server) Stop() { s.server.Stop() }
-
-// Address returns host and port. There is no TLS.
-func (s *Server) Address() string { return s.server.Address() }
-
 // CreateBucket makes an empty bucket: to the gateway, a folder is one.
 func (s *Server) CreateBucket(name string) error {
-	return os.Mkdir(filepath.Join(s.server.Path(data), name), 0o700)
+	return os.Mkdir(filepath.Join(s.Path(data), name), 0o700)
 }

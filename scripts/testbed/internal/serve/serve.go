@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/emco-orchestrator/emco/scripts/testbed/build"
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/port"
+	"github.com/emco-orchestrator/emco/scripts/testbed/internal/probe"
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
 )
 
@@ -20,15 +20,20 @@ import (
 // build before it.
 const startTimeout = 3 * time.Minute
 
+// Options say where to run.
+type Options struct {
+	Dir      string    // takes all files of the server; made when missing, to be empty
+	Progress io.Writer // takes one line per step; nil drops them
+}
+
 // Spec says what to run.
 type Spec struct {
-	Part     string                             // of the test bed; its program has the same name
-	Dir      string                             // takes all files of the server; made when missing, to be empty
-	Progress io.Writer                          // takes one line per step; nil drops them
-	Folders  []string                           // made in Dir before the start
-	Env      []string                           // added to this process's environment
-	Args     func(dir, address string) []string // of the program
-	Health   Health
+	Options
+	Part    string                             // of the test bed; its program has the same name
+	Folders []string                           // made in Dir before the start
+	Env     []string                           // added to this process's environment
+	Args    func(dir, address string) []string // of the program
+	Health  Health
 }
 
 // Health is a path, and the status that a server answers there when it is ready.
@@ -118,17 +123,5 @@ func (s *Server) run(ctx context.Context) error {
 }
 
 func (s *Server) healthy(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+s.spec.Health.Path, nil)
-	if err != nil {
-		return err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	res.Body.Close()
-	if res.StatusCode != s.spec.Health.Status {
-		return fmt.Errorf("%s answers %s", s.spec.Part, res.Status)
-	}
-	return nil
+	return probe.HTTP(ctx, "http://"+s.address+s.spec.Health.Path, s.spec.Health.Status)
 }
