@@ -115,21 +115,24 @@ func TestUnreadObjectsCountByCommit(t *testing.T) {
 	l.fleet.pairs["edge+a"] = []intake.Pair{pair}
 	const hook = " h=Current(the agent may not read it, and the cluster does not say yet that it applied the commit that holds it)"
 	const not = "s=Current(the agent may not read it, and the cluster does not say yet that it applied the commit that holds it)"
+	const failed = "s=Unknown(Kustomization not ready) h=Unknown(Kustomization not ready)"
+	const current, unknown = status.Current, status.Unknown
 	for i, c := range []struct {
-		name, commit, why, desired, want string
+		name, commit, state, why, desired, want string
 	}{
-		{"an earlier commit", line[0], "", line[1], not + hook},
-		{"the commit itself", line[1], "", line[1], "s=Current@ee55" + hook},
-		{"a later commit", line[2], "", line[1], "s=Current@ee55 h=Current@dd44"},
-		{"a later commit that could not be applied", line[2], "Kustomization not ready", line[1], not + hook},
-		{"no commit is desired yet", line[2], "", "", not + " h=Current@dd44"},
-		{"no commit is applied", "", "", line[1], not + hook},
-		{"a commit of nowhere", strings.Repeat("1", 40), "", line[1], not + hook},
+		{"an earlier commit", line[0], current, "", line[1], not + hook},
+		{"the commit itself", line[1], current, "", line[1], "s=Current@ee55" + hook},
+		{"a later commit", line[2], current, "", line[1], "s=Current@ee55 h=Current@dd44"},
+		{"a later commit, of which not all could be applied", line[2], unknown, "Kustomization not ready", line[1], failed},
+		{"a later commit, after which Git was out of reach", line[2], current, "GitRepository not ready", line[1], "s=Current@ee55 h=Current@dd44"},
+		{"no commit is desired yet", line[2], current, "", "", not + " h=Current@dd44"},
+		{"no commit is applied", "", current, "", line[1], not + hook},
+		{"a commit of nowhere", strings.Repeat("1", 40), current, "", line[1], not + hook},
 	} {
 		l.fleet.pairs["edge+a"][0].Commit = c.desired
 		r := l.good("edge+a", uint64(i+1))
-		o := object(ref("Secret", "s", ""), status.Current)
-		h := object(ref("Secret", "h", ""), status.Current)
+		o := object(ref("Secret", "s", ""), c.state)
+		h := object(ref("Secret", "h", ""), c.state)
 		o.Unread, h.Unread = true, true
 		r.Apps[0] = status.App{Label: "42-web", Commit: c.commit, Error: c.why, Objects: []status.Object{o, h}}
 		l.send("edge+a", r)

@@ -95,10 +95,11 @@ func (x *reading) find(have map[name]status.Object, id manifest.ID) (name, statu
 }
 
 // present is what is said of an object of the bundle. One that could not be read has the
-// desired content if the reconciler vouches for it.
+// desired content if the reconciler is content with all that it applied, and vouches for it.
 func present(ref appcontext.Ref, o status.Object, app status.App, vouched bool) appcontext.ResourceStatus {
 	out := appcontext.ResourceStatus{ID: ref.ID, Status: o.Status, Reason: o.Reason, Content: o.Content}
 	switch {
+	case o.Unread && o.Status != status.Current:
 	case o.Unread && vouched:
 		out.Content = ref.Stamp
 	case o.Unread:

@@ -94,7 +94,7 @@ func digestOf(r appcontext.Report) manifest.Digest {
 // desired: the reconciler says which commit it applied, and that one holds it.
 func (t *Teller) vouched(ctx context.Context, r status.Report, pair Pair, holds string) bool {
 	app, ok := appOf(r, pair.Key)
-	if !ok || app.Commit == "" || holds == "" || app.Error != "" || !anyUnread(app) {
+	if !ok || app.Commit == "" || holds == "" || !anyUnread(app) {
 		return false
 	}
 	desired, err := t.Desired(ctx, r.Cluster)
