@@ -38,7 +38,7 @@
 //	where it goes         destination, identity, target, tenancy
 //	by Git                gitlane, message, branches, tenants, views, retire, publish, platforms
 //	directly              kubelane, conn
-//	what came of it       outcomes, carried, reporter, diary
+//	what came of it       outcomes, carried, reporter, source, diary
 //	others' commits       foreign, verdict; rewritten history: adopt, restore, renewal
 //	clusters that move    moves, relocate
 package rsync
