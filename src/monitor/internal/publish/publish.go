@@ -79,6 +79,7 @@ type Loop struct {
 	toldAt   time.Time // when
 	next     time.Time // not before; after a failure
 	failures int
+	said     string // why the last one failed; empty if it did not
 }
 
 // New returns a loop. It does nothing before Run.
@@ -164,11 +165,12 @@ func (l *Loop) settle(err error, digest string, began time.Time) {
 		if l.failures > 0 {
 			l.options.Log.Info("reports arrive again", "failures", l.failures)
 		}
-		l.failures, l.told, l.toldAt = 0, digest, began
+		l.failures, l.said, l.told, l.toldAt = 0, "", digest, began
 		return
 	}
-	if l.failures == 0 {
+	if why := err.Error(); why != l.said {
 		l.options.Log.Warn("a report does not arrive", "err", err)
+		l.said = why
 	}
 	l.failures++
 	if l.changed.IsZero() {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -157,6 +159,34 @@ func TestH59OfflineSendsTheNewestOnly(t *testing.T) {
 	for _, line := range p.lines[1:] {
 		if line[len(line)-6:] != "hour 7" {
 			t.Errorf("after the outage was sent %q, want the newest alone", line)
+		}
+	}
+}
+
+// Why reports do not arrive is said once, and again when there is another reason: whoever
+// mends one has to see the next.
+func TestEachReasonIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	synctest.Test(t, func(t *testing.T) {
+		p := &paper{began: time.Now()}
+		c := &cluster{reason: "start", changes: make(chan struct{}, 1)}
+		l := New(c, p, Options{Cluster: "edge+a", Log: slog.New(slog.NewTextHandler(&log, nil))})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(ctx) }()
+		for _, why := range []error{errors.New("no trust"), errors.New("no token"), nil, errors.New("no token")} {
+			p.fails(why)
+			time.Sleep(20 * time.Minute)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	for line, want := range map[string]int{"no trust": 1, "no token": 2, "reports arrive again": 1} {
+		if got := strings.Count(log.String(), line); got != want {
+			t.Errorf("%q is said %d times, want %d:\n%s", line, got, want, log.String())
 		}
 	}
 }
