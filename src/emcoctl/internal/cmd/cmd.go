@@ -98,7 +98,7 @@ func (a *app) root() *cobra.Command {
 	group(root, "documents", a.apply(), a.update(), a.get(), a.delete())
 	group(root, "deployments", a.plan(), a.diff(), a.status(), a.tree(), a.events(), a.revisions(), a.wait(), a.watch())
 	group(root, "deployments", a.actions()...)
-	group(root, "git", a.move(), a.branches())
+	group(root, "git", a.move(), a.branches(), a.tokens())
 	group(root, "git", a.decisions()...)
 	root.AddCommand(a.version(), exitCodes())
 	root.SuggestionsMinimumDistance = 2

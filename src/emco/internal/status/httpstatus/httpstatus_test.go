@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
@@ -178,7 +179,7 @@ func TestTokens(t *testing.T) {
 	two.want(http.StatusUnauthorized, first, good("edge+a", 5, "lie"))
 	two.want(http.StatusNoContent, second, good("edge+a", 5, ""))
 
-	var shown []Shown
+	var shown []v2.ReportToken
 	a := one.do(http.MethodGet, path("edge+a")+"/token", "", nil)
 	if err := json.Unmarshal([]byte(a.body), &shown); err != nil || len(shown) != 1 || strings.Contains(a.body, second) {
 		t.Errorf("shown is %s, %v", a.body, err)

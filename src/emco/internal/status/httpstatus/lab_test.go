@@ -17,6 +17,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
@@ -215,7 +216,7 @@ func path(cluster string) string {
 func (p *process) token(cluster, query string) string {
 	p.Helper()
 	a := p.do(http.MethodPost, path(cluster)+"/token"+query, "", nil)
-	var made Fresh
+	var made v2.NewReportToken
 	if err := json.Unmarshal([]byte(a.body), &made); err != nil || a.code != http.StatusCreated || made.Path != path(cluster)+"/report" {
 		p.Fatalf("a token for %s: %d %s", cluster, a.code, a.body)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -23,21 +24,6 @@ const (
 	maxOverlap     = 30 * 24 * time.Hour
 	maxTokens      = 8
 )
-
-// Fresh is a token that was just made. It is shown this once.
-type Fresh struct {
-	ID    string `json:"id"`
-	Token string `json:"token"`
-	Path  string `json:"path"` // to post reports to, below the address of the control plane
-}
-
-// Shown is what can be seen of a token.
-type Shown struct {
-	ID    string    `json:"id"`
-	Made  time.Time `json:"made"`
-	Ends  time.Time `json:"ends,omitzero"`
-	Actor string    `json:"actor,omitempty"`
-}
 
 // Make makes a token for a cluster. Those that it has stay valid for an hour, or as long as
 // ?overlap= says, so that the agent can be given the new one without a gap.
@@ -59,7 +45,7 @@ func (e *Endpoint) Make(w http.ResponseWriter, r *http.Request) error {
 	if err := e.desk.addToken(r.Context(), provider+"+"+name, made, overlap); err != nil {
 		return err
 	}
-	return web.JSON(w, http.StatusCreated, Fresh{ID: made.ID, Token: token, Path: status.Path(provider, name)})
+	return web.JSON(w, http.StatusCreated, v2.NewReportToken{ID: made.ID, Token: token, Path: status.Path(provider, name)})
 }
 
 // Show lists the tokens of a cluster, without what is secret of them.
@@ -72,9 +58,9 @@ func (e *Endpoint) Show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := []Shown{}
+	out := []v2.ReportToken{}
 	for _, t := range living(a.Tokens, e.options.Now()) {
-		out = append(out, Shown{ID: t.ID, Made: t.Made, Ends: t.Ends, Actor: t.By})
+		out = append(out, v2.ReportToken{ID: t.ID, Made: t.Made, Ends: t.Ends, Actor: t.By})
 	}
 	return web.JSON(w, http.StatusOK, out)
 }

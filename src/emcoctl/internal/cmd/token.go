@@ -1,0 +1,229 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// tokens is the command about the tokens with which clusters report by HTTPS.
+func (a *app) tokens() *cobra.Command {
+	c := &cobra.Command{
+		Use: "token", Short: "Make, list and revoke the tokens with which clusters report",
+		Long: `A cluster that reports to the server itself (statusMode: https in its sync object) needs a
+token, which can report for this cluster and do nothing else.`,
+		Example: "  emcoctl token create edge/store-7 >token\n  emcoctl token list edge/store-7\n  emcoctl token revoke edge/store-7 1f0a9c3e",
+		Args:    cobra.NoArgs,
+		RunE:    a.run(func(c *cobra.Command, _ []string) error { return c.Help() }),
+	}
+	c.AddCommand(a.createToken(), a.listTokens(), a.revokeTokens())
+	return c
+}
+
+func (a *app) createToken() *cobra.Command {
+	var overlap time.Duration
+	c := &cobra.Command{
+		Use: "create CLUSTER", Short: "Make a token for a cluster",
+		Long: `Create makes a token for a cluster, PROVIDER/CLUSTER, and prints it, the only time that it is
+shown; what else there is to say goes to the error output. Tokens that the cluster has stay
+valid for an hour, or as long as --overlap says, so that its monitor can be given the new
+one without a gap.`,
+		Example: `  emcoctl token create edge/store-7 |
+    kubectl -n emco-monitor create secret generic emco-monitor-status --from-file=token=/dev/stdin
+  emcoctl token create edge/store-7 --overlap 24h -o json`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeCluster,
+	}
+	f := c.Flags()
+	f.DurationVar(&overlap, "overlap", time.Hour, "how long the tokens of before stay valid; 0 ends them at once")
+	c.RunE = a.own(func(c *cobra.Command, args []string) error {
+		query := ""
+		if f.Changed("overlap") { // else the server decides
+			query = "?overlap=" + overlap.String()
+		}
+		return a.makeToken(c.Context(), args[0], query)
+	})
+	return c
+}
+
+func (a *app) makeToken(ctx context.Context, cluster, query string) error {
+	t, err := a.tokensOf(cluster)
+	if err != nil {
+		return err
+	}
+	res, err := t.ask(ctx, http.MethodPost, query)
+	if err != nil {
+		return err
+	}
+	if t.form != report.Human {
+		return report.Encode(a.sys.Out, t.form, res.Body)
+	}
+	var made v2.NewReportToken
+	if err := res.Decode(&made); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.sys.Err, "token %s of %s, which is shown this once; it reports to %s\n", made.ID, t.cluster, made.Path)
+	fmt.Fprintln(a.sys.Out, made.Token)
+	return nil
+}
+
+func (a *app) listTokens() *cobra.Command {
+	return &cobra.Command{
+		Use: "list CLUSTER", Short: "List the tokens of a cluster",
+		Long:              "List shows the tokens of a cluster, PROVIDER/CLUSTER, that are valid, without what is secret of them.",
+		Example:           "  emcoctl token list edge/store-7",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeCluster,
+		RunE: a.own(func(c *cobra.Command, args []string) error {
+			t, err := a.tokensOf(args[0])
+			if err != nil {
+				return err
+			}
+			return t.show(c.Context(), a.sys.Out)
+		}),
+	}
+}
+
+func (a *app) revokeTokens() *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use: "revoke CLUSTER ID...", Short: "Make tokens of a cluster invalid, at once",
+		Long: `Revoke makes tokens of a cluster, PROVIDER/CLUSTER, invalid at once: those with these ids, or
+--all. What the cluster has reported stays, and grows old. With -o json or yaml the tokens
+that are left are printed.`,
+		Example:           "  emcoctl token revoke edge/store-7 1f0a9c3e\n  emcoctl token revoke edge/store-7 --all",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeToken,
+	}
+	c.Flags().BoolVar(&all, "all", false, "all tokens of the cluster")
+	c.RunE = a.own(func(c *cobra.Command, args []string) error {
+		if all == (len(args) > 1) {
+			return usagef("say which tokens: either their ids, as emcoctl token list shows them, or --all")
+		}
+		return a.revoke(c.Context(), args[0], args[1:])
+	})
+	return c
+}
+
+// revoke makes tokens of a cluster invalid: those with these ids, or all if there are none.
+func (a *app) revoke(ctx context.Context, cluster string, ids []string) error {
+	t, err := a.tokensOf(cluster)
+	if err != nil {
+		return err
+	}
+	if len(ids) == 0 {
+		ids = []string{""}
+	}
+	for _, id := range ids {
+		query, what := "", "all tokens"
+		if id != "" {
+			query, what = "?id="+url.QueryEscape(id), "token "+id
+		}
+		if _, err := t.ask(ctx, http.MethodDelete, query); err != nil {
+			return err
+		}
+		if t.form == report.Human {
+			fmt.Fprintf(a.sys.Out, "%s of %s revoked\n", what, t.cluster)
+		}
+	}
+	if t.form == report.Human {
+		return nil
+	}
+	return t.show(ctx, a.sys.Out)
+}
+
+// clusterTokens are those of one cluster, on the server.
+type clusterTokens struct {
+	cluster string // its path
+	server  *client.Client
+	form    report.Format
+}
+
+func (a *app) tokensOf(word string) (t clusterTokens, err error) {
+	if t.cluster, err = clusterPath(word); err != nil {
+		return t, err
+	}
+	if t.form, err = a.form(); err != nil {
+		return t, err
+	}
+	t.server, err = a.dial(t.cluster)
+	return t, err
+}
+
+func (t clusterTokens) path() string { return t.cluster + "/monitor/token" }
+
+// ask sends a request without a body about the tokens; a refusal is an error.
+func (t clusterTokens) ask(ctx context.Context, method, query string) (*client.Response, error) {
+	res, err := t.server.Do(ctx, client.Request{Method: method, Path: t.path() + query, Accept: "application/json"})
+	if err == nil {
+		err = res.Err(method, t.path())
+	}
+	return res, err
+}
+
+// show prints the tokens that there are.
+func (t clusterTokens) show(ctx context.Context, w io.Writer) error {
+	var all []v2.ReportToken
+	text, err := read(ctx, t.server, t.path(), &all)
+	if err != nil {
+		return err
+	}
+	if t.form != report.Human {
+		return report.Encode(w, t.form, text)
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(w, "none")
+		return nil
+	}
+	out := report.NewTable(w)
+	row(out, "ID", "MADE", "ENDS", "ACTOR")
+	for _, one := range all {
+		row(out, one.ID, one.Made.UTC().Format(progress.Moment), ending(one.Ends), one.Actor)
+	}
+	out.Flush()
+	return nil
+}
+
+// ending is when a token ends, in words.
+func ending(at time.Time) string {
+	if at.IsZero() {
+		return "when revoked"
+	}
+	return at.UTC().Format(progress.Moment)
+}
+
+// completeToken offers a cluster, and then the ids of its tokens.
+func (a *app) completeToken(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return a.completeCluster(c, args, word)
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), completeTime)
+	defer cancel()
+	t, err := a.tokensOf(args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, err := client.Get[[]v2.ReportToken](ctx, t.server, t.path())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, one := range all {
+		if strings.HasPrefix(one.ID, word) && !slices.Contains(args[1:], one.ID) {
+			out = append(out, one.ID)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
