@@ -58,21 +58,21 @@ func newWatched(t testing.TB, args ...string) watched {
 
 // account installs the monitor on a cluster as it is shipped, and returns a kubeconfig
 // with the rights of its account and no others.
-func (w watched) account(c *cluster.Cluster) string {
-	w.Helper()
+func (s *stage) account(c *cluster.Cluster) string {
+	s.Helper()
 	shipped := local("..", "..", "deployments", "monitor")
-	kubectl(w, c, "apply", "-f", shipped)
-	kubectl(w, c, "-n", "emco-monitor", "delete", "deployment", "emco-monitor", "--wait=false") // its image is nowhere
-	token := kubectl(w, c, "-n", "emco-monitor", "create", "token", "emco-monitor")
+	kubectl(s, c, "apply", "-f", shipped)
+	kubectl(s, c, "-n", "emco-monitor", "delete", "deployment", "emco-monitor", "--wait=false") // its image is nowhere
+	token := kubectl(s, c, "-n", "emco-monitor", "create", "token", "emco-monitor")
 	var config map[string]any
-	w.must("read the kubeconfig", json.Unmarshal([]byte(kubectl(w, c, "config", "view", "--raw", "-o", "json")), &config))
+	s.must("read the kubeconfig", json.Unmarshal([]byte(kubectl(s, c, "config", "view", "--raw", "-o", "json")), &config))
 	for _, user := range config["users"].([]any) {
 		user.(map[string]any)["user"] = map[string]any{"token": strings.TrimSpace(token)}
 	}
 	text, err := json.Marshal(config)
-	w.must("write a kubeconfig", err)
-	path := filepath.Join(w.dir, c.Name()+".monitor.kubeconfig")
-	w.must("write a kubeconfig", os.WriteFile(path, text, 0o600))
+	s.must("write a kubeconfig", err)
+	path := filepath.Join(s.dir, c.Name()+".monitor.kubeconfig")
+	s.must("write a kubeconfig", os.WriteFile(path, text, 0o600))
 	return path
 }
 
@@ -84,16 +84,23 @@ type monitor struct {
 	err  error // how it ended; to be read after done
 }
 
-// monitor runs the monitor of a cluster until the test ends, or it is ended.
+// monitor runs the monitor of a cluster, which reports through Git.
 func (w watched) monitor(c *cluster.Cluster, kubeconfig string) *monitor {
 	w.Helper()
-	m := &monitor{done: make(chan struct{}), log: filepath.Join(w.dir, "monitor-"+c.Name()+".log")}
+	return w.launch(c, kubeconfig, "GIT_URL="+w.git.URL(repoName), "GIT_USERNAME="+edge, "GIT_TOKEN="+w.edgeToken)
+}
+
+// launch runs the monitor of a cluster, with variables that say how it reports, until the
+// test ends, or it is ended.
+func (s *stage) launch(c *cluster.Cluster, kubeconfig string, how ...string) *monitor {
+	s.Helper()
+	m := &monitor{done: make(chan struct{}), log: filepath.Join(s.dir, "monitor-"+c.Name()+".log")}
 	log, err := os.OpenFile(m.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	w.must("open a log", err)
+	s.must("open a log", err)
 	defer log.Close()
 	m.cmd = exec.Command(filepath.Join(binaries(), "monitor"), "-kubeconfig", kubeconfig,
-		"-status.interval", "500ms", "-status.heartbeat", "2s", "-alive.file", filepath.Join(w.dir, "alive-"+c.Name()))
-	m.cmd.Env = append(os.Environ(), "GIT_CLUSTERNAME=edge+"+c.Name(), "GIT_URL="+w.git.URL(repoName), "GIT_USERNAME="+edge, "GIT_TOKEN="+w.edgeToken)
+		"-status.interval", "500ms", "-status.heartbeat", "2s", "-alive.file", filepath.Join(s.dir, "alive-"+c.Name()))
+	m.cmd.Env = append(append(os.Environ(), "GIT_CLUSTERNAME=edge+"+c.Name()), how...)
 	m.cmd.Stdout, m.cmd.Stderr = log, log
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -107,8 +114,8 @@ func (w watched) monitor(c *cluster.Cluster, kubeconfig string) *monitor {
 			m.err = m.cmd.Wait()
 		}
 	}()
-	w.must("start the monitor (was it built? make build)", <-started)
-	w.Cleanup(func() { m.kill() })
+	s.must("start the monitor (was it built? make build)", <-started)
+	s.Cleanup(func() { m.kill() })
 	return m
 }
 
@@ -119,15 +126,15 @@ func (m *monitor) kill() {
 }
 
 // stop ends the monitor by SIGTERM and checks how it ends, and that it had no open port.
-func (w watched) stop(m *monitor) {
-	w.Helper()
+func (s *stage) stop(m *monitor) {
+	s.Helper()
 	if ports := listening(m.cmd.Process.Pid); len(ports) > 0 {
-		w.Errorf("the monitor listens on %v", ports)
+		s.Errorf("the monitor listens on %v", ports)
 	}
 	memory, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.cmd.Process.Pid))
 	for line := range strings.Lines(string(memory)) {
 		if strings.HasPrefix(line, "VmRSS") || strings.HasPrefix(line, "VmHWM") {
-			w.Logf("the monitor's memory: %s", strings.TrimSpace(line))
+			s.Logf("the monitor's memory: %s", strings.TrimSpace(line))
 		}
 	}
 	_ = m.cmd.Process.Signal(syscall.SIGTERM)
@@ -135,11 +142,11 @@ func (w watched) stop(m *monitor) {
 	case <-m.done:
 	case <-time.After(patience):
 		m.kill()
-		w.Error("the monitor does not end by SIGTERM")
+		s.Error("the monitor does not end by SIGTERM")
 	}
 	if m.err != nil {
 		log, _ := os.ReadFile(m.log)
-		w.Errorf("the monitor ends with %v; its log:\n%s", m.err, log)
+		s.Errorf("the monitor ends with %v; its log:\n%s", m.err, log)
 	}
 }
 
@@ -197,6 +204,13 @@ func (w watched) saying(c *cluster.Cluster, want ...string) status.Report {
 		return nil
 	})
 	return last
+}
+
+// hooked is a chart with a hook that runs before all else, and a Secret of the chart's name.
+func hooked(name string) fleet.Chart {
+	return fleet.Synthetic(name, 3).
+		With("templates/hook.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: prepare, annotations: {helm.sh/hook: \"pre-install,pre-upgrade\"}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n").
+		With("templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: "+name+"}\nstringData: {colour: {{ .Values.colour | quote }}}\n")
 }
 
 // A cluster that pulls from Git with Flux becomes Ready in the status: its monitor sees
@@ -280,9 +294,7 @@ func TestMonitorTellsOfHooksSecretsAndRefusals(t *testing.T) {
 	l.follow(s.stage)
 	m := s.monitor(l.c2, s.account(l.c2))
 	s.apply(loopValues(s.stage, l), loopFiles("00-clusters.yaml", "01-app.yaml")...)
-	vault := fleet.Synthetic("vault", 3).
-		With("templates/hook.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: prepare, annotations: {helm.sh/hook: \"pre-install,pre-upgrade\"}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n").
-		With("templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: vault}\nstringData: {colour: {{ .Values.colour | quote }}}\n")
+	vault := hooked("vault")
 	d := fleet.Deployment{Name: "vaults", Apps: []fleet.App{{Chart: vault, Intent: on("c2")}}}
 	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, d))
 	s.must("instantiate", s.fleet().Act(t.Context(), d.Path(), "instantiate"))

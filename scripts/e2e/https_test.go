@@ -1,0 +1,248 @@
+package e2e
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+
+	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
+	"github.com/emco-orchestrator/emco/scripts/e2e/leak"
+	"github.com/emco-orchestrator/emco/scripts/e2e/program"
+	"github.com/emco-orchestrator/emco/scripts/testbed/flux"
+)
+
+// posting is a stage with a cluster that reports by HTTPS, through a gateway.
+type posting struct {
+	*stage
+	gateway *gateway
+	d       fleet.Deployment
+	tokens  []leak.Secret // that the cluster has had
+	mon     *monitor
+}
+
+// newPosting starts emco behind a gateway, with Flux on c2 and an app that has a hook and a
+// Secret, which holds a colour.
+func newPosting(t *testing.T, l *clusters, colour string) *posting {
+	t.Helper()
+	p := &posting{stage: newStage(t, "-log.level", "debug", "-status.stale", "10m"), gateway: newGateway(t)}
+	p.gateway.open(t, p.emco.URL())
+	l.follow(p.stage)
+	f := p.fleet()
+	p.must("found the fleet", f.Found(t.Context(), p.repository()))
+	p.must("register", f.RegisterFlux(t.Context(), "c2", p.repository(), map[string]v2.Scalar{
+		"statusMode": "https", "syncInterval": "1", "retryInterval": "1", "secretRef": flux.Namespace,
+	}))
+	p.must("open the cloud", f.OpenCloud(t.Context()))
+	p.d = fleet.Deployment{Name: "vaults", Apps: []fleet.App{{Chart: hooked("vault")}}}
+	p.must("onboard", f.Onboard(t.Context(), p.dir, p.d))
+	p.must("choose a colour", f.Revalue(t.Context(), p.d, p.d.Apps[0].Chart, "colour: "+colour+"\n"))
+	return p
+}
+
+// file is a file that the monitor is given.
+func (p *posting) file(name string) string { return filepath.Join(p.dir, name) }
+
+func (p *posting) write(name string, text []byte) {
+	p.Helper()
+	p.must("write a file for the monitor", os.WriteFile(p.file(name), text, 0o600))
+}
+
+// token makes a token for the cluster and gives it to its monitor.
+func (p *posting) token() {
+	p.Helper()
+	token := strings.TrimSpace(p.ctl("token", "create", "edge/c2", "--overlap", "0"))
+	p.tokens = append(p.tokens, leak.Secret{Name: fmt.Sprintf("token %d", len(p.tokens)+1), Text: token})
+	p.write("token", []byte(token+"\n"))
+}
+
+// killed has emco go on after kill -9, with other flags if there are some.
+func (p *posting) killed(args ...string) {
+	p.Helper()
+	p.emco.Kill()
+	p.options.Args = append(p.options.Args, args...)
+	p.start()
+}
+
+// says waits until the monitor's log has a word, in what it wrote since.
+func (p *posting) says(since int, word string) {
+	p.Helper()
+	eventually(p, "the monitor's log", func() error {
+		text, err := os.ReadFile(p.mon.log)
+		if err == nil && !strings.Contains(string(text[since:]), word) {
+			err = fmt.Errorf("it does not say %q:\n%s", word, text[since:])
+		}
+		return err
+	})
+}
+
+// logged is how much the monitor has written.
+func (p *posting) logged() int {
+	p.Helper()
+	text, err := os.ReadFile(p.mon.log)
+	p.must("read the monitor's log", err)
+	return len(text)
+}
+
+// explain prints what the monitor has written, if the test has failed.
+func (p *posting) explain() {
+	if !p.Failed() {
+		return
+	}
+	text, err := os.ReadFile(p.mon.log)
+	p.Logf("the end of the monitor's log (%v):\n%s", err, text[max(0, len(text)-8<<10):])
+}
+
+// isReady says what is not ready.
+func (p *posting) isReady() error {
+	st := p.ready(p.d)
+	if st.ReadyStatus == v2.Ready && st.DeployedStatus == v2.StatusInstantiated {
+		return nil
+	}
+	text, err := json.Marshal(st.Apps)
+	return errors.Join(err, fmt.Errorf("readyStatus is %s, deployedStatus %s: %s", st.ReadyStatus, st.DeployedStatus, text))
+}
+
+// place is what the status says of the app on the cluster.
+func (p *posting) place() v2.ClusterStatus {
+	p.Helper()
+	for _, app := range p.ready(p.d).Apps {
+		for _, c := range app.Clusters {
+			return c
+		}
+	}
+	p.Fatal("the status has no app on a cluster")
+	return v2.ClusterStatus{}
+}
+
+// holds waits until the Secret on the cluster has a colour.
+func (p *posting) holds(l *clusters, colour string) {
+	p.Helper()
+	eventually(p, "the Secret", func() error {
+		got, err := l.c2.Kubectl(p.Context(), "get", "secret", "vault", "-o", `jsonpath={.data.colour}`)
+		if err == nil && got != base64.StdEncoding.EncodeToString([]byte(colour)) {
+			err = fmt.Errorf("it is %q", got)
+		}
+		return err
+	})
+}
+
+// TestMonitorReportsByHTTPS has the monitor of a real cluster report to emco itself, and
+// takes away what it needs for that, one after the other: trust, emco, the token. What was
+// answered is known after kill -9, what could not be said is said later, and a cluster
+// whose token is revoked is not believed for long.
+func TestMonitorReportsByHTTPS(t *testing.T) {
+	do := steps{TB: t}
+	do.next("a cluster with Flux, and a monitor that does not trust the gateway")
+	blue, red := "canary-"+rand.Text(), "canary-"+rand.Text()
+	l := clustersOf(t)
+	p := newPosting(t, l, blue)
+	p.token()
+	p.write("ca.pem", nil)
+	p.mon = p.launch(l.c2, p.account(l.c2), "LOG_LEVEL=debug", "STATUS_MODE=https", "STATUS_URL="+p.gateway.URL,
+		"STATUS_TOKEN_FILE="+p.file("token"), "STATUS_CA_FILE="+p.file("ca.pem"))
+	t.Cleanup(p.explain)
+	p.must("instantiate", p.fleet().Act(t.Context(), p.d.Path(), "instantiate"))
+	p.says(0, "signed by unknown authority")
+
+	do.next("it trusts the gateway: all becomes Ready, after a hook that nobody else tells of")
+	p.write("ca.pem", p.gateway.ca())
+	eventually(t, "readiness", p.isReady)
+	p.holds(l, blue)
+	if c := p.place(); len(c.Reconciled) != 40 || c.Stale {
+		t.Errorf("reconciled is %q, stale %v, want a commit and no", c.Reconciled, c.Stale)
+	}
+
+	do.next("kill -9 of emco: what it has answered is known, before anybody reports again")
+	p.gateway.shut()
+	last := p.gateway.last
+	p.killed()
+	eventually(t, "readiness after kill -9", p.isReady)
+	if c := p.place(); c.LastReport == nil || c.LastReport.Before(last.at.Truncate(time.Second)) {
+		t.Errorf("the last report is said to be of %v, but one was taken after %v", c.LastReport, last.at)
+	}
+
+	do.next("kill -9 in the middle of an update, of which the monitor cannot tell")
+	p.must("change a value", p.fleet().Revalue(t.Context(), p.d, p.d.Apps[0].Chart, "colour: "+red+"\n"))
+	before := p.place().Reconciled
+	p.must("update", p.fleet().Act(t.Context(), p.d.Path(), "update"))
+	eventually(t, "a report of what Flux has applied", func() error {
+		all := p.gateway.commits()
+		if !slices.ContainsFunc(all, func(c string) bool { return c != "" && c != before }) {
+			return fmt.Errorf("the commits of reports are %q", all)
+		}
+		return nil
+	})
+	p.killed("-status.stale", "8s")
+	since := p.logged()
+	p.gateway.open(t, p.emco.URL())
+	p.says(since, "reports arrive again")
+	p.holds(l, red)
+	eventually(t, "readiness after the update", p.isReady)
+
+	do.next("the token is revoked")
+	p.ctl("token", "revoke", "edge/c2", "--all")
+	if left := p.ctl("token", "list", "edge/c2"); strings.TrimSpace(left) != "none" {
+		t.Errorf("after all tokens were revoked there are:\n%s", left)
+	}
+	p.says(since, "401")
+	eventually(t, "the status of a cluster that may not report", func() error {
+		if c := p.place(); !c.Stale || p.isReady() == nil {
+			return fmt.Errorf("stale is %v, last report %v", c.Stale, c.LastReport)
+		}
+		return nil
+	})
+
+	do.next("it has a new token")
+	since = p.logged()
+	p.token()
+	p.says(since, "reports arrive again")
+	eventually(t, "readiness with the new token", p.isReady)
+
+	do.next("terminate, and search for secrets")
+	states := kubectl(t, l.c2, "get", "resourcebundlestates", "-A", "-o", "yaml")
+	p.must("terminate", p.fleet().Act(t.Context(), p.d.Path(), "terminate"))
+	p.wait(p.d.Path(), "terminated")
+	empty(t, l.c2)
+	p.stop(p.mon)
+	p.free(states, blue, red)
+	p.sound()
+	do.next("done")
+}
+
+// free looks for secrets: those of the credentials, and colours of Secrets, in what the
+// monitor has said and written; tokens also in all that emco keeps.
+func (p *posting) free(states string, colours ...string) {
+	p.Helper()
+	secrets := append(slices.Clone(p.tokens), leak.Secret{Name: "write token", Text: p.writeToken}, leak.Secret{Name: "read token", Text: p.readerToken})
+	for _, colour := range colours {
+		secrets = append(secrets, leak.Secret{Name: "colour", Text: colour})
+	}
+	all, tokens := leak.NewFinder(secrets...), leak.NewFinder(p.tokens...)
+	said, err := os.ReadFile(p.mon.log)
+	p.must("read the monitor's log", err)
+	log, err := os.ReadFile(program.LogPath(p.options.Dir))
+	p.must("read emco's log", err)
+	all.Look("reports", p.gateway.said.Bytes())
+	all.Look("the monitor's log", said)
+	all.Look("emco's log", log)
+	all.Look("resource bundle states", []byte(states))
+	_, err = tokens.LookIn(p.options.Dir)
+	p.must("search what emco keeps", err)
+	for _, f := range []*leak.Finder{all, tokens} {
+		leaks, searched := f.Found()
+		for _, leaked := range leaks {
+			p.Error(leaked)
+		}
+		p.Logf("searched %.1f MiB: %d leaks", float64(searched)/mib, len(leaks))
+	}
+}
