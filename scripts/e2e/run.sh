@@ -36,7 +36,7 @@ case $what in
   argocd) run='^TestArgoCD'; export EMCO_ARGOCD=1 ;;
   sweep) run='^TestFaultSweep'; export EMCO_SWEEP=all ;;
   scale) run='^TestScale$|^TestRestartInTheMiddle'; export EMCO_SCALE=${EMCO_SCALE:-5000x20} ;;
-  fleet) run='^TestSimulatedFleet$' ;;
+  fleet) run='^TestSimulatedFleet' ;;
   bench) run='' ;;
   help | -h | --help) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;

@@ -20,8 +20,8 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/program"
 )
 
-// quiet is the size above which simulated clusters do not report: thousands of pushes by a
-// process measure the Git server.
+// quiet is the size above which simulated clusters do not report through Git: thousands of
+// pushes by a process measure the Git server.
 const quiet = 2000
 
 // A simulated fleet asks the control plane where its clusters read, follows what is
@@ -29,6 +29,32 @@ const quiet = 2000
 // many clusters, all of one process; 200 unless given.
 func TestSimulatedFleet(t *testing.T) {
 	t.Parallel()
+	s := newSimulated(t)
+	_, err := s.git.Seed(t.Context(), "status", branch)
+	s.must("make the repository for reports", err)
+	reports := []string{"-status.url", s.git.URL("status"), "-status.user", writer}
+	s.seed(s.clusters, reports...)
+	if s.clusters > quiet {
+		reports = append(reports, "-silent")
+	}
+	s.live(s.clusters <= quiet, reports)
+}
+
+// The same fleet reports by HTTPS, through a gateway that the clusters have to trust, each
+// with a token of its own.
+func TestSimulatedFleetByHTTPS(t *testing.T) {
+	t.Parallel()
+	s, gateway := newSimulated(t), newGateway(t)
+	gateway.open(t, s.emco.URL())
+	tokens, ca := filepath.Join(s.dir, "tokens"), filepath.Join(s.dir, "gateway.pem")
+	s.must("write what is to be trusted", os.WriteFile(ca, gateway.ca(), 0o600))
+	s.seed(s.clusters, "-tokens", tokens)
+	s.live(true, []string{"-status.control", gateway.URL, "-status.controlCAFile", ca, "-status.tokens", tokens})
+}
+
+// newSimulated is a stage for a fleet that is not registered yet.
+func newSimulated(t *testing.T) *scale {
+	t.Helper()
 	clusters := 200
 	if text := os.Getenv("EMCO_FLEET"); text != "" {
 		var err error
@@ -36,27 +62,29 @@ func TestSimulatedFleet(t *testing.T) {
 			t.Fatalf("EMCO_FLEET is %q, want a number of clusters", text)
 		}
 	}
-	do := steps{TB: t}
-	do.next("%d clusters, 3 apps", clusters)
-	s := &scale{stage: newStage(t, "-status.interval", "1s"), clusters: clusters, d: apps("large", 3, 4)}
-	_, err := s.git.Seed(t.Context(), "status", branch)
-	s.must("make the repository for reports", err)
-	s.seed(clusters, "-status.url", s.git.URL("status"), "-status.user", writer)
-	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, s.d))
+	return &scale{stage: newStage(t, "-status.interval", "1s"), clusters: clusters, d: apps("large", 3, 4)}
+}
+
+// live deploys to the fleet and has it live through a change, while a tenth is away.
+func (s *scale) live(reports bool, how []string) {
+	s.Helper()
+	do := steps{TB: s.TB}
+	do.next("%d clusters, 3 apps", s.clusters)
+	s.must("onboard", s.fleet().Onboard(s.Context(), s.dir, s.d))
 	s.measure("instantiate", func() {})
 
 	do.next("all of them live, a tenth is away for a while, and a value changes")
-	sim := s.simulate("-do", "4s 10% offline", "-do", "12s all online")
+	sim := s.simulate(append(how, "-do", "4s 10% offline", "-do", "12s all online")...)
 	s.measure("update", func() { s.revalue("green") })
-	if clusters <= quiet {
+	if reports {
 		s.allReady()
 	}
 	sum := sim.end()
-	if sum.Current != clusters || sum.Applied < clusters {
-		t.Errorf("at the end %d of %d clusters are current, after %d times that one applied something", sum.Current, clusters, sum.Applied)
+	if sum.Current != s.clusters || sum.Applied < s.clusters {
+		s.Errorf("at the end %d of %d clusters are current, after %d times that one applied something", sum.Current, s.clusters, sum.Applied)
 	}
-	if clusters <= quiet && (sum.Reports < clusters || sum.Failures > 0) {
-		t.Errorf("%d reports, and %d that failed: %s", sum.Reports, sum.Failures, sum.LastReason)
+	if reports && (sum.Reports < s.clusters || sum.Failures > 0) {
+		s.Errorf("%d reports, and %d that failed: %s", sum.Reports, sum.Failures, sum.LastReason)
 	}
 	do.next("done")
 }
@@ -75,12 +103,9 @@ func (s *scale) simulate(args ...string) *simulation {
 	sim := &simulation{scale: s}
 	args = append([]string{
 		"run", "-api", s.emco.URL(), "-clusters", fmt.Sprint(s.clusters), "-provider", fleet.Provider,
-		"-git.url", s.repository().URL, "-git.user", writer, "-status.url", s.git.URL("status"), "-status.user", writer, "-interval", "5s", "-apply", "1s", "-status.interval", "2s",
+		"-git.url", s.repository().URL, "-git.user", writer, "-interval", "5s", "-apply", "1s", "-status.interval", "2s",
 		"-settled", "15s", "-for", "10m", "-progress", "3s", "-json",
 	}, args...)
-	if s.clusters > quiet {
-		args = append(args, "-silent")
-	}
 	sim.cmd = exec.CommandContext(s.Context(), filepath.Join(binaries(), "simfleet"), args...)
 	sim.cmd.Env = append(os.Environ(), "GIT_TOKEN="+s.writeToken, "STATUS_TOKEN="+s.writeToken)
 	sim.cmd.Stdout, sim.cmd.Stderr = &sim.out, &sim.log
