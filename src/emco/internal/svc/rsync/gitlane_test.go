@@ -76,7 +76,7 @@ func TestAnAppThatTheBackendRefusesStaysAsItWas(t *testing.T) {
 // unwritten knows that nothing was written to any branch.
 func unwritten(t *testing.T) *branches {
 	b := newBranches(contexttest.New(t), slog.New(slog.DiscardHandler))
-	b.synced = true
+	b.complete()
 	return b
 }
 

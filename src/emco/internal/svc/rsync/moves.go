@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -14,75 +13,43 @@ import (
 // moves knows how far clusters are on their way to other places in Git, for all shards of
 // a process.
 type moves struct {
-	store *appcontext.Store
-	log   *slog.Logger
-
-	mu     sync.Mutex
-	known  map[string]appcontext.Relocation // by cluster
-	synced bool
-	moved  chan struct{} // closed, and replaced, when something has changed
+	*followed[string, appcontext.Relocation] // by cluster
+	store                                    *appcontext.Store
+	log                                      *slog.Logger
 }
 
 func newMoves(store *appcontext.Store, log *slog.Logger) *moves {
-	return &moves{store: store, log: log, known: map[string]appcontext.Relocation{}, moved: make(chan struct{})}
+	return &moves{newFollowed[string](func(r appcontext.Relocation) int64 { return r.Mod }), store, log}
 }
 
 // run follows what is known until ctx ends.
 func (m *moves) run(ctx context.Context) {
 	for e, err := range m.store.WatchRelocations(ctx) {
-		if err != nil {
+		switch {
+		case err != nil:
 			m.log.Error("how far a move is cannot be read", "err", err)
-			continue
+		case e.Synced:
+			m.complete()
+		case e.Forgotten:
+			m.drop(e.Relocation.Cluster, e.Relocation)
+		default:
+			m.keep(e.Relocation.Cluster, e.Relocation)
 		}
-		m.take(e)
 	}
-}
-
-func (m *moves) take(e appcontext.RelocationEvent) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	at := e.Relocation.Cluster
-	switch {
-	case e.Synced:
-		m.synced = true
-	case e.Relocation.Mod <= m.known[at].Mod:
-		return
-	case e.Forgotten:
-		delete(m.known, at)
-	default:
-		m.known[at] = e.Relocation
-	}
-	close(m.moved)
-	m.moved = make(chan struct{})
 }
 
 // of returns how far the last move of a cluster is that anything is known of.
 func (m *moves) of(ctx context.Context, cluster string) (appcontext.Relocation, error) {
-	for {
-		m.mu.Lock()
-		synced, moved, r := m.synced, m.moved, m.known[cluster]
-		m.mu.Unlock()
-		if synced {
-			return r, nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return r, errs.E(errs.Unavailable, "read", "move of "+cluster, ctx.Err())
-		}
+	r, err := m.get(ctx, cluster)
+	if err != nil {
+		return r, errs.E(errs.Unavailable, "read", "move of "+cluster, err)
 	}
+	return r, nil
 }
 
 // underway returns the clusters that have not arrived, and what is closed when that changes.
 func (m *moves) underway() (out []appcontext.Relocation, changed <-chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, r := range m.known {
-		if r.Stage != appcontext.MoveDone {
-			out = append(out, r)
-		}
-	}
-	return out, m.moved
+	return m.all(func(r appcontext.Relocation) bool { return r.Stage != appcontext.MoveDone })
 }
 
 // reach writes down that a move has got further. What others wrote meanwhile counts: a
@@ -105,7 +72,7 @@ func (m *moves) reach(ctx context.Context, own appcontext.Fence, next appcontext
 		}
 		stored, err := m.store.PutRelocation(ctx, own, next)
 		if err == nil {
-			m.take(appcontext.RelocationEvent{Relocation: stored})
+			m.keep(stored.Cluster, stored)
 		}
 		if errors.Is(err, appcontext.ErrFenced) || !errs.Is(err, errs.Conflict) {
 			return err

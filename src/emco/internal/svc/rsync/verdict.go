@@ -119,22 +119,7 @@ func released(p appcontext.Pair, keep bool) appcontext.Pair {
 // judged waits until somebody has decided about edits on a branch of a shard. It returns
 // false when ctx ends.
 func (b *branches) judged(ctx context.Context, shard int) (appcontext.Branch, bool) {
-	for ctx.Err() == nil {
-		b.mu.Lock()
-		moved := b.moved
-		for at, r := range b.known {
-			if r.Judged > r.Heeded && team.Of(homeOfBranch(at.url, at.name)) == shard {
-				b.mu.Unlock()
-				return r, true
-			}
-		}
-		b.mu.Unlock()
-		select {
-		case <-moved:
-		case <-ctx.Done():
-		}
-	}
-	return appcontext.Branch{}, false
+	return b.await(ctx, func(r appcontext.Branch) bool { return r.Judged > r.Heeded && shardOf(r) == shard })
 }
 
 // heeded remembers that a decision was acted on.
