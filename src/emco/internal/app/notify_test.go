@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,7 +19,7 @@ import (
 // lines follows a status over HTTP: until returns the first one that is as wanted.
 func (s *stage) lines(path string) (until func(what string, ok func(v2.Status) bool)) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
 	s.Cleanup(cancel)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.address+"/v2/"+path, nil)
 	s.must("make a request", err)
@@ -54,7 +53,7 @@ func (g group) notified() grpc.ServerStreamingClient[pb.StatusNotification] {
 	conn, err := grpc.NewClient(g.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	g.must("connect", err)
 	g.Cleanup(func() { _ = conn.Close() })
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.Context()), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.Context()), patience)
 	g.Cleanup(cancel)
 	stream, err := pb.NewStatusNotifyClient(conn).StatusRegister(ctx, &pb.StatusRegistration{
 		ClientId: "test", StatusType: pb.StatusRegistration_DEPLOYED,

@@ -24,6 +24,10 @@ const (
 	writer = "emco" // our login at the Git server
 )
 
+// patience is how long anything may take that ends by itself. No test asserts a time: it
+// only ends what hangs, also on a machine that has other things to do.
+const patience = 4 * time.Minute
+
 // stage is what a test plays on: a real Git server with one repository, and the whole
 // program on embedded stores, driven by HTTP.
 type stage struct {
@@ -100,7 +104,7 @@ func (s *stage) start() {
 			if err != nil {
 				s.Errorf("the program ended with %v", err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			s.Error("the program does not end")
 		}
 	})
@@ -117,12 +121,12 @@ func (s *stage) must(what string, err error) {
 	}
 }
 
-// eventually asks until there is no complaint, for at most half a minute. The longer it
+// eventually asks until there is no complaint, as long as patience lasts. The longer it
 // takes the less often it asks: others need the processors.
 func (s *stage) eventually(what string, complaint func() string) {
 	s.Helper()
 	const often, seldom = 10 * time.Millisecond, 100 * time.Millisecond
-	limit := time.After(30 * time.Second)
+	limit := time.After(patience)
 	for pause := often; ; pause = min(pause*5/4, seldom) {
 		last := complaint()
 		if last == "" {

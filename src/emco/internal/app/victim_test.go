@@ -140,7 +140,7 @@ func (v *victim) try(r client.Request) (answer, error) {
 	if fault != nil {
 		return answer{}, fault
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), patience)
 	defer cancel()
 	res, err := api.Do(ctx, r)
 	if err != nil {
@@ -238,7 +238,7 @@ func (p *process) ready(address <-chan string) error {
 		}
 		p.address = a
 		return nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		_ = p.cmd.Process.Kill()
 		return fmt.Errorf("emco does not say where it serves")
 	}
@@ -250,7 +250,7 @@ func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		_ = p.cmd.Process.Kill()
 		<-p.ended
 		return fmt.Errorf("emco does not end")

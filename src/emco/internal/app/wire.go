@@ -117,7 +117,8 @@ func (a *App) renderer(c config.Config, m *metrics) (render.Renderer, error) {
 		return nil, fmt.Errorf("render.kubeVersion: %w", err)
 	}
 	limits := isolated.Default()
-	limits.Time, limits.Memory, limits.Input = time.Duration(c.Render.Timeout), uint64(c.Render.Memory), c.HTTP.PackageLimit
+	limits.Work, limits.Time = time.Duration(c.Render.Timeout), isolated.Patience*time.Duration(c.Render.Timeout)
+	limits.Memory, limits.Input = uint64(c.Render.Memory), c.HTTP.PackageLimit
 	r := isolated.New(child.Edition(), []string{self, renderChild, c.Render.KubeVersion}, limits)
 	if c.Render.Anew {
 		r = forgetful{r, new(atomic.Int64)}

@@ -88,7 +88,7 @@ type Etcd struct {
 
 // Render bounds the rendering of charts.
 type Render struct {
-	Timeout     Duration `json:"timeout" help:"longest rendering of one chart"`
+	Timeout     Duration `json:"timeout" help:"longest rendering of one chart, in processor time; twelve times that on the clock"`
 	Memory      int64    `json:"memory" help:"most memory of one rendering, in bytes"`
 	KubeVersion string   `json:"kubeVersion" help:"Kubernetes version that charts see"`
 	Anew        bool     `json:"anew" help:"render all apps for each revision, also those of which nothing has changed; to check that it makes no difference"`

@@ -20,13 +20,15 @@ const (
 
 // Why a child was ended.
 var (
-	ErrLate = errors.New("it did not answer in time and was ended")
-	ErrLong = errors.New("its answer was too long and it was ended")
+	ErrLate  = errors.New("it did not answer in time and was ended")
+	ErrSpent = errors.New("it used up its processor time and was ended")
+	ErrLong  = errors.New("its answer was too long and it was ended")
 )
 
 // Limits bound a child.
 type Limits struct {
 	Time   time.Duration // from its start to its answer
+	Work   time.Duration // processor time of all its threads, rounded up to seconds; 0: bounded by Time only. On Linux only
 	Memory uint64        // bytes of data that it may have; on Linux only
 	Output int64         // bytes of an answer
 }
@@ -47,7 +49,7 @@ type Answer struct {
 }
 
 // Ask starts the child, hands it the question and returns what it wrote, also beside an
-// error: ErrLate, ErrLong, that of ctx, or how the child ended.
+// error: ErrLate, ErrSpent, ErrLong, that of ctx, or how the child ended.
 func (c Child) Ask(ctx context.Context, question []byte) (Answer, error) {
 	timed, cancel := context.WithTimeout(ctx, c.Limits.Time)
 	defer cancel()
@@ -62,6 +64,8 @@ func (c Child) Ask(ctx context.Context, question []byte) (Answer, error) {
 		err = ctx.Err()
 	case timed.Err() != nil:
 		err = ErrLate
+	case c.Limits.spent(cmd.ProcessState):
+		err = ErrSpent
 	case int64(len(text)) > c.Limits.Output:
 		err = ErrLong
 	}

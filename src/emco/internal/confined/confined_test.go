@@ -37,6 +37,22 @@ func TestAsk(t *testing.T) {
 			t.Errorf("Ask = %v, want ErrLate", err)
 		}
 	})
+	t.Run("a child that works without end, however long that takes", func(t *testing.T) {
+		t.Parallel()
+		c := shell("while :; do :; done")
+		c.Limits.Time, c.Limits.Work = 10*time.Minute, 300*time.Millisecond
+		if _, err := c.Ask(t.Context(), nil); !errors.Is(err, confined.ErrSpent) {
+			t.Errorf("Ask = %v, want ErrSpent", err)
+		}
+	})
+	t.Run("a child that ends itself has not used up its time", func(t *testing.T) {
+		t.Parallel()
+		c := shell("kill -9 $$")
+		c.Limits.Work = 10 * time.Second
+		if _, err := c.Ask(t.Context(), nil); err == nil || errors.Is(err, confined.ErrSpent) {
+			t.Errorf("Ask = %v, want how it ended", err)
+		}
+	})
 	t.Run("a child that writes without end", func(t *testing.T) {
 		t.Parallel()
 		if _, err := shell("while :; do echo more; done").Ask(t.Context(), nil); !errors.Is(err, confined.ErrLong) {

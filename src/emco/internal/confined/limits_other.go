@@ -2,11 +2,17 @@
 
 package confined
 
-import "os/exec"
+import (
+	"os"
+	"os/exec"
+)
 
 // set does nothing: limits of other processes can be set on Linux only. Those on time and
 // output hold everywhere.
 func (l Limits) set(int) error { return nil }
+
+// spent is never so: nobody counts.
+func (l Limits) spent(*os.ProcessState) bool { return false }
 
 // alone sees to it that ending the process is all that is done.
 func alone(cmd *exec.Cmd) { cmd.Cancel = func() error { return cmd.Process.Kill() } }

@@ -47,7 +47,7 @@ func renderers(t *testing.T) map[string]render.Renderer {
 // outside returns a renderer in a child of its own, with little memory.
 func outside(name string, within time.Duration) render.Renderer {
 	l := isolated.Default()
-	l.Memory, l.Time = 384<<20, within
+	l.Memory, l.Work = 384<<20, within
 	if raced {
 		l.Memory = 1 << 40
 	}

@@ -22,17 +22,24 @@ import (
 
 // Limits bound one rendering.
 type Limits struct {
-	Time     time.Duration // from the start of the child to its answer
+	Work     time.Duration // processor time of the child, rounded up to seconds
+	Time     time.Duration // from the start of the child to its answer, by the clock
 	Memory   uint64        // bytes of data that the child may have
 	Input    int64         // bytes of a packed package or profile
 	Output   int64         // bytes of an answer
 	Parallel int           // children at a time; others wait
 }
 
+// Patience is how many times the processor time of a rendering may pass on the clock.
+// Rendering is computing: a child that is not done by then has waited for a processor that
+// others had, which says nothing about its chart.
+const Patience = 12
+
 // Default returns limits that fit charts with hundreds of objects.
 func Default() Limits {
 	return Limits{
-		Time:     10 * time.Second,
+		Work:     10 * time.Second,
+		Time:     Patience * 10 * time.Second,
 		Memory:   512 << 20,
 		Input:    20 << 20,
 		Output:   64 << 20, // objects of 20 MiB, their encoding, and what surrounds them
@@ -57,7 +64,8 @@ type parent struct {
 func (p parent) Edition() string { return p.edition }
 
 // Render renders in a child. A child that breaks a limit gives an Invalid error with
-// a Fault; a child that cannot be started gives an Internal one.
+// a Fault; one that had too little of a processor an Unavailable one; one that cannot be
+// started an Internal one.
 func (p parent) Render(ctx context.Context, req render.Request) (render.Result, error) {
 	select {
 	case p.slots <- struct{}{}:
@@ -120,7 +128,7 @@ func (p parent) run(ctx context.Context, app string, question []byte) ([]byte, e
 	child := confined.Child{
 		Path: p.command[0], Args: p.command[1:],
 		Env:    []string{fmt.Sprintf("GOMEMLIMIT=%d", p.limits.Memory/4*3), "GOTRACEBACK=single"},
-		Limits: confined.Limits{Time: p.limits.Time, Memory: p.limits.Memory, Output: p.limits.Output},
+		Limits: confined.Limits{Time: p.limits.Time, Work: p.limits.Work, Memory: p.limits.Memory, Output: p.limits.Output},
 	}
 	a, err := child.Ask(ctx, question)
 	switch {
@@ -129,7 +137,10 @@ func (p parent) run(ctx context.Context, app string, question []byte) ([]byte, e
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, confined.ErrLate):
-		return nil, blame(app, fmt.Sprintf("rendering took more than %s and was ended; does a template loop?", p.limits.Time))
+		return nil, errs.New(errs.Unavailable, fmt.Sprintf(
+			"app %s: rendering was not done after %s, though it had not had %s of processor time, and was ended; this machine is busy", app, p.limits.Time, p.limits.Work))
+	case errors.Is(err, confined.ErrSpent):
+		return nil, blame(app, fmt.Sprintf("rendering took more than %s of processor time and was ended; does a template loop?", p.limits.Work))
 	case errors.Is(err, confined.ErrLong):
 		return nil, blame(app, fmt.Sprintf("renders to more than %d bytes", p.limits.Output))
 	case exhausted(a.Said):

@@ -41,6 +41,8 @@ func (b behave) Render(_ context.Context, req render.Request) (render.Result, er
 		//lint:ignore SA5002 the parent has to end it
 		for {
 		}
+	case "waits": // as if others had the processors
+		time.Sleep(time.Hour)
 	case "grows":
 		var all [][]byte
 		for {
@@ -122,7 +124,8 @@ func TestBadChildrenHarmNobodyElse(t *testing.T) {
 		kind      errs.Kind
 		change    func(*isolated.Limits)
 	}{
-		{"loops", "app web: rendering took more than 300ms", errs.Invalid, func(l *isolated.Limits) { l.Time = 300 * time.Millisecond }},
+		{"loops", "app web: rendering took more than 1s of processor time", errs.Invalid, func(l *isolated.Limits) { l.Work = time.Second }},
+		{"waits", "app web: rendering was not done after 200ms", errs.Unavailable, func(l *isolated.Limits) { l.Time = 200 * time.Millisecond }},
 		{"grows", "app web: rendering needs more than 256 MiB", errs.Invalid, nil},
 		{"recurses", "app web: ", errs.Invalid, nil},
 		{"shouts", "app web: renders to more than 1048576 bytes", errs.Invalid, func(l *isolated.Limits) { l.Output = 1 << 20 }},
