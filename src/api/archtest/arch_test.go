@@ -1,12 +1,6 @@
 package archtest
 
 import (
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"os"
-	"path"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -25,29 +19,7 @@ var arrows = map[string][]string{
 
 func TestImportArrows(t *testing.T) {
 	t.Parallel()
-	err := fs.WalkDir(os.DirFS(".."), ".", func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") {
-			return err
-		}
-		// Opened by this process, so that an edit is not served from the test cache.
-		parsed, err := parser.ParseFile(token.NewFileSet(), path.Join("..", file), nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
-		for _, spec := range parsed.Imports {
-			name, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				return err
-			}
-			if why := fault(path.Dir(file), name, strings.HasSuffix(file, "_test.go")); why != "" {
-				t.Errorf("%s imports %s: %s", file, name, why)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Check(t, "..", 15, fault)
 }
 
 func fault(pkg, name string, test bool) string {

@@ -1,14 +1,12 @@
 package archtest
 
 import (
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"os"
 	"path"
-	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/archtest"
 )
 
 const (
@@ -136,35 +134,7 @@ var homes = map[string][]string{
 
 func TestImportArrows(t *testing.T) {
 	t.Parallel()
-	top := "../.."
-	seen := 0
-	err := fs.WalkDir(os.DirFS(top), ".", func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") {
-			return err
-		}
-		seen++
-		// Opened by this process, so that an edit is not served from the test cache.
-		parsed, err := parser.ParseFile(token.NewFileSet(), path.Join(top, file), nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
-		for _, spec := range parsed.Imports {
-			name, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				return err
-			}
-			if why := fault(path.Dir(file), name, strings.HasSuffix(file, "_test.go")); why != "" {
-				t.Errorf("%s imports %s: %s", file, name, why)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if seen < 100 {
-		t.Errorf("only %d files were looked at", seen)
-	}
+	archtest.Check(t, "../..", 100, fault)
 }
 
 // fault says what is wrong with an import of a package, given by its folder. Tests

@@ -1,14 +1,10 @@
 package archtest_test
 
 import (
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"path"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/archtest"
 )
 
 const module = "github.com/emco-orchestrator/emco/src/emcoctl"
@@ -42,49 +38,23 @@ var outside = map[string][]string{
 
 func TestArrows(t *testing.T) {
 	t.Parallel()
-	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
-			return err
-		}
-		rel, err := filepath.Rel("../..", file)
-		if err != nil {
-			return err
-		}
-		check(t, path.Dir(filepath.ToSlash(rel)), file)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	archtest.Check(t, "../..", 20, fault)
 }
 
-func check(t *testing.T, pkg, file string) {
-	t.Helper()
+// fault says what is wrong with an import. Tests may import what they like.
+func fault(pkg, name string, test bool) string {
 	level, ok := levels[pkg]
-	if !ok {
-		t.Errorf("%s: package %s is new; say in levels where it belongs", file, pkg)
-		return
+	own, inside := strings.CutPrefix(name, module+"/")
+	switch {
+	case test || pkg == "keepdeps":
+	case !ok:
+		return "the package is new; say in levels where it belongs"
+	case inside && levels[own] >= level:
+		return "it does not stand lower"
+	case !inside && strings.Contains(name, ".") && !allowed(pkg, name):
+		return "not a module that the package may use"
 	}
-	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	for _, spec := range f.Imports {
-		name, err := strconv.Unquote(spec.Path.Value)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		own, inside := strings.CutPrefix(name, module+"/")
-		switch {
-		case pkg == "keepdeps":
-		case inside && levels[own] >= level:
-			t.Errorf("%s: %s must not import %s", file, pkg, own)
-		case !inside && strings.Contains(name, ".") && !allowed(pkg, name):
-			t.Errorf("%s: %s must not import %s", file, pkg, name)
-		}
-	}
+	return ""
 }
 
 func allowed(pkg, name string) bool {
@@ -97,4 +67,26 @@ func allowed(pkg, name string) bool {
 		}
 	}
 	return false
+}
+
+// The rules catch what they are for.
+func TestFaultsAreFound(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pkg, name string
+		test, bad bool
+	}{
+		{"internal/plain", "strings", false, false},
+		{"internal/plain", module + "/internal/report", false, true},
+		{"internal/report", module + "/internal/plain", false, false},
+		{"internal/report", "go.yaml.in/yaml/v3", false, false},
+		{"internal/plain", "go.yaml.in/yaml/v3", false, true},
+		{"internal/cmd", "k8s.io/client-go/rest", false, true},
+		{"internal/cmd", "k8s.io/client-go/rest", true, false},
+		{"internal/new", "fmt", false, true},
+	} {
+		if got := fault(c.pkg, c.name, c.test); c.bad != (got != "") {
+			t.Errorf("fault(%s, %s, %v) = %q, want one: %v", c.pkg, c.name, c.test, got, c.bad)
+		}
+	}
 }
