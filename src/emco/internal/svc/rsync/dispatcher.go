@@ -121,6 +121,7 @@ func (d *dispatcher) run(ctx context.Context) error {
 	if err := d.ledger.load(ctx, pairs); err != nil {
 		return err
 	}
+	d.reports.open()
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	ctx, cancel := context.WithCancel(ctx)

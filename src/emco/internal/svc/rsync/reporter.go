@@ -14,12 +14,14 @@ import (
 // gather is how long reports are collected before they are written together.
 const gather = 200 * time.Millisecond
 
-// reporter gathers what clusters report and has it written. The latest report of a pair
-// wins.
+// reporter gathers what clusters report and has it written, once it is open. The latest
+// report of a pair wins.
 type reporter struct {
 	ctx  context.Context
 	heed func(context.Context, []appcontext.Report) error
 	log  *slog.Logger
+
+	opened chan struct{} // closed when reports may be written
 
 	mu      sync.Mutex
 	pending map[appcontext.PairKey]appcontext.Report
@@ -29,8 +31,12 @@ type reporter struct {
 }
 
 func newReporter(ctx context.Context, heed func(context.Context, []appcontext.Report) error, log *slog.Logger) *reporter {
-	return &reporter{ctx: ctx, heed: heed, log: log, pending: map[appcontext.PairKey]appcontext.Report{}}
+	return &reporter{ctx: ctx, heed: heed, log: log, opened: make(chan struct{}), pending: map[appcontext.PairKey]appcontext.Report{}}
 }
+
+// open has reports written from now on. It is called once, when the pairs that they are of
+// are known: sources begin when a shard does, and may be faster than reading its pairs.
+func (r *reporter) open() { close(r.opened) }
 
 // take keeps a report for the next write.
 func (r *reporter) take(_ context.Context, report appcontext.Report) {
@@ -46,6 +52,10 @@ func (r *reporter) take(_ context.Context, report appcontext.Report) {
 // write writes until nothing is pending. What cannot be written is tried again,
 // unless a newer report has come.
 func (r *reporter) write() {
+	select {
+	case <-r.opened:
+	case <-r.ctx.Done():
+	}
 	for {
 		pause(r.ctx, gather)
 		batch := r.collect()

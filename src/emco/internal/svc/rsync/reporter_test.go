@@ -56,11 +56,44 @@ func reporting(t *testing.T, n *notebook) (*reporter, context.CancelFunc) {
 		_, err := l.report(ctx, reports)
 		return err
 	}
-	return newReporter(ctx, heed, slog.New(slog.DiscardHandler)), cancel
+	r := newReporter(ctx, heed, slog.New(slog.DiscardHandler))
+	r.open()
+	return r, cancel
 }
 
 // numbered is the n-th report of the pair "web".
 func numbered(n int) appcontext.Report { return appcontext.Report{Key: key, Truncated: n} }
+
+// A shard whose pairs take long to be read is told of reports before it knows what they
+// are of. None of them is lost, and none does harm.
+func TestReportsWaitForTheirPairs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		n := &notebook{}
+		l := &ledger{store: n, now: time.Now}
+		r := newReporter(ctx, func(ctx context.Context, reports []appcontext.Report) error {
+			_, err := l.report(ctx, reports)
+			return err
+		}, slog.New(slog.DiscardHandler))
+		r.take(ctx, numbered(1))
+		time.Sleep(10 * gather)
+		if len(n.written) > 0 {
+			t.Errorf("written %s before the pairs are known", n.written)
+		}
+		if err := l.load(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		l.mustIntend(t, on("a", "edge+c1"))
+		r.open()
+		time.Sleep(2 * gather)
+		synctest.Wait()
+		if got := strings.Join(n.written, "; "); got != "web 1" {
+			t.Errorf("written %q, want the report that came early", got)
+		}
+	})
+}
 
 func TestTheLatestReportWins(t *testing.T) {
 	t.Parallel()
