@@ -18,28 +18,15 @@ func distantEtcd(t *testing.T, delay time.Duration) string {
 	t.Helper()
 	c := embed.NewConfig()
 	c.Dir, c.LogLevel, c.UnsafeNoFsync = filepath.Join(t.TempDir(), "etcd"), "fatal", true
-	clients, peers := freeURL(t), freeURL(t)
-	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{clients}, []url.URL{clients}
-	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
-	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	c.ListenPeerUrls = nil
+	c.ListenClientUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	e, err := embed.StartEtcd(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
 	<-e.Server.ReadyNotify()
-	return "http://" + slowLink(t, clients.Host, delay)
-}
-
-// freeURL is an address of this machine on which nobody listens.
-func freeURL(t *testing.T) url.URL {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return url.URL{Scheme: "http", Host: l.Addr().String()}
+	return "http://" + slowLink(t, e.Clients[0].Addr().String(), delay)
 }
 
 // slowLink forwards connections to an address; what is sent arrives later by delay, in

@@ -5,6 +5,7 @@ package etcdtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -40,6 +42,7 @@ type Options struct {
 // Cluster is some members of one etcd. Its methods fail the test on errors.
 type Cluster struct {
 	t       testing.TB
+	dir     string // of all data
 	members []*member
 }
 
@@ -52,43 +55,77 @@ type member struct {
 	ended   chan struct{}
 }
 
+// starts is how often a cluster is started when somebody else has taken a port of it.
+const starts = 4
+
 // Start runs n members until the test ends. It returns when they have a leader.
 func Start(t testing.TB, n int, o Options) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t}
-	var peers, names []string
-	for i := range n {
-		peer := free(t)
-		names = append(names, fmt.Sprint("m", i))
-		peers = append(peers, names[i]+"=http://"+peer)
-	}
-	for i, name := range names {
-		c.members = append(c.members, &member{address: free(t), args: []string{
-			argument, name, t.TempDir(), strings.TrimPrefix(peers[i], name+"="), "", strings.Join(peers, ","), strconv.FormatInt(o.Quota, 10),
-		}})
-		c.members[i].args[4] = "http://" + c.members[i].address
-		c.launch(i)
-		t.Cleanup(func() { c.members[i].kill() })
-	}
-	c.Leader()
-	return c
+	return start(t, o, func() []string { return pick(t, 2*n) })
 }
 
-// free is an address of this machine on which nobody listens. It is outside of the range
-// that the kernel gives to others, because a server that was killed wants it back.
-func free(t testing.TB) string {
+// start runs members on two of the addresses each, or on others if one of them is taken.
+func start(t testing.TB, o Options, addresses func() []string) *Cluster {
 	t.Helper()
-	for {
-		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.N(12000))
-		l, err := net.Listen("tcp", address)
+	c := &Cluster{t: t, dir: t.TempDir()}
+	t.Cleanup(c.end)
+	for range starts {
+		c.begin(addresses(), o)
+		_, err := c.elect()
+		if err == nil {
+			return c
+		}
+		if !errors.Is(err, errTaken) {
+			t.Fatal(err)
+		}
+		c.end()
+	}
+	t.Fatal("somebody else has taken the ports of etcd, again and again")
+	panic("not reached")
+}
+
+// begin starts members without data. The first half of the addresses is for each other.
+func (c *Cluster) begin(addresses []string, o Options) {
+	c.t.Helper()
+	dir, err := os.MkdirTemp(c.dir, "")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	n := len(addresses) / 2
+	var all []string
+	for i, peer := range addresses[:n] {
+		all = append(all, fmt.Sprintf("m%d=http://%s", i, peer))
+	}
+	c.members = nil
+	for i, peer := range addresses[:n] {
+		c.members = append(c.members, &member{address: addresses[n+i], args: []string{
+			argument, fmt.Sprint("m", i), filepath.Join(dir, strconv.Itoa(i)), "http://" + peer, "http://" + addresses[n+i], strings.Join(all, ","), strconv.FormatInt(o.Quota, 10),
+		}})
+		c.launch(i)
+	}
+}
+
+// end kills all members.
+func (c *Cluster) end() {
+	for _, m := range c.members {
+		m.kill()
+	}
+}
+
+// pick returns so many addresses of this machine on which nobody listens. They are outside of
+// the range that the kernel gives to others, because a server that was killed wants its own
+// back. Another process may take one before a member does.
+func pick(t testing.TB, n int) (addresses []string) {
+	t.Helper()
+	for len(addresses) < n {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.N(12000)))
 		if err != nil {
 			continue
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return address
+		defer func() { _ = l.Close() }() // not before all are picked: they are to differ
+		addresses = append(addresses, l.Addr().String())
 	}
+	return addresses
 }
 
 // Endpoints are the addresses for clients.
@@ -123,15 +160,46 @@ func (c *Cluster) client(endpoints ...string) *clientv3.Client {
 // Leader waits until the members that run agree on a leader and returns its number.
 func (c *Cluster) Leader() int {
 	c.t.Helper()
+	leader, err := c.elect()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return leader
+}
+
+// elect waits until the members that run agree on a leader. errTaken if one of them has
+// found that somebody else listens on its port.
+func (c *Cluster) elect() (int, error) {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
-		for i := range c.members {
+		for i, m := range c.members {
+			if err := m.failed(); err != nil {
+				return 0, err
+			}
 			if c.leads(i) {
-				return i
+				return i, nil
 			}
 		}
 	}
-	c.t.Fatal("etcd has no leader")
-	panic("not reached")
+	return 0, errors.New("etcd has no leader")
+}
+
+// errTaken says that somebody else listens on the port of a member.
+var errTaken = errors.New("the port of an etcd member is taken")
+
+// failed says why a member has ended that nobody has killed.
+func (m *member) failed() error {
+	if m.cmd == nil {
+		return nil
+	}
+	select {
+	case <-m.ended:
+	default:
+		return nil
+	}
+	if m.cmd.ProcessState.ExitCode() == exitTaken {
+		return errTaken
+	}
+	return fmt.Errorf("an etcd member has ended: %s", m.cmd.ProcessState)
 }
 
 // leads asks a member whether it is the leader, for as long as a second.
@@ -229,12 +297,21 @@ func Main(args []string) (code int, asked bool) {
 	if len(args) != 8 || args[1] != argument {
 		return 0, false
 	}
-	if err := serve(args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, "etcd:", err)
-		return 1, true
+	err := serve(args[2:])
+	switch {
+	case err == nil:
+		return 0, true
+	case errors.Is(err, syscall.EADDRINUSE):
+		code = exitTaken
+	default:
+		code = 1
 	}
-	return 0, true
+	fmt.Fprintln(os.Stderr, "etcd:", err)
+	return code, true
 }
+
+// exitTaken is the exit code of a member of which a port is taken.
+const exitTaken = 3
 
 // serve runs a member: its name, folder, peer and client URLs, all members, the quota.
 func serve(args []string) error {
