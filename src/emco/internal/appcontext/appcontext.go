@@ -18,7 +18,7 @@
 //	git/<hash>                          Branch, by rsync and by operators
 //	move/<cluster>                      Relocation of a cluster in Git, by clm and by rsync
 //	member/<kind>/<holder>              a process that shares the work of a kind, on a lease
-//	own/<shard>                         lease holder; its create revision fences writes
+//	own/<shard>                         lease holder; its create revision fences writes, its last one keeps them in order
 //
 // Heads and operations have spaces of their own, so that a list or a watch of them
 // carries nothing else. The revision names the try that wrote its placements; others

@@ -113,26 +113,37 @@ func sizeOf(kvs []*mvccpb.KeyValue) int {
 	return n
 }
 
+// request is one transaction.
+type request struct {
+	subject      string // for errors
+	cmps         []clientv3.Cmp
+	then, orElse []clientv3.Op
+}
+
 // commit runs one transaction, fenced if the store is. It returns etcd's revision
 // and whether cmps held; ErrFenced if the ownership is gone.
 func (s *Store) commit(ctx context.Context, subject string, cmps []clientv3.Cmp, then []clientv3.Op) (int64, bool, error) {
-	var orElse []clientv3.Op
+	q := request{subject: subject, cmps: cmps, then: then}
 	if s.fence != (Fence{}) {
-		cmps = append(cmps[:len(cmps):len(cmps)], s.fence.cmp())
-		orElse = append(orElse, clientv3.OpGet(s.fence.key, clientv3.WithKeysOnly()))
+		return s.fenced(ctx, q)
 	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	r, err := s.c.Txn(ctx).If(cmps...).Then(then...).Else(orElse...).Commit()
+	r, err := s.send(ctx, q)
 	if err != nil {
-		return 0, false, classify("write", subject, err)
-	}
-	s.onOp("txn", sizeOfOps(then))
-	if !r.Succeeded && len(orElse) > 0 && !s.fence.holds(r.Responses[0].GetResponseRange().Kvs) {
-		s.onFence()
-		return 0, false, errs.E(errs.Conflict, "write", subject, ErrFenced)
+		return 0, false, err
 	}
 	return r.Header.Revision, r.Succeeded, nil
+}
+
+// send asks etcd once.
+func (s *Store) send(ctx context.Context, q request) (*clientv3.TxnResponse, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	r, err := s.c.Txn(ctx).If(q.cmps...).Then(q.then...).Else(q.orElse...).Commit()
+	if err != nil {
+		return nil, classify("write", q.subject, err)
+	}
+	s.onOp("txn", sizeOfOps(q.then))
+	return r, nil
 }
 
 func sizeOfOps(ops []clientv3.Op) int {

@@ -3,7 +3,6 @@ package appcontext
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -13,56 +12,6 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
-
-// ErrFenced says that a write was refused because the shard has another owner now. It
-// comes wrapped in a Conflict.
-var ErrFenced = errors.New("ownership was lost")
-
-// Fence proves an ownership to etcd: a write that carries it is refused once the
-// ownership is gone, however long the writer was asleep. The zero Fence proves nothing
-// and fences nothing.
-type Fence struct {
-	key   string
-	shard string
-	rev   int64
-}
-
-// Shard is what is owned, "" for the zero Fence.
-func (f Fence) Shard() string { return f.shard }
-
-// Token is higher for each later owner of the shard.
-func (f Fence) Token() int64 { return f.rev }
-
-// String names the shard and a number that is higher for each later owner of it:
-// "rsync-03:4711". It is empty for the zero Fence.
-func (f Fence) String() string {
-	if f == (Fence{}) {
-		return ""
-	}
-	return fmt.Sprintf("%s:%d", f.shard, f.rev)
-}
-
-// cmp holds as long as the ownership does.
-func (f Fence) cmp() clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(f.key), "=", f.rev)
-}
-
-func (f Fence) holds(kvs []*mvccpb.KeyValue) bool {
-	return len(kvs) == 1 && kvs[0].CreateRevision == f.rev
-}
-
-// Holds asks etcd whether an ownership still stands, for what is written elsewhere;
-// ErrFenced if it does not. The zero Fence always holds.
-func (s *Store) Holds(ctx context.Context, f Fence) error {
-	if f == (Fence{}) {
-		return nil
-	}
-	r, err := s.get(ctx, f.key, clientv3.WithKeysOnly())
-	if err == nil && !f.holds(r.Kvs) {
-		err = errs.E(errs.Conflict, "own", f.shard, ErrFenced)
-	}
-	return err
-}
 
 // Ownership is a shard that is ours until its lease is lost or it is released.
 type Ownership struct {
@@ -114,6 +63,7 @@ type claim struct {
 	shard  string
 	holder string
 	lease  *lease // that carries all that this process owns; nil if each shard has its own
+	member Fence  // of the membership that lives on that lease
 	held   func() // told when another holder is in the way; may be nil
 }
 
@@ -140,25 +90,27 @@ func (c claim) awaitFree(ctx context.Context) error {
 	}
 }
 
-// take creates the key on a lease; nil if someone else was faster.
+// take creates the key on a lease; nil if someone else was faster. After an error it may have
+// been created, or still be: that ends with the lease, or when drop has returned.
 func (c claim) take(ctx context.Context, l *lease) (*Ownership, error) {
 	key := c.key()
 	absent := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
-	rev, ok, err := c.s.commit(ctx, key, []clientv3.Cmp{absent}, []clientv3.Op{clientv3.OpPut(key, c.holder, clientv3.WithLease(l.id))})
+	rev, ok, err := c.s.Fenced(c.member).commit(ctx, key, []clientv3.Cmp{absent}, []clientv3.Op{clientv3.OpPut(key, c.holder, clientv3.WithLease(l.id))})
 	if err != nil || !ok {
 		return nil, err
 	}
-	return &Ownership{s: c.s, fence: Fence{key: key, shard: c.shard, rev: rev}, lease: l, shared: l == c.lease}, nil
+	return &Ownership{s: c.s, fence: newFence(key, c.shard, rev), lease: l, shared: l == c.lease}, nil
 }
 
-// drop sees to it that the shard is not on a lease, whoever knows that it was. A claim
-// that was called off may have been made.
-func (c claim) drop(ctx context.Context, l *lease) error {
+// drop sees to it that the shard is not on the lease of the membership, whoever knows that
+// it was. A claim that was called off may have been made; once drop has returned nil, it
+// will not be any more.
+func (c claim) drop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGo)
 	defer cancel()
 	key := c.key()
-	ours := clientv3.Compare(clientv3.LeaseValue(key), "=", l.id)
-	_, _, err := c.s.commit(ctx, key, []clientv3.Cmp{ours}, []clientv3.Op{clientv3.OpDelete(key)})
+	ours := clientv3.Compare(clientv3.LeaseValue(key), "=", c.lease.id)
+	_, _, err := c.s.Fenced(c.member).commit(ctx, key, []clientv3.Cmp{ours}, []clientv3.Op{clientv3.OpDelete(key)})
 	return err
 }
 

@@ -18,8 +18,8 @@ import (
 // which is refused with ErrFenced if own was lost. A zero own means unfenced. A key that
 // is both put and removed is put; of two with the same key the last one counts.
 // Writing the same again does no harm; after an error some may be written. After
-// Unavailable that may happen at any time while own is kept, even after a later write of
-// the same pair: a server that was asked may have been asleep.
+// Unavailable that may also happen later, because a server that was asked may be asleep; but
+// not any more once a later write by the same own was answered. Unfenced writes have no such end.
 func (s *Store) PutPairs(ctx context.Context, own Fence, put []Pair, remove []PairKey) error {
 	return putSpace(ctx, s.Fenced(own), space[Pair]{"pair", func(p Pair) PairKey { return p.Key }}, put, remove)
 }

@@ -195,6 +195,7 @@ func (sh *Sharing) enter(n int, s stage) {
 type membership struct {
 	*Sharing
 	lease *lease
+	fence Fence           // proves it
 	over  <-chan struct{} // closed when it ends
 	turns []turn          // by shard
 	wg    sync.WaitGroup
@@ -210,8 +211,7 @@ type turn struct {
 // somebody takes this process for gone.
 func (m *membership) run(ctx context.Context) error {
 	prefix := m.s.key("member", m.team.Kind) + "/"
-	put := clientv3.OpPut(prefix+m.me.Holder, m.s.now().UTC().Format(time.RFC3339), clientv3.WithLease(m.lease.id))
-	if _, _, err := m.s.commit(ctx, prefix, nil, []clientv3.Op{put}); err != nil {
+	if err := m.enrol(ctx, prefix+m.me.Holder); err != nil {
 		return err
 	}
 	members, synced := map[string]bool{}, false
@@ -233,6 +233,20 @@ func (m *membership) run(ctx context.Context) error {
 		m.assign(ctx, slices.Collect(maps.Keys(members)))
 	}
 	return context.Cause(ctx)
+}
+
+// enrol writes the key of this member, and keeps what proves that it is there: there may be
+// one of a former life.
+func (m *membership) enrol(ctx context.Context, key string) error {
+	put := clientv3.OpPut(key, m.s.now().UTC().Format(time.RFC3339), clientv3.WithLease(m.lease.id))
+	r, err := m.s.send(ctx, request{subject: key, then: []clientv3.Op{put, clientv3.OpGet(key)}})
+	if err != nil {
+		return err
+	}
+	kv := r.Responses[1].GetResponseRange().Kvs[0]
+	m.fence = newFence(key, m.team.Kind, kv.CreateRevision)
+	m.fence.barrier.raised(kv.ModRevision)
+	return nil
 }
 
 // assign begins and ends turns as the members say.
@@ -282,7 +296,7 @@ func (m *membership) serve(ctx context.Context, n int) {
 
 // term is one time of ownership.
 func (m *membership) term(ctx context.Context, n int) error {
-	c := claim{s: m.s, shard: m.team.Shard(n), holder: m.me.Holder, lease: m.lease, held: func() { m.enter(n, waiting) }}
+	c := claim{s: m.s, shard: m.team.Shard(n), holder: m.me.Holder, lease: m.lease, member: m.fence, held: func() { m.enter(n, waiting) }}
 	defer m.letGo(ctx, c)
 	var own *Ownership
 	for own == nil {
@@ -307,7 +321,7 @@ func (m *membership) letGo(ctx context.Context, c claim) {
 			return
 		default:
 		}
-		err := c.drop(ctx, m.lease)
+		err := c.drop(ctx)
 		if err == nil {
 			return
 		}

@@ -33,8 +33,8 @@ const requestTime = 10 * time.Second
 //
 // Errors carry a kind: NotFound, Conflict (someone else was faster, or ErrFenced),
 // Invalid and TooLarge for what cannot be stored, Unavailable when etcd could not be
-// reached in time (a write may have happened nevertheless: read before trying
-// again), and Internal for records that cannot be read.
+// reached in time (a write may have happened nevertheless, or still happen: read before
+// trying again; see Fence for when that ends), and Internal for records that cannot be read.
 type Store struct {
 	c        *clientv3.Client
 	prefix   string
