@@ -100,6 +100,13 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
+	return patientStage(t, 100*time.Millisecond)
+}
+
+// patientStage is a stage of which the mirror waits so long for its watch, before it reads
+// etcd itself.
+func patientStage(t *testing.T, patience time.Duration) *stage {
+	t.Helper()
 	s := &stage{T: t, watcher: &cutWatcher{Watcher: etcd.Watcher}, ops: map[string]int{}}
 	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))
 	c.KV, c.Lease, c.Watcher = etcd.KV, etcd.Lease, s.watcher
@@ -110,7 +117,7 @@ func newStage(t *testing.T) *stage {
 		s.ops[kind]++
 	}))
 	s.mirror = New(s.store, slog.New(slog.DiscardHandler))
-	s.mirror.patience = 100 * time.Millisecond
+	s.mirror.patience = patience
 	s.run()
 	return s
 }
@@ -223,7 +230,7 @@ func normal(s Snapshot) (out []string) {
 // request, however many pairs there are.
 func TestAnswersAreFreshAndCheap(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := patientStage(t, time.Minute) // what a late watch costs is not the question
 	for i := range 300 {
 		s.put(appcontext.Pair{Key: key(fmt.Sprint("edge+c", i), "7", "a"), Rev: int64(i)})
 		var snap Snapshot
