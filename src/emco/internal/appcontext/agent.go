@@ -275,3 +275,23 @@ func (s *Store) ForgetAgent(ctx context.Context, a Agent) error {
 	}
 	return err
 }
+
+// SweepAgents removes what is known of the agents of clusters that are not registered any
+// more. One that says something meanwhile stays until the next time. An error of registered
+// ends it; nothing is removed for that.
+func (s *Store) SweepAgents(ctx context.Context, registered func(ctx context.Context, cluster string) (bool, error)) error {
+	for kv, err := range s.list(ctx, &scan{prefix: s.heardKey(""), keysOnly: true}) {
+		if err != nil {
+			return err
+		}
+		a := Agent{Cluster: s.split(kv.Key)[1], Mod: kv.ModRevision}
+		there, err := registered(ctx, a.Cluster)
+		if err == nil && !there {
+			err = s.ForgetAgent(ctx, a)
+		}
+		if err != nil && (!errs.Is(err, errs.Conflict) || errors.Is(err, ErrFenced)) {
+			return err
+		}
+	}
+	return nil
+}

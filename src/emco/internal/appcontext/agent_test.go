@@ -2,8 +2,10 @@ package appcontext
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,6 +50,41 @@ func TestAgentsChangeByCompareAndSwap(t *testing.T) {
 	must(t, s.ForgetAgent(ctx, second[0]))
 	if got, err := s.Agent(ctx, "edge+a"); err != nil || got.Mod != 0 || got.Seq != 0 {
 		t.Errorf("a forgotten agent is %+v, %v", got, err)
+	}
+}
+
+// Of clusters that are gone nothing is left, unless they say something just then, and nothing
+// is removed of those of which it is not known.
+func TestAgentsOfClustersThatAreGoneAreSwept(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	for _, cluster := range []string{"edge+a", "edge+b", "edge+c", "edge+d"} {
+		said := &Saying{Cluster: cluster, Seq: 1, Text: []byte("all is well")}
+		_, _, err := s.Hear(ctx, []Words{{Agent: Agent{Cluster: cluster, Seq: 1}, Said: said}})
+		must(t, err)
+	}
+	gone := map[string]bool{"edge+b": true, "edge+c": true, "edge+d": true}
+	err := s.SweepAgents(ctx, func(_ context.Context, cluster string) (bool, error) {
+		switch cluster {
+		case "edge+c": // it says something meanwhile
+			a, err := s.Agent(ctx, cluster)
+			must(t, err)
+			a.Seq = 2
+			_, _, err = s.Hear(ctx, []Words{{Agent: a}})
+			must(t, err)
+		case "edge+d":
+			return false, errs.New(errs.Unavailable, "nobody knows")
+		}
+		return !gone[cluster], nil
+	})
+	wantKind(t, err, errs.Unavailable)
+	want := []string{"heard/edge+a", "heard/edge+c", "heard/edge+d"}
+	if keys := keysBelow(t, s, "heard"); !slices.Equal(keys, want) {
+		t.Errorf("known are %q, want %q", keys, want)
+	}
+	must(t, s.SweepAgents(ctx, func(_ context.Context, cluster string) (bool, error) { return !gone[cluster], nil }))
+	if keys := append(keysBelow(t, s, "heard"), keysBelow(t, s, "said")...); !slices.Equal(keys, []string{"heard/edge+a", "said/edge+a/00"}) {
+		t.Errorf("left are %q", keys)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -198,6 +199,9 @@ func (w *Worker) sweeps(ctx context.Context, _ int, own *appcontext.Ownership) e
 	contexts, wait := w.contexts.Fenced(own.Fence()), sweepPeriod
 	for pause(ctx, wait) {
 		wait = sweepPeriod
+		if err := contexts.SweepAgents(ctx, w.registered); err != nil {
+			w.log.Warn("sweep of agents", "err", err)
+		}
 		switch err := contexts.Sweep(ctx, keep); {
 		case errors.Is(err, appcontext.ErrFenced):
 			return err
@@ -208,6 +212,16 @@ func (w *Worker) sweeps(ctx context.Context, _ int, own *appcontext.Ownership) e
 		}
 	}
 	return ctx.Err()
+}
+
+// registered reports whether there is a cluster of that name, "<provider>+<cluster>".
+func (w *Worker) registered(ctx context.Context, name string) (bool, error) {
+	provider, cluster, _ := strings.Cut(name, "+")
+	_, err := w.db.Get(ctx, store.Key("cluster-providers/"+provider+"/clusters/"+cluster))
+	if errs.Is(err, errs.NotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // pause waits; false if ctx ended first.

@@ -198,3 +198,29 @@ func TestWorkersShareOperations(t *testing.T) {
 		}
 	}
 }
+
+// The agents of clusters that are not registered any more are forgotten, and only theirs.
+func TestAgentsAreKeptWithTheirClusters(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	w, ctx := p.worker("first"), t.Context()
+	for _, key := range []store.Key{"cluster-providers/edge", "cluster-providers/edge/clusters/a", "cluster-providers/edge/clusters/b"} {
+		_, err := p.db.Create(ctx, store.Write{Key: key, Body: []byte("{}")})
+		p.must(err)
+	}
+	p.must(p.db.Delete(ctx, "cluster-providers/edge/clusters/b", nil))
+	for name, want := range map[string]bool{"edge+a": true, "edge+b": false, "none+a": false, "edge": false} {
+		if there, err := w.registered(ctx, name); err != nil || there != want {
+			t.Errorf("registered(%s) = %v, %v", name, there, err)
+		}
+	}
+	for _, cluster := range []string{"edge+a", "edge+b"} {
+		_, _, err := p.contexts.Hear(ctx, []appcontext.Words{{Agent: appcontext.Agent{Cluster: cluster, Seq: 1}}})
+		p.must(err)
+	}
+	p.must(p.contexts.SweepAgents(ctx, w.registered))
+	agents, err := p.contexts.AgentsOf(ctx, []string{"edge+a", "edge+b"})
+	if err != nil || len(agents) != 1 || agents[0].Cluster != "edge+a" {
+		t.Errorf("left are %+v, %v", agents, err)
+	}
+}
