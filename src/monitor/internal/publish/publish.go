@@ -113,14 +113,17 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// Changed says that there may be news. With Due and Tell it is for those who drive many
-// loops by themselves, in place of Run; none of the three may be called while another is
+// Changed says that there may be news. With Pending, Due and Tell it is for those who drive many
+// loops by themselves, in place of Run; none of them may be called while another is
 // under way.
 func (l *Loop) Changed(now time.Time) {
 	if l.changed.IsZero() {
 		l.changed = now
 	}
 }
+
+// Pending says whether there may be news that was not sent.
+func (l *Loop) Pending() bool { return !l.changed.IsZero() }
 
 // Due is how long nothing is to be done; zero or less asks for Tell.
 func (l *Loop) Due(now time.Time) time.Duration {

@@ -255,10 +255,10 @@ func (c *cluster) judged() condition {
 		return isUnable
 	case !c.looked || !c.applyAt.IsZero():
 		return isBehind
+	case c.loop != nil && (c.reported == 0 || c.loop.Pending()):
+		return isSilent
 	case c.ill():
 		return isFailed
-	case c.loop != nil && c.reported == 0:
-		return isSilent
 	}
 	return isCurrent
 }

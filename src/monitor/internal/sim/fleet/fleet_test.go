@@ -20,6 +20,7 @@ type field struct {
 	server *gittest.Server
 	bare   gittest.Bare
 	names  []string
+	pause  time.Duration // least time between two reports of a cluster
 }
 
 func newField(t *testing.T, clusters int) *field {
@@ -29,7 +30,7 @@ func newField(t *testing.T, clusters int) *field {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = srv.Close() })
-	f := &field{T: t, server: srv}
+	f := &field{T: t, server: srv, pause: 100 * time.Millisecond}
 	if f.bare, err = srv.Seed(t.Context(), "fleet", "main"); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func (f *field) start(own bool, do ...string) *Fleet {
 	repo := git.Repo{URL: f.server.URL("fleet")}
 	fl, err := New(Options{
 		Clusters: f.names, Branch: "main", Repo: repo, Status: repo, Prefix: status.DefaultPrefix, Own: own, Refresh: 50 * time.Millisecond,
-		Interval: 200 * time.Millisecond, Report: 100 * time.Millisecond, Heartbeat: time.Minute, Workers: 4, Seed: 1, Orders: all, Agent: "simfleet",
+		Interval: 200 * time.Millisecond, Report: f.pause, Heartbeat: time.Minute, Workers: 4, Seed: 1, Orders: all, Agent: "simfleet",
 	})
 	f.must(err)
 	ctx, cancel := context.WithCancel(f.Context())
@@ -156,6 +157,28 @@ func TestClustersFollowGit(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A fleet is not settled while a cluster holds what it has not reported, though it has
+// reported before.
+func TestAFleetIsSettledOnceAllIsReported(t *testing.T) {
+	t.Parallel()
+	f := newField(t, 2)
+	f.pause = time.Hour // after the first one
+	fl := f.start(false)
+	is := func(current, silent, applied int) {
+		t.Helper()
+		f.eventually(func() error {
+			s := fl.Summary()
+			if s.Current != current || s.Silent != silent || s.Applied != applied || s.Settled() != (silent == 0) {
+				return errors.New(s.Text())
+			}
+			return nil
+		})
+	}
+	is(2, 0, 2)
+	f.desire("2", f.names[0])
+	is(1, 1, 3)
 }
 
 // A cluster's folder may be a level deeper than EMCO's.

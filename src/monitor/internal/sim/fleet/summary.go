@@ -13,11 +13,11 @@ type condition int32
 
 const (
 	isBehind  condition = iota // has not applied what it fetched, or has never looked
-	isCurrent                  // holds what Git says, all is well, and has said so once at least
+	isCurrent                  // holds what Git says, all is well, and it has said so
 	isFailed                   // holds an object that fails
 	isOffline
 	isUnable // could not fetch
-	isSilent // has not been able to report yet
+	isSilent // has not reported yet what it holds
 	conditions
 )
 
@@ -30,7 +30,7 @@ type Summary struct {
 	Failed   int     `json:"failed"`
 	Offline  int     `json:"offline"`
 	Unable   int     `json:"unable"` // could not fetch
-	Silent   int     `json:"silent"` // could not report yet
+	Silent   int     `json:"silent"` // hold something that they have not reported yet
 
 	Applied    int     `json:"applied"`           // folders that clusters applied, in all
 	AppliedP50 float64 `json:"appliedP50Seconds"` // from when the commit was first seen
