@@ -19,11 +19,13 @@ var arrows = map[string]struct{ own, others []string }{
 	".":                    {own: []string{"internal/agent", "internal/config"}},
 	"internal/agent":       {own: []string{"internal/bundlestate", "internal/config", "internal/observe", "internal/publish"}, others: []string{root + "git/batch", root + "git/plain", "k8s.io/client-go"}},
 	"internal/archtest":    {},
-	"internal/bundlestate": {own: []string{"internal/reconciler", "internal/observe"}, others: []string{root + "api/status", "k8s.io"}},
+	"internal/bundlestate": {own: []string{"internal/feed", "internal/reconciler", "internal/observe"}, others: []string{root + "api/status", "k8s.io"}},
 	"internal/config":      {others: []string{root + "api/status", root + "git"}},
-	"internal/reconciler":  {others: []string{"k8s.io/apimachinery"}},
-	"internal/judge":       {others: []string{root + "api/status", "k8s.io/apimachinery", "github.com/fluxcd/cli-utils/pkg/kstatus"}},
-	"internal/observe":     {own: []string{"internal/reconciler", "internal/judge"}, others: []string{root + "api/status", "k8s.io"}},
+	"internal/feed":        {others: []string{"k8s.io/apimachinery"}},
+	"internal/typed":       {others: []string{"k8s.io/apimachinery"}},
+	"internal/reconciler":  {own: []string{"internal/typed"}, others: []string{"k8s.io/apimachinery"}},
+	"internal/judge":       {own: []string{"internal/typed"}, others: []string{root + "api/status", "k8s.io/apimachinery", "github.com/fluxcd/cli-utils/pkg/kstatus"}},
+	"internal/observe":     {own: []string{"internal/feed", "internal/reconciler", "internal/judge"}, others: []string{root + "api/status", "k8s.io"}},
 	"internal/publish":     {others: []string{root + "api/status", root + "api/errs", root + "git", root + "git/batch"}},
 
 	// The simulator shares the reporting of the agent and nothing else of it.

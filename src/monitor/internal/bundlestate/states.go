@@ -8,40 +8,39 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/observe"
 )
 
-// states is a keeper as the store that a reflector fills.
+// states is a keeper as the one who takes what a reflector brings.
 type states Keeper
 
-// Add takes a state that is new.
-func (s *states) Add(obj any) error { return s.put(obj) }
-
-// Update takes a state that changed.
-func (s *states) Update(obj any) error { return s.put(obj) }
-
-// Resync does nothing: nothing is derived that could be out of step.
-func (s *states) Resync() error { return nil }
-
-// Delete takes a state that went.
-func (s *states) Delete(obj any) error {
-	if u, ok := obj.(*unstructured.Unstructured); ok {
+// Put takes a state that is new, or has changed.
+func (s *states) Put(o metav1.Object) {
+	if u, ok := o.(*unstructured.Unstructured); ok {
 		s.mu.Lock()
-		delete(s.states, keyOf(u))
+		s.states[keyOf(u)] = read(u)
 		s.mu.Unlock()
 		s.poke()
 	}
-	return nil
 }
 
-// Replace takes all states that there are.
-func (s *states) Replace(list []any, _ string) error {
+// Gone takes a state that went.
+func (s *states) Gone(o metav1.Object) {
+	s.mu.Lock()
+	delete(s.states, keyOf(o))
+	s.mu.Unlock()
+	s.poke()
+}
+
+// All takes all states that there are.
+func (s *states) All(objects []metav1.Object) {
 	fresh := map[key]state{}
-	for _, obj := range list {
-		if u, ok := obj.(*unstructured.Unstructured); ok {
+	for _, o := range objects {
+		if u, ok := o.(*unstructured.Unstructured); ok {
 			fresh[keyOf(u)] = read(u)
 		}
 	}
@@ -49,17 +48,6 @@ func (s *states) Replace(list []any, _ string) error {
 	s.states, s.synced = fresh, true
 	s.mu.Unlock()
 	s.poke()
-	return nil
-}
-
-func (s *states) put(obj any) error {
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		s.mu.Lock()
-		s.states[keyOf(u)] = read(u)
-		s.mu.Unlock()
-		s.poke()
-	}
-	return nil
 }
 
 func (s *states) poke() {
@@ -69,7 +57,7 @@ func (s *states) poke() {
 	}
 }
 
-func keyOf(u *unstructured.Unstructured) key { return key{u.GetNamespace(), u.GetName()} }
+func keyOf(o metav1.Object) key { return key{o.GetNamespace(), o.GetName()} }
 
 // read says what a state is about: its selector counts, then its label, then its name,
 // by which EMCO's own agent goes.

@@ -6,6 +6,7 @@ package judge
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/typed"
 )
 
 // Annotations that mark objects which run once: Helm's, and EMCO's name for it in Git.
@@ -83,13 +85,7 @@ func pod(u *unstructured.Unstructured, task bool) (state, reason string) {
 }
 
 func completed(job *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(job.Object, "status", "conditions")
-	for _, c := range conditions {
-		if m, ok := c.(map[string]any); ok && m["type"] == "Complete" && m["status"] == "True" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(typed.Conditions(job), func(c typed.Condition) bool { return c.Type == "Complete" && c.Status == "True" })
 }
 
 // short is a reason in one line, within the limit of reports.

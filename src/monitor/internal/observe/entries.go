@@ -12,59 +12,35 @@ import (
 	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
 )
 
-// entries is a kind as the store that a reflector fills. Objects are judged as they come
-// and then let go.
-type entries kind
-
-// Add takes an object that is new.
-func (e *entries) Add(obj any) error { return e.put(obj) }
-
-// Update takes an object that changed.
-func (e *entries) Update(obj any) error { return e.put(obj) }
-
-// Resync does nothing: nothing is derived from the entries that could be out of step.
-func (e *entries) Resync() error { return nil }
-
-// Delete takes an object that went.
-func (e *entries) Delete(obj any) error {
-	m, ok := obj.(metav1.Object)
-	if !ok {
-		return nil
-	}
-	k := (*kind)(e)
+// Gone takes an object that went.
+func (k *kind) Gone(m metav1.Object) {
 	k.o.mu.Lock()
 	defer k.o.mu.Unlock()
-	n := name{m.GetNamespace(), m.GetName()}
+	n := nameOf(m)
 	if k.form == source {
 		k.hear(n, reconciler.Source{})
-		return nil
+		return
 	}
 	k.o.set(k.gvk.GroupKind(), n, k.entries[n], Object{}, false)
 	delete(k.entries, n)
-	return nil
 }
 
-// Replace takes all objects that there are, after a start or a gap.
-func (e *entries) Replace(list []any, _ string) error {
-	k := (*kind)(e)
-	fresh := make(map[name]Object, len(list))
+// All takes all objects that there are, after a start or a gap.
+func (k *kind) All(objects []metav1.Object) {
+	fresh := make(map[name]Object, len(objects))
 	said := map[name]reconciler.Source{}
-	for _, obj := range list {
-		m, ok := obj.(metav1.Object)
-		if !ok {
-			continue
-		}
-		n := name{m.GetNamespace(), m.GetName()}
+	for _, m := range objects {
+		n := nameOf(m)
 		if k.form == source {
-			said[n] = saidBy(obj)
-		} else if now, of := k.read(obj); of {
+			said[n] = saidBy(m)
+		} else if now, of := k.read(m); of {
 			fresh[n] = now
 		}
 	}
 	k.o.mu.Lock()
 	defer k.o.mu.Unlock()
 	if k.ended {
-		return nil
+		return
 	}
 	k.replace(fresh)
 	if k.form == source {
@@ -80,30 +56,23 @@ func (e *entries) Replace(list []any, _ string) error {
 	if k.state != full {
 		k.become(live, time.Now())
 	}
-	return nil
 }
 
-// put takes one object.
-func (e *entries) put(obj any) error {
-	k := (*kind)(e)
-	m, ok := obj.(metav1.Object)
-	if !ok {
-		return nil
-	}
-	n := name{m.GetNamespace(), m.GetName()}
+// Put takes one object. It is judged as it comes, and then let go.
+func (k *kind) Put(m metav1.Object) {
+	n := nameOf(m)
 	if k.form == source {
 		k.o.mu.Lock()
 		defer k.o.mu.Unlock()
-		k.hear(n, saidBy(obj))
-		return nil
+		k.hear(n, saidBy(m))
+		return
 	}
-	now, of := k.read(obj)
+	now, of := k.read(m)
 	k.o.mu.Lock()
 	defer k.o.mu.Unlock()
 	if !k.ended {
 		k.keep(n, now, of)
 	}
-	return nil
 }
 
 // replace makes fresh all there is. The caller holds mu of the observer.
@@ -167,12 +136,10 @@ func same(a, b Object) bool {
 // read judges an object. It is of no app if it lost its label, or if it was made by the
 // cluster out of another object, whose label it shows; Pods and Jobs are of interest
 // nevertheless.
-func (k *kind) read(obj any) (out Object, of bool) {
-	m, ok := obj.(metav1.Object)
-	if !ok || m.GetLabels()[status.DeploymentLabel] == "" {
+func (k *kind) read(m metav1.Object) (out Object, of bool) {
+	if out.Label = m.GetLabels()[status.DeploymentLabel]; out.Label == "" {
 		return out, false
 	}
-	out.Label = m.GetLabels()[status.DeploymentLabel]
 	out.Object = status.Object{
 		Group: k.gvk.Group, Version: k.gvk.Version, Kind: k.gvk.Kind, Namespace: m.GetNamespace(), Name: m.GetName(),
 		Content: m.GetAnnotations()[status.ContentAnnotation],
@@ -183,10 +150,10 @@ func (k *kind) read(obj any) (out Object, of bool) {
 		}
 		out.Content = "" // copied from its owner
 	}
-	u, isWhole := obj.(*unstructured.Unstructured)
+	u, isWhole := m.(*unstructured.Unstructured)
 	if !isWhole {
 		out.Status, out.Reason = judge.Metadata(m)
-		out.Brief = k.headerBrief(obj)
+		out.Brief = k.headerBrief(m)
 		return out, true
 	}
 	out.Status, out.Reason = judge.Object(u)
@@ -212,8 +179,10 @@ func (k *kind) hear(n name, what reconciler.Source) {
 	k.o.changed()
 }
 
-func saidBy(obj any) reconciler.Source {
-	u, ok := obj.(*unstructured.Unstructured)
+func nameOf(m metav1.Object) name { return name{m.GetNamespace(), m.GetName()} }
+
+func saidBy(m metav1.Object) reconciler.Source {
+	u, ok := m.(*unstructured.Unstructured)
 	if !ok {
 		return reconciler.Source{}
 	}
@@ -241,12 +210,12 @@ func brief(u *unstructured.Unstructured) []byte {
 
 // headerBrief is what is shown of an object of which the metadata alone is known. Of a
 // Secret not even that.
-func (k *kind) headerBrief(obj any) []byte {
-	m, ok := obj.(*metav1.PartialObjectMetadata)
+func (k *kind) headerBrief(o metav1.Object) []byte {
+	m, ok := o.(*metav1.PartialObjectMetadata)
 	if !ok || !k.o.options.Briefs || k.gvk.Kind == "Secret" {
 		return nil
 	}
-	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(k.gvk)
 	u.SetName(m.Name)
 	u.SetNamespace(m.Namespace)

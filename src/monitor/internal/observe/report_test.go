@@ -13,18 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/feed"
 )
 
 // stand is an observer whose kinds the test fills, as reflectors do.
-func stand(o Options, kinds ...served) (*Observer, map[string]*entries) {
+func stand(o Options, kinds ...served) (*Observer, map[string]feed.Store) {
 	o.Log = slog.New(slog.DiscardHandler)
 	x := New(Clients{}, o)
 	x.looked = true
-	stores := map[string]*entries{}
+	stores := map[string]feed.Store{}
 	for _, s := range kinds {
 		k := newKind(x, s, func() {})
 		x.kinds[s.gvk.GroupKind()] = k
-		stores[s.gvk.Kind] = (*entries)(k)
+		stores[s.gvk.Kind] = feed.Store{Taker: k}
 	}
 	return x, stores
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/emco-orchestrator/emco/src/monitor/internal/typed"
 )
 
 // readApplication reads what Argo CD says of an app. While it is Synced, the commit that
@@ -23,40 +25,32 @@ func readApplication(u *unstructured.Unstructured) Applied {
 	if phase == "Failed" || phase == "Error" {
 		why = append(why, fmt.Sprintf("Application %s: sync %s: %s", u.GetName(), strings.ToLower(phase), text(u, "status", "operationState", "message")))
 	}
-	for _, c := range maps(u, "status", "conditions") {
-		kind, _ := c["type"].(string)
-		if message, _ := c["message"].(string); strings.HasSuffix(kind, "Error") {
-			why = append(why, fmt.Sprintf("Application %s: %s: %s", u.GetName(), kind, message))
+	for _, c := range typed.Conditions(u) {
+		if strings.HasSuffix(c.Type, "Error") {
+			why = append(why, fmt.Sprintf("Application %s: %s: %s", u.GetName(), c.Type, c.Message))
 		}
 	}
 	a.Error, a.Held = strings.Join(why, "; "), resources(u)
 	return a
 }
 
+// resource is an object that Argo CD manages.
+type resource struct {
+	Group     string `json:"group"`
+	Version   string `json:"version"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Status    string `json:"status"`
+}
+
 // resources lists what Argo CD holds as the files say.
 func resources(u *unstructured.Unstructured) []ID {
-	all := maps(u, "status", "resources")
 	var held []ID
-	for _, r := range all[:min(len(all), maxHeld)] {
-		of := func(member string) string {
-			s, _ := r[member].(string)
-			return s
-		}
-		if of("status") == "Synced" && of("kind") != "" && of("name") != "" {
-			held = append(held, ID{Group: of("group"), Version: of("version"), Kind: of("kind"), Namespace: of("namespace"), Name: of("name")})
+	for _, r := range typed.List[resource](u, maxHeld, "status", "resources") {
+		if r.Status == "Synced" && r.Kind != "" && r.Name != "" {
+			held = append(held, ID{r.Group, r.Version, r.Kind, r.Namespace, r.Name})
 		}
 	}
 	return held
-}
-
-// maps returns the objects in a list.
-func maps(u *unstructured.Unstructured, path ...string) []map[string]any {
-	list, _, _ := unstructured.NestedSlice(u.Object, path...)
-	var out []map[string]any
-	for _, item := range list {
-		if m, ok := item.(map[string]any); ok {
-			out = append(out, m)
-		}
-	}
-	return out
 }

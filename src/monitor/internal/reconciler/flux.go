@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/emco-orchestrator/emco/src/monitor/internal/typed"
 )
 
 // readKustomization reads what Flux says of an app.
@@ -25,27 +27,27 @@ func readKustomization(u *unstructured.Unstructured) Applied {
 // ready reads the condition Ready. One that is about an older generation says nothing.
 func ready(u *unstructured.Unstructured) (ok bool, why string) {
 	c := readyCondition(u)
-	if c["status"] == "False" {
-		return false, fmt.Sprintf("%s %s not ready: %v: %v", u.GetKind(), u.GetName(), c["reason"], c["message"])
+	if c.Status == "False" {
+		return false, fmt.Sprintf("%s %s not ready: %s: %s", u.GetKind(), u.GetName(), c.Reason, c.Message)
 	}
-	return c["status"] == "True", ""
+	return c.Status == "True", ""
 }
 
 // working says whether Flux is at work: what it writes when it begins, before it knows.
-func working(u *unstructured.Unstructured) bool { return readyCondition(u)["status"] == "Unknown" }
+func working(u *unstructured.Unstructured) bool { return readyCondition(u).Status == "Unknown" }
 
-// readyCondition is nil if nothing is said of this generation.
-func readyCondition(u *unstructured.Unstructured) map[string]any {
-	for _, c := range maps(u, "status", "conditions") {
-		if c["type"] != "Ready" {
-			continue
+// readyCondition is empty if nothing is said of this generation.
+func readyCondition(u *unstructured.Unstructured) typed.Condition {
+	for _, c := range typed.Conditions(u) {
+		switch {
+		case c.Type != "Ready":
+		case c.ObservedGeneration != nil && *c.ObservedGeneration != u.GetGeneration():
+			return typed.Condition{}
+		default:
+			return c
 		}
-		if seen, given := c["observedGeneration"].(int64); given && seen != u.GetGeneration() {
-			return nil
-		}
-		return c
 	}
-	return nil
+	return typed.Condition{}
 }
 
 // revision is what Flux writes for a commit: "main@sha1:<id>", in old versions "main/<id>".
@@ -63,13 +65,14 @@ const maxHeld = 10_000
 
 // inventory reads the list of what was applied.
 func inventory(u *unstructured.Unstructured) []ID {
-	entries, _, _ := unstructured.NestedSlice(u.Object, "status", "inventory", "entries")
+	type entry struct {
+		ID      string `json:"id"`
+		Version string `json:"v"`
+	}
 	var held []ID
-	for _, e := range entries[:min(len(entries), maxHeld)] {
-		m, _ := e.(map[string]any)
-		text, _ := m["id"].(string)
-		id, ok := parse(text)
-		if id.Version, _ = m["v"].(string); ok {
+	for _, e := range typed.List[entry](u, maxHeld, "status", "inventory", "entries") {
+		if id, ok := parse(e.ID); ok {
+			id.Version = e.Version
 			held = append(held, id)
 		}
 	}
