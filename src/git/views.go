@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
@@ -37,6 +38,30 @@ type Showing struct {
 	Views   []View
 	Gone    []string // branches of views that nobody reads any more; none of them is one of Views
 	Message Message
+}
+
+// Branches are the branches of all views, of those that are gone as well.
+func (s Showing) Branches() []string {
+	out := slices.Clone(s.Gone)
+	for _, v := range s.Views {
+		out = append(out, v.Branch)
+	}
+	return out
+}
+
+// Check says whether a showing can be: it keeps CheckBranch, CheckEdits and CheckViews. It
+// returns Invalid.
+func (s Showing) Check() error {
+	for _, check := range []func() error{
+		func() error { return CheckBranch(s.Branch) },
+		func() error { return CheckEdits(s.Edits) },
+		func() error { return CheckViews(s.Branch, s.Views) },
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // View is a branch that shows one directory of another one.

@@ -27,6 +27,7 @@ type cache struct {
 
 	dir   string // empty: nothing is known
 	known map[git.Hash]bool
+	hung  map[git.Hash]tree.Hung // commits of views
 	jobs  int
 }
 
@@ -96,7 +97,7 @@ func (c *cache) drop() {
 	if c.dir != "" {
 		_ = os.RemoveAll(c.dir)
 	}
-	c.dir, c.known, c.jobs = "", nil, 0
+	c.dir, c.known, c.hung, c.jobs = "", nil, nil, 0
 }
 
 // folder returns the host's folder, which is emptied when it is first asked for.
@@ -202,11 +203,7 @@ func (j *job) open(commit git.Hash) error {
 	if err != nil {
 		return err
 	}
-	err = j.fetch("--filter=blob:none", id.String())
-	if errs.Is(err, errs.NotFound) { // or the server gives out only what branches point at
-		err = j.fetch("--filter=blob:none", "+refs/heads/*:refs/emco/heads/*")
-	}
-	if err == nil {
+	if err = j.bring("--filter=blob:none", id.String()); err == nil {
 		_, err = j.object(id, "commit")
 	}
 	if err == nil {
@@ -215,14 +212,24 @@ func (j *job) open(commit git.Hash) error {
 	return err
 }
 
-// fetch brings what is asked for, without its past.
-func (j *job) fetch(filter, what string) error {
-	_, err := j.remote(run{args: fetching("--depth=1", filter, what), file: j.h.opt.MaxDisk})
+// bring fetches commits, without their past, by their names, or all that branches point at
+// from a server that gives out nothing else.
+func (j *job) bring(filter string, commits ...string) error {
+	err := j.fetch(filter, commits...)
+	if errs.Is(err, errs.NotFound) {
+		err = j.fetch(filter, "+refs/heads/*:refs/emco/heads/*")
+	}
 	return err
 }
 
-func fetching(depth, filter, what string) []string {
-	return []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules", depth, filter, "origin", what}
+// fetch brings what is asked for, without its past.
+func (j *job) fetch(filter string, what ...string) error {
+	_, err := j.remote(run{args: fetching("--depth=1", filter, what...), file: j.h.opt.MaxDisk})
+	return err
+}
+
+func fetching(depth, filter string, what ...string) []string {
+	return append([]string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules", depth, filter, "origin"}, what...)
 }
 
 // root returns the tree of a commit that is here.
@@ -235,6 +242,11 @@ func (b *batch) root(commit git.Hash) (tree.ID, error) {
 	if err != nil {
 		return tree.ID{}, err
 	}
+	return rootOf(raw)
+}
+
+// rootOf reads the tree out of a commit.
+func rootOf(raw []byte) (tree.ID, error) {
 	var text string
 	if _, err := fmt.Sscanf(string(raw), "tree %40s\n", &text); err != nil {
 		return tree.ID{}, errors.New("the commit has no tree")

@@ -2,11 +2,13 @@ package fastimport
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -28,7 +30,7 @@ func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git
 	if err != nil || id == parent {
 		return id, j.plain(err)
 	}
-	return id, j.plain(j.push(move{branch: branch, from: parent, to: id, guard: m.Guard}))
+	return id, j.plain(j.push([]move{{branch: branch, from: parent, to: id}}, m.Guard))
 }
 
 func check(branch string, edits []git.Edit) error {
@@ -51,38 +53,72 @@ func (j *job) plain(err error) error {
 
 // commit makes a commit here. It returns the parent if there is nothing to change.
 func (j *job) commit(parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
-	err := j.ready()
-	if err == nil && parent != "" {
+	d, err := j.draft(parent, edits, m)
+	if err != nil {
+		return "", err
+	}
+	d.close()
+	return d.head, nil
+}
+
+// draft is what edits come to, here.
+type draft struct {
+	tree  *tree.Draft
+	head  git.Hash // the commit, or the parent if nothing changes; empty if there is nothing at all
+	trees *batch   // reads those that were there before
+}
+
+func (d *draft) close() { d.trees.close() }
+
+// draft makes a commit here, unless there is nothing to change. It has to be closed.
+func (j *job) draft(parent git.Hash, edits []git.Edit, m git.Message) (d *draft, err error) {
+	if err = j.ready(); err == nil && parent != "" {
 		err = j.open(parent)
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	b, err := j.batch()
-	if err != nil {
-		return "", err
+	d = &draft{head: parent}
+	if d.trees, err = j.batch(); err != nil {
+		return nil, err
 	}
-	defer b.close()
+	if err := j.fill(d, edits, m); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// fill applies the edits to where the draft is, and makes the commit of what they come to.
+func (j *job) fill(d *draft, edits []git.Edit, m git.Message) (err error) {
 	root := tree.Empty
-	if parent != "" {
-		if root, err = b.root(parent); err != nil {
-			return "", err
+	if d.head != "" {
+		if root, err = d.trees.root(d.head); err != nil {
+			return err
 		}
 	}
-	d, err := tree.Apply(b.tree, root, tree.NewEdits(edits))
+	d.tree, err = tree.Apply(d.trees.tree, root, tree.NewEdits(edits))
 	switch {
 	case err != nil:
-		return "", err
-	case d.Root == root:
-		return parent, nil
+		return err
+	case d.tree.Root == root:
+		return nil
 	case m.Dry:
-		return "", asIs{git.ErrDry}
+		return asIs{git.ErrDry}
 	}
-	if err := j.build(d, root); err != nil {
+	if err := j.build(d.tree, root); err != nil {
 		j.spoil()
-		return "", err
+		return err
 	}
-	return j.seal(d.Root, parent, m)
+	object, err := commitObject(d.tree.Root, d.head, m)
+	if err != nil {
+		return err
+	}
+	ids, err := j.seal([][]byte{object})
+	if err == nil {
+		d.head = ids[0]
+	}
+	return err
 }
 
 // build has git fast-import make the trees of a draft. It must come to the same.
@@ -165,21 +201,45 @@ func quoted(path string) string {
 	return s.String()
 }
 
-// seal makes the commit object, signed if the message has a signer.
-func (j *job) seal(root tree.ID, parent git.Hash, m git.Message) (git.Hash, error) {
+// commitObject is a commit of a tree, signed if the message has a signer.
+func commitObject(root tree.ID, parent git.Hash, m git.Message) ([]byte, error) {
 	var parents []git.Hash
 	if parent != "" {
 		parents = append(parents, parent)
 	}
 	object, _, err := m.Object(root.Hash(), parents...)
+	return object, err
+}
+
+// seal stores commits, and returns their names. One run takes them all: from files, since it
+// reads no more than one from its input.
+func (j *job) seal(commits [][]byte) ([]git.Hash, error) {
+	dir, err := os.MkdirTemp(j.cache.dir, "commits-")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	out, err := j.local(run{args: []string{"hash-object", "-t", "commit", "-w", "--stdin"}, in: bytes.NewReader(object), most: 100})
+	defer os.RemoveAll(dir)
+	var paths strings.Builder
+	for i, object := range commits {
+		path := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.WriteFile(path, object, 0o600); err != nil {
+			return nil, err
+		}
+		fmt.Fprintln(&paths, path)
+	}
+	out, err := j.local(run{args: []string{"hash-object", "-t", "commit", "-w", "--no-filters", "--stdin-paths"}, in: strings.NewReader(paths.String()), most: maxListing})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	id := git.Hash(strings.TrimSpace(string(out)))
-	_, err = tree.ParseID(id)
-	return id, err
+	var ids []git.Hash
+	for _, id := range strings.Fields(string(out)) {
+		if _, err := tree.ParseID(git.Hash(id)); err != nil {
+			return nil, err
+		}
+		ids = append(ids, git.Hash(id))
+	}
+	if len(ids) != len(commits) {
+		return nil, errs.E(errs.Internal, "", "", fmt.Errorf("git hash-object names %d commits, want %d", len(ids), len(commits)))
+	}
+	return ids, nil
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
-// explain gives a failed run with a server a kind, by what the program said.
-func (j *job) explain(err error) error {
+// explain gives a failed run with a server a kind: by what an HTTP server has answered, else by
+// what the program said.
+func explain(err error, last answer) error {
 	failed, ok := errors.AsType[*programError](err)
 	if !ok {
 		return err
@@ -17,12 +18,10 @@ func (j *job) explain(err error) error {
 	if strings.Contains(failed.said, "returned error: 3") {
 		return errs.E(errs.Forbidden, "", "", errors.New("the server redirects elsewhere; register the new URL"))
 	}
-	kind := kindOfWords(failed.said)
-	if kind == errs.Throttled {
-		wait, _ := transport.RetryAfter("")
-		return errs.Throttle("", "", wait, failed)
+	if refusal := last.refusal(failed); refusal != nil {
+		return refusal
 	}
-	return errs.E(kind, "", "", failed)
+	return errs.E(kindOfWords(failed.said), "", "", failed)
 }
 
 // kindOfWords reads a kind out of what the git program says, and what it has servers say.
@@ -32,12 +31,10 @@ func kindOfWords(said string) errs.Kind {
 		kind  errs.Kind
 		words []string
 	}{
-		{errs.Throttled, []string{"returned error: 429"}},
-		{errs.Unauthorized, []string{"could not read username", "could not read password", "authentication failed", "permission denied (", "returned error: 401"}},
-		{errs.Forbidden, []string{"host key verification failed", "returned error: 403", "transport '"}},
-		{errs.NotFound, []string{"returned error: 404", "returned error: 410"}},
-		{errs.TooLarge, []string{"returned error: 413", "died of signal 25"}}, // of a file above the limit
-		{errs.Unavailable, []string{"returned error: 5", "could not resolve", "couldn't resolve", "failed to connect", "connection refused", "timed out", "could not connect", "valid: is this a git repository", "server does not support", "early eof", "unexpected disconnect", "hung up"}},
+		{errs.Unauthorized, []string{"could not read username", "could not read password", "authentication failed", "permission denied ("}},
+		{errs.Forbidden, []string{"host key verification failed", "transport '"}},
+		{errs.TooLarge, []string{"died of signal 25"}}, // of a file above the limit
+		{errs.Unavailable, []string{"could not resolve", "couldn't resolve", "failed to connect", "connection refused", "timed out", "could not connect", "valid: is this a git repository", "server does not support", "early eof", "unexpected disconnect", "hung up"}},
 	} {
 		for _, w := range c.words {
 			if strings.Contains(low, w) {

@@ -103,20 +103,37 @@ func (h *Host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, e
 	return id, j.fail(err)
 }
 
+// heads is the name space of branches.
+const heads = "refs/heads/"
+
 // head asks where a branch is; empty if there is none.
 func (j *job) head(branch string) (git.Hash, error) {
-	ref := "refs/heads/" + branch
-	out, err := j.remote(run{args: []string{"ls-remote", "--quiet", "origin", ref}, most: maxListing})
+	at, err := j.heads(branch)
+	return at[branch], err
+}
+
+// heads asks where branches are; empty for those that are not there.
+func (j *job) heads(branches ...string) (map[string]git.Hash, error) {
+	args, at := []string{"ls-remote", "--quiet", "origin"}, map[string]git.Hash{}
+	for _, name := range branches {
+		args, at[name] = append(args, heads+name), ""
+	}
+	out, err := j.remote(run{args: args, most: maxListing})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for line := range strings.Lines(string(out)) {
-		if id, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok && name == ref {
-			_, err := tree.ParseID(git.Hash(id))
-			return git.Hash(id), err
+		id, ref, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		name, ok := strings.CutPrefix(ref, heads)
+		if _, asked := at[name]; !ok || !asked { // a pattern fits the ends of other names, too
+			continue
 		}
+		if _, err := tree.ParseID(git.Hash(id)); err != nil {
+			return nil, err
+		}
+		at[name] = git.Hash(id)
 	}
-	return "", nil
+	return at, nil
 }
 
 // Tree lists what is below a path at a commit.

@@ -33,5 +33,5 @@ func (h *Host) Move(ctx context.Context, r git.Repo, m git.Movement) (git.Hash, 
 	if to == m.From {
 		return to, nil
 	}
-	return to, j.plain(j.push(move{branch: m.Branch, from: m.From, to: to, guard: m.Message.Guard}))
+	return to, j.plain(j.push([]move{{branch: m.Branch, from: m.From, to: to}}, m.Message.Guard))
 }

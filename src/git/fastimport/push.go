@@ -12,54 +12,137 @@ import (
 )
 
 // maxReport is how much the program may write about a push.
-const maxReport = 1 << 20
+const maxReport = 8 << 20
 
-// move is how a branch shall change: from where it is now, empty if it must not exist.
+// move is how a branch shall change: from where it is now, empty if it must not exist, to a
+// commit that is here, empty if it is to be removed.
 type move struct {
 	branch   string
 	from, to git.Hash
-	guard    func(context.Context) error
+	dir      string // that a view shows; empty for other branches
 }
 
-// push moves a branch, if it is where it was. The condition is the old commit itself
+func (m move) ref() string { return heads + m.branch }
+
+// guard is asked right before branches are moved; nil: nobody is.
+type guard func(context.Context) error
+
+// errNotAtomic says that the server cannot move several branches or none.
+var errNotAtomic = errors.New("the server does not move branches all or nothing")
+
+// pushWith moves a branch and its views at once, or the branch before where the server cannot
+// do that.
+func (j *job) pushWith(own move, views []move, g guard) error {
+	err := j.push(append([]move{own}, views...), g, atomic(len(views))...)
+	if !errors.Is(err, errNotAtomic) {
+		return err
+	}
+	if err := j.push([]move{own}, g); err != nil {
+		return err
+	}
+	return j.push(views, g)
+}
+
+// atomic is how a branch and its views are pushed.
+func atomic(views int) []string {
+	if views == 0 {
+		return nil
+	}
+	return []string{"--atomic"}
+}
+
+// push moves branches, each if it is where it was. The condition is the old commit itself
 // (--force-with-lease with its name), which is stricter than what a push refuses by itself:
 // the branch must neither have grown nor have been taken back. What is pushed by Commit is on
 // top of that, so nothing is ever lost by it.
-func (j *job) push(m move) error {
-	if m.guard != nil {
-		if err := m.guard(j.ctx); err != nil {
+func (j *job) push(moves []move, g guard, how ...string) error {
+	if g != nil {
+		if err := g(j.ctx); err != nil {
 			return asIs{err}
 		}
 	}
-	ref := "refs/heads/" + m.branch
-	out, err := j.remote(run{args: []string{
-		"push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no",
-		"--force-with-lease=" + ref + ":" + string(m.from), "origin", string(m.to) + ":" + ref,
-	}, most: maxReport})
-	flag, summary, told := report(out, ref)
-	switch {
-	case told && flag == "!":
-		return j.refused(m, summary, err)
-	case err != nil:
-		return err
-	case !told:
-		return errs.E(errs.Unavailable, "", "", errors.New("the git program does not say what became of the push"))
-	case flag == "=":
-		return j.lost(m) // somebody else has made the very same commit
+	args := append([]string{"push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"}, how...)
+	for _, m := range moves {
+		args = append(args, "--force-with-lease="+m.ref()+":"+string(m.from))
 	}
-	j.cache.known[m.to] = true
+	args = append(args, "origin")
+	for _, m := range moves {
+		args = append(args, string(m.to)+":"+m.ref())
+	}
+	out, err := j.remote(run{args: args, most: maxReport})
+	if err = j.judge(moves, report(out), err); err != nil {
+		return err
+	}
+	for _, m := range moves {
+		if m.dir == "" && m.to != "" {
+			j.cache.known[m.to] = true
+		}
+	}
 	return nil
 }
 
-// report finds what became of a reference in what git push --porcelain writes.
-func report(out []byte, ref string) (flag, summary string, told bool) {
+// judge says what became of a push.
+func (j *job) judge(moves []move, told map[string]verdict, err error) error {
+	failed, ok := errors.AsType[*programError](err)
+	switch m, v := refused(moves, told); {
+	case errs.RetryAfter(err) > 0, errs.Is(err, errs.TooLarge):
+		return err // the answer says more than what the program makes of it
+	case ok && strings.Contains(failed.said, "does not support --atomic"):
+		return errNotAtomic
+	case v.flag == "!":
+		return j.refused(m, v.summary, err)
+	case err != nil:
+		return err
+	case v.flag == "=":
+		return j.lost(m) // somebody else has made the very same commit
+	case v.flag == "":
+		return errs.E(errs.Unavailable, "", "", errors.New("the git program does not say what became of the push"))
+	}
+	return nil
+}
+
+// verdict is what became of a reference: "!" is a refusal, "=" nothing, "" is not told.
+type verdict struct{ flag, summary string }
+
+// report reads what git push --porcelain writes, by reference.
+func report(out []byte) map[string]verdict {
+	told := map[string]verdict{}
 	for line := range strings.Lines(string(out)) {
 		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
-		if len(fields) == 3 && strings.HasSuffix(fields[1], ":"+ref) {
-			return fields[0], fields[2], true
+		if len(fields) != 3 {
+			continue
+		}
+		if _, ref, ok := strings.Cut(fields[1], ":"); ok {
+			told[ref] = verdict{fields[0], fields[2]}
 		}
 	}
-	return "", "", false
+	return told
+}
+
+// refused returns the move that was refused, rather than left undone because of another one;
+// if there is none, one of which nothing good is told, or the first.
+func refused(moves []move, told map[string]verdict) (move, verdict) {
+	worst, at := 0, moves[0]
+	for _, m := range moves {
+		if n := badness(told[m.ref()]); n > worst {
+			worst, at = n, m
+		}
+	}
+	return at, told[at.ref()]
+}
+
+func badness(v verdict) int {
+	switch {
+	case v.flag == "!" && !strings.Contains(v.summary, "atomic push fail"):
+		return 4
+	case v.flag == "!":
+		return 3
+	case v.flag == "":
+		return 2
+	case v.flag == "=":
+		return 1
+	}
+	return 0
 }
 
 func (j *job) lost(m move) error {
@@ -92,7 +175,11 @@ func (j *job) refused(m move, summary string, err error) error {
 			return j.lost(m)
 		}
 	}
-	return errs.E(errs.Forbidden, "push", j.repo.URL, fmt.Errorf("the server refuses to move branch %s: %s", m.branch, transport.Scrub(j.repo, words)))
+	cause := fmt.Errorf("the server refuses to move branch %s: %s", m.branch, transport.Scrub(j.repo, words))
+	if m.dir != "" {
+		cause = &git.PathError{Path: m.dir, Err: cause}
+	}
+	return errs.E(errs.Forbidden, "push", j.repo.URL, cause)
 }
 
 func (j *job) unpackRefused(words string) error {

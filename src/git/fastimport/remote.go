@@ -49,6 +49,7 @@ type way struct {
 	config  [][2]string // settings of the program, given by its environment
 	env     []string
 	dir     string // for what has to be a file; empty: there is none
+	http    bool
 	closers []func()
 }
 
@@ -97,8 +98,14 @@ func (j *job) remote(r run) ([]byte, error) {
 		return nil, err
 	}
 	r.env = append(r.env, w.environment()...)
+	told := func() answer { return answer{} }
+	if w.http {
+		if told, err = overhear(&r); err != nil {
+			return nil, err
+		}
+	}
 	out, err := j.local(r)
-	if err = j.explain(err); errs.RetryAfter(err) > 0 {
+	if err = explain(err, told()); errs.RetryAfter(err) > 0 {
 		j.h.opt.Budget.Learn(j.repo, git.Standing{Until: time.Now().Add(errs.RetryAfter(err))})
 	}
 	return out, err
@@ -110,16 +117,16 @@ func (j *job) way() (*way, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &way{}
-	w.set("remote.origin.url", j.repo.URL)
-	w.env = append(w.env, "GIT_ALLOW_PROTOCOL="+a.Scheme)
-	switch a.Scheme {
-	case "http", "https":
-		return w, j.byHTTP(w, a)
-	case "ssh":
+	w := &way{env: []string{"GIT_ALLOW_PROTOCOL=" + a.Scheme}}
+	if a.Scheme == "ssh" {
 		return w, j.bySSH(w, a)
 	}
-	return w, nil
+	w.set("remote.origin.url", j.repo.URL)
+	if a.Scheme == "file" {
+		return w, nil
+	}
+	w.http = true
+	return w, j.byHTTP(w, a)
 }
 
 // byHTTP gives the credential for the one server, in the environment of the run alone, and

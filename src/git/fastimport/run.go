@@ -31,6 +31,8 @@ type run struct {
 	in   io.Reader // nil: nothing
 	most int64     // bytes of what it may answer; 0: nothing is kept
 	file int64     // bytes of one file that it may write; 0: no bound
+
+	trace *os.File // where it traces what it is answered; nil: nowhere
 }
 
 // job is one call of the host about one repository. It holds one of the host's slots, and
@@ -95,6 +97,9 @@ func (j *job) command(r run) *exec.Cmd {
 	cmd.Env = append(j.h.environment(), r.env...)
 	if cmd.Dir = os.TempDir(); j.cache.dir != "" {
 		cmd.Dir, cmd.Env = j.cache.dir, append(cmd.Env, "GIT_DIR="+j.cache.dir)
+	}
+	if r.trace != nil {
+		cmd.ExtraFiles = []*os.File{r.trace}
 	}
 	cmd.WaitDelay = goodbye // what it has started may hold its streams open
 	alone(cmd)

@@ -134,6 +134,8 @@ func engines(t *testing.T) map[string]git.Host {
 	return map[string]git.Host{"direct": plain.New(plain.Options{AllowFile: true}), "fast-import": newHost(t, fastimport.Options{})}
 }
 
+var stamp = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
 var edit = []git.Edit{{Path: "f", File: []byte("x")}}
 
 // wantErr checks the kind, and that no credential is in the text.
@@ -147,24 +149,37 @@ func wantErr(t *testing.T, call string, err error, kind errs.Kind) {
 	}
 }
 
-func TestStatusesBecomeTheSameKinds(t *testing.T) {
+// What an HTTP server answers, and when it wants to be asked again, is the same by both
+// engines.
+func TestH52StatusesBecomeTheSameKinds(t *testing.T) {
 	t.Parallel()
-	for status, kind := range map[int]errs.Kind{
-		429: errs.Throttled, 403: errs.Forbidden, 401: errs.Unauthorized, 404: errs.NotFound, 413: errs.TooLarge, 500: errs.Unavailable, 502: errs.Unavailable,
+	const never, later = -1, 7 * time.Second
+	for _, c := range []struct {
+		status int
+		after  time.Duration // that the server says
+		kind   errs.Kind
+		wait   time.Duration
+	}{
+		{429, never, errs.Throttled, time.Minute}, {429, later, errs.Throttled, later}, {403, later, errs.Throttled, later}, {403, never, errs.Forbidden, 0},
+		{401, never, errs.Unauthorized, 0}, {404, never, errs.NotFound, 0}, {413, never, errs.TooLarge, 0}, {422, never, errs.Invalid, 0},
+		{500, never, errs.Unavailable, 0}, {502, never, errs.Unavailable, 0}, {503, later, errs.Unavailable, later},
 	} {
 		for name, h := range engines(t) {
-			t.Run(fmt.Sprint(name, " ", status), func(t *testing.T) {
+			t.Run(fmt.Sprint(name, " ", c.status, " ", c.after), func(t *testing.T) {
 				t.Parallel()
 				srv, _, repo := server(t)
-				srv.Answer(1, status, -1)
+				srv.Answer(1, c.status, c.after)
 				_, err := h.Head(t.Context(), repo, "main")
-				wantErr(t, "Head", err, kind)
-				if wait := errs.RetryAfter(err); (wait == time.Minute) != (kind == errs.Throttled) {
-					t.Errorf("RetryAfter = %v", wait)
+				wantErr(t, "Head", err, c.kind)
+				if wait := errs.RetryAfter(err); wait != c.wait {
+					t.Errorf("RetryAfter = %v, want %v", wait, c.wait)
 				}
-				srv.Answer(1, status, -1)
+				srv.Answer(1, c.status, c.after)
 				_, err = h.Commit(t.Context(), repo, "main", "", edit, git.Message{})
-				wantErr(t, "Commit", err, kind)
+				wantErr(t, "Commit", err, c.kind)
+				if wait := errs.RetryAfter(err); wait != c.wait {
+					t.Errorf("RetryAfter of a push = %v, want %v", wait, c.wait)
+				}
 				if _, err = h.Commit(t.Context(), repo, "main", "", edit, git.Message{}); err != nil {
 					t.Errorf("Commit after the fault: %v", err)
 				}

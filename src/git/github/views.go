@@ -3,7 +3,6 @@ package github
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -25,7 +24,7 @@ import (
 //
 // What was moved stays moved if a later call fails; the next commit goes on with the others.
 func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.Shown, error) {
-	d, err := h.enter(r, firstOf(git.CheckBranch(s.Branch), git.CheckEdits(s.Edits), git.CheckViews(s.Branch, s.Views)))
+	d, err := h.enter(r, s.Check())
 	if err != nil {
 		return git.Shown{}, err
 	}
@@ -40,7 +39,7 @@ func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.
 		}
 	}
 	w := &hanging{door: d, known: h.repo(r), message: s.Message}
-	now, err := w.whereViewsAre(ctx, names(s))
+	now, err := w.whereViewsAre(ctx, s.Branches())
 	if err != nil {
 		return git.Shown{}, err
 	}
@@ -52,15 +51,6 @@ func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.
 	}
 	shown.Commit = at
 	return shown, w.removeAll(ctx, s.Gone, now, &shown)
-}
-
-// names are the branches of all views.
-func names(s git.Showing) []string {
-	out := slices.Clone(s.Gone)
-	for _, v := range s.Views {
-		out = append(out, v.Branch)
-	}
-	return out
 }
 
 // hanging moves views.
@@ -264,15 +254,7 @@ func (w *hanging) hang(ctx context.Context, p tree.Picture, m git.Message) (git.
 // removeAll takes away views that are there, and nothing else that goes by their names. The
 // interface has no condition for that: where they are was asked for right before.
 func (w *hanging) removeAll(ctx context.Context, gone []string, at map[string]tree.Hung, shown *git.Shown) error {
-	for _, name := range gone {
-		now, there := at[name]
-		if !there {
-			continue
-		}
-		if !now.Ours {
-			shown.Strange = append(shown.Strange, name)
-			continue
-		}
+	for _, name := range tree.Leave(gone, at, shown) {
 		err := w.call(ctx, "remove", writing, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 			return c.Git.DeleteRef(ctx, w.owner, w.name, "heads/"+name)
 		})
@@ -281,7 +263,6 @@ func (w *hanging) removeAll(ctx context.Context, gone []string, at map[string]tr
 		}
 		shown.Removed = append(shown.Removed, name)
 	}
-	slices.Sort(shown.Strange)
 	return nil
 }
 

@@ -102,33 +102,15 @@ func (s *httpSession) close(clean bool) {
 	s.replies = nil
 }
 
-// checkStatus maps HTTP statuses to kinds. The body is the server's own page and is
-// not shown but for a short plain text.
+// checkStatus refuses all answers but OK. The body is the server's own page and is not shown
+// but for a short plain text.
 func checkStatus(resp *http.Response) error {
 	code := resp.StatusCode
 	if code == http.StatusOK {
 		return nil
 	}
 	cause := fmt.Errorf("the server answers %d %s%s", code, http.StatusText(code), plainText(resp))
-	wait, asked := transport.RetryAfter(resp.Header.Get("Retry-After"))
-	switch {
-	case code == http.StatusTooManyRequests, code == http.StatusForbidden && asked:
-		return errs.Throttle("", "", wait, cause)
-	case code == http.StatusUnauthorized, code == http.StatusProxyAuthRequired:
-		return errs.E(errs.Unauthorized, "", "", cause)
-	case code == http.StatusForbidden:
-		return errs.E(errs.Forbidden, "", "", cause)
-	case code == http.StatusNotFound, code == http.StatusGone:
-		return errs.E(errs.NotFound, "", "", cause)
-	case code == http.StatusRequestEntityTooLarge:
-		return errs.E(errs.TooLarge, "", "", cause)
-	case code >= 300 && code < 500 && code != http.StatusRequestTimeout:
-		return errs.E(errs.Invalid, "", "", cause)
-	}
-	if !asked {
-		wait = 0
-	}
-	return &errs.Error{Kind: errs.Unavailable, Err: cause, After: wait}
+	return transport.Refused(code, resp.Header.Get("Retry-After"), cause)
 }
 
 func plainText(resp *http.Response) string {

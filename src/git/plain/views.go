@@ -21,7 +21,7 @@ const viewsAtOnce = 500
 // advertisement that tells where the branch is, so that one exchange is enough as long as
 // their commits are known.
 func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.Shown, error) {
-	if err := errors.Join(git.CheckBranch(s.Branch), git.CheckEdits(s.Edits), git.CheckViews(s.Branch, s.Views), h.checkURL(r)); err != nil {
+	if err := errors.Join(s.Check(), h.checkURL(r)); err != nil {
 		return git.Shown{}, firstOf(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
@@ -110,7 +110,7 @@ type gallery struct {
 
 // gallery finds out which views have to move, and makes their commits.
 func (w *showing) gallery(ctx context.Context, conv *conversation) (*gallery, error) {
-	at, err := w.host.whereViewsAre(ctx, w.repo, conv, w.names())
+	at, err := w.host.whereViewsAre(ctx, w.repo, conv, w.Branches())
 	if err != nil {
 		return nil, err
 	}
@@ -127,33 +127,11 @@ func (w *showing) gallery(ctx context.Context, conv *conversation) (*gallery, er
 			return nil, err
 		}
 	}
-	for _, name := range w.Gone {
-		now, there := at[name]
-		g.remove(name, now, there)
-	}
-	slices.Sort(g.shown.Strange)
-	return g, nil
-}
-
-// names are the branches of all views.
-func (w *showing) names() []string {
-	out := slices.Clone(w.Gone)
-	for _, v := range w.Views {
-		out = append(out, v.Branch)
-	}
-	return out
-}
-
-// remove takes away a view that is there, and nothing else that goes by its name.
-func (g *gallery) remove(name string, now tree.Hung, there bool) {
-	switch {
-	case !there:
-	case !now.Ours:
-		g.shown.Strange = append(g.shown.Strange, name)
-	default:
-		g.moves = append(g.moves, move{branch: name, from: plumbing.NewHash(string(now.Commit))})
+	for _, name := range tree.Leave(w.Gone, at, &g.shown) {
+		g.moves = append(g.moves, move{branch: name, from: plumbing.NewHash(string(at[name].Commit))})
 		g.shown.Removed = append(g.shown.Removed, name)
 	}
+	return g, nil
 }
 
 // hang makes a commit for a view.

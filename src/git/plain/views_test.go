@@ -1,7 +1,6 @@
 package plain_test
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -192,29 +191,19 @@ func TestAViewThatIsLostInARaceMovesNothing(t *testing.T) {
 	}
 }
 
-// A view that the server protects is blamed with its directory, so that the others go on.
-func TestAViewThatIsRefusedIsBlamed(t *testing.T) {
+// What all hosts promise that speak Git's own protocol.
+func TestViewsKeepTheirPromises(t *testing.T) {
 	t.Parallel()
-	for _, atomic := range []string{"true", "false"} {
-		t.Run("atomic "+atomic, func(t *testing.T) {
-			t.Parallel()
-			bare, repo := serve(t, "file")
-			if err := bare.Config(t.Context(), "receive.advertiseAtomic", atomic); err != nil {
-				t.Fatal(err)
-			}
-			s := &stage{t: t, host: newHost(t), bare: bare, repo: repo}
-			s.commit(viewsOf("c0"), app("c0", "one"), app("c1", "one"))
-			if err := bare.Hook("update", `test "$1" != refs/heads/clusters/p+c1 || { echo protected >&2; exit 1; }`); err != nil {
-				t.Fatal(err)
-			}
-			_, err := s.host.CommitViews(t.Context(), repo, git.Showing{Branch: "shard", Parent: s.head, Edits: []git.Edit{app("c0", "two")}, Views: viewsOf("c0", "c1")})
-			if at, ok := errors.AsType[*git.PathError](err); !errs.Is(err, errs.Forbidden) || !ok || at.Path != "clusters/p+c1" {
-				t.Fatalf("the refusal is %v, want one that blames the directory", err)
-			}
-			if moved := s.git("rev-parse", "shard") != string(s.head); moved == (atomic == "true") {
-				t.Errorf("the branch moved: %v", moved)
-			}
-		})
+	for _, transport := range []string{"http", "ssh", "file"} {
+		for _, atomic := range []bool{true, false} {
+			t.Run(fmt.Sprint(transport, " atomic ", atomic), func(t *testing.T) {
+				t.Parallel()
+				bare, repo := serve(t, transport)
+				if err := gittest.CheckViews(t.Context(), gittest.Viewing{Host: newHost(t), Repo: repo, Bare: bare}, atomic); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 
@@ -262,44 +251,5 @@ func TestAThousandViewsCostOnePush(t *testing.T) {
 	s.commit(views)
 	if after := s.host.Stats(); after.Pushes != 0 || after.Fetches > 3 {
 		t.Errorf("after a restart: %+v, want no push and at most 3 fetches", after)
-	}
-}
-
-// A view that nobody reads any more is removed, alone or with a commit; what somebody else
-// has put there is left alone.
-func TestViewsThatAreGoneAreRemoved(t *testing.T) {
-	t.Parallel()
-	bare, repo := serve(t, "http")
-	if err := bare.Config(t.Context(), "receive.denyDeletes", "false"); err != nil {
-		t.Fatal(err)
-	}
-	s := &stage{t: t, host: newHost(t), bare: bare, repo: repo}
-	s.commit(viewsOf("c0", "c1", "c2"), app("c0", "0"), app("c1", "1"), app("c2", "2"))
-	s.git("branch", "clusters/p+other", "shard")
-	if _, err := s.bare.Foreign(t.Context(), "clusters/p+c2", map[string]gittest.File{"mine": {Content: "mine"}}); err != nil {
-		t.Fatal(err)
-	}
-	gone := func(edits []git.Edit, names ...string) git.Shown {
-		t.Helper()
-		shown, err := s.host.CommitViews(t.Context(), s.repo, git.Showing{Branch: "shard", Parent: s.head, Edits: edits, Gone: names, Message: git.Message{Title: "t"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.head = shown.Commit
-		return shown
-	}
-	before := s.head
-	if got := gone(nil, "clusters/p+c0", "clusters/p+never"); !slices.Equal(got.Removed, []string{"clusters/p+c0"}) || got.Commit != before {
-		t.Errorf("the removal came to %+v", got)
-	}
-	got := gone([]git.Edit{{Path: "clusters/p+c1"}}, "clusters/p+c1", "clusters/p+c2", "clusters/p+other")
-	if !slices.Equal(got.Removed, []string{"clusters/p+c1"}) || !slices.Equal(got.Strange, []string{"clusters/p+c2", "clusters/p+other"}) || got.Commit == before {
-		t.Errorf("the removal with a commit came to %+v", got)
-	}
-	if left := s.git("for-each-ref", "--format=%(refname:short)", "refs/heads/clusters"); left != "clusters/p+c2\nclusters/p+other" {
-		t.Errorf("left are %q", left)
-	}
-	if again := gone(nil, "clusters/p+c0"); len(again.Removed) > 0 {
-		t.Errorf("removed again: %+v", again)
 	}
 }

@@ -33,6 +33,7 @@ type Picture struct {
 	View git.View
 	From git.Hash // where it is; empty if it is not there
 	Root ID       // the tree that it is to have
+	Dir  ID       // the directory that it shows; zero if that is not there
 }
 
 // Due returns the views that have to be moved, by where they are, which are none that are
@@ -41,7 +42,7 @@ func (g *Gallery) Due(views []git.View, at map[string]Hung) ([]Picture, git.Show
 	shown := git.Shown{Views: map[string]git.Hash{}}
 	var due []Picture
 	for _, v := range views {
-		root, err := g.picture(v)
+		shows, root, err := g.picture(v)
 		if err != nil {
 			return nil, shown, err
 		}
@@ -55,27 +56,46 @@ func (g *Gallery) Due(views []git.View, at map[string]Hung) ([]Picture, git.Show
 		case !now.Ours:
 			shown.Strange = append(shown.Strange, v.Branch)
 		}
-		due = append(due, Picture{View: v, From: now.Commit, Root: root})
+		due = append(due, Picture{View: v, From: now.Commit, Root: root, Dir: shows})
 	}
 	slices.Sort(shown.Made)
 	slices.Sort(shown.Strange)
 	return due, shown, nil
 }
 
-// picture returns the tree that holds a view's directory and nothing else.
-func (g *Gallery) picture(v git.View) (ID, error) {
+// Leave returns which of the views that nobody reads any more are there to be removed. What
+// else goes by their names is told of as strange.
+func Leave(gone []string, at map[string]Hung, shown *git.Shown) (due []string) {
+	for _, name := range gone {
+		switch now, there := at[name]; {
+		case !there:
+		case now.Ours:
+			due = append(due, name)
+		default:
+			shown.Strange = append(shown.Strange, name)
+		}
+	}
+	slices.Sort(shown.Strange)
+	return due
+}
+
+// picture returns a view's directory, zero if it is not there, and the tree that holds that
+// and nothing else.
+func (g *Gallery) picture(v git.View) (shows, root ID, err error) {
 	here, err := g.find(v.Dir)
 	if err != nil {
-		return ID{}, err
+		return ID{}, ID{}, err
 	}
 	if !here.IsTree() {
-		return g.empty(v)
+		root, err = g.empty(v)
+		return ID{}, root, err
 	}
+	shows = here.ID
 	names := strings.Split(v.Dir, "/")
 	for _, name := range slices.Backward(names) {
 		here = dir(g.tree(Tree{{Name: name, Mode: ModeTree, ID: here.ID}}))
 	}
-	return here.ID, nil
+	return shows, here.ID, nil
 }
 
 // empty returns the tree of a view of a directory that is not there.

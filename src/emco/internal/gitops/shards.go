@@ -147,9 +147,6 @@ func checkViews(v Sharding, s Settings) error {
 	if v.Mode != RefCluster {
 		return nil
 	}
-	if s.Repo.Engine != "" {
-		return fmt.Errorf("%s %s needs the %s %s: %s keeps no branches of clusters", keyRefMode, RefCluster, keyEngine, engineDirect, s.Repo.Engine)
-	}
 	rest, below := strings.CutPrefix(v.Views, s.Branch)
 	if below && (strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, "-s") && strings.Contains(rest, "/")) {
 		return fmt.Errorf("%s: Git cannot hold branches below %s beside %s", keyViewPrefix, v.Views, s.Branch)

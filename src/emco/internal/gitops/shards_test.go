@@ -55,7 +55,6 @@ func TestShardingThatCannotBeIsInvalid(t *testing.T) {
 		"beside":             {"refMode": "cluster", "branch": "clusters"},
 		"below main-s000/":   {"refMode": "cluster", "viewPrefix": "main-s000/"},
 		"same branches":      {"refMode": "cluster", "viewPrefix": "status/"},
-		"engine direct":      {"refMode": "cluster", "engine": "fast-import"},
 		"to the same branch": {"refMode": "cluster", "statusBranch": "clusters/"},
 	} {
 		if s, err := sharded(keys); err == nil || !strings.Contains(err.Error(), want) {
@@ -65,6 +64,7 @@ func TestShardingThatCannotBeIsInvalid(t *testing.T) {
 	for _, keys := range []map[string]string{
 		{"refMode": "cluster", "viewPrefix": "mainland/"},
 		{"refMode": "shard", "gitType": "github"},
+		{"refMode": "cluster", "engine": "fast-import"},
 		{"refMode": "cluster", "viewPrefix": "status/", "statusMode": "path"},
 	} {
 		if _, err := sharded(keys); err != nil {

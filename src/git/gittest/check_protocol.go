@@ -1,0 +1,152 @@
+package gittest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Viewing is a host that keeps views, and a repository of this machine, without commits, that it
+// writes by Git's own protocol.
+type Viewing struct {
+	Host git.Viewer
+	Repo git.Repo
+	Bare Bare
+}
+
+// CheckViews says whether views keep what git.Viewer promises beyond what Check looks at: about
+// refusals by the server, races, and branches that are to be removed. Atomic says whether the
+// server shall be able to move several branches or none.
+func CheckViews(ctx context.Context, v Viewing, atomic bool) error {
+	for _, set := range [][2]string{{"receive.advertiseAtomic", fmt.Sprint(atomic)}, {"receive.denyDeletes", "false"}} {
+		if err := v.Bare.Config(ctx, set[0], set[1]); err != nil {
+			return err
+		}
+	}
+	c := &viewCheck{Viewing: v, atomic: atomic}
+	for _, step := range []func(context.Context) error{c.first, c.refusal, c.race, c.removal, c.removalBesideACommit} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return v.Bare.Fsck(ctx)
+}
+
+// viewCheck goes on from where the step before has ended.
+type viewCheck struct {
+	Viewing
+	atomic bool
+	head   git.Hash
+}
+
+func (c *viewCheck) view(cluster int) git.View {
+	return git.View{Branch: viewOf("shown", cluster), Dir: fmt.Sprintf("clusters/c%d", cluster), Empty: map[string][]byte{"none.yaml": []byte("none")}}
+}
+
+// show commits with views of clusters.
+func (c *viewCheck) show(ctx context.Context, s git.Showing, clusters ...int) (git.Shown, error) {
+	s.Branch, s.Parent, s.Message = "shown", c.head, git.Message{Title: "contract", When: stamp}
+	for _, cluster := range clusters {
+		s.Views = append(s.Views, c.view(cluster))
+	}
+	shown, err := c.Host.CommitViews(ctx, c.Repo, s)
+	if err == nil {
+		c.head = shown.Commit
+	}
+	return shown, err
+}
+
+// same compares a view's directory with the branch's.
+func (c *viewCheck) same(ctx context.Context, cluster int) error {
+	v := c.view(cluster)
+	a, err := c.Bare.Git(ctx, "", "rev-parse", v.Branch+":"+v.Dir)
+	b, err2 := c.Bare.Git(ctx, "", "rev-parse", "shown:"+v.Dir)
+	if err != nil || err2 != nil || a != b {
+		return fmt.Errorf("%s shows tree %s, the branch holds %s: %w", v.Branch, a, b, errors.Join(err, err2))
+	}
+	return nil
+}
+
+func (c *viewCheck) first(ctx context.Context) error {
+	_, err := c.show(ctx, git.Showing{Edits: []git.Edit{content(0, "1"), content(1, "1"), content(2, "1")}}, 0, 1, 2)
+	return errors.Join(err, c.same(ctx, 0), c.same(ctx, 1), c.same(ctx, 2))
+}
+
+// refusal: a view that the server protects is blamed with its directory.
+func (c *viewCheck) refusal(ctx context.Context) error {
+	err := c.Bare.Hook("update", "test \"$1\" != refs/heads/"+c.view(1).Branch+" || { echo protected >&2; exit 1; }")
+	if err != nil {
+		return err
+	}
+	before := c.head
+	_, err = c.show(ctx, git.Showing{Edits: []git.Edit{content(0, "2"), content(1, "2")}}, 0, 1)
+	if at, ok := errors.AsType[*git.PathError](err); !errs.Is(err, errs.Forbidden) || !ok || at.Path != c.view(1).Dir {
+		return fmt.Errorf("the refusal of a view is %w, want one that blames its directory", err)
+	}
+	if err := c.Bare.Hook("update", ""); err != nil {
+		return err
+	}
+	if err := c.moved(ctx, before, !c.atomic); err != nil {
+		return fmt.Errorf("after a view was refused: %w", err)
+	}
+	_, err = c.show(ctx, git.Showing{Edits: []git.Edit{content(0, "2"), content(1, "2")}}, 0, 1)
+	return errors.Join(err, c.same(ctx, 0), c.same(ctx, 1))
+}
+
+// moved says whether the branch went on from a commit as it should, and takes in where it is.
+func (c *viewCheck) moved(ctx context.Context, from git.Hash, want bool) error {
+	at, err := c.Bare.Git(ctx, "", "rev-parse", "shown")
+	if err != nil || (git.Hash(at) != from) != want {
+		return fmt.Errorf("the branch is at %s, %w, and was at %s", at, err, from)
+	}
+	c.head = git.Hash(at)
+	return nil
+}
+
+// race: a view that somebody else moves meanwhile is put right by the next try.
+func (c *viewCheck) race(ctx context.Context) error {
+	theirs := map[string]File{"clusters/c0/theirs": {Content: "x"}}
+	if _, err := c.Bare.Foreign(ctx, c.view(0).Branch, theirs); err != nil {
+		return err
+	}
+	shown, err := c.show(ctx, git.Showing{Edits: []git.Edit{content(1, "3")}}, 0, 1)
+	if err != nil || !slices.Equal(shown.Strange, []string{c.view(0).Branch}) {
+		return fmt.Errorf("a view that somebody else moved: %+v, %w", shown, err)
+	}
+	return errors.Join(c.same(ctx, 0), c.same(ctx, 1))
+}
+
+// removal: a view that nobody reads any more goes, and nothing else.
+func (c *viewCheck) removal(ctx context.Context) error {
+	shown, err := c.show(ctx, git.Showing{Gone: []string{c.view(0).Branch, "never-there"}})
+	if err != nil || !slices.Equal(shown.Removed, []string{c.view(0).Branch}) || len(shown.Strange) > 0 {
+		return fmt.Errorf("the removal came to %+v, %w", shown, err)
+	}
+	if again, err := c.show(ctx, git.Showing{Gone: []string{c.view(0).Branch}}); err != nil || len(again.Removed) > 0 {
+		return fmt.Errorf("again it came to %+v, %w", again, err)
+	}
+	return nil
+}
+
+func (c *viewCheck) removalBesideACommit(ctx context.Context) error {
+	if _, err := c.Bare.Foreign(ctx, c.view(2).Branch, map[string]File{"mine": {Content: "mine"}}); err != nil {
+		return err
+	}
+	if _, err := c.Bare.Git(ctx, "", "branch", "other", "shown"); err != nil {
+		return err
+	}
+	before := c.head
+	shown, err := c.show(ctx, git.Showing{Edits: []git.Edit{{Path: "clusters/c1"}}, Gone: []string{c.view(1).Branch, c.view(2).Branch, "other"}})
+	if err != nil || !slices.Equal(shown.Removed, []string{c.view(1).Branch}) || !slices.Equal(shown.Strange, []string{"other", c.view(2).Branch}) || shown.Commit == before {
+		return fmt.Errorf("the removal beside a commit came to %+v, %w", shown, err)
+	}
+	left, err := c.Bare.Git(ctx, "", "for-each-ref", "--format=%(refname:short)", "refs/heads/")
+	if err != nil || left != "other\nshown\n"+c.view(2).Branch {
+		return fmt.Errorf("left are the branches %q, %w", left, err)
+	}
+	return nil
+}

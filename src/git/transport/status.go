@@ -1,0 +1,31 @@
+package transport
+
+import (
+	"net/http"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// Refused gives what an HTTP server answers instead of what it was asked for its kind, by the
+// status and the header Retry-After, which may be empty. The cause is what people are shown.
+func Refused(code int, retryAfter string, cause error) error {
+	wait, asked := RetryAfter(retryAfter)
+	switch {
+	case code == http.StatusTooManyRequests, code == http.StatusForbidden && asked:
+		return errs.Throttle("", "", wait, cause)
+	case code == http.StatusUnauthorized, code == http.StatusProxyAuthRequired:
+		return errs.E(errs.Unauthorized, "", "", cause)
+	case code == http.StatusForbidden:
+		return errs.E(errs.Forbidden, "", "", cause)
+	case code == http.StatusNotFound, code == http.StatusGone:
+		return errs.E(errs.NotFound, "", "", cause)
+	case code == http.StatusRequestEntityTooLarge:
+		return errs.E(errs.TooLarge, "", "", cause)
+	case code >= 300 && code < 500 && code != http.StatusRequestTimeout:
+		return errs.E(errs.Invalid, "", "", cause)
+	}
+	if !asked {
+		wait = 0
+	}
+	return &errs.Error{Kind: errs.Unavailable, Err: cause, After: wait}
+}
