@@ -10,6 +10,7 @@
 #   run.sh scale      5,000 clusters x 20 apps: what a change of a large fleet costs, and kill -9 in the
 #                     middle of one; EMCO_SCALE=500x20 for less
 #   run.sh fleet      clusters that simfleet plays, on a real control plane; EMCO_FLEET=10000 for so many
+#   run.sh fleet-https  the same, with reports by HTTPS
 #   run.sh bench      figures: 100 and 1,000 Git clusters side by side, a large deployment, a restart
 #
 # The tests run the programs in ../../bin (make build), or those in $EMCO_BIN; they are
@@ -20,7 +21,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 exec </dev/null
 export GOWORK=off
 
-usage() { sed -n '2,17s/^# \{0,1\}//p' run.sh; }
+usage() { sed -n '2,18s/^# \{0,1\}//p' run.sh; }
 
 need() {
   command -v "$1" >/dev/null || { echo "run.sh: $1 is missing: $2" >&2; exit 1; }
@@ -36,7 +37,8 @@ case $what in
   argocd) run='^TestArgoCD'; export EMCO_ARGOCD=1 ;;
   sweep) run='^TestFaultSweep'; export EMCO_SWEEP=all ;;
   scale) run='^TestScale$|^TestRestartInTheMiddle'; export EMCO_SCALE=${EMCO_SCALE:-5000x20} ;;
-  fleet) run='^TestSimulatedFleet' ;;
+  fleet) run='^TestSimulatedFleet$' ;;
+  fleet-https) run='^TestSimulatedFleetByHTTPS$' ;;
   bench) run='' ;;
   help | -h | --help) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
