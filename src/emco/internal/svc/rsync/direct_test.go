@@ -179,7 +179,7 @@ func (y *yard) eventually(what string, complaint func() string) {
 	y.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(30 * time.Second)
+	limit := time.After(4 * time.Minute)
 	for {
 		last := complaint()
 		if last == "" {

@@ -115,7 +115,11 @@ func TestLookingAtWhatIsDifferentIsEnough(t *testing.T) {
 	t.Parallel()
 	d, contexts, db := newDispatcherAt(t)
 	h := &history{T: t, dispatcher: d, contexts: contexts, db: db}
+	cases := 0
 	rapid.Check(t, func(r *rapid.T) {
+		if cases++; raced && cases > 20 {
+			return // of a hundred
+		}
 		for range rapid.IntRange(1, 3).Draw(r, "steps") {
 			switch rapid.IntRange(0, 9).Draw(r, "what") {
 			case 0:
@@ -137,7 +141,11 @@ func TestLookingAtWhatIsDifferentIsEnough(t *testing.T) {
 			h.deliver(rapid.SliceOfN(rapid.Bool(), 1, 3).Draw(r, "arrives"))
 		}
 	})
-	if h.narrowed < 20 {
+	least := 20
+	if raced {
+		least = 1
+	}
+	if h.narrowed < least {
 		t.Errorf("%d revisions followed one that was carried out, want more", h.narrowed)
 	}
 }

@@ -83,6 +83,10 @@ func (s *stand) commit(ctx context.Context, cluster string, apps ...string) (oth
 func (s *stand) want(t *testing.T, told, settled string) {
 	t.Helper()
 	synctest.Wait()
+	s.tower.mu.Lock()
+	defer s.tower.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if got := strings.Join(s.tower.told, "; "); got != told {
 		t.Errorf("the platform was told %q, want %q", got, told)
 	}

@@ -191,7 +191,7 @@ func (w *works) pairs() map[string]appcontext.Pair {
 // until waits until something is true of all pairs, or of what else there is.
 func (w *works) until(what string, holds func(map[string]appcontext.Pair) bool) {
 	w.Helper()
-	for end := time.Now().Add(60 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		pairs := w.pairs()
 		if holds(pairs) {
 			return
