@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+
+	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
+	"github.com/emco-orchestrator/emco/scripts/testbed/bed"
+)
+
+const movers = 4 // clusters
+
+// Two rsync processes share the branches that clusters move from and to. First both work, and
+// hand over to each other; then one is alone, and is killed when a move has reached the first of
+// its two branches and it does not know; the other one, which was asleep until then, finishes
+// what was begun. Each branch sees one commit of each move, what clusters read stays as it is,
+// and nothing is in two places.
+func TestAMoveIsFinishedByAnotherProcess(t *testing.T) {
+	do := steps{TB: t}
+	do.next("one etcd, a process for the API and the orchestrator, two for rsync; %d clusters", movers)
+	b, err := bed.Open(t.Context(), bed.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	s := newStage(t)
+	s.must("stop the program on embedded stores", s.emco.Stop())
+	m := &movement{replicas: &replicas{stage: s, etcd: b.EtcdURL()}}
+	s.emco = m.start("api", "clm,dcm,placementintent,orchestrator")
+	t.Cleanup(func() { s.emco = nil }) // it is ended with the others
+	one, two := m.start("rsync-1", "rsync"), m.start("rsync-2", "rsync")
+	repository := s.repository()
+	repository.Keys = map[string]v2.Scalar{"refMode": "cluster"}
+	f := s.fleet()
+	s.must("found the fleet", f.Found(t.Context(), repository))
+	s.must("register", f.Register(t.Context(), movers))
+	s.must("open the logical cloud", f.OpenCloud(t.Context()))
+	d := apps("moving", 2, 3)
+	s.must("onboard", f.Onboard(t.Context(), s.dir, d))
+	s.must("instantiate", f.Act(t.Context(), d.Path(), "instantiate"))
+	s.follow(d, v2.StatusInstantiated)
+
+	do.next("all clusters move, until both processes have written branches")
+	round, was := 0, m.read()
+	for round < 6 && (m.commits(one) == 0 || m.commits(two) == 0) {
+		round++
+		m.move(round)
+		m.arrive(round)
+		m.check(round, was)
+	}
+	n1, n2 := m.commits(one), m.commits(two)
+	t.Logf("    %d rounds; %.0f commits by one, %.0f by the other", round, n1, n2)
+	if n1 == 0 || n2 == 0 {
+		t.Errorf("commits: %.0f and %.0f, want both to work", n1, n2)
+	}
+
+	do.next("one is asleep, the other does all, and is killed when the first move has landed and it does not know")
+	s.must("pause", syscall.Kill(two.PID(), syscall.SIGSTOP))
+	s.must("change a value", f.Revalue(t.Context(), d, d.Apps[0].Chart, "colour: green\n"))
+	s.must("update", f.Act(t.Context(), d.Path(), "update"))
+	s.follow(d, v2.StatusInstantiated)
+	was = m.read()
+	dead := make(chan struct{})
+	var once sync.Once
+	s.git.AfterPush(func(string) {
+		once.Do(func() {
+			one.Kill()
+			close(dead)
+		})
+	})
+	round++
+	m.move(round)
+	<-dead
+	s.git.AfterPush(nil)
+	if n := m.done(round); n == movers {
+		t.Error("all clusters had moved before the process was killed")
+	}
+	s.must("wake up", syscall.Kill(two.PID(), syscall.SIGCONT))
+	m.arrive(round)
+	m.check(round, was)
+
+	do.next("it goes on with an update, and the end")
+	s.must("change a value", f.Revalue(t.Context(), d, d.Apps[0].Chart, "colour: red\n"))
+	s.must("update", f.Act(t.Context(), d.Path(), "update"))
+	s.follow(d, v2.StatusInstantiated)
+	for i := range movers {
+		if text := m.bareGit("grep", "-h", "colour", m.shard(round, i), "--", "*app00-00*"); !strings.Contains(text, "red") {
+			t.Errorf("%s holds %q, want red", m.shard(round, i), text)
+		}
+	}
+	s.must("terminate", f.Act(t.Context(), d.Path(), "terminate"))
+	s.follow(d, v2.StatusTerminated)
+	for i := range movers {
+		m.empty(m.shard(round, i))
+	}
+	s.must("git fsck --strict", s.bare.Fsck(t.Context()))
+	do.next("done")
+}
+
+// movement has all clusters move to branches of their own, in rounds.
+type movement struct{ *replicas }
+
+// shard is where the i-th cluster is after a round.
+func (m *movement) shard(round, i int) string { return fmt.Sprintf("%s-s%d%02d", branch, round, i) }
+
+func view(i int) string { return "clusters/edge+" + fleet.GitCluster(i) }
+
+func (m *movement) bareGit(args ...string) string {
+	m.Helper()
+	out, err := m.bare.Git(m.Context(), "", args...)
+	m.must("git "+strings.Join(args, " "), err)
+	return out
+}
+
+// read is at which commits clusters read.
+func (m *movement) read() (at []string) {
+	m.Helper()
+	for i := range movers {
+		at = append(at, m.bareGit("rev-parse", view(i)))
+	}
+	return at
+}
+
+// move asks for the moves of a round.
+func (m *movement) move(round int) {
+	m.Helper()
+	for i := range movers {
+		_, to, _ := strings.Cut(m.shard(round, i), "-")
+		m.ctl("move", "edge/"+fleet.GitCluster(i), "--to", to)
+	}
+}
+
+// done counts the clusters that have arrived.
+func (m *movement) done(round int) (n int) {
+	m.Helper()
+	for i := range movers {
+		text, err := m.emco.Get(m.Context(), "/v2/cluster-providers/edge/clusters/"+fleet.GitCluster(i)+"/move")
+		m.must("read the move", err)
+		var c v2.ClusterMove
+		m.must("read the move", json.Unmarshal(text, &c))
+		if c.Done && branch+"-"+c.To.Shard == m.shard(round, i) {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *movement) arrive(round int) {
+	m.Helper()
+	eventually(m, "all clusters have moved", func() error {
+		if n := m.done(round); n < movers {
+			return fmt.Errorf("%d of %d have", n, movers)
+		}
+		return nil
+	})
+}
+
+// check expects each cluster in its new place, by one commit, as it was before and as it reads it,
+// and nothing in the place before.
+func (m *movement) check(round int, was []string) {
+	m.Helper()
+	now := m.read()
+	for i := range movers {
+		to := m.shard(round, i)
+		if now[i] != was[i] {
+			m.Errorf("what %s reads went from %s to %s", fleet.GitCluster(i), was[i], now[i])
+		}
+		if a, b := m.bareGit("rev-parse", to+":clusters"), m.bareGit("rev-parse", view(i)+":clusters"); a != b {
+			m.Errorf("%s holds %s, and its cluster reads %s", to, a, b)
+		}
+		if n := m.bareGit("rev-list", "--count", to); n != "1" {
+			m.Errorf("%s has %s commits, want one", to, n)
+		}
+		if round > 1 {
+			m.empty(m.shard(round-1, i))
+		}
+	}
+}
+
+// empty expects nothing on a branch, and that its last commit is the one that took it away.
+func (m *movement) empty(branch string) {
+	m.Helper()
+	if files := m.bareGit("ls-tree", "-r", "--name-only", branch, "--", "clusters/"); files != "" {
+		m.Errorf("%s still holds %s", branch, files)
+	}
+	same := strings.Fields(m.bareGit("log", "--format=%T", branch))
+	for i := range same[1:] {
+		if same[i] == same[i+1] {
+			m.Errorf("a commit of %s changed nothing", branch)
+		}
+	}
+}
