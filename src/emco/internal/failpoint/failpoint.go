@@ -73,25 +73,28 @@ func (s *Set) At(ctx context.Context, point string) error {
 	if r == nil {
 		return nil
 	}
-	switch r.action {
-	case actionKill:
-		s.kill()
-	case actionDelay:
+	if r.action == actionDelay {
 		wait(ctx, r.delay)
 		return nil
 	}
 	return fmt.Errorf("%w at %s", ErrInjected, point)
 }
 
-// hit counts and returns the first rule that applies.
+// hit counts and returns the first rule that applies. A death comes before anybody else can
+// look or arm: who was answered that the rules are gone is not left with a process that dies of
+// one a moment later.
 func (s *Set) hit(point string) *rule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reached[point]++
 	for _, r := range s.rules {
-		if r.covers(point) && r.fires() {
-			return r
+		if !r.covers(point) || !r.fires() {
+			continue
 		}
+		if r.action == actionKill {
+			s.kill()
+		}
+		return r
 	}
 	return nil
 }

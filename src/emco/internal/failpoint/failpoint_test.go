@@ -116,7 +116,13 @@ func TestAKillIsTheLastStep(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, "b=kill(after 1)")
 	killed := 0
-	s.kill = func() { killed++ }
+	s.kill = func() {
+		killed++
+		if s.mu.TryLock() { // or whoever arms meanwhile is answered by a process that is about to die
+			s.mu.Unlock()
+			t.Error("rules can be replaced between a death and its cause")
+		}
+	}
 	hits(t, s, "b", 1)
 	if killed != 0 {
 		t.Error("the first hit killed")
