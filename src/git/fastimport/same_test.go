@@ -160,9 +160,17 @@ func TestH52StatusesBecomeTheSameKinds(t *testing.T) {
 		kind   errs.Kind
 		wait   time.Duration
 	}{
-		{429, never, errs.Throttled, time.Minute}, {429, later, errs.Throttled, later}, {403, later, errs.Throttled, later}, {403, never, errs.Forbidden, 0},
-		{401, never, errs.Unauthorized, 0}, {404, never, errs.NotFound, 0}, {413, never, errs.TooLarge, 0}, {422, never, errs.Invalid, 0},
-		{500, never, errs.Unavailable, 0}, {502, never, errs.Unavailable, 0}, {503, later, errs.Unavailable, later},
+		{429, never, errs.Throttled, time.Minute},
+		{429, later, errs.Throttled, later},
+		{403, later, errs.Throttled, later},
+		{403, never, errs.Forbidden, 0},
+		{401, never, errs.Unauthorized, 0},
+		{404, never, errs.NotFound, 0},
+		{413, never, errs.TooLarge, 0},
+		{422, never, errs.Invalid, 0},
+		{500, never, errs.Unavailable, 0},
+		{502, never, errs.Unavailable, 0},
+		{503, later, errs.Unavailable, later},
 	} {
 		for name, h := range engines(t) {
 			t.Run(fmt.Sprint(name, " ", c.status, " ", c.after), func(t *testing.T) {
