@@ -12,10 +12,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// The limits of those who put load on a store: of one try, and of all tries of one thing
-// to do. Whoever cannot write for so long has been forgotten.
+// The limits of those who put load on a store: of the first try, of a later one, and of all
+// tries of one thing to do. Whoever cannot write for so long has been forgotten.
 const (
 	tryTime  = 400 * time.Millisecond
+	longTry  = 5 * time.Second
 	loadTime = 25 * time.Second
 )
 
@@ -106,10 +107,12 @@ func (l *load) progress(n int64) {
 	}
 }
 
-// until tries until there is an answer. It gives up when ctx ends.
+// until tries until there is an answer, each time with more patience: a busy machine may need
+// it. It gives up when ctx ends.
 func (l *load) until(ctx context.Context, what string, try func(ctx context.Context) error) {
-	for end := time.Now().Add(loadTime); ctx.Err() == nil; {
-		one, cancel := context.WithTimeout(ctx, tryTime)
+	patience := tryTime
+	for end := time.Now().Add(loadTime); ctx.Err() == nil; patience = min(2*patience, longTry) {
+		one, cancel := context.WithTimeout(ctx, patience)
 		err := try(one)
 		cancel()
 		if !errs.Is(err, errs.Unavailable) {

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -49,7 +50,8 @@ type Cluster struct {
 // member is one server, which may be running.
 type member struct {
 	args    []string
-	address string // of clients
+	address string // for clients
+	peer    string // URL for other members
 	cmd     *exec.Cmd
 	in      io.Closer // the child ends when it is closed
 	ended   chan struct{}
@@ -58,7 +60,7 @@ type member struct {
 // starts is how often a cluster is started when somebody else has taken a port of it.
 const starts = 4
 
-// Start runs n members until the test ends. It returns when they have a leader.
+// Start runs n members until the test ends. It returns when all of them serve.
 func Start(t testing.TB, n int, o Options) *Cluster {
 	t.Helper()
 	return start(t, o, func() []string { return pick(t, 2*n) })
@@ -71,7 +73,7 @@ func start(t testing.TB, o Options, addresses func() []string) *Cluster {
 	t.Cleanup(c.end)
 	for range starts {
 		c.begin(addresses(), o)
-		_, err := c.elect()
+		err := c.await("etcd does not serve", c.serve)
 		if err == nil {
 			return c
 		}
@@ -98,7 +100,7 @@ func (c *Cluster) begin(addresses []string, o Options) {
 	}
 	c.members = nil
 	for i, peer := range addresses[:n] {
-		c.members = append(c.members, &member{address: addresses[n+i], args: []string{
+		c.members = append(c.members, &member{address: addresses[n+i], peer: "http://" + peer, args: []string{
 			argument, fmt.Sprint("m", i), filepath.Join(dir, strconv.Itoa(i)), "http://" + peer, "http://" + addresses[n+i], strings.Join(all, ","), strconv.FormatInt(o.Quota, 10),
 		}})
 		c.launch(i)
@@ -167,20 +169,34 @@ func (c *Cluster) Leader() int {
 	return leader
 }
 
-// elect waits until the members that run agree on a leader. errTaken if one of them has
-// found that somebody else listens on its port.
-func (c *Cluster) elect() (int, error) {
-	for end := time.Now().Add(patience); time.Now().Before(end); {
-		for i, m := range c.members {
-			if err := m.failed(); err != nil {
-				return 0, err
-			}
+// elect waits until the members that run agree on a leader.
+func (c *Cluster) elect() (leader int, err error) {
+	err = c.await("etcd has no leader", func() bool {
+		for i := range c.members {
 			if c.leads(i) {
-				return i, nil
+				leader = i
+				return true
 			}
 		}
+		return false
+	})
+	return leader, err
+}
+
+// await waits for something. errTaken if a member has found that somebody else listens on
+// its port.
+func (c *Cluster) await(otherwise string, something func() bool) error {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		for _, m := range c.members {
+			if err := m.failed(); err != nil {
+				return err
+			}
+		}
+		if something() {
+			return nil
+		}
 	}
-	return 0, errors.New("etcd has no leader")
+	return errors.New(otherwise)
 }
 
 // errTaken says that somebody else listens on the port of a member.
@@ -202,24 +218,53 @@ func (m *member) failed() error {
 	return fmt.Errorf("an etcd member has ended: %s", m.cmd.ProcessState)
 }
 
-// leads asks a member whether it is the leader, for as long as a second.
+// serve reports whether all members answer.
+func (c *Cluster) serve() bool {
+	for i := range c.members {
+		if c.ask(i) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// leads reports whether a member that runs is the leader.
 func (c *Cluster) leads(i int) bool {
+	s := c.ask(i)
+	return s != nil && s.Leader == s.Header.MemberId
+}
+
+// ask returns a member's status; nil if it does not run, or does not answer within a second. Until
+// it listens, a member of another cluster may answer in its place.
+func (c *Cluster) ask(i int) *clientv3.StatusResponse {
 	m := c.members[i]
 	if m.cmd == nil {
-		return false
+		return nil
 	}
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + m.address}, Logger: zap.NewNop()})
 	if err != nil {
-		return false
+		return nil
 	}
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if _, err := client.Get(ctx, "x"); err != nil { // one that was asleep may still think that it leads
-		return false
+		return nil
 	}
 	s, err := client.Status(ctx, "http://"+m.address)
-	return err == nil && s.Leader == s.Header.MemberId
+	if err != nil {
+		return nil
+	}
+	all, err := client.MemberList(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, one := range all.Members {
+		if one.ID == s.Header.MemberId && slices.Equal(one.PeerURLs, []string{m.peer}) {
+			return s
+		}
+	}
+	return nil
 }
 
 // Pause stops a member in its tracks; its connections stay open. It returns when none of
@@ -330,7 +375,7 @@ func serve(args []string) error {
 	}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
-	c.TickMs, c.ElectionMs = 50, 500
+	c.TickMs, c.ElectionMs = 50, 1000 // a busy machine keeps a leader waiting
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	e, err := embed.StartEtcd(c)
 	if err != nil {
