@@ -30,6 +30,9 @@ const (
 // Whoever wrote it may be compromised. Text is cut to its limit, and an object that
 // cannot be (no name, an absurd one, a status that nobody knows) is left out and counted
 // as Truncated, so that nothing is concluded from its absence.
+//
+// Strings of the report may be parts of one copy of the text: who keeps some of them for
+// long clones them.
 func Decode(text []byte) (Report, error) {
 	if len(text) > MaxSize {
 		return Report{}, errs.E(errs.TooLarge, "read", "status report", fmt.Errorf("%d bytes, the limit is %d", len(text), MaxSize))
@@ -37,8 +40,8 @@ func Decode(text []byte) (Report, error) {
 	if !utf8.Valid(text) {
 		return Report{}, malformed(errors.New("not UTF-8"))
 	}
-	var r Report
-	if err := json.Unmarshal(text, &r); err != nil || r.Schema != Schema {
+	r, err := parse(text)
+	if err != nil || r.Schema != Schema {
 		return Report{}, misfit(text)
 	}
 	return sanitize(r)
@@ -125,6 +128,9 @@ func known(status string) bool {
 
 // plain says whether a name has characters that are seen, and not too many.
 func plain(name string, limit int) bool {
+	if graphic(name, '!') {
+		return name != "" && len(name) <= limit
+	}
 	return name != "" && len(name) <= limit && !strings.ContainsFunc(name, func(r rune) bool {
 		return r == unicode.ReplacementChar || !unicode.IsPrint(r) || unicode.IsSpace(r)
 	})
@@ -132,6 +138,9 @@ func plain(name string, limit int) bool {
 
 // printable is a text for people, in one line.
 func printable(text string, limit int) string {
+	if len(text) <= limit && graphic(text, ' ') {
+		return strings.TrimSpace(text)
+	}
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
@@ -139,4 +148,15 @@ func printable(text string, limit int) string {
 		return r
 	}, text)
 	return strings.TrimSpace(short(text, limit))
+}
+
+// graphic reports whether a text is of ASCII's characters from one to the last that is seen:
+// most are, and then nothing else needs to be asked.
+func graphic(text string, from byte) bool {
+	for i := range len(text) {
+		if text[i] < from || text[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
