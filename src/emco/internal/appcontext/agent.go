@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -66,14 +68,19 @@ const (
 func (s *Store) heardKey(cluster string) string { return s.key("heard", cluster) }
 
 func (s *Store) saidKey(cluster string, part int) string {
-	return s.key("said", cluster, fmt.Sprintf("%02x", part))
+	const hex = "0123456789abcdef"
+	return s.key("said", cluster, string([]byte{hex[part>>4&15], hex[part&15]}))
 }
 
-// Weight is how many operations and bytes w takes, about, and never less.
+// Weight is how many operations and bytes w takes, about, and never less. Old must be set.
 func (w Words) Weight() (ops, bytes int) {
 	ops, bytes = 1, 512+160*len(w.Agent.Tokens)
 	if w.Said != nil {
-		ops, bytes = ops+w.parts()+1, bytes+len(w.Said.Text)+256
+		parts := w.parts()
+		if ops += parts; w.Old > 1 { // the rest of the last one may have to go
+			ops++
+		}
+		bytes += len(w.Said.Text) + 256
 	}
 	return ops, bytes
 }
@@ -92,11 +99,9 @@ func (s *Store) Hear(ctx context.Context, words []Words) (now []Agent, ok bool, 
 		w := &words[i]
 		key := s.heardKey(w.Agent.Cluster)
 		cmps[i], names[i] = clientv3.Compare(clientv3.ModRevision(key), "=", w.Agent.Mod), w.Agent.Cluster
-		ops, err := s.wordsOps(w)
-		if err != nil {
+		if then, err = s.appendWords(then, w); err != nil {
 			return nil, false, err
 		}
-		then = append(then, ops...)
 	}
 	rev, ok, err := s.commit(ctx, "what agents said", cmps, then)
 	if err == nil && !ok {
@@ -113,47 +118,65 @@ func (s *Store) Hear(ctx context.Context, words []Words) (now []Agent, ok bool, 
 	return now, true, nil
 }
 
-func (s *Store) wordsOps(w *Words) (ops []clientv3.Op, err error) {
+// appendWords adds what is to be written to ops.
+func (s *Store) appendWords(ops []clientv3.Op, w *Words) ([]clientv3.Op, error) {
 	if err := checkParts(w.Agent.Cluster); err != nil {
 		return nil, err
 	}
 	if w.Said != nil {
-		if ops, err = s.sayingOps(w); err != nil {
+		var err error
+		if ops, err = s.appendSaying(ops, w); err != nil {
 			return nil, err
 		}
 	}
 	key := s.heardKey(w.Agent.Cluster)
-	text, err := encode(key, w.Agent)
+	text, err := encodeAgent(key, w.Agent)
 	return append(ops, clientv3.OpPut(key, text)), err
 }
 
-// sayingOps put the parts of a document in the place of those of the one before.
-func (s *Store) sayingOps(w *Words) (ops []clientv3.Op, err error) {
+// appendSaying has the parts of a document take the place of those of the one before.
+func (s *Store) appendSaying(ops []clientv3.Op, w *Words) ([]clientv3.Op, error) {
 	whole, err := w.Said.packed()
 	if err != nil {
 		return nil, err
 	}
-	for part := range slices.Chunk(whole, maxValue) {
-		ops = append(ops, clientv3.OpPut(s.saidKey(w.Agent.Cluster, len(ops)), string(part)))
+	w.Agent.Parts = 0
+	for ; len(whole) > 0; w.Agent.Parts++ {
+		n := min(len(whole), maxValue)
+		ops = append(ops, clientv3.OpPut(s.saidKey(w.Agent.Cluster, w.Agent.Parts), whole[:n]))
+		whole = whole[n:]
 	}
-	if w.Agent.Parts = len(ops); w.Old > len(ops) {
+	if w.Old > w.Agent.Parts {
 		end := clientv3.GetPrefixRangeEnd(s.key("said", w.Agent.Cluster) + "/")
-		ops = append(ops, clientv3.OpDelete(s.saidKey(w.Agent.Cluster, len(ops)), clientv3.WithRange(end)))
+		ops = append(ops, clientv3.OpDelete(s.saidKey(w.Agent.Cluster, w.Agent.Parts), clientv3.WithRange(end)))
 	}
 	return ops, nil
 }
 
 // packed is the header in a line, and the text after it.
-func (d Saying) packed() ([]byte, error) {
+func (d Saying) packed() (string, error) {
 	if len(d.Text) > MaxSaying {
-		return nil, errs.E(errs.TooLarge, "store", "report of "+d.Cluster, fmt.Errorf("%d bytes are above the limit of %d", len(d.Text), MaxSaying))
+		return "", errs.E(errs.TooLarge, "store", "report of "+d.Cluster, fmt.Errorf("%d bytes are above the limit of %d", len(d.Text), MaxSaying))
 	}
-	head, err := json.Marshal(d)
-	if err != nil {
-		return nil, errs.E(errs.Internal, "encode", "report of "+d.Cluster, err)
+	w := object{text: make([]byte, 0, 128)}
+	w.open()
+	w.name("seq")
+	w.text = strconv.AppendUint(w.text, d.Seq, 10)
+	w.name("at")
+	w.moment(d.At)
+	if d.Gzip {
+		w.name("gzip")
+		w.text = append(w.text, "true"...)
 	}
-	out := make([]byte, 0, len(head)+1+len(d.Text))
-	return append(append(append(out, head...), '\n'), d.Text...), nil
+	if w.close(); w.err != nil {
+		return "", errs.E(errs.Internal, "encode", "report of "+d.Cluster, w.err)
+	}
+	var out strings.Builder
+	out.Grow(len(w.text) + 1 + len(d.Text))
+	out.Write(w.text)
+	out.WriteByte('\n')
+	out.Write(d.Text)
+	return out.String(), nil
 }
 
 // parseAgent reads an agent; nil is one of which nothing is known.
@@ -161,7 +184,7 @@ func (s *Store) parseAgent(cluster string, kv *mvccpb.KeyValue) (Agent, error) {
 	if kv == nil {
 		return Agent{Cluster: cluster}, nil
 	}
-	a, err := decode[Agent](kv)
+	a, err := decodeAgent(kv)
 	a.Cluster, a.Mod = cluster, kv.ModRevision
 	return a, err
 }

@@ -100,6 +100,9 @@ func TestDocumentsOfAgentsReplaceEachOther(t *testing.T) {
 		if weight > MaxWordsBytes || ops > MaxWords {
 			t.Errorf("a document of %d bytes weighs %d operations and %d bytes, which never fits", size, ops, weight)
 		}
+		if written, err := s.appendWords(nil, &Words{Agent: a, Said: &d, Old: a.Parts}); err != nil || len(written) > ops {
+			t.Errorf("a document of %d bytes takes %d operations, %v, and was to take %d", size, len(written), err, ops)
+		}
 		now, ok, err := s.Hear(ctx, []Words{w})
 		must(t, err)
 		if !ok {
