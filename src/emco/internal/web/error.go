@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -111,12 +112,16 @@ func writeProblem(w http.ResponseWriter, r *http.Request, status int, kind errs.
 // Body reads a request's body. Errors are TooLarge beyond limit bytes, and answered
 // with 408 if the client is too slow for the server's deadline.
 func Body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if err != nil {
+	var data bytes.Buffer
+	data.Grow(int(min(max(r.ContentLength, 0), limit, grown)) + bytes.MinRead) // one more read finds the end
+	if _, err := data.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
 		return nil, ReadError(err)
 	}
-	return data, nil
+	return data.Bytes(), nil
 }
+
+// grown is the most memory that is taken for a body before it has come.
+const grown = 64 << 10
 
 // ReadError classifies an error of reading a request's body.
 func ReadError(err error) error {

@@ -66,12 +66,28 @@ func Ahead(method, template string, h HandlerFunc, next http.Handler) http.Handl
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == method {
 			if vars := match(want, r.URL.EscapedPath()); vars != nil {
-				h.ServeHTTP(w, mux.SetURLVars(r, vars))
+				h.ServeHTTP(w, withVars(r, vars))
 				return
 			}
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// withVars gives a request variables for Vars to find. One that Wrap knows is not copied.
+func withVars(r *http.Request, vars map[string]string) *http.Request {
+	if t := traceOf(r.Context()); t != nil {
+		t.vars = vars
+		return r
+	}
+	return mux.SetURLVars(r, vars)
+}
+
+func escapedVars(r *http.Request) map[string]string {
+	if t := traceOf(r.Context()); t != nil && t.vars != nil {
+		return t.vars
+	}
+	return mux.Vars(r)
 }
 
 // match returns the variables that a path gives to the segments of a template; nil if it
@@ -97,7 +113,7 @@ func match(want []string, path string) map[string]string {
 // Vars returns the variables of a request's path, unescaped. All of them are names;
 // one that is not is Invalid and shown escaped.
 func Vars(r *http.Request) (map[string]string, error) {
-	vars := mux.Vars(r)
+	vars := escapedVars(r)
 	names := make(map[string]string, len(vars))
 	for key, escaped := range vars {
 		name, err := url.PathUnescape(escaped)

@@ -25,6 +25,7 @@ type trace struct {
 	id    string
 	err   error
 	quiet bool
+	vars  map[string]string // of the path, escaped, if Ahead has found them
 }
 
 type traceKey struct{}
