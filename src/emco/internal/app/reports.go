@@ -53,12 +53,14 @@ func (a *App) reports(c config.Config, st stores, seen *mirror.Mirror, m *metric
 	})
 	a.onClose(host.Close)
 	clusters := &fleet{db: st.db, contexts: st.contexts, rules: rules, log: a.log}
+	followed := *clusters // what came by HTTPS is known by the mirror, and so is what was to be there then
+	followed.seen = seen
 	r := reports{notes: intake.NewNotes()}
 	count, refresh := m.documents(), time.Duration(c.Status.Stale)/6 // two signs of life may be lost
 	o := httpstatus.Options{Queue: c.Status.Queue, Refresh: refresh, Count: count, Notes: r.notes, Log: a.log}
 	r.desk = httpstatus.NewDesk(st.contexts, clusters, o)
 	r.endpoint = httpstatus.NewEndpoint(r.desk)
-	r.https = httpstatus.NewSource(seen, st.contexts, host, clusters, o)
+	r.https = httpstatus.NewSource(seen, st.contexts, host, &followed, o)
 	r.git = gitstatus.New(host, clusters, gitstatus.Options{
 		Interval: time.Duration(c.Status.Interval), Refresh: refresh, Count: count, Notes: r.notes, Heard: r.desk.Heard, Log: a.log,
 	})
@@ -115,6 +117,7 @@ func (r reports) note(w http.ResponseWriter, req *http.Request) error {
 type fleet struct {
 	db       *store.DB
 	contexts *appcontext.Store
+	seen     *mirror.Mirror // where pairs are looked up; nil: in etcd
 	rules    gitops.Rules
 	log      *slog.Logger
 }
@@ -185,7 +188,7 @@ func (f *fleet) settings(ctx context.Context, provider store.Key, c v2.Cluster, 
 
 // Pairs returns what a cluster is to hold.
 func (f *fleet) Pairs(ctx context.Context, cluster string) ([]intake.Pair, error) {
-	pairs, err := f.contexts.PairsOn(ctx, cluster)
+	pairs, err := f.pairsOn(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -196,6 +199,15 @@ func (f *fleet) Pairs(ctx context.Context, cluster string) ([]intake.Pair, error
 		}
 	}
 	return out, nil
+}
+
+func (f *fleet) pairsOn(ctx context.Context, cluster string) ([]appcontext.Pair, error) {
+	if f.seen != nil {
+		if pairs, ok := f.seen.Pairs(cluster); ok {
+			return pairs, nil
+		}
+	}
+	return f.contexts.PairsOn(ctx, cluster)
 }
 
 func (f *fleet) pair(ctx context.Context, p appcontext.Pair) (intake.Pair, error) {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -170,5 +172,69 @@ func TestAcknowledgedReportsSurviveAKill(t *testing.T) {
 		if got, err := a.post("http://"+p.address, token, r); err != nil || got.code != http.StatusConflict {
 			t.Errorf("the same report after the kill: %+v, %v", got, err)
 		}
+	}
+}
+
+// So is what many clusters said at the same time, which is written together: each of them
+// finds the last report that was acknowledged, or one after it.
+func TestReportsThatAreWrittenTogetherSurviveAKill(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	tokens := map[string]string{}
+	v := newVictim(t, func(s *stage) {
+		s.fleet(names...)
+		s.reportByHTTPS()
+		for _, name := range names {
+			tokens[name] = s.reportToken(name)
+		}
+	})
+	v.mu.Lock()
+	p := v.now
+	v.mu.Unlock()
+	var taken atomic.Int64
+	acknowledged := make([]uint64, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		a := v.agent(name)
+		all.Go(func() {
+			for seq := uint64(1); ; seq++ {
+				got, err := a.post("http://"+p.address, tokens[name], status.Report{Cluster: a.cluster, Seq: seq, At: time.Now(), Agent: strconv.FormatUint(seq, 10)})
+				switch {
+				case err != nil: // it was killed
+					return
+				case got.code == http.StatusNoContent:
+					acknowledged[i] = seq
+					taken.Add(1)
+				case got.code != http.StatusTooManyRequests && got.code != http.StatusServiceUnavailable:
+					t.Errorf("report %d of %s: %d", seq, name, got.code)
+					return
+				}
+			}
+		})
+	}
+	v.eventually("many reports are taken", func() string {
+		if n := taken.Load(); n < 100 {
+			return strconv.FormatInt(n, 10)
+		}
+		return ""
+	})
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+	all.Wait()
+	for i, name := range names {
+		a := v.agent(name)
+		v.eventually("what was acknowledged is known", func() string {
+			v.mu.Lock()
+			address := v.now.address
+			v.mu.Unlock()
+			got, err := a.post("http://"+address, tokens[name], status.Report{Cluster: a.cluster, Seq: acknowledged[i]})
+			if err != nil || got.code != http.StatusConflict {
+				return "it is not"
+			}
+			if last, err := strconv.ParseUint(got.last, 10, 64); err != nil || last < acknowledged[i] {
+				t.Errorf("of %s report %s is known, and %d was acknowledged", name, got.last, acknowledged[i])
+			}
+			return ""
+		})
 	}
 }

@@ -174,6 +174,24 @@ func (m *Mirror) Cluster(name string) []*Entry {
 	return slices.Collect(maps.Values(m.index.clusters[name]))
 }
 
+// Pairs returns the pairs of a cluster, in no order; false as long as there is no index.
+// They are at least as new as whatever the mirror has told before, of agents for instance.
+// What they point at is shared and may not be changed.
+func (m *Mirror) Pairs(cluster string) ([]appcontext.Pair, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.index == nil {
+		return nil, false
+	}
+	out := make([]appcontext.Pair, 0, len(m.index.clusters[cluster]))
+	for _, e := range m.index.clusters[cluster] {
+		if e.Pair != nil {
+			out = append(out, *e.Pair)
+		}
+	}
+	return out, true
+}
+
 // look copies what the index has; false if it has something that it could not read.
 func (m *Mirror) look(uid string) (Snapshot, bool) {
 	m.mu.RLock()

@@ -207,6 +207,7 @@ func (d *Desk) next() (places []*place, words []appcontext.Words) {
 	ops, bytes := 0, 0
 	for len(d.ready) > 0 {
 		p := d.ready[0]
+		p.pending.words.Old = p.agent.Parts
 		o, b := p.pending.words.Weight()
 		if ops, bytes = ops+o, bytes+b; len(places) > 0 && (ops > appcontext.MaxWords || bytes > appcontext.MaxWordsBytes) {
 			d.poke() // for another writer

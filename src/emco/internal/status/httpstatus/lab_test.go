@@ -55,7 +55,7 @@ func (f *fleet) becomes(name string, c Cluster) {
 
 // lab is a real etcd and a process that takes reports; more can be started.
 type lab struct {
-	*testing.T
+	testing.TB
 	store *appcontext.Store
 	book  Book // the store, unless a test puts something before it
 	fleet *fleet
@@ -64,9 +64,9 @@ type lab struct {
 	passed time.Duration // since the start, besides what really passes
 }
 
-func newLab(t *testing.T, clusters ...string) *lab {
+func newLab(t testing.TB, clusters ...string) *lab {
 	t.Helper()
-	l := &lab{T: t, store: contexttest.New(t), fleet: &fleet{clusters: map[string]Cluster{}}}
+	l := &lab{TB: t, store: contexttest.New(t), fleet: &fleet{clusters: map[string]Cluster{}}}
 	l.book = l.store
 	for _, name := range clusters {
 		l.fleet.clusters[name] = Cluster{Identity: "id of " + name, Reports: true}

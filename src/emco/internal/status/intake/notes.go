@@ -1,6 +1,8 @@
 package intake
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,14 +56,29 @@ func (n *Notes) Of(cluster string) (note Note, ok bool) {
 func (n *Notes) Taken(r status.Report, received, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	last := n.of[r.Cluster]
 	fresh := Note{
-		Cluster: r.Cluster, Agent: r.Agent, Seq: r.Seq, Received: received, Reported: r.At.UTC(),
-		Apps: len(r.Apps), Unseen: r.Unseen, Refused: n.of[r.Cluster].Refused,
+		Cluster: last.Cluster, Agent: last.Agent, Seq: r.Seq, Received: received, Reported: r.At.UTC(),
+		Apps: len(r.Apps), Unseen: last.Unseen, Refused: last.Refused,
+	}
+	if fresh.Cluster != r.Cluster || fresh.Agent != r.Agent { // what stays may not hold the whole report
+		fresh.Cluster, fresh.Agent = strings.Clone(r.Cluster), strings.Clone(r.Agent)
+	}
+	if !slices.Equal(fresh.Unseen, r.Unseen) {
+		fresh.Unseen = cloned(r.Unseen)
 	}
 	if ahead := r.At.Sub(now); ahead > aheadLimit {
 		fresh.Ahead = ahead.Round(time.Second).String()
 	}
-	n.of[r.Cluster] = fresh
+	n.of[fresh.Cluster] = fresh
+}
+
+func cloned(kinds []status.Unseen) []status.Unseen {
+	out := make([]status.Unseen, len(kinds))
+	for i, u := range kinds {
+		out[i] = status.Unseen{Group: strings.Clone(u.Group), Kind: strings.Clone(u.Kind), Reason: strings.Clone(u.Reason)}
+	}
+	return out
 }
 
 // Alive notes that the agent of a cluster confirms what it said before.

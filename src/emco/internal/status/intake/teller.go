@@ -2,9 +2,11 @@ package intake
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
@@ -33,7 +35,7 @@ type Teller struct {
 
 // told is what was last handed on of a pair.
 type told struct {
-	digest manifest.Digest
+	digest [sha256.Size]byte
 	at     time.Time
 }
 
@@ -78,16 +80,20 @@ func (t *Teller) reportOf(ctx context.Context, r *reading, pair Pair) appcontext
 }
 
 // digestOf identifies what a report says, whenever it says so.
-func digestOf(r appcontext.Report) manifest.Digest {
-	text, err := json.Marshal(struct {
-		Resources []appcontext.ResourceStatus
-		Truncated int
-		Commit    string
-	}{r.Resources, r.Truncated, r.Commit})
-	if err != nil {
-		return "" // of plain strings and numbers; it does not happen
+func digestOf(r appcontext.Report) [sha256.Size]byte {
+	text := make([]byte, 0, 1024)
+	put := func(words ...string) {
+		for _, w := range words { // after its length, so that no two lists look alike
+			text = append(binary.AppendUvarint(text, uint64(len(w))), w...)
+		}
 	}
-	return manifest.DigestOf(text)
+	put(r.Commit)
+	text = binary.AppendVarint(text, int64(r.Truncated))
+	for _, s := range r.Resources {
+		put(s.Group, s.Version, s.Kind, s.Namespace, s.Name, s.Status, s.Reason, s.Content)
+		text = strconv.AppendBool(text, s.Extra)
+	}
+	return sha256.Sum256(text)
 }
 
 // vouched says whether objects that the agent may not read have the content that is
