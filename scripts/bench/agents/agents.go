@@ -30,6 +30,7 @@ type Agent struct {
 	seq  uint64
 	name string // of what it said last
 	turn int
+	form form
 }
 
 // Load is how agents report.
@@ -171,12 +172,26 @@ func (w *wire) report(a *Agent, news bool) (int, error) {
 func (a *Agent) text(news bool) ([]byte, error) {
 	a.turn++
 	a.seq = max(a.seq+1, uint64(time.Now().Unix()))
-	r := status.Report{Cluster: a.Cluster, Seq: a.seq, At: time.Now().UTC().Truncate(time.Second), Agent: "bench/1"}
 	if !news && a.name != "" {
-		r.Same = a.name
-		return status.Encode(r, 0)
+		return status.Encode(status.Report{Cluster: a.Cluster, Seq: a.seq, At: now(), Agent: version, Same: a.name}, 0)
 	}
-	r.Apps = make([]status.App, len(a.Apps))
+	if news && a.form.ready() {
+		return a.form.fill(a.seq, a.Said()), nil
+	}
+	text, err := status.Encode(a.report(news), 0)
+	if news && err == nil {
+		a.form = formOf(text, a.seq, a.Said())
+	}
+	return text, err
+}
+
+const version = "bench/1"
+
+func now() time.Time { return time.Now().UTC().Truncate(time.Second) }
+
+// report is all that the agent says.
+func (a *Agent) report(news bool) status.Report {
+	r := status.Report{Cluster: a.Cluster, Seq: a.seq, At: now(), Agent: version, Apps: make([]status.App, len(a.Apps))}
 	for i, app := range a.Apps {
 		r.Apps[i] = app
 		if news && len(app.Objects) > 0 {
@@ -184,7 +199,7 @@ func (a *Agent) text(news bool) ([]byte, error) {
 			r.Apps[i].Objects[0].Reason = a.Said()
 		}
 	}
-	return status.Encode(r, 0)
+	return r
 }
 
 // answer reads the head of an answer, and skips a body.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +28,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/site"
 )
 
-// How reports come: connections, time of a case, and objects of the one app of a cluster.
+// How reports come: connections, and objects of each app of a cluster.
 const (
 	lines    = 256
 	reported = 3
@@ -44,25 +46,36 @@ func (s *Suite) reports(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	h := hearing{suite: s, name: fmt.Sprintf("%d clusters", clusters)}
+	s.hear(ctx, hearing{name: fmt.Sprintf("%d clusters", clusters), apps: 1}, dir+"/one", clusters, func(h *hearing) {
+		for _, news := range []bool{false, true} {
+			s.add(h.flood(ctx, news))
+		}
+		s.add(h.staleness(ctx))
+		s.add(h.branches(ctx))
+	})
+	if s.Full { // what the program is to keep up with all day
+		s.hear(ctx, hearing{name: fmt.Sprintf("%d clusters x 10 apps", clusters), apps: 10}, dir+"/ten", clusters, func(h *hearing) { s.add(h.staleness(ctx)) })
+	}
+	s.add(polling())
+	return ctx.Err()
+}
+
+// hear has a fleet of its own report to a program of its own, as long as do takes.
+func (s *Suite) hear(ctx context.Context, h hearing, dir string, clusters int, do func(*hearing)) {
+	h.suite = s
 	defer h.close()
 	if err := h.open(ctx, dir, clusters); err != nil {
 		s.add(figures.Sample{Metric: "P7", Case: h.name, Peer: figures.Process, Failed: "prepare: " + err.Error()})
-		return nil
+		return
 	}
-	for _, news := range []bool{false, true} {
-		s.add(h.flood(ctx, news))
-	}
-	s.add(h.staleness(ctx))
-	s.add(h.branches(ctx))
-	s.add(polling())
-	return ctx.Err()
+	do(&h)
 }
 
 // hearing is a program with a fleet that reports by HTTPS.
 type hearing struct {
 	suite      *Suite
 	name       string
+	apps       int
 	site       *site.Site
 	program    *program.Emco
 	api        *client.Client
@@ -86,7 +99,10 @@ func (h *hearing) open(ctx context.Context, dir string, clusters int) (err error
 	}
 	user, token := h.site.Credential()
 	where := fleet.Repository{URL: h.site.Server.URL(site.Repository), User: user, Token: token, Keys: map[string]v2.Scalar{"statusMode": "https"}}
-	h.deployment = fleet.Deployment{Name: "reports", Apps: []fleet.App{{Chart: fleet.Synthetic("web", reported)}}}
+	h.deployment = fleet.Deployment{Name: "reports"}
+	for i := range h.apps {
+		h.deployment.Apps = append(h.deployment.Apps, fleet.App{Chart: fleet.Synthetic(fmt.Sprintf("web%d", i), reported)})
+	}
 	for _, do := range []func() error{
 		func() error { return h.fleet.Found(ctx, where) },
 		func() error { return h.fleet.Register(ctx, clusters) },
@@ -155,7 +171,7 @@ func (h *hearing) held(ctx context.Context) ([]status.App, error) {
 	if err != nil {
 		return nil, err
 	}
-	app := status.App{}
+	apps := map[string]*status.App{}
 	for path := range strings.Lines(listing) {
 		path = strings.TrimSpace(path)
 		if !strings.Contains(path, "/app/") {
@@ -165,27 +181,40 @@ func (h *hearing) held(ctx context.Context) ([]status.App, error) {
 		if err != nil {
 			return nil, err
 		}
-		o := status.Object{Version: "v1", Kind: "ConfigMap", Namespace: "default", Status: status.Current}
-		for line := range strings.Lines(text) {
-			key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-			value = strings.Trim(value, `"'`)
-			switch key {
-			case "name":
-				o.Name = value
-			case "namespace":
-				o.Namespace = value
-			case status.ContentAnnotation:
-				o.Content = value
-			case status.DeploymentLabel:
-				app.Label = value
-			}
+		label, o := objectIn(text)
+		if apps[label] == nil {
+			apps[label] = &status.App{Label: label}
 		}
-		app.Objects = append(app.Objects, o)
+		apps[label].Objects = append(apps[label].Objects, o)
 	}
-	if app.Label == "" || len(app.Objects) == 0 {
-		return nil, errors.New("the branch holds nothing for a cluster")
+	if len(apps) != h.apps || apps[""] != nil {
+		return nil, fmt.Errorf("the branch holds %d apps for a cluster, want %d", len(apps), h.apps)
 	}
-	return []status.App{app}, nil
+	var out []status.App
+	for _, label := range slices.Sorted(maps.Keys(apps)) {
+		out = append(out, *apps[label])
+	}
+	return out, nil
+}
+
+// objectIn is what a cluster says of the object in a file of the branch when it has it.
+func objectIn(text string) (label string, o status.Object) {
+	o = status.Object{Version: "v1", Kind: "ConfigMap", Namespace: "default", Status: status.Current}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		value = strings.Trim(value, `"'`)
+		switch key {
+		case "name":
+			o.Name = value
+		case "namespace":
+			o.Namespace = value
+		case status.ContentAnnotation:
+			o.Content = value
+		case status.DeploymentLabel:
+			label = value
+		}
+	}
+	return label, o
 }
 
 // flood has all clusters report as fast as they are answered.
