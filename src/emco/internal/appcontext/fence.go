@@ -119,6 +119,17 @@ func (s *Store) fenced(ctx context.Context, q request) (rev int64, ok bool, err 
 	return rev, ok, nil
 }
 
+// Calm returns once no write by own that was not answered can be made any more: what is
+// read afterwards stays until somebody writes anew. ErrFenced if own was lost; the zero
+// Fence promises nothing.
+func (s *Store) Calm(ctx context.Context, own Fence) error {
+	if own == (Fence{}) {
+		return nil
+	}
+	_, err := s.Fenced(own).calm(ctx, own.shard)
+	return err
+}
+
 // calm returns the revision to write by, once nothing that was not answered can be made
 // any more. Of several that raise the key at a time one does it, and the others see that.
 func (s *Store) calm(ctx context.Context, subject string) (int64, error) {

@@ -51,9 +51,14 @@ func (l *ledger) handOver(ctx context.Context, targets []target, h handing) erro
 	if h.to == l.shard {
 		return l.write(ctx, entry{put: put})
 	}
+	put, err := l.unhanded(ctx, put)
+	if err != nil {
+		return err
+	}
 	for part := range slices.Chunk(put, portion) {
 		if err := l.store.PutPairs(ctx, l.fence, part, nil); err != nil {
-			return err // those that were stored are handed over again
+			l.doubt(part, nil)
+			return err
 		}
 		for _, p := range part {
 			l.forget(p.Key)

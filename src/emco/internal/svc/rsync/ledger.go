@@ -16,6 +16,8 @@ import (
 type pairStore interface {
 	PutPairs(ctx context.Context, own appcontext.Fence, put []appcontext.Pair, remove []appcontext.PairKey) error
 	PutReports(ctx context.Context, own appcontext.Fence, put []appcontext.Report, remove []appcontext.PairKey) error
+	PairsAt(ctx context.Context, keys []appcontext.PairKey) ([]appcontext.Pair, error)
+	Calm(ctx context.Context, own appcontext.Fence) error
 	reportStore
 }
 
@@ -56,7 +58,7 @@ func (l *ledger) load(ctx context.Context, pairs []appcontext.Pair) error {
 	defer l.mu.Unlock()
 	l.pairs, l.targets, l.sites = map[target]map[string]appcontext.Pair{}, map[string]map[target]bool{}, map[string]map[target]bool{}
 	l.subjects, l.heads, l.orders, l.stops = map[string]string{}, map[string]string{}, map[string]order{}, map[string]bool{}
-	l.wanted, l.doubts, l.clouds = map[string]bool{}, doubts{}, map[string]tenancy{}
+	l.wanted, l.doubts, l.clouds = map[string]bool{}, newDoubts(), map[string]tenancy{}
 	l.restless = restless{}
 	l.reports, l.stirred = newHearings(l.store), newStirred()
 	var strays []appcontext.Pair
@@ -107,11 +109,12 @@ func (l *ledger) concerned(w wish) (have []appcontext.Pair) {
 	return have
 }
 
-// changed returns the pairs that are not as they are remembered.
+// changed returns the pairs that are not as they are remembered, or may not be as they are
+// stored.
 func (l *ledger) changed(pairs []appcontext.Pair) []appcontext.Pair {
 	return slices.DeleteFunc(slices.Clone(pairs), func(p appcontext.Pair) bool {
 		old, known := l.pair(p.Key)
-		return known && reflect.DeepEqual(p, old)
+		return known && !l.doubts.known[p.Key] && reflect.DeepEqual(p, old)
 	})
 }
 
@@ -209,13 +212,14 @@ func (l *ledger) write(ctx context.Context, e entry) error {
 	}
 	for part := range slices.Chunk(e.put, portion) {
 		if err := l.store.PutPairs(ctx, l.fence, part, nil); err != nil {
-			l.doubt(part)
+			l.doubt(part, nil)
 			return err
 		}
 		l.remember(part)
 	}
 	for part := range slices.Chunk(e.gone, portion) {
 		if err := l.store.PutPairs(ctx, l.fence, nil, part); err != nil {
+			l.doubt(nil, part)
 			return err
 		}
 		for _, k := range part {
@@ -235,7 +239,7 @@ func (l *ledger) remember(stored []appcontext.Pair) {
 		}
 		l.diary.changed(old, p)
 		l.keep(p)
-		delete(l.doubts, p.Key)
+		l.doubts.settle(p.Key)
 	}
 }
 
@@ -260,6 +264,7 @@ func (l *ledger) forget(k appcontext.PairKey) {
 	l.stirred.count(l.pairs[t][k.App], appcontext.Pair{Key: k})
 	l.reports.forget(k)
 	l.restless.forget(k)
+	l.doubts.settle(k)
 	if delete(l.pairs[t], k.App); len(l.pairs[t]) == 0 {
 		delete(l.pairs, t)
 		delete(l.targets[t.uid], t)

@@ -43,7 +43,7 @@ func (l *ledger) plain(uid string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, order := l.orders[uid]
-	return !order && !l.stops[uid] && len(l.doubts.of(uid)) == 0
+	return !order && !l.stops[uid] && !l.doubts.any(uid)
 }
 
 // narrow fills in what a revision wants on the clusters that have to be looked at.

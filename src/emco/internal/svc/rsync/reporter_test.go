@@ -16,8 +16,9 @@ import (
 // notebook keeps the reports that are written to it; the first writes may fail. It
 // takes the place of etcd, whose goroutines cannot live on a test's own clock.
 type notebook struct {
-	fail    int
-	written []string
+	pairStore // nil: nothing else is asked for
+	fail      int
+	written   []string
 }
 
 func (n *notebook) PutPairs(context.Context, appcontext.Fence, []appcontext.Pair, []appcontext.PairKey) error {
