@@ -32,13 +32,13 @@
 //
 //	whose work it is      service, home, owners, guardian, loader
 //	what is asked for     feed, desk, contents, ways, memory; narrow, restless: what changed
-//	the shard's state     dispatcher, ledger, intent, progress, proof, doubt, handover
+//	the shard's state     dispatcher, visits, ledger, intent, progress, proof, doubt, handover
 //	what waits for what   gate, gates, hearing, abroad
 //	when it is tried      lane, alarm, late, retry, brakes
 //	where it goes         destination, identity, target, tenancy
-//	by Git                gitlane, message, branches, tenants, views, retire, publish, platforms
+//	by Git                gitlane, message, branches, followed, tenants, views, retire, publish, platforms
 //	directly              kubelane, conn
 //	what came of it       outcomes, carried, reporter, source, diary
 //	others' commits       foreign, verdict; rewritten history: adopt, restore, renewal
-//	clusters that move    moves, relocate
+//	clusters that move    moves, relocate, carry
 package rsync
