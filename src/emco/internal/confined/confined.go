@@ -28,7 +28,7 @@ var (
 // Limits bound a child.
 type Limits struct {
 	Time   time.Duration // from its start to its answer
-	Work   time.Duration // processor time of all its threads, rounded up to seconds; 0: bounded by Time only. On Linux only
+	Work   time.Duration // processor time of all its threads, rounded up to seconds; 0: bounded by Time only. On Linux only, and told of programs in Go only if they call Heed
 	Memory uint64        // bytes of data that it may have; on Linux only
 	Output int64         // bytes of an answer
 }

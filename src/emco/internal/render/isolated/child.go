@@ -9,6 +9,7 @@ import (
 	"log"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
@@ -20,6 +21,7 @@ import (
 // charts to it.
 func Main(r render.Renderer, stdin io.Reader, stdout io.Writer) error {
 	log.SetOutput(io.Discard)
+	defer confined.Heed()()
 	var q question
 	if err := json.NewDecoder(stdin).Decode(&q); err != nil {
 		return fmt.Errorf("read the request: %w", err)

@@ -151,9 +151,10 @@ func (p parent) run(ctx context.Context, app string, question []byte) ([]byte, e
 	return nil, fmt.Errorf("render app %s in a child: %w: %s", app, err, a.Said)
 }
 
-// exhausted reports whether a Go program said that it has no memory left.
+// exhausted reports whether a Go program said that it has no memory left, be it for the
+// stack of a thread.
 func exhausted(stderr string) bool {
-	for _, sign := range []string{"out of memory", "cannot allocate memory", "failed to reserve"} {
+	for _, sign := range []string{"out of memory", "cannot allocate memory", "failed to reserve", "pthread_create failed", "failed to create new OS thread"} {
 		if strings.Contains(stderr, sign) {
 			return true
 		}
