@@ -45,7 +45,7 @@ func Run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	defer done()
 	loop := publish.New(observer, writer, publish.Options{
 		Cluster: c.Cluster, Agent: Version(), Interval: c.Interval, Heartbeat: c.Heartbeat,
-		Alive: func() { touch(c.AliveFile, log) }, Log: log,
+		Alive: func() { touch(c.AliveFile, log) }, Proof: c.Proof, Log: log,
 	})
 	parts := []func(context.Context) error{observer.Run, loop.Run}
 	if c.States {

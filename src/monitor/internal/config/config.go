@@ -3,6 +3,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -175,6 +177,17 @@ func (c *Config) check() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// Proof identifies what the files hold now by which the monitor proves itself, and which
+// it trusts. A file that cannot be read holds nothing.
+func (c Config) Proof() string {
+	sum := sha256.New()
+	for _, path := range []string{c.ReportTokenFile, c.ReportCAFile, c.TokenFile, c.SSHKeyFile, c.KnownHostsFile, c.CAFile} {
+		text, _ := os.ReadFile(path)
+		fmt.Fprintf(sum, "%d:%s", len(text), text)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // Access returns the token and the certificates for the control plane that the files hold

@@ -38,6 +38,7 @@ type Options struct {
 	Interval  time.Duration // least time between two reports; 10 s
 	Heartbeat time.Duration // a report without news is sent after so long; 1 minute
 	Alive     func()        // called at least every AliveEvery while all goes on
+	Proof     func() string // identifies the credentials that reports go out with now
 	Log       *slog.Logger
 }
 
@@ -62,6 +63,9 @@ func (o Options) withDefaults() Options {
 	if o.Alive == nil {
 		o.Alive = func() {}
 	}
+	if o.Proof == nil {
+		o.Proof = func() string { return "" }
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -80,6 +84,7 @@ type Loop struct {
 	next     time.Time // not before; after a failure
 	failures int
 	said     string // why the last one failed; empty if it did not
+	proof    string // of the credentials that it went out with
 }
 
 // New returns a loop. It does nothing before Run.
@@ -93,6 +98,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	l.Changed(time.Now())
 	for {
 		l.options.Alive()
+		l.renew()
 		if wait := l.Due(time.Now()); wait > 0 {
 			t := time.NewTimer(min(wait, AliveEvery))
 			select {
@@ -143,6 +149,14 @@ func (l *Loop) Due(now time.Time) time.Duration {
 	return due.Sub(now)
 }
 
+// renew has what failed tried at once if it would go out with other credentials: whoever
+// has replaced a token need not wait until the last failure is forgotten.
+func (l *Loop) renew() {
+	if l.failures > 0 && l.options.Proof() != l.proof {
+		l.next = time.Time{}
+	}
+}
+
 // Tell sends what is known now, if it is news or if it is time for a sign of life. What
 // fails is tried again when Due says so.
 func (l *Loop) Tell(ctx context.Context) {
@@ -159,6 +173,7 @@ func (l *Loop) Tell(ctx context.Context) {
 		return
 	}
 	r.At, r.Agent = now.UTC().Truncate(time.Second), l.options.Agent
+	l.proof = l.options.Proof()
 	l.settle(l.writer.Write(ctx, r), digest, now)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -205,6 +206,38 @@ func TestAThrottledReportWaitsAsLongAsItIsTold(t *testing.T) {
 	if len(p.lines) == 0 {
 		t.Error("nothing was sent after the wait")
 	}
+}
+
+// A report that is refused again and again goes out soon after its credentials were replaced.
+func TestNewCredentialsAreTriedSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var proof atomic.Value
+		proof.Store("old")
+		p := &paper{began: time.Now()}
+		c := &cluster{reason: "start", changes: make(chan struct{}, 1)}
+		l := New(c, p, Options{Cluster: "edge+a", Proof: func() string { return proof.Load().(string) }})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(ctx) }()
+		p.fails(errors.New("no such token"))
+		time.Sleep(2 * time.Hour)
+		proof.Store("new")
+		tries := p.fails(errors.New("no such token either"))
+		time.Sleep(AliveEvery + time.Second)
+		if now := p.fails(nil); now != tries+1 {
+			t.Errorf("%d tries with other credentials, want one", now-tries)
+		}
+		proof.Store("right")
+		time.Sleep(AliveEvery + time.Second)
+		if len(p.lines) != 1 {
+			t.Errorf("reports were %q, want one", p.lines)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
 }
 
 func TestSequences(t *testing.T) {
