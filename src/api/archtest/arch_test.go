@@ -13,7 +13,8 @@ var arrows = map[string][]string{
 	"errs":     {},
 	"v2":       {"errs"},
 	"client":   {"errs"},
-	"status":   {"errs"},
+	"jsonread": {},
+	"status":   {"errs", "jsonread"},
 	"archtest": {},
 }
 
