@@ -175,7 +175,7 @@ func (m *movement) check(round int, was []string) {
 			m.Errorf("%s holds %s, and its cluster reads %s", to, a, b)
 		}
 		if n := m.bareGit("rev-list", "--count", to); n != "1" {
-			m.Errorf("%s has %s commits, want one", to, n)
+			m.Errorf("%s has %s commits, want one:\n%s", to, n, m.bareGit("log", "-p", "--format=%ci %B", to))
 		}
 		if round > 1 {
 			m.empty(m.shard(round-1, i))

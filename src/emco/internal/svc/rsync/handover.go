@@ -18,18 +18,20 @@ type handing struct {
 	anew   bool      // what is settled is to be delivered again: a platform has to be told
 }
 
-// changedHands counts how often pairs were handed over. Who has worked out what is to be
-// written from what the ledger held then, writes it only if that number is still the same.
+// changedHands counts how often pairs were handed over, or taken in. Who has worked out what
+// is to be written from what the ledger held then, writes it only if that number is still
+// the same.
 func (l *ledger) changedHands() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hands
 }
 
-// stale refuses a wish that was worked out before pairs were handed over: it might take for
-// new what another shard has. The caller holds mu.
+// stale refuses a wish that was worked out before pairs changed hands: it might take for new
+// what another shard has, or for unwanted what has come from one. What wishes for nothing
+// anywhere does neither. The caller holds mu.
 func (l *ledger) stale(w wish) error {
-	if len(w.places) == 0 || w.hands == l.hands {
+	if w.gone || w.hands == l.hands {
 		return nil
 	}
 	return errs.E(errs.Unavailable, "take in", "deployment "+w.uid, errors.New("pairs have changed hands meanwhile"))
@@ -88,6 +90,7 @@ func (l *ledger) takeIn(pairs []appcontext.Pair) {
 	for _, p := range pairs {
 		if _, known := l.pair(p.Key); !known {
 			l.keep(p)
+			l.hands++
 		}
 	}
 }
