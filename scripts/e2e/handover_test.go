@@ -11,7 +11,6 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 
 	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
-	"github.com/emco-orchestrator/emco/scripts/testbed/bed"
 )
 
 const movers = 4 // clusters
@@ -24,16 +23,8 @@ const movers = 4 // clusters
 func TestAMoveIsFinishedByAnotherProcess(t *testing.T) {
 	do := steps{TB: t}
 	do.next("one etcd, a process for the API and the orchestrator, two for rsync; %d clusters", movers)
-	b, err := bed.Open(t.Context(), bed.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Close)
-	s := newStage(t)
-	s.must("stop the program on embedded stores", s.emco.Stop())
-	m := &movement{replicas: &replicas{stage: s, etcd: b.EtcdURL()}}
-	s.emco = m.start("api", "clm,dcm,placementintent,orchestrator")
-	t.Cleanup(func() { s.emco = nil }) // it is ended with the others
+	m := &movement{newReplicas(t)}
+	s := m.stage
 	one, two := m.start("rsync-1", "rsync"), m.start("rsync-2", "rsync")
 	repository := s.repository()
 	repository.Keys = map[string]v2.Scalar{"refMode": "cluster"}

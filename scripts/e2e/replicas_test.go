@@ -22,6 +22,22 @@ type replicas struct {
 	all  []*program.Emco
 }
 
+// newReplicas starts an etcd, and a process for all services but rsync.
+func newReplicas(t *testing.T) *replicas {
+	t.Helper()
+	b, err := bed.Open(t.Context(), bed.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	s := newStage(t)
+	s.must("stop the program on embedded stores", s.emco.Stop())
+	r := &replicas{stage: s, etcd: b.EtcdURL()}
+	s.emco = r.start("api", "clm,dcm,placementintent,orchestrator")
+	t.Cleanup(func() { s.emco = nil }) // it is ended with the others
+	return r
+}
+
 // start runs a process with some of the services.
 func (r *replicas) start(name, target string) *program.Emco {
 	r.Helper()
@@ -49,16 +65,8 @@ func TestReplicasShareWorkAndReplaceEachOther(t *testing.T) {
 	do := steps{TB: t}
 	const repositories = 12
 	do.next("one etcd, a process for the API, one for the orchestrator, two for rsync; %d repositories", repositories)
-	b, err := bed.Open(t.Context(), bed.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Close)
-	s := newStage(t)
-	s.must("stop the program on embedded stores", s.emco.Stop())
-	r := &replicas{stage: s, etcd: b.EtcdURL()}
-	s.emco = r.start("api", "clm,dcm,placementintent,orchestrator")
-	t.Cleanup(func() { s.emco = nil }) // it is ended with the others
+	r := newReplicas(t)
+	s := r.stage
 	one, two := r.start("rsync-1", "rsync"), r.start("rsync-2", "rsync")
 
 	f := s.fleet()
