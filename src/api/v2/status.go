@@ -201,11 +201,11 @@ type ClustersAnswer struct {
 // ClustersByApp is the clusters of one app.
 type ClustersByApp struct {
 	App      string       `json:"app"`
-	Clusters []ClusterKey `json:"clusters"`
+	Clusters []ClusterRef `json:"clusters"`
 }
 
-// ClusterKey names a cluster.
-type ClusterKey struct {
+// ClusterRef is a ClusterKey as the answers of EMCO write it.
+type ClusterRef struct {
 	Provider string `json:"clusterProvider"`
 	Cluster  string `json:"cluster"`
 }

@@ -88,9 +88,9 @@ func (a Answer) listApps() v2.AppsAnswer {
 func (a Answer) listClusters() v2.ClustersAnswer {
 	out := v2.ClustersAnswer{Identity: a.status.Identity, ClustersByApp: []v2.ClustersByApp{}}
 	for _, app := range a.byApp() {
-		entry := v2.ClustersByApp{App: app.status.Name, Clusters: []v2.ClusterKey{}}
+		entry := v2.ClustersByApp{App: app.status.Name, Clusters: []v2.ClusterRef{}}
 		for _, c := range app.clusters {
-			entry.Clusters = append(entry.Clusters, v2.ClusterKey{Provider: c.status.Provider, Cluster: c.status.Cluster})
+			entry.Clusters = append(entry.Clusters, v2.ClusterRef{Provider: c.status.Provider, Cluster: c.status.Cluster})
 		}
 		out.ClustersByApp = append(out.ClustersByApp, entry)
 	}
