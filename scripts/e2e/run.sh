@@ -1,84 +1,103 @@
 #!/usr/bin/env bash
-# Runs the acceptance tests on real Kubernetes API servers, real Flux and real Git.
+# Runs the end-to-end tests on real Kubernetes API servers, real Flux and real Git.
 #
-#   run.sh            all of them, and the examples
-#   run.sh 3          one point of the list, 1 to 6
-#   run.sh monitor    clusters that report: monitors, Flux and Git
-#   run.sh gitea      the host of Git's protocol on a real Gitea
-#   run.sh argocd     Argo CD's controllers read what is written for them: not part of all of them, it takes minutes to build
-#   run.sh sweep      every fault at every step, on Git and on a cluster: a quarter of an hour
-#   run.sh scale      5,000 clusters x 20 apps: what a change of a large fleet costs, and kill -9 in the
-#                     middle of one; EMCO_SCALE=500x20 for less
-#   run.sh fleet      clusters that simfleet plays, on a real control plane; EMCO_FLEET=10000 for so many
-#   run.sh fleet-https  the same, with reports by HTTPS
-#   run.sh bench      figures: 100 and 1,000 Git clusters side by side, a large deployment, a restart
+#   run.sh                 the default lanes
+#   run.sh full            every lane
+#   run.sh LANE...         these lanes
+#   run.sh 1               one point of the acceptance list, 1 to 6
+#   run.sh bench           figures instead of tests: 100 and 1,000 Git clusters, a large deployment, a restart
+#   run.sh lanes           list the lanes: what each needs and which tests it runs
 #
-# The tests run the programs in ../../bin (make build), or those in $EMCO_BIN; they are
-# built if they are not there. What the tests need besides is built from source on the first run and kept in ~/.cache/emco-testbed.
-# Everything listens on free ports of 127.0.0.1. More arguments go to go test.
+# The tests run the programs in ../../bin (make build), or those in $EMCO_BIN. If they
+# are missing, this script builds them. The first run builds what a lane needs from source and
+# keeps it in ~/.cache/emco-testbed. All servers listen on free ports of 127.0.0.1. Arguments after
+# "--" go to go test.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 exec </dev/null
 export GOWORK=off
 
-usage() { sed -n '2,18s/^# \{0,1\}//p' run.sh; }
+# lanes: name | default or full | parts of the test bed | tests | variables | what it shows
+lanes="
+git       | default |                        | TestExampleGitFleet TestTWf TestAcceptance4 TestAcceptance5 TestConformance13 TestTWb TestRestartInTheMiddle TestSimulatedFleet | | Git clusters without Kubernetes: writers, restarts, simulated fleets
+services  | default | etcd                   | TestReplicas TestAMoveIsFinished | | several processes on one etcd
+clusters  | default | etcd kube kwok flux    | TestAcceptance1 TestAcceptance2 TestAcceptance3 TestAcceptance6 TestConformance03 TestConformance08 TestConformance12 TestTIA TestClustersOfDifferentTypes TestUpdateAndRollback TestFluxReadsABranch TestPackages | | direct clusters and Flux on real API servers
+monitor   | default | etcd kube kwok flux    | TestMonitor TestConformance14 | | clusters that report their status
+published | default | etcd kube kwok flux versitygw registry sops | TestFluxReadsABucket TestFluxReadsAnArtifact TestFluxDecrypts | | buckets, OCI artifacts and encrypted files
+gitea     | default | gitea                  | TestGitea | | the Git host contract on a real Gitea
+argocd    | full    | etcd kube kwok flux argocd | TestArgoCD | EMCO_ARGOCD=1 | Argo CD's controllers (nine minutes of processor time to build)
+sweep     | full    | etcd kube kwok flux    | TestFaultSweep | EMCO_SWEEP=all | every fault at every step, on Git and on a cluster
+scale     | full    |                        | TestScale TestRestartInTheMiddle | EMCO_SCALE=5000x20 | 5,000 clusters x 20 apps, and kill -9 in the middle of a change; EMCO_SCALE=500x20 for less
+fleet     | full    |                        | TestSimulatedFleet | EMCO_FLEET=2000 | 2,000 simulated clusters; EMCO_FLEET=10000 for more
+"
 
-need() {
-  command -v "$1" >/dev/null || { echo "run.sh: $1 is missing: $2" >&2; exit 1; }
-}
+usage() { sed -n '2,14s/^# \{0,1\}//p' run.sh; }
 
-what=${1:-all}
-shift || true
-case $what in
-  all) run='.' ;;
-  [1-6]) run="^TestAcceptance$what" ;;
-  monitor) run='^TestMonitor|^TestConformance14' ;;
-  gitea) run='^TestGitea' ;;
-  argocd) run='^TestArgoCD'; export EMCO_ARGOCD=1 ;;
-  sweep) run='^TestFaultSweep'; export EMCO_SWEEP=all ;;
-  scale) run='^TestScale$|^TestRestartInTheMiddle'; export EMCO_SCALE=${EMCO_SCALE:-5000x20} ;;
-  fleet) run='^TestSimulatedFleet$' ;;
-  fleet-https) run='^TestSimulatedFleetByHTTPS$' ;;
-  bench) run='' ;;
-  help | -h | --help) usage; exit 0 ;;
-  *) usage >&2; exit 2 ;;
-esac
+fail() { echo "run.sh: $*" >&2; exit 2; }
+
+# lane NAME N prints one column of a lane.
+lane() { awk -F '|' -v name="$1" -v n="$2" '{ gsub(/^ +| +$/, "", $1) } $1 == name { gsub(/^ +| +$/, "", $n); print $n }' <<<"$lanes"; }
+
+# lanes_of CLASS prints the names of the lanes of a class.
+lanes_of() { awk -F '|' -v class="$1" '{ gsub(/ /, "", $1); gsub(/ /, "", $2) } $2 == class { print $1 }' <<<"$lanes"; }
+
+# all_of N LANE... prints the words of one column of several lanes, each once.
+all_of() { local n=$1 l; shift; for l in "$@"; do lane "$l" "$n"; done | tr ' ' '\n' | sed '/^$/d' | sort -u; }
+
+need() { command -v "$1" >/dev/null || fail "$1 is missing: $2"; }
+
+chosen=()
+point=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --) shift; break ;;
+    help | -h | --help) usage; exit 0 ;;
+    lanes) printf '%s\n' "$lanes" | sed '/^$/d'; exit 0 ;;
+    bench) chosen+=(bench) ;;
+    full) # large lanes run alone: they measure, and fill the machine
+      "./run.sh"
+      for l in $(lanes_of full); do "./run.sh" "$l"; done
+      exit 0 ;;
+    [1-6]) point=$1; chosen+=(git clusters) ;;
+    *) [ -n "$(lane "$1" 1)" ] || { usage >&2; fail "no lane $1; run.sh lanes lists them"; }; chosen+=("$1") ;;
+  esac
+  shift
+done
+[ ${#chosen[@]} -gt 0 ] || mapfile -t chosen < <(lanes_of default)
 
 need go 'install Go 1.26 or later'
 need git 'install git, with its http-backend'
 need make 'install make'
 need tar 'install tar'
-[ -x "$(git --exec-path)/git-http-backend" ] || { echo 'run.sh: git-http-backend is missing: install all of git' >&2; exit 1; }
-
-case $what in
-  all | gitea) need gcc 'install a C compiler: Gitea has SQLite in it' ;;
-esac
+[ -x "$(git --exec-path)/git-http-backend" ] || fail 'git-http-backend is missing: install all of git'
 
 bin=${EMCO_BIN:-$(cd ../.. && pwd)/bin}
-if [ "$what" = gitea ]; then
-  : # takes none of the programs
-elif [ ! -x "$bin/emco" ] || [ ! -x "$bin/emcoctl" ] || [ ! -x "$bin/monitor" ] || [ ! -x "$bin/simfleet" ]; then
-  echo "run.sh: building emco, emcoctl, monitor and simfleet (some minutes when nothing is cached)"
-  env -u GOWORK make -C ../.. build BIN="$bin" # the programs are built by the workspace
-fi
+for program in emco emcoctl monitor simfleet; do
+  if [ ! -x "$bin/$program" ]; then
+    echo "run.sh: building the programs (some minutes when nothing is cached)"
+    env -u GOWORK make -C ../.. build BIN="$bin" # the workspace builds the programs
+    break
+  fi
+done
 export EMCO_BIN=$bin
 
-if [ "$what" = bench ]; then
+if [ "${chosen[0]}" = bench ]; then
   exec go test -count=1 -run '^$' -bench 'Fleet|Large|Restart' -benchtime 1x -timeout 10m "$@" .
 fi
 
-case $what in
-  all) parts='etcd kube kwok flux gitea versitygw registry sops' ;;
-  1 | 2 | 3 | 6 | monitor | sweep) parts='etcd kube kwok flux' ;;
-  gitea) parts=gitea ;;
-  argocd) parts='etcd kube kwok flux argocd' ;;
-  *) parts='' ;;
-esac
+parts=$(all_of 3 "${chosen[@]}" | tr '\n' ' ')
+case " $parts" in *' gitea '*) need gcc 'install a C compiler: Gitea contains SQLite' ;; esac
 if [ -n "$parts" ]; then
-  echo "run.sh: the parts of the test bed: $parts (5 to 25 minutes when nothing is cached)"
+  echo "run.sh: building the parts of the test bed: $parts(5 to 25 minutes when nothing is cached)"
   # shellcheck disable=SC2086 # one word each
   (cd ../testbed && go run . build $parts)
 fi
-echo "run.sh: the tests, with the programs in $bin"
-go test -count=1 ./leak ./repo
-go test -v -count=1 -timeout 30m -run "$run" "$@" .
+for setting in $(all_of 5 "${chosen[@]}"); do
+  name=${setting%%=*}
+  export "$name=${!name:-${setting#*=}}"
+done
+run=$(all_of 4 "${chosen[@]}" | paste -sd '|' -)
+[ -z "$point" ] || run=TestAcceptance$point
+echo "run.sh: lanes ${chosen[*]}, with the programs in $bin"
+go test -count=1 ./leak ./repo ./lanes
+go test -v -count=1 -timeout 60m -run "^($run)" "$@" .
