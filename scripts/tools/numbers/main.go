@@ -4,6 +4,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -21,19 +22,31 @@ type tree struct {
 	functions             []int // lines of each
 	files                 []int // lines of each
 	wide, empty           int   // functions with more than five parameters; uses of any
+	types, oneWord        int   // unexported types; those named by one everyday word
 }
 
 func main() {
-	fmt.Printf("%-34s %6s %6s %5s %8s %5s %6s %7s\n", "tree", "code", "test%", "comm%", "fn 50/95", "p>5%", "any/k", "file95")
-	for _, root := range os.Args[1:] {
+	docs := flag.String("docs", "", "more files and folders with prose, separated by commas")
+	worst := flag.Int("worst", 10, "how many files with most phrases are listed")
+	flag.Parse()
+	if err := run(flag.Args(), strings.FieldsFunc(*docs, func(r rune) bool { return r == ',' }), *worst); err != nil {
+		fmt.Fprintln(os.Stderr, "numbers:", err)
+		os.Exit(1)
+	}
+}
+
+func run(roots, docs []string, worst int) error {
+	fmt.Printf("%-34s %6s %6s %5s %8s %5s %6s %7s %5s\n", "tree", "code", "test%", "comm%", "fn 50/95", "p>5%", "any/k", "file95", "1word")
+	for _, root := range roots {
 		t, err := count(root)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "numbers:", err)
-			os.Exit(1)
+			return err
 		}
 		t.print(root)
 	}
-	fmt.Println("wanted: fn median <= 12, p95 <= 60; file p95 <= 500; p>5 <= 1%; any/k <= 3; comments 12-18%")
+	fmt.Println("wanted: fn median <= 12, p95 <= 60; file p95 <= 500; p>5 <= 1%; any/k <= 3; comments 12-18%;")
+	fmt.Println("1word, unexported types named by one everyday word: 0-12 % in well-kept Go projects")
+	return printProse(append(roots, docs...), worst)
 }
 
 func count(root string) (*tree, error) {
@@ -102,6 +115,12 @@ func (t *tree) walk(fset *token.FileSet, file *ast.File) {
 			t.empty -= constraints(n.TypeParams)
 		case *ast.TypeSpec:
 			t.empty -= constraints(n.TypeParams)
+			if !n.Name.IsExported() {
+				t.types++
+				if vague(n.Name.Name) {
+					t.oneWord++
+				}
+			}
 		}
 	}
 }
@@ -120,9 +139,9 @@ func constraints(params *ast.FieldList) (n int) {
 }
 
 func (t *tree) print(name string) {
-	fmt.Printf("%-34s %6d %6.0f %5.0f %4d/%-3d %5.1f %6.1f %7d\n", name, t.code,
+	fmt.Printf("%-34s %6d %6.0f %5.0f %4d/%-3d %5.1f %6.1f %7d %4.0f%%\n", name, t.code,
 		share(t.tests, t.code), share(t.comments, t.code), percentile(t.functions, 50), percentile(t.functions, 95),
-		share(t.wide, len(t.functions)), share(t.empty, t.code)*10, percentile(t.files, 95))
+		share(t.wide, len(t.functions)), share(t.empty, t.code)*10, percentile(t.files, 95), share(t.oneWord, t.types))
 }
 
 func share(part, whole int) float64 {
