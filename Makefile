@@ -7,6 +7,8 @@ SCRIPTS     := scripts/testbed scripts/e2e scripts/bench scripts/demo
 GOFUMPT     := $(BIN)/gofumpt
 STATICCHECK := $(BIN)/staticcheck
 export CGO_ENABLED ?= 0
+# What is built does not depend on the folder of the checkout, so all checkouts share one build cache.
+export GOFLAGS ?= -trimpath
 
 .DEFAULT_GOAL := help
 
@@ -32,10 +34,21 @@ test: ## run the fast tests: unit, contract, CLI scripts
 	go test work
 	cd scripts/testbed && GOWORK=off go test ./...
 
+.PHONY: test-times
+test-times: ## run the fast tests from warm caches and print how long they take, and the slowest packages
+	@go test work >/dev/null
+	@echo "cached results: $$( { TIMEFORMAT='%R s'; time go test work >/dev/null; } 2>&1 )"
+	@TIMEFORMAT='all tests run again: %R s, %U s of processor time'; \
+	time go test -count=1 work | awk '$$1 == "ok" { print $$3 "\t" $$2 } $$1 != "ok" && $$1 != "?"' | sort -rn | head -20
+
 .PHONY: e2e
-e2e: build ## run the acceptance tests on real Kubernetes, Flux, Git and Gitea (the first run builds them: 25 minutes)
+e2e: build ## run the default lanes of end-to-end tests on real parts (the first run builds these: 25 minutes)
 	scripts/e2e/run.sh
+
+.PHONY: e2e-full
+e2e-full: build ## run every lane of end-to-end tests, an hour or more: scripts/e2e/run.sh lanes lists them
 	cd scripts/testbed && EMCO_TESTBED=1 GOWORK=off go test -count=1 ./integration
+	scripts/e2e/run.sh full
 
 .PHONY: bench
 bench: build ## measure beside other ways to write Git, ten minutes: docs/bench/quick.json and its tables
@@ -57,15 +70,15 @@ gen: ## regenerate what is generated: golden files and option tables are checked
 	go generate work
 
 .PHONY: lint
-lint: $(GOFUMPT) $(STATICCHECK) ## vet, staticcheck, format check, style numbers
+lint: $(GOFUMPT) $(STATICCHECK) ## vet, staticcheck, format check, figures of style
 	go vet work
 	$(STATICCHECK) work
 	@for m in $(SCRIPTS); do (cd $$m && GOWORK=off go vet ./... && GOWORK=off $(STATICCHECK) ./...) || exit 1; done
 	@out=$$($(GOFUMPT) -l src scripts); if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
-	@cd scripts/tools && GOWORK=off go run ./numbers $(addprefix ../../,$(MODULES))
+	@cd scripts/tools && GOWORK=off go run ./numbers -docs ../../docs,../../README.md,../../scripts $(addprefix ../../,$(MODULES))
 
 .PHONY: verify
-verify: ## all that must hold before a change lands
+verify: ## check everything that must hold before a change lands
 	$(MAKE) gen
 	@git diff --exit-code -- . || { echo "generated files are not up to date: commit the difference above"; exit 1; }
 	$(MAKE) lint
