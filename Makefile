@@ -2,7 +2,7 @@
 
 SHELL       := /bin/bash
 BIN         := $(CURDIR)/bin
-MODULES     := src/api src/git src/emco src/emcoctl src/monitor
+MODULES     := src/api src/git src/emco src/emcoctl src/monitor src/simfleet
 SCRIPTS     := scripts/testbed scripts/e2e scripts/bench scripts/demo
 GOFUMPT     := $(BIN)/gofumpt
 STATICCHECK := $(BIN)/staticcheck
@@ -19,7 +19,7 @@ help: ## list the targets
 .PHONY: build
 build: ## build emco, emcoctl, monitor and simfleet into bin/
 	@mkdir -p $(BIN)
-	go build -o $(BIN)/ ./src/emco/cmd/emco ./src/emcoctl ./src/monitor ./src/monitor/cmd/simfleet
+	go build -o $(BIN)/ ./src/emco/cmd/emco ./src/emcoctl ./src/monitor ./src/simfleet
 
 .PHONY: run
 run: build ## run emco with everything embedded, on 127.0.0.1:9015, data in ./emco-data

@@ -20,7 +20,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/monitor/internal/bundlestate"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/config"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/observe"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/publish"
+	"github.com/emco-orchestrator/emco/src/monitor/publish"
 )
 
 // What is kept of Git in memory is small: the agent writes one file.

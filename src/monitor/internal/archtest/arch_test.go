@@ -17,25 +17,16 @@ const (
 // other modules. Tests may import what they need, but for what nobody may.
 var arrows = map[string]struct{ own, others []string }{
 	".":                    {own: []string{"internal/agent", "internal/config"}},
-	"internal/agent":       {own: []string{"internal/bundlestate", "internal/config", "internal/observe", "internal/publish"}, others: []string{root + "git/batch", root + "git/plain", "k8s.io/client-go"}},
+	"internal/agent":       {own: []string{"internal/bundlestate", "internal/config", "internal/observe", "publish"}, others: []string{root + "git/batch", root + "git/plain", "k8s.io/client-go"}},
 	"internal/archtest":    {},
-	"internal/bundlestate": {own: []string{"internal/feed", "internal/reconciler", "internal/observe"}, others: []string{root + "api/status", "k8s.io"}},
+	"internal/bundlestate": {own: []string{"internal/watchstore", "internal/reconciler", "internal/observe"}, others: []string{root + "api/status", "k8s.io"}},
 	"internal/config":      {others: []string{root + "api/status", root + "git"}},
-	"internal/feed":        {others: []string{"k8s.io/apimachinery"}},
-	"internal/typed":       {others: []string{"k8s.io/apimachinery"}},
-	"internal/reconciler":  {own: []string{"internal/typed"}, others: []string{"k8s.io/apimachinery"}},
-	"internal/judge":       {own: []string{"internal/typed"}, others: []string{root + "api/status", "k8s.io/apimachinery", "github.com/fluxcd/cli-utils/pkg/kstatus"}},
-	"internal/observe":     {own: []string{"internal/feed", "internal/reconciler", "internal/judge"}, others: []string{root + "api/status", "k8s.io"}},
-	"internal/publish":     {others: []string{root + "api/status", root + "api/errs", root + "git", root + "git/batch"}},
-
-	// The simulator shares the reporting of the agent and nothing else of it.
-	"cmd/simfleet":           {own: []string{"internal/sim/fleet", "internal/sim/orders", "internal/sim/seed"}, others: []string{root + "api/client", root + "api/status", root + "api/v2", root + "git"}},
-	"internal/sim/agenda":    {},
-	"internal/sim/fetch":     {own: []string{"internal/sim/inventory"}, others: []string{root + "git", root + "git/plain"}},
-	"internal/sim/fleet":     {own: []string{"internal/publish", "internal/sim/agenda", "internal/sim/fetch", "internal/sim/inventory", "internal/sim/orders"}, others: []string{root + "api/errs", root + "api/status", root + "git", root + "git/plain"}},
-	"internal/sim/inventory": {others: []string{root + "api/status", root + "git", "sigs.k8s.io/yaml"}},
-	"internal/sim/orders":    {others: []string{"sigs.k8s.io/yaml"}},
-	"internal/sim/seed":      {others: []string{root + "api/client", root + "api/v2"}},
+	"internal/watchstore":  {others: []string{"k8s.io/apimachinery"}},
+	"internal/fields":      {others: []string{"k8s.io/apimachinery"}},
+	"internal/reconciler":  {own: []string{"internal/fields"}, others: []string{"k8s.io/apimachinery"}},
+	"internal/judge":       {own: []string{"internal/fields"}, others: []string{root + "api/status", "k8s.io/apimachinery", "github.com/fluxcd/cli-utils/pkg/kstatus"}},
+	"internal/observe":     {own: []string{"internal/watchstore", "internal/reconciler", "internal/judge"}, others: []string{root + "api/status", "k8s.io"}},
+	"publish":              {others: []string{root + "api/status", root + "api/errs", root + "git", root + "git/batch"}},
 }
 
 // never is what nothing here may know, tests included.
@@ -82,9 +73,9 @@ func TestFaultsAreFound(t *testing.T) {
 	}{
 		{"internal/reconciler", "k8s.io/apimachinery/pkg/runtime", false, false},
 		{"internal/reconciler", "k8s.io/client-go/dynamic", false, true},
-		{"internal/publish", root + "git/plain", false, true},
-		{"internal/publish", root + "git/plain", true, false},
-		{"internal/publish", module + "/internal/observe", false, true},
+		{"publish", root + "git/plain", false, true},
+		{"publish", root + "git/plain", true, false},
+		{"publish", module + "/internal/observe", false, true},
 		{"internal/agent", module + "/internal/observe", false, false},
 		{"internal/agent", "helm.sh/helm/v3/pkg/engine", true, true},
 		{"internal/agent", root + "emco/internal/app", true, true},

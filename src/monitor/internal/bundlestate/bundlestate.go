@@ -27,8 +27,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/feed"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/observe"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/watchstore"
 )
 
 // Resource is the kind as API servers serve it.
@@ -139,7 +139,7 @@ func (k *Keeper) watch(ctx context.Context) {
 			return r.Watch(ctx, o)
 		},
 	}
-	reflector := cache.NewReflectorWithOptions(source, &unstructured.Unstructured{}, feed.Store{Taker: (*states)(k)}, cache.ReflectorOptions{Name: "bundlestate", Logger: &quiet})
+	reflector := cache.NewReflectorWithOptions(source, &unstructured.Unstructured{}, watchstore.Store{Taker: (*states)(k)}, cache.ReflectorOptions{Name: "bundlestate", Logger: &quiet})
 	reflector.RunWithContext(klog.NewContext(ctx, quiet))
 }
 

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/typed"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/fields"
 )
 
 // Annotations that mark objects which run once: Helm's, and EMCO's name for it in Git.
@@ -85,7 +85,7 @@ func pod(u *unstructured.Unstructured, task bool) (state, reason string) {
 }
 
 func completed(job *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(typed.Conditions(job), func(c typed.Condition) bool { return c.Type == "Complete" && c.Status == "True" })
+	return slices.ContainsFunc(fields.Conditions(job), func(c fields.Condition) bool { return c.Type == "Complete" && c.Status == "True" })
 }
 
 // short is a reason in one line, within the limit of reports.

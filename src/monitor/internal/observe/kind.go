@@ -17,8 +17,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/feed"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/watchstore"
 )
 
 // state is what is known of a kind.
@@ -98,7 +98,7 @@ func (k *kind) follow(ctx context.Context) {
 	if k.form == header {
 		example = &metav1.PartialObjectMetadata{}
 	}
-	reflector := cache.NewReflectorWithOptions(k.requests(cancel), example, feed.Store{Taker: k}, cache.ReflectorOptions{Name: "observe", Logger: &quiet})
+	reflector := cache.NewReflectorWithOptions(k.requests(cancel), example, watchstore.Store{Taker: k}, cache.ReflectorOptions{Name: "observe", Logger: &quiet})
 	reflector.RunWithContext(ctx)
 }
 

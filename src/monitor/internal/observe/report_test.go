@@ -13,19 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/feed"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/watchstore"
 )
 
 // stand is an observer whose kinds the test fills, as reflectors do.
-func stand(o Options, kinds ...served) (*Observer, map[string]feed.Store) {
+func stand(o Options, kinds ...served) (*Observer, map[string]watchstore.Store) {
 	o.Log = slog.New(slog.DiscardHandler)
 	x := New(Clients{}, o)
 	x.looked = true
-	stores := map[string]feed.Store{}
+	stores := map[string]watchstore.Store{}
 	for _, s := range kinds {
 		k := newKind(x, s, func() {})
 		x.kinds[s.gvk.GroupKind()] = k
-		stores[s.gvk.Kind] = feed.Store{Taker: k}
+		stores[s.gvk.Kind] = watchstore.Store{Taker: k}
 	}
 	return x, stores
 }

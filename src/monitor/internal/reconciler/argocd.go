@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/emco-orchestrator/emco/src/monitor/internal/typed"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/fields"
 )
 
 // readApplication reads what Argo CD says of an app. While it is Synced, the commit that
@@ -25,7 +25,7 @@ func readApplication(u *unstructured.Unstructured) Applied {
 	if phase == "Failed" || phase == "Error" {
 		why = append(why, fmt.Sprintf("Application %s: sync %s: %s", u.GetName(), strings.ToLower(phase), text(u, "status", "operationState", "message")))
 	}
-	for _, c := range typed.Conditions(u) {
+	for _, c := range fields.Conditions(u) {
 		if strings.HasSuffix(c.Type, "Error") {
 			why = append(why, fmt.Sprintf("Application %s: %s: %s", u.GetName(), c.Type, c.Message))
 		}
@@ -47,7 +47,7 @@ type resource struct {
 // resources lists what Argo CD holds as the files say.
 func resources(u *unstructured.Unstructured) []ID {
 	var held []ID
-	for _, r := range typed.List[resource](u, maxHeld, "status", "resources") {
+	for _, r := range fields.List[resource](u, maxHeld, "status", "resources") {
 		if r.Status == "Synced" && r.Kind != "" && r.Name != "" {
 			held = append(held, ID{r.Group, r.Version, r.Kind, r.Namespace, r.Name})
 		}

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/emco-orchestrator/emco/src/monitor/internal/typed"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/fields"
 )
 
 // maxErrors bounds what is repeated of the errors of one sync.
@@ -23,11 +23,11 @@ func readSync(u *unstructured.Unstructured) Source {
 	s := Source{Deployment: u.GetLabels()[SourceLabel], Commit: commit(text(u, "status", "sync", "commit"))}
 	var why []string
 	for _, part := range []string{"source", "rendering", "sync"} {
-		for _, e := range typed.List[syncError](u, maxErrors, "status", part, "errors") {
+		for _, e := range fields.List[syncError](u, maxErrors, "status", part, "errors") {
 			why = append(why, fmt.Sprintf("%s %s: %s: %s", u.GetKind(), u.GetName(), part, e.Message))
 		}
 	}
-	for _, c := range typed.Conditions(u) {
+	for _, c := range fields.Conditions(u) {
 		if c.Type == "Stalled" && c.Status == "True" {
 			why = append(why, fmt.Sprintf("%s %s is stalled: %s", u.GetKind(), u.GetName(), c.Message))
 		}

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/emco-orchestrator/emco/src/monitor/internal/typed"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/fields"
 )
 
 // readKustomization reads what Flux says of an app.
@@ -37,17 +37,17 @@ func ready(u *unstructured.Unstructured) (ok bool, why string) {
 func working(u *unstructured.Unstructured) bool { return readyCondition(u).Status == "Unknown" }
 
 // readyCondition is empty if nothing is said of this generation.
-func readyCondition(u *unstructured.Unstructured) typed.Condition {
-	for _, c := range typed.Conditions(u) {
+func readyCondition(u *unstructured.Unstructured) fields.Condition {
+	for _, c := range fields.Conditions(u) {
 		switch {
 		case c.Type != "Ready":
 		case c.ObservedGeneration != nil && *c.ObservedGeneration != u.GetGeneration():
-			return typed.Condition{}
+			return fields.Condition{}
 		default:
 			return c
 		}
 	}
-	return typed.Condition{}
+	return fields.Condition{}
 }
 
 // revision is what Flux writes for a commit: "main@sha1:<id>", in old versions "main/<id>".
@@ -70,7 +70,7 @@ func inventory(u *unstructured.Unstructured) []ID {
 		Version string `json:"v"`
 	}
 	var held []ID
-	for _, e := range typed.List[entry](u, maxHeld, "status", "inventory", "entries") {
+	for _, e := range fields.List[entry](u, maxHeld, "status", "inventory", "entries") {
 		if id, ok := parse(e.ID); ok {
 			id.Version = e.Version
 			held = append(held, id)

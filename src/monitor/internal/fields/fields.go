@@ -1,6 +1,6 @@
 // Package typed reads parts of objects of which no Go type is at hand: the members that
 // matter, into small structs.
-package typed
+package fields
 
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"

@@ -13,11 +13,11 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/plain"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/publish"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/agenda"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/fetch"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/inventory"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/orders"
+	"github.com/emco-orchestrator/emco/src/monitor/publish"
+	"github.com/emco-orchestrator/emco/src/simfleet/internal/fetch"
+	"github.com/emco-orchestrator/emco/src/simfleet/internal/inventory"
+	"github.com/emco-orchestrator/emco/src/simfleet/internal/scheduler"
+	"github.com/emco-orchestrator/emco/src/simfleet/internal/script"
 )
 
 // Options say what the fleet is and how it behaves.
@@ -44,7 +44,7 @@ type Options struct {
 	Refresh time.Duration // how often a branch is looked at that is fetched for all
 	Workers int           // turns at once
 	Seed    uint64
-	Orders  []orders.Order // in order of time
+	Orders  []script.Order // in order of time
 	Agent   string         // name and version in reports
 }
 
@@ -59,7 +59,7 @@ type Fleet struct {
 	host     *plain.Host   // for reports
 	line     *publish.Line // for reports by HTTPS; nil if they go through Git
 	clusters []*cluster
-	agenda   *agenda.Agenda
+	agenda   *scheduler.Agenda
 	draw     *rand.Rand
 	began    time.Time
 
@@ -92,7 +92,7 @@ func New(o Options) (*Fleet, error) {
 		at[i] = f.began.Add(time.Duration(f.draw.Int64N(int64(max(o.Interval, 1)))))
 		f.clusters = append(f.clusters, f.newCluster(name, uint64(i), at[i]))
 	}
-	f.agenda = agenda.New(at)
+	f.agenda = scheduler.New(at)
 	return f, nil
 }
 

@@ -1,6 +1,6 @@
 // Package feed hands on what a reflector brings. The interface of reflectors knows no
 // types; whoever takes objects from here is given objects.
-package feed
+package watchstore
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 

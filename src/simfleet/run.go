@@ -13,9 +13,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/status"
 	"github.com/emco-orchestrator/emco/src/git"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/fleet"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/orders"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/seed"
+	"github.com/emco-orchestrator/emco/src/simfleet/internal/fleet"
+	"github.com/emco-orchestrator/emco/src/simfleet/internal/script"
+	"github.com/emco-orchestrator/emco/src/simfleet/internal/seed"
 )
 
 // stay says when a run ends, and what it says until then.
@@ -93,15 +93,15 @@ func (s stay) follow(ctx context.Context, f *fleet.Fleet, said io.Writer) fleet.
 // readRun reads flags and the script.
 func readRun(ctx context.Context, args []string, said io.Writer) (fleet.Options, stay, error) {
 	var (
-		n             names
-		o             fleet.Options
-		s             stay
-		do            lines
-		script, fetch string
-		api, views    string
-		tokens, ca    string
-		desired       = repository{what: "git"}
-		reports       = repository{what: "status"}
+		n                 names
+		o                 fleet.Options
+		s                 stay
+		do                lines
+		scriptFile, fetch string
+		api, views        string
+		tokens, ca        string
+		desired           = repository{what: "git"}
+		reports           = repository{what: "status"}
 	)
 	f := flag.NewFlagSet("run", flag.ContinueOnError)
 	n.flags(f)
@@ -124,7 +124,7 @@ func readRun(ctx context.Context, args []string, said io.Writer) (fleet.Options,
 	f.DurationVar(&o.Refresh, "fetch.every", time.Second, "how often a branch is looked at with -fetch shared")
 	f.IntVar(&o.Workers, "workers", 16, "clusters that are at work at once; their goroutines are all there are")
 	f.Uint64Var(&o.Seed, "seed", 1, "of random numbers")
-	f.StringVar(&script, "script", "", "file of orders: YAML with seed and orders")
+	f.StringVar(&scriptFile, "script", "", "file of orders: YAML with seed and orders")
 	f.Var(&do, "do", "an order, such as '30s 10% offline'; may be given often. Verbs: offline, online, lag DURATION, fail KIND/NAME, heal, drift KIND/NAME")
 	f.DurationVar(&s.most, "for", 0, "end after so long; 0: when a signal comes")
 	f.DurationVar(&s.settled, "settled", 0, "end when for so long all that are online hold what Git says and have reported it; 0: do not")
@@ -140,7 +140,7 @@ func readRun(ctx context.Context, args []string, said io.Writer) (fleet.Options,
 		return o, s, fmt.Errorf("%w: -git.url must be given, -fetch be shared or own, -workers and -interval be above zero", errUsage)
 	}
 	o.Clusters, o.Own, o.Agent = n.all(n.provider+"+"), fetch == "own", "simfleet"
-	if err := commands(&o, script, do); err != nil {
+	if err := commands(&o, scriptFile, do); err != nil {
 		return o, s, fmt.Errorf("%w: %w", errUsage, err)
 	}
 	err := repositories(&o, desired, reports)
@@ -184,9 +184,9 @@ func branches(ctx context.Context, api, provider, branch, views string) (map[str
 }
 
 // commands reads the orders of a script and of flags.
-func commands(o *fleet.Options, script string, do []string) error {
-	if script != "" {
-		s, err := orders.Read(script)
+func commands(o *fleet.Options, file string, do []string) error {
+	if file != "" {
+		s, err := script.Read(file)
 		if err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func commands(o *fleet.Options, script string, do []string) error {
 		do = append(s.Orders, do...)
 	}
 	var err error
-	o.Orders, err = orders.ParseAll(do)
+	o.Orders, err = script.ParseAll(do)
 	return err
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/seed"
+	"github.com/emco-orchestrator/emco/src/simfleet/internal/seed"
 )
 
 // seedFleet registers clusters.

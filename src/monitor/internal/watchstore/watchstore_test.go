@@ -1,4 +1,4 @@
-package feed_test
+package watchstore_test
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/emco-orchestrator/emco/src/monitor/internal/feed"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/watchstore"
 )
 
 // notes write down what they are given.
@@ -31,7 +31,7 @@ func named(name string) *unstructured.Unstructured {
 func TestObjectsAreHandedOnAndNothingElse(t *testing.T) {
 	t.Parallel()
 	var n notes
-	s := feed.Store{Taker: &n}
+	s := watchstore.Store{Taker: &n}
 	header := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "d"}}
 	for _, err := range []error{
 		s.Add(named("a")), s.Update(named("b")), s.Delete(named("c")), s.Replace([]any{named("e"), 7, header}, "1"),

@@ -9,7 +9,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/plain"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/inventory"
+	"github.com/emco-orchestrator/emco/src/simfleet/internal/inventory"
 )
 
 // Shared fetches each branch once for all clusters, and looks where it is at most once in

@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/status"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/orders"
+	"github.com/emco-orchestrator/emco/src/simfleet/internal/script"
 )
 
 // field is a real Git server with what is desired of some clusters.
@@ -72,7 +72,7 @@ func (f *field) desire(content string, names ...string) {
 // start has a fleet live until the test ends.
 func (f *field) start(own bool, do ...string) *Fleet {
 	f.Helper()
-	all, err := orders.ParseAll(do)
+	all, err := script.ParseAll(do)
 	f.must(err)
 	repo := git.Repo{URL: f.server.URL("fleet")}
 	fl, err := New(Options{
@@ -213,7 +213,7 @@ func TestOrdersAreObeyed(t *testing.T) {
 		t.Error("a cluster that is offline has reported")
 	}
 	for i, line := range []string{"0s 0 online", "0s 1 heal", "0s 2 lag 0s"} {
-		o, err := orders.Parse(line)
+		o, err := script.Parse(line)
 		f.must(err)
 		fl.clusters[i].order(o)
 		fl.agenda.Wake(i, fl.began)
@@ -269,4 +269,10 @@ func TestASummaryWaitsForNoTurn(t *testing.T) {
 	}
 	close(release)
 	f.server.BeforePush(nil)
+	f.eventually(func() error { // the server must not be removed during a push
+		if s := fl.Summary(); s.Reports != 2 {
+			return errors.New(s.Text())
+		}
+		return nil
+	})
 }

@@ -1,4 +1,4 @@
-package orders
+package script
 
 import (
 	"math/rand/v2"

@@ -9,10 +9,10 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/publish"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/fetch"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/inventory"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/orders"
+	"github.com/emco-orchestrator/emco/src/monitor/publish"
+	"github.com/emco-orchestrator/emco/src/simfleet/internal/fetch"
+	"github.com/emco-orchestrator/emco/src/simfleet/internal/inventory"
+	"github.com/emco-orchestrator/emco/src/simfleet/internal/script"
 )
 
 // cluster is one simulated cluster: a reconciler that follows a folder, an inventory, and
@@ -26,7 +26,7 @@ type cluster struct {
 	where atomic.Int32 // the condition after the last turn, for who does not want to wait for one
 
 	post   sync.Mutex
-	orders []orders.Order // that came since the last turn
+	orders []script.Order // that came since the last turn
 
 	mu       sync.Mutex // held during a turn, which may take as long as a push does
 	offline  bool
@@ -153,7 +153,7 @@ func (c *cluster) changed(now time.Time) {
 }
 
 // order leaves an order for the next turn; a turn that is under way may take long.
-func (c *cluster) order(o orders.Order) {
+func (c *cluster) order(o script.Order) {
 	c.post.Lock()
 	defer c.post.Unlock()
 	c.orders = append(c.orders, o)
@@ -170,21 +170,21 @@ func (c *cluster) obey(now time.Time) {
 	}
 }
 
-func (c *cluster) carryOut(o orders.Order, now time.Time) {
+func (c *cluster) carryOut(o script.Order, now time.Time) {
 	switch o.Do {
-	case orders.Offline:
+	case script.Offline:
 		c.offline = true
-	case orders.Online:
+	case script.Online:
 		c.offline, c.nextLook = false, now
-	case orders.Lag:
+	case script.Lag:
 		if c.lag = o.By; !c.applyAt.IsZero() {
 			c.applyAt = now.Add(o.By)
 		}
-	case orders.Fail:
+	case script.Fail:
 		c.failing = append(c.failing, o.Object)
-	case orders.Heal:
+	case script.Heal:
 		c.failing = nil
-	case orders.Drift:
+	case script.Drift:
 		c.drifted = append(c.drifted, o.Object)
 	}
 	c.changed(now)
@@ -234,7 +234,7 @@ func (c *cluster) state(o status.Object) status.Object {
 
 func meant(patterns []string, o status.Object) bool {
 	for _, p := range patterns {
-		if orders.Matches(p, o.Kind, o.Name) {
+		if script.Matches(p, o.Kind, o.Name) {
 			return true
 		}
 	}

@@ -1,7 +1,7 @@
 // Package agenda says who is next: many parties, each with a time at which it wants its
 // turn, and a few workers that give it to them. Nobody has a goroutine or a timer of its
 // own, and nobody has two turns at once.
-package agenda
+package scheduler
 
 import (
 	"container/heap"

@@ -9,7 +9,7 @@
 // A line says when, counted from the start; who (all, a share such as 10%, numbers such as
 // 0-99 or 7); and what: offline, online, lag DURATION, fail KIND/NAME, heal, drift KIND/NAME.
 // A star stands for any name. A share is drawn by the seed.
-package orders
+package script
 
 import (
 	"cmp"

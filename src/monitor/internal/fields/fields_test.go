@@ -1,4 +1,4 @@
-package typed_test
+package fields_test
 
 import (
 	"reflect"
@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/emco-orchestrator/emco/src/monitor/internal/typed"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/fields"
 )
 
 func parse(t *testing.T, text string) *unstructured.Unstructured {
@@ -23,17 +23,17 @@ func TestConditions(t *testing.T) {
 	two := int64(2)
 	for _, c := range []struct {
 		name, status string
-		want         []typed.Condition
+		want         []fields.Condition
 	}{
 		{"none", `{}`, nil},
 		{"no list", `{"conditions":{"type":"Ready"}}`, nil},
-		{"as they are", `{"conditions":[{"type":"Ready","status":"False","reason":"R","message":"m","observedGeneration":2,"lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"B","status":"True"}]}`, []typed.Condition{
+		{"as they are", `{"conditions":[{"type":"Ready","status":"False","reason":"R","message":"m","observedGeneration":2,"lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"B","status":"True"}]}`, []fields.Condition{
 			{"Ready", "False", "R", "m", &two}, {Type: "B", Status: "True"},
 		}},
-		{"some that are none", `{"conditions":[7,"x",null,{"type":"A","status":true},{"type":"B"}]}`, []typed.Condition{{Type: "B"}}},
+		{"some that are none", `{"conditions":[7,"x",null,{"type":"A","status":true},{"type":"B"}]}`, []fields.Condition{{Type: "B"}}},
 	} {
 		u := parse(t, `{"apiVersion":"v1","kind":"K","metadata":{"name":"n"},"status":`+c.status+`}`)
-		if got := typed.Conditions(u); !reflect.DeepEqual(got, c.want) {
+		if got := fields.Conditions(u); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
@@ -42,7 +42,7 @@ func TestConditions(t *testing.T) {
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
 	u := parse(t, `{"apiVersion":"v1","kind":"K","metadata":{"name":"n"},"items":[{"id":"a"},{"id":"b"},{"id":"c"}]}`)
-	got := typed.List[struct {
+	got := fields.List[struct {
 		ID string `json:"id"`
 	}](u, 2, "items")
 	if len(got) != 2 || got[1].ID != "b" {

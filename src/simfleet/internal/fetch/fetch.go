@@ -11,7 +11,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/plain"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/sim/inventory"
+	"github.com/emco-orchestrator/emco/src/simfleet/internal/inventory"
 )
 
 // Place is what a cluster reads: its folder on a branch.
