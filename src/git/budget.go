@@ -13,7 +13,7 @@ type Budget interface {
 	// if that ends while it waits.
 	Spend(ctx context.Context, r Repo, c Cost) error
 	// Learn takes in what a server said about the credential of r.
-	Learn(r Repo, s Standing)
+	Observe(r Repo, s RateStatus)
 }
 
 // Cost is what an exchange takes from a budget. Hosts spend for what they send. Pushes are
@@ -27,18 +27,18 @@ type Cost struct {
 	Reads   int // of the repository by Git's protocol
 }
 
-// Standing is what a server says of what is left to a credential.
-type Standing struct {
+// RateStatus is what a server says of what is left to a credential.
+type RateStatus struct {
 	Limit, Remaining int       // calls of this period; both 0: it did not say
 	Reset            time.Time // when the period ends
 	Until            time.Time // not to be called again before; zero: it may be called
 }
 
-// Free is the budget without bounds.
-type Free struct{}
+// Unlimited is the budget without bounds.
+type Unlimited struct{}
 
 // Spend does not wait.
-func (Free) Spend(context.Context, Repo, Cost) error { return nil }
+func (Unlimited) Spend(context.Context, Repo, Cost) error { return nil }
 
-// Learn forgets what it is told.
-func (Free) Learn(Repo, Standing) {}
+// Observe forgets what it is told.
+func (Unlimited) Observe(Repo, RateStatus) {}

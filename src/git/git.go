@@ -88,7 +88,7 @@ type Message struct {
 	Author   string    // "Name <mail>"; DefaultAuthor when empty
 	When     time.Time // now when zero; kept to the second, in UTC
 	Signer   Signer    // of the commit; nil: it is not signed
-	Dry      bool      // nothing is sent: a commit that would be made fails with ErrDry
+	DryRun   bool      // nothing is sent: a commit that would be made fails with ErrDry
 
 	// Guard is asked right before the branch is moved, when all else is ready. Its error
 	// ends the commit and is returned as it is; nothing has been sent then. It may be nil.
@@ -96,7 +96,7 @@ type Message struct {
 }
 
 // ErrDry says that edits would change something, to who only wanted to know.
-var ErrDry = errors.New("it would change something, and was not sent")
+var ErrDryRun = errors.New("it would change something, and was not sent")
 
 // Trailer is one "Key: value" line at the end of a commit message.
 type Trailer struct{ Key, Value string }

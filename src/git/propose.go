@@ -31,26 +31,26 @@ const (
 	ProposalClosed ProposalState = "closed" // refused
 )
 
-// Marker is a Host that shows beside a commit what became of it.
-type Marker interface {
+// StatusSetter is a Host that shows beside a commit what became of it.
+type StatusSetter interface {
 	// Mark sets the state of a commit under a name of ours; an earlier one of that name is replaced.
-	Mark(ctx context.Context, r Repo, commit Hash, m Mark) error
+	SetStatus(ctx context.Context, r Repo, commit Hash, m CommitStatus) error
 }
 
-// Mark is a commit status.
-type Mark struct {
+// CommitStatus is a commit status.
+type CommitStatus struct {
 	Name  string // of who says so, such as "emco/sync"
-	State MarkState
+	State StatusState
 	Text  string // one line
 	URL   string // where there is more; may be empty
 }
 
-// MarkState is the state that a commit status shows.
-type MarkState string
+// StatusState is the state that a commit status shows.
+type StatusState string
 
 // The states of commits.
 const (
-	MarkPending MarkState = "pending"
-	MarkGood    MarkState = "success"
-	MarkBad     MarkState = "failure"
+	StatusPending StatusState = "pending"
+	StatusSuccess StatusState = "success"
+	StatusFailure StatusState = "failure"
 )

@@ -12,10 +12,10 @@ import (
 // whose directory it shows.
 const SourceTrailer = "Emco-Source"
 
-// Viewer is a Host that keeps views: branches that show one directory of another branch
+// DerivedWriter is a Host that keeps views: branches that show one directory of another branch
 // each, at the same path, so that whoever reads a view fetches nothing else.
-type Viewer interface {
-	// CommitViews is Commit, and has views show what the branch holds then: in the same push,
+type DerivedWriter interface {
+	// CommitDerived is Commit, and has views show what the branch holds then: in the same push,
 	// all or nothing, where the server can do that, and else in a second one. A view that
 	// shows that already is left alone. Any other gets a commit on top of where it is, whoever
 	// has put it there, or its first one; it is never forced. Without edits it brings views
@@ -27,23 +27,23 @@ type Viewer interface {
 	// It returns Conflict if the branch or a view is moved by somebody else meanwhile. After
 	// that, and after Unavailable, the branch may be moved and views may lag. A refusal to
 	// move a view wraps a *PathError with its directory.
-	CommitViews(ctx context.Context, r Repo, s Showing) (Shown, error)
+	CommitDerived(ctx context.Context, r Repo, s DerivedUpdate) (DerivedResult, error)
 }
 
-// Showing is a commit with the views that are to show it.
-type Showing struct {
+// DerivedUpdate is a commit with the views that are to show it.
+type DerivedUpdate struct {
 	Branch  string
 	Parent  Hash
 	Edits   []Edit // none: the views are brought up to date
-	Views   []View
-	Gone    []string // branches of views that nobody reads any more; none of them is one of Views
+	Derived []DerivedBranch
+	Remove  []string // branches of views that nobody reads any more; none of them is one of Views
 	Message Message
 }
 
 // Branches are the branches of all views, of those that are gone as well.
-func (s Showing) Branches() []string {
-	out := slices.Clone(s.Gone)
-	for _, v := range s.Views {
+func (s DerivedUpdate) Branches() []string {
+	out := slices.Clone(s.Remove)
+	for _, v := range s.Derived {
 		out = append(out, v.Branch)
 	}
 	return out
@@ -51,11 +51,11 @@ func (s Showing) Branches() []string {
 
 // Check says whether a showing can be: it keeps CheckBranch, CheckEdits and CheckViews. It
 // returns Invalid.
-func (s Showing) Check() error {
+func (s DerivedUpdate) Check() error {
 	for _, check := range []func() error{
 		func() error { return CheckBranch(s.Branch) },
 		func() error { return CheckEdits(s.Edits) },
-		func() error { return CheckViews(s.Branch, s.Views) },
+		func() error { return CheckDerived(s.Branch, s.Derived) },
 	} {
 		if err := check(); err != nil {
 			return err
@@ -64,8 +64,8 @@ func (s Showing) Check() error {
 	return nil
 }
 
-// View is a branch that shows one directory of another one.
-type View struct {
+// DerivedBranch is a branch that shows one directory of another one.
+type DerivedBranch struct {
 	Branch string
 	Dir    string // as in the branch that it shows
 	// Empty are the files, by path relative to Dir, that the view holds where the other
@@ -74,18 +74,18 @@ type View struct {
 	Empty map[string][]byte
 }
 
-// Shown says what a commit with views came to.
-type Shown struct {
-	Commit  Hash            // where the branch is, as Commit returns it
-	Views   map[string]Hash // where the views are, by branch
-	Made    []string        // views that were not there before; sorted
-	Strange []string        // views that somebody else had changed, and that were put right, or not removed; sorted
-	Removed []string        // views that are gone; sorted
+// DerivedResult says what a commit with views came to.
+type DerivedResult struct {
+	Commit   Hash            // where the branch is, as Commit returns it
+	Heads    map[string]Hash // where the views are, by branch
+	Created  []string        // views that were not there before; sorted
+	Diverged []string        // views that somebody else had changed, and that were put right, or not removed; sorted
+	Removed  []string        // views that are gone; sorted
 }
 
-// CheckViews says whether views may follow a branch: each is another branch, none comes
+// CheckDerived says whether views may follow a branch: each is another branch, none comes
 // twice, and their directories keep CheckPath. It returns Invalid.
-func CheckViews(branch string, views []View) error {
+func CheckDerived(branch string, views []DerivedBranch) error {
 	seen := map[string]bool{branch: true}
 	for _, v := range views {
 		if err := CheckBranch(v.Branch); err != nil {
@@ -102,8 +102,8 @@ func CheckViews(branch string, views []View) error {
 	return nil
 }
 
-// Caption returns the message of a view's commit: it says what is shown, and of which commit.
-func (m Message) Caption(v View, source Hash) Message {
+// ForDerived returns the message of a view's commit: it says what is shown, and of which commit.
+func (m Message) ForDerived(v DerivedBranch, source Hash) Message {
 	m.Title, m.Trailers = "Show "+v.Dir, []Trailer{{Key: SourceTrailer, Value: string(source)}}
 	return m
 }

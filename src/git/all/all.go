@@ -145,13 +145,13 @@ func (h *Host) Proposal(ctx context.Context, r git.Repo, from, into string) (git
 	return p.Proposal(ctx, r, from, into)
 }
 
-// Mark sets a commit status; Invalid if the repository's host has none.
-func (h *Host) Mark(ctx context.Context, r git.Repo, commit git.Hash, m git.Mark) error {
-	marker, ok := h.Of(r).(git.Marker)
+// SetStatus sets a commit status; Invalid if the repository's host has none.
+func (h *Host) SetStatus(ctx context.Context, r git.Repo, commit git.Hash, m git.CommitStatus) error {
+	marker, ok := h.Of(r).(git.StatusSetter)
 	if !ok {
 		return errs.E(errs.Invalid, "mark", r.URL, errors.New("a server of type "+cmp.Or(r.Provider, gitProtocol)+" has no commit statuses here"))
 	}
-	return marker.Mark(ctx, r, commit, m)
+	return marker.SetStatus(ctx, r, commit, m)
 }
 
 func (h *Host) proposer(r git.Repo) (git.Proposer, error) {
@@ -162,25 +162,25 @@ func (h *Host) proposer(r git.Repo) (git.Proposer, error) {
 	return p, nil
 }
 
-// Move puts a branch somewhere else, by Git's own protocol where the repository's host cannot.
-func (h *Host) Move(ctx context.Context, r git.Repo, m git.Movement) (git.Hash, error) {
-	mover, ok := h.Of(r).(git.Mover)
+// ResetBranch puts a branch somewhere else, by Git's own protocol where the repository's host cannot.
+func (h *Host) ResetBranch(ctx context.Context, r git.Repo, m git.BranchReset) (git.Hash, error) {
+	mover, ok := h.Of(r).(git.BranchResetter)
 	if !ok {
-		mover, ok = h.byProvider[gitProtocol].(git.Mover)
+		mover, ok = h.byProvider[gitProtocol].(git.BranchResetter)
 	}
 	if !ok {
 		return "", errs.E(errs.Invalid, "move", r.URL, errors.New("no host here puts branches elsewhere"))
 	}
-	return mover.Move(ctx, r, m)
+	return mover.ResetBranch(ctx, r, m)
 }
 
-// CommitViews commits, and has views show it; Invalid if the repository's host keeps none.
-func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.Shown, error) {
-	v, ok := h.Of(r).(git.Viewer)
+// CommitDerived commits, and has views show it; Invalid if the repository's host keeps none.
+func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdate) (git.DerivedResult, error) {
+	v, ok := h.Of(r).(git.DerivedWriter)
 	if !ok {
-		return git.Shown{}, errs.E(errs.Invalid, "show", r.URL, errors.New("engine "+cmp.Or(r.Engine, r.Provider, gitProtocol)+" keeps no branch per cluster; leave it out to have the repository written directly"))
+		return git.DerivedResult{}, errs.E(errs.Invalid, "show", r.URL, errors.New("engine "+cmp.Or(r.Engine, r.Provider, gitProtocol)+" keeps no branch per cluster; leave it out to have the repository written directly"))
 	}
-	return v.CommitViews(ctx, r, s)
+	return v.CommitDerived(ctx, r, s)
 }
 
 // Changed says what differs between two commits, by Git's own protocol where the repository's

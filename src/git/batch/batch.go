@@ -33,30 +33,30 @@ import (
 
 // Options tune Writers. Zero values mean the defaults given here.
 type Options struct {
-	Window   time.Duration       // longest wait, after a commit, for those who shared it; 50 ms
-	Hosted   func(git.Repo) bool // whether others run a repository's server, and limit what is asked of it; none is
-	Slow     time.Duration       // least time between commits on hosted repositories, which their branches share; 10 s
-	Budget   git.Budget          // of which pushes are spent; git.Free
-	Poll     time.Duration       // after which jobs that wait for a proposal are to be handed over again; 30 s
-	Rest     Rest                // how long repositories are left alone that are out of order
-	Idle     time.Duration       // a branch without work for so long loses its goroutine; 30 s
-	Deadline time.Duration       // how long one batch is tried; 2 minutes
-	Grace    time.Duration       // how long Close lets queued work go on; 10 s
-	MaxBytes int64               // distinct bytes of one commit; 16 MiB; a single larger job goes alone
-	MaxPaths int                 // changed paths of one commit; 100,000; likewise
-	MaxQueue int                 // jobs waiting or in work in all; 10,000; Submit waits for room
-	Author   string              // git.DefaultAuthor
-	Signer   git.Signer          // of commits; none are signed when nil
-	Observe  func(Event)         // told of each batch, from the branch's goroutine; must be quick
-	Log      *slog.Logger        // one line per commit; none
+	Window       time.Duration       // longest wait, after a commit, for those who shared it; 50 ms
+	Hosted       func(git.Repo) bool // whether others run a repository's server, and limit what is asked of it; none is
+	HostedWindow time.Duration       // least time between commits on hosted repositories, which their branches share; 10 s
+	Budget       git.Budget          // of which pushes are spent; git.Free
+	ProposalPoll time.Duration       // after which jobs that wait for a proposal are to be handed over again; 30 s
+	Cooldown     Cooldown            // how long repositories are left alone that are out of order
+	Idle         time.Duration       // a branch without work for so long loses its goroutine; 30 s
+	Deadline     time.Duration       // how long one batch is tried; 2 minutes
+	Grace        time.Duration       // how long Close lets queued work go on; 10 s
+	MaxBytes     int64               // distinct bytes of one commit; 16 MiB; a single larger job goes alone
+	MaxPaths     int                 // changed paths of one commit; 100,000; likewise
+	MaxQueue     int                 // jobs waiting or in work in all; 10,000; Submit waits for room
+	Author       string              // git.DefaultAuthor
+	Signer       git.Signer          // of commits; none are signed when nil
+	Observe      func(Event)         // told of each batch, from the branch's goroutine; must be quick
+	Log          *slog.Logger        // one line per commit; none
 }
 
 func (o Options) withDefaults() Options {
 	o.Window = positive(o.Window, 50*time.Millisecond)
-	o.Slow = positive(o.Slow, 10*time.Second)
+	o.HostedWindow = positive(o.HostedWindow, 10*time.Second)
 	o.Idle = positive(o.Idle, 30*time.Second)
-	o.Poll = positive(o.Poll, defaultPoll)
-	o.Rest = o.Rest.withDefaults()
+	o.ProposalPoll = positive(o.ProposalPoll, defaultPoll)
+	o.Cooldown = o.Cooldown.withDefaults()
 	o.Deadline = positive(o.Deadline, 2*time.Minute)
 	o.Grace = positive(o.Grace, 10*time.Second)
 	o.MaxBytes = positive(o.MaxBytes, 16<<20)
@@ -69,7 +69,7 @@ func (o Options) withDefaults() Options {
 		o.Hosted = func(git.Repo) bool { return false }
 	}
 	if o.Budget == nil {
-		o.Budget = git.Free{}
+		o.Budget = git.Unlimited{}
 	}
 	if o.Observe == nil {
 		o.Observe = func(Event) {}
@@ -106,15 +106,15 @@ type Event struct {
 // Job is what one caller wants of a branch. Nothing in it may change until Submit
 // returns, and not before its commit is done if the context ended Submit early.
 type Job struct {
-	Repo     git.Repo
-	Branch   string
-	Edits    []git.Edit
-	Title    string
-	Trailers []git.Trailer // a value may be a list, separated by commas
-	Fence    Fence
-	Propose  bool // where the branch is protected, a pull or merge request is to bring the edits there
-	Urgent   bool // goes before others, but for those whose paths it shares
-	Asked    bool // somebody waits for it: a repository that rests is tried for it, if it has rested for a moment
+	Repo        git.Repo
+	Branch      string
+	Edits       []git.Edit
+	Title       string
+	Trailers    []git.Trailer // a value may be a list, separated by commas
+	Fence       Fence
+	Propose     bool // where the branch is protected, a pull or merge request is to bring the edits there
+	Urgent      bool // goes before others, but for those whose paths it shares
+	Interactive bool // somebody waits for it: a repository that rests is tried for it, if it has rested for a moment
 
 	// Base is a commit that was written to the branch before, and must be in its history;
 	// empty if there is none.
@@ -122,23 +122,23 @@ type Job struct {
 
 	// Landed is told of the commit that was made for the job, also if that is found only
 	// afterwards. It is called before the job is answered, and must be quick. It may be nil.
-	Landed func(git.Hash)
+	OnCommit func(git.Hash)
 
 	// Foreign is told of commits that others have made since Base, or since the branch was
 	// looked at last, before anything is written on top of them. It returns the paths that
 	// are to be left as they are: jobs that edit them fail with Forbidden, alone. It is called
 	// from the branch's goroutine, for all jobs that share a commit. It may be nil.
-	Foreign func(ctx context.Context, commits []git.Commit) (keep []string, err error)
+	OnExternalEdits func(ctx context.Context, commits []git.Commit) (keep []string, err error)
 
 	// Views are to show what the branch holds when the job is done. The host must be a
 	// git.Viewer; else the job fails with Invalid.
-	Views []git.View
+	Derived []git.DerivedBranch
 	// Gone are branches of views that nobody reads any more, and that are to be removed: see
 	// git.Showing.
-	Gone []string
+	RemoveDerived []string
 	// Shown is told what became of the job's views, and of no others, before the job is
 	// answered. It must be quick, and may be nil.
-	Shown func(git.Shown)
+	OnDerived func(git.DerivedResult)
 }
 
 // Writers owns one goroutine for each branch that has work. Make it with New.
@@ -166,7 +166,7 @@ func New(host git.Host, o Options) *Writers {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Writers{
 		host: host, opt: o, slots: make(chan struct{}, o.MaxQueue),
-		ctx: ctx, stop: stop, lines: map[key]*line{}, quiet: map[string]time.Time{}, rests: newRests(o.Rest),
+		ctx: ctx, stop: stop, lines: map[key]*line{}, quiet: map[string]time.Time{}, rests: newRests(o.Cooldown),
 	}
 }
 
@@ -185,7 +185,7 @@ func New(host git.Host, o Options) *Writers {
 // When ctx ends first its error is returned; a try that is under way may still succeed,
 // but nothing is tried again for callers who have left.
 func (w *Writers) Submit(ctx context.Context, j Job) (git.Hash, error) {
-	if err := errors.Join(git.CheckBranch(j.Branch), git.CheckEdits(j.Edits), git.CheckViews(j.Branch, j.Views), checkGone(j)); err != nil {
+	if err := errors.Join(git.CheckBranch(j.Branch), git.CheckEdits(j.Edits), git.CheckDerived(j.Branch, j.Derived), checkGone(j)); err != nil {
 		return "", first(err)
 	}
 	select {
@@ -254,5 +254,5 @@ func (w *Writers) Active() int {
 	return len(w.lines)
 }
 
-// Resting returns how many repositories are left alone now because they are out of order.
-func (w *Writers) Resting() int { return w.rests.count(time.Now()) }
+// CoolingDown returns how many repositories are left alone now because they are out of order.
+func (w *Writers) CoolingDown() int { return w.rests.count(time.Now()) }

@@ -52,7 +52,7 @@ func (l *line) settle(reqs []*request) {
 // tend lands jobs unless their repository rests.
 func (l *line) tend(ctx context.Context, reqs []*request) (git.Hash, error) {
 	repo, rests := reqs[0].job.Repo, l.owner.rests
-	asked := slices.ContainsFunc(reqs, func(r *request) bool { return r.job.Asked })
+	asked := slices.ContainsFunc(reqs, func(r *request) bool { return r.job.Interactive })
 	if err := rests.check(repo, asked); err != nil {
 		return "", err
 	}
@@ -109,7 +109,7 @@ func owns(r *request, path string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(r.job.Views, func(v git.View) bool { return git.Inside(v.Dir, path) })
+	return slices.ContainsFunc(r.job.Derived, func(v git.DerivedBranch) bool { return git.Inside(v.Dir, path) })
 }
 
 // land makes one commit of the jobs, and tries until it is on the branch, is
@@ -125,7 +125,7 @@ func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
 		edits: m.sorted(), message: message(reqs, l.owner.opt.Author), views: viewsOf(reqs), outages: maxOutages,
 		propose: reqs[0].job.Propose,
 	}
-	t.gone, t.foreign = goneOf(reqs, t.views), reqs[0].job.Foreign
+	t.gone, t.foreign = goneOf(reqs, t.views), reqs[0].job.OnExternalEdits
 	t.message.Guard, t.message.Signer = t.guard, l.owner.opt.Signer
 	if l.owner.rests.again(t.repo) {
 		t.outages = 1
@@ -141,8 +141,8 @@ func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
 	l.owner.opt.Observe(e)
 	if err == nil && t.landed != "" {
 		for _, r := range reqs {
-			if r.job.Landed != nil {
-				r.job.Landed(t.landed)
+			if r.job.OnCommit != nil {
+				r.job.OnCommit(t.landed)
 			}
 		}
 	}
@@ -171,11 +171,11 @@ type try struct {
 	bases     []git.Hash // that the branch must hold
 	edits     []git.Edit
 	message   git.Message
-	views     []git.View
+	views     []git.DerivedBranch
 	gone      []string
 	foreign   func(context.Context, []git.Commit) ([]string, error)
 	told      git.Hash // the head up to which commits of others were told of
-	shown     git.Shown
+	shown     git.DerivedResult
 	news      []git.Commit // that came since the branch was looked at before, newest first
 	committed bool
 	landed    git.Hash // the commit that was made, or found

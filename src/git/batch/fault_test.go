@@ -58,7 +58,7 @@ func (p place) submit(w *batch.Writers, j batch.Job) git.Hash {
 // foreign commits as somebody else.
 func (p place) foreign(path, content string) git.Hash {
 	p.Helper()
-	at, err := p.bare.Foreign(p.Context(), "main", map[string]gittest.File{path: {Content: content}})
+	at, err := p.bare.CommitExternal(p.Context(), "main", map[string]gittest.File{path: {Content: content}})
 	p.must(err)
 	return git.Hash(at)
 }
@@ -103,7 +103,7 @@ func TestH31TheCommitOfAKilledProcessIsFound(t *testing.T) {
 	w := p.writer(batch.Options{Observe: func(e batch.Event) { events = append(events, e) }})
 	var landed git.Hash
 	j := p.job(first, fence(2), edit("f", "2"))
-	j.Landed = func(id git.Hash) { landed = id }
+	j.OnCommit = func(id git.Hash) { landed = id }
 	found := p.submit(w, j)
 	w.Close()
 	if found != second || landed != second {
@@ -156,7 +156,7 @@ func TestJobsAreToldOfTheirCommits(t *testing.T) {
 	w := p.writer(batch.Options{})
 	var landed []git.Hash
 	j := p.job("", fence(1), edit("f", "1"))
-	j.Landed = func(id git.Hash) { landed = append(landed, id) }
+	j.OnCommit = func(id git.Hash) { landed = append(landed, id) }
 	at := p.submit(w, j)
 	p.foreign("README.md", "hello")
 	again := p.submit(w, j)

@@ -182,7 +182,7 @@ func drawForeign(t *rapid.T) (path, content string) {
 }
 
 func (m *machine) commit(t *rapid.T, path, content string) {
-	_, err := m.bare.Foreign(t.Context(), m.branch, map[string]gittest.File{path: {Mode: "100644", Content: content}})
+	_, err := m.bare.CommitExternal(t.Context(), m.branch, map[string]gittest.File{path: {Mode: "100644", Content: content}})
 	fail(t, err)
 	m.files[path] = content
 }

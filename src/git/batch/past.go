@@ -12,7 +12,7 @@ import (
 
 // ErrForeign says that somebody else has written to a path of ours, and that this is to be
 // left as it is.
-var ErrForeign = errors.New("somebody else has changed this file, and nothing is written over it until that is decided about")
+var ErrExternalEdit = errors.New("somebody else has changed this file, and nothing is written over it until that is decided about")
 
 // RewrittenError says that a branch does not hold any more what was written to it. It
 // comes wrapped in Forbidden: nothing is written until an operator has decided.
@@ -101,7 +101,7 @@ func (t *try) lookAtForeign(ctx context.Context) error {
 	}
 	for _, path := range keep {
 		if slices.ContainsFunc(t.edits, func(e git.Edit) bool { return git.Inside(e.Path, path) || git.Inside(path, e.Path) }) {
-			return errs.E(errs.Forbidden, "write", t.repo.URL, &git.PathError{Path: path, Err: ErrForeign})
+			return errs.E(errs.Forbidden, "write", t.repo.URL, &git.PathError{Path: path, Err: ErrExternalEdit})
 		}
 	}
 	return nil

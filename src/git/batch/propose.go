@@ -39,7 +39,7 @@ func waitsForMerge(err error) bool {
 // does: git.ErrDry if they would.
 func (t *try) dry(ctx context.Context, branch string, at git.Hash) (git.Hash, error) {
 	m := t.message
-	m.Dry = true
+	m.DryRun = true
 	return t.line.owner.host.Commit(ctx, t.repo, branch, at, t.edits, m)
 }
 
@@ -95,7 +95,7 @@ func (t *try) whileOpen(ctx context.Context, host git.Proposer, p git.Proposal, 
 		return "", asked
 	}
 	if _, err := t.dry(ctx, t.line.key.branch, parent); err != nil {
-		if errors.Is(err, git.ErrDry) {
+		if errors.Is(err, git.ErrDryRun) {
 			err = asked
 		}
 		return "", err
@@ -107,7 +107,7 @@ func (t *try) whileOpen(ctx context.Context, host git.Proposer, p git.Proposal, 
 func (t *try) closed(ctx context.Context, p git.Proposal) error {
 	_, err := t.dry(ctx, SideBranch(t.line.key.branch), p.Head)
 	switch {
-	case errors.Is(err, git.ErrDry):
+	case errors.Is(err, git.ErrDryRun):
 		return nil
 	case err == nil, errs.Is(err, errs.NotFound), errs.Is(err, errs.Invalid):
 		return t.proposed(p)
@@ -120,7 +120,7 @@ func (t *try) proposed(p git.Proposal) error {
 	if p.State == git.ProposalClosed {
 		return errs.E(errs.Forbidden, "write", t.repo.URL, e)
 	}
-	return errs.Throttle("write", t.repo.URL, t.line.owner.opt.Poll, e)
+	return errs.Throttle("write", t.repo.URL, t.line.owner.opt.ProposalPoll, e)
 }
 
 // ask puts the edits on the side branch and sees to it that there is a proposal to take
@@ -159,11 +159,11 @@ func (t *try) stage(ctx context.Context, p git.Proposal, before, parent git.Hash
 			return host.Commit(ctx, t.repo, side, before, t.edits, t.message)
 		}
 	}
-	mover, ok := host.(git.Mover)
+	mover, ok := host.(git.BranchResetter)
 	if !ok {
 		return "", errs.E(errs.Invalid, "propose", t.repo.URL, errors.New("this host cannot make branch "+side))
 	}
-	return mover.Move(ctx, t.repo, git.Movement{Branch: side, From: before, Onto: parent, Edits: t.edits, Message: t.message})
+	return mover.ResetBranch(ctx, t.repo, git.BranchReset{Branch: side, From: before, Onto: parent, Edits: t.edits, Message: t.message})
 }
 
 // based says whether the history of the side branch holds the newest commit of the branch.

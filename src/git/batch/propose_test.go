@@ -74,7 +74,7 @@ func TestH54ProtectedBranches(t *testing.T) {
 			show(t, f, "emco/main", "a", "1")
 			show(t, f, "emco/main", "b", "1")
 
-			if _, err := f.Bare.Foreign(t.Context(), "main", map[string]gittest.File{"theirs": {Content: "x"}}); err != nil {
+			if _, err := f.Bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"theirs": {Content: "x"}}); err != nil {
 				t.Fatal(err)
 			}
 			waits(t, "after the branch went on", ask(t, f, r, "a", "2", true), first)
@@ -116,7 +116,7 @@ func TestH54ProtectedBranches(t *testing.T) {
 func TestAProposalThatIsTakenBack(t *testing.T) {
 	t.Parallel()
 	f, r := protect(t)
-	if _, err := f.Bare.Foreign(t.Context(), "main", map[string]gittest.File{"a": {Content: "0"}}); err != nil {
+	if _, err := f.Bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"a": {Content: "0"}}); err != nil {
 		t.Fatal(err)
 	}
 	waits(t, "proposed", ask(t, f, r, "a", "1", true), "https://forge.example.org/pull/1")

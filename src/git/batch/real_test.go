@@ -39,7 +39,7 @@ func committer(t *testing.T, bare gittest.Bare) (stop func() int) {
 	n := 0
 	wg.Go(func() {
 		for ctx.Err() == nil && n < 50 {
-			_, err := bare.Foreign(ctx, "main", map[string]gittest.File{fmt.Sprintf("theirs/%d", n): {Content: "t"}})
+			_, err := bare.CommitExternal(ctx, "main", map[string]gittest.File{fmt.Sprintf("theirs/%d", n): {Content: "t"}})
 			if err == nil {
 				n++
 			} else if ctx.Err() == nil {
@@ -127,7 +127,7 @@ func TestLostReplyOnARealServer(t *testing.T) {
 func TestH57ALinkStopsOnlyItsJob(t *testing.T) {
 	t.Parallel()
 	_, bare, repo := server(t)
-	if _, err := bare.Foreign(t.Context(), "main", map[string]gittest.File{"clusters/evil": {Mode: "120000", Content: "/etc"}}); err != nil {
+	if _, err := bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"clusters/evil": {Mode: "120000", Content: "/etc"}}); err != nil {
 		t.Fatal(err)
 	}
 	w := batch.New(plain.New(plain.Options{}), batch.Options{})
@@ -178,7 +178,7 @@ func TestTWaManyWritersOnARealServer(t *testing.T) {
 	t.Parallel()
 	srv, bare, repo := server(t)
 	host := plain.New(plain.Options{})
-	w := batch.New(host, batch.Options{Slow: 500 * time.Millisecond, Hosted: func(git.Repo) bool { return true }})
+	w := batch.New(host, batch.Options{HostedWindow: 500 * time.Millisecond, Hosted: func(git.Repo) bool { return true }})
 	start := time.Now()
 	files := storm(t, w, repo, 200, 3*time.Second)
 	w.Close()
@@ -201,7 +201,7 @@ func TestH57BytesAreAsWritten(t *testing.T) {
 	t.Parallel()
 	_, bare, repo := server(t)
 	attributes := gittest.File{Content: "* text=auto eol=crlf ident filter=lfs\n"}
-	if _, err := bare.Foreign(t.Context(), "main", map[string]gittest.File{".gitattributes": attributes}); err != nil {
+	if _, err := bare.CommitExternal(t.Context(), "main", map[string]gittest.File{".gitattributes": attributes}); err != nil {
 		t.Fatal(err)
 	}
 	w := batch.New(plain.New(plain.Options{}), batch.Options{})

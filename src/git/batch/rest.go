@@ -9,26 +9,26 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Rest says how long a repository is left alone whose server is down, refuses the
+// Cooldown says how long a repository is left alone whose server is down, refuses the
 // credential or throttles: about First after the first time, twice as long after each
 // further one. Zero values mean the defaults given here.
-type Rest struct {
-	First   time.Duration // 1 s
-	Longest time.Duration // 15 min; a server that asks for more gets it
-	Moment  time.Duration // least time between two tries for who is waiting; 10 s
+type Cooldown struct {
+	First       time.Duration // 1 s
+	Longest     time.Duration // 15 min; a server that asks for more gets it
+	Interactive time.Duration // least time between two tries for who is waiting; 10 s
 }
 
-func (r Rest) withDefaults() Rest {
+func (r Cooldown) withDefaults() Cooldown {
 	r.First = positive(r.First, time.Second)
 	r.Longest = max(r.First, positive(r.Longest, 15*time.Minute))
-	r.Moment = positive(r.Moment, 10*time.Second)
+	r.Interactive = positive(r.Interactive, 10*time.Second)
 	return r
 }
 
 // rests knows which repositories are out of order. A repository with another credential is
 // another one: what is wrong with one does not hold up the other.
 type rests struct {
-	opt Rest
+	opt Cooldown
 
 	mu  sync.Mutex
 	all map[git.Repo]*rest
@@ -42,7 +42,7 @@ type rest struct {
 	why   error
 }
 
-func newRests(o Rest) *rests { return &rests{opt: o, all: map[git.Repo]*rest{}} }
+func newRests(o Cooldown) *rests { return &rests{opt: o, all: map[git.Repo]*rest{}} }
 
 // check returns why a repository is not tried now. The time that a server has asked for
 // holds for those who wait as well.
@@ -53,7 +53,7 @@ func (s *rests) check(r git.Repo, asked bool) error {
 	if one == nil || !one.until.After(now) {
 		return nil
 	}
-	if asked && !errs.Is(one.why, errs.Throttled) && now.Sub(one.last) >= s.opt.Moment {
+	if asked && !errs.Is(one.why, errs.Throttled) && now.Sub(one.last) >= s.opt.Interactive {
 		return nil
 	}
 	return &errs.Error{

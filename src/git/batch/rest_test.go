@@ -88,7 +88,7 @@ func TestH51H52BrokenRepositoriesRest(t *testing.T) {
 					}
 					time.Sleep(errs.RetryAfter(err)) //nolint:forbidigo // of the bubble's clock
 				}
-				if w.Resting() != 0 {
+				if w.CoolingDown() != 0 {
 					t.Error("it still rests")
 				}
 			})
@@ -111,7 +111,7 @@ func TestARestIsBrokenForThoseWhoAsk(t *testing.T) {
 		_, _ = w.Submit(t.Context(), j)
 		delete(h.why, repo)
 		before := h.tries[repo]
-		j.Asked = true
+		j.Interactive = true
 		if _, err := w.Submit(t.Context(), j); !errs.Is(err, errs.Unauthorized) || h.tries[repo] != before {
 			t.Errorf("at once: %v after %d tries, want the error before", err, h.tries[repo]-before)
 		}

@@ -14,19 +14,19 @@ import (
 
 // viewsOf returns the views of jobs in the order of their branches, each once; of two
 // with the same branch the one submitted later wins.
-func viewsOf(reqs []*request) []git.View {
-	byBranch := map[string]git.View{}
+func viewsOf(reqs []*request) []git.DerivedBranch {
+	byBranch := map[string]git.DerivedBranch{}
 	for _, r := range reqs {
-		for _, v := range r.job.Views {
+		for _, v := range r.job.Derived {
 			byBranch[v.Branch] = v
 		}
 	}
-	return slices.SortedFunc(maps.Values(byBranch), func(a, b git.View) int { return cmp.Compare(a.Branch, b.Branch) })
+	return slices.SortedFunc(maps.Values(byBranch), func(a, b git.DerivedBranch) int { return cmp.Compare(a.Branch, b.Branch) })
 }
 
 // checkGone refuses to remove what is none of a view's, or is written.
 func checkGone(j Job) error {
-	for _, name := range j.Gone {
+	for _, name := range j.RemoveDerived {
 		if err := git.CheckBranch(name); err != nil {
 			return err
 		}
@@ -38,10 +38,10 @@ func checkGone(j Job) error {
 }
 
 // goneOf returns the views that jobs are done with, each once, but for those that others show.
-func goneOf(reqs []*request, shown []git.View) (out []string) {
+func goneOf(reqs []*request, shown []git.DerivedBranch) (out []string) {
 	for _, r := range reqs {
-		for _, name := range r.job.Gone {
-			if !slices.ContainsFunc(shown, func(v git.View) bool { return v.Branch == name }) {
+		for _, name := range r.job.RemoveDerived {
+			if !slices.ContainsFunc(shown, func(v git.DerivedBranch) bool { return v.Branch == name }) {
 				out = append(out, name)
 			}
 		}
@@ -56,15 +56,15 @@ func (t *try) write(ctx context.Context, parent git.Hash) (git.Hash, error) {
 	if len(t.views)+len(t.gone) == 0 {
 		return host.Commit(ctx, t.repo, branch, parent, t.edits, t.message)
 	}
-	viewer, ok := host.(git.Viewer)
+	viewer, ok := host.(git.DerivedWriter)
 	if !ok {
 		return "", errs.E(errs.Invalid, "show", t.repo.URL, errors.New("this host keeps no branches that are views of others"))
 	}
-	shown, err := viewer.CommitViews(ctx, t.repo, git.Showing{Branch: branch, Parent: parent, Edits: t.edits, Views: t.views, Gone: t.gone, Message: t.message})
+	shown, err := viewer.CommitDerived(ctx, t.repo, git.DerivedUpdate{Branch: branch, Parent: parent, Edits: t.edits, Derived: t.views, Remove: t.gone, Message: t.message})
 	if err == nil {
-		shown.Made = append(t.shown.Made, shown.Made...) // what an earlier try did counts
+		shown.Created = append(t.shown.Created, shown.Created...) // what an earlier try did counts
 		shown.Removed = append(t.shown.Removed, shown.Removed...)
-		shown.Strange = append(t.shown.Strange, shown.Strange...)
+		shown.Diverged = append(t.shown.Diverged, shown.Diverged...)
 		t.shown = shown
 	}
 	return shown.Commit, err
@@ -72,7 +72,7 @@ func (t *try) write(ctx context.Context, parent git.Hash) (git.Hash, error) {
 
 // show tells jobs where their views are, and the log which of them somebody else had moved.
 func (t *try) show(ctx context.Context, reqs []*request) {
-	for _, branch := range t.shown.Strange {
+	for _, branch := range t.shown.Diverged {
 		if slices.Contains(t.gone, branch) {
 			t.line.owner.opt.Log.LogAttrs(ctx, slog.LevelWarn, "a branch that nobody reads any more holds what somebody else has put there, and is left alone",
 				slog.String("repo", t.repo.URL), slog.String("branch", branch))
@@ -82,23 +82,23 @@ func (t *try) show(ctx context.Context, reqs []*request) {
 			slog.String("repo", t.repo.URL), slog.String("branch", branch), slog.String("of", t.line.key.branch))
 	}
 	for _, r := range reqs {
-		if r.job.Shown != nil {
-			r.job.Shown(t.shownTo(r.job))
+		if r.job.OnDerived != nil {
+			r.job.OnDerived(t.shownTo(r.job))
 		}
 	}
 }
 
 // shownTo is what is shown to one job.
-func (t *try) shownTo(j Job) git.Shown {
-	out := git.Shown{Commit: t.shown.Commit, Views: make(map[string]git.Hash, len(j.Views))}
-	for _, v := range j.Views {
-		if id := t.shown.Views[v.Branch]; id != "" {
-			out.Views[v.Branch] = id
+func (t *try) shownTo(j Job) git.DerivedResult {
+	out := git.DerivedResult{Commit: t.shown.Commit, Heads: make(map[string]git.Hash, len(j.Derived))}
+	for _, v := range j.Derived {
+		if id := t.shown.Heads[v.Branch]; id != "" {
+			out.Heads[v.Branch] = id
 		}
 	}
-	out.Removed = slices.DeleteFunc(slices.Clone(t.shown.Removed), func(branch string) bool { return !slices.Contains(j.Gone, branch) })
-	theirs := func(branch string) bool { return out.Views[branch] == "" }
-	out.Made = slices.DeleteFunc(slices.Clone(t.shown.Made), theirs)
-	out.Strange = slices.DeleteFunc(slices.Clone(t.shown.Strange), theirs)
+	out.Removed = slices.DeleteFunc(slices.Clone(t.shown.Removed), func(branch string) bool { return !slices.Contains(j.RemoveDerived, branch) })
+	theirs := func(branch string) bool { return out.Heads[branch] == "" }
+	out.Created = slices.DeleteFunc(slices.Clone(t.shown.Created), theirs)
+	out.Diverged = slices.DeleteFunc(slices.Clone(t.shown.Diverged), theirs)
 	return out
 }

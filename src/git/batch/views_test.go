@@ -18,7 +18,7 @@ import (
 func clusterJob(repo git.Repo, cluster, content string) batch.Job {
 	return batch.Job{
 		Repo: repo, Branch: "shard", Edits: file("clusters/p+"+cluster+"/f", content), Title: "t",
-		Views: []git.View{{Branch: "clusters/p+" + cluster, Dir: "clusters/p+" + cluster}},
+		Derived: []git.DerivedBranch{{Branch: "clusters/p+" + cluster, Dir: "clusters/p+" + cluster}},
 	}
 }
 
@@ -37,14 +37,14 @@ func TestViewsOfJobsShareAPush(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 20 {
 		j := clusterJob(repo, fmt.Sprintf("c%d", i), "x")
-		j.Shown = func(shown git.Shown) {
-			at := shown.Views
+		j.OnDerived = func(shown git.DerivedResult) {
+			at := shown.Heads
 			mu.Lock()
 			defer mu.Unlock()
 			if len(at) != 1 {
 				t.Errorf("a job is told of %v", at)
 			}
-			told[j.Views[0].Branch] = at[j.Views[0].Branch]
+			told[j.Derived[0].Branch] = at[j.Derived[0].Branch]
 		}
 		wg.Go(func() {
 			if _, err := w.Submit(t.Context(), j); err != nil {
@@ -102,7 +102,7 @@ func TestH49AJobWithoutEditsPutsViewsRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bare.Foreign(t.Context(), "clusters/p+c0", map[string]gittest.File{"clusters/p+c0/f": {Content: "theirs"}}); err != nil {
+	if _, err := bare.CommitExternal(t.Context(), "clusters/p+c0", map[string]gittest.File{"clusters/p+c0/f": {Content: "theirs"}}); err != nil {
 		t.Fatal(err)
 	}
 	j.Edits = nil

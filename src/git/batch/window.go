@@ -43,9 +43,9 @@ func (l *line) window() time.Duration {
 	case wait > 0:
 		return wait
 	case !urgent(l.queue) && w.urgentBeside(l):
-		return w.opt.Slow / 10
+		return w.opt.HostedWindow / 10
 	}
-	w.quiet[l.key.url] = now.Add(w.opt.Slow)
+	w.quiet[l.key.url] = now.Add(w.opt.HostedWindow)
 	return 0
 }
 
@@ -75,7 +75,7 @@ func (l *line) close(r git.Repo, callers int) {
 	if !w.opt.Hosted(r) {
 		return
 	}
-	l.quiet = now.Add(w.opt.Slow)
+	l.quiet = now.Add(w.opt.HostedWindow)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.quiet[l.key.url] = l.quiet

@@ -148,8 +148,8 @@ func (b *Budget) serve(g *gate) {
 	}
 }
 
-// Learn takes in what a server said. It holds for all repositories of the credential.
-func (b *Budget) Learn(r git.Repo, s git.Standing) {
+// Observe takes in what a server said. It holds for all repositories of the credential.
+func (b *Budget) Observe(r git.Repo, s git.RateStatus) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()

@@ -119,24 +119,24 @@ func TestH52NothingIsSpentBeforeTheServersTime(t *testing.T) {
 	call := git.Cost{Calls: 1}
 	for _, tt := range []struct {
 		name  string
-		learn func(now time.Time) git.Standing
+		learn func(now time.Time) git.RateStatus
 		wait  time.Duration
 	}{
-		{"retry after", func(now time.Time) git.Standing { return git.Standing{Until: now.Add(90 * time.Second)} }, 90 * time.Second},
-		{"no calls left", func(now time.Time) git.Standing {
-			return git.Standing{Limit: 5000, Reset: now.Add(20 * time.Minute)}
+		{"retry after", func(now time.Time) git.RateStatus { return git.RateStatus{Until: now.Add(90 * time.Second)} }, 90 * time.Second},
+		{"no calls left", func(now time.Time) git.RateStatus {
+			return git.RateStatus{Limit: 5000, Reset: now.Add(20 * time.Minute)}
 		}, 20 * time.Minute},
-		{"calls left", func(now time.Time) git.Standing {
-			return git.Standing{Limit: 5000, Remaining: 1, Reset: now.Add(20 * time.Minute)}
+		{"calls left", func(now time.Time) git.RateStatus {
+			return git.RateStatus{Limit: 5000, Remaining: 1, Reset: now.Add(20 * time.Minute)}
 		}, 0},
-		{"a period that is over", func(now time.Time) git.Standing { return git.Standing{Limit: 5000, Reset: now.Add(-time.Second)} }, 0},
-		{"nothing", func(time.Time) git.Standing { return git.Standing{} }, 0},
+		{"a period that is over", func(now time.Time) git.RateStatus { return git.RateStatus{Limit: 5000, Reset: now.Add(-time.Second)} }, 0},
+		{"nothing", func(time.Time) git.RateStatus { return git.RateStatus{} }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b, start := budget.New(budget.Options{}), time.Now()
-				b.Learn(repo("a"), tt.learn(start))
+				b.Observe(repo("a"), tt.learn(start))
 				other := repo("b")
 				other.Token = "another"
 				for _, r := range []git.Repo{other, repo("b")} {
@@ -163,7 +163,7 @@ func TestCallsLeftAreCountedDown(t *testing.T) {
 		b, start := budget.New(budget.Options{}), time.Now()
 		reset := start.Add(10 * time.Minute)
 		for _, left := range []int{4, 3, 5} {
-			b.Learn(repo("a"), git.Standing{Limit: 5000, Remaining: left, Reset: reset})
+			b.Observe(repo("a"), git.RateStatus{Limit: 5000, Remaining: left, Reset: reset})
 		}
 		for range 3 {
 			if err := b.Spend(t.Context(), repo("a"), git.Cost{Calls: 1}); err != nil || time.Since(start) > 0 {
@@ -220,7 +220,7 @@ func TestWhoWaitsInVainIsTold(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- b.Spend(ctx, repo("a"), call) }()
 		synctest.Wait()
-		b.Learn(repo("b"), git.Standing{Until: start.Add(5 * time.Minute)})
+		b.Observe(repo("b"), git.RateStatus{Until: start.Add(5 * time.Minute)})
 		if err := <-done; !errs.Is(err, errs.Throttled) || errs.RetryAfter(err) != 5*time.Minute || time.Since(start) > 0 {
 			t.Errorf("%v after %s, want Throttled for 5m at once", err, time.Since(start))
 		}
@@ -283,7 +283,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		for n := range 5000 {
 			r := repo(fmt.Sprint(n))
 			r.Token = git.Secret(fmt.Sprint("token", n))
-			b.Learn(r, git.Standing{Until: time.Now().Add(time.Minute)})
+			b.Observe(r, git.RateStatus{Until: time.Now().Add(time.Minute)})
 			if err := b.Spend(t.Context(), r, git.Cost{Calls: 1, Content: 1, Pushes: 1}); err != nil {
 				t.Fatal(err)
 			}

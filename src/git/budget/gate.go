@@ -213,7 +213,7 @@ func (g *gate) reckon(t *ticket, now time.Time) time.Duration {
 }
 
 // learn takes in what the server said. Who waits in vain now is told.
-func (g *gate) learn(s git.Standing, now time.Time) {
+func (g *gate) learn(s git.RateStatus, now time.Time) {
 	if s.Until.After(g.until) {
 		g.until = s.Until
 	}
@@ -235,7 +235,7 @@ const samePeriod = 5 * time.Second
 
 // count takes in how many calls are left. Answers overtake each other: within a period the
 // least of them counts.
-func (g *gate) count(s git.Standing) {
+func (g *gate) count(s git.RateStatus) {
 	switch {
 	case !g.counted, s.Reset.After(g.reset.Add(samePeriod)):
 		g.counted, g.left, g.reset = true, s.Remaining, s.Reset

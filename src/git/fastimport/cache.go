@@ -27,7 +27,7 @@ type cache struct {
 
 	dir   string // empty: nothing is known
 	known map[git.Hash]bool
-	hung  map[git.Hash]tree.Hung // commits of views
+	hung  map[git.Hash]tree.BranchTip // commits of views
 	jobs  int
 }
 

@@ -103,8 +103,8 @@ func (j *job) fill(d *draft, edits []git.Edit, m git.Message) (err error) {
 		return err
 	case d.tree.Root == root:
 		return nil
-	case m.Dry:
-		return asIs{git.ErrDry}
+	case m.DryRun:
+		return asIs{git.ErrDryRun}
 	}
 	if err := j.build(d.tree, root); err != nil {
 		j.spoil()

@@ -82,7 +82,7 @@ func serve(t *testing.T, transport string) (gittest.Bare, git.Repo) {
 // foreign commits as somebody else and fails the test if that does not work.
 func foreign(t *testing.T, ctx context.Context, b gittest.Bare, branch string, files map[string]gittest.File) git.Hash {
 	t.Helper()
-	commit, err := b.Foreign(ctx, branch, files)
+	commit, err := b.CommitExternal(ctx, branch, files)
 	if err != nil {
 		t.Fatal(err)
 	}

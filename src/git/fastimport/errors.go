@@ -42,5 +42,5 @@ func kindOfWords(said string) errs.Kind {
 			}
 		}
 	}
-	return transport.KindOfWords(said)
+	return transport.KindOfMessage(said)
 }

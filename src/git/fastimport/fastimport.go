@@ -60,7 +60,7 @@ func (o Options) withDefaults() Options {
 		o.Admit = transport.AdmitPublic
 	}
 	if o.Budget == nil {
-		o.Budget = git.Free{}
+		o.Budget = git.Unlimited{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

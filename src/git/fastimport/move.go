@@ -7,8 +7,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// Move puts a branch where it is told to, with the exact commit where it is now.
-func (h *Host) Move(ctx context.Context, r git.Repo, m git.Movement) (git.Hash, error) {
+// ResetBranch puts a branch where it is told to, with the exact commit where it is now.
+func (h *Host) ResetBranch(ctx context.Context, r git.Repo, m git.BranchReset) (git.Hash, error) {
 	err := check(m.Branch, m.Edits)
 	if err == nil {
 		_, err = tree.ParseID(m.Onto)

@@ -19,7 +19,7 @@ func TestMove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := gittest.CheckMove(t.Context(), newHost(t, fastimport.Options{}), git.Repo{URL: srv.URL("fleet")}, bare); err != nil {
+	if err := gittest.CheckReset(t.Context(), newHost(t, fastimport.Options{}), git.Repo{URL: srv.URL("fleet")}, bare); err != nil {
 		t.Error(err)
 	}
 }

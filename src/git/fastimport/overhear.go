@@ -32,7 +32,7 @@ func (a answer) refusal(failed *programError) error {
 	if a.status < 400 {
 		return nil
 	}
-	return transport.Refused(a.status, a.retryAfter, failed)
+	return transport.StatusError(a.status, a.retryAfter, failed)
 }
 
 // received is how the program marks a header that came in.

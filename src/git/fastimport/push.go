@@ -166,7 +166,7 @@ func (j *job) refused(m move, summary string, err error) error {
 		return j.lost(m)
 	case strings.Contains(summary, "unpacker error"), strings.Contains(words, "remote unpack failed"):
 		return j.unpackRefused(words)
-	case !transport.OfHook(words):
+	case !transport.HookDeclined(words):
 		at, err := j.head(m.branch)
 		switch {
 		case err == nil && at == m.to: // the program has sent it again when it got no answer
@@ -175,7 +175,7 @@ func (j *job) refused(m move, summary string, err error) error {
 			return j.lost(m)
 		}
 	}
-	cause := fmt.Errorf("the server refuses to move branch %s: %s", m.branch, transport.Scrub(j.repo, words))
+	cause := fmt.Errorf("the server refuses to move branch %s: %s", m.branch, transport.Redact(j.repo, words))
 	if m.dir != "" {
 		cause = &git.PathError{Path: m.dir, Err: cause}
 	}
@@ -183,9 +183,9 @@ func (j *job) refused(m move, summary string, err error) error {
 }
 
 func (j *job) unpackRefused(words string) error {
-	kind := transport.KindOfWords(words)
+	kind := transport.KindOfMessage(words)
 	if kind == errs.NotFound {
 		kind = errs.Unavailable
 	}
-	return errs.E(kind, "push", j.repo.URL, errors.New("the server refuses the objects: "+transport.Scrub(j.repo, words)))
+	return errs.E(kind, "push", j.repo.URL, errors.New("the server refuses the objects: "+transport.Redact(j.repo, words)))
 }

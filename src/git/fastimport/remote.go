@@ -106,7 +106,7 @@ func (j *job) remote(r run) ([]byte, error) {
 	}
 	out, err := j.local(r)
 	if err = explain(err, told()); errs.RetryAfter(err) > 0 {
-		j.h.opt.Budget.Learn(j.repo, git.Standing{Until: time.Now().Add(errs.RetryAfter(err))})
+		j.h.opt.Budget.Observe(j.repo, git.RateStatus{Until: time.Now().Add(errs.RetryAfter(err))})
 	}
 	return out, err
 }

@@ -16,44 +16,44 @@ import (
 // viewsAtOnce is how many commits of views are fetched by one run.
 const viewsAtOnce = 500
 
-// CommitViews commits, and moves views along by the same push.
-func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.Shown, error) {
+// CommitDerived commits, and moves views along by the same push.
+func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdate) (git.DerivedResult, error) {
 	if err := s.Check(); err != nil {
-		return git.Shown{}, err
+		return git.DerivedResult{}, err
 	}
 	j, done, err := h.begin(ctx, r, "show")
 	if err != nil {
-		return git.Shown{}, err
+		return git.DerivedResult{}, err
 	}
 	defer done()
 	shown, err := j.show(s)
 	if err != nil {
-		return git.Shown{}, j.plain(err)
+		return git.DerivedResult{}, j.plain(err)
 	}
 	return shown, nil
 }
 
 // show makes the commit and those of views here, and pushes what has to move.
-func (j *job) show(s git.Showing) (git.Shown, error) {
+func (j *job) show(s git.DerivedUpdate) (git.DerivedResult, error) {
 	d, err := j.draft(s.Parent, s.Edits, s.Message)
 	if err != nil {
-		return git.Shown{}, err
+		return git.DerivedResult{}, err
 	}
 	defer d.close()
-	if d.head == "" && len(s.Gone) == 0 {
-		return git.Shown{}, nil
+	if d.head == "" && len(s.Remove) == 0 {
+		return git.DerivedResult{}, nil
 	}
 	at, err := j.heads(append(s.Branches(), s.Branch)...)
 	if err != nil {
-		return git.Shown{}, err
+		return git.DerivedResult{}, err
 	}
 	own := move{branch: s.Branch, from: s.Parent, to: d.head}
 	if d.head == s.Parent && at[s.Branch] != d.head {
-		return git.Shown{}, j.lost(own)
+		return git.DerivedResult{}, j.lost(own)
 	}
 	g, err := j.gallery(s, d, at)
 	if err != nil {
-		return git.Shown{}, err
+		return git.DerivedResult{}, err
 	}
 	if d.head != s.Parent {
 		err = j.pushWith(own, g.moves, s.Message.Guard)
@@ -70,10 +70,10 @@ func (j *job) show(s git.Showing) (git.Shown, error) {
 const maxHung = 20_000
 
 // see remembers commits of views.
-func (j *job) see(made map[git.Hash]tree.Hung) {
+func (j *job) see(made map[git.Hash]tree.BranchTip) {
 	c := j.cache
 	if c.hung == nil || len(c.hung)+len(made) > maxHung {
-		c.hung = map[git.Hash]tree.Hung{}
+		c.hung = map[git.Hash]tree.BranchTip{}
 	}
 	maps.Copy(c.hung, made)
 }
@@ -81,18 +81,18 @@ func (j *job) see(made map[git.Hash]tree.Hung) {
 // gallery is what has to be done for views to show a commit.
 type gallery struct {
 	moves []move
-	made  map[git.Hash]tree.Hung
-	shown git.Shown
+	made  map[git.Hash]tree.BranchTip
+	shown git.DerivedResult
 }
 
 // gallery finds out which views have to move, and makes their commits here.
-func (j *job) gallery(s git.Showing, d *draft, at map[string]git.Hash) (*gallery, error) {
+func (j *job) gallery(s git.DerivedUpdate, d *draft, at map[string]git.Hash) (*gallery, error) {
 	hung, err := j.hung(s.Branches(), at)
 	if err != nil {
 		return nil, err
 	}
-	g := &gallery{made: map[git.Hash]tree.Hung{}}
-	due, shown, err := d.tree.Gallery().Due(s.Views, hung)
+	g := &gallery{made: map[git.Hash]tree.BranchTip{}}
+	due, shown, err := d.tree.Derived().Due(s.Derived, hung)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (j *job) gallery(s git.Showing, d *draft, at map[string]git.Hash) (*gallery
 		j.spoil()
 		return nil, err
 	}
-	for _, name := range tree.Leave(s.Gone, hung, &g.shown) {
+	for _, name := range tree.Removable(s.Remove, hung, &g.shown) {
 		g.moves = append(g.moves, move{branch: name, from: at[name]})
 		g.shown.Removed = append(g.shown.Removed, name)
 	}
@@ -110,8 +110,8 @@ func (j *job) gallery(s git.Showing, d *draft, at map[string]git.Hash) (*gallery
 
 // hung returns what is known of views that are there. Commits that are not known are fetched,
 // without what they hold.
-func (j *job) hung(views []string, at map[string]git.Hash) (map[string]tree.Hung, error) {
-	known := map[git.Hash]tree.Hung{}
+func (j *job) hung(views []string, at map[string]git.Hash) (map[string]tree.BranchTip, error) {
+	known := map[git.Hash]tree.BranchTip{}
 	var missing []string
 	for _, name := range views {
 		if v, seen := j.cache.hung[at[name]]; seen {
@@ -127,7 +127,7 @@ func (j *job) hung(views []string, at map[string]git.Hash) (map[string]tree.Hung
 		}
 	}
 	j.see(known)
-	out := map[string]tree.Hung{}
+	out := map[string]tree.BranchTip{}
 	for _, name := range views {
 		if at[name] != "" {
 			out[name] = known[at[name]]
@@ -137,7 +137,7 @@ func (j *job) hung(views []string, at map[string]git.Hash) (map[string]tree.Hung
 }
 
 // view takes in what commits show.
-func (j *job) view(commits []string, known map[git.Hash]tree.Hung) error {
+func (j *job) view(commits []string, known map[git.Hash]tree.BranchTip) error {
 	if err := j.bring("--filter=tree:0", commits...); err != nil {
 		return err
 	}
@@ -160,14 +160,14 @@ func (j *job) view(commits []string, known map[git.Hash]tree.Hung) error {
 			return err
 		}
 		at := git.Hash(commit)
-		known[at] = tree.Hung{Commit: at, Root: root, Ours: git.ReadCommit(at, raw).Trailer(git.SourceTrailer) != ""}
+		known[at] = tree.BranchTip{Commit: at, Root: root, Ours: git.ReadCommit(at, raw).Trailer(git.SourceTrailer) != ""}
 	}
 	return nil
 }
 
 // hang makes the commits of pictures: git fast-import their trees, which must come to what was
 // worked out.
-func (j *job) hang(g *gallery, due []tree.Picture, m git.Message) error {
+func (j *job) hang(g *gallery, due []tree.DerivedChange, m git.Message) error {
 	if len(due) == 0 {
 		return nil
 	}
@@ -189,7 +189,7 @@ func (j *job) hang(g *gallery, due []tree.Picture, m git.Message) error {
 		if err := sameTree(answers[i], p.Root); err != nil {
 			return err
 		}
-		object, err := commitObject(p.Root, p.From, m.Caption(p.View, g.shown.Commit))
+		object, err := commitObject(p.Root, p.From, m.ForDerived(p.Derived, g.shown.Commit))
 		if err != nil {
 			return err
 		}
@@ -198,22 +198,22 @@ func (j *job) hang(g *gallery, due []tree.Picture, m git.Message) error {
 	ids, err := j.seal(objects)
 	for i, id := range ids {
 		p := due[i]
-		g.made[id] = tree.Hung{Commit: id, Root: p.Root, Ours: true}
-		g.moves = append(g.moves, move{branch: p.View.Branch, from: p.From, to: id, dir: p.View.Dir})
-		g.shown.Views[p.View.Branch] = id
+		g.made[id] = tree.BranchTip{Commit: id, Root: p.Root, Ours: true}
+		g.moves = append(g.moves, move{branch: p.Derived.Branch, from: p.From, to: id, dir: p.Derived.Dir})
+		g.shown.Heads[p.Derived.Branch] = id
 	}
 	return err
 }
 
 // tellPicture writes what a view holds, as git fast-import reads it, and asks for its tree.
-func tellPicture(w *bytes.Buffer, mark int, p tree.Picture) {
+func tellPicture(w *bytes.Buffer, mark int, p tree.DerivedChange) {
 	fmt.Fprintf(w, "commit refs/emco/draft\nmark :%d\ncommitter emco <emco@localhost> 0 +0000\ndata 0\ndeleteall\n", mark)
 	if !p.Dir.IsZero() {
-		fmt.Fprintf(w, "M 040000 %s %s\n", p.Dir, quoted(p.View.Dir))
+		fmt.Fprintf(w, "M 040000 %s %s\n", p.Dir, quoted(p.Derived.Dir))
 	} else {
-		for _, name := range slices.Sorted(maps.Keys(p.View.Empty)) {
-			content := p.View.Empty[name]
-			fmt.Fprintf(w, "M 100644 inline %s\ndata %d\n%s\n", quoted(tree.Join(p.View.Dir, name)), len(content), content)
+		for _, name := range slices.Sorted(maps.Keys(p.Derived.Empty)) {
+			content := p.Derived.Empty[name]
+			fmt.Fprintf(w, "M 100644 inline %s\ndata %d\n%s\n", quoted(tree.Join(p.Derived.Dir, name)), len(content), content)
 		}
 	}
 	fmt.Fprintf(w, "\nls :%d \"\"\n", mark)

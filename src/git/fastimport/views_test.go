@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
-var _ git.Viewer = (*fastimport.Host)(nil)
+var _ git.DerivedWriter = (*fastimport.Host)(nil)
 
 // Whether or not the server can move several branches or none.
 func TestViewsKeepTheirPromises(t *testing.T) {
@@ -22,7 +22,7 @@ func TestViewsKeepTheirPromises(t *testing.T) {
 				t.Parallel()
 				bare, repo := serve(t, transport)
 				h := newHost(t, fastimport.Options{})
-				if err := gittest.CheckViews(t.Context(), gittest.Viewing{Host: h, Repo: repo, Bare: bare}, atomic); err != nil {
+				if err := gittest.CheckDerived(t.Context(), gittest.DerivedRepo{Host: h, Repo: repo, Bare: bare}, atomic); err != nil {
 					t.Error(err)
 				}
 			})
@@ -35,8 +35,8 @@ func TestAViewThatIsLostInARaceMovesNothing(t *testing.T) {
 	t.Parallel()
 	for name, h := range engines(t) {
 		srv, bare, repo := server(t)
-		s := git.Showing{Branch: "shard", Edits: []git.Edit{{Path: "c/f", File: []byte("1")}}, Views: []git.View{{Branch: "view", Dir: "c"}}, Message: git.Message{Title: "t"}}
-		shown, err := h.(git.Viewer).CommitViews(t.Context(), repo, s)
+		s := git.DerivedUpdate{Branch: "shard", Edits: []git.Edit{{Path: "c/f", File: []byte("1")}}, Derived: []git.DerivedBranch{{Branch: "view", Dir: "c"}}, Message: git.Message{Title: "t"}}
+		shown, err := h.(git.DerivedWriter).CommitDerived(t.Context(), repo, s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestAViewThatIsLostInARaceMovesNothing(t *testing.T) {
 			foreign(t, t.Context(), bare, "view", map[string]gittest.File{"x": {Content: "x"}})
 		})
 		s.Parent, s.Edits = shown.Commit, []git.Edit{{Path: "c/f", File: []byte("2")}}
-		_, err = h.(git.Viewer).CommitViews(t.Context(), repo, s)
+		_, err = h.(git.DerivedWriter).CommitDerived(t.Context(), repo, s)
 		wantErr(t, name, err, errs.Conflict)
 		if head, err := h.Head(t.Context(), repo, "shard"); err != nil || head != shown.Commit {
 			t.Errorf("%s: the branch moved without its view: %s, %v", name, head, err)
@@ -60,13 +60,13 @@ func TestManyViewsCostOnePush(t *testing.T) {
 	made := map[string]string{}
 	for name, h := range engines(t) {
 		srv, bare, repo := server(t)
-		s := git.Showing{Branch: "shard", Message: git.Message{Title: "t", When: stamp}}
+		s := git.DerivedUpdate{Branch: "shard", Message: git.Message{Title: "t", When: stamp}}
 		for i := range views {
 			dir := fmt.Sprintf("clusters/p+c%03d", i)
-			s.Views = append(s.Views, git.View{Branch: dir, Dir: dir})
+			s.Derived = append(s.Derived, git.DerivedBranch{Branch: dir, Dir: dir})
 			s.Edits = append(s.Edits, git.Edit{Path: dir, Dir: map[string][]byte{"f": []byte("1")}})
 		}
-		if _, err := h.(git.Viewer).CommitViews(t.Context(), repo, s); err != nil {
+		if _, err := h.(git.DerivedWriter).CommitDerived(t.Context(), repo, s); err != nil {
 			t.Fatal(err)
 		}
 		if _, pushes := srv.Requests(); pushes != 1 {

@@ -171,20 +171,20 @@ func TestViewsCostTwoCallsEach(t *testing.T) {
 	const clusters = 120
 	srv, bare, repo := seeded(t)
 	h := host(t, github.Options{})
-	s := git.Showing{Branch: "fleet"}
+	s := git.DerivedUpdate{Branch: "fleet"}
 	edit := func(c int, text string) git.Edit {
 		return git.Edit{Path: fmt.Sprintf("clusters/p+c%03d/app", c), Dir: map[string][]byte{"f.yaml": []byte(text)}}
 	}
 	var all []git.Edit
 	for c := range clusters {
-		s.Views = append(s.Views, git.View{Branch: fmt.Sprintf("clusters/p+c%03d", c), Dir: fmt.Sprintf("clusters/p+c%03d", c)})
+		s.Derived = append(s.Derived, git.DerivedBranch{Branch: fmt.Sprintf("clusters/p+c%03d", c), Dir: fmt.Sprintf("clusters/p+c%03d", c)})
 		all = append(all, edit(c, "1"))
 	}
 	show := func(name string, h *github.Host, want map[string]int, edits ...git.Edit) {
 		t.Helper()
 		srv.Calls()
 		s.Edits = edits
-		shown, err := h.CommitViews(t.Context(), repo, s)
+		shown, err := h.CommitDerived(t.Context(), repo, s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,8 +217,8 @@ func TestAProtectedViewIsBlamed(t *testing.T) {
 	t.Parallel()
 	srv, _, repo := seeded(t)
 	h := host(t, github.Options{})
-	s := git.Showing{Branch: "fleet", Views: []git.View{{Branch: "v", Dir: "clusters/c"}}, Edits: []git.Edit{{Path: "clusters/c/f", File: []byte("1")}}}
-	first, err := h.CommitViews(t.Context(), repo, s)
+	s := git.DerivedUpdate{Branch: "fleet", Derived: []git.DerivedBranch{{Branch: "v", Dir: "clusters/c"}}, Edits: []git.Edit{{Path: "clusters/c/f", File: []byte("1")}}}
+	first, err := h.CommitDerived(t.Context(), repo, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestAProtectedViewIsBlamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Parent, s.Edits = first.Commit, []git.Edit{{Path: "clusters/c/f", File: []byte("2")}}
-	_, err = h.CommitViews(t.Context(), repo, s)
+	_, err = h.CommitDerived(t.Context(), repo, s)
 	if at, ok := errors.AsType[*git.PathError](err); !errs.Is(err, errs.Forbidden) || !ok || at.Path != "clusters/c" {
 		t.Errorf("the refusal is %v, want one that blames the directory", err)
 	}

@@ -66,8 +66,8 @@ func (w *writer) commit(ctx context.Context, edits []git.Edit) (git.Hash, error)
 	if d.Root == from {
 		return w.parent, nil
 	}
-	if w.message.Dry {
-		return "", git.ErrDry
+	if w.message.DryRun {
+		return "", git.ErrDryRun
 	}
 	p := newPlan(d, w.known, from)
 	if err := w.spend(ctx, "commit", w.cost(p)); err != nil {

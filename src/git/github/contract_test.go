@@ -40,7 +40,7 @@ func seeded(t testing.TB) (*githubtest.Server, gittest.Bare, git.Repo) {
 // foreign commits on main as somebody else.
 func foreign(t testing.TB, ctx context.Context, b gittest.Bare, files map[string]gittest.File) git.Hash {
 	t.Helper()
-	commit, err := b.Foreign(ctx, "main", files)
+	commit, err := b.CommitExternal(ctx, "main", files)
 	if err != nil {
 		t.Fatal(err)
 	}

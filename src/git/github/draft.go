@@ -27,11 +27,11 @@ func newDraft(old map[tree.ID]tree.Tree, root tree.ID, edits *tree.Edits) (*draf
 		return nil, err
 	}
 	d := &draft{Draft: made, old: old}
-	return d, d.sort(made.Pile)
+	return d, d.sort(made.ObjectSet)
 }
 
 // sort puts the objects of a pile where they are found by their names.
-func (d *draft) sort(p tree.Pile) error {
+func (d *draft) sort(p tree.ObjectSet) error {
 	d.fresh, d.blobs = map[tree.ID]tree.Tree{}, map[tree.ID][]byte{}
 	for _, o := range p.Objects {
 		if o.Kind == tree.Blobs {

@@ -41,8 +41,8 @@ func (d *door) judge(resp *http.Response, err error) error {
 	if wait > 0 {
 		s.Until = now.Add(wait)
 	}
-	if s != (git.Standing{}) {
-		d.h.opt.Budget.Learn(d.repo, s)
+	if s != (git.RateStatus{}) {
+		d.h.opt.Budget.Observe(d.repo, s)
 	}
 	switch {
 	case wait > 0:
@@ -160,7 +160,7 @@ func isRaw(resp *http.Response) bool {
 }
 
 // standing reads the headers about the primary limit.
-func standing(h http.Header) (s git.Standing) {
+func standing(h http.Header) (s git.RateStatus) {
 	limit, err := strconv.Atoi(h.Get("X-RateLimit-Limit"))
 	remaining, err2 := strconv.Atoi(h.Get("X-RateLimit-Remaining"))
 	if err != nil || err2 != nil {

@@ -131,7 +131,7 @@ func TestH52WaitsGrow(t *testing.T) {
 // learned is a budget that remembers what it was told, and what was spent.
 type learned struct {
 	mu    sync.Mutex
-	last  git.Standing
+	last  git.RateStatus
 	spent git.Cost
 	says  error
 }
@@ -143,13 +143,13 @@ func (l *learned) Spend(_ context.Context, _ git.Repo, c git.Cost) error {
 	return l.says
 }
 
-func (l *learned) Learn(_ git.Repo, s git.Standing) {
+func (l *learned) Observe(_ git.Repo, s git.RateStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = s
 }
 
-func (l *learned) take() (git.Standing, git.Cost) {
+func (l *learned) take() (git.RateStatus, git.Cost) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	spent := l.spent
@@ -467,7 +467,7 @@ func TestH55EmptyRepositories(t *testing.T) {
 func TestH55NoDefaultBranch(t *testing.T) {
 	t.Parallel()
 	_, bare, repo := serve(t, githubtest.Limits{})
-	if _, err := bare.Foreign(t.Context(), "other", map[string]gittest.File{"f": {Content: "f"}}); err != nil {
+	if _, err := bare.CommitExternal(t.Context(), "other", map[string]gittest.File{"f": {Content: "f"}}); err != nil {
 		t.Fatal(err)
 	}
 	h := host(t, github.Options{})
@@ -510,7 +510,7 @@ func TestH49TheBranchIsLookedAtAfterALongGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := head(t, bare)
-	second, err := bare.Foreign(t.Context(), "main", map[string]gittest.File{"f": {Content: "f"}})
+	second, err := bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"f": {Content: "f"}})
 	if err != nil {
 		t.Fatal(err)
 	}

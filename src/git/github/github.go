@@ -34,7 +34,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.Budget == nil {
-		o.Budget = git.Free{}
+		o.Budget = git.Unlimited{}
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Minute

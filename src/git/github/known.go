@@ -17,7 +17,7 @@ type known struct {
 	trees memory[tree.Tree]
 	blobs memory[struct{}]    // files that the server has got from us
 	roots map[tree.ID]tree.ID // trees of commits
-	views map[tree.ID]tree.Hung
+	views map[tree.ID]tree.BranchTip
 }
 
 const (

@@ -6,9 +6,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Move puts a branch where it is told to. The interface has no compare-and-swap for a branch
+// ResetBranch puts a branch where it is told to. The interface has no compare-and-swap for a branch
 // that leaves its history: where it is is asked for right before, which leaves a moment.
-func (h *Host) Move(ctx context.Context, r git.Repo, m git.Movement) (git.Hash, error) {
+func (h *Host) ResetBranch(ctx context.Context, r git.Repo, m git.BranchReset) (git.Hash, error) {
 	d, err := h.enter(r, firstOf(git.CheckBranch(m.Branch), git.CheckEdits(m.Edits)))
 	if err != nil || m.From == m.Onto && len(m.Edits) == 0 {
 		return m.Onto, err

@@ -54,20 +54,20 @@ func TestMove(t *testing.T) {
 	_, bare, repo := seeded(t)
 	h := host(t, github.Options{})
 	base := head(t, bare)
-	m := git.Movement{Branch: "emco/main", Onto: base, Edits: []git.Edit{{Path: "f", File: []byte("1")}}}
-	side, err := h.Move(t.Context(), repo, m)
+	m := git.BranchReset{Branch: "emco/main", Onto: base, Edits: []git.Edit{{Path: "f", File: []byte("1")}}}
+	side, err := h.ResetBranch(t.Context(), repo, m)
 	if err != nil || side == base {
 		t.Fatalf("Move = %s, %v", side, err)
 	}
-	_, err = h.Move(t.Context(), repo, m)
+	_, err = h.ResetBranch(t.Context(), repo, m)
 	wantErr(t, "Move of a branch that is there", err, errs.Conflict)
 	m.From, m.Edits = side, nil
-	if at, err := h.Move(t.Context(), repo, m); err != nil || at != base {
+	if at, err := h.ResetBranch(t.Context(), repo, m); err != nil || at != base {
 		t.Errorf("Move back = %s, %v", at, err)
 	}
-	_, err = h.Move(t.Context(), repo, m)
+	_, err = h.ResetBranch(t.Context(), repo, m)
 	wantErr(t, "Move from where it was", err, errs.Conflict)
 	next := foreign(t, t.Context(), bare, map[string]gittest.File{"theirs": {Content: "x"}})
-	_, err = h.Move(t.Context(), repo, git.Movement{Branch: "main", From: next, Onto: base})
+	_, err = h.ResetBranch(t.Context(), repo, git.BranchReset{Branch: "main", From: next, Onto: base})
 	wantErr(t, "Move of a branch that may not leave its history", err, errs.Forbidden)
 }

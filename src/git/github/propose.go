@@ -109,8 +109,8 @@ func proposalOf(p *gh.PullRequest) git.Proposal {
 	return out
 }
 
-// Mark sets a commit status.
-func (h *Host) Mark(ctx context.Context, r git.Repo, commit git.Hash, m git.Mark) error {
+// SetStatus sets a commit status.
+func (h *Host) SetStatus(ctx context.Context, r git.Repo, commit git.Hash, m git.CommitStatus) error {
 	_, err := tree.ParseID(commit)
 	d, err := h.enter(r, err)
 	if err != nil {

@@ -79,20 +79,20 @@ func TestMarks(t *testing.T) {
 	srv, bare, repo := seeded(t)
 	h := host(t, github.Options{})
 	at := head(t, bare)
-	for _, m := range []git.Mark{
-		{Name: "emco/sync", State: git.MarkPending, Text: "on its way", URL: "https://emco.example/d/7"},
-		{Name: "emco/sync", State: git.MarkGood, Text: strings.Repeat("ä", 200)},
-		{Name: "emco/other", State: git.MarkBad, Text: "broken"},
+	for _, m := range []git.CommitStatus{
+		{Name: "emco/sync", State: git.StatusPending, Text: "on its way", URL: "https://emco.example/d/7"},
+		{Name: "emco/sync", State: git.StatusSuccess, Text: strings.Repeat("ä", 200)},
+		{Name: "emco/other", State: git.StatusFailure, Text: "broken"},
 	} {
-		if err := h.Mark(t.Context(), repo, at, m); err != nil {
+		if err := h.SetStatus(t.Context(), repo, at, m); err != nil {
 			t.Errorf("Mark %+v: %v", m, err)
 		}
 	}
 	got := srv.Statuses("acme", "fleet", at)
-	if s := got["emco/sync"]; s.State != git.MarkGood || len([]rune(s.Text)) != 140 || got["emco/other"].State != git.MarkBad {
+	if s := got["emco/sync"]; s.State != git.StatusSuccess || len([]rune(s.Text)) != 140 || got["emco/other"].State != git.StatusFailure {
 		t.Errorf("statuses are %+v", got)
 	}
-	err := h.Mark(t.Context(), repo, git.Hash(strings.Repeat("1", 40)), git.Mark{Name: "x", State: git.MarkGood})
+	err := h.SetStatus(t.Context(), repo, git.Hash(strings.Repeat("1", 40)), git.CommitStatus{Name: "x", State: git.StatusSuccess})
 	if err == nil {
 		t.Error("Mark of a commit that is not there succeeds")
 	}

@@ -106,7 +106,7 @@ func (r *reader) load(ctx context.Context, id tree.ID, n *tree.Edits, depth int)
 	if err := r.loadMany(ctx, id, r.below(t, n)); err != nil {
 		return err
 	}
-	for e, below := range n.Into(t) {
+	for e, below := range n.Subtrees(t) {
 		if err := r.load(ctx, e.ID, below, depth+1); err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (r *reader) load(ctx context.Context, id tree.ID, n *tree.Edits, depth int)
 // below returns the directories of a tree that have to be read from the server.
 func (r *reader) below(t tree.Tree, n *tree.Edits) map[tree.ID]bool {
 	missing := map[tree.ID]bool{}
-	for e := range n.Into(t) {
+	for e := range n.Subtrees(t) {
 		if _, ok := r.find(e.ID); !ok {
 			missing[e.ID] = true
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// CommitViews commits, and then moves views along, one after the other: the interface moves
+// CommitDerived commits, and then moves views along, one after the other: the interface moves
 // one branch a call. Besides the commit that is
 //
 //	GET matching refs    one for each hundred branches, to find out where the views are
@@ -23,34 +23,34 @@ import (
 //	DELETE ref           for each view that is gone
 //
 // What was moved stays moved if a later call fails; the next commit goes on with the others.
-func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.Shown, error) {
+func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdate) (git.DerivedResult, error) {
 	d, err := h.enter(r, s.Check())
 	if err != nil {
-		return git.Shown{}, err
+		return git.DerivedResult{}, err
 	}
 	s.Message = s.Message.Dated()
 	at, err := h.Commit(ctx, r, s.Branch, s.Parent, s.Edits, s.Message)
-	if err != nil || at == "" && len(s.Gone) == 0 || len(s.Views)+len(s.Gone) == 0 {
-		return git.Shown{Commit: at}, err
+	if err != nil || at == "" && len(s.Remove) == 0 || len(s.Derived)+len(s.Remove) == 0 {
+		return git.DerivedResult{Commit: at}, err
 	}
 	if at == s.Parent { // nothing was sent, and so nobody has looked whether the branch is there
 		if now, err := d.at(ctx, s.Branch, reading); err != nil || now != at {
-			return git.Shown{}, firstOf(err, (&writer{door: d, branch: s.Branch}).lost())
+			return git.DerivedResult{}, firstOf(err, (&writer{door: d, branch: s.Branch}).lost())
 		}
 	}
 	w := &hanging{door: d, known: h.repo(r), message: s.Message}
 	now, err := w.whereViewsAre(ctx, s.Branches())
 	if err != nil {
-		return git.Shown{}, err
+		return git.DerivedResult{}, err
 	}
-	shown := git.Shown{}
-	if at != "" && len(s.Views) > 0 {
-		if shown, err = w.show(ctx, at, s.Views, now); err != nil {
-			return git.Shown{}, err
+	shown := git.DerivedResult{}
+	if at != "" && len(s.Derived) > 0 {
+		if shown, err = w.show(ctx, at, s.Derived, now); err != nil {
+			return git.DerivedResult{}, err
 		}
 	}
 	shown.Commit = at
-	return shown, w.removeAll(ctx, s.Gone, now, &shown)
+	return shown, w.removeAll(ctx, s.Remove, now, &shown)
 }
 
 // hanging moves views.
@@ -61,35 +61,35 @@ type hanging struct {
 }
 
 // show has views show a commit.
-func (w *hanging) show(ctx context.Context, commit git.Hash, views []git.View, at map[string]tree.Hung) (git.Shown, error) {
+func (w *hanging) show(ctx context.Context, commit git.Hash, views []git.DerivedBranch, at map[string]tree.BranchTip) (git.DerivedResult, error) {
 	gallery, err := w.gallery(ctx, commit)
 	if err != nil {
-		return git.Shown{}, err
+		return git.DerivedResult{}, err
 	}
 	due, shown, err := gallery.Due(views, at)
 	if err != nil || len(due) == 0 {
 		return shown, err
 	}
 	if err := w.paint(ctx, gallery, due); err != nil {
-		return git.Shown{}, err
+		return git.DerivedResult{}, err
 	}
 	if w.message.Guard != nil {
 		if err := w.message.Guard(ctx); err != nil {
-			return git.Shown{}, err
+			return git.DerivedResult{}, err
 		}
 	}
 	for _, p := range due {
-		id, err := w.hang(ctx, p, w.message.Caption(p.View, commit))
+		id, err := w.hang(ctx, p, w.message.ForDerived(p.Derived, commit))
 		if err != nil {
-			return git.Shown{}, err
+			return git.DerivedResult{}, err
 		}
-		shown.Views[p.View.Branch] = id
+		shown.Heads[p.Derived.Branch] = id
 	}
 	return shown, nil
 }
 
 // gallery shows the tree of a commit. Only trees above the views' directories are read.
-func (w *hanging) gallery(ctx context.Context, commit git.Hash) (*tree.Gallery, error) {
+func (w *hanging) gallery(ctx context.Context, commit git.Hash) (*tree.DerivedTrees, error) {
 	id, err := tree.ParseID(commit)
 	if err != nil {
 		return nil, err
@@ -103,16 +103,16 @@ func (w *hanging) gallery(ctx context.Context, commit git.Hash) (*tree.Gallery, 
 	if err != nil {
 		return nil, err
 	}
-	return d.Gallery(), nil
+	return d.Derived(), nil
 }
 
 // whereViewsAre asks where views are, and what they show.
-func (w *hanging) whereViewsAre(ctx context.Context, views []string) (map[string]tree.Hung, error) {
+func (w *hanging) whereViewsAre(ctx context.Context, views []string) (map[string]tree.BranchTip, error) {
 	heads, err := w.heads(ctx, prefixOf(views))
 	if err != nil {
 		return nil, err
 	}
-	at := map[string]tree.Hung{}
+	at := map[string]tree.BranchTip{}
 	for _, name := range views {
 		head, there := heads[name]
 		if !there {
@@ -161,10 +161,10 @@ func (d *door) heads(ctx context.Context, prefix string) (map[string]git.Hash, e
 }
 
 // hung returns what a view's commit shows.
-func (w *hanging) hung(ctx context.Context, commit git.Hash) (tree.Hung, error) {
+func (w *hanging) hung(ctx context.Context, commit git.Hash) (tree.BranchTip, error) {
 	id, err := tree.ParseID(commit)
 	if err != nil {
-		return tree.Hung{}, err
+		return tree.BranchTip{}, err
 	}
 	if v, ok := w.known.view(id); ok {
 		return v, nil
@@ -175,20 +175,20 @@ func (w *hanging) hung(ctx context.Context, commit git.Hash) (tree.Hung, error) 
 		return resp, err
 	})
 	if err != nil {
-		return tree.Hung{}, notConflict(err)
+		return tree.BranchTip{}, notConflict(err)
 	}
 	root, err := tree.ParseID(git.Hash(found.GetTree().GetSHA()))
 	if err != nil {
-		return tree.Hung{}, err
+		return tree.BranchTip{}, err
 	}
-	v := tree.Hung{Commit: commit, Root: root, Ours: git.Commit{Message: found.GetMessage()}.Trailer(git.SourceTrailer) != ""}
+	v := tree.BranchTip{Commit: commit, Root: root, Ours: git.Commit{Message: found.GetMessage()}.Trailer(git.SourceTrailer) != ""}
 	w.known.addView(id, v)
 	return v, nil
 }
 
 // paint makes the server have the trees of pictures: as directories "0", "1", … of trees that
 // nothing refers to.
-func (w *hanging) paint(ctx context.Context, g *tree.Gallery, due []tree.Picture) error {
+func (w *hanging) paint(ctx context.Context, g *tree.DerivedTrees, due []tree.DerivedChange) error {
 	var items []item
 	for i, p := range due {
 		var err error
@@ -206,7 +206,7 @@ func (w *hanging) paint(ctx context.Context, g *tree.Gallery, due []tree.Picture
 
 // strokes appends what a new tree of the gallery holds, at a path: what is on the server by
 // its name, and files by their content.
-func (w *hanging) strokes(ctx context.Context, items []item, g *tree.Gallery, id tree.ID, path string) ([]item, error) {
+func (w *hanging) strokes(ctx context.Context, items []item, g *tree.DerivedTrees, id tree.ID, path string) ([]item, error) {
 	o, fresh := g.Get(id)
 	if !fresh {
 		return append(items, item{path: path, mode: tree.ModeTree, id: id}), nil
@@ -234,8 +234,8 @@ func (w *hanging) strokes(ctx context.Context, items []item, g *tree.Gallery, id
 }
 
 // hang makes a commit for a view, and moves the view to it.
-func (w *hanging) hang(ctx context.Context, p tree.Picture, m git.Message) (git.Hash, error) {
-	v := &writer{door: w.door, known: w.known, branch: p.View.Branch, parent: p.From, base: p.From, message: m}
+func (w *hanging) hang(ctx context.Context, p tree.DerivedChange, m git.Message) (git.Hash, error) {
+	v := &writer{door: w.door, known: w.known, branch: p.Derived.Branch, parent: p.From, base: p.From, message: m}
 	if err := w.spend(ctx, "show", times(writing, 2)); err != nil {
 		return "", err
 	}
@@ -244,17 +244,17 @@ func (w *hanging) hang(ctx context.Context, p tree.Picture, m git.Message) (git.
 		return "", v.lostObjects(err)
 	}
 	if err := v.moveRefused(v.point(ctx, id)); err != nil {
-		return "", ofView(err, p.View)
+		return "", ofView(err, p.Derived)
 	}
 	commit, err := tree.ParseID(id)
-	w.known.addView(commit, tree.Hung{Commit: id, Root: p.Root, Ours: true})
+	w.known.addView(commit, tree.BranchTip{Commit: id, Root: p.Root, Ours: true})
 	return id, err
 }
 
 // removeAll takes away views that are there, and nothing else that goes by their names. The
 // interface has no condition for that: where they are was asked for right before.
-func (w *hanging) removeAll(ctx context.Context, gone []string, at map[string]tree.Hung, shown *git.Shown) error {
-	for _, name := range tree.Leave(gone, at, shown) {
+func (w *hanging) removeAll(ctx context.Context, gone []string, at map[string]tree.BranchTip, shown *git.DerivedResult) error {
+	for _, name := range tree.Removable(gone, at, shown) {
 		err := w.call(ctx, "remove", writing, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 			return c.Git.DeleteRef(ctx, w.owner, w.name, "heads/"+name)
 		})
@@ -267,7 +267,7 @@ func (w *hanging) removeAll(ctx context.Context, gone []string, at map[string]tr
 }
 
 // ofView has a refusal blame the directory of the view.
-func ofView(err error, v git.View) error {
+func ofView(err error, v git.DerivedBranch) error {
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok || e.Kind != errs.Forbidden {
 		return err
@@ -279,18 +279,18 @@ func ofView(err error, v git.View) error {
 const maxViewed = 20_000
 
 // view returns what is known of a commit of a view.
-func (k *known) view(commit tree.ID) (tree.Hung, bool) {
+func (k *known) view(commit tree.ID) (tree.BranchTip, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	v, ok := k.views[commit]
 	return v, ok
 }
 
-func (k *known) addView(commit tree.ID, v tree.Hung) {
+func (k *known) addView(commit tree.ID, v tree.BranchTip) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.views == nil || len(k.views) >= maxViewed {
-		k.views = map[tree.ID]tree.Hung{}
+		k.views = map[tree.ID]tree.BranchTip{}
 	}
 	k.views[commit] = v
 }

@@ -14,19 +14,19 @@ func TestViewsThatAreGoneAreRemoved(t *testing.T) {
 	t.Parallel()
 	_, bare, repo := seeded(t)
 	h := host(t, github.Options{})
-	s := git.Showing{Branch: "fleet", Edits: []git.Edit{{Path: "clusters/c0/f", File: []byte("0")}, {Path: "clusters/c1/f", File: []byte("1")}}, Views: []git.View{
+	s := git.DerivedUpdate{Branch: "fleet", Edits: []git.Edit{{Path: "clusters/c0/f", File: []byte("0")}, {Path: "clusters/c1/f", File: []byte("1")}}, Derived: []git.DerivedBranch{
 		{Branch: "view/c0", Dir: "clusters/c0"}, {Branch: "view/c1", Dir: "clusters/c1"},
 	}}
-	first, err := h.CommitViews(t.Context(), repo, s)
+	first, err := h.CommitDerived(t.Context(), repo, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bare.Foreign(t.Context(), "view/c1", map[string]gittest.File{"mine": {Content: "mine"}}); err != nil {
+	if _, err := bare.CommitExternal(t.Context(), "view/c1", map[string]gittest.File{"mine": {Content: "mine"}}); err != nil {
 		t.Fatal(err)
 	}
-	gone := git.Showing{Branch: "fleet", Parent: first.Commit, Gone: []string{"view/c0", "view/c1", "view/never"}}
-	shown, err := h.CommitViews(t.Context(), repo, gone)
-	if err != nil || !slices.Equal(shown.Removed, []string{"view/c0"}) || !slices.Equal(shown.Strange, []string{"view/c1"}) || shown.Commit != first.Commit {
+	gone := git.DerivedUpdate{Branch: "fleet", Parent: first.Commit, Remove: []string{"view/c0", "view/c1", "view/never"}}
+	shown, err := h.CommitDerived(t.Context(), repo, gone)
+	if err != nil || !slices.Equal(shown.Removed, []string{"view/c0"}) || !slices.Equal(shown.Diverged, []string{"view/c1"}) || shown.Commit != first.Commit {
 		t.Errorf("the removal came to %+v, %v", shown, err)
 	}
 	if left := must(bare.Git(t.Context(), "", "for-each-ref", "--format=%(refname:short)", "refs/heads/view")); left != "view/c1" {

@@ -80,8 +80,8 @@ func reading() git.Cost { return git.Cost{Calls: 1, Points: 1} }
 func writing() git.Cost { return git.Cost{Calls: 1, Points: 1, Content: 1} }
 
 func (h *Host) learn(r git.Repo, resp *http.Response) {
-	if s := standing(resp, time.Now()); s != (git.Standing{}) {
-		h.opt.Budget.Learn(r, s)
+	if s := standing(resp, time.Now()); s != (git.RateStatus{}) {
+		h.opt.Budget.Observe(r, s)
 	}
 }
 

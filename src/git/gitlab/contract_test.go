@@ -59,7 +59,7 @@ func seeded(t *testing.T) stage {
 // foreign commits a file as somebody else.
 func (s stage) foreign(t *testing.T, branch, path string) git.Hash {
 	t.Helper()
-	at, err := s.bare.Foreign(t.Context(), branch, map[string]gittest.File{path: {Content: path}})
+	at, err := s.bare.CommitExternal(t.Context(), branch, map[string]gittest.File{path: {Content: path}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestH47WritersBesideAForeignCommitter(t *testing.T) {
 	const theirs = 25
 	wg.Go(func() {
 		for i := range theirs {
-			if _, err := s.bare.Foreign(t.Context(), "main", map[string]gittest.File{fmt.Sprintf("theirs/%d", i): {Content: "t"}}); err != nil {
+			if _, err := s.bare.CommitExternal(t.Context(), "main", map[string]gittest.File{fmt.Sprintf("theirs/%d", i): {Content: "t"}}); err != nil {
 				t.Errorf("foreign commit: %v", err)
 			}
 		}

@@ -121,7 +121,7 @@ func wait(resp *http.Response, now time.Time) time.Duration {
 }
 
 // standing reads what GitLab says is left to a credential; nothing if it does not say.
-func standing(resp *http.Response, now time.Time) (s git.Standing) {
+func standing(resp *http.Response, now time.Time) (s git.RateStatus) {
 	limit, limited := number(resp, "RateLimit-Limit")
 	left, counted := number(resp, "RateLimit-Remaining")
 	if limited && counted {

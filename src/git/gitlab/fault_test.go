@@ -97,7 +97,7 @@ func TestTokensOfGroupsAndProjects(t *testing.T) {
 type accounts struct {
 	mu    sync.Mutex
 	spent []git.Cost
-	told  []git.Standing
+	told  []git.RateStatus
 }
 
 func (a *accounts) Spend(_ context.Context, _ git.Repo, c git.Cost) error {
@@ -107,7 +107,7 @@ func (a *accounts) Spend(_ context.Context, _ git.Repo, c git.Cost) error {
 	return nil
 }
 
-func (a *accounts) Learn(_ git.Repo, s git.Standing) {
+func (a *accounts) Observe(_ git.Repo, s git.RateStatus) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.told = append(a.told, s)
@@ -206,7 +206,7 @@ func TestABudgetThatRefusesSavesTheCall(t *testing.T) {
 	}
 }
 
-type broke struct{ git.Free }
+type broke struct{ git.Unlimited }
 
 func (broke) Spend(context.Context, git.Repo, git.Cost) error {
 	return errs.Throttle("", "", time.Minute, errors.New("nothing left"))
@@ -222,7 +222,7 @@ func TestH18RedirectsOfTheAPI(t *testing.T) {
 	s.branchOff(t, "emco/f", "f")
 	s.Redirect(evil.URL)
 	_, reads := s.host.Proposal(t.Context(), s.repo, "emco/f", "main")
-	err := s.host.Mark(t.Context(), s.repo, git.Hash(strings.Repeat("1", 40)), git.Mark{Name: "n", State: git.MarkGood})
+	err := s.host.SetStatus(t.Context(), s.repo, git.Hash(strings.Repeat("1", 40)), git.CommitStatus{Name: "n", State: git.StatusSuccess})
 	if !errs.Is(reads, errs.Forbidden) || !errs.Is(err, errs.Forbidden) || asked.Load() != 0 {
 		t.Errorf("reading: %v, writing: %v, the other host was asked %d times; want Forbidden and 0", reads, err, asked.Load())
 	}

@@ -24,7 +24,7 @@ func (o Options) withDefaults() Options {
 		o.Timeout = time.Minute
 	}
 	if o.Budget == nil {
-		o.Budget = git.Free{}
+		o.Budget = git.Unlimited{}
 	}
 	if o.Admit == nil {
 		o.Admit = transport.AdmitPublic
@@ -72,9 +72,9 @@ func (h *Host) Replace(ctx context.Context, r git.Repo, branch string, old git.H
 	return id, h.whyRefused(ctx, r, branch, err)
 }
 
-// CommitViews is Commit, and has views show what the branch holds then.
-func (h *Host) CommitViews(ctx context.Context, r git.Repo, c git.Showing) (git.Shown, error) {
-	s, err := h.data.CommitViews(ctx, r, c)
+// CommitDerived is Commit, and has views show what the branch holds then.
+func (h *Host) CommitDerived(ctx context.Context, r git.Repo, c git.DerivedUpdate) (git.DerivedResult, error) {
+	s, err := h.data.CommitDerived(ctx, r, c)
 	return s, h.whyRefused(ctx, r, c.Branch, err)
 }
 

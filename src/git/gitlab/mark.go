@@ -12,13 +12,13 @@ import (
 const maxMark = 255 // characters of a name or a text that GitLab takes
 
 // states are GitLab's words.
-var states = map[git.MarkState]api.BuildStateValue{
-	git.MarkPending: api.Pending, git.MarkGood: api.Success, git.MarkBad: api.Failed,
+var states = map[git.StatusState]api.BuildStateValue{
+	git.StatusPending: api.Pending, git.StatusSuccess: api.Success, git.StatusFailure: api.Failed,
 }
 
-// Mark sets the state of a commit under a name. GitLab takes no state that a name has
+// SetStatus sets the state of a commit under a name. GitLab takes no state that a name has
 // already, so one that is there is left as it is, its text included.
-func (h *Host) Mark(ctx context.Context, r git.Repo, commit git.Hash, m git.Mark) error {
+func (h *Host) SetStatus(ctx context.Context, r git.Repo, commit git.Hash, m git.CommitStatus) error {
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
 	a, err := h.asker(ctx, r, "mark")

@@ -74,7 +74,7 @@ func TestH54EveryRefusalSaysWhy(t *testing.T) {
 	}
 	edits := []git.Edit{{Path: "clusters/c/f", File: []byte("f")}}
 	_, replaced := s.host.Replace(t.Context(), s.repo, "status/c", old, map[string][]byte{"f": []byte("g")}, change)
-	_, shown := s.host.CommitViews(t.Context(), s.as(developer), git.Showing{Branch: "main", Parent: main, Edits: edits, Views: []git.View{{Branch: "view/c", Dir: "clusters/c"}}, Message: change})
+	_, shown := s.host.CommitDerived(t.Context(), s.as(developer), git.DerivedUpdate{Branch: "main", Parent: main, Edits: edits, Derived: []git.DerivedBranch{{Branch: "view/c", Dir: "clusters/c"}}, Message: change})
 	for branch, err := range map[string]error{"status/c": replaced, "main": shown} {
 		if !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), "GitLab: You are not allowed") || !strings.Contains(err.Error(), "branch "+branch+" is protected") {
 			t.Errorf("%s: %v of kind %v, want Forbidden since it is protected", branch, err, errs.KindOf(err))
@@ -239,9 +239,9 @@ func TestMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, state := range []git.MarkState{git.MarkPending, git.MarkPending, git.MarkGood, git.MarkGood, git.MarkBad} {
-		m := git.Mark{Name: "emco/sync", State: state, Text: strings.Repeat("ü", 300), URL: "https://emco.example/d/1"}
-		if err := s.host.Mark(t.Context(), s.repo, at, m); err != nil {
+	for _, state := range []git.StatusState{git.StatusPending, git.StatusPending, git.StatusSuccess, git.StatusSuccess, git.StatusFailure} {
+		m := git.CommitStatus{Name: "emco/sync", State: state, Text: strings.Repeat("ü", 300), URL: "https://emco.example/d/1"}
+		if err := s.host.SetStatus(t.Context(), s.repo, at, m); err != nil {
 			t.Errorf("Mark %s: %v", state, err)
 		}
 	}
@@ -250,10 +250,10 @@ func TestMarks(t *testing.T) {
 		t.Errorf("statuses %+v, %v, want one that failed", got, err)
 	}
 	none := git.Hash(strings.Repeat("0", 40))
-	if err := s.host.Mark(t.Context(), s.repo, none, git.Mark{Name: "n", State: git.MarkGood}); !errs.Is(err, errs.NotFound) {
+	if err := s.host.SetStatus(t.Context(), s.repo, none, git.CommitStatus{Name: "n", State: git.StatusSuccess}); !errs.Is(err, errs.NotFound) {
 		t.Errorf("Mark of no commit: %v, want NotFound", err)
 	}
-	if err := s.host.Mark(t.Context(), s.repo, at, git.Mark{Name: "n", State: "odd"}); !errs.Is(err, errs.Invalid) {
+	if err := s.host.SetStatus(t.Context(), s.repo, at, git.CommitStatus{Name: "n", State: "odd"}); !errs.Is(err, errs.Invalid) {
 		t.Errorf("Mark with an odd state: %v, want Invalid", err)
 	}
 }
@@ -261,12 +261,12 @@ func TestMarks(t *testing.T) {
 var _ interface {
 	git.Host
 	git.Proposer
-	git.Marker
+	git.StatusSetter
 	git.LogReader
 	git.BranchReader
 	git.Replacer
 	git.HistoryReader
 	git.BlobsReader
-	git.Viewer
-	git.Mover
+	git.DerivedWriter
+	git.BranchResetter
 } = (*gitlab.Host)(nil)

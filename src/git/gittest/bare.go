@@ -81,10 +81,10 @@ func gitEnv() []string {
 // empty means "100644". For a submodule (160000) Content is the commit's name.
 type File struct{ Mode, Content string }
 
-// Foreign commits files on a branch as somebody else would, with git fast-import; a
+// CommitExternal commits files on a branch as somebody else would, with git fast-import; a
 // path with an empty Mode and empty Content is removed. It makes the branch if there
 // is none, and tries again when the branch moves meanwhile.
-func (b Bare) Foreign(ctx context.Context, branch string, files map[string]File) (commit string, err error) {
+func (b Bare) CommitExternal(ctx context.Context, branch string, files map[string]File) (commit string, err error) {
 	ref := "refs/heads/" + branch
 	for {
 		var from string

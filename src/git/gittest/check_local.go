@@ -23,11 +23,11 @@ func localRules() []rule {
 }
 
 func links(ctx context.Context, p probe, branch string) error {
-	commit, err := p.bare.Foreign(ctx, branch, map[string]File{"d/link": {"120000", "/etc"}, "x": {Content: "x"}})
+	commit, err := p.bare.CommitExternal(ctx, branch, map[string]File{"d/link": {"120000", "/etc"}, "x": {Content: "x"}})
 	if err != nil {
 		return err
 	}
-	if commit, err = p.bare.Foreign(ctx, branch, map[string]File{"d/sub": {"160000", commit}}); err != nil {
+	if commit, err = p.bare.CommitExternal(ctx, branch, map[string]File{"d/sub": {"160000", commit}}); err != nil {
 		return err
 	}
 	f := []byte("f")
@@ -77,7 +77,7 @@ func (p probe) listed(ctx context.Context, at git.Hash, want ...string) error {
 }
 
 func modes(ctx context.Context, p probe, branch string) error {
-	commit, err := p.bare.Foreign(ctx, branch, map[string]File{"run": {"100755", "old"}, "d/run": {"100755", "old"}, "d/z": {"100644", "z"}})
+	commit, err := p.bare.CommitExternal(ctx, branch, map[string]File{"run": {"100755", "old"}, "d/run": {"100755", "old"}, "d/z": {"100644", "z"}})
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func interleaved(ctx context.Context, p probe, branch string) error {
 	want := map[string]string{}
 	for i := range 4 {
 		theirs, ours := fmt.Sprintf("theirs/%d", i), fmt.Sprintf("ours/%d", i)
-		commit, err := p.bare.Foreign(ctx, branch, map[string]File{theirs: {Content: "t"}})
+		commit, err := p.bare.CommitExternal(ctx, branch, map[string]File{theirs: {Content: "t"}})
 		if err != nil {
 			return err
 		}

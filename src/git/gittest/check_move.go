@@ -9,9 +9,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// CheckMove says whether a host keeps what git.Mover promises. The repository's branch main
+// CheckReset says whether a host keeps what git.Mover promises. The repository's branch main
 // holds a commit, and it refuses to take branches off their history.
-func CheckMove(ctx context.Context, h git.Mover, r git.Repo, bare Bare) error {
+func CheckReset(ctx context.Context, h git.BranchResetter, r git.Repo, bare Bare) error {
 	c := &moveCheck{ctx: ctx, host: h, repo: r, bare: bare}
 	for _, step := range []func() error{c.anew, c.off, c.guarded, c.back} {
 		if err := step(); err != nil {
@@ -24,7 +24,7 @@ func CheckMove(ctx context.Context, h git.Mover, r git.Repo, bare Bare) error {
 // moveCheck goes on from where the step before has ended.
 type moveCheck struct {
 	ctx  context.Context
-	host git.Mover
+	host git.BranchResetter
 	repo git.Repo
 	bare Bare
 
@@ -44,13 +44,13 @@ func (c *moveCheck) at(branch string) git.Hash {
 	return git.Hash(id)
 }
 
-func (c *moveCheck) move(m git.Movement) (git.Hash, error) {
+func (c *moveCheck) move(m git.BranchReset) (git.Hash, error) {
 	m.Branch = moving
-	return c.host.Move(c.ctx, c.repo, m)
+	return c.host.ResetBranch(c.ctx, c.repo, m)
 }
 
 // refused moves what must not be moved.
-func (c *moveCheck) refused(what string, m git.Movement, kind errs.Kind) error {
+func (c *moveCheck) refused(what string, m git.BranchReset, kind errs.Kind) error {
 	before := c.at(moving)
 	if _, err := c.move(m); !errs.Is(err, kind) || c.at(moving) != before {
 		return fmt.Errorf("%s: %w; the branch was at %s and is at %s", what, wantKind(err, kind), before, c.at(moving))
@@ -60,7 +60,7 @@ func (c *moveCheck) refused(what string, m git.Movement, kind errs.Kind) error {
 
 func (c *moveCheck) anew() (err error) {
 	base := c.at("main")
-	m := git.Movement{Onto: base, Edits: oneFile}
+	m := git.BranchReset{Onto: base, Edits: oneFile}
 	if c.first, err = c.move(m); err != nil || c.first != c.at(moving) {
 		return fmt.Errorf("a new branch: %s, %w; it is at %s", c.first, err, c.at(moving))
 	}
@@ -72,10 +72,10 @@ func (c *moveCheck) anew() (err error) {
 
 // off takes the branch off its history, where the server lets that be done.
 func (c *moveCheck) off() error {
-	if _, err := c.bare.Foreign(c.ctx, "main", map[string]File{"theirs": {Content: "y"}}); err != nil {
+	if _, err := c.bare.CommitExternal(c.ctx, "main", map[string]File{"theirs": {Content: "y"}}); err != nil {
 		return err
 	}
-	m := git.Movement{From: c.first, Onto: c.at("main"), Edits: oneFile}
+	m := git.BranchReset{From: c.first, Onto: c.at("main"), Edits: oneFile}
 	err := c.refused("off its history, where that is denied", m, errs.Forbidden)
 	if err == nil {
 		err = c.bare.Config(c.ctx, "receive.denyNonFastForwards", "false")
@@ -92,7 +92,7 @@ func (c *moveCheck) off() error {
 func (c *moveCheck) guarded() error {
 	stop, asked := errors.New("stop"), 0
 	guard := func(context.Context) error { asked++; return stop }
-	_, err := c.move(git.Movement{From: c.second, Onto: c.first, Message: git.Message{Guard: guard}})
+	_, err := c.move(git.BranchReset{From: c.second, Onto: c.first, Message: git.Message{Guard: guard}})
 	if !errors.Is(err, stop) || asked != 1 || c.at(moving) != c.second {
 		return fmt.Errorf("a guard that refuses: %w, asked %d times; the branch is at %s", err, asked, c.at(moving))
 	}
@@ -101,8 +101,8 @@ func (c *moveCheck) guarded() error {
 
 // back puts the branch on a commit that no branch holds.
 func (c *moveCheck) back() error {
-	if got, err := c.move(git.Movement{From: c.second, Onto: c.first}); err != nil || got != c.first || c.at(moving) != c.first {
+	if got, err := c.move(git.BranchReset{From: c.second, Onto: c.first}); err != nil || got != c.first || c.at(moving) != c.first {
 		return fmt.Errorf("back to a commit that no branch holds: %s, %w; it is at %s", got, err, c.at(moving))
 	}
-	return c.refused("to a commit that is not there", git.Movement{From: c.first, Onto: "00000000000000000000000000000000000000aa"}, errs.NotFound)
+	return c.refused("to a commit that is not there", git.BranchReset{From: c.first, Onto: "00000000000000000000000000000000000000aa"}, errs.NotFound)
 }

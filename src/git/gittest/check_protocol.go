@@ -10,24 +10,24 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Viewing is a host that keeps views, and a repository of this machine, without commits, that it
+// DerivedRepo is a host that keeps views, and a repository of this machine, without commits, that it
 // writes by Git's own protocol.
-type Viewing struct {
-	Host git.Viewer
+type DerivedRepo struct {
+	Host git.DerivedWriter
 	Repo git.Repo
 	Bare Bare
 }
 
-// CheckViews says whether views keep what git.Viewer promises beyond what Check looks at: about
+// CheckDerived says whether views keep what git.Viewer promises beyond what Check looks at: about
 // refusals by the server, races, and branches that are to be removed. Atomic says whether the
 // server shall be able to move several branches or none.
-func CheckViews(ctx context.Context, v Viewing, atomic bool) error {
+func CheckDerived(ctx context.Context, v DerivedRepo, atomic bool) error {
 	for _, set := range [][2]string{{"receive.advertiseAtomic", fmt.Sprint(atomic)}, {"receive.denyDeletes", "false"}} {
 		if err := v.Bare.Config(ctx, set[0], set[1]); err != nil {
 			return err
 		}
 	}
-	c := &viewCheck{Viewing: v, atomic: atomic}
+	c := &viewCheck{DerivedRepo: v, atomic: atomic}
 	for _, step := range []func(context.Context) error{c.first, c.refusal, c.race, c.removal, c.removalBesideACommit} {
 		if err := step(ctx); err != nil {
 			return err
@@ -38,22 +38,22 @@ func CheckViews(ctx context.Context, v Viewing, atomic bool) error {
 
 // viewCheck goes on from where the step before has ended.
 type viewCheck struct {
-	Viewing
+	DerivedRepo
 	atomic bool
 	head   git.Hash
 }
 
-func (c *viewCheck) view(cluster int) git.View {
-	return git.View{Branch: viewOf("shown", cluster), Dir: fmt.Sprintf("clusters/c%d", cluster), Empty: map[string][]byte{"none.yaml": []byte("none")}}
+func (c *viewCheck) view(cluster int) git.DerivedBranch {
+	return git.DerivedBranch{Branch: viewOf("shown", cluster), Dir: fmt.Sprintf("clusters/c%d", cluster), Empty: map[string][]byte{"none.yaml": []byte("none")}}
 }
 
 // show commits with views of clusters.
-func (c *viewCheck) show(ctx context.Context, s git.Showing, clusters ...int) (git.Shown, error) {
+func (c *viewCheck) show(ctx context.Context, s git.DerivedUpdate, clusters ...int) (git.DerivedResult, error) {
 	s.Branch, s.Parent, s.Message = "shown", c.head, git.Message{Title: "contract", When: stamp}
 	for _, cluster := range clusters {
-		s.Views = append(s.Views, c.view(cluster))
+		s.Derived = append(s.Derived, c.view(cluster))
 	}
-	shown, err := c.Host.CommitViews(ctx, c.Repo, s)
+	shown, err := c.Host.CommitDerived(ctx, c.Repo, s)
 	if err == nil {
 		c.head = shown.Commit
 	}
@@ -72,7 +72,7 @@ func (c *viewCheck) same(ctx context.Context, cluster int) error {
 }
 
 func (c *viewCheck) first(ctx context.Context) error {
-	_, err := c.show(ctx, git.Showing{Edits: []git.Edit{content(0, "1"), content(1, "1"), content(2, "1")}}, 0, 1, 2)
+	_, err := c.show(ctx, git.DerivedUpdate{Edits: []git.Edit{content(0, "1"), content(1, "1"), content(2, "1")}}, 0, 1, 2)
 	return errors.Join(err, c.same(ctx, 0), c.same(ctx, 1), c.same(ctx, 2))
 }
 
@@ -83,7 +83,7 @@ func (c *viewCheck) refusal(ctx context.Context) error {
 		return err
 	}
 	before := c.head
-	_, err = c.show(ctx, git.Showing{Edits: []git.Edit{content(0, "2"), content(1, "2")}}, 0, 1)
+	_, err = c.show(ctx, git.DerivedUpdate{Edits: []git.Edit{content(0, "2"), content(1, "2")}}, 0, 1)
 	if at, ok := errors.AsType[*git.PathError](err); !errs.Is(err, errs.Forbidden) || !ok || at.Path != c.view(1).Dir {
 		return fmt.Errorf("the refusal of a view is %w, want one that blames its directory", err)
 	}
@@ -93,7 +93,7 @@ func (c *viewCheck) refusal(ctx context.Context) error {
 	if err := c.moved(ctx, before, !c.atomic); err != nil {
 		return fmt.Errorf("after a view was refused: %w", err)
 	}
-	_, err = c.show(ctx, git.Showing{Edits: []git.Edit{content(0, "2"), content(1, "2")}}, 0, 1)
+	_, err = c.show(ctx, git.DerivedUpdate{Edits: []git.Edit{content(0, "2"), content(1, "2")}}, 0, 1)
 	return errors.Join(err, c.same(ctx, 0), c.same(ctx, 1))
 }
 
@@ -110,11 +110,11 @@ func (c *viewCheck) moved(ctx context.Context, from git.Hash, want bool) error {
 // race: a view that somebody else moves meanwhile is put right by the next try.
 func (c *viewCheck) race(ctx context.Context) error {
 	theirs := map[string]File{"clusters/c0/theirs": {Content: "x"}}
-	if _, err := c.Bare.Foreign(ctx, c.view(0).Branch, theirs); err != nil {
+	if _, err := c.Bare.CommitExternal(ctx, c.view(0).Branch, theirs); err != nil {
 		return err
 	}
-	shown, err := c.show(ctx, git.Showing{Edits: []git.Edit{content(1, "3")}}, 0, 1)
-	if err != nil || !slices.Equal(shown.Strange, []string{c.view(0).Branch}) {
+	shown, err := c.show(ctx, git.DerivedUpdate{Edits: []git.Edit{content(1, "3")}}, 0, 1)
+	if err != nil || !slices.Equal(shown.Diverged, []string{c.view(0).Branch}) {
 		return fmt.Errorf("a view that somebody else moved: %+v, %w", shown, err)
 	}
 	return errors.Join(c.same(ctx, 0), c.same(ctx, 1))
@@ -122,26 +122,26 @@ func (c *viewCheck) race(ctx context.Context) error {
 
 // removal: a view that nobody reads any more goes, and nothing else.
 func (c *viewCheck) removal(ctx context.Context) error {
-	shown, err := c.show(ctx, git.Showing{Gone: []string{c.view(0).Branch, "never-there"}})
-	if err != nil || !slices.Equal(shown.Removed, []string{c.view(0).Branch}) || len(shown.Strange) > 0 {
+	shown, err := c.show(ctx, git.DerivedUpdate{Remove: []string{c.view(0).Branch, "never-there"}})
+	if err != nil || !slices.Equal(shown.Removed, []string{c.view(0).Branch}) || len(shown.Diverged) > 0 {
 		return fmt.Errorf("the removal came to %+v, %w", shown, err)
 	}
-	if again, err := c.show(ctx, git.Showing{Gone: []string{c.view(0).Branch}}); err != nil || len(again.Removed) > 0 {
+	if again, err := c.show(ctx, git.DerivedUpdate{Remove: []string{c.view(0).Branch}}); err != nil || len(again.Removed) > 0 {
 		return fmt.Errorf("again it came to %+v, %w", again, err)
 	}
 	return nil
 }
 
 func (c *viewCheck) removalBesideACommit(ctx context.Context) error {
-	if _, err := c.Bare.Foreign(ctx, c.view(2).Branch, map[string]File{"mine": {Content: "mine"}}); err != nil {
+	if _, err := c.Bare.CommitExternal(ctx, c.view(2).Branch, map[string]File{"mine": {Content: "mine"}}); err != nil {
 		return err
 	}
 	if _, err := c.Bare.Git(ctx, "", "branch", "other", "shown"); err != nil {
 		return err
 	}
 	before := c.head
-	shown, err := c.show(ctx, git.Showing{Edits: []git.Edit{{Path: "clusters/c1"}}, Gone: []string{c.view(1).Branch, c.view(2).Branch, "other"}})
-	if err != nil || !slices.Equal(shown.Removed, []string{c.view(1).Branch}) || !slices.Equal(shown.Strange, []string{"other", c.view(2).Branch}) || shown.Commit == before {
+	shown, err := c.show(ctx, git.DerivedUpdate{Edits: []git.Edit{{Path: "clusters/c1"}}, Remove: []string{c.view(1).Branch, c.view(2).Branch, "other"}})
+	if err != nil || !slices.Equal(shown.Removed, []string{c.view(1).Branch}) || !slices.Equal(shown.Diverged, []string{"other", c.view(2).Branch}) || shown.Commit == before {
 		return fmt.Errorf("the removal beside a commit came to %+v, %w", shown, err)
 	}
 	left, err := c.Bare.Git(ctx, "", "for-each-ref", "--format=%(refname:short)", "refs/heads/")

@@ -18,11 +18,11 @@ func CheckH20(ctx context.Context, host git.Host, repo git.Repo, dir string) err
 	if err := badBranch(ctx, p, ""); err != nil {
 		return err
 	}
-	first, err := p.bare.Foreign(ctx, "main", map[string]File{"a": {Content: "1"}})
+	first, err := p.bare.CommitExternal(ctx, "main", map[string]File{"a": {Content: "1"}})
 	if err != nil {
 		return err
 	}
-	second, err := p.bare.Foreign(ctx, "main", map[string]File{"a": {Content: "2"}})
+	second, err := p.bare.CommitExternal(ctx, "main", map[string]File{"a": {Content: "2"}})
 	if err != nil {
 		return err
 	}

@@ -12,12 +12,12 @@ import (
 )
 
 // show commits with views of directories "clusters/c0", "clusters/c1" …, one for each.
-func (p probe) show(ctx context.Context, branch string, parent git.Hash, views int, edits ...git.Edit) (git.Shown, error) {
-	s := git.Showing{Branch: branch, Parent: parent, Edits: edits, Message: git.Message{Title: "contract", When: stamp}}
+func (p probe) show(ctx context.Context, branch string, parent git.Hash, views int, edits ...git.Edit) (git.DerivedResult, error) {
+	s := git.DerivedUpdate{Branch: branch, Parent: parent, Edits: edits, Message: git.Message{Title: "contract", When: stamp}}
 	for c := range views {
-		s.Views = append(s.Views, git.View{Branch: viewOf(branch, c), Dir: fmt.Sprintf("clusters/c%d", c), Empty: map[string][]byte{"none.yaml": []byte("none\n")}})
+		s.Derived = append(s.Derived, git.DerivedBranch{Branch: viewOf(branch, c), Dir: fmt.Sprintf("clusters/c%d", c), Empty: map[string][]byte{"none.yaml": []byte("none\n")}})
 	}
-	return p.host.(git.Viewer).CommitViews(ctx, p.repo, s)
+	return p.host.(git.DerivedWriter).CommitDerived(ctx, p.repo, s)
 }
 
 func viewOf(branch string, c int) string { return fmt.Sprintf("%s-view-c%d", branch, c) }
@@ -27,10 +27,10 @@ func content(c int, text string) git.Edit {
 }
 
 // shows compares views with what they should hold, and with what was said of them.
-func (p probe) shows(ctx context.Context, branch string, shown git.Shown, want ...string) error {
+func (p probe) shows(ctx context.Context, branch string, shown git.DerivedResult, want ...string) error {
 	for c, files := range want {
 		view := viewOf(branch, c)
-		if err := p.holds(ctx, view, shown.Views[view], []string{files}...); err != nil {
+		if err := p.holds(ctx, view, shown.Heads[view], []string{files}...); err != nil {
 			return fmt.Errorf("%s: %w", view, err)
 		}
 	}
@@ -39,7 +39,7 @@ func (p probe) shows(ctx context.Context, branch string, shown git.Shown, want .
 
 // viewed holds for hosts that keep views.
 func viewed(ctx context.Context, p probe, branch string) error {
-	if _, ok := p.host.(git.Viewer); !ok {
+	if _, ok := p.host.(git.DerivedWriter); !ok {
 		return nil
 	}
 	first, err := p.show(ctx, branch, "", 2, content(0, "1"), content(1, "1"), git.Edit{Path: "README.md", File: []byte("r")})
@@ -53,26 +53,26 @@ func viewed(ctx context.Context, p probe, branch string) error {
 	if err == nil {
 		err = p.shows(ctx, branch, second, "clusters/c0/app/f.yaml=1", "clusters/c1/app/f.yaml=2")
 	}
-	if err != nil || second.Views[viewOf(branch, 0)] != first.Views[viewOf(branch, 0)] {
-		return fmt.Errorf("a commit that changes one: views %v, before %v, %w", second.Views, first.Views, err)
+	if err != nil || second.Heads[viewOf(branch, 0)] != first.Heads[viewOf(branch, 0)] {
+		return fmt.Errorf("a commit that changes one: views %v, before %v, %w", second.Heads, first.Heads, err)
 	}
 	if err := p.grown(ctx, second, first, viewOf(branch, 1)); err != nil {
 		return err
 	}
 	again, err := p.show(ctx, branch, second.Commit, 2)
-	if err != nil || again.Commit != second.Commit || !maps.Equal(again.Views, second.Views) || len(again.Made)+len(again.Strange) > 0 {
+	if err != nil || again.Commit != second.Commit || !maps.Equal(again.Heads, second.Heads) || len(again.Created)+len(again.Diverged) > 0 {
 		return fmt.Errorf("without edits: %+v, %w, want %+v", again, err, second)
 	}
 	return p.stale(ctx, branch, first, second)
 }
 
 // grown says whether a view has grown by one commit, which names its source.
-func (p probe) grown(ctx context.Context, now, before git.Shown, view string) error {
+func (p probe) grown(ctx context.Context, now, before git.DerivedResult, view string) error {
 	logs, ok := p.host.(git.LogReader)
 	if !ok {
 		return nil
 	}
-	log, err := logs.Since(ctx, p.repo, now.Views[view], before.Views[view])
+	log, err := logs.Since(ctx, p.repo, now.Heads[view], before.Heads[view])
 	if err != nil || !log.Grown || len(log.Commits) != 1 || log.Commits[0].Trailer(git.SourceTrailer) != string(now.Commit) {
 		return fmt.Errorf("%s has grown by %+v, %w, want a commit of %s", view, log, err, now.Commit)
 	}
@@ -80,7 +80,7 @@ func (p probe) grown(ctx context.Context, now, before git.Shown, view string) er
 }
 
 // stale shows a commit that the branch has left, and then a directory that is gone.
-func (p probe) stale(ctx context.Context, branch string, first, second git.Shown) error {
+func (p probe) stale(ctx context.Context, branch string, first, second git.DerivedResult) error {
 	for _, edits := range [][]git.Edit{nil, {content(0, "3")}} {
 		if _, err := p.show(ctx, branch, first.Commit, 2, edits...); !errs.Is(err, errs.Conflict) {
 			return fmt.Errorf("on a parent that is stale: %w", wantKind(err, errs.Conflict))
@@ -96,14 +96,14 @@ func (p probe) stale(ctx context.Context, branch string, first, second git.Shown
 // mended holds for hosts that keep views: one that somebody else has changed or removed is put
 // right by a commit on top.
 func mended(ctx context.Context, p probe, branch string) error {
-	if _, ok := p.host.(git.Viewer); !ok {
+	if _, ok := p.host.(git.DerivedWriter); !ok {
 		return nil
 	}
 	first, err := p.show(ctx, branch, "", 3, content(0, "1"), content(1, "1"), content(2, "1"))
 	if err != nil {
 		return err
 	}
-	theirs, err := p.bare.Foreign(ctx, viewOf(branch, 0), map[string]File{"clusters/c0/evil": {Content: "evil"}})
+	theirs, err := p.bare.CommitExternal(ctx, viewOf(branch, 0), map[string]File{"clusters/c0/evil": {Content: "evil"}})
 	if err == nil {
 		_, err = p.bare.Git(ctx, "", "update-ref", "-d", "refs/heads/"+viewOf(branch, 1))
 	}
@@ -117,7 +117,7 @@ func mended(ctx context.Context, p probe, branch string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(shown.Strange, []string{viewOf(branch, 0)}) || !slices.Equal(shown.Made, []string{viewOf(branch, 1)}) || shown.Views[viewOf(branch, 2)] != first.Views[viewOf(branch, 2)] {
+	if !slices.Equal(shown.Diverged, []string{viewOf(branch, 0)}) || !slices.Equal(shown.Created, []string{viewOf(branch, 1)}) || shown.Heads[viewOf(branch, 2)] != first.Heads[viewOf(branch, 2)] {
 		return fmt.Errorf("what was done to views is told as %+v", shown)
 	}
 	if parent, err := p.bare.Git(ctx, "", "rev-parse", viewOf(branch, 0)+"^"); err != nil || parent != theirs {

@@ -119,7 +119,7 @@ func (s *Server) Seed(ctx context.Context, name, branch string) (Bare, error) {
 	if err != nil {
 		return b, err
 	}
-	_, err = b.Foreign(ctx, branch, map[string]File{"README.md": {Content: "# " + name + "\n"}})
+	_, err = b.CommitExternal(ctx, branch, map[string]File{"README.md": {Content: "# " + name + "\n"}})
 	return b, err
 }
 

@@ -23,7 +23,7 @@ type cargo struct {
 }
 
 // carry appends objects.
-func (c *cargo) carry(p tree.Pile) {
+func (c *cargo) carry(p tree.ObjectSet) {
 	c.objs, c.bytes = slices.Grow(c.objs, len(p.Objects)+1), c.bytes+p.Bytes
 	for _, o := range p.Objects {
 		c.objs = append(c.objs, object{kind: kinds[o.Kind], id: plumbing.Hash(o.ID), content: o.Content, path: o.Path})
@@ -59,7 +59,7 @@ func newChange(base snapshot, edits []git.Edit) (*change, error) {
 		return nil, err
 	}
 	c := &change{draft: d, root: plumbing.Hash(d.Root)}
-	c.carry(d.Pile)
+	c.carry(d.ObjectSet)
 	return c, nil
 }
 

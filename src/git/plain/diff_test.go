@@ -18,7 +18,7 @@ func TestWhatCommitsChangedIsNamed(t *testing.T) {
 	bare, repo := serve(t, "http")
 	s := &stage{t: t, host: newHost(t), bare: bare, repo: repo}
 	first := s.commit(nil, app("c0", "0"), app("c1", "1"))
-	_, err := bare.Foreign(t.Context(), "shard", map[string]gittest.File{"clusters/p+c1/context/1/app/a/f.yaml": {Content: "mine"}, "clusters/p+c1/context/1/app/a/g.yaml": {Content: "new"}, "README": {Content: "hello"}})
+	_, err := bare.CommitExternal(t.Context(), "shard", map[string]gittest.File{"clusters/p+c1/context/1/app/a/f.yaml": {Content: "mine"}, "clusters/p+c1/context/1/app/a/g.yaml": {Content: "new"}, "README": {Content: "hello"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func (h *Host) fail(ctx context.Context, r git.Repo, op string, err error) error
 		err = &remoteError{text: line.Text}
 	}
 	if said, ok := errors.AsType[*remoteError](err); ok {
-		err = errs.E(transport.KindOfWords(said.text), "", "", said)
+		err = errs.E(transport.KindOfMessage(said.text), "", "", said)
 	}
 	return transport.Fail(ctx, r, op, err)
 }

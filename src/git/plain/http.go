@@ -110,7 +110,7 @@ func checkStatus(resp *http.Response) error {
 		return nil
 	}
 	cause := fmt.Errorf("the server answers %d %s%s", code, http.StatusText(code), plainText(resp))
-	return transport.Refused(code, resp.Header.Get("Retry-After"), cause)
+	return transport.StatusError(code, resp.Header.Get("Retry-After"), cause)
 }
 
 func plainText(resp *http.Response) string {

@@ -11,8 +11,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Move puts a branch where it is told to, with the exact commit where it is now.
-func (h *Host) Move(ctx context.Context, r git.Repo, m git.Movement) (git.Hash, error) {
+// ResetBranch puts a branch where it is told to, with the exact commit where it is now.
+func (h *Host) ResetBranch(ctx context.Context, r git.Repo, m git.BranchReset) (git.Hash, error) {
 	if err := errors.Join(git.CheckBranch(m.Branch), git.CheckEdits(m.Edits), h.checkURL(r)); err != nil {
 		return "", firstOf(err)
 	}
@@ -47,7 +47,7 @@ func (h *Host) Move(ctx context.Context, r git.Repo, m git.Movement) (git.Hash, 
 }
 
 // put moves a branch to a commit that the server has.
-func (h *Host) put(ctx context.Context, r git.Repo, at move, m git.Movement) error {
+func (h *Host) put(ctx context.Context, r git.Repo, at move, m git.BranchReset) error {
 	if at.from == at.to {
 		return nil
 	}

@@ -55,7 +55,7 @@ func (o Options) withDefaults() Options {
 		o.Admit = transport.AdmitPublic
 	}
 	if o.Budget == nil {
-		o.Budget = git.Free{}
+		o.Budget = git.Unlimited{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -214,8 +214,8 @@ func (h *Host) draft(ctx context.Context, r git.Repo, parent git.Hash, edits []g
 	if c.root == base.root || parent == "" && c.root == emptyTree {
 		return d, nil
 	}
-	if m.Dry {
-		return d, git.ErrDry
+	if m.DryRun {
+		return d, git.ErrDryRun
 	}
 	if d.commit, err = c.seal(c.root, base.commit, m); err != nil {
 		return d, h.fail(ctx, r, "commit", err)

@@ -177,7 +177,7 @@ func reportError(err error, chat string) error {
 	if err == nil || strings.TrimSpace(chat) == "" {
 		return err
 	}
-	if _, ok := errors.AsType[*remoteError](err); ok || transport.KindOfWords(chat) != errs.Unavailable {
+	if _, ok := errors.AsType[*remoteError](err); ok || transport.KindOfMessage(chat) != errs.Unavailable {
 		return &remoteError{text: chat}
 	}
 	return err
@@ -225,11 +225,11 @@ func (p push) moveOf(status *packp.CommandStatus) move {
 }
 
 func (h *Host) unpackRefused(r git.Repo, said string) error {
-	kind := transport.KindOfWords(said)
+	kind := transport.KindOfMessage(said)
 	if kind == errs.NotFound {
 		kind = errs.Unavailable
 	}
-	return errs.E(kind, "push", r.URL, errors.New("the server refuses the objects: "+transport.Scrub(r, said)))
+	return errs.E(kind, "push", r.URL, errors.New("the server refuses the objects: "+transport.Redact(r, said)))
 }
 
 func (h *Host) moveRefused(ctx context.Context, r git.Repo, m move, why, chat string) error {
@@ -238,10 +238,10 @@ func (h *Host) moveRefused(ctx context.Context, r git.Repo, m move, why, chat st
 		h.repo(r).forget() // what we built on is gone from the server
 		return h.lost(r, m.branch)
 	}
-	if !transport.OfHook(words) && (transport.LostRace(words) || h.moved(ctx, r, m)) {
+	if !transport.HookDeclined(words) && (transport.LostRace(words) || h.moved(ctx, r, m)) {
 		return h.lost(r, m.branch)
 	}
-	said := transport.Scrub(r, why+": "+chat)
+	said := transport.Redact(r, why+": "+chat)
 	cause := fmt.Errorf("the server refuses to move branch %s: %s", m.branch, strings.TrimRight(said, ": "))
 	if m.dir != "" {
 		cause = &git.PathError{Path: m.dir, Err: cause}

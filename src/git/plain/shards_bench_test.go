@@ -42,12 +42,12 @@ func BenchmarkOneClusterOfTenThousand(b *testing.B) {
 			heads := map[string]git.Hash{}
 			commit := func(first, last int, version string) {
 				branch := fmt.Sprintf("main-s%03d", first/mode.size)
-				var views []git.View
+				var views []git.DerivedBranch
 				for c := first; c < last && mode.views && c < 5000; c++ { // a repository takes some 5,000 branches
 					name := fmt.Sprintf("clusters/p+c%05d", c)
-					views = append(views, git.View{Branch: name, Dir: name})
+					views = append(views, git.DerivedBranch{Branch: name, Dir: name})
 				}
-				shown, err := host.CommitViews(b.Context(), repo, git.Showing{Branch: branch, Parent: heads[branch], Edits: ownEdits(first, last, 2, 5, version), Views: views, Message: git.Message{Title: "t"}})
+				shown, err := host.CommitDerived(b.Context(), repo, git.DerivedUpdate{Branch: branch, Parent: heads[branch], Edits: ownEdits(first, last, 2, 5, version), Derived: views, Message: git.Message{Title: "t"}})
 				if err != nil {
 					b.Fatal(err)
 				}

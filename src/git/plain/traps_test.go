@@ -63,7 +63,7 @@ func TestTrapALostRaceEndsTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bare.Foreign(t.Context(), "main", map[string]gittest.File{"theirs": {Content: "x"}}); err != nil {
+	if _, err := bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"theirs": {Content: "x"}}); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()

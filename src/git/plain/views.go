@@ -17,38 +17,38 @@ import (
 // viewsAtOnce is how many commits of views are fetched in one exchange.
 const viewsAtOnce = 500
 
-// CommitViews commits, and moves views along. Where the views are is in the same
+// CommitDerived commits, and moves views along. Where the views are is in the same
 // advertisement that tells where the branch is, so that one exchange is enough as long as
 // their commits are known.
-func (h *Host) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.Shown, error) {
+func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdate) (git.DerivedResult, error) {
 	if err := errors.Join(s.Check(), h.checkURL(r)); err != nil {
-		return git.Shown{}, firstOf(err)
+		return git.DerivedResult{}, firstOf(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
 	d, err := h.draft(ctx, r, s.Parent, s.Edits, s.Message)
-	if err != nil || d.tip().IsZero() && len(s.Gone) == 0 {
-		return git.Shown{}, err
+	if err != nil || d.tip().IsZero() && len(s.Remove) == 0 {
+		return git.DerivedResult{}, err
 	}
-	w := showing{Showing: s, host: h, repo: r, draft: d, pending: d.changes()}
+	w := showing{DerivedUpdate: s, host: h, repo: r, draft: d, pending: d.changes()}
 	conv, err := w.open(ctx)
 	if err != nil {
-		return git.Shown{}, err
+		return git.DerivedResult{}, err
 	}
 	g, err := w.gallery(ctx, conv)
 	if err != nil {
 		conv.close(true)
-		return git.Shown{}, h.fail(ctx, r, "show", err)
+		return git.DerivedResult{}, h.fail(ctx, r, "show", err)
 	}
 	if err := w.send(ctx, conv, g); err != nil {
-		return git.Shown{}, err
+		return git.DerivedResult{}, err
 	}
 	return g.shown, nil
 }
 
 // showing is a commit with views on its way.
 type showing struct {
-	git.Showing
+	git.DerivedUpdate
 	host    *Host
 	repo    git.Repo
 	draft   draft
@@ -105,7 +105,7 @@ type gallery struct {
 	cargo
 	moves []move
 	made  map[plumbing.Hash]viewed
-	shown git.Shown
+	shown git.DerivedResult
 }
 
 // gallery finds out which views have to move, and makes their commits.
@@ -114,20 +114,20 @@ func (w *showing) gallery(ctx context.Context, conv *conversation) (*gallery, er
 	if err != nil {
 		return nil, err
 	}
-	made := w.draft.change.draft.Gallery()
-	due, shown, err := made.Due(w.Views, at)
+	made := w.draft.change.draft.Derived()
+	due, shown, err := made.Due(w.Derived, at)
 	if err != nil {
 		return nil, err
 	}
 	shown.Commit = w.draft.head()
 	g := &gallery{made: map[plumbing.Hash]viewed{}, shown: shown}
-	g.carry(made.Pile)
+	g.carry(made.ObjectSet)
 	for _, p := range due {
-		if err := g.hang(p, w.Message.Caption(p.View, shown.Commit)); err != nil {
+		if err := g.hang(p, w.Message.ForDerived(p.Derived, shown.Commit)); err != nil {
 			return nil, err
 		}
 	}
-	for _, name := range tree.Leave(w.Gone, at, &g.shown) {
+	for _, name := range tree.Removable(w.Remove, at, &g.shown) {
 		g.moves = append(g.moves, move{branch: name, from: plumbing.NewHash(string(at[name].Commit))})
 		g.shown.Removed = append(g.shown.Removed, name)
 	}
@@ -135,21 +135,21 @@ func (w *showing) gallery(ctx context.Context, conv *conversation) (*gallery, er
 }
 
 // hang makes a commit for a view.
-func (g *gallery) hang(p tree.Picture, m git.Message) error {
+func (g *gallery) hang(p tree.DerivedChange, m git.Message) error {
 	head := plumbing.NewHash(string(p.From)) // zero if there is none
 	commit, err := g.seal(plumbing.Hash(p.Root), head, m)
 	if err != nil {
 		return err
 	}
 	g.made[commit] = viewed{root: p.Root, ours: true}
-	g.moves = append(g.moves, move{branch: p.View.Branch, from: head, to: commit, dir: p.View.Dir})
-	g.shown.Views[p.View.Branch] = git.Hash(commit.String())
+	g.moves = append(g.moves, move{branch: p.Derived.Branch, from: head, to: commit, dir: p.Derived.Dir})
+	g.shown.Heads[p.Derived.Branch] = git.Hash(commit.String())
 	return nil
 }
 
 // whereViewsAre returns what views show now, by the commits that the server advertises.
 // Those that are not known are fetched, without what they hold.
-func (h *Host) whereViewsAre(ctx context.Context, r git.Repo, conv *conversation, views []string) (map[string]tree.Hung, error) {
+func (h *Host) whereViewsAre(ctx context.Context, r git.Repo, conv *conversation, views []string) (map[string]tree.BranchTip, error) {
 	k, known := h.repo(r), map[plumbing.Hash]viewed{}
 	var missing []plumbing.Hash
 	for _, name := range views {
@@ -170,10 +170,10 @@ func (h *Host) whereViewsAre(ctx context.Context, r git.Repo, conv *conversation
 		k.see(found)
 		maps.Copy(known, found)
 	}
-	at := map[string]tree.Hung{}
+	at := map[string]tree.BranchTip{}
 	for _, name := range views {
 		if head, there := conv.refs.References[heads+name]; there {
-			at[name] = tree.Hung{Commit: git.Hash(head.String()), Root: known[head].root, Ours: known[head].ours}
+			at[name] = tree.BranchTip{Commit: git.Hash(head.String()), Root: known[head].root, Ours: known[head].ours}
 		}
 	}
 	return at, nil

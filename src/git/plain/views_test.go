@@ -13,15 +13,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
-var _ git.Viewer = (*plain.Host)(nil)
+var _ git.DerivedWriter = (*plain.Host)(nil)
 
 // placeholder is what views of empty directories hold.
 var placeholder = map[string][]byte{"kustomization.yaml": []byte("kind: Kustomization\n")}
 
 // viewsOf are the views of clusters c0, c1 …
-func viewsOf(clusters ...string) (views []git.View) {
+func viewsOf(clusters ...string) (views []git.DerivedBranch) {
 	for _, c := range clusters {
-		views = append(views, git.View{Branch: "clusters/p+" + c, Dir: "clusters/p+" + c, Empty: placeholder})
+		views = append(views, git.DerivedBranch{Branch: "clusters/p+" + c, Dir: "clusters/p+" + c, Empty: placeholder})
 	}
 	return views
 }
@@ -39,9 +39,9 @@ type stage struct {
 	head git.Hash
 }
 
-func (s *stage) commit(views []git.View, edits ...git.Edit) git.Shown {
+func (s *stage) commit(views []git.DerivedBranch, edits ...git.Edit) git.DerivedResult {
 	s.t.Helper()
-	shown, err := s.host.CommitViews(s.t.Context(), s.repo, git.Showing{Branch: "shard", Parent: s.head, Edits: edits, Views: views, Message: git.Message{Title: "t"}})
+	shown, err := s.host.CommitDerived(s.t.Context(), s.repo, git.DerivedUpdate{Branch: "shard", Parent: s.head, Edits: edits, Derived: views, Message: git.Message{Title: "t"}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -59,11 +59,11 @@ func (s *stage) git(args ...string) string {
 }
 
 // check compares what views show with the branch, and their sources with what is wanted.
-func (s *stage) check(shown git.Shown, sources map[string]git.Hash) {
+func (s *stage) check(shown git.DerivedResult, sources map[string]git.Hash) {
 	s.t.Helper()
 	for branch, source := range sources {
-		if at := s.git("rev-parse", branch); at != string(shown.Views[branch]) {
-			s.t.Errorf("%s is at %s, and said to be at %s", branch, at, shown.Views[branch])
+		if at := s.git("rev-parse", branch); at != string(shown.Heads[branch]) {
+			s.t.Errorf("%s is at %s, and said to be at %s", branch, at, shown.Heads[branch])
 		}
 		if a, b := s.git("rev-parse", branch+":"+branch), s.git("rev-parse", "shard:"+branch); a != b {
 			s.t.Errorf("%s shows tree %s, the branch holds %s", branch, a, b)
@@ -101,14 +101,14 @@ func TestViewsMoveInThePushOfTheirBranch(t *testing.T) {
 				second := s.commit(views, app("c1", "two"))
 				one["clusters/p+c1"] = second.Commit
 				s.check(second, one)
-				if second.Views["clusters/p+c0"] != first.Views["clusters/p+c0"] {
+				if second.Heads["clusters/p+c0"] != first.Heads["clusters/p+c0"] {
 					t.Error("a view moved although nothing it shows has changed")
 				}
-				if n := s.git("rev-list", "--count", "clusters/p+c1"); n != "2" || len(second.Strange) > 0 {
-					t.Errorf("the view has %s commits, want 2; strange: %v", n, second.Strange)
+				if n := s.git("rev-list", "--count", "clusters/p+c1"); n != "2" || len(second.Diverged) > 0 {
+					t.Errorf("the view has %s commits, want 2; strange: %v", n, second.Diverged)
 				}
 				before := s.host.Stats().Pushes
-				if again := s.commit(views, app("c1", "two")); !maps.Equal(again.Views, second.Views) || s.host.Stats().Pushes != before {
+				if again := s.commit(views, app("c1", "two")); !maps.Equal(again.Heads, second.Heads) || s.host.Stats().Pushes != before {
 					t.Errorf("the same again came to %v", again)
 				}
 			})
@@ -143,14 +143,14 @@ func TestH49ViewsThatSomebodyElseMovedArePutRight(t *testing.T) {
 	s.git("update-ref", "-d", "refs/heads/clusters/p+c1")
 	s.host = newHost(t) // after a restart nothing is known of views
 	mended := s.commit(views)
-	if mended.Commit != first.Commit || !slices.Equal(mended.Strange, []string{"clusters/p+c0"}) || !slices.Equal(mended.Made, []string{"clusters/p+c1"}) {
+	if mended.Commit != first.Commit || !slices.Equal(mended.Diverged, []string{"clusters/p+c0"}) || !slices.Equal(mended.Created, []string{"clusters/p+c1"}) {
 		t.Errorf("the repair came to %+v", mended)
 	}
 	s.check(mended, map[string]git.Hash{"clusters/p+c0": first.Commit, "clusters/p+c1": first.Commit, "clusters/p+c2": first.Commit})
 	if parent := s.git("rev-parse", "clusters/p+c0^"); parent != string(theirs) {
 		t.Errorf("the view's commit is on top of %s, want %s", parent, theirs)
 	}
-	if mended.Views["clusters/p+c2"] != first.Views["clusters/p+c2"] {
+	if mended.Heads["clusters/p+c2"] != first.Heads["clusters/p+c2"] {
 		t.Error("a view that was right moved")
 	}
 	if n := s.host.Stats().Pushes; n != 1 {
@@ -168,7 +168,7 @@ func TestAViewThatIsLostInARaceMovesNothing(t *testing.T) {
 		srv.BeforePush(nil)
 		foreign(t, t.Context(), bare, "clusters/p+c1", map[string]gittest.File{"x": {Content: "x"}})
 	})
-	_, err := s.host.CommitViews(t.Context(), repo, git.Showing{Branch: "shard", Parent: s.head, Edits: []git.Edit{app("c0", "two")}, Views: viewsOf("c0", "c1")})
+	_, err := s.host.CommitDerived(t.Context(), repo, git.DerivedUpdate{Branch: "shard", Parent: s.head, Edits: []git.Edit{app("c0", "two")}, Derived: viewsOf("c0", "c1")})
 	if err != nil {
 		t.Fatalf("a view that needs no move stands in the way: %v", err)
 	}
@@ -177,7 +177,7 @@ func TestAViewThatIsLostInARaceMovesNothing(t *testing.T) {
 		srv.BeforePush(nil)
 		foreign(t, t.Context(), bare, "clusters/p+c0", map[string]gittest.File{"x": {Content: "x"}})
 	})
-	_, err = s.host.CommitViews(t.Context(), repo, git.Showing{Branch: "shard", Parent: s.head, Edits: []git.Edit{app("c0", "three")}, Views: viewsOf("c0", "c1")})
+	_, err = s.host.CommitDerived(t.Context(), repo, git.DerivedUpdate{Branch: "shard", Parent: s.head, Edits: []git.Edit{app("c0", "three")}, Derived: viewsOf("c0", "c1")})
 	if !errs.Is(err, errs.Conflict) {
 		t.Fatalf("the race came to %v, want Conflict", err)
 	}
@@ -186,8 +186,8 @@ func TestAViewThatIsLostInARaceMovesNothing(t *testing.T) {
 	}
 	last := s.commit(viewsOf("c0", "c1"), app("c0", "three"))
 	s.check(last, map[string]git.Hash{"clusters/p+c0": last.Commit, "clusters/p+c1": last.Commit})
-	if len(last.Strange) != 2 || first.Commit == last.Commit {
-		t.Errorf("strange: %v, want both", last.Strange)
+	if len(last.Diverged) != 2 || first.Commit == last.Commit {
+		t.Errorf("strange: %v, want both", last.Diverged)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestViewsKeepTheirPromises(t *testing.T) {
 			t.Run(fmt.Sprint(transport, " atomic ", atomic), func(t *testing.T) {
 				t.Parallel()
 				bare, repo := serve(t, transport)
-				if err := gittest.CheckViews(t.Context(), gittest.Viewing{Host: newHost(t), Repo: repo, Bare: bare}, atomic); err != nil {
+				if err := gittest.CheckDerived(t.Context(), gittest.DerivedRepo{Host: newHost(t), Repo: repo, Bare: bare}, atomic); err != nil {
 					t.Error(err)
 				}
 			})
@@ -210,14 +210,14 @@ func TestViewsKeepTheirPromises(t *testing.T) {
 func TestViewsThatCannotBeAreInvalid(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	for name, views := range map[string][]git.View{
+	for name, views := range map[string][]git.DerivedBranch{
 		"itself":      {{Branch: "shard", Dir: "a"}},
 		"twice":       {{Branch: "v", Dir: "a"}, {Branch: "v", Dir: "b"}},
 		"bad branch":  {{Branch: "a..b", Dir: "a"}},
 		"leading out": {{Branch: "v", Dir: "../a"}},
 		"bad file":    {{Branch: "v", Dir: "a", Empty: map[string][]byte{".git/x": nil}}},
 	} {
-		_, err := h.CommitViews(t.Context(), git.Repo{URL: "https://git.example.org/r"}, git.Showing{Branch: "shard", Views: views})
+		_, err := h.CommitDerived(t.Context(), git.Repo{URL: "https://git.example.org/r"}, git.DerivedUpdate{Branch: "shard", Derived: views})
 		if !errs.Is(err, errs.Invalid) {
 			t.Errorf("%s: %v, want Invalid", name, err)
 		}
@@ -229,7 +229,7 @@ func TestAThousandViewsCostOnePush(t *testing.T) {
 	t.Parallel()
 	bare, repo := serve(t, "http")
 	s := &stage{t: t, host: newHost(t), bare: bare, repo: repo}
-	var views []git.View
+	var views []git.DerivedBranch
 	for c := range 1000 {
 		views = append(views, viewsOf(fmt.Sprintf("c%04d", c))...)
 	}

@@ -88,7 +88,7 @@ func (h *Host) open(ctx context.Context, r git.Repo, service string) (*conversat
 // learn tells the budget when a server wants to be left alone.
 func (h *Host) learn(r git.Repo, err error) error {
 	if wait := errs.RetryAfter(err); wait > 0 {
-		h.opt.Budget.Learn(r, git.Standing{Until: time.Now().Add(wait)})
+		h.opt.Budget.Observe(r, git.RateStatus{Until: time.Now().Add(wait)})
 	}
 	return err
 }

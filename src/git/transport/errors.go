@@ -42,7 +42,7 @@ func Fail(ctx context.Context, r git.Repo, op string, err error, more ...git.Sec
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the server ended the conversation early")
 	}
-	return errs.E(errs.Unavailable, op, r.URL, errors.New(Scrub(r, err.Error(), more...)))
+	return errs.E(errs.Unavailable, op, r.URL, errors.New(Redact(r, err.Error(), more...)))
 }
 
 func classified(r git.Repo, op string, e *errs.Error, more []git.Secret) error {
@@ -52,15 +52,15 @@ func classified(r git.Repo, op string, e *errs.Error, more []git.Secret) error {
 	if at, ok := errors.AsType[*git.PathError](e); ok {
 		return &errs.Error{Kind: e.Kind, Op: op, Subject: r.URL, Err: at, After: e.After}
 	}
-	return &errs.Error{Kind: e.Kind, Op: op, Subject: r.URL, Err: errors.New(Scrub(r, e.Err.Error(), more...)), After: e.After}
+	return &errs.Error{Kind: e.Kind, Op: op, Subject: r.URL, Err: errors.New(Redact(r, e.Err.Error(), more...)), After: e.After}
 }
 
 // userinfo finds credentials that a server's text quotes from some URL.
 var userinfo = regexp.MustCompile(`://[^/@\s]*@`)
 
-// Scrub makes a server's text fit to show: one line, bounded, without r's credentials,
+// Redact makes a server's text fit to show: one line, bounded, without r's credentials,
 // or more of them, in any form they are sent in.
-func Scrub(r git.Repo, text string, more ...git.Secret) string {
+func Redact(r git.Repo, text string, more ...git.Secret) string {
 	for _, s := range append([]git.Secret{r.Token, r.SSHKey, r.App.Key}, more...) {
 		for _, secret := range forms(r.User, s.Reveal()) {
 			text = strings.ReplaceAll(text, secret, "***")

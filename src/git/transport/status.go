@@ -6,9 +6,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Refused gives what an HTTP server answers instead of what it was asked for its kind, by the
+// StatusError gives what an HTTP server answers instead of what it was asked for its kind, by the
 // status and the header Retry-After, which may be empty. The cause is what people are shown.
-func Refused(code int, retryAfter string, cause error) error {
+func StatusError(code int, retryAfter string, cause error) error {
 	wait, asked := RetryAfter(retryAfter)
 	switch {
 	case code == http.StatusTooManyRequests, code == http.StatusForbidden && asked:

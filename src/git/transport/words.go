@@ -6,8 +6,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// KindOfWords reads a kind out of what Git servers say; their protocol has no codes.
-func KindOfWords(text string) errs.Kind {
+// KindOfMessage reads a kind out of what Git servers say; their protocol has no codes.
+func KindOfMessage(text string) errs.Kind {
 	text = strings.ToLower(text)
 	switch {
 	case holds(text, "not our ref", "not found", "does not exist", "does not appear", "no such", "not a valid object", "unadvertised object"):
@@ -34,8 +34,8 @@ func LostObjects(text string) bool {
 	return strings.Contains(strings.ToLower(text), "missing necessary objects")
 }
 
-// OfHook tells Git's words for a refusal of a server's own rules.
-func OfHook(text string) bool { return strings.Contains(strings.ToLower(text), "hook declined") }
+// HookDeclined tells Git's words for a refusal of a server's own rules.
+func HookDeclined(text string) bool { return strings.Contains(strings.ToLower(text), "hook declined") }
 
 func holds(text string, words ...string) bool {
 	for _, w := range words {

@@ -18,16 +18,16 @@ type Object struct {
 	Path    string // of a file: one at which it is. Files whose paths end alike are likely alike
 }
 
-// Pile is objects that the server may lack, each once, what they hold before them.
-type Pile struct {
+// ObjectSet is objects that the server may lack, each once, what they hold before them.
+type ObjectSet struct {
 	Objects []Object
 	Bytes   int64 // of their content
 
 	at    map[ID]int // of Objects
-	below *Pile      // what is not needed again; nil: nothing
+	below *ObjectSet // what is not needed again; nil: nothing
 }
 
-func (p *Pile) add(o Object) {
+func (p *ObjectSet) add(o Object) {
 	if _, have := p.Get(o.ID); have {
 		return
 	}
@@ -40,7 +40,7 @@ func (p *Pile) add(o Object) {
 }
 
 // Get returns an object of the pile, or of the one that it was made for.
-func (p *Pile) Get(id ID) (Object, bool) {
+func (p *ObjectSet) Get(id ID) (Object, bool) {
 	if i, ok := p.at[id]; ok {
 		return p.Objects[i], true
 	}
@@ -51,12 +51,12 @@ func (p *Pile) Get(id ID) (Object, bool) {
 }
 
 // tree adds a tree unless it is empty.
-func (p *Pile) tree(t Tree) ID {
+func (p *ObjectSet) tree(t Tree) ID {
 	if len(t) == 0 {
 		return Empty
 	}
 	raw := t.Encode()
-	o := Object{Kind: Trees, ID: NameOf(Trees, raw), Content: raw}
+	o := Object{Kind: Trees, ID: ObjectID(Trees, raw), Content: raw}
 	p.add(o)
 	return o.ID
 }
@@ -67,7 +67,7 @@ func (p *Pile) tree(t Tree) ID {
 // remembered by identity: a thousand equal directories are hashed once, and what is left is
 // a look into a map for each.
 type Draft struct {
-	Pile
+	ObjectSet
 	Root ID // Empty if nothing is left
 
 	from  ID // what it was made of
@@ -177,7 +177,7 @@ func (d *Draft) exact(before ID, n *Edits, path string, depth int) (ID, error) {
 		after = append(after, e)
 	}
 	raw := Sort(after).Encode()
-	o := Object{Kind: Trees, ID: NameOf(Trees, raw), Content: raw}
+	o := Object{Kind: Trees, ID: ObjectID(Trees, raw), Content: raw}
 	if o.ID != before {
 		d.add(o)
 	}
@@ -217,7 +217,7 @@ func (d *Draft) blob(content []byte) Object {
 	}
 	o, ok := d.blobs[key]
 	if !ok {
-		o = Object{Kind: Blobs, ID: NameOf(Blobs, content), Content: content}
+		o = Object{Kind: Blobs, ID: ObjectID(Blobs, content), Content: content}
 		d.blobs[key] = o
 	}
 	return o

@@ -68,9 +68,9 @@ func (n *Edits) grow(path string) *Edits {
 // names returns the names of the kids in order, so that the same edits make the same pack.
 func (n *Edits) names() []string { return slices.Sorted(maps.Keys(n.kids)) }
 
-// Into yields the directories of a tree, which is at this point, that have to be read to
+// Subtrees yields the directories of a tree, which is at this point, that have to be read to
 // apply the edits, with the edits below each.
-func (n *Edits) Into(t Tree) iter.Seq2[Entry, *Edits] {
+func (n *Edits) Subtrees(t Tree) iter.Seq2[Entry, *Edits] {
 	return func(yield func(Entry, *Edits) bool) {
 		below := n
 		if n.content != nil {

@@ -7,40 +7,40 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Gallery makes the trees of views: all that is new in them are the trees above what they
+// DerivedTrees makes the trees of views: all that is new in them are the trees above what they
 // show.
-type Gallery struct {
-	Pile // besides the draft's
+type DerivedTrees struct {
+	ObjectSet // besides the draft's
 
 	draft *Draft
 	met   map[ID]Tree
 }
 
-// Gallery returns a gallery that shows the draft's tree.
-func (d *Draft) Gallery() *Gallery {
-	return &Gallery{Pile: Pile{below: &d.Pile}, draft: d, met: map[ID]Tree{Empty: nil}}
+// Derived returns a gallery that shows the draft's tree.
+func (d *Draft) Derived() *DerivedTrees {
+	return &DerivedTrees{ObjectSet: ObjectSet{below: &d.ObjectSet}, draft: d, met: map[ID]Tree{Empty: nil}}
 }
 
-// Hung is where a view is.
-type Hung struct {
+// BranchTip is where a view is.
+type BranchTip struct {
 	Commit git.Hash
 	Root   ID
 	Ours   bool // we made the commit
 }
 
-// Picture is a view that does not show what it should.
-type Picture struct {
-	View git.View
-	From git.Hash // where it is; empty if it is not there
-	Root ID       // the tree that it is to have
-	Dir  ID       // the directory that it shows; zero if that is not there
+// DerivedChange is a view that does not show what it should.
+type DerivedChange struct {
+	Derived git.DerivedBranch
+	From    git.Hash // where it is; empty if it is not there
+	Root    ID       // the tree that it is to have
+	Dir     ID       // the directory that it shows; zero if that is not there
 }
 
 // Due returns the views that have to be moved, by where they are, which are none that are
 // not in at; and what there is to be told of them, but for where they are moved to.
-func (g *Gallery) Due(views []git.View, at map[string]Hung) ([]Picture, git.Shown, error) {
-	shown := git.Shown{Views: map[string]git.Hash{}}
-	var due []Picture
+func (g *DerivedTrees) Due(views []git.DerivedBranch, at map[string]BranchTip) ([]DerivedChange, git.DerivedResult, error) {
+	shown := git.DerivedResult{Heads: map[string]git.Hash{}}
+	var due []DerivedChange
 	for _, v := range views {
 		shows, root, err := g.picture(v)
 		if err != nil {
@@ -49,39 +49,39 @@ func (g *Gallery) Due(views []git.View, at map[string]Hung) ([]Picture, git.Show
 		now, there := at[v.Branch]
 		switch {
 		case there && now.Root == root:
-			shown.Views[v.Branch] = now.Commit
+			shown.Heads[v.Branch] = now.Commit
 			continue
 		case !there:
-			shown.Made = append(shown.Made, v.Branch)
+			shown.Created = append(shown.Created, v.Branch)
 		case !now.Ours:
-			shown.Strange = append(shown.Strange, v.Branch)
+			shown.Diverged = append(shown.Diverged, v.Branch)
 		}
-		due = append(due, Picture{View: v, From: now.Commit, Root: root, Dir: shows})
+		due = append(due, DerivedChange{Derived: v, From: now.Commit, Root: root, Dir: shows})
 	}
-	slices.Sort(shown.Made)
-	slices.Sort(shown.Strange)
+	slices.Sort(shown.Created)
+	slices.Sort(shown.Diverged)
 	return due, shown, nil
 }
 
-// Leave returns which of the views that nobody reads any more are there to be removed. What
+// Removable returns which of the views that nobody reads any more are there to be removed. What
 // else goes by their names is told of as strange.
-func Leave(gone []string, at map[string]Hung, shown *git.Shown) (due []string) {
+func Removable(gone []string, at map[string]BranchTip, shown *git.DerivedResult) (due []string) {
 	for _, name := range gone {
 		switch now, there := at[name]; {
 		case !there:
 		case now.Ours:
 			due = append(due, name)
 		default:
-			shown.Strange = append(shown.Strange, name)
+			shown.Diverged = append(shown.Diverged, name)
 		}
 	}
-	slices.Sort(shown.Strange)
+	slices.Sort(shown.Diverged)
 	return due
 }
 
 // picture returns a view's directory, zero if it is not there, and the tree that holds that
 // and nothing else.
-func (g *Gallery) picture(v git.View) (shows, root ID, err error) {
+func (g *DerivedTrees) picture(v git.DerivedBranch) (shows, root ID, err error) {
 	here, err := g.find(v.Dir)
 	if err != nil {
 		return ID{}, ID{}, err
@@ -99,7 +99,7 @@ func (g *Gallery) picture(v git.View) (shows, root ID, err error) {
 }
 
 // empty returns the tree of a view of a directory that is not there.
-func (g *Gallery) empty(v git.View) (ID, error) {
+func (g *DerivedTrees) empty(v git.DerivedBranch) (ID, error) {
 	d, err := Apply(nil, Empty, NewEdits([]git.Edit{{Path: v.Dir, Dir: v.Empty}}))
 	if err != nil {
 		return ID{}, err
@@ -114,7 +114,7 @@ func (g *Gallery) empty(v git.View) (ID, error) {
 }
 
 // find returns what is at a path of the draft, the zero entry if there is nothing.
-func (g *Gallery) find(path string) (Entry, error) {
+func (g *DerivedTrees) find(path string) (Entry, error) {
 	here := Entry{Mode: ModeTree, ID: g.draft.Root}
 	for name := range strings.SplitSeq(path, "/") {
 		if !here.IsTree() {
@@ -129,7 +129,7 @@ func (g *Gallery) find(path string) (Entry, error) {
 	return here, nil
 }
 
-func (g *Gallery) entries(id ID) (t Tree, err error) {
+func (g *DerivedTrees) entries(id ID) (t Tree, err error) {
 	t, ok := g.met[id]
 	if ok {
 		return t, nil

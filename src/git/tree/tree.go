@@ -30,7 +30,7 @@ const MaxDepth = 256
 type ID [sha1.Size]byte
 
 // Empty is the tree of no entries, which no other tree holds.
-var Empty = NameOf(Trees, nil)
+var Empty = ObjectID(Trees, nil)
 
 // Kind is a kind of objects, as Git calls it.
 type Kind string
@@ -51,8 +51,8 @@ func ParseID(text git.Hash) (id ID, err error) {
 	return ID(raw), nil
 }
 
-// NameOf returns the name of an object: the hash of its kind, its size and its content.
-func NameOf(kind Kind, content []byte) (id ID) {
+// ObjectID returns the name of an object: the hash of its kind, its size and its content.
+func ObjectID(kind Kind, content []byte) (id ID) {
 	sum := sha1.New()
 	head := append(append(make([]byte, 0, 32), kind...), ' ')
 	sum.Write(append(strconv.AppendInt(head, int64(len(content)), 10), 0))
@@ -165,7 +165,7 @@ func (t Tree) Encode() []byte {
 }
 
 // ID returns the name of a tree.
-func (t Tree) ID() ID { return NameOf(Trees, t.Encode()) }
+func (t Tree) ID() ID { return ObjectID(Trees, t.Encode()) }
 
 // Decode splits a tree object into entries, whose names share raw's memory no more. What is
 // none is Unavailable: a server may send it whole the next time.

@@ -145,7 +145,7 @@ func TestTheBranchMayHoldNonsense(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, false)
 	branch := status.Branch(status.DefaultPrefix, "edge+a")
-	if _, err := s.bare.Foreign(t.Context(), branch, map[string]gittest.File{status.File: {Content: strings.Repeat("x", 5<<20)}}); err != nil {
+	if _, err := s.bare.CommitExternal(t.Context(), branch, map[string]gittest.File{status.File: {Content: strings.Repeat("x", 5<<20)}}); err != nil {
 		t.Fatal(err)
 	}
 	began := uint64(time.Now().Unix())

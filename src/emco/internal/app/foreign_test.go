@@ -40,7 +40,7 @@ func (s *stage) foreign(files map[string]string) string {
 	for path, content := range files {
 		all[path] = gittest.File{Content: content}
 	}
-	_, err := s.bare.Foreign(s.Context(), branch, all)
+	_, err := s.bare.CommitExternal(s.Context(), branch, all)
 	s.must("commit something else", err)
 	return s.commitOf(branch)
 }
@@ -89,7 +89,7 @@ func TestH48ForeignEditsAreToldAndWrittenOver(t *testing.T) {
 
 	// What is edited together with a delivery of ours is told as well.
 	s.must("remove a file", func() error {
-		_, err := s.bare.Foreign(t.Context(), branch, map[string]gittest.File{object("b", id, "db"): {Content: "by: hand\n"}})
+		_, err := s.bare.CommitExternal(t.Context(), branch, map[string]gittest.File{object("b", id, "db"): {Content: "by: hand\n"}})
 		return err
 	}())
 	s.repack("db", configMap+"  more: \"yes\"\n")

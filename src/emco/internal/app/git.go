@@ -46,13 +46,13 @@ func (a *App) gitHost(c config.Config, m *metrics) (gitHost, error) {
 // writers are the only ones who write to branches.
 func (a *App) writers(c config.Config, m *metrics, h gitHost) *batch.Writers {
 	w := batch.New(a.faults.host(h.Host), batch.Options{
-		Window: time.Duration(c.Git.Window), Slow: time.Duration(c.Git.Hosted),
+		Window: time.Duration(c.Git.Window), HostedWindow: time.Duration(c.Git.Hosted),
 		Hosted: func(r git.Repo) bool { return budget.ProviderOf(r) != "" },
-		Budget: h.budget, Poll: time.Duration(c.Status.Interval),
-		Rest:   batch.Rest{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Git.Rest)},
-		Author: c.Git.Author, Signer: h.signer, Observe: m.batch, Log: a.log,
+		Budget: h.budget, ProposalPoll: time.Duration(c.Status.Interval),
+		Cooldown: batch.Cooldown{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Git.Rest)},
+		Author:   c.Git.Author, Signer: h.signer, Observe: m.batch, Log: a.log,
 	})
-	m.resting(w.Resting)
+	m.resting(w.CoolingDown)
 	a.onClose(func() error { w.Close(); return nil })
 	return w
 }

@@ -25,7 +25,7 @@ func TestWholeLoop(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	foreign := "clusters/edge+a/platform/settings.yaml"
-	_, err := s.bare.Foreign(t.Context(), branch, map[string]gittest.File{foreign: {Content: "mine\n"}})
+	_, err := s.bare.CommitExternal(t.Context(), branch, map[string]gittest.File{foreign: {Content: "mine\n"}})
 	s.must("commit as somebody else", err)
 	s.fleet("a", "b", "c")
 	s.onboard("web", "cache")

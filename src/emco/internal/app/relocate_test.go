@@ -158,7 +158,7 @@ func TestTheBranchOfADeregisteredClusterGoes(t *testing.T) {
 	g.becomes("Instantiated")
 	g.act("terminate")
 	g.becomes("Terminated")
-	_, err := s.bare.Foreign(t.Context(), "clusters/edge+b", map[string]gittest.File{"mine": {Content: "mine"}})
+	_, err := s.bare.CommitExternal(t.Context(), "clusters/edge+b", map[string]gittest.File{"mine": {Content: "mine"}})
 	s.must("put something else there", err)
 	s.expect(http.StatusAccepted, "POST", cloud+"/terminate", "")
 	for _, c := range []string{"a", "b"} {

@@ -136,7 +136,7 @@ func TestH49AFleetWithABranchForEachCluster(t *testing.T) {
 	says("Ready")
 
 	// Somebody else changes a view, and removes another one.
-	_, err := s.bare.Foreign(t.Context(), "clusters/edge+a", map[string]gittest.File{"clusters/edge+a/evil.yaml": {Content: "evil"}})
+	_, err := s.bare.CommitExternal(t.Context(), "clusters/edge+a", map[string]gittest.File{"clusters/edge+a/evil.yaml": {Content: "evil"}})
 	s.must("change a view", err)
 	_, err = s.bare.Git(t.Context(), "", "update-ref", "-d", "refs/heads/clusters/edge+c")
 	s.must("remove a view", err)

@@ -166,11 +166,11 @@ func checkApart(s Settings) error {
 }
 
 // ViewOf returns the view of a cluster's directory.
-func (s Settings) ViewOf(dir string) []git.View {
+func (s Settings) ViewOf(dir string) []git.DerivedBranch {
 	if s.View == "" {
 		return nil
 	}
-	return []git.View{{Branch: s.View, Dir: dir, Empty: map[string][]byte{"kustomization.yaml": []byte(nothing)}}}
+	return []git.DerivedBranch{{Branch: s.View, Dir: dir, Empty: map[string][]byte{"kustomization.yaml": []byte(nothing)}}}
 }
 
 // nothing is a kustomization that builds to nothing. It is what a cluster reads that is to

@@ -190,16 +190,16 @@ func (s *Server) Refuse(owner, name string, number int) error {
 }
 
 // Statuses returns the state that each name says of a commit; the newest counts.
-func (s *Server) Statuses(owner, name string, commit git.Hash) map[string]git.Mark {
+func (s *Server) Statuses(owner, name string, commit git.Hash) map[string]git.CommitStatus {
 	s.mu.Lock()
 	r := s.repos[owner+"/"+name]
 	s.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := map[string]git.Mark{}
+	out := map[string]git.CommitStatus{}
 	for _, one := range r.statuses {
 		if one.SHA == string(commit) {
-			out[one.Context] = git.Mark{Name: one.Context, State: git.MarkState(one.State), Text: one.Description, URL: one.TargetURL}
+			out[one.Context] = git.CommitStatus{Name: one.Context, State: git.StatusState(one.State), Text: one.Description, URL: one.TargetURL}
 		}
 	}
 	return out

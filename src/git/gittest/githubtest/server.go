@@ -146,7 +146,7 @@ func (s *Server) CreateRepo(ctx context.Context, owner, name, branch string) (gi
 func (s *Server) Seed(ctx context.Context, owner, name, branch string) (gittest.Bare, error) {
 	b, err := s.CreateRepo(ctx, owner, name, branch)
 	if err == nil {
-		_, err = b.Foreign(ctx, branch, map[string]gittest.File{"README.md": {Content: "# " + name + "\n"}})
+		_, err = b.CommitExternal(ctx, branch, map[string]gittest.File{"README.md": {Content: "# " + name + "\n"}})
 	}
 	return b, err
 }

@@ -73,7 +73,7 @@ func TestTheGitProgramWorksAndIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bare.Foreign(t.Context(), "main", map[string]gittest.File{"README.md": {Content: "till\n"}}); err != nil {
+	if _, err := bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"README.md": {Content: "till\n"}}); err != nil {
 		t.Fatal(err)
 	}
 	w := clone(t, srv, "develops")

@@ -65,7 +65,7 @@ func (f *field) desire(content string, names ...string) {
 	for _, n := range names {
 		files["clusters/"+n+"/context/7/app/web/web+Deployment.yaml"] = gittest.File{Content: fmt.Sprintf(object, content)}
 	}
-	_, err := f.bare.Foreign(f.Context(), "main", files)
+	_, err := f.bare.CommitExternal(f.Context(), "main", files)
 	f.must(err)
 }
 
@@ -187,7 +187,7 @@ func TestFoldersMayBeDeeper(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		f := newField(t, 1)
 		f.names = append(f.names, "sim+deep")
-		_, err := f.bare.Foreign(t.Context(), "main", map[string]gittest.File{"clusters/0a/sim+deep/context/7/app/web/web+Deployment.yaml": {Content: fmt.Sprintf(object, "9")}})
+		_, err := f.bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"clusters/0a/sim+deep/context/7/app/web/web+Deployment.yaml": {Content: fmt.Sprintf(object, "9")}})
 		f.must(err)
 		f.start(own)
 		f.says("sim+deep", "9", status.Current)

@@ -12,7 +12,7 @@ import (
 // Host returns the Git host with points around what it does.
 func Host(s *failpoint.Set, h git.Host) git.Host {
 	logs, hasLogs := h.(git.LogReader)
-	views, hasViews := h.(git.Viewer)
+	views, hasViews := h.(git.DerivedWriter)
 	switch {
 	case hasLogs && hasViews:
 		return viewHost{logHost{host{h, s}, logs}, views}
@@ -31,19 +31,19 @@ type logHost struct {
 // viewHost is one that keeps views as well.
 type viewHost struct {
 	logHost
-	views git.Viewer
+	views git.DerivedWriter
 }
 
-// CommitViews moves a branch, and views with it.
-func (h viewHost) CommitViews(ctx context.Context, r git.Repo, s git.Showing) (git.Shown, error) {
-	var shown git.Shown
+// CommitDerived moves a branch, and views with it.
+func (h viewHost) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdate) (git.DerivedResult, error) {
+	var shown git.DerivedResult
 	pushing := func(point string) error { return at(ctx, h.set, point, "push", r.URL) }
 	err := between(pushing, GitCommitBefore, GitCommitAfter, func() (err error) {
-		shown, err = h.views.CommitViews(ctx, r, s)
+		shown, err = h.views.CommitDerived(ctx, r, s)
 		return err
 	})
 	if err != nil {
-		return git.Shown{}, err
+		return git.DerivedResult{}, err
 	}
 	return shown, nil
 }

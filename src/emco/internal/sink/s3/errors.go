@@ -21,7 +21,7 @@ func (p place) classified(ctx context.Context, err error) error {
 		return transport.Fail(ctx, p.repo, "publish", err, git.Secret(p.repo.User))
 	}
 	kind, hint := p.meaning(refused)
-	text := transport.Scrub(p.repo, fmt.Sprintf("%s: %s", refused.Code, refused.Error()), git.Secret(p.repo.User))
+	text := transport.Redact(p.repo, fmt.Sprintf("%s: %s", refused.Code, refused.Error()), git.Secret(p.repo.User))
 	why := fmt.Errorf("the server answers %d %s%s", refused.StatusCode, text, hint)
 	return errs.E(kind, "publish", p.repo.URL, why)
 }

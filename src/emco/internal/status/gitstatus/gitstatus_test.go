@@ -103,7 +103,7 @@ func TestUnreadObjectsCountByCommit(t *testing.T) {
 	l := newLab(t, gitops.StatusRef, "edge+a")
 	var line []string
 	for _, text := range []string{"1", "2", "3"} {
-		at, err := l.bare.Foreign(t.Context(), "main", map[string]gittest.File{"f": {Content: text}})
+		at, err := l.bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"f": {Content: text}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -345,7 +345,7 @@ func TestReportsInEMCOsPath(t *testing.T) {
 			t.Fatal(err)
 		}
 		files[root+status.File] = gittest.File{Content: string(text)}
-		if _, err := l.bare.Foreign(t.Context(), "main", files); err != nil {
+		if _, err := l.bare.CommitExternal(t.Context(), "main", files); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -353,7 +353,7 @@ func TestReportsInEMCOsPath(t *testing.T) {
 	put(l.good("edge+a", 7))
 	put(l.good("edge+b", 3))
 	l.wantLook("both new", "taken taken", "edge+a/web#7"+ready, "edge+b/web#3"+ready)
-	if _, err := l.bare.Foreign(t.Context(), "main", map[string]gittest.File{"README": {Content: "other"}}); err != nil {
+	if _, err := l.bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"README": {Content: "other"}}); err != nil {
 		t.Fatal(err)
 	}
 	l.wantLook("somebody else's commit", "")
@@ -375,7 +375,7 @@ func TestReportsInEMCOsPath(t *testing.T) {
 		"50 MiB":          {strings.Repeat("x", 50<<20), intake.TooLarge},
 		"forged":          {`{"schema":"emco.status/v1","cluster":"edge+b","seq":99}`, intake.Malformed}, // the apps beside it speak for edge+a
 	} {
-		if _, err := l.bare.Foreign(t.Context(), "main", map[string]gittest.File{"clusters/edge+a/status/" + status.File: {Content: c.text}}); err != nil {
+		if _, err := l.bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"clusters/edge+a/status/" + status.File: {Content: c.text}}); err != nil {
 			t.Fatal(err)
 		}
 		l.wantLook(what, c.result)

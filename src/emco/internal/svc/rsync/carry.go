@@ -31,12 +31,12 @@ func (s *gitSink) carry(ctx context.Context, due []target, d destination) (git.H
 		shares = append(shares, sh)
 	}
 	job := s.job(d, shares)
-	job.Title, job.Asked = "Move "+due[0].cluster+" here, from "+d.leaves.place(), true
+	job.Title, job.Interactive = "Move "+due[0].cluster+" here, from "+d.leaves.place(), true
 	shown, _, err := s.submit(ctx, job)
 	if err != nil || d.settings.View == "" {
 		return shown.Commit, err
 	}
-	return shown.Views[d.settings.View], nil
+	return shown.Heads[d.settings.View], nil
 }
 
 // clear has all that targets of one cluster held in their old place removed from there, and
@@ -47,7 +47,7 @@ func (s *gitSink) clear(ctx context.Context, old []target, d destination) (git.H
 		return "", nil // that was done with the commit that wrote it
 	}
 	tags := trailers{}
-	job := batch.Job{Repo: from.settings.Repo, Branch: from.settings.Branch, Propose: from.settings.Propose, Asked: true}
+	job := batch.Job{Repo: from.settings.Repo, Branch: from.settings.Branch, Propose: from.settings.Propose, Interactive: true}
 	for _, t := range old {
 		edits, err := s.removal(t, from)
 		if err != nil {
@@ -57,16 +57,16 @@ func (s *gitSink) clear(ctx context.Context, old []target, d destination) (git.H
 		job.Edits = append(job.Edits, edits...)
 	}
 	if from.settings.View != d.settings.View && from.settings.View != "" {
-		job.Gone = []string{from.settings.View}
+		job.RemoveDerived = []string{from.settings.View}
 	}
-	if len(job.Edits)+len(job.Gone) == 0 {
+	if len(job.Edits)+len(job.RemoveDerived) == 0 {
 		return "", nil
 	}
 	job.Title, job.Trailers = "Move "+cluster.cluster+" away, to "+d.place(), tags.list()
 	shown, _, err := s.submit(ctx, job)
-	if errs.Is(err, errs.Forbidden) && len(job.Gone) > 0 {
-		s.log.Warn("the branch that a moved cluster has read is left behind", "cluster", cluster.cluster, "branch", job.Gone[0], "err", err)
-		job.Gone = nil
+	if errs.Is(err, errs.Forbidden) && len(job.RemoveDerived) > 0 {
+		s.log.Warn("the branch that a moved cluster has read is left behind", "cluster", cluster.cluster, "branch", job.RemoveDerived[0], "err", err)
+		job.RemoveDerived = nil
 		shown, _, err = s.submit(ctx, job)
 	}
 	return shown.Commit, err

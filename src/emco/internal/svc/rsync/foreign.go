@@ -254,7 +254,7 @@ func heldOf(pairs []appcontext.Pair) error {
 // isForeign reports whether an error is about what somebody else did to files of ours.
 func isForeign(err error) bool {
 	_, held := errors.AsType[*heldEdit](err)
-	return held || errors.Is(err, batch.ErrForeign)
+	return held || errors.Is(err, batch.ErrExternalEdit)
 }
 
 // overwritten is an edit after a delivery: it says for a while what became of it.

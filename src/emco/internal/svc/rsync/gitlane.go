@@ -80,8 +80,8 @@ type share struct {
 	target target
 	pairs  []appcontext.Pair
 	edits  []git.Edit
-	views  []git.View // that are to show the target's cluster
-	hopes  []outcome  // what is true when the commit is there
+	views  []git.DerivedBranch // that are to show the target's cluster
+	hopes  []outcome           // what is true when the commit is there
 }
 
 // commit has targets committed together. When one of their deployments is stopped before
@@ -169,7 +169,7 @@ func (s *gitSink) share(ctx context.Context, t target, d destination) (share, []
 func (s *gitSink) land(ctx context.Context, d destination, shares []share, tries int) []outcome {
 	shown, made, err := s.submit(ctx, s.job(d, shares))
 	if guilty, others := blamed(err, shares); tries > 0 && len(guilty) > 0 && len(others) > 0 {
-		return append(answers(guilty, git.Shown{}, err), s.land(ctx, d, others, tries-1)...)
+		return append(answers(guilty, git.DerivedResult{}, err), s.land(ctx, d, others, tries-1)...)
 	}
 	if err == nil {
 		s.remember(ctx, s.landed(d, made, shares))
@@ -180,20 +180,20 @@ func (s *gitSink) land(ctx context.Context, d destination, shares []share, tries
 // submit has a job committed on top of what was written to the branch before, and
 // remembers the commit. It returns what Submit does, with what became of the job's views,
 // and the commit that was made for the job, if there is one.
-func (s *gitSink) submit(ctx context.Context, job batch.Job) (shown git.Shown, made git.Hash, err error) {
+func (s *gitSink) submit(ctx context.Context, job batch.Job) (shown git.DerivedResult, made git.Hash, err error) {
 	at := branch{job.Repo.URL, job.Branch}
 	base, err := s.branches.base(ctx, at)
 	if err != nil {
 		return shown, "", err
 	}
-	landed, views := make(chan git.Hash, 1), make(chan git.Shown, 1) // the writer may be done after we have left
+	landed, views := make(chan git.Hash, 1), make(chan git.DerivedResult, 1) // the writer may be done after we have left
 	if s.inspect != nil {
-		job.Foreign = func(ctx context.Context, commits []git.Commit) ([]string, error) {
+		job.OnExternalEdits = func(ctx context.Context, commits []git.Commit) ([]string, error) {
 			return s.inspect(ctx, job.Repo, at, commits)
 		}
 	}
-	job.Fence, job.Base, job.Landed = s.fence, base, func(id git.Hash) { landed <- id }
-	job.Shown = func(now git.Shown) { views <- now }
+	job.Fence, job.Base, job.OnCommit = s.fence, base, func(id git.Hash) { landed <- id }
+	job.OnDerived = func(now git.DerivedResult) { views <- now }
 	hash, err := s.commits.Submit(ctx, job)
 	select {
 	case made = <-landed:
@@ -227,15 +227,15 @@ func (s *gitSink) job(d destination, shares []share) batch.Job {
 	var about summary
 	for _, sh := range shares {
 		job.Edits = append(job.Edits, sh.edits...)
-		job.Views = append(job.Views, sh.views...)
+		job.Derived = append(job.Derived, sh.views...)
 		for _, p := range opened(sh.pairs) {
 			job.Urgent = job.Urgent || urgent(p)
-			job.Asked = job.Asked || p.Attempt == 0
+			job.Interactive = job.Interactive || p.Attempt == 0
 		}
 		tags.note(sh.target, sh.pairs)
 		about.note(s.ledger.subject(sh.target.uid), sh.target, sh.pairs)
 	}
-	job.Views = slices.CompactFunc(job.Views, func(a, b git.View) bool { return a.Branch == b.Branch }) // targets are in order of clusters
+	job.Derived = slices.CompactFunc(job.Derived, func(a, b git.DerivedBranch) bool { return a.Branch == b.Branch }) // targets are in order of clusters
 	job.Title, job.Trailers = about.title(), tags.list()
 	return job
 }
@@ -261,11 +261,11 @@ func blamed(err error, shares []share) (guilty, others []share) {
 // answers makes the shares' hopes true, or says why they are not. Of a cluster that reads
 // a view the commit is the one that the view is at: the cluster meets it, or one that came
 // after it, and never one of the branch that the view shows.
-func answers(shares []share, shown git.Shown, err error) (out []outcome) {
+func answers(shares []share, shown git.DerivedResult, err error) (out []outcome) {
 	for _, sh := range shares {
 		commit := shown.Commit
 		for _, v := range sh.views {
-			commit = shown.Views[v.Branch]
+			commit = shown.Heads[v.Branch]
 		}
 		for _, o := range sh.hopes {
 			o.commit, o.err = string(commit), err

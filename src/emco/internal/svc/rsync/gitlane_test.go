@@ -93,7 +93,7 @@ func (p *picky) Submit(_ context.Context, job batch.Job) (git.Hash, error) {
 		}
 	}
 	p.jobs = append(p.jobs, job)
-	job.Landed("c0ffee")
+	job.OnCommit("c0ffee")
 	return "c0ffee", nil
 }
 

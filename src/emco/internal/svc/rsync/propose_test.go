@@ -35,7 +35,7 @@ func TestH54PairsWaitForTheMerge(t *testing.T) {
 	w.must(err)
 	f := &forge{Host: plain.New(plain.Options{}), Proposals: &gittest.Proposals{Bare: w.git.Bare("r0")}}
 	proposing := func(commits) commits {
-		writers := batch.New(f, batch.Options{Window: time.Millisecond, Poll: 50 * time.Millisecond})
+		writers := batch.New(f, batch.Options{Window: time.Millisecond, ProposalPoll: 50 * time.Millisecond})
 		w.Cleanup(writers.Close)
 		return writers
 	}

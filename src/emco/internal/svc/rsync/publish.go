@@ -35,7 +35,7 @@ func (s *gitSink) publish(ctx context.Context, found map[target]destination, sha
 	s.remember(ctx, s.published(found, all))
 	var out []outcome
 	for _, p := range all {
-		out = append(out, answers(p.shares, git.Shown{Commit: p.digest}, p.err)...)
+		out = append(out, answers(p.shares, git.DerivedResult{Commit: p.digest}, p.err)...)
 	}
 	return out
 }

@@ -19,7 +19,7 @@ import (
 // RestoringHost is what putting a branch back needs of Git hosts.
 type RestoringHost interface {
 	git.LogReader
-	git.Mover
+	git.BranchResetter
 	Head(ctx context.Context, r git.Repo, branch string) (git.Hash, error)
 }
 
@@ -77,7 +77,7 @@ func (h History) putBack(ctx context.Context, repo git.Repo, b appcontext.Branch
 			return "", cannot(shown(b), "it holds commit "+b.Commit+", so its history was not rewritten")
 		}
 	}
-	_, err = h.Git.Move(ctx, repo, git.Movement{Branch: b.Name, From: head, Onto: ours})
+	_, err = h.Git.ResetBranch(ctx, repo, git.BranchReset{Branch: b.Name, From: head, Onto: ours})
 	switch {
 	case errs.Is(err, errs.NotFound):
 		return "", cannot(shown(b), "the server does not have commit "+b.Commit+" any more; push it from a clone that has it, or adopt the history")

@@ -52,7 +52,7 @@ func TestH49RewrittenHistoryIsRestored(t *testing.T) {
 	bare := w.git.Bare("r0")
 	_, err := bare.Git(t.Context(), "", "update-ref", "refs/heads/main", "main~1")
 	w.must(err)
-	_, err = bare.Foreign(t.Context(), "main", map[string]gittest.File{"README.md": {Content: "another way"}})
+	_, err = bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"README.md": {Content: "another way"}})
 	w.must(err)
 	w.wish("7", "red", "edge+c0")
 	w.until("the refusal", func(pairs map[string]appcontext.Pair) bool { return pairs["edge+c0 7"].Reason == rewritten })

@@ -53,7 +53,7 @@ func (d *dispatcher) tryRetire(ctx context.Context, r appcontext.Relocation) (pe
 	case err != nil && !errs.Is(err, errs.NotFound):
 		return true, err
 	}
-	job := batch.Job{Repo: old.settings.Repo, Branch: old.settings.Branch, Gone: []string{old.settings.View}, Asked: true}
+	job := batch.Job{Repo: old.settings.Repo, Branch: old.settings.Branch, RemoveDerived: []string{old.settings.View}, Interactive: true}
 	job.Title = "Remove the branch of " + r.Cluster
 	shown, _, err := d.git.submit(ctx, job)
 	if err != nil {

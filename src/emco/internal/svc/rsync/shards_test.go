@@ -320,7 +320,7 @@ func TestH31WhatAKilledProcessHasPushedIsFound(t *testing.T) {
 	<-killed
 	pushed, err := w.git.Bare("r0").Git(t.Context(), "", "rev-parse", "main")
 	w.must(err)
-	_, err = w.git.Bare("r0").Foreign(t.Context(), "main", map[string]gittest.File{"README.md": {Content: "by hand"}})
+	_, err = w.git.Bare("r0").CommitExternal(t.Context(), "main", map[string]gittest.File{"README.md": {Content: "by hand"}})
 	w.must(err)
 	if p := w.pairs()["edge+c0 7"]; p.Phase != appcontext.Pending || p.Rev != 2 {
 		t.Fatalf("before the restart the pair is %+v, want it pending", p)
@@ -407,7 +407,7 @@ func TestH49RewrittenHistoryIsAdopted(t *testing.T) {
 		"force-pushed": func(w *works, b gittest.Bare) {
 			_, err := b.Git(w.Context(), "", "update-ref", "refs/heads/main", "main~2")
 			w.must(err)
-			_, err = b.Foreign(w.Context(), "main", map[string]gittest.File{"README.md": {Content: "another way"}})
+			_, err = b.CommitExternal(w.Context(), "main", map[string]gittest.File{"README.md": {Content: "another way"}})
 			w.must(err)
 		},
 		"deleted": func(w *works, b gittest.Bare) {

@@ -62,7 +62,7 @@ func (d *dispatcher) albums(ctx context.Context) map[branch]album {
 		}
 		view := dest.settings.View
 		if len(a.readers[view]) == 0 {
-			a.job.Views = append(a.job.Views, dest.settings.ViewOf(at(t, dest).Root())...)
+			a.job.Derived = append(a.job.Derived, dest.settings.ViewOf(at(t, dest).Root())...)
 		}
 		a.readers[view] = append(a.readers[view], t)
 		out[on] = a
@@ -77,7 +77,7 @@ func (d *dispatcher) mend(ctx context.Context, a album) error {
 	if err != nil {
 		return err
 	}
-	mended := slices.Concat(shown.Made, shown.Strange)
+	mended := slices.Concat(shown.Created, shown.Diverged)
 	if len(mended) == 0 {
 		return nil
 	}
