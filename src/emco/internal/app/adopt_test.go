@@ -20,7 +20,7 @@ func TestH62AClusterRegisteredAnewIsNotGivenTheOldState(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a", "b")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	id := g.becomes("Instantiated").States.StatusCtxID
 	s.expect(409, "DELETE", provider+"/clusters/a", "") // in use
@@ -60,7 +60,7 @@ func TestH62AClusterRegisteredAnewIsNotGivenTheOldState(t *testing.T) {
 	wantFiles(s, other, "README.md")
 }
 
-func wantFiles(s *stage, bare gittest.Bare, want ...string) {
+func wantFiles(s *testStage, bare gittest.Bare, want ...string) {
 	s.Helper()
 	out, err := bare.Git(s.Context(), "", "ls-tree", "-r", "--name-only", branch)
 	s.must("list the branch", err)

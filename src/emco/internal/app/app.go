@@ -23,7 +23,7 @@ import (
 // App is the program, ready to run.
 type App struct {
 	log      *slog.Logger
-	faults   faults
+	faults   failpointWraps
 	sources  []rsync.Source
 	group    *run.Group
 	listener net.Listener

@@ -12,7 +12,7 @@ import (
 )
 
 // newAzureStage is a stage with an Azure in which there are clusters.
-func newAzureStage(t *testing.T, clusters ...string) (*stage, *arctest.Server) {
+func newAzureStage(t *testing.T, clusters ...string) (*testStage, *arctest.Server) {
 	t.Helper()
 	azure := arctest.New(t, clusters...)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
@@ -25,7 +25,7 @@ func newAzureStage(t *testing.T, clusters ...string) (*stage, *arctest.Server) {
 }
 
 // arc registers an Arc-enabled cluster of the same name in Azure.
-func (s *stage) arc(name, secret string) {
+func (s *testStage) arc(name, secret string) {
 	s.Helper()
 	s.expect(201, "POST", provider+"/cluster-sync-objects", arcObject(name, secret))
 	s.expect(201, "POST", provider+"/clusters", fmt.Sprintf(
@@ -46,7 +46,7 @@ func TestAzureArcEndToEnd(t *testing.T) {
 	s.fleet("a")
 	s.arc("arc1", arctest.Secret)
 	s.onboard("web", "cache")
-	g := s.group("autumn", place{"web": nil, "cache": {"arc1"}})
+	g := s.group("autumn", appPlaces{"web": nil, "cache": {"arc1"}})
 	g.act("instantiate")
 	id := g.becomes("Instantiated").States.StatusCtxID
 	s.wantTree(object("a", id, "web"), object("arc1", id, "web"), object("arc1", id, "cache"))
@@ -78,7 +78,7 @@ func TestAzureArcEndToEnd(t *testing.T) {
 }
 
 // blames waits until the app "web" on a cluster has failed for a reason.
-func (s *stage) blames(g group, cluster, reason string) {
+func (s *testStage) blames(g testGroup, cluster, reason string) {
 	s.Helper()
 	s.eventually(g.path+" says why", func() string {
 		p := pair(g.status(), "web", cluster)
@@ -90,7 +90,7 @@ func (s *stage) blames(g group, cluster, reason string) {
 }
 
 // wantArc checks that Azure was told to look at the folders of the apps.
-func (s *stage) wantArc(azure *arctest.Server, cluster, id string, apps ...string) {
+func (s *testStage) wantArc(azure *arctest.Server, cluster, id string, apps ...string) {
 	s.Helper()
 	p, _ := azure.Resource(cluster, "fluxConfigurations/config-"+id)
 	all, _ := p["kustomizations"].(map[string]any)
@@ -106,7 +106,7 @@ func (s *stage) wantArc(azure *arctest.Server, cluster, id string, apps ...strin
 }
 
 // hash names the content of an app's folder.
-func (s *stage) hash(cluster, id, app string) string {
+func (s *testStage) hash(cluster, id, app string) string {
 	s.Helper()
 	out, err := s.bare.Git(s.Context(), "", "rev-parse", branch+":clusters/edge+"+cluster+"/context/"+id+"/app/"+app)
 	s.must("name a folder", err)
@@ -121,7 +121,7 @@ func TestAnAzureThatFailsStopsNobodyElse(t *testing.T) {
 	s.arc("arc2", "planted-wrong")
 	s.onboard("web")
 	azure.Break(arctest.Fault{Method: "PUT", Path: "arc1", Status: 503})
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	s.eventually("the plain cluster has its app", func() string { return unless(pair(g.status(), "web", "a").Phase, "Applied") })
 	s.blames(g, "arc1", "503")
@@ -146,7 +146,7 @@ func TestAzureIsToldAfterARestart(t *testing.T) {
 	s.arc("arc1", arctest.Secret)
 	s.onboard("web")
 	azure.Break(arctest.Fault{Method: "PUT", Status: 500})
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	s.blames(g, "arc1", "500")
 	s.stop()

@@ -12,7 +12,7 @@ import (
 
 // reconciled registers one cluster of each type, named after it, of one repository. Apps
 // go to all of them.
-func (s *stage) reconciled(types ...string) {
+func (s *testStage) reconciled(types ...string) {
 	s.Helper()
 	s.expect(201, "POST", "cluster-providers", named("edge"))
 	s.expect(201, "POST", provider+"/cluster-sync-objects", s.syncObject("repo", s.git.URL("fleet"), s.token))
@@ -50,7 +50,7 @@ func TestClustersOfAllTypesHoldTheSameAppFolders(t *testing.T) {
 	types := []string{"git", "fluxcd", "argocd", "anthos", "exec"}
 	s.reconciled(types...)
 	s.onboard("web", "cache")
-	g := s.group("autumn", place{"web": nil, "cache": nil})
+	g := s.group("autumn", appPlaces{"web": nil, "cache": nil})
 	g.act("instantiate")
 	id := g.becomes("Instantiated").States.StatusCtxID
 	for _, app := range []string{"web", "cache"} {

@@ -32,8 +32,8 @@ func TestTheCommandLine(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a", "b", "c")
 	s.onboard("cache", "web")
-	g := s.group("autumn", place{"web": nil, "cache": {"a"}})
-	s.group("winter", place{"web": {"b"}, "cache": {"a"}})
+	g := s.group("autumn", appPlaces{"web": nil, "cache": {"a"}})
+	s.group("winter", appPlaces{"web": {"b"}, "cache": {"a"}})
 	testscript.Run(t, testscript.Params{
 		Files:               []string{filepath.Join("testdata", "cli.txtar")},
 		RequireExplicitExec: true,

@@ -25,11 +25,11 @@ func TestConformance04AnyStoreErrorNeverLies(t *testing.T) {
 			which = append(which, n)
 		}
 	}
-	var all []fault
+	var all []faultRule
 	for i, n := range which {
 		for s, store := range []string{"documents.*", "etcd.*"} {
 			if whole() || s == i%2 {
-				all = append(all, fault{store, fmt.Sprintf("error(after %d, once)", n)})
+				all = append(all, faultRule{store, fmt.Sprintf("error(after %d, once)", n)})
 			}
 		}
 	}
@@ -48,7 +48,7 @@ func TestConformance04AnyStoreErrorNeverLies(t *testing.T) {
 // installAndUpdate has a fault strike once while a deployment is installed, and once
 // while it is updated. Nobody asks for the status until the branches are right, so that
 // it is the program's own work that is struck.
-func (w *sweep) installAndUpdate(f fault) {
+func (w *faultSweep) installAndUpdate(f faultRule) {
 	w.Helper()
 	l := w.newLife(f)
 	l.quiet = true
@@ -64,9 +64,9 @@ func (w *sweep) installAndUpdate(f fault) {
 }
 
 // clear ends the deployment, undisturbed.
-func (l *life) clear() {
+func (l *sweptDeployment) clear() {
 	l.Helper()
-	l.fault = fault{seams.APIRequest, "error(after 1000, once)"} // never
+	l.fault = faultRule{seams.APIRequest, "error(after 1000, once)"} // never
 	l.step("terminate", func() { l.model.terminate(); l.act("terminate", "") })
 	l.step("delete", func() { l.remove() })
 }
@@ -93,9 +93,9 @@ func TestConformance07KillAtEveryStepOfAnUpdate(t *testing.T) {
 }
 
 // updates updates one deployment again and again, with a death at another step each time.
-func (w *sweep) updates(steps []string, first, stride int) {
+func (w *faultSweep) updates(steps []string, first, stride int) {
 	w.Helper()
-	l := w.newLife(fault{seams.APIRequest, "error(after 1000, once)"})
+	l := w.newLife(faultRule{seams.APIRequest, "error(after 1000, once)"})
 	m := l.model
 	one, _, _ := releases()
 	l.repack("web", 1)
@@ -106,7 +106,7 @@ func (w *sweep) updates(steps []string, first, stride int) {
 	for i := first; i < len(steps); i += stride {
 		where := [][]string{{"b", "c"}, {"a", "b"}}[(i-first)/stride%2]
 		next := one.with("web", 10+i, "a", "b", "c", "d").with("cache", 1, where...)
-		l.fault, l.hit = fault{steps[i], "kill"}, nil
+		l.fault, l.hit = faultRule{steps[i], "kill"}, nil
 		l.step("update", func() {
 			l.repack("web", 10+i)
 			l.move("cache", where...)

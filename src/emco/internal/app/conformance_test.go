@@ -34,7 +34,7 @@ func TestConformance01RemovalsAreNotLost(t *testing.T) {
 			s.fleet("a", "b")
 			s.onboard("web")
 			s.repack("web", configMap+"---\n"+strings.Replace(configMap, "name: ", "name: extra-", 1))
-			g := s.group("autumn", place{"web": nil})
+			g := s.group("autumn", appPlaces{"web": nil})
 			g.act("instantiate")
 			id := g.becomes("Instantiated").States.StatusCtxID
 			extra := func(cluster string) string {
@@ -56,7 +56,7 @@ func TestConformance01RemovalsAreNotLost(t *testing.T) {
 }
 
 // settled waits until a revision is all there is.
-func (g group) settled(revision int64) {
+func (g testGroup) settled(revision int64) {
 	g.Helper()
 	g.eventually(fmt.Sprintf("revision %d is there", revision), func() string {
 		st := g.status()
@@ -81,7 +81,7 @@ func TestConformance02EveryRevisionArrives(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	path := object("a", g.becomes("Instantiated").States.StatusCtxID, "web")
 	for rev := int64(2); rev <= 3; rev++ {
@@ -121,7 +121,7 @@ func TestConformance05ARefusedCommitIsNotApplied(t *testing.T) {
 	s.fleet("a", "b")
 	s.onboard("web")
 	s.must("refuse pushes", s.bare.Reject("the freeze is on until Monday"))
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	s.eventually("the refusal is told", func() string {
 		st := g.status()
@@ -153,7 +153,7 @@ func TestConformance11PlacementKeepsWhatIsMandatory(t *testing.T) {
 	s.fleet("a", "b")
 	s.cluster("outside", "repo") // registered, but no member of the logical cloud
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	intend := func(intent string) {
 		s.expect(200, "PUT", g.path+"/generic-placement-intents/places/app-intents/web",
 			`{"metadata":{"name":"web"},"spec":{"app":"web","intent":`+intent+`}}`)
@@ -198,7 +198,7 @@ func TestConformance15AMissingKeyRefusesToStart(t *testing.T) {
 	s.must("restore the key", os.WriteFile(path, key, 0o600))
 	s.start()
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	g.becomes("Instantiated")
 }
@@ -206,7 +206,7 @@ func TestConformance15AMissingKeyRefusesToStart(t *testing.T) {
 // wantSealedApart checks that the token is nowhere in the data folder. Both sync objects
 // hold it, so that each must have been sealed; package seal's own tests show that equal
 // texts are sealed to different ones.
-func wantSealedApart(s *stage) {
+func wantSealedApart(s *testStage) {
 	s.Helper()
 	files := 0
 	err := filepath.WalkDir(s.config.Data, func(path string, d fs.DirEntry, err error) error {
@@ -225,7 +225,7 @@ func wantSealedApart(s *stage) {
 	}
 }
 
-func (s *stage) refusesToStart(why string) {
+func (s *testStage) refusesToStart(why string) {
 	s.Helper()
 	a, err := app.New(s.Context(), s.config, slog.New(slog.DiscardHandler))
 	if err == nil {
@@ -243,7 +243,7 @@ func canceled() context.Context {
 }
 
 // newStageOn is a stage whose program uses an etcd elsewhere.
-func newStageOn(t *testing.T, etcd string) *stage {
+func newStageOn(t *testing.T, etcd string) *testStage {
 	t.Helper()
 	return newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints = []string{etcd} })
 }
@@ -255,7 +255,7 @@ func TestConformance06StopEndsRetries(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	s.git.Answer(1<<30, http.StatusServiceUnavailable, -1)
 	g.act("instantiate")
 	s.says(g, "a", "Retrying", "503")

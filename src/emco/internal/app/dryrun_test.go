@@ -18,7 +18,7 @@ import (
 )
 
 // plan asks what an action would do.
-func (g group) plan(action, query, body string) (p v2.Plan) {
+func (g testGroup) plan(action, query, body string) (p v2.Plan) {
 	g.Helper()
 	text := g.expect(200, "POST", g.path+"/"+action+"?dryRun=true"+query, body)
 	g.must("read the plan", json.Unmarshal([]byte(text), &p))
@@ -48,7 +48,7 @@ func TestADryRunTellsWhatTheActionDoes(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a", "b", "c")
 	s.onboard("cache", "web")
-	g := s.group("autumn", place{"web": nil, "cache": {"a"}})
+	g := s.group("autumn", appPlaces{"web": nil, "cache": {"a"}})
 	p := g.plan("instantiate", "", "")
 	wantEqual(s, "the first plan", inShort(p), []string{
 		"cache add edge+a: allOf: by name", "cache add ConfigMap r1-cache",
@@ -103,8 +103,8 @@ func TestDryRunsAreRefusedAsTheActionsAre(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
-	s.refuses([]refuse{
+	g := s.group("autumn", appPlaces{"web": nil})
+	s.refuses([]refusedRequest{
 		{"nothing runs", "POST", g.path + "/update?dryRun=true", 409, []string{"not allowed in state Approved"}},
 		{"no group", "POST", till + "/deployment-intent-groups/none/update?dryRun=true", 404, []string{"DeploymentIntentGroup not found"}},
 		{"an odd value", "POST", g.path + "/instantiate?dryRun=perhaps", 400, []string{"dryRun"}},
@@ -131,7 +131,7 @@ func TestADryRunNamesWhatFails(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a", "b")
 	s.onboard("cache", "web")
-	g := s.group("autumn", place{"web": nil, "cache": nil})
+	g := s.group("autumn", appPlaces{"web": nil, "cache": nil})
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	s.repack("cache", nameless)
@@ -157,7 +157,7 @@ func TestADryRunSaysThatConfirmationIsNeeded(t *testing.T) {
 	}
 	s.fleet(names...)
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	g.moveTo("web", names[:17]...)
@@ -169,7 +169,7 @@ func TestADryRunSaysThatConfirmationIsNeeded(t *testing.T) {
 
 // contents lists what the program keeps of deployments and documents: keys of etcd with
 // their versions, files with their digests.
-func (s *stage) contents(c *clientv3.Client) []string {
+func (s *testStage) contents(c *clientv3.Client) []string {
 	s.Helper()
 	var out []string
 	for _, space := range []string{"head/", "dep/", "op/", "blob/", "pair/", "event/"} {
@@ -191,7 +191,7 @@ func (s *stage) contents(c *clientv3.Client) []string {
 }
 
 // placements are a revision's, as the orchestrator has published them.
-func placements(s *stage, contexts *appcontext.Store, uid string, rev int64) map[string]string {
+func placements(s *testStage, contexts *appcontext.Store, uid string, rev int64) map[string]string {
 	s.Helper()
 	out := map[string]string{}
 	all, err := contexts.Placements(s.Context(), uid, rev)
@@ -217,7 +217,7 @@ func TestWhatIsPlannedIsWhatIsDone(t *testing.T) {
 	contexts := appcontext.New(client, s.config.Etcd.Prefix)
 	s.fleet("a", "b", "c")
 	s.onboard("cache", "db", "web")
-	g := s.group("autumn", place{"web": nil, "cache": {"a", "b"}, "db": {"c"}})
+	g := s.group("autumn", appPlaces{"web": nil, "cache": {"a", "b"}, "db": {"c"}})
 	uid, before := "", map[string]string{}
 	for rev, step := range []struct {
 		action, body string
@@ -253,7 +253,7 @@ func TestWhatIsPlannedIsWhatIsDone(t *testing.T) {
 }
 
 // checkDone compares a plan with the placements before and after the action.
-func checkDone(s *stage, p v2.Plan, before, after map[string]string, contexts *appcontext.Store) {
+func checkDone(s *testStage, p v2.Plan, before, after map[string]string, contexts *appcontext.Store) {
 	s.Helper()
 	rest := len(before) + len(after)
 	for _, a := range p.Apps {
@@ -298,7 +298,7 @@ func planned(c v2.PlanClass) (out []string) {
 }
 
 // held are the objects of a bundle.
-func held(s *stage, contexts *appcontext.Store, bundle string) (out []string) {
+func held(s *testStage, contexts *appcontext.Store, bundle string) (out []string) {
 	if bundle == "" {
 		return nil
 	}
@@ -321,10 +321,10 @@ func TestADryRunOfAMigration(t *testing.T) {
 	contexts := appcontext.New(client, s.config.Etcd.Prefix)
 	s.fleet("a", "b")
 	s.onboard("cache", "web")
-	from := s.group("autumn", place{"web": nil, "cache": {"a"}})
+	from := s.group("autumn", appPlaces{"web": nil, "cache": {"a"}})
 	from.act("instantiate")
 	id := from.becomes("Instantiated").States.StatusCtxID
-	to := s.group("winter", place{"web": {"b"}, "cache": {"a", "b"}})
+	to := s.group("winter", appPlaces{"web": {"b"}, "cache": {"a", "b"}})
 	before := placements(s, contexts, id, 1)
 
 	const body = `{"metadata":{},"spec":{"targetCompositeAppVersion":"v1","targetDeploymentIntentGroup":"winter"}}`
@@ -346,7 +346,7 @@ func TestADryRunOfAMigration(t *testing.T) {
 		}
 	}
 	checkDone(s, p, before, placements(s, contexts, doc, 1), contexts)
-	s.refuses([]refuse{{"it has moved", "POST", from.path + "/update?dryRun=true", 409, []string{"not allowed in state Updated"}}})
+	s.refuses([]refusedRequest{{"it has moved", "POST", from.path + "/update?dryRun=true", 409, []string{"not allowed in state Updated"}}})
 	from.act("approve")
 	again := from.plan("instantiate", "", "")
 	if again.Revision != 2 || again.Summary != (v2.PlanSummary{Add: 3}) || len(again.Notes) != 1 || !strings.Contains(again.Notes[0], "new deployment") {
@@ -370,7 +370,7 @@ func TestADryRunOfSpecialObjects(t *testing.T) {
 	s.fleet("a")
 	s.onboard("web")
 	s.repack("web", secret("planted-b")+crd+fmt.Sprintf(object, "ConfigMap", "prepare", hook))
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	s.repack("web", secret("planted-c"))

@@ -18,37 +18,37 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// edge plays the clusters that pull from the stage's repository. Each holds just what the
+// edgeClusters plays the clusters that pull from the stage's repository. Each holds just what the
 // branch says: what comes is there with the next look, what goes is gone, and what has
 // changed is changed. Its agent reports all of it, unless it has none. Objects are
 // well, but for those that a test says otherwise of. It is a source of reports.
-type edge struct {
-	s *stage
+type edgeClusters struct {
+	s *testStage
 
 	mu      sync.Mutex
 	seq     uint64
-	mute    map[string]bool                                // clusters without an agent
-	ill     map[string]string                              // "cluster Kind name" or "Kind name" -> "Status reason"
-	holds   map[appcontext.PairKey]map[manifest.ID]content // what is there
-	told    map[appcontext.PairKey]string                  // what was last reported
-	seen    []string                                       // what came and went, "c1 web +Job migrate"
-	deliver func(context.Context, appcontext.Report)       // of the Run that is under way
-	blobs   map[string]content
+	mute    map[string]bool                                      // clusters without an agent
+	ill     map[string]string                                    // "cluster Kind name" or "Kind name" -> "Status reason"
+	holds   map[appcontext.PairKey]map[manifest.ID]objectContent // what is there
+	told    map[appcontext.PairKey]string                        // what was last reported
+	seen    []string                                             // what came and went, "c1 web +Job migrate"
+	deliver func(context.Context, appcontext.Report)             // of the Run that is under way
+	blobs   map[string]objectContent
 }
 
-// content is what matters of an object.
-type content struct {
+// objectContent is what matters of an object.
+type objectContent struct {
 	id    manifest.ID
 	stamp string
 }
 
 // newEdgeStage is a stage with clusters that pull and report, but for those that are mute.
-func newEdgeStage(t *testing.T, mute ...string) (*stage, *edge) {
+func newEdgeStage(t *testing.T, mute ...string) (*testStage, *edgeClusters) {
 	t.Helper()
 	s := newStage(t)
-	e := &edge{
-		s: s, mute: map[string]bool{}, ill: map[string]string{}, blobs: map[string]content{},
-		holds: map[appcontext.PairKey]map[manifest.ID]content{}, told: map[appcontext.PairKey]string{},
+	e := &edgeClusters{
+		s: s, mute: map[string]bool{}, ill: map[string]string{}, blobs: map[string]objectContent{},
+		holds: map[appcontext.PairKey]map[manifest.ID]objectContent{}, told: map[appcontext.PairKey]string{},
 	}
 	for _, c := range mute {
 		e.mute[c] = true
@@ -60,7 +60,7 @@ func newEdgeStage(t *testing.T, mute ...string) (*stage, *edge) {
 }
 
 // Run looks at the branch all the time, and reports what has changed.
-func (e *edge) Run(ctx context.Context, deliver func(context.Context, appcontext.Report)) error {
+func (e *edgeClusters) Run(ctx context.Context, deliver func(context.Context, appcontext.Report)) error {
 	e.mu.Lock()
 	e.deliver = deliver
 	clear(e.told)
@@ -80,7 +80,7 @@ func (e *edge) Run(ctx context.Context, deliver func(context.Context, appcontext
 }
 
 // look makes the clusters hold what the branch says, and reports.
-func (e *edge) look(ctx context.Context) error {
+func (e *edgeClusters) look(ctx context.Context) error {
 	wanted, err := e.wanted(ctx)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (e *edge) look(ctx context.Context) error {
 	defer e.mu.Unlock()
 	for key := range e.holds {
 		if wanted[key] == nil {
-			wanted[key] = map[manifest.ID]content{}
+			wanted[key] = map[manifest.ID]objectContent{}
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(wanted), func(a, b appcontext.PairKey) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
@@ -101,7 +101,7 @@ func (e *edge) look(ctx context.Context) error {
 }
 
 // note remembers what comes and goes.
-func (e *edge) note(key appcontext.PairKey, had, has map[manifest.ID]content) {
+func (e *edgeClusters) note(key appcontext.PairKey, had, has map[manifest.ID]objectContent) {
 	var came, went []string
 	for id, c := range has {
 		switch old, there := had[id]; {
@@ -122,7 +122,7 @@ func (e *edge) note(key appcontext.PairKey, had, has map[manifest.ID]content) {
 }
 
 // report tells of a pair if there is news.
-func (e *edge) report(ctx context.Context, key appcontext.PairKey) {
+func (e *edgeClusters) report(ctx context.Context, key appcontext.PairKey) {
 	if e.mute[strings.TrimPrefix(key.Cluster, "edge+")] {
 		return
 	}
@@ -144,7 +144,7 @@ func (e *edge) report(ctx context.Context, key appcontext.PairKey) {
 	e.deliver(ctx, r)
 }
 
-func (e *edge) state(key appcontext.PairKey, id manifest.ID) string {
+func (e *edgeClusters) state(key appcontext.PairKey, id manifest.ID) string {
 	object := id.Kind + " " + id.Name
 	for _, at := range []string{strings.TrimPrefix(key.Cluster, "edge+") + " " + object, object} {
 		if s := e.ill[at]; s != "" {
@@ -155,8 +155,8 @@ func (e *edge) state(key appcontext.PairKey, id manifest.ID) string {
 }
 
 // wanted reads the branch.
-func (e *edge) wanted(ctx context.Context) (map[appcontext.PairKey]map[manifest.ID]content, error) {
-	out := map[appcontext.PairKey]map[manifest.ID]content{}
+func (e *edgeClusters) wanted(ctx context.Context) (map[appcontext.PairKey]map[manifest.ID]objectContent, error) {
+	out := map[appcontext.PairKey]map[manifest.ID]objectContent{}
 	listing, err := e.s.bare.Git(ctx, "", "ls-tree", "-r", branch)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (e *edge) wanted(ctx context.Context) (map[appcontext.PairKey]map[manifest.
 		}
 		key := appcontext.PairKey{Cluster: part[1], UID: part[3], App: part[5]}
 		if out[key] == nil {
-			out[key] = map[manifest.ID]content{}
+			out[key] = map[manifest.ID]objectContent{}
 		}
 		out[key][c.id] = c
 	}
@@ -181,13 +181,13 @@ func (e *edge) wanted(ctx context.Context) (map[appcontext.PairKey]map[manifest.
 }
 
 // object reads a file.
-func (e *edge) object(ctx context.Context, blob string) (content, error) {
+func (e *edgeClusters) object(ctx context.Context, blob string) (objectContent, error) {
 	if c, ok := e.blobs[blob]; ok {
 		return c, nil
 	}
 	text, err := e.s.bare.Git(ctx, "", "cat-file", "blob", blob)
 	if err != nil {
-		return content{}, err
+		return objectContent{}, err
 	}
 	var o struct {
 		APIVersion string `yaml:"apiVersion"`
@@ -198,9 +198,9 @@ func (e *edge) object(ctx context.Context, blob string) (content, error) {
 		}
 	}
 	if err := yaml.Unmarshal([]byte(text), &o); err != nil {
-		return content{}, err
+		return objectContent{}, err
 	}
-	c := content{id: manifest.ID{Version: o.APIVersion, Kind: o.Kind, Name: o.Metadata.Name, Namespace: o.Metadata.Namespace}, stamp: o.Metadata.Annotations[manifest.StampKey]}
+	c := objectContent{id: manifest.ID{Version: o.APIVersion, Kind: o.Kind, Name: o.Metadata.Name, Namespace: o.Metadata.Namespace}, stamp: o.Metadata.Annotations[manifest.StampKey]}
 	if group, version, ok := strings.Cut(o.APIVersion, "/"); ok {
 		c.id.Group, c.id.Version = group, version
 	}
@@ -210,21 +210,21 @@ func (e *edge) object(ctx context.Context, blob string) (content, error) {
 
 // says has an object, "Kind name" or "cluster Kind name", be in a state from now on:
 // "Failed why", or "" to be well.
-func (e *edge) says(object, state string) {
+func (e *edgeClusters) says(object, state string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ill[object] = state
 }
 
 // install gives a cluster an agent.
-func (e *edge) install(cluster string) {
+func (e *edgeClusters) install(cluster string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.mute, cluster)
 }
 
 // wantHistory waits until just these things have come and gone since it was last asked.
-func (e *edge) wantHistory(what string, want ...string) {
+func (e *edgeClusters) wantHistory(what string, want ...string) {
 	e.s.Helper()
 	var all []string
 	e.s.eventually(what, func() string {
@@ -237,7 +237,7 @@ func (e *edge) wantHistory(what string, want ...string) {
 }
 
 // wantAll waits until just these things have come and gone, in any order.
-func (e *edge) wantAll(what string, want ...string) {
+func (e *edgeClusters) wantAll(what string, want ...string) {
 	e.s.Helper()
 	var all []string
 	slices.Sort(want)
@@ -251,7 +251,7 @@ func (e *edge) wantAll(what string, want ...string) {
 }
 
 // wantOrder waits until these things have come and gone in this order, whatever else has.
-func (e *edge) wantOrder(want ...string) {
+func (e *edgeClusters) wantOrder(want ...string) {
 	e.s.Helper()
 	var all []string
 	e.s.eventually("the order", func() string {
@@ -269,7 +269,7 @@ func (e *edge) wantOrder(want ...string) {
 }
 
 // history returns what came and went since it was last asked.
-func (e *edge) history() []string {
+func (e *edgeClusters) history() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := e.seen

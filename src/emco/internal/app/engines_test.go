@@ -15,7 +15,7 @@ var enginePairs = [][2]string{{"a", "x"}, {"b", "y"}, {"c", "z"}, {"d", "w"}}
 
 // engines are two repositories that hold the same, written by one engine each.
 type engines struct {
-	*stage
+	*testStage
 	direct, program gittest.Bare
 	members         int // pairs of clusters that are registered
 }
@@ -25,7 +25,7 @@ func newEngines(t *testing.T) *engines {
 	s := newStage(t)
 	program, err := s.git.Seed(t.Context(), "program", branch)
 	s.must("make the second repository", err)
-	e := &engines{stage: s, direct: s.bare, program: program}
+	e := &engines{testStage: s, direct: s.bare, program: program}
 	s.expect(201, "POST", "cluster-providers", named("edge"))
 	for _, engine := range []string{"direct", "fast-import"} {
 		repo := map[string]string{"direct": "fleet", "fast-import": "program"}[engine]
@@ -99,7 +99,7 @@ func TestBothEnginesComeToTheSame(t *testing.T) {
 	}
 	e.expect(202, "POST", cloud+"/instantiate", "")
 	e.onboard("web", "db")
-	g := e.group("autumn", place{"web": nil, "db": nil})
+	g := e.group("autumn", appPlaces{"web": nil, "db": nil})
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	e.equal("instantiated", 6)

@@ -16,7 +16,7 @@ func TestAnInvalidAppFailsAlone(t *testing.T) {
 	s.fleet("a", "b")
 	s.onboard("cache", "web")
 	s.repack("web", nameless)
-	g := s.group("autumn", place{"web": nil, "cache": nil})
+	g := s.group("autumn", appPlaces{"web": nil, "cache": nil})
 	g.act("instantiate")
 	st := g.becomes("InstantiateFailed")
 	id := st.States.StatusCtxID
@@ -47,7 +47,7 @@ func TestAnAppThatBreaksLaterStaysAsItWas(t *testing.T) {
 	s.fleet("a")
 	s.onboard("cache", "other", "web")
 	s.repack("other", nameless) // keeps the group failed, so that it may be instantiated again
-	g := s.group("autumn", place{"web": nil, "cache": nil, "other": nil})
+	g := s.group("autumn", appPlaces{"web": nil, "cache": nil, "other": nil})
 	g.act("instantiate")
 	id := g.becomes("InstantiateFailed").States.StatusCtxID
 	before := s.file(object("a", id, "web"))
@@ -71,7 +71,7 @@ func TestAnAppThatBreaksLaterStaysAsItWas(t *testing.T) {
 }
 
 // wantBlame checks that the status says what is wrong with the app "web".
-func wantBlame(s *stage, st v2.Status) {
+func wantBlame(s *testStage, st v2.Status) {
 	s.Helper()
 	for _, a := range st.Apps {
 		f := a.Failure
@@ -92,7 +92,7 @@ func TestTerminateOvertakesInstantiate(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a", "b")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	inPush, goOn := make(chan struct{}), make(chan struct{})
 	s.git.BeforePush(func(string) {
 		select {
@@ -130,7 +130,7 @@ func TestOutages(t *testing.T) {
 		s.member(name)
 	}
 	s.onboard("web")
-	stuck, down, up := s.group("stuck", place{"web": {"a", "gone"}}), s.group("down", place{"web": {"a"}}), s.group("up", place{"web": {"well"}})
+	stuck, down, up := s.group("stuck", appPlaces{"web": {"a", "gone"}}), s.group("down", appPlaces{"web": {"a"}}), s.group("up", appPlaces{"web": {"well"}})
 	stuck.act("instantiate")
 	s.says(stuck, "gone", "Retrying", "connection refused")
 
@@ -156,7 +156,7 @@ func TestOutages(t *testing.T) {
 }
 
 // says waits until the app "web" on a cluster is in a phase for a reason.
-func (s *stage) says(g group, cluster, phase, reason string) {
+func (s *testStage) says(g testGroup, cluster, phase, reason string) {
 	s.Helper()
 	s.eventually(g.path+" says why", func() string {
 		p := pair(g.status(), "web", cluster)
@@ -169,7 +169,7 @@ func (s *stage) says(g group, cluster, phase, reason string) {
 
 // repository serves a repository from a server of its own, which is stopped at once if
 // it is to be dead, and returns its URL.
-func (s *stage) repository(dead bool) string {
+func (s *testStage) repository(dead bool) string {
 	s.Helper()
 	server, err := gittest.Serve(s.TempDir(), gittest.User{Name: writer, Token: s.token, Write: true})
 	s.must("serve Git", err)
@@ -188,7 +188,7 @@ func TestAWrongTokenFailsTheDeploymentUntilItIsMended(t *testing.T) {
 	s.fleet("a")
 	s.expect(201, "PUT", provider+"/cluster-sync-objects/repo", s.syncObject("repo", s.git.URL("fleet"), "planted-wrong"))
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	st := g.becomes("InstantiateFailed")
 	p := pair(st, "web", "a")

@@ -17,11 +17,11 @@ import (
 // /failpoints. It is for tests: a program that is built as usual has no failpoints.
 func WithFailpoints(s *failpoint.Set) Option { return func(a *App) { a.faults.set = s } }
 
-// faults puts failpoints around the parts of the program, or nothing where there are none.
-type faults struct{ set *failpoint.Set }
+// failpointWraps puts failpoints around the parts of the program, or nothing where there are none.
+type failpointWraps struct{ set *failpoint.Set }
 
 // routes adds /failpoints, and returns the API with points around it.
-func (f faults) routes(mux *http.ServeMux, api http.Handler) http.Handler {
+func (f failpointWraps) routes(mux *http.ServeMux, api http.Handler) http.Handler {
 	if f.set == nil {
 		return api
 	}
@@ -29,34 +29,34 @@ func (f faults) routes(mux *http.ServeMux, api http.Handler) http.Handler {
 	return seams.API(f.set, api)
 }
 
-func (f faults) documents(d store.Driver) store.Driver {
+func (f failpointWraps) documents(d store.Driver) store.Driver {
 	if f.set == nil {
 		return d
 	}
 	return seams.Documents(f.set, d)
 }
 
-func (f faults) etcd(c config.Etcd, client *clientv3.Client) {
+func (f failpointWraps) etcd(c config.Etcd, client *clientv3.Client) {
 	if f.set != nil {
 		client.KV = seams.KV(f.set, c.Prefix, client.KV)
 	}
 }
 
-func (f faults) renderer(r render.Renderer) render.Renderer {
+func (f failpointWraps) renderer(r render.Renderer) render.Renderer {
 	if f.set == nil {
 		return r
 	}
 	return seams.Renderer(f.set, r)
 }
 
-func (f faults) host(h git.Host) git.Host {
+func (f failpointWraps) host(h git.Host) git.Host {
 	if f.set == nil {
 		return h
 	}
 	return seams.Host(f.set, h)
 }
 
-func (f faults) commits(w seams.Writer) seams.Writer {
+func (f failpointWraps) commits(w seams.Writer) seams.Writer {
 	if f.set == nil {
 		return w
 	}
@@ -64,7 +64,7 @@ func (f faults) commits(w seams.Writer) seams.Writer {
 }
 
 // kube is what the transport to a cluster is wrapped in; nil for nothing.
-func (f faults) kube() func(http.RoundTripper) http.RoundTripper {
+func (f failpointWraps) kube() func(http.RoundTripper) http.RoundTripper {
 	if f.set == nil {
 		return nil
 	}

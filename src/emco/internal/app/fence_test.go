@@ -18,14 +18,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
 )
 
-// deliverer is a process that runs rsync alone, beside the stage's program.
-type deliverer struct {
-	*process
+// rsyncProcess is a process that runs rsync alone, beside the stage's program.
+type rsyncProcess struct {
+	*childProcess
 	api *client.Client
 }
 
 // deliverer starts one on the stage's stores.
-func (s *stage) deliverer(name string) deliverer {
+func (s *testStage) deliverer(name string) rsyncProcess {
 	s.Helper()
 	c := s.config
 	c.Target = []string{"rsync"}
@@ -39,13 +39,13 @@ func (s *stage) deliverer(name string) deliverer {
 		_ = p.cmd.Process.Kill()
 		<-p.ended
 	})
-	d := deliverer{process: p}
+	d := rsyncProcess{childProcess: p}
 	d.api, err = client.New(client.Options{BaseURL: "http://" + p.address})
 	s.must("make a client", err)
 	return d
 }
 
-func (s *stage) ask(d deliverer, method, path, body string) string {
+func (s *testStage) ask(d rsyncProcess, method, path, body string) string {
 	s.Helper()
 	r := client.Request{Method: method, Path: path}
 	if body != "" {
@@ -60,7 +60,7 @@ func (s *stage) ask(d deliverer, method, path, body string) string {
 }
 
 // sum adds up the values of a metric, whatever its labels.
-func (s *stage) sum(d deliverer, metric string) (n float64) {
+func (s *testStage) sum(d rsyncProcess, metric string) (n float64) {
 	s.Helper()
 	for line := range strings.Lines(s.ask(d, "GET", "/metrics", "")) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -92,12 +92,12 @@ func TestH33ASleeperDoesNotOvertake(t *testing.T) {
 	}
 }
 
-func (s *stage) sleeper(point string) {
+func (s *testStage) sleeper(point string) {
 	one, two := s.deliverer("first"), s.deliverer("second")
 	s.fleet("a")
 	s.onboard("web")
 	s.repack("web", edition(1))
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	path := object("a", g.becomes("Instantiated").States.StatusCtxID, "web")
 	asleep, awake := one, two
@@ -147,7 +147,7 @@ func (s *stage) sleeper(point string) {
 }
 
 // editionsOf lists the editions of a file, oldest first.
-func (s *stage) editionsOf(path string) (out []string) {
+func (s *testStage) editionsOf(path string) (out []string) {
 	s.Helper()
 	log, err := s.bare.Git(s.Context(), "", "log", "--reverse", "--format=%H", branch, "--", path)
 	s.must("read the history", err)

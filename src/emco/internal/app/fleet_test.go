@@ -20,7 +20,7 @@ const (
 
 // fleet registers clusters that pull from the stage's repository, and makes a logical
 // cloud of them, which is instantiated.
-func (s *stage) fleet(clusters ...string) {
+func (s *testStage) fleet(clusters ...string) {
 	s.Helper()
 	s.expect(201, "POST", "cluster-providers", named("edge"))
 	s.expect(201, "POST", provider+"/cluster-sync-objects", s.syncObject("repo", s.git.URL("fleet"), s.token))
@@ -36,7 +36,7 @@ func (s *stage) fleet(clusters ...string) {
 }
 
 // cluster registers a cluster with the label "all".
-func (s *stage) cluster(name, syncObject string) {
+func (s *testStage) cluster(name, syncObject string) {
 	s.Helper()
 	s.expect(201, "POST", provider+"/clusters",
 		`{"metadata":{"name":"`+name+`"},"spec":{"gitOps":{"gitOpsType":"git","gitOpsReferenceObject":"`+syncObject+`"}}}`)
@@ -44,20 +44,20 @@ func (s *stage) cluster(name, syncObject string) {
 }
 
 // member makes a cluster part of the logical cloud.
-func (s *stage) member(cluster string) {
+func (s *testStage) member(cluster string) {
 	s.Helper()
 	s.expect(201, "POST", cloud+"/cluster-references",
 		`{"metadata":{"name":"`+cluster+`"},"spec":{"clusterProvider":"edge","cluster":"`+cluster+`"}}`)
 }
 
-func (s *stage) syncObject(name, url, token string) string {
+func (s *testStage) syncObject(name, url, token string) string {
 	return `{"metadata":{"name":"` + name + `"},"spec":{"kv":[{"url":"` + url + `"},{"userName":"` + writer + `"},{"gitToken":"` + token + `"},{"branch":"` + branch + `"}]}}`
 }
 
 func named(name string) string { return `{"metadata":{"name":"` + name + `"}}` }
 
 // onboard makes the composite app "till" of apps with one ConfigMap each, with a profile.
-func (s *stage) onboard(apps ...string) {
+func (s *testStage) onboard(apps ...string) {
 	s.Helper()
 	s.expect(201, "POST", "projects/shop/composite-apps", `{"metadata":{"name":"till"},"spec":{"compositeAppVersion":"v1"}}`)
 	s.expect(201, "POST", till+"/composite-profiles", named("small"))
@@ -78,12 +78,12 @@ const (
 )
 
 // repack replaces the chart of an app.
-func (s *stage) repack(app, template string) {
+func (s *testStage) repack(app, template string) {
 	s.Helper()
 	s.upload("PUT", till+"/apps/"+app, named(app), s.chart(app, template))
 }
 
-func (s *stage) chart(name, template string) []byte {
+func (s *testStage) chart(name, template string) []byte {
 	s.Helper()
 	return s.pack(map[string]string{
 		name + "/Chart.yaml":            "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n",
@@ -92,27 +92,27 @@ func (s *stage) chart(name, template string) []byte {
 	})
 }
 
-func (s *stage) pack(files map[string]string) []byte {
+func (s *testStage) pack(files map[string]string) []byte {
 	s.Helper()
 	packed, err := rendertest.Pack(files)
 	s.must("pack", err)
 	return packed
 }
 
-// group is a deployment intent group by its path, with what a test does to it.
-type group struct {
-	*stage
+// testGroup is a deployment intent group by its path, with what a test does to it.
+type testGroup struct {
+	*testStage
 	path string
 }
 
-// place says where an app goes: to all named clusters, or, without names, to all with
+// appPlaces says where an app goes: to all named clusters, or, without names, to all with
 // the label "all".
-type place map[string][]string
+type appPlaces map[string][]string
 
 // group makes a deployment intent group, approved, with its placement.
-func (s *stage) group(name string, p place) group {
+func (s *testStage) group(name string, p appPlaces) testGroup {
 	s.Helper()
-	g := group{s, till + "/deployment-intent-groups/" + name}
+	g := testGroup{s, till + "/deployment-intent-groups/" + name}
 	s.expect(201, "POST", till+"/deployment-intent-groups",
 		`{"metadata":{"name":"`+name+`"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
 	s.expect(201, "POST", g.path+"/generic-placement-intents", named("places"))
@@ -135,22 +135,22 @@ func (s *stage) group(name string, p place) group {
 }
 
 // act runs an action, which must be accepted.
-func (g group) act(name string) {
+func (g testGroup) act(name string) {
 	g.Helper()
 	g.expect(202, "POST", g.path+"/"+name, "")
 }
 
 // status reads the status in the view of the synchroniser.
-func (g group) status() v2.Status { return g.query("?status=deployed") }
+func (g testGroup) status() v2.Status { return g.query("?status=deployed") }
 
-func (g group) query(q string) (st v2.Status) {
+func (g testGroup) query(q string) (st v2.Status) {
 	g.Helper()
 	g.must("read the status", json.Unmarshal([]byte(g.expect(200, "GET", g.path+"/status"+q, "")), &st))
 	return st
 }
 
 // becomes waits for a deployedStatus and returns the status.
-func (g group) becomes(want string) (st v2.Status) {
+func (g testGroup) becomes(want string) (st v2.Status) {
 	g.Helper()
 	g.eventually(g.path+" becomes "+want, func() string {
 		st = g.status()
@@ -198,7 +198,7 @@ func history(st v2.Status) (out []string) {
 }
 
 // tree lists the files of the branch.
-func (s *stage) tree() []string {
+func (s *testStage) tree() []string {
 	s.Helper()
 	out, err := s.bare.Git(s.Context(), "", "ls-tree", "-r", "--name-only", branch)
 	s.must("list the branch", err)
@@ -206,14 +206,14 @@ func (s *stage) tree() []string {
 }
 
 // file reads a file of the branch.
-func (s *stage) file(path string) string {
+func (s *testStage) file(path string) string {
 	s.Helper()
 	text, err := s.bare.Show(s.Context(), branch, path)
 	s.must("read "+path, err)
 	return text
 }
 
-func (s *stage) wantTree(want ...string) {
+func (s *testStage) wantTree(want ...string) {
 	s.Helper()
 	want = append(want, "README.md")
 	slices.Sort(want)
@@ -227,7 +227,7 @@ func object(cluster, id, app string) string {
 	return "clusters/edge+" + cluster + "/context/" + id + "/app/" + app + "/r1-" + app + "+ConfigMap.yaml"
 }
 
-func wantEqual[T any](s *stage, what string, got, want []T) {
+func wantEqual[T any](s *testStage, what string, got, want []T) {
 	s.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		s.Errorf("%s: got\n%v\nwant\n%v", what, got, want)

@@ -15,7 +15,7 @@ import (
 
 // lookedAt is a stage whose branches are looked at every moment, with one app on clusters of
 // a sync object that says what becomes of foreign edits.
-func lookedAt(t *testing.T, policy string) (*stage, group, string) {
+func lookedAt(t *testing.T, policy string) (*testStage, testGroup, string) {
 	t.Helper()
 	s := newStageWith(t, func(c *config.Config) { c.Git.Look = config.Duration(100 * time.Millisecond) })
 	s.expect(201, "POST", "cluster-providers", named("edge"))
@@ -28,13 +28,13 @@ func lookedAt(t *testing.T, policy string) (*stage, group, string) {
 	}
 	s.expect(202, "POST", cloud+"/instantiate", "")
 	s.onboard("web", "db")
-	g := s.group("autumn", place{"web": nil, "db": nil})
+	g := s.group("autumn", appPlaces{"web": nil, "db": nil})
 	g.act("instantiate")
 	return s, g, g.becomes("Instantiated").States.StatusCtxID
 }
 
 // foreign has somebody else commit files; an empty content removes one.
-func (s *stage) foreign(files map[string]string) string {
+func (s *testStage) foreign(files map[string]string) string {
 	s.Helper()
 	all := map[string]gittest.File{}
 	for path, content := range files {
@@ -46,7 +46,7 @@ func (s *stage) foreign(files map[string]string) string {
 }
 
 // noticed waits until the edit of a pair is as it should be.
-func (g group) noticed(app, cluster string, is func(e v2.ForeignEdit) bool) (c v2.ClusterStatus) {
+func (g testGroup) noticed(app, cluster string, is func(e v2.ForeignEdit) bool) (c v2.ClusterStatus) {
 	g.Helper()
 	g.eventually("the edit of "+app+" on "+cluster, func() string {
 		c = pair(g.status(), app, cluster)

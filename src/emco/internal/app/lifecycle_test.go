@@ -18,10 +18,10 @@ func TestConformance09TwoInstantiatesMakeOneContext(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	want := []string{"Created 0", "Approved 0"}
 	for round := 1; round <= 50; round++ {
-		got := make([]answer, 2+round%7)
+		got := make([]apiAnswer, 2+round%7)
 		var all sync.WaitGroup
 		for i := range got {
 			all.Go(func() { got[i] = s.do("POST", g.path+"/instantiate", "") })
@@ -66,7 +66,7 @@ func TestMigrationKeepsThePathsInGit(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a", "b")
 	s.onboard("cache", "web")
-	from, to := s.group("autumn", place{"web": nil, "cache": nil}), s.group("winter", place{"web": nil, "cache": {"a"}})
+	from, to := s.group("autumn", appPlaces{"web": nil, "cache": nil}), s.group("winter", appPlaces{"web": nil, "cache": {"a"}})
 	from.act("instantiate")
 	id := from.becomes("Instantiated").States.StatusCtxID
 	web := s.file(object("a", id, "web"))
@@ -113,7 +113,7 @@ func TestRevisionsNameTheirCommits(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a", "b")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	commits := func(revision int) []v2.RevisionCommit {
 		t.Helper()
 		var r v2.Revision

@@ -29,7 +29,7 @@ func TestWholeLoop(t *testing.T) {
 	s.must("commit as somebody else", err)
 	s.fleet("a", "b", "c")
 	s.onboard("web", "cache")
-	g := s.group("autumn", place{"web": nil, "cache": {"c"}})
+	g := s.group("autumn", appPlaces{"web": nil, "cache": {"c"}})
 	wantEqual(s, "history", history(g.status()), []string{"Created - 0", "Approved - 0"})
 
 	g.act("instantiate")
@@ -81,7 +81,7 @@ func TestWholeLoop(t *testing.T) {
 }
 
 // removeAll deletes every document, the last ones first.
-func (s *stage) removeAll() {
+func (s *testStage) removeAll() {
 	s.Helper()
 	g := till + "/deployment-intent-groups/autumn"
 	paths := []string{
@@ -102,7 +102,7 @@ func (s *stage) removeAll() {
 
 // wantNothingLeft looks into the stores of a program that has stopped. Content is
 // shared, so it goes when it is swept, and not with what named it.
-func (s *stage) wantNothingLeft() {
+func (s *testStage) wantNothingLeft() {
 	s.Helper()
 	s.inside(func(ctx context.Context, db *store.DB, etcd *clientv3.Client) {
 		for doc, err := range db.List(ctx, "", store.Query{}) {
@@ -128,7 +128,7 @@ func (s *stage) wantNothingLeft() {
 }
 
 // inside opens the stores of a program that has stopped.
-func (s *stage) inside(look func(ctx context.Context, db *store.DB, etcd *clientv3.Client)) {
+func (s *testStage) inside(look func(ctx context.Context, db *store.DB, etcd *clientv3.Client)) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 30*time.Second)
 	defer cancel()
@@ -144,7 +144,7 @@ func (s *stage) inside(look func(ctx context.Context, db *store.DB, etcd *client
 }
 
 // keys lists etcd, without the prefix.
-func (s *stage) keys(ctx context.Context, etcd *clientv3.Client) (out []string) {
+func (s *testStage) keys(ctx context.Context, etcd *clientv3.Client) (out []string) {
 	s.Helper()
 	res, err := etcd.Get(ctx, "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	s.must("list etcd", err)

@@ -91,14 +91,14 @@ func (m *metrics) resting(count func() int) {
 	}, func() float64 { return float64(count()) }))
 }
 
-// counted counts what a renderer is asked for.
-type counted struct {
+// countingRenderer counts what a renderer is asked for.
+type countingRenderer struct {
 	render.Renderer
 	count prometheus.Counter
 }
 
 // Render counts, then renders.
-func (c counted) Render(ctx context.Context, req render.Request) (render.Result, error) {
+func (c countingRenderer) Render(ctx context.Context, req render.Request) (render.Result, error) {
 	c.count.Inc()
 	return c.Renderer.Render(ctx, req)
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// release is what one revision puts where: app, cluster, edition of its content.
-type release map[string]map[string]int
+// placedEditions is what one revision puts where: app, cluster, edition of its content.
+type placedEditions map[string]map[string]int
 
 // with returns a copy in which an app is elsewhere, or in another edition.
-func (r release) with(app string, edition int, clusters ...string) release {
+func (r placedEditions) with(app string, edition int, clusters ...string) placedEditions {
 	out := maps.Clone(r)
 	out[app] = map[string]int{}
 	for _, c := range clusters {
@@ -19,37 +19,37 @@ func (r release) with(app string, edition int, clusters ...string) release {
 	return out
 }
 
-// model is what must be true of a deployment, worked out from what was asked for alone.
-type model struct {
-	releases []release // by revision; that of number 0 is empty
-	wanted   int       // revision that is asked for, or on its way to be; 0 is nothing
-	history  []string  // "State revision"
+// deploymentModel is what must be true of a deployment, worked out from what was asked for alone.
+type deploymentModel struct {
+	releases []placedEditions // by revision; that of number 0 is empty
+	wanted   int              // revision that is asked for, or on its way to be; 0 is nothing
+	history  []string         // "State revision"
 }
 
-func newModel() *model { return &model{releases: []release{{}}} }
+func newModel() *deploymentModel { return &deploymentModel{releases: []placedEditions{{}}} }
 
 // approve is the first thing that happens to a deployment.
-func (m *model) approve() { m.history = append(m.history, "Created 0", "Approved 0") }
+func (m *deploymentModel) approve() { m.history = append(m.history, "Created 0", "Approved 0") }
 
 // publish makes a release the next revision; states are what the history gets besides.
-func (m *model) publish(r release, states ...string) {
+func (m *deploymentModel) publish(r placedEditions, states ...string) {
 	m.history = append(m.history, states...)
 	m.releases = append(m.releases, r)
 	m.wanted = len(m.releases) - 1
 	m.history = append(m.history, fmt.Sprintf("Instantiated %d", m.wanted))
 }
 
-func (m *model) instantiate(r release) { m.publish(r) }
-func (m *model) update(r release)      { m.publish(r, fmt.Sprintf("Updated %d", m.wanted)) }
-func (m *model) rollback(to int)       { m.update(m.releases[to]) }
+func (m *deploymentModel) instantiate(r placedEditions) { m.publish(r) }
+func (m *deploymentModel) update(r placedEditions)      { m.publish(r, fmt.Sprintf("Updated %d", m.wanted)) }
+func (m *deploymentModel) rollback(to int)              { m.update(m.releases[to]) }
 
-func (m *model) terminate() {
+func (m *deploymentModel) terminate() {
 	m.wanted = 0
 	m.history = append(m.history, "Terminated 0")
 }
 
 // deployed is the status that the model comes to.
-func (m *model) deployed() string {
+func (m *deploymentModel) deployed() string {
 	if m.wanted == 0 {
 		return "Terminated"
 	}
@@ -57,7 +57,7 @@ func (m *model) deployed() string {
 }
 
 // pairs are the lines of the status.
-func (m *model) pairs() (out []string) {
+func (m *deploymentModel) pairs() (out []string) {
 	for app, clusters := range m.releases[m.wanted] {
 		for c := range clusters {
 			out = append(out, app+" "+c+" Applied")
@@ -68,7 +68,7 @@ func (m *model) pairs() (out []string) {
 }
 
 // files are the editions that the branch holds, by path.
-func (m *model) files(id string) map[string]int {
+func (m *deploymentModel) files(id string) map[string]int {
 	out := map[string]int{}
 	for app, clusters := range m.releases[m.wanted] {
 		for c, edition := range clusters {
@@ -81,7 +81,7 @@ func (m *model) files(id string) map[string]int {
 // may says whether an app may be seen on a cluster in an edition (0: not at all) by one
 // who was told that revision from is there, and looked a moment later: in that revision's
 // edition, or in one of those that were asked for since.
-func (m *model) may(from int, app, cluster string, edition int) bool {
+func (m *deploymentModel) may(from int, app, cluster string, edition int) bool {
 	if m.wanted == 0 && edition == 0 {
 		return true
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // lines follows a status over HTTP: until returns the first one that is as wanted.
-func (s *stage) lines(path string) (until func(what string, ok func(v2.Status) bool)) {
+func (s *testStage) lines(path string) (until func(what string, ok func(v2.Status) bool)) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
 	s.Cleanup(cancel)
@@ -48,7 +48,7 @@ func (s *stage) lines(path string) (until func(what string, ok func(v2.Status) b
 }
 
 // notified follows the group by gRPC.
-func (g group) notified() grpc.ServerStreamingClient[pb.StatusNotification] {
+func (g testGroup) notified() grpc.ServerStreamingClient[pb.StatusNotification] {
 	g.Helper()
 	conn, err := grpc.NewClient(g.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	g.must("connect", err)
@@ -70,7 +70,7 @@ func TestStatusIsFollowed(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a", "b")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	until, stream := s.lines(g.path+"/status?status=deployed&watch=true"), g.notified()
 	inCloud := s.lines(cloud + "/status?watch=true")
 	inCloud("the cloud is there", func(st v2.Status) bool { return st.DeployedStatus == "Instantiated" && len(st.Clusters) == 2 })

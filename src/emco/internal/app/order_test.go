@@ -39,20 +39,20 @@ func template(greeting string, objects ...string) string {
 func on(events string) string { return `helm.sh/hook: "` + events + `"` }
 
 // depends makes an app wait for another one.
-func (s *stage) depends(app, other, status string, wait int) {
+func (s *testStage) depends(app, other, status string, wait int) {
 	s.Helper()
 	s.expect(201, "POST", till+"/apps/"+app+"/dependency",
 		fmt.Sprintf(`{"metadata":{"name":"on-%s"},"spec":{"app":%q,"opStatus":%q,"wait":%d}}`, other, other, status, wait))
 }
 
 // spec gives an app a spec of its own.
-func (s *stage) spec(app, spec, text string) {
+func (s *testStage) spec(app, spec, text string) {
 	s.Helper()
 	s.upload("PUT", till+"/apps/"+app, `{"metadata":{"name":"`+app+`"},"spec":`+spec+`}`, s.chart(app, text))
 }
 
 // waitsFor waits until an app on a cluster is blocked for a reason.
-func (g group) waitsFor(app, cluster, reason string) {
+func (g testGroup) waitsFor(app, cluster, reason string) {
 	g.Helper()
 	g.eventually(app+" on "+cluster+" says what it waits for", func() string {
 		c := pair(g.status(), app, cluster)
@@ -70,7 +70,7 @@ func TestAnAppWaitsForWhatItDependsOn(t *testing.T) {
 	s.fleet("a", "b")
 	s.onboard("db", "web")
 	s.depends("web", "db", "ready", 0)
-	g := s.group("autumn", place{"web": {"a"}, "db": {"a", "b"}})
+	g := s.group("autumn", appPlaces{"web": {"a"}, "db": {"a", "b"}})
 	const db, web = "ConfigMap r1-db", "ConfigMap r1-web"
 	e.says("b "+db, "InProgress 0 of 1 available")
 	g.act("instantiate")
@@ -115,7 +115,7 @@ func TestReadyNeedsSomebodyWhoSaysSo(t *testing.T) {
 	s.onboard("db", "web", "also")
 	s.depends("web", "db", "ready", 0)
 	s.depends("also", "db", "deployed", 1)
-	g := s.group("autumn", place{"web": nil, "db": nil, "also": nil})
+	g := s.group("autumn", appPlaces{"web": nil, "db": nil, "also": nil})
 	g.act("instantiate")
 	g.waitsFor("web", "a", "waits for app db on edge+a: the cluster has never reported; if it pulls from Git, install the monitor there")
 	s.eventually("the other one waits a second only", func() string { return unless(pair(g.status(), "also", "a").Phase, "Applied") })
@@ -133,7 +133,7 @@ func TestHooksRunOneAfterTheOtherOnGit(t *testing.T) {
 		"Job last|" + on("post-install,post-upgrade"), "Job save|" + on("pre-delete"), "Job sweep|" + on("post-delete"), "Pod check|" + on("test"),
 	}
 	s.repack("web", template("one", objects...))
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	e.says("Job first", "InProgress 1 active")
 	g.act("instantiate")
 	g.waitsFor("web", "a", "waits for pre-install hook Job first: InProgress: 1 active")
@@ -160,7 +160,7 @@ func TestHooksRunOneAfterTheOtherOnGit(t *testing.T) {
 }
 
 // fileOf is the path of an object's file.
-func fileOf(cluster string, g group, app, object string) string {
+func fileOf(cluster string, g testGroup, app, object string) string {
 	return "clusters/edge+" + cluster + "/context/" + g.status().States.StatusCtxID + "/app/" + app + "/" + object + ".yaml"
 }
 
@@ -172,7 +172,7 @@ func TestAFailedHookEndsTheWay(t *testing.T) {
 	s.fleet("a")
 	s.onboard("web")
 	s.repack("web", template("one", "ConfigMap web"))
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	e.says("Job migrate", "Failed back-off limit reached")
@@ -220,7 +220,7 @@ func TestACrashInTheMiddleOfSteps(t *testing.T) {
 	s.fleet("a")
 	s.onboard("web")
 	s.repack("web", template("one", "ConfigMap web", "Job one|"+on("pre-install"), "Job two|"+on("pre-install")))
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	e.says("Job one", "InProgress 1 active")
 	g.act("instantiate")
 	g.waitsFor("web", "a", "waits for pre-install hook Job one")
@@ -249,7 +249,7 @@ func TestStopEndsASeriesOfSteps(t *testing.T) {
 			s.onboard("db", "web")
 			s.depends("web", "db", "Ready", 0)
 			s.repack("db", template("one", "ConfigMap db", "Job migrate|"+on("pre-install")))
-			g := s.group("autumn", place{"web": nil, "db": nil})
+			g := s.group("autumn", appPlaces{"web": nil, "db": nil})
 			e.says("Job migrate", "InProgress 1 active")
 			g.act("instantiate")
 			g.waitsFor("db", "a", "waits for pre-install hook Job migrate")
@@ -287,7 +287,7 @@ func TestH64RolloutPausesOnAFailedCanaryAndResumes(t *testing.T) {
 	s.onboard("web")
 	const waves = `{"rollout":{"waves":[{"clusters":1},{"percent":25}]}}`
 	s.spec("web", waves, template("one", "ConfigMap web"))
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	e.wantOrder("a web +ConfigMap web", "b web +ConfigMap web", "d web +ConfigMap web")
@@ -323,7 +323,7 @@ func TestDefinitionsAreAStepWhereSomebodyReports(t *testing.T) {
 	s.onboard("other", "web")
 	const crd = "CustomResourceDefinition widgets.example.org"
 	s.repack("web", template("one", crd, "Widget w", "Namespace default"))
-	g := s.group("autumn", place{"other": nil, "web": {"mute"}})
+	g := s.group("autumn", appPlaces{"other": nil, "web": {"mute"}})
 	g.act("instantiate")
 	st := g.becomes("Instantiated")
 	if c := pair(st, "web", "mute"); len(c.Findings) != 1 || !strings.Contains(c.Findings[0], "definitions and namespaces could not be awaited: the cluster has never reported") {
@@ -370,7 +370,7 @@ func TestLeaveLastKeepsTheOldPlaceUntilTheNewOneIsReady(t *testing.T) {
 	s.fleet("a", "b")
 	s.onboard("web")
 	s.spec("web", `{"leaveLast":true}`, configMap)
-	g := s.group("autumn", place{"web": {"a"}})
+	g := s.group("autumn", appPlaces{"web": {"a"}})
 	g.act("instantiate")
 	id := g.becomes("Instantiated").States.StatusCtxID
 	e.wantHistory("what is there at first", "a web +ConfigMap r1-web")
@@ -402,7 +402,7 @@ func TestH58UnreachableClustersSlowNobody(t *testing.T) {
 		s.member(name)
 	}
 	s.onboard("cache", "web")
-	g := s.group("autumn", place{"web": nil, "cache": nil})
+	g := s.group("autumn", appPlaces{"web": nil, "cache": nil})
 	g.act("instantiate")
 	s.says(g, "x", "Retrying", "connection refused")
 	s.eventually("the others have all that they shall", func() string {
@@ -427,7 +427,7 @@ func TestH58UnreachableClustersSlowNobody(t *testing.T) {
 }
 
 // unready names the first of some clusters on which the app "web" is not ready.
-func unready(g group, clusters ...string) string {
+func unready(g testGroup, clusters ...string) string {
 	st := g.query("?status=ready")
 	for _, c := range clusters {
 		for _, r := range pair(st, "web", c).Resources {

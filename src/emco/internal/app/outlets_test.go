@@ -21,28 +21,30 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/s3/s3test"
 )
 
-// depot is a real registry.
-type depot struct {
-	*stage
+// ociRegistry is a real registry.
+type ociRegistry struct {
+	*testStage
 	inner atomic.Pointer[http.Handler]
 }
 
-func newDepot(s *stage) *depot {
-	d := &depot{stage: s}
+func newDepot(s *testStage) *ociRegistry {
+	d := &ociRegistry{testStage: s}
 	d.empty()
 	return d
 }
 
-func (d *depot) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*d.inner.Load()).ServeHTTP(w, r) }
+func (d *ociRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*d.inner.Load()).ServeHTTP(w, r)
+}
 
-func (d *depot) empty() {
+func (d *ociRegistry) empty() {
 	h := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	d.inner.Store(&h)
 }
 
-func (d *depot) keys(url string) string { return fmt.Sprintf(`{"url":%q}`, url+"/fleet/edge") }
+func (d *ociRegistry) keys(url string) string { return fmt.Sprintf(`{"url":%q}`, url+"/fleet/edge") }
 
-func (d *depot) files(cluster string) map[string]string {
+func (d *ociRegistry) files(cluster string) map[string]string {
 	d.Helper()
 	var m struct{ Layers []struct{ Digest string } }
 	d.must("read the manifest", json.Unmarshal(d.fetch("/manifests/edge_"+cluster), &m))
@@ -61,7 +63,7 @@ func (d *depot) files(cluster string) map[string]string {
 	}
 }
 
-func (d *depot) fetch(path string) []byte {
+func (d *ociRegistry) fetch(path string) []byte {
 	d.Helper()
 	answer := httptest.NewRecorder()
 	d.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/v2/fleet/edge"+path, nil))
@@ -71,9 +73,9 @@ func (d *depot) fetch(path string) []byte {
 	return answer.Body.Bytes()
 }
 
-// vault is a bucket of a real S3 server.
-type vault struct {
-	*stage
+// s3Bucket is a bucket of a real S3 server.
+type s3Bucket struct {
+	*testStage
 	*httputil.ReverseProxy
 	server *s3test.Server
 }
@@ -83,9 +85,9 @@ const (
 	storePrefix = "edge/north/"
 )
 
-func newVault(s *stage) *vault {
+func newVault(s *testStage) *s3Bucket {
 	s.Helper()
-	v := &vault{stage: s, server: s3test.Start(s.T)}
+	v := &s3Bucket{testStage: s, server: s3test.Start(s.T)}
 	v.server.Make(storeBucket)
 	to, err := url.Parse(v.server.URL)
 	v.must("read the address", err)
@@ -96,14 +98,14 @@ func newVault(s *stage) *vault {
 	return v
 }
 
-func (v *vault) empty() { v.server.Empty(storeBucket) }
+func (v *s3Bucket) empty() { v.server.Empty(storeBucket) }
 
-func (v *vault) keys(url string) string {
+func (v *s3Bucket) keys(url string) string {
 	return fmt.Sprintf(`{"endpoint":%q},{"bucket":%q},{"prefix":%q},{"accessKey":%q},{"secretKey":%q}`,
 		url, storeBucket, storePrefix, s3test.AccessKey, s3test.SecretKey)
 }
 
-func (v *vault) files(cluster string) map[string]string {
+func (v *s3Bucket) files(cluster string) map[string]string {
 	v.Helper()
 	out := map[string]string{}
 	for key, o := range v.server.Read(storeBucket, storePrefix+"clusters/edge+"+cluster+"/") {

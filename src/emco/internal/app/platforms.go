@@ -17,15 +17,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
-// writers hands jobs to those who write what they are for: branches, artifacts or buckets.
-type writers struct {
+// jobWriters hands jobs to those who write what they are for: branches, artifacts or buckets.
+type jobWriters struct {
 	branches  *batch.Writers
 	artifacts *oci.Publisher
 	buckets   *s3.Publisher
 }
 
-func writersOf(c config.Config, branches *batch.Writers) writers {
-	return writers{
+func writersOf(c config.Config, branches *batch.Writers) jobWriters {
+	return jobWriters{
 		branches:  branches,
 		artifacts: oci.New(oci.Options{Timeout: time.Duration(c.OCI.Timeout), PlainHTTP: c.OCI.PlainHTTP}),
 		buckets:   s3.New(s3.Options{Timeout: time.Duration(c.S3.Timeout), PlainHTTP: c.S3.PlainHTTP}),
@@ -33,7 +33,7 @@ func writersOf(c config.Config, branches *batch.Writers) writers {
 }
 
 // Submit has the job written.
-func (w writers) Submit(ctx context.Context, job batch.Job) (git.Hash, error) {
+func (w jobWriters) Submit(ctx context.Context, job batch.Job) (git.Hash, error) {
 	switch job.Repo.Provider {
 	case gitops.KindOCI:
 		return w.artifacts.Submit(ctx, job)

@@ -77,7 +77,7 @@ func TestAStartThatFailsLeavesNothingOpen(t *testing.T) {
 			t.Errorf("%s: got %v, want an error about %s", name, err, tt.want)
 		}
 	}
-	s := &stage{T: t, dir: c.Data, token: "-", log: &logbook{}, config: c}
+	s := &testStage{T: t, dir: c.Data, token: "-", log: &logBuffer{}, config: c}
 	s.config.HTTP.Address, s.config.GRPC.Address = "127.0.0.1:0", "127.0.0.1:0"
 	s.start()
 	t.Cleanup(s.stop)

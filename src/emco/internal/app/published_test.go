@@ -15,25 +15,25 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/s3/s3test"
 )
 
-// outlet is a real server where clusters read what is published for them.
-type outlet interface {
+// publishServer is a real server where clusters read what is published for them.
+type publishServer interface {
 	http.Handler
 	keys(url string) string                 // of sync objects, for who sees the server at that address
 	files(cluster string) map[string]string // what it has of a cluster, as in a Git branch
 	empty()                                 // it loses everything
 }
 
-// publication is a stage with an outlet, behind a door that can be broken.
-type publication struct {
-	*stage
-	at     outlet
+// publishStage is a stage with an outlet, behind a door that can be broken.
+type publishStage struct {
+	*testStage
+	at     publishServer
 	url    string
 	broken atomic.Bool
 }
 
-func (s *stage) publication(o outlet) *publication {
+func (s *testStage) publication(o publishServer) *publishStage {
 	s.Helper()
-	p := &publication{stage: s, at: o}
+	p := &publishStage{testStage: s, at: o}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.broken.Load() {
 			http.Error(w, "broken", http.StatusBadGateway)
@@ -47,7 +47,7 @@ func (s *stage) publication(o outlet) *publication {
 }
 
 // reader registers a cluster of a type that reads at the outlet.
-func (p *publication) reader(name, kind string) {
+func (p *publishStage) reader(name, kind string) {
 	p.Helper()
 	p.expect(201, "POST", provider+"/cluster-sync-objects", fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"kv":[%s]}}`, name, p.at.keys(p.url)))
 	p.expect(201, "POST", provider+"/clusters", fmt.Sprintf(
@@ -56,7 +56,7 @@ func (p *publication) reader(name, kind string) {
 	p.member(name)
 }
 
-func (p *publication) wantFiles(cluster string, want ...string) {
+func (p *publishStage) wantFiles(cluster string, want ...string) {
 	p.Helper()
 	want = append(want, "clusters/edge+"+cluster+"/emco.yaml")
 	slices.Sort(want)
@@ -75,13 +75,13 @@ func paths(cluster, id, app string) []string {
 // they have is the same, comes back when it is lost, is told of when it cannot be written,
 // and leaves nothing behind. The id of the first deployment is handed to look while its
 // files are there.
-func (p *publication) life(kind string, look func(id string)) {
+func (p *publishStage) life(kind string, look func(id string)) {
 	p.Helper()
 	p.fleet("a")
 	p.reader("o1", kind)
 	p.reader("o2", kind)
 	p.onboard("web")
-	autumn := p.group("autumn", place{"web": nil})
+	autumn := p.group("autumn", appPlaces{"web": nil})
 	autumn.act("instantiate")
 	first := autumn.becomes("Instantiated").States.StatusCtxID
 	p.wantFiles("o1", paths("o1", first, "web")...)
@@ -93,7 +93,7 @@ func (p *publication) life(kind string, look func(id string)) {
 	p.carried(autumn)
 
 	p.at.empty() // the next delivery brings back what belongs there
-	winter := p.group("winter", place{"web": {"o1"}})
+	winter := p.group("winter", appPlaces{"web": {"o1"}})
 	winter.act("instantiate")
 	second := winter.becomes("Instantiated").States.StatusCtxID
 	p.wantFiles("o1", append(paths("o1", first, "web"), paths("o1", second, "web")...)...)
@@ -116,7 +116,7 @@ func (p *publication) life(kind string, look func(id string)) {
 }
 
 // carried checks that the first revision of a group names what was published of it.
-func (p *publication) carried(g group) {
+func (p *publishStage) carried(g testGroup) {
 	p.Helper()
 	var r v2.Revision
 	p.must("read a revision", json.Unmarshal([]byte(p.expect(200, "GET", g.path+"/revisions/1", "")), &r))

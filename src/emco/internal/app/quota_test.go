@@ -23,7 +23,7 @@ func TestH36QuotaFullFailsClosedAndRecovers(t *testing.T) {
 	s := newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints = etcd.Endpoints() })
 	s.fleet("a")
 	s.onboard("web")
-	runs, waits := s.group("runs", place{"web": nil}), s.group("waits", place{"web": nil})
+	runs, waits := s.group("runs", appPlaces{"web": nil}), s.group("waits", appPlaces{"web": nil})
 	runs.act("instantiate")
 	id := runs.becomes("Instantiated").States.StatusCtxID
 
@@ -59,7 +59,7 @@ func TestH36QuotaFullFailsClosedAndRecovers(t *testing.T) {
 }
 
 // fill writes beside the program until etcd is full.
-func fill(s *stage, etcd *clientv3.Client) {
+func fill(s *testStage, etcd *clientv3.Client) {
 	s.Helper()
 	large := strings.Repeat("x", 512<<10)
 	s.eventually("etcd is full", func() string {
@@ -73,7 +73,7 @@ func fill(s *stage, etcd *clientv3.Client) {
 }
 
 // empty does what an operator does.
-func empty(s *stage, etcd *clientv3.Client, endpoint string) {
+func empty(s *testStage, etcd *clientv3.Client, endpoint string) {
 	s.Helper()
 	ctx := context.WithoutCancel(s.Context())
 	gone, err := etcd.Delete(ctx, "/filler")

@@ -19,8 +19,8 @@ func TestOfConcurrentInstantiatesOneWins(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
-	got := make([]answer, 8)
+	g := s.group("autumn", appPlaces{"web": nil})
+	got := make([]apiAnswer, 8)
 	var all sync.WaitGroup
 	for i := range got {
 		all.Go(func() { got[i] = s.do("POST", g.path+"/instantiate", "") })
@@ -65,7 +65,7 @@ func TestStoppedInTheMiddleItGoesOn(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a", "b")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	s.git.Answer(1<<30, http.StatusServiceUnavailable, -1)
 	g.act("instantiate")
 	s.eventually("the revision is there", func() string {
@@ -99,11 +99,11 @@ func TestOperationsThatAreLeftOverAreCarriedOut(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a")
 	s.onboard("web")
-	kept, gone := s.group("kept", place{"web": nil}), s.group("gone", place{"web": nil})
+	kept, gone := s.group("kept", appPlaces{"web": nil}), s.group("gone", appPlaces{"web": nil})
 	s.stop()
 	s.inside(func(ctx context.Context, db *store.DB, etcd *clientv3.Client) {
 		contexts := appcontext.New(etcd, s.config.Etcd.Prefix)
-		for _, g := range []group{kept, gone} {
+		for _, g := range []testGroup{kept, gone} {
 			doc, err := db.Get(ctx, store.Key(g.path))
 			s.must("read the group", err)
 			head, err := contexts.Head(ctx, doc.UID)

@@ -15,14 +15,14 @@ import (
 )
 
 // moving is how far the last move of a cluster is.
-func (s *stage) moving(cluster string) (m v2.ClusterMove) {
+func (s *testStage) moving(cluster string) (m v2.ClusterMove) {
 	s.Helper()
 	s.must("read the move", json.Unmarshal([]byte(s.expect(200, "GET", provider+"/clusters/"+cluster+"/move", "")), &m))
 	return m
 }
 
 // moved waits until the last move of a cluster is done.
-func (s *stage) moved(cluster string) (m v2.ClusterMove) {
+func (s *testStage) moved(cluster string) (m v2.ClusterMove) {
 	s.Helper()
 	s.eventually(cluster+" has moved", func() string {
 		if m = s.moving(cluster); !m.Done {
@@ -34,13 +34,13 @@ func (s *stage) moved(cluster string) (m v2.ClusterMove) {
 }
 
 // holdsOn reports whether a branch holds a file.
-func (s *stage) holdsOn(branch, file string) bool {
+func (s *testStage) holdsOn(branch, file string) bool {
 	_, err := s.bare.Show(s.Context(), branch, file)
 	return err == nil
 }
 
 // commitsOf counts the commits of a branch; 0 if it is not there.
-func (s *stage) commitsOf(branch string) string {
+func (s *testStage) commitsOf(branch string) string {
 	n, err := s.bare.Git(s.Context(), "", "rev-list", "--count", branch)
 	if err != nil {
 		return "0"
@@ -50,7 +50,7 @@ func (s *stage) commitsOf(branch string) string {
 
 // neverHomeless watches each push: whatever it finds, one of the branches holds the file. It
 // returns whether that was always so.
-func (s *stage) neverHomeless(file string, branches ...string) func() bool {
+func (s *testStage) neverHomeless(file string, branches ...string) func() bool {
 	var lost atomic.Int64
 	s.git.BeforePush(func(string) {
 		if !slices.ContainsFunc(branches, func(b string) bool { return s.holdsOn(b, file) }) {
@@ -225,7 +225,7 @@ func TestT7cAnotherTypeRewritesPointersOnly(t *testing.T) {
 	s.expect(201, "POST", provider+"/clusters/f/labels", `{"clusterLabel":"all"}`)
 	s.member("f")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	id := g.becomes("Instantiated").States.StatusCtxID
 	apps := s.commitOf(branch + ":clusters/edge+f/context/" + id + "/app")
@@ -270,8 +270,8 @@ func TestAMoveSurvivesFaults(t *testing.T) {
 		actions = append(actions, "error", "error(3 times)", "delay", "kill(after 1)", "kill(after 2)")
 	}
 	var id string
-	var g group
-	v := newVictim(t, func(s *stage) {
+	var g testGroup
+	v := newVictim(t, func(s *testStage) {
 		g = s.shardsFleet("cluster", "a", "b")
 		id = g.becomes("Instantiated").States.StatusCtxID
 	})
@@ -303,7 +303,7 @@ func TestAMoveSurvivesFaults(t *testing.T) {
 }
 
 // moveUntilAccepted asks for a move until that is answered.
-func (v *victim) moveUntilAccepted(cluster, shard string) {
+func (v *crashStage) moveUntilAccepted(cluster, shard string) {
 	v.Helper()
 	v.eventually("the move is accepted", func() string {
 		a, err := v.try(request("POST", provider+"/clusters/"+cluster+"/move", `{"gitOpsShard":"`+shard+`"}`))
@@ -314,7 +314,7 @@ func (v *victim) moveUntilAccepted(cluster, shard string) {
 	})
 }
 
-func (v *victim) movedAtLast(cluster, shard string) {
+func (v *crashStage) movedAtLast(cluster, shard string) {
 	v.Helper()
 	v.eventually("the cluster has moved", func() string {
 		a, err := v.try(request("GET", provider+"/clusters/"+cluster+"/move", ""))

@@ -35,8 +35,8 @@ const (
 	reportBlob  = 64 << 20
 )
 
-// reports is how what agents on clusters report comes in.
-type reports struct {
+// reportIntake is how what agents on clusters report comes in.
+type reportIntake struct {
 	git      *gitstatus.Source
 	https    *httpstatus.Source
 	desk     *httpstatus.Desk
@@ -46,16 +46,16 @@ type reports struct {
 
 // reports puts both ways together: through Git, and by HTTPS. What is read of repositories
 // counts against the budget of the credential, which those who write share.
-func (a *App) reports(c config.Config, st stores, seen *mirror.Mirror, m *metrics, rules gitops.Rules, b git.Budget) reports {
+func (a *App) reports(c config.Config, st openStores, seen *mirror.Mirror, m *metrics, rules gitops.Rules, b git.Budget) reportIntake {
 	host := plain.New(plain.Options{
 		AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout),
 		MaxRepos: reportRepos, MaxTrees: reportTrees, MaxFetch: reportFetch, MaxBlob: reportBlob, Budget: b, Log: a.log,
 	})
 	a.onClose(host.Close)
-	clusters := &fleet{db: st.db, contexts: st.contexts, rules: rules, log: a.log}
+	clusters := &clusterFleet{db: st.db, contexts: st.contexts, rules: rules, log: a.log}
 	followed := *clusters // what came by HTTPS is known by the mirror, and so is what was to be there then
 	followed.seen = seen
-	r := reports{notes: intake.NewNotes()}
+	r := reportIntake{notes: intake.NewNotes()}
 	count, refresh := m.documents(), time.Duration(c.Status.Stale)/6 // two signs of life may be lost
 	o := httpstatus.Options{Queue: c.Status.Queue, Refresh: refresh, Count: count, Notes: r.notes, Log: a.log}
 	r.desk = httpstatus.NewDesk(st.contexts, clusters, o)
@@ -80,27 +80,27 @@ func (m *metrics) documents() func(result string) {
 }
 
 // agent is where an operator finds a cluster's agent, and the agent the control plane.
-const agent = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}/monitor"
+const clusterAgent = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}/monitor"
 
 // ahead has reports answered before other requests are looked at: there are many.
-func (r reports) ahead(others http.Handler) http.Handler {
-	return web.Ahead(http.MethodPost, agent+"/report", r.endpoint.Report, others)
+func (r reportIntake) ahead(others http.Handler) http.Handler {
+	return web.Ahead(http.MethodPost, clusterAgent+"/report", r.endpoint.Report, others)
 }
 
 // routes are what Git servers and operators call.
-func (r reports) routes(secret config.Secret) map[string]web.HandlerFunc {
+func (r reportIntake) routes(secret config.Secret) map[string]web.HandlerFunc {
 	return map[string]web.HandlerFunc{
-		"POST /v2/webhooks/git":      r.git.Webhook(secret.Reveal()),
-		"GET " + agent:               r.note,
-		"POST " + agent + "/report":  r.endpoint.Report,
-		"POST " + agent + "/token":   web.NoDryRun(r.endpoint.Make),
-		"GET " + agent + "/token":    r.endpoint.Show,
-		"DELETE " + agent + "/token": web.NoDryRun(r.endpoint.Revoke),
+		"POST /v2/webhooks/git":             r.git.Webhook(secret.Reveal()),
+		"GET " + clusterAgent:               r.note,
+		"POST " + clusterAgent + "/report":  r.endpoint.Report,
+		"POST " + clusterAgent + "/token":   web.NoDryRun(r.endpoint.Make),
+		"GET " + clusterAgent + "/token":    r.endpoint.Show,
+		"DELETE " + clusterAgent + "/token": web.NoDryRun(r.endpoint.Revoke),
 	}
 }
 
 // note tells an operator of the agent of a cluster.
-func (r reports) note(w http.ResponseWriter, req *http.Request) error {
+func (r reportIntake) note(w http.ResponseWriter, req *http.Request) error {
 	vars, err := web.Vars(req)
 	if err != nil {
 		return err
@@ -113,8 +113,8 @@ func (r reports) note(w http.ResponseWriter, req *http.Request) error {
 	return web.JSON(w, http.StatusOK, note)
 }
 
-// fleet answers what the source of reports asks about clusters.
-type fleet struct {
+// clusterFleet answers what the source of reports asks about clusters.
+type clusterFleet struct {
 	db       *store.DB
 	contexts *appcontext.Store
 	seen     *mirror.Mirror // where pairs are looked up; nil: in etcd
@@ -124,7 +124,7 @@ type fleet struct {
 
 // Clusters lists the clusters that are fed through Git. One whose settings cannot be
 // read is left out: whoever delivers to it says so.
-func (f *fleet) Clusters(ctx context.Context) ([]gitstatus.Cluster, error) {
+func (f *clusterFleet) Clusters(ctx context.Context) ([]gitstatus.Cluster, error) {
 	objects := map[store.Key]gitops.Object{}
 	var out []gitstatus.Cluster
 	for doc, err := range f.db.List(ctx, "cluster-providers", store.Query{}) {
@@ -153,7 +153,7 @@ func (f *fleet) Clusters(ctx context.Context) ([]gitstatus.Cluster, error) {
 }
 
 // Cluster returns what matters of a cluster to those who take its reports.
-func (f *fleet) Cluster(ctx context.Context, name string) (httpstatus.Cluster, error) {
+func (f *clusterFleet) Cluster(ctx context.Context, name string) (httpstatus.Cluster, error) {
 	provider, cluster, _ := strings.Cut(name, "+")
 	key := store.Key("cluster-providers/" + provider)
 	doc, err := f.db.Get(ctx, key+"/clusters/"+store.Key(cluster))
@@ -169,7 +169,7 @@ func (f *fleet) Cluster(ctx context.Context, name string) (httpstatus.Cluster, e
 }
 
 // settings reads a cluster's sync objects, which many clusters share.
-func (f *fleet) settings(ctx context.Context, provider store.Key, c v2.Cluster, known map[store.Key]gitops.Object) (gitops.Settings, error) {
+func (f *clusterFleet) settings(ctx context.Context, provider store.Key, c v2.Cluster, known map[store.Key]gitops.Object) (gitops.Settings, error) {
 	var both [2]gitops.Object
 	for i, name := range []string{c.Spec.GitOps.Reference, c.Spec.GitOps.Resource} {
 		key := provider + "/" + store.Key(name)
@@ -187,7 +187,7 @@ func (f *fleet) settings(ctx context.Context, provider store.Key, c v2.Cluster, 
 }
 
 // Pairs returns what a cluster is to hold.
-func (f *fleet) Pairs(ctx context.Context, cluster string) ([]intake.Pair, error) {
+func (f *clusterFleet) Pairs(ctx context.Context, cluster string) ([]intake.Pair, error) {
 	pairs, err := f.pairsOn(ctx, cluster)
 	if err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func (f *fleet) Pairs(ctx context.Context, cluster string) ([]intake.Pair, error
 	return out, nil
 }
 
-func (f *fleet) pairsOn(ctx context.Context, cluster string) ([]appcontext.Pair, error) {
+func (f *clusterFleet) pairsOn(ctx context.Context, cluster string) ([]appcontext.Pair, error) {
 	if f.seen != nil {
 		if pairs, ok := f.seen.Pairs(cluster); ok {
 			return pairs, nil
@@ -210,7 +210,7 @@ func (f *fleet) pairsOn(ctx context.Context, cluster string) ([]appcontext.Pair,
 	return f.contexts.PairsOn(ctx, cluster)
 }
 
-func (f *fleet) pair(ctx context.Context, p appcontext.Pair) (intake.Pair, error) {
+func (f *clusterFleet) pair(ctx context.Context, p appcontext.Pair) (intake.Pair, error) {
 	out := intake.Pair{Key: p.Key}
 	if p.Desired == "" {
 		return out, nil
@@ -232,6 +232,6 @@ func (f *fleet) pair(ctx context.Context, p appcontext.Pair) (intake.Pair, error
 }
 
 // Last returns the sequence of the last report that was written down.
-func (f *fleet) Last(ctx context.Context, cluster string) (uint64, time.Time, error) {
+func (f *clusterFleet) Last(ctx context.Context, cluster string) (uint64, time.Time, error) {
 	return f.contexts.LastReport(ctx, cluster)
 }

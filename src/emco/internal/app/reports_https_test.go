@@ -17,28 +17,28 @@ import (
 )
 
 // reportByHTTPS has the clusters of the fleet do so.
-func (s *stage) reportByHTTPS() {
+func (s *testStage) reportByHTTPS() {
 	s.Helper()
 	doc := strings.Replace(s.syncObject("repo", s.git.URL("fleet"), s.token), `"kv":[`, `"kv":[{"statusMode":"https"},`, 1)
 	s.expect(http.StatusCreated, "PUT", provider+"/cluster-sync-objects/repo", doc)
 }
 
 // reportToken makes a token for a cluster.
-func (s *stage) reportToken(cluster string) string {
+func (s *testStage) reportToken(cluster string) string {
 	s.Helper()
 	var made struct{ Token string }
 	s.must("read a token", json.Unmarshal([]byte(s.expect(http.StatusCreated, "POST", provider+"/clusters/"+cluster+"/monitor/token", "")), &made))
 	return made.Token
 }
 
-// posted is how a report was answered.
-type posted struct {
+// postAnswer is how a report was answered.
+type postAnswer struct {
 	code       int
 	name, last string
 }
 
 // post sends a report to a control plane, as a monitor does.
-func (a *agent) post(address, token string, r status.Report) (posted, error) {
+func (a *clusterAgent) post(address, token string, r status.Report) (postAnswer, error) {
 	a.Helper()
 	text, err := status.Encode(r, 0)
 	a.must("encode a report", err)
@@ -48,10 +48,10 @@ func (a *agent) post(address, token string, r status.Report) (posted, error) {
 	req.Header.Set("Authorization", "Bearer "+token)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return posted{}, err
+		return postAnswer{}, err
 	}
 	a.must("end a report", res.Body.Close())
-	return posted{res.StatusCode, strings.Trim(res.Header.Get("ETag"), `"`), res.Header.Get(status.SequenceHeader)}, nil
+	return postAnswer{res.StatusCode, strings.Trim(res.Header.Get("ETag"), `"`), res.Header.Get(status.SequenceHeader)}, nil
 }
 
 // A cluster that reports to the control plane becomes ready, and stops to be, and stays
@@ -62,12 +62,12 @@ func TestWhatAgentsReportByHTTPSReachesTheStatus(t *testing.T) {
 	s.fleet("a", "b")
 	s.reportByHTTPS()
 	s.onboard("web")
-	g := s.group("autumn", place{"web": {"a", "b"}})
+	g := s.group("autumn", appPlaces{"web": {"a", "b"}})
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	a, b := s.agent("a"), s.agent("b")
-	tokens := map[*agent]string{a: s.reportToken("a"), b: s.reportToken("b")}
-	say := func(who *agent, r status.Report, want int) posted {
+	tokens := map[*clusterAgent]string{a: s.reportToken("a"), b: s.reportToken("b")}
+	say := func(who *clusterAgent, r status.Report, want int) postAnswer {
 		t.Helper()
 		got, err := who.post(s.address, tokens[who], r)
 		if err != nil || got.code != want {
@@ -129,12 +129,12 @@ func number(text string) float64 {
 func TestAcknowledgedReportsSurviveAKill(t *testing.T) {
 	t.Parallel()
 	var token string
-	var g group
-	v := newVictim(t, func(s *stage) {
+	var g testGroup
+	v := newVictim(t, func(s *testStage) {
 		s.fleet("a")
 		s.reportByHTTPS()
 		s.onboard("web")
-		g = s.group("autumn", place{"web": {"a"}})
+		g = s.group("autumn", appPlaces{"web": {"a"}})
 		g.act("instantiate")
 		g.becomes("Instantiated")
 		token = s.reportToken("a")
@@ -181,7 +181,7 @@ func TestReportsThatAreWrittenTogetherSurviveAKill(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	tokens := map[string]string{}
-	v := newVictim(t, func(s *stage) {
+	v := newVictim(t, func(s *testStage) {
 		s.fleet(names...)
 		s.reportByHTTPS()
 		for _, name := range names {

@@ -20,28 +20,28 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
-// agent reports for a cluster what the stage's branch holds of it, as a monitor does.
-type agent struct {
-	*stage
+// clusterAgent reports for a cluster what the stage's branch holds of it, as a monitor does.
+type clusterAgent struct {
+	*testStage
 	host    *plain.Host
 	cluster string
 	seq     uint64
 }
 
-func (s *stage) agent(cluster string) *agent {
-	a := &agent{stage: s, host: plain.New(plain.Options{}), cluster: "edge+" + cluster, seq: 1000}
+func (s *testStage) agent(cluster string) *clusterAgent {
+	a := &clusterAgent{testStage: s, host: plain.New(plain.Options{}), cluster: "edge+" + cluster, seq: 1000}
 	s.Cleanup(func() { _ = a.host.Close() })
 	return a
 }
 
 // report says that all objects of the branch are there and in a state.
-func (a *agent) report(state string) {
+func (a *clusterAgent) report(state string) {
 	a.Helper()
 	a.send(a.sees(state))
 }
 
 // sees is what a cluster that holds what the branch says has to report.
-func (a *agent) sees(state string) status.Report {
+func (a *clusterAgent) sees(state string) status.Report {
 	a.Helper()
 	r := status.Report{Cluster: a.cluster, At: time.Now(), Agent: "monitor/test"}
 	a.seq++
@@ -70,7 +70,7 @@ func (a *agent) sees(state string) status.Report {
 	return r
 }
 
-func (a *agent) send(r status.Report) {
+func (a *clusterAgent) send(r status.Report) {
 	a.Helper()
 	text, err := status.Encode(r, 0)
 	a.must("encode a report", err)
@@ -85,7 +85,7 @@ func (a *agent) send(r status.Report) {
 }
 
 // call is what a Git server sends after a push.
-func (s *stage) call(secret string) int {
+func (s *testStage) call(secret string) int {
 	s.Helper()
 	body := []byte(`{"repository":{"clone_url":"` + s.git.URL("fleet") + `"}}`)
 	mac := hmac.New(sha256.New, []byte(secret))
@@ -110,7 +110,7 @@ func TestWhatAgentsReportReachesTheStatus(t *testing.T) {
 	s.must("let status be replaced", s.bare.Config(t.Context(), "receive.denyNonFastForwards", "false"))
 	s.fleet("a", "b")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": {"a", "b"}})
+	g := s.group("autumn", appPlaces{"web": {"a", "b"}})
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	s.expect(http.StatusNotFound, "GET", provider+"/clusters/a/monitor", "")

@@ -8,7 +8,7 @@ import (
 )
 
 // moveTo changes where an app goes.
-func (g group) moveTo(app string, clusters ...string) {
+func (g testGroup) moveTo(app string, clusters ...string) {
 	g.Helper()
 	var all []string
 	for _, c := range clusters {
@@ -25,7 +25,7 @@ func TestUpdateAndRollback(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a", "b")
 	s.onboard("cache", "web")
-	g := s.group("autumn", place{"web": nil, "cache": {"a"}})
+	g := s.group("autumn", appPlaces{"web": nil, "cache": {"a"}})
 	g.act("instantiate")
 	id := g.becomes("Instantiated").States.StatusCtxID
 	first := s.tree()
@@ -80,8 +80,8 @@ func TestRevisionsAreRefused(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
-	s.refuses([]refuse{
+	g := s.group("autumn", appPlaces{"web": nil})
+	s.refuses([]refusedRequest{
 		{"nothing is instantiated", "POST", g.path + "/update", 409, []string{"not allowed in state Approved"}},
 		{"no body", "POST", g.path + "/rollback", 400, []string{"Empty body"}},
 	})
@@ -117,7 +117,7 @@ func TestLargeRemovalsHaveToBeConfirmed(t *testing.T) {
 	}
 	s.fleet(names...)
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	g.becomes("Instantiated")
 

@@ -10,15 +10,15 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// refuse is a request that must be refused.
-type refuse struct {
+// refusedRequest is a request that must be refused.
+type refusedRequest struct {
 	name         string
 	method, path string
 	status       int
 	texts        []string // that the answer must contain
 }
 
-func (s *stage) refuses(all []refuse) {
+func (s *testStage) refuses(all []refusedRequest) {
 	s.Helper()
 	for _, r := range all {
 		a := s.do(r.method, r.path, "")
@@ -38,13 +38,13 @@ func TestActionsAreRefusedWithTheStatesThatWouldDo(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
-	raw := group{s, till + "/deployment-intent-groups/raw"}
+	g := s.group("autumn", appPlaces{"web": nil})
+	raw := testGroup{s, till + "/deployment-intent-groups/raw"}
 	s.expect(201, "POST", till+"/deployment-intent-groups",
 		`{"metadata":{"name":"raw"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
 	missing := till + "/deployment-intent-groups/none"
 	const notFound = "DeploymentIntentGroup not found"
-	s.refuses([]refuse{
+	s.refuses([]refusedRequest{
 		{"no such group", "POST", missing + "/approve", 404, []string{notFound}},
 		{"no such group", "POST", missing + "/instantiate", 404, []string{notFound}},
 		{"no such group", "POST", missing + "/terminate", 404, []string{notFound}},
@@ -58,13 +58,13 @@ func TestActionsAreRefusedWithTheStatesThatWouldDo(t *testing.T) {
 	raw.act("approve")
 	raw.act("approve") // once more is no harm, and no second approval
 	wantEqual(s, "history", history(raw.status()), []string{"Created - 0", "Approved - 0"})
-	s.refuses([]refuse{
+	s.refuses([]refusedRequest{
 		{"no placement", "POST", raw.path + "/instantiate", 400, []string{"genericPlacementIntent"}},
 	})
 
 	s.expect(202, "POST", g.path+"/instantiate", `{"metadata":{"name":""}}`) // EMCO's CLI sends this
 	g.becomes("Instantiated")
-	s.refuses([]refuse{
+	s.refuses([]refusedRequest{
 		{"instantiated already", "POST", g.path + "/instantiate", 409, []string{"Instantiated"}},
 		{"instantiated", "POST", g.path + "/approve", 409, []string{"Instantiated"}},
 		{"instantiated", "DELETE", g.path, 409, nil},
@@ -75,7 +75,7 @@ func TestActionsAreRefusedWithTheStatesThatWouldDo(t *testing.T) {
 	}
 	s.expect(202, "POST", g.path+"/terminate", "this is no JSON")
 	g.becomes("Terminated")
-	s.refuses([]refuse{{"terminated already", "POST", g.path + "/terminate", 409, []string{"Terminated"}}})
+	s.refuses([]refusedRequest{{"terminated already", "POST", g.path + "/terminate", 409, []string{"Terminated"}}})
 }
 
 func TestLogicalCloudsBoundDeployments(t *testing.T) {
@@ -86,7 +86,7 @@ func TestLogicalCloudsBoundDeployments(t *testing.T) {
 	s.onboard("web")
 	s.expect(201, "POST", "projects/shop/logical-clouds", `{"metadata":{"name":"empty"},"spec":{"level":"0"}}`)
 	const empty = "projects/shop/logical-clouds/empty"
-	s.refuses([]refuse{
+	s.refuses([]refusedRequest{
 		{"no references", "POST", empty + "/instantiate", 400, []string{"No Cluster References associated"}},
 		{"no such cloud", "POST", "projects/shop/logical-clouds/none/instantiate", 404, []string{"LogicalCloud not found"}},
 		{"no such cloud", "POST", "projects/shop/logical-clouds/none/terminate", 404, []string{"LogicalCloud not found"}},
@@ -95,8 +95,8 @@ func TestLogicalCloudsBoundDeployments(t *testing.T) {
 	})
 	s.expect(202, "POST", empty+"/terminate", "") // nothing to do, as in EMCO
 
-	must, either := s.group("must", place{"web": {"a", "outside"}}), s.group("either", place{"web": {"a"}})
-	s.refuses([]refuse{
+	must, either := s.group("must", appPlaces{"web": {"a", "outside"}}), s.group("either", appPlaces{"web": {"a"}})
+	s.refuses([]refusedRequest{
 		{
 			"a mandatory cluster is outside", "POST", must.path + "/instantiate", 400,
 			[]string{"app web", "The specified Logical Cloud doesn't provide the mandatory clusters", "edge+outside"},
@@ -107,16 +107,16 @@ func TestLogicalCloudsBoundDeployments(t *testing.T) {
 			`{"metadata":{"name":"web"},"spec":{"app":"web","intent":{"allOf":[{"clusterProvider":"edge","cluster":"a"}],"anyOf":[`+anyOf+`]}}}`)
 	}
 	intent(`{"clusterProvider":"edge","cluster":"outside"}`)
-	s.refuses([]refuse{
+	s.refuses([]refusedRequest{
 		{"no alternative is inside", "POST", either.path + "/instantiate", 400, []string{"app web", "edge+outside", "is not in logical cloud stores"}},
 	})
 	intent("")
 
 	s.expect(202, "POST", cloud+"/terminate", "") // two groups name it, none is live
-	s.refuses([]refuse{{"cloud not instantiated", "POST", either.path + "/instantiate", 409, []string{"logical cloud", "not instantiated", cloud}}})
+	s.refuses([]refusedRequest{{"cloud not instantiated", "POST", either.path + "/instantiate", 409, []string{"logical cloud", "not instantiated", cloud}}})
 	s.expect(202, "POST", cloud+"/instantiate", "")
 	either.act("instantiate")
-	s.refuses([]refuse{
+	s.refuses([]refusedRequest{
 		{"in use", "POST", cloud + "/terminate", 409, []string{"in use by " + either.path}},
 		{"in use", "DELETE", cloud + "/cluster-references/a", 409, nil},
 	})
@@ -129,7 +129,7 @@ func TestLogicalCloudsBoundDeployments(t *testing.T) {
 	})
 }
 
-func (s *stage) cloudHistory() (out []string) {
+func (s *testStage) cloudHistory() (out []string) {
 	s.Helper()
 	var st v2.Status
 	s.must("read the cloud's status", json.Unmarshal([]byte(s.expect(200, "GET", cloud+"/status", "")), &st))
@@ -144,14 +144,14 @@ func TestStatusQueries(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a", "b")
 	s.onboard("cache", "web")
-	g := s.group("autumn", place{"web": nil, "cache": {"a"}})
+	g := s.group("autumn", appPlaces{"web": nil, "cache": {"a"}})
 	if st := g.query(""); st.Apps != nil || st.Status != "" || st.States.StatusCtxID != "" {
 		t.Errorf("a group that was never instantiated has more than its history: %+v", st)
 	}
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	status := g.path + "/status"
-	s.refuses([]refuse{
+	s.refuses([]refusedRequest{
 		{"type", "GET", status + "?type=nope", 400, []string{"Invalid query type"}},
 		{"status", "GET", status + "?status=nope", 400, []string{"Invalid query status"}},
 		{"output", "GET", status + "?output=nope", 400, []string{"Invalid query output"}},
@@ -207,7 +207,7 @@ func TestStatusLists(t *testing.T) {
 	s := newStage(t)
 	s.fleet("a", "b")
 	s.onboard("cache", "web")
-	g := s.group("autumn", place{"web": nil, "cache": {"a"}})
+	g := s.group("autumn", appPlaces{"web": nil, "cache": {"a"}})
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	status := g.path + "/status"
@@ -236,7 +236,7 @@ func TestClassesAreRenderedOnceHoweverManyClusters(t *testing.T) {
 	clusters := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	s.fleet(clusters...)
 	s.onboard("cache", "web")
-	g := s.group("autumn", place{"web": nil, "cache": nil})
+	g := s.group("autumn", appPlaces{"web": nil, "cache": nil})
 	before := s.metric("emco_renders_total")
 	g.act("instantiate")
 	st := g.becomes("Instantiated")
@@ -251,7 +251,7 @@ func TestClassesAreRenderedOnceHoweverManyClusters(t *testing.T) {
 	}
 }
 
-func (s *stage) metric(name string) string {
+func (s *testStage) metric(name string) string {
 	s.Helper()
 	lines := strings.Split(s.do("GET", "/metrics", "").Body, "\n")
 	i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, name+" ") })

@@ -61,8 +61,8 @@ func relay(near net.Conn, to string, delay time.Duration) {
 	carry(far, near, delay, shut)
 }
 
-// parcel is what was read at one moment.
-type parcel struct {
+// delayedChunk is what was read at one moment.
+type delayedChunk struct {
 	content []byte
 	due     time.Time
 }
@@ -70,7 +70,7 @@ type parcel struct {
 // carry copies from one side to the other, each parcel late by delay; parcels do not wait
 // for each other.
 func carry(from, to net.Conn, delay time.Duration, shut func()) {
-	under := make(chan parcel, 1024)
+	under := make(chan delayedChunk, 1024)
 	go func() {
 		defer shut()
 		for p := range under {
@@ -87,7 +87,7 @@ func carry(from, to net.Conn, delay time.Duration, shut func()) {
 		b := make([]byte, 32<<10)
 		n, err := from.Read(b)
 		if n > 0 {
-			under <- parcel{b[:n], time.Now().Add(delay)}
+			under <- delayedChunk{b[:n], time.Now().Add(delay)}
 		}
 		if err != nil {
 			if err != io.EOF {

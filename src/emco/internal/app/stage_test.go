@@ -28,15 +28,15 @@ const (
 // only ends what hangs, also on a machine that has other things to do.
 const patience = 4 * time.Minute
 
-// stage is what a test plays on: a real Git server with one repository, and the whole
+// testStage is what a test plays on: a real Git server with one repository, and the whole
 // program on embedded stores, driven by HTTP.
-type stage struct {
+type testStage struct {
 	*testing.T
 	dir    string
 	token  string // of the writer
 	git    *gittest.Server
 	bare   gittest.Bare
-	log    *logbook
+	log    *logBuffer
 	config config.Config
 	api    *client.Client
 
@@ -49,15 +49,15 @@ type stage struct {
 
 // newStage starts everything. When the test ends the program must end cleanly, and
 // must never have logged the token.
-func newStage(t *testing.T) *stage {
+func newStage(t *testing.T) *testStage {
 	t.Helper()
 	return newStageWith(t, func(*config.Config) {})
 }
 
 // newStageWith is newStage with a configuration that was changed.
-func newStageWith(t *testing.T, change func(*config.Config)) *stage {
+func newStageWith(t *testing.T, change func(*config.Config)) *testStage {
 	t.Helper()
-	s := &stage{T: t, dir: t.TempDir(), token: "planted-" + rand.Text(), log: &logbook{}}
+	s := &testStage{T: t, dir: t.TempDir(), token: "planted-" + rand.Text(), log: &logBuffer{}}
 	s.config = config.Default()
 	s.config.Data = filepath.Join(s.dir, "data")
 	s.config.HTTP.Address, s.config.GRPC.Address = "127.0.0.1:0", "127.0.0.1:0"
@@ -75,7 +75,7 @@ func newStageWith(t *testing.T, change func(*config.Config)) *stage {
 	return s
 }
 
-func (s *stage) end() {
+func (s *testStage) end() {
 	s.stop()
 	if strings.Contains(s.log.String(), s.token) {
 		s.Error("the log holds the token")
@@ -86,7 +86,7 @@ func (s *stage) end() {
 }
 
 // start runs the program until stop, or the end of the test.
-func (s *stage) start() {
+func (s *testStage) start() {
 	s.Helper()
 	log := slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
@@ -114,7 +114,7 @@ func (s *stage) start() {
 	s.eventually("ready", func() string { return unless(s.do("GET", "/readyz", "").Status, http.StatusOK) })
 }
 
-func (s *stage) must(what string, err error) {
+func (s *testStage) must(what string, err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatalf("%s: %v", what, err)
@@ -123,7 +123,7 @@ func (s *stage) must(what string, err error) {
 
 // eventually asks until there is no complaint, as long as patience lasts. The longer it
 // takes the less often it asks: others need the processors.
-func (s *stage) eventually(what string, complaint func() string) {
+func (s *testStage) eventually(what string, complaint func() string) {
 	s.Helper()
 	const often, seldom = 10 * time.Millisecond, 100 * time.Millisecond
 	limit := time.After(patience)
@@ -140,15 +140,15 @@ func (s *stage) eventually(what string, complaint func() string) {
 	}
 }
 
-// answer is what the API said.
-type answer struct {
+// apiAnswer is what the API said.
+type apiAnswer struct {
 	Status int
 	Body   string
 }
 
 // do sends a request, with a JSON body unless it is empty. Paths are below /v2, but
 // for those with a leading slash.
-func (s *stage) do(method, path, body string) answer {
+func (s *testStage) do(method, path, body string) apiAnswer {
 	s.Helper()
 	var b client.Body
 	if body != "" {
@@ -157,15 +157,15 @@ func (s *stage) do(method, path, body string) answer {
 	return s.send(client.Request{Method: method, Path: path, Body: b})
 }
 
-func (s *stage) send(r client.Request) answer {
+func (s *testStage) send(r client.Request) apiAnswer {
 	s.Helper()
 	res, err := s.api.Do(context.WithoutCancel(s.Context()), r)
 	s.must(r.Method+" "+r.Path, err)
-	return answer{Status: res.Status, Body: strings.TrimSpace(string(res.Body))}
+	return apiAnswer{Status: res.Status, Body: strings.TrimSpace(string(res.Body))}
 }
 
 // expect sends a request that must be answered with a status, and returns the body.
-func (s *stage) expect(status int, method, path, body string) string {
+func (s *testStage) expect(status int, method, path, body string) string {
 	s.Helper()
 	a := s.do(method, path, body)
 	if a.Status != status {
@@ -175,7 +175,7 @@ func (s *stage) expect(status int, method, path, body string) string {
 }
 
 // upload creates or replaces a document with a file.
-func (s *stage) upload(method, path, doc string, file []byte) {
+func (s *testStage) upload(method, path, doc string, file []byte) {
 	s.Helper()
 	b, err := client.Multipart([]byte(doc), client.File{Part: client.FilePart, Name: client.FileName, Data: file})
 	s.must("pack "+path, err)
@@ -185,28 +185,28 @@ func (s *stage) upload(method, path, doc string, file []byte) {
 	}
 }
 
-// logbook keeps what is logged.
-type logbook struct {
+// logBuffer keeps what is logged.
+type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
 // Write adds to the log.
-func (l *logbook) Write(b []byte) (int, error) {
+func (l *logBuffer) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(b)
 }
 
 // String returns all that was logged.
-func (l *logbook) String() string {
+func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
 // tail returns the last n lines, without those of requests that only read.
-func (l *logbook) tail(n int) string {
+func (l *logBuffer) tail(n int) string {
 	lines := slices.DeleteFunc(strings.Split(l.String(), "\n"), func(line string) bool {
 		return strings.Contains(line, `"method":"GET"`)
 	})

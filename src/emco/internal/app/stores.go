@@ -23,28 +23,28 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
-// stores are what services share.
-type stores struct {
+// openStores are what services share.
+type openStores struct {
 	db       *store.DB
 	contexts *appcontext.Store
 	reclaim  func(context.Context) error // makes room in an embedded etcd; nil if it is not ours
 }
 
-func (a *App) openStores(ctx context.Context, c config.Config, m *metrics) (stores, error) {
+func (a *App) openStores(ctx context.Context, c config.Config, m *metrics) (openStores, error) {
 	client, reclaim, err := a.openEtcd(ctx, c)
 	if err != nil {
-		return stores{}, err
+		return openStores{}, err
 	}
 	db, err := a.openDocuments(ctx, c)
 	if err != nil {
-		return stores{}, err
+		return openStores{}, err
 	}
 	if err := db.Settle(ctx); err != nil {
-		return stores{}, fmt.Errorf("repair documents after a crash: %w", err)
+		return openStores{}, fmt.Errorf("repair documents after a crash: %w", err)
 	}
 	a.faults.etcd(c.Etcd, client)
 	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcdOperation), appcontext.WithOnFenced(m.etcdFenced))
-	return stores{db: db, contexts: contexts, reclaim: reclaim}, nil
+	return openStores{db: db, contexts: contexts, reclaim: reclaim}, nil
 }
 
 func (a *App) openDocuments(ctx context.Context, c config.Config) (*store.DB, error) {

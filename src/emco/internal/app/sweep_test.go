@@ -29,15 +29,15 @@ const sweepVariable = "EMCO_SWEEP"
 // whole says that there is time for everything.
 func whole() bool { return os.Getenv(sweepVariable) == "all" }
 
-// fault is a point, and what happens there in each phase: an action as such, or one with
+// faultRule is a point, and what happens there in each phase: an action as such, or one with
 // its arguments.
-type fault struct{ point, action string }
+type faultRule struct{ point, action string }
 
-func (f fault) String() string { return f.point + " " + f.action }
+func (f faultRule) String() string { return f.point + " " + f.action }
 
 // rules are those of the fault in one phase. Writes are hit once; reads, which status
 // queries make as well, more often.
-func (f fault) rules(phase int) string {
+func (f faultRule) rules(phase int) string {
 	read := strings.HasSuffix(f.point, ".read")
 	switch {
 	case strings.Contains(f.action, "("):
@@ -55,7 +55,7 @@ func (f fault) rules(phase int) string {
 }
 
 // atStart says that the program comes by the point when it was started anew only.
-func (f fault) atStart() bool {
+func (f faultRule) atStart() bool {
 	return strings.HasPrefix(f.point, "etcd.own.") || strings.HasPrefix(f.point, "git.head.")
 }
 
@@ -66,22 +66,22 @@ func unreached(point string) bool {
 	return strings.HasPrefix(point, "kube.") || point == seams.GitRead || strings.HasPrefix(point, "etcd.report.") || strings.HasPrefix(point, "etcd.move.")
 }
 
-// faults are all faults of the program on Git clusters.
-func faults() (out []fault) {
+// failpointWraps are all faults of the program on Git clusters.
+func failpointWraps() (out []faultRule) {
 	for _, action := range []string{"error", "delay", "kill"} {
 		for _, point := range seams.Points() {
 			if !unreached(point) {
-				out = append(out, fault{point, action})
+				out = append(out, faultRule{point, action})
 			}
 		}
 	}
-	return append(out, fault{seams.GitCommitBefore, "error(8 times)"}) // more than the writer tries by itself
+	return append(out, faultRule{seams.GitCommitBefore, "error(8 times)"}) // more than the writer tries by itself
 }
 
 // some are faults that stand for the others when time is short: a write that is made and
 // not known, on each side of each store, and deaths between them.
-func some() []fault {
-	return []fault{
+func some() []faultRule {
+	return []faultRule{
 		{"etcd.publish.after", "error"},
 		{seams.GitCommitAfter, "kill"},
 		{seams.GitCommitBefore, "delay"},
@@ -95,7 +95,7 @@ func TestFaultSweep(t *testing.T) {
 	t.Parallel()
 	all, lanes := some(), 2
 	if whole() {
-		all, lanes = faults(), 5
+		all, lanes = failpointWraps(), 5
 	}
 	for lane := range lanes {
 		t.Run(fmt.Sprint("lane ", lane), func(t *testing.T) {
@@ -109,40 +109,40 @@ func TestFaultSweep(t *testing.T) {
 	}
 }
 
-// sweep is a victim with four Git clusters and a deployment that nobody touches. One of
+// faultSweep is a victim with four Git clusters and a deployment that nobody touches. One of
 // the clusters, d, pulls from another server, with a login of its own.
-type sweep struct {
-	*victim
+type faultSweep struct {
+	*crashStage
 	bares       []gittest.Bare // the repository of a, b and c, and that of d
-	bystander   group
+	bystander   testGroup
 	bystanderID string
-	untouched   string         // its status, as it shall stay
-	editions    map[string]int // of the content of blobs
-	listed      [2]listed      // of the branches
+	untouched   string           // its status, as it shall stay
+	editions    map[string]int   // of the content of blobs
+	listed      [2]branchListing // of the branches
 	lives       int
 }
 
-// listed is what a branch held at a commit: blobs by path.
-type listed struct {
+// branchListing is what a branch held at a commit: blobs by path.
+type branchListing struct {
 	tip   string
 	files map[string]string
 }
 
-func newSweep(t *testing.T) *sweep {
+func newSweep(t *testing.T) *faultSweep {
 	t.Helper()
-	w := &sweep{editions: map[string]int{}}
-	w.victim = newVictim(t, func(s *stage) {
+	w := &faultSweep{editions: map[string]int{}}
+	w.crashStage = newVictim(t, func(s *testStage) {
 		s.fleet("a", "b", "c")
 		w.bares = []gittest.Bare{s.bare, s.second("d")}
 		s.onboard("cache", "db", "web")
 		for _, app := range []string{"cache", "db", "web"} {
 			s.repack(app, edition(1))
 		}
-		w.bystander = s.group("bystander", place{"web": nil, "db": {"a"}, "cache": {"b"}})
+		w.bystander = s.group("bystander", appPlaces{"web": nil, "db": {"a"}, "cache": {"b"}})
 		w.bystander.act("instantiate")
 		w.bystander.becomes("Instantiated")
 	})
-	w.bystander.stage = w.stage
+	w.bystander.testStage = w.testStage
 	st := w.bystander.status()
 	w.bystanderID, w.untouched = st.States.StatusCtxID, summary(st)
 	return w
@@ -150,7 +150,7 @@ func newSweep(t *testing.T) *sweep {
 
 // second registers a cluster that pulls from a server of its own, to which the login of
 // the first one means nothing, and the other way round.
-func (s *stage) second(cluster string) gittest.Bare {
+func (s *testStage) second(cluster string) gittest.Bare {
 	s.Helper()
 	token := "planted-second-" + rand.Text()
 	server, err := gittest.Serve(filepath.Join(s.dir, "second"), gittest.User{Name: "other", Token: token, Write: true})
@@ -187,12 +187,12 @@ func states(st v2.Status) (out []string) {
 // edition is a chart's template with a number in it.
 func edition(n int) string { return configMap + "  edition: " + strconv.Quote(strconv.Itoa(n)) + "\n" }
 
-// life is one deployment from its documents to their deletion, with a fault in each phase.
-type life struct {
-	*sweep
-	fault fault
-	group group
-	model *model
+// sweptDeployment is one deployment from its documents to their deletion, with a fault in each phase.
+type sweptDeployment struct {
+	*faultSweep
+	fault faultRule
+	group testGroup
+	model *deploymentModel
 	id    string // of the deployment, once it is known
 	phase int
 	quiet bool     // the status is asked for only when the branches are as they shall be
@@ -200,22 +200,22 @@ type life struct {
 }
 
 // The releases of each life.
-func releases() (first, second, third release) {
-	first = release{}.with("web", 1, "a", "b", "c", "d").with("cache", 1, "a", "b").with("db", 1, "c")
+func releases() (first, second, third placedEditions) {
+	first = placedEditions{}.with("web", 1, "a", "b", "c", "d").with("cache", 1, "a", "b").with("db", 1, "c")
 	second = first.with("web", 2, "a", "b", "c", "d").with("cache", 1, "b", "c")
 	third = second.with("db", 3, "c").with("web", 2, "b", "c", "d")
 	return first, second, third
 }
 
-func (w *sweep) newLife(f fault) *life {
+func (w *faultSweep) newLife(f faultRule) *sweptDeployment {
 	w.lives++
-	l := &life{sweep: w, fault: f, model: newModel()}
-	l.group = group{w.stage, till + "/deployment-intent-groups/" + fmt.Sprint("g", w.lives)}
+	l := &sweptDeployment{faultSweep: w, fault: f, model: newModel()}
+	l.group = testGroup{w.testStage, till + "/deployment-intent-groups/" + fmt.Sprint("g", w.lives)}
 	return l
 }
 
 // life has a fault strike in every phase of a deployment.
-func (w *sweep) life(f fault) {
+func (w *faultSweep) life(f faultRule) {
 	w.Helper()
 	l := w.newLife(f)
 	m := l.model
@@ -234,7 +234,7 @@ func (w *sweep) life(f fault) {
 }
 
 // step carries one phase out, while the fault may strike, and compares its end with the model.
-func (l *life) step(name string, ask func()) {
+func (l *sweptDeployment) step(name string, ask func()) {
 	l.Helper()
 	l.phase++
 	from := l.heads()
@@ -260,7 +260,7 @@ func (l *life) step(name string, ask func()) {
 // insist sends a request until it is answered as it should be, or done says that it was
 // carried out although nobody said so. It is not sent again before that is known. Only
 // what may pass is tried again.
-func (l *life) insist(r client.Request, done func() (yes, known bool), fine ...int) {
+func (l *sweptDeployment) insist(r client.Request, done func() (yes, known bool), fine ...int) {
 	l.Helper()
 	tries := 0
 	l.eventually(fmt.Sprintf("%v: %s %s", l.fault, r.Method, r.Path), func() string {
@@ -286,25 +286,25 @@ func (l *life) insist(r client.Request, done func() (yes, known bool), fine ...i
 	})
 }
 
-func (l *life) send(method, path, body string, fine ...int) {
+func (l *sweptDeployment) send(method, path, body string, fine ...int) {
 	l.Helper()
 	l.insist(client.Request{Method: method, Path: path, Body: client.JSON([]byte(body))}, nil, fine...)
 }
 
 // post creates a document. That it exists is fine after an answer was lost, so it is fine.
-func (l *life) post(path, body string) {
+func (l *sweptDeployment) post(path, body string) {
 	l.Helper()
 	l.send("POST", path, body, http.StatusCreated, http.StatusConflict)
 }
 
-func (l *life) repack(app string, n int) {
+func (l *sweptDeployment) repack(app string, n int) {
 	l.Helper()
 	body, err := client.Multipart([]byte(named(app)), client.File{Part: client.FilePart, Name: client.FileName, Data: l.chart(app, edition(n))})
 	l.must("pack", err)
 	l.insist(client.Request{Method: "PUT", Path: till + "/apps/" + app, Body: body}, nil, http.StatusOK, http.StatusCreated)
 }
 
-func (l *life) create() {
+func (l *sweptDeployment) create() {
 	l.Helper()
 	g, name := l.group.path, fmt.Sprint("g", l.lives)
 	l.post(till+"/deployment-intent-groups", `{"metadata":{"name":"`+name+`"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
@@ -326,13 +326,13 @@ func placed(app string, clusters []string) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"app":%q,"intent":{"allOf":%s}}}`, app, app, text)
 }
 
-func (l *life) move(app string, clusters ...string) {
+func (l *sweptDeployment) move(app string, clusters ...string) {
 	l.Helper()
 	l.send("PUT", l.group.path+"/generic-placement-intents/places/app-intents/"+app, placed(app, clusters), http.StatusOK)
 }
 
 // act runs an action, until it is answered or the history shows it.
-func (l *life) act(name, body string) {
+func (l *sweptDeployment) act(name, body string) {
 	l.Helper()
 	r := client.Request{Method: "POST", Path: l.group.path + "/" + name}
 	if body != "" {
@@ -345,7 +345,7 @@ func (l *life) act(name, body string) {
 }
 
 // remove deletes the documents.
-func (l *life) remove() {
+func (l *sweptDeployment) remove() {
 	l.Helper()
 	g := l.group.path
 	for _, below := range []string{
@@ -359,7 +359,7 @@ func (l *life) remove() {
 
 // look reads the status, false if there is no answer, and holds it against the branch as
 // it is a moment later: what is said to be there is there.
-func (l *life) look() (st v2.Status, ok bool) {
+func (l *sweptDeployment) look() (st v2.Status, ok bool) {
 	l.Helper()
 	a, err := l.try(client.Request{Method: "GET", Path: l.group.path + "/status?status=deployed"})
 	if err != nil || a.Status != http.StatusOK {
@@ -400,7 +400,7 @@ func claimed(st v2.Status) int {
 	return last
 }
 
-func (l *life) honest(claim string, revision int, app, cluster string, have map[string]int) {
+func (l *sweptDeployment) honest(claim string, revision int, app, cluster string, have map[string]int) {
 	l.Helper()
 	edition := have[object(cluster, l.id, app)]
 	if !l.model.may(revision, app, cluster, edition) {
@@ -409,7 +409,7 @@ func (l *life) honest(claim string, revision int, app, cluster string, have map[
 }
 
 // lacks says what is not as the model wants it yet.
-func (l *life) lacks() string {
+func (l *sweptDeployment) lacks() string {
 	l.Helper()
 	m := l.model
 	if l.id == "gone" {
@@ -445,11 +445,13 @@ func (l *life) lacks() string {
 }
 
 // differs says how the branches are not as the model wants them.
-func (l *life) differs() string { return unless(fmt.Sprint(l.held()), fmt.Sprint(l.model.files(l.id))) }
+func (l *sweptDeployment) differs() string {
+	return unless(fmt.Sprint(l.held()), fmt.Sprint(l.model.files(l.id)))
+}
 
 // held reads which editions the branches hold of the deployment, by path. What is not
 // where its cluster looks does not count.
-func (l *life) held() map[string]int {
+func (l *sweptDeployment) held() map[string]int {
 	l.Helper()
 	out := map[string]int{}
 	for i, bare := range l.bares {
@@ -467,7 +469,7 @@ func (l *life) held() map[string]int {
 
 // listing returns the files of a branch, each with its blob. It is read again when the
 // branch has moved only.
-func (w *sweep) listing(i int) map[string]string {
+func (w *faultSweep) listing(i int) map[string]string {
 	w.Helper()
 	bare := w.bares[i]
 	tip, err := os.ReadFile(filepath.Join(bare.Dir, "refs", "heads", branch)) // nothing packs the refs
@@ -482,13 +484,13 @@ func (w *sweep) listing(i int) map[string]string {
 		info, path, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		files[path] = strings.Fields(info)[2]
 	}
-	w.listed[i] = listed{string(tip), files}
+	w.listed[i] = branchListing{string(tip), files}
 	return files
 }
 
 // owns says that a path is the deployment's. While its id is not known, whatever is not the
 // bystander's is: all lives before have ended.
-func (l *life) owns(path string) bool {
+func (l *sweptDeployment) owns(path string) bool {
 	part := strings.Split(path, "/") // clusters/CLUSTER/context/ID/...
 	if len(part) < 4 || part[3] == l.bystanderID {
 		return false
@@ -500,7 +502,7 @@ func (l *life) owns(path string) bool {
 }
 
 // editionOf reads the edition of a blob; -1 if it has none.
-func (w *sweep) editionOf(bare gittest.Bare, blob string) int {
+func (w *faultSweep) editionOf(bare gittest.Bare, blob string) int {
 	w.Helper()
 	if n, known := w.editions[blob]; known {
 		return n
@@ -516,7 +518,7 @@ func (w *sweep) editionOf(bare gittest.Bare, blob string) int {
 }
 
 // heads are the tips of the branches.
-func (w *sweep) heads() (out []string) {
+func (w *faultSweep) heads() (out []string) {
 	w.Helper()
 	for _, bare := range w.bares {
 		tip, err := bare.Git(w.Context(), "", "rev-parse", branch)
@@ -528,7 +530,7 @@ func (w *sweep) heads() (out []string) {
 
 // onceOnly checks the commits of one phase: each is about this deployment alone, each
 // changes something, and no file changes twice.
-func (l *life) onceOnly(phase string, from []string) {
+func (l *sweptDeployment) onceOnly(phase string, from []string) {
 	l.Helper()
 	changed := map[string]int{}
 	for i, bare := range l.bares {
@@ -554,7 +556,7 @@ func (l *life) onceOnly(phase string, from []string) {
 }
 
 // steady reads the status of the deployment that nobody touches.
-func (w *sweep) steady() (st v2.Status) {
+func (w *faultSweep) steady() (st v2.Status) {
 	w.Helper()
 	w.eventually("the status of the bystander", func() string {
 		a, err := w.try(client.Request{Method: "GET", Path: w.bystander.path + "/status?status=deployed"})
@@ -570,7 +572,7 @@ func (w *sweep) steady() (st v2.Status) {
 }
 
 // wantOnlyBystander checks that the lives left nothing behind.
-func (w *sweep) wantOnlyBystander() {
+func (w *faultSweep) wantOnlyBystander() {
 	w.Helper()
 	id := w.bystanderID
 	want := []string{object("a", id, "db"), object("b", id, "cache")}

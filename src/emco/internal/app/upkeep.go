@@ -14,17 +14,17 @@ const (
 	probeTime   = 2 * time.Second
 )
 
-// upkeep looks after the documents: it says whether they can be read, and removes uploads
+// documentUpkeep looks after the documents: it says whether they can be read, and removes uploads
 // that no document names.
-type upkeep struct {
+type documentUpkeep struct {
 	db  *store.DB
 	log *slog.Logger
 }
 
-func (u *upkeep) Name() string { return "documents" }
+func (u *documentUpkeep) Name() string { return "documents" }
 
 // Ready asks the document store.
-func (u *upkeep) Ready() error {
+func (u *documentUpkeep) Ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
 	for _, err := range u.db.List(ctx, "", store.Query{Limit: 1}) {
@@ -34,7 +34,7 @@ func (u *upkeep) Ready() error {
 }
 
 // Run sweeps once in a while until ctx ends.
-func (u *upkeep) Run(ctx context.Context) error {
+func (u *documentUpkeep) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepPeriod)
 	defer tick.Stop()
 	for {

@@ -57,25 +57,25 @@ func runVictim(rules string, args []string) int {
 	return 0
 }
 
-// victim is a stage whose program is a process of its own, which may be killed at any
+// crashStage is a stage whose program is a process of its own, which may be killed at any
 // moment. Whenever it dies it is started again on the same data, without rules.
-type victim struct {
-	*stage
+type crashStage struct {
+	*testStage
 	file string // the configuration
 
 	mu     sync.Mutex
-	now    *process
+	now    *childProcess
 	deaths int
 	fault  error // why it could not be started again
 }
 
 // newVictim prepares a stage with setup, and then runs it as a process of its own.
-func newVictim(t *testing.T, setup func(s *stage)) *victim {
+func newVictim(t *testing.T, setup func(s *testStage)) *crashStage {
 	t.Helper()
 	s := newStage(t)
 	setup(s)
 	s.stop()
-	v := &victim{stage: s, file: filepath.Join(s.dir, "emco.yaml")}
+	v := &crashStage{testStage: s, file: filepath.Join(s.dir, "emco.yaml")}
 	text, err := config.Print(s.config)
 	s.must("write the configuration", err)
 	s.must("write the configuration", os.WriteFile(v.file, text, 0o600))
@@ -85,7 +85,7 @@ func newVictim(t *testing.T, setup func(s *stage)) *victim {
 }
 
 // restart ends the process that runs, if any, and starts one with rules.
-func (v *victim) restart(rules string) {
+func (v *crashStage) restart(rules string) {
 	v.Helper()
 	v.end()
 	v.mu.Lock()
@@ -95,7 +95,7 @@ func (v *victim) restart(rules string) {
 }
 
 // launch starts a process; v.mu is held.
-func (v *victim) launch(rules string) {
+func (v *crashStage) launch(rules string) {
 	p, err := startProcess(v.log, rules, v.file)
 	if v.fault = err; err != nil {
 		return
@@ -108,7 +108,7 @@ func (v *victim) launch(rules string) {
 }
 
 // watch starts the next process when one has died.
-func (v *victim) watch(p *process) {
+func (v *crashStage) watch(p *childProcess) {
 	<-p.ended
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -119,7 +119,7 @@ func (v *victim) watch(p *process) {
 }
 
 // end stops the process cleanly; nothing happens if there is none.
-func (v *victim) end() {
+func (v *crashStage) end() {
 	v.mu.Lock()
 	p := v.now
 	v.now = nil // its death is no accident
@@ -133,24 +133,24 @@ func (v *victim) end() {
 }
 
 // try sends a request to whichever process runs. It fails when that dies meanwhile.
-func (v *victim) try(r client.Request) (answer, error) {
+func (v *crashStage) try(r client.Request) (apiAnswer, error) {
 	v.mu.Lock()
 	api, fault := v.api, v.fault
 	v.mu.Unlock()
 	if fault != nil {
-		return answer{}, fault
+		return apiAnswer{}, fault
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), patience)
 	defer cancel()
 	res, err := api.Do(ctx, r)
 	if err != nil {
-		return answer{}, err
+		return apiAnswer{}, err
 	}
-	return answer{Status: res.Status, Body: strings.TrimSpace(string(res.Body))}, nil
+	return apiAnswer{Status: res.Status, Body: strings.TrimSpace(string(res.Body))}, nil
 }
 
 // arm replaces the rules of the process that runs.
-func (v *victim) arm(rules string) {
+func (v *crashStage) arm(rules string) {
 	v.Helper()
 	a, err := v.try(client.Request{Method: http.MethodPut, Path: "/failpoints", Body: client.JSON([]byte(rules))})
 	if err != nil || a.Status != http.StatusOK {
@@ -160,7 +160,7 @@ func (v *victim) arm(rules string) {
 
 // fired disarms all, and tells how often a rule applied since it was armed, a death
 // included. What a process counted before it died is lost.
-func (v *victim) fired() int {
+func (v *crashStage) fired() int {
 	v.Helper()
 	var counts failpoint.Counts
 	v.eventually("the rules are gone", func() string {
@@ -180,8 +180,8 @@ func (v *victim) fired() int {
 	return n
 }
 
-// process is one life of the program.
-type process struct {
+// childProcess is one life of the program.
+type childProcess struct {
 	cmd     *exec.Cmd
 	in      io.Closer // the child ends when it is closed
 	address string
@@ -190,8 +190,8 @@ type process struct {
 }
 
 // startProcess returns once the program is ready.
-func startProcess(log io.Writer, rules, file string) (*process, error) {
-	p := &process{cmd: exec.Command(os.Args[0], victimProgram, rules, "-config", file), ended: make(chan struct{})}
+func startProcess(log io.Writer, rules, file string) (*childProcess, error) {
+	p := &childProcess{cmd: exec.Command(os.Args[0], victimProgram, rules, "-config", file), ended: make(chan struct{})}
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -230,7 +230,7 @@ func listen(said io.Reader, log io.Writer, address chan<- string) {
 	}
 }
 
-func (p *process) ready(address <-chan string) error {
+func (p *childProcess) ready(address <-chan string) error {
 	select {
 	case a, ok := <-address:
 		if !ok {
@@ -245,7 +245,7 @@ func (p *process) ready(address <-chan string) error {
 }
 
 // stop ends the process by SIGTERM.
-func (p *process) stop() error {
+func (p *childProcess) stop() error {
 	defer p.in.Close()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {

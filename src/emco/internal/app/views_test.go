@@ -15,20 +15,20 @@ import (
 
 // shards has the clusters that are registered from now on share the repository in shards
 // of two, by a mode.
-func (s *stage) shards(mode string) {
+func (s *testStage) shards(mode string) {
 	s.Helper()
 	s.expect(201, "POST", provider+"/cluster-sync-objects", `{"metadata":{"name":"sharded"},"spec":{"kv":[{"url":"`+s.git.URL("fleet")+`","userName":"`+writer+`","gitToken":"`+s.token+`","branch":"`+branch+`","refMode":"`+mode+`","shardSize":"2"}]}}`)
 }
 
 // files lists the files of a branch.
-func (s *stage) files(branch string) []string {
+func (s *testStage) files(branch string) []string {
 	s.Helper()
 	out, err := s.bare.Git(s.Context(), "", "ls-tree", "-r", "--name-only", branch)
 	s.must("list "+branch, err)
 	return strings.Fields(out)
 }
 
-func (s *stage) commitOf(branch string) string {
+func (s *testStage) commitOf(branch string) string {
 	s.Helper()
 	id, err := s.bare.Git(s.Context(), "", "rev-parse", branch)
 	s.must("find "+branch, err)
@@ -36,7 +36,7 @@ func (s *stage) commitOf(branch string) string {
 }
 
 // shardsFleet registers clusters, of which two share a shard, with one app on all of them.
-func (s *stage) shardsFleet(mode string, clusters ...string) group {
+func (s *testStage) shardsFleet(mode string, clusters ...string) testGroup {
 	s.Helper()
 	s.expect(201, "POST", "cluster-providers", named("edge"))
 	s.shards(mode)
@@ -48,7 +48,7 @@ func (s *stage) shardsFleet(mode string, clusters ...string) group {
 	}
 	s.expect(202, "POST", cloud+"/instantiate", "")
 	s.onboard("web")
-	g := s.group("autumn", place{"web": nil})
+	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	return g
 }

@@ -35,7 +35,7 @@ const renderChild = "render-child"
 
 // wire builds the services that the configuration names: their routes, and what runs
 // in the background.
-func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.Service, error) {
+func (a *App) wire(c config.Config, st openStores, m *metrics) (http.Handler, []run.Service, error) {
 	r := web.NewRouter()
 	var api http.Handler = r
 	rules := gitops.Rules{AllowFile: c.Git.AllowFile}
@@ -52,8 +52,8 @@ func (a *App) wire(c config.Config, st stores, m *metrics) (http.Handler, []run.
 	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader)
 	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)
 	services := []run.Service{
-		&upkeep{db: st.db, log: a.log},
-		&room{contexts: st.contexts, reclaim: st.reclaim, full: m.full, log: a.log, period: roomPeriod},
+		&documentUpkeep{db: st.db, log: a.log},
+		&etcdSpace{contexts: st.contexts, reclaim: st.reclaim, full: m.full, log: a.log, period: roomPeriod},
 	}
 	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
 		services = append(services, seen)
@@ -121,20 +121,20 @@ func (a *App) renderer(c config.Config, m *metrics) (render.Renderer, error) {
 	limits.Memory, limits.Input = uint64(c.Render.Memory), c.HTTP.PackageLimit
 	r := isolated.New(child.Edition(), []string{self, renderChild, c.Render.KubeVersion}, limits)
 	if c.Render.Anew {
-		r = forgetful{r, new(atomic.Int64)}
+		r = uncachedRenderer{r, new(atomic.Int64)}
 	}
-	return a.faults.renderer(counted{r, m.renders}), nil
+	return a.faults.renderer(countingRenderer{r, m.renders}), nil
 }
 
-// forgetful is a renderer of which no result is taken again: each time it is asked it
+// uncachedRenderer is a renderer of which no result is taken again: each time it is asked it
 // calls itself another edition.
-type forgetful struct {
+type uncachedRenderer struct {
 	render.Renderer
 	asked *atomic.Int64
 }
 
 // Edition is never the same, not even after a restart.
-func (f forgetful) Edition() string {
+func (f uncachedRenderer) Edition() string {
 	return fmt.Sprint(f.Renderer.Edition(), time.Now().UnixNano(), f.asked.Add(1))
 }
 
@@ -145,7 +145,7 @@ func charts(kubeVersion string) (render.Renderer, error) {
 	return helm.New(o)
 }
 
-func (a *App) rsync(c config.Config, st stores, seen *mirror.Mirror, m *metrics, rules gitops.Rules, host gitHost, registry *syncer.Registry) run.Service {
+func (a *App) rsync(c config.Config, st openStores, seen *mirror.Mirror, m *metrics, rules gitops.Rules, host gitHost, registry *syncer.Registry) run.Service {
 	writers := a.writers(c, m, host)
 	k := kube.Default()
 	k.QPS, k.Burst, k.Timeout = float32(c.Kube.QPS), c.Kube.Burst, time.Duration(c.Kube.Timeout)

@@ -67,7 +67,7 @@ func Files(r io.Reader, l Limits) (Tree, error) {
 // walk shows each file to visit. The archive is sound only if walk returns nil. An
 // error of r itself is returned as it is: it says nothing about the archive.
 func walk(r io.Reader, l Limits, visit func(string, io.Reader) error) error {
-	in := &counter{r: r, most: l.Compressed}
+	in := &countingReader{r: r, most: l.Compressed}
 	name, err := entries(in, l, visit)
 	if in.err != nil {
 		return in.err
@@ -76,12 +76,12 @@ func walk(r io.Reader, l Limits, visit func(string, io.Reader) error) error {
 }
 
 // entries shows each file to visit. The name is that of the entry to blame, if any.
-func entries(in *counter, l Limits, visit func(string, io.Reader) error) (name string, err error) {
+func entries(in *countingReader, l Limits, visit func(string, io.Reader) error) (name string, err error) {
 	s, err := open(in, l)
 	if err != nil {
 		return "", err
 	}
-	files, seen := tar.NewReader(s), newNames(l.Depth)
+	files, seen := tar.NewReader(s), newSeenPaths(l.Depth)
 	for n := 0; ; n++ {
 		h, err := files.Next()
 		switch {
@@ -101,7 +101,7 @@ func entries(in *counter, l Limits, visit func(string, io.Reader) error) (name s
 }
 
 // entry checks one entry and shows it if it is a file.
-func entry(h *tar.Header, content io.Reader, seen *names, visit func(string, io.Reader) error) error {
+func entry(h *tar.Header, content io.Reader, seen *seenPaths, visit func(string, io.Reader) error) error {
 	dir, err := kind(h)
 	if err != nil {
 		return err

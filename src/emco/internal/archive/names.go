@@ -9,29 +9,29 @@ import (
 	"unicode/utf8"
 )
 
-// names are the paths seen so far, those of directories above an entry included.
-type names struct {
+// seenPaths are the paths seen so far, those of directories above an entry included.
+type seenPaths struct {
 	depth   int
-	role    map[string]role
+	role    map[string]pathRole
 	written map[string]string // path in one case -> path as it was written
 }
 
-// role is how a path was met.
-type role uint8
+// pathRole is how a path was met.
+type pathRole uint8
 
 const (
-	unseen   role = iota
-	implied       // a directory above an entry
-	explicit      // a directory with an entry of its own
+	unseen   pathRole = iota
+	implied           // a directory above an entry
+	explicit          // a directory with an entry of its own
 	file
 )
 
-func newNames(depth int) *names {
-	return &names{depth: depth, role: map[string]role{}, written: map[string]string{}}
+func newSeenPaths(depth int) *seenPaths {
+	return &seenPaths{depth: depth, role: map[string]pathRole{}, written: map[string]string{}}
 }
 
 // add checks an entry's path and returns its clean form. The root directory is "".
-func (s *names) add(raw string, dir bool) (string, error) {
+func (s *seenPaths) add(raw string, dir bool) (string, error) {
 	name, err := cleaned(raw, dir)
 	switch {
 	case err != nil || name == "" && dir:
@@ -60,7 +60,7 @@ func (s *names) add(raw string, dir bool) (string, error) {
 
 // parents records the directories above name. It refuses those that are files, and
 // paths that differ in case from one seen: they would be one file on some disks.
-func (s *names) parents(name string) error {
+func (s *seenPaths) parents(name string) error {
 	for p := name; p != "."; p = path.Dir(p) {
 		key := strings.ToLower(strings.ToUpper(p))
 		if old, ok := s.written[key]; ok && old != p {

@@ -13,24 +13,24 @@ const (
 	ratioSlack = 10 << 20
 )
 
-// stream is the tar within an archive, with its limits kept.
-type stream struct {
+// tarStream is the tar within an archive, with its limits kept.
+type tarStream struct {
 	limits Limits
-	in     *counter
+	in     *countingReader
 	unzip  *gzip.Reader
 	out    int64
 }
 
-func open(in *counter, l Limits) (*stream, error) {
+func open(in *countingReader, l Limits) (*tarStream, error) {
 	unzip, err := gzip.NewReader(in)
 	if err != nil {
 		return nil, err
 	}
-	return &stream{limits: l, in: in, unzip: unzip}, nil
+	return &tarStream{limits: l, in: in, unzip: unzip}, nil
 }
 
 // Read reads tar bytes until a limit is reached.
-func (s *stream) Read(p []byte) (int, error) {
+func (s *tarStream) Read(p []byte) (int, error) {
 	n, err := s.unzip.Read(p)
 	s.out += int64(n)
 	switch {
@@ -44,7 +44,7 @@ func (s *stream) Read(p []byte) (int, error) {
 
 // finish reads what follows the last entry, so that the checksum is verified. Only
 // padding may be there.
-func (s *stream) finish() error {
+func (s *tarStream) finish() error {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := s.Read(buf)
@@ -66,20 +66,20 @@ func (s *stream) finish() error {
 	return nil
 }
 
-func (s *stream) tooDense() error {
+func (s *tarStream) tooDense() error {
 	return above("expands to more than %d times its size", s.limits.Ratio)
 }
 
-// counter counts the bytes read, and fails above its limit. It keeps the error of
+// countingReader counts the bytes read, and fails above its limit. It keeps the error of
 // the reader below, which says nothing about the archive.
-type counter struct {
+type countingReader struct {
 	r    io.Reader
 	n    int64
 	most int64
 	err  error
 }
 
-func (c *counter) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		c.err = err

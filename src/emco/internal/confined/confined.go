@@ -56,7 +56,7 @@ func (c Child) Ask(ctx context.Context, question []byte) (Answer, error) {
 	cmd := exec.CommandContext(timed, c.Path, c.Args...)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = append([]string{}, c.Env...), c.Dir, grace // an empty environment is not nil
 	alone(cmd)
-	said := &head{}
+	said := &outputHead{}
 	cmd.Stderr = said
 	text, err := c.Limits.talk(cmd, question)
 	switch {
@@ -104,11 +104,11 @@ func (l Limits) talk(cmd *exec.Cmd, question []byte) ([]byte, error) {
 	return text, errors.Join(limited, waited, readErr)
 }
 
-// head keeps the beginning of what is written to it.
-type head struct{ text bytes.Buffer }
+// outputHead keeps the beginning of what is written to it.
+type outputHead struct{ text bytes.Buffer }
 
 // Write never fails.
-func (h *head) Write(p []byte) (int, error) {
+func (h *outputHead) Write(p []byte) (int, error) {
 	h.text.Write(p[:min(len(p), maxSaid-h.text.Len())])
 	return len(p), nil
 }

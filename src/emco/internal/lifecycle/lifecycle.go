@@ -137,8 +137,8 @@ func (t Table) Next(s appcontext.State, e Event) (appcontext.State, error) {
 // If returns what must hold besides the state.
 func (t Table) If(s appcontext.State, e Event) Condition { return t[e][s].If }
 
-// Unmet is the refusal of an event of which the condition does not hold.
-func (t Table) Unmet(s appcontext.State, e Event) error {
+// Refuse is the refusal of an event of which the condition does not hold.
+func (t Table) Refuse(s appcontext.State, e Event) error {
 	return errs.E(errs.Conflict, e.String(), "", fmt.Errorf("not allowed in state %s now; it is in %s", s, t.allowed(e)))
 }
 

@@ -85,7 +85,7 @@ func TestRefusalsNameTheStatesThatWouldDo(t *testing.T) {
 	if want := "instantiate: not allowed in state Created; it is in Approved, Terminated, TerminateStopped, Instantiated if it failed"; err.Error() != want {
 		t.Errorf("got %q, want %q", err, want)
 	}
-	err = Groups().Unmet(appcontext.Terminated, Stop)
+	err = Groups().Refuse(appcontext.Terminated, Stop)
 	if want := "stop: not allowed in state Terminated now; it is in Instantiated while it is under way, Terminated while it is under way"; err.Error() != want || !errs.Is(err, errs.Conflict) {
 		t.Errorf("got %q, want %q", err, want)
 	}

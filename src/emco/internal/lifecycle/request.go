@@ -18,51 +18,51 @@ import (
 
 // tries is how often a request is carried out anew because others change the same
 // deployment at the same time.
-const tries = 10
+const maxAttempts = 10
 
-// Ask is a request for an event.
-type Ask struct {
-	Event  Event
-	Names  string // what the request names, in short: the revision that a rollback is to
-	Actor  string
-	Reason string // in the user's words
-	Key    string // by which requests are the same one, sent again; empty for none
-	At     time.Time
+// Request is a request for an event.
+type Request struct {
+	Event    Event
+	Argument string // what the request names, in short: the revision that a rollback is to
+	Actor    string
+	Reason   string // in the user's words
+	Key      string // by which requests are the same one, sent again; empty for none
+	At       time.Time
 }
 
-// Read takes from a request all that does not stand in its body. A reason is given by
+// ReadRequest takes from a request all that does not stand in its body. A reason is given by
 // the parameter of that name.
-func Read(r *http.Request, e Event, now time.Time) (Ask, error) {
+func ReadRequest(r *http.Request, e Event, now time.Time) (Request, error) {
 	key, err := web.IdempotencyKey(r)
 	reason := r.URL.Query().Get("reason")
 	if err == nil && (len(reason) > v2.MaxDescription || !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl)) {
 		err = errs.New(errs.Invalid, "Invalid query reason: give one line of at most 1024 bytes")
 	}
-	return Ask{Event: e, Actor: web.Actor(r.Context()), Reason: reason, Key: key, At: now}, err
+	return Request{Event: e, Actor: web.Actor(r.Context()), Reason: reason, Key: key, At: now}, err
 }
 
 // String says what is asked for, such as "rollback 3". It tells requests apart.
-func (a Ask) String() string { return strings.TrimSpace(a.Event.String() + " " + a.Names) }
+func (a Request) String() string { return strings.TrimSpace(a.Event.String() + " " + a.Argument) }
 
-// Act is a line of the history that comes of the request.
-func (a Ask) Act(to appcontext.State, instance string, rev int64) appcontext.Action {
+// NewAction is a line of the history that comes of the request.
+func (a Request) NewAction(to appcontext.State, instance string, rev int64) appcontext.Action {
 	return appcontext.Action{
 		State: to, Instance: instance, Revision: rev, Time: a.At,
 		Actor: a.Actor, Reason: a.Reason, Ask: a.String(),
 	}
 }
 
-// Note is a line of the event log that comes of the request.
-func (a Ask) Note(reason, message string, rev int64) appcontext.Event {
+// NewEvent is a line of the event log that comes of the request.
+func (a Request) NewEvent(reason, message string, rev int64) appcontext.Event {
 	if a.Reason != "" {
 		message += ": " + a.Reason
 	}
 	return appcontext.Event{At: a.At, Type: appcontext.Normal, Reason: reason, Message: message, Actor: a.Actor, Rev: rev}
 }
 
-// done finds what came of the request when it was sent before. Malformed if the key was
+// previous finds what came of the request when it was sent before. Malformed if the key was
 // used for something else.
-func (a Ask) done(acts []appcontext.Action) (act appcontext.Action, known bool, err error) {
+func (a Request) previous(acts []appcontext.Action) (act appcontext.Action, known bool, err error) {
 	if a.Key == "" {
 		return act, false, nil
 	}
@@ -78,57 +78,57 @@ func (a Ask) done(acts []appcontext.Action) (act appcontext.Action, known bool, 
 	return act, false, nil
 }
 
-// Case is what is known of a deployment when a request is carried out.
-type Case struct {
-	Doc  store.Doc
-	Head appcontext.Head
-	Acts []appcontext.Action // all so far; if there is no head yet, the one that is not written
+// Snapshot is what is known of a deployment when a request is carried out.
+type Snapshot struct {
+	Doc     store.Doc
+	Head    appcontext.Head
+	Actions []appcontext.Action // all so far; if there is no head yet, the one that is not written
 }
 
-// Last returns the context id that was used last.
-func (c Case) Last() string {
-	for i := len(c.Acts) - 1; i >= 0; i-- {
-		if c.Acts[i].Instance != "" {
-			return c.Acts[i].Instance
+// LastInstance returns the context id that was used last.
+func (c Snapshot) LastInstance() string {
+	for i := len(c.Actions) - 1; i >= 0; i-- {
+		if c.Actions[i].Instance != "" {
+			return c.Actions[i].Instance
 		}
 	}
 	return ""
 }
 
 // Move is the way from the case's head to another one.
-func (c Case) Move(to appcontext.Head, acts ...appcontext.Action) appcontext.Move {
+func (c Snapshot) Move(to appcontext.Head, acts ...appcontext.Action) appcontext.Move {
 	if c.Head.Mod == 0 {
-		acts = append(c.Acts[:len(c.Acts):len(c.Acts)], acts...)
+		acts = append(c.Actions[:len(c.Actions):len(c.Actions)], acts...)
 	}
 	return appcontext.Move{From: c.Head, To: to, Acts: acts}
 }
 
-// Desk carries requests out, each of them once.
-type Desk struct {
+// Executor carries requests out, each of them once.
+type Executor struct {
 	DB       *store.DB
 	Contexts *appcontext.Store
 }
 
-// Look reads the case of a document.
-func (d Desk) Look(ctx context.Context, doc store.Doc) (Case, error) {
+// Load reads the case of a document.
+func (d Executor) Load(ctx context.Context, doc store.Doc) (Snapshot, error) {
 	head, acts, err := History(ctx, d.Contexts, doc)
-	return Case{Doc: doc, Head: head, Acts: acts}, err
+	return Snapshot{Doc: doc, Head: head, Actions: acts}, err
 }
 
-// Once has decide say which moves a request comes to, the first one that of doc, and
+// Execute has decide say which moves a request comes to, the first one that of doc, and
 // makes them in one transaction; no moves mean that there is nothing to do. If others
 // change the deployment meanwhile, decide is asked again about the new case. The last
 // action of the first move carries the request's key, and is returned; a request that was
 // carried out before is not carried out again, and its action is returned.
-func (d Desk) Once(ctx context.Context, doc store.Doc, ask Ask, decide func(context.Context, Case) ([]appcontext.Move, error)) (appcontext.Action, error) {
+func (d Executor) Execute(ctx context.Context, doc store.Doc, ask Request, decide func(context.Context, Snapshot) ([]appcontext.Move, error)) (appcontext.Action, error) {
 	for try := 1; ; try++ {
-		act, err := d.try(ctx, doc, ask, decide)
-		if errors.Is(err, appcontext.ErrOvertaken) && try < tries {
+		act, err := d.attempt(ctx, doc, ask, decide)
+		if errors.Is(err, appcontext.ErrOvertaken) && try < maxAttempts {
 			continue
 		}
 		if err != nil && ask.Key != "" { // it may have been carried out nevertheless, by us or by its twin
 			if acts, unread := d.Contexts.Actions(ctx, doc.UID); unread == nil {
-				if before, known, refusal := ask.done(acts); known {
+				if before, known, refusal := ask.previous(acts); known {
 					return before, refusal
 				}
 			}
@@ -137,12 +137,12 @@ func (d Desk) Once(ctx context.Context, doc store.Doc, ask Ask, decide func(cont
 	}
 }
 
-func (d Desk) try(ctx context.Context, doc store.Doc, ask Ask, decide func(context.Context, Case) ([]appcontext.Move, error)) (appcontext.Action, error) {
-	c, err := d.Look(ctx, doc)
+func (d Executor) attempt(ctx context.Context, doc store.Doc, ask Request, decide func(context.Context, Snapshot) ([]appcontext.Move, error)) (appcontext.Action, error) {
+	c, err := d.Load(ctx, doc)
 	if err != nil {
 		return appcontext.Action{}, err
 	}
-	if act, known, err := ask.done(c.Acts); known {
+	if act, known, err := ask.previous(c.Actions); known {
 		return act, err
 	}
 	moves, err := decide(ctx, c)
@@ -156,14 +156,14 @@ func (d Desk) try(ctx context.Context, doc store.Doc, ask Ask, decide func(conte
 		return *last, err
 	}
 	if c.Head.Mod == 0 {
-		err = d.adopt(ctx, doc, heads[0])
+		err = d.confirmDocument(ctx, doc, heads[0])
 	}
 	return *last, err
 }
 
-// adopt makes sure that a head which was just made has a document: a deletion that was
+// confirmDocument makes sure that a head which was just made has a document: a deletion that was
 // under way did not see it. If not, the head is taken back.
-func (d Desk) adopt(ctx context.Context, doc store.Doc, head appcontext.Head) error {
+func (d Executor) confirmDocument(ctx context.Context, doc store.Doc, head appcontext.Head) error {
 	now, err := d.DB.Get(ctx, doc.Key)
 	switch {
 	case err == nil && now.UID == doc.UID && now.State == store.Live:

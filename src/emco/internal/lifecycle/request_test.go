@@ -22,9 +22,9 @@ import (
 const groupKey = "projects/p"
 
 // desk is one over real stores, with a document that has no head yet.
-func desk(t *testing.T) (Desk, store.Doc) {
+func desk(t *testing.T) (Executor, store.Doc) {
 	t.Helper()
-	d := Desk{DB: resourcetest.DB(t), Contexts: contexttest.New(t)}
+	d := Executor{DB: resourcetest.DB(t), Contexts: contexttest.New(t)}
 	doc, err := d.DB.Create(t.Context(), store.Write{Key: groupKey})
 	if err != nil {
 		t.Fatal(err)
@@ -33,39 +33,39 @@ func desk(t *testing.T) (Desk, store.Doc) {
 }
 
 // approval decides for an approval, and counts.
-func approval(ask Ask, decided *atomic.Int64) func(context.Context, Case) ([]appcontext.Move, error) {
-	return func(_ context.Context, c Case) ([]appcontext.Move, error) {
+func approval(ask Request, decided *atomic.Int64) func(context.Context, Snapshot) ([]appcontext.Move, error) {
+	return func(_ context.Context, c Snapshot) ([]appcontext.Move, error) {
 		decided.Add(1)
 		to := c.Head
 		to.State, to.LastRev = appcontext.Approved, to.LastRev+1
-		return []appcontext.Move{c.Move(to, ask.Act(to.State, "", to.LastRev))}, nil
+		return []appcontext.Move{c.Move(to, ask.NewAction(to.State, "", to.LastRev))}, nil
 	}
 }
 
 func TestARequestWithAKeyIsCarriedOutOnce(t *testing.T) {
 	t.Parallel()
 	d, doc := desk(t)
-	ask, decided := Ask{Event: Approve, Key: "k", Actor: "ada", Reason: "why not"}, atomic.Int64{}
+	ask, decided := Request{Event: Approve, Key: "k", Actor: "ada", Reason: "why not"}, atomic.Int64{}
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if act, err := d.Once(t.Context(), doc, ask, approval(ask, &decided)); err != nil || act.Revision != 1 || act.Actor != "ada" {
+			if act, err := d.Execute(t.Context(), doc, ask, approval(ask, &decided)); err != nil || act.Revision != 1 || act.Actor != "ada" {
 				t.Errorf("got %+v, %v", act, err)
 			}
 		})
 	}
 	all.Wait()
-	c, err := d.Look(t.Context(), doc)
-	if err != nil || len(c.Acts) != 2 || c.Acts[1].Key != "k" || c.Acts[1].Reason != "why not" {
-		t.Errorf("history %+v, %v; want one approval", c.Acts, err)
+	c, err := d.Load(t.Context(), doc)
+	if err != nil || len(c.Actions) != 2 || c.Actions[1].Key != "k" || c.Actions[1].Reason != "why not" {
+		t.Errorf("history %+v, %v; want one approval", c.Actions, err)
 	}
 	other := ask
-	other.Event, other.Names = Rollback, "3"
-	if _, err = d.Once(t.Context(), doc, other, approval(other, &decided)); !errs.Is(err, errs.Malformed) || !strings.Contains(err.Error(), "another request, approve") {
+	other.Event, other.Argument = Rollback, "3"
+	if _, err = d.Execute(t.Context(), doc, other, approval(other, &decided)); !errs.Is(err, errs.Malformed) || !strings.Contains(err.Error(), "another request, approve") {
 		t.Errorf("the key for something else: got %v", err)
 	}
 	ask.Key = ""
-	if act, err := d.Once(t.Context(), doc, ask, approval(ask, &decided)); err != nil || act.Revision != 2 {
+	if act, err := d.Execute(t.Context(), doc, ask, approval(ask, &decided)); err != nil || act.Revision != 2 {
 		t.Errorf("without a key: got %+v, %v; want a second approval", act, err)
 	}
 }
@@ -73,12 +73,12 @@ func TestARequestWithAKeyIsCarriedOutOnce(t *testing.T) {
 func TestARefusalLeavesTheKeyFree(t *testing.T) {
 	t.Parallel()
 	d, doc := desk(t)
-	ask, decided := Ask{Event: Approve, Key: "k"}, atomic.Int64{}
+	ask, decided := Request{Event: Approve, Key: "k"}, atomic.Int64{}
 	no := errs.New(errs.Conflict, "no")
-	if _, err := d.Once(t.Context(), doc, ask, func(context.Context, Case) ([]appcontext.Move, error) { return nil, no }); !errors.Is(err, no) {
+	if _, err := d.Execute(t.Context(), doc, ask, func(context.Context, Snapshot) ([]appcontext.Move, error) { return nil, no }); !errors.Is(err, no) {
 		t.Errorf("got %v, want the refusal", err)
 	}
-	if act, err := d.Once(t.Context(), doc, ask, approval(ask, &decided)); err != nil || act.Revision != 1 {
+	if act, err := d.Execute(t.Context(), doc, ask, approval(ask, &decided)); err != nil || act.Revision != 1 {
 		t.Errorf("got %+v, %v", act, err)
 	}
 }
@@ -87,9 +87,9 @@ func TestARefusalLeavesTheKeyFree(t *testing.T) {
 func TestARequestThatIsOvertakenIsDecidedAnew(t *testing.T) {
 	t.Parallel()
 	d, doc := desk(t)
-	ask, decided := Ask{Event: Approve}, atomic.Int64{}
+	ask, decided := Request{Event: Approve}, atomic.Int64{}
 	decide := approval(ask, &decided)
-	act, err := d.Once(t.Context(), doc, ask, func(ctx context.Context, c Case) ([]appcontext.Move, error) {
+	act, err := d.Execute(t.Context(), doc, ask, func(ctx context.Context, c Snapshot) ([]appcontext.Move, error) {
 		moves, err := decide(ctx, c)
 		if decided.Load() <= 3 {
 			to := c.Head
@@ -103,15 +103,15 @@ func TestARequestThatIsOvertakenIsDecidedAnew(t *testing.T) {
 	if err != nil || act.Revision != 31 || decided.Load() != 4 {
 		t.Errorf("got %+v, %v after %d decisions; want revision 31 after 4", act, err, decided.Load())
 	}
-	_, err = d.Once(t.Context(), doc, ask, func(ctx context.Context, c Case) ([]appcontext.Move, error) {
+	_, err = d.Execute(t.Context(), doc, ask, func(ctx context.Context, c Snapshot) ([]appcontext.Move, error) {
 		moves, err := decide(ctx, c)
 		if _, err := d.Contexts.Move(ctx, c.Move(c.Head)); err != nil {
 			return nil, err
 		}
 		return moves, err
 	})
-	if !errors.Is(err, appcontext.ErrOvertaken) || decided.Load() != 4+tries {
-		t.Errorf("got %v after %d more decisions, want it given up after %d", err, decided.Load()-4, tries)
+	if !errors.Is(err, appcontext.ErrOvertaken) || decided.Load() != 4+maxAttempts {
+		t.Errorf("got %v after %d more decisions, want it given up after %d", err, decided.Load()-4, maxAttempts)
 	}
 }
 
@@ -119,9 +119,9 @@ func TestARequestThatIsOvertakenIsDecidedAnew(t *testing.T) {
 func TestAHeadThatIsMadeWhileItsDocumentGoesIsTakenBack(t *testing.T) {
 	t.Parallel()
 	d, doc := desk(t)
-	ask, decided := Ask{Event: Approve}, atomic.Int64{}
+	ask, decided := Request{Event: Approve}, atomic.Int64{}
 	err := d.DB.Delete(t.Context(), doc.Key, func(ctx context.Context, _ store.Doc) error {
-		_, err := d.Once(ctx, doc, ask, approval(ask, &decided))
+		_, err := d.Execute(ctx, doc, ask, approval(ask, &decided))
 		if !errs.Is(err, errs.NotFound) {
 			t.Errorf("while it is deleted: got %v", err)
 		}
@@ -130,7 +130,7 @@ func TestAHeadThatIsMadeWhileItsDocumentGoesIsTakenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Once(t.Context(), doc, ask, approval(ask, &decided)); !errs.Is(err, errs.NotFound) {
+	if _, err := d.Execute(t.Context(), doc, ask, approval(ask, &decided)); !errs.Is(err, errs.NotFound) {
 		t.Errorf("after it was deleted: got %v", err)
 	}
 	if _, err := d.Contexts.Head(t.Context(), doc.UID); !errs.Is(err, errs.NotFound) {
@@ -141,18 +141,18 @@ func TestAHeadThatIsMadeWhileItsDocumentGoesIsTakenBack(t *testing.T) {
 func TestRequestsSayWhoAndWhy(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	read := func(query, key string) (Ask, error) {
+	read := func(query, key string) (Request, error) {
 		r := httptest.NewRequest(http.MethodPost, "/v2/x?"+query, nil)
 		if key != "" {
 			r.Header.Set("Idempotency-Key", key)
 		}
-		return Read(r, Update, noon)
+		return ReadRequest(r, Update, noon)
 	}
 	ask, err := read("reason=a+fix+for+%23+4", "k")
-	if want := (Ask{Event: Update, Actor: "anonymous", Reason: "a fix for # 4", Key: "k", At: noon}); err != nil || ask != want {
+	if want := (Request{Event: Update, Actor: "anonymous", Reason: "a fix for # 4", Key: "k", At: noon}); err != nil || ask != want {
 		t.Errorf("got %+v, %v; want %+v", ask, err, want)
 	}
-	if e := ask.Note("Updated", "revision 3", 3); e.Message != "revision 3: a fix for # 4" || e.Actor != "anonymous" || e.Type != "Normal" {
+	if e := ask.NewEvent("Updated", "revision 3", 3); e.Message != "revision 3: a fix for # 4" || e.Actor != "anonymous" || e.Type != "Normal" {
 		t.Errorf("event %+v", e)
 	}
 	for _, query := range []string{"reason=" + strings.Repeat("x", 1025), "reason=" + url.QueryEscape("a\nb"), "reason=%ff"} {

@@ -31,8 +31,8 @@ func ScopesOf(objects []Object) Scopes {
 		if err != nil {
 			continue
 		}
-		spec, _ := t["spec"].(tree)
-		names, _ := spec["names"].(tree)
+		spec, _ := t["spec"].(objectTree)
+		names, _ := spec["names"].(objectTree)
 		group, _ := spec["group"].(string)
 		kind, _ := names["kind"].(string)
 		scopes[GroupKind{group, kind}] = spec["scope"] == "Cluster"
@@ -93,13 +93,13 @@ func complete(o Object, d Defaults) (Object, error) {
 }
 
 // label sets labels on a metadata.
-func label(meta tree, labels map[string]string) error {
-	have, ok := meta["labels"].(tree)
+func label(meta objectTree, labels map[string]string) error {
+	have, ok := meta["labels"].(objectTree)
 	if !ok {
 		if v := meta["labels"]; v != nil {
 			return fmt.Errorf("labels must be a mapping")
 		}
-		have = tree{}
+		have = objectTree{}
 		meta["labels"] = have
 	}
 	for k, v := range labels {
@@ -110,7 +110,7 @@ func label(meta tree, labels map[string]string) error {
 
 // templateMetas returns the metadata of the pod templates in a workload of a
 // built-in kind. With add set, those that lack one get it.
-func templateMetas(t tree, add bool) []tree {
+func templateMetas(t objectTree, add bool) []objectTree {
 	var path []string
 	switch kind, _ := t["kind"].(string); kind {
 	case "Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "ReplicationController", "Job":
@@ -124,18 +124,18 @@ func templateMetas(t tree, add bool) []tree {
 	}
 	at := t
 	for _, member := range path {
-		at, _ = at[member].(tree)
+		at, _ = at[member].(objectTree)
 	}
 	if at == nil {
 		return nil
 	}
 	meta := metadata(at)
 	if meta == nil && add {
-		meta = tree{}
+		meta = objectTree{}
 		at["metadata"] = meta
 	}
 	if meta == nil {
 		return nil
 	}
-	return []tree{meta}
+	return []objectTree{meta}
 }

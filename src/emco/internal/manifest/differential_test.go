@@ -90,8 +90,8 @@ func same(ours, theirs any) bool {
 			}
 		}
 		return true
-	case tree:
-		m, ok := ours.(tree)
+	case objectTree:
+		m, ok := ours.(objectTree)
 		if !ok || len(m) != len(theirs) {
 			return false
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // newObject checks an object's shape and returns its canonical form.
-func newObject(t tree) (Object, error) {
+func newObject(t objectTree) (Object, error) {
 	prune(t)
 	id, err := identify(t)
 	if err != nil {
@@ -33,7 +33,7 @@ func newObject(t tree) (Object, error) {
 
 // encode writes a tree as canonical JSON: keys sorted, nothing escaped for HTML, one
 // newline at the end. Numbers keep their text.
-func encode(t tree) ([]byte, error) {
+func encode(t objectTree) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -44,10 +44,10 @@ func encode(t tree) ([]byte, error) {
 }
 
 // decode reads canonical content back. It cannot fail on what newObject wrote.
-func decode(o Object) (tree, error) {
+func decode(o Object) (objectTree, error) {
 	dec := json.NewDecoder(bytes.NewReader(o.Content))
 	dec.UseNumber()
-	var t tree
+	var t objectTree
 	if err := dec.Decode(&t); err != nil {
 		return nil, fmt.Errorf("%s: content is no JSON object: %w", o.ID, err)
 	}
@@ -56,7 +56,7 @@ func decode(o Object) (tree, error) {
 
 // prune drops what tools write into manifests without meaning it: a null creation
 // timestamp, and an empty status. Equal objects get equal bytes that way.
-func prune(t tree) {
+func prune(t objectTree) {
 	for _, meta := range append(templateMetas(t, false), metadata(t)) {
 		if v, ok := meta["creationTimestamp"]; ok && v == nil {
 			delete(meta, "creationTimestamp")
@@ -76,20 +76,20 @@ func empty(v any) bool {
 		return v == ""
 	case []any:
 		return len(v) == 0
-	case tree:
+	case objectTree:
 		return !slices.ContainsFunc(slices.Collect(maps.Values(v)), func(v any) bool { return !empty(v) })
 	}
 	return false
 }
 
 // metadata returns an object's metadata, nil if it has none.
-func metadata(t tree) tree {
-	meta, _ := t["metadata"].(tree)
+func metadata(t objectTree) objectTree {
+	meta, _ := t["metadata"].(objectTree)
 	return meta
 }
 
 // identify reads who an object is and checks that an API server could know it.
-func identify(t tree) (ID, error) {
+func identify(t objectTree) (ID, error) {
 	apiVersion, err := text(t, "apiVersion")
 	if err != nil {
 		return ID{}, err
@@ -98,7 +98,7 @@ func identify(t tree) (ID, error) {
 	if err != nil {
 		return ID{}, err
 	}
-	meta, ok := t["metadata"].(tree)
+	meta, ok := t["metadata"].(objectTree)
 	if !ok {
 		return ID{}, fmt.Errorf("%s without metadata.name", kind)
 	}
@@ -122,7 +122,7 @@ func identify(t tree) (ID, error) {
 }
 
 // text returns a member that must be a string and not empty.
-func text(t tree, member string) (string, error) {
+func text(t objectTree, member string) (string, error) {
 	v, ok := t[member]
 	if !ok || v == nil || v == "" {
 		return "", fmt.Errorf("%s is missing", member)
@@ -167,13 +167,13 @@ func pathSegment(name string) bool {
 
 // checkMaps checks that labels and annotations map strings to strings. An unquoted
 // number or yes is the usual mistake; an API server refuses the object for it.
-func checkMaps(id ID, meta tree) error {
+func checkMaps(id ID, meta objectTree) error {
 	for _, member := range []string{"annotations", "labels"} {
 		v, ok := meta[member]
 		if !ok || v == nil {
 			continue
 		}
-		m, ok := v.(tree)
+		m, ok := v.(objectTree)
 		if !ok {
 			return fmt.Errorf("%s %s: metadata.%s must be a mapping", id.Kind, id.Name, member)
 		}

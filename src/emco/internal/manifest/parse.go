@@ -40,21 +40,21 @@ func Parse(source string, text []byte) ([]Object, error) {
 	return p.objects, p.problems.err()
 }
 
-// chunk is the text of one document, and the line on which it begins.
-type chunk struct {
+// documentText is the text of one document, and the line on which it begins.
+type documentText struct {
 	line int
 	text []byte
 }
 
 // split cuts a stream at its document markers. A line that begins with "---" and
 // white space is a marker wherever it stands: YAML allows it within no scalar.
-func split(text []byte) []chunk {
+func split(text []byte) []documentText {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	var chunks []chunk
+	var chunks []documentText
 	start, startLine, line := 0, 1, 1
 	for at := 0; at < len(text); line++ {
 		if at > start && marker(text[at:]) {
-			chunks = append(chunks, chunk{startLine, text[start:at]})
+			chunks = append(chunks, documentText{startLine, text[start:at]})
 			start, startLine = at, line
 		}
 		end := bytes.IndexByte(text[at:], '\n')
@@ -63,8 +63,8 @@ func split(text []byte) []chunk {
 		}
 		at += end + 1
 	}
-	chunks = append(chunks, chunk{startLine, text[start:]})
-	var full []chunk
+	chunks = append(chunks, documentText{startLine, text[start:]})
+	var full []documentText
 	for _, c := range chunks {
 		if !blank(c.text) {
 			full = append(full, c)
@@ -105,7 +105,7 @@ func (p *parser) problem(line int, reason string) {
 }
 
 // chunk reads the documents of one chunk: one, unless "..." ends it early.
-func (p *parser) chunk(c chunk) {
+func (p *parser) chunk(c documentText) {
 	dec := yaml.NewDecoder(bytes.NewReader(c.text))
 	for {
 		var root yaml.Node
@@ -153,7 +153,7 @@ func (p *parser) value(v any) {
 	if v == nil {
 		return
 	}
-	tree, ok := v.(tree)
+	tree, ok := v.(objectTree)
 	if !ok {
 		p.problem(p.line, "is no object; give apiVersion, kind and metadata")
 		return
@@ -171,7 +171,7 @@ func (p *parser) value(v any) {
 // item takes the n-th item of a list.
 func (p *parser) item(n int, v any) {
 	where := fmt.Sprintf("item %d: ", n)
-	tree, ok := v.(tree)
+	tree, ok := v.(objectTree)
 	switch {
 	case !ok:
 		p.problem(p.line, where+"is no object")
@@ -183,7 +183,7 @@ func (p *parser) item(n int, v any) {
 }
 
 // isList reports whether an object is a list of objects, such as List or ConfigMapList.
-func isList(t tree) bool {
+func isList(t objectTree) bool {
 	kind, _ := t["kind"].(string)
 	items, ok := t["items"]
 	if kind == "List" {
@@ -194,7 +194,7 @@ func isList(t tree) bool {
 }
 
 // object checks one object and keeps its canonical form.
-func (p *parser) object(t tree, where string) {
+func (p *parser) object(t objectTree, where string) {
 	o, err := newObject(t)
 	switch {
 	case err != nil:

@@ -53,7 +53,7 @@ func (s Scopes) cluster(id ID) bool {
 }
 
 // cutGroup splits a tree's apiVersion.
-func cutGroup(t tree) (group, version string, ok bool) {
+func cutGroup(t objectTree) (group, version string, ok bool) {
 	apiVersion, _ := t["apiVersion"].(string)
 	if group, version, ok = strings.Cut(apiVersion, "/"); !ok {
 		return "", apiVersion, false

@@ -9,11 +9,11 @@ import (
 
 // checkSecret refuses a Secret whose data is no base64: an API server answers that with
 // an internal error, which tells neither whose fault it is nor where. Values are not shown.
-func checkSecret(id ID, t tree) error {
+func checkSecret(id ID, t objectTree) error {
 	if !isSecret(id) {
 		return nil
 	}
-	data, _ := t["data"].(tree)
+	data, _ := t["data"].(objectTree)
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		value, isText := data[key].(string)
 		if _, err := base64.StdEncoding.DecodeString(value); err != nil || !isText && data[key] != nil {
@@ -36,7 +36,7 @@ func Masked(o Object) ([]byte, error) {
 		return nil, err
 	}
 	for _, member := range []string{"data", "stringData"} {
-		values, _ := t[member].(tree)
+		values, _ := t[member].(objectTree)
 		for key := range values {
 			values[key] = "***"
 		}

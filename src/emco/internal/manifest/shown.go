@@ -29,7 +29,7 @@ func Compared(before, after Object) (shownBefore, shownAfter []byte, err error) 
 		maskPair(b, a)
 	}
 	bare := [2][]byte{}
-	for i, t := range []tree{b, a} {
+	for i, t := range []objectTree{b, a} {
 		if bare[i], err = encode(unstamped(t)); err != nil {
 			return nil, nil, err
 		}
@@ -52,16 +52,16 @@ func Shown(o Object) ([]byte, error) {
 		return nil, err
 	}
 	if isSecret(o.ID) {
-		maskPair(t, tree{})
+		maskPair(t, objectTree{})
 	}
 	return encode(unstamped(t))
 }
 
 // maskPair hides the values of two versions of a Secret.
-func maskPair(before, after tree) {
+func maskPair(before, after objectTree) {
 	for _, member := range []string{"data", "stringData"} {
-		b, _ := before[member].(tree)
-		a, _ := after[member].(tree)
+		b, _ := before[member].(objectTree)
+		a, _ := after[member].(objectTree)
 		was := maps.Clone(b)
 		for key := range b {
 			b[key] = mask
@@ -76,8 +76,8 @@ func maskPair(before, after tree) {
 }
 
 // unstamped returns a tree without its stamp; the given one is not changed.
-func unstamped(t tree) tree {
-	notes, _ := metadata(t)["annotations"].(tree)
+func unstamped(t objectTree) objectTree {
+	notes, _ := metadata(t)["annotations"].(objectTree)
 	if _, ok := notes[StampKey]; !ok {
 		return t
 	}

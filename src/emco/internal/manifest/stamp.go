@@ -14,9 +14,9 @@ const (
 )
 
 // stamp annotates an object with a digest of what it is without the annotation.
-func stamp(t tree, id ID) error {
+func stamp(t objectTree, id ID) error {
 	meta := metadata(t)
-	notes, ok := meta["annotations"].(tree)
+	notes, ok := meta["annotations"].(objectTree)
 	if v := meta["annotations"]; !ok && v != nil {
 		return fmt.Errorf("%s: annotations must be a mapping", id)
 	}
@@ -26,7 +26,7 @@ func stamp(t tree, id ID) error {
 		return fmt.Errorf("%s: %w", id, err)
 	}
 	if !ok {
-		notes = tree{}
+		notes = objectTree{}
 		meta["annotations"] = notes
 	}
 	length := stampLength

@@ -7,32 +7,32 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// tree is a decoded mapping. Its values are tree, []any, string, bool, json.Number
+// objectTree is a decoded mapping. Its values are tree, []any, string, bool, json.Number
 // and nil, so that no number passes through a float.
-type tree = map[string]any
+type objectTree = map[string]any
 
 // maxAliased bounds the nodes that aliases add to one document. Honest manifests
 // use a handful; a bomb of 300 bytes asks for a hundred thousand.
 const maxAliased = 10_000
 
-// fault is what is wrong with a document, and where within its chunk.
-type fault struct {
+// documentFault is what is wrong with a document, and where within its chunk.
+type documentFault struct {
 	line   int
 	reason string
 }
 
-func (f *fault) Error() string { return f.reason }
+func (f *documentFault) Error() string { return f.reason }
 
 func faultAt(n *yaml.Node, format string, args ...any) error {
-	return &fault{n.Line, fmt.Sprintf(format, args...)}
+	return &documentFault{n.Line, fmt.Sprintf(format, args...)}
 }
 
 // locate returns err as a fault; one that does not know its place gets that of root.
-func locate(err error, root *yaml.Node) *fault {
-	if f, ok := errors.AsType[*fault](err); ok {
+func locate(err error, root *yaml.Node) *documentFault {
+	if f, ok := errors.AsType[*documentFault](err); ok {
 		return f
 	}
-	return &fault{contentLine(root), err.Error()}
+	return &documentFault{contentLine(root), err.Error()}
 }
 
 // convert turns a document into plain values. Duplicate keys, deep nesting, aliases
@@ -95,7 +95,7 @@ func (c *converter) mapping(n *yaml.Node, depth int) (any, error) {
 	if err := checkTag(n, "!!map"); err != nil {
 		return nil, err
 	}
-	out := make(tree, len(n.Content)/2)
+	out := make(objectTree, len(n.Content)/2)
 	var merges []*yaml.Node
 	for i := 0; i < len(n.Content); i += 2 {
 		k := n.Content[i]
@@ -124,7 +124,7 @@ func (c *converter) mapping(n *yaml.Node, depth int) (any, error) {
 
 // merge fills in the keys of the mappings that a "<<" names. Keys that are there
 // stay, so the mapping's own keys win, and the first of several sources.
-func (c *converter) merge(into tree, n *yaml.Node, depth int) error {
+func (c *converter) merge(into objectTree, n *yaml.Node, depth int) error {
 	v, err := c.value(n, depth+1)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (c *converter) merge(into tree, n *yaml.Node, depth int) error {
 		sources = []any{v}
 	}
 	for _, s := range sources {
-		m, ok := s.(tree)
+		m, ok := s.(objectTree)
 		if !ok {
 			return faultAt(n, "a merge key needs a mapping or a list of mappings")
 		}

@@ -37,11 +37,11 @@ func Decide(ctx context.Context, req Request, filters []Filter) (Decision, error
 	if err != nil {
 		return Decision{}, err
 	}
-	j := judge{req: req, filters: filters, inventory: g.inventory, said: map[string]ruling{}}
-	if err := j.hear(ctx, g.candidates()); err != nil {
+	j := evaluator{req: req, filters: filters, inventory: g.inventory, results: map[string]filterResult{}}
+	if err := j.evaluate(ctx, g.candidates()); err != nil {
 		return Decision{}, err
 	}
-	if err := j.objections(g.mandatory); err != nil {
+	if err := j.checkMandatory(g.mandatory); err != nil {
 		return Decision{}, err
 	}
 	c, err := j.choose(g)
@@ -54,18 +54,18 @@ func Decide(ctx context.Context, req Request, filters []Filter) (Decision, error
 	return Decision{Clusters: slices.Sorted(maps.Keys(c.why)), Why: c.why, Refused: j.refused(), Spared: c.spared()}, nil
 }
 
-type set = map[string]bool
+type keySet = map[string]bool
 
-// groups is an intent whose selectors are resolved to cluster keys.
-type groups struct {
+// resolvedIntent is an intent whose selectors are resolved to cluster keys.
+type resolvedIntent struct {
 	inventory Inventory
 	mandatory map[string]string // key to the term that names it, in words
 	anyOf     [][]string        // each sorted, each key once
 }
 
 // candidates returns every cluster that the intent speaks of, sorted.
-func (g groups) candidates() []string {
-	all := set{}
+func (g resolvedIntent) candidates() []string {
+	all := keySet{}
 	for key := range g.mandatory {
 		all[key] = true
 	}
@@ -79,11 +79,11 @@ func (g groups) candidates() []string {
 
 // resolve turns selectors into keys. It reports everything that is wrong with the
 // intent at once.
-func resolve(req Request) (groups, error) {
-	g := groups{inventory: req.Inventory, mandatory: map[string]string{}}
+func resolve(req Request) (resolvedIntent, error) {
+	g := resolvedIntent{inventory: req.Inventory, mandatory: map[string]string{}}
 	var problems []string
 	find := func(selectors ...Selector) []string {
-		found := set{}
+		found := keySet{}
 		for _, s := range selectors {
 			keys, err := g.find(s)
 			if err != nil {
@@ -111,13 +111,13 @@ func resolve(req Request) (groups, error) {
 		g.anyOf = append(g.anyOf, find(req.Intent.AnyOf...))
 	}
 	if len(problems) > 0 {
-		return groups{}, errs.New(errs.Invalid, strings.Join(problems, "; "))
+		return resolvedIntent{}, errs.New(errs.Invalid, strings.Join(problems, "; "))
 	}
 	return g, nil
 }
 
 // find returns the keys of the clusters that s selects, at least one if there is no error.
-func (g groups) find(s Selector) ([]string, error) {
+func (g resolvedIntent) find(s Selector) ([]string, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}

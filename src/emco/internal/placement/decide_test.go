@@ -21,10 +21,10 @@ type (
 	selector = placement.Selector
 )
 
-// listed is an inventory in any order.
-type listed []placement.Cluster
+// labelledInventory is an inventory in any order.
+type labelledInventory []placement.Cluster
 
-func (l listed) Cluster(key string) (placement.Cluster, bool) {
+func (l labelledInventory) Cluster(key string) (placement.Cluster, bool) {
 	i := slices.IndexFunc(l, func(c placement.Cluster) bool { return c.Key() == key })
 	if i < 0 {
 		return placement.Cluster{}, false
@@ -32,7 +32,7 @@ func (l listed) Cluster(key string) (placement.Cluster, bool) {
 	return l[i], true
 }
 
-func (l listed) Labelled(provider, label string) (keys []string) {
+func (l labelledInventory) Labelled(provider, label string) (keys []string) {
 	for _, c := range l {
 		if c.Provider == provider && slices.Contains(c.Labels, label) {
 			keys = append(keys, c.Key())
@@ -43,8 +43,8 @@ func (l listed) Labelled(provider, label string) (keys []string) {
 }
 
 // inventory has four clusters of provider p, two of them east, and one of provider q.
-func inventory() listed {
-	return listed{
+func inventory() labelledInventory {
+	return labelledInventory{
 		{Provider: "p", Name: "d"},
 		{Provider: "p", Name: "b", Labels: []string{"east", "big"}},
 		{Provider: "p", Name: "a", Labels: []string{"east"}},
@@ -142,7 +142,7 @@ func TestDecisionsSayWhy(t *testing.T) {
 
 func TestErrorsNameAFewClustersOnly(t *testing.T) {
 	t.Parallel()
-	var all listed
+	var all labelledInventory
 	for i := range 1000 {
 		all = append(all, placement.Cluster{Provider: "p", Name: fmt.Sprintf("c%03d", i), Labels: []string{"east"}})
 	}
@@ -153,22 +153,22 @@ func TestErrorsNameAFewClustersOnly(t *testing.T) {
 	}
 }
 
-// filter is a filter that says what it is told to.
-type filter func(c placement.Cluster) (placement.Verdict, error)
+// filterFunc is a filter that says what it is told to.
+type filterFunc func(c placement.Cluster) (placement.Verdict, error)
 
-func (f filter) Admit(_ context.Context, _ placement.Request, c placement.Cluster) (placement.Verdict, error) {
+func (f filterFunc) Admit(_ context.Context, _ placement.Request, c placement.Cluster) (placement.Verdict, error) {
 	return f(c)
 }
 
 func TestFilters(t *testing.T) {
 	t.Parallel()
-	small := filter(func(c placement.Cluster) (placement.Verdict, error) {
+	small := filterFunc(func(c placement.Cluster) (placement.Verdict, error) {
 		return placement.Verdict{Admitted: c.Name != "a", Reason: "is too small"}, nil
 	})
-	broken := filter(func(placement.Cluster) (placement.Verdict, error) {
+	broken := filterFunc(func(placement.Cluster) (placement.Verdict, error) {
 		return placement.Verdict{}, errs.New(errs.Unavailable, "no answer")
 	})
-	mute := filter(func(placement.Cluster) (placement.Verdict, error) { return placement.Verdict{Admitted: true}, nil })
+	mute := filterFunc(func(placement.Cluster) (placement.Verdict, error) { return placement.Verdict{Admitted: true}, nil })
 	for _, tt := range []struct {
 		name    string
 		filters []placement.Filter

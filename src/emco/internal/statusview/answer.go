@@ -9,7 +9,7 @@ import (
 // Answer is the answer to a query. What many clusters have in common is in it once, so
 // that an answer about ten thousand pairs is made and written quickly.
 type Answer struct {
-	Turns time.Time // when it becomes another one by mere lapse of time; zero if never
+	Expires time.Time // when it becomes another one by mere lapse of time; zero if never
 
 	status   v2.Status // without apps and clusters
 	apps     []appPart
@@ -28,20 +28,20 @@ type appPart struct {
 // clusterPart is a cluster; its status is without resources.
 type clusterPart struct {
 	status  v2.ClusterStatus
-	objects *block // nil: none
+	objects *objectBlock // nil: none
 	extras  []v2.ResourceStatus
 }
 
-// block is what is said of the objects of a bundle. Clusters of which the same is said
+// objectBlock is what is said of the objects of a bundle. Clusters of which the same is said
 // share it.
-type block struct {
+type objectBlock struct {
 	list   []v2.ResourceStatus
 	counts map[string]int
 	text   []byte // the list as JSON, without brackets; made when it is needed
 }
 
-// steady leaves out what each sign of life would change.
-func (a *Answer) steady() {
+// dropLiveness leaves out what each sign of life would change.
+func (a *Answer) dropLiveness() {
 	for _, app := range a.apps {
 		for i := range app.clusters {
 			if c := &app.clusters[i].status; !c.Stale {
@@ -56,14 +56,14 @@ func (a Answer) Status() v2.Status {
 	out := a.status
 	for _, app := range a.apps {
 		s := app.status
-		s.Clusters = wholes(app.clusters)
+		s.Clusters = clusterStatuses(app.clusters)
 		out.Apps = append(out.Apps, s)
 	}
-	out.Clusters = wholes(a.clusters)
+	out.Clusters = clusterStatuses(a.clusters)
 	return out
 }
 
-func wholes(parts []clusterPart) (out []v2.ClusterStatus) {
+func clusterStatuses(parts []clusterPart) (out []v2.ClusterStatus) {
 	for _, c := range parts {
 		s := c.status
 		if c.objects != nil {
@@ -102,7 +102,7 @@ func (a Answer) listClusters() v2.ClustersAnswer {
 func (a Answer) listResources() v2.ResourcesAnswer {
 	out := v2.ResourcesAnswer{Identity: a.status.Identity, ResourcesByApp: []v2.ResourcesByApp{}}
 	for _, app := range a.byApp() {
-		for i, c := range wholes(app.clusters) {
+		for i, c := range clusterStatuses(app.clusters) {
 			if len(c.Resources) == 0 {
 				continue
 			}

@@ -32,7 +32,7 @@ var ranks = map[string]int{
 
 // conditions returns those of the deployment, and gives the apps that are shown theirs.
 // Filters do not change them. They have no other times than those that were written down.
-func (v *view) conditions(parts []appPart) []v2.Condition {
+func (v *statusView) conditions(parts []appPart) []v2.Condition {
 	all := map[string][]v2.Condition{} // by type, of each app
 	for _, a := range v.apps {
 		own := v.ofApp(a)
@@ -54,7 +54,7 @@ func (v *view) conditions(parts []appPart) []v2.Condition {
 }
 
 // combine makes one condition of those of the apps; false if there is none.
-func (v *view) combine(kind string, of []v2.Condition) (v2.Condition, bool) {
+func (v *statusView) combine(kind string, of []v2.Condition) (v2.Condition, bool) {
 	bad := map[bool]string{true: v2.True, false: v2.False}[kind == v2.Stalled]
 	severity := map[string]int{bad: 2, v2.Unknown: 1}
 	out := v2.Condition{Type: kind}
@@ -64,7 +64,7 @@ func (v *view) combine(kind string, of []v2.Condition) (v2.Condition, bool) {
 		case i == 0 || d > 0:
 			out, name, n = c, v.apps[i].Name, 1
 		case d == 0:
-			out.Since = v.turned(severity[c.Status] > 0, out.Since, c.Since)
+			out.Since = v.combinedSince(severity[c.Status] > 0, out.Since, c.Since)
 			n++
 		}
 	}
@@ -79,9 +79,9 @@ func (v *view) combine(kind string, of []v2.Condition) (v2.Condition, bool) {
 	return out, len(of) > 0
 }
 
-// turned combines the times of two conditions with the same status: what is bad became so
+// combinedSince combines the times of two conditions with the same status: what is bad became so
 // with the first, what is good with the last.
-func (v *view) turned(bad bool, a, b time.Time) time.Time {
+func (v *statusView) combinedSince(bad bool, a, b time.Time) time.Time {
 	if bad {
 		return earlier(a, b)
 	}
@@ -108,10 +108,10 @@ func later(a, b time.Time) time.Time {
 }
 
 // ofHead puts what the deployment as a whole has to say before what its apps say.
-func (v *view) ofHead(c v2.Condition, apps bool) v2.Condition {
+func (v *statusView) ofHead(c v2.Condition, apps bool) v2.Condition {
 	switch head := v.Head; {
 	case c.Type == v2.Stalled && head.Stopped:
-		return v2.Condition{Type: v2.Stalled, Status: v2.True, Reason: "Stopped", Message: "it was stopped by a user", Since: v.acted}
+		return v2.Condition{Type: v2.Stalled, Status: v2.True, Reason: "Stopped", Message: "it was stopped by a user", Since: v.lastAction}
 	case head.Op == nil && head.Failure != "" && (c.Type == v2.Stalled || c.Type == v2.Placed || c.Type == v2.Rendered):
 		bad := map[bool]string{true: v2.True, false: v2.False}[c.Type == v2.Stalled]
 		return v2.Condition{Type: c.Type, Status: bad, Reason: reasonOperation, Message: head.Failure}
@@ -120,9 +120,9 @@ func (v *view) ofHead(c v2.Condition, apps bool) v2.Condition {
 	case c.Type == v2.Stalled && c.Status == v2.False:
 		return v.leftStalled(c)
 	case c.Type == v2.Synced && c.Status == v2.True && !head.Gone && len(v.left) > 0:
-		t := tally{}
+		t := problemTally{}
 		for _, p := range v.left {
-			t.add(reasonOf(p), place(p), p.Error)
+			t.add(reasonOf(p), pairName(p), p.Error)
 		}
 		return t.condition(v2.Synced, v2.False, v.Rev.At, "to be removed")
 	}
@@ -130,11 +130,11 @@ func (v *view) ofHead(c v2.Condition, apps bool) v2.Condition {
 }
 
 // leftStalled says so if something that has to go cannot be removed.
-func (v *view) leftStalled(c v2.Condition) v2.Condition {
-	t := tally{}
+func (v *statusView) leftStalled(c v2.Condition) v2.Condition {
+	t := problemTally{}
 	for _, p := range v.left {
 		if stuck(p) {
-			t.add(reasonFailed, place(p), p.Error)
+			t.add(reasonFailed, pairName(p), p.Error)
 			t.since = earlier(t.since, p.At)
 		}
 	}
@@ -144,10 +144,10 @@ func (v *view) leftStalled(c v2.Condition) v2.Condition {
 	return t.condition(v2.Stalled, v2.True, t.since, "to be removed")
 }
 
-func place(p appcontext.Pair) string { return "app " + p.Key.App + " on " + p.Key.Cluster }
+func pairName(p appcontext.Pair) string { return "app " + p.Key.App + " on " + p.Key.Cluster }
 
 // ofApp returns the conditions of one app.
-func (v *view) ofApp(a app) []v2.Condition {
+func (v *statusView) ofApp(a appPlaces) []v2.Condition {
 	if v.Head.Gone && v.Head.Op == nil {
 		return v.removal(a)
 	}
@@ -160,7 +160,7 @@ func (v *view) ofApp(a app) []v2.Condition {
 	return append(out, v.healthy(a), v.stalled(a))
 }
 
-func (v *view) placed(a app) v2.Condition {
+func (v *statusView) placed(a appPlaces) v2.Condition {
 	out := v2.Condition{Type: v2.Placed, Status: v2.True, Reason: "Placed", Since: v.Rev.At}
 	switch {
 	case a.Failure != nil && a.Failure.Stage == "placement":
@@ -173,7 +173,7 @@ func (v *view) placed(a app) v2.Condition {
 	return out
 }
 
-func (v *view) rendered(a app) v2.Condition {
+func (v *statusView) rendered(a appPlaces) v2.Condition {
 	out := v2.Condition{Type: v2.Rendered, Status: v2.True, Reason: "Rendered", Since: v.Rev.At}
 	switch f := a.Failure; {
 	case f == nil:
@@ -189,8 +189,8 @@ func (v *view) rendered(a app) v2.Condition {
 }
 
 // committed is about what goes through Git. That a place does is known from its commits.
-func (v *view) committed(a app) v2.Condition {
-	var late, open tally
+func (v *statusView) committed(a appPlaces) v2.Condition {
+	var late, open problemTally
 	commits, since := 0, v.Rev.At
 	for _, p := range a.places {
 		applied, git := p.state == string(appcontext.Applied), p.pair != nil && p.pair.Commit != ""
@@ -217,11 +217,11 @@ func (v *view) committed(a app) v2.Condition {
 }
 
 // synced asks those who were there: the API server, or the reconciler by what it reports.
-func (v *view) synced(a app) v2.Condition {
-	var not, open tally
+func (v *statusView) synced(a appPlaces) v2.Condition {
+	var not, open problemTally
 	since := v.Rev.At
 	for _, p := range a.places {
-		w := p.word
+		w := p.reading
 		switch {
 		case p.state != string(appcontext.Applied):
 			not.add(v.why(p))
@@ -230,7 +230,7 @@ func (v *view) synced(a app) v2.Condition {
 		case w.report == nil:
 			open.add(reasonNotReported, p.cluster, "it has not reported")
 		case w.stale:
-			open.add(reasonSilent, p.cluster, w.age())
+			open.add(reasonSilent, p.cluster, w.silentSince())
 		case w.report.Commit == p.pair.Commit, p.ready.verdict.held:
 			since = later(since, w.report.Since)
 		case p.ready.verdict.unknown.n > 0:
@@ -249,20 +249,20 @@ func (v *view) synced(a app) v2.Condition {
 }
 
 // healthy is the clusters' word alone.
-func (v *view) healthy(a app) v2.Condition {
-	var bad, open tally
+func (v *statusView) healthy(a appPlaces) v2.Condition {
+	var bad, open problemTally
 	since := v.Rev.At
 	for _, p := range a.places {
-		w := p.word
+		w := p.reading
 		if w.report == nil {
 			open.add(reasonNotReported, p.cluster, "it has not reported")
 			continue
 		}
 		d := p.ready.verdict
-		d.weigh(w)
+		d.addExtras(w)
 		switch {
 		case w.stale:
-			open.add(reasonSilent, p.cluster, w.age())
+			open.add(reasonSilent, p.cluster, w.silentSince())
 			open.since = earlier(open.since, w.at.Add(v.reader.options.Stale))
 		case d.bad.n > 0:
 			bad.add(reasonNotReady, p.cluster, d.bad.first)
@@ -287,11 +287,11 @@ func (v *view) healthy(a app) v2.Condition {
 }
 
 // stalled is what someone has to do something about.
-func (v *view) stalled(a app) v2.Condition {
+func (v *statusView) stalled(a appPlaces) v2.Condition {
 	if a.Failure != nil && v.Head.Op == nil {
 		return v2.Condition{Type: v2.Stalled, Status: v2.True, Reason: "AppFailed", Message: a.Failure.Stage + " failed: " + a.Failure.Reason, Since: v.Rev.At}
 	}
-	failed, moving := tally{}, false
+	failed, moving := problemTally{}, false
 	for _, p := range a.places {
 		moving = moving || p.state != string(appcontext.Applied)
 		if p.pair != nil && !v.outdated(p) && (p.pair.Phase == appcontext.Failed || p.pair.Halted) {
@@ -309,8 +309,8 @@ func (v *view) stalled(a app) v2.Condition {
 }
 
 // removal is all that is to be said of an app of a terminated deployment.
-func (v *view) removal(a app) []v2.Condition {
-	var rest, failed tally
+func (v *statusView) removal(a appPlaces) []v2.Condition {
+	var rest, failed problemTally
 	for _, p := range v.left {
 		if p.Key.App != a.Name {
 			continue
@@ -323,7 +323,7 @@ func (v *view) removal(a app) []v2.Condition {
 	}
 	synced := v2.Condition{Type: v2.Synced, Status: v2.True, Reason: "Removed"}
 	if rest.n > 0 {
-		synced = rest.condition(v2.Synced, v2.False, v.acted, "cluster")
+		synced = rest.condition(v2.Synced, v2.False, v.lastAction, "cluster")
 	}
 	stalled := v2.Condition{Type: v2.Stalled, Status: v2.False, Reason: "Done"}
 	switch {
@@ -336,7 +336,7 @@ func (v *view) removal(a app) []v2.Condition {
 }
 
 // why says why a place is not applied.
-func (v *view) why(p standing) (reason, where, why string) {
+func (v *statusView) why(p placeStatus) (reason, where, why string) {
 	if p.pair == nil || v.outdated(p) {
 		return reasonPending, p.cluster, ""
 	}
@@ -355,15 +355,15 @@ func reasonOf(p appcontext.Pair) string {
 	return reasonPending
 }
 
-// tally counts offenders and keeps the first of the worst.
-type tally struct {
+// problemTally counts offenders and keeps the first of the worst.
+type problemTally struct {
 	n      int
 	reason string
 	first  string
 	since  time.Time
 }
 
-func (t *tally) add(reason, where, why string) {
+func (t *problemTally) add(reason, where, why string) {
 	t.n++
 	if t.n > 1 && ranks[reason] >= ranks[t.reason] {
 		return
@@ -375,7 +375,7 @@ func (t *tally) add(reason, where, why string) {
 }
 
 // condition names the first offender and counts the others.
-func (t *tally) condition(kind, status string, since time.Time, what string) v2.Condition {
+func (t *problemTally) condition(kind, status string, since time.Time, what string) v2.Condition {
 	return v2.Condition{Type: kind, Status: status, Reason: t.reason, Message: others(t.first, t.n-1, what), Since: since}
 }
 

@@ -29,7 +29,7 @@ func (r *Reader) readDetails(ctx context.Context, bundles map[appcontext.Digest]
 // detail is the object that was rendered. In the view of clusters it is shown only if the
 // cluster says that it holds that content; otherwise no more than its name is known of
 // what is there, and nothing of what is not.
-func (v *view) detail(ref appcontext.Ref, o objectState) json.RawMessage {
+func (v *statusView) detail(ref appcontext.Ref, o objectState) json.RawMessage {
 	if !v.Ready {
 		return v.details[ref.Digest]
 	}

@@ -20,7 +20,7 @@ func (a Answer) JSON() ([]byte, error) {
 	case "resources":
 		return json.Marshal(a.listResources())
 	}
-	w := &writer{}
+	w := &jsonWriter{}
 	for _, app := range a.apps {
 		w.expect(app.clusters)
 	}
@@ -31,15 +31,15 @@ func (a Answer) JSON() ([]byte, error) {
 	return w.text, w.err
 }
 
-// writer writes JSON.
-type writer struct {
+// jsonWriter writes JSON.
+type jsonWriter struct {
 	text []byte
 	size int // of what is to come, roughly
 	err  error
 }
 
 // expect makes room for clusters.
-func (w *writer) expect(clusters []clusterPart) {
+func (w *jsonWriter) expect(clusters []clusterPart) {
 	const cluster, extra = 400, 200
 	for _, c := range clusters {
 		w.size += cluster + extra*len(c.extras)
@@ -50,7 +50,7 @@ func (w *writer) expect(clusters []clusterPart) {
 }
 
 // open writes v, which must have a member, without its closing brace.
-func open[T any](w *writer, v T) {
+func open[T any](w *jsonWriter, v T) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		w.err = err
@@ -62,10 +62,10 @@ func open[T any](w *writer, v T) {
 	w.text = append(w.text, text[:len(text)-1]...)
 }
 
-func (w *writer) raw(s string) { w.text = append(w.text, s...) }
+func (w *jsonWriter) raw(s string) { w.text = append(w.text, s...) }
 
 // members writes a list of n values, unless it is empty.
-func (w *writer) members(name string, n int, each func(i int)) {
+func (w *jsonWriter) members(name string, n int, each func(i int)) {
 	if n == 0 {
 		return
 	}
@@ -79,13 +79,13 @@ func (w *writer) members(name string, n int, each func(i int)) {
 	w.raw("]")
 }
 
-func (w *writer) app(a appPart) {
+func (w *jsonWriter) app(a appPart) {
 	open(w, a.status)
 	w.members("clusters", len(a.clusters), func(i int) { w.cluster(&a.clusters[i]) })
 	w.raw("}")
 }
 
-func (w *writer) cluster(part *clusterPart) {
+func (w *jsonWriter) cluster(part *clusterPart) {
 	c := &part.status
 	w.raw(`{"clusterProvider":`)
 	w.quote(c.Provider)
@@ -110,7 +110,7 @@ func (w *writer) cluster(part *clusterPart) {
 }
 
 // edit writes what somebody else did to files.
-func (w *writer) edit(e *v2.ForeignEdit) {
+func (w *jsonWriter) edit(e *v2.ForeignEdit) {
 	if e == nil {
 		return
 	}
@@ -123,7 +123,7 @@ func (w *writer) edit(e *v2.ForeignEdit) {
 }
 
 // resources writes the objects, and what the cluster has besides.
-func (w *writer) resources(part *clusterPart) {
+func (w *jsonWriter) resources(part *clusterPart) {
 	var shared []byte
 	if part.objects != nil {
 		shared = w.list(part.objects)
@@ -143,7 +143,7 @@ func (w *writer) resources(part *clusterPart) {
 }
 
 // list returns a block as JSON, without brackets.
-func (w *writer) list(b *block) []byte {
+func (w *jsonWriter) list(b *objectBlock) []byte {
 	if b.text == nil && len(b.list) > 0 {
 		text, err := json.Marshal(b.list)
 		if err != nil {
@@ -155,7 +155,7 @@ func (w *writer) list(b *block) []byte {
 	return b.text
 }
 
-func (w *writer) resource(r *v2.ResourceStatus) {
+func (w *jsonWriter) resource(r *v2.ResourceStatus) {
 	w.raw(`{"GVK":{"Group":`)
 	w.quote(r.GVK.Group)
 	w.raw(`,"Version":`)
@@ -180,30 +180,30 @@ func (w *writer) resource(r *v2.ResourceStatus) {
 
 // The members below are left out when they are empty.
 
-func (w *writer) name(s string) { w.raw(`,"` + s + `":`) }
+func (w *jsonWriter) name(s string) { w.raw(`,"` + s + `":`) }
 
-func (w *writer) string(name, s string) {
+func (w *jsonWriter) string(name, s string) {
 	if s != "" {
 		w.name(name)
 		w.quote(s)
 	}
 }
 
-func (w *writer) number(name string, n int64) {
+func (w *jsonWriter) number(name string, n int64) {
 	if n != 0 {
 		w.name(name)
 		w.text = strconv.AppendInt(w.text, n, 10)
 	}
 }
 
-func (w *writer) flag(name string, set bool) {
+func (w *jsonWriter) flag(name string, set bool) {
 	if set {
 		w.name(name)
 		w.raw("true")
 	}
 }
 
-func (w *writer) time(name string, t *time.Time) {
+func (w *jsonWriter) time(name string, t *time.Time) {
 	if t == nil {
 		return
 	}
@@ -214,7 +214,7 @@ func (w *writer) time(name string, t *time.Time) {
 }
 
 // quote writes a string. What needs to be escaped is rare, and left to package json.
-func (w *writer) quote(s string) {
+func (w *jsonWriter) quote(s string) {
 	for i := range len(s) {
 		if b := s[i]; b < ' ' || b > '~' || b == '"' || b == '\\' || b == '<' || b == '>' || b == '&' {
 			text, err := json.Marshal(s)

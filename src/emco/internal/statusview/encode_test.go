@@ -21,9 +21,9 @@ func TestJSONByHandHasAllMembers(t *testing.T) {
 	a := Answer{
 		status: v2.Status{Identity: v2.Identity{Name: "d"}},
 		apps: []appPart{{status: v2.AppStatus{Name: "a"}, clusters: []clusterPart{
-			{status: full, objects: &block{list: []v2.ResourceStatus{resource, {Name: "second"}}}, extras: []v2.ResourceStatus{resource, resource}},
+			{status: full, objects: &objectBlock{list: []v2.ResourceStatus{resource, {Name: "second"}}}, extras: []v2.ResourceStatus{resource, resource}},
 			{status: plain, extras: []v2.ResourceStatus{resource}},
-			{status: plain, objects: &block{list: []v2.ResourceStatus{resource}}},
+			{status: plain, objects: &objectBlock{list: []v2.ResourceStatus{resource}}},
 			{status: plain},
 		}}, {status: v2.AppStatus{Name: "b"}}},
 		clusters: []clusterPart{{status: full}, {status: plain}},

@@ -12,7 +12,7 @@ import (
 )
 
 // whileBehind is how often a stream looks by itself while the mirror tells it nothing.
-const whileBehind = 5 * time.Second
+const pollInterval = 5 * time.Second
 
 // Feed is a status that can be followed.
 type Feed struct {
@@ -77,7 +77,7 @@ func (r *Reader) Follow(ctx context.Context, f Feed, tell func(Answer) error) er
 			continue
 		}
 		first = false
-		a.steady()
+		a.dropLiveness()
 		if err := tell(a); err != nil {
 			return err
 		}
@@ -90,11 +90,11 @@ func (r *Reader) Follow(ctx context.Context, f Feed, tell func(Answer) error) er
 // await returns when the answer may be another one.
 func (r *Reader) await(ctx context.Context, changed <-chan struct{}, a Answer) {
 	var turns, behind <-chan time.Time
-	if !a.Turns.IsZero() {
-		turns = time.After(a.Turns.Sub(r.options.Now()) + time.Millisecond)
+	if !a.Expires.IsZero() {
+		turns = time.After(a.Expires.Sub(r.options.Now()) + time.Millisecond)
 	}
 	if r.mirror.Behind() {
-		behind = time.After(whileBehind)
+		behind = time.After(pollInterval)
 	}
 	select {
 	case <-ctx.Done():

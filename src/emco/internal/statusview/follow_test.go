@@ -11,17 +11,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// followed is a stream of answers that a test takes one by one.
-type followed struct {
+// answerStream is a stream of answers that a test takes one by one.
+type answerStream struct {
 	*group
 	answers chan v2.Status
 	end     context.CancelFunc
 	ended   chan error
 }
 
-func (g *group) follow(query string) *followed {
+func (g *group) follow(query string) *answerStream {
 	ctx, cancel := context.WithCancel(g.Context())
-	f := &followed{group: g, answers: make(chan v2.Status), end: cancel, ended: make(chan error, 1)}
+	f := &answerStream{group: g, answers: make(chan v2.Status), end: cancel, ended: make(chan error, 1)}
 	read := func(context.Context) (Answer, error) { return g.ask(query) }
 	go func() {
 		f.ended <- g.reader.Follow(ctx, Feed{g.doc.UID, read}, func(a Answer) error {
@@ -36,7 +36,7 @@ func (g *group) follow(query string) *followed {
 	return f
 }
 
-func (f *followed) next(what string) v2.Status {
+func (f *answerStream) next(what string) v2.Status {
 	f.Helper()
 	select {
 	case st := <-f.answers:
@@ -50,7 +50,7 @@ func (f *followed) next(what string) v2.Status {
 }
 
 // until takes answers until one is as wanted.
-func (f *followed) until(what string, ok func(v2.Status) bool) (n int) {
+func (f *answerStream) until(what string, ok func(v2.Status) bool) (n int) {
 	f.Helper()
 	for n = 1; !ok(f.next(what)); n++ {
 	}
@@ -132,7 +132,7 @@ func TestFollowEndsWhenThereIsNothingToFollow(t *testing.T) {
 		if calls > 1 {
 			return Answer{}, errs.New(errs.Unavailable, "etcd is away") // it comes back
 		}
-		return Answer{ids: []string{"7"}, Turns: noon}, nil
+		return Answer{ids: []string{"7"}, Expires: noon}, nil
 	}
 	told := 0
 	err := s.reader.Follow(t.Context(), Feed{"7", read}, func(Answer) error { told++; return nil })
@@ -167,12 +167,12 @@ func TestFollowGoesWithADeploymentThatMoves(t *testing.T) {
 
 func TestContentsAreBounded(t *testing.T) {
 	t.Parallel()
-	c := newContents()
+	c := newRevisionCache()
 	for i := range 30 {
-		c.put(contentKey{"7", int64(i)}, &content{size: maxContents / 10})
+		c.put(revisionKey{"7", int64(i)}, &revisionContent{size: maxCachedPlacements / 10})
 	}
-	c.put(contentKey{"8", 1}, &content{size: maxContents})
-	if c.size != maxContents || len(c.known) != 10 || len(c.order) != 10 || c.get(contentKey{"7", 29}) == nil || c.get(contentKey{"7", 19}) != nil || c.get(contentKey{"8", 1}) != nil {
+	c.put(revisionKey{"8", 1}, &revisionContent{size: maxCachedPlacements})
+	if c.size != maxCachedPlacements || len(c.known) != 10 || len(c.order) != 10 || c.get(revisionKey{"7", 29}) == nil || c.get(revisionKey{"7", 19}) != nil || c.get(revisionKey{"8", 1}) != nil {
 		t.Errorf("got %d revisions of %d placements", len(c.known), c.size)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // nothing of any revision is wanted any more, and Updated otherwise.
 
 // pastStates returns the state of each object of a place, in the order of objectsOf.
-func (s Situation) pastStates(p standing) []objectState {
+func (s Snapshot) pastStates(p placeStatus) []objectState {
 	refs := objectsOf(s.bundles[p.bundle])
 	out := make([]objectState, len(refs))
 	for i, ref := range refs {
@@ -33,7 +33,7 @@ type objectState struct {
 	held          bool // the cluster says that it has the content that is asked for
 }
 
-func (s Situation) pastState(p *appcontext.Pair, ref appcontext.Ref) objectState {
+func (s Snapshot) pastState(p *appcontext.Pair, ref appcontext.Ref) objectState {
 	if p == nil {
 		return objectState{state: "Deleted"}
 	}
@@ -47,7 +47,7 @@ func (s Situation) pastState(p *appcontext.Pair, ref appcontext.Ref) objectState
 		}
 	}
 	if other {
-		return objectState{state: "Deleted", reason: elsewise}
+		return objectState{state: "Deleted", reason: otherContent}
 	}
 	return objectState{state: "Deleted"}
 }
@@ -61,7 +61,7 @@ func possibly(phase appcontext.Phase) string {
 
 // holds reports whether a bundle has an object with the same content, or else with other
 // content.
-func (s Situation) holds(d appcontext.Digest, ref appcontext.Ref) (same, other bool) {
+func (s Snapshot) holds(d appcontext.Digest, ref appcontext.Ref) (same, other bool) {
 	for _, have := range objectsOf(s.bundles[d]) {
 		if identityOf(have.ID) == identityOf(ref.ID) {
 			return have.Digest == ref.Digest, have.Digest != ref.Digest
@@ -78,7 +78,7 @@ func objectsOf(b appcontext.Bundle) []appcontext.Ref {
 	return slices.Concat(b.CRDs, b.Objects)
 }
 
-func (s Situation) pastDeployed() string {
+func (s Snapshot) pastDeployed() string {
 	for _, a := range s.apps {
 		for _, p := range a.places {
 			for _, o := range p.past {

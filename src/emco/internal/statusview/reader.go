@@ -31,16 +31,16 @@ func Default() Options {
 
 // Reader answers queries. It is safe for use by many goroutines.
 type Reader struct {
-	contexts *appcontext.Store
-	mirror   *mirror.Mirror
-	options  Options
-	streams  *web.Streams
-	contents *contents
+	contexts  *appcontext.Store
+	mirror    *mirror.Mirror
+	options   Options
+	streams   *web.Streams
+	revisions *revisionCache
 }
 
 // New returns a reader of a store and its mirror.
 func New(contexts *appcontext.Store, m *mirror.Mirror, o Options) *Reader {
-	return &Reader{contexts: contexts, mirror: m, options: o, streams: web.NewStreams(o.Streams), contents: newContents()}
+	return &Reader{contexts: contexts, mirror: m, options: o, streams: web.NewStreams(o.Streams), revisions: newRevisionCache()}
 }
 
 // Subject is whose status is asked for.
@@ -66,13 +66,13 @@ func (r *Reader) Group(ctx context.Context, of Subject, q Query) (Answer, error)
 		out.status.MovedTo, err = r.subjectOf(ctx, snap.Head.MovedTo)
 		return out, err
 	}
-	s, err := r.situation(ctx, snap, rev)
+	s, err := r.snapshotAt(ctx, snap, rev)
 	if err != nil {
 		return out, err
 	}
-	v := view{
-		Situation: s, Query: q, reader: r, now: r.options.Now(), blocks: map[class]*shared{},
-		acted: acts[len(acts)-1].Time,
+	v := statusView{
+		Snapshot: s, Query: q, reader: r, now: r.options.Now(), blocks: map[objectClass]*classStatus{},
+		lastAction: acts[len(acts)-1].Time,
 	}
 	if v.details, err = r.detailsFor(ctx, q, s); err != nil {
 		return out, err
@@ -138,7 +138,7 @@ func (r *Reader) subjectOf(ctx context.Context, uid string) (string, error) {
 	return cmp.Or(head.Subject, uid), err
 }
 
-func (r *Reader) detailsFor(ctx context.Context, q Query, s Situation) (map[appcontext.Digest]json.RawMessage, error) {
+func (r *Reader) detailsFor(ctx context.Context, q Query, s Snapshot) (map[appcontext.Digest]json.RawMessage, error) {
 	if q.Output != Detail {
 		return nil, nil
 	}
@@ -148,7 +148,7 @@ func (r *Reader) detailsFor(ctx context.Context, q Query, s Situation) (map[appc
 // Left returns the pairs that are left of a deployment, by the id of its head, in order.
 func (r *Reader) Left(ctx context.Context, uid string) ([]appcontext.Pair, error) {
 	snap, err := r.mirror.Snapshot(ctx, uid)
-	return left(snap.Places), err
+	return remainingPairs(snap.Places), err
 }
 
 // Cloud answers a query for a logical cloud, of which clusters are the members. A cloud
@@ -200,7 +200,7 @@ func (r *Reader) members(q Query, clusters []v2.ClusterKey) (out []clusterPart) 
 func (r *Reader) connectivity(cluster string) string {
 	out := v2.Unknown
 	for _, e := range r.mirror.Cluster(cluster) {
-		switch connectivity(e.Pair, r.wordOf(e.Report, e.Heard(), r.options.Now())) {
+		switch connectivity(e.Pair, r.readingOf(e.Report, e.Heard(), r.options.Now())) {
 		case "Available":
 			return "Available"
 		case "Retrying":

@@ -18,48 +18,48 @@ func identityOf(id manifest.ID) identity { return identity{id.Group, id.Kind, id
 
 // Why the readiness of an object is not what the cluster's word alone would make it.
 const (
-	silent    = "the cluster has not reported; clusters that pull from Git report when they run the monitor"
-	cut       = "the cluster's report was too long to hold it"
-	outOfDate = "still runs the version before"
-	elsewise  = "it has other content now"
+	noReport        = "the cluster has not reported; clusters that pull from Git report when they run the monitor"
+	truncatedReport = "the cluster's report was too long to hold it"
+	outOfDate       = "still runs the version before"
+	otherContent    = "it has other content now"
 )
 
-// word is what a cluster says of one app: nothing, something, or something so long ago
+// reading is what a cluster says of one app: nothing, something, or something so long ago
 // that it cannot be believed any more.
-type word struct {
+type reading struct {
 	report *mirror.Report
 	at     time.Time // when that was last said
 	stale  bool
 }
 
-// wordOf judges the age of a report, said or confirmed at some time. Clusters that are
+// readingOf judges the age of a report, said or confirmed at some time. Clusters that are
 // watched directly are not judged by it: they say themselves when they are lost, and are
 // silent when nothing changes.
-func (r *Reader) wordOf(report *mirror.Report, at, now time.Time) word {
-	return word{report, at, report != nil && report.Seq > 0 && now.Sub(at) > r.options.Stale}
+func (r *Reader) readingOf(report *mirror.Report, at, now time.Time) reading {
+	return reading{report, at, report != nil && report.Seq > 0 && now.Sub(at) > r.options.Stale}
 }
 
 // expires is when the word will be too old; zero if never, or if it is already.
-func (r *Reader) expires(w word) time.Time {
+func (r *Reader) expires(w reading) time.Time {
 	if w.report == nil || w.report.Seq == 0 || w.stale {
 		return time.Time{}
 	}
 	return w.at.Add(r.options.Stale)
 }
 
-// age is how a word that is too old begins.
-func (w word) age() string { return "no word since " + w.at.UTC().Format(time.RFC3339) }
+// silentSince is how a word that is too old begins.
+func (w reading) silentSince() string { return "no word since " + w.at.UTC().Format(time.RFC3339) }
 
 // lost reports whether the cluster is known to be out of sight: too long silent, or it
 // says so of every object.
-func (w word) lost() bool {
+func (w reading) lost() bool {
 	return w.stale || len(w.report.Objects) > 0 && !slices.ContainsFunc(w.report.Objects, func(s mirror.Status) bool {
 		return s.Value().Status != v2.Unknown
 	})
 }
 
-// said indexes what the cluster says of the objects of bundles.
-func (w word) said() map[identity]appcontext.ResourceStatus {
+// objectsByKey indexes what the cluster says of the objects of bundles.
+func (w reading) objectsByKey() map[identity]appcontext.ResourceStatus {
 	out := make(map[identity]appcontext.ResourceStatus, len(w.report.Objects))
 	for _, h := range w.report.Objects {
 		s := h.Value()
@@ -70,20 +70,20 @@ func (w word) said() map[identity]appcontext.ResourceStatus {
 
 // readiness is EMCO's word for an object, of which exactly the content that ref has must
 // be there. past says that other content is to be expected.
-func (w word) readiness(said map[identity]appcontext.ResourceStatus, ref appcontext.Ref, past bool) objectState {
+func (w reading) readiness(said map[identity]appcontext.ResourceStatus, ref appcontext.Ref, past bool) objectState {
 	if w.report == nil {
-		return objectState{state: v2.Unknown, reason: silent}
+		return objectState{state: v2.Unknown, reason: noReport}
 	}
 	s, there := said[identityOf(ref.ID)]
-	out := objectState{state: inWords(s.Status), reason: s.Reason, held: ref.Stamp != "" && s.Content == ref.Stamp}
+	out := objectState{state: readyStatusOf(s.Status), reason: s.Reason, held: ref.Stamp != "" && s.Content == ref.Stamp}
 	switch {
 	case !there && w.report.Truncated > 0:
-		return objectState{state: v2.Unknown, reason: cut}
+		return objectState{state: v2.Unknown, reason: truncatedReport}
 	case !there:
 		out.state = v2.NotPresent
 	case out.state == v2.NotPresent, out.state == v2.Unknown, ref.Stamp == "", s.Content == ref.Stamp:
 	case past:
-		out = objectState{state: v2.NotPresent, reason: elsewise}
+		out = objectState{state: v2.NotPresent, reason: otherContent}
 	default:
 		out = objectState{state: v2.NotReady, reason: outOfDate}
 		if s.Reason != "" {
@@ -94,15 +94,15 @@ func (w word) readiness(said map[identity]appcontext.ResourceStatus, ref appcont
 }
 
 // aged makes what was said too long ago unknown, and keeps what it was.
-func (w word) aged(o objectState) objectState {
+func (w reading) aged(o objectState) objectState {
 	if !w.stale || o.state == v2.Unknown {
 		return o
 	}
-	return objectState{state: v2.Unknown, reason: w.age() + "; was " + o.state}
+	return objectState{state: v2.Unknown, reason: w.silentSince() + "; was " + o.state}
 }
 
-// inWords translates kstatus into EMCO's words.
-func inWords(status string) string {
+// readyStatusOf translates kstatus into EMCO's words.
+func readyStatusOf(status string) string {
 	switch status {
 	case "Current":
 		return v2.Ready
@@ -114,14 +114,14 @@ func inWords(status string) string {
 	return v2.NotReady
 }
 
-// verdict is what a cluster's word comes to, for all objects that must be there.
-type verdict struct {
-	bad, unknown tally
+// healthVerdict is what a cluster's word comes to, for all objects that must be there.
+type healthVerdict struct {
+	bad, unknown problemTally
 	held         bool // the cluster says that it holds all of it, in that content
 }
 
-func (w word) verdict(said map[identity]appcontext.ResourceStatus, refs []appcontext.Ref) verdict {
-	out := verdict{held: w.report != nil}
+func (w reading) verdict(said map[identity]appcontext.ResourceStatus, refs []appcontext.Ref) healthVerdict {
+	out := healthVerdict{held: w.report != nil}
 	for _, ref := range refs {
 		o := w.readiness(said, ref, false)
 		out.count(ref.ID, o)
@@ -130,17 +130,17 @@ func (w word) verdict(said map[identity]appcontext.ResourceStatus, refs []appcon
 	return out
 }
 
-// weigh adds what the cluster has besides what was rendered.
-func (d *verdict) weigh(w word) {
+// addExtras adds what the cluster has besides what was rendered.
+func (d *healthVerdict) addExtras(w reading) {
 	for _, h := range w.report.Extras {
 		s := h.Value()
-		if o := w.aged(objectState{state: inWords(s.Status), reason: s.Reason}); o.state != v2.NotPresent {
+		if o := w.aged(objectState{state: readyStatusOf(s.Status), reason: s.Reason}); o.state != v2.NotPresent {
 			d.count(s.ID, o)
 		}
 	}
 }
 
-func (d *verdict) count(id manifest.ID, o objectState) {
+func (d *healthVerdict) count(id manifest.ID, o objectState) {
 	where, why := id.Kind+" "+id.Name, o.reason
 	switch o.state {
 	case v2.NotPresent:

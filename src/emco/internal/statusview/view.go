@@ -13,21 +13,21 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 )
 
-// view writes a situation down as one query asks for it.
-type view struct {
-	Situation
+// statusView writes a situation down as one query asks for it.
+type statusView struct {
+	Snapshot
 	Query
-	reader  *Reader
-	now     time.Time
-	details map[appcontext.Digest]json.RawMessage // only if the query asks for them
-	blocks  map[class]*shared
-	acted   time.Time // when the last action was taken
-	turns   time.Time
-	stale   bool // some cluster is silent
+	reader     *Reader
+	now        time.Time
+	details    map[appcontext.Digest]json.RawMessage // only if the query asks for them
+	blocks     map[objectClass]*classStatus
+	lastAction time.Time // when the last action was taken
+	expires    time.Time
+	stale      bool // some cluster is silent
 }
 
-// class is what makes the objects of two clusters be shown alike.
-type class struct {
+// objectClass is what makes the objects of two clusters be shown alike.
+type objectClass struct {
 	bundle appcontext.Digest
 	state  string // of the synchroniser; empty in the view of clusters
 	sum    uint64 // of the report
@@ -36,22 +36,22 @@ type class struct {
 	stale  int64 // when the report was made, if that is too long ago
 }
 
-// shared is what a class of clusters has in common.
-type shared struct {
-	block
+// classStatus is what a class of clusters has in common.
+type classStatus struct {
+	objectBlock
 	of      []mirror.Status // the report that it was made of
-	verdict verdict
+	verdict healthVerdict
 }
 
 // write fills the answer. Counts cover everything that passes the filters, whatever the
 // output.
-func (v *view) write(out *Answer) error {
+func (v *statusView) write(out *Answer) error {
 	if err := v.checkApps(); err != nil {
 		return err
 	}
 	counts, failed := map[string]int{}, false
 	for _, a := range v.apps {
-		v.judge(a)
+		v.readReports(a)
 		if !admits(v.Query.Apps, a.Name) {
 			continue
 		}
@@ -71,16 +71,16 @@ func (v *view) write(out *Answer) error {
 	if v.Output == Summary {
 		out.apps, out.status.Leaving = nil, nil
 	}
-	out.Turns, out.stale = v.turns, v.stale
+	out.Expires, out.stale = v.expires, v.stale
 	return nil
 }
 
-func (v *view) checkApps() error {
+func (v *statusView) checkApps() error {
 	if v.Rev.Number == 0 { // nothing was made yet, so nobody knows which apps there will be
 		return nil
 	}
 	for name := range v.Query.Apps {
-		if !slices.ContainsFunc(v.apps, func(a app) bool { return a.Name == name }) {
+		if !slices.ContainsFunc(v.apps, func(a appPlaces) bool { return a.Name == name }) {
 			return errs.New(errs.Invalid, fmt.Sprintf("Invalid app query: the deployment has no app %q", name))
 		}
 	}
@@ -88,7 +88,7 @@ func (v *view) checkApps() error {
 }
 
 // totals writes the status of the whole under the names that the query asks for.
-func (v *view) totals(out *v2.Status, counts map[string]int, failed bool) {
+func (v *statusView) totals(out *v2.Status, counts map[string]int, failed bool) {
 	if v.Legacy {
 		out.Status = v.Deployed()
 	} else {
@@ -122,21 +122,21 @@ func overall(counts map[string]int, failed bool) string {
 	return v2.Ready
 }
 
-// judge makes out what the clusters of an app say.
-func (v *view) judge(a app) {
+// readReports makes out what the clusters of an app say.
+func (v *statusView) readReports(a appPlaces) {
 	for i := range a.places {
 		p := &a.places[i]
-		p.word = v.reader.wordOf(p.report, p.heard, v.now)
-		v.stale = v.stale || p.word.stale
-		if at := v.reader.expires(p.word); !at.IsZero() && (v.turns.IsZero() || at.Before(v.turns)) {
-			v.turns = at
+		p.reading = v.reader.readingOf(p.report, p.reportedAt, v.now)
+		v.stale = v.stale || p.reading.stale
+		if at := v.reader.expires(p.reading); !at.IsZero() && (v.expires.IsZero() || at.Before(v.expires)) {
+			v.expires = at
 		}
 		p.ready = v.readiness(p)
 	}
 }
 
 // clusters writes the places of an app that pass the filters.
-func (v *view) clusters(a app, counts map[string]int) []clusterPart {
+func (v *statusView) clusters(a appPlaces, counts map[string]int) []clusterPart {
 	out := make([]clusterPart, 0, len(a.places))
 	for i := range a.places {
 		p := &a.places[i]
@@ -145,7 +145,7 @@ func (v *view) clusters(a app, counts map[string]int) []clusterPart {
 		}
 		c := clusterPart{objects: v.objects(p)}
 		if v.Ready && !v.past {
-			c.extras = v.extras(p.word, counts)
+			c.extras = v.extras(p.reading, counts)
 		}
 		if len(c.objects.list)+len(c.extras) == 0 {
 			continue
@@ -160,26 +160,26 @@ func (v *view) clusters(a app, counts map[string]int) []clusterPart {
 }
 
 // objects returns what is shown of the objects of a place.
-func (v *view) objects(p *standing) *block {
+func (v *statusView) objects(p *placeStatus) *objectBlock {
 	switch {
 	case !v.Ready && v.past:
 		return v.block(p, func(i int, _ appcontext.Ref) objectState { return p.past[i] })
 	case !v.Ready:
-		c := class{bundle: p.bundle, state: p.state}
+		c := objectClass{bundle: p.bundle, state: p.state}
 		s := v.blocks[c]
 		if s == nil {
-			s = &shared{block: *v.block(p, func(int, appcontext.Ref) objectState { return objectState{state: p.state} })}
+			s = &classStatus{objectBlock: *v.block(p, func(int, appcontext.Ref) objectState { return objectState{state: p.state} })}
 			v.blocks[c] = s
 		}
-		return &s.block
+		return &s.objectBlock
 	}
-	return &p.ready.block
+	return &p.ready.objectBlock
 }
 
 // readiness returns what is shown of the readiness of a place, and the verdict on it.
-func (v *view) readiness(p *standing) *shared {
-	w := p.word
-	c := class{bundle: p.bundle, heard: w.report != nil}
+func (v *statusView) readiness(p *placeStatus) *classStatus {
+	w := p.reading
+	c := objectClass{bundle: p.bundle, heard: w.report != nil}
 	var of []mirror.Status
 	if c.heard {
 		c.sum, c.cut, of = w.report.Sum, w.report.Truncated > 0, w.report.Objects
@@ -192,18 +192,18 @@ func (v *view) readiness(p *standing) *shared {
 	}
 	said := map[identity]appcontext.ResourceStatus{}
 	if c.heard {
-		said = w.said()
+		said = w.objectsByKey()
 	}
-	s := &shared{of: of}
-	s.block = *v.block(p, func(_ int, ref appcontext.Ref) objectState { return w.readiness(said, ref, v.past) })
+	s := &classStatus{of: of}
+	s.objectBlock = *v.block(p, func(_ int, ref appcontext.Ref) objectState { return w.readiness(said, ref, v.past) })
 	s.verdict = w.verdict(said, objectsOf(v.bundles[p.bundle]))
 	v.blocks[c] = s
 	return s
 }
 
 // block writes the objects of a bundle that pass the filters.
-func (v *view) block(p *standing, state func(i int, ref appcontext.Ref) objectState) *block {
-	out := &block{counts: map[string]int{}}
+func (v *statusView) block(p *placeStatus, state func(i int, ref appcontext.Ref) objectState) *objectBlock {
+	out := &objectBlock{counts: map[string]int{}}
 	for i, ref := range objectsOf(v.bundles[p.bundle]) {
 		if !admits(v.Resources, ref.Name) {
 			continue
@@ -215,7 +215,7 @@ func (v *view) block(p *standing, state func(i int, ref appcontext.Ref) objectSt
 	return out
 }
 
-func (v *view) resource(ref appcontext.Ref, o objectState) v2.ResourceStatus {
+func (v *statusView) resource(ref appcontext.Ref, o objectState) v2.ResourceStatus {
 	r := v2.ResourceStatus{
 		GVK:  v2.GVK{Group: ref.Group, Version: ref.Version, Kind: ref.Kind},
 		Name: ref.Name, Namespace: ref.Namespace, Reason: o.reason,
@@ -228,7 +228,7 @@ func (v *view) resource(ref appcontext.Ref, o objectState) v2.ResourceStatus {
 }
 
 // setState puts a state where the query wants it.
-func (v *view) setState(r *v2.ResourceStatus, state string) {
+func (v *statusView) setState(r *v2.ResourceStatus, state string) {
 	switch {
 	case v.Ready && v.Legacy:
 		r.ClusterStatus = state
@@ -242,13 +242,13 @@ func (v *view) setState(r *v2.ResourceStatus, state string) {
 }
 
 // extras returns what the cluster has of the app besides what was rendered.
-func (v *view) extras(w word, counts map[string]int) (out []v2.ResourceStatus) {
+func (v *statusView) extras(w reading, counts map[string]int) (out []v2.ResourceStatus) {
 	if w.report == nil {
 		return nil
 	}
 	for _, h := range w.report.Extras {
 		s := h.Value()
-		o := w.aged(objectState{state: inWords(s.Status), reason: s.Reason})
+		o := w.aged(objectState{state: readyStatusOf(s.Status), reason: s.Reason})
 		if !admits(v.Resources, s.Name) || o.state == v2.NotPresent {
 			continue
 		}
@@ -261,8 +261,8 @@ func (v *view) extras(w word, counts map[string]int) (out []v2.ResourceStatus) {
 }
 
 // describe adds what concerns the place as a whole.
-func (v *view) describe(c *v2.ClusterStatus, p *standing) {
-	w := p.word
+func (v *statusView) describe(c *v2.ClusterStatus, p *placeStatus) {
+	w := p.reading
 	c.Provider, c.Cluster, _ = strings.Cut(p.cluster, "+")
 	if link := connectivity(p.pair, w); v.Legacy {
 		c.ReadyStatus = link
@@ -270,7 +270,7 @@ func (v *view) describe(c *v2.ClusterStatus, p *standing) {
 		c.Connectivity = link
 	}
 	if w.report != nil {
-		c.LastReport, c.Stale, c.Reconciled = &p.word.at, w.stale, w.report.Commit
+		c.LastReport, c.Stale, c.Reconciled = &p.reading.at, w.stale, w.report.Commit
 	}
 	if p.pair == nil || v.past {
 		return
@@ -294,7 +294,7 @@ func (v *view) describe(c *v2.ClusterStatus, p *standing) {
 }
 
 // connectivity is EMCO's word for the way to a cluster.
-func connectivity(p *appcontext.Pair, w word) string {
+func connectivity(p *appcontext.Pair, w reading) string {
 	switch {
 	case p != nil && p.Phase == appcontext.Retrying:
 		return "Retrying"
@@ -314,7 +314,7 @@ func failureOf(a appcontext.App) *v2.AppFailure {
 }
 
 // leaving lists what passes the filters of what has to go although a revision is wanted.
-func (v *view) leaving() (out []v2.Leaving) {
+func (v *statusView) leaving() (out []v2.Leaving) {
 	if v.Head.Gone || v.Rev.Number == 0 { // or it was taken over, and nothing is wanted instead yet
 		return nil
 	}

@@ -213,14 +213,14 @@ func TestH59StatusOfASilentAgentIsUnknownSince(t *testing.T) {
 	}
 	a, err := g.ask("status=ready")
 	s.must(err)
-	if want := last.Add(3 * time.Minute); !a.Turns.Equal(want) {
-		t.Errorf("the answer turns at %s, want %s", a.Turns, want)
+	if want := last.Add(3 * time.Minute); !a.Expires.Equal(want) {
+		t.Errorf("the answer turns at %s, want %s", a.Expires, want)
 	}
-	s.at(a.Turns)
+	s.at(a.Expires)
 	if st := g.status("status=ready"); st.ReadyStatus != "Ready" || st.ReadyCounts["Ready"] != 2 {
 		t.Errorf("when the time is just not over: got %s %v", st.ReadyStatus, st.ReadyCounts)
 	}
-	s.at(a.Turns.Add(time.Nanosecond))
+	s.at(a.Expires.Add(time.Nanosecond))
 	st := g.status("status=ready")
 	if st.ReadyStatus != "Unknown" || !reflect.DeepEqual(st.ReadyCounts, map[string]int{"Unknown": 2}) {
 		t.Errorf("when the time is over: got %s %v", st.ReadyStatus, st.ReadyCounts)
@@ -233,7 +233,7 @@ func TestH59StatusOfASilentAgentIsUnknownSince(t *testing.T) {
 		t.Errorf("the object: got %+v", r)
 	}
 	healthy := condition(t, st.Conditions, v2.Healthy)
-	if healthy.Status != v2.Unknown || healthy.Reason != "Silent" || !healthy.Since.Equal(a.Turns) ||
+	if healthy.Status != v2.Unknown || healthy.Reason != "Silent" || !healthy.Since.Equal(a.Expires) ||
 		healthy.Message != "app a: edge+c1: no word since 2026-11-21T11:59:00Z (and 1 other cluster)" {
 		t.Errorf("the condition: got %+v", healthy)
 	}
@@ -454,7 +454,7 @@ func TestAnswersCostTheSameForManyPairs(t *testing.T) {
 	if cost[10] != cost[400] || cost[10] != "map[get:1 list:1]" {
 		t.Errorf("got %v, want the revision of etcd and the history", cost)
 	}
-	s.reader.contents = newContents()
+	s.reader.revisions = newRevisionCache()
 	if n := fmt.Sprint(s.requests(func() { s.group("400").status("status=ready") })); n != "map[get:3 list:1]" {
 		t.Errorf("of a revision that nobody asked for before: got %v, want the revision besides; its placements are known still", n)
 	}

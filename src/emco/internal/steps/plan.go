@@ -9,19 +9,19 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// planner puts a way together.
-type planner struct {
+// stepPlanner puts a way together.
+type stepPlanner struct {
 	pulls bool
 	base  []appcontext.Ref // what is settled by now: the app's own, and hooks that last
 	left  []appcontext.Ref // hooks that ran and stay
 	drop  []appcontext.Ref // hooks that ran and go with the next step
-	ran   map[key]bool
+	ran   map[objectKey]bool
 	steps []Step
 }
 
 // bring plans an installation, an upgrade or a rollback. Hooks that run after it wait
 // until the app is ready; definitions are not waited for again.
-func (p *planner) bring(w Way) {
+func (p *stepPlanner) bring(w Transition) {
 	p.base = Settled(w.From)
 	pre, post := hooksOf(w.To, w.Change, "pre-"), hooksOf(w.To, w.Change, "post-")
 	p.clear(slices.Concat(pre, post))
@@ -40,7 +40,7 @@ func (p *planner) bring(w Way) {
 
 // main adds the step that brings what a bundle has, but for hooks that have run before
 // it or run after it.
-func (p *planner) main(to appcontext.Bundle, post []appcontext.HookRef) {
+func (p *stepPlanner) main(to appcontext.Bundle, post []appcontext.HookRef) {
 	s := Step{Kind: Main, Add: without(Settled(to), append(refsOf(post), without(p.left, own(to))...))}
 	if len(post) > 0 {
 		s.Need, s.About = Ready, to.Objects
@@ -53,7 +53,7 @@ func (p *planner) main(to appcontext.Bundle, post []appcontext.HookRef) {
 }
 
 // settle lets go of hooks that a repository is not to hold when the way is over.
-func (p *planner) settle(to appcontext.Bundle) {
+func (p *stepPlanner) settle(to appcontext.Bundle) {
 	if p.pulls {
 		over := without(p.left, Settled(to))
 		p.left, p.drop = without(p.left, over), merge(p.drop, over)
@@ -61,7 +61,7 @@ func (p *planner) settle(to appcontext.Bundle) {
 }
 
 // remove plans a deletion. Definitions are not waited for: they may stay.
-func (p *planner) remove(w Way) {
+func (p *stepPlanner) remove(w Transition) {
 	p.base = Settled(w.From)
 	pre, post := hooksOf(w.From, w.Change, "pre-"), hooksOf(w.From, w.Change, "post-")
 	p.clear(slices.Concat(pre, post))
@@ -101,7 +101,7 @@ func refsOf(hooks []appcontext.HookRef) (out []appcontext.Ref) {
 
 // clear adds a step that takes Jobs and Pods away before they run, whatever an earlier
 // run or way has left of them: else what is reported of them would be of that run.
-func (p *planner) clear(hooks []appcontext.HookRef) {
+func (p *stepPlanner) clear(hooks []appcontext.HookRef) {
 	refs := slices.DeleteFunc(refsOf(hooks), func(r appcontext.Ref) bool { return !Ends(r.ID) })
 	if len(refs) == 0 {
 		return
@@ -111,7 +111,7 @@ func (p *planner) clear(hooks []appcontext.HookRef) {
 	p.add(Step{Kind: Clear, Need: Gone, About: reversed(refs)})
 }
 
-func (p *planner) runAll(event string, hooks []appcontext.HookRef) {
+func (p *stepPlanner) runAll(event string, hooks []appcontext.HookRef) {
 	for _, h := range hooks {
 		if p.ran[Key(h.ID)] {
 			p.clear([]appcontext.HookRef{h})
@@ -130,7 +130,7 @@ func (p *planner) runAll(event string, hooks []appcontext.HookRef) {
 func asks(h appcontext.HookRef, policy string) bool { return slices.Contains(h.DeletePolicies, policy) }
 
 // add completes a step with what stays and what goes.
-func (p *planner) add(s Step) {
+func (p *stepPlanner) add(s Step) {
 	s.Keep = without(merge(p.left, p.base), s.Add)
 	s.Drop = without(reversed(p.drop), slices.Concat(s.Keep, s.Add))
 	p.drop = nil
@@ -170,8 +170,8 @@ func missing(from, to appcontext.Bundle) []appcontext.Ref {
 	return out
 }
 
-func contents(b appcontext.Bundle) map[key]appcontext.Digest {
-	out := make(map[key]appcontext.Digest, len(b.Objects)+len(b.CRDs))
+func contents(b appcontext.Bundle) map[objectKey]appcontext.Digest {
+	out := make(map[objectKey]appcontext.Digest, len(b.Objects)+len(b.CRDs))
 	for _, r := range slices.Concat(b.CRDs, b.Objects) {
 		out[Key(r.ID)] = r.Digest
 	}

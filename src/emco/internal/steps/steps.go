@@ -17,8 +17,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// Way is where a pair comes from and where it goes.
-type Way struct {
+// Transition is where a pair comes from and where it goes.
+type Transition struct {
 	Change appcontext.Change // decides which hooks run; the empty one runs none
 	From   appcontext.Bundle // what ran when the way began; empty if nothing did
 	To     appcontext.Bundle // what it shall hold; not looked at for a deletion
@@ -93,8 +93,8 @@ func (s Step) String() string {
 }
 
 // Of returns the steps of a way, at least one. Only the last one has no need.
-func Of(w Way) []Step {
-	p := &planner{pulls: w.Pulls, ran: map[key]bool{}}
+func Of(w Transition) []Step {
+	p := &stepPlanner{pulls: w.Pulls, ran: map[objectKey]bool{}}
 	if w.Change == appcontext.Remove {
 		p.remove(w)
 	} else {
@@ -136,7 +136,7 @@ func Key(id manifest.ID) manifest.ID {
 	return id
 }
 
-type key = manifest.ID // without version
+type objectKey = manifest.ID // without version
 
 // merge returns refs with others in the place of those with the same key, and after them.
 func merge(refs, others []appcontext.Ref) []appcontext.Ref {
@@ -145,7 +145,7 @@ func merge(refs, others []appcontext.Ref) []appcontext.Ref {
 
 // without returns the refs of which the key is not among others.
 func without(refs, others []appcontext.Ref) []appcontext.Ref {
-	leave := make(map[key]bool, len(others))
+	leave := make(map[objectKey]bool, len(others))
 	for _, r := range others {
 		leave[Key(r.ID)] = true
 	}

@@ -59,7 +59,7 @@ func lasts(b appcontext.Bundle, name string) appcontext.Bundle {
 }
 
 // drawn is a way in short: a line per step, "what: keeps | adds | drops > need".
-func drawn(w steps.Way) (out []string) {
+func drawn(w steps.Transition) (out []string) {
 	needs := []string{"", " > ready", " > complete", " > gone"}
 	for _, s := range steps.Of(w) {
 		line := fmt.Sprintf("%s: %s | %s | %s%s", s, names(s.Keep), names(s.Add), names(s.Drop), needs[s.Need])
@@ -89,17 +89,17 @@ func TestWays(t *testing.T) {
 	hooked := hook(hook(hook(plain, "z", -5, "pre-install pre-upgrade"), "b", 0, "post-install"), "a", 0, "pre-install")
 	tests := []struct {
 		name string
-		way  steps.Way
+		way  steps.Transition
 		want []string
 	}{
-		{"an installation without hooks is one step", steps.Way{Change: appcontext.Install, To: plain}, []string{"the app's objects:  | a,b | "}},
-		{"so is an upgrade", steps.Way{Change: appcontext.Upgrade, From: plain, To: next}, []string{"the app's objects:  | a@2,c | "}},
-		{"and a deletion", steps.Way{Change: appcontext.Remove, From: plain}, []string{"the app's objects:  |  | "}},
-		{"of nothing", steps.Way{Change: appcontext.Remove}, []string{"the app's objects:  |  | "}},
-		{"a way of which the change is not known runs no hooks", steps.Way{From: plain, To: hooked}, []string{"the app's objects:  | a,b | "}},
+		{"an installation without hooks is one step", steps.Transition{Change: appcontext.Install, To: plain}, []string{"the app's objects:  | a,b | "}},
+		{"so is an upgrade", steps.Transition{Change: appcontext.Upgrade, From: plain, To: next}, []string{"the app's objects:  | a@2,c | "}},
+		{"and a deletion", steps.Transition{Change: appcontext.Remove, From: plain}, []string{"the app's objects:  |  | "}},
+		{"of nothing", steps.Transition{Change: appcontext.Remove}, []string{"the app's objects:  |  | "}},
+		{"a way of which the change is not known runs no hooks", steps.Transition{From: plain, To: hooked}, []string{"the app's objects:  | a,b | "}},
 		{
 			"hooks run by weight and name",
-			steps.Way{Change: appcontext.Install, To: hooked},
+			steps.Transition{Change: appcontext.Install, To: hooked},
 			[]string{
 				"hooks of an earlier run:  |  | b,a,z > gone b,a,z",
 				"pre-install hook Job z:  | z |  > complete z",
@@ -111,7 +111,7 @@ func TestWays(t *testing.T) {
 		},
 		{
 			"a cluster that pulls loses each hook once it has run",
-			steps.Way{Change: appcontext.Install, To: hooked, Pulls: true},
+			steps.Transition{Change: appcontext.Install, To: hooked, Pulls: true},
 			[]string{
 				"hooks of an earlier run:  |  | b,a,z > gone b,a,z",
 				"pre-install hook Job z:  | z |  > complete z",
@@ -123,7 +123,7 @@ func TestWays(t *testing.T) {
 		},
 		{
 			"until the main step what was there stays as it was",
-			steps.Way{Change: appcontext.Upgrade, From: plain, To: hook(next, "z", 0, "pre-upgrade|hook-succeeded")},
+			steps.Transition{Change: appcontext.Upgrade, From: plain, To: hook(next, "z", 0, "pre-upgrade|hook-succeeded")},
 			[]string{
 				"hooks of an earlier run: a,b |  | z > gone z",
 				"pre-upgrade hook Job z: a,b | z |  > complete z",
@@ -132,7 +132,7 @@ func TestWays(t *testing.T) {
 		},
 		{
 			"a rollback runs its own hooks",
-			steps.Way{Change: appcontext.RollBack, From: next, To: hook(hook(plain, "up", 0, "pre-upgrade"), "back", 0, "post-rollback")},
+			steps.Transition{Change: appcontext.RollBack, From: next, To: hook(hook(plain, "up", 0, "pre-upgrade"), "back", 0, "post-rollback")},
 			[]string{
 				"hooks of an earlier run: a@2,c |  | back > gone back",
 				"the app's objects:  | a,b |  > ready a,b",
@@ -142,7 +142,7 @@ func TestWays(t *testing.T) {
 		},
 		{
 			"hooks of a deletion are those of what runs",
-			steps.Way{Change: appcontext.Remove, From: hook(hook(plain, "save", 0, "pre-delete"), "sweep", 0, "post-delete|hook-succeeded")},
+			steps.Transition{Change: appcontext.Remove, From: hook(hook(plain, "save", 0, "pre-delete"), "sweep", 0, "post-delete|hook-succeeded")},
 			[]string{
 				"hooks of an earlier run: a,b |  | sweep,save > gone sweep,save",
 				"pre-delete hook Job save: a,b | save |  > complete save",
@@ -153,7 +153,7 @@ func TestWays(t *testing.T) {
 		},
 		{
 			"a deletion whose hooks all run before it",
-			steps.Way{Change: appcontext.Remove, From: hook(plain, "save", 0, "pre-delete"), Pulls: true},
+			steps.Transition{Change: appcontext.Remove, From: hook(plain, "save", 0, "pre-delete"), Pulls: true},
 			[]string{
 				"hooks of an earlier run: a,b |  | save > gone save",
 				"pre-delete hook Job save: a,b | save |  > complete save",
@@ -162,7 +162,7 @@ func TestWays(t *testing.T) {
 		},
 		{
 			"a hook that runs twice goes in between",
-			steps.Way{Change: appcontext.Install, To: hook(plain, "z", 0, "pre-install post-install")},
+			steps.Transition{Change: appcontext.Install, To: hook(plain, "z", 0, "pre-install post-install")},
 			[]string{
 				"hooks of an earlier run:  |  | z > gone z",
 				"pre-install hook Job z:  | z |  > complete z",
@@ -174,7 +174,7 @@ func TestWays(t *testing.T) {
 		},
 		{
 			"a hook that lasts is set up again, but never taken away",
-			steps.Way{Change: appcontext.Upgrade, From: lasts(plain, "account"), To: hook(lasts(next, "account 2"), "z", 0, "pre-upgrade"), Pulls: true},
+			steps.Transition{Change: appcontext.Upgrade, From: lasts(plain, "account"), To: hook(lasts(next, "account 2"), "z", 0, "pre-upgrade"), Pulls: true},
 			[]string{
 				"hooks of an earlier run: account,a,b |  | z > gone z",
 				"pre-upgrade hook Job z: account,a,b | z |  > complete z",
@@ -183,7 +183,7 @@ func TestWays(t *testing.T) {
 		},
 		{
 			"it comes when it is its turn",
-			steps.Way{Change: appcontext.Install, To: hook(lasts(plain, "account"), "z", 0, "post-install"), Pulls: true},
+			steps.Transition{Change: appcontext.Install, To: hook(lasts(plain, "account"), "z", 0, "post-install"), Pulls: true},
 			[]string{
 				"hooks of an earlier run:  |  | z > gone z",
 				"pre-install hook ServiceAccount account:  | account |  > complete account",
@@ -194,7 +194,7 @@ func TestWays(t *testing.T) {
 		},
 		{
 			"and goes last",
-			steps.Way{Change: appcontext.Remove, From: hook(lasts(plain, "account"), "z", 0, "post-delete"), Pulls: true},
+			steps.Transition{Change: appcontext.Remove, From: hook(lasts(plain, "account"), "z", 0, "post-delete"), Pulls: true},
 			[]string{
 				"hooks of an earlier run: account,a,b |  | z > gone z",
 				"the app's objects: account |  |  > gone b,a",
@@ -202,10 +202,10 @@ func TestWays(t *testing.T) {
 				"hooks that have run:  |  | z",
 			},
 		},
-		{"tests do not run", steps.Way{Change: appcontext.Install, To: hook(plain, "check", 0, "test")}, []string{"the app's objects:  | a,b | "}},
+		{"tests do not run", steps.Transition{Change: appcontext.Install, To: hook(plain, "check", 0, "test")}, []string{"the app's objects:  | a,b | "}},
 		{
 			"a hook that is an object of the app as well ends as that",
-			steps.Way{Change: appcontext.Install, To: hook(bundle("Job z 2"), "z", 0, "pre-install")},
+			steps.Transition{Change: appcontext.Install, To: hook(bundle("Job z 2"), "z", 0, "pre-install")},
 			[]string{
 				"hooks of an earlier run:  |  | z > gone z",
 				"pre-install hook Job z:  | z |  > complete z",
@@ -246,7 +246,7 @@ func TestDefinitionsComeFirstWhereSomethingNeedsThem(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := drawn(steps.Way{Change: appcontext.Upgrade, From: tt.from, To: tt.to})[0]; got != tt.want {
+			if got := drawn(steps.Transition{Change: appcontext.Upgrade, From: tt.from, To: tt.to})[0]; got != tt.want {
 				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
 			}
 		})
@@ -266,7 +266,7 @@ func TestAWayEndsWithWhatIsSettled(t *testing.T) {
 	to := hook(hook(lasts(bundle("ConfigMap a", "Job a"), "account"), "y", 0, "pre-upgrade post-install"), "z", 0, "post-upgrade")
 	to = hookOf(to, "Widget w") // before an upgrade only
 	for _, c := range []appcontext.Change{appcontext.Install, appcontext.Upgrade, appcontext.RollBack} {
-		way := steps.Of(steps.Way{Change: c, From: bundle("ConfigMap b"), To: to, Pulls: true})
+		way := steps.Of(steps.Transition{Change: c, From: bundle("ConfigMap b"), To: to, Pulls: true})
 		got, want := strings.Split(names(way[len(way)-1].Set()), ","), strings.Split(names(steps.Settled(to)), ",")
 		slices.Sort(got)
 		slices.Sort(want)
@@ -281,7 +281,7 @@ func TestAWayEndsWithWhatIsSettled(t *testing.T) {
 func TestNumbersAndNeedsDoNotDependOnTheCluster(t *testing.T) {
 	t.Parallel()
 	all := hook(hook(bundle(crd, "Widget w", "Namespace shop"), "z", 0, "pre-install post-install pre-delete post-delete|hook-failed"), "y", 1, "pre-install|hook-succeeded")
-	for _, w := range []steps.Way{{Change: appcontext.Install, To: all}, {Change: appcontext.Remove, From: all}} {
+	for _, w := range []steps.Transition{{Change: appcontext.Install, To: all}, {Change: appcontext.Remove, From: all}} {
 		direct := steps.Of(w)
 		w.Pulls = true
 		pulls := steps.Of(w)
@@ -303,7 +303,7 @@ func TestNumbersAndNeedsDoNotDependOnTheCluster(t *testing.T) {
 func TestSetsHoldEachObjectOnce(t *testing.T) {
 	t.Parallel()
 	from, to := bundle(crd, "Widget w", "ConfigMap a"), hook(bundle(crd+" 2", "Widget w 2"), "a", 0, "pre-upgrade")
-	for _, s := range steps.Of(steps.Way{Change: appcontext.Upgrade, From: from, To: to}) {
+	for _, s := range steps.Of(steps.Transition{Change: appcontext.Upgrade, From: from, To: to}) {
 		seen := map[manifest.ID]bool{}
 		for _, r := range s.Set() {
 			if seen[steps.Key(r.ID)] {
@@ -322,7 +322,7 @@ func TestSetsHoldEachObjectOnce(t *testing.T) {
 func TestAHookThatFailedGoesIfItAsksFor(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string]string{"pre-install": "", "pre-install|hook-failed": "hooks that have run: a, z"} {
-		way := steps.Of(steps.Way{Change: appcontext.Install, From: bundle("ConfigMap a"), To: hook(bundle(), "z", 0, how)})
+		way := steps.Of(steps.Transition{Change: appcontext.Install, From: bundle("ConfigMap a"), To: hook(bundle(), "z", 0, how)})
 		got := ""
 		if s, goes := way[1].AfterFailure(); goes {
 			got = fmt.Sprintf("%s: %s,%s %s", s, names(s.Keep), names(s.Add), names(s.Drop))
@@ -331,7 +331,7 @@ func TestAHookThatFailedGoesIfItAsksFor(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", how, got, want)
 		}
 	}
-	if _, goes := steps.Of(steps.Way{Change: appcontext.Install})[0].AfterFailure(); goes {
+	if _, goes := steps.Of(steps.Transition{Change: appcontext.Install})[0].AfterFailure(); goes {
 		t.Error("a step without a hook has something to do after a failure")
 	}
 }

@@ -12,20 +12,20 @@ import (
 // New returns a filter that admits the clusters of the logical cloud called name.
 // Clusters are given by key, "<provider>+<cluster>".
 func New(name string, clusters []string) placement.Filter {
-	f := &filter{name: name, member: make(map[string]bool, len(clusters))}
+	f := &cloudFilter{name: name, member: make(map[string]bool, len(clusters))}
 	for _, key := range clusters {
 		f.member[key] = true
 	}
 	return f
 }
 
-type filter struct {
+type cloudFilter struct {
 	name   string
 	member map[string]bool
 }
 
 // Admit admits members.
-func (f *filter) Admit(_ context.Context, _ placement.Request, c placement.Cluster) (placement.Verdict, error) {
+func (f *cloudFilter) Admit(_ context.Context, _ placement.Request, c placement.Cluster) (placement.Verdict, error) {
 	v := placement.Verdict{Cluster: c.Key(), Admitted: f.member[c.Key()]}
 	if v.Admitted {
 		v.Reason = fmt.Sprintf("belongs to logical cloud %s", f.name)
@@ -37,6 +37,6 @@ func (f *filter) Admit(_ context.Context, _ placement.Request, c placement.Clust
 
 // Objection returns EMCO's text for mandatory clusters that are not in the logical
 // cloud (400 in EMCO).
-func (*filter) Objection() string {
+func (*cloudFilter) Objection() string {
 	return "The specified Logical Cloud doesn't provide the mandatory clusters"
 }

@@ -24,9 +24,9 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // examples is where the example charts and profiles lie, from this directory.
 const examples = "../../../../../examples"
 
-// input is the file "request" of a golden archive. Package and profile come from the
+// goldenRequest is the file "request" of a golden archive. Package and profile come from the
 // examples, unless the archive holds files below "chart/" and "profile/".
-type input struct {
+type goldenRequest struct {
 	App       string   `json:"app"`
 	Profile   bool     `json:"profile,omitempty"`
 	Release   string   `json:"release"`
@@ -89,7 +89,7 @@ func newRenderer(t *testing.T) render.Renderer {
 // request builds the request that a golden archive describes.
 func request(t *testing.T, ar *txtar.Archive) render.Request {
 	t.Helper()
-	var in input
+	var in goldenRequest
 	chart, profile := map[string]string{}, map[string]string{}
 	for _, f := range ar.Files {
 		switch top, rest, _ := strings.Cut(f.Name, "/"); top {

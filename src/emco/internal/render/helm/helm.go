@@ -81,23 +81,23 @@ func (r renderer) Edition() string {
 }
 
 // sources reads the package and the profile of a request.
-func (r renderer) sources(ctx context.Context, req render.Request) (sources, error) {
+func (r renderer) sources(ctx context.Context, req render.Request) (chartSources, error) {
 	files, err := r.read(ctx, req, "package", req.Package)
 	if err != nil {
-		return sources{}, err
+		return chartSources{}, err
 	}
 	if err := archive.CheckChart(files, req.App); err != nil {
-		return sources{}, fault(req, "", err)
+		return chartSources{}, fault(req, "", err)
 	}
-	src := sources{chart: sub(files, req.App)}
+	src := chartSources{chart: sub(files, req.App)}
 	if req.Profile.Open == nil {
 		return src, ctx.Err()
 	}
 	if files, err = r.read(ctx, req, "profile", req.Profile); err != nil {
-		return sources{}, err
+		return chartSources{}, err
 	}
 	if err := src.apply(req.App, files); err != nil {
-		return sources{}, fault(req, "", err)
+		return chartSources{}, fault(req, "", err)
 	}
 	return src, ctx.Err()
 }

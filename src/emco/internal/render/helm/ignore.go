@@ -17,7 +17,7 @@ const ignoreFile = ".helmignore"
 // templates that begin with "." are none (macOS packs "._" files beside real ones),
 // as Helm says, and Chart.yaml stays.
 func ignore(files archive.Tree) archive.Tree {
-	rules := append(readRules(files[ignoreFile]), rule{pattern: "templates/.?*"})
+	rules := append(readRules(files[ignoreFile]), ignoreRule{pattern: "templates/.?*"})
 	out := archive.Tree{}
 	for name, content := range files {
 		if name == "Chart.yaml" || !ignored(rules, name) {
@@ -27,22 +27,22 @@ func ignore(files archive.Tree) archive.Tree {
 	return out
 }
 
-// rule is one line of .helmignore.
-type rule struct {
+// ignoreRule is one line of .helmignore.
+type ignoreRule struct {
 	pattern string // as path.Match has it
 	base    bool   // the pattern has no slash: it matches the last element
 	dir     bool   // it matches directories only
 	negate  bool   // it takes back what earlier rules ignored
 }
 
-func readRules(text []byte) []rule {
-	var rules []rule
+func readRules(text []byte) []ignoreRule {
+	var rules []ignoreRule
 	for line := range bytes.Lines(text) {
 		p := strings.TrimSpace(string(line))
 		if p == "" || strings.HasPrefix(p, "#") {
 			continue
 		}
-		var r rule
+		var r ignoreRule
 		p, r.negate = strings.CutPrefix(p, "!")
 		p, r.dir = strings.CutSuffix(p, "/")
 		r.base = !strings.Contains(p, "/")
@@ -56,7 +56,7 @@ func readRules(text []byte) []rule {
 
 // ignored reports whether a file, or a directory above it, is ignored. The last rule
 // that matches decides.
-func ignored(rules []rule, name string) bool {
+func ignored(rules []ignoreRule, name string) bool {
 	for i, c := range name + "/" {
 		if c == '/' && matches(rules, name[:i], i < len(name)) {
 			return true
@@ -65,7 +65,7 @@ func ignored(rules []rule, name string) bool {
 	return false
 }
 
-func matches(rules []rule, name string, dir bool) bool {
+func matches(rules []ignoreRule, name string, dir bool) bool {
 	out := false
 	for _, r := range rules {
 		if r.dir && !dir {

@@ -13,8 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 )
 
-// sources are the files that a rendering starts from.
-type sources struct {
+// chartSources are the files that a rendering starts from.
+type chartSources struct {
 	chart      archive.Tree // below the chart's directory
 	valuesFile string       // of the profile; empty for none
 	values     []byte
@@ -32,7 +32,7 @@ func sub(files archive.Tree, dir string) archive.Tree {
 }
 
 // apply takes a profile's values, and copies its files into the chart.
-func (s *sources) apply(app string, profile archive.Tree) error {
+func (s *chartSources) apply(app string, profile archive.Tree) error {
 	p, err := archive.ReadProfile(profile)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ const maxNested = 5
 // load builds a chart. Sub-charts that are packed are unpacked here, under our
 // limits and not Helm's, all of them together within one budget.
 func load(files archive.Tree, l archive.Limits) (*chart.Chart, error) {
-	u := unpacker{limits: l, left: l.Expanded}
+	u := chartUnpacker{limits: l, left: l.Expanded}
 	files, err := u.unpack(ignore(files), 0)
 	if err != nil {
 		return nil, err
@@ -84,13 +84,13 @@ func load(files archive.Tree, l archive.Limits) (*chart.Chart, error) {
 	return loader.LoadFiles(buffered)
 }
 
-type unpacker struct {
+type chartUnpacker struct {
 	limits archive.Limits
 	left   int64 // bytes that may still come out of archives
 }
 
 // unpack replaces charts/*.tgz by their content, at each level.
-func (u *unpacker) unpack(files archive.Tree, depth int) (archive.Tree, error) {
+func (u *chartUnpacker) unpack(files archive.Tree, depth int) (archive.Tree, error) {
 	out := archive.Tree{}
 	for _, name := range files.Names() {
 		if !packed(name) {
@@ -126,7 +126,7 @@ func packed(name string) bool {
 }
 
 // open reads one packed sub-chart, which has one directory at its top.
-func (u *unpacker) open(name string, data []byte, depth int) (archive.Tree, error) {
+func (u *chartUnpacker) open(name string, data []byte, depth int) (archive.Tree, error) {
 	if depth >= maxNested {
 		return nil, fmt.Errorf("archives lie more than %d deep in each other", maxNested)
 	}

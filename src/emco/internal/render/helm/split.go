@@ -31,7 +31,7 @@ var knownEvents = []string{
 }
 
 // result parses what was rendered and sorts it into objects, CRDs and hooks.
-func (r renderer) result(req render.Request, texts []text) (render.Result, error) {
+func (r renderer) result(req render.Request, texts []renderedText) (render.Result, error) {
 	all, fromDir, err := parseAll(texts)
 	if err != nil {
 		return render.Result{}, manifestFault(req.App, err)
@@ -44,7 +44,7 @@ func (r renderer) result(req render.Request, texts []text) (render.Result, error
 	if err != nil {
 		return render.Result{}, manifestFault(req.App, err)
 	}
-	var s splitter
+	var s resultSplitter
 	for _, o := range all {
 		s.add(o, fromDir[o.Source])
 	}
@@ -56,7 +56,7 @@ func (r renderer) result(req render.Request, texts []text) (render.Result, error
 
 // parseAll parses all texts, so that one error tells of all that is wrong. It also
 // returns which files come from crds/.
-func parseAll(texts []text) (all []manifest.Object, fromDir map[string]bool, err error) {
+func parseAll(texts []renderedText) (all []manifest.Object, fromDir map[string]bool, err error) {
 	fromDir = map[string]bool{}
 	var bad manifest.Problems
 	for _, t := range texts {
@@ -74,7 +74,7 @@ func parseAll(texts []text) (all []manifest.Object, fromDir map[string]bool, err
 }
 
 // rendered marks problems whose lines count in the output of a template.
-func rendered(problems manifest.Problems, t text) manifest.Problems {
+func rendered(problems manifest.Problems, t renderedText) manifest.Problems {
 	if t.crd {
 		return problems
 	}
@@ -111,18 +111,18 @@ func manifestFault(app string, err error) error {
 // maxListed bounds how many problems an error lists beside the first.
 const maxListed = 20
 
-// splitter fills a result.
-type splitter struct {
+// resultSplitter fills a result.
+type resultSplitter struct {
 	render.Result
 	legacy []manifest.Object // CRDs by Helm 2's hook
 }
 
-func (s *splitter) find(o manifest.Object, text string) {
+func (s *resultSplitter) find(o manifest.Object, text string) {
 	s.Findings = append(s.Findings, o.Source+": "+o.ID.String()+": "+text)
 }
 
 // add puts one object where it belongs.
-func (s *splitter) add(o manifest.Object, fromDir bool) {
+func (s *resultSplitter) add(o manifest.Object, fromDir bool) {
 	notes := o.Annotations()
 	if strings.EqualFold(strings.TrimSpace(notes[keepPolicy]), "keep") {
 		s.find(o, "asks to be kept when the app is removed ("+keepPolicy+": keep)")
@@ -140,7 +140,7 @@ func (s *splitter) add(o manifest.Object, fromDir bool) {
 
 // hook takes an object with events. One whose events Helm does not know is left out,
 // as in Helm, but not silently.
-func (s *splitter) hook(o manifest.Object, events []string, notes map[string]string) {
+func (s *resultSplitter) hook(o manifest.Object, events []string, notes map[string]string) {
 	unknown := func(e string) bool { return !slices.Contains(knownEvents, e) }
 	switch {
 	case slices.ContainsFunc(events, unknown) || len(events) == 0:
@@ -174,7 +174,7 @@ func list(text string) []string {
 
 // finish sorts the result and refuses objects that stand twice. A CRD by Helm 2's
 // hook gives way to the same CRD in crds/: charts for both carry it twice.
-func (s *splitter) finish() error {
+func (s *resultSplitter) finish() error {
 	for _, o := range s.legacy {
 		same := func(c manifest.Object) bool { return c.ID.Kind == o.ID.Kind && c.ID.Name == o.ID.Name }
 		if !slices.ContainsFunc(s.CRDs, same) {

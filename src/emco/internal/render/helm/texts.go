@@ -16,15 +16,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
-// text is one rendered template, or one file of crds/.
-type text struct {
+// renderedText is one rendered template, or one file of crds/.
+type renderedText struct {
 	file    string
 	content string
 	crd     bool // from crds/
 }
 
 // texts runs the templates.
-func (r renderer) texts(req render.Request, src sources) ([]text, error) {
+func (r renderer) texts(req render.Request, src chartSources) ([]renderedText, error) {
 	ch, err := load(src.chart, r.options.Archive)
 	if err != nil {
 		return nil, fault(req, "", fmt.Errorf("the chart cannot be loaded: %w", err))
@@ -75,17 +75,17 @@ func (r renderer) usable(ch *chart.Chart, app string) error {
 
 // collect returns the rendered templates and the files of crds/, sorted by file.
 // Notes for users and empty texts are left out.
-func collect(ch *chart.Chart, rendered map[string]string) []text {
-	var out []text
+func collect(ch *chart.Chart, rendered map[string]string) []renderedText {
+	var out []renderedText
 	for file, content := range rendered {
 		if path.Base(file) != "NOTES.txt" && strings.TrimSpace(content) != "" {
-			out = append(out, text{file: file, content: content})
+			out = append(out, renderedText{file: file, content: content})
 		}
 	}
 	for _, crd := range ch.CRDObjects() {
-		out = append(out, text{file: crd.Filename, content: string(crd.File.Data), crd: true})
+		out = append(out, renderedText{file: crd.Filename, content: string(crd.File.Data), crd: true})
 	}
-	slices.SortFunc(out, func(a, b text) int { return strings.Compare(a.file, b.file) })
+	slices.SortFunc(out, func(a, b renderedText) int { return strings.Compare(a.file, b.file) })
 	return out
 }
 

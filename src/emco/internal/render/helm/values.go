@@ -12,7 +12,7 @@ import (
 
 // values returns what templates see. The chart's own values give way to those of the
 // profile, and these to the overrides, of which a later one wins.
-func (r renderer) values(ch *chart.Chart, req render.Request, src sources) (chartutil.Values, error) {
+func (r renderer) values(ch *chart.Chart, req render.Request, src chartSources) (chartutil.Values, error) {
 	given, err := chartutil.ReadValues(src.values)
 	if err != nil {
 		return nil, fault(req, src.valuesFile, fmt.Errorf("profile values are no valid YAML: %w", err))

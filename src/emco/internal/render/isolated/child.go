@@ -22,7 +22,7 @@ import (
 func Main(r render.Renderer, stdin io.Reader, stdout io.Writer) error {
 	log.SetOutput(io.Discard)
 	defer confined.Heed()()
-	var q question
+	var q renderRequest
 	if err := json.NewDecoder(stdin).Decode(&q); err != nil {
 		return fmt.Errorf("read the request: %w", err)
 	}
@@ -30,9 +30,9 @@ func Main(r render.Renderer, stdin io.Reader, stdout io.Writer) error {
 		App: q.App, Package: q.Package.archive(), Profile: q.Profile.archive(), Overrides: q.Overrides,
 		Release: q.Release, Namespace: q.Namespace, Labels: q.Labels,
 	})
-	a := answer{Result: res}
+	a := renderAnswer{Result: res}
 	if err != nil {
-		a = answer{Kind: errs.KindOf(err), Error: err.Error()}
+		a = renderAnswer{Kind: errs.KindOf(err), Error: err.Error()}
 		if f, ok := errors.AsType[*render.Fault](err); ok {
 			a.Fault = f
 		}

@@ -50,10 +50,10 @@ func Default() Limits {
 // New returns a renderer that starts command for each request. The command must run
 // Main with a renderer of the given edition; it is started without environment.
 func New(edition string, command []string, l Limits) render.Renderer {
-	return parent{edition: edition, command: command, limits: l, slots: make(chan struct{}, max(1, l.Parallel))}
+	return processRenderer{edition: edition, command: command, limits: l, slots: make(chan struct{}, max(1, l.Parallel))}
 }
 
-type parent struct {
+type processRenderer struct {
 	edition string
 	command []string
 	limits  Limits
@@ -61,12 +61,12 @@ type parent struct {
 }
 
 // Edition is that of the renderer in the child.
-func (p parent) Edition() string { return p.edition }
+func (p processRenderer) Edition() string { return p.edition }
 
 // Render renders in a child. A child that breaks a limit gives an Invalid error with
 // a Fault; one that had too little of a processor an Unavailable one; one that cannot be
 // started an Internal one.
-func (p parent) Render(ctx context.Context, req render.Request) (render.Result, error) {
+func (p processRenderer) Render(ctx context.Context, req render.Request) (render.Result, error) {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
@@ -81,7 +81,7 @@ func (p parent) Render(ctx context.Context, req render.Request) (render.Result, 
 	if err != nil {
 		return render.Result{}, err
 	}
-	var a answer
+	var a renderAnswer
 	if err := json.Unmarshal(text, &a); err != nil {
 		return render.Result{}, fmt.Errorf("render app %s: the child's answer is no JSON: %w", req.App, err)
 	}
@@ -89,7 +89,7 @@ func (p parent) Render(ctx context.Context, req render.Request) (render.Result, 
 }
 
 // ask builds the question for a child.
-func (p parent) ask(ctx context.Context, req render.Request) ([]byte, error) {
+func (p processRenderer) ask(ctx context.Context, req render.Request) ([]byte, error) {
 	pack, err := p.read(ctx, req.App, "package", req.Package)
 	if err != nil {
 		return nil, err
@@ -98,14 +98,14 @@ func (p parent) ask(ctx context.Context, req render.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(question{
+	return json.Marshal(renderRequest{
 		App: req.App, Package: pack, Profile: profile, Overrides: req.Overrides,
 		Release: req.Release, Namespace: req.Namespace, Labels: req.Labels,
 	})
 }
 
 // read reads an archive whole; nil if there is none.
-func (p parent) read(ctx context.Context, app, what string, a render.Archive) (*packed, error) {
+func (p processRenderer) read(ctx context.Context, app, what string, a render.Archive) (*packedArchive, error) {
 	if err := ctx.Err(); err != nil || a.Open == nil {
 		return nil, err
 	}
@@ -120,11 +120,11 @@ func (p parent) read(ctx context.Context, app, what string, a render.Archive) (*
 	if int64(len(content)) > p.limits.Input {
 		return nil, blame(app, fmt.Sprintf("%s is larger than %d bytes", what, p.limits.Input))
 	}
-	return &packed{Digest: a.Digest, Content: content}, nil
+	return &packedArchive{Digest: a.Digest, Content: content}, nil
 }
 
 // run asks a child and returns its answer.
-func (p parent) run(ctx context.Context, app string, question []byte) ([]byte, error) {
+func (p processRenderer) run(ctx context.Context, app string, question []byte) ([]byte, error) {
 	child := confined.Child{
 		Path: p.command[0], Args: p.command[1:],
 		Env:    []string{fmt.Sprintf("GOMEMLIMIT=%d", p.limits.Memory/4*3), "GOTRACEBACK=single"},
@@ -166,23 +166,23 @@ func blame(app, reason string) error {
 	return (&render.Fault{App: app, Reason: reason}).Invalid()
 }
 
-// question is a request as it crosses the pipe.
-type question struct {
+// renderRequest is a request as it crosses the pipe.
+type renderRequest struct {
 	App                string
-	Package, Profile   *packed
+	Package, Profile   *packedArchive
 	Overrides          []render.Override
 	Release, Namespace string
 	Labels             []render.Label
 }
 
-// packed is an archive with its content.
-type packed struct {
+// packedArchive is an archive with its content.
+type packedArchive struct {
 	Digest  manifest.Digest
 	Content []byte
 }
 
 // archive returns a as a request holds it; the zero Archive if there is none.
-func (a *packed) archive() render.Archive {
+func (a *packedArchive) archive() render.Archive {
 	if a == nil {
 		return render.Archive{}
 	}
@@ -191,8 +191,8 @@ func (a *packed) archive() render.Archive {
 	}}
 }
 
-// answer is a result, or an error, as it crosses the pipe.
-type answer struct {
+// renderAnswer is a result, or an error, as it crosses the pipe.
+type renderAnswer struct {
 	Result render.Result
 	Fault  *render.Fault `json:",omitempty"`
 	Kind   errs.Kind     `json:",omitempty"` // of an error without a fault
@@ -200,7 +200,7 @@ type answer struct {
 }
 
 // open returns what Render returned in the child.
-func (a answer) open() (render.Result, error) {
+func (a renderAnswer) open() (render.Result, error) {
 	switch {
 	case a.Fault != nil:
 		return render.Result{}, a.Fault.Invalid()

@@ -21,7 +21,7 @@ import (
 // TestMain makes the test program the child when it is started as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "render-child" {
-		if err := isolated.Main(behave(os.Args[2]), os.Stdin, os.Stdout); err != nil {
+		if err := isolated.Main(stubRenderer(os.Args[2]), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -30,12 +30,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// behave is a renderer that does what its name says.
-type behave string
+// stubRenderer is a renderer that does what its name says.
+type stubRenderer string
 
-func (b behave) Edition() string { return string(b) }
+func (b stubRenderer) Edition() string { return string(b) }
 
-func (b behave) Render(_ context.Context, req render.Request) (render.Result, error) {
+func (b stubRenderer) Render(_ context.Context, req render.Request) (render.Result, error) {
 	switch b {
 	case "loops":
 		//lint:ignore SA5002 the parent has to end it
@@ -197,7 +197,7 @@ func TestACommandThatIsMissingIsNotTheUsersFault(t *testing.T) {
 
 func TestMainNeedsARequest(t *testing.T) {
 	t.Parallel()
-	if err := isolated.Main(behave("tells"), strings.NewReader("{"), &bytes.Buffer{}); err == nil {
+	if err := isolated.Main(stubRenderer("tells"), strings.NewReader("{"), &bytes.Buffer{}); err == nil {
 		t.Error("half a request is taken")
 	}
 }

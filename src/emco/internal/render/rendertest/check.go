@@ -111,13 +111,13 @@ func soundObject(o manifest.Object, req render.Request) error {
 	return nil
 }
 
-// closer counts that what is opened is closed.
-type closer struct {
+// countingCloser counts that what is opened is closed.
+type countingCloser struct {
 	io.ReadCloser
 	open *int
 }
 
-func (c closer) Close() error {
+func (c countingCloser) Close() error {
 	*c.open--
 	return c.ReadCloser.Close()
 }
@@ -127,7 +127,7 @@ func closes(ctx context.Context, r render.Renderer, req render.Request) error {
 	req.Package.Open = func(ctx context.Context) (io.ReadCloser, error) {
 		in, err := inner(ctx)
 		open++
-		return closer{in, &open}, err
+		return countingCloser{in, &open}, err
 	}
 	_, err := r.Render(ctx, req)
 	if err == nil && open != 0 {

@@ -14,12 +14,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 )
 
-// plain is a sound renderer: its packages are manifests, packed by nothing.
-type plain struct{}
+// plainRenderer is a sound renderer: its packages are manifests, packed by nothing.
+type plainRenderer struct{}
 
-func (plain) Edition() string { return "plain" }
+func (plainRenderer) Edition() string { return "plain" }
 
-func (plain) Render(ctx context.Context, req render.Request) (render.Result, error) {
+func (plainRenderer) Render(ctx context.Context, req render.Request) (render.Result, error) {
 	if req.Release != strings.ToLower(req.Release) {
 		return render.Result{}, (&render.Fault{App: req.App, Reason: "release name is no DNS label"}).Invalid()
 	}
@@ -57,24 +57,24 @@ func request() render.Request {
 
 func TestASoundRendererPasses(t *testing.T) {
 	t.Parallel()
-	if err := rendertest.Check(t.Context(), plain{}, request()); err != nil {
+	if err := rendertest.Check(t.Context(), plainRenderer{}, request()); err != nil {
 		t.Error(err)
 	}
 }
 
-// spoiled is a renderer that breaks one rule.
-type spoiled func(context.Context, render.Request) (render.Result, error)
+// brokenRenderer is a renderer that breaks one rule.
+type brokenRenderer func(context.Context, render.Request) (render.Result, error)
 
-func (spoiled) Edition() string { return "spoiled" }
+func (brokenRenderer) Edition() string { return "spoiled" }
 
-func (s spoiled) Render(ctx context.Context, req render.Request) (render.Result, error) {
+func (s brokenRenderer) Render(ctx context.Context, req render.Request) (render.Result, error) {
 	return s(ctx, req)
 }
 
 // after spoils what the sound renderer gives.
 func after(spoil func(*render.Result)) render.Renderer {
-	return spoiled(func(ctx context.Context, req render.Request) (render.Result, error) {
-		res, err := plain{}.Render(ctx, req)
+	return brokenRenderer(func(ctx context.Context, req render.Request) (render.Result, error) {
+		res, err := plainRenderer{}.Render(ctx, req)
 		if err == nil {
 			spoil(&res)
 		}
@@ -84,9 +84,9 @@ func after(spoil func(*render.Result)) render.Renderer {
 
 // before spoils what the sound renderer is asked.
 func before(spoil func(context.Context, *render.Request) context.Context) render.Renderer {
-	return spoiled(func(ctx context.Context, req render.Request) (render.Result, error) {
+	return brokenRenderer(func(ctx context.Context, req render.Request) (render.Result, error) {
 		ctx = spoil(ctx, &req)
-		return plain{}.Render(ctx, req)
+		return plainRenderer{}.Render(ctx, req)
 	})
 }
 
@@ -125,8 +125,8 @@ func TestBrokenRenderersAreCaught(t *testing.T) {
 		{"one that forgets the app", before(func(ctx context.Context, r *render.Request) context.Context { r.App = "x"; return ctx }), "user's fault"},
 		{"one that renders on", before(func(ctx context.Context, _ *render.Request) context.Context { return context.WithoutCancel(ctx) }), "has ended"},
 		{"one that takes any release name", before(func(ctx context.Context, r *render.Request) context.Context { r.Release = "r"; return ctx }), "release name"},
-		{"one that hides why an archive cannot be had", spoiled(func(ctx context.Context, req render.Request) (render.Result, error) {
-			res, err := plain{}.Render(ctx, req)
+		{"one that hides why an archive cannot be had", brokenRenderer(func(ctx context.Context, req render.Request) (render.Result, error) {
+			res, err := plainRenderer{}.Render(ctx, req)
 			if err != nil && !errors.As(err, new(*render.Fault)) && ctx.Err() == nil {
 				err = errors.New("something is wrong")
 			}

@@ -44,11 +44,11 @@ type apiServer struct {
 }
 
 type namedUser struct {
-	Name string      `json:"name"`
-	User credentials `json:"user"`
+	Name string          `json:"name"`
+	User userCredentials `json:"user"`
 }
 
-type credentials struct {
+type userCredentials struct {
 	Token     string    `json:"token"`
 	Username  string    `json:"username"`
 	Password  string    `json:"password"`
@@ -127,7 +127,7 @@ func (k kubeconfig) server(name string) *apiServer {
 	return nil
 }
 
-func (k kubeconfig) user(name string) *credentials {
+func (k kubeconfig) user(name string) *userCredentials {
 	for i := range k.Users {
 		if k.Users[i].Name == name {
 			return &k.Users[i].User
@@ -171,12 +171,12 @@ func badAddress(text string) string {
 	return ""
 }
 
-func (c credentials) any() bool {
+func (c userCredentials) any() bool {
 	return c.Token != "" || len(c.Cert) > 0 || c.Username != "" && c.Password != ""
 }
 
 // fault says why the credentials cannot be used, or returns "".
-func (c credentials) fault() string {
+func (c userCredentials) fault() string {
 	switch {
 	case c.Exec != nil:
 		return "exec is not allowed: programs are not run here; give a token of a service account instead"
@@ -197,18 +197,18 @@ func (c credentials) fault() string {
 	return ""
 }
 
-// shown is a kubeconfig as clients may see it. It is built from what is known to be
+// redactedKubeconfig is a kubeconfig as clients may see it. It is built from what is known to be
 // public, so that what is not known here is left out.
-type shown struct {
-	APIVersion string         `json:"apiVersion"`
-	Kind       string         `json:"kind"`
-	Current    string         `json:"current-context"`
-	Contexts   []namedContext `json:"contexts"`
-	Clusters   []shownCluster `json:"clusters"`
-	Users      []shownUser    `json:"users"`
+type redactedKubeconfig struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Current    string            `json:"current-context"`
+	Contexts   []namedContext    `json:"contexts"`
+	Clusters   []redactedCluster `json:"clusters"`
+	Users      []redactedUser    `json:"users"`
 }
 
-type shownCluster struct {
+type redactedCluster struct {
 	Name    string `json:"name"`
 	Cluster struct {
 		Server string `json:"server"`
@@ -216,7 +216,7 @@ type shownCluster struct {
 	} `json:"cluster"`
 }
 
-type shownUser struct {
+type redactedUser struct {
 	Name string `json:"name"`
 	User struct {
 		Token    string `json:"token,omitempty"`
@@ -233,14 +233,14 @@ func redact(text []byte) []byte {
 	if err != nil {
 		return []byte(v2.Mask + "\n")
 	}
-	out := shown{APIVersion: "v1", Kind: "Config", Current: k.Current, Contexts: k.Contexts}
+	out := redactedKubeconfig{APIVersion: "v1", Kind: "Config", Current: k.Current, Contexts: k.Contexts}
 	for _, c := range k.Clusters {
-		s := shownCluster{Name: c.Name}
+		s := redactedCluster{Name: c.Name}
 		s.Cluster.Server, s.Cluster.CA = c.Cluster.Server, c.Cluster.CA
 		out.Clusters = append(out.Clusters, s)
 	}
 	for _, u := range k.Users {
-		s := shownUser{Name: u.Name}
+		s := redactedUser{Name: u.Name}
 		s.User.Username, s.User.Cert = u.User.Username, u.User.Cert
 		s.User.Token, s.User.Password, s.User.Key = mask(u.User.Token), mask(u.User.Password), mask(string(u.User.Key))
 		out.Users = append(out.Users, s)

@@ -30,21 +30,23 @@ type Relocations interface {
 	ForgetRelocation(ctx context.Context, cluster string) error
 }
 
-// mover seats clusters anew.
-type mover struct{ *census }
+// moveHandler seats clusters anew.
+type moveHandler struct{ *shardAllocator }
 
-// moving is one cluster that is to be moved.
-type moving struct {
+// movingCluster is one cluster that is to be moved.
+type movingCluster struct {
 	at      resource.Place
 	doc     store.Doc
 	cluster v2.Cluster
 }
 
 // name is "<provider>+<cluster>".
-func (m moving) name() string { return m.at.Vars["clusterProvider"] + "+" + m.cluster.Metadata.Name }
+func (m movingCluster) name() string {
+	return m.at.Vars["clusterProvider"] + "+" + m.cluster.Metadata.Name
+}
 
 // find reads the cluster that a request is about.
-func (n mover) find(r *http.Request) (m moving, err error) {
+func (n moveHandler) find(r *http.Request) (m movingCluster, err error) {
 	vars, err := web.Vars(r)
 	if err != nil {
 		return m, err
@@ -60,16 +62,16 @@ func (n mover) find(r *http.Request) (m moving, err error) {
 
 // move serves the request to seat a cluster anew: where the body says, or where a new one
 // would be. It answers 202 if something is deployed there, which goes along, and else 200.
-func (n mover) move(w http.ResponseWriter, r *http.Request) error {
+func (n moveHandler) move(w http.ResponseWriter, r *http.Request) error {
 	m, err := n.find(r)
 	if err != nil {
 		return err
 	}
-	ask, err := seatAsked(w, r)
+	ask, err := readMoveRequest(w, r)
 	if err != nil {
 		return err
 	}
-	doc, along, err := n.reseat(r.Context(), m, ask)
+	doc, along, err := n.moveCluster(r.Context(), m, ask)
 	if err != nil {
 		return err
 	}
@@ -79,8 +81,8 @@ func (n mover) move(w http.ResponseWriter, r *http.Request) error {
 	return web.Raw(w, http.StatusOK, doc.Body)
 }
 
-// seatAsked reads the body, which may be empty.
-func seatAsked(w http.ResponseWriter, r *http.Request) (ask v2.ClusterSeat, err error) {
+// readMoveRequest reads the body, which may be empty.
+func readMoveRequest(w http.ResponseWriter, r *http.Request) (ask v2.ClusterSeat, err error) {
 	body, err := web.Body(w, r, maxMove)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return ask, err
@@ -93,9 +95,9 @@ func seatAsked(w http.ResponseWriter, r *http.Request) (ask v2.ClusterSeat, err 
 	return ask, nil
 }
 
-// reseat stores a cluster with another seat. It reports whether what is deployed on it has to
+// moveCluster stores a cluster with another seat. It reports whether what is deployed on it has to
 // go along.
-func (n mover) reseat(ctx context.Context, m moving, ask v2.ClusterSeat) (doc store.Doc, along bool, err error) {
+func (n moveHandler) moveCluster(ctx context.Context, m movingCluster, ask v2.ClusterSeat) (doc store.Doc, along bool, err error) {
 	if m.cluster.Direct() {
 		return m.doc, false, errs.New(errs.Invalid, "cluster "+m.cluster.Metadata.Name+" is reached directly, and is on no branch")
 	}
@@ -103,19 +105,19 @@ func (n mover) reseat(ctx context.Context, m moving, ask v2.ClusterSeat) (doc st
 	defer n.mu.Unlock()
 	was := m.cluster.Spec.GitOps
 	if ask == (v2.ClusterSeat{Finish: true}) {
-		return n.again(ctx, m, true)
+		return n.continueMove(ctx, m, true)
 	}
-	next, err := n.next(ctx, m, ask)
+	next, err := n.nextSlot(ctx, m, ask)
 	if err != nil {
 		return m.doc, false, err
 	}
 	if next.Place() == was.Place() {
-		return n.again(ctx, m, ask.Finish)
+		return n.continueMove(ctx, m, ask.Finish)
 	}
-	if err := n.settled(ctx, m); err != nil {
+	if err := n.checkArrived(ctx, m); err != nil {
 		return m.doc, false, err
 	}
-	if along, err = n.holds(ctx, m.name()); err != nil {
+	if along, err = n.hasDeployments(ctx, m.name()); err != nil {
 		return m.doc, false, err
 	}
 	if along {
@@ -125,11 +127,11 @@ func (n mover) reseat(ctx context.Context, m moving, ask v2.ClusterSeat) (doc st
 		return doc, along, err
 	}
 	m.cluster.Spec.GitOps = next
-	return doc, true, n.ask(ctx, m, ask.Finish)
+	return doc, true, n.requestMove(ctx, m, ask.Finish)
 }
 
-// next is where a cluster is to be. The caller holds mu.
-func (n mover) next(ctx context.Context, m moving, ask v2.ClusterSeat) (v2.GitOps, error) {
+// nextSlot is where a cluster is to be. The caller holds mu.
+func (n moveHandler) nextSlot(ctx context.Context, m movingCluster, ask v2.ClusterSeat) (v2.GitOps, error) {
 	c := m.cluster
 	g := &c.Spec.GitOps
 	stays := ask.Type != "" && ask.RefMode == "" && ask.Shard == ""
@@ -145,14 +147,14 @@ func (n mover) next(ctx context.Context, m moving, ask v2.ClusterSeat) (v2.GitOp
 	if err := c.Validate(); err != nil {
 		return *g, err
 	}
-	s, err := n.resources.readable(ctx, m.at, *g, nil)
+	s, err := n.resources.readSettings(ctx, m.at, *g, nil)
 	if err != nil {
 		return *g, err
 	}
 	if s.Published() {
 		return *g, errs.New(errs.Invalid, "a cluster of type "+g.Type+" is on no branch, and none can move there or away; register it anew")
 	}
-	if was, err := n.resources.readable(ctx, m.at, m.cluster.Spec.GitOps, nil); err == nil && was.Published() {
+	if was, err := n.resources.readSettings(ctx, m.at, m.cluster.Spec.GitOps, nil); err == nil && was.Published() {
 		return *g, errs.New(errs.Invalid, "a cluster of type "+was.Kind+" is on no branch, and none can move there or away; register it anew")
 	}
 	if stays {
@@ -162,11 +164,11 @@ func (n mover) next(ctx context.Context, m moving, ask v2.ClusterSeat) (v2.GitOp
 	if err := n.count(ctx); err != nil {
 		return *g, err
 	}
-	return *g, n.seat(m.name(), s, g)
+	return *g, n.allocate(m.name(), s, g)
 }
 
 // write stores a cluster with its new seat. The caller holds mu.
-func (n mover) write(ctx context.Context, m moving, next v2.GitOps) (store.Doc, error) {
+func (n moveHandler) write(ctx context.Context, m movingCluster, next v2.GitOps) (store.Doc, error) {
 	c := m.cluster
 	c.Spec.GitOps = next
 	body, err := json.Marshal(c)
@@ -177,25 +179,25 @@ func (n mover) write(ctx context.Context, m moving, next v2.GitOps) (store.Doc, 
 	return n.resources.DB.Replace(ctx, store.Write{Key: m.at.Key, Parent: m.at.Parent, UID: m.doc.UID, Refs: syncObjectsOf(m.at, c), Body: body}, m.doc.Rev)
 }
 
-// ask has rsync move a cluster, or finish that.
-func (n mover) ask(ctx context.Context, m moving, finish bool) error {
+// requestMove has rsync move a cluster, or finish that.
+func (n moveHandler) requestMove(ctx context.Context, m movingCluster, finish bool) error {
 	return n.resources.Moves.AskRelocation(ctx, appcontext.Relocation{
 		Cluster: m.name(), Registration: m.doc.UID, Number: m.cluster.Spec.GitOps.Moved.Number, Finish: finish,
 	})
 }
 
-// again is a move to where the cluster is to be already. One that is under way is told of
+// continueMove is a move to where the cluster is to be already. One that is under way is told of
 // once more.
-func (n mover) again(ctx context.Context, m moving, finish bool) (store.Doc, bool, error) {
+func (n moveHandler) continueMove(ctx context.Context, m movingCluster, finish bool) (store.Doc, bool, error) {
 	done, err := n.arrived(ctx, m)
 	if err != nil || done {
 		return m.doc, false, err
 	}
-	return m.doc, true, n.ask(ctx, m, finish)
+	return m.doc, true, n.requestMove(ctx, m, finish)
 }
 
-// settled refuses to move a cluster that is on its way.
-func (n mover) settled(ctx context.Context, m moving) error {
+// checkArrived refuses to move a cluster that is on its way.
+func (n moveHandler) checkArrived(ctx context.Context, m movingCluster) error {
 	done, err := n.arrived(ctx, m)
 	if err == nil && !done {
 		err = errs.New(errs.Conflict, "cluster "+m.cluster.Metadata.Name+" is being moved; GET …/move says how far it is, and what it waits for")
@@ -204,7 +206,7 @@ func (n mover) settled(ctx context.Context, m moving) error {
 }
 
 // arrived reports whether a cluster is on its way nowhere.
-func (n mover) arrived(ctx context.Context, m moving) (bool, error) {
+func (n moveHandler) arrived(ctx context.Context, m movingCluster) (bool, error) {
 	moved := m.cluster.Spec.GitOps.Moved
 	if moved.Number == 0 {
 		return true, nil
@@ -216,8 +218,8 @@ func (n mover) arrived(ctx context.Context, m moving) (bool, error) {
 	return r.Of(m.doc.UID, moved.Number) && r.Stage == appcontext.MoveDone, nil
 }
 
-// holds reports whether a deployment wants or has something on a cluster.
-func (n mover) holds(ctx context.Context, cluster string) (bool, error) {
+// hasDeployments reports whether a deployment wants or has something on a cluster.
+func (n moveHandler) hasDeployments(ctx context.Context, cluster string) (bool, error) {
 	for _, busy := range []func(context.Context, string) (bool, error){n.resources.Delivered, n.resources.Wanted} {
 		if is, err := busy(ctx, cluster); err != nil || is {
 			return is, err
@@ -227,7 +229,7 @@ func (n mover) holds(ctx context.Context, cluster string) (bool, error) {
 }
 
 // progress answers how far the last move of a cluster is.
-func (n mover) progress(w http.ResponseWriter, r *http.Request) error {
+func (n moveHandler) progress(w http.ResponseWriter, r *http.Request) error {
 	m, err := n.find(r)
 	if err != nil {
 		return err
@@ -243,11 +245,11 @@ func (n mover) progress(w http.ResponseWriter, r *http.Request) error {
 	if !rec.Of(m.doc.UID, g.Moved.Number) {
 		rec = appcontext.Relocation{Stage: appcontext.MoveAsked}
 	}
-	return web.JSON(w, http.StatusOK, shownMove(g, rec))
+	return web.JSON(w, http.StatusOK, moveStatus(g, rec))
 }
 
-// shownMove is a move as users see it.
-func shownMove(g v2.GitOps, r appcontext.Relocation) v2.ClusterMove {
+// moveStatus is a move as users see it.
+func moveStatus(g v2.GitOps, r appcontext.Relocation) v2.ClusterMove {
 	stages := []appcontext.MoveStage{appcontext.MoveAsked, appcontext.MoveWritten, appcontext.MoveTaken, appcontext.MoveDone}
 	types := []string{"Written", "TakenOver", "Cleared"}
 	out := v2.ClusterMove{

@@ -9,15 +9,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// relocations keeps in memory how far moves are.
-type relocations struct {
+// fakeRelocations keeps in memory how far moves are.
+type fakeRelocations struct {
 	mu  sync.Mutex
 	all map[string]appcontext.Relocation
 }
 
-func newRelocations() *relocations { return &relocations{all: map[string]appcontext.Relocation{}} }
+func newFakeRelocations() *fakeRelocations {
+	return &fakeRelocations{all: map[string]appcontext.Relocation{}}
+}
 
-func (r *relocations) Relocation(_ context.Context, cluster string) (appcontext.Relocation, error) {
+func (r *fakeRelocations) Relocation(_ context.Context, cluster string) (appcontext.Relocation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rec, ok := r.all[cluster]
@@ -27,7 +29,7 @@ func (r *relocations) Relocation(_ context.Context, cluster string) (appcontext.
 	return rec, nil
 }
 
-func (r *relocations) AskRelocation(_ context.Context, ask appcontext.Relocation) error {
+func (r *fakeRelocations) AskRelocation(_ context.Context, ask appcontext.Relocation) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ask.Stage = appcontext.MoveAsked
@@ -35,14 +37,14 @@ func (r *relocations) AskRelocation(_ context.Context, ask appcontext.Relocation
 	return nil
 }
 
-func (r *relocations) LeaveRelocation(_ context.Context, cluster, registration string, left appcontext.LeftPlace) error {
+func (r *fakeRelocations) LeaveRelocation(_ context.Context, cluster, registration string, left appcontext.LeftPlace) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all[cluster] = appcontext.Relocation{Cluster: cluster, Registration: registration, Stage: appcontext.MoveLeft, Left: left}
 	return nil
 }
 
-func (r *relocations) ForgetRelocation(_ context.Context, cluster string) error {
+func (r *fakeRelocations) ForgetRelocation(_ context.Context, cluster string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.all, cluster)
@@ -50,7 +52,7 @@ func (r *relocations) ForgetRelocation(_ context.Context, cluster string) error 
 }
 
 // reach notes that a cluster's move has got to a stage.
-func (r *relocations) reach(cluster string, stage appcontext.MoveStage, why string) {
+func (r *fakeRelocations) reach(cluster string, stage appcontext.MoveStage, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rec := r.all[cluster]

@@ -51,10 +51,10 @@ func (s Resources) Mount(r *mux.Router) {
 		Kind: "ClusterProvider", Missing: "Cluster provider not found",
 		Collection: "cluster-providers", Item: "{clusterProvider}", Put: resource.PutCreated,
 	})
-	seats := &census{resources: s}
+	seats := &shardAllocator{resources: s}
 	resource.Mount(r, s.DB, s.clusters(seats))
-	web.Handle(r, http.MethodPost, "/v2/"+cluster+"/move", web.NoDryRun(mover{seats}.move))
-	web.Handle(r, http.MethodGet, "/v2/"+cluster+"/move", mover{seats}.progress)
+	web.Handle(r, http.MethodPost, "/v2/"+cluster+"/move", web.NoDryRun(moveHandler{seats}.move))
+	web.Handle(r, http.MethodGet, "/v2/"+cluster+"/move", moveHandler{seats}.progress)
 	resource.Mount(r, s.DB, resource.Def[v2.ClusterLabel]{
 		Kind: "Cluster Label", Missing: "Cluster label not found", Orphan: "Cluster not found",
 		Collection: cluster + "/labels", Item: "{clusterLabel}", Put: resource.PutCreated,
@@ -71,15 +71,15 @@ func (s Resources) Mount(r *mux.Router) {
 	})
 }
 
-func (s Resources) clusters(seats *census) resource.Def[v2.Cluster] {
+func (s Resources) clusters(seats *shardAllocator) resource.Def[v2.Cluster] {
 	return resource.Def[v2.Cluster]{
 		Kind: "Cluster", Orphan: "Cluster provider not found",
 		Collection: provider + "/clusters", Item: "{cluster}",
 		Refs:   syncObjectsOf,
 		Unique: func(_ resource.Place, c v2.Cluster) resource.Slot { return resource.NameSlot(c.Metadata.Name) },
-		Settle: seats.settle,
-		Check:  s.deliverable,
-		Guards: resource.Guards{Delete: s.unwanted, Deleted: s.left},
+		Settle: seats.assignSlot,
+		Check:  s.checkDeliverable,
+		Guards: resource.Guards{Delete: s.checkDeletable, Deleted: s.releaseCluster},
 		File: &resource.File[v2.Cluster]{
 			Limit: maxKubeconfig, Name: "kubeconfig", Secret: true, Show: redact,
 			Needed: func(c v2.Cluster) bool { return c.Direct() },
@@ -92,9 +92,9 @@ func (s Resources) clusters(seats *census) resource.Def[v2.Cluster] {
 	}
 }
 
-// unwanted refuses to delete a cluster on which a deployment wants something: another one
+// checkDeletable refuses to delete a cluster on which a deployment wants something: another one
 // that is registered under its name would get it.
-func (s Resources) unwanted(ctx context.Context, doc store.Doc) error {
+func (s Resources) checkDeletable(ctx context.Context, doc store.Doc) error {
 	part := strings.Split(string(doc.Key), "/") // cluster-providers/P/clusters/C
 	wanted, err := s.Wanted(ctx, part[1]+"+"+part[3])
 	if err == nil && wanted {
@@ -107,12 +107,12 @@ func (s Resources) unwanted(ctx context.Context, doc store.Doc) error {
 	if err != nil {
 		return err
 	}
-	return mover{&census{resources: s}}.settled(ctx, moving{at: resource.Place{Vars: map[string]string{"clusterProvider": part[1]}}, doc: doc, cluster: c})
+	return moveHandler{&shardAllocator{resources: s}}.checkArrived(ctx, movingCluster{at: resource.Place{Vars: map[string]string{"clusterProvider": part[1]}}, doc: doc, cluster: c})
 }
 
-// left notes what a cluster leaves behind when it is deregistered: the branch that it alone
+// releaseCluster notes what a cluster leaves behind when it is deregistered: the branch that it alone
 // has read. Of others it is forgotten how far their moves were.
-func (s Resources) left(ctx context.Context, doc store.Doc) error {
+func (s Resources) releaseCluster(ctx context.Context, doc store.Doc) error {
 	part := strings.Split(string(doc.Key), "/")
 	name := part[1] + "+" + part[3]
 	c, err := store.Decode[v2.Cluster](doc)
@@ -142,10 +142,10 @@ func syncObject(at resource.Place, name string) store.Key {
 	return at.Parent + "/cluster-sync-objects/" + store.Key(name)
 }
 
-// stillDeliverable refuses a change of a sync object after which a cluster that uses
+// checkSyncObject refuses a change of a sync object after which a cluster that uses
 // it could not be reached any more, or would leave behind what was delivered; the error
 // names the cluster. Clusters with equal settings are read once.
-func (s Resources) stillDeliverable(ctx context.Context, at resource.Place, o v2.SyncObject) error {
+func (s Resources) checkSyncObject(ctx context.Context, at resource.Place, o v2.SyncObject) error {
 	moves := map[v2.GitOps]bool{}
 	for item, err := range store.All[v2.Cluster](ctx, s.DB, at.Parent+"/clusters", store.Query{Refers: at.Key, Depth: 1}) {
 		if err != nil {
@@ -153,12 +153,12 @@ func (s Resources) stillDeliverable(ctx context.Context, at resource.Place, o v2
 		}
 		g, name := item.Value.Spec.GitOps, item.Value.Metadata.Name
 		if _, known := moves[g]; !known {
-			if moves[g], err = s.moves(ctx, at, g, o); err != nil {
+			if moves[g], err = s.changesLocation(ctx, at, g, o); err != nil {
 				return errs.E(errs.KindOf(err), "change", "what cluster "+name+" uses", err)
 			}
 		}
 		if moves[g] {
-			if err := s.empty(ctx, at.Vars["clusterProvider"]+"+"+name); err != nil {
+			if err := s.checkEmpty(ctx, at.Vars["clusterProvider"]+"+"+name); err != nil {
 				return err
 			}
 		}
@@ -166,14 +166,14 @@ func (s Resources) stillDeliverable(ctx context.Context, at resource.Place, o v2
 	return nil
 }
 
-// moves reports whether a changed sync object leads clusters with settings g to
+// changesLocation reports whether a changed sync object leads clusters with settings g to
 // another place in Git, or to another way of pointing at it.
-func (s Resources) moves(ctx context.Context, at resource.Place, g v2.GitOps, changed v2.SyncObject) (bool, error) {
-	next, err := s.readable(ctx, at, g, &changed)
+func (s Resources) changesLocation(ctx context.Context, at resource.Place, g v2.GitOps, changed v2.SyncObject) (bool, error) {
+	next, err := s.readSettings(ctx, at, g, &changed)
 	if err != nil {
 		return false, err
 	}
-	now, err := s.readable(ctx, at, g, nil)
+	now, err := s.readSettings(ctx, at, g, nil)
 	if errs.Is(err, errs.Invalid) { // by rules that came later: the change mends it
 		return false, nil
 	}
@@ -182,9 +182,9 @@ func (s Resources) moves(ctx context.Context, at resource.Place, g v2.GitOps, ch
 	return err == nil && (now.Kind != next.Kind || now.Repo.URL != next.Repo.URL || now.Branch != next.Branch || now.View != next.View), err
 }
 
-// empty refuses while something is delivered to a cluster: nobody would take it away
+// checkEmpty refuses while something is delivered to a cluster: nobody would take it away
 // from where it is.
-func (s Resources) empty(ctx context.Context, cluster string) error {
+func (s Resources) checkEmpty(ctx context.Context, cluster string) error {
 	delivered, err := s.Delivered(ctx, cluster)
 	if err == nil && delivered {
 		err = errs.New(errs.Conflict, "repository and branch cannot change while something is deployed on cluster "+cluster+"; terminate it first (credentials and timings may change at any time)")
@@ -192,19 +192,19 @@ func (s Resources) empty(ctx context.Context, cluster string) error {
 	return err
 }
 
-// deliverable refuses a GitOps cluster of a type that nothing here can deliver to, and
+// checkDeliverable refuses a GitOps cluster of a type that nothing here can deliver to, and
 // one whose sync objects lack what the delivery needs. Objects that do not exist are left to the references.
-func (s Resources) deliverable(ctx context.Context, at resource.Place, c v2.Cluster) error {
+func (s Resources) checkDeliverable(ctx context.Context, at resource.Place, c v2.Cluster) error {
 	if c.Direct() {
 		return nil
 	}
-	_, err := s.readable(ctx, at, c.Spec.GitOps, nil)
+	_, err := s.readSettings(ctx, at, c.Spec.GitOps, nil)
 	return err
 }
 
-// readable reads the sync objects that g names, with changed in the place of the
+// readSettings reads the sync objects that g names, with changed in the place of the
 // stored one of that name.
-func (s Resources) readable(ctx context.Context, at resource.Place, g v2.GitOps, changed *v2.SyncObject) (settings gitops.Settings, err error) {
+func (s Resources) readSettings(ctx context.Context, at resource.Place, g v2.GitOps, changed *v2.SyncObject) (settings gitops.Settings, err error) {
 	var objects [2]gitops.Object
 	for i, name := range []string{g.Reference, g.Resource} {
 		if name == "" {
@@ -246,7 +246,7 @@ func (s Resources) syncObjects() resource.Def[v2.SyncObject] {
 	return resource.Def[v2.SyncObject]{
 		Kind: "Cluster Sync Objects", Missing: "Cluster sync object not found", Orphan: "Cluster provider not found", Explicit: true,
 		Collection: provider + "/cluster-sync-objects", Item: "{clusterSyncObject}", Put: resource.PutCreated,
-		Check: s.stillDeliverable,
+		Check: s.checkSyncObject,
 		Masking: &resource.Masking[v2.SyncObject]{
 			Mask:   v2.SyncObject.Masked,
 			Unmask: (*v2.SyncObject).Unmask,
@@ -255,17 +255,17 @@ func (s Resources) syncObjects() resource.Def[v2.SyncObject] {
 	}
 }
 
-// texts are EMCO's words for a lookup by key.
-type texts struct{ document, key string }
+// lookupTexts are EMCO's words for a lookup by key.
+type lookupTexts struct{ document, key string }
 
 var (
-	kvTexts   = texts{"Cluster KV pair not found", "Cluster KV pair key value not found"}
-	syncTexts = texts{"Cluster sync object not found", "Cluster sync object key value not found"}
+	kvTexts   = lookupTexts{"Cluster KV pair not found", "Cluster KV pair key value not found"}
+	syncTexts = lookupTexts{"Cluster sync object not found", "Cluster sync object key value not found"}
 )
 
 // lookup answers ?key=K with {"value": ...} of the first map that has K. It sees what
 // clients may see: secrets are masked.
-func lookup(db *store.DB, t texts) func(context.Context, resource.Place, string) ([]byte, error) {
+func lookup(db *store.DB, t lookupTexts) func(context.Context, resource.Place, string) ([]byte, error) {
 	return func(ctx context.Context, at resource.Place, key string) ([]byte, error) {
 		doc, err := db.Get(ctx, at.Key)
 		if errs.Is(err, errs.NotFound) {

@@ -18,7 +18,7 @@ type step = resourcetest.Step
 
 func serve(t *testing.T) *resourcetest.Server {
 	return resourcetest.Serve(t, func(r *mux.Router, db *store.DB) {
-		clm.Resources{DB: db, Backends: backends.Backends(), Delivered: held, Wanted: wanted, Moves: newRelocations()}.Mount(r)
+		clm.Resources{DB: db, Backends: backends.Backends(), Delivered: held, Wanted: wanted, Moves: newFakeRelocations()}.Mount(r)
 	})
 }
 

@@ -28,7 +28,7 @@ type Clouds struct {
 	db       *store.DB
 	contexts *appcontext.Store
 	table    lifecycle.Table
-	desk     lifecycle.Desk
+	executor lifecycle.Executor
 	events   *eventlog.Log
 	reader   *statusview.Reader
 	now      func() time.Time
@@ -37,7 +37,7 @@ type Clouds struct {
 // NewClouds returns the actions over the two stores.
 func NewClouds(db *store.DB, contexts *appcontext.Store) *Clouds {
 	return &Clouds{
-		db: db, contexts: contexts, table: lifecycle.Clouds(), desk: lifecycle.Desk{DB: db, Contexts: contexts},
+		db: db, contexts: contexts, table: lifecycle.Clouds(), executor: lifecycle.Executor{DB: db, Contexts: contexts},
 		events: eventlog.New(contexts), now: time.Now,
 		reader: statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()),
 	}
@@ -52,7 +52,7 @@ func (c *Clouds) Mount(r *mux.Router) {
 		web.Handle(r, http.MethodPost, cloudPath+"/"+e.String(), web.NoDryRun(c.action(e, status)))
 	}
 	web.Handle(r, http.MethodGet, cloudPath+"/status", web.HandlerFunc(c.status))
-	web.Handle(r, http.MethodGet, cloudPath+"/events", web.HandlerFunc(c.eventsOf))
+	web.Handle(r, http.MethodGet, cloudPath+"/events", web.HandlerFunc(c.listEvents))
 }
 
 // action takes the step that the table names, once.
@@ -62,11 +62,11 @@ func (c *Clouds) action(e lifecycle.Event, status int) web.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		ask, err := lifecycle.Read(r, e, c.now())
+		ask, err := lifecycle.ReadRequest(r, e, c.now())
 		if err != nil {
 			return err
 		}
-		_, err = c.desk.Once(r.Context(), doc, ask, func(ctx context.Context, now lifecycle.Case) ([]appcontext.Move, error) {
+		_, err = c.executor.Execute(r.Context(), doc, ask, func(ctx context.Context, now lifecycle.Snapshot) ([]appcontext.Move, error) {
 			return c.decide(ctx, now, ask)
 		})
 		if err == nil {
@@ -77,7 +77,7 @@ func (c *Clouds) action(e lifecycle.Event, status int) web.HandlerFunc {
 }
 
 // decide says what a request comes to.
-func (c *Clouds) decide(ctx context.Context, now lifecycle.Case, ask lifecycle.Ask) ([]appcontext.Move, error) {
+func (c *Clouds) decide(ctx context.Context, now lifecycle.Snapshot, ask lifecycle.Request) ([]appcontext.Move, error) {
 	next, err := c.table.Next(now.Head.State, ask.Event)
 	if err != nil {
 		return nothingToDo(now, ask, err)
@@ -88,56 +88,56 @@ func (c *Clouds) decide(ctx context.Context, now lifecycle.Case, ask lifecycle.A
 	switch ask.Event {
 	case lifecycle.Instantiate:
 		to.LastRev++
-		rev, err = to.LastRev, c.instantiable(ctx, now.Doc)
+		rev, err = to.LastRev, c.checkInstantiable(ctx, now.Doc)
 	case lifecycle.Terminate:
-		uses, err = c.unused(ctx, now.Doc)
+		uses, err = c.checkUnused(ctx, now.Doc)
 	}
-	m := now.Move(to, ask.Act(next, now.Doc.UID, rev))
+	m := now.Move(to, ask.NewAction(next, now.Doc.UID, rev))
 	m.Unused = uses
-	m.Events = []appcontext.Event{ask.Note(next.String(), "the logical cloud is "+next.String(), rev)}
+	m.Events = []appcontext.Event{ask.NewEvent(next.String(), "the logical cloud is "+next.String(), rev)}
 	return []appcontext.Move{m}, err
 }
 
 // nothingToDo lets a cloud that was never instantiated be terminated, as EMCO does. Only a
 // request with a key, which has to be remembered, leaves a trace.
-func nothingToDo(now lifecycle.Case, ask lifecycle.Ask, refusal error) ([]appcontext.Move, error) {
+func nothingToDo(now lifecycle.Snapshot, ask lifecycle.Request, refusal error) ([]appcontext.Move, error) {
 	if ask.Event != lifecycle.Terminate || now.Head.State != appcontext.Created {
 		return nil, refusal
 	}
 	if ask.Key == "" {
 		return nil, nil
 	}
-	return []appcontext.Move{now.Move(now.Head, ask.Act(now.Head.State, "", 0))}, nil
+	return []appcontext.Move{now.Move(now.Head, ask.NewAction(now.Head.State, "", 0))}, nil
 }
 
-// instantiable wants at least one cluster.
-func (c *Clouds) instantiable(ctx context.Context, doc store.Doc) error {
+// checkInstantiable wants at least one cluster.
+func (c *Clouds) checkInstantiable(ctx context.Context, doc store.Doc) error {
 	for _, err := range c.db.List(ctx, doc.Key+"/cluster-references", store.Query{Depth: 1, Limit: 1}) {
 		return err
 	}
 	return errs.New(errs.Invalid, "No Cluster References associated; add one below "+string(doc.Key)+"/cluster-references")
 }
 
-// unused refuses while the cloud is in use, and returns the moment before it looked: a
+// checkUnused refuses while the cloud is in use, and returns the moment before it looked: a
 // deployment that begins to use the cloud after that makes the termination start over.
-func (c *Clouds) unused(ctx context.Context, doc store.Doc) (*appcontext.Uses, error) {
+func (c *Clouds) checkUnused(ctx context.Context, doc store.Doc) (*appcontext.Uses, error) {
 	uses, err := c.contexts.Uses(ctx, doc.UID)
 	if err != nil {
 		return nil, err
 	}
-	return &uses, c.terminable(ctx, doc)
+	return &uses, c.checkTerminable(ctx, doc)
 }
 
-// terminable refuses while a deployment that uses the cloud is wanted, or something of
+// checkTerminable refuses while a deployment that uses the cloud is wanted, or something of
 // it is left. EMCO refuses for any group that names the cloud, even one that was never
 // instantiated.
-func (c *Clouds) terminable(ctx context.Context, doc store.Doc) error {
+func (c *Clouds) checkTerminable(ctx context.Context, doc store.Doc) error {
 	project, _, _ := strings.Cut(string(doc.Key), "/logical-clouds/")
 	for user, err := range c.db.List(ctx, store.Key(project), store.Query{Refers: doc.Key}) {
 		if err != nil {
 			return err
 		}
-		live, err := c.live(ctx, user.UID)
+		live, err := c.hasPlacements(ctx, user.UID)
 		if err != nil {
 			return err
 		}
@@ -148,9 +148,9 @@ func (c *Clouds) terminable(ctx context.Context, doc store.Doc) error {
 	return nil
 }
 
-// live reports whether a deployment is wanted or has left pairs. What moved to another
+// hasPlacements reports whether a deployment is wanted or has left pairs. What moved to another
 // group is that group's.
-func (c *Clouds) live(ctx context.Context, uid string) (bool, error) {
+func (c *Clouds) hasPlacements(ctx context.Context, uid string) (bool, error) {
 	head, err := c.contexts.Head(ctx, uid)
 	switch {
 	case errs.Is(err, errs.NotFound):
@@ -181,8 +181,8 @@ func (c *Clouds) cloudAt(ctx context.Context, key store.Key) (store.Doc, error) 
 	return doc, err
 }
 
-// eventsOf answers with what happened to a cloud.
-func (c *Clouds) eventsOf(w http.ResponseWriter, r *http.Request) error {
+// listEvents answers with what happened to a cloud.
+func (c *Clouds) listEvents(w http.ResponseWriter, r *http.Request) error {
 	doc, err := c.cloud(r)
 	if err != nil {
 		return err

@@ -23,16 +23,16 @@ const (
 	refs = lc + "/cluster-references"
 )
 
-// clouds is a server with a project "p", a registered cluster and the logical cloud "lc".
-type clouds struct {
+// cloudFixture is a server with a project "p", a registered cluster and the logical cloud "lc".
+type cloudFixture struct {
 	*resourcetest.Server
 	t        *testing.T
 	contexts *appcontext.Store
 }
 
-func newClouds(t *testing.T) clouds {
+func newCloudFixture(t *testing.T) cloudFixture {
 	t.Helper()
-	c := clouds{t: t, contexts: contexttest.New(t)}
+	c := cloudFixture{t: t, contexts: contexttest.New(t)}
 	c.Server = resourcetest.Serve(t, func(r *mux.Router, db *store.DB) {
 		actions := dcm.NewClouds(db, c.contexts)
 		dcm.NewResources(db, actions).Mount(r)
@@ -47,14 +47,14 @@ func newClouds(t *testing.T) clouds {
 	return c
 }
 
-func (c clouds) refer() {
+func (c cloudFixture) refer() {
 	c.t.Helper()
 	c.Run(c.t, step{Do: "POST " + refs, Body: `{"metadata":{"name":"r"},"spec":{"clusterProvider":"edge","cluster":"c1"}}`, Status: 201})
 }
 
 func TestCloudsLive(t *testing.T) {
 	t.Parallel()
-	c := newClouds(t)
+	c := newCloudFixture(t)
 	c.Run(t,
 		step{Do: "GET " + lc + "/status", Status: 200, Text: `"states":{"statusctxid":"","actions":[{"state":"Created"`},
 		step{Do: "POST " + lc + "/terminate", Status: 202}, // there is nothing to do, as in EMCO
@@ -93,7 +93,7 @@ func TestCloudsLive(t *testing.T) {
 }
 
 // wantHistory compares "state revision instance is the cloud's id" of all actions.
-func (c clouds) wantHistory(want ...string) {
+func (c cloudFixture) wantHistory(want ...string) {
 	c.t.Helper()
 	var st v2.Status
 	if err := json.Unmarshal([]byte(c.Do(c.t, step{Do: "GET " + lc + "/status"}).Body), &st); err != nil {
@@ -110,7 +110,7 @@ func (c clouds) wantHistory(want ...string) {
 
 func TestACloudInUseStays(t *testing.T) {
 	t.Parallel()
-	c := newClouds(t)
+	c := newCloudFixture(t)
 	c.refer()
 	c.Run(t, step{Do: "POST " + lc + "/instantiate", Status: 202})
 	const group = "projects/p/composite-apps/ca/v1/deployment-intent-groups/g"
@@ -155,7 +155,7 @@ func TestACloudInUseStays(t *testing.T) {
 
 func TestCloudsStop(t *testing.T) {
 	t.Parallel()
-	c := newClouds(t)
+	c := newCloudFixture(t)
 	c.refer()
 	c.Run(t,
 		step{Do: "POST " + lc + "/stop", Status: 409, Text: "not allowed in state Created; it is in Instantiated, Terminated"},
@@ -174,7 +174,7 @@ func TestCloudsStop(t *testing.T) {
 
 func TestCloudsKnowARequestThatIsRepeated(t *testing.T) {
 	t.Parallel()
-	c := newClouds(t)
+	c := newCloudFixture(t)
 	c.refer()
 	const early, key = "Idempotency-Key: early", "Idempotency-Key: k"
 	c.Run(t,
@@ -196,7 +196,7 @@ func TestCloudsKnowARequestThatIsRepeated(t *testing.T) {
 // refused, whoever comes first.
 func TestACloudIsNeverTerminatedUnderADeployment(t *testing.T) {
 	t.Parallel()
-	c := newClouds(t)
+	c := newCloudFixture(t)
 	c.refer()
 	cloud, err := c.DB.Get(t.Context(), "projects/p/logical-clouds/lc")
 	if err != nil {
@@ -249,7 +249,7 @@ func TestACloudIsNeverTerminatedUnderADeployment(t *testing.T) {
 
 func TestUnknownClouds(t *testing.T) {
 	t.Parallel()
-	c := newClouds(t)
+	c := newCloudFixture(t)
 	const none = "/v2/projects/p/logical-clouds/none"
 	c.Run(t,
 		step{Do: "POST " + none + "/instantiate", Status: 404, Text: "=LogicalCloud not found"},

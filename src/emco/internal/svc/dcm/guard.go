@@ -12,12 +12,12 @@ import (
 
 // Deletable refuses to delete a logical cloud that is instantiated (409 in EMCO).
 func (c *Clouds) Deletable(ctx context.Context, doc store.Doc) error {
-	return c.dormant(ctx, doc, "terminate it before it is deleted")
+	return c.checkUninstantiated(ctx, doc, "terminate it before it is deleted")
 }
 
 // Replaceable refuses to change a logical cloud that is instantiated.
 func (c *Clouds) Replaceable(ctx context.Context, doc store.Doc) error {
-	return c.dormant(ctx, doc, "terminate it before it is changed")
+	return c.checkUninstantiated(ctx, doc, "terminate it before it is changed")
 }
 
 // Removable refuses to take a cluster out of an instantiated cloud while a live
@@ -28,26 +28,26 @@ func (c *Clouds) Removable(ctx context.Context, ref store.Doc) error {
 	if err != nil {
 		return err
 	}
-	return c.terminable(ctx, doc)
+	return c.checkTerminable(ctx, doc)
 }
 
 // Deleted removes what the AppContext holds of a cloud whose document is about to go.
 // Conflict if it was instantiated since it was found to be deletable.
 func (c *Clouds) Deleted(ctx context.Context, doc store.Doc) error {
-	head, err := c.sleeping(ctx, doc, "terminate it before it is deleted")
+	head, err := c.uninstantiatedHead(ctx, doc, "terminate it before it is deleted")
 	if err != nil {
 		return err
 	}
 	return c.contexts.Remove(ctx, head)
 }
 
-func (c *Clouds) dormant(ctx context.Context, doc store.Doc, advice string) error {
-	_, err := c.sleeping(ctx, doc, advice)
+func (c *Clouds) checkUninstantiated(ctx context.Context, doc store.Doc, advice string) error {
+	_, err := c.uninstantiatedHead(ctx, doc, advice)
 	return err
 }
 
-// sleeping returns the head of a cloud that is not instantiated, and refuses any other.
-func (c *Clouds) sleeping(ctx context.Context, doc store.Doc, advice string) (appcontext.Head, error) {
+// uninstantiatedHead returns the head of a cloud that is not instantiated, and refuses any other.
+func (c *Clouds) uninstantiatedHead(ctx context.Context, doc store.Doc, advice string) (appcontext.Head, error) {
 	head, _, err := lifecycle.Head(ctx, c.contexts, doc)
 	if err == nil && head.State.Live() {
 		err = errs.New(errs.Conflict, "the logical cloud is instantiated; "+advice)

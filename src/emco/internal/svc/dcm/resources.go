@@ -32,7 +32,7 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.LogicalCloud]{
 		Kind: "LogicalCloud", Orphan: "Project not found", Explicit: true,
 		Collection: "projects/{project}/logical-clouds", Item: "{logicalCloud}", Put: resource.PutCreated,
-		Check:  supported,
+		Check:  checkLevel,
 		Guards: s.Clouds,
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.ClusterReference]{
@@ -46,8 +46,8 @@ func (s Resources) Mount(r *mux.Router) {
 	})
 }
 
-// supported refuses what would be stored but never carried out.
-func supported(_ context.Context, _ resource.Place, l v2.LogicalCloud) error {
+// checkLevel refuses what would be stored but never carried out.
+func checkLevel(_ context.Context, _ resource.Place, l v2.LogicalCloud) error {
 	if l.Spec.Level != v2.LevelAdmin {
 		return errs.New(errs.Invalid, "Invalid Input:\n- spec.level: logical clouds of level 1 are not supported yet; set it to \"0\"")
 	}

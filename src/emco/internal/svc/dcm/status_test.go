@@ -9,7 +9,7 @@ import (
 
 func TestStatusOfClouds(t *testing.T) {
 	t.Parallel()
-	c := newClouds(t)
+	c := newCloudFixture(t)
 	c.Run(t, step{Do: "GET " + lc + "/status", Status: 200, Text: `{"project":"p","name":"lc","states":{"statusctxid":"","actions":[{"state":"Created"`})
 	c.refer()
 	c.Run(t,
@@ -52,7 +52,7 @@ func TestStatusOfClouds(t *testing.T) {
 // What is left of a deployment counts under the id by which clusters know it.
 func TestACloudIsInUseAsLongAsPairsAreLeft(t *testing.T) {
 	t.Parallel()
-	c := newClouds(t)
+	c := newCloudFixture(t)
 	c.refer()
 	c.Run(t, step{Do: "POST " + lc + "/instantiate", Status: 202})
 	const group = "projects/p/composite-apps/ca/v1/deployment-intent-groups/g"

@@ -30,26 +30,26 @@ const groupPath = "/v2/projects/{project}/composite-apps/{compositeApp}/{composi
 // Groups serves the actions, the status, the revisions and the events of deployment
 // intent groups.
 type Groups struct {
-	db       *store.DB
-	contexts *appcontext.Store
-	planner  planner
-	table    lifecycle.Table
-	desk     lifecycle.Desk
-	events   *eventlog.Log
-	dry      rehearsal
-	reader   *statusview.Reader
-	now      func() time.Time
+	db        *store.DB
+	contexts  *appcontext.Store
+	planner   revisionPlanner
+	table     lifecycle.Table
+	executor  lifecycle.Executor
+	events    *eventlog.Log
+	dryRunner dryRunner
+	reader    *statusview.Reader
+	now       func() time.Time
 }
 
 // NewGroups returns the actions over the two stores. Dry runs use the renderer, which may
 // be nil where none are asked for.
 func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *Groups {
 	g := &Groups{
-		db: db, contexts: contexts, table: lifecycle.Groups(), desk: lifecycle.Desk{DB: db, Contexts: contexts},
-		events: eventlog.New(contexts), dry: newRehearsal(renderer), now: time.Now,
+		db: db, contexts: contexts, table: lifecycle.Groups(), executor: lifecycle.Executor{DB: db, Contexts: contexts},
+		events: eventlog.New(contexts), dryRunner: newDryRunner(renderer), now: time.Now,
 		reader: statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()),
 	}
-	g.planner = newPlanner(db, g.cloudReady)
+	g.planner = newRevisionPlanner(db, g.cloudReady)
 	return g
 }
 
@@ -60,46 +60,46 @@ func (g *Groups) Mount(r *mux.Router) {
 	post := func(e lifecycle.Event, act web.HandlerFunc) {
 		web.Handle(r, http.MethodPost, groupPath+"/"+e.String(), act)
 	}
-	for e, decide := range map[lifecycle.Event]decision{
+	for e, decide := range map[lifecycle.Event]decideFunc{
 		lifecycle.Approve: g.approve, lifecycle.Terminate: g.terminate, lifecycle.Stop: g.stop,
 	} {
 		post(e, web.NoDryRun(g.action(e, decide)))
 	}
-	for e, decide := range map[lifecycle.Event]decision{
-		lifecycle.Instantiate: g.instantiate, lifecycle.Update: g.revise, lifecycle.Rollback: g.revise, lifecycle.Migrate: g.migrate,
+	for e, decide := range map[lifecycle.Event]decideFunc{
+		lifecycle.Instantiate: g.instantiate, lifecycle.Update: g.update, lifecycle.Rollback: g.update, lifecycle.Migrate: g.migrate,
 	} {
 		post(e, g.orDryRun(e, g.action(e, decide)))
 	}
 	get := func(path string, h web.HandlerFunc) { web.Handle(r, http.MethodGet, groupPath+path, h) }
 	get("/status", g.status)
-	get("/revisions", g.revisions)
-	get("/revisions/{revision}", g.revision)
-	get("/events", g.eventsOf)
+	get("/revisions", g.listRevisions)
+	get("/revisions/{revision}", g.getRevision)
+	get("/events", g.listEvents)
 }
 
-// demand is a request for an action, with what its body says.
-type demand struct {
-	ask    lifecycle.Ask
-	force  bool           // large removals are meant
-	from   int64          // of a rollback: the revision to bring back
-	target v2.MigrateSpec // of a migration
+// actionRequest is a request for an action, with what its body says.
+type actionRequest struct {
+	request lifecycle.Request
+	force   bool           // large removals are meant
+	from    int64          // of a rollback: the revision to bring back
+	target  v2.MigrateSpec // of a migration
 }
 
-// decision says which moves a demand comes to. The first one is that of the case's group.
-type decision func(ctx context.Context, c lifecycle.Case, o demand) ([]appcontext.Move, error)
+// decideFunc says which moves a demand comes to. The first one is that of the case's group.
+type decideFunc func(ctx context.Context, c lifecycle.Snapshot, o actionRequest) ([]appcontext.Move, error)
 
 // action serves an event: what is decided about it is done, once.
-func (g *Groups) action(e lifecycle.Event, decide decision) web.HandlerFunc {
+func (g *Groups) action(e lifecycle.Event, decide decideFunc) web.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		doc, err := g.group(r)
 		if err != nil {
 			return err
 		}
-		o, err := g.demand(w, r, e)
+		o, err := g.readActionRequest(w, r, e)
 		if err != nil {
 			return err
 		}
-		act, err := g.desk.Once(r.Context(), doc, o.ask, func(ctx context.Context, c lifecycle.Case) ([]appcontext.Move, error) {
+		act, err := g.executor.Execute(r.Context(), doc, o.request, func(ctx context.Context, c lifecycle.Snapshot) ([]appcontext.Move, error) {
 			return decide(ctx, c, o)
 		})
 		if err != nil {
@@ -128,23 +128,23 @@ func groupKey(project, app, version, group string) store.Key {
 
 func (g *Groups) groupAt(ctx context.Context, key store.Key) (store.Doc, error) {
 	doc, err := g.db.Get(ctx, key)
-	return doc, rename(err, "DeploymentIntentGroup not found")
+	return doc, notFoundAs(err, "DeploymentIntentGroup not found")
 }
 
 // approve allows the group to be instantiated. Approving twice is one approval; only a
 // request with a key, which has to be remembered, is noted again.
-func (g *Groups) approve(_ context.Context, c lifecycle.Case, o demand) ([]appcontext.Move, error) {
+func (g *Groups) approve(_ context.Context, c lifecycle.Snapshot, o actionRequest) ([]appcontext.Move, error) {
 	next, err := g.table.Next(c.Head.State, lifecycle.Approve)
-	if err != nil || next == c.Head.State && o.ask.Key == "" {
+	if err != nil || next == c.Head.State && o.request.Key == "" {
 		return nil, err
 	}
 	to := c.Head
 	to.State, to.Stopped = next, false
-	return []appcontext.Move{noted(c.Move(to, o.ask.Act(next, "", 0)), o.ask.Note("Approved", "approved", 0))}, nil
+	return []appcontext.Move{withEvents(c.Move(to, o.request.NewAction(next, "", 0)), o.request.NewEvent("Approved", "approved", 0))}, nil
 }
 
-// noted adds what is to be read of a move in the event log.
-func noted(m appcontext.Move, events ...appcontext.Event) appcontext.Move {
+// withEvents adds what is to be read of a move in the event log.
+func withEvents(m appcontext.Move, events ...appcontext.Event) appcontext.Move {
 	m.Events = events
 	return m
 }
@@ -152,8 +152,8 @@ func noted(m appcontext.Move, events ...appcontext.Event) appcontext.Move {
 // instantiate checks all that can be known at once and records the operation. From then
 // on the status reads Instantiating. A group whose deployment has moved to another one
 // begins a new deployment, with an id of its own.
-func (g *Groups) instantiate(ctx context.Context, c lifecycle.Case, o demand) ([]appcontext.Move, error) {
-	if err := g.mayInstantiate(ctx, c.Head); err != nil {
+func (g *Groups) instantiate(ctx context.Context, c lifecycle.Snapshot, o actionRequest) ([]appcontext.Move, error) {
+	if err := g.checkInstantiate(ctx, c.Head); err != nil {
 		return nil, err
 	}
 	cloud, err := g.prepare(ctx, c.Doc, c.Head, o)
@@ -165,21 +165,21 @@ func (g *Groups) instantiate(ctx context.Context, c lifecycle.Case, o demand) ([
 	if !to.Owns() {
 		to.Inherited, to.MovedTo = op.Instance, ""
 	}
-	m := queue(c, to, op, o.ask.Act(appcontext.Instantiated, op.Instance, op.Rev))
+	m := queue(c, to, op, o.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev))
 	m.Needs = &cloud
-	return []appcontext.Move{noted(m, o.ask.Note("Instantiated", fmt.Sprintf("revision %d was asked for", op.Rev), op.Rev))}, nil
+	return []appcontext.Move{withEvents(m, o.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was asked for", op.Rev), op.Rev))}, nil
 }
 
-// mayInstantiate asks the table; what runs may be instantiated again only if it failed.
-func (g *Groups) mayInstantiate(ctx context.Context, head appcontext.Head) error {
+// checkInstantiate asks the table; what runs may be instantiated again only if it failed.
+func (g *Groups) checkInstantiate(ctx context.Context, head appcontext.Head) error {
 	if _, err := g.table.Next(head.State, lifecycle.Instantiate); err != nil {
 		return err
 	}
-	return g.meets(ctx, head, lifecycle.Instantiate)
+	return g.checkCondition(ctx, head, lifecycle.Instantiate)
 }
 
-// meets looks at the condition that the table names besides the state.
-func (g *Groups) meets(ctx context.Context, head appcontext.Head, e lifecycle.Event) error {
+// checkCondition looks at the condition that the table names besides the state.
+func (g *Groups) checkCondition(ctx context.Context, head appcontext.Head, e lifecycle.Event) error {
 	wanted := map[lifecycle.Condition][]string{
 		lifecycle.Failed:   {v2.StatusInstantiateFailed},
 		lifecycle.UnderWay: {v2.StatusInstantiating, v2.StatusTerminating},
@@ -196,11 +196,11 @@ func (g *Groups) meets(ctx context.Context, head appcontext.Head, e lifecycle.Ev
 			return nil
 		}
 	}
-	return g.table.Unmet(head.State, e)
+	return g.table.Refuse(head.State, e)
 }
 
 // queue is a move that has an operation make the next revision.
-func queue(c lifecycle.Case, to appcontext.Head, op appcontext.Operation, acts ...appcontext.Action) appcontext.Move {
+func queue(c lifecycle.Snapshot, to appcontext.Head, op appcontext.Operation, acts ...appcontext.Action) appcontext.Move {
 	to.State, to.LastRev, to.Op, to.Failure, to.Stopped = appcontext.Instantiated, op.Rev, &op, "", false
 	m := c.Move(to, acts...)
 	m.Op = &op
@@ -210,42 +210,42 @@ func queue(c lifecycle.Case, to appcontext.Head, op appcontext.Operation, acts .
 // operation is what makes the next revision of a deployment. The first revision carries
 // the deployment's own id, as EMCO's status context does; one that begins or takes over
 // another deployment has an id of its own.
-func (g *Groups) operation(head appcontext.Head, o demand) appcontext.Operation {
+func (g *Groups) operation(head appcontext.Head, o actionRequest) appcontext.Operation {
 	instance := head.UID
-	if head.LastRev > 0 || o.ask.Event == lifecycle.Migrate {
+	if head.LastRev > 0 || o.request.Event == lifecycle.Migrate {
 		instance = contextID()
 	}
 	return appcontext.Operation{
-		ID: contextID(), UID: head.UID, Kind: o.ask.Event.String(), Instance: instance,
-		Rev: head.LastRev + 1, From: o.from, Force: o.force, Actor: o.ask.Actor, Reason: o.ask.Reason, At: o.ask.At,
+		ID: contextID(), UID: head.UID, Kind: o.request.Event.String(), Instance: instance,
+		Rev: head.LastRev + 1, From: o.from, Force: o.force, Actor: o.request.Actor, Reason: o.request.Reason, At: o.request.At,
 	}
 }
 
 // terminate makes nothing the desired state. A revision that is being made is
 // dropped when it is to be published, because the head has moved on.
-func (g *Groups) terminate(_ context.Context, c lifecycle.Case, o demand) ([]appcontext.Move, error) {
+func (g *Groups) terminate(_ context.Context, c lifecycle.Snapshot, o actionRequest) ([]appcontext.Move, error) {
 	next, err := g.table.Next(c.Head.State, lifecycle.Terminate)
 	if err != nil {
 		return nil, err
 	}
 	to := c.Head
 	to.State, to.Gone, to.Op, to.Failure, to.Stopped = next, true, nil, "", false
-	return []appcontext.Move{noted(c.Move(to, o.ask.Act(next, c.Last(), 0)), o.ask.Note("Terminated", "nothing is desired any more", 0))}, nil
+	return []appcontext.Move{withEvents(c.Move(to, o.request.NewAction(next, c.LastInstance(), 0)), o.request.NewEvent("Terminated", "nothing is desired any more", 0))}, nil
 }
 
 // stop ends the work towards what is desired. What is done stays done: a revision that
 // is being made is dropped, and what is not on its cluster yet does not get there.
-func (g *Groups) stop(ctx context.Context, c lifecycle.Case, o demand) ([]appcontext.Move, error) {
+func (g *Groups) stop(ctx context.Context, c lifecycle.Snapshot, o actionRequest) ([]appcontext.Move, error) {
 	next, err := g.table.Next(c.Head.State, lifecycle.Stop)
 	if err != nil {
 		return nil, err
 	}
-	if err := g.meets(ctx, c.Head, lifecycle.Stop); err != nil {
+	if err := g.checkCondition(ctx, c.Head, lifecycle.Stop); err != nil {
 		return nil, err
 	}
 	to := c.Head
 	to.State, to.Stopped, to.Op = next, true, nil
-	return []appcontext.Move{noted(c.Move(to, o.ask.Act(next, c.Last(), 0)), o.ask.Note("Stopped", "nothing more is done towards what is desired", 0))}, nil
+	return []appcontext.Move{withEvents(c.Move(to, o.request.NewAction(next, c.LastInstance(), 0)), o.request.NewEvent("Stopped", "nothing more is done towards what is desired", 0))}, nil
 }
 
 func (g *Groups) cloudReady(ctx context.Context, cloud store.Doc) error {

@@ -17,26 +17,26 @@ import (
 // maxVerdicts bounds how many refused clusters a revision remembers for each app.
 const maxVerdicts = 50
 
-// builder turns plans into revisions.
-type builder struct {
+// revisionBuilder turns plans into revisions.
+type revisionBuilder struct {
 	contexts *appcontext.Store
 	renderer render.Renderer
-	contents contents
+	blobs    blobWriter
 }
 
-// contents is where rendered content goes: the AppContext, or memory for a dry run.
-type contents interface {
+// blobWriter is where rendered content goes: the AppContext, or memory for a dry run.
+type blobWriter interface {
 	PutBlobs(ctx context.Context, contents map[appcontext.Digest][]byte) error
 }
 
-// draft is a revision before it is published, with its placements in order of cluster.
-type draft struct {
-	rev    appcontext.Revision
-	places []appcontext.Placement
+// revisionDraft is a revision before it is published, with its placements in order of cluster.
+type revisionDraft struct {
+	rev        appcontext.Revision
+	placements []appcontext.Placement
 }
 
 // publish makes the draft of a plan the desired revision.
-func (b builder) publish(ctx context.Context, head appcontext.Head, p plan) (appcontext.Head, error) {
+func (b revisionBuilder) publish(ctx context.Context, head appcontext.Head, p revisionPlan) (appcontext.Head, error) {
 	d, err := b.draft(ctx, head, p)
 	if err != nil {
 		return head, err
@@ -45,43 +45,43 @@ func (b builder) publish(ctx context.Context, head appcontext.Head, p plan) (app
 		return head, err
 	}
 	head.Gone = false
-	return b.contexts.Publish(ctx, head, d.rev, slices.Values(d.places))
+	return b.contexts.Publish(ctx, head, d.rev, slices.Values(d.placements))
 }
 
 // draft renders each app once, or not at all if it was rendered from the same for the
 // revision before. An app that fails is noted with its reason; where it ran before it
 // stays as it was.
-func (b builder) draft(ctx context.Context, head appcontext.Head, p plan) (draft, error) {
-	known, err := b.known(ctx, head)
+func (b revisionBuilder) draft(ctx context.Context, head appcontext.Head, p revisionPlan) (revisionDraft, error) {
+	known, err := b.renderedBefore(ctx, head)
 	if err != nil {
-		return draft{}, err
+		return revisionDraft{}, err
 	}
 	built, err := b.renderAll(ctx, p, known)
 	if err != nil {
-		return draft{}, err
+		return revisionDraft{}, err
 	}
-	spreads, err := b.before(ctx, head, built)
+	spreads, err := b.runningPlacements(ctx, head, built)
 	if err != nil {
-		return draft{}, err
+		return revisionDraft{}, err
 	}
 	rev := revisionOf(head.Op)
 	rev.Namespace, rev.Cloud = p.namespace, p.cloud
 	for _, a := range built {
 		rev.Apps = append(rev.Apps, a.app)
 		if len(a.clusters) > 0 {
-			spreads = append(spreads, spread{a.app.Name, a.app.Bundles[0], a.clusters})
+			spreads = append(spreads, appPlacement{a.app.Name, a.app.Bundles[0], a.clusters})
 		}
 	}
-	return draft{rev, layOut(spreads)}, nil
+	return revisionDraft{rev, placementsByCluster(spreads)}, nil
 }
 
 // confirm refuses a draft that takes away many placements, unless that is meant: the
 // documents may have changed since the operation was asked for.
-func (b builder) confirm(ctx context.Context, head appcontext.Head, d draft) error {
+func (b revisionBuilder) confirm(ctx context.Context, head appcontext.Head, d revisionDraft) error {
 	if head.Op.Force {
 		return nil
 	}
-	text, err := needsConfirmation(ctx, b.contexts, head, d.places)
+	text, err := needsConfirmation(ctx, b.contexts, head, d.placements)
 	if err == nil && text != "" {
 		err = errs.New(errs.Invalid, text)
 	}
@@ -89,23 +89,23 @@ func (b builder) confirm(ctx context.Context, head appcontext.Head, d draft) err
 }
 
 // restore publishes an earlier revision's content as the next revision.
-func (b builder) restore(ctx context.Context, head appcontext.Head) (appcontext.Head, error) {
-	d, err := b.earlier(ctx, head)
+func (b revisionBuilder) restore(ctx context.Context, head appcontext.Head) (appcontext.Head, error) {
+	d, err := b.restoredDraft(ctx, head)
 	if err != nil {
 		return head, err
 	}
-	return b.contexts.Publish(ctx, head, d.rev, slices.Values(d.places))
+	return b.contexts.Publish(ctx, head, d.rev, slices.Values(d.placements))
 }
 
-// earlier is the draft of a revision that brings back the one that the operation names.
-func (b builder) earlier(ctx context.Context, head appcontext.Head) (draft, error) {
+// restoredDraft is the draft of a revision that brings back the one that the operation names.
+func (b revisionBuilder) restoredDraft(ctx context.Context, head appcontext.Head) (revisionDraft, error) {
 	old, err := b.contexts.Revision(ctx, head.UID, head.Op.From)
 	if err != nil {
-		return draft{}, err
+		return revisionDraft{}, err
 	}
-	d := draft{rev: revisionOf(head.Op)}
+	d := revisionDraft{rev: revisionOf(head.Op)}
 	d.rev.Namespace, d.rev.Cloud, d.rev.Apps = old.Namespace, old.Cloud, old.Apps
-	d.places, err = b.contexts.Placements(ctx, head.UID, head.Op.From)
+	d.placements, err = b.contexts.Placements(ctx, head.UID, head.Op.From)
 	return d, err
 }
 
@@ -123,12 +123,12 @@ type builtApp struct {
 	clusters []string
 }
 
-// classes are apps that were rendered, by what they were rendered from.
-type classes map[manifest.Digest]appcontext.App
+// renderedApps are apps that were rendered, by what they were rendered from.
+type renderedApps map[manifest.Digest]appcontext.App
 
-// known returns what the newest revision was rendered to. Its content is there: it is
+// renderedBefore returns what the newest revision was rendered to. Its content is there: it is
 // referred to by that revision, which is among those that are kept.
-func (b builder) known(ctx context.Context, head appcontext.Head) (classes, error) {
+func (b revisionBuilder) renderedBefore(ctx context.Context, head appcontext.Head) (renderedApps, error) {
 	if head.Rev == 0 {
 		return nil, nil
 	}
@@ -136,7 +136,7 @@ func (b builder) known(ctx context.Context, head appcontext.Head) (classes, erro
 	if err != nil {
 		return nil, err
 	}
-	out := classes{}
+	out := renderedApps{}
 	for _, a := range rev.Apps {
 		if a.Failure == nil && len(a.Bundles) > 0 && a.Class != "" {
 			out[a.Class] = a
@@ -148,7 +148,7 @@ func (b builder) known(ctx context.Context, head appcontext.Head) (classes, erro
 // renderAll renders the apps side by side. All clusters of an app have equal inputs,
 // so an app is one class. The error is one of a broken part; apps that are wrong
 // themselves carry a failure instead.
-func (b builder) renderAll(ctx context.Context, p plan, known classes) ([]builtApp, error) {
+func (b revisionBuilder) renderAll(ctx context.Context, p revisionPlan, known renderedApps) ([]builtApp, error) {
 	out := make([]builtApp, len(p.apps))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(processors())
@@ -161,7 +161,7 @@ func (b builder) renderAll(ctx context.Context, p plan, known classes) ([]builtA
 	return out, g.Wait()
 }
 
-func (b builder) build(ctx context.Context, a appPlan, known classes) (builtApp, error) {
+func (b revisionBuilder) build(ctx context.Context, a appPlan, known renderedApps) (builtApp, error) {
 	out := builtApp{app: appcontext.App{
 		Name: a.name, DependsOn: a.order.dependsOn, LeaveLast: a.order.leaveLast, Rollout: a.order.rollout,
 	}}
@@ -183,7 +183,7 @@ func (b builder) build(ctx context.Context, a appPlan, known classes) (builtApp,
 }
 
 // render fills in an app's bundle, or why it has none.
-func (b builder) render(ctx context.Context, app *appcontext.App, req render.Request) error {
+func (b revisionBuilder) render(ctx context.Context, app *appcontext.App, req render.Request) error {
 	result, err := b.renderer.Render(ctx, req)
 	if err != nil {
 		app.Failure, err = failureFrom(err)
@@ -205,13 +205,13 @@ func failureFrom(err error) (*appcontext.Failure, error) {
 	}
 	failure := &appcontext.Failure{Stage: "rendering", Reason: err.Error()}
 	if fault, ok := errors.AsType[*render.Fault](err); ok {
-		failure.File, failure.Reason = place(fault), fault.Reason
+		failure.File, failure.Reason = faultPosition(fault), fault.Reason
 	}
 	return failure, nil
 }
 
-// place is the file and, if it is known, the line that a fault is about.
-func place(f *render.Fault) string {
+// faultPosition is the file and, if it is known, the line that a fault is about.
+func faultPosition(f *render.Fault) string {
 	if f.Line == 0 {
 		return f.File
 	}
@@ -219,21 +219,21 @@ func place(f *render.Fault) string {
 }
 
 // save stores the content that is not there yet, and the bundle that points at it.
-func (b builder) save(ctx context.Context, r render.Result) (appcontext.Digest, error) {
+func (b revisionBuilder) save(ctx context.Context, r render.Result) (appcontext.Digest, error) {
 	contents := map[appcontext.Digest][]byte{}
 	bundle := appcontext.Bundle{Objects: refs(r.Objects, contents), CRDs: refs(r.CRDs, contents)}
 	for _, h := range r.Hooks {
 		ref := refs([]manifest.Object{h.Object}, contents)[0]
 		bundle.Hooks = append(bundle.Hooks, appcontext.HookRef{Ref: ref, Events: h.Events, Weight: h.Weight, DeletePolicies: h.DeletePolicies})
 	}
-	if err := b.contents.PutBlobs(ctx, contents); err != nil {
+	if err := b.blobs.PutBlobs(ctx, contents); err != nil {
 		return "", err
 	}
 	d, text, err := bundle.Blob()
 	if err != nil {
 		return "", err
 	}
-	return d, b.contents.PutBlobs(ctx, map[appcontext.Digest][]byte{d: text})
+	return d, b.blobs.PutBlobs(ctx, map[appcontext.Digest][]byte{d: text})
 }
 
 func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte) []appcontext.Ref {
@@ -245,13 +245,13 @@ func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte) []ap
 	return out
 }
 
-// before returns where failed apps run by the revision that is desired now, so that
+// runningPlacements returns where failed apps run by the revision that is desired now, so that
 // they are left alone.
-func (b builder) before(ctx context.Context, head appcontext.Head, built []builtApp) (out []spread, err error) {
+func (b revisionBuilder) runningPlacements(ctx context.Context, head appcontext.Head, built []builtApp) (out []appPlacement, err error) {
 	if !slices.ContainsFunc(built, func(a builtApp) bool { return a.app.Failure != nil }) {
 		return nil, nil
 	}
-	now, err := desiredBy(ctx, b.contexts, head)
+	now, err := desiredPlacements(ctx, b.contexts, head)
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +265,7 @@ func (b builder) before(ctx context.Context, head appcontext.Head, built []built
 			at[p.bundle] = append(at[p.bundle], p.cluster)
 		}
 		for bundle, clusters := range at {
-			out = append(out, spread{a.app.Name, bundle, clusters})
+			out = append(out, appPlacement{a.app.Name, bundle, clusters})
 		}
 	}
 	return out, nil

@@ -21,24 +21,24 @@ const (
 	nameless = "apiVersion: v1\nkind: ConfigMap\nmetadata: {labels: {a: b}}\n"
 )
 
-// site is a builder with what its tests look at.
-type site struct {
+// buildFixture is a builder with what its tests look at.
+type buildFixture struct {
 	*testing.T
-	builder
+	revisionBuilder
 }
 
-func newSite(t *testing.T) site {
+func newBuildFixture(t *testing.T) buildFixture {
 	t.Helper()
 	renderer, err := helm.New(helm.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
 	contexts := contexttest.New(t)
-	return site{t, builder{contexts: contexts, renderer: renderer, contents: contexts}}
+	return buildFixture{t, revisionBuilder{contexts: contexts, renderer: renderer, blobs: contexts}}
 }
 
 // app is a chart with one template, placed on clusters.
-func (s site) app(name, template string, clusters ...string) appPlan {
+func (s buildFixture) app(name, template string, clusters ...string) appPlan {
 	s.Helper()
 	packed, err := rendertest.Pack(map[string]string{
 		name + "/Chart.yaml": "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n", name + "/templates/object.yaml": template,
@@ -53,7 +53,7 @@ func (s site) app(name, template string, clusters ...string) appPlan {
 }
 
 // wait queues an operation for revision rev, on top of head.
-func (s site) wait(head appcontext.Head, rev int64) appcontext.Head {
+func (s buildFixture) wait(head appcontext.Head, rev int64) appcontext.Head {
 	s.Helper()
 	to := head
 	to.UID, to.State, to.LastRev = "7", appcontext.Instantiated, rev
@@ -64,9 +64,9 @@ func (s site) wait(head appcontext.Head, rev int64) appcontext.Head {
 	return next
 }
 
-func (s site) mustPublish(head appcontext.Head, apps ...appPlan) appcontext.Head {
+func (s buildFixture) mustPublish(head appcontext.Head, apps ...appPlan) appcontext.Head {
 	s.Helper()
-	next, err := s.publish(s.Context(), head, plan{namespace: "default", apps: apps})
+	next, err := s.publish(s.Context(), head, revisionPlan{namespace: "default", apps: apps})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func (s site) mustPublish(head appcontext.Head, apps ...appPlan) appcontext.Head
 }
 
 // placed returns "cluster app digest" of each placement of a revision, sorted by cluster.
-func (s site) placed(rev int64) map[string]appcontext.Digest {
+func (s buildFixture) placed(rev int64) map[string]appcontext.Digest {
 	s.Helper()
 	out := map[string]appcontext.Digest{}
 	all, err := s.contexts.Placements(s.Context(), "7", rev)
@@ -89,7 +89,7 @@ func (s site) placed(rev int64) map[string]appcontext.Digest {
 	return out
 }
 
-func (s site) revision(n int64) appcontext.Revision {
+func (s buildFixture) revision(n int64) appcontext.Revision {
 	s.Helper()
 	rev, err := s.contexts.Revision(s.Context(), "7", n)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s site) revision(n int64) appcontext.Revision {
 
 func TestARevisionHoldsWhatCouldBeBuilt(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newBuildFixture(t)
 	lost := s.app("lost", sound)
 	lost.refusal = errors.New("no cluster has the label")
 	head := s.mustPublish(s.wait(appcontext.Head{}, 1), s.app("bad", nameless, "p+a"), s.app("good", sound, "p+a", "p+b"), lost)
@@ -125,7 +125,7 @@ func TestARevisionHoldsWhatCouldBeBuilt(t *testing.T) {
 
 func TestWhatFailsStaysWhereItWas(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newBuildFixture(t)
 	head := s.mustPublish(s.wait(appcontext.Head{}, 1), s.app("a", sound, "p+a", "p+b"), s.app("b", sound, "p+a"))
 	first := s.placed(1)
 	head = s.mustPublish(s.wait(head, 2), s.app("a", nameless, "p+c"), s.app("b", sound, "p+c"))
@@ -147,12 +147,12 @@ func TestWhatFailsStaysWhereItWas(t *testing.T) {
 	}
 }
 
-// out is a renderer that is out of order.
-type out struct{ err error }
+// brokenRenderer is a renderer that is out of order.
+type brokenRenderer struct{ err error }
 
-func (out) Edition() string { return "out" }
+func (brokenRenderer) Edition() string { return "out" }
 
-func (o out) Render(context.Context, render.Request) (render.Result, error) {
+func (o brokenRenderer) Render(context.Context, render.Request) (render.Result, error) {
 	return render.Result{}, o.err
 }
 
@@ -161,10 +161,10 @@ func TestABrokenPartMakesNoRevision(t *testing.T) {
 	for _, kind := range []errs.Kind{errs.Internal, errs.Unavailable, errs.Throttled} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
-			s.renderer = out{errs.New(kind, "the disk is away")}
+			s := newBuildFixture(t)
+			s.renderer = brokenRenderer{errs.New(kind, "the disk is away")}
 			head := s.wait(appcontext.Head{}, 1)
-			_, err := s.publish(t.Context(), head, plan{apps: []appPlan{s.app("a", sound, "p+a")}})
+			_, err := s.publish(t.Context(), head, revisionPlan{apps: []appPlan{s.app("a", sound, "p+a")}})
 			if !errs.Is(err, kind) {
 				t.Errorf("got %v, want kind %s", err, kind)
 			}
@@ -180,11 +180,11 @@ func TestABrokenPartMakesNoRevision(t *testing.T) {
 // it goes now: a renderer that is out of order is not asked.
 func TestWhatHasNotChangedIsNotRenderedAgain(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newBuildFixture(t)
 	head := s.mustPublish(s.wait(appcontext.Head{}, 1), s.app("a", sound, "p+a"), s.app("b", sound, "p+a"))
 	first := s.placed(1)
 	working := s.renderer
-	s.renderer = sameEdition{out{errs.New(errs.Unavailable, "the disk is away")}, working.Edition()}
+	s.renderer = sameEdition{brokenRenderer{errs.New(errs.Unavailable, "the disk is away")}, working.Edition()}
 	head = s.mustPublish(s.wait(head, 2), s.app("a", sound, "p+a", "p+b"), s.app("b", sound, "p+a"))
 	second := s.placed(2)
 	want := map[string]appcontext.Digest{"p+a a": first["p+a a"], "p+b a": first["p+a a"], "p+a b": first["p+a b"]}
@@ -194,11 +194,11 @@ func TestWhatHasNotChangedIsNotRenderedAgain(t *testing.T) {
 
 	other := s.app("a", sound, "p+a")
 	other.request.Overrides = []render.Override{{Key: "k", Value: "v"}}
-	if _, err := s.publish(t.Context(), s.wait(head, 3), plan{apps: []appPlan{other}}); !errs.Is(err, errs.Unavailable) {
+	if _, err := s.publish(t.Context(), s.wait(head, 3), revisionPlan{apps: []appPlan{other}}); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("another value: got %v, want it to be rendered", err)
 	}
-	s.renderer = out{errs.New(errs.Unavailable, "the disk is away")}
-	if _, err := s.publish(t.Context(), head, plan{apps: []appPlan{s.app("b", sound, "p+a")}}); !errs.Is(err, errs.Unavailable) {
+	s.renderer = brokenRenderer{errs.New(errs.Unavailable, "the disk is away")}
+	if _, err := s.publish(t.Context(), head, revisionPlan{apps: []appPlan{s.app("b", sound, "p+a")}}); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("another edition: got %v, want it to be rendered", err)
 	}
 }
@@ -213,14 +213,14 @@ func (s sameEdition) Edition() string { return s.edition }
 
 func TestARevisionThatWasOvertakenIsDropped(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newBuildFixture(t)
 	head := s.wait(appcontext.Head{}, 1)
 	to := head
 	to.State, to.Op, to.Gone = appcontext.Terminated, nil, true
 	if _, err := s.contexts.Step(t.Context(), head, to, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.publish(t.Context(), head, plan{apps: []appPlan{s.app("a", sound, "p+a")}})
+	_, err := s.publish(t.Context(), head, revisionPlan{apps: []appPlan{s.app("a", sound, "p+a")}})
 	if !errs.Is(err, errs.Conflict) {
 		t.Errorf("got %v, want a conflict", err)
 	}
@@ -231,7 +231,7 @@ func TestARevisionThatWasOvertakenIsDropped(t *testing.T) {
 
 func TestVerdictsAreCapped(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newBuildFixture(t)
 	a := s.app("a", sound, "p+a")
 	for i := range maxVerdicts + 10 {
 		a.decision.Refused = append(a.decision.Refused, placement.Verdict{Cluster: fmt.Sprint("p+", i), Reason: "full"})
@@ -246,11 +246,11 @@ func TestVerdictsAreCapped(t *testing.T) {
 // a rollback: the order of then, not that of now.
 func TestRevisionsCarryTheOrder(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newBuildFixture(t)
 	db, web := s.app("db", sound, "p+a"), s.app("web", sound, "p+a")
-	web.order = order{dependsOn: []appcontext.Dependency{{App: "db", Ready: true, Wait: 5}}, leaveLast: true}
+	web.order = deliveryOrder{dependsOn: []appcontext.Dependency{{App: "db", Ready: true, Wait: 5}}, leaveLast: true}
 	head := s.mustPublish(s.wait(appcontext.Head{}, 1), db, web)
-	web.order = order{rollout: &appcontext.Rollout{Waves: []appcontext.Wave{{Percent: 10}}, Bake: 60}}
+	web.order = deliveryOrder{rollout: &appcontext.Rollout{Waves: []appcontext.Wave{{Percent: 10}}, Bake: 60}}
 	head = s.mustPublish(s.wait(head, 2), db, web)
 
 	head = s.wait(head, 3)

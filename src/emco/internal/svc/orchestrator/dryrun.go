@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	dryRuns    = 2                // at the same time; others wait
-	dryRunTime = 50 * time.Second // for one, the wait included; below the time that our clients wait for an answer
+	maxDryRuns    = 2                // at the same time; others wait
+	dryRunTimeout = 50 * time.Second // for one, the wait included; below the time that our clients wait for an answer
 )
 
-// rehearsal is what dry runs need besides the stores.
-type rehearsal struct {
+// dryRunner is what dry runs need besides the stores.
+type dryRunner struct {
 	renderer render.Renderer
 	slots    chan struct{}
 }
 
-func newRehearsal(renderer render.Renderer) rehearsal {
-	return rehearsal{renderer: renderer, slots: make(chan struct{}, dryRuns)}
+func newDryRunner(renderer render.Renderer) dryRunner {
+	return dryRunner{renderer: renderer, slots: make(chan struct{}, maxDryRuns)}
 }
 
-// enter waits for a free slot and returns what gives it back; Throttled if there is none in time.
-func (h rehearsal) enter(ctx context.Context) (leave func(), err error) {
+// acquire waits for a free slot and returns what gives it back; Throttled if there is none in time.
+func (h dryRunner) acquire(ctx context.Context) (leave func(), err error) {
 	select {
 	case h.slots <- struct{}{}:
 		return func() { <-h.slots }, nil
@@ -70,70 +70,70 @@ func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, e
 	default:
 		return errs.New(errs.Invalid, "Invalid query output")
 	}
-	o, err := g.demand(w, r, e)
+	o, err := g.readActionRequest(w, r, e)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), dryRunTime)
+	ctx, cancel := context.WithTimeout(r.Context(), dryRunTimeout)
 	defer cancel()
-	leave, err := g.dry.enter(ctx)
+	leave, err := g.dryRunner.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	p, err := g.rehearse(ctx, doc, o)
+	p, err := g.planDryRun(ctx, doc, o)
 	if err == nil {
 		var out v2.Plan
-		if out, err = p.write(ctx, full); err == nil {
+		if out, err = p.answer(ctx, full); err == nil {
 			return web.JSON(w, http.StatusOK, out)
 		}
 	}
 	if ctx.Err() != nil && r.Context().Err() == nil {
-		return errs.New(errs.Unavailable, "the dry run took longer than "+dryRunTime.String()+"; the server is busy, or the apps are many: try again later")
+		return errs.New(errs.Unavailable, "the dry run took longer than "+dryRunTimeout.String()+"; the server is busy, or the apps are many: try again later")
 	}
 	return err
 }
 
-// rehearse does what the action would do, up to where it would write.
-func (g *Groups) rehearse(ctx context.Context, doc store.Doc, o demand) (outlook, error) {
+// planDryRun does what the action would do, up to where it would write.
+func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, o actionRequest) (dryRunResult, error) {
 	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
 	if err != nil {
-		return outlook{}, err
+		return dryRunResult{}, err
 	}
-	if err := g.mayRevise(ctx, head, o.ask.Event); err != nil {
-		return outlook{}, err
+	if err := g.checkAllowed(ctx, head, o.request.Event); err != nil {
+		return dryRunResult{}, err
 	}
-	held := &memory{contexts: g.contexts, held: map[appcontext.Digest][]byte{}}
-	out := outlook{event: o.ask.Event, before: head, from: o.from, contents: held}
-	if doc, head, err = g.heir(ctx, doc, head, o); err != nil {
-		return outlook{}, err
+	held := &dryRunBlobs{contexts: g.contexts, held: map[appcontext.Digest][]byte{}}
+	out := dryRunResult{event: o.request.Event, before: head, from: o.from, blobs: held}
+	if doc, head, err = g.successor(ctx, doc, head, o); err != nil {
+		return dryRunResult{}, err
 	}
 	status, err := g.identity(doc)
 	if err != nil {
-		return outlook{}, err
+		return dryRunResult{}, err
 	}
 	out.identity = status.Identity
-	b := builder{contexts: g.contexts, renderer: g.dry.renderer, contents: held}
+	b := revisionBuilder{contexts: g.contexts, renderer: g.dryRunner.renderer, blobs: held}
 	if out.draft, out.plan, err = g.draft(ctx, b, head, doc); err != nil {
-		return outlook{}, err
+		return dryRunResult{}, err
 	}
-	if out.now, err = desiredBy(ctx, g.contexts, out.before); err != nil {
-		return outlook{}, err
+	if out.current, err = desiredPlacements(ctx, g.contexts, out.before); err != nil {
+		return dryRunResult{}, err
 	}
 	out.confirm, err = g.confirmation(ctx, out)
 	return out, err
 }
 
-// heir returns whose the revision would be, with the operation that would make it: the
+// successor returns whose the revision would be, with the operation that would make it: the
 // target of a migration, else the group itself. One whose deployment has moved to another
 // group begins a new one.
-func (g *Groups) heir(ctx context.Context, doc store.Doc, head appcontext.Head, o demand) (store.Doc, appcontext.Head, error) {
-	if o.ask.Event == lifecycle.Migrate {
-		target, err := g.target(ctx, doc, o.target)
+func (g *Groups) successor(ctx context.Context, doc store.Doc, head appcontext.Head, o actionRequest) (store.Doc, appcontext.Head, error) {
+	if o.request.Event == lifecycle.Migrate {
+		target, err := g.migrationTarget(ctx, doc, o.target)
 		if err != nil {
 			return doc, head, err
 		}
-		doc, head = target.Doc, taker(target.Head, head)
+		doc, head = target.Doc, inheritingHead(target.Head, head)
 	}
 	op := g.operation(head, o)
 	if !head.Owns() {
@@ -143,10 +143,10 @@ func (g *Groups) heir(ctx context.Context, doc store.Doc, head appcontext.Head, 
 	return doc, head, nil
 }
 
-// mayRevise asks what the action itself would ask.
-func (g *Groups) mayRevise(ctx context.Context, head appcontext.Head, e lifecycle.Event) error {
+// checkAllowed asks what the action itself would ask.
+func (g *Groups) checkAllowed(ctx context.Context, head appcontext.Head, e lifecycle.Event) error {
 	if e == lifecycle.Instantiate {
-		return g.mayInstantiate(ctx, head)
+		return g.checkInstantiate(ctx, head)
 	}
 	_, err := g.table.Next(head.State, e)
 	return err
@@ -154,33 +154,33 @@ func (g *Groups) mayRevise(ctx context.Context, head appcontext.Head, e lifecycl
 
 // draft is the revision that the head's operation would publish, and the plan that it
 // follows from; a rollback has none.
-func (g *Groups) draft(ctx context.Context, b builder, head appcontext.Head, doc store.Doc) (draft, plan, error) {
+func (g *Groups) draft(ctx context.Context, b revisionBuilder, head appcontext.Head, doc store.Doc) (revisionDraft, revisionPlan, error) {
 	if head.Op.From > 0 {
-		if _, err := g.earlier(ctx, head, head.Op.From); err != nil {
-			return draft{}, plan{}, err
+		if _, err := g.restorablePlacements(ctx, head, head.Op.From); err != nil {
+			return revisionDraft{}, revisionPlan{}, err
 		}
 		if _, err := g.cloudOf(ctx, doc); err != nil {
-			return draft{}, plan{}, err
+			return revisionDraft{}, revisionPlan{}, err
 		}
-		d, err := b.earlier(ctx, head)
-		return d, plan{}, noRevision(err, head.Op.From)
+		d, err := b.restoredDraft(ctx, head)
+		return d, revisionPlan{}, noRevision(err, head.Op.From)
 	}
 	p, err := g.planner.plan(ctx, doc, head.Deployment())
 	if err == nil {
 		err = p.refused()
 	}
 	if err != nil {
-		return draft{}, plan{}, err
+		return revisionDraft{}, revisionPlan{}, err
 	}
 	d, err := b.draft(ctx, head, p)
 	return d, p, err
 }
 
 // confirmation is why the action needs to be forced; empty if it does not.
-func (g *Groups) confirmation(ctx context.Context, o outlook) (string, error) {
+func (g *Groups) confirmation(ctx context.Context, o dryRunResult) (string, error) {
 	next := o.plan.places()
 	if o.from > 0 {
-		next = o.draft.places
+		next = o.draft.placements
 	}
 	return needsConfirmation(ctx, g.contexts, o.before, next)
 }

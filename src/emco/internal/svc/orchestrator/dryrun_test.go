@@ -12,10 +12,10 @@ import (
 
 func TestDryRunsWaitForEachOther(t *testing.T) {
 	t.Parallel()
-	h := newRehearsal(nil)
+	h := newDryRunner(nil)
 	var leave []func()
-	for range dryRuns {
-		l, err := h.enter(t.Context())
+	for range maxDryRuns {
+		l, err := h.acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -23,18 +23,18 @@ func TestDryRunsWaitForEachOther(t *testing.T) {
 	}
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := h.enter(late); !errs.Is(err, errs.Throttled) || errs.RetryAfter(err) == 0 {
+	if _, err := h.acquire(late); !errs.Is(err, errs.Throttled) || errs.RetryAfter(err) == 0 {
 		t.Errorf("one too many: got %v, want to come back later", err)
 	}
 	leave[0]()
-	if _, err := h.enter(t.Context()); err != nil {
+	if _, err := h.acquire(t.Context()); err != nil {
 		t.Errorf("after one has left: %v", err)
 	}
 }
 
 func TestADryRunHoldsOnlySoMuch(t *testing.T) {
 	t.Parallel()
-	m := &memory{held: map[appcontext.Digest][]byte{}, size: maxRehearsed - 1}
+	m := &dryRunBlobs{held: map[appcontext.Digest][]byte{}, size: maxDryRunBytes - 1}
 	one := map[appcontext.Digest][]byte{"a": []byte("x")}
 	for range 2 { // what is there already does not count again
 		if err := m.PutBlobs(t.Context(), one); err != nil {
@@ -65,8 +65,8 @@ func TestChangesOfThings(t *testing.T) {
 		{"definitions stay", appcontext.Bundle{CRDs: []appcontext.Ref{{ID: crd, Digest: "1"}}}, appcontext.Bundle{}, []string{v2.ChangeKeep}},
 		{"and move", appcontext.Bundle{CRDs: []appcontext.Ref{{ID: crd, Digest: "1"}}}, appcontext.Bundle{Objects: []appcontext.Ref{{ID: crd, Digest: "1"}}}, []string{v2.ChangeKeep}},
 	} {
-		before, after := things(tt.now), things(tt.then)
-		all := sorted(before, after)
+		before, after := bundleItems(tt.now), bundleItems(tt.then)
+		all := mergedItems(before, after)
 		if len(all) != len(tt.want) {
 			t.Errorf("%s: %d things, want %d", tt.name, len(all), len(tt.want))
 			continue

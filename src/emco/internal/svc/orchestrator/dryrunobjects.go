@@ -17,10 +17,10 @@ import (
 )
 
 // maxRehearsed bounds what one dry run may render, in bytes.
-const maxRehearsed = 256 << 20
+const maxDryRunBytes = 256 << 20
 
-// memory holds what a dry run has rendered, above what the AppContext holds.
-type memory struct {
+// dryRunBlobs holds what a dry run has rendered, above what the AppContext holds.
+type dryRunBlobs struct {
 	contexts *appcontext.Store
 
 	mu   sync.Mutex
@@ -29,7 +29,7 @@ type memory struct {
 }
 
 // PutBlobs keeps contents for the time of the dry run.
-func (m *memory) PutBlobs(_ context.Context, contents map[appcontext.Digest][]byte) error {
+func (m *dryRunBlobs) PutBlobs(_ context.Context, contents map[appcontext.Digest][]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for d, content := range contents {
@@ -37,13 +37,13 @@ func (m *memory) PutBlobs(_ context.Context, contents map[appcontext.Digest][]by
 			m.held[d], m.size = content, m.size+len(content)
 		}
 	}
-	if m.size > maxRehearsed {
+	if m.size > maxDryRunBytes {
 		return errs.New(errs.TooLarge, "the apps render to more than a dry run can hold (256 MiB)")
 	}
 	return nil
 }
 
-func (m *memory) blob(ctx context.Context, d appcontext.Digest) ([]byte, error) {
+func (m *dryRunBlobs) blob(ctx context.Context, d appcontext.Digest) ([]byte, error) {
 	m.mu.Lock()
 	content, ok := m.held[d]
 	m.mu.Unlock()
@@ -53,7 +53,7 @@ func (m *memory) blob(ctx context.Context, d appcontext.Digest) ([]byte, error) 
 	return m.contexts.GetBlob(ctx, d)
 }
 
-func (m *memory) bundle(ctx context.Context, d appcontext.Digest) (b appcontext.Bundle, err error) {
+func (m *dryRunBlobs) bundle(ctx context.Context, d appcontext.Digest) (b appcontext.Bundle, err error) {
 	if d == "" {
 		return b, nil
 	}
@@ -66,56 +66,56 @@ func (m *memory) bundle(ctx context.Context, d appcontext.Digest) (b appcontext.
 	return b, json.Unmarshal(text, &b)
 }
 
-// thing is an object as a bundle has it.
-type thing struct {
+// bundleItem is an object as a bundle has it.
+type bundleItem struct {
 	ref  appcontext.Ref
 	hook string // its events, if it is a hook
 	part int    // definitions come before objects, hooks last
 }
 
 // key is what makes two things versions of one.
-func (t thing) key() thingKey { return thingKey{objectOf(t.ref.ID), t.part == 2} }
+func (t bundleItem) key() itemKey { return itemKey{objectOf(t.ref.ID), t.part == 2} }
 
-type thingKey struct {
+type itemKey struct {
 	object
 	hook bool
 }
 
-func things(b appcontext.Bundle) map[thingKey]thing {
-	out := map[thingKey]thing{}
+func bundleItems(b appcontext.Bundle) map[itemKey]bundleItem {
+	out := map[itemKey]bundleItem{}
 	for part, refs := range [][]appcontext.Ref{b.CRDs, b.Objects} {
 		for _, ref := range refs {
-			t := thing{ref: ref, part: part}
+			t := bundleItem{ref: ref, part: part}
 			out[t.key()] = t
 		}
 	}
 	for _, h := range b.Hooks {
-		t := thing{ref: h.Ref, hook: strings.Join(h.Events, ","), part: 2}
+		t := bundleItem{ref: h.Ref, hook: strings.Join(h.Events, ","), part: 2}
 		out[t.key()] = t
 	}
 	return out
 }
 
 // compare returns what becomes of each object, in the order in which objects are applied.
-func (m *memory) compare(ctx context.Context, w way) ([]v2.ObjectChange, error) {
-	now, err := m.bundle(ctx, w.now)
+func (m *dryRunBlobs) compare(ctx context.Context, w bundleChange) ([]v2.ObjectChange, error) {
+	now, err := m.bundle(ctx, w.from)
 	if err != nil {
 		return nil, err
 	}
-	then, err := m.bundle(ctx, w.then)
+	then, err := m.bundle(ctx, w.to)
 	if err != nil {
 		return nil, err
 	}
-	before, after := things(now), things(then)
+	before, after := bundleItems(now), bundleItems(then)
 	out := []v2.ObjectChange{}
-	for _, t := range sorted(before, after) {
+	for _, t := range mergedItems(before, after) {
 		old, was := before[t.key()]
 		_, is := after[t.key()]
 		c := v2.ObjectChange{
 			GVK:  v2.GVK{Group: t.ref.Group, Version: t.ref.Version, Kind: t.ref.Kind},
 			Name: t.ref.Name, Namespace: t.ref.Namespace, Hook: t.hook, Change: changeOf(old, t, was, is),
 		}
-		if err := m.show(ctx, &c, old, t); err != nil {
+		if err := m.addContents(ctx, &c, old, t); err != nil {
 			return nil, err
 		}
 		out = append(out, c)
@@ -123,9 +123,9 @@ func (m *memory) compare(ctx context.Context, w way) ([]v2.ObjectChange, error) 
 	return out, nil
 }
 
-// sorted returns each thing once, as it is after if it is there then.
-func sorted(before, after map[thingKey]thing) []thing {
-	var out []thing
+// mergedItems returns each thing once, as it is after if it is there then.
+func mergedItems(before, after map[itemKey]bundleItem) []bundleItem {
+	var out []bundleItem
 	for _, t := range after {
 		out = append(out, t)
 	}
@@ -134,7 +134,7 @@ func sorted(before, after map[thingKey]thing) []thing {
 			out = append(out, t)
 		}
 	}
-	slices.SortFunc(out, func(a, b thing) int {
+	slices.SortFunc(out, func(a, b bundleItem) int {
 		return cmp.Or(cmp.Compare(a.part, b.part), manifest.Compare(a.ref.ID, b.ref.ID))
 	})
 	return out
@@ -142,7 +142,7 @@ func sorted(before, after map[thingKey]thing) []thing {
 
 // changeOf says what becomes of a thing. Definitions stay on a cluster when they are not
 // wanted any more: objects of other apps may be of their kinds.
-func changeOf(old, t thing, was, is bool) string {
+func changeOf(old, t bundleItem, was, is bool) string {
 	switch {
 	case !was:
 		return v2.ChangeAdd
@@ -156,20 +156,20 @@ func changeOf(old, t thing, was, is bool) string {
 	return v2.ChangeKeep
 }
 
-// show adds the contents of what changes.
-func (m *memory) show(ctx context.Context, c *v2.ObjectChange, old, t thing) (err error) {
+// addContents adds the contents of what changes.
+func (m *dryRunBlobs) addContents(ctx context.Context, c *v2.ObjectChange, old, t bundleItem) (err error) {
 	switch c.Change {
 	case v2.ChangeAdd:
-		c.After, err = m.shown(ctx, t.ref)
+		c.After, err = m.readable(ctx, t.ref)
 	case v2.ChangeRemove:
-		c.Before, err = m.shown(ctx, t.ref)
+		c.Before, err = m.readable(ctx, t.ref)
 	case v2.ChangeChange:
-		err = m.showBoth(ctx, c, old.ref, t.ref)
+		err = m.addBoth(ctx, c, old.ref, t.ref)
 	}
 	return err
 }
 
-func (m *memory) shown(ctx context.Context, ref appcontext.Ref) (json.RawMessage, error) {
+func (m *dryRunBlobs) readable(ctx context.Context, ref appcontext.Ref) (json.RawMessage, error) {
 	o, err := m.read(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (m *memory) shown(ctx context.Context, ref appcontext.Ref) (json.RawMessage
 	return bytes.TrimSpace(text), err
 }
 
-func (m *memory) showBoth(ctx context.Context, c *v2.ObjectChange, old, ref appcontext.Ref) error {
+func (m *dryRunBlobs) addBoth(ctx context.Context, c *v2.ObjectChange, old, ref appcontext.Ref) error {
 	before, err1 := m.read(ctx, old)
 	after, err2 := m.read(ctx, ref)
 	if err := errors.Join(err1, err2); err != nil {
@@ -189,7 +189,7 @@ func (m *memory) showBoth(ctx context.Context, c *v2.ObjectChange, old, ref appc
 	return err
 }
 
-func (m *memory) read(ctx context.Context, ref appcontext.Ref) (manifest.Object, error) {
+func (m *dryRunBlobs) read(ctx context.Context, ref appcontext.Ref) (manifest.Object, error) {
 	content, err := m.blob(ctx, ref.Digest)
 	return manifest.Object{ID: ref.ID, Digest: ref.Digest, Content: content}, err
 }

@@ -12,60 +12,60 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 )
 
-// outlook is what is known after a dry run: the revision that is desired now, and the
+// dryRunResult is what is known after a dry run: the revision that is desired now, and the
 // one that would be published.
-type outlook struct {
+type dryRunResult struct {
 	identity v2.Identity
 	event    lifecycle.Event
 	before   appcontext.Head
-	now      []appcontext.Placement
-	plan     plan // what the draft follows from; empty for a rollback
+	current  []appcontext.Placement
+	plan     revisionPlan // what the draft follows from; empty for a rollback
 	from     int64
-	draft    draft
+	draft    revisionDraft
 	confirm  string
-	contents *memory
+	blobs    *dryRunBlobs
 }
 
-// way is what becomes of a placement: from one bundle to another. Either may be empty.
-type way struct{ now, then appcontext.Digest }
+// bundleChange is what becomes of a placement: from one bundle to another. Either may be empty.
+type bundleChange struct{ from, to appcontext.Digest }
 
 // changes is the order in which changes are shown.
-var changes = []string{v2.ChangeAdd, v2.ChangeChange, v2.ChangeRemove, v2.ChangeKeep}
+var changeOrder = []string{v2.ChangeAdd, v2.ChangeChange, v2.ChangeRemove, v2.ChangeKeep}
 
-func (w way) change() string {
+func (w bundleChange) kind() string {
 	switch {
-	case w.now == w.then:
+	case w.from == w.to:
 		return v2.ChangeKeep
-	case w.now == "":
+	case w.from == "":
 		return v2.ChangeAdd
-	case w.then == "":
+	case w.to == "":
 		return v2.ChangeRemove
 	}
 	return v2.ChangeChange
 }
 
-// write puts the outlook in words; objects are compared only if full is set.
-func (o outlook) write(ctx context.Context, full bool) (v2.Plan, error) {
+// answer puts the outlook in words; objects are compared only if full is set.
+func (o dryRunResult) answer(ctx context.Context, full bool) (v2.Plan, error) {
 	out := v2.Plan{
 		Identity: o.identity, Action: o.event.String(), Revision: o.draft.rev.Number, Confirm: o.confirm, Notes: o.notes(), Apps: []v2.AppPlan{},
 	}
-	if len(o.now) > 0 {
+	if len(o.current) > 0 {
 		out.From = o.before.Rev
 	}
-	now, then := byApp(o.now), byApp(o.draft.places)
-	for _, name := range o.apps(now) {
-		app := o.app(name)
-		ways := waysOf(now[name], then[name])
-		for _, w := range inOrder(ways) {
-			class := o.class(name, w, ways[w])
+	now, then := byApp(o.current), byApp(o.draft.placements)
+	for _, name := range o.appNames(now) {
+		app := o.appPlan(name)
+		ways := changesByKind(now[name], then[name])
+		for _, w := range sortedChanges(ways) {
+			class := o.planClass(name, w, ways[w])
 			if full {
 				var err error
-				if class.Objects, err = o.contents.compare(ctx, w); err != nil {
+				if class.Objects, err = o.blobs.compare(ctx, w); err != nil {
 					return v2.Plan{}, err
 				}
 			}
 			app.Classes = append(app.Classes, class)
-			count(&out.Summary, class)
+			addToSummary(&out.Summary, class)
 		}
 		if app.Failure != nil {
 			out.Summary.Failed++
@@ -76,7 +76,7 @@ func (o outlook) write(ctx context.Context, full bool) (v2.Plan, error) {
 }
 
 // notes are what readers should know of the whole.
-func (o outlook) notes() (out []string) {
+func (o dryRunResult) notes() (out []string) {
 	if o.before.Op != nil {
 		out = append(out, fmt.Sprintf("revision %d is being made at the moment and is not considered", o.before.Op.Rev))
 	}
@@ -86,8 +86,8 @@ func (o outlook) notes() (out []string) {
 	return out
 }
 
-// apps names all apps of now and then, sorted.
-func (o outlook) apps(now map[string][]placed) []string {
+// appNames names all apps of now and then, sorted.
+func (o dryRunResult) appNames(now map[string][]clusterBundle) []string {
 	all := map[string]bool{}
 	for name := range now {
 		all[name] = true
@@ -98,17 +98,17 @@ func (o outlook) apps(now map[string][]placed) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// app is what is said of an app besides what changes on clusters.
-func (o outlook) app(name string) v2.AppPlan {
+// appPlan is what is said of an app besides what changes on clusters.
+func (o dryRunResult) appPlan(name string) v2.AppPlan {
 	out := v2.AppPlan{Name: name}
-	if a := o.drafted(name); a != nil {
+	if a := o.draftedApp(name); a != nil {
 		out.Failure, out.Findings = failureOf(*a), a.Findings
 		out.LeaveLast, out.Rollout = a.LeaveLast, wavesOf(a.Rollout)
 		for _, d := range a.DependsOn {
 			out.DependsOn = append(out.DependsOn, dependencyOf(d))
 		}
 	}
-	if p := o.planned(name); p != nil {
+	if p := o.plannedApp(name); p != nil {
 		for _, v := range slices.Concat(p.decision.Refused, p.decision.Spared) {
 			out.Refused = append(out.Refused, v2.PlanRefusal{Cluster: v.Cluster, Reason: v.Reason})
 		}
@@ -137,8 +137,8 @@ func wavesOf(r *appcontext.Rollout) *v2.Rollout {
 	return &out
 }
 
-// drafted returns the app of the revision that would be published, nil if it has none.
-func (o outlook) drafted(app string) *appcontext.App {
+// draftedApp returns the app of the revision that would be published, nil if it has none.
+func (o dryRunResult) draftedApp(app string) *appcontext.App {
 	apps := o.draft.rev.Apps
 	if i := slices.IndexFunc(apps, func(a appcontext.App) bool { return a.Name == app }); i >= 0 {
 		return &apps[i]
@@ -146,42 +146,42 @@ func (o outlook) drafted(app string) *appcontext.App {
 	return nil
 }
 
-// planned returns what the documents say of an app, nil if they have none, or if they
+// plannedApp returns what the documents say of an app, nil if they have none, or if they
 // were not asked.
-func (o outlook) planned(app string) *appPlan {
+func (o dryRunResult) plannedApp(app string) *appPlan {
 	if i := slices.IndexFunc(o.plan.apps, func(a appPlan) bool { return a.name == app }); i >= 0 {
 		return &o.plan.apps[i]
 	}
 	return nil
 }
 
-// waysOf groups an app's clusters, sorted, by what becomes of it there.
-func waysOf(now, then []placed) map[way][]string {
-	each := map[string]way{}
+// changesByKind groups an app's clusters, sorted, by what becomes of it there.
+func changesByKind(now, then []clusterBundle) map[bundleChange][]string {
+	each := map[string]bundleChange{}
 	for _, p := range now {
-		each[p.cluster] = way{now: p.bundle}
+		each[p.cluster] = bundleChange{from: p.bundle}
 	}
 	for _, p := range then {
-		each[p.cluster] = way{each[p.cluster].now, p.bundle}
+		each[p.cluster] = bundleChange{each[p.cluster].from, p.bundle}
 	}
-	out := map[way][]string{}
+	out := map[bundleChange][]string{}
 	for _, cluster := range slices.Sorted(maps.Keys(each)) {
 		out[each[cluster]] = append(out[each[cluster]], cluster)
 	}
 	return out
 }
 
-// inOrder sorts ways by what they change, then by their first cluster.
-func inOrder(ways map[way][]string) []way {
-	rank := func(w way) int { return slices.Index(changes, w.change()) }
-	return slices.SortedFunc(maps.Keys(ways), func(a, b way) int {
+// sortedChanges sorts ways by what they change, then by their first cluster.
+func sortedChanges(ways map[bundleChange][]string) []bundleChange {
+	rank := func(w bundleChange) int { return slices.Index(changeOrder, w.kind()) }
+	return slices.SortedFunc(maps.Keys(ways), func(a, b bundleChange) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(ways[a][0], ways[b][0]))
 	})
 }
 
-// class is what is said of the clusters of one way.
-func (o outlook) class(app string, w way, clusters []string) v2.PlanClass {
-	out := v2.PlanClass{Change: w.change(), Objects: []v2.ObjectChange{}}
+// planClass is what is said of the clusters of one way.
+func (o dryRunResult) planClass(app string, w bundleChange, clusters []string) v2.PlanClass {
+	out := v2.PlanClass{Change: w.kind(), Objects: []v2.ObjectChange{}}
 	reasons := o.reasons(app, w)
 	for _, c := range clusters {
 		out.Clusters = append(out.Clusters, v2.PlanCluster{Cluster: c, Reason: reasons(c)})
@@ -190,11 +190,11 @@ func (o outlook) class(app string, w way, clusters []string) v2.PlanClass {
 }
 
 // reasons says why an app is to be on a cluster, or is to leave it.
-func (o outlook) reasons(app string, w way) func(cluster string) string {
+func (o dryRunResult) reasons(app string, w bundleChange) func(cluster string) string {
 	always := func(text string) func(string) string { return func(string) string { return text } }
-	drafted, planned := o.drafted(app), o.planned(app)
+	drafted, planned := o.draftedApp(app), o.plannedApp(app)
 	switch {
-	case o.from > 0 && w.then == "":
+	case o.from > 0 && w.to == "":
 		return always(fmt.Sprintf("revision %d does not have it there", o.from))
 	case o.from > 0:
 		return always(fmt.Sprintf("revision %d has it there", o.from))
@@ -202,7 +202,7 @@ func (o outlook) reasons(app string, w way) func(cluster string) string {
 		return always("the composite app has no such app any more")
 	case drafted.Failure != nil:
 		return always("stays as it is, because the app fails")
-	case w.then != "":
+	case w.to != "":
 		return func(cluster string) string { return planned.decision.Why[cluster] }
 	}
 	left := map[string]string{}
@@ -212,8 +212,8 @@ func (o outlook) reasons(app string, w way) func(cluster string) string {
 	return func(cluster string) string { return cmp.Or(left[cluster], "the intent does not reach it any more") }
 }
 
-// count adds a class to the summary.
-func count(s *v2.PlanSummary, c v2.PlanClass) {
+// addToSummary adds a class to the summary.
+func addToSummary(s *v2.PlanSummary, c v2.PlanClass) {
 	n := len(c.Clusters)
 	switch c.Change {
 	case v2.ChangeAdd:

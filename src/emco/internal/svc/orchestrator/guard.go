@@ -60,6 +60,6 @@ func (g *Groups) Deleted(ctx context.Context, doc store.Doc) error {
 
 // progress is the deployedStatus of a head's deployment.
 func (g *Groups) progress(ctx context.Context, head appcontext.Head) (string, error) {
-	s, err := g.reader.Situation(ctx, head.UID)
+	s, err := g.reader.Snapshot(ctx, head.UID)
 	return s.Deployed(), err
 }

@@ -24,21 +24,21 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
-// faulty is a document store of which one read fails: that after the next left ones.
-type faulty struct {
+// failingDriver is a document store of which one read fails: that after the next left ones.
+type failingDriver struct {
 	store.Driver
 	left  atomic.Int64 // below 0: none fails
 	fired atomic.Bool
 }
 
 // arm has the read fail that comes after n others.
-func (f *faulty) arm(n int64) {
+func (f *failingDriver) arm(n int64) {
 	f.fired.Store(false)
 	f.left.Store(n)
 }
 
 // fault is the error of a read whose turn it is.
-func (f *faulty) fault() error {
+func (f *failingDriver) fault() error {
 	if f.left.Add(-1) != -1 {
 		return nil
 	}
@@ -46,14 +46,14 @@ func (f *faulty) fault() error {
 	return errs.E(errs.Unavailable, "read", "documents", errors.New("the disk is away"))
 }
 
-func (f *faulty) Get(ctx context.Context, k store.Key) (store.Doc, error) {
+func (f *failingDriver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 	if err := f.fault(); err != nil {
 		return store.Doc{}, err
 	}
 	return f.Driver.Get(ctx, k)
 }
 
-func (f *faulty) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+func (f *failingDriver) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
 	return func(yield func(store.Doc, error) bool) {
 		if err := f.fault(); err != nil {
 			yield(store.Doc{}, err)
@@ -71,7 +71,7 @@ func (f *faulty) List(ctx context.Context, under store.Key, q store.Query) iter.
 }
 
 // newFaulty is a plane of which reads of documents can be made to fail.
-func newFaulty(t *testing.T) (*plane, *faulty) {
+func newFaulty(t *testing.T) (*controlPlane, *failingDriver) {
 	t.Helper()
 	driver, err := drivers.Drivers()["sqlite"](filepath.Join(t.TempDir(), "docs.db"))
 	if err != nil {
@@ -86,7 +86,7 @@ func newFaulty(t *testing.T) (*plane, *faulty) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &faulty{Driver: driver}
+	f := &failingDriver{Driver: driver}
 	f.arm(-1)
 	return newPlaneOn(t, store.New(f, blobs, seal.New(seal.NewKey())), contexttest.New(t), renderer), f
 }
@@ -119,7 +119,7 @@ func failingReads(t *testing.T) {
 		a := g.act("update")
 		f.left.Store(-1)
 		if !f.fired.Load() {
-			equal(t, "an update without a fault", a, answer{202, "2"})
+			equal(t, "an update without a fault", a, apiAnswer{202, "2"})
 			break
 		}
 		if a.status != 503 || !strings.Contains(a.body, "the disk is away") || g.history() != before {
@@ -128,7 +128,7 @@ func failingReads(t *testing.T) {
 	}
 
 	w := &Worker{db: p.db, contexts: p.contexts, planner: p.groups.planner, renderer: p.renderer, log: slog.New(slog.DiscardHandler)}
-	b := builder{contexts: p.contexts, renderer: p.renderer, contents: p.contexts}
+	b := revisionBuilder{contexts: p.contexts, renderer: p.renderer, blobs: p.contexts}
 	op := *g.head().Op
 	n := int64(0)
 	for ; ; n++ {
@@ -158,7 +158,7 @@ func typingErrors(t *testing.T) {
 	p.onboard("v1")
 	p.want(201, "POST cluster-providers/edge/clusters/c00/labels", `{"clusterLabel":"al"}`)
 	g, other := p.group("v1", "g"), p.group("v1", "other")
-	label := func(g group, label string) {
+	label := func(g testGroup, label string) {
 		t.Helper()
 		p.want(200, "PUT "+g.path()+"/generic-placement-intents/places/app-intents/web",
 			`{"metadata":{"name":"web"},"spec":{"app":"web","intent":{"allOf":[{"clusterProvider":"edge","clusterLabel":"`+label+`"}]}}}`)
@@ -246,14 +246,14 @@ func anyNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := before(t)
 		next := after(t, now)
-		at := places{}
+		at := placementSet{}
 		for k := range now {
 			at.put(k.Cluster, k.App, "d")
 		}
 		if head, err = contexts.Publish(t.Context(), head, appcontext.Revision{Number: head.LastRev + 1}, slices.Values(at.sorted())); err != nil {
 			t.Fatal(err)
 		}
-		then := places{}
+		then := placementSet{}
 		for k := range next {
 			then.put(k.Cluster, k.App, "")
 		}

@@ -26,7 +26,7 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 }
 
 // refused wants an action to be answered with a status and a text.
-func (g group) refused(action, body string, status int, text string) {
+func (g testGroup) refused(action, body string, status int, text string) {
 	g.Helper()
 	if a := g.act(action, body); a.status != status || !strings.Contains(a.body, text) {
 		g.Errorf("%s %s: got %d %s, want %d %s", action, body, a.status, a.body, status, text)
@@ -52,7 +52,7 @@ func TestStopEndsTheWayToWhatIsDesired(t *testing.T) {
 	g.refused("instantiate", "", 409, "not allowed in state InstantiateStopped")
 	p.want(409, "DELETE "+g.path(), "") // there are children, too; see below for the head alone
 
-	equal(t, "update answers", g.act("update"), answer{202, "2"})
+	equal(t, "update answers", g.act("update"), apiAnswer{202, "2"})
 	if h := g.head(); h.Stopped || h.Op == nil {
 		t.Errorf("head after the update: %+v", h)
 	}
@@ -112,7 +112,7 @@ func TestMigrateHandsOverWhatRuns(t *testing.T) {
 	from.refused("migrate", `{"spec":{"targetCompositeAppVersion":"v1","targetDeploymentIntentGroup":"old"}}`, 400, "the group itself")
 	before := from.head()
 
-	equal(t, "migrate answers", from.act("migrate", body), answer{202, ""})
+	equal(t, "migrate answers", from.act("migrate", body), apiAnswer{202, ""})
 	equal(t, "history of the source", from.history(), "Created 0, Approved 0, Instantiated 1, Updated 1")
 	equal(t, "history of the target", to.history(), "Created 0, Approved 0, Instantiated 1")
 	if a, b := from.status().States.StatusCtxID, to.status().States.StatusCtxID; a != id || b != id {
@@ -157,7 +157,7 @@ func TestMigrateHandsOverWhatRuns(t *testing.T) {
 }
 
 // clear removes what is below a group.
-func (g group) clear() {
+func (g testGroup) clear() {
 	g.Helper()
 	for _, below := range []string{"/intents/all", "/generic-placement-intents/places/app-intents/web", "/generic-placement-intents/places"} {
 		g.want(204, "DELETE "+g.path()+below, "")
@@ -174,9 +174,9 @@ func TestMigrateThereAndBack(t *testing.T) {
 	id := a.doc().UID
 	b.make("edge")
 	b.acts("approve")
-	move := func(from, to group) {
+	move := func(from, to testGroup) {
 		t.Helper()
-		equal(t, "migrate", from.act("migrate", `{"spec":{"targetCompositeAppVersion":"v1","targetDeploymentIntentGroup":"`+to.name+`"}}`), answer{202, ""})
+		equal(t, "migrate", from.act("migrate", `{"spec":{"targetCompositeAppVersion":"v1","targetDeploymentIntentGroup":"`+to.name+`"}}`), apiAnswer{202, ""})
 	}
 	move(a, b)
 	a.acts("approve")
@@ -189,7 +189,7 @@ func TestMigrateThereAndBack(t *testing.T) {
 		t.Errorf("head of the first group: %+v", h)
 	}
 	equal(t, "history of a", a.history(), "Created 0, Approved 0, Instantiated 1, Updated 1, Approved 0, Instantiated 2")
-	equal(t, "rollback to what it had before", a.act("rollback", `{"spec":{"revision":"1"}}`), answer{202, ""})
+	equal(t, "rollback to what it had before", a.act("rollback", `{"spec":{"revision":"1"}}`), apiAnswer{202, ""})
 	p.want(409, "DELETE "+a.path(), "")
 	b.clear()
 	p.want(204, "DELETE "+b.path(), "")
@@ -210,7 +210,7 @@ func TestAMigrationThatFailsTakesNothingAway(t *testing.T) {
 	to.acts("approve")
 	p.upload("PUT projects/shop/composite-apps/till/v2/apps/web", name("web"), p.broken())
 	const body = `{"spec":{"targetCompositeAppVersion":"v2","targetDeploymentIntentGroup":"new"}}`
-	equal(t, "migrate", from.act("migrate", body), answer{202, ""})
+	equal(t, "migrate", from.act("migrate", body), apiAnswer{202, ""})
 	to.clear() // so that no revision can be made at all
 	p.work()
 	p.settle()
@@ -252,7 +252,7 @@ func TestAMigrationWantsATargetThatIsCleared(t *testing.T) {
 	to.acts("terminate", "approve")
 	from.refused("migrate", body, 409, "1 placements are left")
 	p.settle()
-	equal(t, "when nothing is left", from.act("migrate", body), answer{202, ""})
+	equal(t, "when nothing is left", from.act("migrate", body), apiAnswer{202, ""})
 	p.settle()
 	equal(t, "before the revision is made", p.holds(from.doc().UID), "a v1")
 }
@@ -277,7 +277,7 @@ func TestRevisionsAreListed(t *testing.T) {
 	g.acts("approve")
 	send := func(action, body string) {
 		t.Helper()
-		if a := p.send(request{do: "POST " + g.path() + "/" + action, body: body, header: "X-Forwarded-User: ada"}); a.status != 202 {
+		if a := p.send(apiRequest{do: "POST " + g.path() + "/" + action, body: body, header: "X-Forwarded-User: ada"}); a.status != 202 {
 			t.Fatalf("%s: got %d %s", action, a.status, a.body)
 		}
 	}
@@ -330,7 +330,7 @@ func TestARevisionThatWasSweptKeepsItsLine(t *testing.T) {
 	p.onboard("v1")
 	g := p.runs("v1", "g", "edge")
 	for range 2 {
-		p.send(request{do: "POST " + g.path() + "/update?reason=again", header: "X-Forwarded-User: ada"})
+		p.send(apiRequest{do: "POST " + g.path() + "/update?reason=again", header: "X-Forwarded-User: ada"})
 		p.work()
 		p.settle()
 	}
@@ -351,7 +351,7 @@ func TestEventsSayWhoDidWhatAndWhatCameOfIt(t *testing.T) {
 	p.upload("PUT projects/shop/composite-apps/till/v1/apps/web", name("web"), p.broken())
 	g := p.group("v1", "g")
 	g.make("edge")
-	p.send(request{do: "POST " + g.path() + "/approve", header: "X-Forwarded-User: ada"})
+	p.send(apiRequest{do: "POST " + g.path() + "/approve", header: "X-Forwarded-User: ada"})
 	g.acts("instantiate?reason=a+test")
 	p.work()
 	g.acts("terminate")
@@ -412,7 +412,7 @@ func TestH32OneEffectForARepeatedRequest(t *testing.T) {
 
 // flood sends a request n times at once over the network and returns "status body" of
 // all answers.
-func (g group) flood(n int, action, body, key string) string {
+func (g testGroup) flood(n int, action, body, key string) string {
 	g.Helper()
 	server := httptest.NewServer(g.api)
 	defer server.Close()
@@ -472,7 +472,7 @@ func TestConformance10RollbackAfterTerminateAndInstantiate(t *testing.T) {
 	for _, tt := range []struct {
 		revision, holds string
 	}{{"3", "a third"}, {"1", "a v1"}, {"2", "a second"}, {"4", "a fourth"}, {"5", "a third"}} {
-		equal(t, "rollback to "+tt.revision, g.act("rollback", `{"spec":{"revision":"`+tt.revision+`"}}`), answer{202, ""})
+		equal(t, "rollback to "+tt.revision, g.act("rollback", `{"spec":{"revision":"`+tt.revision+`"}}`), apiAnswer{202, ""})
 		done()
 		equal(t, "after the rollback to "+tt.revision, p.holds(id), tt.holds)
 	}
@@ -508,7 +508,7 @@ func TestDeletionAndInstantiationExcludeEachOther(t *testing.T) {
 			_, err := p.contexts.Step(t.Context(), head, to, nil, &op)
 			asked <- err
 		}()
-		status := p.send(request{do: "DELETE " + g.path()}).status
+		status := p.send(apiRequest{do: "DELETE " + g.path()}).status
 		err := <-asked
 		if (err == nil) == (status == 204) || status != 204 && status != 409 {
 			t.Fatalf("round %d: the deletion was answered %d, the instantiation %v", round, status, err)

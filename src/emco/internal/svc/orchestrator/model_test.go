@@ -23,12 +23,12 @@ import (
 // always run to its end, so that it can be made smaller.
 const modelTime = 4 * time.Second
 
-// release is a published revision in the model: what it says, under which id.
-type release struct{ id, says string }
+// publishedRevision is a published revision in the model: what it says, under which id.
+type publishedRevision struct{ id, says string }
 
-// life is a group in the model. It is written from docs/lifecycle.md, not from the code.
-type life struct {
-	group
+// groupModel is a group in the model. It is written from docs/lifecycle.md, not from the code.
+type groupModel struct {
+	testGroup
 	exists    bool
 	state     string
 	last, now int64 // revision numbers: the last one given, and the one that is desired
@@ -40,24 +40,24 @@ type life struct {
 	inherited bool
 	id        string
 	history   []string
-	releases  map[int64]release
+	releases  map[int64]publishedRevision
 }
 
-func (l *life) live() bool { return l.state == "Instantiated" || l.state == "InstantiateStopped" }
+func (l *groupModel) live() bool { return l.state == "Instantiated" || l.state == "InstantiateStopped" }
 
-func (l *life) note(states ...string) { l.history = append(l.history, states...) }
+func (l *groupModel) note(states ...string) { l.history = append(l.history, states...) }
 
-// world is the control plane with its model. What the groups stand on is made once.
-type world struct {
-	*plane
+// modelState is the control plane with its model. What the groups stand on is made once.
+type modelState struct {
+	*controlPlane
 	t        *rapid.T
-	lives    []*life
+	lives    []*groupModel
 	edition  map[string]int    // of each version's chart
 	clusters map[string]string // deployment id -> what all clusters say; empty for nothing
 }
 
-func newWorldOn(p *plane) *world {
-	w := &world{plane: p, edition: map[string]int{}}
+func newModelState(p *controlPlane) *modelState {
+	w := &modelState{controlPlane: p, edition: map[string]int{}}
 	p.fleet("edge", "a", "b")
 	for _, v := range []string{"v1", "v2"} {
 		p.onboard(v)
@@ -67,8 +67,8 @@ func newWorldOn(p *plane) *world {
 }
 
 // begin makes new groups, and forgets those before.
-func (w *world) begin(t *rapid.T, n int) {
-	w.tester, w.t, w.lives, w.clusters = t, t, nil, map[string]string{}
+func (w *modelState) begin(t *rapid.T, n int) {
+	w.testingT, w.t, w.lives, w.clusters = t, t, nil, map[string]string{}
 	var gone []appcontext.PairKey
 	for pair, err := range w.contexts.Pairs(t.Context()) {
 		w.must(err)
@@ -80,26 +80,26 @@ func (w *world) begin(t *rapid.T, n int) {
 			w.must(w.contexts.Delete(t.Context(), h.UID))
 		}
 	}
-	for _, g := range []group{w.group("v1", fmt.Sprint("one", n)), w.group("v1", fmt.Sprint("two", n)), w.group("v2", fmt.Sprint("three", n))} {
-		l := &life{group: g}
+	for _, g := range []testGroup{w.group("v1", fmt.Sprint("one", n)), w.group("v1", fmt.Sprint("two", n)), w.group("v2", fmt.Sprint("three", n))} {
+		l := &groupModel{testGroup: g}
 		w.lives = append(w.lives, l)
 		w.create(l)
 	}
 }
 
-func (w *world) edit(version string) {
+func (w *modelState) edit(version string) {
 	w.edition[version]++
 	w.upload("PUT projects/"+w.project+"/composite-apps/till/"+version+"/apps/web", name("web"), w.chart(w.says(version)))
 }
 
 // says is what the chart of a version holds now.
-func (w *world) says(version string) string { return fmt.Sprint(version, ".", w.edition[version]) }
+func (w *modelState) says(version string) string { return fmt.Sprint(version, ".", w.edition[version]) }
 
 // answers wants a status, and that a request that is repeated under the same key has the
 // same answer and no other effect.
-func (w *world) answers(l *life, want int, action string, body ...string) answer {
+func (w *modelState) answers(l *groupModel, want int, action string, body ...string) apiAnswer {
 	w.Helper()
-	r := request{do: "POST " + l.path() + "/" + action, body: strings.Join(body, "")}
+	r := apiRequest{do: "POST " + l.path() + "/" + action, body: strings.Join(body, "")}
 	keyed := rapid.Bool().Draw(w.t, "keyed")
 	if keyed {
 		r.header = fmt.Sprintf("Idempotency-Key: %s-%d", action, time.Now().UnixNano())
@@ -120,7 +120,7 @@ func (w *world) answers(l *life, want int, action string, body ...string) answer
 }
 
 // may is 202 if the group exists and the state is one of those, and 404 or 409 if not.
-func (l *life) may(states ...string) int {
+func (l *groupModel) may(states ...string) int {
 	switch {
 	case !l.exists:
 		return 404
@@ -144,7 +144,7 @@ var leading = map[string][]string{
 }
 
 // pick draws a step and the group that it is about.
-func (w *world) pick() (step string, l *life) {
+func (w *modelState) pick() (step string, l *groupModel) {
 	l = rapid.SampledFrom(w.lives).Draw(w.t, "group")
 	some := leading[l.state]
 	if !l.exists {
@@ -159,7 +159,7 @@ func (w *world) pick() (step string, l *life) {
 	return rapid.SampledFrom(some).Draw(w.t, "step"), l
 }
 
-func (w *world) approve(l *life) {
+func (w *modelState) approve(l *groupModel) {
 	want := l.may("Created", "Approved", "Updated", "Terminated", "TerminateStopped")
 	w.answers(l, want, "approve")
 	if want == 202 && l.state != "Approved" {
@@ -169,13 +169,13 @@ func (w *world) approve(l *life) {
 }
 
 // next is what all actions that make a revision do to the model.
-func (l *life) next(from int64) {
+func (l *groupModel) next(from int64) {
 	l.last++
 	l.state, l.asked, l.from, l.stopped = "Instantiated", true, from, false
 	l.note(fmt.Sprintf("Instantiated %d", l.last))
 }
 
-func (w *world) instantiate(l *life) {
+func (w *modelState) instantiate(l *groupModel) {
 	want := l.may("Approved", "Terminated", "TerminateStopped")
 	w.answers(l, want, "instantiate")
 	if want != 202 {
@@ -192,7 +192,7 @@ func (w *world) instantiate(l *life) {
 	l.next(0)
 }
 
-func (w *world) update(l *life) {
+func (w *modelState) update(l *groupModel) {
 	want := l.may("Instantiated", "InstantiateStopped")
 	got := w.answers(l, want, "update")
 	if want != 202 {
@@ -205,7 +205,7 @@ func (w *world) update(l *life) {
 	}
 }
 
-func (w *world) rollback(l *life) {
+func (w *modelState) rollback(l *groupModel) {
 	n := rapid.Int64Range(1, l.last+1).Draw(w.t, "revision")
 	want := l.may("Instantiated", "InstantiateStopped")
 	if back, published := l.releases[n]; want == 202 && !published {
@@ -221,7 +221,7 @@ func (w *world) rollback(l *life) {
 }
 
 // deployed is the deployedStatus of a group that is wanted, or was.
-func (w *world) deployed(l *life) string {
+func (w *modelState) deployed(l *groupModel) string {
 	there := w.clusters[l.id]
 	switch {
 	case l.state == "InstantiateStopped":
@@ -238,7 +238,7 @@ func (w *world) deployed(l *life) string {
 	return v2.StatusInstantiated
 }
 
-func (w *world) stop(l *life) {
+func (w *modelState) stop(l *groupModel) {
 	want := l.may("Instantiated", "Terminated")
 	if status := w.deployed(l); want == 202 && status != v2.StatusInstantiating && status != v2.StatusTerminating {
 		want = 409
@@ -251,7 +251,7 @@ func (w *world) stop(l *life) {
 	}
 }
 
-func (w *world) terminate(l *life) {
+func (w *modelState) terminate(l *groupModel) {
 	want := l.may("Instantiated", "InstantiateStopped", "TerminateStopped")
 	w.answers(l, want, "terminate")
 	if want == 202 {
@@ -260,8 +260,8 @@ func (w *world) terminate(l *life) {
 	}
 }
 
-func (w *world) migrate(l *life) {
-	var ready []*life
+func (w *modelState) migrate(l *groupModel) {
+	var ready []*groupModel
 	for _, to := range w.lives {
 		if to.exists && to.state == "Approved" {
 			ready = append(ready, to)
@@ -291,17 +291,17 @@ func (w *world) migrate(l *life) {
 	l.state, l.moved, l.now, l.asked, l.gone, l.stopped = "Updated", true, 0, false, false, false
 }
 
-func (w *world) create(l *life) {
+func (w *modelState) create(l *groupModel) {
 	if l.exists {
 		w.want(409, "POST "+strings.TrimSuffix(l.path(), "/"+l.name), `{"metadata":{"name":"`+l.name+`"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
 		return
 	}
 	l.make("edge")
-	*l = life{group: l.group, exists: true, state: "Created", id: l.doc().UID, history: []string{"Created 0"}, releases: map[int64]release{}}
+	*l = groupModel{testGroup: l.testGroup, exists: true, state: "Created", id: l.doc().UID, history: []string{"Created 0"}, releases: map[int64]publishedRevision{}}
 }
 
 // remove deletes a group with what is below it; if it must stay, that is made again.
-func (w *world) remove(l *life) {
+func (w *modelState) remove(l *groupModel) {
 	if !l.exists {
 		w.want(404, "DELETE "+l.path(), "")
 		return
@@ -317,7 +317,7 @@ func (w *world) remove(l *life) {
 }
 
 // removeOthers tries to delete what deployments stand on, which is refused always.
-func (w *world) removeOthers() {
+func (w *modelState) removeOthers() {
 	for _, key := range []string{"projects/" + w.project, "cluster-providers/edge/clusters/a", w.clouds() + "/stores"} {
 		w.want(409, "DELETE "+key, "")
 	}
@@ -332,7 +332,7 @@ func (w *world) removeOthers() {
 }
 
 // workAll carries operations out, in the model and in truth.
-func (w *world) workAll() {
+func (w *modelState) workAll() {
 	w.work()
 	for _, l := range w.lives {
 		if !l.exists || !l.asked {
@@ -340,25 +340,25 @@ func (w *world) workAll() {
 		}
 		back, published := l.releases[l.from]
 		if !published {
-			back = release{l.id, w.says(l.version)}
+			back = publishedRevision{l.id, w.says(l.version)}
 		}
 		l.releases[l.last], l.now, l.asked, l.gone = back, l.last, false, false
 	}
 }
 
-// dying kills the process in which it renders.
-type dying struct{ kill context.CancelFunc }
+// crashingRenderer kills the process in which it renders.
+type crashingRenderer struct{ kill context.CancelFunc }
 
-func (dying) Edition() string { return "dying" }
+func (crashingRenderer) Edition() string { return "dying" }
 
-func (d dying) Render(context.Context, render.Request) (render.Result, error) {
+func (d crashingRenderer) Render(context.Context, render.Request) (render.Result, error) {
 	d.kill()
 	return render.Result{}, errors.New("killed")
 }
 
 // crash has the process be killed in the middle of its operations, and start again. What
 // needs no rendering may have been done.
-func (w *world) crash() {
+func (w *modelState) crash() {
 	for _, l := range w.lives {
 		if l.exists && l.asked && l.from > 0 {
 			w.boot()
@@ -367,12 +367,12 @@ func (w *world) crash() {
 	}
 	ctx, cancel := context.WithCancel(w.Context())
 	defer cancel()
-	w.workWith(ctx, dying{cancel})
+	w.workWith(ctx, crashingRenderer{cancel})
 	w.boot()
 }
 
 // settleAll has clusters hold what is wanted, in the model and in truth.
-func (w *world) settleAll() {
+func (w *modelState) settleAll() {
 	w.settle()
 	next := map[string]string{}
 	for _, l := range w.lives {
@@ -388,7 +388,7 @@ func (w *world) settleAll() {
 }
 
 // check compares what the API says of groups with the model.
-func (w *world) check(lives ...*life) {
+func (w *modelState) check(lives ...*groupModel) {
 	w.Helper()
 	for _, l := range lives {
 		if !l.exists {
@@ -413,7 +413,7 @@ func (w *world) check(lives ...*life) {
 }
 
 // conclude compares what clusters hold, and the revisions, with the model.
-func (w *world) conclude() {
+func (w *modelState) conclude() {
 	w.workAll()
 	w.settleAll()
 	w.check(w.lives...)
@@ -437,7 +437,7 @@ func (w *world) conclude() {
 			continue
 		}
 		next := l.last
-		for _, r := range get[v2.RevisionsAnswer](w.plane, l.path()+"/revisions").Revisions {
+		for _, r := range get[v2.RevisionsAnswer](w.controlPlane, l.path()+"/revisions").Revisions {
 			if _, published := l.releases[r.Number]; r.Number != next || r.Kept != (published && l.releases[r.Number].id == l.id) {
 				w.Fatalf("revisions of %s: %d kept %v, want %d", l.name, r.Number, r.Kept, next)
 			}
@@ -463,8 +463,8 @@ func TestH65LifecycleModel(t *testing.T) {
 	}
 	defer func() { _ = server.Close() }()
 	contexts := appcontext.New(server.Client(), "/model")
-	w := newWorldOn(newPlaneOn(t, resourcetest.DB(t), contexts, renderer))
-	ofGroups := map[string]func(*life){
+	w := newModelState(newPlaneOn(t, resourcetest.DB(t), contexts, renderer))
+	ofGroups := map[string]func(*groupModel){
 		"approve": w.approve, "instantiate": w.instantiate, "update": w.update, "rollback": w.rollback, "stop": w.stop,
 		"terminate": w.terminate, "migrate": w.migrate, "remove": w.remove, "create": w.create,
 	}

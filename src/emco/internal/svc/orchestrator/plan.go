@@ -19,9 +19,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// plan is what the documents of a deployment intent group ask for: each app with
+// revisionPlan is what the documents of a deployment intent group ask for: each app with
 // where it goes and all that its rendering depends on.
-type plan struct {
+type revisionPlan struct {
 	namespace string
 	cloud     appcontext.Cloud
 	apps      []appPlan // in order of name
@@ -33,63 +33,63 @@ type appPlan struct {
 	decision placement.Decision
 	refusal  error
 	request  render.Request
-	order    order
+	order    deliveryOrder
 }
 
-// order is for what an app waits, and how a change of it reaches its clusters.
-type order struct {
+// deliveryOrder is for what an app waits, and how a change of it reaches its clusters.
+type deliveryOrder struct {
 	dependsOn []appcontext.Dependency
 	leaveLast bool
 	rollout   *appcontext.Rollout
 }
 
-// planner reads a deployment intent group's documents into a plan.
-type planner struct {
+// revisionPlanner reads a deployment intent group's documents into a plan.
+type revisionPlanner struct {
 	db        *store.DB
 	ready     func(ctx context.Context, cloud store.Doc) error // says why a logical cloud cannot be used
 	inventory *inventory.Inventory
-	decisions *placement.Memo
+	decisions *placement.DecisionCache
 }
 
-func newPlanner(db *store.DB, ready func(ctx context.Context, cloud store.Doc) error) planner {
-	return planner{db: db, ready: ready, inventory: inventory.New(db, cloud.New), decisions: &placement.Memo{}}
+func newRevisionPlanner(db *store.DB, ready func(ctx context.Context, cloud store.Doc) error) revisionPlanner {
+	return revisionPlanner{db: db, ready: ready, inventory: inventory.New(db, cloud.New), decisions: &placement.DecisionCache{}}
 }
 
 // plan reads everything anew. deployment is the id by which clusters know the group; see
 // appcontext.Head. The error is one that concerns the group as a whole: something is
 // missing, or the mandatory clusters are not to be had.
-func (p planner) plan(ctx context.Context, doc store.Doc, deployment string) (plan, error) {
+func (p revisionPlanner) plan(ctx context.Context, doc store.Doc, deployment string) (revisionPlan, error) {
 	g, err := store.Decode[v2.DeploymentIntentGroup](doc)
 	if err != nil {
-		return plan{}, err
+		return revisionPlan{}, err
 	}
 	app := compositeApp(doc.Key)
 	lc, within, err := p.cloud(ctx, app, g.Spec.LogicalCloud)
 	if err != nil {
-		return plan{}, err
+		return revisionPlan{}, err
 	}
 	intents, err := p.placementIntents(ctx, doc.Key)
 	if err != nil {
-		return plan{}, err
+		return revisionPlan{}, err
 	}
 	fleet, err := p.inventory.Fleet(ctx)
 	if err != nil {
-		return plan{}, err
+		return revisionPlan{}, err
 	}
 	apps, err := p.requests(ctx, app, g, deployment, namespaceOf(lc))
 	if err != nil {
-		return plan{}, err
+		return revisionPlan{}, err
 	}
 	for i := range apps {
 		a := &apps[i]
 		req := placement.Request{App: a.name, Intent: intents[a.name], Inventory: fleet}
 		a.decision, a.refusal = p.decisions.Decide(ctx, req, within)
 	}
-	return plan{namespace: namespaceOf(lc), cloud: cloudOf(app, lc), apps: apps}, nil
+	return revisionPlan{namespace: namespaceOf(lc), cloud: cloudOf(app, lc), apps: apps}, nil
 }
 
 // refused joins what keeps apps from being placed.
-func (p plan) refused() error {
+func (p revisionPlan) refused() error {
 	var lines []string
 	for _, a := range p.apps {
 		if a.refusal != nil {
@@ -103,7 +103,7 @@ func (p plan) refused() error {
 }
 
 // cloud reads the logical cloud and makes a filter of its clusters.
-func (p planner) cloud(ctx context.Context, app store.Key, name string) (v2.LogicalCloud, placement.Filter, error) {
+func (p revisionPlanner) cloud(ctx context.Context, app store.Key, name string) (v2.LogicalCloud, placement.Filter, error) {
 	key := projectOf(app) + "/logical-clouds/" + store.Key(name)
 	doc, err := p.db.Get(ctx, key)
 	if errs.Is(err, errs.NotFound) {
@@ -141,14 +141,14 @@ func cloudOf(app store.Key, lc v2.LogicalCloud) appcontext.Cloud {
 }
 
 // placementIntents returns each app's intent, merged from all that name it.
-func (p planner) placementIntents(ctx context.Context, group store.Key) (map[string]placement.Intent, error) {
+func (p revisionPlanner) placementIntents(ctx context.Context, group store.Key) (map[string]placement.Intent, error) {
 	name, err := p.placementIntentName(ctx, group)
 	if err != nil {
 		return nil, err
 	}
 	key := group + "/generic-placement-intents/" + store.Key(name)
 	if _, err := p.db.Get(ctx, key); err != nil {
-		return nil, rename(err, "GenericPlacementIntent not found: "+name)
+		return nil, notFoundAs(err, "GenericPlacementIntent not found: "+name)
 	}
 	out := map[string]placement.Intent{}
 	for item, err := range store.All[v2.AppIntent](ctx, p.db, key+"/app-intents", store.Query{Depth: 1}) {
@@ -163,7 +163,7 @@ func (p planner) placementIntents(ctx context.Context, group store.Key) (map[str
 
 // placementIntentName finds the placement intent among the group's intents. Other
 // controllers are refused rather than passed over in silence.
-func (p planner) placementIntentName(ctx context.Context, group store.Key) (string, error) {
+func (p revisionPlanner) placementIntentName(ctx context.Context, group store.Key) (string, error) {
 	name := ""
 	for item, err := range store.All[v2.GroupIntent](ctx, p.db, group+"/intents", store.Query{Depth: 1}) {
 		if err != nil {
@@ -183,7 +183,7 @@ func (p planner) placementIntentName(ctx context.Context, group store.Key) (stri
 }
 
 // requests returns what each app of the composite app is rendered from.
-func (p planner) requests(ctx context.Context, app store.Key, g v2.DeploymentIntentGroup, deployment, namespace string) ([]appPlan, error) {
+func (p revisionPlanner) requests(ctx context.Context, app store.Key, g v2.DeploymentIntentGroup, deployment, namespace string) ([]appPlan, error) {
 	profiles, err := p.profiles(ctx, app+"/composite-profiles/"+store.Key(g.Spec.Profile))
 	if err != nil {
 		return nil, err
@@ -215,15 +215,15 @@ func (p planner) requests(ctx context.Context, app store.Key, g v2.DeploymentInt
 }
 
 // order reads an app's part in the order of things.
-func (p planner) order(ctx context.Context, app store.Item[v2.App]) (order, error) {
-	out := order{leaveLast: app.Value.Spec.LeaveLast, rollout: rolloutOf(app.Value.Spec.Rollout)}
+func (p revisionPlanner) order(ctx context.Context, app store.Item[v2.App]) (deliveryOrder, error) {
+	out := deliveryOrder{leaveLast: app.Value.Spec.LeaveLast, rollout: rolloutOf(app.Value.Spec.Rollout)}
 	var err error
 	out.dependsOn, err = p.dependencies(ctx, app.Doc.Key)
 	return out, err
 }
 
 // dependencies are the apps that an app waits for, in order of the documents' names.
-func (p planner) dependencies(ctx context.Context, app store.Key) (out []appcontext.Dependency, err error) {
+func (p revisionPlanner) dependencies(ctx context.Context, app store.Key) (out []appcontext.Dependency, err error) {
 	for item, err := range store.All[v2.AppDependency](ctx, p.db, app+"/dependency", store.Query{Depth: 1}) {
 		if err != nil {
 			return nil, err
@@ -247,9 +247,9 @@ func rolloutOf(r *v2.Rollout) *appcontext.Rollout {
 }
 
 // profiles returns the archives of a composite profile, by app.
-func (p planner) profiles(ctx context.Context, key store.Key) (map[string]render.Archive, error) {
+func (p revisionPlanner) profiles(ctx context.Context, key store.Key) (map[string]render.Archive, error) {
 	if _, err := p.db.Get(ctx, key); err != nil {
-		return nil, rename(err, "CompositeProfile not found: "+string(key))
+		return nil, notFoundAs(err, "CompositeProfile not found: "+string(key))
 	}
 	out := map[string]render.Archive{}
 	for item, err := range store.All[v2.AppProfile](ctx, p.db, key+"/profiles", store.Query{Depth: 1}) {
@@ -262,7 +262,7 @@ func (p planner) profiles(ctx context.Context, key store.Key) (map[string]render
 }
 
 // archive is the file that was uploaded with a document.
-func (p planner) archive(doc store.Doc) render.Archive {
+func (p revisionPlanner) archive(doc store.Doc) render.Archive {
 	if len(doc.Blobs) == 0 {
 		return render.Archive{}
 	}
@@ -316,8 +316,8 @@ func projectOf(app store.Key) store.Key {
 	return store.Key(project)
 }
 
-// rename puts EMCO's words in the place of a plain "not found".
-func rename(err error, msg string) error {
+// notFoundAs puts EMCO's words in the place of a plain "not found".
+func notFoundAs(err error, msg string) error {
 	if errs.Is(err, errs.NotFound) {
 		return errs.New(errs.NotFound, msg)
 	}

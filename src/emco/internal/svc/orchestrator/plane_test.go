@@ -31,19 +31,19 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// tester is a test of package testing or of package rapid.
-type tester interface {
+// testingT is a test of package testing or of package rapid.
+type testingT interface {
 	Helper()
 	Context() context.Context
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// plane is the control plane over real stores: the API of all services, the orchestrator's
+// controlPlane is the control plane over real stores: the API of all services, the orchestrator's
 // work, which is done when the test says so, and in the place of clusters and of what
 // brings content to them, settle.
-type plane struct {
-	tester
+type controlPlane struct {
+	testingT
 	db       *store.DB
 	contexts *appcontext.Store
 	renderer render.Renderer
@@ -52,7 +52,7 @@ type plane struct {
 	project  string
 }
 
-func newPlane(t *testing.T) *plane {
+func newPlane(t *testing.T) *controlPlane {
 	t.Helper()
 	renderer, err := helm.New(helm.Default())
 	if err != nil {
@@ -61,14 +61,14 @@ func newPlane(t *testing.T) *plane {
 	return newPlaneOn(t, resourcetest.DB(t), contexttest.New(t), renderer)
 }
 
-func newPlaneOn(t tester, db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *plane {
-	p := &plane{tester: t, db: db, contexts: contexts, renderer: renderer, project: "shop"}
+func newPlaneOn(t testingT, db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *controlPlane {
+	p := &controlPlane{testingT: t, db: db, contexts: contexts, renderer: renderer, project: "shop"}
 	p.boot()
 	return p
 }
 
 // boot builds all services anew, as a process that starts does.
-func (p *plane) boot() {
+func (p *controlPlane) boot() {
 	r := web.NewRouter()
 	clouds := dcm.NewClouds(p.db, p.contexts)
 	p.groups = NewGroups(p.db, p.contexts, p.renderer)
@@ -81,19 +81,19 @@ func (p *plane) boot() {
 	p.api = web.Wrap(slog.New(slog.DiscardHandler), web.Identify("X-Forwarded-User", r))
 }
 
-// request is one to the API. Paths are below /v2.
-type request struct {
+// apiRequest is one to the API. Paths are below /v2.
+type apiRequest struct {
 	do, body, file string // "POST projects"; file makes the body a part of a form
 	header         string // "Name: value"
 }
 
-// answer is what the API said.
-type answer struct {
+// apiAnswer is what the API said.
+type apiAnswer struct {
 	status int
 	body   string
 }
 
-func (p *plane) send(r request) answer {
+func (p *controlPlane) send(r apiRequest) apiAnswer {
 	p.Helper()
 	method, path, _ := strings.Cut(r.do, " ")
 	body, kind := bytes.NewBufferString(r.body), "application/json"
@@ -115,20 +115,20 @@ func (p *plane) send(r request) answer {
 	}
 	w := httptest.NewRecorder()
 	p.api.ServeHTTP(w, req)
-	return answer{w.Code, strings.TrimSpace(w.Body.String())}
+	return apiAnswer{w.Code, strings.TrimSpace(w.Body.String())}
 }
 
 // want sends a request that must be answered so, and returns the body.
-func (p *plane) want(status int, do, body string) string {
+func (p *controlPlane) want(status int, do, body string) string {
 	p.Helper()
-	a := p.send(request{do: do, body: body})
+	a := p.send(apiRequest{do: do, body: body})
 	if a.status != status {
 		p.Fatalf("%s %s: got %d %s, want %d", do, body, a.status, a.body, status)
 	}
 	return a.body
 }
 
-func (p *plane) must(err error) {
+func (p *controlPlane) must(err error) {
 	p.Helper()
 	if err != nil {
 		p.Fatalf("%v", err)
@@ -137,7 +137,7 @@ func (p *plane) must(err error) {
 
 // fleet registers clusters with the label "all" and makes a logical cloud of them, which
 // is instantiated.
-func (p *plane) fleet(provider string, clusters ...string) {
+func (p *controlPlane) fleet(provider string, clusters ...string) {
 	p.Helper()
 	at := "cluster-providers/" + provider
 	p.want(201, "POST cluster-providers", name(provider))
@@ -152,13 +152,13 @@ func (p *plane) fleet(provider string, clusters ...string) {
 	p.want(202, "POST "+p.clouds()+"/stores/instantiate", "")
 }
 
-func (p *plane) clouds() string { return "projects/" + p.project + "/logical-clouds" }
+func (p *controlPlane) clouds() string { return "projects/" + p.project + "/logical-clouds" }
 
 func name(s string) string { return `{"metadata":{"name":"` + s + `"}}` }
 
 // onboard makes a version of the composite app "till", of the app "web" with one ConfigMap
 // that says which version it is.
-func (p *plane) onboard(version string) {
+func (p *controlPlane) onboard(version string) {
 	p.Helper()
 	all := "projects/" + p.project + "/composite-apps"
 	p.want(201, "POST "+all, `{"metadata":{"name":"till"},"spec":{"compositeAppVersion":"`+version+`"}}`)
@@ -171,7 +171,7 @@ func (p *plane) onboard(version string) {
 }
 
 // chart holds one ConfigMap.
-func (p *plane) chart(says string) string {
+func (p *controlPlane) chart(says string) string {
 	return p.pack(map[string]string{
 		"web/Chart.yaml":            "apiVersion: v2\nname: web\nversion: 0.1.0\n",
 		"web/templates/object.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\ndata:\n  says: " + fmt.Sprintf("%q", says) + "\n",
@@ -179,41 +179,41 @@ func (p *plane) chart(says string) string {
 }
 
 // broken is a chart that does not render to anything that a cluster would take.
-func (p *plane) broken() string {
+func (p *controlPlane) broken() string {
 	return p.pack(map[string]string{
 		"web/Chart.yaml":            "apiVersion: v2\nname: web\nversion: 0.1.0\n",
 		"web/templates/object.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  labels: {a: b}\n",
 	})
 }
 
-func (p *plane) pack(files map[string]string) string {
+func (p *controlPlane) pack(files map[string]string) string {
 	p.Helper()
 	packed, err := rendertest.Pack(files)
 	p.must(err)
 	return string(packed)
 }
 
-func (p *plane) upload(do, body, file string) {
+func (p *controlPlane) upload(do, body, file string) {
 	p.Helper()
-	if a := p.send(request{do: do, body: body, file: file}); a.status != 201 && a.status != 200 {
+	if a := p.send(apiRequest{do: do, body: body, file: file}); a.status != 201 && a.status != 200 {
 		p.Fatalf("%s: got %d %s", do, a.status, a.body)
 	}
 }
 
-// group is a deployment intent group by its path.
-type group struct {
-	*plane
+// testGroup is a deployment intent group by its path.
+type testGroup struct {
+	*controlPlane
 	version, name string
 }
 
-func (p *plane) group(version, name string) group { return group{p, version, name} }
+func (p *controlPlane) group(version, name string) testGroup { return testGroup{p, version, name} }
 
-func (g group) path() string {
+func (g testGroup) path() string {
 	return "projects/" + g.project + "/composite-apps/till/" + g.version + "/deployment-intent-groups/" + g.name
 }
 
 // make creates the group, with "web" on all clusters with the label.
-func (g group) make(provider string) {
+func (g testGroup) make(provider string) {
 	g.Helper()
 	all, _, _ := strings.Cut(g.path(), "/"+g.name)
 	g.want(201, "POST "+all, `{"metadata":{"name":"`+g.name+`"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
@@ -221,7 +221,7 @@ func (g group) make(provider string) {
 }
 
 // intend makes what is below the group.
-func (g group) intend(provider string) {
+func (g testGroup) intend(provider string) {
 	g.Helper()
 	g.want(201, "POST "+g.path()+"/generic-placement-intents", name("places"))
 	g.want(201, "POST "+g.path()+"/generic-placement-intents/places/app-intents",
@@ -230,13 +230,13 @@ func (g group) intend(provider string) {
 }
 
 // act posts an action, with a body if there is one, and returns the answer.
-func (g group) act(name string, body ...string) answer {
+func (g testGroup) act(name string, body ...string) apiAnswer {
 	g.Helper()
-	return g.send(request{do: "POST " + g.path() + "/" + name, body: strings.Join(body, "")})
+	return g.send(apiRequest{do: "POST " + g.path() + "/" + name, body: strings.Join(body, "")})
 }
 
 // acts posts actions that must be accepted.
-func (g group) acts(names ...string) {
+func (g testGroup) acts(names ...string) {
 	g.Helper()
 	for _, name := range names {
 		if a := g.act(name); a.status != 202 {
@@ -246,7 +246,7 @@ func (g group) acts(names ...string) {
 }
 
 // runs makes a group that is delivered.
-func (p *plane) runs(version, name, provider string) group {
+func (p *controlPlane) runs(version, name, provider string) testGroup {
 	p.Helper()
 	g := p.group(version, name)
 	g.make(provider)
@@ -256,7 +256,7 @@ func (p *plane) runs(version, name, provider string) group {
 	return g
 }
 
-func (g group) head() appcontext.Head {
+func (g testGroup) head() appcontext.Head {
 	g.Helper()
 	head, err := g.contexts.Head(g.Context(), g.doc().UID)
 	if !errs.Is(err, errs.NotFound) {
@@ -265,24 +265,26 @@ func (g group) head() appcontext.Head {
 	return head
 }
 
-func (g group) doc() store.Doc {
+func (g testGroup) doc() store.Doc {
 	g.Helper()
 	doc, err := g.db.Get(g.Context(), store.Key(g.path()))
 	g.must(err)
 	return doc
 }
 
-func (g group) status() v2.Status { return get[v2.Status](g.plane, g.path()+"/status?status=deployed") }
+func (g testGroup) status() v2.Status {
+	return get[v2.Status](g.controlPlane, g.path()+"/status?status=deployed")
+}
 
 // get decodes an answer.
-func get[T any](p *plane, path string) (out T) {
+func get[T any](p *controlPlane, path string) (out T) {
 	p.Helper()
 	p.must(json.Unmarshal([]byte(p.want(200, "GET "+path, "")), &out))
 	return out
 }
 
 // history is the group's states in short: "Created 0, Approved 0, Instantiated 1".
-func (g group) history() string {
+func (g testGroup) history() string {
 	g.Helper()
 	var out []string
 	for _, a := range g.status().States.Actions {
@@ -292,24 +294,24 @@ func (g group) history() string {
 }
 
 // work has the orchestrator carry out all that waits.
-func (p *plane) work() {
+func (p *controlPlane) work() {
 	p.Helper()
 	p.workWith(p.Context(), p.renderer)
 }
 
-func (p *plane) workWith(ctx context.Context, renderer render.Renderer) {
+func (p *controlPlane) workWith(ctx context.Context, renderer render.Renderer) {
 	p.Helper()
 	w := &Worker{db: p.db, contexts: p.contexts, planner: p.groups.planner, renderer: renderer, log: slog.New(slog.DiscardHandler)}
 	for op, err := range p.contexts.Operations(p.Context()) {
 		p.must(err)
-		w.carryOut(ctx, builder{contexts: p.contexts, renderer: renderer, contents: p.contexts}, op)
+		w.execute(ctx, revisionBuilder{contexts: p.contexts, renderer: renderer, blobs: p.contexts}, op)
 	}
 }
 
 // settle has all clusters hold what is wanted, as rsync would see to it: of deployments
 // that are stopped nothing changes, nor of those that a group took over and has no
 // revision for; what nobody owns goes.
-func (p *plane) settle() {
+func (p *controlPlane) settle() {
 	p.Helper()
 	keep, wanted := map[string]bool{}, map[appcontext.PairKey]appcontext.Pair{}
 	for h, err := range p.contexts.Heads(p.Context()) {
@@ -348,7 +350,7 @@ func (p *plane) settle() {
 }
 
 // holds is what clusters have of a deployment: "cluster says", in order.
-func (p *plane) holds(id string) string {
+func (p *controlPlane) holds(id string) string {
 	p.Helper()
 	pairs, err := p.contexts.Remains(p.Context(), id)
 	p.must(err)

@@ -121,7 +121,7 @@ func (s Resources) profileOf(ctx context.Context, at resource.Place, app string)
 		return "", err
 	}
 	doc, err := resource.Holder(ctx, s.DB, at, app)
-	return doc.Key, rename(err, "AppProfile not found")
+	return doc.Key, notFoundAs(err, "AppProfile not found")
 }
 
 // appKey is the key of an app of the composite app that the URL names.
@@ -186,7 +186,7 @@ func (s Resources) intentNamed(ctx context.Context, at resource.Place, name stri
 	}
 	doc, err := s.DB.Get(ctx, at.Collection+"/"+store.Key(name))
 	if err != nil {
-		return nil, rename(err, "Intent not found")
+		return nil, notFoundAs(err, "Intent not found")
 	}
 	g, err := store.Decode[v2.GroupIntent](doc)
 	if err != nil {
@@ -209,12 +209,12 @@ func (s Resources) dependencies() resource.Def[v2.AppDependency] {
 // acyclic refuses a dependency that closes a cycle; EMCO finds it when it
 // instantiates.
 func (s Resources) acyclic(ctx context.Context, at resource.Place, d v2.AppDependency) error {
-	waits, err := s.waits(ctx, at)
+	waits, err := s.dependencyGraph(ctx, at)
 	if err != nil {
 		return err
 	}
 	app := at.Vars["app"]
-	if way := waits.way(d.Spec.App, app); way != nil {
+	if way := waits.path(d.Spec.App, app); way != nil {
 		return errs.New(errs.Conflict, cycleText(at.Vars["compositeApp"], append([]string{app}, way...)))
 	}
 	return nil

@@ -26,10 +26,10 @@ const (
 // maxBody is the largest body of an action, in bytes.
 const maxBody = 64 << 10
 
-// demand reads what a request asks for. Only rollback and migrate have a body, and a
+// readActionRequest reads what a request asks for. Only rollback and migrate have a body, and a
 // description in it is the reason.
-func (g *Groups) demand(w http.ResponseWriter, r *http.Request, e lifecycle.Event) (o demand, err error) {
-	if o.ask, err = lifecycle.Read(r, e, g.now()); err != nil {
+func (g *Groups) readActionRequest(w http.ResponseWriter, r *http.Request, e lifecycle.Event) (o actionRequest, err error) {
+	if o.request, err = lifecycle.ReadRequest(r, e, g.now()); err != nil {
 		return o, err
 	}
 	switch s := r.URL.Query().Get("force"); s {
@@ -45,7 +45,7 @@ func (g *Groups) demand(w http.ResponseWriter, r *http.Request, e lifecycle.Even
 		if err == nil {
 			o.from, err = body.Number()
 		}
-		o.ask.Names, o.ask.Reason = strconv.FormatInt(o.from, 10), cmp.Or(body.Metadata.Description, o.ask.Reason)
+		o.request.Argument, o.request.Reason = strconv.FormatInt(o.from, 10), cmp.Or(body.Metadata.Description, o.request.Reason)
 		return o, err
 	case lifecycle.Migrate:
 		body, err := decode[v2.Migrate](w, r)
@@ -53,7 +53,7 @@ func (g *Groups) demand(w http.ResponseWriter, r *http.Request, e lifecycle.Even
 			err = body.Validate()
 		}
 		o.target = body.Spec
-		o.ask.Names, o.ask.Reason = o.target.Version+"/"+o.target.Group, cmp.Or(body.Metadata.Description, o.ask.Reason)
+		o.request.Argument, o.request.Reason = o.target.Version+"/"+o.target.Group, cmp.Or(body.Metadata.Description, o.request.Reason)
 		return o, err
 	}
 	return o, nil
@@ -67,11 +67,11 @@ func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	return v2.Decode[T](body, v2.Lenient)
 }
 
-// revise makes another revision of what is instantiated: an update from what the
+// update makes another revision of what is instantiated: an update from what the
 // documents say now, of which what changed is applied and what left is removed; a
 // rollback from an earlier revision, with the same content on the same clusters.
-func (g *Groups) revise(ctx context.Context, c lifecycle.Case, o demand) ([]appcontext.Move, error) {
-	if _, err := g.table.Next(c.Head.State, o.ask.Event); err != nil {
+func (g *Groups) update(ctx context.Context, c lifecycle.Snapshot, o actionRequest) ([]appcontext.Move, error) {
+	if _, err := g.table.Next(c.Head.State, o.request.Event); err != nil {
 		return nil, err
 	}
 	cloud, err := g.prepare(ctx, c.Doc, c.Head, o)
@@ -80,20 +80,20 @@ func (g *Groups) revise(ctx context.Context, c lifecycle.Case, o demand) ([]appc
 	}
 	op := g.operation(c.Head, o)
 	m := queue(c, c.Head, op,
-		o.ask.Act(appcontext.Updated, c.Last(), c.Head.LastRev), o.ask.Act(appcontext.Instantiated, op.Instance, op.Rev))
+		o.request.NewAction(appcontext.Updated, c.LastInstance(), c.Head.LastRev), o.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev))
 	m.Needs = &cloud
-	note := o.ask.Note("Updated", fmt.Sprintf("revision %d was asked for", op.Rev), op.Rev)
+	note := o.request.NewEvent("Updated", fmt.Sprintf("revision %d was asked for", op.Rev), op.Rev)
 	if o.from > 0 {
-		note = o.ask.Note("RolledBack", fmt.Sprintf("revision %d brings back revision %d", op.Rev, o.from), op.Rev)
+		note = o.request.NewEvent("RolledBack", fmt.Sprintf("revision %d brings back revision %d", op.Rev, o.from), op.Rev)
 	}
-	return []appcontext.Move{noted(m, note)}, nil
+	return []appcontext.Move{withEvents(m, note)}, nil
 }
 
 // prepare checks all that a revision needs, short of making it: the placement, that large
 // removals are meant, and the logical cloud, of which the head is returned. The revision
 // is that of doc, and takes the place of what now wants.
-func (g *Groups) prepare(ctx context.Context, doc store.Doc, now appcontext.Head, o demand) (cloud appcontext.Head, err error) {
-	next, err := g.wished(ctx, doc, now, o.from)
+func (g *Groups) prepare(ctx context.Context, doc store.Doc, now appcontext.Head, o actionRequest) (cloud appcontext.Head, err error) {
+	next, err := g.nextPlacements(ctx, doc, now, o.from)
 	if err != nil {
 		return cloud, err
 	}
@@ -125,11 +125,11 @@ func cloudKey(group store.Key, g v2.DeploymentIntentGroup) store.Key {
 	return projectOf(compositeApp(group)) + "/logical-clouds/" + store.Key(g.Spec.LogicalCloud)
 }
 
-// wished returns where the revision that is to come has which apps: as an earlier revision
+// nextPlacements returns where the revision that is to come has which apps: as an earlier revision
 // had them, or as the documents ask for now.
-func (g *Groups) wished(ctx context.Context, doc store.Doc, now appcontext.Head, from int64) ([]appcontext.Placement, error) {
+func (g *Groups) nextPlacements(ctx context.Context, doc store.Doc, now appcontext.Head, from int64) ([]appcontext.Placement, error) {
 	if from > 0 {
-		return g.earlier(ctx, now, from)
+		return g.restorablePlacements(ctx, now, from)
 	}
 	p, err := g.planner.plan(ctx, doc, now.Deployment())
 	if err == nil {
@@ -138,9 +138,9 @@ func (g *Groups) wished(ctx context.Context, doc store.Doc, now appcontext.Head,
 	return p.places(), err
 }
 
-// earlier returns the placements of a revision that is to be brought back. Those from
+// restorablePlacements returns the placements of a revision that is to be brought back. Those from
 // before the deployment moved carry another id, which belongs to another group now.
-func (g *Groups) earlier(ctx context.Context, head appcontext.Head, n int64) ([]appcontext.Placement, error) {
+func (g *Groups) restorablePlacements(ctx context.Context, head appcontext.Head, n int64) ([]appcontext.Placement, error) {
 	rev, err := g.contexts.Revision(ctx, head.UID, n)
 	if err != nil {
 		return nil, noRevision(err, n)
@@ -159,16 +159,16 @@ func restorable(head appcontext.Head, rev appcontext.Revision) bool {
 
 // noRevision says which revision is not there.
 func noRevision(err error, n int64) error {
-	return rename(err, "revision "+strconv.FormatInt(n, 10)+" not found; GET …/revisions lists those that are kept")
+	return notFoundAs(err, "revision "+strconv.FormatInt(n, 10)+" not found; GET …/revisions lists those that are kept")
 }
 
 // places are where the apps are to be, whether or not they can be rendered.
-func (p plan) places() []appcontext.Placement {
-	all := make([]spread, 0, len(p.apps))
+func (p revisionPlan) places() []appcontext.Placement {
+	all := make([]appPlacement, 0, len(p.apps))
 	for _, a := range p.apps {
-		all = append(all, spread{app: a.name, clusters: a.decision.Clusters})
+		all = append(all, appPlacement{app: a.name, clusters: a.decision.Clusters})
 	}
-	return layOut(all)
+	return placementsByCluster(all)
 }
 
 // confirm refuses to take away many placements without being told so explicitly.
@@ -182,11 +182,11 @@ func (g *Groups) confirm(ctx context.Context, head appcontext.Head, next []appco
 
 // needsConfirmation says why what comes next has to be confirmed; empty if it has not.
 func needsConfirmation(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, next []appcontext.Placement) (string, error) {
-	now, err := desiredBy(ctx, contexts, head)
+	now, err := desiredPlacements(ctx, contexts, head)
 	if err != nil {
 		return "", err
 	}
-	if gone, all := removed(now, next); tooMany(gone, all) {
+	if gone, all := countRemoved(now, next); tooMany(gone, all) {
 		return fmt.Sprintf("this would remove %d of %d placements; if that is meant, say so with ?force=true", gone, all), nil
 	}
 	return "", nil
@@ -197,27 +197,27 @@ func tooMany(gone, all int) bool {
 	return gone > manyPlacements || all >= manyPlacements && gone*100 > all*largeShare
 }
 
-// desiredBy returns the placements that a head wants now, in order of cluster; none if it wants nothing. What a
+// desiredPlacements returns the placements that a head wants now, in order of cluster; none if it wants nothing. What a
 // migration took over, and no revision has replaced yet, is known from its pairs.
-func desiredBy(ctx context.Context, contexts *appcontext.Store, head appcontext.Head) ([]appcontext.Placement, error) {
+func desiredPlacements(ctx context.Context, contexts *appcontext.Store, head appcontext.Head) ([]appcontext.Placement, error) {
 	switch {
 	case head.Gone || !head.Owns():
 		return nil, nil
 	case head.TookOver():
-		return inherited(ctx, contexts, head.Inherited)
+		return inheritedPlacements(ctx, contexts, head.Inherited)
 	case head.Rev == 0:
 		return nil, nil
 	}
 	return contexts.Placements(ctx, head.UID, head.Rev)
 }
 
-// inherited returns what the pairs of a deployment are to hold.
-func inherited(ctx context.Context, contexts *appcontext.Store, id string) ([]appcontext.Placement, error) {
+// inheritedPlacements returns what the pairs of a deployment are to hold.
+func inheritedPlacements(ctx context.Context, contexts *appcontext.Store, id string) ([]appcontext.Placement, error) {
 	pairs, err := contexts.Remains(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	out := places{}
+	out := placementSet{}
 	for _, p := range pairs {
 		if p.Desired != "" {
 			out.put(p.Key.Cluster, p.Key.App, p.Desired)

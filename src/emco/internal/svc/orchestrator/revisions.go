@@ -16,17 +16,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// parts are the names in the key of a deployment intent group.
-type parts struct{ project, app, version, group string }
+// groupNames are the names in the key of a deployment intent group.
+type groupNames struct{ project, app, version, group string }
 
-func partsOf(group store.Key) parts {
+func groupNamesOf(group store.Key) groupNames {
 	p := strings.Split(string(group), "/") // projects/P/composite-apps/C/V/deployment-intent-groups/D
-	return parts{project: p[1], app: p[3], version: p[4], group: p[6]}
+	return groupNames{project: p[1], app: p[3], version: p[4], group: p[6]}
 }
 
-// revisions answers with all revisions of a group, newest first. Of those whose content
+// listRevisions answers with all revisions of a group, newest first. Of those whose content
 // is not kept any more, the history still knows who asked for them, when and why.
-func (g *Groups) revisions(w http.ResponseWriter, r *http.Request) error {
+func (g *Groups) listRevisions(w http.ResponseWriter, r *http.Request) error {
 	doc, err := g.group(r)
 	if err != nil {
 		return err
@@ -42,8 +42,8 @@ func (g *Groups) revisions(w http.ResponseWriter, r *http.Request) error {
 	return web.JSON(w, http.StatusOK, out)
 }
 
-// revision answers with one of them.
-func (g *Groups) revision(w http.ResponseWriter, r *http.Request) error {
+// getRevision answers with one of them.
+func (g *Groups) getRevision(w http.ResponseWriter, r *http.Request) error {
 	doc, err := g.group(r)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (g *Groups) revision(w http.ResponseWriter, r *http.Request) error {
 // allRevisions puts together what the history, the revisions that are kept and the
 // records of commits say.
 func (g *Groups) allRevisions(ctx context.Context, doc store.Doc) ([]v2.Revision, error) {
-	c, err := g.desk.Look(ctx, doc)
+	c, err := g.executor.Load(ctx, doc)
 	if err != nil {
 		return nil, err
 	}
@@ -76,8 +76,8 @@ func (g *Groups) allRevisions(ctx context.Context, doc store.Doc) ([]v2.Revision
 		if err != nil {
 			return nil, err
 		}
-		shown, err := g.kept(ctx, c.Head, rev)
-		if err != nil && !g.swept(ctx, doc.UID, rev.Number) {
+		shown, err := g.revisionStatus(ctx, c.Head, rev)
+		if err != nil && !g.wasSwept(ctx, doc.UID, rev.Number) {
 			return nil, err
 		}
 		if err == nil {
@@ -85,7 +85,7 @@ func (g *Groups) allRevisions(ctx context.Context, doc store.Doc) ([]v2.Revision
 		}
 	}
 	out := []v2.Revision{}
-	for _, a := range slices.Backward(c.Acts) {
+	for _, a := range slices.Backward(c.Actions) {
 		if a.Revision == 0 || a.State != appcontext.Instantiated {
 			continue
 		}
@@ -107,8 +107,8 @@ func kindOf(a appcontext.Action) string {
 	return event
 }
 
-// kept shows a revision that is kept, with its apps.
-func (g *Groups) kept(ctx context.Context, head appcontext.Head, rev appcontext.Revision) (v2.Revision, error) {
+// revisionStatus shows a revision that is kept, with its apps.
+func (g *Groups) revisionStatus(ctx context.Context, head appcontext.Head, rev appcontext.Revision) (v2.Revision, error) {
 	out := v2.Revision{
 		Number: rev.Number, Instance: rev.Instance, Kind: rev.Kind, From: rev.From, Author: rev.Author, Reason: rev.Reason, Time: rev.At,
 		Current: head.Rev == rev.Number && !head.Gone, Kept: restorable(head, rev),
@@ -133,14 +133,14 @@ func (g *Groups) kept(ctx context.Context, head appcontext.Head, rev appcontext.
 	return out, nil
 }
 
-// swept reports whether a revision has been removed meanwhile.
-func (g *Groups) swept(ctx context.Context, uid string, n int64) bool {
+// wasSwept reports whether a revision has been removed meanwhile.
+func (g *Groups) wasSwept(ctx context.Context, uid string, n int64) bool {
 	_, err := g.contexts.Revision(ctx, uid, n)
 	return errs.Is(err, errs.NotFound)
 }
 
-// eventsOf answers with what happened to a group.
-func (g *Groups) eventsOf(w http.ResponseWriter, r *http.Request) error {
+// listEvents answers with what happened to a group.
+func (g *Groups) listEvents(w http.ResponseWriter, r *http.Request) error {
 	doc, err := g.group(r)
 	if err != nil {
 		return err

@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	parallel    = 4 // operations of a process at the same time
-	attempts    = 5 // of one operation, when a store or the renderer is out of order
-	keep        = 10
-	sweepPeriod = time.Hour
-	sweepAgain  = time.Minute // after a sweep that operations interrupted
+	maxOperations = 4 // operations of a process at the same time
+	maxAttempts   = 5 // of one operation, when a store or the renderer is out of order
+	keptRevisions = 10
+	sweepPeriod   = time.Hour
+	sweepRetry    = time.Minute // after a sweep that operations interrupted
 )
 
 // What the workers of several processes share: the operations, by deployment, and the
 // sweep. Eight shards are enough for the few processes that rendering is spread over,
 // and each costs a watch of the operations.
 var (
-	operators = appcontext.Team{Kind: "orchestrator", Shards: 8}
-	sweepers  = appcontext.Team{Kind: "sweep", Shards: 1}
+	operatorTeam = appcontext.Team{Kind: "orchestrator", Shards: 8}
+	sweeperTeam  = appcontext.Team{Kind: "sweep", Shards: 1}
 )
 
 // Worker carries out operations: it renders and places, and publishes revisions. Those
@@ -39,7 +39,7 @@ type Worker struct {
 	db       *store.DB
 	contexts *appcontext.Store
 	renderer render.Renderer
-	planner  planner
+	planner  revisionPlanner
 	log      *slog.Logger
 	slots    chan struct{} // bounds the operations at the same time
 
@@ -50,15 +50,15 @@ type Worker struct {
 func NewWorker(g *Groups, renderer render.Renderer, me appcontext.Member, log *slog.Logger) *Worker {
 	w := &Worker{
 		db: g.db, contexts: g.contexts, planner: g.planner, renderer: renderer, log: log,
-		slots: make(chan struct{}, parallel),
+		slots: make(chan struct{}, maxOperations),
 	}
-	w.operations = g.contexts.Share(operators, me, w.operate)
-	w.sweep = g.contexts.Share(sweepers, me, w.sweeps)
+	w.operations = g.contexts.Share(operatorTeam, me, w.runShard)
+	w.sweep = g.contexts.Share(sweeperTeam, me, w.runSweep)
 	return w
 }
 
 // Name is "orchestrator".
-func (w *Worker) Name() string { return operators.Kind }
+func (w *Worker) Name() string { return operatorTeam.Kind }
 
 // Ready says why operations are not carried out yet. A process that has nothing to do,
 // because others do it, is ready.
@@ -75,13 +75,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// operate carries out a shard's operations, those that are queued and those that come.
-func (w *Worker) operate(ctx context.Context, shard int, own *appcontext.Ownership) error {
+// runShard carries out a shard's operations, those that are queued and those that come.
+func (w *Worker) runShard(ctx context.Context, shard int, own *appcontext.Ownership) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	contexts := w.contexts.Fenced(own.Fence())
 	for op, err := range contexts.WatchOperations(ctx) {
-		if operators.Of(op.UID) != shard {
+		if operatorTeam.Of(op.UID) != shard {
 			continue
 		}
 		if err != nil {
@@ -95,15 +95,15 @@ func (w *Worker) operate(ctx context.Context, shard int, own *appcontext.Ownersh
 		}
 		all.Go(func() {
 			defer func() { <-w.slots }()
-			w.carryOut(ctx, builder{contexts: contexts, renderer: w.renderer, contents: contexts}, op)
+			w.execute(ctx, revisionBuilder{contexts: contexts, renderer: w.renderer, blobs: contexts}, op)
 		})
 	}
 	return ctx.Err()
 }
 
-// carryOut makes one operation's revision. What cannot be done for a reason that
+// execute makes one operation's revision. What cannot be done for a reason that
 // trying again does not change is written into the head.
-func (w *Worker) carryOut(ctx context.Context, b builder, op appcontext.Operation) {
+func (w *Worker) execute(ctx context.Context, b revisionBuilder, op appcontext.Operation) {
 	log := w.log.With("deployment", op.UID, "rev", op.Rev, "op", op.ID)
 	for attempt := 1; ctx.Err() == nil; attempt++ {
 		err := w.try(ctx, b, op)
@@ -113,7 +113,7 @@ func (w *Worker) carryOut(ctx context.Context, b builder, op appcontext.Operatio
 		case errs.Is(err, errs.Conflict): // the head has moved on; what moved it decides
 			log.Info("operation overtaken", "err", err)
 			return
-		case attempt >= attempts:
+		case attempt >= maxAttempts:
 			w.giveUp(ctx, b.contexts, op, err)
 			log.Error("operation given up", "err", err)
 			return
@@ -123,8 +123,8 @@ func (w *Worker) carryOut(ctx context.Context, b builder, op appcontext.Operatio
 	}
 }
 
-func (w *Worker) try(ctx context.Context, b builder, op appcontext.Operation) error {
-	head, err := current(ctx, b.contexts, op)
+func (w *Worker) try(ctx context.Context, b revisionBuilder, op appcontext.Operation) error {
+	head, err := currentHead(ctx, b.contexts, op)
 	if err != nil {
 		return err
 	}
@@ -133,19 +133,19 @@ func (w *Worker) try(ctx context.Context, b builder, op appcontext.Operation) er
 		err = errs.E(errs.NotFound, "read", head.Subject, errors.New("it was deleted, and made anew"))
 	}
 	if err != nil {
-		return concerning(ctx, b.contexts, head, err)
+		return recordPermanent(ctx, b.contexts, head, err)
 	}
-	return w.make(ctx, b, head, doc)
+	return w.makeRevision(ctx, b, head, doc)
 }
 
-// make publishes the revision that the operation is for, or records why there is none.
-func (w *Worker) make(ctx context.Context, b builder, head appcontext.Head, doc store.Doc) error {
+// makeRevision publishes the revision that the operation is for, or records why there is none.
+func (w *Worker) makeRevision(ctx context.Context, b revisionBuilder, head appcontext.Head, doc store.Doc) error {
 	start := time.Now()
 	publish := b.restore
 	if head.Op.From == 0 {
 		p, err := w.planner.plan(ctx, doc, head.Deployment())
 		if err != nil {
-			return concerning(ctx, b.contexts, head, err)
+			return recordPermanent(ctx, b.contexts, head, err)
 		}
 		publish = func(ctx context.Context, head appcontext.Head) (appcontext.Head, error) {
 			return b.publish(ctx, head, p)
@@ -153,19 +153,19 @@ func (w *Worker) make(ctx context.Context, b builder, head appcontext.Head, doc 
 	}
 	next, err := publish(ctx, head)
 	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Invalid) {
-		return concerning(ctx, b.contexts, head, err)
+		return recordPermanent(ctx, b.contexts, head, err)
 	}
 	if err == nil {
 		w.log.Info("revision published", "deployment", next.UID, "rev", next.Rev, "seconds", time.Since(start).Seconds())
-		if unnoted := published(ctx, b.contexts, *head.Op, time.Since(start)); unnoted != nil {
+		if unnoted := recordPublished(ctx, b.contexts, *head.Op, time.Since(start)); unnoted != nil {
 			w.log.Warn("events lost", "deployment", next.UID, "err", unnoted)
 		}
 	}
 	return err
 }
 
-// current returns the operation's deployment; Conflict if it waits for another one by now.
-func current(ctx context.Context, contexts *appcontext.Store, op appcontext.Operation) (appcontext.Head, error) {
+// currentHead returns the operation's deployment; Conflict if it waits for another one by now.
+func currentHead(ctx context.Context, contexts *appcontext.Store, op appcontext.Operation) (appcontext.Head, error) {
 	head, err := contexts.Head(ctx, op.UID)
 	if errs.Is(err, errs.NotFound) || err == nil && (head.Op == nil || head.Op.ID != op.ID) {
 		return head, errs.E(errs.Conflict, "carry out", op.ID, errors.New("the deployment does not wait for it any more"))
@@ -173,40 +173,40 @@ func current(ctx context.Context, contexts *appcontext.Store, op appcontext.Oper
 	return head, err
 }
 
-// concerning settles an error that concerns the group as a whole: what users can
+// recordPermanent settles an error that concerns the group as a whole: what users can
 // mend is written into the head, everything else is handed back to be tried again.
-func concerning(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, err error) error {
+func recordPermanent(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, err error) error {
 	switch errs.KindOf(err) {
 	case errs.Internal, errs.Unavailable, errs.Throttled:
 		return err
 	}
-	return fail(ctx, contexts, head, err)
+	return recordFailure(ctx, contexts, head, err)
 }
 
 func (w *Worker) giveUp(ctx context.Context, contexts *appcontext.Store, op appcontext.Operation, cause error) {
-	head, err := current(ctx, contexts, op)
+	head, err := currentHead(ctx, contexts, op)
 	if err == nil {
-		err = fail(ctx, contexts, head, cause)
+		err = recordFailure(ctx, contexts, head, cause)
 	}
 	if err != nil {
 		w.log.Error("failure not recorded", "deployment", op.UID, "err", err)
 	}
 }
 
-// sweeps removes what nothing refers to any more, now and then. A sweep that operations
+// runSweep removes what nothing refers to any more, now and then. A sweep that operations
 // interrupted is taken up again soon.
-func (w *Worker) sweeps(ctx context.Context, _ int, own *appcontext.Ownership) error {
+func (w *Worker) runSweep(ctx context.Context, _ int, own *appcontext.Ownership) error {
 	contexts, wait := w.contexts.Fenced(own.Fence()), sweepPeriod
 	for pause(ctx, wait) {
 		wait = sweepPeriod
 		if err := contexts.SweepAgents(ctx, w.registered); err != nil {
 			w.log.Warn("sweep of agents", "err", err)
 		}
-		switch err := contexts.Sweep(ctx, keep); {
+		switch err := contexts.Sweep(ctx, keptRevisions); {
 		case errors.Is(err, appcontext.ErrFenced):
 			return err
 		case errs.Is(err, errs.Conflict):
-			wait = sweepAgain
+			wait = sweepRetry
 		case err != nil:
 			w.log.Warn("sweep of the AppContext", "err", err)
 		}

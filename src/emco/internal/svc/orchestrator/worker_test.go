@@ -19,25 +19,25 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// plant is an etcd and a document store on which several workers work.
-type plant struct {
+// workerFixture is an etcd and a document store on which several workers work.
+type workerFixture struct {
 	*testing.T
 	etcd     *clientv3.Client
 	contexts *appcontext.Store // by which the test looks and queues
 	db       *store.DB
 }
 
-func newPlant(t *testing.T) plant {
+func newWorkerFixture(t *testing.T) workerFixture {
 	t.Helper()
 	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true})
-	p := plant{T: t, db: resourcetest.DB(t)}
+	p := workerFixture{T: t, db: resourcetest.DB(t)}
 	p.must(err)
 	t.Cleanup(func() { p.must(server.Close()) })
 	p.etcd, p.contexts = server.Client(), appcontext.New(server.Client(), "/emco/")
 	return p
 }
 
-func (p plant) must(err error) {
+func (p workerFixture) must(err error) {
 	p.Helper()
 	if err != nil {
 		p.Fatal(err)
@@ -45,14 +45,14 @@ func (p plant) must(err error) {
 }
 
 // worker is a worker of another process, which reaches the stores by itself.
-func (p plant) worker(holder string, opts ...appcontext.Option) *Worker {
+func (p workerFixture) worker(holder string, opts ...appcontext.Option) *Worker {
 	contexts := appcontext.New(p.etcd, "/emco/", opts...)
 	me := appcontext.Member{Holder: holder, TTL: time.Minute}
 	return NewWorker(&Groups{db: p.db, contexts: contexts}, nil, me, slog.New(slog.DiscardHandler))
 }
 
 // start runs a worker until the test ends.
-func (p plant) start(w *Worker) {
+func (p workerFixture) start(w *Worker) {
 	ctx, cancel := context.WithCancel(p.Context())
 	var run sync.WaitGroup
 	run.Go(func() { p.must(w.Run(ctx)) })
@@ -61,7 +61,7 @@ func (p plant) start(w *Worker) {
 
 // rollBack makes a deployment with one revision and queues an operation that brings
 // that back as the second one, which needs no rendering.
-func (p plant) rollBack(name string) appcontext.Operation {
+func (p workerFixture) rollBack(name string) appcontext.Operation {
 	p.Helper()
 	ctx := p.Context()
 	doc, err := p.db.Create(ctx, store.Write{Key: store.Key("groups/" + name), Body: []byte("{}")})
@@ -82,7 +82,7 @@ func (p plant) rollBack(name string) appcontext.Operation {
 }
 
 // revisions returns the numbers of a deployment's revisions.
-func (p plant) revisions(uid string) string {
+func (p workerFixture) revisions(uid string) string {
 	p.Helper()
 	var out []string
 	for r, err := range p.contexts.Revisions(p.Context(), uid) {
@@ -93,7 +93,7 @@ func (p plant) revisions(uid string) string {
 }
 
 // published waits until a deployment's second revision is there, and nothing waits.
-func (p plant) published(uid string) {
+func (p workerFixture) published(uid string) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.Context(), 30*time.Second)
 	defer cancel()
@@ -107,11 +107,11 @@ func (p plant) published(uid string) {
 }
 
 // shared waits until each of two workers has a part of the shards, and together all.
-func (p plant) shared(one, two *Worker) {
+func (p workerFixture) shared(one, two *Worker) {
 	p.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		a, b := one.operations.Standing(), two.operations.Standing()
-		if a.Members == 2 && b.Members == 2 && a.Working > 0 && b.Working > 0 && a.Working+b.Working == operators.Shards {
+		if a.Members == 2 && b.Members == 2 && a.Working > 0 && b.Working > 0 && a.Working+b.Working == operatorTeam.Shards {
 			return
 		}
 		if time.Now().After(end) {
@@ -124,9 +124,9 @@ func (p plant) shared(one, two *Worker) {
 // one has carried it out meanwhile: what it goes on to write is refused.
 func TestH32TwoLeadersMakeOneRevision(t *testing.T) {
 	t.Parallel()
-	p, ctx := newPlant(t), t.Context()
+	p, ctx := newWorkerFixture(t), t.Context()
 	op := p.rollBack("g")
-	shard := operators.Shard(operators.Of(op.UID))
+	shard := operatorTeam.Shard(operatorTeam.Of(op.UID))
 	asleep, wake := make(chan struct{}), make(chan struct{})
 	var fenced atomic.Int64
 	var once sync.Once
@@ -136,7 +136,7 @@ func TestH32TwoLeadersMakeOneRevision(t *testing.T) {
 		}
 	}))
 	carryOut := func(w *Worker, own *appcontext.Ownership) {
-		w.carryOut(ctx, builder{contexts: w.contexts.Fenced(own.Fence())}, op)
+		w.execute(ctx, revisionBuilder{contexts: w.contexts.Fenced(own.Fence())}, op)
 	}
 	first, err := p.contexts.Own(ctx, shard, "first", time.Minute)
 	p.must(err)
@@ -170,7 +170,7 @@ func TestH32TwoLeadersMakeOneRevision(t *testing.T) {
 // Several processes share the operations; each is carried out once, even if it is told twice.
 func TestWorkersShareOperations(t *testing.T) {
 	t.Parallel()
-	p, ctx := newPlant(t), t.Context()
+	p, ctx := newWorkerFixture(t), t.Context()
 	one, two := p.worker("one"), p.worker("two")
 	p.start(one)
 	p.start(two)
@@ -202,7 +202,7 @@ func TestWorkersShareOperations(t *testing.T) {
 // The agents of clusters that are not registered any more are forgotten, and only theirs.
 func TestAgentsAreKeptWithTheirClusters(t *testing.T) {
 	t.Parallel()
-	p := newPlant(t)
+	p := newWorkerFixture(t)
 	w, ctx := p.worker("first"), t.Context()
 	for _, key := range []store.Key{"cluster-providers/edge", "cluster-providers/edge/clusters/a", "cluster-providers/edge/clusters/b"} {
 		_, err := p.db.Create(ctx, store.Write{Key: key, Body: []byte("{}")})

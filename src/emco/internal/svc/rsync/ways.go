@@ -36,7 +36,7 @@ func (w *ways) of(ctx context.Context, p appcontext.Pair, pulls bool) ([]steps.S
 	if err != nil {
 		return nil, err
 	}
-	way := steps.Of(steps.Way{Change: k.change, From: from, To: to, Pulls: pulls})
+	way := steps.Of(steps.Transition{Change: k.change, From: from, To: to, Pulls: pulls})
 	if err := w.spare(ctx, way); err != nil {
 		return nil, err
 	}

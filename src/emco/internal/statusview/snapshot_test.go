@@ -66,7 +66,7 @@ func TestDeployedStatus(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := Situation{
+			s := Snapshot{
 				Head: appcontext.Head{UID: "7", State: appcontext.Instantiated, Rev: 2, LastRev: 2},
 				Rev:  appcontext.Revision{Number: 2},
 			}
@@ -77,9 +77,9 @@ func TestDeployedStatus(t *testing.T) {
 				s.left = append(s.left, *p)
 			}
 			for _, p := range tt.places {
-				one := standing{cluster: "edge+c1", bundle: "new", pair: p.pair}
+				one := placeStatus{cluster: "edge+c1", bundle: "new", pair: p.pair}
 				one.state = s.state(one)
-				s.apps = append(s.apps, app{appcontext.App{Name: p.app}, []standing{one}})
+				s.apps = append(s.apps, appPlaces{appcontext.App{Name: p.app}, []placeStatus{one}})
 			}
 			if got := s.Deployed(); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
@@ -90,7 +90,7 @@ func TestDeployedStatus(t *testing.T) {
 
 func TestAppsThatFailedMakeADeploymentFail(t *testing.T) {
 	t.Parallel()
-	s := Situation{Head: appcontext.Head{Rev: 1}, apps: []app{{App: appcontext.App{Name: "a", Failure: &appcontext.Failure{Stage: "rendering"}}}}}
+	s := Snapshot{Head: appcontext.Head{Rev: 1}, apps: []appPlaces{{App: appcontext.App{Name: "a", Failure: &appcontext.Failure{Stage: "rendering"}}}}}
 	if got := s.Deployed(); got != "InstantiateFailed" {
 		t.Errorf("got %q", got)
 	}

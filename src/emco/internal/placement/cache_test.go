@@ -7,10 +7,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 )
 
-// counting counts how often it is asked.
-type counting struct{ asked int }
+// countingFilter counts how often it is asked.
+type countingFilter struct{ asked int }
 
-func (c *counting) Admit(_ context.Context, _ placement.Request, at placement.Cluster) (placement.Verdict, error) {
+func (c *countingFilter) Admit(_ context.Context, _ placement.Request, at placement.Cluster) (placement.Verdict, error) {
 	c.asked++
 	return placement.Verdict{Cluster: at.Key(), Admitted: at.Name != "c", Reason: "a test"}, nil
 }
@@ -19,8 +19,8 @@ func (c *counting) Admit(_ context.Context, _ placement.Request, at placement.Cl
 // for changes elsewhere, and not for another app.
 func TestMemoDecidesAnewOnlyWhereItMatters(t *testing.T) {
 	t.Parallel()
-	var m placement.Memo
-	fleet, filter := inventory(), &counting{}
+	var m placement.DecisionCache
+	fleet, filter := inventory(), &countingFilter{}
 	east := intent{AllOf: []term{must(label("east")), oneOf(name("b"), name("d"))}}
 	ask := func(app string, i intent, want string, asked int) {
 		t.Helper()
@@ -45,7 +45,7 @@ func TestMemoDecidesAnewOnlyWhereItMatters(t *testing.T) {
 	ask("web", east, "p+a p+b ", 0)
 	fleet[0].Labels = []string{"east"}
 	ask("web", east, "p+a p+b p+d ", 3)
-	filter = &counting{}
+	filter = &countingFilter{}
 	ask("web", east, "p+a p+b p+d ", 3)
 	fleet = fleet[:3]
 	ask("none", intent{AllOf: []term{must(name("c"))}}, "refused", 0)

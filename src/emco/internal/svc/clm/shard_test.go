@@ -19,17 +19,17 @@ import (
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 )
 
-// registry is a server with a provider and a sync object, to register clusters at.
-type registry struct {
+// clusterRegistry is a server with a provider and a sync object, to register clusters at.
+type clusterRegistry struct {
 	t *testing.T
 	*resourcetest.Server
-	moves *relocations
+	moves *fakeRelocations
 	log   *resourcetest.Log
 }
 
-func newRegistry(t *testing.T, keys map[string]string) *registry {
+func newRegistry(t *testing.T, keys map[string]string) *clusterRegistry {
 	t.Helper()
-	r := &registry{t: t, moves: newRelocations(), log: &resourcetest.Log{}}
+	r := &clusterRegistry{t: t, moves: newFakeRelocations(), log: &resourcetest.Log{}}
 	no := func(_ context.Context, cluster string) (bool, error) { return cluster == "edge+busy", nil }
 	r.Server = resourcetest.Serve(t, func(routes *mux.Router, db *store.DB) {
 		clm.Resources{DB: db, Backends: backends.Backends(), Delivered: no, Wanted: no, Moves: r.moves, Log: slog.New(slog.NewTextHandler(r.log, nil))}.Mount(routes)
@@ -39,7 +39,7 @@ func newRegistry(t *testing.T, keys map[string]string) *registry {
 	return r
 }
 
-func (r *registry) object(name string, keys map[string]string) {
+func (r *clusterRegistry) object(name string, keys map[string]string) {
 	r.t.Helper()
 	all := map[string]string{"url": "https://git.example/me/r.git", "userName": "me", "gitToken": planted}
 	for k, v := range keys {
@@ -55,7 +55,7 @@ func (r *registry) object(name string, keys map[string]string) {
 }
 
 // register registers a cluster, and returns where it is.
-func (r *registry) register(name, more string) (v2.GitOps, int) {
+func (r *clusterRegistry) register(name, more string) (v2.GitOps, int) {
 	r.t.Helper()
 	body := fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"gitOps":{"gitOpsType":"git","gitOpsReferenceObject":"repo"%s}}}`, name, more)
 	a := r.Do(r.t, step{Do: "POST /v2/cluster-providers/edge/clusters", Body: body, File: "ignored"})
@@ -173,7 +173,7 @@ func TestH56DirectoriesAndBranchesStayWithinTheirLimits(t *testing.T) {
 }
 
 // seed stores clusters as if they had been registered.
-func seed(t *testing.T, r *registry, many int, g v2.GitOps) {
+func seed(t *testing.T, r *clusterRegistry, many int, g v2.GitOps) {
 	t.Helper()
 	for i := range many {
 		var c v2.Cluster

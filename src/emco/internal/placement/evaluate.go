@@ -10,25 +10,25 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// judge asks the filters about each candidate once and keeps what they said.
-type judge struct {
+// evaluator asks the filters about each candidate once and keeps what they said.
+type evaluator struct {
 	req       Request
 	filters   []Filter
 	inventory Inventory
-	said      map[string]ruling
+	results   map[string]filterResult
 }
 
-// ruling is the first refusal of a cluster, or an admission by all filters.
-type ruling struct {
+// filterResult is the first refusal of a cluster, or an admission by all filters.
+type filterResult struct {
 	Verdict
 	filter int // which filter refused
 }
 
-// hear asks about all keys. A cluster that one filter refuses is not shown to the next.
-func (j *judge) hear(ctx context.Context, keys []string) error {
+// evaluate asks about all keys. A cluster that one filter refuses is not shown to the next.
+func (j *evaluator) evaluate(ctx context.Context, keys []string) error {
 	for _, key := range keys {
 		cluster, _ := j.inventory.Cluster(key)
-		r := ruling{Verdict: Verdict{Cluster: key, Admitted: true, Reason: "no filter objects"}}
+		r := filterResult{Verdict: Verdict{Cluster: key, Admitted: true, Reason: "no filter objects"}}
 		for i, f := range j.filters {
 			v, err := f.Admit(ctx, j.req, cluster)
 			if err == nil && v.Reason == "" {
@@ -38,23 +38,23 @@ func (j *judge) hear(ctx context.Context, keys []string) error {
 				return fmt.Errorf("judge cluster %s for app %s: %w", key, j.req.App, err)
 			}
 			v.Cluster = key
-			r = ruling{Verdict: v, filter: i}
+			r = filterResult{Verdict: v, filter: i}
 			if !v.Admitted {
 				break
 			}
 		}
-		j.said[key] = r
+		j.results[key] = r
 	}
 	return nil
 }
 
-// objections returns an error if a mandatory cluster was refused. It carries the
+// checkMandatory returns an error if a mandatory cluster was refused. It carries the
 // words of the first filter that refused one, and the clusters that it refused.
-func (j *judge) objections(mandatory map[string]string) error {
+func (j *evaluator) checkMandatory(mandatory map[string]string) error {
 	refused := make([][]Verdict, len(j.filters))
 	for _, v := range j.refused() {
 		if mandatory[v.Cluster] != "" {
-			i := j.said[v.Cluster].filter
+			i := j.results[v.Cluster].filter
 			refused[i] = append(refused[i], v)
 		}
 	}
@@ -70,31 +70,31 @@ func (j *judge) objections(mandatory map[string]string) error {
 func objection(f Filter, refused []Verdict) string {
 	o, ok := f.(Objector)
 	if !ok {
-		return "mandatory clusters are refused: " + list(refused, reasoned)
+		return "mandatory clusters are refused: " + joinVerdicts(refused, reasoned)
 	}
-	return o.Objection() + ": " + list(refused, func(v Verdict) string { return v.Cluster })
+	return o.Objection() + ": " + joinVerdicts(refused, func(v Verdict) string { return v.Cluster })
 }
 
-// choice is what is taken of an intent's clusters, and what is not.
-type choice struct {
+// clusterChoice is what is taken of an intent's clusters, and what is not.
+type clusterChoice struct {
 	why  map[string]string // taken key to the term that took it, in words
 	idle map[string]string // key of an alternative to the one that was taken in its place
 }
 
 // choose takes the mandatory clusters and one of each group that they leave open.
-func (j *judge) choose(g groups) (choice, error) {
-	c := choice{why: maps.Clone(g.mandatory), idle: map[string]string{}}
+func (j *evaluator) choose(g resolvedIntent) (clusterChoice, error) {
+	c := clusterChoice{why: maps.Clone(g.mandatory), idle: map[string]string{}}
 	for _, group := range g.anyOf {
 		i := slices.IndexFunc(group, func(key string) bool { return c.why[key] != "" })
 		if i < 0 {
-			i = slices.IndexFunc(group, func(key string) bool { return j.said[key].Admitted })
+			i = slices.IndexFunc(group, func(key string) bool { return j.results[key].Admitted })
 		}
 		if i < 0 {
-			return choice{}, errs.New(errs.Invalid, noClusters+": no candidate of an anyOf is left: "+list(j.verdicts(group), reasoned))
+			return clusterChoice{}, errs.New(errs.Invalid, noClusters+": no candidate of an anyOf is left: "+joinVerdicts(j.verdicts(group), reasoned))
 		}
 		c.take(group, group[i])
 		for _, key := range group {
-			if j.said[key].Admitted {
+			if j.results[key].Admitted {
 				c.idle[key] = group[i]
 			}
 		}
@@ -103,14 +103,14 @@ func (j *judge) choose(g groups) (choice, error) {
 }
 
 // take notes that a group's choice is key, unless key was taken before.
-func (c choice) take(group []string, key string) {
+func (c clusterChoice) take(group []string, key string) {
 	if c.why[key] == "" {
 		c.why[key] = fmt.Sprintf("anyOf: the first admitted of %d by name", len(group))
 	}
 }
 
 // spared returns the alternatives that were not needed, sorted by cluster.
-func (c choice) spared() []Verdict {
+func (c clusterChoice) spared() []Verdict {
 	var out []Verdict
 	for _, key := range slices.Sorted(maps.Keys(c.idle)) {
 		if c.why[key] == "" {
@@ -121,9 +121,9 @@ func (c choice) spared() []Verdict {
 }
 
 // refused returns the verdicts on all refused clusters, sorted by cluster.
-func (j *judge) refused() []Verdict {
+func (j *evaluator) refused() []Verdict {
 	var out []Verdict
-	for _, r := range j.said {
+	for _, r := range j.results {
 		if !r.Admitted {
 			out = append(out, r.Verdict)
 		}
@@ -132,10 +132,10 @@ func (j *judge) refused() []Verdict {
 	return out
 }
 
-func (j *judge) verdicts(keys []string) []Verdict {
+func (j *evaluator) verdicts(keys []string) []Verdict {
 	out := make([]Verdict, len(keys))
 	for i, key := range keys {
-		out[i] = j.said[key].Verdict
+		out[i] = j.results[key].Verdict
 	}
 	return out
 }
@@ -146,8 +146,8 @@ const maxListed = 20
 // reasoned words a verdict as "<cluster> (<reason>)".
 func reasoned(v Verdict) string { return v.Cluster + " (" + v.Reason + ")" }
 
-// list words verdicts and joins them by commas, up to a cap.
-func list(verdicts []Verdict, word func(Verdict) string) string {
+// joinVerdicts words verdicts and joins them by commas, up to a cap.
+func joinVerdicts(verdicts []Verdict, word func(Verdict) string) string {
 	more := ""
 	if n := len(verdicts) - maxListed; n > 0 {
 		verdicts, more = verdicts[:maxListed], fmt.Sprintf(", and %d more", n)

@@ -12,63 +12,63 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 )
 
-// Situation is what is known of a deployment at one moment: what a revision wants, and
+// Snapshot is what is known of a deployment at one moment: what a revision wants, and
 // where each app stands on each cluster.
-type Situation struct {
+type Snapshot struct {
 	Head appcontext.Head
 	Rev  appcontext.Revision // the one that is wanted, the last one if nothing is, or the one that was asked for
 
 	past    bool // Rev is not the last one
-	apps    []app
+	apps    []appPlaces
 	left    []appcontext.Pair // in order: what is there and Rev does not want; all pairs if nothing is wanted
 	bundles map[appcontext.Digest]appcontext.Bundle
 }
 
-// app is one app of the revision with the places that it has there, by cluster.
-type app struct {
+// appPlaces is one app of the revision with the places that it has there, by cluster.
+type appPlaces struct {
 	appcontext.App
-	places []standing
+	places []placeStatus
 }
 
-// standing is one app on one cluster.
-type standing struct {
-	cluster string
-	bundle  appcontext.Digest // that is wanted
-	pair    *appcontext.Pair  // nil: rsync does not know of it yet, or it is gone
-	report  *mirror.Report    // nil: the cluster has said nothing
-	heard   time.Time         // when it last said what the report says
-	state   string            // in EMCO's words, see Situation.state
-	past    []objectState     // instead of it, of each object, if the revision is not the last one
+// placeStatus is one app on one cluster.
+type placeStatus struct {
+	cluster    string
+	bundle     appcontext.Digest // that is wanted
+	pair       *appcontext.Pair  // nil: rsync does not know of it yet, or it is gone
+	report     *mirror.Report    // nil: the cluster has said nothing
+	reportedAt time.Time         // when it last said what the report says
+	state      string            // in EMCO's words, see Situation.state
+	past       []objectState     // instead of it, of each object, if the revision is not the last one
 
-	word  word    // what report comes to now
-	ready *shared // what is shown of that, and what it amounts to
+	reading reading      // what report comes to now
+	ready   *classStatus // what is shown of that, and what it amounts to
 }
 
-// Situation reads the situation of a deployment by the id of its head; the zero
+// Snapshot reads the situation of a deployment by the id of its head; the zero
 // Situation if there is no head.
-func (r *Reader) Situation(ctx context.Context, uid string) (Situation, error) {
+func (r *Reader) Snapshot(ctx context.Context, uid string) (Snapshot, error) {
 	snap, err := r.mirror.Snapshot(ctx, uid)
 	if err != nil || snap.Head == nil {
-		return Situation{}, err
+		return Snapshot{}, err
 	}
-	return r.situation(ctx, snap, snap.Head.Rev)
+	return r.snapshotAt(ctx, snap, snap.Head.Rev)
 }
 
-// situation is that of revision rev. It costs one read for the revision, and one for
+// snapshotAt is that of revision rev. It costs one read for the revision, and one for
 // every few thousand placements.
-func (r *Reader) situation(ctx context.Context, snap mirror.Snapshot, rev int64) (Situation, error) {
-	s := Situation{Head: *snap.Head, past: rev != snap.Head.Rev}
-	wants := map[string][]standing{}
+func (r *Reader) snapshotAt(ctx context.Context, snap mirror.Snapshot, rev int64) (Snapshot, error) {
+	s := Snapshot{Head: *snap.Head, past: rev != snap.Head.Rev}
+	wants := map[string][]placeStatus{}
 	if rev > 0 {
 		var err error
-		if s.Rev, wants, err = r.wants(ctx, snap, rev); err != nil {
+		if s.Rev, wants, err = r.desiredPlaces(ctx, snap, rev); err != nil {
 			return s, err
 		}
 	}
 	for _, a := range s.Rev.Apps {
-		s.apps = append(s.apps, app{a, wants[a.Name]})
+		s.apps = append(s.apps, appPlaces{a, wants[a.Name]})
 	}
-	s.left = left(snap.Places)
+	s.left = remainingPairs(snap.Places)
 	if err := r.readBundles(ctx, &s); err != nil {
 		return s, err
 	}
@@ -84,21 +84,21 @@ func (r *Reader) situation(ctx context.Context, snap mirror.Snapshot, rev int64)
 	return s, nil
 }
 
-// wants reads a revision, and where it wants which app. Places of the snapshot that are
+// desiredPlaces reads a revision, and where it wants which app. Places of the snapshot that are
 // wanted are taken out of it, unless nothing is wanted any more.
-func (r *Reader) wants(ctx context.Context, snap mirror.Snapshot, n int64) (appcontext.Revision, map[string][]standing, error) {
+func (r *Reader) desiredPlaces(ctx context.Context, snap mirror.Snapshot, n int64) (appcontext.Revision, map[string][]placeStatus, error) {
 	c, err := r.content(ctx, snap.Head.UID, n)
 	if err != nil {
 		return appcontext.Revision{}, nil, err
 	}
-	out := make(map[string][]standing, len(c.places))
+	out := make(map[string][]placeStatus, len(c.places))
 	for name, places := range c.places {
-		list := make([]standing, len(places))
+		list := make([]placeStatus, len(places))
 		for i, p := range places {
 			at := mirror.Place{Cluster: p.cluster, App: name}
-			list[i] = standing{cluster: p.cluster, bundle: p.bundle}
+			list[i] = placeStatus{cluster: p.cluster, bundle: p.bundle}
 			if e := snap.Places[at]; e != nil {
-				list[i].pair, list[i].report, list[i].heard = e.Pair, e.Report, e.Heard()
+				list[i].pair, list[i].report, list[i].reportedAt = e.Pair, e.Report, e.Heard()
 			}
 			if !snap.Head.Gone {
 				delete(snap.Places, at)
@@ -109,8 +109,8 @@ func (r *Reader) wants(ctx context.Context, snap mirror.Snapshot, n int64) (appc
 	return c.rev, out, nil
 }
 
-// left returns the pairs of places, in order of app and cluster.
-func left(places map[mirror.Place]*mirror.Entry) (out []appcontext.Pair) {
+// remainingPairs returns the pairs of places, in order of app and cluster.
+func remainingPairs(places map[mirror.Place]*mirror.Entry) (out []appcontext.Pair) {
 	for _, e := range places {
 		if e.Pair != nil {
 			out = append(out, *e.Pair)
@@ -124,7 +124,7 @@ func left(places map[mirror.Place]*mirror.Entry) (out []appcontext.Pair) {
 
 // readBundles reads each bundle once, however many clusters hold it. What an older
 // revision is compared with is read as well.
-func (r *Reader) readBundles(ctx context.Context, s *Situation) error {
+func (r *Reader) readBundles(ctx context.Context, s *Snapshot) error {
 	s.bundles = map[appcontext.Digest]appcontext.Bundle{}
 	for _, a := range s.apps {
 		for _, p := range a.places {
@@ -144,7 +144,7 @@ func (r *Reader) readBundles(ctx context.Context, s *Situation) error {
 	return nil
 }
 
-func (r *Reader) readBundle(ctx context.Context, s *Situation, d appcontext.Digest) error {
+func (r *Reader) readBundle(ctx context.Context, s *Snapshot, d appcontext.Digest) error {
 	if _, known := s.bundles[d]; known || d == "" {
 		return nil
 	}
@@ -161,7 +161,7 @@ func (r *Reader) readBundle(ctx context.Context, s *Situation, d appcontext.Dige
 
 // state is the synchroniser's word for a place of the last revision. Applied is what
 // there is proof of. What is to be removed is still there until its pair is gone.
-func (s Situation) state(p standing) string {
+func (s Snapshot) state(p placeStatus) string {
 	switch {
 	case p.pair == nil && s.Head.Gone:
 		return "Deleted"
@@ -179,7 +179,7 @@ func (s Situation) state(p standing) string {
 
 // outdated reports whether a pair was last worked on for an older revision: its phase and
 // error say nothing of this one.
-func (s Situation) outdated(p standing) bool {
+func (s Snapshot) outdated(p placeStatus) bool {
 	return !s.Head.Gone && p.pair != nil && p.pair.Rev < s.Rev.Number && (p.pair.Phase != appcontext.Applied || p.pair.Applied != p.bundle)
 }
 
@@ -196,7 +196,7 @@ func removing(p *appcontext.Pair) string {
 // Deployed is EMCO's deployedStatus, empty if nothing was ever wanted. Instantiated means
 // that there is proof for every pair; what failed is said to have failed only when
 // nothing is left to wait for, or when someone has stopped it.
-func (s Situation) Deployed() string {
+func (s Snapshot) Deployed() string {
 	switch {
 	case s.past:
 		return s.pastDeployed()
@@ -216,7 +216,7 @@ func (s Situation) Deployed() string {
 	return s.instantiating()
 }
 
-func (s Situation) instantiating() string {
+func (s Snapshot) instantiating() string {
 	failed := false
 	for _, a := range s.apps {
 		failed = failed || a.Failure != nil
@@ -242,7 +242,7 @@ func (s Situation) instantiating() string {
 	return v2.StatusInstantiated
 }
 
-func (s Situation) terminating() string {
+func (s Snapshot) terminating() string {
 	if len(s.left) == 0 {
 		return v2.StatusTerminated
 	}

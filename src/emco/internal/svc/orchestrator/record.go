@@ -9,9 +9,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// published tells the event log of a revision, and of its apps that failed. An error
+// recordPublished tells the event log of a revision, and of its apps that failed. An error
 // loses the lines and nothing else.
-func published(ctx context.Context, contexts *appcontext.Store, op appcontext.Operation, took time.Duration) error {
+func recordPublished(ctx context.Context, contexts *appcontext.Store, op appcontext.Operation, took time.Duration) error {
 	rev, err := contexts.Revision(ctx, op.UID, op.Rev)
 	if err != nil {
 		return err
@@ -48,9 +48,9 @@ func failureText(f appcontext.Failure) string {
 	return text + f.Reason
 }
 
-// fail records why the head's operation came to nothing. What a migration took over goes
+// recordFailure records why the head's operation came to nothing. What a migration took over goes
 // on to run, and belongs to the group.
-func fail(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, cause error) error {
+func recordFailure(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, cause error) error {
 	to := head
 	to.Op, to.Failure = nil, cause.Error()
 	if errs.Is(cause, errs.Internal) {

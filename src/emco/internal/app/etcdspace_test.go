@@ -33,7 +33,7 @@ func TestH36AnEmbeddedStoreMakesRoomByItself(t *testing.T) {
 	if !errors.Is(err, appcontext.ErrFull) {
 		t.Fatalf("filling it up ends with %v", err)
 	}
-	r := &room{contexts: s, reclaim: server.Reclaim, full: newMetrics().full, log: slog.New(slog.DiscardHandler), period: time.Millisecond}
+	r := &etcdSpace{contexts: s, reclaim: server.Reclaim, full: newMetrics().full, log: slog.New(slog.DiscardHandler), period: time.Millisecond}
 	if err := r.Ready(); !errors.Is(err, appcontext.ErrFull) {
 		t.Errorf("Ready = %v, want that it is full", err)
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// waits maps each app to those that it waits for.
-type waits map[string][]string
+// dependencyGraph maps each app to those that it waits for.
+type dependencyGraph map[string][]string
 
-// waits reads all dependencies of a composite app but the one at the place itself.
-func (s Resources) waits(ctx context.Context, at resource.Place) (waits, error) {
-	all := waits{}
+// dependencyGraph reads all dependencies of a composite app but the one at the place itself.
+func (s Resources) dependencyGraph(ctx context.Context, at resource.Place) (dependencyGraph, error) {
+	all := dependencyGraph{}
 	under := compositeAppKey(at) + "/apps"
 	for item, err := range store.All[v2.AppDependency](ctx, s.DB, under, store.Query{Depth: 3}) {
 		if err != nil {
@@ -30,9 +30,9 @@ func (s Resources) waits(ctx context.Context, at resource.Place) (waits, error) 
 	return all, nil
 }
 
-// way returns the apps from one to another along who waits for whom, both included,
+// path returns the apps from one to another along who waits for whom, both included,
 // or nil if there is no way.
-func (w waits) way(from, to string) []string {
+func (w dependencyGraph) path(from, to string) []string {
 	seen := map[string]bool{}
 	var walk func(app string) []string
 	walk = func(app string) []string {

@@ -11,55 +11,57 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// content is a revision with its placements by app, each in order of cluster. It is
+// revisionContent is a revision with its placements by app, each in order of cluster. It is
 // shared, and never changes.
-type content struct {
+type revisionContent struct {
 	rev    appcontext.Revision
-	places map[string][]wanted
+	places map[string][]desiredPlace
 	size   int
 }
 
-// wanted is what a cluster shall hold of an app.
-type wanted struct {
+// desiredPlace is what a cluster shall hold of an app.
+type desiredPlace struct {
 	cluster string
 	bundle  appcontext.Digest
 }
 
-// contents keeps the revisions that were asked for last. They never change, and no two
+// revisionCache keeps the revisions that were asked for last. They never change, and no two
 // have the same deployment and number.
-type contents struct {
+type revisionCache struct {
 	mu    sync.Mutex
-	known map[contentKey]*content
-	order []contentKey // oldest first
-	size  int          // placements in all
+	known map[revisionKey]*revisionContent
+	order []revisionKey // oldest first
+	size  int           // placements in all
 }
 
-type contentKey struct {
+type revisionKey struct {
 	uid string
 	rev int64
 }
 
 // maxContents bounds the placements that are kept, each some 50 bytes.
-const maxContents = 200_000
+const maxCachedPlacements = 200_000
 
-func newContents() *contents { return &contents{known: map[contentKey]*content{}} }
+func newRevisionCache() *revisionCache {
+	return &revisionCache{known: map[revisionKey]*revisionContent{}}
+}
 
-func (c *contents) get(k contentKey) *content {
+func (c *revisionCache) get(k revisionKey) *revisionContent {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.known[k]
 }
 
 // put keeps one more, and lets the oldest go as long as there are too many.
-func (c *contents) put(k contentKey, v *content) {
+func (c *revisionCache) put(k revisionKey, v *revisionContent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known[k] != nil || v.size > maxContents/2 {
+	if c.known[k] != nil || v.size > maxCachedPlacements/2 {
 		return
 	}
 	c.known[k] = v
 	c.order = append(c.order, k)
-	for c.size += v.size; c.size > maxContents; {
+	for c.size += v.size; c.size > maxCachedPlacements; {
 		old := c.order[0]
 		c.size -= c.known[old].size
 		delete(c.known, old)
@@ -68,9 +70,9 @@ func (c *contents) put(k contentKey, v *content) {
 }
 
 // content returns a revision, or NotFound.
-func (r *Reader) content(ctx context.Context, uid string, n int64) (*content, error) {
-	k := contentKey{uid, n}
-	if known := r.contents.get(k); known != nil {
+func (r *Reader) content(ctx context.Context, uid string, n int64) (*revisionContent, error) {
+	k := revisionKey{uid, n}
+	if known := r.revisions.get(k); known != nil {
 		return known, nil
 	}
 	rev, err := r.contexts.Revision(ctx, uid, n)
@@ -80,7 +82,7 @@ func (r *Reader) content(ctx context.Context, uid string, n int64) (*content, er
 	if err != nil {
 		return nil, err
 	}
-	out := &content{rev: rev, places: map[string][]wanted{}, size: 1}
+	out := &revisionContent{rev: rev, places: map[string][]desiredPlace{}, size: 1}
 	once := map[appcontext.Digest]appcontext.Digest{} // equal digests share their text
 	placements, err := r.contexts.Placements(ctx, uid, n)
 	if err != nil {
@@ -91,13 +93,13 @@ func (r *Reader) content(ctx context.Context, uid string, n int64) (*content, er
 			if once[bundle] == "" {
 				once[bundle] = bundle
 			}
-			out.places[name] = append(out.places[name], wanted{p.Cluster, once[bundle]})
+			out.places[name] = append(out.places[name], desiredPlace{p.Cluster, once[bundle]})
 			out.size++
 		}
 	}
 	for _, places := range out.places {
-		slices.SortFunc(places, func(a, b wanted) int { return cmp.Compare(a.cluster, b.cluster) })
+		slices.SortFunc(places, func(a, b desiredPlace) int { return cmp.Compare(a.cluster, b.cluster) })
 	}
-	r.contents.put(k, out)
+	r.revisions.put(k, out)
 	return out, nil
 }

@@ -32,34 +32,34 @@ const (
 	recount = time.Minute
 )
 
-// census counts the clusters of repositories, and seats new ones.
-type census struct {
+// shardAllocator counts the clusters of repositories, and seats new ones.
+type shardAllocator struct {
 	resources Resources
 
-	mu       sync.Mutex
-	counted  time.Time
-	branches map[branch]tally
-	own      map[string]int // branches that clusters have of their own, by repository
+	mu          sync.Mutex
+	counted     time.Time
+	branches    map[branchKey]branchUsage
+	ownBranches map[string]int // branches that clusters have of their own, by repository
 }
 
-// branch is one that clusters are on, with the name of the sync objects' branch and the
+// branchKey is one that clusters are on, with the name of the sync objects' branch and the
 // shard apart.
-type branch struct{ url, name, shard string }
+type branchKey struct{ url, name, shard string }
 
-// tally is who is on a branch.
-type tally struct {
+// branchUsage is who is on a branch.
+type branchUsage struct {
 	clusters int
 	flat     int // of these, without fan-out
 }
 
-// settle gives a new cluster its seat. One whose sync objects cannot be read has none; it
+// assignSlot gives a new cluster its seat. One whose sync objects cannot be read has none; it
 // is refused for that.
-func (n *census) settle(ctx context.Context, at resource.Place, c *v2.Cluster) error {
+func (n *shardAllocator) assignSlot(ctx context.Context, at resource.Place, c *v2.Cluster) error {
 	c.Spec.GitOps.Moved = v2.GitOpsMove{} // it is not the client's to say
 	if c.Direct() {
 		return nil
 	}
-	s, err := n.resources.readable(ctx, at, c.Spec.GitOps, nil)
+	s, err := n.resources.readSettings(ctx, at, c.Spec.GitOps, nil)
 	if err != nil || s.Repo.URL == "" || s.Published() {
 		return nil // the check, or the references, say what is wrong; or there are no branches
 	}
@@ -72,7 +72,7 @@ func (n *census) settle(ctx context.Context, at resource.Place, c *v2.Cluster) e
 		return err
 	}
 	cluster := at.Vars["clusterProvider"] + "+" + c.Metadata.Name
-	if err := n.seat(cluster, s, &c.Spec.GitOps); err != nil {
+	if err := n.allocate(cluster, s, &c.Spec.GitOps); err != nil {
 		return err
 	}
 	n.add(s, c.Spec.GitOps)
@@ -80,8 +80,8 @@ func (n *census) settle(ctx context.Context, at resource.Place, c *v2.Cluster) e
 	return nil
 }
 
-// seat decides what a registration leaves open.
-func (n *census) seat(cluster string, s gitops.Settings, g *v2.GitOps) error {
+// allocate decides what a registration leaves open.
+func (n *shardAllocator) allocate(cluster string, s gitops.Settings, g *v2.GitOps) error {
 	if g.RefMode == "" && s.Sharding.Mode != gitops.RefBranch {
 		g.RefMode = s.Sharding.Mode
 	}
@@ -89,26 +89,26 @@ func (n *census) seat(cluster string, s gitops.Settings, g *v2.GitOps) error {
 		g.RefMode = gitops.RefShard
 	}
 	if g.RefMode != "" {
-		if err := n.shard(cluster, s, g); err != nil {
+		if err := n.allocateShard(cluster, s, g); err != nil {
 			return err
 		}
 	}
 	if g.RefMode == gitops.RefCluster {
-		if err := n.view(cluster, s, *g); err != nil {
+		if err := n.checkClusterBranch(cluster, s, *g); err != nil {
 			return err
 		}
 	}
-	g.FanOut = g.FanOut || n.branches[branchOf(s, *g)].flat >= maxFlat
+	g.FanOut = g.FanOut || n.branches[branchKeyOf(s, *g)].flat >= maxFlat
 	return nil
 }
 
-// shard finds a shard with room; one that is full takes nobody who asks for it either.
-func (n *census) shard(cluster string, s gitops.Settings, g *v2.GitOps) error {
+// allocateShard finds a shard with room; one that is full takes nobody who asks for it either.
+func (n *shardAllocator) allocateShard(cluster string, s gitops.Settings, g *v2.GitOps) error {
 	room := func(shard string) bool {
-		return n.branches[branch{s.Repo.URL, s.Branch, shard}].clusters < s.Sharding.Size
+		return n.branches[branchKey{s.Repo.URL, s.Branch, shard}].clusters < s.Sharding.Size
 	}
 	if g.Shard == "" {
-		g.Shard = n.open(cluster, s, room)
+		g.Shard = n.emptiestShard(cluster, s, room)
 		return nil
 	}
 	if !room(g.Shard) {
@@ -117,9 +117,9 @@ func (n *census) shard(cluster string, s gitops.Settings, g *v2.GitOps) error {
 	return nil
 }
 
-// open returns the shard among those with room that the cluster's name is drawn to, or
+// emptiestShard returns the shard among those with room that the cluster's name is drawn to, or
 // the next one if all are full.
-func (n *census) open(cluster string, s gitops.Settings, room func(string) bool) string {
+func (n *shardAllocator) emptiestShard(cluster string, s gitops.Settings, room func(string) bool) string {
 	known := map[string]bool{}
 	for i := range s.Sharding.First {
 		known[gitops.ShardName(i)] = true
@@ -137,7 +137,7 @@ func (n *census) open(cluster string, s gitops.Settings, room func(string) bool)
 	}
 	if len(all) > 0 {
 		return slices.MaxFunc(all, func(a, b string) int {
-			return cmp.Or(cmp.Compare(draw(a, cluster), draw(b, cluster)), cmp.Compare(a, b))
+			return cmp.Or(cmp.Compare(rendezvousScore(a, cluster), rendezvousScore(b, cluster)), cmp.Compare(a, b))
 		})
 	}
 	next := 0
@@ -147,26 +147,26 @@ func (n *census) open(cluster string, s gitops.Settings, room func(string) bool)
 	return gitops.ShardName(next)
 }
 
-// draw is how much a cluster is drawn to a shard, by rendezvous hashing.
-func draw(shard, cluster string) uint64 {
+// rendezvousScore is how much a cluster is drawn to a shard, by rendezvous hashing.
+func rendezvousScore(shard, cluster string) uint64 {
 	sum := sha256.Sum256([]byte(shard + "\x00" + cluster))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// view refuses a cluster that can have no branch of its own.
-func (n *census) view(cluster string, s gitops.Settings, g v2.GitOps) error {
+// checkClusterBranch refuses a cluster that can have no branch of its own.
+func (n *shardAllocator) checkClusterBranch(cluster string, s gitops.Settings, g v2.GitOps) error {
 	s = s.At(cluster, syncobject.SeatOf(g))
 	if err := s.CheckView(); err != nil {
 		return err
 	}
-	if n.own[s.Repo.URL]+ownBranches(s) > maxBranches {
-		return errs.New(errs.Conflict, fmt.Sprintf("the clusters of the repository have %d branches of their own, and a repository takes %d; have them report elsewhere (statusUrl), or use another repository", n.own[s.Repo.URL], maxBranches))
+	if n.ownBranches[s.Repo.URL]+countOwnBranches(s) > maxBranches {
+		return errs.New(errs.Conflict, fmt.Sprintf("the clusters of the repository have %d branches of their own, and a repository takes %d; have them report elsewhere (statusUrl), or use another repository", n.ownBranches[s.Repo.URL], maxBranches))
 	}
 	return nil
 }
 
-// ownBranches is how many branches a cluster has for itself.
-func ownBranches(s gitops.Settings) (many int) {
+// countOwnBranches is how many branches a cluster has for itself.
+func countOwnBranches(s gitops.Settings) (many int) {
 	if s.View != "" {
 		many++
 	}
@@ -176,23 +176,25 @@ func ownBranches(s gitops.Settings) (many int) {
 	return many
 }
 
-func branchOf(s gitops.Settings, g v2.GitOps) branch { return branch{s.Repo.URL, s.Branch, g.Shard} }
+func branchKeyOf(s gitops.Settings, g v2.GitOps) branchKey {
+	return branchKey{s.Repo.URL, s.Branch, g.Shard}
+}
 
 // add counts a cluster.
-func (n *census) add(s gitops.Settings, g v2.GitOps) {
-	t := n.branches[branchOf(s, g)]
+func (n *shardAllocator) add(s gitops.Settings, g v2.GitOps) {
+	t := n.branches[branchKeyOf(s, g)]
 	t.clusters++
 	if !g.FanOut {
 		t.flat++
 	}
-	n.branches[branchOf(s, g)] = t
-	n.own[s.Repo.URL] += ownBranches(s.At("", syncobject.SeatOf(g)))
+	n.branches[branchKeyOf(s, g)] = t
+	n.ownBranches[s.Repo.URL] += countOwnBranches(s.At("", syncobject.SeatOf(g)))
 }
 
 // warn tells of a branch that holds more clusters than a shard should, again for each
 // further such number. It is not changed: clusters read it.
-func (n *census) warn(s gitops.Settings, g v2.GitOps) {
-	many := n.branches[branchOf(s, g)].clusters
+func (n *shardAllocator) warn(s gitops.Settings, g v2.GitOps) {
+	many := n.branches[branchKeyOf(s, g)].clusters
 	if n.resources.Log == nil || g.Shard != "" || many <= s.Sharding.Size || many%s.Sharding.Size != 1 {
 		return
 	}
@@ -201,11 +203,11 @@ func (n *census) warn(s gitops.Settings, g v2.GitOps) {
 }
 
 // count counts all clusters, unless that was done lately.
-func (n *census) count(ctx context.Context) error {
+func (n *shardAllocator) count(ctx context.Context) error {
 	if n.branches != nil && time.Since(n.counted) < recount {
 		return nil
 	}
-	fresh := &census{resources: n.resources, branches: map[branch]tally{}, own: map[string]int{}}
+	fresh := &shardAllocator{resources: n.resources, branches: map[branchKey]branchUsage{}, ownBranches: map[string]int{}}
 	for doc, err := range n.resources.DB.List(ctx, "cluster-providers", store.Query{Depth: 1}) {
 		if err != nil {
 			return err
@@ -214,12 +216,12 @@ func (n *census) count(ctx context.Context) error {
 			return err
 		}
 	}
-	n.branches, n.own, n.counted = fresh.branches, fresh.own, time.Now()
+	n.branches, n.ownBranches, n.counted = fresh.branches, fresh.ownBranches, time.Now()
 	return nil
 }
 
 // provider counts the clusters of a provider. Those with equal sync objects are read once.
-func (n *census) provider(ctx context.Context, key store.Key) error {
+func (n *shardAllocator) provider(ctx context.Context, key store.Key) error {
 	known := map[v2.GitOps]gitops.Settings{}
 	at := resource.Place{Parent: key}
 	for item, err := range store.All[v2.Cluster](ctx, n.resources.DB, key+"/clusters", store.Query{Depth: 1}) {
@@ -230,7 +232,7 @@ func (n *census) provider(ctx context.Context, key store.Key) error {
 		objects := v2.GitOps{Type: g.Type, Reference: g.Reference, Resource: g.Resource}
 		s, read := known[objects]
 		if !read && !item.Value.Direct() {
-			if s, err = n.resources.readable(ctx, at, objects, nil); err != nil && !errs.Is(err, errs.Invalid) {
+			if s, err = n.resources.readSettings(ctx, at, objects, nil); err != nil && !errs.Is(err, errs.Invalid) {
 				return err
 			}
 			known[objects] = s

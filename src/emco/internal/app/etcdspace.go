@@ -14,10 +14,10 @@ import (
 // roomPeriod is how often etcd is asked whether it is full.
 const roomPeriod = 15 * time.Second
 
-// room sees to it that etcd can be written. An embedded etcd that is full is compacted
+// etcdSpace sees to it that etcd can be written. An embedded etcd that is full is compacted
 // and defragmented: nobody else can reach it. If what it holds is really that large it is
 // full again soon, and stays so until its quota is raised or deployments go.
-type room struct {
+type etcdSpace struct {
 	contexts *appcontext.Store
 	reclaim  func(context.Context) error // nil for an etcd that others look after
 	full     prometheus.Gauge
@@ -25,10 +25,10 @@ type room struct {
 	period   time.Duration
 }
 
-func (r *room) Name() string { return "etcd" }
+func (r *etcdSpace) Name() string { return "etcd" }
 
 // Ready asks etcd.
-func (r *room) Ready() error {
+func (r *etcdSpace) Ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
 	err := r.contexts.Ready(ctx)
@@ -41,7 +41,7 @@ func (r *room) Ready() error {
 
 // Run makes room when there is none, until ctx ends. Nothing is served meanwhile, so it
 // takes at most a tenth of the time.
-func (r *room) Run(ctx context.Context) error {
+func (r *etcdSpace) Run(ctx context.Context) error {
 	wait := r.period
 	for pause(ctx, wait) {
 		wait = r.period

@@ -1,0 +1,101 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// DecisionCache remembers decisions by one filter each, and takes them again as long as what the
+// intent speaks of is the same. It is safe for use by many goroutines; its zero value is
+// empty.
+type DecisionCache struct {
+	mu        sync.Mutex
+	decisions map[decisionKey]cachedDecision
+	size      int // clusters in all that is remembered
+}
+
+// maxRemembered bounds the clusters of what is remembered.
+const maxCachedClusters = 100_000
+
+// decisionKey is what a decision answers.
+type decisionKey struct {
+	intent string
+	filter Filter
+}
+
+// cachedDecision is a decision with what it was made from.
+type cachedDecision struct {
+	candidates [][]string
+	decision   Decision
+	err        error
+}
+
+func (m cachedDecision) size() (n int) {
+	for _, keys := range m.candidates {
+		n += len(keys)
+	}
+	return n
+}
+
+// Decide decides as the function of that name does, with one filter, which must be
+// comparable and give the same verdict on the same cluster whatever the app. The decision
+// may be that of another app; nothing in it may be changed.
+func (m *DecisionCache) Decide(ctx context.Context, req Request, filter Filter) (Decision, error) {
+	q, spoken := decisionKey{fmt.Sprintf("%q", req.Intent), filter}, req.candidates()
+	if known, ok := m.get(q, spoken); ok {
+		return known.decision, known.err
+	}
+	d, err := Decide(ctx, req, []Filter{filter})
+	if err == nil || errs.Is(err, errs.Invalid) {
+		m.put(q, cachedDecision{spoken, d, err})
+	}
+	return d, err
+}
+
+func (m *DecisionCache) get(q decisionKey, spoken [][]string) (cachedDecision, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, ok := m.decisions[q]
+	return known, ok && slices.EqualFunc(known.candidates, spoken, slices.Equal)
+}
+
+func (m *DecisionCache) put(q decisionKey, d cachedDecision) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.size += d.size() - m.decisions[q].size()
+	if m.decisions == nil || m.size > maxCachedClusters {
+		m.decisions, m.size = map[decisionKey]cachedDecision{}, d.size()
+	}
+	m.decisions[q] = d
+}
+
+// candidates returns the clusters that each selector of the intent speaks of.
+func (r Request) candidates() (out [][]string) {
+	for _, s := range r.Intent.selectors() {
+		if s.Cluster == "" {
+			out = append(out, r.Inventory.Labelled(s.Provider, s.Label))
+			continue
+		}
+		key := Cluster{Provider: s.Provider, Name: s.Cluster}.Key()
+		if _, known := r.Inventory.Cluster(key); !known {
+			key = ""
+		}
+		out = append(out, []string{key})
+	}
+	return out
+}
+
+// selectors returns all selectors of an intent, in order.
+func (i Intent) selectors() (out []Selector) {
+	for _, t := range i.AllOf {
+		if len(t.AnyOf) == 0 {
+			out = append(out, t.Selector)
+		}
+		out = append(out, t.AnyOf...)
+	}
+	return append(out, i.AnyOf...)
+}
