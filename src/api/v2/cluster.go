@@ -2,6 +2,7 @@ package v2
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -101,32 +102,60 @@ const (
 	S3      = "s3"   // as objects of a bucket
 )
 
-// gitOpsAliases lists what is accepted for each canonical value, in lower case:
-// EMCO's documents and code use different names for the same thing.
-var gitOpsAliases = [...]struct {
+// gitOpsTypes is the one list of the types of clusters that are fed through Git: errors,
+// completion and the control plane's backends follow it. EMCO's documents and code use
+// different names for the same type.
+var gitOpsTypes = [...]struct {
 	canonical string
-	accepted  []string
+	aliases   []string
+	branch    bool // clusters of the type read a branch, and may move to another such type
 }{
-	{FluxCD, []string{"fluxcd", "fluxv2", "flux"}},
-	{Azure, []string{"azurearcv2", "azurearc"}},
-	{Anthos, []string{"anthos", "googleanthos", "configsync"}},
-	{ArgoCD, []string{"argocd", "argo"}},
-	{Exec, []string{"exec"}},
-	{OCI, []string{"oci"}},
-	{S3, []string{"s3", "bucket"}},
-	{PureGit, []string{"git", "plain"}},
+	{FluxCD, []string{"fluxv2", "flux"}, true},
+	{Azure, []string{"azureArc"}, true},
+	{Anthos, []string{"googleAnthos", "configsync"}, true},
+	{ArgoCD, []string{"argo"}, true},
+	{PureGit, []string{"plain"}, true},
+	{Exec, nil, true},
+	{OCI, nil, false},
+	{S3, []string{"bucket"}, false},
 }
 
-// gitOpsNames is how users are told what is accepted.
-const gitOpsNames = "fluxcd (fluxv2, flux), azureArcV2 (azureArc), anthos (googleAnthos, configsync), argocd (argo), git (plain), exec, oci, s3 (bucket)"
+// GitOpsTypes returns the canonical values of gitOpsType.
+func GitOpsTypes() []string {
+	out := make([]string, len(gitOpsTypes))
+	for i, t := range gitOpsTypes {
+		out[i] = t.canonical
+	}
+	return out
+}
+
+// BranchTypes returns those types whose clusters read a branch.
+func BranchTypes() (out []string) {
+	for _, t := range gitOpsTypes {
+		if t.branch {
+			out = append(out, t.canonical)
+		}
+	}
+	return out
+}
+
+// gitOpsNames lists the accepted values for users.
+func gitOpsNames() string {
+	out := GitOpsTypes()
+	for i, t := range gitOpsTypes {
+		if len(t.aliases) > 0 {
+			out[i] += " (" + strings.Join(t.aliases, ", ") + ")"
+		}
+	}
+	return strings.Join(out, ", ")
+}
 
 // GitOpsType returns the canonical form of a gitOpsType, whatever its case.
 func GitOpsType(s string) (canonical string, ok bool) {
-	for _, row := range gitOpsAliases {
-		for _, accepted := range row.accepted {
-			if strings.EqualFold(accepted, s) {
-				return row.canonical, true
-			}
+	is := func(name string) bool { return strings.EqualFold(name, s) }
+	for _, t := range gitOpsTypes {
+		if is(t.canonical) || slices.ContainsFunc(t.aliases, is) {
+			return t.canonical, true
 		}
 	}
 	return "", false
@@ -151,10 +180,10 @@ func (c *Cluster) Validate() error {
 	ck.optionalName("spec.gitOps.gitOpsResourceObject", g.Resource)
 	named := g.Reference != "" || g.Resource != ""
 	if _, ok := GitOpsType(g.Type); g.Type != "" && !ok {
-		ck.fail("spec.gitOps.gitOpsType", "%s is not known; accepted are %s", quote(g.Type), gitOpsNames)
+		ck.fail("spec.gitOps.gitOpsType", "%s is not known; accepted are %s", quote(g.Type), gitOpsNames())
 	}
 	if g.Type == "" && named {
-		ck.fail("spec.gitOps.gitOpsType", "missing although a sync object is named; accepted are %s", gitOpsNames)
+		ck.fail("spec.gitOps.gitOpsType", "missing although a sync object is named; accepted are %s", gitOpsNames())
 	}
 	if g.Type != "" && !named {
 		ck.fail("spec.gitOps.gitOpsReferenceObject", "missing; name the cluster-sync-object that holds the Git coordinates")
@@ -166,7 +195,7 @@ func (c *Cluster) Validate() error {
 		ck.fail("spec.gitOps.gitOpsShard", "%s is no shard; give one such as s000", quote(g.Shard))
 	}
 	if g.Type == "" && (g.RefMode != "" || g.Shard != "" || g.FanOut) {
-		ck.fail("spec.gitOps.gitOpsType", "missing although a place in Git is named; accepted are %s", gitOpsNames)
+		ck.fail("spec.gitOps.gitOpsType", "missing although a place in Git is named; accepted are %s", gitOpsNames())
 	}
 	return ck.err()
 }

@@ -104,7 +104,7 @@ func TestGitOpsTypes(t *testing.T) {
 	want := map[string]string{
 		"fluxcd": "fluxcd", "FluxV2": "fluxcd", "flux": "fluxcd", "azureArc": "azureArcV2", "AZUREARCV2": "azureArcV2",
 		"googleAnthos": "anthos", "anthos": "anthos", "argo": "argocd", "ArgoCD": "argocd", "plain": "git", "git": "git",
-		"": "", "svn": "", "k8s": "",
+		"exec": "exec", "OCI": "oci", "s3": "s3", "bucket": "s3", "": "", "svn": "", "k8s": "",
 	}
 	for in, out := range want {
 		if got, ok := v2.GitOpsType(in); got != out || ok != (out != "") {

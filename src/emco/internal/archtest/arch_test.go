@@ -59,9 +59,7 @@ var groups = map[string]group{
 		packages: []string{
 			"internal/appcontext/embedded", "internal/placement/cloud", "internal/render/helm", "internal/render/isolated",
 			"internal/sink/kube", "internal/sink/oci", "internal/sink/s3", "internal/status/gitstatus", "internal/status/httpstatus", "internal/status/kubewatch",
-			"internal/store/blobdir", "internal/store/sqlite",
-			"internal/syncer/anthos", "internal/syncer/argocd", "internal/syncer/azurearc", "internal/syncer/execplugin",
-			"internal/syncer/flux", "internal/syncer/plaingit",
+			"internal/store/", "internal/syncer/",
 		},
 		may:     []string{"ground", "kernel", "port", "client", "intake"},
 		outside: []string{"git", "api/status"}, // what agents report
@@ -184,11 +182,14 @@ func home(pkg, name string) string {
 	return ""
 }
 
-// groupOf is the group of a package, "" if it is in none.
+// groupOf is the group of a package, "" if it is in none. Its own name goes before that
+// of the folder that it is in.
 func groupOf(pkg string) string {
-	for name, g := range groups {
-		if has(g.packages, pkg) || has(g.packages, path.Dir(pkg)+"/") {
-			return name
+	for _, listed := range []string{pkg, path.Dir(pkg) + "/"} {
+		for name, g := range groups {
+			if has(g.packages, listed) {
+				return name
+			}
 		}
 	}
 	return ""
@@ -212,6 +213,9 @@ func TestFaultsAreFound(t *testing.T) {
 		test, bad bool
 	}{
 		{"internal/new", "fmt", false, true},
+		{"internal/syncer/new", in("syncer/pointer"), false, false},
+		{"internal/syncer/new", in("syncer/flux"), false, true},
+		{"internal/syncer/pointer", in("syncer/new"), false, true},
 		{"internal/store", in("new"), false, true},
 		{"internal/manifest", in("store"), false, true},
 		{"internal/store", in("store/sqlite"), false, true},

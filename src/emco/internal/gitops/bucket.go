@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -14,7 +15,7 @@ import (
 // their "repositories". Of such a one the URL is https://host/bucket/prefix, the user the
 // access key, the token the secret key, and API the endpoint with the region as its query:
 // https://host?region=name.
-const KindS3 = "s3"
+const KindS3 = v2.S3
 
 // The keys of a bucket; not in EMCO.
 const (

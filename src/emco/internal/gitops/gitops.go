@@ -31,7 +31,7 @@ type Object struct {
 
 // Settings are what a cluster's sync objects add up to.
 type Settings struct {
-	Kind    string   // canonical sync type: see Kinds
+	Kind    string   // canonical, see v2.GitOpsTypes
 	Repo    git.Repo // with its credential, and the provider whose interface it is written by
 	Name    string   // the repository's name, without owner and without ".git"
 	Branch  string

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 // The keys of sync objects, in the spelling of EMCO's code.
@@ -85,42 +86,16 @@ func canonicalKey(kind, key string) string {
 	return key
 }
 
-// kinds are the sync types with their aliases. EMCO's schema, code and documents
-// disagree about the names, so all of them are taken.
-var kinds = []struct {
-	name    string
-	aliases []string
-}{
-	{"anthos", []string{"googleanthos", "configsync"}},
-	{"argocd", []string{"argo"}},
-	{"azureArcV2", []string{"azurearc"}},
-	{"exec", nil},
-	{"fluxcd", []string{"fluxv2", "flux"}},
-	{"git", []string{"plain"}},
-	{"oci", nil},
-	{"s3", []string{"bucket"}},
-}
-
-// Kinds returns the canonical names of the sync types, sorted.
-func Kinds() []string {
-	out := make([]string, len(kinds))
-	for i, k := range kinds {
-		out[i] = k.name
-	}
-	return out
-}
-
 // Canonical returns the canonical name of a sync type, whatever its case; Invalid if
 // there is no such type. Whether this program has a backend of that type is for the
 // registry of backends to say.
 func Canonical(kind string) (string, error) {
-	lower := strings.ToLower(strings.TrimSpace(kind))
-	for _, k := range kinds {
-		if lower == strings.ToLower(k.name) || slices.Contains(k.aliases, lower) {
-			return k.name, nil
-		}
+	canonical, ok := v2.GitOpsType(strings.TrimSpace(kind))
+	if !ok {
+		known := slices.Sorted(slices.Values(v2.GitOpsTypes()))
+		return "", errs.New(errs.Invalid, fmt.Sprintf("gitOpsType %q is not known; use one of %s", kind, strings.Join(known, ", ")))
 	}
-	return "", errs.New(errs.Invalid, fmt.Sprintf("gitOpsType %q is not known; use one of %s", kind, strings.Join(Kinds(), ", ")))
+	return canonical, nil
 }
 
 // maxDuration bounds timings; a week is longer than anyone waits for a sync.

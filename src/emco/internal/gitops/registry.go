@@ -6,12 +6,13 @@ import (
 	"path"
 	"strings"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
 // KindOCI is the sync type of clusters that read artifacts of a registry, and the
 // provider of their "repositories".
-const KindOCI = "oci"
+const KindOCI = v2.OCI
 
 // Published reports whether the desired state goes to a registry or a bucket and not to
 // Git. A cluster's folder is published whole there; there is no branch and no history.

@@ -56,7 +56,7 @@ the error output: exit code 6 if the time was up.`,
 	f.BoolVar(&m.wait, "wait", false, "wait until it is done")
 	f.DurationVar(&m.timeout, "timeout", 5*time.Minute, "how long to wait")
 	_ = c.RegisterFlagCompletionFunc("ref-mode", cobra.FixedCompletions([]string{"shard", "cluster"}, cobra.ShellCompDirectiveNoFileComp))                            // the flag is there
-	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"anthos", "argocd", "azureArcV2", "fluxcd", "git"}, cobra.ShellCompDirectiveNoFileComp)) // likewise
+	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(v2.BranchTypes(), cobra.ShellCompDirectiveNoFileComp)) // likewise
 	return c
 }
 

@@ -4,6 +4,7 @@ package all
 //go:generate go test -run ^TestOptionTables$ -count=1 . -update
 
 import (
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/anthos"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/argocd"
@@ -27,27 +28,27 @@ func Backends() *syncer.Registry { return On(Platforms{}) }
 // On returns a fresh registry; adding a backend is adding a line here.
 func On(p Platforms) *syncer.Registry {
 	r := syncer.NewRegistry()
-	syncer.Register(r, "anthos", anthos.New, syncer.Options{
+	syncer.Register(r, v2.Anthos, anthos.New, syncer.Options{
 		"syncInterval": "30", "timeOut": "5m", "auth": "token", "secretRef": "emco-git", "caCertSecretRef": "emco-ca", "clusterRole": "edit",
 	})
-	syncer.Register(r, "argocd", argocd.New, syncer.Options{
+	syncer.Register(r, v2.ArgoCD, argocd.New, syncer.Options{
 		"retryInterval": "15s", "argocdNamespace": "argocd", "destinationName": "edge-1",
 		"createNamespace": "true", "serverSideApply": "false", "dependsOn": "native",
 	})
-	syncer.Register(r, "azureArcV2", azurearc.NewPlatform(p.Azure).Open, syncer.Options{
+	syncer.Register(r, v2.Azure, azurearc.NewPlatform(p.Azure).Open, syncer.Options{
 		"tenantID": "7b0a6f5c-0000-0000-0000-000000000001", "clientID": "7b0a6f5c-0000-0000-0000-000000000002", "clientSecret": "planted-credential",
 		"subscriptionID": "7b0a6f5c-0000-0000-0000-000000000003", "arcResourceGroup": "edge", "arcCluster": "site-1",
 		"syncInterval": "30", "readUserName": "reader", "readToken": "planted-credential", "scope": "cluster", "namespace": "flux-system",
 	})
 	if names := p.Plugins.Names(); len(names) > 0 {
-		syncer.Register(r, "exec", p.Plugins.New, syncer.Options{"plugin": names[0]})
+		syncer.Register(r, v2.Exec, p.Plugins.New, syncer.Options{"plugin": names[0]})
 	}
-	syncer.Register(r, "fluxcd", flux.New, syncer.Options{
+	syncer.Register(r, v2.FluxCD, flux.New, syncer.Options{
 		"syncInterval": "30", "retryInterval": "15s", "timeOut": "2m", "secretRef": "emco-git", "serviceAccountName": "tenant",
 		"dependsOn": "native", "decryptionProvider": "sops", "decryptionSecretRef": "sops-age", "suspend": "false",
 	})
-	syncer.Register(r, "git", plaingit.New, syncer.Options{"syncInterval": "30"})
-	syncer.Register(r, "oci", flux.NewOCI, syncer.Options{"syncInterval": "30", "sourceName": "emco", "serviceAccountName": "tenant"})
-	syncer.Register(r, "s3", flux.NewBucket, syncer.Options{"syncInterval": "30", "sourceName": "emco", "prefix": "fleet/edge", "secretRef": "emco-bucket"})
+	syncer.Register(r, v2.PureGit, plaingit.New, syncer.Options{"syncInterval": "30"})
+	syncer.Register(r, v2.OCI, flux.NewOCI, syncer.Options{"syncInterval": "30", "sourceName": "emco", "serviceAccountName": "tenant"})
+	syncer.Register(r, v2.S3, flux.NewBucket, syncer.Options{"syncInterval": "30", "sourceName": "emco", "prefix": "fleet/edge", "secretRef": "emco-bucket"})
 	return r
 }
