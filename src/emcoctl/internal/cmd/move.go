@@ -55,8 +55,8 @@ the error output: exit code 6 if the time was up.`,
 	f.BoolVar(&m.status, "status", false, "only show how far the last move is")
 	f.BoolVar(&m.wait, "wait", false, "wait until it is done")
 	f.DurationVar(&m.timeout, "timeout", 5*time.Minute, "how long to wait")
-	_ = c.RegisterFlagCompletionFunc("ref-mode", cobra.FixedCompletions([]string{"shard", "cluster"}, cobra.ShellCompDirectiveNoFileComp))                            // the flag is there
-	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(v2.BranchTypes(), cobra.ShellCompDirectiveNoFileComp)) // likewise
+	_ = c.RegisterFlagCompletionFunc("ref-mode", cobra.FixedCompletions([]string{"shard", "cluster"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(v2.BranchTypes(), cobra.ShellCompDirectiveNoFileComp))                 // likewise
 	return c
 }
 
