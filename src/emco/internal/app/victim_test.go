@@ -189,9 +189,10 @@ type childProcess struct {
 	err     error // how it ended; to be read after ended
 }
 
-// startProcess returns once the program is ready.
-func startProcess(log io.Writer, rules, file string) (*childProcess, error) {
+// startProcess returns once the program is ready. It adds to the environment.
+func startProcess(log io.Writer, rules, file string, environment ...string) (*childProcess, error) {
 	p := &childProcess{cmd: exec.Command(os.Args[0], victimProgram, rules, "-config", file), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), environment...)
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
