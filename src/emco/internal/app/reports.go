@@ -5,22 +5,19 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/gitstatus"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/httpstatus"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store"
-	"github.com/emco-orchestrator/emco/src/emco/internal/syncobject"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/plain"
@@ -52,7 +49,7 @@ func (a *App) reports(c config.Config, st openStores, seen *mirror.Mirror, m *me
 		MaxRepos: reportRepos, MaxTrees: reportTrees, MaxFetch: reportFetch, MaxBlob: reportBlob, Budget: b, Log: a.log,
 	})
 	a.onClose(host.Close)
-	clusters := &clusterFleet{db: st.db, contexts: st.contexts, rules: rules, log: a.log}
+	clusters := &clusterFleet{clusters: &route.Resolver{DB: st.db, Rules: rules}, contexts: st.contexts, log: a.log}
 	followed := *clusters // what came by HTTPS is known by the mirror, and so is what was to be there then
 	followed.seen = seen
 	r := reportIntake{notes: intake.NewNotes()}
@@ -115,75 +112,41 @@ func (r reportIntake) note(w http.ResponseWriter, req *http.Request) error {
 
 // clusterFleet answers what the source of reports asks about clusters.
 type clusterFleet struct {
-	db       *store.DB
+	clusters *route.Resolver
 	contexts *appcontext.Store
 	seen     *mirror.Mirror // where pairs are looked up; nil: in etcd
-	rules    gitops.Rules
 	log      *slog.Logger
 }
 
-// Clusters lists the clusters that are fed through Git. One whose settings cannot be
-// read is left out: whoever delivers to it says so.
+// Clusters lists the clusters that report through Git. One whose settings cannot be read is
+// left out: its pairs carry the error.
 func (f *clusterFleet) Clusters(ctx context.Context) ([]gitstatus.Cluster, error) {
-	objects := map[store.Key]gitops.Object{}
 	var out []gitstatus.Cluster
-	for doc, err := range f.db.List(ctx, "cluster-providers", store.Query{}) {
+	for c, err := range f.clusters.Lookup().Fed(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		part := strings.Split(string(doc.Key), "/")
-		if len(part) != 4 || part[2] != "clusters" {
+		if c.Err != nil {
+			f.log.Debug("the place of a cluster's reports is unknown", "cluster", c.Name, "err", c.Err)
 			continue
 		}
-		c, err := store.Decode[v2.Cluster](doc)
-		if err != nil || c.Direct() {
+		if c.Settings.Status.Repo.URL == "" { // it reports by HTTPS, or not at all
 			continue
 		}
-		s, err := f.settings(ctx, store.Key("cluster-providers/"+part[1]), c, objects)
-		if err != nil {
-			f.log.Debug("where a cluster reports is not known", "cluster", part[1]+"+"+part[3], "err", err)
-			continue
-		}
-		if s.Status.Repo.URL == "" { // by HTTPS, or not at all
-			continue
-		}
-		out = append(out, gitstatus.Cluster{Name: part[1] + "+" + part[3], Status: s.Status, Desired: s.Repo})
+		out = append(out, gitstatus.Cluster{Name: c.Name, Status: c.Settings.Status, Desired: c.Settings.Repo})
 	}
 	return out, nil
 }
 
 // Cluster returns what matters of a cluster to those who take its reports.
 func (f *clusterFleet) Cluster(ctx context.Context, name string) (httpstatus.Cluster, error) {
-	provider, cluster, _ := strings.Cut(name, "+")
-	key := store.Key("cluster-providers/" + provider)
-	doc, err := f.db.Get(ctx, key+"/clusters/"+store.Key(cluster))
-	if err != nil {
-		return httpstatus.Cluster{}, err
-	}
-	c, err := store.Decode[v2.Cluster](doc)
+	lookup := f.clusters.Lookup()
+	c, doc, err := lookup.Cluster(ctx, name)
 	if err != nil || c.Direct() {
-		return httpstatus.Cluster{Identity: doc.UID, Direct: true}, err
+		return httpstatus.Cluster{Identity: doc.UID, Direct: err == nil}, err
 	}
-	s, err := f.settings(ctx, key, c, map[store.Key]gitops.Object{})
+	s, err := lookup.Settings(ctx, name, c.Spec.GitOps)
 	return httpstatus.Cluster{Identity: doc.UID, Reports: s.Status.Mode == gitops.StatusHTTPS, Desired: s.Repo}, err
-}
-
-// settings reads a cluster's sync objects, which many clusters share.
-func (f *clusterFleet) settings(ctx context.Context, provider store.Key, c v2.Cluster, known map[store.Key]gitops.Object) (gitops.Settings, error) {
-	var both [2]gitops.Object
-	for i, name := range []string{c.Spec.GitOps.Reference, c.Spec.GitOps.Resource} {
-		key := provider + "/" + store.Key(name)
-		o, ok := known[key]
-		if !ok {
-			var err error
-			if o, err = syncobject.Read(ctx, f.db, provider, name); err != nil {
-				return gitops.Settings{}, err
-			}
-			known[key] = o
-		}
-		both[i] = o
-	}
-	return gitops.Read(c.Spec.GitOps.Type, both[0], both[1], f.rules)
 }
 
 // Pairs returns what a cluster is to hold.

@@ -41,7 +41,8 @@ var groups = map[string]group{
 	"port": {
 		packages: []string{
 			"internal/appcontext", "internal/appcontext/mirror", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/placement", "internal/render",
-			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/syncer", "internal/syncer/pointer", "internal/syncobject",
+			"internal/route", // the one reader of sync objects
+			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/syncer", "internal/syncer/pointer",
 		},
 		may:     []string{"ground", "kernel", "port"},
 		outside: []string{"git", "api/jsonread"}, // a plan is edits of Git files; what etcd has of agents is read for each report

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"path"
 	"strings"
 
 	"github.com/gorilla/mux"
@@ -15,9 +16,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
-	"github.com/emco-orchestrator/emco/src/emco/internal/syncobject"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -177,7 +178,7 @@ func (s Resources) changesLocation(ctx context.Context, at resource.Place, g v2.
 	if errs.Is(err, errs.Invalid) { // by rules that came later: the change mends it
 		return false, nil
 	}
-	seat := syncobject.SeatOf(g)
+	seat := route.Seat(g)
 	now, next = now.At("", seat), next.At("", seat)
 	return err == nil && (now.Kind != next.Kind || now.Repo.URL != next.Repo.URL || now.Branch != next.Branch || now.View != next.View), err
 }
@@ -202,28 +203,18 @@ func (s Resources) checkDeliverable(ctx context.Context, at resource.Place, c v2
 	return err
 }
 
-// readSettings reads the sync objects that g names, with changed in the place of the
-// stored one of that name.
-func (s Resources) readSettings(ctx context.Context, at resource.Place, g v2.GitOps, changed *v2.SyncObject) (settings gitops.Settings, err error) {
-	var objects [2]gitops.Object
-	for i, name := range []string{g.Reference, g.Resource} {
-		if name == "" {
-			continue
-		}
-		if changed != nil && changed.Metadata.Name == name {
-			objects[i] = syncobject.Of(*changed)
-			continue
-		}
-		o, err := syncobject.Read(ctx, s.DB, at.Parent, name)
-		if errs.Is(err, errs.NotFound) {
-			return settings, nil
-		}
-		if err != nil {
-			return settings, err
-		}
-		objects[i] = o
+// readSettings reads the sync objects that g names, with changed instead of the stored one of
+// its name. It returns zero settings if one of them does not exist.
+func (s Resources) readSettings(ctx context.Context, at resource.Place, g v2.GitOps, changed *v2.SyncObject) (gitops.Settings, error) {
+	provider, clusters := path.Base(string(at.Parent)), (&route.Resolver{DB: s.DB, Rules: s.Rules}).Lookup()
+	if changed != nil {
+		clusters.Replace(provider, *changed)
 	}
-	if settings, err = gitops.Read(g.Type, objects[0], objects[1], s.Rules); err == nil {
+	settings, err := clusters.SharedSettings(ctx, provider, g)
+	if errs.Is(err, errs.NotFound) {
+		return gitops.Settings{}, nil
+	}
+	if err == nil {
 		_, err = s.Backends.Open(settings.Kind, settings.Options)
 	}
 	return settings, err

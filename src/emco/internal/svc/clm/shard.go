@@ -15,8 +15,8 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
-	"github.com/emco-orchestrator/emco/src/emco/internal/syncobject"
 )
 
 // Where in its repository a cluster is, is decided when it is registered, and kept in its
@@ -155,7 +155,7 @@ func rendezvousScore(shard, cluster string) uint64 {
 
 // checkClusterBranch refuses a cluster that can have no branch of its own.
 func (n *shardAllocator) checkClusterBranch(cluster string, s gitops.Settings, g v2.GitOps) error {
-	s = s.At(cluster, syncobject.SeatOf(g))
+	s = s.At(cluster, route.Seat(g))
 	if err := s.CheckView(); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (n *shardAllocator) add(s gitops.Settings, g v2.GitOps) {
 		t.flat++
 	}
 	n.branches[branchKeyOf(s, g)] = t
-	n.ownBranches[s.Repo.URL] += countOwnBranches(s.At("", syncobject.SeatOf(g)))
+	n.ownBranches[s.Repo.URL] += countOwnBranches(s.At("", route.Seat(g)))
 }
 
 // warn tells of a branch that holds more clusters than a shard should, again for each

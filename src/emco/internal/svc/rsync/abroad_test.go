@@ -10,6 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
 
 // neighbours are the ledgers of two shards, which see each other by a mirror. App "db" is
@@ -31,13 +32,13 @@ func newNeighbours(t *testing.T) *neighbours {
 	go func() { defer close(ended); _ = n.seen.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	for shard, l := range map[int]**ledger{0: &n.db, 1: &n.web} {
-		own, err := contexts.Own(t.Context(), team.Shard(shard), "a", time.Minute)
+		own, err := contexts.Own(t.Context(), route.Group.Shard(shard), "a", time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = own.Release(context.Background()) })
 		*l = &ledger{
-			store: contexts, fence: own.Fence(), shard: team.Shard(shard), retry: retry, elsewhere: n.seen,
+			store: contexts, fence: own.Fence(), shard: route.Group.Shard(shard), retry: retry, elsewhere: n.seen,
 			now: func() time.Time { return n.clock }, ways: &ways{contents: &contents{store: contexts}},
 		}
 		if err := (*l).load(t.Context(), nil); err != nil {

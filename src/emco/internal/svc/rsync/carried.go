@@ -5,11 +5,11 @@ import (
 	"context"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/git"
+	"golang.org/x/sync/errgroup"
 )
 
 // recorders is how many records of one commit are written at the same time: it may carry
@@ -53,10 +53,10 @@ func (s *gitSink) remember(ctx context.Context, all memoir) {
 }
 
 // landed is the memoir of a Git commit that was made for shares, if there is one.
-func (s *gitSink) landed(d destination, made git.Hash, shares []share) memoir {
+func (s *gitSink) landed(d route.Route, made git.Hash, shares []share) memoir {
 	out := memoir{}
 	if made != "" {
-		out.add(s.ledger, appcontext.RevisionCommit{Repository: d.settings.Repo.URL, Branch: d.settings.Branch, Commit: string(made)}, shares)
+		out.add(s.ledger, appcontext.RevisionCommit{Repository: d.Settings.Repo.URL, Branch: d.Settings.Branch, Commit: string(made)}, shares)
 	}
 	return out
 }

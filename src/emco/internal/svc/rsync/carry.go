@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -12,17 +13,17 @@ import (
 // carry has all that targets of one cluster hold committed in another place than before. It
 // returns the commit by which the cluster reads it. What is outside of the deployments'
 // directories, and of another backend, leaves with the same commit if it is the same branch.
-func (s *gitSink) carry(ctx context.Context, due []target, d destination) (git.Hash, error) {
+func (s *gitSink) carry(ctx context.Context, due []target, d route.Route) (git.Hash, error) {
 	var shares []share
 	for _, t := range due {
-		sh := share{target: t, pairs: s.ledger.of(t), views: d.settings.ViewOf(at(t, d).Root())}
+		sh := share{target: t, pairs: s.ledger.of(t), views: d.Settings.ViewOf(d.Target(t.cluster, t.uid).Root())}
 		plan, err := s.plan(ctx, t, d, sh.pairs)
 		if err != nil {
 			return "", err
 		}
 		sh.edits = plan.edits
-		if sameBranch(d, d.leaves.destination) {
-			old, err := s.removal(t, d.leaves.destination)
+		if d.Branch() == d.Move.From.Branch() {
+			old, err := s.removal(t, d.Move.From)
 			if err != nil {
 				return "", err
 			}
@@ -31,23 +32,23 @@ func (s *gitSink) carry(ctx context.Context, due []target, d destination) (git.H
 		shares = append(shares, sh)
 	}
 	job := s.job(d, shares)
-	job.Title, job.Interactive = "Move "+due[0].cluster+" here, from "+d.leaves.place(), true
+	job.Title, job.Interactive = "Move "+due[0].cluster+" here, from "+d.Move.From.Place(), true
 	shown, _, err := s.submit(ctx, job)
-	if err != nil || d.settings.View == "" {
+	if err != nil || d.Settings.View == "" {
 		return shown.Commit, err
 	}
-	return shown.Heads[d.settings.View], nil
+	return shown.Heads[d.Settings.View], nil
 }
 
 // clear has all that targets of one cluster held in their old place removed from there, and
 // with it the branch that the cluster alone has read, if it reads another one now.
-func (s *gitSink) clear(ctx context.Context, old []target, d destination) (git.Hash, error) {
-	from, cluster := d.leaves.destination, target{cluster: d.leaves.cluster}
-	if sameBranch(d, from) && at(cluster, d).Root() == at(cluster, from).Root() {
+func (s *gitSink) clear(ctx context.Context, old []target, d route.Route) (git.Hash, error) {
+	from, cluster := d.Move.From, target{cluster: d.Move.Cluster}
+	if d.Branch() == from.Branch() && d.Target(cluster.cluster, "").Root() == from.Target(cluster.cluster, "").Root() {
 		return "", nil // that was done with the commit that wrote it
 	}
 	tags := trailers{}
-	job := batch.Job{Repo: from.settings.Repo, Branch: from.settings.Branch, Propose: from.settings.Propose, Interactive: true}
+	job := batch.Job{Repo: from.Settings.Repo, Branch: from.Settings.Branch, Propose: from.Settings.Propose, Interactive: true}
 	for _, t := range old {
 		edits, err := s.removal(t, from)
 		if err != nil {
@@ -56,13 +57,13 @@ func (s *gitSink) clear(ctx context.Context, old []target, d destination) (git.H
 		tags.note(t, nil)
 		job.Edits = append(job.Edits, edits...)
 	}
-	if from.settings.View != d.settings.View && from.settings.View != "" {
-		job.RemoveDerived = []string{from.settings.View}
+	if from.Settings.View != d.Settings.View && from.Settings.View != "" {
+		job.RemoveDerived = []string{from.Settings.View}
 	}
 	if len(job.Edits)+len(job.RemoveDerived) == 0 {
 		return "", nil
 	}
-	job.Title, job.Trailers = "Move "+cluster.cluster+" away, to "+d.place(), tags.list()
+	job.Title, job.Trailers = "Move "+cluster.cluster+" away, to "+d.Place(), tags.list()
 	shown, _, err := s.submit(ctx, job)
 	if errs.Is(err, errs.Forbidden) && len(job.RemoveDerived) > 0 {
 		s.log.Warn("the branch that a moved cluster has read is left behind", "cluster", cluster.cluster, "branch", job.RemoveDerived[0], "err", err)
@@ -73,13 +74,9 @@ func (s *gitSink) clear(ctx context.Context, old []target, d destination) (git.H
 }
 
 // removal is what takes a target away from a place.
-func (s *gitSink) removal(t target, d destination) ([]git.Edit, error) {
-	change, err := d.backend.Plan(s.ledger.address(t, d), nil)
+func (s *gitSink) removal(t target, d route.Route) ([]git.Edit, error) {
+	change, err := d.Backend.Plan(s.ledger.address(t, d), nil)
 	return change.Edits, err
-}
-
-func sameBranch(a, b destination) bool {
-	return a.settings.Repo.URL == b.settings.Repo.URL && a.settings.Branch == b.settings.Branch
 }
 
 // apart returns the edits that touch nothing that others edit.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -27,7 +28,8 @@ type dispatcher struct {
 	heads    heads
 	about    func(deployment string) []string // uids of the heads that are about it
 	desk     *desk
-	gateway  *gateway
+	gateway  *route.Resolver
+	moves    *moves
 	pairs    func(ctx context.Context, shard string) ([]appcontext.Pair, error) // reads those of a shard
 	ledger   *ledger
 	lanes    *lanes
@@ -67,14 +69,14 @@ type wishKey struct {
 
 func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.Fence) *dispatcher {
 	p, w := s.parts, &ways{contents: s.contents}
-	l := &ledger{store: p.Contexts, fence: fence, shard: team.Shard(shard), retry: p.Retry, now: time.Now, ways: w}
+	l := &ledger{store: p.Contexts, fence: fence, shard: route.Group.Shard(shard), retry: p.Retry, now: time.Now, ways: w}
 	if p.Mirror != nil {
 		l.elsewhere = p.Mirror
 	}
 	d := &dispatcher{
 		look:  p.Look,
 		shard: shard, log: p.Log.With("shard", shard), contexts: p.Contexts.Fenced(fence),
-		heads: s.feed, about: s.feed.about, desk: s.desk, gateway: s.gateway, pairs: s.loader.load, ledger: l,
+		heads: s.feed, about: s.feed.about, desk: s.desk, gateway: s.gateway, moves: s.moves, pairs: s.loader.load, ledger: l,
 		brakes: newBrakes(ctx), tenants: newTenants(), guardian: newGuardian(s.alone, s.feed.again), owners: newOwners(), seen: map[string]obeyed{}, viewed: make(chan struct{}, 1),
 	}
 	d.ready = func() { s.terms.caughtUp(d) }
@@ -249,7 +251,7 @@ func (d *dispatcher) obey(ctx context.Context, a demand) ([]target, obeyed, erro
 	case a.head.TookOver(): // what was handed over stays as it is
 		return nil, now, nil
 	}
-	news, err := d.gateway.db.Changes(ctx, a.last.mark)
+	news, err := d.gateway.DB.Changes(ctx, a.last.mark)
 	if err != nil {
 		return nil, now, err
 	}
@@ -369,8 +371,8 @@ func (d *dispatcher) begin(ctx context.Context, uid string, fresh []string, mine
 // dispatch finds out how each target is reached and queues it, unless nothing is to be
 // done and it needs no watching. A cluster that is not known any more fails its pairs.
 func (d *dispatcher) dispatch(ctx context.Context, due []target) {
-	trip := d.gateway.trip()
-	trip.expect(ctx, clustersAt(due))
+	trip := d.gateway.Lookup()
+	trip.Prefetch(ctx, clustersAt(due))
 	byLane, lost := map[string][]target{}, []outcome{}
 	for _, t := range due {
 		dest, err := d.find(ctx, trip, t)
@@ -379,11 +381,11 @@ func (d *dispatcher) dispatch(ctx context.Context, due []target) {
 			continue
 		}
 		d.lodge(t, dest)
-		does := roleOf(dest, d.shard)
-		if does == waits || does == delivers && dest.backend != nil && len(opened(d.ledger.of(t))) == 0 {
+		does := dest.Role(d.shard)
+		if does == route.Wait || does == route.Deliver && dest.Backend != nil && len(opened(d.ledger.of(t))) == 0 {
 			continue
 		}
-		lane := dest.route(does)
+		lane := dest.QueueFor(does)
 		byLane[lane] = append(byLane[lane], t)
 	}
 	for lane, targets := range byLane {
@@ -394,8 +396,8 @@ func (d *dispatcher) dispatch(ctx context.Context, due []target) {
 
 // find returns where a target is, unless what it shall hold was meant for another cluster
 // of that name.
-func (d *dispatcher) find(ctx context.Context, trip *trip, t target) (destination, error) {
-	dest, err := trip.find(ctx, t.cluster)
+func (d *dispatcher) find(ctx context.Context, trip *route.Lookup, t target) (route.Route, error) {
+	dest, err := trip.Route(ctx, t.cluster)
 	if err == nil {
 		err = stranger(d.ledger.of(t), dest)
 	}
@@ -404,25 +406,25 @@ func (d *dispatcher) find(ctx context.Context, trip *trip, t target) (destinatio
 
 // work carries out what is due in a lane and writes down what came of it.
 func (d *dispatcher) work(ctx context.Context, lane string, due []target) {
-	trip, found := d.gateway.trip(), map[target]destination{}
-	trip.expect(ctx, clustersAt(due))
+	trip, found := d.gateway.Lookup(), map[target]route.Route{}
+	trip.Prefetch(ctx, clustersAt(due))
 	var direct, viaGit []target
 	var lost []outcome
-	moving := map[string]destination{}
+	moving := map[string]route.Route{}
 	for _, t := range due {
 		dest, err := d.find(ctx, trip, t)
 		found[t] = dest
 		d.lodge(t, dest)
-		does := roleOf(dest, d.shard)
+		does := dest.Role(d.shard)
 		switch {
 		case err != nil:
 			lost = append(lost, unfound(d.ledger.of(t), err)...)
-		case does == waits:
-		case dest.route(does) != lane:
-			d.lanes.add(ctx, dest.route(does), t)
-		case does != delivers:
+		case does == route.Wait:
+		case dest.QueueFor(does) != lane:
+			d.lanes.add(ctx, dest.QueueFor(does), t)
+		case does != route.Deliver:
 			moving[t.cluster] = dest
-		case dest.backend != nil:
+		case dest.Backend != nil:
 			viaGit = append(viaGit, t)
 		default:
 			direct = append(direct, t)

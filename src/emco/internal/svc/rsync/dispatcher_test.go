@@ -14,9 +14,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
-	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 )
 
@@ -27,7 +28,7 @@ func newDispatcherAt(t *testing.T) (d *dispatcher, contexts *appcontext.Store, d
 	contexts, db = contexttest.New(t), resourcetest.DB(t)
 	d = &dispatcher{
 		log: slog.New(slog.DiscardHandler), contexts: contexts, heads: contexts, desk: newDesk(contexts, inFirst), seen: map[string]obeyed{}, owners: newOwners(), tenants: newTenants(), guardian: newGuardian(func() bool { return false }, func(string) {}), brakes: newBrakes(t.Context()),
-		gateway: &gateway{db: db, registry: backends.Backends(), rules: gitops.Rules{}, backends: map[string]syncer.Backend{}},
+		gateway: &route.Resolver{DB: db, Backends: backends.Backends(), Rules: gitops.Rules{}},
 		ledger:  &ledger{store: contexts, fence: own(t, contexts, "a"), retry: retry, now: time.Now, ways: &ways{contents: &contents{store: contexts}}},
 		alarms:  newAlarms(func(target) {}),
 	}
@@ -300,8 +301,8 @@ func TestRemovalsFromLostClustersAreForgotten(t *testing.T) {
 func TestTheGuardianBeginsWhereNobodyHas(t *testing.T) {
 	t.Parallel()
 	d, contexts, _ := newDispatcherAt(t)
-	d.shard = team.Of("7")
-	d.ledger.shard = team.Shard(d.shard)
+	d.shard = route.Group.Of("7")
+	d.ledger.shard = route.Group.Shard(d.shard)
 	d.desk = newDesk(contexts, func(_ context.Context, clusters []string) (map[string]int, error) {
 		out := map[string]int{}
 		for _, c := range clusters {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
 
 // unanswered is a store that writes pairs and then says that it did not.
@@ -78,7 +79,7 @@ func TestPairsAreHandedOverOnce(t *testing.T) {
 	l, r := newLedger(t)
 	l.mustIntend(t, on("a", "edge+c1", "edge+c2"))
 	l.store = &unanswered{r, 1}
-	both, to := l.at("7"), handing{to: team.Shard(5)}
+	both, to := l.at("7"), handing{to: route.Group.Shard(5)}
 	if err := l.handOver(t.Context(), both[:1], to); !errs.Is(err, errs.Unavailable) {
 		t.Fatalf("got %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -37,12 +38,12 @@ type differ interface {
 // inspected remembers up to which commit branches were looked into.
 type inspected struct {
 	mu sync.Mutex
-	at map[branch]git.Hash
+	at map[route.Branch]git.Hash
 }
 
 // fresh returns the commits that were not looked into yet, oldest first, of a list that
 // begins with the newest.
-func (n *inspected) fresh(b branch, commits []git.Commit) (out []git.Commit) {
+func (n *inspected) fresh(b route.Branch, commits []git.Commit) (out []git.Commit) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, c := range commits {
@@ -55,18 +56,18 @@ func (n *inspected) fresh(b branch, commits []git.Commit) (out []git.Commit) {
 	return out
 }
 
-func (n *inspected) done(b branch, newest git.Hash) {
+func (n *inspected) done(b route.Branch, newest git.Hash) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.at == nil {
-		n.at = map[branch]git.Hash{}
+		n.at = map[route.Branch]git.Hash{}
 	}
 	n.at[b] = newest
 }
 
 // inspect looks into commits of others on a branch, the newest first. It returns the paths
 // that are to be left as they are.
-func (d *dispatcher) inspect(ctx context.Context, repo git.Repo, on branch, commits []git.Commit) (keep []string, err error) {
+func (d *dispatcher) inspect(ctx context.Context, repo git.Repo, on route.Branch, commits []git.Commit) (keep []string, err error) {
 	fresh := d.inspected.fresh(on, commits)
 	if len(fresh) == 0 {
 		return nil, nil
@@ -78,7 +79,7 @@ func (d *dispatcher) inspect(ctx context.Context, repo git.Repo, on branch, comm
 		case errs.Is(err, errs.Unavailable), errs.Is(err, errs.Throttled), ctx.Err() != nil:
 			return nil, err
 		case err != nil:
-			d.log.Warn("what somebody else committed cannot be looked into", "repo", on.url, "branch", on.name, "commit", step.commit.ID, "err", err)
+			d.log.Warn("what somebody else committed cannot be looked into", "repo", on.URL, "branch", on.Name, "commit", step.commit.ID, "err", err)
 			continue
 		}
 		d.attribute(ctx, on, step.commit, paths, found)
@@ -126,19 +127,19 @@ type foreignEdits struct {
 }
 
 // attribute finds out whose files a commit of somebody else has changed.
-func (d *dispatcher) attribute(ctx context.Context, on branch, c git.Commit, paths []string, found *foreignEdits) {
-	trip := d.gateway.trip()
+func (d *dispatcher) attribute(ctx context.Context, on route.Branch, c git.Commit, paths []string, found *foreignEdits) {
+	trip := d.gateway.Lookup()
 	for _, path := range paths {
 		for _, t := range d.near(path) {
-			dest, err := trip.find(ctx, t.cluster)
-			if err != nil || dest.backend == nil || on != (branch{dest.settings.Repo.URL, dest.settings.Branch}) || roleOf(dest, d.shard) != delivers {
+			dest, err := trip.Route(ctx, t.cluster)
+			if err != nil || dest.Backend == nil || on != dest.Branch() || dest.Role(d.shard) != route.Deliver {
 				continue
 			}
-			apps, owned := owned(path, at(t, dest), dest.backend, d.ledger.of(t))
+			apps, owned := owned(path, dest.Target(t.cluster, t.uid), dest.Backend, d.ledger.of(t))
 			if !owned {
 				continue
 			}
-			if dest.settings.Hold {
+			if dest.Settings.Hold {
 				found.held[t] = true
 				found.keep = append(found.keep, path)
 			}
@@ -274,24 +275,24 @@ func (d *dispatcher) lookAround(ctx context.Context, every time.Duration) {
 		return
 	}
 	for pause(ctx, every); ctx.Err() == nil; pause(ctx, every) {
-		trip := d.gateway.trip()
+		trip := d.gateway.Lookup()
 		for on, t := range d.tenants.some() {
-			dest, err := trip.find(ctx, t.cluster)
-			if err != nil || on != (branch{dest.settings.Repo.URL, dest.settings.Branch}) {
+			dest, err := trip.Route(ctx, t.cluster)
+			if err != nil || on != dest.Branch() {
 				continue
 			}
-			if _, _, err := d.git.submit(ctx, batch.Job{Repo: dest.settings.Repo, Branch: on.name}); err != nil && ctx.Err() == nil {
-				d.log.Debug("a branch cannot be looked at", "repo", on.url, "branch", on.name, "err", err)
+			if _, _, err := d.git.submit(ctx, batch.Job{Repo: dest.Settings.Repo, Branch: on.Name}); err != nil && ctx.Err() == nil {
+				d.log.Debug("a branch cannot be looked at", "repo", on.URL, "branch", on.Name, "err", err)
 			}
 		}
 	}
 }
 
 // some returns the branches on which targets are, each with one of them.
-func (n *tenants) some() map[branch]target {
+func (n *tenants) some() map[route.Branch]target {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out := make(map[branch]target, len(n.on))
+	out := make(map[route.Branch]target, len(n.on))
 	for b, all := range n.on {
 		for t := range all {
 			out[b] = t

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -34,7 +35,7 @@ type gitSink struct {
 	brakes   *brakes
 	record   record // nil: nothing is remembered
 	branches *branches
-	inspect  func(ctx context.Context, r git.Repo, on branch, commits []git.Commit) (keep []string, err error) // nil: commits of others are not looked into
+	inspect  func(ctx context.Context, r git.Repo, on route.Branch, commits []git.Commit) (keep []string, err error) // nil: commits of others are not looked into
 	fence    batch.Fence
 	log      *slog.Logger
 }
@@ -42,7 +43,7 @@ type gitSink struct {
 // deliver plans all targets and has them committed together, in as many commits as it
 // takes. It yields what came of each before the next one is planned. A target that cannot
 // be planned fails alone. All targets share the lane's repository and branch.
-func (s *gitSink) deliver(ctx context.Context, due []target, found map[target]destination) iter.Seq[[]outcome] {
+func (s *gitSink) deliver(ctx context.Context, due []target, found map[target]route.Route) iter.Seq[[]outcome] {
 	return func(yield func([]outcome) bool) {
 		for part := range slices.Chunk(s.urgentFirst(due), batchTargets) {
 			slices.SortFunc(part, compareTargets)
@@ -86,7 +87,7 @@ type share struct {
 
 // commit has targets committed together. When one of their deployments is stopped before
 // the commit has begun, the others are planned anew.
-func (s *gitSink) commit(ctx context.Context, due []target, found map[target]destination) []outcome {
+func (s *gitSink) commit(ctx context.Context, due []target, found map[target]route.Route) []outcome {
 	var out []outcome
 	for len(due) > 0 && ctx.Err() == nil {
 		running, release := s.brakes.any(ctx, deployments(due))
@@ -117,7 +118,7 @@ func deployments(of []target) map[string]bool {
 	return out
 }
 
-func (s *gitSink) attempt(ctx context.Context, due []target, found map[target]destination) []outcome {
+func (s *gitSink) attempt(ctx context.Context, due []target, found map[target]route.Route) []outcome {
 	var out []outcome
 	var shares []share
 	for _, t := range due {
@@ -130,14 +131,14 @@ func (s *gitSink) attempt(ctx context.Context, due []target, found map[target]de
 	if len(shares) == 0 {
 		return out
 	}
-	if found[due[0]].settings.Published() {
+	if found[due[0]].Settings.Published() {
 		return append(out, s.publish(ctx, found, shares)...)
 	}
 	return append(out, s.land(ctx, found[due[0]], shares, maxBlamed)...)
 }
 
 // share plans one target. Outcomes of pairs that cannot be planned are handed back.
-func (s *gitSink) share(ctx context.Context, t target, d destination) (share, []outcome) {
+func (s *gitSink) share(ctx context.Context, t target, d route.Route) (share, []outcome) {
 	sh := share{target: t, pairs: s.ledger.of(t)}
 	if len(opened(sh.pairs)) == 0 {
 		return sh, nil
@@ -149,7 +150,7 @@ func (s *gitSink) share(ctx context.Context, t target, d destination) (share, []
 	if err != nil {
 		return sh, failures(sh.pairs, err)
 	}
-	sh.edits, sh.views = plan.edits, d.settings.ViewOf(at(t, d).Root())
+	sh.edits, sh.views = plan.edits, d.Settings.ViewOf(d.Target(t.cluster, t.uid).Root())
 	var failed []outcome
 	for _, p := range opened(sh.pairs) {
 		step, last, err := s.ways.at(ctx, p, true)
@@ -166,7 +167,7 @@ func (s *gitSink) share(ctx context.Context, t target, d destination) (share, []
 
 // land has the shares committed together. When the commit is refused for a path, the
 // shares that own it fail and the others are tried again, at most tries times.
-func (s *gitSink) land(ctx context.Context, d destination, shares []share, tries int) []outcome {
+func (s *gitSink) land(ctx context.Context, d route.Route, shares []share, tries int) []outcome {
 	shown, made, err := s.submit(ctx, s.job(d, shares))
 	if guilty, others := blamed(err, shares); tries > 0 && len(guilty) > 0 && len(others) > 0 {
 		return append(answers(guilty, git.DerivedResult{}, err), s.land(ctx, d, others, tries-1)...)
@@ -181,7 +182,7 @@ func (s *gitSink) land(ctx context.Context, d destination, shares []share, tries
 // remembers the commit. It returns what Submit does, with what became of the job's views,
 // and the commit that was made for the job, if there is one.
 func (s *gitSink) submit(ctx context.Context, job batch.Job) (shown git.DerivedResult, made git.Hash, err error) {
-	at := branch{job.Repo.URL, job.Branch}
+	at := route.Branch{URL: job.Repo.URL, Name: job.Branch}
 	base, err := s.branches.base(ctx, at)
 	if err != nil {
 		return shown, "", err
@@ -210,19 +211,19 @@ func (s *gitSink) submit(ctx context.Context, job batch.Job) (shown git.DerivedR
 
 // note remembers a commit. If that fails, the one before is remembered, which the branch
 // holds as well.
-func (s *gitSink) note(ctx context.Context, at branch, base, commit git.Hash) {
+func (s *gitSink) note(ctx context.Context, at route.Branch, base, commit git.Hash) {
 	if base == commit {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bookkeeping)
 	defer cancel()
 	if err := s.branches.landed(ctx, s.ledger.fence, at, commit); err != nil {
-		s.log.Warn("a commit is not remembered; the one before is", "repo", at.url, "branch", at.name, "commit", commit, "err", err)
+		s.log.Warn("a commit is not remembered; the one before is", "repo", at.URL, "branch", at.Name, "commit", commit, "err", err)
 	}
 }
 
-func (s *gitSink) job(d destination, shares []share) batch.Job {
-	job := batch.Job{Repo: d.settings.Repo, Branch: d.settings.Branch, Propose: d.settings.Propose}
+func (s *gitSink) job(d route.Route, shares []share) batch.Job {
+	job := batch.Job{Repo: d.Settings.Repo, Branch: d.Settings.Branch, Propose: d.Settings.Propose}
 	tags := trailers{}
 	var about summary
 	for _, sh := range shares {
@@ -282,29 +283,21 @@ type planned struct {
 	refused map[string]error // apps that the backend refuses
 }
 
-// at is where a target is; see ledger.address for what else backends see.
-func at(t target, d destination) syncer.Target {
-	return syncer.Target{
-		Cluster: t.cluster, Deployment: t.uid, FanOut: d.settings.FanOut,
-		Repo: syncer.Coordinates{URL: d.settings.ReadURL(), Branch: d.settings.ReadBranch()},
-	}
-}
-
 // plan asks the backend for the target's files. An app that the backend refuses is left
 // as it was, and the error says why.
-func (s *gitSink) plan(ctx context.Context, t target, d destination, pairs []appcontext.Pair) (planned, error) {
+func (s *gitSink) plan(ctx context.Context, t target, d route.Route, pairs []appcontext.Pair) (planned, error) {
 	at := s.ledger.address(t, d)
 	apps, err := s.apps(ctx, pairs, nil)
 	if err != nil {
 		return planned{}, err
 	}
-	change, err := d.backend.Plan(at, apps)
+	change, err := d.Backend.Plan(at, apps)
 	if err == nil {
 		return planned{edits: change.Edits, apps: present(apps)}, nil
 	}
 	refused := map[string]error{}
 	for _, a := range apps {
-		if _, err := d.backend.Plan(at, []syncer.App{a}); err != nil {
+		if _, err := d.Backend.Plan(at, []syncer.App{a}); err != nil {
 			refused[a.Name] = err
 		}
 	}
@@ -314,7 +307,7 @@ func (s *gitSink) plan(ctx context.Context, t target, d destination, pairs []app
 	if apps, err = s.apps(ctx, pairs, refused); err != nil {
 		return planned{}, err
 	}
-	change, err = d.backend.Plan(at, apps)
+	change, err = d.Backend.Plan(at, apps)
 	return planned{edits: change.Edits, apps: present(apps), refused: refused}, err
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -57,7 +59,7 @@ func TestAnAppThatTheBackendRefusesStaysAsItWas(t *testing.T) {
 	}
 	c := &contents{store: s}
 	sink := &gitSink{contents: c, ways: &ways{contents: c}, ledger: &ledger{}}
-	plan, err := sink.plan(t.Context(), target{"edge+c1", "7"}, destination{backend: b}, pairs)
+	plan, err := sink.plan(t.Context(), target{"edge+c1", "7"}, route.Route{Backend: b}, pairs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,10 +109,10 @@ func TestATargetWhosePathIsRefusedFailsAlone(t *testing.T) {
 	shelved.put("bundle", "settings")
 	l := &ledger{pairs: map[target]map[string]appcontext.Pair{}, targets: map[string]map[target]bool{}, sites: map[string]map[target]bool{}, restless: restless{}}
 	c := &contents{store: shelved}
-	found, due := map[target]destination{}, []target{{"edge+c1", "7"}, {"edge+c2", "7"}, {"edge+c3", "7"}}
+	found, due := map[target]route.Route{}, []target{{"edge+c1", "7"}, {"edge+c2", "7"}, {"edge+c3", "7"}}
 	for _, at := range due {
 		l.keep(appcontext.Pair{Key: appcontext.PairKey{Cluster: at.cluster, UID: at.uid, App: "a"}, Desired: "bundle", Phase: appcontext.Pending})
-		found[at] = destination{backend: b}
+		found[at] = route.Route{Backend: b}
 	}
 	host := &picky{bad: "clusters/edge+c2/context/7/app"}
 	l.heads, l.wanted = map[string]string{"7": "70"}, map[string]bool{"7": true}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
 
 // Which shard begins with a deployment on a cluster is found out from the cluster's
@@ -44,7 +45,7 @@ func (g *guardian) remind(uid string) {
 
 // watch has a head looked at again if its deployment is in this guardian's care.
 func (g *guardian) watch(shard int, head appcontext.Head, key wishKey) {
-	if g.live && !key.gone && !key.stopped && key.owns && team.Of(head.Deployment()) == shard && !g.alone() {
+	if g.live && !key.gone && !key.stopped && key.owns && route.Group.Of(head.Deployment()) == shard && !g.alone() {
 		g.clock.set(target{uid: head.UID}, unclaimed)
 	}
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
 
 // A cluster that was deleted and registered again is another one, although it has the
@@ -20,10 +19,9 @@ import (
 // registered reads the ids of the registrations of a wish's clusters; those that are not
 // registered are left out.
 func (d *dispatcher) registered(ctx context.Context, w wish) (map[string]string, error) {
-	out := make(map[string]string, len(w.places))
+	trip, out := d.gateway.Lookup(), make(map[string]string, len(w.places))
 	for cluster := range w.places {
-		provider, name, _ := strings.Cut(cluster, "+")
-		doc, err := d.gateway.db.Get(ctx, providerKey(provider)+"/clusters/"+store.Key(name))
+		doc, err := trip.Registration(ctx, cluster)
 		switch {
 		case err == nil:
 			out[cluster] = doc.UID
@@ -56,9 +54,9 @@ func (w wish) recognise(p appcontext.Pair) appcontext.Pair {
 
 // stranger refuses to put on a cluster what was asked for when another one went by its
 // name.
-func stranger(pairs []appcontext.Pair, d destination) error {
+func stranger(pairs []appcontext.Pair, d route.Route) error {
 	for _, p := range pairs {
-		if p.Desired != "" && p.Identity != "" && p.Identity != d.registration {
+		if p.Desired != "" && p.Identity != "" && p.Identity != d.Registration {
 			why := errors.New("the cluster was registered anew since this was asked for; update the deployment, or terminate and instantiate it, to have it there")
 			return errs.E(errs.Invalid, "deliver", fmt.Sprintf("revision %d to %s", p.Rev, p.Key.Cluster), why)
 		}

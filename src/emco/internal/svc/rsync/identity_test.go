@@ -6,6 +6,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
 
 // registeredAs is a wish for one app on a cluster, as it is registered now.
@@ -60,7 +61,7 @@ func TestH62WhatWasAskedForIsForOneRegistration(t *testing.T) {
 
 func TestStrangersAreRefused(t *testing.T) {
 	t.Parallel()
-	at := destination{registration: "new"}
+	at := route.Route{Registration: "new"}
 	for name, c := range map[string]struct {
 		pair    appcontext.Pair
 		refused bool

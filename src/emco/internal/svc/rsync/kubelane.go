@@ -11,6 +11,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
 )
@@ -43,7 +44,7 @@ func newKubeSink(ctx context.Context, s *Service, l *ledger, r *reporter) *kubeS
 
 // deliver works on the target's pairs that are due, each by itself, and sees to it
 // that all that the target holds is watched.
-func (s *kubeSink) deliver(ctx context.Context, t target, d destination) []outcome {
+func (s *kubeSink) deliver(ctx context.Context, t target, d route.Route) []outcome {
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
@@ -150,15 +151,15 @@ func (s *kubeSink) state(ctx context.Context, p appcontext.Pair, step steps.Step
 }
 
 // connect returns the connection to a cluster, a new one if the kubeconfig has changed.
-func (s *kubeSink) connect(name string, d destination) (*conn, error) {
+func (s *kubeSink) connect(name string, d route.Route) (*conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sum := sha256.Sum256(d.kubeconfig)
+	sum := sha256.Sum256(d.Kubeconfig)
 	old := s.conns[name]
 	if old != nil && old.config == sum {
 		return old, nil
 	}
-	cluster, err := s.sink.Connect(d.kubeconfig)
+	cluster, err := s.sink.Connect(d.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
 
 // recorder notes what is written to the real store, and can be out of order.
@@ -52,7 +53,7 @@ func newLedger(t *testing.T) (*ledger, *recorder) {
 	t.Helper()
 	contexts := contexttest.New(t)
 	r := &recorder{Store: contexts}
-	l := &ledger{store: r, fence: own(t, contexts, "a"), shard: team.Shard(0), retry: retry, now: func() time.Time { return noon }, ways: &ways{contents: &contents{store: contexts}}}
+	l := &ledger{store: r, fence: own(t, contexts, "a"), shard: route.Group.Shard(0), retry: retry, now: func() time.Time { return noon }, ways: &ways{contents: &contents{store: contexts}}}
 	if err := l.load(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}

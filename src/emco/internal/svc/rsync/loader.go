@@ -8,6 +8,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
 
 // loader reads all pairs for the shards of a process that begin at about the same time.
@@ -27,8 +28,8 @@ type reading struct {
 	err  error
 }
 
-func newLoader(contexts *appcontext.Store, g *gateway) *loader {
-	return &loader{pairs: contexts.Pairs, shards: g.shards, turn: make(chan struct{}, 1)}
+func newLoader(contexts *appcontext.Store, g *route.Resolver) *loader {
+	return &loader{pairs: contexts.Pairs, shards: g.Shards, turn: make(chan struct{}, 1)}
 }
 
 // load returns the pairs of a shard. They were read after the call began, so whatever
@@ -102,7 +103,7 @@ func (l *loader) sort(ctx context.Context) (map[string][]appcontext.Pair, error)
 		return nil, err
 	}
 	for _, p := range strays {
-		name := team.Shard(shards[p.Key.Cluster])
+		name := route.Group.Shard(shards[p.Key.Cluster])
 		by[name] = append(by[name], p)
 	}
 	return by, nil
@@ -119,4 +120,12 @@ func clustersOf(pairs []appcontext.Pair) []string {
 		}
 	}
 	return out
+}
+
+func shardNames() map[string]bool {
+	names := make(map[string]bool, route.Group.Shards)
+	for n := range route.Group.Shards {
+		names[route.Group.Shard(n)] = true
+	}
+	return names
 }

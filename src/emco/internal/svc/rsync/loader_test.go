@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
 
 // stock yields pairs one a second, and counts how often it is asked.
@@ -41,7 +42,7 @@ func TestShardsLoadTheirPairsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stock{fail: 1}
 		for n := range 100 {
-			p := appcontext.Pair{Key: appcontext.PairKey{Cluster: fmt.Sprint("edge+c", n), UID: "7", App: "web"}, Shard: team.Shard(n % team.Shards)}
+			p := appcontext.Pair{Key: appcontext.PairKey{Cluster: fmt.Sprint("edge+c", n), UID: "7", App: "web"}, Shard: route.Group.Shard(n % route.Group.Shards)}
 			if n >= 96 {
 				p.Shard = [...]string{"", "rsync-99"}[n%2] // from before there were shards, or more of them
 			}
@@ -51,9 +52,9 @@ func TestShardsLoadTheirPairsTogether(t *testing.T) {
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		got, failed := 0, 0
-		for n := range team.Shards {
+		for n := range route.Group.Shards {
 			all.Go(func() {
-				pairs, err := l.load(t.Context(), team.Shard(n))
+				pairs, err := l.load(t.Context(), route.Group.Shard(n))
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -76,7 +77,7 @@ func TestShardsLoadTheirPairsTogether(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := l.load(ctx, team.Shard(0)); err == nil {
+		if _, err := l.load(ctx, route.Group.Shard(0)); err == nil {
 			t.Error("a load that was called off succeeds")
 		}
 	})

@@ -38,8 +38,8 @@ func (m *moves) run(ctx context.Context) {
 	}
 }
 
-// of returns how far the last move of a cluster is that anything is known of.
-func (m *moves) of(ctx context.Context, cluster string) (appcontext.Relocation, error) {
+// Of returns how far the last move of a cluster is that anything is known of.
+func (m *moves) Of(ctx context.Context, cluster string) (appcontext.Relocation, error) {
 	r, err := m.get(ctx, cluster)
 	if err != nil {
 		return r, errs.E(errs.Unavailable, "read", "move of "+cluster, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
 
 // bookkeeping is how long the write of an outcome may go on when the process was told to
@@ -87,17 +88,17 @@ func (d *dispatcher) record(ctx context.Context, outcomes []outcome) error {
 }
 
 // lodge notes on which branch a target is; one that is moving is where it was.
-func (d *dispatcher) lodge(t target, dest destination) {
-	if roleOf(dest, d.shard) != delivers {
-		if dest.leaves.backend == nil {
+func (d *dispatcher) lodge(t target, dest route.Route) {
+	if dest.Role(d.shard) != route.Deliver {
+		if dest.Move.From.Backend == nil {
 			return
 		}
-		dest = dest.leaves.destination
+		dest = dest.Move.From
 	}
-	if dest.backend != nil && !dest.settings.Published() {
-		d.tenants.enter(t, branch{dest.settings.Repo.URL, dest.settings.Branch})
+	if dest.Backend != nil && !dest.Settings.Published() {
+		d.tenants.enter(t, dest.Branch())
 	}
-	if dest.settings.View != "" {
+	if dest.Settings.View != "" {
 		select {
 		case d.viewed <- struct{}{}:
 		default:
@@ -116,7 +117,7 @@ func (d *dispatcher) vacate(ctx context.Context, t target) {
 		return
 	}
 	if err := d.git.branches.forget(ctx, d.ledger.fence, at); err != nil {
-		d.log.Warn("a branch on which nothing is left is still remembered", "repo", at.url, "branch", at.name, "err", err)
+		d.log.Warn("a branch on which nothing is left is still remembered", "repo", at.URL, "branch", at.Name, "err", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
@@ -21,7 +22,7 @@ const trust = time.Hour
 type platforms struct {
 	slots   chan struct{}
 	brakes  *brakes
-	address func(target, destination) syncer.Target
+	address func(target, route.Route) syncer.Target
 	open    func(target) bool // something is to be done for it
 	settle  func(context.Context, []outcome)
 
@@ -63,7 +64,7 @@ func newPlatforms(ctx context.Context, p *platforms) *platforms {
 // visit takes in what came of a commit. It keeps the outcomes of targets of which a
 // platform is to be told something, and settles them when that is done. It returns the
 // others.
-func (p *platforms) visit(ctx context.Context, done []outcome, found map[target]destination) (others []outcome) {
+func (p *platforms) visit(ctx context.Context, done []outcome, found map[target]route.Route) (others []outcome) {
 	calls := map[target]call{}
 	for _, o := range done {
 		t := targetOf(o.key)
@@ -85,11 +86,11 @@ func (p *platforms) visit(ctx context.Context, done []outcome, found map[target]
 }
 
 // newCall is about a target with the given apps. Its platform is nil if there is none.
-func (p *platforms) newCall(t target, d destination, apps []string) call {
-	c := call{at: p.address(t, d), platform: syncer.Bootstrapping(d.backend), apps: apps}
-	c.all = sha256.Sum256(fmt.Append(nil, d.settings.Kind, d.settings.Options, c.at, apps)) // maps are written in order of their keys
+func (p *platforms) newCall(t target, d route.Route, apps []string) call {
+	c := call{at: p.address(t, d), platform: syncer.Bootstrapping(d.Backend), apps: apps}
+	c.all = sha256.Sum256(fmt.Append(nil, d.Settings.Kind, d.Settings.Options, c.at, apps)) // maps are written in order of their keys
 	if len(apps) == 0 {
-		c.after = time.Now().Add(d.settings.Delay)
+		c.after = time.Now().Add(d.Settings.Delay)
 	}
 	return c
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
@@ -59,7 +60,7 @@ type stand struct {
 func newStand(ctx context.Context) *stand {
 	s := &stand{tower: &tower{}}
 	s.platforms = newPlatforms(ctx, &platforms{
-		address: at,
+		address: func(t target, d route.Route) syncer.Target { return d.Target(t.cluster, t.uid) },
 		slots:   make(chan struct{}, 2), brakes: newBrakes(ctx), open: func(target) bool { return !s.closed },
 		settle: func(_ context.Context, out []outcome) {
 			s.mu.Lock()
@@ -76,8 +77,8 @@ func newStand(ctx context.Context) *stand {
 func (s *stand) commit(ctx context.Context, cluster string, apps ...string) (others []outcome) {
 	t := target{cluster, "7"}
 	o := outcome{key: appcontext.PairKey{Cluster: cluster, UID: "7", App: "web"}, apps: apps}
-	d := destination{backend: s.tower, settings: gitops.Settings{Kind: "tower", Delay: time.Minute}}
-	return s.visit(ctx, []outcome{o}, map[target]destination{t: d})
+	d := route.Route{Backend: s.tower, Settings: gitops.Settings{Kind: "tower", Delay: time.Minute}}
+	return s.visit(ctx, []outcome{o}, map[target]route.Route{t: d})
 }
 
 func (s *stand) want(t *testing.T, told, settled string) {
@@ -169,7 +170,7 @@ func TestAPlatformThatDoesNotAnswer(t *testing.T) {
 			s.commit(t.Context(), fmt.Sprint("edge+c", n), "web")
 		}
 		plain := outcome{key: appcontext.PairKey{Cluster: "edge+git", UID: "7", App: "web"}, apps: []string{"web"}}
-		others := s.visit(t.Context(), []outcome{plain}, map[target]destination{{"edge+git", "7"}: {}})
+		others := s.visit(t.Context(), []outcome{plain}, map[target]route.Route{{"edge+git", "7"}: {}})
 		if len(others) != 1 {
 			t.Error("a cluster without a platform waits")
 		}

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/git"
+	"golang.org/x/sync/errgroup"
 )
 
 // publishers is how many clusters of a repository are published at the same time.
@@ -17,7 +17,7 @@ const publishers = 8
 // publish has each cluster's artifact made anew, with all that the cluster shall hold: what
 // a registry has lost comes back with the next delivery. Clusters do not wait for each
 // other, and fail alone.
-func (s *gitSink) publish(ctx context.Context, found map[target]destination, shares []share) []outcome {
+func (s *gitSink) publish(ctx context.Context, found map[target]route.Route, shares []share) []outcome {
 	var mu sync.Mutex
 	var all []publication
 	var g errgroup.Group
@@ -48,12 +48,12 @@ type publication struct {
 }
 
 // published is the memoir of publications, in order of clusters.
-func (s *gitSink) published(found map[target]destination, all []publication) memoir {
+func (s *gitSink) published(found map[target]route.Route, all []publication) memoir {
 	slices.SortFunc(all, func(a, b publication) int { return compareTargets(a.shares[0].target, b.shares[0].target) })
 	out := memoir{}
 	for _, p := range all {
 		if at := p.shares[0].target; p.err == nil {
-			out.add(s.ledger, appcontext.RevisionCommit{Repository: found[at].settings.Repo.URL, Commit: string(p.digest), Cluster: at.cluster}, p.shares)
+			out.add(s.ledger, appcontext.RevisionCommit{Repository: found[at].Settings.Repo.URL, Commit: string(p.digest), Cluster: at.cluster}, p.shares)
 		}
 	}
 	return out
@@ -71,7 +71,7 @@ func byCluster(shares []share) (out [][]share) {
 }
 
 // publishOne publishes the cluster of the shares.
-func (s *gitSink) publishOne(ctx context.Context, d destination, shares []share) publication {
+func (s *gitSink) publishOne(ctx context.Context, d route.Route, shares []share) publication {
 	out := publication{shares: shares}
 	job := s.job(d, shares)
 	others, err := s.company(ctx, d, shares)
@@ -85,7 +85,7 @@ func (s *gitSink) publishOne(ctx context.Context, d destination, shares []share)
 }
 
 // company plans what else is on the cluster of the shares, as it is now.
-func (s *gitSink) company(ctx context.Context, d destination, shares []share) (edits []git.Edit, err error) {
+func (s *gitSink) company(ctx context.Context, d route.Route, shares []share) (edits []git.Edit, err error) {
 	for _, t := range s.ledger.on(shares[0].target.cluster) {
 		if slices.ContainsFunc(shares, func(sh share) bool { return sh.target == t }) {
 			continue
@@ -94,7 +94,7 @@ func (s *gitSink) company(ctx context.Context, d destination, shares []share) (e
 		if err != nil {
 			return nil, err
 		}
-		change, err := d.backend.Plan(s.ledger.address(t, d), apps)
+		change, err := d.Backend.Plan(s.ledger.address(t, d), apps)
 		if err != nil { // it stays as it was published last
 			continue
 		}

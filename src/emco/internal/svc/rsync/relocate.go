@@ -8,7 +8,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
@@ -29,80 +29,11 @@ import (
 // that its reconciler follows. A reconciler that still reads a place which is cleared may
 // remove all that it has applied from there.
 
-// departure is a place that a cluster is about to leave.
-type departure struct {
-	destination
-	cluster string
-	stage   appcontext.MoveStage
-	number  int64
-}
-
-// departure returns where a cluster is moving from; nil if it is on its way nowhere.
-func (t *trip) departure(ctx context.Context, cluster string, doc store.Doc) (*departure, error) {
-	c, _, err := t.cluster(ctx, cluster)
-	moved := c.Spec.GitOps.Moved
-	if err != nil || moved.Number == 0 || t.moves == nil {
-		return nil, err
-	}
-	r, err := t.moves.of(ctx, cluster)
-	if err != nil {
-		return nil, err
-	}
-	out := &departure{cluster: cluster, number: moved.Number, stage: appcontext.MoveAsked}
-	if r.Of(doc.UID, moved.Number) {
-		out.stage = r.Stage
-	}
-	if out.stage == appcontext.MoveDone {
-		return out, nil
-	}
-	c.Spec.GitOps = c.Spec.GitOps.At(moved.From)
-	out.destination, err = t.git(ctx, cluster, c)
-	return out, err
-}
-
-// home is the shard in which a place in Git is.
-func (d destination) home() int { return team.Of(homeOfBranch(d.settings.Repo.URL, d.settings.Branch)) }
-
-// role is what a shard has to do for a cluster that is moving, or was moved.
-type role int
-
-const (
-	delivers  role = iota // as for any other cluster
-	waits                 // until others are further
-	carries               // what the cluster holds to its new place
-	handsOver             // pairs to the shard of the new place
-)
-
-// roleOf is what a shard has to do for the targets that it has on a cluster.
-func roleOf(d destination, shard int) role {
-	if d.leaves == nil {
-		return delivers
-	}
-	begins := d.leaves.backend != nil && d.leaves.home() == shard
-	switch {
-	case d.leaves.stage == appcontext.MoveAsked && begins:
-		return carries
-	case d.leaves.stage == appcontext.MoveAsked:
-		return waits
-	case d.home() == shard:
-		return delivers
-	}
-	return handsOver
-}
-
-// route is the lane in which a part is done: all but deliveries in that of the old place.
-func (d destination) route(r role) string {
-	if r == delivers || d.leaves.backend == nil {
-		return d.lane
-	}
-	return d.leaves.lane
-}
-
 // followMoves has the shard do its part of all moves, until ctx ends.
 func (d *dispatcher) followMoves(ctx context.Context) {
 	seen := map[string]string{}
 	for ctx.Err() == nil {
-		list, changed := d.gateway.moves.underway()
+		list, changed := d.moves.underway()
 		pending := false
 		for _, r := range list {
 			at := fmt.Sprint(r.Registration, r.Number, r.Stage, r.Finish)
@@ -140,11 +71,11 @@ func (d *dispatcher) advance(ctx context.Context, r appcontext.Relocation) (pend
 	if r.Stage == appcontext.MoveLeft {
 		return d.retire(ctx, r)
 	}
-	dest, err := d.gateway.trip().find(ctx, r.Cluster)
+	dest, err := d.gateway.Lookup().Route(ctx, r.Cluster)
 	switch {
 	case errs.Is(err, errs.NotFound):
 		return false
-	case err == nil && (dest.leaves == nil || dest.leaves.backend == nil):
+	case err == nil && (dest.Move == nil || dest.Move.From.Backend == nil):
 		return false
 	case err == nil:
 		pending, err = d.step(ctx, r, dest)
@@ -156,10 +87,10 @@ func (d *dispatcher) advance(ctx context.Context, r appcontext.Relocation) (pend
 }
 
 // step does the shard's part of a move.
-func (d *dispatcher) step(ctx context.Context, r appcontext.Relocation, dest destination) (pending bool, err error) {
+func (d *dispatcher) step(ctx context.Context, r appcontext.Relocation, dest route.Route) (pending bool, err error) {
 	due := d.ledger.on(r.Cluster)
 	d.dispatch(ctx, due) // in the lane of their place, or of the old one
-	begins, ends := dest.leaves.home() == d.shard, dest.home() == d.shard
+	begins, ends := dest.Move.From.Shard() == d.shard, dest.Shard() == d.shard
 	switch {
 	case r.Stage == appcontext.MoveAsked && begins && len(due) == 0:
 		return false, d.reached(ctx, r.Cluster, dest, appcontext.Relocation{Stage: appcontext.MoveWritten})
@@ -173,7 +104,7 @@ func (d *dispatcher) step(ctx context.Context, r appcontext.Relocation, dest des
 }
 
 // relocate does the shard's part of moving clusters, in the lane of their old place.
-func (d *dispatcher) relocate(ctx context.Context, moving map[string]destination) {
+func (d *dispatcher) relocate(ctx context.Context, moving map[string]route.Route) {
 	for cluster, dest := range moving {
 		due := d.ledger.on(cluster)
 		err := d.relocateOne(ctx, cluster, dest, due)
@@ -181,7 +112,7 @@ func (d *dispatcher) relocate(ctx context.Context, moving map[string]destination
 			continue
 		}
 		d.log.Warn("a move does not go on; it is tried again", "cluster", cluster, "err", err)
-		if noted := d.reached(ctx, cluster, dest, appcontext.Relocation{Stage: dest.leaves.stage, Error: err.Error()}); noted != nil {
+		if noted := d.reached(ctx, cluster, dest, appcontext.Relocation{Stage: dest.Move.Stage, Error: err.Error()}); noted != nil {
 			d.log.Warn("why a move does not go on is not written down", "cluster", cluster, "err", noted)
 		}
 		for _, t := range due {
@@ -190,15 +121,15 @@ func (d *dispatcher) relocate(ctx context.Context, moving map[string]destination
 	}
 }
 
-func (d *dispatcher) relocateOne(ctx context.Context, cluster string, dest destination, due []target) error {
-	if roleOf(dest, d.shard) == carries {
+func (d *dispatcher) relocateOne(ctx context.Context, cluster string, dest route.Route, due []target) error {
+	if dest.Role(d.shard) == route.Carry {
 		return d.carryOver(ctx, cluster, dest, due)
 	}
 	return d.passOn(ctx, cluster, dest, due)
 }
 
 // carryOver writes what a cluster holds in its new place.
-func (d *dispatcher) carryOver(ctx context.Context, cluster string, dest destination, due []target) error {
+func (d *dispatcher) carryOver(ctx context.Context, cluster string, dest route.Route, due []target) error {
 	if err := d.complete(ctx, cluster); err != nil {
 		return err
 	}
@@ -226,9 +157,9 @@ func (d *dispatcher) complete(ctx context.Context, cluster string) error {
 }
 
 // clearOut takes what a cluster held out of its old place, if nobody reads that.
-func (d *dispatcher) clearOut(ctx context.Context, r appcontext.Relocation, dest destination) error {
-	if !r.Finish && !dest.follows() {
-		return d.reached(ctx, r.Cluster, dest, appcontext.Relocation{Stage: r.Stage, Error: dest.unread()})
+func (d *dispatcher) clearOut(ctx context.Context, r appcontext.Relocation, dest route.Route) error {
+	if !r.Finish && !dest.SameSource() {
+		return d.reached(ctx, r.Cluster, dest, appcontext.Relocation{Stage: r.Stage, Error: unread(dest)})
 	}
 	d.still.Lock() // else a view might be shown the place that is emptied
 	defer d.still.Unlock()
@@ -249,27 +180,21 @@ func (d *dispatcher) clearOut(ctx context.Context, r appcontext.Relocation, dest
 	if err := d.reached(ctx, r.Cluster, dest, appcontext.Relocation{Stage: appcontext.MoveDone, Cleared: string(commit)}); err != nil {
 		return err
 	}
-	d.log.Info("a cluster was moved", "cluster", r.Cluster, "from", dest.leaves.place(), "to", dest.place())
+	d.log.Info("a cluster was moved", "cluster", r.Cluster, "from", dest.Move.From.Place(), "to", dest.Place())
 	return nil
 }
 
-// follows reports whether a cluster reads the same after its move as before.
-func (d destination) follows() bool {
-	from := d.leaves.destination
-	return from.settings.ReadBranch() == d.settings.ReadBranch() && from.settings.FanOut == d.settings.FanOut
-}
-
 // unread says what a move waits for whose old place may still be read.
-func (d destination) unread() string {
-	return "its old place stays until its reconciler reads branch " + d.settings.ReadBranch() + "; when it does, finish the move (emcoctl move --finish)"
+func unread(d route.Route) string {
+	return "its old place stays until its reconciler reads branch " + d.Settings.ReadBranch() + "; when it does, finish the move (emcoctl move --finish)"
 }
 
 // release has the platform of the old place forget the targets, if it has to be told and
 // the new one is another.
-func (d *dispatcher) release(ctx context.Context, old []target, dest destination) error {
-	from := dest.leaves.destination
-	b := syncer.Bootstrapping(from.backend)
-	if b == nil || from.settings.Kind == dest.settings.Kind {
+func (d *dispatcher) release(ctx context.Context, old []target, dest route.Route) error {
+	from := dest.Move.From
+	b := syncer.Bootstrapping(from.Backend)
+	if b == nil || from.Settings.Kind == dest.Settings.Kind {
 		return nil
 	}
 	for _, t := range old {
@@ -281,8 +206,8 @@ func (d *dispatcher) release(ctx context.Context, old []target, dest destination
 }
 
 // passOn hands the shard's pairs on a cluster over to the shard of its new place.
-func (d *dispatcher) passOn(ctx context.Context, cluster string, dest destination, due []target) error {
-	r, err := d.gateway.moves.of(ctx, cluster)
+func (d *dispatcher) passOn(ctx context.Context, cluster string, dest route.Route, due []target) error {
+	r, err := d.moves.Of(ctx, cluster)
 	if err != nil || len(due) == 0 {
 		return err
 	}
@@ -303,12 +228,12 @@ func (d *dispatcher) passOn(ctx context.Context, cluster string, dest destinatio
 }
 
 // handing is how pairs get to the shard of a new place.
-func (d *dispatcher) handing(r appcontext.Relocation, dest destination) handing {
-	return handing{to: team.Shard(dest.home()), commit: r.Written, before: r.At, anew: syncer.Bootstrapping(dest.backend) != nil}
+func (d *dispatcher) handing(r appcontext.Relocation, dest route.Route) handing {
+	return handing{to: route.Group.Shard(dest.Shard()), commit: r.Written, before: r.At, anew: syncer.Bootstrapping(dest.Backend) != nil}
 }
 
 // welcome takes in what other shards have handed over. It reports whether that is all.
-func (d *dispatcher) welcome(ctx context.Context, r appcontext.Relocation, dest destination) (all bool, err error) {
+func (d *dispatcher) welcome(ctx context.Context, r appcontext.Relocation, dest route.Route) (all bool, err error) {
 	pairs, err := d.contexts.PairsOn(ctx, r.Cluster)
 	if err != nil {
 		return false, err
@@ -317,7 +242,7 @@ func (d *dispatcher) welcome(ctx context.Context, r appcontext.Relocation, dest 
 		return false, nil
 	}
 	d.ledger.takeIn(pairs)
-	if dest.leaves.home() == d.shard { // they were its own all the time
+	if dest.Move.From.Shard() == d.shard { // they were its own all the time
 		if err := d.ledger.handOver(ctx, d.ledger.on(r.Cluster), d.handing(r, dest)); err != nil {
 			return false, err
 		}
@@ -330,7 +255,7 @@ func (d *dispatcher) welcome(ctx context.Context, r appcontext.Relocation, dest 
 }
 
 // arrived tells of a cluster that is in its new place, and sees to what was asked for meanwhile.
-func (d *dispatcher) arrived(ctx context.Context, cluster string, dest destination) {
+func (d *dispatcher) arrived(ctx context.Context, cluster string, dest route.Route) {
 	due := d.ledger.on(cluster)
 	var events []appcontext.Event
 	var orphans []target
@@ -340,7 +265,7 @@ func (d *dispatcher) arrived(ctx context.Context, cluster string, dest destinati
 			d.revisit(uid)
 			events = append(events, appcontext.Event{
 				UID: uid, Type: appcontext.Normal, Reason: "Moved", Cluster: cluster,
-				Message: fmt.Sprintf("cluster %s moved from %s to %s, with all that is on it", cluster, dest.leaves.place(), dest.place()),
+				Message: fmt.Sprintf("cluster %s moved from %s to %s, with all that is on it", cluster, dest.Move.From.Place(), dest.Place()),
 			})
 		}
 		if len(heads) == 0 {
@@ -353,13 +278,10 @@ func (d *dispatcher) arrived(ctx context.Context, cluster string, dest destinati
 	}
 }
 
-// place names where a cluster is, for people.
-func (d destination) place() string { return d.settings.Kind + " on branch " + d.settings.Branch }
-
 // reached writes down how far a move is.
-func (d *dispatcher) reached(ctx context.Context, cluster string, dest destination, r appcontext.Relocation) error {
-	r.Cluster, r.Registration, r.Number = cluster, dest.registration, dest.leaves.number
+func (d *dispatcher) reached(ctx context.Context, cluster string, dest route.Route, r appcontext.Relocation) error {
+	r.Cluster, r.Registration, r.Number = cluster, dest.Registration, dest.Move.Number
 	own, release := beyond(ctx)
 	defer release()
-	return d.gateway.moves.reach(own, d.ledger.fence, r)
+	return d.moves.reach(own, d.ledger.fence, r)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
 
 // renewals has all that is desired on a branch written anew when its history was adopted,
@@ -31,7 +32,7 @@ func (d *dispatcher) renewals(ctx context.Context) {
 // renew makes all that is on a branch due. That is written down before it is noted that
 // it was, so a crash in between makes it due twice.
 func (d *dispatcher) renew(ctx context.Context, b appcontext.Branch) error {
-	at := branch{b.URL, b.Name}
+	at := route.Branch{URL: b.URL, Name: b.Name}
 	targets, err := d.on(ctx, at)
 	if err != nil {
 		return err
@@ -48,15 +49,15 @@ func (d *dispatcher) renew(ctx context.Context, b appcontext.Branch) error {
 }
 
 // on returns the shard's targets on a branch.
-func (d *dispatcher) on(ctx context.Context, at branch) (out []target, err error) {
-	trip := d.gateway.trip()
+func (d *dispatcher) on(ctx context.Context, at route.Branch) (out []target, err error) {
+	trip := d.gateway.Lookup()
 	for _, t := range d.ledger.all() {
-		dest, err := trip.find(ctx, t.cluster)
+		dest, err := trip.Route(ctx, t.cluster)
 		switch {
 		case errs.Is(err, errs.NotFound), errs.Is(err, errs.Invalid): // it is nowhere
 		case err != nil:
 			return nil, err
-		case dest.backend != nil && at == branch{dest.settings.Repo.URL, dest.settings.Branch}:
+		case dest.Backend != nil && at == dest.Branch():
 			out = append(out, t)
 		}
 	}

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -90,30 +89,14 @@ func (h History) putBack(ctx context.Context, repo git.Repo, b appcontext.Branch
 
 // repo finds a repository's credential: that of a cluster that is fed by the branch.
 func (h History) repo(ctx context.Context, ask v2.GitBranch) (git.Repo, error) {
-	t := (&gateway{db: h.DB, rules: h.Rules}).trip()
-	for doc, err := range h.DB.List(ctx, "cluster-providers", store.Query{}) {
+	clusters := (&route.Resolver{DB: h.DB, Rules: h.Rules}).Lookup()
+	for c, err := range clusters.Fed(ctx) {
 		if err != nil {
 			return git.Repo{}, err
 		}
-		s, ok := t.fed(ctx, doc)
-		if ok && s.Repo.URL == ask.URL && s.Branch == ask.Branch {
-			return s.Repo, nil
+		if c.Err == nil && c.Settings.Repo.URL == ask.URL && c.Settings.Branch == ask.Branch {
+			return c.Settings.Repo, nil
 		}
 	}
 	return git.Repo{}, cannot(ask, "no cluster is fed by it any more, so there is no credential")
-}
-
-// fed returns what feeds the cluster of a document; false if it is none, or its sync
-// objects cannot be read, as whoever delivers to it says.
-func (t *trip) fed(ctx context.Context, doc store.Doc) (gitops.Settings, bool) {
-	part := strings.Split(string(doc.Key), "/")
-	if len(part) != 4 || part[2] != "clusters" {
-		return gitops.Settings{}, false
-	}
-	c, err := store.Decode[v2.Cluster](doc)
-	if err != nil || c.Direct() {
-		return gitops.Settings{}, false
-	}
-	s, err := t.settings(ctx, part[1]+"+"+part[3], c)
-	return s, err == nil
 }

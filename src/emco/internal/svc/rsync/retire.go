@@ -31,29 +31,29 @@ func (d *dispatcher) retire(ctx context.Context, r appcontext.Relocation) (pendi
 }
 
 func (d *dispatcher) tryRetire(ctx context.Context, r appcontext.Relocation) (pending bool, err error) {
-	trip := d.gateway.trip()
+	trip := d.gateway.Lookup()
 	c := v2.Cluster{}
 	c.Spec.GitOps = v2.GitOps{
 		Type: r.Left.Type, Reference: r.Left.Reference, Resource: r.Left.Resource,
 		RefMode: r.Left.RefMode, Shard: r.Left.Shard, FanOut: r.Left.FanOut,
 	}
-	old, err := trip.git(ctx, r.Cluster, c)
+	old, err := trip.Git(ctx, r.Cluster, c.Spec.GitOps)
 	if err != nil {
 		return false, err
 	}
-	if old.home() != d.shard {
+	if old.Shard() != d.shard {
 		return false, nil // its shard sees to it
 	}
-	now, err := trip.find(ctx, r.Cluster)
+	now, err := trip.Route(ctx, r.Cluster)
 	switch {
-	case err == nil && now.registration == r.Registration && time.Since(r.At) < goodbye:
+	case err == nil && now.Registration == r.Registration && time.Since(r.At) < goodbye:
 		return true, nil
-	case err == nil && (now.registration == r.Registration || now.settings.View == old.settings.View):
+	case err == nil && (now.Registration == r.Registration || now.Settings.View == old.Settings.View):
 		return d.forgetMove(ctx, r), nil
 	case err != nil && !errs.Is(err, errs.NotFound):
 		return true, err
 	}
-	job := batch.Job{Repo: old.settings.Repo, Branch: old.settings.Branch, RemoveDerived: []string{old.settings.View}, Interactive: true}
+	job := batch.Job{Repo: old.Settings.Repo, Branch: old.Settings.Branch, RemoveDerived: []string{old.Settings.View}, Interactive: true}
 	job.Title = "Remove the branch of " + r.Cluster
 	shown, _, err := d.git.submit(ctx, job)
 	if err != nil {
@@ -62,7 +62,7 @@ func (d *dispatcher) tryRetire(ctx context.Context, r appcontext.Relocation) (pe
 	if len(shown.Removed) == 0 {
 		return d.forgetMove(ctx, r), nil // it was not there, or holds what somebody else has put there
 	}
-	d.log.Info("the branch of a cluster that was deregistered is removed", "cluster", r.Cluster, "repo", job.Repo.URL, "branch", old.settings.View)
+	d.log.Info("the branch of a cluster that was deregistered is removed", "cluster", r.Cluster, "repo", job.Repo.URL, "branch", old.Settings.View)
 	return d.forgetMove(ctx, r), nil
 }
 

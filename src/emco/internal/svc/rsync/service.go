@@ -10,6 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
@@ -40,7 +41,7 @@ type Parts struct {
 //	   (one watch)      (one reading)  dispatcher of shard 7 ──► …
 type Service struct {
 	parts    Parts
-	gateway  *gateway
+	gateway  *route.Resolver
 	contents *contents
 	slots    chan struct{} // bounds the clusters worked on at the same time
 	callers  chan struct{} // bounds the clusters of which the platforms are told something at the same time
@@ -57,18 +58,18 @@ type Service struct {
 // New returns the service.
 func New(p Parts) *Service {
 	m := newMoves(p.Contexts, p.Log)
-	g := &gateway{db: p.DB, registry: p.Backends, rules: p.Rules, moves: m, backends: map[string]syncer.Backend{}}
+	g := &route.Resolver{DB: p.DB, Backends: p.Backends, Rules: p.Rules, Moves: m}
 	s := &Service{
 		parts: p, gateway: g, contents: &contents{store: p.Contexts}, slots: make(chan struct{}, p.Workers), callers: make(chan struct{}, p.Workers),
-		feed: newFeed(p.Log), desk: newDesk(p.Contexts, g.shards), loader: newLoader(p.Contexts, g),
+		feed: newFeed(p.Log), desk: newDesk(p.Contexts, g.Shards), loader: newLoader(p.Contexts, g),
 		branches: newBranches(p.Contexts, p.Log), moves: m, terms: newTerms(),
 	}
-	s.sharing = p.Contexts.Share(team, p.Member, s.term)
+	s.sharing = p.Contexts.Share(route.Group, p.Member, s.term)
 	return s
 }
 
 // Name is "rsync".
-func (s *Service) Name() string { return team.Kind }
+func (s *Service) Name() string { return route.Group.Kind }
 
 // Ready says so until this process has joined the others, and its shards have caught up
 // with what was there when they began. A process whose shards are still worked on by
@@ -112,7 +113,7 @@ func (s *Service) term(ctx context.Context, n int, own *appcontext.Ownership) er
 }
 
 // alone reports whether this process has all the work.
-func (s *Service) alone() bool { return s.sharing.Standing().Working == team.Shards }
+func (s *Service) alone() bool { return s.sharing.Standing().Working == route.Group.Shards }
 
 // terms are the dispatchers that work now.
 type terms struct {

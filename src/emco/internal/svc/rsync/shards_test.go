@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
@@ -23,6 +23,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -130,8 +132,8 @@ func (w *works) start(p *process) (stop func()) {
 // take the shard from it.
 func (w *works) hold(p *process, repository string) (deafen, dispossess func()) {
 	w.Helper()
-	n := team.Of(homeOfBranch(w.git.URL(repository), "main"))
-	own, err := p.parts.Contexts.Own(w.Context(), team.Shard(n), p.parts.Member.Holder, time.Minute)
+	n := route.Branch{URL: w.git.URL(repository), Name: "main"}.Shard()
+	own, err := p.parts.Contexts.Own(w.Context(), route.Group.Shard(n), p.parts.Member.Holder, time.Minute)
 	w.must(err)
 	deafen = w.run(func(ctx context.Context) { p.feed.run(ctx, p.parts.Contexts) })
 	w.run(func(ctx context.Context) { p.branches.run(ctx) })
@@ -349,7 +351,7 @@ func TestProcessesShareTheWork(t *testing.T) {
 	leave := w.start(two)
 	w.until("both have a part", func(map[string]appcontext.Pair) bool {
 		a, b := one.sharing.Standing(), two.sharing.Standing()
-		return a.Working > 0 && b.Working > 0 && a.Working+b.Working == team.Shards && one.Ready() == nil && two.Ready() == nil
+		return a.Working > 0 && b.Working > 0 && a.Working+b.Working == route.Group.Shards && one.Ready() == nil && two.Ready() == nil
 	})
 	var all []string
 	for n := range repositories {

@@ -2,6 +2,7 @@ package rsync
 
 import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
@@ -20,10 +21,10 @@ func (l *ledger) settleIn(w wish) {
 }
 
 // address is a target as backends see it when they plan.
-func (l *ledger) address(t target, d destination) syncer.Target {
+func (l *ledger) address(t target, d route.Route) syncer.Target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out, in := at(t, d), l.clouds[t.uid]
+	out, in := d.Target(t.cluster, t.uid), l.clouds[t.uid]
 	out.Namespace = in.namespace
 	out.Cloud = syncer.Cloud{Name: in.cloud.Name, Confined: in.cloud.Confined, Account: in.cloud.Account}
 	return out

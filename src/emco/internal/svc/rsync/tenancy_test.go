@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 )
 
@@ -27,7 +29,7 @@ func TestBackendsAreToldOfTheLogicalCloudAndOfDependencies(t *testing.T) {
 	l.note(w)
 	l.settleIn(w)
 	l.settleIn(wish{uid: "7", gone: true}) // which does not know
-	at := l.address(target{"edge+c1", "7"}, destination{})
+	at := l.address(target{"edge+c1", "7"}, route.Route{})
 	want := syncer.Target{Cluster: "edge+c1", Deployment: "7", Namespace: "east", Cloud: syncer.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"}}
 	if at != want {
 		t.Errorf("address = %+v, want %+v", at, want)
@@ -37,7 +39,7 @@ func TestBackendsAreToldOfTheLogicalCloudAndOfDependencies(t *testing.T) {
 		{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}, Desired: "bundle"},
 	}
 	sink := &gitSink{contents: c, ways: &ways{contents: c}, ledger: l}
-	plan, err := sink.plan(t.Context(), target{"edge+c1", "7"}, destination{backend: b}, pairs)
+	plan, err := sink.plan(t.Context(), target{"edge+c1", "7"}, route.Route{Backend: b}, pairs)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,21 +1,25 @@
 package rsync
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+)
 
 // tenants knows what is on which branch: a branch on which nothing is any more is left to
 // its owner.
 type tenants struct {
 	mu sync.Mutex
-	on map[branch]map[target]bool
-	at map[target]branch
+	on map[route.Branch]map[target]bool
+	at map[target]route.Branch
 }
 
 func newTenants() *tenants {
-	return &tenants{on: map[branch]map[target]bool{}, at: map[target]branch{}}
+	return &tenants{on: map[route.Branch]map[target]bool{}, at: map[target]route.Branch{}}
 }
 
 // enter notes that a target is on a branch.
-func (n *tenants) enter(t target, b branch) {
+func (n *tenants) enter(t target, b route.Branch) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.at[t] == b {
@@ -30,13 +34,13 @@ func (n *tenants) enter(t target, b branch) {
 
 // leave notes that a target is gone, and returns the branch that it was on if nothing
 // else is there.
-func (n *tenants) leave(t target) (b branch, empty bool) {
+func (n *tenants) leave(t target) (b route.Branch, empty bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.leaveLocked(t)
 }
 
-func (n *tenants) leaveLocked(t target) (b branch, empty bool) {
+func (n *tenants) leaveLocked(t target) (b route.Branch, empty bool) {
 	b, known := n.at[t]
 	if !known {
 		return b, false

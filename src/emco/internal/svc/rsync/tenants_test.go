@@ -1,16 +1,20 @@
 package rsync
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+)
 
 func TestABranchIsEmptyWhenItsLastTargetLeaves(t *testing.T) {
 	t.Parallel()
 	n := newTenants()
-	main, side := branch{"r", "main"}, branch{"r", "side"}
+	main, side := route.Branch{URL: "r", Name: "main"}, route.Branch{URL: "r", Name: "side"}
 	one, two := target{"c1", "7"}, target{"c2", "7"}
 	n.enter(one, main)
 	n.enter(one, main)
 	n.enter(two, main)
-	leaves := func(t2 target, at branch, want bool) {
+	leaves := func(t2 target, at route.Branch, want bool) {
 		t.Helper()
 		if b, empty := n.leave(t2); empty != want || want && b != at {
 			t.Errorf("%v leaves %v, empty %v; want %v, %v", t2, b, empty, at, want)

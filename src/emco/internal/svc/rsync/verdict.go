@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -11,7 +13,7 @@ import (
 
 // held reports whether edits of others are held on a branch.
 func (h History) held(ctx context.Context, ask v2.GitBranch) (bool, error) {
-	t := (&gateway{db: h.DB, rules: h.Rules}).trip()
+	t := (&route.Resolver{DB: h.DB, Rules: h.Rules}).Lookup()
 	for p, err := range h.Contexts.Pairs(ctx) {
 		if err != nil {
 			return false, err
@@ -19,11 +21,11 @@ func (h History) held(ctx context.Context, ask v2.GitBranch) (bool, error) {
 		if p.Edit == nil || !p.Edit.Held {
 			continue
 		}
-		c, _, err := t.cluster(ctx, p.Key.Cluster)
+		c, _, err := t.Cluster(ctx, p.Key.Cluster)
 		if err != nil {
 			continue // it is nowhere
 		}
-		s, err := t.settings(ctx, p.Key.Cluster, c)
+		s, err := t.Settings(ctx, p.Key.Cluster, c.Spec.GitOps)
 		if err == nil && s.Repo.URL == ask.URL && s.Branch == ask.Branch {
 			return true, nil
 		}
@@ -71,7 +73,7 @@ func (d *dispatcher) verdicts(ctx context.Context) {
 }
 
 func (d *dispatcher) heedVerdict(ctx context.Context, b appcontext.Branch) error {
-	at := branch{b.URL, b.Name}
+	at := route.Branch{URL: b.URL, Name: b.Name}
 	targets, err := d.on(ctx, at)
 	if err != nil {
 		return err
@@ -123,6 +125,6 @@ func (b *branches) judged(ctx context.Context, shard int) (appcontext.Branch, bo
 }
 
 // heeded remembers that a decision was acted on.
-func (b *branches) heeded(ctx context.Context, own appcontext.Fence, at branch, n int64) error {
+func (b *branches) heeded(ctx context.Context, own appcontext.Fence, at route.Branch, n int64) error {
 	return b.change(ctx, own, at, func(r *appcontext.Branch) { r.Heeded = max(r.Heeded, n) })
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
@@ -36,7 +37,7 @@ func (d *dispatcher) lookAtViews(ctx context.Context) {
 	defer d.still.Unlock()
 	for at, album := range d.albums(ctx) {
 		if err := d.mend(ctx, album); err != nil && ctx.Err() == nil {
-			d.log.Warn("views cannot be looked at", "repo", at.url, "branch", at.name, "err", err)
+			d.log.Warn("views cannot be looked at", "repo", at.URL, "branch", at.Name, "err", err)
 		}
 	}
 }
@@ -48,21 +49,21 @@ type album struct {
 }
 
 // albums returns the views of the shard's clusters by the branch that they show.
-func (d *dispatcher) albums(ctx context.Context) map[branch]album {
-	trip, out := d.gateway.trip(), map[branch]album{}
+func (d *dispatcher) albums(ctx context.Context) map[route.Branch]album {
+	trip, out := d.gateway.Lookup(), map[route.Branch]album{}
 	for _, t := range d.ledger.all() {
-		dest, err := trip.find(ctx, t.cluster)
-		if err != nil || dest.settings.View == "" || roleOf(dest, d.shard) != delivers { // what cannot be found is not delivered to either
+		dest, err := trip.Route(ctx, t.cluster)
+		if err != nil || dest.Settings.View == "" || dest.Role(d.shard) != route.Deliver { // what cannot be found is not delivered to either
 			continue
 		}
-		on := branch{dest.settings.Repo.URL, dest.settings.Branch}
+		on := dest.Branch()
 		a, known := out[on]
 		if !known {
-			a = album{job: batch.Job{Repo: dest.settings.Repo, Branch: on.name}, readers: map[string][]target{}}
+			a = album{job: batch.Job{Repo: dest.Settings.Repo, Branch: on.Name}, readers: map[string][]target{}}
 		}
-		view := dest.settings.View
+		view := dest.Settings.View
 		if len(a.readers[view]) == 0 {
-			a.job.Derived = append(a.job.Derived, dest.settings.ViewOf(at(t, dest).Root())...)
+			a.job.Derived = append(a.job.Derived, dest.Settings.ViewOf(dest.Target(t.cluster, t.uid).Root())...)
 		}
 		a.readers[view] = append(a.readers[view], t)
 		out[on] = a

@@ -11,7 +11,9 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -63,15 +65,15 @@ func newEstate(t *testing.T, mode string) *estate {
 // size. It delivers all, and returns the outcomes by cluster.
 func (y *estate) wish(bundle appcontext.Digest, first, last, size int) map[string]outcome {
 	y.Helper()
-	lanes, found := map[string][]target{}, map[target]destination{}
+	lanes, found := map[string][]target{}, map[target]route.Route{}
 	for i := first; i < last; i++ {
 		name := fmt.Sprintf("edge+c%05d", i)
 		at := target{name, "7"}
 		seat := gitops.Seat{Mode: y.settings.Sharding.Mode, Shard: gitops.ShardName(i / size)}
-		d := destination{backend: y.backend, settings: y.settings.At(name, seat)}
+		d := route.Route{Backend: y.backend, Settings: y.settings.At(name, seat)}
 		y.sink.ledger.keep(appcontext.Pair{Key: appcontext.PairKey{Cluster: name, UID: "7", App: "web"}, Desired: bundle, Phase: appcontext.Pending})
 		found[at] = d
-		lanes[d.settings.Branch] = append(lanes[d.settings.Branch], at)
+		lanes[d.Settings.Branch] = append(lanes[d.Settings.Branch], at)
 	}
 	out := map[string]outcome{}
 	for _, due := range lanes {

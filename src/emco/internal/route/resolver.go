@@ -1,0 +1,271 @@
+// Package route finds out where a cluster is reached, and which shard does its work. It is
+// the one reader of clusters' registrations, the sync objects that they name, and what
+// these say about Git.
+//
+//	registration ──► sync objects ──► gitops.Settings ──► Route: backend, queue, shard
+//
+// Everything is read again for each Lookup, so a changed credential is used by the next try.
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+)
+
+// Resolver makes lookups. It is safe for concurrent use.
+type Resolver struct {
+	DB       *store.DB
+	Rules    gitops.Rules     // which Git addresses are allowed
+	Backends *syncer.Registry // needed for routes, not for settings
+	Moves    Moves            // nil: no cluster moves
+
+	mu       sync.Mutex
+	backends map[string]syncer.Backend // by type and options: a backend remembers what it wrote; guarded by mu
+
+	recent recentShards
+}
+
+// Moves reports the progress of clusters that move to another place in Git.
+type Moves interface {
+	// Of returns the last known move of a cluster; the zero Relocation if there is none.
+	Of(ctx context.Context, cluster string) (appcontext.Relocation, error)
+}
+
+// Lookup resolves clusters. It reads each sync object once, which many clusters share, and
+// each cluster once. One goroutine uses it, for one piece of work.
+type Lookup struct {
+	*Resolver
+	registrations map[string]store.Doc // that were listed, by cluster
+	objects       map[store.Key]gitops.Object
+	routes        map[string]Route // by cluster
+}
+
+// Lookup returns a lookup that has read nothing yet.
+func (r *Resolver) Lookup() *Lookup {
+	return &Lookup{Resolver: r, registrations: map[string]store.Doc{}, objects: map[store.Key]gitops.Object{}, routes: map[string]Route{}}
+}
+
+// Route returns how a cluster is reached. Errors are safe to show: NotFound if the cluster
+// is not registered, Invalid if its registration cannot be used as it is.
+func (l *Lookup) Route(ctx context.Context, cluster string) (Route, error) {
+	if r, ok := l.routes[cluster]; ok {
+		return r, nil
+	}
+	c, doc, err := l.Cluster(ctx, cluster)
+	if err != nil {
+		return Route{}, err
+	}
+	var r Route
+	if c.Direct() {
+		r, err = l.direct(ctx, cluster, doc)
+	} else {
+		r, err = l.Git(ctx, cluster, c.Spec.GitOps)
+	}
+	r.Registration = doc.UID
+	if err == nil {
+		r.Move, err = l.move(ctx, cluster, c, doc.UID)
+	}
+	if err == nil {
+		l.routes[cluster] = r
+	}
+	return r, err
+}
+
+// Cluster reads a cluster's registration.
+func (l *Lookup) Cluster(ctx context.Context, cluster string) (c v2.Cluster, doc store.Doc, err error) {
+	if doc, err = l.Registration(ctx, cluster); err == nil {
+		c, err = store.Decode[v2.Cluster](doc)
+	}
+	return c, doc, err
+}
+
+// Registration reads the document of a cluster's registration.
+func (l *Lookup) Registration(ctx context.Context, cluster string) (store.Doc, error) {
+	if doc, listed := l.registrations[cluster]; listed {
+		return doc, nil
+	}
+	provider, name, _ := strings.Cut(cluster, "+")
+	return l.DB.Get(ctx, clustersKey(provider)+"/"+store.Key(name))
+}
+
+// listFrom is how many clusters of one provider are listed instead of read one by one.
+// Listing is faster from about here on, unless the provider has many more clusters.
+const listFrom = 500
+
+// Prefetch reads the registrations of many clusters together. One that it cannot read is
+// read by itself later.
+func (l *Lookup) Prefetch(ctx context.Context, clusters iter.Seq[string]) {
+	count := map[string]int{}
+	for c := range clusters {
+		provider, _, _ := strings.Cut(c, "+")
+		count[provider]++
+	}
+	for provider, n := range count {
+		if n < listFrom {
+			continue
+		}
+		for doc, err := range l.DB.List(ctx, clustersKey(provider), store.Query{Depth: 1}) {
+			if err != nil {
+				break
+			}
+			l.registrations[provider+"+"+path.Base(string(doc.Key))] = doc
+		}
+	}
+}
+
+// FedCluster is a cluster that is fed through Git.
+type FedCluster struct {
+	Name     string // "<provider>+<cluster>"
+	Settings gitops.Settings
+	Err      error // why its settings cannot be read
+}
+
+// Fed yields all clusters that are fed through Git.
+func (l *Lookup) Fed(ctx context.Context) iter.Seq2[FedCluster, error] {
+	return func(yield func(FedCluster, error) bool) {
+		for doc, err := range l.DB.List(ctx, "cluster-providers", store.Query{}) {
+			if err != nil {
+				yield(FedCluster{}, err)
+				return
+			}
+			part := strings.Split(string(doc.Key), "/")
+			if len(part) != 4 || part[2] != "clusters" {
+				continue
+			}
+			c, err := store.Decode[v2.Cluster](doc)
+			if err != nil || c.Direct() {
+				continue
+			}
+			f := FedCluster{Name: part[1] + "+" + part[3]}
+			f.Settings, f.Err = l.Settings(ctx, f.Name, c.Spec.GitOps)
+			if !yield(f, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Settings reads what the sync objects of a cluster say about Git, and where in the
+// repository the cluster is. NotFound is about a sync object.
+func (l *Lookup) Settings(ctx context.Context, cluster string, g v2.GitOps) (gitops.Settings, error) {
+	provider, _, _ := strings.Cut(cluster, "+")
+	s, err := l.SharedSettings(ctx, provider, g)
+	return s.At(cluster, Seat(g)), err
+}
+
+// SharedSettings reads what sync objects of a provider say about Git. Clusters with equal
+// sync objects share them, wherever in the repository each of them is.
+func (l *Lookup) SharedSettings(ctx context.Context, provider string, g v2.GitOps) (gitops.Settings, error) {
+	var objects [2]gitops.Object
+	for i, name := range []string{g.Reference, g.Resource} {
+		var err error
+		if objects[i], err = l.syncObject(ctx, provider, name); err != nil {
+			return gitops.Settings{}, err
+		}
+	}
+	return gitops.Read(g.Type, objects[0], objects[1], l.Rules)
+}
+
+// Replace makes the lookup use a sync object instead of the stored one of its name.
+func (l *Lookup) Replace(provider string, o v2.SyncObject) {
+	l.objects[syncObjectKey(provider, o.Metadata.Name)] = gitops.Object{Name: o.Metadata.Name, KV: o.Spec.Strings()}
+}
+
+// syncObject reads a sync object with its secrets, once; the zero Object for an empty name.
+func (l *Lookup) syncObject(ctx context.Context, provider, name string) (gitops.Object, error) {
+	if name == "" {
+		return gitops.Object{}, nil
+	}
+	key := syncObjectKey(provider, name)
+	if o, ok := l.objects[key]; ok {
+		return o, nil
+	}
+	doc, err := l.DB.Get(ctx, key)
+	if err != nil {
+		return gitops.Object{}, err
+	}
+	plain, err := l.DB.Reveal(ctx, doc)
+	if err != nil {
+		return gitops.Object{}, err
+	}
+	o, err := v2.Decode[v2.SyncObject](plain, v2.Lenient)
+	if err != nil {
+		return gitops.Object{}, err
+	}
+	l.Replace(provider, o)
+	return l.objects[key], nil
+}
+
+// direct is the route to a cluster whose API server is called.
+func (l *Lookup) direct(ctx context.Context, cluster string, doc store.Doc) (Route, error) {
+	kubeconfig, err := l.DB.Reveal(ctx, doc)
+	if err == nil && len(kubeconfig) == 0 {
+		err = errs.E(errs.Invalid, "reach", cluster, errors.New("the cluster has no kubeconfig"))
+	}
+	return Route{Queue: clusterKey(cluster), Kubeconfig: kubeconfig}, err
+}
+
+// Git returns the route by which a cluster with settings g is fed.
+func (l *Lookup) Git(ctx context.Context, cluster string, g v2.GitOps) (r Route, err error) {
+	if r.Settings, err = l.Settings(ctx, cluster, g); err != nil {
+		if errs.Is(err, errs.NotFound) { // a missing cluster ends its pairs; a missing sync object can be created
+			err = errs.E(errs.Invalid, "read", "sync objects of "+cluster, err)
+		}
+		return r, err
+	}
+	r.Queue = branchKey(r.Branch()) + " " + r.Settings.Repo.User
+	if r.Settings.Propose {
+		r.Queue += " proposing"
+	}
+	r.Backend, err = l.backend(r.Settings)
+	return r, err
+}
+
+// backend returns the one backend of a type and its options.
+func (r *Resolver) backend(s gitops.Settings) (syncer.Backend, error) {
+	id := s.Kind
+	for _, k := range slices.Sorted(maps.Keys(s.Options)) {
+		id += fmt.Sprintf("\x00%s\x00%s", k, s.Options[k])
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if b, ok := r.backends[id]; ok {
+		return b, nil
+	}
+	b, err := r.Backends.Open(s.Kind, s.Options)
+	if err != nil {
+		return nil, err
+	}
+	if r.backends == nil {
+		r.backends = map[string]syncer.Backend{}
+	}
+	r.backends[id] = b
+	return b, nil
+}
+
+// Seat returns the place that a registration gives a cluster in its repository.
+func Seat(g v2.GitOps) gitops.Seat {
+	return gitops.Seat{Mode: g.RefMode, Shard: g.Shard, FanOut: g.FanOut}
+}
+
+func providerKey(provider string) store.Key { return store.Key("cluster-providers/" + provider) }
+
+func clustersKey(provider string) store.Key { return providerKey(provider) + "/clusters" }
+
+func syncObjectKey(provider, name string) store.Key {
+	return providerKey(provider) + "/cluster-sync-objects/" + store.Key(name)
+}
