@@ -36,9 +36,9 @@ const (
 type reportIntake struct {
 	git      *gitstatus.Source
 	https    *httpstatus.Source
-	desk     *httpstatus.Desk
+	desk     *httpstatus.ReportWriter
 	endpoint *httpstatus.Endpoint
-	notes    *intake.Notes
+	notes    *intake.AgentStatuses
 }
 
 // reports puts both ways together: through Git, and by HTTPS. What is read of repositories
@@ -52,14 +52,14 @@ func (a *App) reports(c config.Config, st openStores, seen *mirror.Mirror, m *me
 	clusters := &clusterFleet{clusters: &route.Resolver{DB: st.db, Rules: rules}, contexts: st.contexts, log: a.log}
 	followed := *clusters // what came by HTTPS is known by the mirror, and so is what was to be there then
 	followed.seen = seen
-	r := reportIntake{notes: intake.NewNotes()}
+	r := reportIntake{notes: intake.NewAgentStatuses()}
 	count, refresh := m.documents(), time.Duration(c.Status.Stale)/6 // two signs of life may be lost
-	o := httpstatus.Options{Queue: c.Status.Queue, Refresh: refresh, Count: count, Notes: r.notes, Log: a.log}
-	r.desk = httpstatus.NewDesk(st.contexts, clusters, o)
+	o := httpstatus.Options{Queue: c.Status.Queue, Refresh: refresh, Count: count, Agents: r.notes, Log: a.log}
+	r.desk = httpstatus.NewReportWriter(st.contexts, clusters, o)
 	r.endpoint = httpstatus.NewEndpoint(r.desk)
 	r.https = httpstatus.NewSource(seen, st.contexts, host, &followed, o)
 	r.git = gitstatus.New(host, clusters, gitstatus.Options{
-		Interval: time.Duration(c.Status.Interval), Refresh: refresh, Count: count, Notes: r.notes, Heard: r.desk.Heard, Log: a.log,
+		Interval: time.Duration(c.Status.Interval), Refresh: refresh, Count: count, Notes: r.notes, Heard: r.desk.Confirm, Log: a.log,
 	})
 	return r
 }
@@ -103,7 +103,7 @@ func (r reportIntake) note(w http.ResponseWriter, req *http.Request) error {
 		return err
 	}
 	name := vars["clusterProvider"] + "+" + vars["cluster"]
-	note, ok := r.notes.Of(name)
+	note, ok := r.notes.Get(name)
 	if !ok {
 		return errs.E(errs.NotFound, "monitor", name, errors.New("it has not reported since this process started"))
 	}

@@ -54,11 +54,11 @@ type Git interface {
 
 // Options tune a Source. Zero values mean the defaults given here.
 type Options struct {
-	Interval time.Duration       // between two looks at a repository; 15 s
-	Refresh  time.Duration       // what is no news, and that a cluster lives, is said again after so long; 1 minute
-	Fleet    time.Duration       // the list of clusters is read anew after so long; as Interval
-	Count    func(result string) // told of each document: one of intake.Results
-	Notes    *intake.Notes       // of agents; its own unless given
+	Interval time.Duration         // between two looks at a repository; 15 s
+	Refresh  time.Duration         // what is no news, and that a cluster lives, is said again after so long; 1 minute
+	Fleet    time.Duration         // the list of clusters is read anew after so long; as Interval
+	Count    func(result string)   // told of each document: one of intake.Results
+	Notes    *intake.AgentStatuses // of agents; its own unless given
 
 	// Heard is told that a cluster lives: the sequence of its last report, and when that
 	// was received. It must not wait.
@@ -84,7 +84,7 @@ func (o Options) withDefaults() Options {
 		o.Heard = func(string, uint64, time.Time) {}
 	}
 	if o.Notes == nil {
-		o.Notes = intake.NewNotes()
+		o.Notes = intake.NewAgentStatuses()
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -100,7 +100,7 @@ type Source struct {
 	git     Git
 	fleet   Fleet
 	options Options
-	notes   *intake.Notes
+	notes   *intake.AgentStatuses
 
 	mu      sync.Mutex
 	pollers map[place]*poller // of the Run that is under way

@@ -72,8 +72,8 @@ func TestWhatAReportLeavesOut(t *testing.T) {
 		want   string
 	}{
 		{"all of it", func(r *status.Report) { r.Apps = nil }, "web=NotFound conf=NotFound s=NotFound things.example.org=NotFound one=NotFound"},
-		{"all of it, and apps were left out", func(r *status.Report) { r.Apps, r.Truncated = nil, 1 }, "web=Unknown(the report leaves objects out) conf=Unknown(the report leaves objects out) s=Unknown(the report leaves objects out) things.example.org=Unknown(the report leaves objects out) one=Unknown(the report leaves objects out)"},
-		{"an object of a kind that is not seen", func(r *status.Report) { r.Unseen = []status.Unseen{{Kind: "Secret", Reason: "excluded"}} }, "web=Current@aa11 conf=Current@bb22 s=Unknown(the agent does not see objects of kind Secret: excluded) things.example.org=NotFound one=NotFound"},
+		{"all of it, and apps were left out", func(r *status.Report) { r.Apps, r.Truncated = nil, 1 }, "web=Unknown(the report is truncated) conf=Unknown(the report is truncated) s=Unknown(the report is truncated) things.example.org=Unknown(the report is truncated) one=Unknown(the report is truncated)"},
+		{"an object of a kind that is not seen", func(r *status.Report) { r.Unseen = []status.Unseen{{Kind: "Secret", Reason: "excluded"}} }, "web=Current@aa11 conf=Current@bb22 s=Unknown(the agent cannot read objects of kind Secret: excluded) things.example.org=NotFound one=NotFound"},
 		{"some, because of an error", func(r *status.Report) {
 			r.Apps[0].Error = "Kustomization not ready: build failed"
 			r.Apps[0].Objects = r.Apps[0].Objects[:1]
@@ -113,8 +113,8 @@ func TestUnreadObjectsCountByCommit(t *testing.T) {
 	pair.Objects, pair.Commit = []appcontext.Ref{ref("Secret", "s", "ee55")}, line[1]
 	pair.Hooks, pair.HookCommit = []appcontext.Ref{ref("Secret", "h", "dd44")}, line[2]
 	l.fleet.pairs["edge+a"] = []intake.Pair{pair}
-	const hook = " h=Current(the agent may not read it, and the cluster does not say yet that it applied the commit that holds it)"
-	const not = "s=Current(the agent may not read it, and the cluster does not say yet that it applied the commit that holds it)"
+	const hook = " h=Current(the agent may not read it, and the reconciler has not yet reported the commit that holds it)"
+	const not = "s=Current(the agent may not read it, and the reconciler has not yet reported the commit that holds it)"
 	const failed = "s=Unknown(Kustomization not ready) h=Unknown(Kustomization not ready)"
 	const current, unknown = status.Current, status.Unknown
 	for i, c := range []struct {
@@ -191,7 +191,7 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 				t.Errorf("%d bytes were allocated", n)
 			}
 			l.wantLook("it is met once", "")
-			note, ok := l.source.notes.Of("edge+a")
+			note, ok := l.source.notes.Get("edge+a")
 			if !ok || note.Seq != 10 || note.Refused == nil || note.Refused.Result != c.result || note.Refused.Count != 1 || note.Refused.Why == "" {
 				t.Errorf("the note is %+v, want it to tell of the refusal", note)
 			}
@@ -199,7 +199,7 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 			l.send("edge+b", l.good("edge+b", 1))
 			l.clock(time.Hour)
 			l.wantLook("good reports after that", "taken taken", "edge+a/web#11"+ready, "edge+b/web#1"+ready)
-			if note, _ := l.source.notes.Of("edge+a"); note.Seq != 11 || note.Refused == nil {
+			if note, _ := l.source.notes.Get("edge+a"); note.Seq != 11 || note.Refused == nil {
 				t.Errorf("the note is %+v, want the new sequence, and the refusal still", note)
 			}
 		})
@@ -274,7 +274,7 @@ func TestH59MonitorOfflineAndLate(t *testing.T) {
 	if len(got) != 1 || !got[0].At.Equal(start.Add(8*time.Hour)) {
 		t.Errorf("reports are %+v, want the time of receipt whatever the clock of the cluster says", got)
 	}
-	if note, _ := l.source.notes.Of("edge+a"); note.Ahead == "" {
+	if note, _ := l.source.notes.Get("edge+a"); note.Ahead == "" {
 		t.Errorf("the note is %+v, want that the clock is ahead", note)
 	}
 }

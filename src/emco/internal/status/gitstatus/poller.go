@@ -33,7 +33,7 @@ type poller struct {
 	docs      map[string][]byte   // by path: the last content, in EMCO's path
 	strangers map[string]bool
 	records   map[string]*record // by cluster
-	teller    *intake.Teller
+	teller    *intake.Notifier
 	failures  int
 
 	mu       sync.Mutex
@@ -45,7 +45,7 @@ func newPoller(s *Source, at place, deliver func(context.Context, appcontext.Rep
 		s: s, at: at, stop: stop, woken: make(chan struct{}, 1),
 		seen: map[string]git.Hash{}, files: map[string]git.Hash{}, docs: map[string][]byte{}, strangers: map[string]bool{}, records: map[string]*record{},
 	}
-	p.teller = &intake.Teller{Refresh: s.options.Refresh, Pairs: s.fleet.Pairs, Commits: s.git, Desired: p.desired, Deliver: deliver, Log: s.options.Log}
+	p.teller = &intake.Notifier{Refresh: s.options.Refresh, Pairs: s.fleet.Pairs, Commits: s.git, Desired: p.desired, Deliver: deliver, Log: s.options.Log}
 	return p
 }
 

@@ -30,12 +30,12 @@ func (p *poller) take(ctx context.Context, d intake.Document) error {
 	}
 	before, now := *rec, p.s.options.Now().UTC()
 	rec.receive(r, d.First, now)
-	if err := p.teller.Tell(ctx, r, rec.at); err != nil {
+	if err := p.teller.Notify(ctx, r, rec.at); err != nil {
 		*rec = before // the same document comes again
 		return err
 	}
-	p.s.notes.Taken(r, rec.at, now)
-	p.s.options.Count(intake.Taken)
+	p.s.notes.Accepted(r, rec.at, now)
+	p.s.options.Count(intake.Accepted)
 	p.confirm(r, rec)
 	return nil
 }

@@ -12,88 +12,88 @@ import (
 // admit says whether somebody with a key may report for a cluster now: Unauthorized, or
 // Throttled if the cluster reports too often. It reads nothing as long as what is known
 // fits and is not old.
-func (d *Desk) admit(ctx context.Context, cluster string, k key) error {
+func (d *ReportWriter) admit(ctx context.Context, cluster string, k tokenSum) error {
 	now := d.options.Now()
-	verdict, old := d.judge(cluster, k, now)
+	verdict, old := d.checkKey(cluster, k, now)
 	if verdict == nil || !old {
 		return verdict
 	}
 	if err := d.lookUp(ctx, cluster, now); err != nil {
 		return err
 	}
-	verdict, _ = d.judge(cluster, k, now)
+	verdict, _ = d.checkKey(cluster, k, now)
 	return verdict
 }
 
-// judge answers by what is known, and says whether that is too old to go by.
-func (d *Desk) judge(cluster string, k key, now time.Time) (verdict error, old bool) {
+// checkKey answers by what is known, and says whether that is too old to go by.
+func (d *ReportWriter) checkKey(cluster string, k tokenSum, now time.Time) (verdict error, old bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p := d.places[cluster]
+	p := d.queues[cluster]
 	switch {
-	case p == nil || now.Sub(p.checked) >= recheck:
+	case p == nil || now.Sub(p.checked) >= registrationTTL:
 		return errDenied, true
-	case p.identity == "" || p.identity != p.agent.Identity || !opens(p.agent, k, now):
-		return errDenied, now.Sub(p.checked) >= reread
+	case p.identity == "" || p.identity != p.agent.Identity || !matchesToken(p.agent, k, now):
+		return errDenied, now.Sub(p.checked) >= tokenRereadGap
 	}
-	return p.pay(cluster, now), false
+	return p.rateLimit(cluster, now), false
 }
 
-// pay counts a report of a cluster; Throttled if it sends too many.
-func (p *place) pay(cluster string, now time.Time) error {
-	if p.paid.Before(now) {
-		p.paid = now
+// rateLimit counts a report of a cluster; Throttled if it sends too many.
+func (p *clusterQueue) rateLimit(cluster string, now time.Time) error {
+	if p.nextAllowed.Before(now) {
+		p.nextAllowed = now
 	}
-	if ahead := p.paid.Sub(now); ahead > burst*gap {
-		return errs.Throttle("take", "report of "+cluster, ahead-burst*gap+gap, errors.New("the cluster reports too often"))
+	if ahead := p.nextAllowed.Sub(now); ahead > reportBurst*reportGap {
+		return errs.Throttle("take", "report of "+cluster, ahead-reportBurst*reportGap+reportGap, errors.New("the cluster reports too often"))
 	}
-	p.paid = p.paid.Add(gap)
+	p.nextAllowed = p.nextAllowed.Add(reportGap)
 	return nil
 }
 
 // lookUp reads what is known of a cluster and its agent. What was said of a cluster that is
 // not registered any more is removed.
-func (d *Desk) lookUp(ctx context.Context, cluster string, now time.Time) error {
-	wait := time.NewTimer(patience)
+func (d *ReportWriter) lookUp(ctx context.Context, cluster string, now time.Time) error {
+	wait := time.NewTimer(lookupWait)
 	defer wait.Stop()
 	select {
-	case d.reading <- struct{}{}:
-		defer func() { <-d.reading }()
+	case d.lookupSlots <- struct{}{}:
+		defer func() { <-d.lookupSlots }()
 	case <-wait.C:
-		return later("too many clusters are looked up")
+		return retryLater("too many clusters are looked up")
 	case <-ctx.Done():
-		return later("the request has ended")
+		return retryLater("the request has ended")
 	}
-	c, err := d.fleet.Cluster(ctx, cluster)
+	c, err := d.clusters.Cluster(ctx, cluster)
 	gone := errs.Is(err, errs.NotFound)
 	if err != nil && !gone {
 		d.options.Log.Warn("a cluster that reports cannot be looked up", "cluster", cluster, "err", err)
-		return later("the cluster cannot be looked up now") // whoever asks is not known yet
+		return retryLater("the cluster cannot be looked up now") // whoever asks is not known yet
 	}
-	a, err := d.book.Agent(ctx, cluster)
+	a, err := d.agents.Agent(ctx, cluster)
 	if err != nil {
 		return err
 	}
 	if gone {
-		return d.forget(ctx, a)
+		return d.removeAgent(ctx, a)
 	}
-	d.note(a, c, now)
+	d.cacheLocked(a, c, now)
 	return nil
 }
 
-// note keeps what was read of a cluster, if it has tokens. Somebody may have written something newer meanwhile.
-func (d *Desk) note(a appcontext.Agent, c Cluster, now time.Time) {
+// cacheLocked keeps what was read of a cluster, if it has tokens. Somebody may have written something newer meanwhile.
+func (d *ReportWriter) cacheLocked(a appcontext.Agent, c Cluster, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p := d.places[a.Cluster]
+	p := d.queues[a.Cluster]
 	if p == nil {
 		if len(a.Tokens) == 0 {
 			return
 		}
-		p = &place{agent: a}
-		d.places[a.Cluster] = p
+		p = &clusterQueue{agent: a}
+		d.queues[a.Cluster] = p
 	}
-	if p.pending == nil && p.flying == nil && a.Mod > p.agent.Mod {
+	if p.waitingBatch == nil && p.writingBatch == nil && a.Mod > p.agent.Mod {
 		p.agent = a
 	}
 	p.checked, p.identity = now, ""
@@ -102,17 +102,17 @@ func (d *Desk) note(a appcontext.Agent, c Cluster, now time.Time) {
 	}
 }
 
-// forget removes what is known of a cluster that is gone.
-func (d *Desk) forget(ctx context.Context, a appcontext.Agent) error {
+// removeAgent removes what is known of a cluster that is gone.
+func (d *ReportWriter) removeAgent(ctx context.Context, a appcontext.Agent) error {
 	d.mu.Lock()
-	if p := d.places[a.Cluster]; p != nil && p.pending == nil && p.flying == nil {
-		delete(d.places, a.Cluster)
+	if p := d.queues[a.Cluster]; p != nil && p.waitingBatch == nil && p.writingBatch == nil {
+		delete(d.queues, a.Cluster)
 	}
 	d.mu.Unlock()
 	if a.Mod == 0 {
 		return nil
 	}
-	if err := d.book.ForgetAgent(ctx, a); err != nil && !errs.Is(err, errs.Conflict) {
+	if err := d.agents.ForgetAgent(ctx, a); err != nil && !errs.Is(err, errs.Conflict) {
 		return err
 	}
 	return nil

@@ -75,7 +75,7 @@ func newFlood(b *testing.B) *flood {
 // round has each agent report once.
 func (f *flood) round(news bool) {
 	n := f.rounds.Add(1)
-	f.passes(gap)
+	f.passes(reportGap)
 	var all sync.WaitGroup
 	for line := range floodLines {
 		all.Go(func() {

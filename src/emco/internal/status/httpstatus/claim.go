@@ -14,62 +14,62 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// claim is a report that waits to be written down.
-type claim struct {
+// reportClaim is a report that waits to be written down.
+type reportClaim struct {
 	cluster  string
 	report   status.Report // of which Cluster, Seq and Same matter here
 	received time.Time
-	key      *key // nil: it came another way, by which it was proved who said it
+	key      *tokenSum // nil: it came another way, by which it was proved who said it
 
-	said string // what the document says, see status.Digest; empty if there is none
-	text []byte // of the document
-	gzip bool
+	digest string // what the document says, see status.Digest; empty if there is none
+	text   []byte // of the document
+	gzip   bool
 
 	tries int
 	done  chan error
 }
 
-// key is what a request shows to say who it is.
-type key [sha256.Size]byte
+// tokenSum is what a request shows to say who it is.
+type tokenSum [sha256.Size]byte
 
 // errDenied is the same for all who may not report, whatever the reason.
 var errDenied = errs.New(errs.Unauthorized, "the token is not one of this cluster")
 
 // errUnheard says that the document is not known that all is still as.
-var errUnheard = web.WithStatus(http.StatusPreconditionFailed, errs.New(errs.Conflict, "that document is not the one that is known here; send it whole"))
+var errUnknownDigest = web.WithStatus(http.StatusPreconditionFailed, errs.New(errs.Conflict, "that document is not the one that is known here; send it whole"))
 
-// behind is the refusal of a report that is not newer than the last one.
-type behind struct {
+// outdatedError is the refusal of a report that is not newer than the last one.
+type outdatedError struct {
 	error
 	last uint64
 }
 
-func (b *behind) Unwrap() error { return b.error }
+func (b *outdatedError) Unwrap() error { return b.error }
 
-// on returns what is to be written when base is what is known, or why the claim does not
+// updateOf returns what is to be written when base is what is known, or why the claim does not
 // hold. It is asked again whenever base turns out to be another one.
-func (c *claim) on(base appcontext.Agent) (appcontext.Words, error) {
-	if c.key != nil && !opens(base, *c.key, c.received) {
+func (c *reportClaim) updateOf(base appcontext.Agent) (appcontext.Words, error) {
+	if c.key != nil && !matchesToken(base, *c.key, c.received) {
 		return appcontext.Words{}, errDenied
 	}
-	if err := intake.InOrder(intake.Document{Cluster: c.cluster}, c.report, base.Seq); err != nil {
-		return appcontext.Words{}, &behind{err, base.Seq}
+	if err := intake.CheckOrder(intake.Document{Cluster: c.cluster}, c.report, base.Seq); err != nil {
+		return appcontext.Words{}, &outdatedError{err, base.Seq}
 	}
 	if c.report.Same != "" && c.report.Same != base.Said {
-		return appcontext.Words{}, errUnheard
+		return appcontext.Words{}, errUnknownDigest
 	}
 	out := appcontext.Words{Agent: base}
 	out.Agent.Seq, out.Agent.At = c.report.Seq, c.received
-	if c.said != "" && c.said != base.Said {
-		out.Agent.Said = c.said
+	if c.digest != "" && c.digest != base.Said {
+		out.Agent.Said = c.digest
 		out.Said = &appcontext.Saying{Cluster: c.cluster, Seq: c.report.Seq, At: c.received, Gzip: c.gzip, Text: c.text}
 	}
 	return out, nil
 }
 
-// opens reports whether a key is one of the agent's at some time. It takes as long for
+// matchesToken reports whether a key is one of the agent's at some time. It takes as long for
 // wrong ones as for right ones.
-func opens(a appcontext.Agent, k key, at time.Time) bool {
+func matchesToken(a appcontext.Agent, k tokenSum, at time.Time) bool {
 	found := 0
 	for _, t := range a.Tokens {
 		if t.Ends.IsZero() || at.Before(t.Ends) {
@@ -79,9 +79,9 @@ func opens(a appcontext.Agent, k key, at time.Time) bool {
 	return found == 1
 }
 
-// isBehind returns the last sequence if err refuses a report for its own.
-func isBehind(err error) (last uint64, ok bool) {
-	b, ok := errors.AsType[*behind](err)
+// lastSequence returns the last sequence if err refuses a report for its own.
+func lastSequence(err error) (last uint64, ok bool) {
+	b, ok := errors.AsType[*outdatedError](err)
 	if ok {
 		last = b.last
 	}

@@ -13,109 +13,109 @@ import (
 )
 
 const (
-	writers  = 3               // transactions under way at a time
-	maxTries = 5               // of a claim that others overtake
-	recheck  = time.Minute     // what is known of a cluster's registration is looked at again
-	reread   = time.Second     // what is known of its tokens likewise, if one does not fit
-	readers  = 16              // clusters that are looked up at a time
-	patience = 2 * time.Second // with those that are looked up before
-	gap      = time.Second / 5 // between two reports of a cluster, in the long run
-	burst    = 50              // reports of a cluster that may come at once
-	gather   = 200 * time.Millisecond
+	maxTransactions   = 3               // transactions under way at a time
+	maxTries          = 5               // of a claim that others overtake
+	registrationTTL   = time.Minute     // what is known of a cluster's registration is looked at again
+	tokenRereadGap    = time.Second     // what is known of its tokens likewise, if one does not fit
+	maxLookups        = 16              // clusters that are looked up at a time
+	lookupWait        = 2 * time.Second // with those that are looked up before
+	reportGap         = time.Second / 5 // between two reports of a cluster, in the long run
+	reportBurst       = 50              // reports of a cluster that may come at once
+	heartbeatInterval = 200 * time.Millisecond
 )
 
-// Desk writes down what agents said. It keeps what is known of each agent, and writes what
+// ReportWriter writes down what agents said. It keeps what is known of each agent, and writes what
 // waits for it together with what waits for others; of several reports of one agent the
 // last. Make it with NewDesk.
-type Desk struct {
-	book    Book
-	fleet   Fleet
-	options Options
-	reading chan struct{} // bounds the lookups
-	wake    chan struct{}
+type ReportWriter struct {
+	agents      AgentStore
+	clusters    ClusterSource
+	options     Options
+	lookupSlots chan struct{} // bounds the lookups
+	wake        chan struct{}
 
-	mu      sync.Mutex
-	places  map[string]*place
-	ready   []*place // with something to write and nothing under way
-	waiting int      // claims that somebody waits for
-	signs   map[string]sign
-	open    bool
+	mu         sync.Mutex
+	queues     map[string]*clusterQueue
+	ready      []*clusterQueue // with something to write and nothing under way
+	waiting    int             // claims that somebody waits for
+	heartbeats map[string]heartbeat
+	open       bool
 }
 
-// place is where the reports of one cluster wait.
-type place struct {
-	agent    appcontext.Agent // as it was in etcd last
-	identity string           // of the cluster's registration; empty: nobody may report here
-	checked  time.Time        // when both were read
-	paid     time.Time        // until then reports are paid for, see gap
+// clusterQueue is where the reports of one cluster wait.
+type clusterQueue struct {
+	agent       appcontext.Agent // as it was in etcd last
+	identity    string           // of the cluster's registration; empty: nobody may report here
+	checked     time.Time        // when both were read
+	nextAllowed time.Time        // until then reports are paid for, see gap
 
-	pending, flying *load
+	waitingBatch, writingBatch *claimBatch
 }
 
-// load is what is written of an agent in one go.
-type load struct {
-	words  appcontext.Words
-	claims []*claim
+// claimBatch is what is written of an agent in one go.
+type claimBatch struct {
+	update appcontext.Words
+	claims []*reportClaim
 }
 
-// sign is a sign of life that came another way.
-type sign struct {
+// heartbeat is a sign of life that came another way.
+type heartbeat struct {
 	seq uint64
 	at  time.Time
 }
 
-// NewDesk returns a desk. It takes nothing before Run.
-func NewDesk(b Book, f Fleet, o Options) *Desk {
-	return &Desk{
-		book: b, fleet: f, options: o.withDefaults(), reading: make(chan struct{}, readers), wake: make(chan struct{}, 1),
-		places: map[string]*place{}, signs: map[string]sign{},
+// NewReportWriter returns a desk. It takes nothing before Run.
+func NewReportWriter(b AgentStore, f ClusterSource, o Options) *ReportWriter {
+	return &ReportWriter{
+		agents: b, clusters: f, options: o.withDefaults(), lookupSlots: make(chan struct{}, maxLookups), wake: make(chan struct{}, 1),
+		queues: map[string]*clusterQueue{}, heartbeats: map[string]heartbeat{},
 	}
 }
 
 // Name is "reports".
-func (d *Desk) Name() string { return "reports" }
+func (d *ReportWriter) Name() string { return "reports" }
 
 // Ready is always nil: what cannot be written is refused.
-func (d *Desk) Ready() error { return nil }
+func (d *ReportWriter) Ready() error { return nil }
 
 // Run writes until ctx ends. What waits then is refused.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *ReportWriter) Run(ctx context.Context) error {
 	d.mu.Lock()
 	d.open = true
 	d.mu.Unlock()
 	var all sync.WaitGroup
-	for range writers {
-		all.Go(func() { d.write(ctx) })
+	for range maxTransactions {
+		all.Go(func() { d.writeLoop(ctx) })
 	}
-	all.Go(func() { d.confirm(ctx) })
+	all.Go(func() { d.heartbeatLoop(ctx) })
 	all.Wait()
-	d.shut()
+	d.refuseAll()
 	return nil
 }
 
-// shut refuses all that waits.
-func (d *Desk) shut() {
+// refuseAll refuses all that waits.
+func (d *ReportWriter) refuseAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.open, d.ready = false, nil
-	for _, p := range d.places {
-		if p.pending != nil {
-			d.answer(p.pending, closed())
-			p.pending = nil
+	for _, p := range d.queues {
+		if p.waitingBatch != nil {
+			d.answerLocked(p.waitingBatch, errStopping())
+			p.waitingBatch = nil
 		}
 	}
 }
 
-func closed() error { return later("the program is stopping") }
+func errStopping() error { return retryLater("the program is stopping") }
 
-// later is an answer that asks to come back after some seconds, not all at the same time.
-func later(why string) error {
+// retryLater is an answer that asks to come back after some seconds, not all at the same time.
+func retryLater(why string) error {
 	return &errs.Error{Kind: errs.Unavailable, Op: "take", Subject: "report", Err: errors.New(why), After: time.Second + rand.N(4*time.Second)}
 }
 
-// Take returns once a claim is written down. Unavailable, with the time to come back, if it
+// Write returns once a claim is written down. Unavailable, with the time to come back, if it
 // cannot be now; it may be written nevertheless if etcd did not answer.
-func (d *Desk) Take(ctx context.Context, c *claim) error {
+func (d *ReportWriter) Write(ctx context.Context, c *reportClaim) error {
 	if err := d.submit(c); err != nil {
 		return err
 	}
@@ -127,39 +127,39 @@ func (d *Desk) Take(ctx context.Context, c *claim) error {
 	}
 }
 
-func (d *Desk) submit(c *claim) error {
+func (d *ReportWriter) submit(c *reportClaim) error {
 	c.done = make(chan error, 1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p := d.places[c.cluster]
+	p := d.queues[c.cluster]
 	switch {
 	case !d.open:
-		return closed()
+		return errStopping()
 	case p == nil:
 		return errDenied // it was there when the request was admitted
 	case d.waiting >= d.options.Queue:
-		return later("too many reports wait to be written")
+		return retryLater("too many reports wait to be written")
 	}
-	return d.put(p, c)
+	return d.enqueueLocked(p, c)
 }
 
-// put adds a claim to what waits at a place. d.mu is held.
-func (d *Desk) put(p *place, c *claim) error {
-	w, err := c.on(p.base())
+// enqueueLocked adds a claim to what waits at a place. d.mu is held.
+func (d *ReportWriter) enqueueLocked(p *clusterQueue, c *reportClaim) error {
+	w, err := c.updateOf(p.base())
 	if err != nil {
 		return err
 	}
-	if p.pending == nil {
-		p.pending = &load{}
-		if p.flying == nil {
+	if p.waitingBatch == nil {
+		p.waitingBatch = &claimBatch{}
+		if p.writingBatch == nil {
 			d.ready = append(d.ready, p)
-			d.poke()
+			d.wakeWriter()
 		}
 	} else if w.Said == nil {
-		w.Said = p.pending.words.Said
+		w.Said = p.waitingBatch.update.Said
 	}
-	p.pending.words = w
-	p.pending.claims = append(p.pending.claims, c)
+	p.waitingBatch.update = w
+	p.waitingBatch.claims = append(p.waitingBatch.claims, c)
 	if c.key != nil {
 		d.waiting++
 	}
@@ -167,27 +167,27 @@ func (d *Desk) put(p *place, c *claim) error {
 }
 
 // base is what will be known of the agent when all that waits is written.
-func (p *place) base() appcontext.Agent {
+func (p *clusterQueue) base() appcontext.Agent {
 	switch {
-	case p.pending != nil:
-		return p.pending.words.Agent
-	case p.flying != nil:
-		return p.flying.words.Agent
+	case p.waitingBatch != nil:
+		return p.waitingBatch.update.Agent
+	case p.writingBatch != nil:
+		return p.writingBatch.update.Agent
 	}
 	return p.agent
 }
 
-func (d *Desk) poke() {
+func (d *ReportWriter) wakeWriter() {
 	select {
 	case d.wake <- struct{}{}:
 	default:
 	}
 }
 
-// write writes what is ready, until ctx ends.
-func (d *Desk) write(ctx context.Context) {
+// writeLoop writes what is ready, until ctx ends.
+func (d *ReportWriter) writeLoop(ctx context.Context) {
 	for ctx.Err() == nil {
-		places, words := d.next()
+		places, words := d.nextTransaction()
 		if len(places) == 0 {
 			select {
 			case <-ctx.Done():
@@ -195,95 +195,95 @@ func (d *Desk) write(ctx context.Context) {
 			}
 			continue
 		}
-		now, ok, err := d.book.Hear(ctx, words)
-		d.settle(places, now, ok, err)
+		now, ok, err := d.agents.Hear(ctx, words)
+		d.finishTransaction(places, now, ok, err)
 	}
 }
 
-// next takes what fits into one transaction.
-func (d *Desk) next() (places []*place, words []appcontext.Words) {
+// nextTransaction takes what fits into one transaction.
+func (d *ReportWriter) nextTransaction() (places []*clusterQueue, words []appcontext.Words) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	ops, bytes := 0, 0
 	for len(d.ready) > 0 {
 		p := d.ready[0]
-		p.pending.words.Old = p.agent.Parts
-		o, b := p.pending.words.Weight()
+		p.waitingBatch.update.Old = p.agent.Parts
+		o, b := p.waitingBatch.update.Weight()
 		if ops, bytes = ops+o, bytes+b; len(places) > 0 && (ops > appcontext.MaxWords || bytes > appcontext.MaxWordsBytes) {
-			d.poke() // for another writer
+			d.wakeWriter() // for another writer
 			break
 		}
 		d.ready = d.ready[1:]
-		places, words = append(places, p), append(words, p.launch())
+		places, words = append(places, p), append(words, p.startWriting())
 	}
 	return places, words
 }
 
-// launch puts what waits under way, on top of what is there now.
-func (p *place) launch() appcontext.Words {
-	w := &p.pending.words
+// startWriting puts what waits under way, on top of what is there now.
+func (p *clusterQueue) startWriting() appcontext.Words {
+	w := &p.waitingBatch.update
 	w.Agent.Mod, w.Agent.Parts, w.Old = p.agent.Mod, p.agent.Parts, p.agent.Parts
-	p.flying, p.pending = p.pending, nil
+	p.writingBatch, p.waitingBatch = p.waitingBatch, nil
 	return *w
 }
 
-// settle notes what became of a transaction.
-func (d *Desk) settle(places []*place, now []appcontext.Agent, ok bool, err error) {
+// finishTransaction notes what became of a transaction.
+func (d *ReportWriter) finishTransaction(places []*clusterQueue, now []appcontext.Agent, ok bool, err error) {
 	if err != nil {
 		d.options.Log.Warn("reports cannot be written", "reports", len(places), "err", err)
-		err = later("they cannot be written now")
+		err = retryLater("they cannot be written now")
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, p := range places {
 		switch {
 		case err != nil:
-			d.lose(p, err)
+			d.failLocked(p, err)
 		case ok:
 			p.agent = now[i]
-			d.answer(p.flying, nil)
-			p.flying = nil
-			d.again(p)
+			d.answerLocked(p.writingBatch, nil)
+			p.writingBatch = nil
+			d.requeueLocked(p)
 		default:
 			p.agent = now[i]
-			d.retry(p)
+			d.retryLocked(p)
 		}
 	}
 	if len(d.ready) > 0 {
-		d.poke()
+		d.wakeWriter()
 	}
 }
 
-// lose refuses all that waits at a place of which nobody knows what is written.
-func (d *Desk) lose(p *place, err error) {
-	d.answer(p.flying, err)
-	if p.pending != nil {
-		d.answer(p.pending, err)
+// failLocked refuses all that waits at a place of which nobody knows what is written.
+func (d *ReportWriter) failLocked(p *clusterQueue, err error) {
+	d.answerLocked(p.writingBatch, err)
+	if p.waitingBatch != nil {
+		d.answerLocked(p.waitingBatch, err)
 	}
-	p.flying, p.pending, p.checked = nil, nil, time.Time{}
+	p.writingBatch, p.waitingBatch, p.checked = nil, nil, time.Time{}
 }
 
-func (d *Desk) again(p *place) {
-	if p.pending != nil {
+func (d *ReportWriter) requeueLocked(p *clusterQueue) {
+	if p.waitingBatch != nil {
 		d.ready = append(d.ready, p)
 	}
 }
 
-// retry asks the claims of a place again, of which somebody else has written something.
-func (d *Desk) retry(p *place) {
-	claims := p.flying.claims
-	if p.pending != nil {
-		claims = append(claims, p.pending.claims...)
+// retryLocked asks the claims of a place again, of which somebody else has written something.
+func (d *ReportWriter) retryLocked(p *clusterQueue) {
+	claims := p.writingBatch.claims
+	if p.waitingBatch != nil {
+		claims = append(claims, p.waitingBatch.claims...)
 	}
-	p.flying, p.pending = nil, nil
+	p.writingBatch, p.waitingBatch = nil, nil
 	for _, c := range claims {
 		if c.key != nil {
 			d.waiting--
 		}
 		c.tries++
-		err := later("others report for the same cluster all the time")
+		err := retryLater("others report for the same cluster all the time")
 		if c.tries < maxTries {
-			err = d.put(p, c)
+			err = d.enqueueLocked(p, c)
 		}
 		if err != nil {
 			c.done <- err
@@ -291,8 +291,8 @@ func (d *Desk) retry(p *place) {
 	}
 }
 
-// answer tells those who wait for a load.
-func (d *Desk) answer(l *load, err error) {
+// answerLocked tells those who wait for a load.
+func (d *ReportWriter) answerLocked(l *claimBatch, err error) {
 	for _, c := range l.claims {
 		if c.key != nil {
 			d.waiting--
@@ -301,19 +301,19 @@ func (d *Desk) answer(l *load, err error) {
 	}
 }
 
-// Heard writes down, soon, that the agent of a cluster lives: it said so another way. It
+// Confirm writes down, soon, that the agent of a cluster lives: it said so another way. It
 // does not wait; what cannot be written is left.
-func (d *Desk) Heard(cluster string, seq uint64, at time.Time) {
+func (d *ReportWriter) Confirm(cluster string, seq uint64, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if at.After(d.signs[cluster].at) {
-		d.signs[cluster] = sign{seq, at}
+	if at.After(d.heartbeats[cluster].at) {
+		d.heartbeats[cluster] = heartbeat{seq, at}
 	}
 }
 
-// confirm writes down signs of life, those together that came together, until ctx ends.
-func (d *Desk) confirm(ctx context.Context) {
-	tick := time.NewTicker(gather)
+// heartbeatLoop writes down signs of life, those together that came together, until ctx ends.
+func (d *ReportWriter) heartbeatLoop(ctx context.Context) {
+	tick := time.NewTicker(heartbeatInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -322,33 +322,33 @@ func (d *Desk) confirm(ctx context.Context) {
 		case <-tick.C:
 		}
 		d.mu.Lock()
-		signs := d.signs
-		d.signs = map[string]sign{}
+		signs := d.heartbeats
+		d.heartbeats = map[string]heartbeat{}
 		d.mu.Unlock()
-		if err := d.learn(ctx, signs); err != nil {
+		if err := d.loadAgents(ctx, signs); err != nil {
 			d.options.Log.Warn("signs of life cannot be written", "clusters", len(signs), "err", err)
 			continue
 		}
 		d.mu.Lock()
 		for cluster, s := range signs {
-			c := &claim{cluster: cluster, report: status.Report{Cluster: cluster, Seq: s.seq}, received: s.at, done: make(chan error, 1)}
-			_ = d.put(d.places[cluster], c) // one that is older than what is known is no news
+			c := &reportClaim{cluster: cluster, report: status.Report{Cluster: cluster, Seq: s.seq}, received: s.at, done: make(chan error, 1)}
+			_ = d.enqueueLocked(d.queues[cluster], c) // one that is older than what is known is no news
 		}
 		d.mu.Unlock()
 	}
 }
 
-// learn reads what is known of agents that have no place yet.
-func (d *Desk) learn(ctx context.Context, signs map[string]sign) error {
+// loadAgents reads what is known of agents that have no place yet.
+func (d *ReportWriter) loadAgents(ctx context.Context, signs map[string]heartbeat) error {
 	var missing []string
 	d.mu.Lock()
 	for cluster := range signs {
-		if p := d.places[cluster]; p == nil {
+		if p := d.queues[cluster]; p == nil {
 			missing = append(missing, cluster)
 		}
 	}
 	d.mu.Unlock()
-	agents, err := d.book.AgentsOf(ctx, missing)
+	agents, err := d.agents.AgentsOf(ctx, missing)
 	if err != nil {
 		return err
 	}
@@ -359,10 +359,10 @@ func (d *Desk) learn(ctx context.Context, signs map[string]sign) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, cluster := range missing {
-		if d.places[cluster] == nil {
+		if d.queues[cluster] == nil {
 			a := known[cluster]
 			a.Cluster = cluster
-			d.places[cluster] = &place{agent: a}
+			d.queues[cluster] = &clusterQueue{agent: a}
 		}
 	}
 	return nil

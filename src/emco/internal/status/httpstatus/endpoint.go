@@ -21,13 +21,13 @@ import (
 
 // Endpoint is what agents post to.
 type Endpoint struct {
-	desk    *Desk
+	writer  *ReportWriter
 	options Options
 	bodies  atomic.Int64 // bytes of reports that are in memory
 }
 
 // NewEndpoint returns the endpoint of a desk.
-func NewEndpoint(d *Desk) *Endpoint { return &Endpoint{desk: d, options: d.options} }
+func NewEndpoint(d *ReportWriter) *Endpoint { return &Endpoint{writer: d, options: d.options} }
 
 // What unpacks to more than so many times its size is no report.
 const (
@@ -53,35 +53,35 @@ func (e *Endpoint) Report(w http.ResponseWriter, r *http.Request) error {
 	cluster := vars["clusterProvider"] + "+" + vars["cluster"]
 	k, err := bearer(r)
 	if err == nil {
-		err = e.desk.admit(r.Context(), cluster, k)
+		err = e.writer.admit(r.Context(), cluster, k)
 	}
 	if err != nil {
 		return e.deny(w, cluster, err)
 	}
 	body, err := e.body(w, r)
-	defer e.bodies.Add(-body.weight)
+	defer e.bodies.Add(-body.reserved)
 	if err != nil {
-		return e.refuse(w, cluster, err)
+		return e.recordRefused(w, cluster, err)
 	}
 	c, err := body.claim(cluster, k)
 	if err != nil {
-		return e.refuse(w, cluster, err)
+		return e.recordRefused(w, cluster, err)
 	}
 	c.received = e.options.Now().UTC()
-	if err := e.desk.Take(r.Context(), c); err != nil {
-		return e.refuse(w, cluster, err)
+	if err := e.writer.Write(r.Context(), c); err != nil {
+		return e.recordRefused(w, cluster, err)
 	}
-	e.taken(c)
-	w.Header().Set("ETag", `"`+c.name()+`"`)
+	e.recordAccepted(c)
+	w.Header().Set("ETag", `"`+c.etag()+`"`)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 // bearer is the sum of the token that a request shows.
-func bearer(r *http.Request) (key, error) {
+func bearer(r *http.Request) (tokenSum, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > 1024 {
-		return key{}, errDenied
+		return tokenSum{}, errDenied
 	}
 	return sha256.Sum256([]byte(token)), nil
 }
@@ -96,14 +96,14 @@ func (e *Endpoint) deny(w http.ResponseWriter, cluster string, err error) error 
 	return err
 }
 
-// body is a report as it came.
-type body struct {
+// requestBody is a report as it came.
+type requestBody struct {
 	plain, packed []byte // packed is nil if it came plain
-	weight        int64  // bytes that are counted for it
+	reserved      int64  // bytes that are counted for it
 }
 
 // body reads the body of a request within the limits, those of memory included.
-func (e *Endpoint) body(w http.ResponseWriter, r *http.Request) (b body, err error) {
+func (e *Endpoint) body(w http.ResponseWriter, r *http.Request) (b requestBody, err error) {
 	coding := r.Header.Get("Content-Encoding")
 	size := r.ContentLength
 	if size < 0 {
@@ -117,9 +117,9 @@ func (e *Endpoint) body(w http.ResponseWriter, r *http.Request) (b body, err err
 	case coding != "":
 		return b, web.WithStatus(http.StatusUnsupportedMediaType, errs.New(errs.Invalid, "Content-Encoding may be gzip, or absent"))
 	}
-	b.weight = size
+	b.reserved = size
 	if e.bodies.Add(size) > e.options.Bodies {
-		return b, later("too many reports are being read")
+		return b, retryLater("too many reports are being read")
 	}
 	raw, err := web.Body(w, r, status.MaxSize)
 	if err != nil || coding == "" {
@@ -153,17 +153,17 @@ func unpack(packed []byte, limit int64) ([]byte, error) {
 }
 
 // claim reads the document.
-func (b body) claim(cluster string, k key) (*claim, error) {
+func (b requestBody) claim(cluster string, k tokenSum) (*reportClaim, error) {
 	d := intake.Document{Cluster: cluster, Text: b.plain, First: true} // its sequence is looked at later
 	r, err := intake.Check(d, 0)
 	if err != nil {
 		return nil, err
 	}
-	c := &claim{cluster: cluster, report: r, key: &k}
+	c := &reportClaim{cluster: cluster, report: r, key: &k}
 	if r.Same != "" {
 		return c, nil
 	}
-	c.said, c.text, c.gzip = status.Digest(r), b.plain, false
+	c.digest, c.text, c.gzip = status.Digest(r), b.plain, false
 	if b.packed != nil {
 		c.text, c.gzip = b.packed, true
 	} else if len(b.plain) > packAbove {
@@ -183,38 +183,38 @@ func pack(text []byte) []byte {
 	return out.Bytes()
 }
 
-// name is by which an agent may call what it said.
-func (c *claim) name() string {
+// etag is by which an agent may call what it said.
+func (c *reportClaim) etag() string {
 	if c.report.Same != "" {
 		return c.report.Same
 	}
-	return c.said
+	return c.digest
 }
 
-// taken notes a report that counts.
-func (e *Endpoint) taken(c *claim) {
-	e.options.Count(intake.Taken)
+// recordAccepted notes a report that counts.
+func (e *Endpoint) recordAccepted(c *reportClaim) {
+	e.options.Count(intake.Accepted)
 	if c.report.Same != "" {
-		e.options.Notes.Alive(c.cluster, c.report.Seq, c.report.At, c.received)
+		e.options.Agents.Confirmed(c.cluster, c.report.Seq, c.report.At, c.received)
 		return
 	}
-	e.options.Notes.Taken(c.report, c.received, c.received)
+	e.options.Agents.Accepted(c.report, c.received, c.received)
 }
 
-// refuse notes a report that does not count, and says so. What is only to come again, or
+// recordRefused notes a report that does not count, and says so. What is only to come again, or
 // whole, is none.
-func (e *Endpoint) refuse(w http.ResponseWriter, cluster string, err error) error {
+func (e *Endpoint) recordRefused(w http.ResponseWriter, cluster string, err error) error {
 	if errs.Is(err, errs.Unauthorized) {
 		return e.deny(w, cluster, err)
 	}
-	if errors.Is(err, errUnheard) || errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Throttled) {
+	if errors.Is(err, errUnknownDigest) || errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Throttled) {
 		return err
 	}
 	result := intake.ResultOf(err)
 	e.options.Count(result)
-	e.options.Notes.Refused(intake.Document{Cluster: cluster}, err, e.options.Now().UTC())
+	e.options.Agents.Refused(intake.Document{Cluster: cluster}, err, e.options.Now().UTC())
 	e.options.Log.Warn("a report is refused", "cluster", cluster, "result", result, "err", err)
-	last, late := isBehind(err)
+	last, late := lastSequence(err)
 	switch {
 	case late:
 		w.Header().Set(status.SequenceHeader, strconv.FormatUint(last, 10))

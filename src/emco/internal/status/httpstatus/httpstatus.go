@@ -33,39 +33,39 @@ type Cluster struct {
 	Desired  git.Repo // where its desired state is, if that is a repository
 }
 
-// Fleet is what is asked about clusters.
-type Fleet interface {
+// ClusterSource is what is asked about clusters.
+type ClusterSource interface {
 	// Cluster returns a cluster, "<provider>+<cluster>"; NotFound if none is registered.
 	Cluster(ctx context.Context, name string) (Cluster, error)
 	// Pairs returns what a cluster is to hold.
 	Pairs(ctx context.Context, cluster string) ([]intake.Pair, error)
 }
 
-// Book is where it is written down what agents said.
-type Book interface {
+// AgentStore is where it is written down what agents said.
+type AgentStore interface {
 	Agent(ctx context.Context, cluster string) (appcontext.Agent, error)
 	AgentsOf(ctx context.Context, clusters []string) ([]appcontext.Agent, error)
 	Hear(ctx context.Context, words []appcontext.Words) (now []appcontext.Agent, ok bool, err error)
 	ForgetAgent(ctx context.Context, a appcontext.Agent) error
 }
 
-// Library is where documents of agents are read.
-type Library interface {
+// DocumentStore is where documents of agents are read.
+type DocumentStore interface {
 	Sayings(ctx context.Context, clusters []string) ([]appcontext.Saying, error)
 }
 
-// News tells which agents have said something, at first of all of them, until ctx ends.
-type News interface {
+// AgentWatch tells which agents have said something, at first of all of them, until ctx ends.
+type AgentWatch interface {
 	Agents(ctx context.Context) iter.Seq[appcontext.Agent]
 }
 
 // Options tune what is taken. Zero values mean the defaults given here.
 type Options struct {
-	Queue   int                 // reports that may wait to be written; 2048
-	Bodies  int64               // bytes of reports in memory at a time; 32 MiB
-	Refresh time.Duration       // a document is looked at again after so long, if its agent lives; 1 minute
-	Count   func(result string) // told of each document: one of intake.Results
-	Notes   *intake.Notes       // of agents
+	Queue   int                   // reports that may wait to be written; 2048
+	Bodies  int64                 // bytes of reports in memory at a time; 32 MiB
+	Refresh time.Duration         // a document is looked at again after so long, if its agent lives; 1 minute
+	Count   func(result string)   // told of each document: one of intake.Results
+	Agents  *intake.AgentStatuses // of agents
 	Log     *slog.Logger
 	Now     func() time.Time
 }
@@ -77,8 +77,8 @@ func (o Options) withDefaults() Options {
 	if o.Count == nil {
 		o.Count = func(string) {}
 	}
-	if o.Notes == nil {
-		o.Notes = intake.NewNotes()
+	if o.Agents == nil {
+		o.Agents = intake.NewAgentStatuses()
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -47,7 +47,7 @@ func TestReportsAreInEtcdWhenTheyAreAnswered(t *testing.T) {
 	if got := p.results(); got != "taken taken taken taken" {
 		t.Errorf("documents were %s", got)
 	}
-	if n, ok := p.notes.Of("edge+a"); !ok || n.Seq != 9 || n.Agent != "monitor/test" {
+	if n, ok := p.notes.Get("edge+a"); !ok || n.Seq != 9 || n.Agent != "monitor/test" {
 		t.Errorf("the note is %+v", n)
 	}
 }
@@ -150,7 +150,7 @@ func TestWhatDoesNotCount(t *testing.T) {
 			if c.code == 401 && (got.header.Get("WWW-Authenticate") == "" || strings.Contains(got.body, token)) {
 				t.Errorf("answered %v %s", got.header, got.body)
 			}
-			if n, _ := p.notes.Of("edge+a"); c.code != 401 && (n.Refused == nil || n.Refused.Result != c.result) {
+			if n, _ := p.notes.Get("edge+a"); c.code != 401 && (n.Refused == nil || n.Refused.Result != c.result) {
 				t.Errorf("the note is %+v", n)
 			}
 			p.want(http.StatusNoContent, token, good("edge+a", 11, "more"))
@@ -215,7 +215,7 @@ func TestTokensEndWithTheRegistration(t *testing.T) {
 	token := p.token("edge+a", "")
 	p.want(http.StatusNoContent, token, good("edge+a", 1, ""))
 	l.fleet.becomes("edge+a", Cluster{Identity: "another", Reports: true})
-	l.passes(recheck)
+	l.passes(registrationTTL)
 	p.want(http.StatusUnauthorized, token, good("edge+a", 2, "lie"))
 	fresh := p.token("edge+a", "")
 	p.want(http.StatusNoContent, fresh, good("edge+a", 3, ""))
@@ -223,7 +223,7 @@ func TestTokensEndWithTheRegistration(t *testing.T) {
 	l.fleet.mu.Lock()
 	delete(l.fleet.clusters, "edge+a")
 	l.fleet.mu.Unlock()
-	l.passes(recheck)
+	l.passes(registrationTTL)
 	p.want(http.StatusUnauthorized, fresh, good("edge+a", 5, "lie"))
 	if got := l.said("edge+a"); got != "#0 none" {
 		t.Errorf("of a cluster that is gone etcd has %q", got)
@@ -257,7 +257,7 @@ func TestProcessesDoNotOvertakeEachOther(t *testing.T) {
 				if replay := processes[rand.IntN(3)].post(token, good(name, seq, "replay")); replay.code != http.StatusConflict {
 					t.Errorf("a replay of %d: %d %s", seq, replay.code, replay.body)
 				}
-				l.passes(gap)
+				l.passes(reportGap)
 			}
 		})
 	}
@@ -408,7 +408,7 @@ func TestAClusterThatReportsTooOften(t *testing.T) {
 	p := l.process()
 	token, other := p.token("edge+a", ""), p.token("edge+b", "")
 	code := 0
-	for seq := uint64(1); seq < 4*burst && code != http.StatusTooManyRequests; seq++ {
+	for seq := uint64(1); seq < 4*reportBurst && code != http.StatusTooManyRequests; seq++ {
 		a := p.post(token, good("edge+a", seq, ""))
 		if code = a.code; code == http.StatusTooManyRequests && a.header.Get("Retry-After") == "" {
 			t.Error("no word when to come again")
@@ -418,7 +418,7 @@ func TestAClusterThatReportsTooOften(t *testing.T) {
 		t.Errorf("the last answer was %d", code)
 	}
 	p.want(http.StatusNoContent, other, good("edge+b", 1, ""))
-	l.passes(2 * gap)
+	l.passes(2 * reportGap)
 	p.want(http.StatusNoContent, token, good("edge+a", 1000, ""))
 }
 
@@ -456,9 +456,9 @@ func TestSignsOfLifeFromElsewhere(t *testing.T) {
 	p := l.process()
 	at := time.Now().UTC().Truncate(time.Second)
 	for i := range 200 {
-		p.desk.Heard(fmt.Sprint("edge+c", i), uint64(i+1), at)
+		p.desk.Confirm(fmt.Sprint("edge+c", i), uint64(i+1), at)
 	}
-	p.desk.Heard("edge+c7", 1, at.Add(-time.Hour)) // no news
+	p.desk.Confirm("edge+c7", 1, at.Add(-time.Hour)) // no news
 	heard := func(i int) uint64 {
 		a, err := l.store.Agent(t.Context(), fmt.Sprint("edge+c", i))
 		if err != nil {

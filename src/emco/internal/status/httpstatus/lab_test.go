@@ -57,7 +57,7 @@ func (f *fleet) becomes(name string, c Cluster) {
 type lab struct {
 	testing.TB
 	store *appcontext.Store
-	book  Book // the store, unless a test puts something before it
+	book  AgentStore // the store, unless a test puts something before it
 	fleet *fleet
 
 	mu     sync.Mutex
@@ -89,11 +89,11 @@ func (l *lab) passes(d time.Duration) {
 // process is one that takes reports.
 type process struct {
 	*lab
-	desk     *Desk
+	desk     *ReportWriter
 	endpoint *Endpoint
 	client   *http.Client
 	server   *httptest.Server
-	notes    *intake.Notes
+	notes    *intake.AgentStatuses
 	stop     func()
 
 	mu     sync.Mutex
@@ -103,12 +103,12 @@ type process struct {
 // process starts one, whose options a test may change.
 func (l *lab) process(change ...func(*Options)) *process {
 	l.Helper()
-	p := &process{lab: l, notes: intake.NewNotes(), counts: map[string]int{}}
-	o := Options{Notes: p.notes, Count: p.count, Now: l.now}
+	p := &process{lab: l, notes: intake.NewAgentStatuses(), counts: map[string]int{}}
+	o := Options{Agents: p.notes, Count: p.count, Now: l.now}
 	for _, c := range change {
 		c(&o)
 	}
-	p.desk = NewDesk(l.book, l.fleet, o)
+	p.desk = NewReportWriter(l.book, l.fleet, o)
 	e := NewEndpoint(p.desk)
 	p.endpoint = e
 	r := web.NewRouter()
@@ -271,7 +271,7 @@ func (l *lab) said(cluster string) string {
 	if len(docs) == 0 {
 		return fmt.Sprintf("#%d none", a.Seq)
 	}
-	r, err := read(docs[0])
+	r, err := decode(docs[0])
 	if err != nil {
 		l.Fatal(err)
 	}

@@ -16,16 +16,16 @@ import (
 // Source hands on what documents of agents say of pairs, whichever process took them. A
 // document that is replaced before it was looked at is skipped. Make it with NewSource.
 type Source struct {
-	news    News
-	library Library
-	commits git.HistoryReader
-	fleet   Fleet
-	options Options
+	watch     AgentWatch
+	documents DocumentStore
+	commits   git.HistoryReader
+	clusters  ClusterSource
+	options   Options
 }
 
 // NewSource returns a source.
-func NewSource(n News, l Library, commits git.HistoryReader, f Fleet, o Options) *Source {
-	return &Source{news: n, library: l, commits: commits, fleet: f, options: o.withDefaults()}
+func NewSource(n AgentWatch, l DocumentStore, commits git.HistoryReader, f ClusterSource, o Options) *Source {
+	return &Source{watch: n, documents: l, commits: commits, clusters: f, options: o.withDefaults()}
 }
 
 // How many documents are read at a time, those that are large alone, and how long it takes
@@ -33,26 +33,26 @@ func NewSource(n News, l Library, commits git.HistoryReader, f Fleet, o Options)
 // each has news twice a minute, three times over. In a flood most documents are replaced by
 // then, and need no work of those who keep pairs.
 const (
-	together = 32
-	pace     = 30 * time.Millisecond
+	maxDocuments = 32
+	documentGap  = 30 * time.Millisecond
 )
 
 // Run works until ctx ends. It calls deliver with what is new, from one goroutine; what was
 // said last is delivered anew at first.
 func (s *Source) Run(ctx context.Context, deliver func(context.Context, appcontext.Report)) error {
-	todo := newTodo(s.options.Refresh)
-	teller := &intake.Teller{
-		Refresh: s.options.Refresh, Pairs: s.fleet.Pairs, Commits: s.commits, Deliver: deliver, Log: s.options.Log,
+	todo := newDocumentQueue(s.options.Refresh)
+	teller := &intake.Notifier{
+		Refresh: s.options.Refresh, Pairs: s.clusters.Pairs, Commits: s.commits, Deliver: deliver, Log: s.options.Log,
 		Desired: func(ctx context.Context, cluster string) (git.Repo, error) {
-			c, err := s.fleet.Cluster(ctx, cluster)
+			c, err := s.clusters.Cluster(ctx, cluster)
 			return c.Desired, err
 		},
 	}
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	beside.Go(func() { s.watch(ctx, todo) })
+	beside.Go(func() { s.watchAgents(ctx, todo) })
 	for ctx.Err() == nil {
-		some := todo.take(together)
+		some := todo.take(maxDocuments)
 		if len(some) == 0 {
 			select {
 			case <-ctx.Done():
@@ -61,49 +61,49 @@ func (s *Source) Run(ctx context.Context, deliver func(context.Context, appconte
 			continue
 		}
 		began := time.Now()
-		if err := s.tell(ctx, teller, todo, some); err != nil && ctx.Err() == nil {
+		if err := s.process(ctx, teller, todo, some); err != nil && ctx.Err() == nil {
 			s.options.Log.Warn("what agents reported cannot be read", "err", err)
-			rest(ctx, time.Second)
+			pause(ctx, time.Second)
 		}
 		if todo.more() { // reports are to be taken meanwhile; what is replaced by then need not be looked at
 			took := time.Since(began)
-			rest(ctx, max(took, pace-took))
+			pause(ctx, max(took, documentGap-took))
 		}
 	}
 	return nil
 }
 
-// watch keeps in todo what there is to look at.
-func (s *Source) watch(ctx context.Context, todo *todo) {
-	for a := range s.news.Agents(ctx) {
+// watchAgents keeps in todo what there is to look at.
+func (s *Source) watchAgents(ctx context.Context, todo *documentQueue) {
+	for a := range s.watch.Agents(ctx) {
 		todo.add(a)
 	}
 }
 
-// tell reads documents and hands on what they say. What could not be is looked at again.
-func (s *Source) tell(ctx context.Context, teller *intake.Teller, todo *todo, agents []appcontext.Agent) error {
+// process reads documents and hands on what they say. What could not be is looked at again.
+func (s *Source) process(ctx context.Context, teller *intake.Notifier, todo *documentQueue, agents []appcontext.Agent) error {
 	names, newest := make([]string, len(agents)), map[string]appcontext.Agent{}
 	for i, a := range agents {
 		names[i], newest[a.Cluster] = a.Cluster, a
 	}
-	docs, err := s.library.Sayings(ctx, names)
+	docs, err := s.documents.Sayings(ctx, names)
 	if err != nil {
-		todo.back(agents)
+		todo.putBack(agents)
 		return err
 	}
 	var failed error
 	for _, d := range docs {
-		err := s.tellOne(ctx, teller, d, newest[d.Cluster])
+		err := s.processOne(ctx, teller, d, newest[d.Cluster])
 		if err != nil {
-			todo.back([]appcontext.Agent{newest[d.Cluster]})
+			todo.putBack([]appcontext.Agent{newest[d.Cluster]})
 			failed = errors.Join(failed, err)
 		}
 	}
 	return failed
 }
 
-func (s *Source) tellOne(ctx context.Context, teller *intake.Teller, d appcontext.Saying, a appcontext.Agent) error {
-	r, err := read(d)
+func (s *Source) processOne(ctx context.Context, teller *intake.Notifier, d appcontext.Saying, a appcontext.Agent) error {
+	r, err := decode(d)
 	if err != nil {
 		s.options.Log.Error("a report that was taken cannot be read", "cluster", d.Cluster, "err", err)
 		return nil // it was read once; trying again does not help
@@ -112,10 +112,10 @@ func (s *Source) tellOne(ctx context.Context, teller *intake.Teller, d appcontex
 	if a.Seq > r.Seq { // it was confirmed since
 		r.Seq, at = a.Seq, a.At
 	}
-	return teller.Tell(ctx, r, at)
+	return teller.Notify(ctx, r, at)
 }
 
-func read(d appcontext.Saying) (status.Report, error) {
+func decode(d appcontext.Saying) (status.Report, error) {
 	text := d.Text
 	if d.Gzip {
 		var err error
@@ -130,7 +130,7 @@ func read(d appcontext.Saying) (status.Report, error) {
 	return r, err
 }
 
-func rest(ctx context.Context, d time.Duration) {
+func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -139,31 +139,31 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// todo is which documents are to be looked at, in the order in which that became known.
-type todo struct {
+// documentQueue is which documents are to be looked at, in the order in which that became known.
+type documentQueue struct {
 	refresh time.Duration
 	wake    chan struct{}
 
 	mu    sync.Mutex
-	known map[string]looked
+	known map[string]queuedDocument
 	queue []string
 }
 
-// looked is what is known of one document.
-type looked struct {
-	agent  appcontext.Agent // without tokens
-	said   string           // what was looked at last
-	at     time.Time        // At of the agent then
-	queued bool
+// queuedDocument is what is known of one document.
+type queuedDocument struct {
+	agent     appcontext.Agent // without tokens
+	processed string           // what was looked at last
+	at        time.Time        // At of the agent then
+	queued    bool
 }
 
-func newTodo(refresh time.Duration) *todo {
-	return &todo{refresh: refresh, wake: make(chan struct{}, 1), known: map[string]looked{}}
+func newDocumentQueue(refresh time.Duration) *documentQueue {
+	return &documentQueue{refresh: refresh, wake: make(chan struct{}, 1), known: map[string]queuedDocument{}}
 }
 
 // add notes an agent. There is something to look at if it says something else, or has
 // said the same for long enough: what it is compared with may have changed.
-func (t *todo) add(a appcontext.Agent) {
+func (t *documentQueue) add(a appcontext.Agent) {
 	if a.Said == "" {
 		return
 	}
@@ -172,7 +172,7 @@ func (t *todo) add(a appcontext.Agent) {
 	defer t.mu.Unlock()
 	k := t.known[a.Cluster]
 	k.agent = a
-	if !k.queued && (a.Said != k.said || a.At.Sub(k.at) >= t.refresh) {
+	if !k.queued && (a.Said != k.processed || a.At.Sub(k.at) >= t.refresh) {
 		k.queued = true
 		t.queue = append(t.queue, a.Cluster)
 	}
@@ -180,7 +180,7 @@ func (t *todo) add(a appcontext.Agent) {
 	t.poke()
 }
 
-func (t *todo) poke() {
+func (t *documentQueue) poke() {
 	select {
 	case t.wake <- struct{}{}:
 	default:
@@ -188,7 +188,7 @@ func (t *todo) poke() {
 }
 
 // take returns at most n agents whose documents are to be looked at.
-func (t *todo) take(n int) (out []appcontext.Agent) {
+func (t *documentQueue) take(n int) (out []appcontext.Agent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.queue) > 0 && len(out) < n {
@@ -202,7 +202,7 @@ func (t *todo) take(n int) (out []appcontext.Agent) {
 		if !there {
 			continue
 		}
-		k.queued, k.said, k.at = false, k.agent.Said, k.agent.At
+		k.queued, k.processed, k.at = false, k.agent.Said, k.agent.At
 		t.known[k.agent.Cluster] = k
 		out = append(out, k.agent)
 	}
@@ -210,14 +210,14 @@ func (t *todo) take(n int) (out []appcontext.Agent) {
 }
 
 // more reports whether there is more to look at than was taken.
-func (t *todo) more() bool {
+func (t *documentQueue) more() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.queue) > 0
 }
 
-// back puts back what could not be looked at.
-func (t *todo) back(agents []appcontext.Agent) {
+// putBack puts back what could not be looked at.
+func (t *documentQueue) putBack(agents []appcontext.Agent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, a := range agents {

@@ -42,7 +42,7 @@ func (e *Endpoint) Make(w http.ResponseWriter, r *http.Request) error {
 	token := status.TokenPrefix + rand.Text()
 	sum := sha256.Sum256([]byte(token))
 	made := appcontext.Token{ID: hex.EncodeToString(sum[:4]), Sum: sum[:], Made: e.options.Now().UTC().Truncate(time.Second), By: web.Actor(r.Context())}
-	if err := e.desk.addToken(r.Context(), provider+"+"+name, made, overlap); err != nil {
+	if err := e.writer.addToken(r.Context(), provider+"+"+name, made, overlap); err != nil {
 		return err
 	}
 	return web.JSON(w, http.StatusCreated, v2.NewReportToken{ID: made.ID, Token: token, Path: status.Path(provider, name)})
@@ -54,12 +54,12 @@ func (e *Endpoint) Show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a, err := e.desk.registered(r.Context(), vars["clusterProvider"]+"+"+vars["cluster"])
+	a, err := e.writer.registered(r.Context(), vars["clusterProvider"]+"+"+vars["cluster"])
 	if err != nil {
 		return err
 	}
 	out := []v2.ReportToken{}
-	for _, t := range living(a.Tokens, e.options.Now()) {
+	for _, t := range validTokens(a.Tokens, e.options.Now()) {
 		out = append(out, v2.ReportToken{ID: t.ID, Made: t.Made, Ends: t.Ends, Actor: t.By})
 	}
 	return web.JSON(w, http.StatusOK, out)
@@ -72,7 +72,7 @@ func (e *Endpoint) Revoke(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := r.URL.Query().Get("id")
-	err = e.desk.change(r.Context(), vars["clusterProvider"]+"+"+vars["cluster"], func(a *appcontext.Agent) error {
+	err = e.writer.updateAgent(r.Context(), vars["clusterProvider"]+"+"+vars["cluster"], func(a *appcontext.Agent) error {
 		left := slices.DeleteFunc(slices.Clone(a.Tokens), func(t appcontext.Token) bool { return id == "" || t.ID == id })
 		if id != "" && len(left) == len(a.Tokens) {
 			return errs.New(errs.NotFound, "the cluster has no token "+id)
@@ -87,21 +87,21 @@ func (e *Endpoint) Revoke(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// living are tokens that have not ended.
-func living(tokens []appcontext.Token, now time.Time) []appcontext.Token {
+// validTokens are tokens that have not ended.
+func validTokens(tokens []appcontext.Token, now time.Time) []appcontext.Token {
 	return slices.DeleteFunc(slices.Clone(tokens), func(t appcontext.Token) bool { return !t.Ends.IsZero() && !now.Before(t.Ends) })
 }
 
-func (d *Desk) addToken(ctx context.Context, cluster string, made appcontext.Token, overlap time.Duration) error {
-	return d.change(ctx, cluster, func(a *appcontext.Agent) error {
+func (d *ReportWriter) addToken(ctx context.Context, cluster string, made appcontext.Token, overlap time.Duration) error {
+	return d.updateAgent(ctx, cluster, func(a *appcontext.Agent) error {
 		ends := made.Made.Add(overlap)
-		a.Tokens = living(a.Tokens, made.Made)
+		a.Tokens = validTokens(a.Tokens, made.Made)
 		for i, t := range a.Tokens {
 			if t.Ends.IsZero() || ends.Before(t.Ends) {
 				a.Tokens[i].Ends = ends
 			}
 		}
-		if a.Tokens = append(living(a.Tokens, made.Made), made); len(a.Tokens) > maxTokens {
+		if a.Tokens = append(validTokens(a.Tokens, made.Made), made); len(a.Tokens) > maxTokens {
 			return errs.New(errs.Conflict, "the cluster has too many tokens that are still valid; revoke some")
 		}
 		return nil
@@ -110,23 +110,23 @@ func (d *Desk) addToken(ctx context.Context, cluster string, made appcontext.Tok
 
 // registered reads the agent of a cluster that is registered and needs one. Tokens of
 // another cluster that went by its name are left out.
-func (d *Desk) registered(ctx context.Context, cluster string) (appcontext.Agent, error) {
-	c, err := d.fleet.Cluster(ctx, cluster)
+func (d *ReportWriter) registered(ctx context.Context, cluster string) (appcontext.Agent, error) {
+	c, err := d.clusters.Cluster(ctx, cluster)
 	if err != nil {
 		return appcontext.Agent{}, err
 	}
 	if c.Direct {
 		return appcontext.Agent{}, errs.New(errs.Conflict, "the cluster is watched directly; nothing reports for it")
 	}
-	a, err := d.book.Agent(ctx, cluster)
+	a, err := d.agents.Agent(ctx, cluster)
 	if a.Identity != c.Identity {
 		a.Identity, a.Tokens = c.Identity, nil
 	}
 	return a, err
 }
 
-// change changes what is known of an agent, whoever else writes it at the same time.
-func (d *Desk) change(ctx context.Context, cluster string, how func(*appcontext.Agent) error) error {
+// updateAgent changes what is known of an agent, whoever else writes it at the same time.
+func (d *ReportWriter) updateAgent(ctx context.Context, cluster string, how func(*appcontext.Agent) error) error {
 	for range 2 * maxTries {
 		a, err := d.registered(ctx, cluster)
 		if err == nil {
@@ -135,25 +135,25 @@ func (d *Desk) change(ctx context.Context, cluster string, how func(*appcontext.
 		if err != nil {
 			return err
 		}
-		now, ok, err := d.book.Hear(ctx, []appcontext.Words{{Agent: a}})
+		now, ok, err := d.agents.Hear(ctx, []appcontext.Words{{Agent: a}})
 		if err != nil {
 			return err
 		}
 		if ok {
-			d.replaced(now[0])
+			d.invalidate(now[0])
 			return nil
 		}
 	}
 	return errs.E(errs.Unavailable, "change", "tokens of "+cluster, errors.New("its agent reports all the time; try again"))
 }
 
-// replaced has the next request of a cluster look at what is known anew.
-func (d *Desk) replaced(a appcontext.Agent) {
+// invalidate has the next request of a cluster look at what is known anew.
+func (d *ReportWriter) invalidate(a appcontext.Agent) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if p := d.places[a.Cluster]; p != nil {
+	if p := d.queues[a.Cluster]; p != nil {
 		p.checked = time.Time{}
-		if p.pending == nil && p.flying == nil && a.Mod > p.agent.Mod {
+		if p.waitingBatch == nil && p.writingBatch == nil && a.Mod > p.agent.Mod {
 			p.agent = a
 		}
 	}

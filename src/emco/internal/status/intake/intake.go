@@ -1,14 +1,13 @@
-// Package intake is what the documents of agents go through, whichever way they come: they
-// are checked, what becomes of them is counted and noted for people, and what they say of
-// each pair is handed on.
+// Package intake checks the status documents of agents and turns them into one report per
+// pair, for documents that arrive through Git and by HTTPS alike.
 //
-//	document ──► Check ──► refused: counted, noted
+//	document ──► Check ──► refused: counted, recorded in AgentStatuses
 //	               │
-//	               └─► Teller ──► one report per pair, if it is news
+//	               └─► Notifier ──► one report per pair whose content changed
 //
-// Whoever writes may be compromised. A document counts only for the cluster that it is
-// known to come from, only if it is newer than the last one, and only within the limits of
-// package api/status. What is refused changes nothing.
+// An agent may be compromised. A document counts only for the cluster that sent it, only
+// if it is newer than the last one, and only within the limits of package api/status. A
+// refused document changes nothing.
 package intake
 
 import (
@@ -20,46 +19,46 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// Pair is one app that a cluster is to hold.
+// Pair is one app that a cluster must hold.
 type Pair struct {
 	Key     appcontext.PairKey
-	Objects []appcontext.Ref // of the desired bundle; those that are missing are reported as NotFound
-	Hooks   []appcontext.Ref // of the same bundle; they come and go
+	Objects []appcontext.Ref // of the desired bundle; missing ones are reported as NotFound
+	Hooks   []appcontext.Ref // of the same bundle; a finished hook is absent
 
-	// Commit is one on the desired branch that holds these objects, and HookCommit one
-	// that holds these hooks, or those of them that are to be there now. They are empty as
-	// long as there is none. They matter for objects that the agent may not read.
+	// Commit is a commit of the desired branch that holds these objects, HookCommit one that
+	// holds the hooks of the current step. Empty means that no such commit exists yet. They
+	// prove the content of objects that the agent may not read.
 	Commit, HookCommit string
 }
 
-// What becomes of a document.
+// Results of the check of a document. The values are labels of a metric.
 const (
-	Taken        = "taken"
-	Forged       = "forged"       // it speaks for another cluster than the one that it comes from
-	Replayed     = "replayed"     // it is not newer than what was taken in before
+	Accepted     = "taken"
+	Forged       = "forged"       // it names another cluster than the one that sent it
+	Replayed     = "replayed"     // it is not newer than the last accepted document
 	TooLarge     = "toolarge"     // above the limits
-	Schema       = "schema"       // of a form that is not known here: the agent is newer
-	Malformed    = "malformed"    // no report at all
-	Unregistered = "unregistered" // on the branch of no cluster, or for none that reports here
-	Unauthorized = "unauthorized" // with no token of the cluster
+	Schema       = "schema"       // its schema is unknown here: the agent is newer
+	Malformed    = "malformed"    // it is not a report
+	Unregistered = "unregistered" // no cluster of that name reports this way
+	Unauthorized = "unauthorized" // it came without a token of the cluster
 )
 
-// Results returns all that may become of a document.
+// Results returns every result of a check.
 func Results() []string {
-	return []string{Taken, Forged, Replayed, TooLarge, Schema, Malformed, Unregistered, Unauthorized}
+	return []string{Accepted, Forged, Replayed, TooLarge, Schema, Malformed, Unregistered, Unauthorized}
 }
 
-// Document is what came from a cluster.
+// Document is one status document of a cluster.
 type Document struct {
 	Cluster string
-	Where   string // commit that holds it, if it came by Git
+	Where   string // commit that holds it; empty if it arrived by HTTPS
 	Text    []byte
-	Err     error // why there is no text
-	First   bool  // nothing came from the cluster before, to this process; then the last one may be met again
+	Err     error // why Text could not be read
+	First   bool  // this process has accepted no document of the cluster before, so the last sequence may repeat
 }
 
-// Check reads a document, given the sequence of what was taken in last. The error says why
-// it does not count; see ResultOf.
+// Check decodes a document and compares its sequence with last, that of the last accepted
+// document. ResultOf classifies the error.
 func Check(d Document, last uint64) (status.Report, error) {
 	if d.Err != nil {
 		return status.Report{}, d.Err
@@ -68,33 +67,33 @@ func Check(d Document, last uint64) (status.Report, error) {
 	if err != nil {
 		return r, err
 	}
-	return r, InOrder(d, r, last)
+	return r, CheckOrder(d, r, last)
 }
 
-// InOrder says whether a report that was read from a document may follow the one with the
-// sequence last.
-func InOrder(d Document, r status.Report, last uint64) error {
+// CheckOrder reports whether r may follow the report with the sequence last. It returns an error
+// of result Forged or Replayed if not.
+func CheckOrder(d Document, r status.Report, last uint64) error {
 	switch {
 	case r.Cluster != d.Cluster:
-		return &refusal{Forged, fmt.Sprintf("it speaks for %s", r.Cluster)}
+		return &refusedError{Forged, fmt.Sprintf("the report names cluster %s", r.Cluster)}
 	case r.Seq < last || r.Seq == last && !d.First:
-		return &refusal{Replayed, fmt.Sprintf("its sequence is %d, that of the last report was %d", r.Seq, last)}
+		return &refusedError{Replayed, fmt.Sprintf("the sequence is %d; the last report had %d", r.Seq, last)}
 	}
 	return nil
 }
 
-// refusal says why a document does not count.
-type refusal struct{ result, why string }
+// refusedError is the reason why a document does not count.
+type refusedError struct{ result, why string }
 
-// Error returns the reason for people.
-func (r *refusal) Error() string { return r.why }
+// Error returns the reason.
+func (r *refusedError) Error() string { return r.why }
 
-// Refuse is an error that ResultOf understands.
-func Refuse(result, why string) error { return &refusal{result, why} }
+// NewRefusal returns an error that ResultOf classifies as result.
+func NewRefusal(result, why string) error { return &refusedError{result, why} }
 
-// ResultOf classifies what is wrong with a document.
+// ResultOf classifies an error of Check.
 func ResultOf(err error) string {
-	if r, ok := errors.AsType[*refusal](err); ok {
+	if r, ok := errors.AsType[*refusedError](err); ok {
 		return r.result
 	}
 	switch {

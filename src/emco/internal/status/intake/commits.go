@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	historyDepth = 300     // commits that are fetched at once
-	maxHistory   = 100_000 // commits of one repository that are remembered
+	historyDepth = 300     // commits in one fetch
+	maxHistory   = 100_000 // commits of one repository in memory
 )
 
-// history is what is known of the commits of repositories: their parents.
-type history map[git.Repo]map[git.Hash][]git.Hash
+// commitHistory caches the parents of commits, by repository.
+type commitHistory map[git.Repo]map[git.Hash][]git.Hash
 
-// contains says whether commit is ancestor or came after it. A commit that is not known
-// is fetched with those before it; one that is further back than that is not found.
-func (h *history) contains(ctx context.Context, g git.HistoryReader, r git.Repo, commit, ancestor git.Hash) (bool, error) {
+// contains reports whether commit is ancestor or a descendant of it. It fetches unknown
+// commits with up to historyDepth ancestors; it does not find an ancestor further back.
+func (h *commitHistory) contains(ctx context.Context, g git.HistoryReader, r git.Repo, commit, ancestor git.Hash) (bool, error) {
 	if commit == ancestor {
 		return true, nil
 	}
 	if *h == nil {
-		*h = history{}
+		*h = commitHistory{}
 	}
 	known := (*h)[r]
 	if _, ok := known[commit]; !ok {
@@ -39,7 +39,7 @@ func (h *history) contains(ctx context.Context, g git.HistoryReader, r git.Repo,
 	return reaches(known, commit, ancestor), nil
 }
 
-// reaches walks from a commit to those before it.
+// reaches walks the parents of a commit until it finds ancestor.
 func reaches(parents map[git.Hash][]git.Hash, commit, ancestor git.Hash) bool {
 	seen := map[git.Hash]bool{commit: true}
 	for todo := []git.Hash{commit}; len(todo) > 0; {

@@ -1,0 +1,105 @@
+package intake
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/status"
+)
+
+// AgentStatus describes the agent of a cluster, for operators. It is kept in memory and
+// starts empty in each process.
+type AgentStatus struct {
+	Cluster  string          `json:"cluster"`
+	Agent    string          `json:"agent,omitempty"`      // name and version
+	Seq      uint64          `json:"sequence,omitempty"`   // of the last accepted report
+	Received time.Time       `json:"received,omitzero"`    // when it was accepted
+	Reported time.Time       `json:"reported,omitzero"`    // when the cluster sent it, by its own clock
+	Ahead    string          `json:"clockAhead,omitempty"` // how far the cluster's clock is ahead, above aheadLimit
+	Apps     int             `json:"apps"`
+	Unseen   []status.Unseen `json:"unseen,omitempty"` // kinds that the agent cannot read
+	Refused  *Refused        `json:"refused,omitempty"`
+}
+
+// Refused counts the refused documents of a cluster. Later accepted reports keep it.
+type Refused struct {
+	Count  uint64    `json:"count"`
+	Result string    `json:"result"` // of the last one: see Results
+	Why    string    `json:"why"`
+	Commit string    `json:"commit,omitempty"` // empty if it arrived by HTTPS
+	At     time.Time `json:"at"`
+}
+
+// aheadLimit is how far the clock of a cluster may be ahead before AgentStatus shows it.
+const aheadLimit = 5 * time.Minute
+
+// AgentStatuses holds the status of each agent. It is safe for concurrent use.
+type AgentStatuses struct {
+	mu        sync.Mutex // guards byCluster
+	byCluster map[string]AgentStatus
+}
+
+// NewAgentStatuses returns an empty set.
+func NewAgentStatuses() *AgentStatuses { return &AgentStatuses{byCluster: map[string]AgentStatus{}} }
+
+// Get returns the status of a cluster's agent; ok is false if the cluster sent nothing yet.
+func (n *AgentStatuses) Get(cluster string) (note AgentStatus, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	note, ok = n.byCluster[cluster]
+	return note, ok
+}
+
+// Accepted records an accepted report.
+func (n *AgentStatuses) Accepted(r status.Report, received, now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	last := n.byCluster[r.Cluster]
+	fresh := AgentStatus{
+		Cluster: last.Cluster, Agent: last.Agent, Seq: r.Seq, Received: received, Reported: r.At.UTC(),
+		Apps: len(r.Apps), Unseen: last.Unseen, Refused: last.Refused,
+	}
+	if fresh.Cluster != r.Cluster || fresh.Agent != r.Agent { // a stored substring would keep the whole report in memory
+		fresh.Cluster, fresh.Agent = strings.Clone(r.Cluster), strings.Clone(r.Agent)
+	}
+	if !slices.Equal(fresh.Unseen, r.Unseen) {
+		fresh.Unseen = cloneUnseen(r.Unseen)
+	}
+	if ahead := r.At.Sub(now); ahead > aheadLimit {
+		fresh.Ahead = ahead.Round(time.Second).String()
+	}
+	n.byCluster[fresh.Cluster] = fresh
+}
+
+func cloneUnseen(kinds []status.Unseen) []status.Unseen {
+	out := make([]status.Unseen, len(kinds))
+	for i, u := range kinds {
+		out[i] = status.Unseen{Group: strings.Clone(u.Group), Kind: strings.Clone(u.Kind), Reason: strings.Clone(u.Reason)}
+	}
+	return out
+}
+
+// Confirmed records that the agent of a cluster repeated its last report.
+func (n *AgentStatuses) Confirmed(cluster string, seq uint64, reported, received time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	have := n.byCluster[cluster]
+	have.Cluster, have.Seq, have.Received, have.Reported = cluster, seq, received, reported.UTC()
+	n.byCluster[cluster] = have
+}
+
+// Refused records a refused document.
+func (n *AgentStatuses) Refused(d Document, err error, now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	have := n.byCluster[d.Cluster]
+	have.Cluster = d.Cluster
+	count := uint64(1)
+	if have.Refused != nil {
+		count += have.Refused.Count
+	}
+	have.Refused = &Refused{Count: count, Result: ResultOf(err), Why: err.Error(), Commit: d.Where, At: now}
+	n.byCluster[d.Cluster] = have
+}

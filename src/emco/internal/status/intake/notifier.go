@@ -1,0 +1,134 @@
+package intake
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Pairs returns the pairs that a cluster must hold.
+type Pairs func(ctx context.Context, cluster string) ([]Pair, error)
+
+// Notifier turns documents into reports of pairs and delivers those that changed. It repeats an
+// unchanged report every Refresh, for readers that missed it; the heartbeat of a cluster is stored
+// elsewhere, once for all its pairs. Only one goroutine may use it.
+type Notifier struct {
+	Refresh time.Duration // how long an unchanged report is not repeated
+	Pairs   Pairs
+	Commits git.HistoryReader
+	Desired func(ctx context.Context, cluster string) (git.Repo, error) // the branch that holds the cluster's desired state
+	Deliver func(context.Context, appcontext.Report)
+	Log     *slog.Logger
+
+	history commitHistory
+	sent    map[string]map[appcontext.PairKey]sentReport // by cluster
+}
+
+// sentReport identifies the last delivered report of a pair.
+type sentReport struct {
+	digest [sha256.Size]byte
+	at     time.Time
+}
+
+// Notify delivers the reports of a document received at the given time: first one without an
+// app, which says that the cluster has an agent, and then one for each changed pair. It returns
+// an error if it could not read the pairs; the caller tries again.
+func (t *Notifier) Notify(ctx context.Context, r status.Report, received time.Time) error {
+	pairs, err := t.Pairs(ctx, r.Cluster)
+	if err != nil {
+		return fmt.Errorf("read what %s must hold: %w", r.Cluster, err)
+	}
+	if t.sent == nil {
+		t.sent = map[string]map[appcontext.PairKey]sentReport{}
+	}
+	last, introduced := t.sent[r.Cluster]
+	if !introduced {
+		t.Deliver(ctx, appcontext.Report{Key: appcontext.PairKey{Cluster: r.Cluster}, Seq: r.Seq, At: received})
+	}
+	reading, kept := indexReport(r), make(map[appcontext.PairKey]sentReport, len(pairs))
+	for _, pair := range pairs {
+		report := t.buildReport(ctx, reading, pair)
+		report.At, report.Seq = received, r.Seq
+		now := sentReport{digestOf(report), received}
+		if was := last[pair.Key]; was.digest == now.digest && received.Sub(was.at) < t.Refresh {
+			kept[pair.Key] = was
+			continue
+		}
+		t.Deliver(ctx, report)
+		kept[pair.Key] = now
+	}
+	t.sent[r.Cluster] = kept
+	return ctx.Err()
+}
+
+// Forget makes Notify deliver every pair of the cluster again.
+func (t *Notifier) Forget(cluster string) { delete(t.sent, cluster) }
+
+func (t *Notifier) buildReport(ctx context.Context, r *indexedReport, pair Pair) appcontext.Report {
+	r.objectsProved = t.provesContent(ctx, r.report, pair, pair.Commit)
+	r.hooksProved = t.provesContent(ctx, r.report, pair, pair.HookCommit)
+	return r.pairReport(pair)
+}
+
+// digestOf identifies the content of a report, without its time and sequence.
+func digestOf(r appcontext.Report) [sha256.Size]byte {
+	text := make([]byte, 0, 1024)
+	put := func(words ...string) {
+		for _, w := range words { // the length comes first, so that no two lists encode alike
+			text = append(binary.AppendUvarint(text, uint64(len(w))), w...)
+		}
+	}
+	put(r.Commit)
+	text = binary.AppendVarint(text, int64(r.Truncated))
+	for _, s := range r.Resources {
+		put(s.Group, s.Version, s.Kind, s.Namespace, s.Name, s.Status, s.Reason, s.Content)
+		text = strconv.AppendBool(text, s.Extra)
+	}
+	return sha256.Sum256(text)
+}
+
+// provesContent reports whether unread objects have the desired content: the reconciler
+// names the commit that it applied, and that commit contains the objects.
+func (t *Notifier) provesContent(ctx context.Context, r status.Report, pair Pair, holds string) bool {
+	app, ok := appOf(r, pair.Key)
+	if !ok || app.Commit == "" || holds == "" || !anyUnread(app) {
+		return false
+	}
+	desired, err := t.Desired(ctx, r.Cluster)
+	yes := false
+	if err == nil {
+		yes, err = t.history.contains(ctx, t.Commits, desired, git.Hash(app.Commit), git.Hash(holds))
+	}
+	if err != nil {
+		t.Log.Debug("commit history not readable", "cluster", r.Cluster, "commit", app.Commit, "err", err)
+	}
+	return yes
+}
+
+func appOf(r status.Report, key appcontext.PairKey) (status.App, bool) {
+	_, label := manifest.DeploymentLabel(key.UID, key.App)
+	for _, a := range r.Apps {
+		if a.Label == label {
+			return a, true
+		}
+	}
+	return status.App{}, false
+}
+
+func anyUnread(a status.App) bool {
+	for _, o := range a.Objects {
+		if o.Unread {
+			return true
+		}
+	}
+	return false
+}
