@@ -9,9 +9,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// admit says whether somebody with a key may report for a cluster now: Unauthorized, or
-// Throttled if the cluster reports too often. It reads nothing as long as what is known
-// fits and is not old.
+// admit checks whether the holder of a token may report for a cluster now. It returns Unauthorized,
+// or Throttled if the cluster reports too often. It reads the stores only if the cached agent does
+// not match or is too old.
 func (d *ReportWriter) admit(ctx context.Context, cluster string, k tokenSum) error {
 	now := d.options.Now()
 	verdict, old := d.checkKey(cluster, k, now)
@@ -25,7 +25,7 @@ func (d *ReportWriter) admit(ctx context.Context, cluster string, k tokenSum) er
 	return verdict
 }
 
-// checkKey answers by what is known, and says whether that is too old to go by.
+// checkKey decides from the cache, and reports whether the cache is too old for a refusal.
 func (d *ReportWriter) checkKey(cluster string, k tokenSum, now time.Time) (verdict error, old bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -39,7 +39,7 @@ func (d *ReportWriter) checkKey(cluster string, k tokenSum, now time.Time) (verd
 	return p.rateLimit(cluster, now), false
 }
 
-// rateLimit counts a report of a cluster; Throttled if it sends too many.
+// rateLimit counts a report of a cluster; it returns Throttled if the cluster sends too many.
 func (p *clusterQueue) rateLimit(cluster string, now time.Time) error {
 	if p.nextAllowed.Before(now) {
 		p.nextAllowed = now
@@ -51,8 +51,8 @@ func (p *clusterQueue) rateLimit(cluster string, now time.Time) error {
 	return nil
 }
 
-// lookUp reads what is known of a cluster and its agent. What was said of a cluster that is
-// not registered any more is removed.
+// lookUp reads the registration and the agent of a cluster into the cache. It removes the agent
+// of a cluster that is no longer registered.
 func (d *ReportWriter) lookUp(ctx context.Context, cluster string, now time.Time) error {
 	wait := time.NewTimer(lookupWait)
 	defer wait.Stop()
@@ -60,15 +60,15 @@ func (d *ReportWriter) lookUp(ctx context.Context, cluster string, now time.Time
 	case d.lookupSlots <- struct{}{}:
 		defer func() { <-d.lookupSlots }()
 	case <-wait.C:
-		return retryLater("too many clusters are looked up")
+		return retryLater("too many clusters are being looked up")
 	case <-ctx.Done():
 		return retryLater("the request has ended")
 	}
 	c, err := d.clusters.Cluster(ctx, cluster)
 	gone := errs.Is(err, errs.NotFound)
 	if err != nil && !gone {
-		d.options.Log.Warn("a cluster that reports cannot be looked up", "cluster", cluster, "err", err)
-		return retryLater("the cluster cannot be looked up now") // whoever asks is not known yet
+		d.options.Log.Warn("reporting cluster not readable", "cluster", cluster, "err", err)
+		return retryLater("the cluster cannot be looked up now") // the caller is not authenticated yet, so it learns no more
 	}
 	a, err := d.agents.Agent(ctx, cluster)
 	if err != nil {
@@ -81,7 +81,7 @@ func (d *ReportWriter) lookUp(ctx context.Context, cluster string, now time.Time
 	return nil
 }
 
-// cacheLocked keeps what was read of a cluster, if it has tokens. Somebody may have written something newer meanwhile.
+// cacheLocked stores the agent of a cluster that has tokens, unless the cache holds a newer version.
 func (d *ReportWriter) cacheLocked(a appcontext.Agent, c Cluster, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,7 +102,7 @@ func (d *ReportWriter) cacheLocked(a appcontext.Agent, c Cluster, now time.Time)
 	}
 }
 
-// removeAgent removes what is known of a cluster that is gone.
+// removeAgent deletes the stored agent of a cluster that is gone.
 func (d *ReportWriter) removeAgent(ctx context.Context, a appcontext.Agent) error {
 	d.mu.Lock()
 	if p := d.queues[a.Cluster]; p != nil && p.waitingBatch == nil && p.writingBatch == nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// reportClaim is a report that waits to be written down.
+// reportClaim is a report that waits to be stored.
 type reportClaim struct {
 	cluster  string
-	report   status.Report // of which Cluster, Seq and Same matter here
+	report   status.Report // only Cluster, Seq and Same are used
 	received time.Time
-	key      *tokenSum // nil: it came another way, by which it was proved who said it
+	key      *tokenSum // nil: it arrived another way, which authenticated it
 
-	digest string // what the document says, see status.Digest; empty if there is none
+	digest string // status.Digest of the document; empty if the report carries none
 	text   []byte // of the document
 	gzip   bool
 
@@ -29,14 +29,14 @@ type reportClaim struct {
 	done  chan error
 }
 
-// tokenSum is what a request shows to say who it is.
+// tokenSum is the SHA-256 of the token in a request.
 type tokenSum [sha256.Size]byte
 
-// errDenied is the same for all who may not report, whatever the reason.
+// errDenied does not say why a caller may not report.
 var errDenied = errs.New(errs.Unauthorized, "the token is not one of this cluster")
 
-// errUnheard says that the document is not known that all is still as.
-var errUnknownDigest = web.WithStatus(http.StatusPreconditionFailed, errs.New(errs.Conflict, "that document is not the one that is known here; send it whole"))
+// errUnknownDigest refuses a "same" that names a document which is not stored.
+var errUnknownDigest = web.WithStatus(http.StatusPreconditionFailed, errs.New(errs.Conflict, "the named document is not the stored one; send the content"))
 
 // outdatedError is the refusal of a report that is not newer than the last one.
 type outdatedError struct {
@@ -46,8 +46,8 @@ type outdatedError struct {
 
 func (b *outdatedError) Unwrap() error { return b.error }
 
-// updateOf returns what is to be written when base is what is known, or why the claim does not
-// hold. It is asked again whenever base turns out to be another one.
+// updateOf returns the update of a stored agent, or the reason why the claim is refused. The writer
+// calls it again when another process has changed the agent.
 func (c *reportClaim) updateOf(base appcontext.Agent) (appcontext.Words, error) {
 	if c.key != nil && !matchesToken(base, *c.key, c.received) {
 		return appcontext.Words{}, errDenied
@@ -67,8 +67,8 @@ func (c *reportClaim) updateOf(base appcontext.Agent) (appcontext.Words, error) 
 	return out, nil
 }
 
-// matchesToken reports whether a key is one of the agent's at some time. It takes as long for
-// wrong ones as for right ones.
+// matchesToken reports whether a token of the agent is valid at the given time. It compares in
+// constant time.
 func matchesToken(a appcontext.Agent, k tokenSum, at time.Time) bool {
 	found := 0
 	for _, t := range a.Tokens {
@@ -79,7 +79,7 @@ func matchesToken(a appcontext.Agent, k tokenSum, at time.Time) bool {
 	return found == 1
 }
 
-// lastSequence returns the last sequence if err refuses a report for its own.
+// lastSequence returns the stored sequence if err refuses a report as outdated.
 func lastSequence(err error) (last uint64, ok bool) {
 	b, ok := errors.AsType[*outdatedError](err)
 	if ok {

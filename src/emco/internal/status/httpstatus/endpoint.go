@@ -19,33 +19,33 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// Endpoint is what agents post to.
+// Endpoint serves the reports and tokens of agents.
 type Endpoint struct {
 	writer  *ReportWriter
 	options Options
-	bodies  atomic.Int64 // bytes of reports that are in memory
+	bodies  atomic.Int64 // bytes reserved for bodies in memory
 }
 
-// NewEndpoint returns the endpoint of a desk.
+// NewEndpoint returns an endpoint that stores reports through w.
 func NewEndpoint(d *ReportWriter) *Endpoint { return &Endpoint{writer: d, options: d.options} }
 
-// What unpacks to more than so many times its size is no report.
+// Limits of bodies: a body that unpacks to more than maxRatio times its size is refused.
 const (
 	maxRatio  = 32
 	packAbove = 4 << 10 // larger documents are stored compressed
 )
 
-// Report takes a report of the cluster in the path: a document of package api/status, plain
-// or with Content-Encoding gzip, under the cluster's token as Authorization: Bearer. It
-// answers 204 when the report is durable, with the name of what it says as ETag; such a
-// name in the member "same" of a later document stands for all of the content.
+// Report accepts a report of the cluster in the path: a document of package api/status, plain
+// or with Content-Encoding gzip, with the cluster's token as Authorization: Bearer. It answers
+// 204 after the report is stored, with the digest of its content as ETag. A later document may
+// name that digest in "same" instead of repeating the content.
 //
-// 401 without a token of this cluster; 403 for a document that speaks for another one; 409
-// for a sequence that is not above the last one's, which SequenceHeader tells; 412 for a
-// "same" that is not known; 413, 415, 422 and 400 for what is no report that can be read
-// here; 429 and 503, with Retry-After, when it is to come again.
+// It answers 401 without a token of this cluster; 403 for a document of another cluster; 409 for a
+// sequence that is not above the last one, which SequenceHeader gives; 412 for an unknown "same";
+// 400, 413, 415 and 422 for a document that it cannot read; 429 and 503, with Retry-After, when the
+// agent must send it again.
 func (e *Endpoint) Report(w http.ResponseWriter, r *http.Request) error {
-	web.Quiet(r) // there are many
+	web.Quiet(r) // one log line per report would be too many
 	vars, err := web.Vars(r)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (e *Endpoint) Report(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// bearer is the sum of the token that a request shows.
+// bearer returns the sum of the token in a request.
 func bearer(r *http.Request) (tokenSum, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > 1024 {
@@ -86,23 +86,23 @@ func bearer(r *http.Request) (tokenSum, error) {
 	return sha256.Sum256([]byte(token)), nil
 }
 
-// deny answers those who may not report, or not now.
+// deny answers a caller that may not report, or not now.
 func (e *Endpoint) deny(w http.ResponseWriter, cluster string, err error) error {
 	if errs.Is(err, errs.Unauthorized) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="reports"`)
 		e.options.Count(intake.Unauthorized)
-		e.options.Log.Warn("a report is refused", "cluster", cluster, "result", intake.Unauthorized)
+		e.options.Log.Warn("report refused", "cluster", cluster, "result", intake.Unauthorized)
 	}
 	return err
 }
 
-// requestBody is a report as it came.
+// requestBody is a report as it arrived.
 type requestBody struct {
-	plain, packed []byte // packed is nil if it came plain
-	reserved      int64  // bytes that are counted for it
+	plain, packed []byte // packed is nil if it arrived plain
+	reserved      int64  // bytes counted in Endpoint.bodies
 }
 
-// body reads the body of a request within the limits, those of memory included.
+// body reads the body of a request within the limits of size and memory.
 func (e *Endpoint) body(w http.ResponseWriter, r *http.Request) (b requestBody, err error) {
 	coding := r.Header.Get("Content-Encoding")
 	size := r.ContentLength
@@ -135,7 +135,7 @@ func tooLarge() error {
 	return errs.E(errs.TooLarge, "take", "report", fmt.Errorf("the limit is %d bytes", status.MaxSize))
 }
 
-// unpack returns what was compressed, if that is at most limit bytes.
+// unpack decompresses a body of at most limit bytes.
 func unpack(packed []byte, limit int64) ([]byte, error) {
 	in, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -152,9 +152,9 @@ func unpack(packed []byte, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// claim reads the document.
+// claim decodes the document.
 func (b requestBody) claim(cluster string, k tokenSum) (*reportClaim, error) {
-	d := intake.Document{Cluster: cluster, Text: b.plain, First: true} // its sequence is looked at later
+	d := intake.Document{Cluster: cluster, Text: b.plain, First: true} // ReportWriter compares the sequence
 	r, err := intake.Check(d, 0)
 	if err != nil {
 		return nil, err
@@ -178,12 +178,12 @@ func (b requestBody) claim(cluster string, k tokenSum) (*reportClaim, error) {
 func pack(text []byte) []byte {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
-	_, _ = w.Write(text) // to memory
+	_, _ = w.Write(text) // writing to memory does not fail
 	_ = w.Close()
 	return out.Bytes()
 }
 
-// etag is by which an agent may call what it said.
+// etag is the digest by which a later report may name this content.
 func (c *reportClaim) etag() string {
 	if c.report.Same != "" {
 		return c.report.Same
@@ -191,7 +191,7 @@ func (c *reportClaim) etag() string {
 	return c.digest
 }
 
-// recordAccepted notes a report that counts.
+// recordAccepted counts an accepted report.
 func (e *Endpoint) recordAccepted(c *reportClaim) {
 	e.options.Count(intake.Accepted)
 	if c.report.Same != "" {
@@ -201,8 +201,8 @@ func (e *Endpoint) recordAccepted(c *reportClaim) {
 	e.options.Agents.Accepted(c.report, c.received, c.received)
 }
 
-// recordRefused notes a report that does not count, and says so. What is only to come again, or
-// whole, is none.
+// recordRefused counts a refused report and maps its error to a status. A report that the agent must
+// send again, or in full, is not counted.
 func (e *Endpoint) recordRefused(w http.ResponseWriter, cluster string, err error) error {
 	if errs.Is(err, errs.Unauthorized) {
 		return e.deny(w, cluster, err)
@@ -213,7 +213,7 @@ func (e *Endpoint) recordRefused(w http.ResponseWriter, cluster string, err erro
 	result := intake.ResultOf(err)
 	e.options.Count(result)
 	e.options.Agents.Refused(intake.Document{Cluster: cluster}, err, e.options.Now().UTC())
-	e.options.Log.Warn("a report is refused", "cluster", cluster, "result", result, "err", err)
+	e.options.Log.Warn("report refused", "cluster", cluster, "result", result, "err", err)
 	last, late := lastSequence(err)
 	switch {
 	case late:

@@ -1,16 +1,16 @@
-// Package httpstatus takes in what the agents of clusters report by HTTPS. Any process may
-// take a report. It is answered when it is in etcd, on disk; reports that come together are
-// written together.
+// Package httpstatus stores the reports that agents send by HTTPS. Any process may accept a report.
+// It answers after etcd has the report on disk, and stores concurrent reports in one
+// transaction.
 //
-//	agent ──POST──► Endpoint: token, size, form ──► Desk ──transaction──► etcd
-//	                                                 who, sequence          │
-//	   rsync ◄── Source: what documents say of each pair ◄──watch───────────┘
+//	agent ──POST──► Endpoint: token, size, form ──► ReportWriter ──transaction──► etcd
+//	                                                 token, sequence                │
+//	   rsync ◄── Source: one report per pair ◄──────────────────watch───────────────┘
 //
-// A cluster's agent has a token of its own, which can do nothing else. Sequences and tokens
-// are compared in the transaction that writes, so that processes need not know of each
-// other: what was revoked, or is older, by the word of any of them is refused by all.
+// Each agent has a token that allows nothing but its reports. The transaction compares sequences
+// and tokens, so processes need not know each other: a token that one process revoked, and a
+// report older than one that any process stored, is refused by all.
 //
-// Most reports say that all is as it was. They cost one small value.
+// Most reports repeat the content of the last one. They cost one small value.
 package httpstatus
 
 import (
@@ -25,23 +25,23 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Cluster is a cluster that is registered.
+// Cluster is a registered cluster.
 type Cluster struct {
 	Identity string   // of its registration
-	Reports  bool     // by HTTPS
-	Direct   bool     // it is watched, and needs no agent
-	Desired  git.Repo // where its desired state is, if that is a repository
+	Reports  bool     // it reports by HTTPS
+	Direct   bool     // rsync watches it directly; it needs no agent
+	Desired  git.Repo // the branch with its desired state; empty if it has none
 }
 
-// ClusterSource is what is asked about clusters.
+// ClusterSource reads clusters.
 type ClusterSource interface {
-	// Cluster returns a cluster, "<provider>+<cluster>"; NotFound if none is registered.
+	// Cluster returns the cluster named "<provider>+<cluster>", or NotFound.
 	Cluster(ctx context.Context, name string) (Cluster, error)
-	// Pairs returns what a cluster is to hold.
+	// Pairs returns the pairs that a cluster must hold.
 	Pairs(ctx context.Context, cluster string) ([]intake.Pair, error)
 }
 
-// AgentStore is where it is written down what agents said.
+// AgentStore stores the agents of clusters: tokens, last sequence, last document.
 type AgentStore interface {
 	Agent(ctx context.Context, cluster string) (appcontext.Agent, error)
 	AgentsOf(ctx context.Context, clusters []string) ([]appcontext.Agent, error)
@@ -49,23 +49,23 @@ type AgentStore interface {
 	ForgetAgent(ctx context.Context, a appcontext.Agent) error
 }
 
-// DocumentStore is where documents of agents are read.
+// DocumentStore reads the documents of agents.
 type DocumentStore interface {
 	Sayings(ctx context.Context, clusters []string) ([]appcontext.Saying, error)
 }
 
-// AgentWatch tells which agents have said something, at first of all of them, until ctx ends.
+// AgentWatch yields every agent, and then each that changes, until ctx ends.
 type AgentWatch interface {
 	Agents(ctx context.Context) iter.Seq[appcontext.Agent]
 }
 
-// Options tune what is taken. Zero values mean the defaults given here.
+// Options tune the intake. A zero value means the default given here.
 type Options struct {
-	Queue   int                   // reports that may wait to be written; 2048
-	Bodies  int64                 // bytes of reports in memory at a time; 32 MiB
-	Refresh time.Duration         // a document is looked at again after so long, if its agent lives; 1 minute
-	Count   func(result string)   // told of each document: one of intake.Results
-	Agents  *intake.AgentStatuses // of agents
+	Queue   int                   // waiting reports; 2048
+	Bodies  int64                 // bytes of bodies in memory; 32 MiB
+	Refresh time.Duration         // how often an unchanged document of a living agent is processed again; 1 minute
+	Count   func(result string)   // counts each document by one of intake.Results
+	Agents  *intake.AgentStatuses // the status of each agent, for operators
 	Log     *slog.Logger
 	Now     func() time.Time
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Source hands on what documents of agents say of pairs, whichever process took them. A
-// document that is replaced before it was looked at is skipped. Make it with NewSource.
+// Source delivers the reports of pairs from stored documents, whichever process stored them. It skips
+// a document that is replaced before its turn. Make it with NewSource.
 type Source struct {
 	watch     AgentWatch
 	documents DocumentStore
@@ -28,17 +28,16 @@ func NewSource(n AgentWatch, l DocumentStore, commits git.HistoryReader, f Clust
 	return &Source{watch: n, documents: l, commits: commits, clusters: f, options: o.withDefaults()}
 }
 
-// How many documents are read at a time, those that are large alone, and how long it takes
-// at least until the next ones are if more wait: enough for a fleet of 10,000 clusters of which
-// each has news twice a minute, three times over. In a flood most documents are replaced by
-// then, and need no work of those who keep pairs.
+// maxDocuments are read at a time, a large one alone. While more wait, documentGap is the least time
+// per read. That serves 10,000 clusters with two changes a minute each three times over; in a
+// flood most documents are replaced within the gap, and cost nothing.
 const (
 	maxDocuments = 32
 	documentGap  = 30 * time.Millisecond
 )
 
-// Run works until ctx ends. It calls deliver with what is new, from one goroutine; what was
-// said last is delivered anew at first.
+// Run calls deliver from one goroutine with each changed report, until ctx ends. It begins with the
+// last report of every pair.
 func (s *Source) Run(ctx context.Context, deliver func(context.Context, appcontext.Report)) error {
 	todo := newDocumentQueue(s.options.Refresh)
 	teller := &intake.Notifier{
@@ -48,9 +47,9 @@ func (s *Source) Run(ctx context.Context, deliver func(context.Context, appconte
 			return c.Desired, err
 		},
 	}
-	var beside sync.WaitGroup
-	defer beside.Wait()
-	beside.Go(func() { s.watchAgents(ctx, todo) })
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() { s.watchAgents(ctx, todo) })
 	for ctx.Err() == nil {
 		some := todo.take(maxDocuments)
 		if len(some) == 0 {
@@ -62,10 +61,10 @@ func (s *Source) Run(ctx context.Context, deliver func(context.Context, appconte
 		}
 		began := time.Now()
 		if err := s.process(ctx, teller, todo, some); err != nil && ctx.Err() == nil {
-			s.options.Log.Warn("what agents reported cannot be read", "err", err)
+			s.options.Log.Warn("agent reports not readable; trying again", "err", err)
 			pause(ctx, time.Second)
 		}
-		if todo.more() { // reports are to be taken meanwhile; what is replaced by then need not be looked at
+		if todo.more() { // leaves the processor to reports; what they replace is skipped
 			took := time.Since(began)
 			pause(ctx, max(took, documentGap-took))
 		}
@@ -73,14 +72,14 @@ func (s *Source) Run(ctx context.Context, deliver func(context.Context, appconte
 	return nil
 }
 
-// watchAgents keeps in todo what there is to look at.
+// watchAgents queues the documents of changed agents.
 func (s *Source) watchAgents(ctx context.Context, todo *documentQueue) {
 	for a := range s.watch.Agents(ctx) {
 		todo.add(a)
 	}
 }
 
-// process reads documents and hands on what they say. What could not be is looked at again.
+// process reads documents and delivers their reports. It queues again what failed.
 func (s *Source) process(ctx context.Context, teller *intake.Notifier, todo *documentQueue, agents []appcontext.Agent) error {
 	names, newest := make([]string, len(agents)), map[string]appcontext.Agent{}
 	for i, a := range agents {
@@ -105,11 +104,11 @@ func (s *Source) process(ctx context.Context, teller *intake.Notifier, todo *doc
 func (s *Source) processOne(ctx context.Context, teller *intake.Notifier, d appcontext.Saying, a appcontext.Agent) error {
 	r, err := decode(d)
 	if err != nil {
-		s.options.Log.Error("a report that was taken cannot be read", "cluster", d.Cluster, "err", err)
-		return nil // it was read once; trying again does not help
+		s.options.Log.Error("stored agent report not readable", "cluster", d.Cluster, "err", err)
+		return nil // it was decoded once when it was accepted; another try does not help
 	}
 	at := d.At
-	if a.Seq > r.Seq { // it was confirmed since
+	if a.Seq > r.Seq { // a heartbeat confirmed it since
 		r.Seq, at = a.Seq, a.At
 	}
 	return teller.Notify(ctx, r, at)
@@ -125,7 +124,7 @@ func decode(d appcontext.Saying) (status.Report, error) {
 	}
 	r, err := status.Decode(text)
 	if err == nil && r.Cluster != d.Cluster {
-		err = errs.New(errs.Malformed, "it speaks for another cluster")
+		err = errs.New(errs.Malformed, "the report names another cluster")
 	}
 	return r, err
 }
@@ -139,7 +138,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// documentQueue is which documents are to be looked at, in the order in which that became known.
+// documentQueue holds the clusters whose documents wait to be processed, first in first out.
 type documentQueue struct {
 	refresh time.Duration
 	wake    chan struct{}
@@ -149,11 +148,11 @@ type documentQueue struct {
 	queue []string
 }
 
-// queuedDocument is what is known of one document.
+// queuedDocument is the state of one cluster's document.
 type queuedDocument struct {
-	agent     appcontext.Agent // without tokens
-	processed string           // what was looked at last
-	at        time.Time        // At of the agent then
+	agent     appcontext.Agent // the newest, without its tokens
+	processed string           // digest of the document processed last
+	at        time.Time        // agent.At at that time
 	queued    bool
 }
 
@@ -161,8 +160,8 @@ func newDocumentQueue(refresh time.Duration) *documentQueue {
 	return &documentQueue{refresh: refresh, wake: make(chan struct{}, 1), known: map[string]queuedDocument{}}
 }
 
-// add notes an agent. There is something to look at if it says something else, or has
-// said the same for long enough: what it is compared with may have changed.
+// add records an agent. It queues the document if the content changed, or if refresh has
+// passed: the pairs that it is compared with may have changed.
 func (t *documentQueue) add(a appcontext.Agent) {
 	if a.Said == "" {
 		return
@@ -187,7 +186,7 @@ func (t *documentQueue) poke() {
 	}
 }
 
-// take returns at most n agents whose documents are to be looked at.
+// take removes at most n clusters from the queue.
 func (t *documentQueue) take(n int) (out []appcontext.Agent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -209,14 +208,14 @@ func (t *documentQueue) take(n int) (out []appcontext.Agent) {
 	return out
 }
 
-// more reports whether there is more to look at than was taken.
+// more reports whether the queue holds something.
 func (t *documentQueue) more() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.queue) > 0
 }
 
-// putBack puts back what could not be looked at.
+// putBack queues documents again that could not be processed.
 func (t *documentQueue) putBack(agents []appcontext.Agent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,16 +17,16 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// How long those of before go on to be valid when a token is made, unless the request says
-// so, and at most; and how many a cluster may have.
+// defaultOverlap and maxOverlap are how long older tokens stay valid when a new one is made; a cluster
+// has at most maxTokens.
 const (
 	defaultOverlap = time.Hour
 	maxOverlap     = 30 * 24 * time.Hour
 	maxTokens      = 8
 )
 
-// Make makes a token for a cluster. Those that it has stay valid for an hour, or as long as
-// ?overlap= says, so that the agent can be given the new one without a gap.
+// Make makes a token for a cluster. Older tokens stay valid for an hour, or for the duration
+// ?overlap=, so that the agent can change over without a gap.
 func (e *Endpoint) Make(w http.ResponseWriter, r *http.Request) error {
 	vars, err := web.Vars(r)
 	if err != nil {
@@ -48,7 +48,7 @@ func (e *Endpoint) Make(w http.ResponseWriter, r *http.Request) error {
 	return web.JSON(w, http.StatusCreated, v2.NewReportToken{ID: made.ID, Token: token, Path: status.Path(provider, name)})
 }
 
-// Show lists the tokens of a cluster, without what is secret of them.
+// Show lists the tokens of a cluster without their secrets.
 func (e *Endpoint) Show(w http.ResponseWriter, r *http.Request) error {
 	vars, err := web.Vars(r)
 	if err != nil {
@@ -65,7 +65,7 @@ func (e *Endpoint) Show(w http.ResponseWriter, r *http.Request) error {
 	return web.JSON(w, http.StatusOK, out)
 }
 
-// Revoke makes the tokens of a cluster invalid at once: that of ?id=, or all.
+// Revoke makes tokens of a cluster invalid at once: the one of ?id=, or all.
 func (e *Endpoint) Revoke(w http.ResponseWriter, r *http.Request) error {
 	vars, err := web.Vars(r)
 	if err != nil {
@@ -87,7 +87,7 @@ func (e *Endpoint) Revoke(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// validTokens are tokens that have not ended.
+// validTokens returns the tokens that have not ended.
 func validTokens(tokens []appcontext.Token, now time.Time) []appcontext.Token {
 	return slices.DeleteFunc(slices.Clone(tokens), func(t appcontext.Token) bool { return !t.Ends.IsZero() && !now.Before(t.Ends) })
 }
@@ -108,8 +108,8 @@ func (d *ReportWriter) addToken(ctx context.Context, cluster string, made appcon
 	})
 }
 
-// registered reads the agent of a cluster that is registered and needs one. Tokens of
-// another cluster that went by its name are left out.
+// registered reads the agent of a registered cluster that needs one. It drops the tokens of an
+// earlier cluster of the same name.
 func (d *ReportWriter) registered(ctx context.Context, cluster string) (appcontext.Agent, error) {
 	c, err := d.clusters.Cluster(ctx, cluster)
 	if err != nil {
@@ -125,7 +125,7 @@ func (d *ReportWriter) registered(ctx context.Context, cluster string) (appconte
 	return a, err
 }
 
-// updateAgent changes what is known of an agent, whoever else writes it at the same time.
+// updateAgent changes an agent and retries when another process changes it at the same time.
 func (d *ReportWriter) updateAgent(ctx context.Context, cluster string, how func(*appcontext.Agent) error) error {
 	for range 2 * maxTries {
 		a, err := d.registered(ctx, cluster)
@@ -147,7 +147,7 @@ func (d *ReportWriter) updateAgent(ctx context.Context, cluster string, how func
 	return errs.E(errs.Unavailable, "change", "tokens of "+cluster, errors.New("its agent reports all the time; try again"))
 }
 
-// invalidate has the next request of a cluster look at what is known anew.
+// invalidate makes the next request of a cluster read its agent again.
 func (d *ReportWriter) invalidate(a appcontext.Agent) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,58 +13,58 @@ import (
 )
 
 const (
-	maxTransactions   = 3               // transactions under way at a time
-	maxTries          = 5               // of a claim that others overtake
-	registrationTTL   = time.Minute     // what is known of a cluster's registration is looked at again
-	tokenRereadGap    = time.Second     // what is known of its tokens likewise, if one does not fit
-	maxLookups        = 16              // clusters that are looked up at a time
-	lookupWait        = 2 * time.Second // with those that are looked up before
-	reportGap         = time.Second / 5 // between two reports of a cluster, in the long run
-	reportBurst       = 50              // reports of a cluster that may come at once
+	maxTransactions   = 3               // concurrent transactions
+	maxTries          = 5               // of a claim that other processes overtake
+	registrationTTL   = time.Minute     // how long a cached registration is valid
+	tokenRereadGap    = time.Second     // how often a token that does not match is looked up
+	maxLookups        = 16              // concurrent look-ups of clusters
+	lookupWait        = 2 * time.Second // how long a request waits for a look-up
+	reportGap         = time.Second / 5 // sustained interval between two reports of a cluster
+	reportBurst       = 50              // reports of a cluster accepted at once
 	heartbeatInterval = 200 * time.Millisecond
 )
 
-// ReportWriter writes down what agents said. It keeps what is known of each agent, and writes what
-// waits for it together with what waits for others; of several reports of one agent the
-// last. Make it with NewDesk.
+// ReportWriter stores reports in etcd. It caches the agent of each cluster and batches the
+// reports that wait into one transaction; of several reports of one cluster it stores the last.
+// Make it with NewReportWriter.
 type ReportWriter struct {
 	agents      AgentStore
 	clusters    ClusterSource
 	options     Options
-	lookupSlots chan struct{} // bounds the lookups
+	lookupSlots chan struct{} // one value per running look-up
 	wake        chan struct{}
 
-	mu         sync.Mutex
+	mu         sync.Mutex // guards all below
 	queues     map[string]*clusterQueue
-	ready      []*clusterQueue // with something to write and nothing under way
-	waiting    int             // claims that somebody waits for
+	ready      []*clusterQueue // queues with a waiting batch and none being written
+	waiting    int             // claims whose request waits
 	heartbeats map[string]heartbeat
 	open       bool
 }
 
-// clusterQueue is where the reports of one cluster wait.
+// clusterQueue holds the cached agent and the waiting reports of one cluster. ReportWriter.mu guards it.
 type clusterQueue struct {
-	agent       appcontext.Agent // as it was in etcd last
-	identity    string           // of the cluster's registration; empty: nobody may report here
-	checked     time.Time        // when both were read
-	nextAllowed time.Time        // until then reports are paid for, see gap
+	agent       appcontext.Agent // as last read from or written to etcd
+	identity    string           // of the cluster's registration; empty: no agent may report
+	checked     time.Time        // when agent and identity were read
+	nextAllowed time.Time        // the time up to which the rate limit is used; see reportGap
 
 	waitingBatch, writingBatch *claimBatch
 }
 
-// claimBatch is what is written of an agent in one go.
+// claimBatch is one update of an agent and the claims that it answers.
 type claimBatch struct {
 	update appcontext.Words
 	claims []*reportClaim
 }
 
-// heartbeat is a sign of life that came another way.
+// heartbeat is a confirmation that arrived another way.
 type heartbeat struct {
 	seq uint64
 	at  time.Time
 }
 
-// NewReportWriter returns a desk. It takes nothing before Run.
+// NewReportWriter returns a writer that refuses reports until Run.
 func NewReportWriter(b AgentStore, f ClusterSource, o Options) *ReportWriter {
 	return &ReportWriter{
 		agents: b, clusters: f, options: o.withDefaults(), lookupSlots: make(chan struct{}, maxLookups), wake: make(chan struct{}, 1),
@@ -72,13 +72,13 @@ func NewReportWriter(b AgentStore, f ClusterSource, o Options) *ReportWriter {
 	}
 }
 
-// Name is "reports".
+// Name returns "reports".
 func (d *ReportWriter) Name() string { return "reports" }
 
-// Ready is always nil: what cannot be written is refused.
+// Ready returns nil: the writer refuses what it cannot store.
 func (d *ReportWriter) Ready() error { return nil }
 
-// Run writes until ctx ends. What waits then is refused.
+// Run stores reports until ctx ends, and then refuses those that wait.
 func (d *ReportWriter) Run(ctx context.Context) error {
 	d.mu.Lock()
 	d.open = true
@@ -93,7 +93,7 @@ func (d *ReportWriter) Run(ctx context.Context) error {
 	return nil
 }
 
-// refuseAll refuses all that waits.
+// refuseAll refuses every waiting claim.
 func (d *ReportWriter) refuseAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,13 +108,13 @@ func (d *ReportWriter) refuseAll() {
 
 func errStopping() error { return retryLater("the program is stopping") }
 
-// retryLater is an answer that asks to come back after some seconds, not all at the same time.
+// retryLater asks the agent to come back after a random 1 to 5 seconds.
 func retryLater(why string) error {
 	return &errs.Error{Kind: errs.Unavailable, Op: "take", Subject: "report", Err: errors.New(why), After: time.Second + rand.N(4*time.Second)}
 }
 
-// Write returns once a claim is written down. Unavailable, with the time to come back, if it
-// cannot be now; it may be written nevertheless if etcd did not answer.
+// Write returns after a claim is stored. It returns Unavailable, with a time to come back, if etcd
+// cannot be written or does not answer; the report may then be stored nevertheless.
 func (d *ReportWriter) Write(ctx context.Context, c *reportClaim) error {
 	if err := d.submit(c); err != nil {
 		return err
@@ -136,14 +136,14 @@ func (d *ReportWriter) submit(c *reportClaim) error {
 	case !d.open:
 		return errStopping()
 	case p == nil:
-		return errDenied // it was there when the request was admitted
+		return errDenied // it was cached when the request was admitted
 	case d.waiting >= d.options.Queue:
-		return retryLater("too many reports wait to be written")
+		return retryLater("too many reports wait")
 	}
 	return d.enqueueLocked(p, c)
 }
 
-// enqueueLocked adds a claim to what waits at a place. d.mu is held.
+// enqueueLocked adds a claim to the waiting batch of a cluster.
 func (d *ReportWriter) enqueueLocked(p *clusterQueue, c *reportClaim) error {
 	w, err := c.updateOf(p.base())
 	if err != nil {
@@ -166,7 +166,7 @@ func (d *ReportWriter) enqueueLocked(p *clusterQueue, c *reportClaim) error {
 	return nil
 }
 
-// base is what will be known of the agent when all that waits is written.
+// base is the agent as it will be after all waiting batches are stored.
 func (p *clusterQueue) base() appcontext.Agent {
 	switch {
 	case p.waitingBatch != nil:
@@ -184,7 +184,7 @@ func (d *ReportWriter) wakeWriter() {
 	}
 }
 
-// writeLoop writes what is ready, until ctx ends.
+// writeLoop writes transactions until ctx ends.
 func (d *ReportWriter) writeLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		places, words := d.nextTransaction()
@@ -200,7 +200,7 @@ func (d *ReportWriter) writeLoop(ctx context.Context) {
 	}
 }
 
-// nextTransaction takes what fits into one transaction.
+// nextTransaction takes as many batches as one transaction holds.
 func (d *ReportWriter) nextTransaction() (places []*clusterQueue, words []appcontext.Words) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -210,7 +210,7 @@ func (d *ReportWriter) nextTransaction() (places []*clusterQueue, words []appcon
 		p.waitingBatch.update.Old = p.agent.Parts
 		o, b := p.waitingBatch.update.Weight()
 		if ops, bytes = ops+o, bytes+b; len(places) > 0 && (ops > appcontext.MaxWords || bytes > appcontext.MaxWordsBytes) {
-			d.wakeWriter() // for another writer
+			d.wakeWriter() // another writer takes the rest
 			break
 		}
 		d.ready = d.ready[1:]
@@ -219,7 +219,7 @@ func (d *ReportWriter) nextTransaction() (places []*clusterQueue, words []appcon
 	return places, words
 }
 
-// startWriting puts what waits under way, on top of what is there now.
+// startWriting turns the waiting batch into the one being written, based on the stored agent.
 func (p *clusterQueue) startWriting() appcontext.Words {
 	w := &p.waitingBatch.update
 	w.Agent.Mod, w.Agent.Parts, w.Old = p.agent.Mod, p.agent.Parts, p.agent.Parts
@@ -227,11 +227,11 @@ func (p *clusterQueue) startWriting() appcontext.Words {
 	return *w
 }
 
-// finishTransaction notes what became of a transaction.
+// finishTransaction answers the claims of a transaction, or retries them.
 func (d *ReportWriter) finishTransaction(places []*clusterQueue, now []appcontext.Agent, ok bool, err error) {
 	if err != nil {
-		d.options.Log.Warn("reports cannot be written", "reports", len(places), "err", err)
-		err = retryLater("they cannot be written now")
+		d.options.Log.Warn("reports not stored", "reports", len(places), "err", err)
+		err = retryLater("the store cannot be written now")
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -254,7 +254,7 @@ func (d *ReportWriter) finishTransaction(places []*clusterQueue, now []appcontex
 	}
 }
 
-// failLocked refuses all that waits at a place of which nobody knows what is written.
+// failLocked refuses all claims of a cluster whose stored agent is unknown after an error.
 func (d *ReportWriter) failLocked(p *clusterQueue, err error) {
 	d.answerLocked(p.writingBatch, err)
 	if p.waitingBatch != nil {
@@ -269,7 +269,7 @@ func (d *ReportWriter) requeueLocked(p *clusterQueue) {
 	}
 }
 
-// retryLocked asks the claims of a place again, of which somebody else has written something.
+// retryLocked computes the claims of a cluster again after another process has changed its agent.
 func (d *ReportWriter) retryLocked(p *clusterQueue) {
 	claims := p.writingBatch.claims
 	if p.waitingBatch != nil {
@@ -281,7 +281,7 @@ func (d *ReportWriter) retryLocked(p *clusterQueue) {
 			d.waiting--
 		}
 		c.tries++
-		err := retryLater("others report for the same cluster all the time")
+		err := retryLater("another process changes this agent all the time")
 		if c.tries < maxTries {
 			err = d.enqueueLocked(p, c)
 		}
@@ -291,7 +291,7 @@ func (d *ReportWriter) retryLocked(p *clusterQueue) {
 	}
 }
 
-// answerLocked tells those who wait for a load.
+// answerLocked answers every claim of a batch.
 func (d *ReportWriter) answerLocked(l *claimBatch, err error) {
 	for _, c := range l.claims {
 		if c.key != nil {
@@ -301,8 +301,8 @@ func (d *ReportWriter) answerLocked(l *claimBatch, err error) {
 	}
 }
 
-// Confirm writes down, soon, that the agent of a cluster lives: it said so another way. It
-// does not wait; what cannot be written is left.
+// Confirm stores soon that the agent of a cluster is alive, after it said so another way. It
+// does not wait, and drops a heartbeat that cannot be stored.
 func (d *ReportWriter) Confirm(cluster string, seq uint64, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -311,7 +311,7 @@ func (d *ReportWriter) Confirm(cluster string, seq uint64, at time.Time) {
 	}
 }
 
-// heartbeatLoop writes down signs of life, those together that came together, until ctx ends.
+// heartbeatLoop stores the collected heartbeats every heartbeatInterval, until ctx ends.
 func (d *ReportWriter) heartbeatLoop(ctx context.Context) {
 	tick := time.NewTicker(heartbeatInterval)
 	defer tick.Stop()
@@ -326,19 +326,19 @@ func (d *ReportWriter) heartbeatLoop(ctx context.Context) {
 		d.heartbeats = map[string]heartbeat{}
 		d.mu.Unlock()
 		if err := d.loadAgents(ctx, signs); err != nil {
-			d.options.Log.Warn("signs of life cannot be written", "clusters", len(signs), "err", err)
+			d.options.Log.Warn("heartbeats not stored", "clusters", len(signs), "err", err)
 			continue
 		}
 		d.mu.Lock()
 		for cluster, s := range signs {
 			c := &reportClaim{cluster: cluster, report: status.Report{Cluster: cluster, Seq: s.seq}, received: s.at, done: make(chan error, 1)}
-			_ = d.enqueueLocked(d.queues[cluster], c) // one that is older than what is known is no news
+			_ = d.enqueueLocked(d.queues[cluster], c) // an older heartbeat is refused
 		}
 		d.mu.Unlock()
 	}
 }
 
-// loadAgents reads what is known of agents that have no place yet.
+// loadAgents caches the agents of clusters that are not cached yet.
 func (d *ReportWriter) loadAgents(ctx context.Context, signs map[string]heartbeat) error {
 	var missing []string
 	d.mu.Lock()
