@@ -11,13 +11,55 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/jsonread"
 )
 
+// full returns a report with a value in every member, so that new members are tested by
+// being there.
+func full() Report {
+	var r Report
+	members(reflect.ValueOf(&r).Elem(), "", func(path string, v reflect.Value) {
+		switch at := v.Addr().Interface().(type) {
+		case *time.Time:
+			*at = time.Date(2026, 5, 4, 3, 2, 1, 5, time.FixedZone("", 3600))
+		case *uint64:
+			*at = 1 << 63
+		case *int:
+			*at = 2
+		case *bool:
+			*at = true
+		case *string:
+			*at = "a<b" + strings.ToLower(path)
+		default:
+			panic("a member of a type that is new to this test: " + path)
+		}
+	})
+	r.Apps[0].Objects[0].Status = Failed
+	return r
+}
+
+// members calls visit for each member of v that is no struct and no list; lists get one
+// element if they are empty.
+func members(v reflect.Value, path string, visit func(path string, v reflect.Value)) {
+	switch {
+	case v.Kind() == reflect.Slice:
+		if v.Len() == 0 {
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		}
+		members(v.Index(0), path, visit)
+	case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[time.Time]():
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			members(v.FieldByIndex(f.Index), path+"."+f.Name, visit)
+		}
+	default:
+		visit(path, v)
+	}
+}
+
 func written(t testing.TB) string {
 	t.Helper()
-	o := Object{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: "web", Status: Failed, Reason: `"a" < b`, Content: "90ab", Unread: true}
-	text, err := Encode(Report{
-		Cluster: "edge+c1", Seq: 1 << 63, At: time.Date(2026, 5, 4, 3, 2, 1, 5, time.FixedZone("", 3600)), Agent: "monitor/1", Truncated: 2,
-		Apps: []App{{Label: "42-web", Commit: "aa", Error: "é\n", Objects: []Object{o, {}}, Truncated: 1}, {}}, Unseen: []Unseen{{Kind: "Secret", Reason: "excluded"}},
-	}, 0)
+	r := full()
+	r.Apps[0].Error = "é\n"
+	r.Apps[0].Objects = append(r.Apps[0].Objects, Object{})
+	r.Apps = append(r.Apps, App{})
+	text, err := Encode(r, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,15 +109,15 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What Encode writes is read by hand, signs of life included: or reports would be slow to
-// read, and nothing else would tell.
+// What Encode writes is read by hand, with every member and for reports with Same: by
+// encoding/json it takes several times as long, and nothing else would show that.
 func TestWhatEncodeWritesIsReadByHand(t *testing.T) {
 	t.Parallel()
-	sign, err := Encode(Report{Cluster: "edge+c1", Seq: 3, At: time.Now(), Same: "aa"}, 0)
+	same, err := Encode(Report{Cluster: "edge+c1", Seq: 3, At: time.Now(), Same: "aa"}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{written(t), string(sign)} {
+	for _, text := range []string{written(t), string(same)} {
 		r := reader{jsonread.New(text)}
 		if r.report(); !r.Done() {
 			t.Errorf("not read by hand: %s", text)
@@ -83,37 +125,70 @@ func TestWhatEncodeWritesIsReadByHand(t *testing.T) {
 	}
 }
 
-// Each word of a report has a part in its name, its sequence and time have none.
-func TestTheNameOfAReportIsThatOfWhatItSays(t *testing.T) {
+// Every member changes the digest, but for those that differ in each report.
+func TestTheDigestCoversEveryMember(t *testing.T) {
 	t.Parallel()
-	base, err := Decode([]byte(written(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := map[string]bool{Digest(base): true}
-	for i, change := range []func(r *Report){
-		func(r *Report) { r.Cluster += "x" }, func(r *Report) { r.Agent += "x" }, func(r *Report) { r.Truncated++ },
-		func(r *Report) { r.Apps = r.Apps[:0] }, func(r *Report) { r.Unseen = nil },
-		func(r *Report) { r.Unseen = append(r.Unseen, Unseen{}) }, func(r *Report) { r.Unseen = []Unseen{{Group: "Secret", Reason: "excluded"}} },
-		func(r *Report) { r.Apps[0].Label += "x" }, func(r *Report) { r.Apps[0].Commit += "x" }, func(r *Report) { r.Apps[0].Error += "x" },
-		func(r *Report) { r.Apps[0].Truncated++ }, func(r *Report) { r.Apps[0].Objects = nil },
-		func(r *Report) { o := &r.Apps[0].Objects[0]; o.Kind, o.Namespace = o.Kind+"s", o.Namespace[1:] },
-		func(r *Report) { r.Apps[0].Objects[0].Reason = "" }, func(r *Report) { r.Apps[0].Objects[0].Unread = false },
+	base := Digest(full())
+	members(reflect.ValueOf(new(Report)).Elem(), "", func(path string, _ reflect.Value) {
+		r := full()
+		members(reflect.ValueOf(&r).Elem(), "", func(p string, v reflect.Value) {
+			if p == path {
+				v.SetZero()
+			}
+		})
+		same := Digest(r) == base
+		if want := path == ".Seq" || path == ".At" || path == ".Same"; same != want {
+			t.Errorf("without %s the digest is the same: %t, want %t", path, same, want)
+		}
+	})
+	for name, change := range map[string]func(r *Report){
+		"an app less":          func(r *Report) { r.Apps = nil },
+		"an object less":       func(r *Report) { r.Apps[0].Objects = nil },
+		"no unseen kinds":      func(r *Report) { r.Unseen = nil },
+		"a kind more":          func(r *Report) { r.Unseen = append(r.Unseen, Unseen{}) },
+		"text in other fields": func(r *Report) { o := &r.Apps[0].Objects[0]; o.Kind, o.Namespace = o.Kind+"s", o.Namespace[1:] },
 	} {
-		r, err := Decode([]byte(written(t)))
+		r := full()
+		if change(&r); Digest(r) == base {
+			t.Errorf("%s: the digest is the same", name)
+		}
+	}
+	if Digest(Report{Apps: []App{}}) != Digest(Report{}) {
+		t.Error("the digests of no apps and of an empty list of apps differ")
+	}
+}
+
+// Whatever an agent sends, no text of it is long or has control characters, and no count
+// is negative: every member is checked, or what it belongs to is left out.
+func TestDecodeLimitsEveryMember(t *testing.T) {
+	t.Parallel()
+	members(reflect.ValueOf(new(Report)).Elem(), "", func(path string, _ reflect.Value) {
+		r := full()
+		r.Schema = Schema
+		r.Same = ""
+		members(reflect.ValueOf(&r).Elem(), "", func(p string, v reflect.Value) {
+			switch {
+			case p == path && v.Kind() == reflect.String && p != ".Schema":
+				v.SetString(strings.Repeat("bad\x1b\n", 1000))
+			case p == path && v.Kind() == reflect.Int:
+				v.SetInt(-1)
+			}
+		})
+		text, err := json.Marshal(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		change(&r)
-		if name := Digest(r); names[name] {
-			t.Errorf("change %d: the name was given before", i)
-		} else {
-			names[name] = true
+		got, err := Decode(text)
+		if err != nil {
+			return
 		}
-	}
-	later := base
-	later.Seq, later.At, later.Same = 1, time.Now(), "x"
-	if !names[Digest(later)] {
-		t.Error("the name of the same report, sent later, is another one")
-	}
+		members(reflect.ValueOf(&got).Elem(), "", func(p string, v reflect.Value) {
+			if v.Kind() == reflect.String && (v.Len() > MaxError || strings.ContainsAny(v.String(), "\x1b\n")) {
+				t.Errorf("with a hostile %s, %s is %.20q of %d bytes", path, p, v.String(), v.Len())
+			}
+			if v.Kind() == reflect.Int && v.Int() < 0 {
+				t.Errorf("with a negative %s, %s is %d", path, p, v.Int())
+			}
+		})
+	})
 }
