@@ -11,7 +11,6 @@ const module = "github.com/emco-orchestrator/emco/src/emcoctl"
 
 // levels says for each package how high it stands: it may import lower ones only.
 var levels = map[string]int{
-	"internal/diff":     0,
 	"internal/nearest":  0,
 	"internal/plain":    0,
 	"internal/jsontree": 0,
@@ -33,6 +32,7 @@ var outside = map[string][]string{
 	"internal/document": {"go.yaml.in/yaml/v3"},
 	"internal/config":   {"go.yaml.in/yaml/v3"},
 	"internal/report":   {"go.yaml.in/yaml/v3"},
+	"internal/preview":  {"github.com/rogpeppe/go-internal/diff"},
 	"internal/cmd":      {"github.com/spf13/cobra", "golang.org/x/term"},
 }
 

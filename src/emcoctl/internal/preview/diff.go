@@ -7,8 +7,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/rogpeppe/go-internal/diff"
+
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/diff"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
@@ -53,14 +54,14 @@ func (p printer) object(plan v2.Plan, app string, o v2.ObjectChange) error {
 		return err
 	}
 	name := fileName(app, o)
-	n := diff.Names{Before: absent, After: absent}
+	was, is := side{absent, before}, side{absent, after}
 	if o.Before != nil {
-		n.Before = fmt.Sprintf("%s (revision %d)", name, plan.From)
+		was.name = fmt.Sprintf("%s (revision %d)", name, plan.From)
 	}
 	if o.After != nil {
-		n.After = fmt.Sprintf("%s (revision %d)", name, plan.Revision)
+		is.name = fmt.Sprintf("%s (revision %d)", name, plan.Revision)
 	}
-	p.print(diff.Unified(n, before, after))
+	p.diff(was, is)
 	return nil
 }
 
@@ -78,11 +79,11 @@ func Document(w io.Writer, path, file string, server, local json.RawMessage, o O
 	if err != nil {
 		return err
 	}
-	n := diff.Names{Before: path + " (server)", After: path + " (" + file + ")"}
+	was := side{path + " (server)", before}
 	if server == nil {
-		n.Before = absent
+		was.name = absent
 	}
-	printer{w, o}.print(diff.Unified(n, before, after))
+	printer{w, o}.diff(was, side{path + " (" + file + ")", after})
 	return nil
 }
 
@@ -109,10 +110,16 @@ func fileName(app string, o v2.ObjectChange) string {
 // colours of the lines of a diff, by how they begin.
 var colours = map[byte]string{'@': "36", '-': "31", '+': "32"}
 
-// print writes a diff, in colours if that is wanted. Its first two lines are its head.
-func (p printer) print(text string) {
+// side is one of the two texts of a diff.
+type side struct{ name, text string }
+
+// diff prints the unified diff of two texts, in colours if the user wants them; nothing if
+// they are equal. Its first two lines are its head.
+func (p printer) diff(before, after side) {
+	text := diff.Diff(before.name, []byte(before.text), after.name, []byte(after.text))
+	_, text, _ = bytes.Cut(text, []byte("\n")) // the line "diff BEFORE AFTER"
 	n := 0
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(string(text)) {
 		line = plain.Text(strings.TrimSuffix(line, "\n"))
 		code := colours[line[0]]
 		if n++; n <= 2 {
