@@ -59,7 +59,7 @@ func (a *App) reports(c config.Config, st openStores, seen *mirror.Mirror, m *me
 	r.endpoint = httpstatus.NewEndpoint(r.desk)
 	r.https = httpstatus.NewSource(seen, st.contexts, host, &followed, o)
 	r.git = gitstatus.New(host, clusters, gitstatus.Options{
-		Interval: time.Duration(c.Status.Interval), Refresh: refresh, Count: count, Notes: r.notes, Heard: r.desk.Confirm, Log: a.log,
+		Interval: time.Duration(c.Status.Interval), Refresh: refresh, Count: count, Agents: r.notes, Heartbeat: r.desk.Confirm, Log: a.log,
 	})
 	return r
 }

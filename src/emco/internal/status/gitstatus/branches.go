@@ -12,18 +12,18 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// fileLimit is for a branch that holds one report and, at most, a note about it.
+// fileLimit allows one report and its notes on a branch.
 var fileLimit = git.Limit{Object: status.MaxSize, Files: 4}
 
-// lookAtBranches lists the branches of clusters and takes in those that moved.
-func (p *poller) lookAtBranches(ctx context.Context) error {
+// readBranches lists the branches of clusters and accepts the documents of those that moved.
+func (p *poller) readBranches(ctx context.Context) error {
 	owners := map[string]string{}
-	for name := range p.present() {
-		owners[status.Branch(p.at.branch, name)] = name
+	for name := range p.currentClusters() {
+		owners[status.Branch(p.location.branch, name)] = name
 	}
-	found, err := p.s.git.Branches(ctx, p.at.repo, p.at.branch, func(branch string, at git.Hash) bool {
+	found, err := p.source.git.Branches(ctx, p.location.repo, p.location.branch, func(branch string, at git.Hash) bool {
 		if owners[branch] == "" {
-			p.stranger(branch)
+			p.countUnknown(branch)
 			return false
 		}
 		return p.seen[branch] != at
@@ -42,9 +42,9 @@ func (p *poller) lookAtBranches(ctx context.Context) error {
 			doc.Text, doc.Err = fileOf(b)
 		}
 		if errs.Is(doc.Err, errs.NotFound) {
-			continue // it moved meanwhile; the next look finds it
+			continue // it moved since the listing; the next poll finds it
 		}
-		if err := p.take(ctx, doc); err != nil {
+		if err := p.accept(ctx, doc); err != nil {
 			return err
 		}
 		p.seen[branch] = b.Commit
@@ -60,15 +60,15 @@ func fileOf(b git.Branch) ([]byte, error) {
 	return text, nil
 }
 
-// stranger counts a branch of no cluster, once.
-func (p *poller) stranger(branch string) {
-	if p.strangers[branch] {
+// countUnknown counts a branch of no cluster, once.
+func (p *poller) countUnknown(branch string) {
+	if p.unknownBranches[branch] {
 		return
 	}
-	if len(p.strangers) >= maxStranger {
-		clear(p.strangers)
+	if len(p.unknownBranches) >= maxUnknownBranches {
+		clear(p.unknownBranches)
 	}
-	p.strangers[branch] = true
-	p.s.options.Count(intake.Unregistered)
-	p.s.options.Log.Warn("a report of no cluster that reports here is left alone", "repo", p.at.repo.URL, "branch", branch)
+	p.unknownBranches[branch] = true
+	p.source.options.Count(intake.Unregistered)
+	p.source.options.Log.Warn("status branch of an unknown cluster ignored", "repo", p.location.repo.URL, "branch", branch)
 }

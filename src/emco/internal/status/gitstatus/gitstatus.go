@@ -1,15 +1,15 @@
-// Package gitstatus takes in what the agents of clusters report through Git. Each
-// cluster writes one document to a branch of its own, or into EMCO's path on a branch
-// that clusters share; here each repository is looked at once in an interval, and what
-// changed is fetched, checked and handed on.
+// Package gitstatus reads the reports that agents push through Git. Each cluster writes one
+// document to a branch of its own, or into EMCO's path on a shared branch. The source polls
+// each repository once per interval, fetches what changed, checks it and delivers one report
+// per pair.
 //
-//	repository ──listing──► changed branches ──fetch──► check ──► one report per pair
-//	    ▲                                                 │
-//	    └── interval, or a webhook                        └─► refused: counted, noted
+//	repository ──list──► changed branches ──fetch──► check ──► one report per pair
+//	    ▲                                              │
+//	    └── interval, or a webhook                     └─► refused: counted, recorded
 //
-// Whoever writes to a repository may be compromised. A document counts only for the
-// cluster whose branch it is on, only if it is newer than the last one, and only within
-// the limits of package api/status. What is refused changes nothing.
+// A writer of a repository may be compromised. A document counts only for the cluster whose
+// branch holds it, only if it is newer than the last one, and only within the limits of package
+// api/status. A refused document changes nothing.
 package gitstatus
 
 import (
@@ -29,18 +29,18 @@ import (
 type Cluster struct {
 	Name    string // <provider>+<cluster>
 	Status  gitops.Status
-	Desired git.Repo // where its desired state is
+	Desired git.Repo // the branch with its desired state
 }
 
-// Fleet is what the source asks about clusters.
-type Fleet interface {
-	// Clusters returns all clusters that report through Git. One whose settings cannot be
-	// read is left out.
+// ClusterSource reads clusters.
+type ClusterSource interface {
+	// Clusters returns all clusters that report through Git. It omits a cluster whose settings it
+	// cannot read.
 	Clusters(ctx context.Context) ([]Cluster, error)
-	// Pairs returns what a cluster is to hold.
+	// Pairs returns the pairs that a cluster must hold.
 	Pairs(ctx context.Context, cluster string) ([]intake.Pair, error)
-	// Last returns the sequence of the last report of a cluster that was taken in, by
-	// whichever process, and when that was; 0 for none.
+	// Last returns the sequence and time of the last report of a cluster that any process
+	// accepted; 0 if none did.
 	Last(ctx context.Context, cluster string) (seq uint64, at time.Time, err error)
 }
 
@@ -52,19 +52,19 @@ type Git interface {
 	git.HistoryReader
 }
 
-// Options tune a Source. Zero values mean the defaults given here.
+// Options tune a Source. A zero value means the default given here.
 type Options struct {
-	Interval time.Duration         // between two looks at a repository; 15 s
-	Refresh  time.Duration         // what is no news, and that a cluster lives, is said again after so long; 1 minute
-	Fleet    time.Duration         // the list of clusters is read anew after so long; as Interval
-	Count    func(result string)   // told of each document: one of intake.Results
-	Notes    *intake.AgentStatuses // of agents; its own unless given
+	Interval     time.Duration         // between two polls of a repository; 15 s
+	Refresh      time.Duration         // how often an unchanged report and a heartbeat are repeated; 1 minute
+	ListInterval time.Duration         // how often the list of clusters is read; as Interval
+	Count        func(result string)   // counts each document by one of intake.Results
+	Agents       *intake.AgentStatuses // the status of each agent; its own unless given
 
-	// Heard is told that a cluster lives: the sequence of its last report, and when that
-	// was received. It must not wait.
-	Heard func(cluster string, seq uint64, at time.Time)
-	Log   *slog.Logger
-	Now   func() time.Time
+	// Heartbeat receives the sequence and time of the last report of a living cluster. It must
+	// not block.
+	Heartbeat func(cluster string, seq uint64, at time.Time)
+	Log       *slog.Logger
+	Now       func() time.Time
 }
 
 func (o Options) withDefaults() Options {
@@ -76,15 +76,15 @@ func (o Options) withDefaults() Options {
 			*d.at = d.otherwise
 		}
 	}
-	o.Fleet = cmp.Or(o.Fleet, o.Interval)
+	o.ListInterval = cmp.Or(o.ListInterval, o.Interval)
 	if o.Count == nil {
 		o.Count = func(string) {}
 	}
-	if o.Heard == nil {
-		o.Heard = func(string, uint64, time.Time) {}
+	if o.Heartbeat == nil {
+		o.Heartbeat = func(string, uint64, time.Time) {}
 	}
-	if o.Notes == nil {
-		o.Notes = intake.NewAgentStatuses()
+	if o.Agents == nil {
+		o.Agents = intake.NewAgentStatuses()
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -95,63 +95,63 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Source hands on what clusters report. Make it with New.
+// Source delivers what clusters report. Make it with New.
 type Source struct {
-	git     Git
-	fleet   Fleet
-	options Options
-	notes   *intake.AgentStatuses
+	git      Git
+	clusters ClusterSource
+	options  Options
+	agents   *intake.AgentStatuses
 
 	mu      sync.Mutex
-	pollers map[place]*poller // of the Run that is under way
+	pollers map[reportLocation]*poller // of the current Run, guarded by mu
 }
 
-// New returns a source. It does nothing before Run.
-func New(g Git, f Fleet, o Options) *Source {
+// New returns a source that starts with Run.
+func New(g Git, f ClusterSource, o Options) *Source {
 	o = o.withDefaults()
-	return &Source{git: g, fleet: f, options: o, notes: o.Notes, pollers: map[place]*poller{}}
+	return &Source{git: g, clusters: f, options: o, agents: o.Agents, pollers: map[reportLocation]*poller{}}
 }
 
-// place is what is looked at in one go: a repository, with a way of reporting.
-type place struct {
+// reportLocation is what one poller reads: a repository, and the way of reporting.
+type reportLocation struct {
 	repo         git.Repo
 	mode, branch string
 }
 
-// Run looks at repositories until ctx ends, and calls deliver with what is new. It is
-// called by several goroutines, with the reports of a cluster by one of them. At is when
-// a report was received: it tells how old the news may be. A report that names a cluster
-// and no app says that the cluster has an agent.
+// Run polls repositories until ctx ends, and calls deliver with each changed report. Several
+// goroutines call it, but only one for the reports of a cluster. Report.At is when this process
+// received the report. A report without an app says that the cluster has an
+// agent.
 func (s *Source) Run(ctx context.Context, deliver func(context.Context, appcontext.Report)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	tick := time.NewTicker(s.options.Fleet)
+	tick := time.NewTicker(s.options.ListInterval)
 	defer tick.Stop()
 	for {
-		clusters, err := s.fleet.Clusters(ctx)
+		clusters, err := s.clusters.Clusters(ctx)
 		switch {
 		case err == nil:
-			s.arrange(ctx, clusters, deliver, &running)
+			s.updatePollers(ctx, clusters, deliver, &running)
 		case ctx.Err() == nil:
-			s.options.Log.Warn("clusters that report through Git cannot be listed", "err", err)
+			s.options.Log.Warn("clusters not listed; trying again", "err", err)
 		}
 		select {
 		case <-ctx.Done():
-			s.arrange(ctx, nil, nil, &running)
+			s.updatePollers(ctx, nil, nil, &running)
 			return nil
 		case <-tick.C:
 		}
 	}
 }
 
-// arrange starts a poller for each place that is new, ends those of places that no
-// cluster reports to any more, and tells all which clusters they are for.
-func (s *Source) arrange(ctx context.Context, clusters []Cluster, deliver func(context.Context, appcontext.Report), running *sync.WaitGroup) {
-	at := map[place]map[string]Cluster{}
+// updatePollers starts a poller for each new location, stops those without clusters, and gives
+// every poller its clusters.
+func (s *Source) updatePollers(ctx context.Context, clusters []Cluster, deliver func(context.Context, appcontext.Report), running *sync.WaitGroup) {
+	at := map[reportLocation]map[string]Cluster{}
 	for _, c := range clusters {
-		p := place{c.Status.Repo, c.Status.Mode, c.Status.Branch}
+		p := reportLocation{c.Status.Repo, c.Status.Mode, c.Status.Branch}
 		if at[p] == nil {
 			at[p] = map[string]Cluster{}
 		}
@@ -167,12 +167,12 @@ func (s *Source) arrange(ctx context.Context, clusters []Cluster, deliver func(c
 	}
 	for p, its := range at {
 		if have := s.pollers[p]; have != nil {
-			have.set(its)
+			have.setClusters(its)
 			continue
 		}
 		pollCtx, stop := context.WithCancel(ctx)
 		fresh := newPoller(s, p, deliver, stop)
-		fresh.set(its)
+		fresh.setClusters(its)
 		s.pollers[p] = fresh
 		running.Go(func() { fresh.run(pollCtx) })
 	}

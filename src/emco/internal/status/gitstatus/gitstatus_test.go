@@ -191,7 +191,7 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 				t.Errorf("%d bytes were allocated", n)
 			}
 			l.wantLook("it is met once", "")
-			note, ok := l.source.notes.Get("edge+a")
+			note, ok := l.source.agents.Get("edge+a")
 			if !ok || note.Seq != 10 || note.Refused == nil || note.Refused.Result != c.result || note.Refused.Count != 1 || note.Refused.Why == "" {
 				t.Errorf("the note is %+v, want it to tell of the refusal", note)
 			}
@@ -199,7 +199,7 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 			l.send("edge+b", l.good("edge+b", 1))
 			l.clock(time.Hour)
 			l.wantLook("good reports after that", "taken taken", "edge+a/web#11"+ready, "edge+b/web#1"+ready)
-			if note, _ := l.source.notes.Get("edge+a"); note.Seq != 11 || note.Refused == nil {
+			if note, _ := l.source.agents.Get("edge+a"); note.Seq != 11 || note.Refused == nil {
 				t.Errorf("the note is %+v, want the new sequence, and the refusal still", note)
 			}
 		})
@@ -249,10 +249,10 @@ func TestH59MonitorOfflineAndLate(t *testing.T) {
 	l.send("edge+a", l.good("edge+a", 10))
 	l.wantLook("before", "taken", "edge+a/web#10"+ready)
 	l.server.Answer(2, http.StatusBadGateway, -1)
-	if err := l.poller.safely(t.Context()); err == nil {
+	if err := l.poller.poll(t.Context()); err == nil {
 		t.Error("a look at a server that is down: no error")
 	}
-	if p := l.poller.pause(nil); p < time.Hour {
+	if p := l.poller.nextInterval(nil); p < time.Hour {
 		t.Errorf("the pause is %s", p)
 	}
 	l.server.Answer(0, 0, -1)
@@ -274,7 +274,7 @@ func TestH59MonitorOfflineAndLate(t *testing.T) {
 	if len(got) != 1 || !got[0].At.Equal(start.Add(8*time.Hour)) {
 		t.Errorf("reports are %+v, want the time of receipt whatever the clock of the cluster says", got)
 	}
-	if note, _ := l.source.notes.Get("edge+a"); note.Ahead == "" {
+	if note, _ := l.source.agents.Get("edge+a"); note.Ahead == "" {
 		t.Errorf("the note is %+v, want that the clock is ahead", note)
 	}
 }
@@ -301,7 +301,7 @@ func TestAReportWaitsForTheStore(t *testing.T) {
 	l := newLab(t, gitops.StatusRef, "edge+a")
 	l.send("edge+a", l.good("edge+a", 10))
 	l.fleet.down = true
-	if err := l.poller.safely(t.Context()); err == nil {
+	if err := l.poller.poll(t.Context()); err == nil {
 		t.Error("a look without the store: no error")
 	}
 	l.fleet.down = false
@@ -313,12 +313,12 @@ func TestAPanicEndsOneLook(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, gitops.StatusRef, "edge+a")
 	l.send("edge+a", l.good("edge+a", 10))
-	deliver := l.poller.teller.Deliver
-	l.poller.teller.Deliver = nil
-	if err := l.poller.safely(t.Context()); err == nil {
+	deliver := l.poller.notifier.Deliver
+	l.poller.notifier.Deliver = nil
+	if err := l.poller.poll(t.Context()); err == nil {
 		t.Error("a look that panics: no error")
 	}
-	l.poller.teller.Deliver = deliver
+	l.poller.notifier.Deliver = deliver
 	l.wantLook("after that", "taken", "edge+a/web#10"+ready)
 }
 

@@ -107,12 +107,12 @@ func newLab(t *testing.T, mode string, clusters ...string) *lab {
 func (l *lab) restart() {
 	l.source = New(l.host, l.fleet, Options{Now: func() time.Time { return l.clock(0) }, Count: l.count, Interval: time.Hour})
 	st := l.fleet.clusters[0].Status
-	l.poller = newPoller(l.source, place{st.Repo, st.Mode, st.Branch}, l.deliver, func() {})
+	l.poller = newPoller(l.source, reportLocation{st.Repo, st.Mode, st.Branch}, l.deliver, func() {})
 	all := map[string]Cluster{}
 	for _, c := range l.fleet.clusters {
 		all[c.Name] = c
 	}
-	l.poller.set(all)
+	l.poller.setClusters(all)
 }
 
 // deliver does what the service does with a report: it writes it down.
@@ -148,7 +148,7 @@ func (l *lab) clock(passes time.Duration) time.Time {
 // look looks once and returns what was delivered and what became of documents.
 func (l *lab) look() (reports []appcontext.Report, results string) {
 	l.Helper()
-	if err := l.poller.safely(l.Context()); err != nil {
+	if err := l.poller.poll(l.Context()); err != nil {
 		l.Fatal(err)
 	}
 	l.mu.Lock()

@@ -14,35 +14,35 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// maxPathFiles bounds the files of a cluster in EMCO's path.
+// maxPathFiles limits the files of a cluster in EMCO's path.
 const maxPathFiles = 5000
 
-// lookAtPaths reads what clusters write into EMCO's path on a shared branch:
-// clusters/<cluster>/status/<id>/app/<app>/<id>-<app>, with one app each, and beside
-// them status/report.json, which says when. Only files that changed are fetched.
-func (p *poller) lookAtPaths(ctx context.Context) error {
-	head, err := p.s.git.Head(ctx, p.at.repo, p.at.branch)
-	if errs.Is(err, errs.NotFound) || err == nil && p.seen[p.at.branch] == head {
+// readPaths reads what clusters write into EMCO's path on a shared branch:
+// clusters/<cluster>/status/<id>/app/<app>/<id>-<app>, with one app each, and
+// status/report.json, the header with the time. It fetches only changed files.
+func (p *poller) readPaths(ctx context.Context) error {
+	head, err := p.source.git.Head(ctx, p.location.repo, p.location.branch)
+	if errs.Is(err, errs.NotFound) || err == nil && p.seen[p.location.branch] == head {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	clusters := p.present()
+	clusters := p.currentClusters()
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {
-		if err := p.lookAtPath(ctx, name, head); err != nil {
+		if err := p.readClusterPath(ctx, name, head); err != nil {
 			return err
 		}
 	}
-	p.seen[p.at.branch] = head
+	p.seen[p.location.branch] = head
 	return nil
 }
 
-// lookAtPath takes in what a cluster wrote, if it wrote something.
-func (p *poller) lookAtPath(ctx context.Context, cluster string, head git.Hash) error {
+// readClusterPath accepts what a cluster wrote since the last poll.
+func (p *poller) readClusterPath(ctx context.Context, cluster string, head git.Hash) error {
 	root := "clusters/" + cluster + "/status"
 	now := map[string]git.Hash{}
-	for e, err := range p.s.git.Tree(ctx, p.at.repo, head, root) {
+	for e, err := range p.source.git.Tree(ctx, p.location.repo, head, root) {
 		if err != nil {
 			return err
 		}
@@ -52,31 +52,31 @@ func (p *poller) lookAtPath(ctx context.Context, cluster string, head git.Hash) 
 	}
 	header := root + "/" + status.File
 	if now[header] == "" || now[header] == p.files[header] {
-		return nil // all that changes comes with a new header
+		return nil // every change comes with a new header
 	}
 	doc := intake.Document{Cluster: cluster, Where: string(head), First: p.files[header] == ""}
-	texts, err := p.texts(ctx, root, now)
+	texts, err := p.fetchFiles(ctx, root, now)
 	if err == nil {
-		doc.Text, err = joined(texts, header)
+		doc.Text, err = joinDocuments(texts, header)
 	}
 	if err != nil && !refusable(err) {
 		return err
 	}
 	doc.Err = err
-	if err := p.take(ctx, doc); err != nil {
+	if err := p.accept(ctx, doc); err != nil {
 		return err
 	}
-	p.remember(root, now, texts)
+	p.cacheFiles(root, now, texts)
 	return nil
 }
 
-// refusable says whether an error is about the document and not about the way to it.
+// refusable reports whether an error concerns the document and not the connection.
 func refusable(err error) bool {
 	return errs.Is(err, errs.TooLarge) || errs.Is(err, errs.Malformed)
 }
 
-// texts returns the files of a cluster, of which those that did not change are known.
-func (p *poller) texts(ctx context.Context, root string, now map[string]git.Hash) (map[string][]byte, error) {
+// fetchFiles returns the files of a cluster and fetches those that changed.
+func (p *poller) fetchFiles(ctx context.Context, root string, now map[string]git.Hash) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	var missing []git.Hash
 	for path, id := range now {
@@ -87,7 +87,7 @@ func (p *poller) texts(ctx context.Context, root string, now map[string]git.Hash
 		}
 	}
 	slices.Sort(missing)
-	fetched, err := p.s.git.Blobs(ctx, p.at.repo, missing, status.MaxSize)
+	fetched, err := p.source.git.Blobs(ctx, p.location.repo, missing, status.MaxSize)
 	if err != nil {
 		return nil, err
 	}
@@ -96,20 +96,20 @@ func (p *poller) texts(ctx context.Context, root string, now map[string]git.Hash
 		if out[path] == nil {
 			text, ok := fetched[id]
 			if !ok {
-				return nil, errs.E(errs.TooLarge, "read", path, errors.New("the file is above the limit, or cannot be had"))
+				return nil, errs.E(errs.TooLarge, "read", path, errors.New("the file is above the limit or missing"))
 			}
 			out[path] = text
 		}
 		if total += len(out[path]); total > status.MaxSize {
-			return nil, errs.E(errs.TooLarge, "read", root, errors.New("the files of the cluster together are above the limit"))
+			return nil, errs.E(errs.TooLarge, "read", root, errors.New("the files of the cluster exceed the limit together"))
 		}
 	}
 	return out, nil
 }
 
-// joined makes one document of a header and the documents of apps. A header of a form
-// that is not known here is returned as it is: who reads it says so.
-func joined(texts map[string][]byte, header string) ([]byte, error) {
+// joinDocuments makes one document of a header and the documents of apps. It returns a header of an
+// unknown schema as it is, so that the check can name the schema.
+func joinDocuments(texts map[string][]byte, header string) ([]byte, error) {
 	var form struct{ Schema string }
 	if err := json.Unmarshal(texts[header], &form); err != nil || form.Schema != status.Schema {
 		return texts[header], nil
@@ -142,8 +142,8 @@ func unmarshal(text []byte, r *status.Report) error {
 	return nil
 }
 
-// remember keeps what the next look need not fetch.
-func (p *poller) remember(root string, now map[string]git.Hash, texts map[string][]byte) {
+// cacheFiles keeps what the next poll need not fetch.
+func (p *poller) cacheFiles(root string, now map[string]git.Hash, texts map[string][]byte) {
 	below := func(path string) bool { return strings.HasPrefix(path, root+"/") }
 	maps.DeleteFunc(p.files, func(path string, _ git.Hash) bool { return below(path) })
 	maps.DeleteFunc(p.docs, func(path string, _ []byte) bool { return below(path) })

@@ -16,99 +16,99 @@ import (
 )
 
 const (
-	leastGap    = time.Second     // between two looks, however often webhooks call
-	longestWait = 5 * time.Minute // after failures
-	maxStranger = 1000            // branches of no cluster that are remembered
+	minInterval        = time.Second     // between two polls, however often webhooks call
+	maxBackoff         = 5 * time.Minute // after failures
+	maxUnknownBranches = 1000            // unknown branches that are counted once
 )
 
-// poller looks at one place. All but what mu guards belongs to the goroutine of run.
+// poller reads one location. Only the goroutine of run uses the fields above mu.
 type poller struct {
-	s     *Source
-	at    place
-	stop  context.CancelFunc
-	woken chan struct{}
+	source   *Source
+	location reportLocation
+	stop     context.CancelFunc
+	wakeUp   chan struct{}
 
-	seen      map[string]git.Hash // by branch: what was dealt with
-	files     map[string]git.Hash // by path: likewise, in EMCO's path
-	docs      map[string][]byte   // by path: the last content, in EMCO's path
-	strangers map[string]bool
-	records   map[string]*record // by cluster
-	teller    *intake.Notifier
-	failures  int
+	seen            map[string]git.Hash // by branch: the last processed commit
+	files           map[string]git.Hash // by path: the last processed blob of EMCO's path
+	docs            map[string][]byte   // by path: the content of that blob
+	unknownBranches map[string]bool
+	clusterStates   map[string]*clusterRecord // by cluster
+	notifier        *intake.Notifier
+	failures        int
 
 	mu       sync.Mutex
 	clusters map[string]Cluster
 }
 
-func newPoller(s *Source, at place, deliver func(context.Context, appcontext.Report), stop context.CancelFunc) *poller {
+func newPoller(s *Source, at reportLocation, deliver func(context.Context, appcontext.Report), stop context.CancelFunc) *poller {
 	p := &poller{
-		s: s, at: at, stop: stop, woken: make(chan struct{}, 1),
-		seen: map[string]git.Hash{}, files: map[string]git.Hash{}, docs: map[string][]byte{}, strangers: map[string]bool{}, records: map[string]*record{},
+		source: s, location: at, stop: stop, wakeUp: make(chan struct{}, 1),
+		seen: map[string]git.Hash{}, files: map[string]git.Hash{}, docs: map[string][]byte{}, unknownBranches: map[string]bool{}, clusterStates: map[string]*clusterRecord{},
 	}
-	p.teller = &intake.Notifier{Refresh: s.options.Refresh, Pairs: s.fleet.Pairs, Commits: s.git, Desired: p.desired, Deliver: deliver, Log: s.options.Log}
+	p.notifier = &intake.Notifier{Refresh: s.options.Refresh, Pairs: s.clusters.Pairs, Commits: s.git, Desired: p.desiredRepo, Deliver: deliver, Log: s.options.Log}
 	return p
 }
 
-// desired is where what a cluster is to hold is written.
-func (p *poller) desired(_ context.Context, cluster string) (git.Repo, error) {
-	return p.present()[cluster].Desired, nil
+// desiredRepo returns the branch with the desired state of a cluster.
+func (p *poller) desiredRepo(_ context.Context, cluster string) (git.Repo, error) {
+	return p.currentClusters()[cluster].Desired, nil
 }
 
-// set says which clusters report to the place.
-func (p *poller) set(clusters map[string]Cluster) {
+// setClusters replaces the clusters of the location.
+func (p *poller) setClusters(clusters map[string]Cluster) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clusters = clusters
 }
 
-func (p *poller) present() map[string]Cluster {
+func (p *poller) currentClusters() map[string]Cluster {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.clusters
 }
 
-// wake makes the next look happen soon.
+// wake makes the next poll start soon.
 func (p *poller) wake() {
 	select {
-	case p.woken <- struct{}{}:
+	case p.wakeUp <- struct{}{}:
 	default:
 	}
 }
 
-// run looks, waits, and looks again, until ctx ends.
+// run polls until ctx ends.
 func (p *poller) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := p.safely(ctx)
+		err := p.poll(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		p.settle(err)
-		p.rest(ctx, p.pause(err))
+		p.logResult(err)
+		p.wait(ctx, p.nextInterval(err))
 	}
 }
 
-// safely looks once. A panic, which only a bug or a document that nobody thought of can
-// cause, ends this look and no other.
-func (p *poller) safely(ctx context.Context) (err error) {
+// poll reads the location once. A panic ends this poll only: a hostile document must not stop
+// the others.
+func (p *poller) poll(ctx context.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.s.options.Log.Error("a look at reports ended in a panic", "repo", p.at.repo.URL, "err", fmt.Sprint(v), "stack", string(debug.Stack()))
+			p.source.options.Log.Error("poll of reports panicked", "repo", p.location.repo.URL, "err", fmt.Sprint(v), "stack", string(debug.Stack()))
 			err = errs.New(errs.Internal, "panic")
 		}
 	}()
-	if p.at.mode == gitops.StatusPath {
-		return p.lookAtPaths(ctx)
+	if p.location.mode == gitops.StatusPath {
+		return p.readPaths(ctx)
 	}
-	return p.lookAtBranches(ctx)
+	return p.readBranches(ctx)
 }
 
-// settle logs when the place cannot be read, and when it can again.
-func (p *poller) settle(err error) {
+// logResult logs the first failure, and the first success after failures.
+func (p *poller) logResult(err error) {
 	switch {
 	case err != nil && p.failures == 0:
-		p.s.options.Log.Warn("reports cannot be read", "repo", p.at.repo.URL, "err", err)
+		p.source.options.Log.Warn("reports not readable", "repo", p.location.repo.URL, "err", err)
 	case err == nil && p.failures > 0:
-		p.s.options.Log.Info("reports can be read again", "repo", p.at.repo.URL, "failures", p.failures)
+		p.source.options.Log.Info("reports readable again", "repo", p.location.repo.URL, "failures", p.failures)
 	}
 	p.failures++
 	if err == nil {
@@ -116,20 +116,20 @@ func (p *poller) settle(err error) {
 	}
 }
 
-// pause is how long to wait for the next look, with jitter: after failures longer, and
-// at least as long as the server asks for.
-func (p *poller) pause(err error) time.Duration {
-	wait := p.s.options.Interval
+// nextInterval returns the time to the next poll, with jitter. It grows with failures, and is at
+// least what the server asked for.
+func (p *poller) nextInterval(err error) time.Duration {
+	wait := p.source.options.Interval
 	for range min(p.failures, 10) {
-		wait = min(2*wait, max(longestWait, p.s.options.Interval))
+		wait = min(2*wait, max(maxBackoff, p.source.options.Interval))
 	}
 	wait = max(wait, errs.RetryAfter(err))
 	return wait + rand.N(wait/10+1)
 }
 
-// rest waits. A webhook ends it, but for a moment that bounds how often it may.
-func (p *poller) rest(ctx context.Context, wait time.Duration) {
-	gap := min(wait, leastGap)
+// wait waits for the next poll. A webhook ends it after minInterval.
+func (p *poller) wait(ctx context.Context, wait time.Duration) {
+	gap := min(wait, minInterval)
 	t := time.NewTimer(gap)
 	defer t.Stop()
 	select {
@@ -140,7 +140,7 @@ func (p *poller) rest(ctx context.Context, wait time.Duration) {
 	t.Reset(wait - gap)
 	select {
 	case <-ctx.Done():
-	case <-p.woken:
+	case <-p.wakeUp:
 	case <-t.C:
 	}
 }

@@ -15,14 +15,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// maxPayload bounds the body of a webhook. What a larger one would say is found out by
-// the next look.
+// maxPayload limits the body of a webhook. The next poll finds what a larger one would announce.
 const maxPayload = 4 << 20
 
-// Webhook returns the handler of a Git server's calls: it makes the look at the
-// repository that the call is about happen at once. A call is believed if its body is
-// signed with the secret (X-Hub-Signature-256, as GitHub and Gitea do) or if it carries
-// the secret (X-Gitlab-Token). Without a secret no call is believed.
+// Webhook returns the handler for calls of Git servers: it polls the named repository at
+// once. A call counts if its body is signed with the secret (X-Hub-Signature-256, as GitHub and
+// Gitea do) or if it carries the secret (X-Gitlab-Token). Without a secret, no call
+// counts.
 func (s *Source) Webhook(secret string) web.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if secret == "" {
@@ -32,17 +31,17 @@ func (s *Source) Webhook(secret string) web.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		if !genuine(r.Header, body, secret) {
+		if !verifySignature(r.Header, body, secret) {
 			return errs.E(errs.Unauthorized, "receive", "webhook", errors.New("neither X-Hub-Signature-256 nor X-Gitlab-Token is that of the secret"))
 		}
-		s.wake(paths(body))
+		s.wake(repositoryPaths(body))
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
 }
 
-// genuine compares in a time that does not tell how much of a guess is right.
-func genuine(h http.Header, body []byte, secret string) bool {
+// verifySignature compares in constant time.
+func verifySignature(h http.Header, body []byte, secret string) bool {
 	if token := h.Get("X-Gitlab-Token"); token != "" {
 		a, b := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(secret))
 		return subtle.ConstantTimeCompare(a[:], b[:]) == 1
@@ -57,9 +56,9 @@ func genuine(h http.Header, body []byte, secret string) bool {
 	return hmac.Equal(given, mac.Sum(nil))
 }
 
-// paths returns the paths of the repository that a call is about, without host: servers
-// name themselves in their own way. It is empty if the call does not say.
-func paths(body []byte) map[string]bool {
+// repositoryPaths returns the paths of the repository that a call names, without the host, which
+// servers name in different ways. It is empty if the call names none.
+func repositoryPaths(body []byte) map[string]bool {
 	type addresses struct {
 		CloneURL string `json:"clone_url"`
 		SSHURL   string `json:"ssh_url"`
@@ -97,8 +96,8 @@ func pathOf(text string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git"))
 }
 
-// wake makes the pollers of the named repositories look, or all of them if none of
-// them is named.
+// wake polls the named repositories, or all of them if it knows none of the
+// names.
 func (s *Source) wake(named map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
