@@ -43,15 +43,13 @@ type Repo struct {
 	SSHKey     Secret // private key in PEM for ssh
 	KnownHosts string // known_hosts lines for ssh; mandatory there
 	CA         string // PEM certificates to trust besides the system's, for https
+	ClientCert string // PEM certificate that this client presents, for https; empty: none
+	ClientKey  Secret // its private key in PEM
+	SSHProgram bool   // ssh:// goes through the ssh program and its operator's configuration
 	Provider   string // whose own interface is spoken: "github", "gitlab"; empty: Git's own protocol
-	Engine     string // what speaks Git's own protocol: FastImport; empty: this program itself
 	API        string // where the provider's interface is, https://host/path; empty: where it is by default for URL
 	App        App    // who acts instead of a user, for providers that have that; zero: nobody
 }
-
-// FastImport is the engine that has the git program do the work, for servers that only this
-// program reaches.
-const FastImport = "fast-import"
 
 // App is a program that is registered with a provider and installed in an account there.
 // It gets tokens that last for an hour by what it signs with its key.

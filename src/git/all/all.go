@@ -13,7 +13,6 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
-	"github.com/emco-orchestrator/emco/src/git/fastimport"
 	"github.com/emco-orchestrator/emco/src/git/github"
 	"github.com/emco-orchestrator/emco/src/git/gitlab"
 	"github.com/emco-orchestrator/emco/src/git/plain"
@@ -25,39 +24,27 @@ type Options struct {
 	Timeout   time.Duration // for one call; the host's own when zero
 	Log       *slog.Logger
 	Budget    git.Budget // of credentials; none when nil
-	Program   Program    // for repositories of the engine git.FastImport
-}
-
-// Program is the git program, and how it is set up by whoever runs this one.
-type Program struct {
-	Path      string // "git" when empty
-	Config    string // file with settings for git; none when empty
-	SSHConfig string // file with settings for ssh; none when empty
+	SSH       string     // the ssh program, for repositories that use it; "ssh" when empty
+	SSHConfig string     // file with settings for the ssh program; none when empty
 }
 
 // gitProtocol is the provider of repositories that name none that has a line.
 const gitProtocol = "git"
 
-// Hosts returns a fresh set of hosts by the provider that they speak with, or the engine;
-// adding a host is adding a line here. "git" is the one for all that no other line names.
+// Hosts returns a new set of hosts by the provider that they serve. A new host needs one line here.
+// "git" serves all repositories whose provider has no line.
 func Hosts(o Options) map[string]git.Host {
 	byGit := plainHost(o)
 	return map[string]git.Host{
-		gitProtocol:    byGit,
-		git.FastImport: programHost(o),
-		"github":       github.New(github.Options{Timeout: o.Timeout, Log: o.Log, Budget: o.Budget}),
-		"gitlab":       gitlab.New(gitlab.Options{Git: byGit, Timeout: o.Timeout, Budget: o.Budget}),
+		gitProtocol: byGit,
+		"github":    github.New(github.Options{Timeout: o.Timeout, Log: o.Log, Budget: o.Budget}),
+		"gitlab":    gitlab.New(gitlab.Options{Git: byGit, Timeout: o.Timeout, Budget: o.Budget}),
 	}
 }
 
 func plainHost(o Options) *plain.Host {
-	return plain.New(plain.Options{AllowFile: o.AllowFile, Timeout: o.Timeout, Budget: o.Budget, Log: o.Log})
-}
-
-func programHost(o Options) *fastimport.Host {
-	return fastimport.New(fastimport.Options{
-		Git: o.Program.Path, Config: o.Program.Config, SSHConfig: o.Program.SSHConfig,
-		AllowFile: o.AllowFile, Timeout: o.Timeout, Budget: o.Budget, Log: o.Log,
+	return plain.New(plain.Options{
+		AllowFile: o.AllowFile, SSH: o.SSH, SSHConfig: o.SSHConfig, Timeout: o.Timeout, Budget: o.Budget, Log: o.Log,
 	})
 }
 
@@ -71,7 +58,7 @@ func New(o Options) *Host { return &Host{byProvider: Hosts(o)} }
 
 // Of returns the host of a repository.
 func (h *Host) Of(r git.Repo) git.Host {
-	if own, ok := h.byProvider[cmp.Or(r.Engine, r.Provider)]; ok {
+	if own, ok := h.byProvider[r.Provider]; ok {
 		return own
 	}
 	return h.byProvider[gitProtocol]
@@ -178,7 +165,7 @@ func (h *Host) ResetBranch(ctx context.Context, r git.Repo, m git.BranchReset) (
 func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdate) (git.DerivedResult, error) {
 	v, ok := h.Of(r).(git.DerivedWriter)
 	if !ok {
-		return git.DerivedResult{}, errs.E(errs.Invalid, "show", r.URL, errors.New("engine "+cmp.Or(r.Engine, r.Provider, gitProtocol)+" keeps no branch per cluster; leave it out to have the repository written directly"))
+		return git.DerivedResult{}, errs.E(errs.Invalid, "show", r.URL, errors.New("a server of type "+cmp.Or(r.Provider, gitProtocol)+" has no derived branches here"))
 	}
 	return v.CommitDerived(ctx, r, s)
 }

@@ -201,7 +201,7 @@ func refusal(r git.Repo, err error) error {
 func ofRepository(r git.Repo) [sha256.Size]byte { return digest("repository", r.URL) }
 
 func ofCredential(r git.Repo) [sha256.Size]byte {
-	return digest("credential", r.Provider, serverOf(r.URL), r.User, r.Token.Reveal(), r.SSHKey.Reveal(),
+	return digest("credential", r.Provider, serverOf(r.URL), r.User, r.Token.Reveal(), r.SSHKey.Reveal(), r.ClientCert,
 		r.App.ID, strconv.FormatInt(r.App.Installation, 10))
 }
 

@@ -21,13 +21,6 @@ var (
 
 var small = git.Limit{Object: 1 << 20, Files: 8}
 
-func newHost(t *testing.T) *plain.Host {
-	t.Helper()
-	h := plain.New(plain.Options{AllowFile: true})
-	t.Cleanup(func() { _ = h.Close() })
-	return h
-}
-
 func all(string, git.Hash) bool { return true }
 
 // Many branches cost one listing and one exchange for each few of them, and what is

@@ -12,11 +12,10 @@ import (
 // The contract holds over every transport.
 func TestPlainKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	for _, transport := range []string{"http", "ssh", "file"} {
+	for _, transport := range []string{"http", "ssh", "sshprogram", "file"} {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
-			host := plain.New(plain.Options{AllowFile: true})
-			t.Cleanup(func() { _ = host.Close() })
+			host := newHost(t)
 			bare, repo := serve(t, transport)
 			if err := gittest.Check(t.Context(), host, repo, bare.Dir); err != nil {
 				t.Error(err)
@@ -29,6 +28,19 @@ const (
 	userName = "emco"
 	token    = "s3cr3t-t0ken"
 )
+
+// newHost returns a host, with at most one set of options, that is closed when the test ends.
+func newHost(t testing.TB, options ...plain.Options) *plain.Host {
+	t.Helper()
+	o := plain.Options{}
+	if len(options) > 0 {
+		o = options[0]
+	}
+	o.AllowFile = true
+	h := plain.New(o)
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
 
 // server starts an HTTP server with one repository that has no commits.
 func server(t testing.TB) (*gittest.Server, gittest.Bare, git.Repo) {
@@ -65,7 +77,7 @@ func serve(t *testing.T, transport string) (gittest.Bare, git.Repo) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = srv.Close() })
-	return bare, git.Repo{URL: srv.URL("repo"), SSHKey: git.Secret(srv.Key()), KnownHosts: srv.KnownHosts()}
+	return bare, git.Repo{URL: srv.URL("repo"), SSHKey: git.Secret(srv.Key()), KnownHosts: srv.KnownHosts(), SSHProgram: transport == "sshprogram"}
 }
 
 // foreign commits as somebody else and fails the test if that does not work.
@@ -85,8 +97,7 @@ func TestH20BranchesAreTakenByTheirNames(t *testing.T) {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
 			bare, repo := serve(t, transport)
-			host := plain.New(plain.Options{AllowFile: true})
-			t.Cleanup(func() { _ = host.Close() })
+			host := newHost(t)
 			if err := gittest.CheckH20(t.Context(), host, repo, bare.Dir); err != nil {
 				t.Error(err)
 			}

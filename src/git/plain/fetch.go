@@ -143,7 +143,7 @@ func (q request) body(c *conversation) (body *bytes.Buffer, deepened bool) {
 }
 
 func (q request) capabilities(c *conversation) string {
-	caps := " " + agent
+	caps := " " + agentEMCO
 	for _, name := range []capability.Capability{
 		capability.MultiACKDetailed, capability.Sideband64k, capability.NoProgress,
 	} {

@@ -22,6 +22,8 @@ import (
 type Options struct {
 	AllowFile bool                   // serve file:// URLs by running the git program; for tests and demos
 	Git       string                 // the git program for AllowFile; "git"
+	SSH       string                 // the ssh program for repositories with SSHProgram; "ssh"
+	SSHConfig string                 // file with settings for it, as in ~/.ssh/config; none
 	Timeout   time.Duration          // for one whole call; 2 minutes
 	MaxRepos  int                    // repositories to keep trees of; 64, the one used longest ago goes
 	MaxTrees  int64                  // bytes of trees to keep per repository; 256 MiB
@@ -35,6 +37,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Git == "" {
 		o.Git = "git"
+	}
+	if o.SSH == "" {
+		o.SSH = "ssh"
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Minute

@@ -106,7 +106,7 @@ func (h *Host) lost(r git.Repo, branch string) error {
 
 // commands are the lines that ask for moves; those of several are to be all or nothing.
 func commands(conv *conversation, moves []move) []byte {
-	caps := "\x00 " + capability.ReportStatus.String() + " " + agent
+	caps := "\x00 " + capability.ReportStatus.String() + " " + agentEMCO
 	for _, name := range []capability.Capability{capability.Sideband64k, capability.Quiet, capability.Atomic} {
 		if conv.has(name) && (name != capability.Atomic || len(moves) > 1) {
 			caps += " " + name.String()

@@ -1,6 +1,7 @@
 package plain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,15 +18,19 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
+var (
+	errBadKey       = errs.E(errs.Invalid, "ssh", "", errors.New("the key is not an unencrypted private key in PEM"))
+	errNoKnownHosts = errs.E(errs.Invalid, "ssh", "", errors.New("known_hosts is empty; without it the server cannot be authenticated"))
+)
+
 // dialSSH runs a service on the server. The server must prove a key that is in
 // KnownHosts, and is asked for just the kinds of key that are listed there for it:
 // a server with several keys would else offer one that we do not know.
 func (h *Host) dialSSH(ctx context.Context, r git.Repo, a git.Address, service string) (session, error) {
-	port := a.Port
-	if port == "" {
-		port = "22"
+	if r.SSHProgram {
+		return h.dialSSHProgram(ctx, r, a, service)
 	}
-	addr := net.JoinHostPort(a.Host, port)
+	addr := hostPort(a)
 	conf, tried, err := sshConfig(r, a, addr)
 	if err != nil {
 		return nil, err
@@ -42,11 +47,7 @@ func (h *Host) dialSSH(ctx context.Context, r git.Repo, a git.Address, service s
 		return nil, sshFailure(err, *tried)
 	}
 	client := ssh.NewClient(link, chans, reqs)
-	path := a.Path
-	if strings.HasPrefix(path, "/~") {
-		path = path[1:] // ssh://host/~user/… is below a home directory
-	}
-	s, err := runSSH(client, service, path)
+	s, err := runSSH(client, serviceCommand(service, a.Path))
 	if err != nil {
 		stop()
 		_ = client.Close()
@@ -60,8 +61,22 @@ func (h *Host) dialSSH(ctx context.Context, r git.Repo, a git.Address, service s
 	return s, nil
 }
 
-// runSSH starts a service in a session of its own.
-func runSSH(client *ssh.Client, service, path string) (*streamSession, error) {
+// hostPort returns the address to dial.
+func hostPort(a git.Address) string { return net.JoinHostPort(a.Host, cmp.Or(a.Port, "22")) }
+
+// sshUser returns the login name.
+func sshUser(r git.Repo, a git.Address) string { return cmp.Or(a.User, r.User, "git") }
+
+// serviceCommand returns the line that starts a service in the server's shell.
+func serviceCommand(service, path string) string {
+	if strings.HasPrefix(path, "/~") {
+		path = path[1:] // ssh://host/~user/… is below a home directory
+	}
+	return service + " " + quote(path)
+}
+
+// runSSH starts a command in a session of its own.
+func runSSH(client *ssh.Client, command string) (*streamSession, error) {
 	run, err := client.NewSession()
 	if err != nil {
 		return nil, err
@@ -77,7 +92,7 @@ func runSSH(client *ssh.Client, service, path string) (*streamSession, error) {
 		return nil, err
 	}
 	s.in, s.out = in, buffered(out)
-	return s, run.Start(service + " " + quote(path))
+	return s, run.Start(command)
 }
 
 // quote makes one word of a path for the server's shell.
@@ -90,7 +105,7 @@ func quote(path string) string {
 func sshConfig(r git.Repo, a git.Address, addr string) (*ssh.ClientConfig, *bool, error) {
 	signer, err := ssh.ParsePrivateKey([]byte(r.SSHKey.Reveal()))
 	if err != nil {
-		return nil, nil, errs.E(errs.Invalid, "ssh", "", errors.New("the key is not an unencrypted private key in PEM"))
+		return nil, nil, errBadKey
 	}
 	check, err := hostKeys(r.KnownHosts)
 	if err != nil {
@@ -100,16 +115,9 @@ func sshConfig(r git.Repo, a git.Address, addr string) (*ssh.ClientConfig, *bool
 	if len(algorithms) == 0 {
 		return nil, nil, errs.E(errs.Forbidden, "ssh", "", fmt.Errorf("no key of %s in known_hosts", addr))
 	}
-	user := a.User
-	if user == "" {
-		user = r.User
-	}
-	if user == "" {
-		user = "git"
-	}
 	tried := new(bool)
 	return &ssh.ClientConfig{
-		User:              user,
+		User:              sshUser(r, a),
 		HostKeyCallback:   check,
 		HostKeyAlgorithms: algorithms,
 		Timeout:           transport.DialTimeout,
@@ -123,7 +131,7 @@ func sshConfig(r git.Repo, a git.Address, addr string) (*ssh.ClientConfig, *bool
 // hostKeys parses known_hosts lines. The parser reads files only.
 func hostKeys(lines string) (ssh.HostKeyCallback, error) {
 	if strings.TrimSpace(lines) == "" {
-		return nil, errs.E(errs.Invalid, "ssh", "", errors.New("known_hosts is empty; it is needed to tell the server from an impostor"))
+		return nil, errNoKnownHosts
 	}
 	f, err := os.CreateTemp("", "known_hosts")
 	if err != nil {

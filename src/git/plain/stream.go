@@ -14,8 +14,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// goodbye is how long a server may take to end after its last word.
-const goodbye = 5 * time.Second
+// exitGrace is how long a service may take to exit after its last reply.
+const exitGrace = 5 * time.Second
 
 // streamSession speaks the protocol over the standard streams of a service, which
 // runs on another machine by ssh or here.
@@ -23,8 +23,9 @@ type streamSession struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
 	stderr *tail
-	wait   func() error // ends when the service ended
-	kill   func()       // ends the service at once; may be called twice
+	wait   func() error                  // ends when the service ended
+	kill   func()                        // ends the service at once; may be called twice
+	kindOf func(stderr string) errs.Kind // classifies an early exit; nil: as any message of a server
 
 	asked  bool
 	writer sync.WaitGroup
@@ -47,7 +48,7 @@ func (s *streamSession) exchange(_ context.Context, body io.Reader, _ int64) (io
 	return s.out, nil
 }
 
-// close says goodbye with a flush if nothing was asked: a receive-pack whose input
+// close says exitGrace with a flush if nothing was asked: a receive-pack whose input
 // just stays open would wait for ever.
 func (s *streamSession) close(clean bool) {
 	if s.closed {
@@ -57,7 +58,7 @@ func (s *streamSession) close(clean bool) {
 	if !clean {
 		s.kill()
 	}
-	timer := time.AfterFunc(goodbye, s.kill)
+	timer := time.AfterFunc(exitGrace, s.kill)
 	defer timer.Stop()
 	if !s.asked {
 		_, _ = s.in.Write(pktline.FlushPkt)
@@ -76,6 +77,9 @@ func (s *streamSession) explain(err error) error {
 	}
 	s.close(false)
 	if said := s.stderr.String(); said != "" {
+		if s.kindOf != nil {
+			return errs.E(s.kindOf(said), "", "", &remoteError{text: said})
+		}
 		return &remoteError{text: said}
 	}
 	return err

@@ -25,7 +25,7 @@ const (
 )
 
 const (
-	agent       = "agent=emco"
+	agentEMCO   = "agent=emco"
 	maxAdvert   = 128 << 20 // bytes of an advertisement: two million refs
 	maxProgress = 4 << 10   // bytes of the server's chatter that are kept
 	maxReport   = 1 << 20   // bytes of a status report with chatter

@@ -15,21 +15,27 @@ import (
 
 const (
 	maxRedirects = 3
-	maxClients   = 32 // CAs that have a client of their own
+	maxClients   = 32 // sets of certificates that have a client of their own
 )
 
-// Clients keeps one HTTP client per set of extra certificates. It may be used by
-// several goroutines at once.
+// Clients keeps one HTTP client per set of certificates. It may be used by several goroutines at
+// once.
 type Clients struct {
 	admit func(netip.Addr) error
 
-	mu   sync.Mutex
-	byCA map[string]*http.Client
+	mu      sync.Mutex
+	clients map[certificates]*http.Client // guarded by mu
+}
+
+// certificates are those that a client trusts and presents.
+type certificates struct {
+	ca, cert string
+	key      git.Secret
 }
 
 // NewClients returns clients that dial the addresses that admit returns no error for.
 func NewClients(admit func(netip.Addr) error) *Clients {
-	return &Clients{admit: admit, byCA: map[string]*http.Client{}}
+	return &Clients{admit: admit, clients: map[certificates]*http.Client{}}
 }
 
 // Get returns the client for r's certificates. It has no time-out of its own: requests
@@ -37,29 +43,37 @@ func NewClients(admit func(netip.Addr) error) *Clients {
 func (c *Clients) Get(r git.Repo) (*http.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if client, ok := c.byCA[r.CA]; ok {
+	with := certificates{ca: r.CA, cert: r.ClientCert, key: r.ClientKey}
+	if client, ok := c.clients[with]; ok {
 		return client, nil
 	}
-	client, err := c.build(r.CA)
+	client, err := c.build(with)
 	if err != nil {
 		return nil, err
 	}
-	if len(c.byCA) >= maxClients {
-		c.dropIdle()
-		c.byCA = map[string]*http.Client{}
+	if len(c.clients) >= maxClients {
+		c.closeIdleLocked()
+		clear(c.clients)
 	}
-	c.byCA[r.CA] = client
+	c.clients[with] = client
 	return client, nil
 }
 
-func (c *Clients) build(ca string) (*http.Client, error) {
+func (c *Clients) build(with certificates) (*http.Client, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
-	if ca != "" {
+	if with.cert != "" || with.key != "" {
+		pair, err := tls.X509KeyPair([]byte(with.cert), []byte(with.key.Reveal()))
+		if err != nil {
+			return nil, errs.E(errs.Invalid, "trust", "", errors.New("the client certificate and its key are not a pair in PEM"))
+		}
+		conf.Certificates = []tls.Certificate{pair}
+	}
+	if with.ca != "" {
 		pool, err := x509.SystemCertPool()
 		if err != nil {
 			pool = x509.NewCertPool()
 		}
-		if !pool.AppendCertsFromPEM([]byte(ca)) {
+		if !pool.AppendCertsFromPEM([]byte(with.ca)) {
 			return nil, errs.E(errs.Invalid, "trust", "", errors.New("the CA holds no PEM certificate"))
 		}
 		conf.RootCAs = pool
@@ -83,11 +97,11 @@ func (c *Clients) build(ca string) (*http.Client, error) {
 func (c *Clients) CloseIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dropIdle()
+	c.closeIdleLocked()
 }
 
-func (c *Clients) dropIdle() {
-	for _, client := range c.byCA {
+func (c *Clients) closeIdleLocked() {
+	for _, client := range c.clients {
 		client.CloseIdleConnections()
 	}
 }

@@ -61,7 +61,7 @@ var userinfo = regexp.MustCompile(`://[^/@\s]*@`)
 // Redact makes a server's text fit to show: one line, bounded, without r's credentials,
 // or more of them, in any form they are sent in.
 func Redact(r git.Repo, text string, more ...git.Secret) string {
-	for _, s := range append([]git.Secret{r.Token, r.SSHKey, r.App.Key}, more...) {
+	for _, s := range append([]git.Secret{r.Token, r.SSHKey, r.ClientKey, r.App.Key}, more...) {
 		for _, secret := range forms(r.User, s.Reveal()) {
 			text = strings.ReplaceAll(text, secret, "***")
 		}

@@ -2,10 +2,17 @@ package transport_test
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -159,4 +166,58 @@ func TestClientsAreSharedByCertificates(t *testing.T) {
 		t.Errorf("a broken CA: %v, want Invalid", err)
 	}
 	clients.CloseIdle()
+}
+
+// A server that asks for a client certificate gets the repository's, and no other one.
+func TestClientCertificatesArePresented(t *testing.T) {
+	t.Parallel()
+	cert, key := clientCertificate(t)
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // the refused handshake is expected
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(cert))
+	srv.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	clients := transport.NewClients(transport.AdmitPublic)
+	r := git.Repo{CA: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})), ClientCert: cert, ClientKey: git.Secret(key)}
+	get := func(r git.Repo) error {
+		client, err := clients.Get(r)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Get(srv.URL)
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		return err
+	}
+	if err := get(r); err != nil {
+		t.Errorf("with the certificate: %v", err)
+	}
+	if err := get(git.Repo{CA: r.CA}); err == nil {
+		t.Error("a repository without a certificate is let in, by another one's")
+	}
+	r.ClientKey = "none"
+	if err := get(r); !errs.Is(err, errs.Invalid) {
+		t.Errorf("a broken pair: %v, want Invalid", err)
+	}
+}
+
+func clientCertificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	raw, err := x509.CreateCertificate(rand.Reader, about, about, public, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rawKey, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: rawKey}))
 }

@@ -36,7 +36,7 @@ func (a *App) gitHost(c config.Config, m *metrics) (gitHost, error) {
 	}
 	h.Host = githosts.New(githosts.Options{
 		AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log, Budget: h.budget,
-		Program: githosts.Program{Path: c.Git.Program, Config: c.Git.ProgramConfig, SSHConfig: c.Git.SSHConfig},
+		SSH: c.Git.SSHProgram, SSHConfig: c.Git.SSHConfig,
 	})
 	m.transfers(h.Stats)
 	a.onClose(h.Close)

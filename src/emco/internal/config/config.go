@@ -105,9 +105,8 @@ type Git struct {
 	SigningKey string   `json:"signingKey" help:"file with the private SSH key that signs commits, without a passphrase; none: they are not signed"`
 	AllowFile  bool     `json:"allowFile" help:"allow file:// repositories; for tests only"`
 
-	Program       string `json:"program" help:"the git program, of at least 2.37, for repositories of the engine fast-import"`
-	ProgramConfig string `json:"programConfig" help:"file with settings for that program, as in ~/.gitconfig, such as a proxy; none: none are read"`
-	SSHConfig     string `json:"sshConfig" help:"file with settings for the ssh that it runs, as in ~/.ssh/config, such as a jump host; none: none are read"`
+	SSHProgram string `json:"sshProgram" help:"the ssh program, for repositories with sshClient: program"`
+	SSHConfig  string `json:"sshConfig" help:"file with settings for that program, as in ~/.ssh/config, such as a jump host or a hardware key; none: none are read"`
 
 	GitHub Rates `json:"github"`
 	GitLab Rates `json:"gitlab"`
@@ -192,7 +191,7 @@ func Default() Config {
 		Render: Render{Timeout: Duration(10 * time.Second), Memory: 512 << 20, KubeVersion: "v1.34.0"},
 		Git: Git{
 			Window: Duration(50 * time.Millisecond), Hosted: Duration(10 * time.Second), Rest: Duration(15 * time.Minute),
-			Look: Duration(2 * time.Minute), Timeout: Duration(time.Minute), Author: "EMCO <emco@localhost>", Program: "git",
+			Look: Duration(2 * time.Minute), Timeout: Duration(time.Minute), Author: "EMCO <emco@localhost>", SSHProgram: "ssh",
 			GitHub: Rates(budget.GitHub()), GitLab: Rates(budget.GitLab()),
 		},
 		Sync: Sync{Plugins: []string{}, Timeout: Duration(10 * time.Second), Memory: 256 << 20},

@@ -10,7 +10,6 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
-	"github.com/emco-orchestrator/emco/src/git"
 )
 
 type kv = []map[string]string
@@ -135,8 +134,9 @@ func TestWhatIsMissingIsTold(t *testing.T) {
 		{"an interface of no provider", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "apiUrl": "https://git.example.org/api/v4"}}, nil, "apiUrl goes with a gitType of github or gitlab"},
 		{"an interface that is not by http", kv{{"gitType": "gitlab", "userName": "u", "gitToken": "tok", "url": "https://git.example.org/g/r", "apiUrl": "ssh://git.example.org/api/v4"}}, nil, "apiUrl: is not an address by https or http; write it as https://host/api/v4"},
 		{"pull requests where there are none", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "onProtected": "pullRequest"}}, nil, "needs a gitType that has pull or merge requests: github or gitlab"},
-		{"an engine that is none", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "engine": "git"}}, nil, "engine is not one of direct, fast-import"},
-		{"an engine beside a provider's interface", kv{{"gitType": "gitlab", "userName": "u", "gitToken": "tok", "url": "https://git.example.org/g/r", "engine": "fast-import"}}, nil, "engine fast-import speaks Git's own protocol alone: leave gitType out, and give url"},
+		{"an unknown engine", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "engine": "git"}}, nil, "engine is superseded by sshClient; leave it out"},
+		{"an unknown ssh client", kv{{"url": "ssh://h/r", "sshKey": "k", "knownHosts": "h", "sshClient": "putty"}}, nil, "sshClient is not one of builtin, program"},
+		{"an ssh client without ssh", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "sshClient": "program"}}, nil, "sshClient needs a url with ssh://"},
 		{"a hosted service needs no url", kv{{"gitType": "github", "userName": "u", "repoName": "r"}}, nil, "cluster-sync-object ref: these keys are missing: gitToken"},
 		{"ssh needs a key and known hosts", kv{{"url": "ssh://h/r"}}, nil, "cluster-sync-object ref: these keys are missing: sshKey, knownHosts"},
 	}
@@ -194,12 +194,50 @@ func TestWhatIsWrongIsRefusedWithoutShowingIt(t *testing.T) {
 	}
 }
 
-func TestTheEngineIsChosen(t *testing.T) {
+// The old key engine still reads: fast-import was for servers that only the ssh program reaches.
+func TestTheSSHClientIsChosen(t *testing.T) {
 	t.Parallel()
-	for value, want := range map[string]string{"": "", "direct": "", "Direct": "", "fast-import": git.FastImport, "Fast-Import": git.FastImport} {
-		s, err := gitops.Read("git", gitops.Object{KV: kv{{"url": "https://h/r", "userName": "u", "gitToken": "t", "Engine": value}}}, gitops.Object{}, gitops.Rules{})
-		if err != nil || s.Repo.Engine != want || s.Status.Repo.Engine != "" {
-			t.Errorf("engine %q is read as %q, for reports as %q, %v", value, s.Repo.Engine, s.Status.Repo.Engine, err)
+	const ssh, web = "ssh://h/r", "https://h/r"
+	for _, c := range []struct {
+		url, key, value string
+		program         bool
+	}{
+		{ssh, "branch", "main", false},
+		{ssh, "sshClient", "builtin", false},
+		{ssh, "sshClient", "program", true},
+		{ssh, "SSHClient", "Program", true},
+		{ssh, "engine", "direct", false},
+		{ssh, "engine", "Fast-Import", true},
+		{web, "engine", "fast-import", false},
+		{web, "engine", "direct", false},
+	} {
+		keys := map[string]string{"url": c.url, c.key: c.value}
+		switch {
+		case c.url == web:
+			keys["userName"], keys["gitToken"] = "u", "t"
+		case !c.program: // the ssh program may find keys and known hosts in its own configuration
+			keys["sshKey"], keys["knownHosts"] = "k", "h"
+		}
+		s, err := gitops.Read("git", gitops.Object{KV: kv{keys}}, gitops.Object{}, gitops.Rules{})
+		if err != nil || s.Repo.SSHProgram != c.program {
+			t.Errorf("%s with %s=%s: ssh program %v, %v; want %v", c.url, c.key, c.value, s.Repo.SSHProgram, err, c.program)
+		}
+	}
+}
+
+// A client certificate is shown to the repository's server alone.
+func TestTheClientCertificateStaysOnItsServer(t *testing.T) {
+	t.Parallel()
+	for status, kept := range map[string]bool{"https://h/reports": true, "https://elsewhere/reports": false} {
+		s, err := gitops.Read("git", gitops.Object{KV: kv{{
+			"url": "https://h/r", "userName": "u", "gitToken": "t", "clientCert": "CERT\n", "clientKey": "KEY\n",
+			"statusUrl": status, "statusUserName": "u", "statusToken": "s",
+		}}}, gitops.Object{}, gitops.Rules{})
+		if err != nil || s.Repo.ClientCert != "CERT\n" || s.Repo.ClientKey != "KEY\n" {
+			t.Errorf("repository: certificate %q, %v", s.Repo.ClientCert, err)
+		}
+		if got := s.Status.Repo.ClientKey != "" || s.Status.Repo.ClientCert != ""; got != kept {
+			t.Errorf("reports at %s get the certificate: %v, want %v", status, got, kept)
 		}
 	}
 }

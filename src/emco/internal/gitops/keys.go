@@ -25,11 +25,14 @@ const (
 	keySSHKey     = "sshKey"
 	keyKnownHosts = "knownHosts"
 	keyCA         = "ca"
+	keyClientCert = "clientCert" // presented to servers that ask for one
+	keyClientKey  = "clientKey"
+	keySSHClient  = "sshClient" // what speaks ssh: this program, or the ssh program
 
 	keyProtected = "onProtected"   // what happens where the branch is protected
 	keyForeign   = "onForeignEdit" // what happens when somebody else edits files of ours
 	keyAPI       = "apiUrl"        // where the interface of gitType is
-	keyEngine    = "engine"        // what speaks Git's protocol
+	keyEngine    = "engine"        // superseded by sshClient
 
 	keyTimeout   = "timeOut"
 	keyInterval  = "syncInterval"
@@ -49,13 +52,13 @@ var aliases = map[string]string{
 var (
 	gitKeys = map[string]bool{
 		keyGitType: true, keyUser: true, keyToken: true, keyRepoName: true, keyURL: true,
-		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true, keyProtected: true, keyForeign: true, keyAPI: true, keyEngine: true,
+		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true, keyClientCert: true, keyClientKey: true, keySSHClient: true, keyProtected: true, keyForeign: true, keyAPI: true, keyEngine: true,
 		keyAppID: true, keyAppInstallation: true, keyAppKey: true,
 		keyRefMode: true, keyShardSize: true, keyShards: true, keyViewPrefix: true,
 		keyStatusURL: true, keyStatusUser: true, keyStatusToken: true, keyStatusBranch: true, keyStatusMode: true,
 	}
 	timing    = map[string]bool{keyTimeout: true, keyInterval: true, keyRetry: true, keyDelay: true}
-	multiline = map[string]bool{keySSHKey: true, keyKnownHosts: true, keyCA: true, keyAppKey: true}
+	multiline = map[string]bool{keySSHKey: true, keyKnownHosts: true, keyCA: true, keyClientCert: true, keyClientKey: true, keyAppKey: true}
 	spelled   = spellings()
 )
 

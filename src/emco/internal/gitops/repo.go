@@ -28,6 +28,8 @@ func readGit(p pairs, rules Rules) (Settings, error) {
 			SSHKey:     git.Secret(p.kv[keySSHKey]),
 			KnownHosts: p.kv[keyKnownHosts],
 			CA:         p.kv[keyCA],
+			ClientCert: p.kv[keyClientCert],
+			ClientKey:  git.Secret(p.kv[keyClientKey]),
 		},
 	}
 	if kind := strings.ToLower(p.kv[keyGitType]); hosted[kind] != "" {
@@ -70,7 +72,7 @@ func readGit(p pairs, rules Rules) (Settings, error) {
 		s.Repo.App, err = readApp(p)
 	}
 	if err == nil {
-		s.Repo.Engine, err = readEngine(p, s)
+		s.Repo.SSHProgram, err = readSSHClient(p, u.scheme)
 	}
 	if err != nil {
 		return Settings{}, invalid(p.name, err)
@@ -105,20 +107,27 @@ func readAPI(p pairs, s Settings, rules Rules) (string, error) {
 	return at, nil
 }
 
-// engineDirect is the engine of repositories that name none.
-const engineDirect = "direct"
-
-// readEngine returns what speaks Git's protocol with the server; empty: this program itself.
-func readEngine(p pairs, s Settings) (string, error) {
-	switch value := strings.ToLower(p.kv[keyEngine]); {
-	case value == "", value == engineDirect:
-		return "", nil
-	case value != git.FastImport:
-		return "", fmt.Errorf("%s is not one of %s, %s", keyEngine, engineDirect, git.FastImport)
-	case s.Repo.Provider != "":
-		return "", fmt.Errorf("%s %s speaks Git's own protocol alone: leave %s out, and give %s", keyEngine, git.FastImport, keyGitType, keyURL)
+// readSSHClient says whether a repository is reached through the ssh program. The key engine, which
+// sshClient superseded, is still read: its value fast-import means the ssh program where the
+// repository is reached by ssh, and nothing elsewhere.
+func readSSHClient(p pairs, scheme string) (program bool, err error) {
+	switch strings.ToLower(p.kv[keyEngine]) {
+	case "", "direct":
+	case "fast-import":
+		program = scheme == "ssh"
+	default:
+		return false, fmt.Errorf("%s is superseded by %s; leave it out", keyEngine, keySSHClient)
 	}
-	return git.FastImport, nil
+	switch value := strings.ToLower(p.kv[keySSHClient]); {
+	case value == "":
+		return program, nil
+	case value != "builtin" && value != "program":
+		return false, fmt.Errorf("%s is not one of builtin, program", keySSHClient)
+	case scheme != "ssh":
+		return false, fmt.Errorf("%s needs a %s with ssh://", keySSHClient, keyURL)
+	default:
+		return value == "program", nil
+	}
 }
 
 // readProtected says whether it is proposed to a protected branch to take what is desired.
@@ -154,6 +163,9 @@ func missing(p pairs, scheme string) []string {
 		"ssh":   {keyURL, keySSHKey, keyKnownHosts},
 		"file":  {keyURL},
 	}[scheme]
+	if program, err := readSSHClient(p, scheme); err == nil && program {
+		need = []string{keyURL} // the operator's configuration of ssh may have the rest
+	}
 	if actsAsApp(p) && scheme != "ssh" && scheme != "file" {
 		need = []string{keyURL, keyAppID, keyAppInstallation, keyAppKey}
 	}

@@ -64,7 +64,6 @@ func TestShardingThatCannotBeIsInvalid(t *testing.T) {
 	for _, keys := range []map[string]string{
 		{"refMode": "cluster", "viewPrefix": "mainland/"},
 		{"refMode": "shard", "gitType": "github"},
-		{"refMode": "cluster", "engine": "fast-import"},
 		{"refMode": "cluster", "viewPrefix": "status/", "statusMode": "path"},
 	} {
 		if _, err := sharded(keys); err != nil {

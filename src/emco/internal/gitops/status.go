@@ -55,7 +55,6 @@ func readStatus(p pairs, s Settings, rules Rules) (Status, error) {
 		}
 		out.Repo = repo
 	}
-	out.Repo.Engine = "" // reports are read by this program, whatever writes
 	if out.Branch == "" {
 		out.Branch = defaultStatusBranch(out, s)
 	}
@@ -103,6 +102,9 @@ func statusRepo(p pairs, desired git.Repo, address string, rules Rules) (git.Rep
 	}
 	r := desired
 	r.URL = u.text
+	if !sameServer(u.text, desired.URL) {
+		r.ClientCert, r.ClientKey = "", ""
+	}
 	if u.scheme == "ssh" {
 		r.User, err = login(u.user, p.kv[keyStatusUser])
 		if err == nil && !sameServer(u.text, desired.URL) {

@@ -19,24 +19,29 @@ func (h *Host) dialFile(ctx context.Context, a git.Address, service string) (ses
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, h.opt.Git, "-c", "safe.directory=*", service[len("git-"):], "--", a.Path)
 	if service == receivePack {
-		cmd.Args = append(cmd.Args[:4], a.Path) // receive-pack of older versions knows no "--"; the path is absolute
+		cmd.Args = append(cmd.Args[:4], a.Path) // older versions of receive-pack do not accept "--"; the path is absolute
 	}
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_PROTOCOL=")
-	cmd.WaitDelay = goodbye // a child of git's may hold the error stream open
-	s := &streamSession{stderr: &tail{}, kill: cancel, wait: cmd.Wait}
+	return startProgram(cmd, cancel)
+}
+
+// startProgram starts a program whose standard streams are those of a service. kill ends it.
+func startProgram(cmd *exec.Cmd, kill context.CancelFunc) (*streamSession, error) {
+	cmd.WaitDelay = exitGrace // a child of the program may hold the error stream open
+	s := &streamSession{stderr: &tail{}, kill: kill, wait: cmd.Wait}
 	cmd.Stderr = s.stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		cancel()
+		kill()
 		return nil, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		cancel()
+		kill()
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		cancel()
+		kill()
 		return nil, err
 	}
 	s.in, s.out = in, buffered(out)
