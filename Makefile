@@ -2,7 +2,7 @@
 
 SHELL       := /bin/bash
 BIN         := $(CURDIR)/bin
-MODULES     := src/api src/git src/emco src/emcoctl src/monitor src/simfleet
+MODULES     := src/api src/git src/kubehealth src/emco src/emcoctl src/monitor src/simfleet
 SCRIPTS     := scripts/testbed scripts/e2e scripts/bench scripts/demo
 GOFUMPT     := $(BIN)/gofumpt
 STATICCHECK := $(BIN)/staticcheck

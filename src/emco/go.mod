@@ -5,7 +5,8 @@ go 1.26.0
 require (
 	github.com/emco-orchestrator/emco/src/api v0.0.0
 	github.com/emco-orchestrator/emco/src/git v0.0.0-00010101000000-000000000000
-	github.com/fluxcd/cli-utils v1.3.0
+	github.com/emco-orchestrator/emco/src/kubehealth v0.0.0
+	github.com/fluxcd/cli-utils v1.3.0 // indirect
 	github.com/fluxcd/kustomize-controller/api v1.9.5
 	github.com/fluxcd/pkg/apis/meta v1.31.0
 	github.com/fluxcd/source-controller/api v1.9.5
@@ -29,7 +30,7 @@ require (
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2
-	k8s.io/klog/v2 v2.140.0
+	k8s.io/klog/v2 v2.140.0 // indirect
 	modernc.org/sqlite v1.54.0
 	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/yaml v1.6.0
@@ -181,4 +182,5 @@ require (
 replace (
 	github.com/emco-orchestrator/emco/src/api => ../api
 	github.com/emco-orchestrator/emco/src/git => ../git
+	github.com/emco-orchestrator/emco/src/kubehealth => ../kubehealth
 )

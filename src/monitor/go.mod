@@ -5,17 +5,16 @@ go 1.26.0
 require (
 	github.com/emco-orchestrator/emco/src/api v0.0.0
 	github.com/emco-orchestrator/emco/src/git v0.0.0-00010101000000-000000000000
-	github.com/fluxcd/cli-utils v1.3.0
+	github.com/emco-orchestrator/emco/src/kubehealth v0.0.0
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.0
-	k8s.io/klog/v2 v2.140.0
-	sigs.k8s.io/yaml v1.6.0
 )
 
 require (
 	github.com/cyphar/filepath-securejoin v0.6.1 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
+	github.com/fluxcd/cli-utils v1.3.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.3 // indirect
 	github.com/go-git/gcfg v1.5.1-0.20230307220236-3a3c6141e376 // indirect
 	github.com/go-git/go-billy/v5 v5.9.2 // indirect
@@ -60,14 +59,17 @@ require (
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/warnings.v0 v0.1.2 // indirect
 	k8s.io/api v0.37.2 // indirect
+	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260821135717-be32def86098 // indirect
 	k8s.io/utils v0.0.0-20260707023825-cf1189d6abe3 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
+	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
 replace (
 	github.com/emco-orchestrator/emco/src/api => ../api
 	github.com/emco-orchestrator/emco/src/git => ../git
+	github.com/emco-orchestrator/emco/src/kubehealth => ../kubehealth
 )

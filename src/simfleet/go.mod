@@ -27,5 +27,6 @@ require (
 replace (
 	github.com/emco-orchestrator/emco/src/api => ../api
 	github.com/emco-orchestrator/emco/src/git => ../git
+	github.com/emco-orchestrator/emco/src/kubehealth => ../kubehealth
 	github.com/emco-orchestrator/emco/src/monitor => ../monitor
 )

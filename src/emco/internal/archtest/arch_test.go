@@ -98,6 +98,8 @@ var groups = map[string]group{
 
 // exceptions are arrows beyond the groups, each for a reason.
 var exceptions = map[string][]string{
+	// The monitor watches and judges objects with it, too.
+	"internal/status/kubewatch": {root + "kubehealth"},
 	// When servers want to be asked again is read as it is from Git servers.
 	"internal/sink/folder": {root + "git/transport"},
 	// What is published is handed over as what is committed is.
@@ -123,7 +125,7 @@ var homes = map[string][]string{
 	"github.com/Azure/":     {"internal/syncer/azurearc/arm"},
 	"oras.land/":            {"internal/sink/oci"},
 	"github.com/minio/":     {"internal/sink/s3", "internal/sink/s3/s3test"},
-	"github.com/fluxcd/":    {"internal/syncer/flux", "internal/status/kubewatch"},
+	"github.com/fluxcd/":    {"internal/syncer/flux"},
 	"modernc.org/":          {"internal/store/sqlite"},
 	"github.com/prometheus": {"internal/app"},
 	"github.com/go-git/":    {},

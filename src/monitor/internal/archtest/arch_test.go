@@ -13,23 +13,21 @@ const (
 	module = root + "monitor"
 )
 
-// arrows says for each package which others of the module it may import, and what of
-// other modules. Tests may import what they need, but for what nobody may.
+// arrows lists, for each package, the packages of this module and of other modules that
+// it may import. Tests may import anything except what is in never.
 var arrows = map[string]struct{ own, others []string }{
 	".":                    {own: []string{"internal/agent", "internal/config"}},
 	"internal/agent":       {own: []string{"internal/bundlestate", "internal/config", "internal/observe", "publish"}, others: []string{root + "git/batch", root + "git/plain", "k8s.io/client-go"}},
 	"internal/archtest":    {},
-	"internal/bundlestate": {own: []string{"internal/watchstore", "internal/reconciler", "internal/observe"}, others: []string{root + "api/status", "k8s.io"}},
+	"internal/bundlestate": {own: []string{"internal/reconciler", "internal/observe"}, others: []string{root + "api/status", root + "kubehealth", "k8s.io"}},
 	"internal/config":      {others: []string{root + "api/status", root + "git"}},
-	"internal/watchstore":  {others: []string{"k8s.io/apimachinery"}},
 	"internal/fields":      {others: []string{"k8s.io/apimachinery"}},
 	"internal/reconciler":  {own: []string{"internal/fields"}, others: []string{"k8s.io/apimachinery"}},
-	"internal/judge":       {own: []string{"internal/fields"}, others: []string{root + "api/status", "k8s.io/apimachinery", "github.com/fluxcd/cli-utils/pkg/kstatus"}},
-	"internal/observe":     {own: []string{"internal/watchstore", "internal/reconciler", "internal/judge"}, others: []string{root + "api/status", "k8s.io"}},
+	"internal/observe":     {own: []string{"internal/reconciler"}, others: []string{root + "api/status", root + "kubehealth", "k8s.io"}},
 	"publish":              {others: []string{root + "api/status", root + "api/errs", root + "git", root + "git/batch"}},
 }
 
-// never is what nothing here may know, tests included.
+// never lists what no package here may import, tests included.
 var never = []string{
 	"go.etcd.io", "go.mongodb.org", "helm.sh", "github.com/google/go-github", "gitlab.com", "github.com/stretchr",
 	"sigs.k8s.io/controller-runtime", root + "emco",
@@ -44,9 +42,9 @@ func fault(pkg, name string, test bool) string {
 	may, listed := arrows[pkg]
 	switch {
 	case !listed:
-		return "the package is in no group; say in arrows where it belongs"
+		return "the package has no row in arrows; add one"
 	case slices.ContainsFunc(never, func(p string) bool { return name == p || strings.HasPrefix(name, p+"/") }):
-		return "nothing here may know it"
+		return "no package here may import it"
 	case test || !strings.Contains(strings.Split(name, "/")[0], "."):
 		return ""
 	}
@@ -59,12 +57,12 @@ func fault(pkg, name string, test bool) string {
 	if !slices.ContainsFunc(may.others, func(p string) bool {
 		return name == p || !strings.HasPrefix(p, root) && strings.HasPrefix(name, p+"/")
 	}) {
-		return "not a package that it may use"
+		return "not a package that it may import"
 	}
 	return ""
 }
 
-// The rules catch what they are for.
+// The rules reject what they are meant to reject.
 func TestFaultsAreFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -18,17 +18,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/kubehealth"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/observe"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/watchstore"
 )
 
 // Resource is the kind as API servers serve it.
@@ -100,7 +96,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
-	watching.Go(func() { k.watch(ctx) })
+	watching.Go(func() {
+		source := kubehealth.Objects(k.client.Resource(Resource))
+		kubehealth.Watch{
+			Resolve: func(context.Context) (kubehealth.Source, error) { return source, nil },
+			Handler: (*stateHandler)(k),
+		}.Run(ctx)
+	})
 	changes, wait, failing := k.apps.Changes(), k.gather, false
 	for {
 		t := time.NewTimer(wait)
@@ -126,21 +128,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-k.changes:
 		}
 	}
-}
-
-// watch follows the states on the cluster. Until their definition is installed it asks
-// again now and then.
-func (k *Keeper) watch(ctx context.Context) {
-	quiet := klog.Logger{}
-	r := k.client.Resource(Resource)
-	source := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return r.List(ctx, o) },
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return r.Watch(ctx, o)
-		},
-	}
-	reflector := cache.NewReflectorWithOptions(source, &unstructured.Unstructured{}, watchstore.Store{Taker: (*states)(k)}, cache.ReflectorOptions{Name: "bundlestate", Logger: &quiet})
-	reflector.RunWithContext(klog.NewContext(ctx, quiet))
 }
 
 // sync writes the states of which the app changed, or which somebody else changed.

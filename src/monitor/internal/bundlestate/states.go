@@ -12,14 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/kubehealth"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/observe"
 )
 
-// states is a keeper as the one who takes what a reflector brings.
-type states Keeper
+// stateHandler is a Keeper as the handler of the watch of states.
+type stateHandler Keeper
 
 // Put takes a state that is new, or has changed.
-func (s *states) Put(o metav1.Object) {
+func (s *stateHandler) Put(o metav1.Object) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		s.mu.Lock()
 		s.states[keyOf(u)] = read(u)
@@ -28,16 +29,16 @@ func (s *states) Put(o metav1.Object) {
 	}
 }
 
-// Gone takes a state that went.
-func (s *states) Gone(o metav1.Object) {
+// Delete takes a state that was deleted.
+func (s *stateHandler) Delete(o metav1.Object) {
 	s.mu.Lock()
 	delete(s.states, keyOf(o))
 	s.mu.Unlock()
 	s.poke()
 }
 
-// All takes all states that there are.
-func (s *states) All(objects []metav1.Object) {
+// Replace takes all states.
+func (s *stateHandler) Replace(objects []metav1.Object) {
 	fresh := map[key]state{}
 	for _, o := range objects {
 		if u, ok := o.(*unstructured.Unstructured); ok {
@@ -50,7 +51,14 @@ func (s *states) All(objects []metav1.Object) {
 	s.poke()
 }
 
-func (s *states) poke() {
+// Failed does nothing: until the definition of the kind is installed, or the API server
+// answers again, there is nothing to write.
+func (s *stateHandler) Failed(kubehealth.Failure) {}
+
+// Resumed does nothing: a watch that resumes missed nothing.
+func (s *stateHandler) Resumed() {}
+
+func (s *stateHandler) poke() {
 	select {
 	case s.changes <- struct{}{}:
 	default:

@@ -2,67 +2,74 @@ package observe
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"math/rand/v2"
-	"reflect"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/kubehealth"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/watchstore"
 )
 
-// state is what is known of a kind.
-type state uint8
+// watchState is what is known of a kind.
+type watchState uint8
 
 const (
-	waiting state = iota // nothing yet
-	live                 // entries are what the cluster says
-	lost                 // the API server does not answer; entries are what it said last
-	refused              // the agent may not read the kind
-	full                 // there are more objects than are followed
+	waiting watchState = iota // not listed yet
+	live                      // objects are what the cluster has
+	lost                      // the API server does not answer; objects are from its last answer
+	refused                   // the agent may not read the kind
+	full                      // the cluster has more objects than Options.MaxObjects
 )
 
-const (
-	refusedPause = 5 * time.Minute // before a kind that may not be read is asked for again
-	patience     = 5 * time.Second // a request that stays without an answer for longer has failed
-)
+// refusedPause is how long to wait before a kind that the agent may not read is requested
+// again: rights may be granted.
+const refusedPause = 5 * time.Minute
 
-// kind follows the objects of one kind. The fields below stop are guarded by mu of the
-// observer.
-type kind struct {
-	served
+// kindWatch watches the objects of one kind. It is the handler of their watch.
+type kindWatch struct {
+	servedKind
 	o    *Observer
 	stop context.CancelFunc
 
-	state   state
+	// Guarded by mu of the observer.
+	state   watchState
 	since   time.Time // of lost and refused
-	ended   bool
-	entries map[name]Object
+	stopped bool      // calls of the handler that are still under way have no effect
+	objects map[objectName]Object
 }
 
-func newKind(o *Observer, s served, stop context.CancelFunc) *kind {
-	return &kind{served: s, o: o, stop: stop, entries: map[name]Object{}}
+func newKindWatch(o *Observer, s servedKind, stop context.CancelFunc) *kindWatch {
+	return &kindWatch{servedKind: s, o: o, stop: stop, objects: map[objectName]Object{}}
 }
 
-// end stops following and forgets what there was. The caller holds mu of the observer.
-func (k *kind) end() {
+// run watches until ctx ends.
+func (k *kindWatch) run(ctx context.Context) {
+	source := kubehealth.Objects(k.o.clients.Dynamic.Resource(k.gvr))
+	if k.mode == metadataOnly {
+		source = kubehealth.Metadata(k.o.clients.Metadata.Resource(k.gvr))
+	}
+	selector := status.DeploymentLabel
+	if k.mode == sourceObject {
+		selector = reconciler.SourceLabel
+	}
+	kubehealth.Watch{
+		Resolve:  func(context.Context) (kubehealth.Source, error) { return source, nil },
+		Selector: selector, Handler: k, RefusedPause: refusedPause,
+	}.Run(ctx)
+}
+
+// stopLocked stops watching and forgets the objects.
+func (k *kindWatch) stopLocked() {
 	k.stop()
-	k.ended = true
-	k.replace(nil)
+	k.stopped = true
+	k.replaceLocked(nil)
 }
 
-// reason says why the kind is not seen.
-func (k *kind) reason() string {
+// reasonLocked says why the objects are not known now.
+func (k *kindWatch) reasonLocked() string {
 	switch k.state {
 	case refused:
 		return "forbidden"
@@ -74,160 +81,223 @@ func (k *kind) reason() string {
 	return "not listed yet"
 }
 
-// run follows until ctx ends. Where it is not allowed to, it asks again at long intervals:
-// rights may be granted.
-func (k *kind) run(ctx context.Context) {
-	ctx = klog.NewContext(ctx, klog.Logger{}) // what matters is logged here, once per transition
-	for ctx.Err() == nil {
-		k.follow(ctx)
-		rest := time.NewTimer(refusedPause + rand.N(refusedPause/4))
-		select {
-		case <-ctx.Done():
-		case <-rest.C:
-		}
-		rest.Stop()
-	}
-}
-
-// follow lists and watches until ctx ends or the agent is refused.
-func (k *kind) follow(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	quiet := klog.Logger{}
-	var example runtime.Object = &unstructured.Unstructured{}
-	if k.form == header {
-		example = &metav1.PartialObjectMetadata{}
-	}
-	reflector := cache.NewReflectorWithOptions(k.requests(cancel), example, watchstore.Store{Taker: k}, cache.ReflectorOptions{Name: "observe", Logger: &quiet})
-	reflector.RunWithContext(ctx)
-}
-
-// requests list and watch what carries the label, and note whether there is an answer.
-func (k *kind) requests(giveUp func()) *cache.ListWatch {
-	selector := status.DeploymentLabel
-	if k.form == source {
-		selector = reconciler.SourceLabel
-	}
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.LabelSelector = selector
-			answered := k.expectAnswer(ctx, giveUp)
-			list, err := k.list(ctx, o)
-			answered(err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = selector
-			answered := k.expectAnswer(ctx, giveUp)
-			events, err := k.open(ctx, o)
-			if err == nil && reflect.TypeOf(events) == brokenWatch {
-				events, err = nil, errNoAnswer
-			}
-			answered(err)
-			if err == nil && o.SendInitialEvents == nil {
-				k.resumed()
-			}
-			return events, err
-		},
-	}
-}
-
-func (k *kind) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	if k.form == header {
-		return k.o.clients.Metadata.Resource(k.gvr).List(ctx, o)
-	}
-	return k.o.clients.Dynamic.Resource(k.gvr).List(ctx, o)
-}
-
-func (k *kind) open(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	if k.form == header {
-		return k.o.clients.Metadata.Resource(k.gvr).Watch(ctx, o)
-	}
-	return k.o.clients.Dynamic.Resource(k.gvr).Watch(ctx, o)
-}
-
-// brokenWatch is what the client returns, without an error, when the connection breaks
-// before the server has answered.
-var brokenWatch = reflect.TypeOf(watch.NewEmptyWatch())
-
-var errNoAnswer = errors.New("the connection broke before there was an answer")
-
-// expectAnswer notes the start of a request; what it returns takes the outcome. The
-// client by itself tries some failures again for many seconds before it tells, so that
-// a request without an answer counts as failed after a while.
-func (k *kind) expectAnswer(ctx context.Context, giveUp func()) (answered func(error)) {
-	began, over := time.Now(), false
-	late := time.AfterFunc(patience, func() {
+// Put takes an object that is new or has changed. It is judged now, and not kept.
+func (k *kindWatch) Put(m metav1.Object) {
+	if k.mode == sourceObject {
+		said := sourceOf(m)
 		k.o.mu.Lock()
 		defer k.o.mu.Unlock()
-		if !over && ctx.Err() == nil {
-			k.failed(errNoAnswer, began)
-		}
-	})
-	return func(err error) {
-		late.Stop()
-		k.o.mu.Lock()
-		over = true
-		if err != nil && ctx.Err() == nil { // otherwise it was we who gave up
-			k.failed(err, began)
-		}
-		gone := k.state == refused
-		k.o.mu.Unlock()
-		if gone && err != nil {
-			giveUp()
-		}
+		k.setSourceLocked(nameOf(m), said)
+		return
+	}
+	now, belongs := k.read(m)
+	k.o.mu.Lock()
+	defer k.o.mu.Unlock()
+	if !k.stopped {
+		k.keepLocked(nameOf(m), now, belongs)
 	}
 }
 
-// failed notes a request that was not answered, or refused. That a version to resume
-// from is too old, or that the server is busy, says nothing about the objects. The
-// caller holds mu of the observer.
-func (k *kind) failed(err error, began time.Time) {
-	switch {
-	case apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.IsTooManyRequests(err):
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		k.become(refused, began)
-	case apierrors.IsNotFound(err):
-		k.replace(nil) // the kind is gone; the next discovery says so too
-		k.become(live, began)
-	default:
-		k.become(lost, began)
+// Delete takes an object that was deleted.
+func (k *kindWatch) Delete(m metav1.Object) {
+	k.o.mu.Lock()
+	defer k.o.mu.Unlock()
+	n := nameOf(m)
+	if k.mode == sourceObject {
+		k.setSourceLocked(n, reconciler.Source{})
+		return
+	}
+	k.o.setLocked(k.gvk.GroupKind(), n, k.objects[n], Object{}, false)
+	delete(k.objects, n)
+}
+
+// Replace takes all objects, after a start or a gap.
+func (k *kindWatch) Replace(objects []metav1.Object) {
+	fresh := make(map[objectName]Object, len(objects))
+	sources := map[objectName]reconciler.Source{}
+	for _, m := range objects {
+		if k.mode == sourceObject {
+			sources[nameOf(m)] = sourceOf(m)
+		} else if now, belongs := k.read(m); belongs {
+			fresh[nameOf(m)] = now
+		}
+	}
+	k.o.mu.Lock()
+	defer k.o.mu.Unlock()
+	if k.stopped {
+		return
+	}
+	k.replaceLocked(fresh)
+	if k.mode == sourceObject {
+		for key := range k.o.sources {
+			if key.kind == k.gvk.GroupKind() {
+				k.setSourceLocked(key.objectName, sources[key.objectName])
+			}
+		}
+		for n, said := range sources {
+			k.setSourceLocked(n, said)
+		}
+	}
+	if k.state != full {
+		k.setStateLocked(live, time.Now())
 	}
 }
 
-// resumed notes that a watch goes on where the last one broke off.
-func (k *kind) resumed() {
+// Resumed takes note that nothing was missed since the last watch.
+func (k *kindWatch) Resumed() {
 	k.o.mu.Lock()
 	defer k.o.mu.Unlock()
 	if k.state == lost {
-		k.become(live, time.Now())
+		k.setStateLocked(live, time.Now())
 	}
 }
 
-// become changes the state. The caller holds mu of the observer.
-func (k *kind) become(s state, since time.Time) {
-	if k.state == s || k.ended {
+// Failed takes note of a request that failed.
+func (k *kindWatch) Failed(f kubehealth.Failure) {
+	k.o.mu.Lock()
+	defer k.o.mu.Unlock()
+	switch f.Cause {
+	case kubehealth.Refused:
+		k.setStateLocked(refused, f.Since)
+	case kubehealth.NotServed:
+		k.replaceLocked(nil) // the next discovery will drop the kind
+		k.setStateLocked(live, f.Since)
+	case kubehealth.Unreachable:
+		k.setStateLocked(lost, f.Since)
+	}
+}
+
+// setStateLocked changes the state, and marks all apps that have objects of the kind as changed.
+func (k *kindWatch) setStateLocked(s watchState, since time.Time) {
+	if k.state == s || k.stopped {
 		return
 	}
 	level := slog.LevelDebug
 	if s == lost || k.state == lost {
-		level = slog.LevelInfo // an operator may have to act, or need not any more
+		level = slog.LevelInfo // an operator may have to act, or no longer has to
 	}
 	k.state, k.since = s, since
-	k.o.options.Log.Log(context.Background(), level, "watching of a kind changed", "kind", k.gvk.String(), "seen", s == live, "reason", k.reason())
-	for label := range k.labels() {
-		if a := k.o.apps[label]; a != nil {
+	k.o.options.Log.Log(context.Background(), level, "watch of a kind changed", "kind", k.gvk.String(), "seen", s == live, "reason", k.reasonLocked())
+	for _, x := range k.objects {
+		if a := k.o.apps[x.Label]; a != nil {
 			a.revision = k.o.revision + 1
 		}
 	}
-	k.o.changed()
+	k.o.changedLocked()
 }
 
-// labels are the apps that have objects of the kind.
-func (k *kind) labels() map[string]bool {
-	out := map[string]bool{}
-	for _, e := range k.entries {
-		out[e.Label] = true
+// replaceLocked makes fresh the objects of the kind.
+func (k *kindWatch) replaceLocked(fresh map[objectName]Object) {
+	for n := range k.objects {
+		if _, still := fresh[n]; !still {
+			k.keepLocked(n, Object{}, false)
+		}
 	}
-	return out
+	if k.state == full {
+		k.setStateLocked(live, time.Now())
+	}
+	for n, now := range fresh {
+		k.keepLocked(n, now, true)
+	}
+}
+
+// keepLocked stores an object that belongs to an app, or removes one that no longer does.
+func (k *kindWatch) keepLocked(n objectName, now Object, belongs bool) {
+	old, had := k.objects[n]
+	now = now.after(old)
+	switch {
+	case had && belongs && equal(old, now), !had && !belongs:
+		return
+	case belongs && !had && k.o.objects >= k.o.options.MaxObjects:
+		k.setStateLocked(full, time.Now())
+		return
+	}
+	if k.gvk.Kind == "CustomResourceDefinition" { // the cluster may serve more kinds
+		select {
+		case k.o.rediscover <- struct{}{}:
+		default:
+		}
+	}
+	k.o.setLocked(k.gvk.GroupKind(), n, old, now, belongs)
+	if belongs {
+		k.objects[n] = now
+	} else {
+		delete(k.objects, n)
+	}
+}
+
+// setSourceLocked stores what a reconciler reports about a whole deployment.
+func (k *kindWatch) setSourceLocked(n objectName, s reconciler.Source) {
+	key := sourceKey{k.gvk.GroupKind(), n}
+	if k.o.sources[key] == s {
+		return
+	}
+	k.o.sources[key] = s
+	if s == (reconciler.Source{}) {
+		delete(k.o.sources, key)
+	}
+	k.o.changedLocked()
+}
+
+// read judges an object. It belongs to no app if it lost its label, or if the cluster
+// created it from another object, whose label it copied. Pods and Jobs are reported
+// nevertheless.
+func (k *kindWatch) read(m metav1.Object) (out Object, belongs bool) {
+	if out.Label = m.GetLabels()[status.DeploymentLabel]; out.Label == "" {
+		return out, false
+	}
+	out.Object = status.Object{
+		Group: k.gvk.Group, Version: k.gvk.Version, Kind: k.gvk.Kind, Namespace: m.GetNamespace(), Name: m.GetName(),
+		Content: m.GetAnnotations()[status.ContentAnnotation],
+	}
+	if metav1.GetControllerOf(m) != nil {
+		if k.gvk.Kind != "Pod" && k.gvk.Kind != "Job" {
+			return out, false
+		}
+		out.Content = "" // copied from its owner
+	}
+	u, whole := m.(*unstructured.Unstructured)
+	if !whole {
+		health := kubehealth.OfMetadata(m)
+		out.Status, out.Reason = health.Status, health.Reason
+		out.Brief = k.metadataBrief(m)
+		return out, true
+	}
+	health := kubehealth.Of(u)
+	out.Status, out.Reason = health.Status, health.Reason
+	if a, ok := reconciler.Read(u); ok {
+		out.applied = &a
+	}
+	if k.o.options.Briefs {
+		out.Brief = brief(u)
+	}
+	return out, true
+}
+
+// after returns an object as it is after an earlier state. While a reconciler works again,
+// the earlier result holds.
+func (x Object) after(old Object) Object {
+	if x.applied == nil || old.applied == nil {
+		return x
+	}
+	if now, holds := x.applied.After(*old.applied); holds {
+		x.applied, x.Status, x.Reason = &now, old.Status, old.Reason
+	}
+	return x
+}
+
+// equal reports whether reports of two states of an object are the same.
+func equal(a, b Object) bool {
+	return a.Label == b.Label && a.Object == b.Object && string(a.Brief) == string(b.Brief) &&
+		(a.applied == nil) == (b.applied == nil) && (a.applied == nil || a.applied.Equal(*b.applied))
+}
+
+func nameOf(m metav1.Object) objectName { return objectName{m.GetNamespace(), m.GetName()} }
+
+func sourceOf(m metav1.Object) reconciler.Source {
+	u, ok := m.(*unstructured.Unstructured)
+	if !ok {
+		return reconciler.Source{}
+	}
+	return reconciler.ReadSource(u)
 }

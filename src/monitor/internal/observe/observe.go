@@ -1,11 +1,11 @@
-// Package observe follows all objects on a cluster that carry the label
-// "emco/deployment-id", of whatever kind the cluster has and the agent may read.
+// Package observe watches all objects on a cluster that have the label
+// "emco/deployment-id", of every kind that the cluster serves and the agent may read.
 //
-//	discovery ──► kinds ──► one watch each ──► objects, judged ──► apps, by label
+//	discovery ──► kinds ──► kubehealth.Watch (one per kind) ──► health of objects ──► apps, by label
 //
-// It keeps the verdict on an object and what is shown of it, not the object. What cannot
-// be seen (a kind that may not be read, or of which the API server tells nothing now) is
-// known as such, so that nobody takes its absence for a fact.
+// It keeps the health of an object and its brief, not the object. A kind that cannot be
+// seen, because the agent may not read it or the API server does not answer, is reported as
+// unseen, so that missing objects of it are not taken for deleted ones.
 package observe
 
 import (
@@ -27,21 +27,21 @@ import (
 	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
 )
 
-// Options say what is followed. Zero values mean the defaults given here.
+// Options say what to watch. Zero values mean the defaults given here.
 type Options struct {
-	Secrets    bool          // follow Secrets too, by their metadata alone; it needs the right to list them
-	Exclude    []string      // kinds that are left alone, as "Kind" or "Kind.group", besides those that are never a user's
-	Briefs     bool          // keep what is shown of objects: see Object.Brief
-	Discovery  time.Duration // pause between looks for new kinds; 1 minute
-	Patience   time.Duration // how long kinds that do not answer hold up the first report; 1 minute
-	MaxKinds   int           // kinds that are followed; 300
-	MaxObjects int           // objects that are followed; 50,000
+	Secrets    bool          // watch the metadata of Secrets; the agent needs the right to list them
+	Exclude    []string      // kinds to ignore, as "Kind" or "Kind.group", in addition to ignoredKinds
+	Briefs     bool          // keep briefs of objects: see Object.Brief
+	Discovery  time.Duration // pause between two discoveries of kinds; default 1 minute
+	ListWait   time.Duration // how long the first report waits for kinds that do not answer; default 1 minute
+	MaxKinds   int           // kinds to watch; default 300
+	MaxObjects int           // objects to keep; default 50,000
 	Log        *slog.Logger
 }
 
 func (o Options) withDefaults() Options {
 	o.Discovery = cmp.Or(o.Discovery, time.Minute)
-	o.Patience = cmp.Or(o.Patience, time.Minute)
+	o.ListWait = cmp.Or(o.ListWait, time.Minute)
 	o.MaxKinds = cmp.Or(o.MaxKinds, 300)
 	o.MaxObjects = cmp.Or(o.MaxObjects, 50_000)
 	if o.Log == nil {
@@ -57,8 +57,8 @@ type Clients struct {
 	Discovery discovery.DiscoveryInterface
 }
 
-// Connect returns clients. Watches of many kinds begin at once, so the limit of the
-// client is above its default; the server has its own.
+// Connect returns clients. All watches begin at once, so the client's rate limit is above
+// its default; the server has a limit of its own.
 func Connect(config *rest.Config) (c Clients, err error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 200
@@ -72,84 +72,89 @@ func Connect(config *rest.Config) (c Clients, err error) {
 	return c, err
 }
 
-// Object is how one object is doing.
+// Object is the health of one object.
 type Object struct {
 	status.Object
 	Label string
-	// Brief is what is shown of the object, as JSON: all of it but for what only servers
-	// read and the data of ConfigMaps. Nil for Secrets and for objects that are too large.
+	// Brief is the object as JSON, without what only servers read and without the data of
+	// ConfigMaps. It is nil for Secrets and for objects that are too large.
 	Brief []byte
 
-	applied *reconciler.Applied // if a reconciler says with it what it did for the app
+	applied *reconciler.Applied // if a reconciler reports with this object what it did for the app
 }
 
-// name identifies an object within its kind.
-type name struct{ namespace, name string }
+// objectName identifies an object within its kind.
+type objectName struct{ namespace, name string }
 
-// sourceKey identifies an object that is about a whole deployment.
+// sourceKey identifies an object that reports about a whole deployment.
 type sourceKey struct {
 	kind schema.GroupKind
-	name
+	objectName
 }
 
-// Observer follows a cluster. Make it with New.
+// Observer watches a cluster. Make it with New.
 type Observer struct {
-	clients Clients
-	options Options
-	begun   time.Time
-	look    chan struct{} // kinds may have come: look for them now
+	clients    Clients
+	options    Options
+	started    time.Time
+	rediscover chan struct{} // a value starts a discovery: the cluster may serve more kinds
 
-	mu       sync.Mutex
-	kinds    map[schema.GroupKind]*kind
-	leftOut  map[schema.GroupKind]string     // kinds that are not followed, and why
-	looked   bool                            // kinds were discovered
-	apps     map[string]*app                 // by label
-	sources  map[sourceKey]reconciler.Source // what is said of whole deployments, if anything
-	objects  int
-	revision uint64
-	watchers []chan struct{}
+	// All below is guarded by mu.
+	mu         sync.Mutex
+	kinds      map[schema.GroupKind]*kindWatch
+	ignored    map[schema.GroupKind]string // kinds that are not watched, and why
+	discovered bool                        // a discovery has succeeded
+	apps       map[string]*appObjects      // by label
+	sources    map[sourceKey]reconciler.Source
+	objects    int    // in all apps
+	revision   uint64 // grows with each change
+	watchers   []chan struct{}
 }
 
-// app is what carries one label.
-type app struct {
-	objects  map[schema.GroupKind]map[name]Object
+// appObjects are the objects with one label.
+type appObjects struct {
+	objects  map[schema.GroupKind]map[objectName]Object
 	count    int
-	revision uint64 // of the observer when it changed last
+	revision uint64 // of the observer at the last change
 }
 
 // New returns an observer. It does nothing before Run.
 func New(c Clients, o Options) *Observer {
 	return &Observer{
-		clients: c, options: o.withDefaults(), begun: time.Now(), look: make(chan struct{}, 1),
-		kinds: map[schema.GroupKind]*kind{}, leftOut: map[schema.GroupKind]string{}, apps: map[string]*app{}, sources: map[sourceKey]reconciler.Source{},
+		clients: c, options: o.withDefaults(), started: time.Now(), rediscover: make(chan struct{}, 1),
+		kinds: map[schema.GroupKind]*kindWatch{}, ignored: map[schema.GroupKind]string{}, apps: map[string]*appObjects{}, sources: map[sourceKey]reconciler.Source{},
 	}
 }
 
-// Run follows the cluster until ctx ends.
+// Run watches the cluster until ctx ends. It waits for the goroutines that it started.
 func (o *Observer) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	defer running.Wait()
+	var watches sync.WaitGroup
+	defer watches.Wait()
 	defer cancel()
-	patience := time.AfterFunc(o.options.Patience, o.touch)
-	defer patience.Stop()
+	listWait := time.AfterFunc(o.options.ListWait, func() { // from now on Settled is true
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.changedLocked()
+	})
+	defer listWait.Stop()
 	for ctx.Err() == nil {
 		pause := o.options.Discovery
-		found, err := o.discover(ctx)
+		result, err := o.discover(ctx)
 		if err != nil && ctx.Err() == nil {
-			o.options.Log.Warn("kinds of the cluster cannot be listed", "err", err)
+			o.options.Log.Warn("cannot list the kinds of the cluster", "err", err)
 			pause = min(pause, 10*time.Second)
 		}
-		if len(found.kinds) > 0 {
-			o.arrange(ctx, found, &running)
+		if len(result.kinds) > 0 {
+			o.updateKinds(ctx, result, &watches)
 		}
-		rest := time.NewTimer(pause)
+		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-		case <-o.look:
-		case <-rest.C:
+		case <-o.rediscover:
+		case <-timer.C:
 		}
-		rest.Stop()
+		timer.Stop()
 	}
 	return nil
 }
@@ -164,15 +169,8 @@ func (o *Observer) Changes() <-chan struct{} {
 	return c
 }
 
-// touch wakes who waits for changes.
-func (o *Observer) touch() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.changed()
-}
-
-// changed tells that something did. The caller holds mu.
-func (o *Observer) changed() {
+// changedLocked counts a change and notifies the channels of Changes.
+func (o *Observer) changedLocked() {
 	o.revision++
 	for _, c := range o.watchers {
 		select {
@@ -182,15 +180,15 @@ func (o *Observer) changed() {
 	}
 }
 
-// Settled says whether all kinds were heard of, or had time enough. Before that the
-// absence of an object means nothing.
+// Settled reports whether all kinds were listed, or Options.ListWait is over. Before that, a
+// missing object may just not have been listed.
 func (o *Observer) Settled() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.looked {
+	if !o.discovered {
 		return false
 	}
-	if time.Since(o.begun) >= o.options.Patience {
+	if time.Since(o.started) >= o.options.ListWait {
 		return true
 	}
 	for _, k := range o.kinds {
@@ -201,8 +199,7 @@ func (o *Observer) Settled() bool {
 	return true
 }
 
-// Revisions returns for each label a number that is higher whenever something of it
-// changed.
+// Revisions returns a number for each label that grows whenever one of its objects changes.
 func (o *Observer) Revisions() map[string]uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -213,24 +210,23 @@ func (o *Observer) Revisions() map[string]uint64 {
 	return out
 }
 
-// Objects returns the objects of a label, in order of kind, namespace and name. Those of
-// kinds that are not seen now are left out.
+// Objects returns the objects with a label, sorted by kind, namespace and name. It leaves
+// out those of kinds that cannot be seen now.
 func (o *Observer) Objects(label string) []Object {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.objectsOf(label)
+	return o.objectsLocked(label)
 }
 
-// objectsOf is Objects for who holds mu.
-func (o *Observer) objectsOf(label string) []Object {
+func (o *Observer) objectsLocked(label string) []Object {
 	a := o.apps[label]
 	if a == nil {
 		return nil
 	}
 	out := make([]Object, 0, a.count)
-	for gk, its := range a.objects {
+	for gk, objects := range a.objects {
 		if k := o.kinds[gk]; k != nil && k.state == live {
-			out = slices.AppendSeq(out, maps.Values(its))
+			out = slices.AppendSeq(out, maps.Values(objects))
 		}
 	}
 	slices.SortFunc(out, func(a, b Object) int {
@@ -239,43 +235,43 @@ func (o *Observer) objectsOf(label string) []Object {
 	return out
 }
 
-// hidden is how many objects a label has of kinds that are not seen now: they were there
-// when they were seen last. The caller holds mu.
-func (o *Observer) hidden(label string) (n int) {
-	for gk, its := range o.apps[label].objects {
+// hiddenLocked counts the objects with a label whose kinds cannot be seen now.
+func (o *Observer) hiddenLocked(label string) (n int) {
+	for gk, objects := range o.apps[label].objects {
 		if k := o.kinds[gk]; k == nil || k.state != live {
-			n += len(its)
+			n += len(objects)
 		}
 	}
 	return n
 }
 
-// set takes in an object, or with ok false its end. The caller holds mu.
-func (o *Observer) set(gk schema.GroupKind, n name, old, now Object, ok bool) {
-	if old.Label != "" && (!ok || old.Label != now.Label) {
-		o.drop(gk, n, old.Label)
+// setLocked replaces the state old of an object by now, or removes the object if present
+// is false.
+func (o *Observer) setLocked(gk schema.GroupKind, n objectName, old, now Object, present bool) {
+	if old.Label != "" && (!present || old.Label != now.Label) {
+		o.removeLocked(gk, n, old.Label)
 	}
-	if !ok {
+	if !present {
 		return
 	}
 	a := o.apps[now.Label]
 	if a == nil {
-		a = &app{objects: map[schema.GroupKind]map[name]Object{}}
+		a = &appObjects{objects: map[schema.GroupKind]map[objectName]Object{}}
 		o.apps[now.Label] = a
 	}
 	if a.objects[gk] == nil {
-		a.objects[gk] = map[name]Object{}
+		a.objects[gk] = map[objectName]Object{}
 	}
 	if _, there := a.objects[gk][n]; !there {
 		a.count++
 		o.objects++
 	}
 	a.objects[gk][n] = now
-	o.changed()
+	o.changedLocked()
 	a.revision = o.revision
 }
 
-func (o *Observer) drop(gk schema.GroupKind, n name, label string) {
+func (o *Observer) removeLocked(gk schema.GroupKind, n objectName, label string) {
 	a := o.apps[label]
 	if a == nil {
 		return
@@ -285,7 +281,7 @@ func (o *Observer) drop(gk schema.GroupKind, n name, label string) {
 	}
 	delete(a.objects[gk], n)
 	o.objects--
-	o.changed()
+	o.changedLocked()
 	a.revision = o.revision
 	if a.count--; a.count == 0 {
 		delete(o.apps, label)

@@ -12,53 +12,70 @@ import (
 	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
 )
 
-// Report returns all that is known, without the members that say who reports and when.
+// Report returns all that is known. The sender fills in who reports, and when.
 func (o *Observer) Report() status.Report {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r := status.Report{Schema: status.Schema, Apps: []status.App{}, Unseen: o.unseen()}
-	blind := map[schema.GroupKind]bool{}
+	r := status.Report{Schema: status.Schema, Apps: []status.App{}, Unseen: o.unseenLocked()}
+	unseen := map[schema.GroupKind]bool{}
 	for _, u := range r.Unseen {
-		blind[schema.GroupKind{Group: u.Group, Kind: u.Kind}] = true
+		unseen[schema.GroupKind{Group: u.Group, Kind: u.Kind}] = true
 	}
 	for _, label := range slices.Sorted(maps.Keys(o.apps)) {
-		r.Apps = append(r.Apps, o.app(label, blind))
+		r.Apps = append(r.Apps, o.appLocked(label, unseen))
 	}
 	return r
 }
 
-// app says how the objects of a label are doing, and what reconcilers say of them. The caller
-// holds mu.
-func (o *Observer) app(label string, blind map[schema.GroupKind]bool) status.App {
-	a := status.App{Label: label, Truncated: o.hidden(label)}
-	var why []string
-	for _, x := range o.objectsOf(label) {
+// unseenLocked returns the kinds whose objects are not known now, and why, sorted.
+func (o *Observer) unseenLocked() []status.Unseen {
+	var out []status.Unseen
+	for gk, why := range o.ignored {
+		out = append(out, status.Unseen{Group: gk.Group, Kind: gk.Kind, Reason: why})
+	}
+	for gk, k := range o.kinds {
+		if k.state != live && k.mode != sourceObject {
+			out = append(out, status.Unseen{Group: gk.Group, Kind: gk.Kind, Reason: k.reasonLocked()})
+		}
+	}
+	slices.SortFunc(out, func(a, b status.Unseen) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind))
+	})
+	return out
+}
+
+// appLocked reports the objects with a label, and what reconcilers report about the app.
+func (o *Observer) appLocked(label string, unseen map[schema.GroupKind]bool) status.App {
+	a := status.App{Label: label, Truncated: o.hiddenLocked(label)}
+	var failures []string
+	for _, x := range o.objectsLocked(label) {
 		a.Objects = append(a.Objects, x.Object)
 		if x.applied == nil {
 			continue
 		}
 		a.Commit = x.applied.Commit
 		if x.applied.Error != "" {
-			why = append(why, x.applied.Error)
+			failures = append(failures, x.applied.Error)
 		}
-		if source := o.sources[sourceKey{reconciler.GitRepository, sourceName(x.applied.Source)}]; source.Error != "" {
-			why = append(why, source.Error)
+		namespace, name, _ := strings.Cut(x.applied.Source, "/")
+		if source := o.sources[sourceKey{reconciler.GitRepository, objectName{namespace, name}}]; source.Error != "" {
+			failures = append(failures, source.Error)
 		}
-		a.Objects = append(a.Objects, unread(*x.applied, blind)...)
+		a.Objects = append(a.Objects, unreadObjects(*x.applied, unseen)...)
 	}
-	for _, s := range o.syncsOf(label) {
+	for _, s := range o.sourcesLocked(label) {
 		a.Commit = s.Commit
 		if s.Error != "" {
-			why = append(why, s.Error)
+			failures = append(failures, s.Error)
 		}
 	}
-	a.Error = strings.Join(why, "; ")
+	a.Error = strings.Join(failures, "; ")
 	return a
 }
 
-// syncsOf returns what is said of the deployment of a label, "<deployment>-<app>", as a
-// whole. The caller holds mu.
-func (o *Observer) syncsOf(label string) []reconciler.Source {
+// sourcesLocked returns what reconcilers report about the whole deployment of a label,
+// "<deployment>-<app>".
+func (o *Observer) sourcesLocked(label string) []reconciler.Source {
 	deployment, _, _ := strings.Cut(label, "-")
 	var out []reconciler.Source
 	for _, s := range o.sources {
@@ -72,16 +89,11 @@ func (o *Observer) syncsOf(label string) []reconciler.Source {
 	return out
 }
 
-func sourceName(text string) name {
-	namespace, n, _ := strings.Cut(text, "/")
-	return name{namespace, n}
-}
-
-// unread are the objects that a reconciler says it applied and that the agent cannot see.
-func unread(a reconciler.Applied, blind map[schema.GroupKind]bool) []status.Object {
+// unreadObjects returns the objects that a reconciler applied and that the agent cannot see.
+func unreadObjects(a reconciler.Applied, unseen map[schema.GroupKind]bool) []status.Object {
 	var out []status.Object
 	for _, id := range a.Held {
-		if !blind[schema.GroupKind{Group: id.Group, Kind: id.Kind}] {
+		if !unseen[schema.GroupKind{Group: id.Group, Kind: id.Kind}] {
 			continue
 		}
 		o := status.Object{
@@ -89,7 +101,7 @@ func unread(a reconciler.Applied, blind map[schema.GroupKind]bool) []status.Obje
 			Status: status.Current, Unread: true,
 		}
 		if !a.Ready || a.Error != "" {
-			o.Status, o.Reason = status.Unknown, "the agent may not read it, and the reconciler is not done"
+			o.Status, o.Reason = status.Unknown, "the agent may not read it, and the reconciler has not finished"
 		}
 		out = append(out, o)
 	}

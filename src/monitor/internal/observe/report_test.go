@@ -13,25 +13,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/watchstore"
+	"github.com/emco-orchestrator/emco/src/kubehealth"
+	"github.com/emco-orchestrator/emco/src/kubehealth/kubehealthtest"
 )
 
-// stand is an observer whose kinds the test fills, as reflectors do.
-func stand(o Options, kinds ...served) (*Observer, map[string]watchstore.Store) {
+// newTestObserver returns an observer, and the handlers of its kinds, which the test calls as
+// their watches would.
+func newTestObserver(o Options, kinds ...servedKind) (*Observer, map[string]*kindWatch) {
 	o.Log = slog.New(slog.DiscardHandler)
 	x := New(Clients{}, o)
-	x.looked = true
-	stores := map[string]watchstore.Store{}
+	x.discovered = true
+	handlers := map[string]*kindWatch{}
 	for _, s := range kinds {
-		k := newKind(x, s, func() {})
+		k := newKindWatch(x, s, func() {})
 		x.kinds[s.gvk.GroupKind()] = k
-		stores[s.gvk.Kind] = watchstore.Store{Taker: k}
+		handlers[s.gvk.Kind] = k
 	}
-	return x, stores
+	return x, handlers
 }
 
-func kindOf(group, kind string, f form) served {
-	return served{gvk: schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}, form: f}
+func kindOf(group, kind string, m readMode) servedKind {
+	return servedKind{gvk: schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}, mode: m}
 }
 
 func parse(t *testing.T, text string) *unstructured.Unstructured {
@@ -48,13 +50,6 @@ func labelled(t *testing.T, apiVersion, kind, name string) *unstructured.Unstruc
 	return parse(t, fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":"shop","name":%q,"labels":{"emco/deployment-id":"42-web"},"annotations":{"emco/content":"aa"}}}`, apiVersion, kind, name))
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 const kustomization = `{"apiVersion":"kustomize.toolkit.fluxcd.io/v1","kind":"Kustomization",
 "metadata":{"name":"emco-42-web","namespace":"flux-system","generation":1,"labels":{"emco/deployment-id":"42-web"}},
 "spec":{"sourceRef":{"kind":"GitRepository","name":"emco-42"}},
@@ -66,14 +61,14 @@ const kustomization = `{"apiVersion":"kustomize.toolkit.fluxcd.io/v1","kind":"Ku
 // kinds that the agent may not read.
 func TestReportsTellOfFlux(t *testing.T) {
 	t.Parallel()
-	x, at := stand(Options{}, kindOf("", "ConfigMap", whole), kindOf("kustomize.toolkit.fluxcd.io", "Kustomization", whole), kindOf("source.toolkit.fluxcd.io", "GitRepository", source))
-	x.leftOut[schema.GroupKind{Kind: "Secret"}] = "excluded"
-	must(t, at["ConfigMap"].Replace([]any{labelled(t, "v1", "ConfigMap", "conf")}, "1"))
-	must(t, at["Kustomization"].Replace([]any{parse(t, kustomization)}, "1"))
+	x, at := newTestObserver(Options{}, kindOf("", "ConfigMap", wholeObject), kindOf("kustomize.toolkit.fluxcd.io", "Kustomization", wholeObject), kindOf("source.toolkit.fluxcd.io", "GitRepository", sourceObject))
+	x.ignored[schema.GroupKind{Kind: "Secret"}] = "excluded"
+	at["ConfigMap"].Replace([]metav1.Object{labelled(t, "v1", "ConfigMap", "conf")})
+	at["Kustomization"].Replace([]metav1.Object{parse(t, kustomization)})
 	repository := func(ready string) *unstructured.Unstructured {
 		return parse(t, `{"apiVersion":"source.toolkit.fluxcd.io/v1","kind":"GitRepository","metadata":{"name":"emco-42","namespace":"flux-system"},"status":{"conditions":[{"type":"Ready","status":"`+ready+`","reason":"GitOperationFailed","message":"no access"}]}}`)
 	}
-	must(t, at["GitRepository"].Replace([]any{repository("True")}, "1"))
+	at["GitRepository"].Replace([]metav1.Object{repository("True")})
 	r := x.Report()
 	if len(r.Apps) != 1 || r.Apps[0].Label != "42-web" || r.Apps[0].Commit != "0123456789012345678901234567890123456789" || r.Apps[0].Error != "" {
 		t.Fatalf("report is %+v", r)
@@ -82,12 +77,12 @@ func TestReportsTellOfFlux(t *testing.T) {
 	if got := lines(r.Apps[0]); !slices.Equal(got, want) {
 		t.Errorf("objects are %q, want %q", got, want)
 	}
-	must(t, at["GitRepository"].Update(repository("False")))
+	at["GitRepository"].Put(repository("False"))
 	if e := x.Report().Apps[0].Error; e != "GitRepository emco-42 not ready: GitOperationFailed: no access" {
 		t.Errorf("error is %q, want that of the source", e)
 	}
-	must(t, at["GitRepository"].Delete(repository("False")))
-	must(t, at["Kustomization"].Update(parse(t, strings.Replace(kustomization, `"status":"True"`, `"status":"False","reason":"BuildFailed","message":"oh"`, 1))))
+	at["GitRepository"].Delete(repository("False"))
+	at["Kustomization"].Put(parse(t, strings.Replace(kustomization, `"status":"True"`, `"status":"False","reason":"BuildFailed","message":"oh"`, 1)))
 	r = x.Report()
 	if e := r.Apps[0].Error; e != "Kustomization emco-42-web not ready: BuildFailed: oh" {
 		t.Errorf("error is %q, want that of the Kustomization", e)
@@ -102,13 +97,13 @@ func TestReportsTellOfFlux(t *testing.T) {
 // nobody is woken for it.
 func TestAnAppStaysReadyWhileFluxLooksAgain(t *testing.T) {
 	t.Parallel()
-	x, at := stand(Options{}, kindOf("kustomize.toolkit.fluxcd.io", "Kustomization", whole))
-	x.leftOut[schema.GroupKind{Kind: "Secret"}] = "excluded"
+	x, at := newTestObserver(Options{}, kindOf("kustomize.toolkit.fluxcd.io", "Kustomization", wholeObject))
+	x.ignored[schema.GroupKind{Kind: "Secret"}] = "excluded"
 	busy := strings.Replace(kustomization, `[{"type":"Ready","status":"True"`, `[{"type":"Reconciling","status":"True","reason":"Progressing","message":"Building manifests","observedGeneration":1},{"type":"Ready","status":"Unknown"`, 1)
-	must(t, at["Kustomization"].Replace(nil, "1")) // it was listed
+	at["Kustomization"].Replace(nil) // it was listed
 	said := func(text string) []string {
 		t.Helper()
-		must(t, at["Kustomization"].Update(parse(t, text)))
+		at["Kustomization"].Put(parse(t, text))
 		return lines(x.Report().Apps[0])
 	}
 	unknown := []string{"Kustomization/emco-42-web InProgress  false", "Secret/pass Unknown  true"}
@@ -130,23 +125,23 @@ func TestAnAppStaysReadyWhileFluxLooksAgain(t *testing.T) {
 // a deployment.
 func TestReportsTellOfArgoCDAndConfigSync(t *testing.T) {
 	t.Parallel()
-	x, at := stand(Options{}, kindOf("", "ConfigMap", whole), kindOf("argoproj.io", "Application", whole), kindOf("configsync.gke.io", "RootSync", source), kindOf("source.toolkit.fluxcd.io", "GitRepository", source))
+	x, at := newTestObserver(Options{}, kindOf("", "ConfigMap", wholeObject), kindOf("argoproj.io", "Application", wholeObject), kindOf("configsync.gke.io", "RootSync", sourceObject), kindOf("source.toolkit.fluxcd.io", "GitRepository", sourceObject))
 	const commit = "0123456789012345678901234567890123456789"
-	must(t, at["ConfigMap"].Replace([]any{labelled(t, "v1", "ConfigMap", "conf")}, "1"))
-	must(t, at["Application"].Replace([]any{parse(t, `{"apiVersion":"argoproj.io/v1alpha1","kind":"Application","metadata":{"name":"emco-42-web","namespace":"argocd","labels":{"emco/deployment-id":"42-web"}},
-		"status":{"sync":{"status":"Synced","revision":"`+commit+`"}}}`)}, "1"))
+	at["ConfigMap"].Replace([]metav1.Object{labelled(t, "v1", "ConfigMap", "conf")})
+	at["Application"].Replace([]metav1.Object{parse(t, `{"apiVersion":"argoproj.io/v1alpha1","kind":"Application","metadata":{"name":"emco-42-web","namespace":"argocd","labels":{"emco/deployment-id":"42-web"}},
+		"status":{"sync":{"status":"Synced","revision":"`+commit+`"}}}`)})
 	if a := x.Report().Apps[0]; a.Commit != commit || a.Error != "" {
 		t.Errorf("with Argo CD the app is %+v", a)
 	}
-	must(t, at["Application"].Replace(nil, "2"))
+	at["Application"].Replace(nil)
 	sync := parse(t, `{"apiVersion":"configsync.gke.io/v1beta1","kind":"RootSync","metadata":{"name":"emco-42","namespace":"config-management-system","labels":{"emco/deployment":"42"}},
 		"status":{"sync":{"commit":"`+commit+`","errors":[{"code":"2009","errorMessage":"no such kind"}]}}}`)
-	must(t, at["RootSync"].Replace([]any{sync}, "1"))
-	must(t, at["GitRepository"].Replace(nil, "1")) // which is not about RootSyncs
+	at["RootSync"].Replace([]metav1.Object{sync})
+	at["GitRepository"].Replace(nil) // which is not about RootSyncs
 	if a := x.Report().Apps[0]; a.Commit != commit || a.Error != "RootSync emco-42: sync: no such kind" {
 		t.Errorf("with Config Sync the app is %+v", a)
 	}
-	must(t, at["RootSync"].Delete(sync))
+	at["RootSync"].Delete(sync)
 	if a := x.Report().Apps[0]; a.Commit != "" || a.Error != "" {
 		t.Errorf("without the RootSync the app is %+v", a)
 	}
@@ -165,7 +160,7 @@ func lines(a status.App) []string {
 // of the app.
 func TestWhatIsOfAnApp(t *testing.T) {
 	t.Parallel()
-	x, at := stand(Options{}, kindOf("apps", "ReplicaSet", whole), kindOf("", "Pod", whole), kindOf("", "ConfigMap", header))
+	x, at := newTestObserver(Options{}, kindOf("apps", "ReplicaSet", wholeObject), kindOf("", "Pod", wholeObject), kindOf("", "ConfigMap", metadataOnly))
 	owned := func(kind, owner string) *unstructured.Unstructured {
 		u := labelled(t, map[string]string{"Pod": "v1"}[kind]+map[string]string{"ReplicaSet": "apps/v1"}[kind], kind, "made")
 		yes := true
@@ -173,20 +168,20 @@ func TestWhatIsOfAnApp(t *testing.T) {
 		return u
 	}
 	conf := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "conf", Labels: map[string]string{status.DeploymentLabel: "42-web"}}}
-	must(t, at["ReplicaSet"].Replace([]any{owned("ReplicaSet", "Deployment"), labelled(t, "apps/v1", "ReplicaSet", "rendered")}, "1"))
-	must(t, at["Pod"].Replace([]any{owned("Pod", "ReplicaSet")}, "1"))
-	must(t, at["ConfigMap"].Replace([]any{conf}, "1"))
+	at["ReplicaSet"].Replace([]metav1.Object{owned("ReplicaSet", "Deployment"), labelled(t, "apps/v1", "ReplicaSet", "rendered")})
+	at["Pod"].Replace([]metav1.Object{owned("Pod", "ReplicaSet")})
+	at["ConfigMap"].Replace([]metav1.Object{conf})
 	want := []string{"ConfigMap/conf Current  false", "Pod/made InProgress  false", "ReplicaSet/rendered InProgress aa false"}
 	if got := lines(x.Report().Apps[0]); !slices.Equal(got, want) {
 		t.Errorf("objects are %q, want %q", got, want)
 	}
 	bare := conf.DeepCopy()
 	bare.Labels = nil
-	must(t, at["ConfigMap"].Update(bare))
-	must(t, at["Pod"].Delete(owned("Pod", "ReplicaSet")))
+	at["ConfigMap"].Put(bare)
+	at["Pod"].Delete(owned("Pod", "ReplicaSet"))
 	moved := labelled(t, "apps/v1", "ReplicaSet", "rendered")
 	moved.SetLabels(map[string]string{status.DeploymentLabel: "43-other"})
-	must(t, at["ReplicaSet"].Update(moved))
+	at["ReplicaSet"].Put(moved)
 	r := x.Report()
 	if len(r.Apps) != 1 || r.Apps[0].Label != "43-other" {
 		t.Errorf("apps are %+v, want the other one alone", r.Apps)
@@ -198,18 +193,18 @@ func TestWhatIsOfAnApp(t *testing.T) {
 
 func TestTooManyObjectsAreSaidToBe(t *testing.T) {
 	t.Parallel()
-	x, at := stand(Options{MaxObjects: 2}, kindOf("", "Service", whole), kindOf("", "ConfigMap", whole))
-	must(t, at["Service"].Replace([]any{labelled(t, "v1", "Service", "a")}, "1"))
-	var list []any
+	x, at := newTestObserver(Options{MaxObjects: 2}, kindOf("", "Service", wholeObject), kindOf("", "ConfigMap", wholeObject))
+	at["Service"].Replace([]metav1.Object{labelled(t, "v1", "Service", "a")})
+	var list []metav1.Object
 	for i := range 3 {
 		list = append(list, labelled(t, "v1", "ConfigMap", fmt.Sprint("c", i)))
 	}
-	must(t, at["ConfigMap"].Replace(list, "1"))
+	at["ConfigMap"].Replace(list)
 	r := x.Report()
 	if len(r.Unseen) != 1 || r.Unseen[0].Kind != "ConfigMap" || len(r.Apps[0].Objects) != 1 {
 		t.Errorf("report is %+v, want ConfigMaps unseen and the Service", r)
 	}
-	must(t, at["ConfigMap"].Replace(list[:1], "2"))
+	at["ConfigMap"].Replace(list[:1])
 	if r = x.Report(); len(r.Unseen) != 0 || len(r.Apps[0].Objects) != 2 {
 		t.Errorf("report is %+v, want both objects again", r)
 	}
@@ -218,12 +213,10 @@ func TestTooManyObjectsAreSaidToBe(t *testing.T) {
 // An object whose kind is not seen any more is not called gone.
 func TestHiddenObjectsAreCounted(t *testing.T) {
 	t.Parallel()
-	x, at := stand(Options{}, kindOf("", "Service", whole), kindOf("", "ConfigMap", whole))
-	must(t, at["Service"].Replace([]any{labelled(t, "v1", "Service", "a")}, "1"))
-	must(t, at["ConfigMap"].Replace([]any{labelled(t, "v1", "ConfigMap", "c")}, "1"))
-	x.mu.Lock()
-	x.kinds[schema.GroupKind{Kind: "ConfigMap"}].failed(errNoAnswer, x.begun)
-	x.mu.Unlock()
+	x, at := newTestObserver(Options{}, kindOf("", "Service", wholeObject), kindOf("", "ConfigMap", wholeObject))
+	at["Service"].Replace([]metav1.Object{labelled(t, "v1", "Service", "a")})
+	at["ConfigMap"].Replace([]metav1.Object{labelled(t, "v1", "ConfigMap", "c")})
+	at["ConfigMap"].Failed(kubehealth.Failure{Cause: kubehealth.Unreachable, Since: x.started})
 	r := x.Report()
 	if len(r.Apps[0].Objects) != 1 || r.Apps[0].Truncated != 1 || len(r.Unseen) != 1 {
 		t.Errorf("report is %+v, want the Service, one object left out, and ConfigMaps unseen", r)
@@ -242,8 +235,28 @@ func TestBriefsHoldNoMoreThanIsShown(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil || strings.Contains(string(text), "canary") || got["spec"] != nil || got["status"] == nil {
 		t.Errorf("brief is %.200s, %v", text, err)
 	}
-	k := newKind(New(Clients{}, Options{Briefs: true}), kindOf("", "Secret", header), func() {})
-	if b := k.headerBrief(&metav1.PartialObjectMetadata{}); b != nil {
+	k := newKindWatch(New(Clients{}, Options{Briefs: true}), kindOf("", "Secret", metadataOnly), func() {})
+	if b := k.metadataBrief(&metav1.PartialObjectMetadata{}); b != nil {
 		t.Errorf("brief of a Secret is %s", b)
+	}
+}
+
+// The monitor reports the health that a watch of a direct cluster reports.
+func TestF07HealthOfObjects(t *testing.T) {
+	t.Parallel()
+	for _, c := range kubehealthtest.Cases(map[string]string{status.DeploymentLabel: "42-web"}) {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			gvk := c.Object.GroupVersionKind()
+			x, at := newTestObserver(Options{}, kindOf(gvk.Group, gvk.Kind, wholeObject))
+			at[gvk.Kind].Replace([]metav1.Object{c.Object})
+			r := x.Report()
+			if len(r.Apps) != 1 || len(r.Apps[0].Objects) != 1 {
+				t.Fatalf("report is %+v, want one object", r)
+			}
+			if got := r.Apps[0].Objects[0]; got.Status != c.Status || !strings.Contains(got.Reason, c.Reason) {
+				t.Errorf("the object is %s because of %q, want %s, with %q in the reason", got.Status, got.Reason, c.Status, c.Reason)
+			}
+		})
 	}
 }

@@ -1,22 +1,22 @@
-// Package kubewatch tells how the objects of apps are doing on a cluster that can be
-// reached directly. It watches the kinds that it is told to track, only objects that
-// carry the label "emco/deployment-id", and judges each by the rules of kstatus.
+// Package kubewatch reports the health of the objects of apps on a cluster that can be
+// reached directly. It watches the kinds of the tracked apps, restricted to objects with
+// the label "emco/deployment-id"; package kubehealth watches and judges them.
 //
-//	API server ──watch──► kind (one per kind) ──► entries ──► changed apps ──debounce──► Deliver
+//	API server ──kubehealth──► kindWatch (one per kind) ──► changed apps ──debounce──► Deliver
 //
-// It keeps the verdict on an object and not the object. When the cluster does not
-// answer, what was known becomes Unknown, with the time since when; it never stays green.
+// It keeps the health of an object and not the object. When the cluster does not answer,
+// the last known health becomes Unknown, with the time since when.
 package kubewatch
 
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -24,18 +24,18 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// Options say how a cluster is watched.
+// Options say how to watch a cluster.
 type Options struct {
 	Cluster  string        // <provider>+<cluster>, for the log
-	Debounce time.Duration // how long changes of an app are gathered before it is reported; 500 ms unless given
+	Debounce time.Duration // how long to collect changes of an app before it is reported; default 500 ms
 	Log      *slog.Logger
-	// Deliver takes a report of an app whenever its statuses changed. It is called by
-	// one goroutine; while it blocks, changes are gathered. A report lists all objects
-	// of the app, in the order in which they were tracked.
+	// Deliver takes a report of an app whenever its statuses changed. Run calls it; while it
+	// blocks, changes are collected. A report lists all objects of the app, in the order in
+	// which they were tracked.
 	Deliver func(context.Context, appcontext.Report)
 }
 
-// Client reaches the cluster. Requests for watching should not wait for a limit.
+// Client reaches the cluster. It should not limit the rate of requests: watches are few.
 type Client struct {
 	Dynamic dynamic.Interface
 	Mapper  meta.ResettableRESTMapperWithContext
@@ -51,19 +51,18 @@ type App struct {
 type Watcher struct {
 	client  Client
 	options Options
-	compute func(*unstructured.Unstructured) (*status.Result, error)
-	wake    chan struct{} // there is something to arrange or to report
+	wake    chan struct{} // a value makes Run compare kinds and apps again
 
 	mu    sync.Mutex
-	apps  map[string]*app // by value of the label
-	kinds map[schema.GroupVersionKind]*kind
-	dirty map[string]bool // apps to report, by value of the label
+	apps  map[string]*trackedApp                 // by value of the label; guarded by mu
+	kinds map[schema.GroupVersionKind]*kindWatch // guarded by mu, as are the fields of each that say so
+	dirty map[string]bool                        // values of labels of apps to report; guarded by mu
 }
 
-// app is an App with what was last said of it.
-type app struct {
+// trackedApp is an app and its last report. It is guarded by mu of the watcher.
+type trackedApp struct {
 	App
-	told manifest.Digest
+	reported manifest.Digest // of the statuses in the last report
 }
 
 // New returns a watcher. It does nothing before Run.
@@ -75,69 +74,68 @@ func New(c Client, o Options) *Watcher {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Watcher{
-		client: c, options: o, compute: compute, wake: make(chan struct{}, 1),
-		apps: map[string]*app{}, kinds: map[schema.GroupVersionKind]*kind{}, dirty: map[string]bool{},
+		client: c, options: o, wake: make(chan struct{}, 1),
+		apps: map[string]*trackedApp{}, kinds: map[schema.GroupVersionKind]*kindWatch{}, dirty: map[string]bool{},
 	}
 }
 
-// Track reports on an app from now on; tracking it again replaces its objects. The
-// kinds of its objects are watched from now on if they were not; one that the cluster
-// did not know so far is looked up again at once.
+// Track starts to report on an app; tracking it again replaces its objects. Run starts to
+// watch kinds that are new. A kind that the cluster did not serve is looked up again at once.
 func (w *Watcher) Track(a App) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	label := labelOf(a.Key)
-	tracked := &app{App: a}
+	tracked := &trackedApp{App: a}
 	if have := w.apps[label]; have != nil {
-		tracked.told = have.told
+		tracked.reported = have.reported
 	}
 	w.apps[label] = tracked
 	for _, id := range a.Objects {
 		if k := w.kinds[gvkOf(id)]; k != nil {
-			k.nudge()
+			k.lookUpAgain()
 		}
 	}
-	w.changed(label)
+	w.markDirtyLocked(label)
 }
 
-// Forget ends reporting on an app. Kinds that no other app has are not watched any more.
+// Forget stops reporting on an app. Run stops watching kinds that no other app has.
 func (w *Watcher) Forget(key appcontext.PairKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.apps, labelOf(key))
 	delete(w.dirty, labelOf(key))
-	w.poke()
+	w.wakeRun()
 }
 
-// Run watches until ctx ends. When it returns, all that it started has ended.
+// Run watches until ctx ends. It waits for the goroutines that it started.
 func (w *Watcher) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	defer running.Wait()
+	var watches sync.WaitGroup
+	defer watches.Wait()
 	defer cancel()
-	gathering := time.NewTimer(w.options.Debounce)
-	defer gathering.Stop()
+	debounce := time.NewTimer(w.options.Debounce)
+	defer debounce.Stop()
 	for armed := true; ; {
-		w.arrange(ctx, &running)
+		w.updateKinds(ctx, &watches)
 		if !armed && w.anyDirty() {
-			gathering.Reset(w.options.Debounce)
+			debounce.Reset(w.options.Debounce)
 			armed = true
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-w.wake:
-		case <-gathering.C:
+		case <-debounce.C:
 			armed = false
-			for _, r := range w.take(time.Now().UTC()) {
+			for _, r := range w.changedReports(time.Now().UTC()) {
 				w.options.Deliver(ctx, r)
 			}
 		}
 	}
 }
 
-// arrange starts watching kinds that are tracked, and stops watching others.
-func (w *Watcher) arrange(ctx context.Context, running *sync.WaitGroup) {
+// updateKinds starts to watch kinds that apps need, and stops to watch all others.
+func (w *Watcher) updateKinds(ctx context.Context, watches *sync.WaitGroup) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	needed := map[schema.GroupVersionKind]bool{}
@@ -155,23 +153,54 @@ func (w *Watcher) arrange(ctx context.Context, running *sync.WaitGroup) {
 	for gvk := range needed {
 		if w.kinds[gvk] == nil {
 			kindCtx, stop := context.WithCancel(ctx)
-			k := newKind(w, gvk, stop)
+			k := newKindWatch(w, gvk, stop)
 			w.kinds[gvk] = k
-			running.Go(func() { k.run(kindCtx) })
+			watches.Go(func() { k.run(kindCtx) })
 		}
 	}
 }
 
-// changed marks an app as changed, if it is tracked. The caller holds mu.
-func (w *Watcher) changed(label string) {
+// changedReports returns reports of the apps whose statuses differ from their last report.
+// It leaves out apps with a kind that was not listed yet.
+func (w *Watcher) changedReports(now time.Time) []appcontext.Report {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []appcontext.Report
+	for _, label := range slices.Sorted(maps.Keys(w.dirty)) {
+		a := w.apps[label]
+		delete(w.dirty, label) // a kind that was not listed yet marks it again
+		statuses, complete := w.statusesLocked(a, label)
+		if digest := digestOf(statuses); complete && digest != a.reported {
+			a.reported = digest
+			out = append(out, appcontext.Report{Key: a.Key, Resources: statuses, At: now})
+		}
+	}
+	return out
+}
+
+// statusesLocked returns the status of each object of an app; complete is false if one of
+// its kinds was not listed yet.
+func (w *Watcher) statusesLocked(a *trackedApp, label string) (out []appcontext.ResourceStatus, complete bool) {
+	out = make([]appcontext.ResourceStatus, len(a.Objects))
+	for i, id := range a.Objects {
+		k := w.kinds[gvkOf(id)]
+		if k == nil || k.state == waiting {
+			return nil, false
+		}
+		out[i] = k.statusLocked(id, label)
+	}
+	return out, true
+}
+
+// markDirtyLocked has Run report an app, if it is tracked.
+func (w *Watcher) markDirtyLocked(label string) {
 	if w.apps[label] != nil {
 		w.dirty[label] = true
-		w.poke()
+		w.wakeRun()
 	}
 }
 
-// poke wakes Run.
-func (w *Watcher) poke() {
+func (w *Watcher) wakeRun() {
 	select {
 	case w.wake <- struct{}{}:
 	default:

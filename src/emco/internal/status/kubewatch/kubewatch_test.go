@@ -412,7 +412,7 @@ func TestACutLineMeansUnknownSinceThen(t *testing.T) {
 	before := time.Now().UTC().Truncate(time.Second)
 	l.line.set(true)
 	r := l.await("Unknown", "Unknown")
-	since, _, _ := strings.Cut(strings.TrimPrefix(r.Resources[0].Reason, "no word since "), " ")
+	since, _, _ := strings.Cut(strings.TrimPrefix(r.Resources[0].Reason, "no answer since "), " ")
 	at, err := time.Parse(time.RFC3339, since)
 	if err != nil || at.Before(before) || !strings.HasSuffix(r.Resources[0].Reason, "was Current") {
 		t.Errorf("reason is %q, want since when, after %s, and what was", r.Resources[0].Reason, before)
