@@ -59,7 +59,7 @@ func (a *App) wire(c config.Config, st openStores, m *metrics) (http.Handler, []
 		services = append(services, seen)
 	}
 	if c.Runs("clm") {
-		clm.Resources{DB: st.db, Rules: rules, Backends: registry, Delivered: st.contexts.Delivered, Wanted: st.contexts.Wanted, Moves: st.contexts, Log: a.log}.Mount(r)
+		clm.Resources{DB: st.db, Rules: rules, Backends: registry, Delivered: st.contexts.HasApplied, Wanted: st.contexts.HasDesired, Moves: st.contexts, Log: a.log}.Mount(r)
 	}
 	if c.Runs("placementintent") || c.Runs("orchestrator") { // EMCO's clients look for it at the orchestrator's address
 		placementintent.Resources{DB: st.db}.Mount(r)

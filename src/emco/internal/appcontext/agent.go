@@ -22,14 +22,14 @@ import (
 // more than writing that. It changes by compare-and-swap only: a token that was revoked and
 // a report that is older than the last one are refused, whichever process takes them.
 type Agent struct {
-	Cluster  string    `json:"-"`                  // <provider>+<cluster>
-	Seq      uint64    `json:"seq,omitempty"`      // of its last report
-	At       time.Time `json:"at,omitzero"`        // when that was received
-	Said     string    `json:"said,omitempty"`     // identifies what its document says; empty if none is kept
-	Parts    int       `json:"parts,omitempty"`    // values that the document takes
-	Identity string    `json:"identity,omitempty"` // of the registration that the tokens were made for
-	Tokens   []Token   `json:"tokens,omitempty"`   // the newest last
-	Mod      int64     `json:"-"`                  // etcd revision at which it was read or written; 0: it is not there
+	Cluster    string    `json:"-"`                  // <provider>+<cluster>
+	Seq        uint64    `json:"seq,omitempty"`      // of its last report
+	At         time.Time `json:"at,omitzero"`        // when that was received
+	DocumentID string    `json:"said,omitempty"`     // identifies what its document says; empty if none is kept
+	Parts      int       `json:"parts,omitempty"`    // values that the document takes
+	Identity   string    `json:"identity,omitempty"` // of the registration that the tokens were made for
+	Tokens     []Token   `json:"tokens,omitempty"`   // the newest last
+	Mod        int64     `json:"-"`                  // etcd revision at which it was read or written; 0: it is not there
 }
 
 // Token lets whoever has it report for one cluster. Only its sum is kept.
@@ -41,16 +41,16 @@ type Token struct {
 	By   string    `json:"actor,omitempty"` // who asked for it
 }
 
-// Words are what an agent is known to have said from now on, in the place of what was known
+// AgentUpdate are what an agent is known to have said from now on, in the place of what was known
 // at Agent.Mod.
-type Words struct {
-	Agent Agent
-	Said  *Saying // nil: the document is not touched
-	Old   int     // Agent.Parts of the document that is replaced; those of the new one are set by Hear
+type AgentUpdate struct {
+	Agent    Agent
+	Document *AgentDocument // nil: the document is not touched
+	OldParts int            // Agent.Parts of the document that is replaced; those of the new one are set by Hear
 }
 
-// Saying is a document of an agent as it came.
-type Saying struct {
+// AgentDocument is a document of an agent as it came.
+type AgentDocument struct {
 	Cluster string    `json:"-"`
 	Seq     uint64    `json:"seq"`
 	At      time.Time `json:"at"` // when it was received
@@ -60,9 +60,9 @@ type Saying struct {
 
 // The most that Hear takes at once, and the largest document.
 const (
-	MaxWords      = maxOps      // operations
-	MaxWordsBytes = maxTxnBytes // bytes
-	MaxSaying     = 3 * maxValue
+	MaxUpdateOps   = maxOps      // operations
+	MaxUpdateBytes = maxTxnBytes // bytes
+	MaxDocument    = 3 * maxValue
 )
 
 func (s *Store) heardKey(cluster string) string { return s.key("heard", cluster) }
@@ -73,25 +73,25 @@ func (s *Store) saidKey(cluster string, part int) string {
 }
 
 // Weight is how many operations and bytes w takes, about, and never less. Old must be set.
-func (w Words) Weight() (ops, bytes int) {
+func (w AgentUpdate) Weight() (ops, bytes int) {
 	ops, bytes = 1, 512+160*len(w.Agent.Tokens)
-	if w.Said != nil {
+	if w.Document != nil {
 		parts := w.parts()
-		if ops += parts; w.Old > 1 { // the rest of the last one may have to go
+		if ops += parts; w.OldParts > 1 { // the rest of the last one may have to go
 			ops++
 		}
-		bytes += len(w.Said.Text) + 256
+		bytes += len(w.Document.Text) + 256
 	}
 	return ops, bytes
 }
 
 // parts is the number of values that the document takes, with its header.
-func (w Words) parts() int { return (len(w.Said.Text)+512)/maxValue + 1 }
+func (w AgentUpdate) parts() int { return (len(w.Document.Text)+512)/maxValue + 1 }
 
-// Hear writes what agents said, in one transaction: all of it, if all are still at their
+// UpdateAgents writes what agents said, in one transaction: all of it, if all are still at their
 // Mod, and nothing otherwise. now are the agents as they are afterwards, in the order of
 // words. Together words must not be above MaxWords and MaxWordsBytes.
-func (s *Store) Hear(ctx context.Context, words []Words) (now []Agent, ok bool, err error) {
+func (s *Store) UpdateAgents(ctx context.Context, words []AgentUpdate) (now []Agent, ok bool, err error) {
 	cmps, names := make([]clientv3.Cmp, len(words)), make([]string, len(words))
 	then := make([]clientv3.Op, 0, 2*len(words))
 	words = slices.Clone(words)
@@ -119,11 +119,11 @@ func (s *Store) Hear(ctx context.Context, words []Words) (now []Agent, ok bool, 
 }
 
 // appendWords adds what is to be written to ops.
-func (s *Store) appendWords(ops []clientv3.Op, w *Words) ([]clientv3.Op, error) {
+func (s *Store) appendWords(ops []clientv3.Op, w *AgentUpdate) ([]clientv3.Op, error) {
 	if err := checkParts(w.Agent.Cluster); err != nil {
 		return nil, err
 	}
-	if w.Said != nil {
+	if w.Document != nil {
 		var err error
 		if ops, err = s.appendSaying(ops, w); err != nil {
 			return nil, err
@@ -135,8 +135,8 @@ func (s *Store) appendWords(ops []clientv3.Op, w *Words) ([]clientv3.Op, error) 
 }
 
 // appendSaying has the parts of a document take the place of those of the one before.
-func (s *Store) appendSaying(ops []clientv3.Op, w *Words) ([]clientv3.Op, error) {
-	whole, err := w.Said.packed()
+func (s *Store) appendSaying(ops []clientv3.Op, w *AgentUpdate) ([]clientv3.Op, error) {
+	whole, err := w.Document.packed()
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (s *Store) appendSaying(ops []clientv3.Op, w *Words) ([]clientv3.Op, error)
 		ops = append(ops, clientv3.OpPut(s.saidKey(w.Agent.Cluster, w.Agent.Parts), whole[:n]))
 		whole = whole[n:]
 	}
-	if w.Old > w.Agent.Parts {
+	if w.OldParts > w.Agent.Parts {
 		end := clientv3.GetPrefixRangeEnd(s.key("said", w.Agent.Cluster) + "/")
 		ops = append(ops, clientv3.OpDelete(s.saidKey(w.Agent.Cluster, w.Agent.Parts), clientv3.WithRange(end)))
 	}
@@ -154,9 +154,9 @@ func (s *Store) appendSaying(ops []clientv3.Op, w *Words) ([]clientv3.Op, error)
 }
 
 // packed is the header in a line, and the text after it.
-func (d Saying) packed() (string, error) {
-	if len(d.Text) > MaxSaying {
-		return "", errs.E(errs.TooLarge, "store", "report of "+d.Cluster, fmt.Errorf("%d bytes are above the limit of %d", len(d.Text), MaxSaying))
+func (d AgentDocument) packed() (string, error) {
+	if len(d.Text) > MaxDocument {
+		return "", errs.E(errs.TooLarge, "store", "report of "+d.Cluster, fmt.Errorf("%d bytes are above the limit of %d", len(d.Text), MaxDocument))
 	}
 	w := object{text: make([]byte, 0, 128)}
 	w.open()
@@ -232,9 +232,9 @@ func (s *Store) agentsAt(ctx context.Context, clusters []string) ([]Agent, error
 	return out, nil
 }
 
-// Sayings returns the documents of the agents of clusters, those left out that have none.
+// AgentDocuments returns the documents of the agents of clusters, those left out that have none.
 // All of them are in memory at once: ask for few.
-func (s *Store) Sayings(ctx context.Context, clusters []string) ([]Saying, error) {
+func (s *Store) AgentDocuments(ctx context.Context, clusters []string) ([]AgentDocument, error) {
 	ops := make([]clientv3.Op, len(clusters))
 	for i, c := range clusters {
 		ops[i] = clientv3.OpGet(s.key("said", c)+"/", clientv3.WithPrefix())
@@ -245,7 +245,7 @@ func (s *Store) Sayings(ctx context.Context, clusters []string) ([]Saying, error
 	if err != nil {
 		return nil, classify("read", "reports", err)
 	}
-	out, size := make([]Saying, 0, len(clusters)), 0
+	out, size := make([]AgentDocument, 0, len(clusters)), 0
 	for i, answer := range r.Responses {
 		kvs := answer.GetResponseRange().Kvs
 		size += sizeOf(kvs)
@@ -262,7 +262,7 @@ func (s *Store) Sayings(ctx context.Context, clusters []string) ([]Saying, error
 	return out, nil
 }
 
-func parseSaying(cluster string, kvs []*mvccpb.KeyValue) (Saying, error) {
+func parseSaying(cluster string, kvs []*mvccpb.KeyValue) (AgentDocument, error) {
 	whole := kvs[0].Value
 	if len(kvs) > 1 {
 		whole = slices.Clone(whole)
@@ -271,7 +271,7 @@ func parseSaying(cluster string, kvs []*mvccpb.KeyValue) (Saying, error) {
 		}
 	}
 	head, text, ok := bytes.Cut(whole, []byte("\n"))
-	d := Saying{Cluster: cluster}
+	d := AgentDocument{Cluster: cluster}
 	err := json.Unmarshal(head, &d)
 	if err == nil && !ok {
 		err = errors.New("it has no text")
@@ -283,9 +283,9 @@ func parseSaying(cluster string, kvs []*mvccpb.KeyValue) (Saying, error) {
 	return d, nil
 }
 
-// ForgetAgent removes all that is known of the agent of a cluster, tokens and document
+// DeleteAgent removes all that is known of the agent of a cluster, tokens and document
 // included, if it is still as it was read. Conflict if it is not.
-func (s *Store) ForgetAgent(ctx context.Context, a Agent) error {
+func (s *Store) DeleteAgent(ctx context.Context, a Agent) error {
 	if err := checkParts(a.Cluster); err != nil {
 		return err
 	}
@@ -310,7 +310,7 @@ func (s *Store) SweepAgents(ctx context.Context, registered func(ctx context.Con
 		a := Agent{Cluster: s.split(kv.Key)[1], Mod: kv.ModRevision}
 		there, err := registered(ctx, a.Cluster)
 		if err == nil && !there {
-			err = s.ForgetAgent(ctx, a)
+			err = s.DeleteAgent(ctx, a)
 		}
 		if err != nil && (!errs.Is(err, errs.Conflict) || errors.Is(err, ErrFenced)) {
 			return err

@@ -16,9 +16,9 @@ func TestAgentsChangeByCompareAndSwap(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	hear := func(ok bool, words ...Words) []Agent {
+	hear := func(ok bool, words ...AgentUpdate) []Agent {
 		t.Helper()
-		now, done, err := s.Hear(ctx, words)
+		now, done, err := s.UpdateAgents(ctx, words)
 		must(t, err)
 		if done != ok {
 			t.Fatalf("Hear = %v, want %v", done, ok)
@@ -31,13 +31,13 @@ func TestAgentsChangeByCompareAndSwap(t *testing.T) {
 		return now
 	}
 	a, b := Agent{Cluster: "edge+a", Seq: 1, At: at}, Agent{Cluster: "edge+b", Seq: 1, At: at, Tokens: []Token{{ID: "x", Sum: []byte{1}, Made: at}}}
-	first := hear(true, Words{Agent: a}, Words{Agent: b})
+	first := hear(true, AgentUpdate{Agent: a}, AgentUpdate{Agent: b})
 	a = first[0]
 	a.Seq = 2
-	second := hear(true, Words{Agent: a})
+	second := hear(true, AgentUpdate{Agent: a})
 	b = first[1]
 	b.Seq = 2
-	stale := hear(false, Words{Agent: b}, Words{Agent: a}) // a is not at that revision any more
+	stale := hear(false, AgentUpdate{Agent: b}, AgentUpdate{Agent: a}) // a is not at that revision any more
 	if stale[0].Seq != 1 || stale[1].Mod != second[0].Mod {
 		t.Errorf("after a refusal the agents are %+v", stale)
 	}
@@ -46,8 +46,8 @@ func TestAgentsChangeByCompareAndSwap(t *testing.T) {
 	if len(all) != 2 || all[0].Cluster != "edge+b" || all[1].Seq != 2 {
 		t.Errorf("AgentsOf = %+v", all)
 	}
-	wantKind(t, s.ForgetAgent(ctx, first[0]), errs.Conflict)
-	must(t, s.ForgetAgent(ctx, second[0]))
+	wantKind(t, s.DeleteAgent(ctx, first[0]), errs.Conflict)
+	must(t, s.DeleteAgent(ctx, second[0]))
 	if got, err := s.Agent(ctx, "edge+a"); err != nil || got.Mod != 0 || got.Seq != 0 {
 		t.Errorf("a forgotten agent is %+v, %v", got, err)
 	}
@@ -59,8 +59,8 @@ func TestAgentsOfClustersThatAreGoneAreSwept(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	for _, cluster := range []string{"edge+a", "edge+b", "edge+c", "edge+d"} {
-		said := &Saying{Cluster: cluster, Seq: 1, Text: []byte("all is well")}
-		_, _, err := s.Hear(ctx, []Words{{Agent: Agent{Cluster: cluster, Seq: 1}, Said: said}})
+		said := &AgentDocument{Cluster: cluster, Seq: 1, Text: []byte("all is well")}
+		_, _, err := s.UpdateAgents(ctx, []AgentUpdate{{Agent: Agent{Cluster: cluster, Seq: 1}, Document: said}})
 		must(t, err)
 	}
 	gone := map[string]bool{"edge+b": true, "edge+c": true, "edge+d": true}
@@ -70,7 +70,7 @@ func TestAgentsOfClustersThatAreGoneAreSwept(t *testing.T) {
 			a, err := s.Agent(ctx, cluster)
 			must(t, err)
 			a.Seq = 2
-			_, _, err = s.Hear(ctx, []Words{{Agent: a}})
+			_, _, err = s.UpdateAgents(ctx, []AgentUpdate{{Agent: a}})
 			must(t, err)
 		case "edge+d":
 			return false, errs.New(errs.Unavailable, "nobody knows")
@@ -92,35 +92,35 @@ func TestDocumentsOfAgentsReplaceEachOther(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	a := Agent{Cluster: "edge+a"}
-	for i, size := range []int{10, MaxSaying, maxValue + 7, 0, 2 * maxValue} {
-		d := Saying{Cluster: "edge+a", Seq: uint64(i + 1), At: time.Unix(int64(i), 0).UTC(), Gzip: i%2 == 1, Text: bytes.Repeat([]byte{'a' + byte(i)}, size)}
-		a.Said, a.Seq = fmt.Sprint(i), d.Seq
-		w := Words{Agent: a, Said: &d, Old: a.Parts}
+	for i, size := range []int{10, MaxDocument, maxValue + 7, 0, 2 * maxValue} {
+		d := AgentDocument{Cluster: "edge+a", Seq: uint64(i + 1), At: time.Unix(int64(i), 0).UTC(), Gzip: i%2 == 1, Text: bytes.Repeat([]byte{'a' + byte(i)}, size)}
+		a.DocumentID, a.Seq = fmt.Sprint(i), d.Seq
+		w := AgentUpdate{Agent: a, Document: &d, OldParts: a.Parts}
 		ops, weight := w.Weight()
-		if weight > MaxWordsBytes || ops > MaxWords {
+		if weight > MaxUpdateBytes || ops > MaxUpdateOps {
 			t.Errorf("a document of %d bytes weighs %d operations and %d bytes, which never fits", size, ops, weight)
 		}
-		if written, err := s.appendWords(nil, &Words{Agent: a, Said: &d, Old: a.Parts}); err != nil || len(written) > ops {
+		if written, err := s.appendWords(nil, &AgentUpdate{Agent: a, Document: &d, OldParts: a.Parts}); err != nil || len(written) > ops {
 			t.Errorf("a document of %d bytes takes %d operations, %v, and was to take %d", size, len(written), err, ops)
 		}
-		now, ok, err := s.Hear(ctx, []Words{w})
+		now, ok, err := s.UpdateAgents(ctx, []AgentUpdate{w})
 		must(t, err)
 		if !ok {
 			t.Fatal("somebody else has written")
 		}
 		a = now[0]
-		got, err := s.Sayings(ctx, []string{"edge+none", "edge+a"})
+		got, err := s.AgentDocuments(ctx, []string{"edge+none", "edge+a"})
 		must(t, err)
 		if len(got) != 1 || got[0].Seq != d.Seq || got[0].Gzip != d.Gzip || !got[0].At.Equal(d.At) || !bytes.Equal(got[0].Text, d.Text) {
 			t.Errorf("of %d bytes %d came back, %d documents", size, len(got[0].Text), len(got))
 		}
 	}
-	_, _, err := s.Hear(ctx, []Words{{Agent: a, Said: &Saying{Cluster: "edge+a", Text: make([]byte, MaxSaying+1)}}})
+	_, _, err := s.UpdateAgents(ctx, []AgentUpdate{{Agent: a, Document: &AgentDocument{Cluster: "edge+a", Text: make([]byte, MaxDocument+1)}}})
 	wantKind(t, err, errs.TooLarge)
-	_, _, err = s.Hear(ctx, []Words{{Agent: Agent{Cluster: "edge/a"}}})
+	_, _, err = s.UpdateAgents(ctx, []AgentUpdate{{Agent: Agent{Cluster: "edge/a"}}})
 	wantKind(t, err, errs.Invalid)
-	must(t, s.ForgetAgent(ctx, a))
-	if got, err := s.Sayings(ctx, []string{"edge+a"}); err != nil || len(got) != 0 {
+	must(t, s.DeleteAgent(ctx, a))
+	if got, err := s.AgentDocuments(ctx, []string{"edge+a"}); err != nil || len(got) != 0 {
 		t.Errorf("of a forgotten agent %d documents are left, %v", len(got), err)
 	}
 }

@@ -19,7 +19,7 @@ func encodeAgent(key string, a Agent) (string, error) {
 	w.open()
 	w.number("seq", a.Seq)
 	w.time("at", a.At)
-	w.string("said", a.Said)
+	w.string("said", a.DocumentID)
 	w.number("parts", uint64(a.Parts))
 	w.string("identity", a.Identity)
 	if len(a.Tokens) > 0 {
@@ -117,7 +117,7 @@ func decodeAgent(kv *mvccpb.KeyValue) (a Agent, err error) {
 	t.Object([]jsonread.Member{
 		{Name: "seq", Uint: &a.Seq},
 		{Name: "at", Time: &a.At},
-		{Name: "said", Text: &a.Said},
+		{Name: "said", Text: &a.DocumentID},
 		{Name: "parts", Int: &a.Parts},
 		{Name: "identity", Text: &a.Identity},
 		{Name: "tokens", Read: func() { a.Tokens = jsonread.List(t, func() Token { return readToken(t) }) }},
@@ -130,7 +130,7 @@ func decodeAgent(kv *mvccpb.KeyValue) (a Agent, err error) {
 	if !t.Done() {
 		return decode[Agent](kv)
 	}
-	a.Said, a.Identity = strings.Clone(a.Said), strings.Clone(a.Identity) // they stay longer than the rest
+	a.DocumentID, a.Identity = strings.Clone(a.DocumentID), strings.Clone(a.Identity) // they stay longer than the rest
 	return a, nil
 }
 

@@ -76,7 +76,7 @@ func TestH35CompactionDuringWatch(t *testing.T) {
 		})
 	ops := observe(t, &gate, told, func(ctx context.Context) func(func(Operation, error) bool) { return s.WatchOperations(ctx) },
 		func(v *view, op Operation) { v.set(op.UID+" "+op.ID, "waits") })
-	all := observe(t, &gate, told, func(ctx context.Context) func(func(Record, error) bool) { return s.Tap().Records(ctx) }, noteRecord)
+	all := observe(t, &gate, told, func(ctx context.Context) func(func(Record, error) bool) { return s.ChangeFeed().Records(ctx) }, noteRecord)
 
 	c := churn{t: t, s: s, r: rand.New(rand.NewPCG(3, 5)), heads: map[string]Head{}, records: map[string]string{}}
 	for i := range 300 {
@@ -121,7 +121,7 @@ func TestH35CompactionDuringWatch(t *testing.T) {
 func noteRecord(v *view, r Record) {
 	name := string(r.Space) + " " + strings.Join([]string{r.Key.Cluster, r.Key.UID, r.Key.App}, "/")
 	switch {
-	case r.Begin:
+	case r.Restart:
 		v.mu.Lock()
 		clear(v.known)
 		v.mu.Unlock()

@@ -142,7 +142,7 @@ func TestDeliveredAsksForProofOnOneCluster(t *testing.T) {
 		{Key: PairKey{Cluster: "edge+ab", UID: "7", App: "web"}, Applied: "d"},
 	}, nil))
 	for cluster, want := range map[string]bool{"edge+a": false, "edge+ab": true, "edge+b": false} {
-		if got, err := s.Delivered(ctx, cluster); err != nil || got != want {
+		if got, err := s.HasApplied(ctx, cluster); err != nil || got != want {
 			t.Errorf("Delivered(%s) = %v, %v, want %v", cluster, got, err, want)
 		}
 	}
@@ -169,12 +169,12 @@ func TestRemainsAreFoundWhereverTheyAre(t *testing.T) {
 		put = append(put, Pair{Key: k, Rev: int64(i)})
 	}
 	must(t, s.PutPairs(ctx, Fence{}, put, nil))
-	left, err := s.Remains(ctx, "7") // no revision names them
+	left, err := s.PairsOf(ctx, "7") // no revision names them
 	must(t, err)
 	if len(left) != 10 || left[1].Key != put[3].Key || left[1].Rev != 3 {
 		t.Errorf("Remains = %+v, want the ten of 7 in order", left)
 	}
-	if left, err := s.Remains(ctx, "9"); err != nil || len(left) != 0 {
+	if left, err := s.PairsOf(ctx, "9"); err != nil || len(left) != 0 {
 		t.Errorf("Remains of nothing = %+v, %v", left, err)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Remains returns the pairs that are left of a deployment on any cluster, in order of
+// PairsOf returns the pairs that are left of a deployment on any cluster, in order of
 // their keys. Clusters that no kept revision names any more count as well: an
 // unreachable one may hold what was taken away from it long ago. It reads the keys of
 // all pairs, so it is for rare moments; package mirror answers the same every day.
-func (s *Store) Remains(ctx context.Context, uid string) ([]Pair, error) {
+func (s *Store) PairsOf(ctx context.Context, uid string) ([]Pair, error) {
 	var keys []PairKey
 	for kv, err := range s.list(ctx, &scan{prefix: s.key("pair") + "/", keysOnly: true}) {
 		if err != nil {
@@ -27,8 +27,8 @@ func (s *Store) Remains(ctx context.Context, uid string) ([]Pair, error) {
 	return s.PairsAt(ctx, keys)
 }
 
-// Delivered reports whether anything is proved to be on a cluster, of any deployment.
-func (s *Store) Delivered(ctx context.Context, cluster string) (bool, error) {
+// HasApplied reports whether anything is proved to be on a cluster, of any deployment.
+func (s *Store) HasApplied(ctx context.Context, cluster string) (bool, error) {
 	for p, err := range records(s.list(ctx, &scan{prefix: s.key("pair", cluster) + "/"}), s.parsePair) {
 		if err != nil || p.Applied != "" {
 			return err == nil, err
@@ -37,8 +37,8 @@ func (s *Store) Delivered(ctx context.Context, cluster string) (bool, error) {
 	return false, nil
 }
 
-// Wanted reports whether a deployment wants anything on a cluster.
-func (s *Store) Wanted(ctx context.Context, cluster string) (bool, error) {
+// HasDesired reports whether a deployment wants anything on a cluster.
+func (s *Store) HasDesired(ctx context.Context, cluster string) (bool, error) {
 	if err := checkParts(cluster); err != nil {
 		return false, err
 	}

@@ -14,15 +14,15 @@ import (
 // Record is one thing that a Tap tells. Key and one of the records are set, or Key and
 // Gone, or one of the last two alone.
 type Record struct {
-	Space  Space
-	Key    PairKey // UID alone for a head, Cluster alone for an agent
-	Head   *Head
-	Pair   *Pair
-	Report *Report
-	Agent  *Agent
-	Gone   bool
-	Begin  bool  // forget everything: what there is will be told anew
-	Mark   int64 // all up to this revision of etcd has been told
+	Space   Space
+	Key     PairKey // UID alone for a head, Cluster alone for an agent
+	Head    *Head
+	Pair    *Pair
+	Report  *Report
+	Agent   *Agent
+	Gone    bool
+	Restart bool  // forget everything: what there is will be told anew
+	UpTo    int64 // all up to this revision of etcd has been told
 }
 
 // Space is a kind of records.
@@ -31,27 +31,27 @@ type Space string
 // The spaces that a Tap looks at.
 const (
 	HeadSpace   Space = "head"
-	HeardSpace  Space = "heard"
+	AgentSpace  Space = "heard"
 	PairSpace   Space = "pair"
 	ReportSpace Space = "report"
 )
 
-// Tap is one watch of all heads, agents, pairs and reports together, so that they are seen in
+// ChangeFeed is one watch of all heads, agents, pairs and reports together, so that they are seen in
 // the order in which they were written, across the four.
-type Tap struct {
+type ChangeFeed struct {
 	s      *Store
 	stream string // makes the watch one of its own: others cannot hold back its marks
 }
 
-// Tap returns a watch that has not begun.
-func (s *Store) Tap() *Tap { return &Tap{s: s, stream: rand.Text()} }
+// ChangeFeed returns a watch that has not begun.
+func (s *Store) ChangeFeed() *ChangeFeed { return &ChangeFeed{s: s, stream: rand.Text()} }
 
 // Records yields Begin, all records, a Mark, and then changes and Marks. It ends only
 // when ctx ends: a lost connection is taken up again where it was lost; after a
 // compaction everything is told anew, after another Begin. What was written by one
 // transaction comes between the same two Marks. An error stands for one record that
 // cannot be read (Space and Key are set); the iteration goes on.
-func (t *Tap) Records(ctx context.Context) iter.Seq2[Record, error] {
+func (t *ChangeFeed) Records(ctx context.Context) iter.Seq2[Record, error] {
 	// Heads, agents, operations, ownerships, pairs and reports lie beside each other in this order.
 	keys := span{from: t.s.key("head") + "/", end: clientv3.GetPrefixRangeEnd(t.s.key("report") + "/"), whole: true}
 	reports := reportReader{}
@@ -65,8 +65,8 @@ func (t *Tap) Records(ctx context.Context) iter.Seq2[Record, error] {
 	}
 }
 
-// Ask has the watch tell a Mark soon, even if nothing changes. It may be lost: ask again.
-func (t *Tap) Ask(ctx context.Context) error {
+// RequestProgress has the watch tell a Mark soon, even if nothing changes. It may be lost: ask again.
+func (t *ChangeFeed) RequestProgress(ctx context.Context) error {
 	if err := t.s.c.RequestProgress(clientv3.WithRequireLeader(t.own(ctx))); err != nil {
 		return classify("watch", "contexts", err)
 	}
@@ -76,12 +76,12 @@ func (t *Tap) Ask(ctx context.Context) error {
 
 // own gives the watch a stream of its own within the client: etcd answers Ask only when
 // all watches of a stream have told everything.
-func (t *Tap) own(ctx context.Context) context.Context {
+func (t *ChangeFeed) own(ctx context.Context) context.Context {
 	return metadata.NewOutgoingContext(ctx, metadata.Pairs("emco-tap", t.stream))
 }
 
-// Now returns etcd's revision; whatever was written before is at or below it.
-func (t *Tap) Now(ctx context.Context) (int64, error) {
+// Revision returns etcd's revision; whatever was written before is at or below it.
+func (t *ChangeFeed) Revision(ctx context.Context) (int64, error) {
 	r, err := t.s.get(ctx, t.s.prefix, clientv3.WithKeysOnly())
 	if err != nil {
 		return 0, err
@@ -92,7 +92,7 @@ func (t *Tap) Now(ctx context.Context) (int64, error) {
 // recordOf reads one change; false if it is in another space.
 func (s *Store) recordOf(c change, reports reportReader) (out Record, ok bool, err error) {
 	if c.kv == nil {
-		return Record{Begin: c.begin, Mark: c.mark}, c.begin || c.mark > 0, nil
+		return Record{Restart: c.begin, UpTo: c.mark}, c.begin || c.mark > 0, nil
 	}
 	p := s.split(c.kv.Key)
 	out = Record{Space: Space(p[0]), Gone: c.deleted}
@@ -102,7 +102,7 @@ func (s *Store) recordOf(c change, reports reportReader) (out Record, ok bool, e
 		if !c.deleted {
 			out.Head, err = pointer(s.parseHead(c.kv))
 		}
-	case out.Space == HeardSpace && len(p) == 2:
+	case out.Space == AgentSpace && len(p) == 2:
 		out.Key.Cluster = p[1]
 		if !c.deleted {
 			out.Agent, err = pointer(s.parseAgent(p[1], c.kv))

@@ -21,16 +21,16 @@ func TestTapTellsThreeSpacesInOrder(t *testing.T) {
 	k := PairKey{Cluster: "c", UID: "7", App: "a"}
 	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: k, Rev: 1}}, nil))
 	must(t, s.PutReports(ctx, Fence{}, []Report{{Key: k, Seq: 1}}, nil))
-	tap := s.Tap()
+	tap := s.ChangeFeed()
 	events := started(t, func(ctx context.Context) func(func(Record, error) bool) { return tap.Records(ctx) })
 	next := func(marks bool) string {
 		r := wait(t, events, "a record")
-		for ; r.Mark > 0 && !marks; r = wait(t, events, "a record") {
+		for ; r.UpTo > 0 && !marks; r = wait(t, events, "a record") {
 		}
 		switch {
-		case r.Begin:
+		case r.Restart:
 			return "begin"
-		case r.Mark > 0:
+		case r.UpTo > 0:
 			return "mark"
 		case r.Gone:
 			return fmt.Sprint(r.Space, " ", r.Key, " gone")
@@ -55,12 +55,12 @@ func TestTapTellsThreeSpacesInOrder(t *testing.T) {
 		}
 	}
 	must(t, s.AddEvents(ctx, Event{UID: "7"})) // not in the range, but it moves etcd's revision
-	now, err := tap.Now(ctx)
+	now, err := tap.Revision(ctx)
 	must(t, err)
 	for mark := int64(0); mark < now; {
-		must(t, tap.Ask(ctx))
+		must(t, tap.RequestProgress(ctx))
 		r := wait(t, events, "a mark that was asked for")
-		mark = r.Mark
+		mark = r.UpTo
 	}
 }
 
@@ -74,13 +74,13 @@ func TestTapHoldsMarksBackUntilAListIsWhole(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	var asks sync.WaitGroup
 	defer func() { cancel(); asks.Wait() }()
-	changed, tap, told := Head{}, s.Tap(), map[string]Head{}
+	changed, tap, told := Head{}, s.ChangeFeed(), map[string]Head{}
 	for r, err := range tap.Records(ctx) {
 		must(t, err)
 		switch {
 		case r.Head != nil:
 			told[r.Head.UID] = *r.Head
-		case r.Mark > 0:
+		case r.UpTo > 0:
 			if told[changed.UID].Mod != changed.Mod {
 				t.Errorf("marked before the change of %s was told", changed.UID)
 			}
@@ -92,7 +92,7 @@ func TestTapHoldsMarksBackUntilAListIsWhole(t *testing.T) {
 			compact(t)
 			asks.Go(func() { // someone asks now and then, as a mirror does
 				for ctx.Err() == nil {
-					_ = tap.Ask(ctx)
+					_ = tap.RequestProgress(ctx)
 					pause(ctx, 10*time.Millisecond)
 				}
 			})
@@ -107,14 +107,14 @@ func TestTapTellsOfRecordsThatCannotBeRead(t *testing.T) {
 	_, err := etcd.Put(t.Context(), s.pairKey("pair", PairKey{"c", "7", "a"}), `{`)
 	must(t, err)
 	var bad []error
-	for r, err := range s.Tap().Records(t.Context()) {
+	for r, err := range s.ChangeFeed().Records(t.Context()) {
 		if err != nil {
 			bad = append(bad, err)
 			if r.Space != PairSpace || r.Key.App != "a" {
 				t.Errorf("got %+v", r)
 			}
 		}
-		if r.Mark > 0 {
+		if r.UpTo > 0 {
 			break
 		}
 	}

@@ -37,7 +37,7 @@ func BenchmarkMirror50000Pairs(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if r.Mark > 0 {
+			if r.UpTo > 0 {
 				break
 			}
 			x.apply(r)

@@ -48,7 +48,7 @@ func (x *index) apply(r appcontext.Record) (news bool) {
 		delete(x.heads, r.Key.UID)
 	case r.Head != nil:
 		x.heads[r.Key.UID] = r.Head
-	case r.Space == appcontext.HeardSpace:
+	case r.Space == appcontext.AgentSpace:
 		x.hear(r)
 		return false
 	case r.Gone, r.Pair != nil, r.Report != nil:

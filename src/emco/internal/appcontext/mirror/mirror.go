@@ -33,7 +33,7 @@ const (
 // Mirror is the index and the watch that feeds it. Without Run it answers from etcd.
 type Mirror struct {
 	store    *appcontext.Store
-	tap      *appcontext.Tap
+	tap      *appcontext.ChangeFeed
 	log      *slog.Logger
 	patience time.Duration
 	behind   atomic.Bool // the last question that waited for the index waited in vain
@@ -49,7 +49,7 @@ type Mirror struct {
 // New returns a mirror of the store.
 func New(store *appcontext.Store, log *slog.Logger) *Mirror {
 	return &Mirror{
-		store: store, tap: store.Tap(), log: log, patience: patience,
+		store: store, tap: store.ChangeFeed(), log: log, patience: patience,
 		moved: make(chan struct{}), subs: map[string]map[*Subscription]bool{},
 		listeners: map[*listener]bool{},
 	}
@@ -71,14 +71,14 @@ func (m *Mirror) Run(ctx context.Context) error {
 			m.log.Error("a record of the AppContext cannot be read", "space", string(r.Space), "deployment", r.Key.UID, "cluster", r.Key.Cluster, "app", r.Key.App, "err", err)
 			r.Gone = false
 			fallthrough
-		case !r.Begin && r.Mark == 0 && fresh == nil:
+		case !r.Restart && r.UpTo == 0 && fresh == nil:
 			batch = append(batch, r)
-		case r.Begin:
+		case r.Restart:
 			fresh, batch = newIndex(), nil
-		case r.Mark == 0:
+		case r.UpTo == 0:
 			fresh.apply(r)
 		default:
-			m.advance(r.Mark, fresh, batch)
+			m.advance(r.UpTo, fresh, batch)
 			fresh, batch = nil, nil
 		}
 	}
@@ -103,7 +103,7 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 	}
 	for _, r := range batch {
 		news := m.index.apply(r)
-		if r.Space == appcontext.HeardSpace {
+		if r.Space == appcontext.AgentSpace {
 			m.alive(r.Key.Cluster)
 		} else {
 			notify(m.subs[r.Key.UID], news)
@@ -148,7 +148,7 @@ type Entry struct {
 // Snapshot returns what is known of the deployment that the head uid is about. It holds
 // all that was written before the call. Unavailable if etcd cannot be reached.
 func (m *Mirror) Snapshot(ctx context.Context, uid string) (Snapshot, error) {
-	now, err := m.tap.Now(ctx)
+	now, err := m.tap.Revision(ctx)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -215,7 +215,7 @@ func (m *Mirror) reach(ctx context.Context, revision int64) bool {
 		if limit == nil {
 			limit = time.After(wait)
 		}
-		if m.tap.Ask(ctx) != nil {
+		if m.tap.RequestProgress(ctx) != nil {
 			return false
 		}
 		select {
@@ -271,7 +271,7 @@ func (m *Mirror) read(ctx context.Context, uid string) (Snapshot, error) {
 	case !errs.Is(err, errs.NotFound):
 		return s, err
 	}
-	pairs, err := m.store.Remains(ctx, deployment)
+	pairs, err := m.store.PairsOf(ctx, deployment)
 	if err != nil {
 		return s, err
 	}

@@ -473,7 +473,7 @@ func TestSignsOfLife(t *testing.T) {
 	agent := appcontext.Agent{Cluster: "c1", Tokens: []appcontext.Token{{ID: "x"}}}
 	for i, passed := range []time.Duration{-time.Minute, time.Minute, 2 * time.Minute} {
 		agent.Seq, agent.At = uint64(i), at.Add(passed)
-		now, _, err := s.store.Hear(t.Context(), []appcontext.Words{{Agent: agent}})
+		now, _, err := s.store.UpdateAgents(t.Context(), []appcontext.AgentUpdate{{Agent: agent}})
 		s.must(err)
 		agent = now[0]
 		want := at.Add(max(0, passed))
@@ -500,7 +500,7 @@ func TestSignsOfLife(t *testing.T) {
 		}
 		break
 	}
-	s.must(s.store.ForgetAgent(t.Context(), agent))
+	s.must(s.store.DeleteAgent(t.Context(), agent))
 	if e := s.snapshot("7").Places[Place{"c1", "a"}]; !e.Heard().Equal(at) {
 		t.Errorf("of an agent that is gone c1 was heard of at %s", e.Heard())
 	}

@@ -112,7 +112,7 @@ func (d *ReportWriter) removeAgent(ctx context.Context, a appcontext.Agent) erro
 	if a.Mod == 0 {
 		return nil
 	}
-	if err := d.agents.ForgetAgent(ctx, a); err != nil && !errs.Is(err, errs.Conflict) {
+	if err := d.agents.DeleteAgent(ctx, a); err != nil && !errs.Is(err, errs.Conflict) {
 		return err
 	}
 	return nil

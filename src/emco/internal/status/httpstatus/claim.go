@@ -48,21 +48,21 @@ func (b *outdatedError) Unwrap() error { return b.error }
 
 // updateOf returns the update of a stored agent, or the reason why the claim is refused. The writer
 // calls it again when another process has changed the agent.
-func (c *reportClaim) updateOf(base appcontext.Agent) (appcontext.Words, error) {
+func (c *reportClaim) updateOf(base appcontext.Agent) (appcontext.AgentUpdate, error) {
 	if c.key != nil && !matchesToken(base, *c.key, c.received) {
-		return appcontext.Words{}, errDenied
+		return appcontext.AgentUpdate{}, errDenied
 	}
 	if err := intake.CheckOrder(intake.Document{Cluster: c.cluster}, c.report, base.Seq); err != nil {
-		return appcontext.Words{}, &outdatedError{err, base.Seq}
+		return appcontext.AgentUpdate{}, &outdatedError{err, base.Seq}
 	}
-	if c.report.Same != "" && c.report.Same != base.Said {
-		return appcontext.Words{}, errUnknownDigest
+	if c.report.Same != "" && c.report.Same != base.DocumentID {
+		return appcontext.AgentUpdate{}, errUnknownDigest
 	}
-	out := appcontext.Words{Agent: base}
+	out := appcontext.AgentUpdate{Agent: base}
 	out.Agent.Seq, out.Agent.At = c.report.Seq, c.received
-	if c.digest != "" && c.digest != base.Said {
-		out.Agent.Said = c.digest
-		out.Said = &appcontext.Saying{Cluster: c.cluster, Seq: c.report.Seq, At: c.received, Gzip: c.gzip, Text: c.text}
+	if c.digest != "" && c.digest != base.DocumentID {
+		out.Agent.DocumentID = c.digest
+		out.Document = &appcontext.AgentDocument{Cluster: c.cluster, Seq: c.report.Seq, At: c.received, Gzip: c.gzip, Text: c.text}
 	}
 	return out, nil
 }

@@ -169,7 +169,7 @@ func (b requestBody) claim(cluster string, k tokenSum) (*reportClaim, error) {
 	} else if len(b.plain) > packAbove {
 		c.text, c.gzip = pack(b.plain), true
 	}
-	if len(c.text) > appcontext.MaxSaying {
+	if len(c.text) > appcontext.MaxDocument {
 		return nil, tooLarge()
 	}
 	return c, nil

@@ -45,13 +45,13 @@ type ClusterSource interface {
 type AgentStore interface {
 	Agent(ctx context.Context, cluster string) (appcontext.Agent, error)
 	AgentsOf(ctx context.Context, clusters []string) ([]appcontext.Agent, error)
-	Hear(ctx context.Context, words []appcontext.Words) (now []appcontext.Agent, ok bool, err error)
-	ForgetAgent(ctx context.Context, a appcontext.Agent) error
+	UpdateAgents(ctx context.Context, words []appcontext.AgentUpdate) (now []appcontext.Agent, ok bool, err error)
+	DeleteAgent(ctx context.Context, a appcontext.Agent) error
 }
 
 // DocumentStore reads the documents of agents.
 type DocumentStore interface {
-	Sayings(ctx context.Context, clusters []string) ([]appcontext.Saying, error)
+	AgentDocuments(ctx context.Context, clusters []string) ([]appcontext.AgentDocument, error)
 }
 
 // AgentWatch yields every agent, and then each that changes, until ctx ends.

@@ -71,7 +71,7 @@ func TestSignsOfLifeAreSmall(t *testing.T) {
 		if text, err := json.Marshal(a); err != nil || len(text) > 600 {
 			t.Errorf("a sign of life takes %d bytes: %s", len(text), text)
 		}
-		d, err := l.store.Sayings(t.Context(), []string{"edge+a"})
+		d, err := l.store.AgentDocuments(t.Context(), []string{"edge+a"})
 		if err != nil || len(d) != 1 {
 			t.Fatalf("%d documents, %v", len(d), err)
 		}
@@ -274,11 +274,11 @@ type slowBook struct {
 	*appcontext.Store
 	gate chan struct{} // a transaction needs a token
 	mu   sync.Mutex
-	txns [][]appcontext.Words
+	txns [][]appcontext.AgentUpdate
 	err  error
 }
 
-func (b *slowBook) Hear(ctx context.Context, words []appcontext.Words) ([]appcontext.Agent, bool, error) {
+func (b *slowBook) UpdateAgents(ctx context.Context, words []appcontext.AgentUpdate) ([]appcontext.Agent, bool, error) {
 	select {
 	case <-b.gate:
 	case <-ctx.Done():
@@ -291,7 +291,7 @@ func (b *slowBook) Hear(ctx context.Context, words []appcontext.Words) ([]appcon
 	if err != nil {
 		return nil, false, err
 	}
-	return b.Store.Hear(ctx, words)
+	return b.Store.UpdateAgents(ctx, words)
 }
 
 // While etcd is slow, reports wait in bounded number, and are written together; of one
@@ -338,7 +338,7 @@ func TestOverload(t *testing.T) {
 		t.Errorf("answers were %v", codes)
 	}
 	book.mu.Lock()
-	largest := slices.MaxFunc(book.txns, func(a, b []appcontext.Words) int { return len(a) - len(b) })
+	largest := slices.MaxFunc(book.txns, func(a, b []appcontext.AgentUpdate) int { return len(a) - len(b) })
 	n := len(book.txns)
 	book.mu.Unlock()
 	if n > 20 || len(largest) < 20 {

@@ -264,7 +264,7 @@ func (l *lab) said(cluster string) string {
 	if err != nil {
 		l.Fatal(err)
 	}
-	docs, err := l.store.Sayings(l.Context(), []string{cluster})
+	docs, err := l.store.AgentDocuments(l.Context(), []string{cluster})
 	if err != nil {
 		l.Fatal(err)
 	}

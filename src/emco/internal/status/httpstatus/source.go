@@ -85,7 +85,7 @@ func (s *Source) process(ctx context.Context, teller *intake.Notifier, todo *doc
 	for i, a := range agents {
 		names[i], newest[a.Cluster] = a.Cluster, a
 	}
-	docs, err := s.documents.Sayings(ctx, names)
+	docs, err := s.documents.AgentDocuments(ctx, names)
 	if err != nil {
 		todo.putBack(agents)
 		return err
@@ -101,7 +101,7 @@ func (s *Source) process(ctx context.Context, teller *intake.Notifier, todo *doc
 	return failed
 }
 
-func (s *Source) processOne(ctx context.Context, teller *intake.Notifier, d appcontext.Saying, a appcontext.Agent) error {
+func (s *Source) processOne(ctx context.Context, teller *intake.Notifier, d appcontext.AgentDocument, a appcontext.Agent) error {
 	r, err := decode(d)
 	if err != nil {
 		s.options.Log.Error("stored agent report not readable", "cluster", d.Cluster, "err", err)
@@ -114,7 +114,7 @@ func (s *Source) processOne(ctx context.Context, teller *intake.Notifier, d appc
 	return teller.Notify(ctx, r, at)
 }
 
-func decode(d appcontext.Saying) (status.Report, error) {
+func decode(d appcontext.AgentDocument) (status.Report, error) {
 	text := d.Text
 	if d.Gzip {
 		var err error
@@ -163,7 +163,7 @@ func newDocumentQueue(refresh time.Duration) *documentQueue {
 // add records an agent. It queues the document if the content changed, or if refresh has
 // passed: the pairs that it is compared with may have changed.
 func (t *documentQueue) add(a appcontext.Agent) {
-	if a.Said == "" {
+	if a.DocumentID == "" {
 		return
 	}
 	a.Tokens = nil
@@ -171,7 +171,7 @@ func (t *documentQueue) add(a appcontext.Agent) {
 	defer t.mu.Unlock()
 	k := t.known[a.Cluster]
 	k.agent = a
-	if !k.queued && (a.Said != k.processed || a.At.Sub(k.at) >= t.refresh) {
+	if !k.queued && (a.DocumentID != k.processed || a.At.Sub(k.at) >= t.refresh) {
 		k.queued = true
 		t.queue = append(t.queue, a.Cluster)
 	}
@@ -201,7 +201,7 @@ func (t *documentQueue) take(n int) (out []appcontext.Agent) {
 		if !there {
 			continue
 		}
-		k.queued, k.processed, k.at = false, k.agent.Said, k.agent.At
+		k.queued, k.processed, k.at = false, k.agent.DocumentID, k.agent.At
 		t.known[k.agent.Cluster] = k
 		out = append(out, k.agent)
 	}

@@ -135,7 +135,7 @@ func (d *ReportWriter) updateAgent(ctx context.Context, cluster string, how func
 		if err != nil {
 			return err
 		}
-		now, ok, err := d.agents.Hear(ctx, []appcontext.Words{{Agent: a}})
+		now, ok, err := d.agents.UpdateAgents(ctx, []appcontext.AgentUpdate{{Agent: a}})
 		if err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ type clusterQueue struct {
 
 // claimBatch is one update of an agent and the claims that it answers.
 type claimBatch struct {
-	update appcontext.Words
+	update appcontext.AgentUpdate
 	claims []*reportClaim
 }
 
@@ -155,8 +155,8 @@ func (d *ReportWriter) enqueueLocked(p *clusterQueue, c *reportClaim) error {
 			d.ready = append(d.ready, p)
 			d.wakeWriter()
 		}
-	} else if w.Said == nil {
-		w.Said = p.waitingBatch.update.Said
+	} else if w.Document == nil {
+		w.Document = p.waitingBatch.update.Document
 	}
 	p.waitingBatch.update = w
 	p.waitingBatch.claims = append(p.waitingBatch.claims, c)
@@ -195,21 +195,21 @@ func (d *ReportWriter) writeLoop(ctx context.Context) {
 			}
 			continue
 		}
-		now, ok, err := d.agents.Hear(ctx, words)
+		now, ok, err := d.agents.UpdateAgents(ctx, words)
 		d.finishTransaction(places, now, ok, err)
 	}
 }
 
 // nextTransaction takes as many batches as one transaction holds.
-func (d *ReportWriter) nextTransaction() (places []*clusterQueue, words []appcontext.Words) {
+func (d *ReportWriter) nextTransaction() (places []*clusterQueue, words []appcontext.AgentUpdate) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	ops, bytes := 0, 0
 	for len(d.ready) > 0 {
 		p := d.ready[0]
-		p.waitingBatch.update.Old = p.agent.Parts
+		p.waitingBatch.update.OldParts = p.agent.Parts
 		o, b := p.waitingBatch.update.Weight()
-		if ops, bytes = ops+o, bytes+b; len(places) > 0 && (ops > appcontext.MaxWords || bytes > appcontext.MaxWordsBytes) {
+		if ops, bytes = ops+o, bytes+b; len(places) > 0 && (ops > appcontext.MaxUpdateOps || bytes > appcontext.MaxUpdateBytes) {
 			d.wakeWriter() // another writer takes the rest
 			break
 		}
@@ -220,9 +220,9 @@ func (d *ReportWriter) nextTransaction() (places []*clusterQueue, words []appcon
 }
 
 // startWriting turns the waiting batch into the one being written, based on the stored agent.
-func (p *clusterQueue) startWriting() appcontext.Words {
+func (p *clusterQueue) startWriting() appcontext.AgentUpdate {
 	w := &p.waitingBatch.update
-	w.Agent.Mod, w.Agent.Parts, w.Old = p.agent.Mod, p.agent.Parts, p.agent.Parts
+	w.Agent.Mod, w.Agent.Parts, w.OldParts = p.agent.Mod, p.agent.Parts, p.agent.Parts
 	p.writingBatch, p.waitingBatch = p.waitingBatch, nil
 	return *w
 }

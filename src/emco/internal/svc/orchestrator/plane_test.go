@@ -72,7 +72,7 @@ func (p *controlPlane) boot() {
 	r := web.NewRouter()
 	clouds := dcm.NewClouds(p.db, p.contexts)
 	p.groups = NewGroups(p.db, p.contexts, p.renderer)
-	clm.Resources{DB: p.db, Rules: gitops.Rules{}, Backends: backends.Backends(), Delivered: p.contexts.Delivered}.Mount(r)
+	clm.Resources{DB: p.db, Rules: gitops.Rules{}, Backends: backends.Backends(), Delivered: p.contexts.HasApplied}.Mount(r)
 	placementintent.Resources{DB: p.db}.Mount(r)
 	dcm.NewResources(p.db, clouds).Mount(r)
 	clouds.Mount(r)
@@ -352,7 +352,7 @@ func (p *controlPlane) settle() {
 // holds is what clusters have of a deployment: "cluster says", in order.
 func (p *controlPlane) holds(id string) string {
 	p.Helper()
-	pairs, err := p.contexts.Remains(p.Context(), id)
+	pairs, err := p.contexts.PairsOf(p.Context(), id)
 	p.must(err)
 	var out []string
 	for _, pair := range pairs {

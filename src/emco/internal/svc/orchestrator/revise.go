@@ -213,7 +213,7 @@ func desiredPlacements(ctx context.Context, contexts *appcontext.Store, head app
 
 // inheritedPlacements returns what the pairs of a deployment are to hold.
 func inheritedPlacements(ctx context.Context, contexts *appcontext.Store, id string) ([]appcontext.Placement, error) {
-	pairs, err := contexts.Remains(ctx, id)
+	pairs, err := contexts.PairsOf(ctx, id)
 	if err != nil {
 		return nil, err
 	}

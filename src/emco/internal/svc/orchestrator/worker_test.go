@@ -215,7 +215,7 @@ func TestAgentsAreKeptWithTheirClusters(t *testing.T) {
 		}
 	}
 	for _, cluster := range []string{"edge+a", "edge+b"} {
-		_, _, err := p.contexts.Hear(ctx, []appcontext.Words{{Agent: appcontext.Agent{Cluster: cluster, Seq: 1}}})
+		_, _, err := p.contexts.UpdateAgents(ctx, []appcontext.AgentUpdate{{Agent: appcontext.Agent{Cluster: cluster, Seq: 1}}})
 		p.must(err)
 	}
 	p.must(p.contexts.SweepAgents(ctx, w.registered))
