@@ -146,11 +146,13 @@ func only(dir string) string {
 	return out.String()
 }
 
-// escape makes a rule match a name that holds characters with a meaning in rules.
+// escape makes a rule match a name that holds characters with a meaning in rules. Those
+// that have one only at the ends of a line ("#", "!", a space) need no escape: rules begin
+// with a slash and end with a slash or a star.
 func escape(name string) string {
 	var out strings.Builder
 	for _, r := range name {
-		if strings.ContainsRune(`*?[]\!# `, r) {
+		if strings.ContainsRune(`*?[]\`, r) {
 			out.WriteByte('\\')
 		}
 		out.WriteRune(r)

@@ -1,0 +1,122 @@
+package syncer_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// fixed is a backend that plans the same edits for every target.
+type fixed struct {
+	edits []git.Edit
+	calls *int
+}
+
+func (f fixed) Plan(syncer.Target, []syncer.App) (syncer.Change, error) {
+	*f.calls++
+	return syncer.Change{Edits: f.edits}, nil
+}
+
+// pointing is one with a pointer file.
+type pointing struct{ fixed }
+
+func (pointing) Pointers(t syncer.Target) []string { return []string{t.Pointer("")} }
+
+func TestOwnedRefusesPlansBeyondTheTarget(t *testing.T) {
+	t.Parallel()
+	at := syncer.Target{Cluster: "p+c", Deployment: "7"}
+	file := []byte("x")
+	dir := git.Edit{Path: at.Dir(), Dir: map[string][]byte{"app/a/x.yaml": file}}
+	pointer := git.Edit{Path: at.Pointer(""), File: file}
+	inside := func(names ...string) []git.Edit {
+		e := git.Edit{Path: at.Dir(), Dir: map[string][]byte{}}
+		for _, name := range names {
+			e.Dir[name] = file
+		}
+		return []git.Edit{e}
+	}
+	for _, c := range []struct {
+		name   string
+		edits  []git.Edit
+		points bool
+		ok     bool
+	}{
+		{"what the target owns", []git.Edit{dir}, false, true},
+		{"nothing left", []git.Edit{{Path: at.Dir()}}, false, true},
+		{"its directory and pointer", []git.Edit{pointer, dir}, true, true},
+		{"a pointer that is not declared", []git.Edit{pointer, dir}, false, false},
+		{"a pointer that is not covered", []git.Edit{dir}, true, false},
+		{"edits that are not sorted", []git.Edit{dir, pointer}, true, false},
+		{"no edit", nil, false, false},
+		{"an edit twice", []git.Edit{dir, dir}, false, false},
+		{"the directory of another cluster", []git.Edit{{Path: "clusters/p+other/context/7"}}, false, false},
+		{"the directory of another deployment", []git.Edit{{Path: "clusters/p+c/context/8"}}, false, false},
+		{"the directory of the cluster", []git.Edit{{Path: at.Root()}}, false, false},
+		{"another file of the repository, too", []git.Edit{{Path: "README.md", File: file}, dir}, false, false},
+		{"its directory by another path", []git.Edit{{Path: "clusters/p+c/./context/7"}}, false, false},
+		{"a file and a directory in one", []git.Edit{{Path: at.Dir(), Dir: dir.Dir, File: file}}, false, false},
+		{"a file above its directory", inside("../8/x.yaml"), false, false},
+		{"a file that climbs further down", inside("app/../../x.yaml"), false, false},
+		{"a file by an absolute path", inside("/etc/passwd"), false, false},
+		{"a file by an unclean path", inside("app//x.yaml"), false, false},
+		{"a file without a name", inside(""), false, false},
+		{"a file in .git", inside("app/a/.git/config"), false, false},
+		{"a file in .GIT", inside("app/a/.GIT/config"), false, false},
+		{"a backslash", inside(`app\x.yaml`), false, false},
+		{"a good file and a bad one", inside("app/a/x.yaml", "../x.yaml"), false, false},
+	} {
+		var b syncer.Backend = fixed{c.edits, new(int)}
+		if c.points {
+			b = pointing{fixed{c.edits, new(int)}}
+		}
+		_, err := syncer.Owned(b).Plan(at, []syncer.App{{Name: "a"}})
+		if c.ok && err != nil || !c.ok && !errs.Is(err, errs.Internal) {
+			t.Errorf("%s: Plan: %v; want it accepted: %t, else Internal", c.name, err, c.ok)
+		}
+		if !c.ok && !strings.Contains(errText(err), "p+c") {
+			t.Errorf("%s: the error does not name the cluster: %v", c.name, err)
+		}
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestOwnedRefusesBadInputBeforeTheBackendSeesIt(t *testing.T) {
+	t.Parallel()
+	good := syncer.Target{Cluster: "p+c", Deployment: "7"}
+	for name, c := range map[string]struct {
+		at   syncer.Target
+		apps []syncer.App
+	}{
+		"a cluster that climbs":    {syncer.Target{Cluster: "../c", Deployment: "7"}, nil},
+		"a deployment that climbs": {syncer.Target{Cluster: "p+c", Deployment: ".."}, nil},
+		"no deployment":            {syncer.Target{Cluster: "p+c"}, nil},
+		"an app that climbs":       {good, []syncer.App{{Name: ".."}}},
+		"an app that comes twice":  {good, []syncer.App{{Name: "a"}, {Name: "b"}, {Name: "a"}}},
+	} {
+		calls := 0
+		if _, err := syncer.Owned(fixed{nil, &calls}).Plan(c.at, c.apps); !errs.Is(err, errs.Invalid) || calls > 0 {
+			t.Errorf("%s: Plan: %v after %d calls of the backend, want Invalid and none", name, err, calls)
+		}
+	}
+}
+
+// What a backend can do besides planning is still found behind the guard.
+func TestOwnedKeepsPointers(t *testing.T) {
+	t.Parallel()
+	if _, ok := syncer.Owned(fixed{}).(syncer.Pointing); ok {
+		t.Error("a backend without pointers has some")
+	}
+	at := syncer.Target{Cluster: "p+c", Deployment: "7"}
+	if p, ok := syncer.Owned(pointing{}).(syncer.Pointing); !ok || len(p.Pointers(at)) != 1 {
+		t.Error("the pointers of a backend are lost")
+	}
+}
