@@ -2,7 +2,6 @@ package syncer
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -93,10 +92,8 @@ func cleanEdit(e git.Edit) error {
 	return nil
 }
 
+// cleanPath reports whether p is relative, clean, and of usable elements.
 func cleanPath(p string) bool {
-	if p == "" || path.IsAbs(p) || path.Clean(p) != p {
-		return false
-	}
 	for part := range strings.SplitSeq(p, "/") {
 		if element(part) != nil {
 			return false

@@ -1,6 +1,7 @@
 package flux_test
 
 import (
+	"path"
 	"strings"
 	"testing"
 
@@ -24,7 +25,8 @@ func TestTheSourceHoldsTheDeploymentAlone(t *testing.T) {
 		{"!edge+c1", "!42"},
 		{"ed ge+c1", "4 2"},
 		{"e*+c?", "[4]2"},
-		{`e[ab]+c1`, `#42`}, {"edge+c1 ", "42 "},
+		{`e[ab]+c1`, `#42`},
+		{"edge+c1 ", "42 "},
 	} {
 		for _, deep := range []bool{false, true} {
 			target := syncertest.Target(names[0])
@@ -52,6 +54,8 @@ func TestTheSourceHoldsTheDeploymentAlone(t *testing.T) {
 				strings.Replace(target.Dir(), "clusters", "other", 1) + "/x":    false,
 				strings.Replace(target.Dir(), names[0], "edge+other", 1) + "/x": false,
 				"README.md": false,
+				"clusters/edge+c1/context/42/app/web/x.yaml":                                    names[0] == "edge+c1" && !deep,
+				"clusters/" + path.Base(path.Dir(target.Root())) + "/edge+c1/context/42/x.yaml": names[0] == "edge+c1" && deep,
 			} {
 				if got := fetched(*repo.Spec.Ignore, name); got != want {
 					t.Errorf("cluster %q, deployment %q: %s is fetched: %t, want %t\n%s", names[0], names[1], name, got, want, *repo.Spec.Ignore)
