@@ -114,7 +114,7 @@ func ignorable(r rune) bool {
 // It returns Invalid with the path to blame.
 func CheckEdits(edits []Edit) error {
 	paths := make([]string, 0, len(edits))
-	good := dirs{}
+	good := checkedDirs{}
 	for _, e := range edits {
 		if err := good.check(e); err != nil {
 			return err
@@ -127,12 +127,12 @@ func CheckEdits(edits []Edit) error {
 	return nil
 }
 
-// dirs are the directories that were found good, by what edits share them by, with the
+// checkedDirs are the directories that were found good, by what edits share them by, with the
 // length of their longest path: many clusters hold the same.
-type dirs map[uintptr]int
+type checkedDirs map[uintptr]int
 
 // check checks one edit.
-func (d dirs) check(e Edit) error {
+func (d checkedDirs) check(e Edit) error {
 	if err := CheckPath(e.Path); err != nil {
 		return err
 	}

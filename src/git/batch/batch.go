@@ -149,16 +149,16 @@ type Writers struct {
 	ctx   context.Context // of the goroutines; ends Grace after Close
 	stop  context.CancelFunc
 
-	mu     sync.Mutex
-	closed bool
-	lines  map[key]*line
-	quiet  map[string]time.Time // until when hosted repositories are left alone, by URL
-	rests  *rests
-	wg     sync.WaitGroup
+	mu            sync.Mutex
+	closed        bool
+	queues        map[branchKey]*branchQueue
+	hostedWindows map[string]time.Time // until when hosted repositories are left alone, by URL
+	cooldowns     *outages
+	wg            sync.WaitGroup
 }
 
-// key names a branch.
-type key struct{ url, branch string }
+// branchKey names a branch.
+type branchKey struct{ url, branch string }
 
 // New returns writers that write through host.
 func New(host git.Host, o Options) *Writers {
@@ -166,7 +166,7 @@ func New(host git.Host, o Options) *Writers {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Writers{
 		host: host, opt: o, slots: make(chan struct{}, o.MaxQueue),
-		ctx: ctx, stop: stop, lines: map[key]*line{}, quiet: map[string]time.Time{}, rests: newRests(o.Cooldown),
+		ctx: ctx, stop: stop, queues: map[branchKey]*branchQueue{}, hostedWindows: map[string]time.Time{}, cooldowns: newOutages(o.Cooldown),
 	}
 }
 
@@ -185,15 +185,15 @@ func New(host git.Host, o Options) *Writers {
 // When ctx ends first its error is returned; a try that is under way may still succeed,
 // but nothing is tried again for callers who have left.
 func (w *Writers) Submit(ctx context.Context, j Job) (git.Hash, error) {
-	if err := errors.Join(git.CheckBranch(j.Branch), git.CheckEdits(j.Edits), git.CheckDerived(j.Branch, j.Derived), checkGone(j)); err != nil {
-		return "", first(err)
+	if err := errors.Join(git.CheckBranch(j.Branch), git.CheckEdits(j.Edits), git.CheckDerived(j.Branch, j.Derived), checkRemoved(j)); err != nil {
+		return "", firstOf(err)
 	}
 	select {
 	case w.slots <- struct{}{}:
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	r := &request{job: j, ctx: ctx, answer: make(chan answer, 1)}
+	r := &jobRequest{job: j, ctx: ctx, answer: make(chan jobAnswer, 1)}
 	if err := w.enqueue(r); err != nil {
 		<-w.slots
 		return "", err
@@ -206,7 +206,7 @@ func (w *Writers) Submit(ctx context.Context, j Job) (git.Hash, error) {
 	}
 }
 
-func first(err error) error {
+func firstOf(err error) error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()[0]
 	}
@@ -214,21 +214,21 @@ func first(err error) error {
 }
 
 // enqueue puts a request into its branch's line, and starts the line if need be.
-func (w *Writers) enqueue(r *request) error {
+func (w *Writers) enqueue(r *jobRequest) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return errs.E(errs.Unavailable, "write", r.job.Repo.URL, errors.New("shutting down"))
 	}
-	k := key{url: r.job.Repo.URL, branch: r.job.Branch}
-	l, ok := w.lines[k]
+	k := branchKey{url: r.job.Repo.URL, branch: r.job.Branch}
+	l, ok := w.queues[k]
 	if !ok {
-		l = &line{owner: w, key: k, wake: make(chan struct{}, 1)}
-		w.lines[k] = l
+		l = &branchQueue{owner: w, key: k, wake: make(chan struct{}, 1)}
+		w.queues[k] = l
 		w.wg.Go(l.run)
 	}
 	l.queue = append(l.queue, r)
-	l.nudge()
+	l.wakeUp()
 	return nil
 }
 
@@ -237,8 +237,8 @@ func (w *Writers) enqueue(r *request) error {
 func (w *Writers) Close() {
 	w.mu.Lock()
 	w.closed = true
-	for _, l := range w.lines {
-		l.nudge()
+	for _, l := range w.queues {
+		l.wakeUp()
 	}
 	w.mu.Unlock()
 	timer := time.AfterFunc(w.opt.Grace, w.stop)
@@ -251,8 +251,8 @@ func (w *Writers) Close() {
 func (w *Writers) Active() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.lines)
+	return len(w.queues)
 }
 
 // CoolingDown returns how many repositories are left alone now because they are out of order.
-func (w *Writers) CoolingDown() int { return w.rests.count(time.Now()) }
+func (w *Writers) CoolingDown() int { return w.cooldowns.count(time.Now()) }

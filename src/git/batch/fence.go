@@ -47,28 +47,28 @@ func fenceOf(c git.Commit) Fence {
 	return Fence{Shard: shard, Token: token}
 }
 
-// guard asks whether the fence stands.
-func (f Fence) guard(ctx context.Context) error {
+// check asks whether the fence stands.
+func (f Fence) check(ctx context.Context) error {
 	if f.Check == nil {
 		return nil
 	}
 	err := f.Check(ctx)
 	if errs.Is(err, errs.Conflict) {
-		return f.fallen(err)
+		return f.fencedError(err)
 	}
 	return err
 }
 
-// fallen is the error of a writer that is not the owner any more.
-func (f Fence) fallen(why error) error {
+// fencedError is the error of a writer that is not the owner any more.
+func (f Fence) fencedError(why error) error {
 	return errs.E(errs.Conflict, "write", "as "+f.String(), fmt.Errorf("%w: %w", ErrFenced, why))
 }
 
-// overrun says whether a later owner of the same shard made one of the commits.
-func (f Fence) overrun(commits []git.Commit) error {
+// checkOverrun says whether a later owner of the same shard made one of the commits.
+func (f Fence) checkOverrun(commits []git.Commit) error {
 	for _, c := range commits {
 		if other := fenceOf(c); f.Shard != "" && other.Shard == f.Shard && other.Token > f.Token {
-			return f.fallen(fmt.Errorf("commit %s was made as %s", c.ID, other))
+			return f.fencedError(fmt.Errorf("commit %s was made as %s", c.ID, other))
 		}
 	}
 	return nil

@@ -35,15 +35,15 @@ func waitsForMerge(err error) bool {
 	return ok
 }
 
-// dry finds out whether the jobs' edits would change a commit. It returns what Commit
+// dryRun finds out whether the jobs' edits would change a commit. It returns what Commit
 // does: git.ErrDry if they would.
-func (t *try) dry(ctx context.Context, branch string, at git.Hash) (git.Hash, error) {
+func (t *attempt) dryRun(ctx context.Context, branch string, at git.Hash) (git.Hash, error) {
 	m := t.message
 	m.DryRun = true
 	return t.line.owner.host.Commit(ctx, t.repo, branch, at, t.edits, m)
 }
 
-// put writes on top of parent; or, where the branch is protected and the jobs say so,
+// writeOrPropose writes on top of parent; or, where the branch is protected and the jobs say so,
 // proposes it.
 //
 //	edits are on the branch ──────────────────────────────► done
@@ -52,7 +52,7 @@ func (t *try) dry(ctx context.Context, branch string, at git.Hash) (git.Hash, er
 //
 // All that is remembered is on the server, so that another process goes on with the same
 // proposal.
-func (t *try) put(ctx context.Context, parent git.Hash) (git.Hash, error) {
+func (t *attempt) writeOrPropose(ctx context.Context, parent git.Hash) (git.Hash, error) {
 	if !t.propose || parent == "" {
 		return t.write(ctx, parent)
 	}
@@ -65,36 +65,36 @@ func (t *try) put(ctx context.Context, parent git.Hash) (git.Hash, error) {
 		return "", err
 	}
 	if p.State == git.ProposalOpen {
-		return t.whileOpen(ctx, host, p, parent)
+		return t.updateProposal(ctx, host, p, parent)
 	}
 	commit, err := t.write(ctx, parent)
-	if !protected(err) {
+	if !maybeProtected(err) {
 		return commit, err
 	}
 	if p.State == git.ProposalClosed {
-		if err := t.closed(ctx, p); err != nil {
+		if err := t.refuseClosed(ctx, p); err != nil {
 			return "", err
 		}
 	}
-	return "", t.ask(ctx, host, p, parent)
+	return "", t.requestMerge(ctx, host, p, parent)
 }
 
-// protected says whether a branch takes no pushes; or those of this credential, as the try
+// maybeProtected says whether a branch takes no pushes; or those of this credential, as the try
 // to propose will show.
-func protected(err error) bool {
+func maybeProtected(err error) bool {
 	_, blamed := errors.AsType[*git.PathError](err)
 	return errs.Is(err, errs.Forbidden) && !blamed
 }
 
-// whileOpen keeps a proposal that is open up to date. Edits that are on the branch
+// updateProposal keeps a proposal that is open up to date. Edits that are on the branch
 // already, because it was brought there by others or is to be as it was, are done; the
 // proposal must not change them any more all the same.
-func (t *try) whileOpen(ctx context.Context, host git.Proposer, p git.Proposal, parent git.Hash) (git.Hash, error) {
-	asked := t.ask(ctx, host, p, parent)
+func (t *attempt) updateProposal(ctx context.Context, host git.Proposer, p git.Proposal, parent git.Hash) (git.Hash, error) {
+	asked := t.requestMerge(ctx, host, p, parent)
 	if !waitsForMerge(asked) {
 		return "", asked
 	}
-	if _, err := t.dry(ctx, t.line.key.branch, parent); err != nil {
+	if _, err := t.dryRun(ctx, t.line.key.branch, parent); err != nil {
 		if errors.Is(err, git.ErrDryRun) {
 			err = asked
 		}
@@ -103,19 +103,19 @@ func (t *try) whileOpen(ctx context.Context, host git.Proposer, p git.Proposal, 
 	return t.write(ctx, parent)
 }
 
-// closed refuses what was proposed and refused before; something else may be proposed.
-func (t *try) closed(ctx context.Context, p git.Proposal) error {
-	_, err := t.dry(ctx, SideBranch(t.line.key.branch), p.Head)
+// refuseClosed refuses what was proposed and refused before; something else may be proposed.
+func (t *attempt) refuseClosed(ctx context.Context, p git.Proposal) error {
+	_, err := t.dryRun(ctx, SideBranch(t.line.key.branch), p.Head)
 	switch {
 	case errors.Is(err, git.ErrDryRun):
 		return nil
 	case err == nil, errs.Is(err, errs.NotFound), errs.Is(err, errs.Invalid):
-		return t.proposed(p)
+		return t.proposedError(p)
 	}
 	return err
 }
 
-func (t *try) proposed(p git.Proposal) error {
+func (t *attempt) proposedError(p git.Proposal) error {
 	e := &ProposedError{Branch: t.line.key.branch, Proposal: p}
 	if p.State == git.ProposalClosed {
 		return errs.E(errs.Forbidden, "write", t.repo.URL, e)
@@ -123,15 +123,15 @@ func (t *try) proposed(p git.Proposal) error {
 	return errs.Throttle("write", t.repo.URL, t.line.owner.opt.ProposalPoll, e)
 }
 
-// ask puts the edits on the side branch and sees to it that there is a proposal to take
+// requestMerge puts the edits on the side branch and sees to it that there is a proposal to take
 // them. On success it returns a ProposedError.
-func (t *try) ask(ctx context.Context, host git.Proposer, p git.Proposal, parent git.Hash) error {
+func (t *attempt) requestMerge(ctx context.Context, host git.Proposer, p git.Proposal, parent git.Hash) error {
 	side, into := SideBranch(t.line.key.branch), t.line.key.branch
 	before, err := t.line.owner.host.Head(ctx, t.repo, side)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return err
 	}
-	now, err := t.stage(ctx, p, before, parent)
+	now, err := t.writeSideBranch(ctx, p, before, parent)
 	if err != nil {
 		return err
 	}
@@ -142,16 +142,16 @@ func (t *try) ask(ctx context.Context, host git.Proposer, p git.Proposal, parent
 		t.line.owner.opt.Log.LogAttrs(ctx, slog.LevelInfo, "proposed", slog.String("repo", t.repo.URL),
 			slog.String("branch", into), slog.String("url", p.URL), slog.String("commit", string(now)))
 	}
-	return t.proposed(p)
+	return t.proposedError(p)
 }
 
-// stage puts the edits on the side branch: on top of what is there as long as that is based
+// writeSideBranch puts the edits on the side branch: on top of what is there as long as that is based
 // on the newest commit of the branch; else that is where it begins anew, and what other
 // jobs had put there is put there again when they look the next time.
-func (t *try) stage(ctx context.Context, p git.Proposal, before, parent git.Hash) (git.Hash, error) {
+func (t *attempt) writeSideBranch(ctx context.Context, p git.Proposal, before, parent git.Hash) (git.Hash, error) {
 	host, side := t.line.owner.host, SideBranch(t.line.key.branch)
 	if before != "" && (p.State == git.ProposalOpen || p.State == "") { // not what was refused, or is there
-		based, err := t.based(ctx, before, parent)
+		based, err := t.sideBranchHolds(ctx, before, parent)
 		if err != nil {
 			return "", err
 		}
@@ -166,9 +166,9 @@ func (t *try) stage(ctx context.Context, p git.Proposal, before, parent git.Hash
 	return mover.ResetBranch(ctx, t.repo, git.BranchReset{Branch: side, From: before, Onto: parent, Edits: t.edits, Message: t.message})
 }
 
-// based says whether the history of the side branch holds the newest commit of the branch.
+// sideBranchHolds says whether the history of the side branch holds the newest commit of the branch.
 // Where that cannot be told it is for the server to merge.
-func (t *try) based(ctx context.Context, side, parent git.Hash) (bool, error) {
+func (t *attempt) sideBranchHolds(ctx context.Context, side, parent git.Hash) (bool, error) {
 	logs, ok := t.line.owner.host.(git.LogReader)
 	if !ok || parent == "" {
 		return true, nil

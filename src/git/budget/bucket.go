@@ -7,59 +7,59 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// bucket hands out tokens. A quarter of the limit, one at least, can be saved up; so much
+// tokenBucket hands out tokens. A quarter of the limit, one at least, can be saved up; so much
 // less comes in a period that both together are the limit.
-type bucket struct {
-	of   func(git.Cost) int
-	most float64
-	rate float64 // a second
-	have float64 // below zero after a cost that is more than can be saved up
-	at   time.Time
+type tokenBucket struct {
+	costOf   func(git.Cost) int
+	burst    float64
+	rate     float64 // a second
+	tokens   float64 // below zero after a cost that is more than can be saved up
+	filledAt time.Time
 }
 
-func newBucket(b bound, now time.Time) *bucket {
+func newTokenBucket(b rateBound, now time.Time) *tokenBucket {
 	most := max(1, b.limit/4)
 	rate := b.limit - most
 	if most == 1 {
 		rate = b.limit // evenly, one at a time
 	}
-	return &bucket{of: b.of, most: float64(most), rate: float64(rate) / b.period.Seconds(), have: float64(most), at: now}
+	return &tokenBucket{costOf: b.costOf, burst: float64(most), rate: float64(rate) / b.period.Seconds(), tokens: float64(most), filledAt: now}
 }
 
 // fill takes in what has come since.
-func (b *bucket) fill(now time.Time) {
-	if past := now.Sub(b.at); past > 0 {
-		b.have = min(b.most, b.have+past.Seconds()*b.rate)
-		b.at = now
+func (b *tokenBucket) fill(now time.Time) {
+	if past := now.Sub(b.filledAt); past > 0 {
+		b.tokens = min(b.burst, b.tokens+past.Seconds()*b.rate)
+		b.filledAt = now
 	}
 }
 
 // grain is what tokens may be wrong by, from reckoning with fractions.
-const grain = 1e-6
+const rounding = 1e-6
 
 // wait is how long it takes until n tokens are there. Of more than can be saved up, the
 // first go when the bucket is full.
-func (b *bucket) wait(n float64, now time.Time) time.Duration {
+func (b *tokenBucket) wait(n float64, now time.Time) time.Duration {
 	b.fill(now)
-	if n == 0 || b.have+grain >= n {
+	if n == 0 || b.tokens+rounding >= n {
 		return 0
 	}
-	return time.Duration(math.Ceil((n - b.have) / b.rate * float64(time.Second)))
+	return time.Duration(math.Ceil((n - b.tokens) / b.rate * float64(time.Second)))
 }
 
 // waitOne is wait for a single cost.
-func (b *bucket) waitOne(c git.Cost, now time.Time) time.Duration {
-	return b.wait(min(b.most, float64(b.of(c))), now)
+func (b *tokenBucket) waitOne(c git.Cost, now time.Time) time.Duration {
+	return b.wait(min(b.burst, float64(b.costOf(c))), now)
 }
 
-func (b *bucket) take(c git.Cost, now time.Time) {
+func (b *tokenBucket) spend(c git.Cost, now time.Time) {
 	b.fill(now)
-	b.have -= float64(b.of(c))
+	b.tokens -= float64(b.costOf(c))
 }
 
-func (b *bucket) give(c git.Cost) { b.have = min(b.most, b.have+float64(b.of(c))) }
+func (b *tokenBucket) refund(c git.Cost) { b.tokens = min(b.burst, b.tokens+float64(b.costOf(c))) }
 
-func (b *bucket) full(now time.Time) bool {
+func (b *tokenBucket) full(now time.Time) bool {
 	b.fill(now)
-	return b.have+grain >= b.most
+	return b.tokens+rounding >= b.burst
 }

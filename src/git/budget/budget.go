@@ -37,7 +37,7 @@ type Budget struct {
 	rates func(git.Repo) Rates
 
 	mu    sync.Mutex
-	gates map[[sha256.Size]byte]*gate
+	gates map[[sha256.Size]byte]*rateGate
 	sweep int // with so many gates it is worth looking for idle ones
 }
 
@@ -49,7 +49,7 @@ func New(o Options) *Budget {
 	if o.Rates == nil {
 		o.Rates = Published
 	}
-	return &Budget{rates: o.Rates, gates: map[[sha256.Size]byte]*gate{}, sweep: firstSweep}
+	return &Budget{rates: o.Rates, gates: map[[sha256.Size]byte]*rateGate{}, sweep: firstSweep}
 }
 
 // Spend waits until a cost may be spent. Repositories that wait for the same credential
@@ -71,29 +71,29 @@ func (b *Budget) Spend(ctx context.Context, r git.Repo, c git.Cost) error {
 	return refusal(r, err)
 }
 
-// step is a ticket at a gate.
-type step struct {
-	gate   *gate
-	ticket *ticket
+// gateTicket is a ticket at a gate.
+type gateTicket struct {
+	gate   *rateGate
+	ticket *queuedCost
 }
 
 // enter queues for the gate of the repository. It refuses at once if either gate will not
 // be passed in time.
-func (b *Budget) enter(ctx context.Context, r git.Repo, c git.Cost) ([]step, error) {
+func (b *Budget) enter(ctx context.Context, r git.Repo, c git.Cost) ([]gateTicket, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, rates := time.Now(), b.rates(r)
-	var steps []step
-	for _, g := range []*gate{
-		b.gate(ofRepository(r), func() *gate { return newGate(rates.repository(), now) }),
-		b.gate(ofCredential(r), func() *gate { return newGate(rates.credential(), now) }),
+	var steps []gateTicket
+	for _, g := range []*rateGate{
+		b.gate(ofRepository(r), func() *rateGate { return newRateGate(rates.repository(), now) }),
+		b.gate(ofCredential(r), func() *rateGate { return newRateGate(rates.credential(), now) }),
 	} {
-		t := &ticket{repo: r.URL, cost: c, done: make(chan error, 1)}
+		t := &queuedCost{repo: r.URL, cost: c, done: make(chan error, 1)}
 		t.end, t.bounded = ctx.Deadline()
-		if err := t.late(now.Add(g.reckon(t, now))); err != nil {
+		if err := t.checkLate(now.Add(g.estimate(t, now))); err != nil {
 			return nil, err
 		}
-		steps = append(steps, step{gate: g, ticket: t})
+		steps = append(steps, gateTicket{gate: g, ticket: t})
 	}
 	for _, s := range steps {
 		s.gate.users++
@@ -102,9 +102,9 @@ func (b *Budget) enter(ctx context.Context, r git.Repo, c git.Cost) ([]step, err
 }
 
 // wait queues for a gate and returns when it is passed.
-func (b *Budget) wait(ctx context.Context, s step) error {
+func (b *Budget) wait(ctx context.Context, s gateTicket) error {
 	b.mu.Lock()
-	s.gate.join(s.ticket)
+	s.gate.enqueue(s.ticket)
 	b.serve(s.gate)
 	b.mu.Unlock()
 	select {
@@ -116,7 +116,7 @@ func (b *Budget) wait(ctx context.Context, s step) error {
 }
 
 // leave goes away from gates. If not all were passed, those that were get back what they gave.
-func (b *Budget) leave(steps []step, passed int) {
+func (b *Budget) leave(steps []gateTicket, passed int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, s := range steps {
@@ -125,16 +125,16 @@ func (b *Budget) leave(steps []step, passed int) {
 			continue
 		}
 		if i < passed {
-			s.gate.give(s.ticket.cost)
+			s.gate.refund(s.ticket.cost)
 		} else {
-			s.gate.quit(s.ticket)
+			s.gate.withdraw(s.ticket)
 		}
 		b.serve(s.gate)
 	}
 }
 
 // serve lets pass who may, and sees to it that it is looked again when the next one may.
-func (b *Budget) serve(g *gate) {
+func (b *Budget) serve(g *rateGate) {
 	if g.timer != nil {
 		g.timer.Stop()
 		g.timer = nil
@@ -156,13 +156,13 @@ func (b *Budget) Observe(r git.Repo, s git.RateStatus) {
 	if !s.Until.After(now) && (s.Limit == 0 && s.Remaining == 0 || !s.Reset.After(now)) {
 		return // nothing that holds still
 	}
-	g := b.gate(ofCredential(r), func() *gate { return newGate(b.rates(r).credential(), now) })
-	g.learn(s, now)
+	g := b.gate(ofCredential(r), func() *rateGate { return newRateGate(b.rates(r).credential(), now) })
+	g.observe(s, now)
 	b.serve(g)
 }
 
 // gate returns a gate, which is made if need be.
-func (b *Budget) gate(id [sha256.Size]byte, build func() *gate) *gate {
+func (b *Budget) gate(id [sha256.Size]byte, build func() *rateGate) *rateGate {
 	if g, ok := b.gates[id]; ok {
 		return g
 	}
@@ -192,7 +192,7 @@ func (b *Budget) Size() int {
 
 // refusal says of which repository's credential a Throttled is.
 func refusal(r git.Repo, err error) error {
-	if late, ok := errors.AsType[*lateError](err); ok {
+	if late, ok := errors.AsType[*exhaustedError](err); ok {
 		return errs.Throttle("spend", r.URL, late.after, late)
 	}
 	return err

@@ -59,17 +59,17 @@ func ProviderOf(r git.Repo) string {
 	return ""
 }
 
-// bound is one limit within a period.
-type bound struct {
-	of     func(git.Cost) int
+// rateBound is one limit within a period.
+type rateBound struct {
+	costOf func(git.Cost) int
 	limit  int
 	period time.Duration
 }
 
-func (r Rates) credential() []bound {
+func (r Rates) credential() []rateBound {
 	calls := func(c git.Cost) int { return c.Calls }
 	content := func(c git.Cost) int { return c.Content }
-	return []bound{
+	return []rateBound{
 		{calls, r.CallsMinute, time.Minute},
 		{calls, r.CallsHour, time.Hour},
 		{func(c git.Cost) int { return c.Points }, r.PointsMinute, time.Minute},
@@ -78,8 +78,8 @@ func (r Rates) credential() []bound {
 	}
 }
 
-func (r Rates) repository() []bound {
-	return []bound{
+func (r Rates) repository() []rateBound {
+	return []rateBound{
 		{func(c git.Cost) int { return c.Pushes }, r.PushesMinute, time.Minute},
 		{func(c git.Cost) int { return c.Reads }, r.ReadsSecond, time.Second},
 	}

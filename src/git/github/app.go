@@ -27,10 +27,10 @@ const (
 	maxApps     = 256             // installations whose tokens are kept
 )
 
-// apps keeps the tokens of installations.
-type apps struct {
+// appTokens keeps the tokens of installations.
+type appTokens struct {
 	mu  sync.Mutex
-	all map[installation]*tokenOf
+	all map[installation]*appToken
 }
 
 // installation is an app in an account of a server.
@@ -39,31 +39,31 @@ type installation struct {
 	app git.App
 }
 
-// tokenOf is the token of an installation. Whoever holds the slot gets a new one; all others
+// appToken is the token of an installation. Whoever holds the slot gets a new one; all others
 // wait for it and share it.
-type tokenOf struct {
+type appToken struct {
 	slot  chan struct{}
 	token git.Secret // guarded by the slot
 	ends  time.Time
 }
 
-func (a *apps) of(i installation) *tokenOf {
+func (a *appTokens) of(i installation) *appToken {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if t, ok := a.all[i]; ok {
 		return t
 	}
 	if a.all == nil || len(a.all) >= maxApps {
-		a.all = map[installation]*tokenOf{}
+		a.all = map[installation]*appToken{}
 	}
-	t := &tokenOf{slot: make(chan struct{}, 1)}
+	t := &appToken{slot: make(chan struct{}, 1)}
 	a.all[i] = t
 	return t
 }
 
 // token returns what calls are made with: the repository's own token, or one of its app
 // other than refused.
-func (d *door) token(ctx context.Context, refused git.Secret) (git.Secret, error) {
+func (d *client) token(ctx context.Context, refused git.Secret) (git.Secret, error) {
 	if d.repo.App.ID == "" {
 		return d.repo.Token, nil
 	}
@@ -86,15 +86,15 @@ func (d *door) token(ctx context.Context, refused git.Secret) (git.Secret, error
 }
 
 // logIn gets a token for the app's installation.
-func (d *door) logIn(ctx context.Context) (token git.Secret, ends time.Time, err error) {
-	proof, err := prove(d.repo.App, time.Now())
+func (d *client) logIn(ctx context.Context) (token git.Secret, ends time.Time, err error) {
+	proof, err := signProof(d.repo.App, time.Now())
 	if err != nil {
 		return "", ends, err
 	}
 	if err := d.spend(ctx, "log in", git.Cost{Calls: 1, Points: 5}); err != nil {
 		return "", ends, err
 	}
-	err = d.once(ctx, "log in", proof, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+	err = d.callOnce(ctx, "log in", proof, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 		t, resp, err := c.Apps.CreateInstallationToken(ctx, d.repo.App.Installation, nil)
 		token, ends = git.Secret(t.GetToken()), t.GetExpiresAt().Time
 		return resp, err
@@ -108,8 +108,8 @@ func (d *door) logIn(ctx context.Context) (token git.Secret, ends time.Time, err
 	return token, ends, err
 }
 
-// prove returns a JSON web token by which an app shows that it holds its key.
-func prove(app git.App, now time.Time) (git.Secret, error) {
+// signProof returns a JSON web token by which an app shows that it holds its key.
+func signProof(app git.App, now time.Time) (git.Secret, error) {
 	key, err := parseKey(app.Key)
 	if err != nil {
 		return "", err

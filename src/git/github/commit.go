@@ -23,45 +23,45 @@ import (
 // The interface moves a branch to whatever descends from where it is. So that a branch
 // which was taken back is not brought forward again, where it is is asked for right before.
 func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
-	d, err := h.enter(r, firstOf(git.CheckBranch(branch), git.CheckEdits(edits)))
+	d, err := h.checkedClient(r, firstOf(git.CheckBranch(branch), git.CheckEdits(edits)))
 	if err != nil {
 		return "", err
 	}
-	w := &writer{door: d, known: h.repo(r), branch: branch, parent: parent, message: m}
+	w := &commitWriter{client: d, known: h.repo(r), branch: branch, parent: parent, message: m}
 	id, err := w.commit(ctx, edits)
 	if errors.Is(err, errEmpty) && parent == "" {
-		if err := w.begin(ctx); err != nil {
+		if err := w.initRepository(ctx); err != nil {
 			return "", err
 		}
 		id, err = w.commit(ctx, edits)
 	}
-	return id, blame(err, edits)
+	return id, blamePath(err, edits)
 }
 
-// writer makes one commit.
-type writer struct {
-	*door
-	known   *known
-	branch  string
-	parent  git.Hash  // where the branch is; empty if it is to be made
-	base    git.Hash  // the commit's parent: that, or the one that began an empty repository
-	was     *git.Hash // where a branch is that shall leave its history; nil: at base
-	message git.Message
+// commitWriter makes one commit.
+type commitWriter struct {
+	*client
+	known    *repoCache
+	branch   string
+	parent   git.Hash  // where the branch is; empty if it is to be made
+	base     git.Hash  // the commit's parent: that, or the one that began an empty repository
+	expected *git.Hash // where a branch is that shall leave its history; nil: at base
+	message  git.Message
 }
 
 // commit builds the trees, the commit, and moves the branch.
-func (w *writer) commit(ctx context.Context, edits []git.Edit) (git.Hash, error) {
-	from, err := w.from(ctx)
+func (w *commitWriter) commit(ctx context.Context, edits []git.Edit) (git.Hash, error) {
+	from, err := w.baseTree(ctx)
 	if err != nil {
 		return "", err
 	}
-	top, r := tree.NewEdits(edits), w.reader()
+	top, r := tree.NewEdits(edits), w.treeReader()
 	if err := r.load(ctx, from, top, 0); err != nil {
 		return "", err
 	}
-	d, err := newDraft(r.met, from, top)
+	d, err := newTreeDraft(r.trees, from, top)
 	if err != nil {
-		return "", w.about(err)
+		return "", w.withSubject(err)
 	}
 	if d.Root == from {
 		return w.parent, nil
@@ -69,18 +69,18 @@ func (w *writer) commit(ctx context.Context, edits []git.Edit) (git.Hash, error)
 	if w.message.DryRun {
 		return "", git.ErrDryRun
 	}
-	p := newPlan(d, w.known, from)
+	p := newTreePlan(d, w.known, from)
 	if err := w.spend(ctx, "commit", w.cost(p)); err != nil {
 		return "", err
 	}
 	if err := w.build(ctx, p, from); err != nil {
-		return "", w.lostObjects(err)
+		return "", w.forgetIfGone(err)
 	}
-	id, err := w.seal(ctx, d.Root)
+	id, err := w.createCommit(ctx, d.Root)
 	if err != nil {
-		return "", w.lostObjects(err)
+		return "", w.forgetIfGone(err)
 	}
-	if err := w.move(ctx, id); err != nil {
+	if err := w.moveBranch(ctx, id); err != nil {
 		return "", err
 	}
 	if commit, err := tree.ParseID(id); err == nil {
@@ -89,16 +89,16 @@ func (w *writer) commit(ctx context.Context, edits []git.Edit) (git.Hash, error)
 	return id, nil
 }
 
-// about gives an error that blames a path its subject.
-func (w *writer) about(err error) error {
+// withSubject gives an error that blames a path its subject.
+func (w *commitWriter) withSubject(err error) error {
 	if at, ok := errors.AsType[*git.PathError](err); ok {
 		return errs.E(errs.Invalid, "commit", w.repo.URL, at)
 	}
 	return err
 }
 
-// from returns the tree that the edits are made on.
-func (w *writer) from(ctx context.Context) (tree.ID, error) {
+// baseTree returns the tree that the edits are made on.
+func (w *commitWriter) baseTree(ctx context.Context) (tree.ID, error) {
 	if w.parent == "" {
 		return tree.Empty, nil
 	}
@@ -111,22 +111,24 @@ func (w *writer) from(ctx context.Context) (tree.ID, error) {
 }
 
 // cost is what all calls of a plan cost that are sure to come, the commit's and the branch's included.
-func (w *writer) cost(p *plan) git.Cost {
-	n := len(p.blobs) + len(w.cut(p.root))
+func (w *commitWriter) cost(p *treePlan) git.Cost {
+	n := len(p.blobs) + len(w.splitItems(p.root))
 	for _, round := range p.rounds {
-		n += len(w.cut(round))
+		n += len(w.splitItems(round))
 	}
-	c := times(writing, n+2)
+	c := times(writeCost, n+2)
 	if w.parent != "" {
-		c = plus(c, reading)
+		c = plus(c, readCost)
 	}
 	return c
 }
 
-func (w *writer) cut(items []item) [][]item { return cut(items, w.h.opt.MaxItems, w.h.opt.MaxBytes) }
+func (w *commitWriter) splitItems(items []treeItem) [][]treeItem {
+	return splitItems(items, w.h.opt.MaxItems, w.h.opt.MaxBytes)
+}
 
 // build makes the server have a plan's trees.
-func (w *writer) build(ctx context.Context, p *plan, from tree.ID) error {
+func (w *commitWriter) build(ctx context.Context, p *treePlan, from tree.ID) error {
 	for _, id := range p.blobs {
 		if err := w.blob(ctx, id, p.d.blobs[id]); err != nil {
 			return err
@@ -136,7 +138,7 @@ func (w *writer) build(ctx context.Context, p *plan, from tree.ID) error {
 		if _, err := w.trees(ctx, tree.ID{}, round); err != nil {
 			return err
 		}
-		w.learn(p, n)
+		w.rememberRound(p, n)
 	}
 	if len(p.root) == 0 {
 		return nil // the server had the whole tree before
@@ -158,13 +160,13 @@ func (w *writer) build(ctx context.Context, p *plan, from tree.ID) error {
 	return nil
 }
 
-// learn notes what the server has after a round, so that nothing of it is sent again
+// rememberRound notes what the server has after a round, so that nothing of it is sent again
 // should a later call fail.
-func (w *writer) learn(p *plan, round int) {
+func (w *commitWriter) rememberRound(p *treePlan, round int) {
 	trees, blobs := map[tree.ID]tree.Tree{}, []tree.ID{}
 	for _, id := range p.order {
-		if p.height[id] == round {
-			p.below(id, trees, &blobs)
+		if p.rounded[id] == round {
+			p.collectNew(id, trees, &blobs)
 		}
 	}
 	w.known.addTrees(trees)
@@ -172,10 +174,10 @@ func (w *writer) learn(p *plan, round int) {
 }
 
 // blob puts a file on the server.
-func (w *writer) blob(ctx context.Context, id tree.ID, content []byte) error {
+func (w *commitWriter) blob(ctx context.Context, id tree.ID, content []byte) error {
 	text := base64.StdEncoding.EncodeToString(content)
 	var made string
-	err := w.call(ctx, "commit", paid, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+	err := w.call(ctx, "commit", prepaid, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 		b, resp, err := c.Git.CreateBlob(ctx, w.owner, w.name, &gh.Blob{Content: &text, Encoding: gh.String("base64")})
 		made = b.GetSHA()
 		return resp, err
@@ -192,14 +194,14 @@ func (w *writer) blob(ctx context.Context, id tree.ID, content []byte) error {
 
 // trees makes a tree of items on top of another, in as few requests as are allowed, and
 // returns its name.
-func (w *writer) trees(ctx context.Context, base tree.ID, items []item) (tree.ID, error) {
-	for _, part := range w.cut(items) {
+func (w *commitWriter) trees(ctx context.Context, base tree.ID, items []treeItem) (tree.ID, error) {
+	for _, part := range w.splitItems(items) {
 		on := ""
 		if base != (tree.ID{}) {
 			on = base.String()
 		}
 		var made string
-		err := w.call(ctx, "commit", paid, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		err := w.call(ctx, "commit", prepaid, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 			t, resp, err := c.Git.CreateTree(ctx, w.owner, w.name, on, entriesOf(part))
 			made = t.GetSHA()
 			return resp, err
@@ -215,7 +217,7 @@ func (w *writer) trees(ctx context.Context, base tree.ID, items []item) (tree.ID
 }
 
 // entriesOf are items as the interface has them.
-func entriesOf(items []item) []*gh.TreeEntry {
+func entriesOf(items []treeItem) []*gh.TreeEntry {
 	entries := make([]*gh.TreeEntry, len(items))
 	for i, it := range items {
 		kind, at := "blob", tree.Entry{Mode: it.mode}
@@ -234,8 +236,8 @@ func entriesOf(items []item) []*gh.TreeEntry {
 	return entries
 }
 
-// seal makes the commit object.
-func (w *writer) seal(ctx context.Context, root tree.ID) (id git.Hash, err error) {
+// createCommit makes the commit object.
+func (w *commitWriter) createCommit(ctx context.Context, root tree.ID) (id git.Hash, err error) {
 	w.message = w.message.Dated()
 	who := authorOf(w.message)
 	c := &gh.Commit{Message: gh.String(w.message.Text()), Tree: &gh.Tree{SHA: gh.String(root.String())}, Author: who, Committer: who}
@@ -245,7 +247,7 @@ func (w *writer) seal(ctx context.Context, root tree.ID) (id git.Hash, err error
 	if c.Verification, err = w.signature(root); err != nil {
 		return "", err
 	}
-	err = w.call(ctx, "commit", paid, func(ctx context.Context, client *gh.Client) (*gh.Response, error) {
+	err = w.call(ctx, "commit", prepaid, func(ctx context.Context, client *gh.Client) (*gh.Response, error) {
 		made, resp, err := client.Git.CreateCommit(ctx, w.owner, w.name, c, nil)
 		id = git.Hash(made.GetSHA())
 		return resp, err
@@ -260,7 +262,7 @@ func (w *writer) seal(ctx context.Context, root tree.ID) (id git.Hash, err error
 }
 
 // signature signs the commit as the server is going to make it; nil if nobody signs.
-func (w *writer) signature(root tree.ID) (*gh.SignatureVerification, error) {
+func (w *commitWriter) signature(root tree.ID) (*gh.SignatureVerification, error) {
 	if w.message.Signer == nil {
 		return nil, nil
 	}
@@ -284,10 +286,10 @@ func authorOf(m git.Message) *gh.CommitAuthor {
 	return &gh.CommitAuthor{Name: gh.String(name), Email: gh.String(mail), Date: &gh.Timestamp{Time: time.Unix(at, 0).UTC()}}
 }
 
-// move makes the branch point at a commit, if it is where it was. The guard may take its time.
-func (w *writer) move(ctx context.Context, to git.Hash) error {
+// moveBranch makes the branch point at a commit, if it is where it was. The guard may take its time.
+func (w *commitWriter) moveBranch(ctx context.Context, to git.Hash) error {
 	looked := time.Now()
-	if err := w.look(ctx, paid); err != nil {
+	if err := w.checkHead(ctx, prepaid); err != nil {
 		return err
 	}
 	if w.message.Guard != nil {
@@ -295,18 +297,18 @@ func (w *writer) move(ctx context.Context, to git.Hash) error {
 			return err
 		}
 	}
-	if time.Since(looked) > longAgo {
-		if err := w.look(ctx, reading); err != nil {
+	if time.Since(looked) > headCheckValid {
+		if err := w.checkHead(ctx, readCost); err != nil {
 			return err
 		}
 	}
-	return w.moveRefused(w.point(ctx, to))
+	return w.moveRefused(w.updateRef(ctx, to))
 }
 
-// point makes the branch point at a commit, without force unless it shall leave its history.
-func (w *writer) point(ctx context.Context, to git.Hash) error {
-	was := w.stands()
-	return w.call(ctx, "commit", paid, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+// updateRef makes the branch point at a commit, without force unless it shall leave its history.
+func (w *commitWriter) updateRef(ctx context.Context, to git.Hash) error {
+	was := w.expectedHead()
+	return w.call(ctx, "commit", prepaid, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
 		ref := &gh.Reference{Ref: gh.String("refs/heads/" + w.branch), Object: &gh.GitObject{SHA: gh.String(string(to))}}
 		if was == "" {
 			_, resp, err = c.Git.CreateRef(ctx, w.owner, w.name, ref)
@@ -318,31 +320,31 @@ func (w *writer) point(ctx context.Context, to git.Hash) error {
 }
 
 // longAgo is when it has to be asked again where a branch is.
-const longAgo = time.Second
+const headCheckValid = time.Second
 
-// look says whether the branch is where the commit was made for; a new one is not looked for.
-func (w *writer) look(ctx context.Context, cost git.Cost) error {
-	was := w.stands()
+// checkHead says whether the branch is where the commit was made for; a new one is not looked for.
+func (w *commitWriter) checkHead(ctx context.Context, cost git.Cost) error {
+	was := w.expectedHead()
 	if was == "" {
 		return nil
 	}
-	at, err := w.at(ctx, w.branch, cost)
+	at, err := w.headOf(ctx, w.branch, cost)
 	if err == nil && at != was {
-		err = w.lost()
+		err = w.conflict()
 	}
 	return err
 }
 
-// stands is where the branch has to be; empty if it is to be made.
-func (w *writer) stands() git.Hash {
-	if w.was != nil {
-		return *w.was
+// expectedHead is where the branch has to be; empty if it is to be made.
+func (w *commitWriter) expectedHead() git.Hash {
+	if w.expected != nil {
+		return *w.expected
 	}
 	return w.base
 }
 
-// at asks where a branch is; empty if there is none.
-func (d *door) at(ctx context.Context, branch string, cost git.Cost) (id git.Hash, err error) {
+// headOf asks where a branch is; empty if there is none.
+func (d *client) headOf(ctx context.Context, branch string, cost git.Cost) (id git.Hash, err error) {
 	err = d.call(ctx, "commit", cost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 		ref, resp, err := c.Git.GetRef(ctx, d.owner, d.name, "heads/"+branch)
 		id = git.Hash(ref.GetObject().GetSHA())
@@ -354,17 +356,17 @@ func (d *door) at(ctx context.Context, branch string, cost git.Cost) (id git.Has
 	return id, err
 }
 
-func (w *writer) lost() error {
+func (w *commitWriter) conflict() error {
 	return errs.E(errs.Conflict, "commit", w.repo.URL, fmt.Errorf("branch %s is not where it was expected", w.branch))
 }
 
 // moveRefused tells why a branch was not moved: what is no lost race is a rule.
-func (w *writer) moveRefused(err error) error {
+func (w *commitWriter) moveRefused(err error) error {
 	switch {
 	case err == nil || errors.Is(err, errEmpty):
 		return err
 	case errs.Is(err, errs.Conflict):
-		return w.lost()
+		return w.conflict()
 	case !errs.Is(err, errs.Invalid) && !errs.Is(err, errs.Forbidden):
 		return err
 	}
@@ -372,18 +374,18 @@ func (w *writer) moveRefused(err error) error {
 	return errs.E(errs.Forbidden, "commit", w.repo.URL, fmt.Errorf("the server refuses to move branch %s: %w", w.branch, e.Err))
 }
 
-// lostObjects drops what is known of a repository if objects that we took to be there are
+// forgetIfGone drops what is known of a repository if objects that we took to be there are
 // not: the next try starts from what is.
-func (w *writer) lostObjects(err error) error {
+func (w *commitWriter) forgetIfGone(err error) error {
 	if errors.Is(err, errGone) {
 		w.known.forget()
-		return w.lost()
+		return w.conflict()
 	}
 	return err
 }
 
-// blame names the path of an edit, or the directory above it, that the server's refusal shows.
-func blame(err error, edits []git.Edit) error {
+// blamePath names the path of an edit, or the directory above it, that the server's refusal shows.
+func blamePath(err error, edits []git.Edit) error {
 	e, ok := errors.AsType[*errs.Error](err)
 	if _, done := errors.AsType[*git.PathError](err); !ok || done || e.Kind != errs.Invalid && e.Kind != errs.TooLarge {
 		return err
@@ -405,17 +407,17 @@ func blame(err error, edits []git.Edit) error {
 // readme is what the first commit of an empty repository holds.
 const readme = "This repository is written by EMCO. What it is to hold is on its way.\n"
 
-// begin makes the first commit of an empty repository. Only the interface for single files
+// initRepository makes the first commit of an empty repository. Only the interface for single files
 // can do that, and only on the default branch. If that is the branch to be written, the
 // commit comes on top of it, and holds nothing of it.
-func (w *writer) begin(ctx context.Context) error {
+func (w *commitWriter) initRepository(ctx context.Context) error {
 	if w.message.Guard != nil {
 		if err := w.message.Guard(ctx); err != nil {
 			return err
 		}
 	}
 	var main string
-	err := w.call(ctx, "commit", reading, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+	err := w.call(ctx, "commit", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 		found, resp, err := c.Repositories.Get(ctx, w.owner, w.name)
 		main = found.GetDefaultBranch()
 		return resp, err
@@ -424,7 +426,7 @@ func (w *writer) begin(ctx context.Context) error {
 		return err
 	}
 	who, title := authorOf(w.message), "begin"
-	err = w.call(ctx, "commit", writing, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+	err = w.call(ctx, "commit", writeCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 		made, resp, err := c.Repositories.CreateFile(ctx, w.owner, w.name, "README.md",
 			&gh.RepositoryContentFileOptions{Message: &title, Content: []byte(readme), Author: who, Committer: who})
 		if main == w.branch {
@@ -433,7 +435,7 @@ func (w *writer) begin(ctx context.Context) error {
 		return resp, err
 	})
 	if errs.Is(err, errs.Invalid) || errs.Is(err, errs.Conflict) {
-		return w.lost() // somebody else has begun it
+		return w.conflict() // somebody else has begun it
 	}
 	return err
 }

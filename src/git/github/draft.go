@@ -7,16 +7,16 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// draft is what edits make of a tree, by the names of objects.
-type draft struct {
+// treeDraft is what edits make of a tree, by the names of objects.
+type treeDraft struct {
 	*tree.Draft
 	old   map[tree.ID]tree.Tree // that were read
 	fresh map[tree.ID]tree.Tree // that were made, and are not among those that were read
 	blobs map[tree.ID][]byte    // files that differ from what was in their places
 }
 
-// newDraft applies edits to a tree, all of whose trees along the edited paths are in old.
-func newDraft(old map[tree.ID]tree.Tree, root tree.ID, edits *tree.Edits) (*draft, error) {
+// newTreeDraft applies edits to a tree, all of whose trees along the edited paths are in old.
+func newTreeDraft(old map[tree.ID]tree.Tree, root tree.ID, edits *tree.Edits) (*treeDraft, error) {
 	made, err := tree.Apply(func(id tree.ID) (tree.Tree, error) {
 		if t, ok := old[id]; ok {
 			return t, nil
@@ -26,12 +26,12 @@ func newDraft(old map[tree.ID]tree.Tree, root tree.ID, edits *tree.Edits) (*draf
 	if err != nil {
 		return nil, err
 	}
-	d := &draft{Draft: made, old: old}
+	d := &treeDraft{Draft: made, old: old}
 	return d, d.sort(made.ObjectSet)
 }
 
 // sort puts the objects of a pile where they are found by their names.
-func (d *draft) sort(p tree.ObjectSet) error {
+func (d *treeDraft) sort(p tree.ObjectSet) error {
 	d.fresh, d.blobs = map[tree.ID]tree.Tree{}, map[tree.ID][]byte{}
 	for _, o := range p.Objects {
 		if o.Kind == tree.Blobs {
@@ -51,7 +51,7 @@ func (d *draft) sort(p tree.ObjectSet) error {
 }
 
 // files returns the names of the files that were given.
-func (d *draft) files() []tree.ID { return slices.Collect(maps.Keys(d.blobs)) }
+func (d *treeDraft) files() []tree.ID { return slices.Collect(maps.Keys(d.blobs)) }
 
 // sizeOf is about how many bytes of memory a tree takes.
 func sizeOf(t tree.Tree) int64 {

@@ -32,12 +32,12 @@ var (
 	errGone = errors.New("the server lacks an object that it is taken to have")
 )
 
-// judge reads an answer: what it says about the credential goes to the budget, and a
+// checkAnswer reads an answer: what it says about the credential goes to the budget, and a
 // refusal becomes an error of a kind.
-func (d *door) judge(resp *http.Response, err error) error {
+func (d *client) checkAnswer(resp *http.Response, err error) error {
 	now := time.Now()
-	s := standing(resp.Header)
-	wait := d.h.limits.wait(d.key(), resp, wordsOf(err), now)
+	s := rateStatusOf(resp.Header)
+	wait := d.h.limits.wait(d.credentialKey(), resp, messageOf(err), now)
 	if wait > 0 {
 		s.Until = now.Add(wait)
 	}
@@ -46,24 +46,24 @@ func (d *door) judge(resp *http.Response, err error) error {
 	}
 	switch {
 	case wait > 0:
-		return errs.Throttle("", "", wait, saying(resp, wordsOf(err)))
+		return errs.Throttle("", "", wait, answerError(resp, messageOf(err)))
 	case !isJSON(resp) && (resp.StatusCode < 300 && !isRaw(resp) || resp.StatusCode == http.StatusNotFound):
 		return errs.E(errs.Unavailable, "", "", fmt.Errorf("the answer (%d) is not GitHub's; is the interface's address right, and is there a login page or a proxy before it?", resp.StatusCode))
 	case err == nil:
 		return nil
 	case resp.StatusCode < 300:
-		return broken(err)
+		return unreadableAnswer(err)
 	}
-	return refusal(resp, err)
+	return refusalError(resp, err)
 }
 
-// key tells credentials apart.
-func (d *door) key() string {
+// credentialKey tells credentials apart.
+func (d *client) credentialKey() string {
 	return d.base.Host + " " + d.repo.App.ID + " " + strconv.FormatInt(d.repo.App.Installation, 10) + " " + d.repo.Token.Reveal()
 }
 
-// broken is the error of an answer that could not be read to its end, or not understood.
-func broken(err error) error {
+// unreadableAnswer is the error of an answer that could not be read to its end, or not understood.
+func unreadableAnswer(err error) error {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return errs.E(errs.TooLarge, "", "", fmt.Errorf("the answer has more than %d bytes", maxAnswer))
 	}
@@ -73,10 +73,10 @@ func broken(err error) error {
 	return errs.E(errs.Unavailable, "", "", err)
 }
 
-// refusal turns a status above 299 into an error of a kind.
-func refusal(resp *http.Response, err error) error {
-	words := wordsOf(err)
-	cause := saying(resp, words)
+// refusalError turns a status above 299 into an error of a kind.
+func refusalError(resp *http.Response, err error) error {
+	words := messageOf(err)
+	cause := answerError(resp, words)
 	switch code := resp.StatusCode; code {
 	case http.StatusUnauthorized, http.StatusProxyAuthRequired:
 		return errs.E(errs.Unauthorized, "", "", cause)
@@ -98,7 +98,7 @@ func refusal(resp *http.Response, err error) error {
 			return errs.E(errs.Invalid, "", "", cause)
 		}
 	}
-	wait, _ := asked(resp)
+	wait, _ := retryAfterOf(resp)
 	return &errs.Error{Kind: errs.Unavailable, Err: cause, After: wait}
 }
 
@@ -122,13 +122,13 @@ func unprocessable(words string, cause error) error {
 	return errs.E(errs.Invalid, "", "", cause)
 }
 
-// saying is the error that shows a status and what the server said.
-func saying(resp *http.Response, words string) error {
+// answerError is the error that shows a status and what the server said.
+func answerError(resp *http.Response, words string) error {
 	return fmt.Errorf("the server answers %d %s", resp.StatusCode, cmp.Or(words, http.StatusText(resp.StatusCode)))
 }
 
-// wordsOf returns what the server said, in one text, "" if nothing that can be read.
-func wordsOf(err error) string {
+// messageOf returns what the server said, in one text, "" if nothing that can be read.
+func messageOf(err error) string {
 	if e, ok := errors.AsType[*gh.RateLimitError](err); ok {
 		return e.Message
 	}
@@ -159,8 +159,8 @@ func isRaw(resp *http.Response) bool {
 	return strings.HasPrefix(kind, "application/vnd.github") || strings.HasPrefix(kind, "application/octet-stream")
 }
 
-// standing reads the headers about the primary limit.
-func standing(h http.Header) (s git.RateStatus) {
+// rateStatusOf reads the headers about the primary limit.
+func rateStatusOf(h http.Header) (s git.RateStatus) {
 	limit, err := strconv.Atoi(h.Get("X-RateLimit-Limit"))
 	remaining, err2 := strconv.Atoi(h.Get("X-RateLimit-Remaining"))
 	if err != nil || err2 != nil {
@@ -173,27 +173,27 @@ func standing(h http.Header) (s git.RateStatus) {
 	return s
 }
 
-// asked returns how long a server asks to wait.
-func asked(resp *http.Response) (time.Duration, bool) {
+// retryAfterOf returns how long a server asks to wait.
+func retryAfterOf(resp *http.Response) (time.Duration, bool) {
 	if resp.Header.Get("Retry-After") == "" {
 		return 0, false
 	}
 	return transport.RetryAfter(resp.Header.Get("Retry-After"))
 }
 
-// limits remembers how often in a row each credential met a secondary limit that did not
+// secondaryLimits remembers how often in a row each credential met a secondary limit that did not
 // say for how long.
-type limits struct {
-	mu  sync.Mutex
-	met map[string]int
+type secondaryLimits struct {
+	mu   sync.Mutex
+	hits map[string]int
 }
 
 // wait returns for how long nothing may be asked after an answer; zero if it is none of a limit.
-func (l *limits) wait(key string, resp *http.Response, words string, now time.Time) time.Duration {
-	code, s := resp.StatusCode, standing(resp.Header)
+func (l *secondaryLimits) wait(key string, resp *http.Response, words string, now time.Time) time.Duration {
+	code, s := resp.StatusCode, rateStatusOf(resp.Header)
 	throttled := code == http.StatusTooManyRequests
 	if code == http.StatusForbidden {
-		_, says := asked(resp)
+		_, says := retryAfterOf(resp)
 		low := strings.ToLower(words)
 		throttled = says || s.Limit > 0 && s.Remaining == 0 || strings.Contains(low, "rate limit") || strings.Contains(low, "abuse detection")
 	}
@@ -203,29 +203,29 @@ func (l *limits) wait(key string, resp *http.Response, words string, now time.Ti
 		}
 		return 0
 	}
-	if wait, says := asked(resp); says {
+	if wait, says := retryAfterOf(resp); says {
 		return max(wait, time.Second)
 	}
 	if s.Limit > 0 && s.Remaining == 0 {
 		return min(max(s.Reset.Sub(now), 0), longestReset) + time.Second
 	}
-	return l.next(key)
+	return l.nextWait(key)
 }
 
-// next is a minute, and twice as long each time.
-func (l *limits) next(key string) time.Duration {
+// nextWait is a minute, and twice as long each time.
+func (l *secondaryLimits) nextWait(key string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.met == nil || len(l.met) >= maxLimits {
-		l.met = map[string]int{}
+	if l.hits == nil || len(l.hits) >= maxLimits {
+		l.hits = map[string]int{}
 	}
-	n := l.met[key]
-	l.met[key] = n + 1
+	n := l.hits[key]
+	l.hits[key] = n + 1
 	return min(shortestWait<<min(n, 8), longestWait)
 }
 
-func (l *limits) forget(key string) {
+func (l *secondaryLimits) forget(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.met, key)
+	delete(l.hits, key)
 }

@@ -5,6 +5,6 @@ import "net/http"
 // Through makes a host that sends its requests by t and not by the network.
 func Through(t http.RoundTripper, o Options) *Host {
 	h := New(o)
-	h.instead = t
+	h.testTransport = t
 	return h
 }

@@ -62,21 +62,21 @@ func (o Options) withDefaults() Options {
 
 // Host speaks GitHub's interface. Make it with New; Close it when done.
 type Host struct {
-	opt     Options
-	clients *transport.Clients
-	apps    apps
-	limits  limits
-	instead http.RoundTripper // of the network, in tests of time
+	opt           Options
+	clients       *transport.Clients
+	apps          appTokens
+	limits        secondaryLimits
+	testTransport http.RoundTripper // of the network, in tests of time
 
 	mu    sync.Mutex
-	repos map[git.Repo]*known // credentials are part of the key: nobody reads by another's right
-	clock uint64              // order of use
+	repos map[git.Repo]*repoCache // credentials are part of the key: nobody reads by another's right
+	clock uint64                  // order of use
 }
 
 // New returns a host.
 func New(o Options) *Host {
 	o = o.withDefaults()
-	return &Host{opt: o, clients: transport.NewClients(o.Admit), repos: map[git.Repo]*known{}}
+	return &Host{opt: o, clients: transport.NewClients(o.Admit), repos: map[git.Repo]*repoCache{}}
 }
 
 // Close drops idle connections. The host stays usable.
@@ -87,7 +87,7 @@ func (h *Host) Close() error {
 
 // Head returns the commit that branch points at. A repository without commits has no branches.
 func (h *Host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, error) {
-	d, err := h.enter(r, git.CheckBranch(branch))
+	d, err := h.checkedClient(r, git.CheckBranch(branch))
 	if err != nil {
 		return "", err
 	}
@@ -99,8 +99,8 @@ func (h *Host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, e
 }
 
 // head asks where a branch is.
-func (d *door) head(ctx context.Context, branch string) (id git.Hash, err error) {
-	err = d.call(ctx, "head", reading, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+func (d *client) head(ctx context.Context, branch string) (id git.Hash, err error) {
+	err = d.call(ctx, "head", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 		ref, resp, err := c.Git.GetRef(ctx, d.owner, d.name, "heads/"+branch)
 		id = git.Hash(ref.GetObject().GetSHA())
 		return resp, err
@@ -118,7 +118,7 @@ func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) 
 		if under != "" {
 			checked = git.CheckPath(under)
 		}
-		d, err := h.enter(r, checked)
+		d, err := h.checkedClient(r, checked)
 		if err == nil {
 			err = d.list(ctx, at, under, func(e git.Entry) bool { return ctx.Err() == nil && yield(e, nil) })
 		}
@@ -134,7 +134,7 @@ func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) 
 var errStopped = errors.New("stopped") // the consumer of an iteration has enough
 
 // list visits the leaves at or below a path in path order.
-func (d *door) list(ctx context.Context, at git.Hash, under string, visit func(git.Entry) bool) error {
+func (d *client) list(ctx context.Context, at git.Hash, under string, visit func(git.Entry) bool) error {
 	commit, err := tree.ParseID(at)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (d *door) list(ctx context.Context, at git.Hash, under string, visit func(g
 	if err != nil {
 		return err
 	}
-	here, r := tree.Entry{Mode: tree.ModeTree, ID: root}, d.reader()
+	here, r := tree.Entry{Mode: tree.ModeTree, ID: root}, d.treeReader()
 	for name := range strings.SplitSeq(under, "/") {
 		if under == "" {
 			break
@@ -165,11 +165,11 @@ func (d *door) list(ctx context.Context, at git.Hash, under string, visit func(g
 // Blob returns a file's content.
 func (h *Host) Blob(ctx context.Context, r git.Repo, id git.Hash) (content []byte, err error) {
 	_, err = tree.ParseID(id)
-	d, err := h.enter(r, err)
+	d, err := h.checkedClient(r, err)
 	if err != nil {
 		return nil, err
 	}
-	err = d.call(ctx, "blob", reading, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+	err = d.call(ctx, "blob", readCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
 		content, resp, err = c.Git.GetBlobRaw(ctx, d.owner, d.name, string(id))
 		return resp, err
 	})
@@ -179,12 +179,12 @@ func (h *Host) Blob(ctx context.Context, r git.Repo, id git.Hash) (content []byt
 	return content, err
 }
 
-// enter checks what was asked for, and returns the door of a repository.
-func (h *Host) enter(r git.Repo, checked error) (*door, error) {
+// checkedClient checks what was asked for, and returns the door of a repository.
+func (h *Host) checkedClient(r git.Repo, checked error) (*client, error) {
 	if checked != nil {
 		return nil, checked
 	}
-	return h.door(r)
+	return h.client(r)
 }
 
 // firstOf returns the first error, so that its kind and text are plain.

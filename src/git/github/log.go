@@ -22,7 +22,7 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 	if err == nil && base != "" {
 		_, err = tree.ParseID(base)
 	}
-	d, err := h.enter(r, err)
+	d, err := h.checkedClient(r, err)
 	switch {
 	case err != nil:
 		return git.Log{}, err
@@ -46,13 +46,13 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 
 // compare returns the commits that one has and another has not, and whether the other is
 // in its history. NotFound if either is not there, or they have no ancestor in common.
-func (d *door) compare(ctx context.Context, commit, base git.Hash) (found map[git.Hash]git.Commit, grown bool, err error) {
+func (d *client) compare(ctx context.Context, commit, base git.Hash) (found map[git.Hash]git.Commit, grown bool, err error) {
 	found = map[git.Hash]git.Commit{}
 	for page := 1; page != 0; {
 		if page > maxPages {
 			return nil, false, d.tooLong()
 		}
-		err := d.call(ctx, "log", reading, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		err := d.call(ctx, "log", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 			part, resp, err := c.Repositories.CompareCommits(ctx, d.owner, d.name, string(base), string(commit), &gh.ListOptions{Page: page, PerPage: perPage})
 			if err != nil {
 				return resp, err
@@ -70,7 +70,7 @@ func (d *door) compare(ctx context.Context, commit, base git.Hash) (found map[gi
 }
 
 // commits returns the newest commits of a history.
-func (d *door) commits(ctx context.Context, commit git.Hash, pages int) (map[git.Hash]git.Commit, error) {
+func (d *client) commits(ctx context.Context, commit git.Hash, pages int) (map[git.Hash]git.Commit, error) {
 	found := map[git.Hash]git.Commit{}
 	for page, last := 1, false; !last; page++ {
 		if page > pages {
@@ -79,7 +79,7 @@ func (d *door) commits(ctx context.Context, commit git.Hash, pages int) (map[git
 			}
 			return nil, d.tooLong()
 		}
-		err := d.call(ctx, "log", reading, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		err := d.call(ctx, "log", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 			part, resp, err := c.Repositories.ListCommits(ctx, d.owner, d.name, &gh.CommitsListOptions{SHA: string(commit), ListOptions: gh.ListOptions{Page: page, PerPage: perPage}})
 			if err == nil {
 				collect(found, part)
@@ -97,7 +97,7 @@ func (d *door) commits(ctx context.Context, commit git.Hash, pages int) (map[git
 	return found, nil
 }
 
-func (d *door) tooLong() error {
+func (d *client) tooLong() error {
 	return errs.E(errs.TooLarge, "log", d.repo.URL, errors.New("too many commits to tell"))
 }
 

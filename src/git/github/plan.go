@@ -15,16 +15,16 @@ const (
 	perEntry     = 120       // bytes of an entry besides its path and content
 )
 
-// item is one entry of a request for a tree. Without content and id it takes away what
+// treeItem is one entry of a request for a tree. Without content and id it takes away what
 // is at path.
-type item struct {
+type treeItem struct {
 	path    string
 	mode    uint32
 	id      tree.ID
 	content *string
 }
 
-func (i item) size() int {
+func (i treeItem) size() int {
 	n := perEntry + len(i.path)
 	if i.content != nil {
 		n += len(*i.content)
@@ -32,34 +32,34 @@ func (i item) size() int {
 	return n
 }
 
-// plan says how to make the server build a draft's trees in few requests.
+// treePlan says how to make the server build a draft's trees in few requests.
 //
 //	blobs    large or binary files: a request each
 //	rounds   trees of directories "0", "1", …, each of which many places share;
 //	         those of a later round hold some of an earlier one
 //	root     what changes from the old root to the new one
-type plan struct {
+type treePlan struct {
 	blobs  []tree.ID
-	rounds [][]item
-	root   []item
+	rounds [][]treeItem
+	root   []treeItem
 
-	d       *draft
-	k       *known
-	has     map[tree.ID]bool    // whether the server has an object
-	counted map[[2]tree.ID]bool // pairs of a new tree and what was there before
-	uses    map[tree.ID]int     // by how many places a new object is held
-	weight  map[tree.ID]int     // bytes of a request that an object takes
-	must    map[tree.ID]bool    // trees that stand where a file was
-	staged  map[tree.ID]bool    // sent once, by themselves
-	height  map[tree.ID]int     // of staged objects: in which round
-	order   []tree.ID           // new objects in the order they were found; then those of rounds
+	d            *treeDraft
+	k            *repoCache
+	has          map[tree.ID]bool    // whether the server has an object
+	counted      map[[2]tree.ID]bool // pairs of a new tree and what was there before
+	uses         map[tree.ID]int     // by how many places a new object is held
+	sizes        map[tree.ID]int     // bytes of a request that an object takes
+	replacesFile map[tree.ID]bool    // trees that stand where a file was
+	staged       map[tree.ID]bool    // sent once, by themselves
+	rounded      map[tree.ID]int     // of staged objects: in which round
+	order        []tree.ID           // new objects in the order they were found; then those of rounds
 }
 
-// newPlan plans the way from one root to the draft's.
-func newPlan(d *draft, k *known, from tree.ID) *plan {
-	p := &plan{
-		d: d, k: k, has: map[tree.ID]bool{}, counted: map[[2]tree.ID]bool{}, uses: map[tree.ID]int{}, weight: map[tree.ID]int{},
-		must: map[tree.ID]bool{}, staged: map[tree.ID]bool{}, height: map[tree.ID]int{},
+// newTreePlan plans the way from one root to the draft's.
+func newTreePlan(d *treeDraft, k *repoCache, from tree.ID) *treePlan {
+	p := &treePlan{
+		d: d, k: k, has: map[tree.ID]bool{}, counted: map[[2]tree.ID]bool{}, uses: map[tree.ID]int{}, sizes: map[tree.ID]int{},
+		replacesFile: map[tree.ID]bool{}, staged: map[tree.ID]bool{}, rounded: map[tree.ID]int{},
 	}
 	for id, t := range d.old {
 		p.has[id] = id != tree.Empty // which no server needs to hold until a commit does
@@ -72,15 +72,15 @@ func newPlan(d *draft, k *known, from tree.ID) *plan {
 	}
 	p.count(d.Root, from)
 	p.stage()
-	p.rounds = make([][]item, p.highest()+1)
+	p.rounds = make([][]treeItem, p.lastRound()+1)
 	p.fillRounds()
 	p.root = p.diff(nil, d.Root, from, "")
-	p.rounds = slices.DeleteFunc(p.rounds, func(r []item) bool { return len(r) == 0 })
+	p.rounds = slices.DeleteFunc(p.rounds, func(r []treeItem) bool { return len(r) == 0 })
 	return p
 }
 
 // onServer says whether the server has an object, always the same for one plan.
-func (p *plan) onServer(id tree.ID) bool {
+func (p *treePlan) onServer(id tree.ID) bool {
 	has, asked := p.has[id]
 	if asked {
 		return has
@@ -95,7 +95,7 @@ func (p *plan) onServer(id tree.ID) bool {
 }
 
 // count finds out what is new below a tree, and how many places hold it.
-func (p *plan) count(id, before tree.ID) {
+func (p *treePlan) count(id, before tree.ID) {
 	pair := [2]tree.ID{id, before}
 	if p.counted[pair] {
 		return
@@ -111,31 +111,31 @@ func (p *plan) count(id, before tree.ID) {
 			p.order = append(p.order, e.ID)
 		}
 		if e.IsTree() {
-			p.must[e.ID] = p.must[e.ID] || was.Mode != 0 && !was.IsTree()
+			p.replacesFile[e.ID] = p.replacesFile[e.ID] || was.Mode != 0 && !was.IsTree()
 			p.count(e.ID, was.Below())
 		}
 	}
 }
 
-// weigh returns how many bytes of a request an object takes when it is sent in place.
-func (p *plan) weigh(id tree.ID) int {
-	if w, ok := p.weight[id]; ok {
+// sizeOf returns how many bytes of a request an object takes when it is sent in place.
+func (p *treePlan) sizeOf(id tree.ID) int {
+	if w, ok := p.sizes[id]; ok {
 		return w
 	}
 	w := 0
 	if !p.onServer(id) {
 		w = len(p.d.blobs[id])
 		for _, e := range p.d.fresh[id] {
-			w += perEntry + len(e.Name) + p.weigh(e.ID)
+			w += perEntry + len(e.Name) + p.sizeOf(e.ID)
 		}
 	}
-	p.weight[id] = w
+	p.sizes[id] = w
 	return w
 }
 
 // stage decides what is sent by itself: large and binary files, trees where a file was, and
 // what is held by so many places that it saves something.
-func (p *plan) stage() {
+func (p *treePlan) stage() {
 	var staged []tree.ID
 	for _, id := range p.order {
 		content, isBlob := p.d.blobs[id]
@@ -143,14 +143,14 @@ func (p *plan) stage() {
 		case isBlob && !inlinable(content):
 			p.blobs = append(p.blobs, id)
 			p.staged[id] = true
-		case p.must[id] || (p.uses[id]-1)*p.weigh(id) >= worthSharing:
+		case p.replacesFile[id] || (p.uses[id]-1)*p.sizeOf(id) >= worthSharing:
 			staged = append(staged, id)
 			p.staged[id] = true
 		}
 	}
 	p.order = staged
 	for _, id := range staged {
-		p.height[id] = p.rise(id)
+		p.rounded[id] = p.roundOf(id)
 	}
 }
 
@@ -159,9 +159,9 @@ func inlinable(content []byte) bool {
 	return len(content) <= maxInline && utf8.Valid(content) && !slices.Contains(content, 0)
 }
 
-// rise returns the round after those of all that an object holds.
-func (p *plan) rise(id tree.ID) int {
-	if h, ok := p.height[id]; ok {
+// roundOf returns the round after those of all that an object holds.
+func (p *treePlan) roundOf(id tree.ID) int {
+	if h, ok := p.rounded[id]; ok {
 		return h
 	}
 	h := 0
@@ -169,32 +169,32 @@ func (p *plan) rise(id tree.ID) int {
 		if p.onServer(e.ID) {
 			continue
 		}
-		below := p.rise(e.ID)
+		below := p.roundOf(e.ID)
 		if p.staged[e.ID] && !slices.Contains(p.blobs, e.ID) {
 			below++
 		}
 		h = max(h, below)
 	}
-	p.height[id] = h
+	p.rounded[id] = h
 	return h
 }
 
-func (p *plan) highest() int {
+func (p *treePlan) lastRound() int {
 	top := 0
 	for _, id := range p.order {
-		top = max(top, p.height[id])
+		top = max(top, p.rounded[id])
 	}
 	return top
 }
 
 // fillRounds writes out what is staged: each object as the directory or file of a number.
-func (p *plan) fillRounds() {
-	slices.SortStableFunc(p.order, func(a, b tree.ID) int { return cmp.Compare(p.height[a], p.height[b]) })
+func (p *treePlan) fillRounds() {
+	slices.SortStableFunc(p.order, func(a, b tree.ID) int { return cmp.Compare(p.rounded[a], p.rounded[b]) })
 	for n, id := range p.order {
-		round := &p.rounds[p.height[id]]
+		round := &p.rounds[p.rounded[id]]
 		if content, isBlob := p.d.blobs[id]; isBlob {
 			text := string(content)
-			*round = append(*round, item{path: strconv.Itoa(n), mode: tree.ModeFile, content: &text})
+			*round = append(*round, treeItem{path: strconv.Itoa(n), mode: tree.ModeFile, content: &text})
 			continue
 		}
 		*round = p.diff(*round, id, tree.Empty, strconv.Itoa(n))
@@ -202,11 +202,11 @@ func (p *plan) fillRounds() {
 }
 
 // diff appends what turns one tree, at path, into another.
-func (p *plan) diff(items []item, id, before tree.ID, path string) []item {
+func (p *treePlan) diff(items []treeItem, id, before tree.ID, path string) []treeItem {
 	next, old := p.tree(id), p.d.old[before]
 	for _, was := range old {
 		if next.Find(was.Name).Mode == 0 {
-			items = append(items, item{path: tree.Join(path, was.Name), mode: was.Mode})
+			items = append(items, treeItem{path: tree.Join(path, was.Name), mode: was.Mode})
 		}
 	}
 	for _, e := range next {
@@ -216,23 +216,23 @@ func (p *plan) diff(items []item, id, before tree.ID, path string) []item {
 		case e.IsTree() && !p.staged[e.ID] && !p.onServer(e.ID):
 			items = p.diff(items, e.ID, was.Below(), at)
 		default:
-			items = append(items, p.item(e, at))
+			items = append(items, p.itemOf(e, at))
 		}
 	}
 	return items
 }
 
 // tree returns a tree of the draft.
-func (p *plan) tree(id tree.ID) tree.Tree {
+func (p *treePlan) tree(id tree.ID) tree.Tree {
 	if t, ok := p.d.fresh[id]; ok {
 		return t
 	}
 	return p.d.old[id]
 }
 
-// item names an object that the server has by then, or holds a file's content.
-func (p *plan) item(e tree.Entry, path string) item {
-	i := item{path: path, mode: e.Mode, id: e.ID}
+// itemOf names an object that the server has by then, or holds a file's content.
+func (p *treePlan) itemOf(e tree.Entry, path string) treeItem {
+	i := treeItem{path: path, mode: e.Mode, id: e.ID}
 	if e.IsFile() && !p.staged[e.ID] && !p.onServer(e.ID) {
 		text := string(p.d.blobs[e.ID])
 		i.content = &text
@@ -240,9 +240,9 @@ func (p *plan) item(e tree.Entry, path string) item {
 	return i
 }
 
-// cut splits items into requests, none of which is above the limits but for a single item.
-func cut(items []item, maxItems, maxBytes int) [][]item {
-	var parts [][]item
+// splitItems splits items into requests, none of which is above the limits but for a single item.
+func splitItems(items []treeItem, maxItems, maxBytes int) [][]treeItem {
+	var parts [][]treeItem
 	start, bytes := 0, 0
 	for i, it := range items {
 		if i > start && (i-start >= maxItems || bytes+it.size() > maxBytes) {
@@ -257,8 +257,8 @@ func cut(items []item, maxItems, maxBytes int) [][]item {
 	return parts
 }
 
-// below collects the new objects of a tree, or a file.
-func (p *plan) below(id tree.ID, trees map[tree.ID]tree.Tree, blobs *[]tree.ID) {
+// collectNew collects the new objects of a tree, or a file.
+func (p *treePlan) collectNew(id tree.ID, trees map[tree.ID]tree.Tree, blobs *[]tree.ID) {
 	t, isTree := p.d.fresh[id]
 	if !isTree {
 		*blobs = append(*blobs, id)
@@ -270,7 +270,7 @@ func (p *plan) below(id tree.ID, trees map[tree.ID]tree.Tree, blobs *[]tree.ID) 
 	trees[id] = t
 	for _, e := range t {
 		if !p.has[e.ID] {
-			p.below(e.ID, trees, blobs)
+			p.collectNew(e.ID, trees, blobs)
 		}
 	}
 }

@@ -19,21 +19,21 @@ const (
 
 // Propose opens a pull request, or brings the one that is open up to date.
 func (h *Host) Propose(ctx context.Context, r git.Repo, from, into string, m git.Message) (git.Proposal, error) {
-	d, err := h.enter(r, firstOf(git.CheckBranch(from), git.CheckBranch(into)))
+	d, err := h.checkedClient(r, firstOf(git.CheckBranch(from), git.CheckBranch(into)))
 	if err != nil {
 		return git.Proposal{}, err
 	}
-	last, err := d.last(ctx, from, into)
+	last, err := d.newestPull(ctx, from, into)
 	if err != nil {
 		return git.Proposal{}, err
 	}
 	title, body, _ := strings.Cut(m.Text(), "\n")
-	title, body = short(title, maxTitle), strings.TrimSpace(body)
+	title, body = truncate(title, maxTitle), strings.TrimSpace(body)
 	switch {
 	case last == nil || stateOf(last) != git.ProposalOpen:
-		last, err = d.open(ctx, &gh.NewPullRequest{Title: &title, Body: &body, Head: &from, Base: &into})
+		last, err = d.openPull(ctx, &gh.NewPullRequest{Title: &title, Body: &body, Head: &from, Base: &into})
 	case last.GetTitle() != title || strings.TrimSpace(strings.ReplaceAll(last.GetBody(), "\r\n", "\n")) != body:
-		err = d.call(ctx, "propose", writing, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+		err = d.call(ctx, "propose", writeCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
 			last, resp, err = c.PullRequests.Edit(ctx, d.owner, d.name, last.GetNumber(), &gh.PullRequest{Title: &title, Body: &body})
 			return resp, err
 		})
@@ -44,16 +44,16 @@ func (h *Host) Propose(ctx context.Context, r git.Repo, from, into string, m git
 	return proposalOf(last), nil
 }
 
-// open opens a pull request. If somebody else was faster, theirs is taken.
-func (d *door) open(ctx context.Context, p *gh.NewPullRequest) (made *gh.PullRequest, err error) {
-	err = d.call(ctx, "propose", writing, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+// openPull opens a pull request. If somebody else was faster, theirs is taken.
+func (d *client) openPull(ctx context.Context, p *gh.NewPullRequest) (made *gh.PullRequest, err error) {
+	err = d.call(ctx, "propose", writeCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
 		made, resp, err = c.PullRequests.Create(ctx, d.owner, d.name, p)
 		return resp, err
 	})
 	if !errs.Is(err, errs.Exists) {
 		return made, err
 	}
-	last, err := d.last(ctx, p.GetHead(), p.GetBase())
+	last, err := d.newestPull(ctx, p.GetHead(), p.GetBase())
 	if err == nil && last == nil {
 		err = errs.E(errs.Conflict, "propose", d.repo.URL, errors.New("there is a pull request, and there is none"))
 	}
@@ -62,11 +62,11 @@ func (d *door) open(ctx context.Context, p *gh.NewPullRequest) (made *gh.PullReq
 
 // Proposal returns the newest pull request from one branch into another.
 func (h *Host) Proposal(ctx context.Context, r git.Repo, from, into string) (git.Proposal, error) {
-	d, err := h.enter(r, firstOf(git.CheckBranch(from), git.CheckBranch(into)))
+	d, err := h.checkedClient(r, firstOf(git.CheckBranch(from), git.CheckBranch(into)))
 	if err != nil {
 		return git.Proposal{}, err
 	}
-	last, err := d.last(ctx, from, into)
+	last, err := d.newestPull(ctx, from, into)
 	if err != nil {
 		return git.Proposal{}, err
 	}
@@ -76,12 +76,12 @@ func (h *Host) Proposal(ctx context.Context, r git.Repo, from, into string) (git
 	return proposalOf(last), nil
 }
 
-// last returns the newest pull request from one branch into another, nil if there is none.
-func (d *door) last(ctx context.Context, from, into string) (last *gh.PullRequest, err error) {
+// newestPull returns the newest pull request from one branch into another, nil if there is none.
+func (d *client) newestPull(ctx context.Context, from, into string) (last *gh.PullRequest, err error) {
 	o := &gh.PullRequestListOptions{
 		State: "all", Head: d.owner + ":" + from, Base: into, Sort: "created", Direction: "desc", ListOptions: gh.ListOptions{PerPage: 1},
 	}
-	err = d.call(ctx, "proposal", reading, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+	err = d.call(ctx, "proposal", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 		found, resp, err := c.PullRequests.List(ctx, d.owner, d.name, o)
 		if len(found) > 0 {
 			last = found[0]
@@ -112,23 +112,23 @@ func proposalOf(p *gh.PullRequest) git.Proposal {
 // SetStatus sets a commit status.
 func (h *Host) SetStatus(ctx context.Context, r git.Repo, commit git.Hash, m git.CommitStatus) error {
 	_, err := tree.ParseID(commit)
-	d, err := h.enter(r, err)
+	d, err := h.checkedClient(r, err)
 	if err != nil {
 		return err
 	}
-	text := short(m.Text, maxMarkText)
+	text := truncate(m.Text, maxMarkText)
 	s := &gh.RepoStatus{State: gh.String(string(m.State)), Context: &m.Name, Description: &text}
 	if m.URL != "" {
 		s.TargetURL = &m.URL
 	}
-	return d.call(ctx, "mark", writing, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+	return d.call(ctx, "mark", writeCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 		_, resp, err := c.Repositories.CreateStatus(ctx, d.owner, d.name, string(commit), s)
 		return resp, err
 	})
 }
 
-// short cuts a text to so many characters.
-func short(text string, most int) string {
+// truncate cuts a text to so many characters.
+func truncate(text string, most int) string {
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most-1]) + "…"
 	}

@@ -21,13 +21,13 @@ const (
 )
 
 // rootOf returns the tree of a commit.
-func (d *door) rootOf(ctx context.Context, commit tree.ID) (tree.ID, error) {
+func (d *client) rootOf(ctx context.Context, commit tree.ID) (tree.ID, error) {
 	k := d.h.repo(d.repo)
 	if root, ok := k.root(commit); ok {
 		return root, nil
 	}
 	var text string
-	err := d.call(ctx, "commit", reading, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+	err := d.call(ctx, "commit", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 		found, resp, err := c.Git.GetCommit(ctx, d.owner, d.name, commit.String())
 		text = found.GetTree().GetSHA()
 		return resp, err
@@ -50,39 +50,39 @@ func notConflict(err error) error {
 	return err
 }
 
-// reader reads trees, and keeps those that it has met.
-type reader struct {
-	d     *door
-	known *known
-	met   map[tree.ID]tree.Tree
+// treeReader reads trees, and keeps those that it has met.
+type treeReader struct {
+	d     *client
+	known *repoCache
+	trees map[tree.ID]tree.Tree
 	whole map[tree.ID]bool // trees that were asked for with all that is below them
 }
 
-func (d *door) reader() *reader {
-	return &reader{d: d, known: d.h.repo(d.repo), met: map[tree.ID]tree.Tree{tree.Empty: nil}, whole: map[tree.ID]bool{}}
+func (d *client) treeReader() *treeReader {
+	return &treeReader{d: d, known: d.h.repo(d.repo), trees: map[tree.ID]tree.Tree{tree.Empty: nil}, whole: map[tree.ID]bool{}}
 }
 
 // find returns a tree without asking the server.
-func (r *reader) find(id tree.ID) (tree.Tree, bool) {
-	if t, ok := r.met[id]; ok {
+func (r *treeReader) find(id tree.ID) (tree.Tree, bool) {
+	if t, ok := r.trees[id]; ok {
 		return t, true
 	}
 	t, ok := r.known.tree(id)
 	if ok {
-		r.met[id] = t
+		r.trees[id] = t
 	}
 	return t, ok
 }
 
 // tree returns one tree.
-func (r *reader) tree(ctx context.Context, id tree.ID) (tree.Tree, error) {
+func (r *treeReader) tree(ctx context.Context, id tree.ID) (tree.Tree, error) {
 	if t, ok := r.find(id); ok {
 		return t, nil
 	}
 	if err := r.fetch(ctx, id, false); err != nil {
 		return nil, err
 	}
-	t, ok := r.met[id]
+	t, ok := r.trees[id]
 	if !ok {
 		return nil, errs.E(errs.TooLarge, "tree", r.d.repo.URL, fmt.Errorf("the server does not tell all of tree %s", id))
 	}
@@ -90,7 +90,7 @@ func (r *reader) tree(ctx context.Context, id tree.ID) (tree.Tree, error) {
 }
 
 // load reads the trees along the paths below n.
-func (r *reader) load(ctx context.Context, id tree.ID, n *tree.Edits, depth int) error {
+func (r *treeReader) load(ctx context.Context, id tree.ID, n *tree.Edits, depth int) error {
 	if depth > tree.MaxDepth {
 		return errs.E(errs.Invalid, "tree", r.d.repo.URL, errors.New("directories are nested too deep"))
 	}
@@ -115,7 +115,7 @@ func (r *reader) load(ctx context.Context, id tree.ID, n *tree.Edits, depth int)
 }
 
 // below returns the directories of a tree that have to be read from the server.
-func (r *reader) below(t tree.Tree, n *tree.Edits) map[tree.ID]bool {
+func (r *treeReader) below(t tree.Tree, n *tree.Edits) map[tree.ID]bool {
 	missing := map[tree.ID]bool{}
 	for e := range n.Subtrees(t) {
 		if _, ok := r.find(e.ID); !ok {
@@ -126,7 +126,7 @@ func (r *reader) below(t tree.Tree, n *tree.Edits) map[tree.ID]bool {
 }
 
 // loadMany reads all that is below a tree if many of its directories are missing.
-func (r *reader) loadMany(ctx context.Context, id tree.ID, missing map[tree.ID]bool) error {
+func (r *treeReader) loadMany(ctx context.Context, id tree.ID, missing map[tree.ID]bool) error {
 	if len(missing) <= fewTrees {
 		return nil
 	}
@@ -134,20 +134,20 @@ func (r *reader) loadMany(ctx context.Context, id tree.ID, missing map[tree.ID]b
 }
 
 // fetch reads a tree from the server, or all below it as far as it tells.
-func (r *reader) fetch(ctx context.Context, id tree.ID, all bool) error {
+func (r *treeReader) fetch(ctx context.Context, id tree.ID, all bool) error {
 	if all && r.whole[id] {
 		return nil
 	}
 	r.whole[id] = r.whole[id] || all
 	var found *gh.Tree
-	err := r.d.call(ctx, "tree", reading, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+	err := r.d.call(ctx, "tree", readCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
 		found, resp, err = c.Git.GetTree(ctx, r.d.owner, r.d.name, id.String(), all)
 		return resp, err
 	})
 	if err != nil {
 		return notConflict(err)
 	}
-	trees, err := assemble(id, found.Entries)
+	trees, err := treesOfListing(id, found.Entries)
 	if err != nil {
 		return errs.E(errs.Unavailable, "tree", r.d.repo.URL, err)
 	}
@@ -155,15 +155,15 @@ func (r *reader) fetch(ctx context.Context, id tree.ID, all bool) error {
 		return errs.E(errs.Invalid, "tree", r.d.repo.URL, fmt.Errorf("tree %s is written in a way that this interface does not show; leave gitType out to use Git's own protocol", id))
 	}
 	for at, t := range trees {
-		r.met[at] = t
+		r.trees[at] = t
 	}
 	r.known.addTrees(trees)
 	return nil
 }
 
-// assemble makes trees of a listing. Those that are not what their names say, since the
+// treesOfListing makes trees of a listing. Those that are not what their names say, since the
 // listing was cut, are left out.
-func assemble(root tree.ID, listing []*gh.TreeEntry) (map[tree.ID]tree.Tree, error) {
+func treesOfListing(root tree.ID, listing []*gh.TreeEntry) (map[tree.ID]tree.Tree, error) {
 	ids, entries := map[string]tree.ID{"": root}, map[string][]tree.Entry{}
 	for _, line := range listing {
 		e, err := entryOf(line)
@@ -197,7 +197,7 @@ func entryOf(line *gh.TreeEntry) (tree.Entry, error) {
 }
 
 // walk visits the leaves of an entry at a path in path order.
-func (r *reader) walk(ctx context.Context, here tree.Entry, at string, visit func(git.Entry) bool) error {
+func (r *treeReader) walk(ctx context.Context, here tree.Entry, at string, visit func(git.Entry) bool) error {
 	if here.IsTree() {
 		if _, ok := r.find(here.ID); !ok {
 			if err := r.fetch(ctx, here.ID, true); err != nil {
@@ -208,7 +208,7 @@ func (r *reader) walk(ctx context.Context, here tree.Entry, at string, visit fun
 	return r.visit(ctx, here, at, visit, 0)
 }
 
-func (r *reader) visit(ctx context.Context, here tree.Entry, at string, visit func(git.Entry) bool, depth int) error {
+func (r *treeReader) visit(ctx context.Context, here tree.Entry, at string, visit func(git.Entry) bool, depth int) error {
 	if !here.IsTree() {
 		if !visit(git.Entry{Path: at, Mode: here.Mode, ID: git.Hash(here.ID.String())}) {
 			return errStopped

@@ -19,10 +19,10 @@ import (
 // maxWait bounds how long a server may tell us to stay away.
 const maxWait = time.Hour
 
-var errStrange = errors.New("the answer is not that of GitLab's API; is its address right, and is there a login page or a proxy before it?")
+var errNotAPI = errors.New("the answer is not that of GitLab's API; is its address right, and is there a login page or a proxy before it?")
 
-// explain gives an error of the client its kind. One without an answer is left as it is.
-func explain(resp *api.Response, err error) error {
+// answerError gives an error of the client its kind. One without an answer is left as it is.
+func answerError(resp *api.Response, err error) error {
 	if resp == nil || resp.Response == nil {
 		return err
 	}
@@ -31,8 +31,8 @@ func explain(resp *api.Response, err error) error {
 		return errs.E(errs.Unavailable, "", "", errors.New("the answer cannot be read: "+err.Error()))
 	}
 	kind := kindOf(resp.Response)
-	cause := fmt.Errorf("GitLab answers %d %s%s", code, http.StatusText(code), said(err))
-	return &errs.Error{Kind: kind, Err: cause, After: wait(resp.Response, time.Now())}
+	cause := fmt.Errorf("GitLab answers %d %s%s", code, http.StatusText(code), reasonOf(err))
+	return &errs.Error{Kind: kind, Err: cause, After: waitOf(resp.Response, time.Now())}
 }
 
 // kindOf is the one place that turns statuses into kinds.
@@ -56,15 +56,15 @@ func kindOf(resp *http.Response) errs.Kind {
 	return errs.Invalid
 }
 
-// said is what GitLab gives as a reason, in brackets of its own making taken off; nothing
+// reasonOf is what GitLab gives as a reason, in brackets of its own making taken off; nothing
 // of pages that are for people.
-func said(err error) string {
+func reasonOf(err error) string {
 	answer, ok := errors.AsType[*api.ErrorResponse](err)
 	if !ok || len(answer.Body) == 0 {
 		return ""
 	}
 	if answer.Response != nil && isJSON(answer.Response) {
-		return words(answer.Body)
+		return reasonIn(answer.Body)
 	}
 	if strings.HasPrefix(answer.Response.Header.Get("Content-Type"), "text/plain") {
 		return ": " + strings.TrimSpace(string(answer.Body[:min(len(answer.Body), 500)]))
@@ -72,9 +72,9 @@ func said(err error) string {
 	return ""
 }
 
-// words finds the reason in an answer: {"message": …}, or {"error": …,
+// reasonIn finds the reason in an answer: {"message": …}, or {"error": …,
 // "error_description": …} where the token is to blame.
-func words(body []byte) string {
+func reasonIn(body []byte) string {
 	var a struct {
 		Message json.RawMessage `json:"message"`
 		Error   string          `json:"error"`
@@ -99,9 +99,9 @@ func words(body []byte) string {
 	return ": " + text
 }
 
-// wait is for how long GitLab wants to be left alone; a minute if it refuses for that
+// waitOf is for how long GitLab wants to be left alone; a minute if it refuses for that
 // reason and does not say.
-func wait(resp *http.Response, now time.Time) time.Duration {
+func waitOf(resp *http.Response, now time.Time) time.Duration {
 	after, asked := transport.RetryAfter(resp.Header.Get("Retry-After"))
 	kind := kindOf(resp)
 	switch {
@@ -112,7 +112,7 @@ func wait(resp *http.Response, now time.Time) time.Duration {
 	case kind == errs.Unavailable:
 		return 0
 	}
-	if reset, ok := number(resp, "RateLimit-Reset"); ok {
+	if reset, ok := headerNumber(resp, "RateLimit-Reset"); ok {
 		if until := time.Unix(int64(reset), 0).Sub(now); until > 0 {
 			return min(until, maxWait)
 		}
@@ -120,23 +120,23 @@ func wait(resp *http.Response, now time.Time) time.Duration {
 	return after
 }
 
-// standing reads what GitLab says is left to a credential; nothing if it does not say.
-func standing(resp *http.Response, now time.Time) (s git.RateStatus) {
-	limit, limited := number(resp, "RateLimit-Limit")
-	left, counted := number(resp, "RateLimit-Remaining")
+// rateStatusOf reads what GitLab says is left to a credential; nothing if it does not say.
+func rateStatusOf(resp *http.Response, now time.Time) (s git.RateStatus) {
+	limit, limited := headerNumber(resp, "RateLimit-Limit")
+	left, counted := headerNumber(resp, "RateLimit-Remaining")
 	if limited && counted {
 		s.Limit, s.Remaining = limit, left
-		if reset, ok := number(resp, "RateLimit-Reset"); ok {
+		if reset, ok := headerNumber(resp, "RateLimit-Reset"); ok {
 			s.Reset = time.Unix(int64(reset), 0)
 		}
 	}
-	if pause := wait(resp, now); pause > 0 {
+	if pause := waitOf(resp, now); pause > 0 {
 		s.Until = now.Add(pause)
 	}
 	return s
 }
 
-func number(resp *http.Response, header string) (int, bool) {
+func headerNumber(resp *http.Response, header string) (int, bool) {
 	n, err := strconv.Atoi(resp.Header.Get(header))
 	return n, err == nil && n >= 0
 }

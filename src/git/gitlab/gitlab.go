@@ -35,46 +35,46 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// data is the part of the host that speaks Git.
-type data = plain.Host
+// gitHost is the part of the host that speaks Git.
+type gitHost = plain.Host
 
 // Host speaks Git's protocol and GitLab's API. Make it with New; Close it when done.
 type Host struct {
-	*data
-	opt     Options
-	clients *transport.Clients
-	places  places
+	*gitHost
+	opt       Options
+	clients   *transport.Clients
+	addresses addressCache
 }
 
 // New returns a host.
 func New(o Options) *Host {
 	o = o.withDefaults()
-	return &Host{data: o.Git, opt: o, clients: transport.NewClients(o.Admit)}
+	return &Host{gitHost: o.Git, opt: o, clients: transport.NewClients(o.Admit)}
 }
 
 // Close drops idle connections. The host stays usable.
 func (h *Host) Close() error {
 	h.clients.CloseIdle()
-	return h.data.Close()
+	return h.gitHost.Close()
 }
 
 // Commit puts one commit on top of parent and moves branch from parent to it. A refusal
 // says what GitLab knows of the branch.
 func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
-	id, err := h.data.Commit(ctx, r, branch, parent, edits, m)
+	id, err := h.gitHost.Commit(ctx, r, branch, parent, edits, m)
 	return id, h.whyRefused(ctx, r, branch, err)
 }
 
 // Replace moves branch to a commit without parents. A refusal says what GitLab knows of
 // the branch.
 func (h *Host) Replace(ctx context.Context, r git.Repo, branch string, old git.Hash, files map[string][]byte, m git.Message) (git.Hash, error) {
-	id, err := h.data.Replace(ctx, r, branch, old, files, m)
+	id, err := h.gitHost.Replace(ctx, r, branch, old, files, m)
 	return id, h.whyRefused(ctx, r, branch, err)
 }
 
 // CommitDerived is Commit, and has views show what the branch holds then.
 func (h *Host) CommitDerived(ctx context.Context, r git.Repo, c git.DerivedUpdate) (git.DerivedResult, error) {
-	s, err := h.data.CommitDerived(ctx, r, c)
+	s, err := h.gitHost.CommitDerived(ctx, r, c)
 	return s, h.whyRefused(ctx, r, c.Branch, err)
 }
 

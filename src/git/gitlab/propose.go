@@ -26,7 +26,7 @@ func (h *Host) Propose(ctx context.Context, r git.Repo, from, into string, m git
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
-	a, err := h.asker(ctx, r, "propose")
+	a, err := h.client(ctx, r, "propose")
 	if err != nil {
 		return git.Proposal{}, err
 	}
@@ -49,7 +49,7 @@ func (h *Host) Proposal(ctx context.Context, r git.Repo, from, into string) (git
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
-	a, err := h.asker(ctx, r, "read")
+	a, err := h.client(ctx, r, "read")
 	if err != nil {
 		return git.Proposal{}, err
 	}
@@ -61,14 +61,14 @@ func (h *Host) Proposal(ctx context.Context, r git.Repo, from, into string) (git
 }
 
 // newest returns the merge request in a state that was made last; NotFound if there is none.
-func (a *asker) newest(ctx context.Context, from, into, state string) (*api.BasicMergeRequest, error) {
+func (a *client) newest(ctx context.Context, from, into, state string) (*api.BasicMergeRequest, error) {
 	o := api.ListProjectMergeRequestsOptions{
 		ListOptions: api.ListOptions{Page: 1, PerPage: perPage}, State: &state, SourceBranch: &from, TargetBranch: &into,
 		OrderBy: api.Ptr("created_at"), Sort: api.Ptr("desc"),
 	}
 	for range maxPages {
-		page, err := ask(ctx, a, reading(), func(with api.RequestOptionFunc) ([]*api.BasicMergeRequest, *api.Response, error) {
-			return a.api.MergeRequests.ListProjectMergeRequests(a.at.project, &o, with)
+		page, err := call(ctx, a, readCost(), func(with api.RequestOptionFunc) ([]*api.BasicMergeRequest, *api.Response, error) {
+			return a.api.MergeRequests.ListProjectMergeRequests(a.address.project, &o, with)
 		})
 		if err != nil {
 			return nil, err
@@ -79,18 +79,18 @@ func (a *asker) newest(ctx context.Context, from, into, state string) (*api.Basi
 			}
 		}
 		if len(page) < perPage {
-			return nil, a.fault(errs.NotFound, fmt.Sprintf("no merge request from %s into %s", from, into))
+			return nil, a.errorOf(errs.NotFound, fmt.Sprintf("no merge request from %s into %s", from, into))
 		}
 		o.Page++
 	}
-	return nil, a.fault(errs.TooLarge, fmt.Sprintf("more than %d merge requests from forks have a branch %s", maxPages*perPage, from))
+	return nil, a.errorOf(errs.TooLarge, fmt.Sprintf("more than %d merge requests from forks have a branch %s", maxPages*perPage, from))
 }
 
 // open makes a merge request. If somebody else was faster, that one is returned.
-func (a *asker) open(ctx context.Context, from, into string, m git.Message) (*api.BasicMergeRequest, error) {
+func (a *client) open(ctx context.Context, from, into string, m git.Message) (*api.BasicMergeRequest, error) {
 	title, description := texts(m)
-	mr, err := ask(ctx, a, writing(), func(with api.RequestOptionFunc) (*api.MergeRequest, *api.Response, error) {
-		return a.api.MergeRequests.CreateMergeRequest(a.at.project, &api.CreateMergeRequestOptions{
+	mr, err := call(ctx, a, writeCost(), func(with api.RequestOptionFunc) (*api.MergeRequest, *api.Response, error) {
+		return a.api.MergeRequests.CreateMergeRequest(a.address.project, &api.CreateMergeRequestOptions{
 			Title: &title, Description: &description, SourceBranch: &from, TargetBranch: &into,
 		}, with)
 	})
@@ -104,13 +104,13 @@ func (a *asker) open(ctx context.Context, from, into string, m git.Message) (*ap
 }
 
 // update gives a merge request the text of a message, if it has another.
-func (a *asker) update(ctx context.Context, old *api.BasicMergeRequest, m git.Message) (*api.BasicMergeRequest, error) {
+func (a *client) update(ctx context.Context, old *api.BasicMergeRequest, m git.Message) (*api.BasicMergeRequest, error) {
 	title, description := texts(m)
 	if old.Title == title && old.Description == description {
 		return old, nil
 	}
-	mr, err := ask(ctx, a, writing(), func(with api.RequestOptionFunc) (*api.MergeRequest, *api.Response, error) {
-		return a.api.MergeRequests.UpdateMergeRequest(a.at.project, old.IID, &api.UpdateMergeRequestOptions{
+	mr, err := call(ctx, a, writeCost(), func(with api.RequestOptionFunc) (*api.MergeRequest, *api.Response, error) {
+		return a.api.MergeRequests.UpdateMergeRequest(a.address.project, old.IID, &api.UpdateMergeRequestOptions{
 			Title: &title, Description: &description,
 		}, with)
 	})
@@ -120,7 +120,7 @@ func (a *asker) update(ctx context.Context, old *api.BasicMergeRequest, m git.Me
 	return &mr.BasicMergeRequest, nil
 }
 
-func (a *asker) fault(kind errs.Kind, why string) error {
+func (a *client) errorOf(kind errs.Kind, why string) error {
 	return errs.E(kind, a.op, a.repo.URL, errors.New(why))
 }
 
@@ -131,11 +131,11 @@ func texts(m git.Message) (title, description string) {
 	if trailers = strings.TrimSpace(trailers); trailers != "" {
 		description = "```\n" + trailers + "\n```"
 	}
-	return cut(title, maxTitle), description
+	return truncate(title, maxTitle), description
 }
 
-// cut shortens a text to some characters.
-func cut(text string, most int) string {
+// truncate shortens a text to some characters.
+func truncate(text string, most int) string {
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most-1]) + "…"
 	}

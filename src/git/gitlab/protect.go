@@ -19,12 +19,12 @@ func (h *Host) whyRefused(ctx context.Context, r git.Repo, branch string, err er
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
-	a, fault := h.asker(ctx, r, "read")
+	a, fault := h.client(ctx, r, "read")
 	if fault != nil {
 		return err
 	}
-	b, fault := ask(ctx, a, reading(), func(with api.RequestOptionFunc) (*api.Branch, *api.Response, error) {
-		return a.api.Branches.GetBranch(a.at.project, branch, with)
+	b, fault := call(ctx, a, readCost(), func(with api.RequestOptionFunc) (*api.Branch, *api.Response, error) {
+		return a.api.Branches.GetBranch(a.address.project, branch, with)
 	})
 	if fault != nil || !b.Protected || b.CanPush {
 		return err

@@ -11,17 +11,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// probe is what the rules of the contract work with.
-type probe struct {
+// contractProbe is what the rules of the contract work with.
+type contractProbe struct {
 	host git.Host
 	repo git.Repo
 	bare Bare // Dir is empty if the repository is not on this machine
 }
 
-// rule is one promise of git.Host. Each works on a branch of its own.
-type rule struct {
+// contractRule is one promise of git.Host. Each works on a branch of its own.
+type contractRule struct {
 	name  string
-	holds func(ctx context.Context, p probe, branch string) error
+	holds func(ctx context.Context, p contractProbe, branch string) error
 }
 
 // Check says whether a host keeps the contract of git.Host on a repository that it
@@ -30,7 +30,7 @@ type rule struct {
 // where, so that the git program can look at what was written and write as somebody
 // else; else dir is empty and those rules are left out.
 func Check(ctx context.Context, host git.Host, repo git.Repo, dir string) error {
-	p := probe{host: host, repo: repo, bare: Bare{Dir: dir}}
+	p := contractProbe{host: host, repo: repo, bare: Bare{Dir: dir}}
 	all := rules()
 	if dir != "" {
 		all = append(all, localRules()...)
@@ -44,8 +44,8 @@ func Check(ctx context.Context, host git.Host, repo git.Repo, dir string) error 
 	return errors.Join(broken...)
 }
 
-func rules() []rule {
-	return []rule{
+func rules() []contractRule {
+	return []contractRule{
 		{"a branch that is not there is NotFound", missingBranch},
 		{"the first commit makes the branch", firstCommit},
 		{"content comes back byte for byte, in path order", roundTrip},
@@ -70,20 +70,20 @@ func rules() []rule {
 
 var stamp = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func (p probe) commit(ctx context.Context, branch string, parent git.Hash, edits ...git.Edit) (git.Hash, error) {
+func (p contractProbe) commit(ctx context.Context, branch string, parent git.Hash, edits ...git.Edit) (git.Hash, error) {
 	m := git.Message{Title: "contract", Author: "Contract <contract@localhost>", When: stamp}
 	return p.host.Commit(ctx, p.repo, branch, parent, edits, m)
 }
 
 // start makes the branch with some files.
-func (p probe) start(ctx context.Context, branch string) (git.Hash, error) {
+func (p contractProbe) start(ctx context.Context, branch string) (git.Hash, error) {
 	return p.commit(ctx, branch, "",
 		git.Edit{Path: "README.md", File: []byte("read me\n")},
 		git.Edit{Path: "apps/one", Dir: map[string][]byte{"a.yaml": []byte("a: 1\n"), "sub/b.yaml": []byte("b: 1\n")}})
 }
 
 // files returns path and content of all files at a commit, in the order of Tree.
-func (p probe) files(ctx context.Context, at git.Hash, under string) ([]string, error) {
+func (p contractProbe) files(ctx context.Context, at git.Hash, under string) ([]string, error) {
 	var files []string
 	for e, err := range p.host.Tree(ctx, p.repo, at, under) {
 		if err != nil {
@@ -100,7 +100,7 @@ func (p probe) files(ctx context.Context, at git.Hash, under string) ([]string, 
 
 // holds compares a commit's files with what they should be, and the branch's head
 // with the commit.
-func (p probe) holds(ctx context.Context, branch string, at git.Hash, want ...string) error {
+func (p contractProbe) holds(ctx context.Context, branch string, at git.Hash, want ...string) error {
 	head, err := p.host.Head(ctx, p.repo, branch)
 	if err != nil {
 		return err
@@ -125,12 +125,12 @@ func wantKind(err error, kind errs.Kind) error {
 	return nil
 }
 
-func missingBranch(ctx context.Context, p probe, branch string) error {
+func missingBranch(ctx context.Context, p contractProbe, branch string) error {
 	_, err := p.host.Head(ctx, p.repo, branch)
 	return wantKind(err, errs.NotFound)
 }
 
-func firstCommit(ctx context.Context, p probe, branch string) error {
+func firstCommit(ctx context.Context, p contractProbe, branch string) error {
 	at, err := p.start(ctx, branch)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func firstCommit(ctx context.Context, p probe, branch string) error {
 	return p.holds(ctx, branch, at, "README.md=read me\n", "apps/one/a.yaml=a: 1\n", "apps/one/sub/b.yaml=b: 1\n")
 }
 
-func badBranch(ctx context.Context, p probe, _ string) error {
+func badBranch(ctx context.Context, p contractProbe, _ string) error {
 	for _, name := range []string{"", "../../x", "a..b", "-x", "a b", "x.lock", "refs/heads/x", "HEAD", "a/.b", "x~1"} {
 		_, err := p.host.Head(ctx, p.repo, name)
 		_, err2 := p.commit(ctx, name, "", git.Edit{Path: "f", File: []byte("x")})
@@ -149,7 +149,7 @@ func badBranch(ctx context.Context, p probe, _ string) error {
 	return nil
 }
 
-func missingBlob(ctx context.Context, p probe, branch string) error {
+func missingBlob(ctx context.Context, p contractProbe, branch string) error {
 	if _, err := p.start(ctx, branch); err != nil {
 		return err
 	}

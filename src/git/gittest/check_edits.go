@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-func exactDir(ctx context.Context, p probe, branch string) error {
+func exactDir(ctx context.Context, p contractProbe, branch string) error {
 	at, err := p.start(ctx, branch)
 	if err != nil {
 		return err
@@ -25,7 +25,7 @@ func exactDir(ctx context.Context, p probe, branch string) error {
 	return p.holds(ctx, branch, at, "README.md=read me\n", "apps/one/a.yaml=a: 2\n", "apps/one/new.yaml=n\n", "apps/one/sub/c/d.yaml=d\n")
 }
 
-func foreignFiles(ctx context.Context, p probe, branch string) error {
+func foreignFiles(ctx context.Context, p contractProbe, branch string) error {
 	at, err := p.start(ctx, branch)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func foreignFiles(ctx context.Context, p probe, branch string) error {
 		"apps/one/sub/e=e", "apps/two/z=z")
 }
 
-func turning(ctx context.Context, p probe, branch string) error {
+func turning(ctx context.Context, p contractProbe, branch string) error {
 	at, err := p.start(ctx, branch)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func turning(ctx context.Context, p probe, branch string) error {
 	return p.holds(ctx, branch, at, "README.md=back", "apps/one/x/y=1")
 }
 
-func removal(ctx context.Context, p probe, branch string) error {
+func removal(ctx context.Context, p contractProbe, branch string) error {
 	at, err := p.start(ctx, branch)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func removal(ctx context.Context, p probe, branch string) error {
 	return p.holds(ctx, branch, at)
 }
 
-func badPaths(ctx context.Context, p probe, branch string) error {
+func badPaths(ctx context.Context, p contractProbe, branch string) error {
 	at, err := p.start(ctx, branch)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func badPaths(ctx context.Context, p probe, branch string) error {
 	return p.holds(ctx, branch, at, "README.md=read me\n", "apps/one/a.yaml=a: 1\n", "apps/one/sub/b.yaml=b: 1\n")
 }
 
-func belowFile(ctx context.Context, p probe, branch string) error {
+func belowFile(ctx context.Context, p contractProbe, branch string) error {
 	at, err := p.start(ctx, branch)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func wantBlame(err error, path string) error {
 	return wantKind(err, errs.Invalid)
 }
 
-func noChange(ctx context.Context, p probe, branch string) error {
+func noChange(ctx context.Context, p contractProbe, branch string) error {
 	at, err := p.start(ctx, branch)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func noChange(ctx context.Context, p probe, branch string) error {
 	return p.holds(ctx, branch, at, "README.md=read me\n", "apps/one/a.yaml=a: 1\n", "apps/one/sub/b.yaml=b: 1\n")
 }
 
-func roundTrip(ctx context.Context, p probe, branch string) error {
+func roundTrip(ctx context.Context, p contractProbe, branch string) error {
 	big := strings.Repeat("0123456789abcdef", 1<<16)
 	at, err := p.commit(ctx, branch, "",
 		git.Edit{Path: "empty", File: []byte{}},

@@ -11,18 +11,18 @@ import (
 )
 
 // localRules need the git program beside the host.
-func localRules() []rule {
-	return []rule{
+func localRules() []contractRule {
+	return []contractRule{
 		{"links and submodules at or above a path are Invalid", links},
 		{"files keep their mode", modes},
 		{"somebody else's commits survive", interleaved},
 		{"the message says what it was given", messages},
 		{"views that somebody else has changed are put right", mended},
-		{"git finds nothing wrong", func(ctx context.Context, p probe, _ string) error { return p.bare.Fsck(ctx) }},
+		{"git finds nothing wrong", func(ctx context.Context, p contractProbe, _ string) error { return p.bare.Fsck(ctx) }},
 	}
 }
 
-func links(ctx context.Context, p probe, branch string) error {
+func links(ctx context.Context, p contractProbe, branch string) error {
 	commit, err := p.bare.CommitExternal(ctx, branch, map[string]File{"d/link": {"120000", "/etc"}, "x": {Content: "x"}})
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func links(ctx context.Context, p probe, branch string) error {
 }
 
 // listed compares modes and paths with what git lists.
-func (p probe) listed(ctx context.Context, at git.Hash, want ...string) error {
+func (p contractProbe) listed(ctx context.Context, at git.Hash, want ...string) error {
 	out, err := p.bare.Git(ctx, "", "ls-tree", "-r", "--format=%(objectmode) %(path)", string(at))
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (p probe) listed(ctx context.Context, at git.Hash, want ...string) error {
 	return nil
 }
 
-func modes(ctx context.Context, p probe, branch string) error {
+func modes(ctx context.Context, p contractProbe, branch string) error {
 	commit, err := p.bare.CommitExternal(ctx, branch, map[string]File{"run": {"100755", "old"}, "d/run": {"100755", "old"}, "d/z": {"100644", "z"}})
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func modes(ctx context.Context, p probe, branch string) error {
 	return p.listed(ctx, at, "100644 d/new", "100755 d/run", "100644 d/z", "100755 run")
 }
 
-func interleaved(ctx context.Context, p probe, branch string) error {
+func interleaved(ctx context.Context, p contractProbe, branch string) error {
 	want := map[string]string{}
 	for i := range 4 {
 		theirs, ours := fmt.Sprintf("theirs/%d", i), fmt.Sprintf("ours/%d", i)
@@ -113,7 +113,7 @@ func interleaved(ctx context.Context, p probe, branch string) error {
 	return p.holds(ctx, branch, head, list...)
 }
 
-func messages(ctx context.Context, p probe, branch string) error {
+func messages(ctx context.Context, p contractProbe, branch string) error {
 	m := git.Message{
 		Title: "title with\nEmco-Op: forged", Author: "Ann <ann@example.org>", When: stamp,
 		Trailers: []git.Trailer{{Key: "Emco-Op", Value: "7"}, {Key: "Emco-Clusters", Value: "a, b\nEmco-Op: 8"}},

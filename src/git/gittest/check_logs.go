@@ -9,7 +9,7 @@ import (
 )
 
 // logged holds for hosts that have logs.
-func logged(ctx context.Context, p probe, branch string) error {
+func logged(ctx context.Context, p contractProbe, branch string) error {
 	host, ok := p.host.(git.LogReader)
 	if !ok {
 		return nil
@@ -42,7 +42,7 @@ func logged(ctx context.Context, p probe, branch string) error {
 }
 
 // unrelated compares a branch with another one that has nothing in common with it.
-func unrelated(ctx context.Context, p probe, host git.LogReader, branch string, at git.Hash) error {
+func unrelated(ctx context.Context, p contractProbe, host git.LogReader, branch string, at git.Hash) error {
 	other, err := p.commit(ctx, branch+"-other", "", git.Edit{Path: "else", File: []byte("x")})
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-func staleParent(ctx context.Context, p probe, branch string) error {
+func staleParent(ctx context.Context, p contractProbe, branch string) error {
 	first, err := p.commit(ctx, branch, "", git.Edit{Path: "f", File: []byte("1")})
 	if err != nil {
 		return err
@@ -23,7 +23,7 @@ func staleParent(ctx context.Context, p probe, branch string) error {
 	return errors.Join(wantKind(err, errs.Conflict), p.holds(ctx, branch, second, "f=2"))
 }
 
-func existingBranch(ctx context.Context, p probe, branch string) error {
+func existingBranch(ctx context.Context, p contractProbe, branch string) error {
 	first, err := p.commit(ctx, branch, "", git.Edit{Path: "f", File: []byte("1")})
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func existingBranch(ctx context.Context, p probe, branch string) error {
 	return errors.Join(wantKind(err, errs.Conflict), p.holds(ctx, branch, first, "f=1"))
 }
 
-func oneWinner(ctx context.Context, p probe, branch string) error {
+func oneWinner(ctx context.Context, p contractProbe, branch string) error {
 	const writers = 6
 	at, err := p.start(ctx, branch)
 	if err != nil {
@@ -63,7 +63,7 @@ func oneWinner(ctx context.Context, p probe, branch string) error {
 	return p.holds(ctx, branch, commits[won], "README.md=read me\n", "apps/one/a.yaml=a: 1\n", "apps/one/sub/b.yaml=b: 1\n", fmt.Sprintf("w/%d=x", won))
 }
 
-func endedContext(ctx context.Context, p probe, branch string) error {
+func endedContext(ctx context.Context, p contractProbe, branch string) error {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := p.start(ended, branch); !errors.Is(err, context.Canceled) {
@@ -73,7 +73,7 @@ func endedContext(ctx context.Context, p probe, branch string) error {
 	return wantKind(err, errs.NotFound)
 }
 
-func guarded(ctx context.Context, p probe, branch string) error {
+func guarded(ctx context.Context, p contractProbe, branch string) error {
 	at, err := p.start(ctx, branch)
 	if err != nil {
 		return err

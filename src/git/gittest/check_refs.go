@@ -14,7 +14,7 @@ import (
 // another branch is the default one by now, changes nothing. The repository, which is at dir
 // as well, holds nothing yet.
 func CheckH20(ctx context.Context, host git.Host, repo git.Repo, dir string) error {
-	p := probe{host: host, repo: repo, bare: Bare{Dir: dir}}
+	p := contractProbe{host: host, repo: repo, bare: Bare{Dir: dir}}
 	if err := badBranch(ctx, p, ""); err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func CheckH20(ctx context.Context, host git.Host, repo git.Repo, dir string) err
 }
 
 // onto looks where a branch is, and commits on top of that.
-func (p probe) onto(ctx context.Context, branch string, want git.Hash, path string) (git.Hash, error) {
+func (p contractProbe) onto(ctx context.Context, branch string, want git.Hash, path string) (git.Hash, error) {
 	head, err := p.host.Head(ctx, p.repo, branch)
 	if err != nil || head != want {
 		return "", errors.Join(err, fmt.Errorf("head of %s is %s, want %s", branch, head, want))
@@ -46,7 +46,7 @@ func (p probe) onto(ctx context.Context, branch string, want git.Hash, path stri
 }
 
 // renamed has the default branch renamed, and another one be the default.
-func (p probe) renamed(ctx context.Context, at git.Hash) error {
+func (p contractProbe) renamed(ctx context.Context, at git.Hash) error {
 	for _, args := range [][]string{
 		{"update-ref", "refs/heads/trunk", string(at)}, {"symbolic-ref", "HEAD", "refs/heads/trunk"}, {"update-ref", "-d", "refs/heads/main"},
 	} {

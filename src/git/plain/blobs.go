@@ -64,9 +64,9 @@ func (b *blobFetch) exchange(ctx context.Context, ids []plumbing.Hash) (err erro
 		return err
 	}
 	defer func() { c.close(err == nil) }()
-	q := request{want: ids}
+	q := fetchRequest{want: ids}
 	if !c.has(capability.AllowReachableSHA1InWant) {
-		q = request{want: branches(c), shallow: true, maxBlob: b.limit}
+		q = fetchRequest{want: branchTips(c), shallow: true, maxBlob: b.limit}
 		if len(q.want) == 0 {
 			return nil
 		}

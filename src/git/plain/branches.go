@@ -22,7 +22,7 @@ const (
 )
 
 // heads is the name space of branches.
-const heads = "refs/heads/"
+const headsPrefix = "refs/heads/"
 
 // Branches lists branches and fetches some of them.
 func (h *Host) Branches(ctx context.Context, r git.Repo, prefix string, want func(string, git.Hash) bool, limit git.Limit) (map[string]git.Branch, error) {
@@ -45,11 +45,11 @@ func (h *Host) Branches(ctx context.Context, r git.Repo, prefix string, want fun
 }
 
 // listed returns the branches of an advertisement, and their names in order.
-func listed(c *conversation, prefix string) (map[string]git.Branch, []string) {
+func listed(c *serviceConn, prefix string) (map[string]git.Branch, []string) {
 	found := map[string]git.Branch{}
 	var names []string
 	for ref, id := range c.refs.References {
-		name, ok := strings.CutPrefix(ref, heads)
+		name, ok := strings.CutPrefix(ref, headsPrefix)
 		if ok && strings.HasPrefix(name, prefix) {
 			found[name] = git.Branch{Commit: git.Hash(id.String())}
 			names = append(names, name)
@@ -64,7 +64,7 @@ type branchFetch struct {
 	h     *Host
 	r     git.Repo
 	limit git.Limit
-	first *conversation // that listed them; it serves the first exchange, and the others where it can
+	first *serviceConn // that listed them; it serves the first exchange, and the others where it can
 	asked bool
 	found map[string]git.Branch
 }
@@ -75,13 +75,13 @@ func (b *branchFetch) close() {
 	}
 }
 
-// conversation returns the one that is open, or a new one.
-func (b *branchFetch) conversation(ctx context.Context) (*conversation, error) {
+// conn returns the one that is open, or a new one.
+func (b *branchFetch) conn(ctx context.Context) (*serviceConn, error) {
 	c := b.first
 	switch {
 	case c == nil:
 		return b.h.open(ctx, b.r, uploadPack)
-	case !c.again():
+	case !c.reusable():
 		b.first = nil
 	case b.asked: // a list of all branches for each exchange would cost more than what is fetched
 		if err := b.h.opt.Budget.Spend(ctx, b.r, git.Cost{Reads: 1}); err != nil {
@@ -120,12 +120,12 @@ func (b *branchFetch) set(name string, files map[string][]byte, err error) {
 // exchange asks for the commits of some branches, without their history, and takes
 // their files out of the pack.
 func (b *branchFetch) exchange(ctx context.Context, names []string) (err error) {
-	c, err := b.conversation(ctx)
+	c, err := b.conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { c.close(err == nil) }()
-	q := request{shallow: true, maxBlob: b.limit.Object}
+	q := fetchRequest{shallow: true, maxBlob: b.limit.Object}
 	for _, name := range names {
 		if id := plumbing.NewHash(string(b.found[name].Commit)); !slices.Contains(q.want, id) {
 			q.want = append(q.want, id)

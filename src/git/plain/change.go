@@ -9,21 +9,21 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// change is what a set of edits makes of a snapshot, as a push sends it.
-type change struct {
+// treeChange is what a set of edits makes of a snapshot, as a push sends it.
+type treeChange struct {
 	draft *tree.Draft
 	root  plumbing.Hash
-	cargo
+	objectList
 }
 
-// cargo is objects on their way, each once, what they hold before them.
-type cargo struct {
+// objectList is objects on their way, each once, what they hold before them.
+type objectList struct {
 	objs  []object
 	bytes int64
 }
 
-// carry appends objects.
-func (c *cargo) carry(p tree.ObjectSet) {
+// addObjects appends objects.
+func (c *objectList) addObjects(p tree.ObjectSet) {
 	c.objs, c.bytes = slices.Grow(c.objs, len(p.Objects)+1), c.bytes+p.Bytes
 	for _, o := range p.Objects {
 		c.objs = append(c.objs, object{kind: kinds[o.Kind], id: plumbing.Hash(o.ID), content: o.Content, path: o.Path})
@@ -32,8 +32,8 @@ func (c *cargo) carry(p tree.ObjectSet) {
 
 var kinds = map[tree.Kind]plumbing.ObjectType{tree.Trees: plumbing.TreeObject, tree.Blobs: plumbing.BlobObject}
 
-// seal appends the commit of a tree, and returns its name.
-func (c *cargo) seal(root, parent plumbing.Hash, m git.Message) (plumbing.Hash, error) {
+// addCommit appends the commit of a tree, and returns its name.
+func (c *objectList) addCommit(root, parent plumbing.Hash, m git.Message) (plumbing.Hash, error) {
 	var parents []git.Hash
 	if !parent.IsZero() {
 		parents = []git.Hash{git.Hash(parent.String())}
@@ -47,8 +47,8 @@ func (c *cargo) seal(root, parent plumbing.Hash, m git.Message) (plumbing.Hash, 
 	return o.id, nil
 }
 
-// newChange applies edits, which keep git.CheckEdits, to a snapshot.
-func newChange(base snapshot, edits []git.Edit) (*change, error) {
+// newTreeChange applies edits, which keep git.CheckEdits, to a snapshot.
+func newTreeChange(base snapshot, edits []git.Edit) (*treeChange, error) {
 	root := tree.ID(base.root)
 	if root.IsZero() {
 		root = tree.Empty
@@ -58,12 +58,12 @@ func newChange(base snapshot, edits []git.Edit) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &change{draft: d, root: plumbing.Hash(d.Root)}
-	c.carry(d.ObjectSet)
+	c := &treeChange{draft: d, root: plumbing.Hash(d.Root)}
+	c.addObjects(d.ObjectSet)
 	return c, nil
 }
 
 // trees returns the new trees.
-func (c *change) trees() []object {
+func (c *treeChange) trees() []object {
 	return slices.DeleteFunc(slices.Clone(c.objs), func(o object) bool { return o.kind != plumbing.TreeObject })
 }

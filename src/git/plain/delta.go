@@ -15,36 +15,36 @@ import (
 // and to keep. Deltas have no deltas as bases, so reading one takes two steps at most.
 
 const (
-	maxBase  = 1 << 20 // bytes of a file that others are told by
-	trials   = 8       // a family whose members so often are not alike is none
-	worth    = 2       // a delta must be so many times shorter than the file
-	maxCopy  = 0xffff  // bytes of one copy
-	maxPlain = 0x7f    // bytes of one insertion
+	maxBase   = 1 << 20 // bytes of a file that others are told by
+	maxUnlike = 8       // a family whose members so often are not alike is none
+	deltaGain = 2       // a delta must be so many times shorter than the file
+	maxCopy   = 0xffff  // bytes of one copy
+	maxInsert = 0x7f    // bytes of one insertion
 )
 
-// families are the files of a pack that are likely alike, by how their paths end.
-type families map[string]*family
+// deltaFamilies are the files of a pack that are likely alike, by how their paths end.
+type deltaFamilies map[string]*deltaFamily
 
-// family is the first one of files that are likely alike.
-type family struct {
+// deltaFamily is the first one of files that are likely alike.
+type deltaFamily struct {
 	base   object
-	many   bool
+	shared bool
 	once   sync.Once
 	lines  map[string]int // offset of each line of the base, that of the first of equal ones
 	unlike atomic.Int32   // members that were not much alike, less those that were
 }
 
 // familiesOf finds the families among the objects of a pack.
-func familiesOf(objs []object) families {
-	all := families{}
+func familiesOf(objs []object) deltaFamilies {
+	all := deltaFamilies{}
 	for _, o := range objs {
 		if o.path == "" || len(o.content) == 0 || len(o.content) > maxBase {
 			continue
 		}
 		if f, known := all[ending(o.path)]; known {
-			f.many = true
+			f.shared = true
 		} else {
-			all[ending(o.path)] = &family{base: o}
+			all[ending(o.path)] = &deltaFamily{base: o}
 		}
 	}
 	return all
@@ -61,16 +61,16 @@ func ending(path string) string {
 
 // delta returns how a file follows from the base of its family; nil if it is better told
 // as it is.
-func (all families) delta(o object) (base plumbing.Hash, delta []byte) {
+func (all deltaFamilies) delta(o object) (base plumbing.Hash, delta []byte) {
 	if o.path == "" {
 		return base, nil
 	}
 	f := all[ending(o.path)]
-	if f == nil || !f.many || f.base.id == o.id || f.unlike.Load() >= trials {
+	if f == nil || !f.shared || f.base.id == o.id || f.unlike.Load() >= maxUnlike {
 		return base, nil
 	}
 	f.once.Do(f.index)
-	if delta = f.tell(o.content); len(delta)+len(base) > len(o.content)/worth {
+	if delta = f.encode(o.content); len(delta)+len(base) > len(o.content)/deltaGain {
 		f.unlike.Add(1)
 		return base, nil
 	}
@@ -78,7 +78,7 @@ func (all families) delta(o object) (base plumbing.Hash, delta []byte) {
 	return f.base.id, delta
 }
 
-func (f *family) index() {
+func (f *deltaFamily) index() {
 	f.lines = map[string]int{}
 	for at := 0; at < len(f.base.content); {
 		line := lineAt(f.base.content, at)
@@ -97,8 +97,8 @@ func lineAt(text []byte, at int) []byte {
 	return text[at:]
 }
 
-// tell writes a file as copies from the base and insertions, in Git's form of a delta.
-func (f *family) tell(text []byte) []byte {
+// encode writes a file as copies from the base and insertions, in Git's form of a delta.
+func (f *deltaFamily) encode(text []byte) []byte {
 	out := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(len(f.base.content))), uint64(len(text)))
 	fresh, next := 0, 0 // the first byte that is not told yet; the line of the base that is likely to come
 	for at := 0; at < len(text); {
@@ -108,19 +108,19 @@ func (f *family) tell(text []byte) []byte {
 			next += len(lineAt(f.base.content, next))
 			continue
 		}
-		out = appendCopy(appendPlain(out, text[fresh:at]), from, n)
+		out = appendCopy(appendInsert(out, text[fresh:at]), from, n)
 		at, next = at+n, from+n
 		fresh = at
 		if text[at-1] != '\n' { // the rest of the line is different
 			at, next = at+len(lineAt(text, at)), next+len(lineAt(f.base.content, next))
 		}
 	}
-	return appendPlain(out, text[fresh:])
+	return appendInsert(out, text[fresh:])
 }
 
 // find looks for the line of text at an offset in the base, first at the place where it is
 // likely to be, and returns how many bytes are the same from there on; 0 if it is not there.
-func (f *family) find(text []byte, at, likely int) (from, n int) {
+func (f *deltaFamily) find(text []byte, at, likely int) (from, n int) {
 	line, base := lineAt(text, at), f.base.content
 	from = likely
 	if !bytes.HasPrefix(base[from:], line) {
@@ -152,10 +152,10 @@ func appendCopy(out []byte, from, n int) []byte {
 	return out
 }
 
-// appendPlain appends insertions of bytes.
-func appendPlain(out, text []byte) []byte {
+// appendInsert appends insertions of bytes.
+func appendInsert(out, text []byte) []byte {
 	for len(text) > 0 {
-		n := min(len(text), maxPlain)
+		n := min(len(text), maxInsert)
 		out = append(append(out, byte(n)), text[:n]...)
 		text = text[n:]
 	}

@@ -21,10 +21,10 @@ func TestDeltasTellWhatTheyShould(t *testing.T) {
 		return []byte(strings.Join(rapid.SliceOfN(line, 1, 30).Draw(t, "lines"), ""))
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		f := &family{base: object{content: lines.Draw(t, "base")}}
+		f := &deltaFamily{base: object{content: lines.Draw(t, "base")}}
 		f.index()
 		want := lines.Draw(t, "text")
-		got, err := packfile.PatchDelta(f.base.content, f.tell(want))
+		got, err := packfile.PatchDelta(f.base.content, f.encode(want))
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("base %q: the delta to %q makes %q, %v", f.base.content, want, got, err)
 		}

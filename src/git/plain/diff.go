@@ -20,14 +20,14 @@ func (h *Host) Changed(ctx context.Context, r git.Repo, d git.Difference) ([]str
 	before.store = newStore()
 	var err error
 	if d.Before != "" {
-		if before, err = h.at(ctx, r, d.Before); err != nil {
+		if before, err = h.snapshotAt(ctx, r, d.Before); err != nil {
 			return nil, err
 		}
 	}
-	if after, err = h.at(ctx, r, d.After); err != nil {
+	if after, err = h.snapshotAt(ctx, r, d.After); err != nil {
 		return nil, err
 	}
-	c := comparison{before: before, after: after, limit: d.Limit}
+	c := treeDiff{before: before, after: after, limit: d.Limit}
 	old, err := before.entry(d.Under)
 	if err == nil {
 		var now tree.Entry
@@ -41,15 +41,15 @@ func (h *Host) Changed(ctx context.Context, r git.Repo, d git.Difference) ([]str
 	return c.paths, nil
 }
 
-// comparison collects the paths in which two commits differ.
-type comparison struct {
+// treeDiff collects the paths in which two commits differ.
+type treeDiff struct {
 	before, after snapshot
 	limit         int
 	paths         []string
 }
 
 // compare compares what is at a path; the zero entry is nothing.
-func (c *comparison) compare(path string, was, is tree.Entry) error {
+func (c *treeDiff) compare(path string, was, is tree.Entry) error {
 	switch {
 	case was.ID == is.ID && was.Mode == is.Mode:
 		return nil

@@ -60,7 +60,7 @@ func (h *Host) snapshot(ctx context.Context, r git.Repo, commit plumbing.Hash) (
 }
 
 // adopt remembers a commit that was fetched, unless the store was swept meanwhile.
-func (k *known) adopt(s snapshot, limit int64) {
+func (k *repoCache) adopt(s snapshot, limit int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if s.store == k.store {
@@ -79,8 +79,8 @@ func haves(commits []snapshot) []plumbing.Hash {
 	return ids
 }
 
-// request is what upload-pack is asked for.
-type request struct {
+// fetchRequest is what upload-pack is asked for.
+type fetchRequest struct {
 	want    []plumbing.Hash
 	have    []plumbing.Hash // commits whose trees we hold, without their history
 	shallow bool            // just the wanted commits, not their history
@@ -92,7 +92,7 @@ type request struct {
 }
 
 // filter is what the server is asked to leave out, "" for nothing.
-func (q request) filter() string {
+func (q fetchRequest) filter() string {
 	switch {
 	case q.commitsOnly:
 		return "tree:0"
@@ -105,7 +105,7 @@ func (q request) filter() string {
 }
 
 // deepen is how many commits of history are asked for, 0 for all.
-func (q request) deepen() int {
+func (q fetchRequest) deepen() int {
 	if q.shallow {
 		return 1
 	}
@@ -114,7 +114,7 @@ func (q request) deepen() int {
 
 // body writes the request: wants with our capabilities, then where our history is
 // cut, how deep to go, the filter, a flush, the haves and "done".
-func (q request) body(c *conversation) (body *bytes.Buffer, deepened bool) {
+func (q fetchRequest) body(c *serviceConn) (body *bytes.Buffer, deepened bool) {
 	body = &bytes.Buffer{}
 	line := pktline.NewEncoder(body)
 	caps := q.capabilities(c)
@@ -142,8 +142,8 @@ func (q request) body(c *conversation) (body *bytes.Buffer, deepened bool) {
 	return body, deepened
 }
 
-func (q request) capabilities(c *conversation) string {
-	caps := " " + agentEMCO
+func (q fetchRequest) capabilities(c *serviceConn) string {
+	caps := " " + agentCapability
 	for _, name := range []capability.Capability{
 		capability.MultiACKDetailed, capability.Sideband64k, capability.NoProgress,
 	} {
@@ -162,14 +162,14 @@ func (q request) capabilities(c *conversation) string {
 
 // receive asks and reads the pack of the reply. The limits of p that are zero become
 // those of the host.
-func (h *Host) receive(ctx context.Context, c *conversation, q request, p *packReader) (unresolved int, err error) {
+func (h *Host) receive(ctx context.Context, c *serviceConn, q fetchRequest, p *packReader) (unresolved int, err error) {
 	body, deepened := q.body(c)
 	reply, err := c.exchange(ctx, bytes.NewReader(body.Bytes()), int64(body.Len()))
 	if err != nil {
 		return 0, err
 	}
-	p.maxObject, p.budget = positive(p.maxObject, h.opt.MaxBlob), positive(p.budget, h.opt.MaxFetch)
-	in := &counted{r: reply, limit: min(h.opt.MaxFetch, p.budget)}
+	p.maxObject, p.budget = orDefault(p.maxObject, h.opt.MaxBlob), orDefault(p.budget, h.opt.MaxFetch)
+	in := &limitedReader{r: reply, limit: min(h.opt.MaxFetch, p.budget)}
 	defer func() { h.received.Add(uint64(in.n)) }()
 	h.fetches.Add(1)
 	r := buffered(in)
@@ -193,7 +193,7 @@ func (h *Host) receive(ctx context.Context, c *conversation, q request, p *packR
 	return unresolved, err
 }
 
-func positive(n, otherwise int64) int64 {
+func orDefault(n, otherwise int64) int64 {
 	if n > 0 {
 		return n
 	}
@@ -222,7 +222,7 @@ func (h *Host) fetchTrees(ctx context.Context, r git.Repo, commit plumbing.Hash,
 			}
 		},
 	}
-	q := request{want: []plumbing.Hash{commit}, have: have, shallow: true, noBlobs: true}
+	q := fetchRequest{want: []plumbing.Hash{commit}, have: have, shallow: true, noBlobs: true}
 	unresolved, err := h.receive(ctx, c, q, p)
 	switch {
 	case err != nil:
@@ -294,7 +294,7 @@ func (h *Host) fetchBlob(ctx context.Context, r git.Repo, id plumbing.Hash) ([]b
 	}
 	reachable, tip := c.has(capability.AllowReachableSHA1InWant), c.has(capability.AllowTipSHA1InWant)
 	if reachable || tip {
-		content, err := h.pickBlob(ctx, c, request{want: []plumbing.Hash{id}}, id)
+		content, err := h.pickBlob(ctx, c, fetchRequest{want: []plumbing.Hash{id}}, id)
 		c.close(err == nil)
 		if err == nil || reachable && tip { // both: any object may be asked for
 			return content, h.blobError(ctx, r, err)
@@ -303,12 +303,12 @@ func (h *Host) fetchBlob(ctx context.Context, r git.Repo, id plumbing.Hash) ([]b
 			return nil, err
 		}
 	}
-	heads := branches(c)
+	heads := branchTips(c)
 	if len(heads) == 0 {
 		c.close(true)
 		return nil, h.blobError(ctx, r, errNoBlob)
 	}
-	content, err := h.pickBlob(ctx, c, request{want: heads, shallow: true}, id)
+	content, err := h.pickBlob(ctx, c, fetchRequest{want: heads, shallow: true}, id)
 	c.close(err == nil)
 	return content, h.blobError(ctx, r, err)
 }
@@ -320,7 +320,7 @@ func (h *Host) blobError(ctx context.Context, r git.Repo, err error) error {
 }
 
 // pickBlob fetches and returns one blob of the pack.
-func (h *Host) pickBlob(ctx context.Context, c *conversation, q request, id plumbing.Hash) ([]byte, error) {
+func (h *Host) pickBlob(ctx context.Context, c *serviceConn, q fetchRequest, id plumbing.Hash) ([]byte, error) {
 	var content []byte
 	found := false
 	p := &packReader{
@@ -341,8 +341,8 @@ func (h *Host) pickBlob(ctx context.Context, c *conversation, q request, id plum
 	return content, nil
 }
 
-// branches returns what the branches point at, in order of their names.
-func branches(c *conversation) []plumbing.Hash {
+// branchTips returns what the branches point at, in order of their names.
+func branchTips(c *serviceConn) []plumbing.Hash {
 	var names []string
 	for name := range c.refs.References {
 		if plumbing.ReferenceName(name).IsBranch() {

@@ -37,7 +37,7 @@ func (h *Host) History(ctx context.Context, r git.Repo, commit git.Hash, depth i
 		},
 		budget: historyBytes,
 	}
-	_, err = h.receive(ctx, c, request{want: []plumbing.Hash{id}, depth: max(1, depth), commitsOnly: true}, p)
+	_, err = h.receive(ctx, c, fetchRequest{want: []plumbing.Hash{id}, depth: max(1, depth), commitsOnly: true}, p)
 	c.close(err == nil)
 	if _, ok := found[commit]; err == nil && !ok {
 		err = errs.E(errs.NotFound, "history", "", errors.New("not a commit"))

@@ -88,7 +88,7 @@ func (s *httpSession) do(req *http.Request, what string) (*http.Response, error)
 	return resp, nil
 }
 
-func (s *httpSession) again() bool { return true }
+func (s *httpSession) reusable() bool { return true }
 
 func (s *httpSession) explain(err error) error { return err }
 

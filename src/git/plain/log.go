@@ -55,12 +55,12 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 	return git.NewLog(commit, base, found), nil
 }
 
-func logRequest(commit, base git.Hash) (q request, err error) {
+func logRequest(commit, base git.Hash) (q fetchRequest, err error) {
 	id, err := parseHash(commit)
 	if err != nil {
 		return q, err
 	}
-	q = request{want: []plumbing.Hash{id}, commitsOnly: true}
+	q = fetchRequest{want: []plumbing.Hash{id}, commitsOnly: true}
 	if base == "" {
 		q.depth = firstDepth
 		return q, nil

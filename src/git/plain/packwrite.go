@@ -77,7 +77,7 @@ func split(objs []object) [][]object {
 }
 
 // writeRuns compresses ahead by as many runs as there are processors.
-func writeRuns(w io.Writer, runs [][]object, all families) error {
+func writeRuns(w io.Writer, runs [][]object, all deltaFamilies) error {
 	ahead := runtime.GOMAXPROCS(0)
 	done := make([]chan *bytes.Buffer, len(runs))
 	for i := range done {
@@ -103,7 +103,7 @@ func writeRuns(w io.Writer, runs [][]object, all families) error {
 	return nil
 }
 
-func compress(objs []object, all families) *bytes.Buffer {
+func compress(objs []object, all deltaFamilies) *bytes.Buffer {
 	buf := &bytes.Buffer{}
 	z, err := zlib.NewWriterLevel(buf, level)
 	if err != nil {

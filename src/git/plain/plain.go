@@ -83,8 +83,8 @@ type Host struct {
 	clients *transport.Clients
 
 	mu    sync.Mutex
-	repos map[git.Repo]*known // credentials are part of the key: nobody reads by another's right
-	clock uint64              // order of use
+	repos map[git.Repo]*repoCache // credentials are part of the key: nobody reads by another's right
+	clock uint64                  // order of use
 
 	adverts, fetches, pushes, sent, received atomic.Uint64
 }
@@ -92,7 +92,7 @@ type Host struct {
 // New returns a host.
 func New(o Options) *Host {
 	o = o.withDefaults()
-	return &Host{opt: o, clients: transport.NewClients(o.Admit), repos: map[git.Repo]*known{}}
+	return &Host{opt: o, clients: transport.NewClients(o.Admit), repos: map[git.Repo]*repoCache{}}
 }
 
 // Close drops idle connections. The host stays usable.
@@ -138,7 +138,7 @@ func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) 
 				return
 			}
 		}
-		s, err := h.at(ctx, r, at)
+		s, err := h.snapshotAt(ctx, r, at)
 		if err == nil {
 			err = s.walk(under, func(e git.Entry) bool { return ctx.Err() == nil && yield(e, nil) })
 		}
@@ -151,8 +151,8 @@ func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) 
 	}
 }
 
-// at returns the trees of a commit.
-func (h *Host) at(ctx context.Context, r git.Repo, at git.Hash) (snapshot, error) {
+// snapshotAt returns the trees of a commit.
+func (h *Host) snapshotAt(ctx context.Context, r git.Repo, at git.Hash) (snapshot, error) {
 	id, err := parseHash(at)
 	if err != nil {
 		return snapshot{}, err
@@ -184,23 +184,23 @@ func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git
 	if err != nil || !d.changes() {
 		return d.head(), err
 	}
-	if err := h.push(ctx, r, pushOf(branch, d.base.commit, d.change, m.Guard)); err != nil {
+	if err := h.push(ctx, r, pushOfBranch(branch, d.base.commit, d.change, m.Guard)); err != nil {
 		return "", err
 	}
-	h.landed(r, d)
+	h.remember(r, d)
 	return d.head(), nil
 }
 
-// draft is a commit that is not sent yet.
-type draft struct {
+// commitDraft is a commit that is not sent yet.
+type commitDraft struct {
 	base   snapshot
-	change *change
+	change *treeChange
 	commit plumbing.Hash // zero if the edits change nothing
 	trees  []object      // that are new
 }
 
 // draft works out what edits make of a commit.
-func (h *Host) draft(ctx context.Context, r git.Repo, parent git.Hash, edits []git.Edit, m git.Message) (d draft, err error) {
+func (h *Host) draft(ctx context.Context, r git.Repo, parent git.Hash, edits []git.Edit, m git.Message) (d commitDraft, err error) {
 	base := snapshot{store: newStore()}
 	if parent != "" {
 		id, err := parseHash(parent)
@@ -211,28 +211,28 @@ func (h *Host) draft(ctx context.Context, r git.Repo, parent git.Hash, edits []g
 			return d, err
 		}
 	}
-	c, err := newChange(base, edits)
+	c, err := newTreeChange(base, edits)
 	if err != nil {
 		return d, h.fail(ctx, r, "commit", err)
 	}
-	d = draft{base: base, change: c}
+	d = commitDraft{base: base, change: c}
 	if c.root == base.root || parent == "" && c.root == emptyTree {
 		return d, nil
 	}
 	if m.DryRun {
 		return d, git.ErrDryRun
 	}
-	if d.commit, err = c.seal(c.root, base.commit, m); err != nil {
+	if d.commit, err = c.addCommit(c.root, base.commit, m); err != nil {
 		return d, h.fail(ctx, r, "commit", err)
 	}
 	d.trees = c.trees()
 	return d, nil
 }
 
-func (d draft) changes() bool { return !d.commit.IsZero() }
+func (d commitDraft) changes() bool { return !d.commit.IsZero() }
 
 // tip is where the branch is when the draft is there; zero if there is no branch then.
-func (d draft) tip() plumbing.Hash {
+func (d commitDraft) tip() plumbing.Hash {
 	if d.changes() {
 		return d.commit
 	}
@@ -240,15 +240,15 @@ func (d draft) tip() plumbing.Hash {
 }
 
 // head is tip as callers see it.
-func (d draft) head() git.Hash {
+func (d commitDraft) head() git.Hash {
 	if d.tip().IsZero() {
 		return ""
 	}
 	return git.Hash(d.tip().String())
 }
 
-// landed remembers a draft that was pushed.
-func (h *Host) landed(r git.Repo, d draft) {
+// remember remembers a draft that was pushed.
+func (h *Host) remember(r git.Repo, d commitDraft) {
 	h.repo(r).record(d.base, snapshot{commit: d.commit, root: d.change.root}, d.trees, h.opt.MaxTrees)
 }
 
@@ -270,14 +270,14 @@ func parseHash(id git.Hash) (plumbing.Hash, error) {
 }
 
 // repo returns what is known of a repository, making room if there are too many.
-func (h *Host) repo(r git.Repo) *known {
+func (h *Host) repo(r git.Repo) *repoCache {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.clock++
 	k, ok := h.repos[r]
 	if !ok {
 		h.makeRoom()
-		k = newKnown()
+		k = newRepoCache()
 		h.repos[r] = k
 	}
 	k.used = h.clock

@@ -28,7 +28,7 @@ func (h *Host) dialFile(ctx context.Context, a git.Address, service string) (ses
 // startProgram starts a program whose standard streams are those of a service. kill ends it.
 func startProgram(cmd *exec.Cmd, kill context.CancelFunc) (*streamSession, error) {
 	cmd.WaitDelay = exitGrace // a child of the program may hold the error stream open
-	s := &streamSession{stderr: &tail{}, kill: kill, wait: cmd.Wait}
+	s := &streamSession{stderr: &tailBuffer{}, kill: kill, wait: cmd.Wait}
 	cmd.Stderr = s.stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -125,7 +125,7 @@ func (o *oracle) commit(t *rapid.T, from int, edits []git.Edit) (mark int, tree 
 
 // apply returns what edits make of a snapshot, as a snapshot.
 func apply(t *rapid.T, base snapshot, edits []git.Edit) (snapshot, error) {
-	c, err := newChange(base, edits)
+	c, err := newTreeChange(base, edits)
 	if err != nil {
 		return base, err
 	}

@@ -23,37 +23,37 @@ import (
 // known; larger ones stream. It is what the git program does by default.
 const bufferUpTo = 1 << 20
 
-// move is how a branch shall change: from the commit that it is at now, zero if it must
+// refUpdate is how a branch shall change: from the commit that it is at now, zero if it must
 // not exist.
-type move struct {
+type refUpdate struct {
 	branch   string
 	from, to plumbing.Hash
 	dir      string // that a view shows; empty for other branches
 }
 
-// push is what is sent at once: moves, of which all happen or none where the server can do
+// pushRequest is what is sent at once: moves, of which all happen or none where the server can do
 // that, and objects that it may lack. They are sent only if the guard, which may be nil,
 // allows it.
-type push struct {
-	moves []move
-	objs  []object
-	bytes int64
-	guard func(context.Context) error
+type pushRequest struct {
+	updates []refUpdate
+	objs    []object
+	bytes   int64
+	guard   func(context.Context) error
 }
 
 // onlyRemoves reports whether a push does nothing but remove branches.
-func (p push) onlyRemoves() bool {
-	return !slices.ContainsFunc(p.moves, func(m move) bool { return !m.to.IsZero() })
+func (p pushRequest) onlyRemoves() bool {
+	return !slices.ContainsFunc(p.updates, func(m refUpdate) bool { return !m.to.IsZero() })
 }
 
-// pushOf moves a branch to c's commit, the last of its objects.
-func pushOf(branch string, from plumbing.Hash, c *change, guard func(context.Context) error) push {
-	m := move{branch: branch, from: from, to: c.objs[len(c.objs)-1].id}
-	return push{moves: []move{m}, objs: c.objs, bytes: c.bytes, guard: guard}
+// pushOfBranch moves a branch to c's commit, the last of its objects.
+func pushOfBranch(branch string, from plumbing.Hash, c *treeChange, guard func(context.Context) error) pushRequest {
+	m := refUpdate{branch: branch, from: from, to: c.objs[len(c.objs)-1].id}
+	return pushRequest{updates: []refUpdate{m}, objs: c.objs, bytes: c.bytes, guard: guard}
 }
 
 // push opens a conversation for a push, and sends it.
-func (h *Host) push(ctx context.Context, r git.Repo, p push) error {
+func (h *Host) push(ctx context.Context, r git.Repo, p pushRequest) error {
 	conv, err := h.open(ctx, r, receivePack)
 	if err != nil {
 		return err
@@ -62,14 +62,14 @@ func (h *Host) push(ctx context.Context, r git.Repo, p push) error {
 }
 
 // send sends a push, and ends the conversation.
-func (h *Host) send(ctx context.Context, r git.Repo, conv *conversation, p push) error {
-	if err := h.mayPush(ctx, r, p, conv); err != nil {
+func (h *Host) send(ctx context.Context, r git.Repo, conv *serviceConn, p pushRequest) error {
+	if err := h.checkPush(ctx, r, p, conv); err != nil {
 		conv.close(true)
 		return err
 	}
 	clean := false
 	defer func() { conv.close(clean) }()
-	body, size, done := h.packBody(commands(conv, p.moves), p)
+	body, size, done := h.packBody(commands(conv, p.updates), p)
 	defer done()
 	reply, err := conv.exchange(ctx, body, size)
 	if err != nil {
@@ -81,14 +81,14 @@ func (h *Host) send(ctx context.Context, r git.Repo, conv *conversation, p push)
 	}
 	clean = true
 	h.pushes.Add(1)
-	return h.judge(ctx, r, p, report, chat)
+	return h.checkReport(ctx, r, p, report, chat)
 }
 
-// mayPush says why branches cannot be moved, as far as that is known before.
-func (h *Host) mayPush(ctx context.Context, r git.Repo, p push, conv *conversation) error {
-	for _, m := range p.moves {
-		if at := conv.refs.References[heads+m.branch]; at != m.from {
-			return h.lost(r, m.branch)
+// checkPush says why branches cannot be moved, as far as that is known before.
+func (h *Host) checkPush(ctx context.Context, r git.Repo, p pushRequest, conv *serviceConn) error {
+	for _, m := range p.updates {
+		if at := conv.refs.References[headsPrefix+m.branch]; at != m.from {
+			return h.conflict(r, m.branch)
 		}
 	}
 	if !conv.has(capability.ReportStatus) {
@@ -100,13 +100,13 @@ func (h *Host) mayPush(ctx context.Context, r git.Repo, p push, conv *conversati
 	return nil
 }
 
-func (h *Host) lost(r git.Repo, branch string) error {
+func (h *Host) conflict(r git.Repo, branch string) error {
 	return errs.E(errs.Conflict, "push", r.URL, fmt.Errorf("branch %s is not where it was expected", branch))
 }
 
 // commands are the lines that ask for moves; those of several are to be all or nothing.
-func commands(conv *conversation, moves []move) []byte {
-	caps := "\x00 " + capability.ReportStatus.String() + " " + agentEMCO
+func commands(conv *serviceConn, moves []refUpdate) []byte {
+	caps := "\x00 " + capability.ReportStatus.String() + " " + agentCapability
 	for _, name := range []capability.Capability{capability.Sideband64k, capability.Quiet, capability.Atomic} {
 		if conv.has(name) && (name != capability.Atomic || len(moves) > 1) {
 			caps += " " + name.String()
@@ -115,7 +115,7 @@ func commands(conv *conversation, moves []move) []byte {
 	var head bytes.Buffer
 	line := pktline.NewEncoder(&head)
 	for _, m := range moves {
-		_ = line.Encodef("%s %s %s%s", m.from, m.to, heads+m.branch, caps)
+		_ = line.Encodef("%s %s %s%s", m.from, m.to, headsPrefix+m.branch, caps)
 		caps = ""
 	}
 	_ = line.Flush()
@@ -123,7 +123,7 @@ func commands(conv *conversation, moves []move) []byte {
 }
 
 // packBody returns the request, and a function that ends what writes it.
-func (h *Host) packBody(head []byte, p push) (body io.Reader, size int64, done func()) {
+func (h *Host) packBody(head []byte, p pushRequest) (body io.Reader, size int64, done func()) {
 	count := &countingWriter{host: h}
 	if p.onlyRemoves() {
 		return bytes.NewReader(head), int64(len(head)), func() {} // there is no pack then
@@ -158,7 +158,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 }
 
 // readReport reads what became of the push, and what the server said meanwhile.
-func readReport(conv *conversation, reply io.Reader) (*packp.ReportStatus, string, error) {
+func readReport(conv *serviceConn, reply io.Reader) (*packp.ReportStatus, string, error) {
 	reply = io.LimitReader(reply, maxReport)
 	report := packp.NewReportStatus()
 	if !conv.has(capability.Sideband64k) {
@@ -183,15 +183,15 @@ func reportError(err error, chat string) error {
 	return err
 }
 
-// judge turns a report into an error. The protocol has no codes, and servers word
+// checkReport turns a report into an error. The protocol has no codes, and servers word
 // their refusals differently; so where a refusal may mean that the race was lost,
 // the branch itself is asked.
-func (h *Host) judge(ctx context.Context, r git.Repo, p push, report *packp.ReportStatus, chat string) error {
+func (h *Host) checkReport(ctx context.Context, r git.Repo, p pushRequest, report *packp.ReportStatus, chat string) error {
 	if report.UnpackStatus != "ok" {
 		return h.unpackRefused(r, report.UnpackStatus+" "+chat)
 	}
 	if bad := refused(report); bad != nil {
-		return h.moveRefused(ctx, r, p.moveOf(bad), bad.Status, chat)
+		return h.updateRefused(ctx, r, p.updateOf(bad), bad.Status, chat)
 	}
 	if len(report.CommandStatuses) == 0 {
 		return errs.E(errs.Unavailable, "push", r.URL, errors.New("the server does not say what became of the push"))
@@ -214,14 +214,14 @@ func refused(report *packp.ReportStatus) (first *packp.CommandStatus) {
 	return first
 }
 
-// moveOf returns the move that a status is about.
-func (p push) moveOf(status *packp.CommandStatus) move {
-	for _, m := range p.moves {
-		if heads+m.branch == string(status.ReferenceName) {
+// updateOf returns the move that a status is about.
+func (p pushRequest) updateOf(status *packp.CommandStatus) refUpdate {
+	for _, m := range p.updates {
+		if headsPrefix+m.branch == string(status.ReferenceName) {
 			return m
 		}
 	}
-	return p.moves[0]
+	return p.updates[0]
 }
 
 func (h *Host) unpackRefused(r git.Repo, said string) error {
@@ -232,14 +232,14 @@ func (h *Host) unpackRefused(r git.Repo, said string) error {
 	return errs.E(kind, "push", r.URL, errors.New("the server refuses the objects: "+transport.Redact(r, said)))
 }
 
-func (h *Host) moveRefused(ctx context.Context, r git.Repo, m move, why, chat string) error {
+func (h *Host) updateRefused(ctx context.Context, r git.Repo, m refUpdate, why, chat string) error {
 	words := why + " " + chat
 	if transport.LostObjects(words) {
 		h.repo(r).forget() // what we built on is gone from the server
-		return h.lost(r, m.branch)
+		return h.conflict(r, m.branch)
 	}
 	if !transport.HookDeclined(words) && (transport.LostRace(words) || h.moved(ctx, r, m)) {
-		return h.lost(r, m.branch)
+		return h.conflict(r, m.branch)
 	}
 	said := transport.Redact(r, why+": "+chat)
 	cause := fmt.Errorf("the server refuses to move branch %s: %s", m.branch, strings.TrimRight(said, ": "))
@@ -250,7 +250,7 @@ func (h *Host) moveRefused(ctx context.Context, r git.Repo, m move, why, chat st
 }
 
 // moved says whether the branch is not where it was.
-func (h *Host) moved(ctx context.Context, r git.Repo, m move) bool {
+func (h *Host) moved(ctx context.Context, r git.Repo, m refUpdate) bool {
 	at, err := h.Head(ctx, r, m.branch)
 	switch {
 	case errs.Is(err, errs.NotFound):

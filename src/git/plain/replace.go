@@ -33,15 +33,15 @@ func (h *Host) Replace(ctx context.Context, r git.Repo, branch string, old git.H
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
-	c, err := newChange(snapshot{store: newStore()}, edits)
+	c, err := newTreeChange(snapshot{store: newStore()}, edits)
 	if err != nil {
 		return "", h.fail(ctx, r, "replace", err)
 	}
-	id, err := c.seal(c.root, plumbing.ZeroHash, m)
+	id, err := c.addCommit(c.root, plumbing.ZeroHash, m)
 	if err != nil {
 		return "", h.fail(ctx, r, "replace", err)
 	}
-	if err := h.push(ctx, r, pushOf(branch, from, c, m.Guard)); err != nil {
+	if err := h.push(ctx, r, pushOfBranch(branch, from, c, m.Guard)); err != nil {
 		return "", err
 	}
 	return git.Hash(id.String()), nil

@@ -81,7 +81,7 @@ func runSSH(client *ssh.Client, command string) (*streamSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &streamSession{stderr: &tail{}, wait: run.Wait, kill: func() { _ = client.Close() }}
+	s := &streamSession{stderr: &tailBuffer{}, wait: run.Wait, kill: func() { _ = client.Close() }}
 	run.Stderr = s.stderr
 	in, err := run.StdinPipe()
 	if err != nil {
@@ -152,7 +152,7 @@ func hostKeys(lines string) (ssh.HostKeyCallback, error) {
 // algorithmsFor asks with a key that nobody has which kinds of key are known for a host.
 func algorithmsFor(check ssh.HostKeyCallback, addr string) []string {
 	var unknown *knownhosts.KeyError
-	if !errors.As(check(addr, &net.TCPAddr{IP: net.IPv4zero}, nobodysKey{}), &unknown) {
+	if !errors.As(check(addr, &net.TCPAddr{IP: net.IPv4zero}, unknownKey{}), &unknown) {
 		return nil
 	}
 	var algorithms []string
@@ -167,12 +167,12 @@ func algorithmsFor(check ssh.HostKeyCallback, addr string) []string {
 	return slices.Compact(algorithms)
 }
 
-// nobodysKey is equal to no key.
-type nobodysKey struct{}
+// unknownKey is equal to no key.
+type unknownKey struct{}
 
-func (nobodysKey) Type() string                        { return "none" }
-func (nobodysKey) Marshal() []byte                     { return []byte("none") }
-func (nobodysKey) Verify([]byte, *ssh.Signature) error { return errors.New("nobody's key") }
+func (unknownKey) Type() string                        { return "none" }
+func (unknownKey) Marshal() []byte                     { return []byte("none") }
+func (unknownKey) Verify([]byte, *ssh.Signature) error { return errors.New("nobody's key") }
 
 // sshFailure classifies what went wrong before a session was there.
 func sshFailure(err error, tried bool) error {

@@ -22,7 +22,7 @@ const exitGrace = 5 * time.Second
 type streamSession struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
-	stderr *tail
+	stderr *tailBuffer
 	wait   func() error                  // ends when the service ended
 	kill   func()                        // ends the service at once; may be called twice
 	kindOf func(stderr string) errs.Kind // classifies an early exit; nil: as any message of a server
@@ -35,7 +35,7 @@ type streamSession struct {
 
 func (s *streamSession) advert() io.Reader { return s.out }
 
-func (s *streamSession) again() bool { return false }
+func (s *streamSession) reusable() bool { return false }
 
 // exchange copies the request in the background: a service may talk while it
 // reads, and would block if nobody listened.
@@ -85,14 +85,14 @@ func (s *streamSession) explain(err error) error {
 	return err
 }
 
-// tail keeps the end of what is written to it.
-type tail struct {
+// tailBuffer keeps the end of what is written to it.
+type tailBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
 // Write keeps the last bytes and never fails.
-func (t *tail) Write(p []byte) (int, error) {
+func (t *tailBuffer) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.buf.Write(p)
@@ -103,7 +103,7 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 // String returns what was kept.
-func (t *tail) String() string {
+func (t *tailBuffer) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return strings.TrimSpace(t.buf.String())

@@ -25,10 +25,10 @@ const (
 )
 
 const (
-	agentEMCO   = "agent=emco"
-	maxAdvert   = 128 << 20 // bytes of an advertisement: two million refs
-	maxProgress = 4 << 10   // bytes of the server's chatter that are kept
-	maxReport   = 1 << 20   // bytes of a status report with chatter
+	agentCapability = "agent=emco"
+	maxAdvert       = 128 << 20 // bytes of an advertisement: two million refs
+	maxProgress     = 4 << 10   // bytes of the server's chatter that are kept
+	maxReport       = 1 << 20   // bytes of a status report with chatter
 )
 
 // session is one conversation with a service over some transport: the service
@@ -39,7 +39,7 @@ type session interface {
 	// exchange sends a request of size bytes, -1 if unknown, and returns the reply.
 	exchange(ctx context.Context, body io.Reader, size int64) (io.Reader, error)
 	// again says whether there may be another exchange after one that was closed.
-	again() bool
+	reusable() bool
 	// close ends the conversation and waits for whatever runs. clean tells that
 	// the reply was read to its end, so that the server may finish by itself.
 	close(clean bool)
@@ -47,15 +47,15 @@ type session interface {
 	explain(error) error
 }
 
-// conversation is a session whose advertisement was read.
-type conversation struct {
+// serviceConn is a session whose advertisement was read.
+type serviceConn struct {
 	session
 	refs *packp.AdvRefs
 	repo git.Repo
 }
 
 // open dials the repository and reads the advertisement.
-func (h *Host) open(ctx context.Context, r git.Repo, service string) (*conversation, error) {
+func (h *Host) open(ctx context.Context, r git.Repo, service string) (*serviceConn, error) {
 	if err := h.checkURL(r); err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (h *Host) open(ctx context.Context, r git.Repo, service string) (*conversat
 		s.close(false)
 		return nil, h.fail(ctx, r, service, err)
 	}
-	c := &conversation{session: s, refs: refs, repo: r}
+	c := &serviceConn{session: s, refs: refs, repo: r}
 	if formats := refs.Capabilities.Get("object-format"); len(formats) > 0 && formats[0] != "sha1" {
 		c.close(true)
 		return nil, errs.E(errs.Invalid, service, r.URL, errors.New("only repositories with SHA-1 object names are supported"))
@@ -121,7 +121,7 @@ func readAdvert(r io.Reader) (*packp.AdvRefs, error) {
 }
 
 // has says whether the server can do something.
-func (c *conversation) has(name capability.Capability) bool {
+func (c *serviceConn) has(name capability.Capability) bool {
 	return c.refs.Capabilities.Supports(name)
 }
 
@@ -216,14 +216,14 @@ func shallowLines(r io.Reader) error {
 	return io.ErrUnexpectedEOF
 }
 
-// counted counts what goes through a reader and refuses more than a limit.
-type counted struct {
+// limitedReader counts what goes through a reader and refuses more than a limit.
+type limitedReader struct {
 	r     io.Reader
 	n     int64
 	limit int64
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *limitedReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
 	if c.n > c.limit {

@@ -10,15 +10,15 @@ import (
 func KindOfMessage(text string) errs.Kind {
 	text = strings.ToLower(text)
 	switch {
-	case holds(text, "not our ref", "not found", "does not exist", "does not appear", "no such", "not a valid object", "unadvertised object"):
+	case containsAny(text, "not our ref", "not found", "does not exist", "does not appear", "no such", "not a valid object", "unadvertised object"):
 		return errs.NotFound
-	case holds(text, "fsck", "hasdot", "fullpathname", "nullsha1", "badtree", "malformed"):
+	case containsAny(text, "fsck", "hasdot", "fullpathname", "nullsha1", "badtree", "malformed"):
 		return errs.Invalid
-	case holds(text, "exceeds maximum", "too large", "exceeds github", "larger than"):
+	case containsAny(text, "exceeds maximum", "too large", "exceeds github", "larger than"):
 		return errs.TooLarge
-	case holds(text, "authentication failed", "invalid credentials", "could not authenticate"):
+	case containsAny(text, "authentication failed", "invalid credentials", "could not authenticate"):
 		return errs.Unauthorized
-	case holds(text, "denied", "permission", "not allowed", "forbidden", "archived", "read-only", "read only"):
+	case containsAny(text, "denied", "permission", "not allowed", "forbidden", "archived", "read-only", "read only"):
 		return errs.Forbidden
 	}
 	return errs.Unavailable
@@ -26,7 +26,7 @@ func KindOfMessage(text string) errs.Kind {
 
 // LostRace tells Git's own words for a branch that somebody else has moved, or is about to.
 func LostRace(text string) bool {
-	return holds(strings.ToLower(text), "cannot lock", "failed to update ref", "already exists", "but expected", "incorrect old value")
+	return containsAny(strings.ToLower(text), "cannot lock", "failed to update ref", "already exists", "but expected", "incorrect old value")
 }
 
 // LostObjects tells Git's words for a push that builds on what the server does not have.
@@ -37,7 +37,7 @@ func LostObjects(text string) bool {
 // HookDeclined tells Git's words for a refusal of a server's own rules.
 func HookDeclined(text string) bool { return strings.Contains(strings.ToLower(text), "hook declined") }
 
-func holds(text string, words ...string) bool {
+func containsAny(text string, words ...string) bool {
 	for _, w := range words {
 		if strings.Contains(text, w) {
 			return true

@@ -108,11 +108,11 @@ func (d *Draft) edit(before ID, n *Edits, path string, depth int) (ID, error) {
 	if err != nil {
 		return before, err
 	}
-	old := pick(entries, n)
-	after := make(map[string]Entry, len(n.kids))
+	old := editedEntries(entries, n)
+	after := make(map[string]Entry, len(n.children))
 	changed := false
 	for _, name := range n.names() {
-		e, err := d.place(old[name], n.kids[name], Join(path, name), depth)
+		e, err := d.apply(old[name], n.children[name], Join(path, name), depth)
 		if err != nil {
 			return before, err
 		}
@@ -123,12 +123,12 @@ func (d *Draft) edit(before ID, n *Edits, path string, depth int) (ID, error) {
 	if !changed {
 		return before, nil
 	}
-	return d.tree(replace(entries, after)), nil
+	return d.tree(mergeEntries(entries, after)), nil
 }
 
-// place returns what a path holds afterwards; the zero entry is nothing.
-func (d *Draft) place(old Entry, n *Edits, path string, depth int) (Entry, error) {
-	if old.isForeign() {
+// apply returns what a path holds afterwards; the zero entry is nothing.
+func (d *Draft) apply(old Entry, n *Edits, path string, depth int) (Entry, error) {
+	if old.leadsOut() {
 		return Entry{}, git.BadPath(path, "a symbolic link or a submodule is there")
 	}
 	switch {
@@ -152,7 +152,7 @@ func (d *Draft) dir(old Entry, content *Edits, path string, depth int) (Entry, e
 	if id, ok := d.dirs[key]; ok {
 		return dir(id), nil
 	}
-	id, err := d.exact(old.Below(), content, path, depth+1)
+	id, err := d.replaceDir(old.Below(), content, path, depth+1)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -160,16 +160,16 @@ func (d *Draft) dir(old Entry, content *Edits, path string, depth int) (Entry, e
 	return dir(id), nil
 }
 
-// exact builds a tree of just the kids of n; what was there before gives the modes.
-func (d *Draft) exact(before ID, n *Edits, path string, depth int) (ID, error) {
+// replaceDir builds a tree of just the kids of n; what was there before gives the modes.
+func (d *Draft) replaceDir(before ID, n *Edits, path string, depth int) (ID, error) {
 	entries, err := d.entries(before, depth)
 	if err != nil {
 		return before, err
 	}
-	old := pick(entries, n)
-	after := make([]Entry, 0, len(n.kids))
+	old := editedEntries(entries, n)
+	after := make([]Entry, 0, len(n.children))
 	for _, name := range n.names() {
-		e, err := d.inside(old[name], n.kids[name], Join(path, name), depth)
+		e, err := d.entryInDir(old[name], n.children[name], Join(path, name), depth)
 		if err != nil {
 			return before, err
 		}
@@ -184,15 +184,15 @@ func (d *Draft) exact(before ID, n *Edits, path string, depth int) (ID, error) {
 	return o.ID, nil
 }
 
-// inside returns what a path within a directory's content holds.
-func (d *Draft) inside(was Entry, n *Edits, path string, depth int) (Entry, error) {
-	if was.isForeign() {
+// entryInDir returns what a path within a directory's content holds.
+func (d *Draft) entryInDir(was Entry, n *Edits, path string, depth int) (Entry, error) {
+	if was.leadsOut() {
 		return Entry{}, git.BadPath(path, "a symbolic link or a submodule is there")
 	}
-	if n.kids == nil {
+	if n.children == nil {
 		return d.file(was, n.file, path), nil
 	}
-	id, err := d.exact(was.Below(), n, path, depth+1)
+	id, err := d.replaceDir(was.Below(), n, path, depth+1)
 	return dir(id), err
 }
 
@@ -234,19 +234,19 @@ func (d *Draft) entries(id ID, depth int) (Tree, error) {
 	return d.read(id)
 }
 
-// pick returns the entries that are edited, by name.
-func pick(entries Tree, n *Edits) map[string]Entry {
-	old := make(map[string]Entry, len(n.kids))
+// editedEntries returns the entries that are edited, by name.
+func editedEntries(entries Tree, n *Edits) map[string]Entry {
+	old := make(map[string]Entry, len(n.children))
 	for _, e := range entries {
-		if _, ok := n.kids[e.Name]; ok {
+		if _, ok := n.children[e.Name]; ok {
 			old[e.Name] = e
 		}
 	}
 	return old
 }
 
-// replace returns entries with those of after in the place of their namesakes.
-func replace(entries Tree, after map[string]Entry) Tree {
+// mergeEntries returns entries with those of after in the place of their namesakes.
+func mergeEntries(entries Tree, after map[string]Entry) Tree {
 	result := make([]Entry, 0, len(entries)+len(after))
 	for _, e := range entries {
 		if _, ok := after[e.Name]; !ok {

@@ -13,9 +13,9 @@ import (
 // Edits is a point on the paths that a set of edits names; the first one is the root.
 // Directories with the same content, by identity, share what is below them.
 type Edits struct {
-	edit *git.Edit // at this very path
-	file []byte    // within a directory's content: the file at this path
-	kids map[string]*Edits
+	edit     *git.Edit // at this very path
+	file     []byte    // within a directory's content: the file at this path
+	children map[string]*Edits
 	// the content of a directory edit, of which many have the same map
 	content *Edits
 }
@@ -25,7 +25,7 @@ func NewEdits(edits []git.Edit) *Edits {
 	top, contents := &Edits{}, map[uintptr]*Edits{}
 	for i := range edits {
 		e := &edits[i]
-		at := top.grow(e.Path)
+		at := top.at(e.Path)
 		at.edit = e
 		if len(e.Dir) == 0 {
 			continue
@@ -45,20 +45,20 @@ func contentOf(dir map[string][]byte) *Edits {
 		if data == nil {
 			data = []byte{}
 		}
-		n.grow(rel).file = data
+		n.at(rel).file = data
 	}
 	return n
 }
 
-func (n *Edits) grow(path string) *Edits {
+func (n *Edits) at(path string) *Edits {
 	for name := range strings.SplitSeq(path, "/") {
-		next := n.kids[name]
+		next := n.children[name]
 		if next == nil {
 			next = &Edits{}
-			if n.kids == nil {
-				n.kids = map[string]*Edits{}
+			if n.children == nil {
+				n.children = map[string]*Edits{}
 			}
-			n.kids[name] = next
+			n.children[name] = next
 		}
 		n = next
 	}
@@ -66,7 +66,7 @@ func (n *Edits) grow(path string) *Edits {
 }
 
 // names returns the names of the kids in order, so that the same edits make the same pack.
-func (n *Edits) names() []string { return slices.Sorted(maps.Keys(n.kids)) }
+func (n *Edits) names() []string { return slices.Sorted(maps.Keys(n.children)) }
 
 // Subtrees yields the directories of a tree, which is at this point, that have to be read to
 // apply the edits, with the edits below each.
@@ -77,8 +77,8 @@ func (n *Edits) Subtrees(t Tree) iter.Seq2[Entry, *Edits] {
 			below = n.content
 		}
 		for _, name := range below.names() {
-			kid := below.kids[name]
-			if e := t.Find(name); e.IsTree() && (kid.kids != nil || kid.content != nil) && !yield(e, kid) {
+			kid := below.children[name]
+			if e := t.Find(name); e.IsTree() && (kid.children != nil || kid.content != nil) && !yield(e, kid) {
 				return
 			}
 		}

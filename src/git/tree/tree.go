@@ -86,8 +86,8 @@ func (e Entry) IsFile() bool { return e.Mode&modeType == ModeFile&modeType }
 // IsSubmodule says whether an entry is the commit of another repository.
 func (e Entry) IsSubmodule() bool { return e.Mode&modeType == modeSub }
 
-// isForeign says whether an entry leads out of the tree: a symbolic link or a submodule.
-func (e Entry) isForeign() bool { return e.Mode&modeType == modeLink || e.IsSubmodule() }
+// leadsOut says whether an entry leads out of the tree: a symbolic link or a submodule.
+func (e Entry) leadsOut() bool { return e.Mode&modeType == modeLink || e.IsSubmodule() }
 
 // Is says whether two entries of the same name are the same.
 func (e Entry) Is(other Entry) bool { return e.ID == other.ID && e.Mode == other.Mode }
@@ -178,7 +178,7 @@ func Decode(raw []byte) (Tree, error) {
 			return nil, malformed("a tree object is malformed")
 		}
 		m, err := strconv.ParseUint(string(mode), 8, 32)
-		if err != nil || !soundName(name) {
+		if err != nil || !validName(name) {
 			return nil, malformed("a tree object is malformed")
 		}
 		entries = append(entries, Entry{Name: string(name), Mode: uint32(m), ID: ID(tail[:len(ID{})])})
@@ -190,8 +190,8 @@ func Decode(raw []byte) (Tree, error) {
 	return entries, nil
 }
 
-// soundName refuses names that would make a path mean something else.
-func soundName(name []byte) bool {
+// validName refuses names that would make a path mean something else.
+func validName(name []byte) bool {
 	return len(name) > 0 && !bytes.ContainsRune(name, '/') && string(name) != "." && string(name) != ".."
 }
 

@@ -21,31 +21,31 @@ var states = map[git.StatusState]api.BuildStateValue{
 func (h *Host) SetStatus(ctx context.Context, r git.Repo, commit git.Hash, m git.CommitStatus) error {
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
-	a, err := h.asker(ctx, r, "mark")
+	a, err := h.client(ctx, r, "mark")
 	if err != nil {
 		return err
 	}
 	state, ok := states[m.State]
 	if !ok {
-		return a.fault(errs.Invalid, "no such state of a commit: "+string(m.State))
+		return a.errorOf(errs.Invalid, "no such state of a commit: "+string(m.State))
 	}
-	o := api.SetCommitStatusOptions{State: state, Name: api.Ptr(cut(m.Name, maxMark)), Description: api.Ptr(cut(m.Text, maxMark))}
+	o := api.SetCommitStatusOptions{State: state, Name: api.Ptr(truncate(m.Name, maxMark)), Description: api.Ptr(truncate(m.Text, maxMark))}
 	if m.URL != "" {
 		o.TargetURL = &m.URL
 	}
-	_, err = ask(ctx, a, writing(), func(with api.RequestOptionFunc) (*api.CommitStatus, *api.Response, error) {
-		return a.api.Commits.SetCommitStatus(a.at.project, string(commit), &o, with)
+	_, err = call(ctx, a, writeCost(), func(with api.RequestOptionFunc) (*api.CommitStatus, *api.Response, error) {
+		return a.api.Commits.SetCommitStatus(a.address.project, string(commit), &o, with)
 	})
-	if errs.Is(err, errs.Invalid) && a.marked(ctx, commit, *o.Name, state) {
+	if errs.Is(err, errs.Invalid) && a.hasStatus(ctx, commit, *o.Name, state) {
 		return nil
 	}
 	return err
 }
 
-// marked says whether a commit is in a state under a name.
-func (a *asker) marked(ctx context.Context, commit git.Hash, name string, state api.BuildStateValue) bool {
-	found, err := ask(ctx, a, reading(), func(with api.RequestOptionFunc) ([]*api.CommitStatus, *api.Response, error) {
-		return a.api.Commits.GetCommitStatuses(a.at.project, string(commit), &api.GetCommitStatusesOptions{Name: &name}, with)
+// hasStatus says whether a commit is in a state under a name.
+func (a *client) hasStatus(ctx context.Context, commit git.Hash, name string, state api.BuildStateValue) bool {
+	found, err := call(ctx, a, readCost(), func(with api.RequestOptionFunc) ([]*api.CommitStatus, *api.Response, error) {
+		return a.api.Commits.GetCommitStatuses(a.address.project, string(commit), &api.GetCommitStatusesOptions{Name: &name}, with)
 	})
 	if err != nil {
 		return false

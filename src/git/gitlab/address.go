@@ -20,57 +20,57 @@ const (
 	maxPlaces = 256 // repositories whose place is remembered
 )
 
-// place is where the API of a repository is, and what it calls the repository.
-type place struct {
+// apiAddress is where the API of a repository is, and what it calls the repository.
+type apiAddress struct {
 	base    string // without apiPath
 	project string // group/sub/project
 }
 
-// places remembers where the APIs of repositories are. The zero value knows none.
-type places struct {
+// addressCache remembers where the APIs of repositories are. The zero value knows none.
+type addressCache struct {
 	mu     sync.Mutex
-	byRepo map[[2]string]place // by URL and API
+	byRepo map[[2]string]apiAddress // by URL and API
 }
 
-func (p *places) get(r git.Repo) (place, bool) {
+func (p *addressCache) get(r git.Repo) (apiAddress, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at, ok := p.byRepo[[2]string{r.URL, r.API}]
 	return at, ok
 }
 
-func (p *places) put(r git.Repo, at place) {
+func (p *addressCache) put(r git.Repo, at apiAddress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.byRepo == nil || len(p.byRepo) >= maxPlaces {
-		p.byRepo = map[[2]string]place{}
+		p.byRepo = map[[2]string]apiAddress{}
 	}
 	p.byRepo[[2]string{r.URL, r.API}] = at
 }
 
-// place finds the API of a repository. Of https://host/a/b/c it cannot be told whether a is
+// addressOf finds the API of a repository. Of https://host/a/b/c it cannot be told whether a is
 // a group, or what an instance has in front of its paths; so the server is asked, without a
 // credential, since other programs may answer there. The answer is remembered.
-func (h *Host) place(ctx context.Context, r git.Repo) (place, error) {
-	if at, ok := h.places.get(r); ok {
+func (h *Host) addressOf(ctx context.Context, r git.Repo) (apiAddress, error) {
+	if at, ok := h.addresses.get(r); ok {
 		return at, nil
 	}
 	maybe, err := candidates(r)
 	if err != nil {
-		return place{}, err
+		return apiAddress{}, err
 	}
 	at := maybe[0]
 	if len(maybe) > 1 {
 		if at, err = h.probe(ctx, r, maybe); err != nil {
-			return place{}, err
+			return apiAddress{}, err
 		}
 	}
-	h.places.put(r, at)
+	h.addresses.put(r, at)
 	return at, nil
 }
 
 // candidates are the places where the API may be, the likeliest first.
-func candidates(r git.Repo) ([]place, error) {
+func candidates(r git.Repo) ([]apiAddress, error) {
 	a, err := git.ParseURL(r.URL)
 	if err != nil {
 		return nil, err
@@ -89,16 +89,16 @@ func candidates(r git.Repo) ([]place, error) {
 	if a.Scheme != "ssh" {
 		root = a.Scheme + "://" + authority(a)
 	}
-	maybe := []place{{root, strings.Join(names, "/")}}
+	maybe := []apiAddress{{root, strings.Join(names, "/")}}
 	for n := 1; n <= min(maxPrefix, len(names)-2) && a.Scheme != "ssh"; n++ {
-		maybe = append(maybe, place{root + "/" + strings.Join(names[:n], "/"), strings.Join(names[n:], "/")})
+		maybe = append(maybe, apiAddress{root + "/" + strings.Join(names[:n], "/"), strings.Join(names[n:], "/")})
 	}
 	return maybe, nil
 }
 
 // override is the place with an address of the API that was given. What it has in front
 // of apiPath is no part of the project's name.
-func override(given string, a git.Address, names []string) ([]place, error) {
+func override(given string, a git.Address, names []string) ([]apiAddress, error) {
 	base := strings.TrimSuffix(strings.TrimRight(given, "/"), apiPath)
 	at, err := git.ParseURL(base + apiPath)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" {
@@ -108,7 +108,7 @@ func override(given string, a git.Address, names []string) ([]place, error) {
 	if rest, ok := strings.CutPrefix(project, prefix+"/"); ok && a.Scheme != "ssh" && strings.Contains(rest, "/") {
 		project = rest
 	}
-	return []place{{base, project}}, nil
+	return []apiAddress{{base, project}}, nil
 }
 
 func authority(a git.Address) string {
@@ -124,44 +124,44 @@ func authority(a git.Address) string {
 
 // probe returns the first place where GitLab answers. If other programs do at all of them,
 // the error is that of the first; a server that is ill, or not reached, is not asked again.
-func (h *Host) probe(ctx context.Context, r git.Repo, maybe []place) (place, error) {
+func (h *Host) probe(ctx context.Context, r git.Repo, maybe []apiAddress) (apiAddress, error) {
 	var first error
 	for _, at := range maybe {
 		err := h.answers(ctx, r, at)
 		if err == nil {
 			return at, nil
 		}
-		if !errors.Is(err, errStrange) {
-			return place{}, err
+		if !errors.Is(err, errNotAPI) {
+			return apiAddress{}, err
 		}
 		if first == nil {
 			first = err
 		}
 	}
-	return place{}, first
+	return apiAddress{}, first
 }
 
 // answers returns nil if GitLab is at a place: it knows its version, and tells it to users
 // only. If another program answers there, the error wraps errStrange. What is said of limits
 // is not for the credential, which is not sent.
-func (h *Host) answers(ctx context.Context, r git.Repo, at place) error {
-	client, err := h.client(r, at.base, nobody{})
+func (h *Host) answers(ctx context.Context, r git.Repo, at apiAddress) error {
+	client, err := h.apiClient(r, at.base, anonymous{})
 	if err != nil {
 		return err
 	}
-	if err := h.opt.Budget.Spend(ctx, r, reading()); err != nil {
+	if err := h.opt.Budget.Spend(ctx, r, readCost()); err != nil {
 		return err
 	}
 	_, resp, err := client.Version.GetVersion(api.WithContext(ctx))
 	switch {
 	case err == nil, resp != nil && resp.StatusCode == http.StatusUnauthorized && isJSON(resp.Response):
 		return nil
-	case resp == nil && !errors.Is(err, errStrange):
+	case resp == nil && !errors.Is(err, errNotAPI):
 		return err
 	}
-	err = explain(resp, err)
+	err = answerError(resp, err)
 	if resp != nil && (errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Throttled)) {
 		return err
 	}
-	return errs.E(errs.NotFound, "", "", fmt.Errorf("no GitLab at %s%s: %w", at.base, apiPath, errStrange))
+	return errs.E(errs.NotFound, "", "", fmt.Errorf("no GitLab at %s%s: %w", at.base, apiPath, errNotAPI))
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// known is what is known of one repository: which trees it has, and what is in them.
+// repoCache is what is known of one repository: which trees it has, and what is in them.
 // All of them were read from the server, or made there.
-type known struct {
+type repoCache struct {
 	used uint64 // guarded by the host's lock
 
-	mu    sync.Mutex
-	trees memory[tree.Tree]
-	blobs memory[struct{}]    // files that the server has got from us
-	roots map[tree.ID]tree.ID // trees of commits
-	views map[tree.ID]tree.BranchTip
+	mu          sync.Mutex
+	trees       boundedCache[tree.Tree]
+	blobs       boundedCache[struct{}] // files that the server has got from us
+	roots       map[tree.ID]tree.ID    // trees of commits
+	derivedTips map[tree.ID]tree.BranchTip
 }
 
 const (
@@ -26,12 +26,12 @@ const (
 	blobRoom = 8 << 20 // bytes of memory for names of files
 )
 
-func newKnown(room int64) *known {
-	return &known{trees: memory[tree.Tree]{room: room}, blobs: memory[struct{}]{room: blobRoom}, roots: map[tree.ID]tree.ID{}}
+func newRepoCache(room int64) *repoCache {
+	return &repoCache{trees: boundedCache[tree.Tree]{room: room}, blobs: boundedCache[struct{}]{room: blobRoom}, roots: map[tree.ID]tree.ID{}}
 }
 
 // tree returns a tree that is known.
-func (k *known) tree(id tree.ID) (tree.Tree, bool) {
+func (k *repoCache) tree(id tree.ID) (tree.Tree, bool) {
 	if id == tree.Empty {
 		return nil, true
 	}
@@ -41,7 +41,7 @@ func (k *known) tree(id tree.ID) (tree.Tree, bool) {
 }
 
 // blob says whether a file is known to be on the server.
-func (k *known) blob(id tree.ID) bool {
+func (k *repoCache) blob(id tree.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, ok := k.blobs.get(id)
@@ -49,14 +49,14 @@ func (k *known) blob(id tree.ID) bool {
 }
 
 // empty says whether no tree is known.
-func (k *known) empty() bool {
+func (k *repoCache) empty() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.trees.empty()
 }
 
 // addTrees remembers trees.
-func (k *known) addTrees(all map[tree.ID]tree.Tree) {
+func (k *repoCache) addTrees(all map[tree.ID]tree.Tree) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for id, t := range all {
@@ -65,7 +65,7 @@ func (k *known) addTrees(all map[tree.ID]tree.Tree) {
 }
 
 // addBlobs remembers that the server has files.
-func (k *known) addBlobs(ids []tree.ID) {
+func (k *repoCache) addBlobs(ids []tree.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, id := range ids {
@@ -74,14 +74,14 @@ func (k *known) addBlobs(ids []tree.ID) {
 }
 
 // root returns the tree of a commit, if it is known.
-func (k *known) root(commit tree.ID) (tree.ID, bool) {
+func (k *repoCache) root(commit tree.ID) (tree.ID, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	root, ok := k.roots[commit]
 	return root, ok
 }
 
-func (k *known) addRoot(commit, root tree.ID) {
+func (k *repoCache) addRoot(commit, root tree.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.roots) >= maxRoots {
@@ -91,7 +91,7 @@ func (k *known) addRoot(commit, root tree.ID) {
 }
 
 // forget drops all that is known.
-func (k *known) forget() {
+func (k *repoCache) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.trees.clear()
@@ -99,20 +99,20 @@ func (k *known) forget() {
 	clear(k.roots)
 }
 
-// memory holds values within a bound of bytes: the young, which were put or asked for
+// boundedCache holds values within a bound of bytes: the young, which were put or asked for
 // lately, and the old, which go when there is no more room for the young.
-type memory[V any] struct {
+type boundedCache[V any] struct {
 	room       int64 // bytes of both
-	young, old map[tree.ID]kept[V]
+	young, old map[tree.ID]cacheEntry[V]
 	bytes      int64 // of the young
 }
 
-type kept[V any] struct {
+type cacheEntry[V any] struct {
 	value V
 	bytes int64
 }
 
-func (m *memory[V]) get(id tree.ID) (V, bool) {
+func (m *boundedCache[V]) get(id tree.ID) (V, bool) {
 	if v, ok := m.young[id]; ok {
 		return v.value, true
 	}
@@ -123,23 +123,23 @@ func (m *memory[V]) get(id tree.ID) (V, bool) {
 	return v.value, ok
 }
 
-func (m *memory[V]) put(id tree.ID, value V, bytes int64) {
+func (m *boundedCache[V]) put(id tree.ID, value V, bytes int64) {
 	if _, ok := m.young[id]; ok {
 		return
 	}
 	if m.young == nil || m.bytes+bytes > m.room/2 {
-		m.old, m.young, m.bytes = m.young, map[tree.ID]kept[V]{}, 0
+		m.old, m.young, m.bytes = m.young, map[tree.ID]cacheEntry[V]{}, 0
 	}
-	m.young[id] = kept[V]{value: value, bytes: bytes}
+	m.young[id] = cacheEntry[V]{value: value, bytes: bytes}
 	m.bytes += bytes
 }
 
-func (m *memory[V]) empty() bool { return len(m.young)+len(m.old) == 0 }
+func (m *boundedCache[V]) empty() bool { return len(m.young)+len(m.old) == 0 }
 
-func (m *memory[V]) clear() { m.young, m.old, m.bytes = nil, nil, 0 }
+func (m *boundedCache[V]) clear() { m.young, m.old, m.bytes = nil, nil, 0 }
 
 // repo returns what is known of a repository, making room if there are too many.
-func (h *Host) repo(r git.Repo) *known {
+func (h *Host) repo(r git.Repo) *repoCache {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.clock++
@@ -148,7 +148,7 @@ func (h *Host) repo(r git.Repo) *known {
 		for len(h.repos) >= h.opt.MaxRepos {
 			delete(h.repos, h.longestUnused())
 		}
-		k = newKnown(h.opt.MaxTrees)
+		k = newRepoCache(h.opt.MaxTrees)
 		h.repos[r] = k
 	}
 	k.used = h.clock

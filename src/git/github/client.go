@@ -17,8 +17,8 @@ import (
 
 const maxAnswer = 128 << 20 // bytes; the largest file that GitHub takes has 100 MiB
 
-// door is the way into one repository.
-type door struct {
+// client is the way into one repository.
+type client struct {
 	h           *Host
 	repo        git.Repo
 	owner, name string
@@ -27,8 +27,8 @@ type door struct {
 
 var nameRE = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
-// door returns the way into a repository. It returns Invalid if there can be none.
-func (h *Host) door(r git.Repo) (*door, error) {
+// client returns the way into a repository. It returns Invalid if there can be none.
+func (h *Host) client(r git.Repo) (*client, error) {
 	a, err := git.ParseURL(r.URL)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (h *Host) door(r git.Repo) (*door, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &door{h: h, repo: r, owner: owner, name: name, base: base}, nil
+	return &client{h: h, repo: r, owner: owner, name: name, base: base}, nil
 }
 
 // apiOf returns where the interface is: as the repository says, else api.github.com for
@@ -68,9 +68,9 @@ func apiOf(r git.Repo, a git.Address) (*url.URL, error) {
 
 // What calls cost. The push that a commit is comes to the account of whoever writes, with its guard.
 var (
-	reading = git.Cost{Calls: 1, Points: 1}
-	writing = git.Cost{Calls: 1, Points: 5, Content: 1}
-	paid    = git.Cost{} // what was spent for before
+	readCost  = git.Cost{Calls: 1, Points: 1}
+	writeCost = git.Cost{Calls: 1, Points: 5, Content: 1}
+	prepaid   = git.Cost{} // what was spent for before
 )
 
 // times is a cost n times.
@@ -83,12 +83,12 @@ func plus(a, b git.Cost) git.Cost {
 	return git.Cost{Calls: a.Calls + b.Calls, Points: a.Points + b.Points, Content: a.Content + b.Content}
 }
 
-// request is one call of the interface.
-type request func(context.Context, *gh.Client) (*gh.Response, error)
+// apiCall is one call of the interface.
+type apiCall func(context.Context, *gh.Client) (*gh.Response, error)
 
 // call spends what a call costs, makes it, and classifies what went wrong. A credential that
 // is refused is renewed, if it can be, and the call made once more.
-func (d *door) call(ctx context.Context, op string, cost git.Cost, do request) error {
+func (d *client) call(ctx context.Context, op string, cost git.Cost, do apiCall) error {
 	if err := d.spend(ctx, op, cost); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (d *door) call(ctx context.Context, op string, cost git.Cost, do request) e
 	if err != nil {
 		return err
 	}
-	err = d.once(ctx, op, token, do)
+	err = d.callOnce(ctx, op, token, do)
 	if !errs.Is(err, errs.Unauthorized) || d.repo.App.ID == "" {
 		return err
 	}
@@ -106,16 +106,16 @@ func (d *door) call(ctx context.Context, op string, cost git.Cost, do request) e
 	if token, err = d.token(ctx, token); err != nil {
 		return err
 	}
-	return d.once(ctx, op, token, do)
+	return d.callOnce(ctx, op, token, do)
 }
 
-func (d *door) spend(ctx context.Context, op string, cost git.Cost) error {
+func (d *client) spend(ctx context.Context, op string, cost git.Cost) error {
 	return transport.Fail(ctx, d.repo, op, d.h.opt.Budget.Spend(ctx, d.repo, cost))
 }
 
-// once makes one call with a token.
-func (d *door) once(ctx context.Context, op string, token git.Secret, do request) error {
-	client, err := d.client(token)
+// callOnce makes one call with a token.
+func (d *client) callOnce(ctx context.Context, op string, token git.Secret, do apiCall) error {
+	client, err := d.apiClient(token)
 	if err != nil {
 		return transport.Fail(ctx, d.repo, op, err)
 	}
@@ -125,7 +125,7 @@ func (d *door) once(ctx context.Context, op string, token git.Secret, do request
 	if resp == nil && err != nil {
 		return transport.Fail(ctx, d.repo, op, err, token)
 	}
-	err = d.judge(resp.Response, err)
+	err = d.checkAnswer(resp.Response, err)
 	for _, known := range []error{errEmpty, errGone} {
 		if errors.Is(err, known) {
 			return errs.E(errs.Conflict, op, d.repo.URL, known)
@@ -134,30 +134,30 @@ func (d *door) once(ctx context.Context, op string, token git.Secret, do request
 	return transport.Fail(ctx, d.repo, op, err, token)
 }
 
-// client returns a client that carries a token. It has no memory of its own.
-func (d *door) client(token git.Secret) (*gh.Client, error) {
+// apiClient returns a client that carries a token. It has no memory of its own.
+func (d *client) apiClient(token git.Secret) (*gh.Client, error) {
 	shared, err := d.h.clients.Get(d.repo)
 	if err != nil {
 		return nil, err
 	}
 	own := *shared
-	own.Transport = carrier{next: shared.Transport, token: token}
-	if d.h.instead != nil {
-		own.Transport = carrier{next: d.h.instead, token: token}
+	own.Transport = tokenTransport{next: shared.Transport, token: token}
+	if d.h.testTransport != nil {
+		own.Transport = tokenTransport{next: d.h.testTransport, token: token}
 	}
 	c := gh.NewClient(&own)
 	c.BaseURL, c.UserAgent = d.base, "emco"
 	return c, nil
 }
 
-// carrier puts the token on requests, and bounds answers.
-type carrier struct {
+// tokenTransport puts the token on requests, and bounds answers.
+type tokenTransport struct {
 	next  http.RoundTripper
 	token git.Secret
 }
 
 // RoundTrip carries out one request.
-func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
+func (c tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
 	resp, err := c.next.RoundTrip(req)

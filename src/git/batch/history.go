@@ -31,71 +31,71 @@ func (e *RewrittenError) Error() string {
 	return fmt.Sprintf("HistoryRewritten: commit %s was written to branch %s, and %s; nothing more is written there until the branch is put back, or its new history is adopted", e.Base, e.Branch, at)
 }
 
-// past is what a line knows of the history of its branch.
-type past struct {
-	seen  git.Hash          // the head up to which it was looked at; empty: not yet
-	holds map[git.Hash]bool // commits that are in the history of seen
+// branchHistory is what a line knows of the history of its branch.
+type branchHistory struct {
+	checkedUpTo git.Hash          // the head up to which it was looked at; empty: not yet
+	contains    map[git.Hash]bool // commits that are in the history of seen
 }
 
 // maxHolds bounds the commits that are remembered to be in a branch's history.
-const maxHolds = 64
+const maxContained = 64
 
-// move notes that the branch is at a commit whose history holds that of what was seen.
-func (p *past) move(to git.Hash) {
-	p.seen = to
-	p.hold(to)
+// advance notes that the branch is at a commit whose history holds that of what was seen.
+func (p *branchHistory) advance(to git.Hash) {
+	p.checkedUpTo = to
+	p.add(to)
 }
 
-// hold notes that a commit is in the history.
-func (p *past) hold(id git.Hash) {
-	if p.holds == nil || len(p.holds) >= maxHolds {
-		p.holds = map[git.Hash]bool{}
+// add notes that a commit is in the history.
+func (p *branchHistory) add(id git.Hash) {
+	if p.contains == nil || len(p.contains) >= maxContained {
+		p.contains = map[git.Hash]bool{}
 	}
-	p.holds[id] = true
+	p.contains[id] = true
 }
 
-// landed notes a commit of ours on top of parent.
-func (p *past) landed(commit, parent git.Hash) {
-	if p.seen != parent {
-		*p = past{}
+// addOwn notes a commit of ours on top of parent.
+func (p *branchHistory) addOwn(commit, parent git.Hash) {
+	if p.checkedUpTo != parent {
+		*p = branchHistory{}
 	}
-	p.move(commit)
+	p.advance(commit)
 }
 
-// look finds out how the branch got to the head that was read. It refuses if a later
+// checkHistory finds out how the branch got to the head that was read. It refuses if a later
 // owner has written meanwhile, or if a base of the jobs is not in the history. It costs
 // nothing while the branch is where it was, or where there is nothing to find out.
-func (t *try) look(ctx context.Context) error {
+func (t *attempt) checkHistory(ctx context.Context) error {
 	l := t.line
 	host, ok := l.owner.host.(git.LogReader)
 	if !ok || t.fence.Shard == "" && len(t.bases) == 0 {
 		return nil
 	}
-	if err := t.lookSince(ctx, host); err != nil {
+	if err := t.checkNewCommits(ctx, host); err != nil {
 		return err
 	}
 	for _, base := range t.bases {
-		if err := t.lookFor(ctx, host, base); err != nil {
+		if err := t.findBase(ctx, host, base); err != nil {
 			return err
 		}
 	}
-	return t.lookAtForeign(ctx)
+	return t.checkExternal(ctx)
 }
 
-// lookAtForeign tells of commits that others have made, and refuses to write what they have
+// checkExternal tells of commits that others have made, and refuses to write what they have
 // written, if that is to be left as it is.
-func (t *try) lookAtForeign(ctx context.Context) error {
+func (t *attempt) checkExternal(ctx context.Context) error {
 	var theirs []git.Commit
-	for _, c := range t.news {
+	for _, c := range t.newCommits {
 		if fenceOf(c).Shard == "" && c.Trailer(git.SourceTrailer) == "" {
 			theirs = append(theirs, c)
 		}
 	}
-	if t.foreign == nil || len(theirs) == 0 || t.told == t.line.head {
+	if t.onExternalEdits == nil || len(theirs) == 0 || t.reportedHead == t.line.head {
 		return nil
 	}
-	t.told = t.line.head
-	keep, err := t.foreign(ctx, theirs)
+	t.reportedHead = t.line.head
+	keep, err := t.onExternalEdits(ctx, theirs)
 	if err != nil {
 		return err
 	}
@@ -107,36 +107,36 @@ func (t *try) lookAtForeign(ctx context.Context) error {
 	return nil
 }
 
-// lookSince looks at what was committed since the head that was seen last.
-func (t *try) lookSince(ctx context.Context, host git.LogReader) error {
-	p, head := &t.line.past, t.line.head
-	if p.seen == head {
+// checkNewCommits looks at what was committed since the head that was seen last.
+func (t *attempt) checkNewCommits(ctx context.Context, host git.LogReader) error {
+	p, head := &t.line.history, t.line.head
+	if p.checkedUpTo == head {
 		return nil
 	}
-	seen := p.seen
+	seen := p.checkedUpTo
 	if seen == "" || head == "" {
-		*p = past{seen: head}
+		*p = branchHistory{checkedUpTo: head}
 		return nil
 	}
 	log, err := t.since(ctx, host, seen)
 	if err != nil {
 		return err
 	}
-	if err := t.fence.overrun(log.Commits); err != nil {
+	if err := t.fence.checkOverrun(log.Commits); err != nil {
 		return err
 	}
 	if log.Grown {
-		p.move(head)
+		p.advance(head)
 	} else {
-		*p = past{seen: head}
+		*p = branchHistory{checkedUpTo: head}
 	}
 	return nil
 }
 
-// lookFor finds out whether a commit is in the history of the head.
-func (t *try) lookFor(ctx context.Context, host git.LogReader, base git.Hash) error {
+// findBase finds out whether a commit is in the history of the head.
+func (t *attempt) findBase(ctx context.Context, host git.LogReader, base git.Hash) error {
 	l := t.line
-	grown := l.past.holds[base] || base == l.head
+	grown := l.history.contains[base] || base == l.head
 	if !grown && l.head != "" {
 		log, err := t.since(ctx, host, base)
 		if err != nil {
@@ -147,25 +147,25 @@ func (t *try) lookFor(ctx context.Context, host git.LogReader, base git.Hash) er
 	if !grown {
 		return errs.E(errs.Forbidden, "write", t.repo.URL, &RewrittenError{Branch: l.key.branch, Base: base, Head: l.head})
 	}
-	l.past.hold(base)
+	l.history.add(base)
 	return nil
 }
 
 // since asks for a log, and keeps it for ours. One that is too long to be told holds
 // nothing that could be relied on.
-func (t *try) since(ctx context.Context, host git.LogReader, base git.Hash) (git.Log, error) {
+func (t *attempt) since(ctx context.Context, host git.LogReader, base git.Hash) (git.Log, error) {
 	log, err := host.Since(ctx, t.repo, t.line.head, base)
 	if errs.Is(err, errs.TooLarge) {
 		return git.Log{}, nil
 	}
-	t.news = log.Commits
+	t.newCommits = log.Commits
 	return log, err
 }
 
-// ours returns the newest commit of this shard among those that came lately, which holds
+// ownCommit returns the newest commit of this shard among those that came lately, which holds
 // what it wrote; false if there is none.
-func (t *try) ours() (git.Hash, bool) {
-	for _, c := range t.news {
+func (t *attempt) ownCommit() (git.Hash, bool) {
+	for _, c := range t.newCommits {
 		if f := fenceOf(c); f.Shard != "" && f.Shard == t.fence.Shard {
 			return c.ID, true
 		}

@@ -13,12 +13,12 @@ type DerivedTrees struct {
 	ObjectSet // besides the draft's
 
 	draft *Draft
-	met   map[ID]Tree
+	known map[ID]Tree
 }
 
 // Derived returns a gallery that shows the draft's tree.
 func (d *Draft) Derived() *DerivedTrees {
-	return &DerivedTrees{ObjectSet: ObjectSet{below: &d.ObjectSet}, draft: d, met: map[ID]Tree{Empty: nil}}
+	return &DerivedTrees{ObjectSet: ObjectSet{below: &d.ObjectSet}, draft: d, known: map[ID]Tree{Empty: nil}}
 }
 
 // BranchTip is where a view is.
@@ -42,7 +42,7 @@ func (g *DerivedTrees) Due(views []git.DerivedBranch, at map[string]BranchTip) (
 	shown := git.DerivedResult{Heads: map[string]git.Hash{}}
 	var due []DerivedChange
 	for _, v := range views {
-		shows, root, err := g.picture(v)
+		shows, root, err := g.derivedTree(v)
 		if err != nil {
 			return nil, shown, err
 		}
@@ -79,15 +79,15 @@ func Removable(gone []string, at map[string]BranchTip, shown *git.DerivedResult)
 	return due
 }
 
-// picture returns a view's directory, zero if it is not there, and the tree that holds that
+// derivedTree returns a view's directory, zero if it is not there, and the tree that holds that
 // and nothing else.
-func (g *DerivedTrees) picture(v git.DerivedBranch) (shows, root ID, err error) {
+func (g *DerivedTrees) derivedTree(v git.DerivedBranch) (shows, root ID, err error) {
 	here, err := g.find(v.Dir)
 	if err != nil {
 		return ID{}, ID{}, err
 	}
 	if !here.IsTree() {
-		root, err = g.empty(v)
+		root, err = g.emptyTree(v)
 		return ID{}, root, err
 	}
 	shows = here.ID
@@ -98,8 +98,8 @@ func (g *DerivedTrees) picture(v git.DerivedBranch) (shows, root ID, err error) 
 	return shows, here.ID, nil
 }
 
-// empty returns the tree of a view of a directory that is not there.
-func (g *DerivedTrees) empty(v git.DerivedBranch) (ID, error) {
+// emptyTree returns the tree of a view of a directory that is not there.
+func (g *DerivedTrees) emptyTree(v git.DerivedBranch) (ID, error) {
 	d, err := Apply(nil, Empty, NewEdits([]git.Edit{{Path: v.Dir, Dir: v.Empty}}))
 	if err != nil {
 		return ID{}, err
@@ -130,12 +130,12 @@ func (g *DerivedTrees) find(path string) (Entry, error) {
 }
 
 func (g *DerivedTrees) entries(id ID) (t Tree, err error) {
-	t, ok := g.met[id]
+	t, ok := g.known[id]
 	if ok {
 		return t, nil
 	}
 	if t, err = g.draft.Tree(id); err == nil {
-		g.met[id] = t
+		g.known[id] = t
 	}
 	return t, err
 }

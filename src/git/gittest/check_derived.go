@@ -12,7 +12,7 @@ import (
 )
 
 // show commits with views of directories "clusters/c0", "clusters/c1" …, one for each.
-func (p probe) show(ctx context.Context, branch string, parent git.Hash, views int, edits ...git.Edit) (git.DerivedResult, error) {
+func (p contractProbe) show(ctx context.Context, branch string, parent git.Hash, views int, edits ...git.Edit) (git.DerivedResult, error) {
 	s := git.DerivedUpdate{Branch: branch, Parent: parent, Edits: edits, Message: git.Message{Title: "contract", When: stamp}}
 	for c := range views {
 		s.Derived = append(s.Derived, git.DerivedBranch{Branch: viewOf(branch, c), Dir: fmt.Sprintf("clusters/c%d", c), Empty: map[string][]byte{"none.yaml": []byte("none\n")}})
@@ -27,7 +27,7 @@ func content(c int, text string) git.Edit {
 }
 
 // shows compares views with what they should hold, and with what was said of them.
-func (p probe) shows(ctx context.Context, branch string, shown git.DerivedResult, want ...string) error {
+func (p contractProbe) shows(ctx context.Context, branch string, shown git.DerivedResult, want ...string) error {
 	for c, files := range want {
 		view := viewOf(branch, c)
 		if err := p.holds(ctx, view, shown.Heads[view], []string{files}...); err != nil {
@@ -38,7 +38,7 @@ func (p probe) shows(ctx context.Context, branch string, shown git.DerivedResult
 }
 
 // viewed holds for hosts that keep views.
-func viewed(ctx context.Context, p probe, branch string) error {
+func viewed(ctx context.Context, p contractProbe, branch string) error {
 	if _, ok := p.host.(git.DerivedWriter); !ok {
 		return nil
 	}
@@ -67,7 +67,7 @@ func viewed(ctx context.Context, p probe, branch string) error {
 }
 
 // grown says whether a view has grown by one commit, which names its source.
-func (p probe) grown(ctx context.Context, now, before git.DerivedResult, view string) error {
+func (p contractProbe) grown(ctx context.Context, now, before git.DerivedResult, view string) error {
 	logs, ok := p.host.(git.LogReader)
 	if !ok {
 		return nil
@@ -80,7 +80,7 @@ func (p probe) grown(ctx context.Context, now, before git.DerivedResult, view st
 }
 
 // stale shows a commit that the branch has left, and then a directory that is gone.
-func (p probe) stale(ctx context.Context, branch string, first, second git.DerivedResult) error {
+func (p contractProbe) stale(ctx context.Context, branch string, first, second git.DerivedResult) error {
 	for _, edits := range [][]git.Edit{nil, {content(0, "3")}} {
 		if _, err := p.show(ctx, branch, first.Commit, 2, edits...); !errs.Is(err, errs.Conflict) {
 			return fmt.Errorf("on a parent that is stale: %w", wantKind(err, errs.Conflict))
@@ -95,7 +95,7 @@ func (p probe) stale(ctx context.Context, branch string, first, second git.Deriv
 
 // mended holds for hosts that keep views: one that somebody else has changed or removed is put
 // right by a commit on top.
-func mended(ctx context.Context, p probe, branch string) error {
+func mended(ctx context.Context, p contractProbe, branch string) error {
 	if _, ok := p.host.(git.DerivedWriter); !ok {
 		return nil
 	}

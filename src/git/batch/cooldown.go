@@ -25,82 +25,82 @@ func (r Cooldown) withDefaults() Cooldown {
 	return r
 }
 
-// rests knows which repositories are out of order. A repository with another credential is
+// outages knows which repositories are out of order. A repository with another credential is
 // another one: what is wrong with one does not hold up the other.
-type rests struct {
+type outages struct {
 	opt Cooldown
 
-	mu  sync.Mutex
-	all map[git.Repo]*rest
+	mu     sync.Mutex
+	byRepo map[git.Repo]*outage
 }
 
-// rest is the trouble with a repository.
-type rest struct {
-	fails int
-	last  time.Time // of the tries
-	until time.Time
-	why   error
+// outage is the trouble with a repository.
+type outage struct {
+	failures int
+	last     time.Time // of the tries
+	until    time.Time
+	cause    error
 }
 
-func newRests(o Cooldown) *rests { return &rests{opt: o, all: map[git.Repo]*rest{}} }
+func newOutages(o Cooldown) *outages { return &outages{opt: o, byRepo: map[git.Repo]*outage{}} }
 
 // check returns why a repository is not tried now. The time that a server has asked for
 // holds for those who wait as well.
-func (s *rests) check(r git.Repo, asked bool) error {
+func (s *outages) check(r git.Repo, asked bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, one := time.Now(), s.all[r]
+	now, one := time.Now(), s.byRepo[r]
 	if one == nil || !one.until.After(now) {
 		return nil
 	}
-	if asked && !errs.Is(one.why, errs.Throttled) && now.Sub(one.last) >= s.opt.Interactive {
+	if asked && !errs.Is(one.cause, errs.Throttled) && now.Sub(one.last) >= s.opt.Interactive {
 		return nil
 	}
 	return &errs.Error{
-		Kind: errs.KindOf(one.why), After: one.until.Sub(now),
-		Err: fmt.Errorf("%w (tried %d times, again in %s)", one.why, one.fails, one.until.Sub(now).Round(time.Second)),
+		Kind: errs.KindOf(one.cause), After: one.until.Sub(now),
+		Err: fmt.Errorf("%w (tried %d times, again in %s)", one.cause, one.failures, one.until.Sub(now).Round(time.Second)),
 	}
 }
 
-// learn takes in what became of a try.
-func (s *rests) learn(r git.Repo, err error) {
+// record takes in what became of a try.
+func (s *outages) record(r git.Repo, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !broken(err) {
-		delete(s.all, r)
+	if !isOutage(err) {
+		delete(s.byRepo, r)
 		return
 	}
-	now, one := time.Now(), s.all[r]
+	now, one := time.Now(), s.byRepo[r]
 	if one == nil {
 		s.forget(now)
-		one = &rest{}
-		s.all[r] = one
+		one = &outage{}
+		s.byRepo[r] = one
 	}
-	one.fails++
-	one.last, one.why = now, err
-	one.until = now.Add(max(backoff(s.opt.First, one.fails, s.opt.Longest), errs.RetryAfter(err)))
+	one.failures++
+	one.last, one.cause = now, err
+	one.until = now.Add(max(backoff(s.opt.First, one.failures, s.opt.Longest), errs.RetryAfter(err)))
 }
 
 // forget drops those that nobody has tried for long after their rest was over.
-func (s *rests) forget(now time.Time) {
-	for r, one := range s.all {
+func (s *outages) forget(now time.Time) {
+	for r, one := range s.byRepo {
 		if now.Sub(one.until) > s.opt.Longest {
-			delete(s.all, r)
+			delete(s.byRepo, r)
 		}
 	}
 }
 
-// again says whether a repository was out of order when it was tried last.
-func (s *rests) again(r git.Repo) bool {
+// failing says whether a repository was out of order when it was tried last.
+func (s *outages) failing(r git.Repo) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all[r] != nil
+	return s.byRepo[r] != nil
 }
 
-func (s *rests) count(now time.Time) (n int) {
+func (s *outages) count(now time.Time) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, one := range s.all {
+	for _, one := range s.byRepo {
 		if one.until.After(now) {
 			n++
 		}
@@ -108,8 +108,8 @@ func (s *rests) count(now time.Time) (n int) {
 	return n
 }
 
-// broken says whether an error is about the repository and not about what was written.
-func broken(err error) bool {
+// isOutage says whether an error is about the repository and not about what was written.
+func isOutage(err error) bool {
 	switch {
 	case err == nil, waitsForMerge(err):
 		return false

@@ -24,7 +24,7 @@ import (
 //
 // What was moved stays moved if a later call fails; the next commit goes on with the others.
 func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdate) (git.DerivedResult, error) {
-	d, err := h.enter(r, s.Check())
+	d, err := h.checkedClient(r, s.Check())
 	if err != nil {
 		return git.DerivedResult{}, err
 	}
@@ -34,18 +34,18 @@ func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdat
 		return git.DerivedResult{Commit: at}, err
 	}
 	if at == s.Parent { // nothing was sent, and so nobody has looked whether the branch is there
-		if now, err := d.at(ctx, s.Branch, reading); err != nil || now != at {
-			return git.DerivedResult{}, firstOf(err, (&writer{door: d, branch: s.Branch}).lost())
+		if now, err := d.headOf(ctx, s.Branch, readCost); err != nil || now != at {
+			return git.DerivedResult{}, firstOf(err, (&commitWriter{client: d, branch: s.Branch}).conflict())
 		}
 	}
-	w := &hanging{door: d, known: h.repo(r), message: s.Message}
-	now, err := w.whereViewsAre(ctx, s.Branches())
+	w := &derivedWriter{client: d, known: h.repo(r), message: s.Message}
+	now, err := w.derivedTips(ctx, s.Branches())
 	if err != nil {
 		return git.DerivedResult{}, err
 	}
 	shown := git.DerivedResult{}
 	if at != "" && len(s.Derived) > 0 {
-		if shown, err = w.show(ctx, at, s.Derived, now); err != nil {
+		if shown, err = w.update(ctx, at, s.Derived, now); err != nil {
 			return git.DerivedResult{}, err
 		}
 	}
@@ -53,16 +53,16 @@ func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdat
 	return shown, w.removeAll(ctx, s.Remove, now, &shown)
 }
 
-// hanging moves views.
-type hanging struct {
-	*door
-	known   *known
+// derivedWriter moves views.
+type derivedWriter struct {
+	*client
+	known   *repoCache
 	message git.Message
 }
 
-// show has views show a commit.
-func (w *hanging) show(ctx context.Context, commit git.Hash, views []git.DerivedBranch, at map[string]tree.BranchTip) (git.DerivedResult, error) {
-	gallery, err := w.gallery(ctx, commit)
+// update has views show a commit.
+func (w *derivedWriter) update(ctx context.Context, commit git.Hash, views []git.DerivedBranch, at map[string]tree.BranchTip) (git.DerivedResult, error) {
+	gallery, err := w.derivedTrees(ctx, commit)
 	if err != nil {
 		return git.DerivedResult{}, err
 	}
@@ -70,7 +70,7 @@ func (w *hanging) show(ctx context.Context, commit git.Hash, views []git.Derived
 	if err != nil || len(due) == 0 {
 		return shown, err
 	}
-	if err := w.paint(ctx, gallery, due); err != nil {
+	if err := w.createTrees(ctx, gallery, due); err != nil {
 		return git.DerivedResult{}, err
 	}
 	if w.message.Guard != nil {
@@ -79,7 +79,7 @@ func (w *hanging) show(ctx context.Context, commit git.Hash, views []git.Derived
 		}
 	}
 	for _, p := range due {
-		id, err := w.hang(ctx, p, w.message.ForDerived(p.Derived, commit))
+		id, err := w.commitOne(ctx, p, w.message.ForDerived(p.Derived, commit))
 		if err != nil {
 			return git.DerivedResult{}, err
 		}
@@ -88,8 +88,8 @@ func (w *hanging) show(ctx context.Context, commit git.Hash, views []git.Derived
 	return shown, nil
 }
 
-// gallery shows the tree of a commit. Only trees above the views' directories are read.
-func (w *hanging) gallery(ctx context.Context, commit git.Hash) (*tree.DerivedTrees, error) {
+// derivedTrees shows the tree of a commit. Only trees above the views' directories are read.
+func (w *derivedWriter) derivedTrees(ctx context.Context, commit git.Hash) (*tree.DerivedTrees, error) {
 	id, err := tree.ParseID(commit)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (w *hanging) gallery(ctx context.Context, commit git.Hash) (*tree.DerivedTr
 	if err != nil {
 		return nil, err
 	}
-	r := w.reader()
+	r := w.treeReader()
 	d, err := tree.Apply(func(id tree.ID) (tree.Tree, error) { return r.tree(ctx, id) }, root, tree.NewEdits(nil))
 	if err != nil {
 		return nil, err
@@ -106,9 +106,9 @@ func (w *hanging) gallery(ctx context.Context, commit git.Hash) (*tree.DerivedTr
 	return d.Derived(), nil
 }
 
-// whereViewsAre asks where views are, and what they show.
-func (w *hanging) whereViewsAre(ctx context.Context, views []string) (map[string]tree.BranchTip, error) {
-	heads, err := w.heads(ctx, prefixOf(views))
+// derivedTips asks where views are, and what they show.
+func (w *derivedWriter) derivedTips(ctx context.Context, views []string) (map[string]tree.BranchTip, error) {
+	heads, err := w.headsBelow(ctx, prefixOf(views))
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (w *hanging) whereViewsAre(ctx context.Context, views []string) (map[string
 		if !there {
 			continue
 		}
-		if at[name], err = w.hung(ctx, head); err != nil {
+		if at[name], err = w.tipOf(ctx, head); err != nil {
 			return nil, err
 		}
 	}
@@ -136,11 +136,11 @@ func prefixOf(views []string) string {
 	return prefix
 }
 
-// heads returns where the branches are whose names begin with a prefix.
-func (d *door) heads(ctx context.Context, prefix string) (map[string]git.Hash, error) {
+// headsBelow returns where the branches are whose names begin with a prefix.
+func (d *client) headsBelow(ctx context.Context, prefix string) (map[string]git.Hash, error) {
 	found := map[string]git.Hash{}
 	for page := 1; page != 0; {
-		err := d.call(ctx, "show", reading, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		err := d.call(ctx, "show", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 			part, resp, err := c.Git.ListMatchingRefs(ctx, d.owner, d.name, &gh.ReferenceListOptions{
 				Ref: "heads/" + prefix, ListOptions: gh.ListOptions{Page: page, PerPage: perPage},
 			})
@@ -160,17 +160,17 @@ func (d *door) heads(ctx context.Context, prefix string) (map[string]git.Hash, e
 	return found, nil
 }
 
-// hung returns what a view's commit shows.
-func (w *hanging) hung(ctx context.Context, commit git.Hash) (tree.BranchTip, error) {
+// tipOf returns what a view's commit shows.
+func (w *derivedWriter) tipOf(ctx context.Context, commit git.Hash) (tree.BranchTip, error) {
 	id, err := tree.ParseID(commit)
 	if err != nil {
 		return tree.BranchTip{}, err
 	}
-	if v, ok := w.known.view(id); ok {
+	if v, ok := w.known.derived(id); ok {
 		return v, nil
 	}
 	var found *gh.Commit
-	err = w.call(ctx, "show", reading, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+	err = w.call(ctx, "show", readCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
 		found, resp, err = c.Git.GetCommit(ctx, w.owner, w.name, string(commit))
 		return resp, err
 	})
@@ -182,34 +182,34 @@ func (w *hanging) hung(ctx context.Context, commit git.Hash) (tree.BranchTip, er
 		return tree.BranchTip{}, err
 	}
 	v := tree.BranchTip{Commit: commit, Root: root, Ours: git.Commit{Message: found.GetMessage()}.Trailer(git.SourceTrailer) != ""}
-	w.known.addView(id, v)
+	w.known.addDerived(id, v)
 	return v, nil
 }
 
-// paint makes the server have the trees of pictures: as directories "0", "1", … of trees that
+// createTrees makes the server have the trees of pictures: as directories "0", "1", … of trees that
 // nothing refers to.
-func (w *hanging) paint(ctx context.Context, g *tree.DerivedTrees, due []tree.DerivedChange) error {
-	var items []item
+func (w *derivedWriter) createTrees(ctx context.Context, g *tree.DerivedTrees, due []tree.DerivedChange) error {
+	var items []treeItem
 	for i, p := range due {
 		var err error
-		if items, err = w.strokes(ctx, items, g, p.Root, strconv.Itoa(i)); err != nil {
+		if items, err = w.appendTree(ctx, items, g, p.Root, strconv.Itoa(i)); err != nil {
 			return err
 		}
 	}
-	t := &writer{door: w.door, known: w.known}
-	if err := w.spend(ctx, "show", times(writing, len(t.cut(items)))); err != nil {
+	t := &commitWriter{client: w.client, known: w.known}
+	if err := w.spend(ctx, "show", times(writeCost, len(t.splitItems(items)))); err != nil {
 		return err
 	}
 	_, err := t.trees(ctx, tree.ID{}, items)
-	return t.lostObjects(err)
+	return t.forgetIfGone(err)
 }
 
-// strokes appends what a new tree of the gallery holds, at a path: what is on the server by
+// appendTree appends what a new tree of the gallery holds, at a path: what is on the server by
 // its name, and files by their content.
-func (w *hanging) strokes(ctx context.Context, items []item, g *tree.DerivedTrees, id tree.ID, path string) ([]item, error) {
+func (w *derivedWriter) appendTree(ctx context.Context, items []treeItem, g *tree.DerivedTrees, id tree.ID, path string) ([]treeItem, error) {
 	o, fresh := g.Get(id)
 	if !fresh {
-		return append(items, item{path: path, mode: tree.ModeTree, id: id}), nil
+		return append(items, treeItem{path: path, mode: tree.ModeTree, id: id}), nil
 	}
 	t, err := tree.Decode(o.Content)
 	if err != nil {
@@ -218,7 +218,7 @@ func (w *hanging) strokes(ctx context.Context, items []item, g *tree.DerivedTree
 	for _, e := range t {
 		at := tree.Join(path, e.Name)
 		if e.IsTree() {
-			if items, err = w.strokes(ctx, items, g, e.ID, at); err != nil {
+			if items, err = w.appendTree(ctx, items, g, e.ID, at); err != nil {
 				return nil, err
 			}
 			continue
@@ -228,46 +228,46 @@ func (w *hanging) strokes(ctx context.Context, items []item, g *tree.DerivedTree
 			return nil, errs.E(errs.Invalid, "show", w.repo.URL, errors.New("a view of nothing holds a file that is no text"))
 		}
 		text := string(file.Content)
-		items = append(items, item{path: at, mode: e.Mode, content: &text})
+		items = append(items, treeItem{path: at, mode: e.Mode, content: &text})
 	}
 	return items, nil
 }
 
-// hang makes a commit for a view, and moves the view to it.
-func (w *hanging) hang(ctx context.Context, p tree.DerivedChange, m git.Message) (git.Hash, error) {
-	v := &writer{door: w.door, known: w.known, branch: p.Derived.Branch, parent: p.From, base: p.From, message: m}
-	if err := w.spend(ctx, "show", times(writing, 2)); err != nil {
+// commitOne makes a commit for a view, and moves the view to it.
+func (w *derivedWriter) commitOne(ctx context.Context, p tree.DerivedChange, m git.Message) (git.Hash, error) {
+	v := &commitWriter{client: w.client, known: w.known, branch: p.Derived.Branch, parent: p.From, base: p.From, message: m}
+	if err := w.spend(ctx, "show", times(writeCost, 2)); err != nil {
 		return "", err
 	}
-	id, err := v.seal(ctx, p.Root)
+	id, err := v.createCommit(ctx, p.Root)
 	if err != nil {
-		return "", v.lostObjects(err)
+		return "", v.forgetIfGone(err)
 	}
-	if err := v.moveRefused(v.point(ctx, id)); err != nil {
-		return "", ofView(err, p.Derived)
+	if err := v.moveRefused(v.updateRef(ctx, id)); err != nil {
+		return "", blameDir(err, p.Derived)
 	}
 	commit, err := tree.ParseID(id)
-	w.known.addView(commit, tree.BranchTip{Commit: id, Root: p.Root, Ours: true})
+	w.known.addDerived(commit, tree.BranchTip{Commit: id, Root: p.Root, Ours: true})
 	return id, err
 }
 
 // removeAll takes away views that are there, and nothing else that goes by their names. The
 // interface has no condition for that: where they are was asked for right before.
-func (w *hanging) removeAll(ctx context.Context, gone []string, at map[string]tree.BranchTip, shown *git.DerivedResult) error {
+func (w *derivedWriter) removeAll(ctx context.Context, gone []string, at map[string]tree.BranchTip, shown *git.DerivedResult) error {
 	for _, name := range tree.Removable(gone, at, shown) {
-		err := w.call(ctx, "remove", writing, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		err := w.call(ctx, "remove", writeCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 			return c.Git.DeleteRef(ctx, w.owner, w.name, "heads/"+name)
 		})
 		if err != nil && !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Conflict) { // it is gone
-			return (&writer{door: w.door, branch: name}).moveRefused(err)
+			return (&commitWriter{client: w.client, branch: name}).moveRefused(err)
 		}
 		shown.Removed = append(shown.Removed, name)
 	}
 	return nil
 }
 
-// ofView has a refusal blame the directory of the view.
-func ofView(err error, v git.DerivedBranch) error {
+// blameDir has a refusal blame the directory of the view.
+func blameDir(err error, v git.DerivedBranch) error {
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok || e.Kind != errs.Forbidden {
 		return err
@@ -276,21 +276,21 @@ func ofView(err error, v git.DerivedBranch) error {
 }
 
 // maxViewed bounds the commits of views that are known.
-const maxViewed = 20_000
+const maxDerived = 20_000
 
-// view returns what is known of a commit of a view.
-func (k *known) view(commit tree.ID) (tree.BranchTip, bool) {
+// derived returns what is known of a commit of a view.
+func (k *repoCache) derived(commit tree.ID) (tree.BranchTip, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	v, ok := k.views[commit]
+	v, ok := k.derivedTips[commit]
 	return v, ok
 }
 
-func (k *known) addView(commit tree.ID, v tree.BranchTip) {
+func (k *repoCache) addDerived(commit tree.ID, v tree.BranchTip) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.views == nil || len(k.views) >= maxViewed {
-		k.views = map[tree.ID]tree.BranchTip{}
+	if k.derivedTips == nil || len(k.derivedTips) >= maxDerived {
+		k.derivedTips = map[tree.ID]tree.BranchTip{}
 	}
-	k.views[commit] = v
+	k.derivedTips[commit] = v
 }

@@ -13,27 +13,27 @@ import (
 // what a fetch says it has.
 const keepCommits = 32
 
-// known is what a host knows of one repository: the trees of some commits.
+// repoCache is what a host knows of one repository: the trees of some commits.
 //
 // Trees that no kept commit reaches are swept by building a new store, so that
 // whoever works on the old one is not disturbed.
-type known struct {
+type repoCache struct {
 	used    uint64        // guarded by the host's lock
 	fetcher chan struct{} // held by the one who fetches
 
-	mu      sync.Mutex
-	store   *treeStore
-	commits []snapshot // used longest ago first; all of the present store
-	live    int64      // size of the store after the last sweep
-	views   map[plumbing.Hash]viewed
+	mu             sync.Mutex
+	store          *treeStore
+	commits        []snapshot // used longest ago first; all of the present store
+	sizeAfterSweep int64      // size of the store after the last sweep
+	derivedCommits map[plumbing.Hash]derivedCommit
 }
 
-func newKnown() *known {
-	return &known{fetcher: make(chan struct{}, 1), store: newStore()}
+func newRepoCache() *repoCache {
+	return &repoCache{fetcher: make(chan struct{}, 1), store: newStore()}
 }
 
 // find returns a commit that is known, and marks it used.
-func (k *known) find(commit plumbing.Hash) (snapshot, bool) {
+func (k *repoCache) find(commit plumbing.Hash) (snapshot, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, s := range k.commits {
@@ -46,7 +46,7 @@ func (k *known) find(commit plumbing.Hash) (snapshot, bool) {
 }
 
 // state returns the store and the commits whose trees it holds.
-func (k *known) state() (*treeStore, []snapshot) {
+func (k *repoCache) state() (*treeStore, []snapshot) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.store, append([]snapshot(nil), k.commits...)
@@ -55,7 +55,7 @@ func (k *known) state() (*treeStore, []snapshot) {
 // record remembers a commit that was built on base, and the trees that are new in
 // it. If the store was swept since base was taken, base may be gone and the commit
 // is not remembered: the next reader fetches it.
-func (k *known) record(base, s snapshot, trees []object, limit int64) {
+func (k *repoCache) record(base, s snapshot, trees []object, limit int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if base.root.IsZero() {
@@ -72,26 +72,26 @@ func (k *known) record(base, s snapshot, trees []object, limit int64) {
 }
 
 // remember appends a commit whose trees are all in the store, and sweeps if due.
-func (k *known) remember(s snapshot, limit int64) {
+func (k *repoCache) remember(s snapshot, limit int64) {
 	k.commits = append(k.commits, s)
 	if over := len(k.commits) - keepCommits; over > 0 {
 		k.commits = append([]snapshot(nil), k.commits[over:]...)
 	}
-	if size := k.store.size(); size > limit || size > 2*k.live+4<<20 {
+	if size := k.store.size(); size > limit || size > 2*k.sizeAfterSweep+4<<20 {
 		k.sweep(limit)
 	}
 }
 
 // forget drops all that is known.
-func (k *known) forget() {
+func (k *repoCache) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.store, k.commits, k.live = newStore(), nil, 0
+	k.store, k.commits, k.sizeAfterSweep = newStore(), nil, 0
 }
 
 // sweep keeps the trees of the commits used last, as many of them as the limit
 // allows but at least one.
-func (k *known) sweep(limit int64) {
+func (k *repoCache) sweep(limit int64) {
 	fresh := newStore()
 	var kept []snapshot
 	for i := len(k.commits) - 1; i >= 0; i-- {
@@ -111,33 +111,33 @@ func (k *known) sweep(limit int64) {
 			break
 		}
 	}
-	k.store, k.commits, k.live = fresh, kept, fresh.size()
+	k.store, k.commits, k.sizeAfterSweep = fresh, kept, fresh.size()
 }
 
-// viewed is what is known of a commit that a view points at.
-type viewed struct {
+// derivedCommit is what is known of a commit that a view points at.
+type derivedCommit struct {
 	root tree.ID
 	ours bool
 }
 
 // maxViewed bounds the commits of views that are known; a repository has at most some
 // thousand views.
-const maxViewed = 20_000
+const maxDerived = 20_000
 
-// see remembers commits of views.
-func (k *known) see(commits map[plumbing.Hash]viewed) {
+// addDerived remembers commits of views.
+func (k *repoCache) addDerived(commits map[plumbing.Hash]derivedCommit) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.views == nil || len(k.views)+len(commits) > maxViewed {
-		k.views = map[plumbing.Hash]viewed{}
+	if k.derivedCommits == nil || len(k.derivedCommits)+len(commits) > maxDerived {
+		k.derivedCommits = map[plumbing.Hash]derivedCommit{}
 	}
-	maps.Copy(k.views, commits)
+	maps.Copy(k.derivedCommits, commits)
 }
 
-// seen returns what is known of a commit of a view.
-func (k *known) seen(commit plumbing.Hash) (viewed, bool) {
+// derived returns what is known of a commit of a view.
+func (k *repoCache) derived(commit plumbing.Hash) (derivedCommit, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	v, ok := k.views[commit]
+	v, ok := k.derivedCommits[commit]
 	return v, ok
 }

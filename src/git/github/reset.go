@@ -9,19 +9,19 @@ import (
 // ResetBranch puts a branch where it is told to. The interface has no compare-and-swap for a branch
 // that leaves its history: where it is is asked for right before, which leaves a moment.
 func (h *Host) ResetBranch(ctx context.Context, r git.Repo, m git.BranchReset) (git.Hash, error) {
-	d, err := h.enter(r, firstOf(git.CheckBranch(m.Branch), git.CheckEdits(m.Edits)))
+	d, err := h.checkedClient(r, firstOf(git.CheckBranch(m.Branch), git.CheckEdits(m.Edits)))
 	if err != nil || m.From == m.Onto && len(m.Edits) == 0 {
 		return m.Onto, err
 	}
-	w := &writer{door: d, known: h.repo(r), branch: m.Branch, parent: m.Onto, base: m.Onto, was: &m.From, message: m.Message}
+	w := &commitWriter{client: d, known: h.repo(r), branch: m.Branch, parent: m.Onto, base: m.Onto, expected: &m.From, message: m.Message}
 	if len(m.Edits) > 0 {
 		id, err := w.commit(ctx, m.Edits)
 		if err != nil || id != m.Onto || id == m.From {
-			return id, blame(err, m.Edits)
+			return id, blamePath(err, m.Edits)
 		}
 	}
-	if err := w.spend(ctx, "move", plus(writing, reading)); err != nil {
+	if err := w.spend(ctx, "move", plus(writeCost, readCost)); err != nil {
 		return "", err
 	}
-	return m.Onto, w.move(ctx, m.Onto)
+	return m.Onto, w.moveBranch(ctx, m.Onto)
 }

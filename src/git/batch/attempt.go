@@ -21,20 +21,20 @@ const (
 	maxHalvings = 16                     // tries to find out whom a refusal is about that does not say
 )
 
-// settle commits the jobs and answers their callers. Where the commit is refused
+// process commits the jobs and answers their callers. Where the commit is refused
 // because of what is in it, whoever is to blame is answered with the refusal and
 // the others are tried again.
-func (l *line) settle(reqs []*request) {
+func (l *branchQueue) process(reqs []*jobRequest) {
 	ctx, cancel := context.WithTimeout(l.owner.ctx, l.owner.opt.Deadline)
 	defer cancel()
 	halvings := maxHalvings
-	groups := [][]*request{reqs}
+	groups := [][]*jobRequest{reqs}
 	for len(groups) > 0 {
 		group := groups[0]
 		groups = groups[1:]
-		commit, err := l.tend(ctx, group)
-		if isolates(err) && len(group) > 1 {
-			parts, named := l.part(group, err)
+		commit, err := l.commitUnlessCooling(ctx, group)
+		if blamesOneJob(err) && len(group) > 1 {
+			parts, named := l.splitByBlame(group, err)
 			if !named {
 				halvings--
 			}
@@ -44,44 +44,44 @@ func (l *line) settle(reqs []*request) {
 			}
 		}
 		for _, r := range group {
-			l.reply(r, answer{commit: commit, err: err})
+			l.reply(r, jobAnswer{commit: commit, err: err})
 		}
 	}
 }
 
-// tend lands jobs unless their repository rests.
-func (l *line) tend(ctx context.Context, reqs []*request) (git.Hash, error) {
-	repo, rests := reqs[0].job.Repo, l.owner.rests
-	asked := slices.ContainsFunc(reqs, func(r *request) bool { return r.job.Interactive })
+// commitUnlessCooling lands jobs unless their repository rests.
+func (l *branchQueue) commitUnlessCooling(ctx context.Context, reqs []*jobRequest) (git.Hash, error) {
+	repo, rests := reqs[0].job.Repo, l.owner.cooldowns
+	asked := slices.ContainsFunc(reqs, func(r *jobRequest) bool { return r.job.Interactive })
 	if err := rests.check(repo, asked); err != nil {
 		return "", err
 	}
-	commit, err := l.land(ctx, reqs)
-	if l.owner.ctx.Err() == nil && slices.ContainsFunc(reqs, func(r *request) bool { return r.ctx.Err() == nil }) {
-		rests.learn(repo, err)
+	commit, err := l.commit(ctx, reqs)
+	if l.owner.ctx.Err() == nil && slices.ContainsFunc(reqs, func(r *jobRequest) bool { return r.ctx.Err() == nil }) {
+		rests.record(repo, err)
 	}
 	return commit, err
 }
 
-// isolates says whether an error may be about one job and not about all.
-func isolates(err error) bool {
+// blamesOneJob says whether an error may be about one job and not about all.
+func blamesOneJob(err error) bool {
 	if _, ok := errors.AsType[*RewrittenError](err); ok {
 		return false
 	}
 	return errs.Is(err, errs.Invalid) || errs.Is(err, errs.Forbidden) || errs.Is(err, errs.TooLarge)
 }
 
-// part splits jobs after a refusal. If it names a path, those that own it are
+// splitByBlame splits jobs after a refusal. If it names a path, those that own it are
 // separated from the others; one that is alone with it is answered. If it names
 // none that some but not all own, the jobs are halved.
-func (l *line) part(reqs []*request, err error) (parts [][]*request, named bool) {
+func (l *branchQueue) splitByBlame(reqs []*jobRequest, err error) (parts [][]*jobRequest, named bool) {
 	at, ok := errors.AsType[*git.PathError](err)
 	if !ok {
 		return halves(reqs), false
 	}
-	var guilty, others []*request
+	var guilty, others []*jobRequest
 	for _, r := range reqs {
-		if owns(r, at.Path) {
+		if isBlamed(r, at.Path) {
 			guilty = append(guilty, r)
 		} else {
 			others = append(others, r)
@@ -91,19 +91,19 @@ func (l *line) part(reqs []*request, err error) (parts [][]*request, named bool)
 	case len(guilty) == 0 || len(others) == 0:
 		return halves(reqs), false
 	case len(guilty) == 1:
-		l.reply(guilty[0], answer{err: err})
-		return [][]*request{others}, true
+		l.reply(guilty[0], jobAnswer{err: err})
+		return [][]*jobRequest{others}, true
 	}
-	return [][]*request{guilty, others}, true
+	return [][]*jobRequest{guilty, others}, true
 }
 
-func halves(reqs []*request) [][]*request {
+func halves(reqs []*jobRequest) [][]*jobRequest {
 	half := len(reqs) / 2
-	return [][]*request{reqs[:half], reqs[half:]}
+	return [][]*jobRequest{reqs[:half], reqs[half:]}
 }
 
-// owns says whether a job edits a path, something in it, or something around it.
-func owns(r *request, path string) bool {
+// isBlamed says whether a job edits a path, something in it, or something around it.
+func isBlamed(r *jobRequest, path string) bool {
 	for _, e := range r.job.Edits {
 		if git.Inside(e.Path, path) || git.Inside(path, e.Path) {
 			return true
@@ -112,25 +112,25 @@ func owns(r *request, path string) bool {
 	return slices.ContainsFunc(r.job.Derived, func(v git.DerivedBranch) bool { return git.Inside(v.Dir, path) })
 }
 
-// land makes one commit of the jobs, and tries until it is on the branch, is
+// commit makes one commit of the jobs, and tries until it is on the branch, is
 // refused, or the deadline is over.
-func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
+func (l *branchQueue) commit(ctx context.Context, reqs []*jobRequest) (git.Hash, error) {
 	start := time.Now()
-	m := newMerge()
+	m := newEditSet()
 	for _, r := range reqs {
 		m.add(r.job.Edits)
 	}
-	t := &try{
+	t := &attempt{
 		line: l, repo: reqs[0].job.Repo, fence: reqs[0].job.Fence, bases: basesOf(reqs),
-		edits: m.sorted(), message: message(reqs, l.owner.opt.Author), views: viewsOf(reqs), outages: maxOutages,
+		edits: m.inOrder(), message: joinMessages(reqs, l.owner.opt.Author), derived: derivedOf(reqs), outages: maxOutages,
 		propose: reqs[0].job.Propose,
 	}
-	t.gone, t.foreign = goneOf(reqs, t.views), reqs[0].job.OnExternalEdits
+	t.removeDerived, t.onExternalEdits = removedOf(reqs, t.derived), reqs[0].job.OnExternalEdits
 	t.message.Guard, t.message.Signer = t.guard, l.owner.opt.Signer
-	if l.owner.rests.again(t.repo) {
+	if l.owner.cooldowns.failing(t.repo) {
 		t.outages = 1
 	}
-	waits, release := whileAwaited(ctx, reqs)
+	waits, release := whileWanted(ctx, reqs)
 	commit, err := t.run(ctx, waits)
 	release()
 	e := Event{
@@ -139,21 +139,21 @@ func (l *line) land(ctx context.Context, reqs []*request) (git.Hash, error) {
 		Failed: err != nil, Kind: errs.KindOf(err), Fenced: errors.Is(err, ErrFenced),
 	}
 	l.owner.opt.Observe(e)
-	if err == nil && t.landed != "" {
+	if err == nil && t.written != "" {
 		for _, r := range reqs {
 			if r.job.OnCommit != nil {
-				r.job.OnCommit(t.landed)
+				r.job.OnCommit(t.written)
 			}
 		}
 	}
 	if err == nil {
-		t.show(ctx, reqs)
+		t.reportDerived(ctx, reqs)
 	}
 	l.log(ctx, e, commit)
 	return commit, err
 }
 
-func (l *line) log(ctx context.Context, e Event, commit git.Hash) {
+func (l *branchQueue) log(ctx context.Context, e Event, commit git.Hash) {
 	if !e.Committed {
 		return
 	}
@@ -163,45 +163,45 @@ func (l *line) log(ctx context.Context, e Event, commit git.Hash) {
 		slog.Duration("took", e.Took))
 }
 
-// try is one set of edits on its way to the branch.
-type try struct {
-	line      *line
-	repo      git.Repo
-	fence     Fence
-	bases     []git.Hash // that the branch must hold
-	edits     []git.Edit
-	message   git.Message
-	views     []git.DerivedBranch
-	gone      []string
-	foreign   func(context.Context, []git.Commit) ([]string, error)
-	told      git.Hash // the head up to which commits of others were told of
-	shown     git.DerivedResult
-	news      []git.Commit // that came since the branch was looked at before, newest first
-	committed bool
-	landed    git.Hash // the commit that was made, or found
-	fresh     bool     // the head was read for this try
-	unsure    bool     // a try ended in Unavailable: its commit may be there
-	outages   int      // Unavailable so often in a row is given back
-	propose   bool
-	conflicts int
-	retries   int
+// attempt is one set of edits on its way to the branch.
+type attempt struct {
+	line            *branchQueue
+	repo            git.Repo
+	fence           Fence
+	bases           []git.Hash // that the branch must hold
+	edits           []git.Edit
+	message         git.Message
+	derived         []git.DerivedBranch
+	removeDerived   []string
+	onExternalEdits func(context.Context, []git.Commit) ([]string, error)
+	reportedHead    git.Hash // the head up to which commits of others were told of
+	derivedResult   git.DerivedResult
+	newCommits      []git.Commit // that came since the branch was looked at before, newest first
+	committed       bool
+	written         git.Hash // the commit that was made, or found
+	headRead        bool     // the head was read for this try
+	maybeWritten    bool     // a try ended in Unavailable: its commit may be there
+	outages         int      // Unavailable so often in a row is given back
+	propose         bool
+	conflicts       int
+	retries         int
 }
 
 // guard is asked right before a push: it takes the push out of the budget, and asks
 // whether the fence stands.
-func (t *try) guard(ctx context.Context) error {
+func (t *attempt) guard(ctx context.Context) error {
 	if err := t.line.owner.opt.Budget.Spend(ctx, t.repo, git.Cost{Pushes: 1}); err != nil {
 		return err
 	}
-	return t.fence.guard(ctx)
+	return t.fence.check(ctx)
 }
 
 // run tries until the commit is on the branch, is refused, or is not worth waiting for
 // any more.
-func (t *try) run(ctx, waits context.Context) (git.Hash, error) {
+func (t *attempt) run(ctx, waits context.Context) (git.Hash, error) {
 	outages := 0
 	for {
-		commit, err := t.once(ctx)
+		commit, err := t.runOnce(ctx)
 		wait := time.Duration(0)
 		switch {
 		case err == nil:
@@ -230,9 +230,9 @@ func (t *try) run(ctx, waits context.Context) (git.Hash, error) {
 	}
 }
 
-// whileAwaited returns a context that ends with ctx, or when all callers have left. It
+// whileWanted returns a context that ends with ctx, or when all callers have left. It
 // has to be released.
-func whileAwaited(ctx context.Context, reqs []*request) (context.Context, func()) {
+func whileWanted(ctx context.Context, reqs []*jobRequest) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var here atomic.Int64
 	here.Store(int64(len(reqs)))
@@ -252,56 +252,56 @@ func whileAwaited(ctx context.Context, reqs []*request) (context.Context, func()
 	}
 }
 
-// once reads the head if it is not known, and commits on top of it.
-func (t *try) once(ctx context.Context) (git.Hash, error) {
+// runOnce reads the head if it is not known, and commits on top of it.
+func (t *attempt) runOnce(ctx context.Context) (git.Hash, error) {
 	l := t.line
-	if !l.known {
+	if !l.headKnown {
 		if err := t.readHead(ctx); err != nil {
 			return "", err
 		}
 	}
-	if err := t.look(ctx); err != nil {
-		l.known = false
-		if _, rewritten := errors.AsType[*RewrittenError](err); rewritten && !t.fresh {
-			return t.once(ctx) // somebody else may have written since the head was read
+	if err := t.checkHistory(ctx); err != nil {
+		l.headKnown = false
+		if _, rewritten := errors.AsType[*RewrittenError](err); rewritten && !t.headRead {
+			return t.runOnce(ctx) // somebody else may have written since the head was read
 		}
 		return "", err
 	}
 	parent := l.head
-	commit, err := t.put(ctx, parent)
+	commit, err := t.writeOrPropose(ctx, parent)
 	if err != nil {
-		l.known = false
-		t.unsure = t.unsure || errs.Is(err, errs.Unavailable)
+		l.headKnown = false
+		t.maybeWritten = t.maybeWritten || errs.Is(err, errs.Unavailable)
 		return "", err
 	}
-	if commit == parent && !t.fresh {
-		l.known = false // nothing was sent: the branch may have left parent long ago, and lost the edits
-		return t.once(ctx)
+	if commit == parent && !t.headRead {
+		l.headKnown = false // nothing was sent: the branch may have left parent long ago, and lost the edits
+		return t.runOnce(ctx)
 	}
-	t.committed = commit != parent || t.unsure
+	t.committed = commit != parent || t.maybeWritten
 	if commit == parent {
-		return t.find(), nil
+		return t.holdingCommit(), nil
 	}
-	l.past.landed(commit, parent)
-	l.head, t.landed = commit, commit
+	l.history.addOwn(commit, parent)
+	l.head, t.written = commit, commit
 	return commit, nil
 }
 
-// find returns the commit that holds edits which change nothing: one of ours that others
+// holdingCommit returns the commit that holds edits which change nothing: one of ours that others
 // may have written on top of, or the head.
-func (t *try) find() git.Hash {
-	if id, ok := t.ours(); ok {
-		t.landed = id
+func (t *attempt) holdingCommit() git.Hash {
+	if id, ok := t.ownCommit(); ok {
+		t.written = id
 		return id
 	}
-	if t.unsure {
-		t.landed = t.line.head
+	if t.maybeWritten {
+		t.written = t.line.head
 	}
 	return t.line.head
 }
 
 // basesOf returns the bases of jobs, each once.
-func basesOf(reqs []*request) []git.Hash {
+func basesOf(reqs []*jobRequest) []git.Hash {
 	var bases []git.Hash
 	for _, r := range reqs {
 		if b := r.job.Base; b != "" && !slices.Contains(bases, b) {
@@ -313,13 +313,13 @@ func basesOf(reqs []*request) []git.Hash {
 
 // readHead finds out where the branch is; a branch that is not there yet is made by
 // its first commit.
-func (t *try) readHead(ctx context.Context) error {
+func (t *attempt) readHead(ctx context.Context) error {
 	l := t.line
 	head, err := l.owner.host.Head(ctx, t.repo, l.key.branch)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return err
 	}
-	l.head, l.known, t.fresh = head, true, true
+	l.head, l.headKnown, t.headRead = head, true, true
 	return nil
 }
 

@@ -9,43 +9,43 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// merge is the edits of several jobs as one set.
-type merge struct {
-	edits map[string]git.Edit // by path; the last one wins
-	above map[string]int      // how many edits are below a directory
-	paths int                 // files and deletions
-	bytes int64               // distinct, as far as slices tell
-	seen  map[content]bool
-	dirs  map[uintptr]bool // those of which all was seen, by what edits share them by
+// editSet is the edits of several jobs as one set.
+type editSet struct {
+	edits      map[string]git.Edit // by path; the last one wins
+	editsBelow map[string]int      // how many edits are below a directory
+	paths      int                 // files and deletions
+	bytes      int64               // distinct, as far as slices tell
+	seen       map[sliceID]bool
+	dirs       map[uintptr]bool // those of which all was seen, by what edits share them by
 }
 
-// content tells slices apart without looking at what they hold.
-type content struct {
+// sliceID tells slices apart without looking at what they hold.
+type sliceID struct {
 	first *byte
 	len   int
 }
 
-func newMerge() *merge {
-	return &merge{edits: map[string]git.Edit{}, above: map[string]int{}, seen: map[content]bool{}, dirs: map[uintptr]bool{}}
+func newEditSet() *editSet {
+	return &editSet{edits: map[string]git.Edit{}, editsBelow: map[string]int{}, seen: map[sliceID]bool{}, dirs: map[uintptr]bool{}}
 }
 
 // fits says whether edits can join: none is inside another's path or around it, and
 // the caps hold.
-func (m *merge) fits(edits []git.Edit, o Options) bool {
+func (m *editSet) fits(edits []git.Edit, o Options) bool {
 	paths, bytes := m.paths, m.bytes
 	for _, e := range edits {
 		if m.clashes(e.Path) {
 			return false
 		}
 		paths += max(1, len(e.Dir))
-		bytes += m.news(e)
+		bytes += m.newBytes(e)
 	}
 	return paths <= o.MaxPaths && bytes <= o.MaxBytes
 }
 
 // clashes says whether a path is inside of an edited path or the other way round.
-func (m *merge) clashes(path string) bool {
-	if m.above[path] > 0 {
+func (m *editSet) clashes(path string) bool {
+	if m.editsBelow[path] > 0 {
 		return true
 	}
 	for dir := range parents(path) {
@@ -68,51 +68,51 @@ func parents(path string) func(func(string) bool) {
 }
 
 // add takes edits in. What they replace still counts against the caps.
-func (m *merge) add(edits []git.Edit) {
+func (m *editSet) add(edits []git.Edit) {
 	for _, e := range edits {
 		if _, ok := m.edits[e.Path]; !ok {
 			for dir := range parents(e.Path) {
-				m.above[dir]++
+				m.editsBelow[dir]++
 			}
 		}
 		m.edits[e.Path] = e
 		m.paths += max(1, len(e.Dir))
-		m.bytes += m.take(e)
+		m.bytes += m.recordBytes(e)
 	}
 }
 
-// news is how many bytes of an edit were not seen before.
-func (m *merge) news(e git.Edit) (n int64) {
-	if m.dirs[set(e)] {
+// newBytes is how many bytes of an edit were not seen before.
+func (m *editSet) newBytes(e git.Edit) (n int64) {
+	if m.dirs[dirIdentity(e)] {
 		return 0
 	}
-	each(e, func(data []byte) {
-		if !m.seen[identity(data)] {
+	eachContent(e, func(data []byte) {
+		if !m.seen[sliceIdentity(data)] {
 			n += int64(len(data))
 		}
 	})
 	return n
 }
 
-// take is news, and has seen them from then on.
-func (m *merge) take(e git.Edit) (n int64) {
-	if m.dirs[set(e)] {
+// recordBytes is news, and has seen them from then on.
+func (m *editSet) recordBytes(e git.Edit) (n int64) {
+	if m.dirs[dirIdentity(e)] {
 		return 0
 	}
-	each(e, func(data []byte) {
-		if c := identity(data); !m.seen[c] {
+	eachContent(e, func(data []byte) {
+		if c := sliceIdentity(data); !m.seen[c] {
 			m.seen[c] = true
 			n += int64(len(data))
 		}
 	})
-	m.dirs[set(e)] = e.Dir != nil
+	m.dirs[dirIdentity(e)] = e.Dir != nil
 	return n
 }
 
-// set tells apart directories that edits do not share; 0 if there is none.
-func set(e git.Edit) uintptr { return reflect.ValueOf(e.Dir).Pointer() }
+// dirIdentity tells apart directories that edits do not share; 0 if there is none.
+func dirIdentity(e git.Edit) uintptr { return reflect.ValueOf(e.Dir).Pointer() }
 
-func each(e git.Edit, visit func([]byte)) {
+func eachContent(e git.Edit, visit func([]byte)) {
 	if len(e.File) > 0 {
 		visit(e.File)
 	}
@@ -123,10 +123,10 @@ func each(e git.Edit, visit func([]byte)) {
 	}
 }
 
-func identity(data []byte) content { return content{first: &data[0], len: len(data)} }
+func sliceIdentity(data []byte) sliceID { return sliceID{first: &data[0], len: len(data)} }
 
-// sorted returns the edits in path order.
-func (m *merge) sorted() []git.Edit {
+// inOrder returns the edits in path order.
+func (m *editSet) inOrder() []git.Edit {
 	edits := make([]git.Edit, 0, len(m.edits))
 	for _, e := range m.edits {
 		edits = append(edits, e)
@@ -138,11 +138,11 @@ func (m *merge) sorted() []git.Edit {
 // maxValues is how many values of one trailer are written out.
 const maxValues = 32
 
-// message says what the jobs say, together: the first title and how many more there
+// joinMessages says what the jobs say, together: the first title and how many more there
 // are, and for each trailer the sorted values of all. A long list is cut, and ends
 // in how many are missing.
-func message(reqs []*request, author string) git.Message {
-	m := git.Message{Author: author, Title: title(reqs)}
+func joinMessages(reqs []*jobRequest, author string) git.Message {
+	m := git.Message{Author: author, Title: joinTitles(reqs)}
 	values := map[string][]string{}
 	var keys []string
 	for _, r := range reqs {
@@ -156,7 +156,7 @@ func message(reqs []*request, author string) git.Message {
 		}
 	}
 	for _, k := range keys {
-		m.Trailers = append(m.Trailers, git.Trailer{Key: k, Value: list(values[k])})
+		m.Trailers = append(m.Trailers, git.Trailer{Key: k, Value: joinValues(values[k])})
 	}
 	fence := reqs[0].job.Fence
 	if text := fence.String(); text != "" {
@@ -165,7 +165,7 @@ func message(reqs []*request, author string) git.Message {
 	return m
 }
 
-func title(reqs []*request) string {
+func joinTitles(reqs []*jobRequest) string {
 	others := 0
 	for _, r := range reqs[1:] {
 		if r.job.Title != reqs[0].job.Title {
@@ -178,7 +178,7 @@ func title(reqs []*request) string {
 	return fmt.Sprintf("%s (and %d more)", reqs[0].job.Title, others)
 }
 
-func list(values []string) string {
+func joinValues(values []string) string {
 	slices.Sort(values)
 	values = slices.Compact(values)
 	if len(values) <= maxValues {

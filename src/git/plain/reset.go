@@ -18,7 +18,7 @@ func (h *Host) ResetBranch(ctx context.Context, r git.Repo, m git.BranchReset) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
-	at := move{branch: m.Branch}
+	at := refUpdate{branch: m.Branch}
 	var err error
 	if at.to, err = parseHash(m.Onto); err != nil {
 		return "", err
@@ -29,29 +29,29 @@ func (h *Host) ResetBranch(ctx context.Context, r git.Repo, m git.BranchReset) (
 		}
 	}
 	if len(m.Edits) == 0 {
-		return git.Hash(at.to.String()), h.put(ctx, r, at, m)
+		return git.Hash(at.to.String()), h.moveToKnown(ctx, r, at, m)
 	}
 	d, err := h.draft(ctx, r, m.Onto, m.Edits, m.Message)
 	if err != nil {
 		return "", err
 	}
 	if !d.changes() {
-		return d.head(), h.put(ctx, r, at, m)
+		return d.head(), h.moveToKnown(ctx, r, at, m)
 	}
-	p := push{moves: []move{{branch: m.Branch, from: at.from, to: d.commit}}, objs: d.change.objs, bytes: d.change.bytes, guard: m.Message.Guard}
+	p := pushRequest{updates: []refUpdate{{branch: m.Branch, from: at.from, to: d.commit}}, objs: d.change.objs, bytes: d.change.bytes, guard: m.Message.Guard}
 	if err := h.push(ctx, r, p); err != nil {
 		return "", err
 	}
-	h.landed(r, d)
+	h.remember(r, d)
 	return d.head(), nil
 }
 
-// put moves a branch to a commit that the server has.
-func (h *Host) put(ctx context.Context, r git.Repo, at move, m git.BranchReset) error {
+// moveToKnown moves a branch to a commit that the server has.
+func (h *Host) moveToKnown(ctx context.Context, r git.Repo, at refUpdate, m git.BranchReset) error {
 	if at.from == at.to {
 		return nil
 	}
-	err := h.push(ctx, r, push{moves: []move{at}, guard: m.Message.Guard})
+	err := h.push(ctx, r, pushRequest{updates: []refUpdate{at}, guard: m.Message.Guard})
 	if errs.Is(err, errs.Conflict) && at.from != plumbing.ZeroHash && !h.moved(ctx, r, at) {
 		return errs.E(errs.NotFound, "move", r.URL, fmt.Errorf("the server does not have commit %s any more", at.to))
 	}
