@@ -68,7 +68,7 @@ func TestADryRunTellsWhatTheActionDoes(t *testing.T) {
 	p = g.plan("update", "", "")
 	wantEqual(s, "the second plan", inShort(p), []string{
 		"cache change edge+a: allOf: by name", "cache change ConfigMap r1-cache",
-		"web remove edge+a: the intent does not reach it any more", "web remove ConfigMap r1-web",
+		"web remove edge+a: the intent no longer selects it", "web remove ConfigMap r1-web",
 		"web keep edge+b: allOf: by name", "web keep edge+c: allOf: by name", "web keep ConfigMap r1-web",
 	})
 	o := p.Apps[0].Classes[0].Objects[0]
@@ -140,7 +140,7 @@ func TestADryRunNamesWhatFails(t *testing.T) {
 	p := g.plan("update", "&output=summary", "")
 	wantEqual(s, "the plan", inShort(p), []string{
 		"cache fails: cache/templates/object.yaml:1", "cache keep edge+a: stays as it is, because the app fails", "cache keep edge+b: stays as it is, because the app fails",
-		"web remove edge+a: the intent does not reach it any more", "web keep edge+b: allOf: by name",
+		"web remove edge+a: the intent no longer selects it", "web keep edge+b: allOf: by name",
 	})
 	if p.Summary != (v2.PlanSummary{Remove: 1, Keep: 3, Failed: 1}) {
 		t.Errorf("the summary is %+v", p.Summary)

@@ -9,9 +9,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// Head reads where the deployment of a document stands. One that no action was done on
-// has no head yet: it is Created, and the action that says so is handed back to be
-// written with the first step.
+// Head reads the head of a document's deployment. A deployment without any action has no
+// stored head yet: Head returns one in state Created, and the action that the first write
+// must record with it.
 func Head(ctx context.Context, contexts *appcontext.Store, doc store.Doc) (appcontext.Head, []appcontext.Action, error) {
 	head, err := contexts.Head(ctx, doc.UID)
 	if errs.Is(err, errs.NotFound) {
@@ -21,7 +21,7 @@ func Head(ctx context.Context, contexts *appcontext.Store, doc store.Doc) (appco
 	return head, nil, err
 }
 
-// History reads the head with all actions so far, the one that is not written yet included.
+// History reads the head and all actions so far, including one that is not stored yet.
 func History(ctx context.Context, contexts *appcontext.Store, doc store.Doc) (appcontext.Head, []appcontext.Action, error) {
 	head, acts, err := Head(ctx, contexts, doc)
 	if err == nil && acts == nil {
@@ -30,8 +30,8 @@ func History(ctx context.Context, contexts *appcontext.Store, doc store.Doc) (ap
 	return head, acts, err
 }
 
-// States is the history as EMCO's answers have it. The context id, by which clusters know
-// the deployment, appears with the first revision.
+// States returns the history in the shape of EMCO's answers. The context id, which
+// identifies the deployment on clusters, appears with the first revision.
 func States(head appcontext.Head, acts []appcontext.Action) v2.States {
 	out := v2.States{Actions: make([]v2.Action, 0, len(acts))}
 	if head.LastRev > 0 {

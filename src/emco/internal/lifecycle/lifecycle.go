@@ -1,5 +1,5 @@
-// Package lifecycle is the table of what may be done with a deployment in which
-// state, and what comes of it; and how a request to do so is carried out once.
+// Package lifecycle holds the state table of deployments: which events each state allows
+// and which state they lead to. It also executes each request exactly once.
 // docs/lifecycle.md draws the table.
 package lifecycle
 
@@ -13,10 +13,10 @@ import (
 
 //go:generate go test -count=1 -run ^TestTheDocumentIsCurrent$ . -args -update
 
-// Event is something that happens to a deployment because a user asks for it.
+// Event is an action on a deployment that a user requests.
 type Event uint8
 
-// The events. Adopt is no request of its own: it is what a migration is to its target.
+// The events. Nobody requests Adopt: a migration applies it to its target.
 const (
 	Approve Event = iota
 	Instantiate
@@ -30,7 +30,7 @@ const (
 
 var eventNames = [...]string{"approve", "instantiate", "terminate", "stop", "update", "rollback", "migrate", "adopt"}
 
-// String returns the event's name, as it stands in URLs.
+// String returns the event's name as used in URLs.
 func (e Event) String() string { return eventNames[e] }
 
 // Events lists all events.
@@ -38,35 +38,35 @@ func Events() []Event {
 	return []Event{Approve, Instantiate, Terminate, Stop, Update, Rollback, Migrate, Adopt}
 }
 
-// Condition is what must hold besides the state for an event to be allowed. Whoever asks
-// the table has to look.
+// Condition is what must hold in addition to the state before an event is allowed. The
+// table only names it; the caller checks it.
 type Condition uint8
 
 // The conditions.
 const (
 	Always   Condition = iota
-	UnderWay           // the deployment is Instantiating or Terminating
-	Failed             // the deployment is InstantiateFailed
+	UnderWay           // the deployment's status is Instantiating or Terminating
+	Failed             // the deployment's status is InstantiateFailed
 )
 
 var conditionTexts = [...]string{"", "while it is under way", "if it failed"}
 
-// String returns the condition in words; nothing for Always.
+// String returns the condition in words, empty for Always.
 func (c Condition) String() string { return conditionTexts[c] }
 
-// Step is what an event leads to.
+// Step is the transition that an event causes.
 type Step struct {
 	To appcontext.State
 	If Condition
 }
 
-// Table says what an event leads to in each state in which it is allowed.
+// Table maps each event to the states that allow it, and to the step from each.
 type Table map[Event]map[appcontext.State]Step
 
-// Groups is the table of deployment intent groups. It is EMCO's, but for these: what was
-// stopped while it was terminated may be approved or terminated, since it may be
-// instantiated; a rollback is bound to the states of an update; and what failed may be
-// instantiated again.
+// Groups returns the table of deployment intent groups. It differs from EMCO's in three
+// points: a group whose termination was stopped may be approved or terminated, because it
+// may also be instantiated; a rollback needs the same states as an update; and a group
+// that failed may be instantiated again.
 func Groups() Table {
 	return Table{
 		Approve: {
@@ -100,7 +100,7 @@ func Groups() Table {
 	}
 }
 
-// fromLive is a row of the events that need something that runs, or was to run.
+// fromLive returns the row of an event that needs an instantiated deployment.
 func fromLive(to appcontext.State) map[appcontext.State]Step {
 	return map[appcontext.State]Step{
 		appcontext.Instantiated:       {To: to},
@@ -108,8 +108,8 @@ func fromLive(to appcontext.State) map[appcontext.State]Step {
 	}
 }
 
-// Clouds is the table of logical clouds, which need no approval. Those of level 0 are
-// never under way, so they may be stopped whenever EMCO lets them be.
+// Clouds returns the table of logical clouds, which need no approval. Clouds of level 0
+// change at once, so Stop has no condition.
 func Clouds() Table {
 	return Table{
 		Instantiate: {
@@ -125,8 +125,8 @@ func Clouds() Table {
 	}
 }
 
-// Next returns the state that the event leads to; Conflict, naming the states in which
-// it is allowed, if it is not allowed in this one. See If for what must hold besides.
+// Next returns the state that the event leads to. If the state does not allow the event,
+// the error is Conflict and names the states that do. See If for the extra condition.
 func (t Table) Next(s appcontext.State, e Event) (appcontext.State, error) {
 	if step, ok := t[e][s]; ok {
 		return step.To, nil
@@ -134,10 +134,10 @@ func (t Table) Next(s appcontext.State, e Event) (appcontext.State, error) {
 	return s, errs.E(errs.Conflict, e.String(), "", fmt.Errorf("not allowed in state %s; it is in %s", s, t.allowed(e)))
 }
 
-// If returns what must hold besides the state.
+// If returns the condition that must hold in addition to the state.
 func (t Table) If(s appcontext.State, e Event) Condition { return t[e][s].If }
 
-// Refuse is the refusal of an event of which the condition does not hold.
+// Refuse returns the error for an event whose condition does not hold.
 func (t Table) Refuse(s appcontext.State, e Event) error {
 	return errs.E(errs.Conflict, e.String(), "", fmt.Errorf("not allowed in state %s now; it is in %s", s, t.allowed(e)))
 }

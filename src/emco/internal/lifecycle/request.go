@@ -16,22 +16,21 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// tries is how often a request is carried out anew because others change the same
+// maxAttempts bounds how often a request is decided again because others change the same
 // deployment at the same time.
 const maxAttempts = 10
 
-// Request is a request for an event.
+// Request is a user's request for an event.
 type Request struct {
 	Event    Event
-	Argument string // what the request names, in short: the revision that a rollback is to
+	Argument string // short form of what the body names, such as a rollback's revision
 	Actor    string
 	Reason   string // in the user's words
-	Key      string // by which requests are the same one, sent again; empty for none
+	Key      string // idempotency key: two requests with the same key are one; empty for none
 	At       time.Time
 }
 
-// ReadRequest takes from a request all that does not stand in its body. A reason is given by
-// the parameter of that name.
+// ReadRequest reads everything but the body. The query parameter "reason" holds the reason.
 func ReadRequest(r *http.Request, e Event, now time.Time) (Request, error) {
 	key, err := web.IdempotencyKey(r)
 	reason := r.URL.Query().Get("reason")
@@ -41,137 +40,142 @@ func ReadRequest(r *http.Request, e Event, now time.Time) (Request, error) {
 	return Request{Event: e, Actor: web.Actor(r.Context()), Reason: reason, Key: key, At: now}, err
 }
 
-// String says what is asked for, such as "rollback 3". It tells requests apart.
-func (a Request) String() string { return strings.TrimSpace(a.Event.String() + " " + a.Argument) }
+// String returns the event with its argument, such as "rollback 3". Requests that differ
+// have different strings.
+func (r Request) String() string { return strings.TrimSpace(r.Event.String() + " " + r.Argument) }
 
-// NewAction is a line of the history that comes of the request.
-func (a Request) NewAction(to appcontext.State, instance string, rev int64) appcontext.Action {
+// NewAction returns the history entry that the request causes.
+func (r Request) NewAction(to appcontext.State, instance string, rev int64) appcontext.Action {
 	return appcontext.Action{
-		State: to, Instance: instance, Revision: rev, Time: a.At,
-		Actor: a.Actor, Reason: a.Reason, Ask: a.String(),
+		State: to, Instance: instance, Revision: rev, Time: r.At,
+		Actor: r.Actor, Reason: r.Reason, Ask: r.String(),
 	}
 }
 
-// NewEvent is a line of the event log that comes of the request.
-func (a Request) NewEvent(reason, message string, rev int64) appcontext.Event {
-	if a.Reason != "" {
-		message += ": " + a.Reason
+// NewEvent returns the event log entry that the request causes.
+func (r Request) NewEvent(reason, message string, rev int64) appcontext.Event {
+	if r.Reason != "" {
+		message += ": " + r.Reason
 	}
-	return appcontext.Event{At: a.At, Type: appcontext.Normal, Reason: reason, Message: message, Actor: a.Actor, Rev: rev}
+	return appcontext.Event{At: r.At, Type: appcontext.Normal, Reason: reason, Message: message, Actor: r.Actor, Rev: rev}
 }
 
-// previous finds what came of the request when it was sent before. Malformed if the key was
-// used for something else.
-func (a Request) previous(acts []appcontext.Action) (act appcontext.Action, known bool, err error) {
-	if a.Key == "" {
-		return act, false, nil
+// previous finds the action of an earlier request with the same key. The error is
+// Malformed if that request asked for something else.
+func (r Request) previous(actions []appcontext.Action) (action appcontext.Action, found bool, err error) {
+	if r.Key == "" {
+		return action, false, nil
 	}
-	for _, act := range acts {
+	for _, a := range actions {
 		switch {
-		case act.Key != a.Key:
-		case act.Ask == a.String():
-			return act, true, nil
+		case a.Key != r.Key:
+		case a.Ask == r.String():
+			return a, true, nil
 		default:
-			return act, true, errs.New(errs.Malformed, "Invalid header Idempotency-Key: the key was used for another request, "+act.Ask+"; give each request a key of its own")
+			return a, true, errs.New(errs.Malformed, "Invalid header Idempotency-Key: the key was used for another request, "+a.Ask+"; give each request a key of its own")
 		}
 	}
-	return act, false, nil
+	return action, false, nil
 }
 
-// Snapshot is what is known of a deployment when a request is carried out.
+// Snapshot is a deployment's document, head and history at one moment.
 type Snapshot struct {
 	Doc     store.Doc
 	Head    appcontext.Head
-	Actions []appcontext.Action // all so far; if there is no head yet, the one that is not written
+	Actions []appcontext.Action // all so far; without a stored head, the one to store with it
 }
 
 // LastInstance returns the context id that was used last.
-func (c Snapshot) LastInstance() string {
-	for i := len(c.Actions) - 1; i >= 0; i-- {
-		if c.Actions[i].Instance != "" {
-			return c.Actions[i].Instance
+func (s Snapshot) LastInstance() string {
+	for i := len(s.Actions) - 1; i >= 0; i-- {
+		if s.Actions[i].Instance != "" {
+			return s.Actions[i].Instance
 		}
 	}
 	return ""
 }
 
-// Move is the way from the case's head to another one.
-func (c Snapshot) Move(to appcontext.Head, acts ...appcontext.Action) appcontext.Move {
-	if c.Head.Mod == 0 {
-		acts = append(c.Actions[:len(c.Actions):len(c.Actions)], acts...)
+// Move returns the move from the snapshot's head to another one.
+func (s Snapshot) Move(to appcontext.Head, actions ...appcontext.Action) appcontext.Move {
+	if s.Head.Mod == 0 {
+		actions = append(s.Actions[:len(s.Actions):len(s.Actions)], actions...)
 	}
-	return appcontext.Move{From: c.Head, To: to, Acts: acts}
+	return appcontext.Move{From: s.Head, To: to, Acts: actions}
 }
 
-// Executor carries requests out, each of them once.
+// Executor executes requests, each of them once.
 type Executor struct {
 	DB       *store.DB
 	Contexts *appcontext.Store
 }
 
-// Load reads the case of a document.
-func (d Executor) Load(ctx context.Context, doc store.Doc) (Snapshot, error) {
-	head, acts, err := History(ctx, d.Contexts, doc)
-	return Snapshot{Doc: doc, Head: head, Actions: acts}, err
+// Load reads the snapshot of a document's deployment.
+func (x Executor) Load(ctx context.Context, doc store.Doc) (Snapshot, error) {
+	head, actions, err := History(ctx, x.Contexts, doc)
+	return Snapshot{Doc: doc, Head: head, Actions: actions}, err
 }
 
-// Execute has decide say which moves a request comes to, the first one that of doc, and
-// makes them in one transaction; no moves mean that there is nothing to do. If others
-// change the deployment meanwhile, decide is asked again about the new case. The last
-// action of the first move carries the request's key, and is returned; a request that was
-// carried out before is not carried out again, and its action is returned.
-func (d Executor) Execute(ctx context.Context, doc store.Doc, ask Request, decide func(context.Context, Snapshot) ([]appcontext.Move, error)) (appcontext.Action, error) {
-	for try := 1; ; try++ {
-		act, err := d.attempt(ctx, doc, ask, decide)
-		if errors.Is(err, appcontext.ErrOvertaken) && try < maxAttempts {
+// DecideFunc returns the moves that a request causes, the requested deployment's first; no
+// moves mean that nothing needs to change.
+type DecideFunc func(context.Context, Snapshot) ([]appcontext.Move, error)
+
+// Execute calls decide and makes its moves in one transaction. If others change the
+// deployment in the meantime, it calls decide again with a new snapshot. The last action
+// of the first move stores the request's key and is returned. A request that was executed
+// before is not executed again: Execute returns its action.
+func (x Executor) Execute(ctx context.Context, doc store.Doc, req Request, decide DecideFunc) (appcontext.Action, error) {
+	for attempt := 1; ; attempt++ {
+		action, err := x.attempt(ctx, doc, req, decide)
+		if errors.Is(err, appcontext.ErrOvertaken) && attempt < maxAttempts {
 			continue
 		}
-		if err != nil && ask.Key != "" { // it may have been carried out nevertheless, by us or by its twin
-			if acts, unread := d.Contexts.Actions(ctx, doc.UID); unread == nil {
-				if before, known, refusal := ask.previous(acts); known {
-					return before, refusal
+		if err != nil && req.Key != "" { // we, or the same request sent twice, may have executed it anyway
+			if actions, readErr := x.Contexts.Actions(ctx, doc.UID); readErr == nil {
+				if earlier, found, refusal := req.previous(actions); found {
+					return earlier, refusal
 				}
 			}
 		}
-		return act, err
+		return action, err
 	}
 }
 
-func (d Executor) attempt(ctx context.Context, doc store.Doc, ask Request, decide func(context.Context, Snapshot) ([]appcontext.Move, error)) (appcontext.Action, error) {
-	c, err := d.Load(ctx, doc)
+func (x Executor) attempt(ctx context.Context, doc store.Doc, req Request, decide DecideFunc) (appcontext.Action, error) {
+	s, err := x.Load(ctx, doc)
 	if err != nil {
 		return appcontext.Action{}, err
 	}
-	if act, known, err := ask.previous(c.Actions); known {
-		return act, err
+	if earlier, found, err := req.previous(s.Actions); found {
+		return earlier, err
 	}
-	moves, err := decide(ctx, c)
+	moves, err := decide(ctx, s)
 	if err != nil || len(moves) == 0 {
 		return appcontext.Action{}, err
 	}
 	last := &moves[0].Acts[len(moves[0].Acts)-1]
-	last.Key = ask.Key
-	heads, err := d.Contexts.Move(ctx, moves...)
+	last.Key = req.Key
+	heads, err := x.Contexts.Move(ctx, moves...)
 	if err != nil {
 		return *last, err
 	}
-	if c.Head.Mod == 0 {
-		err = d.confirmDocument(ctx, doc, heads[0])
+	if s.Head.Mod == 0 {
+		err = x.confirmDocument(ctx, doc, heads[0])
 	}
 	return *last, err
 }
 
-// confirmDocument makes sure that a head which was just made has a document: a deletion that was
-// under way did not see it. If not, the head is taken back.
-func (d Executor) confirmDocument(ctx context.Context, doc store.Doc, head appcontext.Head) error {
-	now, err := d.DB.Get(ctx, doc.Key)
+// confirmDocument checks that the document of a head that was just created still exists:
+// a deletion that ran at the same time did not see the head. If it does not, the head is
+// removed again.
+func (x Executor) confirmDocument(ctx context.Context, doc store.Doc, head appcontext.Head) error {
+	now, err := x.DB.Get(ctx, doc.Key)
 	switch {
 	case err == nil && now.UID == doc.UID && now.State == store.Live:
 		return nil
 	case err != nil && !errs.Is(err, errs.NotFound):
 		return err
 	}
-	if err := d.Contexts.Remove(ctx, head); err != nil && !errs.Is(err, errs.Conflict) {
+	if err := x.Contexts.Remove(ctx, head); err != nil && !errs.Is(err, errs.Conflict) {
 		return err
 	}
 	return errs.New(errs.NotFound, string(doc.Key)+" is being deleted")

@@ -43,6 +43,13 @@ func (id ID) String() string {
 	return id.APIVersion() + " " + id.Kind + " " + name
 }
 
+// ObjectKey identifies an object within a cluster in all versions of its API, between
+// which clusters may convert it.
+type ObjectKey struct{ Group, Kind, Namespace, Name string }
+
+// Key returns the object's key.
+func (id ID) Key() ObjectKey { return ObjectKey{id.Group, id.Kind, id.Namespace, id.Name} }
+
 // Object is one Kubernetes object in canonical form.
 type Object struct {
 	ID      ID

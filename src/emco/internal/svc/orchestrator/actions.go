@@ -1,260 +1,358 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"math"
 	"math/big"
 	"net/http"
-	"time"
-
-	"github.com/gorilla/mux"
+	"slices"
+	"strconv"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
-	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
-	"github.com/emco-orchestrator/emco/src/emco/internal/render"
-	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// groupPath is where the actions of a deployment intent group are found.
-const groupPath = "/v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+// maxActionBody is the size limit of an action's body, in bytes.
+const maxActionBody = 64 << 10
 
-// Groups serves the actions, the status, the revisions and the events of deployment
-// intent groups.
-type Groups struct {
-	db        *store.DB
-	contexts  *appcontext.Store
-	planner   revisionPlanner
-	table     lifecycle.Table
-	executor  lifecycle.Executor
-	events    *eventlog.Log
-	dryRunner dryRunner
-	reader    *statusview.Reader
-	now       func() time.Time
-}
-
-// NewGroups returns the actions over the two stores. Dry runs use the renderer, which may
-// be nil where none are asked for.
-func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *Groups {
-	g := &Groups{
-		db: db, contexts: contexts, table: lifecycle.Groups(), executor: lifecycle.Executor{DB: db, Contexts: contexts},
-		events: eventlog.New(contexts), dryRunner: newDryRunner(renderer), now: time.Now,
-		reader: statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()),
-	}
-	g.planner = newRevisionPlanner(db, g.cloudReady)
-	return g
-}
-
-// Mount adds the routes. The answers of actions are 202, without a body but for the one
-// of update; bodies that are sent where none is wanted are ignored, since EMCO's CLI
-// sends some.
-func (g *Groups) Mount(r *mux.Router) {
-	post := func(e lifecycle.Event, act web.HandlerFunc) {
-		web.Handle(r, http.MethodPost, groupPath+"/"+e.String(), act)
-	}
-	for e, decide := range map[lifecycle.Event]decideFunc{
-		lifecycle.Approve: g.approve, lifecycle.Terminate: g.terminate, lifecycle.Stop: g.stop,
-	} {
-		post(e, web.NoDryRun(g.action(e, decide)))
-	}
-	for e, decide := range map[lifecycle.Event]decideFunc{
-		lifecycle.Instantiate: g.instantiate, lifecycle.Update: g.update, lifecycle.Rollback: g.update, lifecycle.Migrate: g.migrate,
-	} {
-		post(e, g.orDryRun(e, g.action(e, decide)))
-	}
-	get := func(path string, h web.HandlerFunc) { web.Handle(r, http.MethodGet, groupPath+path, h) }
-	get("/status", g.status)
-	get("/revisions", g.listRevisions)
-	get("/revisions/{revision}", g.getRevision)
-	get("/events", g.listEvents)
-}
-
-// actionRequest is a request for an action, with what its body says.
+// actionRequest is a request for an action, including its body.
 type actionRequest struct {
 	request lifecycle.Request
-	force   bool           // large removals are meant
-	from    int64          // of a rollback: the revision to bring back
-	target  v2.MigrateSpec // of a migration
+	force   bool           // the user confirms large removals
+	from    int64          // rollback: the revision to restore
+	target  v2.MigrateSpec // migrate: the group that takes over
 }
 
-// decideFunc says which moves a demand comes to. The first one is that of the case's group.
-type decideFunc func(ctx context.Context, c lifecycle.Snapshot, o actionRequest) ([]appcontext.Move, error)
+// decideFunc returns the moves that an action causes, the requested group's first.
+type decideFunc func(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.Move, error)
 
-// action serves an event: what is decided about it is done, once.
+// action handles an event: it executes what decide returns, once.
 func (g *Groups) action(e lifecycle.Event, decide decideFunc) web.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		doc, err := g.group(r)
 		if err != nil {
 			return err
 		}
-		o, err := g.readActionRequest(w, r, e)
+		req, err := g.readActionRequest(w, r, e)
 		if err != nil {
 			return err
 		}
-		act, err := g.executor.Execute(r.Context(), doc, o.request, func(ctx context.Context, c lifecycle.Snapshot) ([]appcontext.Move, error) {
-			return decide(ctx, c, o)
+		done, err := g.executor.Execute(r.Context(), doc, req.request, func(ctx context.Context, s lifecycle.Snapshot) ([]appcontext.Move, error) {
+			return decide(ctx, s, req)
 		})
 		if err != nil {
 			return err
 		}
 		if e == lifecycle.Update { // EMCO answers the bare number
-			return web.JSON(w, http.StatusAccepted, act.Revision)
+			return web.JSON(w, http.StatusAccepted, done.Revision)
 		}
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
 }
 
-// group reads the document that the URL names.
-func (g *Groups) group(r *http.Request) (store.Doc, error) {
-	v, err := web.Vars(r)
-	if err != nil {
-		return store.Doc{}, err
+// readActionRequest reads an action's parameters and body. Only rollback and migrate have a
+// body; a description in it is the reason.
+func (g *Groups) readActionRequest(w http.ResponseWriter, r *http.Request, e lifecycle.Event) (out actionRequest, err error) {
+	if out.request, err = lifecycle.ReadRequest(r, e, g.now()); err != nil {
+		return out, err
 	}
-	return g.groupAt(r.Context(), groupKey(v["project"], v["compositeApp"], v["compositeAppVersion"], v["deploymentIntentGroup"]))
+	switch s := r.URL.Query().Get("force"); s {
+	case "", "false":
+	case "true":
+		out.force = true
+	default:
+		return out, errs.New(errs.Invalid, "Invalid query force: "+strconv.Quote(s)+" is neither true nor false")
+	}
+	switch e {
+	case lifecycle.Rollback:
+		body, err := decodeBody[v2.Rollback](w, r)
+		if err == nil {
+			out.from, err = body.Number()
+		}
+		out.request.Argument = strconv.FormatInt(out.from, 10)
+		out.request.Reason = cmp.Or(body.Metadata.Description, out.request.Reason)
+		return out, err
+	case lifecycle.Migrate:
+		body, err := decodeBody[v2.Migrate](w, r)
+		if err == nil {
+			err = body.Validate()
+		}
+		out.target = body.Spec
+		out.request.Argument = out.target.Version + "/" + out.target.Group
+		out.request.Reason = cmp.Or(body.Metadata.Description, out.request.Reason)
+		return out, err
+	}
+	return out, nil
 }
 
-func groupKey(project, app, version, group string) store.Key {
-	return store.Key("projects/" + project + "/composite-apps/" + app + "/" + version + "/deployment-intent-groups/" + group)
+func decodeBody[T any](w http.ResponseWriter, r *http.Request) (T, error) {
+	body, err := web.Body(w, r, maxActionBody)
+	if err != nil {
+		return *new(T), err
+	}
+	return v2.Decode[T](body, v2.Lenient)
 }
 
-func (g *Groups) groupAt(ctx context.Context, key store.Key) (store.Doc, error) {
-	doc, err := g.db.Get(ctx, key)
-	return doc, notFoundAs(err, "DeploymentIntentGroup not found")
-}
-
-// approve allows the group to be instantiated. Approving twice is one approval; only a
-// request with a key, which has to be remembered, is noted again.
-func (g *Groups) approve(_ context.Context, c lifecycle.Snapshot, o actionRequest) ([]appcontext.Move, error) {
-	next, err := g.table.Next(c.Head.State, lifecycle.Approve)
-	if err != nil || next == c.Head.State && o.request.Key == "" {
+// approve allows the group to be instantiated. Approving an approved group does nothing,
+// unless the request has an idempotency key, which must be stored.
+func (g *Groups) approve(_ context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.Move, error) {
+	next, err := g.table.Next(s.Head.State, lifecycle.Approve)
+	if err != nil || next == s.Head.State && req.request.Key == "" {
 		return nil, err
 	}
-	to := c.Head
+	to := s.Head
 	to.State, to.Stopped = next, false
-	return []appcontext.Move{withEvents(c.Move(to, o.request.NewAction(next, "", 0)), o.request.NewEvent("Approved", "approved", 0))}, nil
+	return []appcontext.Move{withEvents(s.Move(to, req.request.NewAction(next, "", 0)), req.request.NewEvent("Approved", "approved", 0))}, nil
 }
 
-// withEvents adds what is to be read of a move in the event log.
-func withEvents(m appcontext.Move, events ...appcontext.Event) appcontext.Move {
-	m.Events = events
-	return m
-}
-
-// instantiate checks all that can be known at once and records the operation. From then
-// on the status reads Instantiating. A group whose deployment has moved to another one
-// begins a new deployment, with an id of its own.
-func (g *Groups) instantiate(ctx context.Context, c lifecycle.Snapshot, o actionRequest) ([]appcontext.Move, error) {
-	if err := g.checkInstantiate(ctx, c.Head); err != nil {
+// instantiate checks everything that can be checked at once and queues the operation. From
+// then on the status is Instantiating. If the group's deployment has migrated to another
+// group, instantiate starts a new deployment with a new id.
+func (g *Groups) instantiate(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.Move, error) {
+	if err := g.checkAllowed(ctx, s.Head, lifecycle.Instantiate); err != nil {
 		return nil, err
 	}
-	cloud, err := g.prepare(ctx, c.Doc, c.Head, o)
+	cloud, err := g.prepare(ctx, s.Doc, s.Head, req)
 	if err != nil {
 		return nil, err
 	}
-	op := g.operation(c.Head, o)
-	to := c.Head
+	op := newOperation(s.Head, req)
+	to := s.Head
 	if !to.Owns() {
 		to.Inherited, to.MovedTo = op.Instance, ""
 	}
-	m := queue(c, to, op, o.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev))
-	m.Needs = &cloud
-	return []appcontext.Move{withEvents(m, o.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was asked for", op.Rev), op.Rev))}, nil
+	m := queueOperation(s, to, op, cloud, req.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev))
+	return []appcontext.Move{withEvents(m, req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev))}, nil
 }
 
-// checkInstantiate asks the table; what runs may be instantiated again only if it failed.
-func (g *Groups) checkInstantiate(ctx context.Context, head appcontext.Head) error {
-	if _, err := g.table.Next(head.State, lifecycle.Instantiate); err != nil {
+// update queues the next revision of an instantiated group: an update is made from the
+// current documents; a rollback has an earlier revision's content on the same clusters.
+func (g *Groups) update(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.Move, error) {
+	if err := g.checkAllowed(ctx, s.Head, req.request.Event); err != nil {
+		return nil, err
+	}
+	cloud, err := g.prepare(ctx, s.Doc, s.Head, req)
+	if err != nil {
+		return nil, err
+	}
+	op := newOperation(s.Head, req)
+	m := queueOperation(s, s.Head, op, cloud,
+		req.request.NewAction(appcontext.Updated, s.LastInstance(), s.Head.LastRev),
+		req.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev))
+	event := req.request.NewEvent("Updated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev)
+	if req.from > 0 {
+		event = req.request.NewEvent("RolledBack", fmt.Sprintf("revision %d restores revision %d", op.Rev, req.from), op.Rev)
+	}
+	return []appcontext.Move{withEvents(m, event)}, nil
+}
+
+// migrate hands the deployment over to another group, in one transaction over both heads.
+// The deployment keeps its id on clusters, so only what differs between the two groups
+// changes there. From then on the target owns the deployment, even if the operation that
+// makes its revision fails.
+func (g *Groups) migrate(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.Move, error) {
+	next, err := g.table.Next(s.Head.State, lifecycle.Migrate)
+	if err != nil {
+		return nil, err
+	}
+	target, err := g.migrationTarget(ctx, s.Doc, req.target)
+	if err != nil {
+		return nil, err
+	}
+	cloud, err := g.prepare(ctx, target.Doc, s.Head, req)
+	if err != nil {
+		return nil, err
+	}
+	op := newOperation(target.Head, req)
+	return []appcontext.Move{
+		withEvents(s.Move(releasedHead(s.Head, target.Head, next), req.request.NewAction(next, s.LastInstance(), s.Head.LastRev)),
+			req.request.NewEvent("Migrated", "the deployment now belongs to "+string(target.Doc.Key), 0)),
+		withEvents(queueOperation(target, inheritingHead(target.Head, s.Head), op, cloud, req.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev)),
+			req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested; it replaces the deployment of %s", op.Rev, s.Doc.Key), op.Rev)),
+	}, nil
+}
+
+// releasedHead returns a source's head after its migration: it desires and owns nothing.
+func releasedHead(source, target appcontext.Head, state appcontext.State) appcontext.Head {
+	source.State, source.MovedTo = state, target.UID
+	source.Rev, source.Op, source.Failure, source.Gone, source.Stopped = 0, nil, "", false, false
+	return source
+}
+
+// inheritingHead returns a target's head that owns the source's deployment and has no
+// revision for it yet.
+func inheritingHead(target, source appcontext.Head) appcontext.Head {
+	target.Inherited, target.MovedTo = source.Deployment(), ""
+	target.Rev, target.Gone = 0, false
+	return target
+}
+
+// migrationTarget reads the group that will take over. It must be Approved, and clusters
+// must hold nothing of what it deployed before: under another deployment's id, that would
+// never be removed.
+func (g *Groups) migrationTarget(ctx context.Context, source store.Doc, to v2.MigrateSpec) (lifecycle.Snapshot, error) {
+	names := groupNamesOf(source.Key)
+	key := groupKey(names.project, names.app, to.Version, to.Group)
+	if key == source.Key {
+		return lifecycle.Snapshot{}, errs.New(errs.Invalid, "Invalid Input:\n- spec: the target is the group itself; update it instead")
+	}
+	doc, err := g.groupAt(ctx, key)
+	if err != nil {
+		return lifecycle.Snapshot{}, notFoundAs(err, "DeploymentIntentGroup not found: "+string(key))
+	}
+	target, err := g.executor.Load(ctx, doc)
+	if err != nil {
+		return target, err
+	}
+	if _, err := g.table.Next(target.Head.State, lifecycle.Adopt); err != nil {
+		return target, errs.New(errs.Conflict, fmt.Sprintf("the target %s is %s; it must be Approved and must not run", key, target.Head.State))
+	}
+	if target.Head.LastRev == 0 || !target.Head.Owns() {
+		return target, nil
+	}
+	left, err := g.reader.Left(ctx, target.Head.UID)
+	if err == nil && len(left) > 0 {
+		err = errs.New(errs.Conflict, fmt.Sprintf("the target is still being terminated: %d placements are left; migrate when its status is Terminated", len(left)))
+	}
+	return target, err
+}
+
+// terminate makes nothing the desired state. A revision that is being made is dropped when
+// its worker publishes it, because the head has changed.
+func (g *Groups) terminate(_ context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.Move, error) {
+	next, err := g.table.Next(s.Head.State, lifecycle.Terminate)
+	if err != nil {
+		return nil, err
+	}
+	to := s.Head
+	to.State, to.Gone, to.Op, to.Failure, to.Stopped = next, true, nil, "", false
+	return []appcontext.Move{withEvents(s.Move(to, req.request.NewAction(next, s.LastInstance(), 0)), req.request.NewEvent("Terminated", "nothing is desired any longer", 0))}, nil
+}
+
+// stop stops reconciling the deployment. What is done stays: a revision that is being made
+// is dropped, and what has not reached its cluster yet will not.
+func (g *Groups) stop(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.Move, error) {
+	next, err := g.table.Next(s.Head.State, lifecycle.Stop)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.checkCondition(ctx, s.Head, lifecycle.Stop); err != nil {
+		return nil, err
+	}
+	to := s.Head
+	to.State, to.Stopped, to.Op = next, true, nil
+	return []appcontext.Move{withEvents(s.Move(to, req.request.NewAction(next, s.LastInstance(), 0)), req.request.NewEvent("Stopped", "the deployment is no longer reconciled", 0))}, nil
+}
+
+// checkAllowed refuses an event that the table does not allow in the head's state. An
+// instantiated group may be instantiated again only if it failed.
+func (g *Groups) checkAllowed(ctx context.Context, head appcontext.Head, e lifecycle.Event) error {
+	if _, err := g.table.Next(head.State, e); err != nil {
 		return err
 	}
-	return g.checkCondition(ctx, head, lifecycle.Instantiate)
+	return g.checkCondition(ctx, head, e)
 }
 
-// checkCondition looks at the condition that the table names besides the state.
+// checkCondition refuses an event whose condition in the table does not hold.
 func (g *Groups) checkCondition(ctx context.Context, head appcontext.Head, e lifecycle.Event) error {
-	wanted := map[lifecycle.Condition][]string{
+	allowed := map[lifecycle.Condition][]string{
 		lifecycle.Failed:   {v2.StatusInstantiateFailed},
 		lifecycle.UnderWay: {v2.StatusInstantiating, v2.StatusTerminating},
 	}[g.table.If(head.State, e)]
-	if wanted == nil {
+	if allowed == nil {
 		return nil
 	}
-	status, err := g.progress(ctx, head)
-	if err != nil {
-		return err
+	status, err := g.deployedStatus(ctx, head)
+	if err == nil && !slices.Contains(allowed, status) {
+		err = g.table.Refuse(head.State, e)
 	}
-	for _, s := range wanted {
-		if s == status {
-			return nil
-		}
-	}
-	return g.table.Refuse(head.State, e)
-}
-
-// queue is a move that has an operation make the next revision.
-func queue(c lifecycle.Snapshot, to appcontext.Head, op appcontext.Operation, acts ...appcontext.Action) appcontext.Move {
-	to.State, to.LastRev, to.Op, to.Failure, to.Stopped = appcontext.Instantiated, op.Rev, &op, "", false
-	m := c.Move(to, acts...)
-	m.Op = &op
-	return m
-}
-
-// operation is what makes the next revision of a deployment. The first revision carries
-// the deployment's own id, as EMCO's status context does; one that begins or takes over
-// another deployment has an id of its own.
-func (g *Groups) operation(head appcontext.Head, o actionRequest) appcontext.Operation {
-	instance := head.UID
-	if head.LastRev > 0 || o.request.Event == lifecycle.Migrate {
-		instance = contextID()
-	}
-	return appcontext.Operation{
-		ID: contextID(), UID: head.UID, Kind: o.request.Event.String(), Instance: instance,
-		Rev: head.LastRev + 1, From: o.from, Force: o.force, Actor: o.request.Actor, Reason: o.request.Reason, At: o.request.At,
-	}
-}
-
-// terminate makes nothing the desired state. A revision that is being made is
-// dropped when it is to be published, because the head has moved on.
-func (g *Groups) terminate(_ context.Context, c lifecycle.Snapshot, o actionRequest) ([]appcontext.Move, error) {
-	next, err := g.table.Next(c.Head.State, lifecycle.Terminate)
-	if err != nil {
-		return nil, err
-	}
-	to := c.Head
-	to.State, to.Gone, to.Op, to.Failure, to.Stopped = next, true, nil, "", false
-	return []appcontext.Move{withEvents(c.Move(to, o.request.NewAction(next, c.LastInstance(), 0)), o.request.NewEvent("Terminated", "nothing is desired any more", 0))}, nil
-}
-
-// stop ends the work towards what is desired. What is done stays done: a revision that
-// is being made is dropped, and what is not on its cluster yet does not get there.
-func (g *Groups) stop(ctx context.Context, c lifecycle.Snapshot, o actionRequest) ([]appcontext.Move, error) {
-	next, err := g.table.Next(c.Head.State, lifecycle.Stop)
-	if err != nil {
-		return nil, err
-	}
-	if err := g.checkCondition(ctx, c.Head, lifecycle.Stop); err != nil {
-		return nil, err
-	}
-	to := c.Head
-	to.State, to.Stopped, to.Op = next, true, nil
-	return []appcontext.Move{withEvents(c.Move(to, o.request.NewAction(next, c.LastInstance(), 0)), o.request.NewEvent("Stopped", "nothing more is done towards what is desired", 0))}, nil
-}
-
-func (g *Groups) cloudReady(ctx context.Context, cloud store.Doc) error {
-	_, err := g.cloudHead(ctx, cloud)
 	return err
 }
 
-// cloudHead returns the head of a logical cloud; Conflict if it is not instantiated.
-func (g *Groups) cloudHead(ctx context.Context, cloud store.Doc) (appcontext.Head, error) {
+// prepare checks everything that doc's next revision needs, without making it: the apps can
+// be placed, the user confirms large removals from what now desires, and the logical cloud
+// is instantiated. It returns the cloud's head.
+func (g *Groups) prepare(ctx context.Context, doc store.Doc, now appcontext.Head, req actionRequest) (cloud appcontext.Head, err error) {
+	next, err := g.nextPlacements(ctx, doc, now, req.from)
+	if err != nil {
+		return cloud, err
+	}
+	if !req.force {
+		text, err := needsConfirmation(ctx, g.contexts, now, next)
+		if err != nil {
+			return cloud, err
+		}
+		if text != "" {
+			return cloud, errs.New(errs.Conflict, text)
+		}
+	}
+	return g.cloudOf(ctx, doc)
+}
+
+// nextPlacements returns the placements of the next revision: those of the earlier revision
+// that it restores, or those that the current documents describe.
+func (g *Groups) nextPlacements(ctx context.Context, doc store.Doc, now appcontext.Head, from int64) ([]appcontext.Placement, error) {
+	if from > 0 {
+		return g.restorablePlacements(ctx, now, from)
+	}
+	p, err := g.planner.plan(ctx, doc, now.Deployment())
+	if err == nil {
+		err = p.refused()
+	}
+	return p.placements(), err
+}
+
+// restorablePlacements returns the placements of a revision that a rollback restores.
+// Objects of revisions from before a migration carry another deployment's id, so those
+// revisions are refused.
+func (g *Groups) restorablePlacements(ctx context.Context, head appcontext.Head, n int64) ([]appcontext.Placement, error) {
+	rev, err := g.contexts.Revision(ctx, head.UID, n)
+	if err != nil {
+		return nil, revisionNotFound(err, n)
+	}
+	if !isRestorable(head, rev) {
+		return nil, errs.New(errs.Conflict, fmt.Sprintf("revision %d is from before a migration: its objects carry the id %s, and those of the deployment %s", n, rev.Deployed, head.Deployment()))
+	}
+	placements, err := g.contexts.Placements(ctx, head.UID, n)
+	return placements, revisionNotFound(err, n)
+}
+
+// isRestorable reports whether a revision's objects carry the deployment's current id.
+func isRestorable(head appcontext.Head, rev appcontext.Revision) bool {
+	return cmp.Or(rev.Deployed, head.UID) == head.Deployment()
+}
+
+// revisionNotFound makes a NotFound error name the revision.
+func revisionNotFound(err error, n int64) error {
+	return notFoundAs(err, "revision "+strconv.FormatInt(n, 10)+" not found; GET …/revisions lists those that are kept")
+}
+
+// cloudOf returns the head of a group's logical cloud, which must be instantiated.
+func (g *Groups) cloudOf(ctx context.Context, doc store.Doc) (appcontext.Head, error) {
+	group, err := store.Decode[v2.DeploymentIntentGroup](doc)
+	if err != nil {
+		return appcontext.Head{}, err
+	}
+	cloud, err := g.db.Get(ctx, projectOf(compositeApp(doc.Key))+"/logical-clouds/"+store.Key(group.Spec.LogicalCloud))
+	if errs.Is(err, errs.NotFound) {
+		err = errs.New(errs.Invalid, "LogicalCloud not found: "+group.Spec.LogicalCloud)
+	}
+	if err != nil {
+		return appcontext.Head{}, err
+	}
+	return g.instantiatedCloud(ctx, cloud)
+}
+
+// instantiatedCloud returns a logical cloud's head; Conflict if it is not instantiated.
+func (g *Groups) instantiatedCloud(ctx context.Context, cloud store.Doc) (appcontext.Head, error) {
 	head, err := g.contexts.Head(ctx, cloud.UID)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return head, err
@@ -265,7 +363,36 @@ func (g *Groups) cloudHead(ctx context.Context, cloud store.Doc) (appcontext.Hea
 	return head, nil
 }
 
-// contextID makes an id as EMCO's run-time contexts have: a positive number of 63 bits, in decimal.
+// newOperation returns the operation that makes a deployment's next revision. As in EMCO, the
+// first revision's instance is the deployment's own id; a revision that starts or inherits
+// another deployment has an instance of its own.
+func newOperation(head appcontext.Head, req actionRequest) appcontext.Operation {
+	instance := head.UID
+	if head.LastRev > 0 || req.request.Event == lifecycle.Migrate {
+		instance = contextID()
+	}
+	return appcontext.Operation{
+		ID: contextID(), UID: head.UID, Kind: req.request.Event.String(), Instance: instance,
+		Rev: head.LastRev + 1, From: req.from, Force: req.force, Actor: req.request.Actor, Reason: req.request.Reason, At: req.request.At,
+	}
+}
+
+// queueOperation returns the move that queues an operation. The move fails if the head of the
+// logical cloud has changed.
+func queueOperation(s lifecycle.Snapshot, to appcontext.Head, op appcontext.Operation, cloud appcontext.Head, actions ...appcontext.Action) appcontext.Move {
+	to.State, to.LastRev, to.Op, to.Failure, to.Stopped = appcontext.Instantiated, op.Rev, &op, "", false
+	m := s.Move(to, actions...)
+	m.Op, m.Needs = &op, &cloud
+	return m
+}
+
+// withEvents adds the move's entries in the event log.
+func withEvents(m appcontext.Move, events ...appcontext.Event) appcontext.Move {
+	m.Events = events
+	return m
+}
+
+// contextID returns a new id in the form of EMCO's run-time contexts: a positive number of 63 bits, in decimal.
 func contextID() string {
 	n, err := rand.Int(rand.Reader, big.NewInt(math.MaxInt64-1))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
-// maxVerdicts bounds how many refused clusters a revision remembers for each app.
+// maxVerdicts bounds how many refused clusters a revision stores per app.
 const maxVerdicts = 50
 
 // revisionBuilder turns plans into revisions.
@@ -48,19 +48,19 @@ func (b revisionBuilder) publish(ctx context.Context, head appcontext.Head, p re
 	return b.contexts.Publish(ctx, head, d.rev, slices.Values(d.placements))
 }
 
-// draft renders each app once, or not at all if it was rendered from the same for the
-// revision before. An app that fails is noted with its reason; where it ran before it
-// stays as it was.
+// draft renders each app once, or not at all if the newest revision rendered it from equal
+// inputs. The revision records why an app fails; such an app stays unchanged on the
+// clusters where it runs.
 func (b revisionBuilder) draft(ctx context.Context, head appcontext.Head, p revisionPlan) (revisionDraft, error) {
-	known, err := b.renderedBefore(ctx, head)
+	before, err := b.renderedBefore(ctx, head)
 	if err != nil {
 		return revisionDraft{}, err
 	}
-	built, err := b.renderAll(ctx, p, known)
+	built, err := b.renderAll(ctx, p, before)
 	if err != nil {
 		return revisionDraft{}, err
 	}
-	spreads, err := b.runningPlacements(ctx, head, built)
+	placed, err := b.runningPlacements(ctx, head, built)
 	if err != nil {
 		return revisionDraft{}, err
 	}
@@ -69,14 +69,14 @@ func (b revisionBuilder) draft(ctx context.Context, head appcontext.Head, p revi
 	for _, a := range built {
 		rev.Apps = append(rev.Apps, a.app)
 		if len(a.clusters) > 0 {
-			spreads = append(spreads, appPlacement{a.app.Name, a.app.Bundles[0], a.clusters})
+			placed = append(placed, appPlacement{a.app.Name, a.app.Bundles[0], a.clusters})
 		}
 	}
-	return revisionDraft{rev, placementsByCluster(spreads)}, nil
+	return revisionDraft{rev, placementsByCluster(placed)}, nil
 }
 
-// confirm refuses a draft that takes away many placements, unless that is meant: the
-// documents may have changed since the operation was asked for.
+// confirm refuses a draft that removes many placements without confirmation: the documents
+// may have changed since the operation was requested.
 func (b revisionBuilder) confirm(ctx context.Context, head appcontext.Head, d revisionDraft) error {
 	if head.Op.Force {
 		return nil
@@ -97,7 +97,7 @@ func (b revisionBuilder) restore(ctx context.Context, head appcontext.Head) (app
 	return b.contexts.Publish(ctx, head, d.rev, slices.Values(d.placements))
 }
 
-// restoredDraft is the draft of a revision that brings back the one that the operation names.
+// restoredDraft returns the draft of a rollback.
 func (b revisionBuilder) restoredDraft(ctx context.Context, head appcontext.Head) (revisionDraft, error) {
 	old, err := b.contexts.Revision(ctx, head.UID, head.Op.From)
 	if err != nil {
@@ -109,7 +109,7 @@ func (b revisionBuilder) restoredDraft(ctx context.Context, head appcontext.Head
 	return d, err
 }
 
-// revisionOf is an operation's revision, still empty.
+// revisionOf returns an operation's revision without content.
 func revisionOf(op *appcontext.Operation) appcontext.Revision {
 	return appcontext.Revision{
 		Number: op.Rev, Instance: op.Instance, Operation: op.ID, Kind: op.Kind, From: op.From,
@@ -117,7 +117,7 @@ func revisionOf(op *appcontext.Operation) appcontext.Revision {
 	}
 }
 
-// builtApp is an app with its bundle and where it goes; a failed one has neither.
+// builtApp is an app with its bundle and its clusters; a failed one has neither.
 type builtApp struct {
 	app      appcontext.App
 	clusters []string
@@ -126,8 +126,8 @@ type builtApp struct {
 // renderedApps are apps that were rendered, by what they were rendered from.
 type renderedApps map[manifest.Digest]appcontext.App
 
-// renderedBefore returns what the newest revision was rendered to. Its content is there: it is
-// referred to by that revision, which is among those that are kept.
+// renderedBefore returns the rendered apps of the newest revision. Their content exists,
+// because that revision is kept and refers to it.
 func (b revisionBuilder) renderedBefore(ctx context.Context, head appcontext.Head) (renderedApps, error) {
 	if head.Rev == 0 {
 		return nil, nil
@@ -145,23 +145,23 @@ func (b revisionBuilder) renderedBefore(ctx context.Context, head appcontext.Hea
 	return out, nil
 }
 
-// renderAll renders the apps side by side. All clusters of an app have equal inputs,
-// so an app is one class. The error is one of a broken part; apps that are wrong
-// themselves carry a failure instead.
-func (b revisionBuilder) renderAll(ctx context.Context, p revisionPlan, known renderedApps) ([]builtApp, error) {
+// renderAll renders the apps in parallel. All clusters of an app have equal inputs, so an
+// app is one class. Errors are failures of the system; an app that is wrong itself has a
+// Failure instead.
+func (b revisionBuilder) renderAll(ctx context.Context, p revisionPlan, before renderedApps) ([]builtApp, error) {
 	out := make([]builtApp, len(p.apps))
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(processors())
+	g.SetLimit(maxRenderings())
 	for i, a := range p.apps {
 		g.Go(func() (err error) {
-			out[i], err = b.build(ctx, a, known)
+			out[i], err = b.build(ctx, a, before)
 			return err
 		})
 	}
 	return out, g.Wait()
 }
 
-func (b revisionBuilder) build(ctx context.Context, a appPlan, known renderedApps) (builtApp, error) {
+func (b revisionBuilder) build(ctx context.Context, a appPlan, before renderedApps) (builtApp, error) {
 	out := builtApp{app: appcontext.App{
 		Name: a.name, DependsOn: a.order.dependsOn, LeaveLast: a.order.leaveLast, Rollout: a.order.rollout,
 	}}
@@ -173,7 +173,7 @@ func (b revisionBuilder) build(ctx context.Context, a appPlan, known renderedApp
 		out.app.Verdicts = append(out.app.Verdicts, appcontext.Verdict{Cluster: v.Cluster, Reason: v.Reason})
 	}
 	out.app.Class = render.Class(b.renderer.Edition(), a.request)
-	if same, ok := known[out.app.Class]; ok {
+	if same, ok := before[out.app.Class]; ok {
 		out.app.Bundles, out.app.Findings = same.Bundles, same.Findings
 	} else if err := b.render(ctx, &out.app, a.request); err != nil || out.app.Failure != nil {
 		return out, err
@@ -182,7 +182,7 @@ func (b revisionBuilder) build(ctx context.Context, a appPlan, known renderedApp
 	return out, nil
 }
 
-// render fills in an app's bundle, or why it has none.
+// render sets an app's bundle, or its failure.
 func (b revisionBuilder) render(ctx context.Context, app *appcontext.App, req render.Request) error {
 	result, err := b.renderer.Render(ctx, req)
 	if err != nil {
@@ -197,7 +197,7 @@ func (b revisionBuilder) render(ctx context.Context, app *appcontext.App, req re
 	return nil
 }
 
-// failureFrom splits what is wrong with an app from what is wrong with us.
+// failureFrom separates failures of an app from failures of the system.
 func failureFrom(err error) (*appcontext.Failure, error) {
 	switch errs.KindOf(err) {
 	case errs.Internal, errs.Unavailable, errs.Throttled:
@@ -205,20 +205,15 @@ func failureFrom(err error) (*appcontext.Failure, error) {
 	}
 	failure := &appcontext.Failure{Stage: "rendering", Reason: err.Error()}
 	if fault, ok := errors.AsType[*render.Fault](err); ok {
-		failure.File, failure.Reason = faultPosition(fault), fault.Reason
+		failure.File, failure.Reason = fault.File, fault.Reason
+		if fault.Line > 0 {
+			failure.File = fmt.Sprintf("%s:%d", fault.File, fault.Line)
+		}
 	}
 	return failure, nil
 }
 
-// faultPosition is the file and, if it is known, the line that a fault is about.
-func faultPosition(f *render.Fault) string {
-	if f.Line == 0 {
-		return f.File
-	}
-	return fmt.Sprintf("%s:%d", f.File, f.Line)
-}
-
-// save stores the content that is not there yet, and the bundle that points at it.
+// save stores the content and the bundle that refers to it.
 func (b revisionBuilder) save(ctx context.Context, r render.Result) (appcontext.Digest, error) {
 	contents := map[appcontext.Digest][]byte{}
 	bundle := appcontext.Bundle{Objects: refs(r.Objects, contents), CRDs: refs(r.CRDs, contents)}

@@ -1,7 +1,13 @@
-// Package orchestrator owns composite applications and their deployment intent
-// groups: it keeps their documents, decides where each app goes, renders it once per
-// class of equal inputs, and publishes revisions in the AppContext.
+// Package orchestrator owns composite apps and their deployment intent groups: it stores
+// their documents, places each app, renders it once per class of equal inputs, and
+// publishes revisions in the AppContext.
 //
-// Actions answer as soon as the operation is recorded; the work is done by Worker,
-// which may run in another process. It never touches a cluster or a Git repository.
+//	POST action ──► Groups: check, queue an operation ──etcd──► Worker: plan, build, publish a revision
+//
+// An action answers when its operation is queued; a Worker, perhaps in another process,
+// executes it. The package never contacts a cluster or a Git repository.
+//
+// groups.go has the routes, actions.go the actions and queries.go the queries; plan.go reads
+// the documents, build.go renders, placements.go compares placements; dryrun.go and
+// objectdiff.go answer dry runs.
 package orchestrator

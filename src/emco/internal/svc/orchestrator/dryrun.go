@@ -1,9 +1,13 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -17,30 +21,30 @@ import (
 
 const (
 	maxDryRuns    = 2                // at the same time; others wait
-	dryRunTimeout = 50 * time.Second // for one, the wait included; below the time that our clients wait for an answer
+	dryRunTimeout = 50 * time.Second // of one, including the wait; our clients wait longer for an answer
 )
 
-// dryRunner is what dry runs need besides the stores.
+// dryRunner limits dry runs and holds the renderer that they use.
 type dryRunner struct {
 	renderer render.Renderer
-	slots    chan struct{}
+	slots    chan struct{} // holds one value per running dry run
 }
 
 func newDryRunner(renderer render.Renderer) dryRunner {
 	return dryRunner{renderer: renderer, slots: make(chan struct{}, maxDryRuns)}
 }
 
-// acquire waits for a free slot and returns what gives it back; Throttled if there is none in time.
-func (h dryRunner) acquire(ctx context.Context) (leave func(), err error) {
+// acquire waits for a free slot and returns the function that frees it; Throttled if ctx ends first.
+func (d dryRunner) acquire(ctx context.Context) (release func(), err error) {
 	select {
-	case h.slots <- struct{}{}:
-		return func() { <-h.slots }, nil
+	case d.slots <- struct{}{}:
+		return func() { <-d.slots }, nil
 	case <-ctx.Done():
 		return nil, errs.Throttle("", "", 10*time.Second, errors.New("too many dry runs are under way; try again later"))
 	}
 }
 
-// orDryRun answers with the plan of an action if a dry run is asked for, and acts otherwise.
+// orDryRun answers with the plan of an action if the request asks for a dry run, and acts otherwise.
 func (g *Groups) orDryRun(e lifecycle.Event, act web.HandlerFunc) web.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		dry, err := web.AsksDryRun(r)
@@ -58,33 +62,33 @@ func (g *Groups) orDryRun(e lifecycle.Event, act web.HandlerFunc) web.HandlerFun
 	}
 }
 
-// dryRun answers what an action would do, as a v2.Plan, and writes nothing anywhere.
-// What would keep the action from being done is refused in the action's own words, but
-// for the confirmation that it may need.
+// dryRun answers with what an action would do, as a v2.Plan, and writes nothing. It refuses
+// what the action would refuse, with the same texts; only a missing confirmation is part of
+// the plan.
 func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, e lifecycle.Event) error {
-	full := true
+	withObjects := true
 	switch r.URL.Query().Get("output") {
 	case "", "all":
 	case "summary":
-		full = false
+		withObjects = false
 	default:
 		return errs.New(errs.Invalid, "Invalid query output")
 	}
-	o, err := g.readActionRequest(w, r, e)
+	req, err := g.readActionRequest(w, r, e)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), dryRunTimeout)
 	defer cancel()
-	leave, err := g.dryRunner.acquire(ctx)
+	release, err := g.dryRunner.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer leave()
-	p, err := g.planDryRun(ctx, doc, o)
+	defer release()
+	result, err := g.planDryRun(ctx, doc, req)
 	if err == nil {
 		var out v2.Plan
-		if out, err = p.answer(ctx, full); err == nil {
+		if out, err = result.answer(ctx, withObjects); err == nil {
 			return web.JSON(w, http.StatusOK, out)
 		}
 	}
@@ -94,66 +98,62 @@ func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, e
 	return err
 }
 
-// planDryRun does what the action would do, up to where it would write.
-func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, o actionRequest) (dryRunResult, error) {
+// dryRunResult is the revision that is desired now and the one that the action would publish.
+type dryRunResult struct {
+	identity v2.Identity
+	event    lifecycle.Event
+	before   appcontext.Head
+	current  []appcontext.Placement
+	plan     revisionPlan // that the draft was made from; empty for a rollback
+	from     int64        // of a rollback
+	draft    revisionDraft
+	confirm  string // why the action must be forced; empty if it need not
+	blobs    *dryRunBlobs
+}
+
+// planDryRun does everything that the action would do, except writes.
+func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionRequest) (dryRunResult, error) {
 	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
 	if err != nil {
 		return dryRunResult{}, err
 	}
-	if err := g.checkAllowed(ctx, head, o.request.Event); err != nil {
+	if err := g.checkAllowed(ctx, head, req.request.Event); err != nil {
 		return dryRunResult{}, err
 	}
-	held := &dryRunBlobs{contexts: g.contexts, held: map[appcontext.Digest][]byte{}}
-	out := dryRunResult{event: o.request.Event, before: head, from: o.from, blobs: held}
-	if doc, head, err = g.successor(ctx, doc, head, o); err != nil {
+	out := dryRunResult{event: req.request.Event, before: head, from: req.from}
+	if req.request.Event == lifecycle.Migrate { // the revision would be the target's
+		target, err := g.migrationTarget(ctx, doc, req.target)
+		if err != nil {
+			return dryRunResult{}, err
+		}
+		doc, head = target.Doc, inheritingHead(target.Head, head)
+	}
+	op := newOperation(head, req)
+	if !head.Owns() {
+		head.Inherited, head.MovedTo = op.Instance, ""
+	}
+	head.Op = &op
+	if out.identity, err = g.identity(doc); err != nil {
 		return dryRunResult{}, err
 	}
-	status, err := g.identity(doc)
-	if err != nil {
-		return dryRunResult{}, err
-	}
-	out.identity = status.Identity
-	b := revisionBuilder{contexts: g.contexts, renderer: g.dryRunner.renderer, blobs: held}
+	out.blobs = &dryRunBlobs{contexts: g.contexts, held: map[appcontext.Digest][]byte{}}
+	b := revisionBuilder{contexts: g.contexts, renderer: g.dryRunner.renderer, blobs: out.blobs}
 	if out.draft, out.plan, err = g.draft(ctx, b, head, doc); err != nil {
 		return dryRunResult{}, err
 	}
 	if out.current, err = desiredPlacements(ctx, g.contexts, out.before); err != nil {
 		return dryRunResult{}, err
 	}
-	out.confirm, err = g.confirmation(ctx, out)
+	next := out.plan.placements()
+	if out.from > 0 {
+		next = out.draft.placements
+	}
+	out.confirm, err = needsConfirmation(ctx, g.contexts, out.before, next)
 	return out, err
 }
 
-// successor returns whose the revision would be, with the operation that would make it: the
-// target of a migration, else the group itself. One whose deployment has moved to another
-// group begins a new one.
-func (g *Groups) successor(ctx context.Context, doc store.Doc, head appcontext.Head, o actionRequest) (store.Doc, appcontext.Head, error) {
-	if o.request.Event == lifecycle.Migrate {
-		target, err := g.migrationTarget(ctx, doc, o.target)
-		if err != nil {
-			return doc, head, err
-		}
-		doc, head = target.Doc, inheritingHead(target.Head, head)
-	}
-	op := g.operation(head, o)
-	if !head.Owns() {
-		head.Inherited, head.MovedTo = op.Instance, ""
-	}
-	head.Op = &op
-	return doc, head, nil
-}
-
-// checkAllowed asks what the action itself would ask.
-func (g *Groups) checkAllowed(ctx context.Context, head appcontext.Head, e lifecycle.Event) error {
-	if e == lifecycle.Instantiate {
-		return g.checkInstantiate(ctx, head)
-	}
-	_, err := g.table.Next(head.State, e)
-	return err
-}
-
-// draft is the revision that the head's operation would publish, and the plan that it
-// follows from; a rollback has none.
+// draft returns the revision that the head's operation would publish, and the plan that it
+// is made from; a rollback has no plan.
 func (g *Groups) draft(ctx context.Context, b revisionBuilder, head appcontext.Head, doc store.Doc) (revisionDraft, revisionPlan, error) {
 	if head.Op.From > 0 {
 		if _, err := g.restorablePlacements(ctx, head, head.Op.From); err != nil {
@@ -163,7 +163,7 @@ func (g *Groups) draft(ctx context.Context, b revisionBuilder, head appcontext.H
 			return revisionDraft{}, revisionPlan{}, err
 		}
 		d, err := b.restoredDraft(ctx, head)
-		return d, revisionPlan{}, noRevision(err, head.Op.From)
+		return d, revisionPlan{}, revisionNotFound(err, head.Op.From)
 	}
 	p, err := g.planner.plan(ctx, doc, head.Deployment())
 	if err == nil {
@@ -176,11 +176,174 @@ func (g *Groups) draft(ctx context.Context, b revisionBuilder, head appcontext.H
 	return d, p, err
 }
 
-// confirmation is why the action needs to be forced; empty if it does not.
-func (g *Groups) confirmation(ctx context.Context, o dryRunResult) (string, error) {
-	next := o.plan.places()
-	if o.from > 0 {
-		next = o.draft.placements
+// bundleChange is the change of a placement from one bundle to another. Either may be empty.
+type bundleChange struct{ from, to appcontext.Digest }
+
+// changeOrder is the order in which plans list changes.
+var changeOrder = []string{v2.ChangeAdd, v2.ChangeChange, v2.ChangeRemove, v2.ChangeKeep}
+
+func (c bundleChange) kind() string {
+	switch {
+	case c.from == c.to:
+		return v2.ChangeKeep
+	case c.from == "":
+		return v2.ChangeAdd
+	case c.to == "":
+		return v2.ChangeRemove
 	}
-	return needsConfirmation(ctx, g.contexts, o.before, next)
+	return v2.ChangeChange
+}
+
+// clustersByChange groups an app's clusters, sorted, by the change on them.
+func clustersByChange(now, next []clusterBundle) map[bundleChange][]string {
+	changes := map[string]bundleChange{} // by cluster
+	for _, p := range now {
+		changes[p.cluster] = bundleChange{from: p.bundle}
+	}
+	for _, p := range next {
+		changes[p.cluster] = bundleChange{changes[p.cluster].from, p.bundle}
+	}
+	out := map[bundleChange][]string{}
+	for _, cluster := range slices.Sorted(maps.Keys(changes)) {
+		out[changes[cluster]] = append(out[changes[cluster]], cluster)
+	}
+	return out
+}
+
+// answer returns the result as clients read it. It compares objects only if withObjects is set.
+func (r dryRunResult) answer(ctx context.Context, withObjects bool) (v2.Plan, error) {
+	out := v2.Plan{
+		Identity: r.identity, Action: r.event.String(), Revision: r.draft.rev.Number, Confirm: r.confirm, Apps: []v2.AppPlan{},
+	}
+	if len(r.current) > 0 {
+		out.From = r.before.Rev
+	}
+	if r.before.Op != nil {
+		out.Notes = append(out.Notes, fmt.Sprintf("revision %d is being made now and is not considered", r.before.Op.Rev))
+	}
+	if !r.before.Owns() {
+		out.Notes = append(out.Notes, "the previous deployment belongs to another group now: this starts a new one, and instantiate chooses the id in its label emco/deployment-id")
+	}
+	now, next := byApp(r.current), byApp(r.draft.placements)
+	names := map[string]bool{}
+	for name := range now {
+		names[name] = true
+	}
+	for _, a := range r.draft.rev.Apps {
+		names[a.Name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		app := r.appPlan(name)
+		clusters := clustersByChange(now[name], next[name])
+		changes := slices.SortedFunc(maps.Keys(clusters), func(a, b bundleChange) int {
+			return cmp.Or(
+				cmp.Compare(slices.Index(changeOrder, a.kind()), slices.Index(changeOrder, b.kind())),
+				cmp.Compare(clusters[a][0], clusters[b][0]))
+		})
+		for _, c := range changes {
+			class := v2.PlanClass{Change: c.kind(), Objects: []v2.ObjectChange{}}
+			reason := r.reasonFunc(name, c)
+			for _, cluster := range clusters[c] {
+				class.Clusters = append(class.Clusters, v2.PlanCluster{Cluster: cluster, Reason: reason(cluster)})
+			}
+			if withObjects {
+				var err error
+				if class.Objects, err = r.blobs.compare(ctx, c); err != nil {
+					return v2.Plan{}, err
+				}
+			}
+			app.Classes = append(app.Classes, class)
+			addToSummary(&out.Summary, class)
+		}
+		if app.Failure != nil {
+			out.Summary.Failed++
+		}
+		out.Apps = append(out.Apps, app)
+	}
+	return out, nil
+}
+
+// appPlan returns what the plan says of an app, apart from the changes on clusters.
+func (r dryRunResult) appPlan(name string) v2.AppPlan {
+	out := v2.AppPlan{Name: name}
+	if a := r.draftedApp(name); a != nil {
+		if f := a.Failure; f != nil {
+			out.Failure = &v2.AppFailure{Stage: f.Stage, File: f.File, Reason: f.Reason}
+		}
+		out.Findings, out.LeaveLast = a.Findings, a.LeaveLast
+		if a.Rollout != nil {
+			out.Rollout = &v2.Rollout{Bake: a.Rollout.Bake}
+			for _, w := range a.Rollout.Waves {
+				out.Rollout.Waves = append(out.Rollout.Waves, v2.Wave(w))
+			}
+		}
+		for _, d := range a.DependsOn {
+			dependency := v2.PlanDependency{App: d.App, Status: "Deployed", Wait: d.Wait}
+			if d.Ready {
+				dependency.Status = v2.Ready
+			}
+			out.DependsOn = append(out.DependsOn, dependency)
+		}
+	}
+	if p := r.plannedApp(name); p != nil {
+		for _, v := range slices.Concat(p.decision.Refused, p.decision.Spared) {
+			out.Refused = append(out.Refused, v2.PlanRefusal{Cluster: v.Cluster, Reason: v.Reason})
+		}
+	}
+	slices.SortFunc(out.Refused, func(a, b v2.PlanRefusal) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	return out
+}
+
+// draftedApp returns an app of the drafted revision, nil if it lacks the app.
+func (r dryRunResult) draftedApp(app string) *appcontext.App {
+	apps := r.draft.rev.Apps
+	if i := slices.IndexFunc(apps, func(a appcontext.App) bool { return a.Name == app }); i >= 0 {
+		return &apps[i]
+	}
+	return nil
+}
+
+// plannedApp returns an app of the plan, nil if there is no plan or it lacks the app.
+func (r dryRunResult) plannedApp(app string) *appPlan {
+	if i := slices.IndexFunc(r.plan.apps, func(a appPlan) bool { return a.name == app }); i >= 0 {
+		return &r.plan.apps[i]
+	}
+	return nil
+}
+
+// reasonFunc returns a function that explains why a cluster gets or loses an app.
+func (r dryRunResult) reasonFunc(app string, c bundleChange) func(cluster string) string {
+	always := func(text string) func(string) string { return func(string) string { return text } }
+	drafted, planned := r.draftedApp(app), r.plannedApp(app)
+	switch {
+	case r.from > 0 && c.to == "":
+		return always(fmt.Sprintf("revision %d does not have it there", r.from))
+	case r.from > 0:
+		return always(fmt.Sprintf("revision %d has it there", r.from))
+	case drafted == nil || planned == nil:
+		return always("the composite app no longer has this app")
+	case drafted.Failure != nil:
+		return always("stays as it is, because the app fails")
+	case c.to != "":
+		return func(cluster string) string { return planned.decision.Why[cluster] }
+	}
+	reasons := map[string]string{}
+	for _, v := range slices.Concat(planned.decision.Refused, planned.decision.Spared) {
+		reasons[v.Cluster] = v.Reason
+	}
+	return func(cluster string) string { return cmp.Or(reasons[cluster], "the intent no longer selects it") }
+}
+
+func addToSummary(s *v2.PlanSummary, c v2.PlanClass) {
+	n := len(c.Clusters)
+	switch c.Change {
+	case v2.ChangeAdd:
+		s.Add += n
+	case v2.ChangeChange:
+		s.Change += n
+	case v2.ChangeRemove:
+		s.Remove += n
+	default:
+		s.Keep += n
+	}
 }

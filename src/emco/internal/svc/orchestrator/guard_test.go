@@ -182,7 +182,7 @@ func typingErrors(t *testing.T) {
 		}
 	}
 
-	const text = "this would remove 23 of 24 placements; if that is meant, say so with ?force=true"
+	const text = "this would remove 23 of 24 placements; if that is meant, confirm it with ?force=true"
 	label(g, "al")
 	g.refused("update", "", 409, text)
 	label(g, "a")
@@ -236,6 +236,20 @@ func after(t *rapid.T, now map[appcontext.PairKey]bool) map[appcontext.PairKey]b
 	return out
 }
 
+// placementsOf returns the placements of pairs, all with one bundle.
+func placementsOf(pairs map[appcontext.PairKey]bool, bundle appcontext.Digest) []appcontext.Placement {
+	clusters := map[string][]string{} // by app
+	for k := range pairs {
+		clusters[k.App] = append(clusters[k.App], k.Cluster)
+	}
+	var all []appPlacement
+	for app, names := range clusters {
+		slices.Sort(names)
+		all = append(all, appPlacement{app, bundle, names})
+	}
+	return placementsByCluster(all)
+}
+
 func anyNumbers(t *testing.T) {
 	t.Parallel()
 	contexts := contexttest.New(t)
@@ -246,18 +260,10 @@ func anyNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := before(t)
 		next := after(t, now)
-		at := placementSet{}
-		for k := range now {
-			at.put(k.Cluster, k.App, "d")
-		}
-		if head, err = contexts.Publish(t.Context(), head, appcontext.Revision{Number: head.LastRev + 1}, slices.Values(at.sorted())); err != nil {
+		if head, err = contexts.Publish(t.Context(), head, appcontext.Revision{Number: head.LastRev + 1}, slices.Values(placementsOf(now, "d"))); err != nil {
 			t.Fatal(err)
 		}
-		then := placementSet{}
-		for k := range next {
-			then.put(k.Cluster, k.App, "")
-		}
-		text, err := needsConfirmation(t.Context(), contexts, head, then.sorted())
+		text, err := needsConfirmation(t.Context(), contexts, head, placementsOf(next, ""))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -103,7 +103,7 @@ func TestMigrateHandsOverWhatRuns(t *testing.T) {
 	body := `{"metadata":{"description":"to v2"},"spec":{"targetCompositeAppVersion":"v2","targetDeploymentIntentGroup":"new"}}`
 	from.refused("migrate", body, 404, "DeploymentIntentGroup not found: projects/shop/composite-apps/till/v2")
 	to.make("edge")
-	from.refused("migrate", body, 409, "is Created; it has to be Approved")
+	from.refused("migrate", body, 409, "is Created; it must be Approved")
 	to.acts("approve")
 	to.refused("migrate", body, 409, "migrate: not allowed in state Approved; it is in Instantiated, InstantiateStopped")
 	from.refused("migrate", "", 400, "Empty body")
@@ -215,7 +215,7 @@ func TestAMigrationThatFailsTakesNothingAway(t *testing.T) {
 	p.work()
 	p.settle()
 	failure := to.head().Failure
-	if !strings.Contains(failure, "what was taken over with the id "+id+" runs on") {
+	if !strings.Contains(failure, "what was taken over with the id "+id+" keeps running unchanged") {
 		t.Errorf("failure %q", failure)
 	}
 	equal(t, "when no revision could be made clusters hold", p.holds(id), "a v1, b v1")
@@ -363,10 +363,10 @@ func TestEventsSayWhoDidWhatAndWhatCameOfIt(t *testing.T) {
 	}
 	equal(t, "events of "+answer.Name, strings.Join(got, "\n"), strings.Join([]string{
 		"Normal Approved ada 0 : approved",
-		"Normal Instantiated anonymous 1 : revision 1 was asked for: a test",
+		"Normal Instantiated anonymous 1 : revision 1 was requested: a test",
 		"Normal RevisionPublished anonymous 1 : revision 1 is desired",
 		"Warning AppFailed  1 web: rendering: web/templates/object.yaml:1: Co",
-		"Normal Terminated anonymous 0 : nothing is desired any more",
+		"Normal Terminated anonymous 0 : nothing is desired any longer",
 	}, "\n"))
 }
 

@@ -2,168 +2,180 @@ package orchestrator
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 
-	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// appPlacement is an app with the clusters that it goes to, sorted.
+// Users must confirm with ?force=true a revision that removes more than manyPlacements, or
+// more than largeShare of a deployment of at least that size: a typing error in a label
+// must not empty a fleet.
+const (
+	manyPlacements = 20
+	largeShare     = 10 // percent
+)
+
+// appPlacement is an app with its bundle and the clusters that it goes to, sorted.
 type appPlacement struct {
 	app      string
 	bundle   appcontext.Digest
 	clusters []string
 }
 
-// clusterGroup is what goes to the same clusters.
+// clusterGroup is the apps that share one list of clusters.
 type clusterGroup struct {
-	clusters []string // that are left
+	clusters []string // sorted; placementsByCluster removes those that it has done
 	apps     []appPlacement
 }
 
-// placementsByCluster turns spreads around: what each cluster holds, in order of cluster. Clusters that
-// hold the same share it.
+// placementsByCluster turns lists of clusters by app into the apps of each cluster, in order
+// of cluster. Clusters with equal apps share one map, which keeps large fleets small.
 func placementsByCluster(all []appPlacement) []appcontext.Placement {
-	lots, sets := groupByClusters(all), map[string]map[string]appcontext.Digest{}
+	groups := groupByClusters(all)
+	shared := map[string]map[string]appcontext.Digest{} // by members, see below
 	var out []appcontext.Placement
 	for {
-		cluster, more := firstCluster(lots)
-		if !more {
+		next := ""
+		for _, g := range groups {
+			if len(g.clusters) > 0 && (next == "" || g.clusters[0] < next) {
+				next = g.clusters[0]
+			}
+		}
+		if next == "" {
 			return out
 		}
-		who := removeCluster(lots, cluster)
-		set, known := sets[string(who)]
-		if !known {
-			set = mergeApps(lots, who)
-			sets[string(who)] = set
+		var members []byte // two bytes for the index of each group that holds the cluster
+		for i, g := range groups {
+			if len(g.clusters) > 0 && g.clusters[0] == next {
+				groups[i].clusters = g.clusters[1:]
+				members = append(members, byte(i), byte(i>>8))
+			}
 		}
-		out = append(out, appcontext.Placement{Cluster: cluster, Apps: set})
+		apps, known := shared[string(members)]
+		if !known {
+			apps = map[string]appcontext.Digest{}
+			for i := 0; i < len(members); i += 2 {
+				for _, a := range groups[int(members[i])|int(members[i+1])<<8].apps {
+					apps[a.app] = a.bundle
+				}
+			}
+			shared[string(members)] = apps
+		}
+		out = append(out, appcontext.Placement{Cluster: next, Apps: apps})
 	}
 }
 
-// groupByClusters puts together what shares its list of clusters, as apps with the same intent do.
-func groupByClusters(all []appPlacement) (lots []clusterGroup) {
-	for _, s := range all {
-		if len(s.clusters) == 0 {
+// groupByClusters groups apps that share the same slice of clusters, as apps with equal
+// intents do.
+func groupByClusters(all []appPlacement) (groups []clusterGroup) {
+	for _, a := range all {
+		if len(a.clusters) == 0 {
 			continue
 		}
-		i := slices.IndexFunc(lots, func(l clusterGroup) bool {
-			return len(l.clusters) == len(s.clusters) && &l.clusters[0] == &s.clusters[0]
+		i := slices.IndexFunc(groups, func(g clusterGroup) bool {
+			return len(g.clusters) == len(a.clusters) && &g.clusters[0] == &a.clusters[0]
 		})
 		if i < 0 {
-			i, lots = len(lots), append(lots, clusterGroup{clusters: s.clusters})
+			i, groups = len(groups), append(groups, clusterGroup{clusters: a.clusters})
 		}
-		lots[i].apps = append(lots[i].apps, s)
+		groups[i].apps = append(groups[i].apps, a)
 	}
-	return lots
+	return groups
 }
 
-// firstCluster returns the first of the clusters that are left.
-func firstCluster(lots []clusterGroup) (first string, any bool) {
-	for _, l := range lots {
-		if len(l.clusters) > 0 && (!any || l.clusters[0] < first) {
-			first, any = l.clusters[0], true
-		}
-	}
-	return first, any
-}
-
-// removeCluster takes a cluster out of the lots and says, by two bytes each, which of them had it.
-func removeCluster(lots []clusterGroup, cluster string) (who []byte) {
-	for i, l := range lots {
-		if len(l.clusters) > 0 && l.clusters[0] == cluster {
-			lots[i].clusters = l.clusters[1:]
-			who = append(who, byte(i), byte(i>>8))
-		}
-	}
-	return who
-}
-
-// mergeApps joins what lots hold; who is as take says it.
-func mergeApps(lots []clusterGroup, who []byte) map[string]appcontext.Digest {
-	set := map[string]appcontext.Digest{}
-	for i := 0; i < len(who); i += 2 {
-		for _, s := range lots[int(who[i])|int(who[i+1])<<8].apps {
-			set[s.app] = s.bundle
-		}
-	}
-	return set
-}
-
-// countRemoved counts the placements of now, and how many of them are not among the next ones.
-func countRemoved(now, next []appcontext.Placement) (gone, all int) {
-	lost := map[[2]uintptr]int{} // by what clusters share
-	for was, is := range appcontext.Zip(now, next) {
-		k := [2]uintptr{was.Set(), is.Set()}
-		n, known := lost[k]
-		if !known {
-			n = countMissing(was.Apps, is.Apps)
-			lost[k] = n
-		}
-		gone, all = gone+n, all+len(was.Apps)
-	}
-	return gone, all
-}
-
-// countMissing counts the apps that are not there any more.
-func countMissing(was, is map[string]appcontext.Digest) (n int) {
-	for app := range was {
-		if _, stays := is[app]; !stays {
-			n++
-		}
-	}
-	return n
-}
-
-// clusterBundle is one app on one cluster, as wanted.
+// clusterBundle is what one cluster should hold of an app.
 type clusterBundle struct {
 	cluster string
 	bundle  appcontext.Digest
 }
 
-// byApp turns placements around: app to clusters, in order.
-func byApp(places []appcontext.Placement) map[string][]clusterBundle {
+// byApp turns placements by cluster into the clusters of each app, in order.
+func byApp(placements []appcontext.Placement) map[string][]clusterBundle {
 	out := map[string][]clusterBundle{}
-	for _, p := range places {
+	for _, p := range placements {
 		for app, bundle := range p.Apps {
 			out[app] = append(out[app], clusterBundle{p.Cluster, bundle})
 		}
 	}
-	for app := range maps.Keys(out) {
+	for app := range out {
 		slices.SortFunc(out[app], func(a, b clusterBundle) int { return cmp.Compare(a.cluster, b.cluster) })
 	}
 	return out
 }
 
-// object names an object without its version, which clusters may convert.
-type object struct{ group, kind, namespace, name string }
-
-func objectOf(id manifest.ID) object { return object{id.Group, id.Kind, id.Namespace, id.Name} }
-
-func failureOf(a appcontext.App) *v2.AppFailure {
-	if a.Failure == nil {
-		return nil
+// desiredPlacements returns the placements that a head desires now, in order of cluster;
+// none if it desires nothing. As long as no revision has replaced what a migration handed
+// over, the pairs hold what is desired.
+func desiredPlacements(ctx context.Context, contexts *appcontext.Store, head appcontext.Head) ([]appcontext.Placement, error) {
+	switch {
+	case head.Gone || !head.Owns():
+		return nil, nil
+	case head.TookOver():
+		return inheritedPlacements(ctx, contexts, head.Inherited)
+	case head.Rev == 0:
+		return nil, nil
 	}
-	return &v2.AppFailure{Stage: a.Failure.Stage, File: a.Failure.File, Reason: a.Failure.Reason}
+	return contexts.Placements(ctx, head.UID, head.Rev)
 }
 
-// placementSet collects cluster → app → bundle.
-type placementSet map[string]map[string]appcontext.Digest
-
-func (p placementSet) put(cluster, app string, bundle appcontext.Digest) {
-	if p[cluster] == nil {
-		p[cluster] = map[string]appcontext.Digest{}
+// inheritedPlacements returns what the pairs of a deployment should hold.
+func inheritedPlacements(ctx context.Context, contexts *appcontext.Store, id string) ([]appcontext.Placement, error) {
+	pairs, err := contexts.PairsOf(ctx, id)
+	if err != nil {
+		return nil, err
 	}
-	p[cluster][app] = bundle
+	apps := map[string]map[string]appcontext.Digest{} // by cluster
+	for _, p := range pairs {
+		if p.Desired == "" {
+			continue
+		}
+		if apps[p.Key.Cluster] == nil {
+			apps[p.Key.Cluster] = map[string]appcontext.Digest{}
+		}
+		apps[p.Key.Cluster][p.Key.App] = p.Desired
+	}
+	out := make([]appcontext.Placement, 0, len(apps))
+	for _, cluster := range slices.Sorted(maps.Keys(apps)) {
+		out = append(out, appcontext.Placement{Cluster: cluster, Apps: apps[cluster]})
+	}
+	return out, nil
 }
 
-func (p placementSet) sorted() []appcontext.Placement {
-	out := make([]appcontext.Placement, 0, len(p))
-	for cluster, apps := range p {
-		out = append(out, appcontext.Placement{Cluster: cluster, Apps: apps})
+// needsConfirmation returns why users must confirm the next placements; empty if they need not.
+func needsConfirmation(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, next []appcontext.Placement) (string, error) {
+	now, err := desiredPlacements(ctx, contexts, head)
+	if err != nil {
+		return "", err
 	}
-	slices.SortFunc(out, func(a, b appcontext.Placement) int { return cmp.Compare(a.Cluster, b.Cluster) })
-	return out
+	if gone, all := countRemoved(now, next); tooMany(gone, all) {
+		return fmt.Sprintf("this would remove %d of %d placements; if that is meant, confirm it with ?force=true", gone, all), nil
+	}
+	return "", nil
+}
+
+// tooMany reports whether users must confirm the removal of gone out of all placements.
+func tooMany(gone, all int) bool {
+	return gone > manyPlacements || all >= manyPlacements && gone*100 > all*largeShare
+}
+
+// countRemoved counts the placements of now, and how many of them next lacks.
+func countRemoved(now, next []appcontext.Placement) (gone, all int) {
+	counts := map[[2]uintptr]int{} // clusters that share their maps share the count
+	for was, is := range appcontext.Zip(now, next) {
+		key := [2]uintptr{was.Set(), is.Set()}
+		n, known := counts[key]
+		if !known {
+			for app := range was.Apps {
+				if _, stays := is.Apps[app]; !stays {
+					n++
+				}
+			}
+			counts[key] = n
+		}
+		gone, all = gone+n, all+len(was.Apps)
+	}
+	return gone, all
 }

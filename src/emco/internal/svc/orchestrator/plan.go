@@ -19,15 +19,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// revisionPlan is what the documents of a deployment intent group ask for: each app with
-// where it goes and all that its rendering depends on.
+// revisionPlan is what the documents of a deployment intent group describe: each app with
+// its clusters and everything that its rendering depends on.
 type revisionPlan struct {
 	namespace string
 	cloud     appcontext.Cloud
 	apps      []appPlan // in order of name
 }
 
-// appPlan is one app's part. A refusal stops this app only.
+// appPlan is the plan of one app. A refusal affects this app only.
 type appPlan struct {
 	name     string
 	decision placement.Decision
@@ -36,17 +36,17 @@ type appPlan struct {
 	order    deliveryOrder
 }
 
-// deliveryOrder is for what an app waits, and how a change of it reaches its clusters.
+// deliveryOrder is what an app waits for, and in which waves changes reach its clusters.
 type deliveryOrder struct {
 	dependsOn []appcontext.Dependency
 	leaveLast bool
 	rollout   *appcontext.Rollout
 }
 
-// revisionPlanner reads a deployment intent group's documents into a plan.
+// revisionPlanner makes a plan from a deployment intent group's documents.
 type revisionPlanner struct {
 	db        *store.DB
-	ready     func(ctx context.Context, cloud store.Doc) error // says why a logical cloud cannot be used
+	ready     func(ctx context.Context, cloud store.Doc) error // returns why a logical cloud cannot be used
 	inventory *inventory.Inventory
 	decisions *placement.DecisionCache
 }
@@ -55,9 +55,9 @@ func newRevisionPlanner(db *store.DB, ready func(ctx context.Context, cloud stor
 	return revisionPlanner{db: db, ready: ready, inventory: inventory.New(db, cloud.New), decisions: &placement.DecisionCache{}}
 }
 
-// plan reads everything anew. deployment is the id by which clusters know the group; see
-// appcontext.Head. The error is one that concerns the group as a whole: something is
-// missing, or the mandatory clusters are not to be had.
+// plan reads all documents. deployment is the id that the group's objects carry on
+// clusters; see appcontext.Head. Errors concern the group as a whole; what concerns one app
+// is that app's refusal.
 func (p revisionPlanner) plan(ctx context.Context, doc store.Doc, deployment string) (revisionPlan, error) {
 	g, err := store.Decode[v2.DeploymentIntentGroup](doc)
 	if err != nil {
@@ -88,7 +88,7 @@ func (p revisionPlanner) plan(ctx context.Context, doc store.Doc, deployment str
 	return revisionPlan{namespace: namespaceOf(lc), cloud: cloudOf(app, lc), apps: apps}, nil
 }
 
-// refused joins what keeps apps from being placed.
+// refused joins the refusals of all apps into one error.
 func (p revisionPlan) refused() error {
 	var lines []string
 	for _, a := range p.apps {
@@ -102,7 +102,7 @@ func (p revisionPlan) refused() error {
 	return errs.New(errs.Invalid, strings.Join(lines, "\n"))
 }
 
-// cloud reads the logical cloud and makes a filter of its clusters.
+// cloud reads the logical cloud and returns it with the filter that admits its clusters.
 func (p revisionPlanner) cloud(ctx context.Context, app store.Key, name string) (v2.LogicalCloud, placement.Filter, error) {
 	key := projectOf(app) + "/logical-clouds/" + store.Key(name)
 	doc, err := p.db.Get(ctx, key)
@@ -123,8 +123,8 @@ func (p revisionPlanner) cloud(ctx context.Context, app store.Key, name string) 
 	return lc, within, err
 }
 
-// namespaceOf is where objects go that name no namespace. Level 0 clouds use that of
-// the cluster's own credentials, "default".
+// namespaceOf returns the namespace of objects that name none. Level 0 clouds use that of
+// the cluster's credentials, "default".
 func namespaceOf(lc v2.LogicalCloud) string {
 	if lc.Spec.Level == "0" || lc.Spec.Namespace == "" {
 		return "default"
@@ -132,7 +132,7 @@ func namespaceOf(lc v2.LogicalCloud) string {
 	return lc.Spec.Namespace
 }
 
-// cloudOf is what reconcilers on clusters are told of a logical cloud of an app's project.
+// cloudOf returns what reconcilers on clusters need to know of a logical cloud.
 func cloudOf(app store.Key, lc v2.LogicalCloud) appcontext.Cloud {
 	project := strings.TrimPrefix(string(projectOf(app)), "projects/")
 	return appcontext.Cloud{
@@ -161,8 +161,8 @@ func (p revisionPlanner) placementIntents(ctx context.Context, group store.Key) 
 	return out, nil
 }
 
-// placementIntentName finds the placement intent among the group's intents. Other
-// controllers are refused rather than passed over in silence.
+// placementIntentName finds the placement intent among the group's intents. It refuses
+// intents for other controllers, because they would have no effect.
 func (p revisionPlanner) placementIntentName(ctx context.Context, group store.Key) (string, error) {
 	name := ""
 	for item, err := range store.All[v2.GroupIntent](ctx, p.db, group+"/intents", store.Query{Depth: 1}) {
@@ -171,7 +171,7 @@ func (p revisionPlanner) placementIntentName(ctx context.Context, group store.Ke
 		}
 		for controller, intent := range item.Value.Spec.Intent {
 			if controller != v2.PlacementKey {
-				return "", errs.New(errs.Invalid, fmt.Sprintf("intent %s: controller %q cannot be called: this version has no placement and action controllers but the generic placement; take it out of the group's intents", item.Value.Metadata.Name, controller))
+				return "", errs.New(errs.Invalid, fmt.Sprintf("intent %s: controller %q cannot be called: the generic placement is the only controller in this version; remove it from the group's intents", item.Value.Metadata.Name, controller))
 			}
 			name = intent
 		}
@@ -182,7 +182,7 @@ func (p revisionPlanner) placementIntentName(ctx context.Context, group store.Ke
 	return name, nil
 }
 
-// requests returns what each app of the composite app is rendered from.
+// requests returns the rendering inputs of each app of the composite app.
 func (p revisionPlanner) requests(ctx context.Context, app store.Key, g v2.DeploymentIntentGroup, deployment, namespace string) ([]appPlan, error) {
 	profiles, err := p.profiles(ctx, app+"/composite-profiles/"+store.Key(g.Spec.Profile))
 	if err != nil {
@@ -214,7 +214,7 @@ func (p revisionPlanner) requests(ctx context.Context, app store.Key, g v2.Deplo
 	return out, nil
 }
 
-// order reads an app's part in the order of things.
+// order reads an app's delivery order.
 func (p revisionPlanner) order(ctx context.Context, app store.Item[v2.App]) (deliveryOrder, error) {
 	out := deliveryOrder{leaveLast: app.Value.Spec.LeaveLast, rollout: rolloutOf(app.Value.Spec.Rollout)}
 	var err error
@@ -222,7 +222,7 @@ func (p revisionPlanner) order(ctx context.Context, app store.Item[v2.App]) (del
 	return out, err
 }
 
-// dependencies are the apps that an app waits for, in order of the documents' names.
+// dependencies returns the apps that an app waits for, in order of the documents' names.
 func (p revisionPlanner) dependencies(ctx context.Context, app store.Key) (out []appcontext.Dependency, err error) {
 	for item, err := range store.All[v2.AppDependency](ctx, p.db, app+"/dependency", store.Query{Depth: 1}) {
 		if err != nil {
@@ -234,7 +234,7 @@ func (p revisionPlanner) dependencies(ctx context.Context, app store.Key) (out [
 	return out, nil
 }
 
-// rolloutOf translates a document's waves.
+// rolloutOf translates a document's rollout.
 func rolloutOf(r *v2.Rollout) *appcontext.Rollout {
 	if r == nil {
 		return nil
@@ -246,7 +246,7 @@ func rolloutOf(r *v2.Rollout) *appcontext.Rollout {
 	return &out
 }
 
-// profiles returns the archives of a composite profile, by app.
+// profiles returns the archives of a composite profile by app.
 func (p revisionPlanner) profiles(ctx context.Context, key store.Key) (map[string]render.Archive, error) {
 	if _, err := p.db.Get(ctx, key); err != nil {
 		return nil, notFoundAs(err, "CompositeProfile not found: "+string(key))
@@ -261,7 +261,7 @@ func (p revisionPlanner) profiles(ctx context.Context, key store.Key) (map[strin
 	return out, nil
 }
 
-// archive is the file that was uploaded with a document.
+// archive returns the file that was uploaded with a document.
 func (p revisionPlanner) archive(doc store.Doc) render.Archive {
 	if len(doc.Blobs) == 0 {
 		return render.Archive{}
@@ -270,8 +270,8 @@ func (p revisionPlanner) archive(doc store.Doc) render.Archive {
 	return render.Archive{Digest: digest, Open: func(ctx context.Context) (io.ReadCloser, error) { return p.db.OpenBlob(ctx, digest) }}
 }
 
-// overrides returns the group's values for an app, in order of key: Helm's --set
-// syntax makes their order matter, and a JSON object has none.
+// overrides returns the group's values for an app in order of key: in Helm's --set syntax
+// the order matters, and a JSON object has none.
 func overrides(g v2.DeploymentIntentGroup, app string) (out []render.Override) {
 	for _, o := range g.Spec.Overrides {
 		if o.App != app {
@@ -284,7 +284,7 @@ func overrides(g v2.DeploymentIntentGroup, app string) (out []render.Override) {
 	return out
 }
 
-// intentOf translates a document into what placement understands.
+// intentOf translates a document into a placement intent.
 func intentOf(i v2.AppIntent) (out placement.Intent) {
 	for _, t := range i.Spec.Intent.AllOf {
 		out.AllOf = append(out.AllOf, placement.Term{Selector: selectorOf(t.Selector), AnyOf: selectorsOf(t.AnyOf)})
@@ -304,22 +304,11 @@ func selectorOf(s v2.Selector) placement.Selector {
 	return placement.Selector{Provider: s.Provider, Cluster: s.Cluster, Label: s.Label}
 }
 
-// compositeApp is the key of the composite app that a group belongs to.
-func compositeApp(group store.Key) store.Key {
-	app, _, _ := strings.Cut(string(group), "/deployment-intent-groups/")
-	return store.Key(app)
-}
-
-// projectOf is the key of the project that a composite app belongs to.
-func projectOf(app store.Key) store.Key {
-	project, _, _ := strings.Cut(string(app), "/composite-apps/")
-	return store.Key(project)
-}
-
-// notFoundAs puts EMCO's words in the place of a plain "not found".
-func notFoundAs(err error, msg string) error {
-	if errs.Is(err, errs.NotFound) {
-		return errs.New(errs.NotFound, msg)
+// placements returns where the apps should run, whether or not they can be rendered.
+func (p revisionPlan) placements() []appcontext.Placement {
+	all := make([]appPlacement, 0, len(p.apps))
+	for _, a := range p.apps {
+		all = append(all, appPlacement{app: a.name, clusters: a.decision.Clusters})
 	}
-	return err
+	return placementsByCluster(all)
 }

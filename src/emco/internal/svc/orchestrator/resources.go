@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/gorilla/mux"
 
@@ -17,16 +19,11 @@ import (
 // Resources are the documents that the orchestrator serves.
 type Resources struct {
 	DB       *store.DB
-	Archives archive.Limits  // of charts and profiles
-	Groups   resource.Guards // of deployment intent groups
+	Archives archive.Limits  // for charts and profiles
+	Groups   resource.Guards // for deployment intent groups
 }
 
-// Guards returns what the group's life has to say about changes of its document.
-func (g *Groups) Guards() resource.Guards {
-	return resource.Guards{Replace: g.Replaceable, Delete: g.Deletable, Deleted: g.Deleted}
-}
-
-// The collections, as templates.
+// URL templates of the collections.
 const (
 	projects       = "projects"
 	compositeApps  = projects + "/{project}/composite-apps"
@@ -81,7 +78,7 @@ func (s Resources) apps() resource.Def[v2.App] {
 	}
 }
 
-// unpack reads an uploaded archive under the limits.
+// unpack reads an uploaded archive within the limits.
 func (s Resources) unpack(content func() (io.ReadCloser, error)) (archive.Tree, error) {
 	file, err := content()
 	if err != nil {
@@ -206,16 +203,60 @@ func (s Resources) dependencies() resource.Def[v2.AppDependency] {
 	}
 }
 
-// acyclic refuses a dependency that closes a cycle; EMCO finds it when it
+// acyclic refuses a dependency that closes a cycle; EMCO finds cycles only when it
 // instantiates.
 func (s Resources) acyclic(ctx context.Context, at resource.Place, d v2.AppDependency) error {
-	waits, err := s.dependencyGraph(ctx, at)
+	graph, err := s.dependencyGraph(ctx, at)
 	if err != nil {
 		return err
 	}
 	app := at.Vars["app"]
-	if way := waits.path(d.Spec.App, app); way != nil {
-		return errs.New(errs.Conflict, cycleText(at.Vars["compositeApp"], append([]string{app}, way...)))
+	if path := graph.path(d.Spec.App, app); path != nil {
+		return errs.New(errs.Conflict, "Cyclic Dependency between apps found in composite app:"+at.Vars["compositeApp"]+
+			": "+strings.Join(append([]string{app}, path...), " -> ")) // EMCO's text, and the cycle
 	}
 	return nil
+}
+
+// dependencyGraph maps each app to the apps that it waits for.
+type dependencyGraph map[string][]string
+
+// dependencyGraph reads all dependencies of a composite app, except the one at the place itself.
+func (s Resources) dependencyGraph(ctx context.Context, at resource.Place) (dependencyGraph, error) {
+	all := dependencyGraph{}
+	under := compositeAppKey(at) + "/apps"
+	for item, err := range store.All[v2.AppDependency](ctx, s.DB, under, store.Query{Depth: 3}) {
+		if err != nil {
+			return nil, err
+		}
+		if item.Doc.Key == at.Key {
+			continue
+		}
+		app, _, _ := strings.Cut(strings.TrimPrefix(string(item.Doc.Key), string(under)+"/"), "/") // A/dependency/D
+		all[app] = append(all[app], item.Value.Spec.App)
+	}
+	return all, nil
+}
+
+// path returns the apps on a path of dependencies from one app to another, both included;
+// nil if there is none.
+func (g dependencyGraph) path(from, to string) []string {
+	seen := map[string]bool{}
+	var walk func(app string) []string
+	walk = func(app string) []string {
+		if app == to {
+			return []string{app}
+		}
+		if seen[app] {
+			return nil
+		}
+		seen[app] = true
+		for _, next := range slices.Sorted(slices.Values(g[app])) {
+			if rest := walk(next); rest != nil {
+				return append([]string{app}, rest...)
+			}
+		}
+		return nil
+	}
+	return walk(from)
 }

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -18,35 +19,34 @@ import (
 )
 
 const (
-	maxOperations = 4 // operations of a process at the same time
-	maxAttempts   = 5 // of one operation, when a store or the renderer is out of order
+	maxOperations = 4 // of a process at the same time
+	maxAttempts   = 5 // for one operation, while a store or the renderer fails
 	keptRevisions = 10
 	sweepPeriod   = time.Hour
 	sweepRetry    = time.Minute // after a sweep that operations interrupted
 )
 
-// What the workers of several processes share: the operations, by deployment, and the
-// sweep. Eight shards are enough for the few processes that rendering is spread over,
-// and each costs a watch of the operations.
+// The workers of several processes share the operations, by deployment, and the sweep.
+// Eight shards suffice for the few processes that render, and each shard costs a watch.
 var (
 	operatorTeam = appcontext.Team{Kind: "orchestrator", Shards: 8}
 	sweeperTeam  = appcontext.Team{Kind: "sweep", Shards: 1}
 )
 
-// Worker carries out operations: it renders and places, and publishes revisions. Those
-// of one deployment are carried out by one process at a time.
+// Worker executes operations: it places and renders apps, and publishes revisions. At any
+// time one process executes the operations of a deployment.
 type Worker struct {
 	db       *store.DB
 	contexts *appcontext.Store
 	renderer render.Renderer
 	planner  revisionPlanner
 	log      *slog.Logger
-	slots    chan struct{} // bounds the operations at the same time
+	slots    chan struct{} // holds one value per running operation
 
 	operations, sweep *appcontext.Sharing
 }
 
-// NewWorker returns a worker that shares its work with the others as member me.
+// NewWorker returns a worker that joins the other processes as member me.
 func NewWorker(g *Groups, renderer render.Renderer, me appcontext.Member, log *slog.Logger) *Worker {
 	w := &Worker{
 		db: g.db, contexts: g.contexts, planner: g.planner, renderer: renderer, log: log,
@@ -60,14 +60,14 @@ func NewWorker(g *Groups, renderer render.Renderer, me appcontext.Member, log *s
 // Name is "orchestrator".
 func (w *Worker) Name() string { return operatorTeam.Kind }
 
-// Ready says why operations are not carried out yet. A process that has nothing to do,
-// because others do it, is ready.
+// Ready returns why operations are not executed yet. A process is also ready if other
+// processes own all shards.
 func (w *Worker) Ready() error { return w.operations.Ready() }
 
-// State says which part of the work is this process'.
+// State describes the shards that this process owns.
 func (w *Worker) State() string { return w.operations.String() }
 
-// Run works until ctx ends.
+// Run works until ctx ends. It owns all goroutines that it starts and waits for them.
 func (w *Worker) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error { return w.operations.Run(ctx) })
@@ -75,17 +75,18 @@ func (w *Worker) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// runShard carries out a shard's operations, those that are queued and those that come.
+// runShard executes a shard's operations, both queued and new ones, until ctx ends. It waits
+// for the operations that it started.
 func (w *Worker) runShard(ctx context.Context, shard int, own *appcontext.Ownership) error {
-	var all sync.WaitGroup
-	defer all.Wait()
+	var running sync.WaitGroup
+	defer running.Wait()
 	contexts := w.contexts.Fenced(own.Fence())
 	for op, err := range contexts.WatchOperations(ctx) {
 		if operatorTeam.Of(op.UID) != shard {
 			continue
 		}
 		if err != nil {
-			w.log.Error("operation cannot be read", "deployment", op.UID, "op", op.ID, "err", err)
+			w.log.Error("cannot read operation", "deployment", op.UID, "op", op.ID, "err", err)
 			continue
 		}
 		select {
@@ -93,7 +94,7 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *appcontext.Owners
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		all.Go(func() {
+		running.Go(func() {
 			defer func() { <-w.slots }()
 			w.execute(ctx, revisionBuilder{contexts: contexts, renderer: w.renderer, blobs: contexts}, op)
 		})
@@ -101,8 +102,8 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *appcontext.Owners
 	return ctx.Err()
 }
 
-// execute makes one operation's revision. What cannot be done for a reason that
-// trying again does not change is written into the head.
+// execute makes an operation's revision. It retries errors that may pass; errors that a
+// retry cannot fix are recorded in the head.
 func (w *Worker) execute(ctx context.Context, b revisionBuilder, op appcontext.Operation) {
 	log := w.log.With("deployment", op.UID, "rev", op.Rev, "op", op.ID)
 	for attempt := 1; ctx.Err() == nil; attempt++ {
@@ -110,71 +111,76 @@ func (w *Worker) execute(ctx context.Context, b revisionBuilder, op appcontext.O
 		switch {
 		case err == nil:
 			return
-		case errs.Is(err, errs.Conflict): // the head has moved on; what moved it decides
-			log.Info("operation overtaken", "err", err)
+		case errs.Is(err, errs.Conflict): // the head has changed; whatever changed it decides what comes next
+			log.Info("operation was superseded", "err", err)
 			return
 		case attempt >= maxAttempts:
-			w.giveUp(ctx, b.contexts, op, err)
-			log.Error("operation given up", "err", err)
+			log.Error("operation failed", "err", err, "attempts", attempt)
+			head, unrecorded := currentHead(ctx, b.contexts, op)
+			if unrecorded == nil {
+				unrecorded = recordFailure(ctx, b.contexts, head, err)
+			}
+			if unrecorded != nil {
+				log.Error("cannot record the failure", "err", unrecorded)
+			}
 			return
 		}
-		log.Warn("operation tried again", "err", err, "attempt", attempt)
+		log.Warn("operation will be retried", "err", err, "attempt", attempt)
 		pause(ctx, time.Duration(attempt)*time.Second)
 	}
 }
 
+// try publishes the operation's revision, or records in the head why there is none. It
+// returns errors that a retry may fix, and Conflict if the operation is no longer current.
 func (w *Worker) try(ctx context.Context, b revisionBuilder, op appcontext.Operation) error {
+	start := time.Now()
 	head, err := currentHead(ctx, b.contexts, op)
 	if err != nil {
 		return err
 	}
 	doc, err := w.db.Get(ctx, store.Key(head.Subject))
 	if err == nil && doc.UID != op.UID {
-		err = errs.E(errs.NotFound, "read", head.Subject, errors.New("it was deleted, and made anew"))
+		err = errs.E(errs.NotFound, "read", head.Subject, errors.New("it was deleted, and another one was created under its name"))
 	}
 	if err != nil {
 		return recordPermanent(ctx, b.contexts, head, err)
 	}
-	return w.makeRevision(ctx, b, head, doc)
-}
-
-// makeRevision publishes the revision that the operation is for, or records why there is none.
-func (w *Worker) makeRevision(ctx context.Context, b revisionBuilder, head appcontext.Head, doc store.Doc) error {
-	start := time.Now()
-	publish := b.restore
-	if head.Op.From == 0 {
-		p, err := w.planner.plan(ctx, doc, head.Deployment())
-		if err != nil {
-			return recordPermanent(ctx, b.contexts, head, err)
+	var next appcontext.Head
+	if head.Op.From > 0 {
+		next, err = b.restore(ctx, head)
+	} else {
+		p, planErr := w.planner.plan(ctx, doc, head.Deployment())
+		if planErr != nil {
+			return recordPermanent(ctx, b.contexts, head, planErr)
 		}
-		publish = func(ctx context.Context, head appcontext.Head) (appcontext.Head, error) {
-			return b.publish(ctx, head, p)
-		}
+		next, err = b.publish(ctx, head, p)
 	}
-	next, err := publish(ctx, head)
 	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Invalid) {
 		return recordPermanent(ctx, b.contexts, head, err)
 	}
-	if err == nil {
-		w.log.Info("revision published", "deployment", next.UID, "rev", next.Rev, "seconds", time.Since(start).Seconds())
-		if unnoted := recordPublished(ctx, b.contexts, *head.Op, time.Since(start)); unnoted != nil {
-			w.log.Warn("events lost", "deployment", next.UID, "err", unnoted)
-		}
+	if err != nil {
+		return err
 	}
-	return err
+	took := time.Since(start)
+	w.log.Info("revision published", "deployment", next.UID, "rev", next.Rev, "seconds", took.Seconds())
+	if err := recordPublished(ctx, b.contexts, *head.Op, took); err != nil {
+		w.log.Warn("cannot record events", "deployment", next.UID, "err", err)
+	}
+	return nil
 }
 
-// currentHead returns the operation's deployment; Conflict if it waits for another one by now.
+// currentHead returns the head of the operation's deployment; Conflict if the head no longer
+// names this operation.
 func currentHead(ctx context.Context, contexts *appcontext.Store, op appcontext.Operation) (appcontext.Head, error) {
 	head, err := contexts.Head(ctx, op.UID)
 	if errs.Is(err, errs.NotFound) || err == nil && (head.Op == nil || head.Op.ID != op.ID) {
-		return head, errs.E(errs.Conflict, "carry out", op.ID, errors.New("the deployment does not wait for it any more"))
+		return head, errs.E(errs.Conflict, "execute", op.ID, errors.New("the deployment no longer waits for it"))
 	}
 	return head, err
 }
 
-// recordPermanent settles an error that concerns the group as a whole: what users can
-// mend is written into the head, everything else is handed back to be tried again.
+// recordPermanent records errors that users can fix in the head, and returns all others,
+// which are retried.
 func recordPermanent(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, err error) error {
 	switch errs.KindOf(err) {
 	case errs.Internal, errs.Unavailable, errs.Throttled:
@@ -183,24 +189,65 @@ func recordPermanent(ctx context.Context, contexts *appcontext.Store, head appco
 	return recordFailure(ctx, contexts, head, err)
 }
 
-func (w *Worker) giveUp(ctx context.Context, contexts *appcontext.Store, op appcontext.Operation, cause error) {
-	head, err := currentHead(ctx, contexts, op)
-	if err == nil {
-		err = recordFailure(ctx, contexts, head, cause)
+// recordFailure records why the head's operation failed. What a migration handed over keeps
+// running and belongs to the group.
+func recordFailure(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, cause error) error {
+	to := head
+	to.Op, to.Failure = nil, cause.Error()
+	if errs.Is(cause, errs.Internal) {
+		to.Failure = "internal error; see the log of the orchestrator"
 	}
-	if err != nil {
-		w.log.Error("failure not recorded", "deployment", op.UID, "err", err)
+	if head.TookOver() {
+		to.Failure += "; what was taken over with the id " + head.Inherited + " keeps running unchanged and belongs to this group"
 	}
+	m := appcontext.Move{From: head, To: to}
+	if head.Op != nil {
+		m.Events = []appcontext.Event{{
+			Type: appcontext.Warning, Reason: "OperationFailed", Message: head.Op.Kind + ": " + to.Failure, Actor: head.Op.Actor, Rev: head.Op.Rev,
+		}}
+	}
+	_, err := contexts.Move(ctx, m)
+	return err
 }
 
-// runSweep removes what nothing refers to any more, now and then. A sweep that operations
-// interrupted is taken up again soon.
+// recordPublished adds a published revision and its failed apps to the event log. If it
+// fails, only these entries are lost.
+func recordPublished(ctx context.Context, contexts *appcontext.Store, op appcontext.Operation, took time.Duration) error {
+	rev, err := contexts.Revision(ctx, op.UID, op.Rev)
+	if err != nil {
+		return err
+	}
+	rendered := 0
+	var failed []appcontext.Event
+	for _, a := range rev.Apps {
+		if rev.From == 0 && (a.Failure == nil || a.Failure.Stage == "rendering") {
+			rendered++
+		}
+		if f := a.Failure; f != nil {
+			message := f.Stage + ": " + f.Reason
+			if f.File != "" {
+				message = f.Stage + ": " + f.File + ": " + f.Reason
+			}
+			failed = append(failed, appcontext.Event{
+				UID: op.UID, Type: appcontext.Warning, Reason: "AppFailed", Message: message, Rev: op.Rev, App: a.Name,
+			})
+		}
+	}
+	published := appcontext.Event{
+		UID: op.UID, Type: appcontext.Normal, Reason: "RevisionPublished", Actor: op.Actor, Rev: op.Rev,
+		Message: fmt.Sprintf("revision %d is desired; %d apps rendered in %.1f s", op.Rev, rendered, took.Seconds()),
+	}
+	return contexts.AddEvents(ctx, append([]appcontext.Event{published}, failed...)...)
+}
+
+// runSweep periodically removes what is no longer referenced. A sweep that operations
+// interrupted is retried soon.
 func (w *Worker) runSweep(ctx context.Context, _ int, own *appcontext.Ownership) error {
 	contexts, wait := w.contexts.Fenced(own.Fence()), sweepPeriod
 	for pause(ctx, wait) {
 		wait = sweepPeriod
-		if err := contexts.SweepAgents(ctx, w.registered); err != nil {
-			w.log.Warn("sweep of agents", "err", err)
+		if err := contexts.SweepAgents(ctx, w.isRegistered); err != nil {
+			w.log.Warn("cannot sweep agents", "err", err)
 		}
 		switch err := contexts.Sweep(ctx, keptRevisions); {
 		case errors.Is(err, appcontext.ErrFenced):
@@ -208,14 +255,14 @@ func (w *Worker) runSweep(ctx context.Context, _ int, own *appcontext.Ownership)
 		case errs.Is(err, errs.Conflict):
 			wait = sweepRetry
 		case err != nil:
-			w.log.Warn("sweep of the AppContext", "err", err)
+			w.log.Warn("cannot sweep the AppContext", "err", err)
 		}
 	}
 	return ctx.Err()
 }
 
-// registered reports whether there is a cluster of that name, "<provider>+<cluster>".
-func (w *Worker) registered(ctx context.Context, name string) (bool, error) {
+// isRegistered reports whether a cluster "<provider>+<cluster>" is registered.
+func (w *Worker) isRegistered(ctx context.Context, name string) (bool, error) {
 	provider, cluster, _ := strings.Cut(name, "+")
 	_, err := w.db.Get(ctx, store.Key("cluster-providers/"+provider+"/clusters/"+cluster))
 	if errs.Is(err, errs.NotFound) {
@@ -224,7 +271,7 @@ func (w *Worker) registered(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// pause waits; false if ctx ended first.
+// pause waits for d; false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -236,5 +283,5 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// processors bounds the renderings of one operation.
-func processors() int { return max(runtime.NumCPU(), 2) }
+// maxRenderings is the number of apps that one operation renders at the same time.
+func maxRenderings() int { return max(runtime.NumCPU(), 2) }

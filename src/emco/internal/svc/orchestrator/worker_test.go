@@ -210,15 +210,15 @@ func TestAgentsAreKeptWithTheirClusters(t *testing.T) {
 	}
 	p.must(p.db.Delete(ctx, "cluster-providers/edge/clusters/b", nil))
 	for name, want := range map[string]bool{"edge+a": true, "edge+b": false, "none+a": false, "edge": false} {
-		if there, err := w.registered(ctx, name); err != nil || there != want {
-			t.Errorf("registered(%s) = %v, %v", name, there, err)
+		if there, err := w.isRegistered(ctx, name); err != nil || there != want {
+			t.Errorf("isRegistered(%s) = %v, %v", name, there, err)
 		}
 	}
 	for _, cluster := range []string{"edge+a", "edge+b"} {
 		_, _, err := p.contexts.UpdateAgents(ctx, []appcontext.AgentUpdate{{Agent: appcontext.Agent{Cluster: cluster, Seq: 1}}})
 		p.must(err)
 	}
-	p.must(p.contexts.SweepAgents(ctx, w.registered))
+	p.must(p.contexts.SweepAgents(ctx, w.isRegistered))
 	agents, err := p.contexts.AgentsOf(ctx, []string{"edge+a", "edge+b"})
 	if err != nil || len(agents) != 1 || agents[0].Cluster != "edge+a" {
 		t.Errorf("left are %+v, %v", agents, err)

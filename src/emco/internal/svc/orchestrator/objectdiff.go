@@ -16,19 +16,20 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// maxRehearsed bounds what one dry run may render, in bytes.
+// maxDryRunBytes bounds what one dry run may render.
 const maxDryRunBytes = 256 << 20
 
-// dryRunBlobs holds what a dry run has rendered, above what the AppContext holds.
+// dryRunBlobs holds in memory what a dry run renders, and reads everything else from the
+// AppContext.
 type dryRunBlobs struct {
 	contexts *appcontext.Store
 
 	mu   sync.Mutex
-	held map[appcontext.Digest][]byte
-	size int
+	held map[appcontext.Digest][]byte // guarded by mu
+	size int                          // of held, in bytes; guarded by mu
 }
 
-// PutBlobs keeps contents for the time of the dry run.
+// PutBlobs keeps contents until the dry run ends.
 func (m *dryRunBlobs) PutBlobs(_ context.Context, contents map[appcontext.Digest][]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,64 +67,73 @@ func (m *dryRunBlobs) bundle(ctx context.Context, d appcontext.Digest) (b appcon
 	return b, json.Unmarshal(text, &b)
 }
 
-// bundleItem is an object as a bundle has it.
+// bundleItem is an object of a bundle.
 type bundleItem struct {
 	ref  appcontext.Ref
 	hook string // its events, if it is a hook
-	part int    // definitions come before objects, hooks last
+	part bundlePart
 }
 
-// key is what makes two things versions of one.
-func (t bundleItem) key() itemKey { return itemKey{objectOf(t.ref.ID), t.part == 2} }
+// bundlePart is the part of a bundle that an object belongs to, in order of application.
+type bundlePart uint8
 
+const (
+	crdPart bundlePart = iota
+	objectPart
+	hookPart
+)
+
+// itemKey identifies an object across bundles.
 type itemKey struct {
-	object
+	manifest.ObjectKey
 	hook bool
 }
 
+func (t bundleItem) key() itemKey { return itemKey{t.ref.ID.Key(), t.part == hookPart} }
+
 func bundleItems(b appcontext.Bundle) map[itemKey]bundleItem {
 	out := map[itemKey]bundleItem{}
-	for part, refs := range [][]appcontext.Ref{b.CRDs, b.Objects} {
+	for part, refs := range [][]appcontext.Ref{crdPart: b.CRDs, objectPart: b.Objects} {
 		for _, ref := range refs {
-			t := bundleItem{ref: ref, part: part}
+			t := bundleItem{ref: ref, part: bundlePart(part)}
 			out[t.key()] = t
 		}
 	}
 	for _, h := range b.Hooks {
-		t := bundleItem{ref: h.Ref, hook: strings.Join(h.Events, ","), part: 2}
+		t := bundleItem{ref: h.Ref, hook: strings.Join(h.Events, ","), part: hookPart}
 		out[t.key()] = t
 	}
 	return out
 }
 
-// compare returns what becomes of each object, in the order in which objects are applied.
-func (m *dryRunBlobs) compare(ctx context.Context, w bundleChange) ([]v2.ObjectChange, error) {
-	now, err := m.bundle(ctx, w.from)
+// compare returns the change of each object, in the order in which objects are applied.
+func (m *dryRunBlobs) compare(ctx context.Context, c bundleChange) ([]v2.ObjectChange, error) {
+	from, err := m.bundle(ctx, c.from)
 	if err != nil {
 		return nil, err
 	}
-	then, err := m.bundle(ctx, w.to)
+	to, err := m.bundle(ctx, c.to)
 	if err != nil {
 		return nil, err
 	}
-	before, after := bundleItems(now), bundleItems(then)
+	before, after := bundleItems(from), bundleItems(to)
 	out := []v2.ObjectChange{}
 	for _, t := range mergedItems(before, after) {
 		old, was := before[t.key()]
 		_, is := after[t.key()]
-		c := v2.ObjectChange{
+		change := v2.ObjectChange{
 			GVK:  v2.GVK{Group: t.ref.Group, Version: t.ref.Version, Kind: t.ref.Kind},
 			Name: t.ref.Name, Namespace: t.ref.Namespace, Hook: t.hook, Change: changeOf(old, t, was, is),
 		}
-		if err := m.addContents(ctx, &c, old, t); err != nil {
+		if err := m.addContents(ctx, &change, old, t); err != nil {
 			return nil, err
 		}
-		out = append(out, c)
+		out = append(out, change)
 	}
 	return out, nil
 }
 
-// mergedItems returns each thing once, as it is after if it is there then.
+// mergedItems returns each item once, in its later version if it has one, in order of application.
 func mergedItems(before, after map[itemKey]bundleItem) []bundleItem {
 	var out []bundleItem
 	for _, t := range after {
@@ -140,13 +150,13 @@ func mergedItems(before, after map[itemKey]bundleItem) []bundleItem {
 	return out
 }
 
-// changeOf says what becomes of a thing. Definitions stay on a cluster when they are not
-// wanted any more: objects of other apps may be of their kinds.
+// changeOf returns the change of an item. CRDs stay on a cluster when an app no longer has
+// them: objects of other apps may be of their kinds.
 func changeOf(old, t bundleItem, was, is bool) string {
 	switch {
 	case !was:
 		return v2.ChangeAdd
-	case !is && manifest.IsCRD(t.ref.ID) && t.part != 2:
+	case !is && manifest.IsCRD(t.ref.ID) && t.part != hookPart:
 		return v2.ChangeKeep
 	case !is:
 		return v2.ChangeRemove
@@ -156,7 +166,7 @@ func changeOf(old, t bundleItem, was, is bool) string {
 	return v2.ChangeKeep
 }
 
-// addContents adds the contents of what changes.
+// addContents adds the contents of an object that changes.
 func (m *dryRunBlobs) addContents(ctx context.Context, c *v2.ObjectChange, old, t bundleItem) (err error) {
 	switch c.Change {
 	case v2.ChangeAdd:

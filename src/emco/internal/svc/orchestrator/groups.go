@@ -1,0 +1,197 @@
+package orchestrator
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
+	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// groupPath is the URL of a deployment intent group; its actions are below it.
+const groupPath = "/v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+
+// Groups serves the actions, status, revisions and events of deployment intent groups.
+type Groups struct {
+	db        *store.DB
+	contexts  *appcontext.Store
+	planner   revisionPlanner
+	table     lifecycle.Table
+	executor  lifecycle.Executor
+	events    *eventlog.Log
+	dryRunner dryRunner
+	reader    *statusview.Reader
+	now       func() time.Time
+}
+
+// NewGroups returns the actions over the two stores. Only dry runs use the renderer; it may
+// be nil if nobody requests any.
+func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *Groups {
+	g := &Groups{
+		db: db, contexts: contexts, table: lifecycle.Groups(), executor: lifecycle.Executor{DB: db, Contexts: contexts},
+		events: eventlog.New(contexts), dryRunner: newDryRunner(renderer), now: time.Now,
+		reader: statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()),
+	}
+	g.planner = newRevisionPlanner(db, func(ctx context.Context, cloud store.Doc) error {
+		_, err := g.instantiatedCloud(ctx, cloud)
+		return err
+	})
+	return g
+}
+
+// WithStatus makes r read the status; r follows changes. Without it each query reads etcd.
+func (g *Groups) WithStatus(r *statusview.Reader) *Groups {
+	g.reader = r
+	return g
+}
+
+// Mount adds the routes. Actions answer 202 without a body, except update. Bodies of
+// actions that need none are ignored, because EMCO's CLI sends some.
+func (g *Groups) Mount(r *mux.Router) {
+	post := func(e lifecycle.Event, h web.HandlerFunc) {
+		web.Handle(r, http.MethodPost, groupPath+"/"+e.String(), h)
+	}
+	for e, decide := range map[lifecycle.Event]decideFunc{
+		lifecycle.Approve: g.approve, lifecycle.Terminate: g.terminate, lifecycle.Stop: g.stop,
+	} {
+		post(e, web.NoDryRun(g.action(e, decide)))
+	}
+	for e, decide := range map[lifecycle.Event]decideFunc{
+		lifecycle.Instantiate: g.instantiate, lifecycle.Update: g.update, lifecycle.Rollback: g.update, lifecycle.Migrate: g.migrate,
+	} {
+		post(e, g.orDryRun(e, g.action(e, decide)))
+	}
+	get := func(path string, h web.HandlerFunc) { web.Handle(r, http.MethodGet, groupPath+path, h) }
+	get("/status", g.status)
+	get("/revisions", g.listRevisions)
+	get("/revisions/{revision}", g.getRevision)
+	get("/events", g.listEvents)
+}
+
+// Guards returns what the group's lifecycle requires when its document changes.
+func (g *Groups) Guards() resource.Guards {
+	return resource.Guards{Replace: g.Replaceable, Delete: g.Deletable, Deleted: g.Deleted}
+}
+
+// Replaceable refuses changes of a group that has left state Created, with EMCO's text.
+func (g *Groups) Replaceable(ctx context.Context, doc store.Doc) error {
+	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
+	if err != nil {
+		return err
+	}
+	if head.State != appcontext.Created {
+		return errs.New(errs.Conflict, "The specified DeploymentIntentGroup is not in Created status")
+	}
+	return nil
+}
+
+// Deletable refuses to delete a group that is instantiated or being removed from clusters.
+// As in EMCO, a group whose removal failed or was stopped may be deleted; rsync keeps trying
+// to remove what is left. What migrated to another group belongs to that group.
+func (g *Groups) Deletable(ctx context.Context, doc store.Doc) error {
+	_, err := g.deletableHead(ctx, doc)
+	return err
+}
+
+// Deleted removes what the AppContext holds of a group whose document is being deleted.
+// Conflict if the group was instantiated after Deletable was called.
+func (g *Groups) Deleted(ctx context.Context, doc store.Doc) error {
+	head, err := g.deletableHead(ctx, doc)
+	if err != nil {
+		return err
+	}
+	return g.contexts.Remove(ctx, head)
+}
+
+func (g *Groups) deletableHead(ctx context.Context, doc store.Doc) (appcontext.Head, error) {
+	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
+	switch {
+	case err != nil:
+		return head, err
+	case head.State.Live():
+		return head, errs.New(errs.Conflict, "the group is instantiated; terminate it before it is deleted")
+	case !head.Owns() || head.Stopped:
+		return head, nil
+	}
+	status, err := g.deployedStatus(ctx, head)
+	if err == nil && status == v2.StatusTerminating {
+		err = errs.New(errs.Conflict, "the group is being terminated; delete it when its status is Terminated")
+	}
+	return head, err
+}
+
+// deployedStatus returns the deployedStatus of a head's deployment.
+func (g *Groups) deployedStatus(ctx context.Context, head appcontext.Head) (string, error) {
+	s, err := g.reader.Snapshot(ctx, head.UID)
+	return s.Deployed(), err
+}
+
+// groupNames are the names in the key of a deployment intent group.
+type groupNames struct{ project, app, version, group string }
+
+func groupNamesOf(group store.Key) groupNames {
+	p := strings.Split(string(group), "/") // projects/P/composite-apps/C/V/deployment-intent-groups/D
+	return groupNames{project: p[1], app: p[3], version: p[4], group: p[6]}
+}
+
+func groupKey(project, app, version, group string) store.Key {
+	return store.Key("projects/" + project + "/composite-apps/" + app + "/" + version + "/deployment-intent-groups/" + group)
+}
+
+// group reads the document that the URL names.
+func (g *Groups) group(r *http.Request) (store.Doc, error) {
+	v, err := web.Vars(r)
+	if err != nil {
+		return store.Doc{}, err
+	}
+	return g.groupAt(r.Context(), groupKey(v["project"], v["compositeApp"], v["compositeAppVersion"], v["deploymentIntentGroup"]))
+}
+
+func (g *Groups) groupAt(ctx context.Context, key store.Key) (store.Doc, error) {
+	doc, err := g.db.Get(ctx, key)
+	return doc, notFoundAs(err, "DeploymentIntentGroup not found")
+}
+
+// identity returns what names the group in an answer.
+func (g *Groups) identity(doc store.Doc) (v2.Identity, error) {
+	group, err := store.Decode[v2.DeploymentIntentGroup](doc)
+	n := groupNamesOf(doc.Key)
+	return v2.Identity{
+		Project: n.project, CompositeApp: n.app, CompositeAppVersion: n.version,
+		CompositeProfile: group.Spec.Profile, Name: n.group,
+	}, err
+}
+
+// compositeApp returns the key of the composite app that a group belongs to.
+func compositeApp(group store.Key) store.Key {
+	app, _, _ := strings.Cut(string(group), "/deployment-intent-groups/")
+	return store.Key(app)
+}
+
+// projectOf returns the key of the project that a composite app belongs to.
+func projectOf(app store.Key) store.Key {
+	project, _, _ := strings.Cut(string(app), "/composite-apps/")
+	return store.Key(project)
+}
+
+// notFoundAs replaces the text of a NotFound error by EMCO's.
+func notFoundAs(err error, msg string) error {
+	if errs.Is(err, errs.NotFound) {
+		return errs.New(errs.NotFound, msg)
+	}
+	return err
+}

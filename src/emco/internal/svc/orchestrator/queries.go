@@ -1,0 +1,168 @@
+package orchestrator
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// status answers a status query.
+func (g *Groups) status(w http.ResponseWriter, r *http.Request) error {
+	doc, err := g.group(r)
+	if err != nil {
+		return err
+	}
+	q, err := statusview.ParseGroup(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	return g.reader.Serve(w, r, q, g.feed(doc, q))
+}
+
+// Status returns a feed of a group's status; NotFound if the group does not exist.
+func (g *Groups) Status(ctx context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error) {
+	doc, err := g.groupAt(ctx, groupKey(who.Project, who.CompositeApp, who.CompositeAppVersion, who.Name))
+	return g.feed(doc, q), err
+}
+
+// feed reads the document for each answer: it ends with NotFound when the document is deleted.
+func (g *Groups) feed(doc store.Doc, q statusview.Query) statusview.Feed {
+	return statusview.Feed{UID: doc.UID, Read: func(ctx context.Context) (statusview.Answer, error) {
+		doc, err := g.groupAt(ctx, doc.Key)
+		if err != nil {
+			return statusview.Answer{}, err
+		}
+		who, err := g.identity(doc)
+		if err != nil {
+			return statusview.Answer{}, err
+		}
+		return g.reader.Group(ctx, statusview.Subject{Doc: doc, Identity: who}, q)
+	}}
+}
+
+// listEvents answers with the event log of a group.
+func (g *Groups) listEvents(w http.ResponseWriter, r *http.Request) error {
+	doc, err := g.group(r)
+	if err != nil {
+		return err
+	}
+	who, err := g.identity(doc)
+	if err != nil {
+		return err
+	}
+	return g.events.Serve(w, r, doc.UID, who)
+}
+
+// listRevisions answers with all revisions of a group, newest first. Of revisions whose
+// content is gone, the history still has author, time and reason.
+func (g *Groups) listRevisions(w http.ResponseWriter, r *http.Request) error {
+	doc, err := g.group(r)
+	if err != nil {
+		return err
+	}
+	out := v2.RevisionsAnswer{}
+	if out.Identity, err = g.identity(doc); err != nil {
+		return err
+	}
+	if out.Revisions, err = g.revisionsOf(r.Context(), doc); err != nil {
+		return err
+	}
+	return web.JSON(w, http.StatusOK, out)
+}
+
+// getRevision answers with one revision.
+func (g *Groups) getRevision(w http.ResponseWriter, r *http.Request) error {
+	doc, err := g.group(r)
+	if err != nil {
+		return err
+	}
+	number := mux.Vars(r)["revision"]
+	all, err := g.revisionsOf(r.Context(), doc)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(rev v2.Revision) bool { return strconv.FormatInt(rev.Number, 10) == number })
+	if i < 0 {
+		return errs.New(errs.NotFound, "revision "+strconv.Quote(number)+" not found; GET …/revisions lists them")
+	}
+	return web.JSON(w, http.StatusOK, all[i])
+}
+
+// revisionsOf joins the history with the kept revisions and the records of commits.
+func (g *Groups) revisionsOf(ctx context.Context, doc store.Doc) ([]v2.Revision, error) {
+	s, err := g.executor.Load(ctx, doc)
+	if err != nil {
+		return nil, err
+	}
+	commits, err := g.contexts.Commits(ctx, doc.UID)
+	if err != nil {
+		return nil, err
+	}
+	kept := map[int64]v2.Revision{}
+	for rev, err := range g.contexts.Revisions(ctx, doc.UID) {
+		if err != nil {
+			return nil, err
+		}
+		shown, err := g.keptRevision(ctx, s.Head, rev)
+		if err != nil {
+			if _, gone := g.contexts.Revision(ctx, doc.UID, rev.Number); errs.Is(gone, errs.NotFound) {
+				continue // a sweep removed it meanwhile
+			}
+			return nil, err
+		}
+		kept[rev.Number] = shown
+	}
+	out := []v2.Revision{}
+	for _, a := range slices.Backward(s.Actions) {
+		if a.Revision == 0 || a.State != appcontext.Instantiated {
+			continue
+		}
+		rev, ok := kept[a.Revision]
+		if !ok {
+			kind, _, _ := strings.Cut(a.Ask, " ")
+			rev = v2.Revision{Number: a.Revision, Instance: a.Instance, Kind: kind, Author: a.Actor, Reason: a.Reason, Time: a.Time}
+		}
+		for _, commit := range commits[a.Revision] {
+			rev.Commits = append(rev.Commits, v2.RevisionCommit(commit))
+		}
+		out = append(out, rev)
+	}
+	return out, nil
+}
+
+// keptRevision returns a revision whose content is kept, with its apps.
+func (g *Groups) keptRevision(ctx context.Context, head appcontext.Head, rev appcontext.Revision) (v2.Revision, error) {
+	out := v2.Revision{
+		Number: rev.Number, Instance: rev.Instance, Kind: rev.Kind, From: rev.From, Author: rev.Author, Reason: rev.Reason, Time: rev.At,
+		Current: head.Rev == rev.Number && !head.Gone, Kept: isRestorable(head, rev),
+	}
+	clusters := map[string]int{}
+	placements, err := g.contexts.Placements(ctx, head.UID, rev.Number)
+	if err != nil {
+		return out, err
+	}
+	for _, p := range placements {
+		for app := range p.Apps {
+			clusters[app]++
+		}
+	}
+	for _, a := range rev.Apps {
+		app := v2.RevisionApp{Name: a.Name, Clusters: clusters[a.Name], Failed: a.Failure != nil}
+		for _, d := range a.Bundles {
+			app.Bundles = append(app.Bundles, string(d))
+		}
+		out.Apps = append(out.Apps, app)
+	}
+	return out, nil
+}
