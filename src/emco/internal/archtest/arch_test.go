@@ -12,6 +12,7 @@ import (
 const (
 	root   = "github.com/emco-orchestrator/emco/src/"
 	module = root + "emco"
+	rsync  = "internal/svc/rsync"
 )
 
 // group is a set of packages with equal rights. A name that ends in "/" stands for
@@ -87,6 +88,11 @@ var groups = map[string]group{
 		packages: []string{"internal/svc/"},
 		may:      []string{"ground", "kernel", "port"},
 	},
+	"reconciler": { // the parts of rsync; inRsync says how they build on each other
+		packages: []string{"internal/svc/rsync/"},
+		may:      []string{"ground", "kernel", "port"},
+		outside:  []string{"git", "git/batch"},
+	},
 	"app": {
 		packages: []string{"internal/app"},
 		may:      []string{"ground", "kernel", "port", "client", "intake", "driver", "list", "service", "seam"},
@@ -113,6 +119,16 @@ var exceptions = map[string][]string{
 	"internal/config": {root + "git/budget"},
 	// The clusters of the logical cloud bound every placement; this is no option.
 	"internal/svc/orchestrator": {module + "/internal/placement/cloud"},
+}
+
+// inRsync lists the parts of rsync from the bottom up, and which of the parts above them in
+// the list each may import. What is outside of rsync sees the service, route and api alone.
+var inRsync = map[string][]string{
+	"pair":    {},
+	"content": {},
+	"gate":    {"pair"},
+	"queue":   {"pair"},
+	"events":  {"pair"},
 }
 
 // homes says which packages alone may know a module from elsewhere: exchanging it
@@ -151,6 +167,9 @@ func fault(pkg, name string, test bool) string {
 		return ""
 	}
 	if to, inside := strings.CutPrefix(name, module+"/"); inside {
+		if part, ok := strings.CutPrefix(to, rsync+"/"); ok {
+			return partOfRsync(pkg, part)
+		}
 		return within(own, groupOf(to))
 	}
 	if to, ours := strings.CutPrefix(name, root); ours {
@@ -167,6 +186,18 @@ func within(from, to string) string {
 		return ""
 	}
 	return "a " + from + " must not know a " + to
+}
+
+// partOfRsync says what is wrong with a package that imports a part of rsync.
+func partOfRsync(pkg, part string) string {
+	from, inside := strings.CutPrefix(pkg, rsync+"/")
+	switch {
+	case pkg == rsync, inside && has(inRsync[from], part):
+		return ""
+	case inside:
+		return "rsync/" + from + " must not know rsync/" + part
+	}
+	return "only rsync may know its parts"
 }
 
 func across(from group, to string) string {
@@ -233,6 +264,11 @@ func TestFaultsAreFound(t *testing.T) {
 		{"internal/svc/rsync", in("sink/kube"), false, false},
 		{"internal/svc/rsync", root + "git/batch", false, false},
 		{"internal/svc/rsync", root + "git/plain", false, true},
+		{"internal/svc/rsync", in("svc/rsync/pair"), false, false},
+		{"internal/svc/rsync/gate", in("svc/rsync/pair"), false, false},
+		{"internal/svc/rsync/pair", in("svc/rsync/gate"), false, true},
+		{"internal/svc/rsync/pair", in("sink/kube"), false, true},
+		{"internal/svc/clm", in("svc/rsync/pair"), false, true},
 		{"internal/svc/orchestrator", root + "git/batch", false, true},
 		{"internal/svc/orchestrator", in("placement/cloud"), false, false},
 		{"internal/svc/dcm", in("placement/cloud"), false, true},
@@ -255,6 +291,30 @@ func TestFaultsAreFound(t *testing.T) {
 	} {
 		if got := fault(c.pkg, c.name, c.test); c.bad != (got != "") {
 			t.Errorf("fault(%s, %s, %v) = %q, want one: %v", c.pkg, c.name, c.test, got, c.bad)
+		}
+	}
+}
+
+// The parts of rsync form layers: each may import only parts that stand above it in the
+// list, so there is no cycle and no arrow upward.
+func TestPartsOfRsyncAreLayered(t *testing.T) {
+	t.Parallel()
+	var reach func(part string, path []string)
+	reach = func(part string, path []string) {
+		if has(path, part) {
+			t.Fatalf("%s is above itself: %v", part, path)
+		}
+		for _, below := range inRsync[part] {
+			if _, ok := inRsync[below]; !ok {
+				t.Errorf("%s may import %s, which is no part of rsync", part, below)
+			}
+			reach(below, append(path, part))
+		}
+	}
+	for part := range inRsync {
+		reach(part, nil)
+		if _, err := os.Stat(path.Join("../..", rsync, part)); err != nil {
+			t.Error(err)
 		}
 	}
 }

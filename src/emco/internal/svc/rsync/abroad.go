@@ -7,6 +7,8 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // elsewhere is where a shard sees what other shards have: the order of a deployment's apps
@@ -24,12 +26,12 @@ type foreign struct {
 
 // abroad returns a deployment's pairs in other shards. Where another shard has not taken
 // in yet what is wished for, the pair is as it will be when it has: on its way.
-func (l *ledger) abroad(ctx context.Context, w wish) (foreign, error) {
+func (l *ledger) abroad(ctx context.Context, w pair.Desired) (foreign, error) {
 	out := foreign{reports: map[appcontext.PairKey]*mirror.Report{}}
 	if l.elsewhere == nil {
 		return out, nil
 	}
-	snap, err := l.elsewhere.Snapshot(ctx, cmp.Or(l.heads[w.uid], w.uid))
+	snap, err := l.elsewhere.Snapshot(ctx, cmp.Or(l.heads[w.Deployment], w.Deployment))
 	if err != nil {
 		return out, err
 	}
@@ -38,16 +40,16 @@ func (l *ledger) abroad(ctx context.Context, w wish) (foreign, error) {
 			continue
 		}
 		p := *e.Pair
-		if bundle := w.places[at.Cluster][at.App]; p.Desired != bundle {
-			p = w.want(p, bundle, l.now())
+		if bundle := w.Places[at.Cluster][at.App]; p.Desired != bundle {
+			p = w.Retarget(p, bundle, l.now())
 		}
 		out.add(p, e.Report)
 	}
-	for cluster, apps := range w.places {
+	for cluster, apps := range w.Places {
 		for app, bundle := range apps {
-			key := appcontext.PairKey{Cluster: cluster, UID: w.uid, App: app}
+			key := appcontext.PairKey{Cluster: cluster, UID: w.Deployment, App: app}
 			if _, begun := out.reports[key]; !begun {
-				out.add(w.want(appcontext.Pair{Key: key}, bundle, l.now()), nil)
+				out.add(w.Retarget(appcontext.Pair{Key: key}, bundle, l.now()), nil)
 			}
 		}
 	}
@@ -60,14 +62,14 @@ func (f *foreign) add(p appcontext.Pair, r *mirror.Report) {
 }
 
 // seenFar is whether a settled pair in another shard is ready.
-func seenFar(r *mirror.Report) readiness {
+func seenFar(r *mirror.Report) gate.Readiness {
 	switch {
 	case r == nil:
-		return readiness{silent: true}
+		return gate.Readiness{Unreported: true}
 	case r.Ready:
-		return readiness{ready: true, since: r.Since}
+		return gate.Readiness{Ready: true, Since: r.Since}
 	}
-	return readiness{why: "not ready"}
+	return gate.Readiness{Why: "not ready"}
 }
 
 // lookouts have deployments looked at again when something of them changes in other

@@ -11,6 +11,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // neighbours are the ledgers of two shards, which see each other by a mirror. App "db" is
@@ -39,7 +41,7 @@ func newNeighbours(t *testing.T) *neighbours {
 		t.Cleanup(func() { _ = own.Release(context.Background()) })
 		*l = &ledger{
 			store: contexts, fence: own.Fence(), shard: route.Group.Shard(shard), retry: retry, elsewhere: n.seen,
-			now: func() time.Time { return n.clock }, ways: &ways{contents: &contents{store: contexts}},
+			now: func() time.Time { return n.clock }, ways: content.NewStepPlans(content.NewReader(contexts)),
 		}
 		if err := (*l).load(t.Context(), nil); err != nil {
 			t.Fatal(err)
@@ -63,11 +65,11 @@ func (n *neighbours) wish(l *ledger, rev int64, db, web string) {
 	n.Helper()
 	one := map[string]map[string]appcontext.Digest{"edge+c1": {"db": n.bundle(db)}}
 	two := map[string]map[string]appcontext.Digest{"edge+c2": {"web": n.bundle(web)}}
-	w := wish{uid: "7", head: "7", rev: rev, places: one, abroad: two, apps: []appcontext.App{
+	w := pair.Desired{Deployment: "7", Head: "7", Rev: rev, Places: one, Elsewhere: two, Apps: []appcontext.App{
 		{Name: "db"}, {Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true}}},
 	}}
 	if l == n.web {
-		w.places, w.abroad = two, one
+		w.Places, w.Elsewhere = two, one
 	}
 	l.mustIntend(n.T, w)
 }
@@ -75,10 +77,10 @@ func (n *neighbours) wish(l *ledger, rev int64, db, web string) {
 // deliver settles what is due in a shard.
 func (n *neighbours) deliver(l *ledger) {
 	n.Helper()
-	var out []outcome
+	var out []pair.Result
 	for _, t := range l.all() {
-		for _, p := range opened(l.of(t)) {
-			out = append(out, outcome{key: p.Key, bundle: p.Desired, rev: p.Rev})
+		for _, p := range pair.AllDeliverable(l.of(t)) {
+			out = append(out, pair.Result{Key: p.Key, Bundle: p.Desired, Rev: p.Rev})
 		}
 	}
 	if err := l.settle(n.Context(), out); err != nil {
@@ -105,7 +107,7 @@ func (n *neighbours) waits(want string) {
 	if _, err := n.web.reopen(n.Context(), "7"); err != nil {
 		n.Fatal(err)
 	}
-	p := n.web.of(target{"edge+c2", "7"})[0]
+	p := n.web.of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]
 	if (want == "") != (p.Blocked == "") || !strings.Contains(p.Blocked, want) {
 		n.Errorf("web is blocked by %q, want %q", p.Blocked, want)
 	}
@@ -138,9 +140,9 @@ func TestOrderHoldsAcrossShards(t *testing.T) {
 
 	apps := []appcontext.App{{Name: "db"}, {Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true}}}}
 	for _, l := range []*ledger{n.db, n.web} { // removal goes the other way round
-		l.mustIntend(t, wish{uid: "7", head: "7", rev: 2, gone: true, apps: apps})
+		l.mustIntend(t, pair.Desired{Deployment: "7", Head: "7", Rev: 2, Removed: true, Apps: apps})
 	}
-	if p := n.db.of(target{"edge+c1", "7"})[0]; !strings.Contains(p.Blocked, "waits for app web to be gone from edge+c2") {
+	if p := n.db.of(pair.Target{Cluster: "edge+c1", UID: "7"})[0]; !strings.Contains(p.Blocked, "waits for app web to be gone from edge+c2") {
 		t.Errorf("db is blocked by %q, want it to wait for web", p.Blocked)
 	}
 	n.deliver(n.web)

@@ -8,6 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/git"
 	"golang.org/x/sync/errgroup"
 )
@@ -42,7 +43,7 @@ func (s *gitSink) remember(ctx context.Context, all memoir) {
 	if s.record == nil || len(all) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bookkeeping)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queue.GracePeriod)
 	defer cancel()
 	var g errgroup.Group
 	g.SetLimit(recorders)
@@ -68,13 +69,13 @@ func (l *ledger) carried(shares []share) map[carried]int {
 	defer l.mu.Unlock()
 	out := map[carried]int{}
 	for _, sh := range shares {
-		head := l.heads[sh.target.uid]
-		if head == "" || !l.wanted[sh.target.uid] || len(sh.edits) == 0 {
+		head := l.heads[sh.target.UID]
+		if head == "" || !l.wanted[sh.target.UID] || len(sh.edits) == 0 {
 			continue
 		}
 		var revs []int64
 		for _, o := range sh.hopes {
-			revs = append(revs, o.rev)
+			revs = append(revs, o.Rev)
 		}
 		slices.SortFunc(revs, cmp.Compare)
 		for _, rev := range slices.Compact(revs) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -13,10 +14,10 @@ import (
 // carry has all that targets of one cluster hold committed in another place than before. It
 // returns the commit by which the cluster reads it. What is outside of the deployments'
 // directories, and of another backend, leaves with the same commit if it is the same branch.
-func (s *gitSink) carry(ctx context.Context, due []target, d route.Route) (git.Hash, error) {
+func (s *gitSink) carry(ctx context.Context, due []pair.Target, d route.Route) (git.Hash, error) {
 	var shares []share
 	for _, t := range due {
-		sh := share{target: t, pairs: s.ledger.of(t), views: d.Settings.ViewOf(d.Target(t.cluster, t.uid).Root())}
+		sh := share{target: t, pairs: s.ledger.of(t), views: d.Settings.ViewOf(d.Target(t.Cluster, t.UID).Root())}
 		plan, err := s.plan(ctx, t, d, sh.pairs)
 		if err != nil {
 			return "", err
@@ -32,7 +33,7 @@ func (s *gitSink) carry(ctx context.Context, due []target, d route.Route) (git.H
 		shares = append(shares, sh)
 	}
 	job := s.job(d, shares)
-	job.Title, job.Interactive = "Move "+due[0].cluster+" here, from "+d.Move.From.Place(), true
+	job.Title, job.Interactive = "Move "+due[0].Cluster+" here, from "+d.Move.From.Place(), true
 	shown, _, err := s.submit(ctx, job)
 	if err != nil || d.Settings.View == "" {
 		return shown.Commit, err
@@ -42,9 +43,9 @@ func (s *gitSink) carry(ctx context.Context, due []target, d route.Route) (git.H
 
 // clear has all that targets of one cluster held in their old place removed from there, and
 // with it the branch that the cluster alone has read, if it reads another one now.
-func (s *gitSink) clear(ctx context.Context, old []target, d route.Route) (git.Hash, error) {
-	from, cluster := d.Move.From, target{cluster: d.Move.Cluster}
-	if d.Branch() == from.Branch() && d.Target(cluster.cluster, "").Root() == from.Target(cluster.cluster, "").Root() {
+func (s *gitSink) clear(ctx context.Context, old []pair.Target, d route.Route) (git.Hash, error) {
+	from, cluster := d.Move.From, pair.Target{Cluster: d.Move.Cluster}
+	if d.Branch() == from.Branch() && d.Target(cluster.Cluster, "").Root() == from.Target(cluster.Cluster, "").Root() {
 		return "", nil // that was done with the commit that wrote it
 	}
 	tags := trailers{}
@@ -63,10 +64,10 @@ func (s *gitSink) clear(ctx context.Context, old []target, d route.Route) (git.H
 	if len(job.Edits)+len(job.RemoveDerived) == 0 {
 		return "", nil
 	}
-	job.Title, job.Trailers = "Move "+cluster.cluster+" away, to "+d.Place(), tags.list()
+	job.Title, job.Trailers = "Move "+cluster.Cluster+" away, to "+d.Place(), tags.list()
 	shown, _, err := s.submit(ctx, job)
 	if errs.Is(err, errs.Forbidden) && len(job.RemoveDerived) > 0 {
-		s.log.Warn("the branch that a moved cluster has read is left behind", "cluster", cluster.cluster, "branch", job.RemoveDerived[0], "err", err)
+		s.log.Warn("the branch that a moved cluster has read is left behind", "cluster", cluster.Cluster, "branch", job.RemoveDerived[0], "err", err)
 		job.RemoveDerived = nil
 		shown, _, err = s.submit(ctx, job)
 	}
@@ -74,7 +75,7 @@ func (s *gitSink) clear(ctx context.Context, old []target, d route.Route) (git.H
 }
 
 // removal is what takes a target away from a place.
-func (s *gitSink) removal(t target, d route.Route) ([]git.Edit, error) {
+func (s *gitSink) removal(t pair.Target, d route.Route) ([]git.Edit, error) {
 	change, err := d.Backend.Plan(s.ledger.address(t, d), nil)
 	return change.Edits, err
 }

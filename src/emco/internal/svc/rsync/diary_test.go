@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // lines returns the news since it was last asked: "type reason app cluster: message".
@@ -33,12 +35,12 @@ func TestNewsAreToldOncePerAppAndNotPerCluster(t *testing.T) {
 	}
 	f.wish(1, order, all)
 	want("a wish", "Normal Blocked c1: app web on c1: waits for app db on c1: not applied yet (and 2 more clusters)")
-	var out []outcome
+	var out []pair.Result
 	for _, c := range []string{"c1", "c2", "c3"} {
 		p := f.pairOf("db", c)
-		out = append(out, outcome{key: p.Key, bundle: p.Desired, commit: "0123456789abcdef"})
+		out = append(out, pair.Result{Key: p.Key, Bundle: p.Desired, Commit: "0123456789abcdef"})
 	}
-	out[0].err, out[1].err = errors.New("refused"), errors.New("refused as well")
+	out[0].Err, out[1].Err = errors.New("refused"), errors.New("refused as well")
 	fail := func() {
 		if err := f.settle(t.Context(), out); err != nil {
 			t.Fatal(err)
@@ -48,7 +50,7 @@ func TestNewsAreToldOncePerAppAndNotPerCluster(t *testing.T) {
 	want("outcomes", "Normal Applied c3: app db is on c3, with commit 0123456789ab", "Warning Failed : app db on c1: refused (and 1 more cluster)")
 	fail()
 	want("the same again")
-	out[0].err, out[1].err = nil, nil
+	out[0].Err, out[1].Err = nil, nil
 	fail()
 	if _, err := f.ledger.reopen(t.Context(), "7"); err != nil {
 		t.Fatal(err)
@@ -64,7 +66,7 @@ func TestNewsAreToldOncePerAppAndNotPerCluster(t *testing.T) {
 	f.wish(2, order, nil)
 	f.deliver()
 	f.lines()
-	if err := f.settle(t.Context(), []outcome{{key: f.pairOf("web", "c1").Key}}); err != nil {
+	if err := f.settle(t.Context(), []pair.Result{{Key: f.pairOf("web", "c1").Key}}); err != nil {
 		t.Fatal(err)
 	}
 	want("all is told of what is gone")
@@ -74,13 +76,13 @@ func TestNewsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newField(t)
 	one, all := f.bundle([]string{"a@1"}), map[string]appcontext.Digest{}
-	for i := range 3 * maxEvents {
+	for i := range 3 * events.MaxPerBatch {
 		all[fmt.Sprintf("app%02d c1", i)] = one
 	}
 	f.wish(1, nil, all)
 	f.deliver()
-	if n := len(f.news(t.Context())); n != maxEvents {
-		t.Errorf("%d events, want %d", n, maxEvents)
+	if n := len(f.news(t.Context())); n != events.MaxPerBatch {
+		t.Errorf("%d events, want %d", n, events.MaxPerBatch)
 	}
 	if n := len(f.news(t.Context())); n != 0 {
 		t.Errorf("%d events are left", n)

@@ -14,12 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
@@ -28,6 +25,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 )
 
@@ -93,7 +96,7 @@ func newYardAt(t *testing.T, kubeconfig []byte) *yard {
 	}
 	y.serve(New(Parts{
 		DB: db, Contexts: y.contexts, Backends: backends.Backends(), Kube: kube.New(kube.Options{}), Member: appcontext.Member{Holder: "test", TTL: time.Minute},
-		Retry: Retry{First: 50 * time.Millisecond, Longest: 300 * time.Millisecond}, Workers: 2, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Retry: pair.Retry{First: 50 * time.Millisecond, Longest: 300 * time.Millisecond}, Workers: 2, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}))
 	return y
 }
@@ -277,7 +280,7 @@ func TestStopEndsWhatIsUnderWay(t *testing.T) {
 	to := y.head
 	to.Stopped = true
 	y.step(to, nil)
-	y.becomes(stopped)
+	y.becomes(pair.Stopped)
 	<-left
 }
 

@@ -12,11 +12,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
-// again is how reads and writes of our own stores are tried again.
-func again() Retry { return Retry{First: firstRetry, Longest: time.Minute} }
+// storeRetry is how reads and writes of our own stores are tried again.
+func storeRetry() pair.Retry { return pair.Retry{First: pair.FirstRetry, Longest: time.Minute} }
 
 // dispatcher is one shard's machinery: it follows heads, keeps the ledger of the targets
 // that are the shard's and runs lanes.
@@ -32,10 +35,10 @@ type dispatcher struct {
 	moves    *moves
 	pairs    func(ctx context.Context, shard string) ([]appcontext.Pair, error) // reads those of a shard
 	ledger   *ledger
-	lanes    *lanes
-	late     late
-	alarms   *alarms
-	brakes   *brakes
+	lanes    *queue.Workers
+	late     queue.Unreachable
+	alarms   *queue.Timers
+	brakes   *queue.Cancellations
 	reports  *reporter
 	git      *gitSink
 	kube     *kubeSink
@@ -68,7 +71,7 @@ type wishKey struct {
 }
 
 func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.Fence) *dispatcher {
-	p, w := s.parts, &ways{contents: s.contents}
+	p, w := s.parts, content.NewStepPlans(s.contents)
 	l := &ledger{store: p.Contexts, fence: fence, shard: route.Group.Shard(shard), retry: p.Retry, now: time.Now, ways: w}
 	if p.Mirror != nil {
 		l.elsewhere = p.Mirror
@@ -77,7 +80,7 @@ func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.
 		look:  p.Look,
 		shard: shard, log: p.Log.With("shard", shard), contexts: p.Contexts.Fenced(fence),
 		heads: s.feed, about: s.feed.about, desk: s.desk, gateway: s.gateway, moves: s.moves, pairs: s.loader.load, ledger: l,
-		brakes: newBrakes(ctx), tenants: newTenants(), guardian: newGuardian(s.alone, s.feed.again), owners: newOwners(), seen: map[string]obeyed{}, viewed: make(chan struct{}, 1),
+		brakes: queue.NewCancellations(ctx), tenants: newTenants(), guardian: newGuardian(s.alone, s.feed.again), owners: newOwners(), seen: map[string]obeyed{}, viewed: make(chan struct{}, 1),
 	}
 	d.ready = func() { s.terms.caughtUp(d) }
 	d.reports = newReporter(ctx, d.heed, p.Log)
@@ -93,21 +96,21 @@ func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.
 		Check: func(ctx context.Context) error { return p.Contexts.Holds(ctx, fence) },
 	}
 	d.kube = newKubeSink(ctx, s, l, d.reports)
-	d.lanes = newLanes(d.work)
+	d.lanes = queue.NewWorkers(d.work)
 	d.platforms = newPlatforms(ctx, &platforms{
 		address: l.address,
 		slots:   s.callers, brakes: d.brakes, settle: d.settle,
-		open: func(t target) bool { return len(opened(l.of(t))) > 0 },
+		open: func(t pair.Target) bool { return len(pair.AllDeliverable(l.of(t))) > 0 },
 	})
-	d.alarms = newAlarms(func(t target) { d.dispatch(ctx, []target{t}) })
+	d.alarms = queue.NewTimers(func(t pair.Target) { d.dispatch(ctx, []pair.Target{t}) })
 	return d
 }
 
 // stop waits for all work to end; the context given to run must have ended.
 func (d *dispatcher) stop() {
-	d.guardian.clock.stop()
-	d.alarms.stop()
-	d.lanes.wait()
+	d.guardian.clock.Stop()
+	d.alarms.Stop()
+	d.lanes.Wait()
 	d.platforms.stop()
 	d.kube.stop()
 	d.reports.wait()
@@ -182,18 +185,18 @@ func (d *dispatcher) follow(ctx context.Context, e appcontext.HeadEvent) error {
 		case errs.Is(err, errs.NotFound): // the revision is gone again; a later event says what is wanted
 			d.log.Warn("revision not found", "deployment", e.Head.UID, "rev", e.Head.Rev)
 			return nil
-		case errors.Is(err, appcontext.ErrFenced), attempt > patience:
+		case errors.Is(err, appcontext.ErrFenced), attempt > pair.MaxAttempts:
 			return err
 		}
 		d.log.Warn("head not taken in", "deployment", e.Head.UID, "err", err)
-		pause(ctx, again().backoff(attempt, err))
+		queue.Pause(ctx, storeRetry().Backoff(attempt, err))
 	}
 }
 
 // take writes the pairs that a head asks for and returns the targets that are due. It
 // looks at the head anew, so that an event that was overtaken while it waited starts
 // nothing that a later one has called off.
-func (d *dispatcher) take(ctx context.Context, e appcontext.HeadEvent) ([]target, error) {
+func (d *dispatcher) take(ctx context.Context, e appcontext.HeadEvent) ([]pair.Target, error) {
 	head, err := d.heads.Head(ctx, e.Head.UID)
 	deleted := errs.Is(err, errs.NotFound)
 	if err != nil && !deleted {
@@ -241,7 +244,7 @@ type demand struct {
 }
 
 // obey does what a head asks for and says what was carried out.
-func (d *dispatcher) obey(ctx context.Context, a demand) ([]target, obeyed, error) {
+func (d *dispatcher) obey(ctx context.Context, a demand) ([]pair.Target, obeyed, error) {
 	now := obeyed{key: a.key}
 	switch {
 	case !a.key.owns: // somebody else has a say in what there is
@@ -255,30 +258,30 @@ func (d *dispatcher) obey(ctx context.Context, a demand) ([]target, obeyed, erro
 	if err != nil {
 		return nil, now, err
 	}
-	w := wish{uid: a.deployment, head: a.head.UID, subject: a.head.Subject, rev: a.head.Rev, gone: a.key.gone, claim: a.claim, hands: d.ledger.changedHands()}
+	w := pair.Desired{Deployment: a.deployment, Head: a.head.UID, Subject: a.head.Subject, Rev: a.head.Rev, Removed: a.key.gone, Claim: a.claim, Handovers: d.ledger.changedHands()}
 	if err := d.read(ctx, &w, a.last, news); err != nil {
 		return nil, now, err
 	}
-	if w.registered, err = d.registered(ctx, w); err != nil {
+	if w.Registrations, err = d.registered(ctx, w); err != nil {
 		return nil, now, err
 	}
 	due, err := d.ledger.intend(ctx, w)
-	if !w.gone {
-		now.whole, now.mark = w.rev, news.Mark
+	if !w.Removed {
+		now.whole, now.mark = w.Rev, news.Mark
 	}
 	return due, now, err
 }
 
 // bury removes what a head that was deleted has on clusters, unless another one has
 // taken it over.
-func (d *dispatcher) bury(ctx context.Context, uid string) ([]target, error) {
+func (d *dispatcher) bury(ctx context.Context, uid string) ([]pair.Target, error) {
 	h := d.owners.heads[uid]
 	deployment, owns := d.owners.lose(uid)
 	if !owns {
 		delete(d.seen, uid)
 		return nil, nil
 	}
-	due, err := d.ledger.intend(ctx, wish{uid: deployment, gone: true})
+	due, err := d.ledger.intend(ctx, pair.Desired{Deployment: deployment, Removed: true})
 	if err != nil {
 		if h.UID != "" {
 			d.owners.learn(h) // it is tried again
@@ -292,13 +295,13 @@ func (d *dispatcher) bury(ctx context.Context, uid string) ([]target, error) {
 // halt ends all work for a deployment: what is under way at once, and what is queued
 // when it comes up.
 func (d *dispatcher) halt(ctx context.Context, deployment string) error {
-	d.brakes.pull(deployment)
+	d.brakes.Cancel(deployment)
 	if err := d.ledger.hold(ctx, deployment); err != nil {
 		return err
 	}
-	d.brakes.pull(deployment) // for what began in between
+	d.brakes.Cancel(deployment) // for what began in between
 	for _, t := range d.ledger.at(deployment) {
-		d.alarms.silence(t)
+		d.alarms.Cancel(t)
 		d.platforms.drop(t)
 	}
 	return nil
@@ -307,21 +310,21 @@ func (d *dispatcher) halt(ctx context.Context, deployment string) error {
 // read fills in what a revision wishes for, and the order that it demands; the order
 // holds also when nothing is wished for any more. news are what was written to the store since
 // the last time.
-func (d *dispatcher) read(ctx context.Context, w *wish, last obeyed, news store.Changes) error {
-	if w.rev == 0 {
+func (d *dispatcher) read(ctx context.Context, w *pair.Desired, last obeyed, news store.Changes) error {
+	if w.Rev == 0 {
 		return nil
 	}
-	if w.gone && len(d.ledger.at(w.uid)) == 0 {
+	if w.Removed && len(d.ledger.at(w.Deployment)) == 0 {
 		return nil // nothing to put into an order
 	}
-	rev, err := d.desk.revision(ctx, w.head, w.rev)
-	if err != nil && !(w.gone && errs.Is(err, errs.NotFound)) {
+	rev, err := d.desk.revision(ctx, w.Head, w.Rev)
+	if err != nil && !(w.Removed && errs.Is(err, errs.NotFound)) {
 		return err
 	}
-	w.apps, w.rollback = rev.Apps, rev.Kind == "rollback"
-	w.namespace, w.cloud = rev.Namespace, rev.Cloud
+	w.Apps, w.Rollback = rev.Apps, rev.Kind == "rollback"
+	w.Namespace, w.Cloud = rev.Namespace, rev.Cloud
 	switch {
-	case w.gone:
+	case w.Removed:
 		return nil
 	case d.follows(*w, last) && !news.All:
 		return d.narrow(ctx, w, last, news)
@@ -332,27 +335,27 @@ func (d *dispatcher) read(ctx context.Context, w *wish, last obeyed, news store.
 // locate fills in which bundles the clusters of a revision hold. This shard's are those on
 // which it has begun with the deployment, and those whose home it is and on which nobody
 // has begun.
-func (d *dispatcher) locate(ctx context.Context, w *wish) error {
-	all, err := d.desk.layout(ctx, w.head, w.rev)
+func (d *dispatcher) locate(ctx context.Context, w *pair.Desired) error {
+	all, err := d.desk.layout(ctx, w.Head, w.Rev)
 	if err != nil {
 		return err
 	}
-	mine := d.ledger.clusters(w.uid)
+	mine := d.ledger.clusters(w.Deployment)
 	var fresh []string
 	for c := range all.bundles {
-		if !mine[c] && (w.claim || all.shards[c] == d.shard) {
+		if !mine[c] && (w.Claim || all.shards[c] == d.shard) {
 			fresh = append(fresh, c)
 		}
 	}
-	if err := d.begin(ctx, w.uid, fresh, mine); err != nil {
+	if err := d.begin(ctx, w.Deployment, fresh, mine); err != nil {
 		return err
 	}
-	w.places, w.abroad = map[string]map[string]appcontext.Digest{}, map[string]map[string]appcontext.Digest{}
+	w.Places, w.Elsewhere = map[string]map[string]appcontext.Digest{}, map[string]map[string]appcontext.Digest{}
 	for c, apps := range all.bundles {
 		if mine[c] {
-			w.places[c] = apps
+			w.Places[c] = apps
 		} else {
-			w.abroad[c] = apps
+			w.Elsewhere[c] = apps
 		}
 	}
 	return nil
@@ -370,10 +373,10 @@ func (d *dispatcher) begin(ctx context.Context, uid string, fresh []string, mine
 
 // dispatch finds out how each target is reached and queues it, unless nothing is to be
 // done and it needs no watching. A cluster that is not known any more fails its pairs.
-func (d *dispatcher) dispatch(ctx context.Context, due []target) {
+func (d *dispatcher) dispatch(ctx context.Context, due []pair.Target) {
 	trip := d.gateway.Lookup()
-	trip.Prefetch(ctx, clustersAt(due))
-	byLane, lost := map[string][]target{}, []outcome{}
+	trip.Prefetch(ctx, pair.Clusters(due))
+	byLane, lost := map[string][]pair.Target{}, []pair.Result{}
 	for _, t := range due {
 		dest, err := d.find(ctx, trip, t)
 		if err != nil {
@@ -382,34 +385,34 @@ func (d *dispatcher) dispatch(ctx context.Context, due []target) {
 		}
 		d.lodge(t, dest)
 		does := dest.Role(d.shard)
-		if does == route.Wait || does == route.Deliver && dest.Backend != nil && len(opened(d.ledger.of(t))) == 0 {
+		if does == route.Wait || does == route.Deliver && dest.Backend != nil && len(pair.AllDeliverable(d.ledger.of(t))) == 0 {
 			continue
 		}
 		lane := dest.QueueFor(does)
 		byLane[lane] = append(byLane[lane], t)
 	}
 	for lane, targets := range byLane {
-		d.lanes.add(ctx, lane, targets...)
+		d.lanes.Add(ctx, lane, targets...)
 	}
 	d.settle(ctx, lost)
 }
 
 // find returns where a target is, unless what it shall hold was meant for another cluster
 // of that name.
-func (d *dispatcher) find(ctx context.Context, trip *route.Lookup, t target) (route.Route, error) {
-	dest, err := trip.Route(ctx, t.cluster)
+func (d *dispatcher) find(ctx context.Context, trip *route.Lookup, t pair.Target) (route.Route, error) {
+	dest, err := trip.Route(ctx, t.Cluster)
 	if err == nil {
-		err = stranger(d.ledger.of(t), dest)
+		err = pair.CheckRegistration(d.ledger.of(t), dest.Registration)
 	}
 	return dest, err
 }
 
 // work carries out what is due in a lane and writes down what came of it.
-func (d *dispatcher) work(ctx context.Context, lane string, due []target) {
-	trip, found := d.gateway.Lookup(), map[target]route.Route{}
-	trip.Prefetch(ctx, clustersAt(due))
-	var direct, viaGit []target
-	var lost []outcome
+func (d *dispatcher) work(ctx context.Context, lane string, due []pair.Target) {
+	trip, found := d.gateway.Lookup(), map[pair.Target]route.Route{}
+	trip.Prefetch(ctx, pair.Clusters(due))
+	var direct, viaGit []pair.Target
+	var lost []pair.Result
 	moving := map[string]route.Route{}
 	for _, t := range due {
 		dest, err := d.find(ctx, trip, t)
@@ -421,9 +424,9 @@ func (d *dispatcher) work(ctx context.Context, lane string, due []target) {
 			lost = append(lost, unfound(d.ledger.of(t), err)...)
 		case does == route.Wait:
 		case dest.QueueFor(does) != lane:
-			d.lanes.add(ctx, dest.QueueFor(does), t)
+			d.lanes.Add(ctx, dest.QueueFor(does), t)
 		case does != route.Deliver:
-			moving[t.cluster] = dest
+			moving[t.Cluster] = dest
 		case dest.Backend != nil:
 			viaGit = append(viaGit, t)
 		default:
@@ -434,17 +437,17 @@ func (d *dispatcher) work(ctx context.Context, lane string, due []target) {
 	d.relocate(ctx, moving)
 	for done := range d.git.deliver(ctx, d.arrive(ctx, viaGit, false), found) {
 		d.settle(ctx, d.platforms.visit(ctx, done, found))
-		d.lanes.add(ctx, lane, d.late.note(lane, done)...)
+		d.lanes.Add(ctx, lane, d.late.Report(lane, done)...)
 	}
 	for _, t := range d.arrive(ctx, direct, true) {
-		own := d.brakes.context(t.uid)
+		own := d.brakes.For(t.UID)
 		d.settle(own, d.kube.deliver(own, t, found[t]))
 	}
 }
 
 // arrive moves targets past steps that need not be delivered. It returns them, or none
 // if that cannot be written down; they are tried again then.
-func (d *dispatcher) arrive(ctx context.Context, at []target, direct bool) []target {
+func (d *dispatcher) arrive(ctx context.Context, at []pair.Target, direct bool) []pair.Target {
 	err := d.ledger.arrive(ctx, at, direct)
 	if err == nil {
 		return at
@@ -486,7 +489,7 @@ func (d *dispatcher) attend(ctx context.Context) {
 			d.tell(ctx)
 		}
 		d.ledger.stirred.await(ctx, next)
-		pause(ctx, gather)
+		queue.Pause(ctx, gather)
 	}
 }
 

@@ -17,6 +17,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 )
@@ -27,13 +30,13 @@ func newDispatcherAt(t *testing.T) (d *dispatcher, contexts *appcontext.Store, d
 	t.Helper()
 	contexts, db = contexttest.New(t), resourcetest.DB(t)
 	d = &dispatcher{
-		log: slog.New(slog.DiscardHandler), contexts: contexts, heads: contexts, desk: newDesk(contexts, inFirst), seen: map[string]obeyed{}, owners: newOwners(), tenants: newTenants(), guardian: newGuardian(func() bool { return false }, func(string) {}), brakes: newBrakes(t.Context()),
+		log: slog.New(slog.DiscardHandler), contexts: contexts, heads: contexts, desk: newDesk(contexts, inFirst), seen: map[string]obeyed{}, owners: newOwners(), tenants: newTenants(), guardian: newGuardian(func() bool { return false }, func(string) {}), brakes: queue.NewCancellations(t.Context()),
 		gateway: &route.Resolver{DB: db, Backends: backends.Backends(), Rules: gitops.Rules{}},
-		ledger:  &ledger{store: contexts, fence: own(t, contexts, "a"), retry: retry, now: time.Now, ways: &ways{contents: &contents{store: contexts}}},
-		alarms:  newAlarms(func(target) {}),
+		ledger:  &ledger{store: contexts, fence: own(t, contexts, "a"), retry: retry, now: time.Now, ways: content.NewStepPlans(content.NewReader(contexts))},
+		alarms:  queue.NewTimers(func(pair.Target) {}),
 	}
 	d.platforms = newPlatforms(t.Context(), &platforms{brakes: d.brakes, settle: d.settle})
-	t.Cleanup(d.alarms.stop)
+	t.Cleanup(d.alarms.Stop)
 	if err := d.ledger.load(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -251,9 +254,9 @@ func TestTargetsAreQueuedByWhereTheyGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	queued := make(chan string, 10)
-	d.lanes = newLanes(func(_ context.Context, lane string, due []target) { queued <- fmt.Sprint(lane, " ", len(due)) })
+	d.lanes = queue.NewWorkers(func(_ context.Context, lane string, due []pair.Target) { queued <- fmt.Sprint(lane, " ", len(due)) })
 	d.dispatch(t.Context(), due)
-	d.lanes.wait()
+	d.lanes.Wait()
 	close(queued)
 	var got []string
 	for q := range queued {
@@ -264,7 +267,7 @@ func TestTargetsAreQueuedByWhereTheyGo(t *testing.T) {
 		t.Errorf("queued %q, want %q", got, want)
 	}
 	for cluster, reason := range map[string]string{"edge+c4": "cluster-sync-objects/none", "edge+c5": "no kubeconfig", "edge+c6": "not found"} {
-		p := d.ledger.of(target{cluster, "7"})[0]
+		p := d.ledger.of(pair.Target{Cluster: cluster, UID: "7"})[0]
 		if p.Phase != appcontext.Failed || !strings.Contains(p.Error, reason) {
 			t.Errorf("%s: %s %q, want Failed for %q", cluster, p.Phase, p.Error, reason)
 		}
@@ -322,14 +325,14 @@ func TestTheGuardianBeginsWhereNobodyHas(t *testing.T) {
 	if due := takeIn(t, d, e); due != "[]" {
 		t.Errorf("due %s before it is time", due)
 	}
-	d.guardian.clock.fire(target{uid: "7"})
+	d.guardian.remind("7")
 	if due := takeIn(t, d, e); due != "[{edge+c1 7}]" || d.phases() != "edge+c1 Pending" {
 		t.Errorf("due %s, pairs %s; want the cluster on which nobody has begun", due, d.phases())
 	}
 	if due := takeIn(t, d, e); due != "[]" {
 		t.Errorf("due %s again", due)
 	}
-	d.guardian.clock.stop()
+	d.guardian.clock.Stop()
 }
 
 // A failure that is only due to our own end is none.
@@ -341,9 +344,9 @@ func TestAnEndIsNoFailure(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	first, second := d.ledger.of(target{"edge+c1", "7"})[0], d.ledger.of(target{"edge+c2", "7"})[0]
-	d.settle(ended, []outcome{
-		{key: first.Key, bundle: first.Desired, err: context.Canceled}, {key: second.Key, bundle: second.Desired, commit: "c0ffee"},
+	first, second := d.ledger.of(pair.Target{Cluster: "edge+c1", UID: "7"})[0], d.ledger.of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]
+	d.settle(ended, []pair.Result{
+		{Key: first.Key, Bundle: first.Desired, Err: context.Canceled}, {Key: second.Key, Bundle: second.Desired, Commit: "c0ffee"},
 	})
 	if got := d.phases(); got != "edge+c1 Pending, edge+c2 Applied" {
 		t.Errorf("pairs %s: proof is to be kept and the end to be no failure", got)
@@ -369,16 +372,16 @@ func TestOutcomesAreRecordedSomeAtATime(t *testing.T) {
 	t.Parallel()
 	d, contexts, _ := newDispatcherAt(t)
 	d.ledger.store = &once{Store: contexts}
-	var outcomes []outcome
+	var outcomes []pair.Result
 	for i := range recordedAtOnce + 100 {
 		k := appcontext.PairKey{Cluster: fmt.Sprintf("edge+c%04d", i), UID: "7", App: "web"}
 		d.ledger.keep(appcontext.Pair{Key: k, Desired: "bundle", Phase: appcontext.Pending})
-		outcomes = append(outcomes, outcome{key: k, bundle: "bundle", commit: "c0ffee"})
+		outcomes = append(outcomes, pair.Result{Key: k, Bundle: "bundle", Commit: "c0ffee"})
 	}
 	d.settle(t.Context(), outcomes)
 	count := map[appcontext.Phase]int{}
 	for _, o := range outcomes {
-		p, _ := d.ledger.pair(o.key)
+		p, _ := d.ledger.pair(o.Key)
 		count[p.Phase]++
 	}
 	if count[appcontext.Applied] != 100 || count[appcontext.Pending] != recordedAtOnce {

@@ -8,6 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // unanswered is a store that writes pairs and then says that it did not.
@@ -43,7 +44,7 @@ func TestPairsOfAnUnansweredWriteAreNotForgotten(t *testing.T) {
 		t.Errorf("due %v", due)
 	}
 	wantAgreement(t, l, r)
-	if p := l.of(target{"edge+c2", "7"})[0]; p.Desired != "" || p.Phase != appcontext.Deleting {
+	if p := l.of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]; p.Desired != "" || p.Phase != appcontext.Deleting {
 		t.Errorf("what is not wanted any more is to go; got %+v", p)
 	}
 	if l.doubts.any("7") {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // field is a ledger over a real store, with a clock of its own and a sink that delivers
@@ -65,15 +66,15 @@ func configMap(name string) manifest.ID {
 }
 
 // wish is for apps, "app cluster" to bundle.
-func (f *field) wish(rev int64, apps []appcontext.App, at map[string]appcontext.Digest) []target {
+func (f *field) wish(rev int64, apps []appcontext.App, at map[string]appcontext.Digest) []pair.Target {
 	f.Helper()
-	w := wish{uid: "7", head: "7", rev: rev, apps: apps, gone: at == nil, places: map[string]map[string]appcontext.Digest{}}
+	w := pair.Desired{Deployment: "7", Head: "7", Rev: rev, Apps: apps, Removed: at == nil, Places: map[string]map[string]appcontext.Digest{}}
 	for where, bundle := range at {
 		app, cluster, _ := strings.Cut(where, " ")
-		if w.places[cluster] == nil {
-			w.places[cluster] = map[string]appcontext.Digest{}
+		if w.Places[cluster] == nil {
+			w.Places[cluster] = map[string]appcontext.Digest{}
 		}
-		w.places[cluster][app] = bundle
+		w.Places[cluster][app] = bundle
 	}
 	return f.mustIntend(f.T, w)
 }
@@ -84,15 +85,15 @@ func (f *field) deliver() (done []string) {
 	if err := f.arrive(f.Context(), f.all(), f.direct); err != nil {
 		f.Fatal(err)
 	}
-	var out []outcome
+	var out []pair.Result
 	for _, t := range f.all() {
-		for _, p := range opened(f.of(t)) {
-			step, last, err := f.ways.at(f.Context(), p, !f.direct)
+		for _, p := range pair.AllDeliverable(f.of(t)) {
+			step, last, err := f.ways.At(f.Context(), p, !f.direct)
 			if err != nil {
 				f.Fatal(err)
 			}
-			o := outcomeOf(p, step, last)
-			o.commit = "c0ffee"
+			o := pair.ResultOf(p, step, last)
+			o.Commit = "c0ffee"
 			out = append(out, o)
 			done = append(done, fmt.Sprint(p.Key.App, " ", p.Key.Cluster, " ", step))
 		}
@@ -104,7 +105,7 @@ func (f *field) deliver() (done []string) {
 }
 
 // says has a cluster's agent report objects of an app, "name status content".
-func (f *field) says(app, cluster string, objects ...string) []target {
+func (f *field) says(app, cluster string, objects ...string) []pair.Target {
 	f.Helper()
 	r := appcontext.Report{Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, Seq: 1}
 	for _, o := range objects {
@@ -125,7 +126,7 @@ func (f *field) says(app, cluster string, objects ...string) []target {
 
 func (f *field) pairOf(app, cluster string) appcontext.Pair {
 	f.Helper()
-	for _, p := range f.of(target{cluster, "7"}) {
+	for _, p := range f.of(pair.Target{Cluster: cluster, UID: "7"}) {
 		if p.Key.App == app {
 			return p
 		}
@@ -279,7 +280,7 @@ func TestGatesOpenOnceAndForAll(t *testing.T) {
 	reopen := func() string {
 		t.Helper()
 		due, _ := f.restir()
-		var out []target
+		var out []pair.Target
 		for _, uid := range due {
 			targets, err := f.ledger.reopen(t.Context(), uid)
 			if err != nil {
@@ -334,10 +335,10 @@ func TestWhatWasStoppedStays(t *testing.T) {
 	f.wantDone("nothing")
 	f.says("web", "c1", "job-x Current 1")
 	f.wantDone("nothing, whatever is reported")
-	if db, web := f.pairOf("db", "c1"), f.pairOf("web", "c1"); db.Blocked != stopped || web.Blocked != stopped || web.Applied != "" {
+	if db, web := f.pairOf("db", "c1"), f.pairOf("web", "c1"); db.Blocked != pair.Stopped || web.Blocked != pair.Stopped || web.Applied != "" {
 		t.Errorf("db is blocked %q, web %q", db.Blocked, web.Blocked)
 	}
-	err := f.settle(t.Context(), []outcome{{key: f.pairOf("db", "c1").Key, bundle: f.pairOf("db", "c1").Desired, commit: "late"}})
+	err := f.settle(t.Context(), []pair.Result{{Key: f.pairOf("db", "c1").Key, Bundle: f.pairOf("db", "c1").Desired, Commit: "late"}})
 	if db := f.pairOf("db", "c1"); err != nil || db.Phase != appcontext.Applied || db.Blocked != "" {
 		t.Errorf("proof that came late: %v, %+v", err, db)
 	}

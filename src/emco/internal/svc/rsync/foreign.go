@@ -1,10 +1,7 @@
 package rsync
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +10,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -72,7 +72,7 @@ func (d *dispatcher) inspect(ctx context.Context, repo git.Repo, on route.Branch
 	if len(fresh) == 0 {
 		return nil, nil
 	}
-	found := &foreignEdits{edits: map[appcontext.PairKey]appcontext.ForeignEdit{}, held: map[target]bool{}}
+	found := &foreignEdits{edits: map[appcontext.PairKey]appcontext.ForeignEdit{}, held: map[pair.Target]bool{}}
 	for _, step := range stepsOf(fresh) {
 		paths, err := d.differ.Changed(ctx, repo, git.Difference{Before: step.before, After: step.commit.ID, Under: "clusters", Limit: maxChanged})
 		switch {
@@ -90,7 +90,7 @@ func (d *dispatcher) inspect(ctx context.Context, repo git.Repo, on route.Branch
 	}
 	d.inspected.done(on, commits[0].ID)
 	for _, t := range due {
-		d.alarms.set(t, 0) // the context of a commit ends with it
+		d.alarms.Set(t, 0) // the context of a commit ends with it
 	}
 	d.tell(ctx)
 	return found.keep, nil
@@ -122,7 +122,7 @@ func stepsOf(commits []git.Commit) (out []compared) {
 // foreignEdits are what others did to files of ours.
 type foreignEdits struct {
 	edits map[appcontext.PairKey]appcontext.ForeignEdit
-	held  map[target]bool
+	held  map[pair.Target]bool
 	keep  []string
 }
 
@@ -131,11 +131,11 @@ func (d *dispatcher) attribute(ctx context.Context, on route.Branch, c git.Commi
 	trip := d.gateway.Lookup()
 	for _, path := range paths {
 		for _, t := range d.near(path) {
-			dest, err := trip.Route(ctx, t.cluster)
+			dest, err := trip.Route(ctx, t.Cluster)
 			if err != nil || dest.Backend == nil || on != dest.Branch() || dest.Role(d.shard) != route.Deliver {
 				continue
 			}
-			apps, owned := owned(path, dest.Target(t.cluster, t.uid), dest.Backend, d.ledger.of(t))
+			apps, owned := owned(path, dest.Target(t.Cluster, t.UID), dest.Backend, d.ledger.of(t))
 			if !owned {
 				continue
 			}
@@ -144,14 +144,14 @@ func (d *dispatcher) attribute(ctx context.Context, on route.Branch, c git.Commi
 				found.keep = append(found.keep, path)
 			}
 			for _, app := range apps {
-				found.add(appcontext.PairKey{Cluster: t.cluster, UID: t.uid, App: app}, c, path)
+				found.add(appcontext.PairKey{Cluster: t.Cluster, UID: t.UID, App: app}, c, path)
 			}
 		}
 	}
 }
 
 // near returns the targets of the cluster that a path is about, if any.
-func (d *dispatcher) near(path string) (out []target) {
+func (d *dispatcher) near(path string) (out []pair.Target) {
 	part := strings.Split(path, "/") // clusters/C/… or clusters/xx/C/…
 	for _, cluster := range part[min(1, len(part)):min(3, len(part))] {
 		out = append(out, d.ledger.on(cluster)...)
@@ -182,7 +182,7 @@ func owned(path string, t syncer.Target, b syncer.Backend, pairs []appcontext.Pa
 func (f *foreignEdits) add(k appcontext.PairKey, c git.Commit, path string) {
 	e, again := f.edits[k]
 	if !again || e.Commit != string(c.ID) {
-		e = appcontext.ForeignEdit{Commit: string(c.ID), Author: clipped(c.Author)}
+		e = appcontext.ForeignEdit{Commit: string(c.ID), Author: pair.Clip(c.Author)}
 	}
 	if len(e.Paths) < maxNamed {
 		e.Paths = append(e.Paths, path)
@@ -194,7 +194,7 @@ func (f *foreignEdits) add(k appcontext.PairKey, c git.Commit, path string) {
 
 // edited notes what others did to files of pairs, and returns the targets that are to be
 // written anew, or fail because that is held. What is noted already is no news.
-func (l *ledger) edited(ctx context.Context, found *foreignEdits) ([]target, error) {
+func (l *ledger) edited(ctx context.Context, found *foreignEdits) ([]pair.Target, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var put []appcontext.Pair
@@ -203,69 +203,20 @@ func (l *ledger) edited(ctx context.Context, found *foreignEdits) ([]target, err
 		if !known || p.Edit != nil && p.Edit.Commit == e.Commit {
 			continue
 		}
-		e.At, e.Held = l.now(), found.held[targetOf(k)]
+		e.At, e.Held = l.now(), found.held[pair.TargetOf(k)]
 		p.Edit = &e
 		if p.Phase == appcontext.Applied {
 			p.From, p.At, p.Sent = p.Desired, l.now(), false
-			p = renew(p)
+			p = pair.Reset(p)
 		}
 		if e.Held {
-			p = l.failed(p, heldError(e))
+			p = l.failed(p, pair.HeldError(e))
 		}
-		l.diary.add(k, newsForeign, inWords(e), p.Rev)
+		l.diary.Add(k, events.ExternalEdit, pair.DescribeEdit(e), p.Rev)
 		put = append(put, l.stayed(p))
 	}
-	slices.SortFunc(put, byKey)
-	return targetsOf(put), l.write(ctx, entry{put: put})
-}
-
-// inWords is an edit in words.
-func inWords(e appcontext.ForeignEdit) string {
-	what := e.Paths[0]
-	if n := len(e.Paths) - 1 + e.More; n > 0 {
-		what += fmt.Sprintf(" and %d more", n)
-	}
-	then := "it is written over"
-	if e.Held {
-		then = "it is held until somebody adopts or restores the branch"
-	}
-	return fmt.Sprintf("%s changed %s in commit %s; %s", cmp.Or(e.Author, "somebody else"), what, e.Commit[:min(len(e.Commit), 12)], then)
-}
-
-// heldEdit is why nothing is delivered to a target.
-type heldEdit struct{ edit appcontext.ForeignEdit }
-
-// Error says who changed what.
-func (h *heldEdit) Error() string { return foreignEdit + ": " + inWords(h.edit) }
-
-func heldError(e appcontext.ForeignEdit) error {
-	return errs.E(errs.Forbidden, "write", e.Paths[0], &heldEdit{e})
-}
-
-// heldOf returns the edit because of which nothing is delivered to pairs of one target.
-func heldOf(pairs []appcontext.Pair) error {
-	for _, p := range pairs {
-		if p.Edit != nil && p.Edit.Held {
-			return heldError(*p.Edit)
-		}
-	}
-	return nil
-}
-
-// isForeign reports whether an error is about what somebody else did to files of ours.
-func isForeign(err error) bool {
-	_, held := errors.AsType[*heldEdit](err)
-	return held || errors.Is(err, batch.ErrExternalEdit)
-}
-
-// overwritten is an edit after a delivery: it says for a while what became of it.
-func overwritten(e *appcontext.ForeignEdit, commit string) *appcontext.ForeignEdit {
-	if e == nil || e.Undone != "" {
-		return nil
-	}
-	out := *e
-	out.Held, out.Kept, out.Undone = false, false, commit
-	return &out
+	slices.SortFunc(put, pair.CompareKeys)
+	return pair.TargetsOf(put), l.write(ctx, entry{put: put})
 }
 
 // lookAround looks at all branches of the shard, now and then, until ctx ends: one read of
@@ -274,10 +225,10 @@ func (d *dispatcher) lookAround(ctx context.Context, every time.Duration) {
 	if every <= 0 || d.differ == nil {
 		return
 	}
-	for pause(ctx, every); ctx.Err() == nil; pause(ctx, every) {
+	for queue.Pause(ctx, every); ctx.Err() == nil; queue.Pause(ctx, every) {
 		trip := d.gateway.Lookup()
 		for on, t := range d.tenants.some() {
-			dest, err := trip.Route(ctx, t.cluster)
+			dest, err := trip.Route(ctx, t.Cluster)
 			if err != nil || on != dest.Branch() {
 				continue
 			}
@@ -289,10 +240,10 @@ func (d *dispatcher) lookAround(ctx context.Context, every time.Duration) {
 }
 
 // some returns the branches on which targets are, each with one of them.
-func (n *tenants) some() map[route.Branch]target {
+func (n *tenants) some() map[route.Branch]pair.Target {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out := make(map[route.Branch]target, len(n.on))
+	out := make(map[route.Branch]pair.Target, len(n.on))
 	for b, all := range n.on {
 		for t := range all {
 			out[b] = t

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // retell is how long the words of a pair that waits stay as they are, although what it
@@ -16,47 +18,26 @@ const retell = 5 * time.Second
 // order is what of a revision decides which pair may begin when.
 type order struct {
 	apps map[string]appcontext.App
-	wish wish      // what other shards shall have of it
-	told time.Time // when the pairs that wait were last told what for
+	wish pair.Desired // what other shards shall have of it
+	told time.Time    // when the pairs that wait were last told what for
 }
 
 // note remembers the order that a wish demands, if it demands any.
-func (l *ledger) note(w wish) {
-	if l.heads[w.uid] = w.head; w.head == "" {
-		delete(l.heads, w.uid)
+func (l *ledger) note(w pair.Desired) {
+	if l.heads[w.Deployment] = w.Head; w.Head == "" {
+		delete(l.heads, w.Deployment)
 	}
-	if l.wanted[w.uid] = true; w.gone {
-		delete(l.wanted, w.uid)
+	if l.wanted[w.Deployment] = true; w.Removed {
+		delete(l.wanted, w.Deployment)
 	}
-	o := order{apps: map[string]appcontext.App{}, wish: wish{uid: w.uid, rev: w.rev, gone: w.gone, places: w.abroad}}
-	for _, a := range w.apps {
+	o := order{apps: map[string]appcontext.App{}, wish: pair.Desired{Deployment: w.Deployment, Rev: w.Rev, Removed: w.Removed, Places: w.Elsewhere}}
+	for _, a := range w.Apps {
 		o.apps[a.Name] = appcontext.App{Name: a.Name, Failure: a.Failure, DependsOn: a.DependsOn, LeaveLast: a.LeaveLast, Rollout: a.Rollout}
 	}
-	delete(l.orders, w.uid)
-	if ordered(w.apps) {
-		l.orders[w.uid] = o
+	delete(l.orders, w.Deployment)
+	if gate.Ordered(w.Apps) {
+		l.orders[w.Deployment] = o
 	}
-}
-
-// judging returns the apps of which gates ask whether they are ready.
-func (o order) judging() map[string]bool {
-	out := map[string]bool{}
-	for _, a := range o.apps {
-		if a.LeaveLast || a.Rollout != nil {
-			out[a.Name] = true
-		}
-		for _, d := range a.DependsOn {
-			if d.Ready {
-				out[d.App] = true
-			}
-		}
-	}
-	return out
-}
-
-// gated reports whether a pair has not begun its way and waits for others.
-func gated(p appcontext.Pair) bool {
-	return p.Phase != appcontext.Applied && !begun(p) && !p.Halted && p.Blocked != "" && p.Blocked != stopped
 }
 
 // admit blocks those of the due pairs of a deployment that have to wait for others
@@ -80,7 +61,7 @@ func (l *ledger) admit(ctx context.Context, uid string, have, due []appcontext.P
 	}
 	for i, p := range due {
 		if l.outside(p) {
-			due[i].Blocked = l.barred(uid, s.gate(p))
+			due[i].Blocked = l.barred(uid, s.For(p))
 		}
 	}
 	return s.failure()
@@ -90,13 +71,13 @@ func (l *ledger) admit(ctx context.Context, uid string, have, due []appcontext.P
 func (l *ledger) outside(p appcontext.Pair) bool {
 	old, _ := l.pair(p.Key)
 	same := old.Change != "" && old.Rev == p.Rev && old.Desired == p.Desired
-	return !begun(p) && !p.Halted && !(same && old.Blocked == "")
+	return !pair.Started(p) && !p.Halted && !(same && old.Blocked == "")
 }
 
 // free lets in pairs that waited for an order that does not hold any more.
 func (l *ledger) free(due []appcontext.Pair) error {
 	for i, p := range due {
-		if gated(p) {
+		if pair.AtGate(p) {
 			due[i].Blocked = ""
 		}
 	}
@@ -105,7 +86,7 @@ func (l *ledger) free(due []appcontext.Pair) error {
 
 // view is a scene with the errors that came up while it was looked at.
 type view struct {
-	*scene
+	*gate.Gates
 	sightings *sightings
 }
 
@@ -113,7 +94,7 @@ func (v view) failure() error { return v.sightings.err }
 
 // look makes a scene of a deployment's pairs, those in other shards included.
 func (l *ledger) look(ctx context.Context, o order, pairs []appcontext.Pair) (view, error) {
-	judging := o.judging()
+	judging := gate.NeedReadiness(o.apps)
 	var keys []appcontext.PairKey
 	for _, p := range pairs {
 		if judging[p.Key.App] && p.Phase == appcontext.Applied {
@@ -125,20 +106,20 @@ func (l *ledger) look(ctx context.Context, o order, pairs []appcontext.Pair) (vi
 	}
 	far, err := l.abroad(ctx, o.wish)
 	s := &sightings{ctx: ctx, l: l, far: far.reports}
-	return view{newScene(o, slices.Concat(pairs, far.pairs), s, l.now()), s}, err
+	return view{gate.New(gate.Input{Apps: o.apps, Removed: o.wish.Removed, Pairs: slices.Concat(pairs, far.pairs), Reports: s, Now: l.now()}), s}, err
 }
 
 // barred is why a gate is closed. When time opens it, the deployment is looked at again.
-func (l *ledger) barred(uid string, g gate) string {
-	if !g.at.IsZero() {
-		l.stirred.at(uid, g.at)
+func (l *ledger) barred(uid string, g gate.Gate) string {
+	if !g.At.IsZero() {
+		l.stirred.at(uid, g.At)
 	}
-	return g.why
+	return g.Why
 }
 
 // reopen looks again at what a deployment's pairs wait for, and returns the targets
 // that may begin now.
-func (l *ledger) reopen(ctx context.Context, uid string) ([]target, error) {
+func (l *ledger) reopen(ctx context.Context, uid string) ([]pair.Target, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o, ordered := l.orders[uid]
@@ -163,22 +144,22 @@ func (l *ledger) reopen(ctx context.Context, uid string) ([]target, error) {
 		o.told = now
 		l.orders[uid] = o
 	}
-	return targetsOf(opened(put)), nil
+	return pair.TargetsOf(pair.AllDeliverable(put)), nil
 }
 
 // relieved returns the pairs for which the gate has changed. While it is silent, those
 // that go on waiting keep their words.
 func (l *ledger) relieved(uid string, s view, pairs []appcontext.Pair, silent bool) (put []appcontext.Pair) {
 	for _, p := range pairs {
-		if !gated(p) {
+		if !pair.AtGate(p) {
 			continue
 		}
-		why := l.barred(uid, s.gate(p))
+		why := l.barred(uid, s.For(p))
 		if why == p.Blocked {
 			continue
 		}
 		if why != "" && silent {
-			l.stirred.at(uid, s.now.Add(retell))
+			l.stirred.at(uid, l.now().Add(retell))
 			continue
 		}
 		p.Blocked = why
@@ -202,7 +183,7 @@ func newStirred() stirred {
 
 // count keeps count of the pairs that wait.
 func (s *stirred) count(old, p appcontext.Pair) {
-	if was, is := gated(old), gated(p); was && !is {
+	if was, is := pair.AtGate(old), pair.AtGate(p); was && !is {
 		s.waiting[p.Key.UID]--
 	} else if is && !was {
 		s.waiting[p.Key.UID]++
@@ -277,7 +258,7 @@ func (l *ledger) restir() (due []string, next time.Time) {
 func (l *ledger) lookAgain(uid string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stirred.at(uid, l.now().Add(firstRetry))
+	l.stirred.at(uid, l.now().Add(pair.FirstRetry))
 }
 
 // await waits until something has happened, or until a time if there is one.
@@ -294,5 +275,3 @@ func (s *stirred) await(ctx context.Context, until time.Time) {
 	case <-alarm:
 	}
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
-	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -29,10 +31,10 @@ type commits interface {
 // gitSink writes targets' files to a repository and branch.
 type gitSink struct {
 	commits  commits
-	contents *contents
+	contents *content.Reader
 	ledger   *ledger
-	ways     *ways
-	brakes   *brakes
+	ways     *content.StepPlans
+	brakes   *queue.Cancellations
 	record   record // nil: nothing is remembered
 	branches *branches
 	inspect  func(ctx context.Context, r git.Repo, on route.Branch, commits []git.Commit) (keep []string, err error) // nil: commits of others are not looked into
@@ -43,10 +45,10 @@ type gitSink struct {
 // deliver plans all targets and has them committed together, in as many commits as it
 // takes. It yields what came of each before the next one is planned. A target that cannot
 // be planned fails alone. All targets share the lane's repository and branch.
-func (s *gitSink) deliver(ctx context.Context, due []target, found map[target]route.Route) iter.Seq[[]outcome] {
-	return func(yield func([]outcome) bool) {
+func (s *gitSink) deliver(ctx context.Context, due []pair.Target, found map[pair.Target]route.Route) iter.Seq[[]pair.Result] {
+	return func(yield func([]pair.Result) bool) {
 		for part := range slices.Chunk(s.urgentFirst(due), batchTargets) {
-			slices.SortFunc(part, compareTargets)
+			slices.SortFunc(part, pair.CompareTargets)
 			if !yield(s.commit(ctx, part, found)) {
 				return
 			}
@@ -56,13 +58,13 @@ func (s *gitSink) deliver(ctx context.Context, due []target, found map[target]ro
 
 // urgentFirst puts targets of which something is taken back or away before the others. All
 // go together if they fit into one commit.
-func (s *gitSink) urgentFirst(due []target) []target {
+func (s *gitSink) urgentFirst(due []pair.Target) []pair.Target {
 	if len(due) <= batchTargets {
 		return due
 	}
-	var first, rest []target
+	var first, rest []pair.Target
 	for _, t := range due {
-		if slices.ContainsFunc(opened(s.ledger.of(t)), urgent) {
+		if slices.ContainsFunc(pair.AllDeliverable(s.ledger.of(t)), urgent) {
 			first = append(first, t)
 		} else {
 			rest = append(rest, t)
@@ -78,19 +80,19 @@ func urgent(p appcontext.Pair) bool {
 
 // share is one target's part of a commit.
 type share struct {
-	target target
+	target pair.Target
 	pairs  []appcontext.Pair
 	edits  []git.Edit
 	views  []git.DerivedBranch // that are to show the target's cluster
-	hopes  []outcome           // what is true when the commit is there
+	hopes  []pair.Result       // what is true when the commit is there
 }
 
 // commit has targets committed together. When one of their deployments is stopped before
 // the commit has begun, the others are planned anew.
-func (s *gitSink) commit(ctx context.Context, due []target, found map[target]route.Route) []outcome {
-	var out []outcome
+func (s *gitSink) commit(ctx context.Context, due []pair.Target, found map[pair.Target]route.Route) []pair.Result {
+	var out []pair.Result
 	for len(due) > 0 && ctx.Err() == nil {
-		running, release := s.brakes.any(ctx, deployments(due))
+		running, release := s.brakes.WithAny(ctx, deployments(due))
 		results := s.attempt(running, due, found)
 		braked := running.Err() != nil && ctx.Err() == nil
 		release()
@@ -99,27 +101,27 @@ func (s *gitSink) commit(ctx context.Context, due []target, found map[target]rou
 		}
 		var again []appcontext.Pair
 		for _, o := range results {
-			if o.err == nil {
+			if o.Err == nil {
 				out = append(out, o)
 			} else {
-				again = append(again, appcontext.Pair{Key: o.key})
+				again = append(again, appcontext.Pair{Key: o.Key})
 			}
 		}
-		due = targetsOf(again)
+		due = pair.TargetsOf(again)
 	}
 	return out
 }
 
-func deployments(of []target) map[string]bool {
+func deployments(of []pair.Target) map[string]bool {
 	out := map[string]bool{}
 	for _, t := range of {
-		out[t.uid] = true
+		out[t.UID] = true
 	}
 	return out
 }
 
-func (s *gitSink) attempt(ctx context.Context, due []target, found map[target]route.Route) []outcome {
-	var out []outcome
+func (s *gitSink) attempt(ctx context.Context, due []pair.Target, found map[pair.Target]route.Route) []pair.Result {
+	var out []pair.Result
 	var shares []share
 	for _, t := range due {
 		sh, failed := s.share(ctx, t, found[t])
@@ -138,25 +140,25 @@ func (s *gitSink) attempt(ctx context.Context, due []target, found map[target]ro
 }
 
 // share plans one target. Outcomes of pairs that cannot be planned are handed back.
-func (s *gitSink) share(ctx context.Context, t target, d route.Route) (share, []outcome) {
+func (s *gitSink) share(ctx context.Context, t pair.Target, d route.Route) (share, []pair.Result) {
 	sh := share{target: t, pairs: s.ledger.of(t)}
-	if len(opened(sh.pairs)) == 0 {
+	if len(pair.AllDeliverable(sh.pairs)) == 0 {
 		return sh, nil
 	}
-	if err := heldOf(sh.pairs); err != nil {
-		return sh, failures(sh.pairs, err)
+	if err := pair.HeldEditOf(sh.pairs); err != nil {
+		return sh, pair.Failures(sh.pairs, err)
 	}
 	plan, err := s.plan(ctx, t, d, sh.pairs)
 	if err != nil {
-		return sh, failures(sh.pairs, err)
+		return sh, pair.Failures(sh.pairs, err)
 	}
-	sh.edits, sh.views = plan.edits, d.Settings.ViewOf(d.Target(t.cluster, t.uid).Root())
-	var failed []outcome
-	for _, p := range opened(sh.pairs) {
-		step, last, err := s.ways.at(ctx, p, true)
-		o := outcomeOf(p, step, last)
-		o.apps = plan.apps
-		if o.err = cmp.Or(err, plan.refused[p.Key.App]); o.err != nil {
+	sh.edits, sh.views = plan.edits, d.Settings.ViewOf(d.Target(t.Cluster, t.UID).Root())
+	var failed []pair.Result
+	for _, p := range pair.AllDeliverable(sh.pairs) {
+		step, last, err := s.ways.At(ctx, p, true)
+		o := pair.ResultOf(p, step, last)
+		o.Apps = plan.apps
+		if o.Err = cmp.Or(err, plan.refused[p.Key.App]); o.Err != nil {
 			failed = append(failed, o)
 		} else {
 			sh.hopes = append(sh.hopes, o)
@@ -167,7 +169,7 @@ func (s *gitSink) share(ctx context.Context, t target, d route.Route) (share, []
 
 // land has the shares committed together. When the commit is refused for a path, the
 // shares that own it fail and the others are tried again, at most tries times.
-func (s *gitSink) land(ctx context.Context, d route.Route, shares []share, tries int) []outcome {
+func (s *gitSink) land(ctx context.Context, d route.Route, shares []share, tries int) []pair.Result {
 	shown, made, err := s.submit(ctx, s.job(d, shares))
 	if guilty, others := blamed(err, shares); tries > 0 && len(guilty) > 0 && len(others) > 0 {
 		return append(answers(guilty, git.DerivedResult{}, err), s.land(ctx, d, others, tries-1)...)
@@ -215,7 +217,7 @@ func (s *gitSink) note(ctx context.Context, at route.Branch, base, commit git.Ha
 	if base == commit {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bookkeeping)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queue.GracePeriod)
 	defer cancel()
 	if err := s.branches.landed(ctx, s.ledger.fence, at, commit); err != nil {
 		s.log.Warn("a commit is not remembered; the one before is", "repo", at.URL, "branch", at.Name, "commit", commit, "err", err)
@@ -229,12 +231,12 @@ func (s *gitSink) job(d route.Route, shares []share) batch.Job {
 	for _, sh := range shares {
 		job.Edits = append(job.Edits, sh.edits...)
 		job.Derived = append(job.Derived, sh.views...)
-		for _, p := range opened(sh.pairs) {
+		for _, p := range pair.AllDeliverable(sh.pairs) {
 			job.Urgent = job.Urgent || urgent(p)
 			job.Interactive = job.Interactive || p.Attempt == 0
 		}
 		tags.note(sh.target, sh.pairs)
-		about.note(s.ledger.subject(sh.target.uid), sh.target, sh.pairs)
+		about.note(s.ledger.subject(sh.target.UID), sh.target, sh.pairs)
 	}
 	job.Derived = slices.CompactFunc(job.Derived, func(a, b git.DerivedBranch) bool { return a.Branch == b.Branch }) // targets are in order of clusters
 	job.Title, job.Trailers = about.title(), tags.list()
@@ -262,14 +264,14 @@ func blamed(err error, shares []share) (guilty, others []share) {
 // answers makes the shares' hopes true, or says why they are not. Of a cluster that reads
 // a view the commit is the one that the view is at: the cluster meets it, or one that came
 // after it, and never one of the branch that the view shows.
-func answers(shares []share, shown git.DerivedResult, err error) (out []outcome) {
+func answers(shares []share, shown git.DerivedResult, err error) (out []pair.Result) {
 	for _, sh := range shares {
 		commit := shown.Commit
 		for _, v := range sh.views {
 			commit = shown.Heads[v.Branch]
 		}
 		for _, o := range sh.hopes {
-			o.commit, o.err = string(commit), err
+			o.Commit, o.Err = string(commit), err
 			out = append(out, o)
 		}
 	}
@@ -285,7 +287,7 @@ type planned struct {
 
 // plan asks the backend for the target's files. An app that the backend refuses is left
 // as it was, and the error says why.
-func (s *gitSink) plan(ctx context.Context, t target, d route.Route, pairs []appcontext.Pair) (planned, error) {
+func (s *gitSink) plan(ctx context.Context, t pair.Target, d route.Route, pairs []appcontext.Pair) (planned, error) {
 	at := s.ledger.address(t, d)
 	apps, err := s.apps(ctx, pairs, nil)
 	if err != nil {
@@ -332,19 +334,19 @@ func (s *gitSink) apps(ctx context.Context, pairs []appcontext.Pair, refused map
 // way, what it held before; then what belongs to the step that it is at.
 func (s *gitSink) content(ctx context.Context, p appcontext.Pair, refused bool) (syncer.App, error) {
 	switch {
-	case refused, !begun(p) && !open(p) && p.Phase != appcontext.Applied:
+	case refused, !pair.Started(p) && !pair.Deliverable(p) && p.Phase != appcontext.Applied:
 		return s.whole(ctx, p.Applied)
 	case p.Phase == appcontext.Applied:
 		return s.whole(ctx, p.Desired)
 	}
-	step, last, err := s.ways.at(ctx, p, true)
+	step, last, err := s.ways.At(ctx, p, true)
 	if err != nil {
 		return syncer.App{}, err
 	}
 	if last && len(step.Keep) == 0 {
 		return s.whole(ctx, p.Desired)
 	}
-	return s.contents.set(ctx, step.Set())
+	return s.contents.AppOf(ctx, step.Set())
 }
 
 // whole returns all that is settled of a bundle; that without a digest is empty.
@@ -352,21 +354,7 @@ func (s *gitSink) whole(ctx context.Context, bundle appcontext.Digest) (syncer.A
 	if bundle == "" {
 		return syncer.App{}, nil
 	}
-	return s.contents.app(ctx, bundle)
-}
-
-// outcomeOf is what comes true of a pair when its step is delivered.
-func outcomeOf(p appcontext.Pair, step steps.Step, last bool) outcome {
-	return outcome{key: p.Key, bundle: p.Desired, rev: p.Rev, step: p.Step, mid: !last, main: step.Kind == steps.Main}
-}
-
-// failures makes an outcome of each pair for which something was to be done.
-func failures(pairs []appcontext.Pair, err error) []outcome {
-	var out []outcome
-	for _, p := range opened(pairs) {
-		out = append(out, outcome{key: p.Key, bundle: p.Desired, rev: p.Rev, step: p.Step, err: err})
-	}
-	return out
+	return s.contents.SettledApp(ctx, bundle)
 }
 
 // present names apps, in order.

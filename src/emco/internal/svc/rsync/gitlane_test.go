@@ -15,6 +15,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -57,9 +60,9 @@ func TestAnAppThatTheBackendRefusesStaysAsItWas(t *testing.T) {
 		{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "b"}, Desired: "bad", Applied: "old"},
 		{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "c"}, Desired: "bad"},
 	}
-	c := &contents{store: s}
-	sink := &gitSink{contents: c, ways: &ways{contents: c}, ledger: &ledger{}}
-	plan, err := sink.plan(t.Context(), target{"edge+c1", "7"}, route.Route{Backend: b}, pairs)
+	c := content.NewReader(s)
+	sink := &gitSink{contents: c, ways: content.NewStepPlans(c), ledger: &ledger{}}
+	plan, err := sink.plan(t.Context(), pair.Target{Cluster: "edge+c1", UID: "7"}, route.Route{Backend: b}, pairs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,24 +110,24 @@ func TestATargetWhosePathIsRefusedFailsAlone(t *testing.T) {
 	}
 	shelved := shelf{}
 	shelved.put("bundle", "settings")
-	l := &ledger{pairs: map[target]map[string]appcontext.Pair{}, targets: map[string]map[target]bool{}, sites: map[string]map[target]bool{}, restless: restless{}}
-	c := &contents{store: shelved}
-	found, due := map[target]route.Route{}, []target{{"edge+c1", "7"}, {"edge+c2", "7"}, {"edge+c3", "7"}}
+	l := &ledger{pairs: map[pair.Target]map[string]appcontext.Pair{}, targets: map[string]map[pair.Target]bool{}, sites: map[string]map[pair.Target]bool{}, restless: restless{}}
+	c := content.NewReader(shelved)
+	found, due := map[pair.Target]route.Route{}, []pair.Target{{Cluster: "edge+c1", UID: "7"}, {Cluster: "edge+c2", UID: "7"}, {Cluster: "edge+c3", UID: "7"}}
 	for _, at := range due {
-		l.keep(appcontext.Pair{Key: appcontext.PairKey{Cluster: at.cluster, UID: at.uid, App: "a"}, Desired: "bundle", Phase: appcontext.Pending})
+		l.keep(appcontext.Pair{Key: appcontext.PairKey{Cluster: at.Cluster, UID: at.UID, App: "a"}, Desired: "bundle", Phase: appcontext.Pending})
 		found[at] = route.Route{Backend: b}
 	}
 	host := &picky{bad: "clusters/edge+c2/context/7/app"}
 	l.heads, l.wanted = map[string]string{"7": "70"}, map[string]bool{"7": true}
 	var recorded []string
-	sink := &gitSink{commits: host, contents: c, ledger: l, ways: &ways{contents: c}, brakes: newBrakes(t.Context()), branches: unwritten(t)}
+	sink := &gitSink{commits: host, contents: c, ledger: l, ways: content.NewStepPlans(c), brakes: queue.NewCancellations(t.Context()), branches: unwritten(t)}
 	sink.record = func(_ context.Context, head string, rev int64, c ...appcontext.RevisionCommit) error {
 		recorded = append(recorded, fmt.Sprint(head, " ", rev, " ", c[0].Commit, " ", c[0].Clusters))
 		return nil
 	}
 	got := map[string]string{}
 	for _, o := range slices.Concat(slices.Collect(sink.deliver(t.Context(), due, found))...) {
-		got[o.key.Cluster] = fmt.Sprint(o.commit, " ", o.err)
+		got[o.Key.Cluster] = fmt.Sprint(o.Commit, " ", o.Err)
 	}
 	want := map[string]string{
 		"edge+c1": "c0ffee <nil>", "edge+c3": "c0ffee <nil>",
@@ -147,11 +150,11 @@ func TestTitles(t *testing.T) {
 		note func(*summary)
 		want string
 	}{
-		{"one deployment on one cluster", func(s *summary) { s.note(group, target{"edge+c1", "7"}, there) }, "Update shop/till/v1/autumn on edge+c1"},
-		{"a removal", func(s *summary) { s.note(group, target{"edge+c1", "7"}, gone) }, "Remove shop/till/v1/autumn on edge+c1"},
+		{"one deployment on one cluster", func(s *summary) { s.note(group, pair.Target{Cluster: "edge+c1", UID: "7"}, there) }, "Update shop/till/v1/autumn on edge+c1"},
+		{"a removal", func(s *summary) { s.note(group, pair.Target{Cluster: "edge+c1", UID: "7"}, gone) }, "Remove shop/till/v1/autumn on edge+c1"},
 		{"several", func(s *summary) {
-			s.note(group, target{"edge+c1", "7"}, gone)
-			s.note("8", target{"edge+c2", "8"}, there)
+			s.note(group, pair.Target{Cluster: "edge+c1", UID: "7"}, gone)
+			s.note("8", pair.Target{Cluster: "edge+c2", UID: "8"}, there)
 		}, "Update 2 deployments on 2 clusters"},
 	}
 	for _, tt := range tests {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
 
 // Which shard begins with a deployment on a cluster is found out from the cluster's
@@ -21,7 +23,7 @@ const unclaimed = time.Minute
 type guardian struct {
 	alone func() bool      // nobody else works: whoever looks, looks alike
 	again func(uid string) // has the dispatcher take in a head again
-	clock *alarms
+	clock *queue.Timers
 	live  bool // what there was at the start has been taken in
 
 	mu      sync.Mutex
@@ -30,9 +32,9 @@ type guardian struct {
 
 func newGuardian(alone func() bool, again func(uid string)) *guardian {
 	g := &guardian{alone: alone, again: again, overdue: map[string]bool{}}
-	g.clock = newAlarms(func(t target) {
-		g.remind(t.uid)
-		g.again(t.uid)
+	g.clock = queue.NewTimers(func(t pair.Target) {
+		g.remind(t.UID)
+		g.again(t.UID)
 	})
 	return g
 }
@@ -46,7 +48,7 @@ func (g *guardian) remind(uid string) {
 // watch has a head looked at again if its deployment is in this guardian's care.
 func (g *guardian) watch(shard int, head appcontext.Head, key wishKey) {
 	if g.live && !key.gone && !key.stopped && key.owns && route.Group.Of(head.Deployment()) == shard && !g.alone() {
-		g.clock.set(target{uid: head.UID}, unclaimed)
+		g.clock.Set(pair.Target{UID: head.UID}, unclaimed)
 	}
 }
 

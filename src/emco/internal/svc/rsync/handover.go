@@ -8,6 +8,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // handing is how pairs are handed over.
@@ -30,16 +31,16 @@ func (l *ledger) changedHands() int64 {
 // stale refuses a wish that was worked out before pairs changed hands: it might take for new
 // what another shard has, or for unwanted what has come from one. What wishes for nothing
 // anywhere does neither. The caller holds mu.
-func (l *ledger) stale(w wish) error {
-	if w.gone || w.hands == l.hands {
+func (l *ledger) stale(w pair.Desired) error {
+	if w.Removed || w.Handovers == l.hands {
 		return nil
 	}
-	return errs.E(errs.Unavailable, "take in", "deployment "+w.uid, errors.New("pairs have changed hands meanwhile"))
+	return errs.E(errs.Unavailable, "take in", "deployment "+w.Deployment, errors.New("pairs have changed hands meanwhile"))
 }
 
 // handOver writes down that pairs are another shard's from now on, and forgets them if that
 // is not this one.
-func (l *ledger) handOver(ctx context.Context, targets []target, h handing) error {
+func (l *ledger) handOver(ctx context.Context, targets []pair.Target, h handing) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var put []appcontext.Pair
@@ -48,7 +49,7 @@ func (l *ledger) handOver(ctx context.Context, targets []target, h handing) erro
 			put = append(put, h.apply(p, l))
 		}
 	}
-	slices.SortFunc(put, byKey)
+	slices.SortFunc(put, pair.CompareKeys)
 	l.hands++
 	if h.to == l.shard {
 		return l.write(ctx, entry{put: put})
@@ -77,7 +78,7 @@ func (h handing) apply(p appcontext.Pair, l *ledger) appcontext.Pair {
 	}
 	if h.anew && p.Phase == appcontext.Applied {
 		p.From, p.At, p.Sent = p.Desired, l.now(), false
-		p = renew(p)
+		p = pair.Reset(p)
 	}
 	return p
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // What a revision wants of a shard is worked out, and then the shard takes in a cluster that
@@ -15,7 +16,7 @@ func TestWhatIsTakenInIsNotTakenForUnwanted(t *testing.T) {
 	for _, clusters := range [][]string{{"edge+c1"}, nil} {
 		l, r := newLedger(t)
 		w := on("a", clusters...)
-		w.hands = l.changedHands()
+		w.Handovers = l.changedHands()
 		l.mustIntend(t, w)
 		moved := appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c2", UID: "7", App: "web"}, Shard: l.shard, Desired: "a", Applied: "a", Phase: appcontext.Applied, Rev: 2}
 		if err := r.Store.PutPairs(t.Context(), l.fence, []appcontext.Pair{moved}, nil); err != nil {
@@ -25,16 +26,16 @@ func TestWhatIsTakenInIsNotTakenForUnwanted(t *testing.T) {
 		if due, err := l.intend(t.Context(), w); !errs.Is(err, errs.Unavailable) {
 			t.Errorf("with %v, due is %v, %v; want the wish to be worked out again", clusters, due, err)
 		}
-		if p := l.of(target{"edge+c2", "7"})[0]; p.Desired != "a" || p.Phase != appcontext.Applied {
+		if p := l.of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]; p.Desired != "a" || p.Phase != appcontext.Applied {
 			t.Errorf("with %v, what came is %+v", clusters, p)
 		}
 		wantAgreement(t, l, r)
 		l.takeIn([]appcontext.Pair{moved}) // known by now
 		w = on("a", append(clusters, "edge+c2")...)
-		if w.hands = l.changedHands(); len(l.mustIntend(t, w)) != len(clusters) {
+		if w.Handovers = l.changedHands(); len(l.mustIntend(t, w)) != len(clusters) {
 			t.Errorf("with %v, more is due than what is not there yet", clusters)
 		}
-		if gone := l.mustIntend(t, wish{uid: "7", gone: true}); len(gone) != len(clusters)+1 {
+		if gone := l.mustIntend(t, pair.Desired{Deployment: "7", Removed: true}); len(gone) != len(clusters)+1 {
 			t.Errorf("with %v, %v is to go when nothing is wanted any more", clusters, gone)
 		}
 	}

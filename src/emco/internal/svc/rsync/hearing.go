@@ -7,6 +7,8 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // reportStore is what is needed of the AppContext to know what clusters have said.
@@ -92,14 +94,14 @@ func (l *ledger) hear(k appcontext.PairKey, h hearing) {
 	old := l.reports.of[k]
 	l.reports.of[k], l.reports.reported[k.Cluster] = h, true
 	if h.ready != old.ready || !h.since.Equal(old.since) {
-		l.diary.heard(k, h)
+		l.diary.ReadinessChanged(k, h.ready, h.fell, h.why)
 		l.stir(k.UID)
 	}
 }
 
 // report writes down what clusters say of pairs that are known, and returns the targets
 // that go on because of it. A report that names no app says that its cluster is there.
-func (l *ledger) report(ctx context.Context, reports []appcontext.Report) ([]target, error) {
+func (l *ledger) report(ctx context.Context, reports []appcontext.Report) ([]pair.Target, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := make([]appcontext.Report, 0, len(reports))
@@ -131,11 +133,11 @@ func (l *ledger) take(ctx context.Context, e *entry, r appcontext.Report) error 
 	last := l.reports.of[r.Key]
 	h := hearing{why: "not applied yet"}
 	if p.Phase == appcontext.Applied {
-		b, err := l.ways.bundle(ctx, p.Desired)
+		b, err := l.ways.Bundle(ctx, p.Desired)
 		if err != nil {
 			return err
 		}
-		h.ready, h.why = readyIn(b, &r)
+		h.ready, h.why = pair.ReadyIn(b, &r)
 	}
 	h.fell = last.ready && !h.ready && p.Phase == appcontext.Applied
 	h.since = last.since
@@ -192,13 +194,13 @@ func (l *ledger) requalify(ctx context.Context, e *entry) error {
 		if p.Phase != appcontext.Applied || h.none || h.full == nil {
 			continue
 		}
-		b, err := l.ways.bundle(ctx, p.Desired)
+		b, err := l.ways.Bundle(ctx, p.Desired)
 		if err != nil {
 			return err
 		}
 		r := *h.full
 		next := hearing{since: h.since, said: h.said}
-		next.ready, next.why = readyIn(b, &r)
+		next.ready, next.why = pair.ReadyIn(b, &r)
 		if next.ready != h.ready {
 			next.since = l.now().UTC()
 			r.Ready, r.Since = next.ready, next.since
@@ -218,13 +220,13 @@ type sightings struct {
 	err error
 }
 
-func (s *sightings) ready(p appcontext.Pair) readiness {
+func (s *sightings) Ready(p appcontext.Pair) gate.Readiness {
 	if r, far := s.far[p.Key]; far {
 		return seenFar(r)
 	}
 	h, known := s.l.reports.of[p.Key]
 	if !known || h.none {
-		return readiness{silent: true}
+		return gate.Readiness{Unreported: true}
 	}
 	if h.why == "" && !h.ready && h.full != nil {
 		h.why = s.why(p, h)
@@ -232,23 +234,23 @@ func (s *sightings) ready(p appcontext.Pair) readiness {
 	}
 	s.l.reports.trim(p.Key)
 	if h.ready {
-		return readiness{ready: true, since: h.since}
+		return gate.Readiness{Ready: true, Since: h.since}
 	}
-	return readiness{why: "not ready: " + h.why}
+	return gate.Readiness{Why: "not ready: " + h.why}
 }
 
 // why finds out what a report that was read from the store complains about.
 func (s *sightings) why(p appcontext.Pair, h hearing) string {
-	b, err := s.l.ways.bundle(s.ctx, p.Desired)
+	b, err := s.l.ways.Bundle(s.ctx, p.Desired)
 	if err != nil {
 		s.err = err
 		return "its content cannot be read"
 	}
-	_, why := readyIn(b, h.full)
+	_, why := pair.ReadyIn(b, h.full)
 	return why
 }
 
-func (s *sightings) never(cluster string) bool {
+func (s *sightings) NeverReported(cluster string) bool {
 	never, err := s.l.reports.never(s.ctx, cluster)
 	if err != nil {
 		s.err = err

@@ -14,6 +14,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // early is how long before its time a pair may be tried with others of its target.
@@ -24,7 +26,7 @@ const early = 100 * time.Millisecond
 type kubeSink struct {
 	ctx      context.Context // of the watches
 	sink     *kube.Sink
-	contents *contents
+	contents *content.Reader
 	ledger   *ledger
 	reports  *reporter
 	log      *slog.Logger
@@ -44,7 +46,7 @@ func newKubeSink(ctx context.Context, s *Service, l *ledger, r *reporter) *kubeS
 
 // deliver works on the target's pairs that are due, each by itself, and sees to it
 // that all that the target holds is watched.
-func (s *kubeSink) deliver(ctx context.Context, t target, d route.Route) []outcome {
+func (s *kubeSink) deliver(ctx context.Context, t pair.Target, d route.Route) []pair.Result {
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
@@ -52,17 +54,17 @@ func (s *kubeSink) deliver(ctx context.Context, t target, d route.Route) []outco
 		return nil
 	}
 	pairs := s.ledger.of(t)
-	c, err := s.connect(t.cluster, d)
+	c, err := s.connect(t.Cluster, d)
 	if err != nil {
-		return failures(pairs, err)
+		return pair.Failures(pairs, err)
 	}
-	var out []outcome
+	var out []pair.Result
 	for _, p := range ripe(pairs, time.Now()) {
 		out = append(out, s.apply(ctx, c.cluster, p))
 	}
 	for _, p := range pairs {
 		if err := s.track(ctx, c, p); err != nil {
-			s.log.Warn("app not watched", "cluster", t.cluster, "app", p.Key.App, "err", err)
+			s.log.Warn("app not watched", "cluster", t.Cluster, "app", p.Key.App, "err", err)
 		}
 	}
 	return out
@@ -84,19 +86,19 @@ func (s *kubeSink) track(ctx context.Context, c *conn, p appcontext.Pair) error 
 }
 
 func (s *kubeSink) watched(ctx context.Context, p appcontext.Pair) ([]manifest.ID, error) {
-	b, err := s.ledger.ways.bundle(ctx, p.Desired)
+	b, err := s.ledger.ways.Bundle(ctx, p.Desired)
 	if err != nil {
 		return nil, err
 	}
 	seen := map[manifest.ID]bool{}
-	out := appendNew(appendNew(nil, b.CRDs, seen), b.Objects, seen)
+	out := content.AppendNew(content.AppendNew(nil, b.CRDs, seen), b.Objects, seen)
 	if p.Phase == appcontext.Applied {
 		return out, nil
 	}
-	way, err := s.ledger.ways.of(ctx, p, false)
+	way, err := s.ledger.ways.Of(ctx, p, false)
 	for _, step := range way {
 		if step.Kind != steps.Define { // the sink awaits them by itself
-			out = appendNew(out, step.About, seen)
+			out = content.AppendNew(out, step.About, seen)
 		}
 	}
 	return out, err
@@ -104,7 +106,7 @@ func (s *kubeSink) watched(ctx context.Context, p appcontext.Pair) ([]manifest.I
 
 // ripe returns the pairs that are to be tried now.
 func ripe(pairs []appcontext.Pair, now time.Time) (out []appcontext.Pair) {
-	for _, p := range opened(pairs) {
+	for _, p := range pair.AllDeliverable(pairs) {
 		if p.NextRetry.Before(now.Add(early)) {
 			out = append(out, p)
 		}
@@ -113,18 +115,18 @@ func ripe(pairs []appcontext.Pair, now time.Time) (out []appcontext.Pair) {
 }
 
 // apply carries out a pair's step.
-func (s *kubeSink) apply(ctx context.Context, c *kube.Cluster, p appcontext.Pair) outcome {
-	step, last, err := s.ledger.ways.at(ctx, p, false)
-	o := outcomeOf(p, step, last)
-	if o.err = err; err != nil {
+func (s *kubeSink) apply(ctx context.Context, c *kube.Cluster, p appcontext.Pair) pair.Result {
+	step, last, err := s.ledger.ways.At(ctx, p, false)
+	o := pair.ResultOf(p, step, last)
+	if o.Err = err; err != nil {
 		return o
 	}
 	st, err := s.state(ctx, p, step)
-	if o.err = err; err != nil {
+	if o.Err = err; err != nil {
 		return o
 	}
 	result, err := c.Apply(ctx, st)
-	o.findings, o.err = result.Findings, err
+	o.Findings, o.Err = result.Findings, err
 	return o
 }
 
@@ -132,16 +134,16 @@ func (s *kubeSink) apply(ctx context.Context, c *kube.Cluster, p appcontext.Pair
 // with it goes all that may be there and is not to stay.
 func (s *kubeSink) state(ctx context.Context, p appcontext.Pair, step steps.Step) (kube.AppState, error) {
 	st := kube.AppState{Deployment: p.Key.UID, App: p.Key.App}
-	app, err := s.contents.set(ctx, step.Add)
+	app, err := s.contents.AppOf(ctx, step.Add)
 	if err != nil {
 		return st, err
 	}
 	st.Want, st.CRDs = app.Objects, app.CRDs
 	if step.Kind != steps.Main && !(step.Kind == steps.Tidy && p.Desired == "") {
-		st.Previous = appendNew(nil, step.Drop, map[manifest.ID]bool{})
+		st.Previous = content.AppendNew(nil, step.Drop, map[manifest.ID]bool{})
 		return st, nil
 	}
-	st.Previous, err = s.contents.ids(ctx, p.Held)
+	st.Previous, err = s.contents.IDs(ctx, p.Held)
 	stays := map[manifest.ID]bool{}
 	for _, r := range step.Keep {
 		stays[steps.Key(r.ID)] = true

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // pairStore is what the ledger needs of the AppContext.
@@ -27,27 +30,27 @@ type ledger struct {
 	store pairStore
 	fence appcontext.Fence
 	shard string // what its pairs name as theirs
-	retry Retry
+	retry pair.Retry
 	now   func() time.Time
-	ways  *ways
+	ways  *content.StepPlans
 
 	elsewhere elsewhere // nil: there are no other shards
 
 	mu       sync.Mutex
-	pairs    map[target]map[string]appcontext.Pair // by app
-	targets  map[string]map[target]bool            // by deployment
-	sites    map[string]map[target]bool            // by cluster
-	subjects map[string]string                     // by deployment, for people who read
-	clouds   map[string]tenancy                    // by deployment
-	heads    map[string]string                     // by deployment: uid of the head that it is about
-	wanted   map[string]bool                       // deployments of which something is wished for
+	pairs    map[pair.Target]map[string]appcontext.Pair // by app
+	targets  map[string]map[pair.Target]bool            // by deployment
+	sites    map[string]map[pair.Target]bool            // by cluster
+	subjects map[string]string                          // by deployment, for people who read
+	clouds   map[string]tenancy                         // by deployment
+	heads    map[string]string                          // by deployment: uid of the head that it is about
+	wanted   map[string]bool                            // deployments of which something is wished for
 	restless restless
 	orders   map[string]order // by deployment, if there is any order in it
 	hands    int64            // how often pairs were handed over
 	stops    map[string]bool  // deployments for which nothing more is done
 	doubts   doubts
 	reports  hearings
-	diary    diary
+	diary    events.Recorder
 	stirred  stirred // deployments with pairs that may go on now
 }
 
@@ -56,7 +59,7 @@ type ledger struct {
 func (l *ledger) load(ctx context.Context, pairs []appcontext.Pair) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pairs, l.targets, l.sites = map[target]map[string]appcontext.Pair{}, map[string]map[target]bool{}, map[string]map[target]bool{}
+	l.pairs, l.targets, l.sites = map[pair.Target]map[string]appcontext.Pair{}, map[string]map[pair.Target]bool{}, map[string]map[pair.Target]bool{}
 	l.subjects, l.heads, l.orders, l.stops = map[string]string{}, map[string]string{}, map[string]order{}, map[string]bool{}
 	l.wanted, l.doubts, l.clouds = map[string]bool{}, newDoubts(), map[string]tenancy{}
 	l.restless = restless{}
@@ -72,17 +75,17 @@ func (l *ledger) load(ctx context.Context, pairs []appcontext.Pair) error {
 
 // intend writes down what a deployment wishes for and returns the targets that are
 // due for it. What was stopped goes on.
-func (l *ledger) intend(ctx context.Context, w wish) ([]target, error) {
+func (l *ledger) intend(ctx context.Context, w pair.Desired) ([]pair.Target, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.stale(w); err != nil {
 		return nil, err
 	}
 	have := l.concerned(w)
-	due := intend(w, have, l.now())
-	delete(l.stops, w.uid)
+	due := pair.Diff(w, have, l.now())
+	delete(l.stops, w.Deployment)
 	l.note(w)
-	if err := l.admit(ctx, w.uid, have, due); err != nil {
+	if err := l.admit(ctx, w.Deployment, have, due); err != nil {
 		return nil, err
 	}
 	if err := l.proceed(ctx, due); err != nil {
@@ -91,20 +94,20 @@ func (l *ledger) intend(ctx context.Context, w wish) ([]target, error) {
 	if err := l.write(ctx, entry{put: l.changed(due)}); err != nil {
 		return nil, err
 	}
-	if len(l.targets[w.uid]) > 0 && w.subject != "" {
-		l.subjects[w.uid] = w.subject
+	if len(l.targets[w.Deployment]) > 0 && w.Subject != "" {
+		l.subjects[w.Deployment] = w.Subject
 		l.settleIn(w)
 	}
-	return targetsOf(due), nil
+	return pair.TargetsOf(due), nil
 }
 
 // concerned returns the pairs that a wish is about, and those that may be there.
-func (l *ledger) concerned(w wish) (have []appcontext.Pair) {
-	if w.only == nil {
-		return append(l.deployment(w.uid), l.doubts.of(w.uid)...)
+func (l *ledger) concerned(w pair.Desired) (have []appcontext.Pair) {
+	if w.Scope == nil {
+		return append(l.deployment(w.Deployment), l.doubts.of(w.Deployment)...)
 	}
-	for c := range w.only {
-		have = slices.AppendSeq(have, maps.Values(l.pairs[target{c, w.uid}]))
+	for c := range w.Scope {
+		have = slices.AppendSeq(have, maps.Values(l.pairs[pair.Target{Cluster: c, UID: w.Deployment}]))
 	}
 	return have
 }
@@ -125,7 +128,7 @@ func (l *ledger) hold(ctx context.Context, uid string) error {
 	l.stops[uid] = true
 	var put []appcontext.Pair
 	for _, p := range l.deployment(uid) {
-		if p.Blocked != stopped && (open(p) || p.Blocked != "") {
+		if p.Blocked != pair.Stopped && (pair.Deliverable(p) || p.Blocked != "") {
 			put = append(put, l.stayed(p))
 		}
 	}
@@ -135,25 +138,25 @@ func (l *ledger) hold(ctx context.Context, uid string) error {
 // stayed blocks a pair that is not settled if its deployment was stopped.
 func (l *ledger) stayed(p appcontext.Pair) appcontext.Pair {
 	if l.stops[p.Key.UID] && p.Phase != appcontext.Applied {
-		p.Blocked = stopped
+		p.Blocked = pair.Stopped
 	}
 	return p
 }
 
 // settle writes down what sinks said. Outcomes of pairs that are not known any more are dropped.
-func (l *ledger) settle(ctx context.Context, outcomes []outcome) error {
+func (l *ledger) settle(ctx context.Context, outcomes []pair.Result) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var e entry
 	for _, o := range outcomes {
-		p, known := l.pair(o.key)
+		p, known := l.pair(o.Key)
 		if !known {
 			continue
 		}
 		if p, stays := l.settled(p, o); stays {
 			e.put = append(e.put, p)
 		} else {
-			e.gone = append(e.gone, o.key)
+			e.gone = append(e.gone, o.Key)
 		}
 	}
 	if err := l.proceed(ctx, e.put); err != nil {
@@ -165,12 +168,12 @@ func (l *ledger) settle(ctx context.Context, outcomes []outcome) error {
 	return l.write(ctx, e)
 }
 
-func (l *ledger) settled(p appcontext.Pair, o outcome) (appcontext.Pair, bool) {
+func (l *ledger) settled(p appcontext.Pair, o pair.Result) (appcontext.Pair, bool) {
 	stays := true
-	if o.err != nil {
-		p = l.failed(p, o.err)
+	if o.Err != nil {
+		p = l.failed(p, o.Err)
 	} else {
-		p, stays = settle(p, o, l.now())
+		p, stays = pair.Apply(p, o, l.now())
 	}
 	return l.stayed(p), stays
 }
@@ -178,7 +181,7 @@ func (l *ledger) settled(p appcontext.Pair, o outcome) (appcontext.Pair, bool) {
 // failed notes that a step could not be delivered. A pair whose hook failed keeps its
 // reason: what failed is to clean up after it.
 func (l *ledger) failed(p appcontext.Pair, err error) appcontext.Pair {
-	out := l.retry.failed(p, err, l.now())
+	out := l.retry.Fail(p, err, l.now())
 	if p.Halted {
 		out.Phase, out.Error = p.Phase, p.Error
 	}
@@ -223,7 +226,7 @@ func (l *ledger) write(ctx context.Context, e entry) error {
 			return err
 		}
 		for _, k := range part {
-			l.diary.removed(k)
+			l.diary.PairRemoved(k)
 			l.forget(k)
 		}
 	}
@@ -237,60 +240,60 @@ func (l *ledger) remember(stored []appcontext.Pair) {
 		if !known {
 			l.reports.none(p.Key)
 		}
-		l.diary.changed(old, p)
+		l.diary.PairChanged(old, p)
 		l.keep(p)
 		l.doubts.settle(p.Key)
 	}
 }
 
 func (l *ledger) keep(p appcontext.Pair) {
-	t := targetOf(p.Key)
+	t := pair.TargetOf(p.Key)
 	if l.pairs[t] == nil {
 		l.pairs[t] = map[string]appcontext.Pair{}
 	}
-	note(l.targets, t.uid, t)
-	note(l.sites, t.cluster, t)
+	note(l.targets, t.UID, t)
+	note(l.sites, t.Cluster, t)
 	l.stirred.count(l.pairs[t][p.Key.App], p)
 	l.pairs[t][p.Key.App] = p
 	l.restless.note(p)
 	if p.Phase == appcontext.Applied {
 		l.reports.trim(p.Key)
 	}
-	l.stir(t.uid)
+	l.stir(t.UID)
 }
 
 func (l *ledger) forget(k appcontext.PairKey) {
-	t := targetOf(k)
+	t := pair.TargetOf(k)
 	l.stirred.count(l.pairs[t][k.App], appcontext.Pair{Key: k})
 	l.reports.forget(k)
 	l.restless.forget(k)
 	l.doubts.settle(k)
 	if delete(l.pairs[t], k.App); len(l.pairs[t]) == 0 {
 		delete(l.pairs, t)
-		delete(l.targets[t.uid], t)
-		delete(l.sites[t.cluster], t)
+		delete(l.targets[t.UID], t)
+		delete(l.sites[t.Cluster], t)
 	}
-	if len(l.sites[t.cluster]) == 0 {
-		delete(l.sites, t.cluster)
+	if len(l.sites[t.Cluster]) == 0 {
+		delete(l.sites, t.Cluster)
 	}
-	if len(l.targets[t.uid]) == 0 {
-		delete(l.targets, t.uid)
-		delete(l.subjects, t.uid)
-		delete(l.clouds, t.uid)
+	if len(l.targets[t.UID]) == 0 {
+		delete(l.targets, t.UID)
+		delete(l.subjects, t.UID)
+		delete(l.clouds, t.UID)
 	}
-	l.stir(t.uid)
+	l.stir(t.UID)
 }
 
-func note(index map[string]map[target]bool, key string, t target) {
+func note(index map[string]map[pair.Target]bool, key string, t pair.Target) {
 	if index[key] == nil {
-		index[key] = map[target]bool{}
+		index[key] = map[pair.Target]bool{}
 	}
 	index[key][t] = true
 }
 
 // pair returns what is remembered of a pair.
 func (l *ledger) pair(k appcontext.PairKey) (appcontext.Pair, bool) {
-	p, known := l.pairs[targetOf(k)][k.App]
+	p, known := l.pairs[pair.TargetOf(k)][k.App]
 	return p, known
 }
 
@@ -311,24 +314,24 @@ func (l *ledger) deployment(uid string) []appcontext.Pair {
 }
 
 // of returns the pairs of a target, in order of app.
-func (l *ledger) of(t target) []appcontext.Pair {
+func (l *ledger) of(t pair.Target) []appcontext.Pair {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.SortedFunc(maps.Values(l.pairs[t]), byKey)
+	return slices.SortedFunc(maps.Values(l.pairs[t]), pair.CompareKeys)
 }
 
 // at returns the targets of a deployment, in order.
-func (l *ledger) at(uid string) []target {
+func (l *ledger) at(uid string) []pair.Target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(l.targets[uid]), compareTargets)
+	return slices.SortedFunc(maps.Keys(l.targets[uid]), pair.CompareTargets)
 }
 
 // on returns the targets on a cluster, in order.
-func (l *ledger) on(cluster string) []target {
+func (l *ledger) on(cluster string) []pair.Target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(l.sites[cluster]), compareTargets)
+	return slices.SortedFunc(maps.Keys(l.sites[cluster]), pair.CompareTargets)
 }
 
 // clusters returns where a deployment has pairs.
@@ -337,7 +340,7 @@ func (l *ledger) clusters(uid string) map[string]bool {
 	defer l.mu.Unlock()
 	out := make(map[string]bool, len(l.targets[uid]))
 	for t := range l.targets[uid] {
-		out[t.cluster] = true
+		out[t.Cluster] = true
 	}
 	for _, p := range l.doubts.of(uid) {
 		out[p.Key.Cluster] = true
@@ -346,8 +349,8 @@ func (l *ledger) clusters(uid string) map[string]bool {
 }
 
 // all returns every target that has pairs, in order.
-func (l *ledger) all() []target {
+func (l *ledger) all() []pair.Target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(l.pairs), compareTargets)
+	return slices.SortedFunc(maps.Keys(l.pairs), pair.CompareTargets)
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // recorder notes what is written to the real store, and can be out of order.
@@ -53,7 +55,7 @@ func newLedger(t *testing.T) (*ledger, *recorder) {
 	t.Helper()
 	contexts := contexttest.New(t)
 	r := &recorder{Store: contexts}
-	l := &ledger{store: r, fence: own(t, contexts, "a"), shard: route.Group.Shard(0), retry: retry, now: func() time.Time { return noon }, ways: &ways{contents: &contents{store: contexts}}}
+	l := &ledger{store: r, fence: own(t, contexts, "a"), shard: route.Group.Shard(0), retry: retry, now: func() time.Time { return noon }, ways: content.NewStepPlans(content.NewReader(contexts))}
 	if err := l.load(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -61,15 +63,15 @@ func newLedger(t *testing.T) (*ledger, *recorder) {
 }
 
 // on is a wish for one app, "web", on clusters.
-func on(bundle appcontext.Digest, clusters ...string) wish {
-	w := wish{uid: "7", subject: "the group", rev: 2, places: map[string]map[string]appcontext.Digest{}}
+func on(bundle appcontext.Digest, clusters ...string) pair.Desired {
+	w := pair.Desired{Deployment: "7", Subject: "the group", Rev: 2, Places: map[string]map[string]appcontext.Digest{}}
 	for _, c := range clusters {
-		w.places[c] = map[string]appcontext.Digest{"web": bundle}
+		w.Places[c] = map[string]appcontext.Digest{"web": bundle}
 	}
 	return w
 }
 
-func (l *ledger) mustIntend(t *testing.T, w wish) []target {
+func (l *ledger) mustIntend(t *testing.T, w pair.Desired) []pair.Target {
 	t.Helper()
 	due, err := l.intend(t.Context(), w)
 	if err != nil {
@@ -117,15 +119,15 @@ func TestTheLedgerIsWrittenFirst(t *testing.T) {
 		t.Errorf("what is not there yet is due again; got %v", due)
 	}
 
-	before := l.of(target{"edge+c1", "7"})
+	before := l.of(pair.Target{Cluster: "edge+c1", UID: "7"})
 	r.out = errs.New(errs.Unavailable, "etcd is away")
 	if _, err := l.intend(t.Context(), on("b", "edge+c1")); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("got %v", err)
 	}
-	if err := l.settle(t.Context(), []outcome{{key: key, bundle: "a", commit: "c"}}); !errs.Is(err, errs.Unavailable) {
+	if err := l.settle(t.Context(), []pair.Result{{Key: key, Bundle: "a", Commit: "c"}}); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("got %v", err)
 	}
-	if now := l.of(target{"edge+c1", "7"}); !reflect.DeepEqual(now, before) {
+	if now := l.of(pair.Target{Cluster: "edge+c1", UID: "7"}); !reflect.DeepEqual(now, before) {
 		t.Errorf("a write that failed is remembered: %+v", now)
 	}
 }
@@ -142,8 +144,8 @@ func TestTheLedgerSettles(t *testing.T) {
 	unknown := key
 	unknown.UID = "8"
 	r.wrote()
-	err := l.settle(t.Context(), []outcome{
-		{key: key, bundle: "a", commit: "c0ffee"}, {key: second, bundle: "a", err: errs.New(errs.Unavailable, "away")}, {key: unknown, bundle: "a"},
+	err := l.settle(t.Context(), []pair.Result{
+		{Key: key, Bundle: "a", Commit: "c0ffee"}, {Key: second, Bundle: "a", Err: errs.New(errs.Unavailable, "away")}, {Key: unknown, Bundle: "a"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -152,13 +154,13 @@ func TestTheLedgerSettles(t *testing.T) {
 		t.Errorf("wrote %s", got)
 	}
 	wantAgreement(t, l, r)
-	if p := l.of(target{"edge+c1", "7"})[0]; p.Phase != appcontext.Applied || p.Commit != "c0ffee" {
+	if p := l.of(pair.Target{Cluster: "edge+c1", UID: "7"})[0]; p.Phase != appcontext.Applied || p.Commit != "c0ffee" {
 		t.Errorf("with proof: %+v", p)
 	}
-	if p := l.of(target{"edge+c2", "7"})[0]; p.Phase != appcontext.Retrying || p.Error != "away" || p.Attempt != 1 || !p.NextRetry.After(noon) {
+	if p := l.of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]; p.Phase != appcontext.Retrying || p.Error != "away" || p.Attempt != 1 || !p.NextRetry.After(noon) {
 		t.Errorf("with an error: %+v", p)
 	}
-	if got := l.of(target{"edge+c1", "8"}); len(got) > 0 {
+	if got := l.of(pair.Target{Cluster: "edge+c1", UID: "8"}); len(got) > 0 {
 		t.Errorf("an outcome made a pair: %+v", got)
 	}
 }
@@ -168,11 +170,11 @@ func TestPatienceEnds(t *testing.T) {
 	l, _ := newLedger(t)
 	l.mustIntend(t, on("a", "edge+c1"))
 	var phases []appcontext.Phase
-	for range patience {
-		if err := l.settle(t.Context(), []outcome{{key: key, bundle: "a", err: errs.New(errs.Unavailable, "away")}}); err != nil {
+	for range pair.MaxAttempts {
+		if err := l.settle(t.Context(), []pair.Result{{Key: key, Bundle: "a", Err: errs.New(errs.Unavailable, "away")}}); err != nil {
 			t.Fatal(err)
 		}
-		phases = append(phases, l.of(target{"edge+c1", "7"})[0].Phase)
+		phases = append(phases, l.of(pair.Target{Cluster: "edge+c1", UID: "7"})[0].Phase)
 	}
 	if got := fmt.Sprint(phases); got != "[Retrying Retrying Retrying Retrying Failed]" {
 		t.Errorf("phases %s", got)
@@ -192,11 +194,11 @@ func TestRemovalsTakeReportsAlong(t *testing.T) {
 	if got, err := r.ReportsAt(t.Context(), []appcontext.PairKey{key, elsewhere}); err != nil || len(got) != 1 || got[0].Key != key {
 		t.Errorf("reports %+v, %v; want that of the known pair", got, err)
 	}
-	if due := l.mustIntend(t, wish{uid: "7", rev: 3}); len(due) != 1 {
+	if due := l.mustIntend(t, pair.Desired{Deployment: "7", Rev: 3}); len(due) != 1 {
 		t.Errorf("due %v", due)
 	}
 	r.wrote()
-	if err := l.settle(t.Context(), []outcome{{key: key}}); err != nil {
+	if err := l.settle(t.Context(), []pair.Result{{Key: key}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.wrote(); got != "reports +0 -1, pairs +0 -1" {
@@ -246,7 +248,7 @@ func TestANewTermReadsWhatTheLastOneWrote(t *testing.T) {
 	t.Parallel()
 	l, r := newLedger(t)
 	l.mustIntend(t, on("a", "edge+c1", "edge+c2"))
-	if err := l.settle(t.Context(), []outcome{{key: key, bundle: "a", commit: "c0ffee", findings: []string{"look"}}}); err != nil {
+	if err := l.settle(t.Context(), []pair.Result{{Key: key, Bundle: "a", Commit: "c0ffee", Findings: []string{"look"}}}); err != nil {
 		t.Fatal(err)
 	}
 	next := &ledger{store: r, fence: own(t, r.Store, "a"), shard: l.shard, retry: retry, now: l.now, ways: l.ways} // the same holder takes over

@@ -9,6 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
 
 // loader reads all pairs for the shards of a process that begin at about the same time.
@@ -67,7 +68,7 @@ const together = 50 * time.Millisecond
 // read reads when nobody else does.
 func (l *loader) read(ctx context.Context, r *reading) {
 	defer close(r.done)
-	pause(ctx, together)
+	queue.Pause(ctx, together)
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -18,11 +19,11 @@ type summary struct {
 	updates  bool // something is to be there, and not only to go
 }
 
-func (s *summary) note(subject string, t target, pairs []appcontext.Pair) {
+func (s *summary) note(subject string, t pair.Target, pairs []appcontext.Pair) {
 	if s.subjects == nil {
 		s.subjects, s.clusters = map[string]bool{}, map[string]bool{}
 	}
-	s.subjects[subject], s.clusters[t.cluster] = true, true
+	s.subjects[subject], s.clusters[t.Cluster] = true, true
 	for _, p := range pairs {
 		s.updates = s.updates || p.Desired != ""
 	}
@@ -55,11 +56,11 @@ func brief(key string) string {
 // trailers collects what a commit is about: values by key.
 type trailers map[string]map[string]bool
 
-func (l trailers) note(t target, pairs []appcontext.Pair) {
-	l.add("Emco-Clusters", t.cluster)
-	l.add("Emco-Deployment", t.uid)
+func (l trailers) note(t pair.Target, pairs []appcontext.Pair) {
+	l.add("Emco-Clusters", t.Cluster)
+	l.add("Emco-Deployment", t.UID)
 	for _, p := range pairs {
-		l.add("Emco-Revision", t.uid+"."+strconv.FormatInt(p.Rev, 10))
+		l.add("Emco-Revision", t.UID+"."+strconv.FormatInt(p.Rev, 10))
 	}
 }
 

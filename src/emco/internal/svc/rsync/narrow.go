@@ -5,8 +5,9 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // A revision mostly wants what the one before it wanted. Once a shard has carried out one
@@ -23,18 +24,8 @@ type obeyed struct {
 
 // follows reports whether a wish can be told by what is different from the last one. Where
 // pairs wait for each other, all of them are looked at.
-func (d *dispatcher) follows(w wish, last obeyed) bool {
-	return !w.claim && last.whole > 0 && last.whole < w.rev && !ordered(w.apps) && d.ledger.plain(w.uid)
-}
-
-// ordered reports whether pairs of a revision's apps may have to wait for others.
-func ordered(apps []appcontext.App) bool {
-	for _, a := range apps {
-		if len(a.DependsOn) > 0 || a.LeaveLast || a.Rollout != nil {
-			return true
-		}
-	}
-	return false
+func (d *dispatcher) follows(w pair.Desired, last obeyed) bool {
+	return !w.Claim && last.whole > 0 && last.whole < w.Rev && !gate.Ordered(w.Apps) && d.ledger.plain(w.Deployment)
 }
 
 // plain reports whether nothing is known of a deployment but its pairs: no order, and no
@@ -47,20 +38,20 @@ func (l *ledger) plain(uid string) bool {
 }
 
 // narrow fills in what a revision wants on the clusters that have to be looked at.
-func (d *dispatcher) narrow(ctx context.Context, w *wish, last obeyed, news store.Changes) error {
-	other, err := d.desk.changes(ctx, w.head, last.whole, w.rev)
+func (d *dispatcher) narrow(ctx context.Context, w *pair.Desired, last obeyed, news store.Changes) error {
+	other, err := d.desk.changes(ctx, w.Head, last.whole, w.Rev)
 	if err != nil {
 		return err
 	}
-	look := d.ledger.unsettled(w.uid)
+	look := d.ledger.unsettled(w.Deployment)
 	for _, c := range other {
 		look[c] = true
 	}
 	maps.Copy(look, clustersIn(news.Keys))
-	if w.only, err = d.mine(ctx, w.uid, look); err != nil {
+	if w.Scope, err = d.mine(ctx, w.Deployment, look); err != nil {
 		return err
 	}
-	w.places, err = d.desk.on(ctx, w.head, w.rev, w.only)
+	w.Places, err = d.desk.on(ctx, w.Head, w.Rev, w.Scope)
 	return err
 }
 
@@ -89,7 +80,7 @@ func (l *ledger) holding(uid string, clusters map[string]bool) (mine map[string]
 	defer l.mu.Unlock()
 	mine = map[string]bool{}
 	for c := range clusters {
-		if len(l.pairs[target{c, uid}]) > 0 {
+		if len(l.pairs[pair.Target{Cluster: c, UID: uid}]) > 0 {
 			mine[c] = true
 		} else {
 			far = append(far, c)

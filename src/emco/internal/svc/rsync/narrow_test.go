@@ -5,11 +5,11 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"pgregory.net/rapid"
 )
 
 // history is a deployment whose revisions are taken in one after the other.
@@ -53,7 +53,7 @@ func (h *history) revise(bundles []int) {
 func (h *history) takeIn() {
 	h.Helper()
 	last := h.seen["7"]
-	if h.follows(wish{uid: "7", rev: h.head.Rev}, last) {
+	if h.follows(pair.Desired{Deployment: "7", Rev: h.head.Rev}, last) {
 		h.narrowed++
 	}
 	if _, err := h.take(h.Context(), appcontext.HeadEvent{Head: h.head}); err != nil {
@@ -62,19 +62,19 @@ func (h *history) takeIn() {
 	if h.seen["7"].key == last.key { // nothing was asked for
 		return
 	}
-	whole := wish{uid: "7", head: "7", rev: h.head.Rev, gone: h.head.Gone}
-	if !whole.gone {
+	whole := pair.Desired{Deployment: "7", Head: "7", Rev: h.head.Rev, Removed: h.head.Gone}
+	if !whole.Removed {
 		if err := h.locate(h.Context(), &whole); err != nil {
 			h.Fatal(err)
 		}
 	}
 	var err error
-	if whole.registered, err = h.registered(h.Context(), whole); err != nil {
+	if whole.Registrations, err = h.registered(h.Context(), whole); err != nil {
 		h.Fatal(err)
 	}
 	h.ledger.mu.Lock()
 	defer h.ledger.mu.Unlock()
-	if more := h.ledger.changed(intend(whole, h.ledger.deployment("7"), h.ledger.now())); len(more) > 0 {
+	if more := h.ledger.changed(pair.Diff(whole, h.ledger.deployment("7"), h.ledger.now())); len(more) > 0 {
 		h.Fatalf("revision %d: who compares all finds more to do: %+v", h.head.Rev, more)
 	}
 }
@@ -82,14 +82,14 @@ func (h *history) takeIn() {
 // deliver says of each pair that is under way, by turns, that it arrived or failed.
 func (h *history) deliver(arrives []bool) {
 	h.Helper()
-	var all []outcome
+	var all []pair.Result
 	for i, t := range h.ledger.all() {
 		for _, p := range h.ledger.of(t) {
-			o := outcome{key: p.Key, bundle: p.Desired, rev: p.Rev}
+			o := pair.Result{Key: p.Key, Bundle: p.Desired, Rev: p.Rev}
 			if !arrives[i%len(arrives)] {
-				o.err = errs.New(errs.Unavailable, "away")
+				o.Err = errs.New(errs.Unavailable, "away")
 			}
-			if open(p) {
+			if pair.Deliverable(p) {
 				all = append(all, o)
 			}
 		}

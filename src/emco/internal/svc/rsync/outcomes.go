@@ -8,24 +8,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
-
-// bookkeeping is how long the write of an outcome may go on when the process was told to
-// stop: what happened is to be known.
-const bookkeeping = 10 * time.Second
-
-// beyond returns a context that outlives ctx by the time of bookkeeping. It has to be released.
-func beyond(ctx context.Context) (context.Context, func()) {
-	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(bookkeeping, cancel)
-		context.AfterFunc(own, func() { timer.Stop() })
-	})
-	return own, func() {
-		stop()
-		cancel()
-	}
-}
 
 // recordedAtOnce is how many outcomes are recorded before others may look at the ledger:
 // some ten transactions.
@@ -34,14 +19,14 @@ const recordedAtOnce = 1280
 // unfound says what becomes of pairs whose cluster cannot be found. If the cluster is
 // not registered any more, what was to be removed from it is out of reach and forgotten,
 // however far the removal was; all else fails.
-func unfound(pairs []appcontext.Pair, err error) []outcome {
-	var out []outcome
+func unfound(pairs []appcontext.Pair, err error) []pair.Result {
+	var out []pair.Result
 	for _, p := range pairs {
 		switch {
 		case p.Desired == "" && errs.Is(err, errs.NotFound):
-			out = append(out, outcome{key: p.Key})
-		case open(p):
-			out = append(out, outcome{key: p.Key, bundle: p.Desired, err: err})
+			out = append(out, pair.Result{Key: p.Key})
+		case pair.Deliverable(p):
+			out = append(out, pair.Result{Key: p.Key, Bundle: p.Desired, Err: err})
 		}
 	}
 	return out
@@ -50,12 +35,12 @@ func unfound(pairs []appcontext.Pair, err error) []outcome {
 // settle records outcomes, and sets the time for another try where one is needed. They
 // are recorded some at a time, each with its own deadline: of many, on a store that is
 // slow, those that were recorded stay so, and the others alone are worked out again.
-func (d *dispatcher) settle(ctx context.Context, outcomes []outcome) {
+func (d *dispatcher) settle(ctx context.Context, outcomes []pair.Result) {
 	outcomes = d.withoutStop(ctx, outcomes)
 	if len(outcomes) == 0 {
 		return
 	}
-	failed := map[target]error{}
+	failed := map[pair.Target]error{}
 	var err error
 	for some := range slices.Chunk(outcomes, recordedAtOnce) {
 		if err == nil || ctx.Err() == nil { // else this process ends, and the store does not answer
@@ -67,7 +52,7 @@ func (d *dispatcher) settle(ctx context.Context, outcomes []outcome) {
 			}
 		}
 	}
-	own, release := beyond(ctx)
+	own, release := queue.WithGrace(ctx)
 	defer release()
 	for _, t := range touched(outcomes) {
 		d.schedule(t, failed[t])
@@ -77,8 +62,8 @@ func (d *dispatcher) settle(ctx context.Context, outcomes []outcome) {
 }
 
 // record records outcomes.
-func (d *dispatcher) record(ctx context.Context, outcomes []outcome) error {
-	own, release := beyond(ctx)
+func (d *dispatcher) record(ctx context.Context, outcomes []pair.Result) error {
+	own, release := queue.WithGrace(ctx)
 	defer release()
 	err := d.ledger.settle(own, outcomes)
 	if err != nil {
@@ -88,7 +73,7 @@ func (d *dispatcher) record(ctx context.Context, outcomes []outcome) error {
 }
 
 // lodge notes on which branch a target is; one that is moving is where it was.
-func (d *dispatcher) lodge(t target, dest route.Route) {
+func (d *dispatcher) lodge(t pair.Target, dest route.Route) {
 	if dest.Role(d.shard) != route.Deliver {
 		if dest.Move.From.Backend == nil {
 			return
@@ -107,7 +92,7 @@ func (d *dispatcher) lodge(t target, dest route.Route) {
 }
 
 // vacate forgets the branch of a target that is gone if it was the last one there.
-func (d *dispatcher) vacate(ctx context.Context, t target) {
+func (d *dispatcher) vacate(ctx context.Context, t pair.Target) {
 	if len(d.ledger.of(t)) > 0 {
 		return
 	}
@@ -122,13 +107,13 @@ func (d *dispatcher) vacate(ctx context.Context, t target) {
 }
 
 // withoutStop drops failures that are only due to our own stopping.
-func (d *dispatcher) withoutStop(ctx context.Context, in []outcome) (out []outcome) {
+func (d *dispatcher) withoutStop(ctx context.Context, in []pair.Result) (out []pair.Result) {
 	for _, o := range in {
-		if o.err != nil && ctx.Err() != nil {
+		if o.Err != nil && ctx.Err() != nil {
 			continue
 		}
-		if o.err != nil {
-			d.log.Warn("pair not settled", "cluster", o.key.Cluster, "deployment", o.key.UID, "app", o.key.App, "err", o.err)
+		if o.Err != nil {
+			d.log.Warn("pair not settled", "cluster", o.Key.Cluster, "deployment", o.Key.UID, "app", o.Key.App, "err", o.Err)
 		}
 		out = append(out, o)
 	}
@@ -136,23 +121,23 @@ func (d *dispatcher) withoutStop(ctx context.Context, in []outcome) (out []outco
 }
 
 // schedule sets the target's alarm for the first of its pairs that has to be worked on.
-func (d *dispatcher) schedule(t target, unrecorded error) {
+func (d *dispatcher) schedule(t pair.Target, unrecorded error) {
 	if unrecorded != nil {
-		d.alarms.set(t, again().backoff(1, unrecorded))
+		d.alarms.Set(t, storeRetry().Backoff(1, unrecorded))
 		return
 	}
-	due := opened(d.ledger.of(t))
+	due := pair.AllDeliverable(d.ledger.of(t))
 	if len(due) == 0 {
 		return
 	}
 	first := slices.MinFunc(due, func(a, b appcontext.Pair) int { return a.NextRetry.Compare(b.NextRetry) })
-	d.alarms.set(t, time.Until(first.NextRetry))
+	d.alarms.Set(t, time.Until(first.NextRetry))
 }
 
-func touched(outcomes []outcome) []target {
+func touched(outcomes []pair.Result) []pair.Target {
 	pairs := make([]appcontext.Pair, len(outcomes))
 	for i, o := range outcomes {
-		pairs[i].Key = o.key
+		pairs[i].Key = o.Key
 	}
-	return targetsOf(pairs)
+	return pair.TargetsOf(pairs)
 }

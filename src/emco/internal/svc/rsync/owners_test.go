@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
 
 func TestADeploymentBelongsToWhoTookItOver(t *testing.T) {
@@ -41,21 +42,21 @@ func TestADeploymentBelongsToWhoTookItOver(t *testing.T) {
 
 func TestBrakesStopOneDeployment(t *testing.T) {
 	t.Parallel()
-	b := newBrakes(t.Context())
-	one, other := b.context("1"), b.context("2")
-	both, release := b.any(t.Context(), map[string]bool{"1": true, "2": true})
+	b := queue.NewCancellations(t.Context())
+	one, other := b.For("1"), b.For("2")
+	both, release := b.WithAny(t.Context(), map[string]bool{"1": true, "2": true})
 	defer release()
-	b.pull("1")
+	b.Cancel("1")
 	<-both.Done()
 	if !errors.Is(one.Err(), context.Canceled) || other.Err() != nil {
 		t.Errorf("work on 1 ended with %v, on 2 with %v; want the first alone", one.Err(), other.Err())
 	}
-	if err := b.context("1").Err(); err != nil {
+	if err := b.For("1").Err(); err != nil {
 		t.Errorf("work that begins later ended with %v", err)
 	}
-	alone, release := b.any(t.Context(), map[string]bool{"2": true})
+	alone, release := b.WithAny(t.Context(), map[string]bool{"2": true})
 	release()
-	if alone.Err() == nil || b.context("2").Err() != nil {
+	if alone.Err() == nil || b.For("2").Err() != nil {
 		t.Error("a release has to end the context, and nothing else")
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
@@ -21,17 +23,17 @@ const trust = time.Hour
 // target after the other, and not more than slots allow at a time.
 type platforms struct {
 	slots   chan struct{}
-	brakes  *brakes
-	address func(target, route.Route) syncer.Target
-	open    func(target) bool // something is to be done for it
-	settle  func(context.Context, []outcome)
+	brakes  *queue.Cancellations
+	address func(pair.Target, route.Route) syncer.Target
+	open    func(pair.Target) bool // something is to be done for it
+	settle  func(context.Context, []pair.Result)
 
-	lanes  *lanes
-	alarms *alarms
+	lanes  *queue.Workers
+	alarms *queue.Timers
 
 	mu    sync.Mutex
-	calls map[target]call
-	known map[target]known
+	calls map[pair.Target]call
+	known map[pair.Target]known
 }
 
 // call is what a platform is to be told of a target, and what comes true with it.
@@ -41,7 +43,7 @@ type call struct {
 	apps     []string // none: it is to forget the target
 	all      sum
 	after    time.Time // not before
-	outcomes []outcome
+	outcomes []pair.Result
 }
 
 // known is what a platform was told, and when.
@@ -55,24 +57,24 @@ type sum [sha256.Size]byte
 
 // newPlatforms completes p.
 func newPlatforms(ctx context.Context, p *platforms) *platforms {
-	p.calls, p.known = map[target]call{}, map[target]known{}
-	p.lanes = newLanes(p.work)
-	p.alarms = newAlarms(func(t target) { p.lanes.add(ctx, t.cluster, t) })
+	p.calls, p.known = map[pair.Target]call{}, map[pair.Target]known{}
+	p.lanes = queue.NewWorkers(p.work)
+	p.alarms = queue.NewTimers(func(t pair.Target) { p.lanes.Add(ctx, t.Cluster, t) })
 	return p
 }
 
 // visit takes in what came of a commit. It keeps the outcomes of targets of which a
 // platform is to be told something, and settles them when that is done. It returns the
 // others.
-func (p *platforms) visit(ctx context.Context, done []outcome, found map[target]route.Route) (others []outcome) {
-	calls := map[target]call{}
+func (p *platforms) visit(ctx context.Context, done []pair.Result, found map[pair.Target]route.Route) (others []pair.Result) {
+	calls := map[pair.Target]call{}
 	for _, o := range done {
-		t := targetOf(o.key)
+		t := pair.TargetOf(o.Key)
 		c, begun := calls[t]
-		if o.err == nil && !begun {
-			c = p.newCall(t, found[t], o.apps)
+		if o.Err == nil && !begun {
+			c = p.newCall(t, found[t], o.Apps)
 		}
-		if o.err != nil || c.platform == nil || p.knows(t, c) {
+		if o.Err != nil || c.platform == nil || p.knows(t, c) {
 			others = append(others, o)
 			continue
 		}
@@ -86,7 +88,7 @@ func (p *platforms) visit(ctx context.Context, done []outcome, found map[target]
 }
 
 // newCall is about a target with the given apps. Its platform is nil if there is none.
-func (p *platforms) newCall(t target, d route.Route, apps []string) call {
+func (p *platforms) newCall(t pair.Target, d route.Route, apps []string) call {
 	c := call{at: p.address(t, d), platform: syncer.Bootstrapping(d.Backend), apps: apps}
 	c.all = sha256.Sum256(fmt.Append(nil, d.Settings.Kind, d.Settings.Options, c.at, apps)) // maps are written in order of their keys
 	if len(apps) == 0 {
@@ -97,7 +99,7 @@ func (p *platforms) newCall(t target, d route.Route, apps []string) call {
 
 // knows reports whether the platform was told the same lately. What it was to be told in
 // between is called off.
-func (p *platforms) knows(t target, c call) bool {
+func (p *platforms) knows(t pair.Target, c call) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k, told := p.known[t]
@@ -110,7 +112,7 @@ func (p *platforms) knows(t target, c call) bool {
 
 // queue has a target's call made when it is time. It takes the place of one that was not
 // made yet; time that has passed since the files left counts.
-func (p *platforms) queue(ctx context.Context, t target, c call) {
+func (p *platforms) queue(ctx context.Context, t pair.Target, c call) {
 	p.mu.Lock()
 	if old, waits := p.calls[t]; waits && len(old.apps)+len(c.apps) == 0 {
 		c.after = old.after
@@ -118,14 +120,14 @@ func (p *platforms) queue(ctx context.Context, t target, c call) {
 	p.calls[t] = c
 	p.mu.Unlock()
 	if d := time.Until(c.after); d > 0 {
-		p.alarms.set(t, d)
+		p.alarms.Set(t, d)
 		return
 	}
-	p.lanes.add(ctx, t.cluster, t)
+	p.lanes.Add(ctx, t.Cluster, t)
 }
 
 // work makes the calls of a cluster.
-func (p *platforms) work(ctx context.Context, _ string, due []target) {
+func (p *platforms) work(ctx context.Context, _ string, due []pair.Target) {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
@@ -138,16 +140,16 @@ func (p *platforms) work(ctx context.Context, _ string, due []target) {
 }
 
 // make makes a target's call if it is time, unless the deployment was stopped meanwhile.
-func (p *platforms) make(t target) {
+func (p *platforms) make(t pair.Target) {
 	c, due := p.take(t)
 	if !due || !p.open(t) {
 		return
 	}
-	own := p.brakes.context(t.uid)
+	own := p.brakes.For(t.UID)
 	err := c.make(own)
 	p.note(t, c, err)
 	for i := range c.outcomes {
-		c.outcomes[i].err = err
+		c.outcomes[i].Err = err
 	}
 	p.settle(own, c.outcomes)
 }
@@ -160,7 +162,7 @@ func (c call) make(ctx context.Context) error {
 }
 
 // take returns a target's call, if there is one and its time has come.
-func (p *platforms) take(t target) (c call, due bool) {
+func (p *platforms) take(t pair.Target) (c call, due bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c, due = p.calls[t]
@@ -171,7 +173,7 @@ func (p *platforms) take(t target) (c call, due bool) {
 	return c, due
 }
 
-func (p *platforms) note(t target, c call, err error) {
+func (p *platforms) note(t pair.Target, c call, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil || len(c.apps) == 0 {
@@ -182,8 +184,8 @@ func (p *platforms) note(t target, c call, err error) {
 }
 
 // drop forgets a target that was stopped, or is gone.
-func (p *platforms) drop(t target) {
-	p.alarms.silence(t)
+func (p *platforms) drop(t pair.Target) {
+	p.alarms.Cancel(t)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.calls, t)
@@ -192,6 +194,6 @@ func (p *platforms) drop(t target) {
 
 // stop waits for calls to end; nothing may be queued any more.
 func (p *platforms) stop() {
-	p.alarms.stop()
-	p.lanes.wait()
+	p.alarms.Stop()
+	p.lanes.Wait()
 }

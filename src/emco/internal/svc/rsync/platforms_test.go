@@ -14,6 +14,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
@@ -60,13 +62,13 @@ type stand struct {
 func newStand(ctx context.Context) *stand {
 	s := &stand{tower: &tower{}}
 	s.platforms = newPlatforms(ctx, &platforms{
-		address: func(t target, d route.Route) syncer.Target { return d.Target(t.cluster, t.uid) },
-		slots:   make(chan struct{}, 2), brakes: newBrakes(ctx), open: func(target) bool { return !s.closed },
-		settle: func(_ context.Context, out []outcome) {
+		address: func(t pair.Target, d route.Route) syncer.Target { return d.Target(t.Cluster, t.UID) },
+		slots:   make(chan struct{}, 2), brakes: queue.NewCancellations(ctx), open: func(pair.Target) bool { return !s.closed },
+		settle: func(_ context.Context, out []pair.Result) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			for _, o := range out {
-				s.settled = append(s.settled, fmt.Sprint(o.key.Cluster, " ", o.key.App, " ", o.err))
+				s.settled = append(s.settled, fmt.Sprint(o.Key.Cluster, " ", o.Key.App, " ", o.Err))
 			}
 		},
 	})
@@ -74,11 +76,11 @@ func newStand(ctx context.Context) *stand {
 }
 
 // commit is an outcome for each app of a cluster, after which it has the apps named.
-func (s *stand) commit(ctx context.Context, cluster string, apps ...string) (others []outcome) {
-	t := target{cluster, "7"}
-	o := outcome{key: appcontext.PairKey{Cluster: cluster, UID: "7", App: "web"}, apps: apps}
+func (s *stand) commit(ctx context.Context, cluster string, apps ...string) (others []pair.Result) {
+	t := pair.Target{Cluster: cluster, UID: "7"}
+	o := pair.Result{Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: "web"}, Apps: apps}
 	d := route.Route{Backend: s.tower, Settings: gitops.Settings{Kind: "tower", Delay: time.Minute}}
-	return s.visit(ctx, []outcome{o}, map[target]route.Route{t: d})
+	return s.visit(ctx, []pair.Result{o}, map[pair.Target]route.Route{t: d})
 }
 
 func (s *stand) want(t *testing.T, told, settled string) {
@@ -169,8 +171,8 @@ func TestAPlatformThatDoesNotAnswer(t *testing.T) {
 		for n := range 5 {
 			s.commit(t.Context(), fmt.Sprint("edge+c", n), "web")
 		}
-		plain := outcome{key: appcontext.PairKey{Cluster: "edge+git", UID: "7", App: "web"}, apps: []string{"web"}}
-		others := s.visit(t.Context(), []outcome{plain}, map[target]route.Route{{"edge+git", "7"}: {}})
+		plain := pair.Result{Key: appcontext.PairKey{Cluster: "edge+git", UID: "7", App: "web"}, Apps: []string{"web"}}
+		others := s.visit(t.Context(), []pair.Result{plain}, map[pair.Target]route.Route{{Cluster: "edge+git", UID: "7"}: {}})
 		if len(others) != 1 {
 			t.Error("a cluster without a platform waits")
 		}
@@ -179,7 +181,7 @@ func TestAPlatformThatDoesNotAnswer(t *testing.T) {
 			t.Errorf("%d calls at a time, want %d", len(s.slots), cap(s.slots))
 		}
 		s.closed = true
-		s.brakes.pull("7")
+		s.brakes.Cancel("7")
 		synctest.Wait()
 		if got := len(s.settled); got != 2 {
 			t.Errorf("%d calls ended, want the two that were under way", got)

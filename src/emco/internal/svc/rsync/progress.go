@@ -5,6 +5,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // proceed looks at pairs that wait for a report: where it says what the next step needs,
@@ -15,10 +16,10 @@ func (l *ledger) proceed(ctx context.Context, pairs []appcontext.Pair) error {
 		return err
 	}
 	for i, p := range pairs {
-		if !p.Sent || p.Halted || p.Blocked == stopped {
+		if !p.Sent || p.Halted || p.Blocked == pair.Stopped {
 			continue
 		}
-		step, _, err := l.ways.at(ctx, p, false)
+		step, _, err := l.ways.At(ctx, p, false)
 		if err != nil {
 			return err
 		}
@@ -31,7 +32,7 @@ func (l *ledger) proceed(ctx context.Context, pairs []appcontext.Pair) error {
 
 func waiting(pairs []appcontext.Pair) (out []appcontext.PairKey) {
 	for _, p := range pairs {
-		if p.Sent && !p.Halted && p.Blocked != stopped {
+		if p.Sent && !p.Halted && p.Blocked != pair.Stopped {
 			out = append(out, p.Key)
 		}
 	}
@@ -41,19 +42,19 @@ func waiting(pairs []appcontext.Pair) (out []appcontext.PairKey) {
 // judged is the pair after a look at what its step needs.
 func (l *ledger) judged(ctx context.Context, p appcontext.Pair, step steps.Step) (appcontext.Pair, error) {
 	r := l.reports.of[p.Key].full
-	v := judge(step, r)
+	v := pair.CheckStep(step, r)
 	switch {
-	case v.met:
-		p = renew(p)
+	case v.Met:
+		p = pair.Reset(p)
 		p.Step, p.Sent, p.At = p.Step+1, false, l.now()
-	case v.failed:
+	case v.Failed:
 		_, clean := step.AfterFailure()
-		p = renew(p)
-		p.Halted, p.Sent, p.Phase, p.Error, p.At = true, !clean, appcontext.Failed, v.text, l.now()
+		p = pair.Reset(p)
+		p.Halted, p.Sent, p.Phase, p.Error, p.At = true, !clean, appcontext.Failed, v.Why, l.now()
 	default:
-		p.Blocked = v.text
+		p.Blocked = v.Why
 		if never, err := l.reports.never(ctx, p.Key.Cluster); err != nil || never && r == nil {
-			p.Blocked += "; " + silence(true)
+			p.Blocked += "; " + pair.NoReport(true)
 			return p, err
 		}
 	}
@@ -62,7 +63,7 @@ func (l *ledger) judged(ctx context.Context, p appcontext.Pair, step steps.Step)
 
 // goOn has pairs proceed after something was reported, and returns the targets for
 // which sinks have something to do now.
-func (l *ledger) goOn(ctx context.Context, keys []appcontext.PairKey) ([]target, error) {
+func (l *ledger) goOn(ctx context.Context, keys []appcontext.PairKey) ([]pair.Target, error) {
 	var pairs []appcontext.Pair
 	for _, k := range keys {
 		if p, known := l.pair(k); known && p.Sent {
@@ -73,16 +74,7 @@ func (l *ledger) goOn(ctx context.Context, keys []appcontext.PairKey) ([]target,
 		return nil, err
 	}
 	pairs = l.changed(pairs)
-	return targetsOf(opened(pairs)), l.write(ctx, entry{put: pairs})
-}
-
-func opened(pairs []appcontext.Pair) (out []appcontext.Pair) {
-	for _, p := range pairs {
-		if open(p) {
-			out = append(out, p)
-		}
-	}
-	return out
+	return pair.TargetsOf(pair.AllDeliverable(pairs)), l.write(ctx, entry{put: pairs})
 }
 
 // recheck has all pairs proceed that waited for a report when the last term ended: it
@@ -105,13 +97,13 @@ func (l *ledger) recheck(ctx context.Context) error {
 // arrive moves the pairs of targets past steps that need not be delivered: what they are
 // for is reported already, or the cluster sees to it itself. direct says that the
 // targets are reached directly.
-func (l *ledger) arrive(ctx context.Context, at []target, direct bool) error {
+func (l *ledger) arrive(ctx context.Context, at []pair.Target, direct bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var put []appcontext.Pair
 	for _, t := range at {
 		for _, p := range l.pairs[t] {
-			if !open(p) || p.Halted {
+			if !pair.Deliverable(p) || p.Halted {
 				continue
 			}
 			next, err := l.arrived(ctx, p, direct)
@@ -125,8 +117,8 @@ func (l *ledger) arrive(ctx context.Context, at []target, direct bool) error {
 }
 
 func (l *ledger) arrived(ctx context.Context, p appcontext.Pair, direct bool) (appcontext.Pair, error) {
-	way, err := l.ways.of(ctx, p, !direct)
-	for err == nil && open(p) && p.Step < len(way)-1 {
+	way, err := l.ways.Of(ctx, p, !direct)
+	for err == nil && pair.Deliverable(p) && p.Step < len(way)-1 {
 		before := p.Step
 		if p, err = l.pass(ctx, p, way, direct); p.Step == before {
 			break
@@ -150,16 +142,16 @@ func (l *ledger) pass(ctx context.Context, p appcontext.Pair, way []steps.Step, 
 			return p, err
 		}
 		if never {
-			return past(p, step.String()+" could not be awaited: "+silence(true)), nil
+			return past(p, step.String()+" could not be awaited: "+pair.NoReport(true)), nil
 		}
 	}
 	if err := l.reports.read(ctx, []appcontext.PairKey{p.Key}, true); err != nil {
 		return p, err
 	}
-	switch v := judge(step, l.reports.of[p.Key].full); {
-	case v.met:
+	switch v := pair.CheckStep(step, l.reports.of[p.Key].full); {
+	case v.Met:
 		return past(p), nil
-	case v.failed:
+	case v.Failed:
 		return l.judged(ctx, p, step)
 	}
 	return p, nil
@@ -174,7 +166,7 @@ func vital(s steps.Step) bool {
 
 // past is the pair at the next step, without this one having been delivered.
 func past(p appcontext.Pair, found ...string) appcontext.Pair {
-	p.Findings = findings(p, outcome{step: p.Step, findings: found})
+	p.Findings = pair.MergeFindings(p, pair.Result{Step: p.Step, Findings: found})
 	p.Step++
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 	"github.com/emco-orchestrator/emco/src/git/plain"
@@ -41,7 +42,7 @@ func TestH54PairsWaitForTheMerge(t *testing.T) {
 	}
 	waiting := func(pairs map[string]appcontext.Pair) bool {
 		p := pairs["edge+c0 7"]
-		return p.Reason == waitingForMerge && p.Phase == appcontext.Retrying && strings.Contains(p.Error, "https://forge.example.org/pull/")
+		return p.Reason == pair.WaitingForMerge && p.Phase == appcontext.Retrying && strings.Contains(p.Error, "https://forge.example.org/pull/")
 	}
 	stop := w.start(w.process("one", proposing))
 	w.wish("7", "green", "edge+c0")
@@ -65,7 +66,7 @@ func TestH54PairsWaitForTheMerge(t *testing.T) {
 	w.until("the second proposal", waiting)
 	f.Proposals.Close()
 	w.until("the refusal", func(pairs map[string]appcontext.Pair) bool {
-		return pairs["edge+c0 7"].Reason == proposalClosed && pairs["edge+c0 7"].Phase == appcontext.Failed
+		return pairs["edge+c0 7"].Reason == pair.ProposalClosed && pairs["edge+c0 7"].Phase == appcontext.Failed
 	})
 	if f.Count() != 2 {
 		t.Errorf("%d proposals, want two", f.Count())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/git"
 	"golang.org/x/sync/errgroup"
 )
@@ -17,7 +18,7 @@ const publishers = 8
 // publish has each cluster's artifact made anew, with all that the cluster shall hold: what
 // a registry has lost comes back with the next delivery. Clusters do not wait for each
 // other, and fail alone.
-func (s *gitSink) publish(ctx context.Context, found map[target]route.Route, shares []share) []outcome {
+func (s *gitSink) publish(ctx context.Context, found map[pair.Target]route.Route, shares []share) []pair.Result {
 	var mu sync.Mutex
 	var all []publication
 	var g errgroup.Group
@@ -33,7 +34,7 @@ func (s *gitSink) publish(ctx context.Context, found map[target]route.Route, sha
 	}
 	_ = g.Wait()
 	s.remember(ctx, s.published(found, all))
-	var out []outcome
+	var out []pair.Result
 	for _, p := range all {
 		out = append(out, answers(p.shares, git.DerivedResult{Commit: p.digest}, p.err)...)
 	}
@@ -48,12 +49,12 @@ type publication struct {
 }
 
 // published is the memoir of publications, in order of clusters.
-func (s *gitSink) published(found map[target]route.Route, all []publication) memoir {
-	slices.SortFunc(all, func(a, b publication) int { return compareTargets(a.shares[0].target, b.shares[0].target) })
+func (s *gitSink) published(found map[pair.Target]route.Route, all []publication) memoir {
+	slices.SortFunc(all, func(a, b publication) int { return pair.CompareTargets(a.shares[0].target, b.shares[0].target) })
 	out := memoir{}
 	for _, p := range all {
 		if at := p.shares[0].target; p.err == nil {
-			out.add(s.ledger, appcontext.RevisionCommit{Repository: found[at].Settings.Repo.URL, Commit: string(p.digest), Cluster: at.cluster}, p.shares)
+			out.add(s.ledger, appcontext.RevisionCommit{Repository: found[at].Settings.Repo.URL, Commit: string(p.digest), Cluster: at.Cluster}, p.shares)
 		}
 	}
 	return out
@@ -62,7 +63,7 @@ func (s *gitSink) published(found map[target]route.Route, all []publication) mem
 // byCluster parts shares, which are in order of clusters.
 func byCluster(shares []share) (out [][]share) {
 	for i, sh := range shares {
-		if i == 0 || shares[i-1].target.cluster != sh.target.cluster {
+		if i == 0 || shares[i-1].target.Cluster != sh.target.Cluster {
 			out = append(out, nil)
 		}
 		out[len(out)-1] = append(out[len(out)-1], sh)
@@ -86,7 +87,7 @@ func (s *gitSink) publishOne(ctx context.Context, d route.Route, shares []share)
 
 // company plans what else is on the cluster of the shares, as it is now.
 func (s *gitSink) company(ctx context.Context, d route.Route, shares []share) (edits []git.Edit, err error) {
-	for _, t := range s.ledger.on(shares[0].target.cluster) {
+	for _, t := range s.ledger.on(shares[0].target.Cluster) {
 		if slices.ContainsFunc(shares, func(sh share) bool { return sh.target == t }) {
 			continue
 		}

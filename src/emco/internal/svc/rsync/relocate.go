@@ -9,6 +9,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
@@ -54,7 +57,7 @@ func (d *dispatcher) followMoves(ctx context.Context) {
 func (d *dispatcher) await(ctx context.Context, changed <-chan struct{}, pending bool) {
 	var again <-chan time.Time
 	if pending {
-		timer := time.NewTimer(firstRetry)
+		timer := time.NewTimer(pair.FirstRetry)
 		defer timer.Stop()
 		again = timer.C
 	}
@@ -116,12 +119,12 @@ func (d *dispatcher) relocate(ctx context.Context, moving map[string]route.Route
 			d.log.Warn("why a move does not go on is not written down", "cluster", cluster, "err", noted)
 		}
 		for _, t := range due {
-			d.alarms.set(t, d.ledger.retry.backoff(1, err))
+			d.alarms.Set(t, d.ledger.retry.Backoff(1, err))
 		}
 	}
 }
 
-func (d *dispatcher) relocateOne(ctx context.Context, cluster string, dest route.Route, due []target) error {
+func (d *dispatcher) relocateOne(ctx context.Context, cluster string, dest route.Route, due []pair.Target) error {
 	if dest.Role(d.shard) == route.Carry {
 		return d.carryOver(ctx, cluster, dest, due)
 	}
@@ -129,7 +132,7 @@ func (d *dispatcher) relocateOne(ctx context.Context, cluster string, dest route
 }
 
 // carryOver writes what a cluster holds in its new place.
-func (d *dispatcher) carryOver(ctx context.Context, cluster string, dest route.Route, due []target) error {
+func (d *dispatcher) carryOver(ctx context.Context, cluster string, dest route.Route, due []pair.Target) error {
 	if err := d.complete(ctx, cluster); err != nil {
 		return err
 	}
@@ -139,7 +142,7 @@ func (d *dispatcher) carryOver(ctx context.Context, cluster string, dest route.R
 	}
 	r := appcontext.Relocation{Stage: appcontext.MoveWritten, Written: string(commit)}
 	for _, t := range due {
-		r.Deployments = append(r.Deployments, t.uid)
+		r.Deployments = append(r.Deployments, t.UID)
 	}
 	return d.reached(ctx, cluster, dest, r)
 }
@@ -163,9 +166,9 @@ func (d *dispatcher) clearOut(ctx context.Context, r appcontext.Relocation, dest
 	}
 	d.still.Lock() // else a view might be shown the place that is emptied
 	defer d.still.Unlock()
-	old := make([]target, len(r.Deployments))
+	old := make([]pair.Target, len(r.Deployments))
 	for i, uid := range r.Deployments {
-		old[i] = target{r.Cluster, uid}
+		old[i] = pair.Target{Cluster: r.Cluster, UID: uid}
 	}
 	commit, err := d.git.clear(ctx, old, dest)
 	if err == nil {
@@ -191,7 +194,7 @@ func unread(d route.Route) string {
 
 // release has the platform of the old place forget the targets, if it has to be told and
 // the new one is another.
-func (d *dispatcher) release(ctx context.Context, old []target, dest route.Route) error {
+func (d *dispatcher) release(ctx context.Context, old []pair.Target, dest route.Route) error {
 	from := dest.Move.From
 	b := syncer.Bootstrapping(from.Backend)
 	if b == nil || from.Settings.Kind == dest.Settings.Kind {
@@ -206,7 +209,7 @@ func (d *dispatcher) release(ctx context.Context, old []target, dest route.Route
 }
 
 // passOn hands the shard's pairs on a cluster over to the shard of its new place.
-func (d *dispatcher) passOn(ctx context.Context, cluster string, dest route.Route, due []target) error {
+func (d *dispatcher) passOn(ctx context.Context, cluster string, dest route.Route, due []pair.Target) error {
 	r, err := d.moves.Of(ctx, cluster)
 	if err != nil || len(due) == 0 {
 		return err
@@ -221,7 +224,7 @@ func (d *dispatcher) passOn(ctx context.Context, cluster string, dest route.Rout
 		return err
 	}
 	for _, t := range due {
-		d.alarms.silence(t)
+		d.alarms.Cancel(t)
 		d.vacate(ctx, t)
 	}
 	return nil
@@ -257,13 +260,13 @@ func (d *dispatcher) welcome(ctx context.Context, r appcontext.Relocation, dest 
 // arrived tells of a cluster that is in its new place, and sees to what was asked for meanwhile.
 func (d *dispatcher) arrived(ctx context.Context, cluster string, dest route.Route) {
 	due := d.ledger.on(cluster)
-	var events []appcontext.Event
-	var orphans []target
+	var moved []appcontext.Event
+	var orphans []pair.Target
 	for _, t := range due {
-		heads := d.about(t.uid)
+		heads := d.about(t.UID)
 		for _, uid := range heads {
 			d.revisit(uid)
-			events = append(events, appcontext.Event{
+			moved = append(moved, appcontext.Event{
 				UID: uid, Type: appcontext.Normal, Reason: "Moved", Cluster: cluster,
 				Message: fmt.Sprintf("cluster %s moved from %s to %s, with all that is on it", cluster, dest.Move.From.Place(), dest.Place()),
 			})
@@ -273,15 +276,15 @@ func (d *dispatcher) arrived(ctx context.Context, cluster string, dest route.Rou
 		}
 	}
 	d.dispatch(ctx, orphans)
-	if err := d.contexts.AddEvents(ctx, events[:min(len(events), maxEvents)]...); err != nil && ctx.Err() == nil {
-		d.log.Warn("events not written", "err", err, "events", len(events))
+	if err := d.contexts.AddEvents(ctx, moved[:min(len(moved), events.MaxPerBatch)]...); err != nil && ctx.Err() == nil {
+		d.log.Warn("events not written", "err", err, "events", len(moved))
 	}
 }
 
 // reached writes down how far a move is.
 func (d *dispatcher) reached(ctx context.Context, cluster string, dest route.Route, r appcontext.Relocation) error {
 	r.Cluster, r.Registration, r.Number = cluster, dest.Registration, dest.Move.Number
-	own, release := beyond(ctx)
+	own, release := queue.WithGrace(ctx)
 	defer release()
 	return d.moves.reach(own, d.ledger.fence, r)
 }

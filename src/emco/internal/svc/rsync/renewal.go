@@ -6,6 +6,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
 
 // renewals has all that is desired on a branch written anew when its history was adopted,
@@ -24,7 +26,7 @@ func (d *dispatcher) renewals(ctx context.Context) {
 		if ctx.Err() == nil {
 			d.log.Warn("an adopted branch is not written anew yet", "repo", b.URL, "branch", b.Name, "err", err)
 		}
-		pause(ctx, again().backoff(attempt, err))
+		queue.Pause(ctx, storeRetry().Backoff(attempt, err))
 		attempt++
 	}
 }
@@ -49,10 +51,10 @@ func (d *dispatcher) renew(ctx context.Context, b appcontext.Branch) error {
 }
 
 // on returns the shard's targets on a branch.
-func (d *dispatcher) on(ctx context.Context, at route.Branch) (out []target, err error) {
+func (d *dispatcher) on(ctx context.Context, at route.Branch) (out []pair.Target, err error) {
 	trip := d.gateway.Lookup()
 	for _, t := range d.ledger.all() {
-		dest, err := trip.Route(ctx, t.cluster)
+		dest, err := trip.Route(ctx, t.Cluster)
 		switch {
 		case errs.Is(err, errs.NotFound), errs.Is(err, errs.Invalid): // it is nowhere
 		case err != nil:
@@ -67,7 +69,7 @@ func (d *dispatcher) on(ctx context.Context, at route.Branch) (out []target, err
 // renew makes the pairs of targets due: those that are settled as if they were not, others
 // as if their step had not been delivered. Those that wait for something else than the
 // clusters' reports go on waiting.
-func (l *ledger) renew(ctx context.Context, targets []target) error {
+func (l *ledger) renew(ctx context.Context, targets []pair.Target) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var put []appcontext.Pair
@@ -76,11 +78,11 @@ func (l *ledger) renew(ctx context.Context, targets []target) error {
 			switch {
 			case p.Phase == appcontext.Applied:
 				p.From, p.At = p.Desired, l.now()
-			case p.Halted, gated(p), p.Blocked == stopped:
+			case p.Halted, pair.AtGate(p), p.Blocked == pair.Stopped:
 				continue
 			}
 			p.Sent = false
-			put = append(put, renew(p))
+			put = append(put, pair.Reset(p))
 		}
 	}
 	return l.write(ctx, entry{put: put})

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
 
 // gather is how long reports are collected before they are written together.
@@ -57,7 +59,7 @@ func (r *reporter) write() {
 	case <-r.ctx.Done():
 	}
 	for {
-		pause(r.ctx, gather)
+		queue.Pause(r.ctx, gather)
 		batch := r.collect()
 		if len(batch) == 0 {
 			return
@@ -65,7 +67,7 @@ func (r *reporter) write() {
 		if err := r.heed(r.ctx, batch); err != nil && r.ctx.Err() == nil {
 			r.log.Warn("reports not written", "err", err, "reports", len(batch))
 			r.restore(batch)
-			pause(r.ctx, firstRetry)
+			queue.Pause(r.ctx, pair.FirstRetry)
 		}
 	}
 }

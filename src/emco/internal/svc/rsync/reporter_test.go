@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // notebook keeps the reports that are written to it; the first writes may fail. It
@@ -126,7 +127,7 @@ func TestReportsThatCouldNotBeWrittenComeAgain(t *testing.T) {
 		defer cancel()
 		r.take(t.Context(), numbered(1))
 		time.Sleep(2 * gather) // it has failed by now
-		time.Sleep(2 * firstRetry)
+		time.Sleep(2 * pair.FirstRetry)
 		synctest.Wait()
 		if got := strings.Join(n.written, "; "); got != "web 1" {
 			t.Errorf("written %s", got)
@@ -135,7 +136,7 @@ func TestReportsThatCouldNotBeWrittenComeAgain(t *testing.T) {
 		r.take(t.Context(), numbered(2))
 		time.Sleep(2 * gather)
 		r.take(t.Context(), numbered(3)) // while the older one waits to be written again
-		time.Sleep(2 * firstRetry)
+		time.Sleep(2 * pair.FirstRetry)
 		synctest.Wait()
 		if got := strings.Join(n.written, "; "); got != "web 1; web 3" {
 			t.Errorf("written %s: an older report must not win", got)

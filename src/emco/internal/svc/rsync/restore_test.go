@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 	"github.com/emco-orchestrator/emco/src/git/plain"
@@ -55,7 +56,7 @@ func TestH49RewrittenHistoryIsRestored(t *testing.T) {
 	_, err = bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"README.md": {Content: "another way"}})
 	w.must(err)
 	w.wish("7", "red", "edge+c0")
-	w.until("the refusal", func(pairs map[string]appcontext.Pair) bool { return pairs["edge+c0 7"].Reason == rewritten })
+	w.until("the refusal", func(pairs map[string]appcontext.Pair) bool { return pairs["edge+c0 7"].Reason == pair.HistoryRewritten })
 	ask("restore", "r0", 403, "non-fast-forward")
 	w.must(bare.Config(t.Context(), "receive.denyNonFastForwards", "false"))
 	ask("restore", "r0", 202, `"commit":`)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -24,7 +26,7 @@ func (d *dispatcher) retire(ctx context.Context, r appcontext.Relocation) (pendi
 		return pending
 	}
 	d.log.Warn("the branch of a cluster that was deregistered is still there", "cluster", r.Cluster, "err", err)
-	if !final(err) {
+	if !pair.Permanent(err) {
 		return true
 	}
 	return d.forgetMove(ctx, r) // nothing that is tried again will help

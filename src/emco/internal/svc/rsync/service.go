@@ -13,6 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
@@ -26,13 +28,16 @@ type Parts struct {
 	Git      commits
 	Kube     *kube.Sink
 	Member   appcontext.Member // this process, as those that share its work see it
-	Retry    Retry
+	Retry    pair.Retry
 	Workers  int           // directly reached clusters worked on at the same time
 	Differ   differ        // tells what others changed; nil: nobody looks
 	Look     time.Duration // how often branches are looked at for that; 0: only before commits
 	Sources  []Source      // of reports on clusters that are not watched from here
 	Log      *slog.Logger
 }
+
+// Retry says when a delivery that failed is tried again.
+type Retry = pair.Retry
 
 // Service carries out what the AppContext asks for. Several processes share the work by
 // shards; for each shard that is this process' a dispatcher works.
@@ -42,7 +47,7 @@ type Parts struct {
 type Service struct {
 	parts    Parts
 	gateway  *route.Resolver
-	contents *contents
+	contents *content.Reader
 	slots    chan struct{} // bounds the clusters worked on at the same time
 	callers  chan struct{} // bounds the clusters of which the platforms are told something at the same time
 
@@ -60,7 +65,7 @@ func New(p Parts) *Service {
 	m := newMoves(p.Contexts, p.Log)
 	g := &route.Resolver{DB: p.DB, Backends: p.Backends, Rules: p.Rules, Moves: m}
 	s := &Service{
-		parts: p, gateway: g, contents: &contents{store: p.Contexts}, slots: make(chan struct{}, p.Workers), callers: make(chan struct{}, p.Workers),
+		parts: p, gateway: g, contents: content.NewReader(p.Contexts), slots: make(chan struct{}, p.Workers), callers: make(chan struct{}, p.Workers),
 		feed: newFeed(p.Log), desk: newDesk(p.Contexts, g.Shards), loader: newLoader(p.Contexts, g),
 		branches: newBranches(p.Contexts, p.Log), moves: m, terms: newTerms(),
 	}
@@ -167,14 +172,4 @@ func (t *terms) working() []*dispatcher {
 		out = append(out, d)
 	}
 	return out
-}
-
-// pause waits; it returns early when ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
@@ -103,7 +104,7 @@ func (w *works) process(holder string, through func(commits) commits) *process {
 	p.Service = New(Parts{
 		DB: w.db, Contexts: contexts, Mirror: seen, Backends: backends.Backends(), Git: c, Kube: kube.New(kube.Options{}),
 		Member: appcontext.Member{Holder: holder, TTL: time.Minute}, Workers: 2, Log: log,
-		Retry: Retry{First: 20 * time.Millisecond, Longest: 100 * time.Millisecond},
+		Retry: pair.Retry{First: 20 * time.Millisecond, Longest: 100 * time.Millisecond},
 	})
 	return p
 }
@@ -438,7 +439,7 @@ func TestH49RewrittenHistoryIsAdopted(t *testing.T) {
 			w.wish("7", "red", "edge+c0", "edge+c1")
 			w.until("the refusal", func(pairs map[string]appcontext.Pair) bool {
 				p := pairs["edge+c0 7"]
-				return p.Phase == appcontext.Failed && strings.Contains(p.Error, "HistoryRewritten") && p.Reason == rewritten && p.Attempt > 2 && pairs["edge+c1 7"].Phase == appcontext.Applied
+				return p.Phase == appcontext.Failed && strings.Contains(p.Error, "HistoryRewritten") && p.Reason == pair.HistoryRewritten && p.Attempt > 2 && pairs["edge+c1 7"].Phase == appcontext.Applied
 			})
 			if _, now := w.git.Requests(); now != before+1 {
 				t.Errorf("%d pushes were sent, want that to the other repository", now-before)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
 
 // Source tells what agents on clusters say, where rsync does not watch itself. Run works
@@ -33,7 +34,7 @@ func (s *Service) listen(ctx context.Context) {
 		if len(s.terms.working()) == 0 {
 			continue
 		}
-		pause(ctx, assembly)
+		queue.Pause(ctx, assembly)
 		select {
 		case <-s.terms.moved:
 		default:
@@ -63,7 +64,7 @@ func (s *Service) follow(ctx context.Context, src Source) {
 	for ctx.Err() == nil {
 		if err := src.Run(ctx, s.deliver); ctx.Err() == nil {
 			s.parts.Log.Warn("a source of reports ended; it is started again", "err", err)
-			pause(ctx, time.Second)
+			queue.Pause(ctx, time.Second)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package rsync
 import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
@@ -14,17 +15,17 @@ type tenancy struct {
 
 // settleIn remembers where a deployment belongs. A wish of which the revision is not there
 // any more does not say so, and leaves what is known. The caller holds mu.
-func (l *ledger) settleIn(w wish) {
-	if w.namespace != "" {
-		l.clouds[w.uid] = tenancy{w.namespace, w.cloud}
+func (l *ledger) settleIn(w pair.Desired) {
+	if w.Namespace != "" {
+		l.clouds[w.Deployment] = tenancy{w.Namespace, w.Cloud}
 	}
 }
 
 // address is a target as backends see it when they plan.
-func (l *ledger) address(t target, d route.Route) syncer.Target {
+func (l *ledger) address(t pair.Target, d route.Route) syncer.Target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out, in := d.Target(t.cluster, t.uid), l.clouds[t.uid]
+	out, in := d.Target(t.Cluster, t.UID), l.clouds[t.UID]
 	out.Namespace = in.namespace
 	out.Cloud = syncer.Cloud{Name: in.cloud.Name, Confined: in.cloud.Confined, Account: in.cloud.Account}
 	return out

@@ -6,6 +6,8 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
@@ -20,16 +22,16 @@ func TestBackendsAreToldOfTheLogicalCloudAndOfDependencies(t *testing.T) {
 	}
 	s := shelf{}
 	s.put("bundle", "settings")
-	c := &contents{store: s}
+	c := content.NewReader(s)
 	l := &ledger{clouds: map[string]tenancy{}, heads: map[string]string{}, wanted: map[string]bool{}, orders: map[string]order{}}
-	w := wish{
-		uid: "7", head: "7", namespace: "east", cloud: appcontext.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"},
-		apps: []appcontext.App{{Name: "db"}, {Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true}}}},
+	w := pair.Desired{
+		Deployment: "7", Head: "7", Namespace: "east", Cloud: appcontext.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"},
+		Apps: []appcontext.App{{Name: "db"}, {Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true}}}},
 	}
 	l.note(w)
 	l.settleIn(w)
-	l.settleIn(wish{uid: "7", gone: true}) // which does not know
-	at := l.address(target{"edge+c1", "7"}, route.Route{})
+	l.settleIn(pair.Desired{Deployment: "7", Removed: true}) // which does not know
+	at := l.address(pair.Target{Cluster: "edge+c1", UID: "7"}, route.Route{})
 	want := syncer.Target{Cluster: "edge+c1", Deployment: "7", Namespace: "east", Cloud: syncer.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"}}
 	if at != want {
 		t.Errorf("address = %+v, want %+v", at, want)
@@ -38,8 +40,8 @@ func TestBackendsAreToldOfTheLogicalCloudAndOfDependencies(t *testing.T) {
 		{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "db"}, Desired: "bundle"},
 		{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}, Desired: "bundle"},
 	}
-	sink := &gitSink{contents: c, ways: &ways{contents: c}, ledger: l}
-	plan, err := sink.plan(t.Context(), target{"edge+c1", "7"}, route.Route{Backend: b}, pairs)
+	sink := &gitSink{contents: c, ways: content.NewStepPlans(c), ledger: l}
+	plan, err := sink.plan(t.Context(), pair.Target{Cluster: "edge+c1", UID: "7"}, route.Route{Backend: b}, pairs)
 	if err != nil {
 		t.Fatal(err)
 	}

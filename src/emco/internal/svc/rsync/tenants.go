@@ -4,22 +4,23 @@ import (
 	"sync"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // tenants knows what is on which branch: a branch on which nothing is any more is left to
 // its owner.
 type tenants struct {
 	mu sync.Mutex
-	on map[route.Branch]map[target]bool
-	at map[target]route.Branch
+	on map[route.Branch]map[pair.Target]bool
+	at map[pair.Target]route.Branch
 }
 
 func newTenants() *tenants {
-	return &tenants{on: map[route.Branch]map[target]bool{}, at: map[target]route.Branch{}}
+	return &tenants{on: map[route.Branch]map[pair.Target]bool{}, at: map[pair.Target]route.Branch{}}
 }
 
 // enter notes that a target is on a branch.
-func (n *tenants) enter(t target, b route.Branch) {
+func (n *tenants) enter(t pair.Target, b route.Branch) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.at[t] == b {
@@ -27,20 +28,20 @@ func (n *tenants) enter(t target, b route.Branch) {
 	}
 	n.leaveLocked(t)
 	if n.on[b] == nil {
-		n.on[b] = map[target]bool{}
+		n.on[b] = map[pair.Target]bool{}
 	}
 	n.on[b][t], n.at[t] = true, b
 }
 
 // leave notes that a target is gone, and returns the branch that it was on if nothing
 // else is there.
-func (n *tenants) leave(t target) (b route.Branch, empty bool) {
+func (n *tenants) leave(t pair.Target) (b route.Branch, empty bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.leaveLocked(t)
 }
 
-func (n *tenants) leaveLocked(t target) (b route.Branch, empty bool) {
+func (n *tenants) leaveLocked(t pair.Target) (b route.Branch, empty bool) {
 	b, known := n.at[t]
 	if !known {
 		return b, false

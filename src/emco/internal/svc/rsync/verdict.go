@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -67,7 +69,7 @@ func (d *dispatcher) verdicts(ctx context.Context) {
 		if ctx.Err() == nil {
 			d.log.Warn("what was decided about foreign edits is not done yet", "repo", b.URL, "branch", b.Name, "err", err)
 		}
-		pause(ctx, again().backoff(attempt, err))
+		queue.Pause(ctx, storeRetry().Backoff(attempt, err))
 		attempt++
 	}
 }
@@ -90,13 +92,13 @@ func (d *dispatcher) heedVerdict(ctx context.Context, b appcontext.Branch) error
 
 // judge ends that edits are held: with keep they stay until the next delivery, else they are
 // written over.
-func (l *ledger) judge(ctx context.Context, targets []target, keep bool) error {
+func (l *ledger) judge(ctx context.Context, targets []pair.Target, keep bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var put []appcontext.Pair
 	for _, t := range targets {
 		for _, p := range l.pairs[t] {
-			if p.Edit != nil && p.Edit.Held || p.Reason == foreignEdit {
+			if p.Edit != nil && p.Edit.Held || p.Reason == pair.ExternalEdit {
 				put = append(put, released(p, keep))
 			}
 		}
@@ -111,7 +113,7 @@ func released(p appcontext.Pair, keep bool) appcontext.Pair {
 		e.Kept, e.Held = keep && e.Held, false
 		p.Edit = &e
 	}
-	p = renew(p)
+	p = pair.Reset(p)
 	if keep && p.Change == "" && p.Desired == p.Applied {
 		p.Phase, p.From = appcontext.Applied, ""
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
@@ -27,7 +29,7 @@ func (d *dispatcher) keepViews(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		d.lookAtViews(ctx)
-		pause(ctx, viewCheck)
+		queue.Pause(ctx, viewCheck)
 	}
 }
 
@@ -45,25 +47,25 @@ func (d *dispatcher) lookAtViews(ctx context.Context) {
 // album is the views of a branch, and who reads them.
 type album struct {
 	job     batch.Job
-	readers map[string][]target // by view
+	readers map[string][]pair.Target // by view
 }
 
 // albums returns the views of the shard's clusters by the branch that they show.
 func (d *dispatcher) albums(ctx context.Context) map[route.Branch]album {
 	trip, out := d.gateway.Lookup(), map[route.Branch]album{}
 	for _, t := range d.ledger.all() {
-		dest, err := trip.Route(ctx, t.cluster)
+		dest, err := trip.Route(ctx, t.Cluster)
 		if err != nil || dest.Settings.View == "" || dest.Role(d.shard) != route.Deliver { // what cannot be found is not delivered to either
 			continue
 		}
 		on := dest.Branch()
 		a, known := out[on]
 		if !known {
-			a = album{job: batch.Job{Repo: dest.Settings.Repo, Branch: on.Name}, readers: map[string][]target{}}
+			a = album{job: batch.Job{Repo: dest.Settings.Repo, Branch: on.Name}, readers: map[string][]pair.Target{}}
 		}
 		view := dest.Settings.View
 		if len(a.readers[view]) == 0 {
-			a.job.Derived = append(a.job.Derived, dest.Settings.ViewOf(dest.Target(t.cluster, t.uid).Root())...)
+			a.job.Derived = append(a.job.Derived, dest.Settings.ViewOf(dest.Target(t.Cluster, t.UID).Root())...)
 		}
 		a.readers[view] = append(a.readers[view], t)
 		out[on] = a
@@ -82,7 +84,7 @@ func (d *dispatcher) mend(ctx context.Context, a album) error {
 	if len(mended) == 0 {
 		return nil
 	}
-	var readers []target
+	var readers []pair.Target
 	for _, view := range mended {
 		readers = append(readers, a.readers[view]...)
 	}

@@ -12,6 +12,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
@@ -51,9 +54,9 @@ func newEstate(t *testing.T, mode string) *estate {
 	shelved := shelf{}
 	shelved.put("one", "one")
 	shelved.put("two", "two")
-	c := &contents{store: shelved}
-	l := &ledger{pairs: map[target]map[string]appcontext.Pair{}, targets: map[string]map[target]bool{}, sites: map[string]map[target]bool{}, restless: restless{}}
-	y.sink = &gitSink{commits: writers, contents: c, ledger: l, ways: &ways{contents: c}, brakes: newBrakes(t.Context()), branches: unwritten(t), log: slog.New(slog.DiscardHandler)}
+	c := content.NewReader(shelved)
+	l := &ledger{pairs: map[pair.Target]map[string]appcontext.Pair{}, targets: map[string]map[pair.Target]bool{}, sites: map[string]map[pair.Target]bool{}, restless: restless{}}
+	y.sink = &gitSink{commits: writers, contents: c, ledger: l, ways: content.NewStepPlans(c), brakes: queue.NewCancellations(t.Context()), branches: unwritten(t), log: slog.New(slog.DiscardHandler)}
 	y.settings = gitops.Settings{
 		Repo: git.Repo{URL: y.server.URL("fleet")}, Branch: "main",
 		Sharding: gitops.Sharding{Mode: mode, Views: gitops.DefaultViewPrefix},
@@ -63,25 +66,25 @@ func newEstate(t *testing.T, mode string) *estate {
 
 // wish wants a bundle on the clusters from first to last, by lanes: those with shards of a
 // size. It delivers all, and returns the outcomes by cluster.
-func (y *estate) wish(bundle appcontext.Digest, first, last, size int) map[string]outcome {
+func (y *estate) wish(bundle appcontext.Digest, first, last, size int) map[string]pair.Result {
 	y.Helper()
-	lanes, found := map[string][]target{}, map[target]route.Route{}
+	lanes, found := map[string][]pair.Target{}, map[pair.Target]route.Route{}
 	for i := first; i < last; i++ {
 		name := fmt.Sprintf("edge+c%05d", i)
-		at := target{name, "7"}
+		at := pair.Target{Cluster: name, UID: "7"}
 		seat := gitops.Seat{Mode: y.settings.Sharding.Mode, Shard: gitops.ShardName(i / size)}
 		d := route.Route{Backend: y.backend, Settings: y.settings.At(name, seat)}
 		y.sink.ledger.keep(appcontext.Pair{Key: appcontext.PairKey{Cluster: name, UID: "7", App: "web"}, Desired: bundle, Phase: appcontext.Pending})
 		found[at] = d
 		lanes[d.Settings.Branch] = append(lanes[d.Settings.Branch], at)
 	}
-	out := map[string]outcome{}
+	out := map[string]pair.Result{}
 	for _, due := range lanes {
 		for _, o := range slices.Concat(slices.Collect(y.sink.deliver(y.Context(), due, found))...) {
-			if o.err != nil {
-				y.Fatal(o.err)
+			if o.Err != nil {
+				y.Fatal(o.Err)
 			}
-			out[o.key.Cluster] = o
+			out[o.Key.Cluster] = o
 		}
 	}
 	return out
@@ -132,8 +135,8 @@ func TestH56AFleetOfThousandsIsAFewPushes(t *testing.T) {
 		if cluster == moved {
 			o = changed[cluster]
 		}
-		if at := y.git("rev-parse", "clusters/"+cluster); at != o.commit {
-			t.Errorf("%s is said to be at %s, and its view is at %s", cluster, o.commit, at)
+		if at := y.git("rev-parse", "clusters/"+cluster); at != o.Commit {
+			t.Errorf("%s is said to be at %s, and its view is at %s", cluster, o.Commit, at)
 		}
 	}
 	pointer := y.git("cat-file", "blob", "clusters/"+moved+":clusters/"+moved+"/7.yaml")
@@ -146,7 +149,7 @@ func TestH56AFleetOfThousandsIsAFewPushes(t *testing.T) {
 		}
 	}
 	again := y.wish("two", one, one+1, size)
-	if again[moved].commit != changed[moved].commit {
+	if again[moved].Commit != changed[moved].Commit {
 		t.Error("the same again came to another commit")
 	}
 	if _, pushes := y.server.Requests(); pushes != 5 {

@@ -1,4 +1,6 @@
-package rsync
+// Package content reads bundles, their objects and the steps between them by digest, and
+// caches what many clusters share.
+package content
 
 import (
 	"context"
@@ -10,36 +12,39 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
-// contents reads bundles with all their objects.
-type contents struct {
-	store contentStore
-	memory[appcontext.Digest, syncer.App]
+// reader reads bundles with all their objects.
+type Reader struct {
+	store Store
+	cache[appcontext.Digest, syncer.App]
 }
 
-// contentStore is what contents need of the AppContext.
-type contentStore interface {
+// newReader returns a reader of what the store holds.
+func NewReader(store Store) *Reader { return &Reader{store: store} }
+
+// Store is what contents need of the AppContext.
+type Store interface {
 	GetBlob(ctx context.Context, d appcontext.Digest) ([]byte, error)
 	GetBundle(ctx context.Context, d appcontext.Digest) (appcontext.Bundle, error)
 }
 
-// app returns all that is settled of a bundle, without a name.
-func (c *contents) app(ctx context.Context, d appcontext.Digest) (syncer.App, error) {
-	if a, ok := c.recall(d); ok {
+// settledApp returns all that is settled of a bundle, without a name.
+func (c *Reader) SettledApp(ctx context.Context, d appcontext.Digest) (syncer.App, error) {
+	if a, ok := c.get(d); ok {
 		return a, nil
 	}
 	b, err := c.store.GetBundle(ctx, d)
 	if err != nil {
 		return syncer.App{}, err
 	}
-	a, err := c.set(ctx, steps.Settled(b))
+	a, err := c.AppOf(ctx, steps.Settled(b))
 	if err == nil {
-		c.remember(d, a)
+		c.put(d, a)
 	}
 	return a, err
 }
 
-// set returns objects and definitions, without a name.
-func (c *contents) set(ctx context.Context, refs []appcontext.Ref) (syncer.App, error) {
+// appOf returns objects and definitions, without a name.
+func (c *Reader) AppOf(ctx context.Context, refs []appcontext.Ref) (syncer.App, error) {
 	all, err := c.objects(ctx, refs)
 	var a syncer.App
 	for _, o := range all {
@@ -52,7 +57,7 @@ func (c *contents) set(ctx context.Context, refs []appcontext.Ref) (syncer.App, 
 	return a, err
 }
 
-func (c *contents) objects(ctx context.Context, refs []appcontext.Ref) ([]manifest.Object, error) {
+func (c *Reader) objects(ctx context.Context, refs []appcontext.Ref) ([]manifest.Object, error) {
 	out := make([]manifest.Object, 0, len(refs))
 	for _, r := range refs {
 		content, err := c.store.GetBlob(ctx, r.Digest)
@@ -66,7 +71,7 @@ func (c *contents) objects(ctx context.Context, refs []appcontext.Ref) ([]manife
 
 // ids returns the objects of several bundles that may be taken away, their hooks
 // included, each once.
-func (c *contents) ids(ctx context.Context, bundles []appcontext.Digest) ([]manifest.ID, error) {
+func (c *Reader) IDs(ctx context.Context, bundles []appcontext.Digest) ([]manifest.ID, error) {
 	var out []manifest.ID
 	seen := map[manifest.ID]bool{}
 	for _, d := range bundles {
@@ -78,12 +83,12 @@ func (c *contents) ids(ctx context.Context, bundles []appcontext.Digest) ([]mani
 		for _, h := range b.Hooks {
 			refs = append(refs, h.Ref)
 		}
-		out = appendNew(out, refs, seen)
+		out = AppendNew(out, refs, seen)
 	}
 	return out, nil
 }
 
-func appendNew(ids []manifest.ID, refs []appcontext.Ref, seen map[manifest.ID]bool) []manifest.ID {
+func AppendNew(ids []manifest.ID, refs []appcontext.Ref, seen map[manifest.ID]bool) []manifest.ID {
 	for _, r := range refs {
 		if !seen[r.ID] {
 			seen[r.ID] = true
@@ -94,7 +99,7 @@ func appendNew(ids []manifest.ID, refs []appcontext.Ref, seen map[manifest.ID]bo
 }
 
 // kept returns the refs of objects that ask to be left behind when their app goes.
-func (c *contents) kept(ctx context.Context, refs []appcontext.Ref) (map[manifest.ID]bool, error) {
+func (c *Reader) kept(ctx context.Context, refs []appcontext.Ref) (map[manifest.ID]bool, error) {
 	objects, err := c.objects(ctx, refs)
 	out := map[manifest.ID]bool{}
 	for _, o := range objects {

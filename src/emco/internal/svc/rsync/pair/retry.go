@@ -1,4 +1,4 @@
-package rsync
+package pair
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	firstRetry = time.Second // of reads and writes of our own stores
-	patience   = 5           // attempts before a pair counts as failed and not as retrying
+	FirstRetry  = time.Second // of reads and writes of our own stores
+	MaxAttempts = 5           // attempts before a pair counts as failed and not as retrying
 )
 
 // Retry says when a delivery that failed is tried again: First later, then twice as
@@ -21,54 +21,54 @@ const (
 // refused it may change.
 type Retry struct{ First, Longest time.Duration }
 
-// failed notes a failure in the pair and when to try again.
-func (r Retry) failed(p appcontext.Pair, err error, now time.Time) appcontext.Pair {
+// fail notes a failure in the pair and when to try again.
+func (r Retry) Fail(p appcontext.Pair, err error, now time.Time) appcontext.Pair {
 	p.At = now
 	p.Attempt++
 	p.Error, p.Reason = err.Error(), reasonOf(err)
 	p.Phase = appcontext.Retrying
-	if final(err) || p.Attempt >= patience {
+	if Permanent(err) || p.Attempt >= MaxAttempts {
 		p.Phase = appcontext.Failed
 	}
-	p.NextRetry = now.Add(r.backoff(p.Attempt, err))
-	if p.Reason == waitingForMerge {
-		p.Phase, p.NextRetry = appcontext.Retrying, inStep(now, errs.RetryAfter(err))
+	p.NextRetry = now.Add(r.Backoff(p.Attempt, err))
+	if p.Reason == WaitingForMerge {
+		p.Phase, p.NextRetry = appcontext.Retrying, aligned(now, errs.RetryAfter(err))
 	}
 	return p
 }
 
-// inStep is about so much later, at the same time for all who ask at about the same time.
-func inStep(now time.Time, in time.Duration) time.Time {
+// aligned is about so much later, at the same time for all who ask at about the same time.
+func aligned(now time.Time, in time.Duration) time.Time {
 	return now.Add(in).Truncate(in/4 + 1)
 }
 
 // The reasons of pairs for which people have to do something.
 const (
-	rewritten       = "HistoryRewritten" // their branch was rewritten
-	waitingForMerge = "WaitingForMerge"  // their branch is protected; what they want is proposed
-	proposalClosed  = "ProposalClosed"   // that was refused
-	foreignEdit     = "ForeignEdit"      // somebody else has changed their files, and that is held
+	HistoryRewritten = "HistoryRewritten" // their branch was rewritten
+	WaitingForMerge  = "WaitingForMerge"  // their branch is protected; what they want is proposed
+	ProposalClosed   = "ProposalClosed"   // that was refused
+	ExternalEdit     = "ForeignEdit"      // somebody else has changed their files, and that is held
 )
 
 // reasonOf is one word for errors that somebody has to decide about.
 func reasonOf(err error) string {
 	if _, ok := errors.AsType[*batch.RewrittenError](err); ok {
-		return rewritten
+		return HistoryRewritten
 	}
-	if isForeign(err) {
-		return foreignEdit
+	if isExternalEdit(err) {
+		return ExternalEdit
 	}
 	if p, ok := errors.AsType[*batch.ProposedError](err); ok {
 		if p.Proposal.State == git.ProposalClosed {
-			return proposalClosed
+			return ProposalClosed
 		}
-		return waitingForMerge
+		return WaitingForMerge
 	}
 	return ""
 }
 
-// final reports whether trying the same again cannot help by itself.
-func final(err error) bool {
+// permanent reports whether trying the same again cannot help by itself.
+func Permanent(err error) bool {
 	switch errs.KindOf(err) {
 	case errs.Invalid, errs.Forbidden, errs.Unauthorized, errs.NotFound, errs.TooLarge:
 		return true
@@ -78,12 +78,12 @@ func final(err error) bool {
 
 // backoff doubles from First to Longest, with a quarter of jitter so that
 // many pairs do not return together. A server that says when to come back is obeyed.
-func (r Retry) backoff(attempt int, err error) time.Duration {
+func (r Retry) Backoff(attempt int, err error) time.Duration {
 	d := r.First
 	for n := 1; n < attempt && d < r.Longest; n++ {
 		d *= 2
 	}
-	if d > r.Longest || final(err) {
+	if d > r.Longest || Permanent(err) {
 		d = r.Longest
 	}
 	d += rand.N(d/4 + 1)

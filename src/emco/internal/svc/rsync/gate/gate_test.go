@@ -1,4 +1,4 @@
-package rsync
+package gate
 
 import (
 	"fmt"
@@ -8,19 +8,21 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
 // sights are what a test says of clusters: "app cluster" to why the pair is not ready, or
 // "" if it is, at noon. Of others nothing was heard.
 type sights map[string]string
 
-func (s sights) ready(p appcontext.Pair) readiness {
+func (s sights) Ready(p appcontext.Pair) Readiness {
 	why, heard := s[p.Key.App+" "+p.Key.Cluster]
 	if !heard {
-		return readiness{silent: true}
+		return Readiness{Unreported: true}
 	}
-	return readiness{ready: why == "", since: noon, why: why}
+	return Readiness{Ready: why == "", Since: noon, Why: why}
 }
 
-func (s sights) never(cluster string) bool { return cluster == "c9" }
+func (s sights) NeverReported(cluster string) bool { return cluster == "c9" }
 
 // standsAt is a pair of deployment 7 in a phase; one that is Deleting is to go.
 func standsAt(app, cluster string, phase appcontext.Phase, more ...func(*appcontext.Pair)) appcontext.Pair {
@@ -43,10 +45,10 @@ func failed(why string) func(*appcontext.Pair) { return func(p *appcontext.Pair)
 func unwished(p *appcontext.Pair) { p.Desired = "" }
 
 // apps are those of a revision, by name.
-func apps(list ...appcontext.App) order {
-	o := order{apps: map[string]appcontext.App{}}
+func apps(list ...appcontext.App) map[string]appcontext.App {
+	o := map[string]appcontext.App{}
 	for _, a := range list {
-		o.apps[a.Name] = a
+		o[a.Name] = a
 	}
 	return o
 }
@@ -59,16 +61,16 @@ const (
 
 func TestDependencies(t *testing.T) {
 	t.Parallel()
-	needs := func(d appcontext.Dependency) order {
+	needs := func(d appcontext.Dependency) map[string]appcontext.App {
 		d.App = "db"
 		return apps(appcontext.App{Name: "web", DependsOn: []appcontext.Dependency{d}}, appcontext.App{Name: "db"})
 	}
 	deployed, ready := needs(appcontext.Dependency{}), needs(appcontext.Dependency{Ready: true})
 	late := needs(appcontext.Dependency{Ready: true, Wait: 30})
-	unplaced := apps(deployed.apps["web"], appcontext.App{Name: "db", Failure: &appcontext.Failure{Stage: "rendering", Reason: "no such value"}})
+	unplaced := apps(deployed["web"], appcontext.App{Name: "db", Failure: &appcontext.Failure{Stage: "rendering", Reason: "no such value"}})
 	tests := []struct {
 		name  string
-		order order
+		apps  map[string]appcontext.App
 		pairs []appcontext.Pair
 		ready sights
 		now   time.Duration // after noon
@@ -94,12 +96,12 @@ func TestDependencies(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			web := standsAt("web", "c5", pending)
-			g := newScene(tt.order, append(tt.pairs, web), tt.ready, noon.Add(tt.now)).gate(web)
-			if g.why != tt.want {
-				t.Errorf("got %q, want %q", g.why, tt.want)
+			g := New(Input{Apps: tt.apps, Pairs: append(tt.pairs, web), Reports: tt.ready, Now: noon.Add(tt.now)}).For(web)
+			if g.Why != tt.want {
+				t.Errorf("got %q, want %q", g.Why, tt.want)
 			}
-			if opens := noon.Add(30 * time.Second); tt.now > 0 && tt.want != "" && !g.at.Equal(opens) {
-				t.Errorf("it opens by itself at %v, want %v", g.at, opens)
+			if opens := noon.Add(30 * time.Second); tt.now > 0 && tt.want != "" && !g.At.Equal(opens) {
+				t.Errorf("it opens by itself at %v, want %v", g.At, opens)
 			}
 		})
 	}
@@ -125,12 +127,12 @@ func TestWaves(t *testing.T) {
 		if change != nil {
 			change(pairs, see)
 		}
-		s := newScene(o, pairs, see, noon.Add(now))
+		s := New(Input{Apps: o, Pairs: pairs, Reports: see, Now: noon.Add(now)})
 		for _, p := range pairs {
-			if g := s.gate(p); g.why == "" {
+			if g := s.For(p); g.Why == "" {
 				n++
 			} else if why == "" {
-				why = g.why
+				why = g.Why
 			}
 		}
 		return n, why
@@ -169,28 +171,27 @@ func TestDeletionGoesTheOtherWay(t *testing.T) {
 		appcontext.App{Name: "web", DependsOn: []appcontext.Dependency{{App: "api"}}},
 		appcontext.App{Name: "api", DependsOn: []appcontext.Dependency{{App: "db"}}}, appcontext.App{Name: "db"})
 	leave := apps(appcontext.App{Name: "db", LeaveLast: true})
-	over := leave
-	over.wish.gone = true
 	stuck := standsAt("api", "c1", appcontext.Failed, unwished)
 	tests := []struct {
 		name  string
-		order order
+		apps  map[string]appcontext.App
 		pairs []appcontext.Pair // the first is the one to go
 		ready sights
 		want  string
+		gone  bool
 	}{
-		{"nobody depends on it", chain, []appcontext.Pair{standsAt("web", "c1", deleting), standsAt("api", "c1", deleting)}, nil, ""},
-		{"somebody does, on any cluster", chain, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("api", "c2", deleting), standsAt("api", "c3", deleting)}, nil, "waits for app api to be gone from c2 (and 1 more cluster)"},
-		{"somebody who stays does not count", chain, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("api", "c2", settled)}, nil, ""},
-		{"somebody who cannot be removed does not hold it up", chain, []appcontext.Pair{standsAt("db", "c1", deleting), stuck}, nil, ""},
-		{"it stays until it is ready elsewhere", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", pending)}, nil, "stays until the app is ready in its other places; on c2: not applied yet"},
-		{"then it goes", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", settled)}, sights{"db c2": ""}, ""},
-		{"if it is to be nowhere it goes", leave, []appcontext.Pair{standsAt("db", "c1", deleting)}, nil, ""},
-		{"if nothing is wished for it goes", over, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", pending)}, nil, ""},
+		{"nobody depends on it", chain, []appcontext.Pair{standsAt("web", "c1", deleting), standsAt("api", "c1", deleting)}, nil, "", false},
+		{"somebody does, on any cluster", chain, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("api", "c2", deleting), standsAt("api", "c3", deleting)}, nil, "waits for app api to be gone from c2 (and 1 more cluster)", false},
+		{"somebody who stays does not count", chain, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("api", "c2", settled)}, nil, "", false},
+		{"somebody who cannot be removed does not hold it up", chain, []appcontext.Pair{standsAt("db", "c1", deleting), stuck}, nil, "", false},
+		{"it stays until it is ready elsewhere", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", pending)}, nil, "stays until the app is ready in its other places; on c2: not applied yet", false},
+		{"then it goes", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", settled)}, sights{"db c2": ""}, "", false},
+		{"if it is to be nowhere it goes", leave, []appcontext.Pair{standsAt("db", "c1", deleting)}, nil, "", false},
+		{"if nothing is wished for it goes", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", pending)}, nil, "", true},
 	}
 	for _, tt := range tests {
-		if g := newScene(tt.order, tt.pairs, tt.ready, noon).gate(tt.pairs[0]); g.why != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.name, g.why, tt.want)
+		if g := New(Input{Apps: tt.apps, Removed: tt.gone, Pairs: tt.pairs, Reports: tt.ready, Now: noon}).For(tt.pairs[0]); g.Why != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, g.Why, tt.want)
 		}
 	}
 }

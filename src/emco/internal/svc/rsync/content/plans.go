@@ -1,4 +1,4 @@
-package rsync
+package content
 
 import (
 	"context"
@@ -8,31 +8,34 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
 )
 
-// ways knows the steps of pairs.
-type ways struct {
-	contents *contents
-	known    memory[wayKey, []steps.Step]
-	bundles  memory[appcontext.Digest, appcontext.Bundle]
+// stepPlans knows the steps of pairs.
+type StepPlans struct {
+	reader  *Reader
+	known   cache[planKey, []steps.Step]
+	bundles cache[appcontext.Digest, appcontext.Bundle]
 }
 
-// wayKey is all that a way depends on.
-type wayKey struct {
+// newStepPlans returns the plans for the bundles of a reader.
+func NewStepPlans(r *Reader) *StepPlans { return &StepPlans{reader: r} }
+
+// planKey is all that a way depends on.
+type planKey struct {
 	change   appcontext.Change
 	from, to appcontext.Digest
 	pulls    bool
 }
 
 // of returns the steps of a pair's way. Callers must not change them.
-func (w *ways) of(ctx context.Context, p appcontext.Pair, pulls bool) ([]steps.Step, error) {
-	k := wayKey{p.Change, p.From, p.Desired, pulls}
-	if way, ok := w.known.recall(k); ok {
+func (w *StepPlans) Of(ctx context.Context, p appcontext.Pair, pulls bool) ([]steps.Step, error) {
+	k := planKey{p.Change, p.From, p.Desired, pulls}
+	if way, ok := w.known.get(k); ok {
 		return way, nil
 	}
-	from, err := w.bundle(ctx, k.from)
+	from, err := w.Bundle(ctx, k.from)
 	if err != nil {
 		return nil, err
 	}
-	to, err := w.bundle(ctx, k.to)
+	to, err := w.Bundle(ctx, k.to)
 	if err != nil {
 		return nil, err
 	}
@@ -40,18 +43,18 @@ func (w *ways) of(ctx context.Context, p appcontext.Pair, pulls bool) ([]steps.S
 	if err := w.spare(ctx, way); err != nil {
 		return nil, err
 	}
-	w.known.remember(k, way)
+	w.known.put(k, way)
 	return way, nil
 }
 
 // spare takes objects that ask to be kept out of those whose end is waited for.
-func (w *ways) spare(ctx context.Context, way []steps.Step) error {
+func (w *StepPlans) spare(ctx context.Context, way []steps.Step) error {
 	for i := range way {
 		s := &way[i]
 		if s.Kind != steps.Main || s.Need != steps.Gone {
 			continue
 		}
-		kept, err := w.contents.kept(ctx, s.About)
+		kept, err := w.reader.kept(ctx, s.About)
 		if err != nil {
 			return err
 		}
@@ -61,23 +64,23 @@ func (w *ways) spare(ctx context.Context, way []steps.Step) error {
 }
 
 // bundle reads a bundle; that without a digest is empty.
-func (w *ways) bundle(ctx context.Context, d appcontext.Digest) (appcontext.Bundle, error) {
+func (w *StepPlans) Bundle(ctx context.Context, d appcontext.Digest) (appcontext.Bundle, error) {
 	if d == "" {
 		return appcontext.Bundle{}, nil
 	}
-	if b, ok := w.bundles.recall(d); ok {
+	if b, ok := w.bundles.get(d); ok {
 		return b, nil
 	}
-	b, err := w.contents.store.GetBundle(ctx, d)
+	b, err := w.reader.store.GetBundle(ctx, d)
 	if err == nil {
-		w.bundles.remember(d, b)
+		w.bundles.put(d, b)
 	}
 	return b, err
 }
 
 // at returns the step that a pair is at, and whether it is the last one.
-func (w *ways) at(ctx context.Context, p appcontext.Pair, pulls bool) (steps.Step, bool, error) {
-	way, err := w.of(ctx, p, pulls)
+func (w *StepPlans) At(ctx context.Context, p appcontext.Pair, pulls bool) (steps.Step, bool, error) {
+	way, err := w.Of(ctx, p, pulls)
 	if err != nil {
 		return steps.Step{}, false, err
 	}

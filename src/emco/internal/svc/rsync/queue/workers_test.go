@@ -1,4 +1,4 @@
-package rsync
+package queue
 
 import (
 	"context"
@@ -8,25 +8,27 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 func TestTargetsOfALaneGoTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var got [][]target
+		var got [][]pair.Target
 		gate := make(chan struct{})
-		l := newLanes(func(_ context.Context, _ string, due []target) {
+		l := NewWorkers(func(_ context.Context, _ string, due []pair.Target) {
 			got = append(got, due)
 			<-gate
 		})
-		a, b, c := target{"a", "1"}, target{"b", "1"}, target{"c", "1"}
-		l.add(t.Context(), "git", a)
+		a, b, c := pair.Target{Cluster: "a", UID: "1"}, pair.Target{Cluster: "b", UID: "1"}, pair.Target{Cluster: "c", UID: "1"}
+		l.Add(t.Context(), "git", a)
 		synctest.Wait() // a is being worked on
-		l.add(t.Context(), "git", c, b, b)
-		l.add(t.Context(), "git", a)
+		l.Add(t.Context(), "git", c, b, b)
+		l.Add(t.Context(), "git", a)
 		close(gate)
-		l.wait()
-		want := [][]target{{a}, {a, b, c}}
+		l.Wait()
+		want := [][]pair.Target{{a}, {a, b, c}}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
@@ -38,7 +40,7 @@ func TestLanesDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var done []string
-		l := newLanes(func(_ context.Context, key string, _ []target) {
+		l := NewWorkers(func(_ context.Context, key string, _ []pair.Target) {
 			if key == "dead" {
 				time.Sleep(time.Hour)
 			}
@@ -47,15 +49,15 @@ func TestLanesDoNotWaitForEachOther(t *testing.T) {
 			done = append(done, key)
 		})
 		start := time.Now()
-		l.add(t.Context(), "dead", target{"a", "1"})
-		l.add(t.Context(), "alive", target{"b", "1"})
+		l.Add(t.Context(), "dead", pair.Target{Cluster: "a", UID: "1"})
+		l.Add(t.Context(), "alive", pair.Target{Cluster: "b", UID: "1"})
 		synctest.Wait()
 		mu.Lock()
 		if !slices.Equal(done, []string{"alive"}) || time.Since(start) != 0 {
 			t.Errorf("done %v after %v", done, time.Since(start))
 		}
 		mu.Unlock()
-		l.wait()
+		l.Wait()
 	})
 }
 
@@ -63,9 +65,9 @@ func TestNothingIsStartedWhenTheTermIsOver(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	l := newLanes(func(context.Context, string, []target) { t.Error("worked") })
-	l.add(ctx, "git", target{"a", "1"})
-	l.wait()
+	l := NewWorkers(func(context.Context, string, []pair.Target) { t.Error("worked") })
+	l.Add(ctx, "git", pair.Target{Cluster: "a", UID: "1"})
+	l.Wait()
 }
 
 func TestAlarmsRingOnceAndCanBeMoved(t *testing.T) {
@@ -73,13 +75,13 @@ func TestAlarmsRingOnceAndCanBeMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		rung := make(chan string, 10)
-		a := newAlarms(func(t target) { rung <- fmt.Sprint(t.cluster, " ", time.Since(start)) })
-		a.set(target{cluster: "a"}, time.Minute)
-		a.set(target{cluster: "a"}, time.Second)
-		a.set(target{cluster: "b"}, time.Hour)
+		a := NewTimers(func(t pair.Target) { rung <- fmt.Sprint(t.Cluster, " ", time.Since(start)) })
+		a.Set(pair.Target{Cluster: "a"}, time.Minute)
+		a.Set(pair.Target{Cluster: "a"}, time.Second)
+		a.Set(pair.Target{Cluster: "b"}, time.Hour)
 		time.Sleep(2 * time.Minute)
-		a.stop()
-		a.set(target{cluster: "c"}, time.Second)
+		a.Stop()
+		a.Set(pair.Target{Cluster: "c"}, time.Second)
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		close(rung)

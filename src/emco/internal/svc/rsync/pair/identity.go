@@ -1,13 +1,11 @@
-package rsync
+package pair
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
 
 // A cluster that was deleted and registered again is another one, although it has the
@@ -16,33 +14,17 @@ import (
 // one of which nothing is known. What is to be removed is looked for there all the same:
 // only what carries the deployment's id is taken away.
 
-// registered reads the ids of the registrations of a wish's clusters; those that are not
-// registered are left out.
-func (d *dispatcher) registered(ctx context.Context, w wish) (map[string]string, error) {
-	trip, out := d.gateway.Lookup(), make(map[string]string, len(w.places))
-	for cluster := range w.places {
-		doc, err := trip.Registration(ctx, cluster)
-		switch {
-		case err == nil:
-			out[cluster] = doc.UID
-		case !errs.Is(err, errs.NotFound):
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// recognise returns a pair that is wished for as it stands towards the cluster that goes
+// identify returns a pair that is wished for as it stands towards the cluster that goes
 // by its name now.
-func (w wish) recognise(p appcontext.Pair) appcontext.Pair {
-	now := w.registered[p.Key.Cluster]
+func (w Desired) identify(p appcontext.Pair) appcontext.Pair {
+	now := w.Registrations[p.Key.Cluster]
 	switch {
 	case now == "" || now == p.Identity:
 		return p
 	case p.Identity == "":
 		p.Identity = now
 		return p
-	case p.Rev != w.rev: // asked for anew
+	case p.Rev != w.Rev: // asked for anew
 		return appcontext.Pair{Key: p.Key, Identity: now}
 	}
 	p.Applied, p.Commit = "", ""
@@ -52,11 +34,11 @@ func (w wish) recognise(p appcontext.Pair) appcontext.Pair {
 	return p
 }
 
-// stranger refuses to put on a cluster what was asked for when another one went by its
+// checkRegistration refuses to put on a cluster what was asked for when another one went by its
 // name.
-func stranger(pairs []appcontext.Pair, d route.Route) error {
+func CheckRegistration(pairs []appcontext.Pair, registration string) error {
 	for _, p := range pairs {
-		if p.Desired != "" && p.Identity != "" && p.Identity != d.Registration {
+		if p.Desired != "" && p.Identity != "" && p.Identity != registration {
 			why := errors.New("the cluster was registered anew since this was asked for; update the deployment, or terminate and instantiate it, to have it there")
 			return errs.E(errs.Invalid, "deliver", fmt.Sprintf("revision %d to %s", p.Rev, p.Key.Cluster), why)
 		}

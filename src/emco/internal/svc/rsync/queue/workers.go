@@ -1,33 +1,37 @@
-package rsync
+// Package queue runs work for keys: one worker at a time for each key, with timers for
+// retries and one cancellation for each deployment.
+package queue
 
 import (
 	"context"
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
-// lanes hands targets to workers: one at a time for each key, all that is queued for
+// workers hands targets to workers: one at a time for each key, all that is queued for
 // a key together. A worker exists while there is work for its key.
-type lanes struct {
+type Workers struct {
 	mu     sync.Mutex
-	queued map[string]map[target]bool
+	queued map[string]map[pair.Target]bool
 	active map[string]bool
 	wg     sync.WaitGroup
-	work   func(ctx context.Context, key string, due []target)
+	work   func(ctx context.Context, key string, due []pair.Target)
 }
 
-func newLanes(work func(ctx context.Context, key string, due []target)) *lanes {
-	return &lanes{queued: map[string]map[target]bool{}, active: map[string]bool{}, work: work}
+func NewWorkers(work func(ctx context.Context, key string, due []pair.Target)) *Workers {
+	return &Workers{queued: map[string]map[pair.Target]bool{}, active: map[string]bool{}, work: work}
 }
 
 // add queues targets for a key and starts its worker if it has none. A target that
 // is queued already is not queued twice; one that is being worked on is worked on again.
-func (l *lanes) add(ctx context.Context, key string, due ...target) {
+func (l *Workers) Add(ctx context.Context, key string, due ...pair.Target) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.queued[key] == nil {
-		l.queued[key] = map[target]bool{}
+		l.queued[key] = map[pair.Target]bool{}
 	}
 	for _, t := range due {
 		l.queued[key][t] = true
@@ -40,7 +44,7 @@ func (l *lanes) add(ctx context.Context, key string, due ...target) {
 }
 
 // drain works until nothing is queued for the key.
-func (l *lanes) drain(ctx context.Context, key string) {
+func (l *Workers) drain(ctx context.Context, key string) {
 	for {
 		due := l.take(ctx, key)
 		if len(due) == 0 {
@@ -51,10 +55,10 @@ func (l *lanes) drain(ctx context.Context, key string) {
 }
 
 // take empties the key's queue; when there is nothing, or ctx has ended, the worker is over.
-func (l *lanes) take(ctx context.Context, key string) []target {
+func (l *Workers) take(ctx context.Context, key string) []pair.Target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	due := slices.SortedFunc(maps.Keys(l.queued[key]), compareTargets)
+	due := slices.SortedFunc(maps.Keys(l.queued[key]), pair.CompareTargets)
 	delete(l.queued, key)
 	if len(due) == 0 || ctx.Err() != nil {
 		delete(l.active, key)
@@ -64,4 +68,4 @@ func (l *lanes) take(ctx context.Context, key string) []target {
 }
 
 // wait returns when all workers have ended; no target may be added any more.
-func (l *lanes) wait() { l.wg.Wait() }
+func (l *Workers) Wait() { l.wg.Wait() }

@@ -1,7 +1,8 @@
-package rsync
+package content
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -26,28 +27,28 @@ func (c *counter) GetBundle(ctx context.Context, d appcontext.Digest) (appcontex
 func TestBundlesAreReadOnceWhileTheyAreInUse(t *testing.T) {
 	t.Parallel()
 	s := &counter{shelf: shelf{}}
-	c := &contents{store: s}
+	c := NewReader(s)
 	get := func(d appcontext.Digest) {
 		t.Helper()
-		if a, err := c.app(t.Context(), d); err != nil || len(a.Objects) != 1 || a.Objects[0].ID.Name != string(d) {
+		if a, err := c.SettledApp(t.Context(), d); err != nil || len(a.Objects) != 1 || a.Objects[0].ID.Name != string(d) {
 			t.Fatalf("%s: got %+v, %v", d, a, err)
 		}
 	}
-	for i := range 4 * remembered {
+	for i := range 4 * generationSize {
 		s.put(appcontext.Digest(fmt.Sprint("b", i)), fmt.Sprint("b", i))
 	}
-	for i := range 4 * remembered { // b0 is asked for between all others
+	for i := range 4 * generationSize { // b0 is asked for between all others
 		get(appcontext.Digest(fmt.Sprint("b", i)))
 		get("b0")
 	}
-	if want := 4 * remembered; s.read != want {
+	if want := 4 * generationSize; s.read != want {
 		t.Errorf("%d bundles were read, want %d", s.read, want)
 	}
-	if len(c.young)+len(c.old) > 2*remembered {
+	if len(c.young)+len(c.old) > 2*generationSize {
 		t.Errorf("%d bundles are remembered", len(c.young)+len(c.old))
 	}
 	get("b1")
-	if want := 4*remembered + 1; s.read != want {
+	if want := 4*generationSize + 1; s.read != want {
 		t.Errorf("%d bundles were read, want %d: b1 was to be forgotten", s.read, want)
 	}
 }
@@ -63,11 +64,11 @@ func TestContentThatIsNotThereIsNamed(t *testing.T) {
 	t.Parallel()
 	s := shelf{}
 	s.put("b", "settings")
-	_, err := (&contents{store: lost{s}}).app(t.Context(), "b")
+	_, err := (&Reader{store: lost{s}}).SettledApp(t.Context(), "b")
 	if !errs.Is(err, errs.NotFound) || !strings.Contains(err.Error(), "ConfigMap settings") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := (&contents{store: s}).app(t.Context(), "other"); err == nil {
+	if _, err := NewReader(s).SettledApp(t.Context(), "other"); err == nil {
 		t.Error("a bundle that is not there was read")
 	}
 }
@@ -79,7 +80,7 @@ func TestIDsComeOnceAndWithoutDefinitions(t *testing.T) {
 		"a": {Objects: []appcontext.Ref{{ID: id("one")}, {ID: id("two")}}, CRDs: []appcontext.Ref{{ID: id("definition")}}},
 		"b": {Objects: []appcontext.Ref{{ID: id("two")}, {ID: id("three")}}},
 	}
-	ids, err := (&contents{store: s}).ids(t.Context(), digests("a", "b"))
+	ids, err := NewReader(s).IDs(t.Context(), []appcontext.Digest{"a", "b"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,28 @@ func TestIDsComeOnceAndWithoutDefinitions(t *testing.T) {
 	if got := strings.Join(names, " "); got != "one two three" {
 		t.Errorf("got %s", got)
 	}
-	if _, err := (&contents{store: s}).ids(t.Context(), digests("a", "c")); err == nil || errors.Is(err, context.Canceled) {
+	if _, err := NewReader(s).IDs(t.Context(), []appcontext.Digest{"a", "c"}); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// shelf keeps bundles of one object each; it stands for the AppContext.
+type shelf map[appcontext.Digest]appcontext.Bundle
+
+func (s shelf) GetBundle(_ context.Context, d appcontext.Digest) (appcontext.Bundle, error) {
+	b, ok := s[d]
+	if !ok {
+		return b, errors.New("no bundle " + string(d))
+	}
+	return b, nil
+}
+
+func (s shelf) GetBlob(_ context.Context, d appcontext.Digest) ([]byte, error) {
+	return json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": string(d), "namespace": "default"}})
+}
+
+// put shelves a bundle with one config map.
+func (s shelf) put(d appcontext.Digest, name string) {
+	id := manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "default", Name: name}
+	s[d] = appcontext.Bundle{Objects: []appcontext.Ref{{ID: id, Digest: appcontext.Digest(name)}}}
 }

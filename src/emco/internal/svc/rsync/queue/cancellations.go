@@ -1,29 +1,29 @@
-package rsync
+package queue
 
 import (
 	"context"
 	"sync"
 )
 
-// brakes end what is under way for a deployment, and for nothing else.
-type brakes struct {
+// cancellations end what is under way for a deployment, and for nothing else.
+type Cancellations struct {
 	ctx context.Context // of the term
 
 	mu  sync.Mutex
-	own map[string]cancelable // by deployment
+	own map[string]cancellation // by deployment
 }
 
-type cancelable struct {
+type cancellation struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
-func newBrakes(ctx context.Context) *brakes {
-	return &brakes{ctx: ctx, own: map[string]cancelable{}}
+func NewCancellations(ctx context.Context) *Cancellations {
+	return &Cancellations{ctx: ctx, own: map[string]cancellation{}}
 }
 
 // context returns the context for work on a deployment.
-func (b *brakes) context(uid string) context.Context {
+func (b *Cancellations) For(uid string) context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c, ok := b.own[uid]
@@ -34,8 +34,8 @@ func (b *brakes) context(uid string) context.Context {
 	return c.ctx
 }
 
-// pull ends the work on a deployment that has begun. What begins later is not concerned.
-func (b *brakes) pull(uid string) {
+// cancel ends the work on a deployment that has begun. What begins later is not concerned.
+func (b *Cancellations) Cancel(uid string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if c, ok := b.own[uid]; ok {
@@ -46,11 +46,11 @@ func (b *brakes) pull(uid string) {
 
 // any returns a context that ends with ctx, or when the brake of one of the deployments
 // is pulled. It has to be released.
-func (b *brakes) any(ctx context.Context, uids map[string]bool) (context.Context, func()) {
+func (b *Cancellations) WithAny(ctx context.Context, uids map[string]bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stops := make([]func() bool, 0, len(uids))
 	for uid := range uids {
-		stops = append(stops, context.AfterFunc(b.context(uid), cancel))
+		stops = append(stops, context.AfterFunc(b.For(uid), cancel))
 	}
 	return ctx, func() {
 		for _, stop := range stops {

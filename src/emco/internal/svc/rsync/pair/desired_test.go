@@ -1,4 +1,4 @@
-package rsync
+package pair
 
 import (
 	"errors"
@@ -19,8 +19,8 @@ var (
 func digests(d ...appcontext.Digest) []appcontext.Digest { return d }
 
 // wants is a wish for one app on one cluster.
-func wants(bundle appcontext.Digest) wish {
-	return wish{uid: "7", rev: 2, places: map[string]map[string]appcontext.Digest{"edge+c1": {"web": bundle}}}
+func wants(bundle appcontext.Digest) Desired {
+	return Desired{Deployment: "7", Rev: 2, Places: map[string]map[string]appcontext.Digest{"edge+c1": {"web": bundle}}}
 }
 
 func TestIntend(t *testing.T) {
@@ -32,7 +32,7 @@ func TestIntend(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		wish wish
+		wish Desired
 		have []appcontext.Pair
 		want []appcontext.Pair
 	}{
@@ -53,7 +53,7 @@ func TestIntend(t *testing.T) {
 		},
 		{
 			"what is not wished for any more is to go",
-			wish{uid: "7", rev: 2},
+			Desired{Deployment: "7", Rev: 2},
 			[]appcontext.Pair{applied},
 			[]appcontext.Pair{{Key: key, Rev: 2, Applied: "a", Held: digests("a"), Phase: appcontext.Deleting, Commit: "c", At: noon, Change: appcontext.Remove, From: "a"}},
 		},
@@ -61,7 +61,7 @@ func TestIntend(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := intend(tt.wish, tt.have, noon); !reflect.DeepEqual(got, tt.want) {
+			if got := Diff(tt.wish, tt.have, noon); !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("intend:\n got %+v\nwant %+v", got, tt.want)
 			}
 		})
@@ -73,7 +73,7 @@ func TestIntendDoesNotChangeWhatItWasGiven(t *testing.T) {
 	held := make([]appcontext.Digest, 1, 4)
 	held[0] = "a"
 	have := []appcontext.Pair{{Key: key, Desired: "a", Held: held, Phase: appcontext.Applied}}
-	intend(wants("b"), have, noon)
+	Diff(wants("b"), have, noon)
 	if got := held[:2][1]; got != "" {
 		t.Errorf("the spare room of Held holds %q now", got)
 	}
@@ -86,31 +86,31 @@ func TestSettle(t *testing.T) {
 	tests := []struct {
 		name  string
 		pair  appcontext.Pair
-		o     outcome
+		o     Result
 		want  appcontext.Pair
 		stays bool
 	}{
 		{
 			"proof of what is wished for", pending,
-			outcome{key: key, bundle: "b", commit: "c"},
+			Result{Key: key, Bundle: "b", Commit: "c"},
 			appcontext.Pair{Key: key, Rev: 2, Desired: "b", Applied: "b", Held: digests("b"), Commit: "c", Phase: appcontext.Applied, At: noon},
 			true,
 		},
 		{
 			"proof of what was wished for before: still due, and both may be there", pending,
-			outcome{key: key, bundle: "a", commit: "c"},
+			Result{Key: key, Bundle: "a", Commit: "c"},
 			appcontext.Pair{Key: key, Rev: 2, Desired: "b", Applied: "a", Held: digests("a", "b"), Commit: "c", Phase: appcontext.Pending, At: noon},
 			true,
 		},
 		{
 			"proof of a removal", deleting,
-			outcome{key: key},
+			Result{Key: key},
 			appcontext.Pair{Key: key, Rev: 2, Held: digests("a"), Phase: appcontext.Deleting, At: noon},
 			false,
 		},
 		{
 			"proof of a removal that is not wished for any more", pending,
-			outcome{key: key},
+			Result{Key: key},
 			appcontext.Pair{Key: key, Rev: 2, Desired: "b", Held: digests("a", "b"), Phase: appcontext.Pending, At: noon},
 			true,
 		},
@@ -118,7 +118,7 @@ func TestSettle(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, stays := settle(tt.pair, tt.o, noon)
+			got, stays := Apply(tt.pair, tt.o, noon)
 			if !reflect.DeepEqual(got, tt.want) || stays != tt.stays {
 				t.Errorf("settle:\n got %+v, %v\nwant %+v, %v", got, stays, tt.want, tt.stays)
 			}
@@ -130,13 +130,13 @@ func TestFailuresAreTriedAgainLaterAndLater(t *testing.T) {
 	t.Parallel()
 	p, transient := appcontext.Pair{Key: key, Desired: "b", Phase: appcontext.Pending}, errs.E(errs.Unavailable, "push", "repo", errors.New("no route"))
 	for attempt := 1; attempt <= 12; attempt++ {
-		p = retry.failed(p, transient, noon)
+		p = retry.Fail(p, transient, noon)
 		least := min(retry.First<<(attempt-1), retry.Longest)
 		if in := p.NextRetry.Sub(noon); in < least || in > least+least/4+1 {
 			t.Errorf("attempt %d: tried again in %v, want %v and a quarter at most", attempt, in, least)
 		}
 		want := appcontext.Retrying
-		if attempt >= patience {
+		if attempt >= MaxAttempts {
 			want = appcontext.Failed
 		}
 		if p.Phase != want || p.Attempt != attempt || p.Error != "push repo: no route" {
@@ -148,7 +148,7 @@ func TestFailuresAreTriedAgainLaterAndLater(t *testing.T) {
 func TestWhatIsRefusedForGoodFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []errs.Kind{errs.Invalid, errs.Forbidden, errs.Unauthorized, errs.NotFound, errs.TooLarge} {
-		p := retry.failed(appcontext.Pair{Key: key}, errs.New(kind, "no"), noon)
+		p := retry.Fail(appcontext.Pair{Key: key}, errs.New(kind, "no"), noon)
 		if p.Phase != appcontext.Failed || p.NextRetry.Sub(noon) < retry.Longest {
 			t.Errorf("%s: got %s, again in %v", kind, p.Phase, p.NextRetry.Sub(noon))
 		}
@@ -157,7 +157,7 @@ func TestWhatIsRefusedForGoodFailsAtOnce(t *testing.T) {
 
 func TestAServerThatSaysWhenIsObeyed(t *testing.T) {
 	t.Parallel()
-	p := retry.failed(appcontext.Pair{Key: key}, errs.Throttle("push", "repo", time.Hour, errors.New("slow down")), noon)
+	p := retry.Fail(appcontext.Pair{Key: key}, errs.Throttle("push", "repo", time.Hour, errors.New("slow down")), noon)
 	if p.Phase != appcontext.Retrying || p.NextRetry.Sub(noon) < time.Hour {
 		t.Errorf("got %s, again in %v", p.Phase, p.NextRetry.Sub(noon))
 	}
@@ -174,7 +174,7 @@ func midway() appcontext.Pair {
 func TestAWayGoesOnForTheSameRevision(t *testing.T) {
 	t.Parallel()
 	stoppedOne, halted := midway(), midway()
-	stoppedOne.Blocked = stopped
+	stoppedOne.Blocked = Stopped
 	halted.Halted, halted.Phase, halted.Error, halted.Blocked = true, appcontext.Failed, "hook failed", ""
 	goesOn := midway()
 	goesOn.Blocked = ""
@@ -185,12 +185,12 @@ func TestAWayGoesOnForTheSameRevision(t *testing.T) {
 	gone := again
 	gone.Rev, gone.Desired, gone.Change, gone.Phase = 2, "", appcontext.Remove, appcontext.Deleting
 	next := wants("b")
-	next.rev = 3
+	next.Rev = 3
 	rolled := next
-	rolled.rollback = true
+	rolled.Rollback = true
 	tests := []struct {
 		name string
-		wish wish
+		wish Desired
 		have appcontext.Pair
 		want appcontext.Pair
 	}{
@@ -200,12 +200,12 @@ func TestAWayGoesOnForTheSameRevision(t *testing.T) {
 		{"another revision begins anew", next, midway(), again},
 		{"also after a failed hook", next, halted, again},
 		{"a rollback is one", rolled, midway(), back},
-		{"a removal begins from what is there", wish{uid: "7", rev: 2}, midway(), gone},
+		{"a removal begins from what is there", Desired{Deployment: "7", Rev: 2}, midway(), gone},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := intend(tt.wish, []appcontext.Pair{tt.have}, noon); len(got) != 1 || !reflect.DeepEqual(got[0], tt.want) {
+			if got := Diff(tt.wish, []appcontext.Pair{tt.have}, noon); len(got) != 1 || !reflect.DeepEqual(got[0], tt.want) {
 				t.Errorf("got\n%+v\nwant\n%+v", got, tt.want)
 			}
 		})
@@ -238,21 +238,21 @@ func TestSettleStepByStep(t *testing.T) {
 	tests := []struct {
 		name string
 		pair appcontext.Pair
-		o    outcome
+		o    Result
 		want appcontext.Pair
 	}{
-		{"a step before the last waits for a report", at(1), outcome{bundle: "b", rev: 2, step: 1, mid: true, findings: []string{"late"}}, delivered},
-		{"the main one says what is there", at(1), outcome{bundle: "b", rev: 2, step: 1, mid: true, main: true}, main},
-		{"the last one ends the way", at(3), outcome{bundle: "b", rev: 2, step: 3}, end},
-		{"a way that was overtaken counts for the next one", overtaken, outcome{bundle: "b", rev: 2, step: 1, mid: true, main: true}, after},
-		{"an installation that finds itself upgrading", install, outcome{bundle: "a", rev: 1}, upgrade},
-		{"cleaning up after a hook heals nothing", halted, outcome{bundle: "b", rev: 2, step: 1, mid: true}, cleaned},
+		{"a step before the last waits for a report", at(1), Result{Bundle: "b", Rev: 2, Step: 1, moreSteps: true, Findings: []string{"late"}}, delivered},
+		{"the main one says what is there", at(1), Result{Bundle: "b", Rev: 2, Step: 1, moreSteps: true, mainStep: true}, main},
+		{"the last one ends the way", at(3), Result{Bundle: "b", Rev: 2, Step: 3}, end},
+		{"a way that was overtaken counts for the next one", overtaken, Result{Bundle: "b", Rev: 2, Step: 1, moreSteps: true, mainStep: true}, after},
+		{"an installation that finds itself upgrading", install, Result{Bundle: "a", Rev: 1}, upgrade},
+		{"cleaning up after a hook heals nothing", halted, Result{Bundle: "b", Rev: 2, Step: 1, moreSteps: true}, cleaned},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.o.key, tt.o.commit = key, "c"
-			if got, stays := settle(tt.pair, tt.o, noon); !stays || !reflect.DeepEqual(got, tt.want) {
+			tt.o.Key, tt.o.Commit = key, "c"
+			if got, stays := Apply(tt.pair, tt.o, noon); !stays || !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("got\n%+v\nwant\n%+v", got, tt.want)
 			}
 		})

@@ -1,4 +1,4 @@
-package rsync
+package pair
 
 import (
 	"strings"
@@ -60,12 +60,12 @@ func TestNeedsAreProvedByReportsOfTheVeryContent(t *testing.T) {
 		{"of a pair that nothing was said of", gone, nil, "met"},
 	}
 	for _, tt := range tests {
-		v := judge(tt.step, tt.report)
-		got := v.text
-		if v.failed {
+		v := CheckStep(tt.step, tt.report)
+		got := v.Why
+		if v.Failed {
 			got = "failed: " + got
 		}
-		if v.met {
+		if v.Met {
 			got = "met"
 		}
 		if got != tt.want {
@@ -77,9 +77,9 @@ func TestNeedsAreProvedByReportsOfTheVeryContent(t *testing.T) {
 func TestWordsOfOthersAreBounded(t *testing.T) {
 	t.Parallel()
 	long := said(is(job, "Failed", "1", strings.Repeat("é", 5000)))
-	v := judge(steps.Step{Kind: steps.Run, Hook: &appcontext.HookRef{Ref: job}, Need: steps.Complete, About: []appcontext.Ref{job}}, long)
-	if !v.failed || len(v.text) > maxWords+len("…") {
-		t.Errorf("the text has %d bytes", len(v.text))
+	v := CheckStep(steps.Step{Kind: steps.Run, Hook: &appcontext.HookRef{Ref: job}, Need: steps.Complete, About: []appcontext.Ref{job}}, long)
+	if !v.Failed || len(v.Why) > maxText+len("…") {
+		t.Errorf("the text has %d bytes", len(v.Why))
 	}
 }
 
@@ -100,7 +100,7 @@ func TestReadyIsAllOfABundleInItsContent(t *testing.T) {
 		{said(a), "ConfigMap b: not reported yet"},
 		{said(a, is(ref("b"), "NotFound", "", "")), "ConfigMap b: NotFound"},
 	} {
-		if ready, why := readyIn(b, tt.report); ready != (tt.why == "") || why != tt.why {
+		if ready, why := ReadyIn(b, tt.report); ready != (tt.why == "") || why != tt.why {
 			t.Errorf("got %v, %q; want %q", ready, why, tt.why)
 		}
 	}

@@ -1,4 +1,4 @@
-package rsync
+package pair
 
 import (
 	"reflect"
@@ -6,13 +6,12 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
 
 // registeredAs is a wish for one app on a cluster, as it is registered now.
-func registeredAs(id string, bundle appcontext.Digest, rev int64) wish {
+func registeredAs(id string, bundle appcontext.Digest, rev int64) Desired {
 	w := wants(bundle)
-	w.rev, w.registered = rev, map[string]string{"edge+c1": id}
+	w.Rev, w.Registrations = rev, map[string]string{"edge+c1": id}
 	return w
 }
 
@@ -24,7 +23,7 @@ func TestH62WhatWasAskedForIsForOneRegistration(t *testing.T) {
 	retrying.Phase, retrying.Applied, retrying.Commit, retrying.Attempt, retrying.Error, retrying.Change = appcontext.Retrying, "", "", 2, "away", appcontext.Install
 	for _, c := range []struct {
 		name string
-		wish wish
+		wish Desired
 		have []appcontext.Pair
 		want []appcontext.Pair
 	}{
@@ -45,23 +44,22 @@ func TestH62WhatWasAskedForIsForOneRegistration(t *testing.T) {
 		},
 		{
 			"what is to go is looked for",
-			wish{uid: "7", rev: 2},
+			Desired{Deployment: "7", Rev: 2},
 			[]appcontext.Pair{applied},
 			[]appcontext.Pair{{Key: key, Rev: 2, Identity: "old", Applied: "a", Held: digests("a"), Phase: appcontext.Deleting, Commit: "c", At: noon, Change: appcontext.Remove, From: "a"}},
 		},
 	} {
-		if got := intend(c.wish, c.have, noon); !reflect.DeepEqual(got, c.want) {
+		if got := Diff(c.wish, c.have, noon); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got\n%+v\nwant\n%+v", c.name, got, c.want)
 		}
 	}
-	if got := registeredAs("new", "a", 1).recognise(retrying); got.Identity != "old" || got.Phase != appcontext.Retrying {
+	if got := registeredAs("new", "a", 1).identify(retrying); got.Identity != "old" || got.Phase != appcontext.Retrying {
 		t.Errorf("one that is tried again is now for %s, and %s", got.Identity, got.Phase)
 	}
 }
 
 func TestStrangersAreRefused(t *testing.T) {
 	t.Parallel()
-	at := route.Route{Registration: "new"}
 	for name, c := range map[string]struct {
 		pair    appcontext.Pair
 		refused bool
@@ -71,7 +69,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		"from before there were ids":     {appcontext.Pair{Desired: "a"}, false},
 		"to go from whichever it is now": {appcontext.Pair{Identity: "old"}, false},
 	} {
-		if err := stranger([]appcontext.Pair{{Identity: "new", Desired: "b"}, c.pair}, at); errs.Is(err, errs.Invalid) != c.refused {
+		if err := CheckRegistration([]appcontext.Pair{{Identity: "new", Desired: "b"}, c.pair}, "new"); errs.Is(err, errs.Invalid) != c.refused {
 			t.Errorf("%s: got %v, want it refused: %v", name, err, c.refused)
 		}
 	}

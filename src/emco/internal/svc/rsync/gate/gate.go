@@ -1,0 +1,274 @@
+// Package gate decides which pairs may start: apps wait for the apps they depend on,
+// clusters for the waves before theirs, removals for dependents and for other places. It
+// reads and writes nothing, so every process comes to the same answers.
+package gate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+)
+
+// Input is all that gates depend on. It comes from what is stored, so every process comes
+// to the same answers.
+type Input struct {
+	Apps    map[string]appcontext.App // of the revision, by name
+	Removed bool                      // the whole deployment is being removed
+	Pairs   []appcontext.Pair         // all of the deployment, also those of other shards
+	Reports Reports
+	Now     time.Time
+}
+
+// Reports is what clusters have reported.
+type Reports interface {
+	Ready(p appcontext.Pair) Readiness // of a pair that is Applied
+	NeverReported(cluster string) bool // on any pair
+}
+
+// Readiness says whether an applied pair is ready, and since when.
+type Readiness struct {
+	Ready      bool
+	Since      time.Time
+	Why        string // it is not ready
+	Unreported bool   // the cluster has reported nothing on the pair
+}
+
+// Gate keeps a pair from starting. It is open if Why is empty.
+type Gate struct {
+	Why string
+	At  time.Time // when it opens without any event; zero if an event must open it
+}
+
+// Gates are the gates of one deployment's pairs.
+type Gates struct {
+	in       Input
+	pairs    map[string][]appcontext.Pair // by app, in order of cluster
+	progress map[string]*appProgress      // by app, worked out on demand
+}
+
+// newGates returns the gates of a deployment.
+func New(in Input) *Gates {
+	g := &Gates{in: in, pairs: map[string][]appcontext.Pair{}, progress: map[string]*appProgress{}}
+	for _, p := range slices.SortedFunc(slices.Values(in.Pairs), pair.CompareKeys) {
+		g.pairs[p.Key.App] = append(g.pairs[p.Key.App], p)
+	}
+	return g
+}
+
+// For returns the gate of a pair.
+func (g *Gates) For(p appcontext.Pair) Gate {
+	a := g.in.Apps[p.Key.App]
+	if p.Desired == "" {
+		if wait := g.dependents(p.Key.App); wait.Why != "" {
+			return wait
+		}
+		return g.leaveLast(a)
+	}
+	for _, d := range a.DependsOn {
+		if wait := g.dependency(d); wait.Why != "" {
+			return wait
+		}
+	}
+	return g.wave(a, p.Key.Cluster)
+}
+
+// dependency waits for another app: on all clusters that hold it, and then for a while.
+func (g *Gates) dependency(d appcontext.Dependency) Gate {
+	st, what := g.of(d.App), "applied"
+	if len(st.wanted) == 0 {
+		if f := g.in.Apps[d.App].Failure; f != nil {
+			return Gate{Why: pair.Clip(fmt.Sprintf("waits for app %s, which is nowhere: %s failed: %s", d.App, f.Stage, f.Reason))}
+		}
+		return Gate{}
+	}
+	lags := st.unapplied
+	if d.Ready {
+		lags, what = st.unready, "ready"
+	}
+	lag := lags[len(st.wanted)]
+	if lag.count > 0 {
+		return Gate{Why: "waits for app " + d.App + " " + g.words(st, lag)}
+	}
+	return g.since(lag.since, d.Wait, "app "+d.App+" was "+what)
+}
+
+// since waits some seconds after something has come true.
+func (g *Gates) since(t time.Time, seconds int, what string) Gate {
+	at := t.Add(time.Duration(seconds) * time.Second)
+	if seconds == 0 || !g.in.Now.Before(at) {
+		return Gate{}
+	}
+	return Gate{Why: fmt.Sprintf("waits until %s, %d seconds after %s", at.UTC().Format(time.TimeOnly), seconds, what), At: at}
+}
+
+// wave waits for the waves before the one that a cluster is in.
+func (g *Gates) wave(a appcontext.App, cluster string) Gate {
+	if a.Rollout == nil {
+		return Gate{}
+	}
+	st := g.of(a.Name)
+	at, _ := slices.BinarySearchFunc(st.wanted, cluster, func(p appcontext.Pair, c string) int { return strings.Compare(p.Key.Cluster, c) })
+	first, wave := begins(*a.Rollout, len(st.wanted), at)
+	if first == 0 {
+		return Gate{}
+	}
+	if lag := st.unready[first]; lag.count > 0 {
+		_, before := begins(*a.Rollout, len(st.wanted), lag.first)
+		return Gate{Why: fmt.Sprintf("waits for the rollout's wave %d: app %s %s", before+1, a.Name, g.words(st, lag))}
+	}
+	return g.since(st.unready[first].since, a.Rollout.Bake, fmt.Sprintf("the rollout's wave %d was ready", wave))
+}
+
+// begins returns how many of n clusters come in waves before the one with index at, and
+// how many waves that are.
+func begins(r appcontext.Rollout, n, at int) (first, waves int) {
+	for _, w := range r.Waves {
+		size := w.Clusters
+		if size == 0 {
+			size = (n*w.Percent + 99) / 100
+		}
+		if at < first+size {
+			break
+		}
+		first, waves = first+size, waves+1
+	}
+	return min(first, n), waves
+}
+
+// dependents waits until the apps that depend on one are gone, wherever they are to go.
+// One that cannot be removed does not hold up the others.
+func (g *Gates) dependents(app string) Gate {
+	var left []appcontext.Pair
+	for _, name := range sortedKeys(g.in.Apps) {
+		if !slices.ContainsFunc(g.in.Apps[name].DependsOn, func(d appcontext.Dependency) bool { return d.App == app }) {
+			continue
+		}
+		for _, p := range g.pairs[name] {
+			if p.Desired == "" && p.Phase != appcontext.Failed {
+				left = append(left, p)
+			}
+		}
+	}
+	if len(left) == 0 {
+		return Gate{}
+	}
+	return Gate{Why: fmt.Sprintf("waits for app %s to be gone from %s%s", left[0].Key.App, left[0].Key.Cluster, pair.AndMore(len(left)-1))}
+}
+
+// leaveLast keeps an app where it was until it is ready where it is to be.
+func (g *Gates) leaveLast(a appcontext.App) Gate {
+	if !a.LeaveLast || g.in.Removed {
+		return Gate{}
+	}
+	st := g.of(a.Name)
+	if lag := st.unready[len(st.wanted)]; lag.count > 0 {
+		return Gate{Why: "stays until the app is ready in its other places; " + g.words(st, lag)}
+	}
+	return Gate{}
+}
+
+// appProgress is how far an app is. The slices say it of the first n clusters, for each n.
+type appProgress struct {
+	wanted    []appcontext.Pair // in order of cluster
+	unapplied []lag
+	unready   []lag
+}
+
+// lag is what some pairs of an app lack: none of them anything if count is 0.
+type lag struct {
+	count  int
+	first  int       // index of the first pair that lacks something
+	why    string    // it does
+	silent bool      // because its cluster has said nothing of it
+	since  time.Time // when the last one of the others came to it
+}
+
+func (g *Gates) of(app string) *appProgress {
+	if st := g.progress[app]; st != nil {
+		return st
+	}
+	st := &appProgress{unapplied: make([]lag, 1), unready: make([]lag, 1)}
+	for _, p := range g.pairs[app] {
+		if p.Desired == "" {
+			continue
+		}
+		applied := Readiness{Why: unsettledWords(p)}
+		ready := applied
+		if p.Phase == appcontext.Applied {
+			applied, ready = Readiness{Ready: true, Since: p.At}, g.in.Reports.Ready(p)
+		}
+		i := len(st.wanted)
+		st.wanted = append(st.wanted, p)
+		st.unapplied = append(st.unapplied, st.unapplied[i].and(i, applied))
+		st.unready = append(st.unready, st.unready[i].and(i, ready))
+	}
+	g.progress[app] = st
+	return st
+}
+
+// and returns the lag of the pairs so far and one more.
+func (l lag) and(i int, r Readiness) lag {
+	switch {
+	case r.Ready && r.Since.After(l.since):
+		l.since = r.Since
+	case !r.Ready && l.count == 0:
+		l.first, l.why, l.silent = i, r.Why, r.Unreported
+		fallthrough
+	case !r.Ready:
+		l.count++
+	}
+	return l
+}
+
+// words is such as "on edge+c1: not applied yet (and 3 more clusters)".
+func (g *Gates) words(st *appProgress, l lag) string {
+	cluster, why := st.wanted[l.first].Key.Cluster, l.why
+	if l.silent {
+		why = pair.NoReport(g.in.Reports.NeverReported(cluster))
+	}
+	return "on " + cluster + ": " + why + pair.AndMore(l.count-1)
+}
+
+// unsettledWords says where a pair stands that does not hold yet what it shall.
+func unsettledWords(p appcontext.Pair) string {
+	switch {
+	case p.Error != "":
+		return pair.Clip(strings.ToLower(string(p.Phase)) + ": " + p.Error)
+	case p.Blocked != "":
+		return pair.Clip("it " + p.Blocked)
+	}
+	return "not applied yet"
+}
+
+// ordered reports whether pairs of a revision's apps may have to wait for others.
+func Ordered(apps []appcontext.App) bool {
+	for _, a := range apps {
+		if len(a.DependsOn) > 0 || a.LeaveLast || a.Rollout != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// judging returns the apps of which gates ask whether they are ready.
+func NeedReadiness(apps map[string]appcontext.App) map[string]bool {
+	out := map[string]bool{}
+	for _, a := range apps {
+		if a.LeaveLast || a.Rollout != nil {
+			out[a.Name] = true
+		}
+		for _, d := range a.DependsOn {
+			if d.Ready {
+				out[d.App] = true
+			}
+		}
+	}
+	return out
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,60 @@
+package pair
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// describeEdit is an edit in words.
+func DescribeEdit(e appcontext.ForeignEdit) string {
+	what := e.Paths[0]
+	if n := len(e.Paths) - 1 + e.More; n > 0 {
+		what += fmt.Sprintf(" and %d more", n)
+	}
+	then := "it is written over"
+	if e.Held {
+		then = "it is held until somebody adopts or restores the branch"
+	}
+	return fmt.Sprintf("%s changed %s in commit %s; %s", cmp.Or(e.Author, "somebody else"), what, e.Commit[:min(len(e.Commit), 12)], then)
+}
+
+// heldEdit is why nothing is delivered to a target.
+type heldEdit struct{ edit appcontext.ForeignEdit }
+
+// Error says who changed what.
+func (h *heldEdit) Error() string { return ExternalEdit + ": " + DescribeEdit(h.edit) }
+
+func HeldError(e appcontext.ForeignEdit) error {
+	return errs.E(errs.Forbidden, "write", e.Paths[0], &heldEdit{e})
+}
+
+// heldEditOf returns the edit because of which nothing is delivered to pairs of one target.
+func HeldEditOf(pairs []appcontext.Pair) error {
+	for _, p := range pairs {
+		if p.Edit != nil && p.Edit.Held {
+			return HeldError(*p.Edit)
+		}
+	}
+	return nil
+}
+
+// isExternalEdit reports whether an error is about what somebody else did to files of ours.
+func isExternalEdit(err error) bool {
+	_, held := errors.AsType[*heldEdit](err)
+	return held || errors.Is(err, batch.ErrExternalEdit)
+}
+
+// editAfterDelivery is an edit after a delivery: it says for a while what became of it.
+func editAfterDelivery(e *appcontext.ForeignEdit, commit string) *appcontext.ForeignEdit {
+	if e == nil || e.Undone != "" {
+		return nil
+	}
+	out := *e
+	out.Held, out.Kept, out.Undone = false, false, commit
+	return &out
+}
