@@ -24,7 +24,7 @@ func TestTheSourceHoldsTheDeploymentAlone(t *testing.T) {
 		{"#edge+c1", "42"},
 		{"!edge+c1", "!42"},
 		{"ed ge+c1", "4 2"},
-		{"e*+c?", "[4]2"},
+		{"e*+c1", "42"}, {"edge+c?", "42"}, {"edge+c1", "[4]2"},
 		{`e[ab]+c1`, `#42`},
 		{"edge+c1 ", "42 "},
 	} {
