@@ -24,7 +24,9 @@ func TestTheSourceHoldsTheDeploymentAlone(t *testing.T) {
 		{"#edge+c1", "42"},
 		{"!edge+c1", "!42"},
 		{"ed ge+c1", "4 2"},
-		{"e*+c1", "42"}, {"edge+c?", "42"}, {"edge+c1", "[4]2"},
+		{"e*+c1", "42"},
+		{"edge+c?", "42"},
+		{"edge+c1", "[4]2"},
 		{`e[ab]+c1`, `#42`},
 		{"edge+c1 ", "42 "},
 	} {
@@ -46,17 +48,16 @@ func TestTheSourceHoldsTheDeploymentAlone(t *testing.T) {
 			if repo.Spec.Ignore == nil {
 				t.Fatalf("%q: the source has no rules", names)
 			}
-			for name, want := range map[string]bool{
-				target.Dir() + "/app/web/c+ConfigMap.yaml":                      true,
-				target.Dir() + "/kustomization.yaml":                            true,
-				target.Root() + "/context/other/app/web/x.yaml":                 false,
-				target.Root() + "/" + names[1] + ".yaml":                        false,
-				strings.Replace(target.Dir(), "clusters", "other", 1) + "/x":    false,
-				strings.Replace(target.Dir(), names[0], "edge+other", 1) + "/x": false,
-				"README.md": false,
-				"clusters/edge+c1/context/42/app/web/x.yaml":                                    names[0] == "edge+c1" && !deep,
-				"clusters/" + path.Base(path.Dir(target.Root())) + "/edge+c1/context/42/x.yaml": names[0] == "edge+c1" && deep,
+			for _, name := range []string{
+				target.Dir() + "/app/web/c+ConfigMap.yaml",
+				target.Dir() + "/kustomization.yaml",
+				target.Root() + "/context/other/app/web/x.yaml",
+				target.Root() + "/" + names[1] + ".yaml",
+				strings.Replace(target.Dir(), "clusters", "other", 1) + "/x",
+				path.Dir(target.Root()) + "/edge+c1/context/42/app/web/x.yaml",
+				"README.md",
 			} {
+				want := strings.HasPrefix(name, target.Dir()+"/")
 				if got := fetched(*repo.Spec.Ignore, name); got != want {
 					t.Errorf("cluster %q, deployment %q: %s is fetched: %t, want %t\n%s", names[0], names[1], name, got, want, *repo.Spec.Ignore)
 				}
