@@ -2,6 +2,8 @@ package document_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -194,4 +196,35 @@ func FuzzParse(f *testing.F) {
 			line = d.At.Line
 		}
 	})
+}
+
+// A file at the limit is read whole; one above it is refused, not cut: what is missing
+// would be left undone without a word.
+func TestInputAboveTheLimitIsRefused(t *testing.T) {
+	t.Parallel()
+	const limit = 32 << 20
+	head := "resourceContext: {anchor: projects}\nmetadata: {name: p1}\n---\n"
+	tail := "---\nresourceContext: {anchor: projects}\nmetadata: {name: p2}\n"
+	fill := func(size int) string {
+		line := "# " + strings.Repeat("x", 1<<20) + "\n"
+		out := head + strings.Repeat(line, size/len(line)-1)
+		return out + "#" + strings.Repeat("y", size-len(out)-len(tail)-2) + "\n" + tail
+	}
+	whole := fill(limit)
+	if p, err := document.Load(document.Sources{Names: []string{"-"}, Stdin: strings.NewReader(whole)}); err != nil || len(p.Documents) != 2 {
+		t.Errorf("Load of %d bytes: %d documents, %v; want 2", len(whole), len(p.Documents), err)
+	}
+	large := fill(limit + 1)
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	if err := os.WriteFile(file, []byte(large), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]document.Sources{
+		file: {Names: []string{file}},
+		"-":  {Names: []string{"-"}, Stdin: strings.NewReader(large)},
+	} {
+		if p, err := document.Load(s); !errs.Is(err, errs.TooLarge) || !strings.Contains(err.Error(), name) {
+			t.Errorf("Load of %d bytes from %s: %d documents, %v; want an error of kind TooLarge that names it", len(large), name, len(p.Documents), err)
+		}
+	}
 }

@@ -1,0 +1,173 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/engine"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+)
+
+// results is a printer that keeps what it is told.
+type results []report.Result
+
+func (*results) Begin(string)           {}
+func (*results) Called(report.Call)     {}
+func (p *results) Done(r report.Result) { *p = append(*p, r) }
+func (*results) End() error             { return nil }
+func (p *results) outcomes() (all []report.Outcome) {
+	for _, r := range *p {
+		all = append(all, r.Outcome)
+	}
+	return all
+}
+
+// projects are n documents of the projects p1, p2, ...
+func projects(n int) (docs []document.Document) {
+	for i := range n {
+		name := fmt.Sprintf("p%d", i+1)
+		docs = append(docs, document.Document{
+			Anchor: "projects", Names: anchor.Names{Name: name}, Body: []byte(`{"metadata":{"name":"` + name + `","description":"mine"}}`),
+			At: document.Place{File: "a.yaml", Line: i + 1},
+		})
+	}
+	return docs
+}
+
+// run applies documents to a server.
+func run(t *testing.T, h http.HandlerFunc, verb anchor.Verb, docs []document.Document, stop bool) (*results, error) {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	var out results
+	e := engine.New(engine.Options{Servers: servers(t, server.URL), Printer: &out, Stop: stop})
+	return &out, e.Run(t.Context(), verb, docs)
+}
+
+func servers(t *testing.T, url string) config.Servers {
+	t.Helper()
+	s, err := config.Load(config.Choice{Server: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Somebody else changes a project between the look at it and the change of it: theirs
+// stays, and the user is told.
+func TestApplyKeepsAConcurrentChange(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	stored, tag := `{"metadata":{"name":"p1","description":"old"}}`, `"1"`
+	got, err := run(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch r.Method {
+		case http.MethodPost:
+			http.Error(w, "Project already exists", http.StatusConflict)
+		case http.MethodGet:
+			w.Header().Set("ETag", tag)
+			_, _ = io.WriteString(w, stored)
+			stored, tag = `{"metadata":{"name":"p1","description":"theirs"}}`, `"2"`
+		case http.MethodPut:
+			if match := r.Header.Get("If-Match"); match != "" && match != tag {
+				http.Error(w, "the document has changed", http.StatusPreconditionFailed)
+				return
+			}
+			body, _ := io.ReadAll(r.Body)
+			stored, tag = string(body), `"3"`
+			w.Header().Set("ETag", tag)
+			_, _ = w.Write(body)
+		}
+	}, anchor.Apply, projects(1), false)
+	if !strings.Contains(stored, "theirs") {
+		t.Errorf("the concurrent change is gone: the server has %s", stored)
+	}
+	if err == nil || !slices.Equal(got.outcomes(), []report.Outcome{report.Failed}) || !strings.Contains((*got)[0].Advice, "apply again") {
+		t.Errorf("results are %+v, %v; want a failure with the advice to apply again", *got, err)
+	}
+}
+
+// A refused action is done already only if the deployment is as the action leaves it.
+func TestARefusedActionIsUnchangedOnlyIfItSucceeded(t *testing.T) {
+	t.Parallel()
+	const group = "projects/p/composite-apps/a/v1/deployment-intent-groups/d"
+	states := func(last, status string) string {
+		return `{"states":{"actions":[{"state":"Created"},{"state":"` + last + `"}]},` + status + `}`
+	}
+	for _, c := range []struct {
+		name, action, status string
+		want                 report.Outcome
+	}{
+		{"instantiated", "instantiate", states("Instantiated", `"deployedStatus":"Instantiated"`), report.Unchanged},
+		{"under way", "instantiate", states("Instantiated", `"deployedStatus":"Instantiating"`), report.Unchanged},
+		{"failed", "instantiate", states("Instantiated", `"deployedStatus":"InstantiateFailed"`), report.Failed},
+		{"failed, by the other name of the status", "instantiate", states("Instantiated", `"status":"InstantiateFailed"`), report.Failed},
+		{"terminated", "terminate", states("Terminated", `"deployedStatus":"Terminated"`), report.Unchanged},
+		{"termination failed", "terminate", states("Terminated", `"deployedStatus":"TerminateFailed"`), report.Failed},
+		{"in another state", "instantiate", states("Terminated", `"deployedStatus":"Terminated"`), report.Failed},
+		{"approved already", "approve", states("Approved", `"deployedStatus":""`), report.Unchanged},
+		{"of unknown state", "instantiate", "", report.Failed},
+	} {
+		got, err := run(t, func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.Method == http.MethodPost:
+				http.Error(w, "not possible in this state", http.StatusConflict)
+			case c.status == "":
+				http.Error(w, "later", http.StatusServiceUnavailable)
+			default:
+				_, _ = io.WriteString(w, c.status)
+			}
+		}, anchor.Apply, []document.Document{{Anchor: group + "/" + c.action}}, false)
+		if !slices.Equal(got.outcomes(), []report.Outcome{c.want}) || (err != nil) != (c.want == report.Failed) {
+			t.Errorf("%s: results are %+v, %v; want %s", c.name, *got, err, c.want)
+		}
+	}
+}
+
+// Refusals do not stop the run unless the user wants that. A server that does not answer
+// does: each further document would wait for it in vain.
+func TestTheRunEndsWhenTheServerIsAway(t *testing.T) {
+	t.Parallel()
+	refuse := func(w http.ResponseWriter, r *http.Request) { http.Error(w, "bad", http.StatusBadRequest) }
+	hangUp := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	second := func(then http.HandlerFunc) http.HandlerFunc {
+		n := 0
+		return func(w http.ResponseWriter, r *http.Request) {
+			if n++; n > 1 {
+				then(w, r)
+				return
+			}
+			w.WriteHeader(http.StatusCreated)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		h    http.HandlerFunc
+		stop bool
+		want []report.Outcome
+		left int
+	}{
+		{"away from the start", hangUp, false, []report.Outcome{report.Failed}, 2},
+		{"away after the first", second(hangUp), false, []report.Outcome{report.Created, report.Failed}, 1},
+		{"refuses all", refuse, false, []report.Outcome{report.Failed, report.Failed, report.Failed}, 0},
+		{"refuses all, and the user wants to stop", refuse, true, []report.Outcome{report.Failed}, 2},
+		{"refuses the others, and the user wants to stop", second(refuse), true, []report.Outcome{report.Created, report.Failed}, 1},
+	} {
+		got, err := run(t, c.h, anchor.Apply, projects(3), c.stop)
+		failures, ok := errors.AsType[*engine.Failures](err)
+		if !slices.Equal(got.outcomes(), c.want) || !ok || failures.Left != c.left {
+			t.Errorf("%s: outcomes are %q, error %v; want %q and %d not tried", c.name, got.outcomes(), err, c.want, c.left)
+		}
+	}
+}
