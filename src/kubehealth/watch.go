@@ -1,6 +1,7 @@
 package kubehealth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -71,10 +72,6 @@ func Metadata(r metadata.ResourceInterface) Source {
 	}
 }
 
-// answerTimeout is how long a request may stay unanswered before it counts as failed. The
-// client retries some failures for much longer before it returns them.
-const answerTimeout = 5 * time.Second
-
 // Pauses between two calls of Watch.Resolve.
 const (
 	firstPause   = time.Second
@@ -90,6 +87,10 @@ type Watch struct {
 	Selector string // of labels; empty for all objects
 	Handler  Handler
 
+	// AnswerTimeout is how long a request may stay unanswered before it counts as failed;
+	// default 5 seconds. The client retries some failures for much longer before it returns them.
+	AnswerTimeout time.Duration
+
 	// RefusedPause is how long to wait before the next request after the API server refused
 	// one. If it is zero, requests are repeated at the pace of other failures.
 	RefusedPause time.Duration
@@ -99,23 +100,35 @@ type Watch struct {
 // returned.
 func (w Watch) Run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, klog.Logger{}) // handlers log what matters, once per transition
-	source, found := w.resolve(ctx)
+	r := &watchRun{Watch: w}
+	source, found := r.resolve(ctx)
 	for found && ctx.Err() == nil {
-		w.follow(ctx, source)
-		w.pause(ctx, w.RefusedPause)
+		r.follow(ctx, source)
+		r.pause(ctx, w.RefusedPause)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+}
+
+// watchRun is one call of Run.
+type watchRun struct {
+	Watch
+
+	mu    sync.Mutex // held while Handler.Failed is called
+	ended bool       // guarded by mu; requests that are still under way count no longer
 }
 
 // resolve returns where the kind is served; false if ctx ended before that was known.
-func (w Watch) resolve(ctx context.Context) (Source, bool) {
+func (r *watchRun) resolve(ctx context.Context) (Source, bool) {
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, longestPause) {
-		answered := w.expectAnswer(ctx, func() {})
-		source, err := w.Resolve(ctx)
+		answered := r.expectAnswer(ctx, func() {})
+		source, err := r.Resolve(ctx)
 		answered(err)
 		if err == nil {
 			return source, true
 		}
-		if w.pause(ctx, pause) {
+		if r.pause(ctx, pause) {
 			pause = firstPause / 2
 		}
 	}
@@ -123,13 +136,13 @@ func (w Watch) resolve(ctx context.Context) (Source, bool) {
 }
 
 // pause waits for a time, with jitter. It reports whether Retry ended it.
-func (w Watch) pause(ctx context.Context, d time.Duration) (retried bool) {
+func (r *watchRun) pause(ctx context.Context, d time.Duration) (retried bool) {
 	t := time.NewTimer(d + rand.N(d/4+1))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 	case <-t.C:
-	case <-w.Retry:
+	case <-r.Retry:
 		return true
 	}
 	return false
@@ -137,33 +150,33 @@ func (w Watch) pause(ctx context.Context, d time.Duration) (retried bool) {
 
 // follow lists and watches until ctx ends, or until a request is refused and RefusedPause
 // is set.
-func (w Watch) follow(ctx context.Context, source Source) {
+func (r *watchRun) follow(ctx context.Context, source Source) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	quiet := klog.Logger{}
 	requests := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.LabelSelector = w.Selector
-			answered := w.expectAnswer(ctx, stop)
+			o.LabelSelector = r.Selector
+			answered := r.expectAnswer(ctx, stop)
 			list, err := source.list(ctx, o)
 			answered(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = w.Selector
-			answered := w.expectAnswer(ctx, stop)
+			o.LabelSelector = r.Selector
+			answered := r.expectAnswer(ctx, stop)
 			events, err := source.watch(ctx, o)
 			if err == nil && reflect.TypeOf(events) == brokenWatch {
 				events, err = nil, errNoAnswer
 			}
 			answered(err)
 			if err == nil && o.SendInitialEvents == nil {
-				w.Handler.Resumed()
+				r.Handler.Resumed()
 			}
 			return events, err
 		},
 	}
-	cache.NewReflectorWithOptions(requests, source.example, store{w.Handler}, cache.ReflectorOptions{Name: "kubehealth", Logger: &quiet}).RunWithContext(ctx)
+	cache.NewReflectorWithOptions(requests, source.example, store{r.Handler}, cache.ReflectorOptions{Name: "kubehealth", Logger: &quiet}).RunWithContext(ctx)
 }
 
 // brokenWatch is what the client returns, without an error, when the connection breaks
@@ -173,32 +186,31 @@ var brokenWatch = reflect.TypeOf(watch.NewEmptyWatch())
 var errNoAnswer = errors.New("the connection broke before the server answered")
 
 // expectAnswer is called when a request begins. The returned function takes its outcome.
-// Whatever comes first, a failure or answerTimeout, is passed to the handler.
-func (w Watch) expectAnswer(ctx context.Context, stop func()) (answered func(error)) {
+// A failure, or the lack of an answer, is passed to the handler.
+func (r *watchRun) expectAnswer(ctx context.Context, stop func()) (answered func(error)) {
 	began := time.Now()
-	var mu sync.Mutex
-	var over bool // guarded by mu, which is held while the handler is called
-	late := time.AfterFunc(answerTimeout, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if !over && ctx.Err() == nil {
-			w.Handler.Failed(Failure{Unreachable, began})
+	over := false // guarded by mu
+	late := time.AfterFunc(cmp.Or(r.AnswerTimeout, 5*time.Second), func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !over && !r.ended && ctx.Err() == nil {
+			r.Handler.Failed(Failure{Unreachable, began})
 		}
 	})
 	return func(err error) {
 		late.Stop()
-		mu.Lock()
-		defer mu.Unlock()
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		over = true
-		if err == nil || ctx.Err() != nil { // a request that we gave up has not failed
+		if err == nil || r.ended || ctx.Err() != nil { // a request that we gave up has not failed
 			return
 		}
 		cause, failed := causeOf(err)
 		if !failed {
 			return
 		}
-		w.Handler.Failed(Failure{cause, began})
-		if cause == Refused && w.RefusedPause > 0 {
+		r.Handler.Failed(Failure{cause, began})
+		if cause == Refused && r.RefusedPause > 0 {
 			stop()
 		}
 	}

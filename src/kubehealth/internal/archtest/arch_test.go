@@ -23,6 +23,7 @@ var arrows = map[string][]string{
 	},
 	"internal/archtest": {},
 	"kubehealthtest":    {root + "api/status", "k8s.io/apimachinery/"},
+	"kubetest":          {"k8s.io/api/core/v1", "k8s.io/apimachinery/"},
 }
 
 func TestImportArrows(t *testing.T) {

@@ -26,13 +26,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
+	"github.com/emco-orchestrator/emco/src/kubehealth/kubetest"
 )
 
-// kubeconfigVariable names a kubeconfig of a real cluster, with all rights, that tests
-// may write to. "testbed up" of scripts/testbed starts one.
+// kubeconfigVariable names a kubeconfig with all rights on a real cluster, which the tests
+// use if it is set. "testbed up" of scripts/testbed starts such a cluster.
 const kubeconfigVariable = "EMCO_TEST_KUBECONFIG"
 
-// lab is a real cluster with a namespace of the test's own.
+// lab is a cluster with a namespace for the test: a real one, or an API server in memory.
 type lab struct {
 	t          *testing.T
 	kubeconfig []byte
@@ -44,14 +45,16 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	path := os.Getenv(kubeconfigVariable)
-	if path == "" {
-		t.Skip(kubeconfigVariable + " is not set: this test needs a real API server")
+	var kubeconfig []byte
+	if path := os.Getenv(kubeconfigVariable); path == "" {
+		kubeconfig = kubetest.Start(t).Kubeconfig()
+	} else {
+		var err error
+		if kubeconfig, err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
 	}
-	kubeconfig, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var err error
 	l := &lab{t: t, kubeconfig: kubeconfig, sink: kube.New(kube.Options{}), ns: fmt.Sprintf("kube-%08x", rand.Uint32())}
 	if l.cluster, err = l.sink.Connect(kubeconfig); err != nil {
 		t.Fatalf("Connect: %v", err)

@@ -75,7 +75,7 @@ func (k *kindWatch) run(ctx context.Context) {
 		k.w.mu.Unlock()
 		return kubehealth.Objects(k.w.client.Dynamic.Resource(mapping.Resource)), nil
 	}
-	kubehealth.Watch{Resolve: resolve, Retry: k.lookUp, Selector: key, Handler: k}.Run(ctx)
+	kubehealth.Watch{Resolve: resolve, Retry: k.lookUp, Selector: key, Handler: k, AnswerTimeout: k.w.options.AnswerTimeout}.Run(ctx)
 }
 
 func (k *kindWatch) lookUpAgain() {

@@ -28,7 +28,10 @@ import (
 type Options struct {
 	Cluster  string        // <provider>+<cluster>, for the log
 	Debounce time.Duration // how long to collect changes of an app before it is reported; default 500 ms
-	Log      *slog.Logger
+	// AnswerTimeout is how long a request may stay unanswered before the statuses become
+	// Unknown; default 3 s.
+	AnswerTimeout time.Duration
+	Log           *slog.Logger
 	// Deliver takes a report of an app whenever its statuses changed. Run calls it; while it
 	// blocks, changes are collected. A report lists all objects of the app, in the order in
 	// which they were tracked.
@@ -69,6 +72,9 @@ type trackedApp struct {
 func New(c Client, o Options) *Watcher {
 	if o.Debounce == 0 {
 		o.Debounce = 500 * time.Millisecond
+	}
+	if o.AnswerTimeout == 0 {
+		o.AnswerTimeout = 3 * time.Second
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

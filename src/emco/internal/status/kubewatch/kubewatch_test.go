@@ -28,14 +28,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/kubewatch"
+	"github.com/emco-orchestrator/emco/src/kubehealth/kubetest"
 )
 
-// kubeconfigVariable names a kubeconfig of a real cluster, with all rights, that tests
-// may write to. "testbed up" of scripts/testbed starts one.
+// kubeconfigVariable names a kubeconfig with all rights on a real cluster, which the tests
+// use if it is set. "testbed up" of scripts/testbed starts such a cluster.
 const kubeconfigVariable = "EMCO_TEST_KUBECONFIG"
 
-// lab is a real cluster, with a namespace of the test's own, and a watcher that
-// reaches it through a line that can be cut.
+// lab is a cluster with a namespace for the test, and a watcher that reaches it through a
+// connection that the test can cut.
 type lab struct {
 	t       *testing.T
 	admin   dynamic.Interface
@@ -45,13 +46,17 @@ type lab struct {
 	reports chan appcontext.Report
 }
 
+// clusterConfig reaches the real cluster, or an API server in memory if there is none.
+func clusterConfig(t *testing.T) (*rest.Config, error) {
+	if path := os.Getenv(kubeconfigVariable); path != "" {
+		return clientcmd.BuildConfigFromFlags("", path)
+	}
+	return clientcmd.RESTConfigFromKubeConfig(kubetest.Start(t).Kubeconfig())
+}
+
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	path := os.Getenv(kubeconfigVariable)
-	if path == "" {
-		t.Skip(kubeconfigVariable + " is not set: this test needs a real API server")
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", path)
+	config, err := clusterConfig(t)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +86,7 @@ func (l *lab) run(config *rest.Config) {
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapperWithContext(memory.NewMemCacheClientWithContext(api))
 	l.watcher = kubewatch.New(kubewatch.Client{Dynamic: client, Mapper: mapper}, kubewatch.Options{
-		Cluster: "p+c", Debounce: 20 * time.Millisecond,
+		Cluster: "p+c", Debounce: 20 * time.Millisecond, AnswerTimeout: time.Second,
 		Deliver: func(ctx context.Context, r appcontext.Report) {
 			select {
 			case l.reports <- r:
@@ -412,7 +417,7 @@ func TestACutLineMeansUnknownSinceThen(t *testing.T) {
 	before := time.Now().UTC().Truncate(time.Second)
 	l.line.set(true)
 	r := l.await("Unknown", "Unknown")
-	since, _, _ := strings.Cut(strings.TrimPrefix(r.Resources[0].Reason, "no answer since "), " ")
+	since, _, _ := strings.Cut(strings.TrimPrefix(r.Resources[0].Reason, "no answer since "), ";")
 	at, err := time.Parse(time.RFC3339, since)
 	if err != nil || at.Before(before) || !strings.HasSuffix(r.Resources[0].Reason, "was Current") {
 		t.Errorf("reason is %q, want since when, after %s, and what was", r.Resources[0].Reason, before)
