@@ -1,6 +1,6 @@
 #!/bin/sh
-# Packs charts and profiles of the examples the way the API takes them: a
-# gzip-compressed tar for each app (<app>.tgz, with the chart in a folder called like
+# Packs charts and profiles of the examples in the format of the API: a
+# gzip-compressed tar for each app (<app>.tgz, with the chart in a folder with the name of
 # the app) and for each profile (<app>-profile.tgz).
 #
 #   pack.sh OUT APP...

@@ -1,6 +1,6 @@
-// Command main is a sync backend outside of EMCO: it has kapp-controller reconcile what
+// Command main is an external sync backend: it makes kapp-controller reconcile the files that
 // EMCO writes to Git. It reads one question from stdin and writes one answer to stdout, as
-// docs/backends/exec.md describes; the standard library is all that it needs.
+// docs/backends/exec.md describes. It needs only the standard library.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// question is what EMCO asks: "describe" when a cluster is registered, "plan" for each
+// question is a request of EMCO: "describe" when it registers a cluster, "plan" for each
 // deployment on it.
 type question struct {
 	Ask     string            `json:"ask"`
@@ -31,7 +31,7 @@ type target struct {
 
 type object struct {
 	App     string `json:"app"`
-	File    string `json:"file"`    // where EMCO's layout has it, below dir
+	File    string `json:"file"`    // its path in EMCO's layout, below dir
 	Content string `json:"content"` // as EMCO writes it
 }
 
@@ -42,7 +42,7 @@ type answer struct {
 	Error    string   `json:"error,omitempty"`
 }
 
-// edit makes a path hold a file or a directory; with neither it is removed.
+// edit writes a file or a directory to a path; with neither it removes the path.
 type edit struct {
 	Path    string            `json:"path"`
 	Content string            `json:"content,omitempty"`
@@ -89,7 +89,7 @@ func reply(q question) (answer, error) {
 	}}, nil
 }
 
-// apps returns an App for each app of the deployment; JSON is YAML as well.
+// apps returns an App for each app of the deployment, as JSON, which is also YAML.
 func apps(q question) (string, error) {
 	var names []string
 	for _, o := range q.Objects {
