@@ -24,6 +24,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
+	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/execplugin"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -78,7 +79,7 @@ func (a *App) wire(c config.Config, st openStores, m *metrics) (http.Handler, []
 		if err != nil {
 			return nil, nil, err
 		}
-		rsync.History{Contexts: st.contexts, DB: st.db, Rules: rules, Git: host, Log: a.log}.Mount(r)
+		rsyncapi.Branches{Contexts: st.contexts, DB: st.db, Rules: rules, Git: host, Log: a.log}.Mount(r)
 		said := a.reports(c, st, seen, m, rules, host.budget)
 		for route, h := range said.routes(c.Status.WebhookSecret) {
 			method, template, _ := strings.Cut(route, " ")

@@ -12,6 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/clustermove"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
@@ -32,7 +33,7 @@ type dispatcher struct {
 	about    func(deployment string) []string // uids of the heads that are about it
 	desk     *desk
 	gateway  *route.Resolver
-	moves    *moves
+	moves    *clustermove.Progress
 	pairs    func(ctx context.Context, shard string) ([]appcontext.Pair, error) // reads those of a shard
 	ledger   *ledger
 	lanes    *queue.Workers

@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
@@ -36,7 +37,7 @@ type gitSink struct {
 	ways     *content.StepPlans
 	brakes   *queue.Cancellations
 	record   record // nil: nothing is remembered
-	branches *branches
+	branches *branchguard.Records
 	inspect  func(ctx context.Context, r git.Repo, on route.Branch, commits []git.Commit) (keep []string, err error) // nil: commits of others are not looked into
 	fence    batch.Fence
 	log      *slog.Logger
@@ -185,7 +186,7 @@ func (s *gitSink) land(ctx context.Context, d route.Route, shares []share, tries
 // and the commit that was made for the job, if there is one.
 func (s *gitSink) submit(ctx context.Context, job batch.Job) (shown git.DerivedResult, made git.Hash, err error) {
 	at := route.Branch{URL: job.Repo.URL, Name: job.Branch}
-	base, err := s.branches.base(ctx, at)
+	base, err := s.branches.Base(ctx, at)
 	if err != nil {
 		return shown, "", err
 	}
@@ -219,7 +220,7 @@ func (s *gitSink) note(ctx context.Context, at route.Branch, base, commit git.Ha
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queue.GracePeriod)
 	defer cancel()
-	if err := s.branches.landed(ctx, s.ledger.fence, at, commit); err != nil {
+	if err := s.branches.SetCommit(ctx, s.ledger.fence, at, commit); err != nil {
 		s.log.Warn("a commit is not remembered; the one before is", "repo", at.URL, "branch", at.Name, "commit", commit, "err", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
@@ -79,9 +80,9 @@ func TestAnAppThatTheBackendRefusesStaysAsItWas(t *testing.T) {
 }
 
 // unwritten knows that nothing was written to any branch.
-func unwritten(t *testing.T) *branches {
-	b := newBranches(contexttest.New(t), slog.New(slog.DiscardHandler))
-	b.complete()
+func unwritten(t *testing.T) *branchguard.Records {
+	b := branchguard.NewRecords(contexttest.New(t), slog.New(slog.DiscardHandler))
+	go b.Run(t.Context())
 	return b
 }
 

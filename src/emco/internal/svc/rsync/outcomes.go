@@ -101,7 +101,7 @@ func (d *dispatcher) vacate(ctx context.Context, t pair.Target) {
 	if !empty {
 		return
 	}
-	if err := d.git.branches.forget(ctx, d.ledger.fence, at); err != nil {
+	if err := d.git.branches.Forget(ctx, d.ledger.fence, at); err != nil {
 		d.log.Warn("a branch on which nothing is left is still remembered", "repo", at.URL, "branch", at.Name, "err", err)
 	}
 }

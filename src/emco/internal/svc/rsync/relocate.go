@@ -36,7 +36,7 @@ import (
 func (d *dispatcher) followMoves(ctx context.Context) {
 	seen := map[string]string{}
 	for ctx.Err() == nil {
-		list, changed := d.moves.underway()
+		list, changed := d.moves.Underway()
 		pending := false
 		for _, r := range list {
 			at := fmt.Sprint(r.Registration, r.Number, r.Stage, r.Finish)
@@ -286,5 +286,5 @@ func (d *dispatcher) reached(ctx context.Context, cluster string, dest route.Rou
 	r.Cluster, r.Registration, r.Number = cluster, dest.Registration, dest.Move.Number
 	own, release := queue.WithGrace(ctx)
 	defer release()
-	return d.moves.reach(own, d.ledger.fence, r)
+	return d.moves.Advance(own, d.ledger.fence, r)
 }

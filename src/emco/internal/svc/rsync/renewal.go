@@ -14,7 +14,7 @@ import (
 // until ctx ends.
 func (d *dispatcher) renewals(ctx context.Context) {
 	for attempt := 1; ; {
-		b, ok := d.git.branches.adopted(ctx, d.shard)
+		b, ok := d.git.branches.AwaitAdopted(ctx, d.shard)
 		if !ok {
 			return
 		}
@@ -42,7 +42,7 @@ func (d *dispatcher) renew(ctx context.Context, b appcontext.Branch) error {
 	if err := d.ledger.renew(ctx, targets); err != nil {
 		return err
 	}
-	if err := d.git.branches.renewed(ctx, d.ledger.fence, at, b.Adopted); err != nil {
+	if err := d.git.branches.SetRenewed(ctx, d.ledger.fence, at, b.Adopted); err != nil {
 		return err
 	}
 	d.log.Info("all that is desired is written anew", "repo", b.URL, "branch", b.Name, "targets", len(targets))

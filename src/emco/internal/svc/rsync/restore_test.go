@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
@@ -20,7 +21,7 @@ import (
 func (w *works) history() func(what, repository string, status int, want string) {
 	log, router := slog.New(slog.DiscardHandler), web.NewRouter()
 	host := plain.New(plain.Options{})
-	History{Contexts: w.contexts, DB: w.db, Git: host, Log: log}.Mount(router)
+	api.Branches{Contexts: w.contexts, DB: w.db, Git: host, Log: log}.Mount(router)
 	server := httptest.NewServer(web.Wrap(log, router))
 	w.Cleanup(func() { server.Close(); _ = host.Close() })
 	return func(what, repository string, status int, want string) {
@@ -81,7 +82,7 @@ func TestH49ARestoreOfWhatIsGone(t *testing.T) {
 	w.must(err)
 	_, err = bare.Git(t.Context(), "", "gc", "-q", "--prune=now")
 	w.must(err)
-	ask("restore", "r0", 409, "does not have commit")
+	ask("restore", "r0", 409, "no longer has commit")
 	ask("adopt", "r0", 202, "")
 	ask("restore", "r0", 409, "was adopted")
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/clustermove"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
@@ -55,19 +57,19 @@ type Service struct {
 	feed     *feed
 	desk     *desk
 	loader   *loader
-	branches *branches
-	moves    *moves
+	branches *branchguard.Records
+	moves    *clustermove.Progress
 	terms    *terms
 }
 
 // New returns the service.
 func New(p Parts) *Service {
-	m := newMoves(p.Contexts, p.Log)
+	m := clustermove.NewProgress(p.Contexts, p.Log)
 	g := &route.Resolver{DB: p.DB, Backends: p.Backends, Rules: p.Rules, Moves: m}
 	s := &Service{
 		parts: p, gateway: g, contents: content.NewReader(p.Contexts), slots: make(chan struct{}, p.Workers), callers: make(chan struct{}, p.Workers),
 		feed: newFeed(p.Log), desk: newDesk(p.Contexts, g.Shards), loader: newLoader(p.Contexts, g),
-		branches: newBranches(p.Contexts, p.Log), moves: m, terms: newTerms(),
+		branches: branchguard.NewRecords(p.Contexts, p.Log), moves: m, terms: newTerms(),
 	}
 	s.sharing = p.Contexts.Share(route.Group, p.Member, s.term)
 	return s
@@ -99,8 +101,8 @@ func (s *Service) Run(ctx context.Context) error {
 	defer beside.Wait()
 	defer cancel()
 	beside.Go(func() { s.feed.run(ctx, s.parts.Contexts) })
-	beside.Go(func() { s.branches.run(ctx) })
-	beside.Go(func() { s.moves.run(ctx) })
+	beside.Go(func() { s.branches.Run(ctx) })
+	beside.Go(func() { s.moves.Run(ctx) })
 	beside.Go(func() { s.listen(ctx) })
 	return s.sharing.Run(ctx)
 }

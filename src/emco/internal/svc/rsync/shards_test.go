@@ -137,7 +137,7 @@ func (w *works) hold(p *process, repository string) (deafen, dispossess func()) 
 	own, err := p.parts.Contexts.Own(w.Context(), route.Group.Shard(n), p.parts.Member.Holder, time.Minute)
 	w.must(err)
 	deafen = w.run(func(ctx context.Context) { p.feed.run(ctx, p.parts.Contexts) })
-	w.run(func(ctx context.Context) { p.branches.run(ctx) })
+	w.run(func(ctx context.Context) { p.branches.Run(ctx) })
 	w.run(func(ctx context.Context) {
 		if err := p.term(ctx, n, own); err != nil && ctx.Err() == nil && !errors.Is(err, appcontext.ErrFenced) {
 			w.Error(err)

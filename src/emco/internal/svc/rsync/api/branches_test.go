@@ -1,4 +1,4 @@
-package rsync
+package api_test
 
 import (
 	"io"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -17,7 +18,7 @@ func TestHistoryIsAdoptedByRequest(t *testing.T) {
 	t.Parallel()
 	contexts, log := contexttest.New(t), slog.New(slog.DiscardHandler)
 	router := web.NewRouter()
-	History{Contexts: contexts, Log: log}.Mount(router)
+	api.Branches{Contexts: contexts, Log: log}.Mount(router)
 	server := httptest.NewServer(web.Wrap(log, router))
 	defer server.Close()
 	for _, name := range []string{"side", "main"} {

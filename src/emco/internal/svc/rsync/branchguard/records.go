@@ -1,0 +1,114 @@
+package branchguard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/watchcache"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// Records are what is stored of each branch: the commit that was written last, and what
+// operators decided. The shards of a process share them.
+type Records struct {
+	cache *watchcache.Cache[route.Branch, appcontext.Branch]
+	store *appcontext.Store
+	log   *slog.Logger
+}
+
+// NewRecords returns records that are empty until Run has read them.
+func NewRecords(store *appcontext.Store, log *slog.Logger) *Records {
+	return &Records{watchcache.New[route.Branch](func(r appcontext.Branch) int64 { return r.Mod }), store, log}
+}
+
+// Run watches the stored records until ctx ends.
+func (r *Records) Run(ctx context.Context) {
+	for e, err := range r.store.WatchBranches(ctx) {
+		at := branchOf(e.Branch)
+		switch {
+		case err != nil:
+			r.log.Error("the record of a branch cannot be read", "err", err)
+		case e.Synced:
+			r.cache.MarkSynced()
+		case e.Forgotten:
+			r.cache.Delete(at, e.Branch)
+		default:
+			r.cache.Put(at, e.Branch)
+		}
+	}
+}
+
+// Base returns the commit that a branch must contain, "" if there is none.
+func (r *Records) Base(ctx context.Context, at route.Branch) (git.Hash, error) {
+	b, err := r.cache.Get(ctx, at)
+	if err != nil {
+		return "", errs.E(errs.Unavailable, "read", "branch "+at.Name+" of "+at.URL, err)
+	}
+	return git.Hash(b.Commit), nil
+}
+
+// SetCommit stores the commit that was written last.
+func (r *Records) SetCommit(ctx context.Context, own appcontext.Fence, at route.Branch, commit git.Hash) error {
+	return r.update(ctx, own, at, func(b *appcontext.Branch) { b.Commit = string(commit) })
+}
+
+// SetRenewed stores that everything on the branch is due again, after its history was
+// adopted for the n-th time.
+func (r *Records) SetRenewed(ctx context.Context, own appcontext.Fence, at route.Branch, n int64) error {
+	return r.update(ctx, own, at, func(b *appcontext.Branch) { b.Renewed = max(b.Renewed, n) })
+}
+
+// SetResolved stores that the n-th decision about held edits is carried out.
+func (r *Records) SetResolved(ctx context.Context, own appcontext.Fence, at route.Branch, n int64) error {
+	return r.update(ctx, own, at, func(b *appcontext.Branch) { b.Heeded = max(b.Heeded, n) })
+}
+
+func (r *Records) update(ctx context.Context, own appcontext.Fence, at route.Branch, change func(*appcontext.Branch)) error {
+	b, _ := r.cache.Peek(at)
+	for {
+		b.URL, b.Name = at.URL, at.Name
+		change(&b)
+		stored, err := r.store.PutBranch(ctx, own, b)
+		if err == nil {
+			r.cache.Put(at, stored)
+			return nil
+		}
+		if errors.Is(err, appcontext.ErrFenced) || !errs.Is(err, errs.Conflict) {
+			return err
+		}
+		if b, err = r.store.Branch(ctx, at.URL, at.Name); err != nil && !errs.Is(err, errs.NotFound) {
+			return err
+		}
+	}
+}
+
+// Forget removes the record of a branch that none of our targets uses any longer.
+func (r *Records) Forget(ctx context.Context, own appcontext.Fence, at route.Branch) error {
+	b, known := r.cache.Peek(at)
+	if !known {
+		return nil
+	}
+	err := r.store.ForgetBranch(ctx, own, b)
+	if err == nil {
+		r.cache.Delete(at, b)
+	}
+	return err
+}
+
+// AwaitAdopted waits for a branch of a shard whose history was adopted, and on which
+// everything must be written again. It returns false when ctx ends.
+func (r *Records) AwaitAdopted(ctx context.Context, shard int) (appcontext.Branch, bool) {
+	return r.cache.Await(ctx, func(b appcontext.Branch) bool { return b.Adopted > b.Renewed && branchOf(b).Shard() == shard })
+}
+
+// AwaitResolution waits for a decision about held edits on a branch of a shard. It returns
+// false when ctx ends.
+func (r *Records) AwaitResolution(ctx context.Context, shard int) (appcontext.Branch, bool) {
+	return r.cache.Await(ctx, func(b appcontext.Branch) bool { return b.Judged > b.Heeded && branchOf(b).Shard() == shard })
+}
+
+func branchOf(b appcontext.Branch) route.Branch { return route.Branch{URL: b.URL, Name: b.Name} }
