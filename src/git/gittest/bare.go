@@ -70,6 +70,29 @@ func (b Bare) Git(ctx context.Context, stdin string, args ...string) (string, er
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
+// Tip returns the commit of a branch. It reads the reference without a process, so tests may
+// call it often.
+func (b Bare) Tip(branch string) (string, error) {
+	ref := "refs/heads/" + branch
+	text, err := os.ReadFile(filepath.Join(b.Dir, filepath.FromSlash(ref)))
+	if err == nil {
+		return strings.TrimSpace(string(text)), nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	packed, err := os.ReadFile(filepath.Join(b.Dir, "packed-refs"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	for line := range strings.Lines(string(packed)) {
+		if commit, name, _ := strings.Cut(strings.TrimSpace(line), " "); name == ref {
+			return commit, nil
+		}
+	}
+	return "", fmt.Errorf("%s has no branch %s", b.Dir, branch)
+}
+
 // gitEnv keeps the user's own settings out.
 func gitEnv() []string {
 	return append(os.Environ(), "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_TERMINAL_PROMPT=0",
