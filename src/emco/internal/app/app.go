@@ -27,15 +27,27 @@ type App struct {
 	sources  []rsync.Source
 	group    *run.Group
 	listener net.Listener
-	grpc     string         // address
-	closers  []func() error // in order of opening
+	grpc     string // address
+
+	renderHere bool // render in this process
+	noFsync    bool // do not wait for the disk
+
+	closers []func() error // in order of opening
 }
 
 // Option changes how the program is put together.
 type Option func(*App)
 
-// WithSource has rsync listen to a source of reports on clusters besides its own.
+// WithSource makes rsync read a source of cluster reports in addition to its own.
 func WithSource(s rsync.Source) Option { return func(a *App) { a.sources = append(a.sources, s) } }
+
+// WithRenderingHere renders charts in this process instead of a child. It is for tests:
+// each child costs a start of the program, and protects the program from hostile charts.
+func WithRenderingHere() Option { return func(a *App) { a.renderHere = true } }
+
+// WithoutFsync makes an embedded etcd not wait for the disk. It is for tests: what was
+// written survives the death of the process, but not that of the machine.
+func WithoutFsync() Option { return func(a *App) { a.noFsync = true } }
 
 // New opens the stores, wires the services and listens. Whoever gets an App must run
 // it; New closes what it has opened if it fails.

@@ -54,9 +54,9 @@ func TestClustersOfAllTypesHoldTheSameAppFolders(t *testing.T) {
 	g.act("instantiate")
 	id := g.becomes("Instantiated").States.StatusCtxID
 	for _, app := range []string{"web", "cache"} {
-		want := s.commitOf(branch + ":clusters/edge+git/context/" + id + "/app/" + app)
+		want := s.idOf(branch + ":clusters/edge+git/context/" + id + "/app/" + app)
 		for _, kind := range types {
-			if got := s.commitOf(branch + ":clusters/edge+" + kind + "/context/" + id + "/app/" + app); got != want {
+			if got := s.idOf(branch + ":clusters/edge+" + kind + "/context/" + id + "/app/" + app); got != want {
 				t.Errorf("app %s on the cluster of type %s is tree %s, want %s", app, kind, got, want)
 			}
 		}

@@ -157,17 +157,16 @@ func (e *edgeClusters) state(key appcontext.PairKey, id manifest.ID) string {
 // wanted reads the branch.
 func (e *edgeClusters) wanted(ctx context.Context) (map[appcontext.PairKey]map[manifest.ID]objectContent, error) {
 	out := map[appcontext.PairKey]map[manifest.ID]objectContent{}
-	listing, err := e.s.bare.Git(ctx, "", "ls-tree", "-r", branch)
+	files, err := e.s.read.files(ctx, branch)
 	if err != nil {
 		return nil, err
 	}
-	for line := range strings.Lines(listing) {
-		meta, path, _ := strings.Cut(strings.TrimSpace(line), "\t")
+	for path, blob := range files {
 		part := strings.Split(path, "/") // clusters/C/context/U/app/A/F
 		if len(part) != 7 || part[4] != "app" {
 			continue
 		}
-		c, err := e.object(ctx, strings.Fields(meta)[2])
+		c, err := e.object(ctx, blob)
 		if err != nil {
 			return nil, err
 		}
@@ -185,7 +184,7 @@ func (e *edgeClusters) object(ctx context.Context, blob string) (objectContent, 
 	if c, ok := e.blobs[blob]; ok {
 		return c, nil
 	}
-	text, err := e.s.bare.Git(ctx, "", "cat-file", "blob", blob)
+	text, err := e.s.read.blob(ctx, blob)
 	if err != nil {
 		return objectContent{}, err
 	}

@@ -200,15 +200,15 @@ func history(st v2.Status) (out []string) {
 // tree lists the files of the branch.
 func (s *testStage) tree() []string {
 	s.Helper()
-	out, err := s.bare.Git(s.Context(), "", "ls-tree", "-r", "--name-only", branch)
+	paths, err := s.read.paths(s.Context(), branch)
 	s.must("list the branch", err)
-	return strings.Fields(out)
+	return paths
 }
 
 // file reads a file of the branch.
 func (s *testStage) file(path string) string {
 	s.Helper()
-	text, err := s.bare.Show(s.Context(), branch, path)
+	text, err := s.read.file(s.Context(), branch, path)
 	s.must("read "+path, err)
 	return text
 }

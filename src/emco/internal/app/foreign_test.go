@@ -42,7 +42,7 @@ func (s *testStage) foreign(files map[string]string) string {
 	}
 	_, err := s.bare.CommitExternal(s.Context(), branch, all)
 	s.must("commit something else", err)
-	return s.commitOf(branch)
+	return s.idOf(branch)
 }
 
 // noticed waits until the edit of a pair is as it should be.

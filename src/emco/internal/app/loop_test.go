@@ -24,6 +24,9 @@ import (
 func TestWholeLoop(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
+	s.stop()
+	s.options = nil // the program as users run it
+	s.start()
 	foreign := "clusters/edge+a/platform/settings.yaml"
 	_, err := s.bare.CommitExternal(t.Context(), branch, map[string]gittest.File{foreign: {Content: "mine\n"}})
 	s.must("commit as somebody else", err)

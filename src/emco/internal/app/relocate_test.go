@@ -35,7 +35,7 @@ func (s *testStage) moved(cluster string) (m v2.ClusterMove) {
 
 // holdsOn reports whether a branch holds a file.
 func (s *testStage) holdsOn(branch, file string) bool {
-	_, err := s.bare.Show(s.Context(), branch, file)
+	_, err := s.read.file(s.Context(), branch, file)
 	return err == nil
 }
 
@@ -74,7 +74,7 @@ func TestAClusterMovesWithWhatItHolds(t *testing.T) {
 			before := s.commitsOf("main-s000")
 			view := ""
 			if mode == "cluster" {
-				view = s.commitOf("clusters/edge+a")
+				view = s.idOf("clusters/edge+a")
 			}
 			always := s.neverHomeless(file, "main-s000", "main-s007")
 			if got := s.expect(http.StatusAccepted, "POST", provider+"/clusters/a/move", `{"gitOpsShard":"s007"}`); !strings.Contains(got, `"gitOpsShard":"s007"`) || !strings.Contains(got, `"from":{"gitOpsType":"git"`) {
@@ -106,17 +106,17 @@ func TestAClusterMovesWithWhatItHolds(t *testing.T) {
 			if n := s.commitsOf("main-s000"); fmt.Sprint(before, "+1") != fmt.Sprint(atoi(n)-1, "+1") {
 				t.Errorf("%s commits in the old place, which had %s, want one more", n, before)
 			}
-			reads := s.commitOf("main-s007")
+			reads := s.idOf("main-s007")
 			if mode == "cluster" {
 				reads = view
-				if now := s.commitOf("clusters/edge+a"); now != view {
+				if now := s.idOf("clusters/edge+a"); now != view {
 					t.Errorf("what the cluster reads went from %s to %s", view, now)
 				}
 			}
 			s.eventually("the status names the commit that it reads", func() string {
 				return unless(pair(g.status(), "web", "a").Commit, reads)
 			})
-			if m.Written != reads || m.Cleared != s.commitOf("main-s000") || m.From.Shard != "s000" || m.To.Shard != "s007" || m.Error != "" {
+			if m.Written != reads || m.Cleared != s.idOf("main-s000") || m.From.Shard != "s000" || m.To.Shard != "s007" || m.Error != "" {
 				t.Errorf("the move is %+v", m)
 			}
 			for _, c := range m.Conditions {
@@ -132,7 +132,7 @@ func TestAClusterMovesWithWhatItHolds(t *testing.T) {
 			s.repack("web", configMap+"  more: \"yes\"\n")
 			g.expect(http.StatusAccepted, "POST", g.path+"/update", "")
 			s.eventually("the update is in the new place", func() string {
-				text, _ := s.bare.Show(s.Context(), "main-s007", file)
+				text, _ := s.read.file(s.Context(), "main-s007", file)
 				return unless(fmt.Sprint(strings.Contains(text, "more")), "true")
 			})
 			g.becomes("Instantiated")
@@ -194,8 +194,8 @@ func TestUpdatesGoOnWhileClustersMove(t *testing.T) {
 	}
 	s.eventually("all hold the last content", func() string {
 		for c, shard := range map[string]string{"a": "main-s020", "b": "main-s021", "c": "main-s001", "d": "main-s001"} {
-			text, err := s.bare.Show(s.Context(), shard, object(c, id, "web"))
-			read, err2 := s.bare.Show(s.Context(), "clusters/edge+"+c, object(c, id, "web"))
+			text, err := s.read.file(s.Context(), shard, object(c, id, "web"))
+			read, err2 := s.read.file(s.Context(), "clusters/edge+"+c, object(c, id, "web"))
 			if err != nil || err2 != nil || text != read || !strings.Contains(text, `round: "5"`) {
 				return fmt.Sprint(c, " on ", shard, ": ", text, err, err2)
 			}
@@ -228,13 +228,13 @@ func TestT7cAnotherTypeRewritesPointersOnly(t *testing.T) {
 	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	id := g.becomes("Instantiated").States.StatusCtxID
-	apps := s.commitOf(branch + ":clusters/edge+f/context/" + id + "/app")
+	apps := s.idOf(branch + ":clusters/edge+f/context/" + id + "/app")
 	before := s.commitsOf(branch)
 	s.expect(http.StatusBadRequest, "POST", provider+"/clusters/f/move", `{"gitOpsType":"s3"}`)
 	s.expect(http.StatusBadRequest, "POST", provider+"/clusters/f/move", `{"gitOpsType":"nonsense"}`)
 	s.expect(http.StatusAccepted, "POST", provider+"/clusters/f/move", `{"gitOpsType":"argocd"}`)
 	s.moved("f")
-	if now := s.commitOf(branch + ":clusters/edge+f/context/" + id + "/app"); now != apps {
+	if now := s.idOf(branch + ":clusters/edge+f/context/" + id + "/app"); now != apps {
 		t.Errorf("the apps' folder went from %s to %s", apps, now)
 	}
 	if n := atoi(s.commitsOf(branch)) - atoi(before); n != 1 {
@@ -294,7 +294,7 @@ func TestAMoveSurvivesFaults(t *testing.T) {
 			if !v.holdsOn(to, file) || v.holdsOn(from, file) || v.commitsOf(to) != "1" || atoi(v.commitsOf(from)) != before+1 {
 				t.Errorf("%s %s: %s has %s commits and %v, %s went from %d to %s", point, action, to, v.commitsOf(to), v.files(to), from, before, v.commitsOf(from))
 			}
-			if a, b := v.commitOf("clusters/edge+a:clusters"), v.commitOf(to+":clusters"); a != b {
+			if a, b := v.idOf("clusters/edge+a:clusters"), v.idOf(to+":clusters"); a != b {
 				t.Errorf("%s %s: the cluster reads %s, and its place holds %s", point, action, a, b)
 			}
 			from = to

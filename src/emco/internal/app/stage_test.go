@@ -36,6 +36,7 @@ type testStage struct {
 	token  string // of the writer
 	git    *gittest.Server
 	bare   gittest.Bare
+	read   *branchCache // of bare
 	log    *logBuffer
 	config config.Config
 	api    *client.Client
@@ -57,7 +58,7 @@ func newStage(t *testing.T) *testStage {
 // newStageWith is newStage with a configuration that was changed.
 func newStageWith(t *testing.T, change func(*config.Config)) *testStage {
 	t.Helper()
-	s := &testStage{T: t, dir: t.TempDir(), token: "planted-" + rand.Text(), log: &logBuffer{}}
+	s := &testStage{T: t, dir: t.TempDir(), token: "planted-" + rand.Text(), log: &logBuffer{}, options: cheap()}
 	s.config = config.Default()
 	s.config.Data = filepath.Join(s.dir, "data")
 	s.config.HTTP.Address, s.config.GRPC.Address = "127.0.0.1:0", "127.0.0.1:0"
@@ -70,10 +71,14 @@ func newStageWith(t *testing.T, change func(*config.Config)) *testStage {
 	t.Cleanup(func() { _ = s.git.Close() })
 	s.bare, err = s.git.Seed(t.Context(), "fleet", branch)
 	s.must("make the repository", err)
+	s.read = newBranchCache(s.bare)
 	s.start()
 	t.Cleanup(s.end)
 	return s
 }
+
+// cheap are the options of most tests. TestWholeLoop runs without them.
+func cheap() []app.Option { return []app.Option{app.WithRenderingHere(), app.WithoutFsync()} }
 
 func (s *testStage) end() {
 	s.stop()

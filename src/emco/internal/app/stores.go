@@ -94,7 +94,7 @@ func (a *App) openEtcd(ctx context.Context, c config.Config) (*clientv3.Client, 
 		client, err := a.dialEtcd(c.Etcd)
 		return client, nil, err
 	}
-	server, err := embedded.Start(ctx, embedded.Options{Dir: c.Path("etcd"), Quota: c.Etcd.Quota, Log: a.log})
+	server, err := embedded.Start(ctx, embedded.Options{Dir: c.Path("etcd"), Quota: c.Etcd.Quota, Log: a.log, NoFsync: a.noFsync})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -114,18 +114,12 @@ func TestFaultSweep(t *testing.T) {
 type faultSweep struct {
 	*crashStage
 	bares       []gittest.Bare // the repository of a, b and c, and that of d
+	branches    []*branchCache // of bares
 	bystander   testGroup
 	bystanderID string
-	untouched   string           // its status, as it shall stay
-	editions    map[string]int   // of the content of blobs
-	listed      [2]branchListing // of the branches
+	untouched   string         // its status, as it shall stay
+	editions    map[string]int // of the content of blobs
 	lives       int
-}
-
-// branchListing is what a branch held at a commit: blobs by path.
-type branchListing struct {
-	tip   string
-	files map[string]string
 }
 
 func newSweep(t *testing.T) *faultSweep {
@@ -134,6 +128,7 @@ func newSweep(t *testing.T) *faultSweep {
 	w.crashStage = newVictim(t, func(s *testStage) {
 		s.fleet("a", "b", "c")
 		w.bares = []gittest.Bare{s.bare, s.second("d")}
+		w.branches = []*branchCache{s.read, newBranchCache(w.bares[1])}
 		s.onboard("cache", "db", "web")
 		for _, app := range []string{"cache", "db", "web"} {
 			s.repack(app, edition(1))
@@ -454,38 +449,19 @@ func (l *sweptDeployment) differs() string {
 func (l *sweptDeployment) held() map[string]int {
 	l.Helper()
 	out := map[string]int{}
-	for i, bare := range l.bares {
-		for path, blob := range l.listing(i) {
+	for i, read := range l.branches {
+		files, err := read.files(l.Context(), branch)
+		l.must("list the branch", err)
+		for path, blob := range files {
 			if strings.HasPrefix(path, "clusters/edge+d/") != (i == 1) && path != "README.md" {
 				l.Errorf("%v: %s is in the repository of other clusters", l.fault, path)
 			}
 			if l.owns(path) {
-				out[path] = l.editionOf(bare, blob)
+				out[path] = l.editionOf(read, blob)
 			}
 		}
 	}
 	return out
-}
-
-// listing returns the files of a branch, each with its blob. It is read again when the
-// branch has moved only.
-func (w *faultSweep) listing(i int) map[string]string {
-	w.Helper()
-	bare := w.bares[i]
-	tip, err := os.ReadFile(filepath.Join(bare.Dir, "refs", "heads", branch)) // nothing packs the refs
-	w.must("read the head", err)
-	if w.listed[i].tip == string(tip) {
-		return w.listed[i].files
-	}
-	text, err := bare.Git(w.Context(), "", "ls-tree", "-r", strings.TrimSpace(string(tip)))
-	w.must("list the branch", err)
-	files := map[string]string{}
-	for line := range strings.Lines(text) {
-		info, path, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		files[path] = strings.Fields(info)[2]
-	}
-	w.listed[i] = branchListing{string(tip), files}
-	return files
 }
 
 // owns says that a path is the deployment's. While its id is not known, whatever is not the
@@ -502,12 +478,12 @@ func (l *sweptDeployment) owns(path string) bool {
 }
 
 // editionOf reads the edition of a blob; -1 if it has none.
-func (w *faultSweep) editionOf(bare gittest.Bare, blob string) int {
+func (w *faultSweep) editionOf(read *branchCache, blob string) int {
 	w.Helper()
 	if n, known := w.editions[blob]; known {
 		return n
 	}
-	text, err := bare.Git(w.Context(), "", "cat-file", "blob", blob)
+	text, err := read.blob(w.Context(), blob)
 	w.must("read a blob", err)
 	n := -1
 	if _, after, ok := strings.Cut(text, "edition:"); ok {
@@ -521,7 +497,7 @@ func (w *faultSweep) editionOf(bare gittest.Bare, blob string) int {
 func (w *faultSweep) heads() (out []string) {
 	w.Helper()
 	for _, bare := range w.bares {
-		tip, err := bare.Git(w.Context(), "", "rev-parse", branch)
+		tip, err := bare.Tip(branch)
 		w.must("read the head", err)
 		out = append(out, tip)
 	}

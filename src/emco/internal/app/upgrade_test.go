@@ -41,6 +41,7 @@ func newUpgrade(t *testing.T) *testStage {
 	s.must("serve Git", err)
 	t.Cleanup(func() { _ = s.git.Close() })
 	s.bare = s.git.Bare("fleet")
+	s.read = newBranchCache(s.bare)
 
 	s.config = config.Default()
 	s.config.Data = filepath.Join(s.dir, "data")

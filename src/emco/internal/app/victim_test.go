@@ -45,7 +45,7 @@ func runVictim(rules string, args []string) int {
 	}
 	var a *app.App
 	if err == nil {
-		a, err = app.New(ctx, c, app.NewLogger(c.Log), app.WithFailpoints(set))
+		a, err = app.New(ctx, c, app.NewLogger(c.Log), append(cheap(), app.WithFailpoints(set))...)
 	}
 	if err == nil {
 		err = a.Run(ctx)

@@ -23,15 +23,19 @@ func (s *testStage) shards(mode string) {
 // files lists the files of a branch.
 func (s *testStage) files(branch string) []string {
 	s.Helper()
-	out, err := s.bare.Git(s.Context(), "", "ls-tree", "-r", "--name-only", branch)
+	paths, err := s.read.paths(s.Context(), branch)
 	s.must("list "+branch, err)
-	return strings.Fields(out)
+	return paths
 }
 
-func (s *testStage) commitOf(branch string) string {
+// idOf returns the id of a branch's commit, or of an object "<branch>:<path>".
+func (s *testStage) idOf(name string) string {
 	s.Helper()
-	id, err := s.bare.Git(s.Context(), "", "rev-parse", branch)
-	s.must("find "+branch, err)
+	id, err := s.bare.Tip(name)
+	if strings.Contains(name, ":") {
+		id, err = s.bare.Git(s.Context(), "", "rev-parse", name)
+	}
+	s.must("find "+name, err)
 	return id
 }
 
@@ -57,12 +61,12 @@ func (s *testStage) shardsFleet(mode string, clusters ...string) testGroup {
 func TestAFleetInShards(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	main := s.commitOf(branch)
+	main := s.idOf(branch)
 	g := s.shardsFleet("shard", "a", "b", "c")
 	id := g.becomes("Instantiated").States.StatusCtxID
 	wantEqual(s, "the first shard", s.files("main-s000"), []string{object("a", id, "web"), object("b", id, "web")})
 	wantEqual(s, "the second shard", s.files("main-s001"), []string{object("c", id, "web")})
-	if at := s.commitOf(branch); at != main {
+	if at := s.idOf(branch); at != main {
 		t.Errorf("%s was written", branch)
 	}
 	g.act("terminate")
@@ -101,11 +105,11 @@ func TestH49AFleetWithABranchForEachCluster(t *testing.T) {
 		for cluster, shard := range map[string]string{"a": "main-s000", "b": "main-s000", "c": "main-s001"} {
 			view, dir := "clusters/edge+"+cluster, "clusters/edge+"+cluster
 			wantEqual(s, what+": what "+cluster+" reads", s.files(view), []string{object(cluster, id, "web")})
-			if a, b := s.commitOf(view+":"+dir), s.commitOf(shard+":"+dir); a != b {
+			if a, b := s.idOf(view+":"+dir), s.idOf(shard+":"+dir); a != b {
 				t.Errorf("%s: %s shows %s, and the shard holds %s", what, cluster, a, b)
 			}
 			s.eventually(what+": the status names the commit that "+cluster+" reads", func() string {
-				return unless(pair(g.status(), "web", cluster).Commit, s.commitOf(view))
+				return unless(pair(g.status(), "web", cluster).Commit, s.idOf(view))
 			})
 		}
 	}
@@ -130,9 +134,9 @@ func TestH49AFleetWithABranchForEachCluster(t *testing.T) {
 			return "it is not there"
 		})
 	}
-	report(s.commitOf("main-s000")) // of the shard, which the cluster does not read
+	report(s.idOf("main-s000")) // of the shard, which the cluster does not read
 	says("NotReady")
-	report(s.commitOf("clusters/edge+a"))
+	report(s.idOf("clusters/edge+a"))
 	says("Ready")
 
 	// Somebody else changes a view, and removes another one.
@@ -156,10 +160,10 @@ func TestH49AFleetWithABranchForEachCluster(t *testing.T) {
 	}
 
 	s.repack("web", configMap+"  more: \"yes\"\n")
-	before := s.commitOf("clusters/edge+b")
+	before := s.idOf("clusters/edge+b")
 	g.expect(http.StatusAccepted, "POST", g.path+"/update", "")
 	s.eventually("the update", func() string {
-		if st := g.status(); st.DeployedStatus != "Instantiated" || s.commitOf("clusters/edge+b") == before {
+		if st := g.status(); st.DeployedStatus != "Instantiated" || s.idOf("clusters/edge+b") == before {
 			return fmt.Sprint(st.DeployedStatus)
 		}
 		return ""

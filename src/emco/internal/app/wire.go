@@ -109,22 +109,28 @@ func archives(c config.Config) archive.Limits {
 // renderer renders each chart in a process of its own, so that a template that never
 // ends, or eats all memory, harms only itself.
 func (a *App) renderer(c config.Config, m *metrics) (render.Renderer, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find the own program for rendering: %w", err)
-	}
-	child, err := charts(c.Render.KubeVersion)
+	r, err := charts(c.Render.KubeVersion)
 	if err != nil {
 		return nil, fmt.Errorf("render.kubeVersion: %w", err)
 	}
-	limits := isolated.Default()
-	limits.Work, limits.Time = time.Duration(c.Render.Timeout), isolated.Patience*time.Duration(c.Render.Timeout)
-	limits.Memory, limits.Input = uint64(c.Render.Memory), c.HTTP.PackageLimit
-	r := isolated.New(child.Edition(), []string{self, renderChild, c.Render.KubeVersion}, limits)
+	if !a.renderHere {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("find the own program for rendering: %w", err)
+		}
+		r = isolated.New(r.Edition(), []string{self, renderChild, c.Render.KubeVersion}, renderLimits(c))
+	}
 	if c.Render.Anew {
 		r = uncachedRenderer{r, new(atomic.Int64)}
 	}
 	return a.faults.renderer(countingRenderer{r, m.renders}), nil
+}
+
+func renderLimits(c config.Config) isolated.Limits {
+	l := isolated.Default()
+	l.Work, l.Time = time.Duration(c.Render.Timeout), isolated.Patience*time.Duration(c.Render.Timeout)
+	l.Memory, l.Input = uint64(c.Render.Memory), c.HTTP.PackageLimit
+	return l
 }
 
 // uncachedRenderer is a renderer of which no result is taken again: each time it is asked it

@@ -222,7 +222,7 @@ func (r dryRunResult) answer(ctx context.Context, withObjects bool) (v2.Plan, er
 		out.Notes = append(out.Notes, fmt.Sprintf("revision %d is being made now and is not considered", r.before.Op.Rev))
 	}
 	if !r.before.Owns() {
-		out.Notes = append(out.Notes, "the previous deployment belongs to another group now: this starts a new one, and instantiate chooses the id in its label emco/deployment-id")
+		out.Notes = append(out.Notes, "the previous deployment belongs to another group now: this starts a new deployment, and instantiate chooses the id in its label emco/deployment-id")
 	}
 	now, next := byApp(r.current), byApp(r.draft.placements)
 	names := map[string]bool{}
