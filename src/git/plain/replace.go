@@ -16,7 +16,7 @@ import (
 func (h *Host) Replace(ctx context.Context, r git.Repo, branch string, old git.Hash, files map[string][]byte, m git.Message) (git.Hash, error) {
 	var edits []git.Edit
 	for _, path := range slices.Sorted(maps.Keys(files)) {
-		edits = append(edits, git.Edit{Path: path, File: slices.Concat([]byte{}, files[path])})
+		edits = append(edits, git.Edit{Path: path, File: append([]byte{}, files[path]...)})
 	}
 	if err := errors.Join(git.CheckBranch(branch), git.CheckEdits(edits), h.checkURL(r)); err != nil {
 		return "", firstOf(err)

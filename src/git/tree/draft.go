@@ -70,7 +70,6 @@ type Draft struct {
 	ObjectSet
 	Root ID // Empty if nothing is left
 
-	from  ID // what it was made of
 	read  Reader
 	blobs map[sliceID]Object
 	dirs  map[dirID]ID
@@ -91,7 +90,7 @@ type dirID struct {
 // Apply returns what edits make of the tree root. It returns Invalid with the path to blame
 // for edits that cannot be made there, and the errors of read, which is not asked for Empty.
 func Apply(read Reader, root ID, edits *Edits) (*Draft, error) {
-	d := &Draft{from: root, read: read, blobs: map[sliceID]Object{}, dirs: map[dirID]ID{}}
+	d := &Draft{read: read, blobs: map[sliceID]Object{}, dirs: map[dirID]ID{}}
 	var err error
 	if d.Root, err = d.edit(root, edits, "", 0); err != nil {
 		return nil, err
@@ -100,6 +99,17 @@ func Apply(read Reader, root ID, edits *Edits) (*Draft, error) {
 		d.add(Object{Kind: Trees, ID: Empty}) // no tree holds it, but a commit does
 	}
 	return d, nil
+}
+
+// Tree returns a tree of the draft, or one that was there before.
+func (d *Draft) Tree(id ID) (Tree, error) {
+	if o, ok := d.Get(id); ok && o.Kind == Trees {
+		return Decode(o.Content)
+	}
+	if id == Empty {
+		return nil, nil
+	}
+	return d.read(id)
 }
 
 // edit applies what is below n to a tree and returns the new one.
