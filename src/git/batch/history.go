@@ -62,15 +62,21 @@ func (p *branchHistory) addOwn(commit, parent git.Hash) {
 	p.advance(commit)
 }
 
-// checkHistory finds out how the branch got to the head that was read. It refuses if a later
-// owner has written meanwhile, or if a base of the jobs is not in the history. It costs
-// nothing while the branch is where it was, or where there is nothing to find out.
-func (t *attempt) checkHistory(ctx context.Context) error {
-	l := t.line
-	host, ok := l.owner.host.(git.LogReader)
+// checkHistory finds out how the branch got to the head that was read. It refuses if a later owner
+// has written meanwhile, if the history lacks a base of the jobs, or if others have edited what the
+// jobs edit. It costs nothing while the branch stays where it was. After an error the next check
+// reads the same commits again.
+func (t *attempt) checkHistory(ctx context.Context) (err error) {
+	host, ok := t.line.owner.host.(git.LogReader)
 	if !ok || t.fence.Shard == "" && len(t.bases) == 0 {
 		return nil
 	}
+	checkedUpTo := t.line.history.checkedUpTo
+	defer func() {
+		if err != nil {
+			t.line.history = branchHistory{checkedUpTo: checkedUpTo}
+		}
+	}()
 	if err := t.checkNewCommits(ctx, host); err != nil {
 		return err
 	}
@@ -82,8 +88,8 @@ func (t *attempt) checkHistory(ctx context.Context) error {
 	return t.checkExternal(ctx)
 }
 
-// checkExternal tells of commits that others have made, and refuses to write what they have
-// written, if that is to be left as it is.
+// checkExternal reports the commits of others, and refuses to write over those of their edits that
+// must be kept.
 func (t *attempt) checkExternal(ctx context.Context) error {
 	var theirs []git.Commit
 	for _, c := range t.newCommits {
@@ -94,7 +100,6 @@ func (t *attempt) checkExternal(ctx context.Context) error {
 	if t.onExternalEdits == nil || len(theirs) == 0 || t.reportedHead == t.line.head {
 		return nil
 	}
-	t.reportedHead = t.line.head
 	keep, err := t.onExternalEdits(ctx, theirs)
 	if err != nil {
 		return err
@@ -104,6 +109,7 @@ func (t *attempt) checkExternal(ctx context.Context) error {
 			return errs.E(errs.Forbidden, "write", t.repo.URL, &git.PathError{Path: path, Err: ErrExternalEdit})
 		}
 	}
+	t.reportedHead = t.line.head
 	return nil
 }
 

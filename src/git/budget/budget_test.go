@@ -156,6 +156,44 @@ func TestH52NothingIsSpentBeforeTheServersTime(t *testing.T) {
 	}
 }
 
+// Credentials that differ in any part have budgets of their own.
+func TestCredentialsHaveTheirOwnBudgets(t *testing.T) {
+	t.Parallel()
+	one := git.Repo{
+		URL: "https://github.com/org/a.git", Provider: "github", User: "u", Token: "t", SSHKey: "k", ClientCert: "c",
+		App: git.App{ID: "1", Installation: 2},
+	}
+	for part, change := range map[string]func(r *git.Repo){
+		"user": func(r *git.Repo) { r.User = "v" }, "token": func(r *git.Repo) { r.Token = "u" }, "ssh key": func(r *git.Repo) { r.SSHKey = "l" },
+		"client certificate": func(r *git.Repo) { r.ClientCert = "d" }, "app": func(r *git.Repo) { r.App.ID = "3" },
+		"installation": func(r *git.Repo) { r.App.Installation = 4 }, "server": func(r *git.Repo) { r.URL = "https://git.example.org/org/a.git" },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b, start := budget.New(budget.Options{}), time.Now()
+			b.Observe(one, git.RateStatus{Until: start.Add(time.Hour)})
+			other := one
+			change(&other)
+			if err := b.Spend(t.Context(), other, git.Cost{Calls: 1}); err != nil || time.Since(start) > 0 {
+				t.Errorf("another %s: %v after %s, want it at once", part, err, time.Since(start))
+			}
+		})
+	}
+}
+
+// Answers overtake each other: of two times to come back the later one holds.
+func TestTheLaterTimeToComeBackHolds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, start := budget.New(budget.Options{}), time.Now()
+		for _, wait := range []time.Duration{time.Minute, 10 * time.Minute, time.Second, 5 * time.Minute} {
+			b.Observe(repo("a"), git.RateStatus{Until: start.Add(wait)})
+		}
+		if err := b.Spend(t.Context(), repo("b"), git.Cost{Calls: 1}); err != nil || time.Since(start) != 10*time.Minute {
+			t.Errorf("%v after %s, want it after 10m", err, time.Since(start))
+		}
+	})
+}
+
 // What a server counts goes before what we do: its answers come in any order.
 func TestCallsLeftAreCountedDown(t *testing.T) {
 	t.Parallel()
