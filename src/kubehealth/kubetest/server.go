@@ -39,6 +39,14 @@ func (k kind) resource() schema.GroupResource {
 	return schema.GroupResource{Group: k.Group, Resource: k.plural}
 }
 
+// stored is the resource under which objects are kept. Events are served by two groups.
+func (k kind) stored() schema.GroupResource {
+	if k.Kind == "Event" {
+		return schema.GroupResource{Resource: k.plural}
+	}
+	return k.resource()
+}
+
 // builtin are the kinds that are there from the start.
 var builtin = []kind{
 	{schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, "namespaces", false},
@@ -49,6 +57,8 @@ var builtin = []kind{
 	{schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, "deployments", true},
 	{schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, "jobs", true},
 	{schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, "clusterroles", false},
+	{schema.GroupVersionKind{Version: "v1", Kind: "Event"}, "events", true},
+	{schema.GroupVersionKind{Group: "events.k8s.io", Version: "v1", Kind: "Event"}, "events", true},
 	{crdKind, "customresourcedefinitions", false},
 }
 
@@ -110,7 +120,7 @@ type request struct {
 	namespace, name, subresource string
 }
 
-func (r request) key() objectKey { return objectKey{r.resource(), r.namespace, r.name} }
+func (r request) key() objectKey { return objectKey{r.stored(), r.namespace, r.name} }
 
 func (r request) manager() string {
 	if m := r.URL.Query().Get("fieldManager"); m != "" {
@@ -145,6 +155,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			fail(w, err)
 			return
+		}
+		if o.GroupVersionKind() != req.GroupVersionKind {
+			o = o.DeepCopy()
+			o.SetGroupVersionKind(req.GroupVersionKind)
 		}
 		write(w, http.StatusOK, shown(req, o))
 	}

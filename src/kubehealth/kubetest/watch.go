@@ -25,7 +25,7 @@ type event struct {
 
 // matches says whether an object is one of those that a list or watch is about.
 func (r request) matches(key objectKey, o *unstructured.Unstructured, s labels.Selector) bool {
-	return key.GroupResource == r.resource() && (r.namespace == "" || key.namespace == r.namespace) && s.Matches(labels.Set(o.GetLabels()))
+	return key.GroupResource == r.stored() && (r.namespace == "" || key.namespace == r.namespace) && s.Matches(labels.Set(o.GetLabels()))
 }
 
 // selectedLocked returns the objects that a list or watch is about.

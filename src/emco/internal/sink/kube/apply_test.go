@@ -360,26 +360,31 @@ func TestNamespacesComeFirstAndGoLast(t *testing.T) {
 	}
 }
 
+// hold keeps a ConfigMap from going, with a finalizer, until the test ends.
+func (l *lab) hold(name string) {
+	l.t.Helper()
+	at := l.at(configMaps, l.ns)
+	if _, err := at.Patch(l.t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.org/hold"]}}`), metav1.PatchOptions{}); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if _, err := at.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+			l.t.Errorf("remove the finalizer of %s: %v", name, err)
+		}
+	})
+}
+
 func TestAnObjectThatIsGoingIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	held := object(l.configMap("held"), nil, nil)
 	l.create(configMaps, held)
-	at := l.at(configMaps, l.ns)
-	hold := []byte(`{"metadata":{"finalizers":["example.org/hold"]}}`)
-	if _, err := at.Patch(t.Context(), "held", types.MergePatchType, hold, metav1.PatchOptions{}); err != nil {
+	l.hold("held")
+	if err := l.at(configMaps, l.ns).Delete(t.Context(), "held", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := at.Delete(t.Context(), "held", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if _, err := at.Patch(ctx, "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
-			t.Errorf("let go: %v", err)
-		}
-	})
 	_, err := l.cluster.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", Want: []manifest.Object{of("app", held.ID, nil)}})
 	if !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "being deleted") {
 		t.Errorf("Apply onto an object that is going: %v, want Conflict", err)
