@@ -21,7 +21,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/flux"
 )
 
-// Files that others keep in the repository.
+// Files of others in the repository.
 const (
 	platformFile = "clusters/edge+c2/platform/settings.yaml"
 	platform     = `apiVersion: v1
@@ -31,7 +31,7 @@ data: {owner: somebody else}
 `
 )
 
-// The documents of the example, in the order of applying.
+// The documents of the example, in the order of their application.
 var (
 	loopDocs  = []string{"00-clusters.yaml", "01-app.yaml", "02-deployment.yaml"}
 	loopStart = "03-instantiate.yaml"
@@ -46,7 +46,7 @@ func loopFiles(names ...string) []string {
 	return out
 }
 
-// loopValues are the values that the example leaves open.
+// loopValues are the values of the example's templates.
 func loopValues(s *stage, l *clusters) string {
 	return s.values(map[string]any{
 		"GitURL": s.git.URL(repoName), "GitUser": writer, "GitToken": s.writeToken,
@@ -71,7 +71,7 @@ func TestAcceptance1Loop(t *testing.T) {
 	s.apply(values, loopFiles(loopStart)...)
 	s.wait(group, "instantiated")
 
-	do.next("Deployments become available, with the values that they shall have")
+	do.next("Deployments become available, with the desired values")
 	cache := placements(t, s.status(group))
 	for c, apps := range map[*cluster.Cluster][]string{l.c1: {"web"}, l.c2: {"web", "telemetry"}} {
 		for _, app := range apps {
@@ -81,7 +81,7 @@ func TestAcceptance1Loop(t *testing.T) {
 	}
 	available(t, map[string]*cluster.Cluster{"c1": l.c1, "c2": l.c2}[cache], "r1-cache")
 	if got := kubectl(t, l.c2, "get", "probes.telemetry.example.com", "r1-telemetry-links", "-o", "jsonpath={.spec.interval}"); got != "10" {
-		t.Errorf("interval of the custom resource that the profile adds: %q, want 10", got)
+		t.Errorf("interval of the custom resource from the profile: %q, want 10", got)
 	}
 
 	do.next("status: Ready for c1, unknown for c2")
@@ -93,7 +93,7 @@ func TestAcceptance1Loop(t *testing.T) {
 	do.next("terminate")
 	s.ctl("delete", "-o", "human", "-v", values, "-f", loopFiles(loopStart)[0])
 	s.wait(group, "terminated")
-	do.next("nothing of ours is left")
+	do.next("no object of EMCO is left")
 	empty(t, l.c1)
 	empty(t, l.c2)
 	swept(t, s, l, foreign)
@@ -102,7 +102,7 @@ func TestAcceptance1Loop(t *testing.T) {
 	do.next("done")
 }
 
-// placements checks where apps went, and returns the cluster that has the cache.
+// placements checks where apps run, and returns the cluster with the cache.
 func placements(t *testing.T, st v2.Status) (cache string) {
 	t.Helper()
 	got := map[string][]string{}
@@ -117,7 +117,7 @@ func placements(t *testing.T, st v2.Status) (cache string) {
 	return got["cache"][0]
 }
 
-// customised checks what the profile and the group change of the web app.
+// customised checks the changes of the profile and the group to the web app.
 func customised(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	if got := kubectl(t, c, "get", "deployment", "r1-web", "-o", "jsonpath={.status.availableReplicas}"); got != "2" {
@@ -131,13 +131,13 @@ func customised(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// honest waits until all objects on c1 are Ready, and checks what is said of c2.
+// honest waits until all objects on c1 are Ready, and checks the status of c2.
 func honest(t *testing.T, s *stage) {
 	t.Helper()
 	eventually(t, "readiness of c1", func() error { return readyOn(s.status(group), "c1") })
 	st := s.status(group)
 	if st.ReadyStatus == v2.Ready {
-		t.Errorf("readyStatus of the whole is %q although nobody reports on c2", st.ReadyStatus)
+		t.Errorf("readyStatus of the whole is %q without any report", st.ReadyStatus)
 	}
 	for _, app := range st.Apps {
 		for _, c := range app.Clusters {
@@ -149,7 +149,7 @@ func honest(t *testing.T, s *stage) {
 			}
 			for _, r := range c.Resources {
 				if r.ReadyStatus != "Unknown" || !strings.Contains(r.Reason, "not reported") {
-					t.Errorf("%s %s on c2: readyStatus %q (%s), want Unknown and why", r.GVK.Kind, r.Name, r.ReadyStatus, r.Reason)
+					t.Errorf("%s %s on c2: readyStatus %q (%s), want Unknown with a reason", r.GVK.Kind, r.Name, r.ReadyStatus, r.Reason)
 				}
 			}
 		}
@@ -178,7 +178,7 @@ func readyOn(st v2.Status, cluster string) error {
 	return nil
 }
 
-// unchanged applies everything once more.
+// unchanged applies everything a second time.
 func unchanged(t *testing.T, s *stage, l *clusters, values string) {
 	t.Helper()
 	head, on1, on2 := s.head(), identities(t, l.c1), identities(t, l.c2)
@@ -199,13 +199,13 @@ func unchanged(t *testing.T, s *stage, l *clusters, values string) {
 	}
 }
 
-// swept checks what stays after a termination: files of others, and definitions.
+// swept checks what a termination leaves: files of others, and definitions.
 func swept(t *testing.T, s *stage, l *clusters, foreign map[string]string) {
 	t.Helper()
 	now := s.tree()
 	for path, blob := range foreign {
 		if now[path] != blob {
-			t.Errorf("%s of somebody else is %q in the tree, want %q", path, now[path], blob)
+			t.Errorf("the foreign file %s is %q in the tree, want %q", path, now[path], blob)
 		}
 		delete(now, path)
 	}
@@ -213,7 +213,7 @@ func swept(t *testing.T, s *stage, l *clusters, foreign map[string]string) {
 		t.Errorf("left in the repository: %v", left)
 	}
 	if got := kubectl(t, l.c2, "get", "configmap", "platform-settings", "-o", "jsonpath={.data.owner}"); got != "somebody else" {
-		t.Errorf("the platform's ConfigMap on c2 says %q", got)
+		t.Errorf("the platform's ConfigMap on c2 contains %q", got)
 	}
 	kubectl(t, l.c2, "get", "crd", "probes.telemetry.example.com")
 	if left := kubectl(t, l.c2, "get", "probes.telemetry.example.com", "-A", "-o", "name"); left != "" {
@@ -222,20 +222,20 @@ func swept(t *testing.T, s *stage, l *clusters, foreign map[string]string) {
 	eventually(t, "Flux's objects are gone", func() error {
 		list, err := objects(t.Context(), l.c2, "kustomizations,gitrepositories", "-n", flux.Namespace)
 		if err == nil && len(list) != 2 {
-			err = fmt.Errorf("in %s there are %v, want those of the bootstrap only", flux.Namespace, names(list))
+			err = fmt.Errorf("namespace %s contains %v, want only the objects of the bootstrap", flux.Namespace, names(list))
 		}
 		return err
 	})
 }
 
-// bootstrapWatch looks at Flux's own Kustomization all the time.
+// bootstrapWatch polls Flux's own Kustomization.
 type bootstrapWatch struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 
 	looks  int
-	broken []string        // conditions that were not fine
-	owned  map[string]bool // what it ever had in its inventory
+	broken []string        // unexpected conditions
+	owned  map[string]bool // all entries that its inventory ever had
 }
 
 func watchBootstrap(t *testing.T, c *cluster.Cluster) *bootstrapWatch {
@@ -277,25 +277,25 @@ func (w *bootstrapWatch) look(ctx context.Context, c *cluster.Cluster) {
 	}
 }
 
-// end checks what was seen: always ready, and never the owner of an app's object.
+// end checks the samples: always ready, and never the owner of an app's object.
 func (w *bootstrapWatch) end(t *testing.T) {
 	t.Helper()
 	w.stop()
 	w.done.Wait()
 	if len(w.broken) > 0 {
-		t.Errorf("Flux's bootstrap Kustomization was not ready at %d of %d looks: %s", len(w.broken), w.looks, w.broken[0])
+		t.Errorf("Flux's bootstrap Kustomization was not ready in %d of %d samples: %s", len(w.broken), w.looks, w.broken[0])
 	}
 	for id := range w.owned {
 		pointer := strings.HasPrefix(id, flux.Namespace+"_emco-") && strings.Contains(id, ".toolkit.fluxcd.io_")
 		own := strings.HasPrefix(id, "flux-system_flux-system_") || strings.HasPrefix(id, "default_platform-settings_")
 		if !pointer && !own {
-			t.Errorf("Flux's bootstrap Kustomization owned %s, which it must leave to the app's own", id)
+			t.Errorf("Flux's bootstrap Kustomization owned %s, which belongs to the app's Kustomization", id)
 		}
 	}
 	if len(w.owned) < 6 || w.looks < 10 {
-		t.Errorf("the watch of Flux saw too little to tell: %d looks, owned %v", w.looks, w.owned)
+		t.Errorf("the watch of Flux has too few samples: %d, owned %v", w.looks, w.owned)
 	}
-	t.Logf("Flux's bootstrap Kustomization was fine at %d looks and owned %d objects: our pointers, its own, the platform's", w.looks, len(w.owned))
+	t.Logf("Flux's bootstrap Kustomization was ready in %d samples and owned %d objects: EMCO's pointers, its own, the platform's", w.looks, len(w.owned))
 }
 
 func bootstrapped(ctx context.Context, c *cluster.Cluster) (o kubeObject, err error) {
@@ -330,7 +330,7 @@ func TestExampleGitFleet(t *testing.T) {
 	for cluster, want := range map[string]string{"alpha": "web", "bravo": "web", "charlie": "cache"} {
 		apps := appsIn(s.tree(), cluster)
 		if !slices.Equal(apps, []string{want}) {
-			t.Errorf("the folder of %s holds the apps %v, want %s", cluster, apps, want)
+			t.Errorf("the folder of %s contains the apps %v, want %s", cluster, apps, want)
 		}
 	}
 	head := s.head()
@@ -345,7 +345,7 @@ func TestExampleGitFleet(t *testing.T) {
 	s.sound()
 }
 
-// appsIn lists the apps that a cluster's folder holds.
+// appsIn lists the apps in a cluster's folder.
 func appsIn(files map[string]string, cluster string) (apps []string) {
 	for _, file := range repo.Below(files, "clusters/edge+"+cluster+"/context") {
 		apps = append(apps, path.Base(path.Dir(file)))

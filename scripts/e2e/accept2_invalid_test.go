@@ -13,7 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/cluster"
 )
 
-// nameless is a template of which the object has no name.
+// nameless is a template that renders an object without a name.
 const nameless = `apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -34,7 +34,7 @@ func TestAcceptance2OneInvalidApp(t *testing.T) {
 	s.apply(values, append(loopFiles("00-clusters.yaml", "01-app.yaml"), local("testdata", "everywhere.yaml"))...)
 	s.apply(values, loopFiles(loopStart)...)
 
-	do.next("the deployment fails, and says which app, which file and why")
+	do.next("the deployment fails and names the app, the file and the reason")
 	r := s.emco.Emcoctl(t.Context(), "wait", group, "--for=instantiated", "--timeout=60s")
 	if r.Code != 7 {
 		t.Fatalf("emcoctl wait: exit code %d, want 7 (failed)\n%s%s", r.Code, r.Out, r.Err)
@@ -43,7 +43,7 @@ func TestAcceptance2OneInvalidApp(t *testing.T) {
 	blames(t, "emcoctl status", s.ctl("status", group))
 	failedApp(t, s)
 
-	do.next("the two others arrive on both clusters")
+	do.next("the other two apps arrive on both clusters")
 	for _, c := range []*cluster.Cluster{l.c1, l.c2} {
 		available(t, c, "r1-web")
 		available(t, c, "r1-cache")
@@ -57,7 +57,7 @@ func TestAcceptance2OneInvalidApp(t *testing.T) {
 	repack(s, chart)
 	out := s.apply(values, loopFiles("01-app.yaml")...)
 	if n := strings.Count(out, " configured"); n != 1 || !strings.Contains(out, "apps/telemetry configured") {
-		t.Errorf("the corrected chart is one change; emcoctl said\n%s", out)
+		t.Errorf("the corrected chart is one change; emcoctl printed\n%s", out)
 	}
 	s.ctl("apply", group+"/instantiate")
 	s.wait(group, "instantiated")
@@ -84,7 +84,7 @@ func TestAcceptance2OneInvalidApp(t *testing.T) {
 	do.next("done")
 }
 
-// repack puts a chart in the place of the packed one of its name.
+// repack replaces the packed chart of the same name.
 func repack(s *stage, c fleet.Chart) {
 	s.Helper()
 	archive, err := c.Archive()
@@ -97,12 +97,12 @@ func blames(t *testing.T, what, text string) {
 	t.Helper()
 	for _, want := range []string{"telemetry", "templates/broken.yaml", "name"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("%s does not say %q:\n%s", what, want, text)
+			t.Errorf("%s does not contain %q:\n%s", what, want, text)
 		}
 	}
 }
 
-// failedApp checks the status as the API tells it.
+// failedApp checks the status in the API.
 func failedApp(t *testing.T, s *stage) {
 	t.Helper()
 	st := s.status(group)
@@ -127,8 +127,8 @@ func failedApp(t *testing.T, s *stage) {
 	}
 }
 
-// What does not parse reaches no commit, whichever way it came to be: from a template that
-// renders no YAML, or from a value that breaks one that did.
+// Text that does not parse reaches no commit, from a template that renders no YAML, or from a value
+// that breaks a valid template.
 func TestTWfNothingUnreadableIsCommitted(t *testing.T) {
 	do := steps{TB: t}
 	do.next("three Git clusters, three apps; a template of one renders no YAML")
@@ -142,10 +142,10 @@ func TestTWfNothingUnreadableIsCommitted(t *testing.T) {
 	s.reaches(d, v2.StatusInstantiateFailed)
 	s.held(d, "app00", 0)
 	s.held(d, "app01", 3*4)
-	do.next("a value breaks another one: it stays as it was")
+	do.next("a value breaks another app, which keeps its version")
 	s.must("change a value", s.fleet().Revalue(t.Context(), d, d.Apps[1].Chart, "colour: '{ [ \"'\n"))
 	s.must("update", s.fleet().Act(t.Context(), d.Path(), "update"))
-	eventually(t, "the app says what is wrong with it", func() error {
+	eventually(t, "the app reports the error", func() error {
 		st, err := s.fleet().Status(t.Context(), d.Path(), true)
 		for _, app := range st.Apps {
 			if app.Name == "app01" && app.Failure == nil {
@@ -160,7 +160,7 @@ func TestTWfNothingUnreadableIsCommitted(t *testing.T) {
 	do.next("done")
 }
 
-// held checks how many files of an app the branch holds.
+// held checks the number of an app's files on the branch.
 func (s *stage) held(d fleet.Deployment, app string, want int) {
 	s.Helper()
 	n := 0
@@ -170,6 +170,6 @@ func (s *stage) held(d fleet.Deployment, app string, want int) {
 		}
 	}
 	if n != want {
-		s.Errorf("the branch holds %d files of app %s of %s, want %d", n, app, d.Name, want)
+		s.Errorf("the branch contains %d files of app %s of %s, want %d", n, app, d.Name, want)
 	}
 }

@@ -26,13 +26,13 @@ const (
 	kills        = 10
 )
 
-// outcome is what an operation comes to, in the repository and on the direct cluster.
+// outcome is the result of an operation, in the repository and on the direct cluster.
 type outcome struct {
 	tree    map[string]string // blob by path
-	objects map[string]string // what we have set of each object, by kind and name
+	objects map[string]string // the fields that EMCO set of each object, by kind and name
 }
 
-// operation is an action and the state of the deployment that it leads to.
+// operation is an action and the state of the deployment after it.
 type operation struct {
 	action, done string
 	want         outcome
@@ -45,7 +45,7 @@ func TestAcceptance3Kill(t *testing.T) {
 	do.next("%d Git clusters and one direct cluster, three deployments of 3 apps on all of them", killClusters)
 	l, s := clustersOf(t), newStage(t)
 	f := s.fleet()
-	s.must("found the fleet", f.Found(t.Context(), s.repository()))
+	s.must("register the fleet", f.Found(t.Context(), s.repository()))
 	s.must("register Git clusters", f.Register(t.Context(), killClusters))
 	s.must("register c1", f.RegisterDirect(t.Context(), "c1", l.c1.Kubeconfig()))
 	s.must("open the logical cloud", f.OpenCloud(t.Context()))
@@ -54,7 +54,7 @@ func TestAcceptance3Kill(t *testing.T) {
 		s.must("onboard", f.Onboard(t.Context(), s.dir, d))
 	}
 
-	do.next("an undisturbed run, to compare with")
+	do.next("an undisturbed run, for comparison")
 	up, down := operation{action: "instantiate", done: v2.StatusInstantiated}, operation{action: "terminate", done: v2.StatusTerminated}
 	for _, op := range []*operation{&up, &down} {
 		began := time.Now()
@@ -103,8 +103,8 @@ func threeApps(name string, resources int) fleet.Deployment {
 	return d
 }
 
-// act asks for an action on deployments, one after the other. The errors are in their
-// order; nil where the action was accepted.
+// act requests an action on deployments, one after the other. It returns the errors in their order; nil
+// for an accepted action.
 func (s *stage) act(all []fleet.Deployment, action string) []error {
 	out := make([]error, len(all))
 	f, err := fleet.Open(s.emco.URL())
@@ -116,8 +116,8 @@ func (s *stage) act(all []fleet.Deployment, action string) []error {
 	return out
 }
 
-// killed runs an operation, kills emco at a moment of it, starts emco again and checks
-// that all comes to the same as undisturbed.
+// killed runs an operation, kills emco at a moment during the operation, starts emco again and checks
+// that the result is the same as in the undisturbed run.
 func (s *stage) killed(all []fleet.Deployment, op operation, at time.Duration, direct *cluster.Cluster) {
 	s.Helper()
 	before := len(s.history())
@@ -142,8 +142,8 @@ func (s *stage) killed(all []fleet.Deployment, op operation, at time.Duration, d
 	s.Logf("after the restart: %s; commits before and after it: %d, %d", strings.Join(states, ", "), landed, len(s.history())-before-landed)
 }
 
-// restarted reads where a deployment stands, and asks again for what was not answered:
-// then the client does not know whether its request was taken.
+// restarted reads the state of a deployment, and repeats unanswered requests: the client does not know
+// whether emco accepted them.
 func (s *stage) restarted(d fleet.Deployment, op operation, answer error) string {
 	s.Helper()
 	f := s.fleet()
@@ -153,12 +153,12 @@ func (s *stage) restarted(d fleet.Deployment, op operation, answer error) string
 		return st.DeployedStatus
 	}
 	if err := f.Act(s.Context(), d.Path(), op.action); err != nil {
-		return st.DeployedStatus + " (not answered, but taken)"
+		return st.DeployedStatus + " (not answered, but accepted)"
 	}
-	return st.DeployedStatus + " (not answered, asked again)"
+	return st.DeployedStatus + " (not answered, requested again)"
 }
 
-// reaches waits for a status, which must come.
+// reaches waits for a status and fails without it.
 func (s *stage) reaches(d fleet.Deployment, want string) {
 	s.Helper()
 	if err := s.await(d, want); err != nil {
@@ -166,7 +166,7 @@ func (s *stage) reaches(d fleet.Deployment, want string) {
 	}
 }
 
-// await waits for a status. The error holds what is known of the deployment.
+// await waits for a status. Its error contains the state of the deployment.
 func (s *stage) await(d fleet.Deployment, want string) error {
 	f, err := fleet.Open(s.emco.URL())
 	if err != nil {
@@ -208,7 +208,7 @@ func explain(st v2.Status) string {
 	return fmt.Sprintf("%.3000s", out.String())
 }
 
-// outcome reads what there is.
+// outcome reads the current result.
 func (s *stage) outcome(direct *cluster.Cluster) outcome {
 	s.Helper()
 	list, err := ours(s.Context(), direct)
@@ -216,7 +216,7 @@ func (s *stage) outcome(direct *cluster.Cluster) outcome {
 	out := outcome{tree: s.tree(), objects: map[string]string{}}
 	for _, o := range list {
 		text := fmt.Sprint(o.Metadata.Labels, o.Data)
-		if o.Kind != "Service" { // of which the cluster sets addresses
+		if o.Kind != "Service" { // the cluster sets their addresses
 			text += string(o.Spec)
 		}
 		out.objects[o.String()] = text
@@ -224,8 +224,8 @@ func (s *stage) outcome(direct *cluster.Cluster) outcome {
 	return out
 }
 
-// eventuallyEqual waits until objects that a cluster deletes in the background are gone,
-// and checks that all is as wanted.
+// eventuallyEqual waits until the cluster has deleted objects in the background, and compares the
+// result.
 func eventuallyEqual(s *stage, want outcome, direct *cluster.Cluster) {
 	s.Helper()
 	eventually(s, "the same result as undisturbed", func() error {
@@ -234,7 +234,7 @@ func eventuallyEqual(s *stage, want outcome, direct *cluster.Cluster) {
 	})
 }
 
-// differences lists what is missing, too much, or other than wanted.
+// differences lists missing, surplus and differing objects.
 func differences(what string, got, want map[string]string) error {
 	var errs []error
 	for name, text := range want {
@@ -255,8 +255,7 @@ func differences(what string, got, want map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// distinct checks that no state of the repository since a length of the history was
-// committed twice.
+// distinct checks that no state of the repository since a length of the history was committed twice.
 func (s *stage) distinct(before int) {
 	s.Helper()
 	all := s.history()

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	foreignPeriod   = 200 * time.Millisecond // and at least four times as long as a commit takes on a busy machine
+	foreignPeriod   = 200 * time.Millisecond // and at least four times the duration of a commit on a busy machine
 	foreignTime     = 30 * time.Second
 	foreignPatience = 5 * time.Minute // until both sides have made enough commits
 	enoughTheirs    = 120
@@ -29,16 +29,15 @@ const (
 	foreignGroups   = 4
 )
 
-// Beside somebody else who commits all the time, at the repository itself and so within any
-// push of ours, every commit of theirs and every path
-// of ours is there at the end, git finds nothing wrong, the server refuses forced pushes, and
-// none was tried.
+// While someone else commits continuously, directly in the repository and so within any push of EMCO,
+// the branch finally contains every commit of theirs and every path of EMCO, git finds no fault, the
+// server refuses forced pushes, and emco tried none.
 func TestAcceptance4ForeignCommits(t *testing.T) {
 	do := steps{TB: t}
 	do.next("%d Git clusters, %d deployments", foreignClusters, foreignGroups)
 	s := newStage(t)
 	f := s.fleet()
-	s.must("found the fleet", f.Found(t.Context(), s.repository()))
+	s.must("register the fleet", f.Found(t.Context(), s.repository()))
 	s.must("register clusters", f.Register(t.Context(), foreignClusters))
 	s.must("open the logical cloud", f.OpenCloud(t.Context()))
 	groups := make([]fleet.Deployment, foreignGroups)
@@ -48,10 +47,10 @@ func TestAcceptance4ForeignCommits(t *testing.T) {
 		s.must("instantiate", f.Act(t.Context(), groups[i].Path(), "instantiate"))
 		s.reaches(groups[i], v2.StatusInstantiated)
 	}
-	full := s.tree() // every deployment is there, undisturbed
+	full := s.tree() // every deployment exists, undisturbed
 	tried := s.refuseForce()
 
-	do.next("%s of our writes, while somebody else commits every %s", foreignTime, foreignPeriod)
+	do.next("%s of emco's writes, while someone else commits every %s", foreignTime, foreignPeriod)
 	ctx, cancel := context.WithTimeout(t.Context(), foreignPatience)
 	defer cancel()
 	others := &others{stage: s, files: map[string]string{}}
@@ -88,22 +87,22 @@ func TestAcceptance4ForeignCommits(t *testing.T) {
 	s.unforced(tried)
 	m, err := s.emco.Metrics(t.Context())
 	s.must("read metrics", err)
-	t.Logf("%d commits of somebody else, %.0f of emco after %.0f lost races, in %v rounds; %d in the history",
+	t.Logf("%d foreign commits, %.0f of emco after %.0f lost races, in %v rounds; %d in the history",
 		len(others.commits), m["emco_git_commits_total"], m["emco_git_conflicts_total"], rounds, len(s.history()))
 	if len(others.commits) < enoughTheirs || m["emco_git_commits_total"] < enoughOurs {
-		t.Error("too few commits to tell anything")
+		t.Error("too few commits for a conclusion")
 	}
 	do.next("done")
 }
 
-// refuseForce has the server note each push that does not go forward, before it refuses it,
-// in the file whose name is returned.
+// refuseForce makes the server record each push that is no fast-forward, before it refuses the push, in
+// the returned file.
 func (s *stage) refuseForce() string {
 	s.Helper()
 	refuses, err := s.bare.Git(s.Context(), "", "config", "receive.denyNonFastForwards")
-	s.must("read what the server refuses", err)
+	s.must("read the refused pushes", err)
 	if refuses != "true" {
-		s.Fatal("the server takes forced pushes")
+		s.Fatal("the server accepts forced pushes")
 	}
 	note := filepath.Join(s.dir, "forced")
 	s.must("watch pushes", s.bare.Hook("pre-receive", `while read -r old new ref; do
@@ -112,16 +111,16 @@ done`))
 	return note
 }
 
-// unforced expects that nothing was noted in the file of refuseForce.
+// unforced expects an empty file of refuseForce.
 func (s *stage) unforced(note string) {
 	s.Helper()
 	if text, err := os.ReadFile(note); !errors.Is(err, os.ErrNotExist) {
-		s.Errorf("pushes that do not go forward were tried: %s, %v", text, err)
+		s.Errorf("emco tried pushes that are no fast-forward: %s, %v", text, err)
 	}
 }
 
-// churn terminates and instantiates a deployment until the time is up; it is
-// instantiated at the end.
+// churn terminates and instantiates a deployment until the time ends. At the end the deployment is
+// instantiated.
 func (s *stage) churn(ctx context.Context, d fleet.Deployment) (rounds int) {
 	f := s.fleet()
 	for ctx.Err() == nil {
@@ -140,7 +139,7 @@ func (s *stage) churn(ctx context.Context, d fleet.Deployment) (rounds int) {
 	return rounds
 }
 
-// contextOf returns the context id, which is in the paths of a deployment.
+// contextOf returns the context id, which is part of the paths of a deployment.
 func (s *stage) contextOf(d fleet.Deployment) string {
 	s.Helper()
 	st, err := s.fleet().Status(s.Context(), d.Path(), false)
@@ -153,8 +152,8 @@ func drop(files map[string]string, id string) {
 	maps.DeleteFunc(files, func(path, _ string) bool { return strings.Contains(path, "/context/"+id+"/") })
 }
 
-// others is somebody else who commits to the same branch, at the repository itself and
-// so at any moment of our pushes.
+// others commits to the same branch as emco, directly in the repository and so at any moment of emco's
+// pushes.
 type others struct {
 	stage   *stage
 	commits []string
@@ -186,8 +185,8 @@ func (o *others) enough(ctx context.Context) bool {
 	return err == nil && o.made.Load() >= enoughTheirs && m["emco_git_commits_total"] >= enoughOurs
 }
 
-// write commits at a steady rate: a file of its own, one beside ours, and a change of
-// one that it made before.
+// write commits at a steady rate: a new file elsewhere, one in emco's folders, and a change of an
+// earlier file of its own.
 func (o *others) write(ctx context.Context) {
 	pause := foreignPeriod
 	for i := 0; ; i++ {
@@ -206,9 +205,9 @@ func (o *others) write(ctx context.Context) {
 		for path, text := range edit {
 			files[path] = gittest.File{Content: text}
 		}
-		hash, err := o.stage.bare.Foreign(o.stage.Context(), branch, files)
+		hash, err := o.stage.bare.CommitExternal(o.stage.Context(), branch, files)
 		if err != nil {
-			o.stage.Errorf("commit as somebody else: %v", err)
+			o.stage.Errorf("commit as someone else: %v", err)
 			return
 		}
 		o.commits = append(o.commits, hash)
@@ -218,15 +217,15 @@ func (o *others) write(ctx context.Context) {
 	}
 }
 
-// check looks for the commits in the history: by their names, and by their number, since
-// a name may be that of a commit of ours which came on top at once.
+// check finds the commits in the history, by their names and by their number, because a name may belong
+// to a commit of emco that followed immediately.
 func (o *others) check(t *testing.T) {
 	t.Helper()
 	out, err := o.stage.bare.Git(t.Context(), "", "rev-list", branch)
 	o.stage.must("list commits", err)
 	for _, hash := range o.commits {
 		if !strings.Contains(out, hash) {
-			t.Errorf("commit %s of somebody else is not in the history", hash)
+			t.Errorf("foreign commit %s is not in the history", hash)
 		}
 	}
 	theirs := -1 // the first commit of the repository
@@ -236,11 +235,11 @@ func (o *others) check(t *testing.T) {
 		}
 	}
 	if theirs != len(o.commits) {
-		t.Errorf("%d commits of somebody else are in the history, want %d", theirs, len(o.commits))
+		t.Errorf("the history contains %d foreign commits, want %d", theirs, len(o.commits))
 	}
 }
 
-// blobs returns what the tree must hold of the files.
+// blobs returns the expected tree entries of the files.
 func (o *others) blobs(s *stage) map[string]string {
 	out := map[string]string{}
 	for path, text := range o.files {

@@ -17,36 +17,36 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/repo"
 )
 
-// size is how much is deployed: so many apps of so many resources each, on so many clusters.
+// size is the size of a deployment: the number of clusters, apps, and resources per app.
 type size struct{ clusters, apps, resources int }
 
 // pairs is the number of apps on clusters.
 func (s size) pairs() int { return s.clusters * s.apps }
 
-// figures are what a fleet of Git clusters costs. Up is the instantiation, change an update
-// with one other value for one app, down the termination of one deployment on all of them.
+// figures are the costs of a fleet of Git clusters. Up is the instantiation, change an update with
+// another value for one app, down the termination of one deployment on all of them.
 type figures struct {
 	size
-	register         time.Duration // of all clusters with a label and a reference each
+	register         time.Duration // of all clusters, each with a label and a reference
 	up, change, down phase
-	status, summary  time.Duration // of one answer about everything, and of one without the parts
+	status, summary  time.Duration // of one complete answer, and of one without the parts
 	memory           program.Memory
 }
 
 // phase is what one operation costs.
 type phase struct {
-	answer, done    time.Duration // until 202, and until the status says that it is done
+	answer, done    time.Duration // until 202, and until the status reports the end
 	renders         float64
 	commits         float64
-	writes, reads   float64 // requests to etcd, those for looks at the status included
+	writes, reads   float64 // requests to etcd, including status polls
 	written         float64 // bytes of keys and values in writes to etcd
-	stored          float64 // bytes that the kernel was made to write
+	stored          float64 // bytes of file writes in the kernel
 	pushed, growth  float64 // bytes of packs pushed, and of the repository on disk
-	looks           int     // at the status
+	looks           int     // in status requests
 	files, perFiles int     // in the repository afterwards; below one cluster
 }
 
-// apps is a deployment of equal apps, but for their names.
+// apps is a deployment of equal apps with different names.
 func apps(name string, n, resources int) fleet.Deployment {
 	d := fleet.Deployment{Name: name}
 	for i := range n {
@@ -55,7 +55,7 @@ func apps(name string, n, resources int) fleet.Deployment {
 	return d
 }
 
-// measure builds a fleet, and deploys, changes and terminates one deployment on all of it.
+// measure builds a fleet, and deploys, changes and terminates one deployment on the whole fleet.
 func measure(t testing.TB, size size) figures {
 	t.Helper()
 	s := newStage(t)
@@ -74,12 +74,11 @@ func measure(t testing.TB, size size) figures {
 	return out
 }
 
-// found registers clusters and opens their logical cloud. It returns how long the
-// registration took.
+// found registers clusters and opens their logical cloud. It returns the duration of the registration.
 func (s *stage) found(clusters int) time.Duration {
 	s.Helper()
 	f := s.fleet()
-	s.must("found the fleet", f.Found(s.Context(), s.repository()))
+	s.must("register the fleet", f.Found(s.Context(), s.repository()))
 	began := time.Now()
 	s.must("register clusters", f.Register(s.Context(), clusters))
 	took := time.Since(began)
@@ -87,7 +86,7 @@ func (s *stage) found(clusters int) time.Duration {
 	return took
 }
 
-// look reads the status with and without its parts, which must all be there.
+// look reads the status with and without its parts, and checks that both are complete.
 func (s *stage) look(d fleet.Deployment, size size) (all, summary time.Duration) {
 	s.Helper()
 	began := time.Now()
@@ -127,7 +126,7 @@ func (s *stage) phase(d fleet.Deployment, action, done string) phase {
 	return p
 }
 
-// follow looks at the status until it says done, seldom enough not to be what is measured.
+// follow polls the status until done returns true, rarely enough not to influence the measurement.
 func (s *stage) follow(d fleet.Deployment, done string) (looks int) {
 	s.Helper()
 	f := s.fleet()
@@ -145,13 +144,13 @@ func (s *stage) follow(d fleet.Deployment, done string) (looks int) {
 	return looks
 }
 
-// counters reads what emco has counted, what it has stored, and how big the repository is.
+// counters reads emco's counters, its stored bytes, and the size of the repository.
 func (s *stage) counters() (metrics map[string]float64, stored, repository int64) {
 	s.Helper()
 	metrics, err := s.emco.Metrics(s.Context())
 	s.must("read metrics", err)
 	stored, err = s.emco.Stored()
-	s.must("read what was stored", err)
+	s.must("read the stored bytes", err)
 	err = filepath.WalkDir(s.bare.Dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
@@ -162,7 +161,7 @@ func (s *stage) counters() (metrics map[string]float64, stored, repository int64
 		}
 		return err
 	})
-	if err != nil && !os.IsNotExist(err) { // git may remove a file of its own meanwhile
+	if err != nil && !os.IsNotExist(err) { // git may remove its own file during the walk
 		s.must("measure the repository", err)
 	}
 	return metrics, stored, repository

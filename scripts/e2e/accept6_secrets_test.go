@@ -23,10 +23,9 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/program"
 )
 
-// planted are the secrets of the test. Those of overrides may stand in one place: the
-// answer to a GET of the deployment intent group, which returns the document that the
-// user wrote, as EMCO's API has it. Those that a chart puts into a Secret object also
-// arrive in that object on the cluster, and nowhere else.
+// planted are the secrets of the test. Overrides may appear in one place: the answer to a GET of the
+// deployment intent group, which returns the document of the user, as in EMCO's API. Overrides that a
+// chart puts into a Secret also reach that object on the cluster, and nothing else.
 type planted struct {
 	kubeconfig, gitToken, newToken, wrongToken leak.Secret // of a cluster, and of the sync object over time
 	cloudSecret                                leak.Secret // of another sync object
@@ -49,7 +48,7 @@ func (p planted) all() []leak.Secret {
 	return append(p.overrides(), p.kubeconfig, p.gitToken, p.newToken, p.wrongToken, p.cloudSecret)
 }
 
-// vault makes a Secret of an override, correctly or not: data must be base64.
+// vault creates a Secret from an override, correctly or not: data must be base64.
 func vault(name, value string) fleet.Chart {
 	c := fleet.Synthetic(name, 2)
 	return c.With("templates/secret.yaml", `apiVersion: v1
@@ -59,8 +58,8 @@ data:
   password: `+value+"\n")
 }
 
-// refused is a chart whose Secret an API server refuses: it is of a type that has to hold
-// JSON, and holds a password.
+// refused is a chart with a Secret that an API server refuses: its type requires JSON, and it contains
+// a password.
 func refused(name string) fleet.Chart {
 	return vault(name, "e30=").With("templates/secret.yaml", `apiVersion: v1
 kind: Secret
@@ -79,7 +78,7 @@ func TestAcceptance6NoSecrets(t *testing.T) {
 	p.gitToken.Text = s.writeToken
 	find := &search{stage: s, Finder: leak.NewFinder(p.all()...), planted: p}
 	f, d := s.fleet(), secretDeployment(p)
-	s.must("found the fleet", f.Found(t.Context(), s.repository()))
+	s.must("register the fleet", f.Found(t.Context(), s.repository()))
 	s.must("register a Git cluster", f.Register(t.Context(), 1))
 	s.must("register c1", f.RegisterDirect(t.Context(), "c1", l.c1.Kubeconfig()))
 	s.must("open the logical cloud", f.OpenCloud(t.Context()))
@@ -92,7 +91,7 @@ func TestAcceptance6NoSecrets(t *testing.T) {
 	if finder := leak.NewFinder(p.used); len(got) > 0 {
 		finder.Look("the Secret", []byte(got))
 		if there, _ := finder.Found(); len(there) == 0 {
-			t.Errorf("the Secret on c1 does not hold the override: the test proves nothing")
+			t.Errorf("the Secret on c1 does not contain the override: the test proves nothing")
 		}
 	}
 	find.crawl(d)
@@ -103,7 +102,7 @@ func TestAcceptance6NoSecrets(t *testing.T) {
 	do.next("wrong requests")
 	find.mistakes(d)
 
-	do.next("a wrong Git token, told by the Git server")
+	do.next("a wrong Git token, refused by the Git server")
 	find.gitRefuses(f, d)
 	find.crawl(d)
 
@@ -169,7 +168,7 @@ func (f *search) unrenderable(api fleet.Fleet) {
 	f.reaches(d, v2.StatusTerminated)
 }
 
-// settled waits until two apps are there and one was refused.
+// settled waits until two apps are applied and one is refused.
 func settled(ctx context.Context, f fleet.Fleet, d fleet.Deployment) error {
 	st, err := f.Status(ctx, d.Path(), true)
 	if err != nil {
@@ -192,7 +191,7 @@ func settled(ctx context.Context, f fleet.Fleet, d fleet.Deployment) error {
 	return nil
 }
 
-// tokenOf reads the token that a kubeconfig holds.
+// tokenOf reads the token of a kubeconfig.
 func tokenOf(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -201,12 +200,12 @@ func tokenOf(t *testing.T, path string) string {
 	}
 	m := regexp.MustCompile(`(?m)^\s*token: (\S{12,})$`).FindSubmatch(text)
 	if m == nil {
-		t.Fatalf("%s holds no token", path)
+		t.Fatalf("%s contains no token", path)
 	}
 	return string(m[1])
 }
 
-// search sends requests and looks at all that comes back.
+// search sends requests and searches all answers.
 type search struct {
 	*stage
 	*leak.Finder
@@ -243,7 +242,7 @@ func (f *search) ask(method, path, accept string, body client.Body, allowed ...l
 	return res.StatusCode, all.String()
 }
 
-// crawl reads every route, in every form that it offers.
+// crawl reads every route, in every format that the route offers.
 func (f *search) crawl(d fleet.Deployment) {
 	f.Helper()
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/version"} {
@@ -272,7 +271,7 @@ func (f *search) read(path, accept string, allowed ...leak.Secret) {
 	}
 }
 
-// routes are all routes that can be read.
+// routes are all readable routes.
 func routes(d fleet.Deployment) []string {
 	group, places := d.Path(), d.Path()+"/generic-placement-intents"
 	app, _, _ := strings.Cut(group, "/deployment-intent-groups/")
@@ -301,7 +300,7 @@ func routes(d fleet.Deployment) []string {
 	return out
 }
 
-// mistakes sends requests that must be refused, with secrets in them.
+// mistakes sends invalid requests with secrets.
 func (f *search) mistakes(d fleet.Deployment) {
 	f.Helper()
 	const sync = "/v2/cluster-providers/edge/cluster-sync-objects"
@@ -316,18 +315,18 @@ func (f *search) mistakes(d fleet.Deployment) {
 	groups := "/v2/" + strings.TrimSuffix(d.Path(), "/"+d.Name)
 	for _, m := range []struct{ what, method, path, body string }{
 		{"a second sync object of the name", http.MethodPost, sync, kv("fleet-repo", `{"gitToken":"`+token+`"}`)},
-		{"a provider that is not there", http.MethodPost, "/v2/cluster-providers/none/cluster-sync-objects", kv("x", `{"gitToken":"`+token+`"}`)},
+		{"a provider that does not exist", http.MethodPost, "/v2/cluster-providers/none/cluster-sync-objects", kv("x", `{"gitToken":"`+token+`"}`)},
 		{"a token that is no text", http.MethodPost, sync, kv("x", `{"gitToken":["`+token+`"]}`)},
 		{"a token that is too long", http.MethodPost, sync, kv("x", `{"gitToken":"`+strings.Repeat(token, 400)+`"}`)},
 		{"a password in the URL", http.MethodPost, sync, kv("x", `{"url":"`+secretURL+`"}`)},
 		{"JSON that ends too early", http.MethodPost, sync, kv("x", `{"gitToken":"`+token)},
 		{"an invalid name", http.MethodPost, sync, kv("a/"+strings.Repeat("b", 200), `{"clientSecret":"`+cloud+`"}`)},
-		{"another name than in the URL", http.MethodPut, sync + "/fleet-repo", kv("x", `{"clientSecret":"`+cloud+`"}`)},
+		{"a name that differs from the URL", http.MethodPut, sync + "/fleet-repo", kv("x", `{"clientSecret":"`+cloud+`"}`)},
 		{"a sync object without a repository, in use", http.MethodPut, sync + "/fleet-repo", kv("fleet-repo", `{"gitToken":"`+token+`"}`)},
 		{"an invalid release", http.MethodPost, groups, group("NOT_A_RELEASE", `{"password":"`+f.used.Text+`"}`)},
 		{"an override that is no text", http.MethodPost, groups, group("r1", `{"password":{"x":"`+f.used.Text+`"}}`)},
 		{"an override that is too long", http.MethodPost, groups, group("r1", `{"password":"`+strings.Repeat(f.used.Text, 100)+`"}`)},
-		{"an override of a reference that is not there", http.MethodPost, "/v2/projects/shop/composite-apps/none/v1/deployment-intent-groups", group("r1", `{"password":"`+f.used.Text+`"}`)},
+		{"an override of a reference that does not exist", http.MethodPost, "/v2/projects/shop/composite-apps/none/v1/deployment-intent-groups", group("r1", `{"password":"`+f.used.Text+`"}`)},
 	} {
 		if status, text := f.ask(m.method, m.path, "application/json", client.JSON([]byte(m.body))); status < 400 {
 			f.Errorf("%s: %d, want a refusal\n%s", m.what, status, text)
@@ -343,19 +342,19 @@ func (f *search) mistakes(d fleet.Deployment) {
 	f.badKubeconfigs()
 }
 
-// badKubeconfigs uploads kubeconfigs that must be refused.
+// badKubeconfigs uploads invalid kubeconfigs.
 func (f *search) badKubeconfigs() {
 	f.Helper()
 	good, err := os.ReadFile(f.kubeconfigPath())
 	f.must("read the kubeconfig", err)
 	for what, text := range map[string]string{
-		"no YAML":           strings.Replace(string(good), "users:", "users: [", 1),
-		"a program to run":  strings.Replace(string(good), "    token: ", "    exec: {command: sh, args: [x]}\n    token: ", 1),
-		"no current user":   strings.Replace(string(good), "    user: admin", "    user: somebody", 1),
-		"a name that is no": string(good),
+		"no YAML":          strings.Replace(string(good), "users:", "users: [", 1),
+		"a program to run": strings.Replace(string(good), "    token: ", "    exec: {command: sh, args: [x]}\n    token: ", 1),
+		"no current user":  strings.Replace(string(good), "    user: admin", "    user: somebody", 1),
+		"an invalid name":  string(good),
 	} {
 		name := "c9"
-		if what == "a name that is no" {
+		if what == "an invalid name" {
 			name = "c1"
 		}
 		body, err := client.Multipart([]byte(`{"metadata":{"name":"`+name+`"}}`), client.File{Part: client.FilePart, Name: client.FileName, Data: []byte(text)})
@@ -372,14 +371,14 @@ func (f *search) badKubeconfigs() {
 	}
 }
 
-// kubeconfigPath is where the test bed keeps the kubeconfig of c1.
+// kubeconfigPath is the test bed's path of the kubeconfig of c1.
 func (f *search) kubeconfigPath() string {
 	l, err := lab()
 	f.must("the clusters", err)
 	return l.c1.Kubeconfig()
 }
 
-// gitRefuses changes the Git token to a wrong one and lets something be written.
+// gitRefuses replaces the Git token by a wrong one and starts a write.
 func (f *search) gitRefuses(api fleet.Fleet, d fleet.Deployment) {
 	f.Helper()
 	const path = "/v2/cluster-providers/edge/cluster-sync-objects/fleet-repo"
@@ -402,7 +401,7 @@ func (f *search) gitRefuses(api fleet.Fleet, d fleet.Deployment) {
 	})
 	r := f.emco.Emcoctl(f.Context(), "wait", other.Path(), "--for=instantiated", "--timeout=1s")
 	f.Look("emcoctl wait", []byte(r.Out+r.Err))
-	f.Logf("with a wrong Git token emcoctl says: %s", strings.TrimSpace(r.Err))
+	f.Logf("with a wrong Git token emcoctl prints: %s", strings.TrimSpace(r.Err))
 	change(f.writeToken)
 	f.must("terminate", api.Act(f.Context(), other.Path(), "terminate"))
 	f.reaches(other, v2.StatusTerminated)
@@ -418,8 +417,8 @@ func (f *search) everywhere() {
 	}
 	f.Look("the log", text)
 	f.files++
-	// The store holds the documents that users wrote, overrides among them; what is
-	// declared a secret must be sealed.
+	// The store contains the documents of users, with their overrides. It must seal every member that
+	// is declared a secret.
 	n, err := f.LookIn(filepath.Join(f.options.Dir, "data"), f.overrides()...)
 	f.must("search the data folder", err)
 	f.files += n

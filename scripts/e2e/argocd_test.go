@@ -16,8 +16,8 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/cluster"
 )
 
-// argoEdge is what docs/backends/argocd.md has an operator create: the credential for the
-// private repository, and the Application that applies what EMCO writes beside context/.
+// argoEdge contains the objects that docs/backends/argocd.md asks of an operator: the credential for
+// the private repository, and the Application that applies EMCO's files next to context/.
 const argoEdge = `apiVersion: v1
 kind: Secret
 metadata:
@@ -38,8 +38,8 @@ spec:
     retry: {limit: -1}
 `
 
-// waiting is a chart whose Deployment runs where nodes are labelled, and whose last
-// ConfigMap is there as long as a value says so.
+// waiting is a chart with a Deployment that runs on labelled nodes, and a last ConfigMap that exists
+// while a value asks for it.
 func waiting(name string) fleet.Chart {
 	c := fleet.Synthetic(name, 3)
 	c.Files["values.yaml"] += "extra: true\n"
@@ -48,10 +48,9 @@ func waiting(name string) fleet.Chart {
 	return c.With("templates/extra.yaml", "{{ if .Values.extra }}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}-extra}\n{{ end }}\n")
 }
 
-// TestArgoCDReconciles has Argo CD's controllers read what EMCO writes for them from a
-// private repository: Applications become Synced and Healthy in order of their waves, what
-// leaves Git leaves the cluster, what is changed by hand comes back, and nothing is left of
-// a deployment that is terminated.
+// TestArgoCDReconciles runs Argo CD's controllers on EMCO's files in a private repository: Applications
+// become Synced and Healthy in the order of their waves, objects that leave Git leave the cluster, Argo
+// CD undoes manual changes, and a terminated deployment leaves nothing.
 func TestArgoCDReconciles(t *testing.T) {
 	if os.Getenv("EMCO_ARGOCD") == "" {
 		t.Skip("Argo CD takes minutes to build: run.sh argocd")
@@ -63,7 +62,7 @@ func TestArgoCDReconciles(t *testing.T) {
 	s.must("start Argo CD", err)
 	t.Cleanup(argo.Stop)
 	f := s.fleet()
-	s.must("found the fleet", f.Found(t.Context(), s.repository()))
+	s.must("register the fleet", f.Found(t.Context(), s.repository()))
 	s.must("register", f.RegisterWith(t.Context(), "c1", v2.ArgoCD, s.repository(), map[string]v2.Scalar{"dependsOn": "native", "retryInterval": "1"}))
 	s.must("open the cloud", f.OpenCloud(t.Context()))
 	db := fleet.App{Chart: waiting("db")}
@@ -74,8 +73,8 @@ func TestArgoCDReconciles(t *testing.T) {
 	s.wait(d.Path(), "instantiated")
 
 	do.next("Argo CD is pointed at the folder: the second app waits for the first one")
-	s.foreign(map[string]string{"clusters/edge+c1/README.md": "what is deployed on c1\n"})
-	s.must("point Argo CD at it", l.c1.Apply(t.Context(), fmt.Sprintf(argoEdge, s.git.URL(repoName), reader, s.readerToken)))
+	s.foreign(map[string]string{"clusters/edge+c1/README.md": "notes of the operator about c1\n"})
+	s.must("point Argo CD at the folder", l.c1.Apply(t.Context(), fmt.Sprintf(argoEdge, s.git.URL(repoName), reader, s.readerToken)))
 	id := "emco-" + s.status(d.Path()).States.StatusCtxID
 	eventually(t, "the first app is on the cluster, and not healthy", func() error {
 		return isApplication(t, l.c1, id+"-db", "Synced Progressing")
@@ -91,11 +90,11 @@ func TestArgoCDReconciles(t *testing.T) {
 	})
 	available(t, l.c1, d.Name+"-web")
 
-	do.next("somebody deletes an object; a value takes another one away")
+	do.next("delete an object by hand; change a value that removes another")
 	kubectl(t, l.c1, "delete", "configmap", "till-db-00")
 	s.must("change a value", f.Revalue(t.Context(), d, db.Chart, "extra: false\n"))
 	s.must("update", f.Act(t.Context(), d.Path(), "update"))
-	eventually(t, "what was deleted by hand is back, and what left Git is gone", func() error {
+	eventually(t, "the deleted object is back, and the object that left Git is gone", func() error {
 		out, err := l.c1.Kubectl(t.Context(), "get", "configmaps", "-l", deploymentLabel, "-o", "name")
 		if got := strings.Fields(out); err == nil && !slices.Equal(got, []string{"configmap/till-db-00"}) {
 			err = fmt.Errorf("there are %v", got)
@@ -110,7 +109,7 @@ func TestArgoCDReconciles(t *testing.T) {
 	s.must("terminate", f.Act(t.Context(), d.Path(), "terminate"))
 	s.wait(d.Path(), "terminated")
 	empty(t, l.c1)
-	eventually(t, "nothing of it is left in Argo CD", func() error {
+	eventually(t, "no object of the deployment is left in Argo CD", func() error {
 		projects := strings.Fields(kubectl(t, l.c1, "get", "-n", argocd.Namespace, "appprojects", "-o", "name"))
 		if apps := applications(t, l.c1); len(apps) != 1 || len(projects) != 1 {
 			return fmt.Errorf("there are %v and %v", apps, projects)
@@ -119,11 +118,11 @@ func TestArgoCDReconciles(t *testing.T) {
 	})
 	kubectl(t, l.c1, "delete", "-n", argocd.Namespace, "application/emco", "secret/emco-git")
 	s.sound()
-	s.must("look after Argo CD", argo.Check())
+	s.must("read Argo CD's objects", argo.Check())
 	do.next("done")
 }
 
-// isApplication checks how an Application is synced, and how healthy it is.
+// isApplication checks the sync and health status of an Application.
 func isApplication(t *testing.T, c *cluster.Cluster, name, want string) error {
 	out, err := c.Kubectl(t.Context(), "get", "-n", argocd.Namespace, "application", name, "-o", "json")
 	if err != nil {

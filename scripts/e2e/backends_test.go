@@ -10,8 +10,8 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
 )
 
-// One deployment to clusters of different types, one of them reached directly: the folder
-// of an app is the same Git tree for all that pull, and the direct one has the objects.
+// One deployment to clusters of different types, one of them direct: the folder of an app is the same
+// Git tree for all pull-mode clusters, and the direct cluster has the objects.
 func TestClustersOfDifferentTypesHoldTheSame(t *testing.T) {
 	l, s := clustersOf(t), newStage(t)
 	f := s.fleet()
@@ -20,7 +20,7 @@ func TestClustersOfDifferentTypesHoldTheSame(t *testing.T) {
 	for _, kind := range pulling {
 		s.must("register "+kind, f.RegisterAs(t.Context(), kind, kind))
 	}
-	s.must("register the direct one", f.RegisterDirect(t.Context(), "direct", l.c1.Kubeconfig()))
+	s.must("register the direct cluster", f.RegisterDirect(t.Context(), "direct", l.c1.Kubeconfig()))
 	s.must("open the cloud", f.OpenCloud(t.Context()))
 	d := fleet.Deployment{Name: "mixed", Apps: []fleet.App{{Chart: fleet.Synthetic("mixed", 3)}}}
 	s.must("onboard", f.Onboard(t.Context(), s.dir, d))

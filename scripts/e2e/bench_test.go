@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// BenchmarkFleet prints what 100 and 1,000 Git clusters cost, side by side. Each is
-// measured once: go test -bench Fleet -benchtime 1x.
+// BenchmarkFleet prints the costs of 100 and 1,000 Git clusters side by side. It measures each fleet
+// once: go test -bench Fleet -benchtime 1x.
 func BenchmarkFleet(b *testing.B) {
 	var all []figures
 	for _, clusters := range []int{100, 1000} {
@@ -29,8 +29,8 @@ func BenchmarkFleet(b *testing.B) {
 	}
 }
 
-// table sets two fleets against each other. Growth is the ratio: the number of clusters
-// grows by the figure in its head.
+// table compares two fleets. Growth is the ratio: the number of clusters grows by the factor in its
+// header.
 func table(small, big figures) string {
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -44,7 +44,7 @@ func table(small, big figures) string {
 		fmt.Fprintf(w, "%s\t"+r.form+"\t"+r.form+"\t%s\t\n", r.name, a, b, growth)
 	}
 	w.Flush() // to memory
-	return out.String() + "\nrequests to etcd include those of the looks at the status; 3 apps of 10 resources each\n"
+	return out.String() + "\nrequests to etcd include those of status polls; 3 apps of 10 resources each\n"
 }
 
 const mib = 1 << 20
@@ -66,7 +66,7 @@ var rows = []struct {
 	{"instantiate: pushed to Git, KiB", "%.0f", func(f figures) float64 { return f.up.pushed / 1024 }},
 	{"instantiate: growth of the repository, KiB", "%.0f", func(f figures) float64 { return f.up.growth / 1024 }},
 	{"instantiate: files in the repository", "%.0f", func(f figures) float64 { return float64(f.up.files) }},
-	{"instantiate: looks at the status", "%.0f", func(f figures) float64 { return float64(f.up.looks) }},
+	{"instantiate: polls of the status", "%.0f", func(f figures) float64 { return float64(f.up.looks) }},
 	{"one status of everything, ms", "%.1f", func(f figures) float64 { return ms(f.status) }},
 	{"one status without its parts, ms", "%.1f", func(f figures) float64 { return ms(f.summary) }},
 	{"update of one value: answer 202, ms", "%.1f", func(f figures) float64 { return ms(f.change.answer) }},

@@ -24,11 +24,11 @@ type clusters struct {
 	close  []func() // in order of opening
 }
 
-// lab starts the clusters when the first test asks for them. It is the one piece of
-// state of this package: TestMain ends what it has started.
+// lab starts the clusters when the first test needs them. It is the only state of this package;
+// TestMain ends it.
 var lab = sync.OnceValues(startLab)
 
-// started takes the lab for TestMain, which must not start it only to end it.
+// started returns the lab to TestMain, which must not start it only to end it.
 var started struct {
 	sync.Mutex
 	lab *clusters
@@ -96,7 +96,7 @@ func clustersOf(t *testing.T) *clusters {
 	return l
 }
 
-// clean takes away what a failed test has left: Flux first, which would bring it back.
+// clean removes the leftovers of a failed test: Flux first, which would restore the others.
 func (l *clusters) clean(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -122,14 +122,14 @@ func (l *clusters) clean(t *testing.T) {
 	}
 }
 
-// deploymentLabel is on every object that emco makes on a cluster.
+// deploymentLabel is on every object that emco creates on a cluster.
 const deploymentLabel = "emco/deployment-id"
 
-// appKinds are the kinds of which the charts make objects.
+// appKinds are the kinds in the charts.
 var appKinds = []string{"deployments", "services", "configmaps", "secrets", "poddisruptionbudgets"}
 
-// bootstrapFile is what `flux bootstrap` keeps in the repository: the folder that Flux
-// follows is never empty, and Flux applies its own objects from there.
+// bootstrapFile is the file of `flux bootstrap` in the repository: the folder that Flux follows is
+// never empty, and Flux applies its own objects from there.
 const (
 	bootstrapFile = "clusters/edge+c2/flux-system/gotk-sync.yaml"
 	bootstrap     = `apiVersion: source.toolkit.fluxcd.io/v1
@@ -169,7 +169,7 @@ func kubectl(t testing.TB, c *cluster.Cluster, args ...string) string {
 	return out
 }
 
-// kubeObject is what tests look at.
+// kubeObject contains the members that tests read.
 type kubeObject struct {
 	Kind     string
 	Metadata struct {
@@ -214,7 +214,7 @@ func names(list []kubeObject) (out []string) {
 	return out
 }
 
-// identities prints which objects there are and how often their specs were changed.
+// identities prints the objects and how often their specs have changed.
 func identities(t testing.TB, c *cluster.Cluster) string {
 	t.Helper()
 	list, err := ours(t.Context(), c)
@@ -240,7 +240,7 @@ func available(t testing.TB, c *cluster.Cluster, name string) {
 	})
 }
 
-// empty waits until a cluster holds nothing of ours.
+// empty waits until a cluster holds no object of EMCO.
 func empty(t testing.TB, c *cluster.Cluster) {
 	t.Helper()
 	eventually(t, "empty "+c.Name(), func() error {

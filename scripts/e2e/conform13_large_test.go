@@ -11,21 +11,21 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// large is the deployment for which EMCO needs 5.5 million calls of its store.
+// large is a deployment that costs EMCO 5.5 million calls of its store.
 var large = size{clusters: 1000, apps: 10, resources: 20}
 
-// storeCalls is the most that we allow ourselves for each operation on it.
+// storeCalls is the limit for each operation on it.
 const storeCalls = 2000
 
-// A large deployment costs calls of the store for what is different, and not for each
-// resource on each cluster; and a commit for each repository.
+// A large deployment costs store calls for differences, not for each resource on each cluster, and one
+// commit per repository.
 func TestConformance13LargeDeploymentsCostFewCalls(t *testing.T) {
 	m := measure(t, large)
 	for name, p := range map[string]phase{"instantiate": m.up, "update of one value": m.change, "terminate": m.down} {
 		t.Logf("%s: %.0f reads and %.0f writes, %.0f commits, answered in %.0f ms, done in %.1f s",
 			name, p.reads, p.writes, p.commits, ms(p.answer), p.done.Seconds())
 		if calls := p.reads + p.writes; calls >= storeCalls {
-			t.Errorf("%s: %.0f calls of etcd, want less than %d", name, calls, storeCalls)
+			t.Errorf("%s: %.0f calls of etcd, want fewer than %d", name, calls, storeCalls)
 		}
 		if p.commits > 3 {
 			t.Errorf("%s: %.0f commits to one repository", name, p.commits)
@@ -33,7 +33,7 @@ func TestConformance13LargeDeploymentsCostFewCalls(t *testing.T) {
 	}
 }
 
-// BenchmarkLarge prints what the large deployment costs beside what EMCO needs for it.
+// BenchmarkLarge prints the costs of the large deployment next to EMCO's.
 func BenchmarkLarge(b *testing.B) {
 	for b.Loop() {
 		m := measure(b, large)
@@ -42,8 +42,8 @@ func BenchmarkLarge(b *testing.B) {
 	}
 }
 
-// emcoCalls are EMCO's calls of its store, as counted by running its own code on a store
-// that counts: reads and writes of an instantiation and of a termination.
+// emcoCalls are EMCO's calls of its store, counted by running its own code on a counting store: reads
+// and writes of an instantiation and of a termination.
 func emcoCalls(s size) (instantiate, terminate float64) {
 	a, ac, acr := float64(s.apps), float64(s.pairs()), float64(s.pairs()*s.resources)
 	instantiate = 65 + 7*a + 9*ac + 20*acr + 17 + a + 4*ac + 7*acr
@@ -73,8 +73,7 @@ func largeTable(m figures) string {
 		m.pairs(), ms(m.summary), ms(m.status), m.memory.Peak/mib)
 }
 
-// BenchmarkRestart prints how long the program takes from its start until it is ready,
-// with 50,000 pairs that it looks after.
+// BenchmarkRestart prints the time from the program's start until it is ready, with 50,000 pairs.
 func BenchmarkRestart(b *testing.B) {
 	s := newStage(b)
 	size := size{clusters: 1000, apps: 50, resources: 2}

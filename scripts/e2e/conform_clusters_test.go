@@ -18,7 +18,7 @@ import (
 func (s *stage) direct(l *clusters) {
 	s.Helper()
 	f := s.fleet()
-	s.must("found the fleet", f.Found(s.Context(), s.repository()))
+	s.must("register the fleet", f.Found(s.Context(), s.repository()))
 	for _, c := range []*cluster.Cluster{l.c1, l.c2} {
 		s.must("register "+c.Name(), f.RegisterDirect(s.Context(), c.Name(), c.Kubeconfig()))
 	}
@@ -30,14 +30,14 @@ func on(name string) v2.Selection {
 	return v2.Selection{AllOf: []v2.AllOf{{Selector: v2.Selector{Provider: fleet.Provider, Cluster: name}}}}
 }
 
-// ready reads a deployment's status as the clusters see it.
+// ready reads a deployment's status in the clusters' view.
 func (s *stage) ready(d fleet.Deployment) v2.Status { s.Helper(); return s.status(d.Path()) }
 
-// One manifest that the API servers refuse, among four apps on two clusters: all other
-// pairs become ready, and the status names the one that is bad.
+// One manifest that the API servers refuse, among four apps on two clusters: all other pairs become
+// ready, and the status names the bad one.
 func TestConformance03OneRefusedManifestStopsNoOther(t *testing.T) {
 	do := steps{TB: t}
-	do.next("four apps on two clusters; app01 has a Service that no API server takes")
+	do.next("four apps on two clusters; app01 has a Service that API servers refuse")
 	l, s := clustersOf(t), newStage(t)
 	s.direct(l)
 	d := apps("autumn", 4, 4)
@@ -45,8 +45,8 @@ func TestConformance03OneRefusedManifestStopsNoOther(t *testing.T) {
 	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, d))
 	s.must("instantiate", s.fleet().Act(t.Context(), d.Path(), "instantiate"))
 
-	do.next("three apps become ready on both clusters, app01 says why it does not")
-	eventually(t, "the status tells both", func() error {
+	do.next("three apps become ready on both clusters, app01 shows its error")
+	eventually(t, "the status shows both", func() error {
 		st := s.ready(d)
 		for _, app := range st.Apps {
 			for _, c := range app.Clusters {
@@ -76,8 +76,7 @@ func TestConformance03OneRefusedManifestStopsNoOther(t *testing.T) {
 	do.next("done")
 }
 
-// slowStart is a Deployment that becomes available only where a node has the label that
-// its value names.
+// slowStart is a Deployment that becomes available only on nodes with the label of its value.
 const slowStart = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: {{ .Release.Name }}-db}
@@ -91,8 +90,8 @@ spec:
       containers: [{name: main, image: "registry.example.com/db:1.0"}]
 `
 
-// An app that waits for another one, on another cluster, to be ready is put there when
-// it is, and not before: at first, after an update, and after a rollback.
+// An app that waits for a ready app on another cluster is delivered after that app is ready, and not
+// before: at installation, after an update, and after a rollback.
 func TestConformance08AppsWaitForEachOther(t *testing.T) {
 	do := steps{TB: t}
 	do.next("db on c1, web on c2; web waits for db to be ready")
@@ -116,10 +115,10 @@ func TestConformance08AppsWaitForEachOther(t *testing.T) {
 	}
 	s.must("instantiate", s.fleet().Act(t.Context(), d.Path(), "instantiate"))
 
-	do.next("web is blocked, and says by what")
+	do.next("web is blocked and names the reason")
 	blocked := func() {
 		t.Helper()
-		eventually(t, "web says that it waits for db", func() error {
+		eventually(t, "web shows that it waits for db", func() error {
 			if out := s.ctl("status", d.Path(), "-o", "json"); !strings.Contains(out, "waits for") || !strings.Contains(out, "db") {
 				return errors.New(out)
 			}
@@ -150,7 +149,7 @@ func TestConformance08AppsWaitForEachOther(t *testing.T) {
 		t.Errorf("after the update web's colour is %q, want green", got)
 	}
 
-	do.next("so does a rollback")
+	do.next("a rollback keeps the order")
 	s.ctl("apply", "-f", s.rollback(d, 1))
 	blocked()
 	if got := colour(); got != "green" {
@@ -176,18 +175,18 @@ func (s *stage) rollback(d fleet.Deployment, revision int) string {
 	return path
 }
 
-// held is an object that stays, marked, when it is deleted: so its last version tells when that was.
+// held is an object with a finalizer: after its deletion, its last version shows the time.
 const held = `apiVersion: v1
 kind: %s
 metadata: {name: {{ .Release.Name }}-held, finalizers: [example.com/held]}
 %s
 `
 
-// Terminate deletes in the reverse order of installation, and no definitions: others may
-// have objects of them.
+// Terminate deletes in the reverse order of installation, and keeps definitions, because others may
+// have objects of these kinds.
 func TestConformance12DefinitionsStayAndDeletionIsReversed(t *testing.T) {
 	do := steps{TB: t}
-	do.next("an app with a definition, and objects that show when they were deleted")
+	do.next("an app with a definition, and objects that show their deletion times")
 	l, s := clustersOf(t), newStage(t)
 	s.direct(l)
 	chart, err := fleet.FromFolder(example("charts", "telemetry"))
@@ -224,10 +223,10 @@ func TestConformance12DefinitionsStayAndDeletionIsReversed(t *testing.T) {
 		kubectl(t, l.c1, "patch", kind, "crds-held", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	}
 	if got := kubectl(t, l.c1, "get", "probes.telemetry.example.com", "foreign", "-o", "jsonpath={.spec.interval}"); got != "5" {
-		t.Errorf("somebody else's object of the definition: %q", got)
+		t.Errorf("the foreign object of the definition: %q", got)
 	}
 	if got := kubectl(t, l.c1, "get", "probes.telemetry.example.com", "-o", "name", "-l", deploymentLabel); got != "" {
-		t.Errorf("our own objects of the definition are still there: %s", got)
+		t.Errorf("EMCO's own objects of the definition still exist: %s", got)
 	}
 	do.next("done")
 }

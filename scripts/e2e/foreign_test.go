@@ -12,15 +12,15 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/flux"
 )
 
-// TestTIABrokenFileStopsItsAppAlone has somebody commit a file that is no YAML into the
-// folder of one app, past all checks of ours. Flux stops with that app; the other one stays
-// ready and takes its next change. The edit is told of, and written over.
+// TestTIABrokenFileStopsItsAppAlone commits a file that is no YAML to the folder of one app, past all
+// of EMCO's checks. Flux stops with that app; the other one stays ready and takes its next change. EMCO
+// reports the edit and overwrites it.
 func TestTIABrokenFileStopsItsAppAlone(t *testing.T) {
 	do := steps{TB: t}
 	do.next("two apps on a cluster with Flux")
 	l, s := clustersOf(t), newStage(t)
 	f := s.fleet()
-	s.must("found the fleet", f.Found(t.Context(), s.repository()))
+	s.must("register the fleet", f.Found(t.Context(), s.repository()))
 	s.must("register", f.RegisterFlux(t.Context(), "c2", s.repository(), map[string]v2.Scalar{
 		"syncInterval": "1", "retryInterval": "1", "secretRef": flux.Namespace,
 	}))
@@ -35,19 +35,19 @@ func TestTIABrokenFileStopsItsAppAlone(t *testing.T) {
 	available(t, l.c2, "till-web")
 	id := s.status(d.Path()).States.StatusCtxID
 
-	do.next("somebody breaks a file of one")
+	do.next("someone breaks a file of one app")
 	file := "clusters/edge+c2/context/" + id + "/app/db/till-db-00+ConfigMap.yaml"
 	if s.tree()[file] == "" {
-		t.Fatalf("there is no %s to break", file)
+		t.Fatalf("no %s to break", file)
 	}
 	s.foreign(map[string]string{file: "kind: ConfigMap\ndata: [\n"})
 	eventually(t, "Flux stops with that app", func() error { return l.says(t, id, "db", "yaml") })
-	l.becomesReady(t, id, "web") // it may be looking at the new commit
+	l.becomesReady(t, id, "web") // it may be checking the new commit
 	if now := l.ready(t, id, "db"); now != "False" {
-		t.Errorf("the broken app's Kustomization is ready: %s, want False still", now)
+		t.Errorf("the broken app's Kustomization is ready: %s, want False", now)
 	}
 
-	do.next("the other one takes its next change")
+	do.next("the other app takes its next change")
 	s.must("change a value", f.Revalue(t.Context(), d, web, "replicas: 1\ncolour: green\n"))
 	s.must("update", f.Act(t.Context(), d.Path(), "update"))
 	s.wait(d.Path(), "instantiated")
@@ -58,9 +58,9 @@ func TestTIABrokenFileStopsItsAppAlone(t *testing.T) {
 		return nil
 	})
 
-	do.next("the edit is told of, and written over")
+	do.next("EMCO reports the edit and overwrites it")
 	if told := s.ctl("events", d.Path(), "-o", "json"); !strings.Contains(told, "db") || !strings.Contains(strings.ToLower(told), "foreign") {
-		t.Errorf("the events do not tell of the edit:\n%s", told)
+		t.Errorf("the events do not contain the edit:\n%s", told)
 	}
 	l.becomesReady(t, id, "db")
 
@@ -68,7 +68,7 @@ func TestTIABrokenFileStopsItsAppAlone(t *testing.T) {
 	s.must("terminate", f.Act(t.Context(), d.Path(), "terminate"))
 	s.wait(d.Path(), "terminated")
 	empty(t, l.c2)
-	s.must("git fsck --strict", s.bare.Fsck(t.Context())) // the history holds what is no YAML, by somebody else
+	s.must("git fsck --strict", s.bare.Fsck(t.Context())) // the history contains a file that is no YAML, by someone else
 	do.next("done")
 }
 
@@ -82,7 +82,7 @@ func (l *clusters) becomesReady(t *testing.T, id, app string) {
 	})
 }
 
-// ready is what the Kustomization of an app says of itself.
+// ready returns the Ready condition of an app's Kustomization.
 func (l *clusters) ready(t *testing.T, id, app string) string {
 	t.Helper()
 	return kubectl(t, l.c2, "get", "-n", flux.Namespace, "kustomization", "emco-"+id+"-"+app,

@@ -17,20 +17,20 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/status"
 )
 
-// gateway ends TLS before emco. It lets reports of clusters through and nothing else, as
-// docs/monitor.md asks for, and remembers them.
+// gateway ends TLS in front of emco. It forwards only reports of clusters, as docs/monitor.md requires,
+// and records them.
 type gateway struct {
 	*httptest.Server
-	gate sync.RWMutex // held for reading while a report is on its way
-	to   *url.URL     // emco, which has another address after each start; nil while reports do not get through
+	gate sync.RWMutex // held for reading while a report is in transit
+	to   *url.URL     // emco, which has another address after each start; nil while the gateway is shut
 
 	mu   sync.Mutex
 	said bytes.Buffer // all reports, unpacked
-	last report       // that was answered with 204
-	lost []report     // that did not get through, since the gate was shut
+	last report       // that emco answered with 204
+	lost []report     // that arrived while the gateway was shut
 }
 
-// report is one that came by, and when it was sent on.
+// report is a forwarded report with its time.
 type report struct {
 	status.Report
 	at time.Time
@@ -42,19 +42,19 @@ func newGateway(t testing.TB) *gateway {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v2/cluster-providers/{provider}/clusters/{cluster}/monitor/report", g.pass)
 	g.Server = httptest.NewUnstartedServer(mux)
-	g.Config.ErrorLog = log.New(io.Discard, "", 0) // those who do not trust it hang up
+	g.Config.ErrorLog = log.New(io.Discard, "", 0) // clients without the certificate hang up
 	g.EnableHTTP2 = true
 	g.StartTLS()
 	t.Cleanup(g.Close)
 	return g
 }
 
-// ca is what clusters have to trust.
+// ca is the certificate that clusters must trust.
 func (g *gateway) ca() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.Certificate().Raw})
 }
 
-// open lets reports through to an address.
+// open forwards reports to an address.
 func (g *gateway) open(t testing.TB, address string) {
 	t.Helper()
 	to, err := url.Parse(address)
@@ -66,8 +66,8 @@ func (g *gateway) open(t testing.TB, address string) {
 	g.to = to
 }
 
-// shut answers reports with 502, as a gateway does that does not reach who is behind it.
-// When it returns, none is under way.
+// shut answers reports with 502, like a gateway that cannot reach its backend. When it returns, no
+// report is in transit.
 func (g *gateway) shut() {
 	g.gate.Lock()
 	defer g.gate.Unlock()
@@ -85,7 +85,7 @@ func (g *gateway) pass(w http.ResponseWriter, r *http.Request) {
 	sent := g.note(body, r.Header.Get("Content-Encoding"))
 	if g.to == nil {
 		g.keep(func() { g.lost = append(g.lost, sent) })
-		http.Error(w, "nobody is behind this gateway", http.StatusBadGateway)
+		http.Error(w, "no backend behind this gateway", http.StatusBadGateway)
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -102,15 +102,15 @@ func (g *gateway) pass(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(w, r)
 }
 
-// note keeps what a body says, and reads it.
+// note records a body and decodes it.
 func (g *gateway) note(body []byte, coding string) report {
 	if coding == "gzip" {
 		if in, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
-			body, _ = io.ReadAll(in) // what does not unpack is for emco to refuse
+			body, _ = io.ReadAll(in) // emco must refuse a body that does not unpack
 		}
 	}
 	g.keep(func() { g.said.Write(append(body, '\n')) })
-	r, _ := status.Decode(body) // likewise
+	r, _ := status.Decode(body) // the same
 	return report{r, time.Now()}
 }
 
@@ -120,7 +120,7 @@ func (g *gateway) keep(what func()) {
 	what()
 }
 
-// commits are those that reports named which did not get through, of one app each.
+// commits are the commits in the reports that the gateway refused, of one app each.
 func (g *gateway) commits() (out []string) {
 	g.keep(func() {
 		for _, r := range g.lost {

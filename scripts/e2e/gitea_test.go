@@ -16,7 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/gitea"
 )
 
-// forge is a real Gitea with one private repository of a team, that some users share.
+// forge is a real Gitea with one private repository of a team and several users.
 type forge struct {
 	*gitea.Gitea
 	host   *plain.Host
@@ -50,7 +50,7 @@ func newForge(t *testing.T) forge {
 	return f
 }
 
-// makeRepo makes the repository; its default branch holds a README.
+// makeRepo creates the repository; its default branch contains a README.
 func (f forge) makeRepo(ctx context.Context) error {
 	if err := f.CreateRepo(ctx, owner, repoName); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (f forge) put(ctx context.Context, r git.Repo, branch string, parent git.Ha
 	return f.host.Commit(ctx, r, branch, parent, []git.Edit{{Path: path, File: []byte(path)}}, git.Message{Title: "put " + path})
 }
 
-// TestGitea tries the host of Git's protocol on a real Gitea.
+// TestGitea tests the host of Git's protocol on a real Gitea.
 func TestGitea(t *testing.T) {
 	t.Parallel()
 	f := newForge(t)
@@ -83,12 +83,12 @@ func TestGitea(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("tells users apart", f.users)
-	t.Run("takes writers and people at once", f.writers)
-	t.Run("protects branches", f.protection) // the last one: nobody pushes to main from then on
+	t.Run("distinguishes users", f.users)
+	t.Run("accepts writers and people concurrently", f.writers)
+	t.Run("protects branches", f.protection) // the last one: afterwards no user can push to main
 }
 
-// users do what they may, and are refused for what they are: nobody, nobody here, a reader.
+// users have their permissions: strangers, invalid users and readers get errors.
 func (f forge) users(t *testing.T) {
 	wrong := f.as(writer)
 	wrong.Token = "0123456789abcdef0123456789abcdef01234567"
@@ -115,12 +115,12 @@ func (f forge) users(t *testing.T) {
 			t.Errorf("%s writes: %v of kind %v, want %v", c.name, err, errs.KindOf(err), c.writes)
 		}
 		if err != nil && strings.Contains(err.Error(), c.repo.Token.Reveal()) && c.repo.Token != "" {
-			t.Errorf("%s: the error tells the token: %v", c.name, err)
+			t.Errorf("%s: the error contains the token: %v", c.name, err)
 		}
 	}
 }
 
-// writers commit through one queue while somebody commits with Gitea's editor.
+// writers commit through one queue while a user commits with Gitea's editor.
 func (f forge) writers(t *testing.T) {
 	w := batch.New(f.host, batch.Options{})
 	defer w.Close()
@@ -144,11 +144,12 @@ func (f forge) writers(t *testing.T) {
 	wg.Wait()
 	out, err := gittest.Bare{Dir: f.RepoDir(owner, repoName)}.Git(t.Context(), "", "ls-tree", "-r", "--name-only", branch)
 	if err != nil || strings.Count(out, "ours/") != ours || strings.Count(out, "theirs/") != theirs || !strings.Contains(out, "README.md") {
-		t.Errorf("the branch holds %q, %v, want %d files of ours and %d of theirs", out, err, ours, theirs)
+		t.Errorf("the branch contains %q, %v, want %d files of ours and %d of theirs", out, err, ours, theirs)
 	}
 }
 
-// edit commits a new file with Gitea's editor. It loses races and says so; people try again.
+// edit commits a new file with Gitea's editor. After a lost race it returns an error, and callers
+// retry.
 func (f forge) edit(ctx context.Context, path string) (err error) {
 	for range 30 {
 		err = f.CommitFile(ctx, owner, repoName, branch, path, "t")
@@ -159,7 +160,7 @@ func (f forge) edit(ctx context.Context, path string) (err error) {
 	return err
 }
 
-// protection refuses in Gitea's words, and leaves the branch and others alone.
+// protection refuses with Gitea's words, and leaves the branch and others alone.
 func (f forge) protection(t *testing.T) {
 	if err := f.Protect(t.Context(), owner, repoName, branch); err != nil {
 		t.Fatal(err)
@@ -170,7 +171,7 @@ func (f forge) protection(t *testing.T) {
 	}
 	_, err = f.put(t.Context(), f.as(writer), branch, before, "f")
 	if !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), "protected branch main") {
-		t.Errorf("Commit to a protected branch: %v of kind %v, want Forbidden in Gitea's words", err, errs.KindOf(err))
+		t.Errorf("Commit to a protected branch: %v of kind %v, want Forbidden with Gitea's words", err, errs.KindOf(err))
 	}
 	if after, err := f.host.Head(t.Context(), f.as(writer), branch); err != nil || after != before {
 		t.Errorf("the branch is at %s, %v, want %s", after, err, before)

@@ -15,11 +15,11 @@ import (
 
 const movers = 4 // clusters
 
-// Two rsync processes share the branches that clusters move from and to. First both work, and
-// hand over to each other; then one is alone, and is killed when a move has reached the first of
-// its two branches and it does not know; the other one, which was asleep until then, finishes
-// what was begun. Each branch sees one commit of each move, what clusters read stays as it is,
-// and nothing is in two places.
+// Two rsync processes share the branches of moving clusters. First both work, and hand work over to
+// each other. Then one works alone, and the test kills it when a move has reached the first of its two
+// branches and the process does not know. The other process, paused until then, finishes the moves.
+// Each branch sees one commit of each move, the clusters' branches keep their content, and nothing is
+// in two places.
 func TestAMoveIsFinishedByAnotherProcess(t *testing.T) {
 	do := steps{TB: t}
 	do.next("one etcd, a process for the API and the orchestrator, two for rsync; %d clusters", movers)
@@ -29,7 +29,7 @@ func TestAMoveIsFinishedByAnotherProcess(t *testing.T) {
 	repository := s.repository()
 	repository.Keys = map[string]v2.Scalar{"refMode": "cluster"}
 	f := s.fleet()
-	s.must("found the fleet", f.Found(t.Context(), repository))
+	s.must("register the fleet", f.Found(t.Context(), repository))
 	s.must("register", f.Register(t.Context(), movers))
 	s.must("open the logical cloud", f.OpenCloud(t.Context()))
 	d := apps("moving", 2, 3)
@@ -51,7 +51,7 @@ func TestAMoveIsFinishedByAnotherProcess(t *testing.T) {
 		t.Errorf("commits: %.0f and %.0f, want both to work", n1, n2)
 	}
 
-	do.next("one is asleep, the other does all, and is killed when the first move has landed and it does not know")
+	do.next("one is paused, the other works alone, and is killed when the first move has landed without its knowledge")
 	s.must("pause", syscall.Kill(two.PID(), syscall.SIGSTOP))
 	s.must("change a value", f.Revalue(t.Context(), d, d.Apps[0].Chart, "colour: green\n"))
 	s.must("update", f.Act(t.Context(), d.Path(), "update"))
@@ -70,19 +70,19 @@ func TestAMoveIsFinishedByAnotherProcess(t *testing.T) {
 	<-dead
 	s.git.AfterPush(nil)
 	if n := m.done(round); n == movers {
-		t.Error("all clusters had moved before the process was killed")
+		t.Error("all clusters had moved before the kill")
 	}
 	s.must("wake up", syscall.Kill(two.PID(), syscall.SIGCONT))
 	m.arrive(round)
 	m.check(round, was)
 
-	do.next("it goes on with an update, and the end")
+	do.next("it continues with an update, and terminates")
 	s.must("change a value", f.Revalue(t.Context(), d, d.Apps[0].Chart, "colour: red\n"))
 	s.must("update", f.Act(t.Context(), d.Path(), "update"))
 	s.follow(d, v2.StatusInstantiated)
 	for i := range movers {
 		if text := m.bareGit("grep", "-h", "colour", m.shard(round, i), "--", "*app00-00*"); !strings.Contains(text, "red") {
-			t.Errorf("%s holds %q, want red", m.shard(round, i), text)
+			t.Errorf("%s contains %q, want red", m.shard(round, i), text)
 		}
 	}
 	s.must("terminate", f.Act(t.Context(), d.Path(), "terminate"))
@@ -94,10 +94,10 @@ func TestAMoveIsFinishedByAnotherProcess(t *testing.T) {
 	do.next("done")
 }
 
-// movement has all clusters move to branches of their own, in rounds.
+// movement moves all clusters to other branches, in rounds.
 type movement struct{ *replicas }
 
-// shard is where the i-th cluster is after a round.
+// shard is the branch shard of the i-th cluster after a round.
 func (m *movement) shard(round, i int) string { return fmt.Sprintf("%s-s%d%02d", branch, round, i) }
 
 func view(i int) string { return "clusters/edge+" + fleet.GitCluster(i) }
@@ -109,7 +109,7 @@ func (m *movement) bareGit(args ...string) string {
 	return out
 }
 
-// read is at which commits clusters read.
+// read returns the heads of the clusters' branches.
 func (m *movement) read() (at []string) {
 	m.Helper()
 	for i := range movers {
@@ -118,7 +118,7 @@ func (m *movement) read() (at []string) {
 	return at
 }
 
-// move asks for the moves of a round.
+// move requests the moves of a round.
 func (m *movement) move(round int) {
 	m.Helper()
 	for i := range movers {
@@ -146,14 +146,14 @@ func (m *movement) arrive(round int) {
 	m.Helper()
 	eventually(m, "all clusters have moved", func() error {
 		if n := m.done(round); n < movers {
-			return fmt.Errorf("%d of %d have", n, movers)
+			return fmt.Errorf("%d of %d have moved", n, movers)
 		}
 		return nil
 	})
 }
 
-// check expects each cluster in its new place, by one commit, as it was before and as it reads it,
-// and nothing in the place before.
+// check expects each cluster in its new place, by one commit, unchanged and equal to its derived
+// branch, and nothing in the old place.
 func (m *movement) check(round int, was []string) {
 	m.Helper()
 	now := m.read()
@@ -163,7 +163,7 @@ func (m *movement) check(round int, was []string) {
 			m.Errorf("what %s reads went from %s to %s", fleet.GitCluster(i), was[i], now[i])
 		}
 		if a, b := m.bareGit("rev-parse", to+":clusters"), m.bareGit("rev-parse", view(i)+":clusters"); a != b {
-			m.Errorf("%s holds %s, and its cluster reads %s", to, a, b)
+			m.Errorf("%s contains %s, and its cluster reads %s", to, a, b)
 		}
 		if n := m.bareGit("rev-list", "--count", to); n != "1" {
 			m.Errorf("%s has %s commits, want one:\n%s", to, n, m.bareGit("log", "-p", "--format=%ci %B", to))
@@ -174,11 +174,11 @@ func (m *movement) check(round int, was []string) {
 	}
 }
 
-// empty expects nothing on a branch, and that its last commit is the one that took it away.
+// empty expects an empty branch whose last commit removed the content.
 func (m *movement) empty(branch string) {
 	m.Helper()
 	if files := m.bareGit("ls-tree", "-r", "--name-only", branch, "--", "clusters/"); files != "" {
-		m.Errorf("%s still holds %s", branch, files)
+		m.Errorf("%s still contains %s", branch, files)
 	}
 	same := strings.Fields(m.bareGit("log", "--format=%T", branch))
 	for i := range same[1:] {

@@ -21,24 +21,24 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/flux"
 )
 
-// posting is a stage with a cluster that reports by HTTPS, through a gateway.
+// posting is a stage with a cluster that reports over HTTPS, through a gateway.
 type posting struct {
 	*stage
 	gateway *gateway
 	d       fleet.Deployment
-	tokens  []leak.Secret // that the cluster has had
+	tokens  []leak.Secret // all tokens of the cluster
 	mon     *monitor
 }
 
-// newPosting starts emco behind a gateway, with Flux on c2 and an app that has a hook and a
-// Secret, which holds a colour.
+// newPosting starts emco behind a gateway, with Flux on c2 and an app with a hook and a Secret that
+// contains a colour.
 func newPosting(t *testing.T, l *clusters, colour string) *posting {
 	t.Helper()
 	p := &posting{stage: newStage(t, "-log.level", "debug", "-status.stale", "10m"), gateway: newGateway(t)}
 	p.gateway.open(t, p.emco.URL())
 	l.follow(p.stage)
 	f := p.fleet()
-	p.must("found the fleet", f.Found(t.Context(), p.repository()))
+	p.must("register the fleet", f.Found(t.Context(), p.repository()))
 	p.must("register", f.RegisterFlux(t.Context(), "c2", p.repository(), map[string]v2.Scalar{
 		"statusMode": "https", "syncInterval": "1", "retryInterval": "1", "secretRef": flux.Namespace,
 	}))
@@ -49,7 +49,7 @@ func newPosting(t *testing.T, l *clusters, colour string) *posting {
 	return p
 }
 
-// file is a file that the monitor is given.
+// file is a file for the monitor.
 func (p *posting) file(name string) string { return filepath.Join(p.dir, name) }
 
 func (p *posting) write(name string, text []byte) {
@@ -57,7 +57,7 @@ func (p *posting) write(name string, text []byte) {
 	p.must("write a file for the monitor", os.WriteFile(p.file(name), text, 0o600))
 }
 
-// token makes a token for the cluster and gives it to its monitor.
+// token creates a token for the cluster and passes it to its monitor.
 func (p *posting) token() {
 	p.Helper()
 	token := strings.TrimSpace(p.ctl("token", "create", "edge/c2", "--overlap", "0"))
@@ -65,7 +65,7 @@ func (p *posting) token() {
 	p.write("token", []byte(token+"\n"))
 }
 
-// killed has emco go on after kill -9, with other flags if there are some.
+// killed restarts emco after kill -9, with other flags if given.
 func (p *posting) killed(args ...string) {
 	p.Helper()
 	p.emco.Kill()
@@ -73,19 +73,19 @@ func (p *posting) killed(args ...string) {
 	p.start()
 }
 
-// says waits until the monitor's log has a word, in what it wrote since.
+// says waits for a word in the new part of the monitor's log.
 func (p *posting) says(since int, word string) {
 	p.Helper()
 	eventually(p, "the monitor's log", func() error {
 		text, err := os.ReadFile(p.mon.log)
 		if err == nil && !strings.Contains(string(text[since:]), word) {
-			err = fmt.Errorf("it does not say %q:\n%s", word, text[since:])
+			err = fmt.Errorf("it does not contain %q:\n%s", word, text[since:])
 		}
 		return err
 	})
 }
 
-// logged is how much the monitor has written.
+// logged is the length of the monitor's log.
 func (p *posting) logged() int {
 	p.Helper()
 	text, err := os.ReadFile(p.mon.log)
@@ -93,7 +93,7 @@ func (p *posting) logged() int {
 	return len(text)
 }
 
-// explain prints what the monitor has written, if the test has failed.
+// explain prints the monitor's log, if the test has failed.
 func (p *posting) explain() {
 	if !p.Failed() {
 		return
@@ -102,7 +102,7 @@ func (p *posting) explain() {
 	p.Logf("the end of the monitor's log (%v):\n%s", err, text[max(0, len(text)-8<<10):])
 }
 
-// isReady says what is not ready.
+// isReady returns an error that names what is not ready.
 func (p *posting) isReady() error {
 	st := p.ready(p.d)
 	if st.ReadyStatus == v2.Ready && st.DeployedStatus == v2.StatusInstantiated {
@@ -112,7 +112,7 @@ func (p *posting) isReady() error {
 	return errors.Join(err, fmt.Errorf("readyStatus is %s, deployedStatus %s: %s", st.ReadyStatus, st.DeployedStatus, text))
 }
 
-// place is what the status says of the app on the cluster.
+// place is the status of the app on the cluster.
 func (p *posting) place() v2.ClusterStatus {
 	p.Helper()
 	for _, app := range p.ready(p.d).Apps {
@@ -124,7 +124,7 @@ func (p *posting) place() v2.ClusterStatus {
 	return v2.ClusterStatus{}
 }
 
-// holds waits until the Secret on the cluster has a colour.
+// holds waits until the Secret on the cluster contains a colour.
 func (p *posting) holds(l *clusters, colour string) {
 	p.Helper()
 	eventually(p, "the Secret", func() error {
@@ -136,10 +136,9 @@ func (p *posting) holds(l *clusters, colour string) {
 	})
 }
 
-// TestMonitorReportsByHTTPS has the monitor of a real cluster report to emco itself, and
-// takes away what it needs for that, one after the other: trust, emco, the token. What was
-// answered is known after kill -9, what could not be said is said later, and a cluster
-// whose token is revoked is not believed for long.
+// TestMonitorReportsByHTTPS runs the monitor of a real cluster, which reports directly to emco, and
+// removes its requirements one by one: trust, emco, the token. Answered reports survive kill -9,
+// undelivered reports arrive later, and a cluster with a revoked token becomes stale.
 func TestMonitorReportsByHTTPS(t *testing.T) {
 	do := steps{TB: t}
 	do.next("a cluster with Flux, and a monitor that does not trust the gateway")
@@ -154,7 +153,7 @@ func TestMonitorReportsByHTTPS(t *testing.T) {
 	p.must("instantiate", p.fleet().Act(t.Context(), p.d.Path(), "instantiate"))
 	p.says(0, "signed by unknown authority")
 
-	do.next("it trusts the gateway: all becomes Ready, after a hook that nobody else tells of")
+	do.next("it trusts the gateway: everything becomes Ready, after a hook that only the monitor reports")
 	p.write("ca.pem", p.gateway.ca())
 	eventually(t, "readiness", p.isReady)
 	p.holds(l, blue)
@@ -162,20 +161,20 @@ func TestMonitorReportsByHTTPS(t *testing.T) {
 		t.Errorf("reconciled is %q, stale %v, want a commit and no", c.Reconciled, c.Stale)
 	}
 
-	do.next("kill -9 of emco: what it has answered is known, before anybody reports again")
+	do.next("kill -9 of emco: it knows the answered reports before the next report")
 	p.gateway.shut()
 	last := p.gateway.last
 	p.killed()
 	eventually(t, "readiness after kill -9", p.isReady)
 	if c := p.place(); c.LastReport == nil || c.LastReport.Before(last.at.Truncate(time.Second)) {
-		t.Errorf("the last report is said to be of %v, but one was taken after %v", c.LastReport, last.at)
+		t.Errorf("the status dates the last report %v, but emco accepted one after %v", c.LastReport, last.at)
 	}
 
-	do.next("kill -9 in the middle of an update, of which the monitor cannot tell")
+	do.next("kill -9 in the middle of an update that the monitor cannot report")
 	p.must("change a value", p.fleet().Revalue(t.Context(), p.d, p.d.Apps[0].Chart, "colour: "+red+"\n"))
 	before := p.place().Reconciled
 	p.must("update", p.fleet().Act(t.Context(), p.d.Path(), "update"))
-	eventually(t, "a report of what Flux has applied", func() error {
+	eventually(t, "a report about Flux's commit", func() error {
 		all := p.gateway.commits()
 		if !slices.ContainsFunc(all, func(c string) bool { return c != "" && c != before }) {
 			return fmt.Errorf("the commits of reports are %q", all)
@@ -195,7 +194,7 @@ func TestMonitorReportsByHTTPS(t *testing.T) {
 		t.Errorf("after all tokens were revoked there are:\n%s", left)
 	}
 	p.says(since, "401")
-	eventually(t, "the status of a cluster that may not report", func() error {
+	eventually(t, "the status of a cluster with a revoked token", func() error {
 		if c := p.place(); !c.Stale || p.isReady() == nil {
 			return fmt.Errorf("stale is %v, last report %v", c.Stale, c.LastReport)
 		}
@@ -219,8 +218,8 @@ func TestMonitorReportsByHTTPS(t *testing.T) {
 	do.next("done")
 }
 
-// free looks for secrets: those of the credentials, and colours of Secrets, in what the
-// monitor has said and written; tokens also in all that emco keeps.
+// free searches for secrets, those of the credentials and the colours of Secrets, in the monitor's log
+// and reports; and for tokens in all data of emco.
 func (p *posting) free(states string, colours ...string) {
 	p.Helper()
 	secrets := append(slices.Clone(p.tokens), leak.Secret{Name: "write token", Text: p.writeToken}, leak.Secret{Name: "read token", Text: p.readerToken})
@@ -237,7 +236,7 @@ func (p *posting) free(states string, colours ...string) {
 	all.Look("emco's log", log)
 	all.Look("resource bundle states", []byte(states))
 	_, err = tokens.LookIn(p.options.Dir)
-	p.must("search what emco keeps", err)
+	p.must("search emco's data", err)
 	for _, f := range []*leak.Finder{all, tokens} {
 		leaks, searched := f.Found()
 		for _, leaked := range leaks {

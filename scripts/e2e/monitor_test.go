@@ -25,7 +25,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/cluster"
 )
 
-// edge is the Git user of monitors, who may write status and nothing else.
+// edge is the Git user of monitors, which may write status and nothing else.
 const edge = "edge-monitor"
 
 // watched is a stage on which clusters have monitors.
@@ -34,8 +34,8 @@ type watched struct {
 	edgeToken string
 }
 
-// newWatched starts a Git server that binds monitors to branches of status, and emco,
-// which looks there often.
+// newWatched starts a Git server that restricts monitors to branches of status, and emco, which polls
+// these often.
 func newWatched(t testing.TB, args ...string) watched {
 	t.Helper()
 	s := &stage{TB: t, dir: t.TempDir(), writeToken: "w-" + rand.Text(), readerToken: "r-" + rand.Text()}
@@ -49,20 +49,20 @@ func newWatched(t testing.TB, args ...string) watched {
 	s.bare, err = s.git.Seed(t.Context(), repoName, branch)
 	s.must("make the repository", err)
 	s.must("keep a reflog", s.bare.Config(t.Context(), "core.logAllRefUpdates", "true"))
-	s.must("let status be replaced", s.bare.Config(t.Context(), "receive.denyNonFastForwards", "false"))
+	s.must("let monitors replace status branches", s.bare.Config(t.Context(), "receive.denyNonFastForwards", "false"))
 	s.options = program.Options{Bin: binaries(), Dir: filepath.Join(s.dir, "emco"), Args: append(args, "-status.interval", "1s")}
 	s.start()
 	t.Cleanup(s.end)
 	return w
 }
 
-// account installs the monitor on a cluster as it is shipped, and returns a kubeconfig
-// with the rights of its account and no others.
+// account installs the monitor on a cluster as it ships, and returns a kubeconfig with exactly the
+// rights of its account.
 func (s *stage) account(c *cluster.Cluster) string {
 	s.Helper()
 	shipped := local("..", "..", "deployments", "monitor")
 	kubectl(s, c, "apply", "-f", shipped)
-	kubectl(s, c, "-n", "emco-monitor", "delete", "deployment", "emco-monitor", "--wait=false") // its image is nowhere
+	kubectl(s, c, "-n", "emco-monitor", "delete", "deployment", "emco-monitor", "--wait=false") // its image does not exist
 	token := kubectl(s, c, "-n", "emco-monitor", "create", "token", "emco-monitor")
 	var config map[string]any
 	s.must("read the kubeconfig", json.Unmarshal([]byte(kubectl(s, c, "config", "view", "--raw", "-o", "json")), &config))
@@ -81,7 +81,7 @@ type monitor struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 	log  string
-	err  error // how it ended; to be read after done
+	err  error // its result; read it after done
 }
 
 // monitor runs the monitor of a cluster, which reports through Git.
@@ -90,8 +90,8 @@ func (w watched) monitor(c *cluster.Cluster, kubeconfig string) *monitor {
 	return w.launch(c, kubeconfig, "GIT_URL="+w.git.URL(repoName), "GIT_USERNAME="+edge, "GIT_TOKEN="+w.edgeToken)
 }
 
-// launch runs the monitor of a cluster, with variables that say how it reports, until the
-// test ends, or it is ended.
+// launch runs the monitor of a cluster, with variables that configure its reports, until the test ends
+// or ends the monitor.
 func (s *stage) launch(c *cluster.Cluster, kubeconfig string, how ...string) *monitor {
 	s.Helper()
 	m := &monitor{done: make(chan struct{}), log: filepath.Join(s.dir, "monitor-"+c.Name()+".log")}
@@ -105,7 +105,7 @@ func (s *stage) launch(c *cluster.Cluster, kubeconfig string, how ...string) *mo
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // the kernel takes this thread for the parent
+		runtime.LockOSThread() // the kernel treats this thread as the parent
 		defer runtime.UnlockOSThread()
 		defer close(m.done)
 		err := m.cmd.Start()
@@ -121,11 +121,11 @@ func (s *stage) launch(c *cluster.Cluster, kubeconfig string, how ...string) *mo
 
 // kill ends the monitor as kill -9 does.
 func (m *monitor) kill() {
-	_ = m.cmd.Process.Kill() // it may have ended
+	_ = m.cmd.Process.Kill() // it may have ended already
 	<-m.done
 }
 
-// stop ends the monitor by SIGTERM and checks how it ends, and that it had no open port.
+// stop ends the monitor by SIGTERM, and checks its exit and that it had no open port.
 func (s *stage) stop(m *monitor) {
 	s.Helper()
 	if ports := listening(m.cmd.Process.Pid); len(ports) > 0 {
@@ -150,7 +150,7 @@ func (s *stage) stop(m *monitor) {
 	}
 }
 
-// listening returns the sockets of a process that take connections.
+// listening returns the listening sockets of a process.
 func listening(pid int) []string {
 	own := map[string]bool{}
 	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
@@ -171,7 +171,7 @@ func listening(pid int) []string {
 	return out
 }
 
-// said reads what a cluster reported last.
+// said reads the last report of a cluster.
 func (w watched) said(c *cluster.Cluster) (status.Report, error) {
 	text, err := w.bare.Show(w.Context(), status.Branch(status.DefaultPrefix, "edge+"+c.Name()), status.File)
 	if err != nil {
@@ -180,8 +180,8 @@ func (w watched) said(c *cluster.Cluster) (status.Report, error) {
 	return status.Decode([]byte(text))
 }
 
-// saying waits until a cluster reports exactly these apps with their objects:
-// "<label> <name>=<status>".
+// saying waits until a cluster reports exactly these apps with their objects: "<label>
+// <name>=<status>".
 func (w watched) saying(c *cluster.Cluster, want ...string) status.Report {
 	w.Helper()
 	var last status.Report
@@ -193,29 +193,28 @@ func (w watched) saying(c *cluster.Cluster, want ...string) status.Report {
 		var got []string
 		for _, a := range r.Apps {
 			for _, o := range a.Objects {
-				if o.Kind != "CustomResourceDefinition" { // those of other tests stay
+				if o.Kind != "CustomResourceDefinition" { // objects of other tests stay
 					got = append(got, a.Label+" "+o.Name+"="+o.Status)
 				}
 			}
 		}
 		if last = r; !slices.Equal(got, want) {
-			return fmt.Errorf("report %d says %q, want %q", r.Seq, got, want)
+			return fmt.Errorf("report %d contains %q, want %q", r.Seq, got, want)
 		}
 		return nil
 	})
 	return last
 }
 
-// hooked is a chart with a hook that runs before all else, and a Secret of the chart's name.
+// hooked is a chart with a pre-install hook, and a Secret with the chart's name.
 func hooked(name string) fleet.Chart {
 	return fleet.Synthetic(name, 3).
 		With("templates/hook.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: prepare, annotations: {helm.sh/hook: \"pre-install,pre-upgrade\"}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n").
 		With("templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: "+name+"}\nstringData: {colour: {{ .Values.colour | quote }}}\n")
 }
 
-// A cluster that pulls from Git with Flux becomes Ready in the status: its monitor sees
-// the objects and what Flux says, reports to its branch, and emco takes that in. When the
-// monitor falls silent, nothing stays green.
+// A pull-mode cluster with Flux becomes Ready in the status: its monitor watches the objects and Flux,
+// reports to its branch, and emco accepts the report. When the monitor is silent, nothing stays green.
 func TestMonitorBringsGitClustersToReady(t *testing.T) {
 	do := steps{TB: t}
 	do.next("two API servers, Flux and a monitor on the second")
@@ -243,11 +242,11 @@ func TestMonitorBringsGitClustersToReady(t *testing.T) {
 	}
 	s.free("the branch of c2", l.c2)
 
-	do.next("the monitor stops: its word is not believed any more")
+	do.next("the monitor stops: its last report becomes stale")
 	s.stop(m)
 	eventually(t, "the status of a silent cluster", func() error {
 		if err := s.readyEverywhere(); err == nil {
-			return errors.New("all is said to be Ready")
+			return errors.New("the status is still Ready")
 		}
 		for _, app := range s.status(group).Apps {
 			for _, c := range app.Clusters {
@@ -268,7 +267,7 @@ func TestMonitorBringsGitClustersToReady(t *testing.T) {
 	s.wait(group, "terminated")
 	empty(t, l.c1)
 	empty(t, l.c2)
-	eventually(t, "the report of c2 is about nothing but definitions, which stay", func() error {
+	eventually(t, "the report of c2 contains only definitions, which stay", func() error {
 		r, err := s.said(l.c2)
 		for _, a := range r.Apps {
 			for _, o := range a.Objects {
@@ -284,9 +283,9 @@ func TestMonitorBringsGitClustersToReady(t *testing.T) {
 	do.next("done")
 }
 
-// On a cluster that pulls from Git hooks run in order, although nobody but the monitor
-// tells that they are done; a Secret counts although the monitor may not read it; and
-// what the API server refuses is told, while all else stays Ready throughout.
+// On a pull-mode cluster hooks run in order, although only the monitor reports that they are done. A
+// Secret counts although the monitor may not read it. The status shows what the API server refuses, and
+// everything else stays Ready throughout.
 func TestMonitorTellsOfHooksSecretsAndRefusals(t *testing.T) {
 	do := steps{TB: t}
 	do.next("Flux and a monitor; an app with a hook and a Secret")
@@ -325,7 +324,7 @@ func TestMonitorTellsOfHooksSecretsAndRefusals(t *testing.T) {
 	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, b))
 	s.must("instantiate", s.fleet().Act(t.Context(), b.Path(), "instantiate"))
 	eventually(t, "the refusal in the status", func() error {
-		if err := ready(); err != nil { // Flux looks again at each commit
+		if err := ready(); err != nil { // Flux checks again at each commit
 			t.Errorf("the other deployment: %v", err)
 		}
 		st := s.ready(b)
@@ -339,7 +338,7 @@ func TestMonitorTellsOfHooksSecretsAndRefusals(t *testing.T) {
 			}
 		}
 		text, err := json.Marshal(st.Apps)
-		return errors.Join(err, fmt.Errorf("no word of it: %s", text))
+		return errors.Join(err, fmt.Errorf("the status does not contain it: %s", text))
 	})
 
 	do.next("terminate")
@@ -352,7 +351,7 @@ func TestMonitorTellsOfHooksSecretsAndRefusals(t *testing.T) {
 	do.next("done")
 }
 
-// readyEverywhere says what is not Ready in the status.
+// readyEverywhere returns an error that names what is not Ready in the status.
 func (w watched) readyEverywhere() error {
 	w.Helper()
 	st := w.status(group)
@@ -371,21 +370,21 @@ func (w watched) readyEverywhere() error {
 	return nil
 }
 
-// free checks that a report holds nothing that must not leave the cluster.
+// free checks that a report contains nothing that must not leave the cluster.
 func (w watched) free(what string, c *cluster.Cluster) {
 	w.Helper()
 	text, err := w.bare.Show(w.Context(), status.Branch(status.DefaultPrefix, "edge+"+c.Name()), status.File)
 	w.must("read "+what, err)
 	for _, secret := range []string{w.edgeToken, w.writeToken, w.readerToken, "canary-", base64.StdEncoding.EncodeToString([]byte("canary-red"))} {
 		if strings.Contains(text, secret) {
-			w.Errorf("%s holds a secret", what)
+			w.Errorf("%s contains a secret", what)
 		}
 	}
 }
 
 func TestConformance14MonitorRestartKeepsOthersStatusAndEdgeCannotWriteDesiredState(t *testing.T) {
 	do := steps{TB: t}
-	do.next("two clusters with two apps each; both report into one repository")
+	do.next("two clusters with two apps each; both report to one repository")
 	l, s := clustersOf(t), newWatched(t)
 	kubeconfigs := map[*cluster.Cluster]string{}
 	for _, c := range []*cluster.Cluster{l.c1, l.c2} {
@@ -399,7 +398,7 @@ func TestConformance14MonitorRestartKeepsOthersStatusAndEdgeCannotWriteDesiredSt
 	before := s.saying(l.c1, "7-db db=Current", "7-web web=Current")
 	other := s.saying(l.c2, "7-db db=Current", "7-web web=Current")
 
-	do.next("the monitor of c1 is killed; meanwhile an object goes; it starts again")
+	do.next("kill the monitor of c1, remove an object, start the monitor again")
 	first.kill()
 	kubectl(t, l.c1, "delete", "configmap", "web")
 	first = s.monitor(l.c1, kubeconfigs[l.c1])
@@ -417,11 +416,11 @@ func TestConformance14MonitorRestartKeepsOthersStatusAndEdgeCannotWriteDesiredSt
 		}
 	}
 
-	do.next("with the monitor's credential desired state is out of reach")
+	do.next("the monitor's credential cannot write desired state")
 	head := s.head()
 	for _, to := range []string{"main", "clusters/edge+c1"} {
 		if out, err := s.push(to); err == nil || !strings.Contains(out, edge+" may not push") {
-			t.Errorf("push to %s: %v, want it to be refused:\n%s", to, err, out)
+			t.Errorf("push to %s: %v, want a refusal:\n%s", to, err, out)
 		}
 	}
 	if now := s.head(); now != head {
@@ -436,8 +435,8 @@ func TestConformance14MonitorRestartKeepsOthersStatusAndEdgeCannotWriteDesiredSt
 	do.next("done")
 }
 
-// push tries to write to a branch with the credential of a monitor, as anybody could who
-// has taken a cluster over.
+// push tries to write to a branch with the credential of a monitor, as an attacker could after taking a
+// cluster over.
 func (w watched) push(to string) (string, error) {
 	w.Helper()
 	dir, err := os.MkdirTemp(w.dir, "push-")
@@ -452,8 +451,8 @@ func (w watched) push(to string) (string, error) {
 	return string(out), err
 }
 
-// TestMonitorPackageOnARealCluster runs the tests of the monitor that need a cluster, and
-// skip themselves when they are given none.
+// TestMonitorPackageOnARealCluster runs the tests of the monitor that need a cluster, and skip without
+// one.
 func TestMonitorPackageOnARealCluster(t *testing.T) {
 	l := clustersOf(t)
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "./internal/agent")

@@ -9,14 +9,13 @@ import (
 	"testing"
 )
 
-// The release of Argo CD whose definitions the objects that we write for it must pass, and
-// the checksum of its sources.
+// The release of Argo CD whose schemas EMCO's objects must pass, and the checksum of its sources.
 const (
 	argoCD    = "github.com/argoproj/argo-cd/v3@v3.1.16"
 	argoCDSum = "h1:ufzj0c7CWKoMW03lOV8F6jwIW6YDPPZWI4PTHxz8Qq0="
 )
 
-// argoCDDefinitions returns the folder of Argo CD's definitions. Nothing is built of it.
+// argoCDDefinitions returns the folder of Argo CD's definitions. It builds nothing.
 func argoCDDefinitions(t *testing.T) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", argoCD)
@@ -33,8 +32,7 @@ func argoCDDefinitions(t *testing.T) string {
 	return filepath.Join(module.Dir, "manifests", "crds")
 }
 
-// TestPackagesOnARealCluster runs the tests of the packages that talk to a cluster, which
-// skip themselves when they are given none.
+// TestPackagesOnARealCluster runs the tests of the packages that need a cluster, and skip without one.
 func TestPackagesOnARealCluster(t *testing.T) {
 	l := clustersOf(t)
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "./internal/sink/kube", "./internal/status/kubewatch", "./internal/syncer/all")

@@ -16,23 +16,22 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/s3"
 )
 
-// outlet is a server that is no Git server, where clusters read what is published for them.
+// outlet is a server other than Git that serves published folders to clusters.
 type outlet struct {
 	kind   string               // of cluster
 	keys   map[string]v2.Scalar // of sync objects
-	edge   string               // the objects that Flux on c2 is pointed at it with
-	source string               // kind and name of that one of them that reads
+	edge   string               // the objects on c2 that point Flux at it
+	source string               // kind and name of the reading object among these
 }
 
-// published has Flux on c2 read what is published for it, beside what is published for a
-// cluster whose name is longer. Objects arrive, the status names what Flux has read, and
-// nothing is left in the end.
+// published runs Flux on c2 on its published folder, next to the folder of a cluster with a longer
+// name. Objects arrive, the status names Flux's revision, and nothing is left at the end.
 func published(t *testing.T, o outlet) {
 	do := steps{TB: t}
 	do.next("two clusters of type %s", o.kind)
 	l, st := clustersOf(t), newStage(t)
 	f := st.fleet()
-	st.must("found the fleet", f.Found(t.Context(), st.repository()))
+	st.must("register the fleet", f.Found(t.Context(), st.repository()))
 	for _, name := range []string{"c2", "c20"} {
 		st.must("register", f.RegisterPublished(t.Context(), name, o.kind, o.keys))
 	}
@@ -42,8 +41,8 @@ func published(t *testing.T, o outlet) {
 	st.must("instantiate", f.Act(t.Context(), d.Path(), "instantiate"))
 	st.wait(d.Path(), "instantiated")
 
-	do.next("Flux is pointed at it")
-	st.must("point Flux at it", l.c2.Apply(t.Context(), o.edge))
+	do.next("Flux is pointed at the folder")
+	st.must("point Flux at the folder", l.c2.Apply(t.Context(), o.edge))
 	eventually(t, "the objects are there", func() error {
 		list, err := ours(t.Context(), l.c2)
 		if err == nil && len(list) != 3 {
@@ -113,7 +112,7 @@ func TestFluxReadsABucket(t *testing.T) {
 	})
 }
 
-// artifactEdge is the bootstrap of docs/backends/oci.md, likewise.
+// artifactEdge is the bootstrap of docs/backends/oci.md, with the address and the interval of a test.
 const artifactEdge = `apiVersion: v1
 kind: Secret
 metadata: {name: emco-registry, namespace: flux-system}

@@ -22,7 +22,7 @@ type replicas struct {
 	all  []*program.Emco
 }
 
-// newReplicas starts an etcd, and a process for all services but rsync.
+// newReplicas starts an etcd, and a process for all services except rsync.
 func newReplicas(t *testing.T) *replicas {
 	t.Helper()
 	b, err := bed.Open(t.Context(), bed.Options{Dir: t.TempDir()})
@@ -34,7 +34,7 @@ func newReplicas(t *testing.T) *replicas {
 	s.must("stop the program on embedded stores", s.emco.Stop())
 	r := &replicas{stage: s, etcd: b.EtcdURL()}
 	s.emco = r.start("api", "clm,dcm,placementintent,orchestrator")
-	t.Cleanup(func() { s.emco = nil }) // it is ended with the others
+	t.Cleanup(func() { s.emco = nil }) // it ends with the others
 	return r
 }
 
@@ -51,7 +51,7 @@ func (r *replicas) start(name, target string) *program.Emco {
 	return e
 }
 
-// commits is how many a process has made.
+// commits is the number of a process's commits.
 func (r *replicas) commits(e *program.Emco) float64 {
 	r.Helper()
 	m, err := e.Metrics(r.Context())
@@ -59,8 +59,8 @@ func (r *replicas) commits(e *program.Emco) float64 {
 	return m["emco_git_commits_total"]
 }
 
-// Two rsync processes share the repositories of a fleet. One that is paused is replaced,
-// and when it wakes up it does no harm; so is one that is killed.
+// Two rsync processes share the repositories of a fleet. When one is paused or killed, the other takes
+// over; the paused one does no harm when it wakes up.
 func TestReplicasShareWorkAndReplaceEachOther(t *testing.T) {
 	do := steps{TB: t}
 	const repositories = 12
@@ -70,12 +70,12 @@ func TestReplicasShareWorkAndReplaceEachOther(t *testing.T) {
 	one, two := r.start("rsync-1", "rsync"), r.start("rsync-2", "rsync")
 
 	f := s.fleet()
-	s.must("found the fleet", f.Found(t.Context(), s.repository()))
+	s.must("register the fleet", f.Found(t.Context(), s.repository()))
 	var bares []gittest.Bare
 	for i := range repositories {
 		name := fmt.Sprintf("repo-%02d", i)
 		bare, err := s.git.Seed(t.Context(), name, branch)
-		s.must("make a repository", err)
+		s.must("create a repository", err)
 		bares = append(bares, bare)
 		s.must("register", f.RegisterIn(t.Context(), name, fleet.Repository{URL: s.git.URL(name), User: writer, Token: s.writeToken}))
 	}
@@ -89,13 +89,13 @@ func TestReplicasShareWorkAndReplaceEachOther(t *testing.T) {
 		t.Errorf("commits: %.0f and %.0f, want both to work, %d in all", a, b, repositories)
 	}
 
-	do.next("pause the first, update: the second does it all")
+	do.next("pause the first, update: the second does all work")
 	s.must("pause", syscall.Kill(one.PID(), syscall.SIGSTOP))
 	s.must("change a value", f.Revalue(t.Context(), d, d.Apps[0].Chart, "colour: green\n"))
 	s.phase(d, "update", v2.StatusInstantiated)
 	want := r.colours(bares, "green")
 
-	do.next("wake the first up, kill the second, update: the first does it all")
+	do.next("wake the first up, kill the second, update: the first does all work")
 	s.must("wake up", syscall.Kill(one.PID(), syscall.SIGCONT))
 	two.Kill()
 	s.must("change a value", f.Revalue(t.Context(), d, d.Apps[0].Chart, "colour: red\n"))
@@ -117,7 +117,7 @@ func (r *replicas) colours(bares []gittest.Bare, want string) (commits int) {
 		text, err := bare.Git(r.Context(), "", "grep", "-h", "colour", branch, "--", "*app00-00*")
 		r.must("search the branch", err)
 		if !strings.Contains(text, want) {
-			r.Errorf("%s holds %q, want %s", bare.Dir, text, want)
+			r.Errorf("%s contains %q, want %s", bare.Dir, text, want)
 		}
 		log, err := bare.Git(r.Context(), "", "rev-list", "--count", branch)
 		r.must("count commits", err)

@@ -14,8 +14,8 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// Whoever is killed in the middle of a large update comes to what would have been without
-// that, by as many commits and revisions: T4e. EMCO_SCALE says the size; 500x10 unless given.
+// After a kill in the middle of a large update, the result, the number of commits and the revisions are
+// the same as without the kill: T4e. EMCO_SCALE sets the size; default 500x10.
 func TestRestartInTheMiddleOfAnUpdate(t *testing.T) {
 	t.Parallel()
 	clusters, n := 500, 10
@@ -33,12 +33,12 @@ func TestRestartInTheMiddleOfAnUpdate(t *testing.T) {
 		commits := s.commits()
 		s.killed(m, shade(i))
 		if got, want := s.commits()-commits, s.branches(); got != want {
-			t.Errorf("%d commits came of it, want %d, one a branch", got, want)
+			t.Errorf("%d commits, want %d, one per branch", got, want)
 		}
 	}
 	s.revisionsOnce(1 + len(moments()))
 
-	do.next("the same without being killed")
+	do.next("the same without a kill")
 	calm := newScale(t, clusters, n)
 	calm.measure("instantiate", func() {})
 	for i := range moments() {
@@ -52,8 +52,8 @@ func TestRestartInTheMiddleOfAnUpdate(t *testing.T) {
 
 func shade(i int) string { return "shade-" + strconv.Itoa(i) }
 
-// moment is when emco is killed: on the Git server's word, or, without one, when the update
-// was accepted.
+// moment is the time of the kill: at a signal of the Git server or, without one, when the update is
+// accepted.
 type moment struct {
 	name string
 	on   func(s *scale, strike func(repo string)) // nil ends it
@@ -61,13 +61,13 @@ type moment struct {
 
 func moments() []moment {
 	return []moment{
-		{"when it has said yes", nil},
+		{"after it has answered", nil},
 		{"when its push has begun", func(s *scale, strike func(string)) { s.git.BeforePush(strike) }},
 		{"when its push has landed and it does not know", func(s *scale, strike func(string)) { s.git.AfterPush(strike) }},
 	}
 }
 
-// killed updates a value, with emco killed at a moment and started again.
+// killed updates a value, kills emco at a moment and starts it again.
 func (s *scale) killed(m moment, colour string) {
 	s.Helper()
 	dead := make(chan struct{})
@@ -90,7 +90,7 @@ func (s *scale) killed(m moment, colour string) {
 	select {
 	case <-dead:
 	case <-time.After(patience):
-		s.Fatal("the moment does not come")
+		s.Fatal("the moment did not come")
 	}
 	if m.on != nil {
 		m.on(s, nil)

@@ -19,14 +19,14 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/program"
 )
 
-// A large fleet does work for what changes, and comes to what it would have come to from
-// the start: T4. EMCO_SCALE says the size, such as 5000x20; else the test is left out. The
-// program has no switch by which it renders each app for each cluster anew (T4f): what that
-// would come to is an installation from the start, and its renders are a number.
+// A large fleet costs work for differences only, and reaches the same result as a new installation: T4.
+// EMCO_SCALE sets the size, such as 5000x20; without it the test skips. The program has no switch that
+// renders each app for each cluster (T4f): the result of that is the same as a new installation, and
+// its renders are a number.
 func TestScale(t *testing.T) {
 	var clusters, n int
 	if _, err := fmt.Sscanf(os.Getenv("EMCO_SCALE"), "%dx%d", &clusters, &n); err != nil {
-		t.Skip("EMCO_SCALE does not say a size, such as 5000x20")
+		t.Skip("EMCO_SCALE does not contain a size, such as 5000x20")
 	}
 	do := steps{TB: t}
 	do.next("seed %d clusters", clusters)
@@ -43,7 +43,7 @@ func TestScale(t *testing.T) {
 	s.want("commits of one value", one.commits, float64(s.branches()))
 	s.asked("seconds of one value", one.seconds, 10)
 
-	do.next("one cluster more")
+	do.next("add one cluster")
 	s.seed(clusters + 1)
 	more := s.measure("update", func() {})
 	s.want("renders of a cluster", more.renders, 0)
@@ -57,9 +57,9 @@ func TestScale(t *testing.T) {
 	m, err := s.emco.Memory()
 	s.must("read memory", err)
 	s.within("most resident memory, MiB", float64(m.Peak)/mib, 1536)
-	s.within("renders in all, beside those of each pair each time", first.renders+one.renders+more.renders+none.renders, float64(4*clusters*n)/50)
+	s.within("renders in all, compared with one per pair and revision", first.renders+one.renders+more.renders+none.renders, float64(4*clusters*n)/50)
 
-	do.next("the same from the start")
+	do.next("the same in a new installation")
 	again := newScale(t, clusters+1, n)
 	again.revalue("green")
 	again.measure("instantiate", func() {})
@@ -82,8 +82,8 @@ func newScale(t *testing.T, clusters, n int) *scale {
 	return s
 }
 
-// seed registers clusters with simfleet; those that are there stay. They are spread over
-// shards of at most a thousand.
+// seed registers clusters with simfleet and keeps existing ones. It spreads them over branch shards of
+// at most a thousand.
 func (s *scale) seed(clusters int, more ...string) {
 	s.Helper()
 	began := time.Now()
@@ -106,11 +106,11 @@ func (s *scale) revalue(colour string) {
 	s.must("change a value", s.fleet().Revalue(s.Context(), s.d, s.d.Apps[0].Chart, "colour: "+colour+"\n"))
 }
 
-// cost is what an operation took.
+// cost is the cost of an operation.
 type cost struct{ seconds, renders, commits float64 }
 
-// measure has the deployment change and waits until it is done. Seconds are those until
-// the last push, or until it is done if nothing was pushed.
+// measure changes the deployment and waits until the change is done. Seconds count to the last push, or
+// to the end if nothing was pushed.
 func (s *scale) measure(action string, before func()) cost {
 	s.Helper()
 	var pushed atomic.Int64
@@ -133,18 +133,18 @@ func (s *scale) measure(action string, before func()) cost {
 	c.renders, c.commits = now["emco_renders_total"]-old["emco_renders_total"], now["emco_git_commits_total"]-old["emco_git_commits_total"]
 	m, err := s.emco.Memory()
 	s.must("read memory", err)
-	s.Logf("    %s: answered after %.2f s, on the branches after %.1f s, said so after %.1f s; %.0f renders, %.0f commits, %.0f calls of etcd, %d MiB resident, %d at most",
+	s.Logf("    %s: answered after %.2f s, on the branches after %.1f s, status after %.1f s; %.0f renders, %.0f commits, %.0f calls of etcd, %d MiB resident, %d at most",
 		action, answered.Seconds(), c.seconds, done.Seconds(), c.renders, c.commits, now["emco_etcd_operations_total"]-old["emco_etcd_operations_total"], m.Resident/mib, m.Peak/mib)
 	return c
 }
 
-// done waits until the status says so, for at most ten minutes.
+// done waits until the status reports the end, for at most ten minutes.
 func (s *scale) done() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Minute)
 	defer cancel()
 	f := s.fleet()
-	err := program.Poll(ctx, 500*time.Millisecond, func() error { // a look at 100,000 pairs is not free
+	err := program.Poll(ctx, 500*time.Millisecond, func() error { // a poll of 100,000 pairs is not free
 		st, err := f.Status(ctx, s.d.Path(), false)
 		if err == nil && st.DeployedStatus != v2.StatusInstantiated {
 			err = errors.New("deployedStatus is " + st.DeployedStatus)
@@ -154,7 +154,7 @@ func (s *scale) done() {
 	s.must("it is not done", err)
 }
 
-// branches counts those that hold clusters.
+// branches counts the branches with clusters.
 func (s *scale) branches() int {
 	s.Helper()
 	out, err := s.bare.Git(s.Context(), "", "for-each-ref", "--format=%(refname:short)", "refs/heads/"+branch+"-*")
@@ -162,7 +162,7 @@ func (s *scale) branches() int {
 	return max(1, len(strings.Fields(out)))
 }
 
-// flushes is how many commits an installation may take for each branch.
+// flushes is the allowed number of commits of an installation on each branch.
 func (s *scale) flushes() int { return 3 }
 
 func (s *scale) want(what string, got, want float64) {
@@ -172,10 +172,10 @@ func (s *scale) want(what string, got, want float64) {
 	}
 }
 
-// asked prints a time beside the one that is hoped for: how fast a machine is decides no test.
+// asked prints a time next to its goal: the speed of a machine decides no test.
 func (s *scale) asked(what string, got, most float64) {
 	s.Helper()
-	s.Logf("    %s: %.1f, asked for at most %.1f", what, got, most)
+	s.Logf("    %s: %.1f, goal at most %.1f", what, got, most)
 }
 
 func (s *scale) within(what string, got, most float64) {
@@ -185,8 +185,8 @@ func (s *scale) within(what string, got, most float64) {
 	}
 }
 
-// What two deployments cannot have in common: their names, and the stamps of objects,
-// which are digests of contents that hold the names.
+// Parts that differ between two deployments: their names, and the stamps of objects, which are digests
+// of contents with the names.
 var (
 	deploymentID = regexp.MustCompile(`/context/([0-9]+)/`)
 	stamp        = regexp.MustCompile(`emco/content: .*`)
@@ -200,18 +200,18 @@ func (s *scale) equal(other *scale) {
 	for path, text := range a {
 		if b[path] != text {
 			if different++; different == 1 {
-				s.Errorf("%s is not what it would have been from the start", path)
+				s.Errorf("%s differs from a new installation", path)
 			}
 		}
 	}
 	if different > 0 || len(a) != len(b) {
-		s.Errorf("%d of %d files differ; from the start there are %d", different, len(a), len(b))
+		s.Errorf("%d of %d files differ; the new installation has %d", different, len(a), len(b))
 	}
 	s.Logf("    %d files are equal", len(a)-different)
 }
 
-// contents lists the files of all shards, without what two deployments cannot have in
-// common. In which shard a cluster is depends on who else was registered at that moment.
+// contents lists the files of all branch shards, without the parts that differ between two deployments.
+// The branch shard of a cluster depends on the other registrations at that moment.
 func (s *scale) contents() map[string]string {
 	s.Helper()
 	heads, err := s.bare.Git(s.Context(), "", "for-each-ref", "--format=%(refname:short)", "refs/heads/"+branch+"-*")

@@ -23,12 +23,12 @@ const (
 	unsealed   = "apiVersion: v1\nkind: Secret\nmetadata: {name: sealed}\nstringData:\n  a: first\n  b: " + plainValue + "\n"
 )
 
-// TestFluxDecryptsAndWaits has an app whose Secret is encrypted for the edge alone, and
-// another one that needs it. Without the key on the edge Flux can apply neither, although
-// the files of both are there; with it, it decrypts the first and goes on with the second.
+// TestFluxDecryptsAndWaits deploys an app with a Secret that only the edge can decrypt, and another app
+// that depends on it. Without the key on the edge Flux applies neither, although the files of both are
+// there; with the key, it decrypts the first and continues with the second.
 func TestFluxDecryptsAndWaits(t *testing.T) {
 	do := steps{TB: t}
-	do.next("a chart with a Secret that is encrypted, and one that depends on it")
+	do.next("a chart with an encrypted Secret, and one that depends on it")
 	tool, err := sops.Open(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestFluxDecryptsAndWaits(t *testing.T) {
 	}
 	l, s := clustersOf(t), newStage(t)
 	f := s.fleet()
-	s.must("found the fleet", f.Found(t.Context(), s.repository()))
+	s.must("register the fleet", f.Found(t.Context(), s.repository()))
 	s.must("register", f.RegisterWith(t.Context(), "c2", v2.FluxCD, s.repository(), map[string]v2.Scalar{
 		"decryptionProvider": "sops", "decryptionSecretRef": ageSecret, "dependsOn": "native",
 		"syncInterval": "1", "retryInterval": "1", "secretRef": flux.Namespace,
@@ -60,29 +60,29 @@ func TestFluxDecryptsAndWaits(t *testing.T) {
 	text, err := s.bare.Show(t.Context(), branch, file)
 	s.must("read the Secret in Git", err)
 	if opened, err := tool.Decrypt(t.Context(), key, text); err != nil || !strings.Contains(opened, plainValue) {
-		t.Errorf("what is in Git cannot be decrypted any more: %v\n%s", err, text)
+		t.Errorf("the Secret in Git cannot be decrypted: %v\n%s", err, text)
 	}
 
-	do.next("Flux has no key: it says so, and holds back what depends on it")
+	do.next("Flux has no key: it reports that, and holds back the dependent app")
 	l.follow(s)
-	eventually(t, "both Kustomizations say why they are not ready", func() error {
+	eventually(t, "both Kustomizations explain why they are not ready", func() error {
 		return errors.Join(
 			l.says(t, id, "db", ageSecret),
 			l.says(t, id, "web", "dependency", "emco-"+id+"-db"),
 		)
 	})
 	if list, err := ours(t.Context(), l.c2); err != nil || len(list) > 0 {
-		t.Errorf("on the cluster are %v, %v, want nothing", names(list), err)
+		t.Errorf("the cluster contains %v, %v, want nothing", names(list), err)
 	}
 
 	do.next("the key is there")
-	s.must("bring the key", l.c2.Apply(t.Context(), ageKey(key)))
+	s.must("apply the key", l.c2.Apply(t.Context(), ageKey(key)))
 	available(t, l.c2, d.Name+"-web")
 	if got := kubectl(t, l.c2, "get", "secret", "sealed", "-o", "jsonpath={.data.b}"); got != base64.StdEncoding.EncodeToString([]byte(plainValue)) {
-		t.Errorf("the Secret holds %q, want what was encrypted", got)
+		t.Errorf("the Secret contains %q, want the encrypted value", got)
 	}
 	if first, second := created(t, l.c2, "till-db"), created(t, l.c2, "till-web"); first == "" || second < first {
-		t.Errorf("db was made at %q and web at %q, want db first", first, second)
+		t.Errorf("db was created at %q and web at %q, want db first", first, second)
 	}
 
 	do.next("terminate")
@@ -93,7 +93,7 @@ func TestFluxDecryptsAndWaits(t *testing.T) {
 	do.next("done")
 }
 
-// says checks that the Kustomization of an app is not ready, and that its message has words.
+// says checks that the Kustomization of an app is not ready, and that its message contains words.
 func (l *clusters) says(t *testing.T, id, app string, words ...string) error {
 	message, err := l.c2.Kubectl(t.Context(), "get", "-n", flux.Namespace, "kustomization", "emco-"+id+"-"+app,
 		"-o", `jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.message}{end}`)
@@ -102,26 +102,26 @@ func (l *clusters) says(t *testing.T, id, app string, words ...string) error {
 	}
 	for _, word := range words {
 		if !strings.HasPrefix(message, "False ") || !strings.Contains(message, word) {
-			return fmt.Errorf("%s says %q, want False and %q", app, message, word)
+			return fmt.Errorf("%s reports %q, want False and %q", app, message, word)
 		}
 	}
 	return nil
 }
 
-// created returns when a Deployment was made.
+// created returns the creation time of a Deployment.
 func created(t *testing.T, c *cluster.Cluster, name string) string {
 	t.Helper()
 	return kubectl(t, c, "get", "deployment", name, "-o", "jsonpath={.metadata.creationTimestamp}")
 }
 
-// ageKey is the Secret that Flux reads keys from.
+// ageKey is the Secret with Flux's keys.
 func ageKey(k sops.Key) string {
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]string{"name": ageSecret, "namespace": flux.Namespace},
 		"stringData": map[string]string{"edge.agekey": k.File},
 	})
 	if err != nil {
-		panic("no JSON of texts: " + err.Error())
+		panic("no JSON strings: " + err.Error())
 	}
 	return string(text)
 }

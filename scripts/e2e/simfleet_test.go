@@ -20,18 +20,17 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/program"
 )
 
-// quiet is the size above which simulated clusters do not report through Git: thousands of
-// pushes by a process measure the Git server.
+// quiet is the size above which simulated clusters do not report through Git: thousands of pushes by
+// one process would measure the Git server.
 const quiet = 2000
 
-// A simulated fleet asks the control plane where its clusters read, follows what is
-// written to their shards, and reports; the status says Ready then. EMCO_FLEET says how
-// many clusters, all of one process; 200 unless given.
+// A simulated fleet asks the control plane for its branches, follows these, and reports; then the
+// status is Ready. EMCO_FLEET sets the number of clusters in the process; default 200.
 func TestSimulatedFleet(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t)
 	_, err := s.git.Seed(t.Context(), "status", branch)
-	s.must("make the repository for reports", err)
+	s.must("create the repository for reports", err)
 	reports := []string{"-status.url", s.git.URL("status"), "-status.user", writer}
 	s.seed(s.clusters, reports...)
 	if s.clusters > quiet {
@@ -40,19 +39,19 @@ func TestSimulatedFleet(t *testing.T) {
 	s.live(s.clusters <= quiet, reports)
 }
 
-// The same fleet reports by HTTPS, through a gateway that the clusters have to trust, each
-// with a token of its own.
+// The same fleet reports over HTTPS, through a gateway that the clusters must trust, each with its own
+// token.
 func TestSimulatedFleetByHTTPS(t *testing.T) {
 	t.Parallel()
 	s, gateway := newSimulated(t), newGateway(t)
 	gateway.open(t, s.emco.URL())
 	tokens, ca := filepath.Join(s.dir, "tokens"), filepath.Join(s.dir, "gateway.pem")
-	s.must("write what is to be trusted", os.WriteFile(ca, gateway.ca(), 0o600))
+	s.must("write the gateway's certificate", os.WriteFile(ca, gateway.ca(), 0o600))
 	s.seed(s.clusters, "-tokens", tokens)
 	s.live(true, []string{"-status.control", gateway.URL, "-status.controlCAFile", ca, "-status.tokens", tokens})
 }
 
-// newSimulated is a stage for a fleet that is not registered yet.
+// newSimulated is a stage for an unregistered fleet.
 func newSimulated(t *testing.T) *scale {
 	t.Helper()
 	clusters := 200
@@ -65,7 +64,7 @@ func newSimulated(t *testing.T) *scale {
 	return &scale{stage: newStage(t, "-status.interval", "1s"), clusters: clusters, d: apps("large", 3, 4)}
 }
 
-// live deploys to the fleet and has it live through a change, while a tenth is away.
+// live deploys to the fleet and changes a value while a tenth is offline.
 func (s *scale) live(reports bool, how []string) {
 	s.Helper()
 	do := steps{TB: s.TB}
@@ -73,7 +72,7 @@ func (s *scale) live(reports bool, how []string) {
 	s.must("onboard", s.fleet().Onboard(s.Context(), s.dir, s.d))
 	s.measure("instantiate", func() {})
 
-	do.next("all of them live, a tenth is away for a while, and a value changes")
+	do.next("all clusters run, a tenth is offline for a while, and a value changes")
 	sim := s.simulate(append(how, "-do", "4s 10% offline", "-do", "12s all online")...)
 	s.measure("update", func() { s.revalue("green") })
 	if reports {
@@ -81,24 +80,24 @@ func (s *scale) live(reports bool, how []string) {
 	}
 	sum := sim.end()
 	if sum.Current != s.clusters || sum.Applied < s.clusters {
-		s.Errorf("at the end %d of %d clusters are current, after %d times that one applied something", sum.Current, s.clusters, sum.Applied)
+		s.Errorf("at the end %d of %d clusters are current, after %d applied changes", sum.Current, s.clusters, sum.Applied)
 	}
-	busy := strings.Contains(sum.LastReason, "503 Service Unavailable") // to come back later is no failure
+	busy := strings.Contains(sum.LastReason, "503 Service Unavailable") // a request to come back later is no failure
 	if reports && (sum.Reports < s.clusters || sum.Failures > 0 && !busy) {
 		s.Errorf("%d reports, and %d that failed: %s", sum.Reports, sum.Failures, sum.LastReason)
 	}
 	do.next("done")
 }
 
-// simulation is a running simfleet, and what it says at its end.
+// simulation is a running simfleet, and its final summary.
 type simulation struct {
 	*scale
 	cmd      *exec.Cmd
 	out, log bytes.Buffer
 }
 
-// simulate starts simfleet on the fleet. It ends by itself when all have been settled for
-// some time, or with the test.
+// simulate starts simfleet on the fleet. It ends when all clusters have been settled for some time, or
+// with the test.
 func (s *scale) simulate(args ...string) *simulation {
 	s.Helper()
 	sim := &simulation{scale: s}
@@ -114,7 +113,7 @@ func (s *scale) simulate(args ...string) *simulation {
 	return sim
 }
 
-// told is what a summary of simfleet holds.
+// told is the content of a summary of simfleet.
 type told struct {
 	Current, Applied, Reports int
 	AppliedP50Seconds         float64
@@ -123,7 +122,7 @@ type told struct {
 	LastReason                string `json:"lastFailure"`
 }
 
-// end waits until simfleet ends, which must be by itself and with all clusters settled.
+// end waits until simfleet ends without a signal and with all clusters settled.
 func (s *simulation) end() (sum told) {
 	s.Helper()
 	err := s.cmd.Wait()
@@ -139,7 +138,7 @@ func (s *simulation) end() (sum told) {
 	return sum
 }
 
-// allReady waits until the status says so.
+// allReady waits until the status is Ready.
 func (s *scale) allReady() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Minute)

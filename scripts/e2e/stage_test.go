@@ -24,11 +24,11 @@ const (
 	repoName = "fleet"
 	branch   = "main"
 	writer   = "emco" // the Git user of the orchestrator
-	reader   = "flux" // the Git user of clusters, who may not write
+	reader   = "flux" // the Git user of clusters, with read access
 	group    = "projects/shop/composite-apps/till/v1/deployment-intent-groups/autumn"
 )
 
-// stage is what a test plays on: a folder, a Git server with one repository, and emco.
+// stage is the environment of a test: a folder, a Git server with one repository, and emco.
 type stage struct {
 	testing.TB
 	dir                     string
@@ -39,8 +39,8 @@ type stage struct {
 	writeToken, readerToken string
 }
 
-// newStage starts everything; it ends with the test, which fails if emco does not end
-// cleanly. The repository refuses to be rewound and remembers where its branches were.
+// newStage starts everything. It ends with the test, which fails if emco does not end cleanly. The
+// repository refuses rewinds and records the heads of its branches.
 func newStage(t testing.TB, args ...string) *stage {
 	t.Helper()
 	s := &stage{TB: t, dir: t.TempDir(), writeToken: "w-" + rand.Text(), readerToken: "r-" + rand.Text()}
@@ -50,7 +50,7 @@ func newStage(t testing.TB, args ...string) *stage {
 	s.must("serve Git", err)
 	t.Cleanup(func() { s.git.Close() })
 	s.bare, err = s.git.Seed(t.Context(), repoName, branch)
-	s.must("make the repository", err)
+	s.must("create the repository", err)
 	s.must("keep a reflog", s.bare.Config(t.Context(), "core.logAllRefUpdates", "true"))
 	s.options = program.Options{Bin: binaries(), Dir: filepath.Join(s.dir, "emco"), Args: args}
 	s.start()
@@ -58,7 +58,7 @@ func newStage(t testing.TB, args ...string) *stage {
 	return s
 }
 
-// binaries is where `make build` puts the programs; EMCO_BIN says another folder.
+// binaries is the folder of `make build`; EMCO_BIN overrides it.
 func binaries() string {
 	if dir := os.Getenv("EMCO_BIN"); dir != "" {
 		return dir
@@ -90,7 +90,7 @@ func (s *stage) end() {
 	}
 }
 
-// fleet returns the clusters and deployments behind the emco that runs now.
+// fleet returns a client for the clusters and deployments of the running emco.
 func (s *stage) fleet() fleet.Fleet {
 	s.Helper()
 	f, err := fleet.Open(s.emco.URL())
@@ -102,7 +102,7 @@ func (s *stage) repository() fleet.Repository {
 	return fleet.Repository{URL: s.git.URL(repoName), User: writer, Token: s.writeToken}
 }
 
-// ctl runs emcoctl, which must succeed, and returns what it prints.
+// ctl runs emcoctl, expects success, and returns its output.
 func (s *stage) ctl(args ...string) string {
 	s.Helper()
 	r := s.emco.Emcoctl(s.Context(), args...)
@@ -122,8 +122,7 @@ func (s *stage) apply(values string, files ...string) string {
 	return s.ctl(args...)
 }
 
-// patience is how long anything may take that ends by itself. No test asserts a time: it
-// only ends what hangs, also on a machine that has other things to do.
+// patience limits waits. No test asserts a time: the limit only ends hangs, also on a busy machine.
 const patience = 4 * time.Minute
 
 // wait waits for a goal of a deployment.
@@ -132,7 +131,7 @@ func (s *stage) wait(path, goal string) {
 	s.ctl("wait", path, "--for="+goal, "--timeout="+patience.String())
 }
 
-// status reads a deployment's status, as seen by the clusters.
+// status reads a deployment's status, in the clusters' view.
 func (s *stage) status(path string) v2.Status {
 	s.Helper()
 	var st v2.Status
@@ -163,31 +162,31 @@ func (s *stage) history() []repo.Commit {
 	return all
 }
 
-// foreign commits files as somebody else.
+// foreign commits files as someone else.
 func (s *stage) foreign(files map[string]string) {
 	s.Helper()
 	edit := map[string]gittest.File{}
 	for path, text := range files {
 		edit[path] = gittest.File{Content: text}
 	}
-	_, err := s.bare.Foreign(s.Context(), branch, edit)
-	s.must("commit as somebody else", err)
+	_, err := s.bare.CommitExternal(s.Context(), branch, edit)
+	s.must("commit as someone else", err)
 }
 
-// sound checks the repository: nothing broken, nothing rewound, no file in any commit that
-// does not parse (TW-f), no commit of ours that changes nothing.
+// sound checks the repository: no damage, no rewind, no file in any commit that does not parse (TW-f),
+// no empty commit of EMCO.
 func (s *stage) sound() {
 	s.Helper()
 	s.must("git fsck --strict", s.bare.Fsck(s.Context()))
 	bad, moves, err := repo.Rewound(s.Context(), s.bare, branch)
 	s.must("read the reflog", err)
 	if len(bad) > 0 {
-		s.Errorf("the branch was rewound: %d of its %d moves did not go forward: %v", len(bad), moves, bad)
+		s.Errorf("the branch was rewound: %d of its %d moves were no fast-forward: %v", len(bad), moves, bad)
 	}
 	unreadable, err := repo.Unreadable(s.Context(), s.bare, "clusters/")
 	s.must("read all files of all commits", err)
 	if len(unreadable) > 0 {
-		s.Errorf("%d files that were committed do not parse: %v", len(unreadable), unreadable)
+		s.Errorf("%d committed files do not parse: %v", len(unreadable), unreadable)
 	}
 	if twice := repo.Repeated(s.history()); len(twice) > 0 {
 		s.Errorf("%d commits of emco changed nothing: %+v", len(twice), twice)
@@ -205,7 +204,7 @@ func (s *stage) packages(apps ...string) string {
 	return out
 }
 
-// values writes a values file. JSON is YAML, too.
+// values writes a values file, as JSON, which is also YAML.
 func (s *stage) values(v map[string]any) string {
 	s.Helper()
 	text, err := json.Marshal(v)
@@ -220,7 +219,7 @@ func example(elem ...string) string {
 	return local(append([]string{"..", "..", "examples"}, elem...)...)
 }
 
-// local returns an absolute path, given one from this folder: emcoctl works in another.
+// local returns an absolute path for one in this folder: emcoctl runs in another.
 func local(elem ...string) string {
 	path, err := filepath.Abs(filepath.Join(elem...))
 	if err != nil {
@@ -236,7 +235,7 @@ func (s *stage) must(what string, err error) {
 	}
 }
 
-// eventually tries until there is no error, as long as patience lasts.
+// eventually retries until there is no error, within patience.
 func eventually(t testing.TB, what string, try func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -246,7 +245,7 @@ func eventually(t testing.TB, what string, try func() error) {
 	}
 }
 
-// step says what a test does next, and how long the step before took.
+// step prints the next part of a test, and the duration of the previous one.
 type steps struct {
 	testing.TB
 	began time.Time

@@ -22,11 +22,10 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/cluster"
 )
 
-// TestFaultSweepWhole runs every fault of the program on Git clusters; make test tries a
-// few of them.
+// TestFaultSweepWhole runs every fault of the program on Git clusters; make test runs a few of them.
 func TestFaultSweepWhole(t *testing.T) {
 	onRequest(t)
-	t.Parallel() // after all others, beside the one below, which needs a cluster
+	t.Parallel() // after all others, together with the test below, which needs a cluster
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-timeout", "10m",
 		"-run", "^(TestFaultSweep|TestConformance04.*|TestConformance07.*)$", "./internal/app")
 	cmd.Dir = "../../src/emco"
@@ -40,7 +39,7 @@ func TestFaultSweepWhole(t *testing.T) {
 	}
 }
 
-// onRequest skips what takes many minutes, unless it is asked for.
+// onRequest skips a test that takes many minutes, unless its variable is set.
 func onRequest(t *testing.T) {
 	t.Helper()
 	if os.Getenv("EMCO_SWEEP") != "all" {
@@ -48,13 +47,13 @@ func onRequest(t *testing.T) {
 	}
 }
 
-// mishap is a point of the program, and what happens there once in each phase.
+// mishap is a point of the program, and the fault there, once in each phase.
 type mishap struct{ point, action string }
 
 func (m mishap) String() string { return m.point + " " + m.action }
 
-// mishaps are the faults around a directly reached cluster: at each kind of request to
-// it, and where what it reports is written.
+// mishaps are the faults around a direct cluster: at each kind of request to it, and at the writes of
+// its reports.
 func mishaps() (out []mishap) {
 	for _, point := range []string{
 		"kube.read", "kube.define.before", "kube.define.after", "kube.apply.before", "kube.apply.after",
@@ -67,26 +66,25 @@ func mishaps() (out []mishap) {
 	return out
 }
 
-// TestFaultSweepOnARealCluster has each fault strike in each phase of a deployment on a
-// real API server. After each phase the cluster holds what is asked for and nothing
-// else, says so by itself, and nothing of the deployment beside it was touched; meanwhile
-// nothing is said to be applied that is not there.
+// TestFaultSweepOnARealCluster triggers each fault in each phase of a deployment on a real API server.
+// After each phase the cluster holds exactly the desired objects and reports them, and the neighbouring
+// deployment is unchanged. Meanwhile the status never reports anything as applied too early.
 func TestFaultSweepOnARealCluster(t *testing.T) {
 	onRequest(t)
 	t.Parallel()
 	do := steps{TB: t}
-	do.next("a program that can be broken, a cluster, and a deployment that nobody touches")
+	do.next("a program with failpoints, a cluster, and a neighbouring deployment")
 	r := newRig(t)
 	for i, m := range mishaps() {
 		r.life(fmt.Sprint("d", i), m)
 	}
 	if now := r.bystander(); now != r.untouched {
-		t.Errorf("the deployment beside them is now\n%s\nand was\n%s", now, r.untouched)
+		t.Errorf("the neighbouring deployment is now\n%s\nand was\n%s", now, r.untouched)
 	}
 	do.next("done")
 }
 
-// rig is a stage whose program breaks when it is told to, with one cluster.
+// rig is a stage with a program with failpoints, and one cluster.
 type rig struct {
 	*stage
 	c         *cluster.Cluster
@@ -102,7 +100,7 @@ func newRig(t *testing.T) *rig {
 	s.start()
 	r := &rig{stage: s, c: l.c1}
 	f := s.fleet()
-	s.must("found the fleet", f.Found(t.Context(), s.repository()))
+	s.must("register the fleet", f.Found(t.Context(), s.repository()))
 	s.must("register c1", f.RegisterDirect(t.Context(), "c1", l.c1.Kubeconfig()))
 	s.must("open the logical cloud", f.OpenCloud(t.Context()))
 	d := subject("bystander")
@@ -129,8 +127,8 @@ func breakable(t *testing.T) string {
 	return dir
 }
 
-// subject is a deployment of one app: a definition of a kind, an object of that kind, and
-// ConfigMaps, one of which is there in the first edition only.
+// subject is a deployment of one app: a definition of a kind, an object of that kind, and ConfigMaps,
+// one of them in the first edition only.
 func subject(name string) fleet.Deployment {
 	return fleet.Deployment{Name: name, Apps: []fleet.App{{Intent: on("c1"), Chart: fleet.Chart{Name: "core", Files: map[string]string{
 		"Chart.yaml":          "apiVersion: v2\nname: core\nversion: 1.0.0\n",
@@ -167,8 +165,8 @@ data: {edition: {{ .Values.edition | quote }}}
 `
 )
 
-// objectsOf is what a deployment shall have on the cluster in an edition, in order; 0 is
-// nothing.
+// objectsOf lists the desired objects of a deployment on the cluster in an edition, in order; 0 means
+// none.
 func objectsOf(name string, edition int) (out []string) {
 	switch edition {
 	case 0:
@@ -181,11 +179,11 @@ func objectsOf(name string, edition int) (out []string) {
 	return out
 }
 
-// have lists what the cluster holds of a deployment: kind, name and edition, in order.
+// have lists the objects of a deployment on the cluster: kind, name and edition, in order.
 func (r *rig) have(name string) (out []string) {
 	r.Helper()
 	list, err := objects(r.Context(), r.c, "configmaps,widgets.sweep.example.org", "-A", "-l", deploymentLabel)
-	r.must("look at the cluster", err)
+	r.must("list the cluster's objects", err)
 	for _, o := range list {
 		if strings.HasPrefix(o.Metadata.Name, name+"-") {
 			out = append(out, fmt.Sprintf("%s %s %s", o.Kind, o.Metadata.Name, o.Data["edition"]))
@@ -195,11 +193,11 @@ func (r *rig) have(name string) (out []string) {
 	return out
 }
 
-// bystander tells which objects the untouched deployment has, and how they were written.
+// bystander lists the objects of the neighbouring deployment with their versions.
 func (r *rig) bystander() string {
 	r.Helper()
 	list, err := objects(r.Context(), r.c, "configmaps,widgets.sweep.example.org", "-A", "-l", deploymentLabel)
-	r.must("look at the cluster", err)
+	r.must("list the cluster's objects", err)
 	var out []string
 	for _, o := range list {
 		if strings.HasPrefix(o.Metadata.Name, "bystander-") {
@@ -215,7 +213,7 @@ type trip struct {
 	*rig
 	fault    mishap
 	d        fleet.Deployment
-	editions []int    // by revision, as asked for so far; of number 0 nothing is there
+	editions []int    // the requested editions by revision; revision 0 has none
 	wanted   int      // edition
 	history  []string // "State revision"
 	struck   []string // phases
@@ -236,7 +234,7 @@ func (r *rig) life(name string, m mishap) {
 	}
 }
 
-// step asks for something while the fault may strike, and waits until it is there.
+// step sends a request while the fault may strike, and waits for the result.
 func (l *trip) step(action, body string, edition int, history ...string) {
 	l.Helper()
 	l.wanted, l.history = edition, append(l.history, history...)
@@ -246,7 +244,7 @@ func (l *trip) step(action, body string, edition int, history ...string) {
 	l.arm(l.fault.point + "=" + l.fault.action)
 	l.soon(action+" is accepted", func() error {
 		if st, err := l.look(); err == nil && slices.Equal(statesOf(st), l.history) {
-			return nil // although nobody said so
+			return nil // although it was not answered
 		} else if err != nil {
 			return err
 		}
@@ -258,7 +256,7 @@ func (l *trip) step(action, body string, edition int, history ...string) {
 	}
 }
 
-// soon tries until there is no error, and starts the program again whenever it dies.
+// soon retries until there is no error, and restarts the program whenever it dies.
 func (l *trip) soon(what string, try func() error) {
 	l.Helper()
 	eventually(l, fmt.Sprintf("%v: %s", l.fault, what), func() error {
@@ -270,7 +268,7 @@ func (l *trip) soon(what string, try func() error) {
 	})
 }
 
-// look reads the status and holds it against the cluster as it is a moment later.
+// look reads the status and compares it with the cluster a moment later.
 func (l *trip) look() (st v2.Status, err error) {
 	l.Helper()
 	text, err := l.emco.Get(l.Context(), "/v2/"+l.d.Path()+"/status?status=deployed")
@@ -283,15 +281,15 @@ func (l *trip) look() (st v2.Status, err error) {
 	for _, app := range st.Apps {
 		for _, c := range app.Clusters {
 			if have := l.have(l.d.Name); c.Phase == "Applied" && !l.may(int(c.Revision), have) {
-				l.Errorf("%v: it is said to be applied at revision %d, but the cluster holds %v", l.fault, c.Revision, have)
+				l.Errorf("%v: the status reports revision %d as applied, but the cluster holds %v", l.fault, c.Revision, have)
 			}
 		}
 	}
 	return st, nil
 }
 
-// may says whether the cluster may hold something when a revision was said to be there a
-// moment ago: what is in that revision, or parts of what was asked for since.
+// may reports whether the cluster may hold an object after the status reported a revision a moment ago:
+// an object of that revision, or of a later request.
 func (l *trip) may(revision int, have []string) bool {
 	if revision < 1 || revision >= len(l.editions) {
 		return false
@@ -307,7 +305,7 @@ func (l *trip) may(revision int, have []string) bool {
 	return overtaken && !slices.ContainsFunc(have, func(o string) bool { return !slices.Contains(since, o) })
 }
 
-// lacks says what is not as it shall be yet.
+// lacks lists what does not have its desired state yet.
 func (l *trip) lacks() error {
 	l.Helper()
 	st, err := l.look()
@@ -330,8 +328,8 @@ func (l *trip) lacks() error {
 	return l.ready()
 }
 
-// ready says what the cluster has not reported as ready yet. Definitions are shared, and
-// nobody watches them.
+// ready lists objects that the cluster has not reported as ready yet. Definitions are shared, and rsync
+// does not watch them.
 func (l *trip) ready() error {
 	l.Helper()
 	var st v2.Status
@@ -356,7 +354,7 @@ func (l *trip) ready() error {
 		}
 	}
 	if want := len(objectsOf(l.d.Name, l.wanted)); n != want {
-		return fmt.Errorf("the status knows %d objects, want %d", n, want)
+		return fmt.Errorf("the status lists %d objects, want %d", n, want)
 	}
 	return nil
 }
@@ -368,7 +366,7 @@ func statesOf(st v2.Status) (out []string) {
 	return out
 }
 
-// arm has the program break by rules.
+// arm sets failpoint rules in the program.
 func (r *rig) arm(rules string) {
 	r.Helper()
 	r.deaths = 0
@@ -377,7 +375,7 @@ func (r *rig) arm(rules string) {
 	}
 }
 
-// disarm ends that, and says whether a rule has applied.
+// disarm removes the rules, and reports whether one has struck.
 func (r *rig) disarm() bool {
 	r.Helper()
 	var counts struct{ Fired int }
@@ -400,7 +398,7 @@ func (r *rig) post(path, body string) error {
 	return err
 }
 
-// send sends a request; an answer that is no success is an error.
+// send sends a request; an answer other than success is an error.
 func (r *rig) send(method, path, body string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
 	defer cancel()

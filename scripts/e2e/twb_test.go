@@ -20,18 +20,17 @@ import (
 
 const (
 	waveClusters = 1000 // on one branch
-	waveApps     = 2    // each a deployment of its own, which changes beside the other
-	waveRounds   = 2    // of two waves, at least
+	waveApps     = 2    // each a deployment that changes concurrently with the other
+	waveRounds   = 2    // of at least two waves
 	pushPeriod   = time.Second
 	enoughPushes = 6
 	wavePatience = 8 * time.Minute
 )
 
-// TW-b: while apps get new values in waves of a thousand clusters, all on one branch and
-// several at once, a foreign process pushes to that branch every second. Every wave is one
-// rendering and at most one commit, and reaches the branch; every commit of either side is
-// in one line of history, in the order in which it was made; each race that is lost was won
-// by a push of the other one; nobody tries to force anything.
+// TW-b: while apps get new values in waves of a thousand clusters, all on one branch and several at a
+// time, a foreign process pushes to that branch every second. Every wave is one rendering and at most
+// one commit, and reaches the branch. Every commit of either side is in one line of history, in order.
+// For each lost race there is a push of the other side. No process tries to force a push.
 func TestTWbForeignPushesDuringWaves(t *testing.T) {
 	do := steps{TB: t}
 	do.next("%d apps on %d clusters of one branch", waveApps, waveClusters)
@@ -50,7 +49,7 @@ func TestTWbForeignPushesDuringWaves(t *testing.T) {
 	s.must("read metrics", err)
 	old, calm := len(s.history()), w.bumps.Load()
 
-	do.next("waves, while somebody else pushes every %s", pushPeriod)
+	do.next("waves, while someone else pushes every %s", pushPeriod)
 	ctx, cancel := context.WithTimeout(t.Context(), wavePatience)
 	defer cancel()
 	p := newPusher(s)
@@ -84,7 +83,7 @@ func TestTWbForeignPushesDuringWaves(t *testing.T) {
 	if pushes := float64(p.pushed.Load()); lost > pushes {
 		t.Errorf("%.0f races were lost to %.0f pushes", lost, pushes)
 	}
-	t.Logf("%.0f waves in %.0f commits after %.0f lost races; %d pushes of somebody else, who lost %d", bumps, commits, lost, p.pushed.Load(), p.lost)
+	t.Logf("%.0f waves in %.0f commits after %.0f lost races; %d pushes of someone else, who lost %d", bumps, commits, lost, p.pushed.Load(), p.lost)
 	do.next("done")
 }
 
@@ -95,7 +94,7 @@ type waves struct {
 	bumps atomic.Int64
 }
 
-// each does something with all deployments at once.
+// each runs a function for all deployments concurrently.
 func (w *waves) each(do func(fleet.Deployment) error) {
 	w.Helper()
 	var all sync.WaitGroup
@@ -129,8 +128,8 @@ func (w *waves) bump(d fleet.Deployment, colour string) error {
 	return w.act(d, "update")
 }
 
-// roll changes a value to and fro until both sides have written enough. What the status calls
-// instantiated is on the branch then.
+// roll changes a value back and forth until both sides have written enough. Afterwards the branch
+// contains what the status reports as instantiated.
 func (w *waves) roll(ctx context.Context, d fleet.Deployment, p *pusher) error {
 	file := fmt.Sprintf("clusters/edge+%s/context/%s/app/%s/%s-%s-00+ConfigMap.yaml",
 		fleet.GitCluster(waveClusters-1), w.contextOf(d), d.Apps[0].Chart.Name, d.Name, d.Apps[0].Chart.Name)
@@ -144,15 +143,15 @@ func (w *waves) roll(ctx context.Context, d fleet.Deployment, p *pusher) error {
 			}
 			text, err := w.bare.Show(w.Context(), branch, file)
 			if err != nil || !strings.Contains(text, colour) {
-				return fmt.Errorf("it is said to be there, and %s holds %q, want %s: %w", file, text, colour, err)
+				return fmt.Errorf("the status reports it, and %s contains %q, want %s: %w", file, text, colour, err)
 			}
 		}
 	}
 	return nil
 }
 
-// pusher is somebody else with a clone of their own, who commits there and pushes. Who is
-// late fetches, commits anew and pushes again.
+// pusher has its own clone, commits there and pushes. After a lost race it fetches, commits again and
+// pushes again.
 type pusher struct {
 	others
 	clone  gittest.Bare
@@ -169,8 +168,8 @@ func newPusher(s *stage) *pusher {
 	return p
 }
 
-// run pushes at a steady rate until ctx ends; on a busy machine less often, so that they take
-// half of the time at most.
+// run pushes at a steady rate until ctx ends; on a busy machine less often, so that pushes take at most
+// half of the time.
 func (p *pusher) run(ctx context.Context) {
 	for pause := pushPeriod; ; {
 		select {
@@ -180,7 +179,7 @@ func (p *pusher) run(ctx context.Context) {
 		}
 		began := time.Now()
 		if err := p.push(len(p.commits)); err != nil {
-			p.stage.Errorf("push as somebody else: %v", err)
+			p.stage.Errorf("push as someone else: %v", err)
 			return
 		}
 		p.pushed.Add(1)
@@ -188,7 +187,8 @@ func (p *pusher) run(ctx context.Context) {
 	}
 }
 
-// push makes the i-th commit, a file of their own and one beside ours, and gets it onto the branch.
+// push makes the i-th commit, a new file elsewhere and one in emco's folders, and brings it to the
+// branch.
 func (p *pusher) push(i int) error {
 	ctx := p.stage.Context()
 	edit := map[string]string{
@@ -203,7 +203,7 @@ func (p *pusher) push(i int) error {
 		if _, err := p.clone.Git(ctx, "", "fetch", "-q", "origin", "+"+branch+":"+branch); err != nil {
 			return err
 		}
-		hash, err := p.clone.Foreign(ctx, branch, files)
+		hash, err := p.clone.CommitExternal(ctx, branch, files)
 		if err != nil {
 			return err
 		}
@@ -220,16 +220,15 @@ func (p *pusher) push(i int) error {
 	}
 }
 
-// overtaken tells what git says of a push that came too late: it saw that by itself, or the
-// server did.
+// overtaken reports whether git's output is that of a late push, detected by git or by the server.
 func overtaken(err error) bool {
 	text := err.Error()
 	return slices.ContainsFunc([]string{"fetch first", "non-fast-forward", "cannot lock ref", "failed to update ref", "incorrect old value"},
 		func(words string) bool { return strings.Contains(text, words) })
 }
 
-// inLine expects that the history is one line, in which so many commits of ours, and all of theirs in
-// their order, have come to those that there were before.
+// inLine expects that the history is one line, and that the given number of emco's commits, and all
+// foreign commits in their order, follow the earlier ones.
 func (p *pusher) inLine(before, ours int) {
 	s := p.stage
 	s.Helper()
@@ -247,9 +246,9 @@ func (p *pusher) inLine(before, ours int) {
 	}
 	slices.Reverse(theirs)
 	if !slices.Equal(theirs, p.commits) {
-		s.Errorf("somebody else's commits are %v, want %v", theirs, p.commits)
+		s.Errorf("the foreign commits are %v, want %v", theirs, p.commits)
 	}
 	if n := len(all) - before - len(theirs); n != ours {
-		s.Errorf("%d commits of emco are in the history, and it counts %d", n, ours)
+		s.Errorf("the history contains %d commits of emco, and its counter is %d", n, ours)
 	}
 }

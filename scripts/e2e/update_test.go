@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestUpdateAndRollback moves an app away from the directly reached cluster and back. What
-// did not change is not touched on either cluster.
+// TestUpdateAndRollback moves an app away from the direct cluster and back. Unchanged objects stay
+// untouched on both clusters.
 func TestUpdateAndRollback(t *testing.T) {
 	do := steps{TB: t}
 	do.next("two clusters, three apps")
@@ -36,10 +36,10 @@ func TestUpdateAndRollback(t *testing.T) {
 	s.wait(group, "instantiated")
 	available(t, l.c1, "r1-web")
 	if now := identities(t, l.c2); now != on2 {
-		t.Errorf("objects on c2 were touched:\n%s\nbefore:\n%s", now, on2)
+		t.Errorf("objects on c2 changed:\n%s\nbefore:\n%s", now, on2)
 	}
 	if now := kubectl(t, l.c1, "get", "deployment", "r1-cache", "-o", "jsonpath={.metadata.uid} {.metadata.generation}"); now != cache {
-		t.Errorf("cache on c1 was touched: %s, before %s", now, cache)
+		t.Errorf("cache on c1 changed: %s, before %s", now, cache)
 	}
 
 	do.next("terminate")

@@ -11,16 +11,16 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/flux"
 )
 
-// TestFluxReadsABranchOfItsOwn has Flux follow the branch of its cluster, which shows the
-// cluster's directory of a shard and nothing else. When the last deployment leaves, what the
-// branch holds then makes Flux remove all that was there.
+// TestFluxReadsABranchOfItsOwn points Flux at the derived branch of its cluster, which contains only
+// the cluster's directory of the branch shard. When the last deployment leaves, the content of the
+// branch makes Flux remove everything.
 func TestFluxReadsABranchOfItsOwn(t *testing.T) {
 	const view = "clusters/edge+c2"
 	do := steps{TB: t}
-	do.next("a cluster with a branch of its own, beside one that is nowhere")
+	do.next("a cluster with a derived branch, and one without deployments")
 	l, s := clustersOf(t), newStage(t)
 	f, keys := s.fleet(), map[string]v2.Scalar{"refMode": "cluster", "syncInterval": "1", "retryInterval": "1", "secretRef": flux.Namespace}
-	s.must("found the fleet", f.Found(t.Context(), s.repository()))
+	s.must("register the fleet", f.Found(t.Context(), s.repository()))
 	for _, name := range []string{"c2", "c9"} {
 		s.must("register", f.RegisterFlux(t.Context(), name, s.repository(), keys))
 	}
@@ -43,7 +43,7 @@ func TestFluxReadsABranchOfItsOwn(t *testing.T) {
 	files, err := s.bare.Git(t.Context(), "", "ls-tree", "-r", "--name-only", view)
 	s.must("list the branch", err)
 	if strings.Contains(files, "c9") {
-		t.Errorf("the branch shows others:\n%s", files)
+		t.Errorf("the branch contains other clusters:\n%s", files)
 	}
 
 	do.next("terminate")

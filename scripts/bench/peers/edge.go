@@ -98,7 +98,7 @@ func (e *handEdge) Prepare(ctx context.Context, s world.Spec, every time.Duratio
 	for a := range s.Apps {
 		files["clusters/one/"+world.App(a)+".yaml"] = gittest.File{Content: fmt.Sprintf(kustomization, world.App(a), flux.Namespace, every, every, world.App(a), flux.Namespace)}
 	}
-	if _, err := e.site.Bare.Foreign(ctx, site.Branch, files); err != nil {
+	if _, err := e.site.Bare.CommitExternal(ctx, site.Branch, files); err != nil {
 		return err
 	}
 	return e.start(ctx, e.site, flux.Sync{Path: "clusters/one", Interval: every})
@@ -127,7 +127,7 @@ func (e *handEdge) Converge(ctx context.Context, t Turn) (time.Duration, error) 
 			files["apps/"+pair.App+"/"+name] = gittest.File{Content: string(text)}
 		}
 	}
-	if _, err := e.site.Bare.Foreign(ctx, site.Branch, files); err != nil {
+	if _, err := e.site.Bare.CommitExternal(ctx, site.Branch, files); err != nil {
 		return 0, err
 	}
 	return e.live(ctx, t.World, time.Now())

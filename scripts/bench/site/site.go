@@ -106,7 +106,7 @@ func (s *Site) Seed(ctx context.Context, pairs []world.Pair, shard func(cluster 
 		}
 	}
 	for b, files := range byBranch {
-		if _, err := s.Bare.Foreign(ctx, b, files); err != nil {
+		if _, err := s.Bare.CommitExternal(ctx, b, files); err != nil {
 			return err
 		}
 	}

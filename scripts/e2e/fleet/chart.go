@@ -16,11 +16,11 @@ import (
 type Chart struct {
 	Name    string
 	Files   map[string]string // below the chart's folder
-	Profile map[string]string // files of the profile beside its manifest.yaml; override_values.yaml may be left out
+	Profile map[string]string // files of the profile in addition to its manifest.yaml; override_values.yaml is optional
 }
 
-// Synthetic returns a chart of a Deployment, a Service and as many ConfigMaps as make up
-// the given number of resources.
+// Synthetic returns a chart of a Deployment, a Service and enough ConfigMaps for the given number of
+// resources.
 func Synthetic(name string, resources int) Chart {
 	c := Chart{Name: name, Files: map[string]string{
 		"Chart.yaml":                "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n",
@@ -85,7 +85,7 @@ func (c Chart) With(path, text string) Chart {
 	return c
 }
 
-// Archive returns the chart as the API takes it.
+// Archive returns the chart in the format of the API.
 func (c Chart) Archive() ([]byte, error) {
 	files := map[string]string{}
 	for path, text := range c.Files {
@@ -94,7 +94,7 @@ func (c Chart) Archive() ([]byte, error) {
 	return pack(files)
 }
 
-// ProfileArchive returns the profile as the API takes it.
+// ProfileArchive returns the profile in the format of the API.
 func (c Chart) ProfileArchive() ([]byte, error) {
 	files := map[string]string{
 		"manifest.yaml":        "version: v1\ntype:\n  values: override_values.yaml\n",
@@ -104,7 +104,7 @@ func (c Chart) ProfileArchive() ([]byte, error) {
 	return pack(files)
 }
 
-// pack makes a gzip-compressed tar.
+// pack writes a gzip-compressed tar.
 func pack(files map[string]string) ([]byte, error) {
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)

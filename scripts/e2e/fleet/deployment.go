@@ -25,12 +25,12 @@ type Deployment struct {
 	Apps []App
 }
 
-// App is a chart and where it goes. A zero Intent means all clusters of the fleet.
+// App is a chart and its placement. A zero Intent selects all clusters of the fleet.
 type App struct {
 	Chart     Chart
 	Intent    v2.Selection
 	Overrides map[string]string
-	After     []v2.AppDependencySpec // apps that it waits for
+	After     []v2.AppDependencySpec // its dependencies
 }
 
 // Path returns the anchor of the deployment intent group.
@@ -148,7 +148,7 @@ func write(dir, name string, pack func() ([]byte, error)) (string, error) {
 	return path, os.WriteFile(path, content, 0o600)
 }
 
-// Document writes a text into a file of a folder and returns its path.
+// Document writes a text to a file in a folder and returns its path.
 func Document(dir, name, text string) (string, error) {
 	path := filepath.Join(dir, name+".yaml")
 	return path, os.WriteFile(path, []byte(text), 0o600)

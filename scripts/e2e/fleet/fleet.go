@@ -1,5 +1,4 @@
-// Package fleet registers clusters and deployments over the REST API, as many as a test
-// asks for.
+// Package fleet registers any number of clusters and deployments over the REST API.
 package fleet
 
 import (
@@ -13,7 +12,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// atOnce bounds the requests that are under way.
+// atOnce limits concurrent requests.
 const atOnce = 8
 
 // The names that all deployments of a fleet share.
@@ -25,19 +24,19 @@ const (
 	Label    = "store" // on every cluster
 )
 
-// Repository is where Git clusters pull from.
+// Repository is the repository of Git clusters.
 type Repository struct {
 	URL, User, Token string
 
-	Keys map[string]v2.Scalar // further ones of the sync object
+	Keys map[string]v2.Scalar // further keys of the sync object
 }
 
-// Fleet is what is behind one server.
+// Fleet is the set of clusters and deployments of one server.
 type Fleet struct {
 	api *client.Client
 }
 
-// Open returns the fleet behind a server.
+// Open returns the fleet of a server.
 func Open(url string) (Fleet, error) {
 	c, err := client.New(client.Options{BaseURL: url})
 	return Fleet{api: c}, err
@@ -46,7 +45,7 @@ func Open(url string) (Fleet, error) {
 // GitCluster is the name of the i-th Git cluster.
 func GitCluster(i int) string { return fmt.Sprintf("g%04d", i) }
 
-// Found makes the provider, the sync object, the project and the logical cloud.
+// Found creates the provider, the sync object, the project and the logical cloud.
 func (f Fleet) Found(ctx context.Context, r Repository) error {
 	cloud := v2.LogicalCloud{Named: named(Cloud), Spec: v2.LogicalCloudSpec{Level: v2.LevelAdmin}}
 	return errors.Join(
@@ -66,7 +65,7 @@ func syncObject(name string, r Repository) v2.SyncObject {
 	return o
 }
 
-// RegisterIn adds a cluster that pulls from a repository of its own.
+// RegisterIn adds a cluster that pulls from its own repository.
 func (f Fleet) RegisterIn(ctx context.Context, name string, r Repository) error {
 	return f.registerWith(ctx, syncObject(name, r), v2.PureGit)
 }
@@ -90,8 +89,8 @@ func (f Fleet) RegisterAs(ctx context.Context, name, kind string) error {
 	return f.registerAs(ctx, name, v2.GitOps{Type: kind, Reference: syncName})
 }
 
-// RegisterPublished adds a cluster of a type that reads what is published for it, at the
-// place that the keys of its sync object say.
+// RegisterPublished adds a cluster of a type that reads a published folder, at the place in the keys of
+// its sync object.
 func (f Fleet) RegisterPublished(ctx context.Context, name, kind string, keys map[string]v2.Scalar) error {
 	o := v2.SyncObject{Named: named(name)}
 	o.Spec.KV = []map[string]v2.Scalar{keys}
@@ -107,7 +106,7 @@ func (f Fleet) registerWith(ctx context.Context, o v2.SyncObject, kind string) e
 	return f.registerAs(ctx, name, v2.GitOps{Type: kind, Reference: name})
 }
 
-// registerAs adds a cluster that pulls, with the label and a reference in the logical cloud.
+// registerAs adds a pull-mode cluster, with the label and a reference in the logical cloud.
 func (f Fleet) registerAs(ctx context.Context, name string, how v2.GitOps) error {
 	c := v2.Cluster{Named: named(name)}
 	c.Spec.GitOps = how
@@ -154,15 +153,14 @@ const (
 
 // Act runs an action; it returns when the server has accepted it.
 func (f Fleet) Act(ctx context.Context, path, action string) error {
-	res, err := f.api.Do(ctx, client.Request{Method: http.MethodPost, Path: path + "/" + action}) // update answers a number
+	res, err := f.api.Do(ctx, client.Request{Method: http.MethodPost, Path: path + "/" + action}) // update returns a number
 	if err != nil {
 		return err
 	}
 	return res.Err(http.MethodPost, path+"/"+action)
 }
 
-// Status reads the status of a deployment intent group, without its apps unless they
-// are asked for.
+// Status reads the status of a deployment intent group, with its apps only on request.
 func (f Fleet) Status(ctx context.Context, group string, apps bool) (v2.Status, error) {
 	output := "summary"
 	if apps {
@@ -173,7 +171,7 @@ func (f Fleet) Status(ctx context.Context, group string, apps bool) (v2.Status, 
 
 func named(name string) v2.Named { return v2.Named{Metadata: v2.Metadata{Name: name}} }
 
-// create posts a document; the answer is not of interest.
+// create posts a document and ignores the answer.
 func create[D any](ctx context.Context, f Fleet, path string, doc D) error {
 	_, err := client.Post[client.Nothing](ctx, f.api, path, doc)
 	return err

@@ -1,4 +1,4 @@
-// Package lanes reads which tests each lane of run.sh runs.
+// Package lanes reads the tests of each lane from run.sh.
 package lanes
 
 import (
@@ -11,7 +11,7 @@ type Lane struct {
 	Name  string
 	Full  bool     // not one of the default lanes
 	Parts []string // of the test bed
-	Tests []string // what the names of its tests begin with
+	Tests []string // prefixes of test names
 }
 
 // Parse reads the table of lanes in the text of run.sh.

@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/lanes"
 )
 
-// A test that no lane names would never run, and a name that no test bears runs nothing.
+// A test without a lane would never run, and a prefix without a test runs nothing.
 func TestEachTestIsInALane(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("../run.sh")

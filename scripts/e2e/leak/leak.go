@@ -1,4 +1,4 @@
-// Package leak looks for planted secrets in what a program lets out.
+// Package leak searches for planted secrets in the output of a program.
 package leak
 
 import (
@@ -12,10 +12,10 @@ import (
 	"sync"
 )
 
-// Secret is a text that was planted.
+// Secret is a planted text.
 type Secret struct {
-	Name string // where it was planted
-	Text string // at least 12 characters, of a kind that nothing else would hold
+	Name string // where the test planted it
+	Text string // at least 12 characters that appear nowhere else
 }
 
 // Finder collects leaks. Its methods may be called from any goroutine.
@@ -27,14 +27,14 @@ type Finder struct {
 	bytes int64
 }
 
-// needle is one way in which a secret may be written.
+// needle is one encoding of a secret.
 type needle struct {
 	secret Secret
 	form   string
 	text   []byte
 }
 
-// NewFinder looks for secrets as they are, in base64 wherever it may begin, and in hex.
+// NewFinder searches for secrets as plain text, in base64 at any offset, and in hex.
 func NewFinder(secrets ...Secret) *Finder {
 	f := &Finder{}
 	for _, s := range secrets {
@@ -46,8 +46,8 @@ func NewFinder(secrets ...Secret) *Finder {
 	return f
 }
 
-// encoded returns the part of the base64 form of a text, after so many other bytes, that
-// does not depend on what stands before and after it.
+// encoded returns the part of the base64 form of a text, after the given number of other bytes, that
+// does not depend on the text around it.
 func encoded(text string, shift int) []byte {
 	whole := append(make([]byte, shift), text...)
 	whole = whole[:len(whole)/3*3]
@@ -58,7 +58,7 @@ func encoded(text string, shift int) []byte {
 	return out
 }
 
-// Look searches a text from a place, leaving out the secrets that may stand there.
+// Look searches a text from a place, except for the secrets allowed there.
 func (f *Finder) Look(place string, text []byte, allowed ...Secret) {
 	var found []string
 	for _, n := range f.needles {
@@ -89,7 +89,7 @@ func (f *Finder) LookIn(folder string, allowed ...Secret) (files int, err error)
 	return files, err
 }
 
-// Found lists the leaks, and how many bytes were searched.
+// Found lists the leaks, and the number of searched bytes.
 func (f *Finder) Found() (leaks []string, searched int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/leak"
 )
 
-// TestFinderFinds makes sure that a search that finds nothing means something.
+// TestFinderFinds makes sure that an empty search result means something.
 func TestFinderFinds(t *testing.T) {
 	t.Parallel()
 	secret := leak.Secret{Name: "token", Text: "K7PQ2MZNXV4RTS"}
@@ -25,12 +25,12 @@ func TestFinderFinds(t *testing.T) {
 		f := leak.NewFinder(secret)
 		f.Look("here", []byte(text))
 		if found, _ := f.Found(); len(found) == 0 {
-			t.Errorf("%s: nothing was found in %q", name, text)
+			t.Errorf("%s: found nothing in %q", name, text)
 		}
 		f = leak.NewFinder(secret)
 		f.Look("here", []byte(text), secret)
 		if found, _ := f.Found(); len(found) > 0 {
-			t.Errorf("%s: found although it may stand there: %v", name, found)
+			t.Errorf("%s: found although it is allowed there: %v", name, found)
 		}
 	}
 }

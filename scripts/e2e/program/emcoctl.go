@@ -9,13 +9,13 @@ import (
 	"syscall"
 )
 
-// Result is what a run of emcoctl came to.
+// Result is the result of a run of emcoctl.
 type Result struct {
 	Code     int // exit code; -1 if it did not run or was killed
 	Out, Err string
 }
 
-// Emcoctl runs the CLI against this emco, in a folder that holds no configuration.
+// Emcoctl runs the CLI against this emco, in a folder without a configuration.
 func (e *Emco) Emcoctl(ctx context.Context, args ...string) Result {
 	cmd := exec.CommandContext(ctx, filepath.Join(e.options.Bin, "emcoctl"), append(args, "--server", e.URL())...)
 	cmd.Dir = e.options.Dir

@@ -37,10 +37,10 @@ func (e *Emco) Metrics(ctx context.Context) (map[string]float64, error) {
 	return out, lines.Err()
 }
 
-// Memory is what the kernel says of a process, in bytes.
+// Memory is the kernel's memory figures of a process, in bytes.
 type Memory struct {
 	Resident int64 // now
-	Peak     int64 // the most it ever was
+	Peak     int64 // the maximum so far
 }
 
 // Memory reads /proc.
@@ -66,7 +66,7 @@ func (e *Emco) Memory() (Memory, error) {
 	return m, nil
 }
 
-// Stored is how many bytes the process has made the kernel write to storage so far.
+// Stored is the number of bytes that the process has written to storage so far.
 func (e *Emco) Stored() (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", e.PID()))
 	if err != nil {

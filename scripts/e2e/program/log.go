@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// LogPath returns where emco's log is, given the folder of Options.
+// LogPath returns the path of emco's log, given the folder of Options.
 func LogPath(dir string) string { return filepath.Join(dir, "emco.log") }
 
-// Tail returns the last lines of the log, without those of requests that were answered.
+// Tail returns the last lines of the log, without those of answered requests.
 func Tail(dir string, lines int) string {
 	text, err := os.ReadFile(LogPath(dir))
 	if err != nil {

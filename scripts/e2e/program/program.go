@@ -1,5 +1,5 @@
-// Package program runs the built programs: emco as a child that can be stopped, killed
-// and started again on the same data, and emcoctl for one command at a time.
+// Package program runs the built programs: emco as a child that tests can stop, kill and restart on the
+// same data, and emcoctl for one command at a time.
 package program
 
 import (
@@ -17,27 +17,27 @@ import (
 	"time"
 )
 
-// The time that emco may take to serve, and to end after SIGTERM.
+// The time limits for emco's start, and for its end after SIGTERM.
 const (
 	startLimit = 2 * time.Minute
 	stopLimit  = 2 * time.Minute
 	pollPause  = 20 * time.Millisecond
 )
 
-// Options say how to run emco.
+// Options configure a run of emco.
 type Options struct {
 	Bin  string   // folder with the built programs
 	Dir  string   // folder of the data and the log; the same after a restart
 	Args []string // further flags
 }
 
-// Emco is a running emco. Its log is added to that of its predecessors on the same data.
+// Emco is a running emco. It appends its log to those of earlier runs on the same data.
 type Emco struct {
 	options Options
 	cmd     *exec.Cmd
 	address string
 	done    chan struct{} // closed after the child was waited for
-	err     error         // how it ended; to be read after done
+	err     error         // its result; read it after done
 }
 
 // Start runs emco on a free port of 127.0.0.1 and waits until it is ready. The caller
@@ -69,7 +69,7 @@ func Start(ctx context.Context, o Options) (*Emco, error) {
 	return e, nil
 }
 
-// launch starts the child on a thread of its own, which the kernel takes for its parent.
+// launch starts the child on a separate thread, which the kernel treats as its parent.
 func (e *Emco) launch() error {
 	started := make(chan error)
 	go func() {
@@ -86,8 +86,8 @@ func (e *Emco) launch() error {
 	return <-started
 }
 
-// ready waits for the line of the log that names the address, then for /readyz. Lines
-// before the given offset are those of an earlier start.
+// ready waits for the log line with the address, then for /readyz. Lines before the given offset belong
+// to an earlier start.
 func (e *Emco) ready(ctx context.Context, from int64) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -102,7 +102,7 @@ func (e *Emco) ready(ctx context.Context, from int64) error {
 			e.address = served(LogPath(e.options.Dir), from)
 		}
 		if e.address == "" {
-			return errors.New("emco does not say where it serves")
+			return errors.New("emco does not log its address")
 		}
 		_, err := e.Get(ctx, "/readyz")
 		return err
@@ -130,14 +130,13 @@ func (e *Emco) URL() string { return "http://" + e.address }
 // PID returns the process id.
 func (e *Emco) PID() int { return e.cmd.Process.Pid }
 
-// Kill ends emco as kill -9 does, at once and without a warning.
+// Kill ends emco as kill -9 does, immediately and without a warning.
 func (e *Emco) Kill() {
 	e.signal(syscall.SIGKILL)
 	<-e.done
 }
 
-// Stop ends emco by SIGTERM. The error says that it did not end in time, or not with
-// exit code 0.
+// Stop ends emco by SIGTERM. It returns an error if emco did not end in time, or not with exit code 0.
 func (e *Emco) Stop() error {
 	e.signal(syscall.SIGTERM)
 	late := time.NewTimer(stopLimit)
@@ -154,22 +153,22 @@ func (e *Emco) Stop() error {
 	}
 }
 
-// Exited returns nil while emco runs, else how it ended.
+// Exited returns nil while emco runs, otherwise its result.
 func (e *Emco) Exited() error {
 	select {
 	case <-e.done:
-		return fmt.Errorf("emco ended by itself (%v)", e.err)
+		return fmt.Errorf("emco ended without a signal (%v)", e.err)
 	default:
 		return nil
 	}
 }
 
-// signal reaches the child and those that it has started, unless it was waited for.
+// signal reaches the child and its children, unless the child was waited for.
 func (e *Emco) signal(s syscall.Signal) {
 	select {
 	case <-e.done:
 	default:
-		_ = syscall.Kill(-e.PID(), s) // it may end between the look and the signal
+		_ = syscall.Kill(-e.PID(), s) // it may end between the check and the signal
 	}
 }
 
@@ -194,7 +193,7 @@ func (e *Emco) Get(ctx context.Context, path string) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// Poll tries until there is no error. When ctx ends first, the last error comes back.
+// Poll retries until there is no error. When ctx ends first, it returns the last error.
 func Poll(ctx context.Context, pause time.Duration, try func() error) error {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()

@@ -13,8 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
-// Unreadable returns the YAML files that do not parse, of all that any commit of any
-// branch ever held below a path, as "path: why".
+// Unreadable returns the YAML files below a path that do not parse, of all commits of all branches, as
+// "path: why".
 func Unreadable(ctx context.Context, b gittest.Bare, below string) ([]string, error) {
 	changes, err := b.Git(ctx, "", "log", "--all", "--raw", "--no-abbrev", "--no-renames", "--root", "-m", "--full-history", "--format=", "--", below)
 	if err != nil {
@@ -37,18 +37,18 @@ func Unreadable(ctx context.Context, b gittest.Bare, below string) ([]string, er
 	return unreadable(paths, contents)
 }
 
-// unreadable reads what "git cat-file --batch" prints: for each object a line with its
-// name, type and size, its content, and an end of line.
+// unreadable reads the output of "git cat-file --batch": for each object a line with its name, type and
+// size, its content, and an end of line.
 func unreadable(paths map[string]string, contents string) (bad []string, err error) {
 	for rest := contents; rest != ""; {
 		head, after, _ := strings.Cut(rest, "\n")
 		part := strings.Fields(head)
 		if len(part) != 3 {
-			return nil, fmt.Errorf("git cat-file says %q", head)
+			return nil, fmt.Errorf("git cat-file printed %q", head)
 		}
 		size, err := strconv.Atoi(part[2])
 		if err != nil || size > len(after) {
-			return nil, fmt.Errorf("git cat-file says %q", head)
+			return nil, fmt.Errorf("git cat-file printed %q", head)
 		}
 		if why := parses(after[:size]); part[1] == "blob" && why != nil {
 			bad = append(bad, paths[part[0]]+": "+why.Error())

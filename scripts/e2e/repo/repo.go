@@ -1,5 +1,5 @@
-// Package repo looks at a bare repository as an outsider: which files a branch holds,
-// and what its history tells about those who wrote it.
+// Package repo reads a bare repository from outside: the files of a branch, its history, and the
+// authors of its commits.
 package repo
 
 import (
@@ -29,7 +29,7 @@ func Tree(ctx context.Context, b gittest.Bare, revision string) (map[string]stri
 		head, path, ok := strings.Cut(entry, "\t")
 		field := strings.Fields(head)
 		if !ok || len(field) != 3 {
-			return nil, fmt.Errorf("ls-tree said %q", entry)
+			return nil, fmt.Errorf("ls-tree printed %q", entry)
 		}
 		files[path] = field[2]
 	}
@@ -69,7 +69,7 @@ func History(ctx context.Context, b gittest.Bare, branch string) ([]Commit, erro
 	for line := range strings.SplitSeq(out, "\n") {
 		f := strings.Split(line, "\x00")
 		if len(f) != 6 {
-			return nil, fmt.Errorf("log said %q", line)
+			return nil, fmt.Errorf("log printed %q", line)
 		}
 		seconds, err := strconv.ParseInt(f[5], 10, 64)
 		if err != nil {
@@ -80,7 +80,7 @@ func History(ctx context.Context, b gittest.Bare, branch string) ([]Commit, erro
 	return all, nil
 }
 
-// Repeated returns our commits that changed nothing: their tree is that of their parent.
+// Repeated returns our empty commits: their tree is that of their parent.
 func Repeated(history []Commit) []Commit {
 	var out []Commit
 	for i, c := range history {
@@ -91,9 +91,8 @@ func Repeated(history []Commit) []Commit {
 	return out
 }
 
-// Rewound returns the moves of a branch, of those that git wrote down, that did not go
-// forward by commits: each must have the position before it as an ancestor. The
-// repository must keep a reflog.
+// Rewound returns the moves of a branch in its reflog that were no fast-forward: each move must have
+// the previous position as an ancestor. The repository must keep a reflog.
 func Rewound(ctx context.Context, b gittest.Bare, branch string) (bad []string, moves int, err error) {
 	out, err := b.Git(ctx, "", "reflog", "show", "--format=%H", "refs/heads/"+branch)
 	if err != nil {

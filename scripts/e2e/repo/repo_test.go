@@ -9,7 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/repo"
 )
 
-// newBare makes a repository with a reflog and three commits, and returns their names.
+// newBare creates a repository with a reflog and three commits, and returns their names.
 func newBare(t *testing.T) (b gittest.Bare, commits []string) {
 	t.Helper()
 	b, err := gittest.Init(t.Context(), t.TempDir(), "main")
@@ -20,7 +20,7 @@ func newBare(t *testing.T) (b gittest.Bare, commits []string) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"one", "two", "three"} {
-		hash, err := b.Foreign(t.Context(), "main", map[string]gittest.File{"d/" + name: {Content: name}})
+		hash, err := b.CommitExternal(t.Context(), "main", map[string]gittest.File{"d/" + name: {Content: name}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestTreeAndHistory(t *testing.T) {
 	}
 	history, err := repo.History(t.Context(), b, "main")
 	if err != nil || len(history) != 3 || history[0].Hash != commits[2] || history[0].Parents != commits[1] || history[0].Ours() {
-		t.Errorf("History = %+v, %v; want three commits of somebody else, the newest first", history, err)
+		t.Errorf("History = %+v, %v; want three foreign commits, the newest first", history, err)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestRewoundFindsABranchThatWentBack(t *testing.T) {
 	if err != nil || len(bad) != 0 || moves != 3 {
 		t.Fatalf("Rewound of a straight history = %v, %d, %v; want none of 3", bad, moves, err)
 	}
-	for _, to := range []string{commits[0], commits[2]} { // as if nothing had happened
+	for _, to := range []string{commits[0], commits[2]} { // no trace is left on the branch
 		if _, err := b.Git(t.Context(), "", "update-ref", "refs/heads/main", to); err != nil {
 			t.Fatal(err)
 		}
@@ -85,12 +85,12 @@ func TestUnreadable(t *testing.T) {
 		{"clusters/c/good.yaml": {Content: "a: 1\n---\nb: [2]\n"}, "clusters/c/bad.yaml": {Content: "a: b: c"}, "else/bad.yaml": {Content: "a: b: c"}, "clusters/c/bad.txt": {Content: "{"}},
 		{"clusters/c/bad.yaml": {Content: "a: mended"}, "clusters/c/empty.yaml": {}},
 	} {
-		if _, err := b.Foreign(t.Context(), "main", files); err != nil {
+		if _, err := b.CommitExternal(t.Context(), "main", files); err != nil {
 			t.Fatal(err)
 		}
 	}
 	bad, err := repo.Unreadable(t.Context(), b, "clusters/")
 	if err != nil || len(bad) != 1 || !strings.HasPrefix(bad[0], "clusters/c/bad.yaml: ") {
-		t.Errorf("Unreadable = %q, %v; want the one that was mended since", bad, err)
+		t.Errorf("Unreadable = %q, %v; want the file that a later commit corrected", bad, err)
 	}
 }
