@@ -13,11 +13,14 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,6 +233,19 @@ func TestWritersThatOvertakeEachOther(t *testing.T) {
 	all.Wait()
 	b.bootstrap("web")
 	b.has("web")
+}
+
+// A write carries the entity tag of what was read: what somebody else wrote in between is
+// read before it is replaced.
+func TestWritesCarryEntityTags(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, options())
+	for _, app := range []string{"cache", "db"} { // the configuration is new, then it exists
+		b.Overtake("site-1", config, map[string]any{"provisioningState": "Succeeded", "suspend": true})
+		b.bootstrap("web", app)
+		b.called("GET "+config, "PUT "+config, "GET "+config, "PUT "+config)
+		b.has(app, "web")
+	}
 }
 
 func TestAnswersThatGetLost(t *testing.T) {
@@ -470,5 +486,29 @@ func TestAddressesElsewhereAreNotFollowed(t *testing.T) {
 	b.Break(arctest.Fault{Method: "GET", Status: 307, Times: 1})
 	if err := b.Bootstrap(t.Context(), target, []string{"web"}); err == nil || errors.Is(err, arm.ErrChanged) {
 		t.Errorf("a redirect = %v, want an error", err)
+	}
+	var tokens atomic.Int64
+	other := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { tokens.Add(1) })) // its certificate is trusted, too
+	defer other.Close()
+	b.Operations = other.URL
+	err := b.Bootstrap(t.Context(), target, []string{"web"})
+	if !errs.Is(err, errs.Unavailable) || tokens.Load() > 0 {
+		t.Errorf("a write whose operation is on another host = %v after %d requests there, want Unavailable and none", err, tokens.Load())
+	}
+	if err := b.Release(t.Context(), target); !errs.Is(err, errs.Unavailable) || tokens.Load() > 0 {
+		t.Errorf("a deletion whose operation is on another host = %v after %d requests there, want Unavailable and none", err, tokens.Load())
+	}
+}
+
+// What goes wrong while an operation is polled ends the wait for it, with its own kind.
+func TestOperationsThatCannotBePolled(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]errs.Kind{429: errs.Throttled, 500: errs.Unavailable, 403: errs.Forbidden} {
+		b := newBench(t, options())
+		b.Break(arctest.Fault{Method: "GET", Path: "/operations/", Status: status, RetryAfter: "9"})
+		err := b.Bootstrap(t.Context(), target, []string{"web"})
+		if !errs.Is(err, want) || want == errs.Throttled && errs.RetryAfter(err) != 9*time.Second {
+			t.Errorf("polls refused with %d: %v, come back after %v; want %v", status, err, errs.RetryAfter(err), want)
+		}
 	}
 }

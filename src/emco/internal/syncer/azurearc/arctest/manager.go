@@ -1,6 +1,7 @@
 package arctest
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"maps"
@@ -53,6 +54,10 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, path string) {
 	case http.MethodGet:
 		s.get(w, path)
 	case http.MethodPut:
+		if s.overtake != nil {
+			s.overtake()
+			s.overtake = nil
+		}
 		if s.spend(w) {
 			s.put(w, r, path)
 		}
@@ -178,7 +183,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, o *operation) {
 }
 
 func (s *Server) operationURL(r *http.Request, id string) string {
-	return s.URL + r.URL.Path + "/operations/" + id + "?api-version=" + r.URL.Query().Get("api-version")
+	return cmp.Or(s.Operations, s.URL) + r.URL.Path + "/operations/" + id + "?api-version=" + r.URL.Query().Get("api-version")
 }
 
 // ask answers how far an operation is.

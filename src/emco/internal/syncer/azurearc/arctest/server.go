@@ -33,8 +33,10 @@ type Server struct {
 	URL string
 	CA  string // PEM, to trust it
 
-	// Polls is how often an operation is asked about until it is over.
+	// Polls is how often a client has to poll an operation until it ends.
 	Polls int
+	// Operations is the address that clients are sent to for operations; URL if empty.
+	Operations string
 
 	t      testing.TB
 	server *httptest.Server
@@ -52,6 +54,7 @@ type Server struct {
 	remaining  int // what the header says; negative: nothing
 	failing    string
 	etags      int
+	overtake   func() // before the next write
 }
 
 // Fault makes calls that match fail.
@@ -139,6 +142,15 @@ func (s *Server) Meddle(cluster, path string, change func(properties map[string]
 		r := s.resources[strings.ToLower(of(cluster)+path)]
 		change(r.properties())
 		r.tag = s.tag()
+	})
+}
+
+// Overtake has somebody else write a resource just before the next write arrives.
+func (s *Server) Overtake(cluster, path string, properties map[string]any) {
+	s.do(func() {
+		s.overtake = func() {
+			s.resources[strings.ToLower(of(cluster)+path)] = &resource{body: map[string]any{"properties": properties}, tag: s.tag()}
+		}
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +13,9 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -136,10 +140,45 @@ func (c *Client) Account(id Identity, subscription string) (*Account, error) {
 }
 
 func (c *Client) account(tokens azcore.TokenCredential, subscription string) *Account {
+	scope := strings.TrimSuffix(c.options.Audience, "/") + "/.default"
+	options := c.clientOptions()
 	return &Account{
-		client: c, subscription: subscription, tokens: tokens,
-		scope: strings.TrimSuffix(c.options.Audience, "/") + "/.default", budget: newBudget(c.options.Writes),
+		manager: c.manager, subscription: subscription,
+		pipeline: runtime.NewPipeline("emco", "", runtime.PipelineOptions{
+			PerCall:  []policy.Policy{guard{newBudget(c.options.Writes), c.manager}},
+			PerRetry: []policy.Policy{runtime.NewBearerTokenPolicy(tokens, []string{scope}, nil)},
+		}, &options),
 	}
+}
+
+// clientOptions are those of requests to both services. The library retries nothing: the
+// caller does, with the whole account in view.
+func (c *Client) clientOptions() policy.ClientOptions {
+	return policy.ClientOptions{
+		Cloud:     cloud.Configuration{ActiveDirectoryAuthorityHost: c.options.Authority},
+		Transport: limited{c.http},
+		Retry:     policy.RetryOptions{MaxRetries: -1},
+		Telemetry: policy.TelemetryOptions{Disabled: true},
+	}
+}
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 4 << 20
+
+// limited is a transport that cuts answers at maxAnswer.
+type limited struct{ http *http.Client }
+
+// Do implements policy.Transporter.
+func (l limited) Do(req *http.Request) (*http.Response, error) {
+	resp, err := l.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(resp.Body, maxAnswer), resp.Body}
+	return resp, nil
 }
 
 // Close drops idle connections.

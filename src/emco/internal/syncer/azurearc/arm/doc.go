@@ -2,6 +2,6 @@
 // accounts, resources that are read, written and deleted with entity tags, operations
 // that take long, and the budget that Azure gives to each account.
 //
-// It is plain REST. Of Azure's SDK it uses azidentity for tokens and nothing else: the
-// generated clients neither carry entity tags nor leave room for a budget.
+// It is REST over the pipeline and the pollers of Azure's SDK. The SDK's generated clients
+// are not used: they carry no entity tags.
 package arm

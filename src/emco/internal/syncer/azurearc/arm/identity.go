@@ -8,8 +8,6 @@ import (
 	"regexp"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -21,7 +19,7 @@ const public = "https://login.microsoftonline.com"
 
 // credential returns the source of tokens of an identity.
 func (c *Client) credential(id Identity) (azcore.TokenCredential, error) {
-	base, custom := c.tokenOptions(), c.options.Authority != public
+	base, custom := c.clientOptions(), c.options.Authority != public
 	switch {
 	case id.Secret != "" && id.Certificate != "":
 		return nil, errs.New(errs.Invalid, "give clientSecret or clientCertificate, not both")
@@ -55,17 +53,6 @@ func credential[C azcore.TokenCredential](c C, err error) (azcore.TokenCredentia
 		return nil, errs.E(errs.Invalid, "use", "identity of Azure", err)
 	}
 	return c, nil
-}
-
-// tokenOptions: requests for tokens are not tried again below us, because whoever asks
-// does that with the whole account in view.
-func (c *Client) tokenOptions() policy.ClientOptions {
-	return policy.ClientOptions{
-		Cloud:     cloud.Configuration{ActiveDirectoryAuthorityHost: c.options.Authority},
-		Transport: c.http,
-		Retry:     policy.RetryOptions{MaxRetries: -1},
-		Telemetry: policy.TelemetryOptions{Disabled: true},
-	}
 }
 
 // code finds the number by which the authority names what it refuses.

@@ -1,23 +1,25 @@
 package arm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// State is how far Azure is with what was asked for.
+// State is the state of a resource or an operation.
 type State string
 
-// Ended reports whether nothing more will happen; Azure has more words for what is under way
-// than anybody lists.
+// Ended reports whether the state is final. Azure has many words for what is under way.
 func (s State) Ended() bool {
 	return s.Is("Succeeded") || s.Failed()
 }
@@ -28,80 +30,67 @@ func (s State) Failed() bool { return s.Is("Failed") || s.Is("Canceled") }
 // Is compares without regard to case, as Azure asks clients to.
 func (s State) Is(name string) bool { return strings.EqualFold(string(s), name) }
 
-// await follows what an answer began until it ends. When ctx ends first, the error is
-// Unavailable and says that Azure goes on.
-func (a *Account) await(ctx context.Context, r answer) error {
-	began := r
-	for {
-		next, err := a.next(r)
-		if err != nil || next == nil {
-			return err
+var errUnderWay = errors.New("the operation is not done yet")
+
+// finish sends a request and polls the operation that it starts until that ends. When ctx
+// ends first, Azure goes on: the error is Throttled or Unavailable.
+func (a *Account) finish(ctx context.Context, req *policy.Request) error {
+	began := req.Raw()
+	resp, err := a.pipeline.Do(req)
+	if err != nil {
+		return err
+	}
+	poller, err := runtime.NewPoller[json.RawMessage](resp, a.pipeline, nil)
+	if err != nil {
+		return unreadable(began, err)
+	}
+	for !poller.Done() {
+		pause := retryAfter(resp.Header)
+		if sleep(ctx, pause) != nil {
+			return errs.Throttle(verb(began), subject(began), pause, errUnderWay)
 		}
-		if err := wait(ctx, retryAfter(r.header)); err != nil {
-			return errs.Throttle(began.call.verb(), began.call.subject(), retryAfter(r.header), errors.New("the operation is not done yet"))
-		}
-		polled, err := a.send(ctx, call{method: http.MethodGet, url: next})
+		resp, err = poller.Poll(ctx)
 		switch {
-		case errs.Is(err, errs.NotFound) && began.call.method == http.MethodDelete:
-			return nil
 		case ctx.Err() != nil:
-			return errs.E(errs.Unavailable, began.call.verb(), began.call.subject(), errors.New("the operation is not done yet"))
+			return errs.E(errs.Unavailable, verb(began), subject(began), errUnderWay)
 		case err != nil:
-			return err
+			return unreadable(began, err)
 		}
-		carry(&polled, r)
-		if done, err := judge(began, polled); done {
-			return err
-		}
-		r = polled
 	}
+	return failed(began, resp)
 }
 
-// next returns where to ask how far Azure is; nil if it is done.
-func (a *Account) next(r answer) (*url.URL, error) {
-	for _, name := range []string{"Azure-AsyncOperation", "Location"} {
-		text := r.header.Get(name)
-		if text == "" || name == "Location" && r.status != http.StatusAccepted {
-			continue
-		}
-		u, err := url.Parse(text)
-		if err != nil || u.Scheme != a.client.manager.Scheme || u.Host != a.client.manager.Host {
-			return nil, errs.E(errs.Unavailable, "follow", r.call.subject(), errors.New("it is to be followed on another host, which is not done"))
-		}
-		return u, nil
-	}
-	return nil, nil
-}
-
-// carry keeps the addresses that a later answer does not repeat.
-func carry(to *answer, from answer) {
-	for _, name := range []string{"Azure-AsyncOperation", "Location"} {
-		if to.header.Get(name) == "" && from.header.Get(name) != "" {
-			to.header.Set(name, from.header.Get(name))
-		}
-	}
-}
-
-// judge says whether an answer to a question about an operation is the last one.
-func judge(began, r answer) (done bool, err error) {
-	if began.header.Get("Azure-AsyncOperation") == "" { // Location: 202 until it is over
-		return r.status != http.StatusAccepted, nil
-	}
+// failed returns why an operation ended without success, by its last answer. The poller's
+// own result is not used: for it the poller reads the resource again.
+func failed(began *http.Request, last *http.Response) error {
 	var body struct {
-		Status State
-		Error  fault
+		Status     State // of an operation
+		Error      fault
+		Properties struct {
+			State State `json:"provisioningState"` // of a resource
+		}
 	}
-	if err := json.Unmarshal(r.body, &body); err != nil {
-		return true, errs.E(errs.Unavailable, "follow", began.call.subject(), errors.New("the answer is no JSON"))
+	text, err := runtime.Payload(last)
+	if err != nil || json.Unmarshal(text, &body) != nil {
+		return nil // the poller needed no state
 	}
-	if body.Status.Failed() {
-		why := fmt.Errorf("the operation ended as %s: %s", body.Status, body.Error)
-		return true, errs.E(errs.Conflict, began.call.verb(), began.call.subject(), why)
+	state := cmp.Or(body.Status, body.Properties.State)
+	if state == "" || state.Is("Succeeded") || state.Is("Completed") {
+		return nil
 	}
-	return body.Status.Ended(), nil
+	return errs.E(errs.Conflict, verb(began), subject(began), fmt.Errorf("the operation ended as %s: %s", state, body.Error))
 }
 
-func wait(ctx context.Context, d time.Duration) error {
+// unreadable is the error of an answer that the poller does not understand. Errors of the
+// guard stay as they are.
+func unreadable(began *http.Request, err error) error {
+	if errs.KindOf(err) != errs.Internal {
+		return err
+	}
+	return errs.E(errs.Unavailable, "follow", subject(began), err)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
