@@ -2,8 +2,11 @@ package placement_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 )
 
@@ -49,4 +52,87 @@ func TestMemoDecidesAnewOnlyWhereItMatters(t *testing.T) {
 	ask("web", east, "p+a p+b p+d ", 3)
 	fleet = fleet[:3]
 	ask("none", intent{AllOf: []term{must(name("c"))}}, "refused", 0)
+}
+
+// cluster "b" is deregistered after a decision for it was made.
+func TestDecisionCacheNeverPlacesOnADeregisteredCluster(t *testing.T) {
+	t.Parallel()
+	var cache placement.DecisionCache
+	fleet, filter := inventory(), &countingFilter{}
+	req := placement.Request{App: "web", Intent: intent{AllOf: []term{must(name("b"))}}, Inventory: fleet}
+	if d, err := cache.Decide(t.Context(), req, filter); err != nil || len(d.Clusters) != 1 {
+		t.Fatalf("with the cluster: %+v, %v", d, err)
+	}
+	var rest labelledInventory
+	for _, c := range fleet {
+		if c.Name != "b" {
+			rest = append(rest, c)
+		}
+	}
+	req.Inventory = rest
+	if d, err := cache.Decide(t.Context(), req, filter); !errs.Is(err, errs.Invalid) {
+		t.Errorf("without the cluster: %+v, %v, want Invalid", d, err)
+	}
+}
+
+// failingOnce fails the first time it is asked.
+type failingOnce struct{ asked int }
+
+func (f *failingOnce) Admit(_ context.Context, _ placement.Request, at placement.Cluster) (placement.Verdict, error) {
+	if f.asked++; f.asked == 1 {
+		return placement.Verdict{}, errs.New(errs.Unavailable, "the filter is down")
+	}
+	return placement.Verdict{Cluster: at.Key(), Admitted: true, Reason: "a test"}, nil
+}
+
+func TestDecisionCacheForgetsTheOutageOfAFilter(t *testing.T) {
+	t.Parallel()
+	var cache placement.DecisionCache
+	filter := &failingOnce{}
+	req := placement.Request{App: "web", Intent: intent{AllOf: []term{must(name("a"))}}, Inventory: inventory()}
+	if _, err := cache.Decide(t.Context(), req, filter); !errs.Is(err, errs.Unavailable) {
+		t.Fatalf("during the outage: %v, want Unavailable", err)
+	}
+	if d, err := cache.Decide(t.Context(), req, filter); err != nil || len(d.Clusters) != 1 {
+		t.Errorf("after the outage: %+v, %v, want one cluster", d, err)
+	}
+}
+
+// largeFleet has many clusters, which carry all labels.
+type largeFleet []string
+
+func (f largeFleet) Cluster(key string) (placement.Cluster, bool) {
+	_, name, _ := strings.Cut(key, "+")
+	return placement.Cluster{Provider: "p", Name: name}, true
+}
+
+func (f largeFleet) Labelled(string, string) []string { return f }
+
+// The cache holds decisions about 100,000 clusters at most: old ones must be dropped.
+func TestDecisionCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	fleet := make(largeFleet, 30_000)
+	for i := range fleet {
+		fleet[i] = fmt.Sprintf("p+%06d", i)
+	}
+	var cache placement.DecisionCache
+	filter := &countingFilter{}
+	decide := func(l string) (asked int) {
+		before := filter.asked
+		req := placement.Request{App: "web", Intent: intent{AnyOf: []selector{label(l)}}, Inventory: fleet}
+		if _, err := cache.Decide(t.Context(), req, filter); err != nil {
+			t.Fatal(err)
+		}
+		return filter.asked - before
+	}
+	decide("first")
+	if asked := decide("first"); asked != 0 {
+		t.Errorf("a known decision asks the filter %d times", asked)
+	}
+	for i := range 4 {
+		decide(fmt.Sprint("label", i))
+	}
+	if asked := decide("first"); asked == 0 {
+		t.Error("after decisions about 150,000 clusters the first one is still there")
+	}
 }

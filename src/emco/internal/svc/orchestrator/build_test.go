@@ -10,6 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
@@ -268,5 +269,30 @@ func TestRevisionsCarryTheOrder(t *testing.T) {
 	}
 	if r := s.revision(3); r.Kind != "rollback" || r.From != 1 || r.Reason != "as before" {
 		t.Errorf("the rollback's revision is %+v", r)
+	}
+}
+
+// A cluster reports the stamps of its objects. Without the stamps in the bundle any old
+// content would count as Ready.
+func TestBundlesHoldTheStampOfEachObject(t *testing.T) {
+	t.Parallel()
+	s := newBuildFixture(t)
+	s.mustPublish(s.wait(appcontext.Head{}, 1), s.app("web", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n", "p+a"))
+	rev, err := s.contexts.Revision(t.Context(), "7", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := s.contexts.GetBundle(t.Context(), rev.Apps[0].Bundles[0])
+	if err != nil || len(bundle.Objects) != 1 {
+		t.Fatalf("bundle %+v, %v, want one object", bundle, err)
+	}
+	ref := bundle.Objects[0]
+	content, err := s.contexts.GetBlob(t.Context(), ref.Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := manifest.Object{ID: ref.ID, Content: content}.Stamp()
+	if want == "" || ref.Stamp != want {
+		t.Errorf("the bundle has the stamp %q, the object %q", ref.Stamp, want)
 	}
 }

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 )
@@ -543,4 +545,26 @@ func TestQueriesOfActionsAreChecked(t *testing.T) {
 		t.Errorf("dry run: got %+v, %+v, %v", a, plan, err)
 	}
 	equal(t, "history", g.history(), "Created 0, Approved 0")
+}
+
+// Between the check of the logical cloud and the write of the operation, the cloud may be
+// terminated. The write must fail then: the request is decided again, and refused.
+func TestInstantiateFailsIfItsCloudIsTerminatedMeanwhile(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	g := p.group("v1", "g")
+	g.make("edge")
+	g.acts("approve")
+	snapshot, err := p.groups.executor.Load(t.Context(), g.doc())
+	p.must(err)
+	moves, err := p.groups.instantiate(t.Context(), snapshot, actionRequest{request: lifecycle.Request{Event: lifecycle.Instantiate}})
+	p.must(err)
+
+	p.want(202, "POST projects/shop/logical-clouds/stores/terminate", "")
+	if _, err := p.contexts.Move(t.Context(), moves...); !errors.Is(err, appcontext.ErrOvertaken) {
+		t.Errorf("the operation is queued after the cloud was terminated: %v, want ErrOvertaken", err)
+	}
+	g.refused("instantiate", "", 409, "the logical cloud is not instantiated")
 }

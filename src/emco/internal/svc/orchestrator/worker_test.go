@@ -224,3 +224,62 @@ func TestAgentsAreKeptWithTheirClusters(t *testing.T) {
 		t.Errorf("left are %+v, %v", agents, err)
 	}
 }
+
+// execute runs one operation as a worker does.
+func (p workerFixture) execute(op appcontext.Operation) {
+	p.Helper()
+	w := p.worker("one")
+	w.execute(p.Context(), revisionBuilder{contexts: p.contexts, blobs: p.contexts}, op)
+}
+
+func (p workerFixture) head(uid string) appcontext.Head {
+	p.Helper()
+	head, err := p.contexts.Head(p.Context(), uid)
+	p.must(err)
+	return head
+}
+
+// A worker may see an operation after the head has moved on to another one. Executing the
+// old one would publish the new one's revision, which another worker may publish as well.
+func TestASupersededOperationIsNotExecuted(t *testing.T) {
+	t.Parallel()
+	p := newWorkerFixture(t)
+	old := p.rollBack("g")
+	head := p.head(old.UID)
+	to := head
+	to.LastRev = 3
+	next := appcontext.Operation{ID: "next", UID: old.UID, Kind: "rollback", Rev: 3, From: 1}
+	_, err := p.contexts.Step(t.Context(), head, to, nil, &next)
+	p.must(err)
+
+	p.execute(old)
+	if got := p.revisions(old.UID); got != "1" {
+		t.Errorf("after the superseded operation there are revisions %s, want 1", got)
+	}
+	if op := p.head(old.UID).Op; op == nil || op.ID != "next" {
+		t.Errorf("the head waits for %+v, want the next operation", op)
+	}
+	p.execute(next)
+	if got := p.revisions(old.UID); got != "1 3" {
+		t.Errorf("after the next operation there are revisions %s, want 1 3", got)
+	}
+}
+
+// The key of a deleted document may name another one. The operation of the deleted one's
+// deployment must not make a revision from the other one's documents.
+func TestAnOperationIsNotExecutedForANamesake(t *testing.T) {
+	t.Parallel()
+	p := newWorkerFixture(t)
+	op := p.rollBack("g")
+	p.must(p.db.Delete(t.Context(), "groups/g", nil))
+	_, err := p.db.Create(t.Context(), store.Write{Key: "groups/g", Body: []byte("{}")})
+	p.must(err)
+
+	p.execute(op)
+	if got := p.revisions(op.UID); got != "1" {
+		t.Errorf("there are revisions %s, want 1", got)
+	}
+	if head := p.head(op.UID); head.Op != nil || !strings.Contains(head.Failure, "deleted") {
+		t.Errorf("the head is %+v, want the failure recorded", head)
+	}
+}
