@@ -129,6 +129,7 @@ var inRsync = map[string][]string{
 	"gate":    {"pair"},
 	"queue":   {"pair"},
 	"events":  {"pair"},
+	"pairs":   {"pair", "content", "gate", "queue", "events"},
 
 	"watchcache":  {},
 	"branchguard": {"watchcache"},

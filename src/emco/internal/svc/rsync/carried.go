@@ -8,6 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/git"
 	"golang.org/x/sync/errgroup"
@@ -29,10 +30,26 @@ type carried struct {
 // memoir is which commits carried revisions, and to how many clusters.
 type memoir map[carried][]appcontext.RevisionCommit
 
-// add notes that a commit carried shares.
-func (m memoir) add(l *ledger, c appcontext.RevisionCommit, shares []share) {
-	for what, clusters := range l.carried(shares) {
-		c.Clusters = clusters
+// add notes the revisions that a commit carried, each with the number of its clusters. What
+// is removed because nothing is desired belongs to no revision.
+func (m memoir) add(store *pairs.Store, c appcontext.RevisionCommit, shares []share) {
+	clusters := map[carried]int{}
+	for _, sh := range shares {
+		head, wanted := store.Head(sh.target.UID)
+		if head == "" || !wanted || len(sh.edits) == 0 {
+			continue
+		}
+		var revs []int64
+		for _, o := range sh.hopes {
+			revs = append(revs, o.Rev)
+		}
+		slices.SortFunc(revs, cmp.Compare)
+		for _, rev := range slices.Compact(revs) {
+			clusters[carried{head, rev}]++
+		}
+	}
+	for what, n := range clusters {
+		c.Clusters = n
 		m[what] = append(m[what], c)
 	}
 }
@@ -58,29 +75,6 @@ func (s *gitSink) landed(d route.Route, made git.Hash, shares []share) memoir {
 	out := memoir{}
 	if made != "" {
 		out.add(s.ledger, appcontext.RevisionCommit{Repository: d.Settings.Repo.URL, Branch: d.Settings.Branch, Commit: string(made)}, shares)
-	}
-	return out
-}
-
-// carried counts the clusters of each revision in a commit. What is removed because
-// nothing is wanted any more belongs to no revision.
-func (l *ledger) carried(shares []share) map[carried]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := map[carried]int{}
-	for _, sh := range shares {
-		head := l.heads[sh.target.UID]
-		if head == "" || !l.wanted[sh.target.UID] || len(sh.edits) == 0 {
-			continue
-		}
-		var revs []int64
-		for _, o := range sh.hopes {
-			revs = append(revs, o.Rev)
-		}
-		slices.SortFunc(revs, cmp.Compare)
-		for _, rev := range slices.Compact(revs) {
-			out[carried{head, rev}]++
-		}
 	}
 	return out
 }

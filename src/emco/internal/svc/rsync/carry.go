@@ -17,7 +17,7 @@ import (
 func (s *gitSink) carry(ctx context.Context, due []pair.Target, d route.Route) (git.Hash, error) {
 	var shares []share
 	for _, t := range due {
-		sh := share{target: t, pairs: s.ledger.of(t), views: d.Settings.ViewOf(d.Target(t.Cluster, t.UID).Root())}
+		sh := share{target: t, pairs: s.ledger.Of(t), views: d.Settings.ViewOf(d.Target(t.Cluster, t.UID).Root())}
 		plan, err := s.plan(ctx, t, d, sh.pairs)
 		if err != nil {
 			return "", err
@@ -76,7 +76,7 @@ func (s *gitSink) clear(ctx context.Context, old []pair.Target, d route.Route) (
 
 // removal is what takes a target away from a place.
 func (s *gitSink) removal(t pair.Target, d route.Route) ([]git.Edit, error) {
-	change, err := d.Backend.Plan(s.ledger.address(t, d), nil)
+	change, err := d.Backend.Plan(s.ledger.Address(t, d), nil)
 	return change.Edits, err
 }
 

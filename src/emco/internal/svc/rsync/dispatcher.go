@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/clustermove"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -35,7 +36,7 @@ type dispatcher struct {
 	gateway  *route.Resolver
 	moves    *clustermove.Progress
 	pairs    func(ctx context.Context, shard string) ([]appcontext.Pair, error) // reads those of a shard
-	ledger   *ledger
+	ledger   *pairs.Store
 	lanes    *queue.Workers
 	late     queue.Unreachable
 	alarms   *queue.Timers
@@ -73,10 +74,11 @@ type wishKey struct {
 
 func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.Fence) *dispatcher {
 	p, w := s.parts, content.NewStepPlans(s.contents)
-	l := &ledger{store: p.Contexts, fence: fence, shard: route.Group.Shard(shard), retry: p.Retry, now: time.Now, ways: w}
+	config := pairs.Config{AppContext: p.Contexts, Fence: fence, Shard: route.Group.Shard(shard), Retry: p.Retry, Plans: w, Log: p.Log.With("shard", shard)}
 	if p.Mirror != nil {
-		l.elsewhere = p.Mirror
+		config.Others = p.Mirror
 	}
+	l := pairs.New(config)
 	d := &dispatcher{
 		look:  p.Look,
 		shard: shard, log: p.Log.With("shard", shard), contexts: p.Contexts.Fenced(fence),
@@ -96,12 +98,12 @@ func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.
 		Shard: fence.Shard(), Token: fence.Token(),
 		Check: func(ctx context.Context) error { return p.Contexts.Holds(ctx, fence) },
 	}
-	d.kube = newKubeSink(ctx, s, l, d.reports)
+	d.kube = newKubeSink(ctx, s, l, w, d.reports)
 	d.lanes = queue.NewWorkers(d.work)
 	d.platforms = newPlatforms(ctx, &platforms{
-		address: l.address,
+		address: l.Address,
 		slots:   s.callers, brakes: d.brakes, settle: d.settle,
-		open: func(t pair.Target) bool { return len(pair.AllDeliverable(l.of(t))) > 0 },
+		open: func(t pair.Target) bool { return len(pair.AllDeliverable(l.Of(t))) > 0 },
 	})
 	d.alarms = queue.NewTimers(func(t pair.Target) { d.dispatch(ctx, []pair.Target{t}) })
 	return d
@@ -120,11 +122,11 @@ func (d *dispatcher) stop() {
 // run takes in the shard's pairs, follows the heads and listens to reports. It ends with
 // ctx, or when it can no longer write.
 func (d *dispatcher) run(ctx context.Context) error {
-	pairs, err := d.pairs(ctx, d.ledger.shard)
+	pairs, err := d.pairs(ctx, d.ledger.Shard())
 	if err != nil {
 		return err
 	}
-	if err := d.ledger.load(ctx, pairs); err != nil {
+	if err := d.ledger.Load(ctx, pairs); err != nil {
 		return err
 	}
 	d.reports.open()
@@ -132,7 +134,12 @@ func (d *dispatcher) run(ctx context.Context) error {
 	defer beside.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	beside.Go(func() { d.attend(ctx) })
+	beside.Go(func() {
+		d.ledger.RunGates(ctx, func(ctx context.Context, opened []pair.Target) {
+			d.dispatch(ctx, opened)
+			d.tell(ctx)
+		})
+	})
 	beside.Go(func() { d.renewals(ctx) })
 	beside.Go(func() { d.verdicts(ctx) })
 	beside.Go(func() { d.lookAround(ctx, d.look) })
@@ -164,10 +171,10 @@ func (d *dispatcher) watch(ctx context.Context) error {
 // resume takes up what was under way when the last term ended, and watches the
 // clusters that hold something.
 func (d *dispatcher) resume(ctx context.Context) error {
-	if err := d.ledger.recheck(ctx); err != nil {
+	if err := d.ledger.RecheckReports(ctx); err != nil {
 		return err
 	}
-	d.dispatch(ctx, d.ledger.all())
+	d.dispatch(ctx, d.ledger.All())
 	return nil
 }
 
@@ -259,14 +266,14 @@ func (d *dispatcher) obey(ctx context.Context, a demand) ([]pair.Target, obeyed,
 	if err != nil {
 		return nil, now, err
 	}
-	w := pair.Desired{Deployment: a.deployment, Head: a.head.UID, Subject: a.head.Subject, Rev: a.head.Rev, Removed: a.key.gone, Claim: a.claim, Handovers: d.ledger.changedHands()}
+	w := pair.Desired{Deployment: a.deployment, Head: a.head.UID, Subject: a.head.Subject, Rev: a.head.Rev, Removed: a.key.gone, Claim: a.claim, Handovers: d.ledger.Handovers()}
 	if err := d.read(ctx, &w, a.last, news); err != nil {
 		return nil, now, err
 	}
 	if w.Registrations, err = d.registered(ctx, w); err != nil {
 		return nil, now, err
 	}
-	due, err := d.ledger.intend(ctx, w)
+	due, err := d.ledger.SetDesired(ctx, w)
 	if !w.Removed {
 		now.whole, now.mark = w.Rev, news.Mark
 	}
@@ -282,7 +289,7 @@ func (d *dispatcher) bury(ctx context.Context, uid string) ([]pair.Target, error
 		delete(d.seen, uid)
 		return nil, nil
 	}
-	due, err := d.ledger.intend(ctx, pair.Desired{Deployment: deployment, Removed: true})
+	due, err := d.ledger.SetDesired(ctx, pair.Desired{Deployment: deployment, Removed: true})
 	if err != nil {
 		if h.UID != "" {
 			d.owners.learn(h) // it is tried again
@@ -297,11 +304,11 @@ func (d *dispatcher) bury(ctx context.Context, uid string) ([]pair.Target, error
 // when it comes up.
 func (d *dispatcher) halt(ctx context.Context, deployment string) error {
 	d.brakes.Cancel(deployment)
-	if err := d.ledger.hold(ctx, deployment); err != nil {
+	if err := d.ledger.Stop(ctx, deployment); err != nil {
 		return err
 	}
 	d.brakes.Cancel(deployment) // for what began in between
-	for _, t := range d.ledger.at(deployment) {
+	for _, t := range d.ledger.TargetsOf(deployment) {
 		d.alarms.Cancel(t)
 		d.platforms.drop(t)
 	}
@@ -315,7 +322,7 @@ func (d *dispatcher) read(ctx context.Context, w *pair.Desired, last obeyed, new
 	if w.Rev == 0 {
 		return nil
 	}
-	if w.Removed && len(d.ledger.at(w.Deployment)) == 0 {
+	if w.Removed && len(d.ledger.TargetsOf(w.Deployment)) == 0 {
 		return nil // nothing to put into an order
 	}
 	rev, err := d.desk.revision(ctx, w.Head, w.Rev)
@@ -341,7 +348,7 @@ func (d *dispatcher) locate(ctx context.Context, w *pair.Desired) error {
 	if err != nil {
 		return err
 	}
-	mine := d.ledger.clusters(w.Deployment)
+	mine := d.ledger.Clusters(w.Deployment)
 	var fresh []string
 	for c := range all.bundles {
 		if !mine[c] && (w.Claim || all.shards[c] == d.shard) {
@@ -381,12 +388,12 @@ func (d *dispatcher) dispatch(ctx context.Context, due []pair.Target) {
 	for _, t := range due {
 		dest, err := d.find(ctx, trip, t)
 		if err != nil {
-			lost = append(lost, unfound(d.ledger.of(t), err)...)
+			lost = append(lost, unfound(d.ledger.Of(t), err)...)
 			continue
 		}
 		d.lodge(t, dest)
 		does := dest.Role(d.shard)
-		if does == route.Wait || does == route.Deliver && dest.Backend != nil && len(pair.AllDeliverable(d.ledger.of(t))) == 0 {
+		if does == route.Wait || does == route.Deliver && dest.Backend != nil && len(pair.AllDeliverable(d.ledger.Of(t))) == 0 {
 			continue
 		}
 		lane := dest.QueueFor(does)
@@ -403,7 +410,7 @@ func (d *dispatcher) dispatch(ctx context.Context, due []pair.Target) {
 func (d *dispatcher) find(ctx context.Context, trip *route.Lookup, t pair.Target) (route.Route, error) {
 	dest, err := trip.Route(ctx, t.Cluster)
 	if err == nil {
-		err = pair.CheckRegistration(d.ledger.of(t), dest.Registration)
+		err = pair.CheckRegistration(d.ledger.Of(t), dest.Registration)
 	}
 	return dest, err
 }
@@ -422,7 +429,7 @@ func (d *dispatcher) work(ctx context.Context, lane string, due []pair.Target) {
 		does := dest.Role(d.shard)
 		switch {
 		case err != nil:
-			lost = append(lost, unfound(d.ledger.of(t), err)...)
+			lost = append(lost, unfound(d.ledger.Of(t), err)...)
 		case does == route.Wait:
 		case dest.QueueFor(does) != lane:
 			d.lanes.Add(ctx, dest.QueueFor(does), t)
@@ -449,7 +456,7 @@ func (d *dispatcher) work(ctx context.Context, lane string, due []pair.Target) {
 // arrive moves targets past steps that need not be delivered. It returns them, or none
 // if that cannot be written down; they are tried again then.
 func (d *dispatcher) arrive(ctx context.Context, at []pair.Target, direct bool) []pair.Target {
-	err := d.ledger.arrive(ctx, at, direct)
+	err := d.ledger.SkipSteps(ctx, at, direct)
 	if err == nil {
 		return at
 	}
@@ -464,39 +471,15 @@ func (d *dispatcher) arrive(ctx context.Context, at []pair.Target, direct bool) 
 
 // heed writes down what clusters report, and sees to what may go on because of it.
 func (d *dispatcher) heed(ctx context.Context, reports []appcontext.Report) error {
-	due, err := d.ledger.report(ctx, reports)
+	due, err := d.ledger.Report(ctx, reports)
 	d.dispatch(ctx, due)
 	d.tell(ctx)
 	return err
 }
 
-// attend looks at deployments of which pairs wait for others, whenever something has
-// happened in them, until ctx ends.
-func (d *dispatcher) attend(ctx context.Context) {
-	far := &lookouts{elsewhere: d.ledger.elsewhere, stir: d.ledger.happened, ends: map[string]context.CancelFunc{}}
-	defer far.wait()
-	for ctx.Err() == nil {
-		if d.ledger.elsewhere != nil {
-			far.watch(ctx, d.ledger.waiting())
-		}
-		due, next := d.ledger.restir()
-		for _, uid := range due {
-			targets, err := d.ledger.reopen(ctx, uid)
-			if err != nil && ctx.Err() == nil {
-				d.log.Warn("what pairs wait for cannot be looked at; it is tried again", "deployment", uid, "err", err)
-				d.ledger.lookAgain(uid)
-			}
-			d.dispatch(ctx, targets)
-			d.tell(ctx)
-		}
-		d.ledger.stirred.await(ctx, next)
-		queue.Pause(ctx, gather)
-	}
-}
-
 // tell writes events. One that cannot be written is lost.
 func (d *dispatcher) tell(ctx context.Context) {
-	events := d.ledger.news(ctx)
+	events := d.ledger.Events(ctx)
 	if len(events) == 0 {
 		return
 	}

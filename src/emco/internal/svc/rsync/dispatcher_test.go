@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -19,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
@@ -26,18 +26,22 @@ import (
 
 // newDispatcherAt is a dispatcher over real stores whose lanes do no work but note
 // what they are given.
-func newDispatcherAt(t *testing.T) (d *dispatcher, contexts *appcontext.Store, db *store.DB) {
+func newDispatcherAt(t *testing.T, how ...func(*pairs.Config)) (d *dispatcher, contexts *appcontext.Store, db *store.DB) {
 	t.Helper()
 	contexts, db = contexttest.New(t), resourcetest.DB(t)
+	config := pairs.Config{AppContext: contexts, Fence: own(t, contexts, "a"), Retry: retry, Plans: content.NewStepPlans(content.NewReader(contexts))}
+	for _, change := range how {
+		change(&config)
+	}
 	d = &dispatcher{
 		log: slog.New(slog.DiscardHandler), contexts: contexts, heads: contexts, desk: newDesk(contexts, inFirst), seen: map[string]obeyed{}, owners: newOwners(), tenants: newTenants(), guardian: newGuardian(func() bool { return false }, func(string) {}), brakes: queue.NewCancellations(t.Context()),
 		gateway: &route.Resolver{DB: db, Backends: backends.Backends(), Rules: gitops.Rules{}},
-		ledger:  &ledger{store: contexts, fence: own(t, contexts, "a"), retry: retry, now: time.Now, ways: content.NewStepPlans(content.NewReader(contexts))},
+		ledger:  pairs.New(config),
 		alarms:  queue.NewTimers(func(pair.Target) {}),
 	}
 	d.platforms = newPlatforms(t.Context(), &platforms{brakes: d.brakes, settle: d.settle})
 	t.Cleanup(d.alarms.Stop)
-	if err := d.ledger.load(t.Context(), nil); err != nil {
+	if err := d.ledger.Load(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	return d, contexts, db
@@ -78,8 +82,8 @@ func publish(t *testing.T, contexts *appcontext.Store, head appcontext.Head, clu
 
 func (d *dispatcher) phases() string {
 	var out []string
-	for _, t := range d.ledger.all() {
-		for _, p := range d.ledger.of(t) {
+	for _, t := range d.ledger.All() {
+		for _, p := range d.ledger.Of(t) {
 			out = append(out, fmt.Sprint(p.Key.Cluster, " ", p.Phase))
 		}
 	}
@@ -267,7 +271,7 @@ func TestTargetsAreQueuedByWhereTheyGo(t *testing.T) {
 		t.Errorf("queued %q, want %q", got, want)
 	}
 	for cluster, reason := range map[string]string{"edge+c4": "cluster-sync-objects/none", "edge+c5": "no kubeconfig", "edge+c6": "not found"} {
-		p := d.ledger.of(pair.Target{Cluster: cluster, UID: "7"})[0]
+		p := d.ledger.Of(pair.Target{Cluster: cluster, UID: "7"})[0]
 		if p.Phase != appcontext.Failed || !strings.Contains(p.Error, reason) {
 			t.Errorf("%s: %s %q, want Failed for %q", cluster, p.Phase, p.Error, reason)
 		}
@@ -303,9 +307,8 @@ func TestRemovalsFromLostClustersAreForgotten(t *testing.T) {
 // leaves the rest.
 func TestTheGuardianBeginsWhereNobodyHas(t *testing.T) {
 	t.Parallel()
-	d, contexts, _ := newDispatcherAt(t)
+	d, contexts, _ := newDispatcherAt(t, func(c *pairs.Config) { c.Shard = route.Group.Shard(route.Group.Of("7")) })
 	d.shard = route.Group.Of("7")
-	d.ledger.shard = route.Group.Shard(d.shard)
 	d.desk = newDesk(contexts, func(_ context.Context, clusters []string) (map[string]int, error) {
 		out := map[string]int{}
 		for _, c := range clusters {
@@ -344,7 +347,7 @@ func TestAnEndIsNoFailure(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	first, second := d.ledger.of(pair.Target{Cluster: "edge+c1", UID: "7"})[0], d.ledger.of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]
+	first, second := d.ledger.Of(pair.Target{Cluster: "edge+c1", UID: "7"})[0], d.ledger.Of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]
 	d.settle(ended, []pair.Result{
 		{Key: first.Key, Bundle: first.Desired, Err: context.Canceled}, {Key: second.Key, Bundle: second.Desired, Commit: "c0ffee"},
 	})
@@ -370,18 +373,17 @@ func (o *once) PutPairs(ctx context.Context, own appcontext.Fence, put []appcont
 // Of many outcomes those that were recorded stay so, though others were not.
 func TestOutcomesAreRecordedSomeAtATime(t *testing.T) {
 	t.Parallel()
-	d, contexts, _ := newDispatcherAt(t)
-	d.ledger.store = &once{Store: contexts}
+	d, _, _ := newDispatcherAt(t, func(c *pairs.Config) { c.AppContext = &once{Store: c.AppContext.(*appcontext.Store)} })
 	var outcomes []pair.Result
 	for i := range recordedAtOnce + 100 {
 		k := appcontext.PairKey{Cluster: fmt.Sprintf("edge+c%04d", i), UID: "7", App: "web"}
-		d.ledger.keep(appcontext.Pair{Key: k, Desired: "bundle", Phase: appcontext.Pending})
+		hold(t, d.ledger, appcontext.Pair{Key: k, Desired: "bundle", Phase: appcontext.Pending})
 		outcomes = append(outcomes, pair.Result{Key: k, Bundle: "bundle", Commit: "c0ffee"})
 	}
 	d.settle(t.Context(), outcomes)
 	count := map[appcontext.Phase]int{}
 	for _, o := range outcomes {
-		p, _ := d.ledger.pair(o.Key)
+		p := d.ledger.Of(pair.TargetOf(o.Key))[0]
 		count[p.Phase]++
 	}
 	if count[appcontext.Applied] != 100 || count[appcontext.Pending] != recordedAtOnce {

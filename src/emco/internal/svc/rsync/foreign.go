@@ -10,7 +10,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
@@ -84,7 +83,7 @@ func (d *dispatcher) inspect(ctx context.Context, repo git.Repo, on route.Branch
 		}
 		d.attribute(ctx, on, step.commit, paths, found)
 	}
-	due, err := d.ledger.edited(ctx, found)
+	due, err := d.ledger.NoteEdits(ctx, found.edits, found.held)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +134,7 @@ func (d *dispatcher) attribute(ctx context.Context, on route.Branch, c git.Commi
 			if err != nil || dest.Backend == nil || on != dest.Branch() || dest.Role(d.shard) != route.Deliver {
 				continue
 			}
-			apps, owned := owned(path, dest.Target(t.Cluster, t.UID), dest.Backend, d.ledger.of(t))
+			apps, owned := owned(path, dest.Target(t.Cluster, t.UID), dest.Backend, d.ledger.Of(t))
 			if !owned {
 				continue
 			}
@@ -154,7 +153,7 @@ func (d *dispatcher) attribute(ctx context.Context, on route.Branch, c git.Commi
 func (d *dispatcher) near(path string) (out []pair.Target) {
 	part := strings.Split(path, "/") // clusters/C/… or clusters/xx/C/…
 	for _, cluster := range part[min(1, len(part)):min(3, len(part))] {
-		out = append(out, d.ledger.on(cluster)...)
+		out = append(out, d.ledger.On(cluster)...)
 	}
 	return out
 }
@@ -190,33 +189,6 @@ func (f *foreignEdits) add(k appcontext.PairKey, c git.Commit, path string) {
 		e.More++
 	}
 	f.edits[k] = e
-}
-
-// edited notes what others did to files of pairs, and returns the targets that are to be
-// written anew, or fail because that is held. What is noted already is no news.
-func (l *ledger) edited(ctx context.Context, found *foreignEdits) ([]pair.Target, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var put []appcontext.Pair
-	for k, e := range found.edits {
-		p, known := l.pair(k)
-		if !known || p.Edit != nil && p.Edit.Commit == e.Commit {
-			continue
-		}
-		e.At, e.Held = l.now(), found.held[pair.TargetOf(k)]
-		p.Edit = &e
-		if p.Phase == appcontext.Applied {
-			p.From, p.At, p.Sent = p.Desired, l.now(), false
-			p = pair.Reset(p)
-		}
-		if e.Held {
-			p = l.failed(p, pair.HeldError(e))
-		}
-		l.diary.Add(k, events.ExternalEdit, pair.DescribeEdit(e), p.Rev)
-		put = append(put, l.stayed(p))
-	}
-	slices.SortFunc(put, pair.CompareKeys)
-	return pair.TargetsOf(put), l.write(ctx, entry{put: put})
 }
 
 // lookAround looks at all branches of the shard, now and then, until ctx ends: one read of

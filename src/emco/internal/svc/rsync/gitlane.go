@@ -13,6 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -33,7 +34,7 @@ type commits interface {
 type gitSink struct {
 	commits  commits
 	contents *content.Reader
-	ledger   *ledger
+	ledger   *pairs.Store
 	ways     *content.StepPlans
 	brakes   *queue.Cancellations
 	record   record // nil: nothing is remembered
@@ -65,7 +66,7 @@ func (s *gitSink) urgentFirst(due []pair.Target) []pair.Target {
 	}
 	var first, rest []pair.Target
 	for _, t := range due {
-		if slices.ContainsFunc(pair.AllDeliverable(s.ledger.of(t)), urgent) {
+		if slices.ContainsFunc(pair.AllDeliverable(s.ledger.Of(t)), urgent) {
 			first = append(first, t)
 		} else {
 			rest = append(rest, t)
@@ -142,7 +143,7 @@ func (s *gitSink) attempt(ctx context.Context, due []pair.Target, found map[pair
 
 // share plans one target. Outcomes of pairs that cannot be planned are handed back.
 func (s *gitSink) share(ctx context.Context, t pair.Target, d route.Route) (share, []pair.Result) {
-	sh := share{target: t, pairs: s.ledger.of(t)}
+	sh := share{target: t, pairs: s.ledger.Of(t)}
 	if len(pair.AllDeliverable(sh.pairs)) == 0 {
 		return sh, nil
 	}
@@ -220,7 +221,7 @@ func (s *gitSink) note(ctx context.Context, at route.Branch, base, commit git.Ha
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queue.GracePeriod)
 	defer cancel()
-	if err := s.branches.SetCommit(ctx, s.ledger.fence, at, commit); err != nil {
+	if err := s.branches.SetCommit(ctx, s.ledger.Fence(), at, commit); err != nil {
 		s.log.Warn("a commit is not remembered; the one before is", "repo", at.URL, "branch", at.Name, "commit", commit, "err", err)
 	}
 }
@@ -237,7 +238,7 @@ func (s *gitSink) job(d route.Route, shares []share) batch.Job {
 			job.Interactive = job.Interactive || p.Attempt == 0
 		}
 		tags.note(sh.target, sh.pairs)
-		about.note(s.ledger.subject(sh.target.UID), sh.target, sh.pairs)
+		about.note(s.ledger.Subject(sh.target.UID), sh.target, sh.pairs)
 	}
 	job.Derived = slices.CompactFunc(job.Derived, func(a, b git.DerivedBranch) bool { return a.Branch == b.Branch }) // targets are in order of clusters
 	job.Title, job.Trailers = about.title(), tags.list()
@@ -289,7 +290,7 @@ type planned struct {
 // plan asks the backend for the target's files. An app that the backend refuses is left
 // as it was, and the error says why.
 func (s *gitSink) plan(ctx context.Context, t pair.Target, d route.Route, pairs []appcontext.Pair) (planned, error) {
-	at := s.ledger.address(t, d)
+	at := s.ledger.Address(t, d)
 	apps, err := s.apps(ctx, pairs, nil)
 	if err != nil {
 		return planned{}, err
@@ -324,7 +325,7 @@ func (s *gitSink) apps(ctx context.Context, pairs []appcontext.Pair, refused map
 			return nil, err
 		}
 		if len(app.Objects)+len(app.CRDs) > 0 {
-			app.Name, app.Needs = p.Key.App, s.ledger.needs(p.Key)
+			app.Name, app.Needs = p.Key.App, s.ledger.Needs(p.Key)
 			out = append(out, app)
 		}
 	}

@@ -62,7 +62,7 @@ func TestAnAppThatTheBackendRefusesStaysAsItWas(t *testing.T) {
 		{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "c"}, Desired: "bad"},
 	}
 	c := content.NewReader(s)
-	sink := &gitSink{contents: c, ways: content.NewStepPlans(c), ledger: &ledger{}}
+	sink := &gitSink{contents: c, ways: content.NewStepPlans(c), ledger: storeOf(t)}
 	plan, err := sink.plan(t.Context(), pair.Target{Cluster: "edge+c1", UID: "7"}, route.Route{Backend: b}, pairs)
 	if err != nil {
 		t.Fatal(err)
@@ -111,15 +111,15 @@ func TestATargetWhosePathIsRefusedFailsAlone(t *testing.T) {
 	}
 	shelved := shelf{}
 	shelved.put("bundle", "settings")
-	l := &ledger{pairs: map[pair.Target]map[string]appcontext.Pair{}, targets: map[string]map[pair.Target]bool{}, sites: map[string]map[pair.Target]bool{}, restless: restless{}}
+	l := storeOf(t)
 	c := content.NewReader(shelved)
 	found, due := map[pair.Target]route.Route{}, []pair.Target{{Cluster: "edge+c1", UID: "7"}, {Cluster: "edge+c2", UID: "7"}, {Cluster: "edge+c3", UID: "7"}}
 	for _, at := range due {
-		l.keep(appcontext.Pair{Key: appcontext.PairKey{Cluster: at.Cluster, UID: at.UID, App: "a"}, Desired: "bundle", Phase: appcontext.Pending})
+		hold(t, l, appcontext.Pair{Key: appcontext.PairKey{Cluster: at.Cluster, UID: at.UID, App: "a"}, Desired: "bundle", Phase: appcontext.Pending})
 		found[at] = route.Route{Backend: b}
 	}
 	host := &picky{bad: "clusters/edge+c2/context/7/app"}
-	l.heads, l.wanted = map[string]string{"7": "70"}, map[string]bool{"7": true}
+	setDesired(t, l, pair.Desired{Deployment: "7", Head: "70", Scope: map[string]bool{}})
 	var recorded []string
 	sink := &gitSink{commits: host, contents: c, ledger: l, ways: content.NewStepPlans(c), brakes: queue.NewCancellations(t.Context()), branches: unwritten(t)}
 	sink.record = func(_ context.Context, head string, rev int64, c ...appcontext.RevisionCommit) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 )
 
 // early is how long before its time a pair may be tried with others of its target.
@@ -27,7 +28,8 @@ type kubeSink struct {
 	ctx      context.Context // of the watches
 	sink     *kube.Sink
 	contents *content.Reader
-	ledger   *ledger
+	ledger   *pairs.Store
+	ways     *content.StepPlans
 	reports  *reporter
 	log      *slog.Logger
 	slots    chan struct{} // bounds the clusters worked on at the same time
@@ -36,9 +38,9 @@ type kubeSink struct {
 	conns map[string]*conn // by cluster
 }
 
-func newKubeSink(ctx context.Context, s *Service, l *ledger, r *reporter) *kubeSink {
+func newKubeSink(ctx context.Context, s *Service, l *pairs.Store, w *content.StepPlans, r *reporter) *kubeSink {
 	return &kubeSink{
-		ctx: ctx, sink: s.parts.Kube, contents: s.contents, ledger: l, log: s.parts.Log,
+		ctx: ctx, sink: s.parts.Kube, contents: s.contents, ledger: l, ways: w, log: s.parts.Log,
 		reports: r,
 		slots:   s.slots, conns: map[string]*conn{},
 	}
@@ -53,7 +55,7 @@ func (s *kubeSink) deliver(ctx context.Context, t pair.Target, d route.Route) []
 	case <-ctx.Done():
 		return nil
 	}
-	pairs := s.ledger.of(t)
+	pairs := s.ledger.Of(t)
 	c, err := s.connect(t.Cluster, d)
 	if err != nil {
 		return pair.Failures(pairs, err)
@@ -86,7 +88,7 @@ func (s *kubeSink) track(ctx context.Context, c *conn, p appcontext.Pair) error 
 }
 
 func (s *kubeSink) watched(ctx context.Context, p appcontext.Pair) ([]manifest.ID, error) {
-	b, err := s.ledger.ways.Bundle(ctx, p.Desired)
+	b, err := s.ways.Bundle(ctx, p.Desired)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +97,7 @@ func (s *kubeSink) watched(ctx context.Context, p appcontext.Pair) ([]manifest.I
 	if p.Phase == appcontext.Applied {
 		return out, nil
 	}
-	way, err := s.ledger.ways.Of(ctx, p, false)
+	way, err := s.ways.Of(ctx, p, false)
 	for _, step := range way {
 		if step.Kind != steps.Define { // the sink awaits them by itself
 			out = content.AppendNew(out, step.About, seen)
@@ -116,7 +118,7 @@ func ripe(pairs []appcontext.Pair, now time.Time) (out []appcontext.Pair) {
 
 // apply carries out a pair's step.
 func (s *kubeSink) apply(ctx context.Context, c *kube.Cluster, p appcontext.Pair) pair.Result {
-	step, last, err := s.ledger.ways.At(ctx, p, false)
+	step, last, err := s.ways.At(ctx, p, false)
 	o := pair.ResultOf(p, step, last)
 	if o.Err = err; err != nil {
 		return o

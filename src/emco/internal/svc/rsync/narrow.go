@@ -25,16 +25,7 @@ type obeyed struct {
 // follows reports whether a wish can be told by what is different from the last one. Where
 // pairs wait for each other, all of them are looked at.
 func (d *dispatcher) follows(w pair.Desired, last obeyed) bool {
-	return !w.Claim && last.whole > 0 && last.whole < w.Rev && !gate.Ordered(w.Apps) && d.ledger.plain(w.Deployment)
-}
-
-// plain reports whether nothing is known of a deployment but its pairs: no order, and no
-// write of which the outcome is open.
-func (l *ledger) plain(uid string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, order := l.orders[uid]
-	return !order && !l.stops[uid] && !l.doubts.any(uid)
+	return !w.Claim && last.whole > 0 && last.whole < w.Rev && !gate.Ordered(w.Apps) && d.ledger.Plain(w.Deployment)
 }
 
 // narrow fills in what a revision wants on the clusters that have to be looked at.
@@ -43,7 +34,7 @@ func (d *dispatcher) narrow(ctx context.Context, w *pair.Desired, last obeyed, n
 	if err != nil {
 		return err
 	}
-	look := d.ledger.unsettled(w.Deployment)
+	look := d.ledger.Unsettled(w.Deployment)
 	for _, c := range other {
 		look[c] = true
 	}
@@ -58,7 +49,7 @@ func (d *dispatcher) narrow(ctx context.Context, w *pair.Desired, last obeyed, n
 // mine returns those of the clusters on which this shard has begun with a deployment, or is
 // to begin.
 func (d *dispatcher) mine(ctx context.Context, uid string, clusters map[string]bool) (map[string]bool, error) {
-	mine, far := d.ledger.holding(uid, clusters)
+	mine, far := d.ledger.Split(uid, clusters)
 	homes, err := d.desk.shards(ctx, far)
 	if err != nil {
 		return nil, err
@@ -72,21 +63,6 @@ func (d *dispatcher) mine(ctx context.Context, uid string, clusters map[string]b
 	err = d.begin(ctx, uid, fresh, mine)
 	maps.DeleteFunc(mine, func(_ string, is bool) bool { return !is })
 	return mine, err
-}
-
-// holding parts clusters into those on which a deployment has pairs, and others.
-func (l *ledger) holding(uid string, clusters map[string]bool) (mine map[string]bool, far []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	mine = map[string]bool{}
-	for c := range clusters {
-		if len(l.pairs[pair.Target{Cluster: c, UID: uid}]) > 0 {
-			mine[c] = true
-		} else {
-			far = append(far, c)
-		}
-	}
-	return mine, far
 }
 
 // clustersIn returns the clusters whose registrations are among the keys.

@@ -2,8 +2,11 @@ package rsync
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -72,10 +75,16 @@ func (h *history) takeIn() {
 	if whole.Registrations, err = h.registered(h.Context(), whole); err != nil {
 		h.Fatal(err)
 	}
-	h.ledger.mu.Lock()
-	defer h.ledger.mu.Unlock()
-	if more := h.ledger.changed(pair.Diff(whole, h.ledger.deployment("7"), h.ledger.now())); len(more) > 0 {
-		h.Fatalf("revision %d: who compares all finds more to do: %+v", h.head.Rev, more)
+	have := map[appcontext.PairKey]appcontext.Pair{}
+	for _, t := range h.ledger.TargetsOf("7") {
+		for _, p := range h.ledger.Of(t) {
+			have[p.Key] = p
+		}
+	}
+	for _, p := range pair.Diff(whole, slices.Collect(maps.Values(have)), time.Now()) {
+		if !reflect.DeepEqual(p, have[p.Key]) {
+			h.Fatalf("revision %d: who compares all finds more to do: %+v", h.head.Rev, p)
+		}
 	}
 }
 
@@ -83,8 +92,8 @@ func (h *history) takeIn() {
 func (h *history) deliver(arrives []bool) {
 	h.Helper()
 	var all []pair.Result
-	for i, t := range h.ledger.all() {
-		for _, p := range h.ledger.of(t) {
+	for i, t := range h.ledger.All() {
+		for _, p := range h.ledger.Of(t) {
 			o := pair.Result{Key: p.Key, Bundle: p.Desired, Rev: p.Rev}
 			if !arrives[i%len(arrives)] {
 				o.Err = errs.New(errs.Unavailable, "away")
@@ -94,7 +103,7 @@ func (h *history) deliver(arrives []bool) {
 			}
 		}
 	}
-	if err := h.ledger.settle(h.Context(), all); err != nil {
+	if err := h.ledger.Record(h.Context(), all); err != nil {
 		h.Fatal(err)
 	}
 }

@@ -65,7 +65,7 @@ func (d *dispatcher) settle(ctx context.Context, outcomes []pair.Result) {
 func (d *dispatcher) record(ctx context.Context, outcomes []pair.Result) error {
 	own, release := queue.WithGrace(ctx)
 	defer release()
-	err := d.ledger.settle(own, outcomes)
+	err := d.ledger.Record(own, outcomes)
 	if err != nil {
 		d.log.Warn("outcomes not recorded; they are worked out again", "err", err, "pairs", len(outcomes))
 	}
@@ -93,7 +93,7 @@ func (d *dispatcher) lodge(t pair.Target, dest route.Route) {
 
 // vacate forgets the branch of a target that is gone if it was the last one there.
 func (d *dispatcher) vacate(ctx context.Context, t pair.Target) {
-	if len(d.ledger.of(t)) > 0 {
+	if len(d.ledger.Of(t)) > 0 {
 		return
 	}
 	d.platforms.drop(t)
@@ -101,7 +101,7 @@ func (d *dispatcher) vacate(ctx context.Context, t pair.Target) {
 	if !empty {
 		return
 	}
-	if err := d.git.branches.Forget(ctx, d.ledger.fence, at); err != nil {
+	if err := d.git.branches.Forget(ctx, d.ledger.Fence(), at); err != nil {
 		d.log.Warn("a branch on which nothing is left is still remembered", "repo", at.URL, "branch", at.Name, "err", err)
 	}
 }
@@ -126,7 +126,7 @@ func (d *dispatcher) schedule(t pair.Target, unrecorded error) {
 		d.alarms.Set(t, storeRetry().Backoff(1, unrecorded))
 		return
 	}
-	due := pair.AllDeliverable(d.ledger.of(t))
+	due := pair.AllDeliverable(d.ledger.Of(t))
 	if len(due) == 0 {
 		return
 	}

@@ -87,15 +87,15 @@ func (s *gitSink) publishOne(ctx context.Context, d route.Route, shares []share)
 
 // company plans what else is on the cluster of the shares, as it is now.
 func (s *gitSink) company(ctx context.Context, d route.Route, shares []share) (edits []git.Edit, err error) {
-	for _, t := range s.ledger.on(shares[0].target.Cluster) {
+	for _, t := range s.ledger.On(shares[0].target.Cluster) {
 		if slices.ContainsFunc(shares, func(sh share) bool { return sh.target == t }) {
 			continue
 		}
-		apps, err := s.apps(ctx, s.ledger.of(t), nil)
+		apps, err := s.apps(ctx, s.ledger.Of(t), nil)
 		if err != nil {
 			return nil, err
 		}
-		change, err := d.Backend.Plan(s.ledger.address(t, d), apps)
+		change, err := d.Backend.Plan(s.ledger.Address(t, d), apps)
 		if err != nil { // it stays as it was published last
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
@@ -91,7 +92,7 @@ func (d *dispatcher) advance(ctx context.Context, r appcontext.Relocation) (pend
 
 // step does the shard's part of a move.
 func (d *dispatcher) step(ctx context.Context, r appcontext.Relocation, dest route.Route) (pending bool, err error) {
-	due := d.ledger.on(r.Cluster)
+	due := d.ledger.On(r.Cluster)
 	d.dispatch(ctx, due) // in the lane of their place, or of the old one
 	begins, ends := dest.Move.From.Shard() == d.shard, dest.Shard() == d.shard
 	switch {
@@ -109,7 +110,7 @@ func (d *dispatcher) step(ctx context.Context, r appcontext.Relocation, dest rou
 // relocate does the shard's part of moving clusters, in the lane of their old place.
 func (d *dispatcher) relocate(ctx context.Context, moving map[string]route.Route) {
 	for cluster, dest := range moving {
-		due := d.ledger.on(cluster)
+		due := d.ledger.On(cluster)
 		err := d.relocateOne(ctx, cluster, dest, due)
 		if err == nil || ctx.Err() != nil {
 			continue
@@ -119,7 +120,7 @@ func (d *dispatcher) relocate(ctx context.Context, moving map[string]route.Route
 			d.log.Warn("why a move does not go on is not written down", "cluster", cluster, "err", noted)
 		}
 		for _, t := range due {
-			d.alarms.Set(t, d.ledger.retry.Backoff(1, err))
+			d.alarms.Set(t, d.ledger.Retry().Backoff(1, err))
 		}
 	}
 }
@@ -152,7 +153,7 @@ func (d *dispatcher) carryOver(ctx context.Context, cluster string, dest route.R
 func (d *dispatcher) complete(ctx context.Context, cluster string) error {
 	pairs, err := d.contexts.PairsOn(ctx, cluster)
 	for _, p := range pairs {
-		if p.Shard != d.ledger.shard && p.Applied != "" {
+		if p.Shard != d.ledger.Shard() && p.Applied != "" {
 			return errs.E(errs.Unavailable, "move", cluster, fmt.Errorf("app %s is still in the hands of %s", p.Key.App, p.Shard))
 		}
 	}
@@ -201,7 +202,7 @@ func (d *dispatcher) release(ctx context.Context, old []pair.Target, dest route.
 		return nil
 	}
 	for _, t := range old {
-		if err := b.Release(ctx, d.ledger.address(t, from)); err != nil {
+		if err := b.Release(ctx, d.ledger.Address(t, from)); err != nil {
 			return err
 		}
 	}
@@ -216,11 +217,11 @@ func (d *dispatcher) passOn(ctx context.Context, cluster string, dest route.Rout
 	}
 	if r.Stage != appcontext.MoveWritten { // these come late: they are to be taken in as well
 		r.Stage = appcontext.MoveWritten
-		if _, err := d.contexts.PutRelocation(ctx, d.ledger.fence, r); err != nil {
+		if _, err := d.contexts.PutRelocation(ctx, d.ledger.Fence(), r); err != nil {
 			return err
 		}
 	}
-	if err := d.ledger.handOver(ctx, due, d.handing(r, dest)); err != nil {
+	if err := d.ledger.HandOver(ctx, due, d.handing(r, dest)); err != nil {
 		return err
 	}
 	for _, t := range due {
@@ -231,8 +232,8 @@ func (d *dispatcher) passOn(ctx context.Context, cluster string, dest route.Rout
 }
 
 // handing is how pairs get to the shard of a new place.
-func (d *dispatcher) handing(r appcontext.Relocation, dest route.Route) handing {
-	return handing{to: route.Group.Shard(dest.Shard()), commit: r.Written, before: r.At, anew: syncer.Bootstrapping(dest.Backend) != nil}
+func (d *dispatcher) handing(r appcontext.Relocation, dest route.Route) pairs.Handover {
+	return pairs.Handover{To: route.Group.Shard(dest.Shard()), Commit: r.Written, Before: r.At, Redeliver: syncer.Bootstrapping(dest.Backend) != nil}
 }
 
 // welcome takes in what other shards have handed over. It reports whether that is all.
@@ -241,12 +242,12 @@ func (d *dispatcher) welcome(ctx context.Context, r appcontext.Relocation, dest 
 	if err != nil {
 		return false, err
 	}
-	if slices.ContainsFunc(pairs, func(p appcontext.Pair) bool { return p.Shard != d.ledger.shard }) {
+	if slices.ContainsFunc(pairs, func(p appcontext.Pair) bool { return p.Shard != d.ledger.Shard() }) {
 		return false, nil
 	}
-	d.ledger.takeIn(pairs)
+	d.ledger.TakeOver(pairs)
 	if dest.Move.From.Shard() == d.shard { // they were its own all the time
-		if err := d.ledger.handOver(ctx, d.ledger.on(r.Cluster), d.handing(r, dest)); err != nil {
+		if err := d.ledger.HandOver(ctx, d.ledger.On(r.Cluster), d.handing(r, dest)); err != nil {
 			return false, err
 		}
 	}
@@ -259,7 +260,7 @@ func (d *dispatcher) welcome(ctx context.Context, r appcontext.Relocation, dest 
 
 // arrived tells of a cluster that is in its new place, and sees to what was asked for meanwhile.
 func (d *dispatcher) arrived(ctx context.Context, cluster string, dest route.Route) {
-	due := d.ledger.on(cluster)
+	due := d.ledger.On(cluster)
 	var moved []appcontext.Event
 	var orphans []pair.Target
 	for _, t := range due {
@@ -286,5 +287,5 @@ func (d *dispatcher) reached(ctx context.Context, cluster string, dest route.Rou
 	r.Cluster, r.Registration, r.Number = cluster, dest.Registration, dest.Move.Number
 	own, release := queue.WithGrace(ctx)
 	defer release()
-	return d.moves.Advance(own, d.ledger.fence, r)
+	return d.moves.Advance(own, d.ledger.Fence(), r)
 }

@@ -39,10 +39,10 @@ func (d *dispatcher) renew(ctx context.Context, b appcontext.Branch) error {
 	if err != nil {
 		return err
 	}
-	if err := d.ledger.renew(ctx, targets); err != nil {
+	if err := d.ledger.MarkUndelivered(ctx, targets); err != nil {
 		return err
 	}
-	if err := d.git.branches.SetRenewed(ctx, d.ledger.fence, at, b.Adopted); err != nil {
+	if err := d.git.branches.SetRenewed(ctx, d.ledger.Fence(), at, b.Adopted); err != nil {
 		return err
 	}
 	d.log.Info("all that is desired is written anew", "repo", b.URL, "branch", b.Name, "targets", len(targets))
@@ -53,7 +53,7 @@ func (d *dispatcher) renew(ctx context.Context, b appcontext.Branch) error {
 // on returns the shard's targets on a branch.
 func (d *dispatcher) on(ctx context.Context, at route.Branch) (out []pair.Target, err error) {
 	trip := d.gateway.Lookup()
-	for _, t := range d.ledger.all() {
+	for _, t := range d.ledger.All() {
 		dest, err := trip.Route(ctx, t.Cluster)
 		switch {
 		case errs.Is(err, errs.NotFound), errs.Is(err, errs.Invalid): // it is nowhere
@@ -64,26 +64,4 @@ func (d *dispatcher) on(ctx context.Context, at route.Branch) (out []pair.Target
 		}
 	}
 	return out, nil
-}
-
-// renew makes the pairs of targets due: those that are settled as if they were not, others
-// as if their step had not been delivered. Those that wait for something else than the
-// clusters' reports go on waiting.
-func (l *ledger) renew(ctx context.Context, targets []pair.Target) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var put []appcontext.Pair
-	for _, t := range targets {
-		for _, p := range l.pairs[t] {
-			switch {
-			case p.Phase == appcontext.Applied:
-				p.From, p.At = p.Desired, l.now()
-			case p.Halted, pair.AtGate(p), p.Blocked == pair.Stopped:
-				continue
-			}
-			p.Sent = false
-			put = append(put, pair.Reset(p))
-		}
-	}
-	return l.write(ctx, entry{put: put})
 }

@@ -12,14 +12,15 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 )
 
 // notebook keeps the reports that are written to it; the first writes may fail. It
 // takes the place of etcd, whose goroutines cannot live on a test's own clock.
 type notebook struct {
-	pairStore // nil: nothing else is asked for
-	fail      int
-	written   []string
+	pairs.AppContext // nil: nothing else is asked for
+	fail             int
+	written          []string
 }
 
 func (n *notebook) PutPairs(context.Context, appcontext.Fence, []appcontext.Pair, []appcontext.PairKey) error {
@@ -49,13 +50,13 @@ func (n *notebook) Reported(context.Context, string) (bool, error) { return true
 func reporting(t *testing.T, n *notebook) (*reporter, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &ledger{store: n, now: time.Now}
-	if err := l.load(ctx, nil); err != nil {
+	l := pairs.New(pairs.Config{AppContext: n})
+	if err := l.Load(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
-	l.mustIntend(t, on("a", "edge+c1"))
+	setDesired(t, l, on("a", "edge+c1"))
 	heed := func(ctx context.Context, reports []appcontext.Report) error {
-		_, err := l.report(ctx, reports)
+		_, err := l.Report(ctx, reports)
 		return err
 	}
 	r := newReporter(ctx, heed, slog.New(slog.DiscardHandler))
@@ -74,9 +75,9 @@ func TestReportsWaitForTheirPairs(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		n := &notebook{}
-		l := &ledger{store: n, now: time.Now}
+		l := pairs.New(pairs.Config{AppContext: n})
 		r := newReporter(ctx, func(ctx context.Context, reports []appcontext.Report) error {
-			_, err := l.report(ctx, reports)
+			_, err := l.Report(ctx, reports)
 			return err
 		}, slog.New(slog.DiscardHandler))
 		r.take(ctx, numbered(1))
@@ -84,10 +85,10 @@ func TestReportsWaitForTheirPairs(t *testing.T) {
 		if len(n.written) > 0 {
 			t.Errorf("written %s before the pairs are known", n.written)
 		}
-		if err := l.load(ctx, nil); err != nil {
+		if err := l.Load(ctx, nil); err != nil {
 			t.Fatal(err)
 		}
-		l.mustIntend(t, on("a", "edge+c1"))
+		setDesired(t, l, on("a", "edge+c1"))
 		r.open()
 		time.Sleep(2 * gather)
 		synctest.Wait()

@@ -70,7 +70,7 @@ func (d *dispatcher) tryRetire(ctx context.Context, r appcontext.Relocation) (pe
 
 // forgetMove forgets that something was left behind. It reports whether to try again.
 func (d *dispatcher) forgetMove(ctx context.Context, r appcontext.Relocation) (pending bool) {
-	if err := d.contexts.DropRelocation(ctx, d.ledger.fence, r); err != nil && !errs.Is(err, errs.Conflict) {
+	if err := d.contexts.DropRelocation(ctx, d.ledger.Fence(), r); err != nil && !errs.Is(err, errs.Conflict) {
 		d.log.Warn("what a cluster left behind is not forgotten", "cluster", r.Cluster, "err", err)
 		return ctx.Err() == nil
 	}

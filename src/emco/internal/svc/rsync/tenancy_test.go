@@ -23,15 +23,15 @@ func TestBackendsAreToldOfTheLogicalCloudAndOfDependencies(t *testing.T) {
 	s := shelf{}
 	s.put("bundle", "settings")
 	c := content.NewReader(s)
-	l := &ledger{clouds: map[string]tenancy{}, heads: map[string]string{}, wanted: map[string]bool{}, orders: map[string]order{}}
+	l := storeOf(t, appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "db"}})
 	w := pair.Desired{
-		Deployment: "7", Head: "7", Namespace: "east", Cloud: appcontext.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"},
+		Deployment: "7", Head: "7", Subject: "shop", Scope: map[string]bool{}, Namespace: "east", Cloud: appcontext.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"},
 		Apps: []appcontext.App{{Name: "db"}, {Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true}}}},
 	}
-	l.note(w)
-	l.settleIn(w)
-	l.settleIn(pair.Desired{Deployment: "7", Removed: true}) // which does not know
-	at := l.address(pair.Target{Cluster: "edge+c1", UID: "7"}, route.Route{})
+	setDesired(t, l, w)
+	w.Namespace, w.Cloud = "", appcontext.Cloud{} // a revision that is gone does not know
+	setDesired(t, l, w)
+	at := l.Address(pair.Target{Cluster: "edge+c1", UID: "7"}, route.Route{})
 	want := syncer.Target{Cluster: "edge+c1", Deployment: "7", Namespace: "east", Cloud: syncer.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"}}
 	if at != want {
 		t.Errorf("address = %+v, want %+v", at, want)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -36,42 +35,12 @@ func (d *dispatcher) heedVerdict(ctx context.Context, b appcontext.Branch) error
 	if err != nil {
 		return err
 	}
-	if err := d.ledger.judge(ctx, targets, b.Keep); err != nil {
+	if err := d.ledger.ResolveEdits(ctx, targets, b.Keep); err != nil {
 		return err
 	}
-	if err := d.git.branches.SetResolved(ctx, d.ledger.fence, at, b.Judged); err != nil {
+	if err := d.git.branches.SetResolved(ctx, d.ledger.Fence(), at, b.Judged); err != nil {
 		return err
 	}
 	d.dispatch(ctx, targets)
 	return nil
-}
-
-// judge ends that edits are held: with keep they stay until the next delivery, else they are
-// written over.
-func (l *ledger) judge(ctx context.Context, targets []pair.Target, keep bool) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var put []appcontext.Pair
-	for _, t := range targets {
-		for _, p := range l.pairs[t] {
-			if p.Edit != nil && p.Edit.Held || p.Reason == pair.ExternalEdit {
-				put = append(put, released(p, keep))
-			}
-		}
-	}
-	return l.write(ctx, entry{put: put})
-}
-
-// released is a pair whose edit is held no more.
-func released(p appcontext.Pair, keep bool) appcontext.Pair {
-	if p.Edit != nil {
-		e := *p.Edit
-		e.Kept, e.Held = keep && e.Held, false
-		p.Edit = &e
-	}
-	p = pair.Reset(p)
-	if keep && p.Change == "" && p.Desired == p.Applied {
-		p.Phase, p.From = appcontext.Applied, ""
-	}
-	return p
 }

@@ -53,7 +53,7 @@ type album struct {
 // albums returns the views of the shard's clusters by the branch that they show.
 func (d *dispatcher) albums(ctx context.Context) map[route.Branch]album {
 	trip, out := d.gateway.Lookup(), map[route.Branch]album{}
-	for _, t := range d.ledger.all() {
+	for _, t := range d.ledger.All() {
 		dest, err := trip.Route(ctx, t.Cluster)
 		if err != nil || dest.Settings.View == "" || dest.Role(d.shard) != route.Deliver { // what cannot be found is not delivered to either
 			continue
@@ -89,7 +89,7 @@ func (d *dispatcher) mend(ctx context.Context, a album) error {
 		readers = append(readers, a.readers[view]...)
 	}
 	d.log.Warn("views that somebody else had changed or removed are put right", "repo", a.job.Repo.URL, "of", a.job.Branch, "views", len(mended), "first", mended[0])
-	if err := d.ledger.renew(ctx, readers); err != nil {
+	if err := d.ledger.MarkUndelivered(ctx, readers); err != nil {
 		return errs.E(errs.Unavailable, "note", "views", err)
 	}
 	d.dispatch(ctx, readers)

@@ -55,7 +55,7 @@ func newEstate(t *testing.T, mode string) *estate {
 	shelved.put("one", "one")
 	shelved.put("two", "two")
 	c := content.NewReader(shelved)
-	l := &ledger{pairs: map[pair.Target]map[string]appcontext.Pair{}, targets: map[string]map[pair.Target]bool{}, sites: map[string]map[pair.Target]bool{}, restless: restless{}}
+	l := storeOf(t)
 	y.sink = &gitSink{commits: writers, contents: c, ledger: l, ways: content.NewStepPlans(c), brakes: queue.NewCancellations(t.Context()), branches: unwritten(t), log: slog.New(slog.DiscardHandler)}
 	y.settings = gitops.Settings{
 		Repo: git.Repo{URL: y.server.URL("fleet")}, Branch: "main",
@@ -74,7 +74,7 @@ func (y *estate) wish(bundle appcontext.Digest, first, last, size int) map[strin
 		at := pair.Target{Cluster: name, UID: "7"}
 		seat := gitops.Seat{Mode: y.settings.Sharding.Mode, Shard: gitops.ShardName(i / size)}
 		d := route.Route{Backend: y.backend, Settings: y.settings.At(name, seat)}
-		y.sink.ledger.keep(appcontext.Pair{Key: appcontext.PairKey{Cluster: name, UID: "7", App: "web"}, Desired: bundle, Phase: appcontext.Pending})
+		hold(y.T, y.sink.ledger, appcontext.Pair{Key: appcontext.PairKey{Cluster: name, UID: "7", App: "web"}, Desired: bundle, Phase: appcontext.Pending})
 		found[at] = d
 		lanes[d.Settings.Branch] = append(lanes[d.Settings.Branch], at)
 	}

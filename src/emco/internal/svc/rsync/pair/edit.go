@@ -58,3 +58,18 @@ func editAfterDelivery(e *appcontext.ForeignEdit, commit string) *appcontext.For
 	out.Held, out.Kept, out.Undone = false, false, commit
 	return &out
 }
+
+// ResolveEdit ends the hold on a pair's edit: with keep the edit stays until the next
+// delivery, else it is written over.
+func ResolveEdit(p appcontext.Pair, keep bool) appcontext.Pair {
+	if p.Edit != nil {
+		e := *p.Edit
+		e.Kept, e.Held = keep && e.Held, false
+		p.Edit = &e
+	}
+	p = Reset(p)
+	if keep && p.Change == "" && p.Desired == p.Applied {
+		p.Phase, p.From = appcontext.Applied, ""
+	}
+	return p
+}

@@ -1,4 +1,4 @@
-package rsync
+package pairs_test
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 // lines returns the news since it was last asked: "type reason app cluster: message".
 func (f *field) lines() (out []string) {
 	f.Helper()
-	for _, e := range f.news(f.Context()) {
+	for _, e := range f.Events(f.Context()) {
 		out = append(out, fmt.Sprintf("%s %s %s: %s", e.Type, e.Reason, e.Cluster, e.Message))
 	}
 	return out
@@ -42,7 +42,7 @@ func TestNewsAreToldOncePerAppAndNotPerCluster(t *testing.T) {
 	}
 	out[0].Err, out[1].Err = errors.New("refused"), errors.New("refused as well")
 	fail := func() {
-		if err := f.settle(t.Context(), out); err != nil {
+		if err := f.Record(t.Context(), out); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,7 +52,7 @@ func TestNewsAreToldOncePerAppAndNotPerCluster(t *testing.T) {
 	want("the same again")
 	out[0].Err, out[1].Err = nil, nil
 	fail()
-	if _, err := f.ledger.reopen(t.Context(), "7"); err != nil {
+	if _, err := f.Store.OpenGates(t.Context(), "7"); err != nil {
 		t.Fatal(err)
 	}
 	want("success", "Normal Applied : app db is on 2 clusters, with commit 0123456789ab", "Normal Unblocked c1: app web goes on, on c1")
@@ -66,7 +66,7 @@ func TestNewsAreToldOncePerAppAndNotPerCluster(t *testing.T) {
 	f.wish(2, order, nil)
 	f.deliver()
 	f.lines()
-	if err := f.settle(t.Context(), []pair.Result{{Key: f.pairOf("web", "c1").Key}}); err != nil {
+	if err := f.Record(t.Context(), []pair.Result{{Key: f.pairOf("web", "c1").Key}}); err != nil {
 		t.Fatal(err)
 	}
 	want("all is told of what is gone")
@@ -81,10 +81,10 @@ func TestNewsAreBounded(t *testing.T) {
 	}
 	f.wish(1, nil, all)
 	f.deliver()
-	if n := len(f.news(t.Context())); n != events.MaxPerBatch {
+	if n := len(f.Events(t.Context())); n != events.MaxPerBatch {
 		t.Errorf("%d events, want %d", n, events.MaxPerBatch)
 	}
-	if n := len(f.news(t.Context())); n != 0 {
+	if n := len(f.Events(t.Context())); n != 0 {
 		t.Errorf("%d events are left", n)
 	}
 }

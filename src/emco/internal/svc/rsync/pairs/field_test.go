@@ -1,4 +1,4 @@
-package rsync
+package pairs_test
 
 import (
 	"fmt"
@@ -8,15 +8,19 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 )
 
 // field is a ledger over a real store, with a clock of its own and a sink that delivers
 // whatever is due.
 type field struct {
 	*testing.T
-	*ledger
+	*pairs.Store
+	plans  *content.StepPlans
 	r      *recorder
 	clock  time.Time
 	direct bool
@@ -24,20 +28,20 @@ type field struct {
 
 func newField(t *testing.T) *field {
 	t.Helper()
-	l, r := newLedger(t)
-	f := &field{T: t, ledger: l, r: r, clock: noon}
-	l.now = func() time.Time { return f.clock }
+	r := &recorder{Store: contexttest.New(t)}
+	f := &field{T: t, plans: content.NewStepPlans(content.NewReader(r.Store)), r: r, clock: noon}
+	f.restart()
 	return f
 }
 
 // restart is what a new term knows.
 func (f *field) restart() {
 	f.Helper()
-	next := &ledger{store: f.r, fence: own(f.T, f.r.Store, "a"), shard: f.shard, retry: retry, now: f.ledger.now, ways: f.ways}
-	if err := next.load(f.Context(), stored(f.T, f.r.Pairs(f.Context()))); err != nil {
+	next := pairs.New(config(f.T, f.r, func() time.Time { return f.clock }))
+	if err := next.Load(f.Context(), stored(f.T, f.r.Pairs(f.Context()))); err != nil {
 		f.Fatal(err)
 	}
-	f.ledger = next
+	f.Store = next
 }
 
 // bundle stores a bundle of ConfigMaps, and of Jobs that are hooks, "name events".
@@ -76,19 +80,19 @@ func (f *field) wish(rev int64, apps []appcontext.App, at map[string]appcontext.
 		}
 		w.Places[cluster][app] = bundle
 	}
-	return f.mustIntend(f.T, w)
+	return setDesired(f.T, f.Store, w)
 }
 
 // deliver carries out all that is due, once, and returns what: "app cluster step".
 func (f *field) deliver() (done []string) {
 	f.Helper()
-	if err := f.arrive(f.Context(), f.all(), f.direct); err != nil {
+	if err := f.SkipSteps(f.Context(), f.All(), f.direct); err != nil {
 		f.Fatal(err)
 	}
 	var out []pair.Result
-	for _, t := range f.all() {
-		for _, p := range pair.AllDeliverable(f.of(t)) {
-			step, last, err := f.ways.At(f.Context(), p, !f.direct)
+	for _, t := range f.All() {
+		for _, p := range pair.AllDeliverable(f.Of(t)) {
+			step, last, err := f.plans.At(f.Context(), p, !f.direct)
 			if err != nil {
 				f.Fatal(err)
 			}
@@ -98,7 +102,7 @@ func (f *field) deliver() (done []string) {
 			done = append(done, fmt.Sprint(p.Key.App, " ", p.Key.Cluster, " ", step))
 		}
 	}
-	if err := f.settle(f.Context(), out); err != nil {
+	if err := f.Record(f.Context(), out); err != nil {
 		f.Fatal(err)
 	}
 	return done
@@ -117,7 +121,7 @@ func (f *field) says(app, cluster string, objects ...string) []pair.Target {
 		}
 		r.Resources = append(r.Resources, appcontext.ResourceStatus{ID: id, Status: part[1], Content: part[2]})
 	}
-	due, err := f.report(f.Context(), []appcontext.Report{r})
+	due, err := f.Report(f.Context(), []appcontext.Report{r})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -126,7 +130,7 @@ func (f *field) says(app, cluster string, objects ...string) []pair.Target {
 
 func (f *field) pairOf(app, cluster string) appcontext.Pair {
 	f.Helper()
-	for _, p := range f.of(pair.Target{Cluster: cluster, UID: "7"}) {
+	for _, p := range f.Of(pair.Target{Cluster: cluster, UID: "7"}) {
 		if p.Key.App == app {
 			return p
 		}
@@ -203,6 +207,21 @@ func TestReadyIsOfTheContentThatIsWished(t *testing.T) {
 	check("a cluster that is silent", false, f.clock)
 }
 
+// Objects that are there already do not stand for a delivery: what they do not show, such
+// as what the delivery removes, would be missing.
+func TestTheMainStepIsAlwaysDelivered(t *testing.T) {
+	t.Parallel()
+	for _, direct := range []bool{false, true} {
+		f := newField(t)
+		f.direct = direct
+		f.wish(1, nil, map[string]appcontext.Digest{"web c1": f.bundle([]string{"a@1"}, "job-y post-install")})
+		f.says("web", "c1", "a Current 1")
+		f.wantDone("the objects are there", "web c1 the app's objects")
+		f.says("web", "c1", "a Current 1")
+		f.wantDone("then the hook", "web c1 post-install hook Job job-y")
+	}
+}
+
 func TestStepsGoOnWithReports(t *testing.T) {
 	t.Parallel()
 	f := newField(t)
@@ -233,7 +252,7 @@ func TestStepsGoOnWithReports(t *testing.T) {
 	if p := f.pairOf("web", "c1"); p.Phase != appcontext.Applied || !f.stored("web", "c1").Ready {
 		t.Errorf("at last: %+v", p)
 	}
-	wantAgreement(t, f.ledger, f.r)
+	wantAgreement(t, f.Store, f.r)
 }
 
 // The report was written, and then the process died before it was acted on.
@@ -245,11 +264,11 @@ func TestAReportThatWasNotActedOnIsNotForgotten(t *testing.T) {
 	f.deliver()
 	r := appcontext.Report{Key: appcontext.PairKey{Cluster: "c1", UID: "7", App: "web"}, Seq: 1, Resources: []appcontext.ResourceStatus{{ID: job.ID, Status: "Current", Content: "1"}}}
 	r.Resources[0].Name = "job-x"
-	if err := f.r.PutReports(t.Context(), f.fence, []appcontext.Report{r}, nil); err != nil {
+	if err := f.r.PutReports(t.Context(), f.Fence(), []appcontext.Report{r}, nil); err != nil {
 		t.Fatal(err)
 	}
 	f.restart()
-	if err := f.recheck(t.Context()); err != nil {
+	if err := f.RecheckReports(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.wantDone("it goes on", "web c1 the app's objects")
@@ -279,10 +298,10 @@ func TestGatesOpenOnceAndForAll(t *testing.T) {
 	order := []appcontext.App{{Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true, Wait: 30}}}, {Name: "db"}}
 	reopen := func() string {
 		t.Helper()
-		due, _ := f.restir()
+		due, _ := f.DueGates()
 		var out []pair.Target
 		for _, uid := range due {
-			targets, err := f.ledger.reopen(t.Context(), uid)
+			targets, err := f.Store.OpenGates(t.Context(), uid)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -302,7 +321,7 @@ func TestGatesOpenOnceAndForAll(t *testing.T) {
 	if got, p := reopen(), f.pairOf("web", "c1"); got != "[]" || p.Blocked != "waits until 12:00:30, 30 seconds after app db was ready" {
 		t.Errorf("due %s, blocked %q", got, p.Blocked)
 	}
-	if _, next := f.restir(); !next.Equal(noon.Add(30 * time.Second)) {
+	if _, next := f.DueGates(); !next.Equal(noon.Add(30 * time.Second)) {
 		t.Errorf("looks again at %v", next)
 	}
 	f.clock = noon.Add(time.Minute)
@@ -317,7 +336,7 @@ func TestGatesOpenOnceAndForAll(t *testing.T) {
 	f.wantDone("but the next change waits again")
 	f.wish(3, nil, map[string]appcontext.Digest{"web c1": two, "db c1": one, "db c2": one})
 	f.wantDone("unless there is no order any more", "web c1 the app's objects")
-	wantAgreement(t, f.ledger, f.r)
+	wantAgreement(t, f.Store, f.r)
 }
 
 func TestWhatWasStoppedStays(t *testing.T) {
@@ -329,7 +348,7 @@ func TestWhatWasStoppedStays(t *testing.T) {
 	f.says("web", "c1", "other Current")
 	f.wantDone("before the stop", "db c1 the app's objects", "web c1 pre-install hook Job job-x")
 	f.wish(2, nil, map[string]appcontext.Digest{"web c1": b, "db c1": f.bundle([]string{"a@2"})})
-	if err := f.hold(t.Context(), "7"); err != nil {
+	if err := f.Stop(t.Context(), "7"); err != nil {
 		t.Fatal(err)
 	}
 	f.wantDone("nothing")
@@ -338,11 +357,11 @@ func TestWhatWasStoppedStays(t *testing.T) {
 	if db, web := f.pairOf("db", "c1"), f.pairOf("web", "c1"); db.Blocked != pair.Stopped || web.Blocked != pair.Stopped || web.Applied != "" {
 		t.Errorf("db is blocked %q, web %q", db.Blocked, web.Blocked)
 	}
-	err := f.settle(t.Context(), []pair.Result{{Key: f.pairOf("db", "c1").Key, Bundle: f.pairOf("db", "c1").Desired, Commit: "late"}})
+	err := f.Record(t.Context(), []pair.Result{{Key: f.pairOf("db", "c1").Key, Bundle: f.pairOf("db", "c1").Desired, Commit: "late"}})
 	if db := f.pairOf("db", "c1"); err != nil || db.Phase != appcontext.Applied || db.Blocked != "" {
 		t.Errorf("proof that came late: %v, %+v", err, db)
 	}
 	f.wish(2, nil, map[string]appcontext.Digest{"web c1": b, "db c1": f.bundle([]string{"a@2"})})
 	f.wantDone("it goes on", "web c1 hooks of an earlier run")
-	wantAgreement(t, f.ledger, f.r)
+	wantAgreement(t, f.Store, f.r)
 }

@@ -1,4 +1,4 @@
-package rsync
+package pairs_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 )
 
 // recorder notes what is written to the real store, and can be out of order.
@@ -24,6 +25,8 @@ type recorder struct {
 	*appcontext.Store
 	calls []string
 	out   error // what writes of pairs answer, if it is set
+
+	unanswered int // writes of pairs that are made although they return an error
 }
 
 func (r *recorder) PutPairs(ctx context.Context, own appcontext.Fence, put []appcontext.Pair, remove []appcontext.PairKey) error {
@@ -31,7 +34,12 @@ func (r *recorder) PutPairs(ctx context.Context, own appcontext.Fence, put []app
 		return r.out
 	}
 	r.note("pairs", len(put), len(remove))
-	return r.Store.PutPairs(ctx, own, put, remove)
+	err := r.Store.PutPairs(ctx, own, put, remove)
+	if err == nil && r.unanswered > 0 {
+		r.unanswered--
+		err = errs.New(errs.Unavailable, "the answer is lost")
+	}
+	return err
 }
 
 func (r *recorder) PutReports(ctx context.Context, own appcontext.Fence, put []appcontext.Report, remove []appcontext.PairKey) error {
@@ -50,13 +58,33 @@ func (r *recorder) wrote() string {
 	return out
 }
 
-// newLedger is a loaded ledger at noon over a real store.
-func newLedger(t *testing.T) (*ledger, *recorder) {
+var (
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	retry = pair.Retry{First: time.Second, Longest: 5 * time.Minute}
+	key   = appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}
+)
+
+// job is a hook's object, in the content "1".
+var job = appcontext.Ref{ID: manifest.ID{Group: "batch", Version: "v1", Kind: "Job", Namespace: "shop", Name: "migrate"}, Digest: "d", Stamp: "1"}
+
+func digests(d ...appcontext.Digest) []appcontext.Digest { return d }
+
+// config is that of shard 0 over a real store; the test owns the shard.
+func config(t *testing.T, r *recorder, now func() time.Time) pairs.Config {
+	t.Helper()
+	return pairs.Config{
+		AppContext: r, Fence: own(t, r.Store, "a"), Shard: route.Group.Shard(0), Retry: retry,
+		Now: now, Plans: content.NewStepPlans(content.NewReader(r.Store)),
+	}
+}
+
+// newStore is a loaded Store at noon.
+func newStore(t *testing.T) (*pairs.Store, *recorder) {
 	t.Helper()
 	contexts := contexttest.New(t)
 	r := &recorder{Store: contexts}
-	l := &ledger{store: r, fence: own(t, contexts, "a"), shard: route.Group.Shard(0), retry: retry, now: func() time.Time { return noon }, ways: content.NewStepPlans(content.NewReader(contexts))}
-	if err := l.load(t.Context(), nil); err != nil {
+	l := pairs.New(config(t, r, func() time.Time { return noon }))
+	if err := l.Load(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	return l, r
@@ -71,9 +99,9 @@ func on(bundle appcontext.Digest, clusters ...string) pair.Desired {
 	return w
 }
 
-func (l *ledger) mustIntend(t *testing.T, w pair.Desired) []pair.Target {
+func setDesired(t *testing.T, l *pairs.Store, w pair.Desired) []pair.Target {
 	t.Helper()
-	due, err := l.intend(t.Context(), w)
+	due, err := l.SetDesired(t.Context(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,9 +109,9 @@ func (l *ledger) mustIntend(t *testing.T, w pair.Desired) []pair.Target {
 }
 
 // stored reads what the store holds.
-func stored(t *testing.T, pairs iter.Seq2[appcontext.Pair, error]) (out []appcontext.Pair) {
+func stored(t *testing.T, all iter.Seq2[appcontext.Pair, error]) (out []appcontext.Pair) {
 	t.Helper()
-	for p, err := range pairs {
+	for p, err := range all {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,11 +122,11 @@ func stored(t *testing.T, pairs iter.Seq2[appcontext.Pair, error]) (out []appcon
 }
 
 // wantAgreement checks that memory and store hold the same pairs.
-func wantAgreement(t *testing.T, l *ledger, r *recorder) {
+func wantAgreement(t *testing.T, l *pairs.Store, r *recorder) {
 	t.Helper()
 	var remembered []appcontext.Pair
-	for _, target := range l.all() {
-		remembered = append(remembered, l.of(target)...)
+	for _, target := range l.All() {
+		remembered = append(remembered, l.Of(target)...)
 	}
 	if kept := stored(t, r.Pairs(t.Context())); !reflect.DeepEqual(remembered, kept) {
 		t.Errorf("remembered\n%+v\nstored\n%+v", remembered, kept)
@@ -107,36 +135,36 @@ func wantAgreement(t *testing.T, l *ledger, r *recorder) {
 
 func TestTheLedgerIsWrittenFirst(t *testing.T) {
 	t.Parallel()
-	l, r := newLedger(t)
-	if due := l.mustIntend(t, on("a", "edge+c1", "edge+c2")); fmt.Sprint(due) != "[{edge+c1 7} {edge+c2 7}]" {
+	l, r := newStore(t)
+	if due := setDesired(t, l, on("a", "edge+c1", "edge+c2")); fmt.Sprint(due) != "[{edge+c1 7} {edge+c2 7}]" {
 		t.Errorf("due %v", due)
 	}
 	if got := r.wrote(); got != "pairs +2 -0" {
 		t.Errorf("wrote %s", got)
 	}
 	wantAgreement(t, l, r)
-	if due := l.mustIntend(t, on("a", "edge+c1", "edge+c2")); len(due) != 2 {
+	if due := setDesired(t, l, on("a", "edge+c1", "edge+c2")); len(due) != 2 {
 		t.Errorf("what is not there yet is due again; got %v", due)
 	}
 
-	before := l.of(pair.Target{Cluster: "edge+c1", UID: "7"})
+	before := l.Of(pair.Target{Cluster: "edge+c1", UID: "7"})
 	r.out = errs.New(errs.Unavailable, "etcd is away")
-	if _, err := l.intend(t.Context(), on("b", "edge+c1")); !errs.Is(err, errs.Unavailable) {
+	if _, err := l.SetDesired(t.Context(), on("b", "edge+c1")); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("got %v", err)
 	}
-	if err := l.settle(t.Context(), []pair.Result{{Key: key, Bundle: "a", Commit: "c"}}); !errs.Is(err, errs.Unavailable) {
+	if err := l.Record(t.Context(), []pair.Result{{Key: key, Bundle: "a", Commit: "c"}}); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("got %v", err)
 	}
-	if now := l.of(pair.Target{Cluster: "edge+c1", UID: "7"}); !reflect.DeepEqual(now, before) {
+	if now := l.Of(pair.Target{Cluster: "edge+c1", UID: "7"}); !reflect.DeepEqual(now, before) {
 		t.Errorf("a write that failed is remembered: %+v", now)
 	}
 }
 
 func TestTheLedgerSettles(t *testing.T) {
 	t.Parallel()
-	l, r := newLedger(t)
-	l.mustIntend(t, on("a", "edge+c1", "edge+c2"))
-	if got := l.subject("7"); got != "the group" {
+	l, r := newStore(t)
+	setDesired(t, l, on("a", "edge+c1", "edge+c2"))
+	if got := l.Subject("7"); got != "the group" {
 		t.Errorf("subject %q", got)
 	}
 	second := key
@@ -144,7 +172,7 @@ func TestTheLedgerSettles(t *testing.T) {
 	unknown := key
 	unknown.UID = "8"
 	r.wrote()
-	err := l.settle(t.Context(), []pair.Result{
+	err := l.Record(t.Context(), []pair.Result{
 		{Key: key, Bundle: "a", Commit: "c0ffee"}, {Key: second, Bundle: "a", Err: errs.New(errs.Unavailable, "away")}, {Key: unknown, Bundle: "a"},
 	})
 	if err != nil {
@@ -154,27 +182,27 @@ func TestTheLedgerSettles(t *testing.T) {
 		t.Errorf("wrote %s", got)
 	}
 	wantAgreement(t, l, r)
-	if p := l.of(pair.Target{Cluster: "edge+c1", UID: "7"})[0]; p.Phase != appcontext.Applied || p.Commit != "c0ffee" {
+	if p := l.Of(pair.Target{Cluster: "edge+c1", UID: "7"})[0]; p.Phase != appcontext.Applied || p.Commit != "c0ffee" {
 		t.Errorf("with proof: %+v", p)
 	}
-	if p := l.of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]; p.Phase != appcontext.Retrying || p.Error != "away" || p.Attempt != 1 || !p.NextRetry.After(noon) {
+	if p := l.Of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]; p.Phase != appcontext.Retrying || p.Error != "away" || p.Attempt != 1 || !p.NextRetry.After(noon) {
 		t.Errorf("with an error: %+v", p)
 	}
-	if got := l.of(pair.Target{Cluster: "edge+c1", UID: "8"}); len(got) > 0 {
+	if got := l.Of(pair.Target{Cluster: "edge+c1", UID: "8"}); len(got) > 0 {
 		t.Errorf("an outcome made a pair: %+v", got)
 	}
 }
 
 func TestPatienceEnds(t *testing.T) {
 	t.Parallel()
-	l, _ := newLedger(t)
-	l.mustIntend(t, on("a", "edge+c1"))
+	l, _ := newStore(t)
+	setDesired(t, l, on("a", "edge+c1"))
 	var phases []appcontext.Phase
 	for range pair.MaxAttempts {
-		if err := l.settle(t.Context(), []pair.Result{{Key: key, Bundle: "a", Err: errs.New(errs.Unavailable, "away")}}); err != nil {
+		if err := l.Record(t.Context(), []pair.Result{{Key: key, Bundle: "a", Err: errs.New(errs.Unavailable, "away")}}); err != nil {
 			t.Fatal(err)
 		}
-		phases = append(phases, l.of(pair.Target{Cluster: "edge+c1", UID: "7"})[0].Phase)
+		phases = append(phases, l.Of(pair.Target{Cluster: "edge+c1", UID: "7"})[0].Phase)
 	}
 	if got := fmt.Sprint(phases); got != "[Retrying Retrying Retrying Retrying Failed]" {
 		t.Errorf("phases %s", got)
@@ -183,22 +211,22 @@ func TestPatienceEnds(t *testing.T) {
 
 func TestRemovalsTakeReportsAlong(t *testing.T) {
 	t.Parallel()
-	l, r := newLedger(t)
-	l.mustIntend(t, on("a", "edge+c1"))
+	l, r := newStore(t)
+	setDesired(t, l, on("a", "edge+c1"))
 	elsewhere := key
 	elsewhere.App = "unknown"
 	reports := []appcontext.Report{{Key: key, Resources: []appcontext.ResourceStatus{{ID: manifest.ID{Kind: "Pod", Name: "p"}, Status: "Current"}}}, {Key: elsewhere}}
-	if _, err := l.report(t.Context(), reports); err != nil {
+	if _, err := l.Report(t.Context(), reports); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := r.ReportsAt(t.Context(), []appcontext.PairKey{key, elsewhere}); err != nil || len(got) != 1 || got[0].Key != key {
 		t.Errorf("reports %+v, %v; want that of the known pair", got, err)
 	}
-	if due := l.mustIntend(t, pair.Desired{Deployment: "7", Rev: 3}); len(due) != 1 {
+	if due := setDesired(t, l, pair.Desired{Deployment: "7", Rev: 3}); len(due) != 1 {
 		t.Errorf("due %v", due)
 	}
 	r.wrote()
-	if err := l.settle(t.Context(), []pair.Result{{Key: key}}); err != nil {
+	if err := l.Record(t.Context(), []pair.Result{{Key: key}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.wrote(); got != "reports +0 -1, pairs +0 -1" {
@@ -208,8 +236,8 @@ func TestRemovalsTakeReportsAlong(t *testing.T) {
 		t.Errorf("reports %+v, %v are left", got, err)
 	}
 	wantAgreement(t, l, r)
-	if len(l.all()) > 0 || l.subject("7") != "7" {
-		t.Errorf("targets %v, subject %s are remembered", l.all(), l.subject("7"))
+	if len(l.All()) > 0 || l.Subject("7") != "7" {
+		t.Errorf("targets %v, subject %s are remembered", l.All(), l.Subject("7"))
 	}
 }
 
@@ -217,13 +245,13 @@ func TestRemovalsTakeReportsAlong(t *testing.T) {
 // before; what a cluster that is watched says is.
 func TestReportsWithoutNewsAreNotWritten(t *testing.T) {
 	t.Parallel()
-	l, r := newLedger(t)
-	l.mustIntend(t, on("a", "edge+c1"))
-	say := func(l *ledger, seq uint64, status, want string) {
+	l, r := newStore(t)
+	setDesired(t, l, on("a", "edge+c1"))
+	say := func(l *pairs.Store, seq uint64, status, want string) {
 		t.Helper()
 		r.wrote()
 		report := appcontext.Report{Key: key, Seq: seq, At: noon, Resources: []appcontext.ResourceStatus{{ID: manifest.ID{Kind: "Pod", Name: "p"}, Status: status}}}
-		if _, err := l.report(t.Context(), []appcontext.Report{report}); err != nil {
+		if _, err := l.Report(t.Context(), []appcontext.Report{report}); err != nil {
 			t.Fatal(err)
 		}
 		if got := r.wrote(); got != want {
@@ -236,8 +264,8 @@ func TestReportsWithoutNewsAreNotWritten(t *testing.T) {
 	say(l, 3, "Failed", once)
 	say(l, 4, "Failed", "")
 	say(l, 0, "Failed", once)
-	next := &ledger{store: r, fence: own(t, r.Store, "a"), shard: l.shard, retry: retry, now: l.now, ways: l.ways}
-	if err := next.load(t.Context(), stored(t, r.Pairs(t.Context()))); err != nil {
+	next := pairs.New(config(t, r, func() time.Time { return noon }))
+	if err := next.Load(t.Context(), stored(t, r.Pairs(t.Context()))); err != nil {
 		t.Fatal(err)
 	}
 	say(next, 5, "Failed", "")
@@ -246,22 +274,22 @@ func TestReportsWithoutNewsAreNotWritten(t *testing.T) {
 
 func TestANewTermReadsWhatTheLastOneWrote(t *testing.T) {
 	t.Parallel()
-	l, r := newLedger(t)
-	l.mustIntend(t, on("a", "edge+c1", "edge+c2"))
-	if err := l.settle(t.Context(), []pair.Result{{Key: key, Bundle: "a", Commit: "c0ffee", Findings: []string{"look"}}}); err != nil {
+	l, r := newStore(t)
+	setDesired(t, l, on("a", "edge+c1", "edge+c2"))
+	if err := l.Record(t.Context(), []pair.Result{{Key: key, Bundle: "a", Commit: "c0ffee", Findings: []string{"look"}}}); err != nil {
 		t.Fatal(err)
 	}
-	next := &ledger{store: r, fence: own(t, r.Store, "a"), shard: l.shard, retry: retry, now: l.now, ways: l.ways} // the same holder takes over
-	if err := next.load(t.Context(), stored(t, r.Pairs(t.Context()))); err != nil {
+	next := pairs.New(config(t, r, func() time.Time { return noon })) // the same holder takes over
+	if err := next.Load(t.Context(), stored(t, r.Pairs(t.Context()))); err != nil {
 		t.Fatal(err)
 	}
 	wantAgreement(t, next, r)
 
-	_, err := l.intend(t.Context(), on("b", "edge+c1"))
+	_, err := l.SetDesired(t.Context(), on("b", "edge+c1"))
 	if !errors.Is(err, appcontext.ErrFenced) {
 		t.Errorf("the former term wrote: %v", err)
 	}
-	if due := next.mustIntend(t, on("a", "edge+c1", "edge+c2")); fmt.Sprint(due) != "[{edge+c2 7}]" {
+	if due := setDesired(t, next, on("a", "edge+c1", "edge+c2")); fmt.Sprint(due) != "[{edge+c2 7}]" {
 		t.Errorf("due %v, want what was not settled", due)
 	}
 }

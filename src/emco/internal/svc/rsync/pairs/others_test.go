@@ -1,4 +1,4 @@
-package rsync
+package pairs_test
 
 import (
 	"context"
@@ -13,37 +13,40 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 )
 
 // neighbours are the ledgers of two shards, which see each other by a mirror. App "db" is
 // on edge+c1, in the first one; "web", which waits for it, on edge+c2, in the second.
 type neighbours struct {
 	*testing.T
-	db, web *ledger
-	seen    *mirror.Mirror
-	clock   time.Time
+	db, web  *pairs.Store
+	seen     *mirror.Mirror
+	clock    time.Time
+	contexts *appcontext.Store
 }
 
 func newNeighbours(t *testing.T) *neighbours {
 	t.Helper()
 	n := &neighbours{T: t, clock: noon}
 	contexts := contexttest.New(t)
+	n.contexts = contexts
 	n.seen = mirror.New(contexts, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = n.seen.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
-	for shard, l := range map[int]**ledger{0: &n.db, 1: &n.web} {
+	for shard, l := range map[int]**pairs.Store{0: &n.db, 1: &n.web} {
 		own, err := contexts.Own(t.Context(), route.Group.Shard(shard), "a", time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = own.Release(context.Background()) })
-		*l = &ledger{
-			store: contexts, fence: own.Fence(), shard: route.Group.Shard(shard), retry: retry, elsewhere: n.seen,
-			now: func() time.Time { return n.clock }, ways: content.NewStepPlans(content.NewReader(contexts)),
-		}
-		if err := (*l).load(t.Context(), nil); err != nil {
+		*l = pairs.New(pairs.Config{
+			AppContext: contexts, Fence: own.Fence(), Shard: route.Group.Shard(shard), Retry: retry, Others: n.seen,
+			Now: func() time.Time { return n.clock }, Plans: content.NewStepPlans(content.NewReader(contexts)),
+		})
+		if err := (*l).Load(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,7 +56,7 @@ func newNeighbours(t *testing.T) *neighbours {
 // bundle stores a bundle of one object with a content.
 func (n *neighbours) bundle(content string) appcontext.Digest {
 	n.Helper()
-	d, err := n.db.store.(*appcontext.Store).PutBundle(n.Context(), appcontext.Bundle{Objects: []appcontext.Ref{{ID: configMap("it"), Digest: "d", Stamp: content}}})
+	d, err := n.contexts.PutBundle(n.Context(), appcontext.Bundle{Objects: []appcontext.Ref{{ID: configMap("it"), Digest: "d", Stamp: content}}})
 	if err != nil {
 		n.Fatal(err)
 	}
@@ -61,7 +64,7 @@ func (n *neighbours) bundle(content string) appcontext.Digest {
 }
 
 // wish has one of the shards take in a revision of both apps.
-func (n *neighbours) wish(l *ledger, rev int64, db, web string) {
+func (n *neighbours) wish(l *pairs.Store, rev int64, db, web string) {
 	n.Helper()
 	one := map[string]map[string]appcontext.Digest{"edge+c1": {"db": n.bundle(db)}}
 	two := map[string]map[string]appcontext.Digest{"edge+c2": {"web": n.bundle(web)}}
@@ -71,27 +74,27 @@ func (n *neighbours) wish(l *ledger, rev int64, db, web string) {
 	if l == n.web {
 		w.Places, w.Elsewhere = two, one
 	}
-	l.mustIntend(n.T, w)
+	setDesired(n.T, l, w)
 }
 
 // deliver settles what is due in a shard.
-func (n *neighbours) deliver(l *ledger) {
+func (n *neighbours) deliver(l *pairs.Store) {
 	n.Helper()
 	var out []pair.Result
-	for _, t := range l.all() {
-		for _, p := range pair.AllDeliverable(l.of(t)) {
+	for _, t := range l.All() {
+		for _, p := range pair.AllDeliverable(l.Of(t)) {
 			out = append(out, pair.Result{Key: p.Key, Bundle: p.Desired, Rev: p.Rev})
 		}
 	}
-	if err := l.settle(n.Context(), out); err != nil {
+	if err := l.Record(n.Context(), out); err != nil {
 		n.Fatal(err)
 	}
 }
 
 // says has the cluster of an app report its content.
-func (n *neighbours) says(l *ledger, app, cluster, status, content string) {
+func (n *neighbours) says(l *pairs.Store, app, cluster, status, content string) {
 	n.Helper()
-	_, err := l.report(n.Context(), []appcontext.Report{{
+	_, err := l.Report(n.Context(), []appcontext.Report{{
 		Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, Seq: 1,
 		Resources: []appcontext.ResourceStatus{{ID: configMap("it"), Status: status, Content: content}},
 	}})
@@ -103,11 +106,11 @@ func (n *neighbours) says(l *ledger, app, cluster, status, content string) {
 // waits checks why the second app waits, after another look.
 func (n *neighbours) waits(want string) {
 	n.Helper()
-	n.clock = n.clock.Add(retell)
-	if _, err := n.web.reopen(n.Context(), "7"); err != nil {
+	n.clock = n.clock.Add(5 * time.Second)
+	if _, err := n.web.OpenGates(n.Context(), "7"); err != nil {
 		n.Fatal(err)
 	}
-	p := n.web.of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]
+	p := n.web.Of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]
 	if (want == "") != (p.Blocked == "") || !strings.Contains(p.Blocked, want) {
 		n.Errorf("web is blocked by %q, want %q", p.Blocked, want)
 	}
@@ -139,36 +142,43 @@ func TestOrderHoldsAcrossShards(t *testing.T) {
 	n.deliver(n.web)
 
 	apps := []appcontext.App{{Name: "db"}, {Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true}}}}
-	for _, l := range []*ledger{n.db, n.web} { // removal goes the other way round
-		l.mustIntend(t, pair.Desired{Deployment: "7", Head: "7", Rev: 2, Removed: true, Apps: apps})
+	for _, l := range []*pairs.Store{n.db, n.web} { // removal goes the other way round
+		setDesired(t, l, pair.Desired{Deployment: "7", Head: "7", Rev: 2, Removed: true, Apps: apps})
 	}
-	if p := n.db.of(pair.Target{Cluster: "edge+c1", UID: "7"})[0]; !strings.Contains(p.Blocked, "waits for app web to be gone from edge+c2") {
+	if p := n.db.Of(pair.Target{Cluster: "edge+c1", UID: "7"})[0]; !strings.Contains(p.Blocked, "waits for app web to be gone from edge+c2") {
 		t.Errorf("db is blocked by %q, want it to wait for web", p.Blocked)
 	}
 	n.deliver(n.web)
-	n.clock = n.clock.Add(retell)
-	if due, err := n.db.reopen(t.Context(), "7"); err != nil || len(due) != 1 {
+	n.clock = n.clock.Add(5 * time.Second)
+	if due, err := n.db.OpenGates(t.Context(), "7"); err != nil || len(due) != 1 {
 		t.Errorf("due %v, %v, want db to go on", due, err)
 	}
 }
 
-// A shard of which pairs wait looks again when something changes in another one.
-func TestChangesElsewhereAreNoticed(t *testing.T) {
+// Pairs that wait for another shard's start when that shard reports what they wait for.
+func TestChangesInOtherShardsOpenGates(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t)
-	stirred := make(chan string, 100)
-	far := &lookouts{elsewhere: n.seen, stir: func(uid string) { stirred <- uid }, ends: map[string]context.CancelFunc{}}
+	n.wish(n.web, 1, "1", "1")
 	ctx, cancel := context.WithCancel(t.Context())
-	far.watch(ctx, map[string]bool{"7": true})
-	<-stirred // it is looked at when the lookout begins
+	opened, ended := make(chan pair.Target), make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.web.RunGates(ctx, func(ctx context.Context, targets []pair.Target) {
+			for _, target := range targets {
+				select {
+				case opened <- target:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}()
 	n.wish(n.db, 1, "1", "1")
-	if got := <-stirred; got != "7" {
-		t.Errorf("%s was stirred", got)
-	}
-	far.watch(ctx, nil)
-	far.wait()
-	if len(far.ends) > 0 {
-		t.Errorf("%d lookouts are left", len(far.ends))
+	n.deliver(n.db)
+	n.says(n.db, "db", "edge+c1", "Current", "1")
+	if got := <-opened; got != (pair.Target{Cluster: "edge+c2", UID: "7"}) {
+		t.Errorf("%v may start, want web", got)
 	}
 	cancel()
+	<-ended
 }

@@ -1,4 +1,4 @@
-package rsync
+package pairs_test
 
 import (
 	"testing"
@@ -14,28 +14,28 @@ import (
 func TestWhatIsTakenInIsNotTakenForUnwanted(t *testing.T) {
 	t.Parallel()
 	for _, clusters := range [][]string{{"edge+c1"}, nil} {
-		l, r := newLedger(t)
+		l, r := newStore(t)
 		w := on("a", clusters...)
-		w.Handovers = l.changedHands()
-		l.mustIntend(t, w)
-		moved := appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c2", UID: "7", App: "web"}, Shard: l.shard, Desired: "a", Applied: "a", Phase: appcontext.Applied, Rev: 2}
-		if err := r.Store.PutPairs(t.Context(), l.fence, []appcontext.Pair{moved}, nil); err != nil {
+		w.Handovers = l.Handovers()
+		setDesired(t, l, w)
+		moved := appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c2", UID: "7", App: "web"}, Shard: l.Shard(), Desired: "a", Applied: "a", Phase: appcontext.Applied, Rev: 2}
+		if err := r.Store.PutPairs(t.Context(), l.Fence(), []appcontext.Pair{moved}, nil); err != nil {
 			t.Fatal(err)
 		}
-		l.takeIn([]appcontext.Pair{moved})
-		if due, err := l.intend(t.Context(), w); !errs.Is(err, errs.Unavailable) {
+		l.TakeOver([]appcontext.Pair{moved})
+		if due, err := l.SetDesired(t.Context(), w); !errs.Is(err, errs.Unavailable) {
 			t.Errorf("with %v, due is %v, %v; want the wish to be worked out again", clusters, due, err)
 		}
-		if p := l.of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]; p.Desired != "a" || p.Phase != appcontext.Applied {
+		if p := l.Of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]; p.Desired != "a" || p.Phase != appcontext.Applied {
 			t.Errorf("with %v, what came is %+v", clusters, p)
 		}
 		wantAgreement(t, l, r)
-		l.takeIn([]appcontext.Pair{moved}) // known by now
+		l.TakeOver([]appcontext.Pair{moved}) // known by now
 		w = on("a", append(clusters, "edge+c2")...)
-		if w.Handovers = l.changedHands(); len(l.mustIntend(t, w)) != len(clusters) {
+		if w.Handovers = l.Handovers(); len(setDesired(t, l, w)) != len(clusters) {
 			t.Errorf("with %v, more is due than what is not there yet", clusters)
 		}
-		if gone := l.mustIntend(t, pair.Desired{Deployment: "7", Removed: true}); len(gone) != len(clusters)+1 {
+		if gone := setDesired(t, l, pair.Desired{Deployment: "7", Removed: true}); len(gone) != len(clusters)+1 {
 			t.Errorf("with %v, %v is to go when nothing is wanted any more", clusters, gone)
 		}
 	}

@@ -1,0 +1,334 @@
+package pairs
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+)
+
+// SetDesired writes what a deployment's head wants of this shard and returns the targets
+// that must change. A deployment that was stopped goes on.
+func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if !w.Removed && w.Handovers != s.handovers {
+		// What was worked out before pairs changed hands may create what another shard has,
+		// or remove what this one has just taken over.
+		return nil, errs.E(errs.Unavailable, "take in", "deployment "+w.Deployment, errors.New("pairs have changed hands meanwhile"))
+	}
+	have := s.concerned(w)
+	due := pair.Diff(w, have, s.cfg.Now())
+	s.updateDeployment(w.Deployment, func(d *deployment) {
+		d.head, d.wanted, d.stopped, d.order = w.Head, !w.Removed, false, orderOf(w)
+	})
+	if err := s.closeGates(ctx, w.Deployment, have, due); err != nil {
+		return nil, err
+	}
+	if err := s.steps().advance(ctx, due); err != nil {
+		return nil, err
+	}
+	if err := s.write(ctx, change{put: s.changed(due)}); err != nil {
+		return nil, err
+	}
+	if s.index.has(w.Deployment) && w.Subject != "" {
+		s.updateDeployment(w.Deployment, func(d *deployment) {
+			if d.subject = w.Subject; w.Namespace != "" { // a revision that was removed names none
+				d.namespace, d.cloud = w.Namespace, w.Cloud
+			}
+		})
+	}
+	return pair.TargetsOf(due), nil
+}
+
+// concerned returns the pairs that w speaks of, and those that may have been created.
+func (s *Store) concerned(w pair.Desired) (have []appcontext.Pair) {
+	if w.Scope == nil {
+		return append(s.index.ofDeployment(w.Deployment), s.unconfirmed.newPairs(w.Deployment)...)
+	}
+	for c := range w.Scope {
+		have = append(have, s.index.of(pair.Target{Cluster: c, UID: w.Deployment})...)
+	}
+	return have
+}
+
+// Stop stops a deployment: its pairs stay as they are until SetDesired.
+func (s *Store) Stop(ctx context.Context, deploymentID string) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.updateDeployment(deploymentID, func(d *deployment) { d.stopped = true })
+	var put []appcontext.Pair
+	for _, p := range s.index.ofDeployment(deploymentID) {
+		if p.Blocked != pair.Stopped && (pair.Deliverable(p) || p.Blocked != "") {
+			put = append(put, s.blockIfStopped(p))
+		}
+	}
+	return s.write(ctx, change{put: put})
+}
+
+// blockIfStopped blocks a pair that is not Applied if its deployment is stopped.
+func (s *Store) blockIfStopped(p appcontext.Pair) appcontext.Pair {
+	if s.deployments[p.Key.UID].stopped && p.Phase != appcontext.Applied {
+		p.Blocked = pair.Stopped
+	}
+	return p
+}
+
+// Record writes what deliveries came to. Results for pairs that are gone are dropped.
+func (s *Store) Record(ctx context.Context, results []pair.Result) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var c change
+	for _, r := range results {
+		p, known := s.index.pair(r.Key)
+		if !known {
+			continue
+		}
+		stays := true
+		if r.Err != nil {
+			p = s.fail(p, r.Err)
+		} else {
+			p, stays = pair.Apply(p, r, s.cfg.Now())
+		}
+		if stays {
+			c.put = append(c.put, s.blockIfStopped(p))
+		} else {
+			c.remove = append(c.remove, r.Key)
+		}
+	}
+	if err := s.steps().advance(ctx, c.put); err != nil {
+		return err
+	}
+	if err := s.reassess(ctx, &c); err != nil {
+		return err
+	}
+	return s.write(ctx, c)
+}
+
+// fail notes that a step could not be delivered. A pair whose hook failed keeps that
+// reason: what failed is its cleanup.
+func (s *Store) fail(p appcontext.Pair, err error) appcontext.Pair {
+	out := s.cfg.Retry.Fail(p, err, s.cfg.Now())
+	if p.Halted {
+		out.Phase, out.Error = p.Phase, p.Error
+	}
+	return out
+}
+
+// MarkUndelivered has targets delivered again: pairs that are Applied as if they were not,
+// others as if their step had not been delivered. Pairs that wait for anything but a
+// report go on waiting.
+func (s *Store) MarkUndelivered(ctx context.Context, targets []pair.Target) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var put []appcontext.Pair
+	for _, p := range s.index.of(targets...) {
+		switch {
+		case p.Phase == appcontext.Applied:
+			p.From, p.At = p.Desired, s.cfg.Now()
+		case p.Halted, pair.AtGate(p), p.Blocked == pair.Stopped:
+			continue
+		}
+		p.Sent = false
+		put = append(put, pair.Reset(p))
+	}
+	return s.write(ctx, change{put: put})
+}
+
+// NoteEdits notes what others changed in files of pairs. It returns the targets that will
+// be written again; a held one fails instead. An edit that is noted already changes
+// nothing.
+func (s *Store) NoteEdits(ctx context.Context, edits map[appcontext.PairKey]appcontext.ForeignEdit, held map[pair.Target]bool) ([]pair.Target, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var put []appcontext.Pair
+	for k, e := range edits {
+		p, known := s.index.pair(k)
+		if !known || p.Edit != nil && p.Edit.Commit == e.Commit {
+			continue
+		}
+		e.At, e.Held = s.cfg.Now(), held[pair.TargetOf(k)]
+		p.Edit = &e
+		if p.Phase == appcontext.Applied {
+			p.From, p.At, p.Sent = p.Desired, s.cfg.Now(), false
+			p = pair.Reset(p)
+		}
+		if e.Held {
+			p = s.fail(p, pair.HeldError(e))
+		}
+		s.recorder.Add(k, events.ExternalEdit, pair.DescribeEdit(e), p.Rev)
+		put = append(put, s.blockIfStopped(p))
+	}
+	slices.SortFunc(put, pair.CompareKeys)
+	return pair.TargetsOf(put), s.write(ctx, change{put: put})
+}
+
+// ResolveEdits ends the hold on edits: with keep they stay until the next delivery, else
+// they are written over.
+func (s *Store) ResolveEdits(ctx context.Context, targets []pair.Target, keep bool) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var put []appcontext.Pair
+	for _, p := range s.index.of(targets...) {
+		if p.Edit != nil && p.Edit.Held || p.Reason == pair.ExternalEdit {
+			put = append(put, pair.ResolveEdit(p, keep))
+		}
+	}
+	return s.write(ctx, change{put: put})
+}
+
+// Handover says how pairs are handed over to another shard.
+type Handover struct {
+	To        string    // name of the shard
+	Commit    string    // holds what older pairs have proved; "" leaves their commits as they are
+	Before    time.Time // older means written before this time
+	Redeliver bool      // Applied pairs must be delivered again: a platform must learn of them
+}
+
+func (h Handover) apply(p appcontext.Pair, now time.Time) appcontext.Pair {
+	p.Shard = h.To
+	if p.Commit != "" && h.Commit != "" && p.At.Before(h.Before) {
+		p.Commit = h.Commit
+	}
+	if h.Redeliver && p.Phase == appcontext.Applied {
+		p.From, p.At, p.Sent = p.Desired, now, false
+		p = pair.Reset(p)
+	}
+	return p
+}
+
+// HandOver writes the pairs of targets as another shard's and forgets them, unless the
+// other shard is this one.
+func (s *Store) HandOver(ctx context.Context, targets []pair.Target, h Handover) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var put []appcontext.Pair
+	for _, p := range s.index.of(targets...) {
+		put = append(put, h.apply(p, s.cfg.Now()))
+	}
+	slices.SortFunc(put, pair.CompareKeys)
+	s.mu.Lock()
+	s.handovers++
+	s.mu.Unlock()
+	if h.To == s.cfg.Shard {
+		return s.write(ctx, change{put: put})
+	}
+	put, err := s.forgetHandedOver(ctx, put)
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(put, chunk) {
+		if err := s.put(ctx, part, nil); err != nil {
+			return err
+		}
+		for _, p := range part {
+			s.forget(p.Key)
+		}
+	}
+	return nil
+}
+
+// forgetHandedOver returns the pairs that this shard still has. It forgets those whose
+// earlier handover succeeded although its answer was lost: their new shard may have
+// changed them since.
+func (s *Store) forgetHandedOver(ctx context.Context, put []appcontext.Pair) ([]appcontext.Pair, error) {
+	var unsure []appcontext.PairKey
+	for _, p := range put {
+		if s.unconfirmed.known[p.Key] {
+			unsure = append(unsure, p.Key)
+		}
+	}
+	if len(unsure) == 0 {
+		return put, nil
+	}
+	if err := s.cfg.AppContext.Calm(ctx, s.cfg.Fence); err != nil {
+		return nil, err
+	}
+	stored, err := s.cfg.AppContext.PairsAt(ctx, unsure)
+	if err != nil {
+		return nil, err
+	}
+	handedOver := map[appcontext.PairKey]bool{}
+	for _, p := range stored {
+		if p.Shard != s.cfg.Shard {
+			handedOver[p.Key] = true
+			s.forget(p.Key)
+		}
+	}
+	return slices.DeleteFunc(put, func(p appcontext.Pair) bool { return handedOver[p.Key] }), nil
+}
+
+// TakeOver remembers pairs that another shard has handed over. Known pairs stay as they
+// are: this shard has changed them since.
+func (s *Store) TakeOver(handedOver []appcontext.Pair) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for _, p := range handedOver {
+		if _, known := s.index.pair(p.Key); known {
+			continue
+		}
+		s.keep(p)
+		s.mu.Lock()
+		s.handovers++
+		s.mu.Unlock()
+	}
+}
+
+// Events returns what happened to pairs since the last call, for people.
+func (s *Store) Events(ctx context.Context) []appcontext.Event {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.recorder.Drain(
+		func(uid string) string { return s.deployments[uid].head },
+		func(uid, app string) bool { return s.readyEverywhere(ctx, uid, app) },
+	)
+}
+
+// readyEverywhere reports whether an app is ready on all its clusters, also those of other
+// shards.
+func (s *Store) readyEverywhere(ctx context.Context, uid, app string) bool {
+	var keys []appcontext.PairKey
+	for _, p := range s.index.ofDeployment(uid) {
+		if p.Key.App == app && p.Desired != "" {
+			keys = append(keys, p.Key)
+		}
+	}
+	if err := s.reports.load(ctx, keys, false); err != nil {
+		return false
+	}
+	for _, k := range keys {
+		if !s.reports.last[k].ready {
+			return false
+		}
+		s.reports.dropDetails(k)
+	}
+	others, err := s.otherPairs(ctx, uid, nil)
+	for _, p := range others.pairs {
+		if p.Key.App == app && p.Desired != "" && !others.ready(p).Ready {
+			return false
+		}
+	}
+	return err == nil
+}
+
+// orderOf returns how a revision's pairs wait for each other; nil if they do not.
+func orderOf(w pair.Desired) *order {
+	if !gate.Ordered(w.Apps) {
+		return nil
+	}
+	o := &order{rev: w.Rev, removed: w.Removed, elsewhere: w.Elsewhere, apps: map[string]appcontext.App{}}
+	for _, a := range w.Apps {
+		o.apps[a.Name] = appcontext.App{Name: a.Name, Failure: a.Failure, DependsOn: a.DependsOn, LeaveLast: a.LeaveLast, Rollout: a.Rollout}
+	}
+	return o
+}
+
+// sortedKeys returns the keys of a map, in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,149 @@
+package pairs
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+)
+
+// index finds pairs by target, deployment and cluster. It does not lock.
+type index struct {
+	pairs        map[pair.Target]map[string]appcontext.Pair // by app
+	byDeployment map[string]map[pair.Target]bool
+	byCluster    map[string]map[pair.Target]bool
+}
+
+func newIndex() index {
+	return index{map[pair.Target]map[string]appcontext.Pair{}, map[string]map[pair.Target]bool{}, map[string]map[pair.Target]bool{}}
+}
+
+func (x *index) put(p appcontext.Pair) {
+	t := pair.TargetOf(p.Key)
+	if x.pairs[t] == nil {
+		x.pairs[t] = map[string]appcontext.Pair{}
+	}
+	x.pairs[t][p.Key.App] = p
+	addTarget(x.byDeployment, t.UID, t)
+	addTarget(x.byCluster, t.Cluster, t)
+}
+
+func addTarget(by map[string]map[pair.Target]bool, key string, t pair.Target) {
+	if by[key] == nil {
+		by[key] = map[pair.Target]bool{}
+	}
+	by[key][t] = true
+}
+
+func (x *index) remove(k appcontext.PairKey) {
+	t := pair.TargetOf(k)
+	if delete(x.pairs[t], k.App); len(x.pairs[t]) > 0 {
+		return
+	}
+	delete(x.pairs, t)
+	removeTarget(x.byDeployment, t.UID, t)
+	removeTarget(x.byCluster, t.Cluster, t)
+}
+
+func removeTarget(by map[string]map[pair.Target]bool, key string, t pair.Target) {
+	if delete(by[key], t); len(by[key]) == 0 {
+		delete(by, key)
+	}
+}
+
+func (x *index) pair(k appcontext.PairKey) (appcontext.Pair, bool) {
+	p, known := x.pairs[pair.TargetOf(k)][k.App]
+	return p, known
+}
+
+// has reports whether a deployment has pairs.
+func (x *index) has(deployment string) bool { return len(x.byDeployment[deployment]) > 0 }
+
+// of returns all pairs of targets, in no order.
+func (x *index) of(targets ...pair.Target) (out []appcontext.Pair) {
+	for _, t := range targets {
+		out = slices.AppendSeq(out, maps.Values(x.pairs[t]))
+	}
+	return out
+}
+
+// ofDeployment returns all pairs of a deployment, in no order.
+func (x *index) ofDeployment(uid string) []appcontext.Pair {
+	return x.of(slices.Collect(maps.Keys(x.byDeployment[uid]))...)
+}
+
+// unsettledPairs are the pairs that do not hold what is desired, by deployment.
+type unsettledPairs map[string]map[appcontext.PairKey]bool
+
+func (u unsettledPairs) update(p appcontext.Pair) {
+	if p.Phase == appcontext.Applied && p.Desired != "" {
+		u.remove(p.Key)
+		return
+	}
+	if u[p.Key.UID] == nil {
+		u[p.Key.UID] = map[appcontext.PairKey]bool{}
+	}
+	u[p.Key.UID][p.Key] = true
+}
+
+func (u unsettledPairs) remove(k appcontext.PairKey) {
+	if delete(u[k.UID], k); len(u[k.UID]) == 0 {
+		delete(u, k.UID)
+	}
+}
+
+// unconfirmedWrites are pairs whose last write failed: etcd may hold what was written, or
+// what it held before.
+type unconfirmedWrites struct {
+	// created are not in the index. The next SetDesired for their deployment assumes that
+	// they were written, so that none is left in etcd and forgotten.
+	created map[appcontext.PairKey]appcontext.Pair
+	// known are in the index as they were before. They are written again even if they do
+	// not change.
+	known map[appcontext.PairKey]bool
+}
+
+func newUnconfirmedWrites() unconfirmedWrites {
+	return unconfirmedWrites{map[appcontext.PairKey]appcontext.Pair{}, map[appcontext.PairKey]bool{}}
+}
+
+// add notes a write of pairs and a removal that failed.
+func (u unconfirmedWrites) add(x *index, put []appcontext.Pair, remove []appcontext.PairKey) {
+	for _, p := range put {
+		if _, known := x.pair(p.Key); known {
+			u.known[p.Key] = true
+		} else {
+			u.created[p.Key] = p
+		}
+	}
+	for _, k := range remove {
+		u.known[k] = true
+	}
+}
+
+// confirm notes that it is known again what etcd holds of a pair.
+func (u unconfirmedWrites) confirm(k appcontext.PairKey) {
+	delete(u.created, k)
+	delete(u.known, k)
+}
+
+// newPairs returns the pairs of a deployment that may have been created.
+func (u unconfirmedWrites) newPairs(deployment string) (out []appcontext.Pair) {
+	for _, p := range u.created {
+		if p.Key.UID == deployment {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// any reports whether writes of a deployment are unconfirmed.
+func (u unconfirmedWrites) any(deployment string) bool {
+	for k := range u.known {
+		if k.UID == deployment {
+			return true
+		}
+	}
+	return len(u.newPairs(deployment)) > 0
+}

@@ -1,0 +1,260 @@
+package pairs
+
+import (
+	"context"
+	"hash/maphash"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+)
+
+// Report writes reports on known pairs, and returns the targets that go on because of
+// them. A report that names no app only says that something on its cluster reports.
+func (s *Store) Report(ctx context.Context, reports []appcontext.Report) ([]pair.Target, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	known := make([]appcontext.Report, 0, len(reports))
+	keys := make([]appcontext.PairKey, 0, len(reports))
+	for _, r := range reports {
+		s.reports.reporting[r.Key.Cluster] = true
+		if _, ok := s.index.pair(r.Key); ok {
+			known, keys = append(known, r), append(keys, r.Key)
+		}
+	}
+	if err := s.reports.load(ctx, keys, false); err != nil {
+		return nil, err
+	}
+	c := change{readiness: map[appcontext.PairKey]lastReport{}}
+	for _, r := range known {
+		if err := s.assess(ctx, &c, r); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.write(ctx, c); err != nil {
+		return nil, err
+	}
+	return s.advanceReported(ctx, keys)
+}
+
+// assess adds a report to a change, with whether its pair is ready, and since when.
+func (s *Store) assess(ctx context.Context, c *change, r appcontext.Report) error {
+	p, _ := s.index.pair(r.Key)
+	last, now := s.reports.last[r.Key], lastReport{why: "not applied yet", digest: digestOf(r)}
+	if p.Phase == appcontext.Applied {
+		b, err := s.cfg.Plans.Bundle(ctx, p.Desired)
+		if err != nil {
+			return err
+		}
+		now.ready, now.why = pair.ReadyIn(b, &r)
+		now.fell = last.ready && !now.ready
+	}
+	now.since = last.since
+	if last.none || now.ready != last.ready || now.since.IsZero() {
+		now.since = s.cfg.Now().UTC()
+	}
+	r.Ready, r.Since = now.ready, now.since
+	if p.Phase != appcontext.Applied {
+		now.report = &r
+	}
+	c.readiness[r.Key] = now
+	// An agent repeats itself. That it still reports is known without a write, see
+	// appcontext.Agent.
+	same := !last.none && last.digest == now.digest && last.ready == now.ready && last.since.Equal(now.since)
+	if r.Seq == 0 || !same {
+		c.reports = append(c.reports, r)
+	}
+	return nil
+}
+
+// reassess adds to a change whether the pairs that it makes Applied are ready: their last
+// reports were compared with what they held before.
+func (s *Store) reassess(ctx context.Context, c *change) error {
+	var keys []appcontext.PairKey
+	for _, p := range c.put {
+		if r, known := s.reports.last[p.Key]; p.Phase == appcontext.Applied && !(known && r.none) {
+			keys = append(keys, p.Key)
+		}
+	}
+	if err := s.reports.load(ctx, keys, true); err != nil {
+		return err
+	}
+	c.readiness = map[appcontext.PairKey]lastReport{}
+	for _, p := range c.put {
+		last := s.reports.last[p.Key]
+		if p.Phase != appcontext.Applied || last.none || last.report == nil {
+			continue
+		}
+		b, err := s.cfg.Plans.Bundle(ctx, p.Desired)
+		if err != nil {
+			return err
+		}
+		r := *last.report
+		now := lastReport{since: last.since, digest: last.digest}
+		now.ready, now.why = pair.ReadyIn(b, &r)
+		if now.ready != last.ready {
+			now.since = s.cfg.Now().UTC()
+			r.Ready, r.Since = now.ready, now.since
+			c.reports = append(c.reports, r)
+		}
+		c.readiness[p.Key] = now
+	}
+	return nil
+}
+
+// setReadiness remembers a report. The caller holds writing.
+func (s *Store) setReadiness(k appcontext.PairKey, r lastReport) {
+	old := s.reports.last[k]
+	s.reports.last[k], s.reports.reporting[k.Cluster] = r, true
+	if r.ready != old.ready || !r.since.Equal(old.since) {
+		s.recorder.ReadinessChanged(k, r.ready, r.fell, r.why)
+		s.gates.check(k.UID)
+	}
+}
+
+// reportReader is where reports are stored.
+type reportReader interface {
+	ReportsAt(ctx context.Context, keys []appcontext.PairKey) ([]appcontext.Report, error)
+	Reported(ctx context.Context, cluster string) (bool, error)
+}
+
+// lastReport is what is remembered of the last report on a pair.
+type lastReport struct {
+	none   bool // there is none
+	ready  bool
+	since  time.Time          // since when ready has its value
+	why    string             // the pair is not ready
+	fell   bool               // the pair was ready, with the same content
+	digest uint64             // of what was reported, without the time
+	report *appcontext.Report // all of it, while the pair is on its way
+}
+
+// reportCache remembers reports from the first time that they are needed: a start with
+// tens of thousands of pairs reads none.
+type reportCache struct {
+	store     reportReader
+	last      map[appcontext.PairKey]lastReport
+	reporting map[string]bool // clusters that have reported anything
+}
+
+func newReportCache(store reportReader) reportCache {
+	return reportCache{store: store, last: map[appcontext.PairKey]lastReport{}, reporting: map[string]bool{}}
+}
+
+// setNone notes that nothing was reported on a pair.
+func (c *reportCache) setNone(k appcontext.PairKey) { c.last[k] = lastReport{none: true} }
+
+func (c *reportCache) remove(k appcontext.PairKey) { delete(c.last, k) }
+
+// dropDetails forgets all of a report but the readiness.
+func (c *reportCache) dropDetails(k appcontext.PairKey) {
+	if r := c.last[k]; r.report != nil {
+		r.report = nil
+		c.last[k] = r
+	}
+}
+
+// load reads the last reports on pairs that are not remembered; with details, also those
+// whose details were dropped.
+func (c *reportCache) load(ctx context.Context, keys []appcontext.PairKey, details bool) error {
+	var missing []appcontext.PairKey
+	for _, k := range keys {
+		if r, known := c.last[k]; !known || details && !r.none && r.report == nil {
+			missing = append(missing, k)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	reports, err := c.store.ReportsAt(ctx, missing)
+	if err != nil {
+		return err
+	}
+	for _, k := range missing {
+		c.setNone(k)
+	}
+	for _, r := range reports {
+		c.last[r.Key] = lastReport{ready: r.Ready, since: r.Since, digest: digestOf(r), report: &r}
+	}
+	return nil
+}
+
+// neverReported reports whether nothing on a cluster has ever reported anything.
+func (c *reportCache) neverReported(ctx context.Context, cluster string) (bool, error) {
+	if c.reporting[cluster] {
+		return false, nil
+	}
+	reported, err := c.store.Reported(ctx, cluster)
+	if reported {
+		c.reporting[cluster] = true
+	}
+	return err == nil && !reported, err
+}
+
+var digestSeed = maphash.MakeSeed()
+
+// digestOf identifies what a report says, within this process.
+func digestOf(r appcontext.Report) uint64 {
+	var h maphash.Hash
+	h.SetSeed(digestSeed)
+	maphash.WriteComparable(&h, r.Commit)
+	maphash.WriteComparable(&h, r.Truncated)
+	for _, s := range r.Resources {
+		maphash.WriteComparable(&h, s)
+	}
+	return h.Sum64()
+}
+
+// gateReports answers what gates ask about reports. It keeps the first error.
+type gateReports struct {
+	ctx    context.Context
+	cache  *reportCache
+	plans  *content.StepPlans
+	others otherPairs
+	err    error
+}
+
+// Ready says whether an applied pair is ready.
+func (g *gateReports) Ready(p appcontext.Pair) gate.Readiness {
+	if _, other := g.others.reports[p.Key]; other {
+		return g.others.ready(p)
+	}
+	r, known := g.cache.last[p.Key]
+	if !known || r.none {
+		return gate.Readiness{Unreported: true}
+	}
+	if r.why == "" && !r.ready && r.report != nil { // it was read from etcd, which does not store why
+		r.why = g.whyNotReady(p, r.report)
+		g.cache.last[p.Key] = r
+	}
+	g.cache.dropDetails(p.Key)
+	if r.ready {
+		return gate.Readiness{Ready: true, Since: r.since}
+	}
+	return gate.Readiness{Why: "not ready: " + r.why}
+}
+
+func (g *gateReports) whyNotReady(p appcontext.Pair, r *appcontext.Report) string {
+	b, err := g.plans.Bundle(g.ctx, p.Desired)
+	if err != nil {
+		g.keepError(err)
+		return "its content cannot be read"
+	}
+	_, why := pair.ReadyIn(b, r)
+	return why
+}
+
+// NeverReported reports whether nothing on a cluster has ever reported anything.
+func (g *gateReports) NeverReported(cluster string) bool {
+	never, err := g.cache.neverReported(g.ctx, cluster)
+	g.keepError(err)
+	return never
+}
+
+func (g *gateReports) keepError(err error) {
+	if g.err == nil {
+		g.err = err
+	}
+}

@@ -1,0 +1,185 @@
+package pairs
+
+import (
+	"context"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+)
+
+// RecheckReports advances all pairs that wait for a report: one may have been written at
+// the end of the last term, and not been acted on.
+func (s *Store) RecheckReports(ctx context.Context) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var keys []appcontext.PairKey
+	for _, apps := range s.index.pairs {
+		for _, p := range apps {
+			if p.Sent && !p.Halted {
+				keys = append(keys, p.Key)
+			}
+		}
+	}
+	_, err := s.advanceReported(ctx, keys)
+	return err
+}
+
+// advanceReported advances pairs on which something was reported, and returns the targets
+// that must be delivered now. The caller holds writing.
+func (s *Store) advanceReported(ctx context.Context, keys []appcontext.PairKey) ([]pair.Target, error) {
+	var waiting []appcontext.Pair
+	for _, k := range keys {
+		if p, known := s.index.pair(k); known && p.Sent {
+			waiting = append(waiting, p)
+		}
+	}
+	if err := s.steps().advance(ctx, waiting); err != nil {
+		return nil, err
+	}
+	put := s.changed(waiting)
+	return pair.TargetsOf(pair.AllDeliverable(put)), s.write(ctx, change{put: put})
+}
+
+// SkipSteps moves the pairs of targets past steps that need no delivery: their effect is
+// reported already, or delivering the next step includes it. direct says that the targets
+// are reached directly.
+func (s *Store) SkipSteps(ctx context.Context, targets []pair.Target, direct bool) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var put []appcontext.Pair
+	for _, p := range s.index.of(targets...) {
+		if !pair.Deliverable(p) || p.Halted {
+			continue
+		}
+		next, err := s.steps().skip(ctx, p, direct)
+		if err != nil {
+			return err
+		}
+		put = append(put, next)
+	}
+	return s.write(ctx, change{put: s.changed(put)})
+}
+
+func (s *Store) steps() stepper { return stepper{s.cfg.Plans, &s.reports, s.cfg.Now} }
+
+// stepper moves pairs from step to step by what clusters reported. The pairs that it
+// returns are not written yet.
+type stepper struct {
+	plans   *content.StepPlans
+	reports *reportCache
+	now     func() time.Time
+}
+
+// advance checks the reports on pairs that wait for one: where a report shows what the
+// next step needs, the pair goes on to it; where it shows that a hook failed, the pair is
+// halted. Pairs are changed in place. Those of stopped deployments stay.
+func (st stepper) advance(ctx context.Context, pairs []appcontext.Pair) error {
+	waits := func(p appcontext.Pair) bool { return p.Sent && !p.Halted && p.Blocked != pair.Stopped }
+	var keys []appcontext.PairKey
+	for _, p := range pairs {
+		if waits(p) {
+			keys = append(keys, p.Key)
+		}
+	}
+	if err := st.reports.load(ctx, keys, true); err != nil {
+		return err
+	}
+	for i, p := range pairs {
+		if !waits(p) {
+			continue
+		}
+		step, _, err := st.plans.At(ctx, p, false)
+		if err != nil {
+			return err
+		}
+		if pairs[i], err = st.check(ctx, p, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check returns a pair after its report was compared with what its step needs.
+func (st stepper) check(ctx context.Context, p appcontext.Pair, step steps.Step) (appcontext.Pair, error) {
+	report := st.reports.last[p.Key].report
+	switch c := pair.CheckStep(step, report); {
+	case c.Met:
+		p = pair.Reset(p)
+		p.Step, p.Sent, p.At = p.Step+1, false, st.now()
+	case c.Failed:
+		_, cleanup := step.AfterFailure()
+		p = pair.Reset(p)
+		p.Halted, p.Sent, p.Phase, p.Error, p.At = true, !cleanup, appcontext.Failed, c.Why, st.now()
+	default:
+		p.Blocked = c.Why
+		never, err := st.reports.neverReported(ctx, p.Key.Cluster)
+		if err != nil {
+			return p, err
+		}
+		if never && report == nil {
+			p.Blocked += "; " + pair.NoReport(true)
+		}
+	}
+	return p, nil
+}
+
+// skip moves a pair past all steps that need no delivery.
+func (st stepper) skip(ctx context.Context, p appcontext.Pair, direct bool) (appcontext.Pair, error) {
+	plan, err := st.plans.Of(ctx, p, !direct)
+	for err == nil && pair.Deliverable(p) && p.Step < len(plan)-1 {
+		before := p.Step
+		if p, err = st.skipOne(ctx, p, plan, direct); p.Step == before {
+			break
+		}
+	}
+	return p, err
+}
+
+// skipOne moves a pair past its step if that needs no delivery. The main step and the
+// final cleanup are always delivered: a report that shows their objects may be older than
+// what else they change.
+func (st stepper) skipOne(ctx context.Context, p appcontext.Pair, plan []steps.Step, direct bool) (appcontext.Pair, error) {
+	step := plan[p.Step]
+	if step.Kind == steps.Main || step.Kind == steps.Tidy {
+		return p, nil
+	}
+	if direct && step.Kind == steps.Define && plan[p.Step+1].Kind == steps.Main {
+		return skipped(p), nil // the kube sink waits for definitions itself
+	}
+	if !direct && !mustBeReported(step) {
+		never, err := st.reports.neverReported(ctx, p.Key.Cluster)
+		if err != nil {
+			return p, err
+		}
+		if never {
+			return skipped(p, step.String()+" could not be awaited: "+pair.NoReport(true)), nil
+		}
+	}
+	if err := st.reports.load(ctx, []appcontext.PairKey{p.Key}, true); err != nil {
+		return p, err
+	}
+	switch c := pair.CheckStep(step, st.reports.last[p.Key].report); {
+	case c.Met:
+		return skipped(p), nil
+	case c.Failed:
+		return st.check(ctx, p, step)
+	}
+	return p, nil
+}
+
+// mustBeReported reports whether the next step must wait for a report on this one, even if
+// nothing on the cluster reports. Objects that only have to exist may be delivered with
+// those that need them: reconcilers try again what came too early.
+func mustBeReported(step steps.Step) bool {
+	return step.Kind != steps.Define && (step.Hook == nil || steps.Ends(step.Hook.ID))
+}
+
+// skipped returns a pair at the next step, although this one was not delivered.
+func skipped(p appcontext.Pair, finding ...string) appcontext.Pair {
+	p.Findings = pair.MergeFindings(p, pair.Result{Step: p.Step, Findings: finding})
+	p.Step++
+	return p
+}
