@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,19 +177,27 @@ func TestRefusalsByHTTPS(t *testing.T) {
 	}
 }
 
-// The token goes to the address that was given, and nowhere else.
+// The token goes only to the configured address, also if that redirects to a server which
+// the client would accept.
 func TestTokensDoNotFollowRedirects(t *testing.T) {
 	t.Parallel()
-	thief := newControl(t)
-	c := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
-	t.Cleanup(c.Close)
-	line, err := NewLine(c.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := NewHTTPS(line, func() (Access, error) { return Access{Token: "right"}, nil }, "edge+c1", 0)
-	if err := w.Write(t.Context(), says("a")); err == nil || thief.taken() != "" {
-		t.Errorf("a redirect was followed, or was no error: %v", err)
+	var followed atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		followed.Add(1)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(other.Close)
+	for _, code := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		c := httptest.NewServer(http.RedirectHandler(other.URL, code))
+		t.Cleanup(c.Close)
+		line, err := NewLine(c.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := NewHTTPS(line, func() (Access, error) { return Access{Token: "right"}, nil }, "edge+c1", 0)
+		if err := w.Write(t.Context(), says("a")); err == nil || followed.Load() != 0 {
+			t.Errorf("status %d: Write = %v, and %d requests followed the redirect; want an error and none", code, err, followed.Load())
+		}
 	}
 }
 

@@ -192,6 +192,26 @@ func TestEachReasonIsSaidOnce(t *testing.T) {
 	}
 }
 
+// A report that failed is sent again after a short pause, not with the next heartbeat or
+// after the interval between two reports.
+func TestAFailedReportIsSentAgainSoon(t *testing.T) {
+	t.Parallel()
+	c := &cluster{reason: "start"}
+	p, _ := play(t, c, func(p *paper) {
+		time.Sleep(20 * time.Second)
+		p.fails(errors.New("no route"))
+		c.becomes("news")
+		time.Sleep(1500 * time.Millisecond) // it was sent after one second, and failed
+		if tried := p.fails(nil); tried != 2 {
+			t.Errorf("%d reports were sent in the beginning, want two", tried)
+		}
+		time.Sleep(4 * time.Second)
+	})
+	if len(p.lines) != 2 || p.lines[1] < "22s" || p.lines[1] > "24s" || !strings.HasSuffix(p.lines[1], " news") {
+		t.Errorf("reports were %q, want the second at about 23s", p.lines)
+	}
+}
+
 func TestAThrottledReportWaitsAsLongAsItIsTold(t *testing.T) {
 	t.Parallel()
 	c := &cluster{reason: "start"}
