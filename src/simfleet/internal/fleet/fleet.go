@@ -37,6 +37,7 @@ type Options struct {
 	Interval  time.Duration // between two looks at the branch, a tenth more or less
 	Apply     time.Duration // most time to apply what came
 	Settle    time.Duration // time until workloads are well, about
+	Gather    time.Duration // how long changes are collected before a report; the monitor's default if zero
 	Report    time.Duration // least time between two reports; the monitor's default if zero
 	Heartbeat time.Duration // between two reports without news; likewise
 
@@ -106,7 +107,7 @@ func (f *Fleet) newCluster(name string, number uint64, first time.Time) *cluster
 	if o.Silent {
 		return c
 	}
-	c.loop = publish.New(c, counted{f.writer(name), c}, publish.Options{Cluster: name, Agent: o.Agent, Interval: o.Report, Heartbeat: o.Heartbeat})
+	c.loop = publish.New(c, counted{f.writer(name), c}, publish.Options{Cluster: name, Agent: o.Agent, Gather: o.Gather, Interval: o.Report, Heartbeat: o.Heartbeat})
 	return c
 }
 

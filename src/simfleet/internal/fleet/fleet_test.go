@@ -77,7 +77,7 @@ func (f *field) start(own bool, do ...string) *Fleet {
 	repo := git.Repo{URL: f.server.URL("fleet")}
 	fl, err := New(Options{
 		Clusters: f.names, Branch: "main", Repo: repo, Status: repo, Prefix: status.DefaultPrefix, Own: own, Refresh: 50 * time.Millisecond,
-		Interval: 200 * time.Millisecond, Report: f.pause, Heartbeat: time.Minute, Workers: 4, Seed: 1, Orders: all, Agent: "simfleet",
+		Interval: 200 * time.Millisecond, Gather: 10 * time.Millisecond, Report: f.pause, Heartbeat: time.Minute, Workers: 4, Seed: 1, Orders: all, Agent: "simfleet",
 	})
 	f.must(err)
 	ctx, cancel := context.WithCancel(f.Context())
