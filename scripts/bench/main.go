@@ -1,9 +1,9 @@
-// Command bench measures how the orchestrator writes to Git beside other ways to do it,
-// and what its program costs. It writes JSON, and tables made of it.
+// Command bench compares the orchestrator with other ways to write Git, and
+// measures the costs of its program. It writes JSON, and tables made from it.
 //
 //	bench -set quick     what `make bench` runs: at most ten minutes
 //	bench -set full      what `make bench-full` runs: some hours
-//	bench -tables FILE   only makes the tables of a JSON file anew
+//	bench -tables FILE   only makes the tables of a JSON file
 package main
 
 import (
@@ -37,8 +37,8 @@ type settings struct {
 	set, out, tables string
 }
 
-// run returns the exit code: 0 if all went well, 1 if a sample failed or nothing could be
-// measured, 2 if it was called in the wrong way.
+// run returns the exit code: 0 on success, 1 if a sample failed or nothing could be measured, 2 after
+// wrong usage.
 func run(ctx context.Context, args []string, log io.Writer) int {
 	s, err := read(args, log)
 	switch {
@@ -65,14 +65,14 @@ func read(args []string, log io.Writer) (s settings, err error) {
 	f.SetOutput(log)
 	f.StringVar(&s.set, "set", "quick", "quick or full")
 	f.StringVar(&s.out, "out", ".", "folder for SET.json and SET.md")
-	f.StringVar(&s.tables, "tables", "", "make the tables of this JSON file anew, and measure nothing")
+	f.StringVar(&s.tables, "tables", "", "make the tables of this JSON file, and measure nothing")
 	f.StringVar(&s.Bin, "bin", "../../bin", "folder of the built programs")
-	f.StringVar(&s.Dir, "dir", "", "folder for data, on the disk that counts; the system's temporary one unless given")
-	f.IntVar(&s.Rounds, "rounds", 3, "how often each cell is measured, if time allows")
-	f.DurationVar(&s.Cap, "cap", 0, "a cell is stopped after so long; half a minute for quick, two minutes for full")
-	f.DurationVar(&s.Budget, "budget", 0, "no cell is begun after so long; 9 minutes for quick, 3 hours for full")
-	only := f.String("only", "", "metrics, such as P1,P5; all unless given")
-	sizes := f.String("sizes", "", "fleets in clusters, such as 10,100; those of the set unless given")
+	f.StringVar(&s.Dir, "dir", "", "folder for data, on the measured disk; default: the system's temporary folder")
+	f.IntVar(&s.Rounds, "rounds", 3, "number of measurements of each cell, if time allows")
+	f.DurationVar(&s.Cap, "cap", 0, "time limit of a cell; half a minute for quick, two minutes for full")
+	f.DurationVar(&s.Budget, "budget", 0, "no cell starts after this time; 9 minutes for quick, 3 hours for full")
+	only := f.String("only", "", "metrics, such as P1,P5; default: all")
+	sizes := f.String("sizes", "", "fleets in clusters, such as 10,100; default: those of the set")
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
@@ -138,12 +138,12 @@ func measure(ctx context.Context, s settings) error {
 		return err
 	}
 	if failed := run.Failures(); len(failed) > 0 {
-		return fmt.Errorf("%d samples failed; they are listed at the end of the tables", len(failed))
+		return fmt.Errorf("%d samples failed; the tables list them at the end", len(failed))
 	}
 	return nil
 }
 
-// tables writes the Markdown file beside a JSON file.
+// tables writes the Markdown file next to a JSON file.
 func tables(path string) error {
 	run, err := figures.Read(path)
 	if err != nil {

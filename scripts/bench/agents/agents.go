@@ -1,6 +1,5 @@
-// Package agents plays the agents of many clusters that report by HTTPS, over few
-// connections and with as little work of its own as can be: it shares the machine with
-// what is measured.
+// Package agents simulates the agents of many clusters that report over HTTPS, on few connections and
+// with minimal work, because it shares the machine with the measured program.
 package agents
 
 import (
@@ -21,38 +20,38 @@ import (
 // Agent is the agent of one cluster. It belongs to one goroutine at a time.
 type Agent struct {
 	Cluster string // <provider>+<cluster>
-	Path    string // that it posts to
+	Path    string // address of its posts
 	Token   string
 	Apps    []status.App
 
-	Taken uint64 // sequence of the last report that was acknowledged
+	Taken uint64 // sequence of the last acknowledged report
 
 	seq  uint64
-	name string // of what it said last
+	name string // hash of its last report
 	turn int
 	form form
 }
 
-// Load is how agents report.
+// Load configures the reports.
 type Load struct {
 	Address     string // of the control plane: http://host:port
 	Connections int
 	For         time.Duration
-	News        bool // each report differs from the one before; else all but the first say that all is the same
-	Rate        int  // reports a second; 0: as many as are answered
+	News        bool // each report differs from the previous one; otherwise only the first carries news
+	Rate        int  // reports per second; 0: as many as the server answers
 }
 
-// Result is what came of it.
+// Result is the result of a run.
 type Result struct {
-	Taken   int       // reports that were acknowledged
-	Late    int       // that were asked to come again
+	Taken   int       // acknowledged reports
+	Late    int       // reports that the server asked to send later
 	Took    []float64 // seconds from a report to its acknowledgement
 	Seconds float64
-	Wrong   string // what else was answered, once
+	Wrong   string // other answers, each once
 }
 
-// Run has the agents report, each in turn, until the time is over. All sequences of an agent
-// go up from one run to the next.
+// Run sends the agents' reports, in turn, until the time ends. The sequences of an agent increase from
+// one run to the next.
 func (l Load) Run(ctx context.Context, agents []*Agent) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.For)
 	defer cancel()
@@ -76,7 +75,7 @@ func (l Load) Run(ctx context.Context, agents []*Agent) (Result, error) {
 	return out, nil
 }
 
-// line is one connection, over which each n-th agent reports.
+// line is one connection for the reports of every n-th agent.
 func (l Load) line(ctx context.Context, i int, agents []*Agent, out *Result) error {
 	u, err := url.Parse(l.Address)
 	if err != nil {
@@ -103,7 +102,7 @@ func (l Load) line(ctx context.Context, i int, agents []*Agent, out *Result) err
 				out.Took = append(out.Took, time.Since(sent).Seconds())
 			case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 				out.Late++
-			case http.StatusPreconditionFailed: // it is sent whole the next time
+			case http.StatusPreconditionFailed: // the next report is sent whole
 			default:
 				out.Wrong = fmt.Sprintf("%d for %s", code, agents[k].Cluster)
 			}
@@ -115,11 +114,11 @@ func (l Load) line(ctx context.Context, i int, agents []*Agent, out *Result) err
 // await waits until a report is due.
 func (l Load) await(began time.Time, number int) {
 	if l.Rate > 0 {
-		time.Sleep(time.Until(began.Add(time.Duration(number) * time.Second / time.Duration(l.Rate)))) // the rate is the measure
+		time.Sleep(time.Until(began.Add(time.Duration(number) * time.Second / time.Duration(l.Rate)))) // the rate is the load
 	}
 }
 
-// Report sends one report of an agent over a connection of its own, and returns the status of the answer.
+// Report sends one report of an agent on a new connection, and returns the status of the answer.
 func (a *Agent) Report(address string, news bool) (int, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -134,13 +133,13 @@ func (a *Agent) Report(address string, news bool) (int, error) {
 	return w.report(a, news)
 }
 
-// Said is the news of the agent's last report.
+// Said is the news in the agent's last report.
 func (a *Agent) Said() string { return fmt.Sprintf("turn %d.", a.turn) }
 
 // Text is the agent's next report, with news.
 func (a *Agent) Text() ([]byte, error) { return a.text(true) }
 
-// wire is a connection of HTTP/1.1.
+// wire is an HTTP/1.1 connection.
 type wire struct {
 	host string
 	conn net.Conn
@@ -189,7 +188,7 @@ const version = "bench/1"
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Second) }
 
-// report is all that the agent says.
+// report is the complete report of an agent.
 func (a *Agent) report(news bool) status.Report {
 	r := status.Report{Cluster: a.Cluster, Seq: a.seq, At: now(), Agent: version, Apps: make([]status.App, len(a.Apps))}
 	for i, app := range a.Apps {
@@ -202,7 +201,7 @@ func (a *Agent) report(news bool) status.Report {
 	return r
 }
 
-// answer reads the head of an answer, and skips a body.
+// answer reads the header of an answer, and skips its body.
 func (w *wire) answer() (code int, name string, err error) {
 	line, err := w.in.ReadSlice('\n')
 	if err != nil {

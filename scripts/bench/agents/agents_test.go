@@ -7,7 +7,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/status"
 )
 
-// A report that is filled in says what one says that is encoded as a whole.
+// A filled form has the same content as an encoded report.
 func TestFormsAreWholeReports(t *testing.T) {
 	t.Parallel()
 	o := status.Object{Version: "v1", Kind: "ConfigMap", Namespace: "default", Name: "web", Status: status.Current, Content: "90ab"}
@@ -25,13 +25,13 @@ func TestFormsAreWholeReports(t *testing.T) {
 		want := a.report(true)
 		want.Schema = status.Schema
 		if age := want.At.Sub(got.At); age < 0 || age > 2e9 {
-			t.Errorf("the report is of %s, and it is %s", got.At, want.At)
+			t.Errorf("the report is of %s, want %s", got.At, want.At)
 		}
 		if got.At = want.At; !reflect.DeepEqual(got, want) {
 			t.Errorf("report %d is %+v, want %+v", a.turn, got, want)
 		}
 	}
 	if !a.form.ready() {
-		t.Error("reports are encoded as a whole each time")
+		t.Error("each report is encoded completely")
 	}
 }

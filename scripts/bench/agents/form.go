@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// form is a report with news, of which the sequence, the time and the news are yet to be
-// filled in: encoding the rest each time would be work that agents of a real fleet do on
-// machines of their own.
+// form is an encoded report with news and gaps for the sequence, the time and the news. In a real fleet
+// the agents encode the rest on their own machines.
 type form struct {
-	parts [][]byte // what is between the first sequence, the first time, and all places of the news
+	parts [][]byte // the text between the first sequence, the first time, and all places of the news
 	out   []byte
 }
 
 func (f *form) ready() bool { return f.parts != nil }
 
-// formOf makes a form of a report that was encoded with a sequence and with news.
+// formOf makes a form from a report that was encoded with a sequence and with news.
 func formOf(text []byte, seq uint64, news string) form {
 	head, rest, ok := bytes.Cut(text, append([]byte(`"seq":`), strconv.FormatUint(seq, 10)...))
 	_, rest, timed := bytes.Cut(rest, []byte(`Z"`))
@@ -26,7 +25,7 @@ func formOf(text []byte, seq uint64, news string) form {
 	return form{parts: append([][]byte{head}, bytes.Split(rest, []byte(news))...)}
 }
 
-// fill returns the report as it is now. It is valid until the next call.
+// fill returns the current report. It is valid until the next call.
 func (f *form) fill(seq uint64, news string) []byte {
 	out := append(append(f.out[:0], f.parts[0]...), `"seq":`...)
 	out = append(strconv.AppendUint(out, seq, 10), `,"at":"`...)

@@ -1,5 +1,5 @@
-// Package calibrate measures how fast the machine is at the moment at what all writers
-// of Git have to do: make bytes durable, hash and compress them, and push.
+// Package calibrate measures the current speed of the machine at the basic work of a Git writer: making
+// bytes durable, hashing and compressing them, and pushing.
 package calibrate
 
 import (
@@ -54,7 +54,7 @@ func fsync(dir string) (float64, error) {
 	})
 }
 
-// hash returns megabytes per second, in pieces as large as manifests are.
+// hash returns megabytes per second, in pieces of a manifest's size.
 func hash() (float64, error) {
 	text := world.Manifest(world.Text{App: "calibration", Bytes: hashed})
 	var out bytes.Buffer
@@ -73,7 +73,7 @@ func hash() (float64, error) {
 	return float64(len(text)) / 1e6 / time.Since(began).Seconds(), err
 }
 
-// push returns how long a commit of one small file takes.
+// push returns the duration of a commit of one small file.
 func push(ctx context.Context, dir string) (millis float64, err error) {
 	s, err := site.Open(ctx, dir)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package figures keeps what a benchmark measured, and writes it as JSON and as tables.
-// The tables are made of the JSON alone.
+// Package figures stores the measurements of a benchmark, as JSON and as tables made from the JSON
+// alone.
 package figures
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Run is all that one run of the suite found out.
+// Run is the result of one run of the suite.
 type Run struct {
 	When        time.Time     `json:"when"`
 	Set         string        `json:"set"` // quick or full
@@ -21,10 +21,10 @@ type Run struct {
 	Versions    Versions      `json:"versions"`
 	Calibration []Calibration `json:"calibration"`
 	Samples     []Sample      `json:"samples"`
-	Left        []string      `json:"leftOut,omitempty"` // what belongs to the set and was not measured, with the reason
+	Left        []string      `json:"leftOut,omitempty"` // unmeasured parts of the set, with the reason
 }
 
-// Machine is where it ran.
+// Machine describes the machine of a run.
 type Machine struct {
 	CPU        string  `json:"cpu"`
 	Cores      int     `json:"cores"`
@@ -32,10 +32,10 @@ type Machine struct {
 	OS         string  `json:"os"`
 	FileSystem string  `json:"fileSystem,omitempty"` // of the data
 	LoadBefore float64 `json:"loadBefore"`           // over the minute before the run
-	LoadAfter  float64 `json:"loadAfter"`            // over the last minute of the run, whose own work it is
+	LoadAfter  float64 `json:"loadAfter"`            // over the last minute of the run, which caused it
 }
 
-// Versions are those of what was run.
+// Versions are the versions of the programs.
 type Versions struct {
 	Commit string `json:"commit"` // of the repository
 	Dirty  bool   `json:"dirty,omitempty"`
@@ -43,7 +43,7 @@ type Versions struct {
 	Git    string `json:"git"`
 }
 
-// Calibration is how fast the machine was in a round.
+// Calibration is the speed of the machine in a round.
 type Calibration struct {
 	Round    int     `json:"round"`
 	FsyncMS  float64 `json:"fsync4KiBMillis"`  // median
@@ -52,7 +52,7 @@ type Calibration struct {
 	LoadThen float64 `json:"load"`
 }
 
-// Sample is what one peer did in one round.
+// Sample is the result of one peer in one round.
 type Sample struct {
 	Metric string             `json:"metric"` // P1 and so on
 	Case   string             `json:"case"`
@@ -60,8 +60,8 @@ type Sample struct {
 	Round  int                `json:"round"`
 	Values map[string]float64 `json:"values,omitempty"` // by name of a Column
 	Over   bool               `json:"over,omitempty"`   // it was stopped at the cap
-	Failed string             `json:"failed,omitempty"` // it went wrong, or left something wrong behind
-	Note   string             `json:"note,omitempty"`   // how a value came about that was not measured
+	Failed string             `json:"failed,omitempty"` // it failed, or its result was wrong
+	Note   string             `json:"note,omitempty"`   // the origin of a value that was not measured
 }
 
 // Write stores a run as JSON.
@@ -82,7 +82,7 @@ func Read(path string) (r Run, err error) {
 	return r, json.Unmarshal(text, &r)
 }
 
-// Failures lists the samples that went wrong.
+// Failures lists the failed samples.
 func (r Run) Failures() (out []Sample) {
 	for _, s := range r.Samples {
 		if s.Failed != "" {
@@ -92,7 +92,7 @@ func (r Run) Failures() (out []Sample) {
 	return out
 }
 
-// cell is what a peer did in one case, in all rounds.
+// cell is one peer in one case, in all rounds.
 type cell struct {
 	peer    string
 	samples []Sample
@@ -109,7 +109,7 @@ func (c cell) values(name string) map[int]float64 {
 	return out
 }
 
-// rounds is in how many rounds the cell came to an end.
+// rounds is the number of rounds that the cell completed.
 func (c cell) rounds() (n int) {
 	seen := map[int]bool{}
 	for _, s := range c.samples {
@@ -145,7 +145,7 @@ func (c cell) note() string {
 	return ""
 }
 
-// ratio is how many times more than the base a cell has, in rounds that have both.
+// ratio is the cell's value divided by the base's, in rounds with both.
 func (c cell) ratio(base cell, name string) (median, low, high float64) {
 	mine, theirs := c.values(name), base.values(name)
 	var all []float64
@@ -165,8 +165,7 @@ type group struct {
 	cells []cell
 }
 
-// groups sorts the samples of a metric by case and peer, in the order in which they came
-// in the first round.
+// groups sorts the samples of a metric by case and peer, in the order of the first round.
 func (r Run) groups(metric string) (out []group) {
 	samples := slices.Clone(r.Samples)
 	slices.SortStableFunc(samples, func(a, b Sample) int { return cmp.Compare(a.Round, b.Round) })
@@ -181,7 +180,7 @@ func (r Run) groups(metric string) (out []group) {
 	return out
 }
 
-// find returns the element that is asked for, which it adds if there is none.
+// find returns the matching element, and adds one if there is none.
 func find[T any](all *[]T, is func(T) bool, otherwise T) *T {
 	i := slices.IndexFunc(*all, is)
 	if i < 0 {

@@ -7,17 +7,16 @@ type Column struct {
 	Form string // for fmt
 }
 
-// Metric says what is measured and how its table looks. The first column is the one by
-// which peers are compared.
+// Metric defines a measurement and its table. The first column compares the peers.
 type Metric struct {
 	Name, Title string
-	Text        string // what it means, in a paragraph
-	Base        string // the peer that others are compared with
+	Text        string // its meaning, in a paragraph
+	Base        string // the peer of the comparison
 	Rate        bool   // more is better
 	Columns     []Column
 }
 
-// The names of peers that tables compare with.
+// The names of the peers of comparisons.
 const (
 	Writer       = "ours: writer"
 	WriterGitHub = "ours: writer, GitHub"
@@ -37,25 +36,25 @@ var (
 	rss     = Column{"rss", "peak MiB", "%.0f"}
 )
 
-// Metrics are what the suite measures, in the order of the tables.
+// Metrics are the measurements of the suite, in the order of the tables.
 func Metrics() []Metric {
 	write := []Column{seconds, cpu, files, commits, pushes, sent, calls, virtual, renders, rss}
 	return []Metric{
-		{"P1", "First instantiation", "From the request until the files of the last cluster are durable on the pushed branch. Peers but `" + Process + "` are handed rendered files; that one begins with the REST call, and renders.", Writer, false, write},
-		{"P2", "One value of one app, on all clusters", "All manifests of the app change. As P1 otherwise.", Writer, false, write},
-		{"P3", "A change for one cluster", "One manifest on one cluster. `" + Process + "` begins with a label on the cluster by REST, then an update of the deployment, which places anew. Each round makes several changes, one after the other, as long as it takes seconds; the time is their median, the rest is for one change.", Writer, false, append([]Column{seconds, {"worst", "worst, s", "%.3g"}}, write[1:]...)},
-		{"P4", "How it grows", "Slope of the logarithm of the time over the logarithm of the number of files: 0 means that the time does not grow, 1 that it grows as the files do. Made of the samples of P1 to P3.", Writer, false, []Column{{"slope", "slope", "%.2f"}}},
-		{"P5", "Concurrent changes", "So many callers at once, each changing a file of its own again and again on one branch, for some seconds. Counted is what was acknowledged; each acknowledged change was found on the branch afterwards.", Writer, true, []Column{{"rate", "changes/s", "%.3g"}, {"p99", "p99, s", "%.3g"}, {"refused", "refused pushes", "%.0f"}, {"lost", "lost", "%.0f"}, commits, calls, cpu}},
-		{"P6", "One caller, one file a commit", "Durable commits per second, one after the other.", "ours: engine", true, []Column{{"rate", "commits/s", "%.3g"}, {"p99", "p99, s", "%.3g"}, cpu}},
-		{"P7", "Status coming in", "Simulated clusters report as they do by HTTPS, but without TLS, which ends before the program: over 256 connections, as fast as they are answered; an answer means that the report is in etcd, on disk. Staleness is from a report of one cluster until the API's status shows it, while the others report at a fixed rate. The clusters run on the same machine.", Process, true, []Column{{"rate", "reports/s", "%.4g"}, {"p99", "p99 of an answer, ms", "%.3g"}, {"p50", "p50, ms", "%.3g"}, {"staleness", "p99 until the API shows it, s", "%.3g"}, {"late", "asked to come again", "%.0f"}, {"fetches", "fetches", "%.0f"}, cpu, rss}},
-		{"P8", "What a cluster pulls", "Bytes that one cluster has to receive to have its files, by the way it fetches.", "git, branch of the cluster alone", false, []Column{{"bytes", "KiB", "%.4g"}, seconds, cpu}},
-		{"P9", "Memory", "Peak resident memory of the whole emco process, stores included, after P1 to P3. The slope is between the smallest and the largest fleet of the run.", Process, false, []Column{{"rss", "peak MiB", "%.0f"}, {"perCluster", "KiB per cluster more", "%.1f"}}},
-		{"P10", "API latency", "Requests are sent at a fixed rate, whatever the answers do; the time runs from when a request was due.", Process, false, []Column{{"p99", "p99, ms", "%.3g"}, {"p50", "p50, ms", "%.3g"}, {"achieved", "answers/s", "%.0f"}, {"errors", "errors", "%.0f"}}},
-		{"P11", "Calls of the store", "Requests to etcd, reads and writes, of an instantiation; those of looks at the status are among them.", Process, false, []Column{{"calls", "calls", "%.0f"}, {"bytes", "KiB written", "%.0f"}, seconds}},
+		{"P1", "First instantiation", "From the request until the files of the last cluster are durable on the pushed branch. Peers except `" + Process + "` receive rendered files; that one starts with the REST call, and renders.", Writer, false, write},
+		{"P2", "One value of one app, on all clusters", "All manifests of the app change. Otherwise as P1.", Writer, false, write},
+		{"P3", "A change for one cluster", "One manifest on one cluster. `" + Process + "` starts with a label on the cluster over REST, then updates the deployment, which places again. Each round makes several changes, one after the other, for some seconds; the time is their median, the other values are for one change.", Writer, false, append([]Column{seconds, {"worst", "worst, s", "%.3g"}}, write[1:]...)},
+		{"P4", "How it grows", "Slope of the logarithm of the time over the logarithm of the number of files: 0 means that the time does not grow, 1 that it grows like the files. Computed from the samples of P1 to P3.", Writer, false, []Column{{"slope", "slope", "%.2f"}}},
+		{"P5", "Concurrent changes", "The given number of callers, each of which changes its own file repeatedly on one branch, for some seconds. The count is of acknowledged changes; the branch contained each of them afterwards.", Writer, true, []Column{{"rate", "changes/s", "%.3g"}, {"p99", "p99, s", "%.3g"}, {"refused", "refused pushes", "%.0f"}, {"lost", "lost", "%.0f"}, commits, calls, cpu}},
+		{"P6", "One caller, one file per commit", "Durable commits per second, one after the other.", "ours: engine", true, []Column{{"rate", "commits/s", "%.3g"}, {"p99", "p99, s", "%.3g"}, cpu}},
+		{"P7", "Status coming in", "Simulated clusters report over HTTPS, but without TLS, which ends before the program: on 256 connections, as fast as the server answers; an answer means that the report is in etcd, on disk. Staleness is the time from a report of one cluster until the API's status shows it, while the others report at a fixed rate. The clusters run on the same machine.", Process, true, []Column{{"rate", "reports/s", "%.4g"}, {"p99", "p99 of an answer, ms", "%.3g"}, {"p50", "p50, ms", "%.3g"}, {"staleness", "p99 until the API shows it, s", "%.3g"}, {"late", "asked to come again", "%.0f"}, {"fetches", "fetches", "%.0f"}, cpu, rss}},
+		{"P8", "What a cluster pulls", "Bytes that one cluster receives to get its files, by the method of fetching.", "git, branch of the cluster alone", false, []Column{{"bytes", "KiB", "%.4g"}, seconds, cpu}},
+		{"P9", "Memory", "Peak resident memory of the whole emco process, including its stores, after P1 to P3. The slope is between the smallest and the largest fleet of the run.", Process, false, []Column{{"rss", "peak MiB", "%.0f"}, {"perCluster", "KiB per cluster more", "%.1f"}}},
+		{"P10", "API latency", "Requests are sent at a fixed rate, regardless of the answers; the time starts when a request is due.", Process, false, []Column{{"p99", "p99, ms", "%.3g"}, {"p50", "p50, ms", "%.3g"}, {"achieved", "answers/s", "%.0f"}, {"errors", "errors", "%.0f"}}},
+		{"P11", "Calls of the store", "Requests to etcd, reads and writes, of an instantiation, including status polls.", Process, false, []Column{{"calls", "calls", "%.0f"}, {"bytes", "KiB written", "%.0f"}, seconds}},
 		{"P12", "Charts rendered", "Of `" + Process + "` in P1 to P3.", Process, false, []Column{{"renders", "renders", "%.0f"}, {"distinct", "distinct", "%.0f"}}},
-		{"P13", "Restart", "From kill -9 until the program is ready again, and until a change that is asked for then is durable.", Process, false, []Column{{"seconds", "ready, s", "%.3g"}, {"durable", "first change durable, s", "%.3g"}, {"extra", "commits that nobody asked for", "%.0f"}}},
-		{"P14", "Blast radius", "An instantiation of which one part cannot work: until all other pairs are durable, beside a clean one.", "clean", false, []Column{seconds, {"arrived", "pairs arrived", "%.0f"}, {"wanted", "pairs that can", "%.0f"}}},
-		{"P15", "A long life", "Commits one after the other on a branch of a hundred clusters: one manifest on one cluster, or one time in fifty a value of an app on all. The origin is repacked (`git repack --geometric`) every 200 commits, while commits go on, as Git servers do; the peer's never is. Memory is that of the benchmark, in which the writer is.", Writer, false, []Column{
+		{"P13", "Restart", "From kill -9 until the program is ready again, and until a change requested then is durable.", Process, false, []Column{{"seconds", "ready, s", "%.3g"}, {"durable", "first change durable, s", "%.3g"}, {"extra", "commits that nobody asked for", "%.0f"}}},
+		{"P14", "Blast radius", "An instantiation with one broken part: until all other pairs are durable, compared with a clean instantiation.", "clean", false, []Column{seconds, {"arrived", "pairs arrived", "%.0f"}, {"wanted", "pairs that can", "%.0f"}}},
+		{"P15", "A long life", "Commits one after the other on a branch of a hundred clusters: one manifest on one cluster, or one time in fifty a value of an app on all. The origin is repacked (`git repack --geometric`) every 200 commits, concurrently with commits, as on Git servers; the peer's origin never is. Memory is that of the benchmark, which contains the writer.", Writer, false, []Column{
 			{"p99", "p99, ms", "%.3g"},
 			{"p50", "p50, ms", "%.3g"},
 			{"drift", "p99 of the last fifth, to the first", "%.2f"},
@@ -65,7 +64,7 @@ func Metrics() []Metric {
 			{"objects", "files of objects", "%.0f"},
 			{"upkeep", "s of repacking", "%.1f"},
 		}},
-		{"P16", "A hosted provider's limits", "A first instantiation by REST on a GitHub test server that refuses what is above GitHub's limits of a token: 5,000 calls an hour, 900 points a minute. Calls are made; waiting is done on a virtual clock.", WriterGitHub, false, []Column{calls, virtual, commits, {"seconds", "s, without waiting", "%.3g"}}},
-		{"P17", "From Git to a cluster", "From when a change is durable in Git until a real API server has all objects of it, by real Flux: `" + Process + "` with its backend for Flux, beside a repository that is laid out by hand. Changes come at random times of Flux's period; the time is their median.", Process, false, []Column{seconds, {"worst", "worst, s", "%.3g"}, {"install", "installation, s", "%.3g"}}},
+		{"P16", "A hosted provider's limits", "A first instantiation over REST on a GitHub test server that enforces GitHub's limits of a token: 5,000 calls per hour, 900 points per minute. The calls are real; the waiting uses a virtual clock.", WriterGitHub, false, []Column{calls, virtual, commits, {"seconds", "s, without waiting", "%.3g"}}},
+		{"P17", "From Git to a cluster", "From the moment when a change is durable in Git until a real API server has all its objects, with real Flux: `" + Process + "` with its backend for Flux, compared with a repository written by hand. Changes come at random times of Flux's period; the time is their median.", Process, false, []Column{seconds, {"worst", "worst, s", "%.3g"}, {"install", "installation, s", "%.3g"}}},
 	}
 }

@@ -14,7 +14,7 @@ func Sum(values []float64) (total float64) {
 	return total
 }
 
-// Median of values; not a number if there are none.
+// Median of values; NaN without values.
 func Median(values []float64) float64 { return Quantile(values, 0.5) }
 
 // Quantile of values between 0 and 1, by linear interpolation.
@@ -29,11 +29,11 @@ func Quantile(values []float64, q float64) float64 {
 	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
 }
 
-// resamples is how often the bootstrap draws.
+// resamples is the number of draws of the bootstrap.
 const resamples = 2000
 
-// Interval is the 95 % interval of the median of values by bootstrap. The draw is always
-// the same, so that the same samples give the same table.
+// Interval is the 95 % interval of the median of values by bootstrap. The draws are always the same, so
+// the same samples give the same table.
 func Interval(values []float64) (low, high float64) {
 	if len(values) < 2 {
 		return math.NaN(), math.NaN()
@@ -50,8 +50,8 @@ func Interval(values []float64) (low, high float64) {
 	return Quantile(medians, 0.025), Quantile(medians, 0.975)
 }
 
-// Slope of the line through the logarithms of points: 1 means that y grows as x does, 0
-// that it does not grow.
+// Slope of the line through the logarithms of points: 1 means that y grows like x, 0 that it does not
+// grow.
 func Slope(x, y []float64) float64 {
 	if len(x) < 2 || len(x) != len(y) {
 		return math.NaN()

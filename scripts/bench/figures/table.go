@@ -11,7 +11,7 @@ import (
 func (r Run) Markdown(source string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# Figures of the %s set\n\n", r.Set)
-	fmt.Fprintf(&out, "Generated from [%s](%s) by `make bench`; do not edit. What the words mean is in [performance.md](../performance.md).\n\n", source, source)
+	fmt.Fprintf(&out, "Generated from [%s](%s) by `make bench`; do not edit. [performance.md](../performance.md) explains the words.\n\n", source, source)
 	r.head(&out)
 	for _, m := range Metrics() {
 		if groups := r.groups(m.Name); len(groups) > 0 {
@@ -28,7 +28,7 @@ func (r Run) head(out *strings.Builder) {
 	m := r.Machine
 	fmt.Fprintf(out, "%s UTC, %.0f s. %d cores (%s), %d MiB of memory, %s, %s. Load before: %.2f, at the end: %.2f.\n",
 		r.When.UTC().Format("2 January 2006 15:04"), r.Took, m.Cores, m.CPU, m.MemoryMiB, m.OS, m.FileSystem, m.LoadBefore, m.LoadAfter)
-	fmt.Fprintf(out, "Commit %s%s, %s, %s. Cells are stopped after %.0f s.\n", r.Versions.Commit, map[bool]string{true: " with changes"}[r.Versions.Dirty], r.Versions.Go, r.Versions.Git, r.Cap)
+	fmt.Fprintf(out, "Commit %s%s, %s, %s. Cells stop after %.0f s.\n", r.Versions.Commit, map[bool]string{true: " with changes"}[r.Versions.Dirty], r.Versions.Go, r.Versions.Git, r.Cap)
 	fmt.Fprint(out, "\n| round | write and fsync of 4 KiB, ms | SHA-1 and zlib, MB/s | empty push, ms | load |\n|---|---|---|---|---|\n")
 	for _, c := range r.Calibration {
 		fmt.Fprintf(out, "| %d | %.2f | %.0f | %.1f | %.1f |\n", c.Round, c.FsyncMS, c.HashMBs, c.PushMS, c.LoadThen)
@@ -50,7 +50,7 @@ func (r Run) table(out *strings.Builder, m Metric, groups []group) {
 	}
 }
 
-// used leaves out columns of which no cell has a value.
+// used leaves out columns without values.
 func used(columns []Column, groups []group) (out []Column) {
 	for _, col := range columns {
 		has := false
@@ -87,14 +87,14 @@ func (r Run) value(c cell, col Column, first bool) string {
 	return ""
 }
 
-// yardstick is what the cells of a group are compared with, and by which value.
+// yardstick is the base of a group's comparison, and its column.
 type yardstick struct {
 	base  cell
 	value string
 }
 
-// yardstick of a group is the base of the metric, by its first column. Where peers wait
-// for a provider's limits, it is our writer there, by the time with that waiting.
+// yardstick of a group is the base of the metric, in its first column. For peers that wait for a
+// provider's limits, it is our writer there, with the waiting time.
 func (m Metric) yardstick(g group) yardstick {
 	for _, by := range []struct{ peer, value string }{{m.Base, m.Columns[0].Name}, {WriterGitHub, m.hosted()}} {
 		if i := slices.IndexFunc(g.cells, func(c cell) bool { return c.peer == by.peer }); i >= 0 {
@@ -104,7 +104,7 @@ func (m Metric) yardstick(g group) yardstick {
 	return yardstick{base: cell{peer: m.Base}, value: m.Columns[0].Name}
 }
 
-// hosted is the column by which peers are compared that wait for a provider's limits.
+// hosted is the column that compares peers that wait for a provider's limits.
 func (m Metric) hosted() string {
 	if slices.ContainsFunc(m.Columns, func(c Column) bool { return c.Name == virtual.Name }) {
 		return virtual.Name
@@ -127,7 +127,7 @@ func (y yardstick) compared(c cell) string {
 	return times(median)
 }
 
-// times writes a ratio with three digits that count.
+// times writes a ratio with three significant digits.
 func times(v float64) string {
 	switch {
 	case v >= 100:
@@ -138,7 +138,7 @@ func times(v float64) string {
 	return fmt.Sprintf("%.2f ×", v)
 }
 
-// omissions lists what is not in the tables though it belongs to the set.
+// omissions lists unmeasured parts of the set.
 func (r Run) omissions(out *strings.Builder) {
 	if len(r.Left) == 0 {
 		return
@@ -152,7 +152,7 @@ func (r Run) omissions(out *strings.Builder) {
 func (r Run) failures(out *strings.Builder) {
 	failed := r.Failures()
 	if len(failed) == 0 {
-		fmt.Fprint(out, "\nNo run failed: what each left behind was what was wanted, and git found nothing wrong with it.\n")
+		fmt.Fprint(out, "\nNo run failed: every result was the desired one, and git found no damage.\n")
 		return
 	}
 	fmt.Fprint(out, "\n## Runs that failed\n\n")

@@ -28,7 +28,7 @@ func TestTablesAreMadeOfTheJSON(t *testing.T) {
 	text := again.Markdown("r.json")
 	for _, want := range []string{"| slow | 3 | 20 | 10.0 × |", "| ours: writer | 2 | 1.5 |  |", "| endless | 0 | > 60 |", "| wrong | 0 | failed |", "a file is missing"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the tables do not hold %q:\n%s", want, text)
+			t.Errorf("the tables do not contain %q:\n%s", want, text)
 		}
 	}
 	if len(again.Failures()) != 1 {
@@ -36,7 +36,7 @@ func TestTablesAreMadeOfTheJSON(t *testing.T) {
 	}
 }
 
-// Peers that wait for a provider's limits are compared by that waiting.
+// Peers that wait for a provider's limits are compared with their waiting time.
 func TestHostedPeersAreComparedByTheLimits(t *testing.T) {
 	t.Parallel()
 	hours := func(peer string, h float64) Sample {
@@ -46,12 +46,12 @@ func TestHostedPeersAreComparedByTheLimits(t *testing.T) {
 	text := r.Markdown("r.json")
 	for _, want := range []string{"| other | 1 | 1 | 5 | 10.0 × |", "to `" + WriterGitHub + "`", "- a part"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the tables do not hold %q:\n%s", want, text)
+			t.Errorf("the tables do not contain %q:\n%s", want, text)
 		}
 	}
 }
 
-// A ratio is one of values of the same round.
+// A ratio compares values of the same round.
 func TestRatiosAreThoseOfRounds(t *testing.T) {
 	t.Parallel()
 	base := cell{samples: []Sample{sample("a", 1, 1), sample("a", 2, 100)}}

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// tick is the unit of the times in /proc; Linux shows 100 a second to all programs.
+// tick is the unit of the times in /proc; Linux shows 100 per second to all programs.
 const tick = time.Second / 100
 
-// CPUOf is what a process, and those of its children that ended, have used of processors.
+// CPUOf is the processor time of a process and its ended children.
 func CPUOf(pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // after the name, which may hold anything
+	_, rest, _ := strings.Cut(string(text), ") ") // after the name, which may contain any character
 	field := strings.Fields(rest)
 	if len(field) < 15 {
 		return 0
@@ -33,8 +33,8 @@ func CPUOf(pid int) time.Duration {
 	return time.Duration(ticks) * tick
 }
 
-// CPU is what this process and its ended children have used: the peers in it, the git
-// programs, and the server.
+// CPU is the processor time of this process and its ended children: the peers in it, the git programs,
+// and the server.
 func CPU() (total time.Duration) {
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var u syscall.Rusage

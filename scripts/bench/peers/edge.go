@@ -29,17 +29,17 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
 
-// Edge is who writes for one real cluster, whose Flux applies it.
+// Edge writes for one real cluster, whose Flux applies the content.
 type Edge interface {
-	// Prepare starts everything. Flux looks at its branch once in every.
+	// Prepare starts everything. Flux checks its branch once per interval every.
 	Prepare(ctx context.Context, s world.Spec, every time.Duration) error
-	// Converge writes a change of a shared world, and returns how long after it was
-	// durable in Git the cluster had it.
+	// Converge writes a change of a shared world. It returns the time from the durable change in Git
+	// until the cluster had it.
 	Converge(ctx context.Context, t Turn) (time.Duration, error)
 	Close(ctx context.Context) error
 }
 
-// EdgeMaker makes an Edge that keeps its data below a folder.
+// EdgeMaker makes an Edge with its data below a folder.
 type EdgeMaker struct {
 	Name string
 	New  func(dir string) Edge
@@ -77,8 +77,8 @@ func (e *emcoEdge) Close(ctx context.Context) error {
 	return e.Emco.Close(ctx)
 }
 
-// HandEdge is the layout of Flux's own documentation: a Kustomization for each app that
-// points to a folder of the bootstrapped repository.
+// HandEdge is the layout of Flux's documentation: a Kustomization for each app that points to a folder
+// of the bootstrapped repository.
 func HandEdge() EdgeMaker {
 	return EdgeMaker{"a repository written by hand", func(dir string) Edge {
 		return &handEdge{origin: origin{dir: filepath.Join(dir, "origin")}, lab: lab{dir: dir}}
@@ -179,7 +179,7 @@ var (
 	authorityLine = regexp.MustCompile(`certificate-authority-data: (\S+)`)
 )
 
-// connect makes a client of the API server: kubectl would take longer than what is measured.
+// connect creates a client of the API server: kubectl would take longer than the measured time.
 func (l *lab) connect() error {
 	text, err := os.ReadFile(l.cluster.Kubeconfig())
 	if err != nil {
@@ -187,7 +187,7 @@ func (l *lab) connect() error {
 	}
 	token, authority := tokenLine.FindSubmatch(text), authorityLine.FindSubmatch(text)
 	if token == nil || authority == nil {
-		return errors.New("the kubeconfig holds no token, or no authority")
+		return errors.New("the kubeconfig has no token, or no authority")
 	}
 	pem, err := base64.StdEncoding.DecodeString(string(authority[1]))
 	if err != nil {
@@ -200,7 +200,7 @@ func (l *lab) connect() error {
 	return nil
 }
 
-// live waits until the cluster has what is wanted, and returns how long that is after a time.
+// live waits until the cluster has the desired objects, and returns the time since a moment.
 func (l *lab) live(ctx context.Context, w *world.World, since time.Time) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()

@@ -23,15 +23,15 @@ import (
 
 const (
 	group  = "bench"
-	canary = "canary" // the label of clusters that have an app more
+	canary = "canary" // the label of clusters with an additional app
 	extra  = "extra"  // that app
 	look   = 20 * time.Millisecond
 )
 
-// Process is the program emco with its embedded stores, from the REST call to the
-// branch: it stores, places, renders and writes. Its charts make the same manifests for
-// all clusters, so that it takes part in shared worlds only. A change for one cluster is
-// a label and an update, by which the cluster gets an app of one manifest.
+// Process is the program emco with its embedded stores, from the REST call to the branch: it stores,
+// places, renders and writes. Its charts render the same manifests for all clusters, so it takes part
+// in shared worlds only. A change for one cluster is a label and an update that adds an app of one
+// manifest to the cluster.
 func Process(bin string) Maker {
 	shared := func(s world.Spec) bool { return s.Shared }
 	return Maker{Name: figures.Process, Only: shared, New: func(dir string) Peer { return NewEmco(bin, dir) }}
@@ -45,11 +45,11 @@ type Emco struct {
 	Fleet      fleet.Fleet
 	API        *client.Client
 	Deployment fleet.Deployment
-	Break      string               // an app whose chart does not render; none if empty
-	Flux       map[string]v2.Scalar // if not nil, the clusters are fed by Flux, with these keys
+	Break      string               // an app whose chart does not render; empty for none
+	Flux       map[string]v2.Scalar // if not nil, Flux feeds the clusters, with these keys
 }
 
-// NewEmco returns a peer that is not prepared.
+// NewEmco returns an unprepared peer.
 func NewEmco(bin, dir string) *Emco {
 	return &Emco{origin: origin{dir: filepath.Join(dir, "origin")}, bin: bin}
 }
@@ -57,7 +57,7 @@ func NewEmco(bin, dir string) *Emco {
 // Prepare starts the program, registers the clusters and onboards the deployment.
 func (p *Emco) Prepare(ctx context.Context, s world.Spec, base *world.World) error {
 	if base != nil {
-		return errors.New("emco has to begin with the installation")
+		return errors.New("emco must start with the installation")
 	}
 	if err := p.open(ctx, nil); err != nil {
 		return err
@@ -129,7 +129,7 @@ func deployment(s world.Spec) fleet.Deployment {
 	return d
 }
 
-// chart renders the manifests of an app of a shared world. All of them hold the version.
+// chart renders the manifests of an app of a shared world. All contain the version.
 func chart(app string, s world.Spec) fleet.Chart {
 	c := fleet.Chart{Name: app, Files: map[string]string{
 		"Chart.yaml": "apiVersion: v2\nname: " + app + "\nversion: 1.0.0\n", "values.yaml": "version: \"0\"\n",
@@ -147,7 +147,7 @@ func (p *Emco) label(ctx context.Context, cluster int) error {
 	return err
 }
 
-// Apply asks for a change and waits until it is on the branch, by the server's clock.
+// Apply requests a change and waits until it is on the branch, by the server's clock.
 func (p *Emco) Apply(ctx context.Context, t Turn) (Cost, error) {
 	before, err := p.renders(ctx)
 	if err != nil {
@@ -176,7 +176,7 @@ func (p *Emco) Apply(ctx context.Context, t Turn) (Cost, error) {
 	return c, err
 }
 
-// ask is what a user does.
+// ask sends a user's requests.
 func (p *Emco) ask(ctx context.Context, t Turn) error {
 	switch t.Kind {
 	case world.Install:
@@ -194,8 +194,8 @@ func (p *Emco) ask(ctx context.Context, t Turn) error {
 	return p.Fleet.Act(ctx, p.Deployment.Path(), "update")
 }
 
-// awaitPush waits for the first push since a time, without asking the program: a status of
-// a large fleet takes more than a change of one cluster does.
+// awaitPush waits for the first push since a time, without requests to the program: a status of a large
+// fleet costs more than a change of one cluster.
 func (p *Emco) awaitPush(ctx context.Context, since time.Time) error {
 	return program.Poll(ctx, time.Millisecond, func() error {
 		if !p.site.LastPush().After(since) {
@@ -205,7 +205,7 @@ func (p *Emco) awaitPush(ctx context.Context, since time.Time) error {
 	})
 }
 
-// Await looks at the status, seldom enough not to be what is measured.
+// Await polls the status, rarely enough not to influence the measurement.
 func (p *Emco) Await(ctx context.Context, status string) error {
 	return program.Poll(ctx, look, func() error {
 		st, err := p.Fleet.Status(ctx, p.Deployment.Path(), false)
@@ -223,7 +223,7 @@ func (p *Emco) renders(ctx context.Context) (int, error) {
 
 var versionLine = regexp.MustCompile(`(?m)^  version: "?([^"\n]*)"?$`)
 
-// Probe says for each manifest on the branch which version it is of.
+// Probe returns the version of each manifest on the branch.
 func (p *Emco) Probe(ctx context.Context) (world.State, error) {
 	listing, err := p.site.Bare.Git(ctx, "", "ls-tree", "-r", "-z", site.Branch)
 	if err != nil {
@@ -235,7 +235,7 @@ func (p *Emco) Probe(ctx context.Context) (world.State, error) {
 		blob := strings.Fields(head)[2]
 		part := strings.Split(path, "/") // clusters/<provider>+<cluster>/context/<id>/app/<app>/<name>+<Kind>.yaml
 		if len(part) == 8 {
-			part = slices.Delete(part, 1, 2) // a directory that a large fleet is spread over
+			part = slices.Delete(part, 1, 2) // a fan-out directory of a large fleet
 		}
 		if len(part) != 7 || part[4] != "app" {
 			continue
@@ -261,7 +261,7 @@ func found(manifest string) string {
 	return "none"
 }
 
-// Want is what the charts make of a world.
+// Want is the expected output of the charts for a world.
 func (p *Emco) Want(w *world.World) world.State {
 	out := world.State{}
 	for i := range w.Spec.Clusters {
@@ -279,7 +279,7 @@ func (p *Emco) Want(w *world.World) world.State {
 	return out
 }
 
-// Close ends the program, which must end well.
+// Close ends the program and expects a clean exit.
 func (p *Emco) Close(ctx context.Context) error {
 	var err error
 	if p.Program != nil {

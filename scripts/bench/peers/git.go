@@ -12,7 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
 
-// origin is what all peers share that write to a site.
+// origin is the common part of all peers that write to a site.
 type origin struct {
 	dir   string
 	site  *site.Site
@@ -29,7 +29,7 @@ func (o *origin) open(ctx context.Context, base *world.World) (err error) {
 	return o.site.Seed(ctx, base.All(), o.shard)
 }
 
-// Probe reads the branches as they are on the server.
+// Probe reads the branches on the server.
 func (o *origin) Probe(ctx context.Context) (world.State, error) {
 	out, err := o.site.Bare.Git(ctx, "", "for-each-ref", "--format=%(refname:short)", "refs/heads")
 	if err != nil {
@@ -38,7 +38,7 @@ func (o *origin) Probe(ctx context.Context) (world.State, error) {
 	return o.site.State(ctx, strings.Fields(out)...)
 }
 
-// Close looks for damage and ends the server.
+// Close checks for damage and ends the server.
 func (o *origin) Close(ctx context.Context) error {
 	if o.site == nil {
 		return nil
@@ -46,10 +46,10 @@ func (o *origin) Close(ctx context.Context) error {
 	return errors.Join(o.site.Bare.Fsck(ctx), o.site.Close())
 }
 
-// Site is where a peer writes to.
+// Site is the site of a peer.
 func (o *origin) Site() *site.Site { return o.site }
 
-// tree is what all peers share that work with the git program on a work tree.
+// tree is the common part of all peers that use the git program on a work tree.
 type tree struct {
 	origin
 	work site.Work
@@ -79,7 +79,7 @@ func (t *tree) push(ctx context.Context) error {
 	return t.work.Git(ctx, "push", "-q", "origin", site.Branch)
 }
 
-// Changed writes the files that are different, adds all, commits and pushes once.
+// Changed writes the files that differ, adds all, commits and pushes once.
 func Changed() Maker {
 	return Maker{Name: "changed files, git add -A", New: func(dir string) Peer { return &changed{tree{origin: origin{dir: dir}}} }}
 }
@@ -97,7 +97,7 @@ func (p *changed) Apply(ctx context.Context, t Turn) (Cost, error) {
 	return ownFiles, err
 }
 
-// Universe writes everything anew, whatever is different: rm, write, add, commit, push.
+// Universe writes all files, changed or not: rm, write, add, commit, push.
 func Universe() Maker {
 	return Maker{Name: "everything anew, git add -A", New: func(dir string) Peer { return &universe{tree{origin: origin{dir: dir}}} }}
 }
@@ -137,7 +137,7 @@ func (p *perCluster) Apply(ctx context.Context, t Turn) (Cost, error) {
 	return ownFiles, p.push(ctx)
 }
 
-// byCluster cuts pairs, which are in order of clusters, into those of one each.
+// byCluster splits pairs, ordered by cluster, by cluster.
 func byCluster(pairs []world.Pair) (out [][]world.Pair) {
 	for i, p := range pairs {
 		if i == 0 || pairs[i-1].Cluster != p.Cluster {
@@ -148,10 +148,9 @@ func byCluster(pairs []world.Pair) (out [][]world.Pair) {
 	return out
 }
 
-// EmcoGit is EMCO's generic Git backend: under one lock, for each app on each cluster,
-// three times (its configuration, its resources, the object of the monitor) staging, a
-// commit and a forced push. An update, which commits the resources alone, is taken as
-// one. The git program stands in for libgit2.
+// EmcoGit is EMCO's generic Git backend: under one lock, for each app on each cluster, three times (its
+// configuration, its resources, the object of the monitor) staging, a commit and a forced push. An
+// update, which commits only the resources, counts as one commit. The git program replaces libgit2.
 func EmcoGit() Maker {
 	return Maker{Name: "EMCO, generic Git", New: func(dir string) Peer { return &emcoGit{tree{origin: origin{dir: dir}}} }}
 }
@@ -180,7 +179,7 @@ func (p *emcoGit) Apply(ctx context.Context, t Turn) (Cost, error) {
 	return ownFiles, nil
 }
 
-// beside commits and pushes a file that EMCO writes beside the resources of a pair.
+// beside commits and pushes a file that EMCO writes in addition to the resources of a pair.
 func (p *emcoGit) beside(ctx context.Context, pair world.Pair, kind string) error {
 	path := fmt.Sprintf("clusters/%s/%s-%s.yaml", pair.Cluster, kind, pair.App)
 	at := filepath.Join(p.work.Dir, filepath.FromSlash(path))

@@ -25,8 +25,8 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
 
-// What a token may do on GitHub. Its limits on calls that make content, 80 a minute and
-// 500 an hour, are left out: it is not documented which calls count.
+// The limits of a GitHub token. Its limits on calls that create content, 80 per minute and 500 per
+// hour, are left out: GitHub does not document which calls count.
 var githubLimits = githubtest.Limits{Calls: 5000, Points: 900, RetryAfter: time.Minute}
 
 const (
@@ -34,13 +34,13 @@ const (
 	githubToken = "ghp_of_the_benchmark"
 )
 
-// hub is a GitHub with one repository, and a clock that is moved on in place of waiting.
+// hub is a GitHub with one repository, and a clock that advances instead of waiting.
 type hub struct {
 	dir   string
 	srv   *githubtest.Server
 	site  site.Site // the repository alone
 	mu    sync.Mutex
-	moved time.Duration // by which the clock is ahead
+	moved time.Duration // advance of the clock
 }
 
 func (h *hub) Prepare(ctx context.Context, _ world.Spec, base *world.World) (err error) {
@@ -61,14 +61,14 @@ func (h *hub) now() time.Time {
 	return time.Now().Add(h.moved)
 }
 
-// wait moves the clock on, so that it shows at least a time.
+// wait advances the clock to at least a time.
 func (h *hub) wait(until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.moved = max(h.moved, time.Until(until))
 }
 
-// begin forgets the calls so far, and returns what the costs of those that come are made of.
+// begin resets the counted calls, and returns the start values for the cost of the next calls.
 func (h *hub) begin() (began time.Time, moved time.Duration) {
 	h.srv.Calls()
 	h.mu.Lock()
@@ -79,7 +79,7 @@ func (h *hub) begin() (began time.Time, moved time.Duration) {
 // Probe reads the branch.
 func (h *hub) Probe(ctx context.Context) (world.State, error) { return h.site.State(ctx, site.Branch) }
 
-// Close looks for damage and ends the server.
+// Close checks for damage and ends the server.
 func (h *hub) Close(ctx context.Context) error {
 	if h.srv == nil {
 		return nil
@@ -90,16 +90,15 @@ func (h *hub) Close(ctx context.Context) error {
 // Site is the repository.
 func (h *hub) Site() *site.Site { return &h.site }
 
-// cost is what was spent since the clock and the counter were at these values.
+// cost is the cost since the clock and the counter had these values.
 func (h *hub) cost(began time.Time, moved time.Duration) Cost {
 	calls := githubtest.Total(h.srv.Calls())
 	return Cost{Calls: calls, Renders: -1, Virtual: h.now().Sub(began) - moved}
 }
 
-// EmcoGitHub is EMCO's algorithm for GitHub: for each app on each cluster a status branch
-// and three commits (configuration, resources, the object of the monitor), each by nine
-// calls: a branch for it, its commit, and a merge. It waits for nobody; here each limit
-// that it meets is waited for on the virtual clock, which is more than it does.
+// EmcoGitHub is EMCO's algorithm for GitHub: for each app on each cluster a status branch and three
+// commits (configuration, resources, the object of the monitor), each with nine calls: a branch for it,
+// its commit, and a merge. EMCO itself never waits; here it waits for each limit on the virtual clock.
 func EmcoGitHub() Maker {
 	return Maker{Name: "EMCO, GitHub", New: func(dir string) Peer { return &emcoGitHub{hub: hub{dir: filepath.Join(dir, "hub")}} }}
 }
@@ -141,7 +140,7 @@ func (p *emcoGitHub) pair(ctx context.Context, pair world.Pair, first bool) erro
 	return nil
 }
 
-// statusBranch makes the branch of a cluster, if it is not there.
+// statusBranch creates the branch of a cluster if it does not exist.
 func (p *emcoGitHub) statusBranch(ctx context.Context, cluster string) error {
 	err := p.call(ctx, http.MethodGet, "/git/ref/heads/"+cluster, nil, nil)
 	if err == nil {
@@ -203,7 +202,7 @@ type tip struct {
 	Commit struct{ Tree struct{ SHA string } }
 }
 
-// head lists the newest commit of a branch, as EMCO finds out where it is.
+// head lists the newest commit of a branch, in EMCO's way.
 func (p *emcoGitHub) head(ctx context.Context, branch string) (tip, error) {
 	var commits []tip
 	err := p.call(ctx, http.MethodGet, "/commits?per_page=1&sha="+branch, nil, &commits)
@@ -216,7 +215,7 @@ func (p *emcoGitHub) head(ctx context.Context, branch string) (tip, error) {
 	return commits[0], nil
 }
 
-// call makes a call, again and again until the limits allow it.
+// call makes a call, repeatedly until the limits allow it.
 func (p *emcoGitHub) call(ctx context.Context, method, path string, ask body, into any) error {
 	for {
 		res, text, err := p.once(ctx, method, path, ask)
@@ -256,7 +255,7 @@ func (p *emcoGitHub) once(ctx context.Context, method, path string, ask body) (*
 	return res, out, err
 }
 
-// untilAllowed is how long a refusal asks to wait.
+// untilAllowed is the retry time of a refusal.
 func untilAllowed(h http.Header, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(h.Get("Retry-After")); err == nil {
 		return time.Duration(seconds) * time.Second
@@ -267,12 +266,12 @@ func untilAllowed(h http.Header, now time.Time) time.Duration {
 	return time.Minute
 }
 
-// Put commits a file, as EMCO does it for one of many callers.
+// Put commits a file, as EMCO does for one of many callers.
 func (p *emcoGitHub) Put(ctx context.Context, path string, text []byte) error {
 	return p.commitFiles(ctx, "change", map[string]string{path: string(text)})
 }
 
-// WriterGitHub is our writer by GitHub's REST interface.
+// WriterGitHub is our writer over GitHub's REST API.
 func WriterGitHub() Maker {
 	return Maker{Name: figures.WriterGitHub, New: func(dir string) Peer { return &writerGitHub{hub: hub{dir: filepath.Join(dir, "hub")}} }}
 }
@@ -319,18 +318,18 @@ func (p *writerGitHub) Close(ctx context.Context) error {
 	return p.hub.Close(ctx)
 }
 
-// Put hands the writer a file.
+// Put passes a file to the writer.
 func (p *writerGitHub) Put(ctx context.Context, path string, text []byte) error {
 	repo := p.srv.Repo(owner, site.Repository, githubToken)
 	_, err := p.commits.Submit(ctx, batch.Job{Repo: repo, Branch: site.Branch, Title: "change", Edits: []git.Edit{{Path: path, File: text}}})
 	return err
 }
 
-// Measure returns what the calls cost that are made until the function is called that it returns.
+// Measure returns a function that returns the cost of the calls since Measure.
 func (h *hub) Measure() (spent func() Cost) {
 	began, moved := h.begin()
 	return func() Cost { return h.cost(began, moved) }
 }
 
-// CallsPerHour is what a token may do.
+// CallsPerHour is the limit of a token.
 func (h *hub) CallsPerHour() int { return githubLimits.Calls }

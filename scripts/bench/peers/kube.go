@@ -20,9 +20,8 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
 
-// KubectlApply is no writer of Git: kubectl, started for each app on each cluster, one
-// after the other, applies its manifests on the server's side. One real API server with
-// its etcd stands for all clusters, each of which is a namespace of it.
+// KubectlApply writes no Git: it starts kubectl for each app on each cluster, one after the other, with
+// server-side apply. One real API server with its etcd represents all clusters; each is a namespace.
 func KubectlApply() Maker {
 	return Maker{Name: "kubectl apply, one after the other", New: func(dir string) Peer { return &kubectl{dir: dir} }}
 }
@@ -85,7 +84,7 @@ func (p *kubectl) applyAll(ctx context.Context, pairs []world.Pair) error {
 	return nil
 }
 
-// cpu is what the servers have used; kubectl is counted as an ended child.
+// cpu is the processor time of the servers; kubectl counts as an ended child.
 func (p *kubectl) cpu() (total time.Duration) {
 	for _, pid := range p.cluster.PIDs() {
 		total += CPUOf(pid)
@@ -93,7 +92,7 @@ func (p *kubectl) cpu() (total time.Duration) {
 	return total + CPUOf(p.bed.EtcdPID())
 }
 
-// Probe lists the objects that the API server holds.
+// Probe lists the objects on the API server.
 func (p *kubectl) Probe(ctx context.Context) (world.State, error) {
 	text, err := p.cluster.Kubectl(ctx, "get", "configmaps", "-A", "-o", "json")
 	if err != nil {
@@ -130,7 +129,7 @@ func (p *kubectl) Want(w *world.World) world.State {
 
 var manifest = regexp.MustCompile(`(?s)\n  cluster: ([^\n]*)\n  version: "([^"]*)"\n  text: \|\n(.*)kind: ConfigMap\n`)
 
-// contentOf is the content of a manifest as the world makes them.
+// contentOf is the content of a manifest of the world.
 func contentOf(text []byte) string {
 	m := manifest.FindSubmatch(text)
 	if m == nil {

@@ -22,12 +22,12 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
 
-// perShard is how many clusters share a branch.
+// perShard is the number of clusters on a branch.
 const perShard = 1000
 
-// Writer is the product's own writer, packages git/batch and git/plain as emco uses
-// them: a job for all clusters of a branch, and all branches at once. Fleets above a thousand
-// clusters are on a branch for each thousand.
+// Writer is the product's own writer, packages git/batch and git/plain as emco uses them: a job for all
+// clusters of a branch, and all branches concurrently. Fleets above a thousand clusters have a branch
+// for each thousand.
 func Writer() Maker {
 	return Maker{Name: figures.Writer, New: func(dir string) Peer { return &writer{origin: origin{dir: dir}} }}
 }
@@ -48,7 +48,7 @@ func (p *writer) Prepare(ctx context.Context, _ world.Spec, base *world.World) e
 	return p.warm(ctx)
 }
 
-// warm has the writer know the branch, as one that was there before does.
+// warm makes the writer read the branch, like a writer that has run before.
 func (p *writer) warm(ctx context.Context) error {
 	_, err := p.commits.Submit(ctx, batch.Job{Repo: p.site.Repo(), Branch: site.Branch, Title: "hello", Edits: []git.Edit{{Path: "hello", File: []byte("hello\n")}}})
 	return err
@@ -90,9 +90,9 @@ func (p *writer) Close(ctx context.Context) error {
 	return p.origin.Close(ctx)
 }
 
-// Floor is what physics asks for: each distinct content is hashed and compressed once,
-// on all cores, and written to disk once; then one push of one small file. Nothing
-// arranges the contents as a commit, so that it is a bound and no competitor.
+// Floor is the physical minimum: it hashes and compresses each distinct content once, on all cores, and
+// writes it to disk once; then it pushes one small file. It does not arrange the contents as a commit,
+// so it is a bound, not a competitor.
 func Floor() Maker {
 	return Maker{Name: "floor: the same bytes once, one push", New: func(dir string) Peer { return &floor{writer: writer{origin: origin{dir: dir}}} }}
 }
@@ -121,10 +121,10 @@ func (p *floor) Apply(ctx context.Context, t Turn) (Cost, error) {
 	return ownFiles, err
 }
 
-// Want is nothing: a floor holds nothing.
+// Want is nothing: a floor stores nothing.
 func (p *floor) Want(*world.World) world.State { return world.State{} }
 
-// distinct lists contents, each once. Pairs that share a map have what is in it in common.
+// distinct lists each content once. Pairs that share a map share its contents.
 func distinct(pairs []world.Pair) (out [][]byte) {
 	seen := map[*byte]bool{}
 	for _, p := range pairs {

@@ -1,5 +1,5 @@
-// Package site is the Git side of a benchmark: an origin served over HTTP by git itself,
-// which puts all that it takes to disk before it says so, and looks at what it holds.
+// Package site is the Git side of a benchmark: an origin served over HTTP by git itself, with
+// acknowledged pushes on disk, and methods that read its content.
 package site
 
 import (
@@ -35,10 +35,10 @@ type Site struct {
 	Server *gittest.Server
 	Bare   gittest.Bare
 
-	last atomic.Int64 // when the last push was done, in nanoseconds of Unix time
+	last atomic.Int64 // time of the last push, in nanoseconds of Unix time
 }
 
-// Open makes a site below a folder. Its repository holds a README.
+// Open creates a site below a folder. Its repository contains a README.
 func Open(ctx context.Context, dir string) (*Site, error) {
 	srv, err := gittest.Serve(filepath.Join(dir, "git"), gittest.User{Name: user, Token: token, Write: true})
 	if err != nil {
@@ -55,12 +55,12 @@ func Open(ctx context.Context, dir string) (*Site, error) {
 	return s, nil
 }
 
-// Close ends the server and removes what it held.
+// Close ends the server and removes its data.
 func (s *Site) Close() error {
 	return errors.Join(s.Server.Close(), os.RemoveAll(s.Dir))
 }
 
-// LastPush is when the last push was durable; the zero time if there was none.
+// LastPush is the time when the last push was durable; the zero time if there was none.
 func (s *Site) LastPush() time.Time {
 	if n := s.last.Load(); n > 0 {
 		return time.Unix(0, n)
@@ -68,20 +68,20 @@ func (s *Site) LastPush() time.Time {
 	return time.Time{}
 }
 
-// Repo is the repository as our own packages take it.
+// Repo is the repository for our own packages.
 func (s *Site) Repo() git.Repo {
 	return git.Repo{URL: s.Server.URL(Repository), User: user, Token: token}
 }
 
-// Credential returns who may write.
+// Credential returns the writer's credential.
 func (s *Site) Credential() (name, secret string) { return user, token }
 
-// CloneURL is the repository as the git program takes it.
+// CloneURL is the repository for the git program.
 func (s *Site) CloneURL() string {
 	return strings.Replace(s.Server.URL(Repository), "http://", "http://"+user+":"+token+"@", 1)
 }
 
-// Clone makes a work tree of the default branch.
+// Clone creates a work tree of the default branch.
 func (s *Site) Clone(ctx context.Context) (Work, error) {
 	w := Work{Dir: filepath.Join(s.Dir, "work")}
 	cmd := exec.CommandContext(ctx, "git", "clone", "-q", s.CloneURL(), w.Dir)
@@ -92,8 +92,8 @@ func (s *Site) Clone(ctx context.Context) (Work, error) {
 	return w, nil
 }
 
-// Seed puts pairs onto branches by git fast-import, for a peer that begins with them.
-// shard says which branch a cluster is on.
+// Seed writes pairs to branches with git fast-import, for a peer that starts with them. shard returns
+// the branch of a cluster.
 func (s *Site) Seed(ctx context.Context, pairs []world.Pair, shard func(cluster string) string) error {
 	byBranch := map[string]map[string]gittest.File{}
 	for _, p := range pairs {
@@ -113,8 +113,8 @@ func (s *Site) Seed(ctx context.Context, pairs []world.Pair, shard func(cluster 
 	return nil
 }
 
-// State lists what branches hold below clusters/<cluster>/<app>/: the pairs, and not
-// what a peer puts beside them.
+// State lists the content of the branches below clusters/<cluster>/<app>/: the pairs, and not a peer's
+// other files.
 func (s *Site) State(ctx context.Context, branches ...string) (world.State, error) {
 	out := world.State{}
 	for _, b := range branches {
@@ -160,11 +160,11 @@ func (s *Site) Commits(ctx context.Context) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(out))
 }
 
-// Size is how many bytes the repository has on disk.
+// Size is the size of the repository on disk, in bytes.
 func (s *Site) Size() (total int64, err error) {
 	err = filepath.WalkDir(s.Bare.Dir, func(_ string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // git may remove a file of its own meanwhile
+			return nil // git may remove its own file during the walk
 		}
 		if err != nil || e.IsDir() {
 			return err
@@ -207,7 +207,7 @@ func (w Work) Write(pairs ...world.Pair) error {
 	return nil
 }
 
-// environment keeps the user's own settings of git out.
+// environment excludes the user's own settings of git.
 func environment() []string {
 	return append(os.Environ(), "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_TERMINAL_PROMPT=0",
 		"GIT_AUTHOR_NAME=peer", "GIT_AUTHOR_EMAIL=peer@localhost", "GIT_COMMITTER_NAME=peer", "GIT_COMMITTER_EMAIL=peer@localhost",

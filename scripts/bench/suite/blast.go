@@ -14,8 +14,8 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
 
-// blast measures what one part that cannot work costs the others: P14. One app of ten
-// has a chart that does not render.
+// blast measures the cost of one broken part for the others: P14. One app of ten has a chart that does
+// not render.
 func (s *Suite) blast(ctx context.Context) error {
 	spec := world.Spec{Apps: apps, Clusters: 100, Resources: resources, Bytes: bytesEach, Shared: true}
 	for _, broken := range shuffled(s, []bool{false, true}) {
@@ -55,7 +55,7 @@ func (s *Suite) blasted(ctx context.Context, spec world.Spec, broken bool) (out 
 	want := p.Want(w)
 	maps.DeleteFunc(want, func(path, _ string) bool { return broken && strings.Contains(path, "/"+p.Break+"/") })
 	err := arrives(ctx, p, want)
-	pairs := float64(len(want)-1) / resources // but for the canary's one
+	pairs := float64(len(want)-1) / resources // except for the canary's
 	out.Values = map[string]float64{"seconds": p.Site().LastPush().Sub(began).Seconds(), "wanted": pairs}
 	if out.Values["arrived"] = pairs; err != nil {
 		out.Failed = err.Error()
@@ -63,7 +63,7 @@ func (s *Suite) blasted(ctx context.Context, spec world.Spec, broken bool) (out 
 	return out
 }
 
-// arrives waits until the branch holds just what is wanted.
+// arrives waits until the branch contains exactly the desired state.
 func arrives(ctx context.Context, p *peers.Emco, want world.State) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

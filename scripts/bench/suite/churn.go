@@ -24,13 +24,13 @@ import (
 
 const (
 	soak      = 10_000 // commits in the full set
-	shortSoak = 500    // when it is asked for in the quick set
-	stretches = 5      // of which figures are told
+	shortSoak = 500    // on request in the quick set
+	stretches = 5      // between two rows of figures
 	upkeep    = 200    // commits between two maintenances of the origin
 )
 
-// churn is a long life of a branch, one commit after the other: P15. It belongs to the
-// full set; the quick one has a short form, for who asks for it.
+// churn is a long history of a branch, one commit after the other: P15. It belongs to the full set; the
+// quick set has a short form on request.
 func (s *Suite) churn(ctx context.Context) error {
 	n := soak
 	if !s.Full {
@@ -45,7 +45,7 @@ func (s *Suite) churn(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// life is a writer, its branch, and what is wanted there.
+// life is a writer, its branch, and the desired state.
 type life struct {
 	site    *site.Site
 	host    *plain.Host
@@ -93,7 +93,7 @@ func (s *Suite) soaked(ctx context.Context, n int, kept bool) {
 	note(fmt.Sprintf("after %d commits", n), values, err)
 }
 
-// begin makes a branch of a hundred clusters.
+// begin creates a branch of a hundred clusters.
 func (s *Suite) begin(ctx context.Context, kept bool) (l *life, err error) {
 	l = &life{kept: kept, draw: rand.New(rand.NewPCG(1, 15))} // the same changes for both
 	if l.site, err = site.Open(ctx, s.folder()); err != nil {
@@ -105,7 +105,7 @@ func (s *Suite) begin(ctx context.Context, kept bool) (l *life, err error) {
 		return nil, errors.Join(err, l.site.Close())
 	}
 	l.host = plain.New(plain.Options{})
-	l.commits = batch.New(l.host, batch.Options{Window: time.Microsecond}) // nobody else writes for whom it would wait
+	l.commits = batch.New(l.host, batch.Options{Window: time.Microsecond}) // no other caller makes it wait
 	return l, nil
 }
 
@@ -116,8 +116,8 @@ func (l *life) end() {
 	_ = l.site.Close()
 }
 
-// stretch makes commits: mostly of one manifest on one cluster, one in fifty of a value of
-// an app on all. It returns how long each took, in seconds.
+// stretch makes commits: mostly of one manifest on one cluster, one in fifty of a value of an app on
+// all. It returns the duration of each, in seconds.
 func (l *life) stretch(ctx context.Context, n int) (took []float64, err error) {
 	for range n {
 		change := world.Change{Kind: world.One, App: l.draw.IntN(apps), Cluster: l.draw.IntN(100)}
@@ -140,7 +140,7 @@ func (l *life) stretch(ctx context.Context, n int) (took []float64, err error) {
 	return took, nil
 }
 
-// maintain does what a Git server does from time to time, while commits go on.
+// maintain does a Git server's periodic maintenance, concurrently with commits.
 func (l *life) maintain(ctx context.Context) {
 	l.upkeeps.Wait()
 	l.upkeeps.Go(func() {
@@ -156,7 +156,7 @@ func (l *life) maintain(ctx context.Context) {
 	})
 }
 
-// look is how large everything is.
+// look measures the sizes.
 func (l *life) look() map[string]float64 {
 	debug.FreeOSMemory()
 	out := map[string]float64{"objects": float64(objectFiles(l.site.Bare.Dir))}
@@ -169,18 +169,18 @@ func (l *life) look() map[string]float64 {
 	return out
 }
 
-// objectFiles counts the files in which a repository has its objects.
+// objectFiles counts the object files of a repository.
 func objectFiles(dir string) (n int) {
 	_ = filepath.WalkDir(filepath.Join(dir, "objects"), func(_ string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			n++
 		}
-		return nil // what vanishes meanwhile is not counted
+		return nil // a file that vanishes during the walk does not count
 	})
 	return n
 }
 
-// sum compares the end with the beginning, and the repository with what it could be.
+// sum compares the end with the start, and the repository with a packed one.
 func (l *life) sum(ctx context.Context, fifths [][]float64) (map[string]float64, error) {
 	l.upkeeps.Wait()
 	first, last := figures.Quantile(fifths[0], 0.99), figures.Quantile(fifths[stretches-1], 0.99)

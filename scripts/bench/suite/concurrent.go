@@ -22,18 +22,18 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
 
-// period is how long callers go on.
+// period is the duration of the load.
 const period = 2 * time.Second
 
-// way is how one caller makes a file durable on the branch of a site.
+// way is one caller's method to make a file durable on the branch of a site.
 type way struct {
 	name string
 	open func(ctx context.Context, s *site.Site) (put func(ctx context.Context, path string, text []byte) error, done func(), err error)
-	lost *atomic.Int64 // pushes that were refused because the branch had moved
-	most int           // callers for which it is measured; 0: no limit
+	lost *atomic.Int64 // refused pushes after a move of the branch
+	most int           // largest number of callers; 0: no limit
 }
 
-// concurrent measures many callers at one branch: P5.
+// concurrent measures many callers on one branch: P5.
 func (s *Suite) concurrent(ctx context.Context) error {
 	callers := []int{8, 32, 1000}
 	for _, n := range callers {
@@ -53,7 +53,7 @@ func (s *Suite) concurrent(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// oneCaller measures one caller at branches of several sizes: P6.
+// oneCaller measures one caller on branches of several sizes: P6.
 func (s *Suite) oneCaller(ctx context.Context) error {
 	for _, clusters := range []int{10, 100} {
 		for _, w := range shuffled(s, []way{engine(), grouped(), workTree()}) {
@@ -70,7 +70,7 @@ func (s *Suite) oneCaller(ctx context.Context) error {
 
 func concurrentWays() []way { return []way{grouped(), optimistic(), workTree()} }
 
-// grouped is our writer: one goroutine for the branch, which takes all that waits.
+// grouped is our writer: one goroutine for the branch, which takes all waiting changes.
 func grouped() way {
 	return way{name: figures.Writer, open: func(_ context.Context, s *site.Site) (func(context.Context, string, []byte) error, func(), error) {
 		host := plain.New(plain.Options{})
@@ -83,7 +83,7 @@ func grouped() way {
 	}}
 }
 
-// engine is what is below our writer, without its queue and its window; for one caller.
+// engine is the layer below our writer, without its queue and its window; for one caller.
 func engine() way {
 	return way{name: "ours: engine", open: func(ctx context.Context, s *site.Site) (func(context.Context, string, []byte) error, func(), error) {
 		host := plain.New(plain.Options{})
@@ -99,8 +99,8 @@ func engine() way {
 	}}
 }
 
-// optimistic is the same engine in the hands of callers who know nothing of each other:
-// each reads the head, commits on top of it and begins anew when it came too late.
+// optimistic is the same engine used by independent callers: each reads the head, commits on top and
+// starts again after a lost race.
 func optimistic() way {
 	w := way{name: "optimistic retry", lost: new(atomic.Int64), most: 32}
 	w.open = func(_ context.Context, s *site.Site) (func(context.Context, string, []byte) error, func(), error) {
@@ -155,8 +155,8 @@ func (s *Suite) callers(ctx context.Context, w way, n int) figures.Sample {
 	return s.calls(ctx, w, n, 100)
 }
 
-// calls has n callers change files of their own on a branch with a fleet's files, and
-// looks whether all that was acknowledged is there.
+// calls runs n callers that change their own files on a branch with a fleet's files, and checks that
+// the branch contains all acknowledged changes.
 func (s *Suite) calls(ctx context.Context, w way, n, clusters int) figures.Sample {
 	home, err := site.Open(ctx, s.folder())
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *Suite) calls(ctx context.Context, w way, n, clusters int) figures.Sampl
 	return sample
 }
 
-// found looks whether all that was acknowledged is there, and for damage.
+// found checks for all acknowledged changes, and for damage.
 func (s *Suite) found(ctx context.Context, sample *figures.Sample, c *crowd, home *site.Site) {
 	lost, err := c.missing(ctx, home)
 	if err == nil {
@@ -206,17 +206,17 @@ func (s *Suite) found(ctx context.Context, sample *figures.Sample, c *crowd, hom
 	}
 }
 
-// crowd is many callers. Each writes a number into its file and raises it each time.
+// crowd is many callers. Each writes a number to its file and increments it each time.
 type crowd struct {
 	put  func(ctx context.Context, path string, text []byte) error
-	told []int       // the highest number that was acknowledged, by caller
+	told []int       // the highest acknowledged number, by caller
 	took [][]float64 // seconds, by caller
 
-	late atomic.Int64 // callers whose last change was given up
+	late atomic.Int64 // callers whose last change was cancelled
 }
 
 func (c *crowd) run(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*period) // for those that are under way at the end
+	ctx, cancel := context.WithTimeout(ctx, 20*period) // for running changes at the end
 	defer cancel()
 	end := time.Now().Add(period)
 	failures := make([]error, len(c.told))
@@ -250,7 +250,7 @@ func (c *crowd) sample(took time.Duration, err error) figures.Sample {
 		out.Values["p99"] = figures.Quantile(all, 0.99)
 	}
 	if n := c.late.Load(); n > 0 {
-		out.Note = fmt.Sprintf("more than it can do: %d callers were not done %s after the end, and were given up", n, 19*period)
+		out.Note = fmt.Sprintf("more than it can do: %d callers were not done %s after the end, and were cancelled", n, 19*period)
 	}
 	if err != nil {
 		out.Failed = err.Error()
@@ -266,7 +266,7 @@ func (c *crowd) missing(ctx context.Context, s *site.Site) (n int, err error) {
 	}
 	for i, k := range c.told {
 		is := func(k int) bool { return held[callerPath(i)] == world.BlobID(fmt.Appendf(nil, "%d\n", k)) }
-		if k > 0 && !is(k) && !is(k+1) { // the one after it may have landed unheard
+		if k > 0 && !is(k) && !is(k+1) { // the next one may have landed without an acknowledgement
 			n++
 		}
 	}

@@ -14,12 +14,11 @@ import (
 )
 
 const (
-	converged  = 10 // changes whose way to the cluster is measured
+	converged  = 10 // measured changes
 	edgePeriod = time.Second
 )
 
-// edge measures the way from Git to a real cluster with real Flux: P17. It belongs to the
-// full set.
+// edge measures the way from Git to a real cluster with real Flux: P17. It belongs to the full set.
 func (s *Suite) edge(ctx context.Context) error {
 	if !s.Full && !slices.Contains(s.Only, "P17") || !s.built(ctx, "P17", "etcd", "kube", "kwok", "flux") {
 		return nil
@@ -36,7 +35,7 @@ func (s *Suite) edge(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// converge changes a value again and again, and each time waits until the cluster has it.
+// converge changes a value repeatedly, and waits each time until the cluster has it.
 func (s *Suite) converge(ctx context.Context, m peers.EdgeMaker, spec world.Spec) (out figures.Sample) {
 	dir := s.folder()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -58,7 +57,7 @@ func (s *Suite) converge(ctx context.Context, m peers.EdgeMaker, spec world.Spec
 		var live time.Duration
 		live, err = e.Converge(ctx, peers.Turn{Change: change, Pairs: pairs, World: w})
 		took = append(took, live.Seconds())
-		pause(ctx, time.Duration(s.draw.Int64N(int64(edgePeriod)))) // or all changes come at the same time of Flux's period
+		pause(ctx, time.Duration(s.draw.Int64N(int64(edgePeriod)))) // otherwise all changes come at the same phase of Flux's period
 	}
 	if err = errors.Join(err, e.Close(context.WithoutCancel(ctx))); err != nil {
 		return figures.Sample{Failed: err.Error()}
@@ -67,7 +66,7 @@ func (s *Suite) converge(ctx context.Context, m peers.EdgeMaker, spec world.Spec
 	return out
 }
 
-// pause waits so long, or until ctx ends.
+// pause waits for a duration, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -11,8 +11,8 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
 
-// hosted measures an installation against a provider's limits: P16. EMCO's calls for
-// larger fleets are too many to make, and are reckoned.
+// hosted measures an installation within a provider's limits: P16. For larger fleets it computes EMCO's
+// calls.
 func (s *Suite) hosted(ctx context.Context) error {
 	for _, clusters := range []int{10, 100, 1000} {
 		spec := world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach, Shared: true}
@@ -28,7 +28,7 @@ func (s *Suite) hosted(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// host has a peer install on a hosted repository.
+// host runs a peer's installation on a hosted repository.
 func (s *Suite) host(ctx context.Context, m peers.Maker, spec world.Spec) {
 	s.turn("P16 "+spec.String()+" "+m.Name, func() { s.hostedBy(ctx, m, spec) })
 }
@@ -69,8 +69,8 @@ func (s *Suite) installed(ctx context.Context, t *tale) (out figures.Sample) {
 	return out
 }
 
-// reckoned is what EMCO's calls come to: 27 for each app on each cluster, and two or three
-// for its status branch, at 5,000 an hour.
+// reckoned is the computed result of EMCO: 27 calls for each app on each cluster, and two or three for
+// its status branch, at 5,000 per hour.
 func (s *Suite) reckoned(spec world.Spec) {
 	calls := float64(29 * spec.Apps * spec.Clusters)
 	s.add(figures.Sample{
@@ -79,7 +79,7 @@ func (s *Suite) reckoned(spec world.Spec) {
 	})
 }
 
-// hostedCallers are many callers at a branch of a hosted repository: a part of P5.
+// hostedCallers are many callers on a branch of a hosted repository: a part of P5.
 func (s *Suite) hostedCallers(ctx context.Context) {
 	spec := world.Spec{Apps: apps, Clusters: 10, Resources: resources, Bytes: bytesEach}
 	for _, n := range []int{8, 32} {
@@ -117,7 +117,7 @@ func (s *Suite) hostedCalls(ctx context.Context, m peers.Maker, spec world.Spec,
 	allowed := time.Duration(float64(cost.Calls) / float64(p.CallsPerHour()) * float64(time.Hour))
 	out = c.sample(max(took, cost.Virtual, allowed), err)
 	after, _ := p.Site().Commits(ctx)
-	delete(out.Values, "p99") // of the calls alone: nobody waited
+	delete(out.Values, "p99") // of the calls alone, without waiting
 	out.Values["calls"], out.Values["commits"] = float64(cost.Calls), float64(after-commits)
 	if out.Note == "" {
 		out.Note = "the rate that the limits of a token allow for these calls"

@@ -24,19 +24,19 @@ const (
 	groupPath    = "projects/" + fleet.Project + "/composite-apps/bench/v1/deployment-intent-groups/bench"
 	pageSize     = 100              // clusters
 	atOnce       = 256              // connections
-	patience     = 10 * time.Second // for an answer, from when the request was due
+	patience     = 10 * time.Second // time limit of an answer, from when the request was due
 )
 
-// request is one kind of use of the API.
+// request is one kind of API request.
 type request struct {
 	name  string
-	share float64 // of the rates, at which it is sent
-	// do makes the i-th use, and returns when that is answered. It is called by many goroutines.
+	share float64 // the rates
+	// do sends the i-th request, and returns with its answer. Many goroutines call it.
 	do func(ctx context.Context, i int) error
 }
 
-// latency sends each kind of request at fixed rates: P10. Where a rate is more than the
-// program can do, the higher ones are not tried.
+// latency sends each kind of request at fixed rates: P10. After a rate that is too high for the
+// program, it skips the higher ones.
 func (s *Suite) latency(ctx context.Context, p *peers.Emco, clusters int) {
 	a := api{url: p.Program.URL() + "/v2/", client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce}}}
 	defer a.client.CloseIdleConnections()
@@ -57,7 +57,7 @@ func (s *Suite) latency(ctx context.Context, p *peers.Emco, clusters int) {
 	}
 }
 
-// number begins numbers that no request had, enough for a rate.
+// number reserves unused numbers, enough for a rate.
 func (s *Suite) number(rate int) int {
 	first := s.seq
 	s.seq += rate * int(period/time.Second)
@@ -72,13 +72,13 @@ func (s *Suite) rates() []int {
 	return []int{500}
 }
 
-// api is the program's.
+// api is the program's API.
 type api struct {
 	url    string
 	client *http.Client
 }
 
-// requests are those that are measured. What makes more clusters comes last.
+// requests are the measured kinds. Those that create clusters come last.
 func (a api) requests(clusters int, tokens []string) []request {
 	out := []request{
 		{"one cluster", 1, func(ctx context.Context, i int) error {
@@ -112,7 +112,7 @@ func (a api) requests(clusters int, tokens []string) []request {
 	return out
 }
 
-// page reads the page behind a token, and returns the token of the next one.
+// page reads the page of a token, and returns the token of the next one.
 func (a api) page(ctx context.Context, token string) (next string, err error) {
 	head, err := a.send(ctx, http.MethodGet, fmt.Sprintf("%s?limit=%d&continue=%s", clustersPath, pageSize, url.QueryEscape(token)), "")
 	return head.Get("X-Continue"), err
@@ -128,7 +128,7 @@ func (a api) tokens(ctx context.Context) (out []string, err error) {
 	}
 }
 
-// send makes a call and reads the answer to its end.
+// send makes a call and reads the whole answer.
 func (a api) send(ctx context.Context, method, path, body string) (http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, method, a.url+path, strings.NewReader(body))
 	if err != nil {
@@ -149,10 +149,9 @@ func (a api) send(ctx context.Context, method, path, body string) (http.Header, 
 	return res.Header, err
 }
 
-// atRate makes requests at a fixed rate, whatever the answers do, with numbers from first
-// on. Times run from when a request was due, so that one that had to wait for a
-// connection, or for its turn to be sent, has waited. When one is not answered in time
-// the rate is too much: no more are sent, and those that wait are given up.
+// atRate sends requests at a fixed rate, regardless of the answers, with numbers from first on. Times
+// start when a request is due, so a wait for a connection, or for the sender, counts. After a request
+// without a timely answer the rate is too high: atRate sends no more, and cancels the waiting ones.
 func atRate(ctx context.Context, r request, rate, first int) (out figures.Sample) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -161,7 +160,7 @@ func atRate(ctx context.Context, r request, rate, first int) (out figures.Sample
 	n := rate * int(period/time.Second)
 	for i := 0; i < n && ctx.Err() == nil; i++ {
 		due := began.Add(time.Duration(i) * time.Second / time.Duration(rate))
-		time.Sleep(time.Until(due)) // the rate is the measure, not a synchronisation
+		time.Sleep(time.Until(due)) // the rate is the load, not a synchronisation
 		l.send(ctx, due, func(ctx context.Context) error { return r.do(ctx, first+i) })
 	}
 	l.all.Wait()
@@ -171,22 +170,22 @@ func atRate(ctx context.Context, r request, rate, first int) (out figures.Sample
 	case l.wrong > 0:
 		out.Failed = fmt.Sprintf("%d requests failed, such as: %s", l.wrong, l.why)
 	case l.late:
-		out.Note = fmt.Sprintf("more than it can do: one was not answered within %s, when %d of %d had been; higher rates are not tried", patience, len(l.took), n)
+		out.Note = fmt.Sprintf("more than it can do: no answer within %s to one request, after %d of %d; higher rates are not measured", patience, len(l.took), n)
 	default:
 		out.Values["p50"], out.Values["p99"] = figures.Median(l.took)*1000, figures.Quantile(l.took, 0.99)*1000
 	}
 	return out
 }
 
-// loader sends requests and notes how long after they were due they were answered.
+// loader sends requests and records the time from due to answered.
 type loader struct {
-	tooMuch func() // ends all that is under way
+	tooMuch func() // ends all running requests
 	all     sync.WaitGroup
 
 	mu    sync.Mutex
 	took  []float64
-	late  bool // one was not answered in time
-	wrong int  // answers that are refusals, and connections that broke
+	late  bool // one request had no timely answer
+	wrong int  // refusals, and broken connections
 	why   string
 }
 
@@ -200,7 +199,7 @@ func (l *loader) send(ctx context.Context, due time.Time, do func(context.Contex
 		switch {
 		case err == nil:
 			l.took = append(l.took, time.Since(due).Seconds())
-		case ctx.Err() != nil: // given up
+		case ctx.Err() != nil: // cancelled
 		case timed.Err() != nil:
 			l.late = true
 			l.tooMuch()

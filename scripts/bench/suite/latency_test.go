@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A server that stands still for a second makes all wait that were due meanwhile.
+// A server that stops for a second delays all requests due in that second.
 func TestTimesRunFromWhenARequestWasDue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestTimesRunFromWhenARequestWasDue(t *testing.T) {
 	})
 }
 
-// A rate that is too much ends soon, and has no times that would look good.
+// A rate that is too high ends soon, and has no times that would look good.
 func TestTooHighARateIsNoFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -40,7 +40,7 @@ func field(path, name string) string {
 	return ""
 }
 
-// fileSystem names those that are likely.
+// fileSystem names the common ones.
 func fileSystem(dir string) string {
 	var s syscall.Statfs_t
 	if syscall.Statfs(dir, &s) != nil {
@@ -53,7 +53,7 @@ func fileSystem(dir string) string {
 	return fmt.Sprintf("file system %x", s.Type)
 }
 
-// load is that of the last minute.
+// load is the load of the last minute.
 func load() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

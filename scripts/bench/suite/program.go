@@ -13,8 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
 
-// program measures what the program emco costs beside writing: its store, its API, and
-// a restart: P11, P10, P13.
+// program measures costs of the program emco other than writing: its store, its API, and a restart:
+// P11, P10, P13.
 func (s *Suite) program(ctx context.Context) error {
 	sizes := []int{100, 1000}
 	if len(s.Sizes) > 0 {
@@ -90,7 +90,7 @@ func matches(ctx context.Context, p *peers.Emco, w *world.World) error {
 	return same(got, p.Want(w))
 }
 
-// restart kills the program and asks for a change as soon as it is ready again.
+// restart kills the program and requests a change as soon as it is ready again.
 func (s *Suite) restart(ctx context.Context, p *peers.Emco, w *world.World) figures.Sample {
 	out := figures.Sample{Metric: "P13", Case: w.Spec.String(), Peer: figures.Process}
 	commits, err := p.Site().Commits(ctx)
@@ -119,14 +119,14 @@ func (s *Suite) restart(ctx context.Context, p *peers.Emco, w *world.World) figu
 	return out
 }
 
-// derive makes samples of samples: slopes, and what EMCO's polling comes to.
+// derive computes samples from samples: slopes, and EMCO's polling.
 func (s *Suite) derive() {
 	s.round = 1
 	s.slopes()
 	s.memory()
 }
 
-// slopes is how times grow with the number of files: P4.
+// slopes is the growth of times with the number of files: P4.
 func (s *Suite) slopes() {
 	at := map[string]map[string]map[float64][]float64{} // metric, peer, files
 	for _, c := range s.run.Samples {
@@ -157,7 +157,7 @@ func (s *Suite) slopes() {
 	}
 }
 
-// memory is how much more memory a cluster takes: P9.
+// memory is the additional memory per cluster: P9.
 func (s *Suite) memory() {
 	peak := map[int][]float64{}
 	for _, c := range s.run.Samples {

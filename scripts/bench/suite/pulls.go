@@ -18,7 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
 
-// pulls measures what one cluster of a fleet has to receive: P8.
+// pulls measures the bytes that one cluster of a fleet receives: P8.
 func (s *Suite) pulls(ctx context.Context) error {
 	sizes := []int{1000}
 	if s.Full {
@@ -47,8 +47,8 @@ func (s *Suite) pulled(ctx context.Context, clusters int) error {
 	return home.Close()
 }
 
-// published is a branch with a fleet, and a branch of one cluster alone, as the writer
-// keeps them for edges: its folder is the root, made of the same objects.
+// published is a branch with a fleet, and a derived branch of one cluster: its folder is the root, made
+// of the same objects.
 func (s *Suite) published(ctx context.Context, clusters int) (*site.Site, error) {
 	home, err := site.Open(ctx, s.folder())
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Suite) published(ctx context.Context, clusters int) (*site.Site, error)
 
 const oneBranch = "edge/one"
 
-// fetch is a way to get one cluster's files; it returns the bytes that came.
+// fetch is a method to get one cluster's files; it returns the received bytes.
 type fetch struct {
 	name string
 	run  func(ctx context.Context, s *site.Site, dir string) (int64, error)
@@ -104,13 +104,13 @@ func sparse(ctx context.Context, s *site.Site, dir string) (int64, error) {
 	return packs(dir)
 }
 
-// alone is the fetch that our own packages make.
+// alone is the fetch of our own packages.
 func alone(ctx context.Context, s *site.Site, _ string) (int64, error) {
 	host := plain.New(plain.Options{})
 	defer host.Close()
 	found, err := host.Branches(ctx, s.Repo(), oneBranch, func(string, git.Hash) bool { return true }, git.Limit{Object: 1 << 20, Files: 10_000})
 	if err == nil && len(found[oneBranch].Files) != apps*resources {
-		err = fmt.Errorf("%d files came, want %d: %v", len(found[oneBranch].Files), apps*resources, found[oneBranch].Err)
+		err = fmt.Errorf("%d files arrived, want %d: %v", len(found[oneBranch].Files), apps*resources, found[oneBranch].Err)
 	}
 	return int64(host.Stats().Received), err
 }

@@ -28,14 +28,13 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/site"
 )
 
-// How reports come: connections, and objects of each app of a cluster.
+// The number of connections, and of objects per app.
 const (
 	lines    = 256
 	reported = 3
 )
 
-// reports measures how many reports of clusters the program takes by HTTPS, and when its
-// API shows them: P7.
+// reports measures the rate of reports over HTTPS, and the delay until the API shows them: P7.
 func (s *Suite) reports(ctx context.Context) error {
 	clusters := 2000
 	if s.Full {
@@ -53,14 +52,14 @@ func (s *Suite) reports(ctx context.Context) error {
 		s.add(h.staleness(ctx))
 		s.add(h.branches(ctx))
 	})
-	if s.Full { // what the program is to keep up with all day
+	if s.Full { // the sustained rate that the program must handle
 		s.hear(ctx, hearing{name: fmt.Sprintf("%d clusters x 10 apps", clusters), apps: 10}, dir+"/ten", clusters, func(h *hearing) { s.add(h.staleness(ctx)) })
 	}
 	s.add(polling())
 	return ctx.Err()
 }
 
-// hear has a fleet of its own report to a program of its own, as long as do takes.
+// hear runs a fleet that reports to its own program, for the time of do.
 func (s *Suite) hear(ctx context.Context, h hearing, dir string, clusters int, do func(*hearing)) {
 	h.suite = s
 	defer h.close()
@@ -71,7 +70,7 @@ func (s *Suite) hear(ctx context.Context, h hearing, dir string, clusters int, d
 	do(&h)
 }
 
-// hearing is a program with a fleet that reports by HTTPS.
+// hearing is a program with a fleet that reports over HTTPS.
 type hearing struct {
 	suite      *Suite
 	name       string
@@ -138,7 +137,7 @@ func (h *hearing) await(ctx context.Context) error {
 	})
 }
 
-// equip gives each cluster an agent with a token, that knows what the branch holds.
+// equip gives each cluster an agent with a token, which knows the content of the branch.
 func (h *hearing) equip(ctx context.Context, clusters int) error {
 	held, err := h.held(ctx)
 	if err != nil {
@@ -164,7 +163,7 @@ func (h *hearing) agent(ctx context.Context, cluster string, held []status.App) 
 	return &agents.Agent{Cluster: fleet.Provider + "+" + cluster, Path: made.Path, Token: made.Token, Apps: held}, err
 }
 
-// held is what a cluster has when it holds what the branch says: the same for all of them.
+// held is the content of a cluster in sync with the branch: the same for all clusters.
 func (h *hearing) held(ctx context.Context) ([]status.App, error) {
 	root := "clusters/" + fleet.Provider + "+" + fleet.GitCluster(0) + "/"
 	listing, err := h.site.Bare.Git(ctx, "", "ls-tree", "-r", "--name-only", site.Branch, "--", root)
@@ -188,7 +187,7 @@ func (h *hearing) held(ctx context.Context) ([]status.App, error) {
 		apps[label].Objects = append(apps[label].Objects, o)
 	}
 	if len(apps) != h.apps || apps[""] != nil {
-		return nil, fmt.Errorf("the branch holds %d apps for a cluster, want %d", len(apps), h.apps)
+		return nil, fmt.Errorf("the branch has %d apps for a cluster, want %d", len(apps), h.apps)
 	}
 	var out []status.App
 	for _, label := range slices.Sorted(maps.Keys(apps)) {
@@ -197,7 +196,7 @@ func (h *hearing) held(ctx context.Context) ([]status.App, error) {
 	return out, nil
 }
 
-// objectIn is what a cluster says of the object in a file of the branch when it has it.
+// objectIn is a cluster's report about the object in a file of the branch.
 func objectIn(text string) (label string, o status.Object) {
 	o = status.Object{Version: "v1", Kind: "ConfigMap", Namespace: "default", Status: status.Current}
 	for line := range strings.Lines(text) {
@@ -217,14 +216,14 @@ func objectIn(text string) (label string, o status.Object) {
 	return label, o
 }
 
-// flood has all clusters report as fast as they are answered.
+// flood sends reports of all clusters as fast as the server answers.
 func (h *hearing) flood(ctx context.Context, news bool) figures.Sample {
 	out := figures.Sample{Metric: "P7", Case: h.name + ", signs of life", Peer: figures.Process}
 	if news {
 		out.Case = h.name + ", each report is news"
 	}
 	l := agents.Load{Address: h.program.URL(), Connections: lines, For: period, News: news}
-	if _, err := l.Run(ctx, h.agents); err != nil { // a first round, in which all is looked up
+	if _, err := l.Run(ctx, h.agents); err != nil { // a first round, which fills the caches
 		out.Failed = err.Error()
 		return out
 	}
@@ -248,13 +247,13 @@ func (h *hearing) flood(ctx context.Context, news bool) figures.Sample {
 	return out
 }
 
-// kept compares what was acknowledged with what is known of some of the agents.
+// kept compares the acknowledged reports of some agents with the stored ones.
 func (h *hearing) kept(ctx context.Context) error {
 	for i := 0; i < len(h.agents); i += max(1, len(h.agents)/50) {
 		a := h.agents[i]
 		note, err := client.Get[struct{ Sequence uint64 }](ctx, h.api, strings.TrimPrefix(strings.TrimSuffix(a.Path, "/report"), "/v2/"))
 		if err == nil && note.Sequence != a.Taken {
-			err = fmt.Errorf("of %s report %d is known, and %d was acknowledged", a.Cluster, note.Sequence, a.Taken)
+			err = fmt.Errorf("of %s report %d is stored, and %d was acknowledged", a.Cluster, note.Sequence, a.Taken)
 		}
 		if err != nil {
 			return err
@@ -263,8 +262,8 @@ func (h *hearing) kept(ctx context.Context) error {
 	return nil
 }
 
-// staleness is how long it takes until the API shows what a cluster reports, while the rest
-// of the fleet reports news twice a minute each.
+// staleness is the delay until the API shows a cluster's report, while the rest of the fleet reports
+// news twice a minute.
 func (h *hearing) staleness(ctx context.Context) figures.Sample {
 	rest := len(h.agents) - 1
 	out := figures.Sample{Metric: "P7", Case: fmt.Sprintf("%s, %d news/s", h.name, max(1, rest/30)), Peer: figures.Process}
@@ -290,11 +289,11 @@ func (h *hearing) staleness(ctx context.Context) figures.Sample {
 	out.Values = map[string]float64{
 		"rate": float64(load.Taken) / max(load.Seconds, 0.001), "staleness": figures.Quantile(took, 0.99), "p99": figures.Quantile(load.Took, 0.99) * 1000, "p50": figures.Median(load.Took) * 1000,
 	}
-	out.Note = fmt.Sprintf("%d changes of one cluster were waited for", len(took))
+	out.Note = fmt.Sprintf("%d changes of one cluster were measured", len(took))
 	return out
 }
 
-// shown has an agent report something new, and waits until the status shows it.
+// shown sends news of an agent, and waits until the status shows it.
 func (h *hearing) shown(ctx context.Context, a *agents.Agent) (seconds float64, err error) {
 	began := time.Now()
 	code, err := a.Report(h.program.URL(), true)
@@ -312,8 +311,8 @@ func (h *hearing) shown(ctx context.Context, a *agents.Agent) (seconds float64, 
 	return time.Since(began).Seconds(), err
 }
 
-// branches is how many reports a second go to branches of clusters, by the writer of the
-// monitor's Git mode, and what it takes to read them all.
+// branches is the rate of reports to branches of clusters, through the writer of the monitor's Git
+// mode, and the cost to read them all.
 func (h *hearing) branches(ctx context.Context) figures.Sample {
 	out := figures.Sample{Metric: "P7", Case: h.name + ", each report is news", Peer: "a branch for each cluster"}
 	host := plain.New(plain.Options{})
@@ -350,8 +349,8 @@ func (h *hearing) branches(ctx context.Context) figures.Sample {
 	return out
 }
 
-// polling is what EMCO's way comes to on GitHub, by its limits: one call for a pair and
-// minute, and 5,000 calls an hour for a token.
+// polling is the computed rate of EMCO on GitHub, within its limits: one call per pair and minute, and
+// 5,000 calls per hour and token.
 func polling() figures.Sample {
 	const callsAnHour, everySeconds = 5000.0, 60.0
 	pairs := math.Floor(callsAnHour * everySeconds / 3600)

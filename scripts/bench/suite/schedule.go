@@ -7,25 +7,24 @@ import (
 	"time"
 )
 
-// schedule shares the time of a run among cells, a peer in a case each. In the first
-// round all have their turn. In those after it the cells that took least come first, as
-// many as fit into the round's share of the time that is left, so that what is fast is
-// measured often and what is slow at least once.
+// schedule divides the time of a run among cells (a peer in a case). The first round runs all cells.
+// Later rounds run the fastest cells first, as many as fit into the round's share of the remaining
+// time. So fast cells have several measurements and slow cells at least one.
 type schedule struct {
 	rounds int
 	budget time.Duration // 0: no limit
 	began  time.Time
-	took   map[string]time.Duration // of the last turn of each cell, with all that belongs to it
+	took   map[string]time.Duration // duration of the last turn of each cell, with preparation
 	first  bool                     // round
-	chosen map[string]bool          // for a round that is not the first
-	left   []string                 // what is left out, with the reason
+	chosen map[string]bool          // for a later round
+	left   []string                 // skipped cells, with the reason
 }
 
 func newSchedule(rounds int, budget time.Duration) *schedule {
 	return &schedule{rounds: rounds, budget: budget, began: time.Now(), took: map[string]time.Duration{}}
 }
 
-// begin chooses the cells of a round, of which the first is 1. It says whether there are any.
+// begin chooses the cells of a round, starting from round 1. It reports whether there are any.
 func (s *schedule) begin(round int) bool {
 	if s.first = round == 1; s.first {
 		return true
@@ -41,14 +40,14 @@ func (s *schedule) begin(round int) bool {
 	return len(s.chosen) > 0
 }
 
-// cheapest lists the cells that had a turn, those that took least first.
+// cheapest lists the cells that have run, the fastest first.
 func (s *schedule) cheapest() []string {
 	return slices.SortedFunc(maps.Keys(s.took), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.took[a], s.took[b]), cmp.Compare(a, b))
 	})
 }
 
-// may says whether a cell is to have a turn in this round.
+// may reports whether a cell runs in this round.
 func (s *schedule) may(cell string) bool {
 	late := s.budget > 0 && time.Since(s.began) > s.budget
 	switch {
@@ -61,12 +60,12 @@ func (s *schedule) may(cell string) bool {
 	return true
 }
 
-// omit notes, once, what is left out.
+// omit records, once, a skipped cell.
 func (s *schedule) omit(what string) {
 	if !slices.Contains(s.left, what) {
 		s.left = append(s.left, what)
 	}
 }
 
-// note tells what a turn of a cell took.
+// note records the duration of a cell's turn.
 func (s *schedule) note(cell string, took time.Duration) { s.took[cell] = took }

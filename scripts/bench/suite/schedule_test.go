@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What is fast is measured in each round, what is slow once, and nothing begins after the end.
+// Fast cells run in each round, slow cells once, and nothing starts after the end.
 func TestFastCellsHaveMoreTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,12 +35,12 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 		s := newSchedule(3, time.Minute)
 		s.begin(1)
 		if !s.may("a") {
-			t.Error("the first cell has no turn")
+			t.Error("the first cell does not run")
 		}
 		time.Sleep(2 * time.Minute) // of the bubble's clock
 		s.note("a", 2*time.Minute)
 		if s.may("b") || !slices.Equal(s.left, []string{"b: there was no time"}) {
-			t.Errorf("left out are %v, want b", s.left)
+			t.Errorf("skipped are %v, want b", s.left)
 		}
 		if s.begin(2) {
 			t.Error("there is another round")

@@ -22,10 +22,10 @@ const (
 	singles   = 5 // changes for one cluster in a round
 )
 
-// enough is the time after which no further change for one cluster is made in a round.
+// enough is the time limit for further changes of one cluster in a round.
 const enough = 3 * time.Second
 
-// stories has each peer install, change a value, and change single clusters: P1, P2, P3.
+// stories lets each peer install, change a value, and change single clusters: P1, P2, P3.
 func (s *Suite) stories(ctx context.Context) error {
 	for _, clusters := range s.sizes() {
 		for _, shared := range []bool{false, true} {
@@ -46,8 +46,8 @@ func (s *Suite) tell(ctx context.Context, spec world.Spec, of string, all []peer
 	}
 }
 
-// makers are the peers of a world. Each is left out where it would take minutes to show
-// what is known by then.
+// makers are the peers of a world. Each is left out where it would take minutes to repeat a known
+// result.
 func (s *Suite) makers(ctx context.Context, spec world.Spec) (out []peers.Maker) {
 	full := func(quick, full int) int {
 		if s.Full {
@@ -61,7 +61,7 @@ func (s *Suite) makers(ctx context.Context, spec world.Spec) (out []peers.Maker)
 	}
 	for _, m := range []struct {
 		maker peers.Maker
-		most  int // clusters; shared worlds are as many files for work trees, and say no more in large fleets
+		most  int // clusters; shared worlds have as many files for work trees, and add nothing in large fleets
 	}{
 		{peers.Writer(), spec.Clusters},
 		{peers.Floor(), spec.Clusters},
@@ -81,7 +81,7 @@ func (s *Suite) makers(ctx context.Context, spec world.Spec) (out []peers.Maker)
 	return out
 }
 
-// tale is one peer's way through a story.
+// tale is one peer's progress in a story.
 type tale struct {
 	s     *Suite
 	maker peers.Maker
@@ -92,7 +92,7 @@ type tale struct {
 	dir   string
 }
 
-// chapter is a part of a story that makes one sample.
+// chapter is a part of a story with one sample.
 type chapter struct {
 	metric  string
 	changes []world.Change
@@ -100,7 +100,7 @@ type chapter struct {
 
 func chapters(spec world.Spec) []chapter {
 	one := chapter{metric: "P3"}
-	others := spec.Clusters - 1 // than the first, which is the one that has an app more
+	others := spec.Clusters - 1 // other than the first, which has an additional app
 	n := min(singles, others)
 	for i := range n {
 		one.changes = append(one.changes, world.Change{Kind: world.One, Cluster: 1 + i*others/n})
@@ -134,7 +134,7 @@ func (s *Suite) story(ctx context.Context, m peers.Maker, spec world.Spec, of st
 	t.end(ctx)
 }
 
-// skip lets the world go on without the peer, which has to begin anew after it.
+// skip changes the world without the peer, which must start again afterwards.
 func (t *tale) skip(ctx context.Context, c chapter) {
 	t.end(ctx)
 	for _, change := range c.changes {
@@ -145,7 +145,7 @@ func (t *tale) skip(ctx context.Context, c chapter) {
 	}
 }
 
-// tell has the peer carry out a chapter and looks at what is there then.
+// tell runs a chapter of the peer and verifies the result.
 func (t *tale) tell(ctx context.Context, c chapter) (out figures.Sample) {
 	if err := t.prepare(ctx); err != nil {
 		return figures.Sample{Failed: "prepare: " + err.Error()}
@@ -174,7 +174,7 @@ func (t *tale) tell(ctx context.Context, c chapter) (out figures.Sample) {
 	}
 	sum.CPU += peers.CPU() - cpu
 	out.Values = t.values(ctx, before, sum)
-	for name := range out.Values { // those of one change
+	for name := range out.Values { // the values of one change
 		if name != "rss" {
 			out.Values[name] /= float64(len(took))
 		}
@@ -199,7 +199,7 @@ func plus(a, b peers.Cost) peers.Cost {
 	return a
 }
 
-// prepare makes a peer if there is none, on the world as it is.
+// prepare makes a peer if there is none, on the current world.
 func (t *tale) prepare(ctx context.Context) error {
 	if t.peer != nil {
 		return nil
@@ -216,7 +216,7 @@ func (t *tale) prepare(ctx context.Context) error {
 	return t.peer.Prepare(ctx, t.spec, base)
 }
 
-// looked is what is counted on the server.
+// looked is the count on the server.
 type looked struct {
 	commits, pushes int
 	size            int64
@@ -273,7 +273,7 @@ func changed(a, b world.State) (n int) {
 	return n
 }
 
-// verify compares what is there with what is wanted.
+// verify compares the result with the desired state.
 func (t *tale) verify(ctx context.Context) error {
 	got, err := t.peer.Probe(ctx)
 	if err != nil {
@@ -292,13 +292,13 @@ func same(got, want world.State) error {
 	}
 	for path, id := range want {
 		if got[path] != id {
-			return fmt.Errorf("of %d paths %d are not as wanted; %s is %q, want %q", len(want), changed(got, want), path, got[path], id)
+			return fmt.Errorf("of %d paths %d are wrong; %s is %q, want %q", len(want), changed(got, want), path, got[path], id)
 		}
 	}
-	return fmt.Errorf("%d paths are there, want %d", len(got), len(want))
+	return fmt.Errorf("%d paths exist, want %d", len(got), len(want))
 }
 
-// end closes the peer; damage that is found then is a failure of the whole story.
+// end closes the peer; damage found then is a failure of the whole story.
 func (t *tale) end(ctx context.Context) {
 	if t.peer == nil {
 		return
@@ -310,16 +310,16 @@ func (t *tale) end(ctx context.Context) {
 	_ = os.RemoveAll(t.dir)
 }
 
-// abandon closes a peer that was stopped in the middle of something.
+// abandon closes a peer that was stopped in the middle.
 func (t *tale) abandon(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	cancel() // nothing is looked for
+	cancel() // without checks
 	_ = t.peer.Close(ctx)
 	t.peer = nil
 	_ = os.RemoveAll(t.dir)
 }
 
-// sides makes samples of other metrics of one of ours.
+// sides makes samples of other metrics from one of ours.
 func (s *Suite) sides(of figures.Sample) {
 	if of.Peer != figures.Process || of.Over || of.Failed != "" {
 		return

@@ -1,6 +1,5 @@
-// Package suite runs the benchmarks: rounds in which each peer has its turn, in an order
-// that is drawn anew each time, with a look at the machine before and a look at what was
-// left behind after. What is wrong is a failure, however fast it was.
+// Package suite runs the benchmarks: rounds that run each peer in random order, with a calibration of
+// the machine before and a verification of the result after. A wrong result is a failure at any speed.
 package suite
 
 import (
@@ -18,20 +17,20 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/figures"
 )
 
-// Options say what is run.
+// Options configure a run.
 type Options struct {
 	Full   bool
 	Only   []string // metrics; all if empty
 	Rounds int
 	Sizes  []int // clusters; those of the set if empty
 	Cap    time.Duration
-	Budget time.Duration // no cell is begun after so long; 0: no limit
-	Dir    string        // for data; a fresh folder below is used and removed
+	Budget time.Duration // no cell starts after this time; 0: no limit
+	Dir    string        // for data; the run creates and removes a folder below it
 	Bin    string        // folder of the built programs
 	Log    io.Writer
 }
 
-// Suite is a run that is under way.
+// Suite is a running set of benchmarks.
 type Suite struct {
 	Options
 	run   *figures.Run
@@ -41,16 +40,16 @@ type Suite struct {
 	seq   int
 	round int
 	draw  *rand.Rand
-	there map[string]bool // what needs parts of the test bed, and whether they are built
-	done  map[string]bool // cells that are not to be measured again
-	over  map[string]bool // peers that were over the cap, by metric and peer: larger cases are not tried
+	there map[string]bool // parts of the test bed that cases need, and whether they are built
+	done  map[string]bool // cells with one measurement only
+	over  map[string]bool // peers above the cap, by metric and peer: their larger cases are skipped
 }
 
-// part is a group of metrics that are measured together.
+// part is a group of metrics with common measurements.
 type part struct {
 	metrics []string
 	run     func(*Suite, context.Context) error
-	once    bool // counts, which are the same in each round
+	once    bool // counts, which are equal in each round
 }
 
 func parts() []part {
@@ -67,12 +66,12 @@ func parts() []part {
 		{[]string{"P15"}, (*Suite).churn, true},
 		{[]string{"P16"}, (*Suite).hosted, true},
 		{[]string{"P17"}, (*Suite).edge, false},
-		{[]string{"P1", "P2", "P3", "P9", "P12"}, (*Suite).stories, false}, // last, the largest fleets at the end: if time is short, they are what is left out
+		{[]string{"P1", "P2", "P3", "P9", "P12"}, (*Suite).stories, false}, // last, the largest fleets at the end: if time is short, they are skipped
 	}
 }
 
-// Run measures all that is asked for. The error says why it could not go on; samples
-// that failed are in the run.
+// Run measures everything in the options. The error explains why it stopped early; failed samples are
+// in the run.
 func Run(ctx context.Context, o Options) (run figures.Run, err error) {
 	s := &Suite{Options: o, run: &run, began: time.Now(), time: newSchedule(o.Rounds, o.Budget), draw: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), there: map[string]bool{}, done: map[string]bool{}, over: map[string]bool{}}
 	run = figures.Run{When: s.began, Set: "quick", Cap: o.Cap.Seconds()}
@@ -95,7 +94,7 @@ func Run(ctx context.Context, o Options) (run figures.Run, err error) {
 	return run, nil
 }
 
-// turn gives a cell its turn, if there is time for it in this round.
+// turn runs a cell, if there is time for it in this round.
 func (s *Suite) turn(cell string, do func()) {
 	if !s.time.may(cell) {
 		return
@@ -128,13 +127,13 @@ func (s *Suite) wanted(metric string) bool {
 	return len(s.Only) == 0 || slices.Contains(s.Only, metric) || metric != "P1" && slices.Contains(s.Only, "P4") && strings.Contains("P2 P3", metric)
 }
 
-// folder returns a fresh one for a peer.
+// folder returns a new folder for a peer.
 func (s *Suite) folder() string {
 	s.seq++
 	return filepath.Join(s.dir, fmt.Sprintf("%04d", s.seq))
 }
 
-// add notes a sample of this round.
+// add records a sample of this round.
 func (s *Suite) add(sample figures.Sample) {
 	if !s.wanted(sample.Metric) {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/build"
 )
 
-// built says whether parts of the test bed are there. If not, the run says once what is
-// left out; it builds nothing, which would take minutes and the cores that are measured.
+// built reports whether parts of the test bed exist. If not, the run names the skipped cases once. It
+// builds nothing, because a build would take minutes and the measured cores.
 func (s *Suite) built(ctx context.Context, what string, parts ...string) bool {
 	if there, known := s.there[what]; known {
 		return there

@@ -1,5 +1,5 @@
-// Package world is what a benchmark wants to be so: apps on clusters, and changes of
-// them. All peers are given the same world and the same changes, ready rendered.
+// Package world is the desired state of a benchmark: apps on clusters, and changes of them. All peers
+// get the same world and the same changes, already rendered.
 package world
 
 import (
@@ -14,8 +14,8 @@ import (
 // Spec is the size of a world.
 type Spec struct {
 	Apps, Clusters, Resources int
-	Bytes                     int  // of each manifest, about
-	Shared                    bool // manifests do not name their cluster, and so are equal on all
+	Bytes                     int  // approximate size of each manifest
+	Shared                    bool // manifests do not name their cluster, so they are equal on all
 }
 
 // String names a spec in tables.
@@ -27,12 +27,12 @@ func (s Spec) String() string {
 	return fmt.Sprintf("%s, %d clusters x %d apps x %d", kind, s.Clusters, s.Apps, s.Resources)
 }
 
-// Kind is what a change is about.
+// Kind is the scope of a change.
 type Kind int
 
 // The changes.
 const (
-	Install Kind = iota // everything comes into being
+	Install Kind = iota // everything is installed
 	Value               // one value of one app, on all clusters: all its manifests change
 	One                 // one manifest on one cluster
 )
@@ -40,10 +40,10 @@ const (
 // Change is a change of the world.
 type Change struct {
 	Kind         Kind
-	App, Cluster int // that is changed; App by Value, both by One
+	App, Cluster int // the changed ones: App for Value, both for One
 }
 
-// Pair is an app on a cluster: a folder that holds exactly these files.
+// Pair is an app on a cluster: a folder with exactly these files.
 type Pair struct {
 	Cluster, App string
 	Files        map[string][]byte // by name
@@ -52,18 +52,18 @@ type Pair struct {
 // Dir is the folder of a pair.
 func (p Pair) Dir() string { return "clusters/" + p.Cluster + "/" + p.App }
 
-// State is what a branch holds: a digest by path.
+// State is the content of a branch: a digest by path.
 type State map[string]string
 
-// World is what is wanted now. It is not for use by several goroutines.
+// World is the current desired state. It is not safe for concurrent use.
 type World struct {
 	Spec   Spec
 	values []int          // version of each app
 	own    map[[2]int]int // further version of the first manifest of a pair
-	pairs  []Pair         // by cluster, then by app; without files before Install
+	pairs  []Pair         // by cluster, then by app; no files before Install
 }
 
-// New returns a world in which nothing is wanted.
+// New returns an empty world.
 func New(s Spec) *World {
 	return &World{Spec: s, values: make([]int, s.Apps), own: map[[2]int]int{}}
 }
@@ -77,7 +77,7 @@ func App(i int) string { return fmt.Sprintf("app%02d", i) }
 // Resource is the name of a manifest.
 func Resource(i int) string { return fmt.Sprintf("r%02d", i) }
 
-// Make carries out a change and returns the pairs that are different now.
+// Make carries out a change and returns the changed pairs.
 func (w *World) Make(c Change) []Pair {
 	switch c.Kind {
 	case Install:
@@ -104,10 +104,10 @@ func (w *World) Make(c Change) []Pair {
 // All returns all pairs.
 func (w *World) All() []Pair { return w.pairs }
 
-// Version of an app, raised by each change of its value.
+// Version of an app; each change of its value increments it.
 func (w *World) Version(app int) int { return w.values[app] }
 
-// Own lists how often each cluster was changed by itself.
+// Own lists the number of separate changes of each cluster.
 func (w *World) Own() map[int]int {
 	out := map[int]int{}
 	for key, n := range w.own {
@@ -116,7 +116,7 @@ func (w *World) Own() map[int]int {
 	return out
 }
 
-// Want returns what a branch must hold, by the names that Git gives to contents.
+// Want returns the required content of a branch, by Git's object names.
 func (w *World) Want() State {
 	out := make(State, len(w.pairs)*w.Spec.Resources)
 	for _, p := range w.pairs {
@@ -127,7 +127,7 @@ func (w *World) Want() State {
 	return out
 }
 
-// BlobID is the name that Git gives to a content.
+// BlobID is Git's object name of a content.
 func BlobID(text []byte) string {
 	sum := sha1.Sum(append(fmt.Appendf(nil, "blob %d\x00", len(text)), text...))
 	return hex.EncodeToString(sum[:])
@@ -139,8 +139,8 @@ func (w *World) replace(cluster, app int) Pair {
 	return p
 }
 
-// render makes the manifests of a pair. In a shared world pairs of equal content have the
-// same map, as they have where content is rendered once.
+// render makes the manifests of a pair. In a shared world pairs with equal content share a map, like
+// content that is rendered once.
 func (w *World) render(cluster, app int) Pair {
 	p := Pair{Cluster: Cluster(cluster), App: App(app)}
 	own := w.own[[2]int{cluster, app}]
@@ -163,7 +163,7 @@ func (w *World) render(cluster, app int) Pair {
 	return p
 }
 
-// twin is the content of the first cluster, if it is this one's as well.
+// twin is the content of the first cluster, if this cluster has the same.
 func (w *World) twin(cluster, app, own int) map[string][]byte {
 	if !w.Spec.Shared || cluster == 0 || own > 0 || w.own[[2]int{0, app}] > 0 {
 		return nil
@@ -171,13 +171,13 @@ func (w *World) twin(cluster, app, own int) map[string][]byte {
 	return w.pairs[app].Files
 }
 
-// Text says what is in a manifest.
+// Text is the text in a manifest.
 type Text struct {
 	Cluster, App, Resource, Version string
 	Bytes                           int
 }
 
-// Manifest is a ConfigMap of about the size asked for, which compresses to about half.
+// Manifest is a ConfigMap of about the requested size, which compresses to about half.
 func Manifest(t Text) []byte {
 	var out strings.Builder
 	fmt.Fprintf(&out, "apiVersion: v1\ndata:\n  cluster: %s\n  version: %q\n  text: |\n", t.Cluster, t.Version)
