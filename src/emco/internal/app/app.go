@@ -1,5 +1,5 @@
-// Package app is the composition root: it alone knows every driver and service, and
-// builds from a configuration what is to be run.
+// Package app is the composition root: it alone knows every driver and service, and builds
+// the program from a configuration.
 package app
 
 import (
@@ -35,7 +35,7 @@ type App struct {
 	closers []func() error // in order of opening
 }
 
-// Option changes how the program is put together.
+// Option changes how the program is built.
 type Option func(*App)
 
 // WithSource makes rsync read a source of cluster reports in addition to its own.
@@ -49,8 +49,8 @@ func WithRenderingHere() Option { return func(a *App) { a.renderHere = true } }
 // written survives the death of the process, but not that of the machine.
 func WithoutFsync() Option { return func(a *App) { a.noFsync = true } }
 
-// New opens the stores, wires the services and listens. Whoever gets an App must run
-// it; New closes what it has opened if it fails.
+// New opens the stores, wires the services and listens. The caller must run the App; if New
+// fails it closes everything that it opened.
 func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option) (_ *App, err error) {
 	a := &App{log: log}
 	for _, o := range opts {
@@ -92,7 +92,7 @@ func limits(c config.Config) web.Limits {
 	return l
 }
 
-// Address is where the API is served, with the port that was chosen if none was set.
+// Address returns the API's address, including the port that was chosen if none was set.
 func (a *App) Address() string { return a.listener.Addr().String() }
 
 // Run serves until ctx ends or a service fails, then stops and closes everything.
@@ -101,7 +101,7 @@ func (a *App) Run(ctx context.Context) error {
 	return errors.Join(a.group.Run(ctx), a.close())
 }
 
-// onClose remembers what is to be closed when everything has stopped.
+// onClose registers a function that runs after all services have stopped, last one first.
 func (a *App) onClose(f func() error) { a.closers = append(a.closers, f) }
 
 func (a *App) close() error {
@@ -112,7 +112,7 @@ func (a *App) close() error {
 	return errors.Join(errs...)
 }
 
-// handler puts the API beside what operators ask: is it alive, is it ready, how is it doing.
+// handler serves the API, metrics, health checks and the version.
 func (a *App) handler(api http.Handler, m *metrics) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.handler())
@@ -121,7 +121,7 @@ func (a *App) handler(api http.Handler, m *metrics) http.Handler {
 	mux.HandleFunc("GET /version", version)
 	v2 := web.Wrap(a.log, a.faults.routes(mux, api))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/v2/") { // not by mux, which redirects odd paths, and a redirected POST loses its body
+		if strings.HasPrefix(r.URL.Path, "/v2/") { // ServeMux would redirect unclean paths, and a redirected POST loses its body
 			v2.ServeHTTP(w, r)
 			return
 		}
@@ -129,8 +129,8 @@ func (a *App) handler(api http.Handler, m *metrics) http.Handler {
 	})
 }
 
-// readyz answers 503 and why while a service is not ready; with "?verbose" it also says
-// how each of them is doing.
+// readyz answers 503 and the reason while a service is not ready; "?verbose" adds the state
+// of each service.
 func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
 	text := "ok\n"
 	err := a.group.Ready()
@@ -146,7 +146,7 @@ func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(text))
 }
 
-// httpService is the API's server as a service.
+// httpService runs the API's server.
 type httpService struct {
 	listener net.Listener
 	server   web.Server
@@ -158,7 +158,7 @@ func (s *httpService) Run(ctx context.Context) error {
 	return s.server.Serve(ctx, s.listener)
 }
 
-// NewLogger returns the logger that the configuration asks for, on standard error.
+// NewLogger returns the configured logger, which writes to standard error.
 func NewLogger(c config.Log) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(strings.ToUpper(c.Level))); err != nil {

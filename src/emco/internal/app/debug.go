@@ -12,8 +12,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// profiler is the service that lets developers see what the program spends its time and
-// memory on. None if no address is set.
+// profiler returns the service that shows developers where the program spends time and
+// memory; none if no address is configured.
 func (a *App) profiler(c config.Config) ([]run.Service, error) {
 	if c.Debug.Address == "" {
 		return nil, nil
@@ -22,7 +22,7 @@ func (a *App) profiler(c config.Config) ([]run.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("debug.address: %w", err)
 	}
-	a.onClose(func() error { _ = listener.Close(); return nil }) // it is closed already, unless the start failed
+	a.onClose(func() error { _ = listener.Close(); return nil }) // closes it if the start fails; otherwise the server has closed it
 	a.log.Info("profiles are served", "address", listener.Addr().String())
 	return []run.Service{&debugService{listener, web.Server{Handler: profiles(), Log: a.log, Limits: limits(c)}}}, nil
 }
@@ -36,7 +36,7 @@ func (s *debugService) Name() string                  { return "debug" }
 func (s *debugService) Ready() error                  { return nil }
 func (s *debugService) Run(ctx context.Context) error { return s.server.Serve(ctx, s.listener) }
 
-// profiles are those of Go's run time, as `go tool pprof` reads them.
+// profiles serves the profiles of Go's run time for `go tool pprof`.
 func profiles() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

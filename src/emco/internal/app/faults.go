@@ -13,14 +13,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// WithFailpoints has the program break where s says, and lets s be steered on
-// /failpoints. It is for tests: a program that is built as usual has no failpoints.
+// WithFailpoints makes the program fail at the points that s arms, and serves s on
+// /failpoints. It is for tests: the released program has no failpoints.
 func WithFailpoints(s *failpoint.Set) Option { return func(a *App) { a.faults.set = s } }
 
 // failpointWraps puts failpoints around the parts of the program, or nothing where there are none.
 type failpointWraps struct{ set *failpoint.Set }
 
-// routes adds /failpoints, and returns the API with points around it.
+// routes adds /failpoints, and returns the API with its points.
 func (f failpointWraps) routes(mux *http.ServeMux, api http.Handler) http.Handler {
 	if f.set == nil {
 		return api
@@ -63,7 +63,7 @@ func (f failpointWraps) commits(w seams.Writer) seams.Writer {
 	return seams.Commits(f.set, w)
 }
 
-// kube is what the transport to a cluster is wrapped in; nil for nothing.
+// kube returns a function that wraps the transport to clusters; nil without failpoints.
 func (f failpointWraps) kube() func(http.RoundTripper) http.RoundTripper {
 	if f.set == nil {
 		return nil

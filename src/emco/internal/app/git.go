@@ -13,15 +13,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/sshsig"
 )
 
-// gitHost is the host of all repositories, what it may ask of their servers, and who signs.
+// gitHost is the host of all repositories, with the request budget and the signer of commits.
 type gitHost struct {
 	*githosts.Host
 	budget *budget.Budget
-	signer git.Signer // nil: nobody
+	signer git.Signer // nil: commits are not signed
 }
 
-// gitHost opens the way to Git servers. All that is asked of one in the name of a
-// credential is in one budget.
+// gitHost returns the host that talks to Git servers. All requests with one credential share
+// a budget.
 func (a *App) gitHost(c config.Config, m *metrics) (gitHost, error) {
 	rates := budget.Presets{"github": budget.Rates(c.Git.GitHub), "gitlab": budget.Rates(c.Git.GitLab)}
 	h := gitHost{budget: budget.New(budget.Options{Rates: rates.Of})}
@@ -43,7 +43,7 @@ func (a *App) gitHost(c config.Config, m *metrics) (gitHost, error) {
 	return h, nil
 }
 
-// writers are the only ones who write to branches.
+// writers returns the writers of branches. Nothing else writes to branches.
 func (a *App) writers(c config.Config, m *metrics, h gitHost) *batch.Writers {
 	w := batch.New(a.faults.host(h.Host), batch.Options{
 		Window: time.Duration(c.Git.Window), HostedWindow: time.Duration(c.Git.Hosted),

@@ -21,7 +21,7 @@ type IO struct {
 	Out, Err io.Writer
 }
 
-// The exit codes of emco.
+// Exit codes of emco.
 const (
 	exitOK     = 0
 	exitFailed = 1 // it could not start, or a service failed
@@ -31,11 +31,11 @@ const (
 const usage = `emco is the multi-cluster orchestrator.
 
   emco [flags]                 run the services
-  emco config check [flags]    say whether the configuration is right
-  emco config print [flags]    print it, with secrets masked
+  emco config check [flags]    check the configuration
+  emco config print [flags]    print the configuration, with secrets masked
   emco version                 print the version
 
-Flags, and their names in the environment:
+Flags, and the environment variables that set them:
 
 `
 
@@ -56,8 +56,8 @@ func Main(args []string, std IO) int {
 	return serve(*c, std)
 }
 
-// child renders one chart for the parent that started it; args are the Kubernetes
-// version that charts see.
+// child renders one chart for the parent process; args holds the Kubernetes version that
+// charts see.
 func child(args []string, std IO) int {
 	r, err := charts(first(args))
 	if err == nil {
@@ -80,7 +80,7 @@ func first(args []string) string {
 func configCommand(args []string, std IO) int {
 	verb := first(args)
 	if verb != "check" && verb != "print" {
-		_, _ = fmt.Fprintln(std.Err, "emco config: say check or print")
+		_, _ = fmt.Fprintln(std.Err, "emco config: use check or print")
 		return exitUsage
 	}
 	c, code := load(args[1:], std)
@@ -96,10 +96,10 @@ func configCommand(args []string, std IO) int {
 	return exitOK
 }
 
-// load reads the configuration; nil if help was asked for.
+// load reads the configuration; nil if the user requested help.
 func load(args []string, std IO) (*config.Config, int) {
 	fs := flag.NewFlagSet("emco", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // the error says what is wrong; the whole help would hide it
+	fs.SetOutput(io.Discard) // the error would disappear in the full help
 	c, err := config.Load(fs, args, os.LookupEnv)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -114,8 +114,8 @@ func load(args []string, std IO) (*config.Config, int) {
 	return &c, exitOK
 }
 
-// serve runs the services until SIGINT or SIGTERM. A second SIGINT ends the process at
-// once; SIGTERM may come twice from those who signal a whole process group.
+// serve runs the services until SIGINT or SIGTERM. A second SIGINT ends the process at once;
+// a second SIGTERM does not, because tools that signal a process group may send two.
 func serve(c config.Config, std IO) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -9,12 +9,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
-// metrics are the program's own counters. Names of users' things are never labels,
-// so their number is bounded.
+// metrics are the program's own counters. Names that users choose are never labels, so the
+// number of time series is bounded.
 type metrics struct {
 	registry *prometheus.Registry
 	renders  prometheus.Counter
@@ -60,10 +61,30 @@ func (m *metrics) etcdOperation(kind string, bytes int) {
 	m.etcdSize.WithLabelValues(kind).Add(float64(bytes))
 }
 
-// etcdFenced counts a write that etcd refused.
+// etcdFull records whether etcd's quota is used up.
+func (m *metrics) etcdFull(full bool) {
+	m.full.Set(0)
+	if full {
+		m.full.Set(1)
+	}
+}
+
+// documents returns a function that counts agents' documents by result.
+func (m *metrics) documents() func(result string) {
+	all := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "emco_status_documents_total", Help: "Documents of agents on clusters: taken in, or why they were refused.",
+	}, []string{"result"})
+	m.registry.MustRegister(all)
+	for _, result := range intake.Results() {
+		all.WithLabelValues(result) // shows 0
+	}
+	return func(result string) { all.WithLabelValues(result).Inc() }
+}
+
+// etcdFenced counts a write that etcd refused because another process owns the work.
 func (m *metrics) etcdFenced() { m.fenced.WithLabelValues("etcd").Inc() }
 
-// batch counts what became of one batch of Git edits.
+// batch counts the result of one batch of Git edits.
 func (m *metrics) batch(e batch.Event) {
 	m.lost.Add(float64(e.Conflicts))
 	if e.Committed {
@@ -74,7 +95,7 @@ func (m *metrics) batch(e batch.Event) {
 	}
 }
 
-// transfers counts what a Git host sends and receives.
+// transfers counts the bytes that a Git host sends and receives.
 func (m *metrics) transfers(stats func() plain.Stats) {
 	m.registry.MustRegister(
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "emco_git_pushed_bytes_total", Help: "Bytes of packs sent to Git servers."},
@@ -84,14 +105,14 @@ func (m *metrics) transfers(stats func() plain.Stats) {
 	)
 }
 
-// resting shows how many repositories are left alone.
+// resting counts the repositories that are cooling down.
 func (m *metrics) resting(count func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "emco_git_resting", Help: "Repositories that are left alone for a while: the server is down, refuses the credential or throttles.",
 	}, func() float64 { return float64(count()) }))
 }
 
-// countingRenderer counts what a renderer is asked for.
+// countingRenderer counts renderings.
 type countingRenderer struct {
 	render.Renderer
 	count prometheus.Counter

@@ -12,8 +12,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 )
 
-// notifier is the service that tells clients by gRPC of statuses that change: of groups,
-// of clouds, or of both, as they are served here. None if neither is, or no address is set.
+// notifier returns the gRPC service that notifies clients of status changes of the groups and
+// clouds that this process serves; none if it serves neither, or no address is configured.
 func (a *App) notifier(c config.Config, g *orchestrator.Groups, l *dcm.Clouds, r *statusview.Reader) ([]run.Service, error) {
 	o := statusnotify.Options{Follow: r.Follow, Limit: c.Status.Streams, Log: a.log}
 	if c.Runs("orchestrator") {
@@ -29,10 +29,10 @@ func (a *App) notifier(c config.Config, g *orchestrator.Groups, l *dcm.Clouds, r
 	if err != nil {
 		return nil, fmt.Errorf("grpc.address: %w", err)
 	}
-	a.onClose(func() error { _ = listener.Close(); return nil }) // it is closed already, unless the start failed
+	a.onClose(func() error { _ = listener.Close(); return nil }) // closes it if the start fails; otherwise the server has closed it
 	a.grpc = listener.Addr().String()
 	return []run.Service{statusnotify.New(listener, o)}, nil
 }
 
-// GRPCAddress is where statuses are told by gRPC; empty if they are not.
+// GRPCAddress returns the address of the gRPC service; empty without one.
 func (a *App) GRPCAddress() string { return a.grpc }

@@ -1,49 +1,30 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	sinks "github.com/emco-orchestrator/emco/src/emco/internal/sink/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/oci"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/s3"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
-	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
-// jobWriters hands jobs to those who write what they are for: branches, artifacts or buckets.
-type jobWriters struct {
-	branches  *batch.Writers
-	artifacts *oci.Publisher
-	buckets   *s3.Publisher
-}
-
-func writersOf(c config.Config, branches *batch.Writers) jobWriters {
-	return jobWriters{
-		branches:  branches,
-		artifacts: oci.New(oci.Options{Timeout: time.Duration(c.OCI.Timeout), PlainHTTP: c.OCI.PlainHTTP}),
-		buckets:   s3.New(s3.Options{Timeout: time.Duration(c.S3.Timeout), PlainHTTP: c.S3.PlainHTTP}),
+// sinksOf returns the writers of branches, artifacts and buckets.
+func sinksOf(c config.Config, branches *batch.Writers) sinks.Writers {
+	return sinks.Writers{
+		Branches:  branches,
+		Artifacts: oci.New(oci.Options{Timeout: time.Duration(c.OCI.Timeout), PlainHTTP: c.OCI.PlainHTTP}),
+		Buckets:   s3.New(s3.Options{Timeout: time.Duration(c.S3.Timeout), PlainHTTP: c.S3.PlainHTTP}),
 	}
 }
 
-// Submit has the job written.
-func (w jobWriters) Submit(ctx context.Context, job batch.Job) (git.Hash, error) {
-	switch job.Repo.Provider {
-	case gitops.KindOCI:
-		return w.artifacts.Submit(ctx, job)
-	case gitops.KindS3:
-		return w.buckets.Submit(ctx, job)
-	}
-	return w.branches.Submit(ctx, job)
-}
-
-// backends returns the sync backends, with the platforms that they talk to.
+// backends returns the sync backends and the platforms that they call.
 func (a *App) backends(c config.Config) (*syncer.Registry, error) {
 	plugins, err := findPlugins(c)
 	if err != nil {

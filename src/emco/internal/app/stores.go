@@ -23,11 +23,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
-// openStores are what services share.
+// openStores are the stores that services share.
 type openStores struct {
 	db       *store.DB
 	contexts *appcontext.Store
-	reclaim  func(context.Context) error // makes room in an embedded etcd; nil if it is not ours
+	reclaim  func(context.Context) error // frees space in an embedded etcd; nil for another etcd
 }
 
 func (a *App) openStores(ctx context.Context, c config.Config, m *metrics) (openStores, error) {
@@ -68,8 +68,8 @@ func (a *App) openDocuments(ctx context.Context, c config.Config) (*store.DB, er
 	return db, nil
 }
 
-// sealingKey is the configured key, or the one in the data folder. One is made there
-// only as long as nothing is sealed.
+// sealingKey returns the configured key, or the one in the data folder. It creates a key
+// there only while nothing is sealed.
 func sealingKey(ctx context.Context, c config.Config, driver store.Driver) (seal.Key, error) {
 	if c.Store.Key != "" {
 		return seal.ParseKey(c.Store.Key.Reveal())
@@ -87,8 +87,8 @@ func sealingKey(ctx context.Context, c config.Config, driver store.Driver) (seal
 	return seal.LoadOrCreateKey(path)
 }
 
-// openEtcd connects to the configured etcd, or starts one in the data folder, for which it
-// returns what makes room in it.
+// openEtcd connects to the configured etcd, or starts one in the data folder. For the latter
+// it also returns the function that frees space.
 func (a *App) openEtcd(ctx context.Context, c config.Config) (*clientv3.Client, func(context.Context) error, error) {
 	if len(c.Etcd.Endpoints) > 0 {
 		client, err := a.dialEtcd(c.Etcd)
@@ -109,7 +109,7 @@ func (a *App) dialEtcd(c config.Etcd) (*clientv3.Client, error) {
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: c.Endpoints, TLS: tlsConfig, DialTimeout: 10 * time.Second,
-		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, // a server may be silent without being gone
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, // finds servers that died without closing the connection
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(reconnect)},
 	})
 	if err != nil {
@@ -119,14 +119,14 @@ func (a *App) dialEtcd(c config.Etcd) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// reconnect is how soon a server that was away is found again; gRPC's own choice is up to
-// two minutes after it is back.
+// reconnect bounds the time until the client connects to a server that is back; gRPC's
+// default is up to two minutes.
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
 	MinConnectTimeout: 5 * time.Second,
 }
 
-// etcdTLS is nil unless certificates are configured; https endpoints then use the system's.
+// etcdTLS returns nil without configured certificates; https endpoints then use the system's.
 func etcdTLS(c config.Etcd) (*tls.Config, error) {
 	if c.CA == "" && c.Cert == "" {
 		return nil, nil

@@ -15,7 +15,7 @@ type Version struct {
 	Go      string `json:"go"`
 }
 
-// ReadVersion reads what the Go toolchain left in the program.
+// ReadVersion returns the version that the Go toolchain recorded in the program.
 func ReadVersion() Version {
 	v := Version{Version: "(devel)", Go: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()

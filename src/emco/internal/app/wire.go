@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
@@ -19,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/upkeep"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
@@ -30,12 +31,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// renderChild is the argument under which the program renders one chart for its
-// parent; see package isolated.
+// renderChild is the argument that makes the program render one chart for its parent; see
+// package isolated.
 const renderChild = "render-child"
 
-// wire builds the services that the configuration names: their routes, and what runs
-// in the background.
+// wire builds the services that the configuration names. It returns their routes and what
+// runs in the background.
 func (a *App) wire(c config.Config, st openStores, m *metrics) (http.Handler, []run.Service, error) {
 	r := web.NewRouter()
 	var api http.Handler = r
@@ -53,8 +54,8 @@ func (a *App) wire(c config.Config, st openStores, m *metrics) (http.Handler, []
 	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader)
 	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)
 	services := []run.Service{
-		&documentUpkeep{db: st.db, log: a.log},
-		&etcdSpace{contexts: st.contexts, reclaim: st.reclaim, full: m.full, log: a.log, period: roomPeriod},
+		&upkeep.Service{DB: st.db, Log: a.log},
+		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim, OnProbe: m.etcdFull, Log: a.log},
 	}
 	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
 		services = append(services, seen)
@@ -80,14 +81,10 @@ func (a *App) wire(c config.Config, st openStores, m *metrics) (http.Handler, []
 			return nil, nil, err
 		}
 		rsyncapi.Branches{Contexts: st.contexts, DB: st.db, Rules: rules, Git: host, Log: a.log}.Mount(r)
-		said := a.reports(c, st, seen, m, rules, host.budget)
-		for route, h := range said.routes(c.Status.WebhookSecret) {
-			method, template, _ := strings.Cut(route, " ")
-			web.Handle(r, method, template, h)
-		}
-		api = said.ahead(r)
-		a.sources = append(a.sources, said.git, said.https)
-		services = append(services, said.desk, a.rsync(c, st, seen, m, rules, host, registry))
+		reports := a.newReportIntake(c, st, seen, m, rules, host.budget)
+		api = reports.mount(r, c.Status.WebhookSecret)
+		a.sources = append(a.sources, reports.git, reports.https)
+		services = append(services, reports.writer, a.rsync(c, st, seen, m, rules, host, registry))
 	}
 	notifier, err := a.notifier(c, groups, clouds, reader)
 	return api, append(services, notifier...), err
@@ -99,15 +96,15 @@ func statusOptions(c config.Config) statusview.Options {
 	return o
 }
 
-// archives are the limits of uploads.
+// archives returns the limits of uploads.
 func archives(c config.Config) archive.Limits {
 	l := archive.Default()
 	l.Compressed = c.HTTP.PackageLimit
 	return l
 }
 
-// renderer renders each chart in a process of its own, so that a template that never
-// ends, or eats all memory, harms only itself.
+// renderer returns a renderer that starts a process for each chart: a template that never
+// ends, or takes all memory, harms only that process.
 func (a *App) renderer(c config.Config, m *metrics) (render.Renderer, error) {
 	r, err := charts(c.Render.KubeVersion)
 	if err != nil {
@@ -121,7 +118,7 @@ func (a *App) renderer(c config.Config, m *metrics) (render.Renderer, error) {
 		r = isolated.New(r.Edition(), []string{self, renderChild, c.Render.KubeVersion}, renderLimits(c))
 	}
 	if c.Render.Anew {
-		r = uncachedRenderer{r, new(atomic.Int64)}
+		r = render.Uncached(r)
 	}
 	return a.faults.renderer(countingRenderer{r, m.renders}), nil
 }
@@ -133,19 +130,7 @@ func renderLimits(c config.Config) isolated.Limits {
 	return l
 }
 
-// uncachedRenderer is a renderer of which no result is taken again: each time it is asked it
-// calls itself another edition.
-type uncachedRenderer struct {
-	render.Renderer
-	asked *atomic.Int64
-}
-
-// Edition is never the same, not even after a restart.
-func (f uncachedRenderer) Edition() string {
-	return fmt.Sprint(f.Renderer.Edition(), time.Now().UnixNano(), f.asked.Add(1))
-}
-
-// charts is the renderer proper.
+// charts returns the renderer that runs in the process.
 func charts(kubeVersion string) (render.Renderer, error) {
 	o := helm.Default()
 	o.KubeVersion = kubeVersion
@@ -159,12 +144,12 @@ func (a *App) rsync(c config.Config, st openStores, seen *mirror.Mirror, m *metr
 	k.Wrap = a.faults.kube()
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
-		Git: a.faults.commits(writersOf(c, writers)), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
+		Git: a.faults.commits(sinksOf(c, writers)), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
 		Member: member(c), Workers: c.Kube.Workers, Differ: host, Look: time.Duration(c.Git.Look), Sources: a.sources, Log: a.log,
 	})
 }
 
-// findPlugins finds the executables that clusters may name.
+// findPlugins finds the executables that clusters may name as their sync type.
 func findPlugins(c config.Config) (*execplugin.Programs, error) {
 	l := execplugin.DefaultLimits()
 	l.Time, l.Memory = time.Duration(c.Sync.Timeout), uint64(c.Sync.Memory)
@@ -175,13 +160,13 @@ func findPlugins(c config.Config) (*execplugin.Programs, error) {
 	return p, nil
 }
 
-// member is this process as the others that share its work see it.
+// member describes this process to the others that share its work.
 func member(c config.Config) appcontext.Member {
 	return appcontext.Member{Holder: holder(c), TTL: time.Duration(c.Lease)}
 }
 
-// holder is the name under which this process owns work. With embedded stores there
-// is only ever one process, so a new one takes over from a killed one at once.
+// holder returns the name under which this process owns shards. Embedded stores have only
+// one process, so a new process takes over the shards of a killed one at once.
 func holder(c config.Config) string {
 	if len(c.Etcd.Endpoints) == 0 {
 		return "embedded"

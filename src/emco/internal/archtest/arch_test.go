@@ -41,7 +41,7 @@ var groups = map[string]group{
 	},
 	"port": {
 		packages: []string{
-			"internal/appcontext", "internal/appcontext/mirror", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/placement", "internal/render",
+			"internal/appcontext", "internal/appcontext/mirror", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/placement", "internal/render",
 			"internal/route", // the one reader of sync objects
 			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/syncer", "internal/syncer/pointer",
 		},
@@ -56,6 +56,10 @@ var groups = map[string]group{
 		packages: []string{"internal/status/intake"},
 		may:      []string{"ground", "kernel", "port"},
 		outside:  []string{"git", "api/status"},
+	},
+	"registry": { // what the sources of reports ask about clusters
+		packages: []string{"internal/status/clusters"},
+		may:      []string{"ground", "kernel", "port", "intake", "driver"},
 	},
 	"driver": {
 		packages: []string{
@@ -72,7 +76,7 @@ var groups = map[string]group{
 		outside:  []string{"git"},
 	},
 	"list": { // the drivers of a port, by name
-		packages: []string{"internal/render/all", "internal/store/all", "internal/syncer/all"},
+		packages: []string{"internal/render/all", "internal/sink/all", "internal/store/all", "internal/syncer/all"},
 		may:      []string{"ground", "kernel", "port", "client", "driver"},
 	},
 	"stage": { // what tests of documents play on: real stores in a temporary folder
@@ -95,7 +99,7 @@ var groups = map[string]group{
 	},
 	"app": {
 		packages: []string{"internal/app"},
-		may:      []string{"ground", "kernel", "port", "client", "intake", "driver", "list", "service", "seam"},
+		may:      []string{"ground", "kernel", "port", "client", "intake", "registry", "driver", "list", "service", "seam"},
 		outside:  []string{"git", "git/all", "git/batch", "git/budget", "git/plain", "git/sshsig"},
 	},
 	"cmd":  {packages: []string{"cmd/"}, may: []string{"app"}},
@@ -117,6 +121,8 @@ var exceptions = map[string][]string{
 	"internal/svc/rsync": {module + "/internal/sink/kube", module + "/internal/status/kubewatch", root + "git", root + "git/batch"},
 	// What providers are asked at most by default is known there.
 	"internal/config": {root + "git/budget"},
+	// hands jobs to the writers of their kinds
+	"internal/sink/all": {root + "git", root + "git/batch"},
 	// The clusters of the logical cloud bound every placement; this is no option.
 	"internal/svc/orchestrator": {module + "/internal/placement/cloud"},
 }
@@ -152,7 +158,7 @@ var homes = map[string][]string{
 	"github.com/prometheus": {"internal/app"},
 	"github.com/go-git/":    {},
 	"go.mongodb.org/":       {},
-	"github.com/gorilla/":   {"internal/web", "internal/resource", "internal/resource/resourcetest", "internal/svc/", "internal/svc/rsync/api"},
+	"github.com/gorilla/":   {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/svc/", "internal/svc/rsync/api"},
 }
 
 func TestImportArrows(t *testing.T) {

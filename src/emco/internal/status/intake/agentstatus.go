@@ -1,12 +1,16 @@
 package intake
 
 import (
+	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 // AgentStatus describes the agent of a cluster, for operators. It is kept in memory and
@@ -102,4 +106,18 @@ func (n *AgentStatuses) Refused(d Document, err error, now time.Time) {
 	}
 	have.Refused = &Refused{Count: count, Result: ResultOf(err), Why: err.Error(), Commit: d.Where, At: now}
 	n.byCluster[d.Cluster] = have
+}
+
+// Serve answers with the status of the agent of the cluster that the URL names.
+func (n *AgentStatuses) Serve(w http.ResponseWriter, r *http.Request) error {
+	vars, err := web.Vars(r)
+	if err != nil {
+		return err
+	}
+	name := vars["clusterProvider"] + "+" + vars["cluster"]
+	agent, ok := n.Get(name)
+	if !ok {
+		return errs.E(errs.NotFound, "monitor", name, errors.New("it has not reported since this process started"))
+	}
+	return web.JSON(w, http.StatusOK, agent)
 }

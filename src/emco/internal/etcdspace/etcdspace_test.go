@@ -1,4 +1,4 @@
-package app
+package etcdspace_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
 )
 
 // An embedded etcd that history has filled up makes room by itself, while the program
@@ -33,9 +34,21 @@ func TestH36AnEmbeddedStoreMakesRoomByItself(t *testing.T) {
 	if !errors.Is(err, appcontext.ErrFull) {
 		t.Fatalf("filling it up ends with %v", err)
 	}
-	r := &etcdSpace{contexts: s, reclaim: server.Reclaim, full: newMetrics().full, log: slog.New(slog.DiscardHandler), period: time.Millisecond}
+	full := make(chan bool, 1)
+	r := &etcdspace.Service{
+		Contexts: s, Reclaim: server.Reclaim, Log: slog.New(slog.DiscardHandler), Period: time.Millisecond,
+		OnProbe: func(is bool) {
+			select {
+			case full <- is:
+			default:
+			}
+		},
+	}
 	if err := r.Ready(); !errors.Is(err, appcontext.ErrFull) {
 		t.Errorf("Ready = %v, want that it is full", err)
+	}
+	if !<-full {
+		t.Error("the probe does not report that etcd is full")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

@@ -1,0 +1,74 @@
+// Package etcdspace keeps etcd writable. It reports when etcd's quota is used up, and frees
+// space in an embedded etcd, which nobody else can reach.
+package etcdspace
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+const probeTimeout = 2 * time.Second
+
+// Service checks etcd periodically. A full embedded etcd is compacted and defragmented. If
+// its content is really that large it is soon full again, until its quota is raised or
+// deployments are removed.
+type Service struct {
+	Contexts *appcontext.Store
+	Reclaim  func(context.Context) error // frees space; nil if etcd is not embedded
+	OnProbe  func(full bool)             // called with the result of each check
+	Log      *slog.Logger
+	Period   time.Duration // between two checks; 0 is 15 seconds
+}
+
+// Name is "etcd".
+func (s *Service) Name() string { return "etcd" }
+
+// Ready asks etcd whether it can be read and written.
+func (s *Service) Ready() error {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	err := s.Contexts.Ready(ctx)
+	s.OnProbe(errors.Is(err, appcontext.ErrFull))
+	return err
+}
+
+// Run frees space when etcd is full, until ctx ends. An embedded etcd answers nothing
+// meanwhile, so this takes at most a tenth of the time.
+func (s *Service) Run(ctx context.Context) error {
+	period := s.Period
+	if period == 0 {
+		period = 15 * time.Second
+	}
+	for wait := period; pause(ctx, wait); {
+		wait = period
+		if !errors.Is(s.Ready(), appcontext.ErrFull) {
+			continue
+		}
+		if s.Reclaim == nil {
+			s.Log.Error("etcd is full; it refuses writes until it has space again")
+			continue
+		}
+		start := time.Now()
+		err := s.Reclaim(ctx)
+		took := time.Since(start)
+		s.Log.Error("etcd was full; its history was dropped and its file defragmented", "seconds", took.Seconds(), "err", err)
+		wait = max(period, 10*took)
+	}
+	return nil
+}
+
+// pause waits for d; false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,32 @@
+// Package all hands each delivery to the writer of its kind: branches, artifacts or buckets.
+package all
+
+import (
+	"context"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/sink/oci"
+	"github.com/emco-orchestrator/emco/src/emco/internal/sink/s3"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// Writers are the writers of all kinds.
+type Writers struct {
+	Branches interface {
+		Submit(ctx context.Context, job batch.Job) (git.Hash, error)
+	}
+	Artifacts *oci.Publisher
+	Buckets   *s3.Publisher
+}
+
+// Submit passes the job to the writer of its kind and returns what was written.
+func (w Writers) Submit(ctx context.Context, job batch.Job) (git.Hash, error) {
+	switch job.Repo.Provider {
+	case gitops.KindOCI:
+		return w.Artifacts.Submit(ctx, job)
+	case gitops.KindS3:
+		return w.Buckets.Submit(ctx, job)
+	}
+	return w.Branches.Submit(ctx, job)
+}

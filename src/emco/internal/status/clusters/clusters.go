@@ -1,0 +1,106 @@
+// Package clusters answers what the sources of reports ask about clusters: where a cluster
+// reports, and what it should hold.
+package clusters
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/gitstatus"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/httpstatus"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+)
+
+// Registry reads clusters and their pairs.
+type Registry struct {
+	Routes   *route.Resolver
+	Contexts *appcontext.Store
+	Mirror   *mirror.Mirror // answers Pairs if it can; nil: etcd answers
+	Log      *slog.Logger
+}
+
+// Clusters lists the clusters that report through Git. It leaves out clusters whose settings
+// cannot be read: their pairs carry the error.
+func (r *Registry) Clusters(ctx context.Context) ([]gitstatus.Cluster, error) {
+	var out []gitstatus.Cluster
+	for c, err := range r.Routes.Lookup().Fed(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Err != nil {
+			r.Log.Debug("the place of a cluster's reports is unknown", "cluster", c.Name, "err", c.Err)
+			continue
+		}
+		if c.Settings.Status.Repo.URL == "" { // it reports by HTTPS, or not at all
+			continue
+		}
+		out = append(out, gitstatus.Cluster{Name: c.Name, Status: c.Settings.Status, Desired: c.Settings.Repo})
+	}
+	return out, nil
+}
+
+// Cluster returns what a source of reports needs to know of one cluster.
+func (r *Registry) Cluster(ctx context.Context, name string) (httpstatus.Cluster, error) {
+	lookup := r.Routes.Lookup()
+	c, doc, err := lookup.Cluster(ctx, name)
+	if err != nil || c.Direct() {
+		return httpstatus.Cluster{Identity: doc.UID, Direct: err == nil}, err
+	}
+	s, err := lookup.Settings(ctx, name, c.Spec.GitOps)
+	return httpstatus.Cluster{Identity: doc.UID, Reports: s.Status.Mode == gitops.StatusHTTPS, Desired: s.Repo}, err
+}
+
+// Pairs returns what a cluster should hold.
+func (r *Registry) Pairs(ctx context.Context, cluster string) ([]intake.Pair, error) {
+	var pairs []appcontext.Pair
+	known := false
+	if r.Mirror != nil {
+		pairs, known = r.Mirror.Pairs(cluster)
+	}
+	if !known {
+		var err error
+		if pairs, err = r.Contexts.PairsOn(ctx, cluster); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]intake.Pair, len(pairs))
+	for i, p := range pairs {
+		var err error
+		if out[i], err = r.pair(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (r *Registry) pair(ctx context.Context, p appcontext.Pair) (intake.Pair, error) {
+	out := intake.Pair{Key: p.Key}
+	if p.Desired == "" {
+		return out, nil
+	}
+	b, err := r.Contexts.GetBundle(ctx, p.Desired)
+	if err != nil {
+		return out, err
+	}
+	out.Objects = append(append(out.Objects, b.CRDs...), b.Objects...)
+	for _, h := range b.Hooks {
+		out.Hooks = append(out.Hooks, h.Ref)
+	}
+	switch {
+	case p.Applied == p.Desired:
+		out.Commit, out.HookCommit = p.Commit, p.Commit
+	case p.Sent: // the commit of a step: it has the step's hook, and not all objects
+		out.HookCommit = p.Commit
+	}
+	return out, nil
+}
+
+// Last returns the sequence number and the time of a cluster's last recorded report.
+func (r *Registry) Last(ctx context.Context, cluster string) (uint64, time.Time, error) {
+	return r.Contexts.LastReport(ctx, cluster)
+}

@@ -1,0 +1,52 @@
+// Package upkeep checks that the document store can be read, and removes uploads that no
+// document refers to.
+package upkeep
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+const (
+	blobGrace    = time.Hour // an upload may take this long before its document refers to it
+	sweepPeriod  = time.Hour
+	probeTimeout = 2 * time.Second
+)
+
+// Service looks after a document store.
+type Service struct {
+	DB  *store.DB
+	Log *slog.Logger
+}
+
+// Name is "documents".
+func (s *Service) Name() string { return "documents" }
+
+// Ready reads from the document store.
+func (s *Service) Ready() error {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	for _, err := range s.DB.List(ctx, "", store.Query{Limit: 1}) {
+		return err
+	}
+	return nil
+}
+
+// Run sweeps uploads periodically until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	tick := time.NewTicker(sweepPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := s.DB.SweepBlobs(ctx, blobGrace); err != nil {
+			s.Log.Warn("cannot sweep uploads", "err", err)
+		}
+	}
+}
