@@ -18,7 +18,7 @@ import (
 type Config struct {
 	Target []string `json:"target" help:"services to run: all, or some of clm, placementintent, orchestrator, rsync, dcm"`
 	Data   string   `json:"data" help:"folder of the embedded stores, packages and the sealing key"`
-	Lease  Duration `json:"lease" help:"of several processes, how long after one has died or stalled the others take over its work; whole seconds, two at least"`
+	Lease  Duration `json:"lease" help:"how long after a process died or stalled the others take over its work; whole seconds, at least two"`
 	Log    Log      `json:"log"`
 	HTTP   HTTP     `json:"http"`
 	GRPC   GRPC     `json:"grpc"`
@@ -38,10 +38,10 @@ type Config struct {
 
 // Debug is for those who look into the program.
 type Debug struct {
-	Address string `json:"address" help:"address on which profiles are served, as go tool pprof reads them; there is no authentication: keep it on loopback; empty: not at all"`
+	Address string `json:"address" help:"address that serves profiles for go tool pprof, without authentication: keep it on loopback; empty: none"`
 }
 
-// Log says what is logged and how.
+// Log configures the log.
 type Log struct {
 	Level  string `json:"level" help:"debug, info, warn or error"`
 	Format string `json:"format" help:"json or text"`
@@ -51,23 +51,23 @@ type Log struct {
 type HTTP struct {
 	Address      string   `json:"address" help:"address to listen on; loopback by default because the API has no authentication of its own"`
 	PackageLimit int64    `json:"packageLimit" help:"largest uploaded package, in bytes"`
-	ActorHeader  string   `json:"actorHeader" help:"header in which a gateway says whose request it is, for histories and event logs; empty: nobody says so"`
-	Drain        Duration `json:"drain" help:"how long requests in flight may take to end when stopping"`
+	ActorHeader  string   `json:"actorHeader" help:"header in which a gateway names the user of a request, for histories and event logs; empty: every user is anonymous"`
+	Drain        Duration `json:"drain" help:"how long running requests may take to end at a stop"`
 }
 
-// GRPC is the address of the service that tells of statuses that change.
+// GRPC is the address of the status notification service.
 type GRPC struct {
-	Address string `json:"address" help:"address on which statuses are told by gRPC (EMCO's StatusNotify); loopback by default, since there is no authentication; empty: not at all"`
+	Address string `json:"address" help:"address of EMCO's gRPC service StatusNotify; loopback by default, since it has no authentication; empty: none"`
 }
 
-// Status says what is believed of clusters, and told to those who follow.
+// Status configures reports, and the streams of status.
 type Status struct {
-	Stale   Duration `json:"stale" help:"how long the agent of a cluster may be silent before what it said last is not believed any more"`
-	Streams int      `json:"streams" help:"statuses that may be followed at the same time"`
+	Stale   Duration `json:"stale" help:"how long the last report of a cluster counts; a cluster that is silent longer is Unknown"`
+	Streams int      `json:"streams" help:"status streams at the same time"`
 
-	Interval      Duration `json:"interval" help:"pause between two looks at a repository for reports of agents"`
-	Queue         int      `json:"queue" help:"reports by HTTPS that may wait to be written at the same time; one more is asked to come again"`
-	WebhookSecret Secret   `json:"webhookSecret" help:"secret with which Git servers sign their calls of /v2/webhooks/git; none: they are refused"`
+	Interval      Duration `json:"interval" help:"pause between two polls of a repository for reports"`
+	Queue         int      `json:"queue" help:"reports by HTTPS that may wait for the store; the agent of one more must try again"`
+	WebhookSecret Secret   `json:"webhookSecret" help:"secret with which Git servers sign their calls of /v2/webhooks/git; empty: all calls are refused"`
 }
 
 // Store is where documents are kept.
@@ -78,12 +78,12 @@ type Store struct {
 
 // Etcd is where the AppContext is kept.
 type Etcd struct {
-	Endpoints []string `json:"endpoints" help:"addresses of an external etcd; none: embedded in the data folder"`
+	Endpoints []string `json:"endpoints" help:"addresses of an external etcd; empty: embedded in the data folder"`
 	Prefix    string   `json:"prefix" help:"prefix of all keys"`
 	Quota     int64    `json:"quota" help:"largest database of the embedded etcd, in bytes; when it is full only reads are served"`
 	CA        string   `json:"ca" help:"file with the certificate authority of an external etcd"`
-	Cert      string   `json:"cert" help:"file with our client certificate"`
-	CertKey   string   `json:"certKey" help:"file with the key of our client certificate"`
+	Cert      string   `json:"cert" help:"file with the client certificate"`
+	CertKey   string   `json:"certKey" help:"file with the key of the client certificate"`
 }
 
 // Render bounds the rendering of charts.
@@ -91,46 +91,46 @@ type Render struct {
 	Timeout     Duration `json:"timeout" help:"longest rendering of one chart, in processor time; twelve times that on the clock"`
 	Memory      int64    `json:"memory" help:"most memory of one rendering, in bytes"`
 	KubeVersion string   `json:"kubeVersion" help:"Kubernetes version that charts see"`
-	Anew        bool     `json:"anew" help:"render all apps for each revision, also those of which nothing has changed; to check that it makes no difference"`
+	Anew        bool     `json:"anew" help:"render all apps for each revision, changed or not; to check that the result is equal"`
 }
 
-// Git sets the writers' manners.
+// Git configures the Git writers.
 type Git struct {
-	Window     Duration `json:"window" help:"how long a busy writer collects changes before the next commit to a server of ours"`
-	Hosted     Duration `json:"hostedWindow" help:"the same for repositories at GitHub and GitLab, whose branches share it; pushes are limited there"`
-	Rest       Duration `json:"rest" help:"longest time that a repository is left alone whose server is down, refuses the credential or throttles; the first is retry.first"`
-	Look       Duration `json:"look" help:"how often branches are looked at for what others did to files of ours; one read a branch; 0: only before commits"`
+	Window     Duration `json:"window" help:"how long a busy writer collects changes before the next commit"`
+	Hosted     Duration `json:"hostedWindow" help:"the same for repositories at GitHub and GitLab, which limit pushes; all branches of a repository share it"`
+	Rest       Duration `json:"rest" help:"longest pause for a repository whose server is down, refuses the credential or throttles; the first pause is retry.first"`
+	Look       Duration `json:"look" help:"how often branches are checked for external edits of owned files, with one read per branch; 0: only before commits"`
 	Timeout    Duration `json:"timeout" help:"longest single exchange with a Git server"`
 	Author     string   `json:"author" help:"author of commits: Name <mail>"`
-	SigningKey string   `json:"signingKey" help:"file with the private SSH key that signs commits, without a passphrase; none: they are not signed"`
+	SigningKey string   `json:"signingKey" help:"file with the private SSH key that signs commits, without a passphrase; empty: commits are not signed"`
 	AllowFile  bool     `json:"allowFile" help:"allow file:// repositories; for tests only"`
 
 	SSHProgram string `json:"sshProgram" help:"the ssh program, for repositories with sshClient: program"`
-	SSHConfig  string `json:"sshConfig" help:"file with settings for that program, as in ~/.ssh/config, such as a jump host or a hardware key; none: none are read"`
+	SSHConfig  string `json:"sshConfig" help:"file with settings for that program, as in ~/.ssh/config, such as a jump host or a hardware key; empty: no file"`
 
 	GitHub Rates `json:"github"`
 	GitLab Rates `json:"gitlab"`
 }
 
-// Rates are the most that is asked of a provider of Git repositories.
+// Rates limit the calls of a Git hosting provider.
 type Rates struct {
-	CallsMinute   int `json:"callsMinute" help:"calls of the provider's interface in a minute, for each credential; 0: no bound"`
-	CallsHour     int `json:"callsHour" help:"calls in an hour; 0: no bound"`
-	PointsMinute  int `json:"pointsMinute" help:"points in a minute, by which calls are weighed; 0: no bound"`
-	ContentMinute int `json:"contentMinute" help:"calls that make content, in a minute; 0: no bound"`
-	ContentHour   int `json:"contentHour" help:"calls that make content, in an hour; 0: no bound"`
-	PushesMinute  int `json:"pushesMinute" help:"pushes in a minute, for each repository; 0: no bound"`
-	ReadsSecond   int `json:"readsSecond" help:"reads by Git's protocol in a second, for each repository; 0: no bound"`
+	CallsMinute   int `json:"callsMinute" help:"calls of the provider's API in a minute, for each credential; 0: no limit"`
+	CallsHour     int `json:"callsHour" help:"calls in an hour; 0: no limit"`
+	PointsMinute  int `json:"pointsMinute" help:"points in a minute, the weight of calls; 0: no limit"`
+	ContentMinute int `json:"contentMinute" help:"calls that make content, in a minute; 0: no limit"`
+	ContentHour   int `json:"contentHour" help:"calls that make content, in an hour; 0: no limit"`
+	PushesMinute  int `json:"pushesMinute" help:"pushes in a minute, for each repository; 0: no limit"`
+	ReadsSecond   int `json:"readsSecond" help:"reads by Git's protocol in a second, for each repository; 0: no limit"`
 }
 
-// Sync says which sync backends there are besides the built-in ones.
+// Sync adds sync backends to the built-in ones.
 type Sync struct {
 	Plugins []string `json:"plugins" help:"executables that clusters of the sync type exec may name, each as name=/path; they run as this program's user"`
 	Timeout Duration `json:"timeout" help:"longest run of such an executable"`
 	Memory  int64    `json:"memory" help:"most memory of one run, in bytes"`
 }
 
-// Kube sets the manners towards clusters that are reached directly.
+// Kube limits the requests to direct clusters.
 type Kube struct {
 	QPS     int      `json:"qps" help:"requests a second to one cluster"`
 	Burst   int      `json:"burst" help:"requests at once to one cluster"`
@@ -138,13 +138,13 @@ type Kube struct {
 	Workers int      `json:"workers" help:"clusters worked on at the same time"`
 }
 
-// Azure says where Azure is, for clusters of the type azureArcV2, and sets the manners
-// towards it.
+// Azure locates Azure's services for clusters of the type azureArcV2, and limits the calls
+// of them.
 type Azure struct {
-	Authority string   `json:"authority" help:"where tokens for Azure are had; clouds other than the public one have another address"`
-	Manager   string   `json:"manager" help:"Azure's resource manager; clouds other than the public one have another address"`
-	Audience  string   `json:"audience" help:"what tokens are for; the resource manager's address unless given"`
-	CA        string   `json:"ca" help:"file with certificates to trust for both besides the system's"`
+	Authority string   `json:"authority" help:"where Azure issues tokens; other clouds than the public one have other addresses"`
+	Manager   string   `json:"manager" help:"Azure's resource manager; other clouds than the public one have other addresses"`
+	Audience  string   `json:"audience" help:"audience of the tokens; the resource manager's address unless given"`
+	CA        string   `json:"ca" help:"file with certificates to trust for both, in addition to the system's"`
 	TokenFile string   `json:"federatedTokenFile" help:"file with this program's own token (workload identity), for clusters whose sync objects hold no secret; whoever may write sync objects may then use it"`
 	Timeout   Duration `json:"timeout" help:"longest single request to Azure"`
 	Writes    int      `json:"writesPerHour" help:"most writes an hour for each identity and subscription; Azure allows 1200"`
@@ -162,13 +162,13 @@ type S3 struct {
 	PlainHTTP bool     `json:"plainHTTP" help:"allow buckets without TLS that are not on this machine"`
 }
 
-// Retry says when a delivery to a cluster that failed is tried again.
+// Retry times the retries of failed deliveries.
 type Retry struct {
 	First   Duration `json:"first" help:"wait after the first failure of a delivery; doubled with each further one"`
-	Longest Duration `json:"longest" help:"longest such wait, and the one after a refusal that trying alone does not mend, such as a wrong token"`
+	Longest Duration `json:"longest" help:"longest wait between retries, also after a refusal that needs a change, such as a wrong token"`
 }
 
-// shortestLease is what an etcd with its usual election timeout grants.
+// shortestLease is the shortest lease that etcd grants with its default election timeout.
 const shortestLease = 2 * time.Second
 
 // Targets are the services that can be named in Config.Target besides "all".
@@ -206,7 +206,7 @@ func Default() Config {
 	}
 }
 
-// Runs reports whether the service is to be run.
+// Runs reports whether this process runs the service.
 func (c Config) Runs(service string) bool {
 	return slices.Contains(c.Target, "all") || slices.Contains(c.Target, service)
 }
@@ -274,7 +274,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// complete reports whether the one process runs every service, in which case embedded stores do.
+// complete reports whether one process runs every service, so that embedded stores suffice.
 func (c Config) complete() bool {
 	for _, t := range Targets() {
 		if !c.Runs(t) {

@@ -58,7 +58,7 @@ func readFile(path string, c *Config) error {
 // Print writes c as YAML with its secrets masked.
 func Print(c Config) ([]byte, error) { return yaml.Marshal(c) }
 
-// leaf is one setting: where it is kept and what it is called.
+// leaf is one setting: its value and its name.
 type leaf struct {
 	name string // http.address
 	help string
@@ -116,7 +116,7 @@ func (l leaf) usage() string {
 	return text
 }
 
-// check tells, while flags are parsed, whether v will do.
+// check validates v while flags are parsed.
 func (l leaf) check(v string) error {
 	return assign(reflect.New(l.val.Type()).Elem(), v)
 }

@@ -121,8 +121,8 @@ func BucketPrefix(text string) (string, error) {
 	return prefix, nil
 }
 
-// bucketOptions returns the options without what says where the bucket is. The prefix stays,
-// as it was read: paths begin with it.
+// bucketOptions removes the options that locate the bucket, but keeps the normalised prefix:
+// paths begin with it.
 func bucketOptions(s Settings) map[string]string {
 	for _, key := range bucketKeys {
 		delete(s.Options, key)

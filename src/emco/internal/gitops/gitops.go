@@ -1,6 +1,6 @@
-// Package gitops reads what a cluster's two sync objects say: which repository and
+// Package gitops reads the two sync objects of a cluster: which repository and
 // branch hold its desired state, with which credential, and how its sync backend is
-// tuned. It reads at registration, so that a mistake is told to whoever made it.
+// tuned. It reads at registration, so the user who makes a mistake gets the error.
 //
 // EMCO's design calls the reference object the provider's and the resource object
 // the repository's; EMCO's code reads Git from the reference object. Here content
@@ -35,8 +35,8 @@ type Settings struct {
 	Repo    git.Repo // with its credential, and the provider whose interface it is written by
 	Name    string   // the repository's name, without owner and without ".git"
 	Branch  string
-	Propose bool   // where the branch is protected it is proposed, by pull or merge request, to take what is desired
-	Hold    bool   // what somebody else writes to files of ours stays until an operator decides; else it is written over
+	Propose bool   // open a pull or merge request where the branch is protected
+	Hold    bool   // keep external edits of owned files until an operator decides; else overwrite them
 	Status  Status // where the cluster's agent reports
 
 	Sharding Sharding // how clusters share the repository
@@ -120,7 +120,7 @@ type pairs struct {
 }
 
 // merge puts an object's maps into one. EMCO reads one key of each map; a key that
-// comes twice must say the same.
+// occurs twice must have one value.
 func merge(kind string, o Object) (pairs, error) {
 	out := pairs{name: o.Name, kv: map[string]string{}}
 	for _, kv := range o.KV {
@@ -144,8 +144,8 @@ func clean(key, value string) string {
 	return strings.TrimSpace(value)
 }
 
-// pick returns the object that holds Git keys. When both do, the one that says where
-// the repository is wins, and the reference object, which EMCO's code reads, after that.
+// pick returns the object that holds Git keys. When both do, the one with the repository's
+// URL wins, and after that the reference object, which EMCO's code reads.
 func pick(kind string, ref, res pairs) pairs {
 	if weight(kind, res) > weight(kind, ref) {
 		return res
@@ -153,7 +153,7 @@ func pick(kind string, ref, res pairs) pairs {
 	return ref
 }
 
-// weight says how much an object looks like a Git object, or like one of a bucket.
+// weight counts how much an object looks like a Git object, or like one of a bucket.
 func weight(kind string, p pairs) int {
 	switch {
 	case kind == KindS3:

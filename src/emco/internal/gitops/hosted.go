@@ -17,7 +17,7 @@ const (
 	keyAppKey          = "appKey"            // its private key in PEM
 )
 
-// actsAsApp says whether an object names a GitHub App.
+// actsAsApp reports whether an object names a GitHub App.
 func actsAsApp(p pairs) bool {
 	return strings.EqualFold(p.kv[keyGitType], "github") && p.kv[keyAppID]+p.kv[keyAppInstallation]+p.kv[keyAppKey] != ""
 }

@@ -29,8 +29,8 @@ const (
 	keyClientKey  = "clientKey"
 	keySSHClient  = "sshClient" // what speaks ssh: this program, or the ssh program
 
-	keyProtected = "onProtected"   // what happens where the branch is protected
-	keyForeign   = "onForeignEdit" // what happens when somebody else edits files of ours
+	keyProtected = "onProtected"   // what to do where the branch is protected
+	keyForeign   = "onForeignEdit" // what to do when others edit owned files
 	keyAPI       = "apiUrl"        // where the interface of gitType is
 	keyEngine    = "engine"        // superseded by sshClient
 
@@ -89,9 +89,9 @@ func canonicalKey(kind, key string) string {
 	return key
 }
 
-// Canonical returns the canonical name of a sync type, whatever its case; Invalid if
-// there is no such type. Whether this program has a backend of that type is for the
-// registry of backends to say.
+// Canonical returns the canonical name of a sync type in any case, or Invalid for an
+// unknown type. The registry of backends decides whether this program has such a
+// backend.
 func Canonical(kind string) (string, error) {
 	canonical, ok := v2.GitOpsType(strings.TrimSpace(kind))
 	if !ok {

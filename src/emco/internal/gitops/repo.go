@@ -80,7 +80,7 @@ func readGit(p pairs, rules Rules) (Settings, error) {
 	return s, nil
 }
 
-// readForeign says whether files of ours that somebody else has edited are left as they are.
+// readForeign reports whether external edits of owned files are kept.
 func readForeign(p pairs) (hold bool, err error) {
 	switch value := p.kv[keyForeign]; {
 	case value == "", strings.EqualFold(value, "overwrite"):
@@ -130,7 +130,7 @@ func readSSHClient(p pairs, scheme string) (program bool, err error) {
 	}
 }
 
-// readProtected says whether it is proposed to a protected branch to take what is desired.
+// readProtected reports whether a protected branch gets a pull or merge request.
 func readProtected(p pairs, s Settings) (bool, error) {
 	switch value := p.kv[keyProtected]; {
 	case value == "", strings.EqualFold(value, "fail"):

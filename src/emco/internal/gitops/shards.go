@@ -25,8 +25,8 @@ const (
 	RefCluster = "cluster" // likewise, and each cluster reads a branch of its own that shows its directory
 )
 
-// DefaultShardSize is how many clusters a shard takes unless something else is said. A
-// push costs what the trees below its branch cost the server, changed or not.
+// DefaultShardSize is the number of clusters of a branch shard by default. A push costs the
+// server all trees below its branch, changed or not.
 const DefaultShardSize = 1000
 
 // DefaultViewPrefix is where the branches of clusters are that read one of their own.
@@ -38,8 +38,8 @@ const (
 	maxShards    = 1000
 )
 
-// Sharding says how new clusters share the branches of a repository. Where a cluster is
-// stays with its registration: see Seat.
+// Sharding describes how new clusters share the branches of a repository. The Seat of a
+// cluster stays with its registration.
 type Sharding struct {
 	Mode  string // RefBranch, RefShard or RefCluster
 	Size  int    // clusters that a shard takes
@@ -47,7 +47,7 @@ type Sharding struct {
 	Views string // what the names of the branches of RefCluster begin with
 }
 
-// Seat is where in its repository a cluster is, as its registration says. The zero Seat
+// Seat is the place of a cluster in its repository, from its registration. The zero Seat
 // is EMCO's place on the one branch.
 type Seat struct {
 	Mode   string // RefShard or RefCluster; empty: the branch itself
@@ -96,7 +96,7 @@ func (s Settings) CheckView() error {
 	return nil
 }
 
-// as returns what there is with another mode.
+// as returns the same sharding with another mode.
 func (v Sharding) as(mode string) Sharding {
 	v.Mode = mode
 	return v
@@ -138,8 +138,8 @@ func count(p pairs, key string, otherwise, most int) (int, error) {
 	return n, nil
 }
 
-// checkViews refuses branches of clusters that Git could not hold beside the others, or
-// that would be taken for something else.
+// checkViews refuses branches of clusters whose names Git cannot hold next to the others, or
+// that mean something else.
 func checkViews(v Sharding, s Settings) error {
 	if err := checkBranch(v.Views + "a+b"); err != nil {
 		return fmt.Errorf("%s: %w", keyViewPrefix, err)

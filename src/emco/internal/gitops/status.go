@@ -28,12 +28,12 @@ const (
 // DefaultStatusPrefix is where the branches of clusters are that report by StatusRef.
 const DefaultStatusPrefix = "status/"
 
-// Status says where the agent of a cluster reports.
+// Status is where and how the agent of a cluster reports.
 type Status struct {
 	Repo   git.Repo // with the credential to read it; none for StatusHTTPS
 	Mode   string
 	Branch string // for StatusRef the prefix of the branches, for StatusPath the branch
-	URL    string // for StatusHTTPS: the control plane as clusters see it, if that is said
+	URL    string // for StatusHTTPS: the address of the control plane as clusters see it, if given
 }
 
 // readStatus reads where reports go, given where desired state is.

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Rules say which repositories may be named. The zero Rules are the default.
+// Rules restrict the repositories that a sync object may name. The zero Rules are the default.
 type Rules struct {
 	AllowFile bool                    // repositories on this machine's disk, by file:///path
 	Deny      func(host string) error // refuses a host with a reason; nil means DenyLinkLocal

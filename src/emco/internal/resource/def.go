@@ -14,7 +14,7 @@ type Def[T any] struct {
 	Missing  string // EMCO's text when GET finds nothing; empty for "<Kind> not found"
 	Absent   string // EMCO's text when DELETE finds nothing; empty for "The requested resource not found"
 	Orphan   string // EMCO's text when the parent of a listing is missing; needed unless the collection is a root
-	Explicit bool   // POST below a missing parent is 404 with Orphan, where EMCO looks by itself, and not 409
+	Explicit bool   // POST below a missing parent answers 404 with Orphan, as EMCO does where it checks the parent, and not 409
 
 	Collection string // path below /v2: "cluster-providers/{clusterProvider}/clusters"
 	Item       string // path below the collection: "{cluster}", or "{compositeApp}/{compositeAppVersion}"
@@ -33,7 +33,7 @@ type Def[T any] struct {
 	Shape   *Shape  // how lists look, if not as an array of documents
 }
 
-// Put says what a PUT answers. It creates what is missing, in any case.
+// Put decides the answer of a PUT. Every PUT creates a missing document.
 type Put uint8
 
 // The habits of EMCO's PUTs; clients wait for these very codes.

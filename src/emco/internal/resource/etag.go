@@ -8,8 +8,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// etag identifies a revision of a document. It holds the document's identity, too,
-// so that one which was deleted and created anew does not match.
+// etag identifies a revision of a document. It includes the document's identity,
+// so it does not match a document that was deleted and created again.
 func etag(doc store.Doc) string {
 	return `"` + doc.UID + "-" + strconv.FormatInt(doc.Rev, 10) + `"`
 }

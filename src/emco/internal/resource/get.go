@@ -118,8 +118,8 @@ func (h *handler[T, P]) both(w http.ResponseWriter, doc store.Doc, file io.Reade
 	return nil
 }
 
-// cut ends the connection if an answer under way cannot be finished: the client must
-// not take it for whole.
+// cut ends the connection if an answer cannot be completed: the client must not
+// mistake it for a complete one.
 func cut(_ int64, err error) {
 	if err != nil {
 		panic(http.ErrAbortHandler)

@@ -136,7 +136,7 @@ func (h *handler[T, P]) store(ctx context.Context, part *multipart.Part, up *upl
 	return err
 }
 
-// tap remembers why a source broke, so that the client's fault is told from the
+// tap remembers the error of a source, to distinguish the client's fault from the
 // store's.
 type tap struct {
 	from io.Reader

@@ -183,8 +183,8 @@ func (h *handler[T, P]) load(ctx context.Context, key store.Key) (stored[T], err
 	return s, err
 }
 
-// update replaces old. A document that says the same as before is left as it is,
-// and nobody is asked: applying a file twice is no change.
+// update replaces old. It leaves a document with equal content as it is and runs no
+// check: applying a file twice changes nothing.
 func (h *handler[T, P]) update(ctx context.Context, at Place, up upload[T], old stored[T]) (store.Doc, error) {
 	write, err := h.write(ctx, at, clone(up), old)
 	if err != nil {

@@ -16,11 +16,11 @@ type Service interface {
 	Name() string
 	// Run works until ctx ends and returns nil on a clean stop.
 	Run(ctx context.Context) error
-	// Ready says why the service cannot do its work yet; nil when it can.
+	// Ready returns why the service cannot work yet; nil when it can.
 	Ready() error
 }
 
-// Stateful is a service that says more of itself than whether it is ready.
+// Stateful is a service that describes its state beyond readiness.
 type Stateful interface {
 	// State is a few words for people, such as "works on 9 of 16 shards".
 	State() string
@@ -49,7 +49,7 @@ func (g *Group) Ready() error {
 	return errors.Join(errs...)
 }
 
-// Report says how each service is doing, one line each.
+// Report describes each service in one line.
 func (g *Group) Report() string {
 	var b strings.Builder
 	for _, s := range g.services {

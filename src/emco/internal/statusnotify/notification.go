@@ -48,7 +48,7 @@ func (v view) value(good bool) pb.StatusValue {
 	return v.no
 }
 
-// done reports whether all is as it should be. What passes a filter is judged by itself.
+// done reports whether the objects that pass the filter are as they should be.
 func (v view) done(s v2.Status) bool {
 	switch {
 	case v.ready:

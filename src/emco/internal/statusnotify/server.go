@@ -1,9 +1,9 @@
 // Package statusnotify serves EMCO's gRPC service StatusNotify: clients register for the
-// status of a deployment intent group or a logical cloud and are told whenever it changes.
+// status of a deployment intent group or a logical cloud and receive each change.
 //
-// Each client has goroutines of its own and a box with room for one notification, the
-// newest. Nobody waits for a client that is slow, and no lock is held while something is
-// read or sent.
+// Each client has its own goroutines and a mailbox for one notification, the newest. A slow
+// client delays no other, and no lock is held during reads and
+// sends.
 package statusnotify
 
 import (
@@ -31,10 +31,10 @@ import (
 // Source finds a status to be followed; NotFound if there is no such document.
 type Source func(ctx context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error)
 
-// Follow tells the answers of a feed until ctx ends; see statusview.Reader.
+// Follow yields the answers of a feed until ctx ends; see statusview.Reader.
 type Follow func(ctx context.Context, f statusview.Feed, tell func(statusview.Answer) error) error
 
-// Options say what is served.
+// Options configure the service.
 type Options struct {
 	Groups Source // nil: not here
 	Clouds Source // nil: not here
@@ -110,7 +110,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return <-served
 }
 
-// lastWord is how long clients may take to hear that the server stops.
+// lastWord is how long clients may take to receive that the server stops.
 const lastWord = 2 * time.Second
 
 // stop ends all streams and waits until nothing is done for any client.
@@ -281,12 +281,12 @@ func (a asked) fill(box chan *pb.StatusNotification) func(statusview.Answer) err
 		case <-box:
 		default:
 		}
-		box <- n // nobody else puts anything there
+		box <- n // only this goroutine sends to it
 		return nil
 	}
 }
 
-// inCode gives an error the code that clients see. What is internal is not told.
+// inCode maps an error to a gRPC code. It hides the text of internal errors.
 func inCode(err error) error {
 	if _, known := status.FromError(err); known {
 		return err

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// Anonymous is the actor of requests that do not say whose they are.
+	// Anonymous is the actor of a request that names none.
 	Anonymous = "anonymous"
 	maxActor  = 128 // bytes
 )
 
-// HeaderIdempotencyKey is the header by which a client says that requests are one and
-// the same, sent again.
+// HeaderIdempotencyKey is the header that marks repeated requests as one and
+// the same.
 const HeaderIdempotencyKey = "Idempotency-Key"
 
 // maxKey is the length of the longest Idempotency-Key.
@@ -24,8 +24,8 @@ const maxKey = 128
 
 type actorKey struct{}
 
-// Identify notes whose request each one is, as the header says. It is believed: a gateway
-// that authenticates has to set it, and to strip it from what clients send. Without the
+// Identify records the actor of each request from the header. It trusts the header: a gateway
+// that authenticates must set it, and remove it from what clients send. Without the
 // header, or if no header is named, the actor is Anonymous.
 func Identify(header string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -120,7 +120,7 @@ func Body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// grown is the most memory that is taken for a body before it has come.
+// grown is the memory reserved for a body before it arrives.
 const grown = 64 << 10
 
 // ReadError classifies an error of reading a request's body.

@@ -27,7 +27,7 @@ type Streams struct{ slots chan struct{} }
 func NewStreams(n int) *Streams { return &Streams{make(chan struct{}, n)} }
 
 // Feed hands the documents of a stream to send, one after the other, until ctx ends. An
-// error of send says that the client has left, or does not take what it is given.
+// error of send means that the client has left or reads too slowly.
 type Feed func(ctx context.Context, send func(document []byte) error) error
 
 // Serve answers with the documents of feed, one a line (application/x-ndjson). The
@@ -77,7 +77,7 @@ func (s *stream) send(document []byte) error {
 	if !s.begun {
 		s.begun = true
 		s.w.Header().Set("Content-Type", "application/x-ndjson")
-		s.w.Header().Set("X-Accel-Buffering", "no") // proxies shall pass each line on at once
+		s.w.Header().Set("X-Accel-Buffering", "no") // proxies must pass each line on at once
 		s.w.WriteHeader(http.StatusOK)
 	}
 	_ = s.control.SetWriteDeadline(time.Now().Add(patience))

@@ -98,7 +98,7 @@ func requestID(r *http.Request) string {
 		return id
 	}
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails, as its documentation says
+	_, _ = rand.Read(b[:]) // documented never to fail
 	return hex.EncodeToString(b[:])
 }
 
