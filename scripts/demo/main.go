@@ -1,6 +1,6 @@
-// Command demo shows the whole loop on one machine within a minute: it starts emco on
-// embedded stores and a Git server on loopback, registers three Git clusters, deploys
-// a composite app of two charts, shows what came of it, and takes everything away.
+// Command demo shows the whole loop on one machine within a minute: it starts emco with embedded stores
+// and a Git server on loopback, registers three Git clusters, deploys a composite app of two charts,
+// shows the result, and removes everything.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// limit is how long the demonstration may take.
+// limit is the time limit of the demonstration.
 const limit = 2 * time.Minute
 
 func main() {
@@ -46,7 +46,7 @@ func run(ctx context.Context, bin, examples string) (err error) {
 	return s.play(ctx)
 }
 
-// play is the demonstration itself.
+// play runs the demonstration.
 func (s *stage) play(ctx context.Context) error {
 	clusters, app, deployment := s.file("00-clusters.yaml"), s.file("01-app.yaml"), s.file("02-deployment.yaml")
 	all := []string{"-f", clusters, "-f", app, "-f", deployment}
@@ -56,14 +56,14 @@ func (s *stage) play(ctx context.Context) error {
 	}{
 		{"Register a provider with three clusters that pull from Git", s.ctl("apply", "-f", clusters)},
 		{"Onboard a composite app of two charts", s.ctl("apply", "-f", app)},
-		{"Say where each app goes, and instantiate", s.ctl("apply", "-f", deployment)},
+		{"Select clusters for each app, and instantiate", s.ctl("apply", "-f", deployment)},
 		{"Wait until it is deployed", s.wait("instantiated")},
-		{"What was placed where", s.plain("status", group)},
+		{"Placements of the apps", s.plain("status", group)},
 		{"The Git tree that the clusters pull", s.tree},
 		{"The Git log", s.log},
-		{"Applying everything again changes nothing", s.again(all...)},
+		{"A second apply changes nothing", s.again(all...)},
 		{"Terminate", s.plain("apply", group+"/terminate", "-o", "human")},
-		{"Wait until it is gone", s.wait("terminated")},
+		{"Wait until it is removed", s.wait("terminated")},
 		{"The Git tree is empty again: only the foreign README is left", s.empty},
 	}
 	for i, step := range steps {
@@ -72,7 +72,7 @@ func (s *stage) play(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", step.title, err)
 		}
 	}
-	fmt.Printf("\nDone in %.1f s. Everything ran on 127.0.0.1 and is removed again.\n", time.Since(s.began).Seconds())
+	fmt.Printf("\nDone in %.1f s. Everything ran on 127.0.0.1 and is removed.\n", time.Since(s.began).Seconds())
 	return nil
 }
 

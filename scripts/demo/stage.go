@@ -24,7 +24,7 @@ const (
 	user  = "emco"
 )
 
-// stage is what the demonstration plays on: a Git server, emco, and a folder.
+// stage is the environment of the demonstration: a Git server, emco, and a folder.
 type stage struct {
 	dir, bin, examples string
 	began              time.Time
@@ -50,13 +50,13 @@ func newStage(ctx context.Context, dir, bin, examples string) (*stage, error) {
 	return s, nil
 }
 
-// packages packs charts and profiles as EMCO wants them: gzip-compressed tars.
+// packages packs charts and profiles in EMCO's format: gzip-compressed tars.
 func (s *stage) packages(ctx context.Context) error {
 	out := filepath.Join(s.dir, "packages")
 	return command(ctx, filepath.Join(s.examples, "pack.sh"), out, "web", "cache").Run()
 }
 
-// values writes what the examples' documents leave open.
+// values writes the values of the examples' templates.
 func (s *stage) values(token string) error {
 	text := fmt.Sprintf(`GitURL: %s
 GitUser: %s
@@ -94,7 +94,7 @@ func (s *stage) start(ctx context.Context) error {
 	return nil
 }
 
-// served reads emco's log until it says where it serves; the rest is drained.
+// served reads emco's log until it finds the address, and drains the rest.
 func served(logs io.Reader) (string, error) {
 	lines := bufio.NewScanner(logs)
 	var seen strings.Builder
@@ -118,7 +118,7 @@ func (s *stage) close() error {
 	return errors.Join(append(errs, s.git.Close())...)
 }
 
-// emcoctl runs the CLI in its human manner against the demonstration's emco.
+// emcoctl runs the CLI with human output against the demonstration's emco.
 func (s *stage) emcoctl(ctx context.Context, out io.Writer, args ...string) error {
 	cmd := command(ctx, filepath.Join(s.bin, "emcoctl"), append(args, "--server", s.url)...)
 	cmd.Stdout = out
@@ -143,7 +143,7 @@ func (s *stage) wait(state string) func(context.Context) error {
 	return s.plain("wait", group, "--for="+state, "--timeout=60s")
 }
 
-// again applies everything a second time: no line may say created or configured.
+// again applies everything a second time: no line may contain created or configured.
 func (s *stage) again(args ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		before, err := s.head(ctx)
@@ -178,7 +178,7 @@ func (s *stage) head(ctx context.Context) (string, error) {
 	return string(out), err
 }
 
-// empty shows the tree and insists that none of our files is left.
+// empty shows the tree and fails if it contains files of emco.
 func (s *stage) empty(ctx context.Context) error {
 	out, err := exec.CommandContext(ctx, "git", "-C", s.gitDir(), "ls-tree", "-r", "--name-only", "main").Output()
 	if err != nil {
@@ -198,7 +198,7 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// short leaves the temporary folder out of what is shown.
+// short removes the temporary folder from the output.
 func short(dir string, args []string) []string {
 	out := make([]string, len(args))
 	for i, a := range args {

@@ -1,5 +1,4 @@
-// Command testbed runs real Kubernetes clusters and Flux on this machine for
-// tests.
+// Command testbed runs real Kubernetes clusters and Flux on this machine for tests.
 package main
 
 import (

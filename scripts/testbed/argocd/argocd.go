@@ -16,10 +16,10 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
 )
 
-// Namespace is where Argo CD keeps its own objects.
+// Namespace contains Argo CD's own objects.
 const Namespace = "argocd"
 
-// ArgoCD is the running controllers, and what they cache in.
+// ArgoCD is the running controllers and their cache.
 type ArgoCD struct{ *addon.Addon }
 
 // Start builds what is missing, installs the CRDs, namespace argocd and Argo CD's settings,
@@ -50,7 +50,7 @@ func (a *ArgoCD) start(ctx context.Context) error {
 	return process.Retry(func() error { return a.controller(ctx, redis, repos) })
 }
 
-// redis starts what the others cache in, and returns its address.
+// redis starts the cache of the others, and returns its address.
 func (a *ArgoCD) redis(ctx context.Context) (string, error) {
 	ports, err := port.Pick(1)
 	if err != nil {
@@ -60,7 +60,7 @@ func (a *ArgoCD) redis(ctx context.Context) (string, error) {
 	return address, a.run(ctx, "argocd-redis", []string{address}, func(ctx context.Context) error { return probe.TCP(ctx, address) })
 }
 
-// repoServer starts the server that reads repositories, and returns its address.
+// repoServer starts the repository server, and returns its address.
 func (a *ArgoCD) repoServer(ctx context.Context, redis string) (string, error) {
 	ports, err := port.Pick(2)
 	if err != nil {
@@ -73,8 +73,8 @@ func (a *ArgoCD) repoServer(ctx context.Context, redis string) (string, error) {
 	}, func(ctx context.Context) error { return probe.TCP(ctx, address) })
 }
 
-// controller starts the application controller. Its port of metrics is the one port of a
-// bed that listens on all addresses: there is no flag for it.
+// controller starts the application controller. Its metrics port is the only port of a bed that listens
+// on all addresses: there is no flag for it.
 func (a *ArgoCD) controller(ctx context.Context, redis, repos string) error {
 	ports, err := port.Pick(1)
 	if err != nil {
@@ -88,8 +88,8 @@ func (a *ArgoCD) controller(ctx context.Context, redis, repos string) error {
 	})
 }
 
-// run starts one program and waits until it is ready. It takes the cluster for the one that
-// Argo CD runs in, and has Git find the program that it asks for passwords.
+// run starts one program and waits until it is ready. It points the program at the cluster as Argo CD's
+// own, and makes Git find its askpass program.
 func (a *ArgoCD) run(ctx context.Context, name string, args []string, ready func(context.Context) error) error {
 	return a.Run(ctx, addon.Program{Name: name, Args: args, Ready: ready, Env: []string{
 		"ARGOCD_FAKE_IN_CLUSTER=true", "ARGOCD_GPG_ENABLED=false", "ARGOCD_PLUGINSOCKFILEPATH=" + filepath.Join(a.Dir(), "plugins"),

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// settings are the objects that Argo CD's installation brings along, as far as the
-// controllers read them. They judge the health of Applications, as docs/backends/argocd.md
-// says for those who want waves of Applications to wait.
+// settings are the objects of Argo CD's installation that the controllers read. They define the health
+// of Applications, as docs/backends/argocd.md recommends for waves of Applications.
 func settings() string { return fmt.Sprintf(objects, rand.Text()) }
 
 const objects = `apiVersion: v1

@@ -1,5 +1,5 @@
-// Package bed holds what the clusters of one test share: a folder, the built
-// programs and one etcd.
+// Package bed contains the common parts of a test's clusters: a folder, the built programs and one
+// etcd.
 package bed
 
 import (
@@ -19,16 +19,15 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
 )
 
-// startTimeout bounds the start of etcd.
+// startTimeout limits the start of etcd.
 const startTimeout = 3 * time.Minute
 
-// Options say where a bed lives.
+// Options place a bed.
 type Options struct {
-	// Dir takes all files of the bed: logs, keys, kubeconfigs, the store.  It is
-	// made when missing and is not removed at the end.  What the store held from
-	// an earlier run is dropped.
+	// Dir contains all files of the bed: logs, keys, kubeconfigs, the store. Open creates it if it is
+	// missing, and Close does not remove it. Open drops the store of an earlier run.
 	Dir string
-	// Progress takes one line per step; nil drops them.
+	// Progress receives one line per step; nil drops them.
 	Progress io.Writer
 }
 
@@ -41,8 +40,8 @@ type Bed struct {
 	etcdURL  string
 }
 
-// Open builds what is missing of etcd, starts it and waits until it is healthy.
-// The caller closes the bed, after the clusters in it are stopped.
+// Open builds etcd if necessary, starts it and waits until it is healthy. The caller closes the bed,
+// after stopping its clusters.
 func Open(ctx context.Context, o Options) (*Bed, error) {
 	if o.Dir == "" {
 		return nil, errors.New("a bed needs a folder: set Dir")
@@ -69,7 +68,7 @@ func Open(ctx context.Context, o Options) (*Bed, error) {
 	return b, nil
 }
 
-// Close stops etcd.  A second call does nothing.
+// Close stops etcd. A second call does nothing.
 func (b *Bed) Close() {
 	if b.etcd != nil {
 		b.etcd.Stop()
@@ -79,17 +78,17 @@ func (b *Bed) Close() {
 // Dir returns the folder of the bed, an absolute path.
 func (b *Bed) Dir() string { return b.dir }
 
-// EtcdURL returns the client URL of etcd.  Clusters keep to the prefix /clusters/,
-// so that other prefixes are free for the test.
+// EtcdURL returns the client URL of etcd. Clusters use the prefix /clusters/; other prefixes are free
+// for the test.
 func (b *Bed) EtcdURL() string { return b.etcdURL }
 
 // EtcdPID returns the process id of etcd.
 func (b *Bed) EtcdPID() int { return b.etcd.PID() }
 
-// Check returns nil while etcd runs, and else why it ended.
+// Check returns nil while etcd runs, otherwise the reason of its end.
 func (b *Bed) Check() error { return b.etcd.Exited() }
 
-// Part returns the folder of a built part and builds it when needed.
+// Part returns the folder of a built part and builds it if necessary.
 func (b *Bed) Part(ctx context.Context, name string) (string, error) {
 	return b.builder.Build(ctx, name)
 }

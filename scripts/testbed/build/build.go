@@ -1,10 +1,9 @@
-// Package build makes the programs of a bed (Kubernetes, etcd, kwok, Flux) from
-// the pinned wrapper modules in folder parts, once per content.
+// Package build makes the programs of a bed (Kubernetes, etcd, kwok, Flux) from the pinned wrapper
+// modules in folder parts, once per content.
 //
-// A part lives in CACHE/<part>-<hash>, where the hash covers everything that the
-// result depends on.  A folder of that name is complete: it is made elsewhere
-// and renamed.  One lock per cache lets one build, and so one big link, run at a
-// time, also when several processes want the same part.
+// A part is in CACHE/<part>-<hash>; the hash covers every input of the result. A folder of that name is
+// complete: the build makes it elsewhere and renames it. One lock per cache runs one build, and so one
+// big link, at a time, even if several processes need the same part.
 package build
 
 import (
@@ -16,7 +15,7 @@ import (
 	"path/filepath"
 )
 
-// Builder builds parts.  Its methods may be called from any goroutine.
+// Builder builds parts. Its methods are safe for concurrent use.
 type Builder struct {
 	parts    string // folder of the wrapper modules
 	cache    string
@@ -58,8 +57,7 @@ func Find(from string) (string, error) {
 	}
 }
 
-// CacheDir returns emco-testbed in XDG_CACHE_HOME, or else in .cache of the
-// home folder.
+// CacheDir returns emco-testbed in XDG_CACHE_HOME, or otherwise in .cache of the home folder.
 func CacheDir() (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -68,8 +66,7 @@ func CacheDir() (string, error) {
 	return filepath.Join(base, "emco-testbed"), nil
 }
 
-// Where returns the folder of a part as its sources are now, and whether it is
-// built.
+// Where returns the folder of a part for its current sources, and whether it is built.
 func (b *Builder) Where(ctx context.Context, name string) (dir string, built bool, err error) {
 	p, err := find(name)
 	if err != nil {
@@ -87,8 +84,8 @@ func (b *Builder) Where(ctx context.Context, name string) (dir string, built boo
 	return dir, err == nil, err
 }
 
-// Build returns the folder of a part, and builds the part first when the cache
-// does not have it.  A build that fails or is cancelled leaves nothing behind.
+// Build returns the folder of a part, and builds the part first when the cache lacks it. A failed or
+// cancelled build leaves nothing behind.
 func (b *Builder) Build(ctx context.Context, name string) (string, error) {
 	dir, built, err := b.Where(ctx, name)
 	if err != nil || built {
@@ -100,7 +97,7 @@ func (b *Builder) Build(ctx context.Context, name string) (string, error) {
 	}
 	defer unlock()
 	if _, err := os.Stat(dir); err == nil {
-		return dir, nil // built by somebody else meanwhile
+		return dir, nil // another process has built it meanwhile
 	}
 	p, err := find(name)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// wrapper makes a folder of parts that holds one small part.
+// wrapper creates a folder of parts with one small part.
 func wrapper(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "parts", "kube")
@@ -107,12 +107,12 @@ func TestEveryPartOfTheRecipeHasItsWrapper(t *testing.T) {
 			}
 		}
 		if About(name) == "" {
-			t.Errorf("part %s says nothing about itself", name)
+			t.Errorf("part %s has no description", name)
 		}
 	}
 }
 
-// A tiny part goes the whole way, twice at once.
+// A tiny part takes the whole way, twice concurrently.
 func TestOnePartIsBuiltOnceByTwoBuilders(t *testing.T) {
 	parts, cache := filepath.Dir(wrapper(t, small())), filepath.Join(t.TempDir(), "cache")
 	var out [2]bytes.Buffer

@@ -19,9 +19,8 @@ import (
 // reportEvery is the time between two progress lines of one build.
 const reportEvery = 15 * time.Second
 
-// command returns a go command that works in a wrapper module.  It keeps the
-// caller's settings of proxies, caches and flags.  Its children end with it when
-// ctx does.
+// command returns a go command that works in a wrapper module. It keeps the caller's settings of
+// proxies, caches and flags. Its children end with it when ctx ends.
 func command(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
@@ -43,7 +42,7 @@ func (b *Builder) goOutput(ctx context.Context, dir string, args ...string) (str
 	return strings.TrimSpace(string(out)), nil
 }
 
-// goBuild runs one go build and reports how far it is.
+// goBuild runs one go build and reports its progress.
 func (b *Builder) goBuild(ctx context.Context, p part, prog string, args []string) error {
 	b.say(p.name, "building %s (minutes when the build cache is cold)", prog)
 	begin := time.Now()
@@ -63,8 +62,7 @@ func (b *Builder) goBuild(ctx context.Context, p part, prog string, args []strin
 	return nil
 }
 
-// report writes a progress line from time to time until stop is called, which
-// waits for the reporter.
+// report writes a progress line periodically until stop is called, which waits for the reporter.
 func (b *Builder) report(name, prog string, seen *packages) (stop func()) {
 	begin := time.Now()
 	quit, done := make(chan struct{}), make(chan struct{})
@@ -84,15 +82,15 @@ func (b *Builder) report(name, prog string, seen *packages) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-// packages counts the package names that go build -v prints and keeps the other
-// lines, which are its messages.
+// packages counts the package names in the output of go build -v and keeps the other lines, which are
+// messages.
 type packages struct {
 	count atomic.Int64
 	line  []byte
 	other []string
 }
 
-// Write is called by one goroutine, of os/exec.
+// One goroutine of os/exec calls Write.
 func (p *packages) Write(data []byte) (int, error) {
 	p.line = append(p.line, data...)
 	for {
@@ -151,7 +149,7 @@ func (b *Builder) copyFolder(ctx context.Context, p part, f folder, out string) 
 	return os.CopyFS(filepath.Join(out, f.name), os.DirFS(filepath.Join(module, f.name)))
 }
 
-// moduleDir returns where the go command keeps a module of the version that a part pins.
+// moduleDir returns the go command's folder of a module in the version that a part pins.
 func (b *Builder) moduleDir(ctx context.Context, p part, module string) (string, error) {
 	return b.goOutput(ctx, filepath.Join(b.parts, p.name), "list", "-m", "-f", "{{.Dir}}", module)
 }
@@ -163,7 +161,7 @@ func join(w io.Writer, pattern string) error {
 		return err
 	}
 	if len(files) == 0 {
-		return fmt.Errorf("no file %s: the module does not have it any more", pattern)
+		return fmt.Errorf("no file %s: the module no longer contains it", pattern)
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)

@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// hash returns a short name for everything that the content of a part depends
-// on: its sources, its recipe, the version of Go and the platform.
+// hash returns a short name for all inputs of a part: its sources, its recipe, the version of Go and
+// the platform.
 func (b *Builder) hash(ctx context.Context, p part) (string, error) {
 	dir := filepath.Join(b.parts, p.name)
 	toolchain, err := b.goOutput(ctx, dir, "env", "GOVERSION", "GOOS", "GOARCH")

@@ -14,8 +14,8 @@ import (
 
 var errLocked = errors.New("another build holds the lock")
 
-// lock waits for the one build lock of the cache.  The kernel frees the lock of
-// a process that ends without unlocking.
+// lock waits for the one build lock of the cache. The kernel frees the lock of a process that ends
+// without unlocking.
 func (b *Builder) lock(ctx context.Context, name string) (unlock func(), err error) {
 	if err := os.MkdirAll(b.cache, 0o755); err != nil {
 		return nil, err

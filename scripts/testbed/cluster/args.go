@@ -8,7 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
 )
 
-// controllers are those that work without kubelets and without a cloud.
+// controllers are the controllers that work without kubelets and without a cloud.
 func controllers() string {
 	return strings.Join([]string{
 		"deployment-controller", "replicaset-controller", "statefulset-controller", "daemonset-controller",
@@ -29,13 +29,12 @@ func (c *Cluster) serverArgs(port int) []string {
 		"--service-account-key-file=" + c.keys.Public, "--service-account-signing-key-file=" + c.keys.AccountKey,
 		"--service-account-issuer=" + c.server, "--service-cluster-ip-range=10.96.0.0/16", "--allow-privileged=true",
 		"--endpoint-reconciler-type=none", "--profiling=false",
-		// There is no node-lifecycle controller to take the taint away again.
+		// No node-lifecycle controller runs that would remove the taint.
 		"--disable-admission-plugins=TaintNodesByCondition",
 	}
 }
 
-// clients are the programs that work through the API server.  Those of
-// Kubernetes serve no port of their own.
+// clients are the programs that use the API server. Those of Kubernetes serve no port.
 func (c *Cluster) clients() []process.Spec {
 	manager := append(c.clientArgs("kube-controller-manager"),
 		"--use-service-account-credentials=true", "--service-account-private-key-file="+c.keys.AccountKey,
@@ -46,7 +45,7 @@ func (c *Cluster) clients() []process.Spec {
 		c.spec("kube-scheduler", c.clientArgs("kube-scheduler")),
 		{
 			Name: "kwok", Path: filepath.Join(c.programs.kwok, "kwok"), Dir: c.dir,
-			// kwok would read the configuration of the user.
+			// kwok would read the user's configuration.
 			Env: []string{"HOME=" + c.dir, "KWOK_WORKDIR=" + c.path("kwok")},
 			Args: []string{
 				"--kubeconfig=" + c.Kubeconfig(), "--config=" + filepath.Join(c.programs.kwok, "stages.yaml"),

@@ -25,15 +25,15 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/rest"
 )
 
-// startTimeout bounds the start of a cluster, without the builds before it.
+// startTimeout limits the start of a cluster, without the builds before it.
 const startTimeout = 5 * time.Minute
 
-// DefaultNodes is the number of nodes of a cluster that does not ask for one.
+// DefaultNodes is the default number of nodes of a cluster.
 const DefaultNodes = 2
 
 var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$`)
 
-// Options say what to start.
+// Options configure a cluster.
 type Options struct {
 	Bed   *bed.Bed
 	Name  string // lower case letters, digits and dashes; unique in the bed
@@ -56,10 +56,9 @@ type Cluster struct {
 // programs are the folders of the built parts.
 type programs struct{ kube, kwok string }
 
-// Start builds what is missing, starts a cluster and waits until it takes work:
-// the API server is ready, so are the nodes, and the service account of
-// namespace default exists.  The caller stops the cluster, before closing its
-// bed.  When Start fails nothing is left running.
+// Start builds missing parts, starts a cluster and waits until it accepts work: the API server and the
+// nodes are ready, and the service account of namespace default exists. The caller stops the cluster
+// before closing its bed. When Start fails nothing is left running.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c, err := prepare(ctx, o)
 	if err != nil {
@@ -85,11 +84,11 @@ func (c *Cluster) Dir() string { return c.dir }
 // Server returns the URL of the API server.
 func (c *Cluster) Server() string { return c.server }
 
-// Bed returns the bed that the cluster is in.
+// Bed returns the bed of the cluster.
 func (c *Cluster) Bed() *bed.Bed { return c.bed }
 
-// Kubeconfig returns the path of the administrator's kubeconfig.  The file holds
-// the token and the certificate authority themselves.
+// Kubeconfig returns the path of the administrator's kubeconfig. The file contains the token and the
+// certificate authority.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "admin.kubeconfig") }
 
 // PIDs returns the process ids by program.
@@ -101,11 +100,10 @@ func (c *Cluster) PIDs() map[string]int {
 	return ids
 }
 
-// Check returns nil while all processes run, and else why the first one ended.
+// Check returns nil while all processes run, otherwise the reason of the first end.
 func (c *Cluster) Check() error { return process.FirstExited(c.processes) }
 
-// Stop ends all processes of the cluster.  What it stored stays in the bed's
-// etcd.  A second call does nothing.
+// Stop ends all processes of the cluster. Its data stays in the bed's etcd. A second call does nothing.
 func (c *Cluster) Stop() {
 	if c.client != nil {
 		c.client.Close()
@@ -164,8 +162,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	return c.ready(ctx)
 }
 
-// startServer starts the API server on a new port and writes the kubeconfigs
-// for it.
+// startServer starts the API server on a new port and writes its kubeconfigs.
 func (c *Cluster) startServer(ctx context.Context) error {
 	ports, err := port.Pick(1)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// Kubectl runs kubectl as the administrator and returns its standard output.
-// The error of a failed run holds its standard error.
+// Kubectl runs kubectl as the administrator and returns its standard output. The error of a failed run
+// contains its standard error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.kubectl(ctx, "", args)
 }
@@ -23,7 +23,7 @@ func (c *Cluster) Apply(ctx context.Context, manifest string) error {
 	return err
 }
 
-// KubectlPath returns the path of the kubectl binary that fits the cluster.
+// KubectlPath returns the path of the kubectl binary for the cluster.
 func (c *Cluster) KubectlPath() string { return filepath.Join(c.programs.kube, "kubectl") }
 
 func (c *Cluster) kubectl(ctx context.Context, stdin string, args []string) (string, error) {

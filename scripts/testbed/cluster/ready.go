@@ -8,7 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/poll"
 )
 
-// ready creates the nodes and waits until the cluster takes work.
+// ready creates the nodes and waits until the cluster accepts work.
 func (c *Cluster) ready(ctx context.Context) error {
 	for i := range c.nodes {
 		if err := c.client.Post(ctx, "/api/v1/nodes", node(c.name, i)); err != nil {

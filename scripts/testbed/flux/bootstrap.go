@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Sync says which folder of which repository a cluster follows.
+// Sync is the repository and the folder that a cluster follows.
 type Sync struct {
 	URL      string        // http or https
 	Branch   string        // empty means main
@@ -18,9 +18,9 @@ type Sync struct {
 	Password string
 }
 
-// Bootstrap does to the cluster what "flux bootstrap" does: it creates, or
-// changes, the Secret, GitRepository and Kustomization flux-system in namespace
-// flux-system.  It does not wait for them and writes nothing to the repository.
+// Bootstrap does the same to the cluster as "flux bootstrap": it creates, or changes, the Secret,
+// GitRepository and Kustomization flux-system in namespace flux-system. It does not wait for them and
+// writes nothing to the repository.
 func (f *Flux) Bootstrap(ctx context.Context, s Sync) error {
 	manifest, err := s.manifest()
 	if err != nil {
@@ -29,7 +29,7 @@ func (f *Flux) Bootstrap(ctx context.Context, s Sync) error {
 	return f.Cluster().Apply(ctx, manifest)
 }
 
-// manifest returns the objects as a JSON list, which is YAML too.
+// manifest returns the objects as a JSON list, which is also YAML.
 func (s Sync) manifest() (string, error) {
 	if s.URL == "" {
 		return "", errors.New("bootstrap needs the url of a repository")
@@ -79,7 +79,7 @@ func (s Sync) kustomization() object {
 	}
 }
 
-// interval returns the interval as Flux spells it; milliseconds do for all.
+// interval returns the interval in Flux's format, in milliseconds.
 func (s Sync) interval() string { return fmt.Sprintf("%dms", s.Interval.Milliseconds()) }
 
 func meta() object { return object{"name": Namespace, "namespace": Namespace} }

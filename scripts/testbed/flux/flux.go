@@ -1,5 +1,5 @@
-// Package flux runs Flux's source-controller and kustomize-controller against a
-// cluster of a bed, and points them to a Git repository.
+// Package flux runs Flux's source-controller and kustomize-controller against a cluster of a bed, and
+// points them at a Git repository.
 package flux
 
 import (
@@ -14,13 +14,12 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
 )
 
-// Namespace is where Flux keeps its own objects.
+// Namespace contains Flux's own objects.
 const Namespace = "flux-system"
 
-// Options tune the controllers; the zero value is good for tests.
+// Options tune the controllers; the zero value suits tests.
 type Options struct {
-	// Concurrent is the number of reconciliations at a time of each
-	// controller; 0 means 4.
+	// Concurrent is the number of concurrent reconciliations of each controller; 0 means 4.
 	Concurrent int
 }
 
@@ -30,9 +29,9 @@ type Flux struct {
 	options Options
 }
 
-// Start builds what is missing, installs the CRDs and namespace flux-system,
-// starts the controllers and waits until both are ready.  The caller stops Flux
-// before its cluster.  When Start fails nothing is left running.
+// Start builds missing parts, installs the CRDs and namespace flux-system, starts the controllers and
+// waits until both are ready. The caller stops Flux before its cluster. When Start fails nothing is
+// left running.
 func Start(ctx context.Context, c *cluster.Cluster, o Options) (*Flux, error) {
 	if o.Concurrent == 0 {
 		o.Concurrent = 4
@@ -92,8 +91,8 @@ func (o Options) args(dir, name string, health, storage int) []string {
 	return args
 }
 
-// ready asks for the health of a controller.  The source-controller calls itself
-// ready about a second before it serves artifacts, so that is waited for too.
+// ready checks the health of a controller. The source-controller reports ready about a second before it
+// serves artifacts, so ready waits for that too.
 func ready(ctx context.Context, name, health, storage string) error {
 	if err := probe.HTTP(ctx, "http://"+health+"/readyz", http.StatusOK); err != nil || name != "source-controller" {
 		return err

@@ -14,8 +14,7 @@ import (
 // login is a name and a password.
 type login struct{ name, password string }
 
-// CreateUser makes a user and returns a token of theirs that may do what its scopes say,
-// such as "write:repository".
+// CreateUser creates a user and returns a token with the given scopes, such as "write:repository".
 func (g *Gitea) CreateUser(ctx context.Context, name string, scopes ...string) (token string, err error) {
 	user := login{name, rand.Text()}
 	err = g.call(ctx, g.admin, request{http.MethodPost, "/admin/users", object{
@@ -31,34 +30,33 @@ func (g *Gitea) CreateUser(ctx context.Context, name string, scopes ...string) (
 	return made.SHA1, err
 }
 
-// CreateRepo makes an empty private repository, whose default branch is main.
+// CreateRepo creates an empty private repository with the default branch main.
 func (g *Gitea) CreateRepo(ctx context.Context, owner, repo string) error {
 	return g.call(ctx, g.admin, request{http.MethodPost, "/admin/users/" + owner + "/repos", object{
 		"name": repo, "private": true, "default_branch": "main",
 	}}, nil)
 }
 
-// Share gives a user a permission, "read" or "write", in a repository of somebody else.
+// Share gives a user a permission, "read" or "write", in another user's repository.
 func (g *Gitea) Share(ctx context.Context, owner, repo, user, permission string) error {
 	return g.call(ctx, g.admin, request{http.MethodPut, "/repos/" + owner + "/" + repo + "/collaborators/" + user, object{"permission": permission}}, nil)
 }
 
-// Protect lets nobody push to the branches of a pattern.
+// Protect forbids all pushes to the branches of a pattern.
 func (g *Gitea) Protect(ctx context.Context, owner, repo, pattern string) error {
 	return g.call(ctx, g.admin, request{http.MethodPost, "/repos/" + owner + "/" + repo + "/branch_protections", object{
 		"rule_name": pattern, "enable_push": false,
 	}}, nil)
 }
 
-// CommitFile lets the administrator commit a new file to a branch, as people do in the
-// web interface.
+// CommitFile commits a new file to a branch as the administrator, as people do in the web interface.
 func (g *Gitea) CommitFile(ctx context.Context, owner, repo, branch, path, content string) error {
 	return g.call(ctx, g.admin, request{http.MethodPost, "/repos/" + owner + "/" + repo + "/contents/" + path, object{
 		"branch": branch, "message": "foreign", "content": base64.StdEncoding.EncodeToString([]byte(content)),
 	}}, nil)
 }
 
-// object is a JSON object to be sent.
+// object is a JSON object to send.
 type object map[string]any
 
 // request is a call of the API, below /api/v1.
@@ -71,7 +69,7 @@ func (g *Gitea) get(ctx context.Context, path string) error {
 	return g.call(ctx, g.admin, request{http.MethodGet, path, nil}, nil)
 }
 
-// call makes a request in the name of somebody and reads the answer into out, which may be nil.
+// call makes a request as a user and reads the answer into out, which may be nil.
 func (g *Gitea) call(ctx context.Context, who login, r request, out any) error {
 	body, err := json.Marshal(r.in)
 	if err != nil {

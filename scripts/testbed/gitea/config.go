@@ -7,8 +7,8 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/port"
 )
 
-// settings leave out all that a test does not need: mail, ssh, large files, periodic work,
-// actions, search. The folder of a built part holds templates and locales.
+// settings switch off features that tests do not need: mail, ssh, large files, periodic jobs, actions,
+// search. The folder of a built part contains templates and locales.
 const settings = `APP_NAME = test bed
 RUN_MODE = prod
 WORK_PATH = %[1]s

@@ -19,13 +19,13 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
 )
 
-// startTimeout bounds the time from an empty folder to a server that answers.
+// startTimeout limits the time from an empty folder to an answering server.
 const startTimeout = 5 * time.Minute
 
-// Options say where to run.
+// Options place a server.
 type Options struct {
-	Dir      string    // takes database, repositories and log; made when missing, to be empty
-	Progress io.Writer // takes one line per step; nil drops them
+	Dir      string    // contains database, repositories and log; created if missing, must be empty
+	Progress io.Writer // receives one line per step; nil drops them
 }
 
 // Gitea is a running server.
@@ -37,8 +37,7 @@ type Gitea struct {
 	process   *process.Process
 }
 
-// Start builds Gitea if the cache lacks it, sets up an empty one and starts it. The caller
-// stops it.
+// Start builds Gitea if the cache lacks it, sets up an empty server and starts it. The caller stops it.
 func Start(ctx context.Context, o Options) (*Gitea, error) {
 	if o.Dir == "" {
 		return nil, errors.New("a Gitea needs a folder: set Dir")
@@ -74,7 +73,7 @@ func (g *Gitea) Stop() {
 // URL returns the address of a repository, without credentials.
 func (g *Gitea) URL(owner, repo string) string { return g.url + "/" + owner + "/" + repo + ".git" }
 
-// RepoDir returns where a repository is on this machine.
+// RepoDir returns the path of a repository on this machine.
 func (g *Gitea) RepoDir(owner, repo string) string {
 	return filepath.Join(g.dir, "repositories", owner, repo+".git")
 }
@@ -93,7 +92,7 @@ func (g *Gitea) start(ctx context.Context, progress io.Writer) error {
 	return nil
 }
 
-// run starts the server on a port that nobody listens on now.
+// run starts the server on a free port.
 func (g *Gitea) run(ctx context.Context) error {
 	ports, err := port.Pick(1)
 	if err != nil {
@@ -117,7 +116,7 @@ func (g *Gitea) run(ctx context.Context) error {
 func (g *Gitea) program() string { return filepath.Join(g.part, "gitea") }
 func (g *Gitea) config() string  { return filepath.Join(g.dir, "app.ini") }
 
-// setUp makes the database and its administrator.
+// setUp creates the database and its administrator.
 func (g *Gitea) setUp(ctx context.Context) error {
 	if err := g.configure(0); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package githost serves bare Git repositories over http with basic auth, by
-// git's own http-backend.
+// Package githost serves bare Git repositories over http with basic auth, through git's own
+// http-backend.
 package githost
 
 import (
@@ -19,12 +19,12 @@ import (
 	"time"
 )
 
-// maxPush is the size that one request may have.
+// maxPush is the largest size of a request.
 const maxPush = 256 << 20
 
-// Options say what to serve.
+// Options configure a host.
 type Options struct {
-	Dir      string // takes the repositories; made when missing
+	Dir      string // contains the repositories; created if missing
 	User     string
 	Password string
 }
@@ -37,8 +37,7 @@ type Host struct {
 	done    chan struct{} // closed when the server has ended
 }
 
-// Start serves the repositories of a folder on a free port of 127.0.0.1.  The
-// caller closes the host.
+// Start serves the repositories of a folder on a free port of 127.0.0.1. The caller closes the host.
 func Start(ctx context.Context, o Options) (*Host, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
@@ -68,13 +67,12 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 // URL returns the address of a repository, without credentials.
 func (h *Host) URL(name string) string { return h.url + "/" + name + ".git" }
 
-// PushURL returns the address of a repository with the credentials in it.
+// PushURL returns the address of a repository with credentials.
 func (h *Host) PushURL(name string) string {
 	return strings.Replace(h.URL(name), "http://", "http://"+h.options.User+":"+h.options.Password+"@", 1)
 }
 
-// Create makes an empty bare repository whose first branch is main, to which
-// one can push.
+// Create creates an empty bare repository with first branch main that accepts pushes.
 func (h *Host) Create(ctx context.Context, name string) error {
 	dir := filepath.Join(h.options.Dir, name+".git")
 	if _, err := git(ctx, h.options.Dir, "init", "-q", "--bare", "--initial-branch=main", dir); err != nil {
@@ -95,7 +93,7 @@ func (h *Host) handler(backend string) http.Handler {
 	git := &cgi.Handler{
 		Path: backend, Root: "/",
 		Env:        []string{"GIT_PROJECT_ROOT=" + h.options.Dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=" + h.options.User},
-		InheritEnv: []string{"HOME"}, // git reads its configuration
+		InheritEnv: []string{"HOME"}, // git reads its configuration from the environment
 		Stderr:     io.Discard,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -119,8 +117,7 @@ func (h *Host) allowed(r *http.Request) bool {
 
 func equal(a, b string) int { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) }
 
-// unchunk reads a body of unknown length, which git sends with big pushes and
-// which package cgi refuses.
+// unchunk reads a body of unknown length: git sends one in big pushes, and package cgi refuses it.
 func unchunk(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength >= 0 {
 		return nil

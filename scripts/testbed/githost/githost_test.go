@@ -22,7 +22,7 @@ func start(t *testing.T) *Host {
 	return h
 }
 
-// A push over 1 MB is chunked, which package cgi alone refuses.
+// A push over 1 MB is chunked; package cgi alone refuses it.
 func TestWhatIsPushedCanBeCloned(t *testing.T) {
 	h, work, again := start(t), t.TempDir(), filepath.Join(t.TempDir(), "again")
 	big := make([]byte, 3<<20)

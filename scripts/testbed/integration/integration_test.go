@@ -1,5 +1,5 @@
-// Package integration tries a whole bed.  It builds what the cache lacks, which
-// takes minutes, and so runs only when EMCO_TESTBED=1.
+// Package integration tests a whole bed. It builds the parts that the cache lacks, which takes minutes,
+// so it runs only with EMCO_TESTBED=1.
 package integration
 
 import (
@@ -37,7 +37,7 @@ metadata: {name: from-git, namespace: default}
 data: {colour: blue}
 `
 
-// options returns a bed that tells the test what it does.
+// options returns a bed that writes its progress to the test.
 func options(t *testing.T) bed.Options {
 	return bed.Options{Dir: t.TempDir(), Progress: t.Output()}
 }
@@ -54,7 +54,7 @@ func startCluster(t *testing.T, b *bed.Bed, name string) *cluster.Cluster {
 
 func TestABed(t *testing.T) {
 	if os.Getenv("EMCO_TESTBED") != "1" {
-		t.Skip("set EMCO_TESTBED=1 to run real clusters; the first run builds them for minutes")
+		t.Skip("set EMCO_TESTBED=1 to run real clusters; the first run builds them, which takes minutes")
 	}
 	b, err := bed.Open(t.Context(), options(t))
 	if err != nil {
@@ -62,7 +62,7 @@ func TestABed(t *testing.T) {
 	}
 	t.Cleanup(b.Close)
 	one, two := startCluster(t, b, "c1"), startCluster(t, b, "c2")
-	t.Run("what is applied to one cluster runs there and not in the other", func(t *testing.T) { isolated(t, one, two) })
+	t.Run("an object applied to one cluster runs there and not in the other", func(t *testing.T) { isolated(t, one, two) })
 	t.Run("service accounts may do nothing unless allowed", func(t *testing.T) { guarded(t, one) })
 	t.Run("the certificate authority signs requests of users", func(t *testing.T) { signs(t, one) })
 	t.Run("flux follows a repository", func(t *testing.T) { follows(t, two) })
@@ -82,7 +82,7 @@ func isolated(t *testing.T, here, there *cluster.Cluster) {
 		t.Errorf("available replicas in %s: %q, want 3", here.Name(), got)
 	}
 	if got := kubectl(t, there, "get", "deployments,pods", "-A", "-o", "name"); got != "" {
-		t.Errorf("in %s there is %q, want nothing", there.Name(), got)
+		t.Errorf("%s contains %q, want nothing", there.Name(), got)
 	}
 }
 
@@ -122,7 +122,7 @@ func signs(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// follows pushes, changes and removes a file and waits for each to arrive.
+// follows pushes, changes and removes a file and waits for each change to arrive.
 func follows(t *testing.T, c *cluster.Cluster) {
 	host, err := githost.Start(t.Context(), githost.Options{Dir: t.TempDir(), User: "flux", Password: "secret"})
 	if err != nil {
@@ -155,7 +155,7 @@ func follows(t *testing.T, c *cluster.Cluster) {
 	work.push()
 	arrives(t, c, "a removal", "")
 	if got := kubectl(t, c, "get", "configmap", "for-another", "--ignore-not-found", "-o", "name"); got != "" {
-		t.Errorf("%s took %s, which is for another cluster", c.Name(), got)
+		t.Errorf("%s received %s, which is for another cluster", c.Name(), got)
 	}
 	if err := f.Check(); err != nil {
 		t.Error(err)
@@ -196,7 +196,7 @@ func kubectl(t *testing.T, c *cluster.Cluster, args ...string) string {
 	return out
 }
 
-// A worktree is a clone into which a test writes.
+// A worktree is a test's clone.
 type worktree struct {
 	t   *testing.T
 	dir string

@@ -9,10 +9,10 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/serve"
 )
 
-// Options say where to run.
+// Options place a registry.
 type Options = serve.Options
 
-// Server is a running registry, without TLS. Its one user may do everything, others nothing.
+// Server is a running registry, without TLS. Its one user has all rights, others none.
 type Server struct {
 	*serve.Server
 	User, Password string

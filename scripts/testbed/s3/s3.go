@@ -12,10 +12,10 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/serve"
 )
 
-// Options say where to run.
+// Options place a server.
 type Options = serve.Options
 
-// Server is a running server, without TLS. Its one key pair may do everything.
+// Server is a running server, without TLS. Its one key pair has all rights.
 type Server struct {
 	*serve.Server
 	AccessKey, SecretKey string
@@ -27,8 +27,7 @@ const (
 	meta = "meta"
 )
 
-// Start builds the gateway if the cache lacks it, and starts one without buckets. The
-// caller stops it.
+// Start builds the gateway if the cache lacks it, and starts one without buckets. The caller stops it.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{AccessKey: rand.Text(), SecretKey: rand.Text()}
 	var err error
@@ -46,7 +45,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// CreateBucket makes an empty bucket: to the gateway, a folder is one.
+// CreateBucket creates an empty bucket: for the gateway, a folder is a bucket.
 func (s *Server) CreateBucket(name string) error {
 	return os.Mkdir(filepath.Join(s.Path(data), name), 0o700)
 }

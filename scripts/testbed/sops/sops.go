@@ -1,5 +1,5 @@
-// Package sops makes age keys, and encrypts and decrypts manifests with them by the
-// program sops, as the owners of charts do.
+// Package sops creates age keys, and encrypts and decrypts manifests with them through the program
+// sops, as the owners of charts do.
 package sops
 
 import (
@@ -19,12 +19,11 @@ import (
 // Tool is the built programs.
 type Tool struct{ part string }
 
-// Key is an age key: what is encrypted for Public can be read with File, the content of a
-// key file.
+// Key is an age key: File, the content of a key file, decrypts text that was encrypted for Public.
 type Key struct{ Public, File string }
 
-// Open builds the programs if the cache lacks them. Progress takes one line per step; nil
-// drops them.
+// Open builds the programs if the cache lacks them. Progress receives one line per step; nil drops
+// them.
 func Open(ctx context.Context, progress io.Writer) (Tool, error) {
 	if progress == nil {
 		progress = io.Discard
@@ -37,7 +36,7 @@ func Open(ctx context.Context, progress io.Writer) (Tool, error) {
 	return Tool{part}, err
 }
 
-// NewKey makes a key.
+// NewKey creates a key.
 func (t Tool) NewKey(ctx context.Context) (Key, error) {
 	file, err := t.run(ctx, "age-keygen", "", nil)
 	if err != nil {
@@ -51,20 +50,19 @@ func (t Tool) NewKey(ctx context.Context) (Key, error) {
 	return Key{}, errors.New("age-keygen prints no public key")
 }
 
-// Encrypt returns a manifest with the values below data and stringData encrypted. The rest
-// of it may change afterwards: it is not covered by the authentication code.
+// Encrypt returns a manifest with the values below data and stringData encrypted. The rest may change
+// afterwards: the authentication code does not cover it.
 func (t Tool) Encrypt(ctx context.Context, k Key, manifest string) (string, error) {
 	return t.run(ctx, "sops", manifest, []string{"SOPS_AGE_RECIPIENTS=" + k.Public},
 		"--encrypt", "--encrypted-regex", "^(data|stringData)$", "--mac-only-encrypted", "--input-type", "yaml", "--output-type", "yaml", "/dev/stdin")
 }
 
-// Decrypt returns a manifest as it was before. It is an error if encrypted values were
-// changed since.
+// Decrypt returns the original manifest. It is an error if encrypted values have changed.
 func (t Tool) Decrypt(ctx context.Context, k Key, manifest string) (string, error) {
 	return t.run(ctx, "sops", manifest, []string{"SOPS_AGE_KEY=" + k.File}, "decrypt", "--filename-override", "secret.yaml")
 }
 
-// run hands text to a program, if there is any, and returns what it prints.
+// run passes text to a program, if there is any, and returns its output.
 func (t Tool) run(ctx context.Context, program, text string, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(t.part, program), args...)
 	cmd.Env = append(os.Environ(), env...)

@@ -1,6 +1,6 @@
-// Command numbers prints how the code measures up to the project's style: lengths of
-// functions and files, parameters, empty interfaces and comments. It warns where a
-// number is off and never fails: the numbers start conversations, they do not end them.
+// Command numbers compares the code with the project's style: lengths of functions and files,
+// parameters, empty interfaces, comments, names of types and prose. It prints the wanted values and
+// never fails.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// tree is what was counted below one folder.
+// tree contains the counts of one folder.
 type tree struct {
 	code, comments, tests int
 	functions             []int // lines of each
@@ -125,7 +125,7 @@ func (t *tree) walk(fset *token.FileSet, file *ast.File) {
 	}
 }
 
-// constraints counts type parameters that may be anything: those are no empty interfaces.
+// constraints counts type parameters with the constraint any, which are no empty interfaces.
 func constraints(params *ast.FieldList) (n int) {
 	if params == nil {
 		return 0

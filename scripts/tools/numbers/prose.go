@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// phrases are word-for-word translations and vague verbs that make readers stop. The
-// list follows docs/contributing.md; a match is a place to read, not always a fault.
+// phrases are word-for-word translations and vague verbs that make readers stop. The list follows
+// docs/contributing.md; a match is a place to read, not always a fault.
 var phrases = regexp.MustCompile(`(?i)\b(?:` + strings.Join([]string{
 	`of which`, `of whom`, `(?:in|to|for|from|by) which`, `(?:is|are|was|were|be) to be`, `what there is`, `there is to`,
 	`shall`, `anew`, `by now`, `nobody`, `somebody`, `who is not there`, `whose \w+ that ever`,
@@ -99,7 +99,7 @@ func (p *prose) addGo(path string) error {
 	return nil
 }
 
-// printProse prints one line for each root, and the files in which most phrases stand.
+// printProse prints one line for each root, and the files with most phrases.
 func printProse(roots []string, worst int) error {
 	var all []prose
 	fmt.Printf("\n%-34s %7s %8s %8s\n", "prose", "words", "phrases", "/1000")

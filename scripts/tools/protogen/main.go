@@ -1,6 +1,5 @@
-// Command protogen writes the Go code of the .proto files in a folder beside them. It
-// needs neither protoc nor a network: the files are compiled here, and the two plugins
-// are tools of this module.
+// Command protogen writes the Go code of the .proto files in a folder. It needs neither protoc nor a
+// network: it compiles the files itself, and the two plugins are tools of this module.
 package main
 
 import (
@@ -17,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// plugins are the generators, with what is said to each.
+// plugins are the generators, with their parameters.
 var plugins = []struct{ tool, parameter string }{
 	{"protoc-gen-go", "paths=source_relative"},
 	{"protoc-gen-go-grpc", "paths=source_relative"},
@@ -81,7 +80,7 @@ func compile(ctx context.Context, dir string) (*pluginpb.CodeGeneratorRequest, e
 	return req, nil
 }
 
-// run hands the request to a plugin, as protoc does.
+// run passes the request to a plugin, as protoc does.
 func run(ctx context.Context, tool string, req *pluginpb.CodeGeneratorRequest) ([]*pluginpb.CodeGeneratorResponse_File, error) {
 	in, err := proto.Marshal(req)
 	if err != nil {

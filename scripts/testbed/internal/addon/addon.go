@@ -1,4 +1,4 @@
-// Package addon runs what is added to a cluster of a bed: the controllers of one built part.
+// Package addon runs additions to a cluster of a bed: the controllers of one built part.
 package addon
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
 )
 
-// startTimeout bounds the start of an add-on, without the builds before it.
+// startTimeout limits the start of an add-on, without the builds before it.
 const startTimeout = 5 * time.Minute
 
-// Addon is a built part, and those of its programs that run against a cluster.
+// Addon is a built part, and its programs that run against a cluster.
 type Addon struct {
 	cluster   *cluster.Cluster
 	name      string
@@ -24,9 +24,9 @@ type Addon struct {
 	processes []*process.Process
 }
 
-// Start builds the part if the cache lacks it and calls start, which installs and runs what
-// belongs to the add-on and must return when it is ready. The caller stops the add-on before
-// its cluster. When Start fails nothing is left running.
+// Start builds the part if the cache lacks it and calls start, which installs and runs the add-on and
+// must return when it is ready. The caller stops the add-on before its cluster. When Start fails
+// nothing is left running.
 func Start(ctx context.Context, c *cluster.Cluster, name string, start func(context.Context, *Addon) error) (*Addon, error) {
 	part, err := c.Bed().Part(ctx, name)
 	if err != nil {
@@ -44,7 +44,7 @@ func Start(ctx context.Context, c *cluster.Cluster, name string, start func(cont
 	return a, nil
 }
 
-// Cluster returns the cluster that was added to.
+// Cluster returns the cluster of the add-on.
 func (a *Addon) Cluster() *cluster.Cluster { return a.cluster }
 
 // Dir returns the working folder of the programs.
@@ -62,7 +62,7 @@ func (a *Addon) PIDs() map[string]int {
 	return ids
 }
 
-// Check returns nil while all programs run, and else why one ended.
+// Check returns nil while all programs run, otherwise the reason of the first end.
 func (a *Addon) Check() error { return process.FirstExited(a.processes) }
 
 // Stop ends the programs; the objects in the cluster stay. A second call does nothing.
@@ -75,8 +75,8 @@ func (a *Addon) start(ctx context.Context, start func(context.Context, *Addon) e
 	return start(ctx, a)
 }
 
-// Define puts custom resource definitions, files of the part, into the cluster, and returns
-// when it knows them.
+// Define creates custom resource definitions, files of the part, in the cluster, and returns when the
+// cluster knows them.
 func (a *Addon) Define(ctx context.Context, files ...string) error {
 	for _, file := range files {
 		path := filepath.Join(a.part, file)
@@ -90,16 +90,16 @@ func (a *Addon) Define(ctx context.Context, files ...string) error {
 	return nil
 }
 
-// Program is one to run.
+// Program is a program of an add-on.
 type Program struct {
-	Name  string // of its file in the part
+	Name  string // name of its file in the part
 	Args  []string
-	Env   []string                    // added to what all programs have: the cluster, and a place for files
-	Ready func(context.Context) error // nil when it is ready, and else why not
+	Env   []string                    // in addition to the variables of all programs: the cluster, and a place for files
+	Ready func(context.Context) error // nil when it is ready, otherwise the reason
 }
 
-// Run starts a program and waits until it is ready. One that ended before that is no longer
-// there: it can be run again, with other ports.
+// Run starts a program and waits until it is ready. It removes a program that ended before that, so the
+// caller can run it again, with other ports.
 func (a *Addon) Run(ctx context.Context, program Program) error {
 	p, err := process.Start(process.Spec{
 		Name: program.Name, Path: filepath.Join(a.part, program.Name), Dir: a.dir, Args: program.Args, Env: append(a.env(), program.Env...),
@@ -115,7 +115,7 @@ func (a *Addon) Run(ctx context.Context, program Program) error {
 	return nil
 }
 
-// env names the cluster, for which controllers have no flag, and keeps files in the bed.
+// env names the cluster, for controllers without a flag, and keeps files in the bed.
 func (a *Addon) env() []string {
 	return []string{"KUBECONFIG=" + a.cluster.Kubeconfig(), "HOME=" + a.dir, "TMPDIR=" + filepath.Join(a.dir, "tmp")}
 }

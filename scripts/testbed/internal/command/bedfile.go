@@ -45,7 +45,7 @@ func (r *running) content() bedFile {
 	return f
 }
 
-// write makes bed.json appear complete or not at all.
+// write creates bed.json atomically.
 func (r *running) write() error {
 	data, err := json.MarshalIndent(r.content(), "", "  ")
 	if err != nil {
@@ -58,5 +58,5 @@ func (r *running) write() error {
 	return os.Rename(path+".tmp", path)
 }
 
-// forget removes bed.json: what it names runs no more, or is about to end.
+// forget removes bed.json, because the processes in it have ended or will end.
 func (r *running) forget() { _ = os.Remove(filepath.Join(r.bed.Dir(), fileName)) }

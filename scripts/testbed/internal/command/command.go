@@ -33,7 +33,7 @@ const (
 	codeNotBuilt = 3
 )
 
-// Output takes results (Out) and progress lines (Progress).
+// Output receives results (Out) and progress lines (Progress).
 type Output struct{ Out, Progress io.Writer }
 
 var (
@@ -41,8 +41,8 @@ var (
 	errNotBuilt = errors.New("not built: run testbed build")
 )
 
-// ExitCode returns the exit code of an error of Run: 2 for wrong usage, 3 for a
-// part that is not built, else 1.
+// ExitCode returns the exit code of an error of Run: 2 for wrong usage, 3 for a missing part, otherwise
+// 1.
 func ExitCode(err error) int {
 	switch {
 	case errors.Is(err, errUsage):

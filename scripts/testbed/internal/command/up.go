@@ -16,7 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/flux"
 )
 
-// plan is what the flags of up ask for.
+// plan is the parsed flags of up.
 type plan struct {
 	clusters, flux []string
 	dir            string
@@ -60,8 +60,7 @@ func names(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// up runs a bed until ctx ends, which is no error, or a process does, which is
-// one.
+// up runs a bed until ctx ends, which is no error, or a process ends, which is one.
 func up(ctx context.Context, out Output, args []string) error {
 	p, err := parseUp(args)
 	if err != nil {
@@ -73,7 +72,7 @@ func up(ctx context.Context, out Output, args []string) error {
 	}
 	defer b.Close()
 	r := &running{bed: b, started: make([]member, len(p.clusters))}
-	r.forget() // of a run that was killed
+	r.forget() // of a killed run
 	defer r.stop()
 	if err := r.start(ctx, p); err != nil {
 		return err
@@ -86,19 +85,19 @@ func up(ctx context.Context, out Output, args []string) error {
 	return r.watch(ctx)
 }
 
-// running is all that up started.
+// running contains everything that up has started.
 type running struct {
 	bed     *bed.Bed
 	started []member
 }
 
-// member is a cluster and, where asked for, its Flux; both are nil until started.
+// member is a cluster and, on request, its Flux; both are nil until started.
 type member struct {
 	cluster *cluster.Cluster
 	flux    *flux.Flux
 }
 
-// start starts the clusters side by side and waits for all of them.
+// start starts the clusters concurrently and waits for all of them.
 func (r *running) start(ctx context.Context, p plan) error {
 	errs := make([]error, len(p.clusters))
 	var group sync.WaitGroup
@@ -121,7 +120,7 @@ func (r *running) member(ctx context.Context, m *member, p plan, name string) er
 	return err
 }
 
-// watch returns nil when ctx ends and an error when a process does.
+// watch returns nil when ctx ends and an error when a process ends.
 func (r *running) watch(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -155,7 +154,7 @@ func (r *running) check() error {
 	return nil
 }
 
-// stop stops the clusters side by side and waits for all of them.
+// stop stops the clusters concurrently and waits for all of them.
 func (r *running) stop() {
 	var group sync.WaitGroup
 	for _, m := range r.started {

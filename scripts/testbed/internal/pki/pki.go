@@ -1,5 +1,4 @@
-// Package pki makes the keys and certificates of a cluster that lives for one
-// test run.
+// Package pki creates the keys and certificates of a cluster for one test run.
 package pki
 
 import (
@@ -19,7 +18,7 @@ import (
 
 const lifetime = 30 * 24 * time.Hour
 
-// Files are the paths of what Write made; CA holds the certificate itself too.
+// Files are the paths of Write's files; CA contains the certificate too.
 type Files struct {
 	CA                 []byte // PEM
 	CACert, CAKey      string
@@ -27,9 +26,8 @@ type Files struct {
 	AccountKey, Public string // key pair that signs service account tokens
 }
 
-// Write makes a certificate authority, a serving certificate for 127.0.0.1
-// signed by it and a key pair for service account tokens, and writes them to
-// dir, which must exist.
+// Write creates a certificate authority, a serving certificate for 127.0.0.1 signed by it and a key
+// pair for service account tokens, and writes them to dir, which must exist.
 func Write(dir string) (Files, error) {
 	f := Files{
 		CACert: filepath.Join(dir, "ca.crt"), CAKey: filepath.Join(dir, "ca.key"),

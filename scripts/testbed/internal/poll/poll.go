@@ -1,4 +1,4 @@
-// Package poll waits for something outside of this process to become true.
+// Package poll waits for a condition outside this process.
 package poll
 
 import (
@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Until calls try every interval, the first time at once, until it returns nil.
-// When ctx ends first, it returns an error that wraps ctx's cause and holds the
-// text of the last error of try.
+// Until calls try every interval, the first time immediately, until it returns nil. When ctx ends
+// first, it returns an error that wraps ctx's cause and contains the text of the last error of try.
 func Until(ctx context.Context, every time.Duration, try func(context.Context) error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

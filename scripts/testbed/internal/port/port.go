@@ -8,17 +8,16 @@ import (
 	"net"
 )
 
-// Ports are taken from below the range that Linux uses for outgoing
-// connections (32768 and up), so that only another server can take one between
-// the pick and its use.
+// Ports are below the range that Linux uses for outgoing connections (32768 and up), so only another
+// server can take one between the pick and its use.
 const (
 	lowest  = 20000
 	highest = 32000
 	tries   = 200
 )
 
-// Pick returns n different ports on which nobody listens now.  Another process
-// may take one before it is used: who uses them must be ready to pick again.
+// Pick returns n different ports without a listener. Another process may take one before its use:
+// callers must be ready to pick again.
 func Pick(n int) ([]int, error) {
 	var held []net.Listener
 	defer func() {

@@ -1,4 +1,4 @@
-// Package probe asks once whether a server is there. Who waits for one asks again.
+// Package probe checks once whether a server is reachable. Callers that wait repeat the check.
 package probe
 
 import (
@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// HTTP returns nil if the server answers a GET of url with status, and else why not.
+// HTTP returns nil if the server answers a GET of url with status, otherwise the reason.
 func HTTP(ctx context.Context, url string, status int) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -25,7 +25,7 @@ func HTTP(ctx context.Context, url string, status int) error {
 	return nil
 }
 
-// TCP returns nil if somebody takes connections at address, and else why not.
+// TCP returns nil if a server accepts connections at address, otherwise the reason.
 func TCP(ctx context.Context, address string) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {

@@ -12,10 +12,10 @@ func TestHTTPWantsTheStatus(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	if err := HTTP(t.Context(), server.URL, http.StatusNotFound); err != nil {
-		t.Errorf("HTTP with the status that is given: %v", err)
+		t.Errorf("HTTP with the right status: %v", err)
 	}
 	if err := HTTP(t.Context(), server.URL, http.StatusOK); err == nil || !strings.Contains(err.Error(), "404") {
-		t.Errorf("HTTP with another status: %v, want the one that was given", err)
+		t.Errorf("HTTP with another status: %v, want the received one", err)
 	}
 }
 
@@ -26,10 +26,10 @@ func TestNobodyThereIsAnError(t *testing.T) {
 	}
 	address := l.Addr().String()
 	if err := TCP(t.Context(), address); err != nil {
-		t.Errorf("TCP where somebody listens: %v", err)
+		t.Errorf("TCP with a listener: %v", err)
 	}
 	l.Close()
 	if TCP(t.Context(), address) == nil || HTTP(t.Context(), "http://"+address, http.StatusOK) == nil {
-		t.Error("no error where nobody listens")
+		t.Error("no error without a listener")
 	}
 }

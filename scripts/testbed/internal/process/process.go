@@ -19,28 +19,28 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/poll"
 )
 
-// grace is how long a process may take between SIGTERM and SIGKILL.
+// grace is the time between SIGTERM and SIGKILL.
 const grace = 10 * time.Second
 
-// Spec says what to run.
+// Spec describes a process.
 type Spec struct {
-	Name string   // what messages call it
+	Name string   // its name in messages
 	Path string   // the program
 	Args []string // without the program's name
-	Env  []string // added to this process's environment
+	Env  []string // in addition to this process's environment
 	Dir  string   // working folder; the log is Name.log in it
 }
 
-// Process is a running child.  Its methods may be called from any goroutine.
+// Process is a running child. Its methods are safe for concurrent use.
 type Process struct {
 	spec Spec
 	pid  int
 	done chan struct{} // closed after the child was waited for
-	err  error         // how it ended; to be read after done
+	err  error         // its result; read it after done
 }
 
-// Start runs a program in a process group of its own.  The kernel kills it when
-// this process ends, however it ends.  Who starts must call Stop.
+// Start runs a program in its own process group. The kernel kills it when this process ends, in any
+// way. The caller must call Stop.
 func Start(s Spec) (*Process, error) {
 	log, err := os.OpenFile(s.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -62,8 +62,8 @@ func Start(s Spec) (*Process, error) {
 	return p, nil
 }
 
-// run owns the child.  It keeps its thread, because the kernel takes the end of
-// the thread that started a child for the death of its parent.
+// run owns the child. It keeps its thread, because for the kernel the end of the thread that started a
+// child is the death of its parent.
 func (p *Process) run(cmd *exec.Cmd, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -83,19 +83,19 @@ func (p *Process) PID() int { return p.pid }
 // Name returns the name of the spec.
 func (p *Process) Name() string { return p.spec.Name }
 
-// Exited returns nil while the process runs, and afterwards an error that says
-// how it ended and holds the end of its log.
+// Exited returns nil while the process runs, and afterwards an error with its result and the end of its
+// log.
 func (p *Process) Exited() error {
 	select {
 	case <-p.done:
-		return p.failure(fmt.Errorf("ended by itself (%s)", state(p.err)))
+		return p.failure(fmt.Errorf("ended without a signal (%s)", state(p.err)))
 	default:
 		return nil
 	}
 }
 
-// Ready waits until check returns nil.  When ctx or the process ends first, the
-// error holds the end of the process's log.
+// Ready waits until check returns nil. When ctx or the process ends first, the error contains the end
+// of the process's log.
 func (p *Process) Ready(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -115,9 +115,8 @@ func (p *Process) Ready(ctx context.Context, check func(context.Context) error) 
 	return nil
 }
 
-// Stop ends the process and its group: SIGTERM first, SIGKILL when it has not
-// ended after a while.  It returns when the process is gone; a second call does
-// nothing.
+// Stop ends the process and its group: SIGTERM first, SIGKILL if it has not ended after a while. It
+// returns when the process is gone; a second call does nothing.
 func (p *Process) Stop() {
 	p.signal(syscall.SIGTERM)
 	late := time.NewTimer(grace)
@@ -130,8 +129,8 @@ func (p *Process) Stop() {
 	}
 }
 
-// signal sends to the group only while the child is not waited for, since its
-// id may belong to somebody else afterwards.
+// signal sends to the group only before the child is waited for, because its id may belong to another
+// process afterwards.
 func (p *Process) signal(s syscall.Signal) {
 	select {
 	case <-p.done:

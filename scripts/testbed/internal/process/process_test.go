@@ -73,10 +73,10 @@ func TestRetryPicksAgainOnlyWhenThePortWasTaken(t *testing.T) {
 		starts int
 		want   error
 	}{
-		{"it works at once", []error{nil}, 1, nil},
+		{"it works the first time", []error{nil}, 1, nil},
 		{"the port is free the second time", []error{taken, nil}, 2, nil},
 		{"another failure is final", []error{other}, 1, other},
-		{"it gives up in the end", []error{taken, taken, taken, taken}, 4, taken},
+		{"it gives up at the end", []error{taken, taken, taken, taken}, 4, taken},
 	} {
 		starts := 0
 		got := Retry(func() error { starts++; return c.errs[starts-1] })
@@ -136,7 +136,7 @@ func TestAChildDiesWithItsKilledParent(t *testing.T) {
 	}
 }
 
-// gone counts a zombie as gone: who inherits it may be slow to wait for it.
+// gone counts a zombie as gone: its new parent may be slow to wait for it.
 func gone(pid int) error {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err == nil && !strings.Contains(string(stat), ") Z ") {

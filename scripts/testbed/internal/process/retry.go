@@ -7,18 +7,17 @@ import (
 	"strings"
 )
 
-// attempts is how often a start is tried when its port was taken.
+// attempts is the number of starts when the port is taken.
 const attempts = 4
 
-// PortTaken tells whether a process ended because somebody else listens on its
-// port.  Servers say so only in their logs.
+// PortTaken reports whether a process ended because another server listens on its port. Servers report
+// that only in their logs.
 func PortTaken(err error) bool {
 	f, ok := errors.AsType[*Failure](err)
 	return ok && strings.Contains(f.Log, "address already in use")
 }
 
-// Retry calls start, and again while it fails with PortTaken; start must pick
-// new ports each time.
+// Retry calls start, and again while it fails with PortTaken; start must pick new ports each time.
 func Retry(start func() error) error {
 	var err error
 	for range attempts {
@@ -29,8 +28,8 @@ func Retry(start func() error) error {
 	return err
 }
 
-// Tail returns the last n lines of a file, and at most 8 KB of them.  Of a file
-// that cannot be read it returns the reason.
+// Tail returns the last n lines of a file, at most 8 KB. If the file cannot be read it returns the
+// reason.
 func Tail(path string, n int) string {
 	const most = 8 << 10
 	data, err := os.ReadFile(path)

@@ -1,4 +1,4 @@
-// Package rest speaks JSON with one API server as its administrator.
+// Package rest exchanges JSON with one API server as its administrator.
 package rest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// most is the size that an answer may have.
+// most is the largest size of an answer.
 const most = 8 << 20
 
 // Client is a connection to an API server.
@@ -38,7 +38,7 @@ func (c *Client) Get(ctx context.Context, path string, out any) error {
 	return c.do(ctx, http.MethodGet, path, nil, out)
 }
 
-// Post creates in.  Creating what exists is no error.
+// Post creates in. It is no error if in exists.
 func (c *Client) Post(ctx context.Context, path string, in any) error {
 	body, err := json.Marshal(in)
 	if err != nil {

@@ -16,27 +16,27 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
 )
 
-// startTimeout bounds the time from an empty folder to a server that answers, without the
-// build before it.
+// startTimeout limits the time from an empty folder to an answering server, without the build before
+// it.
 const startTimeout = 3 * time.Minute
 
-// Options say where to run.
+// Options place a server.
 type Options struct {
-	Dir      string    // takes all files of the server; made when missing, to be empty
-	Progress io.Writer // takes one line per step; nil drops them
+	Dir      string    // contains all files of the server; created if missing, must be empty
+	Progress io.Writer // receives one line per step; nil drops them
 }
 
-// Spec says what to run.
+// Spec describes a server.
 type Spec struct {
 	Options
 	Part    string                             // of the test bed; its program has the same name
-	Folders []string                           // made in Dir before the start
-	Env     []string                           // added to this process's environment
+	Folders []string                           // created in Dir before the start
+	Env     []string                           // in addition to this process's environment
 	Args    func(dir, address string) []string // of the program
 	Health  Health
 }
 
-// Health is a path, and the status that a server answers there when it is ready.
+// Health is a path, and the status of a ready server there.
 type Health struct {
 	Path   string
 	Status int
@@ -86,10 +86,10 @@ func (s *Server) Stop() { s.process.Stop() }
 // Address returns host and port.
 func (s *Server) Address() string { return s.address }
 
-// Path returns where a folder of the spec is.
+// Path returns the path of a folder of the spec.
 func (s *Server) Path(folder string) string { return filepath.Join(s.spec.Dir, folder) }
 
-// furnish makes the folders.
+// furnish creates the folders.
 func (s *Server) furnish() (err error) {
 	if s.spec.Dir, err = filepath.Abs(s.spec.Dir); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s *Server) furnish() (err error) {
 	return nil
 }
 
-// run starts the server on a port that nobody listens on now.
+// run starts the server on a free port.
 func (s *Server) run(ctx context.Context) error {
 	ports, err := port.Pick(1)
 	if err != nil {
