@@ -73,11 +73,11 @@ func (r *Response) Decode(out any) error {
 	return nil
 }
 
-// Nothing is the type of None.
-type Nothing struct{}
+// NoContent is the type of None.
+type NoContent struct{}
 
 // None is the document of an action that takes none: the request has no body.
-var None Nothing
+var None NoContent
 
 // Get reads a document of type T. The error is NotFound, or another kind that the
 // server's status maps to, or one of Do's.
@@ -127,7 +127,7 @@ const jsonType = "application/json"
 
 func sendJSON[T, D any](ctx context.Context, c *Client, method, path string, doc D) (T, error) {
 	r := Request{Method: method, Path: path, Accept: jsonType}
-	if _, none := any(doc).(Nothing); !none {
+	if _, none := any(doc).(NoContent); !none {
 		text, err := json.Marshal(doc)
 		if err != nil {
 			var zero T

@@ -116,17 +116,17 @@ func Multipart(metadata []byte, files ...File) (Body, error) {
 type multipartBody struct {
 	contentType string
 	size        int64
-	pieces      []piece
+	pieces      []bodyPart
 }
 
-type piece struct {
+type bodyPart struct {
 	text []byte
 	file File
 	size int64
 }
 
 func (b *multipartBody) literal(buf *bytes.Buffer) {
-	b.pieces = append(b.pieces, piece{text: bytes.Clone(buf.Bytes())})
+	b.pieces = append(b.pieces, bodyPart{text: bytes.Clone(buf.Bytes())})
 	b.size += int64(buf.Len())
 	buf.Reset()
 }
@@ -149,7 +149,7 @@ func (b *multipartBody) add(w *multipart.Writer, buf *bytes.Buffer, f File) erro
 		return err
 	}
 	b.literal(buf)
-	b.pieces = append(b.pieces, piece{file: f, size: size})
+	b.pieces = append(b.pieces, bodyPart{file: f, size: size})
 	b.size += size
 	return nil
 }
@@ -169,7 +169,7 @@ func (b *multipartBody) Open() (io.ReadCloser, error) {
 // multipartReader reads the pieces one after the other and holds one file open at
 // a time.
 type multipartReader struct {
-	pieces []piece
+	pieces []bodyPart
 	now    io.Reader
 	file   io.Closer
 }

@@ -58,8 +58,8 @@ func short(text string, limit int) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// place is where an object stands in a report.
-type place struct{ app, object, rank int }
+// objectIndex is where an object stands in a report.
+type objectIndex struct{ app, object, rank int }
 
 // fit leaves out objects, and apps whose headers alone are too many, until the report
 // fits into limit bytes.
@@ -70,7 +70,7 @@ func fit(r Report, limit int) Report {
 		room += size(header(r.Apps[last])) + 1
 		r.Apps, r.Truncated = r.Apps[:last], r.Truncated+1
 	}
-	keep := make(map[place]bool)
+	keep := make(map[objectIndex]bool)
 	for _, p := range ranked(r.Apps) {
 		if room -= size(r.Apps[p.app].Objects[p.object]) + 1; room < 0 {
 			break
@@ -99,10 +99,10 @@ func header(a App) App {
 	return a
 }
 
-func kept(a App, index int, keep map[place]bool) App {
+func kept(a App, index int, keep map[objectIndex]bool) App {
 	var objects []Object
 	for k, o := range a.Objects {
-		if keep[place{index, k, rank(o)}] {
+		if keep[objectIndex{index, k, rank(o)}] {
 			objects = append(objects, o)
 		}
 	}
@@ -112,14 +112,14 @@ func kept(a App, index int, keep map[place]bool) App {
 }
 
 // ranked lists all objects, those that must not be left out first.
-func ranked(apps []App) []place {
-	var all []place
+func ranked(apps []App) []objectIndex {
+	var all []objectIndex
 	for i, a := range apps {
 		for k, o := range a.Objects {
-			all = append(all, place{i, k, rank(o)})
+			all = append(all, objectIndex{i, k, rank(o)})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.rank, b.rank) })
+	slices.SortStableFunc(all, func(a, b objectIndex) int { return cmp.Compare(a.rank, b.rank) })
 	return all
 }
 

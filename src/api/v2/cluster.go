@@ -40,34 +40,34 @@ type GitOps struct {
 
 // GitOpsMove is a move of a cluster by which what is deployed there goes along.
 type GitOpsMove struct {
-	Number int64       `json:"number"` // how many there were
-	From   GitOpsPlace `json:"from"`
+	Number int64          `json:"number"` // how many there were
+	From   GitOpsLocation `json:"from"`
 }
 
-// GitOpsPlace is where a cluster was in Git, and how it was fed from there.
-type GitOpsPlace struct {
+// GitOpsLocation is where a cluster was in Git, and how it was fed from there.
+type GitOpsLocation struct {
 	Type    string `json:"gitOpsType"`
 	RefMode string `json:"gitOpsRefMode,omitempty"`
 	Shard   string `json:"gitOpsShard,omitempty"`
 	FanOut  bool   `json:"gitOpsFanOut,omitempty"`
 }
 
-// Place is where g is now.
-func (g GitOps) Place() GitOpsPlace {
-	return GitOpsPlace{Type: g.Type, RefMode: g.RefMode, Shard: g.Shard, FanOut: g.FanOut}
+// Location is where g is now.
+func (g GitOps) Location() GitOpsLocation {
+	return GitOpsLocation{Type: g.Type, RefMode: g.RefMode, Shard: g.Shard, FanOut: g.FanOut}
 }
 
-// At is g in another place.
-func (g GitOps) At(p GitOpsPlace) GitOps {
+// MovedTo is g in another place.
+func (g GitOps) MovedTo(p GitOpsLocation) GitOps {
 	g.Type, g.RefMode, g.Shard, g.FanOut = p.Type, p.RefMode, p.Shard, p.FanOut
 	return g
 }
 
-// ClusterSeat is the body of POST …/clusters/{cluster}/move: where in its repository the
+// ClusterMoveRequest is the body of POST …/clusters/{cluster}/move: where in its repository the
 // cluster is to be from now on, and of which type. What is left out is decided as for a new
 // cluster; if the type alone is given, the place stays. With Finish alone the move that is
 // under way is finished.
-type ClusterSeat struct {
+type ClusterMoveRequest struct {
 	Type    string `json:"gitOpsType,omitempty"`
 	RefMode string `json:"gitOpsRefMode,omitempty"`
 	Shard   string `json:"gitOpsShard,omitempty"`
@@ -77,14 +77,14 @@ type ClusterSeat struct {
 // ClusterMove is how far the last move of a cluster is, as GET …/clusters/{cluster}/move
 // answers it.
 type ClusterMove struct {
-	Number     int64       `json:"number"`
-	From       GitOpsPlace `json:"from"`
-	To         GitOpsPlace `json:"to"`
-	Done       bool        `json:"done"`
-	Written    string      `json:"written,omitempty"` // commit by which it is in the new place
-	Cleared    string      `json:"cleared,omitempty"` // commit by which it is in the old one no more
-	Error      string      `json:"error,omitempty"`   // why the last try to go on failed; it is tried again
-	Conditions []Condition `json:"conditions"`        // Written, TakenOver, Cleared
+	Number     int64          `json:"number"`
+	From       GitOpsLocation `json:"from"`
+	To         GitOpsLocation `json:"to"`
+	Done       bool           `json:"done"`
+	Written    string         `json:"written,omitempty"` // commit by which it is in the new place
+	Cleared    string         `json:"cleared,omitempty"` // commit by which it is in the old one no more
+	Error      string         `json:"error,omitempty"`   // why the last try to go on failed; it is tried again
+	Conditions []Condition    `json:"conditions"`        // Written, TakenOver, Cleared
 }
 
 // shardName is what shards are called.

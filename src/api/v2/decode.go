@@ -36,7 +36,7 @@ func Decode[T any](data []byte, mode Mode) (T, error) {
 	if err != nil {
 		return doc, err
 	}
-	fit := fitter{strict: mode == Strict}
+	fit := memberResolver{strict: mode == Strict}
 	tree = fit.value(tree, reflect.TypeFor[T](), "")
 	if err := fit.check.err(); err != nil {
 		return doc, err

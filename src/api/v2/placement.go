@@ -15,12 +15,12 @@ type AppIntent struct {
 
 // AppIntentSpec names the app and selects clusters.
 type AppIntentSpec struct {
-	App    string    `json:"app" alias:"app-name"`
-	Intent Selection `json:"intent"`
+	App    string             `json:"app" alias:"app-name"`
+	Intent PlacementSelection `json:"intent"`
 }
 
-// Selection is all clusters of AllOf and one of AnyOf.
-type Selection struct {
+// PlacementSelection is all clusters of AllOf and one of AnyOf.
+type PlacementSelection struct {
 	AllOf []AllOf    `json:"allOf,omitempty"`
 	AnyOf []Selector `json:"anyOf,omitempty"`
 }
@@ -39,7 +39,7 @@ type Selector struct {
 }
 
 // Selectors returns every selector of the intent, in the order of the document.
-func (s Selection) Selectors() []Selector {
+func (s PlacementSelection) Selectors() []Selector {
 	var all []Selector
 	for _, one := range s.AllOf {
 		if one.Selector != (Selector{}) {
@@ -68,7 +68,7 @@ func (i *AppIntent) Validate() error {
 	return c.err()
 }
 
-func (s Selection) check(c *check) {
+func (s PlacementSelection) check(c *check) {
 	for i, one := range s.AllOf {
 		at := fmt.Sprintf("spec.intent.allOf[%d]", i)
 		switch {

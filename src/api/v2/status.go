@@ -106,11 +106,11 @@ type ClusterStatus struct {
 	Stale      bool       `json:"stale,omitempty"`      // ours: that was too long ago to be believed
 	Reconciled string     `json:"reconciled,omitempty"` // ours: the Git commit that the cluster's reconciler says it has applied
 
-	ForeignEdit *ForeignEdit `json:"foreignEdit,omitempty"` // ours: what somebody else did to its files in Git
+	ExternalEdit *ExternalEdit `json:"foreignEdit,omitempty"` // ours: what somebody else did to its files in Git
 }
 
-// ForeignEdit is what somebody else did to the files of an app in Git.
-type ForeignEdit struct {
+// ExternalEdit is what somebody else did to the files of an app in Git.
+type ExternalEdit struct {
 	Commit string    `json:"commit"`
 	Author string    `json:"author,omitempty"` // "Name <mail>", as the commit says
 	Paths  []string  `json:"paths"`            // some

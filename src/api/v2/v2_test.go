@@ -128,7 +128,7 @@ func TestValidateReportsEverything(t *testing.T) {
 			[]string{"metadata.name: missing", "spec.compositeProfile: missing", "spec.version: ", "spec.logicalCloud: missing", "spec.overrideValues[0].values: missing", "spec.overrideValues[1].values.k: 129 characters"},
 		},
 		"an app intent": {
-			&v2.AppIntent{Spec: v2.AppIntentSpec{Intent: v2.Selection{
+			&v2.AppIntent{Spec: v2.AppIntentSpec{Intent: v2.PlacementSelection{
 				AllOf: []v2.AllOf{{}, {Selector: v2.Selector{Provider: "p", Cluster: "c"}, AnyOf: []v2.Selector{{Provider: "p", Label: "l"}}}},
 				AnyOf: []v2.Selector{{Provider: "p", Cluster: "c", Label: "l"}},
 			}}},

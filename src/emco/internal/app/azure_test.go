@@ -130,7 +130,7 @@ func TestAnAzureThatFailsStopsNobodyElse(t *testing.T) {
 		t.Error("an answer or the log holds the client secret")
 	}
 
-	azure.Mend()
+	azure.Repair()
 	s.expect(201, "PUT", provider+"/cluster-sync-objects/arc2", arcObject("arc2", arctest.Secret))
 	id := g.becomes("Instantiated").States.StatusCtxID
 	s.wantArc(azure, "arc1", id, "web")
@@ -150,7 +150,7 @@ func TestAzureIsToldAfterARestart(t *testing.T) {
 	g.act("instantiate")
 	s.blames(g, "arc1", "500")
 	s.stop()
-	azure.Mend()
+	azure.Repair()
 	s.start()
 	id := g.becomes("Instantiated").States.StatusCtxID
 	s.wantArc(azure, "arc1", id, "web")

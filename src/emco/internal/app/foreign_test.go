@@ -46,12 +46,12 @@ func (s *testStage) foreign(files map[string]string) string {
 }
 
 // noticed waits until the edit of a pair is as it should be.
-func (g testGroup) noticed(app, cluster string, is func(e v2.ForeignEdit) bool) (c v2.ClusterStatus) {
+func (g testGroup) noticed(app, cluster string, is func(e v2.ExternalEdit) bool) (c v2.ClusterStatus) {
 	g.Helper()
 	g.eventually("the edit of "+app+" on "+cluster, func() string {
 		c = pair(g.status(), app, cluster)
-		if c.ForeignEdit == nil || !is(*c.ForeignEdit) {
-			return fmt.Sprintf("%+v %+v", c, c.ForeignEdit)
+		if c.ExternalEdit == nil || !is(*c.ExternalEdit) {
+			return fmt.Sprintf("%+v %+v", c, c.ExternalEdit)
 		}
 		return ""
 	})
@@ -66,8 +66,8 @@ func TestH48ForeignEditsAreToldAndWrittenOver(t *testing.T) {
 	file := object("a", id, "web")
 	ours := s.file(file)
 	bad := s.foreign(map[string]string{file: "by: hand\n", "clusters/edge+a/context/" + id + "/app/web/extra.yaml": "x: y\n", "clusters/edge+b/NOTES.md": "mine"})
-	c := g.noticed("web", "a", func(e v2.ForeignEdit) bool { return e.Undone != "" })
-	e := *c.ForeignEdit
+	c := g.noticed("web", "a", func(e v2.ExternalEdit) bool { return e.Undone != "" })
+	e := *c.ExternalEdit
 	if e.Commit != bad || !strings.Contains(e.Author, "<") || !slices.Contains(e.Paths, file) || len(e.Paths) != 2 || e.Held {
 		t.Errorf("the edit is %+v, of commit %s", e, bad)
 	}
@@ -79,7 +79,7 @@ func TestH48ForeignEditsAreToldAndWrittenOver(t *testing.T) {
 		t.Errorf("the branch holds %v", files)
 	}
 	for _, other := range []v2.ClusterStatus{pair(g.status(), "db", "a"), pair(g.status(), "web", "b")} {
-		if other.ForeignEdit != nil || other.Phase != "Applied" {
+		if other.ExternalEdit != nil || other.Phase != "Applied" {
 			t.Errorf("an app that nobody touched: %+v", other)
 		}
 	}
@@ -94,7 +94,7 @@ func TestH48ForeignEditsAreToldAndWrittenOver(t *testing.T) {
 	}())
 	s.repack("db", configMap+"  more: \"yes\"\n")
 	g.expect(http.StatusAccepted, "POST", g.path+"/update", "")
-	g.noticed("db", "b", func(e v2.ForeignEdit) bool { return e.Undone != "" })
+	g.noticed("db", "b", func(e v2.ExternalEdit) bool { return e.Undone != "" })
 	s.eventually("the update is there", func() string {
 		return unless(fmt.Sprint(strings.Contains(s.file(object("b", id, "db")), "more")), "true")
 	})
@@ -112,7 +112,7 @@ func TestH48ForeignEditsAreHeld(t *testing.T) {
 			file := object("a", id, "web")
 			ours := s.file(file)
 			s.foreign(map[string]string{file: "by: hand\n"})
-			c := g.noticed("web", "a", func(e v2.ForeignEdit) bool { return e.Held })
+			c := g.noticed("web", "a", func(e v2.ExternalEdit) bool { return e.Held })
 			if c.Phase != "Failed" || !strings.Contains(c.Error, "ForeignEdit") || !strings.Contains(c.Error, file) {
 				t.Errorf("the held pair is %+v", c)
 			}
@@ -142,14 +142,14 @@ func TestH48AdoptedEditsStay(t *testing.T) {
 	s, g, id := lookedAt(t, "hold")
 	file := object("a", id, "web")
 	s.foreign(map[string]string{file: "by: hand\n"})
-	g.noticed("web", "a", func(e v2.ForeignEdit) bool { return e.Held })
+	g.noticed("web", "a", func(e v2.ExternalEdit) bool { return e.Held })
 	s.expect(http.StatusAccepted, "POST", "git/adopt", `{"url":"`+s.git.URL("fleet")+`","branch":"`+branch+`"}`)
-	c := g.noticed("web", "a", func(e v2.ForeignEdit) bool { return e.Kept })
+	c := g.noticed("web", "a", func(e v2.ExternalEdit) bool { return e.Kept })
 	if c.Phase != "Applied" || s.file(file) != "by: hand\n" {
 		t.Errorf("the adopted edit: %+v, %q", c, s.file(file))
 	}
 	s.repack("web", configMap+"  more: \"yes\"\n")
 	g.expect(http.StatusAccepted, "POST", g.path+"/update", "")
-	g.noticed("web", "a", func(e v2.ForeignEdit) bool { return e.Undone != "" && !e.Kept })
+	g.noticed("web", "a", func(e v2.ExternalEdit) bool { return e.Undone != "" && !e.Kept })
 	g.becomes("Instantiated")
 }

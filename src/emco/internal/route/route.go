@@ -64,7 +64,7 @@ func (l *Lookup) move(ctx context.Context, cluster string, c v2.Cluster, registr
 	if m.Stage == appcontext.MoveDone {
 		return m, nil
 	}
-	m.From, err = l.Git(ctx, cluster, c.Spec.GitOps.At(moved.From))
+	m.From, err = l.Git(ctx, cluster, c.Spec.GitOps.MovedTo(moved.From))
 	return m, err
 }
 

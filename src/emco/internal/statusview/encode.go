@@ -104,13 +104,13 @@ func (w *jsonWriter) cluster(part *clusterPart) {
 	w.time("lastReport", c.LastReport)
 	w.flag("stale", c.Stale)
 	w.string("reconciled", c.Reconciled)
-	w.edit(c.ForeignEdit)
+	w.edit(c.ExternalEdit)
 	w.resources(part)
 	w.raw("}")
 }
 
 // edit writes what somebody else did to files.
-func (w *jsonWriter) edit(e *v2.ForeignEdit) {
+func (w *jsonWriter) edit(e *v2.ExternalEdit) {
 	if e == nil {
 		return
 	}

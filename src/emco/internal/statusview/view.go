@@ -282,8 +282,8 @@ func (v *statusView) describe(c *v2.ClusterStatus, p *placeStatus) {
 	}
 	c.Error, c.Findings, c.Blocked = p.pair.Error, p.pair.Findings, p.pair.Blocked
 	if e := p.pair.Edit; e != nil {
-		edit := v2.ForeignEdit(*e)
-		c.ForeignEdit = &edit
+		edit := v2.ExternalEdit(*e)
+		c.ExternalEdit = &edit
 	}
 	switch {
 	case p.state == string(appcontext.Applied):

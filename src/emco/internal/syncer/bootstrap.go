@@ -20,9 +20,9 @@ type Bootstrapper interface {
 // there is none.
 func Bootstrapping(b Backend) Bootstrapper {
 	switch g := b.(type) {
-	case owned:
+	case guardedBackend:
 		b = g.Backend
-	case ownedPointing:
+	case guardedPointerBackend:
 		b = g.Backend
 	}
 	inner, _ := b.(Bootstrapper)

@@ -16,9 +16,9 @@ type contentKey struct {
 	kept   bool
 }
 
-// cache remembers recent content. It has two generations: what is asked for moves to
+// contentCache remembers recent content. It has two generations: what is asked for moves to
 // the young one; when that is half of the limit, the old one is forgotten.
-type cache struct {
+type contentCache struct {
 	limit int
 
 	mu         sync.Mutex
@@ -26,11 +26,11 @@ type cache struct {
 	size       int // bytes in young
 }
 
-func newCache(limit int) cache {
-	return cache{limit: limit, young: map[contentKey][]byte{}}
+func newCache(limit int) contentCache {
+	return contentCache{limit: limit, young: map[contentKey][]byte{}}
 }
 
-func (c *cache) get(k contentKey) ([]byte, bool) {
+func (c *contentCache) get(k contentKey) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if content, ok := c.young[k]; ok {
@@ -43,14 +43,14 @@ func (c *cache) get(k contentKey) ([]byte, bool) {
 	return content, ok
 }
 
-func (c *cache) put(k contentKey, content []byte) {
+func (c *contentCache) put(k contentKey, content []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.keep(k, content)
 }
 
 // keep puts content into the young generation. The caller holds mu.
-func (c *cache) keep(k contentKey, content []byte) {
+func (c *contentCache) keep(k contentKey, content []byte) {
 	if len(content) > c.limit/2 {
 		return
 	}

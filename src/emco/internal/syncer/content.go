@@ -20,7 +20,7 @@ import (
 // EMCO runs hooks, and Argo CD would run them as well, or not at all.
 type Writer struct {
 	keep  map[string]string // annotations of what shall outlive its app
-	cache cache
+	cache contentCache
 }
 
 // Keep returns what each of the common reconcilers takes for "do not delete this". All

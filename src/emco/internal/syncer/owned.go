@@ -13,27 +13,29 @@ import (
 // before b sees them, and plans of which an edit lies outside of what the target
 // owns, or which do not cover it, after. The latter would be a bug of b, and is Internal.
 func Owned(b Backend) Backend {
-	o := owned{b}
-	if p, ok := b.(Pointing); ok {
-		return ownedPointing{o, p}
+	o := guardedBackend{b}
+	if p, ok := b.(PointerBackend); ok {
+		return guardedPointerBackend{o, p}
 	}
 	return o
 }
 
-type owned struct{ Backend }
+type guardedBackend struct{ Backend }
 
-type ownedPointing struct {
-	owned
-	Pointing
+type guardedPointerBackend struct {
+	guardedBackend
+	PointerBackend
 }
 
-func (o ownedPointing) Plan(t Target, apps []App) (Change, error) { return o.plan(t, apps, o.Pointers) }
+func (o guardedPointerBackend) Plan(t Target, apps []App) (Change, error) {
+	return o.plan(t, apps, o.Pointers)
+}
 
-func (o owned) Plan(t Target, apps []App) (Change, error) {
+func (o guardedBackend) Plan(t Target, apps []App) (Change, error) {
 	return o.plan(t, apps, func(Target) []string { return nil })
 }
 
-func (o owned) plan(t Target, apps []App, pointers func(Target) []string) (Change, error) {
+func (o guardedBackend) plan(t Target, apps []App, pointers func(Target) []string) (Change, error) {
 	if err := t.Check(); err != nil {
 		return Change{}, err
 	}

@@ -112,11 +112,11 @@ func TestOwnedRefusesBadInputBeforeTheBackendSeesIt(t *testing.T) {
 // What a backend can do besides planning is still found behind the guard.
 func TestOwnedKeepsPointers(t *testing.T) {
 	t.Parallel()
-	if _, ok := syncer.Owned(fixed{}).(syncer.Pointing); ok {
+	if _, ok := syncer.Owned(fixed{}).(syncer.PointerBackend); ok {
 		t.Error("a backend without pointers has some")
 	}
 	at := syncer.Target{Cluster: "p+c", Deployment: "7"}
-	if p, ok := syncer.Owned(pointing{}).(syncer.Pointing); !ok || len(p.Pointers(at)) != 1 {
+	if p, ok := syncer.Owned(pointing{}).(syncer.PointerBackend); !ok || len(p.Pointers(at)) != 1 {
 		t.Error("the pointers of a backend are lost")
 	}
 }

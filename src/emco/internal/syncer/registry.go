@@ -16,10 +16,10 @@ type Options map[string]string
 
 // Registry knows the backends that a program has, by sync type.
 type Registry struct {
-	entries map[string]entry
+	entries map[string]registration
 }
 
-type entry struct {
+type registration struct {
 	open    func(Options) (Backend, error)
 	options reflect.Type
 	example Options
@@ -30,7 +30,7 @@ type entry struct {
 const rest = "*"
 
 // NewRegistry returns a registry without backends.
-func NewRegistry() *Registry { return &Registry{entries: map[string]entry{}} }
+func NewRegistry() *Registry { return &Registry{entries: map[string]registration{}} }
 
 // Register adds a backend under its sync type. Its options are a struct O with json
 // tags, whose fields are strings or read text; a field of type map[string]string with the
@@ -47,7 +47,7 @@ func Register[O any](r *Registry, name string, build func(O) (Backend, error), e
 		}
 		return build(o)
 	}
-	r.entries[name] = entry{open: open, options: reflect.TypeFor[O](), example: example}
+	r.entries[name] = registration{open: open, options: reflect.TypeFor[O](), example: example}
 }
 
 // decodeOptions decodes pairs strictly: a key that into has no field for is an error

@@ -39,15 +39,15 @@ type Coordinates struct {
 
 // App is the desired state of one app on a target. The order of Objects carries no meaning.
 type App struct {
-	Name    string
-	Objects []manifest.Object
-	CRDs    []manifest.Object // kept on the cluster when the app leaves
-	Needs   []Need            // in no order
+	Name      string
+	Objects   []manifest.Object
+	CRDs      []manifest.Object // kept on the cluster when the app leaves
+	DependsOn []Dependency      // in no order
 }
 
-// Need is another app of the deployment that an app comes after. EMCO sees to that
+// Dependency is another app of the deployment that an app comes after. EMCO sees to that
 // itself; a backend may repeat it for a cluster that is built anew from its repository.
-type Need struct {
+type Dependency struct {
 	App   string
 	Ready bool // it is to be ready, else it is enough that it is applied
 }
@@ -69,9 +69,9 @@ type Backend interface {
 	Plan(t Target, apps []App) (Change, error)
 }
 
-// Pointing is what a backend also implements when it writes files outside of
+// PointerBackend is what a backend also implements when it writes files outside of
 // Target.Dir that tell a reconciler where to look.
-type Pointing interface {
+type PointerBackend interface {
 	// Pointers returns the paths of those files, by Target.Pointer or PointerIn. They
 	// depend on the target's names alone.
 	Pointers(t Target) []string

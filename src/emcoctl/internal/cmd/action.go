@@ -22,8 +22,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// action is something to be done with a deployment.
-type action struct {
+// actionCommand is something to be done with a deployment.
+type actionCommand struct {
 	name     string // as it stands in URLs
 	reason   string
 	force    bool
@@ -33,7 +33,7 @@ type action struct {
 }
 
 // flags adds those that the action has.
-func (x *action) flags(c *cobra.Command) {
+func (x *actionCommand) flags(c *cobra.Command) {
 	if x.name == "rollback" {
 		c.Flags().Int64Var(&x.revision, "revision", 0, "number of the revision to bring back; emcoctl revisions lists them")
 	}
@@ -43,7 +43,7 @@ func (x *action) flags(c *cobra.Command) {
 }
 
 // plannable reports whether the action has a dry run, and may need to be forced.
-func (x action) plannable() bool {
+func (x actionCommand) plannable() bool {
 	switch x.name {
 	case "instantiate", "update", "rollback", "migrate":
 		return true
@@ -52,7 +52,7 @@ func (x action) plannable() bool {
 }
 
 // check says what is missing.
-func (x action) check() error {
+func (x actionCommand) check() error {
 	switch {
 	case x.body != nil:
 	case x.name == "rollback" && x.revision <= 0:
@@ -64,7 +64,7 @@ func (x action) check() error {
 }
 
 // request asks for the action, or with dry only for what it would do.
-func (x action) request(path string, dry bool) (client.Request, error) {
+func (x actionCommand) request(path string, dry bool) (client.Request, error) {
 	q := url.Values{}
 	if x.reason != "" {
 		q.Set("reason", x.reason)
@@ -87,7 +87,7 @@ func (x action) request(path string, dry bool) (client.Request, error) {
 }
 
 // document is the body that the action needs; nil for none.
-func (x action) document() ([]byte, error) {
+func (x actionCommand) document() ([]byte, error) {
 	version, group, _ := strings.Cut(strings.Trim(x.target, "/"), "/")
 	switch {
 	case x.body != nil:
@@ -105,7 +105,7 @@ func (x action) document() ([]byte, error) {
 var retries = []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}
 
 // send asks for the action until there is an answer, a few times at most.
-func (x action) send(ctx context.Context, c *client.Client, path string) (*client.Response, error) {
+func (x actionCommand) send(ctx context.Context, c *client.Client, path string) (*client.Response, error) {
 	r, err := x.request(path, false)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // plan asks what the action would do.
-func (x action) plan(ctx context.Context, c *client.Client, path string) (p v2.Plan, text json.RawMessage, err error) {
+func (x actionCommand) plan(ctx context.Context, c *client.Client, path string) (p v2.Plan, text json.RawMessage, err error) {
 	r, err := x.request(path, true)
 	if err != nil {
 		return p, nil, err
@@ -178,14 +178,14 @@ func (a *app) actions() []*cobra.Command {
 	return all
 }
 
-// doing is how an action is carried out.
-type doing struct {
-	action
+// actionRun is how an action is carried out.
+type actionRun struct {
+	actionCommand
 	dry, wait bool
 	timeout   time.Duration
 }
 
-func (d *doing) flags(c *cobra.Command) {
+func (d *actionRun) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&d.reason, "reason", "", "why, for the history of the deployment")
 	f.BoolVar(&d.wait, "wait", false, "wait until it has succeeded or failed")
@@ -194,11 +194,11 @@ func (d *doing) flags(c *cobra.Command) {
 		f.BoolVar(&d.dry, "dry-run", false, "only say what would be done")
 		f.BoolVar(&d.force, "force", false, "yes, although it removes many placements")
 	}
-	d.action.flags(c)
+	d.actionCommand.flags(c)
 }
 
 func (a *app) action(name, short, long string) *cobra.Command {
-	d := doing{action: action{name: name}}
+	d := actionRun{actionCommand: actionCommand{name: name}}
 	if long != "" {
 		long = "\n" + long
 	}
@@ -219,7 +219,7 @@ answer is lost and emcoctl asks again. Exit codes are honest: emcoctl help exit-
 }
 
 // carryOut does what the command line asks for.
-func (a *app) carryOut(ctx context.Context, d doing, word string) error {
+func (a *app) carryOut(ctx context.Context, d actionRun, word string) error {
 	path, err := deployment(word)
 	if err == nil {
 		err = d.check()
@@ -236,7 +236,7 @@ func (a *app) carryOut(ctx context.Context, d doing, word string) error {
 		return err
 	}
 	if d.dry {
-		return a.rehearse(ctx, form, c, path, d.action)
+		return a.rehearse(ctx, form, c, path, d.actionCommand)
 	}
 	res, err := d.send(ctx, c, path)
 	if err != nil {
@@ -253,7 +253,7 @@ func (a *app) carryOut(ctx context.Context, d doing, word string) error {
 
 // outcome is the path of the deployment that shows what came of the action: that which
 // takes over, if it is a migration.
-func (x action) outcome(path string) string {
+func (x actionCommand) outcome(path string) string {
 	version, group, ok := strings.Cut(strings.Trim(x.target, "/"), "/")
 	if x.name != "migrate" || !ok {
 		return path
@@ -262,8 +262,8 @@ func (x action) outcome(path string) string {
 	return composite + "/" + version + "/" + groups + "/" + group
 }
 
-// accepted is what is printed of an action that the server has taken on.
-type accepted struct {
+// actionAnswer is what is printed of an action that the server has taken on.
+type actionAnswer struct {
 	Path     string `json:"path"`
 	Action   string `json:"action"`
 	Result   string `json:"result"`
@@ -272,7 +272,7 @@ type accepted struct {
 
 // tellAccepted prints that the server has taken an action on.
 func (a *app) tellAccepted(form report.Format, path, name string, res *client.Response) error {
-	out := accepted{Path: path, Action: name, Result: string(report.Accepted)}
+	out := actionAnswer{Path: path, Action: name, Result: string(report.Accepted)}
 	if n, err := strconv.ParseInt(strings.TrimSpace(string(res.Body)), 10, 64); err == nil {
 		out.Revision = n
 	}
@@ -289,7 +289,7 @@ func (a *app) tellAccepted(form report.Format, path, name string, res *client.Re
 }
 
 // rehearse prints what an action would do: as a table, or as the server has said it.
-func (a *app) rehearse(ctx context.Context, form report.Format, c *client.Client, path string, x action) error {
+func (a *app) rehearse(ctx context.Context, form report.Format, c *client.Client, path string, x actionCommand) error {
 	p, text, err := x.plan(ctx, c, path)
 	if err != nil {
 		return err

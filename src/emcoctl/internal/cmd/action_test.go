@@ -12,14 +12,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd"
 )
 
-// unsteady is a server that breaks off the first answers, and notes the keys of requests.
-type unsteady struct {
+// flakyServer is a server that breaks off the first answers, and notes the keys of requests.
+type flakyServer struct {
 	mu     sync.Mutex
 	broken int
 	keys   []string
 }
 
-func (u *unsteady) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (u *flakyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.keys = append(u.keys, r.Header.Get("Idempotency-Key"))
@@ -32,7 +32,7 @@ func (u *unsteady) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func TestActionsAreAskedForAgainWithTheSameKey(t *testing.T) {
 	t.Parallel()
-	u := &unsteady{broken: 1}
+	u := &flakyServer{broken: 1}
 	s := httptest.NewServer(u)
 	t.Cleanup(s.Close)
 	env := map[string]string{"EMCO_URL": s.URL}

@@ -171,7 +171,7 @@ func (a *app) printer(many bool) (report.Printer, error) {
 
 // servers loads the configuration.
 func (a *app) servers() (config.Servers, error) {
-	return config.Load(config.Choice{
+	return config.Load(config.ServerFlags{
 		Server: a.server, File: a.config, Env: a.sys.Getenv("EMCO_URL"), Home: a.sys.Home,
 		CAFile: or(a.caFile, a.sys.Getenv("EMCO_CA_FILE")),
 	})

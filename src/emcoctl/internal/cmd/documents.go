@@ -12,13 +12,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/engine"
 )
 
-// follow are the flags of commands that can wait for what they have begun.
-type follow struct {
+// waitFlags are the flags of commands that can wait for what they have begun.
+type waitFlags struct {
 	status  bool
 	timeout time.Duration
 }
 
-func (f *follow) flags(c *cobra.Command) {
+func (f *waitFlags) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&f.status, "wait-for-status", false, "after each action that was accepted, wait until it has succeeded or failed")
 	c.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait for each")
 }
@@ -74,7 +74,7 @@ func (a *app) subject(args []string) (string, error) {
 
 // apply is the command that creates and configures.
 func (a *app) apply() *cobra.Command {
-	var f follow
+	var f waitFlags
 	var postOnly bool
 	c := &cobra.Command{
 		Use: "apply (-f FILE... | ANCHOR)", Short: "Create or configure documents, run actions",
@@ -100,7 +100,7 @@ With an anchor, an empty body is sent to it: apply …/approve.`,
 // update is the command that replaces documents. With a deployment it is the action of
 // that name.
 func (a *app) update() *cobra.Command {
-	d := doing{action: action{name: "update"}}
+	d := actionRun{actionCommand: actionCommand{name: "update"}}
 	c := &cobra.Command{
 		Use: "update (-f FILE... | GROUP)", Short: "Replace documents, or make a deployment what its documents say now",
 		Long: `Update sends each document with PUT, in the order of the files. Actions are skipped.
@@ -141,7 +141,7 @@ func (a *app) get() *cobra.Command {
 
 // delete is the command that removes and terminates.
 func (a *app) delete() *cobra.Command {
-	var f follow
+	var f waitFlags
 	var missing bool
 	c := &cobra.Command{
 		Use: "delete (-f FILE... | ANCHOR)", Short: "Delete documents, terminate deployments",
@@ -165,7 +165,7 @@ name is refused: it would delete a whole collection.`,
 
 // accepted returns what the engine calls after an action was accepted; nil for
 // nothing.
-func (a *app) accepted(f follow) func(context.Context, *client.Client, string, string) error {
+func (a *app) accepted(f waitFlags) func(context.Context, *client.Client, string, string) error {
 	if !f.status {
 		return nil
 	}

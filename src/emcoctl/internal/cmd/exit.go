@@ -97,7 +97,7 @@ func (a *app) exitCode(err error) int {
 	if _, usage := errors.AsType[usageError](err); a.honest && !usage {
 		return code
 	}
-	if _, waited := errors.AsType[*progress.Late](err); waited || code == exitDegraded {
+	if _, waited := errors.AsType[*progress.TimeoutError](err); waited || code == exitDegraded {
 		return code // EMCO's client has nothing like it
 	}
 	return exitError
@@ -114,7 +114,7 @@ func codeOf(err error) int {
 	case errors.Is(err, errBroken):
 		return exitDegraded
 	}
-	if p, ok := errors.AsType[planErr](err); ok {
+	if p, ok := errors.AsType[refusedPlan](err); ok {
 		code := codeOf(p.error)
 		if code == exitError {
 			code = exitPlan
@@ -133,10 +133,10 @@ func codeOf(err error) int {
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
-	if _, ok := errors.AsType[*progress.Late](err); ok || errors.Is(err, context.DeadlineExceeded) {
+	if _, ok := errors.AsType[*progress.TimeoutError](err); ok || errors.Is(err, context.DeadlineExceeded) {
 		return exitTimeout
 	}
-	if _, ok := errors.AsType[*progress.Failed](err); ok {
+	if _, ok := errors.AsType[*progress.FailedError](err); ok {
 		return exitDegraded
 	}
 	switch errs.KindOf(err) {

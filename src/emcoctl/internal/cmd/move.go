@@ -21,16 +21,16 @@ import (
 // moveLook is how often it is asked how far a move is.
 const moveLook = 500 * time.Millisecond
 
-// moving is what a command line says of a cluster's move.
-type moving struct {
-	seat         v2.ClusterSeat
+// moveCommand is what a command line says of a cluster's move.
+type moveCommand struct {
+	seat         v2.ClusterMoveRequest
 	status, wait bool
 	timeout      time.Duration
 }
 
 // move is the command that moves a cluster to another place in Git.
 func (a *app) move() *cobra.Command {
-	var m moving
+	var m moveCommand
 	c := &cobra.Command{
 		Use: "move CLUSTER", Short: "Move a cluster to another branch or sync type, with what it holds",
 		Long: `Move has a cluster, PROVIDER/CLUSTER, written to another shard of its repository (--to, or
@@ -72,7 +72,7 @@ func clusterPath(word string) (string, error) {
 	return "", usagef("%q is no cluster; name one as PROVIDER/CLUSTER", word)
 }
 
-func (a *app) moveCluster(ctx context.Context, m moving, word string) error {
+func (a *app) moveCluster(ctx context.Context, m moveCommand, word string) error {
 	path, err := clusterPath(word)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (a *app) moveCluster(ctx context.Context, m moving, word string) error {
 }
 
 // askMove asks for a move. It reports whether something goes along.
-func askMove(ctx context.Context, c *client.Client, path string, seat v2.ClusterSeat) (along bool, err error) {
+func askMove(ctx context.Context, c *client.Client, path string, seat v2.ClusterMoveRequest) (along bool, err error) {
 	text, err := json.Marshal(seat)
 	if err != nil {
 		return false, err
@@ -122,12 +122,12 @@ func (a *app) showSeat(ctx context.Context, form report.Format, c *client.Client
 	if form != report.Human {
 		return report.Encode(a.sys.Out, form, text)
 	}
-	fmt.Fprintf(a.sys.Out, "%s is at %s\n", path, placeOf(cluster.Spec.GitOps.Place()))
+	fmt.Fprintf(a.sys.Out, "%s is at %s\n", path, placeOf(cluster.Spec.GitOps.Location()))
 	return nil
 }
 
 // showMove prints how far a move is, when it is done if that is to be waited for.
-func (a *app) showMove(ctx context.Context, form report.Format, c *client.Client, path string, m moving) error {
+func (a *app) showMove(ctx context.Context, form report.Format, c *client.Client, path string, m moveCommand) error {
 	move, text, err := a.awaitMove(ctx, c, path, m)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (a *app) showMove(ctx context.Context, form report.Format, c *client.Client
 }
 
 // awaitMove reads how far a move is, until it is done if that is to be waited for.
-func (a *app) awaitMove(ctx context.Context, c *client.Client, path string, m moving) (move v2.ClusterMove, text json.RawMessage, err error) {
+func (a *app) awaitMove(ctx context.Context, c *client.Client, path string, m moveCommand) (move v2.ClusterMove, text json.RawMessage, err error) {
 	until, said := time.Now().Add(m.timeout), ""
 	for {
 		move = v2.ClusterMove{}
@@ -152,7 +152,7 @@ func (a *app) awaitMove(ctx context.Context, c *client.Client, path string, m mo
 			said = now
 		}
 		if time.Now().After(until) {
-			return move, text, &progress.Late{Name: path, Goal: "moved", Held: []string{said}}
+			return move, text, &progress.TimeoutError{Name: path, Goal: "moved", Held: []string{said}}
 		}
 		if err := pause(ctx, moveLook); err != nil {
 			return move, text, err
@@ -187,7 +187,7 @@ func showMove(w io.Writer, path string, m v2.ClusterMove) {
 }
 
 // placeOf is a place in Git, in words.
-func placeOf(p v2.GitOpsPlace) string {
+func placeOf(p v2.GitOpsLocation) string {
 	out := p.Type
 	if p.Shard != "" {
 		out += ", shard " + p.Shard

@@ -20,9 +20,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// planned is what plan and diff are asked for.
-type planned struct {
-	action
+// planCommand is what plan and diff are asked for.
+type planCommand struct {
+	actionCommand
 	all  bool
 	diff bool
 }
@@ -44,18 +44,18 @@ be rendered; see emcoctl help exit-codes).`
 
 // plan is the command that says what an action would do.
 func (a *app) plan() *cobra.Command {
-	return a.planning(planned{}, "plan", "Show what an action would do",
+	return a.planning(planCommand{}, "plan", "Show what an action would do",
 		"Plan shows where each app would go and why, what would become of its objects, and what\nis wrong."+fmt.Sprintf(planLong, ""))
 }
 
 // diff is the command that shows the differences that an action would make.
 func (a *app) diff() *cobra.Command {
-	return a.planning(planned{diff: true}, "diff", "Show the differences that an action would make",
+	return a.planning(planCommand{diff: true}, "diff", "Show the differences that an action would make",
 		"Diff prints a unified diff of YAML for each object that would change, once for all\nclusters on which it does. Values of Secrets are hidden, but not that they differ."+
 			fmt.Sprintf(planLong, ",\nand shown as well"))
 }
 
-func (a *app) planning(p planned, name, short, long string) *cobra.Command {
+func (a *app) planning(p planCommand, name, short, long string) *cobra.Command {
 	c := &cobra.Command{
 		Use: name + " (GROUP | -f FILE...)", Short: short, Long: long,
 		Example:           "  emcoctl " + name + " shop/till/v1/autumn\n  emcoctl " + name + " shop/till/v1/autumn --revision 3\n  emcoctl " + name + " -f deploy.yaml",
@@ -74,16 +74,16 @@ func (a *app) planning(p planned, name, short, long string) *cobra.Command {
 	return c
 }
 
-// planErr is an error of plan and diff: its code is above 1.
-type planErr struct{ error }
+// refusedPlan is an error of plan and diff: its code is above 1.
+type refusedPlan struct{ error }
 
-func (e planErr) Unwrap() error { return e.error }
+func (e refusedPlan) Unwrap() error { return e.error }
 
 func planError(err error) error {
 	if err == nil || errors.Is(err, errChanges) || errors.Is(err, errBroken) {
 		return err
 	}
-	return planErr{err}
+	return refusedPlan{err}
 }
 
 // What plan and diff end with: it has been printed.
@@ -93,7 +93,7 @@ var (
 )
 
 // planAll plans the deployment of the command line, or those of the documents.
-func (a *app) planAll(ctx context.Context, p planned, args []string) error {
+func (a *app) planAll(ctx context.Context, p planCommand, args []string) error {
 	if err := p.complete(); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (a *app) planAll(ctx context.Context, p planned, args []string) error {
 		return err
 	}
 	a.all = p.all
-	s := &session{app: a, form: form, diff: p.diff}
+	s := &planSession{app: a, form: form, diff: p.diff}
 	if path == "" {
 		return s.documents(ctx, p)
 	}
@@ -116,14 +116,14 @@ func (a *app) planAll(ctx context.Context, p planned, args []string) error {
 	if path, err = deployment(path); err != nil {
 		return err
 	}
-	if err := s.plan(ctx, path, p.action); err != nil {
+	if err := s.plan(ctx, path, p.actionCommand); err != nil {
 		return err
 	}
 	return s.end()
 }
 
 // complete decides on the action where the flags say it.
-func (p *planned) complete() error {
+func (p *planCommand) complete() error {
 	switch {
 	case p.name == "" && p.revision > 0:
 		p.name = "rollback"
@@ -139,8 +139,8 @@ func (p *planned) complete() error {
 	return p.check()
 }
 
-// session is one run of plan or diff.
-type session struct {
+// planSession is one run of plan or diff.
+type planSession struct {
 	*app
 	form    report.Format
 	diff    bool
@@ -151,7 +151,7 @@ type session struct {
 }
 
 // plan asks for one plan and shows it.
-func (s *session) plan(ctx context.Context, path string, x action) error {
+func (s *planSession) plan(ctx context.Context, path string, x actionCommand) error {
 	c, err := s.dial(path)
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func next(ctx context.Context, c *client.Client, path string) (string, error) {
 }
 
 // end prints what was gathered, and says how it ended.
-func (s *session) end() error {
+func (s *planSession) end() error {
 	if s.form != report.Human {
 		text := []byte("[]")
 		if !s.many && len(s.texts) == 1 {
@@ -217,7 +217,7 @@ func (s *session) end() error {
 
 // documents compares the documents of -f with the server's and plans the actions among
 // them, each deployment once.
-func (s *session) documents(ctx context.Context, p planned) error {
+func (s *planSession) documents(ctx context.Context, p planCommand) error {
 	docs, err := s.load()
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (s *session) documents(ctx context.Context, p planned) error {
 	}
 	seen := map[string]bool{}
 	for _, doc := range docs {
-		x, path := p.action, anchor.Parent(doc.Anchor)
+		x, path := p.actionCommand, anchor.Parent(doc.Anchor)
 		name := actionOf(doc.Anchor)
 		if !slices.Contains(plans, name) || anchor.Collection(path) != groups || seen[path] {
 			continue
@@ -255,7 +255,7 @@ func (s *session) documents(ctx context.Context, p planned) error {
 }
 
 // differences tells which documents the server has otherwise, or not at all.
-func (s *session) differences(ctx context.Context, docs []document.Document) error {
+func (s *planSession) differences(ctx context.Context, docs []document.Document) error {
 	servers, err := s.servers()
 	if err != nil {
 		return err

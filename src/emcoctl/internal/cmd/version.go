@@ -15,17 +15,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// program is the version of one program.
-type program struct {
+// programVersion is the version of one program.
+type programVersion struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
 	Go      string `json:"go,omitempty"`
 }
 
-// versions is what version prints.
-type versions struct {
-	Client program  `json:"client"`
-	Server *program `json:"server,omitempty"`
+// versionReport is what version prints.
+type versionReport struct {
+	Client programVersion  `json:"client"`
+	Server *programVersion `json:"server,omitempty"`
 }
 
 // version is the command that tells both versions.
@@ -35,7 +35,7 @@ func (a *app) version() *cobra.Command {
 		Use: "version", Short: "Show the versions of emcoctl and of the server",
 		Args: cobra.NoArgs,
 		RunE: a.run(func(c *cobra.Command, _ []string) error {
-			v := versions{Client: program{Version: buildVersion(), Go: runtime.Version()}}
+			v := versionReport{Client: programVersion{Version: buildVersion(), Go: runtime.Version()}}
 			var unknown error
 			if !own {
 				v.Server, unknown = a.serverVersion(c.Context())
@@ -65,14 +65,14 @@ func buildVersion() string {
 }
 
 // serverVersion asks the orchestrator; a server older than that route is "unknown".
-func (a *app) serverVersion(ctx context.Context) (*program, error) {
+func (a *app) serverVersion(ctx context.Context) (*programVersion, error) {
 	c, err := a.dial("projects")
 	if err != nil {
 		return nil, err
 	}
-	p, err := client.Get[program](ctx, c, "/version")
+	p, err := client.Get[programVersion](ctx, c, "/version")
 	if errs.Is(err, errs.NotFound) {
-		return &program{Version: "unknown"}, nil
+		return &programVersion{Version: "unknown"}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (a *app) serverVersion(ctx context.Context) (*program, error) {
 
 // showVersions prints what is known. That the server was not reached is told, but
 // is no failure: the question was what emcoctl is, too.
-func (a *app) showVersions(v versions, unknown error) error {
+func (a *app) showVersions(v versionReport, unknown error) error {
 	if f := a.format(); f == report.JSON || f == report.YAML {
 		text, err := json.Marshal(v)
 		if err != nil {

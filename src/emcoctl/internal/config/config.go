@@ -22,8 +22,8 @@ import (
 // DefaultServer is where the program emco listens unless told otherwise.
 const DefaultServer = "http://127.0.0.1:9015"
 
-// Choice is what the user said about where to go; the first that is set wins.
-type Choice struct {
+// ServerFlags is what the user said about where to go; the first that is set wins.
+type ServerFlags struct {
 	Server string // --server
 	File   string // --config
 	Env    string // $EMCO_URL
@@ -55,7 +55,7 @@ var titles = map[anchor.Section]string{
 
 // Load decides. The error is Invalid for a file that cannot be read or an address
 // that cannot be one, Malformed for a file that cannot be parsed.
-func Load(c Choice) (Servers, error) {
+func Load(c ServerFlags) (Servers, error) {
 	switch {
 	case c.Server != "":
 		return one(c.Server, c.CAFile, "Using server: ")
@@ -82,9 +82,9 @@ func one(address, ca, notice string) (Servers, error) {
 	return Servers{Notice: notice + base, single: &Address{URL: base, CAFile: ca}}, nil
 }
 
-// section is one part of the file. Scheme and caFile are additions to EMCO's form,
+// fileSection is one part of the file. Scheme and caFile are additions to EMCO's form,
 // and so is a host that begins with https://.
-type section struct {
+type fileSection struct {
 	Host   string
 	Port   string
 	Scheme string
@@ -158,7 +158,7 @@ func readSection(node *yaml.Node) (Address, bool, error) {
 	if err := node.Decode(&members); err != nil {
 		return Address{}, false, errors.New("must hold host and port")
 	}
-	var s section
+	var s fileSection
 	for key, value := range members {
 		switch strings.ToLower(key) {
 		case "host":
@@ -179,7 +179,7 @@ func readSection(node *yaml.Node) (Address, bool, error) {
 }
 
 // url joins scheme, host and port. The host may carry a scheme, which EMCO has not.
-func (s section) url() (string, error) {
+func (s fileSection) url() (string, error) {
 	if n, err := strconv.ParseUint(s.Port, 10, 16); err != nil || n == 0 {
 		return "", fmt.Errorf("port %q is not a number from 1 to 65535", s.Port)
 	}

@@ -32,7 +32,7 @@ custom: [unknown, sections, are, ignored]
 func TestSectionsOfTheFile(t *testing.T) {
 	t.Parallel()
 	file := write(t, "emco.yaml", sections)
-	s, err := config.Load(config.Choice{File: file, Env: "http://elsewhere:1"})
+	s, err := config.Load(config.ServerFlags{File: file, Env: "http://elsewhere:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestSectionsOfTheFile(t *testing.T) {
 
 func TestIngressServesAll(t *testing.T) {
 	t.Parallel()
-	s, err := config.Load(config.Choice{File: write(t, "e.json", `{"ingress": {"host": "gw", "port": 80}, "clm": {"host": "x", "port": 1}}`)})
+	s, err := config.Load(config.ServerFlags{File: write(t, "e.json", `{"ingress": {"host": "gw", "port": 80}, "clm": {"host": "x", "port": 1}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,15 +79,15 @@ func TestWhoWins(t *testing.T) {
 	file := write(t, "f.yaml", "ingress: {host: file, port: 4}")
 	for _, tt := range []struct {
 		name   string
-		choice config.Choice
+		choice config.ServerFlags
 		want   string
 		notice string
 	}{
-		{"the flag --server", config.Choice{Server: "flag:1", File: file, Env: "env:2", Home: home}, "http://flag:1", "Using server: http://flag:1"},
-		{"the flag --config", config.Choice{File: file, Env: "env:2", Home: home}, "http://file:4", "Using config file: " + file},
-		{"the environment", config.Choice{Env: "https://env:2/v2", Home: home}, "https://env:2", "Using server: https://env:2"},
-		{"the file at home", config.Choice{Home: home}, "http://home:5", "Using config file: " + filepath.Join(home, ".emco.yaml")},
-		{"the default", config.Choice{Home: t.TempDir()}, config.DefaultServer, "Warning: No Configuration File found. Using defaults"},
+		{"the flag --server", config.ServerFlags{Server: "flag:1", File: file, Env: "env:2", Home: home}, "http://flag:1", "Using server: http://flag:1"},
+		{"the flag --config", config.ServerFlags{File: file, Env: "env:2", Home: home}, "http://file:4", "Using config file: " + file},
+		{"the environment", config.ServerFlags{Env: "https://env:2/v2", Home: home}, "https://env:2", "Using server: https://env:2"},
+		{"the file at home", config.ServerFlags{Home: home}, "http://home:5", "Using config file: " + filepath.Join(home, ".emco.yaml")},
+		{"the default", config.ServerFlags{Home: t.TempDir()}, config.DefaultServer, "Warning: No Configuration File found. Using defaults"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := config.Load(tt.choice)
@@ -110,12 +110,12 @@ func TestBadFiles(t *testing.T) {
 		"clm: {host: x, port: 1, scheme: gopher}": errs.Invalid,
 		"clm: [": errs.Malformed,
 	} {
-		if _, err := config.Load(config.Choice{File: write(t, "c.yaml", text)}); !errs.Is(err, kind) {
+		if _, err := config.Load(config.ServerFlags{File: write(t, "c.yaml", text)}); !errs.Is(err, kind) {
 			t.Errorf("Load(%q): %v (%v), want %v", text, err, errs.KindOf(err), kind)
 		}
 	}
 	for _, file := range []string{"/does/not/exist.yaml", write(t, "c.toml", "")} {
-		if _, err := config.Load(config.Choice{File: file}); !errs.Is(err, errs.Invalid) {
+		if _, err := config.Load(config.ServerFlags{File: file}); !errs.Is(err, errs.Invalid) {
 			t.Errorf("Load(%s): %v, want Invalid", file, err)
 		}
 	}

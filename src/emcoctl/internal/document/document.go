@@ -19,14 +19,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/nearest"
 )
 
-// Place is where a document was read from. The zero value is the command line.
-type Place struct {
+// Position is where a document was read from. The zero value is the command line.
+type Position struct {
 	File string // as the user named it; "-" is the standard input
 	Line int    // counted from 1
 }
 
 // String returns "file:line", or "command line".
-func (p Place) String() string {
+func (p Position) String() string {
 	if p.File == "" {
 		return "command line"
 	}
@@ -40,17 +40,17 @@ type Document struct {
 	Body   []byte   // JSON: metadata, clusterLabel, spec
 	File   string   // the path of the file to send with it, if any
 	Files  []string // the paths of several files; used only if File is empty
-	At     Place
+	At     Position
 }
 
-// Parsed is what a file held, and what to tell the user about it.
-type Parsed struct {
+// ParseResult is what a file held, and what to tell the user about it.
+type ParseResult struct {
 	Documents []Document
 	Warnings  []string
 }
 
-// raw is a document as written. Keys match exactly, as in EMCO's client.
-type raw struct {
+// yamlDocument is a document as written. Keys match exactly, as in EMCO's client.
+type yamlDocument struct {
 	Version  yaml.Node `yaml:"version"`
 	Resource struct {
 		Anchor string `yaml:"anchor"`
@@ -76,8 +76,8 @@ var knownKeys = []string{"version", "resourceContext", "metadata", "spec", "file
 // Parse splits a stream into its documents. Empty documents are left out; unknown
 // top-level keys are ignored, as EMCO does, and warned about. The error is Malformed
 // and names file and line.
-func Parse(file string, text []byte) (Parsed, error) {
-	var out Parsed
+func Parse(file string, text []byte) (ParseResult, error) {
+	var out ParseResult
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var node yaml.Node
@@ -86,14 +86,14 @@ func Parse(file string, text []byte) (Parsed, error) {
 			return out, nil
 		}
 		if err != nil {
-			return Parsed{}, malformed(Place{file, lineOf(err)}, err)
+			return ParseResult{}, malformed(Position{file, lineOf(err)}, err)
 		}
 		if empty(&node) {
 			continue
 		}
 		doc, err := read(file, &node)
 		if err != nil {
-			return Parsed{}, err
+			return ParseResult{}, err
 		}
 		out.Documents = append(out.Documents, doc)
 		out.Warnings = append(out.Warnings, unknown(doc.At, &node)...)
@@ -112,8 +112,8 @@ func empty(node *yaml.Node) bool {
 
 // read turns one YAML document into what is sent.
 func read(file string, node *yaml.Node) (Document, error) {
-	at := Place{file, node.Content[0].Line}
-	var r raw
+	at := Position{file, node.Content[0].Line}
+	var r yamlDocument
 	if err := node.Decode(&r); err != nil {
 		if line := lineOf(err); line > 0 {
 			at.Line = line
@@ -139,7 +139,7 @@ func read(file string, node *yaml.Node) (Document, error) {
 }
 
 // body builds the JSON in EMCO's order: metadata always, the others if not empty.
-func (r raw) body() ([]byte, error) {
+func (r yamlDocument) body() ([]byte, error) {
 	spec, err := stringKeys(r.Spec, 0)
 	if err != nil {
 		return nil, err
@@ -197,7 +197,7 @@ func convert[K comparable](in map[K]value, depth int) (Values, error) {
 
 // unknown warns of top-level keys that mean nothing, and of those that differ from
 // a known one by case only.
-func unknown(at Place, node *yaml.Node) []string {
+func unknown(at Position, node *yaml.Node) []string {
 	var warnings []string
 	top := node.Content[0]
 	if top.Kind != yaml.MappingNode {
@@ -212,7 +212,7 @@ func unknown(at Place, node *yaml.Node) []string {
 		if known[key.Value] {
 			continue
 		}
-		text := fmt.Sprintf("%s: key %q is ignored", Place{at.File, key.Line}, key.Value)
+		text := fmt.Sprintf("%s: key %q is ignored", Position{at.File, key.Line}, key.Value)
 		if name, ok := nearest.To(key.Value, knownKeys); ok {
 			text += fmt.Sprintf("; did you mean %q?", name)
 		}
@@ -239,7 +239,7 @@ func lineOf(err error) int {
 
 // malformed makes an error with the place in front and without the decoder's own
 // decoration.
-func malformed(at Place, err error) error {
+func malformed(at Position, err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	text = strings.TrimPrefix(text, "unmarshal errors:\n  ")
 	text = yamlLine.ReplaceAllString(text, "")

@@ -44,10 +44,10 @@ spec: {}
 		{
 			Anchor: "projects/p/composite-apps", Names: anchor.Names{Name: "12", Version: "v1"},
 			Body: []byte(`{"metadata":{"name":"12","description":"\u003ca\u003e \u0026 b"},"spec":{"compositeAppVersion":"v1"}}`),
-			At:   document.Place{File: "x.yaml", Line: 4},
+			At:   document.Position{File: "x.yaml", Line: 4},
 		},
-		{Anchor: "c/labels", Names: anchor.Names{Label: "west"}, Body: []byte(`{"metadata":{"name":""},"clusterLabel":"west"}`), At: document.Place{File: "x.yaml", Line: 14}},
-		{Anchor: "a/b", Body: []byte(`{"metadata":{"name":""}}`), File: "one", Files: []string{"two", "three"}, At: document.Place{File: "x.yaml", Line: 17}},
+		{Anchor: "c/labels", Names: anchor.Names{Label: "west"}, Body: []byte(`{"metadata":{"name":""},"clusterLabel":"west"}`), At: document.Position{File: "x.yaml", Line: 14}},
+		{Anchor: "a/b", Body: []byte(`{"metadata":{"name":""}}`), File: "one", Files: []string{"two", "three"}, At: document.Position{File: "x.yaml", Line: 17}},
 	}
 	if len(p.Documents) != len(want) || len(p.Warnings) != 0 {
 		t.Fatalf("got %d documents, warnings %q", len(p.Documents), p.Warnings)

@@ -32,20 +32,20 @@ type Sources struct {
 // anything is returned, so that a typing error in the last file does not leave the
 // first ones half applied. Errors are Invalid for what cannot be read and Malformed
 // for what cannot be parsed; they name the file.
-func Load(s Sources) (Parsed, error) {
+func Load(s Sources) (ParseResult, error) {
 	values, err := s.values()
 	if err != nil {
-		return Parsed{}, err
+		return ParseResult{}, err
 	}
 	files, err := s.files()
 	if err != nil {
-		return Parsed{}, err
+		return ParseResult{}, err
 	}
-	var all Parsed
+	var all ParseResult
 	for _, file := range files {
 		one, err := s.load(file.name, values)
 		if err != nil {
-			return Parsed{}, err
+			return ParseResult{}, err
 		}
 		if file.found {
 			one = one.only()
@@ -58,24 +58,24 @@ func Load(s Sources) (Parsed, error) {
 
 // load reads one file and expands it if there are values. What is missing from the
 // values comes before what it may have broken.
-func (s Sources) load(file string, values Values) (Parsed, error) {
+func (s Sources) load(file string, values Values) (ParseResult, error) {
 	text, err := s.read(file)
 	if err != nil {
-		return Parsed{}, err
+		return ParseResult{}, err
 	}
 	var missing []string
 	if len(s.Values) > 0 {
 		text, missing, err = Expand(file, text, values)
 		if err != nil {
-			return Parsed{}, err
+			return ParseResult{}, err
 		}
 		if len(missing) > 0 && s.Strict {
-			return Parsed{}, errs.New(errs.Malformed, strings.Join(missing, "\n"))
+			return ParseResult{}, errs.New(errs.Malformed, strings.Join(missing, "\n"))
 		}
 	}
 	parsed, err := Parse(file, text)
 	if err != nil && len(missing) > 0 {
-		return Parsed{}, fmt.Errorf("%w\n%s", err, strings.Join(missing, "\n"))
+		return ParseResult{}, fmt.Errorf("%w\n%s", err, strings.Join(missing, "\n"))
 	}
 	parsed.Warnings = append(missing, parsed.Warnings...)
 	return parsed, err
@@ -127,16 +127,16 @@ func unreadable(file string, err error) error {
 	return errs.E(errs.Invalid, "read", file, err)
 }
 
-// input is a file to read.
-type input struct {
+// inputFile is a file to read.
+type inputFile struct {
 	name  string
 	found bool // in a directory, not named by the user
 }
 
 // only leaves out what is in a directory beside EMCO's documents, such as values and
 // configuration files: documents without an anchor.
-func (p Parsed) only() Parsed {
-	var out Parsed
+func (p ParseResult) only() ParseResult {
+	var out ParseResult
 	for _, doc := range p.Documents {
 		if doc.Anchor != "" {
 			out.Documents = append(out.Documents, doc)
@@ -152,11 +152,11 @@ func (p Parsed) only() Parsed {
 
 // files lists the files to read: what is named, in the order named, and for a
 // directory its documents, sorted.
-func (s Sources) files() ([]input, error) {
-	var out []input
+func (s Sources) files() ([]inputFile, error) {
+	var out []inputFile
 	for _, name := range s.Names {
 		if name == Stdin {
-			out = append(out, input{name: name})
+			out = append(out, inputFile{name: name})
 			continue
 		}
 		info, err := os.Stat(name)
@@ -164,7 +164,7 @@ func (s Sources) files() ([]input, error) {
 			return nil, unreadable(name, err)
 		}
 		if !info.IsDir() {
-			out = append(out, input{name: name})
+			out = append(out, inputFile{name: name})
 			continue
 		}
 		found, err := s.directory(name)
@@ -173,7 +173,7 @@ func (s Sources) files() ([]input, error) {
 		}
 		for _, path := range found {
 			if !s.isValues(path) {
-				out = append(out, input{name: path, found: true})
+				out = append(out, inputFile{name: path, found: true})
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func ParseValues(file string, text []byte) (Values, error) {
 	v := Values{}
 	err := yaml.NewDecoder(bytes.NewReader(text)).Decode(&v)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, malformed(Place{file, lineOf(err)}, err)
+		return nil, malformed(Position{file, lineOf(err)}, err)
 	}
 	return v, nil
 }

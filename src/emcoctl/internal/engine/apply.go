@@ -43,7 +43,7 @@ func (e *Engine) apply(ctx context.Context, t task) report.Result {
 	case res.Status != http.StatusConflict || e.o.PostOnly:
 		return e.fail(t, item, res.Err(req.Method, req.Path))
 	case anchor.IsAction(t.call.Path):
-		return e.settled(ctx, t, res)
+		return e.checkState(ctx, t, res)
 	}
 	return e.reconcile(ctx, t, item, res)
 }
@@ -81,7 +81,7 @@ func (e *Engine) reconcile(ctx context.Context, t task, item string, refused *cl
 		like = max(like, e.compareFiles(ctx, t, item))
 	}
 	switch {
-	case like == alike:
+	case like == same:
 		return e.done(t, item, report.Unchanged, refused.Status)
 	case kind == "clusters":
 		r := e.fail(t, item, inPlace(item))
@@ -179,7 +179,7 @@ func (e *Engine) delete(ctx context.Context, t task) report.Result {
 	case res.Status == http.StatusNotFound && e.o.IgnoreMissing:
 		return e.done(t, path, report.Absent, res.Status)
 	case res.Status == http.StatusConflict && terminating:
-		return e.settled(ctx, t, res)
+		return e.checkState(ctx, t, res)
 	}
 	return e.fail(t, path, res.Err(t.call.Method, path))
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/jsontree"
 )
 
-// likeness says how a document and what is stored compare.
-type likeness uint8
+// comparison says how a document and what is stored compare.
+type comparison uint8
 
 // The order matters: of two comparisons the greater one decides.
 const (
-	alike   likeness = iota
-	unclear          // alike as far as can be seen; the server must say
+	same      comparison = iota
+	undecided            // alike as far as can be seen; the server must say
 	different
 )
 
@@ -91,7 +91,7 @@ func canonCloud(text []byte) ([]byte, error) {
 
 // compare compares what would be sent with what is stored. It is unclear if secrets
 // are involved, which the server does not show.
-func compare(collection string, sent, stored []byte) likeness {
+func compare(collection string, sent, stored []byte) comparison {
 	a, err := tree(collection, sent)
 	if err != nil {
 		return different // the server will say what is wrong with it
@@ -101,9 +101,9 @@ func compare(collection string, sent, stored []byte) likeness {
 		return different
 	}
 	if masked(stored) {
-		return unclear
+		return undecided
 	}
-	return alike
+	return same
 }
 
 // masked reports whether an answer hides a secret.
@@ -125,10 +125,10 @@ func tree(collection string, text []byte) (jsontree.Node, error) {
 // compareFiles compares the uploaded content by SHA-256. Several files are served as
 // one, in the order in which they were sent. It is unclear if the server does not
 // give the content away.
-func (e *Engine) compareFiles(ctx context.Context, t task, item string) likeness {
+func (e *Engine) compareFiles(ctx context.Context, t task, item string) comparison {
 	files := t.files()
 	if len(files) == 0 {
-		return alike
+		return same
 	}
 	ours := sha256.New()
 	for _, f := range files {
@@ -140,11 +140,11 @@ func (e *Engine) compareFiles(ctx context.Context, t task, item string) likeness
 	res, err := t.client.Copy(ctx, client.Request{Method: http.MethodGet, Path: item, Accept: "application/octet-stream"}, theirs)
 	switch {
 	case err != nil || !res.OK():
-		return unclear
+		return undecided
 	case !bytes.Equal(ours.Sum(nil), theirs.Sum(nil)):
 		return different
 	}
-	return alike
+	return same
 }
 
 // feed copies a file, up to the limit that holds for the other side, too.

@@ -14,25 +14,25 @@ func TestCompare(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, kind, sent, stored string
-		want                     likeness
+		want                     comparison
 	}{
-		{"the same", "projects", `{"metadata":{"name":"p"}}`, `{"metadata":{"name":"p","description":"","userData1":"","userData2":""}}`, alike},
+		{"the same", "projects", `{"metadata":{"name":"p"}}`, `{"metadata":{"name":"p","description":"","userData1":"","userData2":""}}`, same},
 		{"another description", "projects", `{"metadata":{"name":"p","description":"x"}}`, `{"metadata":{"name":"p","description":""}}`, different},
 		{"a description taken away", "projects", `{"metadata":{"name":"p"}}`, `{"metadata":{"name":"p","description":"x"}}`, different},
-		{"a member the server does not know", "generic-placement-intents", `{"metadata":{"name":"g"},"spec":{"logicalCloud":"l"}}`, `{"metadata":{"name":"g"}}`, alike},
-		{"another case of a member", "cluster-references", `{"metadata":{"name":"c"},"spec":{"clusterProvider":"p","cluster":"c","loadbalancerIp":"1.2.3.4"}}`, `{"metadata":{"name":"c"},"spec":{"clusterProvider":"p","cluster":"c","loadBalancerIP":"1.2.3.4","certificate":"x"}}`, alike},
-		{"an alias of a type", "clusters", `{"metadata":{"name":"c"},"spec":{"gitOps":{"gitOpsType":"fluxv2"}}}`, `{"metadata":{"name":"c"},"spec":{"gitOps":{"gitOpsType":"fluxcd"}}}`, alike},
-		{"an absent list", "deployment-intent-groups", `{"metadata":{"name":"d"},"spec":{"version":"r"}}`, `{"metadata":{"name":"d"},"spec":{"version":"r","overrideValues":[]}}`, alike},
+		{"a member the server does not know", "generic-placement-intents", `{"metadata":{"name":"g"},"spec":{"logicalCloud":"l"}}`, `{"metadata":{"name":"g"}}`, same},
+		{"another case of a member", "cluster-references", `{"metadata":{"name":"c"},"spec":{"clusterProvider":"p","cluster":"c","loadbalancerIp":"1.2.3.4"}}`, `{"metadata":{"name":"c"},"spec":{"clusterProvider":"p","cluster":"c","loadBalancerIP":"1.2.3.4","certificate":"x"}}`, same},
+		{"an alias of a type", "clusters", `{"metadata":{"name":"c"},"spec":{"gitOps":{"gitOpsType":"fluxv2"}}}`, `{"metadata":{"name":"c"},"spec":{"gitOps":{"gitOpsType":"fluxcd"}}}`, same},
+		{"an absent list", "deployment-intent-groups", `{"metadata":{"name":"d"},"spec":{"version":"r"}}`, `{"metadata":{"name":"d"},"spec":{"version":"r","overrideValues":[]}}`, same},
 		{"an override taken away", "deployment-intent-groups", `{"spec":{"overrideValues":[]}}`, `{"spec":{"overrideValues":[{"app":"a","values":{"k":"v"}}]}}`, different},
-		{"a secret override", "deployment-intent-groups", `{"spec":{"overrideValues":[{"app":"a","values":{"db.password":"s"}}]}}`, `{"spec":{"overrideValues":[{"app":"a","values":{"db.password":"***"}}]}}`, unclear},
-		{"a number for a string", "kv-pairs", `{"spec":{"kv":[{"port":80}]}}`, `{"spec":{"kv":[{"port":"80"}]}}`, alike},
+		{"a secret override", "deployment-intent-groups", `{"spec":{"overrideValues":[{"app":"a","values":{"db.password":"s"}}]}}`, `{"spec":{"overrideValues":[{"app":"a","values":{"db.password":"***"}}]}}`, undecided},
+		{"a number for a string", "kv-pairs", `{"spec":{"kv":[{"port":80}]}}`, `{"spec":{"kv":[{"port":"80"}]}}`, same},
 		{"keys that differ by case", "kv-pairs", `{"spec":{"kv":[{"Port":"80"}]}}`, `{"spec":{"kv":[{"port":"80"}]}}`, different},
-		{"a secret", "cluster-sync-objects", `{"spec":{"kv":[{"branch":"m"},{"gitToken":"t"}]}}`, `{"spec":{"kv":[{"branch":"m"},{"gitToken":"***"}]}}`, unclear},
+		{"a secret", "cluster-sync-objects", `{"spec":{"kv":[{"branch":"m"},{"gitToken":"t"}]}}`, `{"spec":{"kv":[{"branch":"m"},{"gitToken":"***"}]}}`, undecided},
 		{"a secret that is new", "cluster-sync-objects", `{"spec":{"kv":[{"branch":"m"},{"gitToken":"t"}]}}`, `{"spec":{"kv":[{"branch":"m"}]}}`, different},
-		{"the namespace of an admin cloud", "logical-clouds", `{"spec":{"level":"0"}}`, `{"spec":{"level":"0","namespace":"default"}}`, alike},
-		{"the default level", "logical-clouds", `{"spec":{"namespace":"n"}}`, `{"spec":{"level":"1","namespace":"n"}}`, alike},
+		{"the namespace of an admin cloud", "logical-clouds", `{"spec":{"level":"0"}}`, `{"spec":{"level":"0","namespace":"default"}}`, same},
+		{"the default level", "logical-clouds", `{"spec":{"namespace":"n"}}`, `{"spec":{"level":"1","namespace":"n"}}`, same},
 		{"another namespace", "logical-clouds", `{"spec":{"namespace":"m"}}`, `{"spec":{"level":"1","namespace":"n"}}`, different},
-		{"an unknown collection", "hpa-intents", `{"metadata":{"name":"h"},"spec":{"app":"a","x":[]}}`, `{"metadata":{"name":"h","description":""},"spec":{"app":"a"}}`, alike},
+		{"an unknown collection", "hpa-intents", `{"metadata":{"name":"h"},"spec":{"app":"a","x":[]}}`, `{"metadata":{"name":"h","description":""},"spec":{"app":"a"}}`, same},
 		{"an unknown collection that differs", "hpa-intents", `{"spec":{"app":"a","x":1}}`, `{"spec":{"app":"a"}}`, different},
 		{"an answer that is no JSON", "projects", `{"metadata":{"name":"p"}}`, `<html>`, different},
 	} {

@@ -38,7 +38,7 @@ func projects(n int) (docs []document.Document) {
 		name := fmt.Sprintf("p%d", i+1)
 		docs = append(docs, document.Document{
 			Anchor: "projects", Names: anchor.Names{Name: name}, Body: []byte(`{"metadata":{"name":"` + name + `","description":"mine"}}`),
-			At: document.Place{File: "a.yaml", Line: i + 1},
+			At: document.Position{File: "a.yaml", Line: i + 1},
 		})
 	}
 	return docs
@@ -56,7 +56,7 @@ func run(t *testing.T, h http.HandlerFunc, verb anchor.Verb, docs []document.Doc
 
 func servers(t *testing.T, url string) config.Servers {
 	t.Helper()
-	s, err := config.Load(config.Choice{Server: url})
+	s, err := config.Load(config.ServerFlags{Server: url})
 	if err != nil {
 		t.Fatal(err)
 	}

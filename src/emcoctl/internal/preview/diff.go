@@ -17,7 +17,7 @@ import (
 // Diff prints a unified diff of YAML for each object that changes, once for all clusters
 // of a class. The error is one of content that is no JSON.
 func Diff(w io.Writer, p v2.Plan, o Options) error {
-	pr := printer{w: w, o: o}
+	pr := planPrinter{w: w, o: o}
 	for _, a := range p.Apps {
 		if a.Failure != nil {
 			pr.line("# %s", plain.Line(fmt.Sprintf("app %s fails: %s%s", a.Name, strings.TrimPrefix(a.Failure.File+": ", ": "), a.Failure.Reason)))
@@ -41,7 +41,7 @@ func Diff(w io.Writer, p v2.Plan, o Options) error {
 }
 
 // object prints the diff of one object.
-func (p printer) object(plan v2.Plan, app string, o v2.ObjectChange) error {
+func (p planPrinter) object(plan v2.Plan, app string, o v2.ObjectChange) error {
 	if o.Change == v2.ChangeKeep {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (p printer) object(plan v2.Plan, app string, o v2.ObjectChange) error {
 		return err
 	}
 	name := fileName(app, o)
-	was, is := side{absent, before}, side{absent, after}
+	was, is := diffSide{absent, before}, diffSide{absent, after}
 	if o.Before != nil {
 		was.name = fmt.Sprintf("%s (revision %d)", name, plan.From)
 	}
@@ -79,11 +79,11 @@ func Document(w io.Writer, path, file string, server, local json.RawMessage, o O
 	if err != nil {
 		return err
 	}
-	was := side{path + " (server)", before}
+	was := diffSide{path + " (server)", before}
 	if server == nil {
 		was.name = absent
 	}
-	printer{w, o}.diff(was, side{path + " (" + file + ")", after})
+	planPrinter{w, o}.diff(was, diffSide{path + " (" + file + ")", after})
 	return nil
 }
 
@@ -110,12 +110,12 @@ func fileName(app string, o v2.ObjectChange) string {
 // colours of the lines of a diff, by how they begin.
 var colours = map[byte]string{'@': "36", '-': "31", '+': "32"}
 
-// side is one of the two texts of a diff.
-type side struct{ name, text string }
+// diffSide is one of the two texts of a diff.
+type diffSide struct{ name, text string }
 
 // diff prints the unified diff of two texts, in colours if the user wants them; nothing if
 // they are equal. Its first two lines are its head.
-func (p printer) diff(before, after side) {
+func (p planPrinter) diff(before, after diffSide) {
 	text := diff.Diff(before.name, []byte(before.text), after.name, []byte(after.text))
 	_, text, _ = bytes.Cut(text, []byte("\n")) // the line "diff BEFORE AFTER"
 	n := 0

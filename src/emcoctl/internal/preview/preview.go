@@ -29,7 +29,7 @@ var signs = map[string]string{v2.ChangeAdd: "+", v2.ChangeChange: "~", v2.Change
 // Plan prints a plan: where each app goes and why, what becomes of its objects, and what
 // is wrong. path is the deployment's.
 func Plan(w io.Writer, path string, p v2.Plan, o Options) {
-	pr := printer{w: w, o: o}
+	pr := planPrinter{w: w, o: o}
 	pr.line("%s", title(path, p))
 	pr.placements(p)
 	pr.objects(p)
@@ -63,35 +63,35 @@ func Summary(p v2.Plan) string {
 	return text
 }
 
-type printer struct {
+type planPrinter struct {
 	w io.Writer
 	o Options
 }
 
 // line prints text from elsewhere, made safe.
-func (p printer) line(format string, args ...any) {
+func (p planPrinter) line(format string, args ...any) {
 	fmt.Fprintln(p.w, strings.TrimRight(plain.Text(fmt.Sprintf(format, args...)), " "))
 }
 
-// row is the clusters of a class that have one reason.
-type row struct {
+// placementRow is the clusters of a class that have one reason.
+type placementRow struct {
 	change, reason string
 	clusters       []string
 }
 
-func rows(c v2.PlanClass) (out []row) {
+func rows(c v2.PlanClass) (out []placementRow) {
 	for _, at := range c.Clusters {
-		i := slices.IndexFunc(out, func(r row) bool { return r.reason == at.Reason })
+		i := slices.IndexFunc(out, func(r placementRow) bool { return r.reason == at.Reason })
 		if i < 0 {
 			i = len(out)
-			out = append(out, row{change: c.Change, reason: at.Reason})
+			out = append(out, placementRow{change: c.Change, reason: at.Reason})
 		}
 		out[i].clusters = append(out[i].clusters, at.Cluster)
 	}
 	return out
 }
 
-func (p printer) placements(plan v2.Plan) {
+func (p planPrinter) placements(plan v2.Plan) {
 	if !slices.ContainsFunc(plan.Apps, func(a v2.AppPlan) bool { return len(a.Classes) > 0 }) {
 		return
 	}
@@ -115,7 +115,7 @@ func (p printer) placements(plan v2.Plan) {
 }
 
 // where names clusters, the first few or all.
-func (p printer) where(clusters []string) string {
+func (p planPrinter) where(clusters []string) string {
 	if p.o.All || len(clusters) <= named {
 		return strings.Join(clusters, ", ")
 	}
@@ -123,7 +123,7 @@ func (p printer) where(clusters []string) string {
 }
 
 // objects lists what changes on the clusters of each class.
-func (p printer) objects(plan v2.Plan) {
+func (p planPrinter) objects(plan v2.Plan) {
 	for _, a := range plan.Apps {
 		for _, c := range a.Classes {
 			var shown []v2.ObjectChange
@@ -165,7 +165,7 @@ func objectName(o v2.ObjectChange) string {
 }
 
 // remarks says what is wrong, and what readers should know.
-func (p printer) remarks(plan v2.Plan) {
+func (p planPrinter) remarks(plan v2.Plan) {
 	begun := false
 	say := func(format string, args ...any) {
 		if !begun {
@@ -227,13 +227,13 @@ func waves(r v2.Rollout) string {
 }
 
 // refusals groups clusters by reason, in order of the first cluster.
-func refusals(all []v2.PlanRefusal) (out []row) {
+func refusals(all []v2.PlanRefusal) (out []placementRow) {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b v2.PlanRefusal) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	for _, r := range sorted {
-		i := slices.IndexFunc(out, func(o row) bool { return o.reason == r.Reason })
+		i := slices.IndexFunc(out, func(o placementRow) bool { return o.reason == r.Reason })
 		if i < 0 {
 			i = len(out)
-			out = append(out, row{reason: r.Reason})
+			out = append(out, placementRow{reason: r.Reason})
 		}
 		out[i].clusters = append(out[i].clusters, r.Cluster)
 	}

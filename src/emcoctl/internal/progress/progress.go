@@ -146,7 +146,7 @@ func (w *waiter) look(ctx context.Context, read Source) (done bool, err error) {
 		return true, nil // what is asked for may be that it has failed
 	}
 	if failed(s) {
-		return false, &Failed{Name: w.o.Name, State: s.DeployedStatus, Reasons: Reasons(s)}
+		return false, &FailedError{Name: w.o.Name, State: s.DeployedStatus, Reasons: Reasons(s)}
 	}
 	return reached(s, w.o.Goal), nil
 }
@@ -160,7 +160,7 @@ func (w *waiter) end(ctx context.Context) error {
 	if w.away != nil {
 		held = []string{w.away.Error()}
 	}
-	return &Late{Name: w.o.Name, Goal: w.o.Goal, Held: held}
+	return &TimeoutError{Name: w.o.Name, Goal: w.o.Goal, Held: held}
 }
 
 // say prints a line if it is another than before.
@@ -199,26 +199,26 @@ func never(s v2.Status) bool {
 	return !slices.ContainsFunc(s.States.Actions, func(a v2.Action) bool { return a.Instance != "" })
 }
 
-// Failed says that the last operation failed.
-type Failed struct {
+// FailedError says that the last operation failed.
+type FailedError struct {
 	Name    string
 	State   string
 	Reasons []string
 }
 
 // Error lists the reasons.
-func (f *Failed) Error() string {
+func (f *FailedError) Error() string {
 	return strings.Join(append([]string{f.Name + " is " + f.State}, f.Reasons...), "\n  ")
 }
 
-// Late says that the goal was not reached in time.
-type Late struct {
+// TimeoutError says that the goal was not reached in time.
+type TimeoutError struct {
 	Name string
 	Goal Goal
 	Held []string // what holds it back
 }
 
 // Error lists what holds it back.
-func (l *Late) Error() string {
+func (l *TimeoutError) Error() string {
 	return strings.Join(append([]string{fmt.Sprintf("%s is not %s in time", l.Name, l.Goal)}, l.Held...), "\n  ")
 }

@@ -83,13 +83,13 @@ func TestWait(t *testing.T) {
 func isNil(err error) bool { return err == nil }
 
 func isFailed(err error) bool {
-	_, ok := errors.AsType[*progress.Failed](err)
+	_, ok := errors.AsType[*progress.FailedError](err)
 	return ok
 }
 
 func isLate(held string) func(error) bool {
 	return func(err error) bool {
-		late, ok := errors.AsType[*progress.Late](err)
+		late, ok := errors.AsType[*progress.TimeoutError](err)
 		return ok && slices.Equal(late.Held, []string{held})
 	}
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// list gathers all results and prints one value at the end: what a single get
+// listPrinter gathers all results and prints one value at the end: what a single get
 // returned, or an object with the member "items".
-type list struct {
+type listPrinter struct {
 	o     Options
 	items []json.RawMessage
 }
 
-func (p *list) Begin(string) {}
-func (p *list) Called(Call)  {}
+func (p *listPrinter) Begin(string) {}
+func (p *listPrinter) Called(Call)  {}
 
 // Done keeps the result for the end; failures are explained at once, too.
-func (p *list) Done(r Result) {
+func (p *listPrinter) Done(r Result) {
 	note(p.o, r)
 	if r.Outcome == Failed {
 		explain(p.o.Err, r)
@@ -34,22 +34,22 @@ func (p *list) Done(r Result) {
 		p.items = append(p.items, asJSON(r.Body))
 		return
 	}
-	p.items = append(p.items, encode(item{
+	p.items = append(p.items, encode(listItem{
 		Path: r.Path, Result: string(r.Outcome), Code: r.Status, Error: problem(r), Where: where(r),
 	}))
 }
 
-// item is how a result looks in a list.
-type item struct {
-	Path   string      `json:"path"`
-	Result string      `json:"result"`
-	Code   int         `json:"code,omitempty"`
-	Where  string      `json:"where,omitempty"`
-	Error  *itemFailed `json:"error,omitempty"`
+// listItem is how a result looks in a list.
+type listItem struct {
+	Path   string       `json:"path"`
+	Result string       `json:"result"`
+	Code   int          `json:"code,omitempty"`
+	Where  string       `json:"where,omitempty"`
+	Error  *listFailure `json:"error,omitempty"`
 }
 
-// itemFailed is an error that programs can branch on: the kinds are those of errs.
-type itemFailed struct {
+// listFailure is an error that programs can branch on: the kinds are those of errs.
+type listFailure struct {
 	Kind string `json:"kind"`
 	Text string `json:"text"`
 }
@@ -63,7 +63,7 @@ func where(r Result) string {
 }
 
 // problem is the error of a result; the server's words if it gave any.
-func problem(r Result) *itemFailed {
+func problem(r Result) *listFailure {
 	if r.Err == nil {
 		return nil
 	}
@@ -71,11 +71,11 @@ func problem(r Result) *itemFailed {
 	if refusal, ok := errors.AsType[*client.Refusal](r.Err); ok {
 		text = refusal.Text
 	}
-	return &itemFailed{Kind: errs.KindOf(r.Err).String(), Text: text}
+	return &listFailure{Kind: errs.KindOf(r.Err).String(), Text: text}
 }
 
 // End prints. A single get that failed has said so; it prints nothing.
-func (p *list) End() error {
+func (p *listPrinter) End() error {
 	if !p.o.Many {
 		if len(p.items) == 0 {
 			return nil

@@ -11,14 +11,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 )
 
-// lines prints what EMCO's client prints, to the letter: scripts cut the JSON out
+// linePrinter prints what EMCO's client prints, to the letter: scripts cut the JSON out
 // after the last "Response:", so nothing follows the body of a single get. What
 // else there is to say goes to the error output.
-type lines struct{ o Options }
+type linePrinter struct{ o Options }
 
-func (p *lines) Begin(notice string) { fmt.Fprintln(p.o.Out, notice) }
+func (p *linePrinter) Begin(notice string) { fmt.Fprintln(p.o.Out, notice) }
 
-func (p *lines) Called(c Call) {
+func (p *linePrinter) Called(c Call) {
 	fmt.Fprintf(p.o.Out, "---\n%s  --> URL: %s\nResponse Code: %d\n", c.Method, c.URL, c.Status)
 	if body := bytes.TrimSpace(c.Body); len(body) > 0 {
 		fmt.Fprintf(p.o.Out, "Response: %s\n", body)
@@ -30,7 +30,7 @@ func (p *lines) Called(c Call) {
 
 // Done prints nothing on the output for what was answered: Called has. A failure without
 // an answer is a line of EMCO's own.
-func (p *lines) Done(r Result) {
+func (p *linePrinter) Done(r Result) {
 	if r.Outcome == Unchanged || r.Outcome == Absent {
 		fmt.Fprintf(p.o.Err, "%s %s\n", r.Path, r.Outcome)
 	}
@@ -49,16 +49,16 @@ func (p *lines) Done(r Result) {
 	explain(p.o.Err, r)
 }
 
-func (p *lines) End() error { return nil }
+func (p *linePrinter) End() error { return nil }
 
-// human prints a line for each result.
-type human struct{ o Options }
+// humanPrinter prints a line for each result.
+type humanPrinter struct{ o Options }
 
-func (p *human) Begin(string) {}
-func (p *human) Called(Call)  {}
+func (p *humanPrinter) Begin(string) {}
+func (p *humanPrinter) Called(Call)  {}
 
 // Done prints one line, what was read, or the explanation of a failure.
-func (p *human) Done(r Result) {
+func (p *humanPrinter) Done(r Result) {
 	switch r.Outcome {
 	case Failed:
 		explain(p.o.Err, r)
@@ -70,7 +70,7 @@ func (p *human) Done(r Result) {
 	note(p.o, r)
 }
 
-func (p *human) End() error { return nil }
+func (p *humanPrinter) End() error { return nil }
 
 // note goes to the error output, where it cannot be mistaken for a result.
 func note(o Options, r Result) {
@@ -79,14 +79,14 @@ func note(o Options, r Result) {
 	}
 }
 
-// names prints the path of each thing that was seen, changed or deleted.
-type names struct{ o Options }
+// namePrinter prints the path of each thing that was seen, changed or deleted.
+type namePrinter struct{ o Options }
 
-func (p *names) Begin(string) {}
-func (p *names) Called(Call)  {}
+func (p *namePrinter) Begin(string) {}
+func (p *namePrinter) Called(Call)  {}
 
 // Done prints what exists or did exist, so that the output can feed another command.
-func (p *names) Done(r Result) {
+func (p *namePrinter) Done(r Result) {
 	note(p.o, r)
 	switch r.Outcome {
 	case Failed:
@@ -101,7 +101,7 @@ func (p *names) Done(r Result) {
 	}
 }
 
-func (p *names) End() error { return nil }
+func (p *namePrinter) End() error { return nil }
 
 // paths lists the items of a fetched collection, or the item itself.
 func paths(r Result) []string {

@@ -37,7 +37,7 @@ type Call struct {
 type Result struct {
 	Verb    anchor.Verb
 	Path    string // of the item or the action, below /v2
-	At      document.Place
+	At      document.Position
 	Outcome Outcome
 	Status  int    // of the last answer, 0 if there was none
 	Body    []byte // what a get returned
@@ -82,13 +82,13 @@ type Options struct {
 func New(o Options) (Printer, error) {
 	switch o.Format {
 	case Human, Plain:
-		return &human{o}, nil
+		return &humanPrinter{o}, nil
 	case Lines:
-		return &lines{o}, nil
+		return &linePrinter{o}, nil
 	case JSON, YAML:
-		return &list{o: o}, nil
+		return &listPrinter{o: o}, nil
 	case Name:
-		return &names{o}, nil
+		return &namePrinter{o}, nil
 	}
 	return nil, errs.New(errs.Invalid, `there is no output format "`+string(o.Format)+`"`)
 }

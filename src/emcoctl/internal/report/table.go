@@ -13,11 +13,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 )
 
-// column is a heading and where its value stands in a document.
-type column struct{ head, path string }
+// tableColumn is a heading and where its value stands in a document.
+type tableColumn struct{ head, path string }
 
 // columns are what people want to see of a collection, besides the name.
-var columns = map[string][]column{
+var columns = map[string][]tableColumn{
 	"clusters": {
 		{"TYPE", "spec.gitOps.gitOpsType"}, {"REFERENCE", "spec.gitOps.gitOpsReferenceObject"}, {"RESOURCE", "spec.gitOps.gitOpsResourceObject"},
 	},
@@ -39,16 +39,16 @@ var columns = map[string][]column{
 }
 
 // controllerColumns are those of all three registries of controllers.
-var controllerColumns = []column{
+var controllerColumns = []tableColumn{
 	{"HOST", "spec.host"}, {"PORT", "spec.port"}, {"TYPE", "spec.type"}, {"PRIORITY", "spec.priority"},
 }
 
-// row is one document of a list, or a bare name.
-type row struct{ jsontree.Node }
+// tableRow is one document of a list, or a bare name.
+type tableRow struct{ jsontree.Node }
 
 // listOf reads a list of documents, as collections answer it: an array, null, or an
 // object whose only member is the array "intent".
-func listOf(body []byte) ([]row, bool) {
+func listOf(body []byte) ([]tableRow, bool) {
 	n, err := jsontree.Parse(body)
 	if err != nil {
 		return nil, false
@@ -59,15 +59,15 @@ func listOf(body []byte) ([]row, bool) {
 	if n.List == nil && !n.Empty() || n.Object != nil {
 		return nil, false
 	}
-	rows := make([]row, len(n.List))
+	rows := make([]tableRow, len(n.List))
 	for i, item := range n.List {
-		rows[i] = row{item}
+		rows[i] = tableRow{item}
 	}
 	return rows, true
 }
 
 // name is the document's name, its label, or itself if it is a bare name.
-func (r row) name() string {
+func (r tableRow) name() string {
 	switch {
 	case r.Text != nil:
 		return *r.Text
@@ -95,15 +95,15 @@ func show(w io.Writer, r Result, many bool) {
 }
 
 // table prints a list. Descriptions are a column only if one of the documents has any.
-func table(w io.Writer, collection string, rows []row) {
+func table(w io.Writer, collection string, rows []tableRow) {
 	if len(rows) == 0 {
 		fmt.Fprintln(w, "none")
 		return
 	}
-	cols := append([]column{{"NAME", ""}}, columns[collection]...)
+	cols := append([]tableColumn{{"NAME", ""}}, columns[collection]...)
 	for _, r := range rows {
 		if !r.At("metadata.description").Empty() {
-			cols = append(cols, column{"DESCRIPTION", "metadata.description"})
+			cols = append(cols, tableColumn{"DESCRIPTION", "metadata.description"})
 			break
 		}
 	}

@@ -177,11 +177,11 @@ func named(name string) v2.Named { return v2.Named{Metadata: v2.Metadata{Name: n
 // create makes a document. A refusal because it exists is fine; others of the same status
 // (a parent is missing, say) are not.
 func create[D any](ctx context.Context, api *client.Client, path, name string, doc D) error {
-	_, err := client.Post[client.Nothing](ctx, api, path, doc)
+	_, err := client.Post[client.NoContent](ctx, api, path, doc)
 	if client.StatusOf(err) != http.StatusConflict {
 		return err
 	}
-	if _, missing := client.Get[client.Nothing](ctx, api, path+"/"+name); missing != nil {
+	if _, missing := client.Get[client.NoContent](ctx, api, path+"/"+name); missing != nil {
 		return err
 	}
 	return nil

@@ -8,14 +8,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
-// Obey returns a transport that makes an error of kind Throttled of an answer that asks to
+// ThrottleErrors returns a transport that makes an error of kind Throttled of an answer that asks to
 // come back later and says when, since clients do not show that to us. Answers that do not
 // say when are handed on.
-func Obey(next http.RoundTripper) http.RoundTripper { return obedient{next} }
+func ThrottleErrors(next http.RoundTripper) http.RoundTripper { return throttleTransport{next} }
 
-type obedient struct{ next http.RoundTripper }
+type throttleTransport struct{ next http.RoundTripper }
 
-func (o obedient) RoundTrip(req *http.Request) (*http.Response, error) {
+func (o throttleTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := o.next.RoundTrip(req)
 	if err != nil || res.StatusCode != http.StatusTooManyRequests && res.StatusCode != http.StatusServiceUnavailable {
 		return res, err

@@ -72,7 +72,7 @@ func (p *Publisher) Submit(ctx context.Context, job batch.Job) (git.Hash, error)
 	if err != nil {
 		return "", err
 	}
-	s := shelf{repo: repo, tag: Tag(strings.TrimPrefix(root, "clusters/"))}
+	s := artifact{repo: repo, tag: Tag(strings.TrimPrefix(root, "clusters/"))}
 	digest, err := s.publish(ctx, job, root)
 	return git.Hash(digest), classified(err, job.Repo.URL+":"+s.tag)
 }
@@ -134,7 +134,7 @@ func (p *Publisher) dialer(ca string) (*http.Client, error) {
 		}
 		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	return &http.Client{Transport: folder.Obey(t), Timeout: p.options.Timeout}, nil
+	return &http.Client{Transport: folder.ThrottleErrors(t), Timeout: p.options.Timeout}, nil
 }
 
 // apply returns files after edits. Neither is changed.

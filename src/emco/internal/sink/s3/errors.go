@@ -15,7 +15,7 @@ import (
 
 // classified gives what a server or the network says a kind, and the place. Errors that
 // have a kind keep it.
-func (p place) classified(ctx context.Context, err error) error {
+func (p clusterFolder) classified(ctx context.Context, err error) error {
 	refused, ok := errors.AsType[minio.ErrorResponse](err)
 	if !ok {
 		return transport.Fail(ctx, p.repo, "publish", err, git.Secret(p.repo.User))
@@ -27,7 +27,7 @@ func (p place) classified(ctx context.Context, err error) error {
 }
 
 // meaning says what kind of error an answer is, and what to do about it.
-func (p place) meaning(r minio.ErrorResponse) (kind errs.Kind, hint string) {
+func (p clusterFolder) meaning(r minio.ErrorResponse) (kind errs.Kind, hint string) {
 	switch r.Code {
 	case "NoSuchBucket":
 		return errs.NotFound, "; create bucket " + p.bucket + ", or correct bucket and endpoint"

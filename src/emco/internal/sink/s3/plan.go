@@ -14,11 +14,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// listing is what a folder holds: ETags by path.
-type listing map[string]string
+// objectListing is what a folder holds: ETags by path.
+type objectListing map[string]string
 
 // revision is the digest of a listing, in the form in which Flux makes it of a bucket's keys.
-func (l listing) revision(prefix string) string {
+func (l objectListing) revision(prefix string) string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(l)) {
 		fmt.Fprintf(sum, "%s%s %s\n", prefix, name, l[name])
@@ -26,24 +26,24 @@ func (l listing) revision(prefix string) string {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
-// work is what has to be done to a folder. All lists are in order of their paths.
-type work struct {
+// folderChange is what has to be done to a folder. All lists are in order of their paths.
+type folderChange struct {
 	content            map[string][]byte
 	files, pointers    []string // to be written
 	unpointed, removed []string // pointers and files to be removed
 }
 
-func (w work) nothing() bool {
+func (w folderChange) nothing() bool {
 	return len(w.files)+len(w.pointers)+len(w.unpointed)+len(w.removed) == 0
 }
 
 // workOf compares what is there, of which same knows what was sent before, with what
 // edits want.
-func workOf(have listing, edits []git.Edit, root string, same func(name string, p pair) bool) work {
-	w := work{content: wanted(edits, root)}
+func workOf(have objectListing, edits []git.Edit, root string, same func(name string, p etagPair) bool) folderChange {
+	w := folderChange{content: wanted(edits, root)}
 	for _, name := range slices.Sorted(maps.Keys(w.content)) {
 		switch {
-		case same(name, pair{have[name], etag(w.content[name])}):
+		case same(name, etagPair{have[name], etag(w.content[name])}):
 		case points(name):
 			w.pointers = append(w.pointers, name)
 		default:

@@ -41,7 +41,7 @@ type Options struct {
 type Publisher struct {
 	options Options
 	clients *transport.Clients
-	sent    sent
+	sent    etagCache
 }
 
 // New returns a publisher. It connects to nothing.
@@ -77,23 +77,23 @@ func (p *Publisher) Submit(ctx context.Context, job batch.Job) (git.Hash, error)
 }
 
 // open returns the place that a repository names.
-func (p *Publisher) open(r git.Repo) (place, error) {
+func (p *Publisher) open(r git.Repo) (clusterFolder, error) {
 	u, err := url.Parse(r.URL)
 	if err != nil || u.Host == "" {
-		return place{}, errs.E(errs.Invalid, "publish", "to a bucket", errors.New("the address is no URL"))
+		return clusterFolder{}, errs.E(errs.Invalid, "publish", "to a bucket", errors.New("the address is no URL"))
 	}
 	if u.Scheme == "http" && !p.options.PlainHTTP && !folder.Loopback(u.Hostname()) {
-		return place{}, errs.E(errs.Invalid, "publish", r.URL, errors.New("a bucket without TLS has to be allowed by s3.plainHTTP"))
+		return clusterFolder{}, errs.E(errs.Invalid, "publish", r.URL, errors.New("a bucket without TLS has to be allowed by s3.plainHTTP"))
 	}
 	client, err := p.client(r, u)
 	if err != nil {
-		return place{}, err
+		return clusterFolder{}, err
 	}
 	bucket, prefix, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
 	if prefix != "" {
 		prefix += "/"
 	}
-	return place{client: client, sent: &p.sent, repo: r, bucket: bucket, prefix: prefix, timeout: p.options.Timeout}, nil
+	return clusterFolder{client: client, sent: &p.sent, repo: r, bucket: bucket, prefix: prefix, timeout: p.options.Timeout}, nil
 }
 
 // client returns a client that tries nothing again and follows no redirect.
@@ -105,7 +105,7 @@ func (p *Publisher) client(r git.Repo, u *url.URL) (*minio.Client, error) {
 	client, err := minio.New(u.Host, &minio.Options{
 		Creds:      credentials.NewStaticV4(r.User, r.Token.Reveal(), ""),
 		Secure:     u.Scheme == "https",
-		Transport:  folder.Obey(shared.Transport),
+		Transport:  folder.ThrottleErrors(shared.Transport),
 		Region:     cmp.Or(region(r), "us-east-1"),
 		MaxRetries: 1,
 	})

@@ -82,7 +82,7 @@ func (n moveHandler) move(w http.ResponseWriter, r *http.Request) error {
 }
 
 // readMoveRequest reads the body, which may be empty.
-func readMoveRequest(w http.ResponseWriter, r *http.Request) (ask v2.ClusterSeat, err error) {
+func readMoveRequest(w http.ResponseWriter, r *http.Request) (ask v2.ClusterMoveRequest, err error) {
 	body, err := web.Body(w, r, maxMove)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return ask, err
@@ -97,21 +97,21 @@ func readMoveRequest(w http.ResponseWriter, r *http.Request) (ask v2.ClusterSeat
 
 // moveCluster stores a cluster with another seat. It reports whether what is deployed on it has to
 // go along.
-func (n moveHandler) moveCluster(ctx context.Context, m movingCluster, ask v2.ClusterSeat) (doc store.Doc, along bool, err error) {
+func (n moveHandler) moveCluster(ctx context.Context, m movingCluster, ask v2.ClusterMoveRequest) (doc store.Doc, along bool, err error) {
 	if m.cluster.Direct() {
 		return m.doc, false, errs.New(errs.Invalid, "cluster "+m.cluster.Metadata.Name+" is reached directly, and is on no branch")
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	was := m.cluster.Spec.GitOps
-	if ask == (v2.ClusterSeat{Finish: true}) {
+	if ask == (v2.ClusterMoveRequest{Finish: true}) {
 		return n.continueMove(ctx, m, true)
 	}
 	next, err := n.nextSlot(ctx, m, ask)
 	if err != nil {
 		return m.doc, false, err
 	}
-	if next.Place() == was.Place() {
+	if next.Location() == was.Location() {
 		return n.continueMove(ctx, m, ask.Finish)
 	}
 	if err := n.checkArrived(ctx, m); err != nil {
@@ -121,7 +121,7 @@ func (n moveHandler) moveCluster(ctx context.Context, m movingCluster, ask v2.Cl
 		return m.doc, false, err
 	}
 	if along {
-		next.Moved = v2.GitOpsMove{Number: was.Moved.Number + 1, From: was.Place()}
+		next.Moved = v2.GitOpsMove{Number: was.Moved.Number + 1, From: was.Location()}
 	}
 	if doc, err = n.write(ctx, m, next); err != nil || !along {
 		return doc, along, err
@@ -131,7 +131,7 @@ func (n moveHandler) moveCluster(ctx context.Context, m movingCluster, ask v2.Cl
 }
 
 // nextSlot is where a cluster is to be. The caller holds mu.
-func (n moveHandler) nextSlot(ctx context.Context, m movingCluster, ask v2.ClusterSeat) (v2.GitOps, error) {
+func (n moveHandler) nextSlot(ctx context.Context, m movingCluster, ask v2.ClusterMoveRequest) (v2.GitOps, error) {
 	c := m.cluster
 	g := &c.Spec.GitOps
 	stays := ask.Type != "" && ask.RefMode == "" && ask.Shard == ""
@@ -253,7 +253,7 @@ func moveStatus(g v2.GitOps, r appcontext.Relocation) v2.ClusterMove {
 	stages := []appcontext.MoveStage{appcontext.MoveAsked, appcontext.MoveWritten, appcontext.MoveTaken, appcontext.MoveDone}
 	types := []string{"Written", "TakenOver", "Cleared"}
 	out := v2.ClusterMove{
-		Number: g.Moved.Number, From: g.Moved.From, To: g.Place(), Done: r.Stage == appcontext.MoveDone,
+		Number: g.Moved.Number, From: g.Moved.From, To: g.Location(), Done: r.Stage == appcontext.MoveDone,
 		Written: r.Written, Cleared: r.Cleared, Error: r.Error,
 	}
 	reached := 0

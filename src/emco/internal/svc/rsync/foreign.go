@@ -163,7 +163,7 @@ func (d *dispatcher) near(path string) (out []pair.Target) {
 func owned(path string, t syncer.Target, b syncer.Backend, pairs []appcontext.Pair) (apps []string, is bool) {
 	rest, inside := strings.CutPrefix(path, t.Dir()+"/")
 	if !inside {
-		p, points := b.(syncer.Pointing)
+		p, points := b.(syncer.PointerBackend)
 		if !points || !slices.Contains(p.Pointers(t), path) {
 			return nil, false
 		}

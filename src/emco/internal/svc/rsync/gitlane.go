@@ -325,7 +325,7 @@ func (s *gitSink) apps(ctx context.Context, pairs []appcontext.Pair, refused map
 			return nil, err
 		}
 		if len(app.Objects)+len(app.CRDs) > 0 {
-			app.Name, app.Needs = p.Key.App, s.ledger.Needs(p.Key)
+			app.Name, app.DependsOn = p.Key.App, s.ledger.Needs(p.Key)
 			out = append(out, app)
 		}
 	}

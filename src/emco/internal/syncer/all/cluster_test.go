@@ -139,7 +139,7 @@ func (s server) pointers(kind string, o syncer.Options, confined bool) []*unstru
 	object := syncertest.Object(manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: at.Namespace, Name: "c"}, nil)
 	c, err := b.Plan(at, []syncer.App{
 		{Name: "db", Objects: []manifest.Object{object}},
-		{Name: "web", Objects: []manifest.Object{object}, Needs: []syncer.Need{{App: "db"}}},
+		{Name: "web", Objects: []manifest.Object{object}, DependsOn: []syncer.Dependency{{App: "db"}}},
 	})
 	if err != nil {
 		s.Fatal(err)

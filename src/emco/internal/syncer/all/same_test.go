@@ -30,7 +30,7 @@ func appFiles(t *testing.T, b syncer.Backend) (files map[string][]byte, pointers
 			object("", "ConfigMap", "tenant", "settings", nil),
 			object("batch", "Job", "tenant", "migrate", map[string]any{"helm.sh/hook": "pre-upgrade"}),
 			object("", "PersistentVolumeClaim", "tenant", "data", map[string]any{"helm.sh/resource-policy": "keep"}),
-		}, Needs: []syncer.Need{{App: "operator", Ready: true}}},
+		}, DependsOn: []syncer.Dependency{{App: "operator", Ready: true}}},
 		{Name: "operator", CRDs: []manifest.Object{object("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.org", nil)}},
 	}
 	at := syncertest.Target("edge+c1")

@@ -121,8 +121,8 @@ func TestNamesOfRemoteClustersStayApart(t *testing.T) {
 func TestWavesFollowDependenciesOnRequest(t *testing.T) {
 	t.Parallel()
 	apps := configured("cache", "db", "web")
-	apps[2].Needs = []syncer.Need{{App: "db"}, {App: "elsewhere"}}
-	apps[1].Needs = []syncer.Need{{App: "cache", Ready: true}}
+	apps[2].DependsOn = []syncer.Dependency{{App: "db"}, {App: "elsewhere"}}
+	apps[1].DependsOn = []syncer.Dependency{{App: "cache", Ready: true}}
 	waves := func(o argocd.Options) (out []string) {
 		for _, o := range objects(t, open(t, o), syncertest.Target("p+c"), apps)[1:] {
 			out = append(out, o.Metadata.Annotations["argocd.argoproj.io/sync-wave"])
@@ -135,7 +135,7 @@ func TestWavesFollowDependenciesOnRequest(t *testing.T) {
 	if got := strings.Join(waves(argocd.Options{DependsOn: "native"}), ","); got != ",1,2" {
 		t.Errorf("the waves are %q, want none, 1 and 2", got)
 	}
-	apps[0].Needs = []syncer.Need{{App: "web"}} // refused long before
+	apps[0].DependsOn = []syncer.Dependency{{App: "web"}} // refused long before
 	if got := waves(argocd.Options{DependsOn: "native"}); len(got) != 3 {
 		t.Errorf("in a circle the waves are %q", got)
 	}

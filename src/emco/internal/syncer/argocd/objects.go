@@ -181,7 +181,7 @@ func waves(apps []syncer.App) map[string]int {
 	}
 	for range len(apps) - 1 { // no chain is longer
 		for _, a := range apps {
-			for _, n := range a.Needs {
+			for _, n := range a.DependsOn {
 				if before, there := out[n.App]; there {
 					out[a.Name] = min(max(out[a.Name], before+1), len(apps)-1)
 				}

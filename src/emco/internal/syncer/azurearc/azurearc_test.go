@@ -204,7 +204,7 @@ func TestWhatSomebodyElseChangedIsPutRight(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options())
 	b.bootstrap("web")
-	b.Meddle("site-1", config, func(p map[string]any) { p["suspend"] = true })
+	b.Modify("site-1", config, func(p map[string]any) { p["suspend"] = true })
 	b.bootstrap("web")
 	if p, _ := b.Resource("site-1", config); p["suspend"] != false {
 		t.Error("a configuration that was suspended stays so")
@@ -264,7 +264,7 @@ func TestAnswersThatGetLost(t *testing.T) {
 		if !errs.Is(err, errs.Throttled) { // Azure is not done with it
 			t.Fatal(err)
 		}
-		b.Meddle("site-1", config, func(p map[string]any) { p["provisioningState"] = "Succeeded" })
+		b.Modify("site-1", config, func(p map[string]any) { p["provisioningState"] = "Succeeded" })
 	}
 	for _, c := range b.Calls() {
 		if strings.HasPrefix(c, "PUT") {

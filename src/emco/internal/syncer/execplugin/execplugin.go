@@ -107,7 +107,7 @@ func (p *Programs) New(o Options) (syncer.Backend, error) {
 			fmt.Errorf("key plugin must name one of the executables that the operator has configured: %s", strings.Join(p.Names(), ", ")))
 	}
 	r := runner{name: o.Plugin, path: path, limits: p.limits, slots: p.slots, options: handed(o)}
-	a, err := r.ask(context.Background(), question{Ask: askDescribe})
+	a, err := r.ask(context.Background(), request{Ask: askDescribe})
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (p *Programs) New(o Options) (syncer.Backend, error) {
 		return b, nil
 	}
 	slices.Sort(a.Pointers)
-	return pointing{b, slices.Compact(a.Pointers)}, nil
+	return pointerBackend{b, slices.Compact(a.Pointers)}, nil
 }
 
 // maxPrefix bounds the prefix of a pointer file, in bytes.
@@ -143,14 +143,14 @@ type backend struct {
 	writer *syncer.Writer
 }
 
-// pointing is a backend whose executable writes pointer files.
-type pointing struct {
+// pointerBackend is a backend whose executable writes pointer files.
+type pointerBackend struct {
 	backend
 	prefixes []string
 }
 
 // Pointers returns the files that the executable has announced.
-func (p pointing) Pointers(t syncer.Target) []string {
+func (p pointerBackend) Pointers(t syncer.Target) []string {
 	var out []string
 	for _, prefix := range p.prefixes {
 		out = append(out, t.Pointer(prefix))

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	text, err := io.ReadAll(os.Stdin)
-	var q question
+	var q request
 	if err = errors.Join(err, json.Unmarshal(text, &q)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 	act(q)
 }
 
-// question is what the executables of the tests read.
-type question struct {
+// request is what the executables of the tests read.
+type request struct {
 	Version int
 	Ask     string
 	Options map[string]string
@@ -52,7 +52,7 @@ type question struct {
 }
 
 // pointer is the path of the pointer file that the executables announce.
-func (q question) pointer() string { return q.Target.Root + "/sample" + q.Target.Deployment + ".yaml" }
+func (q request) pointer() string { return q.Target.Root + "/sample" + q.Target.Deployment + ".yaml" }
 
 func say(answer any) {
 	if err := json.NewEncoder(os.Stdout).Encode(answer); err != nil {
@@ -62,8 +62,8 @@ func say(answer any) {
 
 type tree = map[string]any
 
-var acts = map[string]func(question){
-	"sound": func(q question) {
+var acts = map[string]func(request){
+	"sound": func(q request) {
 		files, pointer := map[string]string{}, tree{"path": q.pointer()}
 		for _, o := range q.Objects {
 			files[o.File] = o.Content
@@ -71,13 +71,13 @@ var acts = map[string]func(question){
 		}
 		say(tree{"edits": []tree{pointer, {"path": q.Target.Dir, "files": files}}})
 	},
-	"silent": func(question) { time.Sleep(time.Hour) },
-	"noisy": func(question) {
+	"silent": func(request) { time.Sleep(time.Hour) },
+	"noisy": func(request) {
 		for {
 			fmt.Print(strings.Repeat("x", 1<<16))
 		}
 	},
-	"hungry": func(question) {
+	"hungry": func(request) {
 		var all [][]byte
 		for {
 			b := make([]byte, 16<<20)
@@ -90,24 +90,24 @@ var acts = map[string]func(question){
 			}
 		}
 	},
-	"crashing": func(q question) {
+	"crashing": func(q request) {
 		fmt.Fprintln(os.Stderr, "cannot log in with", q.Options["password"])
 		os.Exit(3)
 	},
-	"climbing": func(question) { say(tree{"edits": []tree{{"path": "../../etc/cron.d/x", "content": "x"}}}) },
-	"elsewhere": func(q question) {
+	"climbing": func(request) { say(tree{"edits": []tree{{"path": "../../etc/cron.d/x", "content": "x"}}}) },
+	"elsewhere": func(q request) {
 		say(tree{"edits": []tree{{"path": q.pointer()}, {"path": q.Target.Dir}, {"path": "README.md", "content": "mine"}}})
 	},
-	"stammering": func(question) { fmt.Print(`{"edits":[]}{"edits":[]}`) },
-	"mistaken":   func(question) { fmt.Print(`{"edit":[]}`) },
-	"mute":       func(question) {},
-	"refusing":   func(question) { say(tree{"error": "too many\nreplicas", "app": "shop", "object": "Deployment web"}) },
-	"looking": func(question) {
+	"stammering": func(request) { fmt.Print(`{"edits":[]}{"edits":[]}`) },
+	"mistaken":   func(request) { fmt.Print(`{"edit":[]}`) },
+	"mute":       func(request) {},
+	"refusing":   func(request) { say(tree{"error": "too many\nreplicas", "app": "shop", "object": "Deployment web"}) },
+	"looking": func(request) {
 		here, _ := os.Getwd()
 		say(tree{"error": fmt.Sprint("env ", os.Environ(), " args ", os.Args[1:], " in ", here)})
 	},
-	"describing-refuses": func(q question) { say(tree{"error": "no key colour, but " + q.Options["password"]}) },
-	"describing-badly":   func(question) { say(tree{"pointers": []string{"../x"}}) },
+	"describing-refuses": func(q request) { say(tree{"error": "no key colour, but " + q.Options["password"]}) },
+	"describing-badly":   func(request) { say(tree{"pointers": []string{"../x"}}) },
 }
 
 // programs links the executables of the tests into a folder.

@@ -22,8 +22,8 @@ const (
 	askPlan     = "plan"     // which files a target has
 )
 
-// question is what an executable reads.
-type question struct {
+// request is what an executable reads.
+type request struct {
 	Version int               `json:"version"`
 	Ask     string            `json:"ask"`
 	Options map[string]string `json:"options"`
@@ -54,9 +54,9 @@ type object struct {
 	Content    string          `json:"content"` // of the file
 }
 
-// answer is what an executable writes. Error is why it refuses; App and Object are what
+// response is what an executable writes. Error is why it refuses; App and Object are what
 // that is about.
-type answer struct {
+type response struct {
 	Pointers []string `json:"pointers"`
 	Edits    []edit   `json:"edits"`
 	Error    string   `json:"error"`
@@ -73,8 +73,8 @@ type edit struct {
 
 // question makes the question for a plan. Objects are sorted by file, so that equal sets
 // make equal questions.
-func (b backend) question(t syncer.Target, apps []syncer.App) (question, error) {
-	q := question{Ask: askPlan, Target: &target{
+func (b backend) question(t syncer.Target, apps []syncer.App) (request, error) {
+	q := request{Ask: askPlan, Target: &target{
 		Cluster: t.Cluster, Deployment: t.Deployment, Namespace: t.Namespace,
 		Cloud: t.Cloud.Name, Confined: t.Cloud.Confined, Account: t.Cloud.Account,
 		Root: t.Root(), Dir: t.Dir(), URL: t.Repo.URL, Branch: t.Repo.Branch,
@@ -100,8 +100,8 @@ func (b backend) question(t syncer.Target, apps []syncer.App) (question, error) 
 }
 
 // read reads an answer, strictly: a member that is not known is a misunderstanding.
-func read(text []byte) (answer, error) {
-	var a answer
+func read(text []byte) (response, error) {
+	var a response
 	d := json.NewDecoder(strings.NewReader(string(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&a); err != nil {
@@ -114,7 +114,7 @@ func read(text []byte) (answer, error) {
 }
 
 // refusal is why an executable refuses, nil if it does not.
-func (r runner) refusal(a answer) error {
+func (r runner) refusal(a response) error {
 	if a.Error == "" {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (r runner) refusal(a answer) error {
 }
 
 // change makes a plan of an answer, sorted by path.
-func (a answer) change() (syncer.Change, error) {
+func (a response) change() (syncer.Change, error) {
 	var c syncer.Change
 	for _, e := range a.Edits {
 		if e.Content != nil && len(e.Files) > 0 {

@@ -24,18 +24,18 @@ type runner struct {
 }
 
 // ask puts a question and returns the answer, or why there is none.
-func (r runner) ask(ctx context.Context, q question) (answer, error) {
+func (r runner) ask(ctx context.Context, q request) (response, error) {
 	q.Version, q.Options = version, r.options
 	text, err := json.Marshal(q)
 	if err != nil {
-		return answer{}, r.broken(err)
+		return response{}, r.broken(err)
 	}
 	if text, err = r.run(ctx, text); err != nil {
-		return answer{}, r.broken(err)
+		return response{}, r.broken(err)
 	}
 	a, err := read(text)
 	if err != nil {
-		return answer{}, r.broken(err)
+		return response{}, r.broken(err)
 	}
 	return a, r.refusal(a)
 }

@@ -115,7 +115,7 @@ func TestTheAccountOfTheLogicalCloudIsUsed(t *testing.T) {
 func TestDependenciesAreRepeatedOnlyOnRequest(t *testing.T) {
 	t.Parallel()
 	apps := configured("web", "db", "cache")
-	apps[0].Needs = []syncer.Need{{App: "db", Ready: true}, {App: "cache"}, {App: "elsewhere"}}
+	apps[0].DependsOn = []syncer.Dependency{{App: "db", Ready: true}, {App: "cache"}, {App: "elsewhere"}}
 	if text := pointerOf(t, open(t, flux.Options{}), apps, "kust"); strings.Contains(text, "dependsOn") || strings.Contains(text, "wait:") {
 		t.Errorf("without the key:\n%s", text)
 	}

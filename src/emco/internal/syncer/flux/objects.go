@@ -106,7 +106,7 @@ func (b backend) decryption() *kustomizev1.Decryption {
 // does not hold are left out: Flux would wait for them for ever.
 func dependencies(t syncer.Target, a syncer.App, all []syncer.App) []kustomizev1.DependencyReference {
 	var out []kustomizev1.DependencyReference
-	for _, n := range a.Needs {
+	for _, n := range a.DependsOn {
 		if slices.ContainsFunc(all, func(o syncer.App) bool { return o.Name == n.App }) {
 			out = append(out, kustomizev1.DependencyReference{Name: kustomizationName(t, n.App)})
 		}
@@ -118,7 +118,7 @@ func dependencies(t syncer.Target, a syncer.App, all []syncer.App) []kustomizev1
 // awaited reports whether others come after an app being ready.
 func awaited(app string, all []syncer.App) bool {
 	return slices.ContainsFunc(all, func(o syncer.App) bool {
-		return slices.Contains(o.Needs, syncer.Need{App: app, Ready: true})
+		return slices.Contains(o.DependsOn, syncer.Dependency{App: app, Ready: true})
 	})
 }
 

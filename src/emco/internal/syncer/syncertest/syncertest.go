@@ -95,7 +95,7 @@ func pure(b syncer.Backend) error {
 func inBounds(b syncer.Backend) error {
 	t := Target("edge+c1")
 	own := []string{t.Dir()}
-	if p, ok := b.(syncer.Pointing); ok {
+	if p, ok := b.(syncer.PointerBackend); ok {
 		own = append(own, p.Pointers(t)...)
 	}
 	for _, pointer := range own[1:] {

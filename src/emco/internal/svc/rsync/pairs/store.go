@@ -351,7 +351,7 @@ func (s *Store) Address(t pair.Target, r route.Route) syncer.Target {
 }
 
 // Needs returns the apps that an app of a deployment depends on.
-func (s *Store) Needs(k appcontext.PairKey) (out []syncer.Need) {
+func (s *Store) Needs(k appcontext.PairKey) (out []syncer.Dependency) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.deployments[k.UID].order
@@ -359,7 +359,7 @@ func (s *Store) Needs(k appcontext.PairKey) (out []syncer.Need) {
 		return nil
 	}
 	for _, d := range o.apps[k.App].DependsOn {
-		out = append(out, syncer.Need{App: d.App, Ready: d.Ready})
+		out = append(out, syncer.Dependency{App: d.App, Ready: d.Ready})
 	}
 	return out
 }

@@ -106,8 +106,8 @@ func (s *Server) Federate(token string) { s.do(func() { s.federated = token }) }
 // Break adds a fault.
 func (s *Server) Break(f Fault) { s.do(func() { s.faults = append(s.faults, f) }) }
 
-// Mend takes all faults away.
-func (s *Server) Mend() { s.do(func() { s.faults = nil }) }
+// Repair takes all faults away.
+func (s *Server) Repair() { s.do(func() { s.faults = nil }) }
 
 // Limit allows as many writes and says 429 after that; negative for no limit.
 func (s *Server) Limit(writes int) { s.do(func() { s.left = writes }) }
@@ -136,8 +136,8 @@ func (s *Server) Resource(cluster, path string) (properties, protected map[strin
 	return properties, protected
 }
 
-// Meddle changes a resource as somebody else would.
-func (s *Server) Meddle(cluster, path string, change func(properties map[string]any)) {
+// Modify changes a resource as somebody else would.
+func (s *Server) Modify(cluster, path string, change func(properties map[string]any)) {
 	s.do(func() {
 		r := s.resources[strings.ToLower(of(cluster)+path)]
 		change(r.properties())

@@ -145,7 +145,7 @@ func (c *Client) account(tokens azcore.TokenCredential, subscription string) *Ac
 	return &Account{
 		manager: c.manager, subscription: subscription,
 		pipeline: runtime.NewPipeline("emco", "", runtime.PipelineOptions{
-			PerCall:  []policy.Policy{guard{newBudget(c.options.Writes), c.manager}},
+			PerCall:  []policy.Policy{budgetPolicy{newBudget(c.options.Writes), c.manager}},
 			PerRetry: []policy.Policy{runtime.NewBearerTokenPolicy(tokens, []string{scope}, nil)},
 		}, &options),
 	}
@@ -156,7 +156,7 @@ func (c *Client) account(tokens azcore.TokenCredential, subscription string) *Ac
 func (c *Client) clientOptions() policy.ClientOptions {
 	return policy.ClientOptions{
 		Cloud:     cloud.Configuration{ActiveDirectoryAuthorityHost: c.options.Authority},
-		Transport: limited{c.http},
+		Transport: limitedTransport{c.http},
 		Retry:     policy.RetryOptions{MaxRetries: -1},
 		Telemetry: policy.TelemetryOptions{Disabled: true},
 	}
@@ -165,11 +165,11 @@ func (c *Client) clientOptions() policy.ClientOptions {
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 4 << 20
 
-// limited is a transport that cuts answers at maxAnswer.
-type limited struct{ http *http.Client }
+// limitedTransport is a transport that cuts answers at maxAnswer.
+type limitedTransport struct{ http *http.Client }
 
 // Do implements policy.Transporter.
-func (l limited) Do(req *http.Request) (*http.Response, error) {
+func (l limitedTransport) Do(req *http.Request) (*http.Response, error) {
 	resp, err := l.http.Do(req)
 	if err != nil {
 		return nil, err

@@ -17,16 +17,16 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// guard is the first policy of a pipeline. It keeps requests within the account's budget
+// budgetPolicy is the first policy of a pipeline. It keeps requests within the account's budget
 // and tokens on the resource manager's host, whatever address a poller was given, and
 // returns everything but a 2xx answer as an error with a kind.
-type guard struct {
+type budgetPolicy struct {
 	budget  *budget
 	manager *url.URL
 }
 
 // Do implements policy.Policy.
-func (g guard) Do(req *policy.Request) (*http.Response, error) {
+func (g budgetPolicy) Do(req *policy.Request) (*http.Response, error) {
 	r := req.Raw()
 	if r.URL.Scheme != g.manager.Scheme || r.URL.Host != g.manager.Host {
 		return nil, errs.E(errs.Unavailable, "follow", subject(r), errors.New("Azure names another host for the operation, which is refused"))
@@ -73,8 +73,8 @@ func brief(err error) error {
 	return err
 }
 
-// fault is Azure's description of an error.
-type fault struct {
+// errorBody is Azure's description of an error.
+type errorBody struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
@@ -82,7 +82,7 @@ type fault struct {
 // maxText bounds what is shown of Azure's text.
 const maxText = 300
 
-func (f fault) String() string {
+func (f errorBody) String() string {
 	text := strings.Join(strings.Fields(f.Code+": "+f.Message), " ")
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "") + "…"
@@ -92,7 +92,7 @@ func (f fault) String() string {
 
 // refusal is the error of an answer above 299.
 func refusal(r *http.Request, resp *http.Response) error {
-	var body struct{ Error fault }
+	var body struct{ Error errorBody }
 	text, err := runtime.Payload(resp)
 	if err == nil {
 		_ = json.Unmarshal(text, &body) // without a fault the status says enough

@@ -65,7 +65,7 @@ func (a *Account) finish(ctx context.Context, req *policy.Request) error {
 func failed(began *http.Request, last *http.Response) error {
 	var body struct {
 		Status     State // of an operation
-		Error      fault
+		Error      errorBody
 		Properties struct {
 			State State `json:"provisioningState"` // of a resource
 		}

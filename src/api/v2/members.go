@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// fitter renames the members of a value to those of the type that it is read into:
+// memberResolver renames the members of a value to those of the type that it is read into:
 // without regard to case, and by the names of older releases, which stand in the
 // field's tag "alias". Two spellings of one member are a violation.
-type fitter struct {
+type memberResolver struct {
 	strict bool
 	check  check
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-func (f *fitter) value(n node, t reflect.Type, path string) node {
+func (f *memberResolver) value(n node, t reflect.Type, path string) node {
 	if reflect.PointerTo(t).Implements(unmarshaler) {
 		return n
 	}
@@ -40,7 +40,7 @@ func (f *fitter) value(n node, t reflect.Type, path string) node {
 }
 
 // object returns the known members under their canonical names.
-func (f *fitter) object(members []member, t reflect.Type, path string) []member {
+func (f *memberResolver) object(members []member, t reflect.Type, path string) []member {
 	fields := map[string]reflect.StructField{}
 	collect(t, fields)
 	known := members[:0:0]

@@ -20,22 +20,22 @@ const (
 	maxObjects = 20_000 // in the folder of a cluster
 )
 
-// place is where in a bucket the folders of clusters are.
-type place struct {
+// clusterFolder is where in a bucket the folders of clusters are.
+type clusterFolder struct {
 	client         *minio.Client
-	sent           *sent
+	sent           *etagCache
 	repo           git.Repo
 	bucket, prefix string // the prefix ends in "/", or is empty
 	timeout        time.Duration
 }
 
 // publish brings a folder to what the job wants and returns the digest of its listing.
-func (p place) publish(ctx context.Context, job batch.Job, root string) (string, error) {
+func (p clusterFolder) publish(ctx context.Context, job batch.Job, root string) (string, error) {
 	have, err := p.list(ctx, root)
 	if err != nil {
 		return "", err
 	}
-	w := workOf(have, job.Edits, root, func(name string, of pair) bool { return p.sent.same(p.repo.URL+"/"+name, of) })
+	w := workOf(have, job.Edits, root, func(name string, of etagPair) bool { return p.sent.same(p.repo.URL+"/"+name, of) })
 	if w.nothing() {
 		return have.revision(p.prefix), nil
 	}
@@ -47,7 +47,7 @@ func (p place) publish(ctx context.Context, job batch.Job, root string) (string,
 
 // carryOut does the work, in the order that the package promises, and keeps the listing.
 // Whoever has lost the cluster meanwhile stops before pointers change, or files go.
-func (p place) carryOut(ctx context.Context, w work, have listing, fence batch.Fence) error {
+func (p clusterFolder) carryOut(ctx context.Context, w folderChange, have objectListing, fence batch.Fence) error {
 	if len(w.files) > 0 {
 		if err := ask(ctx, fence); err != nil {
 			return err
@@ -79,10 +79,10 @@ func ask(ctx context.Context, fence batch.Fence) error {
 }
 
 // list returns what is in a cluster's folder.
-func (p place) list(ctx context.Context, root string) (listing, error) {
+func (p clusterFolder) list(ctx context.Context, root string) (objectListing, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel() // ends the listing, however far it is
-	out := listing{}
+	out := objectListing{}
 	for o := range p.client.ListObjects(ctx, p.bucket, minio.ListObjectsOptions{Prefix: p.prefix + root + "/", Recursive: true}) {
 		name, inside := strings.CutPrefix(o.Key, p.prefix)
 		switch {
@@ -99,7 +99,7 @@ func (p place) list(ctx context.Context, root string) (listing, error) {
 }
 
 // write sends objects, some at a time, and enters their ETags.
-func (p place) write(ctx context.Context, names []string, content map[string][]byte, have listing) error {
+func (p clusterFolder) write(ctx context.Context, names []string, content map[string][]byte, have objectListing) error {
 	var mu sync.Mutex
 	return each(ctx, names, func(ctx context.Context, name string) error {
 		tag, err := p.put(ctx, name, content[name])
@@ -112,7 +112,7 @@ func (p place) write(ctx context.Context, names []string, content map[string][]b
 	})
 }
 
-func (p place) put(ctx context.Context, name string, text []byte) (string, error) {
+func (p clusterFolder) put(ctx context.Context, name string, text []byte) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	info, err := p.client.PutObject(ctx, p.bucket, p.prefix+name, bytes.NewReader(text), int64(len(text)), minio.PutObjectOptions{
@@ -120,13 +120,13 @@ func (p place) put(ctx context.Context, name string, text []byte) (string, error
 	})
 	tag := strings.Trim(info.ETag, `"`)
 	if err == nil {
-		p.sent.keep(p.repo.URL+"/"+name, pair{tag, etag(text)})
+		p.sent.keep(p.repo.URL+"/"+name, etagPair{tag, etag(text)})
 	}
 	return tag, err
 }
 
 // remove deletes objects, some at a time. That one is gone already is fine.
-func (p place) remove(ctx context.Context, names []string, have listing) error {
+func (p clusterFolder) remove(ctx context.Context, names []string, have objectListing) error {
 	err := each(ctx, names, func(ctx context.Context, name string) error {
 		ctx, cancel := context.WithTimeout(ctx, p.timeout)
 		defer cancel()

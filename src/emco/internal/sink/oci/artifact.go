@@ -56,14 +56,14 @@ var (
 	odd   = regexp.MustCompile(`[^a-zA-Z0-9._-]`)
 )
 
-// shelf is where the artifact of one cluster is.
-type shelf struct {
+// artifact is where the artifact of one cluster is.
+type artifact struct {
 	repo *remote.Repository
 	tag  string
 }
 
 // publish brings the artifact to what the job wants and returns its digest.
-func (s shelf) publish(ctx context.Context, job batch.Job, root string) (string, error) {
+func (s artifact) publish(ctx context.Context, job batch.Job, root string) (string, error) {
 	have, files, err := s.read(ctx)
 	if err != nil {
 		return "", err
@@ -87,7 +87,7 @@ func (s shelf) publish(ctx context.Context, job batch.Job, root string) (string,
 
 // read returns the digest of the artifact and its files; none if there is no artifact, or
 // something else that is not ours.
-func (s shelf) read(ctx context.Context) (digest.Digest, map[string][]byte, error) {
+func (s artifact) read(ctx context.Context) (digest.Digest, map[string][]byte, error) {
 	desc, err := s.repo.Resolve(ctx, s.tag)
 	if errors.Is(err, errdef.ErrNotFound) {
 		return "", map[string][]byte{}, nil
@@ -134,7 +134,7 @@ func manifestOf(layer []byte) ([]byte, error) {
 
 // send brings what is missing, and the tag last: who reads sees the artifact of before, or
 // all of the new one.
-func (s shelf) send(ctx context.Context, job batch.Job, manifest, layer []byte) error {
+func (s artifact) send(ctx context.Context, job batch.Job, manifest, layer []byte) error {
 	for _, blob := range []struct {
 		kind string
 		text []byte

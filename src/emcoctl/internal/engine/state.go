@@ -13,9 +13,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// stand is where a deployment stands: of a status only what is needed here, so that
+// deploymentState is where a deployment stands: of a status only what is needed here, so that
 // no other member can make it unreadable.
-type stand struct {
+type deploymentState struct {
 	States struct {
 		Actions []struct {
 			State string `json:"state"`
@@ -26,7 +26,7 @@ type stand struct {
 }
 
 // state is the last action, empty if there is none.
-func (s stand) state() string {
+func (s deploymentState) state() string {
 	if n := len(s.States.Actions); n > 0 {
 		return s.States.Actions[n-1].State
 	}
@@ -35,12 +35,12 @@ func (s stand) state() string {
 
 // failed reports whether the last operation came to nothing, so that doing it again is
 // not a repetition of what has been done.
-func (s stand) failed() bool {
+func (s deploymentState) failed() bool {
 	return slices.Contains([]string{v2.StatusInstantiateFailed, v2.StatusTerminateFailed}, s.DeployedStatus+s.Status)
 }
 
 // settledIn lists the states in which an action has been done already.
-var settledIn = map[string][]string{
+var doneStates = map[string][]string{
 	"approve":     {"Approved", "Instantiated"},
 	"instantiate": {"Instantiated"},
 	"apply":       {"Applied", "Instantiated"},
@@ -51,17 +51,17 @@ var settledIn = map[string][]string{
 // neverStarted are the states in which there is nothing to terminate.
 var neverStarted = []string{"", "Created", "Approved"}
 
-// settled decides what a refused action means: if the status says that it was done
+// checkState decides what a refused action means: if the status says that it was done
 // already, nothing is wrong. Otherwise the refusal is the failure.
-func (e *Engine) settled(ctx context.Context, t task, refused *client.Response) report.Result {
+func (e *Engine) checkState(ctx context.Context, t task, refused *client.Response) report.Result {
 	path := t.call.Path
 	denied := refused.Err(http.MethodPost, path)
 	base, action := anchor.Parent(path), anchor.Last(path)
-	now, err := client.Get[stand](ctx, t.client, base+"/status?output=summary")
+	now, err := client.Get[deploymentState](ctx, t.client, base+"/status?output=summary")
 	if err != nil {
 		return e.fail(t, path, denied)
 	}
-	done := settledIn[action]
+	done := doneStates[action]
 	if t.verb == anchor.Delete {
 		done = append(slices.Clone(done), neverStarted...)
 	}
