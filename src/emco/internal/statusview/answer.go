@@ -6,41 +6,40 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// Answer is the answer to a query. What many clusters have in common is in it once, so
-// that an answer about ten thousand pairs is made and written quickly.
+// Answer is the answer to a query. It stores what many clusters share once, so that answers
+// about ten thousand pairs are fast.
 type Answer struct {
-	Expires time.Time // when it becomes another one by mere lapse of time; zero if never
+	Expires time.Time // when the answer changes because time passes; zero if it does not
 
 	status   v2.Status // without apps and clusters
 	apps     []appPart
 	clusters []clusterPart // of a logical cloud
-	list     string        // what of it is asked for by name
-	stale    bool          // some cluster is silent
-	ids      []string      // of deployments that it is about
+	list     string        // the list that the query asks for: apps, clusters, resources
+	stale    bool          // some cluster's report is stale
+	ids      []string      // of the deployments that the answer depends on
 }
 
-// appPart is an app; its status is without clusters.
+// appPart is an app. Its status has no clusters.
 type appPart struct {
 	status   v2.AppStatus
 	clusters []clusterPart
 }
 
-// clusterPart is a cluster; its status is without resources.
+// clusterPart is a cluster. Its status has no resources.
 type clusterPart struct {
 	status  v2.ClusterStatus
 	objects *objectBlock // nil: none
 	extras  []v2.ResourceStatus
 }
 
-// objectBlock is what is said of the objects of a bundle. Clusters of which the same is said
-// share it.
+// objectBlock is the statuses of a bundle's objects. Clusters with equal statuses share it.
 type objectBlock struct {
 	list   []v2.ResourceStatus
 	counts map[string]int
-	text   []byte // the list as JSON, without brackets; made when it is needed
+	text   []byte // list as JSON without brackets; made on first use
 }
 
-// dropLiveness leaves out what each sign of life would change.
+// dropLiveness removes the times that each heartbeat changes.
 func (a *Answer) dropLiveness() {
 	for _, app := range a.apps {
 		for i := range app.clusters {
@@ -116,10 +115,10 @@ func (a Answer) listResources() v2.ResourcesAnswer {
 	return out
 }
 
-// cloudApp is the one app of a logical cloud, in EMCO's words.
+// cloudApp is EMCO's name for the only app of a logical cloud.
 const cloudApp = "logical-cloud"
 
-// byApp returns the apps; the clusters of a logical cloud are those of its one app.
+// byApp returns the apps. A logical cloud has one, with all its clusters.
 func (a Answer) byApp() []appPart {
 	if len(a.clusters) == 0 {
 		return a.apps

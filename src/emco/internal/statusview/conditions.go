@@ -9,7 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// Why a condition is as it is: reasons that several conditions share.
+// Reasons that several conditions share.
 const (
 	reasonPending     = "Pending"
 	reasonMaking      = "RevisionPending"
@@ -24,16 +24,16 @@ const (
 	reasonOperation   = "OperationFailed"
 )
 
-// ranks is the order in which offenders are named, the worst first.
+// ranks orders reasons, the worst first: messages name the worst problem.
 var ranks = map[string]int{
 	reasonFailed: 1, reasonRetrying: 2, reasonNotReady: 3, reasonBlocked: 4, reasonPending: 5,
 	reasonReconciling: 6, reasonSilent: 7, reasonNotReported: 8, reasonNotTold: 9,
 }
 
-// conditions returns those of the deployment, and gives the apps that are shown theirs.
-// Filters do not change them. They have no other times than those that were written down.
+// conditions returns the deployment's conditions, and sets those of the apps in parts, which
+// have passed the filters. Filters do not affect conditions. All times are recorded ones.
 func (v *statusView) conditions(parts []appPart) []v2.Condition {
-	all := map[string][]v2.Condition{} // by type, of each app
+	all := map[string][]v2.Condition{} // by type, one of each app
 	for _, a := range v.apps {
 		own := v.ofApp(a)
 		for _, c := range own {
@@ -53,7 +53,7 @@ func (v *statusView) conditions(parts []appPart) []v2.Condition {
 	return out
 }
 
-// combine makes one condition of those of the apps; false if there is none.
+// combine merges the apps' conditions of a type into one; false if there are none.
 func (v *statusView) combine(kind string, of []v2.Condition) (v2.Condition, bool) {
 	bad := map[bool]string{true: v2.True, false: v2.False}[kind == v2.Stalled]
 	severity := map[string]int{bad: 2, v2.Unknown: 1}
@@ -79,8 +79,8 @@ func (v *statusView) combine(kind string, of []v2.Condition) (v2.Condition, bool
 	return out, len(of) > 0
 }
 
-// combinedSince combines the times of two conditions with the same status: what is bad became so
-// with the first, what is good with the last.
+// combinedSince merges the times of two conditions with equal status: a deployment is bad
+// since its first app is, and good since its last app is.
 func (v *statusView) combinedSince(bad bool, a, b time.Time) time.Time {
 	if bad {
 		return earlier(a, b)
@@ -88,7 +88,7 @@ func (v *statusView) combinedSince(bad bool, a, b time.Time) time.Time {
 	return later(a, b)
 }
 
-// earlier is the earlier of two times that are known.
+// earlier returns the earlier time; zero times count as unknown.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -96,7 +96,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// later is the later of two times; unknown if either is.
+// later returns the later time; zero if either is unknown.
 func later(a, b time.Time) time.Time {
 	if a.IsZero() || b.IsZero() {
 		return time.Time{}
@@ -107,11 +107,11 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// ofHead puts what the deployment as a whole has to say before what its apps say.
+// ofHead replaces an apps' condition by that of the deployment as a whole, if it has one.
 func (v *statusView) ofHead(c v2.Condition, apps bool) v2.Condition {
 	switch head := v.Head; {
 	case c.Type == v2.Stalled && head.Stopped:
-		return v2.Condition{Type: v2.Stalled, Status: v2.True, Reason: "Stopped", Message: "it was stopped by a user", Since: v.lastAction}
+		return v2.Condition{Type: v2.Stalled, Status: v2.True, Reason: "Stopped", Message: "a user stopped it", Since: v.lastAction}
 	case head.Op == nil && head.Failure != "" && (c.Type == v2.Stalled || c.Type == v2.Placed || c.Type == v2.Rendered):
 		bad := map[bool]string{true: v2.True, false: v2.False}[c.Type == v2.Stalled]
 		return v2.Condition{Type: c.Type, Status: bad, Reason: reasonOperation, Message: head.Failure}
@@ -129,11 +129,11 @@ func (v *statusView) ofHead(c v2.Condition, apps bool) v2.Condition {
 	return c
 }
 
-// leftStalled says so if something that has to go cannot be removed.
+// leftStalled returns Stalled if something cannot be removed.
 func (v *statusView) leftStalled(c v2.Condition) v2.Condition {
 	t := problemTally{}
 	for _, p := range v.left {
-		if stuck(p) {
+		if removalFailed(p) {
 			t.add(reasonFailed, pairName(p), p.Error)
 			t.since = earlier(t.since, p.At)
 		}
@@ -152,7 +152,7 @@ func (v *statusView) ofApp(a appPlaces) []v2.Condition {
 		return v.removal(a)
 	}
 	out := []v2.Condition{v.placed(a), v.rendered(a), v.committed(a), v.synced(a)}
-	if op := v.Head.Op; op != nil { // what comes is not known yet, and what was is not wanted any more
+	if op := v.Head.Op; op != nil { // the next revision is not known yet, and the previous one is no longer desired
 		for i := range out {
 			out[i] = v2.Condition{Type: out[i].Type, Status: v2.Unknown, Reason: reasonMaking, Message: fmt.Sprintf("revision %d is being made", op.Rev), Since: op.At}
 		}
@@ -178,7 +178,7 @@ func (v *statusView) rendered(a appPlaces) v2.Condition {
 	switch f := a.Failure; {
 	case f == nil:
 	case f.Stage == "placement":
-		out.Status, out.Reason, out.Message = v2.Unknown, "NotTried", "it has no cluster to be rendered for"
+		out.Status, out.Reason, out.Message = v2.Unknown, "NotTried", "no cluster needs it rendered"
 	default:
 		out.Status, out.Reason, out.Message = v2.False, "RenderingFailed", f.Reason
 		if f.File != "" {
@@ -188,7 +188,7 @@ func (v *statusView) rendered(a appPlaces) v2.Condition {
 	return out
 }
 
-// committed is about what goes through Git. That a place does is known from its commits.
+// committed covers what is delivered through Git: pairs that have commits.
 func (v *statusView) committed(a appPlaces) v2.Condition {
 	var late, open problemTally
 	commits, since := 0, v.Rev.At
@@ -211,12 +211,12 @@ func (v *statusView) committed(a appPlaces) v2.Condition {
 	case open.n > 0:
 		return open.condition(v2.Committed, v2.Unknown, v.Rev.At, "cluster")
 	case commits == 0:
-		return v2.Condition{Type: v2.Committed, Status: v2.True, Reason: "NotNeeded", Message: "nothing goes through Git", Since: v.Rev.At}
+		return v2.Condition{Type: v2.Committed, Status: v2.True, Reason: "NotNeeded", Message: "nothing is delivered through Git", Since: v.Rev.At}
 	}
 	return v2.Condition{Type: v2.Committed, Status: v2.True, Reason: "Committed", Message: "for " + counted(commits, "cluster"), Since: since}
 }
 
-// synced asks those who were there: the API server, or the reconciler by what it reports.
+// synced reports what was applied, by the API server's answer or the reconciler's report.
 func (v *statusView) synced(a appPlaces) v2.Condition {
 	var not, open problemTally
 	since := v.Rev.At
@@ -248,7 +248,7 @@ func (v *statusView) synced(a appPlaces) v2.Condition {
 	return v2.Condition{Type: v2.Synced, Status: v2.True, Reason: "Synced", Since: since}
 }
 
-// healthy is the clusters' word alone.
+// healthy reports what clusters say about the health of the objects.
 func (v *statusView) healthy(a appPlaces) v2.Condition {
 	var bad, open problemTally
 	since := v.Rev.At
@@ -286,7 +286,7 @@ func (v *statusView) healthy(a appPlaces) v2.Condition {
 	return v2.Condition{Type: v2.Healthy, Status: v2.True, Reason: "Ready", Since: since}
 }
 
-// stalled is what someone has to do something about.
+// stalled reports problems that a user must solve.
 func (v *statusView) stalled(a appPlaces) v2.Condition {
 	if a.Failure != nil && v.Head.Op == nil {
 		return v2.Condition{Type: v2.Stalled, Status: v2.True, Reason: "AppFailed", Message: a.Failure.Stage + " failed: " + a.Failure.Reason, Since: v.Rev.At}
@@ -308,7 +308,7 @@ func (v *statusView) stalled(a appPlaces) v2.Condition {
 	return v2.Condition{Type: v2.Stalled, Status: v2.False, Reason: "Done"}
 }
 
-// removal is all that is to be said of an app of a terminated deployment.
+// removal returns the conditions of an app of a terminated deployment.
 func (v *statusView) removal(a appPlaces) []v2.Condition {
 	var rest, failed problemTally
 	for _, p := range v.left {
@@ -316,7 +316,7 @@ func (v *statusView) removal(a appPlaces) []v2.Condition {
 			continue
 		}
 		rest.add(reasonOf(p), p.Key.Cluster, cmp.Or(p.Error, p.Blocked))
-		if stuck(p) {
+		if removalFailed(p) {
 			failed.add(cmp.Or(p.Reason, reasonFailed), p.Key.Cluster, p.Error)
 			failed.since = earlier(failed.since, p.At)
 		}
@@ -335,7 +335,7 @@ func (v *statusView) removal(a appPlaces) []v2.Condition {
 	return []v2.Condition{synced, stalled}
 }
 
-// why says why a place is not applied.
+// why returns the reason why a place is not Applied.
 func (v *statusView) why(p placeStatus) (reason, where, why string) {
 	if p.pair == nil || v.outdated(p) {
 		return reasonPending, p.cluster, ""
@@ -355,7 +355,7 @@ func reasonOf(p appcontext.Pair) string {
 	return reasonPending
 }
 
-// problemTally counts offenders and keeps the first of the worst.
+// problemTally counts problems and keeps the first one with the worst reason.
 type problemTally struct {
 	n      int
 	reason string
@@ -374,7 +374,7 @@ func (t *problemTally) add(reason, where, why string) {
 	}
 }
 
-// condition names the first offender and counts the others.
+// condition names the kept problem and counts the others.
 func (t *problemTally) condition(kind, status string, since time.Time, what string) v2.Condition {
 	return v2.Condition{Type: kind, Status: status, Reason: t.reason, Message: others(t.first, t.n-1, what), Since: since}
 }

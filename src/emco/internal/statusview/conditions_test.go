@@ -112,7 +112,7 @@ func TestConditions(t *testing.T) {
 			"Rendered True Rendered 1h0m0s",
 			"Committed True Committed 3h0m0s",
 			"Synced False Reconciling 1h0m0s app a: edge+c2: its reconciler has not applied it yet",
-			"Healthy False NotReady 2h50m0s app a: edge+c2: ConfigMap one: still runs the version before",
+			"Healthy False NotReady 2h50m0s app a: edge+c2: ConfigMap one: still runs the previous version",
 			"Stalled False Done -",
 		}},
 		{"the content tells what no commit does, and the cluster has Pods that fail", func(g *group) {
@@ -190,7 +190,7 @@ func TestConditions(t *testing.T) {
 			"Committed Unknown Pending 1h0m0s app a: edge+c1",
 			"Synced False Pending 1h0m0s app a: edge+c1",
 			"Healthy Unknown NotReported - app a: edge+c1: it has not reported",
-			"Stalled True Stopped 4h0m0s it was stopped by a user",
+			"Stalled True Stopped 4h0m0s a user stopped it",
 		}},
 		{"it is being removed", func(g *group) {
 			g.publish(three)

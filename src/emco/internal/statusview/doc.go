@@ -1,9 +1,12 @@
-// Package statusview answers what is asked about deployments: where each app stands on
-// each cluster, from what rsync has proof of and from what clusters say.
+// Package statusview answers status queries: the state of each app on each cluster, from
+// what rsync has proof of and what clusters report.
 //
-//	mirror ──head, pairs, reports──► Situation ──Query──► Answer ──► JSON, stream, gRPC
+//	mirror ──head, pairs, reports──► Snapshot ──Query──► Answer ──► JSON, stream, gRPC
 //	etcd ────history, revision, placements──┘
 //
-// Nothing is said that is not known: Applied needs proof, Ready needs the cluster's word
-// on exactly the content that is wanted, and a word that is too old counts for nothing.
+// An answer never claims what is not known. Applied needs proof. Ready is reported by the
+// cluster, for exactly the desired content, and a report that is too old does not count.
+//
+// reader.go joins the parts; snapshot.go has rsync's view, reading.go the clusters' view,
+// conditions.go the conditions, view.go and encode.go the answer, follow.go the streams.
 package statusview

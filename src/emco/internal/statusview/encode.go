@@ -8,9 +8,8 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// JSON returns the answer as it is sent. What there is thousands of, clusters and what
-// they have of their own, is written by hand; a test compares it with what package json
-// makes of Status.
+// JSON encodes the answer. It writes clusters and their own objects without reflection,
+// because there are thousands; a test compares the result with package json's.
 func (a Answer) JSON() ([]byte, error) {
 	switch a.list {
 	case "apps":
@@ -34,11 +33,11 @@ func (a Answer) JSON() ([]byte, error) {
 // jsonWriter writes JSON.
 type jsonWriter struct {
 	text []byte
-	size int // of what is to come, roughly
+	size int // estimated size of what follows
 	err  error
 }
 
-// expect makes room for clusters.
+// expect adds the estimated size of clusters.
 func (w *jsonWriter) expect(clusters []clusterPart) {
 	const cluster, extra = 400, 200
 	for _, c := range clusters {
@@ -49,7 +48,7 @@ func (w *jsonWriter) expect(clusters []clusterPart) {
 	}
 }
 
-// open writes v, which must have a member, without its closing brace.
+// open writes v without its closing brace; v must have a member.
 func open[T any](w *jsonWriter, v T) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -109,20 +108,20 @@ func (w *jsonWriter) cluster(part *clusterPart) {
 	w.raw("}")
 }
 
-// edit writes what somebody else did to files.
+// edit writes an edit that somebody else made.
 func (w *jsonWriter) edit(e *v2.ExternalEdit) {
 	if e == nil {
 		return
 	}
 	text, err := json.Marshal(e)
 	if err != nil {
-		return // it holds nothing that cannot be written
+		return // cannot happen: all members can be encoded
 	}
 	w.raw(`,"foreignEdit":`)
 	w.text = append(w.text, text...)
 }
 
-// resources writes the objects, and what the cluster has besides.
+// resources writes the rendered objects, then the cluster's other ones.
 func (w *jsonWriter) resources(part *clusterPart) {
 	var shared []byte
 	if part.objects != nil {
@@ -142,7 +141,7 @@ func (w *jsonWriter) resources(part *clusterPart) {
 	w.raw("]")
 }
 
-// list returns a block as JSON, without brackets.
+// list returns a block as JSON without brackets.
 func (w *jsonWriter) list(b *objectBlock) []byte {
 	if b.text == nil && len(b.list) > 0 {
 		text, err := json.Marshal(b.list)
@@ -178,7 +177,7 @@ func (w *jsonWriter) resource(r *v2.ResourceStatus) {
 	w.raw("}")
 }
 
-// The members below are left out when they are empty.
+// The methods below omit empty members.
 
 func (w *jsonWriter) name(s string) { w.raw(`,"` + s + `":`) }
 
@@ -213,7 +212,7 @@ func (w *jsonWriter) time(name string, t *time.Time) {
 	w.text = append(w.text, '"')
 }
 
-// quote writes a string. What needs to be escaped is rare, and left to package json.
+// quote writes a string. Strings that need escapes are rare; package json writes them.
 func (w *jsonWriter) quote(s string) {
 	for i := range len(s) {
 		if b := s[i]; b < ' ' || b > '~' || b == '"' || b == '\\' || b == '<' || b == '>' || b == '&' {

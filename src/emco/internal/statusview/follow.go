@@ -11,17 +11,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// whileBehind is how often a stream looks by itself while the mirror tells it nothing.
+// pollInterval is how often a stream reads while the mirror is behind and announces no changes.
 const pollInterval = 5 * time.Second
 
-// Feed is a status that can be followed.
+// Feed reads a status repeatedly.
 type Feed struct {
 	UID  string                                    // of the document
-	Read func(ctx context.Context) (Answer, error) // makes an answer anew
+	Read func(ctx context.Context) (Answer, error) // returns the current answer
 }
 
-// Serve answers with what the feed says once, or, if the query asks to watch, with each
-// answer that differs from the one before.
+// Serve answers once or, if the query watches, with each answer that differs from the
+// previous one.
 func (r *Reader) Serve(w http.ResponseWriter, req *http.Request, q Query, f Feed) error {
 	if !q.Watch {
 		a, err := f.Read(req.Context())
@@ -50,12 +50,13 @@ func (r *Reader) Serve(w http.ResponseWriter, req *http.Request, q Query, f Feed
 	})
 }
 
-// Follow tells an answer at once, and another one whenever it may have changed, at most
-// one in each interval: what came between is left out. When clusters last said something
-// is told only of those that are silent, or each sign of life would be another answer. It returns nil when ctx ends, the
-// error of tell, or why no answer can be made, unless that is a store that is away.
-func (r *Reader) Follow(ctx context.Context, f Feed, tell func(Answer) error) error {
-	ids, life := []string{f.UID}, false
+// Follow passes the current answer to send, and another one whenever it may have changed, at
+// most one per interval: it skips answers in between. Answers contain the time of the last
+// report only for stale clusters, or each heartbeat would be a change. Follow returns nil
+// when ctx ends, the error of send, or why an answer cannot be read; it keeps trying while
+// a store is unavailable.
+func (r *Reader) Follow(ctx context.Context, f Feed, send func(Answer) error) error {
+	ids, withHeartbeats := []string{f.UID}, false
 	sub := r.mirror.Subscribe(ids...)
 	defer sub.Close()
 	for first := true; ctx.Err() == nil; {
@@ -70,15 +71,15 @@ func (r *Reader) Follow(ctx context.Context, f Feed, tell func(Answer) error) er
 		case err != nil:
 			return err
 		}
-		if !slices.Equal(ids, a.ids) || life != a.stale { // it may have changed before we listened
-			ids, life = a.ids, a.stale
+		if !slices.Equal(ids, a.ids) || withHeartbeats != a.stale { // it may have changed before the subscription covered these ids
+			ids, withHeartbeats = a.ids, a.stale
 			sub.Follow(ids...)
-			sub.Life(life)
+			sub.Life(withHeartbeats)
 			continue
 		}
 		first = false
 		a.dropLiveness()
-		if err := tell(a); err != nil {
+		if err := send(a); err != nil {
 			return err
 		}
 		r.await(ctx, sub.Changed(), a)
@@ -87,11 +88,11 @@ func (r *Reader) Follow(ctx context.Context, f Feed, tell func(Answer) error) er
 	return nil
 }
 
-// await returns when the answer may be another one.
+// await waits until the answer may have changed.
 func (r *Reader) await(ctx context.Context, changed <-chan struct{}, a Answer) {
-	var turns, behind <-chan time.Time
+	var expired, behind <-chan time.Time
 	if !a.Expires.IsZero() {
-		turns = time.After(a.Expires.Sub(r.options.Now()) + time.Millisecond)
+		expired = time.After(a.Expires.Sub(r.options.Now()) + time.Millisecond)
 	}
 	if r.mirror.Behind() {
 		behind = time.After(pollInterval)
@@ -99,7 +100,7 @@ func (r *Reader) await(ctx context.Context, changed <-chan struct{}, a Answer) {
 	select {
 	case <-ctx.Done():
 	case <-changed:
-	case <-turns:
+	case <-expired:
 	case <-behind:
 	}
 }

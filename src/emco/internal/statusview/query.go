@@ -8,32 +8,31 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Query is a status query: which view, how much of it, and of what (EMCO API v2, status
-// queries).
+// Query is a status query of EMCO's API v2: the view, the amount and the filters.
 type Query struct {
-	Ready     bool // the clusters' view rather than the synchroniser's
-	Legacy    bool // asked for with the deprecated parameter type, which names the members of the answer
+	Ready     bool // the clusters' view instead of rsync's
+	Legacy    bool // uses the deprecated parameter type, which changes the names of the answer's members
 	Output    string
 	Apps      map[string]bool // empty: all
 	Clusters  map[string]bool // <provider>+<cluster>
 	Resources map[string]bool
 	Instance  string // context id; empty for the latest
 	List      string // apps, clusters or resources: answer with names only
-	Watch     bool   // go on answering when the answer changes
+	Watch     bool   // answer again whenever the answer changes
 }
 
-// The amounts that can be asked for.
+// The values of Output.
 const (
 	Summary = "summary"
 	All     = "all"
 	Detail  = "detail"
 )
 
-// labelValue is what names in filters must look like.
+// labelValue matches valid names in filters.
 var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
 
-// ParseGroup reads the parameters of a query for a deployment intent group. The errors
-// have EMCO's words.
+// ParseGroup reads the parameters of a query for a deployment intent group. Errors have
+// EMCO's texts.
 func ParseGroup(v url.Values) (Query, error) {
 	q := Query{Output: All}
 	for _, read := range []func(url.Values) error{q.deprecated, q.view, q.amount, q.listing("apps", "clusters", "resources"), q.filters, q.follow} {
@@ -44,8 +43,8 @@ func ParseGroup(v url.Values) (Query, error) {
 	return q, nil
 }
 
-// ParseCloud reads the parameters of a query for a logical cloud: the view of clusters by
-// default, and nothing of apps. The deprecated type is ignored, as in EMCO.
+// ParseCloud reads the parameters of a query for a logical cloud. The clusters' view is the
+// default, and there are no apps. As in EMCO, the deprecated type is ignored.
 func ParseCloud(v url.Values) (Query, error) {
 	q := Query{Output: All, Ready: true}
 	for _, read := range []func(url.Values) error{q.view, q.amount, q.listing("clusters", "resources"), q.filters, q.follow} {
@@ -57,16 +56,16 @@ func ParseCloud(v url.Values) (Query, error) {
 	return q, nil
 }
 
-// Filter is what a query lets pass; empty lists let all pass.
+// Filter lists the names that pass; an empty list lets all pass.
 type Filter struct{ Apps, Clusters, Resources []string }
 
-// NewQuery returns a query that does not come from a URL.
+// NewQuery returns a query that was not read from a URL.
 func NewQuery(ready bool, output string, f Filter) (Query, error) {
 	q := Query{Ready: ready, Output: output}
 	return q, q.filter(f)
 }
 
-// deprecated reads the type, which counts if there is no status.
+// deprecated reads the type, which applies without status.
 func (q *Query) deprecated(v url.Values) error {
 	types := map[string]bool{"": false, "rsync": false, "cluster": true}
 	ready, known := types[v.Get("type")]
@@ -77,7 +76,7 @@ func (q *Query) deprecated(v url.Values) error {
 	return nil
 }
 
-// view reads whose view is asked for.
+// view reads the parameter status.
 func (q *Query) view(v url.Values) error {
 	if !v.Has("status") {
 		return nil
@@ -90,7 +89,7 @@ func (q *Query) view(v url.Values) error {
 	return nil
 }
 
-// amount reads how much is asked for, and of which instance.
+// amount reads the parameters output and instance.
 func (q *Query) amount(v url.Values) error {
 	if o := v.Get("output"); o != "" {
 		q.Output = o
@@ -104,7 +103,7 @@ func (q *Query) amount(v url.Values) error {
 	return nil
 }
 
-// listing reads whether names only are asked for. Of several lists the first one counts.
+// listing reads which list of names the query asks for. The first one applies.
 func (q *Query) listing(lists ...string) func(url.Values) error {
 	return func(v url.Values) error {
 		for _, list := range lists {
@@ -131,7 +130,7 @@ func (q *Query) filter(f Filter) (err error) {
 	return err
 }
 
-// follow reads whether the answer shall go on.
+// follow reads the parameter watch.
 func (q *Query) follow(v url.Values) error {
 	switch v.Get("watch") {
 	case "", "false":
@@ -156,7 +155,7 @@ func names(given []string, complaint string, valid func(string) bool) (map[strin
 
 func isLabel(s string) bool { return labelValue.MatchString(s) }
 
-// isCluster wants one plus sign; one that was not escaped in the URL is a space.
+// isCluster requires a plus sign; one that is not escaped in the URL becomes a space.
 func isCluster(s string) bool {
 	provider, cluster, found := strings.Cut(s, "+")
 	return found && isLabel(provider) && isLabel(cluster)

@@ -16,12 +16,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// Options say how much is believed, and how often is told.
+// Options limit the age of reports and the load of streams.
 type Options struct {
-	Stale    time.Duration    // age above which an agent's report is not believed
+	Stale    time.Duration    // age above which an agent's report does not count
 	Interval time.Duration    // shortest time between two answers of a stream
-	Streams  int              // streams at the same time
-	Now      func() time.Time // the clock by which reports are old
+	Streams  int              // number of streams at the same time
+	Now      func() time.Time // the clock that measures the age of reports
 }
 
 // Default returns the options that fit agents that report at least every minute.
@@ -43,16 +43,15 @@ func New(contexts *appcontext.Store, m *mirror.Mirror, o Options) *Reader {
 	return &Reader{contexts: contexts, mirror: m, options: o, streams: web.NewStreams(o.Streams), revisions: newRevisionCache()}
 }
 
-// Subject is whose status is asked for.
+// Subject is the document that a query is about.
 type Subject struct {
 	Doc      store.Doc
 	Identity v2.Identity
 }
 
-// Group answers a query for a deployment intent group. One that was never instantiated
-// shows its identity and history only, and so does one whose deployment has moved.
-// Invalid for an app or instance that there is not, NotFound for an instance of which
-// nothing is kept.
+// Group answers a query for a deployment intent group. A group that was never instantiated,
+// or whose deployment migrated, has an identity and a history only. Invalid if the app or
+// instance does not exist, NotFound if nothing is kept of the instance.
 func (r *Reader) Group(ctx context.Context, of Subject, q Query) (Answer, error) {
 	out, snap, acts, err := r.begin(ctx, of, q)
 	if err != nil || snap.Head == nil {
@@ -80,7 +79,7 @@ func (r *Reader) Group(ctx context.Context, of Subject, q Query) (Answer, error)
 	return out, v.write(&out)
 }
 
-// begin reads the head and the history, and answers with them.
+// begin reads the head and the history, and returns an answer with these.
 func (r *Reader) begin(ctx context.Context, of Subject, q Query) (Answer, mirror.Snapshot, []appcontext.Action, error) {
 	out := Answer{list: q.List, ids: []string{of.Doc.UID}}
 	snap, err := r.mirror.Snapshot(ctx, of.Doc.UID)
@@ -101,7 +100,7 @@ func (r *Reader) begin(ctx context.Context, of Subject, q Query) (Answer, mirror
 	return out, snap, acts, err
 }
 
-// history returns the actions that had been taken when the head was read.
+// history returns the actions up to the head that was read.
 func (r *Reader) history(ctx context.Context, doc store.Doc, head *appcontext.Head) (appcontext.Head, []appcontext.Action, error) {
 	if head == nil {
 		return lifecycle.History(ctx, r.contexts, doc)
@@ -110,8 +109,8 @@ func (r *Reader) history(ctx context.Context, doc store.Doc, head *appcontext.He
 	return *head, acts[:min(len(acts), int(head.Seq))], err
 }
 
-// revisionOf returns the revision that a query is about: the desired one, unless an older
-// instance is asked for.
+// revisionOf returns the revision that a query is about: the desired one, unless the query
+// names an older instance.
 func revisionOf(head appcontext.Head, acts []appcontext.Action, instance string) (int64, error) {
 	last := ""
 	number := map[string]int64{}
@@ -128,8 +127,7 @@ func revisionOf(head appcontext.Head, acts []appcontext.Action, instance string)
 	return 0, errs.New(errs.Invalid, "Invalid query instance: the history has none with this id")
 }
 
-// subjectOf returns the key of the document that a head belongs to, or its id if there is
-// none any more.
+// subjectOf returns the key of a head's document, or the head's id if the head is gone.
 func (r *Reader) subjectOf(ctx context.Context, uid string) (string, error) {
 	head, err := r.contexts.Head(ctx, uid)
 	if errs.Is(err, errs.NotFound) {
@@ -145,14 +143,14 @@ func (r *Reader) detailsFor(ctx context.Context, q Query, s Snapshot) (map[appco
 	return r.readDetails(ctx, s.bundles)
 }
 
-// Left returns the pairs that are left of a deployment, by the id of its head, in order.
+// Left returns all pairs of a deployment, by the id of its head, in order.
 func (r *Reader) Left(ctx context.Context, uid string) ([]appcontext.Pair, error) {
 	snap, err := r.mirror.Snapshot(ctx, uid)
 	return remainingPairs(snap.Places), err
 }
 
-// Cloud answers a query for a logical cloud, of which clusters are the members. A cloud
-// of level 0 puts no objects on them, so it is Ready when it is instantiated.
+// Cloud answers a query for a logical cloud with the given member clusters. A cloud of level
+// 0 has no objects on clusters, so it is Ready when it is instantiated.
 func (r *Reader) Cloud(ctx context.Context, of Subject, q Query, clusters []v2.ClusterKey) (Answer, error) {
 	out, snap, acts, err := r.begin(ctx, of, q)
 	if err != nil || snap.Head == nil {
@@ -174,15 +172,15 @@ func (r *Reader) Cloud(ctx context.Context, of Subject, q Query, clusters []v2.C
 	return out, nil
 }
 
-// cloudStatuses are the deployedStatus of clouds that put nothing on clusters: they are
-// what the last action made of them.
+// cloudStatuses maps the state of a level 0 cloud to its deployedStatus: without objects on
+// clusters, each action is done at once.
 var cloudStatuses = map[appcontext.State]string{
 	appcontext.Instantiated: v2.StatusInstantiated, appcontext.InstantiateStopped: v2.StatusInstantiateFailed,
 	appcontext.Terminated: v2.StatusTerminated, appcontext.TerminateStopped: v2.StatusTerminateFailed,
 }
 
-// members are the clusters that pass the filters. There are no resources, so none passes
-// a filter of resources.
+// members returns the clusters that pass the filters. Because a cloud has no resources, no
+// cluster passes a filter of resources.
 func (r *Reader) members(q Query, clusters []v2.ClusterKey) (out []clusterPart) {
 	for _, c := range clusters {
 		if name := c.Provider + "+" + c.Cluster; admits(q.Clusters, name) && len(q.Resources) == 0 {
@@ -195,8 +193,8 @@ func (r *Reader) members(q Query, clusters []v2.ClusterKey) (out []clusterPart) 
 	return out
 }
 
-// connectivity is what all deployments tell together of the way to a cluster: it is there
-// for one of them, or tried for one of them, or not known of.
+// connectivity returns the connection status of a cluster over all deployments: Available if
+// one of them reaches it, Retrying if one of them tries to.
 func (r *Reader) connectivity(cluster string) string {
 	out := v2.Unknown
 	for _, e := range r.mirror.Cluster(cluster) {

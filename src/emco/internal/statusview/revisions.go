@@ -11,27 +11,27 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// revisionContent is a revision with its placements by app, each in order of cluster. It is
-// shared, and never changes.
+// revisionContent is a revision with its placements by app, in order of cluster. It is
+// shared and never changes.
 type revisionContent struct {
 	rev    appcontext.Revision
 	places map[string][]desiredPlace
 	size   int
 }
 
-// desiredPlace is what a cluster shall hold of an app.
+// desiredPlace is what a cluster should hold of an app.
 type desiredPlace struct {
 	cluster string
 	bundle  appcontext.Digest
 }
 
-// revisionCache keeps the revisions that were asked for last. They never change, and no two
-// have the same deployment and number.
+// revisionCache keeps revisions in the order in which they were read. A revision never
+// changes, and no other one has its deployment and number.
 type revisionCache struct {
 	mu    sync.Mutex
-	known map[revisionKey]*revisionContent
-	order []revisionKey // oldest first
-	size  int           // placements in all
+	known map[revisionKey]*revisionContent // guarded by mu
+	order []revisionKey                    // oldest first; guarded by mu
+	size  int                              // placements of all known; guarded by mu
 }
 
 type revisionKey struct {
@@ -39,7 +39,7 @@ type revisionKey struct {
 	rev int64
 }
 
-// maxContents bounds the placements that are kept, each some 50 bytes.
+// maxCachedPlacements bounds the cache; a placement takes some 50 bytes.
 const maxCachedPlacements = 200_000
 
 func newRevisionCache() *revisionCache {
@@ -52,7 +52,7 @@ func (c *revisionCache) get(k revisionKey) *revisionContent {
 	return c.known[k]
 }
 
-// put keeps one more, and lets the oldest go as long as there are too many.
+// put adds a revision and drops the oldest ones while the cache is too large.
 func (c *revisionCache) put(k revisionKey, v *revisionContent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func (r *Reader) content(ctx context.Context, uid string, n int64) (*revisionCon
 		return nil, err
 	}
 	out := &revisionContent{rev: rev, places: map[string][]desiredPlace{}, size: 1}
-	once := map[appcontext.Digest]appcontext.Digest{} // equal digests share their text
+	once := map[appcontext.Digest]appcontext.Digest{} // equal digests share one string
 	placements, err := r.contexts.Placements(ctx, uid, n)
 	if err != nil {
 		return nil, err

@@ -12,40 +12,46 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 )
 
-// Snapshot is what is known of a deployment at one moment: what a revision wants, and
-// where each app stands on each cluster.
+// Snapshot is a deployment at one moment: what a revision desires, and the status of each
+// app on each cluster.
 type Snapshot struct {
 	Head appcontext.Head
-	Rev  appcontext.Revision // the one that is wanted, the last one if nothing is, or the one that was asked for
+	Rev  appcontext.Revision // the desired one; the last one if nothing is desired; an older one if that was requested
 
-	past    bool // Rev is not the last one
+	past    bool // Rev is an older one
 	apps    []appPlaces
-	left    []appcontext.Pair // in order: what is there and Rev does not want; all pairs if nothing is wanted
+	left    []appcontext.Pair // pairs that exist and Rev does not desire, in order; all pairs if nothing is desired
 	bundles map[appcontext.Digest]appcontext.Bundle
 }
 
-// appPlaces is one app of the revision with the places that it has there, by cluster.
+// appPlaces is an app of the revision with its places, in order of cluster.
 type appPlaces struct {
 	appcontext.App
 	places []placeStatus
 }
 
-// placeStatus is one app on one cluster.
+// placeStatus is the status of one app on one cluster.
 type placeStatus struct {
 	cluster    string
-	bundle     appcontext.Digest // that is wanted
-	pair       *appcontext.Pair  // nil: rsync does not know of it yet, or it is gone
-	report     *mirror.Report    // nil: the cluster has said nothing
-	reportedAt time.Time         // when it last said what the report says
-	state      string            // in EMCO's words, see Situation.state
-	past       []objectState     // instead of it, of each object, if the revision is not the last one
+	bundle     appcontext.Digest // the desired one
+	pair       *appcontext.Pair  // nil: rsync has not seen it yet, or has removed it
+	report     *mirror.Report    // nil: the cluster has not reported
+	reportedAt time.Time         // when the cluster last sent or confirmed the report
+	state      string            // of an app of the last revision: EMCO's status, see Snapshot.state
+	past       []objectState     // of an app of an older revision: the state of each object
 
-	reading reading      // what report comes to now
-	ready   *classStatus // what is shown of that, and what it amounts to
+	// set by statusView.readReports
+	reading reading
+	ready   *classStatus
 }
 
-// Snapshot reads the situation of a deployment by the id of its head; the zero
-// Situation if there is no head.
+// objectState is the state of an object, and the reason if it needs one.
+type objectState struct {
+	state, reason string
+	held          bool // the cluster reports the desired content
+}
+
+// Snapshot reads a deployment's snapshot by the id of its head; zero if it has no head.
 func (r *Reader) Snapshot(ctx context.Context, uid string) (Snapshot, error) {
 	snap, err := r.mirror.Snapshot(ctx, uid)
 	if err != nil || snap.Head == nil {
@@ -54,19 +60,19 @@ func (r *Reader) Snapshot(ctx context.Context, uid string) (Snapshot, error) {
 	return r.snapshotAt(ctx, snap, snap.Head.Rev)
 }
 
-// snapshotAt is that of revision rev. It costs one read for the revision, and one for
-// every few thousand placements.
+// snapshotAt returns the snapshot for a revision. It costs one read for the revision, and
+// one for every few thousand placements.
 func (r *Reader) snapshotAt(ctx context.Context, snap mirror.Snapshot, rev int64) (Snapshot, error) {
 	s := Snapshot{Head: *snap.Head, past: rev != snap.Head.Rev}
-	wants := map[string][]placeStatus{}
+	desired := map[string][]placeStatus{}
 	if rev > 0 {
 		var err error
-		if s.Rev, wants, err = r.desiredPlaces(ctx, snap, rev); err != nil {
+		if s.Rev, desired, err = r.desiredPlaces(ctx, snap, rev); err != nil {
 			return s, err
 		}
 	}
 	for _, a := range s.Rev.Apps {
-		s.apps = append(s.apps, appPlaces{a, wants[a.Name]})
+		s.apps = append(s.apps, appPlaces{a, desired[a.Name]})
 	}
 	s.left = remainingPairs(snap.Places)
 	if err := r.readBundles(ctx, &s); err != nil {
@@ -84,8 +90,8 @@ func (r *Reader) snapshotAt(ctx context.Context, snap mirror.Snapshot, rev int64
 	return s, nil
 }
 
-// desiredPlaces reads a revision, and where it wants which app. Places of the snapshot that are
-// wanted are taken out of it, unless nothing is wanted any more.
+// desiredPlaces reads a revision and the places that it desires, by app. It removes them
+// from snap, whose other places remain to be deleted; if nothing is desired, all remain.
 func (r *Reader) desiredPlaces(ctx context.Context, snap mirror.Snapshot, n int64) (appcontext.Revision, map[string][]placeStatus, error) {
 	c, err := r.content(ctx, snap.Head.UID, n)
 	if err != nil {
@@ -122,53 +128,50 @@ func remainingPairs(places map[mirror.Place]*mirror.Entry) (out []appcontext.Pai
 	return out
 }
 
-// readBundles reads each bundle once, however many clusters hold it. What an older
-// revision is compared with is read as well.
+// readBundles reads each bundle once, however many clusters hold it. For an older revision
+// it also reads the bundles that clusters hold now.
 func (r *Reader) readBundles(ctx context.Context, s *Snapshot) error {
 	s.bundles = map[appcontext.Digest]appcontext.Bundle{}
 	for _, a := range s.apps {
 		for _, p := range a.places {
-			if err := r.readBundle(ctx, s, p.bundle); err != nil {
-				return err
+			digests := []appcontext.Digest{p.bundle}
+			if s.past && p.pair != nil {
+				digests = append(append(digests, p.pair.Applied), p.pair.Held...)
 			}
-			if !s.past || p.pair == nil {
-				continue
-			}
-			for _, d := range append([]appcontext.Digest{p.pair.Applied}, p.pair.Held...) {
-				if err := r.readBundle(ctx, s, d); err != nil {
+			for _, d := range digests {
+				if _, known := s.bundles[d]; known || d == "" {
+					continue
+				}
+				b, err := r.contexts.GetBundle(ctx, d)
+				switch {
+				case errs.Is(err, errs.NotFound) && s.past:
+					return errs.New(errs.NotFound, "the content of the instance is no longer kept")
+				case errs.Is(err, errs.NotFound):
+					return errs.E(errs.Internal, "read", "deployment "+s.Head.UID, err)
+				case err != nil:
 					return err
 				}
+				s.bundles[d] = b
 			}
 		}
 	}
 	return nil
 }
 
-func (r *Reader) readBundle(ctx context.Context, s *Snapshot, d appcontext.Digest) error {
-	if _, known := s.bundles[d]; known || d == "" {
-		return nil
-	}
-	b, err := r.contexts.GetBundle(ctx, d)
-	switch {
-	case errs.Is(err, errs.NotFound) && s.past:
-		err = errs.New(errs.NotFound, "the content of the instance is not kept any more")
-	case errs.Is(err, errs.NotFound):
-		err = errs.E(errs.Internal, "read", "deployment "+s.Head.UID, err)
-	}
-	s.bundles[d] = b
-	return err
-}
-
-// state is the synchroniser's word for a place of the last revision. Applied is what
-// there is proof of. What is to be removed is still there until its pair is gone.
+// state returns rsync's status of a place of the last revision. Applied needs proof. What is
+// being removed counts as Applied until its pair is gone.
 func (s Snapshot) state(p placeStatus) string {
 	switch {
 	case p.pair == nil && s.Head.Gone:
 		return "Deleted"
 	case p.pair == nil:
 		return string(appcontext.Pending)
+	case s.Head.Gone && p.pair.Phase != appcontext.Deleting:
+		return string(p.pair.Phase)
+	case s.Head.Gone && p.pair.Applied == "": // there is no proof that it ever was on the cluster
+		return string(appcontext.Pending)
 	case s.Head.Gone:
-		return removing(p.pair)
+		return string(appcontext.Applied)
 	case p.pair.Phase == appcontext.Applied && p.pair.Applied == p.bundle:
 		return string(appcontext.Applied)
 	case s.outdated(p), p.pair.Phase == appcontext.Applied, p.pair.Phase == appcontext.Deleting:
@@ -177,30 +180,20 @@ func (s Snapshot) state(p placeStatus) string {
 	return string(p.pair.Phase)
 }
 
-// outdated reports whether a pair was last worked on for an older revision: its phase and
-// error say nothing of this one.
+// outdated reports whether rsync last worked on a pair for an older revision: the pair's
+// phase and error say nothing about this one.
 func (s Snapshot) outdated(p placeStatus) bool {
 	return !s.Head.Gone && p.pair != nil && p.pair.Rev < s.Rev.Number && (p.pair.Phase != appcontext.Applied || p.pair.Applied != p.bundle)
 }
 
-func removing(p *appcontext.Pair) string {
-	switch {
-	case p.Phase != appcontext.Deleting:
-		return string(p.Phase)
-	case p.Applied == "": // it was never proved to be there
-		return string(appcontext.Pending)
-	}
-	return string(appcontext.Applied)
-}
-
-// Deployed is EMCO's deployedStatus, empty if nothing was ever wanted. Instantiated means
-// that there is proof for every pair; what failed is said to have failed only when
-// nothing is left to wait for, or when someone has stopped it.
+// Deployed returns EMCO's deployedStatus, empty if nothing was ever desired. Instantiated
+// needs proof for every pair. The status is a failed one only when nothing is left to wait
+// for, or a user has stopped the deployment.
 func (s Snapshot) Deployed() string {
 	switch {
 	case s.past:
 		return s.pastDeployed()
-	case s.Head.Stopped && s.Head.Gone && !s.Head.State.Live(): // else a new life was stopped before it had a revision
+	case s.Head.Stopped && s.Head.Gone && !s.Head.State.Live(): // if it is live, a new deployment was stopped before its first revision
 		return v2.StatusTerminateFailed
 	case s.Head.Stopped:
 		return v2.StatusInstantiateFailed
@@ -231,7 +224,7 @@ func (s Snapshot) instantiating() string {
 		}
 	}
 	for _, p := range s.left {
-		if !stuck(p) {
+		if !removalFailed(p) {
 			return v2.StatusInstantiating
 		}
 		failed = true
@@ -247,13 +240,90 @@ func (s Snapshot) terminating() string {
 		return v2.StatusTerminated
 	}
 	for _, p := range s.left {
-		if !stuck(p) {
+		if !removalFailed(p) {
 			return v2.StatusTerminating
 		}
 	}
 	return v2.StatusTerminateFailed
 }
 
-// stuck reports whether the removal of a pair has failed. One that failed while it was
-// still wanted has not failed to be removed.
-func stuck(p appcontext.Pair) bool { return p.Phase == appcontext.Failed && p.Desired == "" }
+// removalFailed reports whether the removal of a pair has failed. A pair that failed while
+// it was desired has not failed to be removed.
+func removalFailed(p appcontext.Pair) bool { return p.Phase == appcontext.Failed && p.Desired == "" }
+
+// A query for an older instance asks how much of it clusters hold now. An object of it is
+//
+//	Applied   there is proof of exactly this content, because the current revision has it too
+//	Deleted   there is proof of other content, or of none
+//	Pending, Retrying, Failed   neither: it may exist until its successor is proved
+//
+// and the deployment is Instantiated if all of it exists, Terminated if no revision is
+// desired any longer, and Updated otherwise.
+
+// pastStates returns the state of each object of a place, in the order of objectsOf.
+func (s Snapshot) pastStates(p placeStatus) []objectState {
+	refs := objectsOf(s.bundles[p.bundle])
+	out := make([]objectState, len(refs))
+	for i, ref := range refs {
+		out[i] = s.pastState(p.pair, ref)
+	}
+	return out
+}
+
+func (s Snapshot) pastState(p *appcontext.Pair, ref appcontext.Ref) objectState {
+	if p == nil {
+		return objectState{state: "Deleted"}
+	}
+	same, other := s.holds(p.Applied, ref)
+	if same {
+		return objectState{state: string(appcontext.Applied)}
+	}
+	for _, d := range p.Held {
+		if maybe, _ := s.holds(d, ref); maybe {
+			phase := appcontext.Pending
+			if p.Phase == appcontext.Retrying || p.Phase == appcontext.Failed {
+				phase = p.Phase
+			}
+			return objectState{state: string(phase), reason: "it may exist until there is proof of its successor"}
+		}
+	}
+	if other {
+		return objectState{state: "Deleted", reason: otherContent}
+	}
+	return objectState{state: "Deleted"}
+}
+
+// holds reports whether a bundle has an object with the same content, or with other content.
+func (s Snapshot) holds(d appcontext.Digest, ref appcontext.Ref) (same, other bool) {
+	for _, have := range objectsOf(s.bundles[d]) {
+		if have.ID.Key() == ref.ID.Key() {
+			return have.Digest == ref.Digest, have.Digest != ref.Digest
+		}
+	}
+	return false, false
+}
+
+func (s Snapshot) pastDeployed() string {
+	for _, a := range s.apps {
+		for _, p := range a.places {
+			for _, o := range p.past {
+				if o.state == string(appcontext.Applied) {
+					continue
+				}
+				if s.Head.Gone && len(s.left) == 0 {
+					return v2.StatusTerminated
+				}
+				return v2.StatusUpdated
+			}
+		}
+	}
+	return v2.StatusInstantiated
+}
+
+// objectsOf returns the objects that a bundle puts on a cluster permanently: not its hooks.
+func objectsOf(b appcontext.Bundle) []appcontext.Ref {
+	if len(b.CRDs) == 0 {
+		return b.Objects
+	}
+	return slices.Concat(b.CRDs, b.Objects)
+}

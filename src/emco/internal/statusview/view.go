@@ -1,6 +1,7 @@
 package statusview
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,40 +12,41 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// statusView writes a situation down as one query asks for it.
+// statusView makes the answer to one query from a snapshot.
 type statusView struct {
 	Snapshot
 	Query
 	reader     *Reader
 	now        time.Time
-	details    map[appcontext.Digest]json.RawMessage // only if the query asks for them
+	details    map[appcontext.Digest]json.RawMessage // by digest of the object; only if the query asks for them
 	blocks     map[objectClass]*classStatus
-	lastAction time.Time // when the last action was taken
+	lastAction time.Time // time of the last action
 	expires    time.Time
-	stale      bool // some cluster is silent
+	stale      bool // some cluster's report is stale
 }
 
-// objectClass is what makes the objects of two clusters be shown alike.
+// objectClass identifies clusters whose objects have the same statuses.
 type objectClass struct {
 	bundle appcontext.Digest
-	state  string // of the synchroniser; empty in the view of clusters
+	state  string // rsync's status; empty in the clusters' view
 	sum    uint64 // of the report
-	cut    bool   // the report holds less than there is
+	cut    bool   // the report is truncated
 	heard  bool
-	stale  int64 // when the report was made, if that is too long ago
+	stale  int64 // time of the report if it is stale
 }
 
-// classStatus is what a class of clusters has in common.
+// classStatus is what the clusters of a class share.
 type classStatus struct {
 	objectBlock
-	of      []mirror.Status // the report that it was made of
+	of      []mirror.Status // the report that it was made from
 	verdict healthVerdict
 }
 
-// write fills the answer. Counts cover everything that passes the filters, whatever the
-// output.
+// write fills in the answer. Counts cover everything that passes the filters, regardless of
+// the output.
 func (v *statusView) write(out *Answer) error {
 	if err := v.checkApps(); err != nil {
 		return err
@@ -76,7 +78,7 @@ func (v *statusView) write(out *Answer) error {
 }
 
 func (v *statusView) checkApps() error {
-	if v.Rev.Number == 0 { // nothing was made yet, so nobody knows which apps there will be
+	if v.Rev.Number == 0 { // without a revision the apps are not known yet
 		return nil
 	}
 	for name := range v.Query.Apps {
@@ -87,7 +89,7 @@ func (v *statusView) checkApps() error {
 	return nil
 }
 
-// totals writes the status of the whole under the names that the query asks for.
+// totals sets the status of the deployment, in the members that the query asks for.
 func (v *statusView) totals(out *v2.Status, counts map[string]int, failed bool) {
 	if v.Legacy {
 		out.Status = v.Deployed()
@@ -109,9 +111,9 @@ func (v *statusView) totals(out *v2.Status, counts map[string]int, failed bool) 
 	}
 }
 
-// overall is Ready only if everything is, and Unknown if nothing speaks against it
-// but something has not been heard of, or there is nothing. What could not be rendered
-// or placed is not ready.
+// overall returns Ready only if everything is Ready, and Unknown if something is not known
+// and nothing is NotReady, or if there is nothing. An app that could not be rendered or
+// placed is NotReady.
 func overall(counts map[string]int, failed bool) string {
 	switch {
 	case failed || counts[v2.NotReady]+counts[v2.NotPresent] > 0:
@@ -122,7 +124,7 @@ func overall(counts map[string]int, failed bool) string {
 	return v2.Ready
 }
 
-// readReports makes out what the clusters of an app say.
+// readReports evaluates the reports of an app's clusters.
 func (v *statusView) readReports(a appPlaces) {
 	for i := range a.places {
 		p := &a.places[i]
@@ -135,7 +137,7 @@ func (v *statusView) readReports(a appPlaces) {
 	}
 }
 
-// clusters writes the places of an app that pass the filters.
+// clusters returns the places of an app that pass the filters.
 func (v *statusView) clusters(a appPlaces, counts map[string]int) []clusterPart {
 	out := make([]clusterPart, 0, len(a.places))
 	for i := range a.places {
@@ -159,7 +161,7 @@ func (v *statusView) clusters(a appPlaces, counts map[string]int) []clusterPart 
 	return out
 }
 
-// objects returns what is shown of the objects of a place.
+// objects returns the objects of a place.
 func (v *statusView) objects(p *placeStatus) *objectBlock {
 	switch {
 	case !v.Ready && v.past:
@@ -176,7 +178,7 @@ func (v *statusView) objects(p *placeStatus) *objectBlock {
 	return &p.ready.objectBlock
 }
 
-// readiness returns what is shown of the readiness of a place, and the verdict on it.
+// readiness returns the readiness of a place. Places of a class share it.
 func (v *statusView) readiness(p *placeStatus) *classStatus {
 	w := p.reading
 	c := objectClass{bundle: p.bundle, heard: w.report != nil}
@@ -190,18 +192,18 @@ func (v *statusView) readiness(p *placeStatus) *classStatus {
 	if s := v.blocks[c]; s != nil && slices.Equal(s.of, of) {
 		return s
 	}
-	said := map[identity]appcontext.ResourceStatus{}
+	reported := map[manifest.ObjectKey]appcontext.ResourceStatus{}
 	if c.heard {
-		said = w.objectsByKey()
+		reported = w.objectsByKey()
 	}
 	s := &classStatus{of: of}
-	s.objectBlock = *v.block(p, func(_ int, ref appcontext.Ref) objectState { return w.readiness(said, ref, v.past) })
-	s.verdict = w.verdict(said, objectsOf(v.bundles[p.bundle]))
+	s.objectBlock = *v.block(p, func(_ int, ref appcontext.Ref) objectState { return w.readiness(reported, ref, v.past) })
+	s.verdict = w.verdict(reported, objectsOf(v.bundles[p.bundle]))
 	v.blocks[c] = s
 	return s
 }
 
-// block writes the objects of a bundle that pass the filters.
+// block returns the objects of a bundle that pass the filters.
 func (v *statusView) block(p *placeStatus, state func(i int, ref appcontext.Ref) objectState) *objectBlock {
 	out := &objectBlock{counts: map[string]int{}}
 	for i, ref := range objectsOf(v.bundles[p.bundle]) {
@@ -227,7 +229,7 @@ func (v *statusView) resource(ref appcontext.Ref, o objectState) v2.ResourceStat
 	return r
 }
 
-// setState puts a state where the query wants it.
+// setState sets the member that the query asks for.
 func (v *statusView) setState(r *v2.ResourceStatus, state string) {
 	switch {
 	case v.Ready && v.Legacy:
@@ -241,7 +243,7 @@ func (v *statusView) setState(r *v2.ResourceStatus, state string) {
 	}
 }
 
-// extras returns what the cluster has of the app besides what was rendered.
+// extras returns the app's objects that the cluster has in addition to the rendered ones.
 func (v *statusView) extras(w reading, counts map[string]int) (out []v2.ResourceStatus) {
 	if w.report == nil {
 		return nil
@@ -260,7 +262,7 @@ func (v *statusView) extras(w reading, counts map[string]int) (out []v2.Resource
 	return out
 }
 
-// describe adds what concerns the place as a whole.
+// describe sets what concerns the place as a whole.
 func (v *statusView) describe(c *v2.ClusterStatus, p *placeStatus) {
 	w := p.reading
 	c.Provider, c.Cluster, _ = strings.Cut(p.cluster, "+")
@@ -287,13 +289,13 @@ func (v *statusView) describe(c *v2.ClusterStatus, p *placeStatus) {
 	}
 	switch {
 	case p.state == string(appcontext.Applied):
-		c.Commit, c.Revision = p.pair.Commit, v.Head.Rev // it may have been applied for an earlier one that wanted the same
+		c.Commit, c.Revision = p.pair.Commit, v.Head.Rev // an earlier revision with the same content may have been applied
 	case p.pair.Change != "":
 		c.Step = p.pair.Step + 1
 	}
 }
 
-// connectivity is EMCO's word for the way to a cluster.
+// connectivity returns EMCO's status of the connection to a cluster.
 func connectivity(p *appcontext.Pair, w reading) string {
 	switch {
 	case p != nil && p.Phase == appcontext.Retrying:
@@ -313,9 +315,9 @@ func failureOf(a appcontext.App) *v2.AppFailure {
 	return &v2.AppFailure{Stage: a.Failure.Stage, File: a.Failure.File, Reason: a.Failure.Reason}
 }
 
-// leaving lists what passes the filters of what has to go although a revision is wanted.
+// leaving returns the pairs that the desired revision removes, if they pass the filters.
 func (v *statusView) leaving() (out []v2.Leaving) {
-	if v.Head.Gone || v.Rev.Number == 0 { // or it was taken over, and nothing is wanted instead yet
+	if v.Head.Gone || v.Rev.Number == 0 { // nothing is desired, or a migration handed it over and no revision replaces it yet
 		return nil
 	}
 	for _, p := range v.left {
@@ -329,4 +331,55 @@ func (v *statusView) leaving() (out []v2.Leaving) {
 		})
 	}
 	return out
+}
+
+// readDetails reads every object of the bundles. It hides the values of Secrets.
+func (r *Reader) readDetails(ctx context.Context, bundles map[appcontext.Digest]appcontext.Bundle) (map[appcontext.Digest]json.RawMessage, error) {
+	out := map[appcontext.Digest]json.RawMessage{}
+	for _, b := range bundles {
+		for _, ref := range objectsOf(b) {
+			content, err := r.contexts.GetBlob(ctx, ref.Digest)
+			if err == nil {
+				out[ref.Digest], err = manifest.Masked(manifest.Object{ID: ref.ID, Content: content})
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// detail returns the rendered object. In the clusters' view it does so only if the cluster
+// reports this content. Otherwise it returns the name of an object that exists, and nothing
+// for one that does not.
+func (v *statusView) detail(ref appcontext.Ref, o objectState) json.RawMessage {
+	if !v.Ready {
+		return v.details[ref.Digest]
+	}
+	switch o.state {
+	case v2.NotPresent, v2.Unknown:
+		return nil
+	}
+	if content := v.details[ref.Digest]; content != nil && o.held {
+		return content
+	}
+	return outline(ref.ID)
+}
+
+// outline returns an object of which only the name is known.
+func outline(id manifest.ID) json.RawMessage {
+	type metadata struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace,omitempty"`
+	}
+	text, err := json.Marshal(struct {
+		APIVersion string   `json:"apiVersion"`
+		Kind       string   `json:"kind"`
+		Metadata   metadata `json:"metadata"`
+	}{id.APIVersion(), id.Kind, metadata{id.Name, id.Namespace}})
+	if err != nil {
+		return nil
+	}
+	return text
 }

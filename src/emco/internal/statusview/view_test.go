@@ -229,12 +229,12 @@ func TestH59StatusOfASilentAgentIsUnknownSince(t *testing.T) {
 	if !c.Stale || c.LastReport == nil || !c.LastReport.Equal(last) || c.Connectivity != "Unknown" || c.Reconciled != "c0ffee" {
 		t.Errorf("the cluster: got %+v", c)
 	}
-	if r := c.Resources[0]; r.Reason != "no word since 2026-11-21T11:59:00Z; was Ready" {
+	if r := c.Resources[0]; r.Reason != "no report since 2026-11-21T11:59:00Z; was Ready" {
 		t.Errorf("the object: got %+v", r)
 	}
 	healthy := condition(t, st.Conditions, v2.Healthy)
 	if healthy.Status != v2.Unknown || healthy.Reason != "Silent" || !healthy.Since.Equal(a.Expires) ||
-		healthy.Message != "app a: edge+c1: no word since 2026-11-21T11:59:00Z (and 1 other cluster)" {
+		healthy.Message != "app a: edge+c1: no report since 2026-11-21T11:59:00Z (and 1 other cluster)" {
 		t.Errorf("the condition: got %+v", healthy)
 	}
 	if st := g.status("status=deployed"); st.DeployedStatus != "Instantiated" || st.DeployedCounts["Applied"] != 2 {
@@ -259,7 +259,7 @@ func TestReasonsSayWhatIsWrong(t *testing.T) {
 	for _, r := range g.status("status=ready").Apps[0].Clusters[0].Resources {
 		got = append(got, r.Reason)
 	}
-	if want := []string{"still runs the version before: it waits", "so", ""}; !slices.Equal(got, want) {
+	if want := []string{"still runs the previous version: it waits", "so", ""}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

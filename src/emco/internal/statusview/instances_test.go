@@ -33,20 +33,20 @@ func TestOlderInstancesShowWhatOfThemIsThere(t *testing.T) {
 	g.pair("a", c1, appcontext.Pair{Rev: 2, Desired: now, Held: []appcontext.Digest{old, now}, Phase: appcontext.Retrying})
 	g.gone("a", "edge+c2")
 	st := want("nothing is proved", "status=deployed&instance=7", "Updated", "Deleted:3 Retrying:3 a on c1: same Retrying, other Retrying, only Retrying; a on c2: same Deleted, other Deleted, only Deleted")
-	if r := st.Apps[0].Clusters[0].Resources[1].Reason; !strings.Contains(r, "may be there") {
+	if r := st.Apps[0].Clusters[0].Resources[1].Reason; !strings.Contains(r, "may exist") {
 		t.Errorf("the reason is %q", r)
 	}
 
 	g.applied("a", c1, now, "c0ffee")
 	st = want("the update is done", "status=deployed&instance=7", "Updated", "Applied:1 Deleted:5 a on c1: same Applied, other Deleted, only Deleted; a on c2: same Deleted, other Deleted, only Deleted")
 	c := st.Apps[0].Clusters[0]
-	if c.Resources[1].Reason != "it has other content now" || c.Resources[2].Reason != "" || c.Commit != "" || c.Revision != 0 || c.Phase != "" || st.Conditions != nil {
+	if c.Resources[1].Reason != "it now has other content" || c.Resources[2].Reason != "" || c.Commit != "" || c.Revision != 0 || c.Phase != "" || st.Conditions != nil {
 		t.Errorf("got %+v, %+v", c, st.Conditions)
 	}
 
 	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{said(same, "Current", ""), said(is, "Current", ""), said(next, "Current", ""), pod("web", "Current")}})
 	st = want("and ready", "status=ready&instance=7", "Updated", "NotPresent:2 Ready:1 Unknown:3 a on c1: same Ready, other NotPresent, only NotPresent; a on c2: same Unknown, other Unknown, only Unknown")
-	if r := st.Apps[0].Clusters[0].Resources[1].Reason; r != "it has other content now" {
+	if r := st.Apps[0].Clusters[0].Resources[1].Reason; r != "it now has other content" {
 		t.Errorf("the reason is %q", r)
 	}
 	want("the latest instance", "status=ready&instance=72", "Instantiated", "Ready:4 a on c1: same Ready, other Ready, next Ready, web Ready")

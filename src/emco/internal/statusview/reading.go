@@ -11,35 +11,30 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// identity names an object without its version, which clusters may convert.
-type identity struct{ group, kind, namespace, name string }
-
-func identityOf(id manifest.ID) identity { return identity{id.Group, id.Kind, id.Namespace, id.Name} }
-
-// Why the readiness of an object is not what the cluster's word alone would make it.
+// Reasons for a readiness that differs from the status that the cluster reports.
 const (
 	noReport        = "the cluster has not reported; clusters that pull from Git report when they run the monitor"
-	truncatedReport = "the cluster's report was too long to hold it"
-	outOfDate       = "still runs the version before"
-	otherContent    = "it has other content now"
+	truncatedReport = "the cluster's report was too long to include it"
+	outOfDate       = "still runs the previous version"
+	otherContent    = "it now has other content"
 )
 
-// reading is what a cluster says of one app: nothing, something, or something so long ago
-// that it cannot be believed any more.
+// reading is what a cluster reports of one app: nothing, a report, or a report that is too
+// old to be trusted.
 type reading struct {
-	report *mirror.Report
-	at     time.Time // when that was last said
+	report *mirror.Report // nil: none
+	at     time.Time      // when the cluster last sent or confirmed the report
 	stale  bool
 }
 
-// readingOf judges the age of a report, said or confirmed at some time. Clusters that are
-// watched directly are not judged by it: they say themselves when they are lost, and are
-// silent when nothing changes.
+// readingOf checks the age of a report that was sent or confirmed at some time. Reports of
+// clusters that are watched directly do not age: the watch reports when it is lost, and
+// sends nothing while nothing changes.
 func (r *Reader) readingOf(report *mirror.Report, at, now time.Time) reading {
 	return reading{report, at, report != nil && report.Seq > 0 && now.Sub(at) > r.options.Stale}
 }
 
-// expires is when the word will be too old; zero if never, or if it is already.
+// expires returns when the reading becomes stale; zero if it never does or already is.
 func (r *Reader) expires(w reading) time.Time {
 	if w.report == nil || w.report.Seq == 0 || w.stale {
 		return time.Time{}
@@ -47,39 +42,39 @@ func (r *Reader) expires(w reading) time.Time {
 	return w.at.Add(r.options.Stale)
 }
 
-// silentSince is how a word that is too old begins.
-func (w reading) silentSince() string { return "no word since " + w.at.UTC().Format(time.RFC3339) }
+// silentSince begins the message about a stale reading.
+func (w reading) silentSince() string { return "no report since " + w.at.UTC().Format(time.RFC3339) }
 
-// lost reports whether the cluster is known to be out of sight: too long silent, or it
-// says so of every object.
+// lost reports whether the cluster is known to be unreachable: its report is stale, or says
+// Unknown of every object.
 func (w reading) lost() bool {
 	return w.stale || len(w.report.Objects) > 0 && !slices.ContainsFunc(w.report.Objects, func(s mirror.Status) bool {
 		return s.Value().Status != v2.Unknown
 	})
 }
 
-// objectsByKey indexes what the cluster says of the objects of bundles.
-func (w reading) objectsByKey() map[identity]appcontext.ResourceStatus {
-	out := make(map[identity]appcontext.ResourceStatus, len(w.report.Objects))
+// objectsByKey indexes the reported objects.
+func (w reading) objectsByKey() map[manifest.ObjectKey]appcontext.ResourceStatus {
+	out := make(map[manifest.ObjectKey]appcontext.ResourceStatus, len(w.report.Objects))
 	for _, h := range w.report.Objects {
 		s := h.Value()
-		out[identityOf(s.ID)] = s
+		out[s.ID.Key()] = s
 	}
 	return out
 }
 
-// readiness is EMCO's word for an object, of which exactly the content that ref has must
-// be there. past says that other content is to be expected.
-func (w reading) readiness(said map[identity]appcontext.ResourceStatus, ref appcontext.Ref, past bool) objectState {
+// readiness returns EMCO's status of an object, which must have exactly the content of ref.
+// If past is set, other content is no failure.
+func (w reading) readiness(reported map[manifest.ObjectKey]appcontext.ResourceStatus, ref appcontext.Ref, past bool) objectState {
 	if w.report == nil {
 		return objectState{state: v2.Unknown, reason: noReport}
 	}
-	s, there := said[identityOf(ref.ID)]
+	s, found := reported[ref.ID.Key()]
 	out := objectState{state: readyStatusOf(s.Status), reason: s.Reason, held: ref.Stamp != "" && s.Content == ref.Stamp}
 	switch {
-	case !there && w.report.Truncated > 0:
+	case !found && w.report.Truncated > 0:
 		return objectState{state: v2.Unknown, reason: truncatedReport}
-	case !there:
+	case !found:
 		out.state = v2.NotPresent
 	case out.state == v2.NotPresent, out.state == v2.Unknown, ref.Stamp == "", s.Content == ref.Stamp:
 	case past:
@@ -93,7 +88,7 @@ func (w reading) readiness(said map[identity]appcontext.ResourceStatus, ref appc
 	return w.aged(out)
 }
 
-// aged makes what was said too long ago unknown, and keeps what it was.
+// aged replaces a state from a stale reading by Unknown, and names the old state.
 func (w reading) aged(o objectState) objectState {
 	if !w.stale || o.state == v2.Unknown {
 		return o
@@ -101,7 +96,7 @@ func (w reading) aged(o objectState) objectState {
 	return objectState{state: v2.Unknown, reason: w.silentSince() + "; was " + o.state}
 }
 
-// readyStatusOf translates kstatus into EMCO's words.
+// readyStatusOf translates a kstatus to EMCO's status.
 func readyStatusOf(status string) string {
 	switch status {
 	case "Current":
@@ -114,23 +109,23 @@ func readyStatusOf(status string) string {
 	return v2.NotReady
 }
 
-// healthVerdict is what a cluster's word comes to, for all objects that must be there.
+// healthVerdict sums up a reading over all objects that must exist.
 type healthVerdict struct {
 	bad, unknown problemTally
-	held         bool // the cluster says that it holds all of it, in that content
+	held         bool // the cluster reports every object, with the desired content
 }
 
-func (w reading) verdict(said map[identity]appcontext.ResourceStatus, refs []appcontext.Ref) healthVerdict {
+func (w reading) verdict(reported map[manifest.ObjectKey]appcontext.ResourceStatus, refs []appcontext.Ref) healthVerdict {
 	out := healthVerdict{held: w.report != nil}
 	for _, ref := range refs {
-		o := w.readiness(said, ref, false)
+		o := w.readiness(reported, ref, false)
 		out.count(ref.ID, o)
 		out.held = out.held && o.held
 	}
 	return out
 }
 
-// addExtras adds what the cluster has besides what was rendered.
+// addExtras counts the objects that the cluster has in addition to the rendered ones.
 func (d *healthVerdict) addExtras(w reading) {
 	for _, h := range w.report.Extras {
 		s := h.Value()
@@ -144,7 +139,7 @@ func (d *healthVerdict) count(id manifest.ID, o objectState) {
 	where, why := id.Kind+" "+id.Name, o.reason
 	switch o.state {
 	case v2.NotPresent:
-		d.bad.add(reasonNotReady, where, cmp.Or(why, "is not there"))
+		d.bad.add(reasonNotReady, where, cmp.Or(why, "does not exist"))
 	case v2.NotReady:
 		d.bad.add(reasonNotReady, where, cmp.Or(why, "is not ready"))
 	case v2.Unknown:
