@@ -7,7 +7,7 @@ SCRIPTS     := scripts/testbed scripts/e2e scripts/bench scripts/demo
 GOFUMPT     := $(BIN)/gofumpt
 STATICCHECK := $(BIN)/staticcheck
 export CGO_ENABLED ?= 0
-# What is built does not depend on the folder of the checkout, so all checkouts share one build cache.
+# Builds do not depend on the folder of the checkout, so all checkouts share one build cache.
 export GOFLAGS ?= -trimpath
 
 .DEFAULT_GOAL := help
@@ -22,7 +22,7 @@ build: ## build emco, emcoctl, monitor and simfleet into bin/
 	go build -o $(BIN)/ ./src/emco/cmd/emco ./src/emcoctl ./src/monitor ./src/simfleet
 
 .PHONY: run
-run: build ## run emco with everything embedded, on 127.0.0.1:9015, data in ./emco-data
+run: build ## run emco with embedded stores, on 127.0.0.1:9015, data in ./emco-data
 	$(BIN)/emco -log.format text
 
 .PHONY: demo
@@ -51,12 +51,12 @@ e2e-full: build ## run every lane of end-to-end tests, an hour or more: scripts/
 	scripts/e2e/run.sh full
 
 .PHONY: bench
-bench: build ## measure beside other ways to write Git, ten minutes: docs/bench/quick.json and its tables
+bench: build ## compare with other ways to write Git, ten minutes: docs/bench/quick.json and its tables
 	cd scripts/testbed && GOWORK=off go run . build etcd kube kwok
 	cd scripts/bench && GOWORK=off go run . -set quick -bin $(BIN) -out ../../docs/bench
 
 .PHONY: bench-full
-bench-full: build ## measure the rest, some hours: docs/bench/full.json; then a deployment's whole life
+bench-full: build ## run the other benchmarks, some hours: docs/bench/full.json; then the whole life of a deployment
 	cd scripts/testbed && GOWORK=off go run . build etcd kube kwok flux
 	cd scripts/bench && GOWORK=off go run . -set full -bin $(BIN) -out ../../docs/bench
 	scripts/e2e/run.sh bench
@@ -66,11 +66,11 @@ fmt: $(GOFUMPT) ## format all Go code
 	$(GOFUMPT) -w src scripts
 
 .PHONY: gen
-gen: ## regenerate what is generated: golden files and option tables are checked by tests
+gen: ## regenerate generated files; tests check golden files and option tables
 	go generate work
 
 .PHONY: lint
-lint: $(GOFUMPT) $(STATICCHECK) ## vet, staticcheck, format check, figures of style
+lint: $(GOFUMPT) $(STATICCHECK) ## vet, staticcheck, format check, figures of style and prose
 	go vet work
 	$(STATICCHECK) work
 	@for m in $(SCRIPTS); do (cd $$m && GOWORK=off go vet ./... && GOWORK=off $(STATICCHECK) ./...) || exit 1; done
@@ -85,7 +85,7 @@ verify: ## check everything that must hold before a change lands
 	$(MAKE) test
 
 .PHONY: clean
-clean: ## remove what was built here
+clean: ## remove built files
 	rm -rf $(BIN)
 
 $(GOFUMPT) $(STATICCHECK): scripts/tools/go.mod scripts/tools/go.sum
