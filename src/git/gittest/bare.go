@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -19,29 +21,37 @@ type Bare struct{ Dir string }
 
 // Init makes a bare repository that refuses what an orchestrator must not do
 // (rewind branches, send broken objects) and allows what it needs (partial fetches).
-func Init(ctx context.Context, dir, branch string) (Bare, error) {
+// It writes what "git init" writes, without starting a process for each test.
+func Init(_ context.Context, dir, branch string) (Bare, error) {
 	b := Bare{Dir: dir}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return b, err
+	for _, below := range []string{"objects/info", "objects/pack", "refs/heads", "refs/tags"} {
+		if err := os.MkdirAll(filepath.Join(dir, below), 0o755); err != nil {
+			return b, err
+		}
 	}
-	if _, err := b.Git(ctx, "", "init", "-q", "--bare", "--initial-branch="+branch, "."); err != nil {
-		return b, err
-	}
-	f, err := os.OpenFile(filepath.Join(dir, "config"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return b, err
-	}
-	_, err = f.WriteString(settings) // in one go: a process for each would take most of a test's time
-	return b, errors.Join(err, f.Close())
+	return b, errors.Join(
+		os.WriteFile(filepath.Join(dir, "config"), []byte(settings), 0o644),
+		os.WriteFile(filepath.Join(dir, "HEAD"), []byte("ref: refs/heads/"+branch+"\n"), 0o644), // last: now it is a repository
+	)
 }
 
-const settings = `[receive]
+// settings are the configuration of a repository. The command for alternate references saves a
+// process for each push: objects that a push brings wait beside those of the repository, whose
+// references git would list as those of another one.
+const settings = `[core]
+	repositoryformatversion = 0
+	filemode = true
+	bare = true
+	alternateRefsCommand = true
+[receive]
 	denyNonFastForwards = true
 	denyDeletes = true
 	fsckObjects = true
 	autogc = false
 [gc]
 	auto = 0
+[fastimport]
+	unpackLimit = 0
 [http]
 	receivepack = true
 [uploadpack]
@@ -49,9 +59,96 @@ const settings = `[receive]
 	allowAnySHA1InWant = true
 `
 
-// Config sets an option of the repository.
-func (b Bare) Config(ctx context.Context, key, value string) error {
-	_, err := b.Git(ctx, "", "config", key, value)
+// Config sets an option of the repository, a key of a section and a name.
+func (b Bare) Config(_ context.Context, key, value string) error {
+	section, name, ok := strings.Cut(key, ".")
+	if !ok || strings.Contains(name, ".") {
+		return fmt.Errorf("key %q is not a section and a name", key)
+	}
+	f, err := os.OpenFile(filepath.Join(b.Dir, "config"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "[%s]\n\t%s = %q\n", section, name, value) // the last value counts
+	return errors.Join(err, f.Close())
+}
+
+// Ref returns what a reference, such as "refs/heads/main", points at; "" if it does not exist.
+func (b Bare) Ref(name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(b.Dir, name))
+	if err == nil {
+		return strings.TrimSpace(string(text)), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, syscall.EISDIR) {
+		return "", err
+	}
+	packed, err := b.packedRefs()
+	return packed[name], err
+}
+
+// Refs returns what all references point at, by name.
+func (b Bare) Refs() (map[string]string, error) {
+	refs, err := b.packedRefs()
+	if err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(filepath.Join(b.Dir, "refs"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, ".lock") {
+			return skipVanished(err)
+		}
+		text, err := os.ReadFile(path)
+		if id := strings.TrimSpace(string(text)); err == nil && id != "" {
+			refs[filepath.ToSlash(path[len(b.Dir)+1:])] = id
+		}
+		return skipVanished(err)
+	})
+	return refs, err
+}
+
+// skipVanished ignores what another process has removed meanwhile.
+func skipVanished(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// packedRefs reads the references that git has packed.
+func (b Bare) packedRefs() (map[string]string, error) {
+	refs := map[string]string{}
+	text, err := os.ReadFile(filepath.Join(b.Dir, "packed-refs"))
+	for line := range strings.Lines(string(text)) {
+		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && line[0] != '#' {
+			refs[name] = id
+		}
+	}
+	return refs, skipVanished(err)
+}
+
+// UpdateRef moves a reference from one commit to another, as "git update-ref" does: under a lock
+// that git knows, and only from where it is said to be; "" is a reference that does not exist yet.
+func (b Bare) UpdateRef(name, to, from string) error {
+	path := filepath.Join(b.Dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("cannot lock ref %s: %w", name, err)
+	}
+	at, err := b.Ref(name)
+	if err == nil && at != from {
+		err = fmt.Errorf("cannot lock ref %s: it is at %q, not at %q", name, at, from)
+	}
+	if err == nil {
+		_, err = lock.WriteString(to + "\n")
+	}
+	if err = errors.Join(err, lock.Close()); err == nil {
+		err = os.Rename(path+".lock", path)
+	}
+	if err != nil {
+		_ = os.Remove(path + ".lock")
+	}
 	return err
 }
 
@@ -110,13 +207,16 @@ type File struct{ Mode, Content string }
 func (b Bare) CommitExternal(ctx context.Context, branch string, files map[string]File) (commit string, err error) {
 	ref := "refs/heads/" + branch
 	for {
-		var from string
-		if tip, err := b.Git(ctx, "", "rev-parse", "-q", "--verify", ref); err == nil {
+		tip, err := b.Ref(ref)
+		if err != nil {
+			return "", err
+		}
+		from := ""
+		if tip != "" {
 			from = "from " + tip + "\n"
 		}
-		_, err = b.Git(ctx, stream(ref, from, files), "fast-import", "--quiet")
-		if err == nil {
-			return b.Git(ctx, "", "rev-parse", ref)
+		if commit, err = b.Git(ctx, stream(ref, from, files), "fast-import", "--quiet"); err == nil {
+			return commit, nil
 		}
 		if ctx.Err() != nil || !moved(err) {
 			return "", err
@@ -131,7 +231,7 @@ func moved(err error) bool {
 
 func stream(ref, from string, files map[string]File) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "commit %s\ncommitter somebody <somebody@localhost> %d +0000\ndata 7\nforeign\n%s", ref, time.Now().Unix(), from)
+	fmt.Fprintf(&s, "commit %s\nmark :1\ncommitter somebody <somebody@localhost> %d +0000\ndata 7\nforeign\n%s", ref, time.Now().Unix(), from)
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		f := files[path]
 		switch {
@@ -147,7 +247,7 @@ func stream(ref, from string, files map[string]File) string {
 			fmt.Fprintf(&s, "M %s inline %s\ndata %d\n%s\n", mode, path, len(f.Content), f.Content)
 		}
 	}
-	s.WriteString("done\n")
+	s.WriteString("get-mark :1\ndone\n")
 	return "feature done\n" + s.String()
 }
 

@@ -2,9 +2,11 @@ package gittest
 
 import (
 	"context"
+	"crypto/sha1" // Git's names of objects
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -98,8 +100,8 @@ func (p contractProbe) files(ctx context.Context, at git.Hash, under string) ([]
 	return files, nil
 }
 
-// holds compares a commit's files with what they should be, and the branch's head
-// with the commit.
+// holds compares a commit's files with what they should be, by the names of their content, and the
+// branch's head with the commit. Rules that are about content read it with files.
 func (p contractProbe) holds(ctx context.Context, branch string, at git.Hash, want ...string) error {
 	head, err := p.host.Head(ctx, p.repo, branch)
 	if err != nil {
@@ -108,14 +110,26 @@ func (p contractProbe) holds(ctx context.Context, branch string, at git.Hash, wa
 	if head != at {
 		return fmt.Errorf("head is %s, want %s", head, at)
 	}
-	got, err := p.files(ctx, at, "")
-	if err != nil {
-		return err
+	var got, ids []string
+	for e, err := range p.host.Tree(ctx, p.repo, at, "") {
+		if err != nil {
+			return err
+		}
+		got = append(got, e.Path+"="+string(e.ID))
 	}
-	if !slices.Equal(got, want) {
-		return fmt.Errorf("the commit holds %q, want %q", got, want)
+	for _, file := range want {
+		path, content, _ := strings.Cut(file, "=")
+		ids = append(ids, path+"="+blobID(content))
+	}
+	if !slices.Equal(got, ids) {
+		return fmt.Errorf("the commit holds %q, want %q, which is %q", got, ids, want)
 	}
 	return nil
+}
+
+// blobID is the name of a file's content.
+func blobID(content string) string {
+	return fmt.Sprintf("%x", sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(content), content)))
 }
 
 func wantKind(err error, kind errs.Kind) error {
@@ -135,7 +149,11 @@ func firstCommit(ctx context.Context, p contractProbe, branch string) error {
 	if err != nil {
 		return err
 	}
-	return p.holds(ctx, branch, at, "README.md=read me\n", "apps/one/a.yaml=a: 1\n", "apps/one/sub/b.yaml=b: 1\n")
+	want := []string{"README.md=read me\n", "apps/one/a.yaml=a: 1\n", "apps/one/sub/b.yaml=b: 1\n"}
+	if got, err := p.files(ctx, at, ""); err != nil || !slices.Equal(got, want) {
+		return fmt.Errorf("the commit holds %q, %w, want %q", got, err, want)
+	}
+	return p.holds(ctx, branch, at, want...)
 }
 
 func badBranch(ctx context.Context, p contractProbe, _ string) error {

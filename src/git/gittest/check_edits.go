@@ -151,10 +151,14 @@ func roundTrip(ctx context.Context, p contractProbe, branch string) error {
 	if err != nil {
 		return err
 	}
-	err = p.holds(ctx, branch, at, "a.b=sorts before a/", "a/x=\x00\xff\r\n", "a0=sorts behind a/", "big="+big,
-		"clusters/p+c/Größe ü:1.yaml=ü", "empty=")
-	if err != nil {
+	want := []string{
+		"a.b=sorts before a/", "a/x=\x00\xff\r\n", "a0=sorts behind a/", "big=" + big, "clusters/p+c/Größe ü:1.yaml=ü", "empty=",
+	}
+	if err := p.holds(ctx, branch, at, want...); err != nil {
 		return err
+	}
+	if got, err := p.files(ctx, at, ""); err != nil || !slices.Equal(got, want) {
+		return fmt.Errorf("got %q, %w, want %q", got, err, want)
 	}
 	for under, want := range map[string][]string{
 		"a": {"a/x=\x00\xff\r\n"}, "a/x": {"a/x=\x00\xff\r\n"}, "a/x/y": nil, "none": nil, "empty": {"empty="},

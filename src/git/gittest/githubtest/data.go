@@ -1,8 +1,8 @@
 package githubtest
 
 import (
-	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -46,7 +46,7 @@ func (s *Server) routes() *http.ServeMux {
 // writing refuses what an empty repository refuses.
 func (s *Server) writing(do func(*call) error) func(*call) error {
 	return func(c *call) error {
-		empty, err := c.repo.empty(c.r.Context())
+		empty, err := c.repo.empty()
 		if err != nil {
 			return err
 		}
@@ -57,9 +57,14 @@ func (s *Server) writing(do func(*call) error) func(*call) error {
 	}
 }
 
-func (r *repository) empty(ctx context.Context) (bool, error) {
-	out, err := r.store.bare.Git(ctx, "", "for-each-ref", "--count=1", "refs/heads/")
-	return out == "", err
+func (r *repository) empty() (bool, error) {
+	refs, err := r.store.bare.Refs()
+	for name := range refs {
+		if strings.HasPrefix(name, "refs/heads/") {
+			return false, err
+		}
+	}
+	return true, err
 }
 
 func (s *Server) getRepo(c *call) error {
@@ -130,7 +135,7 @@ func (s *Server) postCommit(c *call) error {
 	if err := c.read(&ask); err != nil {
 		return err
 	}
-	if empty, err := c.repo.empty(c.r.Context()); err != nil || empty {
+	if empty, err := c.repo.empty(); err != nil || empty {
 		if err == nil {
 			err = refuse(http.StatusConflict, "Git Repository is empty.")
 		}
@@ -259,16 +264,28 @@ func (s *Server) compare(c *call) error {
 	if err != nil || err2 != nil || !ok || !ok2 {
 		return refuse(http.StatusNotFound, "Not Found")
 	}
-	if _, err := c.repo.store.bare.Git(c.r.Context(), "", "merge-base", ours.id, theirs.id); err != nil {
+	oldHistory, err := c.repo.store.ancestors(ours.id)
+	newHistory, err2 := c.repo.store.ancestors(theirs.id)
+	if err := errors.Join(err, err2); err != nil {
+		return err
+	}
+	common := false
+	for id := range oldHistory {
+		common = common || newHistory[id]
+	}
+	if !common {
 		return refuse(http.StatusNotFound, fmt.Sprintf("No common ancestor between %s and %s.", base, head))
 	}
-	ahead, err := c.log("--reverse", theirs.id, "^"+ours.id)
-	if err != nil {
-		return err
+	var ahead, behind []listed
+	if !oldHistory[theirs.id] {
+		if ahead, err = c.log("--reverse", theirs.id, "^"+ours.id); err != nil {
+			return err
+		}
 	}
-	behind, err := c.log(ours.id, "^"+theirs.id)
-	if err != nil {
-		return err
+	if !newHistory[ours.id] {
+		if behind, err = c.log(ours.id, "^"+theirs.id); err != nil {
+			return err
+		}
 	}
 	state := "diverged"
 	switch {

@@ -2,7 +2,9 @@ package githubtest
 
 import (
 	"encoding/base64"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -44,11 +46,7 @@ func (c *call) showRef(status int, ref, id string) error {
 
 // at returns where a branch is, "" if there is none.
 func (r *repository) at(branch string) (string, error) {
-	o, ok, err := r.store.get("refs/heads/" + branch)
-	if !ok {
-		return "", err
-	}
-	return o.id, err
+	return r.store.bare.Ref("refs/heads/" + branch)
 }
 
 func (s *Server) getRef(c *call) error {
@@ -58,7 +56,7 @@ func (s *Server) getRef(c *call) error {
 		return err
 	}
 	if !ok || id == "" {
-		if empty, err := c.repo.empty(c.r.Context()); err != nil || empty {
+		if empty, err := c.repo.empty(); err != nil || empty {
 			return refuse(http.StatusConflict, "Git Repository is empty.")
 		}
 		return refuse(http.StatusNotFound, "Not Found")
@@ -68,16 +66,15 @@ func (s *Server) getRef(c *call) error {
 
 // matchingRefs lists the references whose names begin like one.
 func (s *Server) matchingRefs(c *call) error {
-	listed, err := c.repo.store.bare.Git(c.r.Context(), "", "for-each-ref", "--format=%(objectname) %(refname)")
+	refs, err := c.repo.store.bare.Refs()
 	if err != nil {
 		return err
 	}
 	all := []reference{}
-	for line := range strings.Lines(listed) {
-		id, ref, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+	for _, ref := range slices.Sorted(maps.Keys(refs)) {
 		if strings.HasPrefix(ref, "refs/"+c.r.PathValue("ref")) {
 			one := reference{Ref: ref}
-			one.Object.Type, one.Object.SHA = "commit", id
+			one.Object.Type, one.Object.SHA = "commit", refs[ref]
 			all = append(all, one)
 		}
 	}
@@ -137,7 +134,7 @@ func (s *Server) patchRef(c *call) error {
 		}
 		return c.showRef(http.StatusOK, "refs/heads/"+branch, ask.SHA)
 	}
-	if _, err := c.repo.store.bare.Git(c.r.Context(), "", "merge-base", "--is-ancestor", at, ask.SHA); err != nil {
+	if history, err := c.repo.store.ancestors(ask.SHA); err != nil || !history[at] {
 		return refuse(http.StatusUnprocessableEntity, "Update is not a fast forward")
 	}
 	if err := c.moveRef(branch, ask.SHA, at); err != nil {
@@ -159,7 +156,7 @@ func (c *call) allowed(branch, id string) error {
 
 // moveRef moves a branch, which a push may have moved meanwhile.
 func (c *call) moveRef(branch, to, from string) error {
-	if _, err := c.repo.store.bare.Git(c.r.Context(), "", "update-ref", "refs/heads/"+branch, to, from); err != nil {
+	if err := c.repo.store.bare.UpdateRef("refs/heads/"+branch, to, strings.TrimPrefix(from, strings.Repeat("0", 40))); err != nil {
 		return refuse(http.StatusUnprocessableEntity, "Reference cannot be updated: cannot lock ref")
 	}
 	return nil
@@ -180,7 +177,7 @@ func (s *Server) putContents(c *call) error {
 	}
 	c.repo.mu.Lock()
 	defer c.repo.mu.Unlock()
-	empty, err := c.repo.empty(c.r.Context())
+	empty, err := c.repo.empty()
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,10 @@ type store struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
+
+	writing sync.Mutex
+	written map[string]bool // names of objects that put has stored; guarded by writing
+	packer  *zlib.Writer    // guarded by writing; a new one takes longer than what it compresses
 }
 
 // get returns the object that a revision names; false if there is none.
@@ -101,31 +105,61 @@ func (s *store) put(kind string, content []byte) (string, error) {
 	raw := append(fmt.Appendf(nil, "%s %d\x00", kind, len(content)), content...)
 	sum := sha1.Sum(raw)
 	id := hex.EncodeToString(sum[:])
-	path := filepath.Join(s.bare.Dir, "objects", id[:2], id[2:])
-	if _, err := os.Stat(path); err == nil {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.written[id] {
 		return id, nil
 	}
 	var packed bytes.Buffer
-	z := zlib.NewWriter(&packed)
-	if _, err := z.Write(raw); err != nil {
+	if s.packer == nil {
+		s.packer, s.written = zlib.NewWriter(&packed), map[string]bool{}
+	}
+	s.packer.Reset(&packed)
+	if _, err := s.packer.Write(raw); err != nil {
 		return "", err
 	}
-	if err := z.Close(); err != nil {
+	if err := s.packer.Close(); err != nil {
 		return "", err
 	}
+	path := filepath.Join(s.bare.Dir, "objects", id[:2], id[2:])
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "tmp_obj_")
-	if err != nil {
+	if err := os.WriteFile(path+".tmp", packed.Bytes(), 0o444); err != nil {
 		return "", err
 	}
-	_, err = f.Write(packed.Bytes())
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return "", err
 	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
+	s.written[id] = true
+	return id, nil
+}
+
+// commit returns the commit of a name; false if there is none.
+func (s *store) commit(id string) (commitOf, bool, error) {
+	o, ok, err := s.get(id)
+	if err != nil || !ok || o.kind != "commit" {
+		return commitOf{}, false, err
 	}
-	return id, err
+	return parseCommit(o), true, nil
+}
+
+// ancestors returns a commit and all those in its history.
+func (s *store) ancestors(id string) (map[string]bool, error) {
+	met, ready := map[string]bool{}, []string{id}
+	for len(ready) > 0 {
+		id, ready = ready[0], ready[1:]
+		if met[id] {
+			continue
+		}
+		met[id] = true
+		c, ok, err := s.commit(id)
+		if err != nil || !ok {
+			return nil, fmt.Errorf("commit %s: found %v, %w", id, ok, err)
+		}
+		for _, p := range c.Parents {
+			ready = append(ready, p.SHA)
+		}
+	}
+	return met, nil
 }
