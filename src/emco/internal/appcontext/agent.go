@@ -15,41 +15,41 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// Agent is what is known of the agent of a cluster: what it said last, and by which tokens
-// it may say something over HTTPS. It is one small value, so that a sign of life costs no
-// more than writing that. It changes by compare-and-swap only: a token that was revoked and
-// a report that is older than the last one are refused, whichever process takes them.
+// Agent is the record of a cluster's agent: its last report, and the tokens by which it may
+// report over HTTPS. It is one small value, so that a sign of life is one small write. It
+// changes only by compare-and-swap, so a revoked token and an outdated report are refused,
+// whichever process receives them.
 type Agent struct {
 	Cluster    string    `json:"-"`                  // <provider>+<cluster>
 	Seq        uint64    `json:"seq,omitempty"`      // of its last report
-	At         time.Time `json:"at,omitzero"`        // when that was received
-	DocumentID string    `json:"said,omitempty"`     // identifies what its document says; empty if none is kept
+	At         time.Time `json:"at,omitzero"`        // when its last report was received
+	DocumentID string    `json:"said,omitempty"`     // identifies the content of its document; empty if none is kept
 	Parts      int       `json:"parts,omitempty"`    // values that the document takes
 	Identity   string    `json:"identity,omitempty"` // of the registration that the tokens were made for
 	Tokens     []Token   `json:"tokens,omitempty"`   // the newest last
-	Mod        int64     `json:"-"`                  // etcd revision at which it was read or written; 0: it is not there
+	Mod        int64     `json:"-"`                  // etcd revision at which it was read or written; 0: it does not exist
 }
 
-// Token lets whoever has it report for one cluster. Only its sum is kept.
+// Token allows its bearer to report for one cluster. Only its sum is stored.
 type Token struct {
-	ID   string    `json:"id"`              // tells tokens apart, for people
-	Sum  []byte    `json:"sum"`             // SHA-256
-	Made time.Time `json:"made"`            //
-	Ends time.Time `json:"ends,omitzero"`   // it is not valid from then on; zero: it does not end
-	By   string    `json:"actor,omitempty"` // who asked for it
+	ID   string    `json:"id"`  // for people
+	Sum  []byte    `json:"sum"` // SHA-256
+	Made time.Time `json:"made"`
+	Ends time.Time `json:"ends,omitzero"`   // it is invalid from then on; zero: it does not expire
+	By   string    `json:"actor,omitempty"` // who requested it
 }
 
-// AgentUpdate are what an agent is known to have said from now on, in the place of what was known
-// at Agent.Mod.
+// AgentUpdate replaces an agent, which must be as it was read (Agent.Mod).
 type AgentUpdate struct {
 	Agent    Agent
-	Document *AgentDocument // nil: the document is not touched
-	OldParts int            // Agent.Parts of the document that is replaced; those of the new one are set by Hear
+	Document *AgentDocument // nil: the document stays
+	OldParts int            // Agent.Parts of the document that is replaced; UpdateAgents sets those of the new one
 }
 
-// AgentDocument is a document of an agent as it came.
+// AgentDocument is a document of an agent as it was received.
 type AgentDocument struct {
 	Cluster string    `json:"-"`
 	Seq     uint64    `json:"seq"`
@@ -58,112 +58,116 @@ type AgentDocument struct {
 	Text    []byte    `json:"-"` // compressed if Gzip
 }
 
-// The most that Hear takes at once, and the largest document.
+// The most that UpdateAgents accepts in one call, and the largest document.
 const (
-	MaxUpdateOps   = maxOps      // operations
-	MaxUpdateBytes = maxTxnBytes // bytes
-	MaxDocument    = 3 * maxValue
+	MaxUpdateOps   = etcdkv.MaxOps
+	MaxUpdateBytes = etcdkv.MaxTxnBytes
+	MaxDocument    = 3 * etcdkv.MaxValue
 )
 
-func (s *Store) heardKey(cluster string) string { return s.key("heard", cluster) }
+// AgentStore stores the agents of clusters and their documents.
+type AgentStore struct{ kv *etcdkv.Client }
 
-func (s *Store) saidKey(cluster string, part int) string {
-	const hex = "0123456789abcdef"
-	return s.key("said", cluster, string([]byte{hex[part>>4&15], hex[part&15]}))
+func agentKey(kv *etcdkv.Client, cluster string) string { return kv.Key("heard", cluster) }
+
+// documentKey is the key of a part of a document; "" is the prefix of all parts.
+func documentKey(kv *etcdkv.Client, cluster, part string) string {
+	return kv.Key("said", cluster, part)
 }
 
-// Weight is how many operations and bytes w takes, about, and never less. Old must be set.
-func (w AgentUpdate) Weight() (ops, bytes int) {
-	ops, bytes = 1, 512+160*len(w.Agent.Tokens)
-	if w.Document != nil {
-		parts := w.parts()
-		if ops += parts; w.OldParts > 1 { // the rest of the last one may have to go
+func documentPart(n int) string { return fmt.Sprintf("%02x", n) }
+
+// Weight returns upper bounds of the operations and bytes that u takes. OldParts must be
+// set.
+func (u AgentUpdate) Weight() (ops, bytes int) {
+	ops, bytes = 1, 512+160*len(u.Agent.Tokens)
+	if u.Document != nil {
+		parts := (len(u.Document.Text)+512)/etcdkv.MaxValue + 1 // with its header
+		if ops += parts; u.OldParts > 1 {                       // parts of the old document may be removed
 			ops++
 		}
-		bytes += len(w.Document.Text) + 256
+		bytes += len(u.Document.Text) + 256
 	}
 	return ops, bytes
 }
 
-// parts is the number of values that the document takes, with its header.
-func (w AgentUpdate) parts() int { return (len(w.Document.Text)+512)/maxValue + 1 }
-
-// UpdateAgents writes what agents said, in one transaction: all of it, if all are still at their
-// Mod, and nothing otherwise. now are the agents as they are afterwards, in the order of
-// words. Together words must not be above MaxWords and MaxWordsBytes.
-func (s *Store) UpdateAgents(ctx context.Context, words []AgentUpdate) (now []Agent, ok bool, err error) {
-	cmps, names := make([]clientv3.Cmp, len(words)), make([]string, len(words))
-	then := make([]clientv3.Op, 0, 2*len(words))
-	words = slices.Clone(words)
-	for i := range words {
-		w := &words[i]
-		key := s.heardKey(w.Agent.Cluster)
-		cmps[i], names[i] = clientv3.Compare(clientv3.ModRevision(key), "=", w.Agent.Mod), w.Agent.Cluster
-		if then, err = s.appendWords(then, w); err != nil {
+// UpdateAgents writes updates in one transaction: all of them, if all agents are still at
+// their Mod, and none otherwise. now are the agents afterwards, in the order of updates.
+// Together the updates must not weigh more than MaxUpdateOps and MaxUpdateBytes.
+func (s *AgentStore) UpdateAgents(ctx context.Context, updates []AgentUpdate) (now []Agent, ok bool, err error) {
+	cmps, names := make([]clientv3.Cmp, len(updates)), make([]string, len(updates))
+	then := make([]clientv3.Op, 0, 2*len(updates))
+	updates = slices.Clone(updates)
+	for i := range updates {
+		u := &updates[i]
+		key := agentKey(s.kv, u.Agent.Cluster)
+		cmps[i], names[i] = clientv3.Compare(clientv3.ModRevision(key), "=", u.Agent.Mod), u.Agent.Cluster
+		if then, err = s.appendUpdate(then, u); err != nil {
 			return nil, false, err
 		}
 	}
-	rev, ok, err := s.commit(ctx, "what agents said", cmps, then)
+	rev, ok, err := s.kv.Commit(ctx, "reports of agents", cmps, then)
 	if err == nil && !ok {
 		now, err = s.agentsAt(ctx, names)
 	}
 	if err != nil || !ok {
 		return now, false, err
 	}
-	now = make([]Agent, len(words))
-	for i, w := range words {
-		now[i] = w.Agent
+	now = make([]Agent, len(updates))
+	for i, u := range updates {
+		now[i] = u.Agent
 		now[i].Mod = rev
 	}
 	return now, true, nil
 }
 
-// appendWords adds what is to be written to ops.
-func (s *Store) appendWords(ops []clientv3.Op, w *AgentUpdate) ([]clientv3.Op, error) {
-	if err := checkParts(w.Agent.Cluster); err != nil {
+// appendUpdate appends the writes of an update to ops.
+func (s *AgentStore) appendUpdate(ops []clientv3.Op, u *AgentUpdate) ([]clientv3.Op, error) {
+	if err := etcdkv.CheckParts(u.Agent.Cluster); err != nil {
 		return nil, err
 	}
-	if w.Document != nil {
+	if u.Document != nil {
 		var err error
-		if ops, err = s.appendSaying(ops, w); err != nil {
+		if ops, err = s.appendDocument(ops, u); err != nil {
 			return nil, err
 		}
 	}
-	key := s.heardKey(w.Agent.Cluster)
-	text, err := encodeAgent(key, w.Agent)
+	key := agentKey(s.kv, u.Agent.Cluster)
+	text, err := encodeAgent(key, u.Agent)
 	return append(ops, clientv3.OpPut(key, text)), err
 }
 
-// appendSaying has the parts of a document take the place of those of the one before.
-func (s *Store) appendSaying(ops []clientv3.Op, w *AgentUpdate) ([]clientv3.Op, error) {
-	whole, err := w.Document.packed()
+// appendDocument replaces the parts of the old document by those of the new one.
+func (s *AgentStore) appendDocument(ops []clientv3.Op, u *AgentUpdate) ([]clientv3.Op, error) {
+	rest, err := u.Document.encode()
 	if err != nil {
 		return nil, err
 	}
-	w.Agent.Parts = 0
-	for ; len(whole) > 0; w.Agent.Parts++ {
-		n := min(len(whole), maxValue)
-		ops = append(ops, clientv3.OpPut(s.saidKey(w.Agent.Cluster, w.Agent.Parts), whole[:n]))
-		whole = whole[n:]
+	cluster := u.Agent.Cluster
+	u.Agent.Parts = 0
+	for ; len(rest) > 0; u.Agent.Parts++ {
+		n := min(len(rest), etcdkv.MaxValue)
+		ops = append(ops, clientv3.OpPut(documentKey(s.kv, cluster, documentPart(u.Agent.Parts)), rest[:n]))
+		rest = rest[n:]
 	}
-	if w.OldParts > w.Agent.Parts {
-		end := clientv3.GetPrefixRangeEnd(s.key("said", w.Agent.Cluster) + "/")
-		ops = append(ops, clientv3.OpDelete(s.saidKey(w.Agent.Cluster, w.Agent.Parts), clientv3.WithRange(end)))
+	if u.OldParts > u.Agent.Parts {
+		end := clientv3.GetPrefixRangeEnd(documentKey(s.kv, cluster, ""))
+		ops = append(ops, clientv3.OpDelete(documentKey(s.kv, cluster, documentPart(u.Agent.Parts)), clientv3.WithRange(end)))
 	}
 	return ops, nil
 }
 
-// packed is the header in a line, and the text after it.
-func (d AgentDocument) packed() (string, error) {
+// encode returns a line of JSON with the text after it.
+func (d AgentDocument) encode() (string, error) {
 	if len(d.Text) > MaxDocument {
 		return "", errs.E(errs.TooLarge, "store", "report of "+d.Cluster, fmt.Errorf("%d bytes are above the limit of %d", len(d.Text), MaxDocument))
 	}
-	w := object{text: make([]byte, 0, 128)}
+	w := jsonWriter{text: make([]byte, 0, 128)}
 	w.open()
 	w.name("seq")
 	w.text = strconv.AppendUint(w.text, d.Seq, 10)
 	w.name("at")
-	w.moment(d.At)
+	w.quoteTime(d.At)
 	if d.Gzip {
 		w.name("gzip")
 		w.text = append(w.text, "true"...)
@@ -179,8 +183,8 @@ func (d AgentDocument) packed() (string, error) {
 	return out.String(), nil
 }
 
-// parseAgent reads an agent; nil is one of which nothing is known.
-func (s *Store) parseAgent(cluster string, kv *mvccpb.KeyValue) (Agent, error) {
+// parseAgent reads an agent; nil is one that does not exist.
+func (s *AgentStore) parseAgent(cluster string, kv *mvccpb.KeyValue) (Agent, error) {
 	if kv == nil {
 		return Agent{Cluster: cluster}, nil
 	}
@@ -189,35 +193,34 @@ func (s *Store) parseAgent(cluster string, kv *mvccpb.KeyValue) (Agent, error) {
 	return a, err
 }
 
-// Agent returns what is known of the agent of a cluster; nothing but its name, and Mod 0,
-// if there is nothing.
-func (s *Store) Agent(ctx context.Context, cluster string) (Agent, error) {
-	if err := checkParts(cluster); err != nil {
+// Agent returns the agent of a cluster; nothing but its name, and Mod 0, if it does not
+// exist.
+func (s *AgentStore) Agent(ctx context.Context, cluster string) (Agent, error) {
+	if err := etcdkv.CheckParts(cluster); err != nil {
 		return Agent{}, err
 	}
-	r, err := s.get(ctx, s.heardKey(cluster))
+	r, err := s.kv.Get(ctx, agentKey(s.kv, cluster))
 	if err != nil || len(r.Kvs) == 0 {
 		return Agent{Cluster: cluster}, err
 	}
 	return s.parseAgent(cluster, r.Kvs[0])
 }
 
-// AgentsOf returns what is known of the agents of clusters, those left out of which
-// nothing is.
-func (s *Store) AgentsOf(ctx context.Context, clusters []string) ([]Agent, error) {
+// AgentsOf returns the agents of clusters, without those that do not exist.
+func (s *AgentStore) AgentsOf(ctx context.Context, clusters []string) ([]Agent, error) {
 	all, err := s.agentsAt(ctx, clusters)
 	return slices.DeleteFunc(all, func(a Agent) bool { return a.Mod == 0 }), err
 }
 
-// agentsAt returns what is known of the agents of clusters, in their order.
-func (s *Store) agentsAt(ctx context.Context, clusters []string) ([]Agent, error) {
+// agentsAt returns the agents of clusters, in their order.
+func (s *AgentStore) agentsAt(ctx context.Context, clusters []string) ([]Agent, error) {
 	out := make([]Agent, 0, len(clusters))
-	for some := range slices.Chunk(clusters, maxOps) {
+	for some := range slices.Chunk(clusters, etcdkv.MaxOps) {
 		keys := make([]string, len(some))
 		for i, c := range some {
-			keys[i] = s.heardKey(c)
+			keys[i] = agentKey(s.kv, c)
 		}
-		found, err := s.getMany(ctx, keys)
+		found, err := s.kv.GetMany(ctx, keys)
 		if err != nil {
 			return nil, err
 		}
@@ -232,41 +235,36 @@ func (s *Store) agentsAt(ctx context.Context, clusters []string) ([]Agent, error
 	return out, nil
 }
 
-// AgentDocuments returns the documents of the agents of clusters, those left out that have none.
-// All of them are in memory at once: ask for few.
-func (s *Store) AgentDocuments(ctx context.Context, clusters []string) ([]AgentDocument, error) {
-	ops := make([]clientv3.Op, len(clusters))
+// AgentDocuments returns the documents of the agents of at most 128 clusters, without those
+// that have none. All of them are in memory at once: ask for few.
+func (s *AgentStore) AgentDocuments(ctx context.Context, clusters []string) ([]AgentDocument, error) {
+	keys := make([]string, len(clusters))
 	for i, c := range clusters {
-		ops[i] = clientv3.OpGet(s.key("said", c)+"/", clientv3.WithPrefix())
+		keys[i] = documentKey(s.kv, c, "")
 	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	r, err := s.c.Txn(ctx).Then(ops...).Commit()
+	found, err := s.kv.GetRanges(ctx, keys, clientv3.WithPrefix())
 	if err != nil {
-		return nil, classify("read", "reports", err)
+		return nil, err
 	}
-	out, size := make([]AgentDocument, 0, len(clusters)), 0
-	for i, answer := range r.Responses {
-		kvs := answer.GetResponseRange().Kvs
-		size += sizeOf(kvs)
-		if len(kvs) == 0 {
+	out := make([]AgentDocument, 0, len(clusters))
+	for i, parts := range found {
+		if len(parts) == 0 {
 			continue
 		}
-		d, err := parseSaying(clusters[i], kvs)
+		d, err := parseDocument(clusters[i], parts)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, d)
 	}
-	s.onOp("get", size)
 	return out, nil
 }
 
-func parseSaying(cluster string, kvs []*mvccpb.KeyValue) (AgentDocument, error) {
-	whole := kvs[0].Value
-	if len(kvs) > 1 {
+func parseDocument(cluster string, parts []*mvccpb.KeyValue) (AgentDocument, error) {
+	whole := parts[0].Value
+	if len(parts) > 1 {
 		whole = slices.Clone(whole)
-		for _, kv := range kvs[1:] {
+		for _, kv := range parts[1:] {
 			whole = append(whole, kv.Value...)
 		}
 	}
@@ -277,42 +275,41 @@ func parseSaying(cluster string, kvs []*mvccpb.KeyValue) (AgentDocument, error) 
 		err = errors.New("it has no text")
 	}
 	if err != nil {
-		return d, corrupt(string(kvs[0].Key), err)
+		return d, etcdkv.Corrupt(string(parts[0].Key), err)
 	}
 	d.Text = text
 	return d, nil
 }
 
-// DeleteAgent removes all that is known of the agent of a cluster, tokens and document
-// included, if it is still as it was read. Conflict if it is not.
-func (s *Store) DeleteAgent(ctx context.Context, a Agent) error {
-	if err := checkParts(a.Cluster); err != nil {
+// DeleteAgent removes the agent of a cluster, with its tokens and document, if it is still
+// as a was read. Conflict if it is not.
+func (s *AgentStore) DeleteAgent(ctx context.Context, a Agent) error {
+	if err := etcdkv.CheckParts(a.Cluster); err != nil {
 		return err
 	}
-	key := s.heardKey(a.Cluster)
-	_, ok, err := s.commit(ctx, key, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", a.Mod)}, []clientv3.Op{
-		clientv3.OpDelete(key), clientv3.OpDelete(s.key("said", a.Cluster)+"/", clientv3.WithPrefix()),
+	key := agentKey(s.kv, a.Cluster)
+	_, ok, err := s.kv.Commit(ctx, key, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", a.Mod)}, []clientv3.Op{
+		clientv3.OpDelete(key), clientv3.OpDelete(documentKey(s.kv, a.Cluster, ""), clientv3.WithPrefix()),
 	})
 	if err == nil && !ok {
-		err = errs.E(errs.Conflict, "remove", "agent of "+a.Cluster, errors.New("it has said something meanwhile"))
+		err = errs.E(errs.Conflict, "remove", "agent of "+a.Cluster, errors.New("it has reported meanwhile"))
 	}
 	return err
 }
 
-// SweepAgents removes what is known of the agents of clusters that are not registered any
-// more. One that says something meanwhile stays until the next time. An error of registered
-// ends it; nothing is removed for that.
-func (s *Store) SweepAgents(ctx context.Context, registered func(ctx context.Context, cluster string) (bool, error)) error {
-	for kv, err := range s.list(ctx, &scan{prefix: s.heardKey(""), keysOnly: true}) {
+// SweepAgents removes the agents of clusters that are no longer registered. One that
+// reports meanwhile stays until the next sweep. An error of registered ends the sweep.
+func (s *AgentStore) SweepAgents(ctx context.Context, registered func(ctx context.Context, cluster string) (bool, error)) error {
+	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: agentKey(s.kv, ""), KeysOnly: true}) {
 		if err != nil {
 			return err
 		}
-		a := Agent{Cluster: s.split(kv.Key)[1], Mod: kv.ModRevision}
-		there, err := registered(ctx, a.Cluster)
-		if err == nil && !there {
+		a := Agent{Cluster: s.kv.Split(kv.Key)[1], Mod: kv.ModRevision}
+		known, err := registered(ctx, a.Cluster)
+		if err == nil && !known {
 			err = s.DeleteAgent(ctx, a)
 		}
-		if err != nil && (!errs.Is(err, errs.Conflict) || errors.Is(err, ErrFenced)) {
+		if err != nil && (!errs.Is(err, errs.Conflict) || errors.Is(err, etcdkv.ErrFenced)) {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
 func TestAgentsChangeByCompareAndSwap(t *testing.T) {
@@ -92,7 +93,7 @@ func TestDocumentsOfAgentsReplaceEachOther(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	a := Agent{Cluster: "edge+a"}
-	for i, size := range []int{10, MaxDocument, maxValue + 7, 0, 2 * maxValue} {
+	for i, size := range []int{10, MaxDocument, etcdkv.MaxValue + 7, 0, 2 * etcdkv.MaxValue} {
 		d := AgentDocument{Cluster: "edge+a", Seq: uint64(i + 1), At: time.Unix(int64(i), 0).UTC(), Gzip: i%2 == 1, Text: bytes.Repeat([]byte{'a' + byte(i)}, size)}
 		a.DocumentID, a.Seq = fmt.Sprint(i), d.Seq
 		w := AgentUpdate{Agent: a, Document: &d, OldParts: a.Parts}
@@ -100,7 +101,7 @@ func TestDocumentsOfAgentsReplaceEachOther(t *testing.T) {
 		if weight > MaxUpdateBytes || ops > MaxUpdateOps {
 			t.Errorf("a document of %d bytes weighs %d operations and %d bytes, which never fits", size, ops, weight)
 		}
-		if written, err := s.appendWords(nil, &AgentUpdate{Agent: a, Document: &d, OldParts: a.Parts}); err != nil || len(written) > ops {
+		if written, err := s.appendUpdate(nil, &AgentUpdate{Agent: a, Document: &d, OldParts: a.Parts}); err != nil || len(written) > ops {
 			t.Errorf("a document of %d bytes takes %d operations, %v, and was to take %d", size, len(written), err, ops)
 		}
 		now, ok, err := s.UpdateAgents(ctx, []AgentUpdate{w})

@@ -11,32 +11,36 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// Branch is what is remembered of a Git branch that is written to, so that it is noticed
-// when somebody rewrites its history.
+// Branch is the record of a Git branch that rsync writes to. It is how a rewritten history
+// is noticed.
 type Branch struct {
 	URL     string `json:"url"`
 	Name    string `json:"branch"`
-	Commit  string `json:"commit,omitempty"`  // that we wrote last and the branch must hold; empty: whatever is there will do
-	Adopted int64  `json:"adopted,omitempty"` // how often an operator has taken the history as it was, or put it back
-	Renewed int64  `json:"renewed,omitempty"` // the last of these after which all that is desired was written anew
-	Judged  int64  `json:"judged,omitempty"`  // how often an operator has decided on edits that were held
-	Keep    bool   `json:"keep,omitempty"`    // the last of these decisions: they stay; else they are written over
-	Heeded  int64  `json:"heeded,omitempty"`  // the last of these that was acted on
+	Commit  string `json:"commit,omitempty"`  // our last one, which the branch must contain; empty: any history will do
+	Adopted int64  `json:"adopted,omitempty"` // counts how often an operator adopted the history as it is, or restored it
+	Renewed int64  `json:"renewed,omitempty"` // the last of these after which everything desired was written again
+	Judged  int64  `json:"judged,omitempty"`  // counts how often an operator decided on held edits
+	Keep    bool   `json:"keep,omitempty"`    // the last of these decisions: the edits stay; else they are overwritten
+	Heeded  int64  `json:"heeded,omitempty"`  // the last of these that was carried out
 	Mod     int64  `json:"-"`                 // etcd revision at which it was read; used for compare-and-swap
 }
 
-func (s *Store) branchKey(url, name string) string {
+// BranchStore stores the records of Git branches.
+type BranchStore struct{ kv *etcdkv.Client }
+
+func branchKey(kv *etcdkv.Client, url, name string) string {
 	sum := sha256.Sum256([]byte(url + "\x00" + name))
-	return s.key("git", hex.EncodeToString(sum[:20]))
+	return kv.Key("git", hex.EncodeToString(sum[:20]))
 }
 
-// Branch returns what is remembered of a branch, or NotFound.
-func (s *Store) Branch(ctx context.Context, url, name string) (Branch, error) {
-	b, kv, err := one[Branch](ctx, s, s.branchKey(url, name))
+// Branch returns the record of a branch, or NotFound.
+func (s *BranchStore) Branch(ctx context.Context, url, name string) (Branch, error) {
+	b, kv, err := etcdkv.Read[Branch](ctx, s.kv, branchKey(s.kv, url, name))
 	if errs.Is(err, errs.NotFound) {
-		err = errs.E(errs.NotFound, "read", "branch "+name+" of "+url, errors.New("nothing was written there"))
+		err = errs.E(errs.NotFound, "read", "branch "+name+" of "+url, errors.New("nothing was written to it"))
 	}
 	if err != nil {
 		return Branch{}, err
@@ -45,22 +49,21 @@ func (s *Store) Branch(ctx context.Context, url, name string) (Branch, error) {
 	return b, nil
 }
 
-// Branches yields what is remembered of all branches, in no particular order; it ends at
-// the first error.
-func (s *Store) Branches(ctx context.Context) iter.Seq2[Branch, error] {
-	return records(s.list(ctx, &scan{prefix: s.key("git") + "/"}), parseBranch)
+// Branches yields all records, in no particular order; it ends at the first error.
+func (s *BranchStore) Branches(ctx context.Context) iter.Seq2[Branch, error] {
+	return etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("git") + "/"}), parseBranch)
 }
 
-// PutBranch writes what is to be remembered of a branch. It must still be as b was read
-// (b.Mod; 0: there must be nothing); Conflict if not, and ErrFenced if own was lost.
-func (s *Store) PutBranch(ctx context.Context, own Fence, b Branch) (Branch, error) {
-	key := s.branchKey(b.URL, b.Name)
-	text, err := encode(key, b)
+// PutBranch writes a record, which must still be as b was read (b.Mod; 0: it must not
+// exist); Conflict if not, and ErrFenced if own is lost.
+func (s *BranchStore) PutBranch(ctx context.Context, own Fence, b Branch) (Branch, error) {
+	key := branchKey(s.kv, b.URL, b.Name)
+	text, err := etcdkv.Encode(key, b)
 	if err != nil {
 		return Branch{}, err
 	}
 	same := clientv3.Compare(clientv3.ModRevision(key), "=", b.Mod)
-	rev, ok, err := s.Fenced(own).commit(ctx, key, []clientv3.Cmp{same}, []clientv3.Op{clientv3.OpPut(key, text)})
+	rev, ok, err := s.kv.Fenced(own).Commit(ctx, key, []clientv3.Cmp{same}, []clientv3.Op{clientv3.OpPut(key, text)})
 	if err == nil && !ok {
 		err = changedBranch(b)
 	}
@@ -71,11 +74,11 @@ func (s *Store) PutBranch(ctx context.Context, own Fence, b Branch) (Branch, err
 	return b, nil
 }
 
-// ForgetBranch removes what is remembered of a branch. It must still be as b was read.
-func (s *Store) ForgetBranch(ctx context.Context, own Fence, b Branch) error {
-	key := s.branchKey(b.URL, b.Name)
+// ForgetBranch removes a record, which must still be as b was read.
+func (s *BranchStore) ForgetBranch(ctx context.Context, own Fence, b Branch) error {
+	key := branchKey(s.kv, b.URL, b.Name)
 	same := clientv3.Compare(clientv3.ModRevision(key), "=", b.Mod)
-	_, ok, err := s.Fenced(own).commit(ctx, key, []clientv3.Cmp{same}, []clientv3.Op{clientv3.OpDelete(key)})
+	_, ok, err := s.kv.Fenced(own).Commit(ctx, key, []clientv3.Cmp{same}, []clientv3.Op{clientv3.OpDelete(key)})
 	if err == nil && !ok {
 		err = changedBranch(b)
 	}
@@ -86,29 +89,29 @@ func changedBranch(b Branch) error {
 	return errs.E(errs.Conflict, "change", "branch "+b.Name+" of "+b.URL, errors.New("someone else was faster; read it again"))
 }
 
-// Adopt takes the history of a branch as it is now: what is desired will be written on
-// top of whatever is there. NotFound if nothing was ever written to the branch.
-func (s *Store) Adopt(ctx context.Context, url, name string) (Branch, error) {
+// Adopt accepts the history of a branch as it is: everything desired will be written on
+// top of it. NotFound if nothing was ever written to the branch.
+func (s *BranchStore) Adopt(ctx context.Context, url, name string) (Branch, error) {
 	return s.renewed(ctx, url, name, func(b *Branch) { b.Commit = "" })
 }
 
-// Restored notes that the history of a branch was put back: what is desired is written anew
-// where that is still needed, now. NotFound if nothing was ever written to the branch.
-func (s *Store) Restored(ctx context.Context, url, name string) (Branch, error) {
+// Restored records that the history of a branch was restored: everything desired will be
+// written again where it differs. NotFound if nothing was ever written to the branch.
+func (s *BranchStore) Restored(ctx context.Context, url, name string) (Branch, error) {
 	return s.renewed(ctx, url, name, func(*Branch) {})
 }
 
-// Judge notes that an operator has decided on edits that were held.
-func (s *Store) Judge(ctx context.Context, url, name string, keep bool) (Branch, error) {
+// Judge records that an operator has decided on held edits.
+func (s *BranchStore) Judge(ctx context.Context, url, name string, keep bool) (Branch, error) {
 	return s.alter(ctx, url, name, func(b *Branch) { b.Judged, b.Keep = b.Judged+1, keep })
 }
 
-// renewed has all that is desired on a branch written anew.
-func (s *Store) renewed(ctx context.Context, url, name string, how func(*Branch)) (Branch, error) {
+// renewed changes the record, and has everything desired written again.
+func (s *BranchStore) renewed(ctx context.Context, url, name string, how func(*Branch)) (Branch, error) {
 	return s.alter(ctx, url, name, func(b *Branch) { how(b); b.Adopted++ })
 }
 
-func (s *Store) alter(ctx context.Context, url, name string, how func(*Branch)) (Branch, error) {
+func (s *BranchStore) alter(ctx context.Context, url, name string, how func(*Branch)) (Branch, error) {
 	for {
 		b, err := s.Branch(ctx, url, name)
 		if err != nil {
@@ -121,30 +124,30 @@ func (s *Store) alter(ctx context.Context, url, name string, how func(*Branch)) 
 	}
 }
 
-// BranchEvent says what is remembered of a branch, or that all was told that was there
-// at the start.
+// BranchEvent is the record of a branch, or says that all records that existed at the start
+// have been yielded.
 type BranchEvent struct {
 	Branch    Branch // only URL, Name and Mod if Forgotten; nothing if Synced
 	Forgotten bool
 	Synced    bool
 }
 
-// WatchBranches yields every branch, then an event that is Synced, then changes, each at
-// least once and in order for each branch. It ends only when ctx ends. An error stands
-// for one record that cannot be read; the iteration goes on.
-func (s *Store) WatchBranches(ctx context.Context) iter.Seq2[BranchEvent, error] {
+// WatchBranches yields every record, then an event that is Synced, then changes, each at
+// least once and in order for each branch. It ends only when ctx ends. An error stands for
+// one record that cannot be read; the iteration goes on.
+func (s *BranchStore) WatchBranches(ctx context.Context) iter.Seq2[BranchEvent, error] {
 	return func(yield func(BranchEvent, error) bool) {
-		known := map[string]Branch{} // by key, which does not say the name
-		for c := range s.follow(ctx, s.key("git")+"/") {
+		known := map[string]Branch{} // by key, which does not contain the name
+		for c := range s.kv.Watch(ctx, s.kv.Key("git")+"/") {
 			var err error
-			e := BranchEvent{Synced: c.synced, Forgotten: c.deleted}
+			e := BranchEvent{Synced: c.Synced, Forgotten: c.Deleted}
 			switch {
-			case c.deleted:
-				e.Branch = Branch{URL: known[string(c.kv.Key)].URL, Name: known[string(c.kv.Key)].Name, Mod: c.kv.ModRevision}
-				delete(known, string(c.kv.Key))
-			case !c.synced:
-				if e.Branch, err = parseBranch(c.kv); err == nil {
-					known[string(c.kv.Key)] = e.Branch
+			case c.Deleted:
+				e.Branch = Branch{URL: known[string(c.KV.Key)].URL, Name: known[string(c.KV.Key)].Name, Mod: c.KV.ModRevision}
+				delete(known, string(c.KV.Key))
+			case !c.Synced:
+				if e.Branch, err = parseBranch(c.KV); err == nil {
+					known[string(c.KV.Key)] = e.Branch
 				}
 			}
 			if !yield(e, err) {
@@ -155,7 +158,7 @@ func (s *Store) WatchBranches(ctx context.Context) iter.Seq2[BranchEvent, error]
 }
 
 func parseBranch(kv *mvccpb.KeyValue) (Branch, error) {
-	b, err := decode[Branch](kv)
+	b, err := etcdkv.Decode[Branch](kv)
 	b.Mod = kv.ModRevision
 	return b, err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
@@ -125,9 +126,9 @@ func wait[T any](t testing.TB, c <-chan T, what string) T {
 func keysBelow(t testing.TB, s *Store, part string) []string {
 	t.Helper()
 	var keys []string
-	for kv, err := range s.list(t.Context(), &scan{prefix: s.key(part), keysOnly: true}) {
+	for kv, err := range s.kv.List(t.Context(), etcdkv.Scan{Prefix: s.kv.Key(part), KeysOnly: true}) {
 		must(t, err)
-		keys = append(keys, strings.TrimPrefix(string(kv.Key), s.prefix))
+		keys = append(keys, strings.TrimPrefix(string(kv.Key), s.kv.Key()))
 	}
 	return keys
 }

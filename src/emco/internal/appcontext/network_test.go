@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -113,7 +114,7 @@ func TestErrorsOfEtcdHaveKinds(t *testing.T) {
 		{errors.New("something else"), errs.Internal},
 	}
 	for _, test := range tests {
-		err := classify("read", "/emco/head/7", test.err)
+		err := etcdkv.Classify("read", "/emco/head/7", test.err)
 		if !errs.Is(err, test.want) || !errors.Is(err, test.err) {
 			t.Errorf("%v is %q, want %q around it", test.err, errs.KindOf(err), test.want)
 		}

@@ -2,124 +2,167 @@ package appcontext
 
 import (
 	"context"
+	"fmt"
 	"iter"
-	"maps"
 	"slices"
-	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// PutPairs writes and removes pairs, in transactions of at most 128 operations, each of
-// which is refused with ErrFenced if own was lost. A zero own means unfenced. A key that
-// is both put and removed is put; of two with the same key the last one counts.
-// Writing the same again does no harm; after an error some may be written. After
-// Unavailable that may also happen later, because a server that was asked may be asleep; but
-// not any more once a later write by the same own was answered. Unfenced writes have no such end.
-func (s *Store) PutPairs(ctx context.Context, own Fence, put []Pair, remove []PairKey) error {
-	return putSpace(ctx, s.Fenced(own), space[Pair]{"pair", func(p Pair) PairKey { return p.Key }}, put, remove)
+// PairStore stores pairs: what rsync knows of each app on each cluster.
+type PairStore struct{ kv *etcdkv.Client }
+
+// The key spaces of records by cluster, deployment and app.
+const (
+	pairSpace   = "pair"
+	reportSpace = "report"
+)
+
+func pairKey(kv *etcdkv.Client, space string, k PairKey) string {
+	return kv.Key(space, k.Cluster, k.UID, k.App)
 }
 
-// space is a key space of records by cluster, deployment and app.
-type space[T any] struct {
-	name string
-	key  func(T) PairKey
+func parsePairKey(kv *etcdkv.Client, key []byte) (PairKey, error) {
+	p := kv.Split(key)
+	if len(p) != 4 {
+		return PairKey{}, etcdkv.Corrupt(string(key), fmt.Errorf("the key has %d parts, not 4", len(p)))
+	}
+	return PairKey{Cluster: p[1], UID: p[2], App: p[3]}, nil
 }
 
-func putSpace[T any](ctx context.Context, s *Store, sp space[T], put []T, remove []PairKey) error {
+// putRecords writes and removes records of a key space, fenced by own.
+func putRecords[T any](ctx context.Context, kv *etcdkv.Client, own Fence, space string, put []T, key func(T) PairKey, remove []PairKey) error {
 	ops := make(map[string]clientv3.Op, len(put)+len(remove))
 	for _, k := range remove {
-		ops[s.pairKey(sp.name, k)] = clientv3.OpDelete(s.pairKey(sp.name, k))
+		ops[pairKey(kv, space, k)] = clientv3.OpDelete(pairKey(kv, space, k))
 	}
 	for _, v := range put {
-		k := sp.key(v)
-		if err := checkParts(k.Cluster, k.UID, k.App); err != nil {
+		k := key(v)
+		if err := etcdkv.CheckParts(k.Cluster, k.UID, k.App); err != nil {
 			return err
 		}
-		key := s.pairKey(sp.name, k)
-		text, err := encode(key, v)
+		name := pairKey(kv, space, k)
+		text, err := etcdkv.Encode(name, v)
 		if err != nil {
 			return err
 		}
-		ops[key] = clientv3.OpPut(key, text)
+		ops[name] = clientv3.OpPut(name, text)
 	}
-	return s.writeSorted(ctx, sp.name+"s", ops)
+	return kv.Fenced(own).WriteSorted(ctx, space+"s", ops)
 }
 
-// writers is how many transactions of records are under way at the same time: most of
-// one is waiting for the disk.
-const writers = 4
-
-// writeSorted sends ops, those with keys that are close together in one transaction.
-func (s *Store) writeSorted(ctx context.Context, subject string, ops map[string]clientv3.Op) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(writers)
-	for txn := range transactions(ops) {
-		g.Go(func() error {
-			_, _, err := s.commit(ctx, subject, nil, txn)
-			return err
-		})
-	}
-	return g.Wait()
-}
-
-// transactions cuts ops, in order of their keys, into what one transaction can hold.
-func transactions(ops map[string]clientv3.Op) iter.Seq[[]clientv3.Op] {
-	return func(yield func([]clientv3.Op) bool) {
-		var txn []clientv3.Op
-		bytes := 0
-		for _, k := range slices.Sorted(maps.Keys(ops)) {
-			size := sizeOfOps([]clientv3.Op{ops[k]})
-			if len(txn) == maxOps || len(txn) > 0 && bytes+size > maxTxnBytes {
-				if !yield(txn) {
-					return
-				}
-				txn, bytes = nil, 0
+// readRecords reads the records of keys, in their order, without those that do not exist.
+func readRecords[T any](ctx context.Context, kv *etcdkv.Client, space string, keys []PairKey, parse func(*mvccpb.KeyValue) (T, error)) ([]T, error) {
+	var all []T
+	for some := range slices.Chunk(keys, etcdkv.MaxOps) {
+		names := make([]string, len(some))
+		for i, k := range some {
+			names[i] = pairKey(kv, space, k)
+		}
+		found, err := kv.GetMany(ctx, names)
+		if err != nil {
+			return nil, err
+		}
+		for _, pair := range found {
+			if pair == nil {
+				continue
 			}
-			txn, bytes = append(txn, ops[k]), bytes+size
-		}
-		if len(txn) > 0 {
-			yield(txn)
+			v, err := parse(pair)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, v)
 		}
 	}
+	return all, nil
 }
 
-// Pairs yields all pairs, in order of their keys: by cluster, deployment and app. It
-// ends at the first error.
-func (s *Store) Pairs(ctx context.Context) iter.Seq2[Pair, error] {
-	return records(s.list(ctx, &scan{prefix: s.key("pair") + "/"}), s.parsePair)
+// PutPairs writes and removes pairs, in transactions of at most 128 operations, each of
+// which is refused with ErrFenced if own is lost. The zero Fence fences nothing. A key that
+// is both put and removed is put; the last of two with the same key counts.
+//
+// Writing the same again does no harm; after an error some may be written. After
+// Unavailable that may also happen later, but no longer once a later write by the same own
+// was answered. Unfenced writes have no such end.
+func (s *PairStore) PutPairs(ctx context.Context, own Fence, put []Pair, remove []PairKey) error {
+	return putRecords(ctx, s.kv, own, pairSpace, put, func(p Pair) PairKey { return p.Key }, remove)
 }
 
-func (s *Store) parsePair(kv *mvccpb.KeyValue) (Pair, error) {
-	key, err := s.parsePairKey(kv.Key)
+// Pairs yields all pairs, in order of their keys: by cluster, deployment and app. It ends
+// at the first error.
+func (s *PairStore) Pairs(ctx context.Context) iter.Seq2[Pair, error] {
+	return etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key(pairSpace) + "/"}), s.parsePair)
+}
+
+func (s *PairStore) parsePair(kv *mvccpb.KeyValue) (Pair, error) {
+	key, err := parsePairKey(s.kv, kv.Key)
 	if err != nil {
 		return Pair{}, err
 	}
-	p, err := decode[Pair](kv)
+	p, err := etcdkv.Decode[Pair](kv)
 	p.Key = key
 	return p, err
 }
 
-// PairsAt returns the pairs of the given keys, in their order; those that do not exist
-// are left out.
-func (s *Store) PairsAt(ctx context.Context, keys []PairKey) ([]Pair, error) {
-	return readAt(ctx, s, "pair", keys, s.parsePair)
+// PairsAt returns the pairs of the given keys, in their order, without those that do not
+// exist.
+func (s *PairStore) PairsAt(ctx context.Context, keys []PairKey) ([]Pair, error) {
+	return readRecords(ctx, s.kv, pairSpace, keys, s.parsePair)
 }
 
-// ShardsOf returns on which of the clusters a deployment has pairs, and the shard that
-// one of them names.
-func (s *Store) ShardsOf(ctx context.Context, uid string, clusters []string) (map[string]string, error) {
+// PairsOn returns the pairs of a cluster, in order of deployment and app.
+func (s *PairStore) PairsOn(ctx context.Context, cluster string) ([]Pair, error) {
+	var all []Pair
+	for p, err := range s.onCluster(ctx, cluster) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func (s *PairStore) onCluster(ctx context.Context, cluster string) iter.Seq2[Pair, error] {
+	if err := etcdkv.CheckParts(cluster); err != nil {
+		return etcdkv.Failed[Pair](err)
+	}
+	return etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key(pairSpace, cluster) + "/"}), s.parsePair)
+}
+
+// PairsOf returns the pairs of a deployment on all clusters, in order of their keys. They
+// include clusters that no kept revision names: an unreachable cluster may still hold what
+// an earlier revision removed. It reads the keys of all pairs, so call it rarely; package
+// mirror answers the same from memory.
+func (s *PairStore) PairsOf(ctx context.Context, uid string) ([]Pair, error) {
+	var keys []PairKey
+	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key(pairSpace) + "/", KeysOnly: true}) {
+		if err != nil {
+			return nil, err
+		}
+		key, err := parsePairKey(s.kv, kv.Key)
+		if err != nil {
+			return nil, err
+		}
+		if key.UID == uid {
+			keys = append(keys, key)
+		}
+	}
+	return s.PairsAt(ctx, keys)
+}
+
+// ShardsOf returns the clusters on which a deployment has pairs, each with the shard that
+// one of the pairs names.
+func (s *PairStore) ShardsOf(ctx context.Context, uid string, clusters []string) (map[string]string, error) {
 	out := map[string]string{}
-	for some := range slices.Chunk(clusters, maxOps) {
+	for some := range slices.Chunk(clusters, etcdkv.MaxOps) {
 		names := make([]string, len(some))
 		for i, c := range some {
-			names[i] = s.key("pair", c, uid) + "/"
+			names[i] = s.kv.Key(pairSpace, c, uid) + "/"
 		}
-		found, err := s.getMany(ctx, names, clientv3.WithPrefix(), clientv3.WithLimit(1))
+		found, err := s.kv.GetMany(ctx, names, clientv3.WithPrefix(), clientv3.WithLimit(1))
 		if err != nil {
 			return nil, err
 		}
@@ -137,94 +180,21 @@ func (s *Store) ShardsOf(ctx context.Context, uid string, clusters []string) (ma
 	return out, nil
 }
 
-func readAt[T any](ctx context.Context, s *Store, space string, keys []PairKey, parse func(*mvccpb.KeyValue) (T, error)) ([]T, error) {
-	var all []T
-	for some := range slices.Chunk(keys, maxOps) {
-		names := make([]string, len(some))
-		for i, k := range some {
-			names[i] = s.pairKey(space, k)
-		}
-		found, err := s.getMany(ctx, names)
-		if err != nil {
-			return nil, err
-		}
-		for _, kv := range found {
-			if kv == nil {
-				continue
-			}
-			v, err := parse(kv)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, v)
+// HasApplied reports whether a cluster is proved to hold anything, of any deployment.
+func (s *PairStore) HasApplied(ctx context.Context, cluster string) (bool, error) {
+	return s.anyOn(ctx, cluster, func(p Pair) bool { return p.Applied != "" })
+}
+
+// HasDesired reports whether any deployment wants anything on a cluster.
+func (s *PairStore) HasDesired(ctx context.Context, cluster string) (bool, error) {
+	return s.anyOn(ctx, cluster, func(p Pair) bool { return p.Desired != "" })
+}
+
+func (s *PairStore) anyOn(ctx context.Context, cluster string, is func(Pair) bool) (bool, error) {
+	for p, err := range s.onCluster(ctx, cluster) {
+		if err != nil || is(p) {
+			return err == nil, err
 		}
 	}
-	return all, nil
-}
-
-// PutReports writes and removes reports as PutPairs does pairs. A report too large for
-// one value is cut: long reasons are shortened first, then resources that are Current
-// are left out, then others; Truncated counts what was left out.
-func (s *Store) PutReports(ctx context.Context, own Fence, put []Report, remove []PairKey) error {
-	cut := make([]Report, len(put))
-	for i, r := range put {
-		cut[i] = cutReport(r)
-	}
-	return putSpace(ctx, s.Fenced(own), space[Report]{"report", func(r Report) PairKey { return r.Key }}, cut, remove)
-}
-
-// ReportsAt returns the reports of the given keys, in their order; those that do not
-// exist are left out.
-func (s *Store) ReportsAt(ctx context.Context, keys []PairKey) ([]Report, error) {
-	return readAt(ctx, s, "report", keys, s.parseReport)
-}
-
-func (s *Store) parseReport(kv *mvccpb.KeyValue) (Report, error) {
-	key, err := s.parsePairKey(kv.Key)
-	if err != nil {
-		return Report{}, err
-	}
-	r, err := decode[Report](kv)
-	r.Key = key
-	return r, err
-}
-
-// cutReport returns a report that fits into one value. The one given is not changed.
-func cutReport(r Report) Report {
-	key := strings.Join([]string{r.Key.Cluster, r.Key.UID, r.Key.App}, "/")
-	if _, err := encode(key, r); !errs.Is(err, errs.TooLarge) {
-		return r
-	}
-	kept, room := cutReasons(r.Resources), maxValue-256
-	current := func(x ResourceStatus) bool { return x.Status == "Current" }
-	slices.SortStableFunc(kept, func(a, b ResourceStatus) int { return order(current(a)) - order(current(b)) })
-	for i, x := range kept {
-		text, err := encode(key, x)
-		if room -= len(text) + 1; err != nil || room < 0 {
-			r.Truncated += len(kept) - i
-			kept = kept[:i]
-			break
-		}
-	}
-	r.Resources = kept
-	return r
-}
-
-func order(last bool) int {
-	if last {
-		return 1
-	}
-	return 0
-}
-
-// cutReasons returns a copy of list with no reason above 512 bytes.
-func cutReasons(list []ResourceStatus) []ResourceStatus {
-	const limit = 512
-	list = slices.Clone(list)
-	for i, x := range list {
-		if len(x.Reason) > limit {
-			list[i].Reason = strings.ToValidUTF8(x.Reason[:limit], "") + "…"
-		}
-	}
-	return list
+	return false, nil
 }

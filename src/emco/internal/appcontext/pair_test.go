@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -74,7 +75,7 @@ func TestPairsRefuseWhatCannotBeStored(t *testing.T) {
 	for _, k := range []PairKey{{}, {Cluster: "p+c", UID: "7"}, {Cluster: "p/c", UID: "7", App: "a"}, {Cluster: "p+c", UID: "7", App: "a/b"}, {Cluster: "p+c", UID: "7\n", App: "a"}} {
 		wantKind(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: k}}, nil), errs.Invalid)
 	}
-	wantKind(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: pairKeyOf(1), Error: strings.Repeat("x", maxValue)}}, nil), errs.TooLarge)
+	wantKind(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: pairKeyOf(1), Error: strings.Repeat("x", etcdkv.MaxValue)}}, nil), errs.TooLarge)
 	if keys := keysBelow(t, s, ""); len(keys) != 0 {
 		t.Errorf("keys %q were written", keys)
 	}

@@ -115,18 +115,17 @@ func TestASilentServerIsUnavailable(t *testing.T) {
 	cluster := etcdtest.Start(t, 1, etcdtest.Options{})
 	s := New(cluster.Client(), "/emco")
 	h := create(t, s, "7")
-	s.patience = 100 * time.Millisecond
+	hasty := New(cluster.Client(), "/emco", func(o *options) { o.kv.Timeout = 100 * time.Millisecond })
 	cluster.Pause(0)
 	ctx := context.WithoutCancel(t.Context()) // it has no deadline of its own
-	_, head := s.Head(ctx, "7")
-	_, step := s.Step(ctx, h, h, nil, nil)
-	_, blob := s.PutBundle(ctx, Bundle{})
-	_, own := s.Own(ctx, "all", "one", time.Minute)
-	for _, err := range []error{head, step, blob, own, s.Ready(ctx)} {
+	_, head := hasty.Head(ctx, "7")
+	_, step := hasty.Step(ctx, h, h, nil, nil)
+	_, blob := hasty.PutBundle(ctx, Bundle{})
+	_, own := hasty.Own(ctx, "all", "one", time.Minute)
+	for _, err := range []error{head, step, blob, own, hasty.Ready(ctx)} {
 		wantKind(t, err, errs.Unavailable)
 	}
 	cluster.Resume(0)
-	s.patience = requestTime
 	_, err := s.Head(ctx, "7")
 	must(t, err)
 }

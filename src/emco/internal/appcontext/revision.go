@@ -7,175 +7,291 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// published is a revision as it is stored: with the try that wrote its placements. Two
-// writers of the same revision therefore never mix their placements.
-type published struct {
+const (
+	maxCommits     = 100 // of one revision that are kept; the newest stay
+	commitAttempts = 5   // to record one, when other writers record at the same time
+	placementSize  = 72  // bytes of a placement in memory, about, without its Apps
+
+	// unpublishTimeout bounds removing the placements of a failed publish.
+	unpublishTimeout = 5 * time.Second
+)
+
+// RevisionStore stores revisions of deployments, their placements, and the Git commits
+// that carried them.
+type RevisionStore struct {
+	kv    *etcdkv.Client
+	heads *HeadStore
+	now   func() time.Time
+	cache *byteLRU[string, []Placement] // by the prefix of their keys
+}
+
+func revisionKey(kv *etcdkv.Client, uid string, n int64) string {
+	return kv.Key("dep", uid, "rev", etcdkv.Number(n))
+}
+
+func commitKey(kv *etcdkv.Client, uid string, n int64) string {
+	return kv.Key("dep", uid, "commit", etcdkv.Number(n))
+}
+
+// placementPrefix is the prefix of the placements of one try to publish revision n.
+func placementPrefix(kv *etcdkv.Client, uid string, n int64, try string) string {
+	return kv.Key("dep", uid, "place", etcdkv.Number(n), try) + "/"
+}
+
+// storedRevision is a revision with the try that wrote its placements. Two writers of the
+// same revision therefore never mix their placements.
+type storedRevision struct {
 	Revision
 	Try string `json:"try"`
 }
 
-// Publish makes rev the desired state of the deployment of which h is the head. The
-// placements go first, below a key that nobody reads yet; then one transaction writes
-// the revision, sets the head's Rev, LastRev, Op, Failure and Gone, and removes the
-// operation. It counts the chunks of rev itself.
+// Publish makes rev the desired state of the deployment whose head is h. It writes the
+// placements first, below a key that is not read yet; then one transaction writes the
+// revision, sets the head's Rev, LastRev, Op, Failure and Gone, and removes the operation.
+// It sets rev.Chunks.
 //
-// Conflict if the head is not as h was read any more, or if the revision exists; what
-// was written is removed then. What a crash leaves behind is never visible, and Sweep
-// removes it. After Unavailable it may have been published: read the head.
-func (s *Store) Publish(ctx context.Context, h Head, rev Revision, places iter.Seq[Placement]) (Head, error) {
+// Conflict if the head is no longer as h was read, or if the revision exists; what was
+// written is removed then. What a crash leaves behind is never visible, and Sweep removes
+// it. After Unavailable the revision may be published: read the head.
+func (s *RevisionStore) Publish(ctx context.Context, h Head, rev Revision, places iter.Seq[Placement]) (Head, error) {
 	if h.Mod == 0 || rev.Number <= 0 {
 		return Head{}, errs.E(errs.Invalid, "publish", h.UID, errors.New("a head that was read and a revision above 0 are needed"))
 	}
 	rev.Deployed = h.Deployment()
-	p := published{Revision: rev, Try: s.newTry()}
-	chunks, err := s.putPlaces(ctx, s.placeKey(h.UID, rev.Number, p.Try), places)
+	r := storedRevision{Revision: rev, Try: s.newTry()}
+	chunks, err := s.putPlacements(ctx, placementPrefix(s.kv, h.UID, rev.Number, r.Try), places)
 	if err != nil {
-		s.unpublish(ctx, h.UID, p)
+		s.unpublish(ctx, h.UID, r)
 		return Head{}, err
 	}
-	p.Chunks = chunks
-	next, err := s.flip(ctx, h, p)
+	r.Chunks = chunks
+	next, err := s.flip(ctx, h, r)
 	if err != nil && !errs.Is(err, errs.Unavailable) {
-		s.unpublish(ctx, h.UID, p) // after Unavailable the transaction may be on its way
+		s.unpublish(ctx, h.UID, r) // after Unavailable the transaction may still be made
 	}
 	return next, err
 }
 
 // newTry names a try to publish; the name starts with the time, for Sweep.
-func (s *Store) newTry() string {
+func (s *RevisionStore) newTry() string {
 	return fmt.Sprintf("%013x-%s", s.now().UnixMilli(), rand.Text()[:10])
 }
 
 // flip is the transaction that makes a revision visible.
-func (s *Store) flip(ctx context.Context, h Head, p published) (Head, error) {
-	key := s.revKey(h.UID, p.Number)
-	text, err := encode(key, p)
+func (s *RevisionStore) flip(ctx context.Context, h Head, r storedRevision) (Head, error) {
+	key := revisionKey(s.kv, h.UID, r.Number)
+	text, err := etcdkv.Encode(key, r)
 	if err != nil {
 		return Head{}, err
 	}
 	ops := []clientv3.Op{clientv3.OpPut(key, text)}
 	if h.Op != nil {
-		ops = append(ops, clientv3.OpDelete(s.opKey(h.UID, h.Op.ID)))
+		ops = append(ops, clientv3.OpDelete(operationKey(s.kv, h.UID, h.Op.ID)))
 	}
 	next := h
-	next.Rev, next.LastRev = p.Number, max(h.LastRev, p.Number)
+	next.Rev, next.LastRev = r.Number, max(h.LastRev, r.Number)
 	next.Op, next.Failure, next.Gone = nil, "", false
-	return s.swap(ctx, h.Mod, next, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)}, ops)
+	return s.heads.swap(ctx, h.Mod, next, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)}, ops)
 }
 
-// unpublish removes the placements of a try that did not become visible. It is done
-// even if ctx has ended; what it misses is left to Sweep.
-func (s *Store) unpublish(ctx context.Context, uid string, p published) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+// unpublish removes the placements of a try that did not become visible, even if ctx has
+// ended. Sweep removes what it misses.
+func (s *RevisionStore) unpublish(ctx context.Context, uid string, r storedRevision) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unpublishTimeout)
 	defer cancel()
-	key := s.placeKey(uid, p.Number, p.Try)
-	if _, err := s.c.Delete(ctx, key, clientv3.WithPrefix()); err != nil {
-		s.log.Warn("placements of a failed publish are left behind", "key", key, "err", err)
+	key := placementPrefix(s.kv, uid, r.Number, r.Try)
+	if _, err := s.kv.Etcd().Delete(ctx, key, clientv3.WithPrefix()); err != nil {
+		s.kv.Log().Warn("the placements of a failed publish are left behind", "key", key, "err", err)
 		return
 	}
-	s.onOp("txn", len(key))
+	s.kv.CountRequest("txn", len(key))
 }
 
-// putPlaces writes placements below prefix and returns the number of values.
-func (s *Store) putPlaces(ctx context.Context, prefix string, places iter.Seq[Placement]) (int, error) {
-	b := &batch{s: s, subject: prefix}
+// putPlacements writes placements below prefix and returns the number of values.
+func (s *RevisionStore) putPlacements(ctx context.Context, prefix string, places iter.Seq[Placement]) (int, error) {
+	b := s.kv.NewBatch(prefix)
 	chunks := 0
-	for some, err := range layoutsOf(prefix, places) {
+	for chunk, err := range chunksOf(prefix, places) {
 		if err != nil {
 			return 0, err
 		}
-		text, err := encode(prefix, some)
+		text, err := etcdkv.Encode(prefix, chunk)
 		if err != nil {
 			return 0, err
 		}
-		if err := b.add(ctx, clientv3.OpPut(fmt.Sprintf("%s%06d", prefix, chunks), text)); err != nil {
+		if err := b.Add(ctx, clientv3.OpPut(fmt.Sprintf("%s%06d", prefix, chunks), text)); err != nil {
 			return 0, err
 		}
 		chunks++
 	}
-	return chunks, b.flush(ctx)
+	return chunks, b.Flush(ctx)
 }
 
 // Revision returns revision n of a deployment, or NotFound.
-func (s *Store) Revision(ctx context.Context, uid string, n int64) (Revision, error) {
-	if err := checkParts(uid); err != nil {
-		return Revision{}, err
-	}
-	p, _, err := one[published](ctx, s, s.revKey(uid, n))
-	return p.Revision, err
+func (s *RevisionStore) Revision(ctx context.Context, uid string, n int64) (Revision, error) {
+	r, err := s.stored(ctx, uid, n)
+	return r.Revision, err
 }
 
-// Revisions yields the revisions of a deployment that are kept, oldest first; it ends
-// at the first error.
-func (s *Store) Revisions(ctx context.Context, uid string) iter.Seq2[Revision, error] {
-	return func(yield func(Revision, error) bool) {
-		for p, err := range s.published(ctx, uid) {
-			if !yield(p.Revision, err) {
-				return
-			}
-		}
+func (s *RevisionStore) stored(ctx context.Context, uid string, n int64) (storedRevision, error) {
+	if err := etcdkv.CheckParts(uid); err != nil {
+		return storedRevision{}, err
 	}
+	r, _, err := etcdkv.Read[storedRevision](ctx, s.kv, revisionKey(s.kv, uid, n))
+	return r, err
 }
 
-func (s *Store) published(ctx context.Context, uid string) iter.Seq2[published, error] {
-	if err := checkParts(uid); err != nil {
-		return failed[published](err)
+// Revisions yields the revisions of a deployment that are kept, oldest first; it ends at
+// the first error.
+func (s *RevisionStore) Revisions(ctx context.Context, uid string) iter.Seq2[Revision, error] {
+	if err := etcdkv.CheckParts(uid); err != nil {
+		return etcdkv.Failed[Revision](err)
 	}
-	return records(s.list(ctx, &scan{prefix: s.key("dep", uid, "rev") + "/"}), decode[published])
+	return etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("dep", uid, "rev") + "/"}), etcdkv.Decode[Revision])
 }
 
-func failed[T any](err error) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) { yield(*new(T), err) }
-}
-
-// Placements returns where revision n wants what, in the order in which it was published,
-// each cluster once. NotFound if there is no such revision. Nothing in the list may be
-// changed: others have it too, and the placements share their Apps.
-func (s *Store) Placements(ctx context.Context, uid string, n int64) ([]Placement, error) {
-	if err := checkParts(uid); err != nil {
-		return nil, err
-	}
-	p, _, err := one[published](ctx, s, s.revKey(uid, n))
+// Placements returns where revision n places its apps, in the order in which they were
+// published, each cluster once. NotFound if there is no such revision. The list is shared
+// and must not be changed; its placements share their Apps.
+func (s *RevisionStore) Placements(ctx context.Context, uid string, n int64) ([]Placement, error) {
+	r, err := s.stored(ctx, uid, n)
 	if err != nil {
 		return nil, err
 	}
-	prefix := s.placeKey(uid, p.Number, p.Try)
-	if known, ok := s.places.get(prefix); ok {
+	prefix := placementPrefix(s.kv, uid, r.Number, r.Try)
+	if known, ok := s.cache.get(prefix); ok {
 		return known, nil
 	}
-	places, err := s.placements(ctx, prefix, p.Chunks)
+	places, err := s.readPlacements(ctx, prefix, r.Chunks)
 	if err == nil {
-		s.places.put(prefix, places, len(places)*placementSize)
+		s.cache.put(prefix, places, len(places)*placementSize)
 	}
 	return places, err
 }
 
-// placementSize is about what a placement takes in memory, in bytes, besides its Apps.
-const placementSize = 72
-
-// placements reads so many values below prefix.
-func (s *Store) placements(ctx context.Context, prefix string, want int) ([]Placement, error) {
+// readPlacements reads the placements below prefix, which must be in want values: a part
+// of them would empty clusters.
+func (s *RevisionStore) readPlacements(ctx context.Context, prefix string, want int) ([]Placement, error) {
 	var out []Placement
 	chunks := 0
-	for some, err := range records(s.list(ctx, &scan{prefix: prefix}), decode[layout]) {
+	for chunk, err := range etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: prefix}), etcdkv.Decode[placementChunk]) {
 		if err == nil {
-			err = some.check()
+			err = chunk.check()
 		}
 		if err != nil {
 			return nil, err
 		}
 		chunks++
-		out = slices.AppendSeq(out, some.placements())
+		out = slices.AppendSeq(out, chunk.placements())
 	}
 	if chunks != want {
-		return nil, corrupt(prefix, fmt.Errorf("%d of %d values are there; the revision may have been removed meanwhile", chunks, want))
+		return nil, etcdkv.Corrupt(prefix, fmt.Errorf("%d of %d values exist; the revision may have been removed meanwhile", chunks, want))
+	}
+	return out, nil
+}
+
+// RevisionCommit is a Git commit that carried a revision to clusters, or what was published
+// of a revision for one cluster.
+type RevisionCommit struct {
+	Repository string `json:"repository"`        // URL, without credentials
+	Branch     string `json:"branch"`            // empty for what is published
+	Commit     string `json:"commit"`            // or a digest, as "sha256:…"
+	Clusters   int    `json:"clusters"`          // number of clusters that it is for
+	Cluster    string `json:"cluster,omitempty"` // the one that it is for, of what is published
+}
+
+// same reports whether both are about the same commit, or the same publication.
+func (c RevisionCommit) same(d RevisionCommit) bool {
+	return c.Repository == d.Repository && c.Branch == d.Branch && c.Commit == d.Commit && c.Cluster == d.Cluster
+}
+
+// RecordCommit records that commits carried revision rev of the head uid. The clusters of
+// a known commit are added up. NotFound if there is no such revision. It costs one read
+// and one write.
+func (s *RevisionStore) RecordCommit(ctx context.Context, uid string, rev int64, c ...RevisionCommit) error {
+	if err := etcdkv.CheckParts(uid); err != nil {
+		return err
+	}
+	for range commitAttempts {
+		done, err := s.recordCommit(ctx, uid, rev, c)
+		if done || err != nil {
+			return err
+		}
+	}
+	return errs.E(errs.Conflict, "record", fmt.Sprintf("commits of revision %d", rev), errors.New("others record commits all the time"))
+}
+
+func (s *RevisionStore) recordCommit(ctx context.Context, uid string, rev int64, c []RevisionCommit) (done bool, err error) {
+	key := commitKey(s.kv, uid, rev)
+	known, kv, err := etcdkv.Read[[]RevisionCommit](ctx, s.kv, key)
+	mod := int64(0)
+	switch {
+	case err == nil:
+		mod = kv.ModRevision
+	case !errs.Is(err, errs.NotFound):
+		return false, err
+	}
+	text, err := etcdkv.Encode(key, mergeCommits(known, c))
+	if err != nil {
+		return false, err
+	}
+	_, done, err = s.kv.Commit(ctx, key, []clientv3.Cmp{
+		clientv3.Compare(clientv3.ModRevision(key), "=", mod),
+		clientv3.Compare(clientv3.CreateRevision(revisionKey(s.kv, uid, rev)), ">", 0),
+	}, []clientv3.Op{clientv3.OpPut(key, text)})
+	if err != nil || done {
+		return done, err
+	}
+	_, err = s.Revision(ctx, uid, rev)
+	return false, err
+}
+
+// mergeCommits adds commits to the known ones.
+func mergeCommits(known, commits []RevisionCommit) []RevisionCommit {
+	for _, c := range commits {
+		i := slices.IndexFunc(known, c.same)
+		switch {
+		case i < 0:
+			known = append(known, c)
+		case c.Cluster == "":
+			known[i].Clusters += c.Clusters
+		}
+	}
+	return known[max(0, len(known)-maxCommits):]
+}
+
+// Commits returns the recorded commits of a deployment by revision, oldest first.
+func (s *RevisionStore) Commits(ctx context.Context, uid string) (map[int64][]RevisionCommit, error) {
+	if err := etcdkv.CheckParts(uid); err != nil {
+		return nil, err
+	}
+	type numbered struct {
+		rev     int64
+		commits []RevisionCommit
+	}
+	parse := func(kv *mvccpb.KeyValue) (n numbered, err error) {
+		if n.rev, err = strconv.ParseInt(s.kv.Split(kv.Key)[3], 10, 64); err != nil {
+			return n, etcdkv.Corrupt(string(kv.Key), fmt.Errorf("the key names no revision: %w", err))
+		}
+		n.commits, err = etcdkv.Decode[[]RevisionCommit](kv)
+		return n, err
+	}
+	out := map[int64][]RevisionCommit{}
+	for n, err := range etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("dep", uid, "commit") + "/"}), parse) {
+		if err != nil {
+			return nil, err
+		}
+		out[n.rev] = n.commits
 	}
 	return out, nil
 }

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -156,7 +157,7 @@ func TestPublishRefusesWhatDoesNotFit(t *testing.T) {
 		{"no number", h, Revision{}, Placement{Cluster: "p+c"}, errs.Invalid},
 		{"a cluster with a slash", h, Revision{Number: 1}, Placement{Cluster: "p/c"}, errs.Invalid},
 		{"a cluster with too many apps", h, Revision{Number: 1}, many, errs.TooLarge},
-		{"a revision above 256 KiB", h, Revision{Number: 1, Author: strings.Repeat("x", maxValue)}, Placement{Cluster: "p+c"}, errs.TooLarge},
+		{"a revision above 256 KiB", h, Revision{Number: 1, Author: strings.Repeat("x", etcdkv.MaxValue)}, Placement{Cluster: "p+c"}, errs.TooLarge},
 	}
 	for _, test := range tests {
 		_, err := s.Publish(ctx, test.head, test.rev, slices.Values([]Placement{test.place}))
@@ -199,16 +200,16 @@ func TestLargeRevisionStaysWithinLimits(t *testing.T) {
 	_, err = s.Publish(ctx, h, Revision{Number: 1}, slices.Values(wide))
 	must(t, err)
 
-	other := New(etcd, s.prefix) // with an empty cache
+	other := New(etcd, s.kv.Key()) // with an empty cache
 	got, err := other.GetBundle(ctx, d)
 	must(t, err)
 	if len(got.Objects) != 20000 || got.Objects[19999] != b.Objects[19999] {
 		t.Errorf("%d objects came back, want 20000", len(got.Objects))
 	}
 	n := 0
-	for kv, err := range s.list(ctx, &scan{prefix: s.prefix}) {
+	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key()}) {
 		must(t, err)
-		if n++; len(kv.Value) > maxValue {
+		if n++; len(kv.Value) > etcdkv.MaxValue {
 			t.Errorf("%s has %d bytes", kv.Key, len(kv.Value))
 		}
 	}
@@ -230,9 +231,9 @@ func TestPlacementsOfAllSortsComeBack(t *testing.T) {
 	if got := placed(t)(uncached(s).Placements(ctx, "7", 1)); !reflect.DeepEqual(got, want) {
 		t.Errorf("%d placements came back that differ from the %d", len(got), len(want))
 	}
-	for kv, err := range s.list(ctx, &scan{prefix: s.key("dep", "7", "place") + "/"}) {
+	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("dep", "7", "place") + "/"}) {
 		must(t, err)
-		if len(kv.Value) > maxValue || len(kv.Value) < maxValue/2 && string(kv.Key[len(kv.Key)-6:]) == "000000" {
+		if len(kv.Value) > etcdkv.MaxValue || len(kv.Value) < etcdkv.MaxValue/2 && string(kv.Key[len(kv.Key)-6:]) == "000000" {
 			t.Errorf("%s has %d bytes", kv.Key, len(kv.Value))
 		}
 	}
@@ -240,7 +241,7 @@ func TestPlacementsOfAllSortsComeBack(t *testing.T) {
 
 func TestPlacementsThatAreNotWholeAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, l := range []layout{
+	for _, l := range []placementChunk{
 		{Clusters: []string{"p+c"}},
 		{Clusters: []string{"p+c"}, Holds: []int{0}},
 		{Sets: []map[string]Digest{{}}, Clusters: []string{"p+c"}, Holds: []int{-1}},

@@ -2,7 +2,7 @@ package appcontext
 
 import "fmt"
 
-// State is where a deployment stands in its life, in EMCO's words.
+// State is the lifecycle state of a deployment, in EMCO's words.
 type State uint8
 
 // The states. The numbers are not stable, the names are EMCO's.
@@ -18,8 +18,8 @@ const (
 
 var stateNames = [...]string{"Created", "Approved", "Instantiated", "Updated", "Terminated", "InstantiateStopped", "TerminateStopped"}
 
-// Live reports whether somebody wants something of the deployment on clusters. It may
-// have failed or have been stopped.
+// Live reports whether the deployment is wanted on clusters. It may have failed or be
+// stopped.
 func (s State) Live() bool {
 	return s == Instantiated || s == InstantiateStopped
 }
@@ -41,22 +41,22 @@ func (s *State) UnmarshalText(text []byte) error {
 	return fmt.Errorf("no state is called %q", text)
 }
 
-// Phase is where a pair stands.
+// Phase is the state of a pair.
 type Phase string
 
 // The phases of a pair, in EMCO's words where it has one.
 const (
-	Pending  Phase = "Pending"  // wanted, nothing proved yet
-	Applied  Phase = "Applied"  // the sink has proof: the API server's answer, or the commit on the branch
-	Retrying Phase = "Retrying" // failed, will be tried again at NextRetry
-	Failed   Phase = "Failed"   // refused for good, or tried often; still tried again, at long intervals
-	Deleting Phase = "Deleting" // to be removed
+	Pending  Phase = "Pending"  // desired, not proved yet
+	Applied  Phase = "Applied"  // proved, by the API server's answer or the commit on the branch
+	Retrying Phase = "Retrying" // failed, retried at NextRetry
+	Failed   Phase = "Failed"   // refused permanently, or retried often; still retried, at long intervals
+	Deleting Phase = "Deleting" // being removed
 )
 
-// Change is what the way to a pair's desired bundle is to the app, in Helm's words.
+// Change is how a pair's desired bundle changes the app, in Helm's words.
 type Change string
 
-// The changes. The empty one is that of pairs that were written before there were steps.
+// The changes. Pairs that were written by versions without steps have the empty one.
 const (
 	Install  Change = "install"
 	Upgrade  Change = "upgrade"

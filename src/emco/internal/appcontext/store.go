@@ -1,142 +1,166 @@
+// Package appcontext is the state that services share: what each deployment must look
+// like on each cluster, and how far each cluster is. Content is stored once, by digest;
+// clusters refer to it. The state lives in etcd, embedded or external.
+//
+//	blob/<sha256>/<chunk>               compressed content, in chunks of at most 256 KiB
+//	head/<uid>                          Head; the only contended key of a deployment
+//	dep/<uid>/act/<seq>                 Action, append-only
+//	dep/<uid>/rev/<n>                   Revision, written once, together with the head
+//	dep/<uid>/place/<n>/<try>/<k>       placements of up to 4,096 clusters, written once
+//	dep/<uid>/commit/<n>                Git commits that carried revision n, by rsync
+//	event/<uid>/<time>-<random>         Event; the newest few hundred of a deployment
+//	use/<uid>                           the last use of a head by another head's move
+//	op/<uid>/<id>                       Operation that waits for the orchestrator
+//	pair/<cluster>/<uid>/<app>          Pair, by rsync
+//	report/<cluster>/<uid>/<app>        Report, by status sources
+//	heard/<cluster>                     Agent: its last sign of life, and its tokens
+//	said/<cluster>/<part>               the last document of an agent that reports by HTTPS
+//	git/<hash>                          Branch, by rsync and by operators
+//	move/<cluster>                      Relocation of a cluster in Git, by clm and by rsync
+//	member/…, own/…                     processes and the shards that they own, see package shards
+//
+// Heads and operations have key spaces of their own, so that a list or a watch of them
+// carries nothing else. A revision names the try that wrote its placements; a crash may
+// leave other tries, which are never read. No value is above 256 KiB, no transaction above
+// 128 operations or 1 MiB.
+//
+// Each kind of record has a type with its operations: HeadStore, RevisionStore,
+// ContentStore, PairStore, ReportStore, EventStore, AgentStore, BranchStore and
+// RelocationStore. Store joins them.
 package appcontext
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 )
 
-// Limits of what is sent to etcd in one piece. etcd itself refuses requests above
-// 1.5 MiB and transactions above 128 operations; we stay below both with room to spare.
-const (
-	maxValue    = 256 << 10 // bytes in one value
-	maxOps      = 128       // operations in one transaction
-	maxTxnBytes = 1 << 20   // bytes of keys and values in one transaction
-	maxPage     = 1000      // keys in one page of a list
-	pageBytes   = 2 << 20   // bytes that a page of values aims at
-)
-
-// requestTime bounds one request to etcd.
-const requestTime = 10 * time.Second
-
-// Store is the typed view of the shared state. It is safe for use by many
-// goroutines, holds no goroutine of its own and does not own the client.
-//
-// Errors carry a kind: NotFound, Conflict (someone else was faster, or ErrFenced),
-// Invalid and TooLarge for what cannot be stored, Unavailable when etcd could not be
-// reached in time (a write may have happened nevertheless, or still happen: read before
-// trying again; see Fence for when that ends), and Internal for records that cannot be read.
+// Store is the whole shared state. It is safe for use by many goroutines, starts none,
+// and does not own the etcd client. Its errors have the kinds that package etcdkv
+// describes; Conflict also says that another writer was faster.
 type Store struct {
-	c        *clientv3.Client
-	prefix   string
-	fence    Fence
-	onOp     func(kind string, bytes int)
-	onFence  func()
-	log      *slog.Logger
-	now      func() time.Time
-	grace    time.Duration
-	patience time.Duration // with one request
-	blobs    *lru[Digest, []byte]
-	bundles  *lru[Digest, Bundle]
-	places   *lru[string, []Placement] // by the key that theirs begin with
+	*HeadStore
+	*RevisionStore
+	*ContentStore
+	*PairStore
+	*ReportStore
+	*EventStore
+	*AgentStore
+	*BranchStore
+	*RelocationStore
+
+	kv *etcdkv.Client
+	o  options
+}
+
+// options is what Options change.
+type options struct {
+	kv     etcdkv.Options
+	now    func() time.Time
+	grace  time.Duration
+	caches *caches // shared by all fenced views
 }
 
 // Option changes how a Store works.
-type Option func(*Store)
+type Option func(*options)
 
-// WithOnOp has f called after each request to etcd with its kind ("get", "list",
-// "txn", "watch", "lease") and the bytes of keys and values that it carried. f must be
-// quick and safe for use by many goroutines.
-func WithOnOp(f func(kind string, bytes int)) Option { return func(s *Store) { s.onOp = f } }
-
-// WithOnFenced has f called for each write that was refused because its owner had lost
-// the shard. f must be quick and safe for use by many goroutines.
-func WithOnFenced(f func()) Option { return func(s *Store) { s.onFence = f } }
-
-// WithCache bounds the memory for content and placements that were read or written, in bytes.
-// The default is 64 MiB; 0 switches the cache off.
-func WithCache(bytes int) Option {
-	return func(s *Store) {
-		s.blobs = newLRU[Digest, []byte](bytes / 2)
-		s.bundles = newLRU[Digest, Bundle](bytes / 4)
-		s.places = newLRU[string, []Placement](bytes / 4)
-	}
+// WithOnOp has f called after each request to etcd with its kind ("get", "list", "txn",
+// "watch", "lease") and the bytes of its keys and values. f must be quick and safe for use
+// by many goroutines.
+func WithOnOp(f func(kind string, bytes int)) Option {
+	return func(o *options) { o.kv.OnRequest = f }
 }
 
-// WithLog has lost watches and the like logged to l. The default logs nothing.
-func WithLog(l *slog.Logger) Option { return func(s *Store) { s.log = l } }
+// WithOnFenced has f called for each write that was refused because its owner had lost the
+// shard. f must be quick and safe for use by many goroutines.
+func WithOnFenced(f func()) Option { return func(o *options) { o.kv.OnFenced = f } }
 
-// WithGrace sets how long Sweep keeps a revision that was replaced, and what a publish
-// that never ended left behind. The default is one hour; it must be longer than any
-// reader needs from reading a head to writing a pair.
-func WithGrace(d time.Duration) Option { return func(s *Store) { s.grace = d } }
+// WithCache bounds the memory for content and placements that were read or written, in
+// bytes. The default is 64 MiB; 0 switches the caches off.
+func WithCache(bytes int) Option { return func(o *options) { o.caches = newCaches(bytes) } }
 
-// WithClock replaces the clock that Sweep and Publish read.
-func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = now } }
+// WithLog logs interrupted watches and the like to l. The default logs nothing.
+func WithLog(l *slog.Logger) Option { return func(o *options) { o.kv.Log = l } }
 
-// New returns the state that lives in etcd below prefix. The client stays the
-// caller's to close, after everything that uses the Store has ended.
+// WithGrace sets how long Sweep keeps a revision that was replaced, and the placements of
+// an interrupted publish. The default is one hour; it must be longer than any reader needs
+// from reading a head to writing a pair.
+func WithGrace(d time.Duration) Option { return func(o *options) { o.grace = d } }
+
+// WithClock replaces the clock of Sweep and Publish.
+func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
+
+// New returns the state that lives in etcd below prefix. The client stays the caller's to
+// close, after all users of the Store have ended.
 func New(c *clientv3.Client, prefix string, opts ...Option) *Store {
-	s := &Store{
-		c: c, prefix: strings.TrimSuffix(prefix, "/") + "/",
-		onOp:     func(string, int) {},
-		onFence:  func() {},
-		log:      slog.New(slog.DiscardHandler),
-		now:      time.Now,
-		grace:    time.Hour,
-		patience: requestTime,
+	o := options{now: time.Now, grace: time.Hour, caches: newCaches(64 << 20)}
+	for _, change := range opts {
+		change(&o)
 	}
-	WithCache(64 << 20)(s)
-	for _, o := range opts {
-		o(s)
-	}
-	return s
+	return newView(etcdkv.New(c, prefix, o.kv), o)
 }
 
-// Fenced returns a view of the same store of which every write is refused with
-// ErrFenced once own was lost. The zero Fence changes nothing.
+func newView(kv *etcdkv.Client, o options) *Store {
+	events := &EventStore{kv: kv, now: o.now}
+	heads := &HeadStore{kv: kv, events: events}
+	agents := &AgentStore{kv: kv}
+	return &Store{
+		HeadStore:       heads,
+		RevisionStore:   &RevisionStore{kv: kv, heads: heads, now: o.now, cache: o.caches.placements},
+		ContentStore:    &ContentStore{kv: kv, blobs: o.caches.blobs, bundles: o.caches.bundles},
+		PairStore:       &PairStore{kv: kv},
+		ReportStore:     &ReportStore{kv: kv, agents: agents},
+		EventStore:      events,
+		AgentStore:      agents,
+		BranchStore:     &BranchStore{kv: kv},
+		RelocationStore: &RelocationStore{kv: kv, now: o.now},
+		kv:              kv,
+		o:               o,
+	}
+}
+
+// Fence proves an ownership, see etcdkv.Fence.
+type Fence = etcdkv.Fence
+
+// Errors that callers tell apart.
+var (
+	ErrFenced = etcdkv.ErrFenced
+	ErrFull   = etcdkv.ErrFull
+)
+
+// Fenced returns a view of the same store whose writes are refused with ErrFenced once own
+// is lost. The zero Fence changes nothing.
 func (s *Store) Fenced(own Fence) *Store {
-	if own == (Fence{}) {
+	if own.IsZero() {
 		return s
 	}
-	view := *s
-	view.fence = own
-	return &view
+	return newView(s.kv.Fenced(own), s.o)
 }
 
-// Ready says why the store cannot be used now: etcd does not answer, or has raised an
-// alarm, as it does when its quota is used up and it only serves reads.
-func (s *Store) Ready(ctx context.Context) error {
-	if _, err := s.get(ctx, s.prefix, clientv3.WithKeysOnly()); err != nil {
-		return err
-	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	alarms, err := s.c.AlarmList(ctx)
-	if errors.Is(err, rpctypes.ErrPermissionDenied) {
-		return nil // a user that may read and write our keys need not see alarms
-	}
-	if err != nil {
-		return classify("read", "alarms", err)
-	}
-	for _, a := range alarms.Alarms {
-		return errs.E(errs.Unavailable, "check", "etcd", alarmed(a.Alarm))
-	}
-	return nil
+// Holds asks etcd whether an ownership still stands, for writes elsewhere; ErrFenced if it
+// does not. The zero Fence always holds.
+func (s *Store) Holds(ctx context.Context, f Fence) error { return s.kv.Holds(ctx, f) }
+
+// Barrier returns once no unanswered write by own can still be made: what is read
+// afterwards changes only by later writes. ErrFenced if own is lost; the zero Fence
+// promises nothing.
+func (s *Store) Barrier(ctx context.Context, own Fence) error { return s.kv.Barrier(ctx, own) }
+
+// Ready returns why the store cannot be used now: etcd does not answer, or has raised an
+// alarm.
+func (s *Store) Ready(ctx context.Context) error { return s.kv.Ready(ctx) }
+
+// Own waits until a shard is ours, see shards.Own.
+func (s *Store) Own(ctx context.Context, shard, holder string, ttl time.Duration) (*shards.Ownership, error) {
+	return shards.Own(ctx, s.kv, shard, holder, ttl)
 }
 
-func alarmed(a etcdserverpb.AlarmType) error {
-	if a == etcdserverpb.AlarmType_NOSPACE {
-		return fmt.Errorf("alarm %s is raised: %w", a, ErrFull)
-	}
-	return fmt.Errorf("alarm %s is raised; see to the member that raised it, then disarm it", a)
+// ShardRunner returns this process' part in a group that shares work, see shards.Runner.
+func (s *Store) ShardRunner(g shards.Group, m shards.Member, work shards.Work) *shards.Runner {
+	return shards.NewRunner(s.kv, g, m, work)
 }

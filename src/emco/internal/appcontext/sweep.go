@@ -11,25 +11,26 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// Sweep removes what nobody needs any more: revisions beyond the newest keep of each
-// deployment, unless they are desired, some pair was last told to hold them, or they
-// were replaced less than the grace period ago; placements of publishes that never
-// ended; and content to which neither a kept revision nor a pair refers.
+// Sweep removes what is no longer needed: revisions beyond the newest keep of each
+// deployment, unless they are desired, a pair names them, or they were replaced less than
+// the grace period ago; placements of interrupted publishes; the oldest events of each
+// deployment; and content to which neither a kept revision nor a pair refers.
 //
 // One rule makes it safe: only work on an operation writes content before something
-// refers to it, or finds content that is there already and refers to that. So Sweep does
-// not begin while there are operations, keeps whatever was written after it began, and
-// removes content only as long as no head has changed since: each operation changes its
-// deployment's head when it comes and when it ends. Otherwise it returns Conflict: the
-// next one does the rest. Operations may therefore run in other processes meanwhile;
-// the sweep itself is to run once at a time, on a store view that is Fenced.
+// refers to it, or finds existing content and then refers to it. So Sweep does not begin
+// while operations wait, keeps what was written after it began, and removes content only
+// while no head has changed since: each operation changes its deployment's head when it
+// starts and when it ends. Otherwise it returns Conflict, and the next sweep does the rest.
+// Operations may therefore run in other processes meanwhile; run one sweep at a time, on a
+// store that is Fenced.
 //
-// It is interrupted without harm. A bundle that cannot be read ends it before content
-// is removed, because what that bundle refers to is not known.
+// It may be interrupted without harm. A bundle that cannot be read ends it before content
+// is removed, because the references of that bundle are not known.
 func (s *Store) Sweep(ctx context.Context, keep int) error {
-	r, err := s.get(ctx, s.key("op")+"/", clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	r, err := s.kv.Get(ctx, s.kv.Key("op")+"/", clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
 	if err != nil {
 		return err
 	}
@@ -38,9 +39,9 @@ func (s *Store) Sweep(ctx context.Context, keep int) error {
 	}
 	w := &sweeper{
 		s: s, keep: max(1, keep), start: r.Header.Revision,
-		told: map[string]map[int64]bool{}, bundles: map[Digest]bool{}, blobs: map[Digest]bool{},
+		inPairs: map[string]map[int64]bool{}, bundles: map[Digest]bool{}, blobs: map[Digest]bool{},
 	}
-	for _, phase := range []func(context.Context) error{w.markPairs, w.sweepDeployments, w.sweepEvents, w.markBundles, w.sweepBlobs} {
+	for _, phase := range []func(context.Context) error{w.markPairs, w.sweepDeployments, s.trimAll, w.markBundles, w.sweepBlobs} {
 		if err := phase(ctx); err != nil {
 			return err
 		}
@@ -48,14 +49,14 @@ func (s *Store) Sweep(ctx context.Context, keep int) error {
 	return nil
 }
 
-// sweeper is one run of Sweep.
+// sweeper is one run of Sweep; only its goroutine uses it.
 type sweeper struct {
 	s       *Store
 	keep    int
 	start   int64                     // etcd's revision at the start
-	told    map[string]map[int64]bool // uid -> revisions that pairs name
-	bundles map[Digest]bool           // that are needed
-	blobs   map[Digest]bool           // that are needed, bundles included
+	inPairs map[string]map[int64]bool // uid -> revisions that pairs name
+	bundles map[Digest]bool           // needed bundles
+	blobs   map[Digest]bool           // needed blobs, bundles included
 }
 
 func (w *sweeper) markPairs(ctx context.Context) error {
@@ -63,10 +64,10 @@ func (w *sweeper) markPairs(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if w.told[p.Key.UID] == nil {
-			w.told[p.Key.UID] = map[int64]bool{}
+		if w.inPairs[p.Key.UID] == nil {
+			w.inPairs[p.Key.UID] = map[int64]bool{}
 		}
-		w.told[p.Key.UID][p.Rev] = true
+		w.inPairs[p.Key.UID][p.Rev] = true
 		w.need(p.Desired, p.Applied)
 		w.need(p.Held...)
 	}
@@ -81,41 +82,41 @@ func (w *sweeper) need(bundles ...Digest) {
 	}
 }
 
-// deployment is what the keys below dep/<uid>/ say.
-type deployment struct {
+// deploymentKeys is what the keys below dep/<uid>/ name.
+type deploymentKeys struct {
 	uid  string
 	revs []int64 // ascending
-	try  []attempt
+	try  []publishTry
 }
 
-// attempt is one try to publish a revision.
-type attempt struct {
+// publishTry is one try to publish a revision.
+type publishTry struct {
 	rev int64
 	try string
 }
 
 // sweepDeployments walks the keys of all deployments, one deployment at a time.
 func (w *sweeper) sweepDeployments(ctx context.Context) error {
-	var d deployment
-	for kv, err := range w.s.list(ctx, &scan{prefix: w.s.key("dep") + "/", keysOnly: true}) {
+	var d deploymentKeys
+	for kv, err := range w.s.kv.List(ctx, etcdkv.Scan{Prefix: w.s.kv.Key("dep") + "/", KeysOnly: true}) {
 		if err != nil {
 			return err
 		}
-		p := w.s.split(kv.Key)
+		p := w.s.kv.Split(kv.Key)
 		if p[1] != d.uid {
 			if err := w.sweepDeployment(ctx, d); err != nil {
 				return err
 			}
-			d = deployment{uid: p[1]}
+			d = deploymentKeys{uid: p[1]}
 		}
 		if err := d.add(p); err != nil {
-			return corrupt(string(kv.Key), err)
+			return etcdkv.Corrupt(string(kv.Key), err)
 		}
 	}
 	return w.sweepDeployment(ctx, d)
 }
 
-func (d *deployment) add(parts []string) error {
+func (d *deploymentKeys) add(parts []string) error {
 	if len(parts) < 4 || parts[2] == "act" || parts[2] == "commit" {
 		return nil
 	}
@@ -127,7 +128,7 @@ func (d *deployment) add(parts []string) error {
 	case parts[2] == "rev":
 		d.revs = append(d.revs, n)
 	case len(parts) == 6:
-		if a := (attempt{rev: n, try: parts[4]}); !slices.Contains(d.try, a) {
+		if a := (publishTry{rev: n, try: parts[4]}); !slices.Contains(d.try, a) {
 			d.try = append(d.try, a)
 		}
 	}
@@ -135,7 +136,7 @@ func (d *deployment) add(parts []string) error {
 }
 
 // sweepDeployment removes the revisions of d that are not needed and marks the others.
-func (w *sweeper) sweepDeployment(ctx context.Context, d deployment) error {
+func (w *sweeper) sweepDeployment(ctx context.Context, d deploymentKeys) error {
 	if d.uid == "" {
 		return nil
 	}
@@ -146,9 +147,9 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deployment) error {
 	if err := w.sweepTries(ctx, d); err != nil {
 		return err
 	}
-	var next time.Time // when the revision after the one at hand was published
+	var replaced time.Time // when the revision at hand was replaced; zero for the newest
 	for i, n := range slices.Backward(d.revs) {
-		p, _, err := one[published](ctx, w.s, w.s.revKey(d.uid, n))
+		r, err := w.s.stored(ctx, d.uid, n)
 		if errs.Is(err, errs.NotFound) {
 			continue // the deployment was deleted meanwhile
 		}
@@ -156,43 +157,44 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deployment) error {
 			return err
 		}
 		newest := len(d.revs)-i <= w.keep
-		fresh := w.s.now().Sub(next) < w.s.grace
-		if newest || fresh || n == head.Rev || w.told[d.uid][n] || w.told[head.Deployment()][n] {
-			err = w.markRevision(ctx, d.uid, p)
+		fresh := w.s.o.now().Sub(replaced) < w.s.o.grace
+		if newest || fresh || n == head.Rev || w.inPairs[d.uid][n] || w.inPairs[head.Deployment()][n] {
+			err = w.markRevision(ctx, d.uid, r)
 		} else {
-			err = w.removeRevision(ctx, head, d.uid, p)
+			err = w.removeRevision(ctx, head, d.uid, r)
 		}
 		if err != nil {
 			return err
 		}
-		next = p.At
+		replaced = r.At
 	}
 	return nil
 }
 
-// removeRevision removes a revision, unless the head has changed: a rollback may want it.
-func (w *sweeper) removeRevision(ctx context.Context, head Head, uid string, p published) error {
-	same := clientv3.Compare(clientv3.ModRevision(w.s.headKey(uid)), "=", head.Mod)
-	_, ok, err := w.s.commit(ctx, fmt.Sprintf("revision %d of %s", p.Number, uid), []clientv3.Cmp{same}, []clientv3.Op{
-		clientv3.OpDelete(w.s.revKey(uid, p.Number)),
-		clientv3.OpDelete(w.s.commitKey(uid, p.Number)),
-		clientv3.OpDelete(w.s.placeKey(uid, p.Number, p.Try), clientv3.WithPrefix()),
+// removeRevision removes a revision, unless the head has changed: a rollback may need it.
+func (w *sweeper) removeRevision(ctx context.Context, head Head, uid string, r storedRevision) error {
+	kv := w.s.kv
+	same := clientv3.Compare(clientv3.ModRevision(headKey(kv, uid)), "=", head.Mod)
+	_, ok, err := kv.Commit(ctx, fmt.Sprintf("revision %d of %s", r.Number, uid), []clientv3.Cmp{same}, []clientv3.Op{
+		clientv3.OpDelete(revisionKey(kv, uid, r.Number)),
+		clientv3.OpDelete(commitKey(kv, uid, r.Number)),
+		clientv3.OpDelete(placementPrefix(kv, uid, r.Number, r.Try), clientv3.WithPrefix()),
 	})
 	if err == nil && !ok {
-		err = w.overtaken()
+		err = sweepOvertaken()
 	}
 	return err
 }
 
-func (w *sweeper) overtaken() error {
+func sweepOvertaken() error {
 	return errs.E(errs.Conflict, "sweep", "contexts", errors.New("a deployment has changed meanwhile; sweep again later"))
 }
 
-func (w *sweeper) markRevision(ctx context.Context, uid string, p published) error {
-	for _, app := range p.Apps {
+func (w *sweeper) markRevision(ctx context.Context, uid string, r storedRevision) error {
+	for _, app := range r.Apps {
 		w.need(app.Bundles...)
 	}
-	places, err := w.s.placements(ctx, w.s.placeKey(uid, p.Number, p.Try), p.Chunks)
+	places, err := w.s.readPlacements(ctx, placementPrefix(w.s.kv, uid, r.Number, r.Try), r.Chunks)
 	if err != nil {
 		return err
 	}
@@ -204,38 +206,38 @@ func (w *sweeper) markRevision(ctx context.Context, uid string, p published) err
 	return nil
 }
 
-// sweepTries removes the placements of publishes that ended badly, once they are older
-// than the grace period. That of a published revision is named by it, and stays.
-func (w *sweeper) sweepTries(ctx context.Context, d deployment) error {
-	for _, a := range d.try {
-		if w.s.now().Sub(a.at()) < w.s.grace {
+// sweepTries removes the placements of interrupted publishes, once they are older than the
+// grace period. A published revision names its try, which stays.
+func (w *sweeper) sweepTries(ctx context.Context, d deploymentKeys) error {
+	for _, t := range d.try {
+		if w.s.o.now().Sub(t.at()) < w.s.o.grace {
 			continue
 		}
-		p, _, err := one[published](ctx, w.s, w.s.revKey(d.uid, a.rev))
+		r, err := w.s.stored(ctx, d.uid, t.rev)
 		if err != nil && !errs.Is(err, errs.NotFound) {
 			return err
 		}
-		if err == nil && p.Try == a.try {
+		if err == nil && r.Try == t.try {
 			continue
 		}
-		key := w.s.placeKey(d.uid, a.rev, a.try)
-		if _, _, err := w.s.commit(ctx, key, nil, []clientv3.Op{clientv3.OpDelete(key, clientv3.WithPrefix())}); err != nil {
+		key := placementPrefix(w.s.kv, d.uid, t.rev, t.try)
+		if _, _, err := w.s.kv.Commit(ctx, key, nil, []clientv3.Op{clientv3.OpDelete(key, clientv3.WithPrefix())}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// at is when the try began; the year 1970 if its name does not say so.
-func (a attempt) at() time.Time {
-	ms, err := strconv.ParseInt(a.try[:min(13, len(a.try))], 16, 64)
+// at is when the try began; the year 1970 if its name does not say.
+func (t publishTry) at() time.Time {
+	ms, err := strconv.ParseInt(t.try[:min(13, len(t.try))], 16, 64)
 	if err != nil {
 		return time.Unix(0, 0)
 	}
 	return time.UnixMilli(ms)
 }
 
-// markBundles marks all that the needed bundles refer to.
+// markBundles marks all content to which the needed bundles refer.
 func (w *sweeper) markBundles(ctx context.Context) error {
 	for d := range w.bundles {
 		w.blobs[d] = true
@@ -261,33 +263,33 @@ func (w *sweeper) markBundles(ctx context.Context) error {
 
 // sweepBlobs removes content that is not marked, unless it was written after the start.
 func (w *sweeper) sweepBlobs(ctx context.Context) error {
-	var gone []clientv3.Op
-	for kv, err := range w.s.list(ctx, &scan{prefix: w.s.key("blob") + "/", keysOnly: true}) {
+	var unused []clientv3.Op
+	for kv, err := range w.s.kv.List(ctx, etcdkv.Scan{Prefix: w.s.kv.Key("blob") + "/", KeysOnly: true}) {
 		if err != nil {
 			return err
 		}
-		if w.blobs[Digest(w.s.split(kv.Key)[1])] || kv.ModRevision > w.start {
+		if w.blobs[Digest(w.s.kv.Split(kv.Key)[1])] || kv.ModRevision > w.start {
 			continue
 		}
-		if gone = append(gone, clientv3.OpDelete(string(kv.Key))); len(gone) == maxOps {
-			if err := w.removeBlobs(ctx, gone); err != nil {
+		if unused = append(unused, clientv3.OpDelete(string(kv.Key))); len(unused) == etcdkv.MaxOps {
+			if err := w.removeBlobs(ctx, unused); err != nil {
 				return err
 			}
-			gone = gone[:0]
+			unused = unused[:0]
 		}
 	}
-	return w.removeBlobs(ctx, gone)
+	return w.removeBlobs(ctx, unused)
 }
 
-// removeBlobs removes content as long as no head has changed since the start.
-func (w *sweeper) removeBlobs(ctx context.Context, gone []clientv3.Op) error {
-	if len(gone) == 0 {
+// removeBlobs removes content if no head has changed since the start.
+func (w *sweeper) removeBlobs(ctx context.Context, unused []clientv3.Op) error {
+	if len(unused) == 0 {
 		return nil
 	}
-	quiet := clientv3.Compare(clientv3.ModRevision(w.s.key("head")+"/").WithPrefix(), "<", w.start+1)
-	_, ok, err := w.s.commit(ctx, "blobs", []clientv3.Cmp{quiet}, gone)
+	quiet := clientv3.Compare(clientv3.ModRevision(w.s.kv.Key("head")+"/").WithPrefix(), "<", w.start+1)
+	_, ok, err := w.s.kv.Commit(ctx, "blobs", []clientv3.Cmp{quiet}, unused)
 	if err == nil && !ok {
-		err = w.overtaken()
+		err = sweepOvertaken()
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -19,7 +20,7 @@ type world struct {
 	s       *Store
 	now     time.Time
 	heads   map[string]Head
-	revs    map[string][]Revision         // published and not swept by the rules
+	revs    map[string][]Revision         // storedRevision and not swept by the rules
 	holds   map[string]map[int64][]Digest // bundles of revisions
 	pairs   map[PairKey]Pair              // as rsync wrote them
 	content map[Digest][]Digest           // bundle -> content of its objects
@@ -97,8 +98,8 @@ func (w *world) crash(t *rapid.T) {
 	h := w.head(t, uid)
 	d := w.bundle(t)
 	w.nobody[d] = true
-	key := w.s.placeKey(uid, h.LastRev+int64(rapid.IntRange(0, 1).Draw(t, "rev")), w.s.newTry())
-	_, err := w.s.putPlaces(t.Context(), key, slices.Values(places(600, d)))
+	key := placementPrefix(w.s.kv, uid, h.LastRev+int64(rapid.IntRange(0, 1).Draw(t, "rev")), w.s.newTry())
+	_, err := w.s.putPlacements(t.Context(), key, slices.Values(places(600, d)))
 	must(t, err)
 	w.tries[key] = w.now
 }
@@ -142,7 +143,7 @@ func (w *world) delete(t *rapid.T) {
 	delete(w.heads, uid)
 	delete(w.revs, uid)
 	delete(w.holds, uid)
-	maps.DeleteFunc(w.tries, func(key string, _ time.Time) bool { return w.s.split([]byte(key))[1] == uid })
+	maps.DeleteFunc(w.tries, func(key string, _ time.Time) bool { return w.s.kv.Split([]byte(key))[1] == uid })
 }
 
 func (w *world) sweep(t *rapid.T) {
@@ -207,9 +208,9 @@ func (w *world) check(t *rapid.T) {
 			}
 		}
 	}
-	for kv, err := range w.s.list(t.Context(), &scan{prefix: w.s.key("blob") + "/", keysOnly: true}) {
+	for kv, err := range w.s.kv.List(t.Context(), etcdkv.Scan{Prefix: w.s.kv.Key("blob") + "/", KeysOnly: true}) {
 		must(t, err)
-		if d := Digest(w.s.split(kv.Key)[1]); !needed[d] {
+		if d := Digest(w.s.kv.Split(kv.Key)[1]); !needed[d] {
 			t.Fatalf("content %s is left, and nobody needs it", d)
 		}
 	}
@@ -222,16 +223,16 @@ func (w *world) checkTries(t *rapid.T) {
 	known := maps.Clone(w.tries)
 	for uid, revs := range w.revs {
 		for _, r := range revs {
-			p, _, err := one[published](t.Context(), w.s, w.s.revKey(uid, r.Number))
+			p, _, err := etcdkv.Read[storedRevision](t.Context(), w.s.kv, revisionKey(w.s.kv, uid, r.Number))
 			must(t, err)
-			known[w.s.placeKey(uid, r.Number, p.Try)] = w.now
+			known[placementPrefix(w.s.kv, uid, r.Number, p.Try)] = w.now
 		}
 	}
 	found := map[string]bool{}
-	for kv, err := range w.s.list(t.Context(), &scan{prefix: w.s.key("dep") + "/", keysOnly: true}) {
+	for kv, err := range w.s.kv.List(t.Context(), etcdkv.Scan{Prefix: w.s.kv.Key("dep") + "/", KeysOnly: true}) {
 		must(t, err)
-		if p := w.s.split(kv.Key); p[2] == "place" {
-			found[w.s.key(p[:5]...)+"/"] = true
+		if p := w.s.kv.Split(kv.Key); p[2] == "place" {
+			found[w.s.kv.Key(p[:5]...)+"/"] = true
 		}
 	}
 	if len(found) != len(known) {
@@ -239,7 +240,7 @@ func (w *world) checkTries(t *rapid.T) {
 	}
 }
 
-// Whatever was published, synced, deleted, swept and lost in crashes before: a sweep
+// Whatever was storedRevision, synced, deleted, swept and lost in crashes before: a sweep
 // leaves all that a reader may need, and nothing else.
 func TestSweepAgainstModel(t *testing.T) {
 	t.Parallel()
@@ -356,8 +357,8 @@ func TestSweepLeavesRevisionsOfWhatChanges(t *testing.T) {
 	w := &sweeper{s: s, keep: 1}
 	stale := h
 	stale.Mod--
-	wantKind(t, w.removeRevision(ctx, stale, "1", published{Revision: Revision{Number: 1}}), errs.Conflict)
-	must(t, w.removeRevision(ctx, h, "1", published{Revision: Revision{Number: 1}}))
+	wantKind(t, w.removeRevision(ctx, stale, "1", storedRevision{Revision: Revision{Number: 1}}), errs.Conflict)
+	must(t, w.removeRevision(ctx, h, "1", storedRevision{Revision: Revision{Number: 1}}))
 	if got := collect(t, s.Revisions(ctx, "1")); len(got) != 2 {
 		t.Errorf("%d revisions are left, want 2", len(got))
 	}
@@ -371,7 +372,7 @@ func TestSweepStopsAtABundleItCannotRead(t *testing.T) {
 	d, err := s.PutBundle(ctx, Bundle{Objects: []Ref{{Digest: manifest.DigestOf([]byte("object"))}}})
 	must(t, err)
 	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: pairKeyOf(1), Held: []Digest{d}}}, nil))
-	_, err = etcd.Put(ctx, s.blobKey(d, 0), "spoiled")
+	_, err = etcd.Put(ctx, blobKey(s.kv, d, 0), "spoiled")
 	must(t, err)
 	wantKind(t, s.Sweep(ctx, 1), errs.Internal)
 	if keys := keysBelow(t, s, "blob/"); len(keys) != 2 {

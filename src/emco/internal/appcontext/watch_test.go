@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
 // cutWatcher is a watcher of which the watches can be ended, as a lost connection does.
@@ -77,7 +78,7 @@ func compact(t testing.TB) {
 	r, err := etcd.Get(t.Context(), "x")
 	must(t, err)
 	_, err = etcd.Compact(t.Context(), r.Header.Revision)
-	if err != nil && !errs.Is(classify("compact", "", err), errs.Internal) { // another test was faster
+	if err != nil && !errs.Is(etcdkv.Classify("compact", "", err), errs.Internal) { // another test was faster
 		t.Fatal(err)
 	}
 }
@@ -259,37 +260,52 @@ func TestWatchHeadsMissesNothingWhileItLists(t *testing.T) {
 	}
 }
 
-// A watch that lags gets what it missed in pieces, each of which says that it goes up to
-// the present. Losing the connection between two pieces must not lose the second.
+// A watch that lags gets what it missed in pieces of at most 1,000 revisions, each of which
+// says that it goes up to the present. Losing the connection between two pieces must not lose
+// the second.
 func TestWatchHeadsMissesNothingWhenItLags(t *testing.T) {
 	t.Parallel()
 	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))
 	c.KV, c.Watcher = etcd.KV, shortWatcher{etcd.Watcher}
 	s, seen := New(c, prefixOf(t)), map[string]bool{}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	const n = 2500
+	const n, later = 1500, "later"
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer func() { cancel(); wg.Wait() }()
 	for e, err := range s.WatchHeads(ctx) {
 		must(t, err)
-		if e.Synced { // the watch begins when we are done here
+		if e.Synced { // the watch begins after this iteration
 			for i := range n {
 				create(t, s, fmt.Sprint("d", i))
 			}
+			h := create(t, s, later)
+			wg.Go(func() { // a watch that has lost something arrives here all the same
+				for ctx.Err() == nil {
+					if next, err := s.Step(ctx, h, h, nil, nil); err == nil {
+						h = next
+					}
+					select {
+					case <-ctx.Done():
+					case <-time.After(20 * time.Millisecond):
+					}
+				}
+			})
 			continue
 		}
-		if seen[e.Head.UID] = true; len(seen) == n {
+		if e.Head.UID == later { // all others are older
 			break
 		}
+		seen[e.Head.UID] = true
 	}
 	if len(seen) != n {
-		t.Errorf("%d deployments were seen, want %d", len(seen), n)
+		t.Errorf("%d deployments were seen before a later one, want %d", len(seen), n)
 	}
 }
 
 func TestWatchHeadsToldOfOneThatCannotBeReadGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	_, err := etcd.Put(t.Context(), s.headKey("1"), `{`)
+	_, err := etcd.Put(t.Context(), headKey(s.kv, "1"), `{`)
 	must(t, err)
 	create(t, s, "2")
 	var got []string

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -27,13 +28,13 @@ func noise(n int, seed uint64) []byte {
 }
 
 // uncached returns a store on the same keys that has read nothing yet.
-func uncached(s *Store) *Store { return New(s.c, s.prefix) }
+func uncached(s *Store) *Store { return New(s.kv.Etcd(), s.kv.Key()) }
 
 func TestBlobsOfAllSizesComeBack(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	blobs := map[Digest][]byte{}
-	for i, n := range []int{0, 1, 4 << 10, maxValue - 30, maxValue, maxValue + 1, 1400 << 10, 1600 << 10, 5 << 20} {
+	for i, n := range []int{0, 1, 4 << 10, etcdkv.MaxValue - 30, etcdkv.MaxValue, etcdkv.MaxValue + 1, 1400 << 10, 1600 << 10, 5 << 20} {
 		c := noise(n, uint64(i))
 		blobs[manifest.DigestOf(c)] = c
 	}
@@ -50,9 +51,9 @@ func TestBlobsOfAllSizesComeBack(t *testing.T) {
 			}
 		}
 	}
-	for kv, err := range s.list(ctx, &scan{prefix: s.prefix}) {
+	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key()}) {
 		must(t, err)
-		if len(kv.Value) > maxValue {
+		if len(kv.Value) > etcdkv.MaxValue {
 			t.Errorf("%s has %d bytes", kv.Key, len(kv.Value))
 		}
 	}
@@ -64,16 +65,16 @@ func TestBlobsOfAllSizesComeBack(t *testing.T) {
 func TestChunksAreCounted(t *testing.T) {
 	t.Parallel()
 	p, exact := newPacker(), false
-	content := noise(maxValue, 9)
-	for n := maxValue - 120; n < maxValue; n++ {
+	content := noise(etcdkv.MaxValue, 9)
+	for n := etcdkv.MaxValue - 120; n < etcdkv.MaxValue; n++ {
 		packed, err := p.pack(content[:n])
 		must(t, err)
 		h, _, err := unpackHeader(packed)
 		must(t, err)
-		if want := (len(packed) + maxValue - 1) / maxValue; h.chunks != want {
+		if want := (len(packed) + etcdkv.MaxValue - 1) / etcdkv.MaxValue; h.chunks != want {
 			t.Fatalf("%d bytes: the header says %d chunks, want %d", len(packed), h.chunks, want)
 		}
-		exact = exact || len(packed) == maxValue
+		exact = exact || len(packed) == etcdkv.MaxValue
 	}
 	if !exact {
 		t.Error("no content filled a chunk to the last byte")
@@ -125,7 +126,7 @@ func TestBlobWrittenInPartIsNotThere(t *testing.T) {
 	s := newStore(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	txns := 0
-	dying := New(etcd, s.prefix, WithOnOp(func(kind string, _ int) {
+	dying := New(etcd, s.kv.Key(), WithOnOp(func(kind string, _ int) {
 		if txns++; txns == 2 { // one to look, one that wrote
 			cancel()
 		}
@@ -150,10 +151,10 @@ func TestBlobWrittenInPartIsNotThere(t *testing.T) {
 func TestCorruptBlobsAreFoundOut(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
-	original := noise(maxValue*2+5, 3)
+	original := noise(etcdkv.MaxValue*2+5, 3)
 	d := manifest.DigestOf(original)
 	must(t, s.PutBlobs(ctx, map[Digest][]byte{d: original}))
-	first, err := s.get(ctx, s.blobKey(d, 0))
+	first, err := s.kv.Get(ctx, blobKey(s.kv, d, 0))
 	must(t, err)
 	value := first.Kvs[0].Value
 	other, err := newPacker().pack([]byte("other content"))
@@ -178,9 +179,9 @@ func TestCorruptBlobsAreFoundOut(t *testing.T) {
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			broken := New(etcd, fmt.Sprint(s.prefix, i))
+			broken := New(etcd, fmt.Sprint(s.kv.Key(), i))
 			must(t, broken.PutBlobs(ctx, map[Digest][]byte{d: original}))
-			key := broken.blobKey(d, test.chunk)
+			key := blobKey(broken.kv, d, test.chunk)
 			if test.value == nil {
 				_, err = etcd.Delete(ctx, key)
 			} else {
@@ -235,7 +236,7 @@ func TestCacheAgainstModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		const room = 40
-		l := newLRU[Digest, int](room)
+		l := newByteLRU[Digest, int](room)
 		var order []Digest // oldest first
 		size := map[Digest]int{}
 		used := func() (n int) {

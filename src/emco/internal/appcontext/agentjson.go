@@ -11,11 +11,12 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/jsonread"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// encodeAgent returns what encode does, in less time: it is done for each report.
+// encodeAgent returns what etcdkv.Encode does, in less time: it runs for each report.
 func encodeAgent(key string, a Agent) (string, error) {
-	w := object{text: make([]byte, 0, 512)}
+	w := jsonWriter{text: make([]byte, 0, 512)}
 	w.open()
 	w.number("seq", a.Seq)
 	w.time("at", a.At)
@@ -40,45 +41,45 @@ func encodeAgent(key string, a Agent) (string, error) {
 	return string(w.text), nil
 }
 
-// object is JSON that is written from the front, as encoding/json writes it. Members
-// without a value are left out.
-type object struct {
+// jsonWriter writes a JSON object as encoding/json does. It leaves out members without a
+// value.
+type jsonWriter struct {
 	text []byte
 	err  error
 }
 
-func (w *object) open()  { w.text = append(w.text, '{') }
-func (w *object) close() { w.text = append(w.text, '}') }
+func (w *jsonWriter) open()  { w.text = append(w.text, '{') }
+func (w *jsonWriter) close() { w.text = append(w.text, '}') }
 
-func (w *object) name(name string) {
+func (w *jsonWriter) name(name string) {
 	if w.text[len(w.text)-1] != '{' {
 		w.text = append(w.text, ',')
 	}
 	w.text = append(append(append(w.text, '"'), name...), '"', ':')
 }
 
-func (w *object) number(name string, v uint64) {
+func (w *jsonWriter) number(name string, v uint64) {
 	if v != 0 {
 		w.name(name)
 		w.text = strconv.AppendUint(w.text, v, 10)
 	}
 }
 
-func (w *object) string(name, v string) {
+func (w *jsonWriter) string(name, v string) {
 	if v != "" {
 		w.name(name)
 		w.quote(v)
 	}
 }
 
-func (w *object) time(name string, v time.Time) {
+func (w *jsonWriter) time(name string, v time.Time) {
 	if !v.IsZero() {
 		w.name(name)
-		w.moment(v)
+		w.quoteTime(v)
 	}
 }
 
-func (w *object) moment(v time.Time) {
+func (w *jsonWriter) quoteTime(v time.Time) {
 	text, err := v.AppendText(append(w.text, '"'))
 	if err != nil {
 		w.err = err
@@ -87,8 +88,8 @@ func (w *object) moment(v time.Time) {
 	w.text = append(text, '"')
 }
 
-// quote leaves it to encoding/json which characters need to be escaped, if there may be any.
-func (w *object) quote(v string) {
+// quote writes a string. encoding/json escapes characters that may need it.
+func (w *jsonWriter) quote(v string) {
 	if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) {
 		text, err := json.Marshal(v)
 		w.text, w.err = append(w.text, text...), err
@@ -97,21 +98,20 @@ func (w *object) quote(v string) {
 	w.text = append(append(append(w.text, '"'), v...), '"')
 }
 
-func (w *object) token(t Token) {
+func (w *jsonWriter) token(t Token) {
 	w.open()
 	w.name("id")
 	w.quote(t.ID)
 	w.name("sum")
 	w.text = append(base64.StdEncoding.AppendEncode(append(w.text, '"'), t.Sum), '"')
 	w.name("made")
-	w.moment(t.Made)
+	w.quoteTime(t.Made)
 	w.time("ends", t.Ends)
 	w.string("actor", t.By)
 	w.close()
 }
 
-// decodeAgent reads what encodeAgent has written; whatever else is there is left to
-// encoding/json.
+// decodeAgent reads what encodeAgent has written; encoding/json reads everything else.
 func decodeAgent(kv *mvccpb.KeyValue) (a Agent, err error) {
 	t := jsonread.New(string(kv.Value))
 	t.Object([]jsonread.Member{
@@ -124,17 +124,17 @@ func decodeAgent(kv *mvccpb.KeyValue) (a Agent, err error) {
 	})
 	for i := range a.Tokens {
 		if a.Tokens[i].Sum == nil {
-			return decode[Agent](kv)
+			return etcdkv.Decode[Agent](kv)
 		}
 	}
 	if !t.Done() {
-		return decode[Agent](kv)
+		return etcdkv.Decode[Agent](kv)
 	}
-	a.DocumentID, a.Identity = strings.Clone(a.DocumentID), strings.Clone(a.Identity) // they stay longer than the rest
+	a.DocumentID, a.Identity = strings.Clone(a.DocumentID), strings.Clone(a.Identity) // they outlive the rest of the text
 	return a, nil
 }
 
-// readToken reads a token; one without a sum is to be read anew.
+// readToken reads a token. One without a sum must be read by encoding/json.
 func readToken(t *jsonread.Text) (out Token) {
 	sum := ""
 	t.Object([]jsonread.Member{

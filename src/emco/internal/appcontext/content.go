@@ -12,10 +12,10 @@ import (
 	"maps"
 	"slices"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -23,15 +23,26 @@ import (
 // object (1.5 MiB), and enough for a bundle of 50,000 objects.
 const maxBlob = 16 << 20
 
-// Content is stored as: format (1 byte), number of chunks and size of the content as
-// varints, then the compressed content. It is cut into chunks of at most maxValue.
-// Chunk 0 is written last, so content is there when chunk 0 is.
+// A blob is stored as: format (1 byte), number of chunks and size of the content as
+// varints, then the compressed content, in chunks of at most etcdkv.MaxValue. Chunk 0 is
+// written last, so content exists when chunk 0 does.
 const flateFormat = 1
 
-// PutBlobs stores contents that are not there yet. Calling it again does no harm; after
-// an error some may be stored. Invalid if a digest is not that of its content, TooLarge
-// above 16 MiB.
-func (s *Store) PutBlobs(ctx context.Context, contents map[Digest][]byte) error {
+// ContentStore stores content by digest, and bundles, which are lists of content.
+type ContentStore struct {
+	kv      *etcdkv.Client
+	blobs   *byteLRU[Digest, []byte]
+	bundles *byteLRU[Digest, Bundle]
+}
+
+func blobKey(kv *etcdkv.Client, d Digest, chunk int) string {
+	return kv.Key("blob", string(d), fmt.Sprintf("%04x", chunk))
+}
+
+// PutBlobs stores contents that do not exist yet. Calling it again does no harm; after an
+// error some may be stored. Invalid if a digest is not that of its content, TooLarge above
+// 16 MiB.
+func (s *ContentStore) PutBlobs(ctx context.Context, contents map[Digest][]byte) error {
 	for d, content := range contents {
 		if err := checkContent(d, content); err != nil {
 			return err
@@ -41,7 +52,7 @@ func (s *Store) PutBlobs(ctx context.Context, contents map[Digest][]byte) error 
 	if err != nil {
 		return err
 	}
-	b, p := &batch{s: s, subject: "blobs"}, newPacker()
+	b, p := s.kv.NewBatch("blobs"), newPacker()
 	for _, d := range absent {
 		packed, err := p.pack(contents[d])
 		if err != nil {
@@ -51,7 +62,7 @@ func (s *Store) PutBlobs(ctx context.Context, contents map[Digest][]byte) error 
 			return err
 		}
 	}
-	if err := b.flush(ctx); err != nil {
+	if err := b.Flush(ctx); err != nil {
 		return err
 	}
 	for d, content := range contents {
@@ -71,14 +82,14 @@ func checkContent(d Digest, content []byte) error {
 }
 
 // absent returns the digests that are not stored, in the given order.
-func (s *Store) absent(ctx context.Context, digests []Digest) ([]Digest, error) {
+func (s *ContentStore) absent(ctx context.Context, digests []Digest) ([]Digest, error) {
 	var missing []Digest
-	for some := range slices.Chunk(digests, maxOps) {
+	for some := range slices.Chunk(digests, etcdkv.MaxOps) {
 		keys := make([]string, len(some))
 		for i, d := range some {
-			keys[i] = s.blobKey(d, 0)
+			keys[i] = blobKey(s.kv, d, 0)
 		}
-		found, err := s.getMany(ctx, keys, clientv3.WithKeysOnly())
+		found, err := s.kv.GetMany(ctx, keys, clientv3.WithKeysOnly())
 		if err != nil {
 			return nil, err
 		}
@@ -91,42 +102,18 @@ func (s *Store) absent(ctx context.Context, digests []Digest) ([]Digest, error) 
 	return missing, nil
 }
 
-// getMany reads up to maxOps keys at one revision; absent ones are nil.
-func (s *Store) getMany(ctx context.Context, keys []string, opts ...clientv3.OpOption) ([]*mvccpb.KeyValue, error) {
-	ops := make([]clientv3.Op, len(keys))
-	for i, k := range keys {
-		ops[i] = clientv3.OpGet(k, opts...)
-	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	r, err := s.c.Txn(ctx).Then(ops...).Commit()
-	if err != nil {
-		return nil, classify("read", keys[0], err)
-	}
-	found, bytes := make([]*mvccpb.KeyValue, len(keys)), sizeOfOps(ops)
-	for i, answer := range r.Responses {
-		if kvs := answer.GetResponseRange().Kvs; len(kvs) > 0 {
-			found[i] = kvs[0]
-			bytes += sizeOf(kvs)
-		}
-	}
-	s.onOp("get", bytes)
-	return found, nil
-}
-
-// putChunks adds the chunks of a blob to b, the first one last.
-func (s *Store) putChunks(ctx context.Context, b *batch, d Digest, packed []byte) error {
-	chunks := slices.Collect(slices.Chunk(packed, maxValue))
+// putChunks adds the chunks of a blob to b, chunk 0 last.
+func (s *ContentStore) putChunks(ctx context.Context, b *etcdkv.Batch, d Digest, packed []byte) error {
+	chunks := slices.Collect(slices.Chunk(packed, etcdkv.MaxValue))
 	for i, chunk := range slices.Backward(chunks) {
-		if err := b.add(ctx, clientv3.OpPut(s.blobKey(d, i), string(chunk))); err != nil {
+		if err := b.Add(ctx, clientv3.OpPut(blobKey(s.kv, d, i), string(chunk))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// packer compresses one content after the other; a compressor is too large to be made
-// for each.
+// packer compresses one content after another with one compressor, which is large.
 type packer struct {
 	w    *flate.Writer
 	body bytes.Buffer
@@ -140,7 +127,7 @@ func newPacker() *packer {
 	return &packer{w: w}
 }
 
-// pack compresses content and puts the header before it.
+// pack returns the header and the compressed content.
 func (p *packer) pack(content []byte) ([]byte, error) {
 	p.body.Reset()
 	p.w.Reset(&p.body)
@@ -153,7 +140,7 @@ func (p *packer) pack(content []byte) ([]byte, error) {
 	for chunks := uint64(1); ; chunks++ {
 		head := binary.AppendUvarint([]byte{flateFormat}, chunks)
 		head = binary.AppendUvarint(head, uint64(len(content)))
-		if len(head)+p.body.Len() <= int(chunks)*maxValue {
+		if len(head)+p.body.Len() <= int(chunks)*etcdkv.MaxValue {
 			return append(head, p.body.Bytes()...), nil
 		}
 	}
@@ -170,7 +157,7 @@ func unpackHeader(packed []byte) (blobHeader, []byte, error) {
 		return blobHeader{}, nil, errors.New("unknown format")
 	}
 	chunks, n := binary.Uvarint(packed[1:])
-	if n <= 0 || chunks == 0 || chunks > 2*maxBlob/maxValue {
+	if n <= 0 || chunks == 0 || chunks > 2*maxBlob/etcdkv.MaxValue {
 		return blobHeader{}, nil, errors.New("bad number of chunks")
 	}
 	size, m := binary.Uvarint(packed[1+n:])
@@ -180,7 +167,7 @@ func unpackHeader(packed []byte) (blobHeader, []byte, error) {
 	return blobHeader{chunks: int(chunks), size: int(size)}, packed[1+n+m:], nil
 }
 
-// unpack never makes more than the header promises.
+// unpack allocates no more than the header says.
 func unpack(h blobHeader, body []byte) ([]byte, error) {
 	content := make([]byte, h.size)
 	r := flate.NewReader(bytes.NewReader(body))
@@ -193,9 +180,9 @@ func unpack(h blobHeader, body []byte) ([]byte, error) {
 	return content, nil
 }
 
-// GetBlob returns the content of digest d, or NotFound. The content is shared: it must
-// not be changed. Content that does not match its digest any more is an Internal error.
-func (s *Store) GetBlob(ctx context.Context, d Digest) ([]byte, error) {
+// GetBlob returns the content of digest d, or NotFound. The content is shared and must not
+// be changed. Content that no longer matches its digest is an Internal error.
+func (s *ContentStore) GetBlob(ctx context.Context, d Digest) ([]byte, error) {
 	if content, ok := s.blobs.get(d); ok {
 		return content, nil
 	}
@@ -206,53 +193,53 @@ func (s *Store) GetBlob(ctx context.Context, d Digest) ([]byte, error) {
 	return content, err
 }
 
-func (s *Store) readBlob(ctx context.Context, d Digest) ([]byte, error) {
+func (s *ContentStore) readBlob(ctx context.Context, d Digest) ([]byte, error) {
 	subject := "blob " + string(d)
-	if err := checkParts(string(d)); err != nil {
+	if err := etcdkv.CheckParts(string(d)); err != nil {
 		return nil, err
 	}
-	r, err := s.get(ctx, s.blobKey(d, 0))
+	r, err := s.kv.Get(ctx, blobKey(s.kv, d, 0))
 	if err != nil {
 		return nil, err
 	}
 	if len(r.Kvs) == 0 {
-		return nil, notFound(subject)
+		return nil, etcdkv.NotFound(subject)
 	}
 	h, body, err := unpackHeader(r.Kvs[0].Value)
 	if err != nil {
-		return nil, corrupt(subject, err)
+		return nil, etcdkv.Corrupt(subject, err)
 	}
 	if body, err = s.readChunks(ctx, d, h, body); err != nil {
 		return nil, err
 	}
 	content, err := unpack(h, body)
 	if err != nil {
-		return nil, corrupt(subject, err)
+		return nil, etcdkv.Corrupt(subject, err)
 	}
 	if got := manifest.DigestOf(content); got != d {
-		return nil, corrupt(subject, fmt.Errorf("the content's digest is %s", got))
+		return nil, etcdkv.Corrupt(subject, fmt.Errorf("the content's digest is %s", got))
 	}
 	return content, nil
 }
 
 // readChunks appends chunks 1… to body.
-func (s *Store) readChunks(ctx context.Context, d Digest, h blobHeader, body []byte) ([]byte, error) {
+func (s *ContentStore) readChunks(ctx context.Context, d Digest, h blobHeader, body []byte) ([]byte, error) {
 	for i := 1; i < h.chunks; i++ {
-		r, err := s.get(ctx, s.blobKey(d, i))
+		r, err := s.kv.Get(ctx, blobKey(s.kv, d, i))
 		if err != nil {
 			return nil, err
 		}
 		if len(r.Kvs) == 0 {
-			return nil, corrupt("blob "+string(d), fmt.Errorf("chunk %d of %d is missing", i, h.chunks))
+			return nil, etcdkv.Corrupt("blob "+string(d), fmt.Errorf("chunk %d of %d is missing", i, h.chunks))
 		}
 		body = append(body, r.Kvs[0].Value...)
 	}
 	return body, nil
 }
 
-// PutBundle stores b, if it is not there yet, and returns its digest. The content that
-// b refers to should be stored before.
-func (s *Store) PutBundle(ctx context.Context, b Bundle) (Digest, error) {
+// PutBundle stores b, if it does not exist yet, and returns its digest. Store the content
+// that b refers to before.
+func (s *ContentStore) PutBundle(ctx context.Context, b Bundle) (Digest, error) {
 	d, text, err := b.Blob()
 	if err != nil {
 		return "", err
@@ -269,9 +256,9 @@ func (b Bundle) Blob() (Digest, []byte, error) {
 	return manifest.DigestOf(text), text, nil
 }
 
-// GetBundle returns the bundle of digest d, or NotFound. It is shared: it must not be
+// GetBundle returns the bundle of digest d, or NotFound. It is shared and must not be
 // changed.
-func (s *Store) GetBundle(ctx context.Context, d Digest) (Bundle, error) {
+func (s *ContentStore) GetBundle(ctx context.Context, d Digest) (Bundle, error) {
 	if b, ok := s.bundles.get(d); ok {
 		return b, nil
 	}
@@ -289,7 +276,7 @@ func (s *Store) GetBundle(ctx context.Context, d Digest) (Bundle, error) {
 func parseBundle(d Digest, text []byte) (Bundle, error) {
 	var b Bundle
 	if err := json.Unmarshal(text, &b); err != nil {
-		return Bundle{}, corrupt("bundle "+string(d), err)
+		return Bundle{}, etcdkv.Corrupt("bundle "+string(d), err)
 	}
 	return b, nil
 }

@@ -93,7 +93,10 @@ func TestTapHoldsMarksBackUntilAListIsWhole(t *testing.T) {
 			asks.Go(func() { // someone asks now and then, as a mirror does
 				for ctx.Err() == nil {
 					_ = tap.RequestProgress(ctx)
-					pause(ctx, 10*time.Millisecond)
+					select {
+					case <-ctx.Done():
+					case <-time.After(10 * time.Millisecond):
+					}
 				}
 			})
 		}
@@ -104,7 +107,7 @@ func TestTapHoldsMarksBackUntilAListIsWhole(t *testing.T) {
 func TestTapTellsOfRecordsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	_, err := etcd.Put(t.Context(), s.pairKey("pair", PairKey{"c", "7", "a"}), `{`)
+	_, err := etcd.Put(t.Context(), pairKey(s.kv, "pair", PairKey{"c", "7", "a"}), `{`)
 	must(t, err)
 	var bad []error
 	for r, err := range s.ChangeFeed().Records(t.Context()) {
@@ -126,7 +129,7 @@ func TestTapTellsOfRecordsThatCannotBeRead(t *testing.T) {
 // What is read with a memory is what is read without.
 func TestReportsAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
-	s, reader := newStore(t), reportReader{}
+	s, reader := newStore(t), reportDecoder{}
 	for i := range 20 {
 		want := Report{Key: pairKeyOf(i), Seq: uint64(i), At: time.Unix(int64(i), 0).UTC(), Commit: "c", Ready: i%2 == 0, Since: time.Unix(1, 0).UTC(), Truncated: i}
 		for k := range i {
@@ -134,9 +137,9 @@ func TestReportsAreReadAsTheyWereWritten(t *testing.T) {
 			want.Resources = append(want.Resources, ResourceStatus{ID: id, Status: "Current", Reason: fmt.Sprint("so ", k%3), Content: "0123", Extra: k%4 == 0})
 		}
 		must(t, s.PutReports(t.Context(), Fence{}, []Report{want}, nil))
-		kv, err := s.get(t.Context(), s.pairKey("report", want.Key))
+		kv, err := s.kv.Get(t.Context(), pairKey(s.kv, "report", want.Key))
 		must(t, err)
-		got, err := reader.read(kv.Kvs[0])
+		got, err := reader.decode(kv.Kvs[0])
 		must(t, err)
 		got.Key = want.Key
 		if len(want.Resources) == 0 {
@@ -150,7 +153,7 @@ func TestReportsAreReadAsTheyWereWritten(t *testing.T) {
 		t.Errorf("%d statuses are kept, want 19", len(reader))
 	}
 	for _, bad := range []string{`{`, `{"resources":[{"name":7}]}`, `{"resources":{}}`} {
-		if got, err := reader.read(&mvccpb.KeyValue{Key: []byte("k"), Value: []byte(bad)}); !errs.Is(err, errs.Internal) {
+		if got, err := reader.decode(&mvccpb.KeyValue{Key: []byte("k"), Value: []byte(bad)}); !errs.Is(err, errs.Internal) {
 			t.Errorf("%s: got %+v, %v", bad, got, err)
 		}
 	}

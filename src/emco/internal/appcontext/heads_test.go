@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
 func TestStepKeepsHistoryAndOperation(t *testing.T) {
@@ -112,9 +113,9 @@ func TestStepRefusesWhatCannotBeStored(t *testing.T) {
 		{"no uid", Head{}, nil, nil, errs.Invalid},
 		{"a uid with a slash", Head{UID: "a/head"}, nil, nil, errs.Invalid},
 		{"an operation with a slash", Head{UID: "a"}, nil, &Operation{ID: "../b"}, errs.Invalid},
-		{"a head above 256 KiB", Head{UID: "a", Failure: strings.Repeat("x", maxValue)}, nil, nil, errs.TooLarge},
-		{"an action above 256 KiB", Head{UID: "a"}, []Action{{Instance: strings.Repeat("x", maxValue)}}, nil, errs.TooLarge},
-		{"more actions than a transaction holds", Head{UID: "a"}, make([]Action, maxActs+1), nil, errs.TooLarge},
+		{"a head above 256 KiB", Head{UID: "a", Failure: strings.Repeat("x", etcdkv.MaxValue)}, nil, nil, errs.TooLarge},
+		{"an action above 256 KiB", Head{UID: "a"}, []Action{{Instance: strings.Repeat("x", etcdkv.MaxValue)}}, nil, errs.TooLarge},
+		{"more actions than a transaction holds", Head{UID: "a"}, make([]Action, maxActions+1), nil, errs.TooLarge},
 	}
 	for _, test := range tests {
 		_, err := s.Step(t.Context(), Head{}, test.head, test.acts, test.op)
@@ -122,7 +123,7 @@ func TestStepRefusesWhatCannotBeStored(t *testing.T) {
 			t.Errorf("%s: got %v, want kind %q", test.name, err, test.want)
 		}
 	}
-	if _, err := s.Step(t.Context(), Head{}, Head{UID: "full"}, make([]Action, maxActs), &Operation{ID: "o"}); err != nil {
+	if _, err := s.Step(t.Context(), Head{}, Head{UID: "full"}, make([]Action, maxActions), &Operation{ID: "o"}); err != nil {
 		t.Errorf("the longest step: %v", err)
 	}
 }
@@ -136,17 +137,17 @@ func TestHeadsAndOperationsArePaged(t *testing.T) {
 		}
 	}))
 	const n = 2500
-	b := &batch{s: s, subject: "heads"}
+	b := s.kv.NewBatch("heads")
 	for i := range n {
 		uid := fmt.Sprintf("%05d", i)
-		text, err := encode(uid, Head{UID: uid, State: Approved})
+		text, err := etcdkv.Encode(uid, Head{UID: uid, State: Approved})
 		must(t, err)
-		must(t, b.add(t.Context(), opPut(s.headKey(uid), text)))
-		text, err = encode(uid, Operation{ID: "x", UID: uid})
+		must(t, b.Add(t.Context(), opPut(headKey(s.kv, uid), text)))
+		text, err = etcdkv.Encode(uid, Operation{ID: "x", UID: uid})
 		must(t, err)
-		must(t, b.add(t.Context(), opPut(s.opKey(uid, "x"), text)))
+		must(t, b.Add(t.Context(), opPut(operationKey(s.kv, uid, "x"), text)))
 	}
-	must(t, b.flush(t.Context()))
+	must(t, b.Flush(t.Context()))
 
 	heads := collect(t, s.Heads(t.Context()))
 	if len(heads) != n || heads[0].UID != "00000" || heads[n-1].UID != "02499" || heads[n-1].Mod == 0 {
@@ -175,7 +176,7 @@ func TestDeleteLeavesNothingAndDoesNotMindTwice(t *testing.T) {
 	for range 2 {
 		must(t, s.Delete(ctx, "1"))
 	}
-	want := []string{"dep/10/act/" + number(1), "head/10"}
+	want := []string{"dep/10/act/" + etcdkv.Number(1), "head/10"}
 	if keys := keysBelow(t, s, ""); !slices.Equal(keys, want) {
 		t.Errorf("left are %q, want %q", keys, want)
 	}
@@ -187,11 +188,11 @@ func TestDeleteLeavesNothingAndDoesNotMindTwice(t *testing.T) {
 func TestRecordsThatCannotBeReadAreInternalErrors(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
-	_, err := etcd.Put(ctx, s.headKey("1"), `{"state":"Sleeping"}`)
+	_, err := etcd.Put(ctx, headKey(s.kv, "1"), `{"state":"Sleeping"}`)
 	must(t, err)
 	_, err = s.Head(ctx, "1")
 	wantKind(t, err, errs.Internal)
-	if !strings.Contains(err.Error(), s.headKey("1")) {
+	if !strings.Contains(err.Error(), headKey(s.kv, "1")) {
 		t.Errorf("the error %q does not name the key", err)
 	}
 	for _, err = range s.Heads(ctx) {

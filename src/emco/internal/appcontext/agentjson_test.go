@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
@@ -29,7 +30,7 @@ func TestAgentsAreWrittenAsJSON(t *testing.T) {
 			t.Errorf("written is %s, and encoding/json writes %s", got, want)
 		}
 		kv := &mvccpb.KeyValue{Value: want}
-		slow, err := decode[Agent](kv)
+		slow, err := etcdkv.Decode[Agent](kv)
 		must(t, err)
 		if fast, err := decodeAgent(kv); err != nil || !reflect.DeepEqual(fast, slow) {
 			t.Errorf("read is %+v, %v, and encoding/json reads %+v", fast, err, slow)

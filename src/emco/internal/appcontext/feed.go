@@ -1,0 +1,169 @@
+package appcontext
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"iter"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+)
+
+// Record is what a ChangeFeed yields: Key with one of the records, Key with Gone, or one
+// of Restart and UpTo alone.
+type Record struct {
+	Space   Space
+	Key     PairKey // UID alone for a head, Cluster alone for an agent
+	Head    *Head
+	Pair    *Pair
+	Report  *Report
+	Agent   *Agent
+	Gone    bool
+	Restart bool  // forget everything: all records follow again
+	UpTo    int64 // all changes up to this revision of etcd have been yielded
+}
+
+// Space is a kind of records.
+type Space string
+
+// The spaces of a ChangeFeed.
+const (
+	HeadSpace   Space = "head"
+	AgentSpace  Space = "heard"
+	PairSpace   Space = pairSpace
+	ReportSpace Space = reportSpace
+)
+
+// ChangeFeed is one watch of all heads, agents, pairs and reports together, so that they
+// arrive in the order in which they were written, across the four.
+type ChangeFeed struct {
+	s      *Store
+	stream string // gives the watch a stream of its own: other watches cannot delay its UpTo
+}
+
+// ChangeFeed returns a feed that has not begun.
+func (s *Store) ChangeFeed() *ChangeFeed { return &ChangeFeed{s: s, stream: rand.Text()} }
+
+// Records yields Restart, all records, UpTo, and then changes and UpTo. It ends only when
+// ctx ends: a lost connection continues where it was lost; after a compaction everything
+// follows again, after another Restart. What one transaction wrote arrives between the same
+// two UpTo. An error stands for one record that cannot be read (Space and Key are set); the
+// iteration goes on.
+func (f *ChangeFeed) Records(ctx context.Context) iter.Seq2[Record, error] {
+	// Heads, agents, operations, ownerships, pairs and reports are neighbours in this order.
+	from, end := f.s.kv.Key("head")+"/", clientv3.GetPrefixRangeEnd(f.s.kv.Key(reportSpace)+"/")
+	reports := reportDecoder{}
+	return func(yield func(Record, error) bool) {
+		for c := range f.s.kv.WatchRange(f.ownStream(ctx), from, end) {
+			out, ok, err := f.s.decodeChange(c, reports)
+			if ok && !yield(out, err) {
+				return
+			}
+		}
+	}
+}
+
+// RequestProgress has the feed yield UpTo soon, even if nothing changes. The request may be
+// lost: repeat it.
+func (f *ChangeFeed) RequestProgress(ctx context.Context) error {
+	if err := f.s.kv.Etcd().RequestProgress(clientv3.WithRequireLeader(f.ownStream(ctx))); err != nil {
+		return etcdkv.Classify("watch", "contexts", err)
+	}
+	f.s.kv.CountRequest("watch", 0)
+	return nil
+}
+
+// ownStream gives the watch a stream of its own within the client: etcd answers
+// RequestProgress only when all watches of a stream are up to date.
+func (f *ChangeFeed) ownStream(ctx context.Context) context.Context {
+	return metadata.NewOutgoingContext(ctx, metadata.Pairs("emco-tap", f.stream))
+}
+
+// Revision returns etcd's revision; everything written before the call is at or below it.
+func (f *ChangeFeed) Revision(ctx context.Context) (int64, error) {
+	r, err := f.s.kv.Get(ctx, f.s.kv.Key(), clientv3.WithKeysOnly())
+	if err != nil {
+		return 0, err
+	}
+	return r.Header.Revision, nil
+}
+
+// decodeChange decodes one change; false if it is in another space.
+func (s *Store) decodeChange(c etcdkv.Change, reports reportDecoder) (out Record, ok bool, err error) {
+	if c.KV == nil {
+		return Record{Restart: c.Restart, UpTo: c.UpTo}, c.Restart || c.UpTo > 0, nil
+	}
+	p := s.kv.Split(c.KV.Key)
+	out = Record{Space: Space(p[0]), Gone: c.Deleted}
+	switch {
+	case out.Space == HeadSpace && len(p) == 2:
+		out.Key.UID = p[1]
+		if !c.Deleted {
+			out.Head, err = pointer(s.parseHead(c.KV))
+		}
+	case out.Space == AgentSpace && len(p) == 2:
+		out.Key.Cluster = p[1]
+		if !c.Deleted {
+			out.Agent, err = pointer(s.parseAgent(p[1], c.KV))
+		}
+	case out.Space == PairSpace && len(p) == 4:
+		out.Key = PairKey{Cluster: p[1], UID: p[2], App: p[3]}
+		if !c.Deleted {
+			out.Pair, err = pointer(s.parsePair(c.KV))
+		}
+	case out.Space == ReportSpace && len(p) == 4:
+		out.Key = PairKey{Cluster: p[1], UID: p[2], App: p[3]}
+		if !c.Deleted {
+			out.Report, err = pointer(reports.decode(c.KV))
+			if err == nil {
+				out.Report.Key = out.Key
+			}
+		}
+	default:
+		return Record{}, false, nil
+	}
+	return out, true, err
+}
+
+func pointer[T any](v T, err error) (*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &v, nil
+}
+
+// reportDecoder decodes reports. Most reports repeat what others contain of the same
+// objects, so it keeps what it has decoded, by its text.
+type reportDecoder map[string]ResourceStatus
+
+// maxDecoded bounds a reportDecoder; it forgets everything when it holds more.
+const maxDecoded = 1 << 16
+
+func (r reportDecoder) decode(kv *mvccpb.KeyValue) (Report, error) {
+	v, err := etcdkv.Decode[struct {
+		Report
+		Resources []json.RawMessage `json:"resources"`
+	}](kv)
+	if err != nil {
+		return Report{}, err
+	}
+	v.Report.Resources = make([]ResourceStatus, len(v.Resources))
+	for i, text := range v.Resources {
+		status, known := r[string(text)]
+		if !known {
+			if err := json.Unmarshal(text, &status); err != nil {
+				return Report{}, etcdkv.Corrupt(string(kv.Key), err)
+			}
+			if len(r) >= maxDecoded {
+				clear(r)
+			}
+			r[string(text)] = status
+		}
+		v.Report.Resources[i] = status
+	}
+	return v.Report, nil
+}

@@ -1,0 +1,230 @@
+package appcontext
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// Head is the state of a deployment. It changes only by compare-and-swap.
+type Head struct {
+	UID     string     `json:"uid"`     // the deployment's id (EMCO's statusctxid), the <id> of Git paths and labels
+	Subject string     `json:"subject"` // key of the document it belongs to: a deployment intent group or a logical cloud
+	State   State      `json:"state"`
+	Seq     int64      `json:"seq"`               // number of actions so far
+	LastRev int64      `json:"lastRev"`           // highest revision number ever assigned
+	Rev     int64      `json:"rev"`               // desired revision; 0 for none
+	Gone    bool       `json:"gone"`              // desired state is "nothing"
+	Op      *Operation `json:"op,omitempty"`      // operation in progress, if any
+	Failure string     `json:"failure,omitempty"` // why the last operation produced no revision
+	Mod     int64      `json:"-"`                 // etcd revision at which it was read; used for compare-and-swap
+
+	Stopped   bool   `json:"stopped,omitempty"`   // reconciling is stopped
+	Inherited string `json:"inherited,omitempty"` // id on clusters, if it is not UID; see Deployment
+	MovedTo   string `json:"movedTo,omitempty"`   // uid of the head that took over what this one had on clusters
+}
+
+// Deployment is the id that clusters, Git paths and pairs use for the head: its own, unless
+// a migration passed it the id of another head.
+func (h Head) Deployment() string { return cmp.Or(h.Inherited, h.UID) }
+
+// Owns reports whether this head decides what clusters hold of Deployment, and not one that
+// took it over.
+func (h Head) Owns() bool { return h.MovedTo == "" }
+
+// TookOver reports whether the head took over what runs under the id of another head, and
+// has no revision of its own yet: what runs stays as it is until then.
+func (h Head) TookOver() bool {
+	return h.Owns() && !h.Gone && h.Rev == 0 && h.Inherited != ""
+}
+
+// Operation is work that the orchestrator does after the API has answered 202.
+type Operation struct {
+	ID       string    `json:"id"`
+	UID      string    `json:"uid"`
+	Kind     string    `json:"kind"`     // "instantiate", "update", "rollback" or "migrate"
+	Instance string    `json:"instance"` // EMCO's context id of the revision to write
+	Rev      int64     `json:"rev"`
+	From     int64     `json:"from,omitempty"`  // for a rollback: the revision to restore
+	Force    bool      `json:"force,omitempty"` // large removals are confirmed
+	Actor    string    `json:"actor,omitempty"`
+	Reason   string    `json:"reason,omitempty"` // in the user's words
+	At       time.Time `json:"at"`
+}
+
+// Action is one line of a deployment's history, as EMCO's states.actions.
+type Action struct {
+	State    State     `json:"state"`
+	Instance string    `json:"instance"`
+	Revision int64     `json:"revision"`
+	Time     time.Time `json:"time"`
+	Actor    string    `json:"actor,omitempty"`
+	Reason   string    `json:"reason,omitempty"` // in the user's words
+	Ask      string    `json:"ask,omitempty"`    // the request: its event, and what it named
+	Key      string    `json:"key,omitempty"`    // Idempotency-Key of the request
+}
+
+// Revision is one immutable version of a deployment.
+type Revision struct {
+	Number    int64     `json:"number"`
+	Instance  string    `json:"instance"`
+	Operation string    `json:"operation"`
+	Kind      string    `json:"kind,omitempty"` // of the operation: "instantiate", "update", ...
+	From      int64     `json:"from,omitempty"` // for a rollback: the revision that it restores
+	Author    string    `json:"author,omitempty"`
+	Reason    string    `json:"reason,omitempty"` // in the author's words
+	At        time.Time `json:"at"`
+	Deployed  string    `json:"deployment,omitempty"` // the id that its objects carry, see Head.Deployment; set by Publish
+	Namespace string    `json:"namespace"`            // of the logical cloud
+	Cloud     Cloud     `json:"cloud,omitzero"`       // at that time
+	Apps      []App     `json:"apps"`                 // in the order they were onboarded
+	Chunks    int       `json:"chunks"`               // number of placement values
+}
+
+// Cloud is what reconcilers on clusters need to know of a logical cloud.
+type Cloud struct {
+	Name     string `json:"name"`               // "<project>+<logical cloud>"
+	Confined bool   `json:"confined,omitempty"` // its apps may have objects in its namespace only
+	Account  string `json:"account,omitempty"`  // ServiceAccount that its apps are applied as
+}
+
+// App is one app of a revision. An app with a Failure has no new bundle: its placements, if
+// any, keep what ran before.
+type App struct {
+	Name     string    `json:"name"`
+	Bundles  []Digest  `json:"bundles,omitempty"`
+	Class    Digest    `json:"class,omitempty"` // of all input of the rendering
+	Failure  *Failure  `json:"failure,omitempty"`
+	Verdicts []Verdict `json:"verdicts,omitempty"` // why clusters were left out; capped
+	Findings []string  `json:"findings,omitempty"` // warnings for users
+
+	DependsOn []Dependency `json:"dependsOn,omitempty"`
+	LeaveLast bool         `json:"leaveLast,omitempty"` // it is removed from clusters only when it is ready on the remaining ones
+	Rollout   *Rollout     `json:"rollout,omitempty"`   // nil: everywhere at once
+}
+
+// Dependency makes an app wait for another app, on all clusters of both.
+type Dependency struct {
+	App   string `json:"app"`
+	Ready bool   `json:"ready,omitempty"` // it must be ready; else applied is enough
+	Wait  int    `json:"wait,omitempty"`  // seconds to wait after that
+}
+
+// Rollout brings a change of an app to its clusters in waves: a wave begins when all
+// clusters of the waves before have been ready for Bake. Clusters in no wave come last.
+type Rollout struct {
+	Waves []Wave `json:"waves"`
+	Bake  int    `json:"bake,omitempty"` // seconds
+}
+
+// Wave is how many of the app's clusters change together, in order of their names.
+type Wave struct {
+	Clusters int `json:"clusters,omitempty"`
+	Percent  int `json:"percent,omitempty"` // of all clusters of the app, rounded up; if Clusters is 0
+}
+
+// Failure says why an app could not be rendered or placed.
+type Failure struct {
+	Stage  string `json:"stage"` // "placement" or "rendering"
+	File   string `json:"file,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// Verdict says why a cluster is not used for an app.
+type Verdict struct {
+	Cluster string `json:"cluster"`
+	Reason  string `json:"reason"`
+}
+
+// Digest names content in the blob space.
+type Digest = manifest.Digest
+
+// Bundle is what one app puts on a cluster: its objects, in the order in which they are
+// applied. It is stored as a blob, under its digest.
+type Bundle struct {
+	Objects []Ref     `json:"objects"`
+	CRDs    []Ref     `json:"crds,omitempty"`
+	Hooks   []HookRef `json:"hooks,omitempty"`
+}
+
+// Ref refers to one object's content.
+type Ref struct {
+	manifest.ID
+	Digest Digest `json:"digest"`
+	Stamp  string `json:"stamp,omitempty"` // manifest.Stamp of the content, which clusters report
+}
+
+// HookRef refers to a hook.
+type HookRef struct {
+	Ref
+	Events         []string `json:"events"`
+	Weight         int      `json:"weight,omitempty"`
+	DeletePolicies []string `json:"deletePolicies,omitempty"`
+}
+
+// PairKey names one app of one deployment on one cluster.
+type PairKey struct{ Cluster, UID, App string }
+
+// Pair is the state of one app on one cluster. It is written before the cluster is changed,
+// so Held always covers what the cluster may hold.
+type Pair struct {
+	Key       PairKey   `json:"-"`
+	Rev       int64     `json:"rev"`                // revision that requires Desired
+	Desired   Digest    `json:"desired,omitempty"`  // bundle that the cluster must hold; empty: none
+	Held      []Digest  `json:"held,omitempty"`     // bundles whose objects the cluster may hold
+	Identity  string    `json:"identity,omitempty"` // id of the cluster's registration at that time; another cluster of the same name has another id
+	Applied   Digest    `json:"applied,omitempty"`  // bundle that the cluster is proved to hold
+	Commit    string    `json:"commit,omitempty"`   // Git commit that contains it
+	Phase     Phase     `json:"phase"`
+	Attempt   int       `json:"attempt,omitempty"`
+	NextRetry time.Time `json:"nextRetry,omitzero"`
+	Error     string    `json:"error,omitempty"`
+	Reason    string    `json:"reason,omitempty"`   // one word for Error that users may search for; usually empty
+	Findings  []string  `json:"findings,omitempty"` // warnings for users
+	At        time.Time `json:"at"`
+
+	Change  Change `json:"change,omitempty"`  // decides which hooks run on the way to Desired; empty once the app is removed
+	From    Digest `json:"from,omitempty"`    // bundle that ran before the change; empty: none
+	Step    int    `json:"step,omitempty"`    // current step of the change, from 0
+	Sent    bool   `json:"sent,omitempty"`    // the step was delivered; the report that the next step needs is missing
+	Halted  bool   `json:"halted,omitempty"`  // a hook failed: only another revision continues
+	Blocked string `json:"blocked,omitempty"` // what it waits for, for users
+
+	Edit *ForeignEdit `json:"edit,omitempty"` // the last one since the last revision; nil: none
+
+	Shard string `json:"shard,omitempty"` // of rsync that it belongs to, for its whole life; empty: unknown
+}
+
+// ForeignEdit is a change of the files of a pair in Git that rsync did not make.
+type ForeignEdit struct {
+	Commit string    `json:"commit"`
+	Author string    `json:"author,omitempty"`
+	Paths  []string  `json:"paths"`            // some of them
+	More   int       `json:"more,omitempty"`   // number of other paths
+	At     time.Time `json:"at"`               // when it was found
+	Held   bool      `json:"held,omitempty"`   // it stays until an operator decides
+	Kept   bool      `json:"kept,omitempty"`   // an operator decided that it stays until the next delivery
+	Undone string    `json:"undone,omitempty"` // commit that overwrote it
+}
+
+// Report is what a cluster reports on one app. The receiver sets Ready and Since.
+type Report struct {
+	Key       PairKey          `json:"-"`
+	Resources []ResourceStatus `json:"resources"`
+	Truncated int              `json:"truncated,omitempty"` // resources left out, because a value has at most 256 KiB
+	At        time.Time        `json:"at"`
+	Seq       uint64           `json:"seq,omitempty"`    // of the agent's report; 0 from a cluster that is watched directly
+	Commit    string           `json:"commit,omitempty"` // that the cluster's reconciler had applied, if the agent knows it
+	Ready     bool             `json:"ready,omitempty"`  // all objects of the pair's desired bundle are Current, with the desired content
+	Since     time.Time        `json:"since,omitzero"`   // when Ready last changed
+}
+
+// ResourceStatus is one object's status on a cluster.
+type ResourceStatus struct {
+	manifest.ID
+	Status  string `json:"status"` // kstatus: Current, InProgress, Failed, Terminating, NotFound, Unknown
+	Reason  string `json:"reason,omitempty"`
+	Content string `json:"content,omitempty"` // the object's manifest.Stamp, which identifies its content
+	Extra   bool   `json:"extra,omitempty"`   // it belongs to the app, but is in no bundle, such as a Pod
+}

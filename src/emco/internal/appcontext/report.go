@@ -1,0 +1,114 @@
+package appcontext
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+)
+
+// ReportStore stores what clusters report of their apps.
+type ReportStore struct {
+	kv     *etcdkv.Client
+	agents *AgentStore
+}
+
+// PutReports writes and removes reports as PutPairs does pairs. A report too large for one
+// value is cut: long reasons are shortened first, then resources that are Current are left
+// out, then others; Truncated counts those that were left out.
+func (s *ReportStore) PutReports(ctx context.Context, own Fence, put []Report, remove []PairKey) error {
+	cut := make([]Report, len(put))
+	for i, r := range put {
+		cut[i] = cutReport(r)
+	}
+	return putRecords(ctx, s.kv, own, reportSpace, cut, func(r Report) PairKey { return r.Key }, remove)
+}
+
+// ReportsAt returns the reports of the given keys, in their order, without those that do
+// not exist.
+func (s *ReportStore) ReportsAt(ctx context.Context, keys []PairKey) ([]Report, error) {
+	return readRecords(ctx, s.kv, reportSpace, keys, s.parse)
+}
+
+func (s *ReportStore) parse(kv *mvccpb.KeyValue) (Report, error) {
+	key, err := parsePairKey(s.kv, kv.Key)
+	if err != nil {
+		return Report{}, err
+	}
+	r, err := etcdkv.Decode[Report](kv)
+	r.Key = key
+	return r, err
+}
+
+// Reported reports whether a cluster has a report on any app that it holds.
+func (s *ReportStore) Reported(ctx context.Context, cluster string) (bool, error) {
+	if err := etcdkv.CheckParts(cluster); err != nil {
+		return false, err
+	}
+	r, err := s.kv.Get(ctx, s.kv.Key(reportSpace, cluster)+"/", clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	return err == nil && len(r.Kvs) > 0, err
+}
+
+// LastReport returns the highest stored sequence of a cluster's reports, and when that
+// report was received; zero if no agent has reported. It reads all reports of the cluster.
+func (s *ReportStore) LastReport(ctx context.Context, cluster string) (seq uint64, at time.Time, err error) {
+	a, err := s.agents.Agent(ctx, cluster)
+	if err != nil {
+		return 0, at, err
+	}
+	seq, at = a.Seq, a.At
+	for r, err := range etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key(reportSpace, cluster) + "/"}), s.parse) {
+		if err != nil {
+			return 0, at, err
+		}
+		if r.Seq > seq {
+			seq, at = r.Seq, r.At
+		}
+	}
+	return seq, at, nil
+}
+
+// cutReport returns a report that fits into one value. It does not change r.
+func cutReport(r Report) Report {
+	key := strings.Join([]string{r.Key.Cluster, r.Key.UID, r.Key.App}, "/")
+	if _, err := etcdkv.Encode(key, r); !errs.Is(err, errs.TooLarge) {
+		return r
+	}
+	kept, room := cutReasons(r.Resources), etcdkv.MaxValue-256
+	currentLast := func(x ResourceStatus) int {
+		if x.Status == "Current" {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(kept, func(a, b ResourceStatus) int { return cmp.Compare(currentLast(a), currentLast(b)) })
+	for i, x := range kept {
+		text, err := etcdkv.Encode(key, x)
+		if room -= len(text) + 1; err != nil || room < 0 {
+			r.Truncated += len(kept) - i
+			kept = kept[:i]
+			break
+		}
+	}
+	r.Resources = kept
+	return r
+}
+
+// cutReasons returns a copy of list with no reason above 512 bytes.
+func cutReasons(list []ResourceStatus) []ResourceStatus {
+	const limit = 512
+	list = slices.Clone(list)
+	for i, x := range list {
+		if len(x.Reason) > limit {
+			list[i].Reason = strings.ToValidUTF8(x.Reason[:limit], "") + "…"
+		}
+	}
+	return list
+}

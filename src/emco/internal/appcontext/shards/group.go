@@ -1,0 +1,54 @@
+// Package shards divides work among processes. The work of a group is cut into shards,
+// and each shard has at most one owner, by a key on a lease in etcd. An Ownership carries
+// an etcdkv.Fence, which every write of its owner must carry: a lease alone excludes no
+// former owner that does not know yet that it lost.
+//
+//	member/<kind>/<holder>   a process that takes part, on its lease
+//	own/<shard>              the owner of a shard, on a lease
+package shards
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+// Group is a number of processes that share work. Each shard belongs to the live member
+// whose hash with the shard is highest (rendezvous hashing). So all members come to the
+// same answer, and when a member comes or goes only its own shards move.
+type Group struct {
+	Kind   string // of work, such as "rsync"; shards are named after it
+	Shards int    // in all; the same number in every process
+}
+
+// Member is a process as others see it.
+type Member struct {
+	Holder string        // its name, see Own
+	TTL    time.Duration // of its lease, see Own: a process that dies is replaced after this time
+}
+
+// Of returns the shard to which the work that key names belongs.
+func (g Group) Of(key string) int {
+	sum := sha256.Sum256([]byte(key))
+	return int(binary.BigEndian.Uint64(sum[:]) % uint64(g.Shards))
+}
+
+// Shard names a shard as it is owned: "rsync-03".
+func (g Group) Shard(n int) string { return fmt.Sprintf("%s-%02d", g.Kind, n) }
+
+// winner returns the member to which a shard belongs.
+func winner(members []string, shard string) (best string) {
+	highest := uint64(0)
+	for _, m := range members {
+		if s := score(m, shard); best == "" || s > highest {
+			best, highest = m, s
+		}
+	}
+	return best
+}
+
+func score(member, shard string) uint64 {
+	sum := sha256.Sum256([]byte(member + "\x00" + shard))
+	return binary.BigEndian.Uint64(sum[:])
+}
