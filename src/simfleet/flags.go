@@ -11,85 +11,85 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// names are the flags by which both commands name the clusters.
-type names struct {
+// clusterFlags are the flags of both commands that name the clusters.
+type clusterFlags struct {
 	clusters, first  int
 	provider, prefix string
 }
 
-func (n *names) flags(f *flag.FlagSet) {
+func (n *clusterFlags) register(f *flag.FlagSet) {
 	f.IntVar(&n.clusters, "clusters", 100, "how many clusters")
-	f.IntVar(&n.first, "first", 0, "number of the first one, for several processes that share a fleet")
+	f.IntVar(&n.first, "first", 0, "number of the first cluster, for several processes that share a fleet")
 	f.StringVar(&n.provider, "provider", "sim", "their cluster provider")
-	f.StringVar(&n.prefix, "name", "c", "what their names begin with; a number of five digits follows")
+	f.StringVar(&n.prefix, "name", "c", "prefix of their names; a number of five digits follows")
 }
 
-func (n *names) check() error {
+func (n *clusterFlags) check() error {
 	if n.clusters < 1 || n.first < 0 {
 		return fmt.Errorf("%w: -clusters must be at least 1, and -first not below 0", errUsage)
 	}
 	return nil
 }
 
-// all lists the names, each after before.
-func (n *names) all(before string) []string {
+// list returns the names, each with a prefix.
+func (n *clusterFlags) list(prefix string) []string {
 	out := make([]string, n.clusters)
 	for i := range out {
-		out[i] = fmt.Sprintf("%s%s%05d", before, n.prefix, n.first+i)
+		out[i] = fmt.Sprintf("%s%s%05d", prefix, n.prefix, n.first+i)
 	}
 	return out
 }
 
-// repository is a repository by flags; the token is in a file or a variable, so that no
+// repoFlags are the flags of a repository. The token is in a file or a variable, so that no
 // list of processes shows it.
-type repository struct {
-	what                 string // how its flags begin
+type repoFlags struct {
+	prefix               string // of the names of the flags
 	url, user, tokenFile string
 	caFile               string
 }
 
-func (r *repository) flags(f *flag.FlagSet, text string) {
-	f.StringVar(&r.url, r.what+".url", "", text)
-	f.StringVar(&r.user, r.what+".user", "simfleet", "login name there")
-	f.StringVar(&r.tokenFile, r.what+".tokenFile", "", "file with the token; or the variable "+r.variable())
-	f.StringVar(&r.caFile, r.what+".caFile", "", "file with certificates to trust besides the system's")
+func (r *repoFlags) register(f *flag.FlagSet, text string) {
+	f.StringVar(&r.url, r.prefix+".url", "", text)
+	f.StringVar(&r.user, r.prefix+".user", "simfleet", "login name")
+	f.StringVar(&r.tokenFile, r.prefix+".tokenFile", "", "file with the token; or the variable "+r.variable())
+	f.StringVar(&r.caFile, r.prefix+".caFile", "", "file with certificates to trust, in addition to the system's")
 }
 
-func (r *repository) variable() string { return strings.ToUpper(r.what) + "_TOKEN" }
+func (r *repoFlags) variable() string { return strings.ToUpper(r.prefix) + "_TOKEN" }
 
-func (r *repository) open() (git.Repo, error) {
+func (r *repoFlags) open() (git.Repo, error) {
 	out := git.Repo{URL: r.url, User: r.user, Token: git.Secret(os.Getenv(r.variable()))}
 	if r.tokenFile != "" {
 		text, err := os.ReadFile(r.tokenFile)
 		if err != nil {
-			return out, fmt.Errorf("-%s.tokenFile: %w", r.what, err)
+			return out, fmt.Errorf("-%s.tokenFile: %w", r.prefix, err)
 		}
 		out.Token = git.Secret(strings.TrimSpace(string(text)))
 	}
 	if r.caFile != "" {
 		text, err := os.ReadFile(r.caFile)
 		if err != nil {
-			return out, fmt.Errorf("-%s.caFile: %w", r.what, err)
+			return out, fmt.Errorf("-%s.caFile: %w", r.prefix, err)
 		}
 		out.CA = string(text)
 	}
 	return out, nil
 }
 
-// lines are a flag that may be given often.
-type lines []string
+// stringList is a flag that may be repeated.
+type stringList []string
 
-func (l *lines) String() string { return strings.Join(*l, "; ") }
+func (l *stringList) String() string { return strings.Join(*l, "; ") }
 
-// Set adds one.
-func (l *lines) Set(text string) error {
+// Set adds a value.
+func (l *stringList) Set(text string) error {
 	*l = append(*l, text)
 	return nil
 }
 
-// parse reads flags. What is not known, or left over, is the caller's mistake.
-func parse(f *flag.FlagSet, args []string, said io.Writer) error {
-	f.SetOutput(said)
+// parse parses flags. Unknown flags and other arguments are errUsage.
+func parse(f *flag.FlagSet, args []string, errOut io.Writer) error {
+	f.SetOutput(errOut)
 	err := f.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -97,7 +97,7 @@ func parse(f *flag.FlagSet, args []string, said io.Writer) error {
 	case err != nil:
 		return fmt.Errorf("%w: see simfleet %s -h", errUsage, f.Name())
 	case f.NArg() > 0:
-		return fmt.Errorf("%w: %q is no flag", errUsage, f.Arg(0))
+		return fmt.Errorf("%w: %q is not a flag", errUsage, f.Arg(0))
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
-// Command simfleet plays many clusters that pull their desired state from Git and report
-// through Git or by HTTPS, in one process. It is for tests and for seeing how a fleet loads its servers.
+// Command simfleet simulates many clusters in one process. They pull their desired state from
+// Git and report through Git or by HTTPS. Use it for tests, and to measure the load of a fleet.
 //
 //	simfleet seed   registers the clusters with the control plane
-//	simfleet run    has them live
+//	simfleet run    runs them
 package main
 
 import (
@@ -24,38 +24,38 @@ func main() {
 
 // Exit codes.
 const (
-	codeFine   = 0
+	codeOK     = 0
 	codeFailed = 1
 	codeUsage  = 2
-	codeBehind = 3 // run ended before all clusters that are online were where Git says
+	codeBehind = 3 // run ended before all clusters that are online had applied what is in Git
 )
 
 const usage = `usage: simfleet seed|run [flags]
 
-  seed   registers clusters with the control plane: provider, repository, clusters with
-         labels, and a logical cloud that holds them
-  run    has the clusters live: they fetch, apply, and report
+  seed   registers clusters with the control plane: provider, sync object, clusters with
+         labels, and a logical cloud with all of them
+  run    runs the clusters: they fetch, apply, and report
 
-simfleet seed -h and simfleet run -h list the flags. Exit codes: 0 fine, 1 something failed,
-2 called in the wrong way, 3 run ended with clusters behind.
+simfleet seed -h and simfleet run -h list the flags. Exit codes: 0 success, 1 failure, 2 wrong usage,
+3 run ended with clusters behind.
 `
 
-// errUsage is wrapped by errors of those who called.
-var errUsage = errors.New("wrong use")
+// errUsage is wrapped by errors in flags and arguments.
+var errUsage = errors.New("wrong usage")
 
-func command(ctx context.Context, args []string, out, said io.Writer) int {
+func command(ctx context.Context, args []string, out, errOut io.Writer) int {
 	if len(args) == 0 {
-		fmt.Fprint(said, usage)
+		fmt.Fprint(errOut, usage)
 		return codeUsage
 	}
-	code, err := codeFine, error(nil)
+	code, err := codeOK, error(nil)
 	switch args[0] {
 	case "seed":
-		err = seedFleet(ctx, args[1:], said)
+		err = seedFleet(ctx, args[1:], errOut)
 	case "run":
-		code, err = runFleet(ctx, args[1:], out, said)
+		code, err = runFleet(ctx, args[1:], out, errOut)
 	case "help", "-h", "-help", "--help":
-		fmt.Fprint(said, usage)
+		fmt.Fprint(errOut, usage)
 	default:
 		err = fmt.Errorf("%w: %q is neither seed nor run", errUsage, args[0])
 	}
@@ -63,11 +63,11 @@ func command(ctx context.Context, args []string, out, said io.Writer) int {
 	case err == nil:
 		return code
 	case errors.Is(err, flag.ErrHelp):
-		return codeFine
+		return codeOK
 	case errors.Is(err, errUsage):
-		fmt.Fprintln(said, "simfleet:", err)
+		fmt.Fprintln(errOut, "simfleet:", err)
 		return codeUsage
 	}
-	fmt.Fprintln(said, "simfleet:", err)
+	fmt.Fprintln(errOut, "simfleet:", err)
 	return codeFailed
 }

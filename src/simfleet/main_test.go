@@ -8,7 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
-func TestMistakesAreTold(t *testing.T) {
+func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		args []string
@@ -16,24 +16,24 @@ func TestMistakesAreTold(t *testing.T) {
 		says string
 	}{
 		{nil, codeUsage, "seed|run"},
-		{[]string{"help"}, codeFine, "Exit codes"},
-		{[]string{"run", "-h"}, codeFine, "-fetch.every"},
+		{[]string{"help"}, codeOK, "Exit codes"},
+		{[]string{"run", "-h"}, codeOK, "-fetch.every"},
 		{[]string{"walk"}, codeUsage, "neither seed nor run"},
 		{[]string{"run"}, codeUsage, "-git.url"},
 		{[]string{"run", "-git.url", "http://127.0.0.1:1/r.git", "-do", "now all dance"}, codeUsage, "order"},
 		{[]string{"run", "-git.url", "http://127.0.0.1:1/r.git", "-clusters", "0"}, codeUsage, "at least 1"},
-		{[]string{"run", "left", "over"}, codeUsage, "no flag"},
+		{[]string{"run", "left", "over"}, codeUsage, "not a flag"},
 		{[]string{"seed"}, codeUsage, "-git.url"},
 		{[]string{"seed", "-git.url", "http://127.0.0.1:1/r.git", "-api", "http://127.0.0.1:1"}, codeFailed, "cluster-providers"},
 	} {
-		var out, said bytes.Buffer
-		if code := command(t.Context(), c.args, &out, &said); code != c.code || !strings.Contains(said.String(), c.says) {
-			t.Errorf("simfleet %v: exit code %d and %q, want %d and %q", c.args, code, said.String(), c.code, c.says)
+		var out, errOut bytes.Buffer
+		if code := command(t.Context(), c.args, &out, &errOut); code != c.code || !strings.Contains(errOut.String(), c.says) {
+			t.Errorf("simfleet %v: exit code %d and %q, want %d and %q", c.args, code, errOut.String(), c.code, c.says)
 		}
 	}
 }
 
-// A run ends by itself when all is settled, and says how it was.
+// A run ends when all clusters are settled, and prints a summary.
 func TestARunEndsWhenAllIsSettled(t *testing.T) {
 	t.Parallel()
 	srv, err := gittest.Serve(t.TempDir())
@@ -44,13 +44,13 @@ func TestARunEndsWhenAllIsSettled(t *testing.T) {
 	if _, err := srv.Seed(t.Context(), "fleet", "main"); err != nil {
 		t.Fatal(err)
 	}
-	var out, said bytes.Buffer
+	var out, errOut bytes.Buffer
 	args := []string{"run", "-git.url", srv.URL("fleet"), "-clusters", "5", "-interval", "100ms", "-settled", "1s", "-for", "1m", "-json"}
-	if code := command(t.Context(), args, &out, &said); code != codeFine || !strings.Contains(out.String(), `"current":5`) {
-		t.Errorf("exit code %d, %s%s, want 0 and five that are current", code, out.String(), said.String())
+	if code := command(t.Context(), args, &out, &errOut); code != codeOK || !strings.Contains(out.String(), `"current":5`) {
+		t.Errorf("exit code %d, %s%s, want 0 and five that are current", code, out.String(), errOut.String())
 	}
 	args = []string{"run", "-git.url", srv.URL("nothing"), "-clusters", "2", "-interval", "100ms", "-for", "1s"}
-	if code := command(t.Context(), args, &out, &said); code != codeBehind {
-		t.Errorf("exit code %d where nothing can be fetched, want %d", code, codeBehind)
+	if code := command(t.Context(), args, &out, &errOut); code != codeBehind {
+		t.Errorf("exit code %d although nothing can be fetched, want %d", code, codeBehind)
 	}
 }

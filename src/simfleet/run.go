@@ -18,28 +18,28 @@ import (
 	"github.com/emco-orchestrator/emco/src/simfleet/internal/seed"
 )
 
-// stay says when a run ends, and what it says until then.
-type stay struct {
-	most     time.Duration // 0: until a signal comes
-	settled  time.Duration // ends after all were settled for so long; 0: it does not
-	progress time.Duration // between two lines
+// runLimits says when a run ends and what it prints.
+type runLimits struct {
+	longest  time.Duration // 0: run until a signal
+	settled  time.Duration // end when all clusters were settled for that long; 0: do not
+	progress time.Duration // time between two lines
 	asJSON   bool
 }
 
-// runFleet has clusters live. The code is codeBehind if some are not where Git says at the end.
-func runFleet(ctx context.Context, args []string, out, said io.Writer) (int, error) {
-	o, s, err := readRun(ctx, args, said)
+// runFleet runs the clusters. It returns codeBehind if some are behind at the end.
+func runFleet(ctx context.Context, args []string, out, errOut io.Writer) (int, error) {
+	o, s, err := readRun(ctx, args, errOut)
 	if err != nil {
-		return codeFine, err
+		return codeOK, err
 	}
 	f, err := fleet.New(o)
 	if err != nil {
-		return codeFine, fmt.Errorf("%w: -status.control: %w", errUsage, err)
+		return codeOK, fmt.Errorf("%w: -status.control: %w", errUsage, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if s.most > 0 {
-		ctx, cancel = context.WithTimeout(ctx, s.most)
+	if s.longest > 0 {
+		ctx, cancel = context.WithTimeout(ctx, s.longest)
 		defer cancel()
 	}
 	ended := make(chan struct{})
@@ -47,7 +47,7 @@ func runFleet(ctx context.Context, args []string, out, said io.Writer) (int, err
 		defer close(ended)
 		f.Run(ctx)
 	}()
-	last := s.follow(ctx, f, said)
+	last := s.follow(ctx, f, errOut)
 	cancel()
 	<-ended
 	if s.asJSON {
@@ -58,11 +58,11 @@ func runFleet(ctx context.Context, args []string, out, said io.Writer) (int, err
 	if !last.Settled() {
 		return codeBehind, err
 	}
-	return codeFine, err
+	return codeOK, err
 }
 
-// follow says how it goes until the end, and returns how it was then.
-func (s stay) follow(ctx context.Context, f *fleet.Fleet, said io.Writer) fleet.Summary {
+// follow prints progress until the run ends, and returns the last summary.
+func (s runLimits) follow(ctx context.Context, f *fleet.Fleet, errOut io.Writer) fleet.Summary {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var since time.Time // when all were settled; zero if they are not
@@ -74,7 +74,7 @@ func (s stay) follow(ctx context.Context, f *fleet.Fleet, said io.Writer) fleet.
 		case now := <-tick.C:
 			sum := f.Summary()
 			if s.progress > 0 && now.After(next) {
-				fmt.Fprintln(said, sum.Line())
+				fmt.Fprintln(errOut, sum.Line())
 				next = now.Add(s.progress)
 			}
 			switch {
@@ -90,71 +90,71 @@ func (s stay) follow(ctx context.Context, f *fleet.Fleet, said io.Writer) fleet.
 	}
 }
 
-// readRun reads flags and the script.
-func readRun(ctx context.Context, args []string, said io.Writer) (fleet.Options, stay, error) {
+// readRun reads the flags, and the files that they name.
+func readRun(ctx context.Context, args []string, errOut io.Writer) (fleet.Options, runLimits, error) {
 	var (
-		n                 names
+		n                 clusterFlags
 		o                 fleet.Options
-		s                 stay
-		do                lines
+		s                 runLimits
+		do                stringList
 		scriptFile, fetch string
 		api, views        string
 		tokens, ca        string
-		desired           = repository{what: "git"}
-		reports           = repository{what: "status"}
+		desired           = repoFlags{prefix: "git"}
+		reports           = repoFlags{prefix: "status"}
 	)
 	f := flag.NewFlagSet("run", flag.ContinueOnError)
-	n.flags(f)
-	desired.flags(f, "repository that the clusters read")
-	reports.flags(f, "repository that they report to; the one that they read unless given")
+	n.register(f)
+	desired.register(f, "repository that the clusters read")
+	reports.register(f, "repository that they report to; default: the one that they read")
 	f.StringVar(&o.Branch, "git.branch", "main", "branch that they read; {cluster} stands for <provider>+<name>, for a branch of each")
-	f.StringVar(&api, "api", "", "control plane that is asked on which shard or branch of its own each cluster is; none: all read -git.branch")
-	f.StringVar(&views, "git.viewPrefix", "clusters/", "what the names of branches of one cluster begin with, with -api")
+	f.StringVar(&api, "api", "", "control plane, to ask which shard or branch each cluster reads; empty: all read -git.branch")
+	f.StringVar(&views, "git.viewPrefix", "clusters/", "prefix of branches for a single cluster, with -api")
 	f.StringVar(&o.Prefix, "status.prefix", status.DefaultPrefix, "prefix of the branches that they report to")
-	f.StringVar(&o.Control, "status.control", "", "control plane that they report to by HTTPS, and not through Git: https://host; http only on this machine")
-	f.StringVar(&tokens, "status.tokens", "", "file with their tokens there, as simfleet seed -tokens writes it")
-	f.StringVar(&ca, "status.controlCAFile", "", "file with certificates to trust there besides the system's")
-	f.BoolVar(&o.Silent, "silent", false, "they do not report")
-	f.DurationVar(&o.Interval, "interval", 30*time.Second, "time between two looks at the branch, a tenth more or less")
-	f.DurationVar(&o.Apply, "apply", 2*time.Second, "most time to apply what came")
-	f.DurationVar(&o.Settle, "settle", 0, "time until workloads are well after that, about")
-	f.DurationVar(&o.Report, "status.interval", 10*time.Second, "least time between two reports of a cluster")
-	f.DurationVar(&o.Heartbeat, "status.heartbeat", time.Minute, "a report without news is sent after so long")
-	f.StringVar(&fetch, "fetch", "shared", "shared: each branch is fetched once for all, which spares the server; own: each cluster fetches by itself, as real ones do")
-	f.DurationVar(&o.Refresh, "fetch.every", time.Second, "how often a branch is looked at with -fetch shared")
-	f.IntVar(&o.Workers, "workers", 16, "clusters that are at work at once; their goroutines are all there are")
-	f.Uint64Var(&o.Seed, "seed", 1, "of random numbers")
-	f.StringVar(&scriptFile, "script", "", "file of orders: YAML with seed and orders")
-	f.Var(&do, "do", "an order, such as '30s 10% offline'; may be given often. Verbs: offline, online, lag DURATION, fail KIND/NAME, heal, drift KIND/NAME")
-	f.DurationVar(&s.most, "for", 0, "end after so long; 0: when a signal comes")
-	f.DurationVar(&s.settled, "settled", 0, "end when for so long all that are online hold what Git says and have reported it; 0: do not")
+	f.StringVar(&o.Control, "status.control", "", "control plane to report to by HTTPS, in place of Git: https://host; http only on this machine")
+	f.StringVar(&tokens, "status.tokens", "", "file with their tokens, written by simfleet seed -tokens")
+	f.StringVar(&ca, "status.controlCAFile", "", "file with certificates to trust there, in addition to the system's")
+	f.BoolVar(&o.Silent, "silent", false, "do not report")
+	f.DurationVar(&o.Interval, "interval", 30*time.Second, "time between two polls of the branch, plus or minus a tenth")
+	f.DurationVar(&o.Apply, "apply", 2*time.Second, "longest time to apply a change")
+	f.DurationVar(&o.Settle, "settle", 0, "about how long workloads are in progress after that")
+	f.DurationVar(&o.Report, "status.interval", 10*time.Second, "shortest time between two reports of a cluster")
+	f.DurationVar(&o.Heartbeat, "status.heartbeat", time.Minute, "longest time between two reports of a cluster")
+	f.StringVar(&fetch, "fetch", "shared", "shared: fetch each branch once for all clusters, which costs the server less; own: fetch for each cluster alone, as real ones do")
+	f.DurationVar(&o.Refresh, "fetch.every", time.Second, "time between two polls of a branch with -fetch shared")
+	f.IntVar(&o.Workers, "workers", 16, "number of clusters that run at the same time")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of random numbers")
+	f.StringVar(&scriptFile, "script", "", "YAML file with seed and orders")
+	f.Var(&do, "do", "an order, such as '30s 10% offline'; may be repeated. Actions: offline, online, lag DURATION, fail KIND/NAME, heal, drift KIND/NAME")
+	f.DurationVar(&s.longest, "for", 0, "how long to run; 0: until a signal")
+	f.DurationVar(&s.settled, "settled", 0, "end when for that long all clusters that are online have applied what is in Git and have reported it; 0: do not")
 	f.DurationVar(&s.progress, "progress", 5*time.Second, "time between two lines of progress; 0: none")
 	f.BoolVar(&s.asJSON, "json", false, "print the summary as JSON")
-	if err := parse(f, args, said); err != nil {
+	if err := parse(f, args, errOut); err != nil {
 		return o, s, err
 	}
 	if err := n.check(); err != nil {
 		return o, s, err
 	}
 	if fetch != "shared" && fetch != "own" || desired.url == "" || o.Workers < 1 || o.Interval <= 0 {
-		return o, s, fmt.Errorf("%w: -git.url must be given, -fetch be shared or own, -workers and -interval be above zero", errUsage)
+		return o, s, fmt.Errorf("%w: -git.url is required, -fetch must be shared or own, -workers and -interval must be above zero", errUsage)
 	}
-	o.Clusters, o.Own, o.Agent = n.all(n.provider+"+"), fetch == "own", "simfleet"
-	if err := commands(&o, scriptFile, do); err != nil {
+	o.Clusters, o.Own, o.Agent = n.list(n.provider+"+"), fetch == "own", "simfleet"
+	if err := readOrders(&o, scriptFile, do); err != nil {
 		return o, s, fmt.Errorf("%w: %w", errUsage, err)
 	}
-	err := repositories(&o, desired, reports)
+	err := openRepositories(&o, desired, reports)
 	if err == nil && o.Control != "" {
-		err = access(&o, tokens, ca)
+		err = readTokens(&o, tokens, ca)
 	}
 	if err == nil && api != "" {
-		o.Branches, err = branches(ctx, api, n.provider, o.Branch, views)
+		o.Branches, err = readBranches(ctx, api, n.provider, o.Branch, views)
 	}
 	return o, s, err
 }
 
-// access reads what the clusters need to report by HTTPS.
-func access(o *fleet.Options, tokens, ca string) error {
+// readTokens reads the credentials for reports by HTTPS.
+func readTokens(o *fleet.Options, tokens, ca string) error {
 	if tokens == "" {
 		return fmt.Errorf("%w: -status.control needs -status.tokens", errUsage)
 	}
@@ -175,7 +175,7 @@ func access(o *fleet.Options, tokens, ca string) error {
 	return err
 }
 
-func branches(ctx context.Context, api, provider, branch, views string) (map[string]string, error) {
+func readBranches(ctx context.Context, api, provider, branch, views string) (map[string]string, error) {
 	c, err := client.New(client.Options{BaseURL: api})
 	if err != nil {
 		return nil, fmt.Errorf("%w: -api: %w", errUsage, err)
@@ -183,8 +183,8 @@ func branches(ctx context.Context, api, provider, branch, views string) (map[str
 	return seed.Branches(ctx, c, provider, branch, views)
 }
 
-// commands reads the orders of a script and of flags.
-func commands(o *fleet.Options, file string, do []string) error {
+// readOrders reads the orders of a script and those of flags.
+func readOrders(o *fleet.Options, file string, do []string) error {
 	if file != "" {
 		s, err := script.Read(file)
 		if err != nil {
@@ -200,7 +200,7 @@ func commands(o *fleet.Options, file string, do []string) error {
 	return err
 }
 
-func repositories(o *fleet.Options, desired, reports repository) (err error) {
+func openRepositories(o *fleet.Options, desired, reports repoFlags) (err error) {
 	if o.Repo, err = desired.open(); err != nil {
 		return err
 	}

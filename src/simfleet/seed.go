@@ -15,27 +15,27 @@ import (
 	"github.com/emco-orchestrator/emco/src/simfleet/internal/seed"
 )
 
-// seedFleet registers clusters.
-func seedFleet(ctx context.Context, args []string, said io.Writer) error {
-	var n names
+// seedFleet registers clusters with the control plane.
+func seedFleet(ctx context.Context, args []string, errOut io.Writer) error {
+	var n clusterFlags
 	o, address, ca, branch, mode, tokens := seed.Options{}, "", "", "", "", ""
-	repo, reports := repository{what: "git"}, repository{what: "status"}
+	repo, reports := repoFlags{prefix: "git"}, repoFlags{prefix: "status"}
 	f := flag.NewFlagSet("seed", flag.ContinueOnError)
-	n.flags(f)
+	n.register(f)
 	f.StringVar(&address, "api", "http://127.0.0.1:9015", "the control plane")
-	f.StringVar(&ca, "api.caFile", "", "file with certificates to trust instead of the system's")
-	repo.flags(f, "repository that the control plane writes and the clusters read")
-	reports.flags(f, "repository that the clusters report to; the one that they read unless given")
-	f.StringVar(&branch, "git.branch", "main", "its branch")
-	f.StringVar(&mode, "refMode", "branch", "how clusters share it: branch, shard, cluster")
-	f.StringVar(&o.Type, "type", v2.PureGit, "how the clusters are fed: git, fluxcd")
+	f.StringVar(&ca, "api.caFile", "", "file with certificates to trust, in place of the system's")
+	repo.register(f, "repository that the control plane writes and the clusters read")
+	reports.register(f, "repository that the clusters report to; the one that they read unless given")
+	f.StringVar(&branch, "git.branch", "main", "branch of the repository")
+	f.StringVar(&mode, "refMode", "branch", "how clusters share the branch: branch, shard, cluster")
+	f.StringVar(&o.Type, "type", v2.PureGit, "gitOpsType of the clusters: git, fluxcd")
 	f.StringVar(&o.Sync, "sync", "simfleet", "name of the cluster-sync-object")
 	f.StringVar(&o.Label, "label", "sim", "label on all clusters")
-	f.IntVar(&o.Waves, "waves", 0, "label them wave-0, wave-1 ... in turn, so many")
+	f.IntVar(&o.Waves, "waves", 0, "number of labels wave-0, wave-1 ..., which the clusters get in turn")
 	f.StringVar(&o.Project, "project", "sim", "project of the logical cloud")
-	f.StringVar(&o.Cloud, "cloud", "sim", "logical cloud of level 0 that holds all clusters; empty: none")
-	f.StringVar(&tokens, "tokens", "", "have the clusters report by HTTPS, and write a new token of each into this file")
-	if err := parse(f, args, said); err != nil {
+	f.StringVar(&o.Cloud, "cloud", "sim", "logical cloud of level 0 with all clusters; empty: none")
+	f.StringVar(&tokens, "tokens", "", "the clusters report by HTTPS; write a new token for each to this file")
+	if err := parse(f, args, errOut); err != nil {
 		return err
 	}
 	if err := n.check(); err != nil {
@@ -59,7 +59,7 @@ func seedFleet(ctx context.Context, args []string, said io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%w: -api: %w", errUsage, err)
 	}
-	o.Clusters, o.Provider = n.all(""), n.provider
+	o.Clusters, o.Provider = n.list(""), n.provider
 	o.Pairs = append(pairs, map[string]v2.Scalar{"branch": v2.Scalar(branch)}, map[string]v2.Scalar{"refMode": v2.Scalar(mode)})
 	if tokens != "" {
 		o.Pairs = append(o.Pairs, map[string]v2.Scalar{"statusMode": "https"})
@@ -67,21 +67,21 @@ func seedFleet(ctx context.Context, args []string, said io.Writer) error {
 	began, done := time.Now(), atomic.Int64{}
 	err = seed.Fleet(ctx, api, o, func() {
 		if k := done.Add(1); k%1000 == 0 {
-			fmt.Fprintf(said, "%d clusters registered\n", k)
+			fmt.Fprintf(errOut, "%d clusters registered\n", k)
 		}
 	})
 	if err == nil && tokens != "" {
 		err = writeTokens(ctx, api, o, tokens)
 	}
 	if err == nil {
-		fmt.Fprintf(said, "%d clusters are registered, after %.1f s\n", n.clusters, time.Since(began).Seconds())
+		fmt.Fprintf(errOut, "%d clusters registered in %.1f s\n", n.clusters, time.Since(began).Seconds())
 	}
 	return err
 }
 
-// pairs are the keys of a sync object that say where the repository is; the token is left
-// out if there is none.
-func (r *repository) pairs(url, user, token string) ([]map[string]v2.Scalar, error) {
+// pairs returns the members of a sync object that locate the repository, without a token if
+// there is none.
+func (r *repoFlags) pairs(url, user, token string) ([]map[string]v2.Scalar, error) {
 	at, err := r.open()
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (r *repository) pairs(url, user, token string) ([]map[string]v2.Scalar, err
 	return out, nil
 }
 
-// writeTokens makes a token for each cluster. The file is for its owner only.
+// writeTokens creates a token for each cluster. Only the owner may read the file.
 func writeTokens(ctx context.Context, api *client.Client, o seed.Options, path string) error {
 	made, err := seed.Tokens(ctx, api, o)
 	if err != nil {

@@ -36,9 +36,9 @@ type Branch struct {
 	log    *slog.Logger
 
 	seq   sequence
-	known bool // tip is where the branch is
+	tipKnown bool // tip is where the branch is
 	tip   git.Hash
-	grows bool // the server takes only commits on top of a branch
+	appendOnly bool // the server takes only commits on top of a branch
 }
 
 // NewBranch returns a writer to the branch of a cluster. limit bounds a report in bytes;
@@ -63,7 +63,7 @@ func (b *Branch) Write(ctx context.Context, r status.Report) error {
 }
 
 func (b *Branch) try(ctx context.Context, repo git.Repo, r status.Report) error {
-	if err := b.learn(ctx, repo); err != nil {
+	if err := b.readTip(ctx, repo); err != nil {
 		return err
 	}
 	r.Seq = b.seq.next(time.Now())
@@ -72,33 +72,33 @@ func (b *Branch) try(ctx context.Context, repo git.Repo, r status.Report) error 
 		return err
 	}
 	m := git.Message{Title: "status of " + r.Cluster, Author: Author}
-	b.known = false // until it is sure that the branch is at the new commit
+	b.tipKnown = false // until it is sure that the branch is at the new commit
 	tip, err := b.move(ctx, repo, text, m)
 	if err == nil {
-		b.tip, b.known = tip, true
+		b.tip, b.tipKnown = tip, true
 	}
 	return err
 }
 
 // move moves the branch in the way that the server allows.
 func (b *Branch) move(ctx context.Context, repo git.Repo, text []byte, m git.Message) (git.Hash, error) {
-	if !b.grows {
+	if !b.appendOnly {
 		tip, err := b.host.Replace(ctx, repo, b.branch, b.tip, map[string][]byte{status.File: text}, m)
 		if !errs.Is(err, errs.Forbidden) || b.tip == "" {
 			return tip, err
 		}
 	}
 	tip, err := b.host.Commit(ctx, repo, b.branch, b.tip, []git.Edit{{Path: status.File, File: text}}, m)
-	if err == nil && !b.grows {
-		b.grows = true
+	if err == nil && !b.appendOnly {
+		b.appendOnly = true
 		b.log.Warn("the server lets branches only grow: the history of reports will be long; allow force pushes on this branch", "branch", b.branch)
 	}
 	return tip, err
 }
 
-// learn finds out where the branch is, and which number was used last.
-func (b *Branch) learn(ctx context.Context, repo git.Repo) error {
-	if b.known {
+// readTip finds out where the branch is, and which number was used last.
+func (b *Branch) readTip(ctx context.Context, repo git.Repo) error {
+	if b.tipKnown {
 		return nil
 	}
 	found, err := b.host.Branches(ctx, repo, b.branch, func(name string, _ git.Hash) bool { return name == b.branch },
@@ -107,9 +107,9 @@ func (b *Branch) learn(ctx context.Context, repo git.Repo) error {
 		return err
 	}
 	at := found[b.branch]
-	b.tip, b.known = at.Commit, true
+	b.tip, b.tipKnown = at.Commit, true
 	if r, err := status.Decode(at.Files[status.File]); err == nil {
-		b.seq.continues(r.Seq)
+		b.seq.atLeast(r.Seq)
 	} else if at.Commit != "" {
 		b.log.Warn("the last report cannot be read; it is replaced", "branch", b.branch, "err", err)
 	}

@@ -111,7 +111,7 @@ func TestBranchesGrowWhereTheyMust(t *testing.T) {
 	for i := range 3 {
 		s.write(a, "edge+a", fmt.Sprint("news ", i))
 	}
-	if r, commits := s.read("edge+a"); r.Apps[0].Error != "news 2" || commits != "3" || !a.grows {
+	if r, commits := s.read("edge+a"); r.Apps[0].Error != "news 2" || commits != "3" || !a.appendOnly {
 		t.Errorf("the branch says %q in %s commits", r.Apps[0].Error, commits)
 	}
 }

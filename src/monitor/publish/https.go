@@ -25,53 +25,53 @@ import (
 
 const (
 	exchangeTime = 30 * time.Second // for one report
-	packAbove    = 1 << 10          // larger reports go out compressed
-	askAbove     = 256 << 10        // larger reports are sent when the control plane has said that it takes one
-	leastLimit   = 64 << 10         // below that a report is not made smaller
-	maxSaid      = 4 << 10          // bytes of an answer that are read
-	maxAsked     = 10               // times that a report is made to what the control plane wants
+	compressAbove    = 1 << 10          // larger reports go out compressed
+	expectAbove     = 256 << 10        // larger reports are sent when the control plane has said that it takes one
+	minLimit   = 64 << 10         // below that a report is not made smaller
+	maxAnswer      = 4 << 10          // bytes of an answer that are read
+	maxTries     = 10               // times that a report is made to what the control plane wants
 )
 
-// Access is what opens the way to a control plane. It may have changed since the last time.
-type Access struct {
+// Credentials is what opens the way to a control plane. It may have changed since the last time.
+type Credentials struct {
 	Token git.Secret
 	CA    string // certificates to trust besides the system's
 }
 
-// Line is the way to a control plane, which many writers may share.
-type Line struct {
+// ControlPlane is the way to a control plane, which many writers may share.
+type ControlPlane struct {
 	address *url.URL
 
 	mu     sync.Mutex
-	ca     string
+	clientCA     string
 	client *http.Client
 }
 
-// NewLine returns a line to the control plane at an address, without connecting. Only
+// NewControlPlane returns a line to the control plane at an address, without connecting. Only
 // https is taken, but on the machine itself: the token must not be seen on the way.
-func NewLine(address string) (*Line, error) {
+func NewControlPlane(address string) (*ControlPlane, error) {
 	u, err := url.Parse(strings.TrimSuffix(address, "/"))
 	switch {
 	case err != nil || u.Hostname() == "" || u.Opaque != "":
 		return nil, errors.New("give the address of the control plane, such as https://emco.example.org")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("the address must hold no credential, query or fragment")
-	case u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())):
+	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())):
 		return nil, fmt.Errorf("%q is not taken: the token would be seen on the way; use https", u.Scheme)
 	}
-	return &Line{address: u}, nil
+	return &ControlPlane{address: u}, nil
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// to returns a client that trusts these certificates.
-func (l *Line) to(ca string) (*http.Client, error) {
+// clientFor returns a client that trusts these certificates.
+func (l *ControlPlane) clientFor(ca string) (*http.Client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.client != nil && l.ca == ca {
+	if l.client != nil && l.clientCA == ca {
 		return l.client, nil
 	}
 	trust := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -88,7 +88,7 @@ func (l *Line) to(ca string) (*http.Client, error) {
 	if l.client != nil {
 		l.client.CloseIdleConnections()
 	}
-	l.ca, l.client = ca, &http.Client{
+	l.clientCA, l.client = ca, &http.Client{
 		Timeout: exchangeTime,
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: trust, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64,
@@ -102,35 +102,35 @@ func (l *Line) to(ca string) (*http.Client, error) {
 
 // HTTPS posts reports to the control plane. Where nothing has changed it says just that.
 type HTTPS struct {
-	line   *Line
+	controlPlane   *ControlPlane
 	path   string
-	access func() (Access, error)
+	credentials func() (Credentials, error)
 	limit  int
 
 	seq    sequence
-	digest string // of what was taken last
-	name   string // that the control plane gave it; empty if nothing is known to be there
+	sentDigest string // of what was taken last
+	documentID   string // that the control plane gave it; empty if nothing is known to be there
 }
 
 // NewHTTPS returns a writer for a cluster, "<provider>+<cluster>". limit bounds a report in
 // bytes; 0 means status.MaxSize.
-func NewHTTPS(l *Line, access func() (Access, error), cluster string, limit int) *HTTPS {
+func NewHTTPS(l *ControlPlane, access func() (Credentials, error), cluster string, limit int) *HTTPS {
 	provider, name, _ := strings.Cut(cluster, "+")
 	if limit <= 0 {
 		limit = status.MaxSize
 	}
-	return &HTTPS{line: l, path: status.Path(provider, name), access: access, limit: limit}
+	return &HTTPS{controlPlane: l, path: status.Path(provider, name), credentials: access, limit: limit}
 }
 
 // Write posts a report; it is durable when Write returns without an error. A control plane
 // that knows a higher sequence, or not what was said before, is asked once more with what
 // it wants; one to which the report is too large, with smaller ones.
 func (h *HTTPS) Write(ctx context.Context, r status.Report) error {
-	a, err := h.access()
+	a, err := h.credentials()
 	if err != nil {
 		return err
 	}
-	for range maxAsked {
+	for range maxTries {
 		var again bool
 		if again, err = h.try(ctx, a, r); err == nil || !again {
 			return err
@@ -140,12 +140,12 @@ func (h *HTTPS) Write(ctx context.Context, r status.Report) error {
 }
 
 // try posts once. again says that the next try differs from this one.
-func (h *HTTPS) try(ctx context.Context, a Access, r status.Report) (again bool, err error) {
+func (h *HTTPS) try(ctx context.Context, a Credentials, r status.Report) (again bool, err error) {
 	digest := status.Digest(r)
-	short := h.name != "" && digest == h.digest
+	short := h.documentID != "" && digest == h.sentDigest
 	r.Seq = h.seq.next(time.Now())
 	if short {
-		r = status.Report{Cluster: r.Cluster, Seq: r.Seq, At: r.At, Agent: r.Agent, Same: h.name}
+		r = status.Report{Cluster: r.Cluster, Seq: r.Seq, At: r.At, Agent: r.Agent, Same: h.documentID}
 	}
 	text, err := status.Encode(r, h.limit)
 	if err != nil {
@@ -157,26 +157,26 @@ func (h *HTTPS) try(ctx context.Context, a Access, r status.Report) (again bool,
 	}
 	defer res.Body.Close()
 	if res.StatusCode/100 == 2 {
-		h.digest, h.name = digest, strings.Trim(res.Header.Get("ETag"), `"`)
+		h.sentDigest, h.documentID = digest, strings.Trim(res.Header.Get("ETag"), `"`)
 		return false, nil
 	}
-	return h.learn(res, short, len(text)), refused(res)
+	return h.adapt(res, short, len(text)), refusal(res)
 }
 
-// learn finds out from a refusal what would be taken; false if that is not to be known.
-func (h *HTTPS) learn(res *http.Response, short bool, size int) bool {
+// adapt finds out from a refusal what would be taken; false if that is not to be known.
+func (h *HTTPS) adapt(res *http.Response, short bool, size int) bool {
 	switch res.StatusCode {
 	case http.StatusPreconditionFailed:
-		h.name = ""
+		h.documentID = ""
 		return short
 	case http.StatusConflict:
 		last, err := strconv.ParseUint(res.Header.Get(status.SequenceHeader), 10, 64)
 		above := err == nil && last >= uint64(h.seq)
-		h.seq.continues(last)
+		h.seq.atLeast(last)
 		return above
 	case http.StatusRequestEntityTooLarge:
 		smaller := min(h.limit, size) / 2
-		if smaller < leastLimit {
+		if smaller < minLimit {
 			return false
 		}
 		h.limit = smaller
@@ -185,16 +185,16 @@ func (h *HTTPS) learn(res *http.Response, short bool, size int) bool {
 	return false
 }
 
-func (h *HTTPS) post(ctx context.Context, a Access, text []byte) (*http.Response, error) {
-	client, err := h.line.to(a.CA)
+func (h *HTTPS) post(ctx context.Context, a Credentials, text []byte) (*http.Response, error) {
+	client, err := h.controlPlane.clientFor(a.CA)
 	if err != nil {
 		return nil, err
 	}
 	body, coding := text, ""
-	if len(text) > packAbove {
-		body, coding = pack(text), "gzip"
+	if len(text) > compressAbove {
+		body, coding = compress(text), "gzip"
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.line.address.String()+h.path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.controlPlane.address.String()+h.path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -203,17 +203,17 @@ func (h *HTTPS) post(ctx context.Context, a Access, text []byte) (*http.Response
 	if coding != "" {
 		req.Header.Set("Content-Encoding", coding)
 	}
-	if len(body) > askAbove {
+	if len(body) > expectAbove {
 		req.Header.Set("Expect", "100-continue")
 	}
 	res, err := client.Do(req)
 	if err != nil {
-		return nil, errs.E(errs.Unavailable, "report", "to "+h.line.address.Host, err)
+		return nil, errs.E(errs.Unavailable, "report", "to "+h.controlPlane.address.Host, err)
 	}
 	return res, nil
 }
 
-func pack(text []byte) []byte {
+func compress(text []byte) []byte {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
 	_, _ = w.Write(text) // to memory
@@ -221,9 +221,9 @@ func pack(text []byte) []byte {
 	return out.Bytes()
 }
 
-// refused is the error of an answer, with the time to come back if it says one.
-func refused(res *http.Response) error {
-	said, _ := io.ReadAll(io.LimitReader(res.Body, maxSaid))
+// refusal is the error of an answer, with the time to come back if it says one.
+func refusal(res *http.Response) error {
+	said, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	why := fmt.Errorf("the control plane answers %s: %s", res.Status, strings.TrimSpace(string(said)))
 	out := &errs.Error{Kind: errs.FromStatus(res.StatusCode), Op: "report", Subject: "to " + res.Request.URL.Host, Err: why}
 	if seconds, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16); err == nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// control takes reports as the control plane does: one token, sequences that go up, and
+// fakeControlPlane takes reports as the control plane does: one token, sequences that go up, and
 // the name of the last document.
-type control struct {
+type fakeControlPlane struct {
 	*httptest.Server
 	t *testing.T
 
@@ -34,14 +34,14 @@ type control struct {
 	reports []string // "#seq whole|same"
 }
 
-func newControl(t *testing.T) *control {
-	c := &control{t: t, token: "right", limit: status.MaxSize}
+func newFakeControlPlane(t *testing.T) *fakeControlPlane {
+	c := &fakeControlPlane{t: t, token: "right", limit: status.MaxSize}
 	c.Server = httptest.NewTLSServer(c)
 	t.Cleanup(c.Close)
 	return c
 }
 
-func (c *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *fakeControlPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var body io.Reader = r.Body
@@ -87,13 +87,13 @@ func (c *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (c *control) becomes(change func()) {
+func (c *fakeControlPlane) set(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change()
 }
 
-func (c *control) taken() string {
+func (c *fakeControlPlane) takeReports() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := strings.Join(c.reports, ", ")
@@ -102,13 +102,13 @@ func (c *control) taken() string {
 }
 
 // writer is one that trusts the control plane, with a token.
-func (c *control) writer(token string) *HTTPS {
-	line, err := NewLine(c.URL + "/base/")
+func (c *fakeControlPlane) writer(token string) *HTTPS {
+	line, err := NewControlPlane(c.URL + "/base/")
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate().Raw}))
-	return NewHTTPS(line, func() (Access, error) { return Access{git.Secret(token), ca}, nil }, "edge+c1", 0)
+	return NewHTTPS(line, func() (Credentials, error) { return Credentials{git.Secret(token), ca}, nil }, "edge+c1", 0)
 }
 
 func says(reason string) status.Report {
@@ -117,14 +117,14 @@ func says(reason string) status.Report {
 
 func TestReportsByHTTPSSayOnceWhatIsSo(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
+	c := newFakeControlPlane(t)
 	w := c.writer("right")
 	write := func(what string, r status.Report, want string) {
 		t.Helper()
 		if err := w.Write(t.Context(), r); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if got := c.taken(); got != want {
+		if got := c.takeReports(); got != want {
 			t.Errorf("%s: taken were %q, want %q", what, got, want)
 		}
 	}
@@ -132,13 +132,13 @@ func TestReportsByHTTPSSayOnceWhatIsSo(t *testing.T) {
 	write("the same again", says("a"), "same 0")
 	write("news", says("b"), "whole 1")
 	write("the same again", says("b"), "same 0")
-	c.becomes(func() { c.name = "lost" })
+	c.set(func() { c.name = "lost" })
 	write("what the control plane has lost", says("b"), "whole 1")
-	c.becomes(func() { c.last = uint64(time.Now().Add(time.Hour).Unix()) })
+	c.set(func() { c.last = uint64(time.Now().Add(time.Hour).Unix()) })
 	write("below a sequence that was used", says("b"), "same 0")
 	w = c.writer("right")
 	write("after a restart, with a clock that was set back", says("b"), "whole 1")
-	c.becomes(func() { c.limit = 100 << 10 })
+	c.set(func() { c.limit = 100 << 10 })
 	large := says("c")
 	for i := range 2000 {
 		large.Apps[0].Objects = append(large.Apps[0].Objects, status.Object{Version: "v1", Kind: "ConfigMap", Name: fmt.Sprintf("a-long-name-%d-%s", i, strings.Repeat("x", 60)), Status: status.Current})
@@ -148,25 +148,25 @@ func TestReportsByHTTPSSayOnceWhatIsSo(t *testing.T) {
 
 func TestRefusalsByHTTPS(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
+	c := newFakeControlPlane(t)
 	err := c.writer("wrong-and-secret").Write(t.Context(), says("a"))
 	if !errs.Is(err, errs.Unauthorized) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("with a wrong token: %v", err)
 	}
-	c.becomes(func() { c.busy = true })
+	c.set(func() { c.busy = true })
 	w := c.writer("right")
 	if err = w.Write(t.Context(), says("a")); !errs.Is(err, errs.Unavailable) || errs.RetryAfter(err) != 7*time.Second {
 		t.Errorf("when it is busy: %v, to come again after %s", err, errs.RetryAfter(err))
 	}
-	c.becomes(func() { c.busy = false })
+	c.set(func() { c.busy = false })
 	if err := w.Write(t.Context(), says("a")); err != nil {
 		t.Errorf("when it is not busy any more: %v", err)
 	}
-	line, err := NewLine(c.URL)
+	line, err := NewControlPlane(c.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger := NewHTTPS(line, func() (Access, error) { return Access{Token: "right"}, nil }, "edge+c1", 0)
+	stranger := NewHTTPS(line, func() (Credentials, error) { return Credentials{Token: "right"}, nil }, "edge+c1", 0)
 	if err := stranger.Write(t.Context(), says("a")); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("a server of which the certificate is not trusted: %v", err)
 	}
@@ -190,11 +190,11 @@ func TestTokensDoNotFollowRedirects(t *testing.T) {
 	for _, code := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
 		c := httptest.NewServer(http.RedirectHandler(other.URL, code))
 		t.Cleanup(c.Close)
-		line, err := NewLine(c.URL)
+		line, err := NewControlPlane(c.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := NewHTTPS(line, func() (Access, error) { return Access{Token: "right"}, nil }, "edge+c1", 0)
+		w := NewHTTPS(line, func() (Credentials, error) { return Credentials{Token: "right"}, nil }, "edge+c1", 0)
 		if err := w.Write(t.Context(), says("a")); err == nil || followed.Load() != 0 {
 			t.Errorf("status %d: Write = %v, and %d requests followed the redirect; want an error and none", code, err, followed.Load())
 		}
@@ -207,7 +207,7 @@ func TestAddressesOfControlPlanes(t *testing.T) {
 		"https://emco.example.org": true, "https://emco.example.org:8443/base/": true, "http://127.0.0.1:9015": true, "http://localhost:9015": true, "http://[::1]:1": true,
 		"http://emco.example.org": false, "emco.example.org": false, "https://": false, "https://u:p@h": false, "https://h?x=1": false, "ftp://h": false, "": false,
 	} {
-		if _, err := NewLine(address); good != (err == nil) {
+		if _, err := NewControlPlane(address); good != (err == nil) {
 			t.Errorf("NewLine(%q): %v", address, err)
 		}
 	}

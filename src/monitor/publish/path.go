@@ -31,19 +31,19 @@ type Path struct {
 	cluster string
 
 	seq   sequence
-	known bool
-	apps  map[string]written // by label
+	sequenceKnown bool
+	apps  map[string]appFile // by label
 }
 
-// written is the file of an app.
-type written struct {
+// appFile is the file of an app.
+type appFile struct {
 	digest string
 	text   []byte
 }
 
 // NewPath returns a writer to EMCO's path of a cluster.
 func NewPath(h git.Host, c Committer, repo Repository, branch, cluster string) *Path {
-	return &Path{host: h, commits: c, repo: repo, branch: branch, cluster: cluster, apps: map[string]written{}}
+	return &Path{host: h, commits: c, repo: repo, branch: branch, cluster: cluster, apps: map[string]appFile{}}
 }
 
 // Write makes the directory of the cluster hold the report and nothing else.
@@ -52,7 +52,7 @@ func (p *Path) Write(ctx context.Context, r status.Report) error {
 	if err != nil {
 		return err
 	}
-	if err := p.learn(ctx, repo); err != nil {
+	if err := p.readSequence(ctx, repo); err != nil {
 		return err
 	}
 	r.Seq = p.seq.next(time.Now())
@@ -71,14 +71,14 @@ func (p *Path) root() string { return "clusters/" + p.cluster + "/status" }
 
 // files are a report in parts. An app of which there is no news keeps its bytes.
 func (p *Path) files(r status.Report) (map[string][]byte, error) {
-	fit, err := fitted(r)
+	fit, err := fit(r)
 	if err != nil {
 		return nil, err
 	}
-	apps, out := map[string]written{}, map[string][]byte{}
+	apps, out := map[string]appFile{}, map[string][]byte{}
 	for _, a := range fit.Apps {
 		one := status.Report{Cluster: r.Cluster, Apps: []status.App{a}}
-		w := written{digest: digestOf(one)}
+		w := appFile{digest: digestOf(one)}
 		if last := p.apps[a.Label]; last.digest == w.digest {
 			w = last
 		} else {
@@ -101,8 +101,8 @@ func (p *Path) files(r status.Report) (map[string][]byte, error) {
 	return out, nil
 }
 
-// fitted is a report that keeps the limits as a whole: its parts are put together again.
-func fitted(r status.Report) (status.Report, error) {
+// fit is a report that keeps the limits as a whole: its parts are put together again.
+func fit(r status.Report) (status.Report, error) {
 	repeated := (len(r.Apps) + 1) * (len(r.Cluster) + 256) // in each part
 	text, err := status.Encode(r, max(status.MaxSize-repeated, status.MaxSize/2))
 	if err != nil {
@@ -120,14 +120,14 @@ func fileOf(label string) string {
 	return id + "/app/" + app + "/" + label
 }
 
-// learn finds out which number was used last.
-func (p *Path) learn(ctx context.Context, repo git.Repo) error {
-	if p.known {
+// readSequence finds out which number was used last.
+func (p *Path) readSequence(ctx context.Context, repo git.Repo) error {
+	if p.sequenceKnown {
 		return nil
 	}
 	head, err := p.host.Head(ctx, repo, p.branch)
 	if errs.Is(err, errs.NotFound) {
-		p.known = true // the first report makes the branch
+		p.sequenceKnown = true // the first report makes the branch
 		return nil
 	}
 	if err != nil {
@@ -142,9 +142,9 @@ func (p *Path) learn(ctx context.Context, repo git.Repo) error {
 			return err
 		}
 		if r, err := status.Decode(text); err == nil {
-			p.seq.continues(r.Seq)
+			p.seq.atLeast(r.Seq)
 		}
 	}
-	p.known = true
+	p.sequenceKnown = true
 	return nil
 }

@@ -37,8 +37,8 @@ type Options struct {
 	Gather    time.Duration // how long changes are collected before they are sent; 1 s
 	Interval  time.Duration // least time between two reports; 10 s
 	Heartbeat time.Duration // a report without news is sent after so long; 1 minute
-	Alive     func()        // called at least every AliveEvery while all goes on
-	Proof     func() string // identifies the credentials that reports go out with now
+	OnAlive     func()        // called at least every AliveEvery while all goes on
+	CredentialsID     func() string // identifies the credentials that reports go out with now
 	Log       *slog.Logger
 }
 
@@ -60,11 +60,11 @@ func (o Options) withDefaults() Options {
 			*d.at = d.otherwise
 		}
 	}
-	if o.Alive == nil {
-		o.Alive = func() {}
+	if o.OnAlive == nil {
+		o.OnAlive = func() {}
 	}
-	if o.Proof == nil {
-		o.Proof = func() string { return "" }
+	if o.CredentialsID == nil {
+		o.CredentialsID = func() string { return "" }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -78,13 +78,13 @@ type Loop struct {
 	writer  Writer
 	options Options
 
-	changed  time.Time // since when there is something that was not looked at; zero if there is nothing
-	told     string    // digest of what was sent last
-	toldAt   time.Time // when
-	next     time.Time // not before; after a failure
+	changedAt  time.Time // since when there is something that was not looked at; zero if there is nothing
+	sentDigest     string    // digest of what was sent last
+	sentAt   time.Time // when
+	notBefore     time.Time // not before; after a failure
 	failures int
-	said     string // why the last one failed; empty if it did not
-	proof    string // of the credentials that it went out with
+	lastFailure     string // why the last one failed; empty if it did not
+	credentialsID    string // of the credentials that it went out with
 }
 
 // New returns a loop. It does nothing before Run.
@@ -97,8 +97,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	changes := l.source.Changes()
 	l.Changed(time.Now())
 	for {
-		l.options.Alive()
-		l.renew()
+		l.options.OnAlive()
+		l.retryWithNewCredentials()
 		if wait := l.Due(time.Now()); wait > 0 {
 			t := time.NewTimer(min(wait, AliveEvery))
 			select {
@@ -112,7 +112,7 @@ func (l *Loop) Run(ctx context.Context) error {
 			t.Stop()
 			continue
 		}
-		l.Tell(ctx)
+		l.Send(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -123,78 +123,78 @@ func (l *Loop) Run(ctx context.Context) error {
 // loops by themselves, in place of Run; none of them may be called while another is
 // under way.
 func (l *Loop) Changed(now time.Time) {
-	if l.changed.IsZero() {
-		l.changed = now
+	if l.changedAt.IsZero() {
+		l.changedAt = now
 	}
 }
 
 // Pending says whether there may be news that was not sent.
-func (l *Loop) Pending() bool { return !l.changed.IsZero() }
+func (l *Loop) Pending() bool { return !l.changedAt.IsZero() }
 
 // Due is how long nothing is to be done; zero or less asks for Tell.
 func (l *Loop) Due(now time.Time) time.Duration {
-	due := l.toldAt.Add(l.options.Heartbeat)
-	if !l.changed.IsZero() {
-		news := l.changed.Add(l.options.Gather)
-		if least := l.toldAt.Add(l.options.Interval); news.Before(least) {
+	due := l.sentAt.Add(l.options.Heartbeat)
+	if !l.changedAt.IsZero() {
+		news := l.changedAt.Add(l.options.Gather)
+		if least := l.sentAt.Add(l.options.Interval); news.Before(least) {
 			news = least
 		}
-		if news.Before(due) || l.toldAt.IsZero() {
+		if news.Before(due) || l.sentAt.IsZero() {
 			due = news
 		}
 	}
-	if due.Before(l.next) {
-		due = l.next
+	if due.Before(l.notBefore) {
+		due = l.notBefore
 	}
 	return due.Sub(now)
 }
 
-// renew has what failed tried at once if it would go out with other credentials: whoever
+// retryWithNewCredentials has what failed tried at once if it would go out with other credentials: whoever
 // has replaced a token need not wait until the last failure is forgotten.
-func (l *Loop) renew() {
-	if l.failures > 0 && l.options.Proof() != l.proof {
-		l.next = time.Time{}
+func (l *Loop) retryWithNewCredentials() {
+	if l.failures > 0 && l.options.CredentialsID() != l.credentialsID {
+		l.notBefore = time.Time{}
 	}
 }
 
-// Tell sends what is known now, if it is news or if it is time for a sign of life. What
+// Send sends what is known now, if it is news or if it is time for a sign of life. What
 // fails is tried again when Due says so.
-func (l *Loop) Tell(ctx context.Context) {
+func (l *Loop) Send(ctx context.Context) {
 	now := time.Now()
 	if !l.source.Settled() {
-		l.next = now.Add(l.options.Gather)
+		l.notBefore = now.Add(l.options.Gather)
 		return
 	}
-	l.changed = time.Time{}
+	l.changedAt = time.Time{}
 	r := l.source.Report()
 	r.Cluster = l.options.Cluster
 	digest := digestOf(r)
-	if digest == l.told && now.Before(l.toldAt.Add(l.options.Heartbeat)) {
+	if digest == l.sentDigest && now.Before(l.sentAt.Add(l.options.Heartbeat)) {
 		return
 	}
 	r.At, r.Agent = now.UTC().Truncate(time.Second), l.options.Agent
-	l.proof = l.options.Proof()
-	l.settle(l.writer.Write(ctx, r), digest, now)
+	l.credentialsID = l.options.CredentialsID()
+	l.record(l.writer.Write(ctx, r), digest, now)
 }
 
-// settle notes what became of a report.
-func (l *Loop) settle(err error, digest string, began time.Time) {
+// record notes what became of a report.
+func (l *Loop) record(err error, digest string, began time.Time) {
 	if err == nil {
 		if l.failures > 0 {
 			l.options.Log.Info("reports arrive again", "failures", l.failures)
 		}
-		l.failures, l.said, l.told, l.toldAt = 0, "", digest, began
+		l.failures, l.lastFailure, l.sentDigest, l.sentAt = 0, "", digest, began
 		return
 	}
-	if why := err.Error(); why != l.said {
+	if why := err.Error(); why != l.lastFailure {
 		l.options.Log.Warn("a report does not arrive", "err", err)
-		l.said = why
+		l.lastFailure = why
 	}
 	l.failures++
-	if l.changed.IsZero() {
-		l.changed = began
+	if l.changedAt.IsZero() {
+		l.changedAt = began
 	}
-	l.next = time.Now().Add(max(backoff(l.failures), errs.RetryAfter(err)))
+	l.notBefore = time.Now().Add(max(backoff(l.failures), errs.RetryAfter(err)))
 }
 
 // backoff doubles with each failure; half of it is random, so that a fleet does not come

@@ -17,30 +17,30 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/status"
 )
 
-// cluster is what is reported on, in memory.
-type cluster struct {
+// fakeSource is what is reported on, in memory.
+type fakeSource struct {
 	mu        sync.Mutex
 	unsettled bool
 	reason    string
 	changes   chan struct{}
 }
 
-func (c *cluster) Changes() <-chan struct{} { return c.changes }
+func (c *fakeSource) Changes() <-chan struct{} { return c.changes }
 
-func (c *cluster) Settled() bool {
+func (c *fakeSource) Settled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.unsettled
 }
 
-func (c *cluster) Report() status.Report {
+func (c *fakeSource) Report() status.Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return status.Report{Apps: []status.App{{Label: "42-web", Objects: []status.Object{{Version: "v1", Kind: "Pod", Name: "p", Status: status.InProgress, Reason: c.reason}}}}}
 }
 
-// becomes changes the cluster; the same reason again is a change without news.
-func (c *cluster) becomes(reason string) {
+// change changes the cluster; the same reason again is a change without news.
+func (c *fakeSource) change(reason string) {
 	c.mu.Lock()
 	c.reason = reason
 	c.mu.Unlock()
@@ -50,8 +50,8 @@ func (c *cluster) becomes(reason string) {
 	}
 }
 
-// paper writes down what was sent and when.
-type paper struct {
+// recordingWriter writes down what was sent and when.
+type recordingWriter struct {
 	began time.Time
 
 	mu    sync.Mutex
@@ -60,7 +60,7 @@ type paper struct {
 	tried int
 }
 
-func (p *paper) Write(_ context.Context, r status.Report) error {
+func (p *recordingWriter) Write(_ context.Context, r status.Report) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tried++
@@ -72,7 +72,7 @@ func (p *paper) Write(_ context.Context, r status.Report) error {
 }
 
 // fails says what becomes of reports from now on, and how many were tried until now.
-func (p *paper) fails(err error) (tried int) {
+func (p *recordingWriter) fails(err error) (tried int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.err = err
@@ -80,12 +80,12 @@ func (p *paper) fails(err error) (tried int) {
 }
 
 // play runs a loop in a bubble in which time passes by itself.
-func play(t *testing.T, c *cluster, act func(p *paper)) (p *paper, alive int) {
+func play(t *testing.T, c *fakeSource, act func(p *recordingWriter)) (p *recordingWriter, alive int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c.changes = make(chan struct{}, 1)
-		p = &paper{began: time.Now()}
-		l := New(c, p, Options{Cluster: "edge+a", Agent: "monitor/test", Alive: func() { alive++ }})
+		p = &recordingWriter{began: time.Now()}
+		l := New(c, p, Options{Cluster: "edge+a", Agent: "monitor/test", OnAlive: func() { alive++ }})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- l.Run(ctx) }()
@@ -100,15 +100,15 @@ func play(t *testing.T, c *cluster, act func(p *paper)) (p *paper, alive int) {
 
 func TestReportsAreSentWhenThereIsNews(t *testing.T) {
 	t.Parallel()
-	c := &cluster{reason: "start"}
-	p, alive := play(t, c, func(*paper) {
+	c := &fakeSource{reason: "start"}
+	p, alive := play(t, c, func(*recordingWriter) {
 		time.Sleep(20 * time.Second)
 		for i := range 100 { // a storm of changes
-			c.becomes(fmt.Sprint("storm ", i))
+			c.change(fmt.Sprint("storm ", i))
 			time.Sleep(100 * time.Millisecond)
 		}
 		time.Sleep(30 * time.Second)
-		c.becomes("storm 99") // no news
+		c.change("storm 99") // no news
 		time.Sleep(3 * time.Minute)
 	})
 	want := []string{"1s start", "21s storm 9", "31s storm 99", "1m31s storm 99", "2m31s storm 99", "3m31s storm 99"}
@@ -124,8 +124,8 @@ func TestReportsAreSentWhenThereIsNews(t *testing.T) {
 // been listed.
 func TestNothingIsSaidTooEarly(t *testing.T) {
 	t.Parallel()
-	c := &cluster{reason: "start", unsettled: true}
-	p, _ := play(t, c, func(*paper) {
+	c := &fakeSource{reason: "start", unsettled: true}
+	p, _ := play(t, c, func(*recordingWriter) {
 		time.Sleep(40 * time.Second)
 		c.mu.Lock()
 		c.unsettled = false
@@ -141,12 +141,12 @@ func TestNothingIsSaidTooEarly(t *testing.T) {
 // nothing, and sends what is true when it can be reached again.
 func TestH59OfflineSendsTheNewestOnly(t *testing.T) {
 	t.Parallel()
-	c := &cluster{reason: "start"}
-	p, _ := play(t, c, func(p *paper) {
+	c := &fakeSource{reason: "start"}
+	p, _ := play(t, c, func(p *recordingWriter) {
 		time.Sleep(5 * time.Second)
 		p.fails(errors.New("no route"))
 		for i := range 8 * 60 {
-			c.becomes(fmt.Sprint("hour ", i/60))
+			c.change(fmt.Sprint("hour ", i/60))
 			time.Sleep(time.Minute)
 		}
 		if tried := p.fails(nil); tried > 8*60/2 {
@@ -170,8 +170,8 @@ func TestEachReasonIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	synctest.Test(t, func(t *testing.T) {
-		p := &paper{began: time.Now()}
-		c := &cluster{reason: "start", changes: make(chan struct{}, 1)}
+		p := &recordingWriter{began: time.Now()}
+		c := &fakeSource{reason: "start", changes: make(chan struct{}, 1)}
 		l := New(c, p, Options{Cluster: "edge+a", Log: slog.New(slog.NewTextHandler(&log, nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -196,11 +196,11 @@ func TestEachReasonIsSaidOnce(t *testing.T) {
 // after the interval between two reports.
 func TestAFailedReportIsSentAgainSoon(t *testing.T) {
 	t.Parallel()
-	c := &cluster{reason: "start"}
-	p, _ := play(t, c, func(p *paper) {
+	c := &fakeSource{reason: "start"}
+	p, _ := play(t, c, func(p *recordingWriter) {
 		time.Sleep(20 * time.Second)
 		p.fails(errors.New("no route"))
-		c.becomes("news")
+		c.change("news")
 		time.Sleep(1500 * time.Millisecond) // it was sent after one second, and failed
 		if tried := p.fails(nil); tried != 2 {
 			t.Errorf("%d reports were sent in the beginning, want two", tried)
@@ -214,8 +214,8 @@ func TestAFailedReportIsSentAgainSoon(t *testing.T) {
 
 func TestAThrottledReportWaitsAsLongAsItIsTold(t *testing.T) {
 	t.Parallel()
-	c := &cluster{reason: "start"}
-	p, _ := play(t, c, func(p *paper) {
+	c := &fakeSource{reason: "start"}
+	p, _ := play(t, c, func(p *recordingWriter) {
 		p.fails(errs.Throttle("push", "r", 30*time.Minute, errors.New("slow down")))
 		time.Sleep(29 * time.Minute)
 		if tried := p.fails(nil); tried != 1 {
@@ -234,9 +234,9 @@ func TestNewCredentialsAreTriedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var proof atomic.Value
 		proof.Store("old")
-		p := &paper{began: time.Now()}
-		c := &cluster{reason: "start", changes: make(chan struct{}, 1)}
-		l := New(c, p, Options{Cluster: "edge+a", Proof: func() string { return proof.Load().(string) }})
+		p := &recordingWriter{began: time.Now()}
+		c := &fakeSource{reason: "start", changes: make(chan struct{}, 1)}
+		l := New(c, p, Options{Cluster: "edge+a", CredentialsID: func() string { return proof.Load().(string) }})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- l.Run(ctx) }()
@@ -270,11 +270,11 @@ func TestSequences(t *testing.T) {
 	if n := s.next(now); n != 1_800_000_001 {
 		t.Errorf("the next number is %d, want one more", n)
 	}
-	s.continues(1_900_000_000)
+	s.atLeast(1_900_000_000)
 	if n := s.next(now); n != 1_900_000_001 {
 		t.Errorf("after a restart the number is %d, want one more than in the repository", n)
 	}
-	s.continues(5)
+	s.atLeast(5)
 	if n := s.next(time.Unix(-5, 0)); n != 1_900_000_002 {
 		t.Errorf("with a clock that went back the number is %d", n)
 	}

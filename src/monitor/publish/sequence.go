@@ -18,7 +18,7 @@ func (s *sequence) next(now time.Time) uint64 {
 	return n
 }
 
-// continues notes a number that was used.
-func (s *sequence) continues(n uint64) {
+// atLeast notes a number that was used.
+func (s *sequence) atLeast(n uint64) {
 	*s = max(*s, sequence(n))
 }

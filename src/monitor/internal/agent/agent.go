@@ -45,7 +45,7 @@ func Run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	defer done()
 	loop := publish.New(observer, writer, publish.Options{
 		Cluster: c.Cluster, Agent: Version(), Interval: c.Interval, Heartbeat: c.Heartbeat,
-		Alive: func() { touch(c.AliveFile, log) }, Proof: c.Proof, Log: log,
+		OnAlive: func() { touch(c.AliveFile, log) }, CredentialsID: c.CredentialsID, Log: log,
 	})
 	parts := []func(context.Context) error{observer.Run, loop.Run}
 	if c.States {
@@ -98,11 +98,11 @@ func writer(c config.Config, host *plain.Host, log *slog.Logger) (w publish.Writ
 		commits := batch.New(host, batch.Options{Author: publish.Author, Log: log})
 		return publish.NewPath(host, commits, c.Repository, c.Branch, c.Cluster), commits.Close, nil
 	case config.HTTPS:
-		line, err := publish.NewLine(c.Report)
+		line, err := publish.NewControlPlane(c.Report)
 		if err != nil {
 			return nil, nil, fmt.Errorf("status.url: %w", err)
 		}
-		access := func() (a publish.Access, err error) {
+		access := func() (a publish.Credentials, err error) {
 			a.Token, a.CA, err = c.Access()
 			return a, err
 		}

@@ -179,9 +179,9 @@ func (c *Config) check() error {
 	return errors.Join(errs...)
 }
 
-// Proof identifies what the files hold now by which the monitor proves itself, and which
+// CredentialsID identifies what the files hold now by which the monitor proves itself, and which
 // it trusts. A file that cannot be read holds nothing.
-func (c Config) Proof() string {
+func (c Config) CredentialsID() string {
 	sum := sha256.New()
 	for _, path := range []string{c.ReportTokenFile, c.ReportCAFile, c.TokenFile, c.SSHKeyFile, c.KnownHostsFile, c.CAFile} {
 		text, _ := os.ReadFile(path)

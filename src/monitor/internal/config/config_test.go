@@ -78,7 +78,7 @@ func TestCredentialsAreReadAnew(t *testing.T) {
 	if _, err := c.Repository(); err == nil {
 		t.Error("a file that is missing: no error")
 	}
-	last := c.Proof()
+	last := c.CredentialsID()
 	for _, token := range []string{"one", "two"} {
 		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -86,8 +86,8 @@ func TestCredentialsAreReadAnew(t *testing.T) {
 		if r, err := c.Repository(); err != nil || r.Token.Reveal() != token {
 			t.Errorf("token is %q, %v, want %q", r.Token.Reveal(), err, token)
 		}
-		proof := c.Proof()
-		if proof == last || proof != c.Proof() || strings.Contains(proof, token) {
+		proof := c.CredentialsID()
+		if proof == last || proof != c.CredentialsID() || strings.Contains(proof, token) {
 			t.Errorf("with token %q the proof is %q, after %q", token, proof, last)
 		}
 		last = proof

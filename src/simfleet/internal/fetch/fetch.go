@@ -1,5 +1,5 @@
-// Package fetch brings simulated clusters what Git holds for them: each by itself, as a
-// real one does, or all of a branch at once, which loads the server less.
+// Package fetch reads the folders of simulated clusters from Git: for each cluster alone, as
+// a real cluster does, or for all clusters of a branch at once, which costs the server less.
 package fetch
 
 import (
@@ -14,58 +14,58 @@ import (
 	"github.com/emco-orchestrator/emco/src/simfleet/internal/inventory"
 )
 
-// Place is what a cluster reads: its folder on a branch.
-type Place struct{ Branch, Cluster string }
+// Location is where the folder of a cluster is.
+type Location struct{ Branch, Cluster string }
 
-// root is where EMCO has the folder. Where many clusters share a branch it may be a level deeper.
-func (p Place) root() string { return "clusters/" + p.Cluster }
+// root is the path of the folder. If many clusters share a branch, it may be one level deeper.
+func (p Location) root() string { return "clusters/" + p.Cluster }
 
-// Found is what a cluster read.
-type Found struct {
-	Commit git.Hash
-	Born   time.Time         // when the first of all clusters saw the commit
-	Root   string            // of the folder
-	Folder *inventory.Folder // its files are read
+// Snapshot is a folder at a commit.
+type Snapshot struct {
+	Commit    git.Hash
+	FirstSeen time.Time         // when a cluster first saw the commit
+	Root      string            // of the folder
+	Folder    *inventory.Folder // its files are read
 }
 
-// Fetcher reads for many clusters. It may be used by several goroutines.
+// Fetcher reads for many clusters. Several goroutines may use it.
 type Fetcher interface {
-	// Look returns what a place holds now, with the commit of last and nothing else changed
-	// if the branch has not moved. NotFound if there is no such branch.
-	Look(ctx context.Context, p Place, last Found) (Found, error)
-	// Received counts exchanges in which something came, and the bytes of their packs.
+	// Fetch returns the folder at a location. If the branch has not moved since last, it
+	// returns last. The error is NotFound if the branch does not exist.
+	Fetch(ctx context.Context, p Location, last Snapshot) (Snapshot, error)
+	// Received returns the number of fetches with a result, and the bytes of their packs.
 	Received() (exchanges, bytes uint64)
 }
 
-// maxFile is the largest manifest that is read.
+// maxFile bounds a manifest, in bytes; larger ones are ignored.
 const maxFile = 4 << 20
 
-// Own has each cluster fetch by itself and only what is its own: the head of its branch
-// and, when that has moved, the directories of the branch and the contents of its own files
-// that it has not. Nothing is shared but the memory of what was read of a file.
-type Own struct {
+// OwnFetcher fetches for each cluster alone, and only what that cluster needs: the head of its
+// branch and, if that has moved, the directories of the branch and the contents of its own
+// files. Clusters share only the parsed content of files.
+type OwnFetcher struct {
 	repo    git.Repo
-	objects *inventory.Objects
-	heads   *plain.Host // asks where branches are, and keeps nothing
+	objects *inventory.ObjectCache
+	heads   *plain.Host // reads heads only, and caches nothing
 
 	exchanges, bytes atomic.Uint64
 
-	mu   sync.Mutex
-	born map[git.Hash]time.Time
+	mu        sync.Mutex
+	firstSeen map[git.Hash]time.Time // guarded by mu
 }
 
-// NewOwn returns a fetcher of a repository.
-func NewOwn(r git.Repo, o *inventory.Objects) *Own {
-	return &Own{repo: r, objects: o, heads: plain.New(plain.Options{}), born: map[git.Hash]time.Time{}}
+// NewOwn returns an OwnFetcher.
+func NewOwn(r git.Repo, o *inventory.ObjectCache) *OwnFetcher {
+	return &OwnFetcher{repo: r, objects: o, heads: plain.New(plain.Options{}), firstSeen: map[git.Hash]time.Time{}}
 }
 
-// Look fetches what has changed.
-func (f *Own) Look(ctx context.Context, p Place, last Found) (Found, error) {
+// Fetch fetches the location of one cluster.
+func (f *OwnFetcher) Fetch(ctx context.Context, p Location, last Snapshot) (Snapshot, error) {
 	head, err := f.heads.Head(ctx, f.repo, p.Branch)
 	if err != nil || head == last.Commit {
 		return last, err
 	}
-	out := Found{Commit: head, Born: f.birth(head), Root: p.root()}
+	out := Snapshot{Commit: head, FirstSeen: f.firstSeenAt(head), Root: p.root()}
 	host := plain.New(plain.Options{MaxRepos: 1})
 	defer func() {
 		s := host.Stats()
@@ -73,22 +73,22 @@ func (f *Own) Look(ctx context.Context, p Place, last Found) (Found, error) {
 		f.bytes.Add(s.Received)
 		_ = host.Close()
 	}()
-	entries, err := list(ctx, host, f.repo, head, out.Root)
+	entries, err := listFolder(ctx, host, f.repo, head, out.Root)
 	if err == nil && len(entries) == 0 {
-		out.Root, entries, err = deeper(ctx, host, f.repo, head, p)
+		out.Root, entries, err = listNested(ctx, host, f.repo, head, p)
 	}
 	if err != nil {
 		return last, err
 	}
 	out.Folder = inventory.NewFolder(entries)
-	if err := read(ctx, host, f.repo, f.objects, out.Folder); err != nil {
+	if err := readFiles(ctx, host, f.repo, f.objects, out.Folder); err != nil {
 		return last, err
 	}
 	return out, nil
 }
 
-// list returns the files of a folder.
-func list(ctx context.Context, host *plain.Host, r git.Repo, at git.Hash, root string) (out []inventory.Entry, err error) {
+// listFolder returns the files of a folder.
+func listFolder(ctx context.Context, host *plain.Host, r git.Repo, at git.Hash, root string) (out []inventory.Entry, err error) {
 	for e, err := range host.Tree(ctx, r, at, root) {
 		if err != nil {
 			return nil, err
@@ -98,9 +98,9 @@ func list(ctx context.Context, host *plain.Host, r git.Repo, at git.Hash, root s
 	return out, nil
 }
 
-// deeper looks for the folder of a cluster a level deeper. The directories of the branch
-// are here by now.
-func deeper(ctx context.Context, host *plain.Host, r git.Repo, at git.Hash, p Place) (root string, out []inventory.Entry, err error) {
+// listNested searches the folder of a cluster one level deeper. The host already has the
+// directories of the branch.
+func listNested(ctx context.Context, host *plain.Host, r git.Repo, at git.Hash, p Location) (root string, out []inventory.Entry, err error) {
 	root = p.root()
 	for e, err := range host.Tree(ctx, r, at, "clusters") {
 		if err != nil {
@@ -114,29 +114,29 @@ func deeper(ctx context.Context, host *plain.Host, r git.Repo, at git.Hash, p Pl
 	return root, out, nil
 }
 
-// maxBorn bounds the commits of which is remembered when they were first seen.
-const maxBorn = 10_000
+// maxFirstSeen bounds the commits in firstSeen.
+const maxFirstSeen = 10_000
 
-// birth is when a commit was first seen.
-func (f *Own) birth(commit git.Hash) time.Time {
+// firstSeenAt returns when a cluster first saw a commit.
+func (f *OwnFetcher) firstSeenAt(commit git.Hash) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at, known := f.born[commit]
+	at, known := f.firstSeen[commit]
 	if !known {
-		if len(f.born) >= maxBorn {
-			clear(f.born)
+		if len(f.firstSeen) >= maxFirstSeen {
+			clear(f.firstSeen)
 		}
 		at = time.Now()
-		f.born[commit] = at
+		f.firstSeen[commit] = at
 	}
 	return at
 }
 
-// Received counts what came.
-func (f *Own) Received() (exchanges, bytes uint64) { return f.exchanges.Load(), f.bytes.Load() }
+// Received returns what was fetched.
+func (f *OwnFetcher) Received() (exchanges, bytes uint64) { return f.exchanges.Load(), f.bytes.Load() }
 
-// read brings the files of a folder that nobody has read.
-func read(ctx context.Context, host *plain.Host, r git.Repo, o *inventory.Objects, f *inventory.Folder) error {
+// readFiles adds the files of a folder to the cache, unless they are there.
+func readFiles(ctx context.Context, host *plain.Host, r git.Repo, o *inventory.ObjectCache, f *inventory.Folder) error {
 	missing := o.Missing(f)
 	if len(missing) == 0 {
 		return nil
@@ -146,8 +146,8 @@ func read(ctx context.Context, host *plain.Host, r git.Repo, o *inventory.Object
 		return err
 	}
 	for _, id := range missing {
-		if _, came := files[id]; !came {
-			files[id] = nil // too large, or gone: it holds nothing
+		if _, ok := files[id]; !ok {
+			files[id] = nil // too large, or gone
 		}
 	}
 	o.Add(files)

@@ -16,69 +16,70 @@ import (
 )
 
 // cluster is one simulated cluster: a reconciler that follows a folder, an inventory, and
-// the monitor's own loop of reports. What it does is done during its turns.
+// the monitor's loop of reports. It does everything in its turns.
 type cluster struct {
-	fleet *Fleet
-	place fetch.Place
-	draw  *rand.Rand
-	loop  *publish.Loop // nil: it does not report
+	fleet    *Fleet
+	location fetch.Location
+	random   *rand.Rand    // only during turns
+	loop     *publish.Loop // only during turns; nil if the cluster does not report
 
-	where atomic.Int32 // the condition after the last turn, for who does not want to wait for one
+	lastCondition atomic.Int32 // after the last turn; Summary reads it without waiting for a turn
 
-	post   sync.Mutex
-	orders []script.Order // that came since the last turn
+	ordersMu sync.Mutex
+	orders   []script.Order // not taken yet; guarded by ordersMu
 
-	mu       sync.Mutex // held during a turn, which may take as long as a push does
-	offline  bool
-	lag      time.Duration
-	failing  []string // patterns
-	drifted  []string // patterns; until the next look
-	nextLook time.Time
-	looked   bool        // at least once
-	why      error       // of the last look, if that failed
-	seen     fetch.Found // the newest that was fetched
-	applyAt  time.Time   // when that is applied; zero if it is
-	folder   inventory.Digest
-	held     *inventory.Held
-	commit   string    // that Flux applied last
-	wellAt   time.Time // until then workloads are in progress; zero if they are not
-	reported int
+	// mu is held during a turn, which may take as long as a push. It guards all below.
+	mu            sync.Mutex
+	offline       bool
+	lag           time.Duration
+	failing       []string // patterns
+	drifted       []string // patterns; until the next poll
+	nextPoll      time.Time
+	polled        bool           // at least once
+	fetchErr      error          // of the last poll
+	fetched       fetch.Snapshot // by the last poll that succeeded
+	applyAt       time.Time      // when to apply it; zero if it is applied
+	appliedFolder inventory.Digest
+	state         *inventory.State
+	commit        string    // that Flux applied last
+	readyAt       time.Time // until then workloads are in progress; zero if they are not
+	reported      int
 }
 
-// far is when somebody comes who has nothing to do.
-const far = time.Hour
+// offlinePause is the time between two turns of a cluster that is offline.
+const offlinePause = time.Hour
 
 // turn does what is due.
 func (c *cluster) turn(ctx context.Context, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	defer c.note()
-	c.obey(now)
+	defer c.storeCondition()
+	c.takeOrders(now)
 	if c.offline {
-		return now.Add(far)
+		return now.Add(offlinePause)
 	}
-	if !now.Before(c.nextLook) {
-		c.look(ctx, now)
+	if !now.Before(c.nextPoll) {
+		c.poll(ctx, now)
 	}
 	if !c.applyAt.IsZero() && !now.Before(c.applyAt) {
 		c.apply(now)
 	}
-	if !c.wellAt.IsZero() && !now.Before(c.wellAt) {
-		c.wellAt = time.Time{}
+	if !c.readyAt.IsZero() && !now.Before(c.readyAt) {
+		c.readyAt = time.Time{}
 		c.changed(now)
 	}
 	if c.reports() && c.loop.Due(now) <= 0 {
-		c.loop.Tell(ctx)
+		c.loop.Send(ctx)
 	}
 	return c.next(time.Now())
 }
 
-func (c *cluster) reports() bool { return c.loop != nil && c.looked }
+func (c *cluster) reports() bool { return c.loop != nil && c.polled }
 
-// next is when something is to be done again.
+// next returns when the next turn is due.
 func (c *cluster) next(now time.Time) time.Time {
-	at := c.nextLook
-	for _, t := range []time.Time{c.applyAt, c.wellAt} {
+	at := c.nextPoll
+	for _, t := range []time.Time{c.applyAt, c.readyAt} {
 		if !t.IsZero() && t.Before(at) {
 			at = t
 		}
@@ -91,58 +92,58 @@ func (c *cluster) next(now time.Time) time.Time {
 	return at
 }
 
-// look is one interval of the reconciler: it fetches, and puts right what has drifted.
-func (c *cluster) look(ctx context.Context, now time.Time) {
-	c.nextLook = now.Add(jitter(c.draw, c.fleet.options.Interval))
+// poll does what a reconciler does once per interval: it repairs drift, and fetches.
+func (c *cluster) poll(ctx context.Context, now time.Time) {
+	c.nextPoll = now.Add(jitter(c.random, c.fleet.options.Interval))
 	if len(c.drifted) > 0 {
 		c.drifted = nil
 		c.changed(now)
 	}
-	found, err := c.fleet.fetcher.Look(ctx, c.place, c.seen)
+	found, err := c.fleet.fetcher.Fetch(ctx, c.location, c.fetched)
 	if errs.Is(err, errs.NotFound) {
-		err = nil // nothing was written for it yet
+		err = nil // nothing was written for the cluster yet
 	}
-	if c.why = err; err != nil {
+	if c.fetchErr = err; err != nil {
 		return
 	}
-	c.looked = true
-	if found.Commit == c.seen.Commit {
+	c.polled = true
+	if found.Commit == c.fetched.Commit {
 		return
 	}
-	if c.seen = found; c.folder == found.Folder.Digest && c.held != nil {
-		c.follow(now)
+	if c.fetched = found; c.appliedFolder == found.Folder.Digest && c.state != nil {
+		c.noteCommit(now)
 		return
 	}
 	c.applyAt = now.Add(c.lag)
 	if most := c.fleet.options.Apply; most > 0 {
-		c.applyAt = c.applyAt.Add(time.Duration(c.draw.Int64N(int64(most))))
+		c.applyAt = c.applyAt.Add(time.Duration(c.random.Int64N(int64(most))))
 	}
 }
 
-// follow notes a commit that changes nothing here. Flux says which commit it is at, and so
-// it is news.
-func (c *cluster) follow(now time.Time) {
-	if c.applyAt = (time.Time{}); c.held.Flux {
-		c.commit = string(c.seen.Commit)
+// noteCommit records a commit that does not change the folder. Flux reports its commit, so
+// the cluster has to report it.
+func (c *cluster) noteCommit(now time.Time) {
+	if c.applyAt = (time.Time{}); c.state.Flux {
+		c.commit = string(c.fetched.Commit)
 		c.changed(now)
 	}
 }
 
 func (c *cluster) apply(now time.Time) {
 	c.applyAt = time.Time{}
-	held, ok := c.fleet.objects.Apply(c.seen.Root, c.seen.Folder)
-	if !ok { // what was read is forgotten by now
-		c.seen, c.nextLook = fetch.Found{}, now
+	state, ok := c.fleet.objects.Apply(c.fetched.Root, c.fetched.Folder)
+	if !ok { // the cache has dropped the files
+		c.fetched, c.nextPoll = fetch.Snapshot{}, now
 		return
 	}
-	c.held, c.folder, c.commit = held, c.seen.Folder.Digest, ""
-	if held.Flux {
-		c.commit = string(c.seen.Commit)
+	c.state, c.appliedFolder, c.commit = state, c.fetched.Folder.Digest, ""
+	if state.Flux {
+		c.commit = string(c.fetched.Commit)
 	}
-	if c.fleet.options.Settle > 0 && held.Objects() > 0 {
-		c.wellAt = now.Add(jitter(c.draw, c.fleet.options.Settle))
+	if c.fleet.options.Settle > 0 && state.Objects() > 0 {
+		c.readyAt = now.Add(jitter(c.random, c.fleet.options.Settle))
 	}
-	c.fleet.applied(now.Sub(c.seen.Born))
+	c.fleet.recordApply(now.Sub(c.fetched.FirstSeen))
 	c.changed(now)
 }
 
@@ -152,30 +153,30 @@ func (c *cluster) changed(now time.Time) {
 	}
 }
 
-// order leaves an order for the next turn; a turn that is under way may take long.
+// order leaves an order for the next turn, because the current one may take long.
 func (c *cluster) order(o script.Order) {
-	c.post.Lock()
-	defer c.post.Unlock()
+	c.ordersMu.Lock()
+	defer c.ordersMu.Unlock()
 	c.orders = append(c.orders, o)
 }
 
-// obey carries out the orders that came.
-func (c *cluster) obey(now time.Time) {
-	c.post.Lock()
+// takeOrders carries out the orders since the last turn.
+func (c *cluster) takeOrders(now time.Time) {
+	c.ordersMu.Lock()
 	all := c.orders
 	c.orders = nil
-	c.post.Unlock()
+	c.ordersMu.Unlock()
 	for _, o := range all {
-		c.carryOut(o, now)
+		c.follow(o, now)
 	}
 }
 
-func (c *cluster) carryOut(o script.Order, now time.Time) {
+func (c *cluster) follow(o script.Order, now time.Time) {
 	switch o.Do {
 	case script.Offline:
 		c.offline = true
 	case script.Online:
-		c.offline, c.nextLook = false, now
+		c.offline, c.nextPoll = false, now
 	case script.Lag:
 		if c.lag = o.By; !c.applyAt.IsZero() {
 			c.applyAt = now.Add(o.By)
@@ -190,49 +191,49 @@ func (c *cluster) carryOut(o script.Order, now time.Time) {
 	c.changed(now)
 }
 
-// Changes is for loops that run by themselves; this one is driven.
+// Changes returns nil: turns call the loop, which does not run alone.
 func (c *cluster) Changes() <-chan struct{} { return nil }
 
-// Settled says whether the cluster knows what it holds.
-func (c *cluster) Settled() bool { return c.held != nil || c.applyAt.IsZero() }
+// Settled reports whether the cluster has applied something, or has nothing to apply.
+func (c *cluster) Settled() bool { return c.state != nil || c.applyAt.IsZero() }
 
-// Report is what the agent sees. It is called during a turn.
+// Report returns what an agent would see. The loop calls it during a turn.
 func (c *cluster) Report() status.Report {
 	r := status.Report{Schema: status.Schema, Apps: []status.App{}}
-	if c.held == nil {
+	if c.state == nil {
 		return r
 	}
-	for _, a := range c.held.Apps {
+	for _, a := range c.state.Apps {
 		app := status.App{Label: a.Label, Commit: c.commit, Objects: make([]status.Object, len(a.Objects))}
 		for i, o := range a.Objects {
-			app.Objects[i] = c.state(o)
+			app.Objects[i] = c.objectState(o)
 		}
 		r.Apps = append(r.Apps, app)
 	}
 	return r
 }
 
-// touched is the content of an object that somebody has changed.
-const touched = "drifted"
+// driftedContent is the reported content of an object that was changed.
+const driftedContent = "drifted"
 
-// workload are the kinds that take time to become well.
-var workload = map[string]bool{"Deployment": true, "StatefulSet": true, "DaemonSet": true, "Job": true, "Pod": true}
+// isWorkload lists the kinds that are in progress for a while.
+var isWorkload = map[string]bool{"Deployment": true, "StatefulSet": true, "DaemonSet": true, "Job": true, "Pod": true}
 
-// state is how an object is doing.
-func (c *cluster) state(o status.Object) status.Object {
+// objectState returns an object with its simulated health.
+func (c *cluster) objectState(o status.Object) status.Object {
 	switch {
-	case meant(c.failing, o):
-		o.Status, o.Reason = status.Failed, "simulated: it was told to fail"
-	case !c.wellAt.IsZero() && workload[o.Kind]:
-		o.Status, o.Reason = status.InProgress, "simulated: it takes its time"
+	case matchesAny(c.failing, o):
+		o.Status, o.Reason = status.Failed, "simulated failure"
+	case !c.readyAt.IsZero() && isWorkload[o.Kind]:
+		o.Status, o.Reason = status.InProgress, "simulated progress"
 	}
-	if meant(c.drifted, o) {
-		o.Content = touched
+	if matchesAny(c.drifted, o) {
+		o.Content = driftedContent
 	}
 	return o
 }
 
-func meant(patterns []string, o status.Object) bool {
+func matchesAny(patterns []string, o status.Object) bool {
 	for _, p := range patterns {
 		if script.Matches(p, o.Kind, o.Name) {
 			return true
@@ -241,36 +242,36 @@ func meant(patterns []string, o status.Object) bool {
 	return false
 }
 
-// condition is where the cluster is, for the summary.
-func (c *cluster) condition() condition { return condition(c.where.Load()) }
+// condition returns the condition after the last turn.
+func (c *cluster) condition() condition { return condition(c.lastCondition.Load()) }
 
-// note has the condition be what it is now. It is called with mu held.
-func (c *cluster) note() { c.where.Store(int32(c.judged())) }
+// storeCondition stores the condition at the end of a turn.
+func (c *cluster) storeCondition() { c.lastCondition.Store(int32(c.conditionNow())) }
 
-func (c *cluster) judged() condition {
+func (c *cluster) conditionNow() condition {
 	switch {
 	case c.offline:
 		return isOffline
-	case c.why != nil:
+	case c.fetchErr != nil:
 		return isUnable
-	case !c.looked || !c.applyAt.IsZero():
+	case !c.polled || !c.applyAt.IsZero():
 		return isBehind
 	case c.loop != nil && (c.reported == 0 || c.loop.Pending()):
 		return isSilent
-	case c.ill():
+	case c.hasFailed():
 		return isFailed
 	}
 	return isCurrent
 }
 
-// ill says whether an object that the cluster holds fails.
-func (c *cluster) ill() bool {
-	if c.held == nil || len(c.failing) == 0 {
+// hasFailed reports whether an object on the cluster is failed.
+func (c *cluster) hasFailed() bool {
+	if c.state == nil || len(c.failing) == 0 {
 		return false
 	}
-	for _, a := range c.held.Apps {
+	for _, a := range c.state.Apps {
 		for _, o := range a.Objects {
-			if meant(c.failing, o) {
+			if matchesAny(c.failing, o) {
 				return true
 			}
 		}
@@ -278,24 +279,24 @@ func (c *cluster) ill() bool {
 	return false
 }
 
-// counted is a Writer that counts what goes through it.
-type counted struct {
+// countingWriter is a Writer that counts reports.
+type countingWriter struct {
 	to      publish.Writer
 	cluster *cluster
 }
 
-// Write is called during a turn.
-func (w counted) Write(ctx context.Context, r status.Report) error {
+// Write writes a report. The loop calls it during a turn.
+func (w countingWriter) Write(ctx context.Context, r status.Report) error {
 	began := time.Now()
 	err := w.to.Write(ctx, r)
 	if err == nil {
 		w.cluster.reported++
 	}
-	w.cluster.fleet.told(time.Since(began), err)
+	w.cluster.fleet.recordReport(time.Since(began), err)
 	return err
 }
 
-// jitter is a time of about d: a tenth more or less.
+// jitter returns d, plus or minus a tenth.
 func jitter(draw *rand.Rand, d time.Duration) time.Duration {
 	if d < 10 {
 		return d

@@ -1,6 +1,6 @@
-// Package fleet is many simulated clusters in one process. They pull from Git, hold what
-// they pulled, and report by the monitor's own code. A few workers give them their turns;
-// nothing of them waits by itself.
+// Package fleet simulates many clusters in one process. They pull from Git, apply what they
+// pulled to an inventory, and report with the monitor's own code. A few workers run them in
+// turns; a cluster has no goroutine of its own.
 package fleet
 
 import (
@@ -20,67 +20,68 @@ import (
 	"github.com/emco-orchestrator/emco/src/simfleet/internal/script"
 )
 
-// Options say what the fleet is and how it behaves.
+// Options describe the fleet and its behaviour.
 type Options struct {
 	Clusters []string          // names: <provider>+<cluster>
-	Branch   string            // that they read; {cluster} stands for the name of each
-	Branches map[string]string // of clusters that read another one, by name
-	Repo     git.Repo          // that they read
-	Status   git.Repo          // that they report to
-	Prefix   string            // of the branches that they report to
-	Silent   bool              // they do not report
+	Branch   string            // to pull; {cluster} stands for the name of each
+	Branches map[string]string // other branches to pull, by name of the cluster
+	Repo     git.Repo          // to pull
+	Status   git.Repo          // to report to
+	Prefix   string            // of the branches to report to
+	Silent   bool              // do not report
 
-	Control string                // control plane that they report to by HTTPS; empty: through Git
-	CA      string                // certificates to trust there besides the system's
-	Tokens  map[string]git.Secret // for that, by name
+	Control string                // control plane to report to by HTTPS; empty: report through Git
+	CA      string                // certificates to trust there, in addition to the system's
+	Tokens  map[string]git.Secret // for the control plane, by name of the cluster
 
-	Interval  time.Duration // between two looks at the branch, a tenth more or less
-	Apply     time.Duration // most time to apply what came
-	Settle    time.Duration // time until workloads are well, about
-	Gather    time.Duration // how long changes are collected before a report; the monitor's default if zero
-	Report    time.Duration // least time between two reports; the monitor's default if zero
-	Heartbeat time.Duration // between two reports without news; likewise
+	Interval  time.Duration // between two polls of the branch, plus or minus a tenth
+	Apply     time.Duration // longest time to apply a change
+	Settle    time.Duration // about how long workloads are in progress
+	Gather    time.Duration // how long changes are collected before a report; default as in the monitor
+	Report    time.Duration // shortest time between two reports; default as in the monitor
+	Heartbeat time.Duration // longest time between two reports; default as in the monitor
 
-	Own     bool          // each cluster fetches by itself; else branches are fetched once for all
-	Refresh time.Duration // how often a branch is looked at that is fetched for all
-	Workers int           // turns at once
+	Own     bool          // each cluster fetches alone; else each branch is fetched once for all
+	Refresh time.Duration // between two polls of a branch that is fetched for all
+	Workers int           // clusters that run at the same time
 	Seed    uint64
-	Orders  []script.Order // in order of time
+	Orders  []script.Order // sorted by time
 	Agent   string         // name and version in reports
 }
 
-// maxObjects bounds the files of which is remembered what they hold.
+// maxObjects bounds the cache of parsed files.
 const maxObjects = 500_000
 
 // Fleet is made with New.
 type Fleet struct {
-	options  Options
-	objects  *inventory.Objects
-	fetcher  fetch.Fetcher
-	host     *plain.Host   // for reports
-	line     *publish.Line // for reports by HTTPS; nil if they go through Git
-	clusters []*cluster
-	agenda   *scheduler.Agenda
-	draw     *rand.Rand
-	began    time.Time
+	options      Options
+	objects      *inventory.ObjectCache
+	fetcher      fetch.Fetcher
+	host         *plain.Host           // for reports
+	controlPlane *publish.ControlPlane // for reports by HTTPS; nil if they go through Git
+	clusters     []*cluster
+	scheduler    *scheduler.Scheduler
+	random       *rand.Rand // only New and giveOrders, one after the other
+	started      time.Time
 
-	mu       sync.Mutex
-	delays   samples // from commit to applied
-	writes   samples // of reports
-	failures int
-	last     string // why a report failed last
+	// All below is guarded by mu.
+	mu          sync.Mutex
+	delays      durationSample // from a commit to its application
+	writes      durationSample // of reports
+	failures    int
+	lastFailure string // of a report
 }
 
-// New returns a fleet that stands still. Its clusters begin within their first interval,
-// at times that the seed draws. The error says that Control is no address that can be used.
+// New returns a fleet that does nothing before Run. Its clusters start within their first
+// interval, at random times. The error is about the address in Options.Control.
 func New(o Options) (*Fleet, error) {
 	f := &Fleet{
-		options: o, objects: inventory.NewObjects(maxObjects), host: plain.New(plain.Options{MaxRepos: 2}),
-		draw: rand.New(rand.NewPCG(o.Seed, 0)), began: time.Now(),
+		options: o, objects: inventory.NewObjectCache(maxObjects), host: plain.New(plain.Options{MaxRepos: 2}),
+		random: rand.New(rand.NewPCG(o.Seed, 0)), started: time.Now(),
 	}
 	if o.Control != "" {
 		var err error
-		if f.line, err = publish.NewLine(o.Control); err != nil {
+		if f.controlPlane, err = publish.NewControlPlane(o.Control); err != nil {
 			return nil, err
 		}
 	}
@@ -90,51 +91,51 @@ func New(o Options) (*Fleet, error) {
 	}
 	at := make([]time.Time, len(o.Clusters))
 	for i, name := range o.Clusters {
-		at[i] = f.began.Add(time.Duration(f.draw.Int64N(int64(max(o.Interval, 1)))))
+		at[i] = f.started.Add(time.Duration(f.random.Int64N(int64(max(o.Interval, 1)))))
 		f.clusters = append(f.clusters, f.newCluster(name, uint64(i), at[i]))
 	}
-	f.agenda = scheduler.New(at)
+	f.scheduler = scheduler.New(at)
 	return f, nil
 }
 
 func (f *Fleet) newCluster(name string, number uint64, first time.Time) *cluster {
 	o := f.options
-	c := &cluster{fleet: f, nextLook: first, draw: rand.New(rand.NewPCG(o.Seed, number+1))}
-	c.place = fetch.Place{Branch: strings.ReplaceAll(o.Branch, "{cluster}", name), Cluster: name}
+	c := &cluster{fleet: f, nextPoll: first, random: rand.New(rand.NewPCG(o.Seed, number+1))}
+	c.location = fetch.Location{Branch: strings.ReplaceAll(o.Branch, "{cluster}", name), Cluster: name}
 	if branch := o.Branches[name]; branch != "" {
-		c.place.Branch = branch
+		c.location.Branch = branch
 	}
 	if o.Silent {
 		return c
 	}
-	c.loop = publish.New(c, counted{f.writer(name), c}, publish.Options{Cluster: name, Agent: o.Agent, Gather: o.Gather, Interval: o.Report, Heartbeat: o.Heartbeat})
+	c.loop = publish.New(c, countingWriter{f.writer(name), c}, publish.Options{Cluster: name, Agent: o.Agent, Gather: o.Gather, Interval: o.Report, Heartbeat: o.Heartbeat})
 	return c
 }
 
-// writer returns what the reports of a cluster go through.
+// writer returns the writer for the reports of a cluster.
 func (f *Fleet) writer(name string) publish.Writer {
 	o := f.options
-	if f.line != nil {
-		access := publish.Access{Token: o.Tokens[name], CA: o.CA}
-		return publish.NewHTTPS(f.line, func() (publish.Access, error) { return access, nil }, name, 0)
+	if f.controlPlane != nil {
+		credentials := publish.Credentials{Token: o.Tokens[name], CA: o.CA}
+		return publish.NewHTTPS(f.controlPlane, func() (publish.Credentials, error) { return credentials, nil }, name, 0)
 	}
 	repository := func() (git.Repo, error) { return o.Status, nil }
 	return publish.NewBranch(f.host, repository, o.Prefix, name, 0, slog.New(slog.DiscardHandler))
 }
 
-// Run has the clusters live until ctx ends.
+// Run runs the clusters until ctx ends. It waits for the goroutines that it started.
 func (f *Fleet) Run(ctx context.Context) {
-	var all sync.WaitGroup
-	all.Go(func() { f.command(ctx) })
-	f.agenda.Run(ctx, f.options.Workers, func(ctx context.Context, party int, now time.Time) time.Time {
-		return f.clusters[party].turn(ctx, now)
+	var background sync.WaitGroup
+	background.Go(func() { f.giveOrders(ctx) })
+	f.scheduler.Run(ctx, f.options.Workers, func(ctx context.Context, task int, now time.Time) time.Time {
+		return f.clusters[task].turn(ctx, now)
 	})
-	all.Wait()
+	background.Wait()
 	_ = f.host.Close()
 }
 
-// command gives orders when their time has come.
-func (f *Fleet) command(ctx context.Context) {
+// giveOrders gives each order at its time.
+func (f *Fleet) giveOrders(ctx context.Context) {
 	began := time.Now()
 	for _, o := range f.options.Orders {
 		timer := time.NewTimer(time.Until(began.Add(o.At)))
@@ -144,25 +145,25 @@ func (f *Fleet) command(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		for _, i := range o.Who.Pick(len(f.clusters), f.draw) {
+		for _, i := range o.Select.Pick(len(f.clusters), f.random) {
 			f.clusters[i].order(o)
-			f.agenda.Wake(i, f.began) // before all who wait for theirs
+			f.scheduler.Wake(i, f.started) // before all other clusters
 		}
 	}
 }
 
-func (f *Fleet) applied(after time.Duration) {
+func (f *Fleet) recordApply(after time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.delays.add(after)
 }
 
-func (f *Fleet) told(took time.Duration, err error) {
+func (f *Fleet) recordReport(took time.Duration, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {
 		f.failures++
-		f.last = err.Error()
+		f.lastFailure = err.Error()
 		return
 	}
 	f.writes.add(took)

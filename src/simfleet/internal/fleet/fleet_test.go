@@ -14,23 +14,23 @@ import (
 	"github.com/emco-orchestrator/emco/src/simfleet/internal/script"
 )
 
-// field is a real Git server with what is desired of some clusters.
-type field struct {
+// testFleet is a real Git server with the desired state of some clusters.
+type testFleet struct {
 	*testing.T
 	server *gittest.Server
 	bare   gittest.Bare
 	names  []string
-	pause  time.Duration // least time between two reports of a cluster
+	pause  time.Duration // shortest time between two reports of a cluster
 }
 
-func newField(t *testing.T, clusters int) *field {
+func newTestFleet(t *testing.T, clusters int) *testFleet {
 	t.Helper()
 	srv, err := gittest.Serve(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = srv.Close() })
-	f := &field{T: t, server: srv, pause: 100 * time.Millisecond}
+	f := &testFleet{T: t, server: srv, pause: 100 * time.Millisecond}
 	if f.bare, err = srv.Seed(t.Context(), "fleet", "main"); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func newField(t *testing.T, clusters int) *field {
 	return f
 }
 
-func (f *field) must(err error) {
+func (f *testFleet) must(err error) {
 	f.Helper()
 	if err != nil {
 		f.Fatal(err)
@@ -58,8 +58,8 @@ metadata:
   annotations: {emco/content: "%s"}
 `
 
-// desire writes what clusters are to hold.
-func (f *field) desire(content string, names ...string) {
+// desire writes the desired state of clusters.
+func (f *testFleet) desire(content string, names ...string) {
 	f.Helper()
 	files := map[string]gittest.File{}
 	for _, n := range names {
@@ -69,8 +69,8 @@ func (f *field) desire(content string, names ...string) {
 	f.must(err)
 }
 
-// start has a fleet live until the test ends.
-func (f *field) start(own bool, do ...string) *Fleet {
+// start runs a fleet until the test ends.
+func (f *testFleet) start(own bool, do ...string) *Fleet {
 	f.Helper()
 	all, err := script.ParseAll(do)
 	f.must(err)
@@ -87,8 +87,8 @@ func (f *field) start(own bool, do ...string) *Fleet {
 	return fl
 }
 
-// report reads what a cluster has reported of its one object.
-func (f *field) report(name string) (status.Object, error) {
+// report reads the last report of a cluster about its one object.
+func (f *testFleet) report(name string) (status.Object, error) {
 	text, err := f.bare.Show(f.Context(), status.Branch(status.DefaultPrefix, name), status.File)
 	if err != nil {
 		return status.Object{}, err
@@ -103,19 +103,19 @@ func (f *field) report(name string) (status.Object, error) {
 	return r.Apps[0].Objects[0], nil
 }
 
-// says waits until a cluster reports content and status.
-func (f *field) says(name, content, what string) {
+// waitFor waits until a cluster reports content and status.
+func (f *testFleet) waitFor(name, content, what string) {
 	f.Helper()
 	f.eventually(func() error {
 		o, err := f.report(name)
 		if err == nil && (o.Content != content || o.Status != what) {
-			err = fmt.Errorf("%s says %q is %s, want %q %s", name, o.Content, o.Status, content, what)
+			err = fmt.Errorf("%s reports %q is %s, want %q %s", name, o.Content, o.Status, content, what)
 		}
 		return err
 	})
 }
 
-func (f *field) eventually(try func() error) {
+func (f *testFleet) eventually(try func() error) {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(f.Context(), time.Minute)
 	defer cancel()
@@ -134,21 +134,20 @@ func (f *field) eventually(try func() error) {
 	}
 }
 
-// Clusters hold what Git says, and say so by the monitor's own reports; also if each
-// fetches by itself.
+// Clusters apply what is in Git and report it with the monitor's code, in both ways to fetch.
 func TestClustersFollowGit(t *testing.T) {
 	t.Parallel()
 	for _, own := range []bool{false, true} {
 		t.Run(fmt.Sprintf("own=%v", own), func(t *testing.T) {
 			t.Parallel()
-			f := newField(t, 8)
+			f := newTestFleet(t, 8)
 			fl := f.start(own)
 			for _, n := range f.names {
-				f.says(n, "1", status.Current)
+				f.waitFor(n, "1", status.Current)
 			}
 			f.desire("2", f.names[3])
-			f.says(f.names[3], "2", status.Current)
-			f.says(f.names[4], "1", status.Current)
+			f.waitFor(f.names[3], "2", status.Current)
+			f.waitFor(f.names[4], "1", status.Current)
 			f.eventually(func() error {
 				if s := fl.Summary(); !s.Settled() || s.Current != 8 || s.Applied != 9 || s.Bytes == 0 || s.Reports < 9 {
 					return errors.New(s.Text())
@@ -159,11 +158,11 @@ func TestClustersFollowGit(t *testing.T) {
 	}
 }
 
-// A fleet is not settled while a cluster holds what it has not reported, though it has
-// reported before.
-func TestAFleetIsSettledOnceAllIsReported(t *testing.T) {
+// A fleet is not settled while the latest state of a cluster is not reported, even if the
+// cluster has reported before.
+func TestAFleetIsSettledWhenAllIsReported(t *testing.T) {
 	t.Parallel()
-	f := newField(t, 2)
+	f := newTestFleet(t, 2)
 	f.pause = time.Hour // after the first one
 	fl := f.start(false)
 	is := func(current, silent, applied int) {
@@ -181,28 +180,28 @@ func TestAFleetIsSettledOnceAllIsReported(t *testing.T) {
 	is(1, 1, 3)
 }
 
-// A cluster's folder may be a level deeper than EMCO's.
+// A cluster's folder may be one level deeper than EMCO's.
 func TestFoldersMayBeDeeper(t *testing.T) {
 	t.Parallel()
 	for _, own := range []bool{false, true} {
-		f := newField(t, 1)
+		f := newTestFleet(t, 1)
 		f.names = append(f.names, "sim+deep")
 		_, err := f.bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"clusters/0a/sim+deep/context/7/app/web/web+Deployment.yaml": {Content: fmt.Sprintf(object, "9")}})
 		f.must(err)
 		f.start(own)
-		f.says("sim+deep", "9", status.Current)
-		f.says(f.names[0], "1", status.Current)
+		f.waitFor("sim+deep", "9", status.Current)
+		f.waitFor(f.names[0], "1", status.Current)
 	}
 }
 
-func TestOrdersAreObeyed(t *testing.T) {
+func TestOrdersTakeEffect(t *testing.T) {
 	t.Parallel()
-	f := newField(t, 4)
+	f := newTestFleet(t, 4)
 	fl := f.start(false, "0s 0 offline", "0s 1 fail Deployment/web", "0s 2 lag 1h")
-	f.says(f.names[1], "1", status.Failed)
-	f.says(f.names[3], "1", status.Current)
+	f.waitFor(f.names[1], "1", status.Failed)
+	f.waitFor(f.names[3], "1", status.Current)
 	f.desire("2", f.names...)
-	f.says(f.names[3], "2", status.Current)
+	f.waitFor(f.names[3], "2", status.Current)
 	f.eventually(func() error {
 		if s := fl.Summary(); s.Offline != 1 || s.Failed != 1 || s.Behind != 1 || s.Current != 1 || s.Settled() {
 			return errors.New(s.Text())
@@ -216,43 +215,43 @@ func TestOrdersAreObeyed(t *testing.T) {
 		o, err := script.Parse(line)
 		f.must(err)
 		fl.clusters[i].order(o)
-		fl.agenda.Wake(i, fl.began)
+		fl.scheduler.Wake(i, fl.started)
 	}
-	f.says(f.names[0], "2", status.Current)
-	f.says(f.names[1], "2", status.Current)
+	f.waitFor(f.names[0], "2", status.Current)
+	f.waitFor(f.names[1], "2", status.Current)
 	f.desire("3", f.names[2])
-	f.says(f.names[2], "3", status.Current)
+	f.waitFor(f.names[2], "3", status.Current)
 }
 
-// What somebody changes on a cluster is reported if there is time for it, and put right.
-func TestDriftIsPutRight(t *testing.T) {
+// An object that is changed on a cluster is reported so, until the next poll repairs it.
+func TestDriftIsRepaired(t *testing.T) {
 	t.Parallel()
-	f := newField(t, 1)
+	f := newTestFleet(t, 1)
 	fl := f.start(false)
-	f.says(f.names[0], "1", status.Current)
+	f.waitFor(f.names[0], "1", status.Current)
 	c := fl.clusters[0]
 	c.mu.Lock()
 	c.drifted = []string{"Deployment/*"}
-	if got := c.Report().Apps[0].Objects[0].Content; got != touched {
-		t.Errorf("content is %q, want that of somebody else", got)
+	if got := c.Report().Apps[0].Objects[0].Content; got != driftedContent {
+		t.Errorf("content is %q, want the changed one", got)
 	}
 	c.changed(time.Now())
 	c.mu.Unlock()
-	f.says(f.names[0], "1", status.Current)
+	f.waitFor(f.names[0], "1", status.Current)
 	f.eventually(func() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if len(c.drifted) > 0 {
-			return errors.New("it was not put right")
+			return errors.New("it was not repaired")
 		}
 		return nil
 	})
 }
 
-// Who asks how it goes is answered while a report is on its way, however long that takes.
+// A summary does not wait for a report that is under way.
 func TestASummaryWaitsForNoTurn(t *testing.T) {
 	t.Parallel()
-	f := newField(t, 2)
+	f := newTestFleet(t, 2)
 	begun, release := make(chan struct{}, 16), make(chan struct{})
 	f.server.BeforePush(func(string) { begun <- struct{}{}; <-release })
 	fl := f.start(false)

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// condition is where a cluster is.
+// condition is the state of a cluster.
 type condition int32
 
 const (
-	isBehind  condition = iota // has not applied what it fetched, or has never looked
-	isCurrent                  // holds what Git says, all is well, and it has said so
-	isFailed                   // holds an object that fails
+	isBehind  condition = iota // has not applied what it fetched, or has not polled yet
+	isCurrent                  // has applied what is in Git, is well, and has reported that
+	isFailed                   // has an object that failed
 	isOffline
-	isUnable // could not fetch
-	isSilent // has not reported yet what it holds
+	isUnable // cannot fetch
+	isSilent // has not reported its latest state
 	conditions
 )
 
-// Summary is where a fleet is.
+// Summary is the state of a fleet.
 type Summary struct {
 	Seconds  float64 `json:"seconds"` // since the start
 	Clusters int     `json:"clusters"`
@@ -29,18 +29,18 @@ type Summary struct {
 	Behind   int     `json:"behind"`
 	Failed   int     `json:"failed"`
 	Offline  int     `json:"offline"`
-	Unable   int     `json:"unable"` // could not fetch
-	Silent   int     `json:"silent"` // hold something that they have not reported yet
+	Unable   int     `json:"unable"` // cannot fetch
+	Silent   int     `json:"silent"` // have not reported their latest state
 
-	Applied    int     `json:"applied"`           // folders that clusters applied, in all
-	AppliedP50 float64 `json:"appliedP50Seconds"` // from when the commit was first seen
+	Applied    int     `json:"applied"`           // by all clusters
+	AppliedP50 float64 `json:"appliedP50Seconds"` // since a cluster first saw the commit
 	AppliedP99 float64 `json:"appliedP99Seconds"`
 
-	Exchanges uint64 `json:"fetches"` // in which something came
+	Exchanges uint64 `json:"fetches"` // fetches with a result
 	Bytes     uint64 `json:"bytesFetched"`
 
 	Reports    int     `json:"reports"`
-	ReportP50  float64 `json:"reportP50Seconds"` // that writing one took
+	ReportP50  float64 `json:"reportP50Seconds"` // to write one
 	ReportP99  float64 `json:"reportP99Seconds"`
 	Failures   int     `json:"reportsFailed"`
 	LastReason string  `json:"lastFailure,omitempty"`
@@ -56,25 +56,25 @@ func (f *Fleet) Summary() Summary {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return Summary{
-		Seconds: time.Since(f.began).Seconds(), Clusters: len(f.clusters),
+		Seconds: time.Since(f.started).Seconds(), Clusters: len(f.clusters),
 		Current: n[isCurrent], Behind: n[isBehind], Failed: n[isFailed], Offline: n[isOffline], Unable: n[isUnable], Silent: n[isSilent],
 		Applied: f.delays.n, AppliedP50: f.delays.quantile(0.5), AppliedP99: f.delays.quantile(0.99),
 		Exchanges: exchanges, Bytes: bytes,
 		Reports: f.writes.n, ReportP50: f.writes.quantile(0.5), ReportP99: f.writes.quantile(0.99),
-		Failures: f.failures, LastReason: f.last,
+		Failures: f.failures, LastReason: f.lastFailure,
 	}
 }
 
-// Settled says whether all clusters that are online hold what Git says, and have said so.
+// Settled reports whether all clusters that are online have applied what is in Git, and have reported it.
 func (s Summary) Settled() bool { return s.Current+s.Failed+s.Offline == s.Clusters }
 
-// Line is a summary in a line, for progress.
+// Line returns the summary in one line, for progress.
 func (s Summary) Line() string {
 	return fmt.Sprintf("%6.0f s  current %d, behind %d, failed %d, offline %d, unable %d, silent %d; applied %d, reports %d, not reported %d",
 		s.Seconds, s.Current, s.Behind, s.Failed, s.Offline, s.Unable, s.Silent, s.Applied, s.Reports, s.Failures)
 }
 
-// Text is a summary for the end.
+// Text returns the summary for the end of a run.
 func (s Summary) Text() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d clusters after %.0f s: %d current, %d behind, %d failed, %d offline, %d unable to fetch, %d that could not report\n",
@@ -88,28 +88,28 @@ func (s Summary) Text() string {
 	return out.String()
 }
 
-// kept bounds what is remembered of times: of more, each is kept with equal chance.
-const kept = 20_000
+// maxSample bounds the durations of a sample. Of more, each is kept with the same probability.
+const maxSample = 20_000
 
-// samples are times of which quantiles are asked for.
-type samples struct {
+// durationSample estimates quantiles of durations.
+type durationSample struct {
 	n    int
-	some []float64
+	kept []float64
 }
 
-func (s *samples) add(d time.Duration) {
+func (s *durationSample) add(d time.Duration) {
 	s.n++
-	if len(s.some) < kept {
-		s.some = append(s.some, d.Seconds())
-	} else if i := rand.IntN(s.n); i < kept {
-		s.some[i] = d.Seconds()
+	if len(s.kept) < maxSample {
+		s.kept = append(s.kept, d.Seconds())
+	} else if i := rand.IntN(s.n); i < maxSample {
+		s.kept[i] = d.Seconds()
 	}
 }
 
-func (s *samples) quantile(q float64) float64 {
-	if len(s.some) == 0 {
+func (s *durationSample) quantile(q float64) float64 {
+	if len(s.kept) == 0 {
 		return 0
 	}
-	sorted := slices.Sorted(slices.Values(s.some))
+	sorted := slices.Sorted(slices.Values(s.kept))
 	return sorted[int(q*float64(len(sorted)-1)+0.5)]
 }

@@ -1,6 +1,6 @@
-// Package inventory is what a simulated cluster holds: the objects of a folder, as a
-// reconciler would apply them. Nothing is kept of them but who they are and which content
-// they have; folders and objects that are equal are kept once for all clusters.
+// Package inventory computes which objects a simulated cluster has after a reconciler has
+// applied a folder. It keeps the identity and the content stamp of an object, nothing else.
+// Equal folders and objects are kept once for all clusters.
 package inventory
 
 import (
@@ -22,16 +22,16 @@ type Entry struct {
 	ID   git.Hash
 }
 
-// Digest identifies what a folder holds.
+// Digest identifies the content of a folder.
 type Digest [sha256.Size]byte
 
-// Folder is what Git holds for a cluster, in order of paths.
+// Folder is the content of a cluster's folder in Git, sorted by path.
 type Folder struct {
 	Digest  Digest
 	Entries []Entry
 }
 
-// NewFolder returns a folder of entries, which are in order.
+// NewFolder returns a folder of entries, which must be sorted.
 func NewFolder(entries []Entry) *Folder {
 	sum := sha256.New()
 	for _, e := range entries {
@@ -45,71 +45,70 @@ func NewFolder(entries []Entry) *Folder {
 // Object is one object of a file.
 type Object struct {
 	status.Object
-	Label string // of the deployment and app, if it has one
-	path  string // that a Kustomization applies
+	Label      string // of the deployment and app; may be empty
+	sourcePath string // the folder that a Kustomization applies
 }
 
-// App is what a cluster holds of one app.
+// App is one app on a cluster.
 type App struct {
 	Label   string
-	Objects []status.Object // all well; not to be changed
+	Objects []status.Object // all Current; shared, so do not change them
 }
 
-// Held is what a cluster holds.
-type Held struct {
-	Flux bool // pointers of Flux decide what is applied
+// State is what is on a cluster.
+type State struct {
+	Flux bool // Kustomizations decide what is applied
 	Apps []App
 }
 
 // Objects counts the objects of all apps.
-func (h *Held) Objects() (n int) {
+func (h *State) Objects() (n int) {
 	for _, a := range h.Apps {
 		n += len(a.Objects)
 	}
 	return n
 }
 
-// Objects keeps what was read of files, by the names that Git gives to contents. It may be
-// used by several goroutines.
-type Objects struct {
+// ObjectCache keeps the objects in files, by blob id. Several goroutines may use it.
+type ObjectCache struct {
 	limit int
 
-	mu   sync.Mutex
-	read map[git.Hash][]Object
+	mu    sync.Mutex
+	files map[git.Hash][]Object // guarded by mu
 }
 
-// NewObjects returns an empty cache that forgets when it has more files than limit.
-func NewObjects(limit int) *Objects {
-	return &Objects{limit: limit, read: map[git.Hash][]Object{}}
+// NewObjectCache returns an empty cache. It drops all files when it would have more than limit.
+func NewObjectCache(limit int) *ObjectCache {
+	return &ObjectCache{limit: limit, files: map[git.Hash][]Object{}}
 }
 
-// Missing lists the files of a folder that were not read yet, each once.
-func (o *Objects) Missing(f *Folder) []git.Hash {
+// Missing lists the files of a folder that are not in the cache, each once.
+func (o *ObjectCache) Missing(f *Folder) []git.Hash {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var out []git.Hash
 	for _, e := range f.Entries {
-		if _, known := o.read[e.ID]; !known && manifest(e.Path) && !slices.Contains(out, e.ID) {
+		if _, known := o.files[e.ID]; !known && isManifest(e.Path) && !slices.Contains(out, e.ID) {
 			out = append(out, e.ID)
 		}
 	}
 	return out
 }
 
-// Add reads files. One that holds no objects, or is none, holds nothing.
-func (o *Objects) Add(files map[git.Hash][]byte) {
+// Add parses files. A file that is not a manifest has no objects.
+func (o *ObjectCache) Add(files map[git.Hash][]byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.read)+len(files) > o.limit {
-		clear(o.read)
+	if len(o.files)+len(files) > o.limit {
+		clear(o.files)
 	}
 	for id, text := range files {
-		o.read[id] = Parse(text)
+		o.files[id] = Parse(text)
 	}
 }
 
-// manifest says whether a reconciler looks into a file.
-func manifest(path string) bool {
+// isManifest reports whether a reconciler reads a file.
+func isManifest(path string) bool {
 	return strings.HasSuffix(path, ".yaml") && !strings.HasSuffix(path, "/kustomization.yaml")
 }
 
@@ -138,50 +137,50 @@ func Parse(text []byte) (out []Object) {
 			Status: status.Current, Content: o.Metadata.Annotations[status.ContentAnnotation],
 		}}
 		if group == fluxGroup && o.Kind == "Kustomization" {
-			parsed.path = strings.TrimPrefix(o.Spec.Path, "./")
+			parsed.sourcePath = strings.TrimPrefix(o.Spec.Path, "./")
 		}
 		out = append(out, parsed)
 	}
 	return out
 }
 
-// Apply returns what a cluster holds that has applied a folder. Where the folder holds
-// pointers of Flux, those say which folders are applied; else all apps are. root is the
-// cluster's folder in the repository. ok is false if files of the folder were not read.
-func (o *Objects) Apply(root string, f *Folder) (held *Held, ok bool) {
+// Apply returns the state of a cluster that has applied a folder. If the folder has
+// Kustomizations, they select the folders to apply; otherwise all apps are applied. root is
+// the cluster's folder in the repository. ok is false if files are missing in the cache.
+func (o *ObjectCache) Apply(root string, f *Folder) (state *State, ok bool) {
 	if len(o.Missing(f)) > 0 {
 		return nil, false
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	apps := map[string]*App{}
-	pointers := o.pointers(f)
-	for _, p := range pointers {
-		put(apps, p.Label, p.Object)
+	kustomizations := o.kustomizationsLocked(f)
+	for _, p := range kustomizations {
+		addObject(apps, p.Label, p.Object)
 		for _, e := range f.Entries {
-			if strings.HasPrefix(root+"/"+e.Path, p.path+"/") {
-				o.take(apps, p.Label, e)
+			if strings.HasPrefix(root+"/"+e.Path, p.sourcePath+"/") {
+				o.addFileLocked(apps, p.Label, e)
 			}
 		}
 	}
-	if len(pointers) == 0 {
+	if len(kustomizations) == 0 {
 		for _, e := range f.Entries {
 			if label, is := labelOf(e.Path); is {
-				o.take(apps, label, e)
+				o.addFileLocked(apps, label, e)
 			}
 		}
 	}
-	return &Held{Flux: len(pointers) > 0, Apps: sorted(apps)}, true
+	return &State{Flux: len(kustomizations) > 0, Apps: sorted(apps)}, true
 }
 
-// pointers are the Kustomizations at the top of a folder. The caller holds mu.
-func (o *Objects) pointers(f *Folder) (out []Object) {
+// kustomizationsLocked returns the Kustomizations at the top of a folder.
+func (o *ObjectCache) kustomizationsLocked(f *Folder) (out []Object) {
 	for _, e := range f.Entries {
 		if strings.Contains(e.Path, "/") {
 			continue
 		}
-		for _, x := range o.read[e.ID] {
-			if x.path != "" {
+		for _, x := range o.files[e.ID] {
+			if x.sourcePath != "" {
 				out = append(out, x)
 			}
 		}
@@ -189,34 +188,34 @@ func (o *Objects) pointers(f *Folder) (out []Object) {
 	return out
 }
 
-// take adds the objects of a file, to the app that their label says, else to the given one.
-func (o *Objects) take(apps map[string]*App, label string, e Entry) {
-	for _, x := range o.read[e.ID] {
+// addFileLocked adds the objects of a file to the app of their label, or else to the given one.
+func (o *ObjectCache) addFileLocked(apps map[string]*App, label string, e Entry) {
+	for _, x := range o.files[e.ID] {
 		if x.Label != "" {
 			label = x.Label
 		}
-		put(apps, label, x.Object)
+		addObject(apps, label, x.Object)
 	}
 }
 
-func put(apps map[string]*App, label string, x status.Object) {
+func addObject(apps map[string]*App, label string, x status.Object) {
 	if apps[label] == nil {
 		apps[label] = &App{Label: label}
 	}
 	apps[label].Objects = append(apps[label].Objects, x)
 }
 
-// labelOf is the label of an app by the path of one of its files:
+// labelOf returns the label of an app from the path of one of its files,
 // context/<id>/app/<app>/<file>.
 func labelOf(path string) (string, bool) {
 	part := strings.Split(path, "/")
-	if len(part) != 5 || part[0] != "context" || part[2] != "app" || !manifest(path) {
+	if len(part) != 5 || part[0] != "context" || part[2] != "app" || !isManifest(path) {
 		return "", false
 	}
 	return part[1] + "-" + part[3], true
 }
 
-// sorted puts apps and objects in the order of reports.
+// sorted sorts apps and objects as reports do.
 func sorted(apps map[string]*App) (out []App) {
 	for _, a := range apps {
 		slices.SortFunc(a.Objects, func(x, y status.Object) int {

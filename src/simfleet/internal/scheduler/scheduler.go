@@ -1,6 +1,5 @@
-// Package agenda says who is next: many parties, each with a time at which it wants its
-// turn, and a few workers that give it to them. Nobody has a goroutine or a timer of its
-// own, and nobody has two turns at once.
+// Package scheduler runs many tasks with a few workers. Each task has a time at which it
+// runs next; none has a goroutine or a timer of its own, and none runs twice at once.
 package scheduler
 
 import (
@@ -10,80 +9,81 @@ import (
 	"time"
 )
 
-// Turn does what is due for a party and returns when it wants its next turn.
-type Turn func(ctx context.Context, party int, now time.Time) time.Time
+// Turn does what is due for a task and returns when the task runs next.
+type Turn func(ctx context.Context, task int, now time.Time) time.Time
 
-// Agenda is for parties with the numbers 0 to n-1. Make it with New.
-type Agenda struct {
-	mu    sync.Mutex
-	queue queue
-	items []item
-	news  chan struct{} // the first of the queue may be another one
+// Scheduler schedules the tasks 0 to n-1. Make it with New.
+type Scheduler struct {
+	wake chan struct{} // the earliest entry may have changed
+
+	mu      sync.Mutex
+	waiting entryHeap // guarded by mu, as are the fields of entries
+	entries []entry
 }
 
-type item struct {
-	party int
-	at    time.Time
-	place int       // in the queue; -1 during its turn
-	early time.Time // a turn that was asked for during its turn; zero if none was
+type entry struct {
+	task   int
+	at     time.Time
+	index  int       // in the heap; -1 while the task runs
+	wakeAt time.Time // requested while the task runs; zero if it was not
 }
 
-// New returns an agenda on which all parties are at the given times.
-func New(at []time.Time) *Agenda {
-	a := &Agenda{items: make([]item, len(at)), news: make(chan struct{}, 1)}
+// New returns a scheduler whose tasks run first at the given times.
+func New(at []time.Time) *Scheduler {
+	s := &Scheduler{entries: make([]entry, len(at)), wake: make(chan struct{}, 1)}
 	for i, when := range at {
-		a.items[i] = item{party: i, at: when, place: i}
-		a.queue = append(a.queue, &a.items[i])
+		s.entries[i] = entry{task: i, at: when, index: i}
+		s.waiting = append(s.waiting, &s.entries[i])
 	}
-	heap.Init(&a.queue)
-	return a
+	heap.Init(&s.waiting)
+	return s
 }
 
-// Wake gives a party its turn no later than at.
-func (a *Agenda) Wake(party int, at time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	it := &a.items[party]
+// Wake runs a task no later than at.
+func (s *Scheduler) Wake(task int, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := &s.entries[task]
 	switch {
-	case it.place < 0:
-		if it.early.IsZero() || at.Before(it.early) {
-			it.early = at
+	case e.index < 0:
+		if e.wakeAt.IsZero() || at.Before(e.wakeAt) {
+			e.wakeAt = at
 		}
-	case at.Before(it.at):
-		it.at = at
-		heap.Fix(&a.queue, it.place)
-		a.tell()
+	case at.Before(e.at):
+		e.at = at
+		heap.Fix(&s.waiting, e.index)
+		s.wakeWorkerLocked()
 	}
 }
 
-// Run gives turns until ctx ends, with so many workers, and waits for them.
-func (a *Agenda) Run(ctx context.Context, workers int, turn Turn) {
+// Run runs tasks with the given number of workers until ctx ends, and waits for the workers.
+func (s *Scheduler) Run(ctx context.Context, workers int, turn Turn) {
 	var all sync.WaitGroup
 	for range workers {
 		all.Go(func() {
 			for {
-				it := a.next(ctx)
-				if it == nil {
+				e := s.next(ctx)
+				if e == nil {
 					return
 				}
-				a.back(it, turn(ctx, it.party, time.Now()))
+				s.requeue(e, turn(ctx, e.task, time.Now()))
 			}
 		})
 	}
 	all.Wait()
 }
 
-// next waits for the first whose time has come; nil when ctx has ended.
-func (a *Agenda) next(ctx context.Context) *item {
+// next waits until a task is due. It returns nil when ctx has ended.
+func (s *Scheduler) next(ctx context.Context) *entry {
 	for ctx.Err() == nil {
-		it, wait := a.take(time.Now())
-		if it != nil {
-			return it
+		e, wait := s.pop(time.Now())
+		if e != nil {
+			return e
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-		case <-a.news:
+		case <-s.wake:
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -91,65 +91,66 @@ func (a *Agenda) next(ctx context.Context) *item {
 	return nil
 }
 
-// idle is how long is waited when nobody is on the agenda: all have their turns.
-const idle = time.Hour
+// emptyWait is how long to wait while all tasks run.
+const emptyWait = time.Hour
 
-func (a *Agenda) take(now time.Time) (*item, time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.queue) == 0 {
-		return nil, idle
+// pop returns the task that is due, or how long to wait for the earliest one.
+func (s *Scheduler) pop(now time.Time) (*entry, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 {
+		return nil, emptyWait
 	}
-	first := a.queue[0]
+	first := s.waiting[0]
 	if wait := first.at.Sub(now); wait > 0 {
 		return nil, wait
 	}
-	heap.Pop(&a.queue)
-	first.place = -1
-	a.tell() // others may wait for the one after it
+	heap.Pop(&s.waiting)
+	first.index = -1
+	s.wakeWorkerLocked() // another worker may wait for the entry behind it
 	return first, 0
 }
 
-func (a *Agenda) back(it *item, at time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !it.early.IsZero() && it.early.Before(at) {
-		at = it.early
+func (s *Scheduler) requeue(e *entry, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !e.wakeAt.IsZero() && e.wakeAt.Before(at) {
+		at = e.wakeAt
 	}
-	it.at, it.early = at, time.Time{}
-	heap.Push(&a.queue, it)
-	a.tell()
+	e.at, e.wakeAt = at, time.Time{}
+	heap.Push(&s.waiting, e)
+	s.wakeWorkerLocked()
 }
 
-// tell wakes one of those who wait. The caller holds mu.
-func (a *Agenda) tell() {
+// wakeWorkerLocked wakes one of the workers that wait.
+func (s *Scheduler) wakeWorkerLocked() {
 	select {
-	case a.news <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// queue is a heap by time.
-type queue []*item
+// entryHeap is a heap by time.
+type entryHeap []*entry
 
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, k int) bool { return q[i].at.Before(q[k].at) }
-func (q queue) Swap(i, k int) {
+func (q entryHeap) Len() int           { return len(q) }
+func (q entryHeap) Less(i, k int) bool { return q[i].at.Before(q[k].at) }
+func (q entryHeap) Swap(i, k int) {
 	q[i], q[k] = q[k], q[i]
-	q[i].place, q[k].place = i, k
+	q[i].index, q[k].index = i, k
 }
 
 // Push and Pop are for package heap.
-func (q *queue) Push(x any) {
-	it, _ := x.(*item)
-	it.place = len(*q)
-	*q = append(*q, it)
+func (q *entryHeap) Push(x any) {
+	e, _ := x.(*entry)
+	e.index = len(*q)
+	*q = append(*q, e)
 }
 
-// Pop takes the last one.
-func (q *queue) Pop() any {
+// Pop removes the last entry.
+func (q *entryHeap) Pop() any {
 	last := len(*q) - 1
-	it := (*q)[last]
+	e := (*q)[last]
 	*q = (*q)[:last]
-	return it
+	return e
 }

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Ten thousand parties with an interval each have all their turns, on a few goroutines.
-func TestAllHaveTheirTurns(t *testing.T) {
+// Ten thousand tasks run at their intervals, on a few goroutines.
+func TestAllTasksRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const parties, every = 10_000, time.Minute
+		const tasks, every = 10_000, time.Minute
 		began := time.Now()
-		at := make([]time.Time, parties)
+		at := make([]time.Time, tasks)
 		for i := range at {
-			at[i] = began.Add(time.Duration(i) * every / parties)
+			at[i] = began.Add(time.Duration(i) * every / tasks)
 		}
 		var turns, busy, most atomic.Int64
 		ctx, cancel := context.WithTimeout(t.Context(), 3*every-time.Second)
@@ -28,31 +28,32 @@ func TestAllHaveTheirTurns(t *testing.T) {
 			busy.Add(-1)
 			return now.Add(every)
 		})
-		if n := turns.Load(); n < 3*parties-200 || n > 3*parties {
-			t.Errorf("%d turns in three minutes, want about %d", n, 3*parties)
+		if n := turns.Load(); n < 3*tasks-200 || n > 3*tasks {
+			t.Errorf("%d turns in three minutes, want about %d", n, 3*tasks)
 		}
 		if most.Load() > 4 {
-			t.Errorf("%d turns at once, want at most 4", most.Load())
+			t.Errorf("%d tasks run at once, want at most 4", most.Load())
 		}
 	})
 }
 
-// Who is woken comes at once, also if it has its turn at that moment, and never twice at once.
+// A task that is woken runs at the given time, also if it is woken while it runs, and never
+// twice at once.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		a := New([]time.Time{began.Add(time.Hour), began.Add(time.Hour)})
+		s := New([]time.Time{began.Add(time.Hour), began.Add(time.Hour)})
 		var mu sync.Mutex
 		var seen []time.Duration
 		inside := false
 		ctx, cancel := context.WithCancel(t.Context())
 		var run sync.WaitGroup
 		run.Go(func() {
-			a.Run(ctx, 3, func(_ context.Context, party int, now time.Time) time.Time {
+			s.Run(ctx, 3, func(_ context.Context, task int, now time.Time) time.Time {
 				mu.Lock()
 				if inside {
-					t.Error("a party has two turns at once")
+					t.Error("a task runs twice at once")
 				}
 				inside = true
 				seen = append(seen, now.Sub(began))
@@ -65,9 +66,9 @@ func TestWake(t *testing.T) {
 			})
 		})
 		time.Sleep(time.Minute)
-		a.Wake(1, time.Now())
+		s.Wake(1, time.Now())
 		time.Sleep(5 * time.Second)
-		a.Wake(1, time.Now().Add(20*time.Second)) // during its turn
+		s.Wake(1, time.Now().Add(20*time.Second)) // while it runs
 		time.Sleep(time.Minute)
 		cancel()
 		run.Wait()

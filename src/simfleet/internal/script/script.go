@@ -1,4 +1,4 @@
-// Package orders is what simulated clusters are told to do, and when:
+// Package script reads orders: what happens to which simulated clusters, and when.
 //
 //	seed: 7
 //	orders:
@@ -6,9 +6,9 @@
 //	- "1m 0-99 fail Deployment/web"
 //	- "2m all online"
 //
-// A line says when, counted from the start; who (all, a share such as 10%, numbers such as
-// 0-99 or 7); and what: offline, online, lag DURATION, fail KIND/NAME, heal, drift KIND/NAME.
-// A star stands for any name. A share is drawn by the seed.
+// An order is a time after the start, a selector (all, a share such as 10%, or numbers such
+// as 0-99 or 7) and an action: offline, online, lag DURATION, fail KIND/NAME, heal, drift
+// KIND/NAME. A star stands for any name. The seed decides which clusters are in a share.
 package script
 
 import (
@@ -25,41 +25,41 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Verb is what a cluster is to do.
-type Verb string
+// Action is what happens to a cluster.
+type Action string
 
-// The verbs.
+// The actions.
 const (
-	Offline Verb = "offline" // neither fetches nor reports
-	Online  Verb = "online"  // does so again
-	Lag     Verb = "lag"     // applies what it fetched so much later; 0s ends that
-	Fail    Verb = "fail"    // an object does not become well
-	Heal    Verb = "heal"    // all objects do again
-	Drift   Verb = "drift"   // somebody changes an object; the reconciler puts it right with its next look
+	Offline Action = "offline" // it neither fetches nor reports
+	Online  Action = "online"  // it fetches and reports again
+	Lag     Action = "lag"     // it applies with an extra delay; 0s ends that
+	Fail    Action = "fail"    // it reports an object as failed
+	Heal    Action = "heal"    // it reports no object as failed
+	Drift   Action = "drift"   // an object is changed; the next poll of the reconciler repairs it
 )
 
 // Order is one line.
 type Order struct {
 	At     time.Duration
-	Who    Who
-	Do     Verb
+	Select Selector
+	Do     Action
 	Object string        // of Fail and Drift: KIND/NAME
 	By     time.Duration // of Lag
 }
 
-// Who selects clusters: a share, or a range of numbers.
-type Who struct {
-	Share    float64 // of all; 0 if it is a range
-	From, To int     // both are in it
+// Selector selects clusters: a share, or a range of numbers.
+type Selector struct {
+	Share    float64 // of all clusters; 0 if it is a range
+	From, To int     // inclusive
 }
 
-// Script is a file of orders.
+// Script is the content of a file.
 type Script struct {
 	Seed   uint64   `json:"seed"`
 	Orders []string `json:"orders"`
 }
 
-// Read reads a file.
+// Read reads a script from a file.
 func Read(path string) (s Script, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func Read(path string) (s Script, err error) {
 	return s, nil
 }
 
-// ParseAll reads lines and returns them in order of time.
+// ParseAll parses lines and sorts the orders by time.
 func ParseAll(lines []string) ([]Order, error) {
 	var out []Order
 	for _, line := range lines {
@@ -85,25 +85,25 @@ func ParseAll(lines []string) ([]Order, error) {
 	return out, nil
 }
 
-// Parse reads a line.
+// Parse parses a line.
 func Parse(line string) (o Order, err error) {
 	word := strings.Fields(line)
 	if len(word) < 3 {
 		return o, errors.New("want WHEN WHO WHAT, such as: 30s 10% offline")
 	}
 	if o.At, err = time.ParseDuration(word[0]); err != nil || o.At < 0 {
-		return o, fmt.Errorf("%q is no time after the start, such as 30s", word[0])
+		return o, fmt.Errorf("%q is not a time after the start, such as 30s", word[0])
 	}
-	if o.Who, err = parseWho(word[1]); err != nil {
+	if o.Select, err = parseSelector(word[1]); err != nil {
 		return o, err
 	}
-	o.Do = Verb(word[2])
-	err = o.argument(word[3:])
+	o.Do = Action(word[2])
+	err = o.parseArgument(word[3:])
 	return o, err
 }
 
-// argument reads what comes after the verb.
-func (o *Order) argument(rest []string) (err error) {
+// parseArgument reads what comes after the verb.
+func (o *Order) parseArgument(rest []string) (err error) {
 	switch o.Do {
 	case Offline, Online, Heal:
 		if len(rest) > 0 {
@@ -129,16 +129,16 @@ func (o *Order) argument(rest []string) (err error) {
 	return fmt.Errorf("%q is none of offline, online, lag, fail, heal, drift", o.Do)
 }
 
-func parseWho(text string) (Who, error) {
+func parseSelector(text string) (Selector, error) {
 	if text == "all" {
-		return Who{Share: 1}, nil
+		return Selector{Share: 1}, nil
 	}
 	if share, ok := strings.CutSuffix(text, "%"); ok {
 		v, err := strconv.ParseFloat(share, 64)
 		if err != nil || !(v > 0 && v <= 100) {
-			return Who{}, fmt.Errorf("%q is no share, such as 10%%", text)
+			return Selector{}, fmt.Errorf("%q is not a share, such as 10%%", text)
 		}
-		return Who{Share: v / 100}, nil
+		return Selector{Share: v / 100}, nil
 	}
 	first, last, isRange := strings.Cut(text, "-")
 	if !isRange {
@@ -147,13 +147,13 @@ func parseWho(text string) (Who, error) {
 	from, err := strconv.Atoi(first)
 	to, err2 := strconv.Atoi(last)
 	if err != nil || err2 != nil || from < 0 || to < from {
-		return Who{}, fmt.Errorf("%q is neither all, nor a share such as 10%%, nor numbers such as 0-99", text)
+		return Selector{}, fmt.Errorf("%q is neither all, nor a share such as 10%%, nor numbers such as 0-99", text)
 	}
-	return Who{From: from, To: to}, nil
+	return Selector{From: from, To: to}, nil
 }
 
-// Pick returns the clusters of n that are meant, in order. A share is at least one.
-func (w Who) Pick(n int, draw *rand.Rand) []int {
+// Pick returns the selected ones of n clusters, sorted. A share is at least one cluster.
+func (w Selector) Pick(n int, draw *rand.Rand) []int {
 	var out []int
 	if w.Share == 0 {
 		for i := w.From; i <= w.To && i < n; i++ {
@@ -167,7 +167,7 @@ func (w Who) Pick(n int, draw *rand.Rand) []int {
 	return out
 }
 
-// Matches says whether a pattern of Fail or Drift means an object.
+// Matches reports whether a pattern of Fail or Drift matches an object.
 func Matches(pattern, kind, name string) bool {
 	k, n, _ := strings.Cut(pattern, "/")
 	return strings.EqualFold(k, kind) && (n == "*" || n == name)

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-func TestLinesAreRead(t *testing.T) {
+func TestParse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		line string
 		want Order
 		bad  string
 	}{
-		{line: "30s 10% offline", want: Order{At: 30 * time.Second, Who: Who{Share: 0.1}, Do: Offline}},
-		{line: "0s all lag 5m", want: Order{Who: Who{Share: 1}, Do: Lag, By: 5 * time.Minute}},
-		{line: "1m 0-99 fail Deployment/web", want: Order{At: time.Minute, Who: Who{To: 99}, Do: Fail, Object: "Deployment/web"}},
-		{line: "1m 7 drift ConfigMap/*", want: Order{At: time.Minute, Who: Who{From: 7, To: 7}, Do: Drift, Object: "ConfigMap/*"}},
+		{line: "30s 10% offline", want: Order{At: 30 * time.Second, Select: Selector{Share: 0.1}, Do: Offline}},
+		{line: "0s all lag 5m", want: Order{Select: Selector{Share: 1}, Do: Lag, By: 5 * time.Minute}},
+		{line: "1m 0-99 fail Deployment/web", want: Order{At: time.Minute, Select: Selector{To: 99}, Do: Fail, Object: "Deployment/web"}},
+		{line: "1m 7 drift ConfigMap/*", want: Order{At: time.Minute, Select: Selector{From: 7, To: 7}, Do: Drift, Object: "ConfigMap/*"}},
 		{line: "offline", bad: "want WHEN WHO WHAT"},
-		{line: "soon all offline", bad: "no time after the start"},
-		{line: "1s 0% offline", bad: "no share"},
+		{line: "soon all offline", bad: "not a time after the start"},
+		{line: "1s 0% offline", bad: "not a share"},
 		{line: "1s 9-3 offline", bad: "neither all"},
 		{line: "1s all explode", bad: "none of offline"},
 		{line: "1s all offline now", bad: "takes nothing"},
@@ -42,15 +42,15 @@ func TestLinesAreRead(t *testing.T) {
 
 func TestASeedDrawsTheSameClusters(t *testing.T) {
 	t.Parallel()
-	draw := func() []int { return Who{Share: 0.1}.Pick(1000, rand.New(rand.NewPCG(7, 7))) }
+	draw := func() []int { return Selector{Share: 0.1}.Pick(1000, rand.New(rand.NewPCG(7, 7))) }
 	first := draw()
 	if len(first) != 100 || !slices.Equal(first, draw()) {
 		t.Errorf("%d clusters were drawn, or others the second time; want the same 100", len(first))
 	}
-	if got := (Who{From: 3, To: 9}).Pick(5, nil); !slices.Equal(got, []int{3, 4}) {
+	if got := (Selector{From: 3, To: 9}).Pick(5, nil); !slices.Equal(got, []int{3, 4}) {
 		t.Errorf("3-9 of five clusters is %v, want 3 and 4", got)
 	}
-	if got := (Who{Share: 0.001}).Pick(5, rand.New(rand.NewPCG(1, 1))); len(got) != 1 {
+	if got := (Selector{Share: 0.001}).Pick(5, rand.New(rand.NewPCG(1, 1))); len(got) != 1 {
 		t.Errorf("a small share is %v, want one cluster", got)
 	}
 }
@@ -75,13 +75,13 @@ func TestFiles(t *testing.T) {
 	}
 	write("sed: 7\n")
 	if _, err := Read(path); err == nil {
-		t.Error("a file with an unknown key was taken")
+		t.Error("a file with an unknown key was read without an error")
 	}
 }
 
 func TestPatterns(t *testing.T) {
 	t.Parallel()
 	if !Matches("deployment/web", "Deployment", "web") || !Matches("ConfigMap/*", "ConfigMap", "x") || Matches("ConfigMap/*", "Secret", "x") || Matches("Pod/a", "Pod", "b") {
-		t.Error("patterns match what they do not mean, or miss what they do")
+		t.Error("a pattern matches the wrong object, or misses the right one")
 	}
 }
