@@ -35,9 +35,9 @@ type Branch struct {
 	limit  int
 	log    *slog.Logger
 
-	seq   sequence
-	tipKnown bool // tip is where the branch is
-	tip   git.Hash
+	seq        sequence
+	tipKnown   bool // tip is where the branch is
+	tip        git.Hash
 	appendOnly bool // the server takes only commits on top of a branch
 }
 

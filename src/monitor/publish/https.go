@@ -24,12 +24,12 @@ import (
 )
 
 const (
-	exchangeTime = 30 * time.Second // for one report
-	compressAbove    = 1 << 10          // larger reports go out compressed
-	expectAbove     = 256 << 10        // larger reports are sent when the control plane has said that it takes one
-	minLimit   = 64 << 10         // below that a report is not made smaller
-	maxAnswer      = 4 << 10          // bytes of an answer that are read
-	maxTries     = 10               // times that a report is made to what the control plane wants
+	exchangeTime  = 30 * time.Second // for one report
+	compressAbove = 1 << 10          // larger reports go out compressed
+	expectAbove   = 256 << 10        // larger reports are sent when the control plane has said that it takes one
+	minLimit      = 64 << 10         // below that a report is not made smaller
+	maxAnswer     = 4 << 10          // bytes of an answer that are read
+	maxTries      = 10               // times that a report is made to what the control plane wants
 )
 
 // Credentials is what opens the way to a control plane. It may have changed since the last time.
@@ -42,9 +42,9 @@ type Credentials struct {
 type ControlPlane struct {
 	address *url.URL
 
-	mu     sync.Mutex
-	clientCA     string
-	client *http.Client
+	mu       sync.Mutex
+	clientCA string
+	client   *http.Client
 }
 
 // NewControlPlane returns a line to the control plane at an address, without connecting. Only
@@ -102,14 +102,14 @@ func (l *ControlPlane) clientFor(ca string) (*http.Client, error) {
 
 // HTTPS posts reports to the control plane. Where nothing has changed it says just that.
 type HTTPS struct {
-	controlPlane   *ControlPlane
-	path   string
-	credentials func() (Credentials, error)
-	limit  int
+	controlPlane *ControlPlane
+	path         string
+	credentials  func() (Credentials, error)
+	limit        int
 
-	seq    sequence
+	seq        sequence
 	sentDigest string // of what was taken last
-	documentID   string // that the control plane gave it; empty if nothing is known to be there
+	documentID string // that the control plane gave it; empty if nothing is known to be there
 }
 
 // NewHTTPS returns a writer for a cluster, "<provider>+<cluster>". limit bounds a report in

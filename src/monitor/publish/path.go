@@ -30,9 +30,9 @@ type Path struct {
 	branch  string
 	cluster string
 
-	seq   sequence
+	seq           sequence
 	sequenceKnown bool
-	apps  map[string]appFile // by label
+	apps          map[string]appFile // by label
 }
 
 // appFile is the file of an app.

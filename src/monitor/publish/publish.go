@@ -32,14 +32,14 @@ type Source interface {
 
 // Options say who reports and how often. Zero values mean the defaults given here.
 type Options struct {
-	Cluster   string        // <provider>+<cluster>
-	Agent     string        // name and version
-	Gather    time.Duration // how long changes are collected before they are sent; 1 s
-	Interval  time.Duration // least time between two reports; 10 s
-	Heartbeat time.Duration // a report without news is sent after so long; 1 minute
-	OnAlive     func()        // called at least every AliveEvery while all goes on
-	CredentialsID     func() string // identifies the credentials that reports go out with now
-	Log       *slog.Logger
+	Cluster       string        // <provider>+<cluster>
+	Agent         string        // name and version
+	Gather        time.Duration // how long changes are collected before they are sent; 1 s
+	Interval      time.Duration // least time between two reports; 10 s
+	Heartbeat     time.Duration // a report without news is sent after so long; 1 minute
+	OnAlive       func()        // called at least every AliveEvery while all goes on
+	CredentialsID func() string // identifies the credentials that reports go out with now
+	Log           *slog.Logger
 }
 
 // AliveEvery is how long Options.Alive may stay without a call, but for the time that
@@ -78,13 +78,13 @@ type Loop struct {
 	writer  Writer
 	options Options
 
-	changedAt  time.Time // since when there is something that was not looked at; zero if there is nothing
-	sentDigest     string    // digest of what was sent last
-	sentAt   time.Time // when
+	changedAt     time.Time // since when there is something that was not looked at; zero if there is nothing
+	sentDigest    string    // digest of what was sent last
+	sentAt        time.Time // when
 	notBefore     time.Time // not before; after a failure
-	failures int
-	lastFailure     string // why the last one failed; empty if it did not
-	credentialsID    string // of the credentials that it went out with
+	failures      int
+	lastFailure   string // why the last one failed; empty if it did not
+	credentialsID string // of the credentials that it went out with
 }
 
 // New returns a loop. It does nothing before Run.
