@@ -1,7 +1,9 @@
 // Package confined runs child processes that answer one question each, within limits.
 //
-//	parent ── question ──► stdin  ┐ child: no environment but what it is given,
-//	       ◄── answer ─── stdout ┘ limits on memory and processor time; killed when late
+//	parent ── question ──► stdin  ┐ child: has only the given environment,
+//	       ◄── answer ─── stdout ┘ limited memory and processor time; killed when
+//
+// late
 package confined
 
 import (
@@ -14,8 +16,8 @@ import (
 )
 
 const (
-	grace   = time.Second // between the end of a child and that of its pipes
-	maxSaid = 4 << 10     // bytes of stderr that are kept
+	grace     = time.Second // after a child ends, until its pipes are closed
+	maxStderr = 4 << 10     // bytes of stderr that are kept
 )
 
 // Why a child was ended.
@@ -28,12 +30,12 @@ var (
 // Limits bound a child.
 type Limits struct {
 	Time   time.Duration // from its start to its answer
-	Work   time.Duration // processor time of all its threads, rounded up to seconds; 0: bounded by Time only. On Linux only, and told of programs in Go only if they call Heed
-	Memory uint64        // bytes of data that it may have; on Linux only
+	Work   time.Duration // processor time of all threads, rounded up to seconds; 0: no limit. On Linux only; a child in Go must call Heed
+	Memory uint64        // bytes of data; on Linux only
 	Output int64         // bytes of an answer
 }
 
-// Child is a program and how it is run.
+// Child is a program to run.
 type Child struct {
 	Path   string
 	Args   []string // without the program's name
@@ -44,21 +46,22 @@ type Child struct {
 
 // Answer is what a child wrote.
 type Answer struct {
-	Text []byte // to stdout
-	Said string // to stderr, the beginning of it
+	Text   []byte // to stdout
+	Stderr string // to stderr, the first part
 }
 
-// Ask starts the child, hands it the question and returns what it wrote, also beside an
-// error: ErrLate, ErrSpent, ErrLong, that of ctx, or how the child ended.
+// Ask starts the child, writes the question and returns the answer. An error is ErrLate,
+// ErrSpent, ErrLong, that of ctx, or how the child ended; the answer then holds what the
+// child wrote before.
 func (c Child) Ask(ctx context.Context, question []byte) (Answer, error) {
 	timed, cancel := context.WithTimeout(ctx, c.Limits.Time)
 	defer cancel()
 	cmd := exec.CommandContext(timed, c.Path, c.Args...)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = append([]string{}, c.Env...), c.Dir, grace // an empty environment is not nil
-	alone(cmd)
+	setProcessGroup(cmd)
 	said := &outputHead{}
 	cmd.Stderr = said
-	text, err := c.Limits.talk(cmd, question)
+	text, err := c.Limits.exchange(cmd, question)
 	switch {
 	case ctx.Err() != nil:
 		err = ctx.Err()
@@ -72,9 +75,9 @@ func (c Child) Ask(ctx context.Context, question []byte) (Answer, error) {
 	return Answer{text, said.text.String()}, err
 }
 
-// talk writes the question while it reads the answer: a child may answer before it has
-// read everything. One that dies early shows in the error of Wait.
-func (l Limits) talk(cmd *exec.Cmd, question []byte) ([]byte, error) {
+// exchange writes the question while it reads the answer: a child may answer before it has read
+// everything. The error of Wait shows if it ended early.
+func (l Limits) exchange(cmd *exec.Cmd, question []byte) ([]byte, error) {
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -86,7 +89,7 @@ func (l Limits) talk(cmd *exec.Cmd, question []byte) ([]byte, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	limited := l.set(cmd.Process.Pid) // it waits for its question meanwhile
+	limited := l.set(cmd.Process.Pid) // meanwhile the child waits for its question
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
@@ -97,18 +100,18 @@ func (l Limits) talk(cmd *exec.Cmd, question []byte) ([]byte, error) {
 	}()
 	text, readErr := io.ReadAll(io.LimitReader(out, l.Output+1))
 	if int64(len(text)) > l.Output || limited != nil {
-		_ = cmd.Cancel() // it would wait for a reader
+		_ = cmd.Cancel() // the child would wait for a reader
 	}
 	waited := cmd.Wait()
 	<-written
 	return text, errors.Join(limited, waited, readErr)
 }
 
-// outputHead keeps the beginning of what is written to it.
+// outputHead keeps the first part of what is written to it.
 type outputHead struct{ text bytes.Buffer }
 
 // Write never fails.
 func (h *outputHead) Write(p []byte) (int, error) {
-	h.text.Write(p[:min(len(p), maxSaid-h.text.Len())])
+	h.text.Write(p[:min(len(p), maxStderr-h.text.Len())])
 	return len(p), nil
 }

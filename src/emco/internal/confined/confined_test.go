@@ -25,8 +25,8 @@ func TestAsk(t *testing.T) {
 		c := shell(`read q; echo "$q $GREETING $HOME" ; echo aside >&2`)
 		c.Env = []string{"GREETING=hello"}
 		a, err := c.Ask(t.Context(), []byte("why\n"))
-		if err != nil || string(a.Text) != "why hello \n" || a.Said != "aside\n" {
-			t.Errorf("Ask = %q, %q, %v", a.Text, a.Said, err)
+		if err != nil || string(a.Text) != "why hello \n" || a.Stderr != "aside\n" {
+			t.Errorf("Ask = %q, %q, %v", a.Text, a.Stderr, err)
 		}
 	})
 	t.Run("a child that is late is ended with what it has started", func(t *testing.T) {
@@ -62,8 +62,8 @@ func TestAsk(t *testing.T) {
 	t.Run("a child that reads nothing and fails", func(t *testing.T) {
 		t.Parallel()
 		a, err := shell("echo broken >&2; exit 3").Ask(t.Context(), make([]byte, 1<<20))
-		if err == nil || !strings.Contains(err.Error(), "exit status 3") || a.Said != "broken\n" {
-			t.Errorf("Ask = %q, %v, want exit status 3", a.Said, err)
+		if err == nil || !strings.Contains(err.Error(), "exit status 3") || a.Stderr != "broken\n" {
+			t.Errorf("Ask = %q, %v, want exit status 3", a.Stderr, err)
 		}
 	})
 	t.Run("nobody waits for the answer any more", func(t *testing.T) {

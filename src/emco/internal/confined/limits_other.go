@@ -7,15 +7,15 @@ import (
 	"os/exec"
 )
 
-// set does nothing: limits of other processes can be set on Linux only. Those on time and
-// output hold everywhere.
+// set does nothing: only Linux can limit other processes. The limits on time and output
+// apply everywhere.
 func (l Limits) set(int) error { return nil }
 
-// spent is never so: nobody counts.
+// spent is always false: nothing is measured.
 func (l Limits) spent(*os.ProcessState) bool { return false }
 
 // Heed does nothing.
 func Heed() (stop func()) { return func() {} }
 
-// alone sees to it that ending the process is all that is done.
+// alone makes Cancel kill only the process.
 func alone(cmd *exec.Cmd) { cmd.Cancel = func() error { return cmd.Process.Kill() } }

@@ -9,25 +9,25 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// DecisionCache remembers decisions by one filter each, and takes them again as long as what the
-// intent speaks of is the same. It is safe for use by many goroutines; its zero value is
-// empty.
+// DecisionCache caches decisions by intent and filter. A cached decision is valid while the
+// intent's selectors select the same clusters. It is safe for concurrent use; the zero
+// value is empty.
 type DecisionCache struct {
 	mu        sync.Mutex
-	decisions map[decisionKey]cachedDecision
-	size      int // clusters in all that is remembered
+	decisions map[decisionKey]cachedDecision // guarded by mu
+	size      int                            // clusters in all decisions; guarded by mu
 }
 
-// maxRemembered bounds the clusters of what is remembered.
+// maxCachedClusters bounds the size of the cache.
 const maxCachedClusters = 100_000
 
-// decisionKey is what a decision answers.
+// decisionKey identifies a decision.
 type decisionKey struct {
 	intent string
 	filter Filter
 }
 
-// cachedDecision is a decision with what it was made from.
+// cachedDecision is a decision and the clusters that it was made from.
 type cachedDecision struct {
 	candidates [][]string
 	decision   Decision
@@ -41,9 +41,9 @@ func (m cachedDecision) size() (n int) {
 	return n
 }
 
-// Decide decides as the function of that name does, with one filter, which must be
-// comparable and give the same verdict on the same cluster whatever the app. The decision
-// may be that of another app; nothing in it may be changed.
+// Decide works as the function Decide with one filter. The filter must be comparable, and
+// its verdict on a cluster must not depend on the app. Callers share the decision and must
+// not change it.
 func (m *DecisionCache) Decide(ctx context.Context, req Request, filter Filter) (Decision, error) {
 	q, spoken := decisionKey{fmt.Sprintf("%q", req.Intent), filter}, req.candidates()
 	if known, ok := m.get(q, spoken); ok {
@@ -73,7 +73,8 @@ func (m *DecisionCache) put(q decisionKey, d cachedDecision) {
 	m.decisions[q] = d
 }
 
-// candidates returns the clusters that each selector of the intent speaks of.
+// candidates returns the clusters that each selector of the intent selects. A cluster that
+// is not registered counts as none.
 func (r Request) candidates() (out [][]string) {
 	for _, s := range r.Intent.selectors() {
 		if s.Cluster == "" {

@@ -63,7 +63,7 @@ type resolvedIntent struct {
 	anyOf     [][]string        // each sorted, each key once
 }
 
-// candidates returns every cluster that the intent speaks of, sorted.
+// candidates returns every cluster that the intent selects, sorted.
 func (g resolvedIntent) candidates() []string {
 	all := keySet{}
 	for key := range g.mandatory {
@@ -77,8 +77,8 @@ func (g resolvedIntent) candidates() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// resolve turns selectors into keys. It reports everything that is wrong with the
-// intent at once.
+// resolve turns selectors into keys. Its error lists everything that is wrong with the
+// intent.
 func resolve(req Request) (resolvedIntent, error) {
 	g := resolvedIntent{inventory: req.Inventory, mandatory: map[string]string{}}
 	var problems []string
@@ -99,7 +99,7 @@ func resolve(req Request) (resolvedIntent, error) {
 		switch {
 		case len(t.AnyOf) == 0:
 			for _, key := range find(t.Selector) {
-				g.mandatory[key] = cmp.Or(g.mandatory[key], t.words())
+				g.mandatory[key] = cmp.Or(g.mandatory[key], t.reason())
 			}
 		case t.Selector != Selector{}:
 			problems = append(problems, fmt.Sprintf("allOf element %d holds both a selector and anyOf; use one element for each", i+1))
@@ -135,8 +135,8 @@ func (g resolvedIntent) find(s Selector) ([]string, error) {
 	return keys, nil
 }
 
-// words says how a selector of allOf came to a cluster.
-func (s Selector) words() string {
+// reason returns why a selector of allOf selects a cluster.
+func (s Selector) reason() string {
 	if s.Label != "" {
 		return "allOf: label " + s.Label
 	}
@@ -157,7 +157,7 @@ func (s Selector) Validate() error {
 	return nil
 }
 
-// hint says which selector an error is about.
+// hint names the selector that an error is about.
 func (s Selector) hint() string {
 	var parts []string
 	for _, p := range [][2]string{{"clusterProvider", s.Provider}, {"cluster", s.Cluster}, {"clusterLabel", s.Label}} {

@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// evaluator asks the filters about each candidate once and keeps what they said.
+// evaluator runs the filters once per candidate and keeps the results.
 type evaluator struct {
 	req       Request
 	filters   []Filter
@@ -21,10 +21,10 @@ type evaluator struct {
 // filterResult is the first refusal of a cluster, or an admission by all filters.
 type filterResult struct {
 	Verdict
-	filter int // which filter refused
+	filter int // index of the filter that refused
 }
 
-// evaluate asks about all keys. A cluster that one filter refuses is not shown to the next.
+// evaluate runs the filters on all keys. After a refusal it skips the other filters.
 func (j *evaluator) evaluate(ctx context.Context, keys []string) error {
 	for _, key := range keys {
 		cluster, _ := j.inventory.Cluster(key)
@@ -48,8 +48,8 @@ func (j *evaluator) evaluate(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// checkMandatory returns an error if a mandatory cluster was refused. It carries the
-// words of the first filter that refused one, and the clusters that it refused.
+// checkMandatory returns an error if a mandatory cluster was refused. It has the text of
+// the first filter that refused one, and the clusters that this filter refused.
 func (j *evaluator) checkMandatory(mandatory map[string]string) error {
 	refused := make([][]Verdict, len(j.filters))
 	for _, v := range j.refused() {
@@ -66,7 +66,7 @@ func (j *evaluator) checkMandatory(mandatory map[string]string) error {
 	return nil
 }
 
-// objection words the refusal of mandatory clusters by one filter.
+// objection is the error text for mandatory clusters that a filter refused.
 func objection(f Filter, refused []Verdict) string {
 	o, ok := f.(Objector)
 	if !ok {
@@ -75,15 +75,16 @@ func objection(f Filter, refused []Verdict) string {
 	return o.Objection() + ": " + joinVerdicts(refused, func(v Verdict) string { return v.Cluster })
 }
 
-// clusterChoice is what is taken of an intent's clusters, and what is not.
+// clusterChoice is the chosen clusters of an intent, and the alternatives that were not
+// needed.
 type clusterChoice struct {
-	why  map[string]string // taken key to the term that took it, in words
-	idle map[string]string // key of an alternative to the one that was taken in its place
+	why      map[string]string // reason by chosen key
+	unneeded map[string]string // chosen key by key of the alternative that it made unnecessary
 }
 
-// choose takes the mandatory clusters and one of each group that they leave open.
+// choose chooses the mandatory clusters, and one cluster of each group that has none yet.
 func (j *evaluator) choose(g resolvedIntent) (clusterChoice, error) {
-	c := clusterChoice{why: maps.Clone(g.mandatory), idle: map[string]string{}}
+	c := clusterChoice{why: maps.Clone(g.mandatory), unneeded: map[string]string{}}
 	for _, group := range g.anyOf {
 		i := slices.IndexFunc(group, func(key string) bool { return c.why[key] != "" })
 		if i < 0 {
@@ -95,14 +96,14 @@ func (j *evaluator) choose(g resolvedIntent) (clusterChoice, error) {
 		c.take(group, group[i])
 		for _, key := range group {
 			if j.results[key].Admitted {
-				c.idle[key] = group[i]
+				c.unneeded[key] = group[i]
 			}
 		}
 	}
 	return c, nil
 }
 
-// take notes that a group's choice is key, unless key was taken before.
+// take records a group's choice, unless the key is chosen already.
 func (c clusterChoice) take(group []string, key string) {
 	if c.why[key] == "" {
 		c.why[key] = fmt.Sprintf("anyOf: the first admitted of %d by name", len(group))
@@ -112,9 +113,9 @@ func (c clusterChoice) take(group []string, key string) {
 // spared returns the alternatives that were not needed, sorted by cluster.
 func (c clusterChoice) spared() []Verdict {
 	var out []Verdict
-	for _, key := range slices.Sorted(maps.Keys(c.idle)) {
+	for _, key := range slices.Sorted(maps.Keys(c.unneeded)) {
 		if c.why[key] == "" {
-			out = append(out, Verdict{Cluster: key, Admitted: true, Reason: "anyOf takes " + c.idle[key] + " instead"})
+			out = append(out, Verdict{Cluster: key, Admitted: true, Reason: "anyOf takes " + c.unneeded[key] + " instead"})
 		}
 	}
 	return out
@@ -143,10 +144,10 @@ func (j *evaluator) verdicts(keys []string) []Verdict {
 // maxListed bounds how many clusters an error names.
 const maxListed = 20
 
-// reasoned words a verdict as "<cluster> (<reason>)".
+// reasoned returns a verdict as "<cluster> (<reason>)".
 func reasoned(v Verdict) string { return v.Cluster + " (" + v.Reason + ")" }
 
-// joinVerdicts words verdicts and joins them by commas, up to a cap.
+// joinVerdicts joins the texts of verdicts by commas, up to maxListed.
 func joinVerdicts(verdicts []Verdict, word func(Verdict) string) string {
 	more := ""
 	if n := len(verdicts) - maxListed; n > 0 {

@@ -1,18 +1,18 @@
-// Package placement decides on which clusters an app runs, and says why. The
-// decision is pure: equal requests and filters give equal answers.
+// Package placement decides on which clusters an app runs, and explains why. Decisions are
+// pure: equal requests and filters give equal decisions.
 package placement
 
 import "context"
 
-// Intent says where an app shall run, as EMCO's app intents do. All clusters of all
-// AllOf terms are mandatory; of AnyOf one cluster is taken.
+// Intent selects the clusters of an app, as EMCO's app intents do. All clusters of all
+// AllOf terms are mandatory; of AnyOf one cluster is chosen.
 type Intent struct {
 	AllOf []Term
 	AnyOf []Selector
 }
 
-// Term is one element of AllOf: either a selector, whose clusters are all
-// mandatory, or a list of alternatives of which one cluster is taken. Never both.
+// Term is one element of AllOf: either a selector, whose clusters are all mandatory, or a
+// list of alternatives, of which one cluster is chosen. Never both.
 type Term struct {
 	Selector
 	AnyOf []Selector
@@ -28,41 +28,40 @@ type Cluster struct {
 	Labels         []string
 }
 
-// Key returns "<provider>+<cluster>", the cluster's name wherever providers meet.
+// Key returns "<provider>+<cluster>", the cluster's name across providers.
 func (c Cluster) Key() string { return c.Provider + "+" + c.Name }
 
-// Request is what is to be placed, and on what.
+// Request is an app to place.
 type Request struct {
 	App       string
 	Intent    Intent
 	Inventory Inventory
 }
 
-// Inventory is the clusters that there are.
+// Inventory is the registered clusters.
 type Inventory interface {
 	// Cluster returns the cluster with a key; false if there is none.
 	Cluster(key string) (Cluster, bool)
-	// Labelled returns the keys of a provider's clusters that carry a label, sorted. The
-	// list must not be changed. As long as it is the same one, so is what is in it.
+	// Labelled returns the keys of a provider's clusters that carry a label, sorted.
+	// Callers must not change the list. The same list always has the same content.
 	Labelled(provider, label string) []string
 }
 
-// Verdict is what a filter says of one cluster.
+// Verdict is a filter's decision on one cluster.
 type Verdict struct {
 	Cluster  string // "<provider>+<cluster>"
 	Admitted bool
 	Reason   string // never empty
 }
 
-// Filter judges one cluster for one request. Admit gives no verdict without a
-// reason, and changes neither req nor c; an error means that it could not judge,
-// which ends the decision.
+// Filter decides whether a cluster may run an app. Admit always gives a reason and changes
+// neither req nor c. An error means that it could not decide, and ends the placement.
 type Filter interface {
 	Admit(ctx context.Context, req Request, c Cluster) (Verdict, error)
 }
 
-// Objector is optional: a filter that has its own words for the refusal of
-// mandatory clusters. The names of the clusters follow the text.
+// Objector is optional: a filter with its own text for the refusal of mandatory clusters.
+// The names of the clusters follow the text.
 type Objector interface {
 	Objection() string
 }
@@ -70,13 +69,13 @@ type Objector interface {
 // Decision is where an app runs.
 type Decision struct {
 	Clusters []string          // sorted keys, each once, at least one
-	Why      map[string]string // each of Clusters to the term of the intent that chose it, in words
+	Why      map[string]string // by cluster: which term of the intent selected it
 	Refused  []Verdict         // candidates that a filter refused, sorted by cluster
 	Spared   []Verdict         // candidates that are not needed, sorted by cluster
 }
 
-// Merge joins the intents of one app. Each top-level AnyOf stays a group of its own,
-// so every intent is met by the result.
+// Merge joins the intents of one app. Each top-level AnyOf stays a separate group, so the
+// result satisfies every intent.
 func Merge(intents ...Intent) Intent {
 	if len(intents) == 1 {
 		return intents[0]

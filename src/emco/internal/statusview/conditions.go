@@ -19,7 +19,7 @@ const (
 	reasonNotReady    = "NotReady"
 	reasonNotReported = "NotReported"
 	reasonSilent      = "Silent"
-	reasonNotTold     = "NotTold"
+	reasonUnknown     = "NotTold"
 	reasonReconciling = "Reconciling"
 	reasonOperation   = "OperationFailed"
 )
@@ -27,7 +27,7 @@ const (
 // ranks orders reasons, the worst first: messages name the worst problem.
 var ranks = map[string]int{
 	reasonFailed: 1, reasonRetrying: 2, reasonNotReady: 3, reasonBlocked: 4, reasonPending: 5,
-	reasonReconciling: 6, reasonSilent: 7, reasonNotReported: 8, reasonNotTold: 9,
+	reasonReconciling: 6, reasonSilent: 7, reasonNotReported: 8, reasonUnknown: 9,
 }
 
 // conditions returns the deployment's conditions, and sets those of the apps in parts, which
@@ -234,7 +234,7 @@ func (v *statusView) synced(a appPlaces) v2.Condition {
 		case w.report.Commit == p.pair.Commit, p.ready.verdict.held:
 			since = later(since, w.report.Since)
 		case p.ready.verdict.unknown.n > 0:
-			open.add(reasonNotTold, p.cluster, p.ready.verdict.unknown.first)
+			open.add(reasonUnknown, p.cluster, p.ready.verdict.unknown.first)
 		default:
 			not.add(reasonReconciling, p.cluster, "its reconciler has not applied it yet")
 		}
@@ -270,7 +270,7 @@ func (v *statusView) healthy(a appPlaces) v2.Condition {
 				bad.since = earlier(bad.since, w.report.Since)
 			}
 		case d.unknown.n > 0:
-			open.add(reasonNotTold, p.cluster, d.unknown.first)
+			open.add(reasonUnknown, p.cluster, d.unknown.first)
 		default:
 			since = later(since, w.report.Since)
 		}

@@ -143,6 +143,6 @@ func (d *healthVerdict) count(id manifest.ID, o objectState) {
 	case v2.NotReady:
 		d.bad.add(reasonNotReady, where, cmp.Or(why, "is not ready"))
 	case v2.Unknown:
-		d.unknown.add(reasonNotTold, where, why)
+		d.unknown.add(reasonUnknown, where, why)
 	}
 }

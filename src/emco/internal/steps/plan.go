@@ -9,18 +9,18 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// stepPlanner puts a way together.
+// stepPlanner collects the steps of a transition.
 type stepPlanner struct {
 	pulls bool
-	base  []appcontext.Ref // what is settled by now: the app's own, and hooks that last
+	base  []appcontext.Ref // objects that are complete: the app's own, and hooks that last
 	left  []appcontext.Ref // hooks that ran and stay
 	drop  []appcontext.Ref // hooks that ran and go with the next step
 	ran   map[objectKey]bool
 	steps []Step
 }
 
-// bring plans an installation, an upgrade or a rollback. Hooks that run after it wait
-// until the app is ready; definitions are not waited for again.
+// bring plans an installation, an upgrade or a rollback. Hooks that run after it wait until
+// the app is ready; CRDs need no second wait.
 func (p *stepPlanner) bring(w Transition) {
 	p.base = Settled(w.From)
 	pre, post := hooksOf(w.To, w.Change, "pre-"), hooksOf(w.To, w.Change, "post-")
@@ -38,8 +38,8 @@ func (p *stepPlanner) bring(w Transition) {
 	}
 }
 
-// main adds the step that brings what a bundle has, but for hooks that have run before
-// it or run after it.
+// main adds the step that delivers a bundle's objects, except hooks that ran before it or
+// run after it.
 func (p *stepPlanner) main(to appcontext.Bundle, post []appcontext.HookRef) {
 	s := Step{Kind: Main, Add: without(Settled(to), append(refsOf(post), without(p.left, own(to))...))}
 	if len(post) > 0 {
@@ -52,7 +52,7 @@ func (p *stepPlanner) main(to appcontext.Bundle, post []appcontext.HookRef) {
 	p.base = s.Add
 }
 
-// settle lets go of hooks that a repository is not to hold when the way is over.
+// settle drops the hooks that a repository must not hold after the transition.
 func (p *stepPlanner) settle(to appcontext.Bundle) {
 	if p.pulls {
 		over := without(p.left, Settled(to))
@@ -60,7 +60,7 @@ func (p *stepPlanner) settle(to appcontext.Bundle) {
 	}
 }
 
-// remove plans a deletion. Definitions are not waited for: they may stay.
+// remove plans a deletion. It does not wait for CRDs, which may stay.
 func (p *stepPlanner) remove(w Transition) {
 	p.base = Settled(w.From)
 	pre, post := hooksOf(w.From, w.Change, "pre-"), hooksOf(w.From, w.Change, "post-")
@@ -77,8 +77,8 @@ func (p *stepPlanner) remove(w Transition) {
 	p.add(last)
 }
 
-// hooksOf returns the hooks of a bundle for one side of a change, by weight and name. A
-// change that is not known has none.
+// hooksOf returns the hooks of a bundle for one side of a change, by weight and name. An
+// unknown change has none.
 func hooksOf(b appcontext.Bundle, c appcontext.Change, side string) []appcontext.HookRef {
 	var out []appcontext.HookRef
 	for _, h := range b.Hooks {
@@ -99,8 +99,8 @@ func refsOf(hooks []appcontext.HookRef) (out []appcontext.Ref) {
 	return out
 }
 
-// clear adds a step that takes Jobs and Pods away before they run, whatever an earlier
-// run or way has left of them: else what is reported of them would be of that run.
+// clear adds a step that deletes Jobs and Pods before they run again: otherwise reports
+// about an earlier run would count for this one.
 func (p *stepPlanner) clear(hooks []appcontext.HookRef) {
 	refs := slices.DeleteFunc(refsOf(hooks), func(r appcontext.Ref) bool { return !Ends(r.ID) })
 	if len(refs) == 0 {
@@ -129,7 +129,7 @@ func (p *stepPlanner) runAll(event string, hooks []appcontext.HookRef) {
 // asks reports whether a hook has a delete policy.
 func asks(h appcontext.HookRef, policy string) bool { return slices.Contains(h.DeletePolicies, policy) }
 
-// add completes a step with what stays and what goes.
+// add sets what a step keeps and drops, and appends it.
 func (p *stepPlanner) add(s Step) {
 	s.Keep = without(merge(p.left, p.base), s.Add)
 	s.Drop = without(reversed(p.drop), slices.Concat(s.Keep, s.Add))
@@ -143,9 +143,9 @@ func reversed(refs []appcontext.Ref) []appcontext.Ref {
 	return out
 }
 
-// missing returns the definitions and namespaces of a bundle that are not there yet and
-// that something in it needs. A definition that has changed counts as missing; a
-// namespace is there whatever its content.
+// missing returns the CRDs and namespaces of a bundle that do not exist yet and that
+// something in the bundle needs. A changed CRD counts as missing; a namespace exists
+// regardless of its content.
 func missing(from, to appcontext.Bundle) []appcontext.Ref {
 	there, groups, namespaces := contents(from), map[string]bool{}, map[string]bool{}
 	use := func(r appcontext.Ref) { groups[r.Group], namespaces[r.Namespace] = true, true }

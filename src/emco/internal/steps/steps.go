@@ -1,13 +1,13 @@
-// Package steps says in which steps a pair, one app on one cluster, comes from what it
-// holds to what it shall hold. It is a pure function: the same way has the same steps,
-// in every process and after every crash.
+// Package steps plans in which steps a pair, one app on one cluster, changes from what it
+// holds to what it should hold. It is a pure function: a transition has the same steps in
+// every process and after every crash.
 //
 //	install, upgrade, rollback   [Clear] [Define] Run… Main Run… [Tidy]
 //	delete                       [Clear] Run… Main Run… [Tidy]
 //
-// Without hooks there is Main alone, or Define and Main if definitions or namespaces
-// are new and something needs them. What a step needs to be reported before the next
-// one begins is part of it.
+// Without hooks there is only Main, preceded by Define if something needs CRDs or
+// namespaces that are new. Each step names what must be reported before the next one
+// starts.
 package steps
 
 import (
@@ -17,59 +17,60 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// Transition is where a pair comes from and where it goes.
+// Transition is a pair's change from one bundle to another.
 type Transition struct {
 	Change appcontext.Change // decides which hooks run; the empty one runs none
-	From   appcontext.Bundle // what ran when the way began; empty if nothing did
-	To     appcontext.Bundle // what it shall hold; not looked at for a deletion
+	From   appcontext.Bundle // the bundle at the start; empty if nothing ran
+	To     appcontext.Bundle // the bundle at the end; ignored for a deletion
 
-	// Pulls says that the cluster reads its state from a repository. A Job that has run as
-	// a hook must leave it then: the cluster would run it again once it is cleaned up. It
-	// changes what steps keep and drop, but neither their number nor their needs.
+	// Pulls is set if the cluster reads its state from a repository. A Job that ran as a
+	// hook must then leave the repository, or the cluster would run it again after its
+	// cleanup. Pulls affects what steps keep and drop, but neither their number nor their
+	// needs.
 	Pulls bool
 }
 
-// Kind says what a step is for.
+// Kind is the purpose of a step.
 type Kind uint8
 
 // The kinds of steps, in the order in which they come.
 const (
-	Clear  Kind = iota // Jobs and Pods that an earlier run left go
-	Define             // definitions and namespaces come, if they are new and needed
-	Run                // a hook runs
-	Main               // the app's own objects come and what left goes; or all of them go
-	Tidy               // hooks that ran go
+	Clear  Kind = iota // deletes Jobs and Pods that an earlier run left
+	Define             // creates CRDs and namespaces that are new and needed
+	Run                // runs a hook
+	Main               // applies the app's objects and prunes old ones; or deletes all of them
+	Tidy               // deletes hooks that ran
 )
 
-// Need is what must be reported of objects before the next step begins.
+// Need is what must be reported about objects before the next step starts.
 type Need uint8
 
 // The needs.
 const (
 	Nothing  Need = iota
-	Ready         // they are Current, in the content that was delivered
+	Ready         // they are Current, with the delivered content
 	Complete      // the hook has succeeded
-	Gone          // they are not there
+	Gone          // they do not exist
 )
 
-// Step is one step of a way. Sets are in order of application; those of objects that go
-// in order of deletion.
+// Step is one step of a transition. Sets are in order of application; sets of objects to
+// delete are in order of deletion.
 type Step struct {
 	Kind  Kind
 	Event string              // of Run, such as "pre-install"
 	Hook  *appcontext.HookRef // of Run
 	Keep  []appcontext.Ref    // stays as it is
-	Add   []appcontext.Ref    // comes, or changes
-	Drop  []appcontext.Ref    // hooks that go
+	Add   []appcontext.Ref    // is created or changed
+	Drop  []appcontext.Ref    // hooks to delete
 	Need  Need
-	About []appcontext.Ref // what Need is about
+	About []appcontext.Ref // the objects of Need
 }
 
-// Set returns all that the cluster shall hold of the app during the step.
+// Set returns everything that the cluster should hold of the app during the step.
 func (s Step) Set() []appcontext.Ref { return merge(s.Keep, s.Add) }
 
-// AfterFailure returns what is to be done once the hook of a Run has failed: by its
-// delete policy it goes or stays.
+// AfterFailure returns the step after the hook of a Run has failed, if the hook's delete
+// policy asks for its deletion.
 func (s Step) AfterFailure() (Step, bool) {
 	if s.Hook == nil || !asks(*s.Hook, "hook-failed") {
 		return s, false
@@ -77,7 +78,7 @@ func (s Step) AfterFailure() (Step, bool) {
 	return Step{Kind: Tidy, Keep: s.Keep, Drop: []appcontext.Ref{s.Hook.Ref}}, true
 }
 
-// String names what is worked on, such as "pre-install hook Job migrate".
+// String names the objects of the step, such as "pre-install hook Job migrate".
 func (s Step) String() string {
 	switch s.Kind {
 	case Clear:
@@ -92,7 +93,7 @@ func (s Step) String() string {
 	return "the app's objects"
 }
 
-// Of returns the steps of a way, at least one. Only the last one has no need.
+// Of returns the steps of a transition, at least one. Only the last one has no need.
 func Of(w Transition) []Step {
 	p := &stepPlanner{pulls: w.Pulls, ran: map[objectKey]bool{}}
 	if w.Change == appcontext.Remove {
@@ -103,15 +104,15 @@ func Of(w Transition) []Step {
 	return p.steps
 }
 
-// Settled returns all that is to be there of a bundle once it is there: definitions,
-// objects, and hooks that last.
+// Settled returns everything that a bundle leaves on a cluster permanently: CRDs, objects,
+// and hooks that last.
 //
-// A hook lasts if it comes with an installation, does not end as Jobs and Pods do, and
-// is not to be deleted when it is there: a ServiceAccount, say. Others of the app need
-// it, so it is kept as its bundle has it from then on.
+// A hook lasts if it is installed with the app, does not end as Jobs and Pods do, and is
+// not deleted on success. An example is a ServiceAccount. Others of the app need it, so it
+// is kept in the form of its bundle.
 func Settled(b appcontext.Bundle) []appcontext.Ref { return merge(lasting(b), own(b)) }
 
-// own returns a bundle's definitions and objects.
+// own returns a bundle's CRDs and objects.
 func own(b appcontext.Bundle) []appcontext.Ref { return merge(b.CRDs, b.Objects) }
 
 func lasting(b appcontext.Bundle) []appcontext.Ref {
@@ -125,12 +126,13 @@ func lasting(b appcontext.Bundle) []appcontext.Ref {
 	return out
 }
 
-// Ends reports whether an object runs and comes to an end, good or bad.
+// Ends reports whether an object runs and ends, successfully or not.
 func Ends(id manifest.ID) bool {
 	return id.Group == "batch" && id.Kind == "Job" || id.Group == "" && id.Kind == "Pod"
 }
 
-// Key tells objects apart, whatever the version of their API.
+// Key returns the id without the version of the API: it identifies an object in all
+// versions.
 func Key(id manifest.ID) manifest.ID {
 	id.Version = ""
 	return id
@@ -138,12 +140,12 @@ func Key(id manifest.ID) manifest.ID {
 
 type objectKey = manifest.ID // without version
 
-// merge returns refs with others in the place of those with the same key, and after them.
+// merge returns refs and others; of two with equal keys it keeps that of others.
 func merge(refs, others []appcontext.Ref) []appcontext.Ref {
 	return append(without(refs, others), others...)
 }
 
-// without returns the refs of which the key is not among others.
+// without returns the refs whose keys are not among others.
 func without(refs, others []appcontext.Ref) []appcontext.Ref {
 	leave := make(map[objectKey]bool, len(others))
 	for _, r := range others {

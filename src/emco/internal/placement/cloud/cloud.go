@@ -1,5 +1,5 @@
-// Package cloud is the placement filter that keeps an app within its logical cloud:
-// a cluster outside of it has no namespace and no credential for the app.
+// Package cloud is the placement filter that keeps an app within its logical cloud: other
+// clusters have no namespace and no credential for the app.
 package cloud
 
 import (

@@ -143,17 +143,17 @@ func (p processRenderer) run(ctx context.Context, app string, question []byte) (
 		return nil, blame(app, fmt.Sprintf("rendering took more than %s of processor time and was ended; does a template loop?", p.limits.Work))
 	case errors.Is(err, confined.ErrLong):
 		return nil, blame(app, fmt.Sprintf("renders to more than %d bytes", p.limits.Output))
-	case exhausted(a.Said):
+	case outOfMemory(a.Stderr):
 		return nil, blame(app, fmt.Sprintf("rendering needs more than %d MiB of memory and was ended; does a template build long lists?", p.limits.Memory>>20))
-	case strings.Contains(a.Said, "stack overflow"):
+	case strings.Contains(a.Stderr, "stack overflow"):
 		return nil, blame(app, "a template calls itself without end")
 	}
-	return nil, fmt.Errorf("render app %s in a child: %w: %s", app, err, a.Said)
+	return nil, fmt.Errorf("render app %s in a child: %w: %s", app, err, a.Stderr)
 }
 
-// exhausted reports whether a Go program said that it has no memory left, be it for the
+// outOfMemory reports whether a Go program said that it has no memory left, be it for the
 // stack of a thread.
-func exhausted(stderr string) bool {
+func outOfMemory(stderr string) bool {
 	for _, sign := range []string{"out of memory", "cannot allocate memory", "failed to reserve", "pthread_create failed", "failed to create new OS thread"} {
 		if strings.Contains(stderr, sign) {
 			return true

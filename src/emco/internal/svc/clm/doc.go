@@ -1,5 +1,6 @@
-// Package clm owns the clusters: their providers, kubeconfigs, labels, key-value
-// pairs and the sync objects that say how to reach them through Git. It checks at
-// registration what EMCO finds out when it deploys. It never contacts a cluster or
-// a Git host.
+// Package clm owns the clusters: providers, kubeconfigs, labels, key-value pairs, and the
+// sync objects that describe how to reach clusters through Git. It checks at registration
+// what EMCO finds only when it deploys. It never contacts a cluster or a Git server.
+//
+// shard.go chooses the place of a new cluster in its repository; move.go changes it.
 package clm

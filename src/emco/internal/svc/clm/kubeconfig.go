@@ -13,7 +13,8 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// kubeconfig is what matters of a kubeconfig. Byte slices are base64 in the file.
+// kubeconfig has the members of a kubeconfig that we use. Byte slices are base64 in the
+// file.
 type kubeconfig struct {
 	Current  string         `json:"current-context"`
 	Contexts []namedContext `json:"contexts"`
@@ -61,9 +62,9 @@ type userCredentials struct {
 	Provider  *struct{} `json:"auth-provider"`
 }
 
-// checkKubeconfig refuses what a control plane must not be made to use: a kubeconfig
-// is input of users, and could run programs or read files on our disk. Every entry
-// is checked, not only the one in use. Errors repeat no credential.
+// checkKubeconfig refuses what a control plane must not use: users supply kubeconfigs,
+// which could run programs or read files here. It checks every entry, not only the current
+// one. Errors contain no credentials.
 func checkKubeconfig(text []byte) error {
 	k, err := parse(text)
 	if err != nil {
@@ -82,7 +83,7 @@ func checkKubeconfig(text []byte) error {
 	return k.usable()
 }
 
-// parse reads a kubeconfig. Its errors may repeat content; they are not for clients.
+// parse reads a kubeconfig. Its errors may quote content and must not reach clients.
 func parse(text []byte) (k kubeconfig, err error) {
 	plain, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -95,7 +96,7 @@ func invalid(format string, args ...any) error {
 	return errs.New(errs.Invalid, "Invalid Input:\n- file: kubeconfig: "+fmt.Sprintf(format, args...))
 }
 
-// usable demands that the current context leads to a server and credentials.
+// usable checks that the current context leads to a server and credentials.
 func (k kubeconfig) usable() error {
 	if k.Current == "" {
 		return invalid("has no current-context")
@@ -136,7 +137,7 @@ func (k kubeconfig) user(name string) *userCredentials {
 	return nil
 }
 
-// fault says why the API server cannot be used, or returns "".
+// fault returns why the API server cannot be used, or "".
 func (s apiServer) fault() string {
 	if s.Server == "" {
 		return "server is missing"
@@ -175,7 +176,7 @@ func (c userCredentials) any() bool {
 	return c.Token != "" || len(c.Cert) > 0 || c.Username != "" && c.Password != ""
 }
 
-// fault says why the credentials cannot be used, or returns "".
+// fault returns why the credentials cannot be used, or "".
 func (c userCredentials) fault() string {
 	switch {
 	case c.Exec != nil:
@@ -197,8 +198,8 @@ func (c userCredentials) fault() string {
 	return ""
 }
 
-// redactedKubeconfig is a kubeconfig as clients may see it. It is built from what is known to be
-// public, so that what is not known here is left out.
+// redactedKubeconfig is a kubeconfig without secrets. It copies public members only, so
+// unknown ones are dropped.
 type redactedKubeconfig struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`

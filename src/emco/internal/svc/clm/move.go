@@ -14,15 +14,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// maxMove bounds the body of a request to move a cluster, in bytes.
+// maxMove is the size limit of a move request's body, in bytes.
 const maxMove = 4 << 10
 
 // A cluster moves to another place in its repository, or to another sync type. Its
-// registration says at once where it is to be. What is deployed there goes along: rsync
-// writes it in the new place, and then takes it out of the old one, which the registration
-// names as well. So nothing that is known of a move can be lost between two writes.
+// registration names the new place at once, and also the old one. rsync writes what is
+// deployed to the new place and then removes it from the old one. Because both are in one
+// document, no crash loses a move.
 
-// Relocations say how far moves are.
+// Relocations stores the progress of moves.
 type Relocations interface {
 	Relocation(ctx context.Context, cluster string) (appcontext.Relocation, error)
 	AskRelocation(ctx context.Context, ask appcontext.Relocation) error
@@ -30,22 +30,22 @@ type Relocations interface {
 	ForgetRelocation(ctx context.Context, cluster string) error
 }
 
-// moveHandler seats clusters anew.
+// moveHandler serves moves of clusters.
 type moveHandler struct{ *shardAllocator }
 
-// movingCluster is one cluster that is to be moved.
+// movingCluster is the cluster of a move request.
 type movingCluster struct {
 	at      resource.Place
 	doc     store.Doc
 	cluster v2.Cluster
 }
 
-// name is "<provider>+<cluster>".
+// name returns "<provider>+<cluster>".
 func (m movingCluster) name() string {
 	return m.at.Vars["clusterProvider"] + "+" + m.cluster.Metadata.Name
 }
 
-// find reads the cluster that a request is about.
+// find reads the cluster that the URL names.
 func (n moveHandler) find(r *http.Request) (m movingCluster, err error) {
 	vars, err := web.Vars(r)
 	if err != nil {
@@ -60,8 +60,9 @@ func (n moveHandler) find(r *http.Request) (m movingCluster, err error) {
 	return m, err
 }
 
-// move serves the request to seat a cluster anew: where the body says, or where a new one
-// would be. It answers 202 if something is deployed there, which goes along, and else 200.
+// move changes a cluster's place to the one in the body, or to the one that a new cluster
+// would get. It answers 202 if something is deployed on the cluster and must move too,
+// otherwise 200.
 func (n moveHandler) move(w http.ResponseWriter, r *http.Request) error {
 	m, err := n.find(r)
 	if err != nil {
@@ -95,11 +96,11 @@ func readMoveRequest(w http.ResponseWriter, r *http.Request) (ask v2.ClusterMove
 	return ask, nil
 }
 
-// moveCluster stores a cluster with another seat. It reports whether what is deployed on it has to
-// go along.
+// moveCluster stores a cluster with another place. It reports whether something is deployed
+// on it and must move too.
 func (n moveHandler) moveCluster(ctx context.Context, m movingCluster, ask v2.ClusterMoveRequest) (doc store.Doc, along bool, err error) {
 	if m.cluster.Direct() {
-		return m.doc, false, errs.New(errs.Invalid, "cluster "+m.cluster.Metadata.Name+" is reached directly, and is on no branch")
+		return m.doc, false, errs.New(errs.Invalid, "cluster "+m.cluster.Metadata.Name+" is reached directly and is on no branch")
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -107,7 +108,7 @@ func (n moveHandler) moveCluster(ctx context.Context, m movingCluster, ask v2.Cl
 	if ask == (v2.ClusterMoveRequest{Finish: true}) {
 		return n.continueMove(ctx, m, true)
 	}
-	next, err := n.nextSlot(ctx, m, ask)
+	next, err := n.nextSlotLocked(ctx, m, ask)
 	if err != nil {
 		return m.doc, false, err
 	}
@@ -123,15 +124,15 @@ func (n moveHandler) moveCluster(ctx context.Context, m movingCluster, ask v2.Cl
 	if along {
 		next.Moved = v2.GitOpsMove{Number: was.Moved.Number + 1, From: was.Location()}
 	}
-	if doc, err = n.write(ctx, m, next); err != nil || !along {
+	if doc, err = n.writeLocked(ctx, m, next); err != nil || !along {
 		return doc, along, err
 	}
 	m.cluster.Spec.GitOps = next
 	return doc, true, n.requestMove(ctx, m, ask.Finish)
 }
 
-// nextSlot is where a cluster is to be. The caller holds mu.
-func (n moveHandler) nextSlot(ctx context.Context, m movingCluster, ask v2.ClusterMoveRequest) (v2.GitOps, error) {
+// nextSlotLocked returns the new place.
+func (n moveHandler) nextSlotLocked(ctx context.Context, m movingCluster, ask v2.ClusterMoveRequest) (v2.GitOps, error) {
 	c := m.cluster
 	g := &c.Spec.GitOps
 	stays := ask.Type != "" && ask.RefMode == "" && ask.Shard == ""
@@ -152,42 +153,42 @@ func (n moveHandler) nextSlot(ctx context.Context, m movingCluster, ask v2.Clust
 		return *g, err
 	}
 	if s.Published() {
-		return *g, errs.New(errs.Invalid, "a cluster of type "+g.Type+" is on no branch, and none can move there or away; register it anew")
+		return *g, errs.New(errs.Invalid, "a cluster of type "+g.Type+" is on no branch, and clusters cannot move from or to it; delete and register the cluster")
 	}
 	if was, err := n.resources.readSettings(ctx, m.at, m.cluster.Spec.GitOps, nil); err == nil && was.Published() {
-		return *g, errs.New(errs.Invalid, "a cluster of type "+was.Kind+" is on no branch, and none can move there or away; register it anew")
+		return *g, errs.New(errs.Invalid, "a cluster of type "+was.Kind+" is on no branch, and clusters cannot move from or to it; delete and register the cluster")
 	}
 	if stays {
 		return *g, nil
 	}
-	n.branches = nil // those who have left are to be counted no more
-	if err := n.count(ctx); err != nil {
+	n.branches = nil // the counts may include clusters that are gone
+	if err := n.countLocked(ctx); err != nil {
 		return *g, err
 	}
-	return *g, n.allocate(m.name(), s, g)
+	return *g, n.allocateLocked(m.name(), s, g)
 }
 
-// write stores a cluster with its new seat. The caller holds mu.
-func (n moveHandler) write(ctx context.Context, m movingCluster, next v2.GitOps) (store.Doc, error) {
+// writeLocked stores a cluster with its new place.
+func (n moveHandler) writeLocked(ctx context.Context, m movingCluster, next v2.GitOps) (store.Doc, error) {
 	c := m.cluster
 	c.Spec.GitOps = next
 	body, err := json.Marshal(c)
 	if err != nil {
 		return m.doc, err
 	}
-	n.branches = nil // it is counted where it is now
+	n.branches = nil // the counts have it at its old place
 	return n.resources.DB.Replace(ctx, store.Write{Key: m.at.Key, Parent: m.at.Parent, UID: m.doc.UID, Refs: syncObjectsOf(m.at, c), Body: body}, m.doc.Rev)
 }
 
-// requestMove has rsync move a cluster, or finish that.
+// requestMove asks rsync to move a cluster, or to finish a move.
 func (n moveHandler) requestMove(ctx context.Context, m movingCluster, finish bool) error {
 	return n.resources.Moves.AskRelocation(ctx, appcontext.Relocation{
 		Cluster: m.name(), Registration: m.doc.UID, Number: m.cluster.Spec.GitOps.Moved.Number, Finish: finish,
 	})
 }
 
-// continueMove is a move to where the cluster is to be already. One that is under way is told of
-// once more.
+// continueMove handles a request whose place is the current one. If a move there is not
+// done, rsync is asked again.
 func (n moveHandler) continueMove(ctx context.Context, m movingCluster, finish bool) (store.Doc, bool, error) {
 	done, err := n.arrived(ctx, m)
 	if err != nil || done {
@@ -196,16 +197,16 @@ func (n moveHandler) continueMove(ctx context.Context, m movingCluster, finish b
 	return m.doc, true, n.requestMove(ctx, m, finish)
 }
 
-// checkArrived refuses to move a cluster that is on its way.
+// checkArrived refuses to move a cluster during another move.
 func (n moveHandler) checkArrived(ctx context.Context, m movingCluster) error {
 	done, err := n.arrived(ctx, m)
 	if err == nil && !done {
-		err = errs.New(errs.Conflict, "cluster "+m.cluster.Metadata.Name+" is being moved; GET …/move says how far it is, and what it waits for")
+		err = errs.New(errs.Conflict, "cluster "+m.cluster.Metadata.Name+" is being moved; GET …/move shows its progress")
 	}
 	return err
 }
 
-// arrived reports whether a cluster is on its way nowhere.
+// arrived reports whether a cluster's last move is done.
 func (n moveHandler) arrived(ctx context.Context, m movingCluster) (bool, error) {
 	moved := m.cluster.Spec.GitOps.Moved
 	if moved.Number == 0 {
@@ -218,7 +219,8 @@ func (n moveHandler) arrived(ctx context.Context, m movingCluster) (bool, error)
 	return r.Of(m.doc.UID, moved.Number) && r.Stage == appcontext.MoveDone, nil
 }
 
-// hasDeployments reports whether a deployment wants or has something on a cluster.
+// hasDeployments reports whether a deployment desires something on a cluster or has
+// something there.
 func (n moveHandler) hasDeployments(ctx context.Context, cluster string) (bool, error) {
 	for _, busy := range []func(context.Context, string) (bool, error){n.resources.Delivered, n.resources.Wanted} {
 		if is, err := busy(ctx, cluster); err != nil || is {
@@ -228,7 +230,7 @@ func (n moveHandler) hasDeployments(ctx context.Context, cluster string) (bool, 
 	return false, nil
 }
 
-// progress answers how far the last move of a cluster is.
+// progress answers with the state of a cluster's last move.
 func (n moveHandler) progress(w http.ResponseWriter, r *http.Request) error {
 	m, err := n.find(r)
 	if err != nil {
@@ -236,7 +238,7 @@ func (n moveHandler) progress(w http.ResponseWriter, r *http.Request) error {
 	}
 	g := m.cluster.Spec.GitOps
 	if g.Moved.Number == 0 {
-		return errs.New(errs.NotFound, "cluster "+m.cluster.Metadata.Name+" was never moved while something was deployed on it")
+		return errs.New(errs.NotFound, "cluster "+m.cluster.Metadata.Name+" was never moved with something deployed on it")
 	}
 	rec, err := n.resources.Moves.Relocation(r.Context(), m.name())
 	if err != nil && !errs.Is(err, errs.NotFound) {
@@ -248,7 +250,7 @@ func (n moveHandler) progress(w http.ResponseWriter, r *http.Request) error {
 	return web.JSON(w, http.StatusOK, moveStatus(g, rec))
 }
 
-// moveStatus is a move as users see it.
+// moveStatus returns a move as users see it.
 func moveStatus(g v2.GitOps, r appcontext.Relocation) v2.ClusterMove {
 	stages := []appcontext.MoveStage{appcontext.MoveAsked, appcontext.MoveWritten, appcontext.MoveTaken, appcontext.MoveDone}
 	types := []string{"Written", "TakenOver", "Cleared"}

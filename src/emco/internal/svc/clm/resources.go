@@ -31,14 +31,14 @@ type Resources struct {
 	Rules    gitops.Rules     // which repositories may be named
 	Backends *syncer.Registry // which sync types can be delivered
 
-	// Delivered reports whether anything is on a cluster, "<provider>+<cluster>".
+	// Delivered reports whether a cluster "<provider>+<cluster>" holds anything.
 	Delivered func(ctx context.Context, cluster string) (bool, error)
-	// Wanted reports whether a deployment wants anything on a cluster.
+	// Wanted reports whether a deployment desires anything on a cluster.
 	Wanted func(ctx context.Context, cluster string) (bool, error)
 
-	Moves Relocations // of clusters on which something is deployed
+	Moves Relocations
 
-	Log *slog.Logger // of branches that hold more than they should; none
+	Log *slog.Logger // logs branches that hold too many clusters; nil: no log
 }
 
 const (
@@ -93,8 +93,8 @@ func (s Resources) clusters(seats *shardAllocator) resource.Def[v2.Cluster] {
 	}
 }
 
-// checkDeletable refuses to delete a cluster on which a deployment wants something: another one
-// that is registered under its name would get it.
+// checkDeletable refuses to delete a cluster on which a deployment desires something:
+// another cluster registered under its name would get it.
 func (s Resources) checkDeletable(ctx context.Context, doc store.Doc) error {
 	part := strings.Split(string(doc.Key), "/") // cluster-providers/P/clusters/C
 	wanted, err := s.Wanted(ctx, part[1]+"+"+part[3])
@@ -111,8 +111,8 @@ func (s Resources) checkDeletable(ctx context.Context, doc store.Doc) error {
 	return moveHandler{&shardAllocator{resources: s}}.checkArrived(ctx, movingCluster{at: resource.Place{Vars: map[string]string{"clusterProvider": part[1]}}, doc: doc, cluster: c})
 }
 
-// releaseCluster notes what a cluster leaves behind when it is deregistered: the branch that it alone
-// has read. Of others it is forgotten how far their moves were.
+// releaseCluster records what a deregistered cluster leaves behind: the branch that only it
+// read. For other clusters it removes the record of their moves.
 func (s Resources) releaseCluster(ctx context.Context, doc store.Doc) error {
 	part := strings.Split(string(doc.Key), "/")
 	name := part[1] + "+" + part[3]
@@ -143,9 +143,9 @@ func syncObject(at resource.Place, name string) store.Key {
 	return at.Parent + "/cluster-sync-objects/" + store.Key(name)
 }
 
-// checkSyncObject refuses a change of a sync object after which a cluster that uses
-// it could not be reached any more, or would leave behind what was delivered; the error
-// names the cluster. Clusters with equal settings are read once.
+// checkSyncObject refuses a change of a sync object if a cluster that uses it could then
+// not be reached, or would leave behind what was delivered. The error names the cluster. It
+// reads equal settings once.
 func (s Resources) checkSyncObject(ctx context.Context, at resource.Place, o v2.SyncObject) error {
 	moves := map[v2.GitOps]bool{}
 	for item, err := range store.All[v2.Cluster](ctx, s.DB, at.Parent+"/clusters", store.Query{Refers: at.Key, Depth: 1}) {
@@ -167,15 +167,15 @@ func (s Resources) checkSyncObject(ctx context.Context, at resource.Place, o v2.
 	return nil
 }
 
-// changesLocation reports whether a changed sync object leads clusters with settings g to
-// another place in Git, or to another way of pointing at it.
+// changesLocation reports whether a changed sync object moves clusters with settings g to
+// another place in Git, or changes how they find it.
 func (s Resources) changesLocation(ctx context.Context, at resource.Place, g v2.GitOps, changed v2.SyncObject) (bool, error) {
 	next, err := s.readSettings(ctx, at, g, &changed)
 	if err != nil {
 		return false, err
 	}
 	now, err := s.readSettings(ctx, at, g, nil)
-	if errs.Is(err, errs.Invalid) { // by rules that came later: the change mends it
+	if errs.Is(err, errs.Invalid) { // the stored one breaks rules that are newer than it: the change repairs it
 		return false, nil
 	}
 	seat := route.Seat(g)
@@ -183,8 +183,8 @@ func (s Resources) changesLocation(ctx context.Context, at resource.Place, g v2.
 	return err == nil && (now.Kind != next.Kind || now.Repo.URL != next.Repo.URL || now.Branch != next.Branch || now.View != next.View), err
 }
 
-// checkEmpty refuses while something is delivered to a cluster: nobody would take it away
-// from where it is.
+// checkEmpty refuses while a cluster holds something: it would stay at the old place
+// forever.
 func (s Resources) checkEmpty(ctx context.Context, cluster string) error {
 	delivered, err := s.Delivered(ctx, cluster)
 	if err == nil && delivered {
@@ -193,8 +193,8 @@ func (s Resources) checkEmpty(ctx context.Context, cluster string) error {
 	return err
 }
 
-// checkDeliverable refuses a GitOps cluster of a type that nothing here can deliver to, and
-// one whose sync objects lack what the delivery needs. Objects that do not exist are left to the references.
+// checkDeliverable refuses a GitOps cluster whose type has no backend, or whose sync
+// objects lack required settings. The references report objects that do not exist.
 func (s Resources) checkDeliverable(ctx context.Context, at resource.Place, c v2.Cluster) error {
 	if c.Direct() {
 		return nil
@@ -203,8 +203,8 @@ func (s Resources) checkDeliverable(ctx context.Context, at resource.Place, c v2
 	return err
 }
 
-// readSettings reads the sync objects that g names, with changed instead of the stored one of
-// its name. It returns zero settings if one of them does not exist.
+// readSettings reads the sync objects that g names. It uses changed in place of the stored
+// object of that name.
 func (s Resources) readSettings(ctx context.Context, at resource.Place, g v2.GitOps, changed *v2.SyncObject) (gitops.Settings, error) {
 	provider, clusters := path.Base(string(at.Parent)), (&route.Resolver{DB: s.DB, Rules: s.Rules}).Lookup()
 	if changed != nil {
@@ -246,7 +246,7 @@ func (s Resources) syncObjects() resource.Def[v2.SyncObject] {
 	}
 }
 
-// lookupTexts are EMCO's words for a lookup by key.
+// lookupTexts are EMCO's error texts for a lookup by key.
 type lookupTexts struct{ document, key string }
 
 var (
@@ -254,8 +254,8 @@ var (
 	syncTexts = lookupTexts{"Cluster sync object not found", "Cluster sync object key value not found"}
 )
 
-// lookup answers ?key=K with {"value": ...} of the first map that has K. It sees what
-// clients may see: secrets are masked.
+// lookup answers ?key=K with {"value": ...} of the first map that has K. Secrets are
+// masked.
 func lookup(db *store.DB, t lookupTexts) func(context.Context, resource.Place, string) ([]byte, error) {
 	return func(ctx context.Context, at resource.Place, key string) ([]byte, error) {
 		doc, err := db.Get(ctx, at.Key)
@@ -277,7 +277,7 @@ func lookup(db *store.DB, t lookupTexts) func(context.Context, resource.Place, s
 	}
 }
 
-// labels yields the labels below a collection of clusters, by cluster.
+// labels returns the labels below a collection of clusters, by cluster.
 func (s Resources) labels(ctx context.Context, clusters store.Key) (map[string][]v2.ClusterLabel, error) {
 	all := map[string][]v2.ClusterLabel{}
 	for doc, err := range s.DB.List(ctx, clusters, store.Query{Depth: 3}) {
@@ -313,7 +313,7 @@ func (s Resources) labelled(ctx context.Context, at resource.Place, label string
 	return s.listed(ctx, at, names)
 }
 
-// listed answers a list; an empty one only if the provider exists.
+// listed answers with a list. An empty list needs an existing provider.
 func (s Resources) listed(ctx context.Context, at resource.Place, names []string) ([]byte, error) {
 	if len(names) == 0 {
 		if _, err := s.DB.Get(ctx, at.Parent); err != nil {
@@ -329,7 +329,7 @@ type clusterWithLabels struct {
 	Labels   []v2.ClusterLabel `json:"labels"`
 }
 
-// withLabels answers ?withLabels=true; any other value means nothing, as in EMCO.
+// withLabels answers ?withLabels=true. As in EMCO, any other value has no effect.
 func (s Resources) withLabels(ctx context.Context, at resource.Place, value string) ([]byte, error) {
 	if value != "true" {
 		return nil, nil

@@ -19,69 +19,70 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// Where in its repository a cluster is, is decided when it is registered, and kept in its
-// registration: whatever comes later, it does not move by itself.
+// A cluster's place in its repository is chosen when it is registered, and stored in the
+// registration. It changes only by a move.
 
 const (
-	// maxFlat is how many clusters have their directory right in "clusters" on one branch.
-	// GitHub takes 3,000 entries in a directory, of which 256 are for those that fan out.
+	// maxFlat bounds the clusters with a directory directly in "clusters" on one branch.
+	// GitHub allows 3,000 entries in a directory; 256 of them are for clusters that fan
+	// out.
 	maxFlat = 3000 - 256
-	// maxBranches is how many branches a repository takes that each cluster has one of.
+	// maxBranches bounds the branches per cluster in one repository.
 	maxBranches = 5000
-	// recount is how long it is believed what other processes have registered.
+	// recount is how long the counts are reused although other processes may register
+	// clusters.
 	recount = time.Minute
 )
 
-// shardAllocator counts the clusters of repositories, and seats new ones.
+// shardAllocator counts the clusters of repositories and chooses the places of new ones.
 type shardAllocator struct {
 	resources Resources
 
 	mu          sync.Mutex
-	counted     time.Time
-	branches    map[branchKey]branchUsage
-	ownBranches map[string]int // branches that clusters have of their own, by repository
+	counted     time.Time                 // guarded by mu
+	branches    map[branchKey]branchUsage // nil: not counted yet; guarded by mu
+	ownBranches map[string]int            // number of clusters' own branches, by repository; guarded by mu
 }
 
-// branchKey is one that clusters are on, with the name of the sync objects' branch and the
-// shard apart.
+// branchKey identifies a branch by the sync objects' branch and the shard.
 type branchKey struct{ url, name, shard string }
 
-// branchUsage is who is on a branch.
+// branchUsage counts the clusters on a branch.
 type branchUsage struct {
 	clusters int
-	flat     int // of these, without fan-out
+	flat     int // those without fan-out
 }
 
-// assignSlot gives a new cluster its seat. One whose sync objects cannot be read has none; it
-// is refused for that.
+// assignSlot chooses the place of a new cluster. If the sync objects cannot be read, it
+// chooses none: the check refuses the cluster.
 func (n *shardAllocator) assignSlot(ctx context.Context, at resource.Place, c *v2.Cluster) error {
-	c.Spec.GitOps.Moved = v2.GitOpsMove{} // it is not the client's to say
+	c.Spec.GitOps.Moved = v2.GitOpsMove{} // clients must not set it
 	if c.Direct() {
 		return nil
 	}
 	s, err := n.resources.readSettings(ctx, at, c.Spec.GitOps, nil)
 	if err != nil || s.Repo.URL == "" || s.Published() {
-		return nil // the check, or the references, say what is wrong; or there are no branches
+		return nil // the check or the references report what is wrong, or there are no branches
 	}
 	if _, err := n.resources.DB.Get(ctx, at.Key); err == nil {
-		return nil // it is registered already, and keeps its seat
+		return nil // it is registered and keeps its place
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.count(ctx); err != nil {
+	if err := n.countLocked(ctx); err != nil {
 		return err
 	}
 	cluster := at.Vars["clusterProvider"] + "+" + c.Metadata.Name
-	if err := n.allocate(cluster, s, &c.Spec.GitOps); err != nil {
+	if err := n.allocateLocked(cluster, s, &c.Spec.GitOps); err != nil {
 		return err
 	}
-	n.add(s, c.Spec.GitOps)
+	n.addLocked(s, c.Spec.GitOps)
 	n.warn(s, c.Spec.GitOps)
 	return nil
 }
 
-// allocate decides what a registration leaves open.
-func (n *shardAllocator) allocate(cluster string, s gitops.Settings, g *v2.GitOps) error {
+// allocateLocked sets the members that a registration leaves open.
+func (n *shardAllocator) allocateLocked(cluster string, s gitops.Settings, g *v2.GitOps) error {
 	if g.RefMode == "" && s.Sharding.Mode != gitops.RefBranch {
 		g.RefMode = s.Sharding.Mode
 	}
@@ -102,24 +103,25 @@ func (n *shardAllocator) allocate(cluster string, s gitops.Settings, g *v2.GitOp
 	return nil
 }
 
-// allocateShard finds a shard with room; one that is full takes nobody who asks for it either.
+// allocateShard chooses a shard with room. It refuses a full shard that the registration
+// names.
 func (n *shardAllocator) allocateShard(cluster string, s gitops.Settings, g *v2.GitOps) error {
 	room := func(shard string) bool {
 		return n.branches[branchKey{s.Repo.URL, s.Branch, shard}].clusters < s.Sharding.Size
 	}
 	if g.Shard == "" {
-		g.Shard = n.emptiestShard(cluster, s, room)
+		g.Shard = n.openShard(cluster, s, room)
 		return nil
 	}
 	if !room(g.Shard) {
-		return errs.New(errs.Conflict, fmt.Sprintf("shard %s holds %d clusters, and takes no more; name another one, none, or raise shardSize", g.Shard, s.Sharding.Size))
+		return errs.New(errs.Conflict, fmt.Sprintf("shard %s holds %d clusters and is full; name another one, none, or raise shardSize", g.Shard, s.Sharding.Size))
 	}
 	return nil
 }
 
-// emptiestShard returns the shard among those with room that the cluster's name is drawn to, or
-// the next one if all are full.
-func (n *shardAllocator) emptiestShard(cluster string, s gitops.Settings, room func(string) bool) string {
+// openShard returns the shard with room that has the highest rendezvous score for the
+// cluster, or the next new one if all are full.
+func (n *shardAllocator) openShard(cluster string, s gitops.Settings, room func(string) bool) string {
 	known := map[string]bool{}
 	for i := range s.Sharding.First {
 		known[gitops.ShardName(i)] = true
@@ -147,25 +149,25 @@ func (n *shardAllocator) emptiestShard(cluster string, s gitops.Settings, room f
 	return gitops.ShardName(next)
 }
 
-// rendezvousScore is how much a cluster is drawn to a shard, by rendezvous hashing.
+// rendezvousScore is the weight of a shard for a cluster in rendezvous hashing.
 func rendezvousScore(shard, cluster string) uint64 {
 	sum := sha256.Sum256([]byte(shard + "\x00" + cluster))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// checkClusterBranch refuses a cluster that can have no branch of its own.
+// checkClusterBranch refuses a cluster that cannot have a branch of its own.
 func (n *shardAllocator) checkClusterBranch(cluster string, s gitops.Settings, g v2.GitOps) error {
 	s = s.At(cluster, route.Seat(g))
 	if err := s.CheckView(); err != nil {
 		return err
 	}
 	if n.ownBranches[s.Repo.URL]+countOwnBranches(s) > maxBranches {
-		return errs.New(errs.Conflict, fmt.Sprintf("the clusters of the repository have %d branches of their own, and a repository takes %d; have them report elsewhere (statusUrl), or use another repository", n.ownBranches[s.Repo.URL], maxBranches))
+		return errs.New(errs.Conflict, fmt.Sprintf("the clusters of the repository have %d branches of their own, and a repository takes %d; let them report elsewhere (statusUrl), or use another repository", n.ownBranches[s.Repo.URL], maxBranches))
 	}
 	return nil
 }
 
-// countOwnBranches is how many branches a cluster has for itself.
+// countOwnBranches returns how many branches a cluster has for itself.
 func countOwnBranches(s gitops.Settings) (many int) {
 	if s.View != "" {
 		many++
@@ -180,8 +182,8 @@ func branchKeyOf(s gitops.Settings, g v2.GitOps) branchKey {
 	return branchKey{s.Repo.URL, s.Branch, g.Shard}
 }
 
-// add counts a cluster.
-func (n *shardAllocator) add(s gitops.Settings, g v2.GitOps) {
+// addLocked counts a cluster.
+func (n *shardAllocator) addLocked(s gitops.Settings, g v2.GitOps) {
 	t := n.branches[branchKeyOf(s, g)]
 	t.clusters++
 	if !g.FanOut {
@@ -191,19 +193,19 @@ func (n *shardAllocator) add(s gitops.Settings, g v2.GitOps) {
 	n.ownBranches[s.Repo.URL] += countOwnBranches(s.At("", route.Seat(g)))
 }
 
-// warn tells of a branch that holds more clusters than a shard should, again for each
-// further such number. It is not changed: clusters read it.
+// warn logs when a branch holds more clusters than a shard should, once per multiple of the
+// shard size. The allocator moves none of them: clusters read the branch.
 func (n *shardAllocator) warn(s gitops.Settings, g v2.GitOps) {
 	many := n.branches[branchKeyOf(s, g)].clusters
 	if n.resources.Log == nil || g.Shard != "" || many <= s.Sharding.Size || many%s.Sharding.Size != 1 {
 		return
 	}
-	n.resources.Log.Warn("more clusters are on one branch than it should hold: every push costs the server what all of them hold; use refMode shard for those to come",
+	n.resources.Log.Warn("one branch holds more clusters than it should: each push costs the server the content of all of them; use refMode shard for new clusters",
 		slog.String("repo", s.Repo.URL), slog.String("branch", s.Branch), slog.Int("clusters", many), slog.Int("shardSize", s.Sharding.Size))
 }
 
-// count counts all clusters, unless that was done lately.
-func (n *shardAllocator) count(ctx context.Context) error {
+// countLocked counts all clusters, unless the counts are recent.
+func (n *shardAllocator) countLocked(ctx context.Context) error {
 	if n.branches != nil && time.Since(n.counted) < recount {
 		return nil
 	}
@@ -220,7 +222,7 @@ func (n *shardAllocator) count(ctx context.Context) error {
 	return nil
 }
 
-// provider counts the clusters of a provider. Those with equal sync objects are read once.
+// provider counts the clusters of a provider. It reads equal sync objects once.
 func (n *shardAllocator) provider(ctx context.Context, key store.Key) error {
 	known := map[v2.GitOps]gitops.Settings{}
 	at := resource.Place{Parent: key}
@@ -238,7 +240,7 @@ func (n *shardAllocator) provider(ctx context.Context, key store.Key) error {
 			known[objects] = s
 		}
 		if s.Repo.URL != "" && !s.Published() {
-			n.add(s, g)
+			n.addLocked(s, g)
 		}
 	}
 	return nil

@@ -76,7 +76,7 @@ func TestAClusterIsOnTheOneBranchUnlessSomethingElseIsSaid(t *testing.T) {
 			t.Fatalf("cluster %d is at %+v", i, g)
 		}
 	}
-	if n := strings.Count(r.log.String(), "more clusters are on one branch"); n != 2 {
+	if n := strings.Count(r.log.String(), "one branch holds more clusters"); n != 2 {
 		t.Errorf("%d warnings, want one at 4 and one at 7: %s", n, r.log)
 	}
 }
@@ -199,7 +199,7 @@ func TestAClusterMovesWhileNothingIsDeployedThere(t *testing.T) {
 	const at = "/v2/cluster-providers/edge/clusters/"
 	r.Run(t,
 		step{Do: "POST " + at + "c0/labels", Body: `{"clusterLabel":"all"}`, Status: 201},
-		step{Do: "POST " + at + "c0/move", Body: `{"gitOpsShard":"s001"}`, Status: 409, Text: "takes no more"},
+		step{Do: "POST " + at + "c0/move", Body: `{"gitOpsShard":"s001"}`, Status: 409, Text: "is full"},
 		step{Do: "POST " + at + "c0/move", Body: `{"gitOpsShard":"s007"}`, Status: 200, Text: `"gitOpsRefMode":"shard","gitOpsShard":"s007"`},
 		step{Do: "GET " + at + "c0", Status: 200, Text: `"gitOpsShard":"s007"`},
 		step{Do: "GET " + at + "c0/labels/all", Status: 200},

@@ -19,11 +19,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// cloudPath is where the actions of a logical cloud are found.
+// cloudPath is the URL of a logical cloud; its actions are below it.
 const cloudPath = "/v2/projects/{project}/logical-clouds/{logicalCloud}"
 
-// Clouds serves the actions, the status and the events of logical clouds. A cloud of level
-// 0 has no objects of its own, so its actions are done when they are answered.
+// Clouds serves the actions, status and events of logical clouds. A cloud of level 0 has no
+// objects, so its actions are complete when they are answered.
 type Clouds struct {
 	db       *store.DB
 	contexts *appcontext.Store
@@ -43,8 +43,8 @@ func NewClouds(db *store.DB, contexts *appcontext.Store) *Clouds {
 	}
 }
 
-// Mount adds the routes. Bodies that are sent to actions are ignored, as EMCO does. The
-// answers are EMCO's as well: 202, but 200 for stop.
+// Mount adds the routes. As in EMCO, actions ignore bodies and answer 202, but stop answers
+// 200.
 func (c *Clouds) Mount(r *mux.Router) {
 	for e, status := range map[lifecycle.Event]int{
 		lifecycle.Instantiate: http.StatusAccepted, lifecycle.Terminate: http.StatusAccepted, lifecycle.Stop: http.StatusOK,
@@ -55,7 +55,7 @@ func (c *Clouds) Mount(r *mux.Router) {
 	web.Handle(r, http.MethodGet, cloudPath+"/events", web.HandlerFunc(c.listEvents))
 }
 
-// action takes the step that the table names, once.
+// action executes the event's step in the table, once.
 func (c *Clouds) action(e lifecycle.Event, status int) web.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		doc, err := c.cloud(r)
@@ -76,7 +76,7 @@ func (c *Clouds) action(e lifecycle.Event, status int) web.HandlerFunc {
 	}
 }
 
-// decide says what a request comes to.
+// decide returns the moves of a request.
 func (c *Clouds) decide(ctx context.Context, now lifecycle.Snapshot, ask lifecycle.Request) ([]appcontext.Move, error) {
 	next, err := c.table.Next(now.Head.State, ask.Event)
 	if err != nil {
@@ -98,8 +98,8 @@ func (c *Clouds) decide(ctx context.Context, now lifecycle.Snapshot, ask lifecyc
 	return []appcontext.Move{m}, err
 }
 
-// nothingToDo lets a cloud that was never instantiated be terminated, as EMCO does. Only a
-// request with a key, which has to be remembered, leaves a trace.
+// nothingToDo accepts the termination of a cloud that was never instantiated, as EMCO does.
+// It writes only if the request has an idempotency key, which must be stored.
 func nothingToDo(now lifecycle.Snapshot, ask lifecycle.Request, refusal error) ([]appcontext.Move, error) {
 	if ask.Event != lifecycle.Terminate || now.Head.State != appcontext.Created {
 		return nil, refusal
@@ -110,7 +110,7 @@ func nothingToDo(now lifecycle.Snapshot, ask lifecycle.Request, refusal error) (
 	return []appcontext.Move{now.Move(now.Head, ask.NewAction(now.Head.State, "", 0))}, nil
 }
 
-// checkInstantiable wants at least one cluster.
+// checkInstantiable requires at least one cluster.
 func (c *Clouds) checkInstantiable(ctx context.Context, doc store.Doc) error {
 	for _, err := range c.db.List(ctx, doc.Key+"/cluster-references", store.Query{Depth: 1, Limit: 1}) {
 		return err
@@ -118,8 +118,9 @@ func (c *Clouds) checkInstantiable(ctx context.Context, doc store.Doc) error {
 	return errs.New(errs.Invalid, "No Cluster References associated; add one below "+string(doc.Key)+"/cluster-references")
 }
 
-// checkUnused refuses while the cloud is in use, and returns the moment before it looked: a
-// deployment that begins to use the cloud after that makes the termination start over.
+// checkUnused refuses while the cloud is in use, and returns its uses from before the
+// check: if a deployment starts to use the cloud afterwards, the termination is decided
+// again.
 func (c *Clouds) checkUnused(ctx context.Context, doc store.Doc) (*appcontext.Uses, error) {
 	uses, err := c.contexts.Uses(ctx, doc.UID)
 	if err != nil {
@@ -128,8 +129,8 @@ func (c *Clouds) checkUnused(ctx context.Context, doc store.Doc) (*appcontext.Us
 	return &uses, c.checkTerminable(ctx, doc)
 }
 
-// checkTerminable refuses while a deployment that uses the cloud is wanted, or something of
-// it is left. EMCO refuses for any group that names the cloud, even one that was never
+// checkTerminable refuses while a deployment that uses the cloud is instantiated or has
+// pairs left. EMCO refuses for any group that names the cloud, even one that was never
 // instantiated.
 func (c *Clouds) checkTerminable(ctx context.Context, doc store.Doc) error {
 	project, _, _ := strings.Cut(string(doc.Key), "/logical-clouds/")
@@ -148,8 +149,8 @@ func (c *Clouds) checkTerminable(ctx context.Context, doc store.Doc) error {
 	return nil
 }
 
-// hasPlacements reports whether a deployment is wanted or has left pairs. What moved to another
-// group is that group's.
+// hasPlacements reports whether a deployment is instantiated or has pairs left. What
+// migrated to another group belongs to that group.
 func (c *Clouds) hasPlacements(ctx context.Context, uid string) (bool, error) {
 	head, err := c.contexts.Head(ctx, uid)
 	switch {
@@ -181,7 +182,7 @@ func (c *Clouds) cloudAt(ctx context.Context, key store.Key) (store.Doc, error) 
 	return doc, err
 }
 
-// listEvents answers with what happened to a cloud.
+// listEvents answers with the event log of a cloud.
 func (c *Clouds) listEvents(w http.ResponseWriter, r *http.Request) error {
 	doc, err := c.cloud(r)
 	if err != nil {

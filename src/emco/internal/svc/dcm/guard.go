@@ -20,8 +20,8 @@ func (c *Clouds) Replaceable(ctx context.Context, doc store.Doc) error {
 	return c.checkUninstantiated(ctx, doc, "terminate it before it is changed")
 }
 
-// Removable refuses to take a cluster out of an instantiated cloud while a live
-// deployment uses the cloud: the cluster may hold a part of it.
+// Removable refuses to remove a cluster from an instantiated cloud while a live deployment
+// uses the cloud: the cluster may hold a part of it.
 func (c *Clouds) Removable(ctx context.Context, ref store.Doc) error {
 	cloud, _, _ := strings.Cut(string(ref.Key), "/cluster-references/")
 	doc, err := c.db.Get(ctx, store.Key(cloud))
@@ -31,8 +31,8 @@ func (c *Clouds) Removable(ctx context.Context, ref store.Doc) error {
 	return c.checkTerminable(ctx, doc)
 }
 
-// Deleted removes what the AppContext holds of a cloud whose document is about to go.
-// Conflict if it was instantiated since it was found to be deletable.
+// Deleted removes what the AppContext holds of a cloud whose document is being deleted.
+// Conflict if the cloud was instantiated after Deletable was called.
 func (c *Clouds) Deleted(ctx context.Context, doc store.Doc) error {
 	head, err := c.uninstantiatedHead(ctx, doc, "terminate it before it is deleted")
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *Clouds) checkUninstantiated(ctx context.Context, doc store.Doc, advice 
 	return err
 }
 
-// uninstantiatedHead returns the head of a cloud that is not instantiated, and refuses any other.
+// uninstantiatedHead returns the head of a cloud; Conflict if the cloud is instantiated.
 func (c *Clouds) uninstantiatedHead(ctx context.Context, doc store.Doc, advice string) (appcontext.Head, error) {
 	head, _, err := lifecycle.Head(ctx, c.contexts, doc)
 	if err == nil && head.State.Live() {

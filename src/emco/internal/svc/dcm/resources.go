@@ -14,11 +14,11 @@ import (
 // Resources are the documents that dcm serves.
 type Resources struct {
 	DB         *store.DB
-	Clouds     resource.Guards // of logical clouds
-	References resource.Guards // of cluster references
+	Clouds     resource.Guards // for logical clouds
+	References resource.Guards // for cluster references
 }
 
-// NewResources returns the documents, guarded by the clouds' life.
+// NewResources returns the documents, guarded by the clouds' lifecycle.
 func NewResources(db *store.DB, c *Clouds) Resources {
 	return Resources{
 		DB:         db,
@@ -46,7 +46,7 @@ func (s Resources) Mount(r *mux.Router) {
 	})
 }
 
-// checkLevel refuses what would be stored but never carried out.
+// checkLevel refuses levels that would be stored but have no effect.
 func checkLevel(_ context.Context, _ resource.Place, l v2.LogicalCloud) error {
 	if l.Spec.Level != v2.LevelAdmin {
 		return errs.New(errs.Invalid, "Invalid Input:\n- spec.level: logical clouds of level 1 are not supported yet; set it to \"0\"")

@@ -10,15 +10,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// WithStatus has the status read by r, which knows of changes. Without it each question
-// is answered from etcd.
+// WithStatus makes r read the status; r follows changes. Without it each query reads etcd.
 func (c *Clouds) WithStatus(r *statusview.Reader) *Clouds {
 	c.reader = r
 	return c
 }
 
-// status answers a status query. EMCO's scripts poll it and read deployedStatus,
-// whatever the view.
+// status answers a status query. EMCO's scripts poll it and read deployedStatus in each
+// view.
 func (c *Clouds) status(w http.ResponseWriter, r *http.Request) error {
 	doc, err := c.cloud(r)
 	if err != nil {
@@ -31,13 +30,14 @@ func (c *Clouds) status(w http.ResponseWriter, r *http.Request) error {
 	return c.reader.Serve(w, r, q, c.feed(doc, q))
 }
 
-// Status returns the status of a cloud, to be followed. NotFound if there is none.
+// Status returns a feed of a cloud's status; NotFound if the cloud does not exist.
 func (c *Clouds) Status(ctx context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error) {
 	doc, err := c.cloudAt(ctx, store.Key("projects/"+who.Project+"/logical-clouds/"+who.Name))
 	return c.feed(doc, q), err
 }
 
-// feed reads the document anew each time: it ends with NotFound once it is deleted.
+// feed reads the document for each answer: it ends with NotFound when the document is
+// deleted.
 func (c *Clouds) feed(doc store.Doc, q statusview.Query) statusview.Feed {
 	return statusview.Feed{UID: doc.UID, Read: func(ctx context.Context) (statusview.Answer, error) {
 		doc, err := c.cloudAt(ctx, doc.Key)
@@ -52,7 +52,7 @@ func (c *Clouds) feed(doc store.Doc, q statusview.Query) statusview.Feed {
 	}}
 }
 
-// members are the clusters of a cloud.
+// members returns the clusters of a cloud.
 func (c *Clouds) members(ctx context.Context, cloud store.Key) (out []v2.ClusterKey, err error) {
 	for ref, err := range store.All[v2.ClusterReference](ctx, c.db, cloud+"/cluster-references", store.Query{Depth: 1}) {
 		if err != nil {

@@ -1,3 +1,3 @@
-// Package placementintent owns the intents that say on which clusters apps run. It
-// keeps them; the orchestrator reads them and decides.
+// Package placementintent owns the intents that select the clusters of apps. It stores
+// them; the orchestrator reads them and decides.
 package placementintent

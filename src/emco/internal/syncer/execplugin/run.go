@@ -51,8 +51,8 @@ func (r runner) run(ctx context.Context, question []byte) ([]byte, error) {
 		return nil, fmt.Errorf("it did not answer within %s and was ended", r.limits.Time)
 	case errors.Is(err, confined.ErrLong):
 		return nil, fmt.Errorf("it wrote more than %d bytes and was ended", r.limits.Output)
-	case err != nil && line(a.Said) != "":
-		return nil, fmt.Errorf("%w: %s", err, line(a.Said))
+	case err != nil && line(a.Stderr) != "":
+		return nil, fmt.Errorf("%w: %s", err, line(a.Stderr))
 	}
 	return a.Text, err
 }
