@@ -29,21 +29,21 @@ import (
 
 // Options are read from the cluster's sync objects.
 type Options struct {
-	// Interval is how often Config Sync looks at the branch; 60 s unless given.
+	// Interval is the time between two checks of the branch by Config Sync; default 60 s.
 	Interval gitops.Duration `json:"syncInterval,omitempty"`
-	// Timeout is how long Config Sync waits for objects to become ready before it says that they did not; 60 s unless given.
+	// Timeout is the time that Config Sync waits for objects to become ready before it reports a failure; default 60 s.
 	Timeout gitops.Duration `json:"timeOut,omitempty"`
-	// Retry is not used: Config Sync decides by itself.
+	// Retry is not used: Config Sync chooses its own retry time.
 	Retry gitops.Duration `json:"retryInterval,omitempty"`
-	// Auth is how Config Sync logs in to the repository: none, token or ssh. With secretRef
-	// and unless given it goes by the URL, else it is none.
+	// Auth is Config Sync's login to the repository: none, token or ssh. Default: by the URL with secretRef,
+	// otherwise none.
 	Auth string `json:"auth,omitempty"`
-	// SecretRef names the Secret on the edge that holds the credential, in
-	// config-management-system, or in the logical cloud's namespace if that has bounds.
+	// SecretRef names the Secret on the edge with the credential, in
+	// config-management-system, or in the namespace of a logical cloud of level 1.
 	SecretRef string `json:"secretRef,omitempty"`
-	// CASecretRef names the Secret, beside the other one, that holds the server's authority as cert.
+	// CASecretRef names the Secret with the server's certificate authority as cert, in the same namespace as that of secretRef.
 	CASecretRef string `json:"caCertSecretRef,omitempty"`
-	// Role is the ClusterRole that a logical cloud with bounds has in its namespace; admin unless given.
+	// Role is the ClusterRole of a logical cloud of level 1 in its namespace; default admin.
 	Role string `json:"clusterRole,omitempty"`
 }
 

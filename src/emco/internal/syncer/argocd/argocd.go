@@ -25,26 +25,26 @@ import (
 
 // Options are read from the cluster's sync objects.
 type Options struct {
-	// Retry is how long Argo CD waits after a failed attempt, of which it makes five for
-	// one commit; 60 s unless given.
+	// Retry is the time that Argo CD waits after a failed attempt; it makes five attempts per
+	// commit; default 60 s.
 	Retry gitops.Duration `json:"retryInterval,omitempty"`
-	// Timeout is not used: Argo CD has one for all, controller.sync.timeout.seconds.
+	// Timeout is not used: Argo CD has one setting for all Applications, controller.sync.timeout.seconds.
 	Timeout gitops.Duration `json:"timeOut,omitempty"`
-	// Interval is not used: Argo CD has one for all, timeout.reconciliation; a webhook is faster.
+	// Interval is not used: Argo CD has one setting for all Applications, timeout.reconciliation; a webhook is faster.
 	Interval gitops.Duration `json:"syncInterval,omitempty"`
-	// Namespace is the one that Argo CD runs in; argocd unless given.
+	// Namespace is the namespace of Argo CD; default argocd.
 	Namespace string `json:"argocdNamespace,omitempty"`
-	// Server is the API server that Argo CD applies to, as in its list of clusters; its own cluster unless given.
+	// Server is the target's API server, as in Argo CD's list of clusters; default: Argo CD's own cluster.
 	Server string `json:"destinationServer,omitempty"`
 	// Name is the name of the cluster in Argo CD's list, instead of destinationServer.
 	Name string `json:"destinationName,omitempty"`
-	// Project is an AppProject of your own that Applications belong to; one for the logical cloud is written unless given.
+	// Project is your own AppProject for the Applications; default: EMCO writes one for the logical cloud.
 	Project string `json:"project,omitempty"`
-	// CreateNamespace is "true" to have Argo CD create the logical cloud's namespace.
+	// CreateNamespace is "true" if Argo CD must create the logical cloud's namespace.
 	CreateNamespace gitops.Flag `json:"createNamespace,omitempty"`
-	// ServerSideApply is "false" to have Argo CD apply as kubectl does by default, which large objects do not fit.
+	// ServerSideApply is "false" if Argo CD must use client-side apply, as kubectl does by default; large objects then fail.
 	ServerSideApply *gitops.Flag `json:"serverSideApply,omitempty"`
-	// DependsOn is "native" to have Argo CD, too, begin with the apps that others depend on; see below.
+	// DependsOn is "native" if Argo CD must also start dependencies first; see below.
 	DependsOn string `json:"dependsOn,omitempty"`
 }
 

@@ -27,12 +27,12 @@ import (
 
 // Options are read from the cluster's sync objects.
 type Options struct {
-	// Plugin is the name of an executable that the operator has configured.
+	// Plugin is the name of an executable in the operator's configuration.
 	Plugin   string          `json:"plugin,omitempty"`
-	Timeout  gitops.Duration `json:"timeOut,omitempty"`       // handed to the executable; 60 s unless given
-	Interval gitops.Duration `json:"syncInterval,omitempty"`  // handed to the executable; 60 s unless given
-	Retry    gitops.Duration `json:"retryInterval,omitempty"` // handed to the executable; 60 s unless given
-	// Rest are all other keys; they are handed to the executable.
+	Timeout  gitops.Duration `json:"timeOut,omitempty"`       // passed to the executable; default 60 s
+	Interval gitops.Duration `json:"syncInterval,omitempty"`  // passed to the executable; default 60 s
+	Retry    gitops.Duration `json:"retryInterval,omitempty"` // passed to the executable; default 60 s
+	// Rest are all other keys; EMCO passes them to the executable.
 	Rest map[string]string `json:"*,omitempty"`
 }
 

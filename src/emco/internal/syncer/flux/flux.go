@@ -30,25 +30,25 @@ import (
 
 // Options are read from the cluster's sync objects.
 type Options struct {
-	// Timeout bounds one attempt to build and apply an app; seconds or a duration, 60 s unless given.
+	// Timeout limits one attempt to build and apply an app; seconds or a duration; default 60 s.
 	Timeout gitops.Duration `json:"timeOut,omitempty"`
-	// Interval is how often Flux looks at the branch, and compares the cluster with it; 60 s unless given.
+	// Interval is the time between two checks: Flux reads the branch and compares the cluster with it; default 60 s.
 	Interval gitops.Duration `json:"syncInterval,omitempty"`
-	// Retry is how long Flux waits after a failed attempt; 60 s unless given.
+	// Retry is the time that Flux waits after a failed attempt; default 60 s.
 	Retry gitops.Duration `json:"retryInterval,omitempty"`
-	// SecretRef names the Secret in flux-system on the edge that holds the credential
-	// for a private repository. The credential itself is never written.
+	// SecretRef names the Secret in flux-system on the edge with the credential
+	// for a private repository. EMCO never writes the credential.
 	SecretRef string `json:"secretRef,omitempty"`
-	// ServiceAccount is the account in flux-system that apps are applied as; that of the
-	// logical cloud unless given, and if it has none Flux's own.
+	// ServiceAccount is the account in flux-system that applies apps; default: that of the
+	// logical cloud, or Flux's own if the cloud has none.
 	ServiceAccount string `json:"serviceAccountName,omitempty"`
-	// DependsOn is "native" to have Flux, too, wait for the apps that an app depends on; see below.
+	// DependsOn is "native" if Flux must wait for dependencies too; see below.
 	DependsOn string `json:"dependsOn,omitempty"`
-	// DecryptionProvider is "sops" to have Flux decrypt what is encrypted in the files.
+	// DecryptionProvider is "sops" if Flux must decrypt encrypted files.
 	DecryptionProvider string `json:"decryptionProvider,omitempty"`
-	// DecryptionSecretRef names the Secret in flux-system on the edge that holds the keys for that.
+	// DecryptionSecretRef names the Secret in flux-system on the edge with the decryption keys.
 	DecryptionSecretRef string `json:"decryptionSecretRef,omitempty"`
-	// Suspend is "true" to have Flux apply nothing new, and not undo what is changed by hand.
+	// Suspend is "true" if Flux must stop: it then applies nothing new and does not undo manual changes.
 	Suspend gitops.Flag `json:"suspend,omitempty"`
 }
 

@@ -11,9 +11,9 @@ import (
 // Options are the timings that every sync object may hold. This backend has no use
 // for them; they are read so that a mistake in them is told.
 type Options struct {
-	Timeout  gitops.Duration `json:"timeOut,omitempty"`       // read, so that a mistake is told, but not used
-	Interval gitops.Duration `json:"syncInterval,omitempty"`  // read, so that a mistake is told, but not used
-	Retry    gitops.Duration `json:"retryInterval,omitempty"` // read, so that a mistake is told, but not used
+	Timeout  gitops.Duration `json:"timeOut,omitempty"`       // validated, but not used
+	Interval gitops.Duration `json:"syncInterval,omitempty"`  // validated, but not used
+	Retry    gitops.Duration `json:"retryInterval,omitempty"` // validated, but not used
 }
 
 // New returns the backend.
