@@ -122,7 +122,7 @@ func TestAcceptance6NoSecrets(t *testing.T) {
 
 // secretDeployment uses overrides in three ways. The Secrets go to c1 only.
 func secretDeployment(p planted) fleet.Deployment {
-	onC1 := v2.Selection{AllOf: []v2.AllOf{{Selector: v2.Selector{Provider: fleet.Provider, Cluster: "c1"}}}}
+	onC1 := v2.PlacementSelection{AllOf: []v2.AllOf{{Selector: v2.Selector{Provider: fleet.Provider, Cluster: "c1"}}}}
 	return fleet.Deployment{Name: "secrets", Apps: []fleet.App{
 		{Chart: fleet.Synthetic("front", 4), Overrides: map[string]string{"database.password": p.unused.Text}},
 		{Chart: vault("vault", "{{ .Values.password | b64enc }}"), Intent: onC1, Overrides: map[string]string{"password": p.used.Text}},

@@ -26,8 +26,8 @@ func (s *stage) direct(l *clusters) {
 }
 
 // on is an intent for one cluster.
-func on(name string) v2.Selection {
-	return v2.Selection{AllOf: []v2.AllOf{{Selector: v2.Selector{Provider: fleet.Provider, Cluster: name}}}}
+func on(name string) v2.PlacementSelection {
+	return v2.PlacementSelection{AllOf: []v2.AllOf{{Selector: v2.Selector{Provider: fleet.Provider, Cluster: name}}}}
 }
 
 // ready reads a deployment's status in the clusters' view.

@@ -124,7 +124,7 @@ func deployment(s world.Spec) fleet.Deployment {
 	}
 	one := s
 	one.Resources = 1
-	only := v2.Selection{AllOf: []v2.AllOf{{Selector: v2.Selector{Provider: fleet.Provider, Label: canary}}}}
+	only := v2.PlacementSelection{AllOf: []v2.AllOf{{Selector: v2.Selector{Provider: fleet.Provider, Label: canary}}}}
 	d.Apps = append(d.Apps, fleet.App{Chart: chart(extra, one), Intent: only})
 	return d
 }
@@ -143,7 +143,7 @@ func chart(app string, s world.Spec) fleet.Chart {
 
 func (p *Emco) label(ctx context.Context, cluster int) error {
 	path := "cluster-providers/" + fleet.Provider + "/clusters/" + world.Cluster(cluster) + "/labels"
-	_, err := client.Post[client.Nothing](ctx, p.API, path, v2.ClusterLabel{Label: canary})
+	_, err := client.Post[client.NoContent](ctx, p.API, path, v2.ClusterLabel{Label: canary})
 	return err
 }
 

@@ -28,7 +28,7 @@ type Deployment struct {
 // App is a chart and its placement. A zero Intent selects all clusters of the fleet.
 type App struct {
 	Chart     Chart
-	Intent    v2.Selection
+	Intent    v2.PlacementSelection
 	Overrides map[string]string
 	After     []v2.AppDependencySpec // its dependencies
 }
@@ -43,8 +43,8 @@ func (d Deployment) composite() string {
 }
 
 // Everywhere selects all clusters of the fleet.
-func Everywhere() v2.Selection {
-	return v2.Selection{AllOf: []v2.AllOf{{Selector: v2.Selector{Provider: Provider, Label: Label}}}}
+func Everywhere() v2.PlacementSelection {
+	return v2.PlacementSelection{AllOf: []v2.AllOf{{Selector: v2.Selector{Provider: Provider, Label: Label}}}}
 }
 
 // Onboard packs the charts into a folder, creates the composite app with a profile for

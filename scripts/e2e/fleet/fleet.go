@@ -173,7 +173,7 @@ func named(name string) v2.Named { return v2.Named{Metadata: v2.Metadata{Name: n
 
 // create posts a document and ignores the answer.
 func create[D any](ctx context.Context, f Fleet, path string, doc D) error {
-	_, err := client.Post[client.Nothing](ctx, f.api, path, doc)
+	_, err := client.Post[client.NoContent](ctx, f.api, path, doc)
 	return err
 }
 
