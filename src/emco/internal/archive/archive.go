@@ -1,6 +1,6 @@
-// Package archive reads the gzip-compressed tars that users upload, and trusts
-// nothing in them: no entry reaches a disk, every size is bounded, and an archive is
-// refused as a whole if one entry is odd.
+// Package archive reads the gzip-compressed tars that users upload without trusting them:
+// no entry reaches a disk, every size is bounded, and one bad entry makes the whole archive
+// invalid.
 package archive
 
 import (
@@ -14,12 +14,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Limits bound what an archive may ask for.
+// Limits bound the size of an archive.
 type Limits struct {
 	Compressed int64 // bytes as uploaded
 	Expanded   int64 // bytes of the tar within
 	Entries    int   // files and directories
-	Ratio      int64 // expanded to compressed bytes; small archives are not held to it
+	Ratio      int64 // ratio of expanded to compressed bytes; small archives may exceed it
 	Depth      int   // elements of a path
 }
 
@@ -28,24 +28,23 @@ func Default() Limits {
 	return Limits{Compressed: 20 << 20, Expanded: 100 << 20, Entries: 10_000, Ratio: 100, Depth: 20}
 }
 
-// format is EMCO's text for a file that is no archive of regular files (422 there).
+// format is EMCO's text for a file that is not an archive of regular files (422 there).
 const format = "Error in file format"
 
-// Tree is what an archive holds: content by clean, relative path. Directories
-// without files are left out.
+// Tree is the content of an archive: file contents by clean, relative path. It omits
+// directories without files.
 type Tree map[string][]byte
 
 // Names returns the paths, sorted.
 func (t Tree) Names() []string { return slices.Sorted(maps.Keys(t)) }
 
-// Check reads an archive to its end and reports why it cannot be accepted. The text
-// begins with EMCO's "Error in file format" and names the entry. The kind is
-// TooLarge for what is above a limit and Malformed for the rest; errors of r itself
-// are returned as they are.
+// Check reads a whole archive and reports why it cannot be accepted. The text begins with
+// EMCO's "Error in file format" and names the entry. The kind is TooLarge above a limit,
+// otherwise Malformed; errors of r keep theirs.
 //
-// Entries may be regular files and directories only: no links, devices, sparse
-// files or PAX globals. Paths are relative and clean, though they may begin with
-// "./"; none stands twice, and none differs from another in case only.
+// Entries must be regular files or directories: no links, devices, sparse files or PAX
+// globals. Paths must be relative and clean, but may begin with "./"; no two are equal or
+// differ in case only.
 func Check(r io.Reader, l Limits) error {
 	return walk(r, l, func(string, io.Reader) error { return nil })
 }
@@ -64,8 +63,8 @@ func Files(r io.Reader, l Limits) (Tree, error) {
 	return t, nil
 }
 
-// walk shows each file to visit. The archive is sound only if walk returns nil. An
-// error of r itself is returned as it is: it says nothing about the archive.
+// walk calls visit with each file. The archive is valid only if walk returns nil. Errors of
+// r are returned unchanged: they say nothing about the archive.
 func walk(r io.Reader, l Limits, visit func(string, io.Reader) error) error {
 	in := &countingReader{r: r, most: l.Compressed}
 	name, err := entries(in, l, visit)
@@ -75,7 +74,8 @@ func walk(r io.Reader, l Limits, visit func(string, io.Reader) error) error {
 	return refuse(name, err)
 }
 
-// entries shows each file to visit. The name is that of the entry to blame, if any.
+// entries calls visit with each file. On error it returns the name of the bad entry, if
+// any.
 func entries(in *countingReader, l Limits, visit func(string, io.Reader) error) (name string, err error) {
 	s, err := open(in, l)
 	if err != nil {
@@ -100,7 +100,7 @@ func entries(in *countingReader, l Limits, visit func(string, io.Reader) error) 
 	}
 }
 
-// entry checks one entry and shows it if it is a file.
+// entry checks one entry and passes a file to visit.
 func entry(h *tar.Header, content io.Reader, seen *seenPaths, visit func(string, io.Reader) error) error {
 	dir, err := kind(h)
 	if err != nil {
@@ -113,8 +113,8 @@ func entry(h *tar.Header, content io.Reader, seen *seenPaths, visit func(string,
 	return visit(name, content)
 }
 
-// kind reports whether an entry is a directory, and refuses all that is neither
-// directory nor plain file.
+// kind reports whether an entry is a directory. It refuses everything but directories and
+// regular files.
 func kind(h *tar.Header) (dir bool, err error) {
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -132,14 +132,14 @@ func kind(h *tar.Header) (dir bool, err error) {
 	return false, errors.New("is neither a regular file nor a directory")
 }
 
-// limitError is what exceeds a limit.
+// limitError is the error for exceeding a limit.
 type limitError string
 
 func (e limitError) Error() string { return string(e) }
 
 func above(text string, args ...any) error { return limitError(fmt.Sprintf(text, args...)) }
 
-// refuse words err for the user; nil stays nil.
+// refuse makes err readable for users; nil stays nil.
 func refuse(name string, err error) error {
 	if err == nil {
 		return nil

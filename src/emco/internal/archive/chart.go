@@ -12,9 +12,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// CheckChart reports why the package of an app holds no chart that can be rendered:
-// EMCO asks for a top-level directory named exactly like the app, with a chart of
-// type "application" in it. EMCO finds out when it instantiates; we say it at upload.
+// CheckChart reports why an app's package has no chart that can be rendered. EMCO needs a
+// top-level directory named exactly like the app, with a chart of type "application" in it.
+// EMCO finds errors when it instantiates; we report them at upload.
 func CheckChart(files Tree, app string) error {
 	file := app + "/Chart.yaml"
 	text, ok := files[file]
@@ -46,7 +46,7 @@ func CheckChart(files Tree, app string) error {
 	return nil
 }
 
-// hint says what to do about a package without the chart directory of its app.
+// hint explains how to fix a package that lacks its app's chart directory.
 func hint(files Tree, app string) string {
 	var charts []string
 	for _, name := range files.Names() {

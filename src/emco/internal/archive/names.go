@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// seenPaths are the paths seen so far, those of directories above an entry included.
+// seenPaths are the paths seen so far, including the directories above entries.
 type seenPaths struct {
 	depth   int
 	role    map[string]pathRole
-	written map[string]string // path in one case -> path as it was written
+	written map[string]string // path in lower case to the path as written
 }
 
-// pathRole is how a path was met.
+// pathRole is how a path occurred.
 type pathRole uint8
 
 const (
@@ -58,8 +58,8 @@ func (s *seenPaths) add(raw string, dir bool) (string, error) {
 	return name, nil
 }
 
-// parents records the directories above name. It refuses those that are files, and
-// paths that differ in case from one seen: they would be one file on some disks.
+// parents records the directories above name. It refuses directories that are files, and
+// paths that differ from a seen one only in case: some file systems cannot tell them apart.
 func (s *seenPaths) parents(name string) error {
 	for p := name; p != "."; p = path.Dir(p) {
 		key := strings.ToLower(strings.ToUpper(p))
@@ -95,7 +95,7 @@ func cleaned(raw string, dir bool) (string, error) {
 	return name, Local(name)
 }
 
-// Local reports why name is no clean relative path below the root it is read from.
+// Local reports why name is not a clean relative path within its root.
 func Local(name string) error {
 	switch {
 	case name == "":

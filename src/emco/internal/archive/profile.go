@@ -8,19 +8,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Profile is what manifest.yaml in an app profile's archive asks for.
+// Profile is the content of manifest.yaml in an app profile's archive.
 type Profile struct {
 	Values string // file merged over the chart's values; empty for none
 	Copies []Copy // files put into the chart before rendering
 }
 
-// Copy is one file of a profile that goes into the chart, adding or replacing a file.
+// Copy is a file of a profile that is copied into the chart; it may replace a file there.
 type Copy struct {
 	From string // path in the profile's archive
 	To   string // path in the chart's archive, which begins with the chart's directory
 }
 
-// profileManifest is the file at the root of a profile that says what it holds.
+// profileManifest is the file at the root of a profile that describes it.
 const profileManifest = "manifest.yaml"
 
 // CheckProfile reports why an app profile's archive cannot be used.
@@ -29,8 +29,8 @@ func CheckProfile(files Tree) error {
 	return err
 }
 
-// ReadProfile reads a profile's manifest and checks that all it names is there and
-// stays within the archive, or the chart. Errors are Invalid.
+// ReadProfile reads a profile's manifest and checks that all named files exist and stay
+// within the archive or the chart. Errors are Invalid.
 func ReadProfile(files Tree) (Profile, error) {
 	text, ok := files[profileManifest]
 	if !ok {
@@ -92,7 +92,7 @@ func inside(files Tree, member, name string) (string, error) {
 	return name, nil
 }
 
-// chartPath checks where the i-th file is to go.
+// chartPath checks the target path of the i-th copy.
 func chartPath(i int, name string) (string, error) {
 	name = strings.TrimPrefix(name, "./")
 	if err := Local(name); err != nil {
@@ -104,15 +104,15 @@ func chartPath(i int, name string) (string, error) {
 	return name, nil
 }
 
-// maxManifest and maxValues bound the YAML files of a package, in bytes: a reader of
-// YAML needs many times their size.
+// maxManifest and maxValues bound the YAML files of a package, in bytes: reading YAML needs
+// many times its size.
 const (
 	maxManifest = 1 << 20
 	maxValues   = 5 << 20
 )
 
-// checkValues checks that a values file holds a mapping, or nothing. No value is
-// shown: it may be a password.
+// checkValues checks that a values file holds a mapping or nothing. Errors contain no
+// values, which may be passwords.
 func checkValues(name string, text []byte) error {
 	if len(text) > maxValues {
 		return invalid("profile: %s has %d bytes, more than %d", name, len(text), maxValues)

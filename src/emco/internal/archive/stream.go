@@ -6,14 +6,14 @@ import (
 	"io"
 )
 
-// The ratio holds for archives above ratioFrom, and while reading with ratioSlack to
-// spare, since one part of an archive may be packed better than the whole.
+// The ratio applies to archives above ratioFrom. While reading, ratioSlack is added,
+// because a part of an archive may be compressed better than the whole.
 const (
 	ratioFrom  = 1 << 20
 	ratioSlack = 10 << 20
 )
 
-// tarStream is the tar within an archive, with its limits kept.
+// tarStream reads the tar within an archive and enforces the limits.
 type tarStream struct {
 	limits Limits
 	in     *countingReader
@@ -42,8 +42,8 @@ func (s *tarStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// finish reads what follows the last entry, so that the checksum is verified. Only
-// padding may be there.
+// finish reads what follows the last entry, so that the checksum is verified. It must be
+// padding.
 func (s *tarStream) finish() error {
 	buf := make([]byte, 32<<10)
 	for {
@@ -70,8 +70,8 @@ func (s *tarStream) tooDense() error {
 	return above("expands to more than %d times its size", s.limits.Ratio)
 }
 
-// countingReader counts the bytes read, and fails above its limit. It keeps the error of
-// the reader below, which says nothing about the archive.
+// countingReader counts the bytes read and fails above its limit. It keeps the error of the
+// reader below, which says nothing about the archive.
 type countingReader struct {
 	r    io.Reader
 	n    int64

@@ -10,17 +10,18 @@ type Defaults struct {
 	Namespace string            // for namespaced objects that name none; none is set if it is empty
 	Labels    map[string]string // set on each object and on pod templates; they replace the chart's
 	Scopes    Scopes            // scopes of custom kinds; those of well-known kinds are built in
-	Stamp     bool              // say in an annotation which content an object has; see StampKey
+	Stamp     bool              // add an annotation that identifies the object's content; see StampKey
 }
 
 // GroupKind names a kind in all its versions.
 type GroupKind struct{ Group, Kind string }
 
-// Scopes says of custom kinds whether their objects belong to the cluster (true) or
-// to a namespace (false).
+// Scopes maps custom kinds to whether their objects are cluster-wide (true) or belong to a
+// namespace (false).
 type Scopes map[GroupKind]bool
 
-// ScopesOf reads the scopes that the CustomResourceDefinitions among objects declare.
+// ScopesOf reads the scopes that the CRDs among objects declare. A CRD without a valid
+// scope counts as namespaced.
 func ScopesOf(objects []Object) Scopes {
 	scopes := Scopes{}
 	for _, o := range objects {
@@ -40,15 +41,14 @@ func ScopesOf(objects []Object) Scopes {
 	return scopes
 }
 
-// IsCRD reports whether id is that of a custom resource definition.
+// IsCRD reports whether id is that of a CustomResourceDefinition.
 func IsCRD(id ID) bool {
 	return id.Group == "apiextensions.k8s.io" && id.Kind == "CustomResourceDefinition"
 }
 
-// Complete returns objects with namespace and labels filled in, in the same order.
-// An object of a cluster-scoped kind gets no namespace, and loses one that it names
-// without meaning, as an API server drops it. A kind nobody declares counts as
-// namespaced. Errors are Invalid and hold Problems.
+// Complete returns objects with namespace and labels filled in, in the same order. As an
+// API server does, it removes the namespace of objects of a cluster-wide kind. An
+// undeclared kind counts as namespaced. Errors are Invalid and hold Problems.
 func Complete(objects []Object, d Defaults) ([]Object, error) {
 	out := make([]Object, 0, len(objects))
 	var problems Problems
@@ -108,8 +108,8 @@ func label(meta objectTree, labels map[string]string) error {
 	return nil
 }
 
-// templateMetas returns the metadata of the pod templates in a workload of a
-// built-in kind. With add set, those that lack one get it.
+// templateMetas returns the metadata of the pod templates of a built-in workload. If add is
+// set, it creates missing ones.
 func templateMetas(t objectTree, add bool) []objectTree {
 	var path []string
 	switch kind, _ := t["kind"].(string); kind {

@@ -14,12 +14,11 @@ var (
 )
 
 // DeploymentLabel returns the label that ties an object on a cluster to its app:
-// "emco/deployment-id", with the value "<uid>-<app>" as EMCO's monitor expects it.
+// "emco/deployment-id", with the value "<uid>-<app>" that EMCO's monitor expects.
 //
-// A value that is no legal label (longer than 63 characters, or with characters that
-// a label cannot hold) is cut to 52 characters, foreign characters become "-", and
-// "-" with ten hexadecimal digits of the SHA-256 of "<uid>-<app>" follow, so that
-// two apps never share a value.
+// A value that is not a legal label is cut to 52 characters, illegal characters become "-",
+// and "-" with ten hexadecimal digits of the SHA-256 of "<uid>-<app>" follow. So two apps
+// never share a value.
 func DeploymentLabel(uid, app string) (key, value string) {
 	value = uid + "-" + app
 	if len(value) > maxLabelValue || !labelValue.MatchString(value) {

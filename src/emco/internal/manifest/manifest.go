@@ -55,7 +55,7 @@ type Object struct {
 	ID      ID
 	Digest  Digest
 	Content []byte // canonical JSON, ending in a newline: equal objects have equal bytes
-	Source  string // where it came from, such as "collectd/templates/daemonset.yaml"; for messages only
+	Source  string // the file it was read from, such as "collectd/templates/daemonset.yaml"; for messages only
 }
 
 // String returns the object's name, never its content, which may hold secrets.

@@ -43,7 +43,7 @@ func encode(t objectTree) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decode reads canonical content back. It cannot fail on what newObject wrote.
+// decode reads canonical content. It cannot fail on what newObject wrote.
 func decode(o Object) (objectTree, error) {
 	dec := json.NewDecoder(bytes.NewReader(o.Content))
 	dec.UseNumber()
@@ -54,8 +54,8 @@ func decode(o Object) (objectTree, error) {
 	return t, nil
 }
 
-// prune drops what tools write into manifests without meaning it: a null creation
-// timestamp, and an empty status. Equal objects get equal bytes that way.
+// prune removes what tools write without meaning: a null creation timestamp and an empty
+// status. So equal objects get equal bytes.
 func prune(t objectTree) {
 	for _, meta := range append(templateMetas(t, false), metadata(t)) {
 		if v, ok := meta["creationTimestamp"]; ok && v == nil {
@@ -67,7 +67,7 @@ func prune(t objectTree) {
 	}
 }
 
-// empty reports whether a status says nothing: {}, null, or members that say nothing.
+// empty reports whether a status has no content: {}, null, or only empty members.
 func empty(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -88,7 +88,7 @@ func metadata(t objectTree) objectTree {
 	return meta
 }
 
-// identify reads who an object is and checks that an API server could know it.
+// identify reads an object's id and checks that an API server could accept it.
 func identify(t objectTree) (ID, error) {
 	apiVersion, err := text(t, "apiVersion")
 	if err != nil {

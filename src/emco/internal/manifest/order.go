@@ -50,8 +50,8 @@ func rank(kind string) int {
 	return len(installOrder)
 }
 
-// Compare orders ids as their objects are applied: by rank of kind, kind, namespace,
-// name and group. Deletion goes the other way round.
+// Compare orders ids as their objects are applied: by rank of kind, kind, namespace, name
+// and group. Deletion uses the reverse order.
 func Compare(a, b ID) int {
 	return cmp.Or(
 		cmp.Compare(rank(a.Kind), rank(b.Kind)),
@@ -68,8 +68,8 @@ func Sort(objects []Object) {
 	slices.SortStableFunc(objects, func(a, b Object) int { return Compare(a.ID, b.ID) })
 }
 
-// Unique reports objects that stand twice, each with both sources. Two versions of
-// one kind are the same object. The error is Invalid and holds Problems.
+// Unique reports objects that occur twice, each with both sources. Two versions of one kind
+// are the same object. The error is Invalid and holds Problems.
 func Unique(objects []Object) error {
 	first := make(map[ID]Object, len(objects))
 	var problems Problems

@@ -18,15 +18,15 @@ const (
 	MaxDepth   = 100      // levels of nesting in one document
 )
 
-// Parse reads all objects of a YAML or JSON text of one or many documents. Documents
-// without content are skipped, and a List is replaced by its items.
+// Parse reads all objects of a YAML or JSON text with one or many documents. It skips empty
+// documents, and replaces a List by its items.
 //
-// Plain scalars mean what they mean to Kubernetes: YAML 1.1, so "yes" is true and
-// 0644 is octal. Decimal numbers keep their digits, however many there are.
+// Plain scalars follow YAML 1.1, as for Kubernetes: "yes" is true and 0644 is octal.
+// Decimal numbers keep all their digits.
 //
-// Parse reads on after a bad document, so that one error reports all of them: it
-// is Invalid and holds Problems. The objects of the good documents are returned in
-// either case, in the order in which they stand.
+// Parse continues after a bad document, so that one error reports all of them: it is
+// Invalid and holds Problems. It also returns the objects of the good documents, in their
+// order.
 func Parse(source string, text []byte) ([]Object, error) {
 	p := parser{source: source}
 	if len(text) > MaxText {
@@ -46,8 +46,8 @@ type documentText struct {
 	text []byte
 }
 
-// split cuts a stream at its document markers. A line that begins with "---" and
-// white space is a marker wherever it stands: YAML allows it within no scalar.
+// split cuts a stream at its document markers. A line that begins with "---" and white
+// space is always a marker: YAML allows it in no scalar.
 func split(text []byte) []documentText {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	var chunks []documentText
@@ -77,7 +77,7 @@ func marker(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("---")) && (len(text) == 3 || strings.IndexByte(" \t\r\n", text[3]) >= 0)
 }
 
-// blank reports whether a chunk holds nothing but markers, comments and directives.
+// blank reports whether a text has only markers, comments and directives.
 func blank(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		if marker(line) {
@@ -91,11 +91,11 @@ func blank(text []byte) bool {
 	return true
 }
 
-// parser collects what one source holds, and what is wrong with it.
+// parser collects the objects and the problems of one source.
 type parser struct {
 	source   string
-	document int // number of the current one
-	line     int // on which its content begins
+	document int // number of the current document
+	line     int // line of its content
 	objects  []Object
 	problems Problems
 }
@@ -104,7 +104,7 @@ func (p *parser) problem(line int, reason string) {
 	p.problems.add(Problem{Source: p.source, Document: p.document, Line: line, Reason: reason})
 }
 
-// chunk reads the documents of one chunk: one, unless "..." ends it early.
+// chunk reads the documents of one text: one, unless "..." ends it early.
 func (p *parser) chunk(c documentText) {
 	dec := yaml.NewDecoder(bytes.NewReader(c.text))
 	for {
@@ -129,7 +129,7 @@ func (p *parser) chunk(c documentText) {
 	}
 }
 
-// contentLine returns the line, within its chunk, of a document's first value.
+// contentLine returns the line of a document's first value within its text.
 func contentLine(root *yaml.Node) int {
 	if len(root.Content) > 0 {
 		return root.Content[0].Line
@@ -137,7 +137,7 @@ func contentLine(root *yaml.Node) int {
 	return root.Line
 }
 
-// syntax reports an error of the YAML library, which knows lines of the chunk only.
+// syntax reports an error of the YAML library, which counts lines within the text.
 func (p *parser) syntax(start int, err error) {
 	reason := strings.TrimPrefix(err.Error(), "yaml: ")
 	var line int
@@ -148,7 +148,7 @@ func (p *parser) syntax(start int, err error) {
 	p.problem(start, "is no valid YAML: "+reason)
 }
 
-// value takes a document's content: nothing, an object, or a list of objects.
+// value reads a document's content: nothing, an object, or a list of objects.
 func (p *parser) value(v any) {
 	if v == nil {
 		return
@@ -168,7 +168,7 @@ func (p *parser) value(v any) {
 	}
 }
 
-// item takes the n-th item of a list.
+// item reads the n-th item of a list.
 func (p *parser) item(n int, v any) {
 	where := fmt.Sprintf("item %d: ", n)
 	tree, ok := v.(objectTree)
@@ -193,7 +193,7 @@ func isList(t objectTree) bool {
 	return ok && array && strings.HasSuffix(kind, "List")
 }
 
-// object checks one object and keeps its canonical form.
+// object checks one object and adds its canonical form.
 func (p *parser) object(t objectTree, where string) {
 	o, err := newObject(t)
 	switch {

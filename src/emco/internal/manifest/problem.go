@@ -7,10 +7,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// maxProblems bounds how many problems are kept of one set of manifests.
+// maxProblems bounds the problems that are reported of one set of manifests.
 const maxProblems = 50
 
-// Problem is what is wrong with one document.
+// Problem is an error in one document.
 type Problem struct {
 	Source   string // file
 	Document int    // number of the document within the file, from 1; 0 if it is not known
@@ -18,7 +18,7 @@ type Problem struct {
 	Reason   string
 }
 
-// Error returns "<source>:<line>: document <n>: <reason>", without what is not known.
+// Error returns "<source>:<line>: document <n>: <reason>", without unknown parts.
 func (p Problem) Error() string {
 	at := p.Source
 	if p.Line > 0 {
@@ -30,8 +30,8 @@ func (p Problem) Error() string {
 	return at + ": " + p.Reason
 }
 
-// Problems are all that is wrong with a set of manifests, up to a cap. Errors of
-// Parse and Complete hold one; errors.AsType finds it.
+// Problems are the errors in a set of manifests, up to a cap. Errors of Parse and Complete
+// hold one; errors.AsType finds it.
 type Problems []Problem
 
 // Error returns one line per problem.
@@ -51,7 +51,7 @@ func (ps Problems) err() error {
 	return errs.E(errs.Invalid, "", "", ps)
 }
 
-// add keeps p unless there are plenty already.
+// add appends p, up to the cap.
 func (ps *Problems) add(p Problem) {
 	switch n := len(*ps); {
 	case n < maxProblems:

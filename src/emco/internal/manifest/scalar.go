@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// scalar returns the value of a scalar. Only plain ones can be anything but text.
+// scalar returns the value of a scalar. Only plain scalars can be anything but text.
 func scalar(n *yaml.Node) (any, error) {
 	const text = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	if n.Style&yaml.TaggedStyle != 0 {
@@ -23,7 +23,7 @@ func scalar(n *yaml.Node) (any, error) {
 	return plain(n)
 }
 
-// tagged returns the value of a scalar with an explicit tag, which must fit it.
+// tagged returns the value of a scalar with an explicit tag, which must match the value.
 func tagged(n *yaml.Node) (any, error) {
 	tag := n.ShortTag()
 	if tag == "!!str" || tag == "!" {
@@ -74,10 +74,10 @@ var (
 	floating = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
 )
 
-// number reads a plain scalar that looks like a number. What JSON can say as it
-// stands keeps its text; other notations (octal, hexadecimal, "1_000", "+1", ".5")
-// are rewritten with the same value. Text that is too large for a float, such as
-// 1e999, is no number but a string, as for Kubernetes.
+// number reads a plain scalar that looks like a number. A JSON number keeps its text; other
+// notations (octal, hexadecimal, "1_000", "+1", ".5") become the JSON number of the same
+// value. As for Kubernetes, a number that is too large for a float, such as 1e999, is a
+// string.
 func number(s string) (json.Number, bool) {
 	if s[0] != '+' && s[0] != '-' && s[0] != '.' && (s[0] < '0' || s[0] > '9') {
 		return "", false

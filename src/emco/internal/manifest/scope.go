@@ -2,7 +2,7 @@ package manifest
 
 import "strings"
 
-// clusterKinds are the built-in kinds whose objects belong to no namespace.
+// clusterKinds are the built-in cluster-wide kinds.
 var clusterKinds = map[GroupKind]bool{
 	{"", "Namespace"}:        true,
 	{"", "Node"}:             true,
@@ -46,7 +46,7 @@ var clusterKinds = map[GroupKind]bool{
 	{"storagemigration.k8s.io", "StorageVersionMigration"}:               true,
 }
 
-// cluster reports whether objects of id's kind belong to the cluster.
+// cluster reports whether the kind of id is cluster-wide.
 func (s Scopes) cluster(id ID) bool {
 	gk := GroupKind{id.Group, id.Kind}
 	return clusterKinds[gk] || s[gk]

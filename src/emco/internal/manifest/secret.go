@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// checkSecret refuses a Secret whose data is no base64: an API server answers that with
-// an internal error, which tells neither whose fault it is nor where. Values are not shown.
+// checkSecret refuses a Secret whose data is not base64: an API server would answer with an
+// internal error that names neither the cause nor the place. Errors do not contain values.
 func checkSecret(id ID, t objectTree) error {
 	if !isSecret(id) {
 		return nil
@@ -25,8 +25,8 @@ func checkSecret(id ID, t objectTree) error {
 
 func isSecret(id ID) bool { return id.Group == "" && id.Kind == "Secret" }
 
-// Masked returns an object's content with the values of a Secret hidden, for people to
-// read. Other content is returned as it is.
+// Masked returns an object's content for people to read, with the values of a Secret
+// hidden.
 func Masked(o Object) ([]byte, error) {
 	if !isSecret(o.ID) {
 		return o.Content, nil

@@ -6,16 +6,16 @@ import (
 	"reflect"
 )
 
-// What stands in the place of a Secret's value that differs between two versions.
+// Placeholders for the values of a Secret.
 const (
 	mask       = "***"
 	maskBefore = "*** (before)"
 	maskAfter  = "*** (after)"
 )
 
-// Compared returns two versions of one object for people to compare. Values of a Secret
-// are hidden; those that differ read "*** (before)" and "*** (after)". The stamp, which
-// follows from the rest, is left out unless nothing else differs.
+// Compared returns two versions of an object for people to compare. It hides the values of
+// a Secret; values that differ become "*** (before)" and "*** (after)". It omits the stamp,
+// which follows from the content, unless nothing else differs.
 func Compared(before, after Object) (shownBefore, shownAfter []byte, err error) {
 	b, err := decode(before)
 	if err != nil {
@@ -75,7 +75,7 @@ func maskPair(before, after objectTree) {
 	}
 }
 
-// unstamped returns a tree without its stamp; the given one is not changed.
+// unstamped returns a copy of a tree without its stamp.
 func unstamped(t objectTree) objectTree {
 	notes, _ := metadata(t)["annotations"].(objectTree)
 	if _, ok := notes[StampKey]; !ok {

@@ -2,18 +2,18 @@ package manifest
 
 import "fmt"
 
-// StampKey is the annotation that says which content an object on a cluster has. Who
-// looks at the cluster can so tell the wished version from the one before.
+// StampKey is the annotation that identifies an object's content. It tells the desired
+// version on a cluster from an earlier one.
 const StampKey = "emco/content"
 
-// Lengths of stamps, in hexadecimal digits. A Secret's is so short that many contents
-// share it: it shall not help to confirm a guess of what is in the Secret.
+// Lengths of stamps, in hexadecimal digits. A Secret's stamp is so short that many contents
+// share it: it must not help to confirm a guess of the Secret.
 const (
 	stampLength       = 16
 	secretStampLength = 4
 )
 
-// stamp annotates an object with a digest of what it is without the annotation.
+// stamp annotates an object with a digest of its other content.
 func stamp(t objectTree, id ID) error {
 	meta := metadata(t)
 	notes, ok := meta["annotations"].(objectTree)

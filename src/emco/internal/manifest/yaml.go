@@ -11,11 +11,11 @@ import (
 // and nil, so that no number passes through a float.
 type objectTree = map[string]any
 
-// maxAliased bounds the nodes that aliases add to one document. Honest manifests
-// use a handful; a bomb of 300 bytes asks for a hundred thousand.
+// maxAliased bounds the nodes that aliases add to one document. Honest manifests add a
+// handful; an attack of 300 bytes can add a hundred thousand.
 const maxAliased = 10_000
 
-// documentFault is what is wrong with a document, and where within its chunk.
+// documentFault is an error in a document, with its line.
 type documentFault struct {
 	line   int
 	reason string
@@ -27,7 +27,7 @@ func faultAt(n *yaml.Node, format string, args ...any) error {
 	return &documentFault{n.Line, fmt.Sprintf(format, args...)}
 }
 
-// locate returns err as a fault; one that does not know its place gets that of root.
+// locate returns err as a fault; without a line of its own it gets that of root.
 func locate(err error, root *yaml.Node) *documentFault {
 	if f, ok := errors.AsType[*documentFault](err); ok {
 		return f
@@ -35,16 +35,16 @@ func locate(err error, root *yaml.Node) *documentFault {
 	return &documentFault{contentLine(root), err.Error()}
 }
 
-// convert turns a document into plain values. Duplicate keys, deep nesting, aliases
-// that multiply, and what has no form in JSON are faults.
+// convert turns a document into plain values. It refuses duplicate keys, deep nesting,
+// aliases that multiply, and what JSON cannot express.
 func convert(root *yaml.Node) (any, error) {
 	var c converter
 	return c.value(root, 0)
 }
 
 type converter struct {
-	aliasing int // aliases that the current node sits under
-	aliased  int // nodes that came by aliases
+	aliasing int // number of aliases above the current node
+	aliased  int // number of nodes that aliases added
 }
 
 func (c *converter) value(n *yaml.Node, depth int) (any, error) {
@@ -122,8 +122,8 @@ func (c *converter) mapping(n *yaml.Node, depth int) (any, error) {
 	return out, nil
 }
 
-// merge fills in the keys of the mappings that a "<<" names. Keys that are there
-// stay, so the mapping's own keys win, and the first of several sources.
+// merge adds the keys of the mappings that a "<<" names. It keeps existing keys, so the
+// mapping's own keys win, then the first of several sources.
 func (c *converter) merge(into objectTree, n *yaml.Node, depth int) error {
 	v, err := c.value(n, depth+1)
 	if err != nil {
@@ -151,7 +151,7 @@ func isMerge(k *yaml.Node) bool {
 	return k.Kind == yaml.ScalarNode && k.Value == "<<" && k.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) == 0 && k.Style&yaml.TaggedStyle == 0
 }
 
-// key returns a mapping's key as JSON has it: numbers and booleans become text.
+// key returns a mapping's key as in JSON: numbers and booleans become text.
 func (c *converter) key(n *yaml.Node) (string, error) {
 	at := n
 	if n.Kind == yaml.AliasNode {

@@ -8,15 +8,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// Class returns the digest of everything that a rendering depends on, by a renderer of
-// an edition: two requests of one class render the same, so rendering once serves all
-// their clusters, and later revisions. The order of overrides counts, since a later one
-// wins; that of labels does not.
+// Class returns the digest of everything that a rendering depends on, by a renderer of an
+// edition. Two requests of one class render equal objects, so one rendering serves all
+// their clusters and later revisions. The order of overrides matters, because a later one
+// wins; the order of labels does not.
 func Class(edition string, req Request) manifest.Digest {
 	var text []byte
 	add := func(parts ...string) {
 		text = fmt.Appendf(text, "%d[", len(parts))
-		for _, p := range parts { // with its length, so that no two lists look alike
+		for _, p := range parts { // with the length, so that different lists have different texts
 			text = fmt.Appendf(text, "%d:%s", len(p), p)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package render says what a renderer is: it turns a package and values into
-// Kubernetes objects, with no network and no cluster.
+// Package render defines renderers: they turn a package and values into Kubernetes objects,
+// without network and cluster.
 package render
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// Request is everything that a rendering depends on; equal requests render equal
-// objects. Its digest is the identity of a class (see Class).
+// Request is everything that a rendering depends on: equal requests render equal objects.
+// Its digest identifies a class (see Class).
 type Request struct {
 	App       string     // the app's name, which is also the chart's directory in the package
 	Package   Archive    // the app's gzip-compressed tar
@@ -39,12 +39,12 @@ type Result struct {
 	CRDs    []manifest.Object // custom resource definitions, which are never deleted
 	Hooks   []Hook            // by weight, then name
 
-	// Findings are warnings for the user, sorted: objects that ask to be kept, hooks
-	// that nobody knows, and the like. They hold no values.
+	// Findings are warnings for the user, sorted: objects that ask to be kept, hooks of
+	// unknown events, and the like. They contain no values.
 	Findings []string
 }
 
-// Hook is an object that a chart wants at a certain moment.
+// Hook is an object that a chart wants applied at certain events.
 type Hook struct {
 	Object         manifest.Object
 	Events         []string // Helm's names: pre-install, post-delete, ...
@@ -52,14 +52,14 @@ type Hook struct {
 	DeletePolicies []string // Helm's names; none means before-hook-creation, as in Helm
 }
 
-// Renderer renders one request. A package, profile or values that do not render
-// give an Invalid error that holds a Fault; it is safe to show to users. Archives
-// that cannot be read keep their kind. When ctx ends, Render returns its error.
-// Equal requests give equal results, unless the chart itself draws random values.
+// Renderer renders requests. If a package, a profile or values cannot be rendered, the
+// error is Invalid and holds a Fault; it is safe to show to users. Archives that cannot be
+// read keep the kind of their error. When ctx ends, Render returns its error. Equal
+// requests give equal results, unless the chart uses random values.
 type Renderer interface {
 	Render(ctx context.Context, req Request) (Result, error)
-	// Edition names all that results depend on besides requests: the make of the renderer,
-	// how it writes objects, and what it tells charts of the clusters. It is part of each
+	// Edition identifies everything else that results depend on: the renderer's version,
+	// how it encodes objects, and what it tells charts about clusters. It is part of each
 	// Class.
 	Edition() string
 }

@@ -6,11 +6,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
 )
 
-// Helm is the name of the renderer of Helm charts, the only kind of package that
-// EMCO knows.
+// Helm is the name of the renderer of Helm charts, EMCO's only kind of package.
 const Helm = "helm"
 
-// Renderers returns a fresh renderer of each kind by name; adding one is adding a line.
+// Renderers returns a new renderer of each kind by name. To add a renderer, add a line.
 func Renderers() (map[string]render.Renderer, error) {
 	charts, err := helm.New(helm.Default())
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package helm renders Helm 3 charts with Helm's own engine, as a library: no
-// network, no cluster, no disk. What a template could read from outside is refused
-// rather than left empty.
+// Package helm renders Helm 3 charts with Helm's engine as a library: without network,
+// cluster and disk. It refuses functions of templates that read from outside, instead of
+// returning nothing.
 //
-// A template that loops cannot be stopped from within the process. Where charts come
-// from strangers, wrap this renderer with package isolated.
+// A template that loops cannot be stopped within the process. For charts from strangers,
+// wrap this renderer in package isolated.
 package helm
 
 import (
@@ -21,12 +21,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
-// Options say how charts are rendered.
+// Options configure the rendering of charts.
 type Options struct {
 	KubeVersion string         // what templates see as .Capabilities.KubeVersion
-	APIVersions []string       // more group versions for .Capabilities.APIVersions, beside the stable ones
+	APIVersions []string       // more group versions for .Capabilities.APIVersions, in addition to the stable ones
 	Archive     archive.Limits // for packages, profiles and sub-charts
-	Output      int            // bytes that a chart may render to
+	Output      int            // size limit of a chart's output, in bytes
 }
 
 // Default returns the options that fit most clusters.
@@ -34,7 +34,7 @@ func Default() Options {
 	return Options{KubeVersion: "v1.34.0", Archive: archive.Default(), Output: manifest.MaxText}
 }
 
-// New returns a renderer. The error is Invalid if the Kubernetes version is odd.
+// New returns a renderer. The error is Invalid if the Kubernetes version is malformed.
 func New(o Options) (render.Renderer, error) {
 	caps, err := capabilities(o)
 	if err != nil {
@@ -48,7 +48,7 @@ type renderer struct {
 	caps    *chartutil.Capabilities
 }
 
-// Render renders a chart. ctx is looked at between steps; templates run to their end.
+// Render renders a chart. It checks ctx between steps; templates run to their end.
 func (r renderer) Render(ctx context.Context, req render.Request) (res render.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -72,10 +72,10 @@ func (r renderer) Render(ctx context.Context, req render.Request) (res render.Re
 	return r.result(req, texts)
 }
 
-// writing is raised when other bytes begin to be written for equal requests.
+// writing must be increased when equal requests begin to give other bytes.
 const writing = "1"
 
-// Edition names Helm's version and what charts see of the clusters.
+// Edition identifies Helm's version and what charts see of clusters.
 func (r renderer) Edition() string {
 	return strings.Join(append([]string{"helm", writing, r.caps.HelmVersion.Version, r.caps.KubeVersion.Version}, r.options.APIVersions...), " ")
 }
@@ -102,8 +102,8 @@ func (r renderer) sources(ctx context.Context, req render.Request) (chartSources
 	return src, ctx.Err()
 }
 
-// read reads an archive within the limits. What is wrong with the archive is the
-// user's fault; that it cannot be had is not, so such an error keeps its kind.
+// read reads an archive within the limits. A bad archive is the user's fault; an archive
+// that cannot be read is not, and its error keeps its kind.
 func (r renderer) read(ctx context.Context, req render.Request, what string, a render.Archive) (archive.Tree, error) {
 	if a.Open == nil {
 		return nil, fault(req, "", errors.New("it has no "+what+"; upload one"))
@@ -125,8 +125,8 @@ func (r renderer) read(ctx context.Context, req render.Request, what string, a r
 
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-// Most characters of names, by Helm's and Kubernetes' rules. Helm leaves room for
-// what charts append to a release's name.
+// Length limits of names, by Helm's and Kubernetes' rules. Helm leaves room for what charts
+// append to a release's name.
 const (
 	maxRelease   = 53
 	maxNamespace = 63
@@ -144,7 +144,7 @@ func check(req render.Request) error {
 	return nil
 }
 
-// fault words err for the user of a request.
+// fault makes err readable for the user of a request.
 func fault(req render.Request, file string, err error) error {
 	return (&render.Fault{App: req.App, File: file, Reason: err.Error()}).Invalid()
 }

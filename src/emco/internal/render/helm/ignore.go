@@ -8,14 +8,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 )
 
-// ignoreFile lists what a chart's author keeps beside the chart without meaning it:
-// editors' backups, version control. EMCO unpacks a chart and loads the directory,
-// which honours it, so we do.
+// ignoreFile lists files next to the chart that are not part of it, such as editors'
+// backups. EMCO unpacks a chart and loads the directory, which honours the file, so we do
+// too.
 const ignoreFile = ".helmignore"
 
-// ignore returns the files that .helmignore leaves. Two rules always hold: files in
-// templates that begin with "." are none (macOS packs "._" files beside real ones),
-// as Helm says, and Chart.yaml stays.
+// ignore returns the files that .helmignore keeps. As in Helm, files in templates that
+// begin with "." are never kept (macOS packs "._" files next to real ones), and Chart.yaml
+// always is.
 func ignore(files archive.Tree) archive.Tree {
 	rules := append(readRules(files[ignoreFile]), ignoreRule{pattern: "templates/.?*"})
 	out := archive.Tree{}
@@ -29,10 +29,10 @@ func ignore(files archive.Tree) archive.Tree {
 
 // ignoreRule is one line of .helmignore.
 type ignoreRule struct {
-	pattern string // as path.Match has it
+	pattern string // in the syntax of path.Match
 	base    bool   // the pattern has no slash: it matches the last element
 	dir     bool   // it matches directories only
-	negate  bool   // it takes back what earlier rules ignored
+	negate  bool   // it cancels earlier rules
 }
 
 func readRules(text []byte) []ignoreRule {

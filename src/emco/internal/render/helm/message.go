@@ -18,8 +18,8 @@ var (
 	calling  = regexp.MustCompile(`^error calling [A-Za-z0-9]+: `)
 )
 
-// templateFault turns an error of Helm's engine, which tells the whole way that a
-// template took, into the place where it went wrong and the reason.
+// templateFault turns an error of Helm's engine, which lists the whole call stack of
+// templates, into the place of the error and the reason.
 func templateFault(app string, err error) error {
 	text := strings.TrimSpace(err.Error())
 	f := &render.Fault{App: app}
@@ -41,8 +41,7 @@ func templateFault(app string, err error) error {
 	return f.Invalid()
 }
 
-// reason drops the words that every error of text/template begins with, and keeps
-// the expression that failed.
+// reason removes the prefix of text/template's errors and keeps the expression that failed.
 func reason(text string) string {
 	at := ""
 	if m := executes.FindStringSubmatch(text); m != nil {

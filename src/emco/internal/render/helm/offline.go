@@ -12,10 +12,10 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// resolver is the template function that asks DNS. Helm replaces it by one that
-// returns nothing; a chart that calls it would render to something else than its
-// author meant, so it is refused. (The other function that looks outside, lookup,
-// is refused when it is called.)
+// resolver is the template function that queries DNS. Helm replaces it by one that returns
+// nothing. A chart that calls it would render to something its author did not mean, so it
+// is refused. (The other function that reads from outside, lookup, is refused when it is
+// called.)
 const resolver = "getHostByName"
 
 // offline reports a template that calls the resolver, and values or files that would
@@ -47,7 +47,7 @@ func refused(where string) error {
 	return fmt.Errorf("%s calls %s, which needs a network, and rendering has none; give the address as a value", where, resolver)
 }
 
-// runnable reports whether text would do anything as a template.
+// runnable reports whether text has any effect as a template.
 func runnable(text string) bool { return strings.Contains(text, "{{") }
 
 // mentions returns the path of a value that holds a template with the resolver.
@@ -71,8 +71,8 @@ func mentions(v any, at string) (string, bool) {
 	return "", false
 }
 
-// calls reports whether a template calls the resolver, rather than just naming it in
-// a comment. One that does not parse is left to the engine, which says why.
+// calls reports whether a template calls the resolver, rather than naming it in a comment.
+// The engine reports templates that cannot be parsed.
 func calls(t *chart.File) bool {
 	if !strings.Contains(string(t.Data), resolver) {
 		return false

@@ -77,8 +77,8 @@ func leaves(e *jsonschema.ValidationError) []string {
 	return out
 }
 
-// leaf says where a value is and what is wanted there. What it is is left out: the
-// library quotes it, and it may be a password.
+// leaf returns the place of a value and what the schema requires there. It omits the value,
+// which the library quotes and which may be a password.
 func leaf(e *jsonschema.ValidationError) string {
 	want := ""
 	switch k := e.ErrorKind.(type) {
@@ -108,7 +108,7 @@ func leaf(e *jsonschema.ValidationError) string {
 	return fmt.Sprintf("at '/%s': does not meet %s %s", place, keyword, want)
 }
 
-// closedLoader refuses to load what a schema refers to.
+// closedLoader refuses references of a schema to other documents.
 type closedLoader struct{}
 
 // Load refuses.

@@ -13,14 +13,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 )
 
-// chartSources are the files that a rendering starts from.
+// chartSources are the input files of a rendering.
 type chartSources struct {
 	chart      archive.Tree // below the chart's directory
 	valuesFile string       // of the profile; empty for none
 	values     []byte
 }
 
-// sub returns the files below a directory, by path within it.
+// sub returns the files below a directory, by their path within it.
 func sub(files archive.Tree, dir string) archive.Tree {
 	out := archive.Tree{}
 	for name, content := range files {
@@ -31,7 +31,7 @@ func sub(files archive.Tree, dir string) archive.Tree {
 	return out
 }
 
-// apply takes a profile's values, and copies its files into the chart.
+// apply reads a profile's values and copies its files into the chart.
 func (s *chartSources) apply(app string, profile archive.Tree) error {
 	p, err := archive.ReadProfile(profile)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *chartSources) apply(app string, profile archive.Tree) error {
 	return nil
 }
 
-// blocks reports a file of the chart that is a directory in path to, or lies below it.
+// blocks returns a file of the chart that is a directory of path to, or lies below it.
 func blocks(files archive.Tree, to string) (string, bool) {
 	for dir := path.Dir(to); dir != "."; dir = path.Dir(dir) {
 		if _, ok := files[dir]; ok {
@@ -66,11 +66,11 @@ func blocks(files archive.Tree, to string) (string, bool) {
 	return "", false
 }
 
-// maxNested bounds how deep packed sub-charts may lie within each other.
+// maxNested bounds the nesting of packed sub-charts.
 const maxNested = 5
 
-// load builds a chart. Sub-charts that are packed are unpacked here, under our
-// limits and not Helm's, all of them together within one budget.
+// load builds a chart. It unpacks packed sub-charts itself, because Helm has no limits of
+// ours; all of them share one budget.
 func load(files archive.Tree, l archive.Limits) (*chart.Chart, error) {
 	u := chartUnpacker{limits: l, left: l.Expanded}
 	files, err := u.unpack(ignore(files), 0)
@@ -86,7 +86,7 @@ func load(files archive.Tree, l archive.Limits) (*chart.Chart, error) {
 
 type chartUnpacker struct {
 	limits archive.Limits
-	left   int64 // bytes that may still come out of archives
+	left   int64 // bytes that archives may still expand to
 }
 
 // unpack replaces charts/*.tgz by their content, at each level.
@@ -140,7 +140,7 @@ func (u *chartUnpacker) open(name string, data []byte, depth int) (archive.Tree,
 	for file, content := range files {
 		top, _, _ := strings.Cut(file, "/")
 		tops[top] = true
-		u.left -= int64(len(content)) + 1024 // what a file costs beside its content
+		u.left -= int64(len(content)) + 1024 // the overhead of a file
 	}
 	if len(tops) != 1 {
 		return nil, fmt.Errorf("%s must hold one directory at its top", path.Base(name))

@@ -20,17 +20,17 @@ const (
 	keepPolicy = "helm.sh/resource-policy"
 )
 
-// crdInstall is the event by which Helm 2 asked for a CRD. Helm 3 drops such objects
-// with a log line; they are CRDs, so they go with the CRDs.
+// crdInstall is Helm 2's event for CRDs. Helm 3 drops such objects with a log line; because
+// they are CRDs, they are added to the CRDs.
 const crdInstall = "crd-install"
 
-// knownEvents are the moments that Helm knows.
+// knownEvents are Helm's events.
 var knownEvents = []string{
 	"pre-install", "post-install", "pre-delete", "post-delete", "pre-upgrade",
 	"post-upgrade", "pre-rollback", "post-rollback", "test", "test-success", crdInstall,
 }
 
-// result parses what was rendered and sorts it into objects, CRDs and hooks.
+// result parses the rendered texts and sorts the objects into objects, CRDs and hooks.
 func (r renderer) result(req render.Request, texts []renderedText) (render.Result, error) {
 	all, fromDir, err := parseAll(texts)
 	if err != nil {
@@ -54,8 +54,8 @@ func (r renderer) result(req render.Request, texts []renderedText) (render.Resul
 	return s.Result, nil
 }
 
-// parseAll parses all texts, so that one error tells of all that is wrong. It also
-// returns which files come from crds/.
+// parseAll parses all texts, so that one error reports all problems. It also returns which
+// files are in crds/.
 func parseAll(texts []renderedText) (all []manifest.Object, fromDir map[string]bool, err error) {
 	fromDir = map[string]bool{}
 	var bad manifest.Problems
@@ -73,7 +73,7 @@ func parseAll(texts []renderedText) (all []manifest.Object, fromDir map[string]b
 	return all, fromDir, nil
 }
 
-// rendered marks problems whose lines count in the output of a template.
+// rendered marks problems whose lines count in a template's output.
 func rendered(problems manifest.Problems, t renderedText) manifest.Problems {
 	if t.crd {
 		return problems
@@ -86,8 +86,8 @@ func rendered(problems manifest.Problems, t renderedText) manifest.Problems {
 	return problems
 }
 
-// manifestFault words an error of package manifest. The first file is named; the
-// text tells of the others.
+// manifestFault makes an error of package manifest readable. It names the first file; the
+// text lists the others.
 func manifestFault(app string, err error) error {
 	problems, ok := errors.AsType[manifest.Problems](err)
 	if !ok || len(problems) == 0 {
@@ -108,10 +108,10 @@ func manifestFault(app string, err error) error {
 	return f.Invalid()
 }
 
-// maxListed bounds how many problems an error lists beside the first.
+// maxListed bounds the problems that an error lists after the first.
 const maxListed = 20
 
-// resultSplitter fills a result.
+// resultSplitter sorts objects into a result.
 type resultSplitter struct {
 	render.Result
 	legacy []manifest.Object // CRDs by Helm 2's hook
@@ -121,7 +121,7 @@ func (s *resultSplitter) find(o manifest.Object, text string) {
 	s.Findings = append(s.Findings, o.Source+": "+o.ID.String()+": "+text)
 }
 
-// add puts one object where it belongs.
+// add adds one object to its part of the result.
 func (s *resultSplitter) add(o manifest.Object, fromDir bool) {
 	notes := o.Annotations()
 	if strings.EqualFold(strings.TrimSpace(notes[keepPolicy]), "keep") {
@@ -138,8 +138,8 @@ func (s *resultSplitter) add(o manifest.Object, fromDir bool) {
 	}
 }
 
-// hook takes an object with events. One whose events Helm does not know is left out,
-// as in Helm, but not silently.
+// hook adds an object with events. As in Helm, an object with only unknown events is
+// omitted, but with a finding.
 func (s *resultSplitter) hook(o manifest.Object, events []string, notes map[string]string) {
 	unknown := func(e string) bool { return !slices.Contains(knownEvents, e) }
 	switch {
@@ -172,8 +172,8 @@ func list(text string) []string {
 	return out
 }
 
-// finish sorts the result and refuses objects that stand twice. A CRD by Helm 2's
-// hook gives way to the same CRD in crds/: charts for both carry it twice.
+// finish sorts the result and refuses objects that occur twice. A CRD of Helm 2's hook is
+// dropped if crds/ has the same CRD: charts for both versions have it twice.
 func (s *resultSplitter) finish() error {
 	for _, o := range s.legacy {
 		same := func(c manifest.Object) bool { return c.ID.Kind == o.ID.Kind && c.ID.Name == o.ID.Name }

@@ -73,8 +73,8 @@ func (r renderer) usable(ch *chart.Chart, app string) error {
 	return nil
 }
 
-// collect returns the rendered templates and the files of crds/, sorted by file.
-// Notes for users and empty texts are left out.
+// collect returns the rendered templates and the files of crds/, sorted by file. It omits
+// notes for users and empty texts.
 func collect(ch *chart.Chart, rendered map[string]string) []renderedText {
 	var out []renderedText
 	for file, content := range rendered {
@@ -89,7 +89,7 @@ func collect(ch *chart.Chart, rendered map[string]string) []renderedText {
 	return out
 }
 
-// noCluster is what the template function lookup finds.
+// noCluster makes the template function lookup fail.
 type noCluster struct{}
 
 var errLookup = errors.New("lookup needs a cluster, and rendering has none; take the value from values.yaml")
@@ -99,9 +99,9 @@ func (noCluster) GetClientFor(string, string) (dynamic.NamespaceableResourceInte
 	return nil, false, errLookup
 }
 
-// capabilities says what templates are told of the cluster. Only stable group
-// versions are listed: a chart that tests for an older one first would pick it,
-// and API servers of today do not serve it.
+// capabilities returns what templates see of the cluster. It lists only stable group
+// versions: a chart that tests for an older one first would use it, and today's API servers
+// do not serve it.
 func capabilities(o Options) (*chartutil.Capabilities, error) {
 	kube, err := chartutil.ParseKubeVersion(o.KubeVersion)
 	if err != nil {

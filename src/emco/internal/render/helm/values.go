@@ -10,8 +10,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
-// values returns what templates see. The chart's own values give way to those of the
-// profile, and these to the overrides, of which a later one wins.
+// values returns what templates see. The profile's values win over the chart's, and
+// overrides over both; of several overrides, the last wins.
 func (r renderer) values(ch *chart.Chart, req render.Request, src chartSources) (chartutil.Values, error) {
 	given, err := chartutil.ReadValues(src.values)
 	if err != nil {
@@ -41,8 +41,7 @@ func (r renderer) values(ch *chart.Chart, req render.Request, src chartSources) 
 	return values, nil
 }
 
-// override applies one "--set key=value". The value is not shown in errors: it may
-// be a password.
+// override applies one "--set key=value". Errors omit the value, which may be a password.
 func override(values map[string]any, o render.Override) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

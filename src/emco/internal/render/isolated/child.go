@@ -13,12 +13,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
-// Main is the child: it reads one request from stdin, renders it with r and writes
-// the answer to stdout. An error means that there was no request, or nobody to
-// answer; that a request does not render is an answer.
+// Main is the child: it reads one request from stdin, renders it with r and writes the
+// answer to stdout. Its error means that it could not read the request or write the answer;
+// a request that cannot be rendered is an answer.
 //
-// It silences the standard logger of the process: libraries below r write values of
-// charts to it.
+// It silences the process's standard logger, because libraries below r log values of
+// charts.
 func Main(r render.Renderer, stdin io.Reader, stdout io.Writer) error {
 	log.SetOutput(io.Discard)
 	defer confined.Heed()()

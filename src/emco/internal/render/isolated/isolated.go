@@ -1,6 +1,5 @@
-// Package isolated renders in a child process, so that a chart which loops, grows or
-// crashes the renderer harms nothing but its own rendering.
-// Requests and answers are JSON.
+// Package isolated renders in a child process: a chart that loops, grows or crashes the
+// renderer affects only its own rendering. Requests and answers are JSON.
 package isolated
 
 import (
@@ -30,9 +29,9 @@ type Limits struct {
 	Parallel int           // children at a time; others wait
 }
 
-// Patience is how many times the processor time of a rendering may pass on the clock.
-// Rendering is computing: a child that is not done by then has waited for a processor that
-// others had, which says nothing about its chart.
+// Patience is the allowed ratio of clock time to processor time of a rendering. Rendering
+// computes only: a child that takes longer was waiting for a processor, which is not the
+// chart's fault.
 const Patience = 12
 
 // Default returns limits that fit charts with hundreds of objects.
@@ -42,13 +41,13 @@ func Default() Limits {
 		Time:     Patience * 10 * time.Second,
 		Memory:   512 << 20,
 		Input:    20 << 20,
-		Output:   64 << 20, // objects of 20 MiB, their encoding, and what surrounds them
+		Output:   64 << 20, // 20 MiB of objects, with their encoding
 		Parallel: runtime.GOMAXPROCS(0),
 	}
 }
 
-// New returns a renderer that starts command for each request. The command must run
-// Main with a renderer of the given edition; it is started without environment.
+// New returns a renderer that starts command for each request. The command must call Main
+// with a renderer of the given edition. It gets no environment.
 func New(edition string, command []string, l Limits) render.Renderer {
 	return processRenderer{edition: edition, command: command, limits: l, slots: make(chan struct{}, max(1, l.Parallel))}
 }
@@ -60,12 +59,12 @@ type processRenderer struct {
 	slots   chan struct{}
 }
 
-// Edition is that of the renderer in the child.
+// Edition is that of the child's renderer.
 func (p processRenderer) Edition() string { return p.edition }
 
-// Render renders in a child. A child that breaks a limit gives an Invalid error with
-// a Fault; one that had too little of a processor an Unavailable one; one that cannot be
-// started an Internal one.
+// Render renders in a child. If the child exceeds a limit, the error is Invalid with a
+// Fault; if it got too little processor time, Unavailable; if it cannot be started,
+// Internal.
 func (p processRenderer) Render(ctx context.Context, req render.Request) (render.Result, error) {
 	select {
 	case p.slots <- struct{}{}:
@@ -88,7 +87,7 @@ func (p processRenderer) Render(ctx context.Context, req render.Request) (render
 	return a.open()
 }
 
-// ask builds the question for a child.
+// ask encodes the request for a child.
 func (p processRenderer) ask(ctx context.Context, req render.Request) ([]byte, error) {
 	pack, err := p.read(ctx, req.App, "package", req.Package)
 	if err != nil {
@@ -104,7 +103,7 @@ func (p processRenderer) ask(ctx context.Context, req render.Request) ([]byte, e
 	})
 }
 
-// read reads an archive whole; nil if there is none.
+// read reads a whole archive; nil if there is none.
 func (p processRenderer) read(ctx context.Context, app, what string, a render.Archive) (*packedArchive, error) {
 	if err := ctx.Err(); err != nil || a.Open == nil {
 		return nil, err
@@ -123,7 +122,7 @@ func (p processRenderer) read(ctx context.Context, app, what string, a render.Ar
 	return &packedArchive{Digest: a.Digest, Content: content}, nil
 }
 
-// run asks a child and returns its answer.
+// run starts a child and returns its answer.
 func (p processRenderer) run(ctx context.Context, app string, question []byte) ([]byte, error) {
 	child := confined.Child{
 		Path: p.command[0], Args: p.command[1:],
@@ -151,8 +150,8 @@ func (p processRenderer) run(ctx context.Context, app string, question []byte) (
 	return nil, fmt.Errorf("render app %s in a child: %w: %s", app, err, a.Stderr)
 }
 
-// outOfMemory reports whether a Go program said that it has no memory left, be it for the
-// stack of a thread.
+// outOfMemory reports whether a Go program's stderr says that it had no memory left,
+// including memory for the stack of a thread.
 func outOfMemory(stderr string) bool {
 	for _, sign := range []string{"out of memory", "cannot allocate memory", "failed to reserve", "pthread_create failed", "failed to create new OS thread"} {
 		if strings.Contains(stderr, sign) {
@@ -166,7 +165,7 @@ func blame(app, reason string) error {
 	return (&render.Fault{App: app, Reason: reason}).Invalid()
 }
 
-// renderRequest is a request as it crosses the pipe.
+// renderRequest is a request in the form that crosses the pipe.
 type renderRequest struct {
 	App                string
 	Package, Profile   *packedArchive
@@ -181,7 +180,7 @@ type packedArchive struct {
 	Content []byte
 }
 
-// archive returns a as a request holds it; the zero Archive if there is none.
+// archive returns a in the form of a request; zero if there is none.
 func (a *packedArchive) archive() render.Archive {
 	if a == nil {
 		return render.Archive{}
@@ -191,7 +190,7 @@ func (a *packedArchive) archive() render.Archive {
 	}}
 }
 
-// renderAnswer is a result, or an error, as it crosses the pipe.
+// renderAnswer is a result or an error in the form that crosses the pipe.
 type renderAnswer struct {
 	Result render.Result
 	Fault  *render.Fault `json:",omitempty"`

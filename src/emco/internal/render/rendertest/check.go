@@ -1,4 +1,4 @@
-// Package rendertest is the contract of renderers: each must pass Check.
+// Package rendertest checks the contract of renderers: each must pass Check.
 package rendertest
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
-// Check reports the first rule that r breaks. The request must render to at least
-// one namespaced object, draw nothing at random, name a namespace and carry a label.
+// Check reports the first rule that r breaks. The request must render to at least one
+// namespaced object, use no random values, name a namespace and have a label.
 func Check(ctx context.Context, r render.Renderer, req render.Request) error {
 	for _, rule := range []struct {
 		name  string
@@ -167,7 +167,7 @@ func names(ctx context.Context, r render.Renderer, req render.Request) error {
 	return isFault(err, req.App)
 }
 
-// isFault checks that an error tells the user what is wrong with which app.
+// isFault checks that an error names the app and the reason.
 func isFault(err error, app string) error {
 	f, ok := errors.AsType[*render.Fault](err)
 	if !ok || !errs.Is(err, errs.Invalid) || f.App != app || !strings.Contains(err.Error(), app) {

@@ -36,7 +36,7 @@ func Pack(files map[string]string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Dir returns the files of a directory tree, by path below under.
+// Dir returns the files of a directory tree, by path within it.
 func Dir(tree fs.FS, under string) (map[string]string, error) {
 	files := map[string]string{}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
@@ -50,7 +50,7 @@ func Dir(tree fs.FS, under string) (map[string]string, error) {
 	return files, err
 }
 
-// Archive returns packed content as a request holds it.
+// Archive returns packed content in the form of a request.
 func Archive(packed []byte) render.Archive {
 	return render.Archive{
 		Digest: manifest.DigestOf(packed),
