@@ -43,6 +43,9 @@ type Leaving struct {
 	Since    time.Time `json:"since,omitzero"`
 }
 
+// Key returns the key of the cluster.
+func (l Leaving) Key() ClusterKey { return ClusterKey{Provider: l.Provider, Cluster: l.Cluster} }
+
 // Identity says whose status it is. All but the name are set for deployment intent
 // groups, project and name for logical clouds, the name alone for clusters.
 type Identity struct {
@@ -107,6 +110,11 @@ type ClusterStatus struct {
 	Reconciled string     `json:"reconciled,omitempty"` // ours: the Git commit that the cluster's reconciler says it has applied
 
 	ExternalEdit *ExternalEdit `json:"foreignEdit,omitempty"` // ours: what somebody else did to its files in Git
+}
+
+// Key returns the key of the cluster.
+func (c ClusterStatus) Key() ClusterKey {
+	return ClusterKey{Provider: c.Provider, Cluster: c.Cluster}
 }
 
 // ExternalEdit is what somebody else did to the files of an app in Git.

@@ -30,8 +30,9 @@ func (r Route) Branch() Branch { return Branch{r.Settings.Repo.URL, r.Settings.B
 
 // Target is a deployment on the cluster as backends see it, without its logical cloud.
 func (r Route) Target(cluster, deployment string) syncer.Target {
+	key, _ := v2.ParseClusterKey(cluster) // backends refuse the zero key
 	return syncer.Target{
-		Cluster: cluster, Deployment: deployment, FanOut: r.Settings.FanOut,
+		Cluster: key, Deployment: v2.DeploymentID(deployment), FanOut: r.Settings.FanOut,
 		Repo: syncer.Coordinates{URL: r.Settings.ReadURL(), Branch: r.Settings.ReadBranch()},
 	}
 }

@@ -71,11 +71,11 @@ func bounded(c Change, t Target, own []string) error {
 	for i, e := range c.Edits {
 		paths[i] = e.Path
 		if err := cleanEdit(e); err != nil {
-			return errs.E(errs.Internal, "plan", "cluster "+t.Cluster, err)
+			return errs.E(errs.Internal, "plan", "cluster "+t.Cluster.String(), err)
 		}
 	}
 	if !slices.Equal(paths, own) {
-		return errs.E(errs.Internal, "plan", "cluster "+t.Cluster,
+		return errs.E(errs.Internal, "plan", "cluster "+t.Cluster.String(),
 			fmt.Errorf("edits %s, but the target owns %s", strings.Join(paths, ", "), strings.Join(own, ", ")))
 	}
 	return nil

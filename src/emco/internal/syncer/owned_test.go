@@ -5,9 +5,12 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/git"
 )
+
+var cluster = v2.ClusterKey{Provider: "p", Cluster: "c"}
 
 // fixed is a backend that plans the same edits for every target.
 type fixed struct {
@@ -27,7 +30,7 @@ func (pointing) Pointers(t syncer.Target) []string { return []string{t.Pointer("
 
 func TestOwnedRefusesPlansBeyondTheTarget(t *testing.T) {
 	t.Parallel()
-	at := syncer.Target{Cluster: "p+c", Deployment: "7"}
+	at := syncer.Target{Cluster: cluster, Deployment: "7"}
 	file := []byte("x")
 	dir := git.Edit{Path: at.Dir(), Dir: map[string][]byte{"app/a/x.yaml": file}}
 	pointer := git.Edit{Path: at.Pointer(""), File: file}
@@ -91,14 +94,14 @@ func errText(err error) string {
 
 func TestOwnedRefusesBadInputBeforeTheBackendSeesIt(t *testing.T) {
 	t.Parallel()
-	good := syncer.Target{Cluster: "p+c", Deployment: "7"}
+	good := syncer.Target{Cluster: cluster, Deployment: "7"}
 	for name, c := range map[string]struct {
 		at   syncer.Target
 		apps []syncer.App
 	}{
-		"a cluster that climbs":    {syncer.Target{Cluster: "../c", Deployment: "7"}, nil},
-		"a deployment that climbs": {syncer.Target{Cluster: "p+c", Deployment: ".."}, nil},
-		"no deployment":            {syncer.Target{Cluster: "p+c"}, nil},
+		"a cluster that climbs":    {syncer.Target{Cluster: v2.ClusterKey{Provider: "../p", Cluster: "c"}, Deployment: "7"}, nil},
+		"a deployment that climbs": {syncer.Target{Cluster: cluster, Deployment: ".."}, nil},
+		"no deployment":            {syncer.Target{Cluster: cluster}, nil},
 		"an app that climbs":       {good, []syncer.App{{Name: ".."}}},
 		"an app that comes twice":  {good, []syncer.App{{Name: "a"}, {Name: "b"}, {Name: "a"}}},
 	} {
@@ -115,7 +118,7 @@ func TestOwnedKeepsPointers(t *testing.T) {
 	if _, ok := syncer.Owned(fixed{}).(syncer.PointerBackend); ok {
 		t.Error("a backend without pointers has some")
 	}
-	at := syncer.Target{Cluster: "p+c", Deployment: "7"}
+	at := syncer.Target{Cluster: cluster, Deployment: "7"}
 	if p, ok := syncer.Owned(pointing{}).(syncer.PointerBackend); !ok || len(p.Pointers(at)) != 1 {
 		t.Error("the pointers of a backend are lost")
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -24,10 +25,11 @@ const (
 
 // Check refuses a target whose names would lead out of its place in the repository.
 func (t Target) Check() error {
-	for name, value := range map[string]string{"cluster": t.Cluster, "deployment": t.Deployment} {
-		if err := element(value); err != nil {
-			return errs.E(errs.Invalid, "plan", fmt.Sprintf("%s %q", name, value), err)
-		}
+	if _, err := v2.ParseClusterKey(t.Cluster.String()); err != nil {
+		return errs.E(errs.Invalid, "plan", "for a cluster", err)
+	}
+	if err := element(string(t.Deployment)); err != nil {
+		return errs.E(errs.Invalid, "plan", fmt.Sprintf("deployment %q", t.Deployment), err)
 	}
 	return nil
 }
@@ -35,27 +37,28 @@ func (t Target) Check() error {
 // Root returns the cluster's directory. EMCO bootstraps reconcilers on it. Where many
 // clusters share a branch they are spread over 256 directories, by the hash of their names.
 func (t Target) Root() string {
+	key := t.Cluster.String()
 	if t.FanOut {
-		return path.Join("clusters", hashed(t.Cluster)[:fanDigits], t.Cluster)
+		return path.Join("clusters", hashed(key)[:fanDigits], key)
 	}
-	return path.Join("clusters", t.Cluster)
+	return path.Join("clusters", key)
 }
 
 // Dir returns the directory that holds the deployment's files on the cluster and
 // nothing else.
-func (t Target) Dir() string { return path.Join(t.Root(), "context", t.Deployment) }
+func (t Target) Dir() string { return path.Join(t.Root(), "context", string(t.Deployment)) }
 
 // Pointer returns the path of a pointer file of the deployment, beside the directory
 // "context": "<prefix><deployment>.yaml".
 func (t Target) Pointer(prefix string) string {
-	return path.Join(t.Root(), prefix+t.Deployment+".yaml")
+	return path.Join(t.Root(), prefix+string(t.Deployment)+".yaml")
 }
 
 // PointerIn returns the path of a pointer file in a directory of the cluster that is for
 // such files alone: where a reconciler reads directories with all that is below them, it
 // can be bootstrapped on that one.
 func (t Target) PointerIn(dir, prefix string) string {
-	return path.Join(t.Root(), dir, prefix+t.Deployment+".yaml")
+	return path.Join(t.Root(), dir, prefix+string(t.Deployment)+".yaml")
 }
 
 // AppDir returns the directory of an app; Invalid if the app's name is no path element.

@@ -9,15 +9,16 @@
 package syncer
 
 import (
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
 // Target is one deployment on one cluster.
 type Target struct {
-	Cluster    string // <provider>+<cluster>
-	Deployment string // the deployment's id, kept through all its revisions
-	Namespace  string // the logical cloud's namespace
+	Cluster    v2.ClusterKey
+	Deployment v2.DeploymentID // stays the same through all revisions
+	Namespace  string          // the logical cloud's namespace
 	Cloud      Cloud
 	Repo       Coordinates
 	FanOut     bool // the cluster's directory is one level deeper: see Target.Root

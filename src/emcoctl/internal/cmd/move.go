@@ -63,11 +63,11 @@ the error output: exit code 6 if the time was up.`,
 // clusterPath is the path of a cluster that is named in short, or by its path.
 func clusterPath(word string) (string, error) {
 	s := strings.Split(strings.Trim(word, "/"), "/")
-	switch {
-	case len(s) == 2 && s[0] != "" && s[1] != "":
-		return "cluster-providers/" + s[0] + "/clusters/" + s[1], nil
-	case len(s) == 4 && s[0] == "cluster-providers" && s[2] == "clusters":
-		return strings.Join(s, "/"), nil
+	if len(s) == 2 && s[0] != "" && s[1] != "" {
+		return v2.ClusterKey{Provider: s[0], Cluster: s[1]}.StoreKey(), nil
+	}
+	if key, ok := v2.ClusterOf(strings.Join(s, "/")); ok {
+		return key.StoreKey(), nil
 	}
 	return "", usagef("%q is no cluster; name one as PROVIDER/CLUSTER", word)
 }
@@ -205,7 +205,7 @@ func (a *app) completeCluster(c *cobra.Command, args []string, word string) ([]s
 	}
 	collection, prefix := "cluster-providers", ""
 	if provider, _, inside := strings.Cut(word, "/"); inside {
-		collection, prefix = "cluster-providers/"+provider+"/clusters", provider+"/"
+		collection, prefix = v2.ClusterKey{Provider: provider}.ProviderStoreKey()+"/clusters", provider+"/"
 	}
 	var out []string
 	for _, name := range a.namesIn(c.Context(), collection) {

@@ -124,10 +124,10 @@ func showPairs(w io.Writer, pairs []progress.Pair, leaving []v2.Leaving) {
 		if p.Stale && ready != "" {
 			ready = "unknown"
 		}
-		row(t, p.App, p.Provider+"+"+p.Cluster, p.Phase, number(p.Revision), p.Commit[:min(len(p.Commit), 12)], ready, message(p))
+		row(t, p.App, p.Key().String(), p.Phase, number(p.Revision), p.Commit[:min(len(p.Commit), 12)], ready, message(p))
 	}
 	for _, l := range leaving {
-		row(t, l.App, l.Provider+"+"+l.Cluster, l.Phase, "", "", "", leavingMessage(l))
+		row(t, l.App, l.Key().String(), l.Phase, "", "", "", leavingMessage(l))
 	}
 	t.Flush()
 }

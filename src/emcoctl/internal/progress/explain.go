@@ -94,13 +94,12 @@ func Pairs(s v2.Status) []Pair {
 	return all
 }
 
-// Place names a pair: "app on provider+cluster".
-func (p Pair) Place() string {
-	place := p.Provider + "+" + p.Cluster
+// Name is "app on provider+cluster".
+func (p Pair) Name() string {
 	if p.App == "" {
-		return place
+		return p.Key().String()
 	}
-	return p.App + " on " + place
+	return p.App + " on " + p.Key().String()
 }
 
 // Reasons lists why a deployment failed: the failure as a whole, of apps, and of
@@ -117,7 +116,7 @@ func Reasons(s v2.Status) []string {
 	}
 	for _, p := range Pairs(s) {
 		if p.Error != "" {
-			all = append(all, fmt.Sprintf("%s: %s", p.Place(), p.Error))
+			all = append(all, fmt.Sprintf("%s: %s", p.Name(), p.Error))
 		}
 	}
 	return cut(all)
@@ -133,7 +132,7 @@ func Holding(s v2.Status, g Goal) []string {
 	all = append(all, Reasons(s)...)
 	for _, p := range Pairs(s) {
 		if p.Phase != "" && p.Phase != "Applied" && p.Error == "" {
-			all = append(all, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", p.Place(), p.Phase, Saying(p.ClusterStatus)), ": "))
+			all = append(all, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", p.Name(), p.Phase, Saying(p.ClusterStatus)), ": "))
 		}
 		all = append(all, objects(p, g)...)
 	}
@@ -186,11 +185,11 @@ func objects(p Pair, g Goal) []string {
 		case state == "":
 		case g == Ready && r.ReadyStatus == Unknown:
 			if !silent {
-				all = append(all, fmt.Sprintf("%s: %s", p.Place(), state))
+				all = append(all, fmt.Sprintf("%s: %s", p.Name(), state))
 			}
 			silent = true
 		default:
-			all = append(all, fmt.Sprintf("%s: %s %s is %s", p.Place(), r.GVK.Kind, r.Name, state))
+			all = append(all, fmt.Sprintf("%s: %s %s is %s", p.Name(), r.GVK.Kind, r.Name, state))
 		}
 	}
 	return all

@@ -108,7 +108,7 @@ func appNode(a v2.AppStatus) Node {
 }
 
 func clusterNode(c v2.ClusterStatus) Node {
-	n := Node{Mark: phaseMark(c.Phase), Name: c.Provider + "+" + c.Cluster, State: c.Phase, Why: Saying(c)}
+	n := Node{Mark: phaseMark(c.Phase), Name: c.Key().String(), State: c.Phase, Why: Saying(c)}
 	if n.State == "" {
 		n.State = Unknown
 	}
@@ -139,7 +139,7 @@ func summed(n Node) Node {
 }
 
 func leavingNode(l v2.Leaving) Node {
-	n := Node{Mark: worst(UnderWay, phaseMark(l.Phase)), Name: l.Provider + "+" + l.Cluster, State: "leaving", Why: l.Error}
+	n := Node{Mark: worst(UnderWay, phaseMark(l.Phase)), Name: l.Key().String(), State: "leaving", Why: l.Error}
 	if n.Why == "" && l.Blocked != "" {
 		n.Why = "blocked: " + l.Blocked
 	}

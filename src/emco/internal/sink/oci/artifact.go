@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -22,6 +21,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/folder"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -38,23 +38,20 @@ const (
 	maxContent  = 64 << 20
 )
 
-// Tag returns the tag of a cluster, "<provider>_<cluster>". Tags have no "+"; a name with
-// other characters than tags have, or with "_", has a hash added, so that no two clusters
-// share a tag.
-func Tag(cluster string) string {
-	tag := strings.Replace(cluster, "+", "_", 1)
-	if plain.MatchString(tag) && strings.Contains(cluster, "+") && !strings.Contains(cluster, "_") && len(tag) <= 128 {
+// Tag returns the tag of a cluster, "<provider>_<cluster>": tags have no "+". If a name
+// has a "_", or the tag would be too long, a hash is added, so that no two clusters share
+// a tag.
+func Tag(cluster v2.ClusterKey) string {
+	tag := cluster.Provider + "_" + cluster.Cluster
+	if strings.Count(tag, "_") == 1 && len(tag) <= maxTag {
 		return tag
 	}
-	sum := sha256.Sum256([]byte(cluster))
-	tag = odd.ReplaceAllString(tag, "-")
-	return strings.TrimLeft(tag[:min(len(tag), 110)], ".-") + "-" + hex.EncodeToString(sum[:])[:12]
+	sum := sha256.Sum256([]byte(cluster.String()))
+	return tag[:min(len(tag), maxTag-18)] + "-" + hex.EncodeToString(sum[:])[:12]
 }
 
-var (
-	plain = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]*$`)
-	odd   = regexp.MustCompile(`[^a-zA-Z0-9._-]`)
-)
+// maxTag is the longest tag that registries accept.
+const maxTag = 128
 
 // artifact is where the artifact of one cluster is.
 type artifact struct {

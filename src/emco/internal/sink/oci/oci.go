@@ -23,6 +23,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/folder"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -68,11 +69,15 @@ func (p *Publisher) Submit(ctx context.Context, job batch.Job) (git.Hash, error)
 	if err != nil {
 		return "", errs.E(errs.Internal, "publish", job.Repo.URL, err)
 	}
+	cluster, err := v2.ParseClusterKey(strings.TrimPrefix(root, "clusters/"))
+	if err != nil {
+		return "", errs.E(errs.Internal, "publish", job.Repo.URL, err)
+	}
 	repo, err := p.repository(job.Repo)
 	if err != nil {
 		return "", err
 	}
-	s := artifact{repo: repo, tag: Tag(strings.TrimPrefix(root, "clusters/"))}
+	s := artifact{repo: repo, tag: Tag(cluster)}
 	digest, err := s.publish(ctx, job, root)
 	return git.Hash(digest), classified(err, job.Repo.URL+":"+s.tag)
 }

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/oci"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -254,18 +256,28 @@ func TestATagThatIsSomethingElseIsLeftAlone(t *testing.T) {
 
 func TestTagsAreDistinct(t *testing.T) {
 	t.Parallel()
-	seen := map[string]string{}
-	for _, c := range []string{"edge+c1", "edge_c1", "a_b+c", "a+b_c", "a+b+c", "ä+c", strings.Repeat("x", 150) + "+1", strings.Repeat("x", 150) + "+2", "-+-"} {
+	seen := map[string]v2.ClusterKey{}
+	long := strings.Repeat("x", 100)
+	for _, names := range [][2]string{
+		{"edge", "c1"}, {"a_b", "c"}, {"a", "b_c"}, {"a", "b-c"}, {"a-b", "c"}, {"a.b", "c"}, {long, long + "1"}, {long, long + "2"}, {long + "_1", "c"}, {long + "_2", "c"},
+	} {
+		c := v2.ClusterKey{Provider: names[0], Cluster: names[1]}
 		tag := oci.Tag(c)
-		if other, taken := seen[tag]; taken || len(tag) > 128 || tag == "" || strings.ContainsAny(tag[:1], ".-") {
+		if other, taken := seen[tag]; taken || len(tag) > 128 || !tagForm.MatchString(tag) {
 			t.Errorf("Tag(%s) = %s (as %s)", c, tag, other)
 		}
 		seen[tag] = c
 	}
-	if got := oci.Tag("edge+site-1.north"); got != "edge_site-1.north" {
+	if got := oci.Tag(v2.ClusterKey{Provider: "edge", Cluster: "site-1.north"}); got != "edge_site-1.north" {
 		t.Errorf("a plain name is rewritten to %s", got)
 	}
+	// Tags that were written once stay: clusters read them.
+	if got := oci.Tag(v2.ClusterKey{Provider: "a_b", Cluster: "c"}); got != "a_b_c-2f3550957852" {
+		t.Errorf("the tag of a_b+c is now %s", got)
+	}
 }
+
+var tagForm = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
 
 // do asks the registry without any library of ours.
 func (s *server) do(method, path, kind, body string) []byte {

@@ -29,11 +29,11 @@ type tower struct {
 }
 
 func (w *tower) Bootstrap(ctx context.Context, t syncer.Target, apps []string) error {
-	return w.tell(ctx, t.Cluster+" "+strings.Join(apps, ","))
+	return w.tell(ctx, t.Cluster.String()+" "+strings.Join(apps, ","))
 }
 
 func (w *tower) Release(ctx context.Context, t syncer.Target) error {
-	return w.tell(ctx, t.Cluster+" released")
+	return w.tell(ctx, t.Cluster.String()+" released")
 }
 
 func (w *tower) tell(ctx context.Context, what string) error {

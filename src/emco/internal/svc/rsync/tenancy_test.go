@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
@@ -32,7 +33,7 @@ func TestBackendsAreToldOfTheLogicalCloudAndOfDependencies(t *testing.T) {
 	w.Namespace, w.Cloud = "", appcontext.Cloud{} // a revision that is gone does not know
 	setDesired(t, l, w)
 	at := l.Address(pair.Target{Cluster: "edge+c1", UID: "7"}, route.Route{})
-	want := syncer.Target{Cluster: "edge+c1", Deployment: "7", Namespace: "east", Cloud: syncer.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"}}
+	want := syncer.Target{Cluster: v2.ClusterKey{Provider: "edge", Cluster: "c1"}, Deployment: "7", Namespace: "east", Cloud: syncer.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"}}
 	if at != want {
 		t.Errorf("address = %+v, want %+v", at, want)
 	}

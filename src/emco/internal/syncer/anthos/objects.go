@@ -71,19 +71,19 @@ func refer(secret string) *reference {
 func (b backend) rootSync(t syncer.Target) pointer.Object {
 	return pointer.Object{
 		APIVersion: apiVersion, Kind: "RootSync",
-		Metadata: metadata(t, pointer.Short("emco-"+t.Deployment, maxName), namespace),
+		Metadata: metadata(t, pointer.Short("emco-"+string(t.Deployment), maxName), namespace),
 		Spec:     b.sync(t),
 	}
 }
 
 // repoSync returns the sync object in the namespace of a logical cloud.
 func (b backend) repoSync(t syncer.Target) (pointer.Object, error) {
-	name := pointer.Short("emco-"+t.Deployment, maxName)
+	name := pointer.Short("emco-"+string(t.Deployment), maxName)
 	if len(reconciler(t.Namespace, name)) > 63 {
-		name = pointer.Short("emco-"+t.Deployment, 13)
+		name = pointer.Short("emco-"+string(t.Deployment), 13)
 	}
 	if len(reconciler(t.Namespace, name)) > 63 {
-		return pointer.Object{}, invalid("cluster "+t.Cluster, "namespace "+t.Namespace+" of the logical cloud is too long for Config Sync, which makes names of at most 63 bytes with it")
+		return pointer.Object{}, invalid("cluster "+t.Cluster.String(), "namespace "+t.Namespace+" of the logical cloud is too long for Config Sync, which makes names of at most 63 bytes with it")
 	}
 	return pointer.Object{
 		APIVersion: apiVersion, Kind: "RepoSync",
@@ -99,7 +99,7 @@ func reconciler(namespace, name string) string {
 
 // binding lets the reconciler of a RepoSync do something; without it may do nothing.
 func (b backend) binding(t syncer.Target, repoSync string) pointer.Object {
-	m := metadata(t, pointer.Name("emco-"+t.Deployment), t.Namespace)
+	m := metadata(t, pointer.Name("emco-"+string(t.Deployment)), t.Namespace)
 	m.Annotations = nil
 	return pointer.Object{
 		APIVersion: "rbac.authorization.k8s.io/v1", Kind: "RoleBinding", Metadata: m,

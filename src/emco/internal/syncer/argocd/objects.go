@@ -103,9 +103,9 @@ func (b backend) application(t syncer.Target, app, project string) (pointer.Obje
 
 // applicationName names the cluster as well where one Argo CD serves several.
 func (b backend) applicationName(t syncer.Target, app string) string {
-	name := "emco-" + t.Deployment + "-" + app
+	name := "emco-" + string(t.Deployment) + "-" + app
 	if b.remote() {
-		name += "-" + t.Cluster
+		name += "-" + t.Cluster.String()
 	}
 	return pointer.Name(name)
 }
@@ -148,7 +148,7 @@ func (b backend) project(t syncer.Target) (pointer.Object, error) {
 	if about != "" {
 		spec.Description = "logical cloud " + about
 	} else {
-		about = t.Deployment
+		about = string(t.Deployment)
 	}
 	content, err := json.Marshal(spec)
 	if err != nil {

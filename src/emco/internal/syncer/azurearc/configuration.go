@@ -66,7 +66,7 @@ const (
 
 // name is EMCO's.
 func name(t syncer.Target) string {
-	return short("config-"+strings.ToLower(t.Deployment), maxLabel-minApp-1)
+	return short("config-"+strings.ToLower(string(t.Deployment)), maxLabel-minApp-1)
 }
 
 // short returns s as a name that Azure and Kubernetes take, of at most limit bytes; what

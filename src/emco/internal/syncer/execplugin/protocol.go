@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -33,16 +34,16 @@ type request struct {
 
 // target is a syncer.Target with the paths that follow from it.
 type target struct {
-	Cluster    string `json:"cluster"`
-	Deployment string `json:"deployment"`
-	Namespace  string `json:"namespace,omitempty"`
-	Cloud      string `json:"logicalCloud,omitempty"`
-	Confined   bool   `json:"confined,omitempty"`
-	Account    string `json:"serviceAccountName,omitempty"`
-	Root       string `json:"root"`
-	Dir        string `json:"dir"`
-	URL        string `json:"url"`
-	Branch     string `json:"branch"`
+	Cluster    v2.ClusterKey   `json:"cluster"`
+	Deployment v2.DeploymentID `json:"deployment"`
+	Namespace  string          `json:"namespace,omitempty"`
+	Cloud      string          `json:"logicalCloud,omitempty"`
+	Confined   bool            `json:"confined,omitempty"`
+	Account    string          `json:"serviceAccountName,omitempty"`
+	Root       string          `json:"root"`
+	Dir        string          `json:"dir"`
+	URL        string          `json:"url"`
+	Branch     string          `json:"branch"`
 }
 
 // object is one object with the file that it goes to by EMCO's layout.

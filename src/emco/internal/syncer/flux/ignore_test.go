@@ -9,59 +9,66 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 	"sigs.k8s.io/yaml"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/flux"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/syncertest"
 )
 
-// Flux fetches the deployment's directory and nothing else, whatever the names of the
-// cluster and the deployment are. The rules are matched by the library that Flux uses.
+// Flux fetches the deployment's directory and nothing else, whatever characters the id
+// has. The rules are matched by the library that Flux uses.
 func TestTheSourceHoldsTheDeploymentAlone(t *testing.T) {
 	t.Parallel()
 	b := open(t, flux.Options{})
-	for _, names := range [][2]string{
-		{"edge+c1", "42"},
-		{"edge+#1", "42"},
-		{"#edge+c1", "42"},
-		{"!edge+c1", "!42"},
-		{"ed ge+c1", "4 2"},
-		{"e*+c1", "42"},
-		{"edge+c?", "42"},
-		{"edge+c1", "[4]2"},
-		{`e[ab]+c1`, `#42`},
-		{"edge+c1 ", "42 "},
-	} {
-		for _, deep := range []bool{false, true} {
-			target := syncertest.Target(names[0])
-			target.Deployment, target.FanOut = names[1], deep
-			c, err := b.Plan(target, configured("web"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var repo sourcev1.GitRepository
-			for _, e := range c.Edits {
-				if e.Path == target.Pointer("") {
-					if err := yaml.UnmarshalStrict(e.File, &repo); err != nil {
-						t.Fatal(err)
+	for _, key := range []string{"edge+c1", "e_d.g-e+c.1_a"} {
+		for _, id := range []string{"42", "#42", "!42", "4 2", "42 ", "*2", "4?", "[4]2"} {
+			for _, deep := range []bool{false, true} {
+				target := syncertest.Target(key)
+				target.Deployment, target.FanOut = v2.DeploymentID(id), deep
+				c, err := b.Plan(target, configured("web"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var repo sourcev1.GitRepository
+				for _, e := range c.Edits {
+					if e.Path == target.Pointer("") {
+						if err := yaml.UnmarshalStrict(e.File, &repo); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				if repo.Spec.Ignore == nil {
+					t.Fatalf("%s: the source has no rules", target.Dir())
+				}
+				for _, name := range []string{
+					target.Dir() + "/app/web/c+ConfigMap.yaml",
+					target.Dir() + "/kustomization.yaml",
+					target.Root() + "/context/42/app/web/x.yaml",
+					target.Root() + "/" + id + ".yaml",
+					path.Join("other", target.Dir(), "x.yaml"),
+					path.Join(path.Dir(target.Root()), "edge+c2/context", id, "x.yaml"),
+					"README.md",
+				} {
+					want := strings.HasPrefix(name, target.Dir()+"/")
+					if got := fetched(*repo.Spec.Ignore, name); got != want {
+						t.Errorf("of %s, %s is fetched: %t, want %t\n%s", target.Dir(), name, got, want, *repo.Spec.Ignore)
 					}
 				}
 			}
-			if repo.Spec.Ignore == nil {
-				t.Fatalf("%q: the source has no rules", names)
-			}
-			for _, name := range []string{
-				target.Dir() + "/app/web/c+ConfigMap.yaml",
-				target.Dir() + "/kustomization.yaml",
-				target.Root() + "/context/other/app/web/x.yaml",
-				target.Root() + "/" + names[1] + ".yaml",
-				strings.Replace(target.Dir(), "clusters", "other", 1) + "/x",
-				path.Dir(target.Root()) + "/edge+c1/context/42/app/web/x.yaml",
-				"README.md",
-			} {
-				want := strings.HasPrefix(name, target.Dir()+"/")
-				if got := fetched(*repo.Spec.Ignore, name); got != want {
-					t.Errorf("cluster %q, deployment %q: %s is fetched: %t, want %t\n%s", names[0], names[1], name, got, want, *repo.Spec.Ignore)
-				}
-			}
+		}
+	}
+}
+
+// A cluster whose name would begin a comment, or hide files from Flux, has no plan.
+func TestAClusterThatRulesCannotNameIsRefused(t *testing.T) {
+	t.Parallel()
+	b, err := flux.New(flux.Options{}) // the guard would refuse it, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"edge+#1", "#edge+c1", "!edge+c1", "edge+c 1", "edge+c*", "edge+"} {
+		if _, err := b.Plan(syncertest.Target(key), configured("web")); !errs.Is(err, errs.Invalid) {
+			t.Errorf("Plan for cluster %q: %v, want Invalid", key, err)
 		}
 	}
 }

@@ -122,10 +122,10 @@ func awaited(app string, all []syncer.App) bool {
 	})
 }
 
-func sourceName(t syncer.Target) string { return pointer.Name("emco-" + t.Deployment) }
+func sourceName(t syncer.Target) string { return pointer.Name("emco-" + string(t.Deployment)) }
 
 func kustomizationName(t syncer.Target, app string) string {
-	return pointer.Name("emco-" + t.Deployment + "-" + app)
+	return pointer.Name("emco-" + string(t.Deployment) + "-" + app)
 }
 
 // only returns rules in the form of .gitignore that leave out all but one directory.

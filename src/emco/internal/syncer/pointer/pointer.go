@@ -76,9 +76,9 @@ func File(objects []Object) ([]byte, error) {
 // Labels returns the labels of an object that is about one app of a target, or about the
 // target as a whole when app is empty.
 func Labels(t syncer.Target, app string) map[string]string {
-	out := map[string]string{labelManagedBy: "emco", labelDeployment: Name(t.Deployment)}
+	out := map[string]string{labelManagedBy: "emco", labelDeployment: Name(string(t.Deployment))}
 	if app != "" {
-		key, value := manifest.DeploymentLabel(t.Deployment, app) // it belongs to the app as its objects do
+		key, value := manifest.DeploymentLabel(string(t.Deployment), app) // it belongs to the app as its objects do
 		out[key] = value
 		out[labelApp] = app
 		if len(validation.IsValidLabelValue(app)) > 0 {

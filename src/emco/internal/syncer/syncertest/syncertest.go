@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -22,10 +23,12 @@ import (
 // plan may hold it.
 const Planted = "planted-credential"
 
-// Target returns the target that the check plans for. Only the cluster differs.
-func Target(cluster string) syncer.Target {
+// Target returns the target that the check plans for, on the cluster with a key. Keys need
+// not be right.
+func Target(key string) syncer.Target {
+	provider, cluster, _ := strings.Cut(key, "+")
 	return syncer.Target{
-		Cluster: cluster, Deployment: "2175235486952720473", Namespace: "tenant",
+		Cluster: v2.ClusterKey{Provider: provider, Cluster: cluster}, Deployment: "2175235486952720473", Namespace: "tenant",
 		Cloud: syncer.Cloud{Name: "shop+east"},
 		Repo:  syncer.Coordinates{URL: "https://git.example.org/fleet/edge.git", Branch: "main"},
 	}
@@ -270,7 +273,7 @@ func hostile(b syncer.Backend) error {
 	names := []string{"../../../README", "..", ".", ".git", "a/b", `a\b`, "/etc", "a\nb", "a\x00b", "\xff"}
 	for _, name := range names {
 		targets := []syncer.Target{Target(name), Target("edge+c1"), Target("edge+c1"), Target("edge+c1")}
-		targets[1].Deployment = name
+		targets[1].Deployment = v2.DeploymentID(name)
 		desired := [][]syncer.App{apps(), apps(), apps(), apps()}
 		desired[2][0].Name = name
 		desired[3][0].Objects[0].ID.Name = name

@@ -68,7 +68,7 @@ func TestEachBrokenRuleIsCaught(t *testing.T) {
 			return dir(t, files), nil
 		}, "nothing but the set"},
 		"sorts what it was given": {func(t syncer.Target, apps []syncer.App, files map[string][]byte) ([]git.Edit, error) {
-			if len(apps) > 0 && t.Cluster == "edge+c1" {
+			if len(apps) > 0 && t.Cluster.Cluster == "c1" {
 				slices.Reverse(apps)
 			}
 			return dir(t, files), nil
@@ -88,7 +88,7 @@ func TestEachBrokenRuleIsCaught(t *testing.T) {
 		}, "exactly one file"},
 		"names the cluster in content": {func(t syncer.Target, _ []syncer.App, files map[string][]byte) ([]git.Edit, error) {
 			for name, text := range files {
-				files[name] = append(bytes.Clone(text), "# "+t.Cluster+"\n"...)
+				files[name] = append(bytes.Clone(text), "# "+t.Cluster.String()+"\n"...)
 			}
 			return dir(t, files), nil
 		}, "equal files on all clusters"},
@@ -121,7 +121,7 @@ func TestEachBrokenRuleIsCaught(t *testing.T) {
 					files[path.Join("app", a.Name, o.ID.Name+"+"+o.ID.Kind+".yaml")] = o.Content
 				}
 			}
-			return []git.Edit{{Path: "clusters/" + t.Cluster + "/context/" + t.Deployment, Dir: files}}, nil
+			return []git.Edit{{Path: t.Dir(), Dir: files}}, nil
 		}, "like names"},
 		"panics": {func(syncer.Target, []syncer.App, map[string][]byte) ([]git.Edit, error) {
 			panic("oh")
@@ -144,7 +144,7 @@ func TestEachBrokenRuleIsCaught(t *testing.T) {
 type climbing struct{}
 
 func (climbing) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
-	e := git.Edit{Path: "clusters/" + t.Cluster, Dir: map[string][]byte{}}
+	e := git.Edit{Path: t.Root(), Dir: map[string][]byte{}}
 	for _, a := range apps {
 		for _, o := range a.Objects {
 			e.Dir[a.Name+"/"+o.ID.Name] = o.Content
