@@ -1,5 +1,5 @@
 // Command monitor runs on a Kubernetes cluster that pulls its desired state from Git. It
-// says how the objects there are doing, through Git or by HTTPS. It opens no port.
+// reports the health of the objects there, through Git or by HTTPS. It opens no port.
 package main
 
 import (
@@ -23,8 +23,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stderr))
 }
 
-// run returns the exit code: 0 after a clean end, 1 after a failure, 2 if it was called
-// in the wrong way.
+// run returns the exit code: 0 for success, 1 for a failure, 2 for wrong usage.
 func run(ctx context.Context, args []string, out io.Writer) int {
 	c, err := config.Read(args, os.Getenv, out)
 	switch {
@@ -33,8 +32,8 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	case err != nil:
 		fmt.Fprintln(out, "monitor:", err)
 		return 2
-	case c.Alive:
-		err = agent.Alive(c.AliveFile)
+	case c.CheckAlive:
+		err = agent.CheckAlive(c.AliveFile)
 	default:
 		err = agent.Run(ctx, c, logger(c, out))
 	}

@@ -31,12 +31,12 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"help", []string{"-help"}, 0, "GIT_CLUSTERNAME"},
 		{"alive", []string{"-alive", "-alive.file", fresh}, 0, ""},
-		{"not alive any more", []string{"-alive", "-alive.file", old}, 1, "touched 1h0m0s ago"},
+		{"no longer alive", []string{"-alive", "-alive.file", old}, 1, "touched 1h0m0s ago"},
 		{"never alive", []string{"-alive", "-alive.file", filepath.Join(dir, "none")}, 1, "no such file"},
 		{"nothing is set", nil, 2, "GIT_CLUSTERNAME"},
 		{"no such flag", []string{"-port", "80"}, 2, "port"},
-		{"no cluster to watch", good, 1, "this is no pod"},
-		{"a kubeconfig that is none", append([]string{"-kubeconfig", fresh}, good...), 1, "kubeconfig"},
+		{"no cluster to watch", good, 1, "this is not a pod"},
+		{"a file that is not a kubeconfig", append([]string{"-kubeconfig", fresh}, good...), 1, "kubeconfig"},
 	} {
 		var out bytes.Buffer
 		if code := run(t.Context(), c.args, &out); code != c.code || !strings.Contains(out.String(), c.says) {

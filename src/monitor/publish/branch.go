@@ -10,24 +10,22 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Author is who commits.
+// Author is the author of commits.
 const Author = "EMCO monitor <monitor@localhost>"
 
-// Host is what is needed of Git.
+// Host is the part of a Git host that Branch needs.
 type Host interface {
 	git.Host
 	git.BranchReader
 	git.Replacer
 }
 
-// Repository returns the repository with its credential, which may have changed since
-// the last time.
+// Repository returns the repository with its current credential.
 type Repository func() (git.Repo, error)
 
-// Branch writes to the cluster's own branch: one commit that holds one file. It does not
-// grow a history, of which nobody would read more than its end; it moves the branch from
-// the commit that it saw to a new one without parents, and never from one that it did
-// not see. On servers that refuse that it puts commits on top of each other.
+// Branch writes to the cluster's own branch: one commit with one file. It keeps no history,
+// because only the last report is read: it replaces the commit that it saw by a new one
+// without parents, by compare-and-swap. On a server that refuses this it appends commits.
 type Branch struct {
 	host   Host
 	repo   Repository
@@ -36,9 +34,9 @@ type Branch struct {
 	log    *slog.Logger
 
 	seq        sequence
-	tipKnown   bool // tip is where the branch is
+	tipKnown   bool // tip is the head of the branch
 	tip        git.Hash
-	appendOnly bool // the server takes only commits on top of a branch
+	appendOnly bool // the server refuses to replace commits
 }
 
 // NewBranch returns a writer to the branch of a cluster. limit bounds a report in bytes;
@@ -47,8 +45,8 @@ func NewBranch(h Host, repo Repository, prefix, cluster string, limit int, log *
 	return &Branch{host: h, repo: repo, branch: status.Branch(prefix, cluster), limit: limit, log: log}
 }
 
-// Write puts a report onto the branch. Somebody else who moved it meanwhile, another
-// process of this agent at most, is overtaken once.
+// Write commits a report to the branch. If the branch has moved, which only another process
+// of this agent may do, it tries once more.
 func (b *Branch) Write(ctx context.Context, r status.Report) error {
 	repo, err := b.repo()
 	if err != nil {
@@ -72,7 +70,7 @@ func (b *Branch) try(ctx context.Context, repo git.Repo, r status.Report) error 
 		return err
 	}
 	m := git.Message{Title: "status of " + r.Cluster, Author: Author}
-	b.tipKnown = false // until it is sure that the branch is at the new commit
+	b.tipKnown = false // until the server has confirmed the new commit
 	tip, err := b.move(ctx, repo, text, m)
 	if err == nil {
 		b.tip, b.tipKnown = tip, true
@@ -80,7 +78,7 @@ func (b *Branch) try(ctx context.Context, repo git.Repo, r status.Report) error 
 	return err
 }
 
-// move moves the branch in the way that the server allows.
+// move moves the branch to a new commit, in the way that the server allows.
 func (b *Branch) move(ctx context.Context, repo git.Repo, text []byte, m git.Message) (git.Hash, error) {
 	if !b.appendOnly {
 		tip, err := b.host.Replace(ctx, repo, b.branch, b.tip, map[string][]byte{status.File: text}, m)
@@ -91,12 +89,12 @@ func (b *Branch) move(ctx context.Context, repo git.Repo, text []byte, m git.Mes
 	tip, err := b.host.Commit(ctx, repo, b.branch, b.tip, []git.Edit{{Path: status.File, File: text}}, m)
 	if err == nil && !b.appendOnly {
 		b.appendOnly = true
-		b.log.Warn("the server lets branches only grow: the history of reports will be long; allow force pushes on this branch", "branch", b.branch)
+		b.log.Warn("the server refuses force pushes, so each report adds a commit; allow force pushes on this branch", "branch", b.branch)
 	}
 	return tip, err
 }
 
-// readTip finds out where the branch is, and which number was used last.
+// readTip reads the head of the branch and the last sequence.
 func (b *Branch) readTip(ctx context.Context, repo git.Repo) error {
 	if b.tipKnown {
 		return nil
@@ -111,7 +109,7 @@ func (b *Branch) readTip(ctx context.Context, repo git.Repo) error {
 	if r, err := status.Decode(at.Files[status.File]); err == nil {
 		b.seq.atLeast(r.Seq)
 	} else if at.Commit != "" {
-		b.log.Warn("the last report cannot be read; it is replaced", "branch", b.branch, "err", err)
+		b.log.Warn("cannot read the last report; replacing it", "branch", b.branch, "err", err)
 	}
 	return nil
 }

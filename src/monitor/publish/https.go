@@ -25,39 +25,40 @@ import (
 
 const (
 	exchangeTime  = 30 * time.Second // for one report
-	compressAbove = 1 << 10          // larger reports go out compressed
-	expectAbove   = 256 << 10        // larger reports are sent when the control plane has said that it takes one
-	minLimit      = 64 << 10         // below that a report is not made smaller
-	maxAnswer     = 4 << 10          // bytes of an answer that are read
-	maxTries      = 10               // times that a report is made to what the control plane wants
+	compressAbove = 1 << 10          // larger reports are compressed
+	expectAbove   = 256 << 10        // larger reports wait for the control plane to accept the request
+	minLimit      = 64 << 10         // a report is not cut below this
+	maxAnswer     = 4 << 10          // of an answer, in bytes
+	maxTries      = 10               // posts of one report, each adapted to the last answer
 )
 
-// Credentials is what opens the way to a control plane. It may have changed since the last time.
+// Credentials give access to a control plane.
 type Credentials struct {
 	Token git.Secret
-	CA    string // certificates to trust besides the system's
+	CA    string // certificates to trust, in addition to the system's
 }
 
-// ControlPlane is the way to a control plane, which many writers may share.
+// ControlPlane is a connection to a control plane. Many writers may share it.
 type ControlPlane struct {
 	address *url.URL
 
 	mu       sync.Mutex
-	clientCA string
-	client   *http.Client
+	clientCA string       // of client; guarded by mu
+	client   *http.Client // guarded by mu; nil before the first use
 }
 
-// NewControlPlane returns a line to the control plane at an address, without connecting. Only
-// https is taken, but on the machine itself: the token must not be seen on the way.
+// NewControlPlane returns a connection to the control plane at an address. It does
+// not connect yet. The address must use https, because the token is a secret; http is allowed
+// only on this machine.
 func NewControlPlane(address string) (*ControlPlane, error) {
 	u, err := url.Parse(strings.TrimSuffix(address, "/"))
 	switch {
 	case err != nil || u.Hostname() == "" || u.Opaque != "":
 		return nil, errors.New("give the address of the control plane, such as https://emco.example.org")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("the address must hold no credential, query or fragment")
+		return nil, errors.New("the address must not have a credential, query or fragment")
 	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())):
-		return nil, fmt.Errorf("%q is not taken: the token would be seen on the way; use https", u.Scheme)
+		return nil, fmt.Errorf("%q would expose the token; use https", u.Scheme)
 	}
 	return &ControlPlane{address: u}, nil
 }
@@ -67,7 +68,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// clientFor returns a client that trusts these certificates.
+// clientFor returns a client that trusts the given certificates.
 func (l *ControlPlane) clientFor(ca string) (*http.Client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +82,7 @@ func (l *ControlPlane) clientFor(ca string) (*http.Client, error) {
 			pool = x509.NewCertPool()
 		}
 		if !pool.AppendCertsFromPEM([]byte(ca)) {
-			return nil, errors.New("the file of certificates to trust holds none")
+			return nil, errors.New("the file of certificates to trust has no certificate")
 		}
 		trust.RootCAs = pool
 	}
@@ -95,12 +96,13 @@ func (l *ControlPlane) clientFor(ca string) (*http.Client, error) {
 			DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext, TLSHandshakeTimeout: 10 * time.Second,
 			ExpectContinueTimeout: 5 * time.Second, IdleConnTimeout: 2 * time.Minute,
 		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for one address
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for this address only
 	}
 	return l.client, nil
 }
 
-// HTTPS posts reports to the control plane. Where nothing has changed it says just that.
+// HTTPS posts reports to the control plane. A report that has not changed is sent as a
+// reference to the last one.
 type HTTPS struct {
 	controlPlane *ControlPlane
 	path         string
@@ -108,23 +110,23 @@ type HTTPS struct {
 	limit        int
 
 	seq        sequence
-	sentDigest string // of what was taken last
-	documentID string // that the control plane gave it; empty if nothing is known to be there
+	sentDigest string // of the last report that arrived
+	documentID string // its id on the control plane; empty if unknown
 }
 
 // NewHTTPS returns a writer for a cluster, "<provider>+<cluster>". limit bounds a report in
 // bytes; 0 means status.MaxSize.
-func NewHTTPS(l *ControlPlane, access func() (Credentials, error), cluster string, limit int) *HTTPS {
+func NewHTTPS(to *ControlPlane, credentials func() (Credentials, error), cluster string, limit int) *HTTPS {
 	provider, name, _ := strings.Cut(cluster, "+")
 	if limit <= 0 {
 		limit = status.MaxSize
 	}
-	return &HTTPS{controlPlane: l, path: status.Path(provider, name), credentials: access, limit: limit}
+	return &HTTPS{controlPlane: to, path: status.Path(provider, name), credentials: credentials, limit: limit}
 }
 
-// Write posts a report; it is durable when Write returns without an error. A control plane
-// that knows a higher sequence, or not what was said before, is asked once more with what
-// it wants; one to which the report is too large, with smaller ones.
+// Write posts a report. When it returns without an error, the report is durable. A refusal
+// because of the sequence, of an unknown reference or of the size makes it post an adapted
+// report.
 func (h *HTTPS) Write(ctx context.Context, r status.Report) error {
 	a, err := h.credentials()
 	if err != nil {
@@ -139,7 +141,7 @@ func (h *HTTPS) Write(ctx context.Context, r status.Report) error {
 	return err
 }
 
-// try posts once. again says that the next try differs from this one.
+// try posts once. again reports whether an adapted report may be accepted.
 func (h *HTTPS) try(ctx context.Context, a Credentials, r status.Report) (again bool, err error) {
 	digest := status.Digest(r)
 	short := h.documentID != "" && digest == h.sentDigest
@@ -163,7 +165,7 @@ func (h *HTTPS) try(ctx context.Context, a Credentials, r status.Report) (again 
 	return h.adapt(res, short, len(text)), refusal(res)
 }
 
-// adapt finds out from a refusal what would be taken; false if that is not to be known.
+// adapt adapts the next report to a refusal. It reports whether that makes a difference.
 func (h *HTTPS) adapt(res *http.Response, short bool, size int) bool {
 	switch res.StatusCode {
 	case http.StatusPreconditionFailed:
@@ -221,7 +223,7 @@ func compress(text []byte) []byte {
 	return out.Bytes()
 }
 
-// refusal is the error of an answer, with the time to come back if it says one.
+// refusal is the error of an answer, with the time from Retry-After if it has one.
 func refusal(res *http.Response) error {
 	said, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	why := fmt.Errorf("the control plane answers %s: %s", res.Status, strings.TrimSpace(string(said)))

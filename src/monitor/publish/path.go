@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
-// Committer puts edits onto a branch that others write too; package batch does.
+// Committer commits edits to a branch that others write too. Package batch implements it.
 type Committer interface {
 	Submit(ctx context.Context, j batch.Job) (git.Hash, error)
 }
@@ -21,8 +21,8 @@ type Committer interface {
 //	clusters/<cluster>/status/<id>/app/<app>/<id>-<app>    one app, written when it changes
 //	clusters/<cluster>/status/report.json                  the rest of the report, each time
 //
-// The credential for that can write what is desired, too; a branch of the cluster's own
-// is better.
+// The credential for that branch can also write the desired state, so prefer a branch of the
+// cluster.
 type Path struct {
 	host    git.Host
 	commits Committer
@@ -35,7 +35,7 @@ type Path struct {
 	apps          map[string]appFile // by label
 }
 
-// appFile is the file of an app.
+// appFile is the last file of an app.
 type appFile struct {
 	digest string
 	text   []byte
@@ -46,7 +46,7 @@ func NewPath(h git.Host, c Committer, repo Repository, branch, cluster string) *
 	return &Path{host: h, commits: c, repo: repo, branch: branch, cluster: cluster, apps: map[string]appFile{}}
 }
 
-// Write makes the directory of the cluster hold the report and nothing else.
+// Write replaces the directory of the cluster by the report.
 func (p *Path) Write(ctx context.Context, r status.Report) error {
 	repo, err := p.repo()
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *Path) Write(ctx context.Context, r status.Report) error {
 
 func (p *Path) root() string { return "clusters/" + p.cluster + "/status" }
 
-// files are a report in parts. An app of which there is no news keeps its bytes.
+// files splits a report. The file of an app that has not changed keeps its bytes.
 func (p *Path) files(r status.Report) (map[string][]byte, error) {
 	fit, err := fit(r)
 	if err != nil {
@@ -101,7 +101,7 @@ func (p *Path) files(r status.Report) (map[string][]byte, error) {
 	return out, nil
 }
 
-// fit is a report that keeps the limits as a whole: its parts are put together again.
+// fit cuts a report so that the sum of its files keeps the limits of a report.
 func fit(r status.Report) (status.Report, error) {
 	repeated := (len(r.Apps) + 1) * (len(r.Cluster) + 256) // in each part
 	text, err := status.Encode(r, max(status.MaxSize-repeated, status.MaxSize/2))
@@ -111,7 +111,7 @@ func fit(r status.Report) (status.Report, error) {
 	return status.Decode(text)
 }
 
-// fileOf is EMCO's path of an app, by the value of its label: "<id>-<app>".
+// fileOf returns EMCO's path of an app from its label, "<id>-<app>".
 func fileOf(label string) string {
 	id, app, ok := strings.Cut(label, "-")
 	if !ok || id == "" || app == "" {
@@ -120,14 +120,14 @@ func fileOf(label string) string {
 	return id + "/app/" + app + "/" + label
 }
 
-// readSequence finds out which number was used last.
+// readSequence reads the last sequence.
 func (p *Path) readSequence(ctx context.Context, repo git.Repo) error {
 	if p.sequenceKnown {
 		return nil
 	}
 	head, err := p.host.Head(ctx, repo, p.branch)
 	if errs.Is(err, errs.NotFound) {
-		p.sequenceKnown = true // the first report makes the branch
+		p.sequenceKnown = true // the first report creates the branch
 		return nil
 	}
 	if err != nil {

@@ -1,9 +1,10 @@
-// Package publish sends what is known of a cluster to its control plane: through Git, to a
-// branch of the cluster's own or into EMCO's path on a branch that clusters share, or by
-// HTTPS.
+// Package publish sends reports about a cluster to its control plane: through Git, to a
+// branch of the cluster or to EMCO's path on a shared branch, or by HTTPS.
 //
-// Only the newest state is ever sent. When its receiver cannot be reached nothing is
-// stored up: the cluster itself is the store, and what it says then is what counts.
+//	Source ──changes──► Loop (debounce, heartbeat, retry) ──report──► Writer
+//
+// A Loop sends only the newest state. While the receiver cannot be reached it stores
+// nothing; afterwards it sends the state of that moment.
 package publish
 
 import (
@@ -18,32 +19,32 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/status"
 )
 
-// Writer puts a report where the control plane finds it. It fills in the sequence.
+// Writer delivers a report to the control plane. It fills in the sequence.
 type Writer interface {
 	Write(ctx context.Context, r status.Report) error
 }
 
-// Source is what is reported on.
+// Source is the cluster to report on.
 type Source interface {
-	Changes() <-chan struct{}
-	Settled() bool
-	Report() status.Report // without Cluster, Seq, At and Agent
+	Changes() <-chan struct{} // has a value after a change
+	Settled() bool            // false while a missing object may just not have been listed
+	Report() status.Report    // without Cluster, Seq, At and Agent
 }
 
-// Options say who reports and how often. Zero values mean the defaults given here.
+// Options say who reports, and how often. Zero values mean the defaults given here.
 type Options struct {
 	Cluster       string        // <provider>+<cluster>
 	Agent         string        // name and version
-	Gather        time.Duration // how long changes are collected before they are sent; 1 s
-	Interval      time.Duration // least time between two reports; 10 s
-	Heartbeat     time.Duration // a report without news is sent after so long; 1 minute
-	OnAlive       func()        // called at least every AliveEvery while all goes on
-	CredentialsID func() string // identifies the credentials that reports go out with now
+	Gather        time.Duration // how long to collect changes before a report; default 1 s
+	Interval      time.Duration // shortest time between two reports; default 10 s
+	Heartbeat     time.Duration // longest time between two reports; default 1 minute
+	OnAlive       func()        // called at least every AliveEvery while Run works
+	CredentialsID func() string // identifies the current credentials
 	Log           *slog.Logger
 }
 
-// AliveEvery is how long Options.Alive may stay without a call, but for the time that
-// one exchange with a server takes.
+// AliveEvery is the longest time between two calls of Options.OnAlive, apart from the time of
+// one exchange with a server.
 const AliveEvery = 15 * time.Second
 
 const (
@@ -72,19 +73,20 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Loop reports. Make it with New.
+// Loop sends reports. Make it with New. Only the goroutine of Run, or the one caller of its
+// other methods, touches the fields.
 type Loop struct {
 	source  Source
 	writer  Writer
 	options Options
 
-	changedAt     time.Time // since when there is something that was not looked at; zero if there is nothing
-	sentDigest    string    // digest of what was sent last
-	sentAt        time.Time // when
-	notBefore     time.Time // not before; after a failure
+	changedAt     time.Time // when the first change came that was not reported; zero if none did
+	sentDigest    string    // of the last report that arrived
+	sentAt        time.Time // when that was
+	notBefore     time.Time // the time of the next try, after a failure
 	failures      int
-	lastFailure   string // why the last one failed; empty if it did not
-	credentialsID string // of the credentials that it went out with
+	lastFailure   string // of the last report; empty if it arrived
+	credentialsID string // of the last report
 }
 
 // New returns a loop. It does nothing before Run.
@@ -92,7 +94,7 @@ func New(s Source, w Writer, o Options) *Loop {
 	return &Loop{source: s, writer: w, options: o.withDefaults()}
 }
 
-// Run reports until ctx ends.
+// Run sends reports until ctx ends.
 func (l *Loop) Run(ctx context.Context) error {
 	changes := l.source.Changes()
 	l.Changed(time.Now())
@@ -119,19 +121,18 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// Changed says that there may be news. With Pending, Due and Tell it is for those who drive many
-// loops by themselves, in place of Run; none of them may be called while another is
-// under way.
+// Changed records that something may have changed. A caller that runs many loops calls
+// Changed, Pending, Due and Send in place of Run, one call at a time.
 func (l *Loop) Changed(now time.Time) {
 	if l.changedAt.IsZero() {
 		l.changedAt = now
 	}
 }
 
-// Pending says whether there may be news that was not sent.
+// Pending reports whether there may be a change that was not sent.
 func (l *Loop) Pending() bool { return !l.changedAt.IsZero() }
 
-// Due is how long nothing is to be done; zero or less asks for Tell.
+// Due returns how long to wait before the next Send; zero or less means now.
 func (l *Loop) Due(now time.Time) time.Duration {
 	due := l.sentAt.Add(l.options.Heartbeat)
 	if !l.changedAt.IsZero() {
@@ -149,16 +150,16 @@ func (l *Loop) Due(now time.Time) time.Duration {
 	return due.Sub(now)
 }
 
-// retryWithNewCredentials has what failed tried at once if it would go out with other credentials: whoever
-// has replaced a token need not wait until the last failure is forgotten.
+// retryWithNewCredentials ends the pause after a failure if the credentials have changed: a
+// new token is tried soon.
 func (l *Loop) retryWithNewCredentials() {
 	if l.failures > 0 && l.options.CredentialsID() != l.credentialsID {
 		l.notBefore = time.Time{}
 	}
 }
 
-// Send sends what is known now, if it is news or if it is time for a sign of life. What
-// fails is tried again when Due says so.
+// Send sends the current state, if it has changed or a heartbeat is due. After a failure, Due
+// says when to try again.
 func (l *Loop) Send(ctx context.Context) {
 	now := time.Now()
 	if !l.source.Settled() {
@@ -177,7 +178,7 @@ func (l *Loop) Send(ctx context.Context) {
 	l.record(l.writer.Write(ctx, r), digest, now)
 }
 
-// record notes what became of a report.
+// record stores the outcome of a report.
 func (l *Loop) record(err error, digest string, began time.Time) {
 	if err == nil {
 		if l.failures > 0 {
@@ -187,7 +188,7 @@ func (l *Loop) record(err error, digest string, began time.Time) {
 		return
 	}
 	if why := err.Error(); why != l.lastFailure {
-		l.options.Log.Warn("a report does not arrive", "err", err)
+		l.options.Log.Warn("cannot send a report", "err", err)
 		l.lastFailure = why
 	}
 	l.failures++
@@ -197,8 +198,8 @@ func (l *Loop) record(err error, digest string, began time.Time) {
 	l.notBefore = time.Now().Add(max(backoff(l.failures), errs.RetryAfter(err)))
 }
 
-// backoff doubles with each failure; half of it is random, so that a fleet does not come
-// back as one.
+// backoff returns a pause that doubles with each failure. Half of it is random, so that a
+// fleet does not return all at once.
 func backoff(failures int) time.Duration {
 	wait := firstRetry
 	for range min(failures-1, 20) {
@@ -207,11 +208,11 @@ func backoff(failures int) time.Duration {
 	return wait/2 + rand.N(wait/2+1)
 }
 
-// digestOf identifies what a report says.
+// digestOf identifies the content of a report.
 func digestOf(r status.Report) string {
 	text, err := status.Encode(r, 0)
 	if err != nil {
-		return "" // of plain strings and numbers; it does not happen
+		return "" // cannot happen: a report has only strings and numbers
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])

@@ -2,10 +2,9 @@ package publish
 
 import "time"
 
-// sequence numbers reports. Each number is above all before. They go on from the one
-// that is in the repository; where that is lost, or was never there, the clock gives a
-// number that is above those of earlier times, so that the control plane, which
-// remembers the last one, does not take all that follows for a replay.
+// sequence numbers reports. Each number is above all earlier ones: it continues after the one
+// in the repository, and is at least the time in seconds. So it grows even if the
+// repository is lost, and the control plane does not reject reports as replayed.
 type sequence uint64
 
 // next returns the next number.
@@ -18,7 +17,7 @@ func (s *sequence) next(now time.Time) uint64 {
 	return n
 }
 
-// atLeast notes a number that was used.
+// atLeast raises the sequence to a number that was used.
 func (s *sequence) atLeast(n uint64) {
 	*s = max(*s, sequence(n))
 }

@@ -1,5 +1,5 @@
-// Package agent is the monitor: it follows a cluster, keeps EMCO's objects there, and
-// reports through Git or by HTTPS. It opens connections and takes none.
+// Package agent is the monitor: it watches a cluster, writes EMCO's ResourceBundleStates
+// there, and reports through Git or by HTTPS. It accepts no connections.
 package agent
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/monitor/publish"
 )
 
-// What is kept of Git in memory is small: the agent writes one file.
+// The Git caches are small, because the agent writes one file.
 const (
 	maxTrees = 32 << 20
 	maxBlob  = 16 << 20
@@ -36,27 +36,27 @@ func Run(ctx context.Context, c config.Config, log *slog.Logger) error {
 		return err
 	}
 	observer := observe.New(clients, observe.Options{Secrets: c.Secrets, Exclude: c.Exclude, Briefs: c.States, Log: log})
-	host := plain.New(plain.Options{MaxRepos: 2, MaxTrees: maxTrees, MaxBlob: maxBlob, Admit: admit, Log: log})
+	host := plain.New(plain.Options{MaxRepos: 2, MaxTrees: maxTrees, MaxBlob: maxBlob, Admit: admitAddress, Log: log})
 	defer func() { _ = host.Close() }()
-	writer, done, err := writer(c, host, log)
+	writer, done, err := newWriter(c, host, log)
 	if err != nil {
 		return err
 	}
 	defer done()
 	loop := publish.New(observer, writer, publish.Options{
 		Cluster: c.Cluster, Agent: Version(), Interval: c.Interval, Heartbeat: c.Heartbeat,
-		OnAlive: func() { touch(c.AliveFile, log) }, CredentialsID: c.CredentialsID, Log: log,
+		OnAlive: func() { touchAliveFile(c.AliveFile, log) }, CredentialsID: c.CredentialsID, Log: log,
 	})
 	parts := []func(context.Context) error{observer.Run, loop.Run}
 	if c.States {
 		parts = append(parts, bundlestate.New(clients.Dynamic, observer, 0, log).Run)
 	}
-	log.Info("monitor works", "cluster", c.Cluster, "to", cmp.Or(c.Report, c.URL), "mode", c.Mode)
-	return together(ctx, parts)
+	log.Info("monitor started", "cluster", c.Cluster, "to", cmp.Or(c.ControlPlane, c.URL), "mode", c.Mode)
+	return runAll(ctx, parts)
 }
 
-// together runs parts until ctx ends or one of them fails.
-func together(ctx context.Context, parts []func(context.Context) error) error {
+// runAll runs parts until ctx ends or one of them returns.
+func runAll(ctx context.Context, parts []func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
@@ -80,7 +80,7 @@ func connect(c config.Config) (observe.Clients, error) {
 	if c.Kubeconfig == "" {
 		inside, err := rest.InClusterConfig()
 		if err != nil {
-			return observe.Clients{}, fmt.Errorf("no kubeconfig is given, and this is no pod: %w", err)
+			return observe.Clients{}, fmt.Errorf("no kubeconfig is given, and this is not a pod: %w", err)
 		}
 		return observe.Connect(inside)
 	}
@@ -91,36 +91,36 @@ func connect(c config.Config) (observe.Clients, error) {
 	return observe.Connect(outside)
 }
 
-// writer returns what reports go through, and a function that ends it.
-func writer(c config.Config, host *plain.Host, log *slog.Logger) (w publish.Writer, done func(), err error) {
+// newWriter returns the writer of reports, and a function that closes it.
+func newWriter(c config.Config, host *plain.Host, log *slog.Logger) (w publish.Writer, done func(), err error) {
 	switch c.Mode {
 	case config.Path:
 		commits := batch.New(host, batch.Options{Author: publish.Author, Log: log})
 		return publish.NewPath(host, commits, c.Repository, c.Branch, c.Cluster), commits.Close, nil
 	case config.HTTPS:
-		line, err := publish.NewControlPlane(c.Report)
+		to, err := publish.NewControlPlane(c.ControlPlane)
 		if err != nil {
 			return nil, nil, fmt.Errorf("status.url: %w", err)
 		}
-		access := func() (a publish.Credentials, err error) {
-			a.Token, a.CA, err = c.Access()
-			return a, err
+		credentials := func() (p publish.Credentials, err error) {
+			p.Token, p.CA, err = c.ReportCredentials()
+			return p, err
 		}
-		return publish.NewHTTPS(line, access, c.Cluster, c.Limit), func() {}, nil
+		return publish.NewHTTPS(to, credentials, c.Cluster, c.Limit), func() {}, nil
 	}
 	return publish.NewBranch(host, c.Repository, c.Prefix, c.Cluster, c.Limit, log), func() {}, nil
 }
 
-// admit lets the agent reach Git servers on any address: who configures it decides. The
-// metadata services of clouds are on link-local addresses and are no Git servers.
-func admit(a netip.Addr) error {
+// admitAddress allows Git servers on any address except link-local ones, where clouds have
+// their metadata services.
+func admitAddress(a netip.Addr) error {
 	if a.Unmap().IsLinkLocalUnicast() {
-		return fmt.Errorf("address %s is not one that a Git server may have", a)
+		return fmt.Errorf("address %s is link-local: it is not a Git server", a)
 	}
 	return nil
 }
 
-// Version is the agent's name and version in reports.
+// Version returns the agent's name and version for reports.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -1,10 +1,10 @@
-// Package bundlestate keeps EMCO's ResourceBundleState, one for each value of the label
-// "emco/deployment-id", so that tools on the cluster which know it go on working. It
-// holds what is shown of the app's objects, within the size that an API server takes.
+// Package bundlestate writes EMCO's ResourceBundleStates, one for each value of the label
+// "emco/deployment-id", for tools on the cluster that read them. A state has the briefs of
+// the app's objects, within the size limit of API servers.
 //
-// Whoever created one is respected: its selector says which app it is about, and it is
-// never deleted. Where there is none, one is made in the app's namespace, and goes when
-// the app is gone.
+// A state that someone else created is updated for the app that its selector names, and is
+// never deleted. For an app without a state, the writer creates one in the app's namespace,
+// and deletes it with the app.
 package bundlestate
 
 import (
@@ -31,79 +31,81 @@ import (
 var Resource = schema.GroupVersionResource{Group: "k8splugin.io", Version: "v1alpha1", Resource: "resourcebundlestates"}
 
 const (
-	kindName  = "ResourceBundleState"
-	madeBy    = "app.kubernetes.io/managed-by"
-	maker     = "emco-monitor"
-	retry     = 15 * time.Second // after a failure
-	firstWait = time.Second      // how long changes are gathered unless told otherwise
+	kindName        = "ResourceBundleState"
+	managedByLabel  = "app.kubernetes.io/managed-by"
+	managerName     = "emco-monitor"
+	retryPause      = 15 * time.Second // after a failure
+	defaultDebounce = time.Second      // how long to collect changes
 )
 
-// gone is the revision of a label that nothing carries any more.
-const gone = 0
+// goneRevision is the revision of a label without objects.
+const goneRevision = 0
 
-// apps is what the keeper needs of the observer.
-type apps interface {
+// appSource is the part of observe.Observer that the writer needs.
+type appSource interface {
 	Changes() <-chan struct{}
 	Settled() bool
 	Revisions() map[string]uint64
 	Objects(label string) []observe.Object
 }
 
-// Keeper keeps the states. Make it with New.
-type Keeper struct {
-	client  dynamic.Interface
-	apps    apps
-	gather  time.Duration
-	log     *slog.Logger
-	changes chan struct{} // of the states
+// Writer writes the states. Make it with New.
+type Writer struct {
+	client   dynamic.Interface
+	apps     appSource
+	debounce time.Duration
+	log      *slog.Logger
+	changes  chan struct{} // has a value after a change of a state
 
-	done map[string]uint64 // by label: revision that was written; used by Run alone
-	sent map[key]sent      // likewise
+	// Only Run touches these.
+	writtenRevisions map[string]uint64 // of the observer, by label
+	writes           map[stateKey]lastWrite
 
 	mu     sync.Mutex
-	synced bool
-	states map[key]state
+	synced bool                    // the states were listed; guarded by mu
+	states map[stateKey]knownState // on the cluster; guarded by mu
 }
 
-// key names a state.
-type key struct{ namespace, name string }
+// stateKey names a state.
+type stateKey struct{ namespace, name string }
 
-// state is what is known of a state on the cluster.
-type state struct {
+// knownState is what is known of a state on the cluster.
+type knownState struct {
 	label  string
-	ours   bool
+	ours   bool   // this package created it
 	digest string // of its status
 }
 
-// sent is what was written last and of which app, and what the API server made of it.
-type sent struct{ label, want, stored string }
+// lastWrite is the last write of a state: the app, the digest of the rendered status, and
+// the digest of the status that the API server stored.
+type lastWrite struct{ label, rendered, stored string }
 
-// New returns a keeper. gather is how long changes are collected before they are
-// written; a second unless given.
-func New(client dynamic.Interface, a apps, gather time.Duration, log *slog.Logger) *Keeper {
-	if gather <= 0 {
-		gather = firstWait
+// New returns a writer. debounce is how long to collect changes before they are written;
+// default one second.
+func New(client dynamic.Interface, a appSource, debounce time.Duration, log *slog.Logger) *Writer {
+	if debounce <= 0 {
+		debounce = defaultDebounce
 	}
-	return &Keeper{
-		client: client, apps: a, gather: gather, log: log, changes: make(chan struct{}, 1),
-		done: map[string]uint64{}, sent: map[key]sent{}, states: map[key]state{},
+	return &Writer{
+		client: client, apps: a, debounce: debounce, log: log, changes: make(chan struct{}, 1),
+		writtenRevisions: map[string]uint64{}, writes: map[stateKey]lastWrite{}, states: map[stateKey]knownState{},
 	}
 }
 
-// Run keeps the states until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
+// Run writes the states until ctx ends.
+func (w *Writer) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
 	watching.Go(func() {
-		source := kubehealth.Objects(k.client.Resource(Resource))
+		source := kubehealth.Objects(w.client.Resource(Resource))
 		kubehealth.Watch{
 			Resolve: func(context.Context) (kubehealth.Source, error) { return source, nil },
-			Handler: (*stateHandler)(k),
+			Handler: (*stateHandler)(w),
 		}.Run(ctx)
 	})
-	changes, wait, failing := k.apps.Changes(), k.gather, false
+	changes, wait, failing := w.apps.Changes(), w.debounce, false
 	for {
 		t := time.NewTimer(wait)
 		select {
@@ -112,111 +114,111 @@ func (k *Keeper) Run(ctx context.Context) error {
 			return nil
 		case <-t.C:
 		}
-		err := k.sync(ctx)
+		err := w.sync(ctx)
 		if (err != nil) != failing && ctx.Err() == nil {
 			failing = err != nil
-			k.log.Warn("resource bundle states", "written", !failing, "err", err)
+			w.log.Warn("resource bundle states", "written", !failing, "err", err)
 		}
-		if wait = k.gather; failing {
-			wait = retry
+		if wait = w.debounce; failing {
+			wait = retryPause
 			continue
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-changes:
-		case <-k.changes:
+		case <-w.changes:
 		}
 	}
 }
 
-// sync writes the states of which the app changed, or which somebody else changed.
-func (k *Keeper) sync(ctx context.Context) error {
-	k.mu.Lock()
-	ready, by := k.synced, k.byLabel()
-	k.mu.Unlock()
-	if !ready || !k.apps.Settled() {
+// sync writes the states that someone else changed, and those of apps that changed.
+func (w *Writer) sync(ctx context.Context) error {
+	w.mu.Lock()
+	ready, by := w.synced, w.statesByLabelLocked()
+	w.mu.Unlock()
+	if !ready || !w.apps.Settled() {
 		return nil
 	}
-	revisions := k.apps.Revisions()
+	revisions := w.apps.Revisions()
 	for label := range by {
 		if _, ok := revisions[label]; !ok {
-			revisions[label] = gone
+			revisions[label] = goneRevision
 		}
 	}
 	for _, label := range slices.Sorted(maps.Keys(revisions)) {
-		if err := k.write(ctx, label, revisions[label], by[label]); err != nil {
+		if err := w.write(ctx, label, revisions[label], by[label]); err != nil {
 			return err
 		}
 	}
-	maps.DeleteFunc(k.done, func(label string, _ uint64) bool { _, ok := revisions[label]; return !ok })
+	maps.DeleteFunc(w.writtenRevisions, func(label string, _ uint64) bool { _, ok := revisions[label]; return !ok })
 	return nil
 }
 
-// byLabel returns the states of each label. The caller holds mu.
-func (k *Keeper) byLabel() map[string]map[key]state {
-	out := map[string]map[key]state{}
-	for at, s := range k.states {
+// statesByLabelLocked returns the states of each label.
+func (w *Writer) statesByLabelLocked() map[string]map[stateKey]knownState {
+	out := map[string]map[stateKey]knownState{}
+	for at, s := range w.states {
 		if out[s.label] == nil {
-			out[s.label] = map[key]state{}
+			out[s.label] = map[stateKey]knownState{}
 		}
 		out[s.label][at] = s
 	}
-	for at := range k.sent {
-		if _, there := k.states[at]; !there {
-			delete(k.sent, at)
+	for at := range w.writes {
+		if _, there := w.states[at]; !there {
+			delete(w.writes, at)
 		}
 	}
 	return out
 }
 
-// write brings the states of one label up to date.
-func (k *Keeper) write(ctx context.Context, label string, revision uint64, have map[key]state) error {
-	if rev, known := k.done[label]; known && rev == revision && len(have) > 0 && k.untouched(have) {
+// write updates the states of one label.
+func (w *Writer) write(ctx context.Context, label string, revision uint64, have map[stateKey]knownState) error {
+	if rev, known := w.writtenRevisions[label]; known && rev == revision && len(have) > 0 && w.unchanged(have) {
 		return nil
 	}
-	objects := k.apps.Objects(label)
+	objects := w.apps.Objects(label)
 	if len(have) == 0 && len(objects) > 0 {
-		made, err := k.create(ctx, label, objects)
+		made, err := w.create(ctx, label, objects)
 		if err != nil {
 			return err
 		}
-		have = map[key]state{made: {label: label, ours: true}}
+		have = map[stateKey]knownState{made: {label: label, ours: true}}
 	}
 	body := render(objects)
 	want := digest(body)
 	for at, s := range have {
-		if revision == gone && s.ours {
-			if err := k.remove(ctx, at); err != nil {
+		if revision == goneRevision && s.ours {
+			if err := w.remove(ctx, at); err != nil {
 				return err
 			}
 			continue
 		}
-		if last, ok := k.sent[at]; ok && last.want == want && last.stored == s.digest {
+		if last, ok := w.writes[at]; ok && last.rendered == want && last.stored == s.digest {
 			continue
 		}
-		stored, err := k.patch(ctx, at, body)
+		stored, err := w.patch(ctx, at, body)
 		if err != nil {
 			return err
 		}
-		k.sent[at] = sent{label, want, stored}
+		w.writes[at] = lastWrite{label, want, stored}
 	}
-	k.done[label] = revision
+	w.writtenRevisions[label] = revision
 	return nil
 }
 
-// untouched says whether states are as they were written.
-func (k *Keeper) untouched(have map[key]state) bool {
+// unchanged reports whether states are as they were written.
+func (w *Writer) unchanged(have map[stateKey]knownState) bool {
 	for at, s := range have {
-		if last := k.sent[at]; last.label != s.label || last.stored != s.digest {
+		if last := w.writes[at]; last.label != s.label || last.stored != s.digest {
 			return false
 		}
 	}
 	return true
 }
 
-func (k *Keeper) create(ctx context.Context, label string, objects []observe.Object) (key, error) {
-	at := key{home(objects), objectName(label)}
+func (w *Writer) create(ctx context.Context, label string, objects []observe.Object) (stateKey, error) {
+	at := stateKey{appNamespace(objects), objectName(label)}
 	selector := tree{status.DeploymentLabel: label}
 	u := &unstructured.Unstructured{Object: tree{
 		"spec": tree{"selector": tree{"matchLabels": selector}},
@@ -225,26 +227,26 @@ func (k *Keeper) create(ctx context.Context, label string, objects []observe.Obj
 	u.SetKind(kindName)
 	u.SetNamespace(at.namespace)
 	u.SetName(at.name)
-	u.SetLabels(map[string]string{status.DeploymentLabel: label, madeBy: maker})
-	_, err := k.client.Resource(Resource).Namespace(at.namespace).Create(ctx, u, metav1.CreateOptions{FieldManager: maker})
+	u.SetLabels(map[string]string{status.DeploymentLabel: label, managedByLabel: managerName})
+	_, err := w.client.Resource(Resource).Namespace(at.namespace).Create(ctx, u, metav1.CreateOptions{FieldManager: managerName})
 	return at, ignoreExists(err)
 }
 
-// patch writes a status and returns the digest of what the API server made of it, ""
+// patch writes a status. It returns the digest of the status that the API server stored, ""
 // if the state is gone.
-func (k *Keeper) patch(ctx context.Context, at key, body tree) (stored string, err error) {
+func (w *Writer) patch(ctx context.Context, at stateKey, body tree) (stored string, err error) {
 	text, err := json.Marshal(tree{"status": body})
 	if err != nil {
 		return "", err
 	}
-	got, err := k.client.Resource(Resource).Namespace(at.namespace).
-		Patch(ctx, at.name, types.MergePatchType, text, metav1.PatchOptions{FieldManager: maker}, "status")
+	got, err := w.client.Resource(Resource).Namespace(at.namespace).
+		Patch(ctx, at.name, types.MergePatchType, text, metav1.PatchOptions{FieldManager: managerName}, "status")
 	if err != nil {
 		return "", ignoreAbsent(err)
 	}
 	return statusDigest(got), nil
 }
 
-func (k *Keeper) remove(ctx context.Context, at key) error {
-	return ignoreAbsent(k.client.Resource(Resource).Namespace(at.namespace).Delete(ctx, at.name, metav1.DeleteOptions{}))
+func (w *Writer) remove(ctx context.Context, at stateKey) error {
+	return ignoreAbsent(w.client.Resource(Resource).Namespace(at.namespace).Delete(ctx, at.name, metav1.DeleteOptions{}))
 }

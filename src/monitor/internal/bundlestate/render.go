@@ -19,8 +19,8 @@ const maxStatus = 768 << 10
 // tree is a JSON object.
 type tree = map[string]any
 
-// lists are the members for kinds that have one of their own; the others share "resourceStatuses".
-var lists = map[schema.GroupKind]string{
+// listOf has the member of the status for each kind; other kinds share otherObjects.
+var listOf = map[schema.GroupKind]string{
 	{Kind: "Pod"}:                        "podStatuses",
 	{Kind: "Service"}:                    "serviceStatuses",
 	{Kind: "ConfigMap"}:                  "configMapStatuses",
@@ -31,27 +31,27 @@ var lists = map[schema.GroupKind]string{
 	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}: "csrStatuses",
 }
 
-const others = "resourceStatuses"
+const otherObjects = "resourceStatuses"
 
-// item is an object on its way into a status.
-type item struct {
-	list  string
-	value tree
-	bad   bool // it is not Current
+// listItem is an object in a list of a status.
+type listItem struct {
+	list       string
+	value      tree
+	notCurrent bool // it is not Current
 }
 
-// render makes the status of an app. If it is too large, first the specs of objects are
-// left out and then objects, those that are well first.
+// render returns the status of an app. If it is too large, it omits the specs of all objects,
+// and then whole objects, first those that are Current.
 func render(objects []observe.Object) tree {
-	body := tree{"ready": ready(objects), "resourceCount": float64(len(objects)), others: []any{}}
-	for _, list := range lists {
+	body := tree{"ready": ready(objects), "resourceCount": float64(len(objects)), otherObjects: []any{}}
+	for _, list := range listOf {
 		body[list] = []any{}
 	}
 	items := itemsOf(objects, false)
 	if sizeOf(items) > maxStatus {
 		items = itemsOf(objects, true)
 	}
-	slices.SortStableFunc(items, func(a, b item) int { return cmp.Compare(order(b.bad), order(a.bad)) })
+	slices.SortStableFunc(items, func(a, b listItem) int { return cmp.Compare(order(b.notCurrent), order(a.notCurrent)) })
 	room := maxStatus
 	for _, x := range items {
 		if room -= size(x.value) + 1; room < 0 {
@@ -70,7 +70,7 @@ func order(b bool) int {
 	return 0
 }
 
-// ready says whether all objects that were rendered are well.
+// ready reports whether all rendered objects are Current.
 func ready(objects []observe.Object) bool {
 	for _, o := range objects {
 		if o.Content != "" && o.Status != status.Current {
@@ -80,23 +80,23 @@ func ready(objects []observe.Object) bool {
 	return len(objects) > 0
 }
 
-// itemsOf returns what is shown of objects; without specs if they have to be short.
-func itemsOf(objects []observe.Object, short bool) []item {
-	var items []item
+// itemsOf returns the list items of objects, without specs if short is true.
+func itemsOf(objects []observe.Object, short bool) []listItem {
+	var items []listItem
 	for _, o := range objects {
 		gk := schema.GroupKind{Group: o.Group, Kind: o.Kind}
 		if reconciler.IsApplied(gk) || gk == (schema.GroupKind{Kind: "Secret"}) {
 			continue
 		}
-		if x, ok := itemOf(o, lists[gk], short); ok {
-			x.bad = o.Status != status.Current
+		if x, ok := itemOf(o, listOf[gk], short); ok {
+			x.notCurrent = o.Status != status.Current
 			items = append(items, x)
 		}
 	}
 	return items
 }
 
-func itemOf(o observe.Object, list string, short bool) (item, bool) {
+func itemOf(o observe.Object, list string, short bool) (listItem, bool) {
 	var shown tree
 	if err := json.Unmarshal(o.Brief, &shown); err != nil {
 		shown = tree{"metadata": tree{"name": o.Name, "namespace": o.Namespace}}
@@ -105,7 +105,7 @@ func itemOf(o observe.Object, list string, short bool) (item, bool) {
 		delete(shown, "spec")
 	}
 	if list != "" {
-		return item{list: list, value: shown}, true
+		return listItem{list: list, value: shown}, true
 	}
 	value := tree{"group": o.Group, "version": o.Version, "kind": o.Kind, "name": o.Name}
 	if o.Namespace != "" {
@@ -114,10 +114,10 @@ func itemOf(o observe.Object, list string, short bool) (item, bool) {
 	if text, err := json.Marshal(shown); err == nil && !short {
 		value["res"] = base64.StdEncoding.EncodeToString(text)
 	}
-	return item{list: others, value: value}, true
+	return listItem{list: otherObjects, value: value}, true
 }
 
-func sizeOf(items []item) (n int) {
+func sizeOf(items []listItem) (n int) {
 	for _, x := range items {
 		n += size(x.value) + 1
 	}
@@ -127,7 +127,7 @@ func sizeOf(items []item) (n int) {
 func size(v tree) int {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return maxStatus // made of JSON; it does not happen
+		return maxStatus // cannot happen: it was parsed from JSON
 	}
 	return len(text)
 }

@@ -65,7 +65,7 @@ func TestTheHomeOfAnApp(t *testing.T) {
 		"shop":    {object("shop", "a"), object("monitoring", ""), object("monitoring", "")},
 		"a":       {object("b", "x"), object("a", "x")},
 	} {
-		if got := home(objects); got != want {
+		if got := appNamespace(objects); got != want {
 			t.Errorf("home = %s, want %s", got, want)
 		}
 	}

@@ -16,16 +16,16 @@ import (
 	"github.com/emco-orchestrator/emco/src/monitor/internal/observe"
 )
 
-// stateHandler is a Keeper as the handler of the watch of states.
-type stateHandler Keeper
+// stateHandler is a Writer as the handler of the watch of states.
+type stateHandler Writer
 
 // Put takes a state that is new, or has changed.
 func (s *stateHandler) Put(o metav1.Object) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		s.mu.Lock()
-		s.states[keyOf(u)] = read(u)
+		s.states[keyOf(u)] = readState(u)
 		s.mu.Unlock()
-		s.poke()
+		s.notify()
 	}
 }
 
@@ -34,21 +34,21 @@ func (s *stateHandler) Delete(o metav1.Object) {
 	s.mu.Lock()
 	delete(s.states, keyOf(o))
 	s.mu.Unlock()
-	s.poke()
+	s.notify()
 }
 
 // Replace takes all states.
 func (s *stateHandler) Replace(objects []metav1.Object) {
-	fresh := map[key]state{}
+	fresh := map[stateKey]knownState{}
 	for _, o := range objects {
 		if u, ok := o.(*unstructured.Unstructured); ok {
-			fresh[keyOf(u)] = read(u)
+			fresh[keyOf(u)] = readState(u)
 		}
 	}
 	s.mu.Lock()
 	s.states, s.synced = fresh, true
 	s.mu.Unlock()
-	s.poke()
+	s.notify()
 }
 
 // Failed does nothing: until the definition of the kind is installed, or the API server
@@ -58,22 +58,22 @@ func (s *stateHandler) Failed(kubehealth.Failure) {}
 // Resumed does nothing: a watch that resumes missed nothing.
 func (s *stateHandler) Resumed() {}
 
-func (s *stateHandler) poke() {
+func (s *stateHandler) notify() {
 	select {
 	case s.changes <- struct{}{}:
 	default:
 	}
 }
 
-func keyOf(o metav1.Object) key { return key{o.GetNamespace(), o.GetName()} }
+func keyOf(o metav1.Object) stateKey { return stateKey{o.GetNamespace(), o.GetName()} }
 
-// read says what a state is about: its selector counts, then its label, then its name,
-// by which EMCO's own agent goes.
-func read(u *unstructured.Unstructured) state {
+// readState finds out which app a state is about: its selector counts first, then its label, then
+// its name, which EMCO's own agent uses.
+func readState(u *unstructured.Unstructured) knownState {
 	selected, _, _ := unstructured.NestedString(u.Object, "spec", "selector", "matchLabels", status.DeploymentLabel)
-	return state{
+	return knownState{
 		label:  cmp.Or(selected, u.GetLabels()[status.DeploymentLabel], u.GetName()),
-		ours:   u.GetLabels()[madeBy] == maker,
+		ours:   u.GetLabels()[managedByLabel] == managerName,
 		digest: statusDigest(u),
 	}
 }
@@ -93,13 +93,13 @@ func digest(body tree) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// home is the namespace of an app: the one that most of its own objects are in.
-func home(objects []observe.Object) string {
+// appNamespace returns the namespace of most objects of an app.
+func appNamespace(objects []observe.Object) string {
 	count := map[string]int{}
 	for _, o := range objects {
 		if o.Namespace != "" {
 			count[o.Namespace]++
-			if o.Content != "" { // rendered, and not made by the cluster
+			if o.Content != "" { // rendered; it counts more than objects that the cluster created
 				count[o.Namespace] += len(objects)
 			}
 		}
@@ -113,8 +113,8 @@ func home(objects []observe.Object) string {
 	return best
 }
 
-// objectName makes the name of an object of a label's value, which may hold capitals
-// and underscores. Two values never share a name.
+// objectName makes the name of an object from a label, which may have capitals and
+// underscores. Two labels never get the same name.
 func objectName(label string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.' {

@@ -1,5 +1,5 @@
-// Package config is what can be set of the monitor: by flags, and by variables of which
-// those that EMCO's monitor knows keep their names.
+// Package config reads the settings of the monitor from flags and environment variables.
+// Variables that EMCO's monitor has too keep their names.
 package config
 
 import (
@@ -17,15 +17,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// The ways of reporting.
+// The ways to report.
 const (
-	Ref  = "ref"  // to a branch of the cluster's own
-	Path = "path" // into EMCO's path on a shared branch
-
-	HTTPS = "https" // to the control plane itself
+	Ref   = "ref"   // to a branch of the cluster
+	Path  = "path"  // to EMCO's path on a shared branch
+	HTTPS = "https" // to the control plane
 )
 
-// Config is all that can be set.
+// Config has all settings.
 type Config struct {
 	Cluster    string
 	Kubeconfig string
@@ -38,7 +37,7 @@ type Config struct {
 	CAFile                string
 	Branch                string
 
-	Report                        string // address of the control plane, for HTTPS
+	ControlPlane                  string // address of the control plane, for HTTPS
 	ReportToken                   git.Secret
 	ReportTokenFile, ReportCAFile string
 
@@ -48,13 +47,13 @@ type Config struct {
 	States, Secrets     bool
 	Exclude             []string
 
-	AliveFile string
-	Alive     bool // just look whether the monitor that runs is alive
-	LogLevel  string
-	LogFormat string
+	AliveFile  string
+	CheckAlive bool // only check whether the running monitor is alive
+	LogLevel   string
+	LogFormat  string
 }
 
-// Read reads flags and, for those that are not given, variables. usage takes the help.
+// Read reads flags, and variables for flags that are not given. It writes the help to usage.
 func Read(args []string, variable func(string) string, usage io.Writer) (Config, error) {
 	var c Config
 	var exclude string
@@ -72,43 +71,43 @@ func Read(args []string, variable func(string) string, usage io.Writer) (Config,
 		f.StringVar(at, set(name, env), otherwise, help(name, what))
 	}
 	text(&c.Cluster, "cluster", "GIT_CLUSTERNAME", "", "the cluster as the control plane knows it: <provider>+<cluster>")
-	text(&c.Kubeconfig, "kubeconfig", "KUBECONFIG", "", "kubeconfig of the cluster; the pod's own account unless given")
+	text(&c.Kubeconfig, "kubeconfig", "KUBECONFIG", "", "kubeconfig of the cluster; default: the account of the pod")
 	text(&c.URL, "git.url", "GIT_URL", "", "repository to report to")
-	text(&c.User, "git.user", "GIT_USERNAME", "", "login name there")
-	text(&c.TokenFile, "git.tokenFile", "GIT_TOKEN_FILE", "", "file with the token; read anew for each report. GIT_TOKEN may hold the token itself")
+	text(&c.User, "git.user", "GIT_USERNAME", "", "login name for the repository")
+	text(&c.TokenFile, "git.tokenFile", "GIT_TOKEN_FILE", "", "file with the token, read for each report. GIT_TOKEN may hold the token itself")
 	text(&c.SSHKeyFile, "git.sshKeyFile", "GIT_SSH_KEY_FILE", "", "file with the private key for ssh")
 	text(&c.KnownHostsFile, "git.knownHostsFile", "GIT_KNOWN_HOSTS_FILE", "", "file with the known hosts for ssh")
-	text(&c.CAFile, "git.caFile", "GIT_CA_FILE", "", "file with certificates to trust besides the system's")
+	text(&c.CAFile, "git.caFile", "GIT_CA_FILE", "", "file with certificates to trust, in addition to the system's")
 	text(&c.Branch, "git.branch", "GIT_BRANCH", "main", "shared branch, for -status.mode=path")
-	text(&c.Type, "git.type", "GIT_TYPE", "", "read for EMCO's sake: with github and a repository name the URL may be left out")
+	text(&c.Type, "git.type", "GIT_TYPE", "", "for compatibility with EMCO: with github and a repository name, the URL may be omitted")
 	text(&c.Name, "git.repo", "GIT_REPO", "", "name of the repository, for -git.type=github")
-	text(&c.Mode, "status.mode", "STATUS_MODE", Ref, "ref: a branch of the cluster's own; path: EMCO's path on a shared branch; https: the control plane itself")
-	text(&c.Report, "status.url", "STATUS_URL", "", "the control plane, for -status.mode=https: https://host")
-	text(&c.ReportTokenFile, "status.tokenFile", "STATUS_TOKEN_FILE", "", "file with the cluster's token there; read anew for each report. STATUS_TOKEN may hold the token itself")
-	text(&c.ReportCAFile, "status.caFile", "STATUS_CA_FILE", "", "file with certificates to trust there besides the system's")
-	text(&c.Prefix, "status.prefix", "STATUS_PREFIX", status.DefaultPrefix, "prefix of the cluster's own branch")
-	f.DurationVar(&c.Interval, set("status.interval", "STATUS_INTERVAL"), 10*time.Second, help("status.interval", "least time between two reports"))
-	f.DurationVar(&c.Heartbeat, set("status.heartbeat", "STATUS_HEARTBEAT"), time.Minute, help("status.heartbeat", "a report without news is sent after so long"))
+	text(&c.Mode, "status.mode", "STATUS_MODE", Ref, "ref: a branch of the cluster; path: EMCO's path on a shared branch; https: the control plane")
+	text(&c.ControlPlane, "status.url", "STATUS_URL", "", "the control plane, for -status.mode=https: https://host")
+	text(&c.ReportTokenFile, "status.tokenFile", "STATUS_TOKEN_FILE", "", "file with the cluster's token for the control plane, read for each report. STATUS_TOKEN may hold the token itself")
+	text(&c.ReportCAFile, "status.caFile", "STATUS_CA_FILE", "", "file with certificates to trust for the control plane, in addition to the system's")
+	text(&c.Prefix, "status.prefix", "STATUS_PREFIX", status.DefaultPrefix, "prefix of the branch of the cluster")
+	f.DurationVar(&c.Interval, set("status.interval", "STATUS_INTERVAL"), 10*time.Second, help("status.interval", "shortest time between two reports"))
+	f.DurationVar(&c.Heartbeat, set("status.heartbeat", "STATUS_HEARTBEAT"), time.Minute, help("status.heartbeat", "longest time between two reports"))
 	f.IntVar(&c.Limit, set("status.limit", "STATUS_LIMIT"), status.MaxSize, help("status.limit", "largest report, in bytes"))
 	f.BoolVar(&c.States, set("resourceBundleStates", "RESOURCE_BUNDLE_STATES"), true, help("resourceBundleStates", "keep EMCO's ResourceBundleState objects"))
-	f.BoolVar(&c.Secrets, set("secrets", "WATCH_SECRETS"), false, help("secrets", "follow Secrets by their metadata; needs the right to list them"))
-	text(&exclude, "exclude", "EXCLUDE_KINDS", "", "kinds that are not followed: Kind or Kind.group, separated by commas")
-	text(&c.AliveFile, "alive.file", "ALIVE_FILE", "/tmp/monitor.alive", "file that is touched while the monitor works; empty for none")
-	f.BoolVar(&c.Alive, "alive", false, "exit with 0 if the monitor that runs is alive, by its file, and with 1 if not")
+	f.BoolVar(&c.Secrets, set("secrets", "WATCH_SECRETS"), false, help("secrets", "watch the metadata of Secrets; needs the right to list Secrets"))
+	text(&exclude, "exclude", "EXCLUDE_KINDS", "", "kinds to ignore: Kind or Kind.group, separated by commas")
+	text(&c.AliveFile, "alive.file", "ALIVE_FILE", "/tmp/monitor.alive", "file to touch while the monitor works; empty for none")
+	f.BoolVar(&c.CheckAlive, "alive", false, "check the file of the running monitor; exit with 0 if it is alive, and with 1 if not")
 	text(&c.LogLevel, "log.level", "LOG_LEVEL", "info", "debug, info, warn or error")
 	text(&c.LogFormat, "log.format", "LOG_FORMAT", "json", "json or text")
 	if err := f.Parse(args); err != nil {
 		return c, err
 	}
 	if f.NArg() > 0 {
-		return c, fmt.Errorf("argument %q is not understood; see -help", f.Arg(0))
+		return c, fmt.Errorf("unknown argument %q; see -help", f.Arg(0))
 	}
 	if err := fromVariables(f, variables, variable); err != nil {
 		return c, err
 	}
 	c.Token, c.ReportToken = git.Secret(variable("GIT_TOKEN")), git.Secret(variable("STATUS_TOKEN"))
 	c.Exclude = split(exclude)
-	return c, c.check()
+	return c, c.validate()
 }
 
 // fromVariables sets flags that were not given.
@@ -122,7 +121,7 @@ func fromVariables(f *flag.FlagSet, variables map[string]string, variable func(s
 			return
 		}
 		if err := f.Set(x.Name, variable(env)); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %q is no value of %s", env, variable(env), x.Name))
+			errs = append(errs, fmt.Errorf("%s: %q is not a value of %s", env, variable(env), x.Name))
 		}
 	})
 	return errors.Join(errs...)
@@ -138,9 +137,9 @@ func split(list string) []string {
 	return out
 }
 
-// check says everything that is wrong.
-func (c *Config) check() error {
-	if c.Alive {
+// validate returns all faults, joined.
+func (c *Config) validate() error {
+	if c.CheckAlive {
 		return nil
 	}
 	if c.URL == "" && c.Type == "github" && c.User != "" && c.Name != "" {
@@ -160,7 +159,7 @@ func (c *Config) check() error {
 	bad(c.Limit > 0 && c.Limit <= status.MaxSize, "status.limit: must be above zero and at most %d", status.MaxSize)
 	bad(c.LogFormat == "json" || c.LogFormat == "text", "log.format: %q is neither json nor text", c.LogFormat)
 	if c.Mode == HTTPS {
-		bad(c.Report != "", "status.url: name the control plane to report to; set STATUS_URL")
+		bad(c.ControlPlane != "", "status.url: name the control plane to report to; set STATUS_URL")
 		bad(c.ReportToken != "" || c.ReportTokenFile != "", "status.tokenFile: name the file with the cluster's token; set STATUS_TOKEN_FILE")
 		return errors.Join(errs...)
 	}
@@ -179,8 +178,8 @@ func (c *Config) check() error {
 	return errors.Join(errs...)
 }
 
-// CredentialsID identifies what the files hold now by which the monitor proves itself, and which
-// it trusts. A file that cannot be read holds nothing.
+// CredentialsID identifies the current content of the files with credentials and trusted
+// certificates. A file that cannot be read counts as empty.
 func (c Config) CredentialsID() string {
 	sum := sha256.New()
 	for _, path := range []string{c.ReportTokenFile, c.ReportCAFile, c.TokenFile, c.SSHKeyFile, c.KnownHostsFile, c.CAFile} {
@@ -190,9 +189,8 @@ func (c Config) CredentialsID() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Access returns the token and the certificates for the control plane that the files hold
-// now.
-func (c Config) Access() (token git.Secret, ca string, err error) {
+// ReportCredentials returns the current token and certificates for the control plane.
+func (c Config) ReportCredentials() (token git.Secret, ca string, err error) {
 	token = c.ReportToken
 	if c.ReportTokenFile != "" {
 		text, err := os.ReadFile(c.ReportTokenFile)
@@ -208,7 +206,7 @@ func (c Config) Access() (token git.Secret, ca string, err error) {
 	return token, "", nil
 }
 
-// Repository returns the repository with the credential that the files hold now.
+// Repository returns the repository with its current credential.
 func (c Config) Repository() (git.Repo, error) {
 	r := git.Repo{URL: c.URL, User: c.User, Token: c.Token}
 	for _, f := range []struct {

@@ -50,14 +50,14 @@ func TestReportsByHTTPS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.Access(); err == nil {
+	if _, _, err := c.ReportCredentials(); err == nil {
 		t.Error("a file that is missing: no error")
 	}
 	for _, token := range []string{"one", "two"} {
 		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, _, err := c.Access(); err != nil || got.Reveal() != token {
+		if got, _, err := c.ReportCredentials(); err != nil || got.Reveal() != token {
 			t.Errorf("token is %q, %v, want %q", got.Reveal(), err, token)
 		}
 	}

@@ -1,5 +1,4 @@
-// Package typed reads parts of objects of which no Go type is at hand: the members that
-// matter, into small structs.
+// Package fields reads members of objects without a Go type into small structs.
 package fields
 
 import (
@@ -13,12 +12,12 @@ type Condition struct {
 	Status             string `json:"status"`
 	Reason             string `json:"reason"`
 	Message            string `json:"message"`
-	ObservedGeneration *int64 `json:"observedGeneration"` // that it is about; nil if it does not say
+	ObservedGeneration *int64 `json:"observedGeneration"` // that the condition is about; nil if unknown
 }
 
-// List reads the list at a path, item by item, into structs whose tags name the members.
-// What is of another form is left out: whoever writes objects of foreign kinds owes nobody
-// a form. At most max items are looked at.
+// List reads the list at a path into structs whose tags name the members. It skips items of
+// another form, because nothing validates objects of unknown kinds, and reads at most max
+// items.
 func List[T any](u *unstructured.Unstructured, max int, path ...string) []T {
 	found, _, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
 	items, _ := found.([]any)

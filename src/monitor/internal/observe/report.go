@@ -92,7 +92,7 @@ func (o *Observer) sourcesLocked(label string) []reconciler.Source {
 // unreadObjects returns the objects that a reconciler applied and that the agent cannot see.
 func unreadObjects(a reconciler.Applied, unseen map[schema.GroupKind]bool) []status.Object {
 	var out []status.Object
-	for _, id := range a.Held {
+	for _, id := range a.Objects {
 		if !unseen[schema.GroupKind{Group: id.Group, Kind: id.Kind}] {
 			continue
 		}

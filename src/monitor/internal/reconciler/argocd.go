@@ -9,28 +9,28 @@ import (
 	"github.com/emco-orchestrator/emco/src/monitor/internal/fields"
 )
 
-// readApplication reads what Argo CD says of an app. While it is Synced, the commit that
-// it was compared with is the one that is there, also when nothing had to be applied for
-// it; else it is that of the last sync that succeeded.
+// readApplication reads the status that Argo CD writes for an app. While the app is Synced,
+// its commit is the one that it was compared with, even if that commit changed nothing.
+// Otherwise it is the commit of the last sync that succeeded.
 func readApplication(u *unstructured.Unstructured) Applied {
-	a := Applied{Name: u.GetName(), Ready: text(u, "status", "sync", "status") == "Synced"}
-	phase := text(u, "status", "operationState", "phase")
+	a := Applied{Name: u.GetName(), Ready: stringField(u, "status", "sync", "status") == "Synced"}
+	phase := stringField(u, "status", "operationState", "phase")
 	switch {
 	case a.Ready:
-		a.Commit = commit(text(u, "status", "sync", "revision"))
+		a.Commit = commitOf(stringField(u, "status", "sync", "revision"))
 	case phase == "Succeeded":
-		a.Commit = commit(text(u, "status", "operationState", "syncResult", "revision"))
+		a.Commit = commitOf(stringField(u, "status", "operationState", "syncResult", "revision"))
 	}
-	var why []string
+	var failures []string
 	if phase == "Failed" || phase == "Error" {
-		why = append(why, fmt.Sprintf("Application %s: sync %s: %s", u.GetName(), strings.ToLower(phase), text(u, "status", "operationState", "message")))
+		failures = append(failures, fmt.Sprintf("Application %s: sync %s: %s", u.GetName(), strings.ToLower(phase), stringField(u, "status", "operationState", "message")))
 	}
 	for _, c := range fields.Conditions(u) {
 		if strings.HasSuffix(c.Type, "Error") {
-			why = append(why, fmt.Sprintf("Application %s: %s: %s", u.GetName(), c.Type, c.Message))
+			failures = append(failures, fmt.Sprintf("Application %s: %s: %s", u.GetName(), c.Type, c.Message))
 		}
 	}
-	a.Error, a.Held = strings.Join(why, "; "), resources(u)
+	a.Error, a.Objects = strings.Join(failures, "; "), syncedResources(u)
 	return a
 }
 
@@ -44,13 +44,13 @@ type resource struct {
 	Status    string `json:"status"`
 }
 
-// resources lists what Argo CD holds as the files say.
-func resources(u *unstructured.Unstructured) []ID {
-	var held []ID
-	for _, r := range fields.List[resource](u, maxHeld, "status", "resources") {
+// syncedResources lists the objects that are as the files say.
+func syncedResources(u *unstructured.Unstructured) []ID {
+	var out []ID
+	for _, r := range fields.List[resource](u, maxObjects, "status", "resources") {
 		if r.Status == "Synced" && r.Kind != "" && r.Name != "" {
-			held = append(held, ID{r.Group, r.Version, r.Kind, r.Namespace, r.Name})
+			out = append(out, ID{r.Group, r.Version, r.Kind, r.Namespace, r.Name})
 		}
 	}
-	return held
+	return out
 }

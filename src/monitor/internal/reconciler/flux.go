@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -10,22 +11,22 @@ import (
 	"github.com/emco-orchestrator/emco/src/monitor/internal/fields"
 )
 
-// readKustomization reads what Flux says of an app.
+// readKustomization reads the status that Flux writes for an app.
 func readKustomization(u *unstructured.Unstructured) Applied {
-	a := Applied{Name: u.GetName(), Commit: commit(text(u, "status", "lastAppliedRevision")), Held: inventory(u), Generation: u.GetGeneration()}
-	a.Ready, a.Error = ready(u)
+	a := Applied{Name: u.GetName(), Commit: commitOf(stringField(u, "status", "lastAppliedRevision")), Objects: inventory(u), Generation: u.GetGeneration()}
+	a.Ready, a.Error = readReady(u)
 	a.Working = working(u)
 	if suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend"); suspended {
 		a.Error = fmt.Sprintf("Kustomization %s is suspended: nothing new is applied", u.GetName())
 	}
-	if text(u, "spec", "sourceRef", "kind") == GitRepository.Kind {
-		a.Source = first(text(u, "spec", "sourceRef", "namespace"), u.GetNamespace()) + "/" + text(u, "spec", "sourceRef", "name")
+	if stringField(u, "spec", "sourceRef", "kind") == GitRepository.Kind {
+		a.Source = cmp.Or(stringField(u, "spec", "sourceRef", "namespace"), u.GetNamespace()) + "/" + stringField(u, "spec", "sourceRef", "name")
 	}
 	return a
 }
 
-// ready reads the condition Ready. One that is about an older generation says nothing.
-func ready(u *unstructured.Unstructured) (ok bool, why string) {
+// readReady reads the condition Ready, unless it is about an older generation.
+func readReady(u *unstructured.Unstructured) (ready bool, failure string) {
 	c := readyCondition(u)
 	if c.Status == "False" {
 		return false, fmt.Sprintf("%s %s not ready: %s: %s", u.GetKind(), u.GetName(), c.Reason, c.Message)
@@ -33,10 +34,10 @@ func ready(u *unstructured.Unstructured) (ok bool, why string) {
 	return c.Status == "True", ""
 }
 
-// working says whether Flux is at work: what it writes when it begins, before it knows.
+// working reports whether Flux runs: it sets Ready to Unknown when it starts.
 func working(u *unstructured.Unstructured) bool { return readyCondition(u).Status == "Unknown" }
 
-// readyCondition is empty if nothing is said of this generation.
+// readyCondition returns the condition Ready, empty if there is none for this generation.
 func readyCondition(u *unstructured.Unstructured) fields.Condition {
 	for _, c := range fields.Conditions(u) {
 		switch {
@@ -50,38 +51,38 @@ func readyCondition(u *unstructured.Unstructured) fields.Condition {
 	return fields.Condition{}
 }
 
-// revision is what Flux writes for a commit: "main@sha1:<id>", in old versions "main/<id>".
+// revision matches what Flux writes for a commit: "main@sha1:<id>", in old versions "main/<id>".
 var revision = regexp.MustCompile(`(?:^|[:/])([0-9a-f]{40}(?:[0-9a-f]{24})?)$`)
 
-func commit(text string) string {
+func commitOf(text string) string {
 	if m := revision.FindStringSubmatch(text); m != nil {
 		return m[1]
 	}
 	return ""
 }
 
-// maxHeld bounds what is read of an inventory.
-const maxHeld = 10_000
+// maxObjects bounds the objects that are read from an inventory.
+const maxObjects = 10_000
 
-// inventory reads the list of what was applied.
+// inventory reads the list of applied objects.
 func inventory(u *unstructured.Unstructured) []ID {
 	type entry struct {
 		ID      string `json:"id"`
 		Version string `json:"v"`
 	}
-	var held []ID
-	for _, e := range fields.List[entry](u, maxHeld, "status", "inventory", "entries") {
-		if id, ok := parse(e.ID); ok {
+	var out []ID
+	for _, e := range fields.List[entry](u, maxObjects, "status", "inventory", "entries") {
+		if id, ok := parseInventoryID(e.ID); ok {
 			id.Version = e.Version
-			held = append(held, id)
+			out = append(out, id)
 		}
 	}
-	return held
+	return out
 }
 
-// parse reads "<namespace>_<name>_<group>_<kind>", where two underscores within a name
-// stand for a colon, and namespace and group may be empty.
-func parse(text string) (id ID, ok bool) {
+// parseInventoryID parses "<namespace>_<name>_<group>_<kind>". Two underscores within a name
+// mean a colon; namespace and group may be empty.
+func parseInventoryID(text string) (id ID, ok bool) {
 	namespace, rest, ok1 := strings.Cut(text, "_")
 	k := strings.LastIndexByte(rest, '_')
 	if !ok1 || k < 0 {

@@ -1,6 +1,6 @@
-// Package reconciler reads what reconcilers say of their work: which commit they applied,
-// what they complain about, and which objects they put on the cluster. Their own types are
-// not needed for that; versions that say less are understood as well.
+// Package reconciler reads the status of Flux, Argo CD and Config Sync: the applied commit,
+// errors, and the objects that were applied. It does not need their Go types, and reads
+// older versions with fewer fields, too.
 package reconciler
 
 import (
@@ -10,40 +10,40 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The kinds that are about one app, and carry its label.
+// The kinds that are about one app, and have its label.
 var (
 	Kustomization = schema.GroupKind{Group: "kustomize.toolkit.fluxcd.io", Kind: "Kustomization"}
 	Application   = schema.GroupKind{Group: "argoproj.io", Kind: "Application"}
 )
 
-// The kinds that are about a whole deployment, and carry SourceLabel.
+// The kinds that are about a whole deployment, and have SourceLabel.
 var (
 	GitRepository = schema.GroupKind{Group: "source.toolkit.fluxcd.io", Kind: "GitRepository"}
 	RootSync      = schema.GroupKind{Group: "configsync.gke.io", Kind: "RootSync"}
 	RepoSync      = schema.GroupKind{Group: "configsync.gke.io", Kind: "RepoSync"}
 )
 
-// SourceLabel is on the objects that the control plane made for whole deployments. Its
-// value is the deployment's id.
+// SourceLabel is the label of objects that the control plane creates for whole deployments.
+// Its value is the deployment's id.
 const SourceLabel = "emco/deployment"
 
-// Applied is what is said of one app.
+// Applied is the status of one app.
 type Applied struct {
-	Name   string
-	Commit string // applied last; empty if it is none of Git
-	Error  string // why it is not applied, or not kept so
-	Ready  bool   // all of Commit is applied, as far as the reconciler knows
-	Source string // namespace/name of its GitRepository, empty if it has another source
-	Held   []ID   // what was put on the cluster
+	Name    string
+	Commit  string // applied last; empty if it is not a Git commit
+	Error   string // why it is not applied, or why drift is not repaired
+	Ready   bool   // the reconciler reports all of Commit as applied
+	Source  string // namespace/name of its GitRepository, empty if it has another source
+	Objects []ID   // that were applied
 
-	Working    bool  // the reconciler is looking again, and calls nothing ready until it is done
-	Generation int64 // of the object that is followed; 0 if Working is never said
+	Working    bool  // the reconciler runs again, and reports nothing as ready until it is done
+	Generation int64 // of the reconciler's object; 0 for kinds that never report Working
 }
 
-// After is what is said once earlier was said. Reconcilers look again at each interval and
-// at each commit, also of others, and while they look they call nothing ready: what they
-// said last stands until they are done, unless they were told something else meanwhile.
-func (a Applied) After(earlier Applied) (now Applied, stands bool) {
+// After returns the status after an earlier one. Reconcilers run again at each interval and at
+// each commit, also at commits of others, and report nothing as ready while they run. So the
+// earlier result holds until they are done, unless their object has changed.
+func (a Applied) After(earlier Applied) (now Applied, holds bool) {
 	if !a.Working || a.Generation != earlier.Generation {
 		return a, false
 	}
@@ -51,23 +51,23 @@ func (a Applied) After(earlier Applied) (now Applied, stands bool) {
 	return a, true
 }
 
-// Equal reports whether two say the same.
+// Equal reports whether two statuses are the same.
 func (a Applied) Equal(b Applied) bool {
 	return a.Name == b.Name && a.Commit == b.Commit && a.Error == b.Error && a.Ready == b.Ready && a.Source == b.Source &&
-		a.Working == b.Working && a.Generation == b.Generation && slices.Equal(a.Held, b.Held)
+		a.Working == b.Working && a.Generation == b.Generation && slices.Equal(a.Objects, b.Objects)
 }
 
-// ID is an object that was applied.
+// ID identifies an object that was applied.
 type ID struct{ Group, Version, Kind, Namespace, Name string }
 
-// Source is what is said of a whole deployment. The zero value says nothing.
+// Source is the status of a whole deployment. The zero value has no information.
 type Source struct {
-	Deployment string // of which Commit was applied; empty if that is said app by app
+	Deployment string // whose Commit was applied; empty if each app has its own status
 	Commit     string
 	Error      string
 }
 
-// Read reads an object that is about one app; false if it is of no such kind.
+// Read reads an object that is about one app. It returns false for all other kinds.
 func Read(u *unstructured.Unstructured) (Applied, bool) {
 	switch u.GroupVersionKind().GroupKind() {
 	case Kustomization:
@@ -85,7 +85,7 @@ func IsApplied(gk schema.GroupKind) bool { return gk == Kustomization || gk == A
 func ReadSource(u *unstructured.Unstructured) Source {
 	switch u.GroupVersionKind().GroupKind() {
 	case GitRepository:
-		_, why := ready(u)
+		_, why := readReady(u)
 		return Source{Error: why}
 	case RootSync, RepoSync:
 		return readSync(u)
@@ -98,14 +98,7 @@ func IsSource(gk schema.GroupKind) bool {
 	return gk == GitRepository || gk == RootSync || gk == RepoSync
 }
 
-func text(u *unstructured.Unstructured, path ...string) string {
+func stringField(u *unstructured.Unstructured, path ...string) string {
 	s, _, _ := unstructured.NestedString(u.Object, path...)
 	return s
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

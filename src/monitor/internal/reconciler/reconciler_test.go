@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
 )
 
-func parse(t *testing.T, text string) *unstructured.Unstructured {
+func parseInventoryID(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON([]byte(text)); err != nil {
@@ -28,10 +28,10 @@ const kustomization = `{"apiVersion":"kustomize.toolkit.fluxcd.io/v1","kind":"Ku
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	got, _ := reconciler.Read(parse(t, kustomization))
+	got, _ := reconciler.Read(parseInventoryID(t, kustomization))
 	want := reconciler.Applied{
 		Name: "emco-7-web", Commit: "0123456789012345678901234567890123456789", Ready: true, Source: "flux-system/emco-7", Generation: 2,
-		Held: []reconciler.ID{{"apps", "v1", "Deployment", "shop", "web"}, {"rbac.authorization.k8s.io", "v1", "ClusterRole", "", "system:reader"}, {"", "v1", "ConfigMap", "shop", "conf"}},
+		Objects: []reconciler.ID{{"apps", "v1", "Deployment", "shop", "web"}, {"rbac.authorization.k8s.io", "v1", "ClusterRole", "", "system:reader"}, {"", "v1", "ConfigMap", "shop", "conf"}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("Read = %+v, want %+v", got, want)
@@ -47,7 +47,7 @@ func TestWhatIsWrong(t *testing.T) {
 		{"it is suspended", `"spec":{`, `"spec":{"suspend":true,`, "Kustomization emco-7-web is suspended: nothing new is applied"},
 		{"conditions that are none", `"conditions":[`, `"conditions":[7,"x",`, ""},
 	} {
-		got, _ := reconciler.Read(parse(t, strings.Replace(kustomization, c.old, c.new, 1)))
+		got, _ := reconciler.Read(parseInventoryID(t, strings.Replace(kustomization, c.old, c.new, 1)))
 		if got.Error != c.want {
 			t.Errorf("%s: Error = %q, want %q", c.name, got.Error, c.want)
 		}
@@ -56,7 +56,7 @@ func TestWhatIsWrong(t *testing.T) {
 		}
 	}
 	source := `{"apiVersion":"source.toolkit.fluxcd.io/v1","kind":"GitRepository","metadata":{"name":"emco-7"},"status":{"conditions":[{"type":"Ready","status":"False","reason":"GitOperationFailed","message":"authentication required"}]}}`
-	if got := reconciler.ReadSource(parse(t, source)).Error; got != "GitRepository emco-7 not ready: GitOperationFailed: authentication required" {
+	if got := reconciler.ReadSource(parseInventoryID(t, source)).Error; got != "GitRepository emco-7 not ready: GitOperationFailed: authentication required" {
 		t.Errorf("ReadSource: error %q", got)
 	}
 }
@@ -66,7 +66,7 @@ func TestWhatIsWrong(t *testing.T) {
 func TestWhileFluxWorksItsLastWordStands(t *testing.T) {
 	t.Parallel()
 	read := func(changes ...string) reconciler.Applied {
-		a, _ := reconciler.Read(parse(t, strings.NewReplacer(changes...).Replace(kustomization)))
+		a, _ := reconciler.Read(parseInventoryID(t, strings.NewReplacer(changes...).Replace(kustomization)))
 		return a
 	}
 	working := []string{`"status":"True"`, `"status":"Unknown"`}
@@ -91,8 +91,8 @@ func TestWhileFluxWorksItsLastWordStands(t *testing.T) {
 		if got.Ready != c.ready || got.Error != c.why || stands != c.standing {
 			t.Errorf("%s: After = ready %v, error %q, stands %v", c.name, got.Ready, got.Error, stands)
 		}
-		if got.Commit != c.now.Commit || len(got.Held) != len(c.now.Held) {
-			t.Errorf("%s: commit %q and %d objects held, want those of now", c.name, got.Commit, len(got.Held))
+		if got.Commit != c.now.Commit || len(got.Objects) != len(c.now.Objects) {
+			t.Errorf("%s: commit %q and %d objects held, want those of now", c.name, got.Commit, len(got.Objects))
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestCommits(t *testing.T) {
 	for text, want := range map[string]string{
 		"main@sha1:" + id: id, "main/" + id: id, "sha1:" + id: id, id: id, "v1.2.3": "", "main@sha256:" + strings.Repeat("ab", 32): strings.Repeat("ab", 32), "sha1:" + id + "0": "",
 	} {
-		a, _ := reconciler.Read(parse(t, strings.Replace(kustomization, "main@sha1:0123456789012345678901234567890123456789", text, 1)))
+		a, _ := reconciler.Read(parseInventoryID(t, strings.Replace(kustomization, "main@sha1:0123456789012345678901234567890123456789", text, 1)))
 		if got := a.Commit; got != want {
 			t.Errorf("commit of %q = %q, want %q", text, got, want)
 		}
@@ -129,8 +129,8 @@ func TestReadOfArgoCD(t *testing.T) {
 "operationState":{"phase":"Succeeded","message":"successfully synced"`, `"OutOfSync"},"operationState":{"phase":"Failed","message":"one or more objects failed"`, reconciler.Applied{Error: "Application emco-7-web: sync failed: one or more objects failed"}},
 		{"a repository that cannot be read", `"resources":`, `"conditions":[{"type":"ComparisonError","message":"no access"},{"type":"SharedResourceWarning","message":"x"}],"resources":`, reconciler.Applied{Commit: "0123456789012345678901234567890123456789", Ready: true, Error: "Application emco-7-web: ComparisonError: no access"}},
 	} {
-		c.want.Name, c.want.Held = "emco-7-web", held
-		got, known := reconciler.Read(parse(t, strings.Replace(application, c.old, c.new, 1)))
+		c.want.Name, c.want.Objects = "emco-7-web", held
+		got, known := reconciler.Read(parseInventoryID(t, strings.Replace(application, c.old, c.new, 1)))
 		if !known || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: Read = %+v, want %+v", c.name, got, c.want)
 		}
@@ -139,7 +139,7 @@ func TestReadOfArgoCD(t *testing.T) {
 
 func TestReadOfConfigSync(t *testing.T) {
 	t.Parallel()
-	got := reconciler.ReadSource(parse(t, `{"apiVersion":"configsync.gke.io/v1beta1","kind":"RepoSync","metadata":{"name":"emco-7","labels":{"emco/deployment":"7"}},
+	got := reconciler.ReadSource(parseInventoryID(t, `{"apiVersion":"configsync.gke.io/v1beta1","kind":"RepoSync","metadata":{"name":"emco-7","labels":{"emco/deployment":"7"}},
 "status":{"source":{"errors":[{"code":"1021","errorMessage":"a"}]},"rendering":{"errors":[{"errorMessage":"b"},{"errorMessage":"c"}]},
 "sync":{"commit":"0123456789012345678901234567890123456789","errors":[{"errorMessage":"d"}]},
 "conditions":[{"type":"Stalled","status":"True","message":"e"},{"type":"Syncing","status":"True"}]}}`))
@@ -151,7 +151,7 @@ func TestReadOfConfigSync(t *testing.T) {
 
 func TestOtherKindsSayNothing(t *testing.T) {
 	t.Parallel()
-	u := parse(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"status":{"sync":{"commit":"0123456789012345678901234567890123456789"}}}`)
+	u := parseInventoryID(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"status":{"sync":{"commit":"0123456789012345678901234567890123456789"}}}`)
 	if a, known := reconciler.Read(u); known || a.Commit != "" {
 		t.Errorf("Read of a ConfigMap = %+v", a)
 	}
