@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -37,14 +38,38 @@ func Check(ctx context.Context, host git.Host, repo git.Repo, dir string) error 
 	if dir != "" {
 		all = append(all, localRules()...)
 	}
-	var broken []error
-	for i, r := range all {
-		if err := r.holds(ctx, p, fmt.Sprintf("contract-%02d", i)); err != nil {
-			broken = append(broken, fmt.Errorf("%s: %w", r.name, err))
+	broken := make([]error, len(all))
+	check := func(i int) {
+		if err := all[i].holds(ctx, p, fmt.Sprintf("contract-%02d", i)); err != nil {
+			broken[i] = fmt.Errorf("%s: %w", all[i].name, err)
+		}
+	}
+	places := make(chan struct{}, atOnce)
+	var running sync.WaitGroup
+	for i := range all {
+		if i < beginning {
+			check(i)
+			continue
+		}
+		places <- struct{}{}
+		running.Go(func() {
+			defer func() { <-places }()
+			check(i)
+		})
+	}
+	running.Wait()
+	if dir != "" {
+		if err := p.bare.Fsck(ctx); err != nil {
+			broken = append(broken, fmt.Errorf("git finds nothing wrong: %w", err))
 		}
 	}
 	return errors.Join(broken...)
 }
+
+const (
+	atOnce    = 4 // rules that are checked at the same time: hosts allow that, and servers take their time
+	beginning = 2 // rules that are checked before, one by one: of first commits in an empty repository one wins
+)
 
 func rules() []contractRule {
 	return []contractRule{

@@ -18,7 +18,6 @@ func localRules() []contractRule {
 		{"somebody else's commits survive", interleaved},
 		{"the message says what it was given", messages},
 		{"views that somebody else has changed are put right", mended},
-		{"git finds nothing wrong", func(ctx context.Context, p contractProbe, _ string) error { return p.bare.Fsck(ctx) }},
 	}
 }
 
