@@ -47,7 +47,7 @@ func loopFiles(names ...string) []string {
 }
 
 // loopValues are the values of the example's templates.
-func loopValues(s *stage, l *clusters) string {
+func loopValues(s *testStage, l *sharedClusters) string {
 	return s.values(map[string]any{
 		"GitURL": s.git.URL(repoName), "GitUser": writer, "GitToken": s.writeToken,
 		"FluxSecret": flux.Namespace, "SyncInterval": "1", "Kubeconfig": l.c1.Kubeconfig(),
@@ -132,7 +132,7 @@ func customised(t *testing.T, c *cluster.Cluster) {
 }
 
 // honest waits until all objects on c1 are Ready, and checks the status of c2.
-func honest(t *testing.T, s *stage) {
+func honest(t *testing.T, s *testStage) {
 	t.Helper()
 	eventually(t, "readiness of c1", func() error { return readyOn(s.status(group), "c1") })
 	st := s.status(group)
@@ -179,7 +179,7 @@ func readyOn(st v2.Status, cluster string) error {
 }
 
 // unchanged applies everything a second time.
-func unchanged(t *testing.T, s *stage, l *clusters, values string) {
+func unchanged(t *testing.T, s *testStage, l *sharedClusters, values string) {
 	t.Helper()
 	head, on1, on2 := s.head(), identities(t, l.c1), identities(t, l.c2)
 	out := s.apply(values, loopFiles(append(slices.Clone(loopDocs), loopStart)...)...)
@@ -200,7 +200,7 @@ func unchanged(t *testing.T, s *stage, l *clusters, values string) {
 }
 
 // swept checks what a termination leaves: files of others, and definitions.
-func swept(t *testing.T, s *stage, l *clusters, foreign map[string]string) {
+func swept(t *testing.T, s *testStage, l *sharedClusters, foreign map[string]string) {
 	t.Helper()
 	now := s.tree()
 	for path, blob := range foreign {

@@ -85,7 +85,7 @@ func TestAcceptance2OneInvalidApp(t *testing.T) {
 }
 
 // repack replaces the packed chart of the same name.
-func repack(s *stage, c fleet.Chart) {
+func repack(s *testStage, c fleet.Chart) {
 	s.Helper()
 	archive, err := c.Archive()
 	s.must("pack the chart", err)
@@ -103,7 +103,7 @@ func blames(t *testing.T, what, text string) {
 }
 
 // failedApp checks the status in the API.
-func failedApp(t *testing.T, s *stage) {
+func failedApp(t *testing.T, s *testStage) {
 	t.Helper()
 	st := s.status(group)
 	if st.DeployedStatus != "InstantiateFailed" {
@@ -161,7 +161,7 @@ func TestTWfNothingUnreadableIsCommitted(t *testing.T) {
 }
 
 // held checks the number of an app's files on the branch.
-func (s *stage) held(d fleet.Deployment, app string, want int) {
+func (s *testStage) held(d fleet.Deployment, app string, want int) {
 	s.Helper()
 	n := 0
 	for path := range s.tree() {

@@ -26,16 +26,16 @@ const (
 	kills        = 10
 )
 
-// outcome is the result of an operation, in the repository and on the direct cluster.
-type outcome struct {
+// operationResult is the result of an operation, in the repository and on the direct cluster.
+type operationResult struct {
 	tree    map[string]string // blob by path
 	objects map[string]string // the fields that EMCO set of each object, by kind and name
 }
 
-// operation is an action and the state of the deployment after it.
-type operation struct {
+// lifecycleStep is an action and the state of the deployment after it.
+type lifecycleStep struct {
 	action, done string
-	want         outcome
+	want         operationResult
 	took         time.Duration // undisturbed
 }
 
@@ -55,8 +55,8 @@ func TestAcceptance3Kill(t *testing.T) {
 	}
 
 	do.next("an undisturbed run, for comparison")
-	up, down := operation{action: "instantiate", done: v2.StatusInstantiated}, operation{action: "terminate", done: v2.StatusTerminated}
-	for _, op := range []*operation{&up, &down} {
+	up, down := lifecycleStep{action: "instantiate", done: v2.StatusInstantiated}, lifecycleStep{action: "terminate", done: v2.StatusTerminated}
+	for _, op := range []*lifecycleStep{&up, &down} {
 		began := time.Now()
 		s.must(op.action, errors.Join(s.act(all, op.action)...))
 		for _, d := range all {
@@ -71,7 +71,7 @@ func TestAcceptance3Kill(t *testing.T) {
 	}
 
 	for i := range kills {
-		op := []operation{up, down}[i%2]
+		op := []lifecycleStep{up, down}[i%2]
 		at := time.Duration(random.Float64() * 1.2 * float64(op.took))
 		do.next("kill -9 %d of %d, %d ms into %s (undisturbed %d ms)", i+1, kills, at.Milliseconds(), op.action, op.took.Milliseconds())
 		s.killed(all, op, at, l.c1)
@@ -105,7 +105,7 @@ func threeApps(name string, resources int) fleet.Deployment {
 
 // act requests an action on deployments, one after the other. It returns the errors in their order; nil
 // for an accepted action.
-func (s *stage) act(all []fleet.Deployment, action string) []error {
+func (s *testStage) act(all []fleet.Deployment, action string) []error {
 	out := make([]error, len(all))
 	f, err := fleet.Open(s.emco.URL())
 	for i, d := range all {
@@ -118,7 +118,7 @@ func (s *stage) act(all []fleet.Deployment, action string) []error {
 
 // killed runs an operation, kills emco at a moment during the operation, starts emco again and checks
 // that the result is the same as in the undisturbed run.
-func (s *stage) killed(all []fleet.Deployment, op operation, at time.Duration, direct *cluster.Cluster) {
+func (s *testStage) killed(all []fleet.Deployment, op lifecycleStep, at time.Duration, direct *cluster.Cluster) {
 	s.Helper()
 	before := len(s.history())
 	var asked sync.WaitGroup
@@ -144,7 +144,7 @@ func (s *stage) killed(all []fleet.Deployment, op operation, at time.Duration, d
 
 // restarted reads the state of a deployment, and repeats unanswered requests: the client does not know
 // whether emco accepted them.
-func (s *stage) restarted(d fleet.Deployment, op operation, answer error) string {
+func (s *testStage) restarted(d fleet.Deployment, op lifecycleStep, answer error) string {
 	s.Helper()
 	f := s.fleet()
 	st, err := f.Status(s.Context(), d.Path(), false)
@@ -159,7 +159,7 @@ func (s *stage) restarted(d fleet.Deployment, op operation, answer error) string
 }
 
 // reaches waits for a status and fails without it.
-func (s *stage) reaches(d fleet.Deployment, want string) {
+func (s *testStage) reaches(d fleet.Deployment, want string) {
 	s.Helper()
 	if err := s.await(d, want); err != nil {
 		s.Fatal(err)
@@ -167,7 +167,7 @@ func (s *stage) reaches(d fleet.Deployment, want string) {
 }
 
 // await waits for a status. Its error contains the state of the deployment.
-func (s *stage) await(d fleet.Deployment, want string) error {
+func (s *testStage) await(d fleet.Deployment, want string) error {
 	f, err := fleet.Open(s.emco.URL())
 	if err != nil {
 		return err
@@ -209,11 +209,11 @@ func explain(st v2.Status) string {
 }
 
 // outcome reads the current result.
-func (s *stage) outcome(direct *cluster.Cluster) outcome {
+func (s *testStage) outcome(direct *cluster.Cluster) operationResult {
 	s.Helper()
 	list, err := ours(s.Context(), direct)
 	s.must("list objects", err)
-	out := outcome{tree: s.tree(), objects: map[string]string{}}
+	out := operationResult{tree: s.tree(), objects: map[string]string{}}
 	for _, o := range list {
 		text := fmt.Sprint(o.Metadata.Labels, o.Data)
 		if o.Kind != "Service" { // the cluster sets their addresses
@@ -226,7 +226,7 @@ func (s *stage) outcome(direct *cluster.Cluster) outcome {
 
 // eventuallyEqual waits until the cluster has deleted objects in the background, and compares the
 // result.
-func eventuallyEqual(s *stage, want outcome, direct *cluster.Cluster) {
+func eventuallyEqual(s *testStage, want operationResult, direct *cluster.Cluster) {
 	s.Helper()
 	eventually(s, "the same result as undisturbed", func() error {
 		got := s.outcome(direct)
@@ -256,7 +256,7 @@ func differences(what string, got, want map[string]string) error {
 }
 
 // distinct checks that no state of the repository since a length of the history was committed twice.
-func (s *stage) distinct(before int) {
+func (s *testStage) distinct(before int) {
 	s.Helper()
 	all := s.history()
 	seen := map[string]string{}

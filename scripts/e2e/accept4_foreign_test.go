@@ -53,11 +53,11 @@ func TestAcceptance4ForeignCommits(t *testing.T) {
 	do.next("%s of emco's writes, while someone else commits every %s", foreignTime, foreignPeriod)
 	ctx, cancel := context.WithTimeout(t.Context(), foreignPatience)
 	defer cancel()
-	others := &others{stage: s, files: map[string]string{}}
+	others := &foreignCommitter{stage: s, files: map[string]string{}}
 	var all sync.WaitGroup
 	all.Go(func() {
 		defer cancel()
-		others.contend(ctx)
+		others.runUntilEnough(ctx)
 	})
 	all.Go(func() { others.write(ctx) })
 	rounds := make([]int, foreignGroups)
@@ -79,7 +79,7 @@ func TestAcceptance4ForeignCommits(t *testing.T) {
 	}
 	do.next("all commits and all files are there")
 	others.check(t)
-	maps.Copy(full, others.blobs(s))
+	maps.Copy(full, others.expectedBlobs(s))
 	if err := differences("file", s.tree(), full); err != nil {
 		t.Error(err)
 	}
@@ -97,7 +97,7 @@ func TestAcceptance4ForeignCommits(t *testing.T) {
 
 // refuseForce makes the server record each push that is no fast-forward, before it refuses the push, in
 // the returned file.
-func (s *stage) refuseForce() string {
+func (s *testStage) refuseForce() string {
 	s.Helper()
 	refuses, err := s.bare.Git(s.Context(), "", "config", "receive.denyNonFastForwards")
 	s.must("read the refused pushes", err)
@@ -112,7 +112,7 @@ done`))
 }
 
 // unforced expects an empty file of refuseForce.
-func (s *stage) unforced(note string) {
+func (s *testStage) unforced(note string) {
 	s.Helper()
 	if text, err := os.ReadFile(note); !errors.Is(err, os.ErrNotExist) {
 		s.Errorf("emco tried pushes that are no fast-forward: %s, %v", text, err)
@@ -121,7 +121,7 @@ func (s *stage) unforced(note string) {
 
 // churn terminates and instantiates a deployment until the time ends. At the end the deployment is
 // instantiated.
-func (s *stage) churn(ctx context.Context, d fleet.Deployment) (rounds int) {
+func (s *testStage) churn(ctx context.Context, d fleet.Deployment) (rounds int) {
 	f := s.fleet()
 	for ctx.Err() == nil {
 		for _, step := range []struct{ action, done string }{{"terminate", v2.StatusTerminated}, {"instantiate", v2.StatusInstantiated}} {
@@ -140,7 +140,7 @@ func (s *stage) churn(ctx context.Context, d fleet.Deployment) (rounds int) {
 }
 
 // contextOf returns the context id, which is part of the paths of a deployment.
-func (s *stage) contextOf(d fleet.Deployment) string {
+func (s *testStage) contextOf(d fleet.Deployment) string {
 	s.Helper()
 	st, err := s.fleet().Status(s.Context(), d.Path(), false)
 	s.must("read the status", err)
@@ -152,17 +152,17 @@ func drop(files map[string]string, id string) {
 	maps.DeleteFunc(files, func(path, _ string) bool { return strings.Contains(path, "/context/"+id+"/") })
 }
 
-// others commits to the same branch as emco, directly in the repository and so at any moment of emco's
+// foreignCommitter commits to the same branch as emco, directly in the repository and so at any moment of emco's
 // pushes.
-type others struct {
-	stage   *stage
+type foreignCommitter struct {
+	stage   *testStage
 	commits []string
 	made    atomic.Int64      // the number of commits
 	files   map[string]string // content by path
 }
 
-// contend waits until both sides have written for a while, and enough.
-func (o *others) contend(ctx context.Context) {
+// runUntilEnough waits until both sides have written for a while, and enough.
+func (o *foreignCommitter) runUntilEnough(ctx context.Context) {
 	least := time.After(foreignTime)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -180,14 +180,14 @@ func (o *others) contend(ctx context.Context) {
 	}
 }
 
-func (o *others) enough(ctx context.Context) bool {
+func (o *foreignCommitter) enough(ctx context.Context) bool {
 	m, err := o.stage.emco.Metrics(ctx)
 	return err == nil && o.made.Load() >= enoughTheirs && m["emco_git_commits_total"] >= enoughOurs
 }
 
 // write commits at a steady rate: a new file elsewhere, one in emco's folders, and a change of an
 // earlier file of its own.
-func (o *others) write(ctx context.Context) {
+func (o *foreignCommitter) write(ctx context.Context) {
 	pause := foreignPeriod
 	for i := 0; ; i++ {
 		select {
@@ -219,7 +219,7 @@ func (o *others) write(ctx context.Context) {
 
 // check finds the commits in the history, by their names and by their number, because a name may belong
 // to a commit of emco that followed immediately.
-func (o *others) check(t *testing.T) {
+func (o *foreignCommitter) check(t *testing.T) {
 	t.Helper()
 	out, err := o.stage.bare.Git(t.Context(), "", "rev-list", branch)
 	o.stage.must("list commits", err)
@@ -239,8 +239,8 @@ func (o *others) check(t *testing.T) {
 	}
 }
 
-// blobs returns the expected tree entries of the files.
-func (o *others) blobs(s *stage) map[string]string {
+// expectedBlobs returns the expected tree entries of the files.
+func (o *foreignCommitter) expectedBlobs(s *testStage) map[string]string {
 	out := map[string]string{}
 	for path, text := range o.files {
 		hash, err := s.bare.Git(s.Context(), text, "hash-object", "--stdin")

@@ -17,24 +17,24 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/repo"
 )
 
-// size is the size of a deployment: the number of clusters, apps, and resources per app.
-type size struct{ clusters, apps, resources int }
+// deploymentSize is the size of a deployment: the number of clusters, apps, and resources per app.
+type deploymentSize struct{ clusters, apps, resources int }
 
 // pairs is the number of apps on clusters.
-func (s size) pairs() int { return s.clusters * s.apps }
+func (s deploymentSize) pairs() int { return s.clusters * s.apps }
 
-// figures are the costs of a fleet of Git clusters. Up is the instantiation, change an update with
+// fleetFigures are the costs of a fleet of Git clusters. Up is the instantiation, change an update with
 // another value for one app, down the termination of one deployment on all of them.
-type figures struct {
-	size
+type fleetFigures struct {
+	deploymentSize
 	register         time.Duration // of all clusters, each with a label and a reference
-	up, change, down phase
+	up, change, down operationFigures
 	status, summary  time.Duration // of one complete answer, and of one without the parts
 	memory           program.Memory
 }
 
-// phase is what one operation costs.
-type phase struct {
+// operationFigures is what one operation costs.
+type operationFigures struct {
 	answer, done    time.Duration // until 202, and until the status reports the end
 	renders         float64
 	commits         float64
@@ -56,11 +56,11 @@ func apps(name string, n, resources int) fleet.Deployment {
 }
 
 // measure builds a fleet, and deploys, changes and terminates one deployment on the whole fleet.
-func measure(t testing.TB, size size) figures {
+func measure(t testing.TB, size deploymentSize) fleetFigures {
 	t.Helper()
 	s := newStage(t)
 	d := apps("bench", size.apps, size.resources)
-	out := figures{size: size, register: s.found(size.clusters)}
+	out := fleetFigures{deploymentSize: size, register: s.found(size.clusters)}
 	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, d))
 	out.up = s.phase(d, "instantiate", v2.StatusInstantiated)
 	out.status, out.summary = s.look(d, size)
@@ -75,7 +75,7 @@ func measure(t testing.TB, size size) figures {
 }
 
 // found registers clusters and opens their logical cloud. It returns the duration of the registration.
-func (s *stage) found(clusters int) time.Duration {
+func (s *testStage) found(clusters int) time.Duration {
 	s.Helper()
 	f := s.fleet()
 	s.must("register the fleet", f.Found(s.Context(), s.repository()))
@@ -87,7 +87,7 @@ func (s *stage) found(clusters int) time.Duration {
 }
 
 // look reads the status with and without its parts, and checks that both are complete.
-func (s *stage) look(d fleet.Deployment, size size) (all, summary time.Duration) {
+func (s *testStage) look(d fleet.Deployment, size deploymentSize) (all, summary time.Duration) {
 	s.Helper()
 	began := time.Now()
 	st, err := s.fleet().Status(s.Context(), d.Path(), true)
@@ -106,12 +106,12 @@ func (s *stage) look(d fleet.Deployment, size size) (all, summary time.Duration)
 }
 
 // phase measures one operation.
-func (s *stage) phase(d fleet.Deployment, action, done string) phase {
+func (s *testStage) phase(d fleet.Deployment, action, done string) operationFigures {
 	s.Helper()
 	before, stored, size := s.counters()
 	began := time.Now()
 	s.must(action, s.fleet().Act(s.Context(), d.Path(), action))
-	p := phase{answer: time.Since(began)}
+	p := operationFigures{answer: time.Since(began)}
 	p.looks = s.follow(d, done)
 	p.done = time.Since(began)
 	after, storedNow, sizeNow := s.counters()
@@ -127,7 +127,7 @@ func (s *stage) phase(d fleet.Deployment, action, done string) phase {
 }
 
 // follow polls the status until done returns true, rarely enough not to influence the measurement.
-func (s *stage) follow(d fleet.Deployment, done string) (looks int) {
+func (s *testStage) follow(d fleet.Deployment, done string) (looks int) {
 	s.Helper()
 	f := s.fleet()
 	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Minute)
@@ -145,7 +145,7 @@ func (s *stage) follow(d fleet.Deployment, done string) (looks int) {
 }
 
 // counters reads emco's counters, its stored bytes, and the size of the repository.
-func (s *stage) counters() (metrics map[string]float64, stored, repository int64) {
+func (s *testStage) counters() (metrics map[string]float64, stored, repository int64) {
 	s.Helper()
 	metrics, err := s.emco.Metrics(s.Context())
 	s.must("read metrics", err)
@@ -171,7 +171,7 @@ func TestAcceptance5Thousand(t *testing.T) {
 	const clusters = 1000
 	do := steps{TB: t}
 	do.next("%d Git clusters in one repository, one deployment of 3 apps of 10 resources", clusters)
-	m := measure(t, size{clusters: clusters, apps: 3, resources: 10})
+	m := measure(t, deploymentSize{clusters: clusters, apps: 3, resources: 10})
 	t.Logf("registered in %.1f s, instantiated in %.2f s, terminated in %.2f s", m.register.Seconds(), m.up.done.Seconds(), m.down.done.Seconds())
 	t.Logf("renders %.0f, commits %.0f and %.0f, requests to etcd %.0f, files %d", m.up.renders, m.up.commits, m.down.commits, m.up.writes+m.up.reads, m.up.files)
 	if m.up.renders != 3 {

@@ -23,18 +23,18 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/program"
 )
 
-// planted are the secrets of the test. Overrides may appear in one place: the answer to a GET of the
+// plantedSecrets are the secrets of the test. Overrides may appear in one place: the answer to a GET of the
 // deployment intent group, which returns the document of the user, as in EMCO's API. Overrides that a
 // chart puts into a Secret also reach that object on the cluster, and nothing else.
-type planted struct {
+type plantedSecrets struct {
 	kubeconfig, gitToken, newToken, wrongToken leak.Secret // of a cluster, and of the sync object over time
 	cloudSecret                                leak.Secret // of another sync object
 	unused, used, misused                      leak.Secret // values of overrides
 }
 
-func plant(kubeconfig string) planted {
+func plant(kubeconfig string) plantedSecrets {
 	text := func(name string) leak.Secret { return leak.Secret{Name: name, Text: rand.Text()} }
-	return planted{
+	return plantedSecrets{
 		kubeconfig: leak.Secret{Name: "token of the kubeconfig", Text: kubeconfig},
 		gitToken:   text("Git token"), newToken: text("Git token of an update"), wrongToken: text("wrong Git token"),
 		cloudSecret: text("clientSecret of a sync object"),
@@ -42,9 +42,9 @@ func plant(kubeconfig string) planted {
 	}
 }
 
-func (p planted) overrides() []leak.Secret { return []leak.Secret{p.unused, p.used, p.misused} }
+func (p plantedSecrets) overrides() []leak.Secret { return []leak.Secret{p.unused, p.used, p.misused} }
 
-func (p planted) all() []leak.Secret {
+func (p plantedSecrets) all() []leak.Secret {
 	return append(p.overrides(), p.kubeconfig, p.gitToken, p.newToken, p.wrongToken, p.cloudSecret)
 }
 
@@ -76,7 +76,7 @@ func TestAcceptance6NoSecrets(t *testing.T) {
 	l, s := clustersOf(t), newStage(t, "-log.level", "debug")
 	p := plant(tokenOf(t, l.c1.Kubeconfig()))
 	p.gitToken.Text = s.writeToken
-	find := &search{stage: s, Finder: leak.NewFinder(p.all()...), planted: p}
+	find := &secretSearch{testStage: s, Finder: leak.NewFinder(p.all()...), plantedSecrets: p}
 	f, d := s.fleet(), secretDeployment(p)
 	s.must("register the fleet", f.Found(t.Context(), s.repository()))
 	s.must("register a Git cluster", f.Register(t.Context(), 1))
@@ -97,20 +97,20 @@ func TestAcceptance6NoSecrets(t *testing.T) {
 	find.crawl(d)
 
 	do.next("charts that cannot be rendered with an override")
-	find.unrenderable(f)
+	find.deployUnrenderable(f)
 
 	do.next("wrong requests")
-	find.mistakes(d)
+	find.sendInvalidRequests(d)
 
 	do.next("a wrong Git token, refused by the Git server")
-	find.gitRefuses(f, d)
+	find.breakGitToken(f, d)
 	find.crawl(d)
 
 	do.next("terminate, and search")
 	s.must("terminate", f.Act(t.Context(), d.Path(), "terminate"))
 	s.reaches(d, v2.StatusTerminated)
 	find.crawl(d)
-	find.everywhere()
+	find.searchStoredData()
 	leaks, searched := find.Found()
 	for _, leaked := range leaks {
 		t.Error(leaked)
@@ -121,7 +121,7 @@ func TestAcceptance6NoSecrets(t *testing.T) {
 }
 
 // secretDeployment uses overrides in three ways. The Secrets go to c1 only.
-func secretDeployment(p planted) fleet.Deployment {
+func secretDeployment(p plantedSecrets) fleet.Deployment {
 	onC1 := v2.PlacementSelection{AllOf: []v2.AllOf{{Selector: v2.Selector{Provider: fleet.Provider, Cluster: "c1"}}}}
 	return fleet.Deployment{Name: "secrets", Apps: []fleet.App{
 		{Chart: fleet.Synthetic("front", 4), Overrides: map[string]string{"database.password": p.unused.Text}},
@@ -130,8 +130,8 @@ func secretDeployment(p planted) fleet.Deployment {
 	}}
 }
 
-// unrenderable deploys charts whose rendering fails because of an override, and reads why.
-func (f *search) unrenderable(api fleet.Fleet) {
+// deployUnrenderable deploys charts whose rendering fails because of an override, and reads why.
+func (f *secretSearch) deployUnrenderable(api fleet.Fleet) {
 	f.Helper()
 	value := f.misused.Text
 	schema := fleet.Synthetic("schema", 2).With("values.schema.json", `{"properties": {"password": {"pattern": "^[0-9]+$", "maxLength": 3}, "mail": {"format": "email"}, "kind": {"enum": ["a"]}}}`)
@@ -161,7 +161,7 @@ func (f *search) unrenderable(api fleet.Fleet) {
 			f.Errorf("app %s does not fail", app.Name)
 		}
 	}
-	f.ask(http.MethodGet, "/v2/"+d.Path()+"/status?status=ready&output=detail", "application/json", nil)
+	f.request(http.MethodGet, "/v2/"+d.Path()+"/status?status=ready&output=detail", "application/json", nil)
 	r := f.emco.Emcoctl(f.Context(), "wait", d.Path(), "--for=instantiated")
 	f.Look("emcoctl wait of "+d.Name, []byte(r.Out+r.Err))
 	f.must("terminate", api.Act(f.Context(), d.Path(), "terminate"))
@@ -205,16 +205,16 @@ func tokenOf(t *testing.T, path string) string {
 	return string(m[1])
 }
 
-// search sends requests and searches all answers.
-type search struct {
-	*stage
+// secretSearch sends requests and searches all answers.
+type secretSearch struct {
+	*testStage
 	*leak.Finder
-	planted
+	plantedSecrets
 	answers, files int
 }
 
-// ask sends one request and searches the answer, head and body.
-func (f *search) ask(method, path, accept string, body client.Body, allowed ...leak.Secret) (status int, text string) {
+// request sends one request and searches the answer, head and body.
+func (f *secretSearch) request(method, path, accept string, body client.Body, allowed ...leak.Secret) (status int, text string) {
 	f.Helper()
 	var content io.ReadCloser
 	if body != nil {
@@ -243,7 +243,7 @@ func (f *search) ask(method, path, accept string, body client.Body, allowed ...l
 }
 
 // crawl reads every route, in every format that the route offers.
-func (f *search) crawl(d fleet.Deployment) {
+func (f *secretSearch) crawl(d fleet.Deployment) {
 	f.Helper()
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/version"} {
 		f.read(path, "")
@@ -263,9 +263,9 @@ func (f *search) crawl(d fleet.Deployment) {
 	}
 }
 
-func (f *search) read(path, accept string, allowed ...leak.Secret) {
+func (f *secretSearch) read(path, accept string, allowed ...leak.Secret) {
 	f.Helper()
-	status, text := f.ask(http.MethodGet, path, accept, nil, allowed...)
+	status, text := f.request(http.MethodGet, path, accept, nil, allowed...)
 	if accept == "application/json" && status != http.StatusOK {
 		f.Errorf("GET %s: %d, want 200: the list of routes is out of date\n%s", path, status, text)
 	}
@@ -300,8 +300,8 @@ func routes(d fleet.Deployment) []string {
 	return out
 }
 
-// mistakes sends invalid requests with secrets.
-func (f *search) mistakes(d fleet.Deployment) {
+// sendInvalidRequests sends invalid requests with secrets.
+func (f *secretSearch) sendInvalidRequests(d fleet.Deployment) {
 	f.Helper()
 	const sync = "/v2/cluster-providers/edge/cluster-sync-objects"
 	kv := func(name, pairs string) string {
@@ -328,22 +328,22 @@ func (f *search) mistakes(d fleet.Deployment) {
 		{"an override that is too long", http.MethodPost, groups, group("r1", `{"password":"`+strings.Repeat(f.used.Text, 100)+`"}`)},
 		{"an override of a reference that does not exist", http.MethodPost, "/v2/projects/shop/composite-apps/none/v1/deployment-intent-groups", group("r1", `{"password":"`+f.used.Text+`"}`)},
 	} {
-		if status, text := f.ask(m.method, m.path, "application/json", client.JSON([]byte(m.body))); status < 400 {
+		if status, text := f.request(m.method, m.path, "application/json", client.JSON([]byte(m.body))); status < 400 {
 			f.Errorf("%s: %d, want a refusal\n%s", m.what, status, text)
 		}
-		f.ask(m.method, m.path, "application/problem+json", client.JSON([]byte(m.body)))
+		f.request(m.method, m.path, "application/problem+json", client.JSON([]byte(m.body)))
 	}
-	status, text := f.ask(http.MethodPost, sync, "application/json", client.JSON([]byte(kv("cloud", `{"clientID":"id"},{"clientSecret":"`+cloud+`"}`))))
+	status, text := f.request(http.MethodPost, sync, "application/json", client.JSON([]byte(kv("cloud", `{"clientID":"id"},{"clientSecret":"`+cloud+`"}`))))
 	if status != http.StatusCreated {
 		f.Errorf("a sync object with a secret: %d\n%s", status, text)
 	}
-	f.ask(http.MethodGet, sync+"/cloud?key=clientSecret", "application/json", nil)
-	f.ask(http.MethodGet, sync, "application/json", nil)
-	f.badKubeconfigs()
+	f.request(http.MethodGet, sync+"/cloud?key=clientSecret", "application/json", nil)
+	f.request(http.MethodGet, sync, "application/json", nil)
+	f.uploadInvalidKubeconfigs()
 }
 
-// badKubeconfigs uploads invalid kubeconfigs.
-func (f *search) badKubeconfigs() {
+// uploadInvalidKubeconfigs uploads invalid kubeconfigs.
+func (f *secretSearch) uploadInvalidKubeconfigs() {
 	f.Helper()
 	good, err := os.ReadFile(f.kubeconfigPath())
 	f.must("read the kubeconfig", err)
@@ -359,7 +359,7 @@ func (f *search) badKubeconfigs() {
 		}
 		body, err := client.Multipart([]byte(`{"metadata":{"name":"`+name+`"}}`), client.File{Part: client.FilePart, Name: client.FileName, Data: []byte(text)})
 		f.must("pack the upload", err)
-		if status, answer := f.ask(http.MethodPost, "/v2/cluster-providers/edge/clusters", "application/json", body); status < 400 {
+		if status, answer := f.request(http.MethodPost, "/v2/cluster-providers/edge/clusters", "application/json", body); status < 400 {
 			f.Errorf("kubeconfig with %s: %d, want a refusal\n%s", what, status, answer)
 		}
 		path := filepath.Join(f.dir, "bad.yaml")
@@ -372,19 +372,19 @@ func (f *search) badKubeconfigs() {
 }
 
 // kubeconfigPath is the test bed's path of the kubeconfig of c1.
-func (f *search) kubeconfigPath() string {
+func (f *secretSearch) kubeconfigPath() string {
 	l, err := lab()
 	f.must("the clusters", err)
 	return l.c1.Kubeconfig()
 }
 
-// gitRefuses replaces the Git token by a wrong one and starts a write.
-func (f *search) gitRefuses(api fleet.Fleet, d fleet.Deployment) {
+// breakGitToken replaces the Git token by a wrong one and starts a write.
+func (f *secretSearch) breakGitToken(api fleet.Fleet, d fleet.Deployment) {
 	f.Helper()
 	const path = "/v2/cluster-providers/edge/cluster-sync-objects/fleet-repo"
 	change := func(token string) {
 		body := fmt.Sprintf(`{"metadata":{"name":"fleet-repo"},"spec":{"kv":[{"url":%q},{"userName":%q},{"gitToken":%q},{"branch":"main"}]}}`, f.git.URL(repoName), writer, token)
-		if status, text := f.ask(http.MethodPut, path, "application/json", client.JSON([]byte(body))); status >= 300 {
+		if status, text := f.request(http.MethodPut, path, "application/json", client.JSON([]byte(body))); status >= 300 {
 			f.Fatalf("change the token: %d\n%s", status, text)
 		}
 	}
@@ -393,7 +393,7 @@ func (f *search) gitRefuses(api fleet.Fleet, d fleet.Deployment) {
 	f.must("onboard", api.Onboard(f.Context(), f.dir, other))
 	f.must("instantiate", api.Act(f.Context(), other.Path(), "instantiate"))
 	eventually(f, "the refusal of Git", func() error {
-		_, text := f.ask(http.MethodGet, "/v2/"+other.Path()+"/status?status=deployed", "application/json", nil)
+		_, text := f.request(http.MethodGet, "/v2/"+other.Path()+"/status?status=deployed", "application/json", nil)
 		if !strings.Contains(text, `"error"`) {
 			return fmt.Errorf("the status has no error: %.500s", text)
 		}
@@ -407,8 +407,8 @@ func (f *search) gitRefuses(api fleet.Fleet, d fleet.Deployment) {
 	f.reaches(other, v2.StatusTerminated)
 }
 
-// everywhere searches the log, the data folder, and all objects of the repository.
-func (f *search) everywhere() {
+// searchStoredData searches the log, the data folder, and all objects of the repository.
+func (f *secretSearch) searchStoredData() {
 	f.Helper()
 	text, err := os.ReadFile(program.LogPath(f.options.Dir))
 	f.must("read the log", err)

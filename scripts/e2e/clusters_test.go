@@ -17,8 +17,8 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/flux"
 )
 
-// clusters are two real clusters, the second with Flux, that all tests share.
-type clusters struct {
+// sharedClusters are two real clusters, the second with Flux, that all tests share.
+type sharedClusters struct {
 	c1, c2 *cluster.Cluster
 	flux   *flux.Flux
 	close  []func() // in order of opening
@@ -31,7 +31,7 @@ var lab = sync.OnceValues(startLab)
 // started returns the lab to TestMain, which must not start it only to end it.
 var started struct {
 	sync.Mutex
-	lab *clusters
+	lab *sharedClusters
 	dir string
 }
 
@@ -51,12 +51,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func startLab() (*clusters, error) {
+func startLab() (*sharedClusters, error) {
 	dir, err := os.MkdirTemp("", "emco-e2e-")
 	if err != nil {
 		return nil, err
 	}
-	l := &clusters{}
+	l := &sharedClusters{}
 	started.Lock()
 	started.lab, started.dir = l, dir
 	started.Unlock()
@@ -79,14 +79,14 @@ func startLab() (*clusters, error) {
 	return l, nil
 }
 
-func (l *clusters) stop() {
+func (l *sharedClusters) stop() {
 	for _, f := range slices.Backward(l.close) {
 		f()
 	}
 }
 
 // clustersOf returns the clusters, and cleans them up after the test.
-func clustersOf(t *testing.T) *clusters {
+func clustersOf(t *testing.T) *sharedClusters {
 	t.Helper()
 	l, err := lab()
 	if err != nil {
@@ -97,7 +97,7 @@ func clustersOf(t *testing.T) *clusters {
 }
 
 // clean removes the leftovers of a failed test: Flux first, which would restore the others.
-func (l *clusters) clean(t *testing.T) {
+func (l *sharedClusters) clean(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	const wait = "--timeout=30s"
@@ -150,7 +150,7 @@ spec:
 )
 
 // follow points Flux on c2 at its folder of the stage's repository, as `flux bootstrap` does.
-func (l *clusters) follow(s *stage) {
+func (l *sharedClusters) follow(s *testStage) {
 	s.Helper()
 	url := s.git.URL(repoName)
 	s.foreign(map[string]string{bootstrapFile: fmt.Sprintf(bootstrap, url)})

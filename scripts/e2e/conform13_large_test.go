@@ -12,7 +12,7 @@ import (
 )
 
 // large is a deployment that costs EMCO 5.5 million calls of its store.
-var large = size{clusters: 1000, apps: 10, resources: 20}
+var large = deploymentSize{clusters: 1000, apps: 10, resources: 20}
 
 // storeCalls is the limit for each operation on it.
 const storeCalls = 2000
@@ -21,7 +21,7 @@ const storeCalls = 2000
 // commit per repository.
 func TestConformance13LargeDeploymentsCostFewCalls(t *testing.T) {
 	m := measure(t, large)
-	for name, p := range map[string]phase{"instantiate": m.up, "update of one value": m.change, "terminate": m.down} {
+	for name, p := range map[string]operationFigures{"instantiate": m.up, "update of one value": m.change, "terminate": m.down} {
 		t.Logf("%s: %.0f reads and %.0f writes, %.0f commits, answered in %.0f ms, done in %.1f s",
 			name, p.reads, p.writes, p.commits, ms(p.answer), p.done.Seconds())
 		if calls := p.reads + p.writes; calls >= storeCalls {
@@ -44,28 +44,28 @@ func BenchmarkLarge(b *testing.B) {
 
 // emcoCalls are EMCO's calls of its store, counted by running its own code on a counting store: reads
 // and writes of an instantiation and of a termination.
-func emcoCalls(s size) (instantiate, terminate float64) {
+func emcoCalls(s deploymentSize) (instantiate, terminate float64) {
 	a, ac, acr := float64(s.apps), float64(s.pairs()), float64(s.pairs()*s.resources)
 	instantiate = 65 + 7*a + 9*ac + 20*acr + 17 + a + 4*ac + 7*acr
 	terminate = 62 + 4*a + 8*ac + 11*acr + 9 + ac + 3*acr
 	return instantiate, terminate
 }
 
-func largeTable(m figures) string {
+func largeTable(m fleetFigures) string {
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "\n%d apps x %d clusters x %d resources\tinstantiate\tupdate of one value\tterminate\t\n", m.apps, m.clusters, m.resources)
-	row := func(name, form string, value func(phase) float64) {
+	row := func(name, form string, value func(operationFigures) float64) {
 		fmt.Fprintf(w, "%s\t"+form+"\t"+form+"\t"+form+"\t\n", name, value(m.up), value(m.change), value(m.down))
 	}
-	calls := func(p phase) float64 { return p.reads + p.writes }
-	row("answer, ms", "%.0f", func(p phase) float64 { return ms(p.answer) })
-	row("done, s", "%.2f", func(p phase) float64 { return p.done.Seconds() })
+	calls := func(p operationFigures) float64 { return p.reads + p.writes }
+	row("answer, ms", "%.0f", func(p operationFigures) float64 { return ms(p.answer) })
+	row("done, s", "%.2f", func(p operationFigures) float64 { return p.done.Seconds() })
 	row("calls of etcd", "%.0f", calls)
-	row("commits", "%.0f", func(p phase) float64 { return p.commits })
-	row("charts rendered", "%.0f", func(p phase) float64 { return p.renders })
-	row("pushed to Git, KiB", "%.0f", func(p phase) float64 { return p.pushed / 1024 })
-	up, down := emcoCalls(m.size)
+	row("commits", "%.0f", func(p operationFigures) float64 { return p.commits })
+	row("charts rendered", "%.0f", func(p operationFigures) float64 { return p.renders })
+	row("pushed to Git, KiB", "%.0f", func(p operationFigures) float64 { return p.pushed / 1024 })
+	up, down := emcoCalls(m.deploymentSize)
 	fmt.Fprintf(w, "EMCO: calls of etcd\t%.0f\t-\t%.0f\t\n", up, down)
 	fmt.Fprintf(w, "EMCO's calls to ours\t%.0f : 1\t-\t%.0f : 1\t\n", up/calls(m.up), down/calls(m.down))
 	w.Flush() // to memory
@@ -76,7 +76,7 @@ func largeTable(m figures) string {
 // BenchmarkRestart prints the time from the program's start until it is ready, with 50,000 pairs.
 func BenchmarkRestart(b *testing.B) {
 	s := newStage(b)
-	size := size{clusters: 1000, apps: 50, resources: 2}
+	size := deploymentSize{clusters: 1000, apps: 50, resources: 2}
 	s.found(size.clusters)
 	d := apps("many", size.apps, size.resources)
 	s.must("onboard", s.fleet().Onboard(b.Context(), s.dir, d))

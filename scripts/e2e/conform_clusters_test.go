@@ -15,7 +15,7 @@ import (
 )
 
 // direct registers both clusters by their kubeconfigs.
-func (s *stage) direct(l *clusters) {
+func (s *testStage) direct(l *sharedClusters) {
 	s.Helper()
 	f := s.fleet()
 	s.must("register the fleet", f.Found(s.Context(), s.repository()))
@@ -31,7 +31,7 @@ func on(name string) v2.PlacementSelection {
 }
 
 // ready reads a deployment's status in the clusters' view.
-func (s *stage) ready(d fleet.Deployment) v2.Status { s.Helper(); return s.status(d.Path()) }
+func (s *testStage) ready(d fleet.Deployment) v2.Status { s.Helper(); return s.status(d.Path()) }
 
 // One manifest that the API servers refuse, among four apps on two clusters: all other pairs become
 // ready, and the status names the bad one.
@@ -168,7 +168,7 @@ func TestConformance08AppsWaitForEachOther(t *testing.T) {
 }
 
 // rollback writes a document that rolls a deployment back.
-func (s *stage) rollback(d fleet.Deployment, revision int) string {
+func (s *testStage) rollback(d fleet.Deployment, revision int) string {
 	s.Helper()
 	path, err := fleet.Document(s.dir, "rollback", "version: emco/v2\nresourceContext:\n  anchor: "+d.Path()+"/rollback\nmetadata:\n  description: back\nspec:\n  revision: \""+strconv.Itoa(revision)+"\"\n")
 	s.must("write a document", err)

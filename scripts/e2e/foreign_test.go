@@ -72,7 +72,7 @@ func TestTIABrokenFileStopsItsAppAlone(t *testing.T) {
 	do.next("done")
 }
 
-func (l *clusters) becomesReady(t *testing.T, id, app string) {
+func (l *sharedClusters) becomesReady(t *testing.T, id, app string) {
 	t.Helper()
 	eventually(t, "Flux is done with "+app, func() error {
 		if now := l.ready(t, id, app); now != "True" {
@@ -83,7 +83,7 @@ func (l *clusters) becomesReady(t *testing.T, id, app string) {
 }
 
 // ready returns the Ready condition of an app's Kustomization.
-func (l *clusters) ready(t *testing.T, id, app string) string {
+func (l *sharedClusters) ready(t *testing.T, id, app string) string {
 	t.Helper()
 	return kubectl(t, l.c2, "get", "-n", flux.Namespace, "kustomization", "emco-"+id+"-"+app,
 		"-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)

@@ -17,28 +17,28 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/status"
 )
 
-// gateway ends TLS in front of emco. It forwards only reports of clusters, as docs/monitor.md requires,
+// tlsGateway ends TLS in front of emco. It forwards only reports of clusters, as docs/monitor.md requires,
 // and records them.
-type gateway struct {
+type tlsGateway struct {
 	*httptest.Server
 	gate sync.RWMutex // held for reading while a report is in transit
 	to   *url.URL     // emco, which has another address after each start; nil while the gateway is shut
 
 	mu   sync.Mutex
-	said bytes.Buffer // all reports, unpacked
-	last report       // that emco answered with 204
-	lost []report     // that arrived while the gateway was shut
+	said bytes.Buffer      // all reports, unpacked
+	last forwardedReport   // that emco answered with 204
+	lost []forwardedReport // that arrived while the gateway was shut
 }
 
-// report is a forwarded report with its time.
-type report struct {
+// forwardedReport is a forwarded report with its time.
+type forwardedReport struct {
 	status.Report
 	at time.Time
 }
 
-func newGateway(t testing.TB) *gateway {
+func newGateway(t testing.TB) *tlsGateway {
 	t.Helper()
-	g := &gateway{}
+	g := &tlsGateway{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v2/cluster-providers/{provider}/clusters/{cluster}/monitor/report", g.pass)
 	g.Server = httptest.NewUnstartedServer(mux)
@@ -50,12 +50,12 @@ func newGateway(t testing.TB) *gateway {
 }
 
 // ca is the certificate that clusters must trust.
-func (g *gateway) ca() []byte {
+func (g *tlsGateway) ca() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.Certificate().Raw})
 }
 
 // open forwards reports to an address.
-func (g *gateway) open(t testing.TB, address string) {
+func (g *tlsGateway) open(t testing.TB, address string) {
 	t.Helper()
 	to, err := url.Parse(address)
 	if err != nil {
@@ -68,13 +68,13 @@ func (g *gateway) open(t testing.TB, address string) {
 
 // shut answers reports with 502, like a gateway that cannot reach its backend. When it returns, no
 // report is in transit.
-func (g *gateway) shut() {
+func (g *tlsGateway) shut() {
 	g.gate.Lock()
 	defer g.gate.Unlock()
 	g.to, g.lost = nil, nil
 }
 
-func (g *gateway) pass(w http.ResponseWriter, r *http.Request) {
+func (g *tlsGateway) pass(w http.ResponseWriter, r *http.Request) {
 	g.gate.RLock()
 	defer g.gate.RUnlock()
 	body, err := io.ReadAll(r.Body)
@@ -103,7 +103,7 @@ func (g *gateway) pass(w http.ResponseWriter, r *http.Request) {
 }
 
 // note records a body and decodes it.
-func (g *gateway) note(body []byte, coding string) report {
+func (g *tlsGateway) note(body []byte, coding string) forwardedReport {
 	if coding == "gzip" {
 		if in, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
 			body, _ = io.ReadAll(in) // emco must refuse a body that does not unpack
@@ -111,17 +111,17 @@ func (g *gateway) note(body []byte, coding string) report {
 	}
 	g.keep(func() { g.said.Write(append(body, '\n')) })
 	r, _ := status.Decode(body) // the same
-	return report{r, time.Now()}
+	return forwardedReport{r, time.Now()}
 }
 
-func (g *gateway) keep(what func()) {
+func (g *tlsGateway) keep(what func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	what()
 }
 
 // commits are the commits in the reports that the gateway refused, of one app each.
-func (g *gateway) commits() (out []string) {
+func (g *tlsGateway) commits() (out []string) {
 	g.keep(func() {
 		for _, r := range g.lost {
 			for _, a := range r.Apps {

@@ -16,8 +16,8 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/gitea"
 )
 
-// forge is a real Gitea with one private repository of a team and several users.
-type forge struct {
+// giteaServer is a real Gitea with one private repository of a team and several users.
+type giteaServer struct {
 	*gitea.Gitea
 	host   *plain.Host
 	tokens map[string]git.Secret // of users: owner, writer, reader, stranger
@@ -28,14 +28,14 @@ const (
 	scope = "write:repository"
 )
 
-func newForge(t *testing.T) forge {
+func newForge(t *testing.T) giteaServer {
 	t.Helper()
 	g, err := gitea.Start(t.Context(), gitea.Options{Dir: t.TempDir(), Progress: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.Stop)
-	f := forge{Gitea: g, host: plain.New(plain.Options{}), tokens: map[string]git.Secret{}}
+	f := giteaServer{Gitea: g, host: plain.New(plain.Options{}), tokens: map[string]git.Secret{}}
 	t.Cleanup(func() { _ = f.host.Close() })
 	for _, user := range []string{owner, writer, reader, "stranger"} {
 		token, err := g.CreateUser(t.Context(), user, scope)
@@ -51,7 +51,7 @@ func newForge(t *testing.T) forge {
 }
 
 // makeRepo creates the repository; its default branch contains a README.
-func (f forge) makeRepo(ctx context.Context) error {
+func (f giteaServer) makeRepo(ctx context.Context) error {
 	if err := f.CreateRepo(ctx, owner, repoName); err != nil {
 		return err
 	}
@@ -65,12 +65,12 @@ func (f forge) makeRepo(ctx context.Context) error {
 }
 
 // as returns the repository with a user's token.
-func (f forge) as(user string) git.Repo {
+func (f giteaServer) as(user string) git.Repo {
 	return git.Repo{URL: f.URL(owner, repoName), User: user, Token: f.tokens[user]}
 }
 
 // put commits a file on top of a commit.
-func (f forge) put(ctx context.Context, r git.Repo, branch string, parent git.Hash, path string) (git.Hash, error) {
+func (f giteaServer) put(ctx context.Context, r git.Repo, branch string, parent git.Hash, path string) (git.Hash, error) {
 	return f.host.Commit(ctx, r, branch, parent, []git.Edit{{Path: path, File: []byte(path)}}, git.Message{Title: "put " + path})
 }
 
@@ -89,7 +89,7 @@ func TestGitea(t *testing.T) {
 }
 
 // users have their permissions: strangers, invalid users and readers get errors.
-func (f forge) users(t *testing.T) {
+func (f giteaServer) users(t *testing.T) {
 	wrong := f.as(writer)
 	wrong.Token = "0123456789abcdef0123456789abcdef01234567"
 	renamed := f.as(writer)
@@ -121,7 +121,7 @@ func (f forge) users(t *testing.T) {
 }
 
 // writers commit through one queue while a user commits with Gitea's editor.
-func (f forge) writers(t *testing.T) {
+func (f giteaServer) writers(t *testing.T) {
 	w := batch.New(f.host, batch.Options{})
 	defer w.Close()
 	var wg sync.WaitGroup
@@ -150,7 +150,7 @@ func (f forge) writers(t *testing.T) {
 
 // edit commits a new file with Gitea's editor. After a lost race it returns an error, and callers
 // retry.
-func (f forge) edit(ctx context.Context, path string) (err error) {
+func (f giteaServer) edit(ctx context.Context, path string) (err error) {
 	for range 30 {
 		err = f.CommitFile(ctx, owner, repoName, branch, path, "t")
 		if err == nil || !strings.Contains(err.Error(), "cannot lock ref") {
@@ -161,7 +161,7 @@ func (f forge) edit(ctx context.Context, path string) (err error) {
 }
 
 // protection refuses with Gitea's words, and leaves the branch and others alone.
-func (f forge) protection(t *testing.T) {
+func (f giteaServer) protection(t *testing.T) {
 	if err := f.Protect(t.Context(), owner, repoName, branch); err != nil {
 		t.Fatal(err)
 	}

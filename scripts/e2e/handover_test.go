@@ -23,8 +23,8 @@ const movers = 4 // clusters
 func TestAMoveIsFinishedByAnotherProcess(t *testing.T) {
 	do := steps{TB: t}
 	do.next("one etcd, a process for the API and the orchestrator, two for rsync; %d clusters", movers)
-	m := &movement{newReplicas(t)}
-	s := m.stage
+	m := &moveTest{newReplicas(t)}
+	s := m.testStage
 	one, two := m.start("rsync-1", "rsync"), m.start("rsync-2", "rsync")
 	repository := s.repository()
 	repository.Keys = map[string]v2.Scalar{"refMode": "cluster"}
@@ -94,15 +94,15 @@ func TestAMoveIsFinishedByAnotherProcess(t *testing.T) {
 	do.next("done")
 }
 
-// movement moves all clusters to other branches, in rounds.
-type movement struct{ *replicas }
+// moveTest moves all clusters to other branches, in rounds.
+type moveTest struct{ *replicaStage }
 
 // shard is the branch shard of the i-th cluster after a round.
-func (m *movement) shard(round, i int) string { return fmt.Sprintf("%s-s%d%02d", branch, round, i) }
+func (m *moveTest) shard(round, i int) string { return fmt.Sprintf("%s-s%d%02d", branch, round, i) }
 
 func view(i int) string { return "clusters/edge+" + fleet.GitCluster(i) }
 
-func (m *movement) bareGit(args ...string) string {
+func (m *moveTest) bareGit(args ...string) string {
 	m.Helper()
 	out, err := m.bare.Git(m.Context(), "", args...)
 	m.must("git "+strings.Join(args, " "), err)
@@ -110,7 +110,7 @@ func (m *movement) bareGit(args ...string) string {
 }
 
 // read returns the heads of the clusters' branches.
-func (m *movement) read() (at []string) {
+func (m *moveTest) read() (at []string) {
 	m.Helper()
 	for i := range movers {
 		at = append(at, m.bareGit("rev-parse", view(i)))
@@ -119,7 +119,7 @@ func (m *movement) read() (at []string) {
 }
 
 // move requests the moves of a round.
-func (m *movement) move(round int) {
+func (m *moveTest) move(round int) {
 	m.Helper()
 	for i := range movers {
 		_, to, _ := strings.Cut(m.shard(round, i), "-")
@@ -128,7 +128,7 @@ func (m *movement) move(round int) {
 }
 
 // done counts the clusters that have arrived.
-func (m *movement) done(round int) (n int) {
+func (m *moveTest) done(round int) (n int) {
 	m.Helper()
 	for i := range movers {
 		text, err := m.emco.Get(m.Context(), "/v2/cluster-providers/edge/clusters/"+fleet.GitCluster(i)+"/move")
@@ -142,7 +142,7 @@ func (m *movement) done(round int) (n int) {
 	return n
 }
 
-func (m *movement) arrive(round int) {
+func (m *moveTest) arrive(round int) {
 	m.Helper()
 	eventually(m, "all clusters have moved", func() error {
 		if n := m.done(round); n < movers {
@@ -154,7 +154,7 @@ func (m *movement) arrive(round int) {
 
 // check expects each cluster in its new place, by one commit, unchanged and equal to its derived
 // branch, and nothing in the old place.
-func (m *movement) check(round int, was []string) {
+func (m *moveTest) check(round int, was []string) {
 	m.Helper()
 	now := m.read()
 	for i := range movers {
@@ -175,7 +175,7 @@ func (m *movement) check(round int, was []string) {
 }
 
 // empty expects an empty branch whose last commit removed the content.
-func (m *movement) empty(branch string) {
+func (m *moveTest) empty(branch string) {
 	m.Helper()
 	if files := m.bareGit("ls-tree", "-r", "--name-only", branch, "--", "clusters/"); files != "" {
 		m.Errorf("%s still contains %s", branch, files)

@@ -21,22 +21,22 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/flux"
 )
 
-// posting is a stage with a cluster that reports over HTTPS, through a gateway.
-type posting struct {
-	*stage
-	gateway *gateway
+// httpsStage is a stage with a cluster that reports over HTTPS, through a gateway.
+type httpsStage struct {
+	*testStage
+	gateway *tlsGateway
 	d       fleet.Deployment
 	tokens  []leak.Secret // all tokens of the cluster
-	mon     *monitor
+	mon     *monitorProcess
 }
 
 // newPosting starts emco behind a gateway, with Flux on c2 and an app with a hook and a Secret that
 // contains a colour.
-func newPosting(t *testing.T, l *clusters, colour string) *posting {
+func newPosting(t *testing.T, l *sharedClusters, colour string) *httpsStage {
 	t.Helper()
-	p := &posting{stage: newStage(t, "-log.level", "debug", "-status.stale", "10m"), gateway: newGateway(t)}
+	p := &httpsStage{testStage: newStage(t, "-log.level", "debug", "-status.stale", "10m"), gateway: newGateway(t)}
 	p.gateway.open(t, p.emco.URL())
-	l.follow(p.stage)
+	l.follow(p.testStage)
 	f := p.fleet()
 	p.must("register the fleet", f.Found(t.Context(), p.repository()))
 	p.must("register", f.RegisterFlux(t.Context(), "c2", p.repository(), map[string]v2.Scalar{
@@ -50,31 +50,31 @@ func newPosting(t *testing.T, l *clusters, colour string) *posting {
 }
 
 // file is a file for the monitor.
-func (p *posting) file(name string) string { return filepath.Join(p.dir, name) }
+func (p *httpsStage) file(name string) string { return filepath.Join(p.dir, name) }
 
-func (p *posting) write(name string, text []byte) {
+func (p *httpsStage) write(name string, text []byte) {
 	p.Helper()
 	p.must("write a file for the monitor", os.WriteFile(p.file(name), text, 0o600))
 }
 
 // token creates a token for the cluster and passes it to its monitor.
-func (p *posting) token() {
+func (p *httpsStage) token() {
 	p.Helper()
 	token := strings.TrimSpace(p.ctl("token", "create", "edge/c2", "--overlap", "0"))
 	p.tokens = append(p.tokens, leak.Secret{Name: fmt.Sprintf("token %d", len(p.tokens)+1), Text: token})
 	p.write("token", []byte(token+"\n"))
 }
 
-// killed restarts emco after kill -9, with other flags if given.
-func (p *posting) killed(args ...string) {
+// restart restarts emco after kill -9, with other flags if given.
+func (p *httpsStage) restart(args ...string) {
 	p.Helper()
 	p.emco.Kill()
 	p.options.Args = append(p.options.Args, args...)
 	p.start()
 }
 
-// says waits for a word in the new part of the monitor's log.
-func (p *posting) says(since int, word string) {
+// awaitLog waits for a word in the new part of the monitor's log.
+func (p *httpsStage) awaitLog(since int, word string) {
 	p.Helper()
 	eventually(p, "the monitor's log", func() error {
 		text, err := os.ReadFile(p.mon.log)
@@ -85,8 +85,8 @@ func (p *posting) says(since int, word string) {
 	})
 }
 
-// logged is the length of the monitor's log.
-func (p *posting) logged() int {
+// logLength is the length of the monitor's log.
+func (p *httpsStage) logLength() int {
 	p.Helper()
 	text, err := os.ReadFile(p.mon.log)
 	p.must("read the monitor's log", err)
@@ -94,7 +94,7 @@ func (p *posting) logged() int {
 }
 
 // explain prints the monitor's log, if the test has failed.
-func (p *posting) explain() {
+func (p *httpsStage) explain() {
 	if !p.Failed() {
 		return
 	}
@@ -103,7 +103,7 @@ func (p *posting) explain() {
 }
 
 // isReady returns an error that names what is not ready.
-func (p *posting) isReady() error {
+func (p *httpsStage) isReady() error {
 	st := p.ready(p.d)
 	if st.ReadyStatus == v2.Ready && st.DeployedStatus == v2.StatusInstantiated {
 		return nil
@@ -112,8 +112,8 @@ func (p *posting) isReady() error {
 	return errors.Join(err, fmt.Errorf("readyStatus is %s, deployedStatus %s: %s", st.ReadyStatus, st.DeployedStatus, text))
 }
 
-// place is the status of the app on the cluster.
-func (p *posting) place() v2.ClusterStatus {
+// clusterStatus is the status of the app on the cluster.
+func (p *httpsStage) clusterStatus() v2.ClusterStatus {
 	p.Helper()
 	for _, app := range p.ready(p.d).Apps {
 		for _, c := range app.Clusters {
@@ -124,8 +124,8 @@ func (p *posting) place() v2.ClusterStatus {
 	return v2.ClusterStatus{}
 }
 
-// holds waits until the Secret on the cluster contains a colour.
-func (p *posting) holds(l *clusters, colour string) {
+// awaitColour waits until the Secret on the cluster contains a colour.
+func (p *httpsStage) awaitColour(l *sharedClusters, colour string) {
 	p.Helper()
 	eventually(p, "the Secret", func() error {
 		got, err := l.c2.Kubectl(p.Context(), "get", "secret", "vault", "-o", `jsonpath={.data.colour}`)
@@ -151,28 +151,28 @@ func TestMonitorReportsByHTTPS(t *testing.T) {
 		"STATUS_TOKEN_FILE="+p.file("token"), "STATUS_CA_FILE="+p.file("ca.pem"))
 	t.Cleanup(p.explain)
 	p.must("instantiate", p.fleet().Act(t.Context(), p.d.Path(), "instantiate"))
-	p.says(0, "signed by unknown authority")
+	p.awaitLog(0, "signed by unknown authority")
 
 	do.next("it trusts the gateway: everything becomes Ready, after a hook that only the monitor reports")
 	p.write("ca.pem", p.gateway.ca())
 	eventually(t, "readiness", p.isReady)
-	p.holds(l, blue)
-	if c := p.place(); len(c.Reconciled) != 40 || c.Stale {
+	p.awaitColour(l, blue)
+	if c := p.clusterStatus(); len(c.Reconciled) != 40 || c.Stale {
 		t.Errorf("reconciled is %q, stale %v, want a commit and no", c.Reconciled, c.Stale)
 	}
 
 	do.next("kill -9 of emco: it knows the answered reports before the next report")
 	p.gateway.shut()
 	last := p.gateway.last
-	p.killed()
+	p.restart()
 	eventually(t, "readiness after kill -9", p.isReady)
-	if c := p.place(); c.LastReport == nil || c.LastReport.Before(last.at.Truncate(time.Second)) {
+	if c := p.clusterStatus(); c.LastReport == nil || c.LastReport.Before(last.at.Truncate(time.Second)) {
 		t.Errorf("the status dates the last report %v, but emco accepted one after %v", c.LastReport, last.at)
 	}
 
 	do.next("kill -9 in the middle of an update that the monitor cannot report")
 	p.must("change a value", p.fleet().Revalue(t.Context(), p.d, p.d.Apps[0].Chart, "colour: "+red+"\n"))
-	before := p.place().Reconciled
+	before := p.clusterStatus().Reconciled
 	p.must("update", p.fleet().Act(t.Context(), p.d.Path(), "update"))
 	eventually(t, "a report about Flux's commit", func() error {
 		all := p.gateway.commits()
@@ -181,11 +181,11 @@ func TestMonitorReportsByHTTPS(t *testing.T) {
 		}
 		return nil
 	})
-	p.killed("-status.stale", "8s")
-	since := p.logged()
+	p.restart("-status.stale", "8s")
+	since := p.logLength()
 	p.gateway.open(t, p.emco.URL())
-	p.says(since, "reports arrive again")
-	p.holds(l, red)
+	p.awaitLog(since, "reports arrive again")
+	p.awaitColour(l, red)
 	eventually(t, "readiness after the update", p.isReady)
 
 	do.next("the token is revoked")
@@ -193,18 +193,18 @@ func TestMonitorReportsByHTTPS(t *testing.T) {
 	if left := p.ctl("token", "list", "edge/c2"); strings.TrimSpace(left) != "none" {
 		t.Errorf("after all tokens were revoked there are:\n%s", left)
 	}
-	p.says(since, "401")
+	p.awaitLog(since, "401")
 	eventually(t, "the status of a cluster with a revoked token", func() error {
-		if c := p.place(); !c.Stale || p.isReady() == nil {
+		if c := p.clusterStatus(); !c.Stale || p.isReady() == nil {
 			return fmt.Errorf("stale is %v, last report %v", c.Stale, c.LastReport)
 		}
 		return nil
 	})
 
 	do.next("it has a new token")
-	since = p.logged()
+	since = p.logLength()
 	p.token()
-	p.says(since, "reports arrive again")
+	p.awaitLog(since, "reports arrive again")
 	eventually(t, "readiness with the new token", p.isReady)
 
 	do.next("terminate, and search for secrets")
@@ -213,14 +213,14 @@ func TestMonitorReportsByHTTPS(t *testing.T) {
 	p.wait(p.d.Path(), "terminated")
 	empty(t, l.c2)
 	p.stop(p.mon)
-	p.free(states, blue, red)
+	p.searchSecrets(states, blue, red)
 	p.sound()
 	do.next("done")
 }
 
-// free searches for secrets, those of the credentials and the colours of Secrets, in the monitor's log
+// searchSecrets searches for secrets, those of the credentials and the colours of Secrets, in the monitor's log
 // and reports; and for tokens in all data of emco.
-func (p *posting) free(states string, colours ...string) {
+func (p *httpsStage) searchSecrets(states string, colours ...string) {
 	p.Helper()
 	secrets := append(slices.Clone(p.tokens), leak.Secret{Name: "write token", Text: p.writeToken}, leak.Secret{Name: "read token", Text: p.readerToken})
 	for _, colour := range colours {

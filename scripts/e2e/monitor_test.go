@@ -28,18 +28,18 @@ import (
 // edge is the Git user of monitors, which may write status and nothing else.
 const edge = "edge-monitor"
 
-// watched is a stage on which clusters have monitors.
-type watched struct {
-	*stage
+// monitorStage is a stage on which clusters have monitors.
+type monitorStage struct {
+	*testStage
 	edgeToken string
 }
 
 // newWatched starts a Git server that restricts monitors to branches of status, and emco, which polls
 // these often.
-func newWatched(t testing.TB, args ...string) watched {
+func newWatched(t testing.TB, args ...string) monitorStage {
 	t.Helper()
-	s := &stage{TB: t, dir: t.TempDir(), writeToken: "w-" + rand.Text(), readerToken: "r-" + rand.Text()}
-	w := watched{s, "e-" + rand.Text()}
+	s := &testStage{TB: t, dir: t.TempDir(), writeToken: "w-" + rand.Text(), readerToken: "r-" + rand.Text()}
+	w := monitorStage{s, "e-" + rand.Text()}
 	var err error
 	s.git, err = gittest.Serve(filepath.Join(s.dir, "git"),
 		gittest.User{Name: writer, Token: s.writeToken, Write: true}, gittest.User{Name: reader, Token: s.readerToken},
@@ -58,7 +58,7 @@ func newWatched(t testing.TB, args ...string) watched {
 
 // account installs the monitor on a cluster as it ships, and returns a kubeconfig with exactly the
 // rights of its account.
-func (s *stage) account(c *cluster.Cluster) string {
+func (s *testStage) account(c *cluster.Cluster) string {
 	s.Helper()
 	shipped := local("..", "..", "deployments", "monitor")
 	kubectl(s, c, "apply", "-f", shipped)
@@ -76,8 +76,8 @@ func (s *stage) account(c *cluster.Cluster) string {
 	return path
 }
 
-// monitor is the program, running for one cluster.
-type monitor struct {
+// monitorProcess is the program, running for one cluster.
+type monitorProcess struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 	log  string
@@ -85,16 +85,16 @@ type monitor struct {
 }
 
 // monitor runs the monitor of a cluster, which reports through Git.
-func (w watched) monitor(c *cluster.Cluster, kubeconfig string) *monitor {
+func (w monitorStage) monitor(c *cluster.Cluster, kubeconfig string) *monitorProcess {
 	w.Helper()
 	return w.launch(c, kubeconfig, "GIT_URL="+w.git.URL(repoName), "GIT_USERNAME="+edge, "GIT_TOKEN="+w.edgeToken)
 }
 
 // launch runs the monitor of a cluster, with variables that configure its reports, until the test ends
 // or ends the monitor.
-func (s *stage) launch(c *cluster.Cluster, kubeconfig string, how ...string) *monitor {
+func (s *testStage) launch(c *cluster.Cluster, kubeconfig string, how ...string) *monitorProcess {
 	s.Helper()
-	m := &monitor{done: make(chan struct{}), log: filepath.Join(s.dir, "monitor-"+c.Name()+".log")}
+	m := &monitorProcess{done: make(chan struct{}), log: filepath.Join(s.dir, "monitor-"+c.Name()+".log")}
 	log, err := os.OpenFile(m.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	s.must("open a log", err)
 	defer log.Close()
@@ -120,13 +120,13 @@ func (s *stage) launch(c *cluster.Cluster, kubeconfig string, how ...string) *mo
 }
 
 // kill ends the monitor as kill -9 does.
-func (m *monitor) kill() {
+func (m *monitorProcess) kill() {
 	_ = m.cmd.Process.Kill() // it may have ended already
 	<-m.done
 }
 
 // stop ends the monitor by SIGTERM, and checks its exit and that it had no open port.
-func (s *stage) stop(m *monitor) {
+func (s *testStage) stop(m *monitorProcess) {
 	s.Helper()
 	if ports := listening(m.cmd.Process.Pid); len(ports) > 0 {
 		s.Errorf("the monitor listens on %v", ports)
@@ -171,8 +171,8 @@ func listening(pid int) []string {
 	return out
 }
 
-// said reads the last report of a cluster.
-func (w watched) said(c *cluster.Cluster) (status.Report, error) {
+// lastReport reads the last report of a cluster.
+func (w monitorStage) lastReport(c *cluster.Cluster) (status.Report, error) {
 	text, err := w.bare.Show(w.Context(), status.Branch(status.DefaultPrefix, "edge+"+c.Name()), status.File)
 	if err != nil {
 		return status.Report{}, err
@@ -180,13 +180,13 @@ func (w watched) said(c *cluster.Cluster) (status.Report, error) {
 	return status.Decode([]byte(text))
 }
 
-// saying waits until a cluster reports exactly these apps with their objects: "<label>
+// awaitReport waits until a cluster reports exactly these apps with their objects: "<label>
 // <name>=<status>".
-func (w watched) saying(c *cluster.Cluster, want ...string) status.Report {
+func (w monitorStage) awaitReport(c *cluster.Cluster, want ...string) status.Report {
 	w.Helper()
 	var last status.Report
 	eventually(w, "report of "+c.Name(), func() error {
-		r, err := w.said(c)
+		r, err := w.lastReport(c)
 		if err != nil {
 			return err
 		}
@@ -219,12 +219,12 @@ func TestMonitorBringsGitClustersToReady(t *testing.T) {
 	do := steps{TB: t}
 	do.next("two API servers, Flux and a monitor on the second")
 	l, s := clustersOf(t), newWatched(t, "-status.stale", "15s")
-	l.follow(s.stage)
+	l.follow(s.testStage)
 	kubeconfig := s.account(l.c2)
 	m := s.monitor(l.c2, kubeconfig)
 
 	do.next("the documents in examples/02-kube-and-flux, approve, instantiate")
-	values := loopValues(s.stage, l)
+	values := loopValues(s.testStage, l)
 	s.apply(values, loopFiles(append(slices.Clone(loopDocs), loopStart)...)...)
 	s.wait(group, "instantiated")
 
@@ -240,7 +240,7 @@ func TestMonitorBringsGitClustersToReady(t *testing.T) {
 	if out, err := l.c2.Kubectl(t.Context(), "get", "resourcebundlestates", "-A", "-o", `jsonpath={range .items[*]}{.metadata.name}={.status.ready} {end}`); err != nil || strings.Count(out, "=true") < 2 {
 		t.Errorf("resource bundle states are %q, %v, want one for each app on c2, ready", out, err)
 	}
-	s.free("the branch of c2", l.c2)
+	s.checkNoSecrets("the branch of c2", l.c2)
 
 	do.next("the monitor stops: its last report becomes stale")
 	s.stop(m)
@@ -268,7 +268,7 @@ func TestMonitorBringsGitClustersToReady(t *testing.T) {
 	empty(t, l.c1)
 	empty(t, l.c2)
 	eventually(t, "the report of c2 contains only definitions, which stay", func() error {
-		r, err := s.said(l.c2)
+		r, err := s.lastReport(l.c2)
 		for _, a := range r.Apps {
 			for _, o := range a.Objects {
 				if o.Kind != "CustomResourceDefinition" {
@@ -290,9 +290,9 @@ func TestMonitorTellsOfHooksSecretsAndRefusals(t *testing.T) {
 	do := steps{TB: t}
 	do.next("Flux and a monitor; an app with a hook and a Secret")
 	l, s := clustersOf(t), newWatched(t)
-	l.follow(s.stage)
+	l.follow(s.testStage)
 	m := s.monitor(l.c2, s.account(l.c2))
-	s.apply(loopValues(s.stage, l), loopFiles("00-clusters.yaml", "01-app.yaml")...)
+	s.apply(loopValues(s.testStage, l), loopFiles("00-clusters.yaml", "01-app.yaml")...)
 	vault := hooked("vault")
 	d := fleet.Deployment{Name: "vaults", Apps: []fleet.App{{Chart: vault, Intent: on("c2")}}}
 	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, d))
@@ -316,7 +316,7 @@ func TestMonitorTellsOfHooksSecretsAndRefusals(t *testing.T) {
 		return nil
 	})
 	eventually(t, "readiness after the update", ready)
-	s.free("the branch of c2", l.c2)
+	s.checkNoSecrets("the branch of c2", l.c2)
 
 	do.next("an app that the API server refuses")
 	bad := fleet.Synthetic("bad", 2).With("templates/refused.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: refused}\nspec: {ports: [{port: 99999}]}\n")
@@ -352,7 +352,7 @@ func TestMonitorTellsOfHooksSecretsAndRefusals(t *testing.T) {
 }
 
 // readyEverywhere returns an error that names what is not Ready in the status.
-func (w watched) readyEverywhere() error {
+func (w monitorStage) readyEverywhere() error {
 	w.Helper()
 	st := w.status(group)
 	for _, app := range st.Apps {
@@ -370,8 +370,8 @@ func (w watched) readyEverywhere() error {
 	return nil
 }
 
-// free checks that a report contains nothing that must not leave the cluster.
-func (w watched) free(what string, c *cluster.Cluster) {
+// checkNoSecrets checks that a report contains nothing that must not leave the cluster.
+func (w monitorStage) checkNoSecrets(what string, c *cluster.Cluster) {
 	w.Helper()
 	text, err := w.bare.Show(w.Context(), status.Branch(status.DefaultPrefix, "edge+"+c.Name()), status.File)
 	w.must("read "+what, err)
@@ -395,18 +395,18 @@ func TestConformance14MonitorRestartKeepsOthersStatusAndEdgeCannotWriteDesiredSt
 		kubeconfigs[c] = s.account(c)
 	}
 	first, second := s.monitor(l.c1, kubeconfigs[l.c1]), s.monitor(l.c2, kubeconfigs[l.c2])
-	before := s.saying(l.c1, "7-db db=Current", "7-web web=Current")
-	other := s.saying(l.c2, "7-db db=Current", "7-web web=Current")
+	before := s.awaitReport(l.c1, "7-db db=Current", "7-web web=Current")
+	other := s.awaitReport(l.c2, "7-db db=Current", "7-web web=Current")
 
 	do.next("kill the monitor of c1, remove an object, start the monitor again")
 	first.kill()
 	kubectl(t, l.c1, "delete", "configmap", "web")
 	first = s.monitor(l.c1, kubeconfigs[l.c1])
-	after := s.saying(l.c1, "7-db db=Current")
+	after := s.awaitReport(l.c1, "7-db db=Current")
 	if after.Seq <= before.Seq {
 		t.Errorf("the sequence of c1 went from %d to %d", before.Seq, after.Seq)
 	}
-	if now := s.saying(l.c2, "7-db db=Current", "7-web web=Current"); now.Seq < other.Seq {
+	if now := s.awaitReport(l.c2, "7-db db=Current", "7-web web=Current"); now.Seq < other.Seq {
 		t.Errorf("the sequence of c2 went from %d to %d", other.Seq, now.Seq)
 	}
 	for _, c := range []*cluster.Cluster{l.c1, l.c2} {
@@ -419,14 +419,14 @@ func TestConformance14MonitorRestartKeepsOthersStatusAndEdgeCannotWriteDesiredSt
 	do.next("the monitor's credential cannot write desired state")
 	head := s.head()
 	for _, to := range []string{"main", "clusters/edge+c1"} {
-		if out, err := s.push(to); err == nil || !strings.Contains(out, edge+" may not push") {
+		if out, err := s.tryPush(to); err == nil || !strings.Contains(out, edge+" may not push") {
 			t.Errorf("push to %s: %v, want a refusal:\n%s", to, err, out)
 		}
 	}
 	if now := s.head(); now != head {
 		t.Errorf("the branch moved from %s to %s", head, now)
 	}
-	if out, err := s.push(status.DefaultPrefix + "test"); err != nil {
+	if out, err := s.tryPush(status.DefaultPrefix + "test"); err != nil {
 		t.Errorf("push of status: %v\n%s", err, out)
 	}
 	s.stop(first)
@@ -435,9 +435,9 @@ func TestConformance14MonitorRestartKeepsOthersStatusAndEdgeCannotWriteDesiredSt
 	do.next("done")
 }
 
-// push tries to write to a branch with the credential of a monitor, as an attacker could after taking a
+// tryPush tries to write to a branch with the credential of a monitor, as an attacker could after taking a
 // cluster over.
-func (w watched) push(to string) (string, error) {
+func (w monitorStage) tryPush(to string) (string, error) {
 	w.Helper()
 	dir, err := os.MkdirTemp(w.dir, "push-")
 	w.must("make a folder", err)

@@ -16,8 +16,8 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/s3"
 )
 
-// outlet is a server other than Git that serves published folders to clusters.
-type outlet struct {
+// publishTarget is a server other than Git that serves published folders to clusters.
+type publishTarget struct {
 	kind   string               // of cluster
 	keys   map[string]v2.Scalar // of sync objects
 	edge   string               // the objects on c2 that point Flux at it
@@ -26,7 +26,7 @@ type outlet struct {
 
 // published runs Flux on c2 on its published folder, next to the folder of a cluster with a longer
 // name. Objects arrive, the status names Flux's revision, and nothing is left at the end.
-func published(t *testing.T, o outlet) {
+func published(t *testing.T, o publishTarget) {
 	do := steps{TB: t}
 	do.next("two clusters of type %s", o.kind)
 	l, st := clustersOf(t), newStage(t)
@@ -101,7 +101,7 @@ func TestFluxReadsABucket(t *testing.T) {
 	if err := store.CreateBucket("fleet"); err != nil {
 		t.Fatal(err)
 	}
-	published(t, outlet{
+	published(t, publishTarget{
 		kind: v2.S3,
 		keys: map[string]v2.Scalar{
 			"endpoint": v2.Scalar("http://" + store.Address()), "bucket": "fleet", "prefix": "edge",
@@ -148,7 +148,7 @@ func TestFluxReadsAnArtifact(t *testing.T) {
 	}
 	t.Cleanup(shelf.Stop)
 	login := base64.StdEncoding.EncodeToString([]byte(shelf.User + ":" + shelf.Password))
-	published(t, outlet{
+	published(t, publishTarget{
 		kind: v2.OCI,
 		keys: map[string]v2.Scalar{
 			"url": v2.Scalar("http://" + shelf.Address() + "/fleet/edge"), "userName": v2.Scalar(shelf.User), "gitToken": v2.Scalar(shelf.Password),

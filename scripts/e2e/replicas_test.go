@@ -15,15 +15,15 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/bed"
 )
 
-// replicas are several processes on one etcd and one folder of documents.
-type replicas struct {
-	*stage
+// replicaStage are several processes on one etcd and one folder of documents.
+type replicaStage struct {
+	*testStage
 	etcd string
 	all  []*program.Emco
 }
 
 // newReplicas starts an etcd, and a process for all services except rsync.
-func newReplicas(t *testing.T) *replicas {
+func newReplicas(t *testing.T) *replicaStage {
 	t.Helper()
 	b, err := bed.Open(t.Context(), bed.Options{Dir: t.TempDir()})
 	if err != nil {
@@ -32,14 +32,14 @@ func newReplicas(t *testing.T) *replicas {
 	t.Cleanup(b.Close)
 	s := newStage(t)
 	s.must("stop the program on embedded stores", s.emco.Stop())
-	r := &replicas{stage: s, etcd: b.EtcdURL()}
+	r := &replicaStage{testStage: s, etcd: b.EtcdURL()}
 	s.emco = r.start("api", "clm,dcm,placementintent,orchestrator")
 	t.Cleanup(func() { s.emco = nil }) // it ends with the others
 	return r
 }
 
 // start runs a process with some of the services.
-func (r *replicas) start(name, target string) *program.Emco {
+func (r *replicaStage) start(name, target string) *program.Emco {
 	r.Helper()
 	e, err := program.Start(r.Context(), program.Options{
 		Bin: binaries(), Dir: filepath.Join(r.dir, name),
@@ -52,7 +52,7 @@ func (r *replicas) start(name, target string) *program.Emco {
 }
 
 // commits is the number of a process's commits.
-func (r *replicas) commits(e *program.Emco) float64 {
+func (r *replicaStage) commits(e *program.Emco) float64 {
 	r.Helper()
 	m, err := e.Metrics(r.Context())
 	r.must("read metrics", err)
@@ -66,7 +66,7 @@ func TestReplicasShareWorkAndReplaceEachOther(t *testing.T) {
 	const repositories = 12
 	do.next("one etcd, a process for the API, one for the orchestrator, two for rsync; %d repositories", repositories)
 	r := newReplicas(t)
-	s := r.stage
+	s := r.testStage
 	one, two := r.start("rsync-1", "rsync"), r.start("rsync-2", "rsync")
 
 	f := s.fleet()
@@ -111,7 +111,7 @@ func TestReplicasShareWorkAndReplaceEachOther(t *testing.T) {
 }
 
 // colours checks the value in all repositories, and counts their commits.
-func (r *replicas) colours(bares []gittest.Bare, want string) (commits int) {
+func (r *replicaStage) colours(bares []gittest.Bare, want string) (commits int) {
 	r.Helper()
 	for _, bare := range bares {
 		text, err := bare.Git(r.Context(), "", "grep", "-h", "colour", branch, "--", "*app00-00*")

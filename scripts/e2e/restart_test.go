@@ -31,7 +31,7 @@ func TestRestartInTheMiddleOfAnUpdate(t *testing.T) {
 	for i, m := range moments() {
 		do.next("one value of one app, and kill -9 %s", m.name)
 		commits := s.commits()
-		s.killed(m, shade(i))
+		s.updateWithKill(m, shade(i))
 		if got, want := s.commits()-commits, s.branches(); got != want {
 			t.Errorf("%d commits, want %d, one per branch", got, want)
 		}
@@ -52,23 +52,23 @@ func TestRestartInTheMiddleOfAnUpdate(t *testing.T) {
 
 func shade(i int) string { return "shade-" + strconv.Itoa(i) }
 
-// moment is the time of the kill: at a signal of the Git server or, without one, when the update is
+// killMoment is the time of the kill: at a signal of the Git server or, without one, when the update is
 // accepted.
-type moment struct {
+type killMoment struct {
 	name string
-	on   func(s *scale, strike func(repo string)) // nil ends it
+	on   func(s *scaleStage, strike func(repo string)) // nil ends it
 }
 
-func moments() []moment {
-	return []moment{
+func moments() []killMoment {
+	return []killMoment{
 		{"after it has answered", nil},
-		{"when its push has begun", func(s *scale, strike func(string)) { s.git.BeforePush(strike) }},
-		{"when its push has landed and it does not know", func(s *scale, strike func(string)) { s.git.AfterPush(strike) }},
+		{"when its push has begun", func(s *scaleStage, strike func(string)) { s.git.BeforePush(strike) }},
+		{"when its push has landed and it does not know", func(s *scaleStage, strike func(string)) { s.git.AfterPush(strike) }},
 	}
 }
 
-// killed updates a value, kills emco at a moment and starts it again.
-func (s *scale) killed(m moment, colour string) {
+// updateWithKill updates a value, kills emco at a moment and starts it again.
+func (s *scaleStage) updateWithKill(m killMoment, colour string) {
 	s.Helper()
 	dead := make(chan struct{})
 	var once sync.Once
@@ -102,7 +102,7 @@ func (s *scale) killed(m moment, colour string) {
 }
 
 // commits counts those of all branches.
-func (s *scale) commits() int {
+func (s *scaleStage) commits() int {
 	s.Helper()
 	out, err := s.bare.Git(s.Context(), "", "rev-list", "--count", "--branches")
 	s.must("count commits", err)
@@ -112,7 +112,7 @@ func (s *scale) commits() int {
 }
 
 // revisionsOnce expects revisions 1 to n, each once, and no commit in two of them.
-func (s *scale) revisionsOnce(n int) {
+func (s *scaleStage) revisionsOnce(n int) {
 	s.Helper()
 	c, err := client.New(client.Options{BaseURL: s.emco.URL()})
 	s.must("open the API", err)

@@ -35,20 +35,20 @@ func TestScale(t *testing.T) {
 	do.next("install %d apps on all of them", n)
 	first := s.measure("instantiate", func() {})
 	s.want("renders", first.renders, float64(n))
-	s.within("commits of the installation", first.commits, float64(s.branches()*s.flushes()))
+	s.within("commits of the installation", first.commits, float64(s.branches()*s.allowedCommits()))
 
 	do.next("one value of one app")
 	one := s.measure("update", func() { s.revalue("green") })
 	s.want("renders of one value", one.renders, 1)
 	s.want("commits of one value", one.commits, float64(s.branches()))
-	s.asked("seconds of one value", one.seconds, 10)
+	s.printGoal("seconds of one value", one.seconds, 10)
 
 	do.next("add one cluster")
 	s.seed(clusters + 1)
 	more := s.measure("update", func() {})
 	s.want("renders of a cluster", more.renders, 0)
 	s.within("commits of a cluster", more.commits, 1)
-	s.asked("seconds of a cluster", more.seconds, 2)
+	s.printGoal("seconds of a cluster", more.seconds, 2)
 
 	do.next("nothing")
 	none := s.measure("update", func() {})
@@ -67,16 +67,16 @@ func TestScale(t *testing.T) {
 	s.sound()
 }
 
-// scale is a stage with a large fleet.
-type scale struct {
-	*stage
+// scaleStage is a stage with a large fleet.
+type scaleStage struct {
+	*testStage
 	clusters int
 	d        fleet.Deployment
 }
 
-func newScale(t *testing.T, clusters, n int) *scale {
+func newScale(t *testing.T, clusters, n int) *scaleStage {
 	t.Helper()
-	s := &scale{stage: newStage(t), clusters: clusters, d: apps("large", n, 5)}
+	s := &scaleStage{testStage: newStage(t), clusters: clusters, d: apps("large", n, 5)}
 	s.seed(clusters)
 	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, s.d))
 	return s
@@ -84,7 +84,7 @@ func newScale(t *testing.T, clusters, n int) *scale {
 
 // seed registers clusters with simfleet and keeps existing ones. It spreads them over branch shards of
 // at most a thousand.
-func (s *scale) seed(clusters int, more ...string) {
+func (s *scaleStage) seed(clusters int, more ...string) {
 	s.Helper()
 	began := time.Now()
 	args := []string{
@@ -101,17 +101,17 @@ func (s *scale) seed(clusters int, more ...string) {
 	s.Logf("    %d clusters registered in %.1f s", clusters, time.Since(began).Seconds())
 }
 
-func (s *scale) revalue(colour string) {
+func (s *scaleStage) revalue(colour string) {
 	s.Helper()
 	s.must("change a value", s.fleet().Revalue(s.Context(), s.d, s.d.Apps[0].Chart, "colour: "+colour+"\n"))
 }
 
-// cost is the cost of an operation.
-type cost struct{ seconds, renders, commits float64 }
+// operationCost is the cost of an operation.
+type operationCost struct{ seconds, renders, commits float64 }
 
 // measure changes the deployment and waits until the change is done. Seconds count to the last push, or
 // to the end if nothing was pushed.
-func (s *scale) measure(action string, before func()) cost {
+func (s *scaleStage) measure(action string, before func()) operationCost {
 	s.Helper()
 	var pushed atomic.Int64
 	s.git.AfterPush(func(string) { pushed.Store(time.Now().UnixNano()) })
@@ -122,7 +122,7 @@ func (s *scale) measure(action string, before func()) cost {
 	s.must(action, s.fleet().Act(s.Context(), s.d.Path(), action))
 	answered := time.Since(began)
 	s.done()
-	c, done := cost{}, time.Since(began)
+	c, done := operationCost{}, time.Since(began)
 	s.git.AfterPush(nil)
 	if c.seconds = done.Seconds(); pushed.Load() > 0 {
 		last := time.Unix(0, pushed.Load())
@@ -139,7 +139,7 @@ func (s *scale) measure(action string, before func()) cost {
 }
 
 // done waits until the status reports the end, for at most ten minutes.
-func (s *scale) done() {
+func (s *scaleStage) done() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Minute)
 	defer cancel()
@@ -155,30 +155,30 @@ func (s *scale) done() {
 }
 
 // branches counts the branches with clusters.
-func (s *scale) branches() int {
+func (s *scaleStage) branches() int {
 	s.Helper()
 	out, err := s.bare.Git(s.Context(), "", "for-each-ref", "--format=%(refname:short)", "refs/heads/"+branch+"-*")
 	s.must("list branches", err)
 	return max(1, len(strings.Fields(out)))
 }
 
-// flushes is the allowed number of commits of an installation on each branch.
-func (s *scale) flushes() int { return 3 }
+// allowedCommits is the allowed number of commits of an installation on each branch.
+func (s *scaleStage) allowedCommits() int { return 3 }
 
-func (s *scale) want(what string, got, want float64) {
+func (s *scaleStage) want(what string, got, want float64) {
 	s.Helper()
 	if got != want {
 		s.Errorf("%s: %.0f, want %.0f", what, got, want)
 	}
 }
 
-// asked prints a time next to its goal: the speed of a machine decides no test.
-func (s *scale) asked(what string, got, most float64) {
+// printGoal prints a time next to its goal: the speed of a machine decides no test.
+func (s *scaleStage) printGoal(what string, got, most float64) {
 	s.Helper()
 	s.Logf("    %s: %.1f, goal at most %.1f", what, got, most)
 }
 
-func (s *scale) within(what string, got, most float64) {
+func (s *scaleStage) within(what string, got, most float64) {
 	s.Helper()
 	if got > most {
 		s.Errorf("%s: %.1f, want at most %.1f", what, got, most)
@@ -193,7 +193,7 @@ var (
 )
 
 // equal compares all files with those of another fleet.
-func (s *scale) equal(other *scale) {
+func (s *scaleStage) equal(other *scaleStage) {
 	s.Helper()
 	a, b := s.contents(), other.contents()
 	different := 0
@@ -212,7 +212,7 @@ func (s *scale) equal(other *scale) {
 
 // contents lists the files of all branch shards, without the parts that differ between two deployments.
 // The branch shard of a cluster depends on the other registrations at that moment.
-func (s *scale) contents() map[string]string {
+func (s *scaleStage) contents() map[string]string {
 	s.Helper()
 	heads, err := s.bare.Git(s.Context(), "", "for-each-ref", "--format=%(refname:short)", "refs/heads/"+branch+"-*")
 	s.must("list branches", err)

@@ -94,7 +94,7 @@ func TestFluxDecryptsAndWaits(t *testing.T) {
 }
 
 // says checks that the Kustomization of an app is not ready, and that its message contains words.
-func (l *clusters) says(t *testing.T, id, app string, words ...string) error {
+func (l *sharedClusters) says(t *testing.T, id, app string, words ...string) error {
 	message, err := l.c2.Kubectl(t.Context(), "get", "-n", flux.Namespace, "kustomization", "emco-"+id+"-"+app,
 		"-o", `jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.message}{end}`)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestSimulatedFleet(t *testing.T) {
 	if s.clusters > quiet {
 		reports = append(reports, "-silent")
 	}
-	s.live(s.clusters <= quiet, reports)
+	s.runFleet(s.clusters <= quiet, reports)
 }
 
 // The same fleet reports over HTTPS, through a gateway that the clusters must trust, each with its own
@@ -48,11 +48,11 @@ func TestSimulatedFleetByHTTPS(t *testing.T) {
 	tokens, ca := filepath.Join(s.dir, "tokens"), filepath.Join(s.dir, "gateway.pem")
 	s.must("write the gateway's certificate", os.WriteFile(ca, gateway.ca(), 0o600))
 	s.seed(s.clusters, "-tokens", tokens)
-	s.live(true, []string{"-status.control", gateway.URL, "-status.controlCAFile", ca, "-status.tokens", tokens})
+	s.runFleet(true, []string{"-status.control", gateway.URL, "-status.controlCAFile", ca, "-status.tokens", tokens})
 }
 
 // newSimulated is a stage for an unregistered fleet.
-func newSimulated(t *testing.T) *scale {
+func newSimulated(t *testing.T) *scaleStage {
 	t.Helper()
 	clusters := 200
 	if text := os.Getenv("EMCO_FLEET"); text != "" {
@@ -61,11 +61,11 @@ func newSimulated(t *testing.T) *scale {
 			t.Fatalf("EMCO_FLEET is %q, want a number of clusters", text)
 		}
 	}
-	return &scale{stage: newStage(t, "-status.interval", "1s"), clusters: clusters, d: apps("large", 3, 4)}
+	return &scaleStage{testStage: newStage(t, "-status.interval", "1s"), clusters: clusters, d: apps("large", 3, 4)}
 }
 
-// live deploys to the fleet and changes a value while a tenth is offline.
-func (s *scale) live(reports bool, how []string) {
+// runFleet deploys to the fleet and changes a value while a tenth is offline.
+func (s *scaleStage) runFleet(reports bool, how []string) {
 	s.Helper()
 	do := steps{TB: s.TB}
 	do.next("%d clusters, 3 apps", s.clusters)
@@ -89,18 +89,18 @@ func (s *scale) live(reports bool, how []string) {
 	do.next("done")
 }
 
-// simulation is a running simfleet, and its final summary.
-type simulation struct {
-	*scale
+// simfleetRun is a running simfleet, and its final summary.
+type simfleetRun struct {
+	*scaleStage
 	cmd      *exec.Cmd
 	out, log bytes.Buffer
 }
 
 // simulate starts simfleet on the fleet. It ends when all clusters have been settled for some time, or
 // with the test.
-func (s *scale) simulate(args ...string) *simulation {
+func (s *scaleStage) simulate(args ...string) *simfleetRun {
 	s.Helper()
-	sim := &simulation{scale: s}
+	sim := &simfleetRun{scaleStage: s}
 	args = append([]string{
 		"run", "-api", s.emco.URL(), "-clusters", fmt.Sprint(s.clusters), "-provider", fleet.Provider,
 		"-git.url", s.repository().URL, "-git.user", writer, "-interval", "5s", "-apply", "1s", "-status.interval", "2s",
@@ -113,8 +113,8 @@ func (s *scale) simulate(args ...string) *simulation {
 	return sim
 }
 
-// told is the content of a summary of simfleet.
-type told struct {
+// simfleetSummary is the content of a summary of simfleet.
+type simfleetSummary struct {
 	Current, Applied, Reports int
 	AppliedP50Seconds         float64
 	AppliedP99Seconds         float64
@@ -123,7 +123,7 @@ type told struct {
 }
 
 // end waits until simfleet ends without a signal and with all clusters settled.
-func (s *simulation) end() (sum told) {
+func (s *simfleetRun) end() (sum simfleetSummary) {
 	s.Helper()
 	err := s.cmd.Wait()
 	for line := range strings.Lines(s.log.String()) {
@@ -139,7 +139,7 @@ func (s *simulation) end() (sum told) {
 }
 
 // allReady waits until the status is Ready.
-func (s *scale) allReady() {
+func (s *scaleStage) allReady() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Minute)
 	defer cancel()

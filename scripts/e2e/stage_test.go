@@ -28,8 +28,8 @@ const (
 	group    = "projects/shop/composite-apps/till/v1/deployment-intent-groups/autumn"
 )
 
-// stage is the environment of a test: a folder, a Git server with one repository, and emco.
-type stage struct {
+// testStage is the environment of a test: a folder, a Git server with one repository, and emco.
+type testStage struct {
 	testing.TB
 	dir                     string
 	git                     *gittest.Server
@@ -41,9 +41,9 @@ type stage struct {
 
 // newStage starts everything. It ends with the test, which fails if emco does not end cleanly. The
 // repository refuses rewinds and records the heads of its branches.
-func newStage(t testing.TB, args ...string) *stage {
+func newStage(t testing.TB, args ...string) *testStage {
 	t.Helper()
-	s := &stage{TB: t, dir: t.TempDir(), writeToken: "w-" + rand.Text(), readerToken: "r-" + rand.Text()}
+	s := &testStage{TB: t, dir: t.TempDir(), writeToken: "w-" + rand.Text(), readerToken: "r-" + rand.Text()}
 	var err error
 	s.git, err = gittest.Serve(filepath.Join(s.dir, "git"),
 		gittest.User{Name: writer, Token: s.writeToken, Write: true}, gittest.User{Name: reader, Token: s.readerToken})
@@ -67,14 +67,14 @@ func binaries() string {
 }
 
 // start runs emco, for the first time or again.
-func (s *stage) start() {
+func (s *testStage) start() {
 	s.Helper()
 	var err error
 	s.emco, err = program.Start(s.Context(), s.options)
 	s.must("start emco", err)
 }
 
-func (s *stage) end() {
+func (s *testStage) end() {
 	if s.emco == nil {
 		return
 	}
@@ -91,19 +91,19 @@ func (s *stage) end() {
 }
 
 // fleet returns a client for the clusters and deployments of the running emco.
-func (s *stage) fleet() fleet.Fleet {
+func (s *testStage) fleet() fleet.Fleet {
 	s.Helper()
 	f, err := fleet.Open(s.emco.URL())
 	s.must("open the API", err)
 	return f
 }
 
-func (s *stage) repository() fleet.Repository {
+func (s *testStage) repository() fleet.Repository {
 	return fleet.Repository{URL: s.git.URL(repoName), User: writer, Token: s.writeToken}
 }
 
 // ctl runs emcoctl, expects success, and returns its output.
-func (s *stage) ctl(args ...string) string {
+func (s *testStage) ctl(args ...string) string {
 	s.Helper()
 	r := s.emco.Emcoctl(s.Context(), args...)
 	if r.Code != 0 {
@@ -113,7 +113,7 @@ func (s *stage) ctl(args ...string) string {
 }
 
 // apply applies files of documents with values and returns one line for each document.
-func (s *stage) apply(values string, files ...string) string {
+func (s *testStage) apply(values string, files ...string) string {
 	s.Helper()
 	args := []string{"apply", "-o", "human", "-v", values}
 	for _, f := range files {
@@ -126,13 +126,13 @@ func (s *stage) apply(values string, files ...string) string {
 const patience = 4 * time.Minute
 
 // wait waits for a goal of a deployment.
-func (s *stage) wait(path, goal string) {
+func (s *testStage) wait(path, goal string) {
 	s.Helper()
 	s.ctl("wait", path, "--for="+goal, "--timeout="+patience.String())
 }
 
 // status reads a deployment's status, in the clusters' view.
-func (s *stage) status(path string) v2.Status {
+func (s *testStage) status(path string) v2.Status {
 	s.Helper()
 	var st v2.Status
 	out := s.ctl("status", path, "-o", "json")
@@ -141,21 +141,21 @@ func (s *stage) status(path string) v2.Status {
 }
 
 // tree lists the files of the branch.
-func (s *stage) tree() map[string]string {
+func (s *testStage) tree() map[string]string {
 	s.Helper()
 	files, err := repo.Tree(s.Context(), s.bare, branch)
 	s.must("list the branch", err)
 	return files
 }
 
-func (s *stage) head() string {
+func (s *testStage) head() string {
 	s.Helper()
 	hash, err := s.bare.Git(s.Context(), "", "rev-parse", "refs/heads/"+branch)
 	s.must("read the head", err)
 	return hash
 }
 
-func (s *stage) history() []repo.Commit {
+func (s *testStage) history() []repo.Commit {
 	s.Helper()
 	all, err := repo.History(s.Context(), s.bare, branch)
 	s.must("read the history", err)
@@ -163,7 +163,7 @@ func (s *stage) history() []repo.Commit {
 }
 
 // foreign commits files as someone else.
-func (s *stage) foreign(files map[string]string) {
+func (s *testStage) foreign(files map[string]string) {
 	s.Helper()
 	edit := map[string]gittest.File{}
 	for path, text := range files {
@@ -175,7 +175,7 @@ func (s *stage) foreign(files map[string]string) {
 
 // sound checks the repository: no damage, no rewind, no file in any commit that does not parse (TW-f),
 // no empty commit of EMCO.
-func (s *stage) sound() {
+func (s *testStage) sound() {
 	s.Helper()
 	s.must("git fsck --strict", s.bare.Fsck(s.Context()))
 	bad, moves, err := repo.Rewound(s.Context(), s.bare, branch)
@@ -194,7 +194,7 @@ func (s *stage) sound() {
 }
 
 // packages packs charts and profiles of the examples and returns their folder.
-func (s *stage) packages(apps ...string) string {
+func (s *testStage) packages(apps ...string) string {
 	s.Helper()
 	out := filepath.Join(s.dir, "packages")
 	cmd := exec.CommandContext(s.Context(), example("pack.sh"), append([]string{out}, apps...)...)
@@ -205,7 +205,7 @@ func (s *stage) packages(apps ...string) string {
 }
 
 // values writes a values file, as JSON, which is also YAML.
-func (s *stage) values(v map[string]any) string {
+func (s *testStage) values(v map[string]any) string {
 	s.Helper()
 	text, err := json.Marshal(v)
 	s.must("write values", err)
@@ -228,7 +228,7 @@ func local(elem ...string) string {
 	return path
 }
 
-func (s *stage) must(what string, err error) {
+func (s *testStage) must(what string, err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatalf("%s: %v", what, err)

@@ -47,20 +47,20 @@ func onRequest(t *testing.T) {
 	}
 }
 
-// mishap is a point of the program, and the fault there, once in each phase.
-type mishap struct{ point, action string }
+// faultPoint is a point of the program, and the fault there, once in each phase.
+type faultPoint struct{ point, action string }
 
-func (m mishap) String() string { return m.point + " " + m.action }
+func (m faultPoint) String() string { return m.point + " " + m.action }
 
 // mishaps are the faults around a direct cluster: at each kind of request to it, and at the writes of
 // its reports.
-func mishaps() (out []mishap) {
+func mishaps() (out []faultPoint) {
 	for _, point := range []string{
 		"kube.read", "kube.define.before", "kube.define.after", "kube.apply.before", "kube.apply.after",
 		"kube.prune.before", "kube.prune.after", "etcd.report.before", "etcd.report.after", "etcd.settle.before",
 	} {
 		for _, action := range []string{"error(once)", "delay(300ms, once)", "kill(once)"} {
-			out = append(out, mishap{point, action})
+			out = append(out, faultPoint{point, action})
 		}
 	}
 	return out
@@ -76,29 +76,29 @@ func TestFaultSweepOnARealCluster(t *testing.T) {
 	do.next("a program with failpoints, a cluster, and a neighbouring deployment")
 	r := newRig(t)
 	for i, m := range mishaps() {
-		r.life(fmt.Sprint("d", i), m)
+		r.runDeployment(fmt.Sprint("d", i), m)
 	}
-	if now := r.bystander(); now != r.untouched {
+	if now := r.neighbour(); now != r.untouched {
 		t.Errorf("the neighbouring deployment is now\n%s\nand was\n%s", now, r.untouched)
 	}
 	do.next("done")
 }
 
-// rig is a stage with a program with failpoints, and one cluster.
-type rig struct {
-	*stage
+// faultStage is a stage with a program with failpoints, and one cluster.
+type faultStage struct {
+	*testStage
 	c         *cluster.Cluster
 	untouched string
 	deaths    int
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T) *faultStage {
 	t.Helper()
 	l, s := clustersOf(t), newStage(t, "-retry.first=100ms", "-retry.longest=1s")
 	s.must("stop emco", s.emco.Stop())
 	s.options.Bin = breakable(t)
 	s.start()
-	r := &rig{stage: s, c: l.c1}
+	r := &faultStage{testStage: s, c: l.c1}
 	f := s.fleet()
 	s.must("register the fleet", f.Found(t.Context(), s.repository()))
 	s.must("register c1", f.RegisterDirect(t.Context(), "c1", l.c1.Kubeconfig()))
@@ -107,7 +107,7 @@ func newRig(t *testing.T) *rig {
 	s.must("onboard", f.Onboard(t.Context(), s.dir, d))
 	s.must("instantiate", f.Act(t.Context(), d.Path(), "instantiate"))
 	s.wait(d.Path(), "instantiated")
-	r.untouched = r.bystander()
+	r.untouched = r.neighbour()
 	return r
 }
 
@@ -179,8 +179,8 @@ func objectsOf(name string, edition int) (out []string) {
 	return out
 }
 
-// have lists the objects of a deployment on the cluster: kind, name and edition, in order.
-func (r *rig) have(name string) (out []string) {
+// objects lists the objects of a deployment on the cluster: kind, name and edition, in order.
+func (r *faultStage) objects(name string) (out []string) {
 	r.Helper()
 	list, err := objects(r.Context(), r.c, "configmaps,widgets.sweep.example.org", "-A", "-l", deploymentLabel)
 	r.must("list the cluster's objects", err)
@@ -193,8 +193,8 @@ func (r *rig) have(name string) (out []string) {
 	return out
 }
 
-// bystander lists the objects of the neighbouring deployment with their versions.
-func (r *rig) bystander() string {
+// neighbour lists the objects of the neighbouring deployment with their versions.
+func (r *faultStage) neighbour() string {
 	r.Helper()
 	list, err := objects(r.Context(), r.c, "configmaps,widgets.sweep.example.org", "-A", "-l", deploymentLabel)
 	r.must("list the cluster's objects", err)
@@ -208,10 +208,10 @@ func (r *rig) bystander() string {
 	return strings.Join(out, "\n")
 }
 
-// trip is the life of one deployment, with one fault in each phase.
-type trip struct {
-	*rig
-	fault    mishap
+// faultRun is the life of one deployment, with one fault in each phase.
+type faultRun struct {
+	*faultStage
+	fault    faultPoint
 	d        fleet.Deployment
 	editions []int    // the requested editions by revision; revision 0 has none
 	wanted   int      // edition
@@ -219,9 +219,9 @@ type trip struct {
 	struck   []string // phases
 }
 
-func (r *rig) life(name string, m mishap) {
+func (r *faultStage) runDeployment(name string, m faultPoint) {
 	r.Helper()
-	l := &trip{rig: r, fault: m, d: subject(name), editions: []int{0}, history: []string{"Created 0", "Approved 0"}}
+	l := &faultRun{faultStage: r, fault: m, d: subject(name), editions: []int{0}, history: []string{"Created 0", "Approved 0"}}
 	r.must("onboard", r.fleet().Onboard(r.Context(), r.dir, l.d))
 	l.step("instantiate", "", 1, "Instantiated 1")
 	r.must("change values", r.fleet().Revalue(r.Context(), l.d, l.d.Apps[0].Chart, "edition: 2\n"))
@@ -235,29 +235,29 @@ func (r *rig) life(name string, m mishap) {
 }
 
 // step sends a request while the fault may strike, and waits for the result.
-func (l *trip) step(action, body string, edition int, history ...string) {
+func (l *faultRun) step(action, body string, edition int, history ...string) {
 	l.Helper()
 	l.wanted, l.history = edition, append(l.history, history...)
 	if edition > 0 {
 		l.editions = append(l.editions, edition)
 	}
 	l.arm(l.fault.point + "=" + l.fault.action)
-	l.soon(action+" is accepted", func() error {
-		if st, err := l.look(); err == nil && slices.Equal(statesOf(st), l.history) {
+	l.retryWithRestarts(action+" is accepted", func() error {
+		if st, err := l.checkStatus(); err == nil && slices.Equal(statesOf(st), l.history) {
 			return nil // although it was not answered
 		} else if err != nil {
 			return err
 		}
 		return l.post("/v2/"+l.d.Path()+"/"+action, body)
 	})
-	l.soon(action+" is done", l.lacks)
+	l.retryWithRestarts(action+" is done", l.missing)
 	if l.disarm() {
 		l.struck = append(l.struck, action)
 	}
 }
 
-// soon retries until there is no error, and restarts the program whenever it dies.
-func (l *trip) soon(what string, try func() error) {
+// retryWithRestarts retries until there is no error, and restarts the program whenever it dies.
+func (l *faultRun) retryWithRestarts(what string, try func() error) {
 	l.Helper()
 	eventually(l, fmt.Sprintf("%v: %s", l.fault, what), func() error {
 		if l.emco.Exited() != nil {
@@ -268,8 +268,8 @@ func (l *trip) soon(what string, try func() error) {
 	})
 }
 
-// look reads the status and compares it with the cluster a moment later.
-func (l *trip) look() (st v2.Status, err error) {
+// checkStatus reads the status and compares it with the cluster a moment later.
+func (l *faultRun) checkStatus() (st v2.Status, err error) {
 	l.Helper()
 	text, err := l.emco.Get(l.Context(), "/v2/"+l.d.Path()+"/status?status=deployed")
 	if err == nil {
@@ -280,7 +280,7 @@ func (l *trip) look() (st v2.Status, err error) {
 	}
 	for _, app := range st.Apps {
 		for _, c := range app.Clusters {
-			if have := l.have(l.d.Name); c.Phase == "Applied" && !l.may(int(c.Revision), have) {
+			if have := l.objects(l.d.Name); c.Phase == "Applied" && !l.mayHold(int(c.Revision), have) {
 				l.Errorf("%v: the status reports revision %d as applied, but the cluster holds %v", l.fault, c.Revision, have)
 			}
 		}
@@ -288,9 +288,9 @@ func (l *trip) look() (st v2.Status, err error) {
 	return st, nil
 }
 
-// may reports whether the cluster may hold an object after the status reported a revision a moment ago:
+// mayHold reports whether the cluster may hold an object after the status reported a revision a moment ago:
 // an object of that revision, or of a later request.
-func (l *trip) may(revision int, have []string) bool {
+func (l *faultRun) mayHold(revision int, have []string) bool {
 	if revision < 1 || revision >= len(l.editions) {
 		return false
 	}
@@ -305,10 +305,10 @@ func (l *trip) may(revision int, have []string) bool {
 	return overtaken && !slices.ContainsFunc(have, func(o string) bool { return !slices.Contains(since, o) })
 }
 
-// lacks lists what does not have its desired state yet.
-func (l *trip) lacks() error {
+// missing lists what does not have its desired state yet.
+func (l *faultRun) missing() error {
 	l.Helper()
-	st, err := l.look()
+	st, err := l.checkStatus()
 	if err != nil {
 		return err
 	}
@@ -316,7 +316,7 @@ func (l *trip) lacks() error {
 	if l.wanted == 0 {
 		want = v2.StatusTerminated
 	}
-	have := l.have(l.d.Name)
+	have := l.objects(l.d.Name)
 	switch {
 	case st.DeployedStatus != want || !slices.Equal(statesOf(st), l.history):
 		return fmt.Errorf("it is %s, with the history %v", st.DeployedStatus, statesOf(st))
@@ -330,7 +330,7 @@ func (l *trip) lacks() error {
 
 // ready lists objects that the cluster has not reported as ready yet. Definitions are shared, and rsync
 // does not watch them.
-func (l *trip) ready() error {
+func (l *faultRun) ready() error {
 	l.Helper()
 	var st v2.Status
 	text, err := l.emco.Get(l.Context(), "/v2/"+l.d.Path()+"/status?status=ready")
@@ -367,7 +367,7 @@ func statesOf(st v2.Status) (out []string) {
 }
 
 // arm sets failpoint rules in the program.
-func (r *rig) arm(rules string) {
+func (r *faultStage) arm(rules string) {
 	r.Helper()
 	r.deaths = 0
 	if _, err := r.send(http.MethodPut, "/failpoints", rules); err != nil {
@@ -376,7 +376,7 @@ func (r *rig) arm(rules string) {
 }
 
 // disarm removes the rules, and reports whether one has struck.
-func (r *rig) disarm() bool {
+func (r *faultStage) disarm() bool {
 	r.Helper()
 	var counts struct{ Fired int }
 	eventually(r, "the rules are gone", func() error {
@@ -393,13 +393,13 @@ func (r *rig) disarm() bool {
 	return counts.Fired+r.deaths > 0
 }
 
-func (r *rig) post(path, body string) error {
+func (r *faultStage) post(path, body string) error {
 	_, err := r.send(http.MethodPost, path, body)
 	return err
 }
 
 // send sends a request; an answer other than success is an error.
-func (r *rig) send(method, path, body string) ([]byte, error) {
+func (r *faultStage) send(method, path, body string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, r.emco.URL()+path, strings.NewReader(body))

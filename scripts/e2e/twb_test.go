@@ -36,13 +36,13 @@ func TestTWbForeignPushesDuringWaves(t *testing.T) {
 	do.next("%d apps on %d clusters of one branch", waveApps, waveClusters)
 	s := newStage(t)
 	s.found(waveClusters)
-	w := &waves{stage: s}
+	w := &waveSet{testStage: s}
 	for i := range waveApps {
 		w.all = append(w.all, apps(fmt.Sprintf("wave%d", i), 1, 3))
 		s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, w.all[i]))
 	}
 	w.each(func(d fleet.Deployment) error { return w.act(d, "instantiate") })
-	w.each(func(d fleet.Deployment) error { return w.bump(d, "green") })
+	w.each(func(d fleet.Deployment) error { return w.changeValue(d, "green") })
 	want := s.tree() // undisturbed
 	tried := s.refuseForce()
 	before, err := s.emco.Metrics(t.Context())
@@ -55,7 +55,7 @@ func TestTWbForeignPushesDuringWaves(t *testing.T) {
 	p := newPusher(s)
 	var all sync.WaitGroup
 	all.Go(func() { p.run(ctx) })
-	w.each(func(d fleet.Deployment) error { return w.roll(ctx, d, p) })
+	w.each(func(d fleet.Deployment) error { return w.changeUntilEnough(ctx, d, p) })
 	cancel()
 	all.Wait()
 	if t.Failed() {
@@ -67,7 +67,7 @@ func TestTWbForeignPushesDuringWaves(t *testing.T) {
 	s.must("read metrics", err)
 	rise := func(name string) float64 { return after[name] - before[name] }
 	bumps, commits, lost := float64(w.bumps.Load()-calm), rise("emco_git_commits_total"), rise("emco_git_conflicts_total")
-	maps.Copy(want, p.blobs(s))
+	maps.Copy(want, p.expectedBlobs(s))
 	if err := differences("file", s.tree(), want); err != nil {
 		t.Error(err)
 	}
@@ -87,15 +87,15 @@ func TestTWbForeignPushesDuringWaves(t *testing.T) {
 	do.next("done")
 }
 
-// waves are deployments on all clusters, whose apps get one value after the other.
-type waves struct {
-	*stage
+// waveSet are deployments on all clusters, whose apps get one value after the other.
+type waveSet struct {
+	*testStage
 	all   []fleet.Deployment
 	bumps atomic.Int64
 }
 
 // each runs a function for all deployments concurrently.
-func (w *waves) each(do func(fleet.Deployment) error) {
+func (w *waveSet) each(do func(fleet.Deployment) error) {
 	w.Helper()
 	var all sync.WaitGroup
 	for _, d := range w.all {
@@ -112,15 +112,15 @@ func (w *waves) each(do func(fleet.Deployment) error) {
 }
 
 // act runs an action until all is on the branch.
-func (w *waves) act(d fleet.Deployment, action string) error {
+func (w *waveSet) act(d fleet.Deployment, action string) error {
 	if err := w.fleet().Act(w.Context(), d.Path(), action); err != nil {
 		return err
 	}
 	return w.await(d, v2.StatusInstantiated)
 }
 
-// bump gives the app of a deployment another value.
-func (w *waves) bump(d fleet.Deployment, colour string) error {
+// changeValue gives the app of a deployment another value.
+func (w *waveSet) changeValue(d fleet.Deployment, colour string) error {
 	if err := w.fleet().Revalue(w.Context(), d, d.Apps[0].Chart, "colour: "+colour+"\n"); err != nil {
 		return err
 	}
@@ -128,9 +128,9 @@ func (w *waves) bump(d fleet.Deployment, colour string) error {
 	return w.act(d, "update")
 }
 
-// roll changes a value back and forth until both sides have written enough. Afterwards the branch
+// changeUntilEnough changes a value back and forth until both sides have written enough. Afterwards the branch
 // contains what the status reports as instantiated.
-func (w *waves) roll(ctx context.Context, d fleet.Deployment, p *pusher) error {
+func (w *waveSet) changeUntilEnough(ctx context.Context, d fleet.Deployment, p *foreignPusher) error {
 	file := fmt.Sprintf("clusters/edge+%s/context/%s/app/%s/%s-%s-00+ConfigMap.yaml",
 		fleet.GitCluster(waveClusters-1), w.contextOf(d), d.Apps[0].Chart.Name, d.Name, d.Apps[0].Chart.Name)
 	for round := 0; round < waveRounds || p.pushed.Load() < enoughPushes; round++ {
@@ -138,7 +138,7 @@ func (w *waves) roll(ctx context.Context, d fleet.Deployment, p *pusher) error {
 			return ctx.Err()
 		}
 		for _, colour := range []string{"red", "green"} {
-			if err := w.bump(d, colour); err != nil {
+			if err := w.changeValue(d, colour); err != nil {
 				return err
 			}
 			text, err := w.bare.Show(w.Context(), branch, file)
@@ -150,18 +150,18 @@ func (w *waves) roll(ctx context.Context, d fleet.Deployment, p *pusher) error {
 	return nil
 }
 
-// pusher has its own clone, commits there and pushes. After a lost race it fetches, commits again and
+// foreignPusher has its own clone, commits there and pushes. After a lost race it fetches, commits again and
 // pushes again.
-type pusher struct {
-	others
+type foreignPusher struct {
+	foreignCommitter
 	clone  gittest.Bare
 	pushed atomic.Int64
 	lost   int // races
 }
 
-func newPusher(s *stage) *pusher {
+func newPusher(s *testStage) *foreignPusher {
 	s.Helper()
-	p := &pusher{others: others{stage: s, files: map[string]string{}}, clone: gittest.Bare{Dir: filepath.Join(s.dir, "clone.git")}}
+	p := &foreignPusher{foreignCommitter: foreignCommitter{stage: s, files: map[string]string{}}, clone: gittest.Bare{Dir: filepath.Join(s.dir, "clone.git")}}
 	url := strings.Replace(s.git.URL(repoName), "://", "://"+writer+":"+s.writeToken+"@", 1)
 	_, err := s.bare.Git(s.Context(), "", "clone", "-q", "--bare", "--single-branch", "--branch", branch, url, p.clone.Dir)
 	s.must("clone", err)
@@ -170,7 +170,7 @@ func newPusher(s *stage) *pusher {
 
 // run pushes at a steady rate until ctx ends; on a busy machine less often, so that pushes take at most
 // half of the time.
-func (p *pusher) run(ctx context.Context) {
+func (p *foreignPusher) run(ctx context.Context) {
 	for pause := pushPeriod; ; {
 		select {
 		case <-ctx.Done():
@@ -189,7 +189,7 @@ func (p *pusher) run(ctx context.Context) {
 
 // push makes the i-th commit, a new file elsewhere and one in emco's folders, and brings it to the
 // branch.
-func (p *pusher) push(i int) error {
+func (p *foreignPusher) push(i int) error {
 	ctx := p.stage.Context()
 	edit := map[string]string{
 		"others/last.txt": fmt.Sprintf("%d\n", i),
@@ -229,7 +229,7 @@ func overtaken(err error) bool {
 
 // inLine expects that the history is one line, and that the given number of emco's commits, and all
 // foreign commits in their order, follow the earlier ones.
-func (p *pusher) inLine(before, ours int) {
+func (p *foreignPusher) inLine(before, ours int) {
 	s := p.stage
 	s.Helper()
 	merges, err := s.bare.Git(s.Context(), "", "rev-list", "--count", "--min-parents=2", branch)

@@ -29,7 +29,7 @@ type Agent struct {
 	seq  uint64
 	name string // hash of its last report
 	turn int
-	form form
+	form reportTemplate
 }
 
 // Load configures the reports.
@@ -86,7 +86,7 @@ func (l Load) line(ctx context.Context, i int, agents []*Agent, out *Result) err
 		return err
 	}
 	defer conn.Close()
-	w := wire{host: u.Host, conn: conn, in: bufio.NewReader(conn)}
+	w := agentConn{host: u.Host, conn: conn, in: bufio.NewReader(conn)}
 	began := time.Now()
 	for n := 0; ctx.Err() == nil; n++ {
 		for k := i; k < len(agents) && ctx.Err() == nil; k += l.Connections {
@@ -129,7 +129,7 @@ func (a *Agent) Report(address string, news bool) (int, error) {
 		return 0, err
 	}
 	defer conn.Close()
-	w := wire{host: u.Host, conn: conn, in: bufio.NewReader(conn)}
+	w := agentConn{host: u.Host, conn: conn, in: bufio.NewReader(conn)}
 	return w.report(a, news)
 }
 
@@ -139,15 +139,15 @@ func (a *Agent) Said() string { return fmt.Sprintf("turn %d.", a.turn) }
 // Text is the agent's next report, with news.
 func (a *Agent) Text() ([]byte, error) { return a.text(true) }
 
-// wire is an HTTP/1.1 connection.
-type wire struct {
+// agentConn is an HTTP/1.1 connection.
+type agentConn struct {
 	host string
 	conn net.Conn
 	in   *bufio.Reader
 	out  bytes.Buffer
 }
 
-func (w *wire) report(a *Agent, news bool) (int, error) {
+func (w *agentConn) report(a *Agent, news bool) (int, error) {
 	text, err := a.text(news)
 	if err != nil {
 		return 0, err
@@ -179,7 +179,7 @@ func (a *Agent) text(news bool) ([]byte, error) {
 	}
 	text, err := status.Encode(a.report(news), 0)
 	if news && err == nil {
-		a.form = formOf(text, a.seq, a.Said())
+		a.form = newReportTemplate(text, a.seq, a.Said())
 	}
 	return text, err
 }
@@ -202,7 +202,7 @@ func (a *Agent) report(news bool) status.Report {
 }
 
 // answer reads the header of an answer, and skips its body.
-func (w *wire) answer() (code int, name string, err error) {
+func (w *agentConn) answer() (code int, name string, err error) {
 	line, err := w.in.ReadSlice('\n')
 	if err != nil {
 		return 0, "", err

@@ -92,14 +92,14 @@ func (r Run) Failures() (out []Sample) {
 	return out
 }
 
-// cell is one peer in one case, in all rounds.
-type cell struct {
+// peerCase is one peer in one case, in all rounds.
+type peerCase struct {
 	peer    string
 	samples []Sample
 }
 
 // values of a column by round.
-func (c cell) values(name string) map[int]float64 {
+func (c peerCase) values(name string) map[int]float64 {
 	out := map[int]float64{}
 	for _, s := range c.samples {
 		if v, ok := s.Values[name]; ok && !s.Over && s.Failed == "" {
@@ -110,7 +110,7 @@ func (c cell) values(name string) map[int]float64 {
 }
 
 // rounds is the number of rounds that the cell completed.
-func (c cell) rounds() (n int) {
+func (c peerCase) rounds() (n int) {
 	seen := map[int]bool{}
 	for _, s := range c.samples {
 		if !s.Over && s.Failed == "" {
@@ -120,7 +120,7 @@ func (c cell) rounds() (n int) {
 	return len(seen)
 }
 
-func (c cell) median(name string) float64 {
+func (c peerCase) median(name string) float64 {
 	var all []float64
 	for _, v := range c.values(name) {
 		all = append(all, v)
@@ -128,15 +128,15 @@ func (c cell) median(name string) float64 {
 	return Median(all)
 }
 
-func (c cell) over() bool {
+func (c peerCase) over() bool {
 	return slices.ContainsFunc(c.samples, func(s Sample) bool { return s.Over })
 }
 
-func (c cell) failed() bool {
+func (c peerCase) failed() bool {
 	return slices.ContainsFunc(c.samples, func(s Sample) bool { return s.Failed != "" })
 }
 
-func (c cell) note() string {
+func (c peerCase) note() string {
 	for _, s := range c.samples {
 		if s.Note != "" {
 			return s.Note
@@ -146,7 +146,7 @@ func (c cell) note() string {
 }
 
 // ratio is the cell's value divided by the base's, in rounds with both.
-func (c cell) ratio(base cell, name string) (median, low, high float64) {
+func (c peerCase) ratio(base peerCase, name string) (median, low, high float64) {
 	mine, theirs := c.values(name), base.values(name)
 	var all []float64
 	for round, v := range mine {
@@ -159,22 +159,22 @@ func (c cell) ratio(base cell, name string) (median, low, high float64) {
 	return Median(all), low, high
 }
 
-// group is a case of a metric with all its peers.
-type group struct {
+// caseGroup is a case of a metric with all its peers.
+type caseGroup struct {
 	name  string
-	cells []cell
+	cells []peerCase
 }
 
 // groups sorts the samples of a metric by case and peer, in the order of the first round.
-func (r Run) groups(metric string) (out []group) {
+func (r Run) groups(metric string) (out []caseGroup) {
 	samples := slices.Clone(r.Samples)
 	slices.SortStableFunc(samples, func(a, b Sample) int { return cmp.Compare(a.Round, b.Round) })
 	for _, s := range samples {
 		if s.Metric != metric {
 			continue
 		}
-		g := find(&out, func(g group) bool { return g.name == s.Case }, group{name: s.Case})
-		c := find(&g.cells, func(c cell) bool { return c.peer == s.Peer }, cell{peer: s.Peer})
+		g := find(&out, func(g caseGroup) bool { return g.name == s.Case }, caseGroup{name: s.Case})
+		c := find(&g.cells, func(c peerCase) bool { return c.peer == s.Peer }, peerCase{peer: s.Peer})
 		c.samples = append(c.samples, s)
 	}
 	return out

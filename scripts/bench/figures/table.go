@@ -35,7 +35,7 @@ func (r Run) head(out *strings.Builder) {
 	}
 }
 
-func (r Run) table(out *strings.Builder, m Metric, groups []group) {
+func (r Run) table(out *strings.Builder, m Metric, groups []caseGroup) {
 	columns := used(m.Columns, groups)
 	for _, g := range groups {
 		by := m.yardstick(g)
@@ -51,7 +51,7 @@ func (r Run) table(out *strings.Builder, m Metric, groups []group) {
 }
 
 // used leaves out columns without values.
-func used(columns []Column, groups []group) (out []Column) {
+func used(columns []Column, groups []caseGroup) (out []Column) {
 	for _, col := range columns {
 		has := false
 		for _, g := range groups {
@@ -66,7 +66,7 @@ func used(columns []Column, groups []group) (out []Column) {
 	return out
 }
 
-func (r Run) row(out *strings.Builder, columns []Column, c cell, by yardstick) {
+func (r Run) row(out *strings.Builder, columns []Column, c peerCase, by baseline) {
 	fmt.Fprintf(out, "| %s | %d |", c.peer, c.rounds())
 	for i, col := range columns {
 		fmt.Fprintf(out, " %s |", r.value(c, col, i == 0))
@@ -74,7 +74,7 @@ func (r Run) row(out *strings.Builder, columns []Column, c cell, by yardstick) {
 	fmt.Fprintf(out, " %s | %s |\n", by.compared(c), c.note())
 }
 
-func (r Run) value(c cell, col Column, first bool) string {
+func (r Run) value(c peerCase, col Column, first bool) string {
 	v := c.median(col.Name)
 	switch {
 	case known(v):
@@ -87,21 +87,21 @@ func (r Run) value(c cell, col Column, first bool) string {
 	return ""
 }
 
-// yardstick is the base of a group's comparison, and its column.
-type yardstick struct {
-	base  cell
+// baseline is the base of a group's comparison, and its column.
+type baseline struct {
+	base  peerCase
 	value string
 }
 
 // yardstick of a group is the base of the metric, in its first column. For peers that wait for a
 // provider's limits, it is our writer there, with the waiting time.
-func (m Metric) yardstick(g group) yardstick {
+func (m Metric) yardstick(g caseGroup) baseline {
 	for _, by := range []struct{ peer, value string }{{m.Base, m.Columns[0].Name}, {WriterGitHub, m.hosted()}} {
-		if i := slices.IndexFunc(g.cells, func(c cell) bool { return c.peer == by.peer }); i >= 0 {
-			return yardstick{base: g.cells[i], value: by.value}
+		if i := slices.IndexFunc(g.cells, func(c peerCase) bool { return c.peer == by.peer }); i >= 0 {
+			return baseline{base: g.cells[i], value: by.value}
 		}
 	}
-	return yardstick{base: cell{peer: m.Base}, value: m.Columns[0].Name}
+	return baseline{base: peerCase{peer: m.Base}, value: m.Columns[0].Name}
 }
 
 // hosted is the column that compares peers that wait for a provider's limits.
@@ -113,7 +113,7 @@ func (m Metric) hosted() string {
 }
 
 // compared is the ratio to the base with its interval.
-func (y yardstick) compared(c cell) string {
+func (y baseline) compared(c peerCase) string {
 	if c.peer == y.base.peer {
 		return ""
 	}

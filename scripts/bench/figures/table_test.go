@@ -54,8 +54,8 @@ func TestHostedPeersAreComparedByTheLimits(t *testing.T) {
 // A ratio compares values of the same round.
 func TestRatiosAreThoseOfRounds(t *testing.T) {
 	t.Parallel()
-	base := cell{samples: []Sample{sample("a", 1, 1), sample("a", 2, 100)}}
-	other := cell{samples: []Sample{sample("b", 1, 2), sample("b", 2, 200), sample("b", 3, 7)}}
+	base := peerCase{samples: []Sample{sample("a", 1, 1), sample("a", 2, 100)}}
+	other := peerCase{samples: []Sample{sample("b", 1, 2), sample("b", 2, 200), sample("b", 3, 7)}}
 	median, low, high := other.ratio(base, "seconds")
 	if median != 2 || low != 2 || high != 2 {
 		t.Errorf("ratio is %g (%g to %g), want 2", median, low, high)

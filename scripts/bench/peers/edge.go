@@ -48,13 +48,13 @@ type EdgeMaker struct {
 // EmcoEdge is the program emco with its backend for Flux.
 func EmcoEdge(bin string) EdgeMaker {
 	return EdgeMaker{figures.Process, func(dir string) Edge {
-		return &emcoEdge{Emco: NewEmco(bin, dir), lab: lab{dir: dir}}
+		return &emcoEdge{Emco: NewEmco(bin, dir), fluxCluster: fluxCluster{dir: dir}}
 	}}
 }
 
 type emcoEdge struct {
 	*Emco
-	lab
+	fluxCluster
 }
 
 func (e *emcoEdge) Prepare(ctx context.Context, s world.Spec, every time.Duration) error {
@@ -81,13 +81,13 @@ func (e *emcoEdge) Close(ctx context.Context) error {
 // of the bootstrapped repository.
 func HandEdge() EdgeMaker {
 	return EdgeMaker{"a repository written by hand", func(dir string) Edge {
-		return &handEdge{origin: origin{dir: filepath.Join(dir, "origin")}, lab: lab{dir: dir}}
+		return &handEdge{siteOrigin: siteOrigin{dir: filepath.Join(dir, "origin")}, fluxCluster: fluxCluster{dir: dir}}
 	}}
 }
 
 type handEdge struct {
-	origin
-	lab
+	siteOrigin
+	fluxCluster
 }
 
 func (e *handEdge) Prepare(ctx context.Context, s world.Spec, every time.Duration) error {
@@ -135,11 +135,11 @@ func (e *handEdge) Converge(ctx context.Context, t Turn) (time.Duration, error) 
 
 func (e *handEdge) Close(ctx context.Context) error {
 	e.stop()
-	return e.origin.Close(ctx)
+	return e.siteOrigin.Close(ctx)
 }
 
-// lab is a cluster with Flux.
-type lab struct {
+// fluxCluster is a cluster with Flux.
+type fluxCluster struct {
 	dir     string
 	bed     *bed.Bed
 	cluster *cluster.Cluster
@@ -149,7 +149,7 @@ type lab struct {
 }
 
 // start starts the cluster, and points its Flux to a site.
-func (l *lab) start(ctx context.Context, s *site.Site, sync flux.Sync) (err error) {
+func (l *fluxCluster) start(ctx context.Context, s *site.Site, sync flux.Sync) (err error) {
 	if l.bed, l.cluster, err = OpenCluster(ctx, l.dir); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (l *lab) start(ctx context.Context, s *site.Site, sync flux.Sync) (err erro
 	return l.flux.Bootstrap(ctx, sync)
 }
 
-func (l *lab) stop() {
+func (l *fluxCluster) stop() {
 	if l.flux != nil {
 		l.flux.Stop()
 	}
@@ -180,7 +180,7 @@ var (
 )
 
 // connect creates a client of the API server: kubectl would take longer than the measured time.
-func (l *lab) connect() error {
+func (l *fluxCluster) connect() error {
 	text, err := os.ReadFile(l.cluster.Kubeconfig())
 	if err != nil {
 		return err
@@ -201,14 +201,14 @@ func (l *lab) connect() error {
 }
 
 // live waits until the cluster has the desired objects, and returns the time since a moment.
-func (l *lab) live(ctx context.Context, w *world.World, since time.Time) (time.Duration, error) {
+func (l *fluxCluster) live(ctx context.Context, w *world.World, since time.Time) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	err := program.Poll(ctx, look, func() error { return l.holds(ctx, w) })
 	return time.Since(since), err
 }
 
-func (l *lab) holds(ctx context.Context, w *world.World) error {
+func (l *fluxCluster) holds(ctx context.Context, w *world.World) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.cluster.Server()+"/api/v1/namespaces/default/configmaps", nil)
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func Process(bin string) Maker {
 
 // Emco is a running emco with a fleet and one deployment.
 type Emco struct {
-	origin
+	siteOrigin
 	bin        string
 	Program    *program.Emco
 	Fleet      fleet.Fleet
@@ -51,7 +51,7 @@ type Emco struct {
 
 // NewEmco returns an unprepared peer.
 func NewEmco(bin, dir string) *Emco {
-	return &Emco{origin: origin{dir: filepath.Join(dir, "origin")}, bin: bin}
+	return &Emco{siteOrigin: siteOrigin{dir: filepath.Join(dir, "origin")}, bin: bin}
 }
 
 // Prepare starts the program, registers the clusters and onboards the deployment.
@@ -285,5 +285,5 @@ func (p *Emco) Close(ctx context.Context) error {
 	if p.Program != nil {
 		err = p.Program.Stop()
 	}
-	return errors.Join(err, p.origin.Close(ctx))
+	return errors.Join(err, p.siteOrigin.Close(ctx))
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
 
-// origin is the common part of all peers that write to a site.
-type origin struct {
+// siteOrigin is the common part of all peers that write to a site.
+type siteOrigin struct {
 	dir   string
 	site  *site.Site
 	shard func(cluster string) string // nil: all clusters are on the default branch
 }
 
-func (o *origin) open(ctx context.Context, base *world.World) (err error) {
+func (o *siteOrigin) open(ctx context.Context, base *world.World) (err error) {
 	if o.shard == nil {
 		o.shard = func(string) string { return site.Branch }
 	}
@@ -30,7 +30,7 @@ func (o *origin) open(ctx context.Context, base *world.World) (err error) {
 }
 
 // Probe reads the branches on the server.
-func (o *origin) Probe(ctx context.Context) (world.State, error) {
+func (o *siteOrigin) Probe(ctx context.Context) (world.State, error) {
 	out, err := o.site.Bare.Git(ctx, "", "for-each-ref", "--format=%(refname:short)", "refs/heads")
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (o *origin) Probe(ctx context.Context) (world.State, error) {
 }
 
 // Close checks for damage and ends the server.
-func (o *origin) Close(ctx context.Context) error {
+func (o *siteOrigin) Close(ctx context.Context) error {
 	if o.site == nil {
 		return nil
 	}
@@ -47,15 +47,15 @@ func (o *origin) Close(ctx context.Context) error {
 }
 
 // Site is the site of a peer.
-func (o *origin) Site() *site.Site { return o.site }
+func (o *siteOrigin) Site() *site.Site { return o.site }
 
-// tree is the common part of all peers that use the git program on a work tree.
-type tree struct {
-	origin
+// workTree is the common part of all peers that use the git program on a work tree.
+type workTree struct {
+	siteOrigin
 	work site.Work
 }
 
-func (t *tree) Prepare(ctx context.Context, _ world.Spec, base *world.World) error {
+func (t *workTree) Prepare(ctx context.Context, _ world.Spec, base *world.World) error {
 	err := t.open(ctx, base)
 	if err == nil {
 		t.work, err = t.site.Clone(ctx)
@@ -64,7 +64,7 @@ func (t *tree) Prepare(ctx context.Context, _ world.Spec, base *world.World) err
 }
 
 // commit adds paths, or everything, and commits.
-func (t *tree) commit(ctx context.Context, title string, paths ...string) error {
+func (t *workTree) commit(ctx context.Context, title string, paths ...string) error {
 	add := append([]string{"add", "-A", "--"}, paths...)
 	if len(paths) == 0 {
 		add = []string{"add", "-A"}
@@ -75,18 +75,18 @@ func (t *tree) commit(ctx context.Context, title string, paths ...string) error 
 	return t.work.Git(ctx, "commit", "-q", "-m", title)
 }
 
-func (t *tree) push(ctx context.Context) error {
+func (t *workTree) push(ctx context.Context) error {
 	return t.work.Git(ctx, "push", "-q", "origin", site.Branch)
 }
 
 // Changed writes the files that differ, adds all, commits and pushes once.
 func Changed() Maker {
-	return Maker{Name: "changed files, git add -A", New: func(dir string) Peer { return &changed{tree{origin: origin{dir: dir}}} }}
+	return Maker{Name: "changed files, git add -A", New: func(dir string) Peer { return &changedFiles{workTree{siteOrigin: siteOrigin{dir: dir}}} }}
 }
 
-type changed struct{ tree }
+type changedFiles struct{ workTree }
 
-func (p *changed) Apply(ctx context.Context, t Turn) (Cost, error) {
+func (p *changedFiles) Apply(ctx context.Context, t Turn) (Cost, error) {
 	err := p.work.Write(t.Pairs...)
 	if err == nil {
 		err = p.commit(ctx, "change")
@@ -99,12 +99,12 @@ func (p *changed) Apply(ctx context.Context, t Turn) (Cost, error) {
 
 // Universe writes all files, changed or not: rm, write, add, commit, push.
 func Universe() Maker {
-	return Maker{Name: "everything anew, git add -A", New: func(dir string) Peer { return &universe{tree{origin: origin{dir: dir}}} }}
+	return Maker{Name: "everything anew, git add -A", New: func(dir string) Peer { return &allFiles{workTree{siteOrigin: siteOrigin{dir: dir}}} }}
 }
 
-type universe struct{ tree }
+type allFiles struct{ workTree }
 
-func (p *universe) Apply(ctx context.Context, t Turn) (Cost, error) {
+func (p *allFiles) Apply(ctx context.Context, t Turn) (Cost, error) {
 	err := os.RemoveAll(filepath.Join(p.work.Dir, "clusters"))
 	if err == nil {
 		err = p.work.Write(t.World.All()...)
@@ -120,10 +120,10 @@ func (p *universe) Apply(ctx context.Context, t Turn) (Cost, error) {
 
 // PerCluster commits for each cluster and pushes at the end.
 func PerCluster() Maker {
-	return Maker{Name: "commit per cluster, one push", New: func(dir string) Peer { return &perCluster{tree{origin: origin{dir: dir}}} }}
+	return Maker{Name: "commit per cluster, one push", New: func(dir string) Peer { return &perCluster{workTree{siteOrigin: siteOrigin{dir: dir}}} }}
 }
 
-type perCluster struct{ tree }
+type perCluster struct{ workTree }
 
 func (p *perCluster) Apply(ctx context.Context, t Turn) (Cost, error) {
 	for _, of := range byCluster(t.Pairs) {
@@ -152,15 +152,15 @@ func byCluster(pairs []world.Pair) (out [][]world.Pair) {
 // configuration, its resources, the object of the monitor) staging, a commit and a forced push. An
 // update, which commits only the resources, counts as one commit. The git program replaces libgit2.
 func EmcoGit() Maker {
-	return Maker{Name: "EMCO, generic Git", New: func(dir string) Peer { return &emcoGit{tree{origin: origin{dir: dir}}} }}
+	return Maker{Name: "EMCO, generic Git", New: func(dir string) Peer { return &emcoGit{workTree{siteOrigin: siteOrigin{dir: dir}}} }}
 }
 
-type emcoGit struct{ tree }
+type emcoGit struct{ workTree }
 
 func (p *emcoGit) Apply(ctx context.Context, t Turn) (Cost, error) {
 	for _, pair := range t.Pairs {
 		if t.Kind == world.Install {
-			if err := p.beside(ctx, pair, "kust"); err != nil {
+			if err := p.commitExtraFile(ctx, pair, "kust"); err != nil {
 				return Cost{}, err
 			}
 		}
@@ -171,7 +171,7 @@ func (p *emcoGit) Apply(ctx context.Context, t Turn) (Cost, error) {
 			return Cost{}, err
 		}
 		if t.Kind == world.Install {
-			if err := p.beside(ctx, pair, "monitor"); err != nil {
+			if err := p.commitExtraFile(ctx, pair, "monitor"); err != nil {
 				return Cost{}, err
 			}
 		}
@@ -179,8 +179,8 @@ func (p *emcoGit) Apply(ctx context.Context, t Turn) (Cost, error) {
 	return ownFiles, nil
 }
 
-// beside commits and pushes a file that EMCO writes in addition to the resources of a pair.
-func (p *emcoGit) beside(ctx context.Context, pair world.Pair, kind string) error {
+// commitExtraFile commits and pushes a file that EMCO writes in addition to the resources of a pair.
+func (p *emcoGit) commitExtraFile(ctx context.Context, pair world.Pair, kind string) error {
 	path := fmt.Sprintf("clusters/%s/%s-%s.yaml", pair.Cluster, kind, pair.App)
 	at := filepath.Join(p.work.Dir, filepath.FromSlash(path))
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {

@@ -34,8 +34,8 @@ const (
 	githubToken = "ghp_of_the_benchmark"
 )
 
-// hub is a GitHub with one repository, and a clock that advances instead of waiting.
-type hub struct {
+// githubSite is a GitHub with one repository, and a clock that advances instead of waiting.
+type githubSite struct {
 	dir   string
 	srv   *githubtest.Server
 	site  site.Site // the repository alone
@@ -43,7 +43,7 @@ type hub struct {
 	moved time.Duration // advance of the clock
 }
 
-func (h *hub) Prepare(ctx context.Context, _ world.Spec, base *world.World) (err error) {
+func (h *githubSite) Prepare(ctx context.Context, _ world.Spec, base *world.World) (err error) {
 	h.srv, err = githubtest.Serve(h.dir, githubtest.Options{Limits: githubLimits, Now: h.now}, githubtest.User{Name: "emco", Token: githubToken, Write: true})
 	if err != nil {
 		return err
@@ -55,21 +55,21 @@ func (h *hub) Prepare(ctx context.Context, _ world.Spec, base *world.World) (err
 	return h.site.Seed(ctx, base.All(), func(string) string { return site.Branch })
 }
 
-func (h *hub) now() time.Time {
+func (h *githubSite) now() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return time.Now().Add(h.moved)
 }
 
 // wait advances the clock to at least a time.
-func (h *hub) wait(until time.Time) {
+func (h *githubSite) wait(until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.moved = max(h.moved, time.Until(until))
 }
 
 // begin resets the counted calls, and returns the start values for the cost of the next calls.
-func (h *hub) begin() (began time.Time, moved time.Duration) {
+func (h *githubSite) begin() (began time.Time, moved time.Duration) {
 	h.srv.Calls()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,10 +77,12 @@ func (h *hub) begin() (began time.Time, moved time.Duration) {
 }
 
 // Probe reads the branch.
-func (h *hub) Probe(ctx context.Context) (world.State, error) { return h.site.State(ctx, site.Branch) }
+func (h *githubSite) Probe(ctx context.Context) (world.State, error) {
+	return h.site.State(ctx, site.Branch)
+}
 
 // Close checks for damage and ends the server.
-func (h *hub) Close(ctx context.Context) error {
+func (h *githubSite) Close(ctx context.Context) error {
 	if h.srv == nil {
 		return nil
 	}
@@ -88,10 +90,10 @@ func (h *hub) Close(ctx context.Context) error {
 }
 
 // Site is the repository.
-func (h *hub) Site() *site.Site { return &h.site }
+func (h *githubSite) Site() *site.Site { return &h.site }
 
 // cost is the cost since the clock and the counter had these values.
-func (h *hub) cost(began time.Time, moved time.Duration) Cost {
+func (h *githubSite) cost(began time.Time, moved time.Duration) Cost {
 	calls := githubtest.Total(h.srv.Calls())
 	return Cost{Calls: calls, Renders: -1, Virtual: h.now().Sub(began) - moved}
 }
@@ -100,11 +102,11 @@ func (h *hub) cost(began time.Time, moved time.Duration) Cost {
 // commits (configuration, resources, the object of the monitor), each with nine calls: a branch for it,
 // its commit, and a merge. EMCO itself never waits; here it waits for each limit on the virtual clock.
 func EmcoGitHub() Maker {
-	return Maker{Name: "EMCO, GitHub", New: func(dir string) Peer { return &emcoGitHub{hub: hub{dir: filepath.Join(dir, "hub")}} }}
+	return Maker{Name: "EMCO, GitHub", New: func(dir string) Peer { return &emcoGitHub{githubSite: githubSite{dir: filepath.Join(dir, "hub")}} }}
 }
 
 type emcoGitHub struct {
-	hub
+	githubSite
 	branches atomic.Int64 // made so far
 }
 
@@ -150,11 +152,11 @@ func (p *emcoGitHub) statusBranch(ctx context.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	return p.call(ctx, http.MethodPost, "/git/refs", body{"ref": "refs/heads/" + cluster, "sha": head.SHA}, nil)
+	return p.call(ctx, http.MethodPost, "/git/refs", jsonBody{"ref": "refs/heads/" + cluster, "sha": head.SHA}, nil)
 }
 
-// body is a request in JSON.
-type body map[string]any
+// jsonBody is a request in JSON.
+type jsonBody map[string]any
 
 // commitFiles is one CommitFiles of EMCO: nine calls.
 func (p *emcoGitHub) commitFiles(ctx context.Context, app string, files map[string]string) error {
@@ -164,27 +166,27 @@ func (p *emcoGitHub) commitFiles(ctx context.Context, app string, files map[stri
 		return err
 	}
 	var tree, commit struct{ SHA string }
-	var entries []body
+	var entries []jsonBody
 	for path, text := range files {
-		entries = append(entries, body{"path": path, "mode": "100644", "type": "blob", "content": text})
+		entries = append(entries, jsonBody{"path": path, "mode": "100644", "type": "blob", "content": text})
 	}
 	steps := []func() error{
 		func() error {
-			return p.call(ctx, http.MethodPost, "/git/refs", body{"ref": "refs/heads/" + temporary, "sha": head.SHA}, nil)
+			return p.call(ctx, http.MethodPost, "/git/refs", jsonBody{"ref": "refs/heads/" + temporary, "sha": head.SHA}, nil)
 		}, // 2
 		func() error { return p.call(ctx, http.MethodGet, "", nil, nil) }, // 3
 		func() error { _, err := p.head(ctx, temporary); return err },     // 4
 		func() error {
-			return p.call(ctx, http.MethodPost, "/git/trees", body{"base_tree": head.Commit.Tree.SHA, "tree": entries}, &tree)
+			return p.call(ctx, http.MethodPost, "/git/trees", jsonBody{"base_tree": head.Commit.Tree.SHA, "tree": entries}, &tree)
 		}, // 5
 		func() error { // 6
-			return p.call(ctx, http.MethodPost, "/git/commits", body{"message": "commit for " + app, "tree": tree.SHA, "parents": []string{head.SHA}}, &commit)
+			return p.call(ctx, http.MethodPost, "/git/commits", jsonBody{"message": "commit for " + app, "tree": tree.SHA, "parents": []string{head.SHA}}, &commit)
 		},
 		func() error {
-			return p.call(ctx, http.MethodPatch, "/git/refs/heads/"+temporary, body{"sha": commit.SHA}, nil)
+			return p.call(ctx, http.MethodPatch, "/git/refs/heads/"+temporary, jsonBody{"sha": commit.SHA}, nil)
 		}, // 7
 		func() error {
-			return p.call(ctx, http.MethodPost, "/merges", body{"base": site.Branch, "head": temporary, "commit_message": "merge"}, nil)
+			return p.call(ctx, http.MethodPost, "/merges", jsonBody{"base": site.Branch, "head": temporary, "commit_message": "merge"}, nil)
 		}, // 8
 		func() error { return p.call(ctx, http.MethodDelete, "/git/refs/heads/"+temporary, nil, nil) }, // 9
 	}
@@ -196,27 +198,27 @@ func (p *emcoGitHub) commitFiles(ctx context.Context, app string, files map[stri
 	return nil
 }
 
-// tip is the newest commit of a branch.
-type tip struct {
+// branchHead is the newest commit of a branch.
+type branchHead struct {
 	SHA    string
 	Commit struct{ Tree struct{ SHA string } }
 }
 
 // head lists the newest commit of a branch, in EMCO's way.
-func (p *emcoGitHub) head(ctx context.Context, branch string) (tip, error) {
-	var commits []tip
+func (p *emcoGitHub) head(ctx context.Context, branch string) (branchHead, error) {
+	var commits []branchHead
 	err := p.call(ctx, http.MethodGet, "/commits?per_page=1&sha="+branch, nil, &commits)
 	if err == nil && len(commits) == 0 {
 		err = errors.New("no commits on " + branch)
 	}
 	if err != nil {
-		return tip{}, err
+		return branchHead{}, err
 	}
 	return commits[0], nil
 }
 
 // call makes a call, repeatedly until the limits allow it.
-func (p *emcoGitHub) call(ctx context.Context, method, path string, ask body, into any) error {
+func (p *emcoGitHub) call(ctx context.Context, method, path string, ask jsonBody, into any) error {
 	for {
 		res, text, err := p.once(ctx, method, path, ask)
 		switch {
@@ -235,7 +237,7 @@ func (p *emcoGitHub) call(ctx context.Context, method, path string, ask body, in
 	}
 }
 
-func (p *emcoGitHub) once(ctx context.Context, method, path string, ask body) (*http.Response, []byte, error) {
+func (p *emcoGitHub) once(ctx context.Context, method, path string, ask jsonBody) (*http.Response, []byte, error) {
 	text, err := json.Marshal(ask)
 	if err != nil {
 		return nil, nil, err
@@ -273,17 +275,17 @@ func (p *emcoGitHub) Put(ctx context.Context, path string, text []byte) error {
 
 // WriterGitHub is our writer over GitHub's REST API.
 func WriterGitHub() Maker {
-	return Maker{Name: figures.WriterGitHub, New: func(dir string) Peer { return &writerGitHub{hub: hub{dir: filepath.Join(dir, "hub")}} }}
+	return Maker{Name: figures.WriterGitHub, New: func(dir string) Peer { return &writerGitHub{githubSite: githubSite{dir: filepath.Join(dir, "hub")}} }}
 }
 
 type writerGitHub struct {
-	hub
+	githubSite
 	host    *github.Host
 	commits *batch.Writers
 }
 
 func (p *writerGitHub) Prepare(ctx context.Context, s world.Spec, base *world.World) error {
-	if err := p.hub.Prepare(ctx, s, base); err != nil {
+	if err := p.githubSite.Prepare(ctx, s, base); err != nil {
 		return err
 	}
 	p.host = github.New(github.Options{})
@@ -315,7 +317,7 @@ func (p *writerGitHub) Close(ctx context.Context) error {
 		p.commits.Close()
 		_ = p.host.Close()
 	}
-	return p.hub.Close(ctx)
+	return p.githubSite.Close(ctx)
 }
 
 // Put passes a file to the writer.
@@ -326,10 +328,10 @@ func (p *writerGitHub) Put(ctx context.Context, path string, text []byte) error 
 }
 
 // Measure returns a function that returns the cost of the calls since Measure.
-func (h *hub) Measure() (spent func() Cost) {
+func (h *githubSite) Measure() (spent func() Cost) {
 	began, moved := h.begin()
 	return func() Cost { return h.cost(began, moved) }
 }
 
 // CallsPerHour is the limit of a token.
-func (h *hub) CallsPerHour() int { return githubLimits.Calls }
+func (h *githubSite) CallsPerHour() int { return githubLimits.Calls }

@@ -23,16 +23,16 @@ import (
 // KubectlApply writes no Git: it starts kubectl for each app on each cluster, one after the other, with
 // server-side apply. One real API server with its etcd represents all clusters; each is a namespace.
 func KubectlApply() Maker {
-	return Maker{Name: "kubectl apply, one after the other", New: func(dir string) Peer { return &kubectl{dir: dir} }}
+	return Maker{Name: "kubectl apply, one after the other", New: func(dir string) Peer { return &kubectlApply{dir: dir} }}
 }
 
-type kubectl struct {
+type kubectlApply struct {
 	dir     string
 	bed     *bed.Bed
 	cluster *cluster.Cluster
 }
 
-func (p *kubectl) Prepare(ctx context.Context, s world.Spec, base *world.World) (err error) {
+func (p *kubectlApply) Prepare(ctx context.Context, s world.Spec, base *world.World) (err error) {
 	if p.bed, p.cluster, err = OpenCluster(ctx, p.dir); err != nil {
 		return err
 	}
@@ -60,13 +60,13 @@ func OpenCluster(ctx context.Context, dir string) (*bed.Bed, *cluster.Cluster, e
 	return b, c, nil
 }
 
-func (p *kubectl) Apply(ctx context.Context, t Turn) (Cost, error) {
+func (p *kubectlApply) Apply(ctx context.Context, t Turn) (Cost, error) {
 	before := p.cpu()
 	err := p.applyAll(ctx, t.Pairs)
 	return Cost{Renders: -1, CPU: p.cpu() - before}, err
 }
 
-func (p *kubectl) applyAll(ctx context.Context, pairs []world.Pair) error {
+func (p *kubectlApply) applyAll(ctx context.Context, pairs []world.Pair) error {
 	dir := filepath.Join(p.dir, "pair")
 	for _, pair := range pairs {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -85,7 +85,7 @@ func (p *kubectl) applyAll(ctx context.Context, pairs []world.Pair) error {
 }
 
 // cpu is the processor time of the servers; kubectl counts as an ended child.
-func (p *kubectl) cpu() (total time.Duration) {
+func (p *kubectlApply) cpu() (total time.Duration) {
 	for _, pid := range p.cluster.PIDs() {
 		total += CPUOf(pid)
 	}
@@ -93,7 +93,7 @@ func (p *kubectl) cpu() (total time.Duration) {
 }
 
 // Probe lists the objects on the API server.
-func (p *kubectl) Probe(ctx context.Context) (world.State, error) {
+func (p *kubectlApply) Probe(ctx context.Context) (world.State, error) {
 	text, err := p.cluster.Kubectl(ctx, "get", "configmaps", "-A", "-o", "json")
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (p *kubectl) Probe(ctx context.Context) (world.State, error) {
 }
 
 // Want is the world by the contents of its objects.
-func (p *kubectl) Want(w *world.World) world.State {
+func (p *kubectlApply) Want(w *world.World) world.State {
 	out := world.State{}
 	for _, pair := range w.All() {
 		for name, text := range pair.Files {
@@ -144,7 +144,7 @@ func contentID(cluster, version, text string) string {
 }
 
 // Close ends the cluster.
-func (p *kubectl) Close(context.Context) error {
+func (p *kubectlApply) Close(context.Context) error {
 	if p.cluster == nil {
 		return nil
 	}

@@ -29,16 +29,16 @@ const perShard = 1000
 // clusters of a branch, and all branches concurrently. Fleets above a thousand clusters have a branch
 // for each thousand.
 func Writer() Maker {
-	return Maker{Name: figures.Writer, New: func(dir string) Peer { return &writer{origin: origin{dir: dir}} }}
+	return Maker{Name: figures.Writer, New: func(dir string) Peer { return &gitWriter{siteOrigin: siteOrigin{dir: dir}} }}
 }
 
-type writer struct {
-	origin
+type gitWriter struct {
+	siteOrigin
 	host    *plain.Host
 	commits *batch.Writers
 }
 
-func (p *writer) Prepare(ctx context.Context, _ world.Spec, base *world.World) error {
+func (p *gitWriter) Prepare(ctx context.Context, _ world.Spec, base *world.World) error {
 	p.shard = shardOf
 	if err := p.open(ctx, base); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (p *writer) Prepare(ctx context.Context, _ world.Spec, base *world.World) e
 }
 
 // warm makes the writer read the branch, like a writer that has run before.
-func (p *writer) warm(ctx context.Context) error {
+func (p *gitWriter) warm(ctx context.Context) error {
 	_, err := p.commits.Submit(ctx, batch.Job{Repo: p.site.Repo(), Branch: site.Branch, Title: "hello", Edits: []git.Edit{{Path: "hello", File: []byte("hello\n")}}})
 	return err
 }
@@ -62,7 +62,7 @@ func shardOf(cluster string) string {
 	return fmt.Sprintf("shard-%02d", n/perShard)
 }
 
-func (p *writer) Apply(ctx context.Context, t Turn) (Cost, error) {
+func (p *gitWriter) Apply(ctx context.Context, t Turn) (Cost, error) {
 	jobs := map[string][]git.Edit{}
 	for _, pair := range t.Pairs {
 		branch := p.shard(pair.Cluster)
@@ -82,35 +82,35 @@ func (p *writer) Apply(ctx context.Context, t Turn) (Cost, error) {
 	return ownFiles, err
 }
 
-func (p *writer) Close(ctx context.Context) error {
+func (p *gitWriter) Close(ctx context.Context) error {
 	if p.commits != nil {
 		p.commits.Close()
 		_ = p.host.Close()
 	}
-	return p.origin.Close(ctx)
+	return p.siteOrigin.Close(ctx)
 }
 
 // Floor is the physical minimum: it hashes and compresses each distinct content once, on all cores, and
 // writes it to disk once; then it pushes one small file. It does not arrange the contents as a commit,
 // so it is a bound, not a competitor.
 func Floor() Maker {
-	return Maker{Name: "floor: the same bytes once, one push", New: func(dir string) Peer { return &floor{writer: writer{origin: origin{dir: dir}}} }}
+	return Maker{Name: "floor: the same bytes once, one push", New: func(dir string) Peer { return &lowerBound{gitWriter: gitWriter{siteOrigin: siteOrigin{dir: dir}}} }}
 }
 
-type floor struct {
-	writer
+type lowerBound struct {
+	gitWriter
 	head git.Hash
 	turn int
 }
 
-func (p *floor) Prepare(ctx context.Context, s world.Spec, _ *world.World) (err error) {
-	if err = p.writer.Prepare(ctx, s, nil); err == nil {
+func (p *lowerBound) Prepare(ctx context.Context, s world.Spec, _ *world.World) (err error) {
+	if err = p.gitWriter.Prepare(ctx, s, nil); err == nil {
 		p.head, err = p.host.Head(ctx, p.site.Repo(), site.Branch)
 	}
 	return err
 }
 
-func (p *floor) Apply(ctx context.Context, t Turn) (Cost, error) {
+func (p *lowerBound) Apply(ctx context.Context, t Turn) (Cost, error) {
 	if err := durable(filepath.Join(p.dir, "floor"), packed(distinct(t.Pairs))); err != nil {
 		return Cost{}, err
 	}
@@ -122,7 +122,7 @@ func (p *floor) Apply(ctx context.Context, t Turn) (Cost, error) {
 }
 
 // Want is nothing: a floor stores nothing.
-func (p *floor) Want(*world.World) world.State { return world.State{} }
+func (p *lowerBound) Want(*world.World) world.State { return world.State{} }
 
 // distinct lists each content once. Pairs that share a map share its contents.
 func distinct(pairs []world.Pair) (out [][]byte) {

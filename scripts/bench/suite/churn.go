@@ -45,8 +45,8 @@ func (s *Suite) churn(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// life is a writer, its branch, and the desired state.
-type life struct {
+// branchHistory is a writer, its branch, and the desired state.
+type branchHistory struct {
 	site    *site.Site
 	host    *plain.Host
 	commits *batch.Writers
@@ -81,21 +81,21 @@ func (s *Suite) soaked(ctx context.Context, n int, kept bool) {
 	defer l.end()
 	var fifths [][]float64
 	for i := range stretches {
-		took, err := l.stretch(ctx, n/stretches)
+		took, err := l.commitMany(ctx, n/stretches)
 		fifths = append(fifths, took)
-		values := l.look()
+		values := l.measureSizes()
 		values["p50"], values["p99"] = figures.Median(took)*1000, figures.Quantile(took, 0.99)*1000
 		if note(fmt.Sprintf("commits %d to %d", i*n/stretches+1, (i+1)*n/stretches), values, err); err != nil {
 			return
 		}
 	}
-	values, err := l.sum(ctx, fifths)
+	values, err := l.summarize(ctx, fifths)
 	note(fmt.Sprintf("after %d commits", n), values, err)
 }
 
 // begin creates a branch of a hundred clusters.
-func (s *Suite) begin(ctx context.Context, kept bool) (l *life, err error) {
-	l = &life{kept: kept, draw: rand.New(rand.NewPCG(1, 15))} // the same changes for both
+func (s *Suite) begin(ctx context.Context, kept bool) (l *branchHistory, err error) {
+	l = &branchHistory{kept: kept, draw: rand.New(rand.NewPCG(1, 15))} // the same changes for both
 	if l.site, err = site.Open(ctx, s.folder()); err != nil {
 		return nil, err
 	}
@@ -109,16 +109,16 @@ func (s *Suite) begin(ctx context.Context, kept bool) (l *life, err error) {
 	return l, nil
 }
 
-func (l *life) end() {
+func (l *branchHistory) end() {
 	l.upkeeps.Wait()
 	l.commits.Close()
 	_ = l.host.Close()
 	_ = l.site.Close()
 }
 
-// stretch makes commits: mostly of one manifest on one cluster, one in fifty of a value of an app on
+// commitMany makes commits: mostly of one manifest on one cluster, one in fifty of a value of an app on
 // all. It returns the duration of each, in seconds.
-func (l *life) stretch(ctx context.Context, n int) (took []float64, err error) {
+func (l *branchHistory) commitMany(ctx context.Context, n int) (took []float64, err error) {
 	for range n {
 		change := world.Change{Kind: world.One, App: l.draw.IntN(apps), Cluster: l.draw.IntN(100)}
 		if l.draw.IntN(50) == 0 {
@@ -141,7 +141,7 @@ func (l *life) stretch(ctx context.Context, n int) (took []float64, err error) {
 }
 
 // maintain does a Git server's periodic maintenance, concurrently with commits.
-func (l *life) maintain(ctx context.Context) {
+func (l *branchHistory) maintain(ctx context.Context) {
 	l.upkeeps.Wait()
 	l.upkeeps.Go(func() {
 		began := time.Now()
@@ -156,8 +156,8 @@ func (l *life) maintain(ctx context.Context) {
 	})
 }
 
-// look measures the sizes.
-func (l *life) look() map[string]float64 {
+// measureSizes measures the sizes.
+func (l *branchHistory) measureSizes() map[string]float64 {
 	debug.FreeOSMemory()
 	out := map[string]float64{"objects": float64(objectFiles(l.site.Bare.Dir))}
 	if size, err := l.site.Size(); err == nil {
@@ -180,11 +180,11 @@ func objectFiles(dir string) (n int) {
 	return n
 }
 
-// sum compares the end with the start, and the repository with a packed one.
-func (l *life) sum(ctx context.Context, fifths [][]float64) (map[string]float64, error) {
+// summarize compares the end with the start, and the repository with a packed one.
+func (l *branchHistory) summarize(ctx context.Context, fifths [][]float64) (map[string]float64, error) {
 	l.upkeeps.Wait()
 	first, last := figures.Quantile(fifths[0], 0.99), figures.Quantile(fifths[stretches-1], 0.99)
-	out := l.look()
+	out := l.measureSizes()
 	out["p99"], out["p50"] = figures.Quantile(slices.Concat(fifths...), 0.99)*1000, figures.Median(slices.Concat(fifths...))*1000
 	out["drift"] = last / first
 	if l.kept {

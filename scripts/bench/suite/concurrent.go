@@ -25,8 +25,8 @@ import (
 // period is the duration of the load.
 const period = 2 * time.Second
 
-// way is one caller's method to make a file durable on the branch of a site.
-type way struct {
+// writeMethod is one caller's method to make a file durable on the branch of a site.
+type writeMethod struct {
 	name string
 	open func(ctx context.Context, s *site.Site) (put func(ctx context.Context, path string, text []byte) error, done func(), err error)
 	lost *atomic.Int64 // refused pushes after a move of the branch
@@ -56,7 +56,7 @@ func (s *Suite) concurrent(ctx context.Context) error {
 // oneCaller measures one caller on branches of several sizes: P6.
 func (s *Suite) oneCaller(ctx context.Context) error {
 	for _, clusters := range []int{10, 100} {
-		for _, w := range shuffled(s, []way{engine(), grouped(), workTree()}) {
+		for _, w := range shuffled(s, []writeMethod{engine(), grouped(), workTree()}) {
 			of := fmt.Sprintf("branch of %d files", clusters*apps*resources)
 			s.turn("P6 "+of+" "+w.name, func() {
 				sample := s.calls(ctx, w, 1, clusters)
@@ -68,11 +68,11 @@ func (s *Suite) oneCaller(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func concurrentWays() []way { return []way{grouped(), optimistic(), workTree()} }
+func concurrentWays() []writeMethod { return []writeMethod{grouped(), optimistic(), workTree()} }
 
 // grouped is our writer: one goroutine for the branch, which takes all waiting changes.
-func grouped() way {
-	return way{name: figures.Writer, open: func(_ context.Context, s *site.Site) (func(context.Context, string, []byte) error, func(), error) {
+func grouped() writeMethod {
+	return writeMethod{name: figures.Writer, open: func(_ context.Context, s *site.Site) (func(context.Context, string, []byte) error, func(), error) {
 		host := plain.New(plain.Options{})
 		writers := batch.New(host, batch.Options{})
 		put := func(ctx context.Context, path string, text []byte) error {
@@ -84,8 +84,8 @@ func grouped() way {
 }
 
 // engine is the layer below our writer, without its queue and its window; for one caller.
-func engine() way {
-	return way{name: "ours: engine", open: func(ctx context.Context, s *site.Site) (func(context.Context, string, []byte) error, func(), error) {
+func engine() writeMethod {
+	return writeMethod{name: "ours: engine", open: func(ctx context.Context, s *site.Site) (func(context.Context, string, []byte) error, func(), error) {
 		host := plain.New(plain.Options{})
 		head, err := host.Head(ctx, s.Repo(), site.Branch)
 		put := func(ctx context.Context, path string, text []byte) error {
@@ -101,8 +101,8 @@ func engine() way {
 
 // optimistic is the same engine used by independent callers: each reads the head, commits on top and
 // starts again after a lost race.
-func optimistic() way {
-	w := way{name: "optimistic retry", lost: new(atomic.Int64), most: 32}
+func optimistic() writeMethod {
+	w := writeMethod{name: "optimistic retry", lost: new(atomic.Int64), most: 32}
 	w.open = func(_ context.Context, s *site.Site) (func(context.Context, string, []byte) error, func(), error) {
 		host := plain.New(plain.Options{})
 		put := func(ctx context.Context, path string, text []byte) error {
@@ -123,8 +123,8 @@ func optimistic() way {
 }
 
 // workTree is the git program on one work tree, under a lock.
-func workTree() way {
-	return way{name: "git add, commit, push under a lock", most: 32, open: func(ctx context.Context, s *site.Site) (func(context.Context, string, []byte) error, func(), error) {
+func workTree() writeMethod {
+	return writeMethod{name: "git add, commit, push under a lock", most: 32, open: func(ctx context.Context, s *site.Site) (func(context.Context, string, []byte) error, func(), error) {
 		work, err := s.Clone(ctx)
 		var one sync.Mutex
 		put := func(ctx context.Context, path string, text []byte) error {
@@ -151,13 +151,13 @@ func workTree() way {
 	}}
 }
 
-func (s *Suite) callers(ctx context.Context, w way, n int) figures.Sample {
+func (s *Suite) callers(ctx context.Context, w writeMethod, n int) figures.Sample {
 	return s.calls(ctx, w, n, 100)
 }
 
 // calls runs n callers that change their own files on a branch with a fleet's files, and checks that
 // the branch contains all acknowledged changes.
-func (s *Suite) calls(ctx context.Context, w way, n, clusters int) figures.Sample {
+func (s *Suite) calls(ctx context.Context, w writeMethod, n, clusters int) figures.Sample {
 	home, err := site.Open(ctx, s.folder())
 	if err != nil {
 		return figures.Sample{Failed: err.Error()}
@@ -175,7 +175,7 @@ func (s *Suite) calls(ctx context.Context, w way, n, clusters int) figures.Sampl
 	if err := put(ctx, "hello", []byte("hello\n")); err != nil {
 		return figures.Sample{Failed: err.Error()}
 	}
-	c := &crowd{put: put, told: make([]int, n), took: make([][]float64, n)}
+	c := &callerGroup{put: put, acknowledged: make([]int, n), durations: make([][]float64, n)}
 	commits, _ := home.Commits(ctx)
 	if w.lost != nil {
 		w.lost.Store(0)
@@ -193,7 +193,7 @@ func (s *Suite) calls(ctx context.Context, w way, n, clusters int) figures.Sampl
 }
 
 // found checks for all acknowledged changes, and for damage.
-func (s *Suite) found(ctx context.Context, sample *figures.Sample, c *crowd, home *site.Site) {
+func (s *Suite) found(ctx context.Context, sample *figures.Sample, c *callerGroup, home *site.Site) {
 	lost, err := c.missing(ctx, home)
 	if err == nil {
 		err = home.Bare.Fsck(ctx)
@@ -206,22 +206,22 @@ func (s *Suite) found(ctx context.Context, sample *figures.Sample, c *crowd, hom
 	}
 }
 
-// crowd is many callers. Each writes a number to its file and increments it each time.
-type crowd struct {
-	put  func(ctx context.Context, path string, text []byte) error
-	told []int       // the highest acknowledged number, by caller
-	took [][]float64 // seconds, by caller
+// callerGroup is many callers. Each writes a number to its file and increments it each time.
+type callerGroup struct {
+	put          func(ctx context.Context, path string, text []byte) error
+	acknowledged []int       // the highest acknowledged number, by caller
+	durations    [][]float64 // seconds, by caller
 
 	late atomic.Int64 // callers whose last change was cancelled
 }
 
-func (c *crowd) run(ctx context.Context) error {
+func (c *callerGroup) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*period) // for running changes at the end
 	defer cancel()
 	end := time.Now().Add(period)
-	failures := make([]error, len(c.told))
+	failures := make([]error, len(c.acknowledged))
 	var all sync.WaitGroup
-	for i := range c.told {
+	for i := range c.acknowledged {
 		all.Go(func() {
 			for k := 1; time.Now().Before(end); k++ {
 				began := time.Now()
@@ -233,7 +233,7 @@ func (c *crowd) run(ctx context.Context) error {
 					failures[i] = err
 					return
 				}
-				c.told[i], c.took[i] = k, append(c.took[i], time.Since(began).Seconds())
+				c.acknowledged[i], c.durations[i] = k, append(c.durations[i], time.Since(began).Seconds())
 			}
 		})
 	}
@@ -243,8 +243,8 @@ func (c *crowd) run(ctx context.Context) error {
 
 func callerPath(i int) string { return fmt.Sprintf("callers/%02d/%04d", i%32, i) }
 
-func (c *crowd) sample(took time.Duration, err error) figures.Sample {
-	all := slices.Concat(c.took...)
+func (c *callerGroup) sample(took time.Duration, err error) figures.Sample {
+	all := slices.Concat(c.durations...)
 	out := figures.Sample{Values: map[string]float64{"rate": float64(len(all)) / took.Seconds()}}
 	if len(all) > 0 {
 		out.Values["p99"] = figures.Quantile(all, 0.99)
@@ -259,12 +259,12 @@ func (c *crowd) sample(took time.Duration, err error) figures.Sample {
 }
 
 // missing counts callers whose last acknowledged change is not on the branch.
-func (c *crowd) missing(ctx context.Context, s *site.Site) (n int, err error) {
+func (c *callerGroup) missing(ctx context.Context, s *site.Site) (n int, err error) {
 	held, err := s.Below(ctx, "callers")
 	if err != nil {
 		return 0, err
 	}
-	for i, k := range c.told {
+	for i, k := range c.acknowledged {
 		is := func(k int) bool { return held[callerPath(i)] == world.BlobID(fmt.Appendf(nil, "%d\n", k)) }
 		if k > 0 && !is(k) && !is(k+1) { // the next one may have landed without an acknowledgement
 			n++

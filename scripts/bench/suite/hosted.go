@@ -34,7 +34,7 @@ func (s *Suite) host(ctx context.Context, m peers.Maker, spec world.Spec) {
 }
 
 func (s *Suite) hostedBy(ctx context.Context, m peers.Maker, spec world.Spec) {
-	t := &tale{s: s, maker: m, spec: spec, of: spec.String(), want: world.New(spec)}
+	t := &peerRun{s: s, maker: m, spec: spec, of: spec.String(), want: world.New(spec)}
 	defer func() { _ = os.RemoveAll(t.dir) }()
 	sample := s.installed(ctx, t)
 	sample.Metric, sample.Case, sample.Peer = "P16", spec.String(), m.Name
@@ -46,11 +46,11 @@ func (s *Suite) hostedBy(ctx context.Context, m peers.Maker, spec world.Spec) {
 	s.add(sample)
 }
 
-func (s *Suite) installed(ctx context.Context, t *tale) (out figures.Sample) {
+func (s *Suite) installed(ctx context.Context, t *peerRun) (out figures.Sample) {
 	if err := t.prepare(ctx); err != nil {
 		return figures.Sample{Failed: "prepare: " + err.Error()}
 	}
-	site := t.peer.(sited).Site()
+	site := t.peer.(sitePeer).Site()
 	before, _ := site.Commits(ctx)
 	capped, cancel := context.WithTimeout(ctx, s.Cap)
 	defer cancel()
@@ -109,7 +109,7 @@ func (s *Suite) hostedCalls(ctx context.Context, m peers.Maker, spec world.Spec,
 	if err := p.Prepare(ctx, spec, base); err != nil {
 		return figures.Sample{Failed: "prepare: " + err.Error()}
 	}
-	c := &crowd{put: p.Put, told: make([]int, n), took: make([][]float64, n)}
+	c := &callerGroup{put: p.Put, acknowledged: make([]int, n), durations: make([][]float64, n)}
 	commits, _ := p.Site().Commits(ctx)
 	spent, began := p.Measure(), time.Now()
 	err := c.run(ctx)

@@ -27,8 +27,8 @@ const (
 	patience     = 10 * time.Second // time limit of an answer, from when the request was due
 )
 
-// request is one kind of API request.
-type request struct {
+// requestKind is one kind of API request.
+type requestKind struct {
 	name  string
 	share float64 // the rates
 	// do sends the i-th request, and returns with its answer. Many goroutines call it.
@@ -38,7 +38,7 @@ type request struct {
 // latency sends each kind of request at fixed rates: P10. After a rate that is too high for the
 // program, it skips the higher ones.
 func (s *Suite) latency(ctx context.Context, p *peers.Emco, clusters int) {
-	a := api{url: p.Program.URL() + "/v2/", client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce}}}
+	a := apiClient{url: p.Program.URL() + "/v2/", client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce}}}
 	defer a.client.CloseIdleConnections()
 	tokens, err := a.tokens(ctx)
 	if err != nil {
@@ -72,15 +72,15 @@ func (s *Suite) rates() []int {
 	return []int{500}
 }
 
-// api is the program's API.
-type api struct {
+// apiClient is the program's API.
+type apiClient struct {
 	url    string
 	client *http.Client
 }
 
 // requests are the measured kinds. Those that create clusters come last.
-func (a api) requests(clusters int, tokens []string) []request {
-	out := []request{
+func (a apiClient) requests(clusters int, tokens []string) []requestKind {
+	out := []requestKind{
 		{"one cluster", 1, func(ctx context.Context, i int) error {
 			_, err := a.send(ctx, http.MethodGet, clustersPath+"/"+world.Cluster(i%clusters), "")
 			return err
@@ -103,7 +103,7 @@ func (a api) requests(clusters int, tokens []string) []request {
 		}},
 	}
 	if len(tokens) > 1 {
-		whole := request{fmt.Sprintf("all clusters, by %d a page,", pageSize), 0.1, func(ctx context.Context, _ int) error {
+		whole := requestKind{fmt.Sprintf("all clusters, by %d a page,", pageSize), 0.1, func(ctx context.Context, _ int) error {
 			_, err := a.tokens(ctx)
 			return err
 		}}
@@ -113,13 +113,13 @@ func (a api) requests(clusters int, tokens []string) []request {
 }
 
 // page reads the page of a token, and returns the token of the next one.
-func (a api) page(ctx context.Context, token string) (next string, err error) {
+func (a apiClient) page(ctx context.Context, token string) (next string, err error) {
 	head, err := a.send(ctx, http.MethodGet, fmt.Sprintf("%s?limit=%d&continue=%s", clustersPath, pageSize, url.QueryEscape(token)), "")
 	return head.Get("X-Continue"), err
 }
 
 // tokens reads all pages, and returns the token of each.
-func (a api) tokens(ctx context.Context) (out []string, err error) {
+func (a apiClient) tokens(ctx context.Context) (out []string, err error) {
 	for token := ""; ; {
 		out = append(out, token)
 		if token, err = a.page(ctx, token); token == "" || err != nil {
@@ -129,7 +129,7 @@ func (a api) tokens(ctx context.Context) (out []string, err error) {
 }
 
 // send makes a call and reads the whole answer.
-func (a api) send(ctx context.Context, method, path, body string) (http.Header, error) {
+func (a apiClient) send(ctx context.Context, method, path, body string) (http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, method, a.url+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -152,10 +152,10 @@ func (a api) send(ctx context.Context, method, path, body string) (http.Header, 
 // atRate sends requests at a fixed rate, regardless of the answers, with numbers from first on. Times
 // start when a request is due, so a wait for a connection, or for the sender, counts. After a request
 // without a timely answer the rate is too high: atRate sends no more, and cancels the waiting ones.
-func atRate(ctx context.Context, r request, rate, first int) (out figures.Sample) {
+func atRate(ctx context.Context, r requestKind, rate, first int) (out figures.Sample) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l := loader{tooMuch: cancel}
+	l := loadGenerator{tooMuch: cancel}
 	began := time.Now()
 	n := rate * int(period/time.Second)
 	for i := 0; i < n && ctx.Err() == nil; i++ {
@@ -177,8 +177,8 @@ func atRate(ctx context.Context, r request, rate, first int) (out figures.Sample
 	return out
 }
 
-// loader sends requests and records the time from due to answered.
-type loader struct {
+// loadGenerator sends requests and records the time from due to answered.
+type loadGenerator struct {
 	tooMuch func() // ends all running requests
 	all     sync.WaitGroup
 
@@ -189,7 +189,7 @@ type loader struct {
 	why   string
 }
 
-func (l *loader) send(ctx context.Context, due time.Time, do func(context.Context) error) {
+func (l *loadGenerator) send(ctx context.Context, due time.Time, do func(context.Context) error) {
 	l.all.Go(func() {
 		timed, cancel := context.WithDeadline(ctx, due.Add(patience))
 		defer cancel()

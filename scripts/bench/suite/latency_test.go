@@ -14,7 +14,7 @@ func TestTimesRunFromWhenARequestWasDue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		r := request{do: func(context.Context, int) error {
+		r := requestKind{do: func(context.Context, int) error {
 			time.Sleep(time.Until(began.Add(time.Second))) // of the bubble's clock
 			return nil
 		}}
@@ -30,7 +30,7 @@ func TestTooHighARateIsNoFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int64
-		r := request{do: func(ctx context.Context, _ int) error {
+		r := requestKind{do: func(ctx context.Context, _ int) error {
 			if sent.Add(1) < 10 {
 				return nil
 			}
@@ -48,7 +48,7 @@ func TestTooHighARateIsNoFailure(t *testing.T) {
 func TestRefusalsAreFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := atRate(t.Context(), request{do: func(context.Context, int) error { return errors.New("409 Conflict") }}, 10, 0)
+		s := atRate(t.Context(), requestKind{do: func(context.Context, int) error { return errors.New("409 Conflict") }}, 10, 0)
 		if s.Failed == "" || s.Values["errors"] == 0 {
 			t.Errorf("sample is %+v", s)
 		}

@@ -71,13 +71,13 @@ func (s *Suite) published(ctx context.Context, clusters int) (*site.Site, error)
 
 const oneBranch = "edge/one"
 
-// fetch is a method to get one cluster's files; it returns the received bytes.
-type fetch struct {
+// fetchMethod is a method to get one cluster's files; it returns the received bytes.
+type fetchMethod struct {
 	name string
 	run  func(ctx context.Context, s *site.Site, dir string) (int64, error)
 }
 
-func fetches() []fetch {
+func fetches() []fetchMethod {
 	clone := func(args ...string) func(context.Context, *site.Site, string) (int64, error) {
 		return func(ctx context.Context, s *site.Site, dir string) (int64, error) {
 			if err := runGit(ctx, s.Dir, append(append([]string{"clone", "-q"}, args...), s.CloneURL(), dir)...); err != nil {
@@ -86,7 +86,7 @@ func fetches() []fetch {
 			return packs(dir)
 		}
 	}
-	return []fetch{
+	return []fetchMethod{
 		{"git, whole branch, depth 1 (Flux)", clone("--depth=1")},
 		{"git, sparse and without blobs", sparse},
 		{"git, branch of the cluster alone", clone("--depth=1", "--single-branch", "--branch="+oneBranch)},
@@ -115,7 +115,7 @@ func alone(ctx context.Context, s *site.Site, _ string) (int64, error) {
 	return int64(host.Stats().Received), err
 }
 
-func fetched(ctx context.Context, s *site.Site, w fetch, dir string) figures.Sample {
+func fetched(ctx context.Context, s *site.Site, w fetchMethod, dir string) figures.Sample {
 	defer os.RemoveAll(dir)
 	cpu, began := peers.CPU(), time.Now()
 	n, err := w.run(ctx, s, dir)

@@ -45,7 +45,7 @@ func (s *Suite) reports(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	s.hear(ctx, hearing{name: fmt.Sprintf("%d clusters", clusters), apps: 1}, dir+"/one", clusters, func(h *hearing) {
+	s.hear(ctx, reportFleet{name: fmt.Sprintf("%d clusters", clusters), apps: 1}, dir+"/one", clusters, func(h *reportFleet) {
 		for _, news := range []bool{false, true} {
 			s.add(h.flood(ctx, news))
 		}
@@ -53,14 +53,14 @@ func (s *Suite) reports(ctx context.Context) error {
 		s.add(h.branches(ctx))
 	})
 	if s.Full { // the sustained rate that the program must handle
-		s.hear(ctx, hearing{name: fmt.Sprintf("%d clusters x 10 apps", clusters), apps: 10}, dir+"/ten", clusters, func(h *hearing) { s.add(h.staleness(ctx)) })
+		s.hear(ctx, reportFleet{name: fmt.Sprintf("%d clusters x 10 apps", clusters), apps: 10}, dir+"/ten", clusters, func(h *reportFleet) { s.add(h.staleness(ctx)) })
 	}
 	s.add(polling())
 	return ctx.Err()
 }
 
 // hear runs a fleet that reports to its own program, for the time of do.
-func (s *Suite) hear(ctx context.Context, h hearing, dir string, clusters int, do func(*hearing)) {
+func (s *Suite) hear(ctx context.Context, h reportFleet, dir string, clusters int, do func(*reportFleet)) {
 	h.suite = s
 	defer h.close()
 	if err := h.open(ctx, dir, clusters); err != nil {
@@ -70,8 +70,8 @@ func (s *Suite) hear(ctx context.Context, h hearing, dir string, clusters int, d
 	do(&h)
 }
 
-// hearing is a program with a fleet that reports over HTTPS.
-type hearing struct {
+// reportFleet is a program with a fleet that reports over HTTPS.
+type reportFleet struct {
 	suite      *Suite
 	name       string
 	apps       int
@@ -83,7 +83,7 @@ type hearing struct {
 	agents     []*agents.Agent
 }
 
-func (h *hearing) open(ctx context.Context, dir string, clusters int) (err error) {
+func (h *reportFleet) open(ctx context.Context, dir string, clusters int) (err error) {
 	if h.site, err = site.Open(ctx, dir+"/origin"); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (h *hearing) open(ctx context.Context, dir string, clusters int) (err error
 		func() error { return h.fleet.Onboard(ctx, dir, h.deployment) },
 		func() error { return h.fleet.Act(ctx, h.deployment.Path(), "instantiate") },
 		func() error { return h.await(ctx) },
-		func() error { return h.equip(ctx, clusters) },
+		func() error { return h.createAgents(ctx, clusters) },
 	} {
 		if err := do(); err != nil {
 			return err
@@ -118,7 +118,7 @@ func (h *hearing) open(ctx context.Context, dir string, clusters int) (err error
 	return nil
 }
 
-func (h *hearing) close() {
+func (h *reportFleet) close() {
 	if h.program != nil {
 		_ = h.program.Stop()
 	}
@@ -127,7 +127,7 @@ func (h *hearing) close() {
 	}
 }
 
-func (h *hearing) await(ctx context.Context) error {
+func (h *reportFleet) await(ctx context.Context) error {
 	return program.Poll(ctx, 50*time.Millisecond, func() error {
 		st, err := h.fleet.Status(ctx, h.deployment.Path(), false)
 		if err == nil && st.DeployedStatus != v2.StatusInstantiated {
@@ -137,9 +137,9 @@ func (h *hearing) await(ctx context.Context) error {
 	})
 }
 
-// equip gives each cluster an agent with a token, which knows the content of the branch.
-func (h *hearing) equip(ctx context.Context, clusters int) error {
-	held, err := h.held(ctx)
+// createAgents gives each cluster an agent with a token, which knows the content of the branch.
+func (h *reportFleet) createAgents(ctx context.Context, clusters int) error {
+	held, err := h.syncedApps(ctx)
 	if err != nil {
 		return err
 	}
@@ -157,14 +157,14 @@ func (h *hearing) equip(ctx context.Context, clusters int) error {
 	return errors.Join(failures...)
 }
 
-func (h *hearing) agent(ctx context.Context, cluster string, held []status.App) (*agents.Agent, error) {
+func (h *reportFleet) agent(ctx context.Context, cluster string, held []status.App) (*agents.Agent, error) {
 	path := "cluster-providers/" + fleet.Provider + "/clusters/" + cluster + "/monitor/token"
 	made, err := client.Post[struct{ Token, Path string }](ctx, h.api, path, struct{}{})
 	return &agents.Agent{Cluster: fleet.Provider + "+" + cluster, Path: made.Path, Token: made.Token, Apps: held}, err
 }
 
-// held is the content of a cluster in sync with the branch: the same for all clusters.
-func (h *hearing) held(ctx context.Context) ([]status.App, error) {
+// syncedApps is the content of a cluster in sync with the branch: the same for all clusters.
+func (h *reportFleet) syncedApps(ctx context.Context) ([]status.App, error) {
 	root := "clusters/" + fleet.Provider + "+" + fleet.GitCluster(0) + "/"
 	listing, err := h.site.Bare.Git(ctx, "", "ls-tree", "-r", "--name-only", site.Branch, "--", root)
 	if err != nil {
@@ -217,7 +217,7 @@ func objectIn(text string) (label string, o status.Object) {
 }
 
 // flood sends reports of all clusters as fast as the server answers.
-func (h *hearing) flood(ctx context.Context, news bool) figures.Sample {
+func (h *reportFleet) flood(ctx context.Context, news bool) figures.Sample {
 	out := figures.Sample{Metric: "P7", Case: h.name + ", signs of life", Peer: figures.Process}
 	if news {
 		out.Case = h.name + ", each report is news"
@@ -235,7 +235,7 @@ func (h *hearing) flood(ctx context.Context, news bool) figures.Sample {
 	case r.Wrong != "":
 		out.Failed = "answered " + r.Wrong
 	default:
-		if err := h.kept(ctx); err != nil {
+		if err := h.checkStored(ctx); err != nil {
 			out.Failed = err.Error()
 		}
 	}
@@ -247,8 +247,8 @@ func (h *hearing) flood(ctx context.Context, news bool) figures.Sample {
 	return out
 }
 
-// kept compares the acknowledged reports of some agents with the stored ones.
-func (h *hearing) kept(ctx context.Context) error {
+// checkStored compares the acknowledged reports of some agents with the stored ones.
+func (h *reportFleet) checkStored(ctx context.Context) error {
 	for i := 0; i < len(h.agents); i += max(1, len(h.agents)/50) {
 		a := h.agents[i]
 		note, err := client.Get[struct{ Sequence uint64 }](ctx, h.api, strings.TrimPrefix(strings.TrimSuffix(a.Path, "/report"), "/v2/"))
@@ -264,7 +264,7 @@ func (h *hearing) kept(ctx context.Context) error {
 
 // staleness is the delay until the API shows a cluster's report, while the rest of the fleet reports
 // news twice a minute.
-func (h *hearing) staleness(ctx context.Context) figures.Sample {
+func (h *reportFleet) staleness(ctx context.Context) figures.Sample {
 	rest := len(h.agents) - 1
 	out := figures.Sample{Metric: "P7", Case: fmt.Sprintf("%s, %d news/s", h.name, max(1, rest/30)), Peer: figures.Process}
 	ctx, cancel := context.WithCancel(ctx)
@@ -277,7 +277,7 @@ func (h *hearing) staleness(ctx context.Context) figures.Sample {
 	})
 	var took []float64
 	for end := time.Now().Add(4 * period); time.Now().Before(end) && ctx.Err() == nil; {
-		seconds, err := h.shown(ctx, h.agents[0])
+		seconds, err := h.measureStaleness(ctx, h.agents[0])
 		if err != nil {
 			out.Failed = err.Error()
 			break
@@ -293,8 +293,8 @@ func (h *hearing) staleness(ctx context.Context) figures.Sample {
 	return out
 }
 
-// shown sends news of an agent, and waits until the status shows it.
-func (h *hearing) shown(ctx context.Context, a *agents.Agent) (seconds float64, err error) {
+// measureStaleness sends news of an agent, and waits until the status shows it.
+func (h *reportFleet) measureStaleness(ctx context.Context, a *agents.Agent) (seconds float64, err error) {
 	began := time.Now()
 	code, err := a.Report(h.program.URL(), true)
 	if err != nil || code != http.StatusNoContent {
@@ -313,7 +313,7 @@ func (h *hearing) shown(ctx context.Context, a *agents.Agent) (seconds float64, 
 
 // branches is the rate of reports to branches of clusters, through the writer of the monitor's Git
 // mode, and the cost to read them all.
-func (h *hearing) branches(ctx context.Context) figures.Sample {
+func (h *reportFleet) branches(ctx context.Context) figures.Sample {
 	out := figures.Sample{Metric: "P7", Case: h.name + ", each report is news", Peer: "a branch for each cluster"}
 	host := plain.New(plain.Options{})
 	defer host.Close()

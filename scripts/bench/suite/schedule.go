@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// schedule divides the time of a run among cells (a peer in a case). The first round runs all cells.
+// cellSchedule divides the time of a run among cells (a peer in a case). The first round runs all cells.
 // Later rounds run the fastest cells first, as many as fit into the round's share of the remaining
 // time. So fast cells have several measurements and slow cells at least one.
-type schedule struct {
+type cellSchedule struct {
 	rounds int
 	budget time.Duration // 0: no limit
 	began  time.Time
@@ -20,12 +20,12 @@ type schedule struct {
 	left   []string                 // skipped cells, with the reason
 }
 
-func newSchedule(rounds int, budget time.Duration) *schedule {
-	return &schedule{rounds: rounds, budget: budget, began: time.Now(), took: map[string]time.Duration{}}
+func newSchedule(rounds int, budget time.Duration) *cellSchedule {
+	return &cellSchedule{rounds: rounds, budget: budget, began: time.Now(), took: map[string]time.Duration{}}
 }
 
 // begin chooses the cells of a round, starting from round 1. It reports whether there are any.
-func (s *schedule) begin(round int) bool {
+func (s *cellSchedule) begin(round int) bool {
 	if s.first = round == 1; s.first {
 		return true
 	}
@@ -41,14 +41,14 @@ func (s *schedule) begin(round int) bool {
 }
 
 // cheapest lists the cells that have run, the fastest first.
-func (s *schedule) cheapest() []string {
+func (s *cellSchedule) cheapest() []string {
 	return slices.SortedFunc(maps.Keys(s.took), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.took[a], s.took[b]), cmp.Compare(a, b))
 	})
 }
 
 // may reports whether a cell runs in this round.
-func (s *schedule) may(cell string) bool {
+func (s *cellSchedule) may(cell string) bool {
 	late := s.budget > 0 && time.Since(s.began) > s.budget
 	switch {
 	case !s.first:
@@ -61,11 +61,11 @@ func (s *schedule) may(cell string) bool {
 }
 
 // omit records, once, a skipped cell.
-func (s *schedule) omit(what string) {
+func (s *cellSchedule) omit(what string) {
 	if !slices.Contains(s.left, what) {
 		s.left = append(s.left, what)
 	}
 }
 
 // note records the duration of a cell's turn.
-func (s *schedule) note(cell string, took time.Duration) { s.took[cell] = took }
+func (s *cellSchedule) note(cell string, took time.Duration) { s.took[cell] = took }

@@ -81,8 +81,8 @@ func (s *Suite) makers(ctx context.Context, spec world.Spec) (out []peers.Maker)
 	return out
 }
 
-// tale is one peer's progress in a story.
-type tale struct {
+// peerRun is one peer's progress in a story.
+type peerRun struct {
 	s     *Suite
 	maker peers.Maker
 	spec  world.Spec
@@ -92,20 +92,20 @@ type tale struct {
 	dir   string
 }
 
-// chapter is a part of a story with one sample.
-type chapter struct {
+// storyPart is a part of a story with one sample.
+type storyPart struct {
 	metric  string
 	changes []world.Change
 }
 
-func chapters(spec world.Spec) []chapter {
-	one := chapter{metric: "P3"}
+func chapters(spec world.Spec) []storyPart {
+	one := storyPart{metric: "P3"}
 	others := spec.Clusters - 1 // other than the first, which has an additional app
 	n := min(singles, others)
 	for i := range n {
 		one.changes = append(one.changes, world.Change{Kind: world.One, Cluster: 1 + i*others/n})
 	}
-	return []chapter{
+	return []storyPart{
 		{"P1", []world.Change{{Kind: world.Install}}},
 		{"P2", []world.Change{{Kind: world.Value, App: 1}}},
 		one,
@@ -113,7 +113,7 @@ func chapters(spec world.Spec) []chapter {
 }
 
 func (s *Suite) story(ctx context.Context, m peers.Maker, spec world.Spec, of string) {
-	t := &tale{s: s, maker: m, spec: spec, of: of, want: world.New(spec)}
+	t := &peerRun{s: s, maker: m, spec: spec, of: of, want: world.New(spec)}
 	defer func() { _ = os.RemoveAll(t.dir) }()
 	for _, c := range chapters(spec) {
 		key := c.metric + of + m.Name
@@ -121,7 +121,7 @@ func (s *Suite) story(ctx context.Context, m peers.Maker, spec world.Spec, of st
 			t.skip(ctx, c)
 			continue
 		}
-		sample := t.tell(ctx, c)
+		sample := t.runChapter(ctx, c)
 		if sample.Metric, sample.Case, sample.Peer = c.metric, of, m.Name; ctx.Err() != nil {
 			return
 		}
@@ -135,7 +135,7 @@ func (s *Suite) story(ctx context.Context, m peers.Maker, spec world.Spec, of st
 }
 
 // skip changes the world without the peer, which must start again afterwards.
-func (t *tale) skip(ctx context.Context, c chapter) {
+func (t *peerRun) skip(ctx context.Context, c storyPart) {
 	t.end(ctx)
 	for _, change := range c.changes {
 		t.want.Make(change)
@@ -145,12 +145,12 @@ func (t *tale) skip(ctx context.Context, c chapter) {
 	}
 }
 
-// tell runs a chapter of the peer and verifies the result.
-func (t *tale) tell(ctx context.Context, c chapter) (out figures.Sample) {
+// runChapter runs a chapter of the peer and verifies the result.
+func (t *peerRun) runChapter(ctx context.Context, c storyPart) (out figures.Sample) {
 	if err := t.prepare(ctx); err != nil {
 		return figures.Sample{Failed: "prepare: " + err.Error()}
 	}
-	before := t.look(ctx)
+	before := t.readCounters(ctx)
 	capped, cancel := context.WithTimeout(ctx, t.s.Cap)
 	defer cancel()
 	var took []float64
@@ -200,7 +200,7 @@ func plus(a, b peers.Cost) peers.Cost {
 }
 
 // prepare makes a peer if there is none, on the current world.
-func (t *tale) prepare(ctx context.Context) error {
+func (t *peerRun) prepare(ctx context.Context) error {
 	if t.peer != nil {
 		return nil
 	}
@@ -216,18 +216,18 @@ func (t *tale) prepare(ctx context.Context) error {
 	return t.peer.Prepare(ctx, t.spec, base)
 }
 
-// looked is the count on the server.
-type looked struct {
+// serverCounters is the count on the server.
+type serverCounters struct {
 	commits, pushes int
 	size            int64
 	state           world.State
 }
 
-// sited is a Peer that writes to a site.
-type sited interface{ Site() *site.Site }
+// sitePeer is a Peer that writes to a site.
+type sitePeer interface{ Site() *site.Site }
 
-func (t *tale) look(ctx context.Context) (l looked) {
-	p, ok := t.peer.(sited)
+func (t *peerRun) readCounters(ctx context.Context) (l serverCounters) {
+	p, ok := t.peer.(sitePeer)
 	if !ok {
 		return l
 	}
@@ -240,8 +240,8 @@ func (t *tale) look(ctx context.Context) (l looked) {
 	return l
 }
 
-func (t *tale) values(ctx context.Context, before looked, sum peers.Cost) map[string]float64 {
-	after := t.look(ctx)
+func (t *peerRun) values(ctx context.Context, before serverCounters, sum peers.Cost) map[string]float64 {
+	after := t.readCounters(ctx)
 	out := map[string]float64{
 		"commits": float64(after.commits - before.commits), "pushes": float64(after.pushes - before.pushes),
 		"sent": float64(after.size-before.size) / 1024, "files": float64(changed(before.state, after.state)),
@@ -274,7 +274,7 @@ func changed(a, b world.State) (n int) {
 }
 
 // verify compares the result with the desired state.
-func (t *tale) verify(ctx context.Context) error {
+func (t *peerRun) verify(ctx context.Context) error {
 	got, err := t.peer.Probe(ctx)
 	if err != nil {
 		return err
@@ -299,7 +299,7 @@ func same(got, want world.State) error {
 }
 
 // end closes the peer; damage found then is a failure of the whole story.
-func (t *tale) end(ctx context.Context) {
+func (t *peerRun) end(ctx context.Context) {
 	if t.peer == nil {
 		return
 	}
@@ -311,7 +311,7 @@ func (t *tale) end(ctx context.Context) {
 }
 
 // abandon closes a peer that was stopped in the middle.
-func (t *tale) abandon(ctx context.Context) {
+func (t *peerRun) abandon(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel() // without checks
 	_ = t.peer.Close(ctx)

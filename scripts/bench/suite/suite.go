@@ -35,7 +35,7 @@ type Suite struct {
 	Options
 	run   *figures.Run
 	began time.Time
-	time  *schedule
+	time  *cellSchedule
 	dir   string
 	seq   int
 	round int
@@ -45,15 +45,15 @@ type Suite struct {
 	over  map[string]bool // peers above the cap, by metric and peer: their larger cases are skipped
 }
 
-// part is a group of metrics with common measurements.
-type part struct {
+// metricGroup is a group of metrics with common measurements.
+type metricGroup struct {
 	metrics []string
 	run     func(*Suite, context.Context) error
 	once    bool // counts, which are equal in each round
 }
 
-func parts() []part {
-	return []part{
+func parts() []metricGroup {
+	return []metricGroup{
 		{[]string{"P5"}, (*Suite).concurrent, false},
 		{[]string{"P6"}, (*Suite).oneCaller, false},
 		{[]string{"P7"}, func(s *Suite, ctx context.Context) (err error) {

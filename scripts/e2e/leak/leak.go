@@ -20,15 +20,15 @@ type Secret struct {
 
 // Finder collects leaks. Its methods may be called from any goroutine.
 type Finder struct {
-	needles []needle
+	needles []encodedSecret
 
 	mu    sync.Mutex
 	found []string
 	bytes int64
 }
 
-// needle is one encoding of a secret.
-type needle struct {
+// encodedSecret is one encoding of a secret.
+type encodedSecret struct {
 	secret Secret
 	form   string
 	text   []byte
@@ -38,9 +38,9 @@ type needle struct {
 func NewFinder(secrets ...Secret) *Finder {
 	f := &Finder{}
 	for _, s := range secrets {
-		f.needles = append(f.needles, needle{s, "as it is", []byte(s.Text)}, needle{s, "in hex", []byte(hex.EncodeToString([]byte(s.Text)))})
+		f.needles = append(f.needles, encodedSecret{s, "as it is", []byte(s.Text)}, encodedSecret{s, "in hex", []byte(hex.EncodeToString([]byte(s.Text)))})
 		for shift := range 3 {
-			f.needles = append(f.needles, needle{s, "in base64", encoded(s.Text, shift)})
+			f.needles = append(f.needles, encodedSecret{s, "in base64", encoded(s.Text, shift)})
 		}
 	}
 	return f

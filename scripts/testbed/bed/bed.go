@@ -53,7 +53,7 @@ func Open(ctx context.Context, o Options) (*Bed, error) {
 	if err != nil {
 		return nil, err
 	}
-	progress := &lines{to: o.Progress}
+	progress := &lineWriter{to: o.Progress}
 	builder, err := build.New(progress)
 	if err != nil {
 		return nil, err
@@ -146,13 +146,13 @@ func etcdArgs(dir, client, peer string) []string {
 
 func dataDir(dir string) string { return filepath.Join(dir, "etcd-data") }
 
-// lines lets several goroutines write whole lines.
-type lines struct {
+// lineWriter lets several goroutines write whole lines.
+type lineWriter struct {
 	mu sync.Mutex
 	to io.Writer
 }
 
-func (l *lines) Write(line []byte) (int, error) {
+func (l *lineWriter) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.to.Write(line)

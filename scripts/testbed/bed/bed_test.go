@@ -28,7 +28,7 @@ func TestABedNeedsAFolder(t *testing.T) {
 
 func TestProgressLinesOfSeveralGoroutinesStayWhole(t *testing.T) {
 	var out bytes.Buffer
-	b := &Bed{progress: &lines{to: &out}}
+	b := &Bed{progress: &lineWriter{to: &out}}
 	var group sync.WaitGroup
 	for range 20 {
 		group.Go(func() { b.Say("c1", "step %d", 1) })

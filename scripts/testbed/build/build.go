@@ -110,7 +110,7 @@ func (b *Builder) Build(ctx context.Context, name string) (string, error) {
 }
 
 // make builds a part in a temporary folder and renames that to dir.
-func (b *Builder) make(ctx context.Context, p part, dir string) error {
+func (b *Builder) make(ctx context.Context, p partRecipe, dir string) error {
 	tmp, err := os.MkdirTemp(b.cache, ".building-"+p.name+"-")
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (b *Builder) make(ctx context.Context, p part, dir string) error {
 	return os.Rename(tmp, dir)
 }
 
-func (b *Builder) link(ctx context.Context, p part, prog program, out string) error {
+func (b *Builder) link(ctx context.Context, p partRecipe, prog binaryRecipe, out string) error {
 	args := buildArgs(p, prog, filepath.Join(out, prog.name))
 	if err := b.goBuild(ctx, p, prog.name, args); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (b *Builder) link(ctx context.Context, p part, prog program, out string) er
 }
 
 // buildArgs returns the arguments of the go command for one program.
-func buildArgs(p part, prog program, out string) []string {
+func buildArgs(p partRecipe, prog binaryRecipe, out string) []string {
 	args := []string{"build", "-v", "-p", "2", "-trimpath", "-mod=readonly", "-ldflags", p.ldflags}
 	if p.tags != "" {
 		args = append(args, "-tags", p.tags)

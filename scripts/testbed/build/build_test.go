@@ -36,7 +36,7 @@ func TestTheHashCoversWhatTheResultDependsOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hashOf := func(change func(files map[string]string, p *part), toolchain string) string {
+	hashOf := func(change func(files map[string]string, p *partRecipe), toolchain string) string {
 		files, q := small(), p
 		change(files, &q)
 		h, err := hashPart(wrapper(t, files), q, toolchain)
@@ -45,26 +45,26 @@ func TestTheHashCoversWhatTheResultDependsOn(t *testing.T) {
 		}
 		return h
 	}
-	nothing := func(map[string]string, *part) {}
+	nothing := func(map[string]string, *partRecipe) {}
 	base := hashOf(nothing, "go1.26.8 linux amd64")
 	for _, c := range []struct {
 		name      string
-		change    func(map[string]string, *part)
+		change    func(map[string]string, *partRecipe)
 		toolchain string
 		same      bool
 	}{
 		{"the same content elsewhere", nothing, "go1.26.8 linux amd64", true},
-		{"a file that is not built", func(f map[string]string, _ *part) { f["README.md"] = "x" }, "go1.26.8 linux amd64", true},
+		{"a file that is not built", func(f map[string]string, _ *partRecipe) { f["README.md"] = "x" }, "go1.26.8 linux amd64", true},
 		{"another version of Go", nothing, "go1.27.0 linux amd64", false},
-		{"another requirement", func(f map[string]string, _ *part) { f["go.mod"] += "// x\n" }, "go1.26.8 linux amd64", false},
-		{"another checksum", func(f map[string]string, _ *part) { f["go.sum"] = "x" }, "go1.26.8 linux amd64", false},
-		{"another main", func(f map[string]string, _ *part) { f["main.go"] += "// x\n" }, "go1.26.8 linux amd64", false},
-		{"one more source file", func(f map[string]string, _ *part) { f["more.go"] = "package main\n" }, "go1.26.8 linux amd64", false},
-		{"other linker flags", func(_ map[string]string, p *part) { p.ldflags = "-s" }, "go1.26.8 linux amd64", false},
-		{"other build tags", func(_ map[string]string, p *part) { p.tags = "x" }, "go1.26.8 linux amd64", false},
-		{"a C compiler", func(_ map[string]string, p *part) { p.cgo = true }, "go1.26.8 linux amd64", false},
-		{"other folders copied", func(_ map[string]string, p *part) { p.folders = []folder{{name: "x"}} }, "go1.26.8 linux amd64", false},
-		{"other files copied", func(_ map[string]string, p *part) { p.copies = []extract{{name: "x"}} }, "go1.26.8 linux amd64", false},
+		{"another requirement", func(f map[string]string, _ *partRecipe) { f["go.mod"] += "// x\n" }, "go1.26.8 linux amd64", false},
+		{"another checksum", func(f map[string]string, _ *partRecipe) { f["go.sum"] = "x" }, "go1.26.8 linux amd64", false},
+		{"another main", func(f map[string]string, _ *partRecipe) { f["main.go"] += "// x\n" }, "go1.26.8 linux amd64", false},
+		{"one more source file", func(f map[string]string, _ *partRecipe) { f["more.go"] = "package main\n" }, "go1.26.8 linux amd64", false},
+		{"other linker flags", func(_ map[string]string, p *partRecipe) { p.ldflags = "-s" }, "go1.26.8 linux amd64", false},
+		{"other build tags", func(_ map[string]string, p *partRecipe) { p.tags = "x" }, "go1.26.8 linux amd64", false},
+		{"a C compiler", func(_ map[string]string, p *partRecipe) { p.cgo = true }, "go1.26.8 linux amd64", false},
+		{"other folders copied", func(_ map[string]string, p *partRecipe) { p.folders = []folderCopy{{name: "x"}} }, "go1.26.8 linux amd64", false},
+		{"other files copied", func(_ map[string]string, p *partRecipe) { p.copies = []textExtract{{name: "x"}} }, "go1.26.8 linux amd64", false},
 	} {
 		if got := hashOf(c.change, c.toolchain); (got == base) != c.same {
 			t.Errorf("%s: hash %s, base %s, want same: %v", c.name, got, base, c.same)
@@ -180,7 +180,7 @@ func TestTheLockWaitsAndGivesUpWithTheContext(t *testing.T) {
 }
 
 func TestPackagesAreCountedAndMessagesKept(t *testing.T) {
-	p := &packages{}
+	p := &packageCounter{}
 	for _, chunk := range []string{"k8s.io/ap", "i\ngo: downloading x v1\n./main.go:3:2: undefined: oops\nfmt\n"} {
 		if _, err := p.Write([]byte(chunk)); err != nil {
 			t.Fatal(err)

@@ -43,14 +43,14 @@ func (b *Builder) goOutput(ctx context.Context, dir string, args ...string) (str
 }
 
 // goBuild runs one go build and reports its progress.
-func (b *Builder) goBuild(ctx context.Context, p part, prog string, args []string) error {
+func (b *Builder) goBuild(ctx context.Context, p partRecipe, prog string, args []string) error {
 	b.say(p.name, "building %s (minutes when the build cache is cold)", prog)
 	begin := time.Now()
 	cmd := command(ctx, filepath.Join(b.parts, p.name), args...)
 	if p.cgo {
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
 	}
-	seen := &packages{}
+	seen := &packageCounter{}
 	cmd.Stderr = seen
 	stop := b.report(p.name, prog, seen)
 	err := cmd.Run()
@@ -63,7 +63,7 @@ func (b *Builder) goBuild(ctx context.Context, p part, prog string, args []strin
 }
 
 // report writes a progress line periodically until stop is called, which waits for the reporter.
-func (b *Builder) report(name, prog string, seen *packages) (stop func()) {
+func (b *Builder) report(name, prog string, seen *packageCounter) (stop func()) {
 	begin := time.Now()
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -82,16 +82,16 @@ func (b *Builder) report(name, prog string, seen *packages) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-// packages counts the package names in the output of go build -v and keeps the other lines, which are
+// packageCounter counts the package names in the output of go build -v and keeps the other lines, which are
 // messages.
-type packages struct {
+type packageCounter struct {
 	count atomic.Int64
 	line  []byte
 	other []string
 }
 
 // One goroutine of os/exec calls Write.
-func (p *packages) Write(data []byte) (int, error) {
+func (p *packageCounter) Write(data []byte) (int, error) {
 	p.line = append(p.line, data...)
 	for {
 		line, after, ok := bytes.Cut(p.line, []byte("\n"))
@@ -103,7 +103,7 @@ func (p *packages) Write(data []byte) (int, error) {
 	}
 }
 
-func (p *packages) add(line string) {
+func (p *packageCounter) add(line string) {
 	switch {
 	case strings.HasPrefix(line, "go: downloading"):
 	case strings.ContainsAny(line, " \t"):
@@ -113,12 +113,12 @@ func (p *packages) add(line string) {
 	}
 }
 
-func (p *packages) rest() string {
+func (p *packageCounter) rest() string {
 	return strings.Join(append(p.other, string(p.line)), "\n")
 }
 
 // extract copies files of a pinned module to the output folder.
-func (b *Builder) extract(ctx context.Context, p part, e extract, out string) error {
+func (b *Builder) extract(ctx context.Context, p partRecipe, e textExtract, out string) error {
 	module, err := b.moduleDir(ctx, p, e.module)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (b *Builder) extract(ctx context.Context, p part, e extract, out string) er
 }
 
 // copyFolder copies a folder of a pinned module to the output folder.
-func (b *Builder) copyFolder(ctx context.Context, p part, f folder, out string) error {
+func (b *Builder) copyFolder(ctx context.Context, p partRecipe, f folderCopy, out string) error {
 	module, err := b.moduleDir(ctx, p, f.module)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (b *Builder) copyFolder(ctx context.Context, p part, f folder, out string) 
 }
 
 // moduleDir returns the go command's folder of a module in the version that a part pins.
-func (b *Builder) moduleDir(ctx context.Context, p part, module string) (string, error) {
+func (b *Builder) moduleDir(ctx context.Context, p partRecipe, module string) (string, error) {
 	return b.goOutput(ctx, filepath.Join(b.parts, p.name), "list", "-m", "-f", "{{.Dir}}", module)
 }
 

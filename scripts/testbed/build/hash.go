@@ -13,7 +13,7 @@ import (
 
 // hash returns a short name for all inputs of a part: its sources, its recipe, the version of Go and
 // the platform.
-func (b *Builder) hash(ctx context.Context, p part) (string, error) {
+func (b *Builder) hash(ctx context.Context, p partRecipe) (string, error) {
 	dir := filepath.Join(b.parts, p.name)
 	toolchain, err := b.goOutput(ctx, dir, "env", "GOVERSION", "GOOS", "GOARCH")
 	if err != nil {
@@ -22,7 +22,7 @@ func (b *Builder) hash(ctx context.Context, p part) (string, error) {
 	return hashPart(dir, p, toolchain)
 }
 
-func hashPart(dir string, p part, toolchain string) (string, error) {
+func hashPart(dir string, p partRecipe, toolchain string) (string, error) {
 	files, err := sources(dir)
 	if err != nil {
 		return "", err

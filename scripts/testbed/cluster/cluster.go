@@ -45,16 +45,16 @@ type Cluster struct {
 	name, dir string
 	nodes     int
 	bed       *bed.Bed
-	programs  programs
+	programs  programDirs
 	server    string // URL of the API server
-	tokens    tokens
+	tokens    clusterTokens
 	keys      pki.Files
 	client    *rest.Client
 	processes []*process.Process
 }
 
-// programs are the folders of the built parts.
-type programs struct{ kube, kwok string }
+// programDirs are the folders of the built parts.
+type programDirs struct{ kube, kwok string }
 
 // Start builds missing parts, starts a cluster and waits until it accepts work: the API server and the
 // nodes are ready, and the service account of namespace default exists. The caller stops the cluster

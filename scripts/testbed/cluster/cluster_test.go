@@ -15,7 +15,7 @@ func still(t *testing.T) *Cluster {
 	t.Helper()
 	c := &Cluster{
 		name: "c1", dir: filepath.Join(t.TempDir(), "c1"), nodes: 2, bed: &bed.Bed{}, tokens: newTokens(),
-		programs: programs{kube: "/parts/kube", kwok: "/parts/kwok"}, server: "https://127.0.0.1:23456",
+		programs: programDirs{kube: "/parts/kube", kwok: "/parts/kwok"}, server: "https://127.0.0.1:23456",
 	}
 	if err := c.writeFiles(); err != nil {
 		t.Fatal(err)

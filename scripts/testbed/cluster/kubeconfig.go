@@ -7,15 +7,15 @@ import (
 	"os"
 )
 
-// tokens are the secrets of the three identities of a cluster.
-type tokens struct{ admin, manager, scheduler string }
+// clusterTokens are the secrets of the three identities of a cluster.
+type clusterTokens struct{ admin, manager, scheduler string }
 
-func newTokens() tokens {
-	return tokens{admin: rand.Text(), manager: rand.Text(), scheduler: rand.Text()}
+func newTokens() clusterTokens {
+	return clusterTokens{admin: rand.Text(), manager: rand.Text(), scheduler: rand.Text()}
 }
 
 // csv returns the token file of the API server: token, user, id, groups.
-func (t tokens) csv() string {
+func (t clusterTokens) csv() string {
 	return fmt.Sprintf("%s,admin,admin,\"system:masters\"\n", t.admin) +
 		fmt.Sprintf("%s,system:kube-controller-manager,manager\n", t.manager) +
 		fmt.Sprintf("%s,system:kube-scheduler,scheduler\n", t.scheduler)

@@ -40,41 +40,41 @@ func (s Sync) manifest() (string, error) {
 	if s.Interval == 0 {
 		s.Interval = time.Second
 	}
-	var items []object
+	var items []jsonObject
 	if s.User != "" {
 		items = append(items, s.secret())
 	}
-	list := object{"apiVersion": "v1", "kind": "List", "items": append(items, s.repository(), s.kustomization())}
+	list := jsonObject{"apiVersion": "v1", "kind": "List", "items": append(items, s.repository(), s.kustomization())}
 	data, err := json.Marshal(list)
 	return string(data), err
 }
 
-type object map[string]any
+type jsonObject map[string]any
 
-func (s Sync) secret() object {
-	return object{
+func (s Sync) secret() jsonObject {
+	return jsonObject{
 		"apiVersion": "v1", "kind": "Secret", "metadata": meta(), "type": "Opaque",
-		"stringData": object{"username": s.User, "password": s.Password},
+		"stringData": jsonObject{"username": s.User, "password": s.Password},
 	}
 }
 
-func (s Sync) repository() object {
-	spec := object{
+func (s Sync) repository() jsonObject {
+	spec := jsonObject{
 		"url": s.URL, "interval": s.interval(), "timeout": "60s",
-		"ref": object{"branch": s.Branch},
+		"ref": jsonObject{"branch": s.Branch},
 	}
 	if s.User != "" {
-		spec["secretRef"] = object{"name": Namespace}
+		spec["secretRef"] = jsonObject{"name": Namespace}
 	}
-	return object{"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": meta(), "spec": spec}
+	return jsonObject{"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": meta(), "spec": spec}
 }
 
-func (s Sync) kustomization() object {
-	return object{
+func (s Sync) kustomization() jsonObject {
+	return jsonObject{
 		"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": meta(),
-		"spec": object{
+		"spec": jsonObject{
 			"interval": s.interval(), "retryInterval": s.interval(), "prune": true, "path": "./" + s.Path,
-			"sourceRef": object{"kind": "GitRepository", "name": Namespace},
+			"sourceRef": jsonObject{"kind": "GitRepository", "name": Namespace},
 		},
 	}
 }
@@ -82,4 +82,4 @@ func (s Sync) kustomization() object {
 // interval returns the interval in Flux's format, in milliseconds.
 func (s Sync) interval() string { return fmt.Sprintf("%dms", s.Interval.Milliseconds()) }
 
-func meta() object { return object{"name": Namespace, "namespace": Namespace} }
+func meta() jsonObject { return jsonObject{"name": Namespace, "namespace": Namespace} }

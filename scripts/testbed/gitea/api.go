@@ -11,13 +11,13 @@ import (
 	"net/http"
 )
 
-// login is a name and a password.
-type login struct{ name, password string }
+// userLogin is a name and a password.
+type userLogin struct{ name, password string }
 
 // CreateUser creates a user and returns a token with the given scopes, such as "write:repository".
 func (g *Gitea) CreateUser(ctx context.Context, name string, scopes ...string) (token string, err error) {
-	user := login{name, rand.Text()}
-	err = g.call(ctx, g.admin, request{http.MethodPost, "/admin/users", object{
+	user := userLogin{name, rand.Text()}
+	err = g.call(ctx, g.admin, apiRequest{http.MethodPost, "/admin/users", jsonObject{
 		"username": name, "password": user.password, "email": mail(name), "must_change_password": false,
 	}}, nil)
 	if err != nil {
@@ -26,51 +26,51 @@ func (g *Gitea) CreateUser(ctx context.Context, name string, scopes ...string) (
 	var made struct {
 		SHA1 string `json:"sha1"`
 	}
-	err = g.call(ctx, user, request{http.MethodPost, "/users/" + name + "/tokens", object{"name": rand.Text(), "scopes": scopes}}, &made)
+	err = g.call(ctx, user, apiRequest{http.MethodPost, "/users/" + name + "/tokens", jsonObject{"name": rand.Text(), "scopes": scopes}}, &made)
 	return made.SHA1, err
 }
 
 // CreateRepo creates an empty private repository with the default branch main.
 func (g *Gitea) CreateRepo(ctx context.Context, owner, repo string) error {
-	return g.call(ctx, g.admin, request{http.MethodPost, "/admin/users/" + owner + "/repos", object{
+	return g.call(ctx, g.admin, apiRequest{http.MethodPost, "/admin/users/" + owner + "/repos", jsonObject{
 		"name": repo, "private": true, "default_branch": "main",
 	}}, nil)
 }
 
 // Share gives a user a permission, "read" or "write", in another user's repository.
 func (g *Gitea) Share(ctx context.Context, owner, repo, user, permission string) error {
-	return g.call(ctx, g.admin, request{http.MethodPut, "/repos/" + owner + "/" + repo + "/collaborators/" + user, object{"permission": permission}}, nil)
+	return g.call(ctx, g.admin, apiRequest{http.MethodPut, "/repos/" + owner + "/" + repo + "/collaborators/" + user, jsonObject{"permission": permission}}, nil)
 }
 
 // Protect forbids all pushes to the branches of a pattern.
 func (g *Gitea) Protect(ctx context.Context, owner, repo, pattern string) error {
-	return g.call(ctx, g.admin, request{http.MethodPost, "/repos/" + owner + "/" + repo + "/branch_protections", object{
+	return g.call(ctx, g.admin, apiRequest{http.MethodPost, "/repos/" + owner + "/" + repo + "/branch_protections", jsonObject{
 		"rule_name": pattern, "enable_push": false,
 	}}, nil)
 }
 
 // CommitFile commits a new file to a branch as the administrator, as people do in the web interface.
 func (g *Gitea) CommitFile(ctx context.Context, owner, repo, branch, path, content string) error {
-	return g.call(ctx, g.admin, request{http.MethodPost, "/repos/" + owner + "/" + repo + "/contents/" + path, object{
+	return g.call(ctx, g.admin, apiRequest{http.MethodPost, "/repos/" + owner + "/" + repo + "/contents/" + path, jsonObject{
 		"branch": branch, "message": "foreign", "content": base64.StdEncoding.EncodeToString([]byte(content)),
 	}}, nil)
 }
 
-// object is a JSON object to send.
-type object map[string]any
+// jsonObject is a JSON object to send.
+type jsonObject map[string]any
 
-// request is a call of the API, below /api/v1.
-type request struct {
+// apiRequest is a call of the API, below /api/v1.
+type apiRequest struct {
 	method, path string
-	in           object
+	in           jsonObject
 }
 
 func (g *Gitea) get(ctx context.Context, path string) error {
-	return g.call(ctx, g.admin, request{http.MethodGet, path, nil}, nil)
+	return g.call(ctx, g.admin, apiRequest{http.MethodGet, path, nil}, nil)
 }
 
 // call makes a request as a user and reads the answer into out, which may be nil.
-func (g *Gitea) call(ctx context.Context, who login, r request, out any) error {
+func (g *Gitea) call(ctx context.Context, who userLogin, r apiRequest, out any) error {
 	body, err := json.Marshal(r.in)
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ type Options struct {
 type Gitea struct {
 	dir, part string
 	url       string
-	admin     login
+	admin     userLogin
 	http      *http.Client
 	process   *process.Process
 }
@@ -60,7 +60,7 @@ func Start(ctx context.Context, o Options) (*Gitea, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	g := &Gitea{dir: dir, part: part, admin: login{"keeper", rand.Text()}, http: &http.Client{Transport: &http.Transport{}, Timeout: 30 * time.Second}}
+	g := &Gitea{dir: dir, part: part, admin: userLogin{"keeper", rand.Text()}, http: &http.Client{Transport: &http.Transport{}, Timeout: 30 * time.Second}}
 	return g, g.start(ctx, o.Progress)
 }
 

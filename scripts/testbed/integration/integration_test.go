@@ -197,19 +197,19 @@ func kubectl(t *testing.T, c *cluster.Cluster, args ...string) string {
 }
 
 // A worktree is a test's clone.
-type worktree struct {
+type gitWorktree struct {
 	t   *testing.T
 	dir string
 }
 
-func clone(t *testing.T, host *githost.Host) worktree {
-	w := worktree{t: t, dir: t.TempDir()}
+func clone(t *testing.T, host *githost.Host) gitWorktree {
+	w := gitWorktree{t: t, dir: t.TempDir()}
 	w.git("init", "-q", "--initial-branch=main")
 	w.git("remote", "add", "origin", host.PushURL("fleet"))
 	return w
 }
 
-func (w worktree) put(name, text string) {
+func (w gitWorktree) put(name, text string) {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -220,21 +220,21 @@ func (w worktree) put(name, text string) {
 	}
 }
 
-func (w worktree) remove(name string) {
+func (w gitWorktree) remove(name string) {
 	w.t.Helper()
 	if err := os.Remove(filepath.Join(w.dir, name)); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w worktree) push() {
+func (w gitWorktree) push() {
 	w.t.Helper()
 	w.git("add", "-A")
 	w.git("-c", "user.name=test", "-c", "user.email=test@example.test", "commit", "-q", "-m", "change")
 	w.git("push", "-q", "origin", "HEAD:main")
 }
 
-func (w worktree) git(args ...string) {
+func (w gitWorktree) git(args ...string) {
 	w.t.Helper()
 	cmd := exec.CommandContext(w.t.Context(), "git", args...)
 	cmd.Dir = w.dir

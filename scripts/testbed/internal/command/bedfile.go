@@ -30,7 +30,7 @@ type memberEntry struct {
 	PIDs       map[string]int `json:"pids"`
 }
 
-func (r *running) content() bedFile {
+func (r *runningBed) content() bedFile {
 	f := bedFile{PID: os.Getpid(), Etcd: etcdEntry{URL: r.bed.EtcdURL(), PID: r.bed.EtcdPID()}}
 	for _, m := range r.started {
 		e := memberEntry{
@@ -46,7 +46,7 @@ func (r *running) content() bedFile {
 }
 
 // write creates bed.json atomically.
-func (r *running) write() error {
+func (r *runningBed) write() error {
 	data, err := json.MarshalIndent(r.content(), "", "  ")
 	if err != nil {
 		return err
@@ -59,4 +59,4 @@ func (r *running) write() error {
 }
 
 // forget removes bed.json, because the processes in it have ended or will end.
-func (r *running) forget() { _ = os.Remove(filepath.Join(r.bed.Dir(), fileName)) }
+func (r *runningBed) forget() { _ = os.Remove(filepath.Join(r.bed.Dir(), fileName)) }

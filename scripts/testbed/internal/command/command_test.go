@@ -26,7 +26,7 @@ func TestWrongUsageIsToldApart(t *testing.T) {
 
 func TestTheFlagsOfUp(t *testing.T) {
 	got, err := parseUp(strings.Fields("-clusters c1,c2 -flux c2 -dir d -nodes 3"))
-	want := plan{clusters: []string{"c1", "c2"}, flux: []string{"c2"}, dir: "d", nodes: 3}
+	want := upPlan{clusters: []string{"c1", "c2"}, flux: []string{"c2"}, dir: "d", nodes: 3}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("parseUp = %+v, %v, want %+v", got, err, want)
 	}

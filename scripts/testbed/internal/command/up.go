@@ -16,15 +16,15 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/flux"
 )
 
-// plan is the parsed flags of up.
-type plan struct {
+// upPlan is the parsed flags of up.
+type upPlan struct {
 	clusters, flux []string
 	dir            string
 	nodes          int
 }
 
-func parseUp(args []string) (plan, error) {
-	var p plan
+func parseUp(args []string) (upPlan, error) {
+	var p upPlan
 	var clusters, flux string
 	flags := flag.NewFlagSet("up", flag.ContinueOnError)
 	flags.StringVar(&clusters, "clusters", "c1", "names of the clusters")
@@ -41,7 +41,7 @@ func parseUp(args []string) (plan, error) {
 	return p, p.check()
 }
 
-func (p plan) check() error {
+func (p upPlan) check() error {
 	if p.dir == "" {
 		return fmt.Errorf("up needs -dir: %w", errUsage)
 	}
@@ -71,7 +71,7 @@ func up(ctx context.Context, out Output, args []string) error {
 		return err
 	}
 	defer b.Close()
-	r := &running{bed: b, started: make([]member, len(p.clusters))}
+	r := &runningBed{bed: b, started: make([]clusterMember, len(p.clusters))}
 	r.forget() // of a killed run
 	defer r.stop()
 	if err := r.start(ctx, p); err != nil {
@@ -85,20 +85,20 @@ func up(ctx context.Context, out Output, args []string) error {
 	return r.watch(ctx)
 }
 
-// running contains everything that up has started.
-type running struct {
+// runningBed contains everything that up has started.
+type runningBed struct {
 	bed     *bed.Bed
-	started []member
+	started []clusterMember
 }
 
-// member is a cluster and, on request, its Flux; both are nil until started.
-type member struct {
+// clusterMember is a cluster and, on request, its Flux; both are nil until started.
+type clusterMember struct {
 	cluster *cluster.Cluster
 	flux    *flux.Flux
 }
 
 // start starts the clusters concurrently and waits for all of them.
-func (r *running) start(ctx context.Context, p plan) error {
+func (r *runningBed) start(ctx context.Context, p upPlan) error {
 	errs := make([]error, len(p.clusters))
 	var group sync.WaitGroup
 	for i, name := range p.clusters {
@@ -108,7 +108,7 @@ func (r *running) start(ctx context.Context, p plan) error {
 	return errors.Join(errs...)
 }
 
-func (r *running) member(ctx context.Context, m *member, p plan, name string) error {
+func (r *runningBed) member(ctx context.Context, m *clusterMember, p upPlan, name string) error {
 	c, err := cluster.Start(ctx, cluster.Options{Bed: r.bed, Name: name, Nodes: p.nodes})
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (r *running) member(ctx context.Context, m *member, p plan, name string) er
 }
 
 // watch returns nil when ctx ends and an error when a process ends.
-func (r *running) watch(ctx context.Context) error {
+func (r *runningBed) watch(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -136,7 +136,7 @@ func (r *running) watch(ctx context.Context) error {
 	}
 }
 
-func (r *running) check() error {
+func (r *runningBed) check() error {
 	if err := r.bed.Check(); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (r *running) check() error {
 }
 
 // stop stops the clusters concurrently and waits for all of them.
-func (r *running) stop() {
+func (r *runningBed) stop() {
 	var group sync.WaitGroup
 	for _, m := range r.started {
 		group.Go(m.stop)
@@ -164,7 +164,7 @@ func (r *running) stop() {
 	r.bed.Say("bed", "stopped")
 }
 
-func (m member) stop() {
+func (m clusterMember) stop() {
 	if m.flux != nil {
 		m.flux.Stop()
 	}
