@@ -1,7 +1,6 @@
-// Package archtest keeps the arrows of imports: it reads what the packages of a module
-// import, for the tests that say what they may. It is for tests alone. Its own test keeps
-// the arrows of this module: it needs the standard library only, so that everybody can
-// afford it.
+// Package archtest checks imports: it reads what the packages of a module import, for
+// tests that define what they may. It is for tests alone. Its own test checks this module,
+// which needs the standard library only, so that every module can use it.
 package archtest
 
 import (
@@ -15,12 +14,12 @@ import (
 	"testing"
 )
 
-// Rule says what is wrong with the import name of the package in folder pkg, or of its
-// tests; nothing if it is fine.
+// Rule returns what is wrong with the import name of the package in folder pkg, or of its
+// tests; "" if it is allowed.
 type Rule func(pkg, name string, test bool) string
 
-// Check reads the imports of all Go files below top, of which there must be at least a
-// number, and fails the test for each that breaks the rule.
+// Check reads the imports of all Go files below top and fails the test for each that
+// breaks the rule, or if there are fewer files than least.
 func Check(t *testing.T, top string, least int, rule Rule) {
 	t.Helper()
 	seen := 0
@@ -45,8 +44,8 @@ func Check(t *testing.T, top string, least int, rule Rule) {
 	}
 }
 
-// imports lists what a file imports. It is opened by this process, so that an edit is not
-// served from the test cache.
+// imports lists what a file imports. The test process opens it, so that the test cache
+// notices edits.
 func imports(file string) (names []string, err error) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 	if err != nil {

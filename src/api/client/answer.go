@@ -14,10 +14,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// maxErrorText bounds what of a refusal is kept.
+// maxErrorText bounds the text of a Refusal.
 const maxErrorText = 8 << 10
 
-// Refusal is the cause of an error made from an answer: what the server said.
+// Refusal is the server's answer behind an error.
 type Refusal struct {
 	Status int    // the HTTP status
 	Text   string // the server's message, or the status's own text
@@ -26,7 +26,7 @@ type Refusal struct {
 // Error returns the message.
 func (r *Refusal) Error() string { return r.Text }
 
-// StatusOf returns the HTTP status behind err, 0 if the server gave no answer.
+// StatusOf returns the HTTP status behind err, 0 if the server did not answer.
 func StatusOf(err error) int {
 	if r, ok := errors.AsType[*Refusal](err); ok {
 		return r.Status
@@ -48,8 +48,8 @@ func (r *Response) Err(method, path string) error {
 	return errs.E(kind, method, path, cause)
 }
 
-// message finds what a refusal says: a problem document's detail, or EMCO's plain
-// text, cut to maxErrorText.
+// message returns the text of a refusal, cut to maxErrorText: the detail of a problem
+// document, or EMCO's plain text.
 func (r *Response) message() string {
 	text := strings.TrimSpace(string(r.Body[:min(len(r.Body), maxErrorText)]))
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))

@@ -68,7 +68,7 @@ func (f File) open() (io.ReadCloser, int64, error) {
 		err = errors.New("not a regular file")
 	}
 	if err != nil {
-		_ = file.Close() // the first error is the one to tell
+		_ = file.Close() // the first error matters
 		return nil, 0, errs.E(errs.Invalid, "open", f.Path, cause(err))
 	}
 	return file, info.Size(), nil
@@ -166,8 +166,7 @@ func (b *multipartBody) Open() (io.ReadCloser, error) {
 	return &multipartReader{pieces: b.pieces}, nil
 }
 
-// multipartReader reads the pieces one after the other and holds one file open at
-// a time.
+// multipartReader reads the parts in order, with one open file at a time.
 type multipartReader struct {
 	pieces []bodyPart
 	now    io.Reader

@@ -1,6 +1,6 @@
-// Package client speaks the EMCO REST API: it carries requests to one address,
-// bounds what comes back, and turns refusals into errors with a kind. It is used
-// by emcoctl, by tests and by examples, and needs the standard library only.
+// Package client is a client of the EMCO REST API: it sends requests to one address,
+// bounds the answers, and turns refusals into errors with a kind. emcoctl, tests and
+// examples use it; it needs the standard library only.
 package client
 
 import (
@@ -21,9 +21,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Limits that hold where Options leaves a field zero.
+// Limits for zero fields of Options.
 const (
-	DefaultTimeout  = 60 * time.Second // until the head of an answer is there
+	DefaultTimeout  = 60 * time.Second // until the header of an answer
 	DefaultMaxBytes = 64 << 20         // of one answer held in memory
 	MaxFileBytes    = 1 << 30          // of one answer that is only hashed or copied
 )
@@ -43,17 +43,17 @@ func (Token) MarshalText() ([]byte, error) { return []byte("***"), nil }
 // Reveal returns the token itself.
 func (t Token) Reveal() string { return string(t) }
 
-// Options say how to reach a server.
+// Options configure a Client.
 type Options struct {
 	BaseURL   string        // scheme, host and port, such as http://127.0.0.1:9015
 	Token     Token         // sent as Authorization: Bearer; none if empty
 	CAFile    string        // PEM certificates to trust instead of the system's
-	Timeout   time.Duration // from the end of the request to the head of the answer; DefaultTimeout if zero
+	Timeout   time.Duration // from the end of the request to the header of the answer; DefaultTimeout if zero
 	MaxBytes  int64         // the largest answer read into memory; DefaultMaxBytes if zero
 	UserAgent string        // "emco-client" if empty
 }
 
-// Client carries requests to one server. It is safe for concurrent use.
+// Client sends requests to one server. It is safe for concurrent use.
 type Client struct {
 	base string
 	opts Options
@@ -135,7 +135,7 @@ func newTransport(o *Options) (*http.Transport, error) {
 
 // URL returns the full address of a path below /v2, such as
 // "projects/p1" or "projects/p1/logical-clouds/lc/status?output=summary". A path
-// with a leading slash stands beside /v2, such as "/version".
+// with a leading slash is not below /v2, such as "/version".
 func (c *Client) URL(path string) string {
 	if strings.HasPrefix(path, "/") {
 		return c.base + path
@@ -149,7 +149,7 @@ type Request struct {
 	Path    string // as for URL: with the query if any, already escaped
 	Accept  string // no Accept header if empty
 	IfMatch string // compare-and-swap on an entity tag; not sent if empty
-	Key     string // Idempotency-Key: requests with the same key are done once; not sent if empty
+	Key     string // Idempotency-Key: the server acts once on requests with the same key; not sent if empty
 	Body    Body   // nil for none
 }
 
@@ -166,10 +166,10 @@ func (r *Response) OK() bool { return r.Status >= 200 && r.Status < 300 }
 // ETag returns the entity tag, empty if the server gives none.
 func (r *Response) ETag() string { return r.Header.Get("ETag") }
 
-// Do sends a request and reads the whole answer. Whatever the status, an answer is
-// no error: ask Err for that. Errors are Unavailable if the server was not reached
-// or went silent, TooLarge if the answer is above the limit, Invalid if the
-// request cannot be built, and the context's own error if that ended.
+// Do sends a request and reads the whole answer. An answer of any status is no error here:
+// see Response.Err. Errors are Unavailable if the server cannot be reached or stops
+// answering, TooLarge if the answer is above the limit, Invalid if the request cannot be
+// built, and the context's error if the context ended.
 func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	res, err := c.send(ctx, r)
 	if err != nil {
@@ -210,7 +210,7 @@ func (c *Client) Copy(ctx context.Context, r Request, w io.Writer) (*Response, e
 	return out, nil
 }
 
-// send carries a request out and returns the answer with its body unread.
+// send sends a request and returns the answer with its body unread.
 func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 	var body io.ReadCloser
 	if r.Body != nil {
@@ -223,7 +223,7 @@ func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, c.URL(r.Path), body)
 	if err != nil {
 		if body != nil {
-			_ = body.Close() // the request error is the one to tell
+			_ = body.Close() // the error of the request matters
 		}
 		return nil, errs.E(errs.Invalid, r.Method, r.Path, errors.New("not a valid path"))
 	}
@@ -256,8 +256,8 @@ func (c *Client) head(req *http.Request, r Request) {
 	}
 }
 
-// broken explains a call that got no answer. The URL that net/http puts into its
-// error is left out: the path is there already.
+// broken returns the error of a call without an answer. It omits the URL of net/http's
+// error: the path is there already.
 func (c *Client) broken(ctx context.Context, r Request, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -12,14 +12,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// LinesType is the media type of an answer that is a stream of JSON documents, one a line.
+// LinesType is the media type of a stream of JSON documents, one per line.
 const LinesType = "application/x-ndjson"
 
-// Lines sends a request and hands each line of an answer that is a stream to each, as it
-// comes, until the server ends the answer, each returns an error, which is handed back, or
-// ctx ends. A line above MaxBytes is TooLarge. What is no stream comes back whole in the
-// Response, whose Body is otherwise empty. Errors are those of Do; Unavailable also if the
-// stream breaks off.
+// Lines sends a request and calls each for every line of a streamed answer as it arrives,
+// until the server ends the answer, ctx ends, or each returns an error, which Lines
+// returns. A line above MaxBytes is TooLarge. An answer that is no stream is returned whole
+// in the Response, whose Body is otherwise empty. Errors are those of Do; a stream that
+// breaks off is Unavailable.
 func (c *Client) Lines(ctx context.Context, r Request, each func(line []byte) error) (*Response, error) {
 	res, err := c.send(ctx, r)
 	if err != nil {

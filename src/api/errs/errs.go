@@ -1,6 +1,6 @@
-// Package errs gives errors that cross a package border a kind, so that callers
-// branch on what happened and never on text. Package web maps kinds to HTTP
-// statuses, package client maps statuses back to kinds.
+// Package errs gives errors that cross packages a kind, so that callers branch on kinds
+// and never on text. Package web maps kinds to HTTP statuses, package client maps statuses
+// back to kinds.
 package errs
 
 import (
@@ -9,24 +9,23 @@ import (
 	"time"
 )
 
-// Kind says what sort of failure an error is. The numbers are not stable; the
-// names are.
+// Kind is the kind of an error. Its name is stable, its number is not.
 type Kind uint8
 
-// The kinds. The zero kind is Internal: an error nobody classified.
+// The kinds. The zero kind, Internal, is that of unclassified errors.
 const (
 	Internal      Kind = iota // a bug or a broken part of ours; clients see "internal error"
 	Malformed                 // the body could not be decoded
 	Invalid                   // decoded, but breaks a rule
-	NotFound                  // the thing named does not exist
+	NotFound                  // the named thing does not exist
 	Exists                    // a thing of that name exists already
 	Conflict                  // the state does not allow it, or someone else was faster
 	TooLarge                  // above a limit
-	Unauthorized              // who are you
-	Forbidden                 // you may not
+	Unauthorized              // the client has no valid credential
+	Forbidden                 // the client may not do this
 	NotAcceptable             // no representation that the client accepts
 	Throttled                 // come back later; see RetryAfter
-	Unavailable               // a part we depend on is not there; trying again may help
+	Unavailable               // a dependency does not respond; a retry may help
 )
 
 var names = [...]string{
@@ -43,13 +42,13 @@ func (k Kind) String() string {
 }
 
 // Error carries what failed: the kind, the operation, its subject and the cause.
-// Op and Subject may be empty; they are left out of the text then.
+// Op and Subject may be empty; the text omits them then.
 type Error struct {
 	Kind    Kind
 	Op      string        // what was tried: "delete", "push"
 	Subject string        // on what: a key, a URL without credentials
 	Err     error         // why; its text is the message
-	After   time.Duration // for Throttled: when to come back
+	After   time.Duration // for Throttled: when to retry
 }
 
 // E builds an error. err must not be nil.
@@ -57,12 +56,12 @@ func E(kind Kind, op, subject string, err error) error {
 	return &Error{Kind: kind, Op: op, Subject: subject, Err: err}
 }
 
-// New builds an error whose text is just msg, for messages that clients compare.
+// New builds an error with the text msg alone, for messages that clients compare.
 func New(kind Kind, msg string) error {
 	return &Error{Kind: kind, Err: errors.New(msg)}
 }
 
-// Throttle builds a Throttled error that says when to come back.
+// Throttle builds a Throttled error with the time until a retry.
 func Throttle(op, subject string, after time.Duration, err error) error {
 	return &Error{Kind: Throttled, Op: op, Subject: subject, Err: err, After: after}
 }
@@ -93,7 +92,7 @@ func Is(err error, k Kind) bool {
 	return err != nil && KindOf(err) == k
 }
 
-// RetryAfter returns when a Throttled error asks to come back; zero if it does not say.
+// RetryAfter returns the time until a retry of a Throttled error; zero if it has none.
 func RetryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.After

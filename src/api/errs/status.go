@@ -28,8 +28,8 @@ func Status(k Kind) int {
 }
 
 // FromStatus returns the kind of an HTTP status above 299. It is the inverse of
-// Status but for 409, which is always Conflict: whether a thing of that name
-// exists is for the caller to ask. Statuses that no kind owns get the nearest one.
+// Status except for 409, which is always Conflict: the caller knows whether a thing of that
+// name exists. Statuses without a kind get the nearest one.
 func FromStatus(status int) Kind {
 	switch status {
 	case http.StatusConflict, http.StatusPreconditionFailed:

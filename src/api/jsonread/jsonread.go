@@ -1,9 +1,9 @@
-// Package jsonread reads JSON of a form that is known, as programs write it: each member once
-// and under its exact name. It is for documents that come thousands of times a second.
+// Package jsonread reads JSON as programs write it: each member once, under its exact
+// name. It is for documents that arrive thousands of times a second.
 //
-// Whatever looks otherwise makes a Text fail: members that are not known or come twice, null
-// where a list may not be, numbers with a fraction. A reader made of this package leaves
-// such a document to encoding/json, and so never takes more or less than that does.
+// Everything else makes a Text fail: members that are unknown or given twice, null where no
+// list is, numbers with a fraction. The caller then decodes the document with
+// encoding/json, so that both together accept exactly what encoding/json accepts.
 package jsonread
 
 import (
@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Text is a document that is read from the front. Its strings are parts of the document:
-// who keeps one keeps all of it. It belongs to one goroutine.
+// Text is a document that is read from front to back. Its strings share the memory of the
+// document, so that a kept string keeps the whole document. It belongs to one goroutine.
 type Text struct {
 	rest   string
 	failed bool
@@ -24,7 +24,7 @@ type Text struct {
 // New returns the text of a document, which must be UTF-8.
 func New(document string) *Text { return &Text{rest: document} }
 
-// Done reports whether all was read, and was as it is expected.
+// Done reports whether the whole document was read without a failure.
 func (t *Text) Done() bool {
 	t.space()
 	return !t.failed && t.rest == ""
@@ -38,7 +38,7 @@ func (t *Text) space() {
 	}
 }
 
-// at takes a mark, if it comes next.
+// at skips a mark, if it is next.
 func (t *Text) at(mark byte) bool {
 	t.space()
 	if len(t.rest) == 0 || t.rest[0] != mark {
@@ -54,7 +54,8 @@ func (t *Text) must(mark byte) {
 	}
 }
 
-// Member is a member of an object, and where its value goes: one of the others is set.
+// Member is a member of an object, with the destination of its value: exactly one of the
+// other fields is set.
 type Member struct {
 	Name string
 	Text *string
@@ -62,11 +63,11 @@ type Member struct {
 	Int  *int
 	Bool *bool
 	Time *time.Time
-	Read func() // the value, which is not of these
+	Read func() // reads a value of another type
 }
 
-// Object reads an object of at most 32 members, any of which may be absent. Those that
-// follow each other here are found fastest if they do so in the text.
+// Object reads an object of at most 32 members, all of them optional. It is fastest if the
+// text has the members in the same order.
 func (t *Text) Object(members []Member) {
 	if t.must('{'); t.failed || t.at('}') {
 		return
@@ -88,7 +89,7 @@ func (t *Text) Object(members []Member) {
 	}
 }
 
-// find looks for a member, first from the place where it is expected; -1 if there is none.
+// find returns the index of a member, searching from the expected one; -1 if it is unknown.
 func find(members []Member, name string, from int) int {
 	for k := range members {
 		if i := (from + k) % len(members); members[i].Name == name {
@@ -162,7 +163,7 @@ func (t *Text) String() string {
 	return ""
 }
 
-// escaped reads a string, behind its first mark, that has a backslash at from.
+// escaped reads a string that has a backslash at from; its first mark is read already.
 func (t *Text) escaped(from int) (out string) {
 	for i := from; i < len(t.rest); i++ {
 		if t.rest[i] == '\\' {
@@ -179,7 +180,7 @@ func (t *Text) escaped(from int) (out string) {
 	return ""
 }
 
-// word takes what comes before the next mark.
+// word reads up to the next mark.
 func (t *Text) word() string {
 	t.space()
 	end := strings.IndexAny(t.rest, ",}] \n\t\r")
@@ -191,7 +192,7 @@ func (t *Text) word() string {
 	return out
 }
 
-// uint reads a number that is whole, and neither below zero nor above most.
+// uint reads a whole number from zero to most.
 func (t *Text) uint(most uint64) uint64 {
 	word := t.word()
 	n, err := strconv.ParseUint(word, 10, 64)

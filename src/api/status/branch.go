@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// DefaultPrefix is where the branches are to which clusters report: a cluster's branch
-// is the prefix and its name.
+// DefaultPrefix is the prefix of the branches that clusters report to: a cluster's branch
+// is the prefix and the cluster's key.
 const DefaultPrefix = "status/"
 
 // File is the name of the one file of such a branch.
 const File = "report.json"
 
-// maxBranch is the length of a branch's last element that every server takes.
+// maxBranch is the length of a branch's last element that every server accepts.
 const maxBranch = 200
 
-// Branch returns the name of the branch that a cluster reports to. Names of clusters
-// may hold what Git refuses in a branch (two dots, ".lock" at the end) or be too long;
-// such are rewritten, and no two clusters share a branch.
+// Branch returns the name of the branch that a cluster reports to. Keys that Git refuses
+// as branches (with two dots, ".lock" at the end, too long) are rewritten; no two clusters
+// share a branch.
 func Branch(prefix, cluster string) string {
 	name := strings.ReplaceAll(cluster, "..", "%2E%2E")
 	if base, found := strings.CutSuffix(name, ".lock"); found {

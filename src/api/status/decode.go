@@ -11,9 +11,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// ErrSchema is wrapped by errors about documents of a form that is not known here: the
-// agent is newer than the control plane, or it is no report at all.
-var ErrSchema = errors.New("the schema is not known here")
+// ErrSchema is wrapped by errors about documents of an unknown form: the agent is newer
+// than the control plane, or the document is no report.
+var ErrSchema = errors.New("the schema is not known")
 
 // Limits of names, as Kubernetes has them.
 const (
@@ -24,15 +24,15 @@ const (
 	maxCommit  = 64
 )
 
-// Decode reads a report. It returns TooLarge for a document above MaxSize, Malformed for
-// one that is no report, and Invalid, wrapping ErrSchema, for one of another form.
+// Decode reads a report. It returns TooLarge for a document above MaxSize, Malformed if it
+// is no report, and Invalid, wrapping ErrSchema, if it has another form.
 //
-// Whoever wrote it may be compromised. Text is cut to its limit, and an object that
-// cannot be (no name, an absurd one, a status that nobody knows) is left out and counted
-// as Truncated, so that nothing is concluded from its absence.
+// The agent may be compromised. Texts are cut to their limits. An object that cannot exist
+// (without a name, with an impossible one, with an unknown status) is left out and counted
+// as Truncated, so that its absence means nothing.
 //
-// Strings of the report may be parts of one copy of the text: who keeps some of them for
-// long clones them.
+// Strings of the report share the memory of one copy of the text: clone those that are
+// kept for long.
 func Decode(text []byte) (Report, error) {
 	if len(text) > MaxSize {
 		return Report{}, errs.E(errs.TooLarge, "read", "status report", fmt.Errorf("%d bytes, the limit is %d", len(text), MaxSize))
@@ -47,8 +47,8 @@ func Decode(text []byte) (Report, error) {
 	return sanitize(r)
 }
 
-// misfit says why a text is no report of our form: another form may have members of other
-// types.
+// misfit returns why a text is no report of our form. Another form may have members of
+// other types.
 func misfit(text []byte) error {
 	var form struct {
 		Schema string `json:"schema"`
@@ -64,10 +64,10 @@ func misfit(text []byte) error {
 
 func malformed(err error) error { return errs.E(errs.Malformed, "read", "status report", err) }
 
-// sanitize keeps the limits, whatever the agent did.
+// sanitize enforces the limits.
 func sanitize(r Report) (Report, error) {
 	if !plain(r.Cluster, maxCluster) {
-		return Report{}, malformed(errors.New("no cluster is named, or an absurd one"))
+		return Report{}, malformed(errors.New("it names no cluster, or an impossible one"))
 	}
 	seen := make(map[string]bool, len(r.Apps))
 	apps := r.Apps[:0]
@@ -111,7 +111,7 @@ func cleanApp(a App) App {
 	return a
 }
 
-// sound says whether an object may exist on a cluster.
+// sound reports whether an object can exist on a cluster.
 func sound(o Object) bool {
 	return plain(o.Name, maxName) && plain(o.Kind, maxLabel) && plain(o.Version, maxLabel) &&
 		(o.Group == "" || plain(o.Group, maxName)) && (o.Namespace == "" || plain(o.Namespace, maxName)) &&
@@ -126,7 +126,7 @@ func known(status string) bool {
 	return false
 }
 
-// plain says whether a name has characters that are seen, and not too many.
+// plain reports whether a name has visible characters only, and at most limit bytes.
 func plain(name string, limit int) bool {
 	if graphic(name, '!') {
 		return name != "" && len(name) <= limit
@@ -136,7 +136,7 @@ func plain(name string, limit int) bool {
 	})
 }
 
-// printable is a text for people, in one line.
+// printable returns a text for people, in one line.
 func printable(text string, limit int) string {
 	if len(text) <= limit && graphic(text, ' ') {
 		return strings.TrimSpace(text)
@@ -150,8 +150,8 @@ func printable(text string, limit int) string {
 	return strings.TrimSpace(short(text, limit))
 }
 
-// graphic reports whether a text is of ASCII's characters from one to the last that is seen:
-// most are, and then nothing else needs to be asked.
+// graphic reports whether a text has only visible ASCII characters from from on. Most texts
+// do, and need no further check.
 func graphic(text string, from byte) bool {
 	for i := range len(text) {
 		if text[i] < from || text[i] > '~' {

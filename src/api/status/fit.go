@@ -16,11 +16,11 @@ const (
 	maxUnseen = 1000    // kinds
 )
 
-// Encode returns a report as compact JSON of at most limit bytes; 0 means MaxSize. It is
-// not compressed: Git, which carries it, does that. Texts that are too long are cut. If
-// the whole is too large, reasons are shortened and then objects are left out, the best
-// news first: Current ones that are no part of a bundle, other Current ones, those in
-// progress, and so on; Truncated counts them. The report given is not changed.
+// Encode returns a report as compact JSON of at most limit bytes; 0 means MaxSize. Git and
+// HTTP compress it. Texts that are too long are cut. If the report is too large, reasons
+// are shortened and then objects are left out, the least urgent first: Current ones that
+// belong to no bundle, other Current ones, those in progress, and so on; Truncated counts
+// them. The given report is not changed.
 func Encode(r Report, limit int) ([]byte, error) {
 	if limit <= 0 || limit > MaxSize {
 		limit = MaxSize
@@ -58,7 +58,7 @@ func short(text string, limit int) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// objectIndex is where an object stands in a report.
+// objectIndex locates an object in a report.
 type objectIndex struct{ app, object, rank int }
 
 // fit leaves out objects, and apps whose headers alone are too many, until the report
@@ -93,7 +93,7 @@ func headers(r Report) int {
 	return size(bare) + len(`,"truncated":99999999`)
 }
 
-// header is an app without its objects, with counts as long as they may become.
+// header is an app without its objects, with counts of their maximal length.
 func header(a App) App {
 	a.Objects, a.Truncated = []Object{{}}, 99999999
 	return a
@@ -123,7 +123,7 @@ func ranked(apps []App) []objectIndex {
 	return all
 }
 
-// rank is low for news that somebody has to act on.
+// rank is low for objects that need somebody to act.
 func rank(o Object) int {
 	switch {
 	case o.Status == Failed:

@@ -4,11 +4,9 @@ import "net/url"
 
 // How reports come by HTTPS.
 const (
-	// SequenceHeader is the header of a refusal (409) that says which sequence the last
-	// report had.
+	// SequenceHeader is the header of a refusal (409) with the sequence of the last report.
 	SequenceHeader = "Emco-Report-Sequence"
-	// TokenPrefix is what tokens of clusters begin with, so that they are found where they
-	// should not be.
+	// TokenPrefix begins the tokens of clusters, so that scanners find leaked ones.
 	TokenPrefix = "emco_report_"
 )
 

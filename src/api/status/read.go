@@ -6,8 +6,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/jsonread"
 )
 
-// parse reads a document, of which the strings may be parts. One as Encode writes it is
-// read in a fraction of the time that others take, by encoding/json, with the same result.
+// parse reads a document; its strings may share the memory of text. The form that Encode
+// writes takes a fraction of the time that encoding/json takes for other forms, with the
+// same result.
 func parse(text []byte) (r Report, err error) {
 	t := reader{jsonread.New(string(text))}
 	if r = t.report(); t.Done() {

@@ -5,22 +5,21 @@ import (
 	"strings"
 )
 
-// App is one Helm chart of a composite app; the chart is uploaded beside the
+// App is one Helm chart of a composite app; the chart is uploaded with the
 // document.
 type App struct {
 	Named
 	Spec AppSpec `json:"spec,omitzero"` // ours: EMCO's apps have none
 }
 
-// AppSpec says how changes of the app reach its clusters. It is an addition to EMCO's API.
+// AppSpec defines how changes of the app reach its clusters. It is an addition to EMCO's API.
 type AppSpec struct {
-	LeaveLast bool     `json:"leaveLast,omitempty"` // clear the clusters that it left only when it is ready in its other places
+	LeaveLast bool     `json:"leaveLast,omitempty"` // remove it from clusters that it left only when it is ready on the others
 	Rollout   *Rollout `json:"rollout,omitempty"`   // none: all clusters at once
 }
 
-// Rollout lets a change reach clusters in waves: the next wave begins when the clusters
-// of all waves before have been ready for as long as Bake. Clusters beyond the waves
-// are the last one.
+// Rollout lets a change reach clusters in waves: a wave begins when the clusters of all
+// earlier waves have been ready for Bake. The last wave is all clusters that no wave names.
 type Rollout struct {
 	Waves []Wave `json:"waves"`
 	Bake  int    `json:"bakeSeconds,omitempty"`
@@ -59,7 +58,7 @@ type AppDependency struct {
 	Spec AppDependencySpec `json:"spec"`
 }
 
-// AppDependencySpec says for which app to wait, and for what.
+// AppDependencySpec names the app to wait for, and the state to wait for.
 type AppDependencySpec struct {
 	App      string `json:"app" alias:"app-name"`
 	OpStatus string `json:"opStatus"` // "Ready" or "Deployed", in any letter case

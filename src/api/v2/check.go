@@ -16,7 +16,7 @@ var (
 )
 
 // maxViolations bounds the length of an error text; a list of ten thousand bad
-// members need not be repeated to the client.
+// // members helps no client.
 const maxViolations = 50
 
 // ValidName reports whether s is a name by EMCO's rule: 1 to 128 letters, digits,
@@ -41,13 +41,13 @@ func begin(n *Named) *check {
 	return c
 }
 
-// fail notes a violation. What clients sent is quoted by the caller with quote.
+// fail records a violation. Callers quote what clients sent with quote.
 func (c *check) fail(field, format string, args ...any) {
 	c.violations = append(c.violations, "- "+field+": "+fmt.Sprintf(format, args...))
 }
 
-// err returns what was collected in EMCO's form: the line "Invalid Input:", then a
-// line for each violation.
+// err returns the violations in EMCO's form: the line "Invalid Input:", then a line for
+// each.
 func (c *check) err() error {
 	if len(c.violations) == 0 {
 		return nil
@@ -60,7 +60,7 @@ func (c *check) err() error {
 	return errs.New(errs.Invalid, "Invalid Input:\n"+strings.Join(lines, "\n"))
 }
 
-// name demands a name by EMCO's rule.
+// name requires a name by EMCO's rule.
 func (c *check) name(field, s string) {
 	switch {
 	case s == "":
@@ -72,7 +72,7 @@ func (c *check) name(field, s string) {
 	}
 }
 
-// optionalName demands a name if there is anything.
+// optionalName requires a name, or nothing.
 func (c *check) optionalName(field, s string) {
 	if s != "" {
 		c.name(field, s)
@@ -86,15 +86,15 @@ func (c *check) text(field, s string, limit int) {
 	}
 }
 
-// between demands low <= n <= high.
+// between requires low <= n <= high.
 func (c *check) between(field string, n, low, high int) {
 	if n < low || n > high {
 		c.fail(field, "%d is not between %d and %d", n, low, high)
 	}
 }
 
-// quote shows what a client sent: escaped, so that it cannot forge lines or hide
-// behind direction marks, and shortened.
+// quote returns what a client sent, shortened, and escaped so that it can neither forge
+// lines nor hide behind direction marks.
 func quote(s string) string {
 	const most = 64
 	if len(s) > most {

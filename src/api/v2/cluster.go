@@ -11,8 +11,8 @@ type ClusterProvider struct {
 	Named
 }
 
-// Cluster is a place to deploy to: a Kubernetes API server whose kubeconfig is
-// uploaded beside the document, or a cluster that pulls from Git.
+// Cluster is a cluster to deploy to: a Kubernetes API server whose kubeconfig is uploaded
+// with the document, or a cluster that pulls from Git.
 type Cluster struct {
 	Named
 	Spec ClusterSpec `json:"spec"`
@@ -23,28 +23,29 @@ type ClusterSpec struct {
 	GitOps GitOps `json:"gitOps"`
 }
 
-// GitOps says how a cluster is fed through Git. The zero value is a direct cluster.
+// GitOps defines how a cluster gets its state through Git. The zero value is a direct
+// cluster.
 type GitOps struct {
 	Type      string `json:"gitOpsType"`            // canonical, see GitOpsType
 	Reference string `json:"gitOpsReferenceObject"` // a cluster-sync-object of the same provider
 	Resource  string `json:"gitOpsResourceObject"`  // another one, or the same
 
-	// Where in its repository the cluster is. That is decided when it is registered, unless
-	// the registration says so, and stays.
+	// The location of the cluster in its repository. The control plane chooses it at
+	// registration, unless the client does.
 	RefMode string `json:"gitOpsRefMode,omitempty"` // "shard" or "cluster"; empty: the branch itself
 	Shard   string `json:"gitOpsShard,omitempty"`   // such as "s000": part of the name of the branch
 	FanOut  bool   `json:"gitOpsFanOut,omitempty"`  // its directory is one level deeper than EMCO's
 
-	Moved GitOpsMove `json:"gitOpsMoved,omitzero"` // the last move that took along what was deployed; set by the server
+	Moved GitOpsMove `json:"gitOpsMoved,omitzero"` // the last move of the cluster with its deployments; set by the server
 }
 
-// GitOpsMove is a move of a cluster by which what is deployed there goes along.
+// GitOpsMove is a move of a cluster, with its deployments, to another location in Git.
 type GitOpsMove struct {
-	Number int64          `json:"number"` // how many there were
+	Number int64          `json:"number"` // counts the moves of the cluster
 	From   GitOpsLocation `json:"from"`
 }
 
-// GitOpsLocation is where a cluster was in Git, and how it was fed from there.
+// GitOpsLocation is a location of a cluster in Git, with the type that reads it there.
 type GitOpsLocation struct {
 	Type    string `json:"gitOpsType"`
 	RefMode string `json:"gitOpsRefMode,omitempty"`
@@ -52,42 +53,41 @@ type GitOpsLocation struct {
 	FanOut  bool   `json:"gitOpsFanOut,omitempty"`
 }
 
-// Location is where g is now.
+// Location returns the present location.
 func (g GitOps) Location() GitOpsLocation {
 	return GitOpsLocation{Type: g.Type, RefMode: g.RefMode, Shard: g.Shard, FanOut: g.FanOut}
 }
 
-// MovedTo is g in another place.
+// MovedTo returns g with another location.
 func (g GitOps) MovedTo(p GitOpsLocation) GitOps {
 	g.Type, g.RefMode, g.Shard, g.FanOut = p.Type, p.RefMode, p.Shard, p.FanOut
 	return g
 }
 
-// ClusterMoveRequest is the body of POST …/clusters/{cluster}/move: where in its repository the
-// cluster is to be from now on, and of which type. What is left out is decided as for a new
-// cluster; if the type alone is given, the place stays. With Finish alone the move that is
-// under way is finished.
+// ClusterMoveRequest is the body of POST …/clusters/{cluster}/move: the cluster's next
+// location in its repository, and its next type. Absent members are chosen as for a new
+// cluster; with the type alone, the location stays. Finish alone finishes the running move.
 type ClusterMoveRequest struct {
 	Type    string `json:"gitOpsType,omitempty"`
 	RefMode string `json:"gitOpsRefMode,omitempty"`
 	Shard   string `json:"gitOpsShard,omitempty"`
-	Finish  bool   `json:"finish,omitempty"` // take the cluster out of its old place, though its reconciler may still read that
+	Finish  bool   `json:"finish,omitempty"` // remove the cluster from its old location, although its reconciler may still read it
 }
 
-// ClusterMove is how far the last move of a cluster is, as GET …/clusters/{cluster}/move
-// answers it.
+// ClusterMove is the progress of the last move of a cluster, as GET
+// …/clusters/{cluster}/move returns it.
 type ClusterMove struct {
 	Number     int64          `json:"number"`
 	From       GitOpsLocation `json:"from"`
 	To         GitOpsLocation `json:"to"`
 	Done       bool           `json:"done"`
-	Written    string         `json:"written,omitempty"` // commit by which it is in the new place
-	Cleared    string         `json:"cleared,omitempty"` // commit by which it is in the old one no more
-	Error      string         `json:"error,omitempty"`   // why the last try to go on failed; it is tried again
+	Written    string         `json:"written,omitempty"` // commit that wrote it to the new location
+	Cleared    string         `json:"cleared,omitempty"` // commit that removed it from the old location
+	Error      string         `json:"error,omitempty"`   // why the last attempt failed; the control plane retries
 	Conditions []Condition    `json:"conditions"`        // Written, TakenOver, Cleared
 }
 
-// shardName is what shards are called.
+// shardName matches names of shards.
 var shardName = regexp.MustCompile(`^s[0-9]{3,6}$`)
 
 // The canonical values of gitOpsType.
@@ -97,14 +97,13 @@ const (
 	Anthos  = "anthos"
 	ArgoCD  = "argocd"
 	PureGit = "git"
-	Exec    = "exec" // by an executable that the operator has added
+	Exec    = "exec" // planned by an executable that the operator installs
 	OCI     = "oci"  // as an artifact of a registry
 	S3      = "s3"   // as objects of a bucket
 )
 
-// gitOpsTypes is the one list of the types of clusters that are fed through Git: errors,
-// completion and the control plane's backends follow it. EMCO's documents and code use
-// different names for the same type.
+// gitOpsTypes is the one list of gitOpsTypes: errors, completion and the backends of the
+// control plane follow it. EMCO's documents and code have different names for one type.
 var gitOpsTypes = [...]struct {
 	canonical string
 	aliases   []string
@@ -192,16 +191,16 @@ func (c *Cluster) Validate() error {
 		ck.fail("spec.gitOps.gitOpsRefMode", "%s is neither shard nor cluster", quote(g.RefMode))
 	}
 	if g.Shard != "" && !shardName.MatchString(g.Shard) {
-		ck.fail("spec.gitOps.gitOpsShard", "%s is no shard; give one such as s000", quote(g.Shard))
+		ck.fail("spec.gitOps.gitOpsShard", "%s is not a shard; give a name such as s000", quote(g.Shard))
 	}
 	if g.Type == "" && (g.RefMode != "" || g.Shard != "" || g.FanOut) {
-		ck.fail("spec.gitOps.gitOpsType", "missing although a place in Git is named; accepted are %s", gitOpsNames())
+		ck.fail("spec.gitOps.gitOpsType", "missing although a location in Git is given; accepted are %s", gitOpsNames())
 	}
 	return ck.err()
 }
 
-// ClusterLabel marks a cluster, so that placement intents can mean all clusters
-// with that label. It has no metadata.
+// ClusterLabel labels a cluster, so that placement intents can select all clusters with
+// that label. It has no metadata.
 type ClusterLabel struct {
 	Label string `json:"clusterLabel" alias:"label-name,cluster-label-name"`
 }
@@ -209,12 +208,12 @@ type ClusterLabel struct {
 // DocName returns the label.
 func (l *ClusterLabel) DocName() string { return l.Label }
 
-// SetDocName sets the label if there is none.
+// SetDocName sets the label if it is empty.
 func (l *ClusterLabel) SetDocName(name string) {
 	if l.Label == "" {
 		l.Label = name
 	}
 }
 
-// Validate demands a name.
+// Validate requires a name.
 func (l *ClusterLabel) Validate() error { return CheckName("clusterLabel", l.Label) }

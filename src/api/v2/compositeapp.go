@@ -2,8 +2,8 @@ package v2
 
 import "strings"
 
-// CompositeApp is several apps that are deployed together. Name and version
-// together identify it.
+// CompositeApp is a set of apps that are deployed together. Its name and version identify
+// it.
 type CompositeApp struct {
 	Named
 	Spec CompositeAppSpec `json:"spec"`
@@ -17,7 +17,7 @@ type CompositeAppSpec struct {
 // DocName returns "name/version".
 func (a *CompositeApp) DocName() string { return a.Metadata.Name + "/" + a.Spec.Version }
 
-// SetDocName sets those of name and version that are missing.
+// SetDocName sets the name and the version, each if it is empty.
 func (a *CompositeApp) SetDocName(name string) {
 	name, version, _ := strings.Cut(name, "/")
 	a.Metadata.SetDocName(name)
@@ -26,8 +26,8 @@ func (a *CompositeApp) SetDocName(name string) {
 	}
 }
 
-// Validate demands a version that is a name. EMCO accepts any, even none, which
-// then matches every version in lookups.
+// Validate requires a version that is a name. EMCO accepts any; its lookups take an empty
+// one for every version.
 func (a *CompositeApp) Validate() error {
 	c := begin(&a.Named)
 	c.name("spec.compositeAppVersion", a.Spec.Version)

@@ -1,13 +1,13 @@
 package v2
 
 // Controller registers a placement or action controller of the orchestrator, or
-// rsync. Its name is the link: keys of group intents are controller names.
+// rsync. The keys of group intents are names of controllers.
 type Controller struct {
 	Named
 	Spec ControllerSpec `json:"spec"`
 }
 
-// ControllerSpec says where a controller listens for gRPC, and when it is called.
+// ControllerSpec holds the gRPC address of a controller, and its place in the order of calls.
 type ControllerSpec struct {
 	Host     string `json:"host"`
 	Port     int    `json:"port"`
@@ -24,7 +24,7 @@ const (
 	maxPriority = 100
 )
 
-// Validate demands host and port; EMCO accepted controllers that nobody can reach.
+// Validate requires host and port; EMCO accepts controllers without an address.
 func (r *Controller) Validate() error {
 	c := begin(&r.Named)
 	c.endpoint(r.Spec.Host, r.Spec.Port, maxPort)
@@ -33,7 +33,7 @@ func (r *Controller) Validate() error {
 	return c.err()
 }
 
-// ClmController registers a controller that is told of new and deleted clusters.
+// ClmController registers a controller that is notified of new and deleted clusters.
 type ClmController struct {
 	Named
 	Spec ClmControllerSpec `json:"spec"`
@@ -46,7 +46,7 @@ type ClmControllerSpec struct {
 	Priority int    `json:"priority"`
 }
 
-// Validate demands host and port.
+// Validate requires host and port.
 func (r *ClmController) Validate() error {
 	c := begin(&r.Named)
 	c.endpoint(r.Spec.Host, r.Spec.Port, maxPort)
@@ -54,13 +54,13 @@ func (r *ClmController) Validate() error {
 	return c.err()
 }
 
-// DtcController registers a controller that is called by the traffic controller.
+// DtcController registers a controller that the traffic controller calls.
 type DtcController struct {
 	Named
 	Spec ControllerSpec `json:"spec"`
 }
 
-// Validate demands all members; the type must be "action", as in EMCO.
+// Validate requires all members; the type must be "action", as in EMCO.
 func (r *DtcController) Validate() error {
 	c := begin(&r.Named)
 	c.endpoint(r.Spec.Host, r.Spec.Port, maxDTCPort)

@@ -13,11 +13,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// maxDepth is how deeply documents may nest. It keeps hostile input from growing
-// the stack; the deepest document of the API has seven levels.
+// maxDepth bounds how deeply documents nest, so that hostile input cannot exhaust the
+// stack; the deepest document of the API has seven levels.
 const maxDepth = 100
 
-// Mode says how to treat members that a document does not have.
+// Mode selects what happens to unknown members.
 type Mode bool
 
 // The modes of Decode.
@@ -26,8 +26,7 @@ const (
 	Strict  Mode = true  // report them as violations
 )
 
-// Decode reads one document and brings it into canonical form; it does not
-// Validate it. Errors are Invalid for an empty body, a member that is given twice
+// Decode reads one document and converts it to canonical form; it does not Validate it. Errors are Invalid for an empty body, a member that is given twice
 // and, in Strict mode, unknown members; they are Malformed for what is not JSON or
 // has a wrong type, as in EMCO (400 and 422).
 func Decode[T any](data []byte, mode Mode) (T, error) {
@@ -50,8 +49,7 @@ func Decode[T any](data []byte, mode Mode) (T, error) {
 	return doc, nil
 }
 
-// malformed classifies an error of the JSON decoder, unless a type of ours has
-// classified it already.
+// malformed classifies an error of the JSON decoder, unless one of our types did.
 func malformed(err error) error {
 	if classified, ok := errors.AsType[*errs.Error](err); ok {
 		return classified
@@ -62,15 +60,15 @@ func malformed(err error) error {
 	return errs.New(errs.Malformed, err.Error())
 }
 
-// kindOf drops the value from what the decoder calls a value, such as "number 12":
-// it might be part of a secret.
+// kindOf drops the value from the decoder's description, such as "number 12": it may be
+// part of a secret.
 func kindOf(value string) string {
 	kind, _, _ := strings.Cut(value, " ")
 	return kind
 }
 
-// fieldOf drops from a field's path the embedded structures, which have no name in
-// JSON; they are the parts with a capital.
+// fieldOf drops embedded structures from a field's path: the parts that begin with a
+// capital. They have no name in JSON.
 func fieldOf(path string) string {
 	var names []string
 	for name := range strings.SplitSeq(path, ".") {
@@ -188,8 +186,7 @@ func (p *parser) object(path string, depth int) (node, error) {
 	return n, err
 }
 
-// join builds the path of a member. A key of the client's own making is escaped if
-// it is not a plain word.
+// join builds the path of a member. Keys that are not plain words are escaped.
 func join(path, key string) string {
 	if !ValidName(key) {
 		key = quote(key)

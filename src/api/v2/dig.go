@@ -2,8 +2,8 @@ package v2
 
 import "fmt"
 
-// DeploymentIntentGroup is one deployment of a composite app: with which profiles
-// and overrides, into which logical cloud.
+// DeploymentIntentGroup is one deployment of a composite app: its profiles, its overrides
+// and its logical cloud.
 type DeploymentIntentGroup struct {
 	Named
 	Spec DeploymentIntentGroupSpec `json:"spec"`
@@ -37,7 +37,7 @@ func (g *DeploymentIntentGroup) normalize() {
 }
 
 // Validate checks metadata and spec. The version becomes a Helm release name, so it
-// must be a DNS label; EMCO notices that only when it instantiates.
+// must be a DNS label; EMCO checks that only when it instantiates.
 func (g *DeploymentIntentGroup) Validate() error {
 	c := begin(&g.Named)
 	c.name("spec.compositeProfile", g.Spec.Profile)
@@ -66,7 +66,7 @@ func (c *check) release(field, s string) {
 }
 
 // GroupIntent names, for each controller that takes part in a deployment, the
-// intent that it shall carry out.
+// intent that it carries out.
 type GroupIntent struct {
 	Named
 	Spec GroupIntentSpec `json:"spec"`
@@ -81,7 +81,7 @@ type GroupIntentSpec struct {
 // intent; it is not a controller.
 const PlacementKey = "genericPlacementIntent"
 
-// Validate demands at least one intent; keys are names.
+// Validate requires at least one intent; keys are names.
 func (g *GroupIntent) Validate() error {
 	c := begin(&g.Named)
 	if len(g.Spec.Intent) == 0 {

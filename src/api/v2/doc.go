@@ -1,23 +1,21 @@
-// Package v2 holds the documents of the EMCO API v2: their wire form, how they are
-// read from JSON, and the rules that they must meet. There is one file per resource.
+// Package v2 holds the documents of the EMCO API v2: their wire form, their decoder, and
+// the rules that they must meet. There is one file per resource.
 //
-// Documents are read leniently, as EMCO does: members match without regard to
-// case, names of older releases are understood, unknown members are dropped. What
-// EMCO silently guesses is refused: a member given twice, in whatever spelling.
+// Decoding is lenient, as in EMCO: members match in any letter case, names of older
+// releases are accepted, unknown members are dropped. A member that is given twice, in
+// whatever spelling, is refused; EMCO picks one of them.
 package v2
 
-// Document is what every resource's pointer type offers to the generic REST
-// resource.
+// Document is the interface of all documents for the generic REST resource.
 type Document interface {
 	// DocName returns the name as it stands in the item's path. It has two parts,
 	// "name/version", for composite apps only.
 	DocName() string
-	// SetDocName names a document that came without a name; name is as DocName
-	// returns it.
+	// SetDocName names a document without a name; name has the form that DocName returns.
 	SetDocName(name string)
 	// Validate reports all violations in one error of kind errs.Invalid.
 	Validate() error
 }
 
-// normalizer is a document with a canonical form other than what clients may send.
+// normalizer is a document that clients may send in other forms than the canonical one.
 type normalizer interface{ normalize() }

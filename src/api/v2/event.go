@@ -2,8 +2,8 @@ package v2
 
 import "time"
 
-// Event is one line of what happened to a deployment, as GET …/events lists them:
-// oldest first. It is an addition to EMCO's API.
+// Event is an event of a deployment. GET …/events lists the oldest first. It is an
+// addition to EMCO's API.
 type Event struct {
 	Time     time.Time `json:"time"`
 	Type     string    `json:"type"` // "Normal" or "Warning"
@@ -17,7 +17,7 @@ type Event struct {
 
 // EventsAnswer is the answer to GET …/events. With ?follow=true the answer is a stream
 // of single Events instead, one JSON document a line (application/x-ndjson), that ends
-// when the client leaves.
+// when the client disconnects.
 type EventsAnswer struct {
 	Identity
 	Events []Event `json:"events"`

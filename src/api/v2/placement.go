@@ -7,7 +7,7 @@ type PlacementIntent struct {
 	Named
 }
 
-// AppIntent says on which clusters one app runs.
+// AppIntent selects the clusters of one app.
 type AppIntent struct {
 	Named
 	Spec AppIntentSpec `json:"spec"`

@@ -2,15 +2,15 @@ package v2
 
 import "encoding/json"
 
-// Plan is the answer to an action with ?dryRun=true: what the action would do. Nothing
-// is written for it. It is an addition to EMCO's API.
+// Plan is the answer to an action with ?dryRun=true: what the action would do. It changes
+// nothing. It is an addition to EMCO's API.
 type Plan struct {
 	Identity
 	Action   string      `json:"action"`            // "instantiate", "update", "rollback" or "migrate"
 	Revision int64       `json:"revision"`          // the number that the revision would get
 	From     int64       `json:"from,omitempty"`    // the revision that is desired now
 	Confirm  string      `json:"confirm,omitempty"` // why the action needs ?force=true, if it does
-	Notes    []string    `json:"notes,omitempty"`   // what readers should know of the whole
+	Notes    []string    `json:"notes,omitempty"`   // remarks on the plan as a whole
 	Apps     []AppPlan   `json:"apps"`
 	Summary  PlanSummary `json:"summary"`
 }
@@ -34,26 +34,26 @@ type AppPlan struct {
 	Findings  []string         `json:"findings,omitempty"`
 	DependsOn []PlanDependency `json:"dependsOn,omitempty"`
 	LeaveLast bool             `json:"leaveLast,omitempty"` // as AppSpec has it
-	Rollout   *Rollout         `json:"rollout,omitempty"`   // likewise
+	Rollout   *Rollout         `json:"rollout,omitempty"`   // as AppSpec has it
 	Classes   []PlanClass      `json:"classes,omitempty"`
 	Refused   []PlanRefusal    `json:"refused,omitempty"` // clusters that the app's intent does not reach, or may not use
 }
 
-// PlanDependency is an app that must come before.
+// PlanDependency is an app that must be deployed first.
 type PlanDependency struct {
 	App    string `json:"app"`
 	Status string `json:"opStatus"` // "Deployed" or "Ready"
 	Wait   int    `json:"wait,omitempty"`
 }
 
-// PlanRefusal is why a cluster is not used.
+// PlanRefusal is a cluster that the app does not use, with the reason.
 type PlanRefusal struct {
 	Cluster string `json:"cluster"` // <provider>+<cluster>
 	Reason  string `json:"reason"`
 }
 
-// PlanClass is a set of clusters on which the same is to be done: they hold the same
-// now, and are to hold the same.
+// PlanClass is a set of clusters with the same change: they hold the same now, and will
+// hold the same.
 type PlanClass struct {
 	Change   string         `json:"change"` // "add", "change", "remove" or "keep"
 	Clusters []PlanCluster  `json:"clusters"`
@@ -66,9 +66,9 @@ type PlanCluster struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-// ObjectChange is what is to be done with one Kubernetes object. Values of Secrets are
-// hidden; that they differ is not. What is kept has neither content, and an annotation
-// that follows from the rest (emco/content) is left out.
+// ObjectChange is the change of one Kubernetes object. Values of Secrets are hidden, but
+// not that they differ. Objects that stay as they are come without content. The annotation
+// emco/content, which follows from the rest, is left out.
 type ObjectChange struct {
 	GVK       GVK             `json:"GVK"`
 	Name      string          `json:"name"`
@@ -79,7 +79,7 @@ type ObjectChange struct {
 	After     json.RawMessage `json:"after,omitempty"`
 }
 
-// What is to be done with a placement or an object.
+// The changes of a placement or an object.
 const (
 	ChangeAdd    = "add"
 	ChangeChange = "change"

@@ -5,7 +5,7 @@ type CompositeProfile struct {
 	Named
 }
 
-// AppProfile customises one app; its archive is uploaded beside the document.
+// AppProfile customises one app; its archive is uploaded with the document.
 type AppProfile struct {
 	Named
 	Spec AppProfileSpec `json:"spec"`

@@ -12,8 +12,8 @@ type Revision struct {
 	Author   string           `json:"author,omitempty"`
 	Reason   string           `json:"reason,omitempty"`
 	Time     time.Time        `json:"time"`
-	Current  bool             `json:"current,omitempty"` // it is the one that is desired now
-	Kept     bool             `json:"kept"`              // its content is kept: it can be rolled back to
+	Current  bool             `json:"current,omitempty"` // it is the desired one
+	Kept     bool             `json:"kept"`              // its content still exists: a rollback can bring it back
 	Apps     []RevisionApp    `json:"apps,omitempty"`
 	Commits  []RevisionCommit `json:"commits,omitempty"` // the newest hundred, oldest first
 }
@@ -26,14 +26,14 @@ type RevisionApp struct {
 	Failed   bool     `json:"failed,omitempty"`
 }
 
-// RevisionCommit is a Git commit that carried the revision to clusters, or what was
-// published of it for one cluster.
+// RevisionCommit is a Git commit that carried the revision to clusters, or an artifact or
+// a folder that was published for one cluster.
 type RevisionCommit struct {
 	Repository string `json:"repository"`        // URL, without credentials
-	Branch     string `json:"branch"`            // empty of what is published
+	Branch     string `json:"branch"`            // empty for an artifact or a folder
 	Commit     string `json:"commit"`            // or a digest, as "sha256:…": of the artifact in a registry, or of a folder in a bucket
-	Clusters   int    `json:"clusters"`          // for how many
-	Cluster    string `json:"cluster,omitempty"` // for which one, as provider+cluster, of what is published
+	Clusters   int    `json:"clusters"`          // number of clusters
+	Cluster    string `json:"cluster,omitempty"` // <provider>+<cluster>, for an artifact or a folder
 }
 
 // RevisionsAnswer is the answer to GET …/revisions.

@@ -12,12 +12,12 @@ var secretWords = []string{
 	"password", "passwd", "passphrase", "pwd", "secret", "token", "apikey", "privatekey", "accesskey", "credential",
 }
 
-// secretForms are beginnings of values that are secrets whatever their name: keys in
-// PEM, tokens of GitHub, GitLab and Slack, keys of AWS, JSON web tokens.
+// secretForms are prefixes of values that are secrets under any name: keys in PEM, tokens
+// of GitHub, GitLab and Slack, keys of AWS, JSON web tokens.
 var secretForms = []string{"-----BEGIN", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "eyJ"}
 
-// looksSecret reports whether a Helm value is better not shown. Override values have
-// no schema, so it is a guess from their key and their form.
+// looksSecret reports whether a Helm value is probably a secret. Override values have no
+// schema, so it guesses by their key and their form.
 func looksSecret(key, value string) bool {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key))
 	for _, word := range secretWords {
@@ -49,8 +49,8 @@ func (g DeploymentIntentGroup) Masked() DeploymentIntentGroup {
 	return g
 }
 
-// Unmask replaces each Mask by the value that old has for the same app and key. A
-// Mask that hides nothing is a violation.
+// Unmask replaces each Mask with the value that old has for the same app and key. A Mask
+// without such a value is a violation.
 func (g *DeploymentIntentGroup) Unmask(old DeploymentIntentGroup) error {
 	var c check
 	for i, o := range g.Spec.Overrides {

@@ -6,8 +6,7 @@ import (
 )
 
 // Status is the answer to a status query of a deployment intent group, a logical
-// cloud or a cluster. Members are EMCO's; those that EMCO does not have are optional
-// and say so.
+// cloud or a cluster. Members are EMCO's; additions are optional and marked "ours".
 type Status struct {
 	Identity
 	States States `json:"states"`
@@ -25,14 +24,14 @@ type Status struct {
 	Cluster         *ClusterStatus  `json:"cluster,omitempty"`  // of a cluster
 	ChildContextIDs []string        `json:"ChildContextIDs,omitempty"`
 
-	Failure    string      `json:"failure,omitempty"`    // ours: why the last operation could not be carried out at all
-	Stopped    bool        `json:"stopped,omitempty"`    // ours: nothing more is done towards what is desired
-	MovedTo    string      `json:"movedTo,omitempty"`    // ours: who took over what is on the clusters
-	Leaving    []Leaving   `json:"leaving,omitempty"`    // ours: what an earlier revision put there, this one does not want, and is not gone yet
+	Failure    string      `json:"failure,omitempty"`    // ours: why the last operation failed as a whole
+	Stopped    bool        `json:"stopped,omitempty"`    // ours: the deployment is not reconciled
+	MovedTo    string      `json:"movedTo,omitempty"`    // ours: the group that took over the objects on clusters
+	Leaving    []Leaving   `json:"leaving,omitempty"`    // ours: apps of earlier revisions that are not removed yet
 	Conditions []Condition `json:"conditions,omitempty"` // ours
 }
 
-// Leaving is an app that has to go from a cluster.
+// Leaving is an app that is being removed from a cluster.
 type Leaving struct {
 	App      string    `json:"app"`
 	Provider string    `json:"clusterProvider"`
@@ -46,8 +45,8 @@ type Leaving struct {
 // Key returns the key of the cluster.
 func (l Leaving) Key() ClusterKey { return ClusterKey{Provider: l.Provider, Cluster: l.Cluster} }
 
-// Identity says whose status it is. All but the name are set for deployment intent
-// groups, project and name for logical clouds, the name alone for clusters.
+// Identity identifies the subject of a status. Deployment intent groups have all members,
+// logical clouds project and name, clusters the name alone.
 type Identity struct {
 	Project             string `json:"project,omitempty"`
 	CompositeApp        string `json:"compositeApp,omitempty"`
@@ -70,7 +69,7 @@ type Action struct {
 	Revision int64     `json:"revision"`
 }
 
-// AppStatus is where one app stands.
+// AppStatus is the status of one app.
 type AppStatus struct {
 	Name     string          `json:"name"`
 	Clusters []ClusterStatus `json:"clusters,omitempty"`
@@ -80,15 +79,15 @@ type AppStatus struct {
 	Conditions []Condition `json:"conditions,omitempty"` // ours
 }
 
-// AppFailure says why an app could not be placed or rendered. It is an addition to
-// EMCO's answer.
+// AppFailure is why an app could not be placed or rendered. It is an addition to EMCO's
+// answer.
 type AppFailure struct {
 	Stage  string `json:"stage"` // "placement" or "rendering"
 	File   string `json:"file,omitempty"`
 	Reason string `json:"reason"`
 }
 
-// ClusterStatus is where one cluster stands, for one app or for a logical cloud.
+// ClusterStatus is the status of one cluster, for one app or for a logical cloud.
 type ClusterStatus struct {
 	Provider     string           `json:"clusterProvider"`
 	Cluster      string           `json:"cluster"`
@@ -100,16 +99,16 @@ type ClusterStatus struct {
 	Revision int64      `json:"revision,omitempty"` // ours: the revision that is applied
 	Commit   string     `json:"commit,omitempty"`   // ours: the Git commit that holds it
 	Error    string     `json:"error,omitempty"`    // ours: why it is not applied
-	Since    *time.Time `json:"since,omitempty"`    // ours: since when the phase holds
+	Since    *time.Time `json:"since,omitempty"`    // ours: start of the phase
 	Findings []string   `json:"findings,omitempty"` // ours: warnings
-	Blocked  string     `json:"blocked,omitempty"`  // ours: what it waits for before it goes on
-	Step     int        `json:"step,omitempty"`     // ours: the step that is being worked on, from 1
+	Blocked  string     `json:"blocked,omitempty"`  // ours: what it waits for
+	Step     int        `json:"step,omitempty"`     // ours: the current step, from 1
 
-	LastReport *time.Time `json:"lastReport,omitempty"` // ours: when the cluster last said something
-	Stale      bool       `json:"stale,omitempty"`      // ours: that was too long ago to be believed
-	Reconciled string     `json:"reconciled,omitempty"` // ours: the Git commit that the cluster's reconciler says it has applied
+	LastReport *time.Time `json:"lastReport,omitempty"` // ours: time of the cluster's last report
+	Stale      bool       `json:"stale,omitempty"`      // ours: the last report is too old to be trusted
+	Reconciled string     `json:"reconciled,omitempty"` // ours: the Git commit that the cluster's reconciler has applied
 
-	ExternalEdit *ExternalEdit `json:"foreignEdit,omitempty"` // ours: what somebody else did to its files in Git
+	ExternalEdit *ExternalEdit `json:"foreignEdit,omitempty"` // ours: a change of its files in Git by others
 }
 
 // Key returns the key of the cluster.
@@ -117,19 +116,19 @@ func (c ClusterStatus) Key() ClusterKey {
 	return ClusterKey{Provider: c.Provider, Cluster: c.Cluster}
 }
 
-// ExternalEdit is what somebody else did to the files of an app in Git.
+// ExternalEdit is a change of the files of an app in Git by others.
 type ExternalEdit struct {
 	Commit string    `json:"commit"`
-	Author string    `json:"author,omitempty"` // "Name <mail>", as the commit says
-	Paths  []string  `json:"paths"`            // some
-	More   int       `json:"more,omitempty"`   // paths that are not named
-	At     time.Time `json:"at"`               // when it was seen
-	Held   bool      `json:"held,omitempty"`   // it stays, and nothing is delivered, until somebody adopts or restores
-	Kept   bool      `json:"kept,omitempty"`   // it was adopted: it stays until the next delivery
-	Undone string    `json:"undone,omitempty"` // commit that wrote over it
+	Author string    `json:"author,omitempty"` // "Name <mail>" of the commit
+	Paths  []string  `json:"paths"`            // the first ones
+	More   int       `json:"more,omitempty"`   // number of other paths
+	At     time.Time `json:"at"`               // time of detection
+	Held   bool      `json:"held,omitempty"`   // it stays, and delivery waits, until an operator adopts or restores
+	Kept   bool      `json:"kept,omitempty"`   // an operator adopted it: it stays until the next delivery
+	Undone string    `json:"undone,omitempty"` // commit that overwrote it
 }
 
-// ResourceStatus is where one Kubernetes object stands.
+// ResourceStatus is the status of one Kubernetes object.
 type ResourceStatus struct {
 	GVK            GVK             `json:"GVK"`
 	Name           string          `json:"name"`
@@ -140,7 +139,7 @@ type ResourceStatus struct {
 	ClusterStatus  string          `json:"clusterStatus,omitempty"`
 	Namespace      string          `json:"namespace,omitempty"` // ours
 	Reason         string          `json:"reason,omitempty"`    // ours
-	Extra          bool            `json:"extra,omitempty"`     // ours: the cluster made it, such as a Pod; it was not rendered
+	Extra          bool            `json:"extra,omitempty"`     // ours: the cluster created it, such as a Pod; it was not rendered
 }
 
 // GVK is the type of a Kubernetes object, with EMCO's capitals.
@@ -156,7 +155,7 @@ type Condition struct {
 	Status  string    `json:"status"` // "True", "False", "Unknown"
 	Reason  string    `json:"reason,omitempty"`
 	Message string    `json:"message,omitempty"`
-	Since   time.Time `json:"lastTransitionTime,omitzero"` // absent if it was not written down
+	Since   time.Time `json:"lastTransitionTime,omitzero"` // absent if it is not known
 }
 
 // The types of conditions, of a deployment and of one of its apps.
@@ -165,18 +164,18 @@ const (
 	Rendered  = "Rendered"  // the content was made
 	Committed = "Committed" // what goes through Git is on its branch
 	Synced    = "Synced"    // the clusters hold what is desired
-	Healthy   = "Healthy"   // the clusters say that it works
-	Stalled   = "Stalled"   // it will not get better by waiting alone
+	Healthy   = "Healthy"   // the clusters report that it works
+	Stalled   = "Stalled"   // it needs somebody to act
 )
 
 // The statuses of conditions.
 const (
 	True    = "True"
 	False   = "False"
-	Unknown = "Unknown" // also a readyStatus: the cluster has not said so, or not lately
+	Unknown = "Unknown" // also a readyStatus: there is no report, or no recent one
 )
 
-// The values of deployedStatus: what the last operation has come to.
+// The values of deployedStatus: the state of the last operation.
 const (
 	StatusInstantiating     = "Instantiating"
 	StatusInstantiated      = "Instantiated"

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Mask is what is shown in place of a secret. A client that sends it back keeps the
-// value that is stored.
+// Mask replaces a secret in answers. A client that sends it back keeps the stored value.
 const Mask = "***"
 
 // publicKeys are the keys of sync objects whose values may be shown, in lower case.
@@ -45,9 +44,9 @@ func (o SyncObject) Masked() SyncObject {
 	return o
 }
 
-// Unmask replaces each Mask by the value that old has for the same key: in the same
-// place of the list if the key is there, else wherever it is first. A Mask that
-// hides nothing is a violation.
+// Unmask replaces each Mask with the value that old has for the same key: at the same
+// index of the list if the key is there, else at its first index. A Mask without such a
+// value is a violation.
 func (o *SyncObject) Unmask(old SyncObject) error {
 	var c check
 	for i, pairs := range o.Spec.KV {
@@ -89,9 +88,9 @@ func (o *SyncObject) Validate() error {
 	return c.err()
 }
 
-// badURL says what is wrong with a value that is a URL, or returns "". The value
-// itself is not repeated: it may hold a password. Which repositories a service may
-// dial is its own configuration; here only what can never be right is refused.
+// badURL returns what is wrong with a URL, or "". It does not repeat the value, which may
+// hold a password. It refuses only what is wrong everywhere; which repositories a service
+// may dial is configuration of the service.
 func badURL(key, value string) string {
 	repository := key == "url" || key == "repourl"
 	if !repository && !strings.Contains(value, "://") || IsSecretKey(key) || value == "" {
@@ -113,8 +112,8 @@ func badURL(key, value string) string {
 	return badHost(u.Hostname())
 }
 
-// badHost refuses hosts that a Git client must not be sent to: options in disguise,
-// and the link-local addresses of cloud metadata services.
+// badHost refuses hosts that a Git client must not dial: options in disguise, and the
+// link-local addresses of cloud metadata services.
 func badHost(host string) string {
 	if host == "" || strings.HasPrefix(host, "-") {
 		return "names no host"
