@@ -5,11 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// Fleet is the clusters at one moment. It never changes.
+// Fleet is the registered clusters at one moment. It never changes.
 type Fleet struct {
 	clusters map[string]placement.Cluster // by key
 	labelled map[label][]string           // keys of clusters, sorted
@@ -32,46 +33,48 @@ func (f *Fleet) Cluster(key string) (placement.Cluster, bool) {
 // Labelled implements placement.Inventory.
 func (f *Fleet) Labelled(provider, name string) []string { return f.labelled[label{provider, name}] }
 
-// change returns a copy to work on. Lists are shared until they change.
-func (f *Fleet) change() *draft {
-	return &draft{
-		fleet:  Fleet{clusters: maps.Clone(f.clusters), labelled: maps.Clone(f.labelled)},
-		lately: map[label]map[string]bool{},
+// edit returns a builder of the next fleet. Lists are shared until they change.
+func (f *Fleet) edit() *fleetBuilder {
+	return &fleetBuilder{
+		fleet:      Fleet{clusters: maps.Clone(f.clusters), labelled: maps.Clone(f.labelled)},
+		relabelled: map[label]map[string]bool{},
 	}
 }
 
-// draft is a fleet that is being made from another one.
-type draft struct {
-	fleet  Fleet
-	lately map[label]map[string]bool // labels that clusters got (true) and lost
+// fleetBuilder builds a fleet from another one.
+type fleetBuilder struct {
+	fleet      Fleet
+	relabelled map[label]map[string]bool // label -> clusters that got it (true) or lost it
 }
 
-// name is what a document's key says: a cluster, or one of its labels.
-type name struct{ provider, cluster, label string }
+// documentName is the key of a cluster, or of one of its labels.
+type documentName struct{ provider, cluster, label string }
 
-func (n name) key() string { return placement.Cluster{Provider: n.provider, Name: n.cluster}.Key() }
+func (n documentName) key() string {
+	return v2.ClusterKey{Provider: n.provider, Cluster: n.cluster}.String()
+}
 
-// parse reads the key of a cluster or of a label; false if it is another document's.
-func parse(k store.Key) (name, bool) {
+// parse reads the key of a cluster or of a label; false for other documents.
+func parse(k store.Key) (documentName, bool) {
 	part := strings.Split(string(k), "/")
 	switch {
 	case len(part) == 4 && part[0] == providers && part[2] == "clusters":
-		return name{provider: part[1], cluster: part[3]}, true
+		return documentName{provider: part[1], cluster: part[3]}, true
 	case len(part) == 6 && part[0] == providers && part[2] == "clusters" && part[4] == "labels":
-		return name{provider: part[1], cluster: part[3], label: part[5]}, true
+		return documentName{provider: part[1], cluster: part[3], label: part[5]}, true
 	}
-	return name{}, false
+	return documentName{}, false
 }
 
-// put takes in a document that is there.
-func (d *draft) put(k store.Key) {
+// put adds a document.
+func (d *fleetBuilder) put(k store.Key) {
 	n, ok := parse(k)
 	if !ok {
 		return
 	}
 	c, known := d.fleet.clusters[n.key()]
 	switch {
-	case !known && n.label != "": // of a cluster that is gone
+	case !known && n.label != "": // of a deleted cluster
 		return
 	case !known:
 		c = placement.Cluster{Provider: n.provider, Name: n.cluster}
@@ -83,8 +86,8 @@ func (d *draft) put(k store.Key) {
 	d.fleet.clusters[n.key()] = c
 }
 
-// remove takes out a document that is not there, with all below it.
-func (d *draft) remove(k store.Key) {
+// remove removes a deleted document, with all documents below it.
+func (d *fleetBuilder) remove(k store.Key) {
 	n, ok := parse(k)
 	c, known := d.fleet.clusters[n.key()]
 	if !ok || !known {
@@ -104,18 +107,18 @@ func (d *draft) remove(k store.Key) {
 	d.fleet.clusters[n.key()] = c
 }
 
-func (d *draft) relabel(n name, has bool) {
+func (d *fleetBuilder) relabel(n documentName, has bool) {
 	l := label{n.provider, n.label}
-	if d.lately[l] == nil {
-		d.lately[l] = map[string]bool{}
+	if d.relabelled[l] == nil {
+		d.relabelled[l] = map[string]bool{}
 	}
-	d.lately[l][n.key()] = has
+	d.relabelled[l][n.key()] = has
 }
 
-// done returns the fleet; the draft must not be used any more.
-func (d *draft) done() *Fleet {
-	for l, lately := range d.lately {
-		all := merged(d.fleet.labelled[l], lately)
+// build returns the fleet; the builder must not be used afterwards.
+func (d *fleetBuilder) build() *Fleet {
+	for l, clusters := range d.relabelled {
+		all := merge(d.fleet.labelled[l], clusters)
 		if d.fleet.labelled[l] = all; len(all) == 0 {
 			delete(d.fleet.labelled, l)
 		}
@@ -123,26 +126,26 @@ func (d *draft) done() *Fleet {
 	return &d.fleet
 }
 
-// merged returns a sorted list with changes, as a new list.
-func merged(old []string, lately map[string]bool) []string {
-	fresh := slices.Sorted(maps.Keys(lately))
+// merge applies changes to a sorted list, and returns a new list.
+func merge(old []string, changes map[string]bool) []string {
+	fresh := slices.Sorted(maps.Keys(changes))
 	out := make([]string, 0, len(old)+len(fresh))
 	for _, k := range old {
 		for len(fresh) > 0 && fresh[0] < k {
-			out, fresh = add(out, fresh[0], lately), fresh[1:]
+			out, fresh = add(out, fresh[0], changes), fresh[1:]
 		}
-		if _, told := lately[k]; !told {
+		if _, changed := changes[k]; !changed {
 			out = append(out, k)
 		}
 	}
 	for _, k := range fresh {
-		out = add(out, k, lately)
+		out = add(out, k, changes)
 	}
 	return out
 }
 
-func add(out []string, k string, lately map[string]bool) []string {
-	if lately[k] {
+func add(out []string, k string, changes map[string]bool) []string {
+	if changes[k] {
 		return append(out, k)
 	}
 	return out

@@ -1,6 +1,6 @@
-// Package inventory knows the registered clusters with their labels, and which of them
-// belong to a logical cloud. It keeps them in memory and asks the store only for what has
-// changed since, so that looking at a large fleet after a small change takes little.
+// Package inventory keeps the registered clusters with their labels, and the members of
+// logical clouds, in memory. It reads only what has changed since, so that a look at a large
+// fleet after a small change is cheap.
 package inventory
 
 import (
@@ -28,13 +28,13 @@ type Inventory struct {
 	confine Confine
 
 	mu     sync.Mutex
-	mark   int64 // of the changes that have been taken in
-	fleet  *Fleet
-	clouds map[store.Key]*membership // that were asked for, and have not changed since
+	mark   int64                     // of the changes that have been read; guarded by mu
+	fleet  *Fleet                    // nil: nothing was read yet; guarded by mu
+	clouds map[store.Key]*membership // that were looked up and have not changed since; guarded by mu
 }
 
-// Confine makes the filter that keeps apps within a logical cloud, of which the members are
-// given by key.
+// Confine makes the filter that keeps apps within a logical cloud. members are the keys of
+// its clusters.
 type Confine func(name string, members []string) placement.Filter
 
 // New returns an inventory of what the store holds. It reads nothing yet.
@@ -45,28 +45,28 @@ func New(db *store.DB, confine Confine) *Inventory {
 // membership is the filter of a logical cloud.
 type membership struct {
 	filter placement.Filter
-	used   int64 // the mark at which it was asked for last
+	used   int64 // the mark at its last lookup
 }
 
-// maxClouds bounds how many logical clouds are remembered.
+// maxClouds bounds the logical clouds in memory.
 const maxClouds = 256
 
-// Fleet returns the clusters as they are now: what was written before the call is in it.
+// Fleet returns the clusters now, including all writes from before the call.
 func (i *Inventory) Fleet(ctx context.Context) (*Fleet, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if err := i.update(ctx); err != nil {
+	if err := i.updateLocked(ctx); err != nil {
 		return nil, err
 	}
 	return i.fleet, nil
 }
 
-// Cloud returns the filter that admits the members of a logical cloud. As long as they are
-// the same, so is the filter.
+// Cloud returns the filter that admits the members of a logical cloud. The same filter is
+// returned until they change.
 func (i *Inventory) Cloud(ctx context.Context, key store.Key, name string) (placement.Filter, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if err := i.update(ctx); err != nil {
+	if err := i.updateLocked(ctx); err != nil {
 		return nil, err
 	}
 	m, known := i.clouds[key]
@@ -75,7 +75,7 @@ func (i *Inventory) Cloud(ctx context.Context, key store.Key, name string) (plac
 		if err != nil {
 			return nil, err
 		}
-		i.forgetOldest()
+		i.evictLocked()
 		m = &membership{filter: i.confine(name, clusters)}
 		i.clouds[key] = m
 	}
@@ -88,13 +88,13 @@ func (i *Inventory) membersOf(ctx context.Context, key store.Key) (clusters []st
 		if err != nil {
 			return nil, err
 		}
-		clusters = append(clusters, ref.Value.Spec.ClusterProvider+"+"+ref.Value.Spec.Cluster)
+		clusters = append(clusters, v2.ClusterKey{Provider: ref.Value.Spec.ClusterProvider, Cluster: ref.Value.Spec.Cluster}.String())
 	}
 	return clusters, nil
 }
 
-// forgetOldest makes room for a logical cloud.
-func (i *Inventory) forgetOldest() {
+// evictLocked makes room for a logical cloud.
+func (i *Inventory) evictLocked() {
 	if len(i.clouds) < maxClouds {
 		return
 	}
@@ -104,9 +104,9 @@ func (i *Inventory) forgetOldest() {
 	delete(i.clouds, oldest)
 }
 
-// update takes in what was written since the last time. The mark moves on when all of it
-// was read, so that a failure loses nothing.
-func (i *Inventory) update(ctx context.Context) error {
+// updateLocked reads what was written since the last call. The mark moves when all of it was
+// read, so that a failure loses nothing.
+func (i *Inventory) updateLocked(ctx context.Context) error {
 	changes, err := i.db.Changes(ctx, i.mark)
 	if err != nil {
 		return err
@@ -115,10 +115,9 @@ func (i *Inventory) update(ctx context.Context) error {
 		clear(i.clouds)
 		i.fleet, err = i.readAll(ctx)
 	} else {
-		err = i.readSome(ctx, changes.Keys)
+		err = i.readSomeLocked(ctx, changes.Keys)
 	}
 	if err != nil {
-		i.fleet = nil
 		return err
 	}
 	i.mark = changes.Mark
@@ -127,21 +126,21 @@ func (i *Inventory) update(ctx context.Context) error {
 
 // readAll reads every cluster and label.
 func (i *Inventory) readAll(ctx context.Context) (*Fleet, error) {
-	d := newFleet().change()
+	d := newFleet().edit()
 	for doc, err := range i.db.List(ctx, providers, store.Query{}) {
 		if err != nil {
 			return nil, err
 		}
 		d.put(doc.Key)
 	}
-	return d.done(), nil
+	return d.build(), nil
 }
 
-// readSome reads what was written, if it is about clusters, and forgets the logical clouds
-// that it is about.
-func (i *Inventory) readSome(ctx context.Context, keys []store.Key) error {
+// readSomeLocked reads the clusters and labels among keys, and drops the logical clouds whose
+// members are among them.
+func (i *Inventory) readSomeLocked(ctx context.Context, keys []store.Key) error {
 	slices.Sort(keys) // clusters before their labels
-	var d *draft
+	var d *fleetBuilder
 	for _, k := range slices.Compact(keys) {
 		if cloud, _, member := strings.Cut(string(k), members+"/"); member {
 			delete(i.clouds, store.Key(cloud))
@@ -150,19 +149,19 @@ func (i *Inventory) readSome(ctx context.Context, keys []store.Key) error {
 			continue
 		}
 		if d == nil {
-			d = i.fleet.change()
+			d = i.fleet.edit()
 		}
 		if err := i.readOne(ctx, d, k); err != nil {
 			return err
 		}
 	}
 	if d != nil {
-		i.fleet = d.done()
+		i.fleet = d.build()
 	}
 	return nil
 }
 
-func (i *Inventory) readOne(ctx context.Context, d *draft, k store.Key) error {
+func (i *Inventory) readOne(ctx context.Context, d *fleetBuilder, k store.Key) error {
 	_, err := i.db.Get(ctx, k)
 	switch {
 	case errs.Is(err, errs.NotFound):

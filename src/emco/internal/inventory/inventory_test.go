@@ -18,14 +18,14 @@ import (
 
 var labels = []string{"east", "west"}
 
-// seen is all that an inventory says of a few clusters.
-type seen struct {
+// snapshot is everything that an inventory returns of a few clusters.
+type snapshot struct {
 	clusters []placement.Cluster
 	labelled [][]string
 	members  []bool
 }
 
-func look(t *rapid.T, i *inventory.Inventory) (out seen) {
+func look(t *rapid.T, i *inventory.Inventory) (out snapshot) {
 	t.Helper()
 	fleet, err := i.Fleet(t.Context())
 	if err != nil {
@@ -39,7 +39,7 @@ func look(t *rapid.T, i *inventory.Inventory) (out seen) {
 		c, known := fleet.Cluster(fmt.Sprint("edge+c", n))
 		c.Labels = slices.Sorted(slices.Values(c.Labels))
 		if out.clusters = append(out.clusters, c); known != (c.Name != "") {
-			t.Fatalf("cluster %d is there: %v, and is %+v", n, known, c)
+			t.Fatalf("cluster %d is known: %t, and is %+v", n, known, c)
 		}
 		v, err := within.Admit(t.Context(), placement.Request{}, placement.Cluster{Provider: "edge", Name: fmt.Sprint("c", n)})
 		if err != nil {
@@ -53,11 +53,10 @@ func look(t *rapid.T, i *inventory.Inventory) (out seen) {
 	return out
 }
 
-// Whatever is written: one who has looked all the time sees what one sees who has just
-// come.
-func TestWhatChangedIsSeen(t *testing.T) {
+// After any writes, an inventory that has followed them equals a new one.
+func TestAnInventoryThatFollowsEqualsANewOne(t *testing.T) {
 	t.Parallel()
-	db := resourcetest.DB(t) // goes on from case to case: each write costs a sync
+	db := resourcetest.DB(t) // shared by all cases: each write costs a sync
 	rapid.Check(t, func(r *rapid.T) {
 		kept := inventory.New(db, cloud.New)
 		for range rapid.IntRange(1, 4).Draw(r, "looks") {
@@ -65,13 +64,13 @@ func TestWhatChangedIsSeen(t *testing.T) {
 				write(r, db)
 			}
 			if got, want := look(r, kept), look(r, inventory.New(db, cloud.New)); !reflect.DeepEqual(got, want) {
-				r.Fatalf("one who knew the fleet before sees\n%+v, one who has just come\n%+v", got, want)
+				r.Fatalf("the inventory that has followed is\n%+v, a new one is\n%+v", got, want)
 			}
 		}
 	})
 }
 
-// write makes or deletes a cluster, a label or a member of the logical cloud.
+// write creates or deletes a cluster, a label or a member of the logical cloud.
 func write(t *rapid.T, db *store.DB) {
 	cluster := store.Key(fmt.Sprint("cluster-providers/edge/clusters/c", rapid.IntRange(0, 3).Draw(t, "cluster")))
 	w := store.Write{Key: cluster, Body: []byte("{}")}
@@ -98,8 +97,8 @@ func write(t *rapid.T, db *store.DB) {
 	}
 }
 
-// What did not change is the same, so that decisions made from it hold.
-func TestWhatDidNotChangeStays(t *testing.T) {
+// What did not change is returned as the same value, so that decisions made from it hold.
+func TestWhatDidNotChangeIsTheSameValue(t *testing.T) {
 	t.Parallel()
 	db := resourcetest.DB(t)
 	make := func(k, parent store.Key) {
@@ -127,6 +126,6 @@ func TestWhatDidNotChangeStays(t *testing.T) {
 	make("cluster-providers/edge/clusters/c1", "")
 	make("cluster-providers/edge/clusters/c1/labels/west", "cluster-providers/edge/clusters/c1")
 	if f, e := look(); f != filter || len(e) != 1 || &e[0] != &east[0] {
-		t.Error("another cluster made the filter, or the list of a label that it has not, another one")
+		t.Error("a change of another cluster replaced the filter, or the list of a label that the cluster does not have")
 	}
 }
