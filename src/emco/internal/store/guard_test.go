@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -50,51 +51,43 @@ func TestTheGuardIsAskedLastAndMayRefuse(t *testing.T) {
 	create(t, a, store.Write{Key: child, Parent: parent})
 }
 
+// While a guard works, however long, the mark of the deletion is renewed, and no process may
+// put anything below the document or refer to it.
 func TestNothingNewComesWhileTheGuardWorks(t *testing.T) {
 	t.Parallel()
-	a, b, raw := twoDBs(t)
-	a.SetLease(200 * time.Millisecond)
-	b.SetLease(200 * time.Millisecond)
-	create(t, a, store.Write{Key: parent}, store.Write{Key: holder})
-	err := a.Delete(t.Context(), parent, func(ctx context.Context, d store.Doc) error {
-		waitForTags(t, raw, d, 6) // longer than the lease
-		_, err := b.Create(ctx, store.Write{Key: child, Parent: parent})
-		wantRelated(t, err, store.ErrNoParent, parent)
-		_, err = b.Replace(ctx, store.Write{Key: holder, Refs: refTo(parent, false)}, 0)
-		wantRelated(t, err, store.ErrNoTarget, parent)
-		if _, err = b.Replace(ctx, store.Write{Key: parent}, 0); !errs.Is(err, errs.Conflict) {
-			t.Errorf("Replace meanwhile = %v, want Conflict", err)
+	synctest.Test(t, func(t *testing.T) {
+		const lease = 5 * time.Second
+		raw, sealer := newMemory(), seal.New(seal.NewKey())
+		a, b := store.New(raw, nil, sealer), store.New(raw, nil, sealer)
+		a.SetLease(lease)
+		b.SetLease(lease)
+		create(t, a, store.Write{Key: parent}, store.Write{Key: holder})
+		err := a.Delete(t.Context(), parent, func(ctx context.Context, _ store.Doc) error {
+			for range 3 {
+				time.Sleep(lease)
+				_, err := b.Create(ctx, store.Write{Key: child, Parent: parent})
+				wantRelated(t, err, store.ErrNoParent, parent)
+				_, err = b.Replace(ctx, store.Write{Key: holder, Refs: refTo(parent, false)}, 0)
+				wantRelated(t, err, store.ErrNoTarget, parent)
+				if _, err = b.Replace(ctx, store.Write{Key: parent}, 0); !errs.Is(err, errs.Conflict) {
+					t.Errorf("Replace meanwhile = %v, want Conflict", err)
+				}
+				if err = b.Delete(ctx, parent, nil); !errs.Is(err, errs.Conflict) {
+					t.Errorf("another Delete meanwhile = %v, want Conflict", err)
+				}
+				if err := b.Settle(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+			return ctx.Err()
+		})
+		if err != nil {
+			t.Fatalf("Delete with a slow guard = %v, want nil", err)
 		}
-		if err = b.Delete(ctx, parent, nil); !errs.Is(err, errs.Conflict) {
-			t.Errorf("another Delete meanwhile = %v, want Conflict", err)
+		if _, err := raw.Get(t.Context(), parent); !errs.Is(err, errs.NotFound) {
+			t.Errorf("Get after the deletion = %v, want NotFound", err)
 		}
-		if err := b.Settle(ctx); err != nil {
-			t.Error(err)
-		}
-		return ctx.Err()
 	})
-	if err != nil {
-		t.Fatalf("Delete with a slow guard = %v, want nil", err)
-	}
-	if _, err := raw.Get(t.Context(), parent); !errs.Is(err, errs.NotFound) {
-		t.Errorf("Get after the deletion = %v, want NotFound", err)
-	}
-}
-
-// waitForTags waits until the mark of d was renewed n times.
-func waitForTags(t *testing.T, raw store.Driver, d store.Doc, n int) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); n > 0; <-tick.C {
-		now, err := raw.Get(t.Context(), d.Key)
-		if err != nil || time.Now().After(deadline) {
-			t.Fatalf("the mark is not renewed: %v", err)
-		}
-		if now.Tag != d.Tag {
-			d, n = now, n-1
-		}
-	}
 }
 
 func TestADeletionThatAnotherFinishedHasSucceeded(t *testing.T) {

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,6 +31,30 @@ func TestFilesAreReadableByTheirOwnerOnly(t *testing.T) {
 	for _, f := range files {
 		if info, err := os.Stat(f); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %v, %v, want 0600", f, info.Mode(), err)
+		}
+	}
+}
+
+// A file that others may read is closed to them when it is opened.
+func TestAnOpenFileIsNarrowed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "docs.db")
+	for _, mode := range []os.FileMode{0o644, 0o666} {
+		if err := errors.Join(os.WriteFile(path, nil, mode), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+		d, err := sqlite.Open(path)
+		if err == nil {
+			err = errors.Join(d.Put(t.Context(), store.Doc{Key: "a", Tag: 1}, 0), d.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("a file of mode %o has mode %v, %v, want 0600", mode, info.Mode(), err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -250,6 +250,8 @@ func holders(ctx context.Context, p pair) error {
 	of := func(target string) store.Query { return store.Query{Refers: p.key(target)} }
 	dropped := a
 	dropped.Tag, dropped.Refs = 2, []store.Key{p.key("u")}
+	again := p.doc("h/b", 3) // the same key, without references
+	again.Refs, again.Claims = nil, nil
 	return first(
 		func() error { return errors.Join(p.Put(ctx, c, 0), p.Put(ctx, b, 0), p.Put(ctx, a, 0)) },
 		func() error { return p.lists(ctx, "", of("t"), "h/a", "h/b", "i/c") },
@@ -261,6 +263,8 @@ func holders(ctx context.Context, p pair) error {
 		func() error { return p.lists(ctx, "", of("t"), "h/b", "i/c") },
 		func() error { return p.lists(ctx, "", of("u"), "h/a") },
 		func() error { return p.Remove(ctx, b.Key, 1) },
+		func() error { return p.lists(ctx, "", of("t"), "i/c") },
+		func() error { return p.Put(ctx, again, 0) },
 		func() error { return p.lists(ctx, "", of("t"), "i/c") },
 		func() error { return p.lists(ctx, "", of("")) },
 	)

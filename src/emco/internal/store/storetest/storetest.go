@@ -16,10 +16,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// Check tells which rules of store.Driver are broken, all of them, or nil. open
-// opens the same store, empty at first, each time it is called: as one process does
-// after another, or beside it. What it returns is closed if it can be.
+// Check returns all broken rules of store.Driver, or nil. Each call of open opens the same
+// store, which is empty at first: as one process does after another, or next to it. Check
+// closes what open returns, if it is an io.Closer.
 func Check(ctx context.Context, open func() (store.Driver, error)) error {
+	return check(ctx, open, "")
+}
+
+// check checks one rule, or all if only is empty.
+func check(ctx context.Context, open func() (store.Driver, error), only string) error {
 	one, err := open()
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
@@ -30,6 +35,9 @@ func Check(ctx context.Context, open func() (store.Driver, error)) error {
 	}
 	var broken []error
 	for i, r := range driverRules {
+		if only != "" && r.name != only {
+			continue
+		}
 		p := pair{Driver: one, other: other, root: store.Key(fmt.Sprintf("rule%02d", i))}
 		if err := r.check(ctx, p); err != nil {
 			broken = append(broken, fmt.Errorf("%s: %w", r.name, err))

@@ -183,12 +183,12 @@ func TestCheckFindsWhatDriversBreak(t *testing.T) {
 		t.Run(fmt.Sprint(i, " ", b.rule), func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "docs.db")
-			err := storetest.Check(t.Context(), func() (store.Driver, error) {
+			err := storetest.CheckRule(t.Context(), func() (store.Driver, error) {
 				d, err := sqlite.Open(path)
 				f := b.fake
 				f.Driver = d
 				return f, err
-			})
+			}, b.rule)
 			if err == nil || !strings.Contains("\n"+err.Error(), "\n"+b.rule+": ") {
 				t.Errorf("Check = %v, want it to say that %q is broken", err, b.rule)
 			}

@@ -1,0 +1,4 @@
+package storetest
+
+// CheckRule checks one rule of drivers.
+var CheckRule = check
