@@ -20,7 +20,7 @@ type world struct {
 	s       *Store
 	now     time.Time
 	heads   map[string]Head
-	revs    map[string][]Revision         // storedRevision and not swept by the rules
+	revs    map[string][]Revision         // published and not swept, by the rules
 	holds   map[string]map[int64][]Digest // bundles of revisions
 	pairs   map[PairKey]Pair              // as rsync wrote them
 	content map[Digest][]Digest           // bundle -> content of its objects
@@ -240,7 +240,7 @@ func (w *world) checkTries(t *rapid.T) {
 	}
 }
 
-// Whatever was storedRevision, synced, deleted, swept and lost in crashes before: a sweep
+// After any publishes, deliveries, deletions, sweeps and crashes, a sweep
 // leaves all that a reader may need, and nothing else.
 func TestSweepAgainstModel(t *testing.T) {
 	t.Parallel()

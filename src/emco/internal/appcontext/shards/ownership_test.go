@@ -167,3 +167,24 @@ func TestAStaleOwnerIsFencedInTheMiddleOfABatch(t *testing.T) {
 		t.Errorf("%d of %d keys were written, want some", written, len(ops))
 	}
 }
+
+// An ownership on a shared lease removes its own key alone: after it lost the shard, Release
+// must not remove the key of its successor.
+func TestReleaseLeavesTheKeyOfASuccessor(t *testing.T) {
+	t.Parallel()
+	kv, ctx := newKV(t), t.Context()
+	l, err := grantLease(ctx, kv, "test", time.Minute)
+	must(t, err)
+	c := claim{kv: kv, shard: "test-00", holder: "a", lease: l}
+	lost, err := c.acquire(ctx, l)
+	must(t, err)
+	_, err = etcd.Delete(ctx, c.key()) // as an operator may do
+	must(t, err)
+	next, err := Own(ctx, kv, "test-00", "b", time.Minute)
+	must(t, err)
+	must(t, lost.Release(ctx))
+	must(t, c.drop(ctx)) // what a member does when its assignment ends
+	must(t, kv.Holds(ctx, next.Fence()))
+	must(t, next.Release(ctx))
+	must(t, l.end(ctx))
+}
