@@ -11,20 +11,20 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// AppState is what a cluster shall hold of one app.
+// AppState is the desired state of one app on a cluster.
 type AppState struct {
 	Deployment string            // the deployment's id
 	App        string            // the app's name
-	Want       []manifest.Object // in order of application; empty to remove the app
-	CRDs       []manifest.Object // definitions that Want needs; never deleted
-	Previous   []manifest.ID     // what may be there of the app, in any order; may include Want
+	Desired    []manifest.Object // in the order to apply them; empty to remove the app
+	CRDs       []manifest.Object // definitions that Desired needs; never deleted
+	Previous   []manifest.ID     // objects that may be on the cluster, in any order; may include Desired
 }
 
-// Result says what was done. It is filled as far as Apply got, also when it fails.
+// Result is what Apply did, also if it failed.
 type Result struct {
-	Applied  int           // objects that the API server holds as wanted
-	Pruned   int           // objects whose deletion the API server accepted
-	Findings []string      // what users should know: fields or objects taken over from others
+	Applied  int           // objects that the API server accepted
+	Pruned   int           // deletions that the API server accepted
+	Findings []string      // for users: fields and objects taken over from others, objects left behind
 	Failed   []ObjectError // objects that were refused
 }
 
@@ -37,96 +37,97 @@ type ObjectError struct {
 // maxFindings bounds the findings of one Apply.
 const maxFindings = 50
 
-// Apply makes the cluster hold what st wants. Doing it again changes nothing.
+// Apply brings an app on the cluster to the desired state. It is idempotent.
 //
-// Definitions are applied and awaited first, then namespaces, then the rest in the
-// given order. An object that is refused stops no other; a cluster that does not
-// answer ends the attempt. Fields that others set to something else are taken over,
-// and a finding says from whom. Only when all that is wanted was applied, objects of
-// Previous that are not wanted are deleted, in reverse order, namespaces last; those
-// that do not carry the app's label any more are left to whoever took them over, and
-// those that ask to be kept stay.
+// It applies the definitions and waits until they are served, then applies namespaces, then
+// the other objects in the given order. A refused object does not stop the others; a cluster
+// that does not answer does. Fields that others have set to other values are taken over,
+// with a finding that names the other field manager.
 //
-// The error's kind is that of the failure for which trying again is most likely to
-// help; it names the first object of that kind, and Result.Failed has all of them.
+// If all desired objects were applied, Apply deletes the objects of Previous that are not
+// desired, in reverse order, namespaces last. It leaves objects that no longer have the
+// app's label, because another owner took them over, and objects that ask to be kept.
+//
+// The error has the kind of the failure for which a retry is most likely to help, and names
+// the first object with that failure. Result.Failed lists all failures.
 func (c *Cluster) Apply(ctx context.Context, st AppState) (Result, error) {
 	key, value := manifest.DeploymentLabel(st.Deployment, st.App)
-	a := &attempt{cluster: c, label: label{key, value}, uids: map[types.UID]bool{}, wanted: map[objectKey]bool{}}
-	if err := a.definitions(ctx, st); err != nil {
-		return a.result, err
+	r := &applyRun{cluster: c, label: deploymentLabel{key, value}, appliedUIDs: map[types.UID]bool{}, desired: map[objectKey]bool{}}
+	if err := r.applyDefinitions(ctx, st); err != nil {
+		return r.result, err
 	}
-	for _, o := range namespacesFirst(st.Want) {
-		if err := a.apply(ctx, o); err != nil {
-			return a.result, err
+	for _, o := range namespacesFirst(st.Desired) {
+		if err := r.apply(ctx, o); err != nil {
+			return r.result, err
 		}
 	}
-	if len(a.result.Failed) == 0 {
-		if err := a.prune(ctx, st.Previous); err != nil {
-			return a.result, err
+	if len(r.result.Failed) == 0 {
+		if err := r.prune(ctx, st.Previous); err != nil {
+			return r.result, err
 		}
 	}
-	return a.result, a.failure(st.App)
+	return r.result, r.summary(st.App)
 }
 
-// Remove deletes an app from the cluster: Apply with nothing wanted.
+// Remove deletes an app from the cluster: it is Apply without desired objects.
 func (c *Cluster) Remove(ctx context.Context, deployment, app string, previous []manifest.ID) (Result, error) {
 	return c.Apply(ctx, AppState{Deployment: deployment, App: app, Previous: previous})
 }
 
-// attempt is one run of Apply.
-type attempt struct {
-	cluster *Cluster
-	label   label
-	result  Result
-	wanted  map[objectKey]bool
-	uids    map[types.UID]bool // of what was applied: the same object may be served by two groups
-	fresh   bool               // the kinds of the cluster were read anew during this attempt
+// applyRun is one call of Apply. Only its goroutine touches it.
+type applyRun struct {
+	cluster     *Cluster
+	label       deploymentLabel
+	result      Result
+	desired     map[objectKey]bool
+	appliedUIDs map[types.UID]bool // of applied objects: two groups may serve the same object
+	mapperReset bool               // the served kinds were read again during this run
 }
 
-type label struct{ key, value string }
+type deploymentLabel struct{ key, value string }
 
 // objectKey is an object's identity on a cluster, whatever the version of its API.
 type objectKey struct{ group, kind, namespace, name string }
 
-// note records an object's failure. It returns the failure if the cluster is silent,
-// which ends the attempt.
-func (a *attempt) note(id manifest.ID, op string, err error) error {
+// recordFailure records the failure of an object. It returns the failure if the cluster is
+// unreachable, which ends the run.
+func (r *applyRun) recordFailure(id manifest.ID, op string, err error) error {
 	if err == nil {
 		return nil
 	}
 	classified := Classify(op, id.String(), err)
-	stop := silent(classified)
+	stop := unreachable(classified)
 	if id.Kind == "Secret" && id.Group == "" {
-		classified = &errs.Error{Kind: errs.KindOf(classified), Op: op, Subject: id.String(), Err: guarded(err), After: errs.RetryAfter(classified)}
+		classified = &errs.Error{Kind: errs.KindOf(classified), Op: op, Subject: id.String(), Err: withoutValues(err), After: errs.RetryAfter(classified)}
 	}
-	a.result.Failed = append(a.result.Failed, ObjectError{id, classified})
+	r.result.Failed = append(r.result.Failed, ObjectError{id, classified})
 	if stop {
 		return classified
 	}
 	return nil
 }
 
-// find records a finding.
-func (a *attempt) find(format string, args ...any) {
-	if len(a.result.Findings) < maxFindings {
-		a.result.Findings = append(a.result.Findings, fmt.Sprintf(format, args...))
+// addFinding adds a finding to the result.
+func (r *applyRun) addFinding(format string, args ...any) {
+	if len(r.result.Findings) < maxFindings {
+		r.result.Findings = append(r.result.Findings, fmt.Sprintf(format, args...))
 	}
 }
 
-// hopeful are the kinds of failure, from that for which trying again helps most.
-var hopeful = []errs.Kind{
+// hopeful lists the kinds of failures, first those for which a retry is most likely to help.
+var retryOrder = []errs.Kind{
 	errs.Unavailable, errs.Throttled, errs.Conflict, errs.NotFound, errs.Internal,
 	errs.Unauthorized, errs.Forbidden, errs.TooLarge, errs.Invalid,
 }
 
-// failure sums up the failures; nil if there are none.
-func (a *attempt) failure(app string) error {
-	failed := a.result.Failed
+// summary returns one error for all failures, nil if there are none.
+func (r *applyRun) summary(app string) error {
+	failed := r.result.Failed
 	if len(failed) == 0 {
 		return nil
 	}
 	first := slices.MinFunc(failed, func(x, y ObjectError) int {
-		return slices.Index(hopeful, errs.KindOf(x.Err)) - slices.Index(hopeful, errs.KindOf(y.Err))
+		return slices.Index(retryOrder, errs.KindOf(x.Err)) - slices.Index(retryOrder, errs.KindOf(y.Err))
 	})
 	err := first.Err
 	if len(failed) > 1 {
@@ -138,14 +139,14 @@ func (a *attempt) failure(app string) error {
 	return errs.E(errs.KindOf(first.Err), "sync", "app "+app, err)
 }
 
-// namespacesFirst returns objects with the namespaces before all others.
+// namespacesFirst returns objects with the namespaces first.
 func namespacesFirst(objects []manifest.Object) []manifest.Object {
 	out := slices.Clone(objects)
-	slices.SortStableFunc(out, func(x, y manifest.Object) int { return order(x.ID) - order(y.ID) })
+	slices.SortStableFunc(out, func(x, y manifest.Object) int { return rank(x.ID) - rank(y.ID) })
 	return out
 }
 
-func order(id manifest.ID) int {
+func rank(id manifest.ID) int {
 	if isNamespace(id) {
 		return 0
 	}

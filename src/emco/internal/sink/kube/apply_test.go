@@ -33,8 +33,8 @@ import (
 // use if it is set. "testbed up" of scripts/testbed starts such a cluster.
 const kubeconfigVariable = "EMCO_TEST_KUBECONFIG"
 
-// lab is a cluster with a namespace for the test: a real one, or an API server in memory.
-type lab struct {
+// testCluster is a cluster with a namespace for the test: a real one, or an API server in memory.
+type testCluster struct {
 	t          *testing.T
 	kubeconfig []byte
 	sink       *kube.Sink
@@ -43,7 +43,7 @@ type lab struct {
 	ns         string
 }
 
-func newLab(t *testing.T) *lab {
+func newTestCluster(t *testing.T) *testCluster {
 	t.Helper()
 	var kubeconfig []byte
 	if path := os.Getenv(kubeconfigVariable); path == "" {
@@ -55,7 +55,7 @@ func newLab(t *testing.T) *lab {
 		}
 	}
 	var err error
-	l := &lab{t: t, kubeconfig: kubeconfig, sink: kube.New(kube.Options{}), ns: fmt.Sprintf("kube-%08x", rand.Uint32())}
+	l := &testCluster{t: t, kubeconfig: kubeconfig, sink: kube.New(kube.Options{}), ns: fmt.Sprintf("kube-%08x", rand.Uint32())}
 	if l.cluster, err = l.sink.Connect(kubeconfig); err != nil {
 		t.Fatalf("Connect: %v", err)
 	}
@@ -83,7 +83,7 @@ func namespace(name string) manifest.ID {
 	return manifest.ID{Version: "v1", Kind: "Namespace", Name: name}
 }
 
-func (l *lab) configMap(name string) manifest.ID {
+func (l *testCluster) configMap(name string) manifest.ID {
 	return manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: l.ns, Name: name}
 }
 
@@ -102,14 +102,14 @@ func object(id manifest.ID, labels map[string]string, members map[string]any) ma
 	return manifest.Object{ID: id, Content: append(content, '\n'), Digest: manifest.DigestOf(content)}
 }
 
-// of returns an object as the renderer makes it for an app of deployment 42.
-func of(app string, id manifest.ID, members map[string]any) manifest.Object {
+// appObject returns an object as the renderer makes it for an app of deployment 42.
+func appObject(app string, id manifest.ID, members map[string]any) manifest.Object {
 	key, value := manifest.DeploymentLabel("42", app)
 	return object(id, map[string]string{key: value}, members)
 }
 
-// create puts an object there without the sink, and takes it away after the test.
-func (l *lab) create(r schema.GroupVersionResource, o manifest.Object) {
+// create creates an object without the sink, and deletes it after the test.
+func (l *testCluster) create(r schema.GroupVersionResource, o manifest.Object) {
 	l.t.Helper()
 	var u unstructured.Unstructured
 	if err := json.Unmarshal(o.Content, &u.Object); err != nil {
@@ -121,7 +121,7 @@ func (l *lab) create(r schema.GroupVersionResource, o manifest.Object) {
 	l.cleanup(r, o.ID)
 }
 
-func (l *lab) cleanup(r schema.GroupVersionResource, id manifest.ID) {
+func (l *testCluster) cleanup(r schema.GroupVersionResource, id manifest.ID) {
 	l.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -132,15 +132,15 @@ func (l *lab) cleanup(r schema.GroupVersionResource, id manifest.ID) {
 	})
 }
 
-func (l *lab) at(r schema.GroupVersionResource, ns string) dynamic.ResourceInterface {
+func (l *testCluster) at(r schema.GroupVersionResource, ns string) dynamic.ResourceInterface {
 	if ns == "" {
 		return l.admin.Resource(r)
 	}
 	return l.admin.Resource(r).Namespace(ns)
 }
 
-// get returns an object, nil if it is not there or on its way out.
-func (l *lab) get(r schema.GroupVersionResource, ns, name string) *unstructured.Unstructured {
+// get returns an object, nil if it does not exist or is being deleted.
+func (l *testCluster) get(r schema.GroupVersionResource, ns, name string) *unstructured.Unstructured {
 	l.t.Helper()
 	u, err := l.at(r, ns).Get(l.t.Context(), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -155,8 +155,8 @@ func (l *lab) get(r schema.GroupVersionResource, ns, name string) *unstructured.
 	return u
 }
 
-// apply applies a state of an app and fails the test if that fails.
-func (l *lab) apply(st kube.AppState) kube.Result {
+// apply applies the state of an app. A failure fails the test.
+func (l *testCluster) apply(st kube.AppState) kube.Result {
 	l.t.Helper()
 	st.Deployment = "42"
 	result, err := l.cluster.Apply(l.t.Context(), st)
@@ -176,28 +176,28 @@ func ids(objects ...manifest.Object) []manifest.ID {
 
 func TestReach(t *testing.T) {
 	t.Parallel()
-	if err := newLab(t).cluster.Reach(t.Context()); err != nil {
+	if err := newTestCluster(t).cluster.Reach(t.Context()); err != nil {
 		t.Errorf("Reach: %v", err)
 	}
 }
 
 func TestApplyingAgainChangesNothing(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	web := manifest.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: l.ns, Name: "web"}
 	template := map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{"a": "b"}},
 		"spec":     map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}},
 	}
 	want := []manifest.Object{
-		of("app", l.configMap("a"), map[string]any{"data": map[string]any{"k": "v"}}),
-		of("app", web, map[string]any{"spec": map[string]any{"replicas": 0, "selector": map[string]any{"matchLabels": map[string]any{"a": "b"}}, "template": template}}),
+		appObject("app", l.configMap("a"), map[string]any{"data": map[string]any{"k": "v"}}),
+		appObject("app", web, map[string]any{"spec": map[string]any{"replicas": 0, "selector": map[string]any{"matchLabels": map[string]any{"a": "b"}}, "template": template}}),
 	}
-	if got := l.apply(kube.AppState{App: "app", Want: want, Previous: ids(want...)}); got.Applied != 2 || len(got.Findings) > 0 {
+	if got := l.apply(kube.AppState{App: "app", Desired: want, Previous: ids(want...)}); got.Applied != 2 || len(got.Findings) > 0 {
 		t.Errorf("Apply = %+v, want 2 applied and no findings", got)
 	}
 	before := l.get(configMaps, l.ns, "a").GetResourceVersion()
-	if got := l.apply(kube.AppState{App: "app", Want: want, Previous: ids(want...)}); got.Applied != 2 || got.Pruned != 0 {
+	if got := l.apply(kube.AppState{App: "app", Desired: want, Previous: ids(want...)}); got.Applied != 2 || got.Pruned != 0 {
 		t.Errorf("Apply again = %+v, want 2 applied and none pruned", got)
 	}
 	if after := l.get(configMaps, l.ns, "a").GetResourceVersion(); after != before {
@@ -208,18 +208,18 @@ func TestApplyingAgainChangesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatLeftIsDeletedAndWhatOthersTookStays(t *testing.T) {
+func TestObjectsThatLeftAreDeletedUnlessTakenOver(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	stay, leave, taken := of("app", l.configMap("stay"), nil), of("app", l.configMap("leave"), nil), of("app", l.configMap("taken"), nil)
-	l.apply(kube.AppState{App: "app", Want: []manifest.Object{stay, leave, taken}})
-	other := l.apply(kube.AppState{App: "other", Want: []manifest.Object{of("other", taken.ID, nil)}})
+	l := newTestCluster(t)
+	stay, leave, taken := appObject("app", l.configMap("stay"), nil), appObject("app", l.configMap("leave"), nil), appObject("app", l.configMap("taken"), nil)
+	l.apply(kube.AppState{App: "app", Desired: []manifest.Object{stay, leave, taken}})
+	other := l.apply(kube.AppState{App: "other", Desired: []manifest.Object{appObject("other", taken.ID, nil)}})
 	if len(other.Findings) != 1 || !strings.Contains(other.Findings[0], "was held by emco/deployment-id=42-app") {
-		t.Errorf("taking an object of another app over finds %q, want who held it", other.Findings)
+		t.Errorf("taking an object of another app over finds %q, want its last owner", other.Findings)
 	}
 	gone := manifest.ID{Group: "gone.example.org", Version: "v1", Kind: "Gone", Namespace: l.ns, Name: "x"}
-	got := l.apply(kube.AppState{App: "app", Want: []manifest.Object{stay}, Previous: append(ids(stay, leave, taken), leave.ID, gone)})
-	if got.Pruned != 1 || len(got.Findings) != 1 || !strings.Contains(got.Findings[0], "taken is not labelled") {
+	got := l.apply(kube.AppState{App: "app", Desired: []manifest.Object{stay}, Previous: append(ids(stay, leave, taken), leave.ID, gone)})
+	if got.Pruned != 1 || len(got.Findings) != 1 || !strings.Contains(got.Findings[0], "taken no longer has the label") {
 		t.Errorf("Apply = %+v, want one pruned and a finding about what was taken", got)
 	}
 	for name, there := range map[string]bool{"stay": true, "leave": false, "taken": true} {
@@ -231,61 +231,61 @@ func TestWhatLeftIsDeletedAndWhatOthersTookStays(t *testing.T) {
 		t.Fatalf("Remove: %v", err)
 	}
 	if l.get(configMaps, l.ns, "stay") != nil || l.get(configMaps, l.ns, "taken") == nil {
-		t.Error("Remove took what others hold, or left what is ours")
+		t.Error("Remove deleted an object of another app, or left one of this app")
 	}
 }
 
 func TestObjectsThatAskToBeKeptStay(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	kept := of("app", l.configMap("kept"), map[string]any{"metadata": map[string]any{
+	l := newTestCluster(t)
+	kept := appObject("app", l.configMap("kept"), map[string]any{"metadata": map[string]any{
 		"name": "kept", "namespace": l.ns, "labels": map[string]any{"emco/deployment-id": "42-app"}, "annotations": map[string]any{"helm.sh/resource-policy": "keep"},
 	}})
-	plain := of("app", l.configMap("plain"), nil)
-	l.apply(kube.AppState{App: "app", Want: []manifest.Object{kept, plain}})
+	plain := appObject("app", l.configMap("plain"), nil)
+	l.apply(kube.AppState{App: "app", Desired: []manifest.Object{kept, plain}})
 	got, err := l.cluster.Remove(t.Context(), "42", "app", ids(kept, plain))
 	if err != nil || got.Pruned != 1 || len(got.Findings) != 1 || !strings.Contains(got.Findings[0], "kept asks to be kept") {
 		t.Errorf("Remove = %+v, %v; want one pruned and a finding about the other", got, err)
 	}
 	if l.get(configMaps, l.ns, "kept") == nil || l.get(configMaps, l.ns, "plain") != nil {
-		t.Error("the wrong one was left behind")
+		t.Error("the wrong object was left behind")
 	}
 }
 
-func TestFieldsOfOthersAreTakenOverAndTold(t *testing.T) {
+func TestFieldsOfOthersAreTakenOverWithAFinding(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	l.create(configMaps, object(l.configMap("shared"), nil, map[string]any{"data": map[string]any{"k": "theirs", "own": "x"}}))
-	want := of("app", l.configMap("shared"), map[string]any{"data": map[string]any{"k": "ours"}})
-	got := l.apply(kube.AppState{App: "app", Want: []manifest.Object{want}})
+	want := appObject("app", l.configMap("shared"), map[string]any{"data": map[string]any{"k": "ours"}})
+	got := l.apply(kube.AppState{App: "app", Desired: []manifest.Object{want}})
 	if len(got.Findings) != 1 || !strings.Contains(got.Findings[0], ".data.k") || !strings.Contains(got.Findings[0], "somebody") {
 		t.Errorf("findings are %q, want one that names .data.k and its manager", got.Findings)
 	}
 	data, _, _ := unstructured.NestedStringMap(l.get(configMaps, l.ns, "shared").Object, "data")
 	if data["k"] != "ours" || data["own"] != "x" {
-		t.Errorf("data is %v, want our value and theirs beside it", data)
+		t.Errorf("data is %v, want our value, and theirs in the other key", data)
 	}
-	if again := l.apply(kube.AppState{App: "app", Want: []manifest.Object{want}}); len(again.Findings) > 0 {
+	if again := l.apply(kube.AppState{App: "app", Desired: []manifest.Object{want}}); len(again.Findings) > 0 {
 		t.Errorf("applying again finds %q, want nothing", again.Findings)
 	}
 }
 
-func TestABadObjectStopsNoOtherAndNothingIsPruned(t *testing.T) {
+func TestABadObjectStopsNoOtherButPruning(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	old := of("app", l.configMap("old"), nil)
-	l.apply(kube.AppState{App: "app", Want: []manifest.Object{old}})
-	bad := of("app", l.configMap("bad"), map[string]any{"data": map[string]any{"not a key": "v"}})
-	unknown := of("app", manifest.ID{Group: "none.example.org", Version: "v1", Kind: "None", Namespace: l.ns, Name: "n"}, nil)
-	nowhere := of("app", manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: l.ns + "-absent", Name: "n"}, nil)
-	bare := of("app", manifest.ID{Version: "v1", Kind: "ConfigMap", Name: "n"}, nil)
-	good := of("app", l.configMap("good"), nil)
+	l := newTestCluster(t)
+	old := appObject("app", l.configMap("old"), nil)
+	l.apply(kube.AppState{App: "app", Desired: []manifest.Object{old}})
+	bad := appObject("app", l.configMap("bad"), map[string]any{"data": map[string]any{"not a key": "v"}})
+	unknown := appObject("app", manifest.ID{Group: "none.example.org", Version: "v1", Kind: "None", Namespace: l.ns, Name: "n"}, nil)
+	nowhere := appObject("app", manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: l.ns + "-absent", Name: "n"}, nil)
+	bare := appObject("app", manifest.ID{Version: "v1", Kind: "ConfigMap", Name: "n"}, nil)
+	good := appObject("app", l.configMap("good"), nil)
 	got, err := l.cluster.Apply(t.Context(), kube.AppState{
 		Deployment: "42", App: "app",
-		Want: []manifest.Object{bad, unknown, nowhere, bare, good}, Previous: ids(old),
+		Desired: []manifest.Object{bad, unknown, nowhere, bare, good}, Previous: ids(old),
 	})
 	if !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "4 objects were refused") {
-		t.Errorf("Apply: %v, want the kind for which trying again helps most, and the number", err)
+		t.Errorf("Apply: %v, want the kind for which a retry is most likely to help, and the number", err)
 	}
 	kinds := map[string]errs.Kind{}
 	for _, f := range got.Failed {
@@ -305,19 +305,19 @@ func TestABadObjectStopsNoOtherAndNothingIsPruned(t *testing.T) {
 
 func TestDefinitionsComeFirstAndStay(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	group := l.ns + ".example.org"
 	crd := manifest.ID{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Name: "widgets." + group}
 	schemaOf := map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
-	definition := of("app", crd, map[string]any{"spec": map[string]any{
+	definition := appObject("app", crd, map[string]any{"spec": map[string]any{
 		"group": group, "scope": "Cluster",
 		"names":    map[string]any{"kind": "Widget", "plural": "widgets"},
 		"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": schemaOf}},
 	}})
 	l.cleanup(crds, crd)
-	// The kind has no namespaces, which nobody could know before the definition was there.
-	widget := of("app", manifest.ID{Group: group, Version: "v1", Kind: "Widget", Namespace: l.ns, Name: "w"}, map[string]any{"spec": map[string]any{"big": 9007199254740993}})
-	st := kube.AppState{App: "app", CRDs: []manifest.Object{definition}, Want: []manifest.Object{widget}, Previous: []manifest.ID{crd, widget.ID}}
+	// The kind has no namespaces, which is unknown before the definition is served.
+	widget := appObject("app", manifest.ID{Group: group, Version: "v1", Kind: "Widget", Namespace: l.ns, Name: "w"}, map[string]any{"spec": map[string]any{"big": 9007199254740993}})
+	st := kube.AppState{App: "app", CRDs: []manifest.Object{definition}, Desired: []manifest.Object{widget}, Previous: []manifest.ID{crd, widget.ID}}
 	if got := l.apply(st); got.Applied != 2 {
 		t.Errorf("Apply = %+v, want definition and widget applied", got)
 	}
@@ -336,16 +336,16 @@ func TestDefinitionsComeFirstAndStay(t *testing.T) {
 
 func TestNamespacesComeFirstAndGoLast(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	inner := l.ns + "-inner"
-	role := of("app", manifest.ID{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole", Namespace: l.ns, Name: l.ns}, nil)
+	role := appObject("app", manifest.ID{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole", Namespace: l.ns, Name: l.ns}, nil)
 	want := []manifest.Object{
-		of("app", manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: inner, Name: "a"}, nil),
-		role, // says a namespace although its kind has none
-		of("app", namespace(inner), nil),
+		appObject("app", manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: inner, Name: "a"}, nil),
+		role, // has a namespace although its kind has none
+		appObject("app", namespace(inner), nil),
 	}
 	l.cleanup(namespaces, namespace(inner))
-	if got := l.apply(kube.AppState{App: "app", Want: want}); got.Applied != 3 {
+	if got := l.apply(kube.AppState{App: "app", Desired: want}); got.Applied != 3 {
 		t.Errorf("Apply = %+v, want 3 applied", got)
 	}
 	got, err := l.cluster.Remove(t.Context(), "42", "app", ids(want...))
@@ -360,8 +360,8 @@ func TestNamespacesComeFirstAndGoLast(t *testing.T) {
 	}
 }
 
-// hold keeps a ConfigMap from going, with a finalizer, until the test ends.
-func (l *lab) hold(name string) {
+// addFinalizer keeps a ConfigMap from being removed until the test ends.
+func (l *testCluster) addFinalizer(name string) {
 	l.t.Helper()
 	at := l.at(configMaps, l.ns)
 	if _, err := at.Patch(l.t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.org/hold"]}}`), metav1.PatchOptions{}); err != nil {
@@ -376,24 +376,24 @@ func (l *lab) hold(name string) {
 	})
 }
 
-func TestAnObjectThatIsGoingIsTriedAgain(t *testing.T) {
+func TestAnObjectThatIsBeingDeletedIsAConflict(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	held := object(l.configMap("held"), nil, nil)
 	l.create(configMaps, held)
-	l.hold("held")
+	l.addFinalizer("held")
 	if err := l.at(configMaps, l.ns).Delete(t.Context(), "held", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := l.cluster.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", Want: []manifest.Object{of("app", held.ID, nil)}})
+	_, err := l.cluster.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", Desired: []manifest.Object{appObject("app", held.ID, nil)}})
 	if !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "being deleted") {
-		t.Errorf("Apply onto an object that is going: %v, want Conflict", err)
+		t.Errorf("Apply to an object that is being deleted: %v, want Conflict", err)
 	}
 }
 
 func TestMissingRightsAreForbidden(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	parsed, err := clientcmd.Load(l.kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -410,15 +410,15 @@ func TestMissingRightsAreForbidden(t *testing.T) {
 		t.Fatalf("Connect: %v", err)
 	}
 	defer c.Close()
-	_, err = c.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", Want: []manifest.Object{of("app", l.configMap("a"), nil)}})
+	_, err = c.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", Desired: []manifest.Object{appObject("app", l.configMap("a"), nil)}})
 	if !errs.Is(err, errs.Forbidden) {
 		t.Errorf("Apply without rights: %v, want Forbidden", err)
 	}
 }
 
-func TestErrorsAboutSecretsShowNone(t *testing.T) {
+func TestErrorsAboutSecretsQuoteNoValues(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	id := manifest.ID{Version: "v1", Kind: "Secret", Namespace: l.ns, Name: "s"}
 	for _, members := range []map[string]any{
 		{"data": map[string]any{"hunter2 key": "aHVudGVyMg=="}},
@@ -426,14 +426,14 @@ func TestErrorsAboutSecretsShowNone(t *testing.T) {
 		{"type": "kubernetes.io/tls", "stringData": map[string]any{"tls.crt": "hunter2"}},
 		{"stringData": "hunter2"},
 	} {
-		_, err := l.cluster.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", Want: []manifest.Object{of("app", id, members)}})
+		_, err := l.cluster.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", Desired: []manifest.Object{appObject("app", id, members)}})
 		if err == nil || strings.Contains(err.Error(), "is no base64") || strings.Contains(err.Error(), "\"hunter2\"") {
 			t.Errorf("Apply of a broken Secret: %v, want an error that shows no value", err)
 		}
 	}
 }
 
-func TestASilentClusterEndsTheAttempt(t *testing.T) {
+func TestAnUnreachableClusterEndsTheRun(t *testing.T) {
 	t.Parallel()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -448,8 +448,8 @@ func TestASilentClusterEndsTheAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	want := []manifest.Object{of("app", manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "n", Name: "a"}, nil)}
-	got, err := c.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", Want: slices.Repeat(want, 100)})
+	want := []manifest.Object{appObject("app", manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "n", Name: "a"}, nil)}
+	got, err := c.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", Desired: slices.Repeat(want, 100)})
 	if !errs.Is(err, errs.Unavailable) || len(got.Failed) != 1 {
 		t.Errorf("Apply to a closed port: %d failures, %v; want one, Unavailable", len(got.Failed), err)
 	}
@@ -458,7 +458,7 @@ func TestASilentClusterEndsTheAttempt(t *testing.T) {
 	}
 }
 
-func TestAnEndlessAnswerIsCut(t *testing.T) {
+func TestAnEndlessAnswerIsRefused(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -15,15 +15,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// maxText bounds what is kept of an API server's words, in bytes.
+// maxText bounds the text of an error, in bytes.
 const maxText = 1024
 
-// defaultPause is when to come back to a server that is busy and does not say when.
-const defaultPause = 5 * time.Second
+// defaultPause applies if a busy server does not say when to come back.
+const defaultRetryDelay = 5 * time.Second
 
 // Classify maps an error of a Kubernetes client to a kind; nil stays nil.
 //
-//	Unavailable   no answer, 5xx, a timeout, a namespace that is going away: trying again may help
+//	Unavailable   no answer, 5xx, a timeout, a namespace that is being deleted: a retry may help
 //	Throttled     429, with the time to come back
 //	Invalid       400, 422, or refused by an admission rule: final until the content changes
 //	Unauthorized  401
@@ -39,15 +39,15 @@ func Classify(op, subject string, err error) error {
 	}
 	status, answered := statusOf(err)
 	if !answered {
-		return errs.E(errs.Unavailable, op, subject, shortened(err))
+		return errs.E(errs.Unavailable, op, subject, truncate(err))
 	}
 	if status.Code == http.StatusTooManyRequests {
-		return errs.Throttle(op, subject, pause(err), shortened(err))
+		return errs.Throttle(op, subject, retryDelay(err), truncate(err))
 	}
-	return errs.E(kindOf(status, err), op, subject, shortened(err))
+	return errs.E(kindOf(status, err), op, subject, truncate(err))
 }
 
-// statusOf returns what the API server answered, if it did.
+// statusOf returns the answer of the API server, if there is one.
 func statusOf(err error) (metav1.Status, bool) {
 	var s apierrors.APIStatus
 	if !errors.As(err, &s) {
@@ -62,7 +62,7 @@ func kindOf(s metav1.Status, err error) errs.Kind {
 		return errs.Unavailable
 	case s.Code >= 500:
 		return errs.Unavailable
-	case denied(s):
+	case deniedByWebhook(s):
 		return errs.Invalid
 	}
 	switch s.Code {
@@ -84,40 +84,39 @@ func kindOf(s metav1.Status, err error) errs.Kind {
 	return errs.Internal
 }
 
-// denied reports whether an admission webhook said no. A webhook that chooses 403
-// looks like a missing permission; the API has no other sign of it than the words
-// that the server puts before every webhook's own.
-func denied(s metav1.Status) bool {
+// deniedByWebhook reports whether an admission webhook refused the request. With status 403
+// this looks like a missing permission; only the prefix of the message differs.
+func deniedByWebhook(s metav1.Status) bool {
 	return s.Code == http.StatusForbidden && strings.HasPrefix(s.Message, "admission webhook ")
 }
 
-// pause returns when a busy server wants to be asked again.
-func pause(err error) time.Duration {
+// retryDelay returns how long to wait before the next request to a busy server.
+func retryDelay(err error) time.Duration {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
 		return time.Duration(seconds) * time.Second
 	}
-	return defaultPause
+	return defaultRetryDelay
 }
 
-// shortened keeps the cause for errors.Is, and bounds the text.
-func shortened(err error) error {
+// truncate bounds the text of an error. The cause stays visible to errors.Is.
+func truncate(err error) error {
 	if text := err.Error(); len(text) > maxText {
-		return &short{strings.ToValidUTF8(text[:maxText], "") + " ...", err}
+		return &truncatedError{strings.ToValidUTF8(text[:maxText], "") + " ...", err}
 	}
 	return err
 }
 
-type short struct {
+type truncatedError struct {
 	text string
 	err  error
 }
 
-func (s *short) Error() string { return s.text }
-func (s *short) Unwrap() error { return s.err }
+func (s *truncatedError) Error() string { return s.text }
+func (s *truncatedError) Unwrap() error { return s.err }
 
-// guarded drops an API server's words about an object whose content is secret: they
-// may quote it. The reason and the names of the fields stay.
-func guarded(err error) error {
+// withoutValues replaces the text of an error about a Secret, because an API server may
+// quote values in it. The reason and the names of the fields stay.
+func withoutValues(err error) error {
 	s, answered := statusOf(err)
 	if !answered {
 		return err
@@ -131,9 +130,9 @@ func guarded(err error) error {
 	return errors.New(text)
 }
 
-// silent reports whether the cluster did not answer, or will not answer others
-// either: there is no point in going on with other objects.
-func silent(err error) bool {
+// unreachable reports whether the cluster did not answer, or will refuse all other requests
+// too: then other objects need not be tried.
+func unreachable(err error) bool {
 	if err == nil {
 		return false
 	}

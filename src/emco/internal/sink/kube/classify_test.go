@@ -34,18 +34,18 @@ func TestClassify(t *testing.T) {
 		{"the network", &net.OpError{Op: "dial", Err: errors.New("refused")}, errs.Unavailable},
 		{"a request that took too long", context.DeadlineExceeded, errs.Unavailable},
 		{"an error of the server", apierrors.NewInternalError(errors.New("boom")), errs.Unavailable},
-		{"a server that is going", apierrors.NewServiceUnavailable("bye"), errs.Unavailable},
+		{"a server that shuts down", apierrors.NewServiceUnavailable("bye"), errs.Unavailable},
 		{"a server that takes too long", apierrors.NewTimeoutError("slow", 1), errs.Unavailable},
 		{"a gateway", apierrors.NewGenericServerResponse(502, "get", pods, "", "", 0, true), errs.Unavailable},
-		{"a namespace that is going", terminating, errs.Unavailable},
+		{"a namespace that is being deleted", terminating, errs.Unavailable},
 		{"too many requests", apierrors.NewTooManyRequests("busy", 7), errs.Throttled},
 		{"malformed content", apierrors.NewBadRequest("no"), errs.Invalid},
 		{"content against the schema", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", nil), errs.Invalid},
-		{"a webhook that says no", webhook, errs.Invalid},
+		{"a webhook that refuses", webhook, errs.Invalid},
 		{"a missing permission", apierrors.NewForbidden(pods, "p", errors.New("no")), errs.Forbidden},
 		{"no login", apierrors.NewUnauthorized("who"), errs.Unauthorized},
-		{"nothing there", apierrors.NewNotFound(pods, "p"), errs.NotFound},
-		{"somebody was faster", apierrors.NewConflict(pods, "p", errors.New("changed")), errs.Conflict},
+		{"a missing object", apierrors.NewNotFound(pods, "p"), errs.NotFound},
+		{"a lost race", apierrors.NewConflict(pods, "p", errors.New("changed")), errs.Conflict},
 		{"too large", apierrors.NewRequestEntityTooLargeError("big"), errs.TooLarge},
 		{"wrapped", fmt.Errorf("while: %w", apierrors.NewUnauthorized("who")), errs.Unauthorized},
 		{"classified already", errs.E(errs.Conflict, "a", "b", errors.New("c")), errs.Conflict},
@@ -61,7 +61,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-func TestABusyServerIsObeyed(t *testing.T) {
+func TestRetryAfterOfABusyServer(t *testing.T) {
 	t.Parallel()
 	for seconds, want := range map[int]time.Duration{7: 7 * time.Second, 0: 5 * time.Second} {
 		err := kube.Classify("apply", "x", apierrors.NewTooManyRequests("busy", seconds))
@@ -71,7 +71,7 @@ func TestABusyServerIsObeyed(t *testing.T) {
 	}
 }
 
-func TestLongTextsAreCut(t *testing.T) {
+func TestLongTextsAreTruncated(t *testing.T) {
 	t.Parallel()
 	long := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusBadRequest, Message: strings.Repeat("é", 4000)}}
 	if got := kube.Classify("apply", "x", long).Error(); len(got) > 1100 || !strings.HasSuffix(got, " ...") {

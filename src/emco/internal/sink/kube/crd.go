@@ -15,52 +15,52 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// definitions applies definitions and waits until their kinds are served. Nothing
-// else is applied before: it may be of these kinds. A failure of one of them ends the attempt.
-func (a *attempt) definitions(ctx context.Context, st AppState) error {
+// applyDefinitions applies definitions and waits until their kinds are served, because other
+// objects may be of these kinds. If one definition fails, the run ends.
+func (r *applyRun) applyDefinitions(ctx context.Context, st AppState) error {
 	for _, crd := range st.CRDs {
-		if err := a.apply(ctx, crd); err != nil {
+		if err := r.apply(ctx, crd); err != nil {
 			return err
 		}
 	}
-	if err := a.failure(st.App); err != nil || len(st.CRDs) == 0 {
+	if err := r.summary(st.App); err != nil || len(st.CRDs) == 0 {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.cluster.options.CRDTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.cluster.options.CRDTimeout)
 	defer cancel()
 	for _, crd := range st.CRDs {
-		kinds, err := a.cluster.established(ctx, crd.ID)
+		kinds, err := r.cluster.waitEstablished(ctx, crd.ID)
 		if err == nil {
-			err = a.cluster.served(ctx, kinds)
+			err = r.cluster.waitServed(ctx, kinds)
 		}
 		if err != nil {
 			err = Classify("apply", crd.ID.String(), err)
-			a.result.Failed = append(a.result.Failed, ObjectError{crd.ID, err})
+			r.result.Failed = append(r.result.Failed, ObjectError{crd.ID, err})
 			return err
 		}
 	}
 	return nil
 }
 
-// crdResource is where definitions live.
+// crdResource is the resource of definitions.
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// established waits until the server has accepted a definition's names, and returns
-// the kinds that it defines, one per version.
-func (c *Cluster) established(ctx context.Context, id manifest.ID) ([]schema.GroupVersionKind, error) {
+// waitEstablished waits until a definition is established, and returns the kinds that it
+// defines, one per version.
+func (c *Cluster) waitEstablished(ctx context.Context, id manifest.ID) ([]schema.GroupVersionKind, error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		crd, err := c.dynamic.Resource(crdResource).Get(ctx, id.Name, metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
-		ready, reason := accepted(crd)
+		ready, reason := establishedCondition(crd)
 		if ready {
 			return kindsOf(crd), nil
 		}
 		if reason != "" {
 			return nil, errs.E(errs.Invalid, "apply", id.String(), errors.New(reason))
 		}
-		if err := wait(ctx, pause); err != nil {
+		if err := sleep(ctx, pause); err != nil {
 			return nil, errs.E(errs.Unavailable, "apply", id.String(), fmt.Errorf("is not established after %s", c.options.CRDTimeout))
 		}
 	}
@@ -71,8 +71,8 @@ const (
 	longestPause = 2 * time.Second
 )
 
-// accepted reports whether a definition is established, or why its names are refused.
-func accepted(crd *unstructured.Unstructured) (ready bool, reason string) {
+// establishedCondition reports whether a definition is established, or why its names are refused.
+func establishedCondition(crd *unstructured.Unstructured) (ready bool, reason string) {
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	for _, item := range conditions {
 		c, ok := item.(map[string]any)
@@ -89,7 +89,7 @@ func accepted(crd *unstructured.Unstructured) (ready bool, reason string) {
 	return ready, reason
 }
 
-// kindsOf returns what a definition defines and serves.
+// kindsOf returns the kinds that a definition serves.
 func kindsOf(crd *unstructured.Unstructured) []schema.GroupVersionKind {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
@@ -104,9 +104,9 @@ func kindsOf(crd *unstructured.Unstructured) []schema.GroupVersionKind {
 	return out
 }
 
-// served waits until the cluster lists kinds among those that it knows, which it does
-// a moment after their definition is established.
-func (c *Cluster) served(ctx context.Context, kinds []schema.GroupVersionKind) error {
+// waitServed waits until discovery lists kinds, which happens shortly after their definition is
+// established.
+func (c *Cluster) waitServed(ctx context.Context, kinds []schema.GroupVersionKind) error {
 	for _, gvk := range kinds {
 		for pause := firstPause; ; pause = min(2*pause, longestPause) {
 			_, err := c.mapper.RESTMappingWithContext(ctx, gvk.GroupKind(), gvk.Version)
@@ -116,7 +116,7 @@ func (c *Cluster) served(ctx context.Context, kinds []schema.GroupVersionKind) e
 			if !meta.IsNoMatchError(err) {
 				return err
 			}
-			if wait(ctx, pause) != nil {
+			if sleep(ctx, pause) != nil {
 				return errs.E(errs.Unavailable, "apply", gvk.String(), fmt.Errorf("is not served after %s", c.options.CRDTimeout))
 			}
 			c.mapper.ResetWithContext(ctx)
@@ -125,8 +125,8 @@ func (c *Cluster) served(ctx context.Context, kinds []schema.GroupVersionKind) e
 	return nil
 }
 
-// wait pauses; the error is that of ctx.
-func wait(ctx context.Context, pause time.Duration) error {
+// sleep waits for a time. The error is that of ctx.
+func sleep(ctx context.Context, pause time.Duration) error {
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	select {

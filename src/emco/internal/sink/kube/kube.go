@@ -1,6 +1,9 @@
-// Package kube brings the objects of apps to a cluster through its API server:
-// definitions first, then namespaces, then the rest in order, by server-side apply;
-// what left is deleted last, and only when everything that is wanted is there.
+// Package kube applies the objects of apps to a cluster through its API server.
+//
+//	definitions ──served──► namespaces ──► other objects ──all applied──► prune
+//
+// It uses server-side apply. Objects that the app no longer has are deleted last, and only
+// if all desired objects were applied.
 package kube
 
 import (
@@ -17,16 +20,16 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// FieldManager is the name under which the fields of objects are ours.
+// FieldManager is our field manager in server-side apply.
 const FieldManager = "emco"
 
-// Options bound what a cluster is asked for.
+// Options limit the requests to a cluster.
 type Options struct {
 	QPS           float32       // requests a second to one cluster
-	Burst         int           // requests that may go out at once
+	Burst         int           // requests above that rate
 	Timeout       time.Duration // of one request
-	CRDTimeout    time.Duration // for definitions to be served after they were applied
-	AllowInsecure bool          // clusters without a verified certificate
+	CRDTimeout    time.Duration // from applying definitions until they are served
+	AllowInsecure bool          // allow clusters without a verified certificate
 
 	Wrap func(http.RoundTripper) http.RoundTripper // around the transport to a cluster; nil for nothing
 }
@@ -57,22 +60,22 @@ func New(o Options) *Sink {
 	return &Sink{o}
 }
 
-// Cluster is a connection to one cluster. It may be used by several goroutines at once.
-// What the cluster's API offers is remembered in memory, for this cluster alone.
+// Cluster is a connection to one cluster. Several goroutines may use it. It caches the kinds
+// that the cluster serves.
 type Cluster struct {
-	host     string
-	options  Options
-	client   *http.Client
-	api      discovery.DiscoveryInterfaceWithContext
-	mapper   *restmapper.DeferredDiscoveryRESTMapper
-	metadata metadata.Interface // objects without their content, which is all that applying needs
-	dynamic  dynamic.Interface
-	watching dynamic.Interface
+	host        string
+	options     Options
+	client      *http.Client
+	discovery   discovery.DiscoveryInterfaceWithContext
+	mapper      *restmapper.DeferredDiscoveryRESTMapper
+	metadata    metadata.Interface // reads and patches objects without receiving their content
+	dynamic     dynamic.Interface
+	watchClient dynamic.Interface
 }
 
-// Connect returns a connection by a kubeconfig. It asks the cluster nothing yet.
-// Kubeconfigs that run programs, read files or leave the certificate unchecked are
-// Invalid: whoever uploads one must not make this process do such things.
+// Connect returns a connection by a kubeconfig. It sends no request. A kubeconfig that runs
+// programs, reads files or skips the check of the certificate is Invalid: users upload
+// kubeconfigs, and must not control this process.
 func (s *Sink) Connect(kubeconfig []byte) (*Cluster, error) {
 	config, err := restConfig(kubeconfig, s.options)
 	if err != nil {
@@ -80,28 +83,28 @@ func (s *Sink) Connect(kubeconfig []byte) (*Cluster, error) {
 	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, refused("does not make a client", err)
+		return nil, invalidKubeconfig("is not usable", err)
 	}
 	c := &Cluster{host: config.Host, options: s.options, client: client}
-	if c.api, err = discovery.NewDiscoveryClientForConfigAndClient(config, client); err != nil {
-		return nil, refused("does not make a client", err)
+	if c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, client); err != nil {
+		return nil, invalidKubeconfig("is not usable", err)
 	}
 	if c.metadata, err = metadata.NewForConfigAndClient(config, client); err != nil {
-		return nil, refused("does not make a client", err)
+		return nil, invalidKubeconfig("is not usable", err)
 	}
 	if c.dynamic, err = dynamic.NewForConfigAndClient(config, client); err != nil {
-		return nil, refused("does not make a client", err)
+		return nil, invalidKubeconfig("is not usable", err)
 	}
-	if c.watching, err = dynamic.NewForConfigAndClient(unlimited(config), client); err != nil {
-		return nil, refused("does not make a client", err)
+	if c.watchClient, err = dynamic.NewForConfigAndClient(withoutRateLimit(config), client); err != nil {
+		return nil, invalidKubeconfig("is not usable", err)
 	}
-	c.mapper = restmapper.NewDeferredDiscoveryRESTMapperWithContext(memory.NewMemCacheClientWithContext(c.api))
+	c.mapper = restmapper.NewDeferredDiscoveryRESTMapperWithContext(memory.NewMemCacheClientWithContext(c.discovery))
 	return c, nil
 }
 
-// unlimited returns config without the limit on requests: watches are few and must
-// not wait behind the work of applying.
-func unlimited(config *rest.Config) *rest.Config {
+// withoutRateLimit returns config without the limit on requests. Watches are few, and must
+// not wait for objects that are being applied.
+func withoutRateLimit(config *rest.Config) *rest.Config {
 	out := rest.CopyConfig(config)
 	out.RateLimiter, out.QPS = nil, -1
 	return out
@@ -110,19 +113,19 @@ func unlimited(config *rest.Config) *rest.Config {
 // Host returns the URL of the API server.
 func (c *Cluster) Host() string { return c.host }
 
-// Reach asks the cluster for its version; the error says why there is no answer.
+// Reach requests the version of the cluster. The error says why there is no answer.
 func (c *Cluster) Reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
-	_, err := c.api.ServerVersionWithContext(ctx)
+	_, err := c.discovery.ServerVersionWithContext(ctx)
 	return Classify("reach", c.host, err)
 }
 
-// Watching returns what is needed to watch the cluster: a client without a limit on
-// requests, and the mapping of its kinds, which Reset makes it read anew.
-func (c *Cluster) Watching() (dynamic.Interface, meta.ResettableRESTMapperWithContext) {
-	return c.watching, c.mapper
+// WatchClient returns a client without a limit on requests, and the mapping of the kinds that
+// the cluster serves.
+func (c *Cluster) WatchClient() (dynamic.Interface, meta.ResettableRESTMapperWithContext) {
+	return c.watchClient, c.mapper
 }
 
-// Close ends idle connections. Calls that are under way go on.
+// Close closes idle connections. Calls that are under way continue.
 func (c *Cluster) Close() { c.client.CloseIdleConnections() }

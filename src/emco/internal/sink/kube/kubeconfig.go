@@ -19,32 +19,32 @@ import (
 // maxKubeconfig bounds an uploaded kubeconfig, in bytes.
 const maxKubeconfig = 1 << 20
 
-// Check refuses a kubeconfig that Connect would refuse; for use at registration.
+// Check returns the error that Connect would return for a kubeconfig, for use at registration.
 func (s *Sink) Check(kubeconfig []byte) error {
 	_, err := restConfig(kubeconfig, s.options)
 	return err
 }
 
-// restConfig returns how to reach the cluster of a kubeconfig's current context.
+// restConfig returns the configuration for a kubeconfig's current context.
 func restConfig(kubeconfig []byte, o Options) (*rest.Config, error) {
 	if len(kubeconfig) > maxKubeconfig {
 		return nil, errs.E(errs.TooLarge, "read", "kubeconfig", fmt.Errorf("is larger than %d bytes", maxKubeconfig))
 	}
 	parsed, err := clientcmd.Load(kubeconfig)
 	if err != nil {
-		return nil, refused("is no kubeconfig", nil) // the parser's text may quote a secret
+		return nil, invalidKubeconfig("is not a kubeconfig", nil) // the text of the parser may quote a secret
 	}
 	if err := check(parsed, o.AllowInsecure); err != nil {
 		return nil, err
 	}
 	config, err := clientcmd.NewNonInteractiveClientConfig(*parsed, parsed.CurrentContext, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	if err != nil {
-		return nil, refused("is not usable", err)
+		return nil, invalidKubeconfig("is not usable", err)
 	}
 	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst) // one for all clients of the cluster
 	config.UserAgent = FieldManager
 	config.WarningHandler = rest.NoWarnings{}
-	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return bounded{rt} })
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return limitedTransport{rt} })
 	if o.Wrap != nil {
 		config.Wrap(o.Wrap)
 	}
@@ -52,15 +52,15 @@ func restConfig(kubeconfig []byte, o Options) (*rest.Config, error) {
 	return config, nil
 }
 
-// check looks at what the current context refers to. Other contexts are not used.
+// check checks what the current context refers to. Other contexts are not used.
 func check(c *api.Config, insecure bool) error {
 	current := c.Contexts[c.CurrentContext]
 	if current == nil {
-		return refused("has no current context", nil)
+		return invalidKubeconfig("has no current context", nil)
 	}
 	cluster, user := c.Clusters[current.Cluster], c.AuthInfos[current.AuthInfo]
 	if cluster == nil || user == nil {
-		return refused("lacks the cluster or the user of its current context", nil)
+		return invalidKubeconfig("lacks the cluster or the user of its current context", nil)
 	}
 	if err := checkUser(user); err != nil {
 		return err
@@ -71,11 +71,11 @@ func check(c *api.Config, insecure bool) error {
 func checkUser(u *api.AuthInfo) error {
 	switch {
 	case u.Exec != nil:
-		return refused("runs a program (exec); use a token or a client certificate", nil)
+		return invalidKubeconfig("runs a program (exec); use a token or a client certificate", nil)
 	case u.AuthProvider != nil:
-		return refused("uses an auth-provider; use a token or a client certificate", nil)
+		return invalidKubeconfig("uses an auth-provider; use a token or a client certificate", nil)
 	case u.TokenFile != "" || u.ClientCertificate != "" || u.ClientKey != "":
-		return refused("refers to files; put their content into it (kubectl config view --flatten)", nil)
+		return invalidKubeconfig("refers to files; put their content into it (kubectl config view --flatten)", nil)
 	}
 	return nil
 }
@@ -83,24 +83,24 @@ func checkUser(u *api.AuthInfo) error {
 func checkCluster(c *api.Cluster, insecure bool) error {
 	switch {
 	case c.CertificateAuthority != "":
-		return refused("refers to files; put their content into it (kubectl config view --flatten)", nil)
+		return invalidKubeconfig("refers to files; put their content into it (kubectl config view --flatten)", nil)
 	case c.ProxyURL != "":
-		return refused("names a proxy, which is not allowed", nil)
+		return invalidKubeconfig("names a proxy, which is not allowed", nil)
 	case c.InsecureSkipTLSVerify && !insecure:
-		return refused("leaves the server's certificate unchecked (insecure-skip-tls-verify), which is not allowed here", nil)
+		return invalidKubeconfig("leaves the server's certificate unchecked (insecure-skip-tls-verify), which is not allowed here", nil)
 	}
 	u, err := url.Parse(c.Server)
 	if err != nil || u.Host == "" || u.User != nil {
-		return refused("has no usable server address", nil)
+		return invalidKubeconfig("has no usable server address", nil)
 	}
 	if u.Scheme != "https" && (u.Scheme != "http" || !insecure) {
-		return refused("must name a server by https", nil)
+		return invalidKubeconfig("must name a server by https", nil)
 	}
 	return nil
 }
 
-// refused returns an Invalid error about a kubeconfig.
-func refused(why string, err error) error {
+// invalidKubeconfig returns an Invalid error about a kubeconfig.
+func invalidKubeconfig(why string, err error) error {
 	cause := errors.New(why)
 	if err != nil {
 		cause = fmt.Errorf("%s: %w", why, err)

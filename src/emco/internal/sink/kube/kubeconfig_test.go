@@ -59,7 +59,7 @@ func TestKubeconfigsThatAreRefused(t *testing.T) {
 		"https":                       config(`server: "http://192.0.2.1"`, `token: t`),
 		"server address":              config(`server: "https://u:hunter2@192.0.2.1"`, `token: t`),
 		"current context":             []byte(`{apiVersion: v1, kind: Config, users: [{name: hunter2, user: {token: hunter2}}]}`),
-		"is no kubeconfig":            []byte("hunter2: ["),
+		"is not a kubeconfig":         []byte("hunter2: ["),
 		"usable":                      config(okCluster+`, certificate-authority-data: aHVudGVyMg==`, `token: t`),
 	} {
 		err := s.Check(text)

@@ -20,38 +20,38 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// apply applies one object. It returns an error only if the cluster is silent.
-func (a *attempt) apply(ctx context.Context, o manifest.Object) error {
-	where, id, err := a.locate(ctx, o.ID)
+// apply applies one object. It returns an error only if the cluster is unreachable.
+func (r *applyRun) apply(ctx context.Context, o manifest.Object) error {
+	where, id, err := r.locate(ctx, o.ID)
 	if err != nil {
-		return a.note(o.ID, "apply", err)
+		return r.recordFailure(o.ID, "apply", err)
 	}
-	a.wanted[keyOf(id)] = true
+	r.desired[keyOf(id)] = true
 	content, err := prepare(o, id)
 	if err != nil {
-		return a.note(id, "apply", err)
+		return r.recordFailure(id, "apply", err)
 	}
-	if err := a.before(ctx, where, id); err != nil {
-		return a.note(id, "apply", err)
+	if err := r.checkExisting(ctx, where, id); err != nil {
+		return r.recordFailure(id, "apply", err)
 	}
-	applied, err := a.patch(ctx, where, id, content)
+	applied, err := r.patch(ctx, where, id, content)
 	if err != nil {
-		return a.note(id, "apply", absentNamespace(id, err))
+		return r.recordFailure(id, "apply", namespaceMissing(id, err))
 	}
-	a.uids[applied.GetUID()] = true
-	a.result.Applied++
+	r.appliedUIDs[applied.GetUID()] = true
+	r.result.Applied++
 	return nil
 }
 
-// before looks at what is there under the object's name. An object of another app of
-// ours is told, because its fields have the same manager and no conflict would show;
-// one that is being deleted cannot be applied to: it would go a moment later.
-func (a *attempt) before(ctx context.Context, where metadata.ResourceInterface, id manifest.ID) error {
-	ctx, cancel := context.WithTimeout(ctx, a.cluster.options.Timeout)
+// checkExisting looks at the object with the same name on the cluster. If it belongs to another
+// app, it adds a finding: both apps have the same field manager, so there is no conflict. An
+// object that is being deleted is a Conflict: what is applied to it would be lost.
+func (r *applyRun) checkExisting(ctx context.Context, where metadata.ResourceInterface, id manifest.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, r.cluster.options.Timeout)
 	defer cancel()
 	have, err := where.Get(ctx, id.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil // an account may well be allowed to write and not to read
+		return nil // the account may be allowed to write but not to read
 	}
 	if err != nil {
 		return err
@@ -59,21 +59,21 @@ func (a *attempt) before(ctx context.Context, where metadata.ResourceInterface, 
 	if have.GetDeletionTimestamp() != nil {
 		return errs.E(errs.Conflict, "apply", id.String(), errors.New("is still being deleted"))
 	}
-	if owner := have.GetLabels()[a.label.key]; owner != "" && owner != a.label.value {
-		a.find("%s was held by %s=%s and was taken over", id, a.label.key, owner)
+	if owner := have.GetLabels()[r.label.key]; owner != "" && owner != r.label.value {
+		r.addFinding("%s was held by %s=%s and was taken over", id, r.label.key, owner)
 	}
 	return nil
 }
 
-// patch applies content on the server. The first try does not force, so that the
-// server tells which fields others hold; the second takes them over.
-func (a *attempt) patch(ctx context.Context, where metadata.ResourceInterface, id manifest.ID, content []byte) (metav1.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.cluster.options.Timeout)
+// patch applies content on the server. The first request does not force, so the server
+// lists the fields of other managers; the second request takes them over.
+func (r *applyRun) patch(ctx context.Context, where metadata.ResourceInterface, id manifest.ID, content []byte) (metav1.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cluster.options.Timeout)
 	defer cancel()
 	options := metav1.PatchOptions{FieldManager: FieldManager}
 	applied, err := where.Patch(ctx, id.Name, types.ApplyPatchType, content, options)
-	if fields := contested(err); fields != "" {
-		a.find("%s: fields of others were taken over: %s", id, fields)
+	if fields := conflictingFields(err); fields != "" {
+		r.addFinding("%s: fields of others were taken over: %s", id, fields)
 		force := true
 		options.Force = &force
 		applied, err = where.Patch(ctx, id.Name, types.ApplyPatchType, content, options)
@@ -81,9 +81,9 @@ func (a *attempt) patch(ctx context.Context, where metadata.ResourceInterface, i
 	return applied, err
 }
 
-// contested lists the fields that a conflict is about, each with who holds it; ""
-// if err is none.
-func contested(err error) string {
+// conflictingFields lists the fields of a conflict with their managers, "" if err is not
+// such a conflict.
+func conflictingFields(err error) string {
 	status, _ := statusOf(err)
 	if !apierrors.IsConflict(err) || status.Details == nil {
 		return ""
@@ -101,24 +101,24 @@ func contested(err error) string {
 	return strings.Join(out, ", ")
 }
 
-// absentNamespace makes "not found" on applying an object say what it means: its
-// namespace is not there. It may come, so it is a conflict with the present state.
-func absentNamespace(id manifest.ID, err error) error {
+// namespaceMissing turns "not found" into Conflict. When an object is applied, "not found"
+// means that its namespace is missing, which may change.
+func namespaceMissing(id manifest.ID, err error) error {
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
 	return errs.E(errs.Conflict, "apply", id.String(), err)
 }
 
-// locate returns where objects of a kind live, and the object's id as the cluster
-// knows it: without a namespace when its kind has none. A kind that is not known is
-// looked up again once, because the cluster may have learned it.
-func (a *attempt) locate(ctx context.Context, id manifest.ID) (metadata.ResourceInterface, manifest.ID, error) {
-	mapping, err := a.cluster.mapping(ctx, id)
-	if meta.IsNoMatchError(err) && !a.fresh {
-		a.fresh = true
-		a.cluster.mapper.ResetWithContext(ctx)
-		mapping, err = a.cluster.mapping(ctx, id)
+// locate returns the resource of an object's kind, and the object's id on the cluster, which
+// has no namespace if the kind has none. It looks up an unknown kind once more, because the
+// cluster may serve it since the last look-up.
+func (r *applyRun) locate(ctx context.Context, id manifest.ID) (metadata.ResourceInterface, manifest.ID, error) {
+	mapping, err := r.cluster.mapping(ctx, id)
+	if meta.IsNoMatchError(err) && !r.mapperReset {
+		r.mapperReset = true
+		r.cluster.mapper.ResetWithContext(ctx)
+		mapping, err = r.cluster.mapping(ctx, id)
 	}
 	if meta.IsNoMatchError(err) {
 		return nil, id, errs.E(errs.NotFound, "apply", id.String(), errors.New("the cluster does not know this kind"))
@@ -126,18 +126,18 @@ func (a *attempt) locate(ctx context.Context, id manifest.ID) (metadata.Resource
 	if err != nil {
 		return nil, id, err
 	}
-	resource := a.cluster.metadata.Resource(mapping.Resource)
+	resource := r.cluster.metadata.Resource(mapping.Resource)
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		id.Namespace = ""
 		return resource, id, nil
 	}
 	if id.Namespace == "" {
-		return nil, id, errs.E(errs.Invalid, "apply", id.String(), errors.New("names no namespace"))
+		return nil, id, errs.E(errs.Invalid, "apply", id.String(), errors.New("has no namespace"))
 	}
 	return resource.Namespace(id.Namespace), id, nil
 }
 
-// mapping returns where objects of a kind live.
+// mapping returns the resource of an object's kind.
 func (c *Cluster) mapping(ctx context.Context, id manifest.ID) (*meta.RESTMapping, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
@@ -146,18 +146,17 @@ func (c *Cluster) mapping(ctx context.Context, id manifest.ID) (*meta.RESTMappin
 
 func keyOf(id manifest.ID) objectKey { return objectKey{id.Group, id.Kind, id.Namespace, id.Name} }
 
-// serverFields are set by the server; content that was exported from a cluster
-// carries them, and applying refuses them.
+// serverFields are set by the server. Content that was exported from a cluster has them, and
+// the server refuses them.
 var serverFields = []string{"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"}
 
-// prepare returns the content to apply: without what only a server may set, and with
-// the namespace of id.
+// prepare returns the content to apply, without serverFields and with the namespace of id.
 func prepare(o manifest.Object, id manifest.ID) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(o.Content))
 	d.UseNumber()
 	var tree map[string]any
 	if err := d.Decode(&tree); err != nil {
-		return nil, errs.E(errs.Invalid, "apply", id.String(), errors.New("content is no JSON object"))
+		return nil, errs.E(errs.Invalid, "apply", id.String(), errors.New("content is not a JSON object"))
 	}
 	metadata, ok := tree["metadata"].(map[string]any)
 	if !ok {

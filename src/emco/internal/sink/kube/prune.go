@@ -13,55 +13,56 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// prune deletes what was there before and is not wanted: what is applied last goes first,
-// namespaces after all else, definitions never.
-func (a *attempt) prune(ctx context.Context, previous []manifest.ID) error {
+// prune deletes previous objects that are not desired, in the reverse order of their
+// application, namespaces last. It never deletes definitions, because all objects of their
+// kinds would go, too.
+func (r *applyRun) prune(ctx context.Context, previous []manifest.ID) error {
 	leaving := slices.DeleteFunc(slices.Clone(previous), manifest.IsCRD)
 	slices.SortFunc(leaving, func(x, y manifest.ID) int {
-		return cmp.Or(order(y)-order(x), manifest.Compare(y, x))
+		return cmp.Or(rank(y)-rank(x), manifest.Compare(y, x))
 	})
 	for _, id := range leaving {
-		if err := a.leave(ctx, id); err != nil {
+		if err := r.pruneObject(ctx, id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// leave deletes one object unless it is wanted. It returns an error only if the
-// cluster is silent. A kind that the cluster does not know any more has no objects.
-func (a *attempt) leave(ctx context.Context, id manifest.ID) error {
-	where, id, err := a.locate(ctx, id)
+// pruneObject deletes one object unless it is desired. It returns an error only if the
+// cluster is unreachable. A kind that the cluster no longer serves has no objects.
+func (r *applyRun) pruneObject(ctx context.Context, id manifest.ID) error {
+	where, id, err := r.locate(ctx, id)
 	if errs.Is(err, errs.NotFound) {
-		return a.note(id, "delete", a.cluster.unserved(ctx, id))
+		return r.recordFailure(id, "delete", r.cluster.checkNotServed(ctx, id))
 	}
 	if err != nil {
-		return a.note(id, "delete", err)
+		return r.recordFailure(id, "delete", err)
 	}
-	if a.wanted[keyOf(id)] {
+	if r.desired[keyOf(id)] {
 		return nil
 	}
-	a.wanted[keyOf(id)] = true // once is enough, whatever version it is listed in
-	return a.note(id, "delete", a.delete(ctx, where, id))
+	r.desired[keyOf(id)] = true // the same object may be listed in several versions
+	return r.recordFailure(id, "delete", r.delete(ctx, where, id))
 }
 
-// unserved makes sure that a kind is really not there: discovery also leaves out what
-// an extension server, being down, cannot tell.
-func (c *Cluster) unserved(ctx context.Context, id manifest.ID) error {
+// checkNotServed returns an error unless the cluster really does not serve a kind. Discovery
+// also omits the kinds of an extension server that is down.
+func (c *Cluster) checkNotServed(ctx context.Context, id manifest.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
-	_, err := c.api.ServerResourcesForGroupVersionWithContext(ctx, id.APIVersion())
+	_, err := c.discovery.ServerResourcesForGroupVersionWithContext(ctx, id.APIVersion())
 	return ignoreNotFound(err)
 }
 
-// deleteTries bounds how often an object is looked at again because it changed
-// between the look and the deletion.
+// deleteTries bounds the retries because an object changed between the look at it and its
+// deletion.
 const deleteTries = 5
 
-// delete deletes an object that is still ours, exactly as it was looked at: if
-// somebody takes it over in between, it stays.
-func (a *attempt) delete(ctx context.Context, where metadata.ResourceInterface, id manifest.ID) error {
-	ctx, cancel := context.WithTimeout(ctx, a.cluster.options.Timeout)
+// delete deletes an object that still belongs to the app. Preconditions make sure that it is
+// the state that was looked at: if another owner takes the object over in between, it stays.
+func (r *applyRun) delete(ctx context.Context, where metadata.ResourceInterface, id manifest.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, r.cluster.options.Timeout)
 	defer cancel()
 	var err error
 	for range deleteTries {
@@ -69,7 +70,7 @@ func (a *attempt) delete(ctx context.Context, where metadata.ResourceInterface, 
 		if getErr != nil {
 			return ignoreNotFound(getErr)
 		}
-		if !a.ours(have, id) {
+		if !r.mayDelete(have, id) {
 			return nil
 		}
 		uid, version := have.GetUID(), have.GetResourceVersion()
@@ -83,23 +84,24 @@ func (a *attempt) delete(ctx context.Context, where metadata.ResourceInterface, 
 		}
 	}
 	if err == nil {
-		a.result.Pruned++
+		r.result.Pruned++
 	}
 	return ignoreNotFound(err)
 }
 
-// ours reports whether an object is the app's to delete.
-func (a *attempt) ours(have *metav1.PartialObjectMetadata, id manifest.ID) bool {
+// mayDelete reports whether an object may be deleted. A finding says why not, where users
+// should know.
+func (r *applyRun) mayDelete(have *metav1.PartialObjectMetadata, id manifest.ID) bool {
 	switch {
 	case have.GetDeletionTimestamp() != nil:
-		return false // it is going already
-	case a.uids[have.GetUID()]:
-		return false // wanted, under another group of its API
-	case have.GetLabels()[a.label.key] != a.label.value:
-		a.find("%s is not labelled %s=%s any more and was left alone", id, a.label.key, a.label.value)
+		return false // it was deleted already
+	case r.appliedUIDs[have.GetUID()]:
+		return false // desired, in another group
+	case have.GetLabels()[r.label.key] != r.label.value:
+		r.addFinding("%s no longer has the label %s=%s and was left alone", id, r.label.key, r.label.value)
 		return false
 	case manifest.Kept(have.GetAnnotations()):
-		a.find("%s asks to be kept and was left behind", id)
+		r.addFinding("%s asks to be kept and was left behind", id)
 		return false
 	}
 	return true

@@ -23,8 +23,8 @@ import (
 // interceptor sees each request on its way to the cluster. It may answer one itself.
 type interceptor func(*http.Request) *http.Response
 
-// through connects to the lab's cluster through an interceptor.
-func (l *lab) through(i interceptor) *kube.Cluster {
+// connectThrough connects to the lab's cluster through an interceptor.
+func (l *testCluster) connectThrough(i interceptor) *kube.Cluster {
 	l.t.Helper()
 	c, err := kube.New(kube.Options{Wrap: func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -46,8 +46,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answer is an API server's refusal.
-func answer(code int, reason metav1.StatusReason) *http.Response {
+// refusalOf is an API server's refusal.
+func refusalOf(code int, reason metav1.StatusReason) *http.Response {
 	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d}`, reason, code)
 	return &http.Response{
 		StatusCode: code, Status: http.StatusText(code), ProtoMajor: 1, ProtoMinor: 1,
@@ -57,7 +57,7 @@ func answer(code int, reason metav1.StatusReason) *http.Response {
 
 // changeOnDelete returns an interceptor that merges a patch into a ConfigMap of the lab just
 // before it is deleted, for the first time.
-func (l *lab) changeOnDelete(name, patch string) interceptor {
+func (l *testCluster) changeOnDelete(name, patch string) interceptor {
 	var once sync.Once
 	return func(r *http.Request) *http.Response {
 		if r.Method == http.MethodDelete && path.Base(r.URL.Path) == name {
@@ -74,12 +74,12 @@ func (l *lab) changeOnDelete(name, patch string) interceptor {
 // Between the look at an object and its deletion another app may take it over.
 func TestAnObjectThatIsTakenOverBeforeItsDeletionStays(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	o := of("app", l.configMap("a"), nil)
-	l.apply(kube.AppState{App: "app", Want: []manifest.Object{o}})
-	c := l.through(l.changeOnDelete("a", `{"metadata":{"labels":{"emco/deployment-id":"42-other"}}}`))
+	l := newTestCluster(t)
+	o := appObject("app", l.configMap("a"), nil)
+	l.apply(kube.AppState{App: "app", Desired: []manifest.Object{o}})
+	c := l.connectThrough(l.changeOnDelete("a", `{"metadata":{"labels":{"emco/deployment-id":"42-other"}}}`))
 	got, err := c.Remove(t.Context(), "42", "app", ids(o))
-	if err != nil || got.Pruned != 0 || len(got.Findings) != 1 || !strings.Contains(got.Findings[0], "is not labelled") {
+	if err != nil || got.Pruned != 0 || len(got.Findings) != 1 || !strings.Contains(got.Findings[0], "no longer has the label") {
 		t.Errorf("Remove = %+v, %v; want nothing pruned and a finding", got, err)
 	}
 	if l.get(configMaps, l.ns, "a") == nil {
@@ -89,10 +89,10 @@ func TestAnObjectThatIsTakenOverBeforeItsDeletionStays(t *testing.T) {
 
 func TestAnObjectThatChangesBeforeItsDeletionIsDeleted(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	o := of("app", l.configMap("a"), nil)
-	l.apply(kube.AppState{App: "app", Want: []manifest.Object{o}})
-	got, err := l.through(l.changeOnDelete("a", `{"data":{"k":"changed"}}`)).Remove(t.Context(), "42", "app", ids(o))
+	l := newTestCluster(t)
+	o := appObject("app", l.configMap("a"), nil)
+	l.apply(kube.AppState{App: "app", Desired: []manifest.Object{o}})
+	got, err := l.connectThrough(l.changeOnDelete("a", `{"data":{"k":"changed"}}`)).Remove(t.Context(), "42", "app", ids(o))
 	if err != nil || got.Pruned != 1 || l.get(configMaps, l.ns, "a") != nil {
 		t.Errorf("Remove = %+v, %v; want the object deleted", got, err)
 	}
@@ -100,21 +100,21 @@ func TestAnObjectThatChangesBeforeItsDeletionIsDeleted(t *testing.T) {
 
 // Objects are deleted in the reverse order of their application, namespaces last, each with
 // its dependents.
-func TestDeletionRunsBackwards(t *testing.T) {
+func TestDeletionIsInReverseOrder(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	inner := l.ns + "-inner"
-	service := of("app", manifest.ID{Version: "v1", Kind: "Service", Namespace: l.ns, Name: "x"}, map[string]any{
+	service := appObject("app", manifest.ID{Version: "v1", Kind: "Service", Namespace: l.ns, Name: "x"}, map[string]any{
 		"spec": map[string]any{"ports": []any{map[string]any{"port": 80}}},
 	})
-	secret := of("app", manifest.ID{Version: "v1", Kind: "Secret", Namespace: l.ns, Name: "x"}, nil)
-	configMap := of("app", l.configMap("x"), nil)
-	ns := of("app", namespace(inner), nil)
+	secret := appObject("app", manifest.ID{Version: "v1", Kind: "Secret", Namespace: l.ns, Name: "x"}, nil)
+	configMap := appObject("app", l.configMap("x"), nil)
+	ns := appObject("app", namespace(inner), nil)
 	l.cleanup(namespaces, ns.ID)
-	l.apply(kube.AppState{App: "app", Want: []manifest.Object{ns, secret, configMap, service}})
+	l.apply(kube.AppState{App: "app", Desired: []manifest.Object{ns, secret, configMap, service}})
 	var mu sync.Mutex
 	var deleted []string
-	c := l.through(func(r *http.Request) *http.Response {
+	c := l.connectThrough(func(r *http.Request) *http.Response {
 		if r.Method != http.MethodDelete {
 			return nil
 		}
@@ -136,12 +136,12 @@ func TestDeletionRunsBackwards(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatIsGoingIsNotDeletedAgain(t *testing.T) {
+func TestAnObjectThatIsBeingDeletedIsNotDeletedAgain(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	o := of("app", l.configMap("held"), nil)
-	l.apply(kube.AppState{App: "app", Want: []manifest.Object{o}})
-	l.hold("held")
+	l := newTestCluster(t)
+	o := appObject("app", l.configMap("held"), nil)
+	l.apply(kube.AppState{App: "app", Desired: []manifest.Object{o}})
+	l.addFinalizer("held")
 	for _, want := range []int{1, 0} {
 		if got, err := l.cluster.Remove(t.Context(), "42", "app", ids(o)); err != nil || got.Pruned != want {
 			t.Errorf("Remove = %+v, %v; want %d pruned", got, err, want)
@@ -153,27 +153,27 @@ func TestAnObjectThatIsGoingIsNotDeletedAgain(t *testing.T) {
 // is wanted in the other.
 func TestAnObjectThatTwoGroupsServeStays(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	old := manifest.ID{Version: "v1", Kind: "Event", Namespace: l.ns, Name: "e"}
-	now := of("app", manifest.ID{Group: "events.k8s.io", Version: "v1", Kind: "Event", Namespace: l.ns, Name: "e"}, map[string]any{
+	now := appObject("app", manifest.ID{Group: "events.k8s.io", Version: "v1", Kind: "Event", Namespace: l.ns, Name: "e"}, map[string]any{
 		"eventTime": "2026-11-22T12:00:00.000000Z", "reportingController": "example.org/test", "reportingInstance": "test",
 		"action": "Testing", "reason": "Testing", "type": "Normal",
 		"regarding": map[string]any{"kind": "ConfigMap", "namespace": l.ns, "name": "x"},
 	})
-	got := l.apply(kube.AppState{App: "app", Want: []manifest.Object{now}, Previous: []manifest.ID{old}})
+	got := l.apply(kube.AppState{App: "app", Desired: []manifest.Object{now}, Previous: []manifest.ID{old}})
 	events := schema.GroupVersionResource{Version: "v1", Resource: "events"}
 	if got.Applied != 1 || got.Pruned != 0 || l.get(events, l.ns, "e") == nil {
 		t.Errorf("Apply = %+v, want the event applied and still there", got)
 	}
 }
 
-// A kind that discovery does not list may just be down. Its objects are not forgotten.
-func TestAKindThatIsDownIsNotTakenForGone(t *testing.T) {
+// A kind that discovery omits may have a server that is down. Its objects are not forgotten.
+func TestAKindWhoseServerIsDownIsUnavailable(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	c := l.through(func(r *http.Request) *http.Response {
+	l := newTestCluster(t)
+	c := l.connectThrough(func(r *http.Request) *http.Response {
 		if r.URL.Path == "/apis/down.example.org/v1" {
-			return answer(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+			return refusalOf(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
 		}
 		return nil
 	})
@@ -184,17 +184,17 @@ func TestAKindThatIsDownIsNotTakenForGone(t *testing.T) {
 }
 
 // Without its definitions nothing of an app is applied.
-func TestARefusedDefinitionEndsTheAttempt(t *testing.T) {
+func TestARefusedDefinitionEndsTheRun(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	c := l.through(func(r *http.Request) *http.Response {
+	l := newTestCluster(t)
+	c := l.connectThrough(func(r *http.Request) *http.Response {
 		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/customresourcedefinitions/") {
-			return answer(http.StatusForbidden, metav1.StatusReasonForbidden)
+			return refusalOf(http.StatusForbidden, metav1.StatusReasonForbidden)
 		}
 		return nil
 	})
-	crd := of("app", manifest.ID{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Name: "widgets." + l.ns + ".example.org"}, nil)
-	_, err := c.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", CRDs: []manifest.Object{crd}, Want: []manifest.Object{of("app", l.configMap("a"), nil)}})
+	crd := appObject("app", manifest.ID{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Name: "widgets." + l.ns + ".example.org"}, nil)
+	_, err := c.Apply(t.Context(), kube.AppState{Deployment: "42", App: "app", CRDs: []manifest.Object{crd}, Desired: []manifest.Object{appObject("app", l.configMap("a"), nil)}})
 	if !errs.Is(err, errs.Forbidden) || l.get(configMaps, l.ns, "a") != nil {
 		t.Errorf("Apply: %v; want Forbidden, and no object applied", err)
 	}

@@ -6,32 +6,32 @@ import (
 	"net/http"
 )
 
-// maxAnswer bounds one answer of an API server, in bytes. A watch is endless by nature
-// and is not bounded; it is read object by object.
+// maxAnswer bounds one answer of an API server, in bytes. It does not apply to a watch, which
+// is endless and is read object by object.
 const maxAnswer = 64 << 20
 
 var errTooLong = errors.New("the cluster's answer is longer than 64 MiB")
 
-// bounded limits answers, so that a cluster that lost its mind cannot take our memory.
-type bounded struct{ http.RoundTripper }
+// limitedTransport limits the size of answers, so that a faulty cluster cannot exhaust the memory.
+type limitedTransport struct{ http.RoundTripper }
 
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := b.RoundTripper.RoundTrip(r)
 	if err == nil && r.URL.Query().Get("watch") == "" {
-		answer.Body = &boundedBody{answer.Body, maxAnswer}
+		answer.Body = &limitedBody{answer.Body, maxAnswer}
 	}
 	return answer, err
 }
 
-// WrappedRoundTripper lets client-go find the transport below, to close its connections.
-func (b bounded) WrappedRoundTripper() http.RoundTripper { return b.RoundTripper }
+// WrappedRoundTripper returns the wrapped transport; client-go closes its connections.
+func (b limitedTransport) WrappedRoundTripper() http.RoundTripper { return b.RoundTripper }
 
-type boundedBody struct {
+type limitedBody struct {
 	io.ReadCloser
 	left int64
 }
 
-func (b *boundedBody) Read(p []byte) (int, error) {
+func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, errTooLong
 	}

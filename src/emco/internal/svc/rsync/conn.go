@@ -26,7 +26,7 @@ type conn struct {
 
 // openConn starts the watch on a cluster; it ends with ctx or by close.
 func openConn(ctx context.Context, name string, cluster *kube.Cluster, config [sha256.Size]byte, r *reporter) *conn {
-	client, mapper := cluster.Watching()
+	client, mapper := cluster.WatchClient()
 	c := &conn{
 		cluster: cluster, config: config, tracked: map[appcontext.PairKey]string{},
 		watcher: kubewatch.New(kubewatch.Client{Dynamic: client, Mapper: mapper}, kubewatch.Options{Cluster: name, Log: r.log, Deliver: r.take}),

@@ -140,7 +140,7 @@ func (s *kubeSink) state(ctx context.Context, p appcontext.Pair, step steps.Step
 	if err != nil {
 		return st, err
 	}
-	st.Want, st.CRDs = app.Objects, app.CRDs
+	st.Desired, st.CRDs = app.Objects, app.CRDs
 	if step.Kind != steps.Main && !(step.Kind == steps.Tidy && p.Desired == "") {
 		st.Previous = content.AppendNew(nil, step.Drop, map[manifest.ID]bool{})
 		return st, nil
