@@ -138,8 +138,8 @@ func (s *resultSplitter) add(o manifest.Object, fromDir bool) {
 	}
 }
 
-// hook adds an object with events. As in Helm, an object with only unknown events is
-// omitted, but with a finding.
+// hook adds an object with events. As in Helm, an object with an unknown event is omitted,
+// but with a finding.
 func (s *resultSplitter) hook(o manifest.Object, events []string, notes map[string]string) {
 	unknown := func(e string) bool { return !slices.Contains(knownEvents, e) }
 	switch {

@@ -13,7 +13,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
-	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 )
 
@@ -30,10 +29,7 @@ type buildFixture struct {
 
 func newBuildFixture(t *testing.T) buildFixture {
 	t.Helper()
-	renderer, err := helm.New(helm.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	renderer := rendertest.Plain{}
 	contexts := contexttest.New(t)
 	return buildFixture{t, revisionBuilder{contexts: contexts, renderer: renderer, blobs: contexts}}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
-	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/blobdir"
@@ -82,10 +82,7 @@ func newFaulty(t *testing.T) (*controlPlane, *failingDriver) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	renderer, err := helm.New(helm.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	renderer := rendertest.Plain{}
 	f := &failingDriver{Driver: driver}
 	f.arm(-1)
 	return newPlaneOn(t, store.New(f, blobs, seal.New(seal.NewKey())), contexttest.New(t), renderer), f

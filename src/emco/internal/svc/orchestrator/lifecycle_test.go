@@ -15,7 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
-	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 )
 
@@ -318,10 +318,7 @@ func TestRevisionsAreListed(t *testing.T) {
 // Of a revision whose content was swept the history still knows number, time and author.
 func TestARevisionThatWasSweptKeepsItsLine(t *testing.T) {
 	t.Parallel()
-	renderer, err := helm.New(helm.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	renderer := rendertest.Plain{}
 	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true})
 	if err != nil {
 		t.Fatal(err)

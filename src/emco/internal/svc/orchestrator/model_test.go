@@ -15,7 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
-	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 )
 
@@ -453,10 +453,7 @@ func (w *modelState) conclude() {
 // answers, states, histories, and what clusters come to hold, are those of the model.
 func TestH65LifecycleModel(t *testing.T) {
 	t.Parallel()
-	renderer, err := helm.New(helm.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	renderer := rendertest.Plain{}
 	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true})
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
-	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -54,10 +53,7 @@ type controlPlane struct {
 
 func newPlane(t *testing.T) *controlPlane {
 	t.Helper()
-	renderer, err := helm.New(helm.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	renderer := rendertest.Plain{}
 	return newPlaneOn(t, resourcetest.DB(t), contexttest.New(t), renderer)
 }
 
