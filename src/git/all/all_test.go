@@ -43,7 +43,7 @@ var servers = map[string]func(t *testing.T) (gittest.Bare, git.Repo, error){
 			return gittest.Bare{}, git.Repo{}, err
 		}
 		t.Cleanup(func() { _ = srv.Close() })
-		srv.AddToken(gitlabtest.Token{Value: "t", Scopes: []string{"api"}, Level: gitlabtest.Developer})
+		srv.AddToken(gitlabtest.Token{Value: "t", Scopes: []string{"api"}, Level: gitlabtest.Maintainer})
 		bare, err := srv.CreateProject(t.Context(), "acme/r", "main")
 		return bare, git.Repo{URL: srv.URL("acme/r"), Token: "t", Provider: "gitlab"}, err
 	},
