@@ -93,7 +93,7 @@ var groups = map[string]group{
 		may:      []string{"ground", "kernel", "port"},
 	},
 	"reconciler": { // the parts of rsync; inRsync says how they build on each other
-		packages: []string{"internal/svc/rsync/"},
+		packages: []string{"internal/svc/rsync/", "internal/svc/rsync/deliver/"},
 		may:      []string{"ground", "kernel", "port"},
 		outside:  []string{"git", "git/batch"},
 	},
@@ -118,7 +118,8 @@ var exceptions = map[string][]string{
 	"internal/sink/s3": {root + "git/batch", root + "git/transport"},
 	// There are just these two ways to a cluster, and no configuration chooses among
 	// them: the service drives them itself.
-	"internal/svc/rsync": {module + "/internal/sink/kube", module + "/internal/status/kubewatch", root + "git", root + "git/batch"},
+	"internal/svc/rsync":              {module + "/internal/sink/kube", root + "git", root + "git/batch"},
+	"internal/svc/rsync/deliver/kube": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
 	// What providers are asked at most by default is known there.
 	"internal/config": {root + "git/budget"},
 	// hands jobs to the writers of their kinds
@@ -137,10 +138,14 @@ var inRsync = map[string][]string{
 	"events":  {"pair"},
 	"pairs":   {"pair", "content", "gate", "queue", "events"},
 
-	"watchcache":  {},
-	"branchguard": {"watchcache"},
-	"clustermove": {"watchcache"},
-	"api":         {},
+	"watchcache":       {},
+	"reports":          {"pair", "queue"},
+	"deliver/git":      {"content", "pair", "queue"},
+	"deliver/kube":     {"content", "pair"},
+	"deliver/platform": {"pair", "queue"},
+	"branchguard":      {"pair", "queue", "watchcache"},
+	"clustermove":      {"pair", "pairs", "queue", "watchcache"},
+	"api":              {},
 }
 
 // homes says which packages alone may know a module from elsewhere: exchanging it
@@ -280,6 +285,10 @@ func TestFaultsAreFound(t *testing.T) {
 		{"internal/svc/rsync/gate", in("svc/rsync/pair"), false, false},
 		{"internal/svc/rsync/pair", in("svc/rsync/gate"), false, true},
 		{"internal/svc/rsync/pair", in("sink/kube"), false, true},
+		{"internal/svc/rsync/deliver/kube", in("sink/kube"), false, false},
+		{"internal/svc/rsync/deliver/git", in("sink/kube"), false, true},
+		{"internal/svc/rsync/deliver/git", in("svc/rsync/branchguard"), false, true},
+		{"internal/svc/rsync/branchguard", in("svc/rsync/deliver/git"), false, true},
 		{"internal/svc/clm", in("svc/rsync/pair"), false, true},
 		{"internal/svc/clm", in("svc/rsync/api"), false, true},
 		{"internal/app", in("svc/rsync/api"), false, false},

@@ -12,11 +12,16 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/clustermove"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/git"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/kube"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/platform"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/reports"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
@@ -27,35 +32,31 @@ func storeRetry() pair.Retry { return pair.Retry{First: pair.FirstRetry, Longest
 // that are the shard's and runs lanes.
 type dispatcher struct {
 	shard    int
-	look     time.Duration // how often branches are looked at; 0: never
 	log      *slog.Logger
 	contexts *appcontext.Store // every write is fenced
 	heads    heads
 	about    func(deployment string) []string // uids of the heads that are about it
 	desk     *desk
 	gateway  *route.Resolver
-	moves    *clustermove.Progress
 	pairs    func(ctx context.Context, shard string) ([]appcontext.Pair, error) // reads those of a shard
 	ledger   *pairs.Store
 	lanes    *queue.Workers
 	late     queue.Unreachable
 	alarms   *queue.Timers
 	brakes   *queue.Cancellations
-	reports  *reporter
-	git      *gitSink
-	kube     *kubeSink
+	reports  *reports.Batcher
 
-	platforms *platforms
-	ready     func()
-	tenants   *tenants
-	guardian  *guardian
-	owners    *owners
-	seen      map[string]obeyed // by head
-	viewed    chan struct{}     // holds a token once a cluster was met that reads a view
-	still     sync.Mutex        // held while views are looked at, and while a place is cleared
-	visits    visits
-	differ    differ
-	inspected inspected
+	git       *git.Writer
+	kube      *kube.Applier
+	platforms *platform.Registrar
+	guard     *branchguard.Guard
+	mover     *clustermove.Mover
+
+	ready    func()
+	guardian *guardian
+	owners   *owners
+	seen     map[string]obeyed // by head
+	visits   visits
 }
 
 // heads is where a dispatcher sees what is asked for.
@@ -79,33 +80,45 @@ func newDispatcher(ctx context.Context, s *Service, shard int, fence appcontext.
 		config.Others = p.Mirror
 	}
 	l := pairs.New(config)
+	log := p.Log.With("shard", shard)
 	d := &dispatcher{
-		look:  p.Look,
-		shard: shard, log: p.Log.With("shard", shard), contexts: p.Contexts.Fenced(fence),
-		heads: s.feed, about: s.feed.about, desk: s.desk, gateway: s.gateway, moves: s.moves, pairs: s.loader.load, ledger: l,
-		brakes: queue.NewCancellations(ctx), tenants: newTenants(), guardian: newGuardian(s.alone, s.feed.again), owners: newOwners(), seen: map[string]obeyed{}, viewed: make(chan struct{}, 1),
+		shard: shard, log: log, contexts: p.Contexts.Fenced(fence),
+		heads: s.feed, about: s.feed.about, desk: s.desk, gateway: s.gateway, pairs: s.loader.load, ledger: l,
+		brakes: queue.NewCancellations(ctx), guardian: newGuardian(s.alone, s.feed.again), owners: newOwners(), seen: map[string]obeyed{},
 	}
 	d.ready = func() { s.terms.caughtUp(d) }
-	d.reports = newReporter(ctx, d.heed, p.Log)
-	d.git = &gitSink{
-		commits: p.Git, contents: s.contents, ledger: l, ways: w, brakes: d.brakes, branches: s.branches,
-		record: d.recordCommit, log: d.log,
-	}
-	if d.differ = p.Differ; d.differ != nil {
-		d.git.inspect = d.inspect
-	}
-	d.git.fence = batch.Fence{
-		Shard: fence.Shard(), Token: fence.Token(),
-		Check: func(ctx context.Context) error { return p.Contexts.Holds(ctx, fence) },
-	}
-	d.kube = newKubeSink(ctx, s, l, w, d.reports)
+	d.reports = reports.NewBatcher(ctx, d.heed, p.Log)
 	d.lanes = queue.NewWorkers(d.work)
-	d.platforms = newPlatforms(ctx, &platforms{
-		address: l.Address,
-		slots:   s.callers, brakes: d.brakes, settle: d.settle,
-		open: func(t pair.Target) bool { return len(pair.AllDeliverable(l.Of(t))) > 0 },
-	})
 	d.alarms = queue.NewTimers(func(t pair.Target) { d.dispatch(ctx, []pair.Target{t}) })
+	d.git = &git.Writer{
+		Commits: p.Git, Content: s.contents, Plans: w, Pairs: l, Cancellations: d.brakes, Branches: s.branches, StoreFence: fence,
+		Fence: batch.Fence{
+			Shard: fence.Shard(), Token: fence.Token(),
+			Check: func(ctx context.Context) error { return p.Contexts.Holds(ctx, fence) },
+		},
+		RecordCommit: d.recordCommit, Log: log,
+	}
+	d.kube = kube.NewApplier(ctx, kube.Options{Sink: p.Kube, Content: s.contents, Plans: w, Pairs: l.Of, Slots: s.slots, Report: d.reports.Add, Log: p.Log})
+	d.platforms = platform.NewRegistrar(ctx, platform.Options{
+		Slots: s.callers, Cancellations: d.brakes, Address: l.Address, Record: d.settle,
+		Open: func(t pair.Target) bool { return len(pair.AllDeliverable(l.Of(t))) > 0 },
+	})
+	d.guard = branchguard.New(branchguard.Options{
+		Shard: shard, Fence: fence, Routes: s.gateway, Pairs: l, Records: s.branches, Submit: d.git.Submit, Differ: p.Differ, Interval: p.Look,
+		Requeue: d.dispatch, RequeueLater: func(t pair.Target) { d.alarms.Set(t, 0) }, WriteEvents: d.tell, Log: log,
+	})
+	if p.Differ != nil {
+		d.git.Inspect = d.guard.Inspect
+	}
+	d.mover = clustermove.New(clustermove.Options{
+		Shard: shard, Fence: fence, Store: d.contexts, Routes: s.gateway, Pairs: l, Progress: s.moves, Git: d.git, Retry: p.Retry,
+		HoldRepairs: d.guard.HoldRepairs, HeadsOf: s.feed.about, Recheck: d.revisit, Requeue: d.dispatch, RequeueAfter: d.alarms.Set,
+		Release: func(ctx context.Context, t pair.Target) {
+			d.alarms.Cancel(t)
+			d.vacate(ctx, t)
+		},
+		Log: log,
+	})
 	return d
 }
 
@@ -114,9 +127,9 @@ func (d *dispatcher) stop() {
 	d.guardian.clock.Stop()
 	d.alarms.Stop()
 	d.lanes.Wait()
-	d.platforms.stop()
-	d.kube.stop()
-	d.reports.wait()
+	d.platforms.Stop()
+	d.kube.Stop()
+	d.reports.Wait()
 }
 
 // run takes in the shard's pairs, follows the heads and listens to reports. It ends with
@@ -129,7 +142,7 @@ func (d *dispatcher) run(ctx context.Context) error {
 	if err := d.ledger.Load(ctx, pairs); err != nil {
 		return err
 	}
-	d.reports.open()
+	d.reports.Open()
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -140,11 +153,8 @@ func (d *dispatcher) run(ctx context.Context) error {
 			d.tell(ctx)
 		})
 	})
-	beside.Go(func() { d.renewals(ctx) })
-	beside.Go(func() { d.verdicts(ctx) })
-	beside.Go(func() { d.lookAround(ctx, d.look) })
-	beside.Go(func() { d.keepViews(ctx) })
-	beside.Go(func() { d.followMoves(ctx) })
+	beside.Go(func() { d.guard.Run(ctx) })
+	beside.Go(func() { d.mover.Run(ctx) })
 	return d.watch(ctx)
 }
 
@@ -310,7 +320,7 @@ func (d *dispatcher) halt(ctx context.Context, deployment string) error {
 	d.brakes.Cancel(deployment) // for what began in between
 	for _, t := range d.ledger.TargetsOf(deployment) {
 		d.alarms.Cancel(t)
-		d.platforms.drop(t)
+		d.platforms.Forget(t)
 	}
 	return nil
 }
@@ -391,7 +401,7 @@ func (d *dispatcher) dispatch(ctx context.Context, due []pair.Target) {
 			lost = append(lost, unfound(d.ledger.Of(t), err)...)
 			continue
 		}
-		d.lodge(t, dest)
+		d.guard.Track(t, dest)
 		does := dest.Role(d.shard)
 		if does == route.Wait || does == route.Deliver && dest.Backend != nil && len(pair.AllDeliverable(d.ledger.Of(t))) == 0 {
 			continue
@@ -425,7 +435,7 @@ func (d *dispatcher) work(ctx context.Context, lane string, due []pair.Target) {
 	for _, t := range due {
 		dest, err := d.find(ctx, trip, t)
 		found[t] = dest
-		d.lodge(t, dest)
+		d.guard.Track(t, dest)
 		does := dest.Role(d.shard)
 		switch {
 		case err != nil:
@@ -442,14 +452,14 @@ func (d *dispatcher) work(ctx context.Context, lane string, due []pair.Target) {
 		}
 	}
 	d.settle(ctx, lost)
-	d.relocate(ctx, moving)
-	for done := range d.git.deliver(ctx, d.arrive(ctx, viaGit, false), found) {
-		d.settle(ctx, d.platforms.visit(ctx, done, found))
+	d.mover.Work(ctx, moving)
+	for done := range d.git.Deliver(ctx, d.arrive(ctx, viaGit, false), found) {
+		d.settle(ctx, d.platforms.Register(ctx, done, found))
 		d.lanes.Add(ctx, lane, d.late.Report(lane, done)...)
 	}
 	for _, t := range d.arrive(ctx, direct, true) {
 		own := d.brakes.For(t.UID)
-		d.settle(own, d.kube.deliver(own, t, found[t]))
+		d.settle(own, d.kube.Deliver(own, t, found[t]))
 	}
 }
 

@@ -16,7 +16,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/platform"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
@@ -34,12 +36,13 @@ func newDispatcherAt(t *testing.T, how ...func(*pairs.Config)) (d *dispatcher, c
 		change(&config)
 	}
 	d = &dispatcher{
-		log: slog.New(slog.DiscardHandler), contexts: contexts, heads: contexts, desk: newDesk(contexts, inFirst), seen: map[string]obeyed{}, owners: newOwners(), tenants: newTenants(), guardian: newGuardian(func() bool { return false }, func(string) {}), brakes: queue.NewCancellations(t.Context()),
+		log: slog.New(slog.DiscardHandler), contexts: contexts, heads: contexts, desk: newDesk(contexts, inFirst), seen: map[string]obeyed{}, owners: newOwners(), guardian: newGuardian(func() bool { return false }, func(string) {}), brakes: queue.NewCancellations(t.Context()),
 		gateway: &route.Resolver{DB: db, Backends: backends.Backends(), Rules: gitops.Rules{}},
 		ledger:  pairs.New(config),
 		alarms:  queue.NewTimers(func(pair.Target) {}),
 	}
-	d.platforms = newPlatforms(t.Context(), &platforms{brakes: d.brakes, settle: d.settle})
+	d.platforms = platform.NewRegistrar(t.Context(), platform.Options{Cancellations: d.brakes, Record: d.settle})
+	d.guard = branchguard.New(branchguard.Options{})
 	t.Cleanup(d.alarms.Stop)
 	if err := d.ledger.Load(t.Context(), nil); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
@@ -72,38 +71,22 @@ func (d *dispatcher) record(ctx context.Context, outcomes []pair.Result) error {
 	return err
 }
 
-// lodge notes on which branch a target is; one that is moving is where it was.
-func (d *dispatcher) lodge(t pair.Target, dest route.Route) {
-	if dest.Role(d.shard) != route.Deliver {
-		if dest.Move.From.Backend == nil {
-			return
-		}
-		dest = dest.Move.From
-	}
-	if dest.Backend != nil && !dest.Settings.Published() {
-		d.tenants.enter(t, dest.Branch())
-	}
-	if dest.Settings.View != "" {
-		select {
-		case d.viewed <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// vacate forgets the branch of a target that is gone if it was the last one there.
+// vacate forgets a target that is gone.
 func (d *dispatcher) vacate(ctx context.Context, t pair.Target) {
 	if len(d.ledger.Of(t)) > 0 {
 		return
 	}
-	d.platforms.drop(t)
-	at, empty := d.tenants.leave(t)
-	if !empty {
-		return
+	d.platforms.Forget(t)
+	d.guard.Release(ctx, t)
+}
+
+// recordCommit stores which commits carried a revision.
+func (d *dispatcher) recordCommit(ctx context.Context, head string, rev int64, c ...appcontext.RevisionCommit) error {
+	err := d.contexts.RecordCommit(ctx, head, rev, c...)
+	if err != nil && !errs.Is(err, errs.NotFound) { // a revision that is gone needs no commits
+		d.log.Warn("commits not recorded", "deployment", head, "rev", rev, "commits", len(c), "err", err)
 	}
-	if err := d.git.branches.Forget(ctx, d.ledger.Fence(), at); err != nil {
-		d.log.Warn("a branch on which nothing is left is still remembered", "repo", at.URL, "branch", at.Name, "err", err)
-	}
+	return err
 }
 
 // withoutStop drops failures that are only due to our own stopping.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	deliver "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/git"
+
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
@@ -35,7 +37,7 @@ func TestH54PairsWaitForTheMerge(t *testing.T) {
 	_, err := w.db.Replace(t.Context(), store.Write{Key: key, Secret: seal.Secret(text)}, 0)
 	w.must(err)
 	f := &forge{Host: plain.New(plain.Options{}), Proposals: &gittest.Proposals{Bare: w.git.Bare("r0")}}
-	proposing := func(commits) commits {
+	proposing := func(deliver.Committer) deliver.Committer {
 		writers := batch.New(f, batch.Options{Window: time.Millisecond, ProposalPoll: 50 * time.Millisecond})
 		w.Cleanup(writers.Close)
 		return writers

@@ -46,7 +46,7 @@ func TestH49RewrittenHistoryIsRestored(t *testing.T) {
 	t.Parallel()
 	w := newWorks(t, 1)
 	ask := w.history()
-	ask("restore", "r0", 404, "nothing was written there")
+	ask("restore", "r0", 404, "nothing was written to it")
 	w.start(w.process("one", nil))
 	w.wish("7", "green", "edge+c0")
 	w.applied(1, 1)

@@ -16,6 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/clustermove"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/git"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
@@ -27,14 +28,14 @@ type Parts struct {
 	Mirror   *mirror.Mirror // of Contexts; somebody runs it. Nil if no app waits for another one
 	Backends *syncer.Registry
 	Rules    gitops.Rules // which Git addresses are allowed
-	Git      commits
+	Git      git.Committer
 	Kube     *kube.Sink
 	Member   appcontext.Member // this process, as those that share its work see it
 	Retry    pair.Retry
-	Workers  int           // directly reached clusters worked on at the same time
-	Differ   differ        // tells what others changed; nil: nobody looks
-	Look     time.Duration // how often branches are looked at for that; 0: only before commits
-	Sources  []Source      // of reports on clusters that are not watched from here
+	Workers  int                // directly reached clusters worked on at the same time
+	Differ   branchguard.Differ // tells what others changed; nil: nobody looks
+	Look     time.Duration      // how often branches are looked at for that; 0: only before commits
+	Sources  []Source           // of reports on clusters that are not watched from here
 	Log      *slog.Logger
 }
 

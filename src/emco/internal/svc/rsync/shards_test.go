@@ -26,6 +26,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	deliver "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/git"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -83,7 +84,7 @@ type process struct {
 
 // process makes a process, which is not at work yet. What through returns is put between
 // the service and its Git writer.
-func (w *works) process(holder string, through func(commits) commits) *process {
+func (w *works) process(holder string, through func(deliver.Committer) deliver.Committer) *process {
 	w.Helper()
 	p := &process{}
 	contexts := appcontext.New(w.etcd, "/emco/", appcontext.WithOnFenced(func() { p.fenced.Add(1) }))
@@ -95,7 +96,7 @@ func (w *works) process(holder string, through func(commits) commits) *process {
 	}})
 	w.Cleanup(func() { writers.Close(); _ = host.Close() })
 	log := slog.New(slog.NewTextHandler(w.Output(), nil)).With("holder", holder)
-	var c commits = writers
+	var c deliver.Committer = writers
 	if through != nil {
 		c = through(c)
 	}
@@ -305,7 +306,7 @@ func TestH31WhatAKilledProcessHasPushedIsFound(t *testing.T) {
 	t.Parallel()
 	w := newWorks(t, 1)
 	var kill func()
-	first := w.process("first", func(c commits) commits {
+	first := w.process("first", func(c deliver.Committer) deliver.Committer {
 		return commitsFunc(func(ctx context.Context, j batch.Job) (git.Hash, error) {
 			hash, err := c.Submit(ctx, j)
 			if kill != nil {

@@ -72,6 +72,6 @@ func (s *Service) follow(ctx context.Context, src Source) {
 // deliver hands a report to all dispatchers; the one that has the pair keeps it.
 func (s *Service) deliver(ctx context.Context, r appcontext.Report) {
 	for _, d := range s.terms.working() {
-		d.reports.take(ctx, r)
+		d.reports.Add(ctx, r)
 	}
 }

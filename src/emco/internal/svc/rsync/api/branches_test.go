@@ -35,7 +35,7 @@ func TestHistoryIsAdoptedByRequest(t *testing.T) {
 	}{
 		{"GET", "/v2/git/branches", "", 200, `[{"url":"https://git/fleet.git","branch":"main","commit":"c0ffee"},{"url":"https://git/fleet.git","branch":"side","commit":"c0ffee"}]`},
 		{"POST", adopt, `{"url":"https://git/fleet.git","branch":"main"}`, 202, `{"url":"https://git/fleet.git","branch":"main"}`},
-		{"POST", adopt, `{"url":"https://git/fleet.git","branch":"other"}`, 404, "nothing was written there"},
+		{"POST", adopt, `{"url":"https://git/fleet.git","branch":"other"}`, 404, "nothing was written to it"},
 		{"POST", adopt, `{"url":"https://git/fleet.git"}`, 400, "give url and branch"},
 		{"POST", adopt, `{"url":"https://git/fleet.git","branch":"main","commit":"x"}`, 400, "nothing else"},
 		{"POST", adopt, `{"repo":"x"}`, 422, "repo"},

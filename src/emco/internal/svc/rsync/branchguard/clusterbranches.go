@@ -1,0 +1,112 @@
+package branchguard
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// repairInterval is the time between two checks of cluster branches.
+const repairInterval = 5 * time.Minute
+
+// clusterBranches repairs branches that single clusters read. Such a branch is derived from
+// the branch that we write, and moves with each commit. One that others have moved or
+// removed, or that a server could not move, is repaired by the next commit for its cluster
+// or by the next check, whichever comes first.
+type clusterBranches struct {
+	Options
+	started chan struct{} // holds a token after start
+	mu      sync.Mutex    // held while branches are repaired, and while HoldRepairs holds them
+}
+
+func newClusterBranches(o Options) *clusterBranches {
+	return &clusterBranches{Options: o, started: make(chan struct{}, 1)}
+}
+
+// start begins the checks: a cluster with a branch of its own exists.
+func (c *clusterBranches) start() {
+	select {
+	case c.started <- struct{}{}:
+	default:
+	}
+}
+
+// run checks the cluster branches of the shard from the first start on, until ctx ends.
+func (c *clusterBranches) run(ctx context.Context) {
+	select {
+	case <-c.started:
+	case <-ctx.Done():
+	}
+	for ctx.Err() == nil {
+		c.repairAll(ctx)
+		queue.Pause(ctx, repairInterval)
+	}
+}
+
+func (c *clusterBranches) repairAll(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at, group := range c.groups(ctx) {
+		if err := c.repair(ctx, group); err != nil && ctx.Err() == nil {
+			c.Log.Warn("cluster branches cannot be checked", "repo", at.URL, "branch", at.Name, "err", err)
+		}
+	}
+}
+
+// branchGroup is the cluster branches that are derived from one branch.
+type branchGroup struct {
+	job     batch.Job
+	readers map[string][]pair.Target // by cluster branch
+}
+
+// groups returns the cluster branches of the shard by the branch that they are derived from.
+func (c *clusterBranches) groups(ctx context.Context) map[route.Branch]branchGroup {
+	lookup, out := c.Routes.Lookup(), map[route.Branch]branchGroup{}
+	for _, t := range c.Pairs.All() {
+		r, err := lookup.Route(ctx, t.Cluster)
+		if err != nil || r.Settings.View == "" || r.Role(c.Shard) != route.Deliver { // deliveries report what cannot be found
+			continue
+		}
+		g, known := out[r.Branch()]
+		if !known {
+			g = branchGroup{job: batch.Job{Repo: r.Settings.Repo, Branch: r.Settings.Branch}, readers: map[string][]pair.Target{}}
+		}
+		name := r.Settings.View
+		if len(g.readers[name]) == 0 {
+			g.job.Derived = append(g.job.Derived, r.Settings.ViewOf(r.Target(t.Cluster, t.UID).Root())...)
+		}
+		g.readers[name] = append(g.readers[name], t)
+		out[r.Branch()] = g
+	}
+	return out
+}
+
+// repair moves cluster branches to where they must be. The readers of one that had to be
+// repaired are delivered again: the commit that is stored for them may not be in its history.
+func (c *clusterBranches) repair(ctx context.Context, g branchGroup) error {
+	derived, _, err := c.Submit(ctx, g.job)
+	if err != nil {
+		return err
+	}
+	repaired := slices.Concat(derived.Created, derived.Diverged)
+	if len(repaired) == 0 {
+		return nil
+	}
+	var readers []pair.Target
+	for _, name := range repaired {
+		readers = append(readers, g.readers[name]...)
+	}
+	c.Log.Warn("cluster branches were repaired that others had changed or removed", "repo", g.job.Repo.URL, "of", g.job.Branch, "branches", len(repaired), "first", repaired[0])
+	if err := c.Pairs.MarkUndelivered(ctx, readers); err != nil {
+		return errs.E(errs.Unavailable, "redeliver", "cluster branches", err)
+	}
+	c.Requeue(ctx, readers)
+	return nil
+}

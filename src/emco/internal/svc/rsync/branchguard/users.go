@@ -1,0 +1,67 @@
+package branchguard
+
+import (
+	"sync"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+)
+
+// branchUsers knows which targets are on which branch.
+type branchUsers struct {
+	mu      sync.Mutex
+	targets map[route.Branch]map[pair.Target]bool // guarded by mu
+	branch  map[pair.Target]route.Branch          // guarded by mu
+}
+
+func newBranchUsers() *branchUsers {
+	return &branchUsers{targets: map[route.Branch]map[pair.Target]bool{}, branch: map[pair.Target]route.Branch{}}
+}
+
+// enter notes that a target is on a branch, and on no other.
+func (u *branchUsers) enter(t pair.Target, b route.Branch) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.branch[t] == b {
+		return
+	}
+	u.leaveLocked(t)
+	if u.targets[b] == nil {
+		u.targets[b] = map[pair.Target]bool{}
+	}
+	u.targets[b][t], u.branch[t] = true, b
+}
+
+// leave notes that a target is gone. It returns its branch, and whether that is empty now.
+func (u *branchUsers) leave(t pair.Target) (b route.Branch, empty bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.leaveLocked(t)
+}
+
+func (u *branchUsers) leaveLocked(t pair.Target) (b route.Branch, empty bool) {
+	b, known := u.branch[t]
+	if !known {
+		return b, false
+	}
+	delete(u.branch, t)
+	if delete(u.targets[b], t); len(u.targets[b]) > 0 {
+		return b, false
+	}
+	delete(u.targets, b)
+	return b, true
+}
+
+// sample returns each branch in use with one of its targets.
+func (u *branchUsers) sample() map[route.Branch]pair.Target {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	out := make(map[route.Branch]pair.Target, len(u.targets))
+	for b, targets := range u.targets {
+		for t := range targets {
+			out[b] = t
+			break
+		}
+	}
+	return out
+}

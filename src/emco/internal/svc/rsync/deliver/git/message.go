@@ -1,0 +1,80 @@
+package git
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// commitTitle collects what the first line of a commit is about.
+type commitTitle struct {
+	subjects map[string]bool
+	clusters map[string]bool
+	updates  bool // something is added or changed, not only removed
+}
+
+func (c *commitTitle) add(subject string, t pair.Target, pairs []appcontext.Pair) {
+	if c.subjects == nil {
+		c.subjects, c.clusters = map[string]bool{}, map[string]bool{}
+	}
+	c.subjects[subject], c.clusters[t.Cluster] = true, true
+	for _, p := range pairs {
+		c.updates = c.updates || p.Desired != ""
+	}
+}
+
+// String is such as "Update shop/till/v1/autumn on 3 clusters".
+func (c *commitTitle) String() string {
+	verb := "Remove"
+	if c.updates {
+		verb = "Update"
+	}
+	what := fmt.Sprintf("%d deployments", len(c.subjects))
+	if len(c.subjects) == 1 {
+		what = withoutCollections(slices.Collect(maps.Keys(c.subjects))[0])
+	}
+	where := fmt.Sprintf("%d clusters", len(c.clusters))
+	if len(c.clusters) == 1 {
+		where = slices.Collect(maps.Keys(c.clusters))[0]
+	}
+	return verb + " " + what + " on " + where
+}
+
+// withoutCollections removes the names of collections from a document key.
+func withoutCollections(key string) string {
+	collections := map[string]bool{"projects": true, "composite-apps": true, "deployment-intent-groups": true}
+	parts := slices.DeleteFunc(strings.Split(key, "/"), func(s string) bool { return collections[s] })
+	return strings.Join(parts, "/")
+}
+
+// trailerSet collects the trailers of a commit: values by key.
+type trailerSet map[string]map[string]bool
+
+func (s trailerSet) addTarget(t pair.Target, pairs []appcontext.Pair) {
+	s.add("Emco-Clusters", t.Cluster)
+	s.add("Emco-Deployment", t.UID)
+	for _, p := range pairs {
+		s.add("Emco-Revision", t.UID+"."+strconv.FormatInt(p.Rev, 10))
+	}
+}
+
+func (s trailerSet) add(key, value string) {
+	if s[key] == nil {
+		s[key] = map[string]bool{}
+	}
+	s[key][value] = true
+}
+
+func (s trailerSet) list() []git.Trailer {
+	var out []git.Trailer
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		out = append(out, git.Trailer{Key: key, Value: strings.Join(slices.Sorted(maps.Keys(s[key])), ", ")})
+	}
+	return out
+}

@@ -1,0 +1,88 @@
+package git
+
+import (
+	"context"
+	"slices"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// Carry commits everything that targets of one cluster hold to the cluster's new place. It
+// returns the commit by which the cluster reads it. If the old place is on the same branch,
+// what the old backend put outside of the deployments' directories goes with this commit.
+func (w *Writer) Carry(ctx context.Context, due []pair.Target, r route.Route) (git.Hash, error) {
+	var parts []contribution
+	for _, t := range due {
+		c := contribution{target: t, pairs: w.Pairs.Of(t), derived: derivedOf(t, r)}
+		plan, err := w.plan(ctx, t, r, c.pairs)
+		if err != nil {
+			return "", err
+		}
+		c.edits = plan.edits
+		if r.Branch() == r.Move.From.Branch() {
+			removal, err := w.removal(t, r.Move.From)
+			if err != nil {
+				return "", err
+			}
+			c.edits = append(c.edits, disjoint(removal, plan.edits)...)
+		}
+		parts = append(parts, c)
+	}
+	job := w.job(r, parts)
+	job.Title, job.Interactive = "Move "+due[0].Cluster+" here, from "+r.Move.From.Place(), true
+	derived, _, err := w.Submit(ctx, job)
+	if err != nil || r.Settings.View == "" {
+		return derived.Commit, err
+	}
+	return derived.Heads[r.Settings.View], nil
+}
+
+// Clear removes everything that targets of one cluster held from their old place, and with
+// it the branch that the cluster alone has read, if it reads another one now.
+func (w *Writer) Clear(ctx context.Context, old []pair.Target, r route.Route) (git.Hash, error) {
+	from, cluster := r.Move.From, r.Move.Cluster
+	if r.Branch() == from.Branch() && r.Target(cluster, "").Root() == from.Target(cluster, "").Root() {
+		return "", nil // Carry did that
+	}
+	trailers := trailerSet{}
+	job := batch.Job{Repo: from.Settings.Repo, Branch: from.Settings.Branch, Propose: from.Settings.Propose, Interactive: true}
+	for _, t := range old {
+		edits, err := w.removal(t, from)
+		if err != nil {
+			return "", err
+		}
+		trailers.addTarget(t, nil)
+		job.Edits = append(job.Edits, edits...)
+	}
+	if from.Settings.View != r.Settings.View && from.Settings.View != "" {
+		job.RemoveDerived = []string{from.Settings.View}
+	}
+	if len(job.Edits)+len(job.RemoveDerived) == 0 {
+		return "", nil
+	}
+	job.Title, job.Trailers = "Move "+cluster+" away, to "+r.Place(), trailers.list()
+	derived, _, err := w.Submit(ctx, job)
+	if errs.Is(err, errs.Forbidden) && len(job.RemoveDerived) > 0 {
+		w.Log.Warn("the branch of a moved cluster cannot be removed and stays", "cluster", cluster, "branch", job.RemoveDerived[0], "err", err)
+		job.RemoveDerived = nil
+		derived, _, err = w.Submit(ctx, job)
+	}
+	return derived.Commit, err
+}
+
+// removal returns the edits that remove a target from a place.
+func (w *Writer) removal(t pair.Target, r route.Route) ([]git.Edit, error) {
+	change, err := r.Backend.Plan(w.Pairs.Address(t, r), nil)
+	return change.Edits, err
+}
+
+// disjoint returns the edits whose paths others do not touch.
+func disjoint(edits, others []git.Edit) []git.Edit {
+	return slices.DeleteFunc(slices.Clone(edits), func(e git.Edit) bool {
+		return slices.ContainsFunc(others, func(o git.Edit) bool { return git.Inside(e.Path, o.Path) || git.Inside(o.Path, e.Path) })
+	})
+}

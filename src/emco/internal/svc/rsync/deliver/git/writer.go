@@ -1,0 +1,315 @@
+// Package git delivers to clusters that pull from Git: it plans the files of targets, and
+// has those of one repository and branch committed together.
+package git
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"slices"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+const (
+	maxTargets   = 1000 // of one commit
+	maxOffending = 20   // refused paths of one commit that fail alone; with more, all of it fails
+)
+
+// Writer writes the files of targets to repositories and branches. It is safe for
+// concurrent use; nothing in it changes.
+type Writer struct {
+	Commits       Committer
+	Content       *content.Reader
+	Plans         *content.StepPlans
+	Pairs         Pairs
+	Branches      Branches
+	Cancellations *queue.Cancellations
+
+	// Fence is checked with each commit and each write of a branch record.
+	Fence      batch.Fence
+	StoreFence appcontext.Fence
+
+	// RecordCommit stores which commits carried a revision of a head; nil: they are not stored.
+	RecordCommit func(ctx context.Context, head string, rev int64, c ...appcontext.RevisionCommit) error
+	// Inspect looks into commits by others before anything is written on top of them. It
+	// returns the paths that must not be overwritten. Nil: nothing is looked into.
+	Inspect func(ctx context.Context, r git.Repo, on route.Branch, commits []git.Commit) (keep []string, err error)
+
+	Log *slog.Logger
+}
+
+// Committer commits jobs; *batch.Writers does.
+type Committer interface {
+	Submit(ctx context.Context, job batch.Job) (git.Hash, error)
+}
+
+// Branches is what is stored of branches.
+type Branches interface {
+	// Base returns the commit that a branch must contain, "" if there is none.
+	Base(ctx context.Context, at route.Branch) (git.Hash, error)
+	// SetCommit stores the commit that was written last.
+	SetCommit(ctx context.Context, own appcontext.Fence, at route.Branch, commit git.Hash) error
+}
+
+// Pairs are the pairs of a shard, and what is known of their deployments.
+type Pairs interface {
+	Of(t pair.Target) []appcontext.Pair                      // in order of app
+	On(cluster string) []pair.Target                         // in order
+	Subject(deployment string) string                        // for people
+	Head(deployment string) (uid string, wanted bool)        // the head that wants it; "" if that is not known
+	Needs(k appcontext.PairKey) []syncer.Dependency          // apps that an app comes after
+	Address(t pair.Target, r route.Route) (at syncer.Target) // a target as backends see it
+}
+
+// Deliver plans all targets and commits them together, in as many commits as it takes. It
+// yields the results of each commit before it plans the next. A target that cannot be
+// planned fails alone. All targets are in one queue, so they share repository and branch.
+func (w *Writer) Deliver(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route) iter.Seq[[]pair.Result] {
+	return func(yield func([]pair.Result) bool) {
+		for part := range slices.Chunk(w.urgentFirst(due), maxTargets) {
+			slices.SortFunc(part, pair.CompareTargets)
+			if !yield(w.commit(ctx, part, routes)) {
+				return
+			}
+		}
+	}
+}
+
+// urgentFirst moves targets with a removal or a rollback to the front. If all fit into one
+// commit, their order does not matter.
+func (w *Writer) urgentFirst(due []pair.Target) []pair.Target {
+	if len(due) <= maxTargets {
+		return due
+	}
+	var first, rest []pair.Target
+	for _, t := range due {
+		if slices.ContainsFunc(pair.AllDeliverable(w.Pairs.Of(t)), urgent) {
+			first = append(first, t)
+		} else {
+			rest = append(rest, t)
+		}
+	}
+	return append(first, rest...)
+}
+
+// urgent reports whether a pair is removed or rolled back.
+func urgent(p appcontext.Pair) bool {
+	return p.Desired == "" || p.Change == appcontext.RollBack
+}
+
+// contribution is one target's part of a commit.
+type contribution struct {
+	target   pair.Target
+	pairs    []appcontext.Pair
+	edits    []git.Edit
+	derived  []git.DerivedBranch // of the target's cluster
+	expected []pair.Result       // what is true when the commit is there
+}
+
+// commit commits targets together. When one of their deployments is stopped before the
+// commit began, it plans the others again.
+func (w *Writer) commit(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route) []pair.Result {
+	var out []pair.Result
+	for len(due) > 0 && ctx.Err() == nil {
+		deployments := map[string]bool{}
+		for _, t := range due {
+			deployments[t.UID] = true
+		}
+		running, release := w.Cancellations.WithAny(ctx, deployments)
+		results := w.attempt(running, due, routes)
+		canceled := running.Err() != nil && ctx.Err() == nil
+		release()
+		if !canceled {
+			return append(out, results...)
+		}
+		var again []appcontext.Pair
+		for _, r := range results {
+			if r.Err == nil {
+				out = append(out, r)
+			} else {
+				again = append(again, appcontext.Pair{Key: r.Key})
+			}
+		}
+		due = pair.TargetsOf(again)
+	}
+	return out
+}
+
+func (w *Writer) attempt(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route) []pair.Result {
+	var out []pair.Result
+	var parts []contribution
+	for _, t := range due {
+		c, failed := w.contribution(ctx, t, routes[t])
+		out = append(out, failed...)
+		if len(c.expected) > 0 {
+			parts = append(parts, c)
+		}
+	}
+	if len(parts) == 0 {
+		return out
+	}
+	if routes[due[0]].Settings.Published() {
+		return append(out, w.publish(ctx, routes, parts)...)
+	}
+	return append(out, w.land(ctx, routes[due[0]], parts, maxOffending)...)
+}
+
+// contribution plans one target. It returns the results of pairs that fail already.
+func (w *Writer) contribution(ctx context.Context, t pair.Target, r route.Route) (contribution, []pair.Result) {
+	c := contribution{target: t, pairs: w.Pairs.Of(t)}
+	if len(pair.AllDeliverable(c.pairs)) == 0 {
+		return c, nil
+	}
+	if err := pair.HeldEditOf(c.pairs); err != nil {
+		return c, pair.Failures(c.pairs, err)
+	}
+	plan, err := w.plan(ctx, t, r, c.pairs)
+	if err != nil {
+		return c, pair.Failures(c.pairs, err)
+	}
+	c.edits, c.derived = plan.edits, derivedOf(t, r)
+	var failed []pair.Result
+	for _, p := range pair.AllDeliverable(c.pairs) {
+		step, last, err := w.Plans.At(ctx, p, true)
+		result := pair.ResultOf(p, step, last)
+		result.Apps = plan.apps
+		if result.Err = cmp.Or(err, plan.refused[p.Key.App]); result.Err != nil {
+			failed = append(failed, result)
+		} else {
+			c.expected = append(c.expected, result)
+		}
+	}
+	return c, failed
+}
+
+// derivedOf returns the branch that a target's cluster alone reads, if it has one.
+func derivedOf(t pair.Target, r route.Route) []git.DerivedBranch {
+	return r.Settings.ViewOf(r.Target(t.Cluster, t.UID).Root())
+}
+
+// land commits the contributions together. If the commit is refused because of a path, the
+// contributions that own the path fail and the others are tried again, at most tries times.
+func (w *Writer) land(ctx context.Context, r route.Route, parts []contribution, tries int) []pair.Result {
+	derived, made, err := w.Submit(ctx, w.job(r, parts))
+	if offending, others := splitOffending(err, parts); tries > 0 && len(offending) > 0 && len(others) > 0 {
+		return append(results(offending, git.DerivedResult{}, err), w.land(ctx, r, others, tries-1)...)
+	}
+	if err == nil && made != "" {
+		log := commitLog{}
+		log.add(w.Pairs, appcontext.RevisionCommit{Repository: r.Settings.Repo.URL, Branch: r.Settings.Branch, Commit: string(made)}, parts)
+		w.record(ctx, log)
+	}
+	return results(parts, derived, err)
+}
+
+// Submit commits a job on top of what was written to its branch before, and stores the new
+// commit. It returns what became of the job's derived branches, with the commit that the
+// branch is at, and the commit that was made for the job, if any.
+func (w *Writer) Submit(ctx context.Context, job batch.Job) (derived git.DerivedResult, made git.Hash, err error) {
+	at := route.Branch{URL: job.Repo.URL, Name: job.Branch}
+	base, err := w.Branches.Base(ctx, at)
+	if err != nil {
+		return derived, "", err
+	}
+	if w.Inspect != nil {
+		job.OnExternalEdits = func(ctx context.Context, commits []git.Commit) ([]string, error) {
+			return w.Inspect(ctx, job.Repo, at, commits)
+		}
+	}
+	// Buffered: the job may be done after this call has returned.
+	commits, derivedResults := make(chan git.Hash, 1), make(chan git.DerivedResult, 1)
+	job.Fence, job.Base = w.Fence, base
+	job.OnCommit = func(id git.Hash) { commits <- id }
+	job.OnDerived = func(d git.DerivedResult) { derivedResults <- d }
+	head, err := w.Commits.Submit(ctx, job)
+	select {
+	case made = <-commits:
+		w.setCommit(ctx, at, base, made)
+	default:
+	}
+	select {
+	case derived = <-derivedResults:
+	default:
+	}
+	derived.Commit = head
+	return derived, made, err
+}
+
+// setCommit stores a commit of a branch. If that fails, the one before stays stored, which
+// the branch contains as well.
+func (w *Writer) setCommit(ctx context.Context, at route.Branch, base, commit git.Hash) {
+	if base == commit {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queue.GracePeriod)
+	defer cancel()
+	if err := w.Branches.SetCommit(ctx, w.StoreFence, at, commit); err != nil {
+		w.Log.Warn("a commit was not stored; the one before stays", "repo", at.URL, "branch", at.Name, "commit", commit, "err", err)
+	}
+}
+
+// job is the commit of contributions.
+func (w *Writer) job(r route.Route, parts []contribution) batch.Job {
+	job := batch.Job{Repo: r.Settings.Repo, Branch: r.Settings.Branch, Propose: r.Settings.Propose}
+	trailers := trailerSet{}
+	var title commitTitle
+	for _, c := range parts {
+		job.Edits = append(job.Edits, c.edits...)
+		job.Derived = append(job.Derived, c.derived...)
+		for _, p := range pair.AllDeliverable(c.pairs) {
+			job.Urgent = job.Urgent || urgent(p)
+			job.Interactive = job.Interactive || p.Attempt == 0
+		}
+		trailers.addTarget(c.target, c.pairs)
+		title.add(w.Pairs.Subject(c.target.UID), c.target, c.pairs)
+	}
+	// Contributions are in order of clusters, so equal branches stand next to each other.
+	job.Derived = slices.CompactFunc(job.Derived, func(a, b git.DerivedBranch) bool { return a.Branch == b.Branch })
+	job.Title, job.Trailers = title.String(), trailers.list()
+	return job
+}
+
+// splitOffending splits contributions into those that own the path because of which a
+// commit was refused, and the others.
+func splitOffending(err error, parts []contribution) (offending, others []contribution) {
+	fault, ok := errors.AsType[*git.PathError](err)
+	if !ok {
+		return nil, parts
+	}
+	owns := func(e git.Edit) bool { return git.Inside(fault.Path, e.Path) || git.Inside(e.Path, fault.Path) }
+	for _, c := range parts {
+		if slices.ContainsFunc(c.edits, owns) {
+			offending = append(offending, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	return offending, others
+}
+
+// results completes the expected results of contributions with the commit, or with the
+// error. For a cluster that reads a derived branch the commit is the head of that branch:
+// the cluster never sees commits of the branch that it is derived from.
+func results(parts []contribution, derived git.DerivedResult, err error) (out []pair.Result) {
+	for _, c := range parts {
+		commit := derived.Commit
+		for _, d := range c.derived {
+			commit = derived.Heads[d.Branch]
+		}
+		for _, r := range c.expected {
+			r.Commit, r.Err = string(commit), err
+			out = append(out, r)
+		}
+	}
+	return out
+}

@@ -1,0 +1,176 @@
+// Package kube delivers to clusters that are reached directly: it applies the steps of
+// pairs, and watches what becomes of their objects.
+package kube
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
+	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+)
+
+// tolerance is how long before its next try a pair may be tried together with others of
+// its target.
+const tolerance = 100 * time.Millisecond
+
+// Options are what an applier works with.
+type Options struct {
+	Sink    *kube.Sink
+	Content *content.Reader
+	Plans   *content.StepPlans
+	Pairs   func(pair.Target) []appcontext.Pair // of a target, in order of app
+	Slots   chan struct{}                       // bounds the clusters that are worked on at the same time
+	Report  func(context.Context, appcontext.Report)
+	Log     *slog.Logger
+}
+
+// Applier applies pairs to clusters. It keeps a connection to a cluster as long as the
+// kubeconfig stays the same. It owns the goroutines that watch; Stop ends them.
+type Applier struct {
+	Options
+	ctx context.Context // of the watches
+
+	mu    sync.Mutex
+	conns map[string]*connection // by cluster; guarded by mu
+}
+
+// NewApplier returns an applier whose watches end with ctx, or by Stop.
+func NewApplier(ctx context.Context, o Options) *Applier {
+	return &Applier{Options: o, ctx: ctx, conns: map[string]*connection{}}
+}
+
+// Deliver applies those of the target's pairs that are due, one after the other, and
+// watches the objects of all its pairs.
+func (a *Applier) Deliver(ctx context.Context, t pair.Target, r route.Route) []pair.Result {
+	select {
+	case a.Slots <- struct{}{}:
+		defer func() { <-a.Slots }()
+	case <-ctx.Done():
+		return nil
+	}
+	pairs := a.Pairs(t)
+	c, err := a.connect(t.Cluster, r)
+	if err != nil {
+		return pair.Failures(pairs, err)
+	}
+	var out []pair.Result
+	latest := time.Now().Add(tolerance)
+	for _, p := range pair.AllDeliverable(pairs) {
+		if p.NextRetry.Before(latest) {
+			out = append(out, a.apply(ctx, c.cluster, p))
+		}
+	}
+	for _, p := range pairs {
+		if err := a.watch(ctx, c, p); err != nil {
+			a.Log.Warn("app not watched", "cluster", t.Cluster, "app", p.Key.App, "err", err)
+		}
+	}
+	return out
+}
+
+// apply carries out a pair's step.
+func (a *Applier) apply(ctx context.Context, c *kube.Cluster, p appcontext.Pair) pair.Result {
+	step, last, err := a.Plans.At(ctx, p, false)
+	out := pair.ResultOf(p, step, last)
+	if out.Err = err; err != nil {
+		return out
+	}
+	desired, err := a.desired(ctx, p, step)
+	if out.Err = err; err != nil {
+		return out
+	}
+	applied, err := c.Apply(ctx, desired)
+	out.Findings, out.Err = applied.Findings, err
+	return out
+}
+
+// desired is what a step makes of the cluster. Before the main step only hooks are removed.
+// The main step removes everything that may be there and must not stay.
+func (a *Applier) desired(ctx context.Context, p appcontext.Pair, step steps.Step) (kube.AppState, error) {
+	out := kube.AppState{Deployment: p.Key.UID, App: p.Key.App}
+	app, err := a.Content.AppOf(ctx, step.Add)
+	if err != nil {
+		return out, err
+	}
+	out.Desired, out.CRDs = app.Objects, app.CRDs
+	if step.Kind != steps.Main && !(step.Kind == steps.Tidy && p.Desired == "") {
+		out.Previous = content.AppendNew(nil, step.Drop, map[manifest.ID]bool{})
+		return out, nil
+	}
+	out.Previous, err = a.Content.IDs(ctx, p.Held)
+	keep := map[manifest.ID]bool{}
+	for _, r := range step.Keep {
+		keep[steps.Key(r.ID)] = true
+	}
+	out.Previous = slices.DeleteFunc(out.Previous, func(id manifest.ID) bool { return keep[steps.Key(id)] })
+	return out, err
+}
+
+// watch watches the objects of a pair and what its steps wait for; those of a pair that is
+// removed only as long as a step waits for them.
+func (a *Applier) watch(ctx context.Context, c *connection, p appcontext.Pair) error {
+	b, err := a.Plans.Bundle(ctx, p.Desired)
+	if err != nil {
+		return err
+	}
+	seen := map[manifest.ID]bool{}
+	ids := content.AppendNew(content.AppendNew(nil, b.CRDs, seen), b.Objects, seen)
+	if p.Phase != appcontext.Applied {
+		plan, err := a.Plans.Of(ctx, p, false)
+		if err != nil {
+			return err
+		}
+		for _, step := range plan {
+			if step.Kind != steps.Define { // the sink waits for definitions itself
+				ids = content.AppendNew(ids, step.About, seen)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		c.forget(p.Key)
+	} else {
+		c.track(p.Key, fmt.Sprint(p.Change, " ", p.From, " ", p.Desired), ids)
+	}
+	return nil
+}
+
+// connect returns the connection to a cluster, a new one if the kubeconfig has changed.
+func (a *Applier) connect(name string, r route.Route) (*connection, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sum := sha256.Sum256(r.Kubeconfig)
+	old := a.conns[name]
+	if old != nil && old.kubeconfig == sum {
+		return old, nil
+	}
+	cluster, err := a.Sink.Connect(r.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	if old != nil {
+		old.close()
+	}
+	a.conns[name] = connect(a.ctx, name, cluster, sum, a.Options)
+	return a.conns[name], nil
+}
+
+// Stop ends all watches and closes all connections. Deliver must have returned, and must
+// not be called again.
+func (a *Applier) Stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.conns {
+		c.close()
+	}
+}

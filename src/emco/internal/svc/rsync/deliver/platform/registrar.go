@@ -1,0 +1,204 @@
+// Package platform registers targets with the platforms of clusters that have to be told
+// by an API of their own where to look (see syncer.Bootstrapper).
+package platform
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+)
+
+// validity is how long a registration counts as unchanged: others may change it on the
+// platform. The first delivery after that registers again.
+const validity = time.Hour
+
+// Options are what a registrar works with.
+type Options struct {
+	Slots         chan struct{} // bounds the clusters whose platforms are called at the same time
+	Cancellations *queue.Cancellations
+	Address       func(pair.Target, route.Route) syncer.Target
+	Open          func(pair.Target) bool // the target still has something to deliver
+	Record        func(context.Context, []pair.Result)
+}
+
+// Registrar calls platforms after the commit and before the results are recorded, so pairs
+// count as delivered when both are done. After a crash both are done again, which changes
+// nothing. The targets of one cluster are registered one after the other; clusters do not
+// wait for each other.
+type Registrar struct {
+	Options
+	workers *queue.Workers // by cluster; own the goroutines that call
+	timers  *queue.Timers  // of releases that wait for their delay
+
+	mu         sync.Mutex
+	calls      map[pair.Target]call         // that are due or delayed; guarded by mu
+	registered map[pair.Target]registration // guarded by mu
+}
+
+// call is one call of a platform, and the results that come true with it.
+type call struct {
+	at       syncer.Target
+	platform syncer.Bootstrapper
+	apps     []string // none: the target is released
+	digest   digest
+	after    time.Time // not before
+	results  []pair.Result
+}
+
+// registration is what a platform was told, and when.
+type registration struct {
+	digest digest
+	at     time.Time
+}
+
+// digest covers everything that a platform is told, credentials included.
+type digest [sha256.Size]byte
+
+// NewRegistrar returns a registrar whose work ends with ctx, or by Stop.
+func NewRegistrar(ctx context.Context, o Options) *Registrar {
+	r := &Registrar{Options: o, calls: map[pair.Target]call{}, registered: map[pair.Target]registration{}}
+	r.workers = queue.NewWorkers(r.work)
+	r.timers = queue.NewTimers(func(t pair.Target) { r.workers.Add(ctx, t.Cluster, t) })
+	return r
+}
+
+// Register takes the results of a commit. It keeps those of targets whose platform must be
+// called, and records them when that is done. It returns the others.
+func (r *Registrar) Register(ctx context.Context, done []pair.Result, routes map[pair.Target]route.Route) (others []pair.Result) {
+	calls := map[pair.Target]call{}
+	for _, result := range done {
+		t := pair.TargetOf(result.Key)
+		c, begun := calls[t]
+		if result.Err == nil && !begun {
+			c = r.newCall(t, routes[t], result.Apps)
+		}
+		if result.Err != nil || c.platform == nil || r.isCurrent(t, c) {
+			others = append(others, result)
+			continue
+		}
+		c.results = append(c.results, result)
+		calls[t] = c
+	}
+	for t, c := range calls {
+		r.enqueue(ctx, t, c)
+	}
+	return others
+}
+
+// newCall returns the call for a target with the given apps; without a platform if the
+// backend has none.
+func (r *Registrar) newCall(t pair.Target, to route.Route, apps []string) call {
+	c := call{at: r.Address(t, to), platform: syncer.Bootstrapping(to.Backend), apps: apps}
+	c.digest = sha256.Sum256(fmt.Append(nil, to.Settings.Kind, to.Settings.Options, c.at, apps)) // fmt writes maps in order of their keys
+	if len(apps) == 0 {
+		c.after = time.Now().Add(to.Settings.Delay)
+	}
+	return c
+}
+
+// isCurrent reports whether the platform was told the same recently. If so, a different
+// call that is still pending is canceled.
+func (r *Registrar) isCurrent(t pair.Target, c call) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok := r.registered[t]
+	if !ok || last.digest != c.digest || time.Since(last.at) >= validity {
+		return false
+	}
+	delete(r.calls, t)
+	return true
+}
+
+// enqueue makes a call when it is due. It replaces a pending call of the target; the delay
+// of a release counts from the first one.
+func (r *Registrar) enqueue(ctx context.Context, t pair.Target, c call) {
+	r.mu.Lock()
+	if pending, ok := r.calls[t]; ok && len(pending.apps)+len(c.apps) == 0 {
+		c.after = pending.after
+	}
+	r.calls[t] = c
+	r.mu.Unlock()
+	if d := time.Until(c.after); d > 0 {
+		r.timers.Set(t, d)
+		return
+	}
+	r.workers.Add(ctx, t.Cluster, t)
+}
+
+// work makes the calls of a cluster.
+func (r *Registrar) work(ctx context.Context, _ string, due []pair.Target) {
+	select {
+	case r.Slots <- struct{}{}:
+		defer func() { <-r.Slots }()
+	case <-ctx.Done():
+		return
+	}
+	for _, t := range due {
+		r.call(t)
+	}
+}
+
+// call makes a target's call if it is due, unless the deployment was stopped meanwhile.
+func (r *Registrar) call(t pair.Target) {
+	ctx := r.Cancellations.For(t.UID) // before Open: a stop after Open must end this context
+	c, due := r.take(t)
+	if !due || !r.Open(t) {
+		return
+	}
+	var err error
+	if len(c.apps) == 0 {
+		err = c.platform.Release(ctx, c.at)
+	} else {
+		err = c.platform.Bootstrap(ctx, c.at, c.apps)
+	}
+	r.note(t, c, err)
+	for i := range c.results {
+		c.results[i].Err = err
+	}
+	r.Record(ctx, c.results)
+}
+
+// take removes and returns a target's call if it is due.
+func (r *Registrar) take(t pair.Target) (c call, due bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, due = r.calls[t]
+	if due && time.Now().Before(c.after) {
+		return c, false
+	}
+	delete(r.calls, t)
+	return c, due
+}
+
+func (r *Registrar) note(t pair.Target, c call, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil || len(c.apps) == 0 {
+		delete(r.registered, t)
+		return
+	}
+	r.registered[t] = registration{c.digest, time.Now()}
+}
+
+// Forget forgets a target that was stopped or is gone, and cancels its pending call.
+func (r *Registrar) Forget(t pair.Target) {
+	r.timers.Cancel(t)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.calls, t)
+	delete(r.registered, t)
+}
+
+// Stop waits for calls to end; the context must have ended, and Register must not be
+// called again.
+func (r *Registrar) Stop() {
+	r.timers.Stop()
+	r.workers.Wait()
+}
