@@ -2,22 +2,22 @@ package syncer
 
 import "context"
 
-// Bootstrapper is what a backend also implements when a cluster's platform has to be told
-// by an interface of its own where to look; files alone do not bring it there. It is
-// called after the files were committed, for one target by one caller at a time. Errors
-// are safe to show to users; Throttled ones say when to come back.
+// Bootstrapper is implemented by backends of clusters whose platform has an API of its own
+// that points reconcilers at files. It is called after the files are committed, for one
+// target by one caller at a time. Errors are safe to show to users; Throttled ones carry
+// the time until a retry.
 type Bootstrapper interface {
-	// Bootstrap has the platform reconcile the directories of the named apps of the
-	// target and no others. Doing it again changes nothing. It may return before the
-	// platform is done, with an error that says so.
+	// Bootstrap configures the platform to reconcile the directories of exactly the named
+	// apps of the target. It is idempotent. It may return before the platform has
+	// finished, with an error.
 	Bootstrap(ctx context.Context, t Target, apps []string) error
-	// Release has the platform forget the target, and so take away what it has applied.
-	// A target that the platform does not know is fine.
+	// Release removes the target from the platform, which then removes what it has
+	// applied. An unknown target is no error.
 	Release(ctx context.Context, t Target) error
 }
 
-// Bootstrapping returns the Bootstrapper that b is, or guards (see Owned); nil if
-// there is none.
+// Bootstrapping returns b, or the backend that b guards (see Owned), as a Bootstrapper; nil
+// if it is none.
 func Bootstrapping(b Backend) Bootstrapper {
 	switch g := b.(type) {
 	case guardedBackend:

@@ -9,15 +9,15 @@ import (
 // cacheBytes bounds what a Writer remembers.
 const cacheBytes = 64 << 20
 
-// contentKey names written content: the object's digest, and whether it was written
+// contentKey identifies written content: the object's digest, and whether it was written
 // as a definition that is kept.
 type contentKey struct {
 	digest manifest.Digest
 	kept   bool
 }
 
-// contentCache remembers recent content. It has two generations: what is asked for moves to
-// the young one; when that is half of the limit, the old one is forgotten.
+// contentCache caches recent content in two generations: content that is used moves to the
+// young one; when that has half of the limit, the old one is dropped.
 type contentCache struct {
 	limit int
 
@@ -49,7 +49,7 @@ func (c *contentCache) put(k contentKey, content []byte) {
 	c.keep(k, content)
 }
 
-// keep puts content into the young generation. The caller holds mu.
+// keep adds content to the young generation. The caller holds mu.
 func (c *contentCache) keep(k contentKey, content []byte) {
 	if len(content) > c.limit/2 {
 		return

@@ -12,20 +12,20 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// Writer turns objects into the content of files: YAML that people can read, the
-// same bytes for the same object wherever it goes. It remembers what it wrote, so
-// that clusters with equal objects share the very same bytes.
+// Writer encodes objects as the content of files: readable YAML, the same bytes for the
+// same object on every cluster. It caches the content, so that clusters with equal objects
+// share memory.
 //
-// What says that an object is a hook of a chart goes by a name of EMCO's own there:
-// EMCO runs hooks, and Argo CD would run them as well, or not at all.
+// Annotations that mark hooks of charts get names of EMCO's: EMCO runs hooks, and Argo CD
+// would run them too, or drop them.
 type Writer struct {
-	keep  map[string]string // annotations of what shall outlive its app
+	keep  map[string]string // annotations of objects that outlive their app
 	cache contentCache
 }
 
-// Keep returns what each of the common reconcilers takes for "do not delete this". All
-// backends set all of it, so that an app's files are the same whoever reads them, and a
-// cluster may go from one reconciler to another without a change of its apps.
+// Keep returns the annotations that stop the common reconcilers from deleting an object.
+// All backends set all of them, so that an app's files are the same for every reconciler,
+// and a cluster can change its reconciler without a change of its apps.
 func Keep() map[string]string {
 	return map[string]string{
 		argoOptions: "Prune=false,Delete=false",
@@ -34,13 +34,13 @@ func Keep() map[string]string {
 	}
 }
 
-// argoOptions is an annotation that holds a list; objects may have items of their own.
+// argoOptions is an annotation with a list; objects may already have items.
 const argoOptions = "argocd.argoproj.io/sync-options"
 
-// NewWriter returns a Writer. The annotations keep are set on custom resource
-// definitions: they tell a reconciler to leave them on the cluster when their files
-// go, because deleting a definition deletes the resources of all other apps. They are
-// also set on objects that ask to be kept.
+// NewWriter returns a Writer. It sets the annotations keep on custom resource definitions,
+// so that reconcilers leave them on the cluster when their files are removed: the deletion
+// of a definition deletes its resources of all apps. It also sets them on objects with
+// Helm's resource policy "keep".
 func NewWriter(keep map[string]string) *Writer {
 	return &Writer{keep: keep, cache: newCache(cacheBytes)}
 }
@@ -72,8 +72,8 @@ func (w *Writer) Write(f File) ([]byte, error) {
 	return content, nil
 }
 
-// Encode writes a value of a backend's own, such as a pointer object, as YAML in the
-// same form as objects. The fields of v are named by its json tags.
+// Encode encodes a value of a backend, such as a pointer object, as YAML in the form of
+// objects. The json tags of v name its fields.
 func Encode(v json.Marshaler) ([]byte, error) {
 	text, err := v.MarshalJSON()
 	if err != nil {
@@ -100,8 +100,8 @@ func decode(text []byte) (map[string]any, error) {
 	return tree, nil
 }
 
-// encode writes YAML with sorted keys. Strings that a reader of YAML 1.1 or 1.2 would
-// take for something else are quoted; numbers keep their digits.
+// encode writes YAML with sorted keys. Strings that YAML 1.1 or 1.2 would read as another
+// type are quoted; numbers keep their digits.
 func encode(tree map[string]any) ([]byte, error) {
 	for k, v := range tree {
 		tree[k] = numbers(v)
@@ -115,7 +115,7 @@ func encode(tree map[string]any) ([]byte, error) {
 	return out.Bytes(), e.Close()
 }
 
-// numbers replaces each number in v by a node with the same digits.
+// numbers replaces each number in v with a node of the same digits.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -152,8 +152,8 @@ func annotate(tree map[string]any, add map[string]string) error {
 	return nil
 }
 
-// renameHooks gives the annotations by which Helm knows hooks the names that EMCO's
-// agents know, too: "helm.sh/hook-weight" becomes "emco/hook-weight".
+// renameHooks renames Helm's hook annotations to those of EMCO's agents:
+// "helm.sh/hook-weight" becomes "emco/hook-weight".
 func renameHooks(tree map[string]any) {
 	meta, _ := tree["metadata"].(map[string]any)
 	have, _ := meta["annotations"].(map[string]any)

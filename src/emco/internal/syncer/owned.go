@@ -9,9 +9,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Owned returns b with a guard: it refuses hostile targets and apps that come twice
-// before b sees them, and plans of which an edit lies outside of what the target
-// owns, or which do not cover it, after. The latter would be a bug of b, and is Internal.
+// Owned returns b with a guard. Before b, it refuses hostile targets and duplicate apps.
+// After b, it refuses plans that do not edit exactly the paths that the target owns; such a
+// plan is a bug of b, and Internal.
 func Owned(b Backend) Backend {
 	o := guardedBackend{b}
 	if p, ok := b.(PointerBackend); ok {
@@ -56,15 +56,15 @@ func distinctApps(t Target, apps []App) error {
 			return err
 		}
 		if seen[a.Name] {
-			return errs.E(errs.Invalid, "plan", "app "+a.Name, fmt.Errorf("comes twice on cluster %s", t.Cluster))
+			return errs.E(errs.Invalid, "plan", "app "+a.Name, fmt.Errorf("is given twice for cluster %s", t.Cluster))
 		}
 		seen[a.Name] = true
 	}
 	return nil
 }
 
-// bounded checks that the edits are for the owned paths exactly, each once, and that
-// every path is clean.
+// bounded checks that the edits are for exactly the owned paths, each once, and that every
+// path is clean.
 func bounded(c Change, t Target, own []string) error {
 	slices.Sort(own)
 	paths := make([]string, len(c.Edits))
@@ -85,7 +85,7 @@ func bounded(c Change, t Target, own []string) error {
 func cleanEdit(e git.Edit) error {
 	for name := range e.Dir {
 		if !cleanPath(name) {
-			return fmt.Errorf("%q is no clean path", name)
+			return fmt.Errorf("%q is not a clean path", name)
 		}
 	}
 	if !cleanPath(e.Path) || (e.File != nil && e.Dir != nil) {

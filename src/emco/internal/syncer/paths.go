@@ -18,12 +18,12 @@ import (
 // Lengths of path elements, in bytes. File systems allow 255.
 const (
 	maxElement = 255
-	maxFile    = 200 // longer file names are cut and told apart by a hash
+	maxFile    = 200 // longer file names are cut and get a hash
 	hashLen    = 12  // hexadecimal digits of such a hash
-	fanDigits  = 2   // of the hash of a cluster that fans out
+	fanDigits  = 2   // of the hash, for a cluster that fans out
 )
 
-// Check refuses a target whose names would lead out of its place in the repository.
+// Check refuses a target whose names would lead out of its directory.
 func (t Target) Check() error {
 	if _, err := v2.ParseClusterKey(t.Cluster.String()); err != nil {
 		return errs.E(errs.Invalid, "plan", "for a cluster", err)
@@ -34,8 +34,8 @@ func (t Target) Check() error {
 	return nil
 }
 
-// Root returns the cluster's directory. EMCO bootstraps reconcilers on it. Where many
-// clusters share a branch they are spread over 256 directories, by the hash of their names.
+// Root returns the cluster's directory. Reconcilers are bootstrapped on it. Clusters that
+// fan out are spread over 256 directories, by the hash of their keys.
 func (t Target) Root() string {
 	key := t.Cluster.String()
 	if t.FanOut {
@@ -44,24 +44,22 @@ func (t Target) Root() string {
 	return path.Join("clusters", key)
 }
 
-// Dir returns the directory that holds the deployment's files on the cluster and
-// nothing else.
+// Dir returns the directory that holds exactly the deployment's files on the cluster.
 func (t Target) Dir() string { return path.Join(t.Root(), "context", string(t.Deployment)) }
 
-// Pointer returns the path of a pointer file of the deployment, beside the directory
+// Pointer returns the path of a pointer file of the deployment, next to the directory
 // "context": "<prefix><deployment>.yaml".
 func (t Target) Pointer(prefix string) string {
 	return path.Join(t.Root(), prefix+string(t.Deployment)+".yaml")
 }
 
-// PointerIn returns the path of a pointer file in a directory of the cluster that is for
-// such files alone: where a reconciler reads directories with all that is below them, it
-// can be bootstrapped on that one.
+// PointerIn returns the path of a pointer file in a directory of the cluster for such files
+// alone. A reconciler that reads directories recursively can be bootstrapped on it.
 func (t Target) PointerIn(dir, prefix string) string {
 	return path.Join(t.Root(), dir, prefix+string(t.Deployment)+".yaml")
 }
 
-// AppDir returns the directory of an app; Invalid if the app's name is no path element.
+// AppDir returns the directory of an app; Invalid if the app's name is not a path element.
 func (t Target) AppDir(app string) (string, error) {
 	if err := t.Check(); err != nil {
 		return "", err
@@ -72,18 +70,17 @@ func (t Target) AppDir(app string) (string, error) {
 	return path.Join(t.Dir(), "app", app), nil
 }
 
-// File is where one object goes.
+// File is the file of one object.
 type File struct {
 	Name   string // within the app's directory
 	Object manifest.Object
 	CRD    bool
 }
 
-// Files says which file of the app's directory holds which object, sorted by name.
-// It is the one place that names files. The name is EMCO's, "<name>+<Kind>.yaml".
-// Objects of which these names would be equal, also where case is not told apart, all
-// get "<name>+<Kind>+<namespace>+<group>.yaml". An object that comes twice, and a
-// name that is no path element, are Invalid.
+// Files returns the files of the app's directory with their objects, sorted by name. It
+// alone names files. The name is EMCO's, "<name>+<Kind>.yaml". Objects whose names would be
+// equal, in any letter case, all get "<name>+<Kind>+<namespace>+<group>.yaml". A duplicate
+// object, and a name that is not a path element, are Invalid.
 func (a App) Files() ([]File, error) {
 	out := make([]File, 0, len(a.Objects)+len(a.CRDs))
 	for i, o := range slices.Concat(a.Objects, a.CRDs) {
@@ -102,7 +99,7 @@ func (a App) Files() ([]File, error) {
 	return out, nil
 }
 
-// distinct refuses an object that comes twice, in whatever version of its API.
+// distinct refuses duplicate objects, also in different versions of their API.
 func (a App) distinct(files []File) error {
 	seen := map[manifest.ID]bool{}
 	for _, f := range files {
@@ -112,18 +109,18 @@ func (a App) distinct(files []File) error {
 		}
 		id.Version = ""
 		if seen[id] {
-			return a.invalid(f.Object, errors.New("comes twice"))
+			return a.invalid(f.Object, errors.New("is given twice"))
 		}
 		seen[id] = true
 	}
 	return nil
 }
 
-// name names files. Those that share a name get a longer form of theirs, all of them,
-// so that the order does not matter, until no two are equal.
+// name names files. All files that share a name get the next longer form, so that the order
+// does not matter, until no two are equal.
 func name(files []File) {
 	form := make([]int, len(files))
-	for range len(forms) + 1 { // the last round gives the names that the one before decided on
+	for range len(forms) + 1 { // the last round sets the names that the one before chose
 		sharing := map[string][]int{}
 		for i := range files {
 			files[i].Name = forms[form[i]](files[i].Object.ID)
@@ -140,14 +137,14 @@ func name(files []File) {
 	}
 }
 
-// forms are the file names of an object, from short to unmistakable.
+// forms are the file names of an object, from short to unique.
 var forms = [...]func(manifest.ID) string{
 	func(id manifest.ID) string { return fileName(id.Name + "+" + id.Kind) },
 	func(id manifest.ID) string { return fileName(full(id)) },
 	func(id manifest.ID) string { return fileName(full(id) + "+" + hashed(full(id))) },
 }
 
-// full returns all that identifies an object within a cluster.
+// full returns everything that identifies an object within a cluster.
 func full(id manifest.ID) string {
 	return strings.Join([]string{id.Name, id.Kind, id.Namespace, id.Group}, "+")
 }
@@ -161,7 +158,7 @@ func (a App) invalid(o manifest.Object, err error) error {
 	return errs.E(errs.Invalid, "plan", subject, err)
 }
 
-// fileName adds the suffix, and cuts what file systems would not take.
+// fileName adds the suffix, and cuts names that are too long for file systems.
 func fileName(stem string) string {
 	if len(stem) <= maxFile {
 		return stem + ".yaml"
@@ -177,16 +174,16 @@ func cut(s string, limit int) int {
 	return limit
 }
 
-// hashed returns a short name for s that no other string will share.
+// hashed returns a short name for s that no other string shares.
 func hashed(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])[:hashLen]
 }
 
-// folded returns s as systems see it that do not tell case apart.
+// folded returns s as file systems without letter case see it.
 func folded(s string) string { return strings.ToLower(s) }
 
-// element refuses what is not one plain element of a path on every system.
+// element refuses names that are not one path element on every system.
 func element(s string) error {
 	switch {
 	case s == "":

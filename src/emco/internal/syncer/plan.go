@@ -26,8 +26,7 @@ func (w *Writer) Tree(apps []App) (map[string][]byte, error) {
 	return out, nil
 }
 
-// EditDir returns an edit that makes dir hold exactly files, or removes it when
-// there are none.
+// EditDir returns an edit that makes dir hold exactly files, or removes it without files.
 func EditDir(dir string, files map[string][]byte) git.Edit {
 	if len(files) == 0 {
 		return git.Edit{Path: dir}

@@ -14,7 +14,7 @@ import (
 // Options are pairs of a cluster's sync objects for a backend.
 type Options map[string]string
 
-// Registry knows the backends that a program has, by sync type.
+// Registry holds the backends of a program, by type.
 type Registry struct {
 	entries map[string]registration
 }
@@ -25,17 +25,16 @@ type registration struct {
 	example Options
 }
 
-// rest is the json name of a field of options, a map, that takes all keys which no other
-// field has.
+// rest is the json name of the field of options, a map, for all keys without a field.
 const rest = "*"
 
 // NewRegistry returns a registry without backends.
 func NewRegistry() *Registry { return &Registry{entries: map[string]registration{}} }
 
-// Register adds a backend under its sync type. Its options are a struct O with json
-// tags, whose fields are strings or read text; a field of type map[string]string with the
-// name "*" takes all other keys. example is what the contract test and the documentation
-// use. A name that is taken is a bug and panics.
+// Register adds a backend under its type. Its options are a struct O with json tags, whose
+// fields are strings or implement encoding.TextUnmarshaler; a field of type
+// map[string]string with the name "*" gets all other keys. The contract test and the
+// documentation use example. A duplicate name is a bug and panics.
 func Register[O any](r *Registry, name string, build func(O) (Backend, error), example Options) {
 	if _, taken := r.entries[name]; taken {
 		panic("syncer: backend " + name + " is registered twice")
@@ -50,8 +49,8 @@ func Register[O any](r *Registry, name string, build func(O) (Backend, error), e
 	r.entries[name] = registration{open: open, options: reflect.TypeFor[O](), example: example}
 }
 
-// decodeOptions decodes pairs strictly: a key that into has no field for is an error
-// that names the keys there are. No error shows a value.
+// decodeOptions decodes pairs strictly: a key without a field in into is an error that
+// lists the known keys. No error shows a value.
 func decodeOptions[O any](given Options, into *O) error {
 	known := optionNames(reflect.TypeFor[O]())
 	others := map[string]string{}
@@ -83,7 +82,7 @@ func decodeInto[O, V any](into *O, members map[string]V) error {
 	return json.Unmarshal(text, into)
 }
 
-// optionNames returns the names that the json tags of a struct give, sorted.
+// optionNames returns the names in the json tags of a struct, sorted.
 func optionNames(options reflect.Type) []string {
 	var out []string
 	for _, field := range reflect.VisibleFields(options) {
@@ -95,23 +94,22 @@ func optionNames(options reflect.Type) []string {
 	return out
 }
 
-// OptionsOf returns the type of a backend's options, for documentation; nil if there is
-// no such backend.
+// OptionsOf returns the type of a backend's options, for documentation; nil if the backend
+// is unknown.
 func (r *Registry) OptionsOf(name string) reflect.Type { return r.entries[name].options }
 
-// Names returns the sync types that there are backends for, sorted.
+// Names returns the types of all backends, sorted.
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.entries)) }
 
-// Example returns options that the backend takes.
+// Example returns valid options of the backend.
 func (r *Registry) Example(name string) Options { return maps.Clone(r.entries[name].example) }
 
-// Open returns the backend of a sync type, kept within what a target owns (see Owned).
-// Types without a backend, and options that the backend does not know, are Invalid.
-// Keep the result: a backend remembers what it wrote.
+// Open returns the backend of a type, guarded by Owned. Types without a backend and unknown
+// options are Invalid. Keep the result: a backend caches content.
 func (r *Registry) Open(name string, o Options) (Backend, error) {
 	e, ok := r.entries[name]
 	if !ok {
-		return nil, errs.New(errs.Invalid, fmt.Sprintf("there is no sync backend %q here; use one of %s", name, strings.Join(r.Names(), ", ")))
+		return nil, errs.New(errs.Invalid, fmt.Sprintf("this program has no sync backend %q; use one of %s", name, strings.Join(r.Names(), ", ")))
 	}
 	b, err := e.open(o)
 	if err != nil {

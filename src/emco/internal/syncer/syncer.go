@@ -1,6 +1,6 @@
-// Package syncer says what a sync backend is: a pure function from the objects that
-// a cluster shall hold to the exact files that a deployment owns in that cluster's
-// part of a Git repository. All input and output sits in the sinks.
+// Package syncer defines sync backends: pure functions from the desired objects of a
+// cluster to the exact files that a deployment owns in the cluster's directory of a Git
+// repository. All input and output is in the sinks.
 //
 //	clusters/<provider>+<cluster>/                       Target.Root
 //	├── <pointer files of the backend>                   Target.Pointer
@@ -24,15 +24,15 @@ type Target struct {
 	FanOut     bool // the cluster's directory is one level deeper: see Target.Root
 }
 
-// Cloud is the logical cloud that a deployment belongs to, by the bounds that a
-// reconciler on the edge can hold its apps to.
+// Cloud is the logical cloud of a deployment, with the bounds that a reconciler on the edge
+// can enforce.
 type Cloud struct {
 	Name     string // "<project>+<logical cloud>", empty if it is not known
 	Confined bool   // its apps may have objects in Target.Namespace only
-	Account  string // ServiceAccount that its apps are applied as; empty if it has none
+	Account  string // ServiceAccount that applies its apps; empty if it has none
 }
 
-// Coordinates tell a reconciler on the edge where to read. They hold no credential.
+// Coordinates are the address that a reconciler on the edge reads. They hold no credential.
 type Coordinates struct {
 	URL    string
 	Branch string
@@ -42,38 +42,37 @@ type Coordinates struct {
 type App struct {
 	Name      string
 	Objects   []manifest.Object
-	CRDs      []manifest.Object // kept on the cluster when the app leaves
+	CRDs      []manifest.Object // stay on the cluster when the app is removed
 	DependsOn []Dependency      // in no order
 }
 
-// Dependency is another app of the deployment that an app comes after. EMCO sees to that
-// itself; a backend may repeat it for a cluster that is built anew from its repository.
+// Dependency is another app of the deployment that an app waits for. EMCO enforces it; a
+// backend may repeat it for a cluster that is rebuilt from its repository.
 type Dependency struct {
 	App   string
-	Ready bool // it is to be ready, else it is enough that it is applied
+	Ready bool // wait until it is ready, not only applied
 }
 
-// Change is what a target's files shall be. Edits cover everything that the
-// deployment owns on the cluster: applying them is idempotent and removes what left.
-// Edits are sorted by path. Their content may be shared between changes and with the
-// backend: nobody may write to it.
+// Change is the desired files of a target. Edits cover everything that the deployment owns
+// on the cluster: they are idempotent and remove what is no longer desired. Edits are
+// sorted by path. Changes and the backend may share their content, which is read-only.
 type Change struct {
 	Edits []git.Edit
 }
 
 // Backend maps desired apps to the files that a target owns. Plan is pure: no
 // input or output, no clock, same edits for the same set in any order. With no apps the
-// plan removes all that the target owns. Backends never write a credential to a file.
-// Plan may be called by several goroutines at once. Errors are Invalid and name the
-// app and the object; safe to show to users.
+// plan removes everything that the target owns. Backends never write a credential to a
+// file. Plan is safe for concurrent use. Errors are Invalid, name the app and the object,
+// and are safe to show to users.
 type Backend interface {
 	Plan(t Target, apps []App) (Change, error)
 }
 
-// PointerBackend is what a backend also implements when it writes files outside of
-// Target.Dir that tell a reconciler where to look.
+// PointerBackend is implemented by backends that write files outside of Target.Dir which
+// point a reconciler at the target's files.
 type PointerBackend interface {
-	// Pointers returns the paths of those files, by Target.Pointer or PointerIn. They
-	// depend on the target's names alone.
+	// Pointers returns the paths of those files, made by Target.Pointer or PointerIn. They
+	// depend on the target's keys alone.
 	Pointers(t Target) []string
 }

@@ -92,7 +92,7 @@ func TestClusters(t *testing.T) {
 		step{Do: "POST " + all, Body: flux, Status: 409, Text: "Referenced resource not found: cluster-providers/edge/cluster-sync-objects/repo"},
 		step{Do: "POST " + p + "/edge/cluster-sync-objects", Body: repo, Status: 201},
 		step{Do: "POST " + all, Body: strings.Replace(flux, "FluxV2", "subversion", 1), Status: 400, Text: `fluxcd (fluxv2, flux), azureArcV2 (azureArc), anthos`},
-		step{Do: "POST " + all, Body: strings.Replace(flux, "FluxV2", "exec", 1), Status: 400, Text: "there is no sync backend \"exec\" here; use one of anthos, argocd,"},
+		step{Do: "POST " + all, Body: strings.Replace(flux, "FluxV2", "exec", 1), Status: 400, Text: "this program has no sync backend \"exec\"; use one of anthos, argocd,"},
 		step{Do: "POST " + all, Body: flux, File: "a: dummy", Status: 201, Text: `"gitOpsType":"fluxcd"`},
 		step{Do: "PUT " + p + "/edge/cluster-sync-objects/repo", Body: strings.Replace(repo, "https://git", "file:///git", 1), Status: 400, Text: "what cluster c2 uses"},
 		step{Do: "PUT " + p + "/edge/cluster-sync-objects/repo", Body: strings.Replace(repo, planted, planted+"2", 1), Status: 201},

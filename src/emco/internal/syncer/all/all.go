@@ -1,4 +1,4 @@
-// Package all knows every sync backend of this program.
+// Package all registers every sync backend of this program.
 package all
 
 //go:generate go test -run ^TestOptionTables$ -count=1 . -update
@@ -15,11 +15,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/plaingit"
 )
 
-// Platforms are the clients of platforms that some backends talk to. Without one a
-// backend can plan and check its options, and no more.
+// Platforms are the clients of platforms that some backends need. Without its client such a
+// backend can only plan and check its options.
 type Platforms struct {
 	Azure   *arm.Client
-	Plugins *execplugin.Programs // nil: there is no backend "exec"
+	Plugins *execplugin.Programs // nil: no backend "exec"
 }
 
 // Backends returns a fresh registry without platforms.

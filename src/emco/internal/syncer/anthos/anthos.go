@@ -1,14 +1,13 @@
-// Package anthos is the sync backend "anthos": beside the files of a target it writes
-// the object that makes Config Sync reconcile them.
+// Package anthos is the sync backend "anthos": in addition to the files of a target it
+// writes the object that makes Config Sync reconcile them.
 //
 //	clusters/<provider>+<cluster>/
 //	├── configsync/<id>.yaml               RootSync, or RepoSync of a logical cloud with bounds
 //	└── context/<id>/app/<app>/<name>+<Kind>.yaml
 //
-// Config Sync reads a directory with all that is below it. So what it is bootstrapped on
-// is a directory of pointers alone, clusters/<provider>+<cluster>/configsync. Each sync
-// object runs as a reconciler of its own on the cluster; so there is one for a
-// deployment, and not one for each of its apps.
+// Config Sync reads directories recursively. So it is bootstrapped on a directory of
+// pointers alone, clusters/<provider>+<cluster>/configsync. Each sync object has its own
+// reconciler on the cluster; so there is one for a deployment, not one for each app.
 package anthos
 
 import (
@@ -54,7 +53,7 @@ const (
 	authSSH   = "ssh"
 )
 
-// mostObjects is what one sync object can hold: its inventory is a single object on the
+// mostObjects is the capacity of one sync object: its inventory is a single object on the
 // cluster, of limited size.
 const mostObjects = 5000
 
@@ -98,8 +97,8 @@ func (b backend) Pointers(t syncer.Target) []string { return []string{file(t)} }
 
 func file(t syncer.Target) string { return t.PointerIn("configsync", "") }
 
-// Plan makes the target hold the files of the apps and what points Config Sync at them.
-// What Config Sync would refuse is refused here: there, it would stop all apps of the
+// Plan makes the target hold the files of the apps and the pointer for Config Sync. It
+// refuses what Config Sync would refuse, because there it would stop all apps of the
 // deployment.
 func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
 	if err := acceptable(t, apps); err != nil {
@@ -120,17 +119,17 @@ func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error)
 	return syncer.Change{Edits: edits}, nil
 }
 
-// acceptable refuses more objects than one sync object can hold, and in a logical cloud
-// with bounds what lies outside of its namespace.
+// acceptable refuses more objects than one sync object can hold and, in a confined logical
+// cloud, objects outside of its namespace.
 func acceptable(t syncer.Target, apps []syncer.App) error {
 	count := 0
 	for _, a := range apps {
 		if count += len(a.Objects) + len(a.CRDs); count > mostObjects {
-			return invalid("app "+a.Name, fmt.Sprintf("with it there are more than %d objects of the deployment on cluster %s; Config Sync holds no more", mostObjects, t.Cluster))
+			return invalid("app "+a.Name, fmt.Sprintf("with it the deployment has more than %d objects on cluster %s, which is the limit of Config Sync", mostObjects, t.Cluster))
 		}
 		for _, o := range slices.Concat(a.Objects, a.CRDs) {
 			if t.Cloud.Confined && !inside(o.ID, t.Namespace) {
-				return invalid(fmt.Sprintf("app %s: %s", a.Name, o.ID), "it is outside of namespace "+t.Namespace+", which is all that the logical cloud has")
+				return invalid(fmt.Sprintf("app %s: %s", a.Name, o.ID), "it is outside of namespace "+t.Namespace+", the only one of the logical cloud")
 			}
 		}
 	}
@@ -145,7 +144,7 @@ func invalid(subject, why string) error {
 	return errs.E(errs.Invalid, "plan", subject, errors.New(why))
 }
 
-// pointers returns the sync object, with what it may do if that is not everything.
+// pointers returns the sync object, with its role if it is confined.
 func (b backend) pointers(t syncer.Target) ([]byte, error) {
 	if !t.Cloud.Confined {
 		return pointer.File([]pointer.Object{b.rootSync(t)})
@@ -157,7 +156,7 @@ func (b backend) pointers(t syncer.Target) ([]byte, error) {
 	return pointer.File([]pointer.Object{repo, b.binding(t, repo.Metadata.Name)})
 }
 
-// auth is how Config Sync logs in.
+// auth returns the login method of Config Sync.
 func (b backend) auth(url string) string {
 	switch {
 	case b.Auth != "":

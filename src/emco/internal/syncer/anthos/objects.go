@@ -10,19 +10,19 @@ import (
 // apiVersion is that of Config Sync's objects.
 const apiVersion = "configsync.gke.io/v1beta1"
 
-// namespace is where Config Sync runs, and where RootSyncs are.
+// namespace is the namespace of Config Sync and of RootSyncs.
 const namespace = "config-management-system"
 
-// Annotation by which a sync object takes what it has put on the cluster along when it
-// goes; else all of it would stay.
+// Annotation that makes a sync object delete what it has applied when it is deleted;
+// otherwise everything would stay.
 const (
 	propagation = "configsync.gke.io/deletion-propagation-policy"
 	foreground  = "Foreground"
 )
 
-// maxName bounds the names of sync objects. Config Sync makes the name of a reconciler of
-// "root-reconciler-", the name and its length, or of "ns-reconciler-", the namespace, the
-// name and its length, and takes at most 63 bytes.
+// maxName bounds the names of sync objects. Config Sync names a reconciler
+// "root-reconciler-", the name and its length, or "ns-reconciler-", the namespace, the name
+// and its length, in at most 63 bytes.
 const maxName = 63 - len("root-reconciler-") - len("-63")
 
 // The members of Config Sync's types that are set here.
@@ -83,7 +83,7 @@ func (b backend) repoSync(t syncer.Target) (pointer.Object, error) {
 		name = pointer.Short("emco-"+string(t.Deployment), 13)
 	}
 	if len(reconciler(t.Namespace, name)) > 63 {
-		return pointer.Object{}, invalid("cluster "+t.Cluster.String(), "namespace "+t.Namespace+" of the logical cloud is too long for Config Sync, which makes names of at most 63 bytes with it")
+		return pointer.Object{}, invalid("cluster "+t.Cluster.String(), "namespace "+t.Namespace+" of the logical cloud is too long for the names of Config Sync, which have at most 63 bytes and contain it")
 	}
 	return pointer.Object{
 		APIVersion: apiVersion, Kind: "RepoSync",
@@ -92,12 +92,12 @@ func (b backend) repoSync(t syncer.Target) (pointer.Object, error) {
 	}, nil
 }
 
-// reconciler is the name of the ServiceAccount that Config Sync makes for a RepoSync.
+// reconciler returns the name of the ServiceAccount that Config Sync creates for a RepoSync.
 func reconciler(namespace, name string) string {
 	return fmt.Sprintf("ns-reconciler-%s-%s-%d", namespace, name, len(name))
 }
 
-// binding lets the reconciler of a RepoSync do something; without it may do nothing.
+// binding gives the reconciler of a RepoSync its role; without it, it may do nothing.
 func (b backend) binding(t syncer.Target, repoSync string) pointer.Object {
 	m := metadata(t, pointer.Name("emco-"+string(t.Deployment)), t.Namespace)
 	m.Annotations = nil

@@ -1,12 +1,12 @@
-// Package argocd is the sync backend "argocd": beside the files of a target it writes
-// the objects that make Argo CD (v2.6 and later) reconcile them.
+// Package argocd is the sync backend "argocd": in addition to the files of a target it
+// writes the objects that make Argo CD (v2.6 and later) reconcile them.
 //
 //	clusters/<provider>+<cluster>/
 //	├── argo<id>.yaml                      AppProject, and one Application per app
 //	└── context/<id>/app/<app>/<name>+<Kind>.yaml
 //
-// An Application that an operator bootstraps on clusters/<provider>+<cluster>, without
-// what is below it, applies argo<id>.yaml (an app of apps). An Application per app means
+// An Application that an operator bootstraps on clusters/<provider>+<cluster>, not
+// recursively, applies argo<id>.yaml (an app of apps). Each app has its own Application, so
 // that an app that cannot be applied stops no other.
 package argocd
 
@@ -87,8 +87,8 @@ type backend struct {
 // Pointers returns the file of the AppProject and the Applications.
 func (b backend) Pointers(t syncer.Target) []string { return []string{t.Pointer("argo")} }
 
-// Plan makes the target hold the files of the apps and what points Argo CD at them. An
-// app without objects has no Application: Argo CD takes a missing directory for a fault.
+// Plan makes the target hold the files of the apps and the pointers for Argo CD. An app
+// without objects has no Application: for Argo CD a missing directory is an error.
 func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
 	apps = slices.DeleteFunc(slices.Clone(apps), func(a syncer.App) bool { return len(a.Objects)+len(a.CRDs) == 0 })
 	slices.SortFunc(apps, func(a, b syncer.App) int { return cmp.Compare(a.Name, b.Name) })

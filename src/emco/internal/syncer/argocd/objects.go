@@ -12,24 +12,24 @@ import (
 // apiVersion is that of Argo CD's objects, since its first release.
 const apiVersion = "argoproj.io/v1alpha1"
 
-// finalizer makes Argo CD delete what an Application has put on the cluster before the
-// Application goes, and keep an AppProject until its last Application is gone.
+// finalizer makes Argo CD delete what an Application has applied before it deletes the
+// Application, and keep an AppProject until its last Application is deleted.
 const finalizer = "resources-finalizer.argocd.argoproj.io"
 
 // Annotations that Argo CD reads.
 const (
 	syncWave = "argocd.argoproj.io/sync-wave"
-	// ownPath has a webhook for a commit wake only those Applications whose path it
-	// touches, of the thousands that read one repository.
+	// ownPath limits a webhook for a commit to the Applications whose path it touches; one
+	// repository may have thousands.
 	ownPath = "argocd.argoproj.io/manifest-generate-paths"
 )
 
-// attempts is how often Argo CD tries one commit. While it does it takes up no later
-// one, so that more attempts would keep a correction waiting.
+// attempts is the number of attempts of Argo CD for one commit. More attempts would delay a
+// correction, because Argo CD starts no later commit before.
 const attempts = 5
 
-// The members of Argo CD's types that are set here. No member may have the zero value of
-// its type: Argo CD drops those from its objects, and would then find them changed.
+// The members of Argo CD's types that the backend sets. None may have the zero value of its
+// type: Argo CD drops such members from its objects, and would then report a difference.
 type (
 	application struct {
 		Project     string      `json:"project"`
@@ -101,7 +101,7 @@ func (b backend) application(t syncer.Target, app, project string) (pointer.Obje
 	}, nil
 }
 
-// applicationName names the cluster as well where one Argo CD serves several.
+// applicationName includes the cluster if one Argo CD serves several.
 func (b backend) applicationName(t syncer.Target, app string) string {
 	name := "emco-" + string(t.Deployment) + "-" + app
 	if b.remote() {
@@ -130,15 +130,15 @@ func (b backend) syncOptions() []string {
 	return out
 }
 
-// project returns the AppProject of a target's logical cloud: its bounds, as Argo CD
-// holds apps to them. All deployments of the cloud on the cluster bring the same one. It
-// is named after its content, so that they stay equal when settings change: those that
-// are written anew get another project, and the others keep theirs.
+// project returns the AppProject of a target's logical cloud, which makes Argo CD enforce
+// the cloud's bounds. All deployments of the cloud on the cluster write the same one. Its
+// name depends on its content: when settings change, deployments that are written again get
+// another project, and the others keep theirs.
 func (b backend) project(t syncer.Target) (pointer.Object, error) {
 	spec := appProject{SourceRepos: []string{t.Repo.URL}}
 	if t.Cloud.Confined {
 		spec.Destinations = []destination{b.destination(t.Namespace)}
-		// What bounds a namespace is not for those who are bounded.
+		// Apps must not change the bounds of their namespace.
 		spec.ForbiddenKinds = []kind{{"", "LimitRange"}, {"", "ResourceQuota"}}
 	} else {
 		spec.Destinations = []destination{b.destination("*")}
@@ -165,15 +165,15 @@ func (b backend) project(t syncer.Target) (pointer.Object, error) {
 	}, nil
 }
 
-// inWave has an object applied after those of lower waves.
+// inWave makes Argo CD apply an object after those of lower waves.
 func inWave(o *pointer.Object, wave int) {
 	if wave > 0 {
 		o.Metadata.Annotations[syncWave] = strconv.Itoa(wave)
 	}
 }
 
-// waves says for each app how many others of the plan stand one behind the other before
-// it. In a circle, which is refused long before, they end somewhere.
+// waves returns for each app the length of the longest chain of dependencies in the plan.
+// Cycles, which the API refuses, end after as many steps as there are apps.
 func waves(apps []syncer.App) map[string]int {
 	out := map[string]int{}
 	for _, a := range apps {

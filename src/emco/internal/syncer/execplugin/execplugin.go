@@ -1,11 +1,11 @@
 // Package execplugin is the sync backend "exec": an executable outside of this program
-// says which files a target has. It reads one question as JSON from stdin and writes one
-// answer as JSON to stdout; docs/backends/exec.md describes both.
+// plans the files of a target. It reads one request as JSON from stdin and writes one
+// response as JSON to stdout; docs/backends/exec.md describes both.
 //
-// Which executables there are is for the operator's configuration to say; a cluster names
-// one of them. They run without a shell, without arguments and without environment, and
-// are bounded in time, memory and what they may say. What they answer goes through the
-// same guard as every backend's plan: they cannot write outside of what a target owns.
+// The operator configures the executables; a cluster names one of them. They run without a
+// shell, arguments or environment, with limits on time, memory and output. Their plans pass
+// the same guard as those of every backend: they cannot write outside of what a target
+// owns.
 package execplugin
 
 import (
@@ -41,7 +41,7 @@ type Limits struct {
 	Time     time.Duration // from its start to its answer
 	Memory   uint64        // bytes of data that it may have
 	Output   int64         // bytes of an answer
-	Parallel int           // runs at a time; others wait
+	Parallel int           // concurrent runs; others wait
 }
 
 // DefaultLimits fit deployments with hundreds of objects.
@@ -56,9 +56,8 @@ type Programs struct {
 	slots  chan struct{}
 }
 
-// Find makes Programs of entries "name=/path", as the configuration has them. It is an
-// error if a path is not that of an executable file, since nobody would notice before a
-// cluster needs it.
+// Find returns the Programs of the configuration's entries "name=/path". A path that is not
+// an executable file is an error, so that it is noticed before a cluster needs it.
 func Find(entries []string, l Limits) (*Programs, error) {
 	p := &Programs{paths: map[string]string{}, limits: l, slots: make(chan struct{}, max(1, l.Parallel))}
 	for _, e := range entries {
@@ -67,7 +66,7 @@ func Find(entries []string, l Limits) (*Programs, error) {
 		case !split || name == "" || strings.ContainsAny(name, " /\\"):
 			return nil, fmt.Errorf("%q is not of the form name=/path", e)
 		case !filepath.IsAbs(path):
-			return nil, fmt.Errorf("%s: %s is no absolute path", name, path)
+			return nil, fmt.Errorf("%s: %s is not an absolute path", name, path)
 		case p.paths[name] != "":
 			return nil, fmt.Errorf("%s is given twice", name)
 		}
@@ -85,7 +84,7 @@ func executable(path string) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
-		return fmt.Errorf("%s is no executable file", path)
+		return fmt.Errorf("%s is not an executable file", path)
 	}
 	return nil
 }
@@ -98,22 +97,22 @@ func (p *Programs) Names() []string {
 	return slices.Sorted(maps.Keys(p.paths))
 }
 
-// New returns the backend. The executable is asked at once which files beside a
-// deployment's folder it writes, and whether it takes the options.
+// New returns the backend. It runs the executable once, which lists its pointer files and
+// validates the options.
 func (p *Programs) New(o Options) (syncer.Backend, error) {
 	path, known := p.paths[o.Plugin]
 	if !known {
 		return nil, errs.E(errs.Invalid, "open", "sync backend exec",
 			fmt.Errorf("key plugin must name one of the executables that the operator has configured: %s", strings.Join(p.Names(), ", ")))
 	}
-	r := runner{name: o.Plugin, path: path, limits: p.limits, slots: p.slots, options: handed(o)}
-	a, err := r.ask(context.Background(), request{Ask: askDescribe})
+	r := runner{name: o.Plugin, path: path, limits: p.limits, slots: p.slots, options: passedOptions(o)}
+	a, err := r.call(context.Background(), request{Kind: requestDescribe})
 	if err != nil {
 		return nil, err
 	}
 	for _, prefix := range a.Pointers {
 		if strings.ContainsAny(prefix, "/\\") || len(prefix) > maxPrefix {
-			return nil, r.broken(fmt.Errorf("pointer prefix %q is no part of a file name", prefix))
+			return nil, r.broken(fmt.Errorf("pointer prefix %q cannot be part of a file name", prefix))
 		}
 	}
 	b := backend{runner: r, writer: syncer.NewWriter(syncer.Keep())}
@@ -127,8 +126,8 @@ func (p *Programs) New(o Options) (syncer.Backend, error) {
 // maxPrefix bounds the prefix of a pointer file, in bytes.
 const maxPrefix = 100
 
-// handed returns what of the options the executable gets to see.
-func handed(o Options) map[string]string {
+// passedOptions returns the options that the executable receives.
+func passedOptions(o Options) map[string]string {
 	out := map[string]string{
 		"timeOut":       o.Timeout.Or(gitops.DefaultInterval).String(),
 		"syncInterval":  o.Interval.Or(gitops.DefaultInterval).String(),
@@ -149,7 +148,7 @@ type pointerBackend struct {
 	prefixes []string
 }
 
-// Pointers returns the files that the executable has announced.
+// Pointers returns the pointer files that the executable listed.
 func (p pointerBackend) Pointers(t syncer.Target) []string {
 	var out []string
 	for _, prefix := range p.prefixes {
@@ -158,14 +157,14 @@ func (p pointerBackend) Pointers(t syncer.Target) []string {
 	return out
 }
 
-// Plan asks the executable. That it does not answer as it should is Unavailable: it may
-// do so later, or when the operator has mended it.
+// Plan runs the executable. A wrong response is Unavailable: the executable may respond
+// correctly later, or after a repair by the operator.
 func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
-	q, err := b.question(t, apps)
+	q, err := b.planRequest(t, apps)
 	if err != nil {
 		return syncer.Change{}, err
 	}
-	a, err := b.runner.ask(context.Background(), q)
+	a, err := b.runner.call(context.Background(), q)
 	if err != nil {
 		return syncer.Change{}, err
 	}
@@ -176,7 +175,7 @@ func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error)
 	return change, nil
 }
 
-// broken is an error about an executable that did not do its part.
+// broken returns the error of an executable without a valid response.
 func (r runner) broken(err error) error {
 	return errs.E(errs.Unavailable, "run", "sync plugin "+r.name, errors.New(r.scrub(err.Error())))
 }

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	if q.Ask == "describe" && !strings.HasPrefix(filepath.Base(os.Args[0]), "describing") {
+	if q.Kind == "describe" && !strings.HasPrefix(filepath.Base(os.Args[0]), "describing") {
 		fmt.Print(`{"pointers":["sample"]}`)
 		return
 	}
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // request is what the executables of the tests read.
 type request struct {
 	Version int
-	Ask     string
+	Kind    string `json:"ask"`
 	Options map[string]string
 	Target  struct{ Dir, Root, Deployment, Branch string }
 	Objects []struct{ App, File, Content string }
@@ -186,13 +186,13 @@ func TestWhatAnExecutableDoesWrongIsTold(t *testing.T) {
 		kind errs.Kind
 		text string
 	}{
-		"silent":     {errs.Unavailable, "sync plugin silent: it did not answer within 500ms"},
+		"silent":     {errs.Unavailable, "sync plugin silent: it did not respond within 500ms"},
 		"noisy":      {errs.Unavailable, "it wrote more than 1048576 bytes"},
 		"hungry":     {errs.Unavailable, "memory"},
 		"crashing":   {errs.Unavailable, "exit status 3: cannot log in with ***"},
 		"climbing":   {errs.Internal, "is not clean"},
 		"elsewhere":  {errs.Internal, "README.md"},
-		"stammering": {errs.Unavailable, "more than one answer"},
+		"stammering": {errs.Unavailable, "more than one response"},
 		"mistaken":   {errs.Unavailable, `unknown field "edit"`},
 		"mute":       {errs.Unavailable, "EOF"},
 		"refusing":   {errs.Invalid, "sync plugin refusing: app shop: Deployment web: too many replicas"},
@@ -224,7 +224,7 @@ func TestOpeningAsksTheExecutable(t *testing.T) {
 		"":                   "must name one of the executables that the operator has configured: climbing, ",
 		"/bin/true":          "must name one of",
 		"describing-refuses": "no key colour, but ***",
-		"describing-badly":   "no part of a file name",
+		"describing-badly":   "cannot be part of a file name",
 	} {
 		if _, err := open(p, plugin); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Open with plugin %q: %v, want an error with %q", plugin, err, want)

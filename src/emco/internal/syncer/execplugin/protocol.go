@@ -17,16 +17,16 @@ import (
 // version is that of the protocol.
 const version = 1
 
-// What an executable is asked.
+// The requests.
 const (
-	askDescribe = "describe" // which pointer files it writes, and whether the options are fine
-	askPlan     = "plan"     // which files a target has
+	requestDescribe = "describe" // list the pointer files and validate the options
+	requestPlan     = "plan"     // plan the files of a target
 )
 
 // request is what an executable reads.
 type request struct {
 	Version int               `json:"version"`
-	Ask     string            `json:"ask"`
+	Kind    string            `json:"ask"`
 	Options map[string]string `json:"options"`
 	Target  *target           `json:"target,omitempty"`
 	Objects []object          `json:"objects,omitzero"`
@@ -46,7 +46,7 @@ type target struct {
 	Branch     string          `json:"branch"`
 }
 
-// object is one object with the file that it goes to by EMCO's layout.
+// object is one object with its file in EMCO's layout.
 type object struct {
 	App        string          `json:"app"`
 	File       string          `json:"file"` // relative to the target's dir
@@ -55,8 +55,8 @@ type object struct {
 	Content    string          `json:"content"` // of the file
 }
 
-// response is what an executable writes. Error is why it refuses; App and Object are what
-// that is about.
+// response is what an executable writes. Error is why it refuses; App and Object are the
+// subject of the refusal.
 type response struct {
 	Pointers []string `json:"pointers"`
 	Edits    []edit   `json:"edits"`
@@ -72,10 +72,10 @@ type edit struct {
 	Files   map[string]string `json:"files"`
 }
 
-// question makes the question for a plan. Objects are sorted by file, so that equal sets
-// make equal questions.
-func (b backend) question(t syncer.Target, apps []syncer.App) (request, error) {
-	q := request{Ask: askPlan, Target: &target{
+// planRequest returns the request for a plan. Objects are sorted by file, so that equal sets
+// make equal requests.
+func (b backend) planRequest(t syncer.Target, apps []syncer.App) (request, error) {
+	q := request{Kind: requestPlan, Target: &target{
 		Cluster: t.Cluster, Deployment: t.Deployment, Namespace: t.Namespace,
 		Cloud: t.Cloud.Name, Confined: t.Cloud.Confined, Account: t.Cloud.Account,
 		Root: t.Root(), Dir: t.Dir(), URL: t.Repo.URL, Branch: t.Repo.Branch,
@@ -100,21 +100,21 @@ func (b backend) question(t syncer.Target, apps []syncer.App) (request, error) {
 	return q, nil
 }
 
-// read reads an answer, strictly: a member that is not known is a misunderstanding.
+// read reads a response, strictly: an unknown member is an error.
 func read(text []byte) (response, error) {
 	var a response
 	d := json.NewDecoder(strings.NewReader(string(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&a); err != nil {
-		return a, fmt.Errorf("its answer is not what is expected: %w", err)
+		return a, fmt.Errorf("its response is not valid: %w", err)
 	}
 	if d.More() {
-		return a, errors.New("it gave more than one answer")
+		return a, errors.New("it wrote more than one response")
 	}
 	return a, nil
 }
 
-// refusal is why an executable refuses, nil if it does not.
+// refusal returns why an executable refuses, nil if it does not.
 func (r runner) refusal(a response) error {
 	if a.Error == "" {
 		return nil
@@ -129,12 +129,12 @@ func (r runner) refusal(a response) error {
 	return errs.E(errs.Invalid, "plan", line(r.scrub(subject)), errors.New(line(r.scrub(a.Error))))
 }
 
-// change makes a plan of an answer, sorted by path.
+// change returns the plan in a response, sorted by path.
 func (a response) change() (syncer.Change, error) {
 	var c syncer.Change
 	for _, e := range a.Edits {
 		if e.Content != nil && len(e.Files) > 0 {
-			return c, fmt.Errorf("%q is to be a file and a directory", e.Path)
+			return c, fmt.Errorf("%q has both content and files", e.Path)
 		}
 		out := git.Edit{Path: e.Path}
 		if e.Content != nil {

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	maxLine = 300 // bytes of what an executable said that an error shows
-	secret  = 4   // values of options that are at least as long are kept out of errors
+	maxLine = 300 // bytes of an executable's output that an error shows
+	secret  = 4   // values of options of at least this length are kept out of errors
 )
 
-// runner runs one executable, once for each question.
+// runner runs one executable, once for each request.
 type runner struct {
 	name, path string
 	limits     Limits
@@ -23,8 +23,8 @@ type runner struct {
 	options    map[string]string
 }
 
-// ask puts a question and returns the answer, or why there is none.
-func (r runner) ask(ctx context.Context, q request) (response, error) {
+// call sends a request and returns the response.
+func (r runner) call(ctx context.Context, q request) (response, error) {
 	q.Version, q.Options = version, r.options
 	text, err := json.Marshal(q)
 	if err != nil {
@@ -40,7 +40,7 @@ func (r runner) ask(ctx context.Context, q request) (response, error) {
 	return a, r.refusal(a)
 }
 
-// run starts the executable, hands it the question and returns what it writes.
+// run starts the executable with the request on stdin and returns what it writes.
 func (r runner) run(ctx context.Context, question []byte) ([]byte, error) {
 	r.slots <- struct{}{}
 	defer func() { <-r.slots }()
@@ -48,16 +48,16 @@ func (r runner) run(ctx context.Context, question []byte) ([]byte, error) {
 	a, err := child.Ask(ctx, question)
 	switch {
 	case errors.Is(err, confined.ErrLate):
-		return nil, fmt.Errorf("it did not answer within %s and was ended", r.limits.Time)
+		return nil, fmt.Errorf("it did not respond within %s and was killed", r.limits.Time)
 	case errors.Is(err, confined.ErrLong):
-		return nil, fmt.Errorf("it wrote more than %d bytes and was ended", r.limits.Output)
+		return nil, fmt.Errorf("it wrote more than %d bytes and was killed", r.limits.Output)
 	case err != nil && line(a.Stderr) != "":
 		return nil, fmt.Errorf("%w: %s", err, line(a.Stderr))
 	}
 	return a.Text, err
 }
 
-// line is the beginning of a text, in one line.
+// line returns the beginning of a text, in one line.
 func line(text string) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
 	if len(text) > maxLine {
@@ -66,8 +66,8 @@ func line(text string) string {
 	return text
 }
 
-// scrub takes values of options out of a text: the executable may repeat what it was
-// given, and that may be a credential.
+// scrub removes values of options from a text: the executable may repeat them, and they may
+// be credentials.
 func (r runner) scrub(text string) string {
 	for _, value := range r.options {
 		if len(value) >= secret {

@@ -15,17 +15,17 @@ import (
 // BucketOptions are those of clusters that read objects of a bucket.
 type BucketOptions struct {
 	Options
-	// Source names the Bucket in flux-system that the cluster was bootstrapped with;
-	// "emco" unless given.
+	// Source is the name of the Bucket in flux-system that the cluster was bootstrapped
+	// with; default emco.
 	Source string `json:"sourceName,omitempty"`
 	// Prefix is where in the bucket the folders of clusters are; Flux keeps it as part of
 	// all paths.
 	Prefix string `json:"prefix,omitempty"`
 }
 
-// NewBucket returns the backend "s3". The files are those of "fluxcd" without the
+// NewBucket returns the backend "s3". Its files are those of "fluxcd" without the
 // GitRepository: all deployments of a cluster are in the one folder that the cluster was
-// bootstrapped with, so there is nothing more to read.
+// bootstrapped with.
 func NewBucket(o BucketOptions) (syncer.Backend, error) {
 	if err := pointer.CheckName("s3", "sourceName", o.Source); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// Package flux is the sync backend "fluxcd": beside the files of a target it writes
+// Package flux is the sync backend "fluxcd": in addition to the files of a target it writes
 // the objects that make Flux (v2.0 and later) reconcile them.
 //
 //	clusters/<provider>+<cluster>/
@@ -8,11 +8,11 @@
 //	    ├── kustomization.yaml             keeps Flux's own bootstrap out
 //	    └── app/<app>/<name>+<Kind>.yaml
 //
-// Flux is bootstrapped on clusters/<provider>+<cluster>. It applies the pointer files
-// there, and would by itself also apply everything below "context", with the rights of
-// a cluster admin and all apps as one unit. A directory with a kustomization of its own
-// is taken as a base and not searched; ours is empty. A Kustomization per app means
-// that an app that cannot be applied stops no other.
+// Flux is bootstrapped on clusters/<provider>+<cluster>. It applies the pointer files there,
+// and would also apply everything below "context", as cluster admin and all apps as one
+// unit. It does not search a directory with a kustomization.yaml, but takes it as a base;
+// ours is empty. Each app has its own Kustomization, so that an app that cannot be applied
+// stops no other.
 package flux
 
 import (
@@ -72,7 +72,7 @@ func New(o Options) (syncer.Backend, error) {
 	}, nil
 }
 
-// check refuses what Kubernetes or Flux would refuse on the edge, where nobody sees it.
+// check refuses what Kubernetes or Flux would refuse on the edge, out of the user's sight.
 func check(o Options) error {
 	var bad string
 	switch {
@@ -120,8 +120,8 @@ func (b backend) Pointers(t syncer.Target) []string {
 	return []string{t.Pointer(""), t.Pointer("kust")}
 }
 
-// Plan makes the target hold the files of the apps and what points Flux at them. An
-// app without objects has no Kustomization: Flux takes a missing directory for a fault.
+// Plan makes the target hold the files of the apps and the pointers for Flux. An app without
+// objects has no Kustomization: for Flux a missing directory is an error.
 func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
 	apps = slices.DeleteFunc(slices.Clone(apps), func(a syncer.App) bool { return len(a.Objects)+len(a.CRDs) == 0 })
 	slices.SortFunc(apps, func(a, b syncer.App) int { return cmp.Compare(a.Name, b.Name) })

@@ -15,14 +15,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/pointer"
 )
 
-// namespace is where Flux's bootstrap lives, and EMCO's pointer objects.
+// namespace is the namespace of Flux and of EMCO's pointer objects.
 const namespace = "flux-system"
 
-// longestFetch is the longest timeout of a GitRepository: its schema knows no hours.
+// longestFetch is the longest timeout of a GitRepository: its schema has no hours.
 const longestFetch = 59 * time.Minute
 
-// source returns the GitRepository of a target. Only the deployment's directory on
-// this cluster is in what Flux keeps of it.
+// source returns the GitRepository of a target. Flux keeps only the deployment's directory
+// of it.
 func (b backend) source(t syncer.Target) pointer.Object {
 	ignore := only(t.Dir())
 	spec := sourcev1.GitRepositorySpec{
@@ -42,12 +42,12 @@ func (b backend) source(t syncer.Target) pointer.Object {
 	}
 }
 
-// kustomization returns the Kustomization of an app, which is one of those of a plan.
+// kustomization returns the Kustomization of one app of a plan.
 //
-// Unless others natively depend on it being ready it does not wait for health: Flux
-// would hold one of its few workers until the timeout whenever an object is not ready,
-// and call the whole Kustomization not ready during each reconciliation. Health of
-// objects is reported by the agent on the edge.
+// It waits for health only if other apps natively depend on the app being ready. Otherwise
+// an object that is not ready would block one of Flux's few workers until the timeout, and
+// the Kustomization would be not ready during each reconciliation. The agent on the edge
+// reports the health of objects.
 func (b backend) kustomization(t syncer.Target, a syncer.App, all []syncer.App) (pointer.Object, error) {
 	dir, err := t.AppDir(a.Name)
 	if err != nil {
@@ -74,7 +74,7 @@ func (b backend) kustomization(t syncer.Target, a syncer.App, all []syncer.App) 
 	}, nil
 }
 
-// sourceRef names where the files of a target are read.
+// sourceRef returns the reference to the source of a target's files.
 func (b backend) sourceRef(t syncer.Target) kustomizev1.CrossNamespaceSourceReference {
 	if b.shared != "" {
 		return kustomizev1.CrossNamespaceSourceReference{Kind: b.sharedKind, Name: b.shared}
@@ -82,8 +82,8 @@ func (b backend) sourceRef(t syncer.Target) kustomizev1.CrossNamespaceSourceRefe
 	return kustomizev1.CrossNamespaceSourceReference{Kind: sourcev1.GitRepositoryKind, Name: sourceName(t)}
 }
 
-// account is the one that apps are applied as: that of the cluster's sync object, or
-// that of the logical cloud.
+// account returns the account that applies apps: that of the cluster's sync object, or that
+// of the logical cloud.
 func (b backend) account(t syncer.Target) string {
 	if b.ServiceAccount != "" {
 		return b.ServiceAccount
@@ -102,8 +102,8 @@ func (b backend) decryption() *kustomizev1.Decryption {
 	return &d
 }
 
-// dependencies names the Kustomizations that an app comes after. Apps that the cluster
-// does not hold are left out: Flux would wait for them for ever.
+// dependencies returns the Kustomizations that an app depends on, without those of apps
+// that are not on the cluster: Flux would wait for them forever.
 func dependencies(t syncer.Target, a syncer.App, all []syncer.App) []kustomizev1.DependencyReference {
 	var out []kustomizev1.DependencyReference
 	for _, n := range a.DependsOn {
@@ -115,7 +115,7 @@ func dependencies(t syncer.Target, a syncer.App, all []syncer.App) []kustomizev1
 	return slices.Compact(out)
 }
 
-// awaited reports whether others come after an app being ready.
+// awaited reports whether other apps depend on an app being ready.
 func awaited(app string, all []syncer.App) bool {
 	return slices.ContainsFunc(all, func(o syncer.App) bool {
 		return slices.Contains(o.DependsOn, syncer.Dependency{App: app, Ready: true})
@@ -128,8 +128,8 @@ func kustomizationName(t syncer.Target, app string) string {
 	return pointer.Name("emco-" + string(t.Deployment) + "-" + app)
 }
 
-// only returns rules in the form of .gitignore that leave out all but one directory.
-// They stand after the rules of files in the repository, and so win over them.
+// only returns rules in the form of .gitignore that ignore everything except one directory.
+// They follow the rules of files in the repository, and so override them.
 func only(dir string) string {
 	var out strings.Builder
 	out.WriteString("/*\n")
@@ -146,9 +146,9 @@ func only(dir string) string {
 	return out.String()
 }
 
-// escape makes a rule match a name that holds characters with a meaning in rules. Those
-// that have one only at the ends of a line ("#", "!", a space) need no escape: rules begin
-// with a slash and end with a slash or a star.
+// escape escapes the characters of a name that have a meaning in rules. Those with a meaning
+// only at the ends of a line ("#", "!", a space) need no escape: rules begin with a slash
+// and end with a slash or a star.
 func escape(name string) string {
 	var out strings.Builder
 	for _, r := range name {

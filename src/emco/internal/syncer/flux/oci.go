@@ -12,14 +12,14 @@ import (
 // OCIOptions are those of clusters that read an artifact of a registry.
 type OCIOptions struct {
 	Options
-	// Source names the OCIRepository in flux-system that the cluster was bootstrapped
-	// with; "emco" unless given.
+	// Source is the name of the OCIRepository in flux-system that the cluster was
+	// bootstrapped with; default emco.
 	Source string `json:"sourceName,omitempty"`
 }
 
-// NewOCI returns the backend "oci". The files are those of "fluxcd" without the
-// GitRepository: all deployments of a cluster are in the one artifact that the cluster
-// was bootstrapped with, so there is nothing more to read.
+// NewOCI returns the backend "oci". Its files are those of "fluxcd" without the
+// GitRepository: all deployments of a cluster are in the one artifact that the cluster was
+// bootstrapped with.
 func NewOCI(o OCIOptions) (syncer.Backend, error) {
 	if err := pointer.CheckName("oci", "sourceName", o.Source); err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package plaingit is the sync backend "git": it writes the files of a target and
-// nothing else, for a reconciler that somebody else has pointed at them.
+// Package plaingit is the sync backend "git": it writes the files of a target and nothing
+// else, for a reconciler that is configured elsewhere.
 package plaingit
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Options are the timings that every sync object may hold. This backend has no use
-// for them; they are read so that a mistake in them is told.
+// Options are the timings that every sync object may hold. This backend does not use them,
+// but reports mistakes in them.
 type Options struct {
 	Timeout  gitops.Duration `json:"timeOut,omitempty"`       // validated, but not used
 	Interval gitops.Duration `json:"syncInterval,omitempty"`  // validated, but not used

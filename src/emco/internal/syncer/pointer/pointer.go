@@ -1,6 +1,5 @@
-// Package pointer holds what the pointer objects of all backends have in common: names
-// that Kubernetes takes, labels by which people and agents find them, and their form in
-// a file.
+// Package pointer holds what the pointer objects of all backends have in common: names that
+// Kubernetes accepts, labels for people and agents, and their form in a file.
 package pointer
 
 import (
@@ -25,8 +24,8 @@ const (
 	labelApp        = "emco/app"
 )
 
-// Object is a pointer object. The types of reconcilers have a status that would be
-// written as an empty member; only metadata and what is beside it here is desired state.
+// Object is a pointer object. It has no status: the types of reconcilers would write an
+// empty one.
 type Object struct {
 	APIVersion string
 	Kind       string
@@ -44,7 +43,7 @@ type Metadata struct {
 	Finalizers  []string          `json:"finalizers,omitempty"`
 }
 
-// MarshalJSON returns the object as an API server takes it.
+// MarshalJSON returns the object in the form of the Kubernetes API.
 func (o Object) MarshalJSON() ([]byte, error) {
 	tree := map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "metadata": o.Metadata}
 	if o.Spec != nil {
@@ -78,7 +77,7 @@ func File(objects []Object) ([]byte, error) {
 func Labels(t syncer.Target, app string) map[string]string {
 	out := map[string]string{labelManagedBy: "emco", labelDeployment: Name(string(t.Deployment))}
 	if app != "" {
-		key, value := manifest.DeploymentLabel(string(t.Deployment), app) // it belongs to the app as its objects do
+		key, value := manifest.DeploymentLabel(string(t.Deployment), app) // like the objects of the app
 		out[key] = value
 		out[labelApp] = app
 		if len(validation.IsValidLabelValue(app)) > 0 {
@@ -91,16 +90,15 @@ func Labels(t syncer.Target, app string) map[string]string {
 // Lengths of names, in bytes.
 const (
 	maxName = 63 // of a DNS label
-	hashLen = 8  // hexadecimal digits that tell rewritten names apart
+	hashLen = 8  // hexadecimal digits of the hash in rewritten names
 )
 
-// Name returns s as a name that Kubernetes takes both for an object and as the value
-// of a label: reconcilers put the names of their objects on all that they apply. EMCO
-// allows longer names, capitals and underscores; those are rewritten, and a hash tells
-// them apart.
+// Name returns s as a name that is valid both for an object and as the value of a label:
+// reconcilers label everything that they apply with the names of their objects. EMCO allows
+// longer names, capitals and underscores; those are rewritten, with a hash.
 func Name(s string) string { return Short(s, maxName) }
 
-// Short is Name with at most most bytes, which must be 12 or more.
+// Short is Name with at most most bytes; most must be 12 or more.
 func Short(s string, most int) string {
 	if len(s) <= most && len(validation.IsDNS1123Label(s)) == 0 {
 		return s
@@ -108,7 +106,7 @@ func Short(s string, most int) string {
 	return Tagged(s, s, most)
 }
 
-// Tagged returns a name of at most most bytes (12 or more) that begins like readable and
+// Tagged returns a name of at most most bytes (12 or more) that begins with readable and
 // ends with a hash of all.
 func Tagged(readable, all string, most int) string {
 	sum := sha256.Sum256([]byte(all))
@@ -121,11 +119,11 @@ func Tagged(readable, all string, most int) string {
 	return strings.TrimLeft(strings.Trim(plain[:min(len(plain), most-hashLen-1)], "-")+"-", "-") + hex.EncodeToString(sum[:])[:hashLen]
 }
 
-// CheckName refuses a name that Kubernetes would refuse on the edge, where nobody sees
-// it. The empty name is none and passes.
+// CheckName refuses a name that Kubernetes would refuse on the edge, out of the user's
+// sight. The empty name passes.
 func CheckName(backend, key, name string) error {
 	if name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return errs.E(errs.Invalid, "open", "sync backend "+backend, errors.New(key+" is no name of a Kubernetes object"))
+		return errs.E(errs.Invalid, "open", "sync backend "+backend, errors.New(key+" is not a name for a Kubernetes object"))
 	}
 	return nil
 }

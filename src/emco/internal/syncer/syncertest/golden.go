@@ -12,8 +12,8 @@ import (
 )
 
 // Golden compares the plan of b for a typical target with the txtar file at path: the
-// files that it writes, and, as a comment, the paths that it owns. With update the
-// file is written anew.
+// files that it writes, and, as a comment, the paths that it owns. With update it writes the
+// file.
 func Golden(t *testing.T, b syncer.Backend, path string, update bool) {
 	t.Helper()
 	c, err := b.Plan(Target("provider1+cluster1"), apps())

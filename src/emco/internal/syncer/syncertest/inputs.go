@@ -16,7 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Object returns an object in canonical form with the given members besides those
+// Object returns an object in canonical form with the given members in addition to those
 // that identify it.
 func Object(id manifest.ID, members map[string]any) manifest.Object {
 	metadata := map[string]any{"name": id.Name}
@@ -37,7 +37,7 @@ func id(group, version, kind, namespace, name string) manifest.ID {
 	return manifest.ID{Group: group, Version: version, Kind: kind, Namespace: namespace, Name: name}
 }
 
-// apps returns what the check desires: two apps, one with a definition.
+// apps returns the desired apps of the check: two, one with a definition.
 func apps() []syncer.App {
 	return []syncer.App{
 		{Name: "collectd", Objects: []manifest.Object{
@@ -53,7 +53,7 @@ func apps() []syncer.App {
 	}
 }
 
-// likeApps returns objects of which EMCO's file names would be equal.
+// likeApps returns objects whose file names would be equal in EMCO.
 func likeApps() []syncer.App {
 	long := strings.Repeat("n", 240)
 	return []syncer.App{{Name: "like", Objects: []manifest.Object{
@@ -81,7 +81,7 @@ func turned(apps []syncer.App, turn int) []syncer.App {
 	return apps
 }
 
-// flatten returns what edits leave in the repository, by path.
+// flatten returns the files after the edits, by path.
 func flatten(edits []git.Edit) map[string]string {
 	out := map[string]string{}
 	for _, e := range edits {
@@ -95,7 +95,7 @@ func flatten(edits []git.Edit) map[string]string {
 	return out
 }
 
-// compare says where two plans differ, "" if they do not.
+// compare returns where two plans differ, "" if they do not.
 func compare(a, b []git.Edit) string {
 	if len(a) != len(b) {
 		return fmt.Sprintf("the number of edits, %d and %d", len(a), len(b))

@@ -1,5 +1,4 @@
-// Package syncertest holds the contract of sync backends as a check that any backend
-// can be put through.
+// Package syncertest holds the contract of sync backends as a check for any backend.
 package syncertest
 
 import (
@@ -19,12 +18,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Planted is what the example options of a backend give for every credential. No
-// plan may hold it.
+// Planted is every credential in the example options of backends. No plan may hold it.
 const Planted = "planted-credential"
 
-// Target returns the target that the check plans for, on the cluster with a key. Keys need
-// not be right.
+// Target returns the target that the check plans for, on the cluster with a key, which need
+// not be valid.
 func Target(key string) syncer.Target {
 	provider, cluster, _ := strings.Cut(key, "+")
 	return syncer.Target{
@@ -34,7 +32,7 @@ func Target(key string) syncer.Target {
 	}
 }
 
-// Check puts b through the contract of syncer.Backend and returns all that it breaks.
+// Check tests b against the contract of syncer.Backend and returns all violations.
 func Check(b syncer.Backend) error {
 	var broken []error
 	for _, rule := range rules {
@@ -117,7 +115,7 @@ func inBounds(b syncer.Backend) error {
 			}
 			for name := range e.Dir {
 				if path.IsAbs(name) || path.Clean("/"+name) != "/"+name {
-					return fmt.Errorf("%q below %s is no clean path", name, e.Path)
+					return fmt.Errorf("%q below %s is not a clean path", name, e.Path)
 				}
 			}
 		}
@@ -130,8 +128,8 @@ func inBounds(b syncer.Backend) error {
 	return nil
 }
 
-// isPointer reports whether a path is right for a pointer: in the cluster's directory, or
-// one below that holds nothing else.
+// isPointer reports whether a path may be a pointer's: in the cluster's directory, or in a
+// directory there that holds nothing else.
 func isPointer(name string, t syncer.Target) bool {
 	dir := path.Dir(name)
 	if dir == t.Root() {
@@ -212,7 +210,7 @@ func leaving(b syncer.Backend) error {
 	}
 	for name, text := range flatten(c.Edits) {
 		if strings.Contains(name+text, "app/"+all[0].Name) {
-			return fmt.Errorf("%s still speaks of app %s", name, all[0].Name)
+			return fmt.Errorf("%s still names app %s", name, all[0].Name)
 		}
 	}
 	return nil
@@ -262,13 +260,13 @@ func definitionsMarked(b syncer.Backend) error {
 	for name, text := range flatten(c.Edits) {
 		isCRD := strings.Contains(text, "\nkind: CustomResourceDefinition\n")
 		if isCRD && !strings.Contains(text, "annotations:") {
-			return fmt.Errorf("%s does not say that it shall be kept", name)
+			return fmt.Errorf("%s has no annotation that keeps it", name)
 		}
 	}
 	return nil
 }
 
-// hostile checks that names that climb are refused, or at least stay within bounds.
+// hostile checks that names that climb are refused, or stay within bounds.
 func hostile(b syncer.Backend) error {
 	names := []string{"../../../README", "..", ".", ".git", "a/b", `a\b`, "/etc", "a\nb", "a\x00b", "\xff"}
 	for _, name := range names {
@@ -296,9 +294,9 @@ func hostile(b syncer.Backend) error {
 	return nil
 }
 
-// fansOut compares the plans of a cluster in EMCO's place and one level deeper, where
-// pointers have to say so too. Rules of what to ignore name each directory on the way, so
-// they are not the same but for the path.
+// fansOut compares the plans of a cluster with and without fan-out: the pointers must name
+// the deeper directory. Files with ignore rules, which name each directory of the path, may
+// differ otherwise.
 func fansOut(b syncer.Backend) error {
 	flat := Target("edge+c1")
 	deep := flat
@@ -316,7 +314,7 @@ func fansOut(b syncer.Backend) error {
 		moved := strings.ReplaceAll(name, flat.Root(), deep.Root())
 		text, there := files[moved]
 		if !there || !strings.Contains(content, "ignore") && text != strings.ReplaceAll(content, flat.Root(), deep.Root()) {
-			return fmt.Errorf("%s is not as %s is, or still leads to %s", moved, name, flat.Root())
+			return fmt.Errorf("%s differs from the file without fan-out, or still leads to %s", moved, flat.Root())
 		}
 		if strings.Contains(text, flat.Root()+"/") {
 			return fmt.Errorf("%s leads to %s", moved, flat.Root())
