@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
@@ -21,7 +22,7 @@ type Record struct {
 	Head    *Head
 	Pair    *Pair
 	Report  *Report
-	Agent   *Agent
+	Agent   *agents.Agent
 	Gone    bool
 	Restart bool  // forget everything: all records follow again
 	UpTo    int64 // all changes up to this revision of etcd have been yielded
@@ -108,7 +109,7 @@ func (s *Store) decodeChange(c etcdkv.Change, reports reportDecoder) (out Record
 	case out.Space == AgentSpace && len(p) == 2:
 		out.Key.Cluster = p[1]
 		if !c.Deleted {
-			out.Agent, err = pointer(s.parseAgent(p[1], c.KV))
+			out.Agent, err = pointer(s.ParseAgent(p[1], c.KV))
 		}
 	case out.Space == PairSpace && len(p) == 4:
 		out.Key = PairKey{Cluster: p[1], UID: p[2], App: p[3]}

@@ -11,13 +11,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
 // ReportStore stores what clusters report of their apps.
 type ReportStore struct {
 	kv     *etcdkv.Client
-	agents *AgentStore
+	agents *agents.Store
 }
 
 // PutReports writes and removes reports as PutPairs does pairs. A report too large for one

@@ -156,11 +156,11 @@ func TestAClusterInUseIsKnown(t *testing.T) {
 		{Key: key("p+applied", "1")},
 		{Key: key("p+applied", "2"), Applied: "d", Phase: Deleting},
 		{Key: key("p+applied", "3")},
-		{Key: key("p+wanted2", "1")},
-		{Key: key("p+applied2", "1")},
+
+		{Key: key("p+idle2", "1"), Desired: "d", Applied: "d"}, // a longer name
 	}, nil))
 	for cluster, want := range map[string]struct{ desired, applied bool }{
-		"p+none": {}, "p+idle": {}, "p+wanted": {desired: true}, "p+applied": {applied: true}, "p+wanted2": {}, "p+applied2": {},
+		"p+none": {}, "p+idle": {}, "p+wanted": {desired: true}, "p+applied": {applied: true}, "p+idle2": {true, true},
 	} {
 		desired, err1 := s.HasDesired(ctx, cluster)
 		applied, err2 := s.HasApplied(ctx, cluster)

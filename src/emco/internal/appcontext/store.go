@@ -25,8 +25,8 @@
 // 128 operations or 1 MiB.
 //
 // Each kind of record has a type with its operations: HeadStore, RevisionStore,
-// ContentStore, PairStore, ReportStore, EventStore, AgentStore, BranchStore and
-// RelocationStore. Store joins them.
+// ContentStore, PairStore, ReportStore and EventStore, and those of packages agents and
+// gitstate. Store joins them.
 package appcontext
 
 import (
@@ -36,7 +36,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 )
 
@@ -57,6 +59,13 @@ type Store struct {
 	kv *etcdkv.Client
 	o  options
 }
+
+// The parts of Store from other packages.
+type (
+	AgentStore      = agents.Store
+	BranchStore     = gitstate.BranchStore
+	RelocationStore = gitstate.RelocationStore
+)
 
 // options is what Options change.
 type options struct {
@@ -108,7 +117,7 @@ func New(c *clientv3.Client, prefix string, opts ...Option) *Store {
 func newView(kv *etcdkv.Client, o options) *Store {
 	events := &EventStore{kv: kv, now: o.now}
 	heads := &HeadStore{kv: kv, events: events}
-	agents := &AgentStore{kv: kv}
+	agents := agents.New(kv)
 	return &Store{
 		HeadStore:       heads,
 		RevisionStore:   &RevisionStore{kv: kv, heads: heads, now: o.now, cache: o.caches.placements},
@@ -117,8 +126,8 @@ func newView(kv *etcdkv.Client, o options) *Store {
 		ReportStore:     &ReportStore{kv: kv, agents: agents},
 		EventStore:      events,
 		AgentStore:      agents,
-		BranchStore:     &BranchStore{kv: kv},
-		RelocationStore: &RelocationStore{kv: kv, now: o.now},
+		BranchStore:     gitstate.NewBranchStore(kv),
+		RelocationStore: gitstate.NewRelocationStore(kv, o.now),
 		kv:              kv,
 		o:               o,
 	}

@@ -3,6 +3,8 @@ package appcontext
 import (
 	"context"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 )
 
@@ -14,6 +16,23 @@ type (
 	Sharing   = shards.Runner
 	Standing  = shards.Status
 	Ownership = shards.Ownership
+
+	Agent           = agents.Agent
+	Branch          = gitstate.Branch
+	BranchEvent     = gitstate.BranchEvent
+	Relocation      = gitstate.Relocation
+	RelocationEvent = gitstate.RelocationEvent
+	LeftPlace       = gitstate.LeftPlace
+	MoveStage       = gitstate.MoveStage
+)
+
+// The stages of moves.
+const (
+	MoveAsked   = gitstate.MoveAsked
+	MoveWritten = gitstate.MoveWritten
+	MoveTaken   = gitstate.MoveTaken
+	MoveDone    = gitstate.MoveDone
+	MoveLeft    = gitstate.MoveLeft
 )
 
 // Share is ShardRunner.

@@ -41,7 +41,7 @@ var groups = map[string]group{
 	},
 	"port": {
 		packages: []string{
-			"internal/appcontext", "internal/appcontext/etcdkv", "internal/appcontext/mirror", "internal/appcontext/shards", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/placement", "internal/render",
+			"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/shards", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/placement", "internal/render",
 			"internal/route", // the one reader of sync objects
 			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/syncer", "internal/syncer/pointer",
 		},
@@ -151,7 +151,7 @@ var inRsync = map[string][]string{
 // homes says which packages alone may know a module from elsewhere: exchanging it
 // touches them and nothing else. Names end in "/" or are complete.
 var homes = map[string][]string{
-	"go.etcd.io/":           {"internal/appcontext", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/shards", "internal/app", "internal/failpoint/seams"},
+	"go.etcd.io/":           {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/shards", "internal/app", "internal/failpoint/seams"},
 	"helm.sh/":              {"internal/render/helm"},
 	"k8s.io/client-go/":     {"internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
 	"k8s.io/api/":           {"internal/sink/kube"},

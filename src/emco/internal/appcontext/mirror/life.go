@@ -6,16 +6,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 )
 
 // Life is what the agent of a cluster last said, be it that all is as it was. It is shared
 // by all that is known of the cluster, and goes on while that is looked at.
 type Life struct {
-	last atomic.Pointer[appcontext.Agent]
+	last atomic.Pointer[agents.Agent]
 }
 
-func (l *Life) set(a *appcontext.Agent) {
+func (l *Life) set(a *agents.Agent) {
 	if a != nil {
 		a.Tokens = nil // they are nobody's business here
 	}
@@ -46,7 +46,7 @@ func (e *Entry) Heard() time.Time {
 }
 
 // lives reads the signs of life of clusters from etcd.
-func lives(agents []appcontext.Agent) map[string]*Life {
+func lives(agents []agents.Agent) map[string]*Life {
 	out := make(map[string]*Life, len(agents))
 	for _, a := range agents {
 		out[a.Cluster] = new(Life)
@@ -72,8 +72,8 @@ func (l *listener) mark(cluster string) {
 // Agents yields all agents that have said something, and each again when it has said
 // something more; several times in a row are one. It ends only when ctx ends. Tokens are
 // left out.
-func (m *Mirror) Agents(ctx context.Context) iter.Seq[appcontext.Agent] {
-	return func(yield func(appcontext.Agent) bool) {
+func (m *Mirror) Agents(ctx context.Context) iter.Seq[agents.Agent] {
+	return func(yield func(agents.Agent) bool) {
 		l := m.listen()
 		defer m.leave(l)
 		for {
@@ -109,7 +109,7 @@ func (m *Mirror) leave(l *listener) {
 }
 
 // dirty takes what a listener is to be told.
-func (m *Mirror) dirty(l *listener) (out []appcontext.Agent) {
+func (m *Mirror) dirty(l *listener) (out []agents.Agent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for cluster := range l.dirty {

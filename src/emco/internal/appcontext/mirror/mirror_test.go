@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
@@ -470,10 +471,10 @@ func TestSignsOfLife(t *testing.T) {
 	sub := s.mirror.Subscribe("7")
 	defer sub.Close()
 	sub.Life(true)
-	agent := appcontext.Agent{Cluster: "c1", Tokens: []appcontext.Token{{ID: "x"}}}
+	agent := agents.Agent{Cluster: "c1", Tokens: []agents.Token{{ID: "x"}}}
 	for i, passed := range []time.Duration{-time.Minute, time.Minute, 2 * time.Minute} {
 		agent.Seq, agent.At = uint64(i), at.Add(passed)
-		now, _, err := s.store.UpdateAgents(t.Context(), []appcontext.AgentUpdate{{Agent: agent}})
+		now, _, err := s.store.UpdateAgents(t.Context(), []agents.Update{{Agent: agent}})
 		s.must(err)
 		agent = now[0]
 		want := at.Add(max(0, passed))

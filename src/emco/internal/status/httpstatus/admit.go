@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 )
 
 // admit checks whether the holder of a token may report for a cluster now. It returns Unauthorized,
@@ -82,7 +82,7 @@ func (d *ReportWriter) lookUp(ctx context.Context, cluster string, now time.Time
 }
 
 // cacheLocked stores the agent of a cluster that has tokens, unless the cache holds a newer version.
-func (d *ReportWriter) cacheLocked(a appcontext.Agent, c Cluster, now time.Time) {
+func (d *ReportWriter) cacheLocked(a agents.Agent, c Cluster, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.queues[a.Cluster]
@@ -103,7 +103,7 @@ func (d *ReportWriter) cacheLocked(a appcontext.Agent, c Cluster, now time.Time)
 }
 
 // removeAgent deletes the stored agent of a cluster that is gone.
-func (d *ReportWriter) removeAgent(ctx context.Context, a appcontext.Agent) error {
+func (d *ReportWriter) removeAgent(ctx context.Context, a agents.Agent) error {
 	d.mu.Lock()
 	if p := d.queues[a.Cluster]; p != nil && p.waitingBatch == nil && p.writingBatch == nil {
 		delete(d.queues, a.Cluster)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -48,28 +48,28 @@ func (b *outdatedError) Unwrap() error { return b.error }
 
 // updateOf returns the update of a stored agent, or the reason why the claim is refused. The writer
 // calls it again when another process has changed the agent.
-func (c *reportClaim) updateOf(base appcontext.Agent) (appcontext.AgentUpdate, error) {
+func (c *reportClaim) updateOf(base agents.Agent) (agents.Update, error) {
 	if c.key != nil && !matchesToken(base, *c.key, c.received) {
-		return appcontext.AgentUpdate{}, errDenied
+		return agents.Update{}, errDenied
 	}
 	if err := intake.CheckOrder(intake.Document{Cluster: c.cluster}, c.report, base.Seq); err != nil {
-		return appcontext.AgentUpdate{}, &outdatedError{err, base.Seq}
+		return agents.Update{}, &outdatedError{err, base.Seq}
 	}
 	if c.report.Same != "" && c.report.Same != base.DocumentID {
-		return appcontext.AgentUpdate{}, errUnknownDigest
+		return agents.Update{}, errUnknownDigest
 	}
-	out := appcontext.AgentUpdate{Agent: base}
+	out := agents.Update{Agent: base}
 	out.Agent.Seq, out.Agent.At = c.report.Seq, c.received
 	if c.digest != "" && c.digest != base.DocumentID {
 		out.Agent.DocumentID = c.digest
-		out.Document = &appcontext.AgentDocument{Cluster: c.cluster, Seq: c.report.Seq, At: c.received, Gzip: c.gzip, Text: c.text}
+		out.Document = &agents.Document{Cluster: c.cluster, Seq: c.report.Seq, At: c.received, Gzip: c.gzip, Text: c.text}
 	}
 	return out, nil
 }
 
 // matchesToken reports whether a token of the agent is valid at the given time. It compares in
 // constant time.
-func matchesToken(a appcontext.Agent, k tokenSum, at time.Time) bool {
+func matchesToken(a agents.Agent, k tokenSum, at time.Time) bool {
 	found := 0
 	for _, t := range a.Tokens {
 		if t.Ends.IsZero() || at.Before(t.Ends) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -169,7 +169,7 @@ func (b requestBody) claim(cluster string, k tokenSum) (*reportClaim, error) {
 	} else if len(b.plain) > packAbove {
 		c.text, c.gzip = pack(b.plain), true
 	}
-	if len(c.text) > appcontext.MaxDocument {
+	if len(c.text) > agents.MaxDocument {
 		return nil, tooLarge()
 	}
 	return c, nil

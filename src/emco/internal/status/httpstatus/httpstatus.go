@@ -20,7 +20,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -43,20 +43,20 @@ type ClusterSource interface {
 
 // AgentStore stores the agents of clusters: tokens, last sequence, last document.
 type AgentStore interface {
-	Agent(ctx context.Context, cluster string) (appcontext.Agent, error)
-	AgentsOf(ctx context.Context, clusters []string) ([]appcontext.Agent, error)
-	UpdateAgents(ctx context.Context, words []appcontext.AgentUpdate) (now []appcontext.Agent, ok bool, err error)
-	DeleteAgent(ctx context.Context, a appcontext.Agent) error
+	Agent(ctx context.Context, cluster string) (agents.Agent, error)
+	AgentsOf(ctx context.Context, clusters []string) ([]agents.Agent, error)
+	UpdateAgents(ctx context.Context, words []agents.Update) (now []agents.Agent, ok bool, err error)
+	DeleteAgent(ctx context.Context, a agents.Agent) error
 }
 
 // DocumentStore reads the documents of agents.
 type DocumentStore interface {
-	AgentDocuments(ctx context.Context, clusters []string) ([]appcontext.AgentDocument, error)
+	AgentDocuments(ctx context.Context, clusters []string) ([]agents.Document, error)
 }
 
 // AgentWatch yields every agent, and then each that changes, until ctx ends.
 type AgentWatch interface {
-	Agents(ctx context.Context) iter.Seq[appcontext.Agent]
+	Agents(ctx context.Context) iter.Seq[agents.Agent]
 }
 
 // Options tune the intake. A zero value means the default given here.

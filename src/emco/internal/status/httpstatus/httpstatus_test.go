@@ -18,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 )
 
 func TestReportsAreInEtcdWhenTheyAreAnswered(t *testing.T) {
@@ -274,11 +275,11 @@ type slowBook struct {
 	*appcontext.Store
 	gate chan struct{} // a transaction needs a token
 	mu   sync.Mutex
-	txns [][]appcontext.AgentUpdate
+	txns [][]agents.Update
 	err  error
 }
 
-func (b *slowBook) UpdateAgents(ctx context.Context, words []appcontext.AgentUpdate) ([]appcontext.Agent, bool, error) {
+func (b *slowBook) UpdateAgents(ctx context.Context, words []agents.Update) ([]agents.Agent, bool, error) {
 	select {
 	case <-b.gate:
 	case <-ctx.Done():
@@ -338,7 +339,7 @@ func TestOverload(t *testing.T) {
 		t.Errorf("answers were %v", codes)
 	}
 	book.mu.Lock()
-	largest := slices.MaxFunc(book.txns, func(a, b []appcontext.AgentUpdate) int { return len(a) - len(b) })
+	largest := slices.MaxFunc(book.txns, func(a, b []agents.Update) int { return len(a) - len(b) })
 	n := len(book.txns)
 	book.mu.Unlock()
 	if n > 20 || len(largest) < 20 {

@@ -9,6 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -80,28 +81,28 @@ func (s *Source) watchAgents(ctx context.Context, todo *documentQueue) {
 }
 
 // process reads documents and delivers their reports. It queues again what failed.
-func (s *Source) process(ctx context.Context, teller *intake.Notifier, todo *documentQueue, agents []appcontext.Agent) error {
-	names, newest := make([]string, len(agents)), map[string]appcontext.Agent{}
-	for i, a := range agents {
+func (s *Source) process(ctx context.Context, teller *intake.Notifier, todo *documentQueue, changed []agents.Agent) error {
+	names, newest := make([]string, len(changed)), map[string]agents.Agent{}
+	for i, a := range changed {
 		names[i], newest[a.Cluster] = a.Cluster, a
 	}
 	docs, err := s.documents.AgentDocuments(ctx, names)
 	if err != nil {
-		todo.putBack(agents)
+		todo.putBack(changed)
 		return err
 	}
 	var failed error
 	for _, d := range docs {
 		err := s.processOne(ctx, teller, d, newest[d.Cluster])
 		if err != nil {
-			todo.putBack([]appcontext.Agent{newest[d.Cluster]})
+			todo.putBack([]agents.Agent{newest[d.Cluster]})
 			failed = errors.Join(failed, err)
 		}
 	}
 	return failed
 }
 
-func (s *Source) processOne(ctx context.Context, teller *intake.Notifier, d appcontext.AgentDocument, a appcontext.Agent) error {
+func (s *Source) processOne(ctx context.Context, teller *intake.Notifier, d agents.Document, a agents.Agent) error {
 	r, err := decode(d)
 	if err != nil {
 		s.options.Log.Error("stored agent report not readable", "cluster", d.Cluster, "err", err)
@@ -114,7 +115,7 @@ func (s *Source) processOne(ctx context.Context, teller *intake.Notifier, d appc
 	return teller.Notify(ctx, r, at)
 }
 
-func decode(d appcontext.AgentDocument) (status.Report, error) {
+func decode(d agents.Document) (status.Report, error) {
 	text := d.Text
 	if d.Gzip {
 		var err error
@@ -150,9 +151,9 @@ type documentQueue struct {
 
 // queuedDocument is the state of one cluster's document.
 type queuedDocument struct {
-	agent     appcontext.Agent // the newest, without its tokens
-	processed string           // digest of the document processed last
-	at        time.Time        // agent.At at that time
+	agent     agents.Agent // the newest, without its tokens
+	processed string       // digest of the document processed last
+	at        time.Time    // agent.At at that time
 	queued    bool
 }
 
@@ -162,7 +163,7 @@ func newDocumentQueue(refresh time.Duration) *documentQueue {
 
 // add records an agent. It queues the document if the content changed, or if refresh has
 // passed: the pairs that it is compared with may have changed.
-func (t *documentQueue) add(a appcontext.Agent) {
+func (t *documentQueue) add(a agents.Agent) {
 	if a.DocumentID == "" {
 		return
 	}
@@ -187,7 +188,7 @@ func (t *documentQueue) poke() {
 }
 
 // take removes at most n clusters from the queue.
-func (t *documentQueue) take(n int) (out []appcontext.Agent) {
+func (t *documentQueue) take(n int) (out []agents.Agent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.queue) > 0 && len(out) < n {
@@ -216,10 +217,10 @@ func (t *documentQueue) more() bool {
 }
 
 // putBack queues documents again that could not be processed.
-func (t *documentQueue) putBack(agents []appcontext.Agent) {
+func (t *documentQueue) putBack(changed []agents.Agent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, a := range agents {
+	for _, a := range changed {
 		if k, there := t.known[a.Cluster]; there && !k.queued {
 			k.queued = true
 			t.queue, t.known[a.Cluster] = append(t.queue, a.Cluster), k

@@ -13,7 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -41,7 +41,7 @@ func (e *Endpoint) Make(w http.ResponseWriter, r *http.Request) error {
 	provider, name := vars["clusterProvider"], vars["cluster"]
 	token := status.TokenPrefix + rand.Text()
 	sum := sha256.Sum256([]byte(token))
-	made := appcontext.Token{ID: hex.EncodeToString(sum[:4]), Sum: sum[:], Made: e.options.Now().UTC().Truncate(time.Second), By: web.Actor(r.Context())}
+	made := agents.Token{ID: hex.EncodeToString(sum[:4]), Sum: sum[:], Made: e.options.Now().UTC().Truncate(time.Second), By: web.Actor(r.Context())}
 	if err := e.writer.addToken(r.Context(), provider+"+"+name, made, overlap); err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ func (e *Endpoint) Revoke(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := r.URL.Query().Get("id")
-	err = e.writer.updateAgent(r.Context(), vars["clusterProvider"]+"+"+vars["cluster"], func(a *appcontext.Agent) error {
-		left := slices.DeleteFunc(slices.Clone(a.Tokens), func(t appcontext.Token) bool { return id == "" || t.ID == id })
+	err = e.writer.updateAgent(r.Context(), vars["clusterProvider"]+"+"+vars["cluster"], func(a *agents.Agent) error {
+		left := slices.DeleteFunc(slices.Clone(a.Tokens), func(t agents.Token) bool { return id == "" || t.ID == id })
 		if id != "" && len(left) == len(a.Tokens) {
 			return errs.New(errs.NotFound, "the cluster has no token "+id)
 		}
@@ -88,12 +88,12 @@ func (e *Endpoint) Revoke(w http.ResponseWriter, r *http.Request) error {
 }
 
 // validTokens returns the tokens that have not ended.
-func validTokens(tokens []appcontext.Token, now time.Time) []appcontext.Token {
-	return slices.DeleteFunc(slices.Clone(tokens), func(t appcontext.Token) bool { return !t.Ends.IsZero() && !now.Before(t.Ends) })
+func validTokens(tokens []agents.Token, now time.Time) []agents.Token {
+	return slices.DeleteFunc(slices.Clone(tokens), func(t agents.Token) bool { return !t.Ends.IsZero() && !now.Before(t.Ends) })
 }
 
-func (d *ReportWriter) addToken(ctx context.Context, cluster string, made appcontext.Token, overlap time.Duration) error {
-	return d.updateAgent(ctx, cluster, func(a *appcontext.Agent) error {
+func (d *ReportWriter) addToken(ctx context.Context, cluster string, made agents.Token, overlap time.Duration) error {
+	return d.updateAgent(ctx, cluster, func(a *agents.Agent) error {
 		ends := made.Made.Add(overlap)
 		a.Tokens = validTokens(a.Tokens, made.Made)
 		for i, t := range a.Tokens {
@@ -110,13 +110,13 @@ func (d *ReportWriter) addToken(ctx context.Context, cluster string, made appcon
 
 // registered reads the agent of a registered cluster that needs one. It drops the tokens of an
 // earlier cluster of the same name.
-func (d *ReportWriter) registered(ctx context.Context, cluster string) (appcontext.Agent, error) {
+func (d *ReportWriter) registered(ctx context.Context, cluster string) (agents.Agent, error) {
 	c, err := d.clusters.Cluster(ctx, cluster)
 	if err != nil {
-		return appcontext.Agent{}, err
+		return agents.Agent{}, err
 	}
 	if c.Direct {
-		return appcontext.Agent{}, errs.New(errs.Conflict, "the cluster is watched directly; nothing reports for it")
+		return agents.Agent{}, errs.New(errs.Conflict, "the cluster is watched directly; nothing reports for it")
 	}
 	a, err := d.agents.Agent(ctx, cluster)
 	if a.Identity != c.Identity {
@@ -126,7 +126,7 @@ func (d *ReportWriter) registered(ctx context.Context, cluster string) (appconte
 }
 
 // updateAgent changes an agent and retries when another process changes it at the same time.
-func (d *ReportWriter) updateAgent(ctx context.Context, cluster string, how func(*appcontext.Agent) error) error {
+func (d *ReportWriter) updateAgent(ctx context.Context, cluster string, how func(*agents.Agent) error) error {
 	for range 2 * maxTries {
 		a, err := d.registered(ctx, cluster)
 		if err == nil {
@@ -135,7 +135,7 @@ func (d *ReportWriter) updateAgent(ctx context.Context, cluster string, how func
 		if err != nil {
 			return err
 		}
-		now, ok, err := d.agents.UpdateAgents(ctx, []appcontext.AgentUpdate{{Agent: a}})
+		now, ok, err := d.agents.UpdateAgents(ctx, []agents.Update{{Agent: a}})
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (d *ReportWriter) updateAgent(ctx context.Context, cluster string, how func
 }
 
 // invalidate makes the next request of a cluster read its agent again.
-func (d *ReportWriter) invalidate(a appcontext.Agent) {
+func (d *ReportWriter) invalidate(a agents.Agent) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if p := d.queues[a.Cluster]; p != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 )
 
 const (
@@ -44,17 +44,17 @@ type ReportWriter struct {
 
 // clusterQueue holds the cached agent and the waiting reports of one cluster. ReportWriter.mu guards it.
 type clusterQueue struct {
-	agent       appcontext.Agent // as last read from or written to etcd
-	identity    string           // of the cluster's registration; empty: no agent may report
-	checked     time.Time        // when agent and identity were read
-	nextAllowed time.Time        // the time up to which the rate limit is used; see reportGap
+	agent       agents.Agent // as last read from or written to etcd
+	identity    string       // of the cluster's registration; empty: no agent may report
+	checked     time.Time    // when agent and identity were read
+	nextAllowed time.Time    // the time up to which the rate limit is used; see reportGap
 
 	waitingBatch, writingBatch *claimBatch
 }
 
 // claimBatch is one update of an agent and the claims that it answers.
 type claimBatch struct {
-	update appcontext.AgentUpdate
+	update agents.Update
 	claims []*reportClaim
 }
 
@@ -167,7 +167,7 @@ func (d *ReportWriter) enqueueLocked(p *clusterQueue, c *reportClaim) error {
 }
 
 // base is the agent as it will be after all waiting batches are stored.
-func (p *clusterQueue) base() appcontext.Agent {
+func (p *clusterQueue) base() agents.Agent {
 	switch {
 	case p.waitingBatch != nil:
 		return p.waitingBatch.update.Agent
@@ -201,7 +201,7 @@ func (d *ReportWriter) writeLoop(ctx context.Context) {
 }
 
 // nextTransaction takes as many batches as one transaction holds.
-func (d *ReportWriter) nextTransaction() (places []*clusterQueue, words []appcontext.AgentUpdate) {
+func (d *ReportWriter) nextTransaction() (places []*clusterQueue, words []agents.Update) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	ops, bytes := 0, 0
@@ -209,7 +209,7 @@ func (d *ReportWriter) nextTransaction() (places []*clusterQueue, words []appcon
 		p := d.ready[0]
 		p.waitingBatch.update.OldParts = p.agent.Parts
 		o, b := p.waitingBatch.update.Weight()
-		if ops, bytes = ops+o, bytes+b; len(places) > 0 && (ops > appcontext.MaxUpdateOps || bytes > appcontext.MaxUpdateBytes) {
+		if ops, bytes = ops+o, bytes+b; len(places) > 0 && (ops > agents.MaxUpdateOps || bytes > agents.MaxUpdateBytes) {
 			d.wakeWriter() // another writer takes the rest
 			break
 		}
@@ -220,7 +220,7 @@ func (d *ReportWriter) nextTransaction() (places []*clusterQueue, words []appcon
 }
 
 // startWriting turns the waiting batch into the one being written, based on the stored agent.
-func (p *clusterQueue) startWriting() appcontext.AgentUpdate {
+func (p *clusterQueue) startWriting() agents.Update {
 	w := &p.waitingBatch.update
 	w.Agent.Mod, w.Agent.Parts, w.OldParts = p.agent.Mod, p.agent.Parts, p.agent.Parts
 	p.writingBatch, p.waitingBatch = p.waitingBatch, nil
@@ -228,7 +228,7 @@ func (p *clusterQueue) startWriting() appcontext.AgentUpdate {
 }
 
 // finishTransaction answers the claims of a transaction, or retries them.
-func (d *ReportWriter) finishTransaction(places []*clusterQueue, now []appcontext.Agent, ok bool, err error) {
+func (d *ReportWriter) finishTransaction(places []*clusterQueue, now []agents.Agent, ok bool, err error) {
 	if err != nil {
 		d.options.Log.Warn("reports not stored", "reports", len(places), "err", err)
 		err = retryLater("the store cannot be written now")
@@ -348,12 +348,12 @@ func (d *ReportWriter) loadAgents(ctx context.Context, signs map[string]heartbea
 		}
 	}
 	d.mu.Unlock()
-	agents, err := d.agents.AgentsOf(ctx, missing)
+	found, err := d.agents.AgentsOf(ctx, missing)
 	if err != nil {
 		return err
 	}
-	known := map[string]appcontext.Agent{}
-	for _, a := range agents {
+	known := map[string]agents.Agent{}
+	for _, a := range found {
 		known[a.Cluster] = a
 	}
 	d.mu.Lock()

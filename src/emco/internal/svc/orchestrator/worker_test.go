@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -215,7 +216,7 @@ func TestAgentsAreKeptWithTheirClusters(t *testing.T) {
 		}
 	}
 	for _, cluster := range []string{"edge+a", "edge+b"} {
-		_, _, err := p.contexts.UpdateAgents(ctx, []appcontext.AgentUpdate{{Agent: appcontext.Agent{Cluster: cluster, Seq: 1}}})
+		_, _, err := p.contexts.UpdateAgents(ctx, []agents.Update{{Agent: agents.Agent{Cluster: cluster, Seq: 1}}})
 		p.must(err)
 	}
 	p.must(p.contexts.SweepAgents(ctx, w.isRegistered))

@@ -1,4 +1,9 @@
-package appcontext
+// Package agents stores the agents that report for clusters, with their tokens, and the last
+// documents of those that report by HTTPS.
+//
+//	heard/<cluster>         Agent
+//	said/<cluster>/<part>   Document, in values of at most 256 KiB
+package agents
 
 import (
 	"bytes"
@@ -42,15 +47,15 @@ type Token struct {
 	By   string    `json:"actor,omitempty"` // who requested it
 }
 
-// AgentUpdate replaces an agent, which must be as it was read (Agent.Mod).
-type AgentUpdate struct {
+// Update replaces an agent, which must be as it was read (Agent.Mod).
+type Update struct {
 	Agent    Agent
-	Document *AgentDocument // nil: the document stays
-	OldParts int            // Agent.Parts of the document that is replaced; UpdateAgents sets those of the new one
+	Document *Document // nil: the document stays
+	OldParts int       // Agent.Parts of the document that is replaced; UpdateAgents sets those of the new one
 }
 
-// AgentDocument is a document of an agent as it was received.
-type AgentDocument struct {
+// Document is a document of an agent as it was received.
+type Document struct {
 	Cluster string    `json:"-"`
 	Seq     uint64    `json:"seq"`
 	At      time.Time `json:"at"` // when it was received
@@ -65,8 +70,11 @@ const (
 	MaxDocument    = 3 * etcdkv.MaxValue
 )
 
-// AgentStore stores the agents of clusters and their documents.
-type AgentStore struct{ kv *etcdkv.Client }
+// Store stores the agents of clusters and their documents.
+type Store struct{ kv *etcdkv.Client }
+
+// New returns the agents below the client's prefix.
+func New(kv *etcdkv.Client) *Store { return &Store{kv} }
 
 func agentKey(kv *etcdkv.Client, cluster string) string { return kv.Key("heard", cluster) }
 
@@ -79,7 +87,7 @@ func documentPart(n int) string { return fmt.Sprintf("%02x", n) }
 
 // Weight returns upper bounds of the operations and bytes that u takes. OldParts must be
 // set.
-func (u AgentUpdate) Weight() (ops, bytes int) {
+func (u Update) Weight() (ops, bytes int) {
 	ops, bytes = 1, 512+160*len(u.Agent.Tokens)
 	if u.Document != nil {
 		parts := (len(u.Document.Text)+512)/etcdkv.MaxValue + 1 // with its header
@@ -94,7 +102,7 @@ func (u AgentUpdate) Weight() (ops, bytes int) {
 // UpdateAgents writes updates in one transaction: all of them, if all agents are still at
 // their Mod, and none otherwise. now are the agents afterwards, in the order of updates.
 // Together the updates must not weigh more than MaxUpdateOps and MaxUpdateBytes.
-func (s *AgentStore) UpdateAgents(ctx context.Context, updates []AgentUpdate) (now []Agent, ok bool, err error) {
+func (s *Store) UpdateAgents(ctx context.Context, updates []Update) (now []Agent, ok bool, err error) {
 	cmps, names := make([]clientv3.Cmp, len(updates)), make([]string, len(updates))
 	then := make([]clientv3.Op, 0, 2*len(updates))
 	updates = slices.Clone(updates)
@@ -122,7 +130,7 @@ func (s *AgentStore) UpdateAgents(ctx context.Context, updates []AgentUpdate) (n
 }
 
 // appendUpdate appends the writes of an update to ops.
-func (s *AgentStore) appendUpdate(ops []clientv3.Op, u *AgentUpdate) ([]clientv3.Op, error) {
+func (s *Store) appendUpdate(ops []clientv3.Op, u *Update) ([]clientv3.Op, error) {
 	if err := etcdkv.CheckParts(u.Agent.Cluster); err != nil {
 		return nil, err
 	}
@@ -138,7 +146,7 @@ func (s *AgentStore) appendUpdate(ops []clientv3.Op, u *AgentUpdate) ([]clientv3
 }
 
 // appendDocument replaces the parts of the old document by those of the new one.
-func (s *AgentStore) appendDocument(ops []clientv3.Op, u *AgentUpdate) ([]clientv3.Op, error) {
+func (s *Store) appendDocument(ops []clientv3.Op, u *Update) ([]clientv3.Op, error) {
 	rest, err := u.Document.encode()
 	if err != nil {
 		return nil, err
@@ -158,7 +166,7 @@ func (s *AgentStore) appendDocument(ops []clientv3.Op, u *AgentUpdate) ([]client
 }
 
 // encode returns a line of JSON with the text after it.
-func (d AgentDocument) encode() (string, error) {
+func (d Document) encode() (string, error) {
 	if len(d.Text) > MaxDocument {
 		return "", errs.E(errs.TooLarge, "store", "report of "+d.Cluster, fmt.Errorf("%d bytes are above the limit of %d", len(d.Text), MaxDocument))
 	}
@@ -183,8 +191,8 @@ func (d AgentDocument) encode() (string, error) {
 	return out.String(), nil
 }
 
-// parseAgent reads an agent; nil is one that does not exist.
-func (s *AgentStore) parseAgent(cluster string, kv *mvccpb.KeyValue) (Agent, error) {
+// ParseAgent reads an agent; nil is one that does not exist.
+func (s *Store) ParseAgent(cluster string, kv *mvccpb.KeyValue) (Agent, error) {
 	if kv == nil {
 		return Agent{Cluster: cluster}, nil
 	}
@@ -195,7 +203,7 @@ func (s *AgentStore) parseAgent(cluster string, kv *mvccpb.KeyValue) (Agent, err
 
 // Agent returns the agent of a cluster; nothing but its name, and Mod 0, if it does not
 // exist.
-func (s *AgentStore) Agent(ctx context.Context, cluster string) (Agent, error) {
+func (s *Store) Agent(ctx context.Context, cluster string) (Agent, error) {
 	if err := etcdkv.CheckParts(cluster); err != nil {
 		return Agent{}, err
 	}
@@ -203,17 +211,17 @@ func (s *AgentStore) Agent(ctx context.Context, cluster string) (Agent, error) {
 	if err != nil || len(r.Kvs) == 0 {
 		return Agent{Cluster: cluster}, err
 	}
-	return s.parseAgent(cluster, r.Kvs[0])
+	return s.ParseAgent(cluster, r.Kvs[0])
 }
 
 // AgentsOf returns the agents of clusters, without those that do not exist.
-func (s *AgentStore) AgentsOf(ctx context.Context, clusters []string) ([]Agent, error) {
+func (s *Store) AgentsOf(ctx context.Context, clusters []string) ([]Agent, error) {
 	all, err := s.agentsAt(ctx, clusters)
 	return slices.DeleteFunc(all, func(a Agent) bool { return a.Mod == 0 }), err
 }
 
 // agentsAt returns the agents of clusters, in their order.
-func (s *AgentStore) agentsAt(ctx context.Context, clusters []string) ([]Agent, error) {
+func (s *Store) agentsAt(ctx context.Context, clusters []string) ([]Agent, error) {
 	out := make([]Agent, 0, len(clusters))
 	for some := range slices.Chunk(clusters, etcdkv.MaxOps) {
 		keys := make([]string, len(some))
@@ -225,7 +233,7 @@ func (s *AgentStore) agentsAt(ctx context.Context, clusters []string) ([]Agent, 
 			return nil, err
 		}
 		for i, kv := range found {
-			a, err := s.parseAgent(some[i], kv)
+			a, err := s.ParseAgent(some[i], kv)
 			if err != nil {
 				return nil, err
 			}
@@ -237,7 +245,7 @@ func (s *AgentStore) agentsAt(ctx context.Context, clusters []string) ([]Agent, 
 
 // AgentDocuments returns the documents of the agents of at most 128 clusters, without those
 // that have none. All of them are in memory at once: ask for few.
-func (s *AgentStore) AgentDocuments(ctx context.Context, clusters []string) ([]AgentDocument, error) {
+func (s *Store) AgentDocuments(ctx context.Context, clusters []string) ([]Document, error) {
 	keys := make([]string, len(clusters))
 	for i, c := range clusters {
 		keys[i] = documentKey(s.kv, c, "")
@@ -246,7 +254,7 @@ func (s *AgentStore) AgentDocuments(ctx context.Context, clusters []string) ([]A
 	if err != nil {
 		return nil, err
 	}
-	out := make([]AgentDocument, 0, len(clusters))
+	out := make([]Document, 0, len(clusters))
 	for i, parts := range found {
 		if len(parts) == 0 {
 			continue
@@ -260,7 +268,7 @@ func (s *AgentStore) AgentDocuments(ctx context.Context, clusters []string) ([]A
 	return out, nil
 }
 
-func parseDocument(cluster string, parts []*mvccpb.KeyValue) (AgentDocument, error) {
+func parseDocument(cluster string, parts []*mvccpb.KeyValue) (Document, error) {
 	whole := parts[0].Value
 	if len(parts) > 1 {
 		whole = slices.Clone(whole)
@@ -269,7 +277,7 @@ func parseDocument(cluster string, parts []*mvccpb.KeyValue) (AgentDocument, err
 		}
 	}
 	head, text, ok := bytes.Cut(whole, []byte("\n"))
-	d := AgentDocument{Cluster: cluster}
+	d := Document{Cluster: cluster}
 	err := json.Unmarshal(head, &d)
 	if err == nil && !ok {
 		err = errors.New("it has no text")
@@ -283,7 +291,7 @@ func parseDocument(cluster string, parts []*mvccpb.KeyValue) (AgentDocument, err
 
 // DeleteAgent removes the agent of a cluster, with its tokens and document, if it is still
 // as a was read. Conflict if it is not.
-func (s *AgentStore) DeleteAgent(ctx context.Context, a Agent) error {
+func (s *Store) DeleteAgent(ctx context.Context, a Agent) error {
 	if err := etcdkv.CheckParts(a.Cluster); err != nil {
 		return err
 	}
@@ -299,7 +307,7 @@ func (s *AgentStore) DeleteAgent(ctx context.Context, a Agent) error {
 
 // SweepAgents removes the agents of clusters that are no longer registered. One that
 // reports meanwhile stays until the next sweep. An error of registered ends the sweep.
-func (s *AgentStore) SweepAgents(ctx context.Context, registered func(ctx context.Context, cluster string) (bool, error)) error {
+func (s *Store) SweepAgents(ctx context.Context, registered func(ctx context.Context, cluster string) (bool, error)) error {
 	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: agentKey(s.kv, ""), KeysOnly: true}) {
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package appcontext
+package agents
 
 import (
 	"encoding/base64"

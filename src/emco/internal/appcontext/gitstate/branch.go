@@ -1,4 +1,9 @@
-package appcontext
+// Package gitstate stores what rsync and operators record of Git: the branches that rsync
+// writes to, and the progress of clusters' moves between places.
+//
+//	git/<hash>       Branch
+//	move/<cluster>   Relocation
+package gitstate
 
 import (
 	"context"
@@ -31,6 +36,9 @@ type Branch struct {
 // BranchStore stores the records of Git branches.
 type BranchStore struct{ kv *etcdkv.Client }
 
+// NewBranchStore returns the branches below the client's prefix.
+func NewBranchStore(kv *etcdkv.Client) *BranchStore { return &BranchStore{kv} }
+
 func branchKey(kv *etcdkv.Client, url, name string) string {
 	sum := sha256.Sum256([]byte(url + "\x00" + name))
 	return kv.Key("git", hex.EncodeToString(sum[:20]))
@@ -56,7 +64,7 @@ func (s *BranchStore) Branches(ctx context.Context) iter.Seq2[Branch, error] {
 
 // PutBranch writes a record, which must still be as b was read (b.Mod; 0: it must not
 // exist); Conflict if not, and ErrFenced if own is lost.
-func (s *BranchStore) PutBranch(ctx context.Context, own Fence, b Branch) (Branch, error) {
+func (s *BranchStore) PutBranch(ctx context.Context, own etcdkv.Fence, b Branch) (Branch, error) {
 	key := branchKey(s.kv, b.URL, b.Name)
 	text, err := etcdkv.Encode(key, b)
 	if err != nil {
@@ -75,7 +83,7 @@ func (s *BranchStore) PutBranch(ctx context.Context, own Fence, b Branch) (Branc
 }
 
 // ForgetBranch removes a record, which must still be as b was read.
-func (s *BranchStore) ForgetBranch(ctx context.Context, own Fence, b Branch) error {
+func (s *BranchStore) ForgetBranch(ctx context.Context, own etcdkv.Fence, b Branch) error {
 	key := branchKey(s.kv, b.URL, b.Name)
 	same := clientv3.Compare(clientv3.ModRevision(key), "=", b.Mod)
 	_, ok, err := s.kv.Fenced(own).Commit(ctx, key, []clientv3.Cmp{same}, []clientv3.Op{clientv3.OpDelete(key)})
@@ -118,7 +126,7 @@ func (s *BranchStore) alter(ctx context.Context, url, name string, how func(*Bra
 			return Branch{}, err
 		}
 		how(&b)
-		if b, err = s.PutBranch(ctx, Fence{}, b); !errs.Is(err, errs.Conflict) {
+		if b, err = s.PutBranch(ctx, etcdkv.Fence{}, b); !errs.Is(err, errs.Conflict) {
 			return b, err
 		}
 	}

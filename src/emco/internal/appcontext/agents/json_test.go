@@ -1,4 +1,4 @@
-package appcontext
+package agents
 
 import (
 	"encoding/json"
@@ -42,6 +42,21 @@ func TestAgentsAreWrittenAsJSON(t *testing.T) {
 	for _, text := range []string{`{"seq":"1"}`, `[]`, ``, `{"tokens":[{"sum":"?"}]}`} {
 		if _, err := decodeAgent(&mvccpb.KeyValue{Value: []byte(text)}); err == nil {
 			t.Errorf("%s is read", text)
+		}
+	}
+}
+
+// No update takes more operations than its weight says.
+func TestWeightIsAnUpperBound(t *testing.T) {
+	t.Parallel()
+	s := New(etcdkv.New(nil, "/emco", etcdkv.Options{}))
+	for _, size := range []int{0, 10, etcdkv.MaxValue - 100, etcdkv.MaxValue + 7, 2 * etcdkv.MaxValue, MaxDocument} {
+		for oldParts := range 5 {
+			u := Update{Agent: Agent{Cluster: "edge+a"}, Document: &Document{Cluster: "edge+a", Text: make([]byte, size)}, OldParts: oldParts}
+			ops, _ := u.Weight()
+			if written, err := s.appendUpdate(nil, &u); err != nil || len(written) > ops {
+				t.Errorf("a document of %d bytes in the place of %d parts takes %d operations, %v, and weighs %d", size, oldParts, len(written), err, ops)
+			}
 		}
 	}
 }

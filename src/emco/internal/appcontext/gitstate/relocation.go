@@ -1,4 +1,4 @@
-package appcontext
+package gitstate
 
 import (
 	"context"
@@ -64,6 +64,11 @@ type RelocationStore struct {
 	now func() time.Time
 }
 
+// NewRelocationStore returns the moves below the client's prefix.
+func NewRelocationStore(kv *etcdkv.Client, now func() time.Time) *RelocationStore {
+	return &RelocationStore{kv: kv, now: now}
+}
+
 // Relocation returns the progress of a cluster's last move, or NotFound.
 func (s *RelocationStore) Relocation(ctx context.Context, cluster string) (Relocation, error) {
 	if err := etcdkv.CheckParts(cluster); err != nil {
@@ -81,7 +86,7 @@ func (s *RelocationStore) Relocation(ctx context.Context, cluster string) (Reloc
 
 // PutRelocation writes the progress of a move. The record must be as r was read (r.Mod; 0: it
 // must not exist); Conflict if not, and ErrFenced if own is lost.
-func (s *RelocationStore) PutRelocation(ctx context.Context, own Fence, r Relocation) (Relocation, error) {
+func (s *RelocationStore) PutRelocation(ctx context.Context, own etcdkv.Fence, r Relocation) (Relocation, error) {
 	if err := etcdkv.CheckParts(r.Cluster); err != nil {
 		return r, err
 	}
@@ -134,7 +139,7 @@ func (s *RelocationStore) changeRelocation(ctx context.Context, cluster string, 
 		if !changes {
 			return nil
 		}
-		if _, err = s.PutRelocation(ctx, Fence{}, r); !errs.Is(err, errs.Conflict) {
+		if _, err = s.PutRelocation(ctx, etcdkv.Fence{}, r); !errs.Is(err, errs.Conflict) {
 			return err
 		}
 	}
@@ -151,7 +156,7 @@ func (s *RelocationStore) ForgetRelocation(ctx context.Context, cluster string) 
 }
 
 // DropRelocation removes a record, which must still be as r was read.
-func (s *RelocationStore) DropRelocation(ctx context.Context, own Fence, r Relocation) error {
+func (s *RelocationStore) DropRelocation(ctx context.Context, own etcdkv.Fence, r Relocation) error {
 	key := s.kv.Key("move", r.Cluster)
 	same := clientv3.Compare(clientv3.ModRevision(key), "=", r.Mod)
 	_, ok, err := s.kv.Fenced(own).Commit(ctx, key, []clientv3.Cmp{same}, []clientv3.Op{clientv3.OpDelete(key)})
