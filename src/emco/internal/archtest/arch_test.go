@@ -118,7 +118,8 @@ var exceptions = map[string][]string{
 	"internal/sink/s3": {root + "git/batch", root + "git/transport"},
 	// There are just these two ways to a cluster, and no configuration chooses among
 	// them: the service drives them itself.
-	"internal/svc/rsync":              {module + "/internal/sink/kube", root + "git", root + "git/batch"},
+	"internal/svc/rsync":              {module + "/internal/sink/kube"},
+	"internal/svc/rsync/shard":        {module + "/internal/sink/kube"},
 	"internal/svc/rsync/deliver/kube": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
 	// What providers are asked at most by default is known there.
 	"internal/config": {root + "git/budget"},
@@ -145,7 +146,11 @@ var inRsync = map[string][]string{
 	"deliver/platform": {"pair", "queue"},
 	"branchguard":      {"pair", "queue", "watchcache"},
 	"clustermove":      {"pair", "pairs", "queue", "watchcache"},
-	"api":              {},
+	"shard": {
+		"pair", "pairs", "gate", "queue", "content", "reports",
+		"deliver/git", "deliver/kube", "deliver/platform", "branchguard", "clustermove",
+	},
+	"api": {},
 }
 
 // homes says which packages alone may know a module from elsewhere: exchanging it
@@ -279,7 +284,10 @@ func TestFaultsAreFound(t *testing.T) {
 		{"internal/svc/clm", in("store/all"), false, true},
 		{"internal/svc/clm", in("sink/kube"), false, true},
 		{"internal/svc/rsync", in("sink/kube"), false, false},
-		{"internal/svc/rsync", root + "git/batch", false, false},
+		{"internal/svc/rsync", in("svc/rsync/shard"), false, false},
+		{"internal/svc/rsync/shard", root + "git/batch", false, false},
+		{"internal/svc/rsync/pairs", in("svc/rsync/shard"), false, true},
+		{"internal/svc/rsync/pairs", in("sink/kube"), false, true},
 		{"internal/svc/rsync", root + "git/plain", false, true},
 		{"internal/svc/rsync", in("svc/rsync/pair"), false, false},
 		{"internal/svc/rsync/gate", in("svc/rsync/pair"), false, false},

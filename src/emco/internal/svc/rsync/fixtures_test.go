@@ -1,63 +1,63 @@
 package rsync
 
 import (
-	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 )
 
-var (
-	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	retry = pair.Retry{First: time.Second, Longest: 5 * time.Minute}
-	key   = appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}
-)
+var retry = pair.Retry{First: time.Second, Longest: 5 * time.Minute}
 
-func digests(d ...appcontext.Digest) []appcontext.Digest { return d }
-
-// job is a hook's object, in the content "1".
-var job = appcontext.Ref{ID: manifest.ID{Group: "batch", Version: "v1", Kind: "Job", Namespace: "shop", Name: "migrate"}, Digest: "d", Stamp: "1"}
-
-// noContexts is an AppContext that accepts every write of pairs and holds nothing.
-type noContexts struct{ pairs.AppContext }
-
-func (noContexts) PutPairs(context.Context, appcontext.Fence, []appcontext.Pair, []appcontext.PairKey) error {
-	return nil
-}
-
-// storeOf is a Store that holds pairs in memory alone.
-func storeOf(t *testing.T, all ...appcontext.Pair) *pairs.Store {
+// register makes a cluster that pulls from Git, or one that is reached directly if it
+// has no sync object.
+func register(t *testing.T, db *store.DB, name, syncObject string) {
 	t.Helper()
-	s := pairs.New(pairs.Config{AppContext: noContexts{}})
-	hold(t, s, all...)
-	return s
-}
-
-// hold has a Store remember pairs.
-func hold(t *testing.T, s *pairs.Store, all ...appcontext.Pair) {
-	t.Helper()
-	if err := s.Load(t.Context(), all); err != nil {
+	body := `{"metadata":{"name":"` + name + `"},"spec":{"gitOps":{"gitOpsType":"git","gitOpsReferenceObject":"` + syncObject + `"}}}`
+	if syncObject == "" {
+		body = `{"metadata":{"name":"` + name + `"},"spec":{"gitOps":{}}}`
+	}
+	if _, err := db.Create(t.Context(), store.Write{Key: store.Key("cluster-providers/edge/clusters/" + name), Body: []byte(body)}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// setDesired has a Store hold what is desired.
-func setDesired(t *testing.T, s *pairs.Store, w pair.Desired) {
+// change writes a change of a head.
+func change(t *testing.T, contexts *appcontext.Store, head appcontext.Head, how func(*appcontext.Head)) appcontext.Head {
 	t.Helper()
-	if _, err := s.SetDesired(t.Context(), w); err != nil {
+	to := head
+	how(&to)
+	next, err := contexts.Step(t.Context(), head, to, nil, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return next
 }
 
-// on is the app "web" of deployment 7 on clusters.
-func on(bundle appcontext.Digest, clusters ...string) pair.Desired {
-	w := pair.Desired{Deployment: "7", Subject: "the group", Rev: 2, Places: map[string]map[string]appcontext.Digest{}}
+// publish makes the next revision of deployment 7, with the app "web" on clusters.
+func publish(t *testing.T, contexts *appcontext.Store, head appcontext.Head, clusters ...string) appcontext.Head {
+	t.Helper()
+	to := head
+	to.UID, to.Subject, to.LastRev = "7", "the group", head.LastRev+1
+	to, err := contexts.Step(t.Context(), head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", to.LastRev), Rev: to.LastRev})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := contexts.PutBundle(t.Context(), appcontext.Bundle{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var places []appcontext.Placement
 	for _, c := range clusters {
-		w.Places[c] = map[string]appcontext.Digest{"web": bundle}
+		places = append(places, appcontext.Placement{Cluster: c, Apps: map[string]appcontext.Digest{"web": bundle}})
 	}
-	return w
+	to, err = contexts.Publish(t.Context(), to, appcontext.Revision{Number: to.LastRev}, slices.Values(places))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
 }

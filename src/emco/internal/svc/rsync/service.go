@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/git"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/shard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
@@ -25,140 +28,148 @@ import (
 type Parts struct {
 	DB       *store.DB
 	Contexts *appcontext.Store
-	Mirror   *mirror.Mirror // of Contexts; somebody runs it. Nil if no app waits for another one
+	Mirror   *mirror.Mirror // of Contexts, which the caller runs; nil if no app waits for another one
 	Backends *syncer.Registry
 	Rules    gitops.Rules // which Git addresses are allowed
 	Git      git.Committer
 	Kube     *kube.Sink
-	Member   appcontext.Member // this process, as those that share its work see it
-	Retry    pair.Retry
+	Member   appcontext.Member // this process among those that share the work
+	Retry    Retry
 	Workers  int                // directly reached clusters worked on at the same time
-	Differ   branchguard.Differ // tells what others changed; nil: nobody looks
-	Look     time.Duration      // how often branches are looked at for that; 0: only before commits
+	Differ   branchguard.Differ // finds what others changed; nil: nothing does
+	Look     time.Duration      // between two checks of a branch for edits by others; 0: only before commits
 	Sources  []Source           // of reports on clusters that are not watched from here
 	Log      *slog.Logger
 }
 
-// Retry says when a delivery that failed is tried again.
+// Retry says when a failed delivery is tried again.
 type Retry = pair.Retry
 
-// Service carries out what the AppContext asks for. Several processes share the work by
-// shards; for each shard that is this process' a dispatcher works.
-//
-//	heads, branches ──► feed, desk ──► dispatcher of shard 3 ──► lanes ──► sinks
-//	   (one watch)      (one reading)  dispatcher of shard 7 ──► …
+// Service runs a shard.Shard for each shard that this process owns. It runs once what all
+// of them share: the watches of heads, branches and moves, and the sources of reports.
 type Service struct {
-	parts    Parts
-	gateway  *route.Resolver
-	contents *content.Reader
-	slots    chan struct{} // bounds the clusters worked on at the same time
-	callers  chan struct{} // bounds the clusters of which the platforms are told something at the same time
+	sources []Source
+	log     *slog.Logger
 
-	sharing  *appcontext.Sharing
-	feed     *feed
-	desk     *desk
-	loader   *loader
-	branches *branchguard.Records
-	moves    *clustermove.Progress
-	terms    *terms
+	heads  *shard.HeadFeed
+	shared shard.Shared
+	group  *appcontext.Sharing // the processes that share the work
+	shards *runningShards
 }
 
 // New returns the service.
 func New(p Parts) *Service {
-	m := clustermove.NewProgress(p.Contexts, p.Log)
-	g := &route.Resolver{DB: p.DB, Backends: p.Backends, Rules: p.Rules, Moves: m}
+	moves := clustermove.NewProgress(p.Contexts, p.Log)
+	routes := &route.Resolver{DB: p.DB, Backends: p.Backends, Rules: p.Rules, Moves: moves}
+	heads := shard.NewHeadFeed(p.Log)
 	s := &Service{
-		parts: p, gateway: g, contents: content.NewReader(p.Contexts), slots: make(chan struct{}, p.Workers), callers: make(chan struct{}, p.Workers),
-		feed: newFeed(p.Log), desk: newDesk(p.Contexts, g.Shards), loader: newLoader(p.Contexts, g),
-		branches: branchguard.NewRecords(p.Contexts, p.Log), moves: m, terms: newTerms(),
+		sources: p.Sources, log: p.Log, heads: heads, shards: newRunningShards(),
+		shared: shard.Shared{
+			Contexts: p.Contexts, Heads: heads, Routes: routes, Moves: moves, Content: content.NewReader(p.Contexts),
+			Revisions: shard.NewRevisionCache(p.Contexts, routes.Shards), Loader: shard.NewPairLoader(p.Contexts, routes),
+			Branches: branchguard.NewRecords(p.Contexts, p.Log),
+			Git:      p.Git, Kube: p.Kube, Differ: p.Differ, Interval: p.Look, Retry: p.Retry,
+			ClusterSlots: make(chan struct{}, p.Workers), PlatformSlots: make(chan struct{}, p.Workers), Log: p.Log,
+		},
 	}
-	s.sharing = p.Contexts.Share(route.Group, p.Member, s.term)
+	if p.Mirror != nil {
+		s.shared.Others = p.Mirror
+	}
+	s.shared.Alone = func() bool { return s.group.Standing().Working == route.Group.Shards }
+	s.group = p.Contexts.Share(route.Group, p.Member, s.runShard)
 	return s
 }
 
 // Name is "rsync".
 func (s *Service) Name() string { return route.Group.Kind }
 
-// Ready says so until this process has joined the others, and its shards have caught up
-// with what was there when they began. A process whose shards are still worked on by
-// another one is ready, and so is one that has none.
+// Ready returns an error until this process has joined the group, and its shards have
+// reconciled the heads of their start. A process whose shards are still run by another one
+// is ready, and so is one without shards.
 func (s *Service) Ready() error {
-	if err := s.sharing.Ready(); err != nil {
+	if err := s.group.Ready(); err != nil {
 		return err
 	}
-	if n := s.sharing.Standing().Working - s.terms.ready(); n > 0 {
+	if n := s.group.Standing().Working - s.shards.ready(); n > 0 {
 		return fmt.Errorf("%d shards have not caught up with the AppContext", n)
 	}
 	return nil
 }
 
-// State says which part of the work is this process'.
-func (s *Service) State() string { return s.sharing.String() }
+// State says which part of the work is done by this process.
+func (s *Service) State() string { return s.group.String() }
 
 // Run works until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var beside sync.WaitGroup
-	defer beside.Wait()
+	var others sync.WaitGroup
+	defer others.Wait()
 	defer cancel()
-	beside.Go(func() { s.feed.run(ctx, s.parts.Contexts) })
-	beside.Go(func() { s.branches.Run(ctx) })
-	beside.Go(func() { s.moves.Run(ctx) })
-	beside.Go(func() { s.listen(ctx) })
-	return s.sharing.Run(ctx)
+	others.Go(func() { s.heads.Run(ctx, s.shared.Contexts) })
+	others.Go(func() { s.shared.Branches.Run(ctx) })
+	others.Go(func() { s.shared.Moves.Run(ctx) })
+	others.Go(func() { s.runSources(ctx) })
+	return s.group.Run(ctx)
 }
 
-// term is one time of owning a shard: everything that the shard's dispatcher knows is
-// read anew, and nothing of it goes on when it ends.
-func (s *Service) term(ctx context.Context, n int, own *appcontext.Ownership) error {
+// runShard runs a shard for one term of owning it.
+func (s *Service) runShard(ctx context.Context, n int, own *appcontext.Ownership) error {
 	ctx, cancel := context.WithCancel(ctx)
-	d := newDispatcher(ctx, s, n, own.Fence())
-	s.terms.begin(d)
-	defer s.terms.end(d)
-	defer d.stop()
+	var sh *shard.Shard
+	sh = shard.New(ctx, s.shared, n, own.Fence(), func() { s.shards.caughtUp(sh) })
+	s.shards.add(sh)
+	defer s.shards.remove(sh)
+	defer sh.Stop()
 	defer cancel()
-	return d.run(ctx)
+	return sh.Run(ctx)
 }
 
-// alone reports whether this process has all the work.
-func (s *Service) alone() bool { return s.sharing.Standing().Working == route.Group.Shards }
+// runningShards are the shards that this process runs now.
+type runningShards struct {
+	changed chan struct{} // holds a token when a shard was added or removed
 
-// terms are the dispatchers that work now.
-type terms struct {
-	mu    sync.Mutex
-	all   map[*dispatcher]bool // true once it has caught up
-	moved chan struct{}        // holds a token when one has begun or ended
+	mu  sync.Mutex
+	all map[*shard.Shard]bool // true if it has caught up; guarded by mu
 }
 
-func newTerms() *terms { return &terms{all: map[*dispatcher]bool{}, moved: make(chan struct{}, 1)} }
+func newRunningShards() *runningShards {
+	return &runningShards{changed: make(chan struct{}, 1), all: map[*shard.Shard]bool{}}
+}
 
-func (t *terms) begin(d *dispatcher) { t.change(func() { t.all[d] = false }) }
-func (t *terms) end(d *dispatcher)   { t.change(func() { delete(t.all, d) }) }
+func (r *runningShards) add(sh *shard.Shard) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all[sh] = false
+	r.signal()
+}
 
-func (t *terms) change(how func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	how()
+func (r *runningShards) remove(sh *shard.Shard) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, sh)
+	r.signal()
+}
+
+func (r *runningShards) signal() {
 	select {
-	case t.moved <- struct{}{}:
+	case r.changed <- struct{}{}:
 	default:
 	}
 }
 
-// caughtUp notes that a dispatcher has taken in what there was.
-func (t *terms) caughtUp(d *dispatcher) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, works := t.all[d]; works {
-		t.all[d] = true
+func (r *runningShards) caughtUp(sh *shard.Shard) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, running := r.all[sh]; running {
+		r.all[sh] = true
 	}
 }
 
-// ready counts those that have caught up.
-func (t *terms) ready() (n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, ready := range t.all {
+// ready counts the shards that have caught up.
+func (r *runningShards) ready() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, ready := range r.all {
 		if ready {
 			n++
 		}
@@ -166,13 +177,8 @@ func (t *terms) ready() (n int) {
 	return n
 }
 
-// working returns the dispatchers that work now.
-func (t *terms) working() []*dispatcher {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out := make([]*dispatcher, 0, len(t.all))
-	for d := range t.all {
-		out = append(out, d)
-	}
-	return out
+func (r *runningShards) list() []*shard.Shard {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.all))
 }

@@ -77,6 +77,7 @@ func (w *works) must(err error) {
 // process is a service with all that its process has of its own.
 type process struct {
 	*Service
+	holder  string
 	fenced  atomic.Int64 // writes that etcd refused
 	mu      sync.Mutex
 	batches []batch.Event
@@ -86,7 +87,7 @@ type process struct {
 // the service and its Git writer.
 func (w *works) process(holder string, through func(deliver.Committer) deliver.Committer) *process {
 	w.Helper()
-	p := &process{}
+	p := &process{holder: holder}
 	contexts := appcontext.New(w.etcd, "/emco/", appcontext.WithOnFenced(func() { p.fenced.Add(1) }))
 	host := plain.New(plain.Options{})
 	writers := batch.New(host, batch.Options{Window: time.Millisecond, Observe: func(e batch.Event) {
@@ -135,12 +136,12 @@ func (w *works) start(p *process) (stop func()) {
 func (w *works) hold(p *process, repository string) (deafen, dispossess func()) {
 	w.Helper()
 	n := route.Branch{URL: w.git.URL(repository), Name: "main"}.Shard()
-	own, err := p.parts.Contexts.Own(w.Context(), route.Group.Shard(n), p.parts.Member.Holder, time.Minute)
+	own, err := p.shared.Contexts.Own(w.Context(), route.Group.Shard(n), p.holder, time.Minute)
 	w.must(err)
-	deafen = w.run(func(ctx context.Context) { p.feed.run(ctx, p.parts.Contexts) })
-	w.run(func(ctx context.Context) { p.branches.Run(ctx) })
+	deafen = w.run(func(ctx context.Context) { p.heads.Run(ctx, p.shared.Contexts) })
+	w.run(func(ctx context.Context) { p.shared.Branches.Run(ctx) })
 	w.run(func(ctx context.Context) {
-		if err := p.term(ctx, n, own); err != nil && ctx.Err() == nil && !errors.Is(err, appcontext.ErrFenced) {
+		if err := p.runShard(ctx, n, own); err != nil && ctx.Err() == nil && !errors.Is(err, appcontext.ErrFenced) {
 			w.Error(err)
 		}
 	})
@@ -352,7 +353,7 @@ func TestProcessesShareTheWork(t *testing.T) {
 	w.start(one)
 	leave := w.start(two)
 	w.until("both have a part", func(map[string]appcontext.Pair) bool {
-		a, b := one.sharing.Standing(), two.sharing.Standing()
+		a, b := one.group.Standing(), two.group.Standing()
 		return a.Working > 0 && b.Working > 0 && a.Working+b.Working == route.Group.Shards && one.Ready() == nil && two.Ready() == nil
 	})
 	var all []string

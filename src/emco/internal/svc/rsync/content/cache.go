@@ -2,11 +2,11 @@ package content
 
 import "sync"
 
-// remembered bounds the values of a generation of a memory.
+// generationSize bounds the values of one generation of a cache.
 const generationSize = 64
 
-// cache keeps values that are asked for again and again: the clusters of a class hold
-// the same bundles, and go the same ways to them.
+// cache keeps values that are used often: the clusters of a class hold the same bundles and
+// get to them by the same steps. It keeps the values used since the last generation but one.
 type cache[K comparable, V any] struct {
 	mu         sync.Mutex
 	young, old map[K]V // what is asked for moves to the young generation
@@ -25,7 +25,7 @@ func (m *cache[K, V]) get(k K) (V, bool) {
 	return v, ok
 }
 
-// put keeps a value; when the young generation is full, the old one is forgotten.
+// put keeps a value. When the young generation is full, the old one is dropped.
 func (m *cache[K, V]) put(k K, v V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

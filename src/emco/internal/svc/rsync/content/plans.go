@@ -8,24 +8,24 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
 )
 
-// stepPlans knows the steps of pairs.
+// StepPlans knows the steps of pairs.
 type StepPlans struct {
 	reader  *Reader
 	known   cache[planKey, []steps.Step]
 	bundles cache[appcontext.Digest, appcontext.Bundle]
 }
 
-// newStepPlans returns the plans for the bundles of a reader.
+// NewStepPlans returns the plans for the bundles of a reader.
 func NewStepPlans(r *Reader) *StepPlans { return &StepPlans{reader: r} }
 
-// planKey is all that a way depends on.
+// planKey is all that a plan depends on.
 type planKey struct {
 	change   appcontext.Change
 	from, to appcontext.Digest
 	pulls    bool
 }
 
-// of returns the steps of a pair's way. Callers must not change them.
+// Of returns the steps of a pair's change. Callers must not change them.
 func (w *StepPlans) Of(ctx context.Context, p appcontext.Pair, pulls bool) ([]steps.Step, error) {
 	k := planKey{p.Change, p.From, p.Desired, pulls}
 	if way, ok := w.known.get(k); ok {
@@ -63,7 +63,7 @@ func (w *StepPlans) spare(ctx context.Context, way []steps.Step) error {
 	return nil
 }
 
-// bundle reads a bundle; that without a digest is empty.
+// Bundle reads a bundle; the one without a digest is empty.
 func (w *StepPlans) Bundle(ctx context.Context, d appcontext.Digest) (appcontext.Bundle, error) {
 	if d == "" {
 		return appcontext.Bundle{}, nil
@@ -78,7 +78,7 @@ func (w *StepPlans) Bundle(ctx context.Context, d appcontext.Digest) (appcontext
 	return b, err
 }
 
-// at returns the step that a pair is at, and whether it is the last one.
+// At returns the step that a pair is at, and whether it is the last one.
 func (w *StepPlans) At(ctx context.Context, p appcontext.Pair, pulls bool) (steps.Step, bool, error) {
 	way, err := w.Of(ctx, p, pulls)
 	if err != nil {

@@ -12,22 +12,22 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
-// reader reads bundles with all their objects.
+// Reader reads bundles with all their objects.
 type Reader struct {
 	store Store
 	cache[appcontext.Digest, syncer.App]
 }
 
-// newReader returns a reader of what the store holds.
+// NewReader returns a reader of what a store holds.
 func NewReader(store Store) *Reader { return &Reader{store: store} }
 
-// Store is what contents need of the AppContext.
+// Store is where content is stored.
 type Store interface {
 	GetBlob(ctx context.Context, d appcontext.Digest) ([]byte, error)
 	GetBundle(ctx context.Context, d appcontext.Digest) (appcontext.Bundle, error)
 }
 
-// settledApp returns all that is settled of a bundle, without a name.
+// SettledApp returns all that is in a bundle but its hooks, without a name.
 func (c *Reader) SettledApp(ctx context.Context, d appcontext.Digest) (syncer.App, error) {
 	if a, ok := c.get(d); ok {
 		return a, nil
@@ -43,7 +43,7 @@ func (c *Reader) SettledApp(ctx context.Context, d appcontext.Digest) (syncer.Ap
 	return a, err
 }
 
-// appOf returns objects and definitions, without a name.
+// AppOf returns objects and definitions, without a name.
 func (c *Reader) AppOf(ctx context.Context, refs []appcontext.Ref) (syncer.App, error) {
 	all, err := c.objects(ctx, refs)
 	var a syncer.App
@@ -69,8 +69,7 @@ func (c *Reader) objects(ctx context.Context, refs []appcontext.Ref) ([]manifest
 	return out, nil
 }
 
-// ids returns the objects of several bundles that may be taken away, their hooks
-// included, each once.
+// IDs returns the objects of several bundles that may be removed, hooks included, each once.
 func (c *Reader) IDs(ctx context.Context, bundles []appcontext.Digest) ([]manifest.ID, error) {
 	var out []manifest.ID
 	seen := map[manifest.ID]bool{}
@@ -88,6 +87,7 @@ func (c *Reader) IDs(ctx context.Context, bundles []appcontext.Digest) ([]manife
 	return out, nil
 }
 
+// AppendNew appends the ids that were not seen yet.
 func AppendNew(ids []manifest.ID, refs []appcontext.Ref, seen map[manifest.ID]bool) []manifest.ID {
 	for _, r := range refs {
 		if !seen[r.ID] {
@@ -98,7 +98,7 @@ func AppendNew(ids []manifest.ID, refs []appcontext.Ref, seen map[manifest.ID]bo
 	return ids
 }
 
-// kept returns the refs of objects that ask to be left behind when their app goes.
+// kept returns the objects that ask to be kept when their app is removed.
 func (c *Reader) kept(ctx context.Context, refs []appcontext.Ref) (map[manifest.ID]bool, error) {
 	objects, err := c.objects(ctx, refs)
 	out := map[manifest.ID]bool{}

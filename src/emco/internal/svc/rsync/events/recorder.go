@@ -13,17 +13,16 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
-// maxEvents bounds what is told of one batch of changes.
+// MaxPerBatch bounds the events of one batch of changes.
 const MaxPerBatch = 20
 
-// eventRecorder collects what is worth telling of deployments, one line for each app and sort of
-// news however many clusters it is about.
+// Recorder collects events: one for each app and topic, however many clusters it concerns.
 type Recorder struct{ topics map[topic]*topicSummary }
 
-// topic is one sort of news of an app.
+// topic is one kind of news about an app.
 type topic struct{ uid, app, reason string }
 
-// topicSummary is what a line is about.
+// topicSummary is what happened under a topic.
 type topicSummary struct {
 	n       int
 	cluster string // the first one, by name
@@ -31,30 +30,31 @@ type topicSummary struct {
 	rev     int64
 }
 
-// The sorts of news.
+// The topics, as events name them.
 const (
-	newsApplied    = "Applied"
-	newsFailed     = "Failed"
-	newsHookFailed = "HookFailed"
-	newsBlocked    = "Blocked"
-	newsUnblocked  = "Unblocked"
-	newsRemoved    = "Removed"
-	newsReady      = "Ready"
-	newsNotReady   = "NotReady"
-	ExternalEdit   = "ForeignEdit"
+	applied      = "Applied"
+	failed       = "Failed"
+	hookFailed   = "HookFailed"
+	blocked      = "Blocked"
+	unblocked    = "Unblocked"
+	removed      = "Removed"
+	ready        = "Ready"
+	notReady     = "NotReady"
+	ExternalEdit = "ForeignEdit"
 )
 
-var warnings = map[string]bool{newsFailed: true, newsHookFailed: true, newsNotReady: true, ExternalEdit: true}
+var warnings = map[string]bool{failed: true, hookFailed: true, notReady: true, ExternalEdit: true}
 
-func (d *Recorder) Add(k appcontext.PairKey, reason, text string, rev int64) {
-	if d.topics == nil {
-		d.topics = map[topic]*topicSummary{}
+// Add records an event about a pair.
+func (r *Recorder) Add(k appcontext.PairKey, reason, text string, rev int64) {
+	if r.topics == nil {
+		r.topics = map[topic]*topicSummary{}
 	}
 	at := topic{k.UID, k.App, reason}
-	t := d.topics[at]
+	t := r.topics[at]
 	if t == nil {
 		t = &topicSummary{}
-		d.topics[at] = t
+		r.topics[at] = t
 	}
 	if t.n++; t.n == 1 || k.Cluster < t.cluster {
 		t.cluster, t.text = k.Cluster, text
@@ -62,31 +62,32 @@ func (d *Recorder) Add(k appcontext.PairKey, reason, text string, rev int64) {
 	t.rev = max(t.rev, rev)
 }
 
-// pairChanged notes what a change of a pair is to people.
-func (d *Recorder) PairChanged(old, p appcontext.Pair) {
+// PairChanged records what a change of a pair means to people.
+func (r *Recorder) PairChanged(old, p appcontext.Pair) {
 	switch {
 	case p.Phase == appcontext.Applied && (old.Phase != appcontext.Applied || old.Applied != p.Applied):
-		d.Add(p.Key, newsApplied, p.Commit, p.Rev)
+		r.Add(p.Key, applied, p.Commit, p.Rev)
 	case p.Halted && !old.Halted:
-		d.Add(p.Key, newsHookFailed, p.Error, p.Rev)
+		r.Add(p.Key, hookFailed, p.Error, p.Rev)
 	case p.Error != "" && p.Error != old.Error:
-		d.Add(p.Key, newsFailed, p.Error, p.Rev)
+		r.Add(p.Key, failed, p.Error, p.Rev)
 	case pair.AtGate(p) && !pair.AtGate(old):
-		d.Add(p.Key, newsBlocked, p.Blocked, p.Rev)
+		r.Add(p.Key, blocked, p.Blocked, p.Rev)
 	case pair.AtGate(old) && pair.Deliverable(p) && old.Rev == p.Rev:
-		d.Add(p.Key, newsUnblocked, "", p.Rev)
+		r.Add(p.Key, unblocked, "", p.Rev)
 	}
 }
 
-func (d *Recorder) PairRemoved(k appcontext.PairKey) { d.Add(k, newsRemoved, "", 0) }
+// PairRemoved records that a pair is gone from its cluster.
+func (r *Recorder) PairRemoved(k appcontext.PairKey) { r.Add(k, removed, "", 0) }
 
-// readinessChanged notes that a pair became ready, or is not any more what it was.
-func (d *Recorder) ReadinessChanged(k appcontext.PairKey, ready, fell bool, why string) {
+// ReadinessChanged records that a pair became ready, or lost what made it ready.
+func (r *Recorder) ReadinessChanged(k appcontext.PairKey, isReady, fell bool, why string) {
 	switch {
-	case ready:
-		d.Add(k, newsReady, "", 0)
+	case isReady:
+		r.Add(k, ready, "", 0)
 	case fell:
-		d.Add(k, newsNotReady, why, 0)
+		r.Add(k, notReady, why, 0)
 	}
 }
 
@@ -95,7 +96,7 @@ func (t *topicSummary) event(at topic) appcontext.Event {
 	if warnings[at.reason] {
 		e.Type = appcontext.Warning
 	}
-	if t.n == 1 && at.reason != newsReady {
+	if t.n == 1 && at.reason != ready {
 		e.Cluster = t.cluster
 	}
 	e.Message = "app " + at.app + t.message(at.reason)
@@ -108,13 +109,13 @@ func (t *topicSummary) message(reason string) string {
 		where = t.cluster
 	}
 	switch reason {
-	case newsApplied:
+	case applied:
 		return " is on " + where + carriedBy(t.text)
-	case newsRemoved:
+	case removed:
 		return " is gone from " + where
-	case newsReady:
+	case ready:
 		return " is ready wherever it is to be"
-	case newsUnblocked:
+	case unblocked:
 		return " goes on, on " + where
 	}
 	return " on " + t.cluster + ": " + strings.TrimSpace(t.text) + pair.AndMore(t.n-1)
@@ -131,22 +132,22 @@ func carriedBy(commit string) string {
 	return ", with commit " + commit[:min(len(commit), 12)]
 }
 
-// drain returns what was collected as events, at most maxEvents of them, and forgets it.
-// headOf returns the head that a deployment belongs to; what belongs to none is dropped.
-func (d *Recorder) Drain(headOf func(deployment string) string, allReady func(deployment, app string) bool) []appcontext.Event {
-	lines := slices.SortedFunc(maps.Keys(d.topics), func(a, b topic) int {
+// Drain returns what was recorded as events, at most MaxPerBatch, and forgets it. headOf
+// returns the head that a deployment belongs to; events without a head are dropped.
+func (r *Recorder) Drain(headOf func(deployment string) string, allReady func(deployment, app string) bool) []appcontext.Event {
+	lines := slices.SortedFunc(maps.Keys(r.topics), func(a, b topic) int {
 		return cmp.Or(cmp.Compare(a.uid, b.uid), cmp.Compare(a.app, b.app), cmp.Compare(a.reason, b.reason))
 	})
 	var out []appcontext.Event
 	for _, at := range lines {
 		head := headOf(at.uid)
-		if head == "" || len(out) == MaxPerBatch || at.reason == newsReady && !allReady(at.uid, at.app) {
+		if head == "" || len(out) == MaxPerBatch || at.reason == ready && !allReady(at.uid, at.app) {
 			continue
 		}
-		e := d.topics[at].event(at)
+		e := r.topics[at].event(at)
 		e.UID = head
 		out = append(out, e)
 	}
-	d.topics = nil
+	r.topics = nil
 	return out
 }

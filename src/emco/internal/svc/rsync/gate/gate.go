@@ -51,7 +51,7 @@ type Gates struct {
 	progress map[string]*appProgress      // by app, worked out on demand
 }
 
-// newGates returns the gates of a deployment.
+// New returns the gates of a deployment.
 func New(in Input) *Gates {
 	g := &Gates{in: in, pairs: map[string][]appcontext.Pair{}, progress: map[string]*appProgress{}}
 	for _, p := range slices.SortedFunc(slices.Values(in.Pairs), pair.CompareKeys) {
@@ -77,7 +77,7 @@ func (g *Gates) For(p appcontext.Pair) Gate {
 	return g.wave(a, p.Key.Cluster)
 }
 
-// dependency waits for another app: on all clusters that hold it, and then for a while.
+// dependency waits for another app on all its clusters, and then for the set time.
 func (g *Gates) dependency(d appcontext.Dependency) Gate {
 	st, what := g.of(d.App), "applied"
 	if len(st.wanted) == 0 {
@@ -97,7 +97,7 @@ func (g *Gates) dependency(d appcontext.Dependency) Gate {
 	return g.since(lag.since, d.Wait, "app "+d.App+" was "+what)
 }
 
-// since waits some seconds after something has come true.
+// since waits some seconds after a time.
 func (g *Gates) since(t time.Time, seconds int, what string) Gate {
 	at := t.Add(time.Duration(seconds) * time.Second)
 	if seconds == 0 || !g.in.Now.Before(at) {
@@ -106,7 +106,7 @@ func (g *Gates) since(t time.Time, seconds int, what string) Gate {
 	return Gate{Why: fmt.Sprintf("waits until %s, %d seconds after %s", at.UTC().Format(time.TimeOnly), seconds, what), At: at}
 }
 
-// wave waits for the waves before the one that a cluster is in.
+// wave waits for the waves before that of a cluster.
 func (g *Gates) wave(a appcontext.App, cluster string) Gate {
 	if a.Rollout == nil {
 		return Gate{}
@@ -124,8 +124,8 @@ func (g *Gates) wave(a appcontext.App, cluster string) Gate {
 	return g.since(st.unready[first].since, a.Rollout.Bake, fmt.Sprintf("the rollout's wave %d was ready", wave))
 }
 
-// begins returns how many of n clusters come in waves before the one with index at, and
-// how many waves that are.
+// begins returns how many of n clusters are in the waves before that of the cluster with
+// index at, and the number of these waves.
 func begins(r appcontext.Rollout, n, at int) (first, waves int) {
 	for _, w := range r.Waves {
 		size := w.Clusters
@@ -140,8 +140,8 @@ func begins(r appcontext.Rollout, n, at int) (first, waves int) {
 	return min(first, n), waves
 }
 
-// dependents waits until the apps that depend on one are gone, wherever they are to go.
-// One that cannot be removed does not hold up the others.
+// dependents waits until the apps that depend on an app are removed wherever they must be.
+// One that cannot be removed does not delay the others.
 func (g *Gates) dependents(app string) Gate {
 	var left []appcontext.Pair
 	for _, name := range sortedKeys(g.in.Apps) {
@@ -160,7 +160,7 @@ func (g *Gates) dependents(app string) Gate {
 	return Gate{Why: fmt.Sprintf("waits for app %s to be gone from %s%s", left[0].Key.App, left[0].Key.Cluster, pair.AndMore(len(left)-1))}
 }
 
-// leaveLast keeps an app where it was until it is ready where it is to be.
+// leaveLast keeps an app in its old places until it is ready in all its new ones.
 func (g *Gates) leaveLast(a appcontext.App) Gate {
 	if !a.LeaveLast || g.in.Removed {
 		return Gate{}
@@ -172,20 +172,20 @@ func (g *Gates) leaveLast(a appcontext.App) Gate {
 	return Gate{}
 }
 
-// appProgress is how far an app is. The slices say it of the first n clusters, for each n.
+// appProgress is how far an app is. The slices describe the first n clusters, for each n.
 type appProgress struct {
 	wanted    []appcontext.Pair // in order of cluster
 	unapplied []lag
 	unready   []lag
 }
 
-// lag is what some pairs of an app lack: none of them anything if count is 0.
+// lag is what some pairs of an app lack; with a count of 0 they lack nothing.
 type lag struct {
-	count  int
-	first  int       // index of the first pair that lacks something
-	why    string    // it does
-	silent bool      // because its cluster has said nothing of it
-	since  time.Time // when the last one of the others came to it
+	count      int
+	first      int       // index of the first pair that lacks something
+	why        string    // it lacks that
+	unreported bool      // because nothing was reported on it
+	since      time.Time // when the last of the others got it
 }
 
 func (g *Gates) of(app string) *appProgress {
@@ -211,13 +211,13 @@ func (g *Gates) of(app string) *appProgress {
 	return st
 }
 
-// and returns the lag of the pairs so far and one more.
+// and adds one more pair to the lag of those before.
 func (l lag) and(i int, r Readiness) lag {
 	switch {
 	case r.Ready && r.Since.After(l.since):
 		l.since = r.Since
 	case !r.Ready && l.count == 0:
-		l.first, l.why, l.silent = i, r.Why, r.Unreported
+		l.first, l.why, l.unreported = i, r.Why, r.Unreported
 		fallthrough
 	case !r.Ready:
 		l.count++
@@ -225,16 +225,16 @@ func (l lag) and(i int, r Readiness) lag {
 	return l
 }
 
-// words is such as "on edge+c1: not applied yet (and 3 more clusters)".
+// words is, for example, "on edge+c1: not applied yet (and 3 more clusters)".
 func (g *Gates) words(st *appProgress, l lag) string {
 	cluster, why := st.wanted[l.first].Key.Cluster, l.why
-	if l.silent {
+	if l.unreported {
 		why = pair.NoReport(g.in.Reports.NeverReported(cluster))
 	}
 	return "on " + cluster + ": " + why + pair.AndMore(l.count-1)
 }
 
-// unsettledWords says where a pair stands that does not hold yet what it shall.
+// unsettledWords describes the state of a pair that is not Applied.
 func unsettledWords(p appcontext.Pair) string {
 	switch {
 	case p.Error != "":
@@ -245,7 +245,7 @@ func unsettledWords(p appcontext.Pair) string {
 	return "not applied yet"
 }
 
-// ordered reports whether pairs of a revision's apps may have to wait for others.
+// Ordered reports whether pairs of a revision's apps may have to wait for others.
 func Ordered(apps []appcontext.App) bool {
 	for _, a := range apps {
 		if len(a.DependsOn) > 0 || a.LeaveLast || a.Rollout != nil {
@@ -255,7 +255,7 @@ func Ordered(apps []appcontext.App) bool {
 	return false
 }
 
-// judging returns the apps of which gates ask whether they are ready.
+// NeedReadiness returns the apps whose readiness gates ask for.
 func NeedReadiness(apps map[string]appcontext.App) map[string]bool {
 	out := map[string]bool{}
 	for _, a := range apps {

@@ -7,40 +7,39 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// desired is what a deployment's head asks for: bundles by cluster and app. A head
-// that is gone wishes for nothing.
+// Desired is what a deployment's head wants of a shard: bundles by cluster and app. If the
+// head is deleted, or its deployment terminated, it wants nothing.
 type Desired struct {
-	Deployment string // the deployment's id, as pairs have it
+	Deployment string // the id that pairs carry
 	Head       string // uid of the head
 	Subject    string // key of the document that the deployment belongs to
 	Rev        int64
 	Rollback   bool
-	Claim      bool  // also what is nobody's
-	Handovers  int64 // how often pairs had changed hands when it was worked out
+	Handovers  int64 // of the pairs.Store when this was worked out
 	Removed    bool
 	Namespace  string // of the logical cloud
 	Cloud      appcontext.Cloud
-	Apps       []appcontext.App // of the revision, also of one that is not wished for any more: their order holds
+	Apps       []appcontext.App // of the revision; their order also holds for a removal
 	Places     map[string]map[string]appcontext.Digest
-	Elsewhere  map[string]map[string]appcontext.Digest // places that are other shards', if there is an order
+	Elsewhere  map[string]map[string]appcontext.Digest // what other shards must hold
 
-	// only are the clusters that the wish speaks of, if it speaks of some of this shard's
-	// only: what is on others stays as it is.
+	// Scope limits Desired to some of the shard's clusters; what is on others stays as it
+	// is. Nil is no limit.
 	Scope map[string]bool
 
-	Registrations map[string]string // id of the registration of each cluster of places, where there is one
+	Registrations map[string]string // ids of the registrations of the clusters in Places
 }
 
-// diff compares a wish with the pairs that the deployment has and returns those
-// that are not there yet, as they shall be written. Pairs that hold what is wished for
-// are left alone; those that failed are made due at once, since a new wish is a reason
-// to try again. The order of the result is stable.
+// Diff compares what is desired with the pairs that the deployment has, and returns those
+// that must change, as they must be written. Pairs that hold what is desired are left
+// alone. Failed pairs become due at once: a change is a reason to try again. The result is
+// in order.
 func Diff(w Desired, have []appcontext.Pair, now time.Time) []appcontext.Pair {
 	var out []appcontext.Pair
 	known := make(map[appcontext.PairKey]appcontext.Pair, len(have))
 	for _, p := range have {
 		known[p.Key] = p
-		if _, wished := w.Places[p.Key.Cluster][p.Key.App]; !wished {
+		if _, wanted := w.Places[p.Key.Cluster][p.Key.App]; !wanted {
 			out = append(out, w.Retarget(p, "", now))
 		}
 	}
@@ -59,9 +58,8 @@ func Diff(w Desired, have []appcontext.Pair, now time.Time) []appcontext.Pair {
 	return out
 }
 
-// retarget returns the pair on its way to a bundle, due now. A way to the same bundle for
-// the same revision goes on where it was. Held keeps all that may be on the cluster
-// already.
+// Retarget returns a pair on its way to a bundle, due now. A change to the same bundle for
+// the same revision continues where it was. Held keeps all that may be on the cluster.
 func (w Desired) Retarget(p appcontext.Pair, bundle appcontext.Digest, now time.Time) appcontext.Pair {
 	if p.Change != "" && p.Rev == w.Rev && p.Desired == bundle {
 		return resumed(p)
@@ -75,7 +73,7 @@ func (w Desired) Retarget(p appcontext.Pair, bundle appcontext.Digest, now time.
 	return Reset(p)
 }
 
-// changeFor says what the way to a bundle is to an app of which another one runs.
+// changeFor returns the kind of the change to a bundle from the one that is applied.
 func changeFor(bundle, applied appcontext.Digest, rollback bool) appcontext.Change {
 	switch {
 	case bundle == "":
@@ -88,8 +86,8 @@ func changeFor(bundle, applied appcontext.Digest, rollback bool) appcontext.Chan
 	return appcontext.Upgrade
 }
 
-// resumed makes a pair go on with its way. One whose hook failed waits for another
-// revision, one that waits for its turn or for a report goes on waiting.
+// resumed returns a pair that continues its change. One whose hook failed waits for another
+// revision; one that waits for other pairs or for a report goes on waiting.
 func resumed(p appcontext.Pair) appcontext.Pair {
 	switch {
 	case p.Halted:

@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
-// describeEdit is an edit in words.
+// DescribeEdit describes an edit by others, for people.
 func DescribeEdit(e appcontext.ForeignEdit) string {
 	what := e.Paths[0]
 	if n := len(e.Paths) - 1 + e.More; n > 0 {
@@ -23,17 +23,18 @@ func DescribeEdit(e appcontext.ForeignEdit) string {
 	return fmt.Sprintf("%s changed %s in commit %s; %s", cmp.Or(e.Author, "somebody else"), what, e.Commit[:min(len(e.Commit), 12)], then)
 }
 
-// heldEdit is why nothing is delivered to a target.
+// heldEdit is the error of a target that is not written because an edit in it is held.
 type heldEdit struct{ edit appcontext.ForeignEdit }
 
 // Error says who changed what.
 func (h *heldEdit) Error() string { return ExternalEdit + ": " + DescribeEdit(h.edit) }
 
+// HeldError returns the error for a held edit.
 func HeldError(e appcontext.ForeignEdit) error {
 	return errs.E(errs.Forbidden, "write", e.Paths[0], &heldEdit{e})
 }
 
-// heldEditOf returns the edit because of which nothing is delivered to pairs of one target.
+// HeldEditOf returns the error for the first held edit among pairs of one target.
 func HeldEditOf(pairs []appcontext.Pair) error {
 	for _, p := range pairs {
 		if p.Edit != nil && p.Edit.Held {
@@ -43,13 +44,13 @@ func HeldEditOf(pairs []appcontext.Pair) error {
 	return nil
 }
 
-// isExternalEdit reports whether an error is about what somebody else did to files of ours.
+// isExternalEdit reports whether an error is about an edit by others.
 func isExternalEdit(err error) bool {
 	_, held := errors.AsType[*heldEdit](err)
 	return held || errors.Is(err, batch.ErrExternalEdit)
 }
 
-// editAfterDelivery is an edit after a delivery: it says for a while what became of it.
+// editAfterDelivery returns an edit after a delivery: once, with the commit that replaced it.
 func editAfterDelivery(e *appcontext.ForeignEdit, commit string) *appcontext.ForeignEdit {
 	if e == nil || e.Undone != "" {
 		return nil

@@ -8,14 +8,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// A cluster that was deleted and registered again is another one, although it has the
-// same name: it may be another machine, or another repository. What a deployment asked
-// for before that is not put there. When it asks anew, by another revision, the cluster is
-// one of which nothing is known. What is to be removed is looked for there all the same:
-// only what carries the deployment's id is taken away.
+// A cluster that was deleted and registered again is another cluster with the same name:
+// it may be another machine, or another repository. What a deployment wanted before is not
+// delivered to it. A later revision that wants something there starts from nothing.
+// Removals are tried all the same: they only remove what carries the deployment's id.
 
-// identify returns a pair that is wished for as it stands towards the cluster that goes
-// by its name now.
+// identify returns a desired pair as it relates to the registration of its cluster.
 func (w Desired) identify(p appcontext.Pair) appcontext.Pair {
 	now := w.Registrations[p.Key.Cluster]
 	switch {
@@ -24,17 +22,17 @@ func (w Desired) identify(p appcontext.Pair) appcontext.Pair {
 	case p.Identity == "":
 		p.Identity = now
 		return p
-	case p.Rev != w.Rev: // asked for anew
+	case p.Rev != w.Rev: // a later revision wants it
 		return appcontext.Pair{Key: p.Key, Identity: now}
 	}
 	p.Applied, p.Commit = "", ""
 	if p.Phase == appcontext.Applied {
-		p.Phase = appcontext.Pending // it is refused when it comes up
+		p.Phase = appcontext.Pending // CheckRegistration refuses its delivery
 	}
 	return p
 }
 
-// checkRegistration refuses to put on a cluster what was asked for when another one went by its
+// CheckRegistration refuses to deliver what was meant for an earlier cluster of the same
 // name.
 func CheckRegistration(pairs []appcontext.Pair, registration string) error {
 	for _, p := range pairs {

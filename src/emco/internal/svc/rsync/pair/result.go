@@ -8,27 +8,27 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
 )
 
-// result is what a sink says of one pair: the bundle that was worked on (empty for
-// a removal), and either proof or an error.
+// Result is what the delivery of one pair came to: the bundle that was delivered (empty for a
+// removal), and either proof or an error.
 type Result struct {
 	Key       appcontext.PairKey
 	Bundle    appcontext.Digest
-	Rev       int64 // for which the bundle was wished
-	Step      int   // of the way to it
-	moreSteps bool  // it was not the last step
-	mainStep  bool  // of a way with several steps: it was the one that brings or removes the app itself
+	Rev       int64 // that wanted the bundle
+	Step      int   // of the change
+	moreSteps bool  // it was not the last one
+	mainStep  bool  // it was the one that installs or removes the app itself
 	Commit    string
-	Apps      []string // of the target: all that have files after this, for the cluster's platform
+	Apps      []string // of the target that have files now, for the cluster's platform
 	Findings  []string
 	Err       error
 }
 
-// resultOf is what comes true of a pair when its step is delivered.
+// ResultOf returns the result of a pair whose step is delivered; the sink adds the proof.
 func ResultOf(p appcontext.Pair, step steps.Step, last bool) Result {
 	return Result{Key: p.Key, Bundle: p.Desired, Rev: p.Rev, Step: p.Step, moreSteps: !last, mainStep: step.Kind == steps.Main}
 }
 
-// failures makes an outcome of each pair for which something was to be done.
+// Failures returns a failure for each pair that has a step to deliver.
 func Failures(pairs []appcontext.Pair, err error) []Result {
 	var out []Result
 	for _, p := range AllDeliverable(pairs) {
@@ -37,33 +37,33 @@ func Failures(pairs []appcontext.Pair, err error) []Result {
 	return out
 }
 
-// applyResult writes proof into a pair. It returns false if the pair is to be
-// forgotten, because nothing of it is left. When the wish changed meanwhile the pair
-// stays due, and keeps note of what may be on the cluster.
-func Apply(p appcontext.Pair, o Result, now time.Time) (appcontext.Pair, bool) {
+// Apply changes a pair by the result of a delivery. It returns false if nothing of the pair
+// is left. If something else is desired by then, the pair stays due and remembers what may
+// be on the cluster.
+func Apply(p appcontext.Pair, r Result, now time.Time) (appcontext.Pair, bool) {
 	p.At = now
-	if !o.moreSteps || o.mainStep {
-		p.Applied = o.Bundle
+	if !r.moreSteps || r.mainStep {
+		p.Applied = r.Bundle
 	}
-	p.Commit, p.Edit = o.Commit, editAfterDelivery(p.Edit, o.Commit)
+	p.Commit, p.Edit = r.Commit, editAfterDelivery(p.Edit, r.Commit)
 	switch {
-	case p.Desired != o.Bundle || o.moreSteps && (p.Change == "" || p.Rev != o.Rev || p.Step != o.Step):
-		p.Findings = o.Findings
+	case p.Desired != r.Bundle || r.moreSteps && (p.Change == "" || p.Rev != r.Rev || p.Step != r.Step):
+		p.Findings = r.Findings
 		return superseded(p), true
-	case o.moreSteps:
-		return delivered(p, o), true
-	case o.Bundle == "":
+	case r.moreSteps:
+		return delivered(p, r), true
+	case r.Bundle == "":
 		return p, false
 	}
 	p = Reset(p)
-	p.Findings = MergeFindings(p, o)
-	p.Held, p.Phase = []appcontext.Digest{o.Bundle}, appcontext.Applied
+	p.Findings = MergeFindings(p, r)
+	p.Held, p.Phase = []appcontext.Digest{r.Bundle}, appcontext.Applied
 	p.Change, p.From, p.Step, p.Sent, p.Halted = "", "", 0, false, false
 	return p, true
 }
 
-// superseded renews a pair of which something else was delivered than it is to hold by
-// now: a way that has not begun begins from there.
+// superseded returns a pair after a delivery of something that is no longer desired. A
+// change that has not started starts from what was delivered.
 func superseded(p appcontext.Pair) appcontext.Pair {
 	blocked := p.Blocked
 	if p.Change != "" && !Started(p) {
@@ -76,9 +76,9 @@ func superseded(p appcontext.Pair) appcontext.Pair {
 	return p
 }
 
-// delivered notes that a step was delivered and that what the next one needs is awaited.
-func delivered(p appcontext.Pair, o Result) appcontext.Pair {
-	p.Findings = MergeFindings(p, o)
+// delivered returns a pair that waits for a report on the step that was delivered.
+func delivered(p appcontext.Pair, r Result) appcontext.Pair {
+	p.Findings = MergeFindings(p, r)
 	if !p.Halted {
 		p = Reset(p)
 	}
@@ -86,13 +86,13 @@ func delivered(p appcontext.Pair, o Result) appcontext.Pair {
 	return p
 }
 
-// mergeFindings are those of the steps so far.
-func MergeFindings(p appcontext.Pair, o Result) []string {
-	if o.Step == 0 {
-		return o.Findings
+// MergeFindings returns the findings of all steps so far.
+func MergeFindings(p appcontext.Pair, r Result) []string {
+	if r.Step == 0 {
+		return r.Findings
 	}
 	out := slices.Clone(p.Findings)
-	for _, f := range o.Findings {
+	for _, f := range r.Findings {
 		if !slices.Contains(out, f) {
 			out = append(out, f)
 		}

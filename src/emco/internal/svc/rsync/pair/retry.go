@@ -16,12 +16,12 @@ const (
 	MaxAttempts = 5           // attempts before a pair counts as failed and not as retrying
 )
 
-// Retry says when a delivery that failed is tried again: First later, then twice as
-// late each time. What is refused for good is tried every Longest only, because what
-// refused it may change.
+// Retry says when a failed delivery is tried again: after First, then after twice the time
+// of the attempt before. A permanent failure is tried every Longest, because whatever
+// refused the delivery may change.
 type Retry struct{ First, Longest time.Duration }
 
-// fail notes a failure in the pair and when to try again.
+// Fail notes a failure in a pair, and when to try again.
 func (r Retry) Fail(p appcontext.Pair, err error, now time.Time) appcontext.Pair {
 	p.At = now
 	p.Attempt++
@@ -37,20 +37,20 @@ func (r Retry) Fail(p appcontext.Pair, err error, now time.Time) appcontext.Pair
 	return p
 }
 
-// aligned is about so much later, at the same time for all who ask at about the same time.
+// aligned returns about now + in, and the same time for all who ask at about the same time.
 func aligned(now time.Time, in time.Duration) time.Time {
 	return now.Add(in).Truncate(in/4 + 1)
 }
 
-// The reasons of pairs for which people have to do something.
+// The reasons of pairs that wait for an operator.
 const (
-	HistoryRewritten = "HistoryRewritten" // their branch was rewritten
-	WaitingForMerge  = "WaitingForMerge"  // their branch is protected; what they want is proposed
-	ProposalClosed   = "ProposalClosed"   // that was refused
-	ExternalEdit     = "ForeignEdit"      // somebody else has changed their files, and that is held
+	HistoryRewritten = "HistoryRewritten" // the history of their branch was rewritten
+	WaitingForMerge  = "WaitingForMerge"  // their branch is protected; the change is proposed
+	ProposalClosed   = "ProposalClosed"   // the proposal was closed
+	ExternalEdit     = "ForeignEdit"      // an edit of their files by others is held
 )
 
-// reasonOf is one word for errors that somebody has to decide about.
+// reasonOf returns one word for a failure that an operator must decide about.
 func reasonOf(err error) string {
 	if _, ok := errors.AsType[*batch.RewrittenError](err); ok {
 		return HistoryRewritten
@@ -67,7 +67,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// permanent reports whether trying the same again cannot help by itself.
+// Permanent reports whether another attempt fails too unless something else changes.
 func Permanent(err error) bool {
 	switch errs.KindOf(err) {
 	case errs.Invalid, errs.Forbidden, errs.Unauthorized, errs.NotFound, errs.TooLarge:
@@ -76,8 +76,8 @@ func Permanent(err error) bool {
 	return false
 }
 
-// backoff doubles from First to Longest, with a quarter of jitter so that
-// many pairs do not return together. A server that says when to come back is obeyed.
+// Backoff doubles from First to Longest. It adds up to a quarter at random, so that many
+// pairs do not return together. A server that says when to come back is obeyed.
 func (r Retry) Backoff(attempt int, err error) time.Duration {
 	d := r.First
 	for n := 1; n < attempt && d < r.Longest; n++ {

@@ -10,17 +10,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// stopped is why a pair does not go on after its deployment was stopped.
+// Stopped is why a pair is blocked after its deployment was stopped.
 const Stopped = "stopped"
 
-// reset makes a pair due, as if it had never failed.
+// Reset makes a pair due, as if it had never failed.
 func Reset(p appcontext.Pair) appcontext.Pair {
 	p.Attempt, p.Error, p.Reason, p.NextRetry, p.Blocked = 0, "", "", time.Time{}, ""
 	p.Phase = openPhase(p)
 	return p
 }
 
-// openPhase is the phase of a pair whose way goes on.
+// openPhase is the phase of a pair that is on its way.
 func openPhase(p appcontext.Pair) appcontext.Phase {
 	if p.Desired == "" {
 		return appcontext.Deleting
@@ -28,11 +28,12 @@ func openPhase(p appcontext.Pair) appcontext.Phase {
 	return appcontext.Pending
 }
 
-// deliverable reports whether sinks have to do something for a pair.
+// Deliverable reports whether a pair has a step to deliver.
 func Deliverable(p appcontext.Pair) bool {
 	return p.Phase != appcontext.Applied && !p.Sent && p.Blocked == ""
 }
 
+// AllDeliverable returns the pairs with a step to deliver.
 func AllDeliverable(pairs []appcontext.Pair) (out []appcontext.Pair) {
 	for _, p := range pairs {
 		if Deliverable(p) {
@@ -42,10 +43,10 @@ func AllDeliverable(pairs []appcontext.Pair) (out []appcontext.Pair) {
 	return out
 }
 
-// started reports whether a sink may have done anything on a pair's way.
+// Started reports whether anything may have been delivered since the pair's last change.
 func Started(p appcontext.Pair) bool { return p.Step > 0 || p.Sent }
 
-// atGate reports whether a pair has not begun its way and waits for others.
+// AtGate reports whether a pair waits for other pairs before it starts.
 func AtGate(p appcontext.Pair) bool {
 	return p.Phase != appcontext.Applied && !Started(p) && !p.Halted && p.Blocked != "" && p.Blocked != Stopped
 }
@@ -58,6 +59,7 @@ func addHeld(have []appcontext.Digest, bundle appcontext.Digest) []appcontext.Di
 	return append(slices.Clone(have), bundle)
 }
 
+// CompareKeys orders pairs by cluster, deployment and app.
 func CompareKeys(a, b appcontext.Pair) int {
 	return slices.Compare([]string{a.Key.Cluster, a.Key.UID, a.Key.App}, []string{b.Key.Cluster, b.Key.UID, b.Key.App})
 }

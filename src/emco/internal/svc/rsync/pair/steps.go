@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
 )
 
-// The statuses of objects that matter here, in the words of kstatus.
+// The statuses of objects that matter here; the values are those of kstatus.
 const (
 	current  = "Current"
 	failing  = "Failed"
@@ -20,12 +20,11 @@ const (
 // stepCheck is what a report says of a step's need.
 type stepCheck struct {
 	Met    bool
-	Failed bool   // the hook has failed, and will not succeed by itself
+	Failed bool   // the hook has failed for good
 	Why    string // what is waited for, or why the hook failed
 }
 
-// checkStep compares a step's need with what the cluster reported; r is nil if it has said
-// nothing of the pair.
+// CheckStep compares what a step needs with the report on its pair; r is nil if there is none.
 func CheckStep(s steps.Step, r *appcontext.Report) stepCheck {
 	if s.Need == steps.Nothing {
 		return stepCheck{Met: true}
@@ -58,9 +57,9 @@ func checkObject(s steps.Step, ref appcontext.Ref, r *appcontext.Report, seen ma
 	return stepCheck{Why: Clip(fmt.Sprintf("waits for %s: %s %s: %s", s, ref.Kind, ref.Name, describeContent(ref, have, listed)))}
 }
 
-// gone reports whether an object is not there. What watches a cluster directly names all
-// that it looks for; an agent names what there is. Without any report of the pair
-// nothing of it has been there long enough to be seen.
+// gone reports whether an object is absent. Reports on directly watched clusters name all
+// objects that are watched; agents name those that exist. Without any report, nothing has
+// existed long enough to be reported.
 func gone(r *appcontext.Report, have appcontext.ResourceStatus, listed bool) bool {
 	if r == nil {
 		return true
@@ -71,8 +70,8 @@ func gone(r *appcontext.Report, have appcontext.ResourceStatus, listed bool) boo
 	return r.Seq > 0 && r.Truncated == 0
 }
 
-// readyIn reports whether a cluster says that all objects of a bundle are there, in that
-// content and in order; if not, why names the first that is not.
+// ReadyIn reports whether a report shows all objects of a bundle as current, in exactly the
+// bundle's content. If not, why names the first that is not.
 func ReadyIn(b appcontext.Bundle, r *appcontext.Report) (ready bool, why string) {
 	seen := byID(r)
 	for _, ref := range b.Objects {
@@ -95,7 +94,7 @@ func byID(r *appcontext.Report) map[manifest.ID]appcontext.ResourceStatus {
 	return out
 }
 
-// describeContent is an object's state in words; that it is the wrong content comes first.
+// describeContent describes the state of an object; that its content is wrong comes first.
 func describeContent(ref appcontext.Ref, have appcontext.ResourceStatus, listed bool) string {
 	if listed && have.Status != notFound && ref.Stamp != "" && have.Content != ref.Stamp {
 		return strings.TrimSuffix("another content is there; "+have.Reason, "; ")

@@ -8,12 +8,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// target is one deployment on one cluster: the unit that sinks work on.
+// Target is one deployment on one cluster: the unit that is queued and delivered.
 type Target struct{ Cluster, UID string }
 
+// TargetOf returns the target of a pair.
 func TargetOf(k appcontext.PairKey) Target { return Target{k.Cluster, k.UID} }
 
-// clustersOfTargets yields the clusters of targets; a cluster may come again.
+// Clusters yields the clusters of targets, some more than once.
 func Clusters(targets []Target) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, t := range targets {
@@ -24,11 +25,12 @@ func Clusters(targets []Target) iter.Seq[string] {
 	}
 }
 
+// CompareTargets orders targets by cluster and deployment.
 func CompareTargets(a, b Target) int {
 	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.UID, b.UID))
 }
 
-// targetsOfPairs returns the targets of pairs, each once and in order.
+// TargetsOf returns the targets of pairs, each once and in order.
 func TargetsOf(pairs []appcontext.Pair) []Target {
 	out := make([]Target, len(pairs))
 	for i, p := range pairs {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// maxWords bounds what is told of one object or pair, in bytes.
+// maxText bounds the text about one object or pair, in bytes.
 const maxText = 240
 
-// clip bounds text that others wrote.
+// Clip bounds text that others wrote.
 func Clip(text string) string {
 	if len(text) > maxText {
 		return strings.ToValidUTF8(text[:maxText], "") + "…"
@@ -16,7 +16,7 @@ func Clip(text string) string {
 	return text
 }
 
-// noReport is why nothing is known of what a cluster holds.
+// NoReport says why it is not known what a cluster holds.
 func NoReport(never bool) string {
 	if never {
 		return "the cluster has never reported; if it pulls from Git, install the monitor there"
@@ -24,7 +24,7 @@ func NoReport(never bool) string {
 	return "the cluster has not reported on it yet"
 }
 
-// andMore counts what is not named.
+// AndMore counts what a text does not name.
 func AndMore(n int) string {
 	switch n {
 	case 0:

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// cancellations end what is under way for a deployment, and for nothing else.
+// Cancellations end the work for one deployment, and for nothing else.
 type Cancellations struct {
 	ctx context.Context // of the term
 
@@ -22,7 +22,7 @@ func NewCancellations(ctx context.Context) *Cancellations {
 	return &Cancellations{ctx: ctx, own: map[string]cancellation{}}
 }
 
-// context returns the context for work on a deployment.
+// For returns the context for work on a deployment.
 func (b *Cancellations) For(uid string) context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,7 +34,7 @@ func (b *Cancellations) For(uid string) context.Context {
 	return c.ctx
 }
 
-// cancel ends the work on a deployment that has begun. What begins later is not concerned.
+// Cancel ends the work on a deployment that has started. Work that starts later runs.
 func (b *Cancellations) Cancel(uid string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,8 +44,8 @@ func (b *Cancellations) Cancel(uid string) {
 	}
 }
 
-// any returns a context that ends with ctx, or when the brake of one of the deployments
-// is pulled. It has to be released.
+// WithAny returns a context that ends with ctx, or when the work on one of the deployments is
+// cancelled. The caller must release it.
 func (b *Cancellations) WithAny(ctx context.Context, uids map[string]bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stops := make([]func() bool, 0, len(uids))

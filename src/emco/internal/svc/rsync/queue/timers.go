@@ -7,8 +7,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
-// timers call back for a target at a time. A target has one alarm; setting it again
-// moves it.
+// Timers call back for targets. A target has one timer; setting it again moves it.
 type Timers struct {
 	call func(pair.Target)
 
@@ -43,7 +42,7 @@ func (a *Timers) fire(t pair.Target) {
 	}
 }
 
-// cancel takes back the alarm of a target.
+// Cancel removes the timer of a target.
 func (a *Timers) Cancel(t pair.Target) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,7 +52,7 @@ func (a *Timers) Cancel(t pair.Target) {
 	}
 }
 
-// stop silences all alarms for good.
+// Stop removes all timers for good.
 func (a *Timers) Stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,16 +8,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
-// unreachable remembers for which targets a repository could not be reached. When it can be
-// reached for one of them, or one of them is elsewhere by now, the others need not wait
-// for their time: all catch up together.
+// Unreachable remembers the targets whose repository could not be reached. When it is reached
+// for one of them, or one has moved to another queue, the others need not wait for their
+// retry: all are delivered together.
 type Unreachable struct {
 	mu     sync.Mutex
 	queues map[pair.Target]string // the lane that each was late in
 }
 
-// report takes in what came of some targets of a lane, and returns those that are worth
-// another try because of it.
+// Report takes the results of a queue and returns the targets that are worth another try.
 func (l *Unreachable) Report(lane string, outcomes []pair.Result) []pair.Target {
 	l.mu.Lock()
 	defer l.mu.Unlock()

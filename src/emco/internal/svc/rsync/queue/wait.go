@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pause waits; it returns early when ctx ends.
+// Pause waits; it returns early when ctx ends.
 func Pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -15,11 +15,11 @@ func Pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// bookkeeping is how long the write of an outcome may go on when the process was told to
-// stop: what happened is to be known.
+// GracePeriod is how long results may still be written after the process was told to stop:
+// what has happened must be recorded.
 const GracePeriod = 10 * time.Second
 
-// withGrace returns a context that outlives ctx by the time of bookkeeping. It has to be released.
+// WithGrace returns a context that ends GracePeriod after ctx. The caller must release it.
 func WithGrace(ctx context.Context) (context.Context, func()) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

@@ -11,8 +11,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
-// workers hands targets to workers: one at a time for each key, all that is queued for
-// a key together. A worker exists while there is work for its key.
+// Workers runs work for keys: one worker at a time for each key, with all targets that are
+// queued for the key together. A worker exists while its key has work.
 type Workers struct {
 	mu     sync.Mutex
 	queued map[string]map[pair.Target]bool
@@ -25,8 +25,8 @@ func NewWorkers(work func(ctx context.Context, key string, due []pair.Target)) *
 	return &Workers{queued: map[string]map[pair.Target]bool{}, active: map[string]bool{}, work: work}
 }
 
-// add queues targets for a key and starts its worker if it has none. A target that
-// is queued already is not queued twice; one that is being worked on is worked on again.
+// Add queues targets for a key and starts its worker if it has none. A target is queued once;
+// one that is being worked on is worked on again.
 func (l *Workers) Add(ctx context.Context, key string, due ...pair.Target) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,5 +67,5 @@ func (l *Workers) take(ctx context.Context, key string) []pair.Target {
 	return due
 }
 
-// wait returns when all workers have ended; no target may be added any more.
+// Wait returns when all workers have ended; no target may be added from then on.
 func (l *Workers) Wait() { l.wg.Wait() }

@@ -1,4 +1,4 @@
-package rsync
+package shard
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // told collects what a shard hears: "uid revision", "-uid" and "synced".
-func told(ctx context.Context, f *feed) <-chan string {
+func told(ctx context.Context, f *HeadFeed) <-chan string {
 	out := make(chan string, 100)
 	go func() {
 		defer close(out)
@@ -40,7 +40,7 @@ func TestShardsHearOfHeadsTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		f := newFeed(slog.New(slog.DiscardHandler))
+		f := NewHeadFeed(slog.New(slog.DiscardHandler))
 		hears := func(who string, c <-chan string, want ...string) {
 			t.Helper()
 			synctest.Wait()
@@ -59,16 +59,16 @@ func TestShardsHearOfHeadsTogether(t *testing.T) {
 			}
 		}
 		early := told(ctx, f)
-		f.take(head("2", 1))
+		f.handle(head("2", 1))
 		hears("the early one", early, "2 1")
-		f.take(head("1", 1))
-		f.take(appcontext.HeadEvent{Synced: true})
+		f.handle(head("1", 1))
+		f.handle(appcontext.HeadEvent{Synced: true})
 		hears("the early one", early, "1 1", "synced")
 		late := told(ctx, f)
 		hears("the late one", late, "1 1", "2 1", "synced")
-		f.take(head("1", 2))
-		f.take(head("1", 3))
-		f.take(appcontext.HeadEvent{Head: appcontext.Head{UID: "2"}, Deleted: true})
+		f.handle(head("1", 2))
+		f.handle(head("1", 3))
+		f.handle(appcontext.HeadEvent{Head: appcontext.Head{UID: "2"}, Deleted: true})
 		for _, c := range []<-chan string{early, late} {
 			synctest.Wait()
 			var last string

@@ -1,4 +1,4 @@
-package rsync
+package pairs_test
 
 import (
 	"slices"
@@ -14,7 +14,10 @@ import (
 // The logical cloud of a deployment and the order of its apps are known for backends.
 func TestAnAddressHasTheLogicalCloud(t *testing.T) {
 	t.Parallel()
-	l := storeOf(t, appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "db"}})
+	l, _ := newStore(t)
+	if err := l.Load(t.Context(), []appcontext.Pair{{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "db"}}}); err != nil {
+		t.Fatal(err)
+	}
 	w := pair.Desired{
 		Deployment: "7", Head: "7", Subject: "shop", Scope: map[string]bool{}, Namespace: "east", Cloud: appcontext.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"},
 		Apps: []appcontext.App{{Name: "db"}, {Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true}}}},

@@ -1,4 +1,4 @@
-package rsync
+package shard
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func TestShardsLoadTheirPairsTogether(t *testing.T) {
 			}
 			s.pairs = append(s.pairs, p)
 		}
-		l := &loader{pairs: s.all, shards: inFirst, turn: make(chan struct{}, 1)}
+		l := &PairLoader{pairs: s.all, shards: inFirst, reading: make(chan struct{}, 1)}
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		got, failed := 0, 0

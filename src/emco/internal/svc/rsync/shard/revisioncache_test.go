@@ -1,4 +1,4 @@
-package rsync
+package shard
 
 import (
 	"context"
@@ -43,13 +43,13 @@ func TestShardsReadRevisionsTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &archive{}
-		d := newDesk(a, inFirst)
+		d := NewRevisionCache(a, inFirst)
 		ask := func(n int) {
 			t.Helper()
 			var all sync.WaitGroup
 			for range n {
 				all.Go(func() {
-					l, err := d.layout(t.Context(), "7", 1)
+					l, err := d.placements(t.Context(), "7", 1)
 					if err != nil || !reflect.DeepEqual(l.bundles, map[string]map[string]appcontext.Digest{"edge+c1": {"web": "b"}}) || l.shards["edge+c1"] != 0 {
 						t.Errorf("got %+v, %v", l, err)
 					}
@@ -65,13 +65,13 @@ func TestShardsReadRevisionsTogether(t *testing.T) {
 		if a.reads != 2 {
 			t.Errorf("%d reads, want one of each", a.reads)
 		}
-		time.Sleep(fresh) // clusters may have moved meanwhile
+		time.Sleep(readLifetime) // clusters may have moved meanwhile
 		ask(1)
 		if a.reads != 4 {
 			t.Errorf("%d reads, want both again after a while", a.reads)
 		}
-		if _, err := d.revision(t.Context(), "7", 2); err != nil || len(d.revisions.all) != 2 {
-			t.Errorf("%d revisions are kept, %v", len(d.revisions.all), err)
+		if _, err := d.revision(t.Context(), "7", 2); err != nil || len(d.revisions.reads) != 2 {
+			t.Errorf("%d revisions are kept, %v", len(d.revisions.reads), err)
 		}
 	})
 }
@@ -80,7 +80,7 @@ func TestWhoWaitsForAReaderThatFailsReadsItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &archive{fail: 1}
-		d := newDesk(a, inFirst)
+		d := NewRevisionCache(a, inFirst)
 		var all sync.WaitGroup
 		failures := make(chan error, 4)
 		for range 4 {
@@ -104,4 +104,13 @@ func TestWhoWaitsForAReaderThatFailsReadsItself(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// inFirst puts all clusters into the first shard.
+func inFirst(_ context.Context, clusters []string) (map[string]int, error) {
+	out := map[string]int{}
+	for _, c := range clusters {
+		out[c] = 0
+	}
+	return out, nil
 }

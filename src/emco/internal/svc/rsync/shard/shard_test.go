@@ -1,4 +1,4 @@
-package rsync
+package shard
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -17,8 +18,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/clustermove"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/platform"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
@@ -26,37 +27,30 @@ import (
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 )
 
-// newDispatcherAt is a dispatcher over real stores whose lanes do no work but note
-// what they are given.
-func newDispatcherAt(t *testing.T, how ...func(*pairs.Config)) (d *dispatcher, contexts *appcontext.Store, db *store.DB) {
+// contextHeads has an AppContext stand for a HeadFeed.
+type contextHeads struct{ *appcontext.Store }
+
+func (contextHeads) HeadsOf(string) []string { return nil }
+func (contextHeads) Recheck(string)          {}
+
+// newShard is a loaded shard over real stores that nothing runs. shards says which cluster
+// is in which shard.
+func newShard(t *testing.T, number int, shards func(context.Context, []string) (map[string]int, error)) (s *Shard, contexts *appcontext.Store, db *store.DB) {
 	t.Helper()
 	contexts, db = contexttest.New(t), resourcetest.DB(t)
-	config := pairs.Config{AppContext: contexts, Fence: own(t, contexts, "a"), Retry: retry, Plans: content.NewStepPlans(content.NewReader(contexts))}
-	for _, change := range how {
-		change(&config)
-	}
-	d = &dispatcher{
-		log: slog.New(slog.DiscardHandler), contexts: contexts, heads: contexts, desk: newDesk(contexts, inFirst), seen: map[string]obeyed{}, owners: newOwners(), guardian: newGuardian(func() bool { return false }, func(string) {}), brakes: queue.NewCancellations(t.Context()),
-		gateway: &route.Resolver{DB: db, Backends: backends.Backends(), Rules: gitops.Rules{}},
-		ledger:  pairs.New(config),
-		alarms:  queue.NewTimers(func(pair.Target) {}),
-	}
-	d.platforms = platform.NewRegistrar(t.Context(), platform.Options{Cancellations: d.brakes, Record: d.settle})
-	d.guard = branchguard.New(branchguard.Options{})
-	t.Cleanup(d.alarms.Stop)
-	if err := d.ledger.Load(t.Context(), nil); err != nil {
+	log := slog.New(slog.DiscardHandler)
+	s = New(t.Context(), Shared{
+		Contexts: contexts, Heads: contextHeads{contexts}, Revisions: NewRevisionCache(contexts, shards),
+		Routes:  &route.Resolver{DB: db, Backends: backends.Backends(), Rules: gitops.Rules{}},
+		Content: content.NewReader(contexts), Branches: branchguard.NewRecords(contexts, log), Moves: clustermove.NewProgress(contexts, log),
+		Retry: retry, Alone: func() bool { return false }, Log: log,
+	}, number, own(t, contexts, "a"), func() {})
+	t.Cleanup(s.retries.Stop)
+	t.Cleanup(s.orphans.timer.Stop)
+	if err := s.pairs.Load(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	return d, contexts, db
-}
-
-// inFirst puts all clusters into the first shard.
-func inFirst(_ context.Context, clusters []string) (map[string]int, error) {
-	out := map[string]int{}
-	for _, c := range clusters {
-		out[c] = 0
-	}
-	return out, nil
+	return s, contexts, db
 }
 
 // publish makes the next revision of deployment 7, with the app "web" on clusters.
@@ -83,10 +77,10 @@ func publish(t *testing.T, contexts *appcontext.Store, head appcontext.Head, clu
 	return to
 }
 
-func (d *dispatcher) phases() string {
+func (s *Shard) phases() string {
 	var out []string
-	for _, t := range d.ledger.All() {
-		for _, p := range d.ledger.Of(t) {
+	for _, t := range s.pairs.All() {
+		for _, p := range s.pairs.Of(t) {
 			out = append(out, fmt.Sprint(p.Key.Cluster, " ", p.Phase))
 		}
 	}
@@ -105,9 +99,9 @@ func change(t *testing.T, contexts *appcontext.Store, head appcontext.Head, how 
 	return next
 }
 
-func takeIn(t *testing.T, d *dispatcher, e appcontext.HeadEvent) string {
+func takeIn(t *testing.T, s *Shard, e appcontext.HeadEvent) string {
 	t.Helper()
-	due, err := d.take(t.Context(), e)
+	due, err := s.reconcileHead(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +110,7 @@ func takeIn(t *testing.T, d *dispatcher, e appcontext.HeadEvent) string {
 
 func TestHeadsAreTakenInOnce(t *testing.T) {
 	t.Parallel()
-	d, contexts, _ := newDispatcherAt(t)
+	s, contexts, _ := newShard(t, 0, inFirst)
 	head := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")
 	first := head
 	gone := func(h *appcontext.Head) { h.Gone = true }
@@ -140,19 +134,19 @@ func TestHeadsAreTakenInOnce(t *testing.T) {
 		if tt.event != nil {
 			e.Head = tt.event()
 		}
-		if due := takeIn(t, d, e); due != tt.due || d.phases() != tt.held {
-			t.Errorf("%s: due %s, pairs %s\nwant %s, %s", tt.name, due, d.phases(), tt.due, tt.held)
+		if due := takeIn(t, s, e); due != tt.due || s.phases() != tt.held {
+			t.Errorf("%s: due %s, pairs %s\nwant %s, %s", tt.name, due, s.phases(), tt.due, tt.held)
 		}
 	}
 	if err := contexts.Delete(t.Context(), head.UID); err != nil {
 		t.Fatal(err)
 	}
 	e := appcontext.HeadEvent{Head: appcontext.Head{UID: head.UID}, Deleted: true}
-	if due := takeIn(t, d, e); due != "[{edge+c1 7} {edge+c2 7}]" || d.phases() != "edge+c1 Deleting, edge+c2 Deleting" {
-		t.Errorf("a deletion: due %s, pairs %s", due, d.phases())
+	if due := takeIn(t, s, e); due != "[{edge+c1 7} {edge+c2 7}]" || s.phases() != "edge+c1 Deleting, edge+c2 Deleting" {
+		t.Errorf("a deletion: due %s, pairs %s", due, s.phases())
 	}
-	if len(d.seen) > 0 {
-		t.Errorf("a deleted deployment is remembered: %v", d.seen)
+	if len(s.applied) > 0 {
+		t.Errorf("a deleted deployment is remembered: %v", s.applied)
 	}
 }
 
@@ -162,9 +156,9 @@ func TestHeadsAreTakenInOnce(t *testing.T) {
 func TestWhatWasTakenOverStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
-		d, contexts, _ := newDispatcherAt(t)
+		s, contexts, _ := newShard(t, 0, inFirst)
 		from := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")
-		takeIn(t, d, appcontext.HeadEvent{Head: from})
+		takeIn(t, s, appcontext.HeadEvent{Head: from})
 		const held = "edge+c1 Pending, edge+c2 Pending"
 		given := from
 		given.MovedTo, given.Rev = "8", 0
@@ -180,51 +174,51 @@ func TestWhatWasTakenOverStaysAsItIs(t *testing.T) {
 			events = append(events, appcontext.HeadEvent{Head: appcontext.Head{UID: "7"}, Deleted: true})
 		}
 		for i, e := range events {
-			if due := takeIn(t, d, e); due != "[]" || d.phases() != held {
-				t.Errorf("late %v, event %d: due %s, pairs %s", late, i, due, d.phases())
+			if due := takeIn(t, s, e); due != "[]" || s.phases() != held {
+				t.Errorf("late %v, event %d: due %s, pairs %s", late, i, due, s.phases())
 			}
 		}
 		gone := change(t, contexts, heads[1], func(h *appcontext.Head) { h.Gone = true })
-		if due := takeIn(t, d, appcontext.HeadEvent{Head: gone}); due != "[{edge+c1 7} {edge+c2 7}]" || d.phases() != "edge+c1 Deleting, edge+c2 Deleting" {
-			t.Errorf("late %v, when it is terminated: due %s, pairs %s", late, due, d.phases())
+		if due := takeIn(t, s, appcontext.HeadEvent{Head: gone}); due != "[{edge+c1 7} {edge+c2 7}]" || s.phases() != "edge+c1 Deleting, edge+c2 Deleting" {
+			t.Errorf("late %v, when it is terminated: due %s, pairs %s", late, due, s.phases())
 		}
 	}
 }
 
 func TestAClusterThatLeavesARevisionIsEmptied(t *testing.T) {
 	t.Parallel()
-	d, contexts, _ := newDispatcherAt(t)
+	s, contexts, _ := newShard(t, 0, inFirst)
 	head := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")
-	if _, err := d.take(t.Context(), appcontext.HeadEvent{Head: head}); err != nil {
+	if _, err := s.reconcileHead(t.Context(), appcontext.HeadEvent{Head: head}); err != nil {
 		t.Fatal(err)
 	}
 	head = publish(t, contexts, head, "edge+c2", "edge+c3")
-	if _, err := d.take(t.Context(), appcontext.HeadEvent{Head: head}); err != nil {
+	if _, err := s.reconcileHead(t.Context(), appcontext.HeadEvent{Head: head}); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.phases(); got != "edge+c1 Deleting, edge+c2 Pending, edge+c3 Pending" {
+	if got := s.phases(); got != "edge+c1 Deleting, edge+c2 Pending, edge+c3 Pending" {
 		t.Errorf("pairs %s", got)
 	}
 }
 
 func TestARevisionThatIsNotThereIsPassedOver(t *testing.T) {
 	t.Parallel()
-	d, contexts, _ := newDispatcherAt(t)
+	s, contexts, _ := newShard(t, 0, inFirst)
 	head := publish(t, contexts, appcontext.Head{}, "edge+c1")
 	if err := contexts.Delete(t.Context(), "7"); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.follow(t.Context(), appcontext.HeadEvent{Head: head}); err != nil || d.phases() != "" {
-		t.Errorf("got %v, pairs %s", err, d.phases())
+	if err := s.handleHead(t.Context(), appcontext.HeadEvent{Head: head}); err != nil || s.phases() != "" {
+		t.Errorf("got %v, pairs %s", err, s.phases())
 	}
 }
 
 func TestATermThatWasOvertakenEnds(t *testing.T) {
 	t.Parallel()
-	d, contexts, _ := newDispatcherAt(t)
+	s, contexts, _ := newShard(t, 0, inFirst)
 	head := publish(t, contexts, appcontext.Head{}, "edge+c1")
 	own(t, contexts, "a") // the next life of the same process
-	if err := d.follow(t.Context(), appcontext.HeadEvent{Head: head}); err == nil || errs.KindOf(err) != errs.Conflict {
+	if err := s.handleHead(t.Context(), appcontext.HeadEvent{Head: head}); err == nil || errs.KindOf(err) != errs.Conflict {
 		t.Errorf("got %v, want the ownership to be lost", err)
 	}
 }
@@ -244,7 +238,7 @@ func register(t *testing.T, db *store.DB, name, syncObject string) {
 
 func TestTargetsAreQueuedByWhereTheyGo(t *testing.T) {
 	t.Parallel()
-	d, contexts, db := newDispatcherAt(t)
+	s, contexts, db := newShard(t, 0, inFirst)
 	for name, syncObject := range map[string]string{"c1": "one", "c2": "one", "c3": "two", "c4": "none", "c5": ""} {
 		register(t, db, name, syncObject)
 	}
@@ -256,14 +250,14 @@ func TestTargetsAreQueuedByWhereTheyGo(t *testing.T) {
 		}
 	}
 	head := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2", "edge+c3", "edge+c4", "edge+c5", "edge+c6")
-	due, err := d.take(t.Context(), appcontext.HeadEvent{Head: head})
+	due, err := s.reconcileHead(t.Context(), appcontext.HeadEvent{Head: head})
 	if err != nil {
 		t.Fatal(err)
 	}
 	queued := make(chan string, 10)
-	d.lanes = queue.NewWorkers(func(_ context.Context, lane string, due []pair.Target) { queued <- fmt.Sprint(lane, " ", len(due)) })
-	d.dispatch(t.Context(), due)
-	d.lanes.Wait()
+	s.queues = queue.NewWorkers(func(_ context.Context, lane string, due []pair.Target) { queued <- fmt.Sprint(lane, " ", len(due)) })
+	s.Requeue(t.Context(), due)
+	s.queues.Wait()
 	close(queued)
 	var got []string
 	for q := range queued {
@@ -274,7 +268,7 @@ func TestTargetsAreQueuedByWhereTheyGo(t *testing.T) {
 		t.Errorf("queued %q, want %q", got, want)
 	}
 	for cluster, reason := range map[string]string{"edge+c4": "cluster-sync-objects/none", "edge+c5": "no kubeconfig", "edge+c6": "not found"} {
-		p := d.ledger.Of(pair.Target{Cluster: cluster, UID: "7"})[0]
+		p := s.pairs.Of(pair.Target{Cluster: cluster, UID: "7"})[0]
 		if p.Phase != appcontext.Failed || !strings.Contains(p.Error, reason) {
 			t.Errorf("%s: %s %q, want Failed for %q", cluster, p.Phase, p.Error, reason)
 		}
@@ -285,7 +279,7 @@ func TestTargetsAreQueuedByWhereTheyGo(t *testing.T) {
 // reach; a cluster that is registered but cannot be used may still hold it.
 func TestRemovalsFromLostClustersAreForgotten(t *testing.T) {
 	t.Parallel()
-	d, contexts, db := newDispatcherAt(t)
+	s, contexts, db := newShard(t, 0, inFirst)
 	register(t, db, "c4", "none")
 	head := publish(t, contexts, appcontext.Head{}, "edge+c4", "edge+gone")
 	for _, e := range []appcontext.HeadEvent{{Head: head}, {Head: head, Deleted: true}} {
@@ -294,13 +288,13 @@ func TestRemovalsFromLostClustersAreForgotten(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		due, err := d.take(t.Context(), e)
+		due, err := s.reconcileHead(t.Context(), e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.dispatch(t.Context(), due)
-		if want := map[bool]string{false: "edge+c4 Failed, edge+gone Failed", true: "edge+c4 Failed"}[e.Deleted]; d.phases() != want {
-			t.Errorf("deleted %v: pairs %s, want %s", e.Deleted, d.phases(), want)
+		s.Requeue(t.Context(), due)
+		if want := map[bool]string{false: "edge+c4 Failed, edge+gone Failed", true: "edge+c4 Failed"}[e.Deleted]; s.phases() != want {
+			t.Errorf("deleted %v: pairs %s, want %s", e.Deleted, s.phases(), want)
 		}
 	}
 }
@@ -310,12 +304,10 @@ func TestRemovalsFromLostClustersAreForgotten(t *testing.T) {
 // leaves the rest.
 func TestTheGuardianBeginsWhereNobodyHas(t *testing.T) {
 	t.Parallel()
-	d, contexts, _ := newDispatcherAt(t, func(c *pairs.Config) { c.Shard = route.Group.Shard(route.Group.Of("7")) })
-	d.shard = route.Group.Of("7")
-	d.desk = newDesk(contexts, func(_ context.Context, clusters []string) (map[string]int, error) {
+	s, contexts, _ := newShard(t, route.Group.Of("7"), func(_ context.Context, clusters []string) (map[string]int, error) {
 		out := map[string]int{}
 		for _, c := range clusters {
-			out[c] = d.shard + 1 // as others see it who see it otherwise
+			out[c] = route.Group.Of("7") + 1 // as others see it who see it otherwise
 		}
 		return out, nil
 	})
@@ -325,36 +317,35 @@ func TestTheGuardianBeginsWhereNobodyHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := appcontext.HeadEvent{Head: head}
-	if due := takeIn(t, d, e); due != "[]" {
+	if due := takeIn(t, s, e); due != "[]" {
 		t.Errorf("due %s, want nothing to be this shard's", due)
 	}
-	if due := takeIn(t, d, e); due != "[]" {
+	if due := takeIn(t, s, e); due != "[]" {
 		t.Errorf("due %s before it is time", due)
 	}
-	d.guardian.remind("7")
-	if due := takeIn(t, d, e); due != "[{edge+c1 7}]" || d.phases() != "edge+c1 Pending" {
-		t.Errorf("due %s, pairs %s; want the cluster on which nobody has begun", due, d.phases())
+	s.rechecks.add("7", recheck{claim: true})
+	if due := takeIn(t, s, e); due != "[{edge+c1 7}]" || s.phases() != "edge+c1 Pending" {
+		t.Errorf("due %s, pairs %s; want the cluster on which nobody has begun", due, s.phases())
 	}
-	if due := takeIn(t, d, e); due != "[]" {
+	if due := takeIn(t, s, e); due != "[]" {
 		t.Errorf("due %s again", due)
 	}
-	d.guardian.clock.Stop()
 }
 
 // A failure that is only due to our own end is none.
 func TestAnEndIsNoFailure(t *testing.T) {
 	t.Parallel()
-	d, contexts, _ := newDispatcherAt(t)
-	if _, err := d.take(t.Context(), appcontext.HeadEvent{Head: publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")}); err != nil {
+	s, contexts, _ := newShard(t, 0, inFirst)
+	if _, err := s.reconcileHead(t.Context(), appcontext.HeadEvent{Head: publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")}); err != nil {
 		t.Fatal(err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	first, second := d.ledger.Of(pair.Target{Cluster: "edge+c1", UID: "7"})[0], d.ledger.Of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]
-	d.settle(ended, []pair.Result{
+	first, second := s.pairs.Of(pair.Target{Cluster: "edge+c1", UID: "7"})[0], s.pairs.Of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]
+	s.Record(ended, []pair.Result{
 		{Key: first.Key, Bundle: first.Desired, Err: context.Canceled}, {Key: second.Key, Bundle: second.Desired, Commit: "c0ffee"},
 	})
-	if got := d.phases(); got != "edge+c1 Pending, edge+c2 Applied" {
+	if got := s.phases(); got != "edge+c1 Pending, edge+c2 Applied" {
 		t.Errorf("pairs %s: proof is to be kept and the end to be no failure", got)
 	}
 }
@@ -376,20 +367,25 @@ func (o *once) PutPairs(ctx context.Context, own appcontext.Fence, put []appcont
 // Of many outcomes those that were recorded stay so, though others were not.
 func TestOutcomesAreRecordedSomeAtATime(t *testing.T) {
 	t.Parallel()
-	d, _, _ := newDispatcherAt(t, func(c *pairs.Config) { c.AppContext = &once{Store: c.AppContext.(*appcontext.Store)} })
+	s, contexts, _ := newShard(t, 0, inFirst)
+	s.pairs = pairs.New(pairs.Config{AppContext: &once{Store: contexts}, Fence: s.pairs.Fence(), Retry: retry})
 	var outcomes []pair.Result
-	for i := range recordedAtOnce + 100 {
+	for i := range recordTogether + 100 {
 		k := appcontext.PairKey{Cluster: fmt.Sprintf("edge+c%04d", i), UID: "7", App: "web"}
-		hold(t, d.ledger, appcontext.Pair{Key: k, Desired: "bundle", Phase: appcontext.Pending})
+		if err := s.pairs.Load(t.Context(), []appcontext.Pair{{Key: k, Desired: "bundle", Phase: appcontext.Pending}}); err != nil {
+			t.Fatal(err)
+		}
 		outcomes = append(outcomes, pair.Result{Key: k, Bundle: "bundle", Commit: "c0ffee"})
 	}
-	d.settle(t.Context(), outcomes)
+	s.Record(t.Context(), outcomes)
 	count := map[appcontext.Phase]int{}
 	for _, o := range outcomes {
-		p := d.ledger.Of(pair.TargetOf(o.Key))[0]
+		p := s.pairs.Of(pair.TargetOf(o.Key))[0]
 		count[p.Phase]++
 	}
-	if count[appcontext.Applied] != 100 || count[appcontext.Pending] != recordedAtOnce {
+	if count[appcontext.Applied] != 100 || count[appcontext.Pending] != recordTogether {
 		t.Errorf("phases are %v, want the 100 that were recorded to be applied and the others to wait", count)
 	}
 }
+
+var retry = pair.Retry{First: time.Second, Longest: 5 * time.Minute}

@@ -1,4 +1,4 @@
-package rsync
+package shard
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 // history is a deployment whose revisions are taken in one after the other.
 type history struct {
 	*testing.T
-	*dispatcher
+	*Shard
 	contexts *appcontext.Store
 	db       *store.DB
 	head     appcontext.Head
@@ -52,32 +52,32 @@ func (h *history) revise(bundles []int) {
 	}
 }
 
-// takeIn takes the head in, and looks whether a shard that compares all would do more.
-func (h *history) takeIn() {
+// reconcile takes the head in, and looks whether a shard that compares all would do more.
+func (h *history) reconcile() {
 	h.Helper()
-	last := h.seen["7"]
-	if h.follows(pair.Desired{Deployment: "7", Rev: h.head.Rev}, last) {
+	last := h.applied["7"]
+	if h.followsApplied(pair.Desired{Deployment: "7", Rev: h.head.Rev}, last) {
 		h.narrowed++
 	}
-	if _, err := h.take(h.Context(), appcontext.HeadEvent{Head: h.head}); err != nil {
+	if _, err := h.reconcileHead(h.Context(), appcontext.HeadEvent{Head: h.head}); err != nil {
 		h.Fatal(err)
 	}
-	if h.seen["7"].key == last.key { // nothing was asked for
+	if h.applied["7"].state == last.state { // nothing was asked for
 		return
 	}
 	whole := pair.Desired{Deployment: "7", Head: "7", Rev: h.head.Rev, Removed: h.head.Gone}
 	if !whole.Removed {
-		if err := h.locate(h.Context(), &whole); err != nil {
+		if err := h.allPlaces(h.Context(), &whole, false); err != nil {
 			h.Fatal(err)
 		}
 	}
 	var err error
-	if whole.Registrations, err = h.registered(h.Context(), whole); err != nil {
+	if whole.Registrations, err = h.registrations(h.Context(), whole); err != nil {
 		h.Fatal(err)
 	}
 	have := map[appcontext.PairKey]appcontext.Pair{}
-	for _, t := range h.ledger.TargetsOf("7") {
-		for _, p := range h.ledger.Of(t) {
+	for _, t := range h.pairs.TargetsOf("7") {
+		for _, p := range h.pairs.Of(t) {
 			have[p.Key] = p
 		}
 	}
@@ -92,8 +92,8 @@ func (h *history) takeIn() {
 func (h *history) deliver(arrives []bool) {
 	h.Helper()
 	var all []pair.Result
-	for i, t := range h.ledger.All() {
-		for _, p := range h.ledger.Of(t) {
+	for i, t := range h.pairs.All() {
+		for _, p := range h.pairs.Of(t) {
 			o := pair.Result{Key: p.Key, Bundle: p.Desired, Rev: p.Rev}
 			if !arrives[i%len(arrives)] {
 				o.Err = errs.New(errs.Unavailable, "away")
@@ -103,7 +103,7 @@ func (h *history) deliver(arrives []bool) {
 			}
 		}
 	}
-	if err := h.ledger.Record(h.Context(), all); err != nil {
+	if err := h.pairs.Record(h.Context(), all); err != nil {
 		h.Fatal(err)
 	}
 }
@@ -122,8 +122,8 @@ func (h *history) reregister(cluster string) {
 // shard that looks only at what is different leaves nothing undone.
 func TestLookingAtWhatIsDifferentIsEnough(t *testing.T) {
 	t.Parallel()
-	d, contexts, db := newDispatcherAt(t)
-	h := &history{T: t, dispatcher: d, contexts: contexts, db: db}
+	s, contexts, db := newShard(t, 0, inFirst)
+	h := &history{T: t, Shard: s, contexts: contexts, db: db}
 	cases := 0
 	rapid.Check(t, func(r *rapid.T) {
 		if cases++; raced && cases > 20 {
@@ -143,8 +143,8 @@ func TestLookingAtWhatIsDifferentIsEnough(t *testing.T) {
 				h.revise(rapid.SliceOfN(rapid.IntRange(0, 2), len(fields), len(fields)).Draw(r, "bundles"))
 			}
 			if !h.head.Stopped && h.head.Rev > 0 {
-				h.takeIn()
-			} else if _, err := h.take(t.Context(), appcontext.HeadEvent{Head: h.head}); err != nil && h.head.Rev > 0 {
+				h.reconcile()
+			} else if _, err := h.reconcileHead(t.Context(), appcontext.HeadEvent{Head: h.head}); err != nil && h.head.Rev > 0 {
 				t.Fatal(err)
 			}
 			h.deliver(rapid.SliceOfN(rapid.Bool(), 1, 3).Draw(r, "arrives"))

@@ -1,0 +1,201 @@
+package shard
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
+)
+
+// Requeue puts targets into the queues that their routes name, unless they have nothing to
+// deliver and need no watch. Pairs whose cluster has no route fail.
+func (s *Shard) Requeue(ctx context.Context, due []pair.Target) {
+	lookup := s.Routes.Lookup()
+	lookup.Prefetch(ctx, pair.Clusters(due))
+	var failed []pair.Result
+	byQueue := map[string][]pair.Target{}
+	for _, t := range due {
+		r, err := s.routeOf(ctx, lookup, t)
+		if err != nil {
+			failed = append(failed, s.noRoute(t, err)...)
+			continue
+		}
+		s.guard.Track(t, r)
+		role := r.Role(s.number)
+		idle := r.Backend != nil && len(pair.AllDeliverable(s.pairs.Of(t))) == 0 // a direct cluster is watched too
+		if role == route.Wait || role == route.Deliver && idle {
+			continue
+		}
+		byQueue[r.QueueFor(role)] = append(byQueue[r.QueueFor(role)], t)
+	}
+	for key, targets := range byQueue {
+		s.queues.Add(ctx, key, targets...)
+	}
+	s.Record(ctx, failed)
+}
+
+// deliver delivers the targets that are due in a queue, and records the results. Routes
+// are looked up again: a target whose route has changed goes to its new queue.
+func (s *Shard) deliver(ctx context.Context, key string, due []pair.Target) {
+	lookup, routes := s.Routes.Lookup(), map[pair.Target]route.Route{}
+	lookup.Prefetch(ctx, pair.Clusters(due))
+	var viaGit, direct []pair.Target
+	var failed []pair.Result
+	moving := map[string]route.Route{} // by cluster
+	for _, t := range due {
+		r, err := s.routeOf(ctx, lookup, t)
+		if err != nil {
+			failed = append(failed, s.noRoute(t, err)...)
+			continue
+		}
+		routes[t] = r
+		s.guard.Track(t, r)
+		switch role := r.Role(s.number); {
+		case role == route.Wait:
+		case r.QueueFor(role) != key:
+			s.queues.Add(ctx, r.QueueFor(role), t)
+		case role != route.Deliver:
+			moving[t.Cluster] = r
+		case r.Backend != nil:
+			viaGit = append(viaGit, t)
+		default:
+			direct = append(direct, t)
+		}
+	}
+	s.Record(ctx, failed)
+	s.mover.Work(ctx, moving)
+	for results := range s.git.Deliver(ctx, s.skipSteps(ctx, viaGit, false), routes) {
+		s.Record(ctx, s.platforms.Register(ctx, results, routes))
+		s.queues.Add(ctx, key, s.unreachable.Report(key, results)...)
+	}
+	for _, t := range s.skipSteps(ctx, direct, true) {
+		own := s.cancellations.For(t.UID)
+		s.Record(own, s.kube.Deliver(own, t, routes[t]))
+	}
+}
+
+// routeOf returns a target's route, unless its pairs are meant for an earlier cluster of
+// the same name.
+func (s *Shard) routeOf(ctx context.Context, lookup *route.Lookup, t pair.Target) (route.Route, error) {
+	r, err := lookup.Route(ctx, t.Cluster)
+	if err == nil {
+		err = pair.CheckRegistration(s.pairs.Of(t), r.Registration)
+	}
+	return r, err
+}
+
+// noRoute returns the results for a target without a route. What must be removed from a
+// cluster that is no longer registered is out of reach: it is forgotten. All else fails.
+func (s *Shard) noRoute(t pair.Target, err error) (out []pair.Result) {
+	for _, p := range s.pairs.Of(t) {
+		switch {
+		case p.Desired == "" && errs.Is(err, errs.NotFound):
+			out = append(out, pair.Result{Key: p.Key})
+		case pair.Deliverable(p):
+			out = append(out, pair.Result{Key: p.Key, Bundle: p.Desired, Err: err})
+		}
+	}
+	return out
+}
+
+// skipSteps moves targets past steps that need no delivery, and returns the targets. If
+// that cannot be stored, it returns none and they are tried again.
+func (s *Shard) skipSteps(ctx context.Context, targets []pair.Target, direct bool) []pair.Target {
+	err := s.pairs.SkipSteps(ctx, targets, direct)
+	if err == nil {
+		return targets
+	}
+	if ctx.Err() == nil {
+		s.Log.Warn("steps not checked; will retry", "err", err, "targets", len(targets))
+	}
+	for _, t := range targets {
+		s.retries.Set(t, storeRetry.Backoff(1, err))
+	}
+	return nil
+}
+
+// recordTogether is how many results are recorded in one go: some ten transactions.
+const recordTogether = 1280
+
+// Record stores results, and sets the time of the next attempt where one is needed. It
+// stores some at a time, each with its own deadline: on a slow store, what was stored
+// stays so, and only the rest is delivered again.
+func (s *Shard) Record(ctx context.Context, results []pair.Result) {
+	results = slices.DeleteFunc(slices.Clone(results), func(r pair.Result) bool {
+		if r.Err != nil && ctx.Err() == nil {
+			s.Log.Warn("delivery failed", "cluster", r.Key.Cluster, "deployment", r.Key.UID, "app", r.Key.App, "err", r.Err)
+		}
+		return r.Err != nil && ctx.Err() != nil // it failed because we are stopping
+	})
+	if len(results) == 0 {
+		return
+	}
+	unrecorded := map[pair.Target]error{}
+	var err error
+	for part := range slices.Chunk(results, recordTogether) {
+		if err == nil || ctx.Err() == nil { // else we are stopping, and the store does not answer
+			err = s.recordPart(ctx, part)
+		}
+		for _, t := range targetsOf(part) {
+			if err != nil {
+				unrecorded[t] = err
+			}
+		}
+	}
+	own, release := queue.WithGrace(ctx)
+	defer release()
+	for _, t := range targetsOf(results) {
+		s.scheduleRetry(t, unrecorded[t])
+		s.release(own, t)
+	}
+	s.writeEvents(own)
+}
+
+func (s *Shard) recordPart(ctx context.Context, results []pair.Result) error {
+	own, release := queue.WithGrace(ctx)
+	defer release()
+	err := s.pairs.Record(own, results)
+	if err != nil {
+		s.Log.Warn("results not recorded; will deliver again", "err", err, "pairs", len(results))
+	}
+	return err
+}
+
+// scheduleRetry sets when a target is requeued: when the first of its pairs is due, or soon
+// if its results could not be recorded.
+func (s *Shard) scheduleRetry(t pair.Target, unrecorded error) {
+	if unrecorded != nil {
+		s.retries.Set(t, storeRetry.Backoff(1, unrecorded))
+		return
+	}
+	due := pair.AllDeliverable(s.pairs.Of(t))
+	if len(due) == 0 {
+		return
+	}
+	first := slices.MinFunc(due, func(a, b appcontext.Pair) int { return a.NextRetry.Compare(b.NextRetry) })
+	s.retries.Set(t, time.Until(first.NextRetry))
+}
+
+// release forgets what is known of a target that has no pairs in this shard any longer.
+func (s *Shard) release(ctx context.Context, t pair.Target) {
+	if len(s.pairs.Of(t)) > 0 {
+		return
+	}
+	s.retries.Cancel(t)
+	s.platforms.Forget(t)
+	s.guard.Release(ctx, t)
+}
+
+// targetsOf returns the targets of results, each once and in order.
+func targetsOf(results []pair.Result) []pair.Target {
+	keys := make([]appcontext.Pair, len(results))
+	for i, r := range results {
+		keys[i].Key = r.Key
+	}
+	return pair.TargetsOf(keys)
+}

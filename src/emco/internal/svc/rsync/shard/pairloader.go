@@ -1,0 +1,120 @@
+package shard
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
+)
+
+// PairLoader reads all pairs once for the shards of a process that start at about the same
+// time.
+type PairLoader struct {
+	pairs   func(ctx context.Context) iter.Seq2[appcontext.Pair, error]
+	shards  func(ctx context.Context, clusters []string) (map[string]int, error)
+	reading chan struct{} // holds a token while a read is in progress
+
+	mu   sync.Mutex
+	next *pairRead // has not begun; guarded by mu
+}
+
+// pairRead is one read of all pairs. Its result is set before done is closed.
+type pairRead struct {
+	done    chan struct{}
+	byShard map[string][]appcontext.Pair
+	err     error
+}
+
+// gatherTime is how long a read waits for shards that start at the same time.
+const gatherTime = 50 * time.Millisecond
+
+// NewPairLoader returns a loader of the pairs of an AppContext.
+func NewPairLoader(contexts *appcontext.Store, routes *route.Resolver) *PairLoader {
+	return &PairLoader{pairs: contexts.Pairs, shards: routes.Shards, reading: make(chan struct{}, 1)}
+}
+
+// load returns the pairs of a shard. They are read after the call begins, so they include
+// all that the shard's last owner has written.
+func (l *PairLoader) load(ctx context.Context, shard string) ([]appcontext.Pair, error) {
+	for {
+		r, own := l.join()
+		if own {
+			l.read(ctx, r)
+		}
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return nil, errs.E(errs.Unavailable, "read", "pairs", ctx.Err())
+		}
+		if r.err == nil || own {
+			return r.byShard[shard], r.err
+		} // else the shard that read may have been stopped
+	}
+}
+
+// join returns the read that begins next, and whether the caller must do it.
+func (l *PairLoader) join() (r *pairRead, own bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.next == nil {
+		l.next, own = &pairRead{done: make(chan struct{})}, true
+	}
+	return l.next, own
+}
+
+// read does a read when none is in progress.
+func (l *PairLoader) read(ctx context.Context, r *pairRead) {
+	defer close(r.done)
+	queue.Pause(ctx, gatherTime)
+	select {
+	case l.reading <- struct{}{}:
+		defer func() { <-l.reading }()
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	l.next = nil // a shard that starts from here on needs a later read
+	l.mu.Unlock()
+	if ctx.Err() != nil {
+		r.err = errs.E(errs.Unavailable, "read", "pairs", ctx.Err())
+		return
+	}
+	r.byShard, r.err = l.readAll(ctx)
+}
+
+// readAll reads all pairs by shard. A pair that names no shard belongs to the one that its
+// cluster's route names.
+func (l *PairLoader) readAll(ctx context.Context) (map[string][]appcontext.Pair, error) {
+	out, named := map[string][]appcontext.Pair{}, map[string]bool{}
+	for n := range route.Group.Shards {
+		named[route.Group.Shard(n)] = true
+	}
+	var unnamed []appcontext.Pair
+	clusters := map[string]bool{}
+	for p, err := range l.pairs(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if named[p.Shard] {
+			out[p.Shard] = append(out[p.Shard], p)
+		} else {
+			unnamed = append(unnamed, p)
+			clusters[p.Key.Cluster] = true
+		}
+	}
+	shards, err := l.shards(ctx, slices.Collect(maps.Keys(clusters)))
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range unnamed {
+		name := route.Group.Shard(shards[p.Key.Cluster])
+		out[name] = append(out[name], p)
+	}
+	return out, nil
+}

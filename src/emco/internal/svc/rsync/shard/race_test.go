@@ -1,0 +1,7 @@
+//go:build race
+
+package shard
+
+// raced says that the race detector is built in. Everything takes ten times as long then,
+// and what it looks for is in small fleets too.
+const raced = true

@@ -1,0 +1,75 @@
+package shard
+
+import (
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
+)
+
+// recheck says why a head must be reconciled again although it has not changed.
+type recheck struct {
+	whole bool // pairs have come from another shard: everything must be compared
+	claim bool // it is time for the orphan sweep
+}
+
+// rechecks are the heads that must be reconciled again.
+type rechecks struct {
+	mu  sync.Mutex
+	due map[string]recheck // by head; guarded by mu
+}
+
+func (r *rechecks) add(uid string, why recheck) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.due == nil {
+		r.due = map[string]recheck{}
+	}
+	if why == (recheck{}) {
+		return
+	}
+	was := r.due[uid]
+	r.due[uid] = recheck{whole: was.whole || why.whole, claim: was.claim || why.claim}
+}
+
+// take returns, once, why a head must be reconciled again.
+func (r *rechecks) take(uid string) recheck {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	why := r.due[uid]
+	delete(r.due, uid)
+	return why
+}
+
+// orphanSweep finds pairs that no shard starts. Which shard starts a deployment on a
+// cluster follows from the cluster's registration. If that changes while processes read
+// it, each may take another shard for the right one, and none starts. So for each
+// deployment one shard, which follows from the deployment's id alone, looks again after a
+// while and starts whatever no shard has started.
+type orphanSweep struct {
+	shard int
+	alone func() bool      // no other process works: all shards see the same registrations
+	sweep func(uid string) // reconciles a head again, and claims what no shard has started
+	timer *queue.Timers
+	live  bool // the heads of the start are reconciled; only the goroutine that follows heads uses it
+}
+
+// sweepAfter is how long after a change of a head the sweep is.
+const sweepAfter = time.Minute
+
+func newOrphanSweep(shard int, alone func() bool, sweep func(uid string)) *orphanSweep {
+	return &orphanSweep{
+		shard: shard, alone: alone, sweep: sweep,
+		timer: queue.NewTimers(func(t pair.Target) { sweep(t.UID) }),
+	}
+}
+
+// schedule sets the time of the sweep for a head that has changed.
+func (o *orphanSweep) schedule(head appcontext.Head, state headState) {
+	if o.live && !state.removed && !state.stopped && state.owned && route.Group.Of(head.Deployment()) == o.shard && !o.alone() {
+		o.timer.Set(pair.Target{UID: head.UID}, sweepAfter)
+	}
+}

@@ -1,0 +1,317 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
+)
+
+// storeRetry says when reads and writes of our own stores are tried again.
+var storeRetry = pair.Retry{First: pair.FirstRetry, Longest: time.Minute}
+
+// headState is all of a head that decides what the shard does. If it is the same as
+// before, nothing is new.
+type headState struct {
+	rev     int64
+	removed bool // nothing is desired
+	stopped bool
+	owned   bool // the head owns its deployment
+}
+
+// applied is what the shard has done of what a head asks for.
+type applied struct {
+	state headState
+	rev   int64 // the revision of which all pairs were written in this term; 0 if none
+	mark  int64 // of the document store, from before the revision's clusters were read
+}
+
+// followHeads reconciles every head, then requeues whatever is due, then reconciles every
+// change. It ends with ctx, or when the shard can no longer write.
+func (s *Shard) followHeads(ctx context.Context) error {
+	for e, err := range s.Heads.WatchHeads(ctx) {
+		switch {
+		case err != nil:
+			s.Log.Error("head not readable", "deployment", e.Head.UID, "err", err)
+		case e.Synced:
+			if err := s.pairs.RecheckReports(ctx); err != nil {
+				return err
+			}
+			s.Requeue(ctx, s.pairs.All()) // also watches the clusters that hold something
+			s.caughtUp()
+			s.orphans.live = true
+		default:
+			if err := s.handleHead(ctx, e); err != nil {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// handleHead reconciles a head and requeues the targets that must change. No head is
+// skipped: while a store is unreachable, it tries again.
+func (s *Shard) handleHead(ctx context.Context, e appcontext.HeadEvent) error {
+	for attempt := 1; ; attempt++ {
+		due, err := s.reconcileHead(ctx, e)
+		switch {
+		case err == nil:
+			s.Requeue(ctx, due)
+			s.writeEvents(ctx)
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errs.Is(err, errs.NotFound): // the revision was removed meanwhile; a later event follows
+			s.Log.Warn("revision not found", "deployment", e.Head.UID, "rev", e.Head.Rev)
+			return nil
+		case errors.Is(err, appcontext.ErrFenced), attempt > pair.MaxAttempts:
+			return err
+		}
+		s.Log.Warn("head not reconciled; will retry", "deployment", e.Head.UID, "err", err)
+		queue.Pause(ctx, storeRetry.Backoff(attempt, err))
+	}
+}
+
+// reconcileHead writes the pairs that a head asks for, if it asks for anything new, and
+// returns the targets that must change. It reads the newest state of the head: an event
+// that waited must not start what a later one has cancelled.
+func (s *Shard) reconcileHead(ctx context.Context, e appcontext.HeadEvent) ([]pair.Target, error) {
+	head, err := s.Heads.Head(ctx, e.Head.UID)
+	if errs.Is(err, errs.NotFound) {
+		if !e.Deleted { // the event is the last that is known of it
+			s.ownership.update(e.Head)
+		}
+		return s.removeDeleted(ctx, e.Head.UID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	deployment, owned := s.ownership.update(head)
+	state := headState{rev: head.Rev, removed: head.Gone || head.Rev == 0 && !head.TookOver(), stopped: head.Stopped, owned: owned}
+	why := s.rechecks.take(head.UID)
+	last, known := s.applied[head.UID]
+	same := known && last.state == state
+	if same && why == (recheck{}) {
+		return nil, nil
+	}
+	if why.whole {
+		last = applied{}
+	}
+	var due []pair.Target
+	now := applied{state: state}
+	switch {
+	case !owned: // another head decides what the deployment holds
+	case head.Stopped:
+		err = s.stopDeployment(ctx, deployment)
+	case head.TookOver(): // what was handed over stays as it is
+	default:
+		due, now, err = s.setDesired(ctx, head, deployment, state, last, why.claim)
+	}
+	if err != nil {
+		delete(s.applied, head.UID)   // part of it may be done
+		s.rechecks.add(head.UID, why) // for the next attempt
+		return nil, err
+	}
+	s.applied[head.UID] = now
+	if !same {
+		s.orphans.schedule(head, state)
+	}
+	return due, nil
+}
+
+// setDesired writes the pairs that a head's revision wants of this shard, and returns the
+// targets that must change. With claim it also starts on clusters of other shards on which
+// no shard has started.
+func (s *Shard) setDesired(ctx context.Context, head appcontext.Head, deployment string, state headState, last applied, claim bool) ([]pair.Target, applied, error) {
+	now := applied{state: state}
+	documents, err := s.Routes.DB.Changes(ctx, last.mark)
+	if err != nil {
+		return nil, now, err
+	}
+	w := pair.Desired{
+		Deployment: deployment, Head: head.UID, Subject: head.Subject, Rev: head.Rev, Removed: state.removed,
+		Handovers: s.pairs.Handovers(), // before anything is read from the store
+	}
+	if err := s.readRevision(ctx, &w, last, documents, claim); err != nil {
+		return nil, now, err
+	}
+	if w.Registrations, err = s.registrations(ctx, w); err != nil {
+		return nil, now, err
+	}
+	due, err := s.pairs.SetDesired(ctx, w)
+	if !w.Removed {
+		now.rev, now.mark = w.Rev, documents.Mark
+	}
+	return due, now, err
+}
+
+// readRevision sets what a revision wants on which clusters, and in which order. The order
+// also holds for a removal.
+func (s *Shard) readRevision(ctx context.Context, w *pair.Desired, last applied, documents store.Changes, claim bool) error {
+	if w.Rev == 0 || w.Removed && len(s.pairs.TargetsOf(w.Deployment)) == 0 {
+		return nil // there is nothing to order
+	}
+	rev, err := s.Revisions.revision(ctx, w.Head, w.Rev)
+	if err != nil && !(w.Removed && errs.Is(err, errs.NotFound)) {
+		return err
+	}
+	w.Apps, w.Rollback, w.Namespace, w.Cloud = rev.Apps, rev.Kind == "rollback", rev.Namespace, rev.Cloud
+	if w.Removed {
+		return nil
+	}
+	if !claim && !documents.All && s.followsApplied(*w, last) {
+		return s.placesThatDiffer(ctx, w, last, documents)
+	}
+	return s.allPlaces(ctx, w, claim)
+}
+
+// followsApplied reports whether it is enough to compare a revision with the last one.
+// Where pairs wait for each other all of them must be compared.
+func (s *Shard) followsApplied(w pair.Desired, last applied) bool {
+	return last.rev > 0 && last.rev < w.Rev && !gate.Ordered(w.Apps) && s.pairs.Plain(w.Deployment)
+}
+
+// allPlaces sets where a revision wants what. This shard's clusters are those on which it
+// has started, and those of its routes on which no shard has started.
+func (s *Shard) allPlaces(ctx context.Context, w *pair.Desired, claim bool) error {
+	all, err := s.Revisions.placements(ctx, w.Head, w.Rev)
+	if err != nil {
+		return err
+	}
+	own := s.pairs.Clusters(w.Deployment)
+	var candidates []string
+	for c := range all.bundles {
+		if !own[c] && (claim || all.shards[c] == s.number) {
+			candidates = append(candidates, c)
+		}
+	}
+	if err := s.addUnstarted(ctx, w.Deployment, candidates, own); err != nil {
+		return err
+	}
+	w.Places, w.Elsewhere = map[string]map[string]appcontext.Digest{}, map[string]map[string]appcontext.Digest{}
+	for c, apps := range all.bundles {
+		if own[c] {
+			w.Places[c] = apps
+		} else {
+			w.Elsewhere[c] = apps
+		}
+	}
+	return nil
+}
+
+// addUnstarted adds the clusters on which no shard has started with a deployment.
+func (s *Shard) addUnstarted(ctx context.Context, deployment string, clusters []string, own map[string]bool) error {
+	started, err := s.contexts.ShardsOf(ctx, deployment, clusters)
+	if err != nil {
+		return err
+	}
+	for _, c := range clusters {
+		if _, other := started[c]; !other {
+			own[c] = true
+		}
+	}
+	return nil
+}
+
+// placesThatDiffer limits w to the clusters on which something may have to change. After a
+// revision that was applied completely, these are the clusters where the next one differs,
+// where pairs are not settled, and whose registration was written since.
+func (s *Shard) placesThatDiffer(ctx context.Context, w *pair.Desired, last applied, documents store.Changes) error {
+	changed, err := s.Revisions.changedClusters(ctx, w.Head, last.rev, w.Rev)
+	if err != nil {
+		return err
+	}
+	candidates := s.pairs.Unsettled(w.Deployment)
+	for _, c := range changed {
+		candidates[c] = true
+	}
+	maps.Copy(candidates, clustersIn(documents.Keys))
+	own, others := s.pairs.Split(w.Deployment, candidates)
+	shards, err := s.Revisions.shards(ctx, others)
+	if err != nil {
+		return err
+	}
+	var unstarted []string
+	for _, c := range others {
+		if shards[c] == s.number {
+			unstarted = append(unstarted, c)
+		}
+	}
+	if err := s.addUnstarted(ctx, w.Deployment, unstarted, own); err != nil {
+		return err
+	}
+	w.Scope = own
+	w.Places, err = s.Revisions.placesOn(ctx, w.Head, w.Rev, own)
+	return err
+}
+
+// clustersIn returns the clusters whose registrations are among the keys.
+func clustersIn(keys []store.Key) map[string]bool {
+	out := map[string]bool{}
+	for _, k := range keys {
+		part := strings.Split(string(k), "/")
+		if len(part) == 4 && part[0] == "cluster-providers" && part[2] == "clusters" {
+			out[part[1]+"+"+part[3]] = true
+		}
+	}
+	return out
+}
+
+// registrations reads the ids of the registrations of w's clusters. Clusters that are not
+// registered are left out.
+func (s *Shard) registrations(ctx context.Context, w pair.Desired) (map[string]string, error) {
+	lookup, out := s.Routes.Lookup(), make(map[string]string, len(w.Places))
+	for cluster := range w.Places {
+		doc, err := lookup.Registration(ctx, cluster)
+		switch {
+		case err == nil:
+			out[cluster] = doc.UID
+		case !errs.Is(err, errs.NotFound):
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// removeDeleted removes what a deleted head has on clusters, unless another head has taken
+// it over.
+func (s *Shard) removeDeleted(ctx context.Context, uid string) ([]pair.Target, error) {
+	head := s.ownership.heads[uid]
+	deployment, owned := s.ownership.remove(uid)
+	if !owned {
+		delete(s.applied, uid)
+		return nil, nil
+	}
+	due, err := s.pairs.SetDesired(ctx, pair.Desired{Deployment: deployment, Removed: true})
+	if err != nil {
+		if head.UID != "" {
+			s.ownership.update(head) // for the next attempt
+		}
+		return nil, err
+	}
+	delete(s.applied, uid)
+	return due, nil
+}
+
+// stopDeployment ends all work for a deployment, and starts none until the head asks for
+// something else. Work is cancelled twice: some may start before the stop is written.
+func (s *Shard) stopDeployment(ctx context.Context, deployment string) error {
+	s.cancellations.Cancel(deployment)
+	if err := s.pairs.Stop(ctx, deployment); err != nil {
+		return err
+	}
+	s.cancellations.Cancel(deployment)
+	for _, t := range s.pairs.TargetsOf(deployment) {
+		s.retries.Cancel(t)
+		s.platforms.Forget(t)
+	}
+	return nil
+}

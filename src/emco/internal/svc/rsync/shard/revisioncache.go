@@ -1,0 +1,203 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
+
+// revisionStore is where revisions are stored.
+type revisionStore interface {
+	Revision(ctx context.Context, uid string, n int64) (appcontext.Revision, error)
+	Placements(ctx context.Context, uid string, n int64) ([]appcontext.Placement, error)
+}
+
+// RevisionCache reads revisions for all shards of a process: each once, although all
+// shards need it at about the same time. This way they also agree about which shard starts
+// on which cluster.
+type RevisionCache struct {
+	store  revisionStore
+	shards func(ctx context.Context, clusters []string) (map[string]int, error)
+
+	revisions *sharedReads[appcontext.Revision]
+	placed    *sharedReads[placements]
+	changed   *sharedReads[[]string]
+}
+
+// placements is what a revision wants on which clusters. It is shared: nothing in it may
+// be changed.
+type placements struct {
+	bundles map[string]map[string]appcontext.Digest // by cluster and app
+	shards  map[string]int                          // by cluster: the shard that starts there if none has
+}
+
+// NewRevisionCache returns an empty cache. shards returns the shards of clusters by their
+// routes.
+func NewRevisionCache(store revisionStore, shards func(context.Context, []string) (map[string]int, error)) *RevisionCache {
+	return &RevisionCache{
+		store: store, shards: shards,
+		revisions: newSharedReads(func(appcontext.Revision) int { return 1 }),
+		placed:    newSharedReads(func(p placements) int { return len(p.bundles) }),
+		changed:   newSharedReads(func(clusters []string) int { return len(clusters) }),
+	}
+}
+
+// revision returns a revision of a head, or NotFound.
+func (c *RevisionCache) revision(ctx context.Context, head string, n int64) (appcontext.Revision, error) {
+	return c.revisions.get(ctx, revisionKey{head: head, rev: n}, func() (appcontext.Revision, error) {
+		return c.store.Revision(ctx, head, n)
+	})
+}
+
+// placements returns what a revision wants on which clusters, or NotFound.
+func (c *RevisionCache) placements(ctx context.Context, head string, n int64) (placements, error) {
+	return c.placed.get(ctx, revisionKey{head: head, rev: n}, func() (placements, error) {
+		places, err := c.store.Placements(ctx, head, n)
+		if err != nil {
+			return placements{}, err
+		}
+		out, clusters := placements{bundles: make(map[string]map[string]appcontext.Digest, len(places))}, make([]string, 0, len(places))
+		for _, p := range places {
+			out.bundles[p.Cluster] = p.Apps
+			clusters = append(clusters, p.Cluster)
+		}
+		out.shards, err = c.shards(ctx, clusters)
+		return out, err
+	})
+}
+
+// changedClusters returns the clusters on which two revisions of a head want different
+// things, in order; NotFound if one of the revisions is gone.
+func (c *RevisionCache) changedClusters(ctx context.Context, head string, from, to int64) ([]string, error) {
+	return c.changed.get(ctx, revisionKey{head, to, from}, func() ([]string, error) {
+		before, err := c.store.Placements(ctx, head, from)
+		if err != nil {
+			return nil, err
+		}
+		after, err := c.store.Placements(ctx, head, to)
+		return changedClusters(before, after), err
+	})
+}
+
+// changedClusters returns the clusters on which two lists of placements differ. Sets of
+// apps that many clusters share are compared once.
+func changedClusters(before, after []appcontext.Placement) (out []string) {
+	compared := map[[2]uintptr]bool{}
+	for was, is := range appcontext.Zip(before, after) {
+		k := [2]uintptr{was.Set(), is.Set()}
+		equal, known := compared[k]
+		if !known {
+			equal = maps.Equal(was.Apps, is.Apps)
+			compared[k] = equal
+		}
+		if !equal {
+			out = append(out, is.Cluster)
+		}
+	}
+	return out
+}
+
+// placesOn returns what a revision wants on each of the given clusters, if anything.
+func (c *RevisionCache) placesOn(ctx context.Context, head string, n int64, clusters map[string]bool) (map[string]map[string]appcontext.Digest, error) {
+	places, err := c.store.Placements(ctx, head, n)
+	out := map[string]map[string]appcontext.Digest{}
+	for cluster := range clusters {
+		at, found := slices.BinarySearchFunc(places, cluster, func(p appcontext.Placement, c string) int { return cmp.Compare(p.Cluster, c) })
+		if found {
+			out[cluster] = places[at].Apps
+		}
+	}
+	return out, err
+}
+
+const (
+	readLifetime = 30 * time.Second // how long a read serves those who come later
+	maxCached    = 200_000          // clusters, or revisions, that are kept; about
+)
+
+// sharedReads does each read once for all who need it at about the same time.
+type sharedReads[V any] struct {
+	size func(V) int
+	now  func() time.Time
+
+	mu    sync.Mutex
+	reads map[revisionKey]*sharedRead[V] // guarded by mu
+}
+
+type revisionKey struct {
+	head string
+	rev  int64
+	from int64 // another revision, if the read compares the two
+}
+
+// sharedRead is one read. Its value and error are set before done is closed.
+type sharedRead[V any] struct {
+	at    time.Time
+	done  chan struct{}
+	value V
+	err   error
+}
+
+func newSharedReads[V any](size func(V) int) *sharedReads[V] {
+	return &sharedReads[V]{size: size, now: time.Now, reads: map[revisionKey]*sharedRead[V]{}}
+}
+
+// get returns what another caller has read lately, or is reading, or else reads. If the
+// other caller's read fails, it reads too: that caller may have been stopped.
+func (s *sharedReads[V]) get(ctx context.Context, k revisionKey, fetch func() (V, error)) (V, error) {
+	r, own := s.join(k)
+	if own {
+		r.value, r.err = fetch()
+		s.finish(k, r)
+		return r.value, r.err
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		var none V
+		return none, errs.E(errs.Unavailable, "read", "deployment "+k.head, ctx.Err())
+	}
+	if r.err != nil {
+		return fetch()
+	}
+	return r.value, nil
+}
+
+// join returns the read for a key, and whether the caller must do it.
+func (s *sharedReads[V]) join(k revisionKey) (r *sharedRead[V], own bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r = s.reads[k]; r != nil && s.now().Sub(r.at) < readLifetime {
+		return r, false
+	}
+	r = &sharedRead[V]{at: s.now(), done: make(chan struct{})}
+	s.reads[k] = r
+	return r, true
+}
+
+// finish publishes a read, and drops reads that failed, are old, or are too many.
+func (s *sharedReads[V]) finish(k revisionKey, r *sharedRead[V]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(r.done)
+	if r.err != nil && s.reads[k] == r {
+		delete(s.reads, k)
+	}
+	size := 0
+	for other, o := range s.reads {
+		select {
+		case <-o.done:
+		default:
+			continue // it is in progress
+		}
+		if size += s.size(o.value); size > maxCached || s.now().Sub(o.at) >= readLifetime {
+			delete(s.reads, other)
+		}
+	}
+}

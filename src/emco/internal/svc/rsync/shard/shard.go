@@ -1,0 +1,224 @@
+// Package shard brings the clusters of one shard to the state that heads ask for. One
+// change goes through it like this:
+//
+//	HeadFeed ─► reconcileHead ─► pairs.SetDesired ─► Requeue ─► deliver ─► Record
+//	 a head      what of it        the pairs that      by         Git,       the pairs
+//	 changed     is new here       differ, in etcd     queue      kube       in etcd
+//
+// reconcile.go holds the first half, deliver.go the second. Both are level-triggered: they
+// compare what is desired with what is recorded, so a crash anywhere is repaired by
+// comparing again.
+package shard
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	kubesink "github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/clustermove"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/git"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/kube"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/platform"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/reports"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// Shared is what all shards of a process use.
+type Shared struct {
+	Contexts  *appcontext.Store
+	Others    pairs.Others // nil if no app waits for another one
+	Heads     Heads
+	Revisions *RevisionCache
+	Loader    *PairLoader
+	Routes    *route.Resolver
+	Content   *content.Reader
+	Branches  *branchguard.Records
+	Moves     *clustermove.Progress
+
+	Git      git.Committer
+	Kube     *kubesink.Sink
+	Differ   branchguard.Differ // nil: edits by others are not looked for
+	Interval time.Duration      // between two checks of a branch for edits; 0: only before commits
+	Retry    pair.Retry
+
+	ClusterSlots  chan struct{} // bounds the clusters that are applied to at the same time
+	PlatformSlots chan struct{} // bounds the clusters whose platforms are called at the same time
+
+	Alone func() bool // this process has all shards
+	Log   *slog.Logger
+}
+
+// Heads is where a shard sees what is desired.
+type Heads interface {
+	WatchHeads(ctx context.Context) iter.Seq2[appcontext.HeadEvent, error]
+	Head(ctx context.Context, uid string) (appcontext.Head, error)
+	HeadsOf(deployment string) []string
+	Recheck(uid string)
+}
+
+// Shard is one term of owning a shard: New starts with nothing, and Stop leaves nothing
+// running.
+type Shard struct {
+	Shared
+	number   int
+	caughtUp func()            // called when the heads of the start are reconciled
+	contexts *appcontext.Store // with the shard's fence
+
+	pairs         *pairs.Store
+	queues        *queue.Workers       // deliveries: one worker for each branch, or cluster
+	retries       *queue.Timers        // when targets are requeued
+	unreachable   queue.Unreachable    // targets that wait for a repository to be reachable
+	cancellations *queue.Cancellations // of the work for a deployment
+
+	git       *git.Writer
+	kube      *kube.Applier
+	platforms *platform.Registrar
+	guard     *branchguard.Guard
+	mover     *clustermove.Mover
+	reports   *reports.Batcher
+
+	// What follows belongs to the goroutine that follows heads, but for rechecks, which
+	// locks itself.
+	ownership *ownership
+	applied   map[string]applied // by head
+	rechecks  rechecks
+	orphans   *orphanSweep
+}
+
+// New returns a shard with nothing loaded. ctx is that of the term: work that the shard
+// starts by itself ends with it.
+func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence, caughtUp func()) *Shard {
+	shared.Log = shared.Log.With("shard", number)
+	plans := content.NewStepPlans(shared.Content)
+	s := &Shard{
+		Shared: shared, number: number, caughtUp: caughtUp, contexts: shared.Contexts.Fenced(fence),
+		cancellations: queue.NewCancellations(ctx), ownership: newOwnership(), applied: map[string]applied{},
+	}
+	s.pairs = pairs.New(pairs.Config{
+		AppContext: shared.Contexts, Fence: fence, Shard: route.Group.Shard(number), Retry: shared.Retry,
+		Plans: plans, Others: shared.Others, Log: shared.Log,
+	})
+	s.queues = queue.NewWorkers(s.deliver)
+	s.retries = queue.NewTimers(func(t pair.Target) { s.Requeue(ctx, []pair.Target{t}) })
+	s.orphans = newOrphanSweep(number, shared.Alone, func(uid string) {
+		s.rechecks.add(uid, recheck{claim: true})
+		s.Heads.Recheck(uid)
+	})
+	s.reports = reports.NewBatcher(ctx, s.handleReports, shared.Log)
+	s.git = &git.Writer{
+		Commits: shared.Git, Content: shared.Content, Plans: plans, Pairs: s.pairs, Branches: shared.Branches, Cancellations: s.cancellations,
+		Fence: batch.Fence{
+			Shard: fence.Shard(), Token: fence.Token(),
+			Check: func(ctx context.Context) error { return shared.Contexts.Holds(ctx, fence) },
+		},
+		StoreFence: fence, RecordCommit: s.recordCommit, Log: shared.Log,
+	}
+	s.kube = kube.NewApplier(ctx, kube.Options{
+		Sink: shared.Kube, Content: shared.Content, Plans: plans, Pairs: s.pairs.Of,
+		Slots: shared.ClusterSlots, Report: s.reports.Add, Log: shared.Log,
+	})
+	s.platforms = platform.NewRegistrar(ctx, platform.Options{
+		Slots: shared.PlatformSlots, Cancellations: s.cancellations, Address: s.pairs.Address,
+		Open:   func(t pair.Target) bool { return len(pair.AllDeliverable(s.pairs.Of(t))) > 0 },
+		Record: s.Record,
+	})
+	s.guard = branchguard.New(branchguard.Options{
+		Shard: number, Fence: fence, Routes: shared.Routes, Pairs: s.pairs, Records: shared.Branches, Submit: s.git.Submit,
+		Differ: shared.Differ, Interval: shared.Interval, Requeue: s.Requeue,
+		RequeueLater: func(t pair.Target) { s.retries.Set(t, 0) }, WriteEvents: s.writeEvents, Log: shared.Log,
+	})
+	if shared.Differ != nil {
+		s.git.Inspect = s.guard.Inspect
+	}
+	s.mover = clustermove.New(clustermove.Options{
+		Shard: number, Fence: fence, Store: s.contexts, Routes: shared.Routes, Pairs: s.pairs, Progress: shared.Moves, Git: s.git,
+		Retry: shared.Retry, HoldRepairs: s.guard.HoldRepairs, HeadsOf: shared.Heads.HeadsOf,
+		Recheck: s.recheckWhole, Requeue: s.Requeue, RequeueAfter: s.retries.Set, Release: s.release, Log: shared.Log,
+	})
+	return s
+}
+
+// Run loads the shard's pairs, then follows heads, reports, gates, branches and moves. It
+// ends with ctx, or when the shard can no longer write.
+func (s *Shard) Run(ctx context.Context) error {
+	stored, err := s.Loader.load(ctx, s.pairs.Shard())
+	if err != nil {
+		return err
+	}
+	if err := s.pairs.Load(ctx, stored); err != nil {
+		return err
+	}
+	s.reports.Open()
+	ctx, cancel := context.WithCancel(ctx)
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer cancel()
+	others.Go(func() {
+		s.pairs.RunGates(ctx, func(ctx context.Context, opened []pair.Target) {
+			s.Requeue(ctx, opened)
+			s.writeEvents(ctx)
+		})
+	})
+	others.Go(func() { s.guard.Run(ctx) })
+	others.Go(func() { s.mover.Run(ctx) })
+	return s.followHeads(ctx)
+}
+
+// Stop waits for all work to end; the contexts of New and Run must have ended.
+func (s *Shard) Stop() {
+	s.orphans.timer.Stop()
+	s.retries.Stop()
+	s.queues.Wait()
+	s.platforms.Stop()
+	s.kube.Stop()
+	s.reports.Wait()
+}
+
+// Report adds a report by an agent. The shard that has the pair stores it; others drop it.
+func (s *Shard) Report(ctx context.Context, r appcontext.Report) { s.reports.Add(ctx, r) }
+
+// handleReports stores reports and requeues the targets that go on because of them.
+func (s *Shard) handleReports(ctx context.Context, batch []appcontext.Report) error {
+	due, err := s.pairs.Report(ctx, batch)
+	s.Requeue(ctx, due)
+	s.writeEvents(ctx)
+	return err
+}
+
+// recheckWhole has the shard compare everything that a head wants with its pairs.
+func (s *Shard) recheckWhole(uid string) {
+	s.rechecks.add(uid, recheck{whole: true})
+	s.Heads.Recheck(uid)
+}
+
+// writeEvents stores what happened to pairs, for people. Events that cannot be stored are
+// lost.
+func (s *Shard) writeEvents(ctx context.Context) {
+	events := s.pairs.Events(ctx)
+	if len(events) == 0 {
+		return
+	}
+	if err := s.contexts.AddEvents(ctx, events...); err != nil && ctx.Err() == nil {
+		s.Log.Warn("events not stored", "err", err, "events", len(events))
+	}
+}
+
+// recordCommit stores which commits carried a revision of a head.
+func (s *Shard) recordCommit(ctx context.Context, head string, rev int64, commits ...appcontext.RevisionCommit) error {
+	err := s.contexts.RecordCommit(ctx, head, rev, commits...)
+	if err != nil && !errs.Is(err, errs.NotFound) { // a revision that is gone needs no commits
+		s.Log.Warn("commits not recorded", "deployment", head, "rev", rev, "commits", len(commits), "err", err)
+	}
+	return err
+}
