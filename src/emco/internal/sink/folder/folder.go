@@ -1,5 +1,5 @@
-// Package folder says what the folders of clusters have in common wherever they are
-// published whole: in a registry or in a bucket.
+// Package folder holds what published folders of clusters have in common, in a registry or
+// in a bucket.
 package folder
 
 import (
@@ -18,12 +18,12 @@ func Root(edits []git.Edit) (string, error) {
 	for _, e := range edits {
 		parts := strings.SplitN(e.Path, "/", 3)
 		if len(parts) < 3 || parts[0] != "clusters" {
-			return "", fmt.Errorf("%s is in no cluster's directory", e.Path)
+			return "", fmt.Errorf("%s is not in the directory of a cluster", e.Path)
 		}
 		if of := "clusters/" + parts[1]; root == "" || root == of {
 			root = of
 		} else {
-			return "", fmt.Errorf("%s and %s are different clusters", root, of)
+			return "", fmt.Errorf("%s and %s belong to different clusters", root, of)
 		}
 	}
 	if root == "" {
@@ -32,15 +32,15 @@ func Root(edits []git.Edit) (string, error) {
 	return root, nil
 }
 
-// Keep is a file that every published folder holds, by its path: Flux takes a directory
-// without files for a fault, and would not remove what was there before.
+// Keep returns a file that every published folder holds: for Flux an empty directory is an
+// error, and it would not remove the last app.
 func Keep(root string) (path string, content []byte) {
 	text := "# Written by EMCO, so that this directory is there when no app is.\n" +
 		"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: emco\n  namespace: flux-system\ndata:\n  directory: " + root + "\n"
 	return root + "/emco.yaml", []byte(text)
 }
 
-// Loopback reports whether a host is this machine, so that nobody listens in between.
+// Loopback reports whether a host is this machine.
 func Loopback(host string) bool {
 	at, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && at.IsLoopback()

@@ -8,9 +8,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
-// ThrottleErrors returns a transport that makes an error of kind Throttled of an answer that asks to
-// come back later and says when, since clients do not show that to us. Answers that do not
-// say when are handed on.
+// ThrottleErrors returns a transport that turns throttling answers with a Retry-After
+// header into errors of kind Throttled: client libraries drop the header. Answers without
+// the header pass.
 func ThrottleErrors(next http.RoundTripper) http.RoundTripper { return throttleTransport{next} }
 
 type throttleTransport struct{ next http.RoundTripper }
@@ -25,5 +25,5 @@ func (o throttleTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		return res, nil
 	}
 	res.Body.Close()
-	return nil, errs.Throttle("", "", after, fmt.Errorf("the server answers %d and asks to come back later", res.StatusCode))
+	return nil, errs.Throttle("", "", after, fmt.Errorf("the server answers %d and requests a retry later", res.StatusCode))
 }

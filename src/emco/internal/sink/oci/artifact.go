@@ -26,13 +26,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
-// Media types of what Flux's command line pushes, and its source controller reads.
+// Media types that Flux's command line pushes and its source controller reads.
 const (
 	ConfigType  = "application/vnd.cncf.flux.config.v1+json"
 	ContentType = "application/vnd.cncf.flux.content.v1.tar+gzip"
 )
 
-// maxManifest and maxContent bound what is read of a registry.
+// maxManifest and maxContent bound reads from a registry.
 const (
 	maxManifest = 1 << 20
 	maxContent  = 64 << 20
@@ -53,13 +53,13 @@ func Tag(cluster v2.ClusterKey) string {
 // maxTag is the longest tag that registries accept.
 const maxTag = 128
 
-// artifact is where the artifact of one cluster is.
+// artifact locates the artifact of one cluster.
 type artifact struct {
 	repo *remote.Repository
 	tag  string
 }
 
-// publish brings the artifact to what the job wants and returns its digest.
+// publish makes the artifact hold the files of the job and returns its digest.
 func (s artifact) publish(ctx context.Context, job batch.Job, root string) (string, error) {
 	have, files, err := s.read(ctx)
 	if err != nil {
@@ -82,8 +82,7 @@ func (s artifact) publish(ctx context.Context, job batch.Job, root string) (stri
 	return digest.FromBytes(manifest).String(), err
 }
 
-// read returns the digest of the artifact and its files; none if there is no artifact, or
-// something else that is not ours.
+// read returns the digest of the artifact and its files; none if it does not exist.
 func (s artifact) read(ctx context.Context) (digest.Digest, map[string][]byte, error) {
 	desc, err := s.repo.Resolve(ctx, s.tag)
 	if errors.Is(err, errdef.ErrNotFound) {
@@ -93,7 +92,7 @@ func (s artifact) read(ctx context.Context) (digest.Digest, map[string][]byte, e
 		return "", nil, err
 	}
 	if desc.Size > maxManifest {
-		return "", nil, errs.New(errs.TooLarge, "the tag is something larger than a manifest")
+		return "", nil, errs.New(errs.TooLarge, "the tag refers to something larger than a manifest")
 	}
 	text, err := content.FetchAll(ctx, s.repo, desc)
 	if err != nil {
@@ -101,13 +100,13 @@ func (s artifact) read(ctx context.Context) (digest.Digest, map[string][]byte, e
 	}
 	var m v1.Manifest
 	if err := json.Unmarshal(text, &m); err != nil || len(m.Layers) != 1 || m.Layers[0].MediaType != ContentType {
-		return "", nil, errs.New(errs.Conflict, "the tag is taken by something that is no artifact of Flux's; remove it or choose another repository")
+		return "", nil, errs.New(errs.Conflict, "the tag refers to something other than an artifact of Flux; remove it or choose another repository")
 	}
 	if m.Layers[0].Size > maxContent {
 		return "", nil, errs.New(errs.TooLarge, "the artifact is larger than 64 MiB")
 	}
 	blob, err := content.FetchAll(ctx, s.repo, m.Layers[0])
-	if errors.Is(err, errdef.ErrNotFound) { // the registry has lost it: it is made anew
+	if errors.Is(err, errdef.ErrNotFound) { // the registry has lost it: publish it again
 		return "", map[string][]byte{}, nil
 	}
 	if err != nil {
@@ -117,10 +116,10 @@ func (s artifact) read(ctx context.Context) (digest.Digest, map[string][]byte, e
 	return desc.Digest, files, err
 }
 
-// config is the same for all: there is nothing to configure.
+// config is the empty configuration of all artifacts.
 var config = []byte("{}")
 
-// manifestOf returns the manifest of a layer. It depends on nothing else.
+// manifestOf returns the manifest of a layer. It depends on the layer alone.
 func manifestOf(layer []byte) ([]byte, error) {
 	return json.Marshal(v1.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageManifest,
@@ -129,8 +128,8 @@ func manifestOf(layer []byte) ([]byte, error) {
 	})
 }
 
-// send brings what is missing, and the tag last: who reads sees the artifact of before, or
-// all of the new one.
+// send uploads what is missing, and moves the tag last: readers see either the old artifact
+// or the whole new one.
 func (s artifact) send(ctx context.Context, job batch.Job, manifest, layer []byte) error {
 	for _, blob := range []struct {
 		kind string
@@ -154,7 +153,7 @@ func (s artifact) send(ctx context.Context, job batch.Job, manifest, layer []byt
 	return s.repo.Manifests().PushReference(ctx, desc, bytes.NewReader(manifest), s.tag)
 }
 
-// classified gives what a registry says a kind. Errors that have one keep it.
+// classified gives the error of a registry a kind. Errors with a kind keep it.
 func classified(err error, where string) error {
 	if err == nil {
 		return nil
@@ -173,7 +172,7 @@ func classified(err error, where string) error {
 	return errs.E(errs.FromStatus(refused.StatusCode), "publish", where, errors.New(strings.TrimSpace(brief(why.Error()))))
 }
 
-// brief bounds what others wrote.
+// brief bounds the text of the registry.
 func brief(text string) string {
 	const most = 300
 	if len(text) > most {

@@ -1,9 +1,9 @@
 // Package oci publishes the folders of clusters as OCI artifacts, which Flux reads by an
 // OCIRepository. Each cluster has a tag in a repository of a registry; the artifact holds
-// the same files, at the same paths, as a Git branch would of that cluster.
+// the same files, at the same paths, as a Git branch of the cluster would.
 //
-// The same files make the same digest: the archive holds no times, no owners, and its
-// files in order of their names. What is there already is not sent again.
+// The same files have the same digest: the archive holds no times and no owners, and its
+// files are sorted. What the registry has already is not sent again.
 package oci
 
 import (
@@ -35,19 +35,19 @@ type Options struct {
 	Timeout   time.Duration // of one exchange with a registry
 	PlainHTTP bool          // allow http:// to other machines
 
-	Admit func(netip.Addr) error // says which addresses may be dialled; nil: transport.AdmitPublic
+	Admit func(netip.Addr) error // refuses addresses that must not be dialled; nil: transport.AdmitPublic
 }
 
-// Publisher writes to registries. It is safe for use by several goroutines, but for one
-// cluster by one at a time: registries cannot compare and swap.
+// Publisher writes to registries. It is safe for concurrent use, except for the same
+// cluster: registries have no compare-and-swap.
 type Publisher struct {
 	options Options
 
 	mu      sync.Mutex
-	clients map[git.Repo]*auth.Client // with the tokens that registries gave
+	clients map[git.Repo]*auth.Client // with the tokens of registries; guarded by mu
 }
 
-// maxClients bounds the clients that are kept: changed credentials leave old ones behind.
+// maxClients bounds the cached clients: changed credentials leave old ones behind.
 const maxClients = 100
 
 // New returns a publisher. It connects to nothing.
@@ -58,12 +58,12 @@ func New(o Options) *Publisher {
 	return &Publisher{options: o, clients: map[git.Repo]*auth.Client{}}
 }
 
-// Submit makes the artifact of a cluster hold what the edits of the job say. All edits are
-// below the cluster's directory, "clusters/<provider>+<cluster>"; what the artifact holds
-// besides stays. It returns the digest of the artifact, whether or not it had to be sent.
+// Submit applies the edits of the job to the artifact of a cluster. All edits are below the
+// cluster's directory, "clusters/<provider>+<cluster>"; other files of the artifact stay. It
+// returns the digest of the artifact, whether or not anything had to be sent.
 //
-// Errors are classified: Unauthorized and Forbidden for refused credentials, Unavailable
-// for what the network does, Throttled, Invalid for addresses that are not allowed.
+// Errors are Unauthorized and Forbidden for refused credentials, Unavailable for errors of
+// the network, Throttled, and Invalid for addresses that are not allowed.
 func (p *Publisher) Submit(ctx context.Context, job batch.Job) (git.Hash, error) {
 	root, err := folder.Root(job.Edits)
 	if err != nil {
@@ -82,18 +82,18 @@ func (p *Publisher) Submit(ctx context.Context, job batch.Job) (git.Hash, error)
 	return git.Hash(digest), classified(err, job.Repo.URL+":"+s.tag)
 }
 
-// repository returns the repository that an address names.
+// repository returns the repository at the address of r.
 func (p *Publisher) repository(r git.Repo) (*remote.Repository, error) {
 	u, err := url.Parse(r.URL)
 	if err != nil {
-		return nil, errs.E(errs.Invalid, "publish", "to a registry", errors.New("the address is no URL"))
+		return nil, errs.E(errs.Invalid, "publish", "to a registry", errors.New("the address is not a URL"))
 	}
 	if u.Scheme == "http" && !p.options.PlainHTTP && !folder.Loopback(u.Hostname()) {
-		return nil, errs.E(errs.Invalid, "publish", r.URL, errors.New("a registry without TLS has to be allowed by oci.plainHTTP"))
+		return nil, errs.E(errs.Invalid, "publish", r.URL, errors.New("a registry without TLS is allowed only with oci.plainHTTP"))
 	}
 	repo, err := remote.NewRepository(u.Host + "/" + strings.Trim(u.Path, "/"))
 	if err != nil {
-		return nil, errs.E(errs.Invalid, "publish", r.URL, errors.New("is no repository of a registry; names are in lower case"))
+		return nil, errs.E(errs.Invalid, "publish", r.URL, errors.New("is not the address of a repository; names are in lower case"))
 	}
 	client, err := p.client(r, u.Host)
 	if err != nil {
@@ -123,8 +123,8 @@ func (p *Publisher) client(r git.Repo, host string) (*auth.Client, error) {
 	return p.clients[r], nil
 }
 
-// dialer trusts certificates besides the system's, and keeps away from addresses that no
-// registry has. Nothing is tried again below us.
+// dialer returns a client that trusts ca in addition to the system's certificates, dials
+// only admitted addresses, and does not retry.
 func (p *Publisher) dialer(ca string) (*http.Client, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DialContext = transport.Dialer(p.options.Admit).DialContext

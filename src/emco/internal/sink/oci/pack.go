@@ -14,7 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Bounds of an archive that is read: 100 MiB of files, 20,000 of them.
+// Limits of an archive: 100 MiB in 20,000 files.
 const (
 	maxFiles = 20_000
 	maxBytes = 100 << 20
@@ -38,8 +38,8 @@ func pack(files map[string][]byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// unpack returns the files of an archive. What is no regular file with a clean name is
-// refused: we wrote none.
+// unpack returns the files of an archive. It refuses everything but regular files with
+// clean names: pack writes nothing else.
 func unpack(blob []byte) (map[string][]byte, error) {
 	zip, err := gzip.NewReader(bytes.NewReader(blob))
 	if err != nil {
@@ -59,7 +59,7 @@ func unpack(blob []byte) (map[string][]byte, error) {
 			continue
 		}
 		if h.Typeflag != tar.TypeReg || path.IsAbs(h.Name) || path.Clean(h.Name) != h.Name || len(files) == maxFiles {
-			return nil, bad(fmt.Errorf("%q is not expected there", h.Name))
+			return nil, bad(fmt.Errorf("it holds %q, which EMCO does not write", h.Name))
 		}
 		if files[h.Name], err = io.ReadAll(r); err != nil {
 			return nil, bad(err)

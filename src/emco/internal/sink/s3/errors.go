@@ -13,8 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
-// classified gives what a server or the network says a kind, and the place. Errors that
-// have a kind keep it.
+// classified gives an error of the server or the network a kind, and adds the address.
+// Errors with a kind keep it.
 func (p clusterFolder) classified(ctx context.Context, err error) error {
 	refused, ok := errors.AsType[minio.ErrorResponse](err)
 	if !ok {
@@ -26,7 +26,7 @@ func (p clusterFolder) classified(ctx context.Context, err error) error {
 	return errs.E(kind, "publish", p.repo.URL, why)
 }
 
-// meaning says what kind of error an answer is, and what to do about it.
+// meaning returns the kind of an error answer, and what to do about it.
 func (p clusterFolder) meaning(r minio.ErrorResponse) (kind errs.Kind, hint string) {
 	switch r.Code {
 	case "NoSuchBucket":
@@ -43,11 +43,11 @@ func (p clusterFolder) meaning(r minio.ErrorResponse) (kind errs.Kind, hint stri
 	return byStatus(r.StatusCode)
 }
 
-// byStatus is for answers whose code says nothing more.
+// byStatus is meaning for answers without a known code.
 func byStatus(status int) (kind errs.Kind, hint string) {
 	switch {
 	case status >= 300 && status < 400:
-		return errs.Invalid, "; it sends elsewhere, which is not followed: correct region and endpoint"
+		return errs.Invalid, "; it redirects, which is not followed: correct region and endpoint"
 	case status == http.StatusTooManyRequests:
 		return errs.Throttled, ""
 	case status == http.StatusForbidden:

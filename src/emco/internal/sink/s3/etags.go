@@ -2,23 +2,23 @@ package s3
 
 import "sync"
 
-// maxSent bounds what is remembered: some 200 bytes for each object. When it is full all
-// is forgotten, and sent once more.
+// maxSent bounds an etagCache, at some 200 bytes per object. When it is full it is
+// cleared, and objects are sent once more.
 const maxSent = 100_000
 
-// etagCache remembers the ETags of servers that make them of something else than the content
-// alone, such as those that encrypt each object with a key of its own: of what was sent
-// since the program began it is known that it is there already. It is safe for use by
-// several goroutines.
+// etagCache holds the ETags of sent objects, for servers whose ETags are not the MD5 of the
+// content, such as those that encrypt each object with its own key. With it, objects that
+// were sent since the start of the program are not sent again. It is safe for concurrent
+// use.
 type etagCache struct {
 	mu   sync.Mutex
-	tags map[string]etagPair // by URL
+	tags map[string]etagPair // by URL; guarded by mu
 }
 
-// etagPair is what a server calls a content, and what we do.
+// etagPair is the server's ETag of a content, and ours.
 type etagPair struct{ theirs, ours string }
 
-// keep remembers what a server said of an object that was sent.
+// keep stores the ETags of a sent object.
 func (s *etagCache) keep(url string, p etagPair) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,7 +32,7 @@ func (s *etagCache) keep(url string, p etagPair) {
 	s.tags[url] = p
 }
 
-// same reports whether an object is the content that was sent last.
+// same reports whether an object has the content that was sent last.
 func (s *etagCache) same(url string, p etagPair) bool {
 	if p.theirs == p.ours {
 		return true

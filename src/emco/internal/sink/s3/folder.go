@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	atOnce     = 8      // objects of a cluster that are written or removed at the same time
+	atOnce     = 8      // concurrent writes or deletions of a cluster's objects
 	maxObjects = 20_000 // in the folder of a cluster
 )
 
-// clusterFolder is where in a bucket the folders of clusters are.
+// clusterFolder locates the folders of clusters in a bucket.
 type clusterFolder struct {
 	client         *minio.Client
 	sent           *etagCache
@@ -29,7 +29,7 @@ type clusterFolder struct {
 	timeout        time.Duration
 }
 
-// publish brings a folder to what the job wants and returns the digest of its listing.
+// publish applies the edits of a job to a folder and returns the digest of its listing.
 func (p clusterFolder) publish(ctx context.Context, job batch.Job, root string) (string, error) {
 	have, err := p.list(ctx, root)
 	if err != nil {
@@ -45,8 +45,8 @@ func (p clusterFolder) publish(ctx context.Context, job batch.Job, root string) 
 	return have.revision(p.prefix), nil
 }
 
-// carryOut does the work, in the order that the package promises, and keeps the listing.
-// Whoever has lost the cluster meanwhile stops before pointers change, or files go.
+// carryOut makes the changes, in the order of the package comment, and updates the listing.
+// It checks the fence before pointers change and before files are removed.
 func (p clusterFolder) carryOut(ctx context.Context, w folderChange, have objectListing, fence batch.Fence) error {
 	if len(w.files) > 0 {
 		if err := ask(ctx, fence); err != nil {
@@ -78,10 +78,10 @@ func ask(ctx context.Context, fence batch.Fence) error {
 	return fence.Check(ctx)
 }
 
-// list returns what is in a cluster's folder.
+// list returns the objects of a cluster's folder.
 func (p clusterFolder) list(ctx context.Context, root string) (objectListing, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
-	defer cancel() // ends the listing, however far it is
+	defer cancel() // ends the listing
 	out := objectListing{}
 	for o := range p.client.ListObjects(ctx, p.bucket, minio.ListObjectsOptions{Prefix: p.prefix + root + "/", Recursive: true}) {
 		name, inside := strings.CutPrefix(o.Key, p.prefix)
@@ -91,14 +91,14 @@ func (p clusterFolder) list(ctx context.Context, root string) (objectListing, er
 		case !inside || strings.HasSuffix(name, "/"): // some tools make objects that look like directories
 			continue
 		case len(out) == maxObjects:
-			return nil, errs.New(errs.TooLarge, "there are more than 20000 objects in the cluster's folder")
+			return nil, errs.New(errs.TooLarge, "the cluster's folder has more than 20000 objects")
 		}
 		out[name] = strings.Trim(o.ETag, `"`)
 	}
 	return out, ctx.Err()
 }
 
-// write sends objects, some at a time, and enters their ETags.
+// write sends objects, several at a time, and records their ETags.
 func (p clusterFolder) write(ctx context.Context, names []string, content map[string][]byte, have objectListing) error {
 	var mu sync.Mutex
 	return each(ctx, names, func(ctx context.Context, name string) error {
@@ -125,7 +125,7 @@ func (p clusterFolder) put(ctx context.Context, name string, text []byte) (strin
 	return tag, err
 }
 
-// remove deletes objects, some at a time. That one is gone already is fine.
+// remove deletes objects, several at a time. A missing object is no error.
 func (p clusterFolder) remove(ctx context.Context, names []string, have objectListing) error {
 	err := each(ctx, names, func(ctx context.Context, name string) error {
 		ctx, cancel := context.WithTimeout(ctx, p.timeout)
@@ -140,7 +140,7 @@ func (p clusterFolder) remove(ctx context.Context, names []string, have objectLi
 	return err
 }
 
-// each does something for all names, until the first error.
+// each calls do for all names, until the first error.
 func each(ctx context.Context, names []string, do func(context.Context, string) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)

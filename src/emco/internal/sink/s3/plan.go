@@ -14,10 +14,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// objectListing is what a folder holds: ETags by path.
+// objectListing is the content of a folder: ETags by path.
 type objectListing map[string]string
 
-// revision is the digest of a listing, in the form in which Flux makes it of a bucket's keys.
+// revision returns the digest of a listing, as Flux computes it from a bucket's keys.
 func (l objectListing) revision(prefix string) string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(l)) {
@@ -26,7 +26,7 @@ func (l objectListing) revision(prefix string) string {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
-// folderChange is what has to be done to a folder. All lists are in order of their paths.
+// folderChange is the changes of a folder. All lists are sorted by path.
 type folderChange struct {
 	content            map[string][]byte
 	files, pointers    []string // to be written
@@ -37,8 +37,7 @@ func (w folderChange) nothing() bool {
 	return len(w.files)+len(w.pointers)+len(w.unpointed)+len(w.removed) == 0
 }
 
-// workOf compares what is there, of which same knows what was sent before, with what
-// edits want.
+// workOf compares a folder with the edits. same reports whether an object has a content.
 func workOf(have objectListing, edits []git.Edit, root string, same func(name string, p etagPair) bool) folderChange {
 	w := folderChange{content: wanted(edits, root)}
 	for _, name := range slices.Sorted(maps.Keys(w.content)) {
@@ -63,7 +62,7 @@ func workOf(have objectListing, edits []git.Edit, root string, same func(name st
 	return w
 }
 
-// wanted are the files that edits put into the folder, and the one that is always there.
+// wanted returns the files that the edits write, and folder.Keep.
 func wanted(edits []git.Edit, root string) map[string][]byte {
 	keep, text := folder.Keep(root)
 	out := map[string][]byte{keep: text}
@@ -78,19 +77,19 @@ func wanted(edits []git.Edit, root string) map[string][]byte {
 	return out
 }
 
-// owned reports whether a path is an edit's to remove.
+// owned reports whether the edits may remove a path.
 func owned(name string, edits []git.Edit) bool {
 	return slices.ContainsFunc(edits, func(e git.Edit) bool { return git.Inside(name, e.Path) })
 }
 
-// points reports whether a path is right in a cluster's directory, where nothing but what
-// points at the rest is. The file that is always there points at nothing, and goes first.
+// points reports whether a path is a pointer: a file directly in the cluster's directory,
+// except for folder.Keep.
 func points(name string) bool {
 	keep, _ := folder.Keep(path.Dir(name))
 	return strings.Count(name, "/") == 2 && name != keep
 }
 
-// etag is what most servers give an object that was written in one piece.
+// etag returns the ETag that most servers give to an object that was written in one piece.
 func etag(content []byte) string {
 	sum := md5.Sum(content)
 	return hex.EncodeToString(sum[:])

@@ -1,13 +1,13 @@
 // Package s3 publishes the folders of clusters to buckets, which Flux reads by a Bucket.
 // The objects are the files of a Git branch, below a prefix and at the same paths.
 //
-// A bucket knows no commit: objects are written one by one. They are written in an order
-// in which what points at files is there only while the files are:
+// A bucket has no commits: objects are written one by one. Their order makes pointers exist
+// only while their files do:
 //
 //	files  ->  pointers  ->  pointers removed  ->  files removed
 //
-// One listing of the cluster's folder tells what is there; what is there already is not
-// sent again. Objects that no edit owns are left alone.
+// One listing of the cluster's folder shows what exists; that is not sent again. Objects
+// that no edit owns stay.
 package s3
 
 import (
@@ -33,11 +33,11 @@ import (
 type Options struct {
 	Timeout   time.Duration          // of one listing, or of one object
 	PlainHTTP bool                   // allow http:// to other machines
-	Admit     func(netip.Addr) error // says which addresses may be dialled; nil: transport.AdmitPublic
+	Admit     func(netip.Addr) error // refuses addresses that must not be dialled; nil: transport.AdmitPublic
 }
 
-// Publisher writes to buckets. It is safe for use by several goroutines, but for one
-// cluster by one at a time: buckets cannot compare and swap.
+// Publisher writes to buckets. It is safe for concurrent use, except for the same cluster:
+// buckets have no compare-and-swap.
 type Publisher struct {
 	options Options
 	clients *transport.Clients
@@ -52,17 +52,17 @@ func New(o Options) *Publisher {
 	return &Publisher{options: o, clients: transport.NewClients(o.Admit)}
 }
 
-// Submit makes the folder of a cluster hold what the edits of the job say. All edits are
-// below the cluster's directory, "clusters/<provider>+<cluster>"; what is there besides
-// stays. It returns the digest of the folder's listing, whether or not something had to be
-// sent: Flux shows the same as the revision of a Bucket whose prefix is that folder.
+// Submit applies the edits of the job to the folder of a cluster. All edits are below the
+// cluster's directory, "clusters/<provider>+<cluster>"; other objects stay. It returns the
+// digest of the folder's listing, whether or not anything had to be sent: Flux shows the
+// same as the revision of a Bucket whose prefix is that folder.
 //
 // The repository is https://host/bucket/prefix; see gitops.KindS3 for the rest of it.
 //
-// Errors are classified: Unauthorized and Forbidden for refused credentials, NotFound
-// without a bucket, Throttled when the server wants less, Unavailable for what the network
-// does, Invalid for addresses that are not allowed. After an error the folder may hold
-// some of the new files; what points at them is written after all of them.
+// Errors are Unauthorized and Forbidden for refused credentials, NotFound without a bucket,
+// Throttled, Unavailable for errors of the network, and Invalid for addresses that are not
+// allowed. After an error the folder may hold some of the new files; pointers are written
+// after all of them.
 func (p *Publisher) Submit(ctx context.Context, job batch.Job) (git.Hash, error) {
 	root, err := folder.Root(job.Edits)
 	if err != nil {
@@ -76,14 +76,14 @@ func (p *Publisher) Submit(ctx context.Context, job batch.Job) (git.Hash, error)
 	return git.Hash(revision), at.classified(ctx, err)
 }
 
-// open returns the place that a repository names.
+// open returns the folders at the address of r.
 func (p *Publisher) open(r git.Repo) (clusterFolder, error) {
 	u, err := url.Parse(r.URL)
 	if err != nil || u.Host == "" {
-		return clusterFolder{}, errs.E(errs.Invalid, "publish", "to a bucket", errors.New("the address is no URL"))
+		return clusterFolder{}, errs.E(errs.Invalid, "publish", "to a bucket", errors.New("the address is not a URL"))
 	}
 	if u.Scheme == "http" && !p.options.PlainHTTP && !folder.Loopback(u.Hostname()) {
-		return clusterFolder{}, errs.E(errs.Invalid, "publish", r.URL, errors.New("a bucket without TLS has to be allowed by s3.plainHTTP"))
+		return clusterFolder{}, errs.E(errs.Invalid, "publish", r.URL, errors.New("a bucket without TLS is allowed only with s3.plainHTTP"))
 	}
 	client, err := p.client(r, u)
 	if err != nil {
@@ -96,7 +96,7 @@ func (p *Publisher) open(r git.Repo) (clusterFolder, error) {
 	return clusterFolder{client: client, sent: &p.sent, repo: r, bucket: bucket, prefix: prefix, timeout: p.options.Timeout}, nil
 }
 
-// client returns a client that tries nothing again and follows no redirect.
+// client returns a client that does not retry and follows no redirect.
 func (p *Publisher) client(r git.Repo, u *url.URL) (*minio.Client, error) {
 	shared, err := p.clients.Get(r)
 	if err != nil {
@@ -110,12 +110,12 @@ func (p *Publisher) client(r git.Repo, u *url.URL) (*minio.Client, error) {
 		MaxRetries: 1,
 	})
 	if err != nil {
-		return nil, errs.E(errs.Invalid, "publish", r.URL, errors.New("the endpoint is no host, or one with a path"))
+		return nil, errs.E(errs.Invalid, "publish", r.URL, errors.New("the endpoint must be a host without a path"))
 	}
 	return client, nil
 }
 
-// region is the one that requests are signed for.
+// region returns the region that requests are signed for.
 func region(r git.Repo) string {
 	u, err := url.Parse(r.API)
 	if err != nil {

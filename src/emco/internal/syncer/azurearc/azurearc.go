@@ -1,14 +1,14 @@
 // Package azurearc is the sync backend "azureArcV2": it writes the files of a target as
-// "git" does, and has Azure's resource manager point the Flux of an Arc-enabled cluster
-// at them.
+// "git" does, and configures Azure's resource manager to point the Flux of an Arc-enabled
+// cluster at them.
 //
 //	Git     clusters/<provider>+<cluster>/context/<id>/app/<app>/<name>+<Kind>.yaml
 //	Azure   …/connectedClusters/<arcCluster>/…/fluxConfigurations/config-<id>
 //	            kustomization per app, with the path of the app's directory
 //
-// One configuration stands for one deployment on one cluster, and so for one logical
-// cloud. It is written when apps come or go, and not when their content changes: Azure
-// counts writes.
+// Each deployment on a cluster has its own configuration, and so belongs to one logical
+// cloud. The backend writes it when apps are added or removed, not when their content
+// changes, because Azure limits writes.
 package azurearc
 
 import (
@@ -30,7 +30,7 @@ import (
 // Options are read from the cluster's sync objects.
 type Options struct {
 	// Tenant, Client and Secret or Certificate are the identity in Microsoft Entra that
-	// may write configurations of the cluster. Without the latter two it is the
+	// may write configurations of the cluster. Without Secret and Certificate it is the
 	// workload identity of the installation, if that has one.
 	Tenant      string     `json:"tenantID,omitempty"`
 	Client      string     `json:"clientID,omitempty"`
@@ -42,39 +42,38 @@ type Options struct {
 	Group        string `json:"arcResourceGroup,omitempty"`
 	Cluster      string `json:"arcCluster,omitempty"`
 
-	// Timeout, Interval and Retry are those of Flux on the edge; 60 s unless given.
+	// Timeout, Interval and Retry are those of Flux on the edge; default 60 s.
 	Timeout  gitops.Duration `json:"timeOut,omitempty"`
 	Interval gitops.Duration `json:"syncInterval,omitempty"`
 	Retry    gitops.Duration `json:"retryInterval,omitempty"`
 
-	// SecretRef names a Secret on the edge that holds the credential for a private repository.
+	// SecretRef names the Secret on the edge with the credential for a private repository.
 	SecretRef string `json:"secretRef,omitempty"`
-	// ReadUser and ReadToken, or ReadKey and ReadHosts, are a credential that Azure
-	// brings to the edge, sealed. It is never the one that the control plane writes with.
+	// ReadUser and ReadToken, or ReadKey and ReadHosts, are a read credential that Azure
+	// transfers to the edge, encrypted. The control plane never sends its own credential.
 	ReadUser  string     `json:"readUserName,omitempty"`
 	ReadToken git.Secret `json:"readToken,omitempty"`
 	ReadKey   git.Secret `json:"readSSHKey,omitempty"`
 	ReadHosts string     `json:"readKnownHosts,omitempty"`
 
-	// Scope is cluster or namespace: what apps may touch. Unless given it is namespace
-	// for the apps of a logical cloud that is confined to one, and cluster for others.
+	// Scope is cluster or namespace, the scope of objects of apps; default: namespace for
+	// a confined logical cloud, else cluster.
 	Scope string `json:"scope,omitempty"`
-	// Namespace on the edge holds Flux's objects, and bounds what apps touch if Scope is
-	// namespace. Unless given it is that of a confined logical cloud, or flux-system.
+	// Namespace is the namespace of Flux's objects on the edge, and that of the apps if
+	// Scope is namespace; default: that of a confined logical cloud, else flux-system.
 	Namespace string `json:"namespace,omitempty"`
-	// Extension is "ensure" to have microsoft.flux installed where it is missing.
+	// Extension is "ensure" if EMCO must install microsoft.flux where it is missing.
 	Extension string `json:"fluxExtension,omitempty"`
 }
 
-// Platform opens backends that share what they remember: connections, tokens, budgets
-// and content.
+// Platform opens backends that share connections, tokens, budgets and content.
 type Platform struct {
 	azure  *arm.Client
 	writer *syncer.Writer
 }
 
-// NewPlatform returns a platform on a client; nil if this program has none, in which
-// case backends plan, and refuse to bootstrap.
+// NewPlatform returns a platform on a client. If that is nil, backends plan, and refuse to
+// bootstrap.
 func NewPlatform(azure *arm.Client) *Platform {
 	return &Platform{azure: azure, writer: syncer.NewWriter(syncer.Keep())}
 }
@@ -88,7 +87,7 @@ func (p *Platform) Open(o Options) (syncer.Backend, error) {
 	if p.azure == nil {
 		return b, nil
 	}
-	_, err := p.azure.Account(o.identity(), o.Subscription) // what is wrong with it is told at registration
+	_, err := p.azure.Account(o.identity(), o.Subscription) // reports a wrong identity at registration
 	return b, err
 }
 
@@ -96,7 +95,7 @@ func (o Options) identity() arm.Identity {
 	return arm.Identity{Tenant: o.Tenant, Client: o.Client, Secret: o.Secret, Certificate: o.Certificate}
 }
 
-// check names everything that is missing, as far as it can be known here.
+// check reports what is missing or wrong, as far as it can without Azure.
 func (o Options) check() error {
 	var missing []string
 	for _, need := range []struct{ key, value string }{
@@ -119,24 +118,24 @@ func (o Options) check() error {
 func (o Options) checkNames() error {
 	for key, name := range map[string]string{"subscriptionID": o.Subscription, "arcResourceGroup": o.Group, "arcCluster": o.Cluster} {
 		if url.PathEscape(name) != name || strings.Trim(name, ".") == "" {
-			return errors.New(key + " is no name of Azure's")
+			return errors.New(key + " is not a name in Azure")
 		}
 	}
 	for key, name := range map[string]string{"namespace": o.Namespace, "secretRef": o.SecretRef} {
 		if name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
-			return errors.New(key + " is no name of a Kubernetes object")
+			return errors.New(key + " is not a name for a Kubernetes object")
 		}
 	}
 	switch {
 	case o.Scope != "" && o.Scope != "cluster" && o.Scope != "namespace":
-		return errors.New("scope is cluster or namespace")
+		return errors.New("scope must be cluster or namespace")
 	case o.Extension != "" && o.Extension != "ensure":
-		return errors.New("fluxExtension is ensure, or left out")
+		return errors.New("fluxExtension must be ensure or absent")
 	}
 	return nil
 }
 
-// checkReading refuses credentials of several sorts: which one Flux takes would be chance.
+// checkReading refuses more than one read credential: Flux would pick any.
 func (o Options) checkReading() error {
 	sorts := 0
 	for _, given := range []bool{o.SecretRef != "", o.ReadToken != "", o.ReadKey != ""} {
@@ -155,7 +154,7 @@ func (o Options) checkReading() error {
 	return nil
 }
 
-// backend is one cluster's.
+// backend is the backend of one cluster.
 type backend struct {
 	platform *Platform
 	o        Options
@@ -170,7 +169,7 @@ func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error)
 	return syncer.Change{Edits: []git.Edit{syncer.EditDir(t.Dir(), files)}}, nil
 }
 
-// seconds are how Azure writes timings.
+// seconds returns a timing in Azure's unit.
 func seconds(d gitops.Duration) int64 { return int64(d.Or(gitops.DefaultInterval) / time.Second) }
 
 func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	version  = "2023-05-01" // of the interface of Microsoft.KubernetesConfiguration
-	rounds   = 3            // of reading and writing, while others write as well
-	patience = time.Minute  // for Azure to carry out what it has accepted, before it is asked about again later
+	version  = "2023-05-01" // of the API of Microsoft.KubernetesConfiguration
+	rounds   = 3            // of reading and writing, while others write too
+	patience = time.Minute  // for an operation of Azure; after that, the caller retries
 	again    = 30 * time.Second
 )
 
@@ -30,8 +30,8 @@ func (b backend) path(t syncer.Target) string {
 	return b.o.cluster() + "/fluxConfigurations/" + name(t)
 }
 
-// Bootstrap writes the configuration of the target if it is not as it shall be. A write
-// carries the entity tag of what was read, and reads again if it was overtaken.
+// Bootstrap writes the configuration of the target if it differs from the desired one. A
+// write carries the entity tag of what was read; after a concurrent write it starts again.
 func (b backend) Bootstrap(ctx context.Context, t syncer.Target, apps []string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -51,18 +51,18 @@ func (b backend) Bootstrap(ctx context.Context, t syncer.Target, apps []string) 
 	return errs.Throttle("configure", b.o.Cluster, again, err)
 }
 
-// account returns the account to ask with.
+// account returns the account of the cluster.
 func (b backend) account(t syncer.Target) (*arm.Account, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
 	if b.platform.azure == nil {
-		return nil, errs.E(errs.Unavailable, "reach", "Azure", errors.New("this process does not talk to Azure"))
+		return nil, errs.E(errs.Unavailable, "reach", "Azure", errors.New("this process has no client for Azure"))
 	}
 	return b.platform.azure.Account(b.o.identity(), b.o.Subscription)
 }
 
-// converge reads, compares and writes, once.
+// converge reads, compares and writes once.
 func (b backend) converge(ctx context.Context, azure *arm.Account, t syncer.Target, want configuration) error {
 	was, err := azure.Get(ctx, b.path(t), version)
 	if errs.Is(err, errs.NotFound) {
@@ -73,7 +73,7 @@ func (b backend) converge(ctx context.Context, azure *arm.Account, t syncer.Targ
 	}
 	have, err := parse(was.Body)
 	if err != nil {
-		return errs.E(errs.Unavailable, "read", b.path(t), errors.New("the answer is no configuration"))
+		return errs.E(errs.Unavailable, "read", b.path(t), errors.New("the answer is not a configuration"))
 	}
 	if have.like(want) {
 		switch p := have.Properties; {
@@ -86,7 +86,7 @@ func (b backend) converge(ctx context.Context, azure *arm.Account, t syncer.Targ
 	return b.put(ctx, azure, t, &was, want)
 }
 
-// create writes a configuration that is not there.
+// create writes a new configuration.
 func (b backend) create(ctx context.Context, azure *arm.Account, t syncer.Target, want configuration) error {
 	if b.o.Extension == "ensure" {
 		if err := b.extend(ctx, azure); err != nil {
@@ -104,8 +104,8 @@ func (b backend) put(ctx context.Context, azure *arm.Account, t syncer.Target, w
 	return azure.Put(ctx, b.path(t), version, was, body)
 }
 
-// Release deletes the configuration of the target. Flux takes away what it has applied
-// while the configuration goes.
+// Release deletes the configuration of the target. Flux removes what it has applied when
+// its configuration is deleted.
 func (b backend) Release(ctx context.Context, t syncer.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -116,7 +116,7 @@ func (b backend) Release(ctx context.Context, t syncer.Target) error {
 	return azure.Delete(ctx, b.path(t), version)
 }
 
-// extensions are those of a cluster, of which there is a handful.
+// extensions are the extensions of a cluster, a handful.
 type extensions struct {
 	Value []extension `json:"value"`
 }
@@ -130,7 +130,7 @@ type extension struct {
 
 const fluxExtension = "microsoft.flux"
 
-// extend installs Flux's extension if the cluster has none of that type, whatever it is called.
+// extend installs Flux's extension if the cluster has none of that type, under any name.
 func (b backend) extend(ctx context.Context, azure *arm.Account) error {
 	list, err := azure.Get(ctx, b.o.cluster()+"/extensions", version)
 	if err != nil {
@@ -138,7 +138,7 @@ func (b backend) extend(ctx context.Context, azure *arm.Account) error {
 	}
 	var have extensions
 	if err := json.Unmarshal(list.Body, &have); err != nil {
-		return errs.E(errs.Unavailable, "read", b.o.Cluster, errors.New("the answer is no list of extensions"))
+		return errs.E(errs.Unavailable, "read", b.o.Cluster, errors.New("the answer is not a list of extensions"))
 	}
 	for _, e := range have.Value {
 		if strings.EqualFold(e.Properties.Type, fluxExtension) {
@@ -152,7 +152,7 @@ func (b backend) extend(ctx context.Context, azure *arm.Account) error {
 		return err
 	}
 	err = azure.Put(ctx, b.o.cluster()+"/extensions/flux", version, nil, body)
-	if errors.Is(err, arm.ErrChanged) { // somebody else has installed it meanwhile
+	if errors.Is(err, arm.ErrChanged) { // installed concurrently
 		return nil
 	}
 	return err

@@ -14,8 +14,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
 )
 
-// configuration is a fluxConfiguration, as far as we write it or read its state. What
-// Azure adds of its own is left out when it is compared.
+// configuration is the part of a fluxConfiguration that EMCO writes or reads. Comparisons
+// ignore what Azure adds.
 type configuration struct {
 	Properties properties `json:"properties"`
 }
@@ -27,7 +27,7 @@ type properties struct {
 	Suspend        bool                     `json:"suspend"`
 	Git            repository               `json:"gitRepository"`
 	Kustomizations map[string]kustomization `json:"kustomizations"`
-	// Protected is never given back by Azure.
+	// Protected is write-only.
 	Protected map[string]string `json:"configurationProtectedSettings,omitempty"`
 
 	State  arm.State `json:"provisioningState,omitempty"` // read only
@@ -57,20 +57,20 @@ type kustomization struct {
 	Timeout  int64  `json:"timeoutInSeconds"`
 }
 
-// Lengths of names. Flux on the edge calls a Kustomization "<configuration>-<kustomization>"
-// and puts that on all objects as the value of a label.
+// Lengths of names. Flux on the edge names a Kustomization "<configuration>-<kustomization>"
+// and labels all objects with that.
 const (
 	maxLabel = 63
 	minApp   = 20 // of the name of a kustomization
 )
 
-// name is EMCO's.
+// name returns EMCO's name for the configuration of a target.
 func name(t syncer.Target) string {
 	return short("config-"+strings.ToLower(string(t.Deployment)), maxLabel-minApp-1)
 }
 
-// short returns s as a name that Azure and Kubernetes take, of at most limit bytes; what
-// has to be rewritten is told apart by a hash.
+// short returns s as a name of at most limit bytes that is valid in Azure and Kubernetes;
+// rewritten names get a hash.
 func short(s string, limit int) string {
 	if len(s) <= limit && len(validation.IsDNS1123Label(s)) == 0 {
 		return s
@@ -86,7 +86,7 @@ func short(s string, limit int) string {
 	return strings.TrimLeft(plain+"-", "-") + hex.EncodeToString(sum[:])[:8]
 }
 
-// desired is the configuration of a target with the given apps.
+// desired returns the configuration of a target with the given apps.
 func (b backend) desired(t syncer.Target, apps []string) (configuration, error) {
 	o := b.o
 	scope, namespace := o.bounds(t)
@@ -114,7 +114,7 @@ func (b backend) desired(t syncer.Target, apps []string) (configuration, error) 
 	return configuration{p}, nil
 }
 
-// bounds say what the apps of a target may touch, and where Flux's objects are.
+// bounds returns the scope of a target's apps, and the namespace of Flux's objects.
 func (o Options) bounds(t syncer.Target) (scope, namespace string) {
 	if t.Cloud.Confined && t.Namespace != "" {
 		scope, namespace = "namespace", t.Namespace
@@ -122,7 +122,7 @@ func (o Options) bounds(t syncer.Target) (scope, namespace string) {
 	return cmp.Or(o.Scope, scope, "cluster"), cmp.Or(o.Namespace, namespace, "flux-system")
 }
 
-// protected are the settings that Azure seals and gives to the edge alone.
+// protected returns the settings that Azure encrypts and transfers only to the edge.
 func (o Options) protected() map[string]string {
 	switch {
 	case o.ReadToken != "":
@@ -133,7 +133,8 @@ func (o Options) protected() map[string]string {
 	return nil
 }
 
-// like reports whether Azure has what is wanted. Sealed settings cannot be seen.
+// like reports whether Azure has the desired configuration, except for protected settings,
+// which cannot be read.
 func (c configuration) like(want configuration) bool {
 	a, b := c.Properties, want.Properties
 	return strings.EqualFold(a.Scope, b.Scope) && a.Namespace == b.Namespace && strings.EqualFold(a.SourceKind, b.SourceKind) &&

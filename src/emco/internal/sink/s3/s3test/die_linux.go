@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// dieWithParent has the kernel end the program with this process, however that ends.
+// dieWithParent makes the kernel end the program with this process.
 func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

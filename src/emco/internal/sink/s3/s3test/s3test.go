@@ -37,8 +37,8 @@ type Server struct {
 	client *minio.Client
 }
 
-// Start runs a server without buckets; flags are more of the gateway's for its folder. A
-// test is skipped if the server is not built, which is done by
+// Start runs a server without buckets, with additional flags of the gateway. It skips the
+// test if the server is not built; build it with
 //
 //	cd scripts/testbed && go run . build versitygw
 func Start(t testing.TB, flags ...string) *Server {
@@ -47,7 +47,7 @@ func Start(t testing.TB, flags ...string) *Server {
 	if program == "" {
 		t.Skip("needs an S3 server: cd scripts/testbed && GOWORK=off go run . build versitygw")
 	}
-	for range 4 { // another program may take the port in between
+	for range 4 { // another program may take the port
 		if s, err := start(t, program, flags); err == nil {
 			return s
 		} else if !errors.Is(err, errEnded) {
@@ -119,8 +119,8 @@ func free() (string, error) {
 	return "127.0.0.1:" + strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
 }
 
-// run starts a program that the kernel ends with this process, where it can. The thread
-// is kept, because its end would be taken for that of the process.
+// run starts a program that ends with this process, where the kernel can do that. It keeps
+// the thread, because the kernel watches that.
 func run(cmd *exec.Cmd) (ended chan struct{}, err error) {
 	ended = make(chan struct{})
 	begun := make(chan error)
@@ -132,13 +132,13 @@ func run(cmd *exec.Cmd) (ended chan struct{}, err error) {
 		err := cmd.Start()
 		begun <- err
 		if err == nil {
-			_ = cmd.Wait() // it is killed in the end
+			_ = cmd.Wait() // the test kills it
 		}
 	}()
 	return ended, <-begun
 }
 
-// await returns when the server answers.
+// await waits until the server answers.
 func (s *Server) await(ended <-chan struct{}) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -168,7 +168,7 @@ func (s *Server) Make(bucket string) {
 	}
 }
 
-// Put writes an object, as somebody else would.
+// Put writes an object as another client would.
 func (s *Server) Put(bucket, key, text string) {
 	s.t.Helper()
 	if err := s.put(bucket, key, text); err != nil {
@@ -181,7 +181,7 @@ func (s *Server) put(bucket, key, text string) error {
 	return err
 }
 
-// Object is what a reader sees of one.
+// Object is an object as a reader sees it.
 type Object struct{ ETag, Text string }
 
 // Read returns the objects below a prefix by their keys: it lists them and gets each, as

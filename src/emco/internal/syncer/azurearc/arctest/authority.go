@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// authority gives tokens to those who prove who they are.
+// authority issues tokens to clients that prove their identity.
 func (s *Server) authority(w http.ResponseWriter, r *http.Request) {
 	base := s.URL + "/" + Tenant
 	switch {
@@ -39,7 +39,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, map[string]any{"token_type": "Bearer", "expires_in": 3600, "access_token": token})
 }
 
-// prove checks what a client shows of itself.
+// prove checks the proof of a client.
 func (s *Server) prove(r *http.Request) error {
 	if err := r.ParseForm(); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 var place = regexp.MustCompile(`^/subscriptions/` + Subscription + `/resourcegroups/` + Group +
 	`/providers/microsoft.kubernetes/connectedclusters/([^/]+)/providers/microsoft.kubernetesconfiguration/(fluxconfigurations|extensions)(?:/([^/]+))?(?:/operations/([^/]+))?$`)
 
-// versions of the interface that are served.
+// versions are the supported versions of the API.
 var versions = []string{"2023-05-01"}
 
 // manager is the resource manager. The caller holds mu.
@@ -26,7 +26,7 @@ func (s *Server) manager(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !slices.Contains(versions, r.URL.Query().Get("api-version")) {
-		refuse(w, http.StatusBadRequest, "NoRegisteredProviderFound", "that version of the interface is not served")
+		refuse(w, http.StatusBadRequest, "NoRegisteredProviderFound", "that version of the API is not supported")
 		return
 	}
 	at := place.FindStringSubmatch(strings.ToLower(r.URL.Path))
@@ -120,7 +120,7 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, path string) {
 	write(w, status, body)
 }
 
-// read takes in a resource and says what is wrong with it.
+// read reads a resource and returns what is wrong with it.
 func read(r *http.Request, path string) (body map[string]any, why string) {
 	text, _ := io.ReadAll(r.Body)
 	if json.Unmarshal(text, &body) != nil {
@@ -170,7 +170,7 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request, path string) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// begin starts an operation; without polls it is over at once.
+// begin starts an operation; without polls it ends at once.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request, o *operation) {
 	if o.left == 0 {
 		s.end(o)
@@ -186,7 +186,7 @@ func (s *Server) operationURL(r *http.Request, id string) string {
 	return cmp.Or(s.Operations, s.URL) + r.URL.Path + "/operations/" + id + "?api-version=" + r.URL.Query().Get("api-version")
 }
 
-// ask answers how far an operation is.
+// ask answers a poll of an operation.
 func (s *Server) ask(w http.ResponseWriter, id string) {
 	o := s.operations[id]
 	if o == nil {

@@ -1,7 +1,7 @@
-// Package arctest is a service that speaks as much of Azure's REST as the backend
-// "azureArcV2" needs: an authority that gives tokens, and a resource manager with
-// resources that have entity tags, operations that take several questions, request
-// limits, and faults on demand. Its state is real: what it refuses, Azure refuses.
+// Package arctest is a server for the part of Azure's REST API that the backend
+// "azureArcV2" needs: an authority that issues tokens, and a resource manager with entity
+// tags, operations that take several polls, request limits, and faults on demand. Its state
+// is real: what it refuses, Azure refuses.
 package arctest
 
 import (
@@ -64,7 +64,7 @@ type Fault struct {
 	RetryAfter   string
 	Times        int // how often; 0 is for ever
 	Drop         bool
-	After        bool // carry the call out first: only the answer is lost
+	After        bool // carry out the request first: only the answer is lost
 }
 
 type resource struct {
@@ -97,28 +97,28 @@ func New(t testing.TB, clusters ...string) *Server {
 	return s
 }
 
-// Trust makes the authority take assertions signed with the key of a certificate.
+// Trust makes the authority accept assertions signed with the key of a certificate.
 func (s *Server) Trust(key *rsa.PublicKey) { s.do(func() { s.keys = append(s.keys, key) }) }
 
-// Federate makes the authority take a workload's token.
+// Federate makes the authority accept a workload's token.
 func (s *Server) Federate(token string) { s.do(func() { s.federated = token }) }
 
 // Break adds a fault.
 func (s *Server) Break(f Fault) { s.do(func() { s.faults = append(s.faults, f) }) }
 
-// Repair takes all faults away.
+// Repair removes all faults.
 func (s *Server) Repair() { s.do(func() { s.faults = nil }) }
 
-// Limit allows as many writes and says 429 after that; negative for no limit.
+// Limit allows as many writes and answers 429 after that; negative for no limit.
 func (s *Server) Limit(writes int) { s.do(func() { s.left = writes }) }
 
-// Remaining is what is told of writes that are left; negative for nothing.
+// Remaining sets the header with the number of remaining writes; negative for none.
 func (s *Server) Remaining(writes int) { s.do(func() { s.remaining = writes }) }
 
-// Revoke makes all tokens that were given invalid.
+// Revoke invalidates all issued tokens.
 func (s *Server) Revoke() { s.do(func() { clear(s.tokens) }) }
 
-// Calls returns what was asked of the resource manager since the last time: "PUT
+// Calls returns the requests to the resource manager since the last call: "PUT
 // fluxConfigurations/config-7".
 func (s *Server) Calls() (calls []string) {
 	s.do(func() { calls, s.calls = s.calls, nil })
@@ -126,7 +126,7 @@ func (s *Server) Calls() (calls []string) {
 }
 
 // Resource returns the properties of a resource below a cluster, and its protected
-// settings; nil if it is not there.
+// settings; nil if it does not exist.
 func (s *Server) Resource(cluster, path string) (properties, protected map[string]any) {
 	s.do(func() {
 		if r := s.resources[strings.ToLower(of(cluster)+path)]; r != nil {
@@ -136,7 +136,7 @@ func (s *Server) Resource(cluster, path string) (properties, protected map[strin
 	return properties, protected
 }
 
-// Modify changes a resource as somebody else would.
+// Modify changes a resource as another client would.
 func (s *Server) Modify(cluster, path string, change func(properties map[string]any)) {
 	s.do(func() {
 		r := s.resources[strings.ToLower(of(cluster)+path)]
@@ -145,7 +145,7 @@ func (s *Server) Modify(cluster, path string, change func(properties map[string]
 	})
 }
 
-// Overtake has somebody else write a resource just before the next write arrives.
+// Overtake makes another client write a resource just before the next write arrives.
 func (s *Server) Overtake(cluster, path string, properties map[string]any) {
 	s.do(func() {
 		s.overtake = func() {
@@ -154,7 +154,7 @@ func (s *Server) Overtake(cluster, path string, properties map[string]any) {
 	})
 }
 
-// Fail lets operations that begin from now on end badly; none if why is empty.
+// Fail makes new operations fail; none if why is empty.
 func (s *Server) Fail(why string) { s.do(func() { s.failing = why }) }
 
 func of(cluster string) string {
@@ -175,7 +175,7 @@ func (s *Server) tag() string {
 	return fmt.Sprintf(`"%04d"`, s.etags)
 }
 
-// serve parts the two services; they have one address here.
+// serve routes to the two services, which share one address here.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +201,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(rec.Body.Bytes())
 }
 
-// fault returns the first that matches and is not used up.
+// fault returns the first fault that matches and is not used up.
 func (s *Server) fault(r *http.Request) *Fault {
 	for i, f := range s.faults {
 		if f.Method != "" && f.Method != r.Method || !strings.Contains(r.URL.Path, f.Path) {

@@ -20,7 +20,7 @@ import (
 type Account struct {
 	manager      *url.URL
 	subscription string
-	pipeline     runtime.Pipeline // begins with a guard
+	pipeline     runtime.Pipeline // begins with a budgetPolicy
 }
 
 // Resource is a resource as Azure has it.

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	burst   = 60          // writes at once, after a time of rest
-	reserve = 100         // writes that are left to others of the same subscription
-	rest    = time.Minute // for which writes pause when no more than the reserve is left
+	burst   = 60          // writes at once, after a pause
+	reserve = 100         // writes that are left to other clients of the subscription
+	rest    = time.Minute // pause of writes when only the reserve is left
 	recover = 15 * time.Second
 )
 
-// budget says when an account may ask again. Nobody waits in it: who may not ask is told
-// when to come back, and so keeps nobody else from working.
+// budget limits the requests of an account. It never blocks: a caller without budget gets
+// the time until a retry.
 type budget struct {
 	writes *rate.Limiter
 	now    func() time.Time
 
 	mu          sync.Mutex
-	all, writer time.Time // until when nothing, and nothing more than reads, may be asked
+	all, writer time.Time // end of the pause of all requests, and of writes; guarded by mu
 }
 
 func newBudget(perHour int) *budget {
@@ -31,7 +31,7 @@ func newBudget(perHour int) *budget {
 	return &budget{writes: rate.NewLimiter(every, min(burst, max(perHour/10, 1))), now: time.Now}
 }
 
-// take spends a request. It returns how long to wait if there is none to spend.
+// take spends a request. It returns the time until a retry if the budget is used up.
 func (b *budget) take(write bool) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +54,7 @@ func (b *budget) take(write bool) time.Duration {
 	return 0
 }
 
-// heed takes in what Azure says of the account with an answer.
+// heed applies the limits in an answer.
 func (b *budget) heed(status int, h http.Header) {
 	if status == http.StatusTooManyRequests {
 		b.hold(&b.all, retryAfter(h))
@@ -66,7 +66,7 @@ func (b *budget) heed(status int, h http.Header) {
 	}
 }
 
-// unreachable has the account rest for a while: each attempt costs a timeout.
+// unreachable pauses all requests for a while: each attempt costs a timeout.
 func (b *budget) unreachable() { b.hold(&b.all, recover) }
 
 func (b *budget) hold(what *time.Time, d time.Duration) {
@@ -78,11 +78,11 @@ func (b *budget) hold(what *time.Time, d time.Duration) {
 }
 
 const (
-	usualRetry   = 10 * time.Second // where Azure does not say
+	usualRetry   = 10 * time.Second // without a header
 	longestRetry = time.Hour
 )
 
-// retryAfter reads when to come back.
+// retryAfter reads the time until a retry.
 func retryAfter(h http.Header) time.Duration {
 	seconds, err := strconv.Atoi(h.Get("Retry-After"))
 	if err != nil || seconds < 0 {

@@ -20,17 +20,16 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Options say where Azure is and how it is treated. Clouds other than the public one have
-// other addresses.
+// Options configure a Client. Clouds other than the public one have other addresses.
 type Options struct {
-	Authority string // where tokens are had: https://login.microsoftonline.com
+	Authority string // issues tokens: https://login.microsoftonline.com
 	Manager   string // the resource manager: https://management.azure.com
-	Audience  string // what tokens are for; Manager if empty
-	CA        string // PEM certificates to trust besides the system's
+	Audience  string // audience of tokens; Manager if empty
+	CA        string // PEM certificates to trust in addition to the system's
 	TokenFile string // file with the workload's own token, for identities without a secret; none if empty
 
 	Timeout time.Duration // of one request
-	Writes  int           // an hour and account; Azure allows 1,200
+	Writes  int           // per hour and account; Azure allows 1,200
 }
 
 // Default returns the options for Azure's public cloud.
@@ -41,15 +40,15 @@ func Default() Options {
 	}
 }
 
-// Identity is who asks. Without a secret and a certificate it is the workload's own, if
-// Options.TokenFile names its token.
+// Identity is the identity of requests. Without a secret and a certificate it is the
+// workload identity, if Options.TokenFile names its token.
 type Identity struct {
 	Tenant, Client string
 	Secret         git.Secret
 	Certificate    git.Secret // certificate and its private key, in PEM
 }
 
-// Client keeps the accounts of a program. It is safe for use by several goroutines.
+// Client holds the accounts of a program. It is safe for concurrent use.
 type Client struct {
 	options Options
 	manager *url.URL
@@ -59,13 +58,13 @@ type Client struct {
 	accounts map[accountKey]*Account
 }
 
-// accountKey is what Azure counts requests by, and the credential.
+// accountKey is what Azure's limits apply to, and the credential.
 type accountKey struct {
 	Identity
 	subscription string
 }
 
-// maxAccounts bounds the accounts that are kept: changed credentials leave old ones behind.
+// maxAccounts bounds the cached accounts: changed credentials leave old ones behind.
 const maxAccounts = 1000
 
 // New returns a client. It connects to nothing.
@@ -89,7 +88,7 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// noRedirect: neither service redirects, and a token must not follow.
+// noRedirect follows no redirect: neither service redirects, and tokens must not leave.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func endpoint(what, text string) (*url.URL, error) {
@@ -111,15 +110,14 @@ func transport(ca string) (*http.Transport, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM([]byte(ca)) {
-		return nil, errors.New("certificates for Azure hold none in PEM")
+		return nil, errors.New("the CA file for Azure holds no certificate in PEM")
 	}
 	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	return t, nil
 }
 
-// Account returns the account of an identity with a subscription. The same account is
-// returned again while it is remembered, so that its budget is shared. What is wrong with
-// the identity by itself is Invalid.
+// Account returns the account of an identity with a subscription. All callers get the same
+// account, so that they share its budget. A malformed identity is Invalid.
 func (c *Client) Account(id Identity, subscription string) (*Account, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,8 +149,8 @@ func (c *Client) account(tokens azcore.TokenCredential, subscription string) *Ac
 	}
 }
 
-// clientOptions are those of requests to both services. The library retries nothing: the
-// caller does, with the whole account in view.
+// clientOptions returns the options of requests to both services. The SDK does not retry:
+// the caller does, within the account's budget.
 func (c *Client) clientOptions() policy.ClientOptions {
 	return policy.ClientOptions{
 		Cloud:     cloud.Configuration{ActiveDirectoryAuthorityHost: c.options.Authority},
@@ -162,7 +160,7 @@ func (c *Client) clientOptions() policy.ClientOptions {
 	}
 }
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer bounds an answer.
 const maxAnswer = 4 << 20
 
 // limitedTransport is a transport that cuts answers at maxAnswer.

@@ -1,7 +1,7 @@
-// Package arm speaks to Azure's resource manager: tokens for the identities of many
-// accounts, resources that are read, written and deleted with entity tags, operations
-// that take long, and the budget that Azure gives to each account.
+// Package arm is a client of Azure's resource manager: tokens for the identities of many
+// accounts, resources that are read, written and deleted with entity tags, long-running
+// operations, and the request budget of each account.
 //
-// It is REST over the pipeline and the pollers of Azure's SDK. The SDK's generated clients
-// are not used: they carry no entity tags.
+// It sends REST requests through the pipeline and the pollers of Azure's SDK. It does not
+// use the SDK's generated clients, which have no entity tags.
 package arm

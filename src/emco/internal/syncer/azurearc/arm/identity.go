@@ -13,8 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// public is the authority that identity libraries know by themselves; others are not
-// looked up there.
+// public is the authority that the identity library knows; it must not look up others.
 const public = "https://login.microsoftonline.com"
 
 // credential returns the source of tokens of an identity.
@@ -55,11 +54,11 @@ func credential[C azcore.TokenCredential](c C, err error) (azcore.TokenCredentia
 	return c, nil
 }
 
-// code finds the number by which the authority names what it refuses.
+// code matches the authority's number of a refusal.
 var code = regexp.MustCompile(`AADSTS[0-9]+`)
 
-// unauthenticated says why there is no token. Of what the authority answers only its code
-// is shown.
+// unauthenticated returns why there is no token. It shows only the code of the authority's
+// answer.
 func unauthenticated(err error) error {
 	failed, ok := errors.AsType[*azidentity.AuthenticationFailedError](err)
 	if !ok || failed.RawResponse == nil {

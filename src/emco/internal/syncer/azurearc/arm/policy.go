@@ -17,9 +17,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// budgetPolicy is the first policy of a pipeline. It keeps requests within the account's budget
-// and tokens on the resource manager's host, whatever address a poller was given, and
-// returns everything but a 2xx answer as an error with a kind.
+// budgetPolicy is the first policy of a pipeline. It keeps requests within the account's
+// budget, refuses other hosts than the resource manager, so that tokens stay there whatever
+// address a poller follows, and turns every answer but 2xx into an error with a kind.
 type budgetPolicy struct {
 	budget  *budget
 	manager *url.URL
@@ -65,7 +65,7 @@ func unsent(r *http.Request, err error) error {
 	return errs.E(errs.Unavailable, verb(r), subject(r), brief(err))
 }
 
-// brief leaves addresses out of what a transport says.
+// brief removes addresses from the error of a transport.
 func brief(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
