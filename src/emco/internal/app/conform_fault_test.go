@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/seams"
+	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/wrap"
 )
 
 // accesses are at least as many as an installation, or an update, reads and writes in
@@ -66,7 +66,7 @@ func (w *faultSweep) installAndUpdate(f faultRule) {
 // clear ends the deployment, undisturbed.
 func (l *sweptDeployment) clear() {
 	l.Helper()
-	l.fault = faultRule{seams.APIRequest, "error(after 1000, once)"} // never
+	l.fault = faultRule{wrap.APIRequest, "error(after 1000, once)"} // never
 	l.step("terminate", func() { l.model.terminate(); l.act("terminate", "") })
 	l.step("delete", func() { l.remove() })
 }
@@ -75,10 +75,10 @@ func (l *sweptDeployment) clear() {
 // new revision is there, and no file was changed twice.
 func TestConformance07KillAtEveryStepOfAnUpdate(t *testing.T) {
 	t.Parallel()
-	steps, lanes := []string{"etcd.step.after", "etcd.place.after", "etcd.publish.before", "etcd.intend.after", seams.GitCommitAfter, seams.GitAnswer, "etcd.settle.after"}, 1
+	steps, lanes := []string{"etcd.step.after", "etcd.place.after", "etcd.publish.before", "etcd.intend.after", wrap.GitCommitAfter, wrap.GitAnswer, "etcd.settle.after"}, 1
 	if whole() {
 		lanes = 3
-		steps = slices.DeleteFunc(seams.Points(), func(point string) bool {
+		steps = slices.DeleteFunc(wrap.Points(), func(point string) bool {
 			return unreached(point) || strings.HasPrefix(point, "documents.remove") || strings.HasPrefix(point, "etcd.remove")
 		})
 	}
@@ -95,7 +95,7 @@ func TestConformance07KillAtEveryStepOfAnUpdate(t *testing.T) {
 // updates updates one deployment again and again, with a death at another step each time.
 func (w *faultSweep) updates(steps []string, first, stride int) {
 	w.Helper()
-	l := w.newLife(faultRule{seams.APIRequest, "error(after 1000, once)"})
+	l := w.newLife(faultRule{wrap.APIRequest, "error(after 1000, once)"})
 	m := l.model
 	one, _, _ := releases()
 	l.repack("web", 1)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
-	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/seams"
+	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/wrap"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -26,19 +26,19 @@ func (f failpointWraps) routes(mux *http.ServeMux, api http.Handler) http.Handle
 		return api
 	}
 	mux.Handle("/failpoints", f.set)
-	return seams.API(f.set, api)
+	return wrap.API(f.set, api)
 }
 
 func (f failpointWraps) documents(d store.Driver) store.Driver {
 	if f.set == nil {
 		return d
 	}
-	return seams.Documents(f.set, d)
+	return wrap.Documents(f.set, d)
 }
 
 func (f failpointWraps) etcd(c config.Etcd, client *clientv3.Client) {
 	if f.set != nil {
-		client.KV = seams.KV(f.set, c.Prefix, client.KV)
+		client.KV = wrap.KV(f.set, c.Prefix, client.KV)
 	}
 }
 
@@ -46,21 +46,21 @@ func (f failpointWraps) renderer(r render.Renderer) render.Renderer {
 	if f.set == nil {
 		return r
 	}
-	return seams.Renderer(f.set, r)
+	return wrap.Renderer(f.set, r)
 }
 
 func (f failpointWraps) host(h git.Host) git.Host {
 	if f.set == nil {
 		return h
 	}
-	return seams.Host(f.set, h)
+	return wrap.Host(f.set, h)
 }
 
-func (f failpointWraps) commits(w seams.Writer) seams.Writer {
+func (f failpointWraps) commits(w wrap.Writer) wrap.Writer {
 	if f.set == nil {
 		return w
 	}
-	return seams.Commits(f.set, w)
+	return wrap.Commits(f.set, w)
 }
 
 // kube returns a function that wraps the transport to clusters; nil without failpoints.
@@ -68,5 +68,5 @@ func (f failpointWraps) kube() func(http.RoundTripper) http.RoundTripper {
 	if f.set == nil {
 		return nil
 	}
-	return func(next http.RoundTripper) http.RoundTripper { return seams.Kube(f.set, next) }
+	return func(next http.RoundTripper) http.RoundTripper { return wrap.Kube(f.set, next) }
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/seams"
+	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/wrap"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
@@ -63,19 +63,19 @@ func (f faultRule) atStart() bool {
 // those of directly reached clusters, which scripts/e2e sweeps on real ones, reports, and
 // moves, which TestAMoveSurvivesFaults is about.
 func unreached(point string) bool {
-	return strings.HasPrefix(point, "kube.") || point == seams.GitRead || strings.HasPrefix(point, "etcd.report.") || strings.HasPrefix(point, "etcd.move.")
+	return strings.HasPrefix(point, "kube.") || point == wrap.GitRead || strings.HasPrefix(point, "etcd.report.") || strings.HasPrefix(point, "etcd.move.")
 }
 
 // failpointWraps are all faults of the program on Git clusters.
 func failpointWraps() (out []faultRule) {
 	for _, action := range []string{"error", "delay", "kill"} {
-		for _, point := range seams.Points() {
+		for _, point := range wrap.Points() {
 			if !unreached(point) {
 				out = append(out, faultRule{point, action})
 			}
 		}
 	}
-	return append(out, faultRule{seams.GitCommitBefore, "error(8 times)"}) // more than the writer tries by itself
+	return append(out, faultRule{wrap.GitCommitBefore, "error(8 times)"}) // more than the writer tries by itself
 }
 
 // some are faults that stand for the others when time is short: a write that is made and
@@ -83,8 +83,8 @@ func failpointWraps() (out []faultRule) {
 func some() []faultRule {
 	return []faultRule{
 		{"etcd.publish.after", "error"},
-		{seams.GitCommitAfter, "kill"},
-		{seams.GitCommitBefore, "delay"},
+		{wrap.GitCommitAfter, "kill"},
+		{wrap.GitCommitBefore, "delay"},
 		{"etcd.intend.after", "error"},
 	}
 }

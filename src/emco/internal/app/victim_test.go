@@ -22,7 +22,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
-	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/seams"
+	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/wrap"
 )
 
 // victimProgram is the first argument that makes the test program emco with failpoints.
@@ -39,7 +39,7 @@ func runVictim(rules string, args []string) int {
 		os.Exit(3) // the parent has ended
 	}()
 	c, err := config.Load(flag.NewFlagSet("victim", flag.ContinueOnError), args, os.LookupEnv)
-	set := failpoint.New(seams.Points()...)
+	set := failpoint.New(wrap.Points()...)
 	if err == nil {
 		err = set.Arm(rules)
 	}

@@ -84,7 +84,7 @@ var groups = map[string]group{
 		may:      []string{"ground", "kernel", "port", "driver", "list"},
 	},
 	"seam": { // what tests put between the parts
-		packages: []string{"internal/failpoint/seams"},
+		packages: []string{"internal/failpoint/wrap"},
 		may:      []string{"ground", "kernel", "port"},
 		outside:  []string{"git", "git/batch"},
 	},
@@ -156,7 +156,7 @@ var inRsync = map[string][]string{
 // homes says which packages alone may know a module from elsewhere: exchanging it
 // touches them and nothing else. Names end in "/" or are complete.
 var homes = map[string][]string{
-	"go.etcd.io/":           {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/shards", "internal/app", "internal/failpoint/seams"},
+	"go.etcd.io/":           {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/shards", "internal/app", "internal/failpoint/wrap"},
 	"helm.sh/":              {"internal/render/helm"},
 	"k8s.io/client-go/":     {"internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
 	"k8s.io/api/":           {"internal/sink/kube"},

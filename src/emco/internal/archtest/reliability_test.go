@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/seams"
+	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/wrap"
 )
 
 const repository = "../../../.."
@@ -32,7 +32,7 @@ func TestReliabilityIsShownByTests(t *testing.T) {
 			t.Errorf("%s is named, but there is no such test", m[1])
 		}
 	}
-	for _, point := range seams.Points() {
+	for _, point := range wrap.Points() {
 		if !named[point] {
 			t.Errorf("failpoint %s is in no table", point)
 		}

@@ -1,6 +1,6 @@
-// Package failpoint lets tests break a named step of the program on purpose: make it
-// fail, take long, or kill the process there. A Set is handed in by whoever puts the
-// program together; where none is, no step is looked at and nothing costs anything.
+// Package failpoint lets tests break a named step of the program on purpose: the step
+// fails, takes long, or kills the process. The composition root passes a Set in; without
+// one, steps cost nothing.
 package failpoint
 
 import (
@@ -14,23 +14,23 @@ import (
 	"time"
 )
 
-// ErrInjected is what a step fails with when a rule says so. Whoever put the failpoint
-// there wraps it into what the real thing would say.
+// ErrInjected is the error of a step that a rule makes fail. The wrapper of the step turns
+// it into the error of the real part.
 var ErrInjected = errors.New("broken on purpose by a failpoint")
 
-// Set is the points of a program and the rules that hold at them now. It is safe for
-// use by many goroutines. A nil Set has no rules.
+// Set is the points of a program and their current rules. It is safe for use by many
+// goroutines. A nil Set has no rules.
 type Set struct {
 	points []string
 	kill   func()
 
 	mu      sync.Mutex
-	rules   []*rule
-	reached map[string]int
+	rules   []*rule        // guarded by mu
+	reached map[string]int // by point; guarded by mu
 }
 
-// New returns a set without rules. points are all that there are, so that a rule for a
-// point that is spelled wrong is refused.
+// New returns a set without rules. points is all points, so that a rule with a misspelled
+// point is refused.
 func New(points ...string) *Set {
 	return &Set{points: slices.Sorted(slices.Values(points)), kill: killSelf, reached: map[string]int{}}
 }
@@ -40,11 +40,11 @@ func killSelf() {
 	if self, err := os.FindProcess(os.Getpid()); err == nil {
 		_ = self.Kill()
 	}
-	select {} // until the kernel gets to it
+	select {} // until the signal arrives
 }
 
-// Arm replaces all rules by those of a text, and forgets what was counted; "" means
-// none. See Parse for the text.
+// Arm replaces all rules by those of a text, and resets the counts; "" means no rules.
+// See parse for the text.
 func (s *Set) Arm(text string) error {
 	rules, err := parse(text)
 	if err != nil {
@@ -62,9 +62,8 @@ func (s *Set) Arm(text string) error {
 	return nil
 }
 
-// At is called at a point. It returns ErrInjected if the step is to fail; a step that is
-// to take long takes long here, at most until ctx ends; one that is to be the last of the
-// process does not return.
+// At is called at a point. It returns ErrInjected if the step must fail. A delay passes
+// within At, at most until ctx ends. If the process must die, At does not return.
 func (s *Set) At(ctx context.Context, point string) error {
 	if s == nil {
 		return nil
@@ -74,15 +73,17 @@ func (s *Set) At(ctx context.Context, point string) error {
 		return nil
 	}
 	if r.action == actionDelay {
-		wait(ctx, r.delay)
+		select {
+		case <-ctx.Done():
+		case <-time.After(r.delay):
+		}
 		return nil
 	}
 	return fmt.Errorf("%w at %s", ErrInjected, point)
 }
 
-// hit counts and returns the first rule that applies. A death comes before anybody else can
-// look or arm: who was answered that the rules are gone is not left with a process that dies of
-// one a moment later.
+// hit counts and returns the first rule that applies. It kills the process while mu is held:
+// a caller that has replaced the rules must not meet a process that dies of an old one.
 func (s *Set) hit(point string) *rule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,19 +100,10 @@ func (s *Set) hit(point string) *rule {
 	return nil
 }
 
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
-
 // Counts is what happened since the last Arm.
 type Counts struct {
-	Points  []string       `json:"points"`  // all that there are, in order
-	Reached map[string]int `json:"reached"` // how often the program came by each
+	Points  []string       `json:"points"`  // all points, in order
+	Reached map[string]int `json:"reached"` // how often the program reached each
 	Fired   int            `json:"fired"`   // how often a rule applied
 }
 

@@ -9,8 +9,8 @@ import (
 // maxRules bounds what Set.ServeHTTP reads, in bytes.
 const maxRules = 64 << 10
 
-// ServeHTTP lets a test in another process steer the set: PUT arms the rules of the
-// body, and both PUT and GET answer with the counts, those before the PUT.
+// ServeHTTP lets a test in another process control the set: PUT arms the rules of the body,
+// and both PUT and GET answer with the counts, those from before the PUT.
 func (s *Set) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	counts := s.Counts()
 	if r.Method == http.MethodPut {

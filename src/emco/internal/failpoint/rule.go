@@ -19,14 +19,14 @@ const (
 
 var actions = map[string]action{"error": actionError, "delay": actionDelay, "kill": actionKill}
 
-// rule says what happens at which hits of a point.
+// rule is an action at some hits of a point.
 type rule struct {
-	point  string // "*" at its end stands for any rest
+	point  string // a "*" at its end matches any rest
 	action action
 	delay  time.Duration
-	after  int // hits that are let pass first
-	every  int // of those that follow, each so many-th applies
-	times  int // how often it applies at most; 0 is always
+	after  int // hits that are skipped first
+	every  int // of the following hits, every n-th applies
+	times  int // the most often that it applies; 0 is no limit
 
 	seen, fired int
 }
@@ -36,7 +36,7 @@ func (r *rule) covers(point string) bool {
 	return point == r.point || open && strings.HasPrefix(point, head)
 }
 
-// fires counts a hit and says whether the rule applies to it.
+// fires counts a hit and reports whether the rule applies to it.
 func (r *rule) fires() bool {
 	r.seen++
 	late := r.seen - r.after
@@ -51,10 +51,10 @@ func (r *rule) fires() bool {
 //
 //	POINT=ACTION[(ARGUMENT, ...)]
 //
-// POINT is a name; with a "*" at its end, all that begin so, counted together. ACTION is
-// error, delay or kill. An ARGUMENT is how long a delay takes ("200ms"), or which hits it
-// is about: "after 3" lets three pass, "1 in 3" takes each third, "once" and "2 times"
-// bound how many.
+// POINT is a name; with a "*" at its end, all names with that prefix, counted together.
+// ACTION is error, delay or kill. An ARGUMENT is the duration of a delay ("200ms"), or
+// selects hits: "after 3" skips three, "1 in 3" selects every third, "once" and "2 times"
+// bound the number.
 func parse(text string) ([]*rule, error) {
 	var out []*rule
 	for part := range strings.SplitSeq(text, ";") {
@@ -89,7 +89,7 @@ func parseRule(text string) (*rule, error) {
 		}
 	}
 	if (r.action == actionDelay) != (r.delay > 0) {
-		return nil, errors.New("a delay, and nothing else, has a duration, such as delay(200ms)")
+		return nil, errors.New("a delay needs a duration, such as delay(200ms), and other actions have none")
 	}
 	return r, nil
 }

@@ -1,4 +1,4 @@
-package seams
+package wrap
 
 import (
 	"context"

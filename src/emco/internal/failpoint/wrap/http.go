@@ -1,4 +1,4 @@
-package seams
+package wrap
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
 )
 
-// API returns the handler with points before and after what it does for requests that
-// change something. A client whose answer is lost sees its connection break.
+// API returns the handler with points before and after requests that change something. A
+// client whose answer is lost sees its connection break.
 func API(s *failpoint.Set, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -29,7 +29,7 @@ func API(s *failpoint.Set, next http.Handler) http.Handler {
 	})
 }
 
-// held is an answer that has not left yet.
+// held is an answer that has not been sent yet.
 type held struct {
 	http.ResponseWriter
 	status int
@@ -52,8 +52,8 @@ func (h *held) release() {
 	_, _ = h.ResponseWriter.Write(h.body)
 }
 
-// Kube returns the transport to a cluster's API server with points around what goes
-// through it. Watches are left alone.
+// Kube returns the transport to a cluster's API server with points around its requests,
+// except watches.
 func Kube(s *failpoint.Set, next http.RoundTripper) http.RoundTripper { return kube{next, s} }
 
 type kube struct {

@@ -1,4 +1,4 @@
-package seams
+package wrap
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// Documents returns the driver with points around what it does.
+// Documents returns the driver with points around its methods.
 func Documents(s *failpoint.Set, d store.Driver) store.Driver { return documents{d, s} }
 
 type documents struct {
@@ -24,7 +24,7 @@ func (d documents) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 	return d.Driver.Get(ctx, k)
 }
 
-// List reads documents. It fails at its beginning.
+// List reads documents. It fails before the first.
 func (d documents) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
 	return func(yield func(store.Doc, error) bool) {
 		if err := at(ctx, d.set, DocumentRead, "list", string(under)); err != nil {
@@ -35,7 +35,7 @@ func (d documents) List(ctx context.Context, under store.Key, q store.Query) ite
 	}
 }
 
-// Changes tells what was written, if the driver can.
+// Changes returns what was written, if the driver can.
 func (d documents) Changes(ctx context.Context, mark int64) (store.Changes, error) {
 	if err := at(ctx, d.set, DocumentRead, "list", "changes"); err != nil {
 		return store.Changes{}, err

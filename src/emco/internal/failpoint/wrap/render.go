@@ -1,4 +1,4 @@
-package seams
+package wrap
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
-// Renderer returns the renderer with points around what it does.
+// Renderer returns the renderer with points around its methods.
 func Renderer(s *failpoint.Set, r render.Renderer) render.Renderer { return renderer{r, s} }
 
 type renderer struct {

@@ -1,4 +1,4 @@
-package seams
+package wrap
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
 )
 
-// KV returns the client's reads and writes with points around them. Keys below prefix
-// tell what a write is about.
+// KV returns the client with points around its reads and writes. Keys below prefix decide
+// the kind of a write.
 func KV(s *failpoint.Set, prefix string, kv clientv3.KV) clientv3.KV {
 	return keys{kv, s, strings.TrimSuffix(prefix, "/") + "/"}
 }
@@ -48,7 +48,7 @@ func (k keys) Txn(ctx context.Context) clientv3.Txn {
 	return &txn{Txn: k.KV.Txn(ctx), keys: k, ctx: ctx}
 }
 
-// at fails as a server does that cannot be reached.
+// at fails as an unreachable server does.
 func (k keys) at(ctx context.Context, point string) error {
 	if err := k.set.At(ctx, point); err != nil {
 		return status.Error(codes.Unavailable, err.Error())
@@ -67,7 +67,7 @@ func (k keys) around(ctx context.Context, ops []clientv3.Op, do func() error) er
 	return between(func(point string) error { return k.at(ctx, point) }, w.before(), w.after(), do)
 }
 
-// about says what a transaction is about. False if it only reads.
+// about returns the kind of a transaction; false if it only reads.
 func (k keys) about(ops []clientv3.Op) (write, bool) {
 	first := len(writes)
 	for _, op := range ops {
@@ -81,7 +81,7 @@ func (k keys) about(ops []clientv3.Op) (write, bool) {
 	return writes[first], true
 }
 
-// of says what one write is about, by its key and, for pairs, by the phase.
+// of returns the kind of one write, by its key and, for pairs, by the phase.
 func (k keys) of(op clientv3.Op) write {
 	part := strings.Split(strings.TrimPrefix(string(op.KeyBytes()), k.prefix), "/")
 	switch part[0] {
@@ -108,7 +108,7 @@ func (k keys) of(op clientv3.Op) write {
 	return writeStep
 }
 
-// ofDeployment is about a key below dep/<uid>/.
+// ofDeployment returns the kind of a write below dep/<uid>/.
 func ofDeployment(part []string) write {
 	switch {
 	case len(part) > 2 && part[2] == "rev":
@@ -121,7 +121,7 @@ func ofDeployment(part []string) write {
 	return writeStep
 }
 
-// ofPair tells a pair that is to be worked on from one that was.
+// ofPair tells pairs before their delivery from those after it.
 func ofPair(op clientv3.Op) write {
 	var p appcontext.Pair
 	if op.IsDelete() || json.Unmarshal(op.ValueBytes(), &p) != nil {
@@ -134,7 +134,7 @@ func ofPair(op clientv3.Op) write {
 	return writeSettle
 }
 
-// txn remembers what a transaction writes.
+// txn records what a transaction writes.
 type txn struct {
 	clientv3.Txn
 	keys keys
@@ -148,19 +148,19 @@ func (t *txn) If(cs ...clientv3.Cmp) clientv3.Txn {
 	return t
 }
 
-// Then adds what is done if they hold.
+// Then adds the operations if they hold.
 func (t *txn) Then(ops ...clientv3.Op) clientv3.Txn {
 	t.Txn, t.ops = t.Txn.Then(ops...), append(t.ops, ops...)
 	return t
 }
 
-// Else adds what is done if they do not; nothing is written there.
+// Else adds the operations if they do not hold; they only read.
 func (t *txn) Else(ops ...clientv3.Op) clientv3.Txn {
 	t.Txn = t.Txn.Else(ops...)
 	return t
 }
 
-// Commit carries the transaction out.
+// Commit sends the transaction.
 func (t *txn) Commit() (r *clientv3.TxnResponse, err error) {
 	err = t.keys.around(t.ctx, t.ops, func() error {
 		r, err = t.Txn.Commit()

@@ -1,11 +1,11 @@
-// Package seams puts failpoints between the parts of the program: around the API, the
-// document store, etcd, the Git host and its writer, the renderer, and the clusters'
-// API servers. The parts themselves know nothing of it. A seam fails with what the real
-// thing would say when it does not answer, so that everything above is put to the test.
+// Package wrap puts failpoints around the parts of the program: the API, the document
+// store, etcd, the Git host and its writer, the renderer, and the clusters' API servers.
+// The parts do not know of it. A wrapper fails with the error of a part that does not
+// answer.
 //
-// Each write has a point before it, where it was not made, and one after it, where it
-// was made and whoever asked does not get to know.
-package seams
+// Each write has a point before it, where it was not made, and one after it, where it was
+// made and the answer is lost.
+package wrap
 
 import (
 	"context"
@@ -15,10 +15,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
 )
 
-// The points, by what they are the failure of.
+// The points, by what fails there.
 const (
-	APIRequest = "api.request" // a request that was not looked at
-	APIAnswer  = "api.answer"  // a request that was carried out, and of which the answer is lost
+	APIRequest = "api.request" // the request is not carried out
+	APIAnswer  = "api.answer"  // the request was carried out, and the answer is lost
 
 	DocumentRead         = "documents.read"
 	DocumentPutBefore    = "documents.put.before"
@@ -28,12 +28,12 @@ const (
 
 	EtcdRead = "etcd.read"
 
-	GitHeadBefore   = "git.head.before"   // before the branch is looked at
-	GitHeadAfter    = "git.head.after"    // when its tip is known, before trees are fetched
-	GitRead         = "git.read"          // trees and files that are read
+	GitHeadBefore   = "git.head.before"   // before the branch is read
+	GitHeadAfter    = "git.head.after"    // the tip is known, and no tree is fetched yet
+	GitRead         = "git.read"          // reading trees and files
 	GitCommitBefore = "git.commit.before" // before anything is pushed
-	GitCommitAfter  = "git.commit.after"  // the branch holds the commit, and the reply is lost
-	GitAnswer       = "git.answer"        // the writer knows the commit, and nobody has written it down
+	GitCommitAfter  = "git.commit.after"  // the branch holds the commit, and the answer is lost
+	GitAnswer       = "git.answer"        // the writer knows the commit, and nothing has recorded it
 
 	RenderBefore = "render.before"
 	RenderAfter  = "render.after"
@@ -47,26 +47,26 @@ const (
 	KubePruneAfter   = "kube.prune.after"
 )
 
-// write is what a transaction in etcd is about. Its points are "etcd.WRITE.before" and
+// write is the kind of a transaction in etcd. Its points are "etcd.WRITE.before" and
 // "etcd.WRITE.after".
 type write string
 
 const (
 	writeBlob    write = "blob"    // content
-	writePlace   write = "place"   // placements, which no revision names yet
+	writePlace   write = "place"   // placements that no revision names yet
 	writePublish write = "publish" // a revision becomes the desired one
 	writeStep    write = "step"    // a head changes: an action, or an operation that failed
-	writeIntend  write = "intend"  // pairs that are to be worked on
-	writeSettle  write = "settle"  // pairs of which the outcome is known, and those that are gone
-	writeCommit  write = "commit"  // which Git commits carried a revision
-	writeReport  write = "report"  // what clusters report
-	writeOwn     write = "own"     // who works
-	writeEvent   write = "event"   // lines for people who read
-	writeMove    write = "move"    // how far a cluster's move is
-	writeRemove  write = "remove"  // a deployment is forgotten
+	writeIntend  write = "intend"  // pairs before their delivery
+	writeSettle  write = "settle"  // pairs after their delivery, and removed ones
+	writeCommit  write = "commit"  // Git commits of a revision
+	writeReport  write = "report"  // reports of clusters
+	writeOwn     write = "own"     // ownerships and members
+	writeEvent   write = "event"   // events
+	writeMove    write = "move"    // moves of clusters
+	writeRemove  write = "remove"  // deletion of a deployment
 )
 
-// writes are all of them. A transaction that holds several is about the first of these.
+// writes is all kinds. A transaction with several has the first of these.
 var writes = []write{
 	writeRemove, writePublish, writeStep, writeSettle, writeIntend, writeOwn, writePlace, writeBlob, writeCommit, writeReport, writeMove, writeEvent,
 }
@@ -88,7 +88,7 @@ func Points() []string {
 	return out
 }
 
-// at is the point's failure as one of a part that does not answer.
+// at returns the failure of a point as that of a part that does not answer.
 func at(ctx context.Context, s *failpoint.Set, point, op, subject string) error {
 	if err := s.At(ctx, point); err != nil {
 		return errs.E(errs.Unavailable, op, subject, err)
@@ -96,8 +96,8 @@ func at(ctx context.Context, s *failpoint.Set, point, op, subject string) error 
 	return nil
 }
 
-// between does something between two points: after the second one it is done, and whoever
-// asked for it gets to know no more than before the first.
+// between runs do between two points. A failure at the second one looks to the caller like
+// one at the first.
 func between(at func(point string) error, before, after string, do func() error) error {
 	if err := at(before); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package seams
+package wrap
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
-// Host returns the Git host with points around what it does.
+// Host returns the Git host with points around its methods.
 func Host(s *failpoint.Set, h git.Host) git.Host {
 	logs, hasLogs := h.(git.LogReader)
 	views, hasViews := h.(git.DerivedWriter)
@@ -28,13 +28,13 @@ type logHost struct {
 	git.LogReader
 }
 
-// viewHost is one that keeps views as well.
+// viewHost is a host that keeps derived branches as well.
 type viewHost struct {
 	logHost
 	views git.DerivedWriter
 }
 
-// CommitDerived moves a branch, and views with it.
+// CommitDerived moves a branch, and derived branches with it.
 func (h viewHost) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdate) (git.DerivedResult, error) {
 	var shown git.DerivedResult
 	pushing := func(point string) error { return at(ctx, h.set, point, "push", r.URL) }
@@ -53,7 +53,7 @@ type host struct {
 	set *failpoint.Set
 }
 
-// Head asks where a branch is.
+// Head returns the tip of a branch.
 func (h host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, error) {
 	if err := at(ctx, h.set, GitHeadBefore, "fetch", r.URL); err != nil {
 		return "", err
@@ -65,7 +65,7 @@ func (h host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, er
 	return head, at(ctx, h.set, GitHeadAfter, "fetch", r.URL)
 }
 
-// Tree lists files. It fails at its beginning.
+// Tree lists files. It fails before the first.
 func (h host) Tree(ctx context.Context, r git.Repo, commit git.Hash, under string) iter.Seq2[git.Entry, error] {
 	return func(yield func(git.Entry, error) bool) {
 		if err := at(ctx, h.set, GitRead, "fetch", r.URL); err != nil {
@@ -98,12 +98,12 @@ func (h host) Commit(ctx context.Context, r git.Repo, branch string, parent git.
 	return commit, nil
 }
 
-// Writer takes jobs for branches, as batch.Writers do.
+// Writer accepts jobs for branches, as batch.Writers does.
 type Writer interface {
 	Submit(ctx context.Context, j batch.Job) (git.Hash, error)
 }
 
-// Commits returns the writer with a point where its answer is to be written down.
+// Commits returns the writer with a point before its answer is recorded.
 func Commits(s *failpoint.Set, w Writer) Writer { return commits{w, s} }
 
 type commits struct {
