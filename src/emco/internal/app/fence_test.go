@@ -130,7 +130,7 @@ func (s *testStage) sleeper(point string) {
 		if point == "etcd.settle.before" && s.sum(asleep, "emco_fenced_total") == 0 {
 			return "nothing is counted"
 		}
-		if !strings.Contains(s.log.String(), "joining the others anew") {
+		if !strings.Contains(s.log.String(), "joining the group again") {
 			return "it does not know yet"
 		}
 		return ""

@@ -3,15 +3,15 @@ package app_test
 import (
 	"flag"
 	"os"
+	"runtime/debug"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 )
 
-// TestMain makes the test program the child that renders one chart, when it is
-// started as one: the program under test starts itself. It may also be emco itself, to be
-// killed, or an etcd.
+// TestMain runs the tests, unless the test program is started as a child: to render one
+// chart, to be an emco that tests kill, or to be an etcd.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "render-child" {
 		os.Exit(app.Main(os.Args[1:], app.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
@@ -22,8 +22,9 @@ func TestMain(m *testing.M) {
 	if code, asked := etcdtest.Main(os.Args); asked {
 		os.Exit(code)
 	}
-	// The tests wait most of the time, for servers that are away: more of them than
-	// there are processors can run. The command line may say otherwise.
+	debug.SetGCPercent(400) // a tenth less work
+	// Tests mostly wait for servers, so more of them than processors can run at the same
+	// time. The command line may override this.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
