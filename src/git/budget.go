@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Budget bounds what is asked of servers in the name of a credential: all its
-// repositories share it. Implementations may be called by several goroutines at once.
+// Budget limits what servers are asked for with a credential, which all its repositories share.
+// Implementations allow concurrent use.
 type Budget interface {
-	// Spend waits until the credential of r may do what costs c. It returns Throttled, with
-	// the time to come back, at once if that is later than ctx ends, and the error of ctx
-	// if that ends while it waits.
+	// Spend waits until the credential of r may spend c. If that is after the deadline of ctx, it
+	// returns Throttled with the time to come back, at once. If ctx ends while it waits, it returns
+	// the error of ctx.
 	Spend(ctx context.Context, r Repo, c Cost) error
-	// Learn takes in what a server said about the credential of r.
+	// Observe records what a server reported about the credential of r.
 	Observe(r Repo, s RateStatus)
 }
 
-// Cost is what an exchange takes from a budget. Hosts spend for what they send. Pushes are
-// the exception: package batch spends them when a host asks the guard of a message, which
-// is right before a branch is moved, whatever the host.
+// Cost is what an exchange takes from a budget. Hosts spend for what they send. Pushes are the
+// exception: package batch spends them in the guard of a message, which every host calls right
+// before it moves a branch.
 type Cost struct {
 	Calls   int // of the provider's interface
 	Points  int // by which the provider weighs calls: reading 1, writing 5 with GitHub
@@ -27,18 +27,18 @@ type Cost struct {
 	Reads   int // of the repository by Git's protocol
 }
 
-// RateStatus is what a server says of what is left to a credential.
+// RateStatus is what a server reports about the remaining budget of a credential.
 type RateStatus struct {
-	Limit, Remaining int       // calls of this period; both 0: it did not say
+	Limit, Remaining int       // calls of this period; both 0: not reported
 	Reset            time.Time // when the period ends
-	Until            time.Time // not to be called again before; zero: it may be called
+	Until            time.Time // when calls are allowed again; zero: now
 }
 
-// Unlimited is the budget without bounds.
+// Unlimited is a budget without limits.
 type Unlimited struct{}
 
 // Spend does not wait.
 func (Unlimited) Spend(context.Context, Repo, Cost) error { return nil }
 
-// Observe forgets what it is told.
+// Observe does nothing.
 func (Unlimited) Observe(Repo, RateStatus) {}

@@ -18,8 +18,8 @@ const (
 	maxElement = 255  // bytes of one element, as on most file systems
 )
 
-// PathError says which path of an edit set is to blame, so that a caller that
-// merged several sets can leave out the one that owns it.
+// PathError names the path of an edit set that causes an error, so that a caller that merged
+// several sets can leave out the one with that path.
 type PathError struct {
 	Path string
 	Err  error
@@ -31,16 +31,16 @@ func (e *PathError) Error() string { return fmt.Sprintf("%q: %v", e.Path, e.Err)
 // Unwrap returns the reason.
 func (e *PathError) Unwrap() error { return e.Err }
 
-// BadPath returns an Invalid error that blames path.
+// BadPath returns an Invalid error that names path as the cause.
 func BadPath(path, reason string) error {
 	return errs.E(errs.Invalid, "edit", "", &PathError{Path: path, Err: errors.New(reason)})
 }
 
-// CheckPath says whether path may be edited: relative, clean, slash-separated
-// UTF-8 without control characters or backslashes, and no element that a Git client
-// on any system could take for its own directory or that "git fsck" refuses
-// (".git" in any case, "git~1", ".git" with trailing dots, blanks or streams, or
-// with characters that file systems ignore; ".gitmodules" likewise). It returns Invalid.
+// CheckPath returns Invalid unless path may be edited: relative, clean, slash-separated UTF-8
+// without control characters or backslashes, and without elements that a Git client on any system
+// could take for its own directory or that "git fsck" refuses (".git" in any case, "git~1", ".git"
+// with trailing dots, blanks or streams, or with characters that file systems ignore; ".gitmodules"
+// likewise).
 func CheckPath(path string) error {
 	if why := pathFault(path); why != "" {
 		return BadPath(path, why)
@@ -86,8 +86,8 @@ func elementFault(element string) string {
 	return ""
 }
 
-// foldName returns what a careless file system makes of a name: lower case, no
-// ignorable characters, cut at a stream, without trailing dots and blanks.
+// foldName returns a name as a lax file system reads it: lower case, no ignorable characters, cut
+// at a stream, without trailing dots and blanks.
 func foldName(element string) string {
 	element, _, _ = strings.Cut(element, ":")
 	element = strings.Map(func(r rune) rune {
@@ -99,7 +99,7 @@ func foldName(element string) string {
 	return strings.TrimRight(element, ". ")
 }
 
-// ignorable tells the code points that HFS+ leaves out when it compares names.
+// ignorable reports whether HFS+ ignores a code point when it compares names.
 func ignorable(r rune) bool {
 	switch {
 	case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
@@ -108,10 +108,9 @@ func ignorable(r rune) bool {
 	return false
 }
 
-// CheckEdits says whether edits can be one commit: every path keeps CheckPath,
-// no edit is both a file and a directory, no two edits overlap (one path equal to
-// or inside another), and no directory holds a path as file and as directory.
-// It returns Invalid with the path to blame.
+// CheckEdits returns Invalid, with the path that causes it, unless edits can be one commit: every
+// path keeps CheckPath, no edit is both a file and a directory, no two edits overlap (one path
+// equal to or inside another), and no directory holds a path as file and as directory.
 func CheckEdits(edits []Edit) error {
 	paths := make([]string, 0, len(edits))
 	good := checkedDirs{}
@@ -127,8 +126,8 @@ func CheckEdits(edits []Edit) error {
 	return nil
 }
 
-// checkedDirs are the directories that were found good, by what edits share them by, with the
-// length of their longest path: many clusters hold the same.
+// checkedDirs maps directories that passed, by the identity of their maps, to the length of their
+// longest path: many clusters share a map.
 type checkedDirs map[uintptr]int
 
 // check checks one edit.
@@ -154,8 +153,7 @@ func (d checkedDirs) check(e Edit) error {
 	return err
 }
 
-// checkDir checks what an edit puts into a directory, and returns the length of the longest
-// path in it.
+// checkDir checks the files of a directory and returns the length of the longest path.
 func checkDir(e Edit) (longest int, err error) {
 	below := make([]string, 0, len(e.Dir))
 	for rel := range e.Dir {
@@ -209,9 +207,8 @@ func Inside(path, dir string) bool {
 	return strings.HasPrefix(path, dir) && (len(path) == len(dir) || path[len(dir)] == '/')
 }
 
-// CheckBranch says whether name can be a branch by the rules of "git
-// check-ref-format --branch"; a name that already starts with "refs/" is refused
-// since it would be read in two ways. It returns Invalid.
+// CheckBranch returns Invalid unless name can be a branch by the rules of "git check-ref-format
+// --branch". A name that starts with "refs/" is refused since it could be read in two ways.
 func CheckBranch(name string) error {
 	if why := branchFault(name); why != "" {
 		return errs.E(errs.Invalid, "branch", fmt.Sprintf("%q", name), errors.New(why))

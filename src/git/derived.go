@@ -8,39 +8,39 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// SourceTrailer is the key of the trailer by which the commit of a view names the commit
-// whose directory it shows.
+// SourceTrailer is the key of the trailer in which a derived branch names the commit that it was
+// derived from.
 const SourceTrailer = "Emco-Source"
 
-// DerivedWriter is a Host that keeps views: branches that show one directory of another branch
-// each, at the same path, so that whoever reads a view fetches nothing else.
+// DerivedWriter is a Host that keeps derived branches. Each holds one directory of another branch,
+// at the same path, so that its reader fetches nothing else.
 type DerivedWriter interface {
-	// CommitDerived is Commit, and has views show what the branch holds then: in the same push,
-	// all or nothing, where the server can do that, and else in a second one. A view that
-	// shows that already is left alone. Any other gets a commit on top of where it is, whoever
-	// has put it there, or its first one; it is never forced. Without edits it brings views
-	// up to date that lag behind. Nothing is shown of a branch that does not exist.
+	// CommitDerived is Commit, and updates branches that are derived from the result: in the same
+	// push, all or nothing, where the server can do that, else in a second push. A derived branch
+	// that is up to date stays as it is. Any other gets a commit on top of its head, whoever wrote
+	// that, or its first commit; it is never forced. Without edits, lagging derived branches catch
+	// up. Nothing is derived from a branch that does not exist.
 	//
-	// Views that are gone are removed: those that show nothing but what was put there as a
-	// view. Any other branch of that name is left alone, and told of as Strange.
+	// Branches in Remove are deleted if their heads are derived commits. Other branches of these
+	// names stay and are reported as Diverged.
 	//
-	// It returns Conflict if the branch or a view is moved by somebody else meanwhile. After
-	// that, and after Unavailable, the branch may be moved and views may lag. A refusal to
-	// move a view wraps a *PathError with its directory.
+	// It returns Conflict if someone else moves the branch or a derived one meanwhile. After that,
+	// and after Unavailable, the branch may have moved and derived branches may lag. If the server
+	// refuses to move a derived branch, the error wraps a *PathError with its directory.
 	CommitDerived(ctx context.Context, r Repo, s DerivedUpdate) (DerivedResult, error)
 }
 
-// DerivedUpdate is a commit with the views that are to show it.
+// DerivedUpdate is a commit and the branches to derive from it.
 type DerivedUpdate struct {
 	Branch  string
 	Parent  Hash
-	Edits   []Edit // none: the views are brought up to date
+	Edits   []Edit // none: only the derived branches are updated
 	Derived []DerivedBranch
-	Remove  []string // branches of views that nobody reads any more; none of them is one of Views
+	Remove  []string // derived branches that lost their reader; none of them is in Derived
 	Message Message
 }
 
-// Branches are the branches of all views, of those that are gone as well.
+// Branches returns the names of all derived branches, also of those to remove.
 func (s DerivedUpdate) Branches() []string {
 	out := slices.Clone(s.Remove)
 	for _, v := range s.Derived {
@@ -49,8 +49,8 @@ func (s DerivedUpdate) Branches() []string {
 	return out
 }
 
-// Check says whether a showing can be: it keeps CheckBranch, CheckEdits and CheckViews. It
-// returns Invalid.
+// Check returns Invalid unless branch, edits and derived branches keep CheckBranch, CheckEdits and
+// CheckDerived.
 func (s DerivedUpdate) Check() error {
 	for _, check := range []func() error{
 		func() error { return CheckBranch(s.Branch) },
@@ -64,27 +64,27 @@ func (s DerivedUpdate) Check() error {
 	return nil
 }
 
-// DerivedBranch is a branch that shows one directory of another one.
+// DerivedBranch is a branch that holds one directory of another branch.
 type DerivedBranch struct {
 	Branch string
-	Dir    string // as in the branch that it shows
-	// Empty are the files, by path relative to Dir, that the view holds where the other
-	// branch has nothing there: Git keeps no empty directories, and a reconciler that misses
-	// its directory removes nothing.
+	Dir    string // in both branches
+	// Empty are the files of the derived branch, by path relative to Dir, while its source has no
+	// such directory: Git keeps no empty directories, and a reconciler whose directory is missing
+	// prunes nothing.
 	Empty map[string][]byte
 }
 
-// DerivedResult says what a commit with views came to.
+// DerivedResult is the outcome of a DerivedUpdate.
 type DerivedResult struct {
 	Commit   Hash            // where the branch is, as Commit returns it
-	Heads    map[string]Hash // where the views are, by branch
-	Created  []string        // views that were not there before; sorted
-	Diverged []string        // views that somebody else had changed, and that were put right, or not removed; sorted
-	Removed  []string        // views that are gone; sorted
+	Heads    map[string]Hash // of derived branches, by name
+	Created  []string        // derived branches that did not exist; sorted
+	Diverged []string        // derived branches whose heads others wrote: repaired, or not removed; sorted
+	Removed  []string        // derived branches that were deleted; sorted
 }
 
-// CheckDerived says whether views may follow a branch: each is another branch, none comes
-// twice, and their directories keep CheckPath. It returns Invalid.
+// CheckDerived returns Invalid if a derived branch has the name of its source or comes twice, or if
+// its directory breaks CheckPath.
 func CheckDerived(branch string, views []DerivedBranch) error {
 	seen := map[string]bool{branch: true}
 	for _, v := range views {
@@ -92,7 +92,7 @@ func CheckDerived(branch string, views []DerivedBranch) error {
 			return err
 		}
 		if seen[v.Branch] {
-			return errs.E(errs.Invalid, "show", "branch "+v.Branch, errors.New("it cannot show two things, nor itself"))
+			return errs.E(errs.Invalid, "derive", "branch "+v.Branch, errors.New("it cannot be derived twice, nor from itself"))
 		}
 		seen[v.Branch] = true
 		if err := CheckEdits([]Edit{{Path: v.Dir, Dir: v.Empty}}); err != nil {
@@ -102,7 +102,7 @@ func CheckDerived(branch string, views []DerivedBranch) error {
 	return nil
 }
 
-// ForDerived returns the message of a view's commit: it says what is shown, and of which commit.
+// ForDerived returns the message of a derived branch's commit, which names directory and source.
 func (m Message) ForDerived(v DerivedBranch, source Hash) Message {
 	m.Title, m.Trailers = "Show "+v.Dir, []Trailer{{Key: SourceTrailer, Value: string(source)}}
 	return m

@@ -1,5 +1,5 @@
-// Package git says what the orchestrator needs of a Git server, whatever its make.
-// Hosts implement it; package batch is the only caller that writes.
+// Package git is the port to Git servers of any make. Hosts implement it; package batch is the
+// only caller that writes.
 //
 // There is no work tree anywhere: a host reads the trees it needs, builds new
 // objects bottom-up and moves the branch by compare-and-swap, never by force.
@@ -46,13 +46,13 @@ type Repo struct {
 	ClientCert string // PEM certificate that this client presents, for https; empty: none
 	ClientKey  Secret // its private key in PEM
 	SSHProgram bool   // ssh:// goes through the ssh program and its operator's configuration
-	Provider   string // whose own interface is spoken: "github", "gitlab"; empty: Git's own protocol
-	API        string // where the provider's interface is, https://host/path; empty: where it is by default for URL
-	App        App    // who acts instead of a user, for providers that have that; zero: nobody
+	Provider   string // whose own API is used: "github", "gitlab"; empty: Git's own protocol
+	API        string // URL of the provider's API, https://host/path; empty: the default for URL
+	App        App    // acts instead of a user, for providers that support it; zero: none
 }
 
-// App is a program that is registered with a provider and installed in an account there.
-// It gets tokens that last for an hour by what it signs with its key.
+// App is an application that is registered with a provider and installed in an account there.
+// It signs requests with its key and gets tokens that last for an hour.
 type App struct {
 	ID           string // decimal number, or the client id
 	Installation int64  // in the account that the repository belongs to
@@ -66,8 +66,8 @@ type Entry struct {
 	ID   Hash
 }
 
-// Edit says what one owned path holds after a commit: File, or a directory that
-// holds exactly the files of Dir, or, when both are nil, nothing at all. A Dir
+// Edit is the content of one owned path after a commit: File, or a directory that
+// holds exactly the files of Dir, or nothing, when both are nil. A Dir
 // without files is the same as nothing, since Git keeps no empty directories.
 //
 // Paths keep the rules of CheckPath, and no two edits of a commit may overlap
@@ -88,23 +88,22 @@ type Message struct {
 	Signer   Signer    // of the commit; nil: it is not signed
 	DryRun   bool      // nothing is sent: a commit that would be made fails with ErrDry
 
-	// Guard is asked right before the branch is moved, when all else is ready. Its error
-	// ends the commit and is returned as it is; nothing has been sent then. It may be nil.
+	// Guard is called right before the branch is moved, when all else is ready. Its error
+	// ends the commit and is returned unchanged; nothing was sent then. It may be nil.
 	Guard func(context.Context) error
 }
 
 // ErrDry says that edits would change something, to who only wanted to know.
-var ErrDryRun = errors.New("it would change something, and was not sent")
+var ErrDryRun = errors.New("the edits change something; a dry run sends nothing")
 
 // Trailer is one "Key: value" line at the end of a commit message.
 type Trailer struct{ Key, Value string }
 
-// Host is a Git server or a bare repository. All methods may be called from
-// several goroutines at once. Errors are classified: NotFound for a missing branch
+// Host is a Git server or a bare repository. It allows concurrent use. Errors are classified: NotFound for a missing branch
 // or object, Conflict for a lost race, Unauthorized and Forbidden for refused
 // credentials or protected branches, Throttled with the time to come back,
 // Unavailable for anything the network does, Invalid for input that can never
-// work; an Invalid that one path is to blame for wraps a *PathError. After
+// work; an Invalid that one path causes wraps a *PathError. After
 // Unavailable a commit may or may not have happened. No error text holds a credential.
 type Host interface {
 	// Head returns the commit that branch points at; NotFound if there is no such branch.

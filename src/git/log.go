@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// LogReader is a Host that says what was committed since.
+// LogReader is a Host that lists commits.
 type LogReader interface {
-	// Since returns the commits that a branch's newest commit has in its history, itself
-	// included, and base has not; an empty base has none. NotFound if the server does not
-	// give out the commit, TooLarge if there are too many to tell.
+	// Since returns the commits in the history of commit, itself included, that are not in the
+	// history of base; an empty base has no history. It returns NotFound if the server does not
+	// hand out the commit, TooLarge if there are too many.
 	Since(ctx context.Context, r Repo, commit, base Hash) (Log, error)
 }
 
-// Log is what was committed since some commit.
+// Log lists the commits since a base.
 type Log struct {
-	Grown   bool     // the history holds that commit, or there was none
+	Grown   bool     // the history holds the base, or there was no base
 	Commits []Commit // newest first: parents come after their children
 }
 
@@ -56,7 +56,7 @@ type Commit struct {
 	Author  string // "Name <mail>"
 }
 
-// Trailer returns the value of the last trailer of a key, "" if there is none.
+// Trailer returns the value of the last trailer with a key, "" without one.
 func (c Commit) Trailer(key string) (value string) {
 	_, last, ok := cutLast(strings.TrimRight(c.Message, "\n"), "\n\n")
 	if !ok {
@@ -79,7 +79,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// ReadCommit reads a commit object. What is none has no parents.
+// ReadCommit parses a commit object. Content of another kind has no parents.
 func ReadCommit(id Hash, object []byte) Commit {
 	head, message, _ := strings.Cut(string(object), "\n\n")
 	c := Commit{ID: id, Message: message}

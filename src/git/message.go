@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// DefaultAuthor signs commits whose message names nobody.
+// DefaultAuthor is the author of commits whose message names none.
 const DefaultAuthor = "EMCO <emco@localhost>"
 
 // Text returns the message as Git stores it: the title, a blank line and the
@@ -45,7 +45,7 @@ func (m Message) Signature() string {
 	return fmt.Sprintf("%s <%s> %d +0000", person(name), person(mail), when.Unix())
 }
 
-// person drops what would end a name or mail early in a commit object.
+// person drops characters that would end a name or mail early in a commit object.
 func person(s string) string {
 	s = strings.NewReplacer("<", "", ">", "").Replace(oneLine(s))
 	return strings.Trim(s, " .,:;\"'")

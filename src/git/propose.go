@@ -4,11 +4,11 @@ import "context"
 
 // Proposer is a Host with pull requests, or merge requests.
 type Proposer interface {
-	// Propose asks the keepers of the branch into to take what the branch from holds. If
-	// that was asked before, and is open, it is brought up to date and returned.
+	// Propose asks the maintainers of the branch into to merge the branch from. A proposal that is
+	// open already is updated and returned.
 	Propose(ctx context.Context, r Repo, from, into string, m Message) (Proposal, error)
-	// Proposal returns what was asked last to be taken from one branch into another;
-	// NotFound if nothing was.
+	// Proposal returns the newest proposal from one branch into another; NotFound if there was
+	// none.
 	Proposal(ctx context.Context, r Repo, from, into string) (Proposal, error)
 }
 
@@ -17,32 +17,32 @@ type Proposal struct {
 	URL    string // for people
 	Number int64
 	State  ProposalState
-	Head   Hash // the newest commit of the branch that is to be taken
-	Merged Hash // the commit by which it was taken; only of a merged one
+	Head   Hash // the newest commit of the branch from
+	Merged Hash // the merge commit; only of a merged one
 }
 
-// ProposalState says what became of a proposal.
+// ProposalState is the state of a proposal.
 type ProposalState string
 
 // The states of proposals.
 const (
 	ProposalOpen   ProposalState = "open"
 	ProposalMerged ProposalState = "merged"
-	ProposalClosed ProposalState = "closed" // refused
+	ProposalClosed ProposalState = "closed" // not merged
 )
 
-// StatusSetter is a Host that shows beside a commit what became of it.
+// StatusSetter is a Host that shows a status next to a commit.
 type StatusSetter interface {
-	// Mark sets the state of a commit under a name of ours; an earlier one of that name is replaced.
+	// SetStatus sets a status of a commit. It replaces an earlier one of the same name.
 	SetStatus(ctx context.Context, r Repo, commit Hash, m CommitStatus) error
 }
 
 // CommitStatus is a commit status.
 type CommitStatus struct {
-	Name  string // of who says so, such as "emco/sync"
+	Name  string // of the reporter, such as "emco/sync"
 	State StatusState
 	Text  string // one line
-	URL   string // where there is more; may be empty
+	URL   string // of details; may be empty
 }
 
 // StatusState is the state that a commit status shows.

@@ -2,22 +2,22 @@ package git
 
 import "context"
 
-// BranchResetter is a Host that can put a branch somewhere else than on top of where it is.
+// BranchResetter is a Host that can move a branch off its history.
 type BranchResetter interface {
-	// Move puts a branch where it is told to, and returns where it is then. Conflict, and the
-	// branch is left alone, if it is not at m.From; NotFound if the server does not give out
-	// m.Onto; Forbidden where it does not let a branch leave its history, as most do not with
-	// protected ones. What only the branch held is lost: it is for branches of ours that
-	// proposals are made of, and for operators who have decided so.
+	// ResetBranch moves a branch and returns its new head. It returns Conflict, and leaves the
+	// branch alone, if the branch is not at m.From; NotFound if the server does not hand out
+	// m.Onto; Forbidden where the server keeps a branch on its history, as most do with protected
+	// ones. Commits that only this branch held are lost. It is for branches of ours that proposals
+	// are made from, and for operators.
 	ResetBranch(ctx context.Context, r Repo, m BranchReset) (Hash, error)
 }
 
-// BranchReset is where a branch is to be: at a commit of Edits on top of Onto, or at Onto
-// itself if there are none or they change nothing.
+// BranchReset is the new place of a branch: a commit of Edits on top of Onto, or Onto itself if
+// there are no edits or they change nothing.
 type BranchReset struct {
 	Branch  string
-	From    Hash // where it is; empty if it is not there yet
+	From    Hash // its head; empty if it does not exist
 	Onto    Hash
 	Edits   []Edit
-	Message Message // of the commit, if there is one; its guard is asked in any case
+	Message Message // of the commit, if there is one; its guard is called in any case
 }

@@ -14,8 +14,8 @@ type Signer interface {
 }
 
 // Object returns the commit object of a message, signed if the message has a signer, and the
-// signature alone, for servers that make the object themselves of what they are told; those
-// must be told m.When, which cannot be zero then.
+// signature alone, for servers that build the object themselves. Those need m.When, so it must be
+// set then.
 func (m Message) Object(tree Hash, parents ...Hash) (object []byte, signature string, err error) {
 	var head bytes.Buffer
 	fmt.Fprintf(&head, "tree %s\n", tree)

@@ -26,11 +26,10 @@ var (
 	scpLike  = regexp.MustCompile(`^(?:([^@/:]+)@)?(\[[0-9A-Fa-f:.]+\]|[^@/:]+):([^:].*)$`)
 )
 
-// CheckURL says whether a repository URL is one that a host may dial: http, https,
-// ssh:// or scp-like (user@host:path), and file:// if allowFile. Remote helpers
-// ("ext::…"), options ("-o…"), queries and passwords are refused, and so is any
-// userinfo of an http URL: credentials belong into Repo. It returns Invalid; the
-// text does not hold the URL, which may hold a secret.
+// CheckURL returns Invalid unless a host may dial a repository URL: http, https, ssh:// or scp-like
+// (user@host:path), and file:// if allowFile. Remote helpers ("ext::…"), options ("-o…"), queries
+// and passwords are refused, and so is any userinfo of an http URL: credentials belong into Repo.
+// The error does not hold the URL, which may hold a secret.
 func CheckURL(raw string, allowFile bool) error {
 	a, err := ParseURL(raw)
 	if err != nil {

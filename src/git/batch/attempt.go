@@ -15,15 +15,14 @@ import (
 
 const (
 	firstWait   = 10 * time.Millisecond  // after the first lost race; doubled each time
-	longestWait = 300 * time.Millisecond // between two tries for a branch that others write too
+	longestWait = 300 * time.Millisecond // between two tries on a branch that others write, too
 	outageWait  = 200 * time.Millisecond // after the first outage; doubled each time
-	maxOutages  = 5                      // Unavailable so often in a row is given back
-	maxHalvings = 16                     // tries to find out whom a refusal is about that does not say
+	maxOutages  = 5                      // Unavailable in a row, before the attempt ends
+	maxHalvings = 16                     // tries to find the job that a refusal without a path is about
 )
 
-// process commits the jobs and answers their callers. Where the commit is refused
-// because of what is in it, whoever is to blame is answered with the refusal and
-// the others are tried again.
+// process commits jobs and answers their callers. If a commit is refused because of its content,
+// the job that causes it gets the refusal, and the others are tried again.
 func (l *branchQueue) process(reqs []*jobRequest) {
 	ctx, cancel := context.WithTimeout(l.owner.ctx, l.owner.opt.Deadline)
 	defer cancel()
@@ -49,7 +48,7 @@ func (l *branchQueue) process(reqs []*jobRequest) {
 	}
 }
 
-// commitUnlessCooling lands jobs unless their repository rests.
+// commitUnlessCooling commits jobs, unless their repository is in a cooldown.
 func (l *branchQueue) commitUnlessCooling(ctx context.Context, reqs []*jobRequest) (git.Hash, error) {
 	repo, rests := reqs[0].job.Repo, l.owner.cooldowns
 	asked := slices.ContainsFunc(reqs, func(r *jobRequest) bool { return r.job.Interactive })
@@ -63,7 +62,7 @@ func (l *branchQueue) commitUnlessCooling(ctx context.Context, reqs []*jobReques
 	return commit, err
 }
 
-// blamesOneJob says whether an error may be about one job and not about all.
+// blamesOneJob reports whether an error may be about one job rather than all.
 func blamesOneJob(err error) bool {
 	if _, ok := errors.AsType[*RewrittenError](err); ok {
 		return false
@@ -71,9 +70,9 @@ func blamesOneJob(err error) bool {
 	return errs.Is(err, errs.Invalid) || errs.Is(err, errs.Forbidden) || errs.Is(err, errs.TooLarge)
 }
 
-// splitByBlame splits jobs after a refusal. If it names a path, those that own it are
-// separated from the others; one that is alone with it is answered. If it names
-// none that some but not all own, the jobs are halved.
+// splitByBlame splits jobs after a refusal. If the error names a path, jobs with that path are
+// separated from the others; a single such job is answered. Otherwise, and if all or none of the
+// jobs have the path, the jobs are halved.
 func (l *branchQueue) splitByBlame(reqs []*jobRequest, err error) (parts [][]*jobRequest, named bool) {
 	at, ok := errors.AsType[*git.PathError](err)
 	if !ok {
@@ -102,7 +101,7 @@ func halves(reqs []*jobRequest) [][]*jobRequest {
 	return [][]*jobRequest{reqs[:half], reqs[half:]}
 }
 
-// isBlamed says whether a job edits a path, something in it, or something around it.
+// isBlamed reports whether a job edits a path, or something in it or around it.
 func isBlamed(r *jobRequest, path string) bool {
 	for _, e := range r.job.Edits {
 		if git.Inside(e.Path, path) || git.Inside(path, e.Path) {
@@ -112,8 +111,8 @@ func isBlamed(r *jobRequest, path string) bool {
 	return slices.ContainsFunc(r.job.Derived, func(v git.DerivedBranch) bool { return git.Inside(v.Dir, path) })
 }
 
-// commit makes one commit of the jobs, and tries until it is on the branch, is
-// refused, or the deadline is over.
+// commit makes one commit of the jobs. It tries until the commit is on the branch, is refused, or
+// the deadline passes.
 func (l *branchQueue) commit(ctx context.Context, reqs []*jobRequest) (git.Hash, error) {
 	start := time.Now()
 	m := newEditSet()
@@ -121,7 +120,7 @@ func (l *branchQueue) commit(ctx context.Context, reqs []*jobRequest) (git.Hash,
 		m.add(r.job.Edits)
 	}
 	t := &attempt{
-		line: l, repo: reqs[0].job.Repo, fence: reqs[0].job.Fence, bases: basesOf(reqs),
+		queue: l, repo: reqs[0].job.Repo, fence: reqs[0].job.Fence, bases: basesOf(reqs),
 		edits: m.inOrder(), message: joinMessages(reqs, l.owner.opt.Author), derived: derivedOf(reqs), outages: maxOutages,
 		propose: reqs[0].job.Propose,
 	}
@@ -165,39 +164,37 @@ func (l *branchQueue) log(ctx context.Context, e Event, commit git.Hash) {
 
 // attempt is one set of edits on its way to the branch.
 type attempt struct {
-	line            *branchQueue
+	queue           *branchQueue
 	repo            git.Repo
 	fence           Fence
-	bases           []git.Hash // that the branch must hold
+	bases           []git.Hash // commits that the branch must hold
 	edits           []git.Edit
 	message         git.Message
 	derived         []git.DerivedBranch
 	removeDerived   []string
 	onExternalEdits func(context.Context, []git.Commit) ([]string, error)
-	reportedHead    git.Hash // the head up to which commits of others were told of
+	reportedHead    git.Hash // the head up to which external commits were reported
 	derivedResult   git.DerivedResult
-	newCommits      []git.Commit // that came since the branch was looked at before, newest first
+	newCommits      []git.Commit // since the last check of the branch, newest first
 	committed       bool
-	written         git.Hash // the commit that was made, or found
-	headRead        bool     // the head was read for this try
-	maybeWritten    bool     // a try ended in Unavailable: its commit may be there
+	written         git.Hash // the commit that was made or found
+	headRead        bool     // the head was read in this attempt
+	maybeWritten    bool     // a try ended in Unavailable: its commit may exist
 	outages         int      // Unavailable so often in a row is given back
 	propose         bool
 	conflicts       int
 	retries         int
 }
 
-// guard is asked right before a push: it takes the push out of the budget, and asks
-// whether the fence stands.
+// guard is called right before a push. It spends the push and checks the fence.
 func (t *attempt) guard(ctx context.Context) error {
-	if err := t.line.owner.opt.Budget.Spend(ctx, t.repo, git.Cost{Pushes: 1}); err != nil {
+	if err := t.queue.owner.opt.Budget.Spend(ctx, t.repo, git.Cost{Pushes: 1}); err != nil {
 		return err
 	}
 	return t.fence.check(ctx)
 }
 
-// run tries until the commit is on the branch, is refused, or is not worth waiting for
-// any more.
+// run tries until the commit is on the branch, is refused, or cannot succeed in time.
 func (t *attempt) run(ctx, waits context.Context) (git.Hash, error) {
 	outages := 0
 	for {
@@ -230,8 +227,8 @@ func (t *attempt) run(ctx, waits context.Context) (git.Hash, error) {
 	}
 }
 
-// whileWanted returns a context that ends with ctx, or when all callers have left. It
-// has to be released.
+// whileWanted returns a context that ends with ctx, or when all callers have left. The caller must
+// call release.
 func whileWanted(ctx context.Context, reqs []*jobRequest) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var here atomic.Int64
@@ -252,9 +249,9 @@ func whileWanted(ctx context.Context, reqs []*jobRequest) (context.Context, func
 	}
 }
 
-// runOnce reads the head if it is not known, and commits on top of it.
+// runOnce reads the head if it is unknown, checks the history, and commits on top.
 func (t *attempt) runOnce(ctx context.Context) (git.Hash, error) {
-	l := t.line
+	l := t.queue
 	if !l.headKnown {
 		if err := t.readHead(ctx); err != nil {
 			return "", err
@@ -263,7 +260,7 @@ func (t *attempt) runOnce(ctx context.Context) (git.Hash, error) {
 	if err := t.checkHistory(ctx); err != nil {
 		l.headKnown = false
 		if _, rewritten := errors.AsType[*RewrittenError](err); rewritten && !t.headRead {
-			return t.runOnce(ctx) // somebody else may have written since the head was read
+			return t.runOnce(ctx) // someone may have written since the head was read
 		}
 		return "", err
 	}
@@ -275,7 +272,7 @@ func (t *attempt) runOnce(ctx context.Context) (git.Hash, error) {
 		return "", err
 	}
 	if commit == parent && !t.headRead {
-		l.headKnown = false // nothing was sent: the branch may have left parent long ago, and lost the edits
+		l.headKnown = false // nothing was sent: the branch may have left parent since, and lost the edits
 		return t.runOnce(ctx)
 	}
 	t.committed = commit != parent || t.maybeWritten
@@ -288,19 +285,19 @@ func (t *attempt) runOnce(ctx context.Context) (git.Hash, error) {
 }
 
 // holdingCommit returns the commit that holds edits which change nothing: one of ours that others
-// may have written on top of, or the head.
+// may have built on, or the head.
 func (t *attempt) holdingCommit() git.Hash {
 	if id, ok := t.ownCommit(); ok {
 		t.written = id
 		return id
 	}
 	if t.maybeWritten {
-		t.written = t.line.head
+		t.written = t.queue.head
 	}
-	return t.line.head
+	return t.queue.head
 }
 
-// basesOf returns the bases of jobs, each once.
+// basesOf returns the bases of jobs without duplicates.
 func basesOf(reqs []*jobRequest) []git.Hash {
 	var bases []git.Hash
 	for _, r := range reqs {
@@ -311,10 +308,9 @@ func basesOf(reqs []*jobRequest) []git.Hash {
 	return bases
 }
 
-// readHead finds out where the branch is; a branch that is not there yet is made by
-// its first commit.
+// readHead reads the head. A missing branch has an empty one: its first commit makes the branch.
 func (t *attempt) readHead(ctx context.Context) error {
-	l := t.line
+	l := t.queue
 	head, err := l.owner.host.Head(ctx, t.repo, l.key.branch)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return err
@@ -323,13 +319,14 @@ func (t *attempt) readHead(ctx context.Context) error {
 	return nil
 }
 
-// backoff is a random time, of at most base doubled n-1 times.
+// backoff returns a random wait before try n: between a quarter and all of base doubled n-1 times,
+// at most most.
 func backoff(base time.Duration, n int, most time.Duration) time.Duration {
 	limit := min(base<<min(n-1, 16), most)
 	return limit/4 + rand.N(limit*3/4+1)
 }
 
-// sleep waits, and returns false, at once, if ctx ends before that.
+// sleep waits. If ctx ends before that, it returns false at once.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < d || ctx.Err() != nil {
 		return false

@@ -1,7 +1,6 @@
-// Package batch is the only writer of Git branches. Callers hand over what paths
-// hold from now on and wait; for each branch one goroutine takes all that is
-// queued, makes one commit of it, and tells every caller which commit holds its
-// edits.
+// Package batch is the only writer of Git branches. Callers submit edits and wait. One
+// goroutine per branch takes all queued jobs, makes one commit of them, and answers each
+// caller with the commit that holds its edits.
 //
 //	Submit ─┐
 //	Submit ─┼─ queue of (repository, branch) ── take ── merge ── commit ── answer all
@@ -11,13 +10,13 @@
 //	                                                               │  are there, the reply was lost: done
 //	                                                               └ Invalid: leave out whom it blames
 //
-// Nothing is written twice: applying the same edits to a branch that holds them
-// changes nothing, and then no commit is made.
+// Nothing is written twice: edits that a branch holds already change nothing, and then no
+// commit is made.
 //
-// Two things stop a writer instead of having it try again: a later owner of its work has
-// written to the branch (ErrFenced), and the branch does not hold any more what was
-// written to it before (RewrittenError). Where a branch is protected, and a job says so, its
-// edits are proposed (ProposedError). Repositories that are out of order rest.
+// Two things stop a writer at once: a later owner of its work has written to the branch
+// (ErrFenced), or the branch lost a commit that was written to it before (RewrittenError).
+// Where a branch is protected, edits of jobs with Propose become a pull or merge request
+// (ProposedError). Repositories that fail are left alone for a while (Cooldown).
 package batch
 
 import (
@@ -34,20 +33,20 @@ import (
 // Options tune Writers. Zero values mean the defaults given here.
 type Options struct {
 	Window       time.Duration       // longest wait, after a commit, for those who shared it; 50 ms
-	Hosted       func(git.Repo) bool // whether others run a repository's server, and limit what is asked of it; none is
+	Hosted       func(git.Repo) bool // whether a provider runs a repository's server and limits requests; none
 	HostedWindow time.Duration       // least time between commits on hosted repositories, which their branches share; 10 s
 	Budget       git.Budget          // of which pushes are spent; git.Free
-	ProposalPoll time.Duration       // after which jobs that wait for a proposal are to be handed over again; 30 s
-	Cooldown     Cooldown            // how long repositories are left alone that are out of order
-	Idle         time.Duration       // a branch without work for so long loses its goroutine; 30 s
-	Deadline     time.Duration       // how long one batch is tried; 2 minutes
-	Grace        time.Duration       // how long Close lets queued work go on; 10 s
+	ProposalPoll time.Duration       // after which callers submit jobs again that wait for a proposal; 30 s
+	Cooldown     Cooldown            // how long failing repositories are left alone
+	Idle         time.Duration       // time without work after which a branch's goroutine ends; 30 s
+	Deadline     time.Duration       // for one batch with all its tries; 2 minutes
+	Grace        time.Duration       // how long Close waits for queued work; 10 s
 	MaxBytes     int64               // distinct bytes of one commit; 16 MiB; a single larger job goes alone
 	MaxPaths     int                 // changed paths of one commit; 100,000; likewise
 	MaxQueue     int                 // jobs waiting or in work in all; 10,000; Submit waits for room
 	Author       string              // git.DefaultAuthor
 	Signer       git.Signer          // of commits; none are signed when nil
-	Observe      func(Event)         // told of each batch, from the branch's goroutine; must be quick
+	Observe      func(Event)         // called after each batch, from the branch's goroutine; must be quick
 	Log          *slog.Logger        // one line per commit; none
 }
 
@@ -87,24 +86,24 @@ func positive[N int | int64 | time.Duration](n, otherwise N) N {
 	return otherwise
 }
 
-// Event tells what became of one batch, for metrics.
+// Event is the outcome of one batch, for metrics.
 type Event struct {
 	Repo      string // URL
 	Branch    string
 	Jobs      int           // callers that were answered
-	Paths     int           // files and deletions that they handed over
-	Bytes     int64         // distinct bytes that they handed over
-	Committed bool          // a commit was made, or found to be made already
+	Paths     int           // files and deletions in their edits
+	Bytes     int64         // distinct bytes in their edits
+	Committed bool          // a commit was made, or was found already made
 	Conflicts int           // races that were lost on the way
 	Retries   int           // tries that ended in Unavailable or Throttled on the way
 	Took      time.Duration // from taking the jobs to the answer
 	Kind      errs.Kind     // of the error; only if Failed
 	Failed    bool
-	Fenced    bool // it failed because another process has taken over the work
+	Fenced    bool // it failed because another process owns the work now
 }
 
-// Job is what one caller wants of a branch. Nothing in it may change until Submit
-// returns, and not before its commit is done if the context ended Submit early.
+// Job is a change of a branch. It must not change until Submit returns, and, if the context ended
+// Submit early, until its commit is done.
 type Job struct {
 	Repo        git.Repo
 	Branch      string
@@ -112,36 +111,36 @@ type Job struct {
 	Title       string
 	Trailers    []git.Trailer // a value may be a list, separated by commas
 	Fence       Fence
-	Propose     bool // where the branch is protected, a pull or merge request is to bring the edits there
-	Urgent      bool // goes before others, but for those whose paths it shares
-	Interactive bool // somebody waits for it: a repository that rests is tried for it, if it has rested for a moment
+	Propose     bool // where the branch is protected, propose the edits by a pull or merge request
+	Urgent      bool // overtakes jobs that share no path with it
+	Interactive bool // a person waits for it: shortens the cooldown of the repository
 
 	// Base is a commit that was written to the branch before, and must be in its history;
 	// empty if there is none.
 	Base git.Hash
 
-	// Landed is told of the commit that was made for the job, also if that is found only
-	// afterwards. It is called before the job is answered, and must be quick. It may be nil.
+	// OnCommit is called with the commit that was made for the job, also if that is found only
+	// later. It is called before the job is answered, must be quick, and may be nil.
 	OnCommit func(git.Hash)
 
-	// Foreign is told of commits that others have made since Base, or since the branch was
-	// looked at last, before anything is written on top of them. It returns the paths that
-	// are to be left as they are: jobs that edit them fail with Forbidden, alone. It is called
-	// from the branch's goroutine, for all jobs that share a commit. It may be nil.
+	// OnExternalEdits is called with the commits of others since Base, or since the last check of
+	// the branch, before anything is written on top of them. It returns the paths whose edits must
+	// be kept: jobs that edit them fail with Forbidden, alone. It is called from the branch's
+	// goroutine, once for all jobs that share a commit, and again after a failed check. It may be
+	// nil.
 	OnExternalEdits func(ctx context.Context, commits []git.Commit) (keep []string, err error)
 
-	// Views are to show what the branch holds when the job is done. The host must be a
-	// git.Viewer; else the job fails with Invalid.
+	// Derived branches are updated with the commit. The host must be a git.DerivedWriter; else the
+	// job fails with Invalid.
 	Derived []git.DerivedBranch
-	// Gone are branches of views that nobody reads any more, and that are to be removed: see
-	// git.Showing.
+	// RemoveDerived names derived branches that lost their reader; see git.DerivedUpdate.
 	RemoveDerived []string
-	// Shown is told what became of the job's views, and of no others, before the job is
+	// OnDerived is called with the outcome for the derived branches of this job, before the job is
 	// answered. It must be quick, and may be nil.
 	OnDerived func(git.DerivedResult)
 }
 
-// Writers owns one goroutine for each branch that has work. Make it with New.
+// Writers owns one goroutine for each branch with work. Make it with New; Close ends them.
 type Writers struct {
 	host  git.Host
 	opt   Options
@@ -170,20 +169,18 @@ func New(host git.Host, o Options) *Writers {
 	}
 }
 
-// Submit waits until the job's edits are on the branch and returns the commit that
-// holds them: one that was made for it and for what else was queued, or if the edits
-// change nothing, one that an owner of the same shard made since Base, or else the head
-// (empty if there is no branch and nothing to write).
+// Submit waits until the job's edits are on the branch and returns the commit that holds them. That
+// is a commit made for this job and others, or, if the edits change nothing, a commit that an owner
+// of the same shard made since Base, or else the head (empty if there is no branch and nothing to
+// write).
 //
-// Of two jobs that are queued with the same path the one submitted later wins; jobs
-// whose paths overlap otherwise get commits of their own, in order. Edits that can
-// never be committed fail with Invalid, alone. A server that refuses is reported
-// with its own kind; a race that is lost is tried again until Options.Deadline. While a
-// repository rests its error is that of the try before, and says when to come back.
-// ErrFenced if the fence has fallen, RewrittenError if the branch does not hold Base.
-// A job that was proposed, and waits to be merged, fails with ProposedError: hand it over again.
-// When ctx ends first its error is returned; a try that is under way may still succeed,
-// but nothing is tried again for callers who have left.
+// Of two queued jobs with the same path the later one wins. Jobs whose paths overlap in other ways
+// get commits of their own, in order. Edits that can never be committed fail with Invalid, alone.
+// Refusals of the server keep their kind. A lost race is tried again until Options.Deadline. During
+// a repository's cooldown Submit returns the last error and when to come back. It returns ErrFenced
+// if a later owner exists, and RewrittenError if the branch lacks Base. A job that waits for a
+// proposal fails with ProposedError: submit it again. When ctx ends first, its error is returned; a
+// try under way may still succeed, but is not repeated for callers who have left.
 func (w *Writers) Submit(ctx context.Context, j Job) (git.Hash, error) {
 	if err := errors.Join(git.CheckBranch(j.Branch), git.CheckEdits(j.Edits), git.CheckDerived(j.Branch, j.Derived), checkRemoved(j)); err != nil {
 		return "", firstOf(err)
@@ -213,7 +210,7 @@ func firstOf(err error) error {
 	return err
 }
 
-// enqueue puts a request into its branch's line, and starts the line if need be.
+// enqueue adds a job to the queue of its branch, and starts the queue's goroutine if there is none.
 func (w *Writers) enqueue(r *jobRequest) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -227,13 +224,12 @@ func (w *Writers) enqueue(r *jobRequest) error {
 		w.queues[k] = l
 		w.wg.Go(l.run)
 	}
-	l.queue = append(l.queue, r)
+	l.pending = append(l.pending, r)
 	l.wakeUp()
 	return nil
 }
 
-// Close refuses new jobs, lets those that are queued end, at most for
-// Options.Grace, and waits for all goroutines.
+// Close refuses new jobs, waits at most Options.Grace for queued ones, and then for all goroutines.
 func (w *Writers) Close() {
 	w.mu.Lock()
 	w.closed = true
@@ -247,12 +243,12 @@ func (w *Writers) Close() {
 	w.stop()
 }
 
-// Active returns how many branches have a goroutine now.
+// Active returns how many branches have a goroutine.
 func (w *Writers) Active() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.queues)
 }
 
-// CoolingDown returns how many repositories are left alone now because they are out of order.
+// CoolingDown returns how many failing repositories are left alone now.
 func (w *Writers) CoolingDown() int { return w.cooldowns.count(time.Now()) }

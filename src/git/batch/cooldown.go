@@ -9,13 +9,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Cooldown says how long a repository is left alone whose server is down, refuses the
-// credential or throttles: about First after the first time, twice as long after each
-// further one. Zero values mean the defaults given here.
+// Cooldown is how long a repository is left alone that is down, refuses the credential or
+// throttles: about First after the first failure, doubled after each further one. Zero values mean
+// the defaults given here.
 type Cooldown struct {
 	First       time.Duration // 1 s
-	Longest     time.Duration // 15 min; a server that asks for more gets it
-	Interactive time.Duration // least time between two tries for who is waiting; 10 s
+	Longest     time.Duration // 15 min; a server may ask for more
+	Interactive time.Duration // least time between two tries for interactive jobs; 10 s
 }
 
 func (r Cooldown) withDefaults() Cooldown {
@@ -25,8 +25,8 @@ func (r Cooldown) withDefaults() Cooldown {
 	return r
 }
 
-// outages knows which repositories are out of order. A repository with another credential is
-// another one: what is wrong with one does not hold up the other.
+// outages holds the failing repositories. Credentials are part of the key: a wrong one does not
+// delay the others.
 type outages struct {
 	opt Cooldown
 
@@ -34,7 +34,7 @@ type outages struct {
 	byRepo map[git.Repo]*outage
 }
 
-// outage is the trouble with a repository.
+// outage is the failure of one repository; guarded by outages.mu.
 type outage struct {
 	failures int
 	last     time.Time // of the tries
@@ -44,8 +44,8 @@ type outage struct {
 
 func newOutages(o Cooldown) *outages { return &outages{opt: o, byRepo: map[git.Repo]*outage{}} }
 
-// check returns why a repository is not tried now. The time that a server has asked for
-// holds for those who wait as well.
+// check returns the error of a repository that must be left alone now. The time that a throttling
+// server asked for also holds for interactive jobs.
 func (s *outages) check(r git.Repo, asked bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *outages) check(r git.Repo, asked bool) error {
 	}
 }
 
-// record takes in what became of a try.
+// record notes the outcome of a try.
 func (s *outages) record(r git.Repo, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *outages) record(r git.Repo, err error) {
 	one.until = now.Add(max(backoff(s.opt.First, one.failures, s.opt.Longest), errs.RetryAfter(err)))
 }
 
-// forget drops those that nobody has tried for long after their rest was over.
+// forget drops repositories that nothing was submitted for since long after their cooldown.
 func (s *outages) forget(now time.Time) {
 	for r, one := range s.byRepo {
 		if now.Sub(one.until) > s.opt.Longest {
@@ -90,7 +90,7 @@ func (s *outages) forget(now time.Time) {
 	}
 }
 
-// failing says whether a repository was out of order when it was tried last.
+// failing reports whether the last try of a repository failed.
 func (s *outages) failing(r git.Repo) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *outages) count(now time.Time) (n int) {
 	return n
 }
 
-// isOutage says whether an error is about the repository and not about what was written.
+// isOutage reports whether an error is about the repository rather than the edits.
 func isOutage(err error) bool {
 	switch {
 	case err == nil, waitsForMerge(err):

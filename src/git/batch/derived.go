@@ -12,8 +12,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// derivedOf returns the views of jobs in the order of their branches, each once; of two
-// with the same branch the one submitted later wins.
+// derivedOf returns the derived branches of jobs in order, without duplicates; of two with one name
+// the later job wins.
 func derivedOf(reqs []*jobRequest) []git.DerivedBranch {
 	byBranch := map[string]git.DerivedBranch{}
 	for _, r := range reqs {
@@ -24,20 +24,22 @@ func derivedOf(reqs []*jobRequest) []git.DerivedBranch {
 	return slices.SortedFunc(maps.Values(byBranch), func(a, b git.DerivedBranch) int { return cmp.Compare(a.Branch, b.Branch) })
 }
 
-// checkRemoved refuses to remove what is none of a view's, or is written.
+// checkRemoved refuses to remove names that no derived branch can have, and the branch that is
+// written.
 func checkRemoved(j Job) error {
 	for _, name := range j.RemoveDerived {
 		if err := git.CheckBranch(name); err != nil {
 			return err
 		}
 		if name == j.Branch {
-			return errs.E(errs.Invalid, "remove", "branch "+name, errors.New("it is the one that is written"))
+			return errs.E(errs.Invalid, "remove", "branch "+name, errors.New("the same commit writes it"))
 		}
 	}
 	return nil
 }
 
-// removedOf returns the views that jobs are done with, each once, but for those that others show.
+// removedOf returns the derived branches to remove, without those that other jobs of the commit
+// need.
 func removedOf(reqs []*jobRequest, shown []git.DerivedBranch) (out []string) {
 	for _, r := range reqs {
 		for _, name := range r.job.RemoveDerived {
@@ -50,19 +52,19 @@ func removedOf(reqs []*jobRequest, shown []git.DerivedBranch) (out []string) {
 	return slices.Compact(out)
 }
 
-// write makes the commit, and has views show it.
+// write makes the commit and updates derived branches.
 func (t *attempt) write(ctx context.Context, parent git.Hash) (git.Hash, error) {
-	host, branch := t.line.owner.host, t.line.key.branch
+	host, branch := t.queue.owner.host, t.queue.key.branch
 	if len(t.derived)+len(t.removeDerived) == 0 {
 		return host.Commit(ctx, t.repo, branch, parent, t.edits, t.message)
 	}
 	viewer, ok := host.(git.DerivedWriter)
 	if !ok {
-		return "", errs.E(errs.Invalid, "show", t.repo.URL, errors.New("this host keeps no branches that are views of others"))
+		return "", errs.E(errs.Invalid, "derive", t.repo.URL, errors.New("this host has no derived branches"))
 	}
 	shown, err := viewer.CommitDerived(ctx, t.repo, git.DerivedUpdate{Branch: branch, Parent: parent, Edits: t.edits, Derived: t.derived, Remove: t.removeDerived, Message: t.message})
 	if err == nil {
-		shown.Created = append(t.derivedResult.Created, shown.Created...) // what an earlier try did counts
+		shown.Created = append(t.derivedResult.Created, shown.Created...) // an earlier try counts
 		shown.Removed = append(t.derivedResult.Removed, shown.Removed...)
 		shown.Diverged = append(t.derivedResult.Diverged, shown.Diverged...)
 		t.derivedResult = shown
@@ -70,16 +72,16 @@ func (t *attempt) write(ctx context.Context, parent git.Hash) (git.Hash, error) 
 	return shown.Commit, err
 }
 
-// reportDerived tells jobs where their views are, and the log which of them somebody else had moved.
+// reportDerived reports derived branches to their jobs, and logs those that others had changed.
 func (t *attempt) reportDerived(ctx context.Context, reqs []*jobRequest) {
 	for _, branch := range t.derivedResult.Diverged {
 		if slices.Contains(t.removeDerived, branch) {
-			t.line.owner.opt.Log.LogAttrs(ctx, slog.LevelWarn, "a branch that nobody reads any more holds what somebody else has put there, and is left alone",
+			t.queue.owner.opt.Log.LogAttrs(ctx, slog.LevelWarn, "an unused derived branch holds commits of others, and is kept",
 				slog.String("repo", t.repo.URL), slog.String("branch", branch))
 			continue
 		}
-		t.line.owner.opt.Log.LogAttrs(ctx, slog.LevelWarn, "a view that somebody else had changed is put right",
-			slog.String("repo", t.repo.URL), slog.String("branch", branch), slog.String("of", t.line.key.branch))
+		t.queue.owner.opt.Log.LogAttrs(ctx, slog.LevelWarn, "a derived branch that someone else changed is repaired",
+			slog.String("repo", t.repo.URL), slog.String("branch", branch), slog.String("of", t.queue.key.branch))
 	}
 	for _, r := range reqs {
 		if r.job.OnDerived != nil {
@@ -88,7 +90,7 @@ func (t *attempt) reportDerived(ctx context.Context, reqs []*jobRequest) {
 	}
 }
 
-// derivedResultOf is what is shown to one job.
+// derivedResultOf returns the part of the result that concerns one job.
 func (t *attempt) derivedResultOf(j Job) git.DerivedResult {
 	out := git.DerivedResult{Commit: t.derivedResult.Commit, Heads: make(map[string]git.Hash, len(j.Derived))}
 	for _, v := range j.Derived {

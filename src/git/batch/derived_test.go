@@ -113,7 +113,7 @@ func TestH49AJobWithoutEditsPutsViewsRight(t *testing.T) {
 	if got, err := bare.Show(t.Context(), "clusters/p+c0", "clusters/p+c0/f"); err != nil || got != "x" {
 		t.Errorf("the view holds %q, %v", got, err)
 	}
-	if !strings.Contains(log.String(), "somebody else had changed") {
+	if !strings.Contains(log.String(), "someone else changed") {
 		t.Errorf("the log does not tell: %s", log.String())
 	}
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// editSet is the edits of several jobs as one set.
+// editSet is the union of the edits of several jobs.
 type editSet struct {
 	edits      map[string]git.Edit // by path; the last one wins
 	editsBelow map[string]int      // how many edits are below a directory
 	paths      int                 // files and deletions
-	bytes      int64               // distinct, as far as slices tell
+	bytes      int64               // of distinct slices
 	seen       map[sliceID]bool
-	dirs       map[uintptr]bool // those of which all was seen, by what edits share them by
+	dirs       map[uintptr]bool // whose bytes all count already, by identity
 }
 
-// sliceID tells slices apart without looking at what they hold.
+// sliceID identifies a slice without reading its content.
 type sliceID struct {
 	first *byte
 	len   int
@@ -29,8 +29,8 @@ func newEditSet() *editSet {
 	return &editSet{edits: map[string]git.Edit{}, editsBelow: map[string]int{}, seen: map[sliceID]bool{}, dirs: map[uintptr]bool{}}
 }
 
-// fits says whether edits can join: none is inside another's path or around it, and
-// the caps hold.
+// fits reports whether edits can join: none is inside or around a path of the set, and the limits
+// hold.
 func (m *editSet) fits(edits []git.Edit, o Options) bool {
 	paths, bytes := m.paths, m.bytes
 	for _, e := range edits {
@@ -43,7 +43,7 @@ func (m *editSet) fits(edits []git.Edit, o Options) bool {
 	return paths <= o.MaxPaths && bytes <= o.MaxBytes
 }
 
-// clashes says whether a path is inside of an edited path or the other way round.
+// clashes reports whether a path is inside or around an edited path.
 func (m *editSet) clashes(path string) bool {
 	if m.editsBelow[path] > 0 {
 		return true
@@ -67,7 +67,7 @@ func parents(path string) func(func(string) bool) {
 	}
 }
 
-// add takes edits in. What they replace still counts against the caps.
+// add adds edits. Replaced ones still count against the limits.
 func (m *editSet) add(edits []git.Edit) {
 	for _, e := range edits {
 		if _, ok := m.edits[e.Path]; !ok {
@@ -81,7 +81,7 @@ func (m *editSet) add(edits []git.Edit) {
 	}
 }
 
-// newBytes is how many bytes of an edit were not seen before.
+// newBytes returns how many bytes of an edit are not in the set yet.
 func (m *editSet) newBytes(e git.Edit) (n int64) {
 	if m.dirs[dirIdentity(e)] {
 		return 0
@@ -94,7 +94,7 @@ func (m *editSet) newBytes(e git.Edit) (n int64) {
 	return n
 }
 
-// recordBytes is news, and has seen them from then on.
+// recordBytes is newBytes, and adds these bytes.
 func (m *editSet) recordBytes(e git.Edit) (n int64) {
 	if m.dirs[dirIdentity(e)] {
 		return 0
@@ -109,7 +109,7 @@ func (m *editSet) recordBytes(e git.Edit) (n int64) {
 	return n
 }
 
-// dirIdentity tells apart directories that edits do not share; 0 if there is none.
+// dirIdentity identifies the map of a directory, which edits may share; 0 without one.
 func dirIdentity(e git.Edit) uintptr { return reflect.ValueOf(e.Dir).Pointer() }
 
 func eachContent(e git.Edit, visit func([]byte)) {
@@ -135,12 +135,11 @@ func (m *editSet) inOrder() []git.Edit {
 	return edits
 }
 
-// maxValues is how many values of one trailer are written out.
+// maxValues is how many values of one trailer are written.
 const maxValues = 32
 
-// joinMessages says what the jobs say, together: the first title and how many more there
-// are, and for each trailer the sorted values of all. A long list is cut, and ends
-// in how many are missing.
+// joinMessages merges the messages of jobs: the first title and the number of others, and for each
+// trailer the sorted values of all. A long list ends in the number of missing values.
 func joinMessages(reqs []*jobRequest, author string) git.Message {
 	m := git.Message{Author: author, Title: joinTitles(reqs)}
 	values := map[string][]string{}

@@ -14,22 +14,22 @@ import (
 // FenceTrailer is the key of the trailer that names the fence of a commit.
 const FenceTrailer = "Emco-Fence"
 
-// ErrFenced says that another process has taken over the work, and nothing was written.
-// It comes wrapped in a Conflict.
+// ErrFenced is the error of a writer whose work another process owns now; nothing was written. It
+// comes wrapped in a Conflict.
 var ErrFenced = errors.New("another process has taken over this work")
 
-// Fence stands between a writer that owns a part of the work and its successor. It falls
-// when the writer loses its ownership, of which it may not know. The zero Fence never does.
+// Fence separates a writer that owns a part of the work from its successor. It falls when the
+// writer loses its ownership, which the writer may not notice. The zero Fence never falls.
 type Fence struct {
-	Shard string // what is owned
+	Shard string // the part of the work
 	Token int64  // higher for each later owner of the shard
 
-	// Check returns Conflict once the ownership is lost, and Unavailable if that cannot
-	// be told now. It is asked right before each push. It may be nil.
+	// Check returns Conflict once the ownership is lost, and Unavailable if that cannot be checked
+	// now. It is called right before each push. It may be nil.
 	Check func(context.Context) error
 }
 
-// String is the fence as it stands in a commit's trailer, "" for the zero Fence.
+// String returns the fence as a commit's trailer has it, "" for the zero Fence.
 func (f Fence) String() string {
 	if f.Shard == "" {
 		return ""
@@ -37,7 +37,7 @@ func (f Fence) String() string {
 	return f.Shard + ":" + strconv.FormatInt(f.Token, 10)
 }
 
-// fenceOf reads the fence that a commit was made behind; zero if there was none.
+// fenceOf returns the fence in a commit's trailer; the zero Fence without one.
 func fenceOf(c git.Commit) Fence {
 	shard, number, ok := strings.Cut(c.Trailer(FenceTrailer), ":")
 	token, err := strconv.ParseInt(number, 10, 64)
@@ -47,7 +47,7 @@ func fenceOf(c git.Commit) Fence {
 	return Fence{Shard: shard, Token: token}
 }
 
-// check asks whether the fence stands.
+// check returns an error unless the fence stands.
 func (f Fence) check(ctx context.Context) error {
 	if f.Check == nil {
 		return nil
@@ -59,12 +59,12 @@ func (f Fence) check(ctx context.Context) error {
 	return err
 }
 
-// fencedError is the error of a writer that is not the owner any more.
+// fencedError is the error of a writer that lost its ownership.
 func (f Fence) fencedError(why error) error {
 	return errs.E(errs.Conflict, "write", "as "+f.String(), fmt.Errorf("%w: %w", ErrFenced, why))
 }
 
-// checkOverrun says whether a later owner of the same shard made one of the commits.
+// checkOverrun fails if a later owner of the same shard made one of the commits.
 func (f Fence) checkOverrun(commits []git.Commit) error {
 	for _, c := range commits {
 		if other := fenceOf(c); f.Shard != "" && other.Shard == f.Shard && other.Token > f.Token {

@@ -10,43 +10,42 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// ErrForeign says that somebody else has written to a path of ours, and that this is to be
-// left as it is.
-var ErrExternalEdit = errors.New("somebody else has changed this file, and nothing is written over it until that is decided about")
+// ErrExternalEdit is the error of jobs that would write over an edit by others that must be kept.
+var ErrExternalEdit = errors.New("someone else changed this file, and nothing is written over it until an operator decides")
 
-// RewrittenError says that a branch does not hold any more what was written to it. It
-// comes wrapped in Forbidden: nothing is written until an operator has decided.
+// RewrittenError is the error of jobs whose branch lost a commit that was written to it. It comes
+// wrapped in Forbidden: nothing is written until an operator decides.
 type RewrittenError struct {
 	Branch string
 	Base   git.Hash // the commit that the branch should hold
 	Head   git.Hash // where it is; empty if it was deleted
 }
 
-// Error says what is wrong and what can be done.
+// Error names the lost commit and the ways out.
 func (e *RewrittenError) Error() string {
 	at := "the branch was deleted"
 	if e.Head != "" {
-		at = "it is at " + string(e.Head) + " now, of which that is no part"
+		at = "it is at " + string(e.Head) + " now, whose history lacks that commit"
 	}
-	return fmt.Sprintf("HistoryRewritten: commit %s was written to branch %s, and %s; nothing more is written there until the branch is put back, or its new history is adopted", e.Base, e.Branch, at)
+	return fmt.Sprintf("HistoryRewritten: commit %s was written to branch %s, and %s; nothing is written there until the branch is restored or its new history adopted", e.Base, e.Branch, at)
 }
 
-// branchHistory is what a line knows of the history of its branch.
+// branchHistory is the known part of a branch's history.
 type branchHistory struct {
-	checkedUpTo git.Hash          // the head up to which it was looked at; empty: not yet
-	contains    map[git.Hash]bool // commits that are in the history of seen
+	checkedUpTo git.Hash          // the last checked head; empty: none yet
+	contains    map[git.Hash]bool // commits in the history of checkedUpTo
 }
 
-// maxHolds bounds the commits that are remembered to be in a branch's history.
+// maxContained bounds the known commits of a history.
 const maxContained = 64
 
-// advance notes that the branch is at a commit whose history holds that of what was seen.
+// advance records a head whose history holds that of the last one.
 func (p *branchHistory) advance(to git.Hash) {
 	p.checkedUpTo = to
 	p.add(to)
 }
 
-// add notes that a commit is in the history.
+// add records that the history holds a commit.
 func (p *branchHistory) add(id git.Hash) {
 	if p.contains == nil || len(p.contains) >= maxContained {
 		p.contains = map[git.Hash]bool{}
@@ -54,7 +53,7 @@ func (p *branchHistory) add(id git.Hash) {
 	p.contains[id] = true
 }
 
-// addOwn notes a commit of ours on top of parent.
+// addOwn records a commit of ours on top of parent.
 func (p *branchHistory) addOwn(commit, parent git.Hash) {
 	if p.checkedUpTo != parent {
 		*p = branchHistory{}
@@ -67,14 +66,14 @@ func (p *branchHistory) addOwn(commit, parent git.Hash) {
 // jobs edit. It costs nothing while the branch stays where it was. After an error the next check
 // reads the same commits again.
 func (t *attempt) checkHistory(ctx context.Context) (err error) {
-	host, ok := t.line.owner.host.(git.LogReader)
+	host, ok := t.queue.owner.host.(git.LogReader)
 	if !ok || t.fence.Shard == "" && len(t.bases) == 0 {
 		return nil
 	}
-	checkedUpTo := t.line.history.checkedUpTo
+	checkedUpTo := t.queue.history.checkedUpTo
 	defer func() {
 		if err != nil {
-			t.line.history = branchHistory{checkedUpTo: checkedUpTo}
+			t.queue.history = branchHistory{checkedUpTo: checkedUpTo}
 		}
 	}()
 	if err := t.checkNewCommits(ctx, host); err != nil {
@@ -97,7 +96,7 @@ func (t *attempt) checkExternal(ctx context.Context) error {
 			theirs = append(theirs, c)
 		}
 	}
-	if t.onExternalEdits == nil || len(theirs) == 0 || t.reportedHead == t.line.head {
+	if t.onExternalEdits == nil || len(theirs) == 0 || t.reportedHead == t.queue.head {
 		return nil
 	}
 	keep, err := t.onExternalEdits(ctx, theirs)
@@ -109,13 +108,14 @@ func (t *attempt) checkExternal(ctx context.Context) error {
 			return errs.E(errs.Forbidden, "write", t.repo.URL, &git.PathError{Path: path, Err: ErrExternalEdit})
 		}
 	}
-	t.reportedHead = t.line.head
+	t.reportedHead = t.queue.head
 	return nil
 }
 
-// checkNewCommits looks at what was committed since the head that was seen last.
+// checkNewCommits reads the commits since the last checked head, and fails if a later owner made
+// one of them.
 func (t *attempt) checkNewCommits(ctx context.Context, host git.LogReader) error {
-	p, head := &t.line.history, t.line.head
+	p, head := &t.queue.history, t.queue.head
 	if p.checkedUpTo == head {
 		return nil
 	}
@@ -139,9 +139,9 @@ func (t *attempt) checkNewCommits(ctx context.Context, host git.LogReader) error
 	return nil
 }
 
-// findBase finds out whether a commit is in the history of the head.
+// findBase fails unless a commit is in the history of the head.
 func (t *attempt) findBase(ctx context.Context, host git.LogReader, base git.Hash) error {
-	l := t.line
+	l := t.queue
 	grown := l.history.contains[base] || base == l.head
 	if !grown && l.head != "" {
 		log, err := t.since(ctx, host, base)
@@ -157,10 +157,10 @@ func (t *attempt) findBase(ctx context.Context, host git.LogReader, base git.Has
 	return nil
 }
 
-// since asks for a log, and keeps it for ours. One that is too long to be told holds
-// nothing that could be relied on.
+// since reads a log and keeps its commits. A log that is too long counts as one that does not hold
+// the base.
 func (t *attempt) since(ctx context.Context, host git.LogReader, base git.Hash) (git.Log, error) {
-	log, err := host.Since(ctx, t.repo, t.line.head, base)
+	log, err := host.Since(ctx, t.repo, t.queue.head, base)
 	if errs.Is(err, errs.TooLarge) {
 		return git.Log{}, nil
 	}
@@ -168,8 +168,8 @@ func (t *attempt) since(ctx context.Context, host git.LogReader, base git.Hash) 
 	return log, err
 }
 
-// ownCommit returns the newest commit of this shard among those that came lately, which holds
-// what it wrote; false if there is none.
+// ownCommit returns the newest commit of this shard among the new ones; it holds what the shard
+// wrote.
 func (t *attempt) ownCommit() (git.Hash, bool) {
 	for _, c := range t.newCommits {
 		if f := fenceOf(c); f.Shard != "" && f.Shard == t.fence.Shard {

@@ -11,21 +11,21 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// SideBranch returns the branch of which it is proposed to take what a protected one is to hold.
+// SideBranch returns the branch from which changes of a protected one are proposed.
 func SideBranch(branch string) string { return "emco/" + branch }
 
-// ProposedError says that a branch takes nothing but proposals, and what became of the one
-// that holds the job. It comes wrapped in Throttled, with the time to look again, while
-// that is open, and in Forbidden once it was closed.
+// ProposedError is the error of jobs that wait for a proposal, because their branch is protected.
+// While the proposal is open it comes wrapped in Throttled, with the time to submit again; after it
+// was closed, in Forbidden.
 type ProposedError struct {
 	Branch   string
 	Proposal git.Proposal
 }
 
-// Error says where the proposal is, and what can be done.
+// Error names the proposal and the ways out.
 func (e *ProposedError) Error() string {
 	if e.Proposal.State == git.ProposalClosed {
-		return fmt.Sprintf("proposal %s for branch %s was closed without being merged; reopen it to go on, or change what is wanted", e.Proposal.URL, e.Branch)
+		return fmt.Sprintf("proposal %s for branch %s was closed without being merged; reopen it, or change what is deployed", e.Proposal.URL, e.Branch)
 	}
 	return fmt.Sprintf("waits for proposal %s to be merged into branch %s", e.Proposal.URL, e.Branch)
 }
@@ -35,32 +35,31 @@ func waitsForMerge(err error) bool {
 	return ok
 }
 
-// dryRun finds out whether the jobs' edits would change a commit. It returns what Commit
-// does: git.ErrDry if they would.
+// dryRun finds out whether the edits would change a commit. It returns what Commit does:
+// git.ErrDryRun if they would.
 func (t *attempt) dryRun(ctx context.Context, branch string, at git.Hash) (git.Hash, error) {
 	m := t.message
 	m.DryRun = true
-	return t.line.owner.host.Commit(ctx, t.repo, branch, at, t.edits, m)
+	return t.queue.owner.host.Commit(ctx, t.repo, branch, at, t.edits, m)
 }
 
-// writeOrPropose writes on top of parent; or, where the branch is protected and the jobs say so,
-// proposes it.
+// writeOrPropose writes on top of parent; or, where the branch is protected and the jobs allow it,
+// proposes the edits.
 //
 //	edits are on the branch ──────────────────────────────► done
 //	no proposal is open ── write ── refused ─┐
 //	one is open ─────────────────────────────┴─ side branch ── Propose ──► ProposedError
 //
-// All that is remembered is on the server, so that another process goes on with the same
-// proposal.
+// All state is on the server, so that another process continues with the same proposal.
 func (t *attempt) writeOrPropose(ctx context.Context, parent git.Hash) (git.Hash, error) {
 	if !t.propose || parent == "" {
 		return t.write(ctx, parent)
 	}
-	host, ok := t.line.owner.host.(git.Proposer)
+	host, ok := t.queue.owner.host.(git.Proposer)
 	if !ok {
 		return "", errs.E(errs.Invalid, "propose", t.repo.URL, errors.New("this host has no pull requests"))
 	}
-	p, err := host.Proposal(ctx, t.repo, SideBranch(t.line.key.branch), t.line.key.branch)
+	p, err := host.Proposal(ctx, t.repo, SideBranch(t.queue.key.branch), t.queue.key.branch)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return "", err
 	}
@@ -79,22 +78,21 @@ func (t *attempt) writeOrPropose(ctx context.Context, parent git.Hash) (git.Hash
 	return "", t.requestMerge(ctx, host, p, parent)
 }
 
-// maybeProtected says whether a branch takes no pushes; or those of this credential, as the try
-// to propose will show.
+// maybeProtected reports whether an error may come from a branch that takes no pushes from this
+// credential; the proposal will show.
 func maybeProtected(err error) bool {
 	_, blamed := errors.AsType[*git.PathError](err)
 	return errs.Is(err, errs.Forbidden) && !blamed
 }
 
-// updateProposal keeps a proposal that is open up to date. Edits that are on the branch
-// already, because it was brought there by others or is to be as it was, are done; the
-// proposal must not change them any more all the same.
+// updateProposal updates an open proposal. Edits that the branch holds already are done; the
+// proposal must then no longer change them.
 func (t *attempt) updateProposal(ctx context.Context, host git.Proposer, p git.Proposal, parent git.Hash) (git.Hash, error) {
 	asked := t.requestMerge(ctx, host, p, parent)
 	if !waitsForMerge(asked) {
 		return "", asked
 	}
-	if _, err := t.dryRun(ctx, t.line.key.branch, parent); err != nil {
+	if _, err := t.dryRun(ctx, t.queue.key.branch, parent); err != nil {
 		if errors.Is(err, git.ErrDryRun) {
 			err = asked
 		}
@@ -103,9 +101,9 @@ func (t *attempt) updateProposal(ctx context.Context, host git.Proposer, p git.P
 	return t.write(ctx, parent)
 }
 
-// refuseClosed refuses what was proposed and refused before; something else may be proposed.
+// refuseClosed refuses edits that were proposed and closed before; other edits may be proposed.
 func (t *attempt) refuseClosed(ctx context.Context, p git.Proposal) error {
-	_, err := t.dryRun(ctx, SideBranch(t.line.key.branch), p.Head)
+	_, err := t.dryRun(ctx, SideBranch(t.queue.key.branch), p.Head)
 	switch {
 	case errors.Is(err, git.ErrDryRun):
 		return nil
@@ -116,18 +114,18 @@ func (t *attempt) refuseClosed(ctx context.Context, p git.Proposal) error {
 }
 
 func (t *attempt) proposedError(p git.Proposal) error {
-	e := &ProposedError{Branch: t.line.key.branch, Proposal: p}
+	e := &ProposedError{Branch: t.queue.key.branch, Proposal: p}
 	if p.State == git.ProposalClosed {
 		return errs.E(errs.Forbidden, "write", t.repo.URL, e)
 	}
-	return errs.Throttle("write", t.repo.URL, t.line.owner.opt.ProposalPoll, e)
+	return errs.Throttle("write", t.repo.URL, t.queue.owner.opt.ProposalPoll, e)
 }
 
-// requestMerge puts the edits on the side branch and sees to it that there is a proposal to take
-// them. On success it returns a ProposedError.
+// requestMerge puts the edits on the side branch and makes sure that a proposal to merge it is
+// open. On success it returns a ProposedError.
 func (t *attempt) requestMerge(ctx context.Context, host git.Proposer, p git.Proposal, parent git.Hash) error {
-	side, into := SideBranch(t.line.key.branch), t.line.key.branch
-	before, err := t.line.owner.host.Head(ctx, t.repo, side)
+	side, into := SideBranch(t.queue.key.branch), t.queue.key.branch
+	before, err := t.queue.owner.host.Head(ctx, t.repo, side)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return err
 	}
@@ -139,18 +137,18 @@ func (t *attempt) requestMerge(ctx context.Context, host git.Proposer, p git.Pro
 		if p, err = host.Propose(ctx, t.repo, side, into, t.message); err != nil {
 			return err
 		}
-		t.line.owner.opt.Log.LogAttrs(ctx, slog.LevelInfo, "proposed", slog.String("repo", t.repo.URL),
+		t.queue.owner.opt.Log.LogAttrs(ctx, slog.LevelInfo, "proposed", slog.String("repo", t.repo.URL),
 			slog.String("branch", into), slog.String("url", p.URL), slog.String("commit", string(now)))
 	}
 	return t.proposedError(p)
 }
 
-// writeSideBranch puts the edits on the side branch: on top of what is there as long as that is based
-// on the newest commit of the branch; else that is where it begins anew, and what other
-// jobs had put there is put there again when they look the next time.
+// writeSideBranch puts the edits on the side branch: on top of its head if that builds on the
+// newest commit of the branch. Otherwise the side branch restarts there, and other jobs add their
+// edits again with their next try.
 func (t *attempt) writeSideBranch(ctx context.Context, p git.Proposal, before, parent git.Hash) (git.Hash, error) {
-	host, side := t.line.owner.host, SideBranch(t.line.key.branch)
-	if before != "" && (p.State == git.ProposalOpen || p.State == "") { // not what was refused, or is there
+	host, side := t.queue.owner.host, SideBranch(t.queue.key.branch)
+	if before != "" && (p.State == git.ProposalOpen || p.State == "") { // neither closed nor merged
 		based, err := t.sideBranchHolds(ctx, before, parent)
 		if err != nil {
 			return "", err
@@ -166,10 +164,10 @@ func (t *attempt) writeSideBranch(ctx context.Context, p git.Proposal, before, p
 	return mover.ResetBranch(ctx, t.repo, git.BranchReset{Branch: side, From: before, Onto: parent, Edits: t.edits, Message: t.message})
 }
 
-// sideBranchHolds says whether the history of the side branch holds the newest commit of the branch.
-// Where that cannot be told it is for the server to merge.
+// sideBranchHolds reports whether the history of the side branch holds the newest commit of the
+// branch. Where that is unknown, the server has to merge.
 func (t *attempt) sideBranchHolds(ctx context.Context, side, parent git.Hash) (bool, error) {
-	logs, ok := t.line.owner.host.(git.LogReader)
+	logs, ok := t.queue.owner.host.(git.LogReader)
 	if !ok || parent == "" {
 		return true, nil
 	}
@@ -180,5 +178,5 @@ func (t *attempt) sideBranchHolds(ctx context.Context, side, parent git.Hash) (b
 	return log.Grown, err
 }
 
-// defaultPoll is how often it is looked whether a proposal was merged.
+// defaultPoll is how often callers check whether a proposal was merged.
 const defaultPoll = 30 * time.Second

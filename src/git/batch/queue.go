@@ -8,11 +8,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// jobRequest is a job that waits for its answer.
+// jobRequest is a job with the way back to its caller.
 type jobRequest struct {
 	job      Job
-	ctx      context.Context // the caller's; one that ended is not worth a commit
-	answer   chan jobAnswer  // takes one without blocking
+	ctx      context.Context // of the caller; no commit is made for one that ended
+	answer   chan jobAnswer  // buffered for one
 	answered atomic.Bool
 }
 
@@ -21,18 +21,19 @@ type jobAnswer struct {
 	err    error
 }
 
-// branchQueue is the queue of one branch and the goroutine that empties it.
+// branchQueue is the queue of one branch and the state of the goroutine that empties it. Only that
+// goroutine uses the fields from head on.
 type branchQueue struct {
-	owner *Writers
-	key   branchKey
-	wake  chan struct{} // holds a token when the queue or the closing changed
-	queue []*jobRequest // guarded by the owner's lock
+	owner   *Writers
+	key     branchKey
+	wake    chan struct{} // holds a token after pending or closed changed
+	pending []*jobRequest // guarded by owner.mu
 
-	head        git.Hash      // where the branch is, as far as we know; only the goroutine's
-	headKnown   bool          // head was read or written by us and not found stale since
-	history     branchHistory // what is known of how the branch got there
+	head        git.Hash      // of the branch, as far as known
+	headKnown   bool          // head was read or written by us, and was not found stale since
+	history     branchHistory // of the branch up to head
 	windowEnd   time.Time     // the end of the window after the last commit
-	lastCallers int           // callers that shared the last commit
+	lastCallers int           // callers of the last commit
 }
 
 // wakeUp wakes the goroutine if it waits.
@@ -43,7 +44,7 @@ func (l *branchQueue) wakeUp() {
 	}
 }
 
-// run makes batches until there is no work for a while, or no more to come.
+// run commits batches until the branch is idle or Writers is closed.
 func (l *branchQueue) run() {
 	for l.awaitWork() {
 		l.awaitWindow()
@@ -54,8 +55,8 @@ func (l *branchQueue) run() {
 	}
 }
 
-// awaitWork waits for work. It returns false after it took the line out of the map,
-// so that the next job starts a new one.
+// awaitWork waits for jobs. It returns false after it has removed the queue from Writers, so that
+// the next job starts a new one.
 func (l *branchQueue) awaitWork() bool {
 	idle := time.NewTimer(l.owner.opt.Idle)
 	defer idle.Stop()
@@ -71,12 +72,13 @@ func (l *branchQueue) awaitWork() bool {
 	}
 }
 
-// hasWork says whether there is work, or else whether the line ended.
+// hasWork reports whether jobs wait. Without any, an idle or closed queue ends: it is removed under
+// the same lock under which jobs are added, so that no job is lost.
 func (l *branchQueue) hasWork(expired bool) (work, end bool) {
 	w := l.owner
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(l.queue) > 0 {
+	if len(l.pending) > 0 {
 		return true, false
 	}
 	if end = expired || w.closed; end {
@@ -91,21 +93,22 @@ func (l *branchQueue) closing() bool {
 	return l.owner.closed
 }
 
-// sharesCommit says whether jobs may share a commit, apart from what they write.
+// sharesCommit reports whether two jobs may share a commit, as far as credentials, fences and
+// proposals matter.
 func (j Job) sharesCommit(other Job) bool {
 	return j.Repo == other.Repo && j.Propose == other.Propose && j.Fence.Shard == other.Fence.Shard && j.Fence.Token == other.Fence.Token
 }
 
-// takeBatch removes from the queue what one commit can hold: the longest run of jobs
-// with the same credentials and fence, whose paths do not overlap but where they are
-// equal, within the caps. Jobs whose callers are gone are dropped.
+// takeBatch removes the jobs of one commit from the queue: as many as share credentials and fence,
+// have no overlapping paths but equal ones, and fit the limits. Jobs whose callers have left are
+// dropped.
 func (l *branchQueue) takeBatch() []*jobRequest {
 	w := l.owner
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := newEditSet()
 	var taken []*jobRequest
-	rest := urgentFirst(l.queue)
+	rest := urgentFirst(l.pending)
 	for len(rest) > 0 {
 		r := rest[0]
 		if err := r.ctx.Err(); err != nil {
@@ -120,11 +123,11 @@ func (l *branchQueue) takeBatch() []*jobRequest {
 		taken = append(taken, r)
 		rest = rest[1:]
 	}
-	l.queue = append([]*jobRequest(nil), rest...)
+	l.pending = append([]*jobRequest(nil), rest...)
 	return taken
 }
 
-// reply answers a caller, once, and makes room for another.
+// reply answers a caller, once, and frees its slot.
 func (l *branchQueue) reply(r *jobRequest, a jobAnswer) {
 	if r.answered.CompareAndSwap(false, true) {
 		r.answer <- a

@@ -6,10 +6,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// awaitWindow waits for those who are likely to come, so that they share the next commit: until
-// as many callers wait as the last commit had, and not longer than its window. A caller
-// who is alone does not wait. The window of a hosted repository holds whoever waits.
-// Closing cuts it short.
+// awaitWindow collects jobs for one commit: until as many callers wait as shared the last commit,
+// at most for its window. A single caller does not wait. The window of a hosted repository always
+// lasts. Close cuts it short.
 func (l *branchQueue) awaitWindow() {
 	for wait := l.window(); wait > 0 && !l.closing(); wait = l.window() {
 		timer := time.NewTimer(wait)
@@ -21,8 +20,8 @@ func (l *branchQueue) awaitWindow() {
 	}
 }
 
-// window is how long this line has to wait still. When it need not, and the repository is
-// hosted, the other lines of the repository have to.
+// window returns how long this queue still has to wait. A queue that need not, on a hosted
+// repository, starts the window of all its branches.
 func (l *branchQueue) window() time.Duration {
 	w := l.owner
 	w.mu.Lock()
@@ -30,10 +29,10 @@ func (l *branchQueue) window() time.Duration {
 	now := time.Now()
 	wait := l.windowEnd.Sub(now)
 	switch {
-	case len(l.queue) == 0:
+	case len(l.pending) == 0:
 		return wait
-	case !w.opt.Hosted(l.queue[0].job.Repo):
-		if len(l.queue) >= l.lastCallers {
+	case !w.opt.Hosted(l.pending[0].job.Repo):
+		if len(l.pending) >= l.lastCallers {
 			return 0
 		}
 		return wait
@@ -42,17 +41,18 @@ func (l *branchQueue) window() time.Duration {
 	switch {
 	case wait > 0:
 		return wait
-	case !urgent(l.queue) && w.urgentElsewhere(l):
+	case !urgent(l.pending) && w.urgentElsewhere(l):
 		return w.opt.HostedWindow / 10
 	}
 	w.hostedWindows[l.key.url] = now.Add(w.opt.HostedWindow)
 	return 0
 }
 
-// urgentElsewhere says whether another branch of the repository waits with something urgent.
+// urgentElsewhere reports whether another branch of the repository has an urgent job. The caller
+// holds mu.
 func (w *Writers) urgentElsewhere(l *branchQueue) bool {
 	for k, other := range w.queues {
-		if other != l && k.url == l.key.url && urgent(other.queue) {
+		if other != l && k.url == l.key.url && urgent(other.pending) {
 			return true
 		}
 	}
@@ -68,7 +68,7 @@ func urgent(queue []*jobRequest) bool {
 	return false
 }
 
-// startWindow begins the window after a commit for so many callers.
+// startWindow starts the window after a commit for so many callers.
 func (l *branchQueue) startWindow(r git.Repo, callers int) {
 	w, now := l.owner, time.Now()
 	l.windowEnd, l.lastCallers = now.Add(w.opt.Window), callers
@@ -86,8 +86,8 @@ func (l *branchQueue) startWindow(r git.Repo, callers int) {
 	}
 }
 
-// urgentFirst puts urgent requests before the others. Those that were there before them
-// and share their paths stay before them: the later one wins.
+// urgentFirst moves urgent jobs to the front. Earlier jobs that share paths with them stay in front
+// of them, since the later job wins.
 func urgentFirst(queue []*jobRequest) []*jobRequest {
 	if !urgent(queue) {
 		return queue
@@ -111,7 +111,7 @@ func urgentFirst(queue []*jobRequest) []*jobRequest {
 	return out
 }
 
-// touches says whether one of the edits is at, in or around a path of the merge.
+// touches reports whether an edit is at, in or around a path of the set.
 func (m *editSet) touches(edits []git.Edit) bool {
 	for _, e := range edits {
 		if _, same := m.edits[e.Path]; same || m.clashes(e.Path) {
