@@ -1,44 +1,65 @@
 // Package rsync brings clusters to the state that the AppContext asks for. It is
-// level-triggered: it compares what each pair (one app of one deployment on one
-// cluster) shall hold with what it is known to hold, hands the difference to a
-// sink, and writes down what the sink has proof of. A crash at any point is
-// repaired by comparing again.
+// level-triggered: it compares what each pair (one app of one deployment on one cluster)
+// should hold with what it is known to hold, delivers the difference, and records what the
+// delivery proves. A crash at any point is repaired by comparing again.
 //
-//	head changes ──► intend ──► pairs (written first) ──► lanes ──► sinks
-//	                                    ▲                            │
-//	                                    └───────── outcome ──────────┘
+// Below is one change from a head to the report on it, with the packages on the way and, in
+// brackets, the etcd keys between them:
 //
-// A pair goes to what it shall hold in steps, of which package steps says what they are.
-// A step is delivered, and then the next one begins when a report says what it needs.
-// Before the first one a pair may have to wait at a gate for other pairs of its
-// deployment. Both are decided by what is stored, so they are decided alike after a crash.
+//	[head/…] ─ watch ─► shard.HeadFeed                    once per process
+//	                      │
+//	                      ▼
+//	             shard (reconcile.go)                     what of this head is new?
+//	                      │ SetDesired
+//	                      ▼
+//	             pairs ── pair: which pairs change        all pairs of the shard
+//	               │   └─ gate: which may start now
+//	               └───► [pair/…]                         written before any work
+//	                      │ Requeue
+//	                      ▼
+//	             queue ─► shard (deliver.go)              one worker per branch or direct cluster
+//	                        │ route: where is the cluster?
+//	                        ├─► deliver/git ─► deliver/platform
+//	                        └─► deliver/kube
+//	                      │ Record
+//	                      ▼
+//	             pairs ──► [pair/…], [event/…]            proof: a commit, or applied objects
 //
-// A lane carries the changes that go out together: all targets of one Git
-// repository and branch, or all of one directly reached cluster. Lanes do not wait
-// for each other, so a cluster that cannot be reached slows nobody else.
+//	 agents, watches ─► reports ─► pairs ──► [report/…]   is it ready? what may go on?
+//	                                 └─► Requeue
 //
-// Where a cluster's platform has to be told by an interface of its own where to look (see
-// syncer.Bootstrapper), that happens between the commit and the outcome, for each cluster
-// by itself: a platform that is slow or cannot be reached holds up no commit.
+// A pair gets to another bundle in steps, see package steps. The next step starts when a
+// report shows what it needs. Before the first one, a pair may wait at a gate for other
+// pairs of its deployment. Both follow from what is stored, so they are the same after a
+// crash.
 //
-// Several processes share the work by shards: each has a dispatcher of its own for each
-// of its shards, which knows the pairs of that shard and no others. A lane is in one
-// shard, so it has one worker, wherever that is.
+// Queues do not wait for each other: an unreachable cluster or repository delays only its
+// own queue. A platform that must be told where to look (syncer.Bootstrapper) is called
+// after the commit, and delays no other cluster.
 //
-// rsync reads cluster documents and their sync objects, and the AppContext. It
-// writes pairs and reports. It never renders, places, or changes a document.
+// Several processes share the work by shards. A branch of a repository, or a directly
+// reached cluster, is in one shard, so it has one writer. Every write of a shard is fenced
+// by its ownership. The Service runs one shard.Shard for each shard that its process owns.
 //
-// Where to look:
+// rsync reads cluster documents, their sync objects, and the AppContext. It writes pairs,
+// reports, events, branch records and the progress of moves. It never renders, places, or
+// changes a document.
 //
-//	whose work it is      service, home, owners, guardian, loader
-//	what is asked for     feed, desk, contents, ways, memory; narrow, restless: what changed
-//	the shard's state     dispatcher, visits, ledger, intent, progress, proof, doubt, handover
-//	what waits for what   gate, gates, hearing, abroad
-//	when it is tried      lane, alarm, late, retry, brakes
-//	where it goes         destination, identity, target, tenancy
-//	by Git                gitlane, message, branches, followed, tenants, views, retire, publish, platforms
-//	directly              kubelane, conn
-//	what came of it       outcomes, carried, reporter, source, diary
-//	others' commits       foreign, verdict; rewritten history: adopt, restore, renewal
-//	clusters that move    moves, relocate, carry
+// The packages, from the bottom up:
+//
+//	pair         pure: the states of a pair, and how they change
+//	gate         pure: which pairs may start
+//	content      bundles, their objects, and the steps between them, cached
+//	queue        serial workers by key, timers, cancellations
+//	events       what happens, for people
+//	pairs        the pairs of a shard: etcd first, then memory
+//	reports      reports, gathered into batches
+//	watchcache   the newest states of things that are watched in etcd
+//	deliver/…    plan and commit together; apply and watch; register with platforms
+//	branchguard  edits by others, rewritten history, branches of clusters
+//	clustermove  moves a cluster with what it holds
+//	shard        follows heads and requeues what differs, for one shard
+//	api          requests of operators about branches
+//
+// docs/architecture.md lists the goroutines, their data, and their locks.
 package rsync

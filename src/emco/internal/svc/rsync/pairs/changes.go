@@ -214,9 +214,7 @@ func (s *Store) HandOver(ctx context.Context, targets []pair.Target, h Handover)
 		put = append(put, h.apply(p, s.cfg.Now()))
 	}
 	slices.SortFunc(put, pair.CompareKeys)
-	s.mu.Lock()
-	s.handovers++
-	s.mu.Unlock()
+	s.addHandover()
 	if h.To == s.cfg.Shard {
 		return s.write(ctx, change{put: put})
 	}
@@ -225,7 +223,7 @@ func (s *Store) HandOver(ctx context.Context, targets []pair.Target, h Handover)
 		return err
 	}
 	for part := range slices.Chunk(put, chunk) {
-		if err := s.put(ctx, part, nil); err != nil {
+		if err := s.putPairs(ctx, part, nil); err != nil {
 			return err
 		}
 		for _, p := range part {
@@ -275,9 +273,7 @@ func (s *Store) TakeOver(handedOver []appcontext.Pair) {
 			continue
 		}
 		s.keep(p)
-		s.mu.Lock()
-		s.handovers++
-		s.mu.Unlock()
+		s.addHandover()
 	}
 }
 

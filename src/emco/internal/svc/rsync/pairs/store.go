@@ -9,21 +9,17 @@
 package pairs
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
-	"maps"
 	"reflect"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
-	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
 // AppContext is where pairs and reports are stored.
@@ -58,15 +54,7 @@ type Store struct {
 	reports  reportCache     // guarded by writing
 	recorder events.Recorder // guarded by writing
 
-	// mu guards the fields below. They change only while both writing and mu are held, so
-	// a method that holds writing reads them without mu. Nothing waits for etcd with mu
-	// held: readers never wait for a write.
-	mu          sync.Mutex
-	index       index
-	deployments map[string]deployment
-	unconfirmed unconfirmedWrites
-	unsettled   unsettledPairs
-	handovers   int64 // how often pairs were handed over or taken over
+	*memory // what readers see; it changes only while writing is held
 }
 
 // New returns an empty Store; Load fills it.
@@ -77,10 +65,7 @@ func New(cfg Config) *Store {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{
-		cfg: cfg, gates: newGateQueue(), reports: newReportCache(cfg.AppContext), index: newIndex(),
-		deployments: map[string]deployment{}, unconfirmed: newUnconfirmedWrites(), unsettled: unsettledPairs{},
-	}
+	return &Store{cfg: cfg, gates: newGateQueue(), reports: newReportCache(cfg.AppContext), memory: newMemory()}
 }
 
 // Load remembers the shard's pairs. Those that do not carry the shard's name yet are
@@ -124,7 +109,7 @@ func (s *Store) write(ctx context.Context, c change) error {
 		s.setReadiness(k, r)
 	}
 	for put := range slices.Chunk(c.put, chunk) {
-		if err := s.put(ctx, put, nil); err != nil {
+		if err := s.putPairs(ctx, put, nil); err != nil {
 			return err
 		}
 		for _, p := range put {
@@ -137,7 +122,7 @@ func (s *Store) write(ctx context.Context, c change) error {
 		}
 	}
 	for remove := range slices.Chunk(c.remove, chunk) {
-		if err := s.put(ctx, nil, remove); err != nil {
+		if err := s.putPairs(ctx, nil, remove); err != nil {
 			return err
 		}
 		for _, k := range remove {
@@ -148,25 +133,18 @@ func (s *Store) write(ctx context.Context, c change) error {
 	return nil
 }
 
-// put writes to etcd. After an error nothing is known about what etcd holds of the pairs.
-func (s *Store) put(ctx context.Context, put []appcontext.Pair, remove []appcontext.PairKey) error {
+// putPairs writes to etcd. After an error nothing is known about what etcd holds of the pairs.
+func (s *Store) putPairs(ctx context.Context, put []appcontext.Pair, remove []appcontext.PairKey) error {
 	err := s.cfg.AppContext.PutPairs(ctx, s.cfg.Fence, put, remove)
 	if err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.unconfirmed.add(&s.index, put, remove)
+		s.memory.addUnconfirmed(put, remove)
 	}
 	return err
 }
 
 // keep remembers a pair that etcd holds. The caller holds writing.
 func (s *Store) keep(p appcontext.Pair) {
-	old, _ := s.index.pair(p.Key)
-	s.mu.Lock()
-	s.index.put(p)
-	s.unsettled.update(p)
-	s.unconfirmed.confirm(p.Key)
-	s.mu.Unlock()
+	old := s.memory.put(p)
 	if p.Phase == appcontext.Applied {
 		s.reports.dropDetails(p.Key)
 	}
@@ -176,16 +154,7 @@ func (s *Store) keep(p appcontext.Pair) {
 // forget forgets a pair that etcd no longer holds, or that another shard has. The caller
 // holds writing.
 func (s *Store) forget(k appcontext.PairKey) {
-	old, _ := s.index.pair(k)
-	s.mu.Lock()
-	s.index.remove(k)
-	s.unsettled.remove(k)
-	s.unconfirmed.confirm(k)
-	if d, known := s.deployments[k.UID]; known && !s.index.has(k.UID) {
-		d.subject, d.namespace, d.cloud = "", "", appcontext.Cloud{}
-		s.setDeploymentLocked(k.UID, d)
-	}
-	s.mu.Unlock()
+	old := s.memory.remove(k)
 	s.reports.remove(k)
 	s.gates.pairChanged(old, appcontext.Pair{Key: k})
 }
@@ -198,36 +167,6 @@ func (s *Store) changed(pairs []appcontext.Pair) []appcontext.Pair {
 	})
 }
 
-// deployment is what is known of a deployment besides its pairs.
-type deployment struct {
-	head      string // uid of the head that it belongs to
-	subject   string // key of its document
-	namespace string // of its logical cloud
-	cloud     appcontext.Cloud
-	wanted    bool   // something of it is desired
-	stopped   bool   // nothing more is done for it
-	order     *order // nil if its pairs do not wait for each other
-}
-
-// updateDeployment changes what is known of a deployment. The caller holds writing.
-func (s *Store) updateDeployment(uid string, how func(*deployment)) {
-	d := s.deployments[uid]
-	how(&d)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.setDeploymentLocked(uid, d)
-}
-
-func (s *Store) setDeploymentLocked(uid string, d deployment) {
-	if d == (deployment{}) {
-		delete(s.deployments, uid)
-	} else {
-		s.deployments[uid] = d
-	}
-}
-
-// ---- What others read. None of these waits for etcd.
-
 // Shard returns the name of the shard.
 func (s *Store) Shard() string { return s.cfg.Shard }
 
@@ -236,130 +175,3 @@ func (s *Store) Fence() appcontext.Fence { return s.cfg.Fence }
 
 // Retry says when deliveries are tried again.
 func (s *Store) Retry() pair.Retry { return s.cfg.Retry }
-
-// Of returns the pairs of a target, in order of app.
-func (s *Store) Of(t pair.Target) []appcontext.Pair {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Values(s.index.pairs[t]), pair.CompareKeys)
-}
-
-// TargetsOf returns the targets of a deployment, in order.
-func (s *Store) TargetsOf(deployment string) []pair.Target {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(s.index.byDeployment[deployment]), pair.CompareTargets)
-}
-
-// On returns the targets on a cluster, in order.
-func (s *Store) On(cluster string) []pair.Target {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(s.index.byCluster[cluster]), pair.CompareTargets)
-}
-
-// All returns every target that has pairs, in order.
-func (s *Store) All() []pair.Target {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(s.index.pairs), pair.CompareTargets)
-}
-
-// Clusters returns the clusters on which a deployment has pairs, or may have.
-func (s *Store) Clusters(deployment string) map[string]bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := map[string]bool{}
-	for t := range s.index.byDeployment[deployment] {
-		out[t.Cluster] = true
-	}
-	for _, p := range s.unconfirmed.newPairs(deployment) {
-		out[p.Key.Cluster] = true
-	}
-	return out
-}
-
-// Split parts clusters into those on which a deployment has pairs, and the others.
-func (s *Store) Split(deployment string, clusters map[string]bool) (own map[string]bool, others []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	own = map[string]bool{}
-	for c := range clusters {
-		if len(s.index.pairs[pair.Target{Cluster: c, UID: deployment}]) > 0 {
-			own[c] = true
-		} else {
-			others = append(others, c)
-		}
-	}
-	return own, others
-}
-
-// Unsettled returns the clusters on which a deployment does not hold what is desired.
-func (s *Store) Unsettled(deployment string) map[string]bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := map[string]bool{}
-	for k := range s.unsettled[deployment] {
-		out[k.Cluster] = true
-	}
-	return out
-}
-
-// Plain reports whether a deployment's next revision can be compared with the last one
-// alone: its pairs do not wait for each other, it is not stopped, and all its writes are
-// confirmed.
-func (s *Store) Plain(deployment string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d := s.deployments[deployment]
-	return d.order == nil && !d.stopped && !s.unconfirmed.any(deployment)
-}
-
-// Handovers counts how often pairs were handed over or taken over. What was worked out
-// from the Store's pairs may be written only while that number stays the same.
-func (s *Store) Handovers() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.handovers
-}
-
-// Subject returns the key of a deployment's document, or the deployment's id if that is
-// not known.
-func (s *Store) Subject(deployment string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return cmp.Or(s.deployments[deployment].subject, deployment)
-}
-
-// Head returns the uid of the head that a deployment belongs to, "" if that is not known,
-// and whether anything of the deployment is desired.
-func (s *Store) Head(deployment string) (uid string, wanted bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d := s.deployments[deployment]
-	return d.head, d.wanted
-}
-
-// Address returns a target as backends see it when they plan.
-func (s *Store) Address(t pair.Target, r route.Route) syncer.Target {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out, d := r.Target(t.Cluster, t.UID), s.deployments[t.UID]
-	out.Namespace = d.namespace
-	out.Cloud = syncer.Cloud{Name: d.cloud.Name, Confined: d.cloud.Confined, Account: d.cloud.Account}
-	return out
-}
-
-// Needs returns the apps that an app of a deployment depends on.
-func (s *Store) Needs(k appcontext.PairKey) (out []syncer.Dependency) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := s.deployments[k.UID].order
-	if o == nil {
-		return nil
-	}
-	for _, d := range o.apps[k.App].DependsOn {
-		out = append(out, syncer.Dependency{App: d.App, Ready: d.Ready})
-	}
-	return out
-}

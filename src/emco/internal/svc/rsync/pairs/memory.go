@@ -1,0 +1,226 @@
+package pairs
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+)
+
+// memory is what is remembered of a shard's pairs. Its methods lock.
+//
+// mu guards all fields. The Store changes them only while it holds its lock for writing
+// too, so a method that holds writing reads the fields without mu. Nothing waits for etcd
+// with mu held: readers never wait for a write.
+type memory struct {
+	mu          sync.Mutex
+	index       index
+	deployments map[string]deployment
+	unconfirmed unconfirmedWrites
+	unsettled   unsettledPairs
+	handovers   int64 // how often pairs were handed over or taken over
+}
+
+func newMemory() *memory {
+	return &memory{index: newIndex(), deployments: map[string]deployment{}, unconfirmed: newUnconfirmedWrites(), unsettled: unsettledPairs{}}
+}
+
+// put remembers a pair, and returns what was remembered of it.
+func (m *memory) put(p appcontext.Pair) (old appcontext.Pair) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old, _ = m.index.pair(p.Key)
+	m.index.put(p)
+	m.unsettled.update(p)
+	m.unconfirmed.confirm(p.Key)
+	return old
+}
+
+// remove forgets a pair, and returns what was remembered of it.
+func (m *memory) remove(k appcontext.PairKey) (old appcontext.Pair) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old, _ = m.index.pair(k)
+	m.index.remove(k)
+	m.unsettled.remove(k)
+	m.unconfirmed.confirm(k)
+	if d, known := m.deployments[k.UID]; known && !m.index.has(k.UID) {
+		d.subject, d.namespace, d.cloud = "", "", appcontext.Cloud{}
+		m.setDeploymentLocked(k.UID, d)
+	}
+	return old
+}
+
+// addUnconfirmed notes a failed write of pairs, and of removals.
+func (m *memory) addUnconfirmed(put []appcontext.Pair, remove []appcontext.PairKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unconfirmed.add(&m.index, put, remove)
+}
+
+// addHandover counts a handover, so that what was worked out before is refused.
+func (m *memory) addHandover() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.handovers++
+}
+
+// deployment is what is known of a deployment besides its pairs.
+type deployment struct {
+	head      string // uid of the head that it belongs to
+	subject   string // key of its document
+	namespace string // of its logical cloud
+	cloud     appcontext.Cloud
+	wanted    bool   // something of it is desired
+	stopped   bool   // nothing more is done for it
+	order     *order // nil if its pairs do not wait for each other
+}
+
+// updateDeployment changes what is known of a deployment.
+func (m *memory) updateDeployment(uid string, how func(*deployment)) {
+	d := m.deployments[uid]
+	how(&d)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.setDeploymentLocked(uid, d)
+}
+
+func (m *memory) setDeploymentLocked(uid string, d deployment) {
+	if d == (deployment{}) {
+		delete(m.deployments, uid)
+	} else {
+		m.deployments[uid] = d
+	}
+}
+
+// Of returns the pairs of a target, in order of app.
+func (m *memory) Of(t pair.Target) []appcontext.Pair {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Values(m.index.pairs[t]), pair.CompareKeys)
+}
+
+// TargetsOf returns the targets of a deployment, in order.
+func (m *memory) TargetsOf(deployment string) []pair.Target {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(m.index.byDeployment[deployment]), pair.CompareTargets)
+}
+
+// On returns the targets on a cluster, in order.
+func (m *memory) On(cluster string) []pair.Target {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(m.index.byCluster[cluster]), pair.CompareTargets)
+}
+
+// All returns every target that has pairs, in order.
+func (m *memory) All() []pair.Target {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(m.index.pairs), pair.CompareTargets)
+}
+
+// Clusters returns the clusters on which a deployment has pairs, or may have.
+func (m *memory) Clusters(deployment string) map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[string]bool{}
+	for t := range m.index.byDeployment[deployment] {
+		out[t.Cluster] = true
+	}
+	for _, p := range m.unconfirmed.newPairs(deployment) {
+		out[p.Key.Cluster] = true
+	}
+	return out
+}
+
+// Split parts clusters into those on which a deployment has pairs, and the others.
+func (m *memory) Split(deployment string, clusters map[string]bool) (own map[string]bool, others []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	own = map[string]bool{}
+	for c := range clusters {
+		if len(m.index.pairs[pair.Target{Cluster: c, UID: deployment}]) > 0 {
+			own[c] = true
+		} else {
+			others = append(others, c)
+		}
+	}
+	return own, others
+}
+
+// Unsettled returns the clusters on which a deployment does not hold what is desired.
+func (m *memory) Unsettled(deployment string) map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[string]bool{}
+	for k := range m.unsettled[deployment] {
+		out[k.Cluster] = true
+	}
+	return out
+}
+
+// Plain reports whether a deployment's next revision can be compared with the last one
+// alone: its pairs do not wait for each other, it is not stopped, and all its writes are
+// confirmed.
+func (m *memory) Plain(deployment string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.deployments[deployment]
+	return d.order == nil && !d.stopped && !m.unconfirmed.any(deployment)
+}
+
+// Handovers counts how often pairs were handed over or taken over. What was worked out
+// from the Store's pairs may be written only while that number stays the same.
+func (m *memory) Handovers() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.handovers
+}
+
+// Subject returns the key of a deployment's document, or the deployment's id if that is
+// not known.
+func (m *memory) Subject(deployment string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return cmp.Or(m.deployments[deployment].subject, deployment)
+}
+
+// Head returns the uid of the head that a deployment belongs to, "" if that is not known,
+// and whether anything of the deployment is desired.
+func (m *memory) Head(deployment string) (uid string, wanted bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.deployments[deployment]
+	return d.head, d.wanted
+}
+
+// Address returns a target as backends see it when they plan.
+func (m *memory) Address(t pair.Target, r route.Route) syncer.Target {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out, d := r.Target(t.Cluster, t.UID), m.deployments[t.UID]
+	out.Namespace = d.namespace
+	out.Cloud = syncer.Cloud{Name: d.cloud.Name, Confined: d.cloud.Confined, Account: d.cloud.Account}
+	return out
+}
+
+// Needs returns the apps that an app of a deployment depends on.
+func (m *memory) Needs(k appcontext.PairKey) (out []syncer.Dependency) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := m.deployments[k.UID].order
+	if o == nil {
+		return nil
+	}
+	for _, d := range o.apps[k.App].DependsOn {
+		out = append(out, syncer.Dependency{App: d.App, Ready: d.Ready})
+	}
+	return out
+}
