@@ -1,6 +1,6 @@
-// Package anchor holds the rules of anchors: which request a document means, and
-// which service it goes to. An anchor is the URL of a collection or of an action
-// without "/v2", such as "projects/p1/logical-clouds". All functions are pure.
+// Package anchor maps anchors to requests and services. An anchor is the URL of a
+// collection or of an action without "/v2", such as "projects/p1/logical-clouds". All
+// functions are pure.
 package anchor
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Verb is what a user wants done with documents.
+// Verb is a command on documents.
 type Verb string
 
-// The verbs, named as their commands are.
+// The verbs, with the names of their commands.
 const (
 	Apply  Verb = "apply"
 	Update Verb = "update"
@@ -24,26 +24,25 @@ const (
 	Delete Verb = "delete"
 )
 
-// Names is what a document says of itself that ends up in its URL.
+// Names are the parts of a document that its URL contains.
 type Names struct {
 	Name    string // metadata.name
 	Version string // spec.compositeAppVersion, for composite apps
 	Label   string // clusterLabel, for documents without a name
 }
 
-// Call is the request that a document means.
+// Call is the request for a document.
 type Call struct {
 	Method string // empty: the document is skipped
 	Path   string // below /v2
 	Empty  bool   // send no body
 }
 
-// Skip reports that nothing is to be sent.
+// Skip reports whether there is no request.
 func (c Call) Skip() bool { return c.Method == "" }
 
-// The last segments that are actions or queries, not collections. EMCO skips them,
-// verb by verb; that it sends PUT and DELETE to some of them, which the server can
-// only refuse, is mended here.
+// The last segments that are actions or queries, not collections. EMCO skips them for some
+// verbs, and sends PUT and DELETE to others, which the server refuses; all are skipped here.
 var (
 	actions = []string{
 		"instantiate", "apply", "approve", "terminate", "stop", "update", "migrate", "rollback",
@@ -61,8 +60,8 @@ func Last(anchor string) string { return anchor[strings.LastIndexByte(anchor, '/
 // Parent returns the anchor without its last segment, empty if it has just one.
 func Parent(anchor string) string { return anchor[:max(strings.LastIndexByte(anchor, '/'), 0)] }
 
-// Resolve returns the request that verb means for a document with this anchor and
-// these names, by EMCO's rules:
+// Resolve returns the request of verb for a document with this anchor and these names, by
+// EMCO's rules:
 //
 //	apply   POST to the anchor as it is
 //	update  PUT to the item; actions are skipped
@@ -70,8 +69,8 @@ func Parent(anchor string) string { return anchor[:max(strings.LastIndexByte(anc
 //	delete  DELETE of the item; instantiate and apply become POST …/terminate
 //	        without a body, other actions are skipped
 //
-// The error is Invalid if a name cannot stand in a URL, or if a delete would hit a
-// whole collection because the document has no name.
+// The error is Invalid if a name cannot be in a URL, or if a delete would remove a whole
+// collection because the document has no name.
 func Resolve(verb Verb, anchor string, n Names) (Call, error) {
 	last := Last(anchor)
 	switch {
@@ -95,14 +94,14 @@ func Resolve(verb Verb, anchor string, n Names) (Call, error) {
 	return Call{Method: method[verb], Path: item}, nil
 }
 
-// method is the HTTP method of each verb; Delete of an action is not among them.
+// method is the HTTP method of each verb, except for Delete of an action.
 var method = map[Verb]string{
 	Apply: http.MethodPost, Update: http.MethodPut, Get: http.MethodGet, Delete: http.MethodDelete,
 }
 
-// Item returns the path of the thing that a document describes: the anchor and its
-// name; for composite apps also the version; for a document without a name its
-// label; the anchor alone if there is none of these. Actions are their anchor.
+// Item returns the path of a document: the anchor and its name; for composite apps also the
+// version; for a document without a name its label; else the anchor alone. Actions are
+// their anchor.
 func Item(anchor string, n Names) (string, error) {
 	var parts []string
 	switch {
@@ -127,9 +126,9 @@ func join(parent, last string) string { return strings.TrimPrefix(parent+"/"+las
 // compositeApps is the one collection whose items have two names.
 const compositeApps = "composite-apps"
 
-// IsCollection reports whether a path names a whole collection (or an action), not
-// one item: segments alternate between collections and names, but that a composite
-// app has a name and a version.
+// IsCollection reports whether a path names a whole collection (or an action), not one
+// item: segments alternate between collections and names, except that a composite app has a
+// name and a version.
 func IsCollection(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	segments := strings.Split(strings.Trim(path, "/"), "/")
@@ -149,8 +148,7 @@ func IsCollection(path string) bool {
 	return false
 }
 
-// Collection returns the collection that an item's path or an anchor belongs to,
-// such as "apps"; the word itself for an anchor that ends in one.
+// Collection returns the collection of an item's path or of an anchor, such as "apps".
 func Collection(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	if IsCollection(path) {
@@ -163,9 +161,8 @@ func Collection(path string) string {
 	return Last(parent)
 }
 
-// WantsJSON reports whether a GET of the path must ask for JSON: items that have a
-// file beside them are served in several forms. EMCO's client sends no Accept for
-// all others.
+// WantsJSON reports whether a GET of the path must request JSON: items with a file are
+// served in several forms. For others EMCO's client sends no Accept.
 func WantsJSON(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	switch Last(Parent(path)) {

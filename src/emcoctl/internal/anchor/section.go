@@ -9,11 +9,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/nearest"
 )
 
-// Section names the part of EMCO's configuration file that holds the address of a
-// service, in lower case.
+// Section is the name of a service's section in EMCO's configuration file, in lower case.
 type Section string
 
-// The sections. Ingress, if there, stands for all others.
+// The sections. Ingress, if present, replaces all others.
 const (
 	Ingress      Section = "ingress"
 	Orchestrator Section = "orchestrator"
@@ -38,7 +37,7 @@ var roots = []string{
 	"cluster-providers", "clm-controllers", "controllers", "dtc-controllers", "projects", "policy",
 }
 
-// intentSections maps what stands below a deployment intent group to its service.
+// intentSections maps the collections below a deployment intent group to their services.
 var intentSections = map[string]Section{
 	"network-chains":             Sfc,
 	"sfc-clients":                SfcClient,
@@ -51,9 +50,9 @@ var intentSections = map[string]Section{
 	"policy-intents":             Policy,
 }
 
-// SectionOf says which service an anchor belongs to. The error is Invalid, with
-// EMCO's words "Invalid baseUrl: ", for anchors of no service: an empty one, one
-// with a leading slash, an unknown first segment.
+// SectionOf returns the service of an anchor. The error is Invalid, with EMCO's text
+// "Invalid baseUrl: ", for anchors without a service: empty, with a leading slash, or with
+// an unknown first segment.
 func SectionOf(anchor string) (Section, error) {
 	path, _, _ := strings.Cut(anchor, "?")
 	s := strings.Split(path, "/")
@@ -89,8 +88,8 @@ func clusterSection(s []string) Section {
 	return Clm
 }
 
-// projectSection decides below projects: by what stands beside composite apps, then by
-// the kind of intent below a deployment intent group.
+// projectSection decides below projects: by the collection of the project, then by the kind
+// of intent of a deployment intent group.
 func projectSection(s []string) Section {
 	switch segment(s, 2) {
 	case "logical-clouds":
@@ -114,10 +113,10 @@ func segment(s []string, i int) string {
 	return ""
 }
 
-// advice tells what the first segment should have been.
+// advice returns what the first segment should be.
 func advice(root string) string {
 	if root == "" {
-		return "resourceContext.anchor must be there, without a leading slash, and start with one of " + strings.Join(roots, ", ")
+		return "resourceContext.anchor is required, without a leading slash, and starts with one of " + strings.Join(roots, ", ")
 	}
 	if name, ok := nearest.To(root, roots); ok {
 		return `: did you mean "` + name + `"?`

@@ -2,10 +2,9 @@ package anchor
 
 import "strings"
 
-// Expand returns the path of a deployment intent group that is named in short, as
-// PROJECT/COMPOSITEAPP/VERSION/GROUP. Other names are returned as they are, without the
-// slashes at their ends; those of four segments that begin with projects/P/logical-clouds
-// are logical clouds.
+// Expand returns the path of a deployment intent group from its short form,
+// PROJECT/COMPOSITEAPP/VERSION/GROUP. It returns other names, such as those of logical
+// clouds (projects/P/logical-clouds/L), without the slashes at their ends.
 func Expand(name string) string {
 	name = strings.Trim(name, "/")
 	s := strings.Split(name, "/")

@@ -1,6 +1,5 @@
-// Package config finds out which address serves which anchor: from one address
-// given by flag or environment, or from EMCO's configuration file with a section
-// per service.
+// Package config determines the address of each anchor: one address from a flag or the
+// environment, or EMCO's configuration file with a section per service.
 package config
 
 import (
@@ -19,33 +18,33 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 )
 
-// DefaultServer is where the program emco listens unless told otherwise.
+// DefaultServer is the default address of the program emco.
 const DefaultServer = "http://127.0.0.1:9015"
 
-// ServerFlags is what the user said about where to go; the first that is set wins.
+// ServerFlags are the user's settings of addresses; the first that is set wins.
 type ServerFlags struct {
 	Server string // --server
 	File   string // --config
 	Env    string // $EMCO_URL
 	Home   string // the directory of .emco.yaml
-	CAFile string // --ca-file or $EMCO_CA_FILE; stands before what a file says
+	CAFile string // --ca-file or $EMCO_CA_FILE; overrides the file
 }
 
-// Address is where one service is.
+// Address is the address of one service.
 type Address struct {
 	URL    string
 	CAFile string
 }
 
-// Servers knows the address of each service.
+// Servers holds the address of each service.
 type Servers struct {
-	// Notice is EMCO's first line of output, which says where the addresses are from.
+	// Notice is EMCO's first line of output, with the source of the addresses.
 	Notice   string
 	single   *Address
 	sections map[anchor.Section]Address
 }
 
-// titles are how EMCO's client names its sections.
+// titles are the names of sections in EMCO's client.
 var titles = map[anchor.Section]string{
 	anchor.Ingress: "Ingress", anchor.Orchestrator: "Orchestrator", anchor.Clm: "Clm", anchor.Ncm: "Ncm",
 	anchor.Dcm: "Dcm", anchor.Rsync: "Rsync", anchor.OvnAction: "OvnAction", anchor.Gac: "Gac",
@@ -53,8 +52,8 @@ var titles = map[anchor.Section]string{
 	anchor.WorkflowMgr: "WorkflowMgr", anchor.Tac: "Tac", anchor.CaCert: "CaCert", anchor.Policy: "Policy",
 }
 
-// Load decides. The error is Invalid for a file that cannot be read or an address
-// that cannot be one, Malformed for a file that cannot be parsed.
+// Load returns the addresses. The error is Invalid for an unreadable file or an invalid
+// address, Malformed for a file that cannot be parsed.
 func Load(c ServerFlags) (Servers, error) {
 	switch {
 	case c.Server != "":
@@ -73,7 +72,7 @@ func Load(c ServerFlags) (Servers, error) {
 	return s, err
 }
 
-// one makes all services be at one address.
+// one returns one address for all services.
 func one(address, ca, notice string) (Servers, error) {
 	base, err := client.ParseBase(address)
 	if err != nil {
@@ -94,8 +93,8 @@ type fileSection struct {
 // maxFile bounds a configuration file, in bytes.
 const maxFile = 1 << 20
 
-// fromFile reads EMCO's sections. Those without host or port are as if not there; an
-// ingress stands for all.
+// fromFile reads EMCO's sections. It ignores those without host or port; an ingress
+// replaces all.
 func fromFile(file, ca string) (Servers, error) {
 	if ext := filepath.Ext(file); ext != ".yaml" && ext != ".yml" && ext != ".json" {
 		return Servers{}, errs.E(errs.Invalid, "read configuration", file, errors.New("must be *.yaml, *.yml or *.json"))
@@ -112,7 +111,7 @@ func fromFile(file, ca string) (Servers, error) {
 	for key, node := range raw {
 		name := anchor.Section(strings.ToLower(key))
 		if _, known := titles[name]; !known {
-			continue // EMCO ignores what it does not know
+			continue // EMCO ignores unknown sections
 		}
 		address, ok, err := readSection(&node)
 		if err != nil {
@@ -143,7 +142,7 @@ func read(file string) ([]byte, error) {
 	return text, nil
 }
 
-// withCA lets the user's own choice of authorities stand before the file's.
+// withCA overrides the file's CA with the user's.
 func withCA(a Address, ca string) Address {
 	if ca != "" {
 		a.CAFile = ca
@@ -151,8 +150,8 @@ func withCA(a Address, ca string) Address {
 	return a
 }
 
-// readSection makes an address of a section; it is not ok if host or port is
-// missing, which EMCO treats as if the section were not there.
+// readSection returns the address of a section; not ok if host or port is missing: EMCO
+// ignores such sections.
 func readSection(node *yaml.Node) (Address, bool, error) {
 	var members map[string]string
 	if err := node.Decode(&members); err != nil {
@@ -178,7 +177,7 @@ func readSection(node *yaml.Node) (Address, bool, error) {
 	return Address{URL: url, CAFile: s.CAFile}, err == nil, err
 }
 
-// url joins scheme, host and port. The host may carry a scheme, which EMCO has not.
+// url joins scheme, host and port. Unlike in EMCO, the host may have a scheme.
 func (s fileSection) url() (string, error) {
 	if n, err := strconv.ParseUint(s.Port, 10, 16); err != nil || n == 0 {
 		return "", fmt.Errorf("port %q is not a number from 1 to 65535", s.Port)
@@ -197,7 +196,7 @@ func (s fileSection) url() (string, error) {
 }
 
 // For returns the address for an anchor. The error is Invalid for an anchor of no
-// service, and a *MissingSection if the file does not say where the service is.
+// service, and a *MissingSection if the file lacks the service.
 func (s Servers) For(path string) (Address, error) {
 	section, err := anchor.SectionOf(path)
 	if err != nil {
@@ -216,7 +215,7 @@ func (s Servers) For(path string) (Address, error) {
 	return address, nil
 }
 
-// MissingSection says that the configuration file lacks a service.
+// MissingSection is the error of a configuration file without a service's section.
 type MissingSection struct{ Section anchor.Section }
 
 // Error is EMCO's text.

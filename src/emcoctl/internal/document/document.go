@@ -1,5 +1,5 @@
-// Package document reads EMCO's YAML files: it expands templates, splits streams
-// into documents, and makes the JSON body that is sent for each.
+// Package document reads EMCO's YAML files: it expands templates, splits streams into
+// documents, and builds the JSON body of each.
 package document
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/nearest"
 )
 
-// Position is where a document was read from. The zero value is the command line.
+// Position is the position of a document in a file. The zero value is the command line.
 type Position struct {
 	File string // as the user named it; "-" is the standard input
 	Line int    // counted from 1
@@ -43,7 +43,7 @@ type Document struct {
 	At     Position
 }
 
-// ParseResult is what a file held, and what to tell the user about it.
+// ParseResult is the documents of a file, with warnings for the user.
 type ParseResult struct {
 	Documents []Document
 	Warnings  []string
@@ -62,8 +62,8 @@ type yamlDocument struct {
 	Label    string   `yaml:"clusterLabel"`
 }
 
-// metadata has the members that EMCO knows; others are dropped. The name is sent even
-// if it is empty, so that the server can say what is missing.
+// metadata has the members that EMCO knows; others are dropped. An empty name is sent too,
+// so that the server can report it.
 type metadata struct {
 	Name        string `yaml:"name" json:"name"`
 	Description string `yaml:"description" json:"description,omitempty"`
@@ -73,8 +73,8 @@ type metadata struct {
 
 var knownKeys = []string{"version", "resourceContext", "metadata", "spec", "file", "files", "clusterLabel"}
 
-// Parse splits a stream into its documents. Empty documents are left out; unknown
-// top-level keys are ignored, as EMCO does, and warned about. The error is Malformed
+// Parse splits a stream into its documents. It drops empty documents; it ignores unknown
+// top-level keys, as EMCO does, with a warning. The error is Malformed
 // and names file and line.
 func Parse(file string, text []byte) (ParseResult, error) {
 	var out ParseResult
@@ -100,8 +100,8 @@ func Parse(file string, text []byte) (ParseResult, error) {
 	}
 }
 
-// empty reports whether a document holds nothing, as between two lines of dashes or
-// after the last. EMCO's client would take it for one with an empty anchor.
+// empty reports whether a document is empty, as between two lines of dashes or after the
+// last. EMCO's client would send it to an empty anchor.
 func empty(node *yaml.Node) bool {
 	if len(node.Content) == 0 {
 		return true
@@ -110,7 +110,7 @@ func empty(node *yaml.Node) bool {
 	return top.Kind == yaml.ScalarNode && top.Tag == "!!null"
 }
 
-// read turns one YAML document into what is sent.
+// read converts one YAML document.
 func read(file string, node *yaml.Node) (Document, error) {
 	at := Position{file, node.Content[0].Line}
 	var r yamlDocument
@@ -154,8 +154,8 @@ func (r yamlDocument) body() ([]byte, error) {
 // maxDepth bounds how deeply a spec may nest.
 const maxDepth = 100
 
-// stringKeys makes a YAML value fit for JSON: keys in YAML may be of any type. An
-// empty map at the top becomes nil, so that it is left out.
+// stringKeys converts a YAML value for JSON: keys in YAML may be of any type. An empty map
+// at the top becomes nil, so that it is omitted.
 func stringKeys(v value, depth int) (value, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("spec nests deeper than %d levels", maxDepth)
@@ -182,7 +182,7 @@ func stringKeys(v value, depth int) (value, error) {
 	return v, nil
 }
 
-// convert makes the keys of a map strings, and what the map holds fit for JSON.
+// convert makes the keys of a map strings, and converts its values.
 func convert[K comparable](in map[K]value, depth int) (Values, error) {
 	out := make(Values, len(in))
 	for key, item := range in {
@@ -195,8 +195,7 @@ func convert[K comparable](in map[K]value, depth int) (Values, error) {
 	return out, nil
 }
 
-// unknown warns of top-level keys that mean nothing, and of those that differ from
-// a known one by case only.
+// unknown warns of unknown top-level keys, with the known key that they resemble.
 func unknown(at Position, node *yaml.Node) []string {
 	var warnings []string
 	top := node.Content[0]
@@ -221,7 +220,7 @@ func unknown(at Position, node *yaml.Node) []string {
 	return warnings
 }
 
-// yamlLine finds the place in the texts of the YAML decoder; it offers no other way.
+// yamlLine finds the line in errors of the YAML decoder, which have no field for it.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 // lineOf finds the line in an error of the YAML decoder, 0 if it names none.
@@ -237,8 +236,7 @@ func lineOf(err error) int {
 	return n
 }
 
-// malformed makes an error with the place in front and without the decoder's own
-// decoration.
+// malformed returns an error that begins with the position, without the decoder's prefixes.
 func malformed(at Position, err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	text = strings.TrimPrefix(text, "unmarshal errors:\n  ")

@@ -19,19 +19,18 @@ const Stdin = "-"
 // maxInput bounds one file of documents, in bytes.
 const maxInput = 32 << 20
 
-// Sources say what to read.
+// Sources are the files to read.
 type Sources struct {
 	Names     []string // files, directories, or Stdin
 	Recursive bool     // look into directories below a named one
-	Values    []string // values files for templates; none: files are taken as they are
+	Values    []string // values files for templates; none: files are not expanded
 	Strict    bool     // a missing template key is an error
 	Stdin     io.Reader
 }
 
-// Load reads all documents of all sources in order. All is read and parsed before
-// anything is returned, so that a typing error in the last file does not leave the
-// first ones half applied. Errors are Invalid for what cannot be read and Malformed
-// for what cannot be parsed; they name the file.
+// Load reads all documents of all sources in order. It parses all of them first, so that a
+// typing error in the last file stops a run before it starts. Errors are Invalid for
+// unreadable files and Malformed for those that cannot be parsed; they name the file.
 func Load(s Sources) (ParseResult, error) {
 	values, err := s.values()
 	if err != nil {
@@ -56,8 +55,8 @@ func Load(s Sources) (ParseResult, error) {
 	return all, nil
 }
 
-// load reads one file and expands it if there are values. What is missing from the
-// values comes before what it may have broken.
+// load reads one file and expands it if there are values. Errors list missing values, which
+// may be their cause.
 func (s Sources) load(file string, values Values) (ParseResult, error) {
 	text, err := s.read(file)
 	if err != nil {
@@ -119,7 +118,7 @@ func (s Sources) read(file string) ([]byte, error) {
 	return text, nil
 }
 
-// unreadable names the file once: the path that the error holds is cut.
+// unreadable returns an error that names the file once, without the path in err.
 func unreadable(file string, err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
@@ -133,8 +132,8 @@ type inputFile struct {
 	found bool // in a directory, not named by the user
 }
 
-// only leaves out what is in a directory beside EMCO's documents, such as values and
-// configuration files: documents without an anchor.
+// only drops documents without an anchor: a directory may also hold values and
+// configuration files.
 func (p ParseResult) only() ParseResult {
 	var out ParseResult
 	for _, doc := range p.Documents {
@@ -142,7 +141,7 @@ func (p ParseResult) only() ParseResult {
 			out.Documents = append(out.Documents, doc)
 			continue
 		}
-		out.Warnings = append(out.Warnings, doc.At.String()+": skipped, for it has no resourceContext.anchor")
+		out.Warnings = append(out.Warnings, doc.At.String()+": skipped: it has no resourceContext.anchor")
 	}
 	if len(out.Documents) > 0 {
 		out.Warnings = append(out.Warnings, p.Warnings...)
@@ -150,8 +149,8 @@ func (p ParseResult) only() ParseResult {
 	return out
 }
 
-// files lists the files to read: what is named, in the order named, and for a
-// directory its documents, sorted.
+// files lists the files to read, in the order of Names; directories are replaced with their
+// documents, sorted.
 func (s Sources) files() ([]inputFile, error) {
 	var out []inputFile
 	for _, name := range s.Names {
@@ -180,8 +179,8 @@ func (s Sources) files() ([]inputFile, error) {
 	return out, nil
 }
 
-// isValues reports whether a file is one of the values files: they often lie beside
-// the documents that they are for.
+// isValues reports whether a file is one of the values files, which are often in the
+// directory of the documents.
 func (s Sources) isValues(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -194,7 +193,7 @@ func (s Sources) isValues(path string) bool {
 }
 
 // directory lists the documents of a directory, in lexical order of their paths. A
-// directory without any is an error: most likely it is the wrong one.
+// directory without any is an error: it is probably the wrong one.
 func (s Sources) directory(dir string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -209,7 +208,7 @@ func (s Sources) directory(dir string) ([]string, error) {
 		return nil
 	})
 	if err == nil && len(found) == 0 {
-		err = errs.E(errs.Invalid, "read", dir, errors.New("no *.yaml, *.yml or *.json in it; -R looks into the directories below"))
+		err = errs.E(errs.Invalid, "read", dir, errors.New("it has no *.yaml, *.yml or *.json; -R includes subdirectories"))
 	}
 	return found, err
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// value is whatever YAML can hold: a scalar, a list, a map, or nil. The decoder and
-// text/template leave no other type for it; it does not leave this package.
+// value is any YAML value: a scalar, a list, a map, or nil. The decoder and text/template
+// require this type; it stays within this package.
 type value = any
 
-// Values feed templates; a document's spec is of the same kind. Maps within them are
-// Values again, but for those with keys that are not strings.
+// Values are the input of templates; a document's spec has the same type. Nested maps are
+// Values too, unless they have keys other than strings.
 type Values map[string]value
 
 // ParseValues reads the first document of a values file. The error is Malformed.
@@ -32,7 +32,7 @@ func ParseValues(file string, text []byte) (Values, error) {
 	return v, nil
 }
 
-// Merge lays later over v: maps are merged key by key, all else is replaced.
+// Merge overrides v with later: maps are merged key by key, everything else is replaced.
 func (v Values) Merge(later Values) Values {
 	out := Values{}
 	for key, item := range v {
@@ -44,7 +44,7 @@ func (v Values) Merge(later Values) Values {
 	return out
 }
 
-// overlay lays one value over another.
+// overlay overrides one value with another.
 func overlay(under, over value) value {
 	a, ok := under.(Values)
 	b, both := over.(Values)
@@ -54,15 +54,15 @@ func overlay(under, over value) value {
 	return a.Merge(b)
 }
 
-// maxExpanded bounds what a template may grow to, in bytes.
+// maxExpanded bounds the output of a template, in bytes.
 const maxExpanded = 64 << 20
 
 // noValue is what text/template prints for a key that is missing.
 const noValue = "<no value>"
 
-// Expand runs text as a Go template over values, as EMCO does: no functions beyond
-// the built-in ones, and a missing key prints "<no value>". Each place where that
-// happened is returned as a warning. The error is Malformed and names file and line.
+// Expand runs text as a Go template over values, as EMCO does: with built-in functions
+// only, and "<no value>" for a missing key. It returns a warning for each missing key. The
+// error is Malformed and names file and line.
 func Expand(file string, text []byte, values Values) (expanded []byte, missing []string, err error) {
 	t, err := template.New(file).Parse(string(text))
 	if err != nil {
@@ -78,8 +78,8 @@ func Expand(file string, text []byte, values Values) (expanded []byte, missing [
 	return out.Bytes(), missing, nil
 }
 
-// templateText cuts what is the same in all errors of text/template; they go on with
-// file, line and column.
+// templateText removes the common prefix of errors of text/template; file, line and column
+// follow it.
 func templateText(err error) string { return strings.TrimPrefix(err.Error(), "template: ") }
 
 // limited is a buffer that refuses to grow beyond a limit.
@@ -95,8 +95,8 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// gaps describes what has no value: by key and line of the template where that can
-// be told from the template itself, else by the expanded line.
+// gaps describes missing values: by key and line of the template where the template shows
+// them, else by the expanded line.
 func gaps(file string, tree *parse.Tree, expanded []byte, values Values) []string {
 	var found []string
 	walk(tree.Root, func(n *parse.ActionNode, key []string) {
@@ -116,8 +116,8 @@ func gaps(file string, tree *parse.Tree, expanded []byte, values Values) []strin
 	return found
 }
 
-// walk visits the actions that print one plain key of the values, outside of range
-// and with, where the dot is something else. Branches of if are visited both.
+// walk visits the actions that print one plain key of the values, except within range and
+// with, which change the dot. It visits both branches of if.
 func walk(list *parse.ListNode, visit func(*parse.ActionNode, []string)) {
 	if list == nil {
 		return

@@ -13,13 +13,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// apply creates the document, or makes the one that is there like it:
+// apply creates the document, or updates the existing one:
 //
 //	POST 2xx                         created, or accepted for an action
-//	POST 409, GET 200, alike         unchanged
+//	POST 409, GET 200, the same      unchanged
 //	POST 409, GET 200, different     PUT: configured
 //	POST 409, GET 404                the refusal of the POST, such as a missing parent
-//	POST 409 of an action            unchanged if the status says it was done already
+//	POST 409 of an action            unchanged if the status shows that it is done
 func (e *Engine) apply(ctx context.Context, t task) report.Result {
 	item, err := anchor.Item(t.call.Path, t.doc.Names)
 	if err != nil {
@@ -48,8 +48,8 @@ func (e *Engine) apply(ctx context.Context, t task) report.Result {
 	return e.reconcile(ctx, t, item, res)
 }
 
-// accepted is the result of an action that the server has taken on, after the pauses
-// that the user wants. A failure after that keeps the status 202.
+// accepted returns the result of an accepted action, after the pauses that the user wants.
+// A failure after that keeps the status 202.
 func (e *Engine) accepted(ctx context.Context, t task, status int) report.Result {
 	if err := e.pause(ctx, t, t.call.Path, status); err != nil {
 		r := e.fail(t, t.call.Path, err)
@@ -59,8 +59,8 @@ func (e *Engine) accepted(ctx context.Context, t task, status int) report.Result
 	return e.done(t, t.call.Path, report.Accepted, status)
 }
 
-// reconcile makes what is stored like the document. refused is the answer 409 to the
-// POST; it is the failure if there is nothing of that name.
+// reconcile updates the stored document. refused is the answer 409 to the POST; it is the
+// failure if no document of that name exists.
 func (e *Engine) reconcile(ctx context.Context, t task, item string, refused *client.Response) report.Result {
 	denied := refused.Err(http.MethodPost, t.call.Path)
 	if item == t.call.Path {
@@ -92,18 +92,17 @@ func (e *Engine) reconcile(ctx context.Context, t task, item string, refused *cl
 	return e.replace(ctx, t, item, now)
 }
 
-// adviseRefused says what may be missing when something cannot be created.
+// adviseRefused returns what may be missing for a document that cannot be created.
 func adviseRefused(path string) string {
 	parent := anchor.Parent(path)
 	if parent == "" {
 		return ""
 	}
-	return fmt.Sprintf("create what it belongs to and what it names first; see: emcoctl get %s", parent)
+	return fmt.Sprintf("create its parent and the documents that it refers to first; see: emcoctl get %s", parent)
 }
 
-// replace sends the document in the place of now. If the server gives the same
-// entity tag before and after, or nothing that can be seen has changed, it was the
-// same already: secrets cannot be compared from here.
+// replace replaces now with the document. If the entity tag or the visible content stays
+// the same, the document was unchanged: the client cannot compare secrets.
 func (e *Engine) replace(ctx context.Context, t task, item string, now *client.Response) report.Result {
 	req, err := t.request(http.MethodPut, item)
 	if err != nil {
@@ -136,7 +135,7 @@ func (e *Engine) replace(ctx context.Context, t task, item string, now *client.R
 	return e.done(t, item, report.Configured, res.Status)
 }
 
-// update replaces the document; it does not care what was there.
+// update replaces the document without reading it.
 func (e *Engine) update(ctx context.Context, t task) report.Result {
 	req, err := t.request(t.call.Method, t.call.Path)
 	if err != nil {
@@ -155,7 +154,7 @@ func (e *Engine) update(ctx context.Context, t task) report.Result {
 	return e.done(t, t.call.Path, report.Configured, res.Status)
 }
 
-// delete removes the document, or terminates what it had instantiated.
+// delete removes the document, or terminates the deployment that it instantiated.
 func (e *Engine) delete(ctx context.Context, t task) report.Result {
 	path := t.call.Path
 	if t.doc.At.File == "" {
@@ -186,7 +185,7 @@ func (e *Engine) delete(ctx context.Context, t task) report.Result {
 
 var errAction = errors.New("this is an action; to end a deployment, apply its \"terminate\"")
 
-var errCollection = errors.New("this is a whole collection; name one item of it")
+var errCollection = errors.New("this is a whole collection; name one item")
 
 // deletable refuses an anchor on the command line that is not one item.
 func deletable(path string) error {
@@ -199,7 +198,7 @@ func deletable(path string) error {
 	return nil
 }
 
-// get reads the document as it is stored.
+// get reads the stored document.
 func (e *Engine) get(ctx context.Context, t task) report.Result {
 	path := t.call.Path
 	req := client.Request{Method: http.MethodGet, Path: path}

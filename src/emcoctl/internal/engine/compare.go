@@ -14,19 +14,19 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/jsontree"
 )
 
-// comparison says how a document and what is stored compare.
+// comparison is the result of comparing a document with the stored one.
 type comparison uint8
 
-// The order matters: of two comparisons the greater one decides.
+// The order matters: the greater of two comparisons decides.
 const (
 	same      comparison = iota
-	undecided            // alike as far as can be seen; the server must say
+	undecided            // the visible parts are the same; the server decides
 	different
 )
 
-// canonical brings documents of a collection into the form that the server stores:
-// unknown members dropped, aliases and defaults resolved. Collections that are not
-// listed are compared as they are.
+// canonical converts documents of a collection to the form that the server stores: without
+// unknown members, with aliases and defaults resolved. Documents of other collections are
+// compared as they are.
 var canonical = map[string]func([]byte) ([]byte, error){
 	"cluster-providers":         canon[v2.ClusterProvider],
 	"clusters":                  canon[v2.Cluster],
@@ -77,7 +77,7 @@ func canonGroup(text []byte) ([]byte, error) {
 	return json.Marshal(doc.Masked())
 }
 
-// canonCloud leaves out the namespace of a cloud of level 0: EMCO sets it itself.
+// canonCloud drops the namespace of a cloud of level 0, which EMCO sets.
 func canonCloud(text []byte) ([]byte, error) {
 	doc, err := v2.Decode[v2.LogicalCloud](text, v2.Lenient)
 	if err != nil {
@@ -89,12 +89,12 @@ func canonCloud(text []byte) ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// compare compares what would be sent with what is stored. It is unclear if secrets
-// are involved, which the server does not show.
+// compare compares the document to send with the stored one. It is undecided if there are
+// secrets, which the server does not show.
 func compare(collection string, sent, stored []byte) comparison {
 	a, err := tree(collection, sent)
 	if err != nil {
-		return different // the server will say what is wrong with it
+		return different // the server reports what is wrong with it
 	}
 	b, err := tree(collection, stored)
 	if err != nil || !reflect.DeepEqual(a, b) {
@@ -109,7 +109,7 @@ func compare(collection string, sent, stored []byte) comparison {
 // masked reports whether an answer hides a secret.
 func masked(body []byte) bool { return bytes.Contains(body, []byte(`"`+v2.Mask+`"`)) }
 
-// tree reads a document in its canonical form, without members that say nothing.
+// tree reads a document in its canonical form, without empty members.
 func tree(collection string, text []byte) (jsontree.Node, error) {
 	if f, ok := canonical[collection]; ok {
 		canonical, err := f(text)
@@ -122,9 +122,9 @@ func tree(collection string, text []byte) (jsontree.Node, error) {
 	return n.Prune(), err
 }
 
-// compareFiles compares the uploaded content by SHA-256. Several files are served as
-// one, in the order in which they were sent. It is unclear if the server does not
-// give the content away.
+// compareFiles compares the uploaded content by SHA-256. The server returns several files as
+// one, in the order of the upload. The result is undecided if the server does not return
+// the content.
 func (e *Engine) compareFiles(ctx context.Context, t task, item string) comparison {
 	files := t.files()
 	if len(files) == 0 {
@@ -133,7 +133,7 @@ func (e *Engine) compareFiles(ctx context.Context, t task, item string) comparis
 	ours := sha256.New()
 	for _, f := range files {
 		if err := feed(ours, f); err != nil {
-			return different // sending it will say what is wrong
+			return different // the upload reports what is wrong
 		}
 	}
 	theirs := sha256.New()
@@ -147,7 +147,7 @@ func (e *Engine) compareFiles(ctx context.Context, t task, item string) comparis
 	return same
 }
 
-// feed copies a file, up to the limit that holds for the other side, too.
+// feed copies a file, up to the limit of the client's downloads.
 func feed(w io.Writer, f client.File) error {
 	r, err := f.Open()
 	if err != nil {

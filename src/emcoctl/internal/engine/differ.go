@@ -10,16 +10,16 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
 )
 
-// Difference is how a document compares with what the server has.
+// Difference is the difference of a document and the server's.
 type Difference struct {
 	Path          string          // of the item
 	Differs       bool            // secrets, which the server does not show, are not compared
-	Note          string          // in which way it differs, in words; empty if it does not
-	Server, Local json.RawMessage // if the documents differ: both, in one form; Server is nil if there is none
+	Note          string          // the difference in words; empty if there is none
+	Server, Local json.RawMessage // if the documents differ: both, in the same form; Server is nil if it has none
 }
 
-// Compare compares one document, and its file if it has one, with the server's. Nothing
-// is changed. Actions differ from nothing.
+// Compare compares one document, and its file if it has one, with the server's. It changes
+// nothing. Actions never differ.
 func (e *Engine) Compare(ctx context.Context, doc document.Document) (Difference, error) {
 	d := Difference{Path: doc.Anchor}
 	if anchor.IsAction(doc.Anchor) {
@@ -60,11 +60,11 @@ func (d Difference) differs(note, kind string, server, local []byte) (_ Differen
 	return d, err
 }
 
-// plainForm is a document in the form in which documents are compared.
+// plainForm returns a document in the form for comparisons.
 func plainForm(kind string, text []byte) (json.RawMessage, error) {
 	n, err := tree(kind, text)
 	if err != nil {
-		return text, nil // it cannot be read: it is shown as it is
+		return text, nil // it cannot be read: show it as it is
 	}
 	return n.JSON()
 }

@@ -1,5 +1,5 @@
-// Package engine carries documents to the server: it applies, updates, reads and
-// deletes them one after the other and reports what came of each.
+// Package engine sends documents to the server: it applies, updates, reads and deletes them
+// one after the other and reports the result of each.
 package engine
 
 import (
@@ -19,17 +19,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// Options say how to work.
+// Options configure an Engine.
 type Options struct {
 	Servers       config.Servers
-	Client        client.Options // the address is filled in from Servers
+	Client        client.Options // Servers has the addresses
 	Printer       report.Printer
-	Stop          bool          // end at the first failure; unreachable servers and unreadable files always end
+	Stop          bool          // stop at the first refusal; an unreachable server or an unreadable file always stops the run
 	Pause         time.Duration // to sleep after each answer 202
-	PostOnly      bool          // leave what exists as it is: a 409 is a failure, as in EMCO's client
-	IgnoreMissing bool          // deleting what is not there is no failure
-	// Accepted is called after an action was accepted, with the path of what it acts
-	// on; nil for nothing. Its error makes the action fail.
+	PostOnly      bool          // do not change what exists: a 409 is a failure, as in EMCO's client
+	IgnoreMissing bool          // deleting a missing document is no failure
+	// Accepted, if not nil, is called after the server accepted an action, with the path of
+	// its subject. Its error makes the action fail.
 	Accepted func(ctx context.Context, c *client.Client, path, action string) error
 }
 
@@ -45,7 +45,7 @@ func New(o Options) *Engine {
 	return &Engine{o: o, clients: map[config.Address]*client.Client{}}
 }
 
-// task is a document and the request that it means.
+// task is a document with its request.
 type task struct {
 	verb   anchor.Verb
 	doc    document.Document
@@ -55,7 +55,7 @@ type task struct {
 
 // Run does verb for all documents: in order, for Delete in reverse. Documents that
 // EMCO skips for the verb are skipped. Anchors and addresses are checked before
-// anything is sent. The error is a *Failures if documents failed.
+// the first request. The error is a *Failures if documents failed.
 func (e *Engine) Run(ctx context.Context, verb anchor.Verb, docs []document.Document) error {
 	tasks, failed := e.plan(verb, docs)
 	if failed != nil {
@@ -64,7 +64,7 @@ func (e *Engine) Run(ctx context.Context, verb anchor.Verb, docs []document.Docu
 	return e.work(ctx, tasks)
 }
 
-// Anchor does verb for one anchor as it is, without any rule for documents.
+// Anchor does verb for one anchor as it is, without the rules for documents.
 func (e *Engine) Anchor(ctx context.Context, verb anchor.Verb, path string) error {
 	method := map[anchor.Verb]string{anchor.Apply: http.MethodPost, anchor.Get: http.MethodGet, anchor.Delete: http.MethodDelete}[verb]
 	t := task{verb: verb, doc: document.Document{Anchor: path}, call: anchor.Call{Method: method, Path: path, Empty: true}}
@@ -100,16 +100,16 @@ func (e *Engine) plan(verb anchor.Verb, docs []document.Document) ([]task, error
 	return tasks, nil
 }
 
-// refuse reports a document that cannot be sent at all.
+// refuse reports a document that cannot be sent.
 func (e *Engine) refuse(t task, err error) error {
 	r := e.fail(t, t.call.Path, err)
 	e.o.Printer.Done(r)
 	return &Failures{Results: []report.Result{r}}
 }
 
-// work does the tasks and gathers failures. It ends early if the user wants that, and
-// whenever a failure has no answer of the server behind it: the next one would fail
-// for the same reason.
+// work does the tasks and collects failures. It stops at the first refusal if the user
+// wants that, and at the first failure without an answer of the server: the next task would
+// fail for the same reason.
 func (e *Engine) work(ctx context.Context, tasks []task) error {
 	var failures Failures
 	for i, t := range tasks {
@@ -143,7 +143,7 @@ func (e *Engine) do(ctx context.Context, t task) report.Result {
 	return e.get(ctx, t)
 }
 
-// client returns the client for an anchor's address, made once.
+// client returns the client for an anchor's address.
 func (e *Engine) client(path string) (*client.Client, error) {
 	address, err := e.o.Servers.For(path)
 	if err != nil {
@@ -161,7 +161,7 @@ func (e *Engine) client(path string) (*client.Client, error) {
 	return c, err
 }
 
-// send carries out a request that is part of what the user asked for, and shows it.
+// send sends a request of a task, and shows it.
 func (e *Engine) send(ctx context.Context, t task, r client.Request) (*client.Response, error) {
 	res, err := t.client.Do(ctx, r)
 	if err != nil {
@@ -188,8 +188,8 @@ func (t task) request(method, path string) (client.Request, error) {
 	return r, err
 }
 
-// files lists what is uploaded with a document: one file under EMCO's constant name,
-// or several under their own.
+// files lists the files of a document: one under EMCO's constant name, or several under
+// their own.
 func (t task) files() []client.File {
 	if t.doc.File != "" {
 		return []client.File{client.OneFile(t.doc.File)}
@@ -206,14 +206,14 @@ func (t task) result(path string) report.Result {
 	return report.Result{Verb: t.verb, Path: path, At: t.doc.At}
 }
 
-// fail makes the result of a task that went wrong.
+// fail returns the result of a failed task.
 func (e *Engine) fail(t task, path string, err error) report.Result {
 	r := t.result(path)
 	r.Outcome, r.Err, r.Status = report.Failed, err, client.StatusOf(err)
 	return r
 }
 
-// done makes the result of a task that went well, and remembers what it changed.
+// done returns the result of a successful task, and records what it changed.
 func (e *Engine) done(t task, path string, outcome report.Outcome, status int) report.Result {
 	r := t.result(path)
 	r.Outcome, r.Status = outcome, status
@@ -223,8 +223,7 @@ func (e *Engine) done(t task, path string, outcome report.Outcome, status int) r
 	return r
 }
 
-// pause waits after an answer 202: the fixed time that was asked for, then for the
-// status if that was asked for.
+// pause waits after an answer 202: for the time of Options.Pause, then for Options.Accepted.
 func (e *Engine) pause(ctx context.Context, t task, path string, status int) error {
 	if status != http.StatusAccepted {
 		return nil
@@ -244,7 +243,7 @@ func (e *Engine) pause(ctx context.Context, t task, path string, status int) err
 	return nil
 }
 
-// Failures says which documents failed.
+// Failures is the error of a run with failed documents.
 type Failures struct {
 	Results []report.Result
 	Left    int // documents not tried because of Stop, or of an unreachable server
@@ -268,8 +267,8 @@ func (f *Failures) Unwrap() []error {
 	return all
 }
 
-// errInPlace is why something cannot be configured.
-var errInPlace = errors.New("exists with another content, and the server does not change such a thing in place")
+// errInPlace is why a document cannot be configured.
+var errInPlace = errors.New("exists with another content, and the server cannot change it in place")
 
-// inPlace is the failure of a document that differs and cannot be replaced.
+// inPlace returns the failure of a document that differs and cannot be replaced.
 func inPlace(path string) error { return errs.E(errs.Conflict, "apply", path, errInPlace) }

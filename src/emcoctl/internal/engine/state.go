@@ -13,8 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// deploymentState is where a deployment stands: of a status only what is needed here, so that
-// no other member can make it unreadable.
+// deploymentState is the part of a status that the engine needs, so that no other member
+// can make it unreadable.
 type deploymentState struct {
 	States struct {
 		Actions []struct {
@@ -22,10 +22,10 @@ type deploymentState struct {
 		} `json:"actions"`
 	} `json:"states"`
 	DeployedStatus string `json:"deployedStatus"`
-	Status         string `json:"status"` // what it is called if no view is asked for
+	Status         string `json:"status"` // the same, without a view
 }
 
-// state is the last action, empty if there is none.
+// state returns the last action, "" for none.
 func (s deploymentState) state() string {
 	if n := len(s.States.Actions); n > 0 {
 		return s.States.Actions[n-1].State
@@ -33,8 +33,7 @@ func (s deploymentState) state() string {
 	return ""
 }
 
-// failed reports whether the last operation came to nothing, so that doing it again is
-// not a repetition of what has been done.
+// failed reports whether the last operation failed, so that the action is not done.
 func (s deploymentState) failed() bool {
 	return slices.Contains([]string{v2.StatusInstantiateFailed, v2.StatusTerminateFailed}, s.DeployedStatus+s.Status)
 }
@@ -48,11 +47,11 @@ var doneStates = map[string][]string{
 	"stop":        {"InstantiateStopped", "TerminateStopped"},
 }
 
-// neverStarted are the states in which there is nothing to terminate.
+// neverStarted lists the states without anything to terminate.
 var neverStarted = []string{"", "Created", "Approved"}
 
-// checkState decides what a refused action means: if the status says that it was done
-// already, nothing is wrong. Otherwise the refusal is the failure.
+// checkState decides on a refused action: if the status shows that it is done, it is
+// unchanged. Otherwise the refusal is the failure.
 func (e *Engine) checkState(ctx context.Context, t task, refused *client.Response) report.Result {
 	path := t.call.Path
 	denied := refused.Err(http.MethodPost, path)
@@ -72,13 +71,13 @@ func (e *Engine) checkState(ctx context.Context, t task, refused *client.Respons
 	}
 	r := e.done(t, path, report.Unchanged, refused.Status)
 	if action == "instantiate" && e.touched(base) {
-		r.Note = fmt.Sprintf("documents have changed since; roll them out with: emcoctl apply %s/update", base)
+		r.Note = fmt.Sprintf("documents have changed since then; roll them out with: emcoctl apply %s/update", base)
 	}
 	return r
 }
 
-// touched reports whether this run has changed something that the deployment at base
-// is made from: what is below it, or the apps and profiles beside it.
+// touched reports whether this run has changed an input of the deployment at base: a
+// document below it, or an app or a profile of its composite app.
 func (e *Engine) touched(base string) bool {
 	scope := base
 	if anchor.Collection(base) == "deployment-intent-groups" {

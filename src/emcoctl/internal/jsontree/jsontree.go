@@ -1,5 +1,5 @@
-// Package jsontree reads JSON whose shape is not known beforehand: documents of
-// resources that this program has no type for.
+// Package jsontree reads JSON of unknown shape: documents of resources without a type in
+// this program.
 package jsontree
 
 import (
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Node is one JSON value. At most one of its fields is set; the zero Node is null, or
-// something that is not there. Nodes can be compared with reflect.DeepEqual.
+// Node is one JSON value. At most one of its fields is set; the zero Node is null or absent.
+// reflect.DeepEqual compares Nodes.
 type Node struct {
 	Object map[string]Node
 	List   []Node
@@ -75,13 +75,12 @@ func scalar(text json.RawMessage) (Node, error) {
 	return Node{Plain: string(text)}, nil
 }
 
-// Empty reports whether the node says nothing: null, "", [] or {}.
+// Empty reports whether the node is null, "", [] or {}.
 func (n Node) Empty() bool {
 	return len(n.Object) == 0 && len(n.List) == 0 && n.Plain == "" && (n.Text == nil || *n.Text == "")
 }
 
-// Prune returns the node without members that say nothing, at all levels; list items
-// keep their places.
+// Prune returns the node without empty members, at all levels; list items stay.
 func (n Node) Prune() Node {
 	switch {
 	case n.Object != nil:
@@ -152,8 +151,8 @@ func (n Node) writeObject(out *bytes.Buffer) error {
 	return nil
 }
 
-// At returns the node at a path of member names with dots between them; the zero Node
-// if there is none.
+// At returns the node at a path of member names, separated by dots; the zero Node if it
+// does not exist.
 func (n Node) At(path string) Node {
 	for member := range strings.SplitSeq(path, ".") {
 		n = n.Object[member]

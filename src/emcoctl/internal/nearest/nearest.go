@@ -3,9 +3,8 @@ package nearest
 
 import "strings"
 
-// To returns the candidate that is closest to word, without regard to case, if it
-// is close enough to be meant: at most a third of the word's letters differ. Of
-// equally close ones it returns the first.
+// To returns the candidate that is closest to word, in any letter case, if at most a third
+// of the word's letters differ. Of equally close candidates it returns the first.
 func To(word string, candidates []string) (string, bool) {
 	best, limit := "", max(len(word)/3, 1)+1
 	for _, c := range candidates {

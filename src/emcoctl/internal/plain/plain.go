@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// Text replaces control characters by "?": they could make a terminal show what is
-// not so. Line breaks and tabs stay.
+// Text replaces control characters with "?": they could falsify what a terminal shows. Line
+// breaks and tabs stay.
 func Text(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
@@ -17,5 +17,5 @@ func Text(s string) string {
 	}, s)
 }
 
-// Line is Text on one line, with runs of white space made one space.
+// Line is Text on one line, with single spaces.
 func Line(s string) string { return Text(strings.Join(strings.Fields(s), " ")) }

@@ -15,7 +15,7 @@ import (
 )
 
 // Diff prints a unified diff of YAML for each object that changes, once for all clusters
-// of a class. The error is one of content that is no JSON.
+// of a class. The error is that of content that is not JSON.
 func Diff(w io.Writer, p v2.Plan, o Options) error {
 	pr := planPrinter{w: w, o: o}
 	for _, a := range p.Apps {
@@ -65,11 +65,11 @@ func (p planPrinter) object(plan v2.Plan, app string, o v2.ObjectChange) error {
 	return nil
 }
 
-// absent is the name of the side that has no object.
+// absent is the name of the side without an object.
 const absent = "/dev/null"
 
-// Document prints the diff of a document: as the server has it, and as a file does. A nil
-// text means that it is not there.
+// Document prints the diff of the server's document and that of a file. A nil text stands
+// for a missing document.
 func Document(w io.Writer, path, file string, server, local json.RawMessage, o Options) error {
 	before, err := yamlOf(server)
 	if err != nil {
@@ -96,7 +96,7 @@ func yamlOf(text json.RawMessage) (string, error) {
 	return out.String(), err
 }
 
-// fileName is "app/apiVersion/Kind/namespace/name", as paths are written.
+// fileName returns "app/apiVersion/Kind/namespace/name".
 func fileName(app string, o v2.ObjectChange) string {
 	parts := []string{app}
 	for _, part := range []string{o.GVK.Group, o.GVK.Version, o.GVK.Kind, o.Namespace, o.Name} {
@@ -107,7 +107,7 @@ func fileName(app string, o v2.ObjectChange) string {
 	return strings.Join(parts, "/")
 }
 
-// colours of the lines of a diff, by how they begin.
+// colours of the lines of a diff, by their first character.
 var colours = map[byte]string{'@': "36", '-': "31", '+': "32"}
 
 // diffSide is one of the two texts of a diff.

@@ -14,7 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// Options say how much is shown, and how.
+// Options configure the output.
 type Options struct {
 	All    bool // name every cluster, and objects that are kept
 	Colour bool
@@ -23,11 +23,11 @@ type Options struct {
 // named is how many clusters of a row are named.
 const named = 3
 
-// signs are what stands before an object.
+// signs mark the changes of objects.
 var signs = map[string]string{v2.ChangeAdd: "+", v2.ChangeChange: "~", v2.ChangeRemove: "-", v2.ChangeKeep: "="}
 
-// Plan prints a plan: where each app goes and why, what becomes of its objects, and what
-// is wrong. path is the deployment's.
+// Plan prints a plan: the placements of each app with their reasons, the changes of its
+// objects, and what is wrong. path is the deployment's.
 func Plan(w io.Writer, path string, p v2.Plan, o Options) {
 	pr := planPrinter{w: w, o: o}
 	pr.line("%s", title(path, p))
@@ -41,7 +41,7 @@ func Plan(w io.Writer, path string, p v2.Plan, o Options) {
 	}
 }
 
-// title says what is planned: of a migration also who takes over.
+// title names the plan; for a migration, with the group that takes over.
 func title(path string, p v2.Plan) string {
 	text := fmt.Sprintf("%s of %s: revision %d", p.Action, path, p.Revision)
 	if p.Action == "migrate" {
@@ -68,7 +68,7 @@ type planPrinter struct {
 	o Options
 }
 
-// line prints text from elsewhere, made safe.
+// line prints text of the server, made safe for terminals.
 func (p planPrinter) line(format string, args ...any) {
 	fmt.Fprintln(p.w, strings.TrimRight(plain.Text(fmt.Sprintf(format, args...)), " "))
 }
@@ -114,7 +114,7 @@ func (p planPrinter) placements(plan v2.Plan) {
 	t.Flush()
 }
 
-// where names clusters, the first few or all.
+// where names the first few clusters, or all.
 func (p planPrinter) where(clusters []string) string {
 	if p.o.All || len(clusters) <= named {
 		return strings.Join(clusters, ", ")
@@ -152,7 +152,7 @@ func clustersOf(c v2.PlanClass) []string {
 	return out
 }
 
-// objectName is "Kind namespace/name", and when it runs if it is a hook.
+// objectName returns "Kind namespace/name", with its events if it is a hook.
 func objectName(o v2.ObjectChange) string {
 	name := o.GVK.Kind + " " + o.Name
 	if o.Namespace != "" {
@@ -164,7 +164,7 @@ func objectName(o v2.ObjectChange) string {
 	return name
 }
 
-// remarks says what is wrong, and what readers should know.
+// remarks prints errors and notes.
 func (p planPrinter) remarks(plan v2.Plan) {
 	begun := false
 	say := func(format string, args ...any) {
@@ -185,7 +185,7 @@ func (p planPrinter) remarks(plan v2.Plan) {
 			say("app %s waits until %s is %s%s", a.Name, d.App, strings.ToLower(d.Status), seconds(d.Wait))
 		}
 		if a.LeaveLast {
-			say("app %s leaves clusters only when it is ready in its other places", a.Name)
+			say("app %s is removed from clusters only when it is ready on the others", a.Name)
 		}
 		if a.Rollout != nil {
 			say("app %s changes in waves: %s", a.Name, waves(*a.Rollout))
@@ -203,10 +203,10 @@ func seconds(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", and %d seconds longer", n)
+	return fmt.Sprintf(", then %d seconds more", n)
 }
 
-// waves is "1 cluster, 25 %, the rest; 60 seconds after each".
+// waves returns "1 cluster, 25 %, the rest; 60 seconds after each".
 func waves(r v2.Rollout) string {
 	var parts []string
 	for _, w := range r.Waves {
@@ -221,7 +221,7 @@ func waves(r v2.Rollout) string {
 	}
 	text := strings.Join(append(parts, "the rest"), ", ")
 	if r.Bake > 0 {
-		text += fmt.Sprintf("; each when the one before has been ready for %d seconds", r.Bake)
+		text += fmt.Sprintf("; each starts when the previous one has been ready for %d seconds", r.Bake)
 	}
 	return text
 }

@@ -9,10 +9,10 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// maxListed bounds how many things are named one by one.
+// maxListed bounds lists.
 const maxListed = 20
 
-// Summary is one line: the state, counts, and which apps have failed.
+// Summary returns one line: the state, counts, and the failed apps.
 func Summary(s v2.Status) string {
 	parts := []string{s.DeployedStatus}
 	if s.DeployedStatus == "" {
@@ -34,7 +34,7 @@ func Summary(s v2.Status) string {
 	return strings.Join(parts, "; ")
 }
 
-// lastState is the last action of the history, in words if there is none.
+// lastState returns the last action of the history, or words for none.
 func lastState(s v2.Status) string {
 	if n := len(s.States.Actions); n > 0 {
 		return s.States.Actions[n-1].State
@@ -42,7 +42,7 @@ func lastState(s v2.Status) string {
 	return "not started"
 }
 
-// Counts prints counts sorted by name: "Applied 12, Pending 3".
+// Counts returns counts sorted by name: "Applied 12, Pending 3".
 func Counts(counts map[string]int) string {
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(counts)) {
@@ -62,7 +62,7 @@ func phases(s v2.Status) map[string]int {
 	return counts
 }
 
-// Failure is one line: the stage, the file and the reason.
+// Failure returns one line: the stage, the file and the reason.
 func Failure(f v2.AppFailure) string {
 	text := f.Reason
 	if f.File != "" {
@@ -94,7 +94,7 @@ func Pairs(s v2.Status) []Pair {
 	return all
 }
 
-// Name is "app on provider+cluster".
+// Name returns "app on provider+cluster".
 func (p Pair) Name() string {
 	if p.App == "" {
 		return p.Key().String()
@@ -102,8 +102,7 @@ func (p Pair) Name() string {
 	return p.App + " on " + p.Key().String()
 }
 
-// Reasons lists why a deployment failed: the failure as a whole, of apps, and of
-// clusters.
+// Reasons lists why a deployment failed: as a whole, in apps, and on clusters.
 func Reasons(s v2.Status) []string {
 	var all []string
 	if s.Failure != "" {
@@ -122,8 +121,8 @@ func Reasons(s v2.Status) []string {
 	return cut(all)
 }
 
-// Holding lists what keeps a deployment from the goal: failures, then pairs and
-// objects that are not there yet.
+// Holding lists what keeps a deployment from the goal: failures, then pairs and objects
+// that have not reached it.
 func Holding(s v2.Status, g Goal) []string {
 	var all []string
 	if kind, _, ok := g.condition(); ok {
@@ -150,7 +149,7 @@ func Holding(s v2.Status, g Goal) []string {
 	return cut(all)
 }
 
-// saidOf is what a status says of a condition.
+// saidOf returns the condition of a type in a status.
 func saidOf(s v2.Status, kind string) string {
 	for _, c := range s.Conditions {
 		if c.Type == kind {
@@ -160,7 +159,7 @@ func saidOf(s v2.Status, kind string) string {
 	return "not told by the server"
 }
 
-// Of is a condition's status with its reason and message.
+// Of returns a condition's status with its reason and message.
 func Of(c v2.Condition) string {
 	text := c.Status
 	for _, more := range []string{c.Reason, c.Message} {
@@ -174,8 +173,8 @@ func Of(c v2.Condition) string {
 // Unknown is the readyStatus of an object whose cluster has not reported.
 const Unknown = "Unknown"
 
-// objects lists the objects of a pair that are not as the goal wants them; those of
-// which nothing is known are one line.
+// objects lists the objects of a pair that have not reached the goal; those of unknown
+// status share one line.
 func objects(p Pair, g Goal) []string {
 	var all []string
 	silent := false
@@ -195,7 +194,7 @@ func objects(p Pair, g Goal) []string {
 	return all
 }
 
-// state is what the last operation has come to, or the last action.
+// state returns the status of the last operation, or the last action.
 func state(s v2.Status) string {
 	if s.DeployedStatus != "" {
 		return s.DeployedStatus
@@ -203,7 +202,7 @@ func state(s v2.Status) string {
 	return lastState(s)
 }
 
-// lacking is the state of an object that is not as the goal wants it, else empty.
+// lacking returns the state of an object that has not reached the goal, else "".
 func lacking(r v2.ResourceStatus, g Goal) string {
 	state, good := r.DeployedStatus, "Applied"
 	if g == Ready {
@@ -218,7 +217,7 @@ func lacking(r v2.ResourceStatus, g Goal) string {
 	return state
 }
 
-// cut keeps a list short enough to be read.
+// cut shortens a list to maxListed.
 func cut(all []string) []string {
 	if len(all) <= maxListed {
 		return all

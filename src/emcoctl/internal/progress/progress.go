@@ -1,5 +1,5 @@
-// Package progress follows deployments and logical clouds: it waits until they
-// reach a goal or fail, and says what holds them back.
+// Package progress follows deployments and logical clouds: it waits until they reach a goal
+// or fail, and reports what blocks them.
 package progress
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 )
 
-// Goal is what to wait for.
+// Goal is a state to wait for.
 type Goal string
 
 // The goals.
 const (
 	Ready        Goal = "ready"        // instantiated, and every object is ready on its cluster
-	Instantiated Goal = "instantiated" // the server says so: all is delivered
+	Instantiated Goal = "instantiated" // the server reports it: everything is delivered
 	Applied      Goal = "applied"      // instantiated, and no object is pending, failed or retrying
-	Terminated   Goal = "terminated"   // nothing is left, or it is not there at all
+	Terminated   Goal = "terminated"   // nothing is left, or the deployment does not exist
 	Deployed     Goal = "deployed"     // the same as instantiated
 )
 
@@ -32,10 +32,10 @@ const (
 // condition=Stalled=False.
 const condition = "condition="
 
-// Goals lists them for usage texts.
+// Goals lists the goals for usage texts.
 var Goals = []string{string(Ready), string(Instantiated), string(Terminated), string(Applied), string(Deployed), condition + "TYPE"}
 
-// ParseGoal reads a goal; Invalid if there is no such one.
+// ParseGoal reads a goal; Invalid if it is unknown.
 func ParseGoal(text string) (Goal, error) {
 	if _, _, ok := Goal(text).condition(); ok {
 		return Goal(text), nil
@@ -46,7 +46,7 @@ func ParseGoal(text string) (Goal, error) {
 	return Goal(text), nil
 }
 
-// condition splits a goal that is one: its type, and the status that it shall have.
+// condition splits a goal that is a condition into its type and its desired status.
 func (g Goal) condition() (kind, status string, ok bool) {
 	rest, ok := strings.CutPrefix(string(g), condition)
 	kind, status, given := strings.Cut(rest, "=")
@@ -56,7 +56,7 @@ func (g Goal) condition() (kind, status string, ok bool) {
 	return kind, status, ok && kind != ""
 }
 
-// View returns the query of the status that shows whether the goal is reached.
+// View returns the query of the status for the goal.
 func (g Goal) View() string {
 	if _, _, ok := g.condition(); ok || g == Ready {
 		return "status=ready&output=all"
@@ -67,27 +67,27 @@ func (g Goal) View() string {
 // Source reads the status once.
 type Source func(ctx context.Context) (v2.Status, error)
 
-// Options say how to wait.
+// Options configure Wait.
 type Options struct {
 	Goal    Goal
-	Timeout time.Duration // 0: as long as the context lives
-	Name    string        // what is waited for, for texts
-	Log     io.Writer     // gets a line whenever something has changed
+	Timeout time.Duration // 0: until the context ends
+	Name    string        // of the deployment, for texts
+	Log     io.Writer     // gets a line for each change
 }
 
-// The time between two looks at the status grows from the first to the second.
+// The interval between polls grows from the first to the second.
 const (
 	firstPause = 200 * time.Millisecond
 	lastPause  = 2 * time.Second
 )
 
-// firstLook is the least time for the first look at the status, so that whoever waits for
-// a short time, or for none, learns where things stand.
+// firstLook is the shortest time for the first poll, so that a short timeout, or none, still
+// shows the present status.
 const firstLook = 5 * time.Second
 
-// Wait polls until the goal is reached. The error is a *Failed if the deployment
-// failed, a *Late after the timeout, else that of the source; a server that is away
-// for a while is waited for, too. There is one look at least.
+// Wait polls until the goal is reached, at least once. The error is a *FailedError if the
+// deployment failed, a *TimeoutError after the timeout, else that of the source; Wait
+// retries while the server is unreachable.
 func Wait(ctx context.Context, read Source, o Options) error {
 	w := waiter{o: o}
 	first, cancel := context.WithTimeout(ctx, max(o.Timeout, firstLook))
@@ -119,12 +119,12 @@ func Wait(ctx context.Context, read Source, o Options) error {
 // waiter is the state of one Wait.
 type waiter struct {
 	o    Options
-	last string    // the line printed last
-	seen v2.Status // the status read last
-	away error     // why the status could not be read last
+	last string    // the last printed line
+	seen v2.Status // the last status
+	away error     // why the last poll failed
 }
 
-// look reads the status once and decides.
+// look polls once and decides.
 func (w *waiter) look(ctx context.Context, read Source) (done bool, err error) {
 	s, err := read(ctx)
 	switch {
@@ -143,7 +143,7 @@ func (w *waiter) look(ctx context.Context, read Source) (done bool, err error) {
 	w.seen, w.away = s, nil
 	w.say(Summary(s))
 	if _, _, ok := w.o.Goal.condition(); ok && reached(s, w.o.Goal) {
-		return true, nil // what is asked for may be that it has failed
+		return true, nil // the goal may be a failure
 	}
 	if failed(s) {
 		return false, &FailedError{Name: w.o.Name, State: s.DeployedStatus, Reasons: Reasons(s)}
@@ -151,7 +151,7 @@ func (w *waiter) look(ctx context.Context, read Source) (done bool, err error) {
 	return reached(s, w.o.Goal), nil
 }
 
-// end explains an ended context.
+// end returns the error of an ended context.
 func (w *waiter) end(ctx context.Context) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return context.Cause(ctx)
@@ -163,7 +163,7 @@ func (w *waiter) end(ctx context.Context) error {
 	return &TimeoutError{Name: w.o.Name, Goal: w.o.Goal, Held: held}
 }
 
-// say prints a line if it is another than before.
+// say prints a line if it differs from the last one.
 func (w *waiter) say(line string) {
 	if line == w.last {
 		return
@@ -172,13 +172,13 @@ func (w *waiter) say(line string) {
 	fmt.Fprintf(w.o.Log, "%s: %s\n", w.o.Name, plain.Line(line))
 }
 
-// failed reports whether the server calls the last operation failed.
+// failed reports whether the last operation failed.
 func failed(s v2.Status) bool {
 	return s.DeployedStatus == v2.StatusInstantiateFailed || s.DeployedStatus == v2.StatusTerminateFailed
 }
 
-// reached reports whether the goal is there. What the server does not know, such as
-// the readiness on a cluster that does not report, is not ready.
+// reached reports whether the goal is reached. An unknown status, as of a cluster that does
+// not report, is not ready.
 func reached(s v2.Status, g Goal) bool {
 	if kind, status, ok := g.condition(); ok {
 		return slices.ContainsFunc(s.Conditions, func(c v2.Condition) bool { return c.Type == kind && strings.EqualFold(c.Status, status) })
@@ -199,7 +199,7 @@ func never(s v2.Status) bool {
 	return !slices.ContainsFunc(s.States.Actions, func(a v2.Action) bool { return a.Instance != "" })
 }
 
-// FailedError says that the last operation failed.
+// FailedError is the error of a failed deployment.
 type FailedError struct {
 	Name    string
 	State   string
@@ -211,14 +211,14 @@ func (f *FailedError) Error() string {
 	return strings.Join(append([]string{f.Name + " is " + f.State}, f.Reasons...), "\n  ")
 }
 
-// TimeoutError says that the goal was not reached in time.
+// TimeoutError is the error of a goal that was not reached in time.
 type TimeoutError struct {
 	Name string
 	Goal Goal
-	Held []string // what holds it back
+	Held []string // what blocks it
 }
 
-// Error lists what holds it back.
+// Error lists what blocks it.
 func (l *TimeoutError) Error() string {
 	return strings.Join(append([]string{fmt.Sprintf("%s is not %s in time", l.Name, l.Goal)}, l.Held...), "\n  ")
 }

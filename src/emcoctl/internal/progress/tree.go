@@ -8,18 +8,18 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// Mark is how a part of a deployment is.
+// Mark is the status of a part of a deployment.
 type Mark string
 
 // The marks.
 const (
-	Good     Mark = "+" // as it shall be
+	Good     Mark = "+" // as desired
 	UnderWay Mark = "~" // not yet
-	Silent   Mark = "?" // nobody has said so
+	Silent   Mark = "?" // not reported
 	Bad      Mark = "!" // something is wrong
 )
 
-// badness orders marks.
+// badness orders marks from good to bad.
 var badness = map[Mark]int{Good: 0, Silent: 1, UnderWay: 2, Bad: 3}
 
 // worst returns the worse of two marks.
@@ -34,19 +34,19 @@ func worst(a, b Mark) Mark {
 type Node struct {
 	Mark  Mark // the worst of its own and of those below
 	Name  string
-	State string // in a word
-	Why   string // what is to be said of it; empty for nothing
+	State string // one word
+	Why   string // details; may be empty
 	Below []Node
 }
 
-// add hangs a node below this one.
+// add adds a child.
 func (n *Node) add(child Node) {
 	n.Below = append(n.Below, child)
 	n.Mark = worst(n.Mark, child.Mark)
 }
 
-// Tree turns a status with readiness into a tree: the deployment, its apps, their
-// clusters, the objects there. What leaves is a cluster of its app.
+// Tree returns a status with readiness as a tree: the deployment, its apps, their clusters
+// and objects. A cluster that an app leaves is a child of the app.
 func Tree(s v2.Status) Node {
 	top := Node{Mark: Good, Name: s.Name, State: state(s), Why: s.Failure}
 	switch s.ReadyStatus {
@@ -74,7 +74,7 @@ func Tree(s v2.Status) Node {
 		delete(leaving, a.Name)
 		top.add(n)
 	}
-	for _, l := range s.Leaving { // of apps that are gone
+	for _, l := range s.Leaving { // of removed apps
 		if rest := leaving[l.App]; rest != nil {
 			n := Node{Mark: Good, Name: l.App, State: "leaving"}
 			for _, l := range rest {
@@ -121,8 +121,7 @@ func clusterNode(c v2.ClusterStatus) Node {
 	return summed(n)
 }
 
-// summed says once of a cluster what would be said of each of its objects, if the
-// cluster is silent.
+// summed replaces the objects of a cluster that does not report with one node.
 func summed(n Node) Node {
 	if len(n.Below) == 0 || n.Why != "" && n.Why != n.Below[0].Why {
 		return n
@@ -146,7 +145,7 @@ func leavingNode(l v2.Leaving) Node {
 	return n
 }
 
-// phaseMark is how a pair is, by its phase alone.
+// phaseMark returns the mark of a pair by its phase alone.
 func phaseMark(phase string) Mark {
 	switch phase {
 	case "Applied":
@@ -173,8 +172,8 @@ func objectNode(r v2.ResourceStatus) Node {
 	return n
 }
 
-// Saying is what is to be said of an app on a cluster: its error, what it waits for, or
-// since when the cluster is silent.
+// Saying returns the details of an app on a cluster: its error, what it waits for, or the
+// time of the last report if that is old.
 func Saying(c v2.ClusterStatus) string {
 	switch {
 	case c.Error != "":
@@ -191,5 +190,5 @@ func Saying(c v2.ClusterStatus) string {
 	return strings.Join(c.Findings, "; ")
 }
 
-// Moment is how times are shown.
+// Moment is the format of times.
 const Moment = "2006-01-02 15:04:05Z"

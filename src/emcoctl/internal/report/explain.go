@@ -31,10 +31,10 @@ func explain(w io.Writer, r Result) {
 	}
 }
 
-// indent keeps further lines of a text under the first, and the text plain.
+// indent aligns further lines of a text with the first, and makes the text plain.
 func indent(s string) string { return strings.ReplaceAll(plain.Text(s), "\n", "\n         ") }
 
-// intent says what was to become of the thing.
+// intent returns the intended outcome.
 func intent(r Result) string {
 	switch {
 	case anchor.IsAction(r.Path) && r.Status == http.StatusAccepted:
@@ -53,7 +53,7 @@ func intent(r Result) string {
 	return "read"
 }
 
-// why is the server's own text if it gave one, else the error.
+// why returns the server's text if there is one, else the error.
 func why(err error) string {
 	if refusal, ok := errors.AsType[*client.Refusal](err); ok {
 		return fmt.Sprintf("%s (%d)", refusal.Text, refusal.Status)
@@ -61,8 +61,7 @@ func why(err error) string {
 	return err.Error()
 }
 
-// advise says what to do: what the engine knows of the case, else what helps with
-// errors of that kind.
+// advise returns what to do: the advice of the engine, else that for the kind of error.
 func advise(r Result) string {
 	if r.Advice != "" {
 		return r.Advice
@@ -85,8 +84,7 @@ func advise(r Result) string {
 	return ""
 }
 
-// Next says what to do about an error of the connection or of access, whatever was
-// asked for; empty for others.
+// Next returns what to do about an error of the connection or of access; "" for others.
 func Next(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return ""
@@ -104,7 +102,7 @@ func Next(err error) string {
 	return ""
 }
 
-// adviseMissing is for what is not there.
+// adviseMissing is the advice for missing documents.
 func adviseMissing(r Result, collection string) string {
 	switch {
 	case r.Verb == anchor.Update:

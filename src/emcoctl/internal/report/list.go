@@ -14,8 +14,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// listPrinter gathers all results and prints one value at the end: what a single get
-// returned, or an object with the member "items".
+// listPrinter collects all results and prints one value at the end: the body of a single
+// get, or an object with the member "items".
 type listPrinter struct {
 	o     Options
 	items []json.RawMessage
@@ -24,7 +24,7 @@ type listPrinter struct {
 func (p *listPrinter) Begin(string) {}
 func (p *listPrinter) Called(Call)  {}
 
-// Done keeps the result for the end; failures are explained at once, too.
+// Done keeps the result for the end; it also explains failures at once.
 func (p *listPrinter) Done(r Result) {
 	note(p.o, r)
 	if r.Outcome == Failed {
@@ -39,7 +39,7 @@ func (p *listPrinter) Done(r Result) {
 	}))
 }
 
-// listItem is how a result looks in a list.
+// listItem is a result in a list.
 type listItem struct {
 	Path   string       `json:"path"`
 	Result string       `json:"result"`
@@ -48,13 +48,13 @@ type listItem struct {
 	Error  *listFailure `json:"error,omitempty"`
 }
 
-// listFailure is an error that programs can branch on: the kinds are those of errs.
+// listFailure is an error for programs: the kinds are those of package errs.
 type listFailure struct {
 	Kind string `json:"kind"`
 	Text string `json:"text"`
 }
 
-// where is the place of the document, empty for the command line.
+// where returns the position of the document, "" for the command line.
 func where(r Result) string {
 	if r.At.File == "" {
 		return ""
@@ -62,7 +62,7 @@ func where(r Result) string {
 	return r.At.String()
 }
 
-// problem is the error of a result; the server's words if it gave any.
+// problem returns the error of a result, with the server's text if there is one.
 func problem(r Result) *listFailure {
 	if r.Err == nil {
 		return nil
@@ -74,7 +74,7 @@ func problem(r Result) *listFailure {
 	return &listFailure{Kind: errs.KindOf(r.Err).String(), Text: text}
 }
 
-// End prints. A single get that failed has said so; it prints nothing.
+// End prints the list. It prints nothing for a single failed get, which Done has explained.
 func (p *listPrinter) End() error {
 	if !p.o.Many {
 		if len(p.items) == 0 {
@@ -90,7 +90,7 @@ func (p *listPrinter) End() error {
 	}{p.items}))
 }
 
-// encode makes JSON of our own types, which cannot fail.
+// encode encodes our own types as JSON, which cannot fail.
 func encode[T any](v T) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -99,7 +99,7 @@ func encode[T any](v T) json.RawMessage {
 	return text
 }
 
-// asJSON returns a body as JSON: itself, or as a string if it is something else.
+// asJSON returns a body as JSON: itself, or as a string if it is not JSON.
 func asJSON(body []byte) json.RawMessage {
 	if trimmed := bytes.TrimSpace(body); json.Valid(trimmed) {
 		return trimmed
@@ -107,8 +107,7 @@ func asJSON(body []byte) json.RawMessage {
 	return encode(string(body))
 }
 
-// Encode writes a JSON value as indented JSON or as YAML, with members in the order
-// that they have.
+// Encode writes a JSON value as indented JSON or as YAML, and keeps the order of members.
 func Encode(w io.Writer, format Format, value json.RawMessage) error {
 	if format == YAML {
 		return encodeYAML(w, value)
@@ -121,7 +120,7 @@ func Encode(w io.Writer, format Format, value json.RawMessage) error {
 	return err
 }
 
-// encodeYAML keeps the order of members, which a detour by maps would lose.
+// encodeYAML keeps the order of members, which maps would lose.
 func encodeYAML(w io.Writer, value json.RawMessage) error {
 	var node yaml.Node
 	if err := yaml.Unmarshal(value, &node); err != nil { // JSON is YAML
@@ -136,11 +135,11 @@ func encodeYAML(w io.Writer, value json.RawMessage) error {
 	return enc.Close()
 }
 
-// oldBool are words that readers of YAML 1.1 take for booleans.
+// oldBool are words that are booleans in YAML 1.1.
 var oldBool = map[string]bool{"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true}
 
-// block turns JSON's flow style and quotes into YAML's block style; empty lists and
-// maps stay as they are. Strings keep quotes where they would read as something else.
+// block converts JSON's flow style to YAML's block style; empty lists and maps stay. Strings
+// keep quotes where YAML would read another type.
 func block(n *yaml.Node) {
 	if len(n.Content) > 0 {
 		n.Style &^= yaml.FlowStyle

@@ -11,9 +11,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 )
 
-// linePrinter prints what EMCO's client prints, to the letter: scripts cut the JSON out
-// after the last "Response:", so nothing follows the body of a single get. What
-// else there is to say goes to the error output.
+// linePrinter prints exactly what EMCO's client prints: scripts cut out the JSON after the
+// last "Response:", so nothing follows the body of a single get. Everything else goes to the
+// error output.
 type linePrinter struct{ o Options }
 
 func (p *linePrinter) Begin(notice string) { fmt.Fprintln(p.o.Out, notice) }
@@ -28,8 +28,8 @@ func (p *linePrinter) Called(c Call) {
 	}
 }
 
-// Done prints nothing on the output for what was answered: Called has. A failure without
-// an answer is a line of EMCO's own.
+// Done prints nothing on the output for answered requests: Called has. A failure without an
+// answer is a line of EMCO's.
 func (p *linePrinter) Done(r Result) {
 	if r.Outcome == Unchanged || r.Outcome == Absent {
 		fmt.Fprintf(p.o.Err, "%s %s\n", r.Path, r.Outcome)
@@ -57,7 +57,7 @@ type humanPrinter struct{ o Options }
 func (p *humanPrinter) Begin(string) {}
 func (p *humanPrinter) Called(Call)  {}
 
-// Done prints one line, what was read, or the explanation of a failure.
+// Done prints one line, the document that was read, or the explanation of a failure.
 func (p *humanPrinter) Done(r Result) {
 	switch r.Outcome {
 	case Failed:
@@ -72,20 +72,20 @@ func (p *humanPrinter) Done(r Result) {
 
 func (p *humanPrinter) End() error { return nil }
 
-// note goes to the error output, where it cannot be mistaken for a result.
+// note prints to the error output, so that a note is no result.
 func note(o Options, r Result) {
 	if r.Note != "" {
 		fmt.Fprintf(o.Err, "note: %s\n", r.Note)
 	}
 }
 
-// namePrinter prints the path of each thing that was seen, changed or deleted.
+// namePrinter prints the path of each document that was read, changed or deleted.
 type namePrinter struct{ o Options }
 
 func (p *namePrinter) Begin(string) {}
 func (p *namePrinter) Called(Call)  {}
 
-// Done prints what exists or did exist, so that the output can feed another command.
+// Done prints paths that exist or did exist, as input for other commands.
 func (p *namePrinter) Done(r Result) {
 	note(p.o, r)
 	switch r.Outcome {
@@ -114,7 +114,7 @@ func paths(r Result) []string {
 	for i, row := range rows {
 		item, err := anchor.Item(base, anchor.Names{Name: row.name(), Version: row.At("spec.compositeAppVersion").String()})
 		if err != nil {
-			item = base // a name that the server should not have let in
+			item = base // a name that the server should refuse
 		}
 		out[i] = item
 	}

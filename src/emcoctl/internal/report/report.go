@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
 )
 
-// Outcome is what came of one document.
+// Outcome is the outcome for one document.
 type Outcome string
 
 // The outcomes.
@@ -19,7 +19,7 @@ const (
 	Configured Outcome = "configured"
 	Unchanged  Outcome = "unchanged"
 	Deleted    Outcome = "deleted"
-	Accepted   Outcome = "accepted" // an action that goes on after the answer
+	Accepted   Outcome = "accepted" // an action that continues after the answer
 	Fetched    Outcome = "fetched"
 	Absent     Outcome = "not found" // with --ignore-not-found
 	Failed     Outcome = "failed"
@@ -33,21 +33,21 @@ type Call struct {
 	Body   []byte
 }
 
-// Result is what came of one document or anchor.
+// Result is the result for one document or anchor.
 type Result struct {
 	Verb    anchor.Verb
 	Path    string // of the item or the action, below /v2
 	At      document.Position
 	Outcome Outcome
 	Status  int    // of the last answer, 0 if there was none
-	Body    []byte // what a get returned
-	Note    string // something worth knowing although all is well
+	Body    []byte // of a get
+	Note    string // a note on a success
 	Err     error  // if Failed
 	Advice  string // what to do about Err; a general one is printed if empty
 }
 
-// Printer shows calls and results as they come. Begin is called once before, End
-// once after all others.
+// Printer shows calls and results as they arrive. Begin is called once before, End once
+// after all others.
 type Printer interface {
 	Begin(notice string)
 	Called(c Call)
@@ -71,14 +71,14 @@ const (
 // Formats lists them for usage texts.
 var Formats = []string{string(Human), string(Lines), string(JSON), string(YAML), string(Name), string(Plain)}
 
-// Options are where and how to print.
+// Options configure a Printer.
 type Options struct {
 	Out, Err io.Writer
 	Format   Format
 	Many     bool // results are a list even if there is only one
 }
 
-// New returns the printer for a format; Invalid if there is no such format.
+// New returns the printer for a format; Invalid if the format is unknown.
 func New(o Options) (Printer, error) {
 	switch o.Format {
 	case Human, Plain:

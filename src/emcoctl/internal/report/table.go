@@ -13,10 +13,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 )
 
-// tableColumn is a heading and where its value stands in a document.
+// tableColumn is a heading and the path of its value in a document.
 type tableColumn struct{ head, path string }
 
-// columns are what people want to see of a collection, besides the name.
+// columns are the columns of a collection's table, in addition to the name.
 var columns = map[string][]tableColumn{
 	"clusters": {
 		{"TYPE", "spec.gitOps.gitOpsType"}, {"REFERENCE", "spec.gitOps.gitOpsReferenceObject"}, {"RESOURCE", "spec.gitOps.gitOpsResourceObject"},
@@ -46,8 +46,8 @@ var controllerColumns = []tableColumn{
 // tableRow is one document of a list, or a bare name.
 type tableRow struct{ jsontree.Node }
 
-// listOf reads a list of documents, as collections answer it: an array, null, or an
-// object whose only member is the array "intent".
+// listOf reads the list of a collection: an array, null, or an object whose only member is
+// the array "intent".
 func listOf(body []byte) ([]tableRow, bool) {
 	n, err := jsontree.Parse(body)
 	if err != nil {
@@ -66,7 +66,7 @@ func listOf(body []byte) ([]tableRow, bool) {
 	return rows, true
 }
 
-// name is the document's name, its label, or itself if it is a bare name.
+// name returns the document's name, its label, or itself if it is a bare name.
 func (r tableRow) name() string {
 	switch {
 	case r.Text != nil:
@@ -77,8 +77,8 @@ func (r tableRow) name() string {
 	return r.At("clusterLabel").String()
 }
 
-// show prints what a get returned: a table for a list, YAML for an item, the text
-// itself for what is neither.
+// show prints the body of a get: a list as a table, an item as YAML, everything else as it
+// is.
 func show(w io.Writer, r Result, many bool) {
 	if many {
 		fmt.Fprintf(w, "# %s\n", r.Path)
@@ -94,7 +94,7 @@ func show(w io.Writer, r Result, many bool) {
 	fmt.Fprintln(w, plain.Text(string(bytes.TrimRight(r.Body, "\n"))))
 }
 
-// table prints a list. Descriptions are a column only if one of the documents has any.
+// table prints a list, with a column of descriptions if any document has one.
 func table(w io.Writer, collection string, rows []tableRow) {
 	if len(rows) == 0 {
 		fmt.Fprintln(w, "none")
@@ -122,7 +122,7 @@ func table(w io.Writer, collection string, rows []tableRow) {
 	t.Flush()
 }
 
-// Table aligns cells in columns. Empty cells print "-", and none holds a line break.
+// Table aligns cells in columns. Empty cells print "-"; no cell has a line break.
 type Table struct {
 	w     *tabwriter.Writer
 	cells []string
@@ -148,6 +148,5 @@ func (t *Table) End() {
 	t.cells = t.cells[:0]
 }
 
-// Flush writes the table. Errors of the writer are not reported: a terminal that is
-// gone has no reader.
+// Flush writes the table. It drops errors of the writer: a closed terminal has no reader.
 func (t *Table) Flush() { _ = t.w.Flush() }
