@@ -12,9 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
-// A cluster is lost from the documents, as by a backup that is older, and registered anew
-// under its name, with another repository. What was on the one before is neither put
-// there, nor said to be there, until the deployment asks for it again.
+// A restored backup lacks a cluster, which is then registered again.
 func TestH62AClusterRegisteredAnewIsNotGivenTheOldState(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

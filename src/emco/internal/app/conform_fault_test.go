@@ -36,7 +36,7 @@ func TestConformance04AnyStoreErrorNeverLies(t *testing.T) {
 	for lane := range lanes {
 		t.Run(fmt.Sprint("lane ", lane), func(t *testing.T) {
 			t.Parallel()
-			w := newSweep(t)
+			w := newFaultSweep(t)
 			for i := lane; i < len(all); i += lanes {
 				w.installAndUpdate(all[i])
 			}
@@ -85,7 +85,7 @@ func TestConformance07KillAtEveryStepOfAnUpdate(t *testing.T) {
 	for lane := range lanes {
 		t.Run(fmt.Sprint("lane ", lane), func(t *testing.T) {
 			t.Parallel()
-			w := newSweep(t)
+			w := newFaultSweep(t)
 			w.updates(steps, lane, lanes)
 			w.wantOnlyBystander()
 		})

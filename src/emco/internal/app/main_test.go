@@ -16,8 +16,8 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "render-child" {
 		os.Exit(app.Main(os.Args[1:], app.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 	}
-	if len(os.Args) > 2 && os.Args[1] == victimProgram {
-		os.Exit(runVictim(os.Args[2], os.Args[3:]))
+	if len(os.Args) > 2 && os.Args[1] == crashProgram {
+		os.Exit(runCrashChild(os.Args[2], os.Args[3:]))
 	}
 	if code, asked := etcdtest.Main(os.Args); asked {
 		os.Exit(code)

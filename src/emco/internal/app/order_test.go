@@ -164,8 +164,8 @@ func fileOf(cluster string, g testGroup, app, object string) string {
 	return "clusters/edge+" + cluster + "/context/" + g.status().States.StatusCtxID + "/app/" + app + "/" + object + ".yaml"
 }
 
-// A hook that failed is no success. The old version stays, nothing is tried again by
-// itself, and the next revision begins anew.
+// A failed hook is not a success. The old version stays, nothing is retried, and the next
+// revision starts from the beginning.
 func TestAFailedHookEndsTheWay(t *testing.T) {
 	t.Parallel()
 	s, e := newEdgeStage(t)

@@ -271,7 +271,7 @@ func TestAMoveSurvivesFaults(t *testing.T) {
 	}
 	var id string
 	var g testGroup
-	v := newVictim(t, func(s *testStage) {
+	v := newCrashStage(t, func(s *testStage) {
 		g = s.shardsFleet("cluster", "a", "b")
 		id = g.becomes("Instantiated").States.StatusCtxID
 	})

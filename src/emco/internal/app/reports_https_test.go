@@ -130,7 +130,7 @@ func TestAcknowledgedReportsSurviveAKill(t *testing.T) {
 	t.Parallel()
 	var token string
 	var g testGroup
-	v := newVictim(t, func(s *testStage) {
+	v := newCrashStage(t, func(s *testStage) {
 		s.fleet("a")
 		s.reportByHTTPS()
 		s.onboard("web")
@@ -181,7 +181,7 @@ func TestReportsThatAreWrittenTogetherSurviveAKill(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	tokens := map[string]string{}
-	v := newVictim(t, func(s *testStage) {
+	v := newCrashStage(t, func(s *testStage) {
 		s.fleet(names...)
 		s.reportByHTTPS()
 		for _, name := range names {

@@ -24,12 +24,12 @@ const (
 	writer = "emco" // our login at the Git server
 )
 
-// patience is how long anything may take that ends by itself. No test asserts a time: it
-// only ends what hangs, also on a machine that has other things to do.
+// patience bounds everything that ends by itself. Tests assert no times: this only ends
+// what hangs, also on a busy machine.
 const patience = 4 * time.Minute
 
-// testStage is what a test plays on: a real Git server with one repository, and the whole
-// program on embedded stores, driven by HTTP.
+// testStage is a real Git server with one repository, and the whole program on embedded
+// stores, driven by HTTP.
 type testStage struct {
 	*testing.T
 	dir    string
@@ -43,19 +43,19 @@ type testStage struct {
 
 	address, grpc string // of the program that runs now
 
-	options []app.Option // of the program, from its next start on
+	options []app.Option // of the program; changes apply to its next start
 
 	stop func() // ends the program that runs now, cleanly
 }
 
-// newStage starts everything. When the test ends the program must end cleanly, and
-// must never have logged the token.
+// newStage starts everything. At the end of the test the program must end cleanly, and must
+// never have logged the token.
 func newStage(t *testing.T) *testStage {
 	t.Helper()
 	return newStageWith(t, func(*config.Config) {})
 }
 
-// newStageWith is newStage with a configuration that was changed.
+// newStageWith changes the configuration first.
 func newStageWith(t *testing.T, change func(*config.Config)) *testStage {
 	t.Helper()
 	s := &testStage{T: t, dir: t.TempDir(), token: "planted-" + rand.Text(), log: &logBuffer{}, options: cheap()}
@@ -90,7 +90,7 @@ func (s *testStage) end() {
 	}
 }
 
-// start runs the program until stop, or the end of the test.
+// start runs the program until stop or the end of the test.
 func (s *testStage) start() {
 	s.Helper()
 	log := slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -126,8 +126,8 @@ func (s *testStage) must(what string, err error) {
 	}
 }
 
-// eventually asks until there is no complaint, as long as patience lasts. The longer it
-// takes the less often it asks: others need the processors.
+// eventually calls complaint until it is empty, for at most patience. The pause grows,
+// because other tests need the processors.
 func (s *testStage) eventually(what string, complaint func() string) {
 	s.Helper()
 	const often, seldom = 10 * time.Millisecond, 100 * time.Millisecond
@@ -145,14 +145,14 @@ func (s *testStage) eventually(what string, complaint func() string) {
 	}
 }
 
-// apiAnswer is what the API said.
+// apiAnswer is an answer of the API.
 type apiAnswer struct {
 	Status int
 	Body   string
 }
 
-// do sends a request, with a JSON body unless it is empty. Paths are below /v2, but
-// for those with a leading slash.
+// do sends a request, with a JSON body unless it is empty. Paths are below /v2, except
+// those with a leading slash.
 func (s *testStage) do(method, path, body string) apiAnswer {
 	s.Helper()
 	var b client.Body
@@ -190,7 +190,7 @@ func (s *testStage) upload(method, path, doc string, file []byte) {
 	}
 }
 
-// logBuffer keeps what is logged.
+// logBuffer keeps the log.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -210,7 +210,7 @@ func (l *logBuffer) String() string {
 	return l.text.String()
 }
 
-// tail returns the last n lines, without those of requests that only read.
+// tail returns the last n lines, except those of requests that only read.
 func (l *logBuffer) tail(n int) string {
 	lines := slices.DeleteFunc(strings.Split(l.String(), "\n"), func(line string) bool {
 		return strings.Contains(line, `"method":"GET"`)

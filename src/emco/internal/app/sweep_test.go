@@ -54,7 +54,7 @@ func (f faultRule) rules(phase int) string {
 	return f.point + "=" + f.action + "(once)"
 }
 
-// atStart says that the program comes by the point when it was started anew only.
+// atStart reports whether the program reaches the point only at its start.
 func (f faultRule) atStart() bool {
 	return strings.HasPrefix(f.point, "etcd.own.") || strings.HasPrefix(f.point, "git.head.")
 }
@@ -100,7 +100,7 @@ func TestFaultSweep(t *testing.T) {
 	for lane := range lanes {
 		t.Run(fmt.Sprint("lane ", lane), func(t *testing.T) {
 			t.Parallel()
-			w := newSweep(t)
+			w := newFaultSweep(t)
 			for i := lane; i < len(all); i += lanes {
 				w.life(all[i])
 			}
@@ -109,23 +109,23 @@ func TestFaultSweep(t *testing.T) {
 	}
 }
 
-// faultSweep is a victim with four Git clusters and a deployment that nobody touches. One of
-// the clusters, d, pulls from another server, with a login of its own.
+// faultSweep is a crash stage with four Git clusters and a deployment that no test changes.
+// One of the clusters, d, pulls from another server with its own login.
 type faultSweep struct {
 	*crashStage
 	bares       []gittest.Bare // the repository of a, b and c, and that of d
 	branches    []*branchCache // of bares
 	bystander   testGroup
 	bystanderID string
-	untouched   string         // its status, as it shall stay
+	untouched   string         // its status, which must not change
 	editions    map[string]int // of the content of blobs
 	lives       int
 }
 
-func newSweep(t *testing.T) *faultSweep {
+func newFaultSweep(t *testing.T) *faultSweep {
 	t.Helper()
 	w := &faultSweep{editions: map[string]int{}}
-	w.crashStage = newVictim(t, func(s *testStage) {
+	w.crashStage = newCrashStage(t, func(s *testStage) {
 		s.fleet("a", "b", "c")
 		w.bares = []gittest.Bare{s.bare, s.second("d")}
 		w.branches = []*branchCache{s.read, newBranchCache(w.bares[1])}
@@ -160,7 +160,7 @@ func (s *testStage) second(cluster string) gittest.Bare {
 	return bare
 }
 
-// summary is what must not change of a deployment that nobody touches.
+// summary is what must not change in the deployment that no test changes.
 func summary(st v2.Status) string {
 	out := st.DeployedStatus + fmt.Sprint(states(st))
 	for _, a := range st.Apps {
@@ -190,7 +190,7 @@ type sweptDeployment struct {
 	model *deploymentModel
 	id    string // of the deployment, once it is known
 	phase int
-	quiet bool     // the status is asked for only when the branches are as they shall be
+	quiet bool     // the status is read only when the branches are complete
 	hit   []string // phases in which the fault struck
 }
 
@@ -531,7 +531,7 @@ func (l *sweptDeployment) onceOnly(phase string, from []string) {
 	}
 }
 
-// steady reads the status of the deployment that nobody touches.
+// steady reads the status of the deployment that no test changes.
 func (w *faultSweep) steady() (st v2.Status) {
 	w.Helper()
 	w.eventually("the status of the bystander", func() string {

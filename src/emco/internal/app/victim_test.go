@@ -27,11 +27,11 @@ import (
 
 // victimProgram is the first argument that makes the test program emco with failpoints.
 // The second one are the rules that are armed from the start, the others are emco's.
-const victimProgram = "victim"
+const crashProgram = "victim"
 
-// runVictim is the child: emco until SIGTERM, until a failpoint kills it, or until its
+// runCrashChild is the child: emco until SIGTERM, until a failpoint kills it, or until its
 // parent is gone.
-func runVictim(rules string, args []string) int {
+func runCrashChild(rules string, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	go func() {
@@ -57,8 +57,8 @@ func runVictim(rules string, args []string) int {
 	return 0
 }
 
-// crashStage is a stage whose program is a process of its own, which may be killed at any
-// moment. Whenever it dies it is started again on the same data, without rules.
+// crashStage is a stage whose program is a process that may be killed at any moment. When
+// it dies it is started again on the same data, without rules.
 type crashStage struct {
 	*testStage
 	file string // the configuration
@@ -69,8 +69,8 @@ type crashStage struct {
 	fault  error // why it could not be started again
 }
 
-// newVictim prepares a stage with setup, and then runs it as a process of its own.
-func newVictim(t *testing.T, setup func(s *testStage)) *crashStage {
+// newCrashStage prepares a stage with setup and then runs the program as a process.
+func newCrashStage(t *testing.T, setup func(s *testStage)) *crashStage {
 	t.Helper()
 	s := newStage(t)
 	setup(s)
@@ -84,7 +84,7 @@ func newVictim(t *testing.T, setup func(s *testStage)) *crashStage {
 	return v
 }
 
-// restart ends the process that runs, if any, and starts one with rules.
+// restart ends the running process, if any, and starts one with rules.
 func (v *crashStage) restart(rules string) {
 	v.Helper()
 	v.end()
@@ -94,7 +94,7 @@ func (v *crashStage) restart(rules string) {
 	v.must("start emco", v.fault)
 }
 
-// launch starts a process; v.mu is held.
+// launch starts a process. The caller holds mu.
 func (v *crashStage) launch(rules string) {
 	p, err := startProcess(v.log, rules, v.file)
 	if v.fault = err; err != nil {
@@ -118,11 +118,11 @@ func (v *crashStage) watch(p *childProcess) {
 	}
 }
 
-// end stops the process cleanly; nothing happens if there is none.
+// end stops the process cleanly, if there is one.
 func (v *crashStage) end() {
 	v.mu.Lock()
 	p := v.now
-	v.now = nil // its death is no accident
+	v.now = nil // the watcher must not restart it
 	v.mu.Unlock()
 	if p == nil {
 		return
@@ -132,7 +132,7 @@ func (v *crashStage) end() {
 	}
 }
 
-// try sends a request to whichever process runs. It fails when that dies meanwhile.
+// try sends a request to the running process. It fails if that dies meanwhile.
 func (v *crashStage) try(r client.Request) (apiAnswer, error) {
 	v.mu.Lock()
 	api, fault := v.api, v.fault
@@ -149,7 +149,7 @@ func (v *crashStage) try(r client.Request) (apiAnswer, error) {
 	return apiAnswer{Status: res.Status, Body: strings.TrimSpace(string(res.Body))}, nil
 }
 
-// arm replaces the rules of the process that runs.
+// arm replaces the rules of the running process.
 func (v *crashStage) arm(rules string) {
 	v.Helper()
 	a, err := v.try(client.Request{Method: http.MethodPut, Path: "/failpoints", Body: client.JSON([]byte(rules))})
@@ -158,8 +158,8 @@ func (v *crashStage) arm(rules string) {
 	}
 }
 
-// fired disarms all, and tells how often a rule applied since it was armed, a death
-// included. What a process counted before it died is lost.
+// fired disarms all rules and returns how often one applied since it was armed, including
+// deaths. Counts of a process are lost when it dies.
 func (v *crashStage) fired() int {
 	v.Helper()
 	var counts failpoint.Counts
@@ -180,18 +180,18 @@ func (v *crashStage) fired() int {
 	return n
 }
 
-// childProcess is one life of the program.
+// childProcess is one process of the program.
 type childProcess struct {
 	cmd     *exec.Cmd
 	in      io.Closer // the child ends when it is closed
 	address string
 	ended   chan struct{}
-	err     error // how it ended; to be read after ended
+	err     error // how it ended; read it after ended is closed
 }
 
 // startProcess returns once the program is ready. It adds to the environment.
 func startProcess(log io.Writer, rules, file string, environment ...string) (*childProcess, error) {
-	p := &childProcess{cmd: exec.Command(os.Args[0], victimProgram, rules, "-config", file), ended: make(chan struct{})}
+	p := &childProcess{cmd: exec.Command(os.Args[0], crashProgram, rules, "-config", file), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), environment...)
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -214,7 +214,7 @@ func startProcess(log io.Writer, rules, file string, environment ...string) (*ch
 	return p, p.ready(address)
 }
 
-// listen copies the log, and picks the address out of it.
+// listen copies the log and finds the address in it.
 func listen(said io.Reader, log io.Writer, address chan<- string) {
 	defer close(address)
 	lines := bufio.NewReader(said)

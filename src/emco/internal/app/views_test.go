@@ -39,7 +39,7 @@ func (s *testStage) idOf(name string) string {
 	return id
 }
 
-// shardsFleet registers clusters, of which two share a shard, with one app on all of them.
+// shardsFleet registers clusters with one app on all of them. Two share a shard.
 func (s *testStage) shardsFleet(mode string, clusters ...string) testGroup {
 	s.Helper()
 	s.expect(201, "POST", "cluster-providers", named("edge"))

@@ -83,7 +83,7 @@ func TestARefusalLeavesTheKeyFree(t *testing.T) {
 	}
 }
 
-// What others do meanwhile makes a request be decided anew, on what is true then.
+// A change by others makes the request be decided again, on the new state.
 func TestARequestThatIsOvertakenIsDecidedAnew(t *testing.T) {
 	t.Parallel()
 	d, doc := desk(t)

@@ -18,8 +18,8 @@ func (c *countingFilter) Admit(_ context.Context, _ placement.Request, at placem
 	return placement.Verdict{Cluster: at.Key(), Admitted: at.Name != "c", Reason: "a test"}, nil
 }
 
-// A decision is made anew when what the intent speaks of has changed, or the filter; not
-// for changes elsewhere, and not for another app.
+// A decision is made again when the clusters that the intent selects have changed, or the
+// filter. Changes elsewhere do not matter, nor does the app.
 func TestMemoDecidesAnewOnlyWhereItMatters(t *testing.T) {
 	t.Parallel()
 	var m placement.DecisionCache

@@ -47,9 +47,9 @@ func processorTime() time.Duration {
 }
 
 // large publishes apps on clusters, all applied and reported.
-func (s *stage) large(apps, clusters, objects int) *group {
+func (s *viewFixture) large(apps, clusters, objects int) *testGroup {
 	s.Helper()
-	g, w := s.group("7"), wants{}
+	g, w := s.group("7"), placedApps{}
 	var pairs []appcontext.Pair
 	var reports []appcontext.Report
 	for i := range apps {

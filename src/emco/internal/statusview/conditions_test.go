@@ -27,13 +27,13 @@ func TestConditions(t *testing.T) {
 	well := appcontext.Report{Seq: 1, Commit: "c2", Ready: true, Since: morning.Add(150 * time.Minute), Resources: []appcontext.ResourceStatus{said(o, "Current", "")}}
 	sick := appcontext.Report{Seq: 1, Commit: "c1", Since: morning.Add(170 * time.Minute), Resources: []appcontext.ResourceStatus{said(o, "InProgress", "it starts")}}
 	const c2, c3 = "edge+c2", "edge+c3"
-	three := wants{"a": {c1: b, c2: b, c3: b}}
+	three := placedApps{"a": {c1: b, c2: b, c3: b}}
 	for i, tt := range []struct {
 		name string
-		do   func(g *group)
+		do   func(g *testGroup)
 		want []string
 	}{
-		{"nothing was done yet", func(g *group) { g.publish(three) }, []string{
+		{"nothing was done yet", func(g *testGroup) { g.publish(three) }, []string{
 			"Placed True Placed 1h0m0s",
 			"Rendered True Rendered 1h0m0s",
 			"Committed Unknown Pending 1h0m0s app a: edge+c1 (and 2 other clusters)",
@@ -41,8 +41,8 @@ func TestConditions(t *testing.T) {
 			"Healthy Unknown NotReported - app a: edge+c1: it has not reported (and 2 other clusters)",
 			"Stalled False Progressing -",
 		}},
-		{"direct clusters hold it and are well", func(g *group) {
-			g.publish(wants{"a": {c1: b}, "b": {c2: b}})
+		{"direct clusters hold it and are well", func(g *testGroup) {
+			g.publish(placedApps{"a": {c1: b}, "b": {c2: b}})
 			g.applied("a", c1, b, "")
 			g.pair("b", c2, appcontext.Pair{Rev: 1, Desired: b, Applied: b, Phase: appcontext.Applied, At: morning.Add(2 * time.Hour)})
 			g.report("a", c1, well)
@@ -55,7 +55,7 @@ func TestConditions(t *testing.T) {
 			"Healthy True Ready 2h30m0s",
 			"Stalled False Done -",
 		}},
-		{"a branch was rewritten, and another one refuses", func(g *group) {
+		{"a branch was rewritten, and another one refuses", func(g *testGroup) {
 			g.publish(three)
 			g.pair("a", c1, appcontext.Pair{Rev: 1, Desired: b, Phase: appcontext.Failed, Error: "refused", At: morning.Add(4 * time.Hour)})
 			g.pair("a", c2, appcontext.Pair{Rev: 1, Desired: b, Applied: b, Commit: "c2", Phase: appcontext.Failed, Error: "it was forced", Reason: "HistoryRewritten", At: morning.Add(3 * time.Hour)})
@@ -68,7 +68,7 @@ func TestConditions(t *testing.T) {
 			"Healthy Unknown NotReported - app a: edge+c1: it has not reported (and 2 other clusters)",
 			"Stalled True HistoryRewritten 3h0m0s app a: edge+c2: it was forced (and 1 other cluster)",
 		}},
-		{"one refuses, one is away, one waits", func(g *group) {
+		{"one refuses, one is away, one waits", func(g *testGroup) {
 			g.publish(three)
 			g.pair("a", c1, appcontext.Pair{Rev: 1, Desired: b, Phase: appcontext.Pending, Blocked: "waits for app db"})
 			g.pair("a", c2, appcontext.Pair{Rev: 1, Desired: b, Phase: appcontext.Retrying, Error: "away"})
@@ -81,7 +81,7 @@ func TestConditions(t *testing.T) {
 			"Healthy Unknown NotReported - app a: edge+c1: it has not reported (and 2 other clusters)",
 			"Stalled True Failed 3h0m0s app a: edge+c3: refused",
 		}},
-		{"a newer commit is due, and the agents know of the one before", func(g *group) {
+		{"a newer commit is due, and the agents know of the one before", func(g *testGroup) {
 			g.publish(three)
 			g.publish(three)
 			g.applied("a", c1, b, "c2")
@@ -98,7 +98,7 @@ func TestConditions(t *testing.T) {
 			"Healthy False NotReady 2h50m0s app a: edge+c2: ConfigMap one: it starts (and 1 other cluster)",
 			"Stalled False Progressing -",
 		}},
-		{"it is on the branch, and reconcilers are on their way", func(g *group) {
+		{"it is on the branch, and reconcilers are on their way", func(g *testGroup) {
 			g.publish(three)
 			for _, c := range []string{c1, c2, c3} {
 				g.applied("a", c, b, "c2")
@@ -115,8 +115,8 @@ func TestConditions(t *testing.T) {
 			"Healthy False NotReady 2h50m0s app a: edge+c2: ConfigMap one: still runs the previous version",
 			"Stalled False Done -",
 		}},
-		{"the content tells what no commit does, and the cluster has Pods that fail", func(g *group) {
-			g.publish(wants{"a": {c1: b}})
+		{"the content tells what no commit does, and the cluster has Pods that fail", func(g *testGroup) {
+			g.publish(placedApps{"a": {c1: b}})
 			g.applied("a", c1, b, "c2")
 			r := well
 			r.Commit, r.Resources = "", append([]appcontext.ResourceStatus{pod("web", "Failed")}, well.Resources...)
@@ -129,8 +129,8 @@ func TestConditions(t *testing.T) {
 			"Healthy False NotReady - app a: edge+c1: Pod web: is not ready",
 			"Stalled False Done -",
 		}},
-		{"nobody reports from Git", func(g *group) {
-			g.publish(wants{"a": {c1: b}})
+		{"nobody reports from Git", func(g *testGroup) {
+			g.publish(placedApps{"a": {c1: b}})
 			g.applied("a", c1, b, "c2")
 		}, []string{
 			"Placed True Placed 1h0m0s",
@@ -140,11 +140,11 @@ func TestConditions(t *testing.T) {
 			"Healthy Unknown NotReported - app a: edge+c1: it has not reported",
 			"Stalled False Done -",
 		}},
-		{"one app has no place, two cannot be rendered", func(g *group) {
+		{"one app has no place, two cannot be rendered", func(g *testGroup) {
 			bad := func(name, stage string) appcontext.App {
 				return appcontext.App{Name: name, Failure: &appcontext.Failure{Stage: stage, File: "x.yaml:3", Reason: "why"}}
 			}
-			g.publish(wants{}, bad("a", "placement"), bad("b", "rendering"), bad("c", "rendering"))
+			g.publish(placedApps{}, bad("a", "placement"), bad("b", "rendering"), bad("c", "rendering"))
 		}, []string{
 			"Placed False PlacementFailed 1h0m0s app a: why",
 			"Rendered False RenderingFailed 1h0m0s app b: x.yaml:3: why (and 1 other app)",
@@ -153,8 +153,8 @@ func TestConditions(t *testing.T) {
 			"Healthy Unknown NotPlaced - app a: it is on no cluster (and 2 other apps)",
 			"Stalled True AppFailed 1h0m0s app a: placement failed: why (and 2 other apps)",
 		}},
-		{"a revision is being made", func(g *group) {
-			g.publish(wants{"a": {c1: b}})
+		{"a revision is being made", func(g *testGroup) {
+			g.publish(placedApps{"a": {c1: b}})
 			g.applied("a", c1, b, "")
 			g.report("a", c1, well)
 			g.step(func(h *appcontext.Head) { h.Op = &appcontext.Operation{ID: "1", Rev: 2, At: noon} })
@@ -166,8 +166,8 @@ func TestConditions(t *testing.T) {
 			"Healthy True Ready 2h30m0s",
 			"Stalled False Done -",
 		}},
-		{"the last operation could not be carried out", func(g *group) {
-			g.publish(wants{"a": {c1: b}})
+		{"the last operation could not be carried out", func(g *testGroup) {
+			g.publish(placedApps{"a": {c1: b}})
 			g.applied("a", c1, b, "")
 			g.step(func(h *appcontext.Head) { h.Failure = "no chart" })
 		}, []string{
@@ -178,11 +178,11 @@ func TestConditions(t *testing.T) {
 			"Healthy Unknown NotReported - app a: edge+c1: it has not reported",
 			"Stalled True OperationFailed - no chart",
 		}},
-		{"not even the first operation could be carried out", func(g *group) {
+		{"not even the first operation could be carried out", func(g *testGroup) {
 			g.step(func(h *appcontext.Head) { h.LastRev, h.Failure = 1, "no chart" }, appcontext.Action{Instance: "7", Revision: 1, Time: noon})
 		}, []string{"Placed False OperationFailed - no chart", "Rendered False OperationFailed - no chart", "Stalled True OperationFailed - no chart"}},
-		{"it was stopped", func(g *group) {
-			g.publish(wants{"a": {c1: b}})
+		{"it was stopped", func(g *testGroup) {
+			g.publish(placedApps{"a": {c1: b}})
 			g.step(func(h *appcontext.Head) { h.Stopped = true }, appcontext.Action{State: appcontext.InstantiateStopped, Time: noon})
 		}, []string{
 			"Placed True Placed 1h0m0s",
@@ -192,7 +192,7 @@ func TestConditions(t *testing.T) {
 			"Healthy Unknown NotReported - app a: edge+c1: it has not reported",
 			"Stalled True Stopped 4h0m0s a user stopped it",
 		}},
-		{"it is being removed", func(g *group) {
+		{"it is being removed", func(g *testGroup) {
 			g.publish(three)
 			g.terminate()
 			g.pair("a", c1, appcontext.Pair{Rev: 1, Applied: b, Phase: appcontext.Deleting})
@@ -201,13 +201,13 @@ func TestConditions(t *testing.T) {
 			"Synced False Failed 4h0m0s app a: edge+c2: away (and 1 other cluster)",
 			"Stalled True Failed 3h0m0s app a: edge+c2: away",
 		}},
-		{"it is removed", func(g *group) {
+		{"it is removed", func(g *testGroup) {
 			g.publish(three)
 			g.terminate()
 		}, []string{"Synced True Removed -", "Stalled False Done -"}},
-		{"something that has to go cannot", func(g *group) {
+		{"something that has to go cannot", func(g *testGroup) {
 			g.publish(three)
-			g.publish(wants{"a": {c1: b}})
+			g.publish(placedApps{"a": {c1: b}})
 			g.applied("a", c1, b, "")
 			g.pair("a", c2, appcontext.Pair{Rev: 2, Applied: b, Phase: appcontext.Failed, Error: "away"})
 		}, []string{
@@ -240,7 +240,7 @@ func TestAppsHaveConditions(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))
-	g.publish(wants{"a": {c1: b}, "b": {c1: b, "edge+c2": b}})
+	g.publish(placedApps{"a": {c1: b}, "b": {c1: b, "edge+c2": b}})
 	g.applied("b", c1, b, "c1")
 	g.applied("b", "edge+c2", b, "c1")
 	var got []string

@@ -13,15 +13,15 @@ import (
 
 // answerStream is a stream of answers that a test takes one by one.
 type answerStream struct {
-	*group
+	*testGroup
 	answers chan v2.Status
 	end     context.CancelFunc
 	ended   chan error
 }
 
-func (g *group) follow(query string) *answerStream {
+func (g *testGroup) follow(query string) *answerStream {
 	ctx, cancel := context.WithCancel(g.Context())
-	f := &answerStream{group: g, answers: make(chan v2.Status), end: cancel, ended: make(chan error, 1)}
+	f := &answerStream{testGroup: g, answers: make(chan v2.Status), end: cancel, ended: make(chan error, 1)}
 	read := func(context.Context) (Answer, error) { return g.ask(query) }
 	go func() {
 		f.ended <- g.reader.Follow(ctx, Feed{g.doc.UID, read}, func(a Answer) error {
@@ -66,7 +66,7 @@ func TestFollowTellsAtOnceAndWhenSomethingChanges(t *testing.T) {
 	if st := f.next("the first answer"); len(st.States.Actions) != 1 {
 		t.Errorf("before anything was done: got %+v", st)
 	}
-	g.publish(wants{"a": {c1: b}})
+	g.publish(placedApps{"a": {c1: b}})
 	f.until("instantiated", func(st v2.Status) bool { return st.DeployedStatus == "Instantiating" && len(st.Apps) == 1 })
 	g.applied("a", c1, b, "c0ffee")
 	f.until("applied", func(st v2.Status) bool { return st.DeployedStatus == "Instantiated" })
@@ -90,12 +90,12 @@ func TestFollowTellsAtOnceAndWhenSomethingChanges(t *testing.T) {
 	}
 }
 
-// What comes while a client does not take its answer is left out, and nobody else waits.
+// Answers that a slow client does not take are skipped, and no other client waits.
 func TestFollowLeavesOutWhatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))
-	g.publish(wants{"a": {c1: b}})
+	g.publish(placedApps{"a": {c1: b}})
 	slow, quick := g.follow("status=deployed"), g.follow("status=deployed")
 	slow.next("the first answer of the slow one")
 	quick.next("the first answer of the quick one")
@@ -159,7 +159,7 @@ func TestFollowGoesWithADeploymentThatMoves(t *testing.T) {
 	f := g.follow("status=deployed")
 	f.next("the first answer")
 	g.step(func(h *appcontext.Head) { h.Inherited = "7" })
-	g.publish(wants{"a": {c1: b}})
+	g.publish(placedApps{"a": {c1: b}})
 	f.until("a revision", func(st v2.Status) bool { return st.DeployedStatus == "Instantiating" && len(st.Apps) == 1 })
 	g.applied("a", c1, b, "")
 	f.until("a pair with the other id", func(st v2.Status) bool { return st.DeployedStatus == "Instantiated" })

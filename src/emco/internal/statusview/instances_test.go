@@ -16,8 +16,8 @@ func TestOlderInstancesShowWhatOfThemIsThere(t *testing.T) {
 	g := s.group("7")
 	same, was, is, only, next := s.configMap("same", "hello"), s.configMap("other", "bye"), s.configMap("other", "hello"), s.configMap("only", "x"), s.configMap("next", "y")
 	old, now := s.bundle(same, was, only), s.bundle(same, is, next)
-	g.publish(wants{"a": {c1: old, "edge+c2": old}})
-	g.publish(wants{"a": {c1: now}})
+	g.publish(placedApps{"a": {c1: old, "edge+c2": old}})
+	g.publish(placedApps{"a": {c1: now}})
 	want := func(what, query, status, states string) v2.Status {
 		t.Helper()
 		st := g.status(query)
@@ -61,9 +61,9 @@ func TestInstancesOfWhichNothingIsKept(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))
-	g.publish(wants{"a": {c1: b}})
+	g.publish(placedApps{"a": {c1: b}})
 	g.step(func(h *appcontext.Head) { h.LastRev = 2; h.Failure = "why" }, appcontext.Action{State: appcontext.Instantiated, Instance: "never-made", Revision: 2, Time: noon})
-	g.publish(wants{"a": {c1: b}})
+	g.publish(placedApps{"a": {c1: b}})
 	for instance, kind := range map[string]errs.Kind{"never-made": errs.NotFound, "5": errs.Invalid} {
 		if _, err := g.ask("instance=" + instance); !errs.Is(err, kind) {
 			t.Errorf("instance %s: got %v, want one of kind %s", instance, err, kind)

@@ -7,7 +7,7 @@ import (
 )
 
 // place is one app of a case with its pair, nil for none.
-type at struct {
+type appPair struct {
 	app  string
 	pair *appcontext.Pair
 }
@@ -33,35 +33,35 @@ func TestDeployedStatus(t *testing.T) {
 	never := func(h *appcontext.Head) { h.Rev = 0 }
 	tests := []struct {
 		name   string
-		places []at
+		places []appPair
 		left   []*appcontext.Pair
 		head   []func(*appcontext.Head)
 		want   string
 	}{
 		{"nothing was ever wanted", nil, nil, []func(*appcontext.Head){never}, ""},
-		{"an operation waits, whatever there is", []at{{"a", failed}}, nil, []func(*appcontext.Head){op}, "Instantiating"},
+		{"an operation waits, whatever there is", []appPair{{"a", failed}}, nil, []func(*appcontext.Head){op}, "Instantiating"},
 		{"the first operation could not be carried out", nil, nil, []func(*appcontext.Head){never, fail}, "InstantiateFailed"},
-		{"the last operation could not be carried out", []at{{"a", applied}}, nil, []func(*appcontext.Head){fail}, "InstantiateFailed"},
-		{"rsync has not begun", []at{{"a", nil}}, nil, nil, "Instantiating"},
-		{"a pair waits", []at{{"a", applied}, {"b", pending}}, nil, nil, "Instantiating"},
-		{"a pair is tried again", []at{{"a", applied}, {"b", retrying}}, nil, nil, "Instantiating"},
-		{"one failed, one is tried again", []at{{"a", failed}, {"b", retrying}}, nil, nil, "Instantiating"},
-		{"one failed, nothing is left to wait for", []at{{"a", failed}, {"b", applied}}, nil, nil, "InstantiateFailed"},
-		{"there is proof of all", []at{{"a", applied}, {"b", applied}}, nil, nil, "Instantiated"},
-		{"an older revision put the same there", []at{{"a", since}}, nil, nil, "Instantiated"},
-		{"an older revision put something else there", []at{{"a", older}}, nil, nil, "Instantiating"},
-		{"the proof is one of something else", []at{{"a", unproved}}, nil, nil, "Instantiating"},
-		{"it failed for an older revision", []at{{"a", failed1}}, nil, nil, "Instantiating"},
-		{"a pair is still being removed from an earlier life", []at{{"a", deleting}}, nil, nil, "Instantiating"},
-		{"something has to go, and goes", []at{{"a", applied}}, []*appcontext.Pair{deleting}, nil, "Instantiating"},
-		{"something has to go, and cannot", []at{{"a", applied}}, []*appcontext.Pair{stuck}, nil, "InstantiateFailed"},
-		{"terminated, all gone", []at{{"a", nil}}, nil, []func(*appcontext.Head){gone}, "Terminated"},
-		{"terminated, rsync has not begun", []at{{"a", applied}}, []*appcontext.Pair{applied}, []func(*appcontext.Head){gone}, "Terminating"},
-		{"terminated, what failed before is not tried yet", []at{{"a", failed}}, []*appcontext.Pair{failed}, []func(*appcontext.Head){gone}, "Terminating"},
+		{"the last operation could not be carried out", []appPair{{"a", applied}}, nil, []func(*appcontext.Head){fail}, "InstantiateFailed"},
+		{"rsync has not begun", []appPair{{"a", nil}}, nil, nil, "Instantiating"},
+		{"a pair waits", []appPair{{"a", applied}, {"b", pending}}, nil, nil, "Instantiating"},
+		{"a pair is tried again", []appPair{{"a", applied}, {"b", retrying}}, nil, nil, "Instantiating"},
+		{"one failed, one is tried again", []appPair{{"a", failed}, {"b", retrying}}, nil, nil, "Instantiating"},
+		{"one failed, nothing is left to wait for", []appPair{{"a", failed}, {"b", applied}}, nil, nil, "InstantiateFailed"},
+		{"there is proof of all", []appPair{{"a", applied}, {"b", applied}}, nil, nil, "Instantiated"},
+		{"an older revision put the same there", []appPair{{"a", since}}, nil, nil, "Instantiated"},
+		{"an older revision put something else there", []appPair{{"a", older}}, nil, nil, "Instantiating"},
+		{"the proof is one of something else", []appPair{{"a", unproved}}, nil, nil, "Instantiating"},
+		{"it failed for an older revision", []appPair{{"a", failed1}}, nil, nil, "Instantiating"},
+		{"a pair is still being removed from an earlier life", []appPair{{"a", deleting}}, nil, nil, "Instantiating"},
+		{"something has to go, and goes", []appPair{{"a", applied}}, []*appcontext.Pair{deleting}, nil, "Instantiating"},
+		{"something has to go, and cannot", []appPair{{"a", applied}}, []*appcontext.Pair{stuck}, nil, "InstantiateFailed"},
+		{"terminated, all gone", []appPair{{"a", nil}}, nil, []func(*appcontext.Head){gone}, "Terminated"},
+		{"terminated, rsync has not begun", []appPair{{"a", applied}}, []*appcontext.Pair{applied}, []func(*appcontext.Head){gone}, "Terminating"},
+		{"terminated, what failed before is not tried yet", []appPair{{"a", failed}}, []*appcontext.Pair{failed}, []func(*appcontext.Head){gone}, "Terminating"},
 		{"terminated, one is being removed", nil, []*appcontext.Pair{deleting, stuck}, []func(*appcontext.Head){gone}, "Terminating"},
 		{"terminated, none can be removed", nil, []*appcontext.Pair{stuck}, []func(*appcontext.Head){gone}, "TerminateFailed"},
-		{"stopped on the way", []at{{"a", pending}}, nil, []func(*appcontext.Head){stopped, op}, "InstantiateFailed"},
-		{"stopped while it was removed", []at{{"a", deleting}}, []*appcontext.Pair{deleting}, []func(*appcontext.Head){stopped, gone}, "TerminateFailed"},
+		{"stopped on the way", []appPair{{"a", pending}}, nil, []func(*appcontext.Head){stopped, op}, "InstantiateFailed"},
+		{"stopped while it was removed", []appPair{{"a", deleting}}, []*appcontext.Pair{deleting}, []func(*appcontext.Head){stopped, gone}, "TerminateFailed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

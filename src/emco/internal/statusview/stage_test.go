@@ -63,8 +63,8 @@ var (
 	morning = noon.Add(-4 * time.Hour)
 )
 
-// stage is a store with a mirror that runs and a reader on both.
-type stage struct {
+// viewFixture is a store with a mirror that runs and a reader on both.
+type viewFixture struct {
 	testing.TB
 	store  *appcontext.Store
 	reader *Reader
@@ -74,9 +74,9 @@ type stage struct {
 	ops map[string]int // requests to etcd, by kind
 }
 
-func newStage(t testing.TB) *stage {
+func newStage(t testing.TB) *viewFixture {
 	t.Helper()
-	s := &stage{TB: t, now: noon, ops: map[string]int{}}
+	s := &viewFixture{TB: t, now: noon, ops: map[string]int{}}
 	s.store = appcontext.New(etcd, "/"+t.Name()+"-"+rand.Text(), appcontext.WithOnOp(func(kind string, _ int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -101,20 +101,20 @@ func newStage(t testing.TB) *stage {
 	return s
 }
 
-func (s *stage) clock() time.Time {
+func (s *viewFixture) clock() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now
 }
 
-func (s *stage) at(t time.Time) {
+func (s *viewFixture) at(t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = t
 }
 
 // requests returns how many requests to etcd do costs, by kind, but for the watch.
-func (s *stage) requests(do func()) map[string]int {
+func (s *viewFixture) requests(do func()) map[string]int {
 	count := func() map[string]int {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *stage) requests(do func()) map[string]int {
 	return after
 }
 
-func (s *stage) must(err error) {
+func (s *viewFixture) must(err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
@@ -141,7 +141,7 @@ func (s *stage) must(err error) {
 }
 
 // object parses one object and stamps it, as a rendered one is.
-func (s *stage) object(text string) manifest.Object {
+func (s *viewFixture) object(text string) manifest.Object {
 	s.Helper()
 	objects, err := manifest.Parse("test.yaml", []byte(text))
 	s.must(err)
@@ -154,13 +154,13 @@ func (s *stage) object(text string) manifest.Object {
 }
 
 // configMap is an object that says something.
-func (s *stage) configMap(name, says string) manifest.Object {
+func (s *viewFixture) configMap(name, says string) manifest.Object {
 	s.Helper()
 	return s.object("{apiVersion: v1, kind: ConfigMap, metadata: {name: " + name + "}, data: {says: " + says + "}}")
 }
 
 // bundle stores objects.
-func (s *stage) bundle(objects ...manifest.Object) appcontext.Digest {
+func (s *viewFixture) bundle(objects ...manifest.Object) appcontext.Digest {
 	s.Helper()
 	b, contents := appcontext.Bundle{}, map[appcontext.Digest][]byte{}
 	for _, o := range objects {
@@ -173,21 +173,21 @@ func (s *stage) bundle(objects ...manifest.Object) appcontext.Digest {
 	return d
 }
 
-// group is a deployment intent group with its head.
-type group struct {
-	*stage
+// testGroup is a deployment intent group with its head.
+type testGroup struct {
+	*viewFixture
 	head appcontext.Head
 	doc  store.Doc
 }
 
 const groupKey = "projects/p/composite-apps/ca/v1/deployment-intent-groups/d"
 
-func (s *stage) group(uid string) *group {
-	return &group{stage: s, head: appcontext.Head{UID: uid}, doc: store.Doc{Key: groupKey, UID: uid, Created: morning}}
+func (s *viewFixture) group(uid string) *testGroup {
+	return &testGroup{viewFixture: s, head: appcontext.Head{UID: uid}, doc: store.Doc{Key: groupKey, UID: uid, Created: morning}}
 }
 
 // step changes the head, and adds actions to the history.
-func (g *group) step(change func(h *appcontext.Head), acts ...appcontext.Action) {
+func (g *testGroup) step(change func(h *appcontext.Head), acts ...appcontext.Action) {
 	g.Helper()
 	to := g.head
 	to.Subject = groupKey
@@ -197,12 +197,12 @@ func (g *group) step(change func(h *appcontext.Head), acts ...appcontext.Action)
 	g.head = next
 }
 
-// wants is where a revision wants which bundle: app to cluster to bundle.
-type wants map[string]map[string]appcontext.Digest
+// placedApps is where a revision wants which bundle: app to cluster to bundle.
+type placedApps map[string]map[string]appcontext.Digest
 
 // publish makes a revision the desired one, with the actions that lead to it. Apps that
 // are not given are those of the placements.
-func (g *group) publish(w wants, apps ...appcontext.App) {
+func (g *testGroup) publish(w placedApps, apps ...appcontext.App) {
 	g.Helper()
 	n := g.head.LastRev + 1
 	at := morning.Add(time.Duration(n) * time.Hour)
@@ -228,24 +228,24 @@ func (g *group) publish(w wants, apps ...appcontext.App) {
 }
 
 // instance is the context id of the last revision.
-func (g *group) instance() string {
+func (g *testGroup) instance() string {
 	if g.head.LastRev == 1 {
 		return g.doc.UID
 	}
 	return fmt.Sprint(g.doc.UID, g.head.LastRev)
 }
 
-func (g *group) terminate() {
+func (g *testGroup) terminate() {
 	g.Helper()
 	g.step(func(h *appcontext.Head) { h.State, h.Gone = appcontext.Terminated, true },
 		appcontext.Action{State: appcontext.Terminated, Instance: g.instance(), Time: noon})
 }
 
-func (g *group) key(app, cluster string) appcontext.PairKey {
+func (g *testGroup) key(app, cluster string) appcontext.PairKey {
 	return appcontext.PairKey{Cluster: cluster, UID: g.head.Deployment(), App: app}
 }
 
-func (g *group) pair(app, cluster string, p appcontext.Pair) {
+func (g *testGroup) pair(app, cluster string, p appcontext.Pair) {
 	g.Helper()
 	p.Key = g.key(app, cluster)
 	if p.At.IsZero() {
@@ -254,20 +254,20 @@ func (g *group) pair(app, cluster string, p appcontext.Pair) {
 	g.must(g.store.PutPairs(g.Context(), appcontext.Fence{}, []appcontext.Pair{p}, nil))
 }
 
-// applied writes a pair of which a bundle is proved to be there.
-func (g *group) applied(app, cluster string, d appcontext.Digest, commit string) {
+// applied writes a pair with proof of a bundle.
+func (g *testGroup) applied(app, cluster string, d appcontext.Digest, commit string) {
 	g.Helper()
 	g.pair(app, cluster, appcontext.Pair{Rev: g.head.Rev, Desired: d, Applied: d, Held: []appcontext.Digest{d}, Phase: appcontext.Applied, Commit: commit})
 }
 
-func (g *group) gone(app, cluster string) {
+func (g *testGroup) gone(app, cluster string) {
 	g.Helper()
 	k := []appcontext.PairKey{g.key(app, cluster)}
 	g.must(g.store.PutPairs(g.Context(), appcontext.Fence{}, nil, k))
 	g.must(g.store.PutReports(g.Context(), appcontext.Fence{}, nil, k))
 }
 
-func (g *group) report(app, cluster string, r appcontext.Report) {
+func (g *testGroup) report(app, cluster string, r appcontext.Report) {
 	g.Helper()
 	r.Key = g.key(app, cluster)
 	if r.At.IsZero() {
@@ -282,7 +282,7 @@ func said(o manifest.Object, status, reason string) appcontext.ResourceStatus {
 }
 
 // ask answers a query.
-func (g *group) ask(query string) (Answer, error) {
+func (g *testGroup) ask(query string) (Answer, error) {
 	g.Helper()
 	v, err := url.ParseQuery(query)
 	g.must(err)
@@ -294,7 +294,7 @@ func (g *group) ask(query string) (Answer, error) {
 
 // status answers a query, which must succeed. What is sent must say the same as what is
 // handed on.
-func (g *group) status(query string) v2.Status {
+func (g *testGroup) status(query string) v2.Status {
 	g.Helper()
 	a, err := g.ask(query)
 	if err != nil {

@@ -71,7 +71,7 @@ func TestViews(t *testing.T) {
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := s.group(fmt.Sprint(i + 1))
-			g.publish(wants{"a": {c1: bundle}}, tt.apps...)
+			g.publish(placedApps{"a": {c1: bundle}}, tt.apps...)
 			if tt.gone {
 				g.terminate()
 			}
@@ -99,7 +99,7 @@ func TestMembersOfAnswers(t *testing.T) {
 	s := newStage(t)
 	g, o := s.group("7"), s.configMap("one", "hello")
 	b := s.bundle(o)
-	g.publish(wants{"a": {c1: b}})
+	g.publish(placedApps{"a": {c1: b}})
 	g.applied("a", c1, b, "")
 	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{said(o, "Current", "")}})
 	identity := []string{"project", "compositeApp", "compositeAppVersion", "compositeProfile", "name", "states", "conditions"}
@@ -146,7 +146,7 @@ func TestUnknownAppsAreNamed(t *testing.T) {
 		t.Errorf("before there is a revision: got %+v", st)
 	}
 	g.step(func(h *appcontext.Head) { h.Op, h.LastRev = nil, 0 })
-	g.publish(wants{"a": {c1: g.bundle(g.configMap("one", "hello"))}})
+	g.publish(placedApps{"a": {c1: g.bundle(g.configMap("one", "hello"))}})
 	_, err := g.ask("app=a&app=b")
 	if !errs.Is(err, errs.Invalid) || err.Error() != `Invalid app query: the deployment has no app "b"` {
 		t.Errorf("got %v", err)
@@ -179,7 +179,7 @@ func TestConnectivity(t *testing.T) {
 		{"it refused", pair(appcontext.Failed, ""), nil, "Unknown", 0},
 	} {
 		g := s.group(fmt.Sprint(i + 1))
-		g.publish(wants{"a": {c1: b}})
+		g.publish(placedApps{"a": {c1: b}})
 		if tt.pair != nil {
 			g.pair("a", c1, *tt.pair)
 		}
@@ -205,7 +205,7 @@ func TestH59StatusOfASilentAgentIsUnknownSince(t *testing.T) {
 	s := newStage(t)
 	g, o := s.group("7"), s.configMap("one", "hello")
 	b := s.bundle(o)
-	g.publish(wants{"a": {c1: b, "edge+c2": b}})
+	g.publish(placedApps{"a": {c1: b, "edge+c2": b}})
 	last := noon.Add(-time.Minute)
 	for _, c := range []string{c1, "edge+c2"} {
 		g.applied("a", c, b, "c0ffee")
@@ -252,7 +252,7 @@ func TestReasonsSayWhatIsWrong(t *testing.T) {
 	g := s.group("7")
 	one, two, three, old := s.configMap("one", "hello"), s.configMap("two", "hello"), s.configMap("three", "hello"), s.configMap("one", "bye")
 	b := s.bundle(one, two, three)
-	g.publish(wants{"a": {c1: b}})
+	g.publish(placedApps{"a": {c1: b}})
 	g.applied("a", c1, b, "")
 	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{said(old, "InProgress", "it waits"), said(two, "InProgress", "so"), said(three, "Failed", "")}})
 	var got []string
@@ -268,7 +268,7 @@ func TestPairsSayWhatTheyWaitFor(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))
-	g.publish(wants{"a": {c1: b, "edge+c2": b, "edge+c3": b}})
+	g.publish(placedApps{"a": {c1: b, "edge+c2": b, "edge+c3": b}})
 	at := noon.Add(-time.Hour)
 	g.pair("a", c1, appcontext.Pair{Rev: 1, Desired: b, Phase: appcontext.Pending, Change: appcontext.Install, Step: 1, Blocked: "waits for app db to be ready on edge+c1"})
 	g.pair("a", "edge+c2", appcontext.Pair{Rev: 1, Desired: b, Applied: b, Phase: appcontext.Applied, Change: appcontext.Install, Step: 2, Commit: "c0ffee"})
@@ -288,7 +288,7 @@ func TestPairsSayWhatTheyWaitFor(t *testing.T) {
 func TestFailedAppsAreShownWithoutClusters(t *testing.T) {
 	t.Parallel()
 	g := newStage(t).group("7")
-	g.publish(wants{"a": {c1: g.bundle(g.configMap("one", "hello"))}}, appcontext.App{
+	g.publish(placedApps{"a": {c1: g.bundle(g.configMap("one", "hello"))}}, appcontext.App{
 		Name: "b", Findings: []string{"look"},
 		Failure: &appcontext.Failure{Stage: "rendering", File: "templates/x.yaml:3", Reason: "has no name"},
 	})
@@ -303,8 +303,8 @@ func TestWhatHasToGoIsListed(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))
-	g.publish(wants{"a": {c1: b, "edge+c2": b}, "b": {c1: b}})
-	g.publish(wants{"a": {c1: b}})
+	g.publish(placedApps{"a": {c1: b, "edge+c2": b}, "b": {c1: b}})
+	g.publish(placedApps{"a": {c1: b}})
 	g.applied("a", c1, b, "")
 	g.pair("a", "edge+c2", appcontext.Pair{Rev: 2, Phase: appcontext.Deleting, Applied: b})
 	g.pair("b", c1, appcontext.Pair{Rev: 2, Phase: appcontext.Retrying, Error: "away", Applied: b})
@@ -337,7 +337,7 @@ func TestMovedGroupsShowTheirHistoryOnly(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	source, b := s.group("7"), s.bundle(s.configMap("one", "hello"))
-	source.publish(wants{"a": {c1: b}})
+	source.publish(placedApps{"a": {c1: b}})
 	source.applied("a", c1, b, "")
 	target := s.group("8")
 	target.step(func(h *appcontext.Head) {
@@ -353,7 +353,7 @@ func TestMovedGroupsShowTheirHistoryOnly(t *testing.T) {
 		t.Errorf("the target, as long as nothing is made: got %+v", st)
 	}
 	target.step(func(h *appcontext.Head) { h.Op = nil; h.LastRev = 0 })
-	target.publish(wants{"a": {c1: b}})
+	target.publish(placedApps{"a": {c1: b}})
 	if st := target.status("status=deployed"); st.DeployedStatus != "Instantiated" || st.DeployedCounts["Applied"] != 1 {
 		t.Errorf("the target: got %s %v", st.DeployedStatus, st.DeployedCounts)
 	}
@@ -380,7 +380,7 @@ func TestLists(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"), s.configMap("two", "hello"))
-	g.publish(wants{"a": {c1: b, "edge+c2": b}, "b": {c1: b}})
+	g.publish(placedApps{"a": {c1: b, "edge+c2": b}, "b": {c1: b}})
 	for query, want := range map[string]string{
 		"apps":                         `"apps":["a","b"]`,
 		"apps&clusters&resources":      `"apps":["a","b"]`,
@@ -406,7 +406,7 @@ func TestDetails(t *testing.T) {
 	secret := s.object("{apiVersion: v1, kind: Secret, metadata: {name: key}, stringData: {token: planted}}")
 	old, now := s.configMap("one", "bye"), s.configMap("one", "hello")
 	b := s.bundle(secret, now, s.configMap("two", "hello"))
-	g.publish(wants{"a": {c1: b}})
+	g.publish(placedApps{"a": {c1: b}})
 	g.applied("a", c1, b, "")
 	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{said(secret, "Current", ""), said(old, "Current", ""), pod("web", "Current")}})
 	details := func(query string) (out []string) {
@@ -440,7 +440,7 @@ func TestAnswersCostTheSameForManyPairs(t *testing.T) {
 	cost := map[int]string{}
 	for _, n := range []int{10, 400} {
 		g := s.group(fmt.Sprint(n))
-		w := wants{"a": {}}
+		w := placedApps{"a": {}}
 		for i := range n {
 			w["a"][fmt.Sprintf("edge+c%04d", i)] = b
 		}

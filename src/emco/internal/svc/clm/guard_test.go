@@ -9,8 +9,8 @@ import (
 // wanted says that a deployment wants something on one cluster.
 func wanted(_ context.Context, cluster string) (bool, error) { return cluster == "edge+c4", nil }
 
-// A cluster on which a deployment wants something stays: whoever takes its name would get
-// what is meant for it.
+// A cluster on which a deployment desires something cannot be deleted: another cluster of
+// that name would get it.
 func TestAClusterThatIsWantedStays(t *testing.T) {
 	t.Parallel()
 	const all = "/v2/cluster-providers"

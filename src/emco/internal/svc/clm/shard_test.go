@@ -81,7 +81,8 @@ func TestAClusterIsOnTheOneBranchUnlessSomethingElseIsSaid(t *testing.T) {
 	}
 }
 
-// Shards fill up and new ones come; nobody who is there moves, and who asks for a shard gets it.
+// Shards fill up and new ones are opened. Registered clusters do not move, and a cluster
+// may name its shard.
 func TestShardsGrowWithTheFleet(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, map[string]string{"refMode": "shard", "shardSize": "10", "shards": "2"})

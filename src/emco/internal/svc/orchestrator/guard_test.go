@@ -24,7 +24,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
-// failingDriver is a document store of which one read fails: that after the next left ones.
+// failingDriver is a document store in which one read fails: the one after the next left
+// ones.
 type failingDriver struct {
 	store.Driver
 	left  atomic.Int64 // below 0: none fails
@@ -70,8 +71,8 @@ func (f *failingDriver) List(ctx context.Context, under store.Key, q store.Query
 	}
 }
 
-// newFaulty is a plane of which reads of documents can be made to fail.
-func newFaulty(t *testing.T) (*controlPlane, *failingDriver) {
+// newFailingPlane returns a control plane whose reads of documents can fail.
+func newFailingPlane(t *testing.T) (*controlPlane, *failingDriver) {
 	t.Helper()
 	driver, err := drivers.Drivers()["sqlite"](filepath.Join(t.TempDir(), "docs.db"))
 	if err != nil {
@@ -85,7 +86,7 @@ func newFaulty(t *testing.T) (*controlPlane, *failingDriver) {
 	renderer := rendertest.Plain{}
 	f := &failingDriver{Driver: driver}
 	f.arm(-1)
-	return newPlaneOn(t, store.New(f, blobs, seal.New(seal.NewKey())), contexttest.New(t), renderer), f
+	return newControlPlaneOn(t, store.New(f, blobs, seal.New(seal.NewKey())), contexttest.New(t), renderer), f
 }
 
 func clusterNames(n int) (out []string) {
@@ -105,7 +106,7 @@ func TestH61AnEmptyPlacementNeverEmptiesAFleet(t *testing.T) {
 
 func failingReads(t *testing.T) {
 	t.Parallel()
-	p, f := newFaulty(t)
+	p, f := newFailingPlane(t)
 	p.fleet("edge", "a", "b")
 	p.onboard("v1")
 	g := p.runs("v1", "g", "edge")
@@ -150,7 +151,7 @@ func failingReads(t *testing.T) {
 func typingErrors(t *testing.T) {
 	t.Parallel()
 	names := clusterNames(24)
-	p := newPlane(t)
+	p := newControlPlane(t)
 	p.fleet("edge", names...)
 	p.onboard("v1")
 	p.want(201, "POST cluster-providers/edge/clusters/c00/labels", `{"clusterLabel":"al"}`)

@@ -37,7 +37,7 @@ func (g testGroup) refused(action, body string, status int, text string) {
 
 func TestStopEndsTheWayToWhatIsDesired(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newControlPlane(t)
 	p.fleet("edge", "a", "b")
 	p.onboard("v1")
 	g := p.group("v1", "g")
@@ -76,7 +76,7 @@ func TestStopEndsTheWayToWhatIsDesired(t *testing.T) {
 
 func TestWhatWasStoppedWhileTerminatingMayBeDeleted(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newControlPlane(t)
 	p.fleet("edge", "a")
 	p.onboard("v1")
 	g := p.runs("v1", "g", "edge")
@@ -96,7 +96,7 @@ func TestWhatWasStoppedWhileTerminatingMayBeDeleted(t *testing.T) {
 
 func TestMigrateHandsOverWhatRuns(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newControlPlane(t)
 	p.fleet("edge", "a", "b")
 	p.onboard("v1")
 	p.onboard("v2")
@@ -169,7 +169,7 @@ func (g testGroup) clear() {
 // A deployment may move on, and back to where it came from.
 func TestMigrateThereAndBack(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newControlPlane(t)
 	p.fleet("edge", "a")
 	p.onboard("v1")
 	a, b := p.runs("v1", "a", "edge"), p.group("v1", "b")
@@ -202,7 +202,7 @@ func TestMigrateThereAndBack(t *testing.T) {
 // What fails after a migration leaves what ran to the target, app by app and as a whole.
 func TestAMigrationThatFailsTakesNothingAway(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newControlPlane(t)
 	p.fleet("edge", "a", "b")
 	p.onboard("v1")
 	p.onboard("v2")
@@ -245,7 +245,7 @@ func TestAMigrationThatFailsTakesNothingAway(t *testing.T) {
 
 func TestAMigrationWantsATargetThatIsCleared(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newControlPlane(t)
 	p.fleet("edge", "a")
 	p.onboard("v1")
 	from, to := p.runs("v1", "from", "edge"), p.runs("v1", "to", "edge")
@@ -261,7 +261,7 @@ func TestAMigrationWantsATargetThatIsCleared(t *testing.T) {
 
 func TestRevisionsAreListed(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newControlPlane(t)
 	p.fleet("edge", "a", "b")
 	p.onboard("v1")
 	g := p.group("v1", "g")
@@ -324,7 +324,7 @@ func TestARevisionThatWasSweptKeepsItsLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	p := newPlaneOn(t, resourcetest.DB(t), appcontext.New(server.Client(), "/emco", appcontext.WithGrace(0)), renderer)
+	p := newControlPlaneOn(t, resourcetest.DB(t), appcontext.New(server.Client(), "/emco", appcontext.WithGrace(0)), renderer)
 	p.fleet("edge", "a")
 	p.onboard("v1")
 	g := p.runs("v1", "g", "edge")
@@ -344,7 +344,7 @@ func TestARevisionThatWasSweptKeepsItsLine(t *testing.T) {
 
 func TestEventsSayWhoDidWhatAndWhatCameOfIt(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newControlPlane(t)
 	p.fleet("edge", "a")
 	p.onboard("v1")
 	p.upload("PUT projects/shop/composite-apps/till/v1/apps/web", name("web"), p.broken())
@@ -373,7 +373,7 @@ func TestEventsSayWhoDidWhatAndWhatCameOfIt(t *testing.T) {
 // know of each other, and again after a restart, has one effect and one answer.
 func TestH32OneEffectForARepeatedRequest(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newControlPlane(t)
 	p.fleet("edge", "a")
 	p.onboard("v1")
 	g, to := p.group("v1", "g"), p.group("v1", "to")
@@ -443,7 +443,7 @@ func (g testGroup) flood(n int, action, body, key string) string {
 // whole life: EMCO counts anew after each instantiate.
 func TestConformance10RollbackAfterTerminateAndInstantiate(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newControlPlane(t)
 	p.fleet("edge", "a")
 	p.onboard("v1")
 	g := p.runs("v1", "g", "edge")
@@ -489,7 +489,7 @@ func TestConformance10RollbackAfterTerminateAndInstantiate(t *testing.T) {
 // first; never both, and never a deployment without a document.
 func TestDeletionAndInstantiationExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newControlPlane(t)
 	p.fleet("edge", "a")
 	p.onboard("v1")
 	for round := range 10 {
@@ -520,7 +520,7 @@ func TestDeletionAndInstantiationExcludeEachOther(t *testing.T) {
 
 func TestQueriesOfActionsAreChecked(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newControlPlane(t)
 	p.fleet("edge", "a")
 	p.onboard("v1")
 	g := p.group("v1", "g")
@@ -548,7 +548,7 @@ func TestQueriesOfActionsAreChecked(t *testing.T) {
 // terminated. The write must fail then: the request is decided again, and refused.
 func TestInstantiateFailsIfItsCloudIsTerminatedMeanwhile(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newControlPlane(t)
 	p.fleet("edge", "a")
 	p.onboard("v1")
 	g := p.group("v1", "g")

@@ -460,7 +460,7 @@ func TestH65LifecycleModel(t *testing.T) {
 	}
 	defer func() { _ = server.Close() }()
 	contexts := appcontext.New(server.Client(), "/model")
-	w := newModelState(newPlaneOn(t, resourcetest.DB(t), contexts, renderer))
+	w := newModelState(newControlPlaneOn(t, resourcetest.DB(t), contexts, renderer))
 	ofGroups := map[string]func(*groupModel){
 		"approve": w.approve, "instantiate": w.instantiate, "update": w.update, "rollback": w.rollback, "stop": w.stop,
 		"terminate": w.terminate, "migrate": w.migrate, "remove": w.remove, "create": w.create,

@@ -38,9 +38,8 @@ type testingT interface {
 	Fatalf(format string, args ...any)
 }
 
-// controlPlane is the control plane over real stores: the API of all services, the orchestrator's
-// work, which is done when the test says so, and in the place of clusters and of what
-// brings content to them, settle.
+// controlPlane is the API of all services over real stores. The test runs the
+// orchestrator's work, and settle replaces rsync and the clusters.
 type controlPlane struct {
 	testingT
 	db       *store.DB
@@ -51,19 +50,19 @@ type controlPlane struct {
 	project  string
 }
 
-func newPlane(t *testing.T) *controlPlane {
+func newControlPlane(t *testing.T) *controlPlane {
 	t.Helper()
 	renderer := rendertest.Plain{}
-	return newPlaneOn(t, resourcetest.DB(t), contexttest.New(t), renderer)
+	return newControlPlaneOn(t, resourcetest.DB(t), contexttest.New(t), renderer)
 }
 
-func newPlaneOn(t testingT, db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *controlPlane {
+func newControlPlaneOn(t testingT, db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *controlPlane {
 	p := &controlPlane{testingT: t, db: db, contexts: contexts, renderer: renderer, project: "shop"}
 	p.boot()
 	return p
 }
 
-// boot builds all services anew, as a process that starts does.
+// boot builds all services, as at the start of a process.
 func (p *controlPlane) boot() {
 	r := web.NewRouter()
 	clouds := dcm.NewClouds(p.db, p.contexts)
@@ -77,13 +76,13 @@ func (p *controlPlane) boot() {
 	p.api = web.Wrap(slog.New(slog.DiscardHandler), web.Identify("X-Forwarded-User", r))
 }
 
-// apiRequest is one to the API. Paths are below /v2.
+// apiRequest is a request to the API. Paths are below /v2.
 type apiRequest struct {
 	do, body, file string // "POST projects"; file makes the body a part of a form
 	header         string // "Name: value"
 }
 
-// apiAnswer is what the API said.
+// apiAnswer is an answer of the API.
 type apiAnswer struct {
 	status int
 	body   string
@@ -289,7 +288,7 @@ func (g testGroup) history() string {
 	return strings.Join(out, ", ")
 }
 
-// work has the orchestrator carry out all that waits.
+// work executes all queued operations.
 func (p *controlPlane) work() {
 	p.Helper()
 	p.workWith(p.Context(), p.renderer)
@@ -304,9 +303,9 @@ func (p *controlPlane) workWith(ctx context.Context, renderer render.Renderer) {
 	}
 }
 
-// settle has all clusters hold what is wanted, as rsync would see to it: of deployments
-// that are stopped nothing changes, nor of those that a group took over and has no
-// revision for; what nobody owns goes.
+// settle makes all clusters hold what is desired, as rsync would. It changes nothing for
+// stopped deployments, nor for those that a group took over without a revision yet. It
+// removes what no head owns.
 func (p *controlPlane) settle() {
 	p.Helper()
 	keep, wanted := map[string]bool{}, map[appcontext.PairKey]appcontext.Pair{}
@@ -345,7 +344,7 @@ func (p *controlPlane) settle() {
 	p.must(p.contexts.PutPairs(p.Context(), appcontext.Fence{}, put, gone))
 }
 
-// holds is what clusters have of a deployment: "cluster says", in order.
+// holds returns what clusters have of a deployment: "cluster content", in order.
 func (p *controlPlane) holds(id string) string {
 	p.Helper()
 	pairs, err := p.contexts.PairsOf(p.Context(), id)

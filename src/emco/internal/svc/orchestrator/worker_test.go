@@ -45,7 +45,7 @@ func (p workerFixture) must(err error) {
 	}
 }
 
-// worker is a worker of another process, which reaches the stores by itself.
+// worker returns the worker of another process, with a connection of its own.
 func (p workerFixture) worker(holder string, opts ...appcontext.Option) *Worker {
 	contexts := appcontext.New(p.etcd, "/emco/", opts...)
 	me := appcontext.Member{Holder: holder, TTL: time.Minute}
@@ -60,8 +60,8 @@ func (p workerFixture) start(w *Worker) {
 	p.Cleanup(func() { cancel(); run.Wait() })
 }
 
-// rollBack makes a deployment with one revision and queues an operation that brings
-// that back as the second one, which needs no rendering.
+// rollBack makes a deployment with one revision and queues an operation that restores it as
+// the second one, which needs no rendering.
 func (p workerFixture) rollBack(name string) appcontext.Operation {
 	p.Helper()
 	ctx := p.Context()
@@ -200,7 +200,7 @@ func TestWorkersShareOperations(t *testing.T) {
 	}
 }
 
-// The agents of clusters that are not registered any more are forgotten, and only theirs.
+// The sweep forgets the agents of clusters that are no longer registered, and no others.
 func TestAgentsAreKeptWithTheirClusters(t *testing.T) {
 	t.Parallel()
 	p := newWorkerFixture(t)
