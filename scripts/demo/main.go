@@ -47,7 +47,7 @@ func run(ctx context.Context, bin, examples string) (err error) {
 }
 
 // play runs the demonstration.
-func (s *stage) play(ctx context.Context) error {
+func (s *demoStage) play(ctx context.Context) error {
 	clusters, app, deployment := s.file("00-clusters.yaml"), s.file("01-app.yaml"), s.file("02-deployment.yaml")
 	all := []string{"-f", clusters, "-f", app, "-f", deployment}
 	steps := []struct {
@@ -76,6 +76,6 @@ func (s *stage) play(ctx context.Context) error {
 	return nil
 }
 
-func (s *stage) file(name string) string {
+func (s *demoStage) file(name string) string {
 	return filepath.Join(s.examples, "01-git-fleet", name)
 }

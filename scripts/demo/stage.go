@@ -24,8 +24,8 @@ const (
 	user  = "emco"
 )
 
-// stage is the environment of the demonstration: a Git server, emco, and a folder.
-type stage struct {
+// demoStage is the environment of the demonstration: a Git server, emco, and a folder.
+type demoStage struct {
 	dir, bin, examples string
 	began              time.Time
 	git                *gittest.Server
@@ -34,8 +34,8 @@ type stage struct {
 }
 
 // newStage serves an empty repository over HTTP, packs the charts and starts emco.
-func newStage(ctx context.Context, dir, bin, examples string) (*stage, error) {
-	s := &stage{dir: dir, bin: bin, examples: examples, began: time.Now()}
+func newStage(ctx context.Context, dir, bin, examples string) (*demoStage, error) {
+	s := &demoStage{dir: dir, bin: bin, examples: examples, began: time.Now()}
 	token := fmt.Sprintf("demo-%d", os.Getpid())
 	var err error
 	if s.git, err = gittest.Serve(filepath.Join(dir, "git"), gittest.User{Name: user, Token: token, Write: true}); err != nil {
@@ -51,13 +51,13 @@ func newStage(ctx context.Context, dir, bin, examples string) (*stage, error) {
 }
 
 // packages packs charts and profiles in EMCO's format: gzip-compressed tars.
-func (s *stage) packages(ctx context.Context) error {
+func (s *demoStage) packages(ctx context.Context) error {
 	out := filepath.Join(s.dir, "packages")
 	return command(ctx, filepath.Join(s.examples, "pack.sh"), out, "web", "cache").Run()
 }
 
 // values writes the values of the examples' templates.
-func (s *stage) values(token string) error {
+func (s *demoStage) values(token string) error {
 	text := fmt.Sprintf(`GitURL: %s
 GitUser: %s
 GitToken: %s
@@ -74,7 +74,7 @@ Apps:
 }
 
 // start runs emco on a free port and waits until it is ready.
-func (s *stage) start(ctx context.Context) error {
+func (s *demoStage) start(ctx context.Context) error {
 	s.emco = exec.CommandContext(ctx, filepath.Join(s.bin, "emco"), "-data", filepath.Join(s.dir, "data"), "-http.address", "127.0.0.1:0", "-grpc.address", "")
 	s.emco.Cancel = func() error { return s.emco.Process.Signal(syscall.SIGTERM) }
 	s.emco.WaitDelay = 20 * time.Second
@@ -110,7 +110,7 @@ func served(logs io.Reader) (string, error) {
 	return "", fmt.Errorf("emco did not start:\n%s", seen.String())
 }
 
-func (s *stage) close() error {
+func (s *demoStage) close() error {
 	var errs []error
 	if s.emco != nil && s.emco.Process != nil {
 		errs = append(errs, s.emco.Process.Signal(syscall.SIGTERM), s.emco.Wait())
@@ -119,19 +119,19 @@ func (s *stage) close() error {
 }
 
 // emcoctl runs the CLI with human output against the demonstration's emco.
-func (s *stage) emcoctl(ctx context.Context, out io.Writer, args ...string) error {
+func (s *demoStage) emcoctl(ctx context.Context, out io.Writer, args ...string) error {
 	cmd := command(ctx, filepath.Join(s.bin, "emcoctl"), append(args, "--server", s.url)...)
 	cmd.Stdout = out
 	return cmd.Run()
 }
 
 // ctl runs emcoctl on the examples' documents.
-func (s *stage) ctl(args ...string) func(context.Context) error {
+func (s *demoStage) ctl(args ...string) func(context.Context) error {
 	return s.plain(append(args, "-v", filepath.Join(s.dir, "values.yaml"), "--output", "human")...)
 }
 
 // plain runs emcoctl.
-func (s *stage) plain(args ...string) func(context.Context) error {
+func (s *demoStage) plain(args ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		fmt.Println("$ emcoctl", strings.Join(short(s.dir, args), " "))
 		return s.emcoctl(ctx, os.Stdout, args...)
@@ -139,12 +139,12 @@ func (s *stage) plain(args ...string) func(context.Context) error {
 }
 
 // wait waits until the deployment is in a state, with progress.
-func (s *stage) wait(state string) func(context.Context) error {
+func (s *demoStage) wait(state string) func(context.Context) error {
 	return s.plain("wait", group, "--for="+state, "--timeout=60s")
 }
 
 // again applies everything a second time: no line may contain created or configured.
-func (s *stage) again(args ...string) func(context.Context) error {
+func (s *demoStage) again(args ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		before, err := s.head(ctx)
 		if err != nil {
@@ -163,23 +163,23 @@ func (s *stage) again(args ...string) func(context.Context) error {
 	}
 }
 
-func (s *stage) gitDir() string { return filepath.Join(s.dir, "git", repo+".git") }
+func (s *demoStage) gitDir() string { return filepath.Join(s.dir, "git", repo+".git") }
 
-func (s *stage) tree(ctx context.Context) error {
+func (s *demoStage) tree(ctx context.Context) error {
 	return command(ctx, "git", "-C", s.gitDir(), "ls-tree", "-r", "--name-only", "main").Run()
 }
 
-func (s *stage) log(ctx context.Context) error {
+func (s *demoStage) log(ctx context.Context) error {
 	return command(ctx, "git", "-C", s.gitDir(), "log", "--format=%h %an: %s%n%(trailers)", "--shortstat", "main").Run()
 }
 
-func (s *stage) head(ctx context.Context) (string, error) {
+func (s *demoStage) head(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "git", "-C", s.gitDir(), "rev-parse", "main").Output()
 	return string(out), err
 }
 
 // empty shows the tree and fails if it contains files of emco.
-func (s *stage) empty(ctx context.Context) error {
+func (s *demoStage) empty(ctx context.Context) error {
 	out, err := exec.CommandContext(ctx, "git", "-C", s.gitDir(), "ls-tree", "-r", "--name-only", "main").Output()
 	if err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// tree contains the counts of one folder.
-type tree struct {
+// treeStats contains the counts of one folder.
+type treeStats struct {
 	code, comments, tests int
 	functions             []int // lines of each
 	files                 []int // lines of each
@@ -49,8 +49,8 @@ func run(roots, docs []string, worst int) error {
 	return printProse(append(roots, docs...), worst)
 }
 
-func count(root string) (*tree, error) {
-	t := &tree{}
+func count(root string) (*treeStats, error) {
+	t := &treeStats{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func count(root string) (*tree, error) {
 }
 
 // add counts one file. Tests count as lines only.
-func (t *tree) add(path string) error {
+func (t *treeStats) add(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (t *tree) add(path string) error {
 	return nil
 }
 
-func (t *tree) walk(fset *token.FileSet, file *ast.File) {
+func (t *treeStats) walk(fset *token.FileSet, file *ast.File) {
 	span := func(n ast.Node) int { return fset.Position(n.End()).Line - fset.Position(n.Pos()).Line + 1 }
 	for _, group := range file.Comments {
 		t.comments += span(group)
@@ -138,7 +138,7 @@ func constraints(params *ast.FieldList) (n int) {
 	return n
 }
 
-func (t *tree) print(name string) {
+func (t *treeStats) print(name string) {
 	fmt.Printf("%-34s %6d %6.0f %5.0f %4d/%-3d %5.1f %6.1f %7d %4.0f%%\n", name, t.code,
 		share(t.tests, t.code), share(t.comments, t.code), percentile(t.functions, 50), percentile(t.functions, 95),
 		share(t.wide, len(t.functions)), share(t.empty, t.code)*10, percentile(t.files, 95), share(t.oneWord, t.types))

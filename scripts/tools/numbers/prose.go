@@ -30,23 +30,23 @@ var (
 	code = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|https?://\\S+")
 )
 
-// prose counts the words and phrases of one file or of many.
-type prose struct {
+// proseStats counts the words and phrases of one file or of many.
+type proseStats struct {
 	name           string
 	words, phrases int
 }
 
-func (p *prose) add(text string) {
+func (p *proseStats) add(text string) {
 	text = code.ReplaceAllString(text, " ")
 	p.words += len(word.FindAllString(text, -1))
 	p.phrases += len(phrases.FindAllString(text, -1))
 }
 
-func (p prose) perThousand() float64 { return share(p.phrases, p.words) * 10 }
+func (p proseStats) perThousand() float64 { return share(p.phrases, p.words) * 10 }
 
 // readProse returns the prose of each file below root: the text of Markdown files, and the
 // comments and sentences of Go files.
-func readProse(root string) (files []prose, err error) {
+func readProse(root string) (files []proseStats, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -54,7 +54,7 @@ func readProse(root string) (files []prose, err error) {
 		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "bench" && filepath.Base(filepath.Dir(path)) == "docs") {
 			return fs.SkipDir
 		}
-		p := prose{name: path}
+		p := proseStats{name: path}
 		switch {
 		case strings.HasSuffix(path, ".pb.go"):
 			return nil
@@ -79,7 +79,7 @@ func readProse(root string) (files []prose, err error) {
 
 // addGo adds the comments of a Go file, and its string literals of four words or more: logs,
 // errors and texts of the command line.
-func (p *prose) addGo(path string) error {
+func (p *proseStats) addGo(path string) error {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 	if err != nil || ast.IsGenerated(file) {
 		return err
@@ -101,14 +101,14 @@ func (p *prose) addGo(path string) error {
 
 // printProse prints one line for each root, and the files with most phrases.
 func printProse(roots []string, worst int) error {
-	var all []prose
+	var all []proseStats
 	fmt.Printf("\n%-34s %7s %8s %8s\n", "prose", "words", "phrases", "/1000")
 	for _, root := range roots {
 		files, err := readProse(root)
 		if err != nil {
 			return err
 		}
-		sum := prose{name: root}
+		sum := proseStats{name: root}
 		for _, f := range files {
 			sum.words += f.words
 			sum.phrases += f.phrases
@@ -117,7 +117,7 @@ func printProse(roots []string, worst int) error {
 		all = append(all, files...)
 	}
 	fmt.Println("well-kept Go projects: under 1 phrase per 1,000 words; read these files first:")
-	slices.SortFunc(all, func(a, b prose) int { return cmp.Compare(b.phrases, a.phrases) })
+	slices.SortFunc(all, func(a, b proseStats) int { return cmp.Compare(b.phrases, a.phrases) })
 	for _, f := range all[:min(worst, len(all))] {
 		if f.phrases > 0 {
 			fmt.Printf("  %4d phrases, %5.1f per 1,000 words  %s\n", f.phrases, f.perThousand(), f.name)

@@ -11,7 +11,7 @@ func TestPhrasesAreCountedOutsideOfCode(t *testing.T) {
 		"```\nshall anew\n```\nIt retries.":              0,
 		"saying and shallow are other words":             0,
 	} {
-		var p prose
+		var p proseStats
 		p.add(text)
 		if p.phrases != want {
 			t.Errorf("%q has %d phrases, want %d", text, p.phrases, want)
