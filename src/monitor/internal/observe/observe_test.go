@@ -95,7 +95,7 @@ func (c *testCluster) await(want ...string) status.Report {
 
 func TestTheObserverFollowsAllKinds(t *testing.T) {
 	t.Parallel()
-	c := newTestCluster(t, observe.Options{Exclude: []string{"Service"}})
+	c := newTestCluster(t, observe.Options{Exclude: []string{"Service", "Deployment", "Job.batch"}})
 	c.create("configmaps", "v1", "ConfigMap", "shop", "conf", map[string]any{"data": map[string]any{"k": "v"}})
 	c.create("secrets", "v1", "Secret", "shop", "pass", nil)
 	c.create("services", "v1", "Service", "shop", "web", nil)
@@ -105,8 +105,8 @@ func TestTheObserverFollowsAllKinds(t *testing.T) {
 	for _, u := range r.Unseen {
 		unseen[u.Kind] = u.Reason
 	}
-	if unseen["Secret"] != "excluded" || unseen["Service"] != "excluded" || unseen["Pod"] != "" {
-		t.Errorf("unseen kinds are %v, want Secrets and Services excluded", unseen)
+	if unseen["Secret"] != "excluded" || unseen["Service"] != "excluded" || unseen["Deployment"] != "excluded" || unseen["Job"] != "excluded" || unseen["Pod"] != "" {
+		t.Errorf("unseen kinds are %v, want Secrets, Services, Deployments and Jobs excluded", unseen)
 	}
 	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	if err := c.clients.Dynamic.Resource(configMaps).Namespace("shop").Delete(t.Context(), "conf", metav1.DeleteOptions{}); err != nil {
