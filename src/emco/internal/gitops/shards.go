@@ -149,7 +149,7 @@ func checkViews(v Sharding, s Settings) error {
 	}
 	rest, below := strings.CutPrefix(v.Views, s.Branch)
 	if below && (strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, "-s") && strings.Contains(rest, "/")) {
-		return fmt.Errorf("%s: Git cannot hold branches below %s beside %s", keyViewPrefix, v.Views, s.Branch)
+		return fmt.Errorf("%s: Git cannot hold branches below %s next to %s", keyViewPrefix, v.Views, s.Branch)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func TestShardingThatCannotBeIsInvalid(t *testing.T) {
 		"shardSize":          {"refMode": "shard", "shardSize": "0"},
 		"shards":             {"refMode": "shard", "shards": "many"},
 		"viewPrefix":         {"refMode": "cluster", "viewPrefix": "a..b/"},
-		"beside":             {"refMode": "cluster", "branch": "clusters"},
+		"next to":            {"refMode": "cluster", "branch": "clusters"},
 		"below main-s000/":   {"refMode": "cluster", "viewPrefix": "main-s000/"},
 		"same branches":      {"refMode": "cluster", "viewPrefix": "status/"},
 		"to the same branch": {"refMode": "cluster", "statusBranch": "clusters/"},

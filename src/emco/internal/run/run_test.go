@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// journal notes the order in which services end.
+// journal records the order in which services end.
 type journal struct {
 	mu    sync.Mutex
 	ended []string
@@ -67,7 +67,7 @@ func TestAFailedServiceEndsTheGroup(t *testing.T) {
 	}
 }
 
-// talker is a service that is ready and says more.
+// talker is a ready service with a state.
 type talker struct{ fake }
 
 func (talker) Ready() error  { return nil }

@@ -265,7 +265,7 @@ func TestRegistrationsAreRefused(t *testing.T) {
 		}
 	}
 	if _, err := s.client.StatusDeregister(t.Context(), &pb.StatusDeregistration{ClientId: "c"}); status.Code(err) != codes.NotFound {
-		t.Errorf("a client that is not registered any more: got %v", err)
+		t.Errorf("a client that is no longer registered: got %v", err)
 	}
 	unknown := s.conn.Invoke(t.Context(), "/StatusNotify/Nothing", &pb.StatusDeregistration{}, &pb.StatusDeregistrationResponse{})
 	if status.Code(unknown) != codes.Unimplemented {
@@ -302,7 +302,7 @@ func TestStreamsEnd(t *testing.T) {
 	}
 }
 
-// A client that takes nothing holds up nobody, misses what comes between, and can be
+// A client that reads nothing delays no other, misses intermediate changes, and can be
 // ended although a message for it is stuck.
 func TestSlowClientsHoldUpNobody(t *testing.T) {
 	s := newSite(t, 10)
@@ -326,7 +326,7 @@ func TestSlowClientsHoldUpNobody(t *testing.T) {
 		return n.GetDetails()[0].GetError() == string(rune('A'+changes-1))+long
 	})
 	if n > 10 { // what was on its way when the window was full
-		t.Errorf("the slow client was told %d times of %d changes", n, changes)
+		t.Errorf("the slow client received %d notifications of %d changes", n, changes)
 	}
 	if code := ends(stuck); code != codes.Canceled {
 		t.Errorf("the one that took nothing ends with %s", code)

@@ -32,7 +32,7 @@ func counting(more <-chan struct{}) web.Feed {
 }
 
 // started serves a handler until the end of the test, or until stop is called, which
-// returns what the server says.
+// returns the server's error.
 func started(t *testing.T, h http.Handler) (url string, stop func() error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -78,8 +78,8 @@ func TestStreamsSendLinesUntilTheServerStops(t *testing.T) {
 			more <- struct{}{}
 		}
 	}
-	if err := stop(); err != nil { // it waits for requests under way: the stream must end by itself
-		t.Errorf("the server says %v", err)
+	if err := stop(); err != nil { // it waits for running requests: the stream must end
+		t.Errorf("the server returned %v", err)
 	}
 	if line, err := lines.ReadString('\n'); line != "" || err == nil {
 		t.Errorf("after the end: got %q, %v", line, err)
@@ -111,7 +111,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 	go func() { <-left }()
 	if err := stop(); err != nil {
-		t.Errorf("the server says %v", err)
+		t.Errorf("the server returned %v", err)
 	}
 }
 

@@ -260,7 +260,7 @@ func TestSlowClientsAreCutAndOthersServed(t *testing.T) {
 	}
 	res, err := http.Post("http://"+address+"/", "application/json", strings.NewReader("{}"))
 	if err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("another client beside a slow one: %v, %v", res, err)
+		t.Fatalf("another client next to a slow one: %v, %v", res, err)
 	}
 	res.Body.Close()
 	if err := slow.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
@@ -304,7 +304,7 @@ func TestServeDrains(t *testing.T) {
 	}
 }
 
-// waitRefused waits until nobody listens any more.
+// waitRefused waits until the port is closed.
 func waitRefused(t *testing.T, address string) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {

@@ -42,7 +42,7 @@ func TestReportsAreTakenInWhenTheyChange(t *testing.T) {
 	l.send("edge+b", l.good("edge+b", 9))
 	l.wantLook("both new", "taken taken", "edge+a/web#7"+ready, "edge+b/web#9"+ready)
 	if !slices.Equal(l.agents, []string{"edge+a", "edge+b"}) {
-		t.Errorf("clusters that were said to have an agent are %v", l.agents)
+		t.Errorf("clusters with an agent are %v", l.agents)
 	}
 	before := l.host.Stats()
 	l.wantLook("nothing changed", "")
@@ -56,7 +56,7 @@ func TestReportsAreTakenInWhenTheyChange(t *testing.T) {
 	l.wantLook("one changed", "taken", "edge+a/web#8: web=Failed@aa11(crash loop) conf=Current@bb22 web-1=Failed+")
 }
 
-// What is missing is said to be missing only where the report would have named it.
+// A missing object counts as missing only where the report would have named it.
 func TestWhatAReportLeavesOut(t *testing.T) {
 	t.Parallel()
 	crd := ref("CustomResourceDefinition", "things.example.org", "cc33")
@@ -79,7 +79,7 @@ func TestWhatAReportLeavesOut(t *testing.T) {
 			r.Apps[0].Objects = r.Apps[0].Objects[:1]
 			r.Apps[0].Objects[0].Content = "0ld"
 		}, "web=Current@0ld(Kustomization not ready: build failed) conf=NotFound(Kustomization not ready: build failed) s=NotFound(Kustomization not ready: build failed) things.example.org=NotFound(Kustomization not ready: build failed) one=NotFound(Kustomization not ready: build failed)"},
-		{"a definition that another app brings too, a kind whose scope nobody knew, a hook", func(r *status.Report) {
+		{"a definition that another app brings too, a kind of unknown scope, a hook", func(r *status.Report) {
 			r.Apps[0].Objects = append(r.Apps[0].Objects, clusterThing, object(pair.Hooks[0], status.InProgress))
 			r.Apps = append(r.Apps, status.App{Label: "7-other", Objects: []status.Object{object(crd, status.Current)}})
 		}, "web=Current@aa11 conf=Current@bb22 s=NotFound things.example.org=Current@cc33 one=Current@dd44 migrate=InProgress@ff66"},
@@ -123,7 +123,7 @@ func TestUnreadObjectsCountByCommit(t *testing.T) {
 		{"an earlier commit", line[0], current, "", line[1], not + hook},
 		{"the commit itself", line[1], current, "", line[1], "s=Current@ee55" + hook},
 		{"a later commit", line[2], current, "", line[1], "s=Current@ee55 h=Current@dd44"},
-		{"a later commit, of which not all could be applied", line[2], unknown, "Kustomization not ready", line[1], failed},
+		{"a later commit, not fully applied", line[2], unknown, "Kustomization not ready", line[1], failed},
 		{"a later commit, after which Git was out of reach", line[2], current, "GitRepository not ready", line[1], "s=Current@ee55 h=Current@dd44"},
 		{"no commit is desired yet", line[2], current, "", "", not + " h=Current@dd44"},
 		{"no commit is applied", "", current, "", line[1], not + hook},
@@ -193,7 +193,7 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 			l.wantLook("it is met once", "")
 			note, ok := l.source.agents.Get("edge+a")
 			if !ok || note.Seq != 10 || note.Refused == nil || note.Refused.Result != c.result || note.Refused.Count != 1 || note.Refused.Why == "" {
-				t.Errorf("the note is %+v, want it to tell of the refusal", note)
+				t.Errorf("the note is %+v, want the refusal in it", note)
 			}
 			l.send("edge+a", l.good("edge+a", 11))
 			l.send("edge+b", l.good("edge+b", 1))
@@ -224,7 +224,7 @@ func TestARestartDoesNotMakeOldNewsFresh(t *testing.T) {
 	l := newLab(t, gitops.StatusRef, "edge+a", "edge+b")
 	l.send("edge+a", l.good("edge+a", 10))
 	l.wantLook("the first report", "taken", "edge+a/web#10"+ready)
-	l.send("edge+b", l.good("edge+b", 3)) // nobody has seen it yet
+	l.send("edge+b", l.good("edge+b", 3)) // no poll has read it yet
 	l.clock(24 * time.Hour)
 	l.restart()
 	got, _ := l.look()
@@ -322,7 +322,7 @@ func TestAPanicEndsOneLook(t *testing.T) {
 	l.wantLook("after that", "taken", "edge+a/web#10"+ready)
 }
 
-// EMCO's path: one file for each app beside the header, on the branch of what is desired.
+// EMCO's path: one file for each app next to the header, on the desired branch.
 func TestReportsInEMCOsPath(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, gitops.StatusPath, "edge+a", "edge+b")
@@ -373,7 +373,7 @@ func TestReportsInEMCOsPath(t *testing.T) {
 		"a future schema": {`{"schema":"emco.status/v9","cluster":{}}`, intake.Schema},
 		"no report":       {`{"schema":"emco.status/v1","apps":7}`, intake.Malformed},
 		"50 MiB":          {strings.Repeat("x", 50<<20), intake.TooLarge},
-		"forged":          {`{"schema":"emco.status/v1","cluster":"edge+b","seq":99}`, intake.Malformed}, // the apps beside it speak for edge+a
+		"forged":          {`{"schema":"emco.status/v1","cluster":"edge+b","seq":99}`, intake.Malformed}, // its apps belong to edge+a
 	} {
 		if _, err := l.bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"clusters/edge+a/status/" + status.File: {Content: c.text}}); err != nil {
 			t.Fatal(err)

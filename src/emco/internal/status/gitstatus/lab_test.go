@@ -37,7 +37,7 @@ type lab struct {
 	mu      sync.Mutex
 	now     time.Time
 	reports []appcontext.Report
-	agents  []string // clusters that were said to have one
+	agents  []string // clusters reported to have an agent
 	counts  map[string]int
 }
 
@@ -137,7 +137,7 @@ func (l *lab) count(result string) {
 	l.counts[result]++
 }
 
-// clock lets time pass and returns what it is then.
+// clock advances the time and returns it.
 func (l *lab) clock(passes time.Duration) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,12 +181,12 @@ func webPair(cluster string) intake.Pair {
 	}
 }
 
-// object is what an agent says of an object of a bundle.
+// object is the report of an object of a bundle.
 func object(r appcontext.Ref, state string) status.Object {
 	return status.Object{Group: r.Group, Version: r.Version, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, Status: state, Content: r.Stamp}
 }
 
-// good is a report that says that the app of webPair is well.
+// good is a report in which the app of webPair is Current.
 func (l *lab) good(cluster string, seq uint64) status.Report {
 	p := webPair(cluster)
 	return status.Report{
@@ -219,7 +219,7 @@ func (l *lab) put(cluster string, text []byte) {
 	}
 }
 
-// said prints a report in one line.
+// said formats a report in one line.
 func said(r appcontext.Report) string {
 	var out []string
 	for _, x := range r.Resources {

@@ -15,7 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// counter stands before a Git server and counts what it is asked for.
+// counter counts the requests to a Git server.
 type counter struct {
 	next http.Handler
 
@@ -48,8 +48,8 @@ func (c *counter) take() (listings, wants int) {
 	return listings, wants
 }
 
-// Of 5,000 clusters that report to branches of their own one in a hundred says something new
-// between two looks: a look lists the references once, and fetches what has changed.
+// Of 5,000 clusters with status branches, one in a hundred changes its report between two polls:
+// a poll lists the references once, and fetches what changed.
 func TestTWeALookFetchesWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	const clusters, changed = 5000, 50

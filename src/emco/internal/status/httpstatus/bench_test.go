@@ -24,7 +24,7 @@ func BenchmarkReports(b *testing.B) {
 	}{{"signs", false}, {"news", true}} {
 		b.Run(c.name, func(b *testing.B) {
 			f := newFlood(b)
-			f.round(c.news) // all is looked up, and each has said something
+			f.round(c.news) // fills the caches and stores a first report of each
 			f.round(c.news)
 			b.ReportAllocs()
 			before := used()

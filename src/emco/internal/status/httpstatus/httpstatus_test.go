@@ -146,7 +146,7 @@ func TestWhatDoesNotCount(t *testing.T) {
 				t.Errorf("etcd has %q", said)
 			}
 			if c.code == 409 && got.header.Get(status.SequenceHeader) != "10" {
-				t.Errorf("the last sequence is said to be %q", got.header.Get(status.SequenceHeader))
+				t.Errorf("the last sequence is %q", got.header.Get(status.SequenceHeader))
 			}
 			if c.code == 401 && (got.header.Get("WWW-Authenticate") == "" || strings.Contains(got.body, token)) {
 				t.Errorf("answered %v %s", got.header, got.body)
@@ -208,7 +208,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A cluster that is registered anew under its name is another one.
+// A cluster registered again under the same name is another cluster.
 func TestTokensEndWithTheRegistration(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "edge+a")

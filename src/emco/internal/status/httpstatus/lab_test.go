@@ -257,7 +257,7 @@ func (p *process) want(code int, token string, r status.Report) string {
 	return strings.Trim(a.header.Get("ETag"), `"`)
 }
 
-// said is what etcd has of a cluster: "#seq reason", or "#seq none".
+// said formats what etcd holds of a cluster: "#seq reason", or "#seq none".
 func (l *lab) said(cluster string) string {
 	l.Helper()
 	a, err := l.store.Agent(l.Context(), cluster)

@@ -24,7 +24,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// Options say how to watch a cluster.
+// Options configure the watch of a cluster.
 type Options struct {
 	Cluster  string        // <provider>+<cluster>, for the log
 	Debounce time.Duration // how long to collect changes of an app before it is reported; default 500 ms

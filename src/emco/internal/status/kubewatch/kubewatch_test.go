@@ -194,7 +194,7 @@ func (l *lab) await(want ...string) appcontext.Report {
 	}
 }
 
-// line is a TCP connection to a server that can be cut and mended.
+// line is a TCP connection to a server that a test can cut and restore.
 type line struct {
 	url, server string
 	listener    net.Listener
@@ -262,7 +262,7 @@ func (l *line) join(in net.Conn) {
 	in.Close()
 }
 
-// set cuts the line or mends it.
+// set cuts or restores the line.
 func (l *line) set(down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -299,7 +299,7 @@ func TestObjectsAreFollowedFromAbsentToGone(t *testing.T) {
 	l.await("NotFound", "InProgress")
 }
 
-// Nobody runs the Job: the test writes its status, as the controller would.
+// no controller runs the Job: the test writes its status
 func TestAHookIsFollowedToItsEnd(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -454,7 +454,7 @@ func TestAForgottenAppIsNotReported(t *testing.T) {
 	if r := l.await("Current"); r.Key != other {
 		t.Errorf("report is of %v, want of the other app", r.Key)
 	}
-	// Tracked again, it is told anew, although nothing changed in between.
+	// Tracked again, it is reported again, although nothing changed in between.
 	l.watcher.Track(kubewatch.App{Key: shop, Objects: []manifest.ID{l.configMap("a")}})
 	if r := l.await("Current"); r.Key != shop {
 		t.Errorf("report is of %v, want of the app that is tracked again", r.Key)
