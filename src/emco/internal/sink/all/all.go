@@ -5,20 +5,17 @@ import (
 	"context"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
-	"github.com/emco-orchestrator/emco/src/emco/internal/sink/oci"
-	"github.com/emco-orchestrator/emco/src/emco/internal/sink/s3"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
-// Writers are the writers of all kinds.
-type Writers struct {
-	Branches interface {
-		Submit(ctx context.Context, job batch.Job) (git.Hash, error)
-	}
-	Artifacts *oci.Publisher
-	Buckets   *s3.Publisher
+// Writer writes deliveries.
+type Writer interface {
+	Submit(ctx context.Context, job batch.Job) (git.Hash, error)
 }
+
+// Writers are the writers of all kinds.
+type Writers struct{ Branches, Artifacts, Buckets Writer }
 
 // Submit passes the job to the writer of its kind and returns what was written.
 func (w Writers) Submit(ctx context.Context, job batch.Job) (git.Hash, error) {

@@ -1,0 +1,29 @@
+package all_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/sink/all"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// namedWriter answers with its name.
+type namedWriter string
+
+func (w namedWriter) Submit(context.Context, batch.Job) (git.Hash, error) {
+	return git.Hash(w), nil
+}
+
+func TestEachKindHasItsWriter(t *testing.T) {
+	t.Parallel()
+	writers := all.Writers{Branches: namedWriter("branches"), Artifacts: namedWriter("artifacts"), Buckets: namedWriter("buckets")}
+	for kind, want := range map[string]git.Hash{"": "branches", "github": "branches", gitops.KindOCI: "artifacts", gitops.KindS3: "buckets"} {
+		got, err := writers.Submit(t.Context(), batch.Job{Repo: git.Repo{Provider: kind}})
+		if err != nil || got != want {
+			t.Errorf("a job of kind %q goes to %s, %v, want %s", kind, got, err, want)
+		}
+	}
+}
