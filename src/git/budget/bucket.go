@@ -7,8 +7,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// tokenBucket hands out tokens. A quarter of the limit, one at least, can be saved up; so much
-// less comes in a period that both together are the limit.
+// tokenBucket hands out tokens. A quarter of the limit, at least one, can be saved up; the rate is
+// lower by that much, so that both together never exceed the limit in a period.
 type tokenBucket struct {
 	costOf   func(git.Cost) int
 	burst    float64
@@ -26,7 +26,7 @@ func newTokenBucket(b rateBound, now time.Time) *tokenBucket {
 	return &tokenBucket{costOf: b.costOf, burst: float64(most), rate: float64(rate) / b.period.Seconds(), tokens: float64(most), filledAt: now}
 }
 
-// fill takes in what has come since.
+// fill adds the tokens since the last call.
 func (b *tokenBucket) fill(now time.Time) {
 	if past := now.Sub(b.filledAt); past > 0 {
 		b.tokens = min(b.burst, b.tokens+past.Seconds()*b.rate)
@@ -34,11 +34,11 @@ func (b *tokenBucket) fill(now time.Time) {
 	}
 }
 
-// grain is what tokens may be wrong by, from reckoning with fractions.
+// rounding is the tolerated error of fractions of tokens.
 const rounding = 1e-6
 
-// wait is how long it takes until n tokens are there. Of more than can be saved up, the
-// first go when the bucket is full.
+// wait returns the time until n tokens are there. Of more than can be saved up, the first go when
+// the bucket is full.
 func (b *tokenBucket) wait(n float64, now time.Time) time.Duration {
 	b.fill(now)
 	if n == 0 || b.tokens+rounding >= n {

@@ -1,15 +1,15 @@
-// Package budget bounds what is asked of Git servers: by credential, which all of its
-// repositories share, and by repository, whoever asks.
+// Package budget limits requests to Git servers: per credential, which all its repositories
+// share, and per repository, whichever credential is used.
 //
 //	Spend ── gate of the repository ── gate of the credential ── may go
 //	           pushes, reads             calls, points, content
 //	           (in order)                (repositories in turn)
 //
-// At each gate there are token buckets. What they hand out within any span of their
-// period is never above their limit: a quarter of it can be saved up, the rest comes evenly.
+// Each gate has token buckets. Within any span of its period a bucket never hands out more than its
+// limit: a quarter of it can be saved up, the rest arrives evenly.
 //
-// What a server says goes before what we have reckoned: nothing is spent before the time
-// that it named, nor more calls than it said are left.
+// The server's own figures take precedence: nothing is spent before the time that it named, nor
+// more calls than it reported as left.
 package budget
 
 import (
@@ -31,20 +31,20 @@ type Options struct {
 	Rates func(git.Repo) Rates // of a repository's server; Published when nil
 }
 
-// Budget keeps count of what is spent. It forgets credentials and repositories of which
-// nothing was asked for as long as it takes to save up all there is again. Make it with New.
+// Budget limits spending. It forgets credentials and repositories once their buckets are full
+// again. Make it with New.
 type Budget struct {
 	rates func(git.Repo) Rates
 
 	mu    sync.Mutex
 	gates map[[sha256.Size]byte]*rateGate
-	sweep int // with so many gates it is worth looking for idle ones
+	sweep int // number of gates from which idle ones are dropped; guarded by mu
 }
 
-// firstSweep is with how many gates idle ones are looked for at first.
+// firstSweep is the number of gates from which idle ones are dropped at first.
 const firstSweep = 64
 
-// New returns a budget of which nothing is spent yet.
+// New returns a full budget.
 func New(o Options) *Budget {
 	if o.Rates == nil {
 		o.Rates = Published
@@ -52,9 +52,8 @@ func New(o Options) *Budget {
 	return &Budget{rates: o.Rates, gates: map[[sha256.Size]byte]*rateGate{}, sweep: firstSweep}
 }
 
-// Spend waits until a cost may be spent. Repositories that wait for the same credential
-// take turns. It returns Throttled, with the time to come back, as soon as it is clear
-// that ctx ends before.
+// Spend waits until a cost may be spent. Repositories that wait for one credential take turns. It
+// returns Throttled, with the time to come back, as soon as it is clear that ctx ends before.
 func (b *Budget) Spend(ctx context.Context, r git.Repo, c git.Cost) error {
 	if err := ctx.Err(); err != nil || c == (git.Cost{}) {
 		return err
@@ -77,8 +76,8 @@ type gateTicket struct {
 	ticket *queuedCost
 }
 
-// enter queues for the gate of the repository. It refuses at once if either gate will not
-// be passed in time.
+// enter makes tickets for the gates of repository and credential. It fails at once if either gate
+// will not open in time.
 func (b *Budget) enter(ctx context.Context, r git.Repo, c git.Cost) ([]gateTicket, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,7 +114,7 @@ func (b *Budget) wait(ctx context.Context, s gateTicket) error {
 	}
 }
 
-// leave goes away from gates. If not all were passed, those that were get back what they gave.
+// leave leaves the gates. If not all were passed, those that were get their cost back.
 func (b *Budget) leave(steps []gateTicket, passed int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,7 +132,7 @@ func (b *Budget) leave(steps []gateTicket, passed int) {
 	}
 }
 
-// serve lets pass who may, and sees to it that it is looked again when the next one may.
+// serve lets waiting costs pass, and sets a timer for the next one. The caller holds mu.
 func (b *Budget) serve(g *rateGate) {
 	if g.timer != nil {
 		g.timer.Stop()
@@ -148,20 +147,20 @@ func (b *Budget) serve(g *rateGate) {
 	}
 }
 
-// Observe takes in what a server said. It holds for all repositories of the credential.
+// Observe records what a server reported. It holds for all repositories of the credential.
 func (b *Budget) Observe(r git.Repo, s git.RateStatus) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	if !s.Until.After(now) && (s.Limit == 0 && s.Remaining == 0 || !s.Reset.After(now)) {
-		return // nothing that holds still
+		return // it is over
 	}
 	g := b.gate(ofCredential(r), func() *rateGate { return newRateGate(b.rates(r).credential(), now) })
 	g.observe(s, now)
 	b.serve(g)
 }
 
-// gate returns a gate, which is made if need be.
+// gate returns a gate, and makes it if it does not exist. The caller holds mu.
 func (b *Budget) gate(id [sha256.Size]byte, build func() *rateGate) *rateGate {
 	if g, ok := b.gates[id]; ok {
 		return g
@@ -190,7 +189,7 @@ func (b *Budget) Size() int {
 	return len(b.gates)
 }
 
-// refusal says of which repository's credential a Throttled is.
+// refusal names the repository in the error of an exhausted budget.
 func refusal(r git.Repo, err error) error {
 	if late, ok := errors.AsType[*exhaustedError](err); ok {
 		return errs.Throttle("spend", r.URL, late.after, late)
@@ -205,12 +204,12 @@ func ofCredential(r git.Repo) [sha256.Size]byte {
 		r.App.ID, strconv.FormatInt(r.App.Installation, 10))
 }
 
-// digest names a gate; credentials themselves are not kept.
+// digest names a gate without keeping credentials.
 func digest(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 }
 
-// serverOf returns the server of an address, which may be as scp writes it.
+// serverOf returns the host of an address, also of scp's form.
 func serverOf(address string) string {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		return strings.ToLower(u.Host)

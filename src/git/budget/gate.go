@@ -8,23 +8,23 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// rateGate is where costs wait for buckets, and for a server that wants to be left alone. All
-// of it is guarded by the budget's lock.
+// rateGate is where costs wait for buckets, and for a server that asked for a pause. The budget's
+// mu guards all of it.
 type rateGate struct {
 	buckets []*tokenBucket
 	until   time.Time // closed before
-	left    int       // calls, until reset; only if counted
+	left    int       // calls until reset; only if counted
 	counted bool
 	reset   time.Time
 
-	users  int        // that are on their way to it
-	turns  []queueKey // whose turn is next comes first
+	users  int        // Spend calls that use the gate
+	turns  []queueKey // next turn first
 	queues map[queueKey][]*queuedCost
 	timer  *time.Timer
 }
 
-// queueKey is the queue of a repository. What makes content waits apart from what does not,
-// which is often to be had when the other is not.
+// queueKey identifies the queue of a repository. Calls that make content wait apart from others,
+// which often need not wait.
 type queueKey struct {
 	repo    string
 	content bool
@@ -34,22 +34,22 @@ type queueKey struct {
 type queuedCost struct {
 	repo    string
 	cost    git.Cost
-	end     time.Time // it is of no use later; only if bounded
+	end     time.Time // deadline; only if bounded
 	bounded bool
-	done    chan error // takes one without blocking
+	done    chan error // buffered for one
 }
 
 func (t *queuedCost) queue() queueKey { return queueKey{t.repo, t.cost.Content > 0} }
 
-// exhaustedError says that a budget comes too late.
+// exhaustedError is the error of a budget that refills too late.
 type exhaustedError struct{ after time.Duration }
 
-// Error says how long there is nothing.
+// Error names the wait.
 func (e *exhaustedError) Error() string {
 	return fmt.Sprintf("the budget of calls and pushes is used up for %s", e.after.Round(time.Second))
 }
 
-// checkLate refuses what is of no use at the time.
+// checkLate returns an error if the deadline is before a time.
 func (t *queuedCost) checkLate(at time.Time) error {
 	if !t.bounded || !at.After(t.end) {
 		return nil
@@ -75,8 +75,7 @@ func (g *rateGate) enqueue(t *queuedCost) {
 	g.queues[l] = append(g.queues[l], t)
 }
 
-// withdraw takes out a ticket that nobody waits with any more. One that has passed meanwhile
-// gives back what it got.
+// withdraw removes a cost whose caller left. One that passed meanwhile is refunded.
 func (g *rateGate) withdraw(t *queuedCost) {
 	l := t.queue()
 	if i := slices.Index(g.queues[l], t); i >= 0 {
@@ -92,7 +91,7 @@ func (g *rateGate) withdraw(t *queuedCost) {
 	}
 }
 
-// remove takes a ticket out of a line, and the line out of the turns if it was the last one.
+// remove removes a cost from a queue, and an empty queue from the turns.
 func (g *rateGate) remove(l queueKey, i int) {
 	g.queues[l] = slices.Delete(g.queues[l], i, i+1)
 	if len(g.queues[l]) > 0 {
@@ -102,9 +101,8 @@ func (g *rateGate) remove(l queueKey, i int) {
 	g.turns = slices.DeleteFunc(g.turns, func(o queueKey) bool { return o == l })
 }
 
-// serve lets the first of each line pass, in turn, as long as there is enough, and returns
-// when to look again; 0 if nobody waits. Who has to wait for a bucket keeps those behind
-// away from it.
+// serve lets the first of each queue pass, in turn, while there is enough, and returns when to
+// serve again; 0 if none waits. A cost that waits for a bucket keeps later ones from it.
 func (g *rateGate) serve(now time.Time) time.Duration {
 	for {
 		l, next := g.nextQueue(now)
@@ -119,7 +117,7 @@ func (g *rateGate) serve(now time.Time) time.Duration {
 	}
 }
 
-// nextQueue returns the next line whose first ticket may pass, or when one may.
+// nextQueue returns the next queue whose first cost may pass, or the time until one may.
 func (g *rateGate) nextQueue(now time.Time) (who *queueKey, next time.Duration) {
 	held := map[*tokenBucket]bool{}
 	for _, l := range g.turns {
@@ -137,7 +135,7 @@ func (g *rateGate) nextQueue(now time.Time) (who *queueKey, next time.Duration) 
 	return nil, next
 }
 
-// waitFor returns how long a cost has to wait, and for which buckets.
+// waitFor returns how long a cost must wait, and for which buckets.
 func (g *rateGate) waitFor(c git.Cost, held map[*tokenBucket]bool, now time.Time) (wait time.Duration, lacking []*tokenBucket) {
 	wait = g.closedFor(c, now)
 	for _, b := range g.buckets {
@@ -150,7 +148,7 @@ func (g *rateGate) waitFor(c git.Cost, held map[*tokenBucket]bool, now time.Time
 	return wait, lacking
 }
 
-// closedFor is for how long the server does not want a cost.
+// closedFor returns how long the server refuses a cost.
 func (g *rateGate) closedFor(c git.Cost, now time.Time) time.Duration {
 	wait := max(0, g.until.Sub(now))
 	if g.counted && !g.reset.After(now) {
@@ -162,7 +160,7 @@ func (g *rateGate) closedFor(c git.Cost, now time.Time) time.Duration {
 	return wait
 }
 
-// moveToBack gives the turn to others.
+// moveToBack ends the turn of a queue.
 func (g *rateGate) moveToBack(l queueKey) {
 	if i := slices.Index(g.turns, l); i >= 0 {
 		g.turns = append(slices.Delete(g.turns, i, i+1), l)
@@ -183,8 +181,7 @@ func (g *rateGate) refund(c git.Cost) {
 	}
 }
 
-// estimate is about how long a new ticket will have to wait, behind those whose turn comes
-// before.
+// estimate returns about how long a new cost will wait, behind those whose turn comes first.
 func (g *rateGate) estimate(t *queuedCost, now time.Time) time.Duration {
 	own := len(g.queues[t.queue()])
 	var before []git.Cost
@@ -212,7 +209,7 @@ func (g *rateGate) estimate(t *queuedCost, now time.Time) time.Duration {
 	return wait
 }
 
-// observe takes in what the server said. Who waits in vain now is told.
+// observe records a server's report. Costs that would now wait beyond their deadline fail at once.
 func (g *rateGate) observe(s git.RateStatus, now time.Time) {
 	if s.Until.After(g.until) {
 		g.until = s.Until
@@ -230,11 +227,11 @@ func (g *rateGate) observe(s git.RateStatus, now time.Time) {
 	}
 }
 
-// samePeriod is by how much two ends of one period may differ as servers tell them.
+// samePeriod is how much two reported ends of one period may differ.
 const samePeriod = 5 * time.Second
 
-// observeRemaining takes in how many calls are left. Answers overtake each other: within a period the
-// least of them counts.
+// observeRemaining records the remaining calls. Answers overtake each other: within a period the
+// lowest figure counts.
 func (g *rateGate) observeRemaining(s git.RateStatus) {
 	switch {
 	case !g.counted, s.Reset.After(g.reset.Add(samePeriod)):
@@ -244,7 +241,7 @@ func (g *rateGate) observeRemaining(s git.RateStatus) {
 	}
 }
 
-// idle says whether nothing is lost if the gate is forgotten.
+// idle reports whether the gate can be dropped without losing anything.
 func (g *rateGate) idle(now time.Time) bool {
 	if g.users > 0 || g.closedFor(git.Cost{Calls: 1}, now) > 0 || g.counted {
 		return false

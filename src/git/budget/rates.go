@@ -7,7 +7,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Rates are the most that is asked of a server. Zero is no bound.
+// Rates are the limits of a server. Zero is unlimited.
 type Rates struct {
 	CallsMinute, CallsHour     int // of a credential
 	PointsMinute               int
@@ -15,20 +15,20 @@ type Rates struct {
 	PushesMinute, ReadsSecond  int // of a repository
 }
 
-// GitHub is 60 % of what GitHub grants a credential, so that people and other programs that
-// use it have some left: 5,000 calls an hour, 900 points a minute, 80 calls that make
-// content a minute and 500 an hour; and 15 reads a second of a repository. Pushes are all of
-// the 6 a minute that a repository takes: one window of ten seconds each.
+// GitHub is 60 % of what GitHub grants a credential, so that people and other programs that use it
+// have some left: 5,000 calls an hour, 900 points a minute, 80 calls that make content a minute and
+// 500 an hour; and 15 reads a second of a repository. Pushes are all of the 6 a minute that a
+// repository takes: one window of ten seconds each.
 func GitHub() Rates {
 	return Rates{CallsHour: 3000, PointsMinute: 540, ContentMinute: 48, ContentHour: 300, PushesMinute: 6, ReadsSecond: 9}
 }
 
-// GitLab is 60 % of the 2,000 calls a minute that gitlab.com grants a user. It knows no
-// bounds on content, and none on pushes.
+// GitLab is 60 % of the 2,000 calls a minute that gitlab.com grants a user. It limits neither
+// content nor pushes.
 func GitLab() Rates { return Rates{CallsMinute: 1200} }
 
-// Published returns the rates of a repository's server: those of GitHub or GitLab for those
-// who speak with them by their own interfaces or are hosted by them; none for others.
+// Published returns the rates of a repository's server: those of GitHub or GitLab for repositories
+// that use their APIs or are hosted by them; none for others.
 func Published(r git.Repo) Rates {
 	return Presets{"github": GitHub(), "gitlab": GitLab()}.Of(r)
 }
@@ -39,8 +39,8 @@ type Presets map[string]Rates
 // Of returns the rates of a repository's server.
 func (p Presets) Of(r git.Repo) Rates { return p[ProviderOf(r)] }
 
-// ProviderOf returns whose limits hold for a repository: "github", "gitlab" or ""; that
-// whose interface is spoken, or else that whose server it is on.
+// ProviderOf returns the provider whose limits apply to a repository: "github", "gitlab" or ""; the
+// one whose API it uses, or else the one that hosts it.
 func ProviderOf(r git.Repo) string {
 	switch r.Provider {
 	case "github", "gitlab":

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	renewBefore = 5 * time.Minute // the end of a token, a new one is got
+	renewBefore = 5 * time.Minute // before the end of a token it is renewed
 	proofLasts  = 9 * time.Minute // GitHub takes ten at most
-	clockSkew   = time.Minute     // by which our clock may be ahead of the server's
+	clockSkew   = time.Minute     // how far our clock may be ahead of the server's
 	maxApps     = 256             // installations whose tokens are kept
 )
 
-// appTokens keeps the tokens of installations.
+// appTokens holds the tokens of installations.
 type appTokens struct {
 	mu  sync.Mutex
 	all map[installation]*appToken
@@ -39,8 +39,8 @@ type installation struct {
 	app git.App
 }
 
-// appToken is the token of an installation. Whoever holds the slot gets a new one; all others
-// wait for it and share it.
+// appToken is the token of an installation. The holder of the slot renews it; all others wait and
+// share it.
 type appToken struct {
 	slot  chan struct{}
 	token git.Secret // guarded by the slot
@@ -61,8 +61,7 @@ func (a *appTokens) of(i installation) *appToken {
 	return t
 }
 
-// token returns what calls are made with: the repository's own token, or one of its app
-// other than refused.
+// token returns the token for calls: the repository's own, or one of its app other than refused.
 func (d *client) token(ctx context.Context, refused git.Secret) (git.Secret, error) {
 	if d.repo.App.ID == "" {
 		return d.repo.Token, nil
@@ -108,7 +107,7 @@ func (d *client) logIn(ctx context.Context) (token git.Secret, ends time.Time, e
 	return token, ends, err
 }
 
-// signProof returns a JSON web token by which an app shows that it holds its key.
+// signProof returns a JSON web token that proves the possession of the app's key.
 func signProof(app git.App, now time.Time) (git.Secret, error) {
 	key, err := parseKey(app.Key)
 	if err != nil {
@@ -132,7 +131,7 @@ func signProof(app git.App, now time.Time) (git.Secret, error) {
 	return git.Secret(text + "." + encode(signature)), nil
 }
 
-// parseKey reads a private RSA key in PEM. It returns Invalid, and shows nothing of it.
+// parseKey reads a private RSA key in PEM. Its error is Invalid and shows nothing of the key.
 func parseKey(secret git.Secret) (*rsa.PrivateKey, error) {
 	bad := errs.E(errs.Invalid, "log in", "", errors.New("the app's key is not an unencrypted private RSA key in PEM"))
 	block, _ := pem.Decode([]byte(secret.Reveal()))

@@ -8,14 +8,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// repoCache is what is known of one repository: which trees it has, and what is in them.
-// All of them were read from the server, or made there.
+// repoCache holds known objects of one repository: trees with their content, and names of files.
+// All were read from the server, or made there.
 type repoCache struct {
-	used uint64 // guarded by the host's lock
+	used uint64 // guarded by Host.mu
 
 	mu          sync.Mutex
 	trees       boundedCache[tree.Tree]
-	blobs       boundedCache[struct{}] // files that the server has got from us
+	blobs       boundedCache[struct{}] // files that the server got from us
 	roots       map[tree.ID]tree.ID    // trees of commits
 	derivedTips map[tree.ID]tree.BranchTip
 }
@@ -30,7 +30,7 @@ func newRepoCache(room int64) *repoCache {
 	return &repoCache{trees: boundedCache[tree.Tree]{room: room}, blobs: boundedCache[struct{}]{room: blobRoom}, roots: map[tree.ID]tree.ID{}}
 }
 
-// tree returns a tree that is known.
+// tree returns a cached tree.
 func (k *repoCache) tree(id tree.ID) (tree.Tree, bool) {
 	if id == tree.Empty {
 		return nil, true
@@ -40,7 +40,7 @@ func (k *repoCache) tree(id tree.ID) (tree.Tree, bool) {
 	return k.trees.get(id)
 }
 
-// blob says whether a file is known to be on the server.
+// blob reports whether the server is known to have a file.
 func (k *repoCache) blob(id tree.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -48,14 +48,14 @@ func (k *repoCache) blob(id tree.ID) bool {
 	return ok
 }
 
-// empty says whether no tree is known.
+// empty reports whether no tree is cached.
 func (k *repoCache) empty() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.trees.empty()
 }
 
-// addTrees remembers trees.
+// addTrees caches trees.
 func (k *repoCache) addTrees(all map[tree.ID]tree.Tree) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -64,7 +64,7 @@ func (k *repoCache) addTrees(all map[tree.ID]tree.Tree) {
 	}
 }
 
-// addBlobs remembers that the server has files.
+// addBlobs records that the server has files.
 func (k *repoCache) addBlobs(ids []tree.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -73,7 +73,7 @@ func (k *repoCache) addBlobs(ids []tree.ID) {
 	}
 }
 
-// root returns the tree of a commit, if it is known.
+// root returns the tree of a commit, if it is cached.
 func (k *repoCache) root(commit tree.ID) (tree.ID, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -90,7 +90,7 @@ func (k *repoCache) addRoot(commit, root tree.ID) {
 	k.roots[commit] = root
 }
 
-// forget drops all that is known.
+// forget empties the cache.
 func (k *repoCache) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,8 +99,8 @@ func (k *repoCache) forget() {
 	clear(k.roots)
 }
 
-// boundedCache holds values within a bound of bytes: the young, which were put or asked for
-// lately, and the old, which go when there is no more room for the young.
+// boundedCache holds values within a bound of bytes: the young, which were used since the last
+// turn, and the old, which go when the young fill half of the bound.
 type boundedCache[V any] struct {
 	room       int64 // bytes of both
 	young, old map[tree.ID]cacheEntry[V]
@@ -138,7 +138,7 @@ func (m *boundedCache[V]) empty() bool { return len(m.young)+len(m.old) == 0 }
 
 func (m *boundedCache[V]) clear() { m.young, m.old, m.bytes = nil, nil, 0 }
 
-// repo returns what is known of a repository, making room if there are too many.
+// repo returns the cache of a repository. A new one may replace the least recently used.
 func (h *Host) repo(r git.Repo) *repoCache {
 	h.mu.Lock()
 	defer h.mu.Unlock()

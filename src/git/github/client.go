@@ -17,17 +17,17 @@ import (
 
 const maxAnswer = 128 << 20 // bytes; the largest file that GitHub takes has 100 MiB
 
-// client is the way into one repository.
+// client calls the API for one repository.
 type client struct {
 	h           *Host
 	repo        git.Repo
 	owner, name string
-	base        *url.URL // of the interface, ends in a slash
+	base        *url.URL // of the API, ends in a slash
 }
 
 var nameRE = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
-// client returns the way into a repository. It returns Invalid if there can be none.
+// client returns the client of a repository; Invalid if its URL is not one of GitHub.
 func (h *Host) client(r git.Repo) (*client, error) {
 	a, err := git.ParseURL(r.URL)
 	if err != nil {
@@ -44,8 +44,8 @@ func (h *Host) client(r git.Repo) (*client, error) {
 	return &client{h: h, repo: r, owner: owner, name: name, base: base}, nil
 }
 
-// apiOf returns where the interface is: as the repository says, else api.github.com for
-// github.com, else below /api/v3 of the same host.
+// apiOf returns the URL of the API: that of the repository, else api.github.com for github.com,
+// else /api/v3 on the same host.
 func apiOf(r git.Repo, a git.Address) (*url.URL, error) {
 	host := a.Host
 	if a.Port != "" && a.Scheme != "ssh" {
@@ -66,11 +66,11 @@ func apiOf(r git.Repo, a git.Address) (*url.URL, error) {
 	return &url.URL{Scheme: "https", Host: host, Path: "/api/v3/"}, nil
 }
 
-// What calls cost. The push that a commit is comes to the account of whoever writes, with its guard.
+// Costs of calls. The guard of a message spends the push.
 var (
 	readCost  = git.Cost{Calls: 1, Points: 1}
 	writeCost = git.Cost{Calls: 1, Points: 5, Content: 1}
-	prepaid   = git.Cost{} // what was spent for before
+	prepaid   = git.Cost{} // spent before
 )
 
 // times is a cost n times.
@@ -83,11 +83,11 @@ func plus(a, b git.Cost) git.Cost {
 	return git.Cost{Calls: a.Calls + b.Calls, Points: a.Points + b.Points, Content: a.Content + b.Content}
 }
 
-// apiCall is one call of the interface.
+// apiCall is one call of the API.
 type apiCall func(context.Context, *gh.Client) (*gh.Response, error)
 
-// call spends what a call costs, makes it, and classifies what went wrong. A credential that
-// is refused is renewed, if it can be, and the call made once more.
+// call spends the cost of a call, makes it, and classifies errors. A refused token of an app is
+// renewed, and the call repeated once.
 func (d *client) call(ctx context.Context, op string, cost git.Cost, do apiCall) error {
 	if err := d.spend(ctx, op, cost); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (d *client) callOnce(ctx context.Context, op string, token git.Secret, do a
 	return transport.Fail(ctx, d.repo, op, err, token)
 }
 
-// apiClient returns a client that carries a token. It has no memory of its own.
+// apiClient returns a client that sends a token. It has no state of its own.
 func (d *client) apiClient(token git.Secret) (*gh.Client, error) {
 	shared, err := d.h.clients.Get(d.repo)
 	if err != nil {
@@ -150,7 +150,7 @@ func (d *client) apiClient(token git.Secret) (*gh.Client, error) {
 	return c, nil
 }
 
-// tokenTransport puts the token on requests, and bounds answers.
+// tokenTransport adds the token to requests, and limits answers.
 type tokenTransport struct {
 	next  http.RoundTripper
 	token git.Secret

@@ -20,8 +20,8 @@ import (
 
 // Commit puts one commit on top of parent and moves branch from parent to it.
 //
-// The interface moves a branch to whatever descends from where it is. So that a branch
-// which was taken back is not brought forward again, where it is is asked for right before.
+// The API moves a branch to any descendant of its head. So that a branch that was rewound is not
+// moved forward again, its head is read right before.
 func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
 	d, err := h.checkedClient(r, firstOf(git.CheckBranch(branch), git.CheckEdits(edits)))
 	if err != nil {
@@ -43,13 +43,13 @@ type commitWriter struct {
 	*client
 	known    *repoCache
 	branch   string
-	parent   git.Hash  // where the branch is; empty if it is to be made
-	base     git.Hash  // the commit's parent: that, or the one that began an empty repository
-	expected *git.Hash // where a branch is that shall leave its history; nil: at base
+	parent   git.Hash  // the head of the branch; empty if it does not exist
+	base     git.Hash  // the commit's parent: parent, or the first commit of an empty repository
+	expected *git.Hash // the head of a branch that leaves its history; nil: base
 	message  git.Message
 }
 
-// commit builds the trees, the commit, and moves the branch.
+// commit builds the trees and the commit, and moves the branch.
 func (w *commitWriter) commit(ctx context.Context, edits []git.Edit) (git.Hash, error) {
 	from, err := w.baseTree(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ func (w *commitWriter) commit(ctx context.Context, edits []git.Edit) (git.Hash, 
 	return id, nil
 }
 
-// withSubject gives an error that blames a path its subject.
+// withSubject adds the repository to an error that blames a path.
 func (w *commitWriter) withSubject(err error) error {
 	if at, ok := errors.AsType[*git.PathError](err); ok {
 		return errs.E(errs.Invalid, "commit", w.repo.URL, at)
@@ -97,7 +97,7 @@ func (w *commitWriter) withSubject(err error) error {
 	return err
 }
 
-// baseTree returns the tree that the edits are made on.
+// baseTree returns the tree that the edits apply to.
 func (w *commitWriter) baseTree(ctx context.Context) (tree.ID, error) {
 	if w.parent == "" {
 		return tree.Empty, nil
@@ -110,7 +110,7 @@ func (w *commitWriter) baseTree(ctx context.Context) (tree.ID, error) {
 	return w.rootOf(ctx, commit)
 }
 
-// cost is what all calls of a plan cost that are sure to come, the commit's and the branch's included.
+// cost returns the least cost of all calls of a plan, of the commit and of the branch.
 func (w *commitWriter) cost(p *treePlan) git.Cost {
 	n := len(p.blobs) + len(w.splitItems(p.root))
 	for _, round := range p.rounds {
@@ -127,7 +127,7 @@ func (w *commitWriter) splitItems(items []treeItem) [][]treeItem {
 	return splitItems(items, w.h.opt.MaxItems, w.h.opt.MaxBytes)
 }
 
-// build makes the server have a plan's trees.
+// build creates the trees of a plan on the server.
 func (w *commitWriter) build(ctx context.Context, p *treePlan, from tree.ID) error {
 	for _, id := range p.blobs {
 		if err := w.blob(ctx, id, p.d.blobs[id]); err != nil {
@@ -160,8 +160,8 @@ func (w *commitWriter) build(ctx context.Context, p *treePlan, from tree.ID) err
 	return nil
 }
 
-// rememberRound notes what the server has after a round, so that nothing of it is sent again
-// should a later call fail.
+// rememberRound caches what the server has after a round, so that nothing of it is sent again if a
+// later call fails.
 func (w *commitWriter) rememberRound(p *treePlan, round int) {
 	trees, blobs := map[tree.ID]tree.Tree{}, []tree.ID{}
 	for _, id := range p.order {
@@ -173,7 +173,7 @@ func (w *commitWriter) rememberRound(p *treePlan, round int) {
 	w.known.addBlobs(blobs)
 }
 
-// blob puts a file on the server.
+// blob creates a file on the server.
 func (w *commitWriter) blob(ctx context.Context, id tree.ID, content []byte) error {
 	text := base64.StdEncoding.EncodeToString(content)
 	var made string
@@ -186,13 +186,13 @@ func (w *commitWriter) blob(ctx context.Context, id tree.ID, content []byte) err
 		return err
 	}
 	if made != id.String() {
-		return errs.E(errs.Unavailable, "commit", w.repo.URL, errors.New("the server has got another file than was sent"))
+		return errs.E(errs.Unavailable, "commit", w.repo.URL, errors.New("the server stored another file than was sent"))
 	}
 	w.known.addBlobs([]tree.ID{id})
 	return nil
 }
 
-// trees makes a tree of items on top of another, in as few requests as are allowed, and
+// trees creates a tree of items on top of another, in as few requests as the limits allow, and
 // returns its name.
 func (w *commitWriter) trees(ctx context.Context, base tree.ID, items []treeItem) (tree.ID, error) {
 	for _, part := range w.splitItems(items) {
@@ -216,7 +216,7 @@ func (w *commitWriter) trees(ctx context.Context, base tree.ID, items []treeItem
 	return base, nil
 }
 
-// entriesOf are items as the interface has them.
+// entriesOf converts items to entries of the API.
 func entriesOf(items []treeItem) []*gh.TreeEntry {
 	entries := make([]*gh.TreeEntry, len(items))
 	for i, it := range items {
@@ -236,7 +236,7 @@ func entriesOf(items []treeItem) []*gh.TreeEntry {
 	return entries
 }
 
-// createCommit makes the commit object.
+// createCommit creates the commit object.
 func (w *commitWriter) createCommit(ctx context.Context, root tree.ID) (id git.Hash, err error) {
 	w.message = w.message.Dated()
 	who := authorOf(w.message)
@@ -261,7 +261,7 @@ func (w *commitWriter) createCommit(ctx context.Context, root tree.ID) (id git.H
 	return id, nil
 }
 
-// signature signs the commit as the server is going to make it; nil if nobody signs.
+// signature signs the commit as the server will make it; nil without a signer.
 func (w *commitWriter) signature(root tree.ID) (*gh.SignatureVerification, error) {
 	if w.message.Signer == nil {
 		return nil, nil
@@ -274,7 +274,7 @@ func (w *commitWriter) signature(root tree.ID) (*gh.SignatureVerification, error
 	return &gh.SignatureVerification{Signature: gh.String(text)}, err
 }
 
-// authorOf takes a message's signature apart.
+// authorOf converts a message's signature.
 func authorOf(m git.Message) *gh.CommitAuthor {
 	name, rest, _ := strings.Cut(m.Signature(), " <")
 	mail, rest, _ := strings.Cut(rest, "> ")
@@ -286,7 +286,8 @@ func authorOf(m git.Message) *gh.CommitAuthor {
 	return &gh.CommitAuthor{Name: gh.String(name), Email: gh.String(mail), Date: &gh.Timestamp{Time: time.Unix(at, 0).UTC()}}
 }
 
-// moveBranch makes the branch point at a commit, if it is where it was. The guard may take its time.
+// moveBranch moves the branch to a commit if it is at its expected head. That is read again if the
+// guard took long.
 func (w *commitWriter) moveBranch(ctx context.Context, to git.Hash) error {
 	looked := time.Now()
 	if err := w.checkHead(ctx, prepaid); err != nil {
@@ -305,7 +306,7 @@ func (w *commitWriter) moveBranch(ctx context.Context, to git.Hash) error {
 	return w.moveRefused(w.updateRef(ctx, to))
 }
 
-// updateRef makes the branch point at a commit, without force unless it shall leave its history.
+// updateRef moves the branch, without force unless it must leave its history.
 func (w *commitWriter) updateRef(ctx context.Context, to git.Hash) error {
 	was := w.expectedHead()
 	return w.call(ctx, "commit", prepaid, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
@@ -322,7 +323,8 @@ func (w *commitWriter) updateRef(ctx context.Context, to git.Hash) error {
 // longAgo is when it has to be asked again where a branch is.
 const headCheckValid = time.Second
 
-// checkHead says whether the branch is where the commit was made for; a new one is not looked for.
+// checkHead fails unless the branch is at its expected head; one that must not exist is not
+// checked.
 func (w *commitWriter) checkHead(ctx context.Context, cost git.Cost) error {
 	was := w.expectedHead()
 	if was == "" {
@@ -335,7 +337,7 @@ func (w *commitWriter) checkHead(ctx context.Context, cost git.Cost) error {
 	return err
 }
 
-// expectedHead is where the branch has to be; empty if it is to be made.
+// expectedHead is the commit that the branch must be at; empty if it must not exist.
 func (w *commitWriter) expectedHead() git.Hash {
 	if w.expected != nil {
 		return *w.expected
@@ -343,7 +345,7 @@ func (w *commitWriter) expectedHead() git.Hash {
 	return w.base
 }
 
-// headOf asks where a branch is; empty if there is none.
+// headOf returns the head of a branch; empty if there is none.
 func (d *client) headOf(ctx context.Context, branch string, cost git.Cost) (id git.Hash, err error) {
 	err = d.call(ctx, "commit", cost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 		ref, resp, err := c.Git.GetRef(ctx, d.owner, d.name, "heads/"+branch)
@@ -360,7 +362,7 @@ func (w *commitWriter) conflict() error {
 	return errs.E(errs.Conflict, "commit", w.repo.URL, fmt.Errorf("branch %s is not where it was expected", w.branch))
 }
 
-// moveRefused tells why a branch was not moved: what is no lost race is a rule.
+// moveRefused classifies a refusal to move a branch: what is no lost race is a rule.
 func (w *commitWriter) moveRefused(err error) error {
 	switch {
 	case err == nil || errors.Is(err, errEmpty):
@@ -374,8 +376,7 @@ func (w *commitWriter) moveRefused(err error) error {
 	return errs.E(errs.Forbidden, "commit", w.repo.URL, fmt.Errorf("the server refuses to move branch %s: %w", w.branch, e.Err))
 }
 
-// forgetIfGone drops what is known of a repository if objects that we took to be there are
-// not: the next try starts from what is.
+// forgetIfGone empties the cache if the server lacks cached objects: the next try reads them again.
 func (w *commitWriter) forgetIfGone(err error) error {
 	if errors.Is(err, errGone) {
 		w.known.forget()
@@ -384,7 +385,8 @@ func (w *commitWriter) forgetIfGone(err error) error {
 	return err
 }
 
-// blamePath names the path of an edit, or the directory above it, that the server's refusal shows.
+// blamePath adds to an error the path of an edit, or a directory above it, that the server's
+// message names.
 func blamePath(err error, edits []git.Edit) error {
 	e, ok := errors.AsType[*errs.Error](err)
 	if _, done := errors.AsType[*git.PathError](err); !ok || done || e.Kind != errs.Invalid && e.Kind != errs.TooLarge {
@@ -404,12 +406,12 @@ func blamePath(err error, edits []git.Edit) error {
 	return &errs.Error{Kind: e.Kind, Op: e.Op, Subject: e.Subject, Err: &git.PathError{Path: longest, Err: e.Err}}
 }
 
-// readme is what the first commit of an empty repository holds.
-const readme = "This repository is written by EMCO. What it is to hold is on its way.\n"
+// readme is the content of the first commit of an empty repository.
+const readme = "This repository is written by EMCO. Its content is on its way.\n"
 
-// initRepository makes the first commit of an empty repository. Only the interface for single files
-// can do that, and only on the default branch. If that is the branch to be written, the
-// commit comes on top of it, and holds nothing of it.
+// initRepository makes the first commit of an empty repository. Only the API for single files can
+// do that, and only on the default branch. If that is the branch to write, the commit comes on top,
+// without this file.
 func (w *commitWriter) initRepository(ctx context.Context) error {
 	if w.message.Guard != nil {
 		if err := w.message.Guard(ctx); err != nil {
@@ -435,7 +437,7 @@ func (w *commitWriter) initRepository(ctx context.Context) error {
 		return resp, err
 	})
 	if errs.Is(err, errs.Invalid) || errs.Is(err, errs.Conflict) {
-		return w.conflict() // somebody else has begun it
+		return w.conflict() // someone else initialised it
 	}
 	return err
 }

@@ -13,16 +13,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// CommitDerived commits, and then moves views along, one after the other: the interface moves
-// one branch a call. Besides the commit that is
+// CommitDerived commits, and then updates derived branches one after the other: the API moves one
+// branch per call. Besides the commit it makes
 //
-//	GET matching refs    one for each hundred branches, to find out where the views are
-//	GET commit           one for each view whose commit is not known; none for those of ours
-//	POST tree            one, for all views that move
-//	POST commit, PATCH ref (without force), or POST ref    for each view that moves
-//	DELETE ref           for each view that is gone
+//	GET matching refs    one for each hundred branches, to read the heads of derived branches
+//	GET commit           one for each head that is not cached; none for those of ours
+//	POST tree            one, for all derived branches that move
+//	POST commit, PATCH ref (without force), or POST ref    for each derived branch that moves
+//	DELETE ref           for each derived branch that is removed
 //
-// What was moved stays moved if a later call fails; the next commit goes on with the others.
+// Branches that were moved stay moved if a later call fails; the next commit continues with the
+// others.
 func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdate) (git.DerivedResult, error) {
 	d, err := h.checkedClient(r, s.Check())
 	if err != nil {
@@ -33,7 +34,7 @@ func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdat
 	if err != nil || at == "" && len(s.Remove) == 0 || len(s.Derived)+len(s.Remove) == 0 {
 		return git.DerivedResult{Commit: at}, err
 	}
-	if at == s.Parent { // nothing was sent, and so nobody has looked whether the branch is there
+	if at == s.Parent { // nothing was sent, so the head of the branch was not read
 		if now, err := d.headOf(ctx, s.Branch, readCost); err != nil || now != at {
 			return git.DerivedResult{}, firstOf(err, (&commitWriter{client: d, branch: s.Branch}).conflict())
 		}
@@ -53,14 +54,14 @@ func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdat
 	return shown, w.removeAll(ctx, s.Remove, now, &shown)
 }
 
-// derivedWriter moves views.
+// derivedWriter updates derived branches.
 type derivedWriter struct {
 	*client
 	known   *repoCache
 	message git.Message
 }
 
-// update has views show a commit.
+// update derives branches from a commit.
 func (w *derivedWriter) update(ctx context.Context, commit git.Hash, views []git.DerivedBranch, at map[string]tree.BranchTip) (git.DerivedResult, error) {
 	gallery, err := w.derivedTrees(ctx, commit)
 	if err != nil {
@@ -88,7 +89,8 @@ func (w *derivedWriter) update(ctx context.Context, commit git.Hash, views []git
 	return shown, nil
 }
 
-// derivedTrees shows the tree of a commit. Only trees above the views' directories are read.
+// derivedTrees returns the trees of branches derived from a commit. Only trees above their
+// directories are read.
 func (w *derivedWriter) derivedTrees(ctx context.Context, commit git.Hash) (*tree.DerivedTrees, error) {
 	id, err := tree.ParseID(commit)
 	if err != nil {
@@ -106,7 +108,7 @@ func (w *derivedWriter) derivedTrees(ctx context.Context, commit git.Hash) (*tre
 	return d.Derived(), nil
 }
 
-// derivedTips asks where views are, and what they show.
+// derivedTips returns the heads of derived branches and their trees.
 func (w *derivedWriter) derivedTips(ctx context.Context, views []string) (map[string]tree.BranchTip, error) {
 	heads, err := w.headsBelow(ctx, prefixOf(views))
 	if err != nil {
@@ -125,7 +127,7 @@ func (w *derivedWriter) derivedTips(ctx context.Context, views []string) (map[st
 	return at, nil
 }
 
-// prefixOf is what the branches of views have in common.
+// prefixOf returns the common prefix of names.
 func prefixOf(views []string) string {
 	prefix := views[0]
 	for _, name := range views {
@@ -136,11 +138,11 @@ func prefixOf(views []string) string {
 	return prefix
 }
 
-// headsBelow returns where the branches are whose names begin with a prefix.
+// headsBelow returns the heads of the branches whose names begin with a prefix.
 func (d *client) headsBelow(ctx context.Context, prefix string) (map[string]git.Hash, error) {
 	found := map[string]git.Hash{}
 	for page := 1; page != 0; {
-		err := d.call(ctx, "show", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		err := d.call(ctx, "derive", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 			part, resp, err := c.Git.ListMatchingRefs(ctx, d.owner, d.name, &gh.ReferenceListOptions{
 				Ref: "heads/" + prefix, ListOptions: gh.ListOptions{Page: page, PerPage: perPage},
 			})
@@ -160,7 +162,7 @@ func (d *client) headsBelow(ctx context.Context, prefix string) (map[string]git.
 	return found, nil
 }
 
-// tipOf returns what a view's commit shows.
+// tipOf returns the tree of a derived branch's head.
 func (w *derivedWriter) tipOf(ctx context.Context, commit git.Hash) (tree.BranchTip, error) {
 	id, err := tree.ParseID(commit)
 	if err != nil {
@@ -170,7 +172,7 @@ func (w *derivedWriter) tipOf(ctx context.Context, commit git.Hash) (tree.Branch
 		return v, nil
 	}
 	var found *gh.Commit
-	err = w.call(ctx, "show", readCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+	err = w.call(ctx, "derive", readCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
 		found, resp, err = c.Git.GetCommit(ctx, w.owner, w.name, string(commit))
 		return resp, err
 	})
@@ -186,8 +188,8 @@ func (w *derivedWriter) tipOf(ctx context.Context, commit git.Hash) (tree.Branch
 	return v, nil
 }
 
-// createTrees makes the server have the trees of pictures: as directories "0", "1", … of trees that
-// nothing refers to.
+// createTrees creates the trees of derived branches on the server, as directories "0", "1", … of
+// trees that nothing refers to.
 func (w *derivedWriter) createTrees(ctx context.Context, g *tree.DerivedTrees, due []tree.DerivedChange) error {
 	var items []treeItem
 	for i, p := range due {
@@ -197,15 +199,15 @@ func (w *derivedWriter) createTrees(ctx context.Context, g *tree.DerivedTrees, d
 		}
 	}
 	t := &commitWriter{client: w.client, known: w.known}
-	if err := w.spend(ctx, "show", times(writeCost, len(t.splitItems(items)))); err != nil {
+	if err := w.spend(ctx, "derive", times(writeCost, len(t.splitItems(items)))); err != nil {
 		return err
 	}
 	_, err := t.trees(ctx, tree.ID{}, items)
 	return t.forgetIfGone(err)
 }
 
-// appendTree appends what a new tree of the gallery holds, at a path: what is on the server by
-// its name, and files by their content.
+// appendTree appends the items of a new tree, at a path: objects of the server by their names, and
+// files by their content.
 func (w *derivedWriter) appendTree(ctx context.Context, items []treeItem, g *tree.DerivedTrees, id tree.ID, path string) ([]treeItem, error) {
 	o, fresh := g.Get(id)
 	if !fresh {
@@ -225,7 +227,7 @@ func (w *derivedWriter) appendTree(ctx context.Context, items []treeItem, g *tre
 		}
 		file, _ := g.Get(e.ID)
 		if !inlinable(file.Content) {
-			return nil, errs.E(errs.Invalid, "show", w.repo.URL, errors.New("a view of nothing holds a file that is no text"))
+			return nil, errs.E(errs.Invalid, "derive", w.repo.URL, errors.New("a file of an empty derived branch is not text"))
 		}
 		text := string(file.Content)
 		items = append(items, treeItem{path: at, mode: e.Mode, content: &text})
@@ -233,10 +235,10 @@ func (w *derivedWriter) appendTree(ctx context.Context, items []treeItem, g *tre
 	return items, nil
 }
 
-// commitOne makes a commit for a view, and moves the view to it.
+// commitOne makes a commit for a derived branch, and moves the branch to it.
 func (w *derivedWriter) commitOne(ctx context.Context, p tree.DerivedChange, m git.Message) (git.Hash, error) {
 	v := &commitWriter{client: w.client, known: w.known, branch: p.Derived.Branch, parent: p.From, base: p.From, message: m}
-	if err := w.spend(ctx, "show", times(writeCost, 2)); err != nil {
+	if err := w.spend(ctx, "derive", times(writeCost, 2)); err != nil {
 		return "", err
 	}
 	id, err := v.createCommit(ctx, p.Root)
@@ -251,14 +253,14 @@ func (w *derivedWriter) commitOne(ctx context.Context, p tree.DerivedChange, m g
 	return id, err
 }
 
-// removeAll takes away views that are there, and nothing else that goes by their names. The
-// interface has no condition for that: where they are was asked for right before.
+// removeAll deletes derived branches. The API has no compare-and-swap for that; their heads were
+// read right before.
 func (w *derivedWriter) removeAll(ctx context.Context, gone []string, at map[string]tree.BranchTip, shown *git.DerivedResult) error {
 	for _, name := range tree.Removable(gone, at, shown) {
 		err := w.call(ctx, "remove", writeCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 			return c.Git.DeleteRef(ctx, w.owner, w.name, "heads/"+name)
 		})
-		if err != nil && !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Conflict) { // it is gone
+		if err != nil && !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Conflict) { // it is deleted already
 			return (&commitWriter{client: w.client, branch: name}).moveRefused(err)
 		}
 		shown.Removed = append(shown.Removed, name)
@@ -266,7 +268,7 @@ func (w *derivedWriter) removeAll(ctx context.Context, gone []string, at map[str
 	return nil
 }
 
-// blameDir has a refusal blame the directory of the view.
+// blameDir makes a refusal blame the directory of the derived branch.
 func blameDir(err error, v git.DerivedBranch) error {
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok || e.Kind != errs.Forbidden {
@@ -275,10 +277,10 @@ func blameDir(err error, v git.DerivedBranch) error {
 	return errs.E(errs.Forbidden, e.Op, e.Subject, &git.PathError{Path: v.Dir, Err: e.Err})
 }
 
-// maxViewed bounds the commits of views that are known.
+// maxDerived bounds the cached heads of derived branches.
 const maxDerived = 20_000
 
-// derived returns what is known of a commit of a view.
+// derived returns a cached head of a derived branch.
 func (k *repoCache) derived(commit tree.ID) (tree.BranchTip, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

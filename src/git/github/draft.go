@@ -7,15 +7,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// treeDraft is what edits make of a tree, by the names of objects.
+// treeDraft is the outcome of edits, by the names of objects.
 type treeDraft struct {
 	*tree.Draft
-	old   map[tree.ID]tree.Tree // that were read
-	fresh map[tree.ID]tree.Tree // that were made, and are not among those that were read
-	blobs map[tree.ID][]byte    // files that differ from what was in their places
+	old   map[tree.ID]tree.Tree // read from the server
+	fresh map[tree.ID]tree.Tree // new, and not in old
+	blobs map[tree.ID][]byte    // new files
 }
 
-// newTreeDraft applies edits to a tree, all of whose trees along the edited paths are in old.
+// newTreeDraft applies edits to a tree. All trees along the edited paths are in old.
 func newTreeDraft(old map[tree.ID]tree.Tree, root tree.ID, edits *tree.Edits) (*treeDraft, error) {
 	made, err := tree.Apply(func(id tree.ID) (tree.Tree, error) {
 		if t, ok := old[id]; ok {
@@ -30,7 +30,7 @@ func newTreeDraft(old map[tree.ID]tree.Tree, root tree.ID, edits *tree.Edits) (*
 	return d, d.sort(made.ObjectSet)
 }
 
-// sort puts the objects of a pile where they are found by their names.
+// sort indexes the objects of a set by name.
 func (d *treeDraft) sort(p tree.ObjectSet) error {
 	d.fresh, d.blobs = map[tree.ID]tree.Tree{}, map[tree.ID][]byte{}
 	for _, o := range p.Objects {
@@ -53,7 +53,7 @@ func (d *treeDraft) sort(p tree.ObjectSet) error {
 // files returns the names of the files that were given.
 func (d *treeDraft) files() []tree.ID { return slices.Collect(maps.Keys(d.blobs)) }
 
-// sizeOf is about how many bytes of memory a tree takes.
+// sizeOf estimates the memory of a tree in bytes.
 func sizeOf(t tree.Tree) int64 {
 	n := int64(96)
 	for _, e := range t {

@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	shortestWait = time.Minute      // when a secondary limit is hit and nothing says for how long
+	shortestWait = time.Minute      // after a secondary limit without a time to come back
 	longestWait  = 15 * time.Minute // of those
 	longestReset = time.Hour        // until a primary limit is over
 	maxLimits    = 1024             // credentials whose secondary limits are remembered
 )
 
 var (
-	// errEmpty says that a repository has no commit yet, which most of the interface refuses.
+	// errEmpty is the error of an empty repository, which most of the API refuses.
 	errEmpty = errors.New("the repository is empty")
-	// errGone says that a request names an object which the server has not.
-	errGone = errors.New("the server lacks an object that it is taken to have")
+	// errGone is the error of a request that names an object which the server lacks.
+	errGone = errors.New("the server lacks an object that it had")
 )
 
-// checkAnswer reads an answer: what it says about the credential goes to the budget, and a
-// refusal becomes an error of a kind.
+// checkAnswer reads an answer: rate limits go to the budget, and a refusal becomes a classified
+// error.
 func (d *client) checkAnswer(resp *http.Response, err error) error {
 	now := time.Now()
 	s := rateStatusOf(resp.Header)
@@ -48,7 +48,7 @@ func (d *client) checkAnswer(resp *http.Response, err error) error {
 	case wait > 0:
 		return errs.Throttle("", "", wait, answerError(resp, messageOf(err)))
 	case !isJSON(resp) && (resp.StatusCode < 300 && !isRaw(resp) || resp.StatusCode == http.StatusNotFound):
-		return errs.E(errs.Unavailable, "", "", fmt.Errorf("the answer (%d) is not GitHub's; is the interface's address right, and is there a login page or a proxy before it?", resp.StatusCode))
+		return errs.E(errs.Unavailable, "", "", fmt.Errorf("the answer (%d) is not GitHub's; is the API's address right, and is there a login page or a proxy in front of it?", resp.StatusCode))
 	case err == nil:
 		return nil
 	case resp.StatusCode < 300:
@@ -57,23 +57,23 @@ func (d *client) checkAnswer(resp *http.Response, err error) error {
 	return refusalError(resp, err)
 }
 
-// credentialKey tells credentials apart.
+// credentialKey identifies a credential.
 func (d *client) credentialKey() string {
 	return d.base.Host + " " + d.repo.App.ID + " " + strconv.FormatInt(d.repo.App.Installation, 10) + " " + d.repo.Token.Reveal()
 }
 
-// unreadableAnswer is the error of an answer that could not be read to its end, or not understood.
+// unreadableAnswer is the error of an answer that was cut or not understood.
 func unreadableAnswer(err error) error {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return errs.E(errs.TooLarge, "", "", fmt.Errorf("the answer has more than %d bytes", maxAnswer))
 	}
 	if _, later := errors.AsType[*gh.AcceptedError](err); later {
-		err = errors.New("the server is not ready to tell")
+		err = errors.New("the server has not finished the answer yet")
 	}
 	return errs.E(errs.Unavailable, "", "", err)
 }
 
-// refusalError turns a status above 299 into an error of a kind.
+// refusalError classifies a status above 299.
 func refusalError(resp *http.Response, err error) error {
 	words := messageOf(err)
 	cause := answerError(resp, words)
@@ -83,7 +83,7 @@ func refusalError(resp *http.Response, err error) error {
 	case http.StatusForbidden, http.StatusUnavailableForLegalReasons:
 		return errs.E(errs.Forbidden, "", "", cause)
 	case http.StatusNotFound, http.StatusGone:
-		return errs.E(errs.NotFound, "", "", fmt.Errorf("%w; there is none, or the credential may not see it", cause))
+		return errs.E(errs.NotFound, "", "", fmt.Errorf("%w; it does not exist, or the credential may not read it", cause))
 	case http.StatusConflict:
 		if strings.Contains(strings.ToLower(words), "repository is empty") {
 			cause = errEmpty
@@ -102,8 +102,8 @@ func refusalError(resp *http.Response, err error) error {
 	return &errs.Error{Kind: errs.Unavailable, Err: cause, After: wait}
 }
 
-// unprocessable tells apart what GitHub has one status for, by its words. It is done before
-// these are cleared of credentials, which may be part of any word.
+// unprocessable classifies status 422 by GitHub's message. That happens before the message is
+// redacted, since a credential may be part of any word.
 func unprocessable(words string, cause error) error {
 	low := strings.ToLower(words)
 	holds := func(words ...string) bool {
@@ -122,12 +122,12 @@ func unprocessable(words string, cause error) error {
 	return errs.E(errs.Invalid, "", "", cause)
 }
 
-// answerError is the error that shows a status and what the server said.
+// answerError shows a status and the server's message.
 func answerError(resp *http.Response, words string) error {
 	return fmt.Errorf("the server answers %d %s", resp.StatusCode, cmp.Or(words, http.StatusText(resp.StatusCode)))
 }
 
-// messageOf returns what the server said, in one text, "" if nothing that can be read.
+// messageOf returns the server's message in one text, "" without one.
 func messageOf(err error) string {
 	if e, ok := errors.AsType[*gh.RateLimitError](err); ok {
 		return e.Message
@@ -153,13 +153,13 @@ func isJSON(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusNoContent || strings.Contains(resp.Header.Get("Content-Type"), "json")
 }
 
-// isRaw tells the answer of a file's content.
+// isRaw reports whether an answer is the content of a file.
 func isRaw(resp *http.Response) bool {
 	kind := resp.Header.Get("Content-Type")
 	return strings.HasPrefix(kind, "application/vnd.github") || strings.HasPrefix(kind, "application/octet-stream")
 }
 
-// rateStatusOf reads the headers about the primary limit.
+// rateStatusOf reads the headers of the primary rate limit.
 func rateStatusOf(h http.Header) (s git.RateStatus) {
 	limit, err := strconv.Atoi(h.Get("X-RateLimit-Limit"))
 	remaining, err2 := strconv.Atoi(h.Get("X-RateLimit-Remaining"))
@@ -173,7 +173,7 @@ func rateStatusOf(h http.Header) (s git.RateStatus) {
 	return s
 }
 
-// retryAfterOf returns how long a server asks to wait.
+// retryAfterOf returns the wait that the server asks for.
 func retryAfterOf(resp *http.Response) (time.Duration, bool) {
 	if resp.Header.Get("Retry-After") == "" {
 		return 0, false
@@ -181,14 +181,15 @@ func retryAfterOf(resp *http.Response) (time.Duration, bool) {
 	return transport.RetryAfter(resp.Header.Get("Retry-After"))
 }
 
-// secondaryLimits remembers how often in a row each credential met a secondary limit that did not
-// say for how long.
+// secondaryLimits counts how often in a row each credential hit a secondary rate limit without a
+// time to come back.
 type secondaryLimits struct {
 	mu   sync.Mutex
 	hits map[string]int
 }
 
-// wait returns for how long nothing may be asked after an answer; zero if it is none of a limit.
+// wait returns how long the credential must not be used after an answer; zero if that is not about
+// a limit.
 func (l *secondaryLimits) wait(key string, resp *http.Response, words string, now time.Time) time.Duration {
 	code, s := resp.StatusCode, rateStatusOf(resp.Header)
 	throttled := code == http.StatusTooManyRequests
@@ -212,7 +213,7 @@ func (l *secondaryLimits) wait(key string, resp *http.Response, words string, no
 	return l.nextWait(key)
 }
 
-// nextWait is a minute, and twice as long each time.
+// nextWait is a minute, doubled each time.
 func (l *secondaryLimits) nextWait(key string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

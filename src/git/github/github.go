@@ -60,17 +60,17 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Host speaks GitHub's interface. Make it with New; Close it when done.
+// Host uses GitHub's REST API. Make it with New; Close it when done.
 type Host struct {
 	opt           Options
 	clients       *transport.Clients
 	apps          appTokens
 	limits        secondaryLimits
-	testTransport http.RoundTripper // of the network, in tests of time
+	testTransport http.RoundTripper // replaces the network in tests of time
 
 	mu    sync.Mutex
-	repos map[git.Repo]*repoCache // credentials are part of the key: nobody reads by another's right
-	clock uint64                  // order of use
+	repos map[git.Repo]*repoCache // guarded by mu; credentials are part of the key, so that each reads by its own right
+	clock uint64                  // order of use; guarded by mu
 }
 
 // New returns a host.
@@ -98,7 +98,7 @@ func (h *Host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, e
 	return id, err
 }
 
-// head asks where a branch is.
+// head returns the head of a branch.
 func (d *client) head(ctx context.Context, branch string) (id git.Hash, err error) {
 	err = d.call(ctx, "head", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 		ref, resp, err := c.Git.GetRef(ctx, d.owner, d.name, "heads/"+branch)
@@ -179,7 +179,7 @@ func (h *Host) Blob(ctx context.Context, r git.Repo, id git.Hash) (content []byt
 	return content, err
 }
 
-// checkedClient checks what was asked for, and returns the door of a repository.
+// checkedClient returns the client of a repository, or the error of an earlier check.
 func (h *Host) checkedClient(r git.Repo, checked error) (*client, error) {
 	if checked != nil {
 		return nil, checked
@@ -187,7 +187,7 @@ func (h *Host) checkedClient(r git.Repo, checked error) (*client, error) {
 	return h.client(r)
 }
 
-// firstOf returns the first error, so that its kind and text are plain.
+// firstOf returns the first error, so that callers see one kind and one text.
 func firstOf(all ...error) error {
 	if i := slices.IndexFunc(all, func(err error) bool { return err != nil }); i >= 0 {
 		return all[i]

@@ -44,8 +44,8 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 	return log, nil
 }
 
-// compare returns the commits that one has and another has not, and whether the other is
-// in its history. NotFound if either is not there, or they have no ancestor in common.
+// compare returns the commits that commit has and base has not, and whether base is in its history.
+// It returns NotFound if either is missing, or they have no common ancestor.
 func (d *client) compare(ctx context.Context, commit, base git.Hash) (found map[git.Hash]git.Commit, grown bool, err error) {
 	found = map[git.Hash]git.Commit{}
 	for page := 1; page != 0; {
@@ -98,7 +98,7 @@ func (d *client) commits(ctx context.Context, commit git.Hash, pages int) (map[g
 }
 
 func (d *client) tooLong() error {
-	return errs.E(errs.TooLarge, "log", d.repo.URL, errors.New("too many commits to tell"))
+	return errs.E(errs.TooLarge, "log", d.repo.URL, errors.New("too many commits to list"))
 }
 
 func collect(found map[git.Hash]git.Commit, part []*gh.RepositoryCommit) {

@@ -10,13 +10,12 @@ import (
 )
 
 const (
-	worthSharing = 16 << 10  // bytes that must be saved by sending something once
+	worthSharing = 16 << 10  // bytes that sending an object once must save
 	maxInline    = 256 << 10 // bytes of a file that is sent within a tree
 	perEntry     = 120       // bytes of an entry besides its path and content
 )
 
-// treeItem is one entry of a request for a tree. Without content and id it takes away what
-// is at path.
+// treeItem is one entry of a request for a tree. Without content and id it removes the path.
 type treeItem struct {
 	path    string
 	mode    uint32
@@ -32,12 +31,12 @@ func (i treeItem) size() int {
 	return n
 }
 
-// treePlan says how to make the server build a draft's trees in few requests.
+// treePlan is how the server builds a draft's trees in few requests.
 //
 //	blobs    large or binary files: a request each
 //	rounds   trees of directories "0", "1", …, each of which many places share;
 //	         those of a later round hold some of an earlier one
-//	root     what changes from the old root to the new one
+//	root     the changes from the old root to the new one
 type treePlan struct {
 	blobs  []tree.ID
 	rounds [][]treeItem
@@ -47,15 +46,15 @@ type treePlan struct {
 	k            *repoCache
 	has          map[tree.ID]bool    // whether the server has an object
 	counted      map[[2]tree.ID]bool // pairs of a new tree and what was there before
-	uses         map[tree.ID]int     // by how many places a new object is held
+	uses         map[tree.ID]int     // places that hold a new object
 	sizes        map[tree.ID]int     // bytes of a request that an object takes
-	replacesFile map[tree.ID]bool    // trees that stand where a file was
-	staged       map[tree.ID]bool    // sent once, by themselves
+	replacesFile map[tree.ID]bool    // trees at the path of a former file
+	staged       map[tree.ID]bool    // sent once, on their own
 	rounded      map[tree.ID]int     // of staged objects: in which round
 	order        []tree.ID           // new objects in the order they were found; then those of rounds
 }
 
-// newTreePlan plans the way from one root to the draft's.
+// newTreePlan plans the requests from one root to the draft's.
 func newTreePlan(d *treeDraft, k *repoCache, from tree.ID) *treePlan {
 	p := &treePlan{
 		d: d, k: k, has: map[tree.ID]bool{}, counted: map[[2]tree.ID]bool{}, uses: map[tree.ID]int{}, sizes: map[tree.ID]int{},
@@ -79,7 +78,7 @@ func newTreePlan(d *treeDraft, k *repoCache, from tree.ID) *treePlan {
 	return p
 }
 
-// onServer says whether the server has an object, always the same for one plan.
+// onServer reports whether the server has an object, always the same for one plan.
 func (p *treePlan) onServer(id tree.ID) bool {
 	has, asked := p.has[id]
 	if asked {
@@ -94,7 +93,7 @@ func (p *treePlan) onServer(id tree.ID) bool {
 	return has
 }
 
-// count finds out what is new below a tree, and how many places hold it.
+// count collects the new objects below a tree, and counts the places that hold them.
 func (p *treePlan) count(id, before tree.ID) {
 	pair := [2]tree.ID{id, before}
 	if p.counted[pair] {
@@ -117,7 +116,7 @@ func (p *treePlan) count(id, before tree.ID) {
 	}
 }
 
-// sizeOf returns how many bytes of a request an object takes when it is sent in place.
+// sizeOf returns how many bytes of a request an object takes in place.
 func (p *treePlan) sizeOf(id tree.ID) int {
 	if w, ok := p.sizes[id]; ok {
 		return w
@@ -133,8 +132,8 @@ func (p *treePlan) sizeOf(id tree.ID) int {
 	return w
 }
 
-// stage decides what is sent by itself: large and binary files, trees where a file was, and
-// what is held by so many places that it saves something.
+// stage selects the objects that are sent on their own: large and binary files, trees that replace
+// a file, and objects that are shared by so many places that this saves something.
 func (p *treePlan) stage() {
 	var staged []tree.ID
 	for _, id := range p.order {
@@ -154,12 +153,12 @@ func (p *treePlan) stage() {
 	}
 }
 
-// inlinable says whether a file can be sent as text within a tree.
+// inlinable reports whether a file can be sent as text within a tree.
 func inlinable(content []byte) bool {
 	return len(content) <= maxInline && utf8.Valid(content) && !slices.Contains(content, 0)
 }
 
-// roundOf returns the round after those of all that an object holds.
+// roundOf returns the round after those of all objects that an object holds.
 func (p *treePlan) roundOf(id tree.ID) int {
 	if h, ok := p.rounded[id]; ok {
 		return h
@@ -187,7 +186,7 @@ func (p *treePlan) lastRound() int {
 	return top
 }
 
-// fillRounds writes out what is staged: each object as the directory or file of a number.
+// fillRounds writes the staged objects, each as a numbered directory or file.
 func (p *treePlan) fillRounds() {
 	slices.SortStableFunc(p.order, func(a, b tree.ID) int { return cmp.Compare(p.rounded[a], p.rounded[b]) })
 	for n, id := range p.order {
@@ -201,7 +200,7 @@ func (p *treePlan) fillRounds() {
 	}
 }
 
-// diff appends what turns one tree, at path, into another.
+// diff appends the items that turn one tree, at path, into another.
 func (p *treePlan) diff(items []treeItem, id, before tree.ID, path string) []treeItem {
 	next, old := p.tree(id), p.d.old[before]
 	for _, was := range old {
@@ -240,7 +239,7 @@ func (p *treePlan) itemOf(e tree.Entry, path string) treeItem {
 	return i
 }
 
-// splitItems splits items into requests, none of which is above the limits but for a single item.
+// splitItems splits items into requests within the limits; a single item may exceed them.
 func splitItems(items []treeItem, maxItems, maxBytes int) [][]treeItem {
 	var parts [][]treeItem
 	start, bytes := 0, 0

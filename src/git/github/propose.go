@@ -44,7 +44,7 @@ func (h *Host) Propose(ctx context.Context, r git.Repo, from, into string, m git
 	return proposalOf(last), nil
 }
 
-// openPull opens a pull request. If somebody else was faster, theirs is taken.
+// openPull opens a pull request. If someone else was faster, theirs is returned.
 func (d *client) openPull(ctx context.Context, p *gh.NewPullRequest) (made *gh.PullRequest, err error) {
 	err = d.call(ctx, "propose", writeCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
 		made, resp, err = c.PullRequests.Create(ctx, d.owner, d.name, p)
@@ -55,7 +55,7 @@ func (d *client) openPull(ctx context.Context, p *gh.NewPullRequest) (made *gh.P
 	}
 	last, err := d.newestPull(ctx, p.GetHead(), p.GetBase())
 	if err == nil && last == nil {
-		err = errs.E(errs.Conflict, "propose", d.repo.URL, errors.New("there is a pull request, and there is none"))
+		err = errs.E(errs.Conflict, "propose", d.repo.URL, errors.New("the server reports an open pull request and lists none"))
 	}
 	return last, err
 }
@@ -76,7 +76,7 @@ func (h *Host) Proposal(ctx context.Context, r git.Repo, from, into string) (git
 	return proposalOf(last), nil
 }
 
-// newestPull returns the newest pull request from one branch into another, nil if there is none.
+// newestPull returns the newest pull request from one branch into another, nil without any.
 func (d *client) newestPull(ctx context.Context, from, into string) (last *gh.PullRequest, err error) {
 	o := &gh.PullRequestListOptions{
 		State: "all", Head: d.owner + ":" + from, Base: into, Sort: "created", Direction: "desc", ListOptions: gh.ListOptions{PerPage: 1},
@@ -121,13 +121,13 @@ func (h *Host) SetStatus(ctx context.Context, r git.Repo, commit git.Hash, m git
 	if m.URL != "" {
 		s.TargetURL = &m.URL
 	}
-	return d.call(ctx, "mark", writeCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+	return d.call(ctx, "set status", writeCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 		_, resp, err := c.Repositories.CreateStatus(ctx, d.owner, d.name, string(commit), s)
 		return resp, err
 	})
 }
 
-// truncate cuts a text to so many characters.
+// truncate shortens a text to so many characters.
 func truncate(text string, most int) string {
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most-1]) + "…"

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	fewTrees = 4 // directories of one that are read one by one; of more, all are read at once
-	topTrees = 2 // levels from the root that are read one by one, if something is known
+	fewTrees = 4 // missing directories of a tree that are read one by one; more are read at once
+	topTrees = 2 // levels from the root that are read one by one, if something is cached
 )
 
 // rootOf returns the tree of a commit.
@@ -50,19 +50,19 @@ func notConflict(err error) error {
 	return err
 }
 
-// treeReader reads trees, and keeps those that it has met.
+// treeReader reads trees and keeps them.
 type treeReader struct {
 	d     *client
 	known *repoCache
 	trees map[tree.ID]tree.Tree
-	whole map[tree.ID]bool // trees that were asked for with all that is below them
+	whole map[tree.ID]bool // trees that were requested with all trees below them
 }
 
 func (d *client) treeReader() *treeReader {
 	return &treeReader{d: d, known: d.h.repo(d.repo), trees: map[tree.ID]tree.Tree{tree.Empty: nil}, whole: map[tree.ID]bool{}}
 }
 
-// find returns a tree without asking the server.
+// find returns a tree without a call.
 func (r *treeReader) find(id tree.ID) (tree.Tree, bool) {
 	if t, ok := r.trees[id]; ok {
 		return t, true
@@ -84,12 +84,12 @@ func (r *treeReader) tree(ctx context.Context, id tree.ID) (tree.Tree, error) {
 	}
 	t, ok := r.trees[id]
 	if !ok {
-		return nil, errs.E(errs.TooLarge, "tree", r.d.repo.URL, fmt.Errorf("the server does not tell all of tree %s", id))
+		return nil, errs.E(errs.TooLarge, "tree", r.d.repo.URL, fmt.Errorf("the server does not list all of tree %s", id))
 	}
 	return t, nil
 }
 
-// load reads the trees along the paths below n.
+// load reads the trees along the paths of n.
 func (r *treeReader) load(ctx context.Context, id tree.ID, n *tree.Edits, depth int) error {
 	if depth > tree.MaxDepth {
 		return errs.E(errs.Invalid, "tree", r.d.repo.URL, errors.New("directories are nested too deep"))
@@ -114,7 +114,7 @@ func (r *treeReader) load(ctx context.Context, id tree.ID, n *tree.Edits, depth 
 	return nil
 }
 
-// below returns the directories of a tree that have to be read from the server.
+// below returns the directories of a tree that must be read from the server.
 func (r *treeReader) below(t tree.Tree, n *tree.Edits) map[tree.ID]bool {
 	missing := map[tree.ID]bool{}
 	for e := range n.Subtrees(t) {
@@ -125,7 +125,7 @@ func (r *treeReader) below(t tree.Tree, n *tree.Edits) map[tree.ID]bool {
 	return missing
 }
 
-// loadMany reads all that is below a tree if many of its directories are missing.
+// loadMany reads all trees below a tree if many of its directories are missing.
 func (r *treeReader) loadMany(ctx context.Context, id tree.ID, missing map[tree.ID]bool) error {
 	if len(missing) <= fewTrees {
 		return nil
@@ -133,7 +133,7 @@ func (r *treeReader) loadMany(ctx context.Context, id tree.ID, missing map[tree.
 	return r.fetch(ctx, id, true)
 }
 
-// fetch reads a tree from the server, or all below it as far as it tells.
+// fetch reads a tree from the server, or all trees below it as far as the answer goes.
 func (r *treeReader) fetch(ctx context.Context, id tree.ID, all bool) error {
 	if all && r.whole[id] {
 		return nil
@@ -152,7 +152,7 @@ func (r *treeReader) fetch(ctx context.Context, id tree.ID, all bool) error {
 		return errs.E(errs.Unavailable, "tree", r.d.repo.URL, err)
 	}
 	if _, ok := trees[id]; !ok && !found.GetTruncated() {
-		return errs.E(errs.Invalid, "tree", r.d.repo.URL, fmt.Errorf("tree %s is written in a way that this interface does not show; leave gitType out to use Git's own protocol", id))
+		return errs.E(errs.Invalid, "tree", r.d.repo.URL, fmt.Errorf("tree %s has a form that this API does not show; leave gitType out to use Git's own protocol", id))
 	}
 	for at, t := range trees {
 		r.trees[at] = t
@@ -161,8 +161,8 @@ func (r *treeReader) fetch(ctx context.Context, id tree.ID, all bool) error {
 	return nil
 }
 
-// treesOfListing makes trees of a listing. Those that are not what their names say, since the
-// listing was cut, are left out.
+// treesOfListing builds trees from a listing. Trees whose names do not match, since the listing was
+// cut, are left out.
 func treesOfListing(root tree.ID, listing []*gh.TreeEntry) (map[tree.ID]tree.Tree, error) {
 	ids, entries := map[string]tree.ID{"": root}, map[string][]tree.Entry{}
 	for _, line := range listing {

@@ -6,8 +6,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// ResetBranch puts a branch where it is told to. The interface has no compare-and-swap for a branch
-// that leaves its history: where it is is asked for right before, which leaves a moment.
+// ResetBranch moves a branch. The API has no compare-and-swap for a branch that leaves its history:
+// its head is read right before, which leaves a short race.
 func (h *Host) ResetBranch(ctx context.Context, r git.Repo, m git.BranchReset) (git.Hash, error) {
 	d, err := h.checkedClient(r, firstOf(git.CheckBranch(m.Branch), git.CheckEdits(m.Edits)))
 	if err != nil || m.From == m.Onto && len(m.Edits) == 0 {

@@ -16,17 +16,17 @@ import (
 
 const (
 	apiPath   = "/api/v4"
-	maxPrefix = 3   // names that an instance may have in front of its paths
-	maxPlaces = 256 // repositories whose place is remembered
+	maxPrefix = 3   // names of a path prefix of an instance
+	maxPlaces = 256 // cached addresses
 )
 
-// apiAddress is where the API of a repository is, and what it calls the repository.
+// apiAddress is the base URL of a repository's API, and the name of the project there.
 type apiAddress struct {
 	base    string // without apiPath
 	project string // group/sub/project
 }
 
-// addressCache remembers where the APIs of repositories are. The zero value knows none.
+// addressCache caches the API addresses of repositories. The zero value is empty.
 type addressCache struct {
 	mu     sync.Mutex
 	byRepo map[[2]string]apiAddress // by URL and API
@@ -48,9 +48,9 @@ func (p *addressCache) put(r git.Repo, at apiAddress) {
 	p.byRepo[[2]string{r.URL, r.API}] = at
 }
 
-// addressOf finds the API of a repository. Of https://host/a/b/c it cannot be told whether a is
-// a group, or what an instance has in front of its paths; so the server is asked, without a
-// credential, since other programs may answer there. The answer is remembered.
+// addressOf finds the API of a repository. In https://host/a/b/c, a may be a group or a path prefix
+// of the instance; so the server is probed, without a credential, since other programs may answer
+// there. The answer is cached.
 func (h *Host) addressOf(ctx context.Context, r git.Repo) (apiAddress, error) {
 	if at, ok := h.addresses.get(r); ok {
 		return at, nil
@@ -69,14 +69,14 @@ func (h *Host) addressOf(ctx context.Context, r git.Repo) (apiAddress, error) {
 	return at, nil
 }
 
-// candidates are the places where the API may be, the likeliest first.
+// candidates returns the possible addresses of the API, the likeliest first.
 func candidates(r git.Repo) ([]apiAddress, error) {
 	a, err := git.ParseURL(r.URL)
 	if err != nil {
 		return nil, err
 	}
 	if a.Scheme == "file" {
-		return nil, errs.E(errs.Invalid, "", "", errors.New("a repository of this machine has no GitLab"))
+		return nil, errs.E(errs.Invalid, "", "", errors.New("a repository on this machine has no GitLab"))
 	}
 	names := strings.Split(strings.TrimSuffix(strings.Trim(a.Path, "/"), ".git"), "/")
 	if len(names) < 2 {
@@ -85,7 +85,7 @@ func candidates(r git.Repo) ([]apiAddress, error) {
 	if r.API != "" {
 		return override(r.API, a, names)
 	}
-	root := "https://" + a.Host // of ssh, which says nothing of https
+	root := "https://" + a.Host // for ssh, whose port means nothing for https
 	if a.Scheme != "ssh" {
 		root = a.Scheme + "://" + authority(a)
 	}
@@ -96,8 +96,8 @@ func candidates(r git.Repo) ([]apiAddress, error) {
 	return maybe, nil
 }
 
-// override is the place with an address of the API that was given. What it has in front
-// of apiPath is no part of the project's name.
+// override returns the address for a given URL of the API. Its path before apiPath is not part of
+// the project's name.
 func override(given string, a git.Address, names []string) ([]apiAddress, error) {
 	base := strings.TrimSuffix(strings.TrimRight(given, "/"), apiPath)
 	at, err := git.ParseURL(base + apiPath)
@@ -122,8 +122,8 @@ func authority(a git.Address) string {
 	return host
 }
 
-// probe returns the first place where GitLab answers. If other programs do at all of them,
-// the error is that of the first; a server that is ill, or not reached, is not asked again.
+// probe returns the first address where GitLab answers. If none does, the error is that of the
+// first; a failing or unreachable server is not asked again.
 func (h *Host) probe(ctx context.Context, r git.Repo, maybe []apiAddress) (apiAddress, error) {
 	var first error
 	for _, at := range maybe {

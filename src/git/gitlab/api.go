@@ -17,16 +17,16 @@ import (
 // maxAnswer bounds an answer of the API, in bytes.
 const maxAnswer = 8 << 20
 
-// client asks one GitLab in the name of one credential.
+// client calls the API of one GitLab with one credential.
 type client struct {
 	h       *Host
 	repo    git.Repo
-	op      string // what for, in errors
+	op      string // of errors
 	address apiAddress
 	api     *api.Client
 }
 
-// client returns who asks for a repository, and finds out where its API is.
+// client returns the client of a repository, after finding its API.
 func (h *Host) client(ctx context.Context, r git.Repo, op string) (*client, error) {
 	if r.Token == "" {
 		return nil, errs.E(errs.Unauthorized, op, r.URL, errNoToken)
@@ -42,8 +42,8 @@ func (h *Host) client(ctx context.Context, r git.Repo, op string) (*client, erro
 	return &client{h: h, repo: r, op: op, address: at, api: apiClient}, nil
 }
 
-// apiClient returns a client of the API at an address. It neither retries nor waits: the
-// callers of the host and the budget do.
+// apiClient returns a client of the API at an address. It neither retries nor waits: callers of the
+// host and the budget do.
 func (h *Host) apiClient(r git.Repo, base string, auth api.AuthSource) (*api.Client, error) {
 	shared, err := h.clients.Get(r)
 	if err != nil {
@@ -58,8 +58,7 @@ func (h *Host) apiClient(r git.Repo, base string, auth api.AuthSource) (*api.Cli
 // apiCall is one request, as the client makes it.
 type apiCall[T any] func(o api.RequestOptionFunc) (T, *api.Response, error)
 
-// call makes a request once the budget allows it, and tells the budget what GitLab says of
-// the credential.
+// call makes a request once the budget allows it, and reports rate limits to the budget.
 func call[T any](ctx context.Context, a *client, cost git.Cost, f apiCall[T]) (T, error) {
 	var none T
 	if err := a.h.opt.Budget.Spend(ctx, a.repo, cost); err != nil {
@@ -75,7 +74,7 @@ func call[T any](ctx context.Context, a *client, cost git.Cost, f apiCall[T]) (T
 	return result, nil
 }
 
-// Costs of calls; GitLab counts them without weighing.
+// Costs of calls; GitLab counts calls alone.
 func readCost() git.Cost  { return git.Cost{Calls: 1, Points: 1} }
 func writeCost() git.Cost { return git.Cost{Calls: 1, Points: 1, Content: 1} }
 
@@ -85,8 +84,8 @@ func (h *Host) observe(r git.Repo, resp *http.Response) {
 	}
 }
 
-// bearerAuth sends a token of any kind, OAuth's included. Go's client drops this header by
-// itself when it is sent to another host, which it does not with GitLab's own.
+// bearerAuth sends a token of any kind, also of OAuth. Go's client drops this header when a
+// redirect leads to another host, unlike GitLab's own header.
 type bearerAuth git.Secret
 
 // Init needs nothing.
@@ -97,13 +96,13 @@ func (b bearerAuth) Header(context.Context) (key, value string, err error) {
 	return "Authorization", "Bearer " + git.Secret(b).Reveal(), nil
 }
 
-// anonymous asks without a credential.
+// anonymous sends no credential.
 type anonymous struct{}
 
 // Init needs nothing.
 func (anonymous) Init(context.Context, *api.Client) error { return nil }
 
-// Header returns one that says nothing, as the client wants one.
+// Header returns a header without meaning, since the client requires one.
 func (anonymous) Header(context.Context) (key, value string, err error) {
 	return "Accept", "application/json", nil
 }
@@ -113,7 +112,7 @@ type noLimiter struct{}
 // Wait does not.
 func (noLimiter) Wait(context.Context) error { return nil }
 
-// answerGuard bounds answers, and lets none pass for GitLab's that is not JSON.
+// answerGuard limits answers, and refuses those of GitLab that are not JSON.
 type answerGuard struct{ next http.RoundTripper }
 
 // RoundTrip makes a request.

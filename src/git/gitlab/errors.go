@@ -16,12 +16,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
-// maxWait bounds how long a server may tell us to stay away.
+// maxWait bounds how long a server may ask us to wait.
 const maxWait = time.Hour
 
-var errNotAPI = errors.New("the answer is not that of GitLab's API; is its address right, and is there a login page or a proxy before it?")
+var errNotAPI = errors.New("the answer is not one of GitLab's API; is its address right, and is there a login page or a proxy in front of it?")
 
-// answerError gives an error of the client its kind. One without an answer is left as it is.
+// answerError classifies an error of the client. One without an answer stays unchanged.
 func answerError(resp *api.Response, err error) error {
 	if resp == nil || resp.Response == nil {
 		return err
@@ -35,7 +35,7 @@ func answerError(resp *api.Response, err error) error {
 	return &errs.Error{Kind: kind, Err: cause, After: waitOf(resp.Response, time.Now())}
 }
 
-// kindOf is the one place that turns statuses into kinds.
+// kindOf maps statuses to kinds.
 func kindOf(resp *http.Response) errs.Kind {
 	switch code := resp.StatusCode; {
 	case code == http.StatusTooManyRequests, code == http.StatusForbidden && resp.Header.Get("Retry-After") != "":
@@ -56,8 +56,7 @@ func kindOf(resp *http.Response) errs.Kind {
 	return errs.Invalid
 }
 
-// reasonOf is what GitLab gives as a reason, in brackets of its own making taken off; nothing
-// of pages that are for people.
+// reasonOf returns GitLab's reason, without its brackets; nothing of pages for people.
 func reasonOf(err error) string {
 	answer, ok := errors.AsType[*api.ErrorResponse](err)
 	if !ok || len(answer.Body) == 0 {
@@ -72,8 +71,8 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// reasonIn finds the reason in an answer: {"message": …}, or {"error": …,
-// "error_description": …} where the token is to blame.
+// reasonIn finds the reason in an answer: {"message": …}, or {"error": …, "error_description": …}
+// about the token.
 func reasonIn(body []byte) string {
 	var a struct {
 		Message json.RawMessage `json:"message"`
@@ -99,8 +98,7 @@ func reasonIn(body []byte) string {
 	return ": " + text
 }
 
-// waitOf is for how long GitLab wants to be left alone; a minute if it refuses for that
-// reason and does not say.
+// waitOf returns how long GitLab must not be called; a minute if it throttles without a time.
 func waitOf(resp *http.Response, now time.Time) time.Duration {
 	after, asked := transport.RetryAfter(resp.Header.Get("Retry-After"))
 	kind := kindOf(resp)
@@ -120,7 +118,7 @@ func waitOf(resp *http.Response, now time.Time) time.Duration {
 	return after
 }
 
-// rateStatusOf reads what GitLab says is left to a credential; nothing if it does not say.
+// rateStatusOf reads the rate limit of a credential from the headers.
 func rateStatusOf(resp *http.Response, now time.Time) (s git.RateStatus) {
 	limit, limited := headerNumber(resp, "RateLimit-Limit")
 	left, counted := headerNumber(resp, "RateLimit-Remaining")

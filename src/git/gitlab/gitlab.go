@@ -35,10 +35,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// gitHost is the part of the host that speaks Git.
+// gitHost is the part of the host that speaks Git's protocol.
 type gitHost = plain.Host
 
-// Host speaks Git's protocol and GitLab's API. Make it with New; Close it when done.
+// Host speaks Git's protocol and calls GitLab's API. Make it with New; Close it when done.
 type Host struct {
 	*gitHost
 	opt       Options
@@ -58,21 +58,20 @@ func (h *Host) Close() error {
 	return h.gitHost.Close()
 }
 
-// Commit puts one commit on top of parent and moves branch from parent to it. A refusal
-// says what GitLab knows of the branch.
+// Commit puts one commit on top of parent and moves branch from parent to it. A refusal adds
+// GitLab's rules for the branch.
 func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
 	id, err := h.gitHost.Commit(ctx, r, branch, parent, edits, m)
 	return id, h.whyRefused(ctx, r, branch, err)
 }
 
-// Replace moves branch to a commit without parents. A refusal says what GitLab knows of
-// the branch.
+// Replace moves branch to a commit without parents. A refusal adds GitLab's rules for the branch.
 func (h *Host) Replace(ctx context.Context, r git.Repo, branch string, old git.Hash, files map[string][]byte, m git.Message) (git.Hash, error) {
 	id, err := h.gitHost.Replace(ctx, r, branch, old, files, m)
 	return id, h.whyRefused(ctx, r, branch, err)
 }
 
-// CommitDerived is Commit, and has views show what the branch holds then.
+// CommitDerived is Commit, and updates derived branches.
 func (h *Host) CommitDerived(ctx context.Context, r git.Repo, c git.DerivedUpdate) (git.DerivedResult, error) {
 	s, err := h.gitHost.CommitDerived(ctx, r, c)
 	return s, h.whyRefused(ctx, r, c.Branch, err)
@@ -88,4 +87,4 @@ func checkBranches(names ...string) error {
 	return nil
 }
 
-var errNoToken = errors.New("GitLab's API takes a token, and the repository has none: add one that has the scope api")
+var errNoToken = errors.New("GitLab's API needs a token, and the repository has none: add one with the scope api")

@@ -18,8 +18,8 @@ const (
 	maxPages = 10 // of merge requests between the same branches
 )
 
-// Propose opens a merge request, or returns the one that is open, with its text brought up
-// to date. One from a fork is not ours, whatever its branch is called.
+// Propose opens a merge request, or updates the open one. One from a fork is not ours, whatever its
+// branch is called.
 func (h *Host) Propose(ctx context.Context, r git.Repo, from, into string, m git.Message) (git.Proposal, error) {
 	if err := checkBranches(from, into); err != nil {
 		return git.Proposal{}, err
@@ -124,8 +124,8 @@ func (a *client) errorOf(kind errs.Kind, why string) error {
 	return errs.E(kind, a.op, a.repo.URL, errors.New(why))
 }
 
-// texts returns title and description of a message. The trailers are a block of code, so
-// that GitLab reads no commands and no names of people into them.
+// texts returns title and description of a message. The trailers are a block of code, so that
+// GitLab finds no commands and no names of people in them.
 func texts(m git.Message) (title, description string) {
 	title, trailers, _ := strings.Cut(strings.TrimSpace(m.Text()), "\n")
 	if trailers = strings.TrimSpace(trailers); trailers != "" {
@@ -134,7 +134,7 @@ func texts(m git.Message) (title, description string) {
 	return truncate(title, maxTitle), description
 }
 
-// truncate shortens a text to some characters.
+// truncate shortens a text to so many characters.
 func truncate(text string, most int) string {
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most-1]) + "…"
@@ -142,8 +142,8 @@ func truncate(text string, most int) string {
 	return text
 }
 
-// proposal is a merge request in the words of package git. GitLab learns a moment later
-// than Git of what is on a new one's branch; then the branch is asked.
+// proposal converts a merge request. GitLab learns the head of a new one a moment after Git; then
+// the branch is read.
 func (h *Host) proposal(ctx context.Context, r git.Repo, mr *api.BasicMergeRequest) (git.Proposal, error) {
 	p := git.Proposal{URL: mr.WebURL, Number: mr.IID, State: git.ProposalOpen, Head: git.Hash(mr.SHA)}
 	switch mr.State {
@@ -160,8 +160,8 @@ func (h *Host) proposal(ctx context.Context, r git.Repo, mr *api.BasicMergeReque
 	return p, err
 }
 
-// mergedBy is the commit by which a merge request was taken: of its own, of all of its
-// changes in one, or, in projects that take no such commits, the newest of its branch.
+// mergedBy returns the commit of a merge: the merge commit, the squash commit, or, in projects
+// without either, the head of its branch.
 func mergedBy(mr *api.BasicMergeRequest) git.Hash {
 	for _, id := range []string{mr.MergeCommitSHA, mr.SquashCommitSHA} {
 		if id != "" {

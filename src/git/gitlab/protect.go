@@ -10,9 +10,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// whyRefused adds to a push that was refused what GitLab knows of the branch: that it is
-// protected from this token's user, if that is so. All other errors stay as they are, and
-// so does this one if GitLab does not tell.
+// whyRefused adds to a refused push whether the branch is protected from the token's user. All
+// other errors stay unchanged, and so does this one if GitLab does not answer.
 func (h *Host) whyRefused(ctx context.Context, r git.Repo, branch string, err error) error {
 	if !errs.Is(err, errs.Forbidden) || r.Token == "" {
 		return err

@@ -11,17 +11,17 @@ import (
 
 const maxMark = 255 // characters of a name or a text that GitLab takes
 
-// states are GitLab's words.
+// states maps states to GitLab's words.
 var states = map[git.StatusState]api.BuildStateValue{
 	git.StatusPending: api.Pending, git.StatusSuccess: api.Success, git.StatusFailure: api.Failed,
 }
 
-// SetStatus sets the state of a commit under a name. GitLab takes no state that a name has
-// already, so one that is there is left as it is, its text included.
+// SetStatus sets a status of a commit. GitLab refuses a state that the name has already; such a
+// status stays, with its text.
 func (h *Host) SetStatus(ctx context.Context, r git.Repo, commit git.Hash, m git.CommitStatus) error {
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
-	a, err := h.client(ctx, r, "mark")
+	a, err := h.client(ctx, r, "set status")
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Blobs reads several files at once. If one of them makes the exchange fail, each is
-// read by itself.
+// Blobs reads several files at once. If one of them makes the exchange fail, each is read alone.
 func (h *Host) Blobs(ctx context.Context, r git.Repo, ids []git.Hash, limit int64) (map[git.Hash][]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
@@ -32,7 +31,7 @@ func (h *Host) Blobs(ctx context.Context, r git.Repo, ids []git.Hash, limit int6
 	return b.found, nil
 }
 
-// blobFetch brings some files of a repository.
+// blobFetch fetches files.
 type blobFetch struct {
 	h     *Host
 	r     git.Repo
@@ -47,7 +46,7 @@ func (b *blobFetch) fetch(ctx context.Context, ids []plumbing.Hash) error {
 	}
 	for _, id := range ids {
 		if len(ids) == 1 {
-			return nil // it is the one to blame, and is left out
+			return nil // this file causes the error, and is left out
 		}
 		if err := b.fetch(ctx, []plumbing.Hash{id}); err != nil {
 			return err
@@ -56,8 +55,8 @@ func (b *blobFetch) fetch(ctx context.Context, ids []plumbing.Hash) error {
 	return nil
 }
 
-// exchange asks for objects by name. A server that gives out only what branches point
-// at is asked for all its branches, without what is too large.
+// exchange fetches objects by name. A server that hands out only what branches point at is asked
+// for all branches, without files above the limit.
 func (b *blobFetch) exchange(ctx context.Context, ids []plumbing.Hash) (err error) {
 	c, err := b.h.open(ctx, b.r, uploadPack)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// How many branches are fetched in one exchange, and how many bytes they may bring.
+// Bounds of one exchange: branches, and bytes.
 const (
 	perExchange   = 32
 	exchangeBytes = 64 << 20
@@ -59,12 +59,12 @@ func listed(c *serviceConn, prefix string) (map[string]git.Branch, []string) {
 	return found, names
 }
 
-// branchFetch brings what some branches of a repository hold.
+// branchFetch fetches the files of branches.
 type branchFetch struct {
 	h     *Host
 	r     git.Repo
 	limit git.Limit
-	first *serviceConn // that listed them; it serves the first exchange, and the others where it can
+	first *serviceConn // that listed them; serves the first exchange, and further ones over http
 	asked bool
 	found map[string]git.Branch
 }
@@ -75,7 +75,7 @@ func (b *branchFetch) close() {
 	}
 }
 
-// conn returns the one that is open, or a new one.
+// conn returns the open conversation, or a new one.
 func (b *branchFetch) conn(ctx context.Context) (*serviceConn, error) {
 	c := b.first
 	switch {
@@ -83,7 +83,7 @@ func (b *branchFetch) conn(ctx context.Context) (*serviceConn, error) {
 		return b.h.open(ctx, b.r, uploadPack)
 	case !c.reusable():
 		b.first = nil
-	case b.asked: // a list of all branches for each exchange would cost more than what is fetched
+	case b.asked: // a new advertisement for each exchange would cost more than the fetch
 		if err := b.h.opt.Budget.Spend(ctx, b.r, git.Cost{Reads: 1}); err != nil {
 			return nil, err
 		}
@@ -92,8 +92,8 @@ func (b *branchFetch) conn(ctx context.Context) (*serviceConn, error) {
 	return c, nil
 }
 
-// fetch brings some branches at once. When that fails because of one of them, each is
-// fetched by itself, so that the one to blame is found and the others are had.
+// fetch fetches branches together. If one of them makes that fail, each is fetched alone, so that
+// only that one fails.
 func (b *branchFetch) fetch(ctx context.Context, names []string) error {
 	err := b.exchange(ctx, names)
 	if !errs.Is(err, errs.TooLarge) && !errs.Is(err, errs.NotFound) {
@@ -117,8 +117,7 @@ func (b *branchFetch) set(name string, files map[string][]byte, err error) {
 	b.found[name] = at
 }
 
-// exchange asks for the commits of some branches, without their history, and takes
-// their files out of the pack.
+// exchange fetches the commits of branches, without their history, and collects their files.
 func (b *branchFetch) exchange(ctx context.Context, names []string) (err error) {
 	c, err := b.conn(ctx)
 	if err != nil {
@@ -152,11 +151,11 @@ func (b *branchFetch) exchange(ctx context.Context, names []string) (err error) 
 	return nil
 }
 
-// fileWalk collects the files of a commit out of the objects of a pack.
+// fileWalk collects the files of a commit from the objects of a pack.
 type fileWalk struct {
 	held     map[plumbing.Hash]object
 	files    map[string][]byte
-	left     int // files and directories that may still come
+	left     int // files and directories that the limit still allows
 	filtered bool
 }
 

@@ -9,21 +9,20 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// keepCommits is how many commits of a repository are kept at most; they are also
-// what a fetch says it has.
+// keepCommits bounds the cached commits of a repository; a fetch names them as haves.
 const keepCommits = 32
 
-// repoCache is what a host knows of one repository: the trees of some commits.
+// repoCache holds the trees of some commits of a repository.
 //
-// Trees that no kept commit reaches are swept by building a new store, so that
-// whoever works on the old one is not disturbed.
+// A sweep keeps the trees that cached commits reach by building a new store, so that readers of the
+// old one are not disturbed.
 type repoCache struct {
-	used    uint64        // guarded by the host's lock
-	fetcher chan struct{} // held by the one who fetches
+	used    uint64        // guarded by Host.mu
+	fetcher chan struct{} // holds a token while a fetch runs
 
 	mu             sync.Mutex
 	store          *treeStore
-	commits        []snapshot // used longest ago first; all of the present store
+	commits        []snapshot // least recently used first; all of store
 	sizeAfterSweep int64      // size of the store after the last sweep
 	derivedCommits map[plumbing.Hash]derivedCommit
 }
@@ -32,7 +31,7 @@ func newRepoCache() *repoCache {
 	return &repoCache{fetcher: make(chan struct{}, 1), store: newStore()}
 }
 
-// find returns a commit that is known, and marks it used.
+// find returns a cached commit and marks it used.
 func (k *repoCache) find(commit plumbing.Hash) (snapshot, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -52,9 +51,9 @@ func (k *repoCache) state() (*treeStore, []snapshot) {
 	return k.store, append([]snapshot(nil), k.commits...)
 }
 
-// record remembers a commit that was built on base, and the trees that are new in
-// it. If the store was swept since base was taken, base may be gone and the commit
-// is not remembered: the next reader fetches it.
+// record caches a commit that was built on base, with its new trees. If the store was swept since
+// base was read, trees of base may be missing; the commit is not cached then, and the next reader
+// fetches it.
 func (k *repoCache) record(base, s snapshot, trees []object, limit int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -71,7 +70,8 @@ func (k *repoCache) record(base, s snapshot, trees []object, limit int64) {
 	k.remember(s, limit)
 }
 
-// remember appends a commit whose trees are all in the store, and sweeps if due.
+// remember appends a commit whose trees are all in the store, and sweeps if due. The caller holds
+// mu.
 func (k *repoCache) remember(s snapshot, limit int64) {
 	k.commits = append(k.commits, s)
 	if over := len(k.commits) - keepCommits; over > 0 {
@@ -82,15 +82,15 @@ func (k *repoCache) remember(s snapshot, limit int64) {
 	}
 }
 
-// forget drops all that is known.
+// forget empties the cache.
 func (k *repoCache) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.store, k.commits, k.sizeAfterSweep = newStore(), nil, 0
 }
 
-// sweep keeps the trees of the commits used last, as many of them as the limit
-// allows but at least one.
+// sweep keeps the trees of the most recently used commits, as many as the limit allows, but at
+// least one. The caller holds mu.
 func (k *repoCache) sweep(limit int64) {
 	fresh := newStore()
 	var kept []snapshot
@@ -114,17 +114,17 @@ func (k *repoCache) sweep(limit int64) {
 	k.store, k.commits, k.sizeAfterSweep = fresh, kept, fresh.size()
 }
 
-// derivedCommit is what is known of a commit that a view points at.
+// derivedCommit is a cached head of a derived branch.
 type derivedCommit struct {
 	root tree.ID
 	ours bool
 }
 
-// maxViewed bounds the commits of views that are known; a repository has at most some
-// thousand views.
+// maxDerived bounds the cached heads of derived branches; a repository has some thousand such
+// branches.
 const maxDerived = 20_000
 
-// addDerived remembers commits of views.
+// addDerived caches heads of derived branches.
 func (k *repoCache) addDerived(commits map[plumbing.Hash]derivedCommit) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -134,7 +134,7 @@ func (k *repoCache) addDerived(commits map[plumbing.Hash]derivedCommit) {
 	maps.Copy(k.derivedCommits, commits)
 }
 
-// derived returns what is known of a commit of a view.
+// derived returns a cached head of a derived branch.
 func (k *repoCache) derived(commit plumbing.Hash) (derivedCommit, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

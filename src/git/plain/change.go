@@ -9,14 +9,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// treeChange is what a set of edits makes of a snapshot, as a push sends it.
+// treeChange is the outcome of edits, as a push sends it.
 type treeChange struct {
 	draft *tree.Draft
 	root  plumbing.Hash
 	objectList
 }
 
-// objectList is objects on their way, each once, what they hold before them.
+// objectList holds the objects of a push, each once, trees after what they hold.
 type objectList struct {
 	objs  []object
 	bytes int64
@@ -32,7 +32,7 @@ func (c *objectList) addObjects(p tree.ObjectSet) {
 
 var kinds = map[tree.Kind]plumbing.ObjectType{tree.Trees: plumbing.TreeObject, tree.Blobs: plumbing.BlobObject}
 
-// addCommit appends the commit of a tree, and returns its name.
+// addCommit appends the commit of a tree and returns its name.
 func (c *objectList) addCommit(root, parent plumbing.Hash, m git.Message) (plumbing.Hash, error) {
 	var parents []git.Hash
 	if !parent.IsZero() {

@@ -10,28 +10,28 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// A fleet whose manifests name their cluster has each of them many times, but for a few
-// lines. In a pack all but the first of them are deltas to it: less to compress, to send,
-// and to keep. Deltas have no deltas as bases, so reading one takes two steps at most.
+// Manifests that name their cluster differ in a few lines only. In a pack all but the first of them
+// are deltas to it: less to compress, to send and to keep. The base of a delta is never a delta, so
+// reading one takes two steps at most.
 
 const (
-	maxBase   = 1 << 20 // bytes of a file that others are told by
-	maxUnlike = 8       // a family whose members so often are not alike is none
-	deltaGain = 2       // a delta must be so many times shorter than the file
+	maxBase   = 1 << 20 // bytes of a base
+	maxUnlike = 8       // members of a family that differ too much, before it is given up
+	deltaGain = 2       // a delta must be this many times shorter than the file
 	maxCopy   = 0xffff  // bytes of one copy
 	maxInsert = 0x7f    // bytes of one insertion
 )
 
-// deltaFamilies are the files of a pack that are likely alike, by how their paths end.
+// deltaFamilies are the files of a pack that are likely alike, by the ends of their paths.
 type deltaFamilies map[string]*deltaFamily
 
-// deltaFamily is the first one of files that are likely alike.
+// deltaFamily is the first of several files that are likely alike: the base of their deltas.
 type deltaFamily struct {
 	base   object
 	shared bool
 	once   sync.Once
 	lines  map[string]int // offset of each line of the base, that of the first of equal ones
-	unlike atomic.Int32   // members that were not much alike, less those that were
+	unlike atomic.Int32   // members that differed too much, less those that did not
 }
 
 // familiesOf finds the families among the objects of a pack.
@@ -50,7 +50,7 @@ func familiesOf(objs []object) deltaFamilies {
 	return all
 }
 
-// ending is the last two names of a path: those of a file and of its app.
+// ending returns the last two names of a path: those of a file and of its app.
 func ending(path string) string {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {
@@ -59,8 +59,8 @@ func ending(path string) string {
 	return path[strings.LastIndexByte(path[:i], '/')+1:]
 }
 
-// delta returns how a file follows from the base of its family; nil if it is better told
-// as it is.
+// delta returns a file as a delta to the base of its family; nil if the file itself is not much
+// longer.
 func (all deltaFamilies) delta(o object) (base plumbing.Hash, delta []byte) {
 	if o.path == "" {
 		return base, nil
@@ -97,10 +97,10 @@ func lineAt(text []byte, at int) []byte {
 	return text[at:]
 }
 
-// encode writes a file as copies from the base and insertions, in Git's form of a delta.
+// encode writes a file as copies from the base and insertions, in Git's delta format.
 func (f *deltaFamily) encode(text []byte) []byte {
 	out := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(len(f.base.content))), uint64(len(text)))
-	fresh, next := 0, 0 // the first byte that is not told yet; the line of the base that is likely to come
+	fresh, next := 0, 0 // the first byte that is not encoded yet; the likely next line of the base
 	for at := 0; at < len(text); {
 		from, n := f.find(text, at, next)
 		if n == 0 {
@@ -118,8 +118,8 @@ func (f *deltaFamily) encode(text []byte) []byte {
 	return appendInsert(out, text[fresh:])
 }
 
-// find looks for the line of text at an offset in the base, first at the place where it is
-// likely to be, and returns how many bytes are the same from there on; 0 if it is not there.
+// find looks for the line of text at an offset in the base, first where it is likely, and returns
+// how many bytes match from there on; 0 if the line is missing.
 func (f *deltaFamily) find(text []byte, at, likely int) (from, n int) {
 	line, base := lineAt(text, at), f.base.content
 	from = likely

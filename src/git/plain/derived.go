@@ -14,12 +14,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// viewsAtOnce is how many commits of views are fetched in one exchange.
+// derivedAtOnce is how many heads of derived branches are fetched in one exchange.
 const derivedAtOnce = 500
 
-// CommitDerived commits, and moves views along. Where the views are is in the same
-// advertisement that tells where the branch is, so that one exchange is enough as long as
-// their commits are known.
+// CommitDerived commits and updates derived branches. One advertisement shows the heads of all of
+// them, so that one exchange is enough while these heads are cached.
 func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdate) (git.DerivedResult, error) {
 	if err := errors.Join(s.Check(), h.checkURL(r)); err != nil {
 		return git.DerivedResult{}, firstOf(err)
@@ -38,7 +37,7 @@ func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdat
 	g, err := w.prepare(ctx, conv)
 	if err != nil {
 		conv.close(true)
-		return git.DerivedResult{}, h.fail(ctx, r, "show", err)
+		return git.DerivedResult{}, h.fail(ctx, r, "derive", err)
 	}
 	if err := w.send(ctx, conv, g); err != nil {
 		return git.DerivedResult{}, err
@@ -46,17 +45,17 @@ func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdat
 	return g.result, nil
 }
 
-// derivedPush is a commit with views on its way.
+// derivedPush is a commit with derived branches on its way.
 type derivedPush struct {
 	git.DerivedUpdate
 	host    *Host
 	repo    git.Repo
 	draft   commitDraft
-	pending bool // the branch has still to be moved
+	pending bool // the source branch must still be pushed
 }
 
-// open begins the conversation in which views are moved. Where the server cannot move them
-// together with the branch, the branch is moved before.
+// open begins the conversation that updates derived branches. A server that cannot update all
+// branches at once gets the commit before.
 func (w *derivedPush) open(ctx context.Context) (*serviceConn, error) {
 	conv, err := w.host.open(ctx, w.repo, receivePack)
 	if err != nil || !w.pending || conv.has(capability.Atomic) {
@@ -70,12 +69,12 @@ func (w *derivedPush) open(ctx context.Context) (*serviceConn, error) {
 	return w.host.open(ctx, w.repo, receivePack)
 }
 
-// branchPush is the push of the branch alone.
+// branchPush is the push of the source branch alone.
 func (w *derivedPush) branchPush() pushRequest {
 	return pushOfBranch(w.Branch, w.draft.base.commit, w.draft.change, w.Message.Guard)
 }
 
-// send moves views, and the branch with them if that is pending, and ends the conversation.
+// send updates derived branches, and their source if that is pending, and ends the conversation.
 func (w *derivedPush) send(ctx context.Context, conv *serviceConn, g *derivedMoves) error {
 	p := pushRequest{updates: g.moves, objs: g.objs, bytes: g.bytes, guard: w.Message.Guard}
 	switch {
@@ -100,7 +99,7 @@ func (w *derivedPush) send(ctx context.Context, conv *serviceConn, g *derivedMov
 	return nil
 }
 
-// derivedMoves is what has to be done for views to show a commit.
+// derivedMoves are the updates that derived branches need.
 type derivedMoves struct {
 	objectList
 	moves  []refUpdate
@@ -108,7 +107,7 @@ type derivedMoves struct {
 	result git.DerivedResult
 }
 
-// prepare finds out which views have to move, and makes their commits.
+// prepare finds the derived branches that must move, and makes their commits.
 func (w *derivedPush) prepare(ctx context.Context, conv *serviceConn) (*derivedMoves, error) {
 	at, err := w.host.derivedTips(ctx, w.repo, conv, w.Branches())
 	if err != nil {
@@ -134,7 +133,7 @@ func (w *derivedPush) prepare(ctx context.Context, conv *serviceConn) (*derivedM
 	return g, nil
 }
 
-// addCommitOf makes a commit for a view.
+// addCommitOf adds a commit of a derived branch.
 func (g *derivedMoves) addCommitOf(p tree.DerivedChange, m git.Message) error {
 	head := plumbing.NewHash(string(p.From)) // zero if there is none
 	commit, err := g.addCommit(plumbing.Hash(p.Root), head, m)
@@ -147,8 +146,8 @@ func (g *derivedMoves) addCommitOf(p tree.DerivedChange, m git.Message) error {
 	return nil
 }
 
-// derivedTips returns what views show now, by the commits that the server advertises.
-// Those that are not known are fetched, without what they hold.
+// derivedTips returns the heads of derived branches and their trees. Heads that are not cached are
+// fetched, without their files.
 func (h *Host) derivedTips(ctx context.Context, r git.Repo, conv *serviceConn, views []string) (map[string]tree.BranchTip, error) {
 	k, known := h.repo(r), map[plumbing.Hash]derivedCommit{}
 	var missing []plumbing.Hash

@@ -13,8 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// Changed returns the paths in which two commits differ. Commits that are not known are
-// fetched, without contents and without the trees that are known.
+// Changed returns the paths in which two commits differ. Commits that are not cached are fetched,
+// without files and without cached trees.
 func (h *Host) Changed(ctx context.Context, r git.Repo, d git.Difference) ([]string, error) {
 	var before, after snapshot
 	before.store = newStore()
@@ -48,7 +48,7 @@ type treeDiff struct {
 	paths         []string
 }
 
-// compare compares what is at a path; the zero entry is nothing.
+// compare compares the entries at a path; the zero entry is nothing.
 func (c *treeDiff) compare(path string, was, is tree.Entry) error {
 	switch {
 	case was.ID == is.ID && was.Mode == is.Mode:
@@ -85,7 +85,7 @@ func (c *treeDiff) compare(path string, was, is tree.Entry) error {
 	return nil
 }
 
-// children returns what is in a directory, nothing of anything else.
+// children returns the entries of a directory, none of anything else.
 func children(s snapshot, e tree.Entry) (map[string]tree.Entry, error) {
 	out := map[string]tree.Entry{}
 	if !e.IsTree() {

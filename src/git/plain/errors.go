@@ -11,19 +11,19 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
-// remoteError is what the server said in plain words; scrub it before it is shown.
+// remoteError is a message of the server; it may hold secrets until it is redacted.
 type remoteError struct{ text string }
 
 func (e *remoteError) Error() string { return e.text }
 
-// malformed is for bytes that are not what the protocol says. Trying again may help
-// where a proxy or a dying server cut them, so it is Unavailable.
+// malformed is the error of bytes that break the protocol. It is Unavailable, since a proxy or a
+// dying server may have cut them.
 func malformed(what string) error {
 	return errs.E(errs.Unavailable, "read", "", errors.New(what+" is malformed"))
 }
 
-// fail classifies an error of a conversation and clears its text of credentials.
-// Errors that are classified already keep their kind and gain the operation.
+// fail classifies an error of a conversation and redacts it. Errors with a kind keep it and gain
+// the operation.
 func (h *Host) fail(ctx context.Context, r git.Repo, op string, err error) error {
 	if _, known := errors.AsType[*errs.Error](err); known {
 		return transport.Fail(ctx, r, op, err)

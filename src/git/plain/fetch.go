@@ -23,12 +23,12 @@ const (
 	maxHeads = 16 // branches that are searched for a blob which cannot be asked for by name
 )
 
-// errIncomplete is a pack that lacks something that it should hold together with
-// what we said we have. A fetch of everything follows.
+// errIncomplete is the error of a pack that lacks objects which it should hold, given what we have.
+// A fetch of everything follows.
 var errIncomplete = errs.E(errs.Unavailable, "receive", "", errors.New("the server sent an incomplete tree"))
 
-// snapshot returns the trees of a commit, from memory or from the server. At most
-// one fetch per repository runs at a time; whoever waited looks again first.
+// snapshot returns the trees of a commit, from memory or from the server. At most one fetch per
+// repository runs at a time; waiting calls look into the cache again first.
 func (h *Host) snapshot(ctx context.Context, r git.Repo, commit plumbing.Hash) (snapshot, error) {
 	k := h.repo(r)
 	if s, ok := k.find(commit); ok {
@@ -59,7 +59,7 @@ func (h *Host) snapshot(ctx context.Context, r git.Repo, commit plumbing.Hash) (
 	return s, nil
 }
 
-// adopt remembers a commit that was fetched, unless the store was swept meanwhile.
+// adopt caches a fetched commit, unless the store was swept meanwhile.
 func (k *repoCache) adopt(s snapshot, limit int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -68,7 +68,7 @@ func (k *repoCache) adopt(s snapshot, limit int64) {
 	}
 }
 
-// haves names the commits met last, newest first.
+// haves names the most recently used commits, newest first.
 func haves(commits []snapshot) []plumbing.Hash {
 	var ids []plumbing.Hash
 	for _, s := range slices.Backward(commits) {
@@ -79,7 +79,7 @@ func haves(commits []snapshot) []plumbing.Hash {
 	return ids
 }
 
-// fetchRequest is what upload-pack is asked for.
+// fetchRequest is a request to upload-pack.
 type fetchRequest struct {
 	want    []plumbing.Hash
 	have    []plumbing.Hash // commits whose trees we hold, without their history
@@ -91,7 +91,7 @@ type fetchRequest struct {
 	depth       int   // so many commits of history, if not 0
 }
 
-// filter is what the server is asked to leave out, "" for nothing.
+// filter is the object filter of the request, "" without one.
 func (q fetchRequest) filter() string {
 	switch {
 	case q.commitsOnly:
@@ -104,7 +104,7 @@ func (q fetchRequest) filter() string {
 	return ""
 }
 
-// deepen is how many commits of history are asked for, 0 for all.
+// deepen is how many commits of history are requested, 0 for all.
 func (q fetchRequest) deepen() int {
 	if q.shallow {
 		return 1
@@ -112,8 +112,8 @@ func (q fetchRequest) deepen() int {
 	return q.depth
 }
 
-// body writes the request: wants with our capabilities, then where our history is
-// cut, how deep to go, the filter, a flush, the haves and "done".
+// body returns the request: wants with capabilities, where our history is cut, the depth, the
+// filter, a flush, the haves and "done".
 func (q fetchRequest) body(c *serviceConn) (body *bytes.Buffer, deepened bool) {
 	body = &bytes.Buffer{}
 	line := pktline.NewEncoder(body)
@@ -125,7 +125,7 @@ func (q fetchRequest) body(c *serviceConn) (body *bytes.Buffer, deepened bool) {
 	deepened = q.deepen() > 0 && c.has(capability.Shallow)
 	if deepened {
 		for _, id := range q.have {
-			if !q.commitsOnly { // in a log, what came before is no news either
+			if !q.commitsOnly { // a log needs nothing from before these commits
 				_ = line.Encodef("shallow %s\n", id)
 			}
 		}
@@ -152,7 +152,7 @@ func (q fetchRequest) capabilities(c *serviceConn) string {
 		}
 	}
 	if len(q.have) > 0 && !q.commitsOnly && c.has(capability.ThinPack) {
-		caps += " " + capability.ThinPack.String() // else trees that we have come again
+		caps += " " + capability.ThinPack.String() // else the server sends trees that we have
 	}
 	if q.filter() != "" && c.has(capability.Filter) {
 		caps += " " + capability.Filter.String()
@@ -160,7 +160,7 @@ func (q fetchRequest) capabilities(c *serviceConn) string {
 	return caps
 }
 
-// receive asks and reads the pack of the reply. The limits of p that are zero become
+// receive sends a request and reads the pack of the reply. Limits of p that are zero default to
 // those of the host.
 func (h *Host) receive(ctx context.Context, c *serviceConn, q fetchRequest, p *packReader) (unresolved int, err error) {
 	body, deepened := q.body(c)
@@ -200,8 +200,7 @@ func orDefault(n, otherwise int64) int64 {
 	return otherwise
 }
 
-// fetchTrees brings a commit and those of its trees that are neither in store nor
-// implied by have.
+// fetchTrees fetches a commit and those of its trees that are neither in store nor implied by have.
 func (h *Host) fetchTrees(ctx context.Context, r git.Repo, commit plumbing.Hash, store *treeStore, have []plumbing.Hash) (s snapshot, trees map[plumbing.Hash][]byte, err error) {
 	c, err := h.open(ctx, r, uploadPack)
 	if err != nil {
@@ -237,7 +236,7 @@ func (h *Host) fetchTrees(ctx context.Context, r git.Repo, commit plumbing.Hash,
 	return s, trees, nil
 }
 
-// object returns a tree as an object that deltas can build on.
+// object returns a tree as a base of deltas.
 func (s *treeStore) object(id plumbing.Hash) (object, bool) {
 	raw, ok := s.get(id)
 	return object{kind: plumbing.TreeObject, id: id, content: raw}, ok
@@ -253,8 +252,8 @@ func rootOf(commit []byte) (plumbing.Hash, bool) {
 	return plumbing.NewHash(string(id)), true
 }
 
-// complete says whether all trees below root are there. What is in the store is
-// complete already, so that only new trees are looked into.
+// complete reports whether all trees below root are there. The store is complete already, so only
+// new trees are read.
 func complete(root plumbing.Hash, trees map[plumbing.Hash][]byte, store *treeStore) bool {
 	seen := map[plumbing.Hash]bool{}
 	stack := []plumbing.Hash{root}
@@ -285,8 +284,8 @@ func complete(root plumbing.Hash, trees map[plumbing.Hash][]byte, store *treeSto
 	return true
 }
 
-// fetchBlob asks for one object by name. A server that allows only what branches
-// point at is asked for all its branches instead.
+// fetchBlob fetches one object by name. A server that hands out only what branches point at is
+// asked for all branches instead.
 func (h *Host) fetchBlob(ctx context.Context, r git.Repo, id plumbing.Hash) ([]byte, error) {
 	c, err := h.open(ctx, r, uploadPack)
 	if err != nil {
@@ -341,7 +340,7 @@ func (h *Host) pickBlob(ctx context.Context, c *serviceConn, q fetchRequest, id 
 	return content, nil
 }
 
-// branchTips returns what the branches point at, in order of their names.
+// branchTips returns the heads of the branches, in order of their names.
 func branchTips(c *serviceConn) []plumbing.Hash {
 	var names []string
 	for name := range c.refs.References {

@@ -62,7 +62,7 @@ func (s *httpSession) exchange(ctx context.Context, body io.Reader, size int64) 
 	return resp.Body, nil
 }
 
-// do sends a request with the credentials and insists on a Git answer.
+// do sends a request with the credentials and checks that Git answers.
 func (s *httpSession) do(req *http.Request, what string) (*http.Response, error) {
 	req.Header.Set("User-Agent", "emco")
 	if s.repo.Token != "" {
@@ -102,8 +102,8 @@ func (s *httpSession) close(clean bool) {
 	s.replies = nil
 }
 
-// checkStatus refuses all answers but OK. The body is the server's own page and is not shown
-// but for a short plain text.
+// checkStatus refuses all answers but OK. The body is a page for people and is not shown, except
+// short plain text.
 func checkStatus(resp *http.Response) error {
 	code := resp.StatusCode
 	if code == http.StatusOK {

@@ -17,8 +17,8 @@ const (
 	firstDepth = 100      // commits back where no base is given
 )
 
-// Since returns what was committed since base. The server is told that we have base, so
-// it sends what came after, and nothing of what commits hold if it can leave that out.
+// Since returns the commits since base. The request names base as known, so the server sends only
+// later commits, without their content if it can leave that out.
 func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (git.Log, error) {
 	q, err := logRequest(commit, base)
 	if err != nil || commit == base {

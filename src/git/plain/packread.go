@@ -36,8 +36,8 @@ type packReader struct {
 	pending map[plumbing.Hash][][]byte // deltas by the base that did not come yet
 }
 
-// read parses a whole pack and checks its checksum. It returns how many deltas have
-// a base that never came; with blobs dropped these are deltas of blobs.
+// read parses a whole pack and checks its checksum. It returns how many deltas lack their base;
+// with blobs dropped these are deltas of blobs.
 func (p *packReader) read(r io.Reader) (unresolved int, err error) {
 	p.in = &packInput{r: bufio.NewReaderSize(r, 32<<10), sum: sha1.New()}
 	p.held = map[plumbing.Hash]object{}
@@ -106,7 +106,7 @@ func (p *packReader) object() error {
 	return p.found(newObject(kind, content))
 }
 
-// content inflates one object, which must have just the size that was said.
+// content inflates one object, which must have exactly its announced size.
 func (p *packReader) content(size int64, drop bool) ([]byte, error) {
 	if !drop {
 		if p.budget -= size + perTree; p.budget < 0 {
@@ -189,7 +189,7 @@ func (p *packReader) delta(base plumbing.Hash, d []byte) error {
 	return p.found(next)
 }
 
-// patch applies a delta after a look at the size it says it makes.
+// patch applies a delta after checking the size of its result.
 func (p *packReader) patch(base object, d []byte) (object, error) {
 	_, n := binary.Uvarint(d)
 	if n <= 0 {

@@ -25,8 +25,8 @@ type Options struct {
 	SSH       string                 // the ssh program for repositories with SSHProgram; "ssh"
 	SSHConfig string                 // file with settings for it, as in ~/.ssh/config; none
 	Timeout   time.Duration          // for one whole call; 2 minutes
-	MaxRepos  int                    // repositories to keep trees of; 64, the one used longest ago goes
-	MaxTrees  int64                  // bytes of trees to keep per repository; 256 MiB
+	MaxRepos  int                    // cached repositories; 64, the least recently used goes
+	MaxTrees  int64                  // bytes of cached trees per repository; 256 MiB
 	MaxFetch  int64                  // bytes that one fetch may bring, packed or unpacked; 1 GiB
 	MaxBlob   int64                  // bytes of one object; 128 MiB
 	Admit     func(netip.Addr) error // says which addresses may be dialled; all but link-local, multicast and unspecified ones
@@ -83,8 +83,8 @@ type Host struct {
 	clients *transport.Clients
 
 	mu    sync.Mutex
-	repos map[git.Repo]*repoCache // credentials are part of the key: nobody reads by another's right
-	clock uint64                  // order of use
+	repos map[git.Repo]*repoCache // guarded by mu; credentials are part of the key, so that each reads by its own right
+	clock uint64                  // order of use; guarded by mu
 
 	adverts, fetches, pushes, sent, received atomic.Uint64
 }
@@ -128,8 +128,8 @@ func (h *Host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, e
 	return git.Hash(id.String()), nil
 }
 
-// Tree lists what is below a path at a commit. The trees come from memory if the
-// commit was met before; the iteration itself does no network traffic.
+// Tree lists the files below a path at a commit. The trees come from memory if the commit is
+// cached; the iteration itself makes no requests.
 func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) iter.Seq2[git.Entry, error] {
 	return func(yield func(git.Entry, error) bool) {
 		if under != "" {
@@ -199,7 +199,7 @@ type commitDraft struct {
 	trees  []object      // that are new
 }
 
-// draft works out what edits make of a commit.
+// draft applies edits to a commit, in memory.
 func (h *Host) draft(ctx context.Context, r git.Repo, parent git.Hash, edits []git.Edit, m git.Message) (d commitDraft, err error) {
 	base := snapshot{store: newStore()}
 	if parent != "" {
@@ -231,7 +231,7 @@ func (h *Host) draft(ctx context.Context, r git.Repo, parent git.Hash, edits []g
 
 func (d commitDraft) changes() bool { return !d.commit.IsZero() }
 
-// tip is where the branch is when the draft is there; zero if there is no branch then.
+// tip is the head of the branch once the draft is pushed; zero if there is no branch then.
 func (d commitDraft) tip() plumbing.Hash {
 	if d.changes() {
 		return d.commit
@@ -247,14 +247,14 @@ func (d commitDraft) head() git.Hash {
 	return git.Hash(d.tip().String())
 }
 
-// remember remembers a draft that was pushed.
+// remember caches a draft that was pushed.
 func (h *Host) remember(r git.Repo, d commitDraft) {
 	h.repo(r).record(d.base, snapshot{commit: d.commit, root: d.change.root}, d.trees, h.opt.MaxTrees)
 }
 
 func (h *Host) checkURL(r git.Repo) error { return git.CheckURL(r.URL, h.opt.AllowFile) }
 
-// firstOf returns the first of the joined errors, so that its kind and text are plain.
+// firstOf returns the first of the joined errors, so that callers see one kind and one text.
 func firstOf(err error) error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()[0]
@@ -269,7 +269,7 @@ func parseHash(id git.Hash) (plumbing.Hash, error) {
 	return plumbing.NewHash(string(id)), nil
 }
 
-// repo returns what is known of a repository, making room if there are too many.
+// repo returns the cache of a repository. A new one may replace the least recently used.
 func (h *Host) repo(r git.Repo) *repoCache {
 	h.mu.Lock()
 	defer h.mu.Unlock()

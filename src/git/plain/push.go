@@ -23,17 +23,15 @@ import (
 // known; larger ones stream. It is what the git program does by default.
 const bufferUpTo = 1 << 20
 
-// refUpdate is how a branch shall change: from the commit that it is at now, zero if it must
-// not exist.
+// refUpdate moves a branch from its current commit, zero if it must not exist, to another.
 type refUpdate struct {
 	branch   string
 	from, to plumbing.Hash
-	dir      string // that a view shows; empty for other branches
+	dir      string // of a derived branch; empty for others
 }
 
-// pushRequest is what is sent at once: moves, of which all happen or none where the server can do
-// that, and objects that it may lack. They are sent only if the guard, which may be nil,
-// allows it.
+// pushRequest is one push: updates, all or nothing where the server can do that, and objects that
+// it may lack. It is sent only if the guard, which may be nil, allows it.
 type pushRequest struct {
 	updates []refUpdate
 	objs    []object
@@ -41,18 +39,18 @@ type pushRequest struct {
 	guard   func(context.Context) error
 }
 
-// onlyRemoves reports whether a push does nothing but remove branches.
+// onlyRemoves reports whether a push only deletes branches.
 func (p pushRequest) onlyRemoves() bool {
 	return !slices.ContainsFunc(p.updates, func(m refUpdate) bool { return !m.to.IsZero() })
 }
 
-// pushOfBranch moves a branch to c's commit, the last of its objects.
+// pushOfBranch moves a branch to the commit of c, the last of its objects.
 func pushOfBranch(branch string, from plumbing.Hash, c *treeChange, guard func(context.Context) error) pushRequest {
 	m := refUpdate{branch: branch, from: from, to: c.objs[len(c.objs)-1].id}
 	return pushRequest{updates: []refUpdate{m}, objs: c.objs, bytes: c.bytes, guard: guard}
 }
 
-// push opens a conversation for a push, and sends it.
+// push opens a conversation and sends a push.
 func (h *Host) push(ctx context.Context, r git.Repo, p pushRequest) error {
 	conv, err := h.open(ctx, r, receivePack)
 	if err != nil {
@@ -61,7 +59,7 @@ func (h *Host) push(ctx context.Context, r git.Repo, p pushRequest) error {
 	return h.send(ctx, r, conv, p)
 }
 
-// send sends a push, and ends the conversation.
+// send sends a push and ends the conversation.
 func (h *Host) send(ctx context.Context, r git.Repo, conv *serviceConn, p pushRequest) error {
 	if err := h.checkPush(ctx, r, p, conv); err != nil {
 		conv.close(true)
@@ -84,7 +82,8 @@ func (h *Host) send(ctx context.Context, r git.Repo, conv *serviceConn, p pushRe
 	return h.checkReport(ctx, r, p, report, chat)
 }
 
-// checkPush says why branches cannot be moved, as far as that is known before.
+// checkPush refuses a push that cannot succeed: a lost race, a server without reports, or a guard
+// that fails.
 func (h *Host) checkPush(ctx context.Context, r git.Repo, p pushRequest, conv *serviceConn) error {
 	for _, m := range p.updates {
 		if at := conv.refs.References[headsPrefix+m.branch]; at != m.from {
@@ -92,7 +91,7 @@ func (h *Host) checkPush(ctx context.Context, r git.Repo, p pushRequest, conv *s
 		}
 	}
 	if !conv.has(capability.ReportStatus) {
-		return errs.E(errs.Invalid, "push", r.URL, errors.New("the server does not report what became of a push"))
+		return errs.E(errs.Invalid, "push", r.URL, errors.New("the server does not report the outcome of pushes"))
 	}
 	if p.guard != nil {
 		return p.guard(ctx)
@@ -104,7 +103,7 @@ func (h *Host) conflict(r git.Repo, branch string) error {
 	return errs.E(errs.Conflict, "push", r.URL, fmt.Errorf("branch %s is not where it was expected", branch))
 }
 
-// commands are the lines that ask for moves; those of several are to be all or nothing.
+// commands returns the lines that ask for updates; several are all or nothing.
 func commands(conv *serviceConn, moves []refUpdate) []byte {
 	caps := "\x00 " + capability.ReportStatus.String() + " " + agentCapability
 	for _, name := range []capability.Capability{capability.Sideband64k, capability.Quiet, capability.Atomic} {
@@ -122,7 +121,7 @@ func commands(conv *serviceConn, moves []refUpdate) []byte {
 	return head.Bytes()
 }
 
-// packBody returns the request, and a function that ends what writes it.
+// packBody returns the request, and a function that ends its writer.
 func (h *Host) packBody(head []byte, p pushRequest) (body io.Reader, size int64, done func()) {
 	count := &countingWriter{host: h}
 	if p.onlyRemoves() {
@@ -157,7 +156,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// readReport reads what became of the push, and what the server said meanwhile.
+// readReport reads the report of a push, and the messages of the server before it.
 func readReport(conv *serviceConn, reply io.Reader) (*packp.ReportStatus, string, error) {
 	reply = io.LimitReader(reply, maxReport)
 	report := packp.NewReportStatus()
@@ -172,7 +171,7 @@ func readReport(conv *serviceConn, reply io.Reader) (*packp.ReportStatus, string
 	return report, band.chat.String(), reportError(err, band.chat.String())
 }
 
-// reportError adds what the server said, which tells more than a broken report.
+// reportError prefers the messages of the server to a broken report.
 func reportError(err error, chat string) error {
 	if err == nil || strings.TrimSpace(chat) == "" {
 		return err
@@ -183,9 +182,8 @@ func reportError(err error, chat string) error {
 	return err
 }
 
-// checkReport turns a report into an error. The protocol has no codes, and servers word
-// their refusals differently; so where a refusal may mean that the race was lost,
-// the branch itself is asked.
+// checkReport turns a report into an error. The protocol has no codes, and servers word refusals
+// differently; where a refusal may be a lost race, the branch itself is read.
 func (h *Host) checkReport(ctx context.Context, r git.Repo, p pushRequest, report *packp.ReportStatus, chat string) error {
 	if report.UnpackStatus != "ok" {
 		return h.unpackRefused(r, report.UnpackStatus+" "+chat)
@@ -194,13 +192,13 @@ func (h *Host) checkReport(ctx context.Context, r git.Repo, p pushRequest, repor
 		return h.updateRefused(ctx, r, p.updateOf(bad), bad.Status, chat)
 	}
 	if len(report.CommandStatuses) == 0 {
-		return errs.E(errs.Unavailable, "push", r.URL, errors.New("the server does not say what became of the push"))
+		return errs.E(errs.Unavailable, "push", r.URL, errors.New("the server does not report the outcome of the push"))
 	}
 	return nil
 }
 
-// refused returns what a server refused to do, rather than what it left undone because
-// of that; nil if there is nothing.
+// refused returns the update that a server refused, rather than one that it skipped because of
+// that; nil without any.
 func refused(report *packp.ReportStatus) (first *packp.CommandStatus) {
 	for _, status := range report.CommandStatuses {
 		switch {
@@ -214,7 +212,7 @@ func refused(report *packp.ReportStatus) (first *packp.CommandStatus) {
 	return first
 }
 
-// updateOf returns the move that a status is about.
+// updateOf returns the update that a status is about.
 func (p pushRequest) updateOf(status *packp.CommandStatus) refUpdate {
 	for _, m := range p.updates {
 		if headsPrefix+m.branch == string(status.ReferenceName) {
@@ -235,7 +233,7 @@ func (h *Host) unpackRefused(r git.Repo, said string) error {
 func (h *Host) updateRefused(ctx context.Context, r git.Repo, m refUpdate, why, chat string) error {
 	words := why + " " + chat
 	if transport.LostObjects(words) {
-		h.repo(r).forget() // what we built on is gone from the server
+		h.repo(r).forget() // the server lost what the commit builds on
 		return h.conflict(r, m.branch)
 	}
 	if !transport.HookDeclined(words) && (transport.LostRace(words) || h.moved(ctx, r, m)) {
@@ -249,7 +247,7 @@ func (h *Host) updateRefused(ctx context.Context, r git.Repo, m refUpdate, why, 
 	return errs.E(errs.Forbidden, "push", r.URL, cause)
 }
 
-// moved says whether the branch is not where it was.
+// moved reports whether the branch left its old commit.
 func (h *Host) moved(ctx context.Context, r git.Repo, m refUpdate) bool {
 	at, err := h.Head(ctx, r, m.branch)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// ResetBranch puts a branch where it is told to, with the exact commit where it is now.
+// ResetBranch moves a branch, by compare-and-swap with its current head.
 func (h *Host) ResetBranch(ctx context.Context, r git.Repo, m git.BranchReset) (git.Hash, error) {
 	if err := errors.Join(git.CheckBranch(m.Branch), git.CheckEdits(m.Edits), h.checkURL(r)); err != nil {
 		return "", firstOf(err)
@@ -53,7 +53,7 @@ func (h *Host) moveToKnown(ctx context.Context, r git.Repo, at refUpdate, m git.
 	}
 	err := h.push(ctx, r, pushRequest{updates: []refUpdate{at}, guard: m.Message.Guard})
 	if errs.Is(err, errs.Conflict) && at.from != plumbing.ZeroHash && !h.moved(ctx, r, at) {
-		return errs.E(errs.NotFound, "move", r.URL, fmt.Errorf("the server does not have commit %s any more", at.to))
+		return errs.E(errs.NotFound, "move", r.URL, fmt.Errorf("the server no longer has commit %s", at.to))
 	}
 	return err
 }

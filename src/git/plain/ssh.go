@@ -23,9 +23,9 @@ var (
 	errNoKnownHosts = errs.E(errs.Invalid, "ssh", "", errors.New("known_hosts is empty; without it the server cannot be authenticated"))
 )
 
-// dialSSH runs a service on the server. The server must prove a key that is in
-// KnownHosts, and is asked for just the kinds of key that are listed there for it:
-// a server with several keys would else offer one that we do not know.
+// dialSSH runs a service on the server. The server must prove a key that is in KnownHosts, and is
+// asked only for the kinds of keys that are listed there for it: a server with several keys could
+// otherwise offer an unknown one.
 func (h *Host) dialSSH(ctx context.Context, r git.Repo, a git.Address, service string) (session, error) {
 	if r.SSHProgram {
 		return h.dialSSHProgram(ctx, r, a, service)
@@ -100,8 +100,8 @@ func quote(path string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(path) + "'"
 }
 
-// sshConfig returns the settings, and a flag that tells whether the server asked
-// for our key, which it does only after it proved its own.
+// sshConfig returns the settings, and a flag that is set once the server asks for our key, which it
+// does only after it proved its own.
 func sshConfig(r git.Repo, a git.Address, addr string) (*ssh.ClientConfig, *bool, error) {
 	signer, err := ssh.ParsePrivateKey([]byte(r.SSHKey.Reveal()))
 	if err != nil {
@@ -149,7 +149,8 @@ func hostKeys(lines string) (ssh.HostKeyCallback, error) {
 	return check, nil
 }
 
-// algorithmsFor asks with a key that nobody has which kinds of key are known for a host.
+// algorithmsFor returns the kinds of keys that are known for a host, by checking a key that none
+// has.
 func algorithmsFor(check ssh.HostKeyCallback, addr string) []string {
 	var unknown *knownhosts.KeyError
 	if !errors.As(check(addr, &net.TCPAddr{IP: net.IPv4zero}, unknownKey{}), &unknown) {
@@ -167,14 +168,14 @@ func algorithmsFor(check ssh.HostKeyCallback, addr string) []string {
 	return slices.Compact(algorithms)
 }
 
-// unknownKey is equal to no key.
+// unknownKey equals no key.
 type unknownKey struct{}
 
 func (unknownKey) Type() string                        { return "none" }
 func (unknownKey) Marshal() []byte                     { return []byte("none") }
 func (unknownKey) Verify([]byte, *ssh.Signature) error { return errors.New("nobody's key") }
 
-// sshFailure classifies what went wrong before a session was there.
+// sshFailure classifies errors before a session is established.
 func sshFailure(err error, tried bool) error {
 	var changed *knownhosts.KeyError
 	var revoked *knownhosts.RevokedError

@@ -17,8 +17,8 @@ import (
 // exitGrace is how long a service may take to exit after its last reply.
 const exitGrace = 5 * time.Second
 
-// streamSession speaks the protocol over the standard streams of a service, which
-// runs on another machine by ssh or here.
+// streamSession speaks the protocol over the standard streams of a service, which runs on another
+// machine by ssh, or here.
 type streamSession struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
@@ -37,19 +37,19 @@ func (s *streamSession) advert() io.Reader { return s.out }
 
 func (s *streamSession) reusable() bool { return false }
 
-// exchange copies the request in the background: a service may talk while it
-// reads, and would block if nobody listened.
+// exchange copies the request in the background: a service may write while it reads, and would
+// block if its output were not read.
 func (s *streamSession) exchange(_ context.Context, body io.Reader, _ int64) (io.Reader, error) {
 	s.asked = true
 	s.writer.Go(func() {
-		_, _ = io.Copy(s.in, body) // a service that stops reading says why on its output
+		_, _ = io.Copy(s.in, body) // a service that stops reading reports why on its output
 		_ = s.in.Close()
 	})
 	return s.out, nil
 }
 
-// close says exitGrace with a flush if nothing was asked: a receive-pack whose input
-// just stays open would wait for ever.
+// close ends an unused conversation with a flush: a receive-pack whose input stays open would wait
+// for ever.
 func (s *streamSession) close(clean bool) {
 	if s.closed {
 		return

@@ -27,23 +27,23 @@ const (
 const (
 	agentCapability = "agent=emco"
 	maxAdvert       = 128 << 20 // bytes of an advertisement: two million refs
-	maxProgress     = 4 << 10   // bytes of the server's chatter that are kept
-	maxReport       = 1 << 20   // bytes of a status report with chatter
+	maxProgress     = 4 << 10   // bytes of the server's messages that are kept
+	maxReport       = 1 << 20   // bytes of a status report with messages
 )
 
-// session is one conversation with a service over some transport: the service
-// advertises, is asked at most once unless it may be asked again, and replies.
+// session is one conversation with a service over some transport: the service sends an
+// advertisement, gets at most one request unless it is reusable, and replies.
 type session interface {
-	// advert is what the service says first; it must be read before exchange.
+	// advert is the advertisement of the service; it must be read before exchange.
 	advert() io.Reader
 	// exchange sends a request of size bytes, -1 if unknown, and returns the reply.
 	exchange(ctx context.Context, body io.Reader, size int64) (io.Reader, error)
-	// again says whether there may be another exchange after one that was closed.
+	// reusable reports whether another exchange is possible after one that was closed.
 	reusable() bool
-	// close ends the conversation and waits for whatever runs. clean tells that
-	// the reply was read to its end, so that the server may finish by itself.
+	// close ends the conversation and waits for its goroutines and programs. clean means that the
+	// reply was read to its end, so that the server may finish on its own.
 	close(clean bool)
-	// explain makes a better error of one that came from reading.
+	// explain returns a better error for one that came from reading.
 	explain(error) error
 }
 
@@ -85,7 +85,7 @@ func (h *Host) open(ctx context.Context, r git.Repo, service string) (*serviceCo
 	return c, nil
 }
 
-// learn tells the budget when a server wants to be left alone.
+// learn records in the budget when a server asks for a pause.
 func (h *Host) learn(r git.Repo, err error) error {
 	if wait := errs.RetryAfter(err); wait > 0 {
 		h.opt.Budget.Observe(r, git.RateStatus{Until: time.Now().Add(wait)})
@@ -104,7 +104,7 @@ func (h *Host) dial(ctx context.Context, r git.Repo, a git.Address, service stri
 	}
 }
 
-// readAdvert reads refs and capabilities; a repository without refs is fine.
+// readAdvert reads references and capabilities; a repository without references is fine.
 func readAdvert(r io.Reader) (*packp.AdvRefs, error) {
 	refs := packp.NewAdvRefs()
 	err := refs.Decode(io.LimitReader(r, maxAdvert))
@@ -120,12 +120,12 @@ func readAdvert(r io.Reader) (*packp.AdvRefs, error) {
 	return refs, err
 }
 
-// has says whether the server can do something.
+// has reports whether the server has a capability.
 func (c *serviceConn) has(name capability.Capability) bool {
 	return c.refs.Capabilities.Supports(name)
 }
 
-// sideband reads the data channel of a multiplexed reply. Chatter is kept for error
+// sideband reads the data channel of a multiplexed reply. Progress messages are kept for error
 // texts, up to a limit; a message on the error channel ends the data as remoteError.
 type sideband struct {
 	lines *pktline.Scanner
@@ -177,7 +177,7 @@ func (s *sideband) keep(text []byte) {
 	s.chat.Write(text[:min(len(text), maxProgress-s.chat.Len())])
 }
 
-// ackLines reads the answers to "have" lines, up to the one before the pack.
+// ackLines reads the answers to "have" lines, up to the last one before the pack.
 func ackLines(r io.Reader) error {
 	lines := pktline.NewScanner(r)
 	for lines.Scan() {
@@ -198,7 +198,7 @@ func ackLines(r io.Reader) error {
 	return io.ErrUnexpectedEOF
 }
 
-// shallowLines skips what a server says about where history is cut.
+// shallowLines skips the lines about where history is cut.
 func shallowLines(r io.Reader) error {
 	lines := pktline.NewScanner(r)
 	for lines.Scan() {
@@ -216,7 +216,7 @@ func shallowLines(r io.Reader) error {
 	return io.ErrUnexpectedEOF
 }
 
-// limitedReader counts what goes through a reader and refuses more than a limit.
+// limitedReader counts the bytes that it reads, and fails above a limit.
 type limitedReader struct {
 	r     io.Reader
 	n     int64

@@ -13,8 +13,8 @@ import (
 // DialTimeout bounds how long it may take to connect, and to agree on a secure channel.
 const DialTimeout = 10 * time.Second
 
-// Dialer connects to the addresses that admit returns no error for. It asks after name
-// resolution, when a name can no longer turn into another address.
+// Dialer connects to addresses for which admit returns no error. It is called after name
+// resolution, when a name can no longer change its address.
 func Dialer(admit func(netip.Addr) error) *net.Dialer {
 	return &net.Dialer{Timeout: DialTimeout, Control: func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
@@ -25,8 +25,8 @@ func Dialer(admit func(netip.Addr) error) *net.Dialer {
 	}}
 }
 
-// AdmitPublic refuses addresses that no server of ours has but that cloud machines answer
-// with their credentials. It returns Forbidden.
+// AdmitPublic refuses addresses that cannot be servers, but at which cloud machines hand out their
+// credentials. It returns Forbidden.
 func AdmitPublic(a netip.Addr) error {
 	a = a.Unmap()
 	if a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	defaultWait = 60 * time.Second // when a server throttles and does not say for how long
-	maxText     = 1000             // characters of what a server said
+	defaultWait = 60 * time.Second // when a server throttles without a time to come back
+	maxText     = 1000             // characters of a server's message
 )
 
-// Fail classifies what went wrong between us and a server, and clears its text of r's
-// credentials and of more. What is classified already keeps its kind, and the path that
-// it blames, and gains operation and subject if it has none; all else is Unavailable. A
-// context that ended is the cause of whatever failed. A nil err stays nil.
+// Fail classifies an error of an exchange with a server, and redacts the credentials of r and more.
+// A classified error keeps its kind and its path, and gains operation and subject if it has none;
+// all others are Unavailable. The error of an ended context replaces any other. A nil err stays
+// nil.
 func Fail(ctx context.Context, r git.Repo, op string, err error, more ...git.Secret) error {
 	if err == nil {
 		return nil
@@ -58,8 +58,8 @@ func classified(r git.Repo, op string, e *errs.Error, more []git.Secret) error {
 // userinfo finds credentials that a server's text quotes from some URL.
 var userinfo = regexp.MustCompile(`://[^/@\s]*@`)
 
-// Redact makes a server's text fit to show: one line, bounded, without r's credentials,
-// or more of them, in any form they are sent in.
+// Redact makes a server's text fit to show: one line, bounded, without the credentials of r or
+// more, in any form in which they are sent.
 func Redact(r git.Repo, text string, more ...git.Secret) string {
 	for _, s := range append([]git.Secret{r.Token, r.SSHKey, r.ClientKey, r.App.Key}, more...) {
 		for _, secret := range forms(r.User, s.Reveal()) {
@@ -80,7 +80,7 @@ func Redact(r git.Repo, text string, more ...git.Secret) string {
 	return text
 }
 
-// forms are the ways in which a secret is sent; none of an empty one.
+// forms returns the forms in which a secret is sent; none of an empty one.
 func forms(user, secret string) []string {
 	if secret == "" {
 		return nil
@@ -88,8 +88,8 @@ func forms(user, secret string) []string {
 	return []string{secret, url.QueryEscape(secret), url.PathEscape(secret), base64.StdEncoding.EncodeToString([]byte(user + ":" + secret))}
 }
 
-// RetryAfter reads the header of that name, seconds or a date, and says whether it was
-// there; a minute if it was not. No wait is longer than an hour.
+// RetryAfter reads the header of that name, seconds or a date, and reports whether it was set; a
+// minute if not. No wait is longer than an hour.
 func RetryAfter(header string) (time.Duration, bool) {
 	if header == "" {
 		return defaultWait, false

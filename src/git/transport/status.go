@@ -6,8 +6,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// StatusError gives what an HTTP server answers instead of what it was asked for its kind, by the
-// status and the header Retry-After, which may be empty. The cause is what people are shown.
+// StatusError classifies an HTTP answer other than the expected one, by its status and the header
+// Retry-After, which may be empty. People see the cause.
 func StatusError(code int, retryAfter string, cause error) error {
 	wait, asked := RetryAfter(retryAfter)
 	switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// KindOfMessage reads a kind out of what Git servers say; their protocol has no codes.
+// KindOfMessage derives a kind from a Git server's message; the protocol has no codes.
 func KindOfMessage(text string) errs.Kind {
 	text = strings.ToLower(text)
 	switch {
@@ -24,17 +24,17 @@ func KindOfMessage(text string) errs.Kind {
 	return errs.Unavailable
 }
 
-// LostRace tells Git's own words for a branch that somebody else has moved, or is about to.
+// LostRace recognises Git's messages about a branch that someone else has moved, or is moving.
 func LostRace(text string) bool {
 	return containsAny(strings.ToLower(text), "cannot lock", "failed to update ref", "already exists", "but expected", "incorrect old value")
 }
 
-// LostObjects tells Git's words for a push that builds on what the server does not have.
+// LostObjects recognises Git's messages about a push that builds on objects which the server lacks.
 func LostObjects(text string) bool {
 	return strings.Contains(strings.ToLower(text), "missing necessary objects")
 }
 
-// HookDeclined tells Git's words for a refusal of a server's own rules.
+// HookDeclined recognises Git's messages about a refusal by the server's own rules.
 func HookDeclined(text string) bool { return strings.Contains(strings.ToLower(text), "hook declined") }
 
 func containsAny(text string, words ...string) bool {

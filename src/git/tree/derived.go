@@ -7,37 +7,36 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// DerivedTrees makes the trees of views: all that is new in them are the trees above what they
-// show.
+// DerivedTrees makes the trees of derived branches. Only the trees above their directories are new.
 type DerivedTrees struct {
-	ObjectSet // besides the draft's
+	ObjectSet // in addition to those of the draft
 
 	draft *Draft
 	known map[ID]Tree
 }
 
-// Derived returns a gallery that shows the draft's tree.
+// Derived returns the trees of branches that are derived from the draft.
 func (d *Draft) Derived() *DerivedTrees {
 	return &DerivedTrees{ObjectSet: ObjectSet{below: &d.ObjectSet}, draft: d, known: map[ID]Tree{Empty: nil}}
 }
 
-// BranchTip is where a view is.
+// BranchTip is the head of a derived branch.
 type BranchTip struct {
 	Commit git.Hash
 	Root   ID
 	Ours   bool // we made the commit
 }
 
-// DerivedChange is a view that does not show what it should.
+// DerivedChange is a derived branch that must move.
 type DerivedChange struct {
 	Derived git.DerivedBranch
-	From    git.Hash // where it is; empty if it is not there
-	Root    ID       // the tree that it is to have
-	Dir     ID       // the directory that it shows; zero if that is not there
+	From    git.Hash // its head; empty if it does not exist
+	Root    ID       // its new tree
+	Dir     ID       // its directory; zero if that does not exist
 }
 
-// Due returns the views that have to be moved, by where they are, which are none that are
-// not in at; and what there is to be told of them, but for where they are moved to.
+// Due returns the derived branches that must move, given their current heads, which lack branches
+// that do not exist; and the result except for their new heads.
 func (g *DerivedTrees) Due(views []git.DerivedBranch, at map[string]BranchTip) ([]DerivedChange, git.DerivedResult, error) {
 	shown := git.DerivedResult{Heads: map[string]git.Hash{}}
 	var due []DerivedChange
@@ -63,8 +62,8 @@ func (g *DerivedTrees) Due(views []git.DerivedBranch, at map[string]BranchTip) (
 	return due, shown, nil
 }
 
-// Removable returns which of the views that nobody reads any more are there to be removed. What
-// else goes by their names is told of as strange.
+// Removable returns the derived branches to remove that exist. Branches with the commits of others
+// are reported as diverged.
 func Removable(gone []string, at map[string]BranchTip, shown *git.DerivedResult) (due []string) {
 	for _, name := range gone {
 		switch now, there := at[name]; {
@@ -79,7 +78,7 @@ func Removable(gone []string, at map[string]BranchTip, shown *git.DerivedResult)
 	return due
 }
 
-// derivedTree returns a view's directory, zero if it is not there, and the tree that holds that
+// derivedTree returns a branch's directory, zero if it does not exist, and the tree that holds it
 // and nothing else.
 func (g *DerivedTrees) derivedTree(v git.DerivedBranch) (shows, root ID, err error) {
 	here, err := g.find(v.Dir)
@@ -98,7 +97,7 @@ func (g *DerivedTrees) derivedTree(v git.DerivedBranch) (shows, root ID, err err
 	return shows, here.ID, nil
 }
 
-// emptyTree returns the tree of a view of a directory that is not there.
+// emptyTree returns the tree of a branch whose directory does not exist.
 func (g *DerivedTrees) emptyTree(v git.DerivedBranch) (ID, error) {
 	d, err := Apply(nil, Empty, NewEdits([]git.Edit{{Path: v.Dir, Dir: v.Empty}}))
 	if err != nil {
@@ -113,7 +112,7 @@ func (g *DerivedTrees) emptyTree(v git.DerivedBranch) (ID, error) {
 	return d.Root, nil
 }
 
-// find returns what is at a path of the draft, the zero entry if there is nothing.
+// find returns the entry at a path of the draft, the zero entry without one.
 func (g *DerivedTrees) find(path string) (Entry, error) {
 	here := Entry{Mode: ModeTree, ID: g.draft.Root}
 	for name := range strings.SplitSeq(path, "/") {

@@ -1,6 +1,6 @@
 // Package tree holds Git's tree objects, and the rules by which edits change them. All
-// hosts work out by it what a commit comes to, so that the same edits make the same trees
-// and are refused for the same reasons, whatever way they take to the server:
+// hosts build commits with it, so that the same edits make the same trees and are refused for
+// the same reasons, whatever the transport:
 //
 //   - only what an edit names changes; all else keeps name, mode and object;
 //   - a symbolic link or a submodule at or above an edited path is refused, and so is a

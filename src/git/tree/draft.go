@@ -7,7 +7,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Reader returns a tree that is there already.
+// Reader returns an existing tree.
 type Reader func(ID) (Tree, error)
 
 // Object is a tree or a file.
@@ -15,16 +15,16 @@ type Object struct {
 	Kind    Kind
 	ID      ID
 	Content []byte
-	Path    string // of a file: one at which it is. Files whose paths end alike are likely alike
+	Path    string // of a file: one of its paths. Files whose paths end alike are likely alike
 }
 
-// ObjectSet is objects that the server may lack, each once, what they hold before them.
+// ObjectSet is objects that the server may lack, each once, trees after what they hold.
 type ObjectSet struct {
 	Objects []Object
 	Bytes   int64 // of their content
 
 	at    map[ID]int // of Objects
-	below *ObjectSet // what is not needed again; nil: nothing
+	below *ObjectSet // objects that are not added again; nil: none
 }
 
 func (p *ObjectSet) add(o Object) {
@@ -39,7 +39,7 @@ func (p *ObjectSet) add(o Object) {
 	p.Bytes += int64(len(o.Content))
 }
 
-// Get returns an object of the pile, or of the one that it was made for.
+// Get returns an object of the set, or of the one below.
 func (p *ObjectSet) Get(id ID) (Object, bool) {
 	if i, ok := p.at[id]; ok {
 		return p.Objects[i], true
@@ -61,11 +61,10 @@ func (p *ObjectSet) tree(t Tree) ID {
 	return o.ID
 }
 
-// Draft is what edits make of a tree.
+// Draft is the outcome of edits on a tree.
 //
-// Callers that give many clusters the same content share slices and maps, so both are
-// remembered by identity: a thousand equal directories are hashed once, and what is left is
-// a look into a map for each.
+// Callers that give many clusters the same content share slices and maps, so both are remembered by
+// identity: a thousand equal directories are hashed once, and the others cost a look into a map.
 type Draft struct {
 	ObjectSet
 	Root ID // Empty if nothing is left
@@ -75,20 +74,20 @@ type Draft struct {
 	dirs  map[dirID]ID
 }
 
-// sliceID tells slices apart without looking at what they hold.
+// sliceID identifies a slice without reading its content.
 type sliceID struct {
 	first *byte
 	len   int
 }
 
-// dirID is a directory's content and what was there before.
+// dirID is a directory's content and the tree that it replaces.
 type dirID struct {
 	content *Edits
 	before  ID
 }
 
-// Apply returns what edits make of the tree root. It returns Invalid with the path to blame
-// for edits that cannot be made there, and the errors of read, which is not asked for Empty.
+// Apply returns the outcome of edits on the tree root. It returns Invalid with the path that causes
+// it for edits that are impossible there, and the errors of read, which is not called for Empty.
 func Apply(read Reader, root ID, edits *Edits) (*Draft, error) {
 	d := &Draft{read: read, blobs: map[sliceID]Object{}, dirs: map[dirID]ID{}}
 	var err error
@@ -96,12 +95,12 @@ func Apply(read Reader, root ID, edits *Edits) (*Draft, error) {
 		return nil, err
 	}
 	if d.Root == Empty && root != Empty {
-		d.add(Object{Kind: Trees, ID: Empty}) // no tree holds it, but a commit does
+		d.add(Object{Kind: Trees, ID: Empty}) // no tree holds it, but the commit does
 	}
 	return d, nil
 }
 
-// Tree returns a tree of the draft, or one that was there before.
+// Tree returns a tree of the draft, or an older one.
 func (d *Draft) Tree(id ID) (Tree, error) {
 	if o, ok := d.Get(id); ok && o.Kind == Trees {
 		return Decode(o.Content)
@@ -112,7 +111,7 @@ func (d *Draft) Tree(id ID) (Tree, error) {
 	return d.read(id)
 }
 
-// edit applies what is below n to a tree and returns the new one.
+// edit applies the edits below n to a tree and returns the new one.
 func (d *Draft) edit(before ID, n *Edits, path string, depth int) (ID, error) {
 	entries, err := d.entries(before, depth)
 	if err != nil {
@@ -136,7 +135,7 @@ func (d *Draft) edit(before ID, n *Edits, path string, depth int) (ID, error) {
 	return d.tree(mergeEntries(entries, after)), nil
 }
 
-// apply returns what a path holds afterwards; the zero entry is nothing.
+// apply returns the new entry of a path; the zero entry is nothing.
 func (d *Draft) apply(old Entry, n *Edits, path string, depth int) (Entry, error) {
 	if old.leadsOut() {
 		return Entry{}, git.BadPath(path, "a symbolic link or a submodule is there")
@@ -170,7 +169,7 @@ func (d *Draft) dir(old Entry, content *Edits, path string, depth int) (Entry, e
 	return dir(id), nil
 }
 
-// replaceDir builds a tree of just the kids of n; what was there before gives the modes.
+// replaceDir builds a tree of exactly the children of n; the old tree gives the modes.
 func (d *Draft) replaceDir(before ID, n *Edits, path string, depth int) (ID, error) {
 	entries, err := d.entries(before, depth)
 	if err != nil {
@@ -194,7 +193,7 @@ func (d *Draft) replaceDir(before ID, n *Edits, path string, depth int) (ID, err
 	return o.ID, nil
 }
 
-// entryInDir returns what a path within a directory's content holds.
+// entryInDir returns the new entry of a path within a directory.
 func (d *Draft) entryInDir(was Entry, n *Edits, path string, depth int) (Entry, error) {
 	if was.leadsOut() {
 		return Entry{}, git.BadPath(path, "a symbolic link or a submodule is there")
@@ -255,7 +254,7 @@ func editedEntries(entries Tree, n *Edits) map[string]Entry {
 	return old
 }
 
-// mergeEntries returns entries with those of after in the place of their namesakes.
+// mergeEntries replaces entries by those of after with the same names.
 func mergeEntries(entries Tree, after map[string]Entry) Tree {
 	result := make([]Entry, 0, len(entries)+len(after))
 	for _, e := range entries {

@@ -10,8 +10,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Edits is a point on the paths that a set of edits names; the first one is the root.
-// Directories with the same content, by identity, share what is below them.
+// Edits is a node of the paths that a set of edits names; the first one is the root. Directories
+// with the same content, by identity, share their nodes.
 type Edits struct {
 	edit     *git.Edit // at this very path
 	file     []byte    // within a directory's content: the file at this path
@@ -20,7 +20,7 @@ type Edits struct {
 	content *Edits
 }
 
-// NewEdits puts edits, which keep git.CheckEdits, in the order of their paths.
+// NewEdits builds the nodes of edits that keep git.CheckEdits.
 func NewEdits(edits []git.Edit) *Edits {
 	top, contents := &Edits{}, map[uintptr]*Edits{}
 	for i := range edits {
@@ -65,11 +65,11 @@ func (n *Edits) at(path string) *Edits {
 	return n
 }
 
-// names returns the names of the kids in order, so that the same edits make the same pack.
+// names returns the names of the children in order, so that the same edits make the same pack.
 func (n *Edits) names() []string { return slices.Sorted(maps.Keys(n.children)) }
 
-// Subtrees yields the directories of a tree, which is at this point, that have to be read to
-// apply the edits, with the edits below each.
+// Subtrees yields the directories of the tree at this node that must be read to apply the edits,
+// with the edits below each.
 func (n *Edits) Subtrees(t Tree) iter.Seq2[Entry, *Edits] {
 	return func(yield func(Entry, *Edits) bool) {
 		below := n

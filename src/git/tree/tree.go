@@ -67,7 +67,7 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 // Hash returns the name as hosts have it.
 func (id ID) Hash() git.Hash { return git.Hash(id.String()) }
 
-// IsZero says whether it names nothing.
+// IsZero reports whether it names nothing.
 func (id ID) IsZero() bool { return id == ID{} }
 
 // Entry is one line of a tree; the zero one is nothing.
@@ -77,19 +77,19 @@ type Entry struct {
 	ID   ID
 }
 
-// IsTree says whether an entry is a directory.
+// IsTree reports whether an entry is a directory.
 func (e Entry) IsTree() bool { return e.Mode&modeType == ModeTree }
 
-// IsFile says whether an entry is a regular file.
+// IsFile reports whether an entry is a regular file.
 func (e Entry) IsFile() bool { return e.Mode&modeType == ModeFile&modeType }
 
-// IsSubmodule says whether an entry is the commit of another repository.
+// IsSubmodule reports whether an entry is the commit of another repository.
 func (e Entry) IsSubmodule() bool { return e.Mode&modeType == modeSub }
 
-// leadsOut says whether an entry leads out of the tree: a symbolic link or a submodule.
+// leadsOut reports whether an entry leads out of the tree: a symbolic link or a submodule.
 func (e Entry) leadsOut() bool { return e.Mode&modeType == modeLink || e.IsSubmodule() }
 
-// Is says whether two entries of the same name are the same.
+// Is reports whether two entries of one name have the same mode and object.
 func (e Entry) Is(other Entry) bool { return e.ID == other.ID && e.Mode == other.Mode }
 
 // Below returns the tree of an entry, Empty if it is none.
@@ -111,7 +111,7 @@ func dir(id ID) Entry {
 // Tree is what a directory holds, in Git's order.
 type Tree []Entry
 
-// Find returns the entry of a name, the zero one if there is none.
+// Find returns the entry with a name, the zero one without any.
 func (t Tree) Find(name string) Entry {
 	for _, mode := range []uint32{ModeFile, ModeTree} {
 		i, ok := slices.BinarySearchFunc(t, Entry{Name: name, Mode: mode}, compare)
@@ -167,8 +167,8 @@ func (t Tree) Encode() []byte {
 // ID returns the name of a tree.
 func (t Tree) ID() ID { return ObjectID(Trees, t.Encode()) }
 
-// Decode splits a tree object into entries, whose names share raw's memory no more. What is
-// none is Unavailable: a server may send it whole the next time.
+// Decode splits a tree object into entries, which do not share raw's memory. Malformed content is
+// Unavailable: the server may send the object whole the next time.
 func Decode(raw []byte) (Tree, error) {
 	entries := make(Tree, 0, len(raw)/40+1)
 	for len(raw) > 0 {
@@ -190,14 +190,14 @@ func Decode(raw []byte) (Tree, error) {
 	return entries, nil
 }
 
-// validName refuses names that would make a path mean something else.
+// validName refuses names that would change the meaning of a path.
 func validName(name []byte) bool {
 	return len(name) > 0 && !bytes.ContainsRune(name, '/') && string(name) != "." && string(name) != ".."
 }
 
 func malformed(what string) error { return errs.E(errs.Unavailable, "read", "", errors.New(what)) }
 
-// Missing is the error of a tree that should be there.
+// Missing is the error of a tree that should exist.
 func Missing(id ID) error {
 	return errs.E(errs.Unavailable, "read", "", fmt.Errorf("tree %s is missing", id))
 }
