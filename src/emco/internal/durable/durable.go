@@ -1,5 +1,5 @@
-// Package durable makes files and folders survive a loss of power: a new name is only
-// there for good when the folder that holds it has been synced.
+// Package durable makes files and folders survive a loss of power: a new name survives only
+// when its folder was synced.
 package durable
 
 import (
@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// MakeDir creates a folder, closed to other users, if it is not there. The one above may
-// be one that we can neither read nor sync, so it is synced only if it has a new name in it.
+// MakeDir creates a folder, closed to other users, if it does not exist. The parent may not
+// allow us to read or sync it, so it is synced only if it has a new name.
 func MakeDir(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -20,7 +20,7 @@ func MakeDir(path string) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// SyncDir makes new names in a folder survive.
+// SyncDir makes new names in a folder survive a loss of power.
 func SyncDir(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

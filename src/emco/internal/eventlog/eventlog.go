@@ -1,10 +1,11 @@
-// Package eventlog answers what happened to a deployment: as a list, or as a stream of
-// what comes.
+// Package eventlog serves the events of deployments: as a list, or as a stream that follows
+// new ones.
 package eventlog
 
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"net/http"
 	"strconv"
 	"time"
@@ -17,31 +18,38 @@ import (
 
 const (
 	followers = 200 // streams at the same time
-	backlog   = 512 // events that wait for one client; above the number that is kept of a deployment
+	backlog   = 512 // events that wait for one client; more than are kept of a deployment
 )
+
+// EventReader reads events of deployments.
+type EventReader interface {
+	// Events returns the events of a deployment, oldest first.
+	Events(ctx context.Context, uid string) ([]appcontext.Event, error)
+	// WatchEvents yields the events of a deployment, oldest first, and then new ones.
+	WatchEvents(ctx context.Context, uid string) iter.Seq2[appcontext.Event, error]
+}
 
 // Log serves the events of deployments.
 type Log struct {
-	contexts *appcontext.Store
-	streams  *web.Streams
+	events  EventReader
+	streams *web.Streams
 }
 
-// New returns the log over the shared state.
-func New(contexts *appcontext.Store) *Log {
-	return &Log{contexts: contexts, streams: web.NewStreams(followers)}
+// New returns the log over events.
+func New(events EventReader) *Log {
+	return &Log{events: events, streams: web.NewStreams(followers)}
 }
 
-// query is what of a log is asked for.
-type query struct {
+// eventQuery selects events of a log.
+type eventQuery struct {
 	since  time.Time
 	kind   string // empty for all
 	follow bool
 }
 
 // Serve answers with the events of the deployment uid, oldest first: all that are kept, or
-// those that ?since=TIME and ?type=TYPE let pass. With ?follow=true the answer is a
-// stream that goes on with what comes. A client that takes them too slowly is cut off,
-// and nobody waits for it.
+// those that ?since=TIME and ?type=TYPE select. With ?follow=true the answer is a stream
+// that continues with new events. A client that reads too slowly is disconnected.
 func (l *Log) Serve(w http.ResponseWriter, r *http.Request, uid string, who v2.Identity) error {
 	q, err := parse(r)
 	if err != nil {
@@ -50,7 +58,7 @@ func (l *Log) Serve(w http.ResponseWriter, r *http.Request, uid string, who v2.I
 	if q.follow {
 		return l.streams.Serve(w, r, func(ctx context.Context, send func([]byte) error) error { return l.follow(ctx, uid, q, send) })
 	}
-	events, err := l.contexts.Events(r.Context(), uid)
+	events, err := l.events.Events(r.Context(), uid)
 	if err != nil {
 		return err
 	}
@@ -63,11 +71,11 @@ func (l *Log) Serve(w http.ResponseWriter, r *http.Request, uid string, who v2.I
 	return web.JSON(w, http.StatusOK, out)
 }
 
-func parse(r *http.Request) (q query, err error) {
+func parse(r *http.Request) (q eventQuery, err error) {
 	v := r.URL.Query()
 	if s := v.Get("since"); s != "" {
 		if q.since, err = time.Parse(time.RFC3339, s); err != nil {
-			return q, errs.New(errs.Invalid, "Invalid query since: "+strconv.Quote(s)+" is no time such as 2026-11-21T12:00:00Z")
+			return q, errs.New(errs.Invalid, "Invalid query since: "+strconv.Quote(s)+" is not a time such as 2026-11-21T12:00:00Z")
 		}
 	}
 	if q.kind = v.Get("type"); q.kind != "" && q.kind != appcontext.Normal && q.kind != appcontext.Warning {
@@ -83,39 +91,40 @@ func parse(r *http.Request) (q query, err error) {
 	return q, nil
 }
 
-func (q query) admits(e appcontext.Event) bool {
+func (q eventQuery) admits(e appcontext.Event) bool {
 	return !e.At.Before(q.since) && (q.kind == "" || q.kind == e.Type)
 }
 
 var errSlow = errs.New(errs.Throttled, "the client takes events too slowly; ask again, with since")
 
-// follow sends events until ctx ends. The watch is drained however slow the client is.
-func (l *Log) follow(ctx context.Context, uid string, q query, send func([]byte) error) error {
-	b := newBox(ctx)
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
+// follow sends events until ctx ends. It reads the watch at full speed, however slow the
+// client is.
+func (l *Log) follow(ctx context.Context, uid string, q eventQuery, send func([]byte) error) error {
+	b := newEventBuffer(ctx)
+	done := make(chan struct{})
+	go func() { // ends with b.ctx
+		defer close(done)
 		l.watch(b.ctx, uid, q, b.put)
 	}()
-	defer func() { b.end(nil); <-over }()
-	return b.empty(send)
+	defer func() { b.end(nil); <-done }()
+	return b.sendAll(send)
 }
 
-// box holds the events that wait for one client.
-type box struct {
-	ctx     context.Context // ends with the request, or when too many wait
+// eventBuffer holds the events that wait for one client.
+type eventBuffer struct {
+	ctx     context.Context // ends with the request, or when too many events wait
 	end     context.CancelCauseFunc
 	waiting chan appcontext.Event
 }
 
-func newBox(ctx context.Context) box {
-	b := box{waiting: make(chan appcontext.Event, backlog)}
+func newEventBuffer(ctx context.Context) eventBuffer {
+	b := eventBuffer{waiting: make(chan appcontext.Event, backlog)}
 	b.ctx, b.end = context.WithCancelCause(ctx)
 	return b
 }
 
-// put never waits. If the box is full, the client is given up.
-func (b box) put(e appcontext.Event) {
+// put never blocks. A full buffer ends the stream.
+func (b eventBuffer) put(e appcontext.Event) {
 	select {
 	case b.waiting <- e:
 	default:
@@ -123,8 +132,8 @@ func (b box) put(e appcontext.Event) {
 	}
 }
 
-// empty sends what is put into the box until its context ends.
-func (b box) empty(send func([]byte) error) error {
+// sendAll sends buffered events until the buffer's context ends.
+func (b eventBuffer) sendAll(send func([]byte) error) error {
 	for b.ctx.Err() == nil {
 		select {
 		case <-b.ctx.Done():
@@ -141,11 +150,11 @@ func (b box) empty(send func([]byte) error) error {
 	return context.Cause(b.ctx)
 }
 
-// watch tells what q lets pass until ctx ends. What cannot be read is passed over.
-func (l *Log) watch(ctx context.Context, uid string, q query, tell func(appcontext.Event)) {
-	for e, err := range l.contexts.WatchEvents(ctx, uid) {
+// watch yields the events that q admits until ctx ends. It skips those that cannot be read.
+func (l *Log) watch(ctx context.Context, uid string, q eventQuery, yield func(appcontext.Event)) {
+	for e, err := range l.events.WatchEvents(ctx, uid) {
 		if err == nil && q.admits(e) {
-			tell(e)
+			yield(e)
 		}
 	}
 }

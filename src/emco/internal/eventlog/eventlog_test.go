@@ -136,7 +136,7 @@ func TestAStreamGoesOnUntilTheServerStops(t *testing.T) {
 // What waits for a client is bounded; when it is too much, the client gets nothing more.
 func TestAClientThatIsTooSlowIsGivenUp(t *testing.T) {
 	t.Parallel()
-	b := newBox(t.Context())
+	b := newEventBuffer(t.Context())
 	for range backlog {
 		b.put(appcontext.Event{})
 	}
@@ -144,7 +144,7 @@ func TestAClientThatIsTooSlowIsGivenUp(t *testing.T) {
 		t.Fatalf("given up too early: %v", context.Cause(b.ctx))
 	}
 	b.put(appcontext.Event{})
-	err := b.empty(func([]byte) error {
+	err := b.sendAll(func([]byte) error {
 		t.Error("something was sent")
 		return nil
 	})
@@ -170,7 +170,7 @@ func TestASlowClientHoldsNobodyUp(t *testing.T) {
 	follow := func(send func([]byte) error) (end func() error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- log.follow(ctx, "7", query{}, send) }()
+		go func() { ended <- log.follow(ctx, "7", eventQuery{}, send) }()
 		return func() error { cancel(); return <-ended }
 	}
 	add(1)

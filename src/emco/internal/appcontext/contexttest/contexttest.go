@@ -1,25 +1,71 @@
-// Package contexttest gives tests an AppContext on a real etcd of their own.
+// Package contexttest gives tests an AppContext on a real etcd.
 package contexttest
 
 import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"sync"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 )
 
-// New starts an etcd in a temporary folder and returns the store on it. Both end with
-// the test. Nothing is synced to disk: what is written need not survive the machine.
+// New returns an empty store, in a prefix of its own. Tests that run at the same time share
+// one etcd, which ends with the last of them. Nothing is synced to disk: writes need not
+// survive the machine.
 func New(t testing.TB) *appcontext.Store {
 	t.Helper()
-	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true})
+	server, err := shared.acquire()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
+		if err := shared.release(); err != nil {
 			t.Error(err)
 		}
 	})
-	return appcontext.New(server.Client(), "/emco/")
+	return appcontext.New(server.Client(), "/"+rand.Text())
+}
+
+// shared is the etcd of the test binary.
+var shared sharedServer
+
+// sharedServer is a server that runs while it has users.
+type sharedServer struct {
+	mu     sync.Mutex
+	users  int              // guarded by mu
+	server *embedded.Server // nil without users; guarded by mu
+	dir    string           // of its data; guarded by mu
+}
+
+func (s *sharedServer) acquire() (*embedded.Server, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil {
+		dir, err := os.MkdirTemp("", "contexttest")
+		if err != nil {
+			return nil, err
+		}
+		server, err := embedded.Start(context.Background(), embedded.Options{Dir: dir, NoFsync: true})
+		if err != nil {
+			return nil, errors.Join(err, os.RemoveAll(dir))
+		}
+		s.server, s.dir = server, dir
+	}
+	s.users++
+	return s.server, nil
+}
+
+func (s *sharedServer) release() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users > 0 {
+		return nil
+	}
+	err := errors.Join(s.server.Close(), os.RemoveAll(s.dir))
+	s.server = nil
+	return err
 }

@@ -33,7 +33,7 @@ func BenchmarkMirror50000Pairs(b *testing.B) {
 	for b.Loop() {
 		before, m := heap(), New(s, nil)
 		x := newIndex()
-		for r, err := range m.tap.Records(b.Context()) {
+		for r, err := range m.feed.Records(b.Context()) {
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// index is everything at one revision of etcd. Entries are replaced and never changed,
-// so that a snapshot needs to copy no more than pointers to them.
+// index is all records at one revision of etcd. Entries are replaced and never changed, so
+// that a snapshot copies only pointers. Mirror.mu guards it once it is visible.
 type index struct {
 	mark        int64
 	heads       map[string]*appcontext.Head
@@ -38,8 +38,8 @@ func newIndex() *index {
 	}
 }
 
-// apply takes one record in; false if it is a report that says what the one before said.
-// A record that is neither written nor gone could not be read.
+// apply applies one record; false if it is a report that repeats the one before. A record
+// with neither content nor Gone could not be read.
 func (x *index) apply(r appcontext.Record) (news bool) {
 	key := recordKey{r.Space, r.Key}
 	delete(x.broken, key)
@@ -49,7 +49,7 @@ func (x *index) apply(r appcontext.Record) (news bool) {
 	case r.Head != nil:
 		x.heads[r.Key.UID] = r.Head
 	case r.Space == appcontext.AgentSpace:
-		x.hear(r)
+		x.setAgent(r)
 		return false
 	case r.Gone, r.Pair != nil, r.Report != nil:
 		return x.place(r)
@@ -86,16 +86,16 @@ func (x *index) place(r appcontext.Record) (news bool) {
 	return r.Space == appcontext.PairSpace || !next.Report.repeats(before.Report)
 }
 
-// hear notes what an agent last said.
-func (x *index) hear(r appcontext.Record) {
+// setAgent replaces the sign of life of a cluster.
+func (x *index) setAgent(r appcontext.Record) {
 	x.life(r.Key.Cluster).set(r.Agent)
 	if r.Agent == nil && len(x.clusters[r.Key.Cluster]) == 0 {
 		delete(x.lives, r.Key.Cluster)
 	}
 }
 
-// markAll marks all clusters of which an agent has said something.
-func (x *index) markAll(l *listener) {
+// markAll marks all clusters whose agents have reported.
+func (x *index) markAll(l *agentListener) {
 	for cluster := range x.lives {
 		l.mark(cluster)
 	}
@@ -110,7 +110,7 @@ func (x *index) life(cluster string) *Life {
 	return l
 }
 
-// touched are the deployments that have something on a cluster.
+// touched returns the deployments that have an entry on a cluster.
 func (x *index) touched(cluster string) map[string]bool {
 	out := map[string]bool{}
 	for at := range x.clusters[cluster] {
@@ -132,7 +132,7 @@ func drop[K comparable](in map[string]map[K]*Entry, name string, at K) {
 	}
 }
 
-// snapshot copies what there is; false if a part of it could not be read.
+// snapshot copies the entries of a deployment; false if a record of it could not be read.
 func (x *index) snapshot(uid string) (Snapshot, bool) {
 	s, deployment := Snapshot{Head: x.heads[uid]}, uid
 	if s.Head != nil {
@@ -147,8 +147,8 @@ func (x *index) snapshot(uid string) (Snapshot, bool) {
 	return s, true
 }
 
-// names keeps equal strings once. It forgets what it knows now and then, so that it
-// does not grow with what is gone.
+// names interns strings. It is cleared when it is full, so that it does not grow with what
+// was removed.
 type names map[string]string
 
 const maxNames = 1 << 16
@@ -184,16 +184,16 @@ func (n names) pair(p *appcontext.Pair) *appcontext.Pair {
 	return p
 }
 
-// Status is what a cluster said of one object. Equal statuses are kept once, however
-// many clusters say the same.
+// Status is what a cluster reported on one object. Equal statuses are stored once, however
+// many clusters report them.
 type Status = unique.Handle[appcontext.ResourceStatus]
 
-// Report is what a cluster said of one app, in less space.
+// Report is what a cluster reported on one app, in less space.
 type Report struct {
 	Objects   []Status // those that are in bundles
 	Extras    []Status // others, that belong to the app: Pods, say
 	Sum       uint64   // equal for equal Objects, and for hardly any others
-	Truncated int      // objects that the report says nothing of because there were too many
+	Truncated int      // objects that the report leaves out because there were too many
 	At        time.Time
 	Seq       uint64
 	Commit    string
@@ -201,7 +201,7 @@ type Report struct {
 	Since     time.Time
 }
 
-// repeats reports whether r says no more than what old said, at another time.
+// repeats reports whether r differs from old by its time alone.
 func (r *Report) repeats(old *Report) bool {
 	if r == nil || old == nil {
 		return r == old
@@ -210,7 +210,7 @@ func (r *Report) repeats(old *Report) bool {
 		r.Truncated == old.Truncated && r.Commit == old.Commit && r.Ready == old.Ready && r.Since.Equal(old.Since)
 }
 
-// Bounds of what is kept of one report, whatever an agent sends.
+// Bounds of one report in memory.
 const (
 	maxObjects = 5000
 	maxExtras  = 200
@@ -219,7 +219,7 @@ const (
 
 var seed = maphash.MakeSeed()
 
-// compact returns a report in the form in which it is kept.
+// compact returns a report in the form that is kept in memory.
 func compact(r appcontext.Report) *Report {
 	out := &Report{Truncated: r.Truncated, At: r.At, Seq: r.Seq, Commit: r.Commit, Ready: r.Ready, Since: r.Since}
 	var h maphash.Hash

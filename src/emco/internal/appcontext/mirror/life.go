@@ -9,20 +9,20 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 )
 
-// Life is what the agent of a cluster last said, be it that all is as it was. It is shared
-// by all that is known of the cluster, and goes on while that is looked at.
+// Life is the last sign of life of a cluster's agent: a report, or that nothing has changed.
+// All entries of the cluster share it, and it advances under their readers.
 type Life struct {
 	last atomic.Pointer[agents.Agent]
 }
 
 func (l *Life) set(a *agents.Agent) {
 	if a != nil {
-		a.Tokens = nil // they are nobody's business here
+		a.Tokens = nil // no reader needs them
 	}
 	l.last.Store(a)
 }
 
-// At is when that was; the zero time if it never did, and for no Life.
+// At is its time; the zero time if there was none, and for a nil Life.
 func (l *Life) At() time.Time {
 	if l == nil {
 		return time.Time{}
@@ -33,8 +33,8 @@ func (l *Life) At() time.Time {
 	return time.Time{}
 }
 
-// Heard is when the cluster last said that things are as the report has them: with the
-// report, or later with a sign of life.
+// Heard is when the cluster last confirmed the report: with the report, or with a later sign
+// of life.
 func (e *Entry) Heard() time.Time {
 	if e.Report == nil {
 		return time.Time{}
@@ -45,7 +45,7 @@ func (e *Entry) Heard() time.Time {
 	return e.Report.At
 }
 
-// lives reads the signs of life of clusters from etcd.
+// lives returns the signs of life of clusters.
 func lives(agents []agents.Agent) map[string]*Life {
 	out := make(map[string]*Life, len(agents))
 	for _, a := range agents {
@@ -55,13 +55,13 @@ func lives(agents []agents.Agent) map[string]*Life {
 	return out
 }
 
-// listener is somebody who follows what agents say.
-type listener struct {
-	dirty map[string]bool // clusters
-	wake  chan struct{}
+// agentListener is a consumer of Agents.
+type agentListener struct {
+	dirty map[string]bool // clusters whose agents changed; guarded by Mirror.mu
+	wake  chan struct{}   // holds an element while dirty is not empty
 }
 
-func (l *listener) mark(cluster string) {
+func (l *agentListener) mark(cluster string) {
 	l.dirty[cluster] = true
 	select {
 	case l.wake <- struct{}{}:
@@ -69,9 +69,8 @@ func (l *listener) mark(cluster string) {
 	}
 }
 
-// Agents yields all agents that have said something, and each again when it has said
-// something more; several times in a row are one. It ends only when ctx ends. Tokens are
-// left out.
+// Agents yields all agents that have reported, and each again when it has reported more;
+// several reports in a row are one. It ends only when ctx ends. Tokens are left out.
 func (m *Mirror) Agents(ctx context.Context) iter.Seq[agents.Agent] {
 	return func(yield func(agents.Agent) bool) {
 		l := m.listen()
@@ -91,10 +90,10 @@ func (m *Mirror) Agents(ctx context.Context) iter.Seq[agents.Agent] {
 	}
 }
 
-func (m *Mirror) listen() *listener {
+func (m *Mirror) listen() *agentListener {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l := &listener{dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
+	l := &agentListener{dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
 	m.listeners[l] = true
 	if m.index != nil {
 		m.index.markAll(l)
@@ -102,19 +101,19 @@ func (m *Mirror) listen() *listener {
 	return l
 }
 
-func (m *Mirror) leave(l *listener) {
+func (m *Mirror) leave(l *agentListener) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.listeners, l)
 }
 
-// dirty takes what a listener is to be told.
-func (m *Mirror) dirty(l *listener) (out []agents.Agent) {
+// dirty takes the changed agents of a listener.
+func (m *Mirror) dirty(l *agentListener) (out []agents.Agent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for cluster := range l.dirty {
 		if m.index == nil {
-			break // all is told when there is one
+			break // the next index marks all agents
 		}
 		if life := m.index.lives[cluster]; life != nil {
 			if a := life.last.Load(); a != nil {

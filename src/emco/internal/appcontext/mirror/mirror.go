@@ -1,12 +1,12 @@
-// Package mirror keeps what clusters hold and say in memory, fed by one watch, so that a
-// question about a deployment costs etcd no read for each pair.
+// Package mirror keeps heads, pairs, reports and agents in memory, fed by one watch, so that
+// reading a deployment costs etcd no read for each pair.
 //
 //	etcd ──watch──► index: head, pairs and reports of each deployment, at one revision
 //	  ▲                │
-//	  └──which revision is it now?──  question: wait until the index has got there
+//	  └──current revision?──  Snapshot: wait until the index has reached it
 //
-// An answer holds at least what was written before it was asked for. If the watch does
-// not get there in time, the question is answered from etcd itself, at a greater cost.
+// A snapshot contains everything that was written before it was requested. If the watch does
+// not reach that revision in time, the snapshot is read from etcd, at a higher cost.
 package mirror
 
 import (
@@ -22,50 +22,47 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// How long a question waits for the watch before it is answered from etcd: at first, and
-// as long as the watch is known to be behind; and how often the watch is asked meanwhile.
 const (
-	patience     = time.Second
-	lessPatience = 20 * time.Millisecond
-	askAgain     = 50 * time.Millisecond
+	patience         = time.Second           // how long a snapshot waits for the watch
+	patienceBehind   = 20 * time.Millisecond // the same, while the watch is known to be behind
+	progressInterval = 50 * time.Millisecond // how often it requests progress meanwhile
 )
 
 // Mirror is the index and the watch that feeds it. Without Run it answers from etcd.
 type Mirror struct {
 	store    *appcontext.Store
-	tap      *appcontext.ChangeFeed
+	feed     *appcontext.ChangeFeed
 	log      *slog.Logger
 	patience time.Duration
-	behind   atomic.Bool // the last question that waited for the index waited in vain
+	behind   atomic.Bool // the last snapshot that waited for the index waited in vain
 
-	mu    sync.RWMutex
-	index *index        // nil until the first list has been read
-	moved chan struct{} // closed, and replaced, when the index gets further
-	subs  map[string]map[*Subscription]bool
-
-	listeners map[*listener]bool
+	mu        sync.RWMutex
+	index     *index                            // nil until the first list was read; guarded by mu
+	advanced  chan struct{}                     // closed and replaced when the index advances; guarded by mu
+	subs      map[string]map[*Subscription]bool // by id; guarded by mu
+	listeners map[*agentListener]bool           // guarded by mu
 }
 
 // New returns a mirror of the store.
 func New(store *appcontext.Store, log *slog.Logger) *Mirror {
 	return &Mirror{
-		store: store, tap: store.ChangeFeed(), log: log, patience: patience,
-		moved: make(chan struct{}), subs: map[string]map[*Subscription]bool{},
-		listeners: map[*listener]bool{},
+		store: store, feed: store.ChangeFeed(), log: log, patience: patience,
+		advanced: make(chan struct{}), subs: map[string]map[*Subscription]bool{},
+		listeners: map[*agentListener]bool{},
 	}
 }
 
 // Name is "mirror".
 func (m *Mirror) Name() string { return "mirror" }
 
-// Ready is always nil: questions are answered from etcd as long as need be.
+// Ready is always nil: without an index, snapshots are read from etcd.
 func (m *Mirror) Ready() error { return nil }
 
 // Run keeps the index until ctx ends.
 func (m *Mirror) Run(ctx context.Context) error {
-	var fresh *index // while everything is told anew
+	var fresh *index // while all records follow again
 	var batch []appcontext.Record
-	for r, err := range m.tap.Records(ctx) {
+	for r, err := range m.feed.Records(ctx) {
 		switch {
 		case err != nil:
 			m.log.Error("a record of the AppContext cannot be read", "space", string(r.Space), "deployment", r.Key.UID, "cluster", r.Key.Cluster, "app", r.Key.App, "err", err)
@@ -88,7 +85,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 	return nil
 }
 
-// advance makes what was told up to a mark visible at once, and tells those concerned.
+// advance makes all records up to a revision visible at once, and notifies subscribers.
 func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,19 +101,19 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 	for _, r := range batch {
 		news := m.index.apply(r)
 		if r.Space == appcontext.AgentSpace {
-			m.alive(r.Key.Cluster)
+			m.agentReportedLocked(r.Key.Cluster)
 		} else {
 			notify(m.subs[r.Key.UID], news)
 		}
 	}
 	m.index.mark = mark
 	m.behind.Store(false)
-	close(m.moved)
-	m.moved = make(chan struct{})
+	close(m.advanced)
+	m.advanced = make(chan struct{})
 }
 
-// alive tells those concerned that an agent has said something.
-func (m *Mirror) alive(cluster string) {
+// agentReportedLocked notifies those who follow an agent that it has reported.
+func (m *Mirror) agentReportedLocked(cluster string) {
 	for l := range m.listeners {
 		l.mark(cluster)
 	}
@@ -128,32 +125,32 @@ func (m *Mirror) alive(cluster string) {
 	}
 }
 
-// Snapshot is what is known of a deployment at one moment. The map is the caller's; what
-// it points at is shared and may not be changed.
+// Snapshot is a deployment at one moment. The map is the caller's; its entries are shared and
+// must not be changed.
 type Snapshot struct {
-	Head   *appcontext.Head // nil: there is none
-	Places map[Place]*Entry // of the id by which clusters know the deployment
+	Head   *appcontext.Head // nil: it does not exist
+	Places map[Place]*Entry // of Head.Deployment
 }
 
 // Place is one app on one cluster.
 type Place struct{ Cluster, App string }
 
-// Entry is what is known of a place.
+// Entry is the records of a place.
 type Entry struct {
-	Pair   *appcontext.Pair // nil: there is none
-	Report *Report          // nil: the cluster has said nothing
-	Life   *Life            // when it last said anything; nil: that is not known
+	Pair   *appcontext.Pair // nil: it does not exist
+	Report *Report          // nil: the cluster has not reported
+	Life   *Life            // the last sign of life of the cluster; nil: not known
 }
 
-// Snapshot returns what is known of the deployment that the head uid is about. It holds
-// all that was written before the call. Unavailable if etcd cannot be reached.
+// Snapshot returns the deployment of the head uid, with everything that was written before
+// the call. Unavailable if etcd cannot be reached.
 func (m *Mirror) Snapshot(ctx context.Context, uid string) (Snapshot, error) {
-	now, err := m.tap.Revision(ctx)
+	now, err := m.feed.Revision(ctx)
 	if err != nil {
 		return Snapshot{}, err
 	}
 	if m.reach(ctx, now) {
-		if s, ok := m.look(uid); ok {
+		if s, ok := m.fromIndex(uid); ok {
 			return s, nil
 		}
 	}
@@ -163,8 +160,8 @@ func (m *Mirror) Snapshot(ctx context.Context, uid string) (Snapshot, error) {
 	return m.read(ctx, uid)
 }
 
-// Cluster returns what is known of all deployments on a cluster, in no order; nothing as
-// long as there is no index. It may be a moment old.
+// Cluster returns the entries of all deployments on a cluster, in no order; none without an
+// index. They may be a moment old.
 func (m *Mirror) Cluster(name string) []*Entry {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -174,9 +171,9 @@ func (m *Mirror) Cluster(name string) []*Entry {
 	return slices.Collect(maps.Values(m.index.clusters[name]))
 }
 
-// Pairs returns the pairs of a cluster, in no order; false as long as there is no index.
-// They are at least as new as whatever the mirror has told before, of agents for instance.
-// What they point at is shared and may not be changed.
+// Pairs returns the pairs of a cluster, in no order; false without an index. They are at
+// least as new as everything that the mirror has yielded before, such as agents. They are
+// shared and must not be changed.
 func (m *Mirror) Pairs(cluster string) ([]appcontext.Pair, bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -192,8 +189,8 @@ func (m *Mirror) Pairs(cluster string) ([]appcontext.Pair, bool) {
 	return out, true
 }
 
-// look copies what the index has; false if it has something that it could not read.
-func (m *Mirror) look(uid string) (Snapshot, bool) {
+// fromIndex copies from the index; false if a record of the deployment cannot be read.
+func (m *Mirror) fromIndex(uid string) (Snapshot, bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.index == nil {
@@ -202,27 +199,27 @@ func (m *Mirror) look(uid string) (Snapshot, bool) {
 	return m.index.snapshot(uid)
 }
 
-// reach waits until the index has got to a revision; false if it does not in time.
+// reach waits until the index has reached a revision; false if it does not in time.
 func (m *Mirror) reach(ctx context.Context, revision int64) bool {
 	for limit := (<-chan time.Time)(nil); ; {
-		there, moved, wait := m.progress(revision)
-		if there {
-			m.late(false)
+		reached, advanced, wait := m.progress(revision)
+		if reached {
+			m.setBehind(false)
 		}
-		if there || wait == 0 {
-			return there
+		if reached || wait == 0 {
+			return reached
 		}
 		if limit == nil {
 			limit = time.After(wait)
 		}
-		if m.tap.RequestProgress(ctx) != nil {
+		if m.feed.RequestProgress(ctx) != nil {
 			return false
 		}
 		select {
-		case <-moved:
-		case <-time.After(askAgain): // etcd does not answer while it has something to tell, or if it is too busy
+		case <-advanced:
+		case <-time.After(progressInterval): // etcd does not answer while it has changes to send, or is too busy
 		case <-limit:
-			m.late(true)
+			m.setBehind(true)
 			return false
 		case <-ctx.Done():
 			return false
@@ -230,38 +227,38 @@ func (m *Mirror) reach(ctx context.Context, revision int64) bool {
 	}
 }
 
-// progress reports whether the index has got to a revision, what is closed when it gets
-// further, and how long that is worth waiting for.
-func (m *Mirror) progress(revision int64) (there bool, moved <-chan struct{}, wait time.Duration) {
+// progress reports whether the index has reached a revision. advanced is closed when it
+// advances, and wait is how long to wait for that.
+func (m *Mirror) progress(revision int64) (reached bool, advanced <-chan struct{}, wait time.Duration) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	switch {
 	case m.index == nil:
 		return false, nil, 0
 	case m.behind.Load():
-		wait = min(lessPatience, m.patience)
+		wait = min(patienceBehind, m.patience)
 	default:
 		wait = m.patience
 	}
-	return m.index.mark >= revision, m.moved, wait
+	return m.index.mark >= revision, m.advanced, wait
 }
 
-// late notes whether the index got somewhere in time.
-func (m *Mirror) late(yes bool) {
+// setBehind records whether the index is behind.
+func (m *Mirror) setBehind(yes bool) {
 	if m.behind.Swap(yes) != yes && yes {
-		m.log.Warn("the mirror is behind; questions are answered from etcd")
+		m.log.Warn("the mirror is behind; statuses are read from etcd")
 	}
 }
 
-// Behind reports whether the mirror does not know what happens just now. Subscriptions
-// are silent then.
+// Behind reports whether the mirror does not know the latest changes. Subscriptions are
+// silent then.
 func (m *Mirror) Behind() bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.behind.Load() || m.index == nil
 }
 
-// read answers from etcd. It reads the keys of all pairs.
+// read reads a snapshot from etcd, and the keys of all pairs for that.
 func (m *Mirror) read(ctx context.Context, uid string) (Snapshot, error) {
 	s, deployment := Snapshot{Places: map[Place]*Entry{}}, uid
 	head, err := m.store.Head(ctx, uid)
@@ -290,7 +287,7 @@ func (m *Mirror) read(ctx context.Context, uid string) (Snapshot, error) {
 	return s, m.readLives(ctx, s)
 }
 
-// readLives adds when clusters last said something.
+// readLives adds the last signs of life of the clusters.
 func (m *Mirror) readLives(ctx context.Context, s Snapshot) error {
 	names := map[string]bool{}
 	for at := range s.Places {

@@ -1,7 +1,7 @@
 package mirror
 
-// Subscription says when something of a deployment has changed. Changes that come
-// faster than they are taken are one.
+// Subscription signals changes of deployments. Changes that come faster than they are
+// consumed are one.
 type Subscription struct {
 	m    *Mirror
 	c    chan struct{}
@@ -9,20 +9,20 @@ type Subscription struct {
 	life bool
 }
 
-// Subscribe tells of changes of heads, pairs and reports with one of the ids. Close
-// must be called.
+// Subscribe signals changes of heads, pairs and reports with one of the ids. Close the
+// subscription after use.
 func (m *Mirror) Subscribe(ids ...string) *Subscription {
 	s := &Subscription{m: m, c: make(chan struct{}, 1)}
 	s.Follow(ids...)
 	return s
 }
 
-// Life says whether to tell also of reports that are mere signs of life: they say what
-// was said before. At first they are not told of.
-func (s *Subscription) Life(told bool) {
+// Life sets whether reports that repeat the one before are signalled too. At first they are
+// not.
+func (s *Subscription) Life(signalled bool) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	s.life = told
+	s.life = signalled
 }
 
 // Changed yields once after any number of changes.
@@ -49,7 +49,7 @@ func (s *Subscription) Follow(ids ...string) {
 // Close ends the subscription.
 func (s *Subscription) Close() { s.Follow() }
 
-// notify leaves word with each whom it concerns, without waiting for any.
+// notify signals subscriptions without waiting for their consumers.
 func notify(subs map[*Subscription]bool, news bool) {
 	for s := range subs {
 		if !news && !s.life {
