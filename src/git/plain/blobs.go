@@ -71,7 +71,6 @@ func (b *blobFetch) exchange(ctx context.Context, ids []plumbing.Hash) (err erro
 		}
 	}
 	p := &packReader{
-		base: func(plumbing.Hash) (object, bool) { return object{}, false },
 		keep: func(o object) {
 			if o.kind == plumbing.BlobObject && int64(len(o.content)) <= b.limit && slices.Contains(ids, o.id) {
 				b.found[git.Hash(o.id.String())] = o.content

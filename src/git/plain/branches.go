@@ -132,7 +132,6 @@ func (b *branchFetch) exchange(ctx context.Context, names []string) (err error) 
 	}
 	held := map[plumbing.Hash]object{}
 	p := &packReader{
-		base:      func(plumbing.Hash) (object, bool) { return object{}, false },
 		keep:      func(o object) { held[o.id] = o },
 		wantBlobs: true, maxObject: b.limit.Object, budget: exchangeBytes,
 	}

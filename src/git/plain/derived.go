@@ -186,7 +186,6 @@ func (h *Host) fetchDerived(ctx context.Context, r git.Repo, ids []plumbing.Hash
 	}
 	found := map[plumbing.Hash]derivedCommit{}
 	p := &packReader{
-		base: func(plumbing.Hash) (object, bool) { return object{}, false },
 		keep: func(o object) {
 			if o.kind == plumbing.CommitObject {
 				root, _ := rootOf(o.content)

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
-
-	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/tree"
@@ -96,31 +93,4 @@ func children(s snapshot, e tree.Entry) (map[string]tree.Entry, error) {
 		out[e.Name] = e
 	}
 	return out, err
-}
-
-// entries reads a directory. That before a first commit is empty.
-func (s snapshot) entries(e tree.Entry) (tree.Tree, error) {
-	if e.ID == (tree.ID{}) {
-		return nil, nil
-	}
-	return s.store.entries(plumbing.Hash(e.ID))
-}
-
-// entry returns what is at a path, the zero entry if nothing is.
-func (s snapshot) entry(path string) (tree.Entry, error) {
-	here := tree.Entry{Mode: tree.ModeTree, ID: tree.ID(s.root)}
-	if path == "" {
-		return here, nil
-	}
-	for name := range strings.SplitSeq(path, "/") {
-		if !here.IsTree() {
-			return tree.Entry{}, nil
-		}
-		entries, err := s.entries(here)
-		if err != nil {
-			return tree.Entry{}, err
-		}
-		here = entries.Find(name)
-	}
-	return here, nil
 }

@@ -323,7 +323,6 @@ func (h *Host) pickBlob(ctx context.Context, c *serviceConn, q fetchRequest, id 
 	var content []byte
 	found := false
 	p := &packReader{
-		base:      func(plumbing.Hash) (object, bool) { return object{}, false },
 		wantBlobs: true,
 		keep: func(o object) {
 			if o.id == id && o.kind == plumbing.BlobObject {

@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	logBytes   = 64 << 20 // of commits, unpacked; some hundred thousand of them
-	logDepth   = 5000     // commits back, from a server that sends all that they hold
-	firstDepth = 100      // commits back where no base is given
+	logBytes     = 64 << 20 // of commits, unpacked; some hundred thousand of them
+	historyBytes = 16 << 20 // of commits for one History
+	logDepth     = 5000     // commits back, from a server that sends all that they hold
+	firstDepth   = 100      // commits back where no base is given
 )
 
 // Since returns the commits since base. The request names base as known, so the server sends only
@@ -24,35 +25,61 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 	if err != nil || commit == base {
 		return git.Log{Grown: true}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
-	defer cancel()
-	c, err := h.open(ctx, r, uploadPack)
-	if err != nil {
-		return git.Log{}, err
-	}
-	if !c.has(capability.Filter) && q.depth == 0 {
-		q.depth = logDepth
-	}
-	found := map[git.Hash]git.Commit{}
-	p := &packReader{
-		base: func(plumbing.Hash) (object, bool) { return object{}, false },
-		keep: func(o object) {
-			if o.kind == plumbing.CommitObject {
-				c := git.ReadCommit(git.Hash(o.id.String()), o.content)
-				found[c.ID] = c
-			}
-		},
-		budget: logBytes,
-	}
-	_, err = h.receive(ctx, c, q, p)
-	c.close(err == nil)
+	found, err := h.fetchCommits(ctx, r, q, logBytes)
 	if _, ok := found[commit]; err == nil && !ok && base == "" {
-		err = errs.E(errs.NotFound, "log", "", errors.New("not a commit")) // else base came after it
+		err = errs.E(errs.NotFound, "log", "", errors.New("not a commit")) // with a base, that came after it
 	}
 	if err != nil {
 		return git.Log{}, h.fail(ctx, r, "log", err)
 	}
 	return git.NewLog(commit, base, found), nil
+}
+
+// History returns the parents of commits.
+func (h *Host) History(ctx context.Context, r git.Repo, commit git.Hash, depth int) (map[git.Hash][]git.Hash, error) {
+	id, err := parseHash(commit)
+	if err != nil {
+		return nil, err
+	}
+	found, err := h.fetchCommits(ctx, r, fetchRequest{want: []plumbing.Hash{id}, depth: max(1, depth), commitsOnly: true}, historyBytes)
+	if _, ok := found[commit]; err == nil && !ok {
+		err = errs.E(errs.NotFound, "history", "", errors.New("not a commit"))
+	}
+	if err != nil {
+		return nil, h.fail(ctx, r, "history", err)
+	}
+	parents := make(map[git.Hash][]git.Hash, len(found))
+	for id, c := range found {
+		parents[id] = c.Parents
+	}
+	return parents, nil
+}
+
+// fetchCommits fetches commits, at most budget bytes of them, from a server that cannot leave out
+// their content at most logDepth back.
+func (h *Host) fetchCommits(ctx context.Context, r git.Repo, q fetchRequest, budget int64) (map[git.Hash]git.Commit, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
+	defer cancel()
+	c, err := h.open(ctx, r, uploadPack)
+	if err != nil {
+		return nil, err
+	}
+	if !c.has(capability.Filter) && !q.shallow && q.depth == 0 {
+		q.depth = logDepth
+	}
+	found := map[git.Hash]git.Commit{}
+	p := &packReader{
+		keep: func(o object) {
+			if o.kind == plumbing.CommitObject {
+				commit := git.ReadCommit(git.Hash(o.id.String()), o.content)
+				found[commit.ID] = commit
+			}
+		},
+		budget: budget,
+	}
+	_, err = h.receive(ctx, c, q, p)
+	c.close(err == nil)
+	return found, h.fail(ctx, r, "log", err)
 }
 
 func logRequest(commit, base git.Hash) (q fetchRequest, err error) {

@@ -24,7 +24,7 @@ const maxObjects = 20 << 20
 // given to keep once, whole and with its hash; deltas are resolved against objects
 // of the pack, in any order, and against base, which a thin pack needs.
 type packReader struct {
-	base      func(plumbing.Hash) (object, bool)
+	base      func(plumbing.Hash) (object, bool) // of thin packs; may be nil
 	keep      func(object)
 	wantBlobs bool  // keep blobs too; else they are inflated and dropped
 	maxObject int64 // bytes of one object
@@ -175,7 +175,7 @@ func (p *packReader) found(o object) error {
 
 func (p *packReader) delta(base plumbing.Hash, d []byte) error {
 	o, ok := p.held[base]
-	if !ok {
+	if !ok && p.base != nil {
 		o, ok = p.base(base)
 	}
 	if !ok {

@@ -96,20 +96,38 @@ type snapshot struct {
 	store  *treeStore
 }
 
+// entries reads a directory. That before a first commit is empty.
+func (s snapshot) entries(e tree.Entry) (tree.Tree, error) {
+	if e.ID == (tree.ID{}) {
+		return nil, nil
+	}
+	return s.store.entries(plumbing.Hash(e.ID))
+}
+
+// entry returns what is at a path, the zero entry if nothing is.
+func (s snapshot) entry(path string) (tree.Entry, error) {
+	here := tree.Entry{Mode: tree.ModeTree, ID: tree.ID(s.root)}
+	if path == "" {
+		return here, nil
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		if !here.IsTree() {
+			return tree.Entry{}, nil
+		}
+		entries, err := s.entries(here)
+		if err != nil {
+			return tree.Entry{}, err
+		}
+		here = entries.Find(name)
+	}
+	return here, nil
+}
+
 // walk visits the leaves at or below a path in path order.
 func (s snapshot) walk(under string, visit func(git.Entry) bool) error {
-	here := tree.Entry{Mode: tree.ModeTree, ID: tree.ID(s.root)}
-	if under != "" {
-		for name := range strings.SplitSeq(under, "/") {
-			if !here.IsTree() {
-				return nil
-			}
-			entries, err := s.store.entries(plumbing.Hash(here.ID))
-			if err != nil {
-				return err
-			}
-			here = entries.Find(name)
-		}
+	here, err := s.entry(under)
+	if err != nil {
+		return err
 	}
 	return s.walkEntry(here, under, 0, visit)
 }
