@@ -49,18 +49,18 @@ func TestBundlesAreReadOnceWhileTheyAreInUse(t *testing.T) {
 	}
 	get("b1")
 	if want := 4*generationSize + 1; s.read != want {
-		t.Errorf("%d bundles were read, want %d: b1 was to be forgotten", s.read, want)
+		t.Errorf("%d bundles were read, want %d: b1 must be dropped", s.read, want)
 	}
 }
 
-// lost is a store whose blobs are not there.
+// lost is a store without blobs.
 type lost struct{ shelf }
 
 func (lost) GetBlob(context.Context, appcontext.Digest) ([]byte, error) {
 	return nil, errs.New(errs.NotFound, "no such blob")
 }
 
-func TestContentThatIsNotThereIsNamed(t *testing.T) {
+func TestMissingContentIsNamed(t *testing.T) {
 	t.Parallel()
 	s := shelf{}
 	s.put("b", "settings")
@@ -69,7 +69,7 @@ func TestContentThatIsNotThereIsNamed(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := NewReader(s).SettledApp(t.Context(), "other"); err == nil {
-		t.Error("a bundle that is not there was read")
+		t.Error("a missing bundle was read")
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// sights are what a test says of clusters: "app cluster" to why the pair is not ready, or
-// "" if it is, at noon. Of others nothing was heard.
-type sights map[string]string
+// reported is what clusters reported: why the pair "app cluster" is not ready, or "" if it
+// is, since noon. Nothing was reported on other pairs.
+type reported map[string]string
 
-func (s sights) Ready(p appcontext.Pair) Readiness {
+func (s reported) Ready(p appcontext.Pair) Readiness {
 	why, heard := s[p.Key.App+" "+p.Key.Cluster]
 	if !heard {
 		return Readiness{Unreported: true}
@@ -22,9 +22,9 @@ func (s sights) Ready(p appcontext.Pair) Readiness {
 	return Readiness{Ready: why == "", Since: noon, Why: why}
 }
 
-func (s sights) NeverReported(cluster string) bool { return cluster == "c9" }
+func (s reported) NeverReported(cluster string) bool { return cluster == "c9" }
 
-// standsAt is a pair of deployment 7 in a phase; one that is Deleting is to go.
+// standsAt is a pair of deployment 7 in a phase; nothing is desired of one that is Deleting.
 func standsAt(app, cluster string, phase appcontext.Phase, more ...func(*appcontext.Pair)) appcontext.Pair {
 	p := appcontext.Pair{Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, Desired: "b", Phase: phase, At: noon}
 	if phase == appcontext.Deleting {
@@ -42,9 +42,9 @@ func blocked(why string) func(*appcontext.Pair) {
 
 func failed(why string) func(*appcontext.Pair) { return func(p *appcontext.Pair) { p.Error = why } }
 
-func unwished(p *appcontext.Pair) { p.Desired = "" }
+func undesired(p *appcontext.Pair) { p.Desired = "" }
 
-// apps are those of a revision, by name.
+// apps returns the apps of a revision by name.
 func apps(list ...appcontext.App) map[string]appcontext.App {
 	o := map[string]appcontext.App{}
 	for _, a := range list {
@@ -72,7 +72,7 @@ func TestDependencies(t *testing.T) {
 		name  string
 		apps  map[string]appcontext.App
 		pairs []appcontext.Pair
-		ready sights
+		ready reported
 		now   time.Duration // after noon
 		want  string
 	}{
@@ -80,17 +80,17 @@ func TestDependencies(t *testing.T) {
 		{"not applied on one of three", deployed, []appcontext.Pair{standsAt("db", "c1", settled), standsAt("db", "c2", pending), standsAt("db", "c3", pending)}, nil, 0, "waits for app db on c2: not applied yet (and 1 more cluster)"},
 		{"failed", deployed, []appcontext.Pair{standsAt("db", "c1", appcontext.Failed, failed("refused"))}, nil, 0, "waits for app db on c1: failed: refused"},
 		{"blocked itself", deployed, []appcontext.Pair{standsAt("db", "c1", pending, blocked("waits for app disk"))}, nil, 0, "waits for app db on c1: it waits for app disk"},
-		{"what is to go does not count", deployed, []appcontext.Pair{standsAt("db", "c1", settled), standsAt("db", "c2", deleting)}, nil, 0, ""},
-		{"it is enough to be applied", deployed, []appcontext.Pair{standsAt("db", "c1", settled)}, sights{"db c1": "no"}, 0, ""},
-		{"ready everywhere", ready, []appcontext.Pair{standsAt("db", "c1", settled), standsAt("db", "c2", settled)}, sights{"db c1": "", "db c2": ""}, 0, ""},
-		{"applied and not ready", ready, []appcontext.Pair{standsAt("db", "c1", settled), standsAt("db", "c2", settled)}, sights{"db c1": "", "db c2": "not ready: Deployment db: 0 of 1"}, 0, "waits for app db on c2: not ready: Deployment db: 0 of 1"},
+		{"a removal does not count", deployed, []appcontext.Pair{standsAt("db", "c1", settled), standsAt("db", "c2", deleting)}, nil, 0, ""},
+		{"it is enough to be applied", deployed, []appcontext.Pair{standsAt("db", "c1", settled)}, reported{"db c1": "no"}, 0, ""},
+		{"ready everywhere", ready, []appcontext.Pair{standsAt("db", "c1", settled), standsAt("db", "c2", settled)}, reported{"db c1": "", "db c2": ""}, 0, ""},
+		{"applied and not ready", ready, []appcontext.Pair{standsAt("db", "c1", settled), standsAt("db", "c2", settled)}, reported{"db c1": "", "db c2": "not ready: Deployment db: 0 of 1"}, 0, "waits for app db on c2: not ready: Deployment db: 0 of 1"},
 		{"a silent cluster", ready, []appcontext.Pair{standsAt("db", "c1", settled)}, nil, 0, "waits for app db on c1: the cluster has not reported on it yet"},
-		{"a cluster that never spoke", ready, []appcontext.Pair{standsAt("db", "c9", settled)}, nil, 0, "waits for app db on c9: the cluster has never reported; if it pulls from Git, install the monitor there"},
-		{"for a while after that", late, []appcontext.Pair{standsAt("db", "c1", settled)}, sights{"db c1": ""}, 29 * time.Second, "waits until 12:00:30, 30 seconds after app db was ready"},
-		{"and no longer", late, []appcontext.Pair{standsAt("db", "c1", settled)}, sights{"db c1": ""}, 30 * time.Second, ""},
+		{"a cluster that never reported", ready, []appcontext.Pair{standsAt("db", "c9", settled)}, nil, 0, "waits for app db on c9: the cluster has never reported; if it pulls from Git, install the monitor there"},
+		{"for a while after that", late, []appcontext.Pair{standsAt("db", "c1", settled)}, reported{"db c1": ""}, 29 * time.Second, "waits until 12:00:30, 30 seconds after app db was ready"},
+		{"and no longer", late, []appcontext.Pair{standsAt("db", "c1", settled)}, reported{"db c1": ""}, 30 * time.Second, ""},
 		{"could not be rendered, and is nowhere", unplaced, nil, nil, 0, "waits for app db, which is nowhere: rendering failed: no such value"},
 		{"could not be rendered, and is there as it was", unplaced, []appcontext.Pair{standsAt("db", "c1", settled)}, nil, 0, ""},
-		{"is to be nowhere", deployed, nil, nil, 0, ""},
+		{"is desired nowhere", deployed, nil, nil, 0, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestDependencies(t *testing.T) {
 				t.Errorf("got %q, want %q", g.Why, tt.want)
 			}
 			if opens := noon.Add(30 * time.Second); tt.now > 0 && tt.want != "" && !g.At.Equal(opens) {
-				t.Errorf("it opens by itself at %v, want %v", g.At, opens)
+				t.Errorf("time opens it at %v, want %v", g.At, opens)
 			}
 		})
 	}
@@ -110,8 +110,8 @@ func TestDependencies(t *testing.T) {
 func TestWaves(t *testing.T) {
 	t.Parallel()
 	o := apps(appcontext.App{Name: "web", Rollout: &appcontext.Rollout{Waves: []appcontext.Wave{{Clusters: 1}, {Percent: 30}}, Bake: 60}})
-	fleet := func(ready int) (pairs []appcontext.Pair, see sights) {
-		see = sights{}
+	fleet := func(ready int) (pairs []appcontext.Pair, see reported) {
+		see = reported{}
 		for i := range 10 {
 			p := standsAt("web", fmt.Sprintf("c%d", i), pending)
 			if i < ready {
@@ -122,7 +122,7 @@ func TestWaves(t *testing.T) {
 		}
 		return pairs, see
 	}
-	open := func(ready int, now time.Duration, change func([]appcontext.Pair, sights)) (n int, why string) {
+	open := func(ready int, now time.Duration, change func([]appcontext.Pair, reported)) (n int, why string) {
 		pairs, see := fleet(ready)
 		if change != nil {
 			change(pairs, see)
@@ -141,7 +141,7 @@ func TestWaves(t *testing.T) {
 		name   string
 		ready  int
 		now    time.Duration
-		change func([]appcontext.Pair, sights)
+		change func([]appcontext.Pair, reported)
 		open   int
 		why    string
 	}{
@@ -150,44 +150,44 @@ func TestWaves(t *testing.T) {
 		{"then three more", 1, time.Hour, nil, 4, "waits for the rollout's wave 2: app web on c1: not applied yet (and 2 more clusters)"},
 		{"until all three are ready", 3, time.Hour, nil, 4, "waits for the rollout's wave 2: app web on c3: not applied yet"},
 		{"then the rest", 4, time.Hour, nil, 10, ""},
-		{"a canary that fails stops all others", 1, time.Hour, func(p []appcontext.Pair, _ sights) {
+		{"a canary that fails stops all others", 1, time.Hour, func(p []appcontext.Pair, _ reported) {
 			p[0].Phase, p[0].Error = appcontext.Failed, "refused"
 		}, 1, "waits for the rollout's wave 1: app web on c0: failed: refused"},
-		{"and so does one that is not ready", 1, time.Hour, func(_ []appcontext.Pair, s sights) { s["web c0"] = "not ready: it crashes" }, 1, "waits for the rollout's wave 1: app web on c0: not ready: it crashes"},
-		{"clusters that it leaves are in no wave", 1, time.Hour, func(p []appcontext.Pair, _ sights) {
+		{"and so does one that is not ready", 1, time.Hour, func(_ []appcontext.Pair, s reported) { s["web c0"] = "not ready: it crashes" }, 1, "waits for the rollout's wave 1: app web on c0: not ready: it crashes"},
+		{"clusters that it leaves are in no wave", 1, time.Hour, func(p []appcontext.Pair, _ reported) {
 			p[1].Desired, p[2].Desired = "", ""
 		}, 6, "waits for the rollout's wave 2: app web on c3: not applied yet (and 2 more clusters)"},
 	}
 	for _, tt := range tests {
 		if n, why := open(tt.ready, tt.now, tt.change); n != tt.open || why != tt.why {
-			t.Errorf("%s: %d may begin, others: %q; want %d, %q", tt.name, n, why, tt.open, tt.why)
+			t.Errorf("%s: %d may start, others: %q; want %d, %q", tt.name, n, why, tt.open, tt.why)
 		}
 	}
 }
 
-func TestDeletionGoesTheOtherWay(t *testing.T) {
+func TestRemovalOrder(t *testing.T) {
 	t.Parallel()
 	chain := apps(
 		appcontext.App{Name: "web", DependsOn: []appcontext.Dependency{{App: "api"}}},
 		appcontext.App{Name: "api", DependsOn: []appcontext.Dependency{{App: "db"}}}, appcontext.App{Name: "db"})
 	leave := apps(appcontext.App{Name: "db", LeaveLast: true})
-	stuck := standsAt("api", "c1", appcontext.Failed, unwished)
+	stuck := standsAt("api", "c1", appcontext.Failed, undesired)
 	tests := []struct {
 		name  string
 		apps  map[string]appcontext.App
 		pairs []appcontext.Pair // the first is the one to go
-		ready sights
+		ready reported
 		want  string
 		gone  bool
 	}{
-		{"nobody depends on it", chain, []appcontext.Pair{standsAt("web", "c1", deleting), standsAt("api", "c1", deleting)}, nil, "", false},
-		{"somebody does, on any cluster", chain, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("api", "c2", deleting), standsAt("api", "c3", deleting)}, nil, "waits for app api to be gone from c2 (and 1 more cluster)", false},
-		{"somebody who stays does not count", chain, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("api", "c2", settled)}, nil, "", false},
-		{"somebody who cannot be removed does not hold it up", chain, []appcontext.Pair{standsAt("db", "c1", deleting), stuck}, nil, "", false},
+		{"no app depends on it", chain, []appcontext.Pair{standsAt("web", "c1", deleting), standsAt("api", "c1", deleting)}, nil, "", false},
+		{"another app does, on any cluster", chain, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("api", "c2", deleting), standsAt("api", "c3", deleting)}, nil, "waits for app api to be gone from c2 (and 1 more cluster)", false},
+		{"an app that stays does not count", chain, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("api", "c2", settled)}, nil, "", false},
+		{"an app that cannot be removed does not delay it", chain, []appcontext.Pair{standsAt("db", "c1", deleting), stuck}, nil, "", false},
 		{"it stays until it is ready elsewhere", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", pending)}, nil, "stays until the app is ready in its other places; on c2: not applied yet", false},
-		{"then it goes", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", settled)}, sights{"db c2": ""}, "", false},
-		{"if it is to be nowhere it goes", leave, []appcontext.Pair{standsAt("db", "c1", deleting)}, nil, "", false},
-		{"if nothing is wished for it goes", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", pending)}, nil, "", true},
+		{"then it goes", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", settled)}, reported{"db c2": ""}, "", false},
+		{"it goes if it is desired nowhere", leave, []appcontext.Pair{standsAt("db", "c1", deleting)}, nil, "", false},
+		{"it goes if nothing is desired", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", pending)}, nil, "", true},
 	}
 	for _, tt := range tests {
 		if g := New(Input{Apps: tt.apps, Removed: tt.gone, Pairs: tt.pairs, Reports: tt.ready, Now: noon}).For(tt.pairs[0]); g.Why != tt.want {

@@ -18,12 +18,12 @@ var (
 
 func digests(d ...appcontext.Digest) []appcontext.Digest { return d }
 
-// wants is a wish for one app on one cluster.
+// wants is what is desired of one app on one cluster.
 func wants(bundle appcontext.Digest) Desired {
 	return Desired{Deployment: "7", Rev: 2, Places: map[string]map[string]appcontext.Digest{"edge+c1": {"web": bundle}}}
 }
 
-func TestIntend(t *testing.T) {
+func TestDiff(t *testing.T) {
 	t.Parallel()
 	applied := appcontext.Pair{Key: key, Rev: 1, Desired: "a", Applied: "a", Held: digests("a"), Phase: appcontext.Applied, Commit: "c"}
 	failed := appcontext.Pair{
@@ -62,24 +62,24 @@ func TestIntend(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if got := Diff(tt.wish, tt.have, noon); !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("intend:\n got %+v\nwant %+v", got, tt.want)
+				t.Errorf("Diff:\n got %+v\nwant %+v", got, tt.want)
 			}
 		})
 	}
 }
 
-func TestIntendDoesNotChangeWhatItWasGiven(t *testing.T) {
+func TestDiffDoesNotChangeItsInput(t *testing.T) {
 	t.Parallel()
 	held := make([]appcontext.Digest, 1, 4)
 	held[0] = "a"
 	have := []appcontext.Pair{{Key: key, Desired: "a", Held: held, Phase: appcontext.Applied}}
 	Diff(wants("b"), have, noon)
 	if got := held[:2][1]; got != "" {
-		t.Errorf("the spare room of Held holds %q now", got)
+		t.Errorf("the spare capacity of Held holds %q now", got)
 	}
 }
 
-func TestSettle(t *testing.T) {
+func TestApply(t *testing.T) {
 	t.Parallel()
 	pending := appcontext.Pair{Key: key, Rev: 2, Desired: "b", Applied: "a", Held: digests("a", "b"), Phase: appcontext.Pending, Attempt: 3, Error: "x"}
 	deleting := appcontext.Pair{Key: key, Rev: 2, Applied: "a", Held: digests("a"), Phase: appcontext.Deleting}
@@ -120,13 +120,13 @@ func TestSettle(t *testing.T) {
 			t.Parallel()
 			got, stays := Apply(tt.pair, tt.o, noon)
 			if !reflect.DeepEqual(got, tt.want) || stays != tt.stays {
-				t.Errorf("settle:\n got %+v, %v\nwant %+v, %v", got, stays, tt.want, tt.stays)
+				t.Errorf("Apply:\n got %+v, %v\nwant %+v, %v", got, stays, tt.want, tt.stays)
 			}
 		})
 	}
 }
 
-func TestFailuresAreTriedAgainLaterAndLater(t *testing.T) {
+func TestBackoffDoubles(t *testing.T) {
 	t.Parallel()
 	p, transient := appcontext.Pair{Key: key, Desired: "b", Phase: appcontext.Pending}, errs.E(errs.Unavailable, "push", "repo", errors.New("no route"))
 	for attempt := 1; attempt <= 12; attempt++ {
@@ -145,7 +145,7 @@ func TestFailuresAreTriedAgainLaterAndLater(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedForGoodFailsAtOnce(t *testing.T) {
+func TestPermanentFailuresFailAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []errs.Kind{errs.Invalid, errs.Forbidden, errs.Unauthorized, errs.NotFound, errs.TooLarge} {
 		p := retry.Fail(appcontext.Pair{Key: key}, errs.New(kind, "no"), noon)
@@ -155,7 +155,7 @@ func TestWhatIsRefusedForGoodFailsAtOnce(t *testing.T) {
 	}
 }
 
-func TestAServerThatSaysWhenIsObeyed(t *testing.T) {
+func TestRetryAfterIsObeyed(t *testing.T) {
 	t.Parallel()
 	p := retry.Fail(appcontext.Pair{Key: key}, errs.Throttle("push", "repo", time.Hour, errors.New("slow down")), noon)
 	if p.Phase != appcontext.Retrying || p.NextRetry.Sub(noon) < time.Hour {
@@ -163,7 +163,7 @@ func TestAServerThatSaysWhenIsObeyed(t *testing.T) {
 	}
 }
 
-// midway is a pair on an upgrade with several steps, of which the one at hand is delivered.
+// midway is a pair on an upgrade with several steps; the current one is delivered.
 func midway() appcontext.Pair {
 	return appcontext.Pair{
 		Key: key, Rev: 2, Desired: "b", Applied: "a", From: "a", Change: appcontext.Upgrade, Held: digests("a", "b"),
@@ -171,7 +171,7 @@ func midway() appcontext.Pair {
 	}
 }
 
-func TestAWayGoesOnForTheSameRevision(t *testing.T) {
+func TestAChangeContinuesForTheSameRevision(t *testing.T) {
 	t.Parallel()
 	stoppedOne, halted := midway(), midway()
 	stoppedOne.Blocked = Stopped
@@ -212,7 +212,7 @@ func TestAWayGoesOnForTheSameRevision(t *testing.T) {
 	}
 }
 
-func TestSettleStepByStep(t *testing.T) {
+func TestApplyStepByStep(t *testing.T) {
 	t.Parallel()
 	at := func(step int) appcontext.Pair {
 		p := midway()

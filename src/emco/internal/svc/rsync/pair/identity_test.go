@@ -8,7 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// registeredAs is a wish for one app on a cluster, as it is registered now.
+// registeredAs is what is desired of one app on a cluster with a registration.
 func registeredAs(id string, bundle appcontext.Digest, rev int64) Desired {
 	w := wants(bundle)
 	w.Rev, w.Registrations = rev, map[string]string{"edge+c1": id}
@@ -54,11 +54,11 @@ func TestH62WhatWasAskedForIsForOneRegistration(t *testing.T) {
 		}
 	}
 	if got := registeredAs("new", "a", 1).identify(retrying); got.Identity != "old" || got.Phase != appcontext.Retrying {
-		t.Errorf("one that is tried again is now for %s, and %s", got.Identity, got.Phase)
+		t.Errorf("a pair that is tried again is now for %s, and %s", got.Identity, got.Phase)
 	}
 }
 
-func TestStrangersAreRefused(t *testing.T) {
+func TestOtherRegistrationsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		pair    appcontext.Pair

@@ -12,7 +12,7 @@ import (
 // job is a hook's object, in the content "1".
 var job = appcontext.Ref{ID: manifest.ID{Group: "batch", Version: "v1", Kind: "Job", Namespace: "shop", Name: "migrate"}, Digest: "d", Stamp: "1"}
 
-// said is a report that a cluster's agent made, of objects with a status and a content.
+// said is an agent's report on objects with a status and a content.
 func said(objects ...appcontext.ResourceStatus) *appcontext.Report {
 	return &appcontext.Report{Seq: 1, Resources: objects}
 }
@@ -22,7 +22,7 @@ func is(ref appcontext.Ref, status, content, reason string) appcontext.ResourceS
 	return appcontext.ResourceStatus{ID: ref.ID, Status: status, Content: content, Reason: reason}
 }
 
-func TestNeedsAreProvedByReportsOfTheVeryContent(t *testing.T) {
+func TestReportsProveNeedsForTheDesiredContent(t *testing.T) {
 	t.Parallel()
 	web := appcontext.Ref{ID: manifest.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: "web"}, Stamp: "1"}
 	unstamped, watched, cut := web, said(), said()
@@ -74,7 +74,7 @@ func TestNeedsAreProvedByReportsOfTheVeryContent(t *testing.T) {
 	}
 }
 
-func TestWordsOfOthersAreBounded(t *testing.T) {
+func TestTextOfOthersIsClipped(t *testing.T) {
 	t.Parallel()
 	long := said(is(job, "Failed", "1", strings.Repeat("é", 5000)))
 	v := CheckStep(steps.Step{Kind: steps.Run, Hook: &appcontext.HookRef{Ref: job}, Need: steps.Complete, About: []appcontext.Ref{job}}, long)
@@ -83,7 +83,7 @@ func TestWordsOfOthersAreBounded(t *testing.T) {
 	}
 }
 
-func TestReadyIsAllOfABundleInItsContent(t *testing.T) {
+func TestReadyNeedsAllObjectsInTheirContent(t *testing.T) {
 	t.Parallel()
 	ref := func(name string) appcontext.Ref {
 		return appcontext.Ref{ID: manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: name}, Stamp: "1"}

@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
-// The logical cloud of a deployment and the order of its apps are known for backends.
+// Backends get the logical cloud of a deployment and the order of its apps.
 func TestAnAddressHasTheLogicalCloud(t *testing.T) {
 	t.Parallel()
 	l, _ := newStore(t)
@@ -23,7 +23,7 @@ func TestAnAddressHasTheLogicalCloud(t *testing.T) {
 		Apps: []appcontext.App{{Name: "db"}, {Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true}}}},
 	}
 	setDesired(t, l, w)
-	w.Namespace, w.Cloud = "", appcontext.Cloud{} // a revision that is gone does not know
+	w.Namespace, w.Cloud = "", appcontext.Cloud{} // a revision that was removed names none
 	setDesired(t, l, w)
 	at := l.Address(pair.Target{Cluster: "edge+c1", UID: "7"}, route.Route{})
 	want := syncer.Target{Cluster: v2.ClusterKey{Provider: "edge", Cluster: "c1"}, Deployment: "7", Namespace: "east", Cloud: syncer.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"}}

@@ -12,8 +12,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
-// lines returns the news since it was last asked: "type reason app cluster: message".
-func (f *field) lines() (out []string) {
+// lines returns the events since the last call: "type reason cluster: message".
+func (f *testStore) lines() (out []string) {
 	f.Helper()
 	for _, e := range f.Events(f.Context()) {
 		out = append(out, fmt.Sprintf("%s %s %s: %s", e.Type, e.Reason, e.Cluster, e.Message))
@@ -21,9 +21,9 @@ func (f *field) lines() (out []string) {
 	return out
 }
 
-func TestNewsAreToldOncePerAppAndNotPerCluster(t *testing.T) {
+func TestEventsAreRecordedOncePerAppNotPerCluster(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newTestStore(t)
 	one := f.bundle([]string{"a@1"})
 	order := []appcontext.App{{Name: "web", DependsOn: []appcontext.Dependency{{App: "db"}}}, {Name: "db"}}
 	all := map[string]appcontext.Digest{"db c1": one, "db c2": one, "db c3": one, "web c1": one}
@@ -33,7 +33,7 @@ func TestNewsAreToldOncePerAppAndNotPerCluster(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	f.wish(1, order, all)
+	f.want(1, order, all)
 	want("a wish", "Normal Blocked c1: app web on c1: waits for app db on c1: not applied yet (and 2 more clusters)")
 	var out []pair.Result
 	for _, c := range []string{"c1", "c2", "c3"} {
@@ -63,7 +63,7 @@ func TestNewsAreToldOncePerAppAndNotPerCluster(t *testing.T) {
 	want("the last one is", "Normal Ready : app db is ready wherever it is to be")
 	f.says("db", "c3", "a Failed 1")
 	want("one is no more", "Warning NotReady c3: app db on c3: ConfigMap a: Failed")
-	f.wish(2, order, nil)
+	f.want(2, order, nil)
 	f.deliver()
 	f.lines()
 	if err := f.Record(t.Context(), []pair.Result{{Key: f.pairOf("web", "c1").Key}}); err != nil {
@@ -72,14 +72,14 @@ func TestNewsAreToldOncePerAppAndNotPerCluster(t *testing.T) {
 	want("all is told of what is gone")
 }
 
-func TestNewsAreBounded(t *testing.T) {
+func TestEventsAreBounded(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newTestStore(t)
 	one, all := f.bundle([]string{"a@1"}), map[string]appcontext.Digest{}
 	for i := range 3 * events.MaxPerBatch {
 		all[fmt.Sprintf("app%02d c1", i)] = one
 	}
-	f.wish(1, nil, all)
+	f.want(1, nil, all)
 	f.deliver()
 	if n := len(f.Events(t.Context())); n != events.MaxPerBatch {
 		t.Errorf("%d events, want %d", n, events.MaxPerBatch)
@@ -89,10 +89,10 @@ func TestNewsAreBounded(t *testing.T) {
 	}
 }
 
-func TestAFailedHookIsTold(t *testing.T) {
+func TestAFailedHookIsAnEvent(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
-	f.wish(1, nil, map[string]appcontext.Digest{"web c1": f.bundle([]string{"a@1"}, "job-x pre-install")})
+	f := newTestStore(t)
+	f.want(1, nil, map[string]appcontext.Digest{"web c1": f.bundle([]string{"a@1"}, "job-x pre-install")})
 	f.deliver()
 	f.says("web", "c1", "job-x Failed 1")
 	if got := strings.Join(f.lines(), ", "); got != "Warning HookFailed c1: app web on c1: pre-install hook Job job-x failed: the cluster gives no reason" {

@@ -8,10 +8,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
-// What a revision wants of a shard is worked out, and then the shard takes in a cluster that
-// has moved to it: what is on that is not taken for unwanted, whether anything else was
-// wanted of the shard or not.
-func TestWhatIsTakenInIsNotTakenForUnwanted(t *testing.T) {
+// The desired state is read, and then the shard takes over a cluster that has moved to it.
+// What was read before does not remove what is on that cluster, whether anything else is
+// desired of the shard or not.
+func TestATakeoverRefusesWhatWasDesiredBefore(t *testing.T) {
 	t.Parallel()
 	for _, clusters := range [][]string{{"edge+c1"}, nil} {
 		l, r := newStore(t)
@@ -24,19 +24,19 @@ func TestWhatIsTakenInIsNotTakenForUnwanted(t *testing.T) {
 		}
 		l.TakeOver([]appcontext.Pair{moved})
 		if due, err := l.SetDesired(t.Context(), w); !errs.Is(err, errs.Unavailable) {
-			t.Errorf("with %v, due is %v, %v; want the wish to be worked out again", clusters, due, err)
+			t.Errorf("with %v, due is %v, %v; want it to be refused", clusters, due, err)
 		}
 		if p := l.Of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]; p.Desired != "a" || p.Phase != appcontext.Applied {
-			t.Errorf("with %v, what came is %+v", clusters, p)
+			t.Errorf("with %v, the pair that was taken over is %+v", clusters, p)
 		}
 		wantAgreement(t, l, r)
 		l.TakeOver([]appcontext.Pair{moved}) // known by now
 		w = on("a", append(clusters, "edge+c2")...)
 		if w.Handovers = l.Handovers(); len(setDesired(t, l, w)) != len(clusters) {
-			t.Errorf("with %v, more is due than what is not there yet", clusters)
+			t.Errorf("with %v, more is due than what is not Applied", clusters)
 		}
 		if gone := setDesired(t, l, pair.Desired{Deployment: "7", Removed: true}); len(gone) != len(clusters)+1 {
-			t.Errorf("with %v, %v is to go when nothing is wanted any more", clusters, gone)
+			t.Errorf("with %v, %v must be removed when nothing is desired", clusters, gone)
 		}
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 )
 
-// neighbours are the ledgers of two shards, which see each other by a mirror. App "db" is
-// on edge+c1, in the first one; "web", which waits for it, on edge+c2, in the second.
-type neighbours struct {
+// twoShards are the Stores of two shards, which see each other's pairs by a mirror. App "db"
+// is on edge+c1, in the first one; "web", which waits for it, on edge+c2, in the second.
+type twoShards struct {
 	*testing.T
 	db, web  *pairs.Store
 	seen     *mirror.Mirror
@@ -26,9 +26,9 @@ type neighbours struct {
 	contexts *appcontext.Store
 }
 
-func newNeighbours(t *testing.T) *neighbours {
+func newTwoShards(t *testing.T) *twoShards {
 	t.Helper()
-	n := &neighbours{T: t, clock: noon}
+	n := &twoShards{T: t, clock: noon}
 	contexts := contexttest.New(t)
 	n.contexts = contexts
 	n.seen = mirror.New(contexts, slog.New(slog.DiscardHandler))
@@ -54,7 +54,7 @@ func newNeighbours(t *testing.T) *neighbours {
 }
 
 // bundle stores a bundle of one object with a content.
-func (n *neighbours) bundle(content string) appcontext.Digest {
+func (n *twoShards) bundle(content string) appcontext.Digest {
 	n.Helper()
 	d, err := n.contexts.PutBundle(n.Context(), appcontext.Bundle{Objects: []appcontext.Ref{{ID: configMap("it"), Digest: "d", Stamp: content}}})
 	if err != nil {
@@ -63,8 +63,8 @@ func (n *neighbours) bundle(content string) appcontext.Digest {
 	return d
 }
 
-// wish has one of the shards take in a revision of both apps.
-func (n *neighbours) wish(l *pairs.Store, rev int64, db, web string) {
+// want has one of the shards write what a revision of both apps wants.
+func (n *twoShards) want(l *pairs.Store, rev int64, db, web string) {
 	n.Helper()
 	one := map[string]map[string]appcontext.Digest{"edge+c1": {"db": n.bundle(db)}}
 	two := map[string]map[string]appcontext.Digest{"edge+c2": {"web": n.bundle(web)}}
@@ -77,8 +77,8 @@ func (n *neighbours) wish(l *pairs.Store, rev int64, db, web string) {
 	setDesired(n.T, l, w)
 }
 
-// deliver settles what is due in a shard.
-func (n *neighbours) deliver(l *pairs.Store) {
+// deliver records as delivered what is due in a shard.
+func (n *twoShards) deliver(l *pairs.Store) {
 	n.Helper()
 	var out []pair.Result
 	for _, t := range l.All() {
@@ -91,8 +91,8 @@ func (n *neighbours) deliver(l *pairs.Store) {
 	}
 }
 
-// says has the cluster of an app report its content.
-func (n *neighbours) says(l *pairs.Store, app, cluster, status, content string) {
+// says reports the content of an app.
+func (n *twoShards) says(l *pairs.Store, app, cluster, status, content string) {
 	n.Helper()
 	_, err := l.Report(n.Context(), []appcontext.Report{{
 		Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, Seq: 1,
@@ -103,8 +103,8 @@ func (n *neighbours) says(l *pairs.Store, app, cluster, status, content string) 
 	}
 }
 
-// waits checks why the second app waits, after another look.
-func (n *neighbours) waits(want string) {
+// waits checks why the second app waits, after its gate was checked.
+func (n *twoShards) waits(want string) {
 	n.Helper()
 	n.clock = n.clock.Add(5 * time.Second)
 	if _, err := n.web.OpenGates(n.Context(), "7"); err != nil {
@@ -116,13 +116,13 @@ func (n *neighbours) waits(want string) {
 	}
 }
 
-// An app waits for one that another shard has, whichever of them hears of a revision first.
+// An app waits for an app of another shard, whichever shard processes the revision first.
 func TestOrderHoldsAcrossShards(t *testing.T) {
 	t.Parallel()
-	n := newNeighbours(t)
-	n.wish(n.web, 1, "1", "1")
+	n := newTwoShards(t)
+	n.want(n.web, 1, "1", "1")
 	n.waits("waits for app db on edge+c1: not applied yet")
-	n.wish(n.db, 1, "1", "1")
+	n.want(n.db, 1, "1", "1")
 	n.waits("waits for app db on edge+c1: not applied yet")
 	n.deliver(n.db)
 	n.waits("waits for app db on edge+c1: the cluster has never reported")
@@ -132,9 +132,9 @@ func TestOrderHoldsAcrossShards(t *testing.T) {
 	n.waits("")
 	n.deliver(n.web)
 
-	n.wish(n.web, 2, "2", "2") // the first app's shard has not heard of it: what is ready there is the old one
+	n.want(n.web, 2, "2", "2") // the first app's shard has not heard of it: what is ready there is the old one
 	n.waits("waits for app db on edge+c1: not applied yet")
-	n.wish(n.db, 2, "2", "2")
+	n.want(n.db, 2, "2", "2")
 	n.deliver(n.db)
 	n.waits("waits for app db on edge+c1: not ready")
 	n.says(n.db, "db", "edge+c1", "Current", "2")
@@ -158,8 +158,8 @@ func TestOrderHoldsAcrossShards(t *testing.T) {
 // Pairs that wait for another shard's start when that shard reports what they wait for.
 func TestChangesInOtherShardsOpenGates(t *testing.T) {
 	t.Parallel()
-	n := newNeighbours(t)
-	n.wish(n.web, 1, "1", "1")
+	n := newTwoShards(t)
+	n.want(n.web, 1, "1", "1")
 	ctx, cancel := context.WithCancel(t.Context())
 	opened, ended := make(chan pair.Target), make(chan struct{})
 	go func() {
@@ -173,7 +173,7 @@ func TestChangesInOtherShardsOpenGates(t *testing.T) {
 			}
 		})
 	}()
-	n.wish(n.db, 1, "1", "1")
+	n.want(n.db, 1, "1", "1")
 	n.deliver(n.db)
 	n.says(n.db, "db", "edge+c1", "Current", "1")
 	if got := <-opened; got != (pair.Target{Cluster: "edge+c2", UID: "7"}) {

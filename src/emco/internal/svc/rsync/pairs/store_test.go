@@ -20,7 +20,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 )
 
-// recorder notes what is written to the real store, and can be out of order.
+// recorder records the writes to a real AppContext, and can fail.
 type recorder struct {
 	*appcontext.Store
 	calls []string
@@ -51,7 +51,7 @@ func (r *recorder) note(what string, put, remove int) {
 	r.calls = append(r.calls, fmt.Sprintf("%s +%d -%d", what, put, remove))
 }
 
-// wrote returns what was written since it was last asked.
+// wrote returns the writes since the last call.
 func (r *recorder) wrote() string {
 	out := strings.Join(r.calls, ", ")
 	r.calls = nil
@@ -90,7 +90,7 @@ func newStore(t *testing.T) (*pairs.Store, *recorder) {
 	return l, r
 }
 
-// on is a wish for one app, "web", on clusters.
+// on is what is desired of one app, "web", on clusters.
 func on(bundle appcontext.Digest, clusters ...string) pair.Desired {
 	w := pair.Desired{Deployment: "7", Subject: "the group", Rev: 2, Places: map[string]map[string]appcontext.Digest{}}
 	for _, c := range clusters {
@@ -133,7 +133,7 @@ func wantAgreement(t *testing.T, l *pairs.Store, r *recorder) {
 	}
 }
 
-func TestTheLedgerIsWrittenFirst(t *testing.T) {
+func TestEtcdIsWrittenFirst(t *testing.T) {
 	t.Parallel()
 	l, r := newStore(t)
 	if due := setDesired(t, l, on("a", "edge+c1", "edge+c2")); fmt.Sprint(due) != "[{edge+c1 7} {edge+c2 7}]" {
@@ -160,7 +160,7 @@ func TestTheLedgerIsWrittenFirst(t *testing.T) {
 	}
 }
 
-func TestTheLedgerSettles(t *testing.T) {
+func TestResultsAreRecorded(t *testing.T) {
 	t.Parallel()
 	l, r := newStore(t)
 	setDesired(t, l, on("a", "edge+c1", "edge+c2"))
@@ -189,11 +189,11 @@ func TestTheLedgerSettles(t *testing.T) {
 		t.Errorf("with an error: %+v", p)
 	}
 	if got := l.Of(pair.Target{Cluster: "edge+c1", UID: "8"}); len(got) > 0 {
-		t.Errorf("an outcome made a pair: %+v", got)
+		t.Errorf("a result created a pair: %+v", got)
 	}
 }
 
-func TestPatienceEnds(t *testing.T) {
+func TestPairsFailAfterManyAttempts(t *testing.T) {
 	t.Parallel()
 	l, _ := newStore(t)
 	setDesired(t, l, on("a", "edge+c1"))
@@ -209,7 +209,7 @@ func TestPatienceEnds(t *testing.T) {
 	}
 }
 
-func TestRemovalsTakeReportsAlong(t *testing.T) {
+func TestRemovalsRemoveReports(t *testing.T) {
 	t.Parallel()
 	l, r := newStore(t)
 	setDesired(t, l, on("a", "edge+c1"))
@@ -241,9 +241,9 @@ func TestRemovalsTakeReportsAlong(t *testing.T) {
 	}
 }
 
-// What an agent says again is not written again, not even by a process that did not hear it
-// before; what a cluster that is watched says is.
-func TestReportsWithoutNewsAreNotWritten(t *testing.T) {
+// A report that an agent repeats is not written again, not even by a process that did not
+// read it before. Reports on clusters that are watched from here are.
+func TestRepeatedReportsAreNotWritten(t *testing.T) {
 	t.Parallel()
 	l, r := newStore(t)
 	setDesired(t, l, on("a", "edge+c1"))
@@ -290,6 +290,6 @@ func TestANewTermReadsWhatTheLastOneWrote(t *testing.T) {
 		t.Errorf("the former term wrote: %v", err)
 	}
 	if due := setDesired(t, next, on("a", "edge+c1", "edge+c2")); fmt.Sprint(due) != "[{edge+c2 7}]" {
-		t.Errorf("due %v, want what was not settled", due)
+		t.Errorf("due %v, want what is not Applied", due)
 	}
 }

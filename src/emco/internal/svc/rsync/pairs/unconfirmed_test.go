@@ -11,9 +11,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 )
 
-// A write of new pairs is made, and not answered. What is wished for then is for the pairs
-// that are in the store, whether they are still wanted or not.
-func TestPairsOfAnUnansweredWriteAreNotForgotten(t *testing.T) {
+// A write of new pairs succeeds, and its answer is lost. The next SetDesired changes the
+// pairs that etcd has, whether they are still desired or not.
+func TestPairsOfAnUnconfirmedWriteAreKept(t *testing.T) {
 	t.Parallel()
 	l, r := newStore(t)
 	r.unanswered = 1
@@ -31,16 +31,16 @@ func TestPairsOfAnUnansweredWriteAreNotForgotten(t *testing.T) {
 	}
 	wantAgreement(t, l, r)
 	if p := l.Of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]; p.Desired != "" || p.Phase != appcontext.Deleting {
-		t.Errorf("what is not wanted any more is to go; got %+v", p)
+		t.Errorf("what is no longer desired must be removed; got %+v", p)
 	}
 	if !l.Plain("7") {
 		t.Error("writes are still unconfirmed")
 	}
 }
 
-// A pair that is known is written anew, and nobody answers: when it is to be again what it
-// was, that is written too, although it is what is remembered.
-func TestWhatMayHaveBeenWrittenIsWrittenBack(t *testing.T) {
+// A write of a known pair succeeds, and its answer is lost. When the old state is desired
+// again, it is written, although memory holds it already.
+func TestUnconfirmedWritesAreWrittenAgain(t *testing.T) {
 	t.Parallel()
 	l, r := newStore(t)
 	setDesired(t, l, on("a", "edge+c1", "edge+c2"))
@@ -49,18 +49,18 @@ func TestWhatMayHaveBeenWrittenIsWrittenBack(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	if l.Plain("7") {
-		t.Error("the next wish might be told by what is different from the last")
+		t.Error("the next revision might be compared with the last one alone")
 	}
 	setDesired(t, l, on("a", "edge+c1", "edge+c2"))
 	wantAgreement(t, l, r)
 	r.wrote()
 	if setDesired(t, l, on("a", "edge+c1", "edge+c2")); r.wrote() != "" || !l.Plain("7") {
-		t.Error("what was answered is written again")
+		t.Error("a confirmed write is repeated")
 	}
 }
 
-// Pairs are handed over, and nobody answers: when that is tried again, what their new shard
-// has written since stays.
+// A handover succeeds, and its answer is lost. When it is tried again, it keeps what the new
+// shard has written since.
 func TestPairsAreHandedOverOnce(t *testing.T) {
 	t.Parallel()
 	l, r := newStore(t)

@@ -23,6 +23,6 @@ func TestCancelEndsTheWorkOfOneDeployment(t *testing.T) {
 	alone, release := b.WithAny(t.Context(), map[string]bool{"2": true})
 	release()
 	if alone.Err() == nil || b.For("2").Err() != nil {
-		t.Error("a release has to end the context, and nothing else")
+		t.Error("a release must end the context, and nothing else")
 	}
 }

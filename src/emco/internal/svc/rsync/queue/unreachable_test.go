@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
-func TestWhoeverIsReachedBringsTheOthersAlong(t *testing.T) {
+func TestOneReachedTargetRequeuesTheOthers(t *testing.T) {
 	t.Parallel()
 	var l Unreachable
 	away, refused := errs.E(errs.Unavailable, "push", "repo", errors.New("no route")), errs.New(errs.Invalid, "no")

@@ -12,7 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
-func TestTargetsOfALaneGoTogether(t *testing.T) {
+func TestTargetsOfAKeyGoTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var got [][]pair.Target
@@ -35,7 +35,7 @@ func TestTargetsOfALaneGoTogether(t *testing.T) {
 	})
 }
 
-func TestLanesDoNotWaitForEachOther(t *testing.T) {
+func TestKeysDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -61,7 +61,7 @@ func TestLanesDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-func TestNothingIsStartedWhenTheTermIsOver(t *testing.T) {
+func TestNoWorkStartsAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -70,7 +70,7 @@ func TestNothingIsStartedWhenTheTermIsOver(t *testing.T) {
 	l.Wait()
 }
 
-func TestAlarmsRingOnceAndCanBeMoved(t *testing.T) {
+func TestTimersFireOnceAndCanBeMoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -90,7 +90,7 @@ func TestAlarmsRingOnceAndCanBeMoved(t *testing.T) {
 			got = append(got, r)
 		}
 		if !slices.Equal(got, []string{"a 1s"}) {
-			t.Errorf("rung %v", got)
+			t.Errorf("fired %v", got)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// history is a deployment whose revisions are taken in one after the other.
+// history is a deployment whose revisions are reconciled one after the other.
 type history struct {
 	*testing.T
 	*Shard
@@ -52,7 +52,7 @@ func (h *history) revise(bundles []int) {
 	}
 }
 
-// reconcile takes the head in, and looks whether a shard that compares all would do more.
+// reconcile reconciles the head, and checks that a comparison of everything finds no more to do.
 func (h *history) reconcile() {
 	h.Helper()
 	last := h.applied["7"]
@@ -83,12 +83,12 @@ func (h *history) reconcile() {
 	}
 	for _, p := range pair.Diff(whole, slices.Collect(maps.Values(have)), time.Now()) {
 		if !reflect.DeepEqual(p, have[p.Key]) {
-			h.Fatalf("revision %d: who compares all finds more to do: %+v", h.head.Rev, p)
+			h.Fatalf("revision %d: a comparison of everything finds more to do: %+v", h.head.Rev, p)
 		}
 	}
 }
 
-// deliver says of each pair that is under way, by turns, that it arrived or failed.
+// deliver records for each pair that is due, in turn, that it is Applied or failed.
 func (h *history) deliver(arrives []bool) {
 	h.Helper()
 	var all []pair.Result
@@ -118,9 +118,9 @@ func (h *history) reregister(cluster string) {
 	register(h.T, h.db, cluster[len("edge+"):], "repo")
 }
 
-// Whatever changes from revision to revision, and whatever becomes of it on the way: a
-// shard that looks only at what is different leaves nothing undone.
-func TestLookingAtWhatIsDifferentIsEnough(t *testing.T) {
+// Whatever changes from revision to revision, and whatever fails in between: comparing only
+// what changed leaves nothing undone.
+func TestComparingWhatChangedIsEnough(t *testing.T) {
 	t.Parallel()
 	s, contexts, db := newShard(t, 0, inFirst)
 	h := &history{T: t, Shard: s, contexts: contexts, db: db}
@@ -155,6 +155,6 @@ func TestLookingAtWhatIsDifferentIsEnough(t *testing.T) {
 		least = 1
 	}
 	if h.narrowed < least {
-		t.Errorf("%d revisions followed one that was carried out, want more", h.narrowed)
+		t.Errorf("%d revisions were compared with the last one alone, want more", h.narrowed)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// told collects what a shard hears: "uid revision", "-uid" and "synced".
-func told(ctx context.Context, f *HeadFeed) <-chan string {
+// collect returns the events that a shard gets: "uid revision", "-uid" and "synced".
+func collect(ctx context.Context, f *HeadFeed) <-chan string {
 	out := make(chan string, 100)
 	go func() {
 		defer close(out)
@@ -36,7 +36,7 @@ func head(uid string, rev int64) appcontext.HeadEvent {
 	return appcontext.HeadEvent{Head: appcontext.Head{UID: uid, Rev: rev}}
 }
 
-func TestShardsHearOfHeadsTogether(t *testing.T) {
+func TestShardsShareOneHeadFeed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -48,23 +48,23 @@ func TestShardsHearOfHeadsTogether(t *testing.T) {
 				select {
 				case got := <-c:
 					if got != w {
-						t.Errorf("%s hears %q, want %q", who, got, w)
+						t.Errorf("%s gets %q, want %q", who, got, w)
 					}
 				default:
-					t.Errorf("%s hears nothing, want %q", who, w)
+					t.Errorf("%s gets nothing, want %q", who, w)
 				}
 			}
 			if len(c) > 0 {
-				t.Errorf("%s also hears %q", who, <-c)
+				t.Errorf("%s also gets %q", who, <-c)
 			}
 		}
-		early := told(ctx, f)
+		early := collect(ctx, f)
 		f.handle(head("2", 1))
 		hears("the early one", early, "2 1")
 		f.handle(head("1", 1))
 		f.handle(appcontext.HeadEvent{Synced: true})
 		hears("the early one", early, "1 1", "synced")
-		late := told(ctx, f)
+		late := collect(ctx, f)
 		hears("the late one", late, "1 1", "2 1", "synced")
 		f.handle(head("1", 2))
 		f.handle(head("1", 3))
@@ -76,7 +76,7 @@ func TestShardsHearOfHeadsTogether(t *testing.T) {
 				last += <-c + ", "
 			}
 			if last != "1 3, -2, " && last != "1 2, 1 3, -2, " {
-				t.Errorf("heard %q, want the last of each head", last)
+				t.Errorf("got %q, want the last of each head", last)
 			}
 		}
 		if h, err := f.Head(ctx, "1"); err != nil || h.Rev != 3 {

@@ -14,7 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
 
-// stock yields pairs one a second, and counts how often it is asked.
+// stock yields one pair a second, and counts its reads.
 type stock struct {
 	pairs []appcontext.Pair
 	asked int
@@ -78,7 +78,7 @@ func TestShardsLoadTheirPairsTogether(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := l.load(ctx, route.Group.Shard(0)); err == nil {
-			t.Error("a load that was called off succeeds")
+			t.Error("a cancelled load succeeds")
 		}
 	})
 }

@@ -2,6 +2,6 @@
 
 package shard
 
-// raced says that the race detector is built in. Everything takes ten times as long then,
-// and what it looks for is in small fleets too.
+// raced says that the race detector is built in. Everything takes ten times as long then;
+// races also occur in small fleets.
 const raced = true

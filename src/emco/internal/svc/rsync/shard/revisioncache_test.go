@@ -12,8 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// archive is a store of revisions that counts what is read, takes a while, and fails as
-// often as it is told to.
+// archive is a slow store of revisions that counts reads; the first ones may fail.
 type archive struct {
 	mu    sync.Mutex
 	reads int
@@ -76,7 +75,7 @@ func TestShardsReadRevisionsTogether(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsForAReaderThatFailsReadsItself(t *testing.T) {
+func TestAFailedSharedReadIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &archive{fail: 1}
@@ -98,7 +97,7 @@ func TestWhoWaitsForAReaderThatFailsReadsItself(t *testing.T) {
 			}
 		}
 		if n != 1 || a.reads != 4 {
-			t.Errorf("%d of 4 failed with %d reads, want only the first one to", n, a.reads)
+			t.Errorf("%d of 4 failed with %d reads, want only the first one to fail", n, a.reads)
 		}
 		if _, err := d.revision(t.Context(), "7", 1); err != nil {
 			t.Error(err)

@@ -33,8 +33,8 @@ type contextHeads struct{ *appcontext.Store }
 func (contextHeads) HeadsOf(string) []string { return nil }
 func (contextHeads) Recheck(string)          {}
 
-// newShard is a loaded shard over real stores that nothing runs. shards says which cluster
-// is in which shard.
+// newShard returns a loaded shard over real stores. Nothing runs it. shards returns the
+// shards of clusters.
 func newShard(t *testing.T, number int, shards func(context.Context, []string) (map[string]int, error)) (s *Shard, contexts *appcontext.Store, db *store.DB) {
 	t.Helper()
 	contexts, db = contexttest.New(t), resourcetest.DB(t)
@@ -99,7 +99,7 @@ func change(t *testing.T, contexts *appcontext.Store, head appcontext.Head, how 
 	return next
 }
 
-func takeIn(t *testing.T, s *Shard, e appcontext.HeadEvent) string {
+func reconcile(t *testing.T, s *Shard, e appcontext.HeadEvent) string {
 	t.Helper()
 	due, err := s.reconcileHead(t.Context(), e)
 	if err != nil {
@@ -108,7 +108,7 @@ func takeIn(t *testing.T, s *Shard, e appcontext.HeadEvent) string {
 	return fmt.Sprint(due)
 }
 
-func TestHeadsAreTakenInOnce(t *testing.T) {
+func TestHeadsAreReconciledOnce(t *testing.T) {
 	t.Parallel()
 	s, contexts, _ := newShard(t, 0, inFirst)
 	head := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")
@@ -134,7 +134,7 @@ func TestHeadsAreTakenInOnce(t *testing.T) {
 		if tt.event != nil {
 			e.Head = tt.event()
 		}
-		if due := takeIn(t, s, e); due != tt.due || s.phases() != tt.held {
+		if due := reconcile(t, s, e); due != tt.due || s.phases() != tt.held {
 			t.Errorf("%s: due %s, pairs %s\nwant %s, %s", tt.name, due, s.phases(), tt.due, tt.held)
 		}
 	}
@@ -142,7 +142,7 @@ func TestHeadsAreTakenInOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := appcontext.HeadEvent{Head: appcontext.Head{UID: head.UID}, Deleted: true}
-	if due := takeIn(t, s, e); due != "[{edge+c1 7} {edge+c2 7}]" || s.phases() != "edge+c1 Deleting, edge+c2 Deleting" {
+	if due := reconcile(t, s, e); due != "[{edge+c1 7} {edge+c2 7}]" || s.phases() != "edge+c1 Deleting, edge+c2 Deleting" {
 		t.Errorf("a deletion: due %s, pairs %s", due, s.phases())
 	}
 	if len(s.applied) > 0 {
@@ -150,15 +150,14 @@ func TestHeadsAreTakenInOnce(t *testing.T) {
 	}
 }
 
-// A head that took over what another one had changes nothing before it has a revision,
-// and what it took over outlives the other head, even if that is gone before anything of
-// it was heard.
-func TestWhatWasTakenOverStaysAsItIs(t *testing.T) {
+// A head that took over a deployment changes nothing before it has a revision. The
+// deployment outlives the other head, even if that is deleted before its handover is seen.
+func TestTakenOverPairsStay(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
 		s, contexts, _ := newShard(t, 0, inFirst)
 		from := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")
-		takeIn(t, s, appcontext.HeadEvent{Head: from})
+		reconcile(t, s, appcontext.HeadEvent{Head: from})
 		const held = "edge+c1 Pending, edge+c2 Pending"
 		given := from
 		given.MovedTo, given.Rev = "8", 0
@@ -174,12 +173,12 @@ func TestWhatWasTakenOverStaysAsItIs(t *testing.T) {
 			events = append(events, appcontext.HeadEvent{Head: appcontext.Head{UID: "7"}, Deleted: true})
 		}
 		for i, e := range events {
-			if due := takeIn(t, s, e); due != "[]" || s.phases() != held {
+			if due := reconcile(t, s, e); due != "[]" || s.phases() != held {
 				t.Errorf("late %v, event %d: due %s, pairs %s", late, i, due, s.phases())
 			}
 		}
 		gone := change(t, contexts, heads[1], func(h *appcontext.Head) { h.Gone = true })
-		if due := takeIn(t, s, appcontext.HeadEvent{Head: gone}); due != "[{edge+c1 7} {edge+c2 7}]" || s.phases() != "edge+c1 Deleting, edge+c2 Deleting" {
+		if due := reconcile(t, s, appcontext.HeadEvent{Head: gone}); due != "[{edge+c1 7} {edge+c2 7}]" || s.phases() != "edge+c1 Deleting, edge+c2 Deleting" {
 			t.Errorf("late %v, when it is terminated: due %s, pairs %s", late, due, s.phases())
 		}
 	}
@@ -201,7 +200,7 @@ func TestAClusterThatLeavesARevisionIsEmptied(t *testing.T) {
 	}
 }
 
-func TestARevisionThatIsNotThereIsPassedOver(t *testing.T) {
+func TestAMissingRevisionIsSkipped(t *testing.T) {
 	t.Parallel()
 	s, contexts, _ := newShard(t, 0, inFirst)
 	head := publish(t, contexts, appcontext.Head{}, "edge+c1")
@@ -213,7 +212,7 @@ func TestARevisionThatIsNotThereIsPassedOver(t *testing.T) {
 	}
 }
 
-func TestATermThatWasOvertakenEnds(t *testing.T) {
+func TestALostTermEnds(t *testing.T) {
 	t.Parallel()
 	s, contexts, _ := newShard(t, 0, inFirst)
 	head := publish(t, contexts, appcontext.Head{}, "edge+c1")
@@ -223,8 +222,7 @@ func TestATermThatWasOvertakenEnds(t *testing.T) {
 	}
 }
 
-// register makes a cluster that pulls from Git, or one that is reached directly if it
-// has no sync object.
+// register registers a cluster that pulls from Git, or a direct one if it has no sync object.
 func register(t *testing.T, db *store.DB, name, syncObject string) {
 	t.Helper()
 	body := `{"metadata":{"name":"` + name + `"},"spec":{"gitOps":{"gitOpsType":"git","gitOpsReferenceObject":"` + syncObject + `"}}}`
@@ -236,7 +234,7 @@ func register(t *testing.T, db *store.DB, name, syncObject string) {
 	}
 }
 
-func TestTargetsAreQueuedByWhereTheyGo(t *testing.T) {
+func TestTargetsAreQueuedByRoute(t *testing.T) {
 	t.Parallel()
 	s, contexts, db := newShard(t, 0, inFirst)
 	for name, syncObject := range map[string]string{"c1": "one", "c2": "one", "c3": "two", "c4": "none", "c5": ""} {
@@ -275,8 +273,8 @@ func TestTargetsAreQueuedByWhereTheyGo(t *testing.T) {
 	}
 }
 
-// What was to be removed from a cluster that is not registered any more is out of
-// reach; a cluster that is registered but cannot be used may still hold it.
+// What must be removed from a cluster that is no longer registered is out of reach. A
+// registered cluster that cannot be reached may still hold it.
 func TestRemovalsFromLostClustersAreForgotten(t *testing.T) {
 	t.Parallel()
 	s, contexts, db := newShard(t, 0, inFirst)
@@ -299,15 +297,14 @@ func TestRemovalsFromLostClustersAreForgotten(t *testing.T) {
 	}
 }
 
-// Processes that look while a cluster's registration changes may each take another shard
-// for its home. The deployment's guardian begins with what nobody has begun with, and
-// leaves the rest.
-func TestTheGuardianBeginsWhereNobodyHas(t *testing.T) {
+// While a cluster's registration changes, each process may take another shard for the one
+// that starts there. The orphan sweep starts what no shard has started, and nothing else.
+func TestTheOrphanSweepStartsWhatNoShardHas(t *testing.T) {
 	t.Parallel()
 	s, contexts, _ := newShard(t, route.Group.Of("7"), func(_ context.Context, clusters []string) (map[string]int, error) {
 		out := map[string]int{}
 		for _, c := range clusters {
-			out[c] = route.Group.Of("7") + 1 // as others see it who see it otherwise
+			out[c] = route.Group.Of("7") + 1 // as processes see it that read another registration
 		}
 		return out, nil
 	})
@@ -317,23 +314,23 @@ func TestTheGuardianBeginsWhereNobodyHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := appcontext.HeadEvent{Head: head}
-	if due := takeIn(t, s, e); due != "[]" {
+	if due := reconcile(t, s, e); due != "[]" {
 		t.Errorf("due %s, want nothing to be this shard's", due)
 	}
-	if due := takeIn(t, s, e); due != "[]" {
+	if due := reconcile(t, s, e); due != "[]" {
 		t.Errorf("due %s before it is time", due)
 	}
 	s.rechecks.add("7", recheck{claim: true})
-	if due := takeIn(t, s, e); due != "[{edge+c1 7}]" || s.phases() != "edge+c1 Pending" {
-		t.Errorf("due %s, pairs %s; want the cluster on which nobody has begun", due, s.phases())
+	if due := reconcile(t, s, e); due != "[{edge+c1 7}]" || s.phases() != "edge+c1 Pending" {
+		t.Errorf("due %s, pairs %s; want the cluster on which no shard has started", due, s.phases())
 	}
-	if due := takeIn(t, s, e); due != "[]" {
+	if due := reconcile(t, s, e); due != "[]" {
 		t.Errorf("due %s again", due)
 	}
 }
 
-// A failure that is only due to our own end is none.
-func TestAnEndIsNoFailure(t *testing.T) {
+// A delivery that fails because the shard stops has not failed.
+func TestStoppingIsNoFailure(t *testing.T) {
 	t.Parallel()
 	s, contexts, _ := newShard(t, 0, inFirst)
 	if _, err := s.reconcileHead(t.Context(), appcontext.HeadEvent{Head: publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")}); err != nil {
@@ -346,7 +343,7 @@ func TestAnEndIsNoFailure(t *testing.T) {
 		{Key: first.Key, Bundle: first.Desired, Err: context.Canceled}, {Key: second.Key, Bundle: second.Desired, Commit: "c0ffee"},
 	})
 	if got := s.phases(); got != "edge+c1 Pending, edge+c2 Applied" {
-		t.Errorf("pairs %s: proof is to be kept and the end to be no failure", got)
+		t.Errorf("pairs %s: want proof to be recorded, and no failure", got)
 	}
 }
 
@@ -364,8 +361,8 @@ func (o *once) PutPairs(ctx context.Context, own appcontext.Fence, put []appcont
 	return o.Store.PutPairs(ctx, own, put, remove)
 }
 
-// Of many outcomes those that were recorded stay so, though others were not.
-func TestOutcomesAreRecordedSomeAtATime(t *testing.T) {
+// Of many results, those that were recorded stay so although others were not.
+func TestRecordedResultsSurviveLaterErrors(t *testing.T) {
 	t.Parallel()
 	s, contexts, _ := newShard(t, 0, inFirst)
 	s.pairs = pairs.New(pairs.Config{AppContext: &once{Store: contexts}, Fence: s.pairs.Fence(), Retry: retry})

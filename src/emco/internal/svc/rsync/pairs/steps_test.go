@@ -15,9 +15,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 )
 
-// field is a ledger over a real store, with a clock of its own and a sink that delivers
+// testStore is a Store over a real AppContext, with its own clock, and a sink that delivers
 // whatever is due.
-type field struct {
+type testStore struct {
 	*testing.T
 	*pairs.Store
 	plans  *content.StepPlans
@@ -26,16 +26,16 @@ type field struct {
 	direct bool
 }
 
-func newField(t *testing.T) *field {
+func newTestStore(t *testing.T) *testStore {
 	t.Helper()
 	r := &recorder{Store: contexttest.New(t)}
-	f := &field{T: t, plans: content.NewStepPlans(content.NewReader(r.Store)), r: r, clock: noon}
+	f := &testStore{T: t, plans: content.NewStepPlans(content.NewReader(r.Store)), r: r, clock: noon}
 	f.restart()
 	return f
 }
 
-// restart is what a new term knows.
-func (f *field) restart() {
+// restart starts a new term.
+func (f *testStore) restart() {
 	f.Helper()
 	next := pairs.New(config(f.T, f.r, func() time.Time { return f.clock }))
 	if err := next.Load(f.Context(), stored(f.T, f.r.Pairs(f.Context()))); err != nil {
@@ -45,7 +45,7 @@ func (f *field) restart() {
 }
 
 // bundle stores a bundle of ConfigMaps, and of Jobs that are hooks, "name events".
-func (f *field) bundle(objects []string, hooks ...string) appcontext.Digest {
+func (f *testStore) bundle(objects []string, hooks ...string) appcontext.Digest {
 	f.Helper()
 	var b appcontext.Bundle
 	for _, o := range objects {
@@ -69,8 +69,8 @@ func configMap(name string) manifest.ID {
 	return manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: name}
 }
 
-// wish is for apps, "app cluster" to bundle.
-func (f *field) wish(rev int64, apps []appcontext.App, at map[string]appcontext.Digest) []pair.Target {
+// want sets what is desired for apps, "app cluster" to bundle.
+func (f *testStore) want(rev int64, apps []appcontext.App, at map[string]appcontext.Digest) []pair.Target {
 	f.Helper()
 	w := pair.Desired{Deployment: "7", Head: "7", Rev: rev, Apps: apps, Removed: at == nil, Places: map[string]map[string]appcontext.Digest{}}
 	for where, bundle := range at {
@@ -83,8 +83,8 @@ func (f *field) wish(rev int64, apps []appcontext.App, at map[string]appcontext.
 	return setDesired(f.T, f.Store, w)
 }
 
-// deliver carries out all that is due, once, and returns what: "app cluster step".
-func (f *field) deliver() (done []string) {
+// deliver delivers all that is due, once, and returns what it delivered: "app cluster step".
+func (f *testStore) deliver() (done []string) {
 	f.Helper()
 	if err := f.SkipSteps(f.Context(), f.All(), f.direct); err != nil {
 		f.Fatal(err)
@@ -108,8 +108,8 @@ func (f *field) deliver() (done []string) {
 	return done
 }
 
-// says has a cluster's agent report objects of an app, "name status content".
-func (f *field) says(app, cluster string, objects ...string) []pair.Target {
+// says reports objects of an app, "name status content".
+func (f *testStore) says(app, cluster string, objects ...string) []pair.Target {
 	f.Helper()
 	r := appcontext.Report{Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, Seq: 1}
 	for _, o := range objects {
@@ -128,7 +128,7 @@ func (f *field) says(app, cluster string, objects ...string) []pair.Target {
 	return due
 }
 
-func (f *field) pairOf(app, cluster string) appcontext.Pair {
+func (f *testStore) pairOf(app, cluster string) appcontext.Pair {
 	f.Helper()
 	for _, p := range f.Of(pair.Target{Cluster: cluster, UID: "7"}) {
 		if p.Key.App == app {
@@ -139,7 +139,7 @@ func (f *field) pairOf(app, cluster string) appcontext.Pair {
 }
 
 // stored reads a report back.
-func (f *field) stored(app, cluster string) appcontext.Report {
+func (f *testStore) stored(app, cluster string) appcontext.Report {
 	f.Helper()
 	reports, err := f.r.ReportsAt(f.Context(), []appcontext.PairKey{{Cluster: cluster, UID: "7", App: app}})
 	if err != nil || len(reports) != 1 {
@@ -148,32 +148,33 @@ func (f *field) stored(app, cluster string) appcontext.Report {
 	return reports[0]
 }
 
-func (f *field) wantDone(what string, want ...string) {
+func (f *testStore) wantDone(what string, want ...string) {
 	f.Helper()
 	if got := f.deliver(); !slices.Equal(got, want) {
 		f.Errorf("%s: delivered %q, want %q", what, got, want)
 	}
 }
 
-// A bundle without hooks and definitions costs what it always cost.
+// A pair without hooks and definitions is written twice: when it is desired, and when it is
+// Applied.
 func TestAPlainPairIsWrittenTwice(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
-	f.wish(1, nil, map[string]appcontext.Digest{"web c1": f.bundle([]string{"a@1"}), "web c2": f.bundle([]string{"a@1"})})
+	f := newTestStore(t)
+	f.want(1, nil, map[string]appcontext.Digest{"web c1": f.bundle([]string{"a@1"}), "web c2": f.bundle([]string{"a@1"})})
 	f.wantDone("the installation", "web c1 the app's objects", "web c2 the app's objects")
-	f.wish(2, nil, map[string]appcontext.Digest{"web c1": f.bundle([]string{"a@2"}), "web c2": f.bundle([]string{"a@1"})})
+	f.want(2, nil, map[string]appcontext.Digest{"web c1": f.bundle([]string{"a@2"}), "web c2": f.bundle([]string{"a@1"})})
 	f.wantDone("the update", "web c1 the app's objects")
 	if got := f.r.wrote(); got != "pairs +2 -0, pairs +2 -0, pairs +1 -0, pairs +1 -0" {
 		t.Errorf("wrote %s", got)
 	}
 	if p := f.pairOf("web", "c1"); p.Change != "" || p.From != "" || p.Step != 0 || p.Sent {
-		t.Errorf("a settled pair is on its way: %+v", p)
+		t.Errorf("an Applied pair has a change: %+v", p)
 	}
 }
 
-func TestReadyIsOfTheContentThatIsWished(t *testing.T) {
+func TestReadyMeansTheDesiredContent(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newTestStore(t)
 	one, two := f.bundle([]string{"a@1"}), f.bundle([]string{"a@2"})
 	check := func(what string, ready bool, since time.Time) {
 		t.Helper()
@@ -181,7 +182,7 @@ func TestReadyIsOfTheContentThatIsWished(t *testing.T) {
 			t.Errorf("%s: ready %v since %v, want %v since %v", what, r.Ready, r.Since, ready, since)
 		}
 	}
-	f.wish(1, nil, map[string]appcontext.Digest{"web c1": one})
+	f.want(1, nil, map[string]appcontext.Digest{"web c1": one})
 	f.says("web", "c1", "a Current 1")
 	check("before it is settled", false, noon)
 	f.clock = noon.Add(time.Minute)
@@ -193,7 +194,7 @@ func TestReadyIsOfTheContentThatIsWished(t *testing.T) {
 	check("the same again", true, since)
 
 	f.restart()
-	f.wish(2, nil, map[string]appcontext.Digest{"web c1": two})
+	f.want(2, nil, map[string]appcontext.Digest{"web c1": two})
 	f.deliver()
 	check("an update is not ready because the last version was", false, f.clock)
 	f.clock = noon.Add(3 * time.Minute)
@@ -207,14 +208,14 @@ func TestReadyIsOfTheContentThatIsWished(t *testing.T) {
 	check("a cluster that is silent", false, f.clock)
 }
 
-// Objects that are there already do not stand for a delivery: what they do not show, such
-// as what the delivery removes, would be missing.
+// The main step is delivered even if a report shows all its objects: the report does not
+// show what else the delivery changes, for example what it removes.
 func TestTheMainStepIsAlwaysDelivered(t *testing.T) {
 	t.Parallel()
 	for _, direct := range []bool{false, true} {
-		f := newField(t)
+		f := newTestStore(t)
 		f.direct = direct
-		f.wish(1, nil, map[string]appcontext.Digest{"web c1": f.bundle([]string{"a@1"}, "job-y post-install")})
+		f.want(1, nil, map[string]appcontext.Digest{"web c1": f.bundle([]string{"a@1"}, "job-y post-install")})
 		f.says("web", "c1", "a Current 1")
 		f.wantDone("the objects are there", "web c1 the app's objects")
 		f.says("web", "c1", "a Current 1")
@@ -222,11 +223,11 @@ func TestTheMainStepIsAlwaysDelivered(t *testing.T) {
 	}
 }
 
-func TestStepsGoOnWithReports(t *testing.T) {
+func TestReportsAdvanceSteps(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newTestStore(t)
 	b := f.bundle([]string{"a@1"}, "job-x pre-install", "job-y post-install")
-	f.wish(1, nil, map[string]appcontext.Digest{"web c1": b})
+	f.want(1, nil, map[string]appcontext.Digest{"web c1": b})
 	f.wantDone("nothing was there before", "web c1 pre-install hook Job job-x")
 	f.wantDone("it waits")
 	if p := f.pairOf("web", "c1"); p.Blocked != "waits for pre-install hook Job job-x: not reported yet; the cluster has never reported; if it pulls from Git, install the monitor there" || p.Step != 1 {
@@ -236,7 +237,7 @@ func TestStepsGoOnWithReports(t *testing.T) {
 		t.Errorf("due %v while the hook runs", due)
 	}
 	f.restart()
-	f.wish(1, nil, map[string]appcontext.Digest{"web c1": b})
+	f.want(1, nil, map[string]appcontext.Digest{"web c1": b})
 	f.wantDone("a restart repeats nothing")
 	if due := f.says("web", "c1", "job-x Current 1"); fmt.Sprint(due) != "[{c1 7}]" {
 		t.Errorf("due %v when the hook has succeeded", due)
@@ -255,12 +256,12 @@ func TestStepsGoOnWithReports(t *testing.T) {
 	wantAgreement(t, f.Store, f.r)
 }
 
-// The report was written, and then the process died before it was acted on.
-func TestAReportThatWasNotActedOnIsNotForgotten(t *testing.T) {
+// The process died after it wrote a report, before it acted on it.
+func TestAReportOfTheLastTermIsActedOn(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newTestStore(t)
 	b := f.bundle([]string{"a@1"}, "job-x pre-install")
-	f.wish(1, nil, map[string]appcontext.Digest{"web c1": b})
+	f.want(1, nil, map[string]appcontext.Digest{"web c1": b})
 	f.deliver()
 	r := appcontext.Report{Key: appcontext.PairKey{Cluster: "c1", UID: "7", App: "web"}, Seq: 1, Resources: []appcontext.ResourceStatus{{ID: job.ID, Status: "Current", Content: "1"}}}
 	r.Resources[0].Name = "job-x"
@@ -274,9 +275,9 @@ func TestAReportThatWasNotActedOnIsNotForgotten(t *testing.T) {
 	f.wantDone("it goes on", "web c1 the app's objects")
 }
 
-func TestADirectClusterSeesToDefinitionsItself(t *testing.T) {
+func TestDirectClustersNeedNoStepForDefinitions(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newTestStore(t)
 	f.direct = true
 	b, err := f.r.PutBundle(t.Context(), appcontext.Bundle{Objects: []appcontext.Ref{
 		{ID: manifest.ID{Version: "v1", Kind: "Namespace", Name: "shop"}, Digest: "n"}, {ID: configMap("a"), Digest: "a"},
@@ -284,16 +285,16 @@ func TestADirectClusterSeesToDefinitionsItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.wish(1, nil, map[string]appcontext.Digest{"web c1": b})
+	f.want(1, nil, map[string]appcontext.Digest{"web c1": b})
 	f.wantDone("all at once", "web c1 the app's objects")
 	if p := f.pairOf("web", "c1"); p.Phase != appcontext.Applied || len(p.Findings) > 0 {
 		t.Errorf("got %+v", p)
 	}
 }
 
-func TestGatesOpenOnceAndForAll(t *testing.T) {
+func TestAnOpenGateStaysOpen(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newTestStore(t)
 	one, two := f.bundle([]string{"a@1"}), f.bundle([]string{"a@2"})
 	order := []appcontext.App{{Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true, Wait: 30}}}, {Name: "db"}}
 	reopen := func() string {
@@ -309,14 +310,14 @@ func TestGatesOpenOnceAndForAll(t *testing.T) {
 		}
 		return fmt.Sprint(out)
 	}
-	f.wish(1, order, map[string]appcontext.Digest{"web c1": one, "db c1": one, "db c2": one})
+	f.want(1, order, map[string]appcontext.Digest{"web c1": one, "db c1": one, "db c2": one})
 	f.wantDone("the one that the other waits for", "db c1 the app's objects", "db c2 the app's objects")
 	if got := reopen(); got != "[]" {
 		t.Errorf("due %s before anything was reported", got)
 	}
 	f.says("db", "c1", "a Current 1")
 	f.restart() // what was reported is stored
-	f.wish(1, order, map[string]appcontext.Digest{"web c1": one, "db c1": one, "db c2": one})
+	f.want(1, order, map[string]appcontext.Digest{"web c1": one, "db c1": one, "db c2": one})
 	f.says("db", "c2", "a Current 1")
 	if got, p := reopen(), f.pairOf("web", "c1"); got != "[]" || p.Blocked != "waits until 12:00:30, 30 seconds after app db was ready" {
 		t.Errorf("due %s, blocked %q", got, p.Blocked)
@@ -329,25 +330,25 @@ func TestGatesOpenOnceAndForAll(t *testing.T) {
 		t.Errorf("due %s after the time", got)
 	}
 	f.says("db", "c2", "a Failed 1") // who was let in is not called back
-	f.wish(1, order, map[string]appcontext.Digest{"web c1": one, "db c1": one, "db c2": one})
+	f.want(1, order, map[string]appcontext.Digest{"web c1": one, "db c1": one, "db c2": one})
 	f.wantDone("then the other", "web c1 the app's objects")
 
-	f.wish(2, order, map[string]appcontext.Digest{"web c1": two, "db c1": one, "db c2": one})
+	f.want(2, order, map[string]appcontext.Digest{"web c1": two, "db c1": one, "db c2": one})
 	f.wantDone("but the next change waits again")
-	f.wish(3, nil, map[string]appcontext.Digest{"web c1": two, "db c1": one, "db c2": one})
+	f.want(3, nil, map[string]appcontext.Digest{"web c1": two, "db c1": one, "db c2": one})
 	f.wantDone("unless there is no order any more", "web c1 the app's objects")
 	wantAgreement(t, f.Store, f.r)
 }
 
-func TestWhatWasStoppedStays(t *testing.T) {
+func TestStoppedPairsStay(t *testing.T) {
 	t.Parallel()
-	f := newField(t)
+	f := newTestStore(t)
 	b := f.bundle([]string{"a@1"}, "job-x pre-install")
 	places := map[string]appcontext.Digest{"web c1": b, "db c1": f.bundle([]string{"a@1"})}
-	f.wish(1, nil, places)
+	f.want(1, nil, places)
 	f.says("web", "c1", "other Current")
 	f.wantDone("before the stop", "db c1 the app's objects", "web c1 pre-install hook Job job-x")
-	f.wish(2, nil, map[string]appcontext.Digest{"web c1": b, "db c1": f.bundle([]string{"a@2"})})
+	f.want(2, nil, map[string]appcontext.Digest{"web c1": b, "db c1": f.bundle([]string{"a@2"})})
 	if err := f.Stop(t.Context(), "7"); err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +362,7 @@ func TestWhatWasStoppedStays(t *testing.T) {
 	if db := f.pairOf("db", "c1"); err != nil || db.Phase != appcontext.Applied || db.Blocked != "" {
 		t.Errorf("proof that came late: %v, %+v", err, db)
 	}
-	f.wish(2, nil, map[string]appcontext.Digest{"web c1": b, "db c1": f.bundle([]string{"a@2"})})
+	f.want(2, nil, map[string]appcontext.Digest{"web c1": b, "db c1": f.bundle([]string{"a@2"})})
 	f.wantDone("it goes on", "web c1 hooks of an earlier run")
 	wantAgreement(t, f.Store, f.r)
 }
