@@ -39,7 +39,7 @@ const (
 //   - A Job that is a hook is Current when it has completed. Until then it is InProgress:
 //     the next step of a deployment waits for its result. Any other Job is Current when it
 //     has started, as in kstatus: a deployment with a long-running Job is ready.
-//   - A Pod that failed is Failed, whoever created it.
+//   - A Pod that failed is Failed, with or without an owner.
 //   - A Pod that runs a task, which is a hook or a Pod of a Job, is Current when it has
 //     succeeded, and Failed only when it has ended: until then its restarts may help.
 func Of(u *unstructured.Unstructured) Health {

@@ -6,20 +6,20 @@ import (
 	"testing"
 )
 
-// forbidden says what the program must not link, and why. A name stands for itself and
-// for all packages below it.
+// forbidden lists what the program must not link, and why. A name includes all packages
+// below it.
 var forbidden = map[string]string{
-	"go.etcd.io":                                 "the store of the control plane is no business of the edge",
-	"go.mongodb.org":                             "likewise",
-	"helm.sh":                                    "nothing is rendered on the edge",
-	"github.com/google/go-github":                "every host speaks Git",
-	"gitlab.com":                                 "likewise",
+	"go.etcd.io":                                 "the agent does not use the store of the control plane",
+	"go.mongodb.org":                             "as above",
+	"helm.sh":                                    "the agent renders no charts",
+	"github.com/google/go-github":                "the agent reaches every host by Git",
+	"gitlab.com":                                 "as above",
 	"sigs.k8s.io/controller-runtime":             "watching needs no manager, cache or webhook server",
-	"k8s.io/kubectl":                             "nothing is applied from here",
-	"k8s.io/client-go/kubernetes/typed":          "objects of all kinds are handled alike; typed clients are megabytes",
+	"k8s.io/kubectl":                             "the agent applies no objects",
+	"k8s.io/client-go/kubernetes/typed":          "the dynamic client serves all kinds; typed clients are megabytes",
 	"k8s.io/client-go/informers":                 "an informer keeps whole objects in memory",
-	"github.com/prometheus":                      "there is no port to serve figures on",
-	"google.golang.org/grpc":                     "nothing is called or served by it",
+	"github.com/prometheus":                      "the agent opens no port for metrics",
+	"google.golang.org/grpc":                     "the agent uses no gRPC",
 	"github.com/emco-orchestrator/emco/src/emco": "the agent ships apart from the control plane",
 }
 
@@ -31,7 +31,7 @@ func TestWhatIsNotLinked(t *testing.T) {
 	}
 	packages := strings.Fields(string(out))
 	if len(packages) < 200 {
-		t.Fatalf("go list names %d packages only", len(packages))
+		t.Fatalf("go list names only %d packages", len(packages))
 	}
 	for _, p := range packages {
 		for name, why := range forbidden {

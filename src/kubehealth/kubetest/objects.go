@@ -273,7 +273,7 @@ func (s *Server) removeLocked(key objectKey, o *unstructured.Unstructured) {
 	}
 }
 
-// defineLocked serves the kinds of a definition, and says so in its status.
+// defineLocked serves the kinds of a definition, and sets its status.
 func (s *Server) defineLocked(crd *unstructured.Unstructured) {
 	for _, k := range kindsOf(crd) {
 		if !slices.Contains(s.kinds, k) {

@@ -23,12 +23,12 @@ type event struct {
 	object  *unstructured.Unstructured
 }
 
-// matches says whether an object is one of those that a list or watch is about.
+// matches reports whether a list or watch includes an object.
 func (r request) matches(key objectKey, o *unstructured.Unstructured, s labels.Selector) bool {
 	return key.GroupResource == r.stored() && (r.namespace == "" || key.namespace == r.namespace) && s.Matches(labels.Set(o.GetLabels()))
 }
 
-// selectedLocked returns the objects that a list or watch is about.
+// selectedLocked returns the objects that a list or watch includes.
 func (s *Server) selectedLocked(r request, selector labels.Selector) (out []*unstructured.Unstructured) {
 	for key, o := range s.objects {
 		if r.matches(key, o, selector) {

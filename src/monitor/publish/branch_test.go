@@ -94,7 +94,7 @@ func TestBranchesKeepOneReport(t *testing.T) {
 		s.write(a, "edge+a", fmt.Sprint("news ", i))
 		r, commits := s.read("edge+a")
 		if r.Seq <= last || r.Apps[0].Error != fmt.Sprint("news ", i) || commits != "1" {
-			t.Errorf("report %d has sequence %d after %d and says %q, in %s commits", i, r.Seq, last, r.Apps[0].Error, commits)
+			t.Errorf("report %d has sequence %d after %d with the error %q, in %s commits", i, r.Seq, last, r.Apps[0].Error, commits)
 		}
 		last = r.Seq
 	}
@@ -112,7 +112,7 @@ func TestBranchesGrowWhereTheyMust(t *testing.T) {
 		s.write(a, "edge+a", fmt.Sprint("news ", i))
 	}
 	if r, commits := s.read("edge+a"); r.Apps[0].Error != "news 2" || commits != "3" || !a.appendOnly {
-		t.Errorf("the branch says %q in %s commits", r.Apps[0].Error, commits)
+		t.Errorf("the branch has the error %q in %s commits", r.Apps[0].Error, commits)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestTheBranchMayMoveMeanwhile(t *testing.T) {
 	s.write(a, "edge+a", "a2")
 	first, _ := s.read("edge+a")
 	if first.Apps[0].Error != "a2" {
-		t.Errorf("the branch says %q, want a2", first.Apps[0].Error)
+		t.Errorf("the branch has the error %q, want a2", first.Apps[0].Error)
 	}
 	s.server.DropReplies(1)
 	if err := a.Write(t.Context(), report("edge+a", "a3")); !errs.Is(err, errs.Unavailable) {
@@ -135,7 +135,7 @@ func TestTheBranchMayMoveMeanwhile(t *testing.T) {
 	}
 	s.write(a, "edge+a", "a4")
 	if r, commits := s.read("edge+a"); r.Apps[0].Error != "a4" || r.Seq < first.Seq+2 || commits != "1" {
-		t.Errorf("the branch says %q with sequence %d, in %s commits", r.Apps[0].Error, r.Seq, commits)
+		t.Errorf("the branch has the error %q with sequence %d, in %s commits", r.Apps[0].Error, r.Seq, commits)
 	}
 }
 

@@ -225,8 +225,8 @@ func compress(text []byte) []byte {
 
 // refusal is the error of an answer, with the time from Retry-After if it has one.
 func refusal(res *http.Response) error {
-	said, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	why := fmt.Errorf("the control plane answers %s: %s", res.Status, strings.TrimSpace(string(said)))
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	why := fmt.Errorf("the control plane answers %s: %s", res.Status, strings.TrimSpace(string(text)))
 	out := &errs.Error{Kind: errs.FromStatus(res.StatusCode), Op: "report", Subject: "to " + res.Request.URL.Host, Err: why}
 	if seconds, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 16); err == nil {
 		out.After = time.Duration(seconds) * time.Second

@@ -57,7 +57,7 @@ func (c *fakeControlPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		c.t.Error(err)
 	}
-	said, err := status.Decode(text)
+	sent, err := status.Decode(text)
 	switch {
 	case r.Method != http.MethodPost || r.URL.Path != "/base/v2/cluster-providers/edge/clusters/c1/monitor/report":
 		http.NotFound(w, r)
@@ -70,18 +70,18 @@ func (c *fakeControlPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
-	case said.Seq <= c.last:
+	case sent.Seq <= c.last:
 		w.Header().Set(status.SequenceHeader, fmt.Sprint(c.last))
 		http.Error(w, "replayed", http.StatusConflict)
-	case said.Same != "" && said.Same != c.name:
+	case sent.Same != "" && sent.Same != c.name:
 		http.Error(w, "send it whole", http.StatusPreconditionFailed)
 	default:
-		c.last = said.Seq
+		c.last = sent.Seq
 		what := "same"
-		if said.Same == "" {
-			c.name, what = status.Digest(said), "whole"
+		if sent.Same == "" {
+			c.name, what = status.Digest(sent), "whole"
 		}
-		c.reports = append(c.reports, fmt.Sprintf("%s %d", what, len(said.Apps)))
+		c.reports = append(c.reports, fmt.Sprintf("%s %d", what, len(sent.Apps)))
 		w.Header().Set("ETag", `"`+c.name+`"`)
 		w.WriteHeader(http.StatusNoContent)
 	}
@@ -111,11 +111,11 @@ func (c *fakeControlPlane) writer(token string) *HTTPS {
 	return NewHTTPS(line, func() (Credentials, error) { return Credentials{git.Secret(token), ca}, nil }, "edge+c1", 0)
 }
 
-func says(reason string) status.Report {
+func reportOf(reason string) status.Report {
 	return status.Report{Cluster: "edge+c1", At: time.Now(), Agent: "monitor/test", Apps: []status.App{{Label: "42-web", Objects: []status.Object{{Version: "v1", Kind: "Pod", Name: "p", Status: status.InProgress, Reason: reason}}}}}
 }
 
-func TestReportsByHTTPSSayOnceWhatIsSo(t *testing.T) {
+func TestAnUnchangedReportIsAReference(t *testing.T) {
 	t.Parallel()
 	c := newFakeControlPlane(t)
 	w := c.writer("right")
@@ -128,18 +128,18 @@ func TestReportsByHTTPSSayOnceWhatIsSo(t *testing.T) {
 			t.Errorf("%s: taken were %q, want %q", what, got, want)
 		}
 	}
-	write("the first", says("a"), "whole 1")
-	write("the same again", says("a"), "same 0")
-	write("news", says("b"), "whole 1")
-	write("the same again", says("b"), "same 0")
+	write("the first", reportOf("a"), "whole 1")
+	write("the same again", reportOf("a"), "same 0")
+	write("news", reportOf("b"), "whole 1")
+	write("the same again", reportOf("b"), "same 0")
 	c.set(func() { c.name = "lost" })
-	write("what the control plane has lost", says("b"), "whole 1")
+	write("what the control plane has lost", reportOf("b"), "whole 1")
 	c.set(func() { c.last = uint64(time.Now().Add(time.Hour).Unix()) })
-	write("below a sequence that was used", says("b"), "same 0")
+	write("below a sequence that was used", reportOf("b"), "same 0")
 	w = c.writer("right")
-	write("after a restart, with a clock that was set back", says("b"), "whole 1")
+	write("after a restart, with a clock that was set back", reportOf("b"), "whole 1")
 	c.set(func() { c.limit = 100 << 10 })
-	large := says("c")
+	large := reportOf("c")
 	for i := range 2000 {
 		large.Apps[0].Objects = append(large.Apps[0].Objects, status.Object{Version: "v1", Kind: "ConfigMap", Name: fmt.Sprintf("a-long-name-%d-%s", i, strings.Repeat("x", 60)), Status: status.Current})
 	}
@@ -149,30 +149,30 @@ func TestReportsByHTTPSSayOnceWhatIsSo(t *testing.T) {
 func TestRefusalsByHTTPS(t *testing.T) {
 	t.Parallel()
 	c := newFakeControlPlane(t)
-	err := c.writer("wrong-and-secret").Write(t.Context(), says("a"))
+	err := c.writer("wrong-and-secret").Write(t.Context(), reportOf("a"))
 	if !errs.Is(err, errs.Unauthorized) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("with a wrong token: %v", err)
 	}
 	c.set(func() { c.busy = true })
 	w := c.writer("right")
-	if err = w.Write(t.Context(), says("a")); !errs.Is(err, errs.Unavailable) || errs.RetryAfter(err) != 7*time.Second {
+	if err = w.Write(t.Context(), reportOf("a")); !errs.Is(err, errs.Unavailable) || errs.RetryAfter(err) != 7*time.Second {
 		t.Errorf("when it is busy: %v, to come again after %s", err, errs.RetryAfter(err))
 	}
 	c.set(func() { c.busy = false })
-	if err := w.Write(t.Context(), says("a")); err != nil {
-		t.Errorf("when it is not busy any more: %v", err)
+	if err := w.Write(t.Context(), reportOf("a")); err != nil {
+		t.Errorf("when it is no longer busy: %v", err)
 	}
 	line, err := NewControlPlane(c.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	stranger := NewHTTPS(line, func() (Credentials, error) { return Credentials{Token: "right"}, nil }, "edge+c1", 0)
-	if err := stranger.Write(t.Context(), says("a")); !errs.Is(err, errs.Unavailable) {
-		t.Errorf("a server of which the certificate is not trusted: %v", err)
+	if err := stranger.Write(t.Context(), reportOf("a")); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("a server whose certificate is not trusted: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.Write(ctx, says("b")); err == nil {
+	if err := w.Write(ctx, reportOf("b")); err == nil {
 		t.Error("after the end: no error")
 	}
 }
@@ -195,7 +195,7 @@ func TestTokensDoNotFollowRedirects(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := NewHTTPS(line, func() (Credentials, error) { return Credentials{Token: "right"}, nil }, "edge+c1", 0)
-		if err := w.Write(t.Context(), says("a")); err == nil || followed.Load() != 0 {
+		if err := w.Write(t.Context(), reportOf("a")); err == nil || followed.Load() != 0 {
 			t.Errorf("status %d: Write = %v, and %d requests followed the redirect; want an error and none", code, err, followed.Load())
 		}
 	}

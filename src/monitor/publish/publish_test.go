@@ -71,16 +71,17 @@ func (p *recordingWriter) Write(_ context.Context, r status.Report) error {
 	return nil
 }
 
-// fails says what becomes of reports from now on, and how many were tried until now.
-func (p *recordingWriter) fails(err error) (tried int) {
+// setError makes further reports fail, unless err is nil. It returns the number of reports
+// that were tried before.
+func (p *recordingWriter) setError(err error) (tried int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.err = err
 	return p.tried
 }
 
-// play runs a loop in a bubble in which time passes by itself.
-func play(t *testing.T, c *fakeSource, act func(p *recordingWriter)) (p *recordingWriter, alive int) {
+// runLoop runs a loop in a bubble, with a clock of its own.
+func runLoop(t *testing.T, c *fakeSource, act func(p *recordingWriter)) (p *recordingWriter, alive int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c.changes = make(chan struct{}, 1)
@@ -101,7 +102,7 @@ func play(t *testing.T, c *fakeSource, act func(p *recordingWriter)) (p *recordi
 func TestReportsAreSentWhenThereIsNews(t *testing.T) {
 	t.Parallel()
 	c := &fakeSource{reason: "start"}
-	p, alive := play(t, c, func(*recordingWriter) {
+	p, alive := runLoop(t, c, func(*recordingWriter) {
 		time.Sleep(20 * time.Second)
 		for i := range 100 { // a storm of changes
 			c.change(fmt.Sprint("storm ", i))
@@ -120,12 +121,11 @@ func TestReportsAreSentWhenThereIsNews(t *testing.T) {
 	}
 }
 
-// Before all kinds were heard of, nothing is said: what is missing may just not have
-// been listed.
-func TestNothingIsSaidTooEarly(t *testing.T) {
+// Before all kinds are listed, no report is sent: a missing object may just not be listed.
+func TestNoReportBeforeAllIsListed(t *testing.T) {
 	t.Parallel()
 	c := &fakeSource{reason: "start", unsettled: true}
-	p, _ := play(t, c, func(*recordingWriter) {
+	p, _ := runLoop(t, c, func(*recordingWriter) {
 		time.Sleep(40 * time.Second)
 		c.mu.Lock()
 		c.unsettled = false
@@ -142,14 +142,14 @@ func TestNothingIsSaidTooEarly(t *testing.T) {
 func TestH59OfflineSendsTheNewestOnly(t *testing.T) {
 	t.Parallel()
 	c := &fakeSource{reason: "start"}
-	p, _ := play(t, c, func(p *recordingWriter) {
+	p, _ := runLoop(t, c, func(p *recordingWriter) {
 		time.Sleep(5 * time.Second)
-		p.fails(errors.New("no route"))
+		p.setError(errors.New("no route"))
 		for i := range 8 * 60 {
 			c.change(fmt.Sprint("hour ", i/60))
 			time.Sleep(time.Minute)
 		}
-		if tried := p.fails(nil); tried > 8*60/2 {
+		if tried := p.setError(nil); tried > 8*60/2 {
 			t.Errorf("%d tries in eight hours", tried)
 		}
 		time.Sleep(6 * time.Minute)
@@ -164,9 +164,9 @@ func TestH59OfflineSendsTheNewestOnly(t *testing.T) {
 	}
 }
 
-// Why reports do not arrive is said once, and again when there is another reason: whoever
-// mends one has to see the next.
-func TestEachReasonIsSaidOnce(t *testing.T) {
+// Each failure is logged once, and again after another one: an operator who has fixed one
+// must see the next.
+func TestEachFailureIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestEachReasonIsSaidOnce(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- l.Run(ctx) }()
 		for _, why := range []error{errors.New("no trust"), errors.New("no token"), nil, errors.New("no token")} {
-			p.fails(why)
+			p.setError(why)
 			time.Sleep(20 * time.Minute)
 		}
 		cancel()
@@ -187,7 +187,7 @@ func TestEachReasonIsSaidOnce(t *testing.T) {
 	})
 	for line, want := range map[string]int{"no trust": 1, "no token": 2, "reports arrive again": 1} {
 		if got := strings.Count(log.String(), line); got != want {
-			t.Errorf("%q is said %d times, want %d:\n%s", line, got, want, log.String())
+			t.Errorf("%q is logged %d times, want %d:\n%s", line, got, want, log.String())
 		}
 	}
 }
@@ -197,12 +197,12 @@ func TestEachReasonIsSaidOnce(t *testing.T) {
 func TestAFailedReportIsSentAgainSoon(t *testing.T) {
 	t.Parallel()
 	c := &fakeSource{reason: "start"}
-	p, _ := play(t, c, func(p *recordingWriter) {
+	p, _ := runLoop(t, c, func(p *recordingWriter) {
 		time.Sleep(20 * time.Second)
-		p.fails(errors.New("no route"))
+		p.setError(errors.New("no route"))
 		c.change("news")
 		time.Sleep(1500 * time.Millisecond) // it was sent after one second, and failed
-		if tried := p.fails(nil); tried != 2 {
+		if tried := p.setError(nil); tried != 2 {
 			t.Errorf("%d reports were sent in the beginning, want two", tried)
 		}
 		time.Sleep(4 * time.Second)
@@ -212,13 +212,13 @@ func TestAFailedReportIsSentAgainSoon(t *testing.T) {
 	}
 }
 
-func TestAThrottledReportWaitsAsLongAsItIsTold(t *testing.T) {
+func TestAThrottledReportObeysRetryAfter(t *testing.T) {
 	t.Parallel()
 	c := &fakeSource{reason: "start"}
-	p, _ := play(t, c, func(p *recordingWriter) {
-		p.fails(errs.Throttle("push", "r", 30*time.Minute, errors.New("slow down")))
+	p, _ := runLoop(t, c, func(p *recordingWriter) {
+		p.setError(errs.Throttle("push", "r", 30*time.Minute, errors.New("slow down")))
 		time.Sleep(29 * time.Minute)
-		if tried := p.fails(nil); tried != 1 {
+		if tried := p.setError(nil); tried != 1 {
 			t.Errorf("%d tries, want one", tried)
 		}
 		time.Sleep(2 * time.Minute)
@@ -240,12 +240,12 @@ func TestNewCredentialsAreTriedSoon(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- l.Run(ctx) }()
-		p.fails(errors.New("no such token"))
+		p.setError(errors.New("no such token"))
 		time.Sleep(2 * time.Hour)
 		proof.Store("new")
-		tries := p.fails(errors.New("no such token either"))
+		tries := p.setError(errors.New("no such token either"))
 		time.Sleep(AliveEvery + time.Second)
-		if now := p.fails(nil); now != tries+1 {
+		if now := p.setError(nil); now != tries+1 {
 			t.Errorf("%d tries with other credentials, want one", now-tries)
 		}
 		proof.Store("right")

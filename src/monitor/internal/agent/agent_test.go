@@ -17,8 +17,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/monitor/internal/config"
 )
 
-// With the rights of its account the monitor sees what there is, what comes and what
-// goes, of kinds that it never heard of too.
+// With the rights of its account the monitor sees objects come and go, also of kinds that
+// it does not know.
 func TestTheMonitorSaysHowObjectsAreDoing(t *testing.T) {
 	l := newLab(t)
 	l.create(configMaps, l.ns, object("v1", "ConfigMap", "not-ours", nil))
@@ -179,7 +179,7 @@ func TestResourceBundleStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.delete(accounts, l.ns, "web")
-	l.monitor() // meanwhile something changed, and somebody wrote into the state
+	l.monitor() // meanwhile the app changed, and another client wrote to the state
 	l.eventually("the state after a restart", func() error {
 		body, err := l.state(l.label)
 		if have, _ := body["resourceStatuses"].([]any); err == nil && (len(have) != 0 || body["ready"] != true) {
@@ -211,7 +211,7 @@ func TestAnAPIServerThatIsAwayIsSaidToBeAway(t *testing.T) {
 	l.create(configMaps, l.ns, l.ours(object("v1", "ConfigMap", "conf", nil)))
 	stop := l.monitor()
 	l.await("ConfigMap/conf=Current")
-	l.line.set(true)
+	l.proxy.set(true)
 	away := func() error {
 		r, err := l.report()
 		if err != nil {
@@ -231,7 +231,7 @@ func TestAnAPIServerThatIsAwayIsSaidToBeAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.monitor()
-	l.line.set(false)
+	l.proxy.set(false)
 	after := l.await("ConfigMap/conf=Current")
 	if after.Seq <= before.Seq {
 		t.Errorf("sequence went from %d to %d", before.Seq, after.Seq)
@@ -253,7 +253,7 @@ func TestEMCOsPath(t *testing.T) {
 		return err
 	})
 	r, err := status.Decode([]byte(first))
-	if err != nil || len(r.Apps) != 1 || said(r.Apps[0])[0] != "ConfigMap/conf=Current" {
+	if err != nil || len(r.Apps) != 1 || statusLines(r.Apps[0])[0] != "ConfigMap/conf=Current" {
 		t.Errorf("the file holds %+v, %v", r, err)
 	}
 	seq := r.Seq
@@ -279,7 +279,7 @@ func TestEMCOsPath(t *testing.T) {
 		return nil
 	})
 	if readme, err := l.bare.Show(t.Context(), "main", "README.md"); err != nil || readme == "" {
-		t.Errorf("somebody else's file: %q, %v", readme, err)
+		t.Errorf("the file of someone else: %q, %v", readme, err)
 	}
 }
 

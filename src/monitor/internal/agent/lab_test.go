@@ -49,7 +49,7 @@ const deployments = "../../../../deployments/monitor"
 type lab struct {
 	*testing.T
 	admin      dynamic.Interface
-	line       *line
+	proxy      *cuttableProxy
 	kubeconfig string
 	git        *gittest.Server
 	bare       gittest.Bare
@@ -77,7 +77,7 @@ func newLab(t *testing.T) *lab {
 	}
 	l.install()
 	l.create(namespaces, "", object("v1", "Namespace", l.ns, nil))
-	l.line = newLine(t, admin.Host)
+	l.proxy = newCuttableProxy(t, admin.Host)
 	l.writeKubeconfig(admin)
 	l.serveGit()
 	return l
@@ -96,7 +96,7 @@ var (
 	unnecessary = map[string]bool{"Deployment": true} // the monitor runs in this process
 )
 
-// install applies the shipped YAML as somebody with all rights.
+// install applies the shipped YAML with all rights.
 func (l *lab) install() {
 	l.Helper()
 	for _, file := range []string{"monitor.yaml", "crd.yaml"} {
@@ -150,7 +150,7 @@ func (l *lab) writeKubeconfig(admin *rest.Config) {
 	}
 	token, _, _ := unstructured.NestedString(got.Object, "status", "token")
 	c := clientcmdapi.NewConfig()
-	c.Clusters["c"] = &clientcmdapi.Cluster{Server: l.line.url, CertificateAuthorityData: admin.CAData, CertificateAuthority: admin.CAFile, TLSServerName: admin.ServerName}
+	c.Clusters["c"] = &clientcmdapi.Cluster{Server: l.proxy.url, CertificateAuthorityData: admin.CAData, CertificateAuthority: admin.CAFile, TLSServerName: admin.ServerName}
 	c.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token}
 	c.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	c.CurrentContext = "x"
@@ -224,7 +224,7 @@ func (l *lab) monitor(change ...func(*config.Config)) (stop func()) {
 	return stop
 }
 
-// report reads what the cluster said last.
+// report reads the last report of the cluster.
 func (l *lab) report() (status.Report, error) {
 	branch := status.Branch(status.DefaultPrefix, l.cluster)
 	found, err := l.host.Branches(l.Context(), l.control(), branch, func(string, git.Hash) bool { return true }, git.Limit{Object: status.MaxSize, Files: 4})
@@ -259,8 +259,8 @@ func (l *lab) await(want ...string) status.Report {
 			return err
 		}
 		last = r
-		if got := said(appOf(r, l.label)); !slices.Equal(got, want) {
-			return fmt.Errorf("report %d says %q, want %q", r.Seq, got, want)
+		if got := statusLines(appOf(r, l.label)); !slices.Equal(got, want) {
+			return fmt.Errorf("report %d has %q, want %q", r.Seq, got, want)
 		}
 		return nil
 	})
@@ -276,7 +276,7 @@ func appOf(r status.Report, label string) status.App {
 	return status.App{}
 }
 
-func said(a status.App) []string {
+func statusLines(a status.App) []string {
 	var out []string
 	for _, o := range a.Objects {
 		name := o.Name
@@ -372,8 +372,8 @@ func text(v any) string {
 	return string(out)
 }
 
-// line is a TCP connection to a server that can be cut and mended.
-type line struct {
+// cuttableProxy is a TCP proxy whose connections a test can cut and restore.
+type cuttableProxy struct {
 	url, server string
 	listener    net.Listener
 	wg          sync.WaitGroup
@@ -383,7 +383,7 @@ type line struct {
 	open []net.Conn
 }
 
-func newLine(t *testing.T, host string) *line {
+func newCuttableProxy(t *testing.T, host string) *cuttableProxy {
 	t.Helper()
 	u, err := url.Parse(host)
 	if err != nil {
@@ -393,7 +393,7 @@ func newLine(t *testing.T, host string) *line {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &line{server: u.Host, url: "https://" + listener.Addr().String(), listener: listener}
+	l := &cuttableProxy{server: u.Host, url: "https://" + listener.Addr().String(), listener: listener}
 	l.wg.Go(l.accept)
 	t.Cleanup(func() {
 		_ = l.listener.Close()
@@ -403,7 +403,7 @@ func newLine(t *testing.T, host string) *line {
 	return l
 }
 
-func (l *line) accept() {
+func (l *cuttableProxy) accept() {
 	for {
 		in, err := l.listener.Accept()
 		if err != nil {
@@ -413,7 +413,7 @@ func (l *line) accept() {
 	}
 }
 
-func (l *line) join(in net.Conn) {
+func (l *cuttableProxy) join(in net.Conn) {
 	out, err := net.Dial("tcp", l.server)
 	if err != nil {
 		_ = in.Close()
@@ -430,8 +430,8 @@ func (l *line) join(in net.Conn) {
 	_ = in.Close()
 }
 
-// set cuts the line or mends it.
-func (l *line) set(down bool) {
+// set cuts the connections, or accepts new ones.
+func (l *cuttableProxy) set(down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = down

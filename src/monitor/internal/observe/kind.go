@@ -84,10 +84,10 @@ func (k *kindWatch) reasonLocked() string {
 // Put takes an object that is new or has changed. It is judged now, and not kept.
 func (k *kindWatch) Put(m metav1.Object) {
 	if k.mode == sourceObject {
-		said := sourceOf(m)
+		s := sourceOf(m)
 		k.o.mu.Lock()
 		defer k.o.mu.Unlock()
-		k.setSourceLocked(nameOf(m), said)
+		k.setSourceLocked(nameOf(m), s)
 		return
 	}
 	now, belongs := k.read(m)
@@ -134,8 +134,8 @@ func (k *kindWatch) Replace(objects []metav1.Object) {
 				k.setSourceLocked(key.objectName, sources[key.objectName])
 			}
 		}
-		for n, said := range sources {
-			k.setSourceLocked(n, said)
+		for n, s := range sources {
+			k.setSourceLocked(n, s)
 		}
 	}
 	if k.state != full {

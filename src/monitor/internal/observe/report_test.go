@@ -57,9 +57,9 @@ const kustomization = `{"apiVersion":"kustomize.toolkit.fluxcd.io/v1","kind":"Ku
 "conditions":[{"type":"Ready","status":"True","observedGeneration":1}],
 "inventory":{"entries":[{"id":"shop_conf__ConfigMap","v":"v1"},{"id":"shop_pass__Secret","v":"v1"}]}}}`
 
-// What Flux says comes with the app: its commit, its complaints, and what it applied of
+// The report of an app includes the status of Flux: the commit, errors, and the objects of
 // kinds that the agent may not read.
-func TestReportsTellOfFlux(t *testing.T) {
+func TestReportsIncludeFlux(t *testing.T) {
 	t.Parallel()
 	x, at := newTestObserver(Options{}, kindOf("", "ConfigMap", wholeObject), kindOf("kustomize.toolkit.fluxcd.io", "Kustomization", wholeObject), kindOf("source.toolkit.fluxcd.io", "GitRepository", sourceObject))
 	x.ignored[schema.GroupKind{Kind: "Secret"}] = "excluded"
@@ -93,37 +93,37 @@ func TestReportsTellOfFlux(t *testing.T) {
 	}
 }
 
-// While Flux looks again, at each commit of anybody, an app stays as ready as it was, and
-// nobody is woken for it.
-func TestAnAppStaysReadyWhileFluxLooksAgain(t *testing.T) {
+// While Flux runs again, which it does at each commit, an app stays as ready as it was, and
+// that is not a change.
+func TestAnAppStaysReadyWhileFluxRunsAgain(t *testing.T) {
 	t.Parallel()
 	x, at := newTestObserver(Options{}, kindOf("kustomize.toolkit.fluxcd.io", "Kustomization", wholeObject))
 	x.ignored[schema.GroupKind{Kind: "Secret"}] = "excluded"
 	busy := strings.Replace(kustomization, `[{"type":"Ready","status":"True"`, `[{"type":"Reconciling","status":"True","reason":"Progressing","message":"Building manifests","observedGeneration":1},{"type":"Ready","status":"Unknown"`, 1)
 	at["Kustomization"].Replace(nil) // it was listed
-	said := func(text string) []string {
+	update := func(text string) []string {
 		t.Helper()
 		at["Kustomization"].Put(parse(t, text))
 		return lines(x.Report().Apps[0])
 	}
 	unknown := []string{"Kustomization/emco-42-web InProgress  false", "Secret/pass Unknown  true"}
-	if got := said(busy); !slices.Equal(got, unknown) {
+	if got := update(busy); !slices.Equal(got, unknown) {
 		t.Errorf("at first objects are %q, want %q", got, unknown)
 	}
-	ready := said(kustomization)
-	if got := said(busy); !slices.Equal(got, ready) || slices.Equal(got, unknown) {
+	ready := update(kustomization)
+	if got := update(busy); !slices.Equal(got, ready) || slices.Equal(got, unknown) {
 		t.Errorf("objects are %q, want %q", got, ready)
 	}
 	before := x.Revisions()["42-web"]
-	said(strings.Replace(busy, "Building manifests", "Detecting drift", 1))
+	update(strings.Replace(busy, "Building manifests", "Detecting drift", 1))
 	if now := x.Revisions()["42-web"]; now != before {
-		t.Errorf("the revision went from %d to %d though nothing is said", before, now)
+		t.Errorf("the revision went from %d to %d although nothing changed", before, now)
 	}
 }
 
-// Of Argo CD an Application speaks for its app, of Config Sync one object for all apps of
-// a deployment.
-func TestReportsTellOfArgoCDAndConfigSync(t *testing.T) {
+// An Application of Argo CD is about one app, an object of Config Sync about all apps of a
+// deployment.
+func TestReportsIncludeArgoCDAndConfigSync(t *testing.T) {
 	t.Parallel()
 	x, at := newTestObserver(Options{}, kindOf("", "ConfigMap", wholeObject), kindOf("argoproj.io", "Application", wholeObject), kindOf("configsync.gke.io", "RootSync", sourceObject), kindOf("source.toolkit.fluxcd.io", "GitRepository", sourceObject))
 	const commit = "0123456789012345678901234567890123456789"
@@ -156,9 +156,9 @@ func lines(a status.App) []string {
 	return out
 }
 
-// Objects that lose their label, that are made from others, or that go, are no objects
-// of the app.
-func TestWhatIsOfAnApp(t *testing.T) {
+// Objects that lost their label, that the cluster created from others, or that were deleted,
+// do not belong to the app.
+func TestWhichObjectsBelongToAnApp(t *testing.T) {
 	t.Parallel()
 	x, at := newTestObserver(Options{}, kindOf("apps", "ReplicaSet", wholeObject), kindOf("", "Pod", wholeObject), kindOf("", "ConfigMap", metadataOnly))
 	owned := func(kind, owner string) *unstructured.Unstructured {
@@ -191,7 +191,7 @@ func TestWhatIsOfAnApp(t *testing.T) {
 	}
 }
 
-func TestTooManyObjectsAreSaidToBe(t *testing.T) {
+func TestTooManyObjectsMakeTheirKindUnseen(t *testing.T) {
 	t.Parallel()
 	x, at := newTestObserver(Options{MaxObjects: 2}, kindOf("", "Service", wholeObject), kindOf("", "ConfigMap", wholeObject))
 	at["Service"].Replace([]metav1.Object{labelled(t, "v1", "Service", "a")})
@@ -210,7 +210,7 @@ func TestTooManyObjectsAreSaidToBe(t *testing.T) {
 	}
 }
 
-// An object whose kind is not seen any more is not called gone.
+// An object whose kind is no longer seen is not reported as deleted.
 func TestHiddenObjectsAreCounted(t *testing.T) {
 	t.Parallel()
 	x, at := newTestObserver(Options{}, kindOf("", "Service", wholeObject), kindOf("", "ConfigMap", wholeObject))
@@ -223,7 +223,7 @@ func TestHiddenObjectsAreCounted(t *testing.T) {
 	}
 }
 
-func TestBriefsHoldNoMoreThanIsShown(t *testing.T) {
+func TestBriefsOmitWhatOnlyServersRead(t *testing.T) {
 	t.Parallel()
 	u := labelled(t, "v1", "Service", "s")
 	u.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "canary"})

@@ -43,7 +43,7 @@ func TestWhatIsWrong(t *testing.T) {
 	for _, c := range []struct{ name, old, new, want string }{
 		{"an apply that failed", `"status":"True","reason":"ReconciliationSucceeded","message":"Applied revision"`, `"status":"False","reason":"BuildFailed","message":"no such file"`, "Kustomization emco-7-web not ready: BuildFailed: no such file"},
 		{"a condition of an older generation", `"observedGeneration":2`, `"observedGeneration":1`, ""},
-		{"it works on it", `"status":"True"`, `"status":"Unknown"`, ""},
+		{"it runs again", `"status":"True"`, `"status":"Unknown"`, ""},
 		{"it is suspended", `"spec":{`, `"spec":{"suspend":true,`, "Kustomization emco-7-web is suspended: nothing new is applied"},
 		{"conditions that are none", `"conditions":[`, `"conditions":[7,"x",`, ""},
 	} {
@@ -62,7 +62,7 @@ func TestWhatIsWrong(t *testing.T) {
 }
 
 // Flux calls nothing ready while it looks again, which it does at each commit of anybody:
-// what it said last stands until it is done, but not for what it was told since.
+// its last result holds until it is done, unless its object has changed.
 func TestWhileFluxWorksItsLastWordStands(t *testing.T) {
 	t.Parallel()
 	read := func(changes ...string) reconciler.Applied {
@@ -83,9 +83,9 @@ func TestWhileFluxWorksItsLastWordStands(t *testing.T) {
 		{"it was not", bad, read(working...), false, bad.Error, true},
 		{"it is done", bad, read(), true, "", false},
 		{"it failed", read(), bad, false, bad.Error, false},
-		{"it was told something else", read(), read(append(working, `"generation":2`, `"generation":3`, `"observedGeneration":2`, `"observedGeneration":3`)...), false, "", false},
-		{"it has not heard of that", read(), read(`"generation":2`, `"generation":3`), false, "", false},
-		{"nothing was said", reconciler.Applied{}, read(working...), false, "", false},
+		{"its object has changed", read(), read(append(working, `"generation":2`, `"generation":3`, `"observedGeneration":2`, `"observedGeneration":3`)...), false, "", false},
+		{"it has not seen the change", read(), read(`"generation":2`, `"generation":3`), false, "", false},
+		{"there was no result", reconciler.Applied{}, read(working...), false, "", false},
 	} {
 		got, stands := c.now.After(c.earlier)
 		if got.Ready != c.ready || got.Error != c.why || stands != c.standing {

@@ -13,7 +13,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// atOnce bounds the parallel requests.
+// maxRequests bounds the parallel requests.
 const maxRequests = 8
 
 // Options describe what to register.

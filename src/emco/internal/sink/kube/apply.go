@@ -114,7 +114,7 @@ func (r *applyRun) addFinding(format string, args ...any) {
 	}
 }
 
-// hopeful lists the kinds of failures, first those for which a retry is most likely to help.
+// retryOrder lists the kinds of failures, first those for which a retry is most likely to help.
 var retryOrder = []errs.Kind{
 	errs.Unavailable, errs.Throttled, errs.Conflict, errs.NotFound, errs.Internal,
 	errs.Unauthorized, errs.Forbidden, errs.TooLarge, errs.Invalid,

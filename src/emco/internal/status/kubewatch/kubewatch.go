@@ -58,7 +58,7 @@ type Watcher struct {
 
 	mu    sync.Mutex
 	apps  map[string]*trackedApp                 // by value of the label; guarded by mu
-	kinds map[schema.GroupVersionKind]*kindWatch // guarded by mu, as are the fields of each that say so
+	kinds map[schema.GroupVersionKind]*kindWatch // guarded by mu
 	dirty map[string]bool                        // values of labels of apps to report; guarded by mu
 }
 

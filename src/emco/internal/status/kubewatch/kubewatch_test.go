@@ -35,13 +35,13 @@ import (
 // use if it is set. "testbed up" of scripts/testbed starts such a cluster.
 const kubeconfigVariable = "EMCO_TEST_KUBECONFIG"
 
-// lab is a cluster with a namespace for the test, and a watcher that reaches it through a
+// testCluster is a cluster with a namespace for the test, and a watcher that reaches it through a
 // connection that the test can cut.
-type lab struct {
+type testCluster struct {
 	t       *testing.T
 	admin   dynamic.Interface
 	ns      string
-	line    *line
+	line    *cuttableProxy
 	watcher *kubewatch.Watcher
 	reports chan appcontext.Report
 }
@@ -54,24 +54,24 @@ func clusterConfig(t *testing.T) (*rest.Config, error) {
 	return clientcmd.RESTConfigFromKubeConfig(kubetest.Start(t).Kubeconfig())
 }
 
-func newLab(t *testing.T) *lab {
+func newTestCluster(t *testing.T) *testCluster {
 	t.Helper()
 	config, err := clusterConfig(t)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{t: t, ns: fmt.Sprintf("watch-%08x", rand.Uint32()), reports: make(chan appcontext.Report, 100)}
+	l := &testCluster{t: t, ns: fmt.Sprintf("watch-%08x", rand.Uint32()), reports: make(chan appcontext.Report, 100)}
 	if l.admin, err = dynamic.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
 	l.create(namespaces, manifest.ID{Version: "v1", Kind: "Namespace", Name: l.ns}, "", nil)
-	l.line = newLine(t, config.Host)
+	l.line = newCuttableProxy(t, config.Host)
 	l.run(config)
 	return l
 }
 
 // run starts the watcher and, when the test is over, checks that it ends.
-func (l *lab) run(config *rest.Config) {
+func (l *testCluster) run(config *rest.Config) {
 	l.t.Helper()
 	through := rest.CopyConfig(config)
 	through.Host = l.line.url
@@ -119,12 +119,12 @@ var (
 
 var shop = appcontext.PairKey{Cluster: "p+c", UID: "42", App: "shop"}
 
-func (l *lab) configMap(name string) manifest.ID {
+func (l *testCluster) configMap(name string) manifest.ID {
 	return manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: l.ns, Name: name}
 }
 
 // create puts an object there, for an app of deployment 42 unless app is "".
-func (l *lab) create(r schema.GroupVersionResource, id manifest.ID, app string, members map[string]any) {
+func (l *testCluster) create(r schema.GroupVersionResource, id manifest.ID, app string, members map[string]any) {
 	l.t.Helper()
 	u := &unstructured.Unstructured{Object: members}
 	if members == nil {
@@ -158,14 +158,14 @@ func (l *lab) create(r schema.GroupVersionResource, id manifest.ID, app string, 
 	})
 }
 
-func (l *lab) at(r schema.GroupVersionResource, ns string) dynamic.ResourceInterface {
+func (l *testCluster) at(r schema.GroupVersionResource, ns string) dynamic.ResourceInterface {
 	if ns == "" {
 		return l.admin.Resource(r)
 	}
 	return l.admin.Resource(r).Namespace(ns)
 }
 
-func (l *lab) delete(r schema.GroupVersionResource, id manifest.ID) {
+func (l *testCluster) delete(r schema.GroupVersionResource, id manifest.ID) {
 	l.t.Helper()
 	if err := l.at(r, id.Namespace).Delete(l.t.Context(), id.Name, metav1.DeleteOptions{}); err != nil {
 		l.t.Fatalf("delete %s: %v", id, err)
@@ -174,7 +174,7 @@ func (l *lab) delete(r schema.GroupVersionResource, id manifest.ID) {
 
 // await waits for a report with these statuses, in order of the tracked objects, and
 // returns it.
-func (l *lab) await(want ...string) appcontext.Report {
+func (l *testCluster) await(want ...string) appcontext.Report {
 	l.t.Helper()
 	var last []string
 	limit := time.After(20 * time.Second)
@@ -189,13 +189,13 @@ func (l *lab) await(want ...string) appcontext.Report {
 				return r
 			}
 		case <-limit:
-			l.t.Fatalf("the last report says %q, want %q", last, want)
+			l.t.Fatalf("the last report has %q, want %q", last, want)
 		}
 	}
 }
 
-// line is a TCP connection to a server that a test can cut and restore.
-type line struct {
+// cuttableProxy is a TCP proxy whose connections a test can cut and restore.
+type cuttableProxy struct {
 	url, server string
 	listener    net.Listener
 	wg          sync.WaitGroup
@@ -205,13 +205,13 @@ type line struct {
 	open []net.Conn
 }
 
-func newLine(t *testing.T, host string) *line {
+func newCuttableProxy(t *testing.T, host string) *cuttableProxy {
 	t.Helper()
 	u, err := url.Parse(host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &line{server: u.Host}
+	l := &cuttableProxy{server: u.Host}
 	l.listen(t, "127.0.0.1:0")
 	l.url = "https://" + l.listener.Addr().String()
 	t.Cleanup(func() {
@@ -223,7 +223,7 @@ func newLine(t *testing.T, host string) *line {
 }
 
 // listen takes connections; without it they are refused.
-func (l *line) listen(t *testing.T, address string) {
+func (l *cuttableProxy) listen(t *testing.T, address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -233,7 +233,7 @@ func (l *line) listen(t *testing.T, address string) {
 	l.wg.Go(func() { l.accept(listener) })
 }
 
-func (l *line) accept(listener net.Listener) {
+func (l *cuttableProxy) accept(listener net.Listener) {
 	for {
 		in, err := listener.Accept()
 		if err != nil {
@@ -243,7 +243,7 @@ func (l *line) accept(listener net.Listener) {
 	}
 }
 
-func (l *line) join(in net.Conn) {
+func (l *cuttableProxy) join(in net.Conn) {
 	out, err := net.Dial("tcp", l.server)
 	if err != nil {
 		in.Close()
@@ -262,8 +262,8 @@ func (l *line) join(in net.Conn) {
 	in.Close()
 }
 
-// set cuts or restores the line.
-func (l *line) set(down bool) {
+// set cuts the connections, or accepts new ones.
+func (l *cuttableProxy) set(down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = down
@@ -277,7 +277,7 @@ func (l *line) set(down bool) {
 
 func TestObjectsAreFollowedFromAbsentToGone(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	web := manifest.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: l.ns, Name: "web"}
 	l.watcher.Track(kubewatch.App{Key: shop, Objects: []manifest.ID{l.configMap("a"), web}})
 	if r := l.await("NotFound", "NotFound"); r.Key != shop || r.At.IsZero() {
@@ -299,10 +299,10 @@ func TestObjectsAreFollowedFromAbsentToGone(t *testing.T) {
 	l.await("NotFound", "InProgress")
 }
 
-// no controller runs the Job: the test writes its status
+// No controller runs the Job: the test writes its status.
 func TestAHookIsFollowedToItsEnd(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	id := manifest.ID{Group: "batch", Version: "v1", Kind: "Job", Namespace: l.ns, Name: "migrate"}
 	jobs := schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 	l.watcher.Track(kubewatch.App{Key: shop, Objects: []manifest.ID{id}})
@@ -342,18 +342,18 @@ func TestAHookIsFollowedToItsEnd(t *testing.T) {
 
 func TestAnObjectOfAnotherAppIsNotOurs(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	l.create(configMaps, l.configMap("theirs"), "other", nil)
-	l.create(configMaps, l.configMap("nobodys"), "", nil)
+	l.create(configMaps, l.configMap("unlabelled"), "", nil)
 	l.create(configMaps, l.configMap("ours"), "shop", nil)
-	l.watcher.Track(kubewatch.App{Key: shop, Objects: []manifest.ID{l.configMap("theirs"), l.configMap("nobodys"), l.configMap("ours")}})
+	l.watcher.Track(kubewatch.App{Key: shop, Objects: []manifest.ID{l.configMap("theirs"), l.configMap("unlabelled"), l.configMap("ours")}})
 	l.await("NotFound", "NotFound", "Current")
 }
 
 // A definition that two apps bring carries the label of one of them, and is of both.
 func TestADefinitionIsOfAllThatNameIt(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	group := l.ns + ".example.org"
 	open := map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
 	crd := manifest.ID{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Name: "gadgets." + group}
@@ -371,7 +371,7 @@ func TestADefinitionIsOfAllThatNameIt(t *testing.T) {
 
 func TestAKindThatComesLaterIsFound(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	group := l.ns + ".example.org"
 	widget := manifest.ID{Group: group, Version: "v1", Kind: "Widget", Namespace: l.ns, Name: "w"}
 	app := kubewatch.App{Key: shop, Objects: []manifest.ID{widget}}
@@ -409,7 +409,7 @@ func TestAKindThatComesLaterIsFound(t *testing.T) {
 
 func TestACutLineMeansUnknownSinceThen(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	l.create(configMaps, l.configMap("a"), "shop", nil)
 	l.create(configMaps, l.configMap("b"), "shop", nil)
 	l.watcher.Track(kubewatch.App{Key: shop, Objects: []manifest.ID{l.configMap("a"), l.configMap("b")}})
@@ -429,7 +429,7 @@ func TestACutLineMeansUnknownSinceThen(t *testing.T) {
 
 func TestAClusterThatWasNeverReachedIsUnknown(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	address := l.line.listener.Addr().String()
 	l.line.listener.Close()
 	l.create(configMaps, l.configMap("a"), "shop", nil)
@@ -441,7 +441,7 @@ func TestAClusterThatWasNeverReachedIsUnknown(t *testing.T) {
 
 func TestAForgottenAppIsNotReported(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestCluster(t)
 	other := shop
 	other.App = "other"
 	l.watcher.Track(kubewatch.App{Key: shop, Objects: []manifest.ID{l.configMap("a")}})
