@@ -155,8 +155,8 @@ func TestH49AFleetWithABranchForEachCluster(t *testing.T) {
 		return ""
 	})
 	views("put right")
-	if !strings.Contains(s.log.String(), "put right") {
-		t.Error("the log does not tell of it")
+	if !strings.Contains(s.log.String(), "cluster branches were repaired") {
+		t.Error("the log does not name the repair")
 	}
 
 	s.repack("web", configMap+"  more: \"yes\"\n")
