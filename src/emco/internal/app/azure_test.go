@@ -137,8 +137,8 @@ func TestAnAzureThatFailsStopsNobodyElse(t *testing.T) {
 	s.wantArc(azure, "arc2", id, "web")
 }
 
-// A process that ends between the commit and what Azure is told does the rest when it
-// starts again.
+// If a process ends after the commit and before it has configured Azure, its successor does
+// the rest.
 func TestAzureIsToldAfterARestart(t *testing.T) {
 	t.Parallel()
 	s, azure := newAzureStage(t, "arc1")

@@ -42,8 +42,8 @@ func withPlugin(t *testing.T) func(*config.Config) {
 	return func(c *config.Config) { c.Sync.Plugins = []string{"kapp=" + bin} }
 }
 
-// One deployment to clusters of different types writes the same folder for each app to
-// all of them; what differs is what points at it.
+// One deployment to clusters of different types writes the same folder for each app to all
+// of them; only the pointers to it differ.
 func TestClustersOfAllTypesHoldTheSameAppFolders(t *testing.T) {
 	t.Parallel()
 	s := newStageWith(t, withPlugin(t))

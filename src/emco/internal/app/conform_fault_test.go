@@ -13,9 +13,9 @@ import (
 // either store before the branches are as they shall be.
 const accesses = 40
 
-// One access to a store fails, be it a read or a write: each of them in turn. What is
-// asked for comes about all the same, with the credentials that each cluster is reached
-// with, from the revision that is wanted, and is not said to be there before it is.
+// Each access to a store fails once, in turn. Each request still takes effect, with each
+// cluster's own credentials and from the desired revision, and the status does not report
+// it earlier.
 func TestConformance04AnyStoreErrorNeverLies(t *testing.T) {
 	t.Parallel()
 	which, lanes := []int{1, 6, 14, 30}, 1
@@ -71,8 +71,8 @@ func (l *sweptDeployment) clear() {
 	l.step("delete", func() { l.remove() })
 }
 
-// The program is killed at every step of an update. When it is started again exactly the
-// new revision is there, and no file was changed twice.
+// The program is killed at every step of an update. After the restart the branch holds
+// exactly the new revision, and no file changed twice.
 func TestConformance07KillAtEveryStepOfAnUpdate(t *testing.T) {
 	t.Parallel()
 	steps, lanes := []string{"etcd.step.after", "etcd.place.after", "etcd.publish.before", "etcd.intend.after", wrap.GitCommitAfter, wrap.GitAnswer, "etcd.settle.after"}, 1

@@ -24,7 +24,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 )
 
-// An update that only takes something away takes it away, however far the store is.
+// An update that only removes something removes it, even if the store is slow.
 func TestConformance01RemovalsAreNotLost(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []time.Duration{0, time.Millisecond / 2, 3 * time.Millisecond, 5 * time.Millisecond} { // each way
@@ -74,8 +74,8 @@ func (g testGroup) settled(revision int64) {
 	})
 }
 
-// Two updates in a row arrive in the path that the cluster reads, each of them, and
-// terminate leaves nothing.
+// Each of two updates in a row reaches the path that the cluster reads, and terminate
+// leaves nothing.
 func TestConformance02EveryRevisionArrives(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -113,8 +113,8 @@ func TestConformance02EveryRevisionArrives(t *testing.T) {
 	wantEqual(s, "the file's history", editions, []string{"1", "2", "3", "gone"})
 }
 
-// What the Git server refuses is not Applied. It is tried again, and arrives once the
-// server takes it.
+// A commit that the Git server refuses is not Applied. It is retried until the server
+// accepts it.
 func TestConformance05ARefusedCommitIsNotApplied(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -145,8 +145,8 @@ func TestConformance05ARefusedCommitIsNotApplied(t *testing.T) {
 	}
 }
 
-// A mandatory cluster is kept although it is also among the alternatives, and an
-// optional one that the logical cloud does not have is refused when it is asked for.
+// A mandatory cluster is used although it is also an alternative. A named cluster outside
+// of the logical cloud is refused.
 func TestConformance11PlacementKeepsWhatIsMandatory(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -174,9 +174,9 @@ func TestConformance11PlacementKeepsWhatIsMandatory(t *testing.T) {
 	}
 }
 
-// Credentials that are sealed are not served in clear, equal ones do not look equal, and
-// a key that is missing or wrong is a refusal to start and not a new key: what was
-// sealed could never be read again.
+// Sealed credentials are never served in clear, and equal ones look different. With a
+// missing or wrong key the program refuses to start; a new key could never open what was
+// sealed.
 func TestConformance15AMissingKeyRefusesToStart(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -248,8 +248,7 @@ func newStageOn(t *testing.T, etcd string) *testStage {
 	return newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints = []string{etcd} })
 }
 
-// A stop in the midst of retries ends them, and what is terminated afterwards is not
-// installed first.
+// A stop ends retries, and what is terminated afterwards is not installed first.
 func TestConformance06StopEndsRetries(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

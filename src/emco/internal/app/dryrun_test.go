@@ -125,7 +125,8 @@ func TestDryRunsAreRefusedAsTheActionsAre(t *testing.T) {
 	}
 }
 
-// An app that does not render is told, and stays as it is; the others are planned.
+// The plan reports an app that cannot be rendered; the app stays unchanged and the others
+// are planned.
 func TestADryRunNamesWhatFails(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -147,7 +148,7 @@ func TestADryRunNamesWhatFails(t *testing.T) {
 	}
 }
 
-// What needs to be confirmed is planned all the same, and the plan says so.
+// A change that needs confirmation is planned too, and the plan says that it needs it.
 func TestADryRunSaysThatConfirmationIsNeeded(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -204,9 +205,9 @@ func placements(s *testStage, contexts *appcontext.Store, uid string, rev int64)
 	return out
 }
 
-// A dry run writes nothing, and the action that follows does what the plan said: each
-// placement is in it, and those of one class get the same bundle, made of the objects
-// that the plan shows.
+// A dry run writes nothing, and the action does what the plan said: the plan has every
+// placement, and the placements of a class get the same bundle, with the objects that the
+// plan shows.
 func TestWhatIsPlannedIsWhatIsDone(t *testing.T) {
 	t.Parallel()
 	etcd := distantEtcd(t, 0)
@@ -310,7 +311,7 @@ func held(s *testStage, contexts *appcontext.Store, bundle string) (out []string
 	return out
 }
 
-// A migration is planned for the group that takes over, and compared with what runs.
+// The plan of a migration is that of the target group, compared with what the source runs.
 func TestADryRunOfAMigration(t *testing.T) {
 	t.Parallel()
 	etcd := distantEtcd(t, 0)
@@ -354,8 +355,8 @@ func TestADryRunOfAMigration(t *testing.T) {
 	}
 }
 
-// Plans show hooks with their events, keep definitions, and hide what Secrets hold, but
-// not that it differs.
+// Plans show hooks with their events, keep CRDs, and hide the values of Secrets but not
+// that they differ.
 func TestADryRunOfSpecialObjects(t *testing.T) {
 	t.Parallel()
 	const (

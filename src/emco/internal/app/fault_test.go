@@ -116,9 +116,9 @@ func TestTerminateOvertakesInstantiate(t *testing.T) {
 	s.wantTree()
 }
 
-// One server answers 503 for a while, one is not there at all, one is well. The well
-// one is not slowed; the others' deployments say what is wrong, and get well by
-// themselves: when the server is back, or when the sync object names the right address.
+// One server answers 503 for a while, one does not exist, one works. The deployment on the
+// third is not delayed. The other deployments report the error and recover when the server
+// is back, or when the sync object names the right address.
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

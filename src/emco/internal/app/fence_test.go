@@ -59,7 +59,7 @@ func (s *testStage) ask(d rsyncProcess, method, path, body string) string {
 	return string(res.Body)
 }
 
-// sum adds up the values of a metric, whatever its labels.
+// sum adds up the values of a metric over all labels.
 func (s *testStage) sum(d rsyncProcess, metric string) (n float64) {
 	s.Helper()
 	for line := range strings.Lines(s.ask(d, "GET", "/metrics", "")) {
@@ -73,10 +73,9 @@ func (s *testStage) sum(d rsyncProcess, metric string) (n float64) {
 	return n
 }
 
-// Whoever delivers is put to sleep, for longer than its lease: on its way to the Git
-// server, or when it is about to write down what it did. Another process takes over, and
-// goes on to the next revision. The sleeper wakes up and knows nothing of that: what it
-// still wants to write is refused.
+// The process that delivers is stopped for longer than its lease: on its way to the Git
+// server, or before it records what it did. Another process takes over and continues with
+// the next revision. When the stopped one continues, its remaining writes must be refused.
 func TestH33ASleeperDoesNotOvertake(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"git.commit.before", "etcd.settle.before"} {

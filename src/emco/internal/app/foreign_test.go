@@ -58,8 +58,9 @@ func (g testGroup) noticed(app, cluster string, is func(e v2.ExternalEdit) bool)
 	return c
 }
 
-// H-48: somebody edits a file of ours, and adds another one in our folder. It is told with author, commit and
-// path, and written over at once, though nothing else is to be delivered. A foreign file elsewhere stays.
+// H-48: somebody edits one of our files and adds another one in our folder. The status
+// names author, commit and path, and the edit is overwritten at once although nothing else
+// is to deliver. A file of others elsewhere stays.
 func TestH48ForeignEditsAreToldAndWrittenOver(t *testing.T) {
 	t.Parallel()
 	s, g, id := lookedAt(t, "overwrite")
@@ -101,8 +102,8 @@ func TestH48ForeignEditsAreToldAndWrittenOver(t *testing.T) {
 	g.becomes("Instantiated")
 }
 
-// H-48: where the sync object says so, an edit stays until somebody decides: nothing is delivered to
-// that deployment on that cluster, everything else goes on.
+// H-48: if the sync object holds edits, an edit stays until a user decides: nothing is
+// delivered to that deployment on that cluster; everything else continues.
 func TestH48ForeignEditsAreHeld(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"restore", "adopt"} {
@@ -136,7 +137,7 @@ func TestH48ForeignEditsAreHeld(t *testing.T) {
 	}
 }
 
-// H-48: an edit that was adopted stays until the next delivery.
+// H-48: an adopted edit stays until the next delivery.
 func TestH48AdoptedEditsStay(t *testing.T) {
 	t.Parallel()
 	s, g, id := lookedAt(t, "hold")

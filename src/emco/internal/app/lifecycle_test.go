@@ -11,8 +11,8 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// Two to eight instantiates of one group at the same moment, fifty times over: one makes
-// a context, and the others are refused.
+// Two to eight concurrent instantiates of one group, fifty times: one creates a context and
+// the others are refused.
 func TestConformance09TwoInstantiatesMakeOneContext(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -59,8 +59,8 @@ func TestConformance09TwoInstantiatesMakeOneContext(t *testing.T) {
 	s.wantTree()
 }
 
-// The whole way of a migration: clusters that pull from Git see the files change where
-// they are, and nothing else.
+// A whole migration: clusters that pull from Git see files change in place, and nothing
+// else.
 func TestMigrationKeepsThePathsInGit(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -106,8 +106,8 @@ func TestMigrationKeepsThePathsInGit(t *testing.T) {
 	s.wantTree()
 }
 
-// A revision names the commits that carried it, also when it only takes something away;
-// what a termination commits is no revision's.
+// A revision names its commits, also if it only removes something. The commits of a
+// termination belong to no revision.
 func TestRevisionsNameTheirCommits(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

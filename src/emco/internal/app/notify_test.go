@@ -63,8 +63,8 @@ func (g testGroup) notified() grpc.ServerStreamingClient[pb.StatusNotification] 
 	return stream
 }
 
-// Who follows a status is told of the whole life of a deployment, over HTTP and by gRPC,
-// until the program stops.
+// A client that follows a status sees the whole life of a deployment, over HTTP and by
+// gRPC, until the program stops.
 func TestStatusIsFollowed(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -63,7 +63,7 @@ func (g testGroup) waitsFor(app, cluster, reason string) {
 	})
 }
 
-// The order holds across clusters, at every installation, update, rollback and removal.
+// The order applies across clusters, at every installation, update, rollback and removal.
 func TestAnAppWaitsForWhatItDependsOn(t *testing.T) {
 	t.Parallel()
 	s, e := newEdgeStage(t)
@@ -107,7 +107,8 @@ func TestAnAppWaitsForWhatItDependsOn(t *testing.T) {
 	e.wantOrder("a db +"+db, "b db +"+db, "a web +"+web)
 }
 
-// A cluster without an agent proves nothing: what needs proof waits, and says what to do.
+// A cluster without an agent proves nothing: what needs proof waits, and its status says
+// what the user can do.
 func TestReadyNeedsSomebodyWhoSaysSo(t *testing.T) {
 	t.Parallel()
 	s, e := newEdgeStage(t, "a")
@@ -212,8 +213,8 @@ func TestAFailedHookEndsTheWay(t *testing.T) {
 	s.wantTree()
 }
 
-// After a crash the same step goes on: what is delivered is not delivered again, and a
-// hook that has run meanwhile is not run again.
+// After a crash the interrupted step continues: nothing is delivered twice, and a hook that
+// ran meanwhile does not run again.
 func TestACrashInTheMiddleOfSteps(t *testing.T) {
 	t.Parallel()
 	s, e := newEdgeStage(t)
@@ -237,8 +238,8 @@ func TestACrashInTheMiddleOfSteps(t *testing.T) {
 	e.wantHistory("what happened", "a web +Job one", "a web +Job two", "a web -Job one", "a web +ConfigMap web", "a web -Job two")
 }
 
-// When a deployment is stopped, what it waits for may come: it does not go on. Then it goes
-// on, or it is removed without anything being applied.
+// A stopped deployment does not continue when its dependency becomes ready. Afterwards it
+// can continue, or be removed without applying anything.
 func TestStopEndsASeriesOfSteps(t *testing.T) {
 	t.Parallel()
 	for _, then := range []string{"update", "terminate"} {
@@ -278,8 +279,8 @@ func TestStopEndsASeriesOfSteps(t *testing.T) {
 	}
 }
 
-// A change reaches one cluster, then half of them, then all. While the canary is not well
-// the others keep what they have, whatever happens to the orchestrator.
+// A change reaches one cluster, then half of them, then all. While the canary is not
+// healthy the other clusters keep their content, even if the orchestrator restarts.
 func TestH64RolloutPausesOnAFailedCanaryAndResumes(t *testing.T) {
 	t.Parallel()
 	s, e := newEdgeStage(t)
@@ -314,8 +315,8 @@ func TestH64RolloutPausesOnAFailedCanaryAndResumes(t *testing.T) {
 	e.wantHistory("what changed at last", "c web ~ConfigMap web", "d web ~ConfigMap web")
 }
 
-// Definitions and namespaces come a step before what needs them, where a cluster says
-// that they are there; an update that does not change them is one step again.
+// CRDs and namespaces are delivered one step before what needs them, on clusters that
+// report. An update that does not change them is a single step.
 func TestDefinitionsAreAStepWhereSomebodyReports(t *testing.T) {
 	t.Parallel()
 	s, e := newEdgeStage(t, "mute")
@@ -363,7 +364,7 @@ func plusOne(number string) string {
 	return fmt.Sprint(n + 1)
 }
 
-// An app that moves is taken away from its old place when it is ready in the new one.
+// An app that moves is removed from its old place when it is ready in the new one.
 func TestLeaveLastKeepsTheOldPlaceUntilTheNewOneIsReady(t *testing.T) {
 	t.Parallel()
 	s, e := newEdgeStage(t)
@@ -389,8 +390,8 @@ func TestLeaveLastKeepsTheOldPlaceUntilTheNewOneIsReady(t *testing.T) {
 	e.wantHistory("what went", "a web -ConfigMap r1-web")
 }
 
-// Some clusters of a deployment cannot be reached; the others do not wait for them. They
-// catch up by themselves.
+// If some clusters of a deployment are unreachable, the others do not wait for them. They
+// catch up when they are reachable again.
 func TestH58UnreachableClustersSlowNobody(t *testing.T) {
 	t.Parallel()
 	s, e := newEdgeStage(t)

@@ -47,7 +47,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// What cannot start leaves nothing open: the same folder serves the next try.
+// A failed start leaves nothing open: the next start can use the same folder.
 func TestAStartThatFailsLeavesNothingOpen(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

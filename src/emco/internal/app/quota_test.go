@@ -14,9 +14,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 )
 
-// etcd's quota is used up: what is written is refused, and the refusal says why; what is
-// read is answered; /readyz and a metric tell. Once there is room it goes on, without a
-// restart, and what was refused has left nothing.
+// When etcd's quota is used up, writes are refused with the reason, reads work, and /readyz
+// and a metric report it. With new space the program continues without a restart, and the
+// refused writes have left nothing.
 func TestH36QuotaFullFailsClosedAndRecovers(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t, 1, etcdtest.Options{Quota: 4 << 20})

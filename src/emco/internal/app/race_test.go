@@ -92,8 +92,8 @@ func TestStoppedInTheMiddleItGoesOn(t *testing.T) {
 	s.wantTree()
 }
 
-// What a killed program leaves behind are operations that are queued and not carried
-// out; here they are written as the API would.
+// A killed program leaves operations that are queued and not executed. The test writes them
+// as the API would.
 func TestOperationsThatAreLeftOverAreCarriedOut(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

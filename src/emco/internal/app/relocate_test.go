@@ -60,8 +60,8 @@ func (s *testStage) neverHomeless(file string, branches ...string) func() bool {
 	return func() bool { s.git.BeforePush(nil); return lost.Load() == 0 }
 }
 
-// A cluster moves to another shard with what runs on it: one commit on either side, the new
-// one first, and what it reads, if that is a branch of its own, stays as it is.
+// A cluster moves to another shard with everything that it holds: one commit on either
+// side, the new one first. A branch of its own stays unchanged.
 func TestAClusterMovesWithWhatItHolds(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"shard", "cluster"} {
@@ -148,8 +148,8 @@ func atoi(s string) (n int) {
 	return n
 }
 
-// The branch that a cluster alone has read goes when the cluster is deregistered; one that
-// somebody else has changed stays, and so does that of a cluster that is registered again.
+// A cluster's own branch is deleted with the cluster. It stays if somebody else has changed
+// it, or if the cluster is registered again.
 func TestTheBranchOfADeregisteredClusterGoes(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -175,7 +175,8 @@ func TestTheBranchOfADeregisteredClusterGoes(t *testing.T) {
 	})
 }
 
-// While clusters move to and fro, updates go on; at the end each is in one place, with the last content.
+// Updates continue while clusters move to and fro. In the end each cluster is in one place,
+// with the last content.
 func TestUpdatesGoOnWhileClustersMove(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -215,8 +216,8 @@ func TestUpdatesGoOnWhileClustersMove(t *testing.T) {
 	}
 }
 
-// Another type is written by one commit, which rewrites what points at the apps and nothing
-// of the apps: T7c.
+// A change of the sync type is one commit that rewrites the pointers to the apps and no
+// app: T7c.
 func TestT7cAnotherTypeRewritesPointersOnly(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -257,8 +258,8 @@ func TestT7cAnotherTypeRewritesPointersOnly(t *testing.T) {
 	s.wantTree()
 }
 
-// Whatever fails, or kills the program, while a cluster moves: it arrives, is never in
-// neither place, and each place sees one commit.
+// Faults and kills during a move: the cluster arrives, is never in neither place, and each
+// place gets one commit.
 func TestAMoveSurvivesFaults(t *testing.T) {
 	t.Parallel()
 	points := []string{

@@ -54,8 +54,8 @@ func (a *clusterAgent) post(address, token string, r status.Report) (postAnswer,
 	return postAnswer{res.StatusCode, strings.Trim(res.Header.Get("ETag"), `"`), res.Header.Get(status.SequenceHeader)}, nil
 }
 
-// A cluster that reports to the control plane becomes ready, and stops to be, and stays
-// so over restarts; signs of life keep it from growing old, and write nothing else.
+// A cluster that reports by HTTPS becomes ready and not ready, also across restarts.
+// Heartbeats keep its report fresh and write nothing else.
 func TestWhatAgentsReportByHTTPSReachesTheStatus(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -125,7 +125,7 @@ func number(text string) float64 {
 	return v
 }
 
-// What was acknowledged is there after kill -9, and is not taken twice.
+// An acknowledged report survives kill -9 and is not processed twice.
 func TestAcknowledgedReportsSurviveAKill(t *testing.T) {
 	t.Parallel()
 	var token string
@@ -175,8 +175,8 @@ func TestAcknowledgedReportsSurviveAKill(t *testing.T) {
 	}
 }
 
-// So is what many clusters said at the same time, which is written together: each of them
-// finds the last report that was acknowledged, or one after it.
+// Concurrent reports of many clusters are written together; after a kill each cluster finds
+// its last acknowledged report, or a later one.
 func TestReportsThatAreWrittenTogetherSurviveAKill(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}

@@ -99,9 +99,9 @@ func (s *testStage) call(secret string) int {
 	return res.StatusCode
 }
 
-// A cluster that pulls from Git becomes ready, and stops to be, by what its agent reports
-// to its branch; a call of the Git server makes that known at once. What is refused
-// changes nothing, and operators can see it.
+// A cluster that pulls from Git becomes ready and not ready by its agent's reports on a
+// branch. A webhook call makes a report known at once. Refused reports change nothing, and
+// operators can see them.
 func TestWhatAgentsReportReachesTheStatus(t *testing.T) {
 	t.Parallel()
 	s := newStageWith(t, func(c *config.Config) {

@@ -18,8 +18,8 @@ func (g testGroup) moveTo(app string, clusters ...string) {
 		fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"app":%q,"intent":{"allOf":[%s]}}}`, app, app, strings.Join(all, ",")))
 }
 
-// An update applies what changed and removes what left; a rollback brings back content
-// and places without rendering.
+// An update applies what changed and removes what is gone; a rollback restores content and
+// places without rendering.
 func TestUpdateAndRollback(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -201,7 +201,7 @@ func TestStatusQueries(t *testing.T) {
 	}
 }
 
-// The lists of names, and the objects in full, are EMCO's as well.
+// The lists of names, and complete objects, have EMCO's form too.
 func TestStatusLists(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -229,7 +229,7 @@ func TestStatusLists(t *testing.T) {
 	}
 }
 
-// The metric is what operators see of the rule that a class is rendered once.
+// The metric shows operators that each class is rendered once.
 func TestClassesAreRenderedOnceHoweverManyClusters(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

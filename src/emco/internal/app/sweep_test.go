@@ -89,8 +89,8 @@ func some() []faultRule {
 	}
 }
 
-// TestFaultSweep runs the life of a deployment once for each fault, which strikes in each
-// phase of it. After each phase the state must be the model's.
+// TestFaultSweep runs the life of a deployment once per fault, which strikes in each phase.
+// After each phase the state must be the model's.
 func TestFaultSweep(t *testing.T) {
 	t.Parallel()
 	all, lanes := some(), 2

@@ -117,7 +117,7 @@ func unpackFile(path string, r io.Reader, size int64) error {
 	return errors.Join(err, out.Close())
 }
 
-// What an older program stored is whole for this one, which goes on from there.
+// The program reads everything that an older one stored, and continues from there.
 func TestTheDataOfAnOlderProgramIsReadAndContinued(t *testing.T) {
 	t.Parallel()
 	s := newUpgrade(t)

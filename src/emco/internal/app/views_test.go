@@ -57,7 +57,7 @@ func (s *testStage) shardsFleet(mode string, clusters ...string) testGroup {
 	return g
 }
 
-// Clusters are written to their shards, one commit each, and EMCO's branch stays as it was.
+// Clusters are written to their shards, one commit each, and EMCO's branch stays unchanged.
 func TestAFleetInShards(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -90,9 +90,9 @@ func TestAFleetInShards(t *testing.T) {
 	}
 }
 
-// A cluster that reads a branch of its own is there when that branch is: the status names
-// its commit, and what it says of that commit counts. A view that somebody else changed,
-// or removed, is put right.
+// A cluster that reads its own branch is Applied when that branch is written: the status
+// names its commit, and reports of that commit count. A branch that somebody else changed
+// or removed is repaired.
 func TestH49AFleetWithABranchForEachCluster(t *testing.T) {
 	t.Parallel()
 	s := newStageWith(t, func(c *config.Config) { c.Status.Interval = config.Duration(time.Second) })
