@@ -22,27 +22,27 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// actionCommand is something to be done with a deployment.
+// actionCommand is an action on a deployment.
 type actionCommand struct {
-	name     string // as it stands in URLs
+	name     string // as in URLs
 	reason   string
 	force    bool
 	revision int64  // of a rollback
 	target   string // of a migration: VERSION/GROUP
-	body     []byte // that of a document; nil if there is none
+	body     []byte // of a document; nil for none
 }
 
-// flags adds those that the action has.
+// flags adds the flags of the action.
 func (x *actionCommand) flags(c *cobra.Command) {
 	if x.name == "rollback" {
-		c.Flags().Int64Var(&x.revision, "revision", 0, "number of the revision to bring back; emcoctl revisions lists them")
+		c.Flags().Int64Var(&x.revision, "revision", 0, "number of the revision to restore; emcoctl revisions lists them")
 	}
 	if x.name == "migrate" {
 		c.Flags().StringVar(&x.target, "to", "", "VERSION/GROUP of the deployment intent group that takes over")
 	}
 }
 
-// plannable reports whether the action has a dry run, and may need to be forced.
+// plannable reports whether the action has a dry run, and may need --force.
 func (x actionCommand) plannable() bool {
 	switch x.name {
 	case "instantiate", "update", "rollback", "migrate":
@@ -51,7 +51,7 @@ func (x actionCommand) plannable() bool {
 	return false
 }
 
-// check says what is missing.
+// check reports what is missing.
 func (x actionCommand) check() error {
 	switch {
 	case x.body != nil:
@@ -63,7 +63,7 @@ func (x actionCommand) check() error {
 	return nil
 }
 
-// request asks for the action, or with dry only for what it would do.
+// request returns the request for the action, or, with dry, for its plan.
 func (x actionCommand) request(path string, dry bool) (client.Request, error) {
 	q := url.Values{}
 	if x.reason != "" {
@@ -86,7 +86,7 @@ func (x actionCommand) request(path string, dry bool) (client.Request, error) {
 	return r, err
 }
 
-// document is the body that the action needs; nil for none.
+// document returns the body of the action; nil for none.
 func (x actionCommand) document() ([]byte, error) {
 	version, group, _ := strings.Cut(strings.Trim(x.target, "/"), "/")
 	switch {
@@ -100,11 +100,10 @@ func (x actionCommand) document() ([]byte, error) {
 	return nil, nil
 }
 
-// The pauses between tries of one action. A key makes the server do it once, however
-// often it is asked.
+// The pauses between attempts of one action. Its key makes the server act only once.
 var retries = []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}
 
-// send asks for the action until there is an answer, a few times at most.
+// send sends the action until there is an answer, with a few attempts at most.
 func (x actionCommand) send(ctx context.Context, c *client.Client, path string) (*client.Response, error) {
 	r, err := x.request(path, false)
 	if err != nil {
@@ -125,7 +124,7 @@ func (x actionCommand) send(ctx context.Context, c *client.Client, path string) 
 	}
 }
 
-// pause waits; its error is why ctx ended.
+// pause waits; its error is that of ctx.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -137,7 +136,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// plan asks what the action would do.
+// plan requests the plan of the action.
 func (x actionCommand) plan(ctx context.Context, c *client.Client, path string) (p v2.Plan, text json.RawMessage, err error) {
 	r, err := x.request(path, true)
 	if err != nil {
@@ -148,7 +147,7 @@ func (x actionCommand) plan(ctx context.Context, c *client.Client, path string) 
 		err = res.Err(r.Method, path+"/"+x.name)
 	}
 	if err == nil && res.Status != http.StatusOK {
-		err = errs.E(errs.Internal, "plan", path, fmt.Errorf("the server does not know dry runs: it answered %d and has carried out the %s", res.Status, x.name))
+		err = errs.E(errs.Internal, "plan", path, fmt.Errorf("the server has no dry runs: it answered %d and has executed the %s", res.Status, x.name))
 	}
 	if err == nil {
 		err = res.Decode(&p)
@@ -159,7 +158,7 @@ func (x actionCommand) plan(ctx context.Context, c *client.Client, path string) 
 	return p, res.Body, nil
 }
 
-// actionText are what the commands of actions say of themselves.
+// actionText holds the help texts of the actions' commands.
 var actionText = []struct{ name, short, long string }{
 	{"approve", "Allow a deployment to be instantiated", ""},
 	{"instantiate", "Deploy what the documents describe", ""},
@@ -178,7 +177,7 @@ func (a *app) actions() []*cobra.Command {
 	return all
 }
 
-// actionRun is how an action is carried out.
+// actionRun holds the flags of an action's command.
 type actionRun struct {
 	actionCommand
 	dry, wait bool
@@ -191,8 +190,8 @@ func (d *actionRun) flags(c *cobra.Command) {
 	f.BoolVar(&d.wait, "wait", false, "wait until it has succeeded or failed")
 	f.DurationVar(&d.timeout, "timeout", 5*time.Minute, "how long to wait")
 	if d.plannable() {
-		f.BoolVar(&d.dry, "dry-run", false, "only say what would be done")
-		f.BoolVar(&d.force, "force", false, "yes, although it removes many placements")
+		f.BoolVar(&d.dry, "dry-run", false, "only show what the action would do")
+		f.BoolVar(&d.force, "force", false, "confirm the removal of many placements")
 	}
 	d.actionCommand.flags(c)
 }
@@ -218,7 +217,7 @@ answer is lost and emcoctl asks again. Exit codes are honest: emcoctl help exit-
 	return c
 }
 
-// carryOut does what the command line asks for.
+// carryOut executes the action.
 func (a *app) carryOut(ctx context.Context, d actionRun, word string) error {
 	path, err := deployment(word)
 	if err == nil {
@@ -251,8 +250,8 @@ func (a *app) carryOut(ctx context.Context, d actionRun, word string) error {
 	return nil
 }
 
-// outcome is the path of the deployment that shows what came of the action: that which
-// takes over, if it is a migration.
+// outcome returns the path of the deployment that shows the result of the action: for a
+// migration, the one that takes over.
 func (x actionCommand) outcome(path string) string {
 	version, group, ok := strings.Cut(strings.Trim(x.target, "/"), "/")
 	if x.name != "migrate" || !ok {
@@ -262,15 +261,15 @@ func (x actionCommand) outcome(path string) string {
 	return composite + "/" + version + "/" + groups + "/" + group
 }
 
-// actionAnswer is what is printed of an action that the server has taken on.
+// actionAnswer is the output for an accepted action.
 type actionAnswer struct {
 	Path     string `json:"path"`
 	Action   string `json:"action"`
 	Result   string `json:"result"`
-	Revision int64  `json:"revision,omitempty"` // if the server says which one it makes
+	Revision int64  `json:"revision,omitempty"` // if the server returns it
 }
 
-// tellAccepted prints that the server has taken an action on.
+// tellAccepted prints that the server has accepted an action.
 func (a *app) tellAccepted(form report.Format, path, name string, res *client.Response) error {
 	out := actionAnswer{Path: path, Action: name, Result: string(report.Accepted)}
 	if n, err := strconv.ParseInt(strings.TrimSpace(string(res.Body)), 10, 64); err == nil {
@@ -288,7 +287,7 @@ func (a *app) tellAccepted(form report.Format, path, name string, res *client.Re
 	return nil
 }
 
-// rehearse prints what an action would do: as a table, or as the server has said it.
+// rehearse prints the plan of an action: as a table, or as the server returned it.
 func (a *app) rehearse(ctx context.Context, form report.Format, c *client.Client, path string, x actionCommand) error {
 	p, text, err := x.plan(ctx, c, path)
 	if err != nil {
@@ -301,7 +300,7 @@ func (a *app) rehearse(ctx context.Context, form report.Format, c *client.Client
 	return nil
 }
 
-// actionOf is the action that an anchor ends in, empty if it ends in none.
+// actionOf returns the action at the end of an anchor, "" for none.
 func actionOf(path string) string {
 	if anchor.IsAction(path) {
 		return anchor.Last(path)

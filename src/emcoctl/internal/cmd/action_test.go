@@ -140,7 +140,7 @@ func TestFollowingGoesOnAfterABreak(t *testing.T) {
 	t.Cleanup(s.Close)
 	code, out, errs := run(t.Context(), map[string]string{"EMCO_URL": s.URL}, "events", "p/a/v1/d", "--follow", "--lines", "3", "--timeout", "1m")
 	want := "2026-11-21 12:00:01Z  Normal  R1  m\n2026-11-21 12:00:02Z  Normal  R2  m\n2026-11-21 12:00:03Z  Normal  R3  m\n"
-	if code != 0 || out != want || !strings.Contains(errs, "asking again") {
+	if code != 0 || out != want || !strings.Contains(errs, "reconnecting") {
 		t.Errorf("exit code %d, got\n%swant\n%s%s", code, out, want, errs)
 	}
 	if got := strings.Join(asked, " "); got != " 2026-11-21T12:00:02Z" {

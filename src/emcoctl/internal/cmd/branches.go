@@ -16,13 +16,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// gitBranches is where the branches are that the server writes to.
+// gitBranches is the path of the branches that the server writes to.
 const gitBranches = "git/branches"
 
 // branches is the command that lists the Git branches that the server writes to.
 func (a *app) branches() *cobra.Command {
 	return &cobra.Command{
-		Use: "branches", Short: "List the Git branches that are written to",
+		Use: "branches", Short: "List the Git branches that the server writes to",
 		Long:    "Branches lists the Git branches that the server writes to, with the commit that each must hold.",
 		Example: "  emcoctl branches",
 		Args:    cobra.NoArgs,
@@ -62,7 +62,7 @@ func showBranches(w io.Writer, all []v2.GitBranch) {
 	t.Flush()
 }
 
-// decisions are the commands by which an operator decides on what somebody else did to a branch.
+// decisions are the commands for an operator's decision on external edits of a branch.
 func (a *app) decisions() []*cobra.Command {
 	return []*cobra.Command{
 		a.decide("adopt", "Take a branch as it is", `Adopt takes the history of a branch that somebody has rewritten as it is: all that is

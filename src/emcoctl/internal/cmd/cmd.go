@@ -1,5 +1,4 @@
-// Package cmd is the command line of emcoctl: one file per command, and what all
-// commands share.
+// Package cmd is the command line of emcoctl: one file per command, and their common parts.
 package cmd
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// System is what a run sees of the world.
+// System is the environment of a run.
 type System struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -28,7 +27,7 @@ type System struct {
 	Terminal bool   // Out is a terminal
 }
 
-// FromOS returns the process's own surroundings.
+// FromOS returns the environment of the process.
 func FromOS() System {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -44,7 +43,7 @@ func FromOS() System {
 type app struct {
 	sys     System
 	started bool // a command's own code has begun; errors before that are usage errors
-	honest  bool // the command is not one of EMCO's client, so its exit codes are ours
+	honest  bool // EMCO's client does not have the command, so its exit codes are ours
 
 	config, server, caFile string
 	files, values          []string
@@ -105,7 +104,7 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// group adds commands under a heading of the help.
+// group adds commands with a heading in the help.
 func group(root *cobra.Command, id string, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = id
@@ -113,25 +112,25 @@ func group(root *cobra.Command, id string, commands ...*cobra.Command) {
 	}
 }
 
-// sharedFlags are those of EMCO's client, and ours that all commands need. They are the
-// root's, because scripts put them before the command as well as after it.
+// sharedFlags are those of EMCO's client, and our common ones. They belong to the root,
+// because scripts put them before and after the command.
 func (a *app) sharedFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVar(&a.config, "config", "", "configuration file (default $HOME/.emco.yaml)")
 	f.StringVar(&a.server, "server", "", "address of the server, for all services")
 	f.StringVar(&a.caFile, "ca-file", "", "PEM certificates to trust for https")
-	f.StringSliceVarP(&a.files, "filename", "f", nil, "file or directory of documents, - for the standard input; may be repeated")
-	f.BoolVarP(&a.recursive, "recursive", "R", false, "look into the directories below that of -f, too")
-	f.StringSliceVarP(&a.values, "values", "v", nil, "values file for templates; may be repeated, later ones win")
-	f.BoolVar(&a.strict, "strict-values", false, "a key that the values lack is an error, not a warning")
+	f.StringSliceVarP(&a.files, "filename", "f", nil, "file or directory of documents, - for standard input; repeatable")
+	f.BoolVarP(&a.recursive, "recursive", "R", false, "include subdirectories of the directory of -f")
+	f.StringSliceVarP(&a.values, "values", "v", nil, "values file for templates; repeatable, later ones win")
+	f.BoolVar(&a.strict, "strict-values", false, "a missing key is an error, not a warning")
 	f.StringVarP(&a.token, "token", "t", "", "bearer token")
 	f.BoolVarP(&a.stop, "stop", "s", false, "stop at the first refusal")
 	f.IntVarP(&a.waitTime, "waitTime", "w", 0, "seconds to sleep after each answer 202")
 	f.StringVarP(&a.output, "output", "o", "", "output format: "+strings.Join(report.Formats, ", ")+" (default human on a terminal, else emco)")
-	f.DurationVar(&a.timeout, "request-timeout", client.DefaultTimeout, "how long the server may take to begin an answer")
+	f.DurationVar(&a.timeout, "request-timeout", client.DefaultTimeout, "time for the server to begin an answer")
 }
 
-// run marks that a command's own code begins.
+// run marks the beginning of a command's own code.
 func (a *app) run(f func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		a.started = true
@@ -147,7 +146,7 @@ func (a *app) own(f func(*cobra.Command, []string) error) func(*cobra.Command, [
 	})
 }
 
-// format decides on the form of output.
+// format returns the form of output.
 func (a *app) format() report.Format {
 	for _, s := range []string{a.output, a.sys.Getenv("EMCOCTL_OUTPUT")} {
 		if s != "" {
@@ -160,7 +159,7 @@ func (a *app) format() report.Format {
 	return report.Lines
 }
 
-// printer returns the printer; many says that there is a list of results.
+// printer returns the printer; many marks a list of results.
 func (a *app) printer(many bool) (report.Printer, error) {
 	p, err := report.New(report.Options{Out: a.sys.Out, Err: a.sys.Err, Format: a.format(), Many: many})
 	if err != nil {
@@ -177,7 +176,7 @@ func (a *app) servers() (config.Servers, error) {
 	})
 }
 
-// clientOptions are what is the same for all addresses.
+// clientOptions are the options for all addresses.
 func (a *app) clientOptions() client.Options {
 	return client.Options{
 		Token:     client.Token(or(a.token, a.sys.Getenv("EMCO_TOKEN"))),

@@ -13,10 +13,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 )
 
-// completeTime is how long a shell waits for names at most.
+// completeTime bounds the wait of a shell for names.
 const completeTime = 300 * time.Millisecond
 
-// below lists what stands below an item of a collection.
+// below lists the collections and actions below an item of a collection.
 var below = map[string][]string{
 	"":                          {"cluster-providers", "clm-controllers", "controllers", "dtc-controllers", "projects"},
 	"cluster-providers":         {"clusters", "cluster-sync-objects"},
@@ -91,8 +91,8 @@ func (a *app) namesIn(ctx context.Context, collection string) []string {
 	return names
 }
 
-// completeGroup offers names of deployment intent groups in short, PROJECT/COMPOSITEAPP/
-// VERSION/GROUP, and anchors to those who begin with one.
+// completeGroup offers short names of deployment intent groups, PROJECT/COMPOSITEAPP/
+// VERSION/GROUP, and anchors if the word begins as one.
 func (a *app) completeGroup(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 || word != "" && strings.HasPrefix(word, "projects/") {
 		return a.complete(c, args, word)

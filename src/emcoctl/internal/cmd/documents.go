@@ -12,14 +12,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/engine"
 )
 
-// waitFlags are the flags of commands that can wait for what they have begun.
+// waitFlags are the flags of commands that can wait for the result.
 type waitFlags struct {
 	status  bool
 	timeout time.Duration
 }
 
 func (f *waitFlags) flags(c *cobra.Command) {
-	c.Flags().BoolVar(&f.status, "wait-for-status", false, "after each action that was accepted, wait until it has succeeded or failed")
+	c.Flags().BoolVar(&f.status, "wait-for-status", false, "after each accepted action, wait until it has succeeded or failed")
 	c.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait for each")
 }
 
@@ -45,7 +45,7 @@ func (a *app) execute(ctx context.Context, verb anchor.Verb, args []string, adju
 	return errors.Join(err, printer.End())
 }
 
-// feed gives the engine the anchor, or the documents if there is none.
+// feed gives the engine the anchor, or the documents of -f.
 func (a *app) feed(ctx context.Context, e *engine.Engine, verb anchor.Verb, path string) error {
 	if path != "" {
 		return e.Anchor(ctx, verb, path)
@@ -61,7 +61,7 @@ func (a *app) feed(ctx context.Context, e *engine.Engine, verb anchor.Verb, path
 func (a *app) subject(args []string) (string, error) {
 	switch {
 	case a.waitTime < 0:
-		return "", usagef("-w: %d seconds is less than none", a.waitTime)
+		return "", usagef("-w: %d seconds is negative", a.waitTime)
 	case len(a.files) > 0 && len(args) > 0:
 		return "", usagef("give -f or an anchor, not both")
 	case len(a.files) > 0:
@@ -78,10 +78,10 @@ func (a *app) apply() *cobra.Command {
 	var postOnly bool
 	c := &cobra.Command{
 		Use: "apply (-f FILE... | ANCHOR)", Short: "Create or configure documents, run actions",
-		Long: `Apply sends each document in the order of the files. What does not exist is created;
-what exists and differs is configured (PUT); what is the same is left unchanged.
-Actions, such as …/instantiate, are run; one that has been done already is unchanged.
-With an anchor, an empty body is sent to it: apply …/approve.`,
+		Long: `Apply sends each document in the order of the files. It creates new documents and
+configures (PUT) those that differ; the others are unchanged. It runs actions, such as
+…/instantiate; an action that is done already is unchanged. With an anchor, it sends an
+empty body: apply …/approve.`,
 		Example:           "  emcoctl apply -f edge.yaml -f apps/ -v values.yaml\n  emcoctl apply -f deploy.yaml --wait-for-status\n  emcoctl apply projects/p/composite-apps/a/v1/deployment-intent-groups/d/update",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.complete,
@@ -93,20 +93,19 @@ With an anchor, an empty body is sent to it: apply …/approve.`,
 		}),
 	}
 	f.flags(c)
-	c.Flags().BoolVar(&postOnly, "post-only", false, "only create, as EMCO's client: what exists is an error")
+	c.Flags().BoolVar(&postOnly, "post-only", false, "only create, as EMCO's client does: an existing document is an error")
 	return c
 }
 
-// update is the command that replaces documents. With a deployment it is the action of
-// that name.
+// update is the command that replaces documents. With a deployment it is the action update.
 func (a *app) update() *cobra.Command {
 	d := actionRun{actionCommand: actionCommand{name: "update"}}
 	c := &cobra.Command{
-		Use: "update (-f FILE... | GROUP)", Short: "Replace documents, or make a deployment what its documents say now",
+		Use: "update (-f FILE... | GROUP)", Short: "Replace documents, or roll out the documents of a deployment",
 		Long: `Update sends each document with PUT, in the order of the files. Actions are skipped.
 
-With GROUP (PROJECT/COMPOSITEAPP/VERSION/GROUP, or its path) it is an action: what the
-documents on the server say now becomes the next revision of the deployment.`,
+With GROUP (PROJECT/COMPOSITEAPP/VERSION/GROUP, or its path) it is an action: the
+documents on the server become the next revision of the deployment.`,
 		Example:           "  emcoctl update -f app-intent.yaml\n  emcoctl update shop/till/v1/autumn --dry-run\n  emcoctl update shop/till/v1/autumn --reason 'more memory' --wait",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeGroup,
@@ -145,9 +144,9 @@ func (a *app) delete() *cobra.Command {
 	var missing bool
 	c := &cobra.Command{
 		Use: "delete (-f FILE... | ANCHOR)", Short: "Delete documents, terminate deployments",
-		Long: `Delete removes each document, the last one first. A document whose anchor ends in
-instantiate is terminated instead; other actions are skipped. A document without a
-name is refused: it would delete a whole collection.`,
+		Long: `Delete removes each document, the last one first. For an anchor that ends in instantiate
+it terminates the deployment; it skips other actions. It refuses a document without a
+name, which would delete a whole collection.`,
 		Example:           "  emcoctl delete -f deploy.yaml --wait-for-status\n  emcoctl delete cluster-providers/edge",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.complete,
@@ -159,12 +158,12 @@ name is refused: it would delete a whole collection.`,
 		}),
 	}
 	f.flags(c)
-	c.Flags().BoolVar(&missing, "ignore-not-found", false, "what is not there need not be deleted")
+	c.Flags().BoolVar(&missing, "ignore-not-found", false, "a missing document is no error")
 	return c
 }
 
-// accepted returns what the engine calls after an action was accepted; nil for
-// nothing.
+// accepted returns the function that the engine calls after an accepted action; nil for
+// none.
 func (a *app) accepted(f waitFlags) func(context.Context, *client.Client, string, string) error {
 	if !f.status {
 		return nil

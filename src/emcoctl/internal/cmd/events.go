@@ -22,16 +22,16 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// events is the command that tells what happened to a deployment.
+// events is the command that lists the events of a deployment.
 func (a *app) events() *cobra.Command {
 	l := &eventLog{app: a}
 	var since string
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "events GROUP", Short: "Show what happened to a deployment",
-		Long: `Events lists what happened to a deployment, oldest first: what users asked for, and what
-came of it. --follow goes on with what comes, until it is interrupted or --timeout is over;
-with -o json it prints an event a line then.`,
+		Use: "events GROUP", Short: "Show the events of a deployment",
+		Long: `Events lists the events of a deployment, oldest first: requests of users and their results.
+With --follow it prints new events until it is interrupted or --timeout ends; with -o json
+it then prints one event per line.`,
 		Example:           "  emcoctl events shop/till/v1/autumn\n  emcoctl events shop/till/v1/autumn --since 10m --type Warning\n  emcoctl events shop/till/v1/autumn --follow",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeGroup,
@@ -58,11 +58,11 @@ with -o json it prints an event a line then.`,
 		}),
 	}
 	f := c.Flags()
-	f.BoolVar(&l.follow, "follow", false, "go on with what comes")
-	f.StringVar(&since, "since", "", "only what is younger: a time such as 2026-11-21T12:00:00Z, or for how long, such as 10m")
+	f.BoolVar(&l.follow, "follow", false, "print new events")
+	f.StringVar(&since, "since", "", "only events after this time, such as 2026-11-21T12:00:00Z, or of this duration, such as 10m")
 	f.StringVar(&l.kind, "type", "", "only this type: Normal, Warning")
-	f.DurationVar(&timeout, "timeout", 0, "with --follow: how long; 0 is for ever")
-	f.IntVar(&l.lines, "lines", 0, "with --follow: end after so many; 0 is never")
+	f.DurationVar(&timeout, "timeout", 0, "with --follow: duration; 0 is unlimited")
+	f.IntVar(&l.lines, "lines", 0, "with --follow: stop after this number of lines; 0 is unlimited")
 	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"Normal", "Warning"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return c
 }
@@ -90,15 +90,15 @@ type eventLog struct {
 	kind   string
 	follow bool
 	since  time.Time
-	lines  int // to be printed; 0 for all that come
+	lines  int // limit; 0 for none
 	shown  int
-	last   []string // lines that were printed last, so that a stream asked for again repeats none
+	last   []string // last printed lines, so that a new stream repeats none
 }
 
-// remembered is how many lines are remembered; the server keeps fewer events.
+// remembered bounds last; the server keeps fewer events.
 const remembered = 1000
 
-// request asks for the events from since on.
+// request returns the request for the events from since on.
 func (l *eventLog) request() string {
 	q := url.Values{}
 	if !l.since.IsZero() {
@@ -116,7 +116,7 @@ func (l *eventLog) request() string {
 	return l.path + "/events?" + q.Encode()
 }
 
-// list prints the events that there are.
+// list prints the present events.
 func (l *eventLog) list(ctx context.Context, c *client.Client) error {
 	r := client.Request{Method: http.MethodGet, Path: l.request(), Accept: "application/json"}
 	res, err := c.Do(ctx, r)
@@ -154,12 +154,12 @@ func row(t *report.Table, cells ...string) {
 	t.End()
 }
 
-// where is the app and the cluster that an event is about.
+// where returns the app and the cluster of an event.
 func where(e v2.Event) string {
 	return strings.Trim(e.App+" "+e.Cluster, " ")
 }
 
-// stream prints events as they come.
+// stream prints events as they arrive.
 func (l *eventLog) stream(ctx context.Context, c *client.Client) error {
 	err := l.app.stream(ctx, c, l.request, l.show)
 	if errors.Is(err, errPlain) {
@@ -168,7 +168,7 @@ func (l *eventLog) stream(ctx context.Context, c *client.Client) error {
 	return err
 }
 
-// show prints one event, unless it was printed before the stream broke off.
+// show prints one event, unless it was printed before the stream was interrupted.
 func (l *eventLog) show(line []byte) error {
 	var e v2.Event
 	if err := json.Unmarshal(line, &e); err != nil {

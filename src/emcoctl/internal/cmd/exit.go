@@ -25,33 +25,33 @@ const (
 	exitAuth     = 5
 	exitTimeout  = 6
 	exitDegraded = 7
-	exitPlan     = 8 // plan and diff: what is 1 elsewhere
+	exitPlan     = 8 // plan and diff: 1 of other commands
 )
 
-// exitCodes is a topic of the help, not a command: it has nothing to run.
+// exitCodes is a topic of the help, not a command.
 func exitCodes() *cobra.Command {
 	return &cobra.Command{
 		Use: "exit-codes", Short: "What the exit codes mean",
 		Long: `Exit codes of emcoctl:
 
-  0  all is well
+  0  success
   1  an error: the server refused or was not reached, a file cannot be read or parsed;
      also if several documents failed for different reasons
   2  usage: unknown command or flag, missing or contradictory arguments
   3  not found
-  4  conflict: it exists already, its state or something that needs it does not allow it
+  4  conflict: it exists already, or its state or a dependent object does not allow it
   5  unauthorised or forbidden
-  6  the time was up (wait, --wait-for-status)
+  6  timeout (wait, --wait-for-status)
   7  the deployment failed (wait, --wait-for-status, --wait), or would fail (plan, diff)
 
-For plan and diff, 1 says that something would change, and 8 is an error that is 1
-elsewhere. The commands of actions (instantiate, update GROUP, rollback, ...) are done
-when the server has accepted them; --wait waits for what comes of it. With --dry-run
-they are done when the plan is printed, whatever it says.
+For plan and diff, 1 means that something would change, and 8 is the 1 of other commands.
+The commands of actions (instantiate, update GROUP, rollback, ...) succeed when the
+server has accepted the action; --wait waits for its result. With --dry-run they succeed
+with any plan.
 
-With EMCOCTL_LEGACY_EXIT=1 apply, update, get and delete exit as EMCO's own client:
-0 whatever the server answers and even if it is not reached; 1 for files that cannot
-be parsed, a section that the configuration lacks, and usage errors.`,
+With EMCOCTL_LEGACY_EXIT=1 apply, update, get and delete exit as EMCO's client does:
+0 for any answer of the server and if it is not reached; 1 for files that cannot be
+parsed, a missing section of the configuration, and usage errors.`,
 	}
 }
 
@@ -62,8 +62,8 @@ func (u usageError) Unwrap() error { return u.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// tell prints an error that has not been printed yet. Failures of documents have;
-// only how many there are is left to say.
+// tell prints an error, unless it is printed already. Failures of documents are; it prints
+// only their number.
 func (a *app) tell(err error) {
 	if err == nil || errors.Is(err, errChanges) {
 		return
@@ -83,8 +83,8 @@ func (a *app) tell(err error) {
 	}
 }
 
-// exitCode is the code of the process. In the old manner, what the server answers does
-// not count; commands that EMCO's client does not have keep theirs.
+// exitCode returns the exit code of the process. The legacy codes ignore the server's
+// answers; commands that EMCO's client does not have keep their codes.
 func (a *app) exitCode(err error) int {
 	code := codeOf(err)
 	if code == exitOK || a.sys.Getenv("EMCOCTL_LEGACY_EXIT") != "1" {
@@ -103,8 +103,8 @@ func (a *app) exitCode(err error) int {
 	return exitError
 }
 
-// codeOf maps an error to its exit code. Documents that failed for different reasons
-// have no common one but 1.
+// codeOf maps an error to its exit code. Documents that failed for different reasons share
+// code 1.
 func codeOf(err error) int {
 	switch {
 	case err == nil:

@@ -18,30 +18,30 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// moveLook is how often it is asked how far a move is.
+// moveLook is the interval of polls of a move.
 const moveLook = 500 * time.Millisecond
 
-// moveCommand is what a command line says of a cluster's move.
+// moveCommand holds the flags of a move.
 type moveCommand struct {
 	seat         v2.ClusterMoveRequest
 	status, wait bool
 	timeout      time.Duration
 }
 
-// move is the command that moves a cluster to another place in Git.
+// move is the command that moves a cluster to another location in Git.
 func (a *app) move() *cobra.Command {
 	var m moveCommand
 	c := &cobra.Command{
-		Use: "move CLUSTER", Short: "Move a cluster to another branch or sync type, with what it holds",
-		Long: `Move has a cluster, PROVIDER/CLUSTER, written to another shard of its repository (--to, or
-where there is room), or by another sync type (--type). What is deployed there goes along:
-it is written in the new place, and then removed from the old one. A cluster that reads a
-branch of its own notices nothing. Of others the old place stays until --finish says that
-its reconciler reads the new branch; finished before, the reconciler may remove all that
-it has applied.
+		Use: "move CLUSTER", Short: "Move a cluster with its deployments to another branch or type",
+		Long: `Move moves a cluster, PROVIDER/CLUSTER, to another shard of its repository (--to, or one
+with room), or to another type (--type). Its deployments move with it: the server writes
+them to the new location, and then removes them from the old one. A cluster that reads its
+own branch does not notice. For others the old location stays until --finish, which states
+that the reconciler reads the new branch. If you finish a move before that, the reconciler
+may remove everything that it has applied.
 
---status shows how far the last move is. --wait waits until it is done, with progress on
-the error output: exit code 6 if the time was up.`,
+--status shows the progress of the last move. --wait waits until it is done, with progress
+on the error output and exit code 6 after --timeout.`,
 		Example:           "  emcoctl move edge/store-7 --to s004 --wait\n  emcoctl move edge/store-7 --finish\n  emcoctl move edge/store-7 --type argocd\n  emcoctl move edge/store-7 --status",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeCluster,
@@ -49,10 +49,10 @@ the error output: exit code 6 if the time was up.`,
 	}
 	f := c.Flags()
 	f.StringVar(&m.seat.Shard, "to", "", "shard to move to, such as s004")
-	f.StringVar(&m.seat.RefMode, "ref-mode", "", "how the cluster reads: shard, or cluster for a branch of its own")
-	f.StringVar(&m.seat.Type, "type", "", "sync type to change to, such as argocd; the place stays unless --to or --ref-mode say else")
-	f.BoolVar(&m.seat.Finish, "finish", false, "take it out of its old place: its reconciler reads the new one")
-	f.BoolVar(&m.status, "status", false, "only show how far the last move is")
+	f.StringVar(&m.seat.RefMode, "ref-mode", "", "how the cluster reads: shard, or cluster for its own branch")
+	f.StringVar(&m.seat.Type, "type", "", "new type, such as argocd; the location stays without --to and --ref-mode")
+	f.BoolVar(&m.seat.Finish, "finish", false, "remove it from its old location: its reconciler reads the new one")
+	f.BoolVar(&m.status, "status", false, "only show the progress of the last move")
 	f.BoolVar(&m.wait, "wait", false, "wait until it is done")
 	f.DurationVar(&m.timeout, "timeout", 5*time.Minute, "how long to wait")
 	_ = c.RegisterFlagCompletionFunc("ref-mode", cobra.FixedCompletions([]string{"shard", "cluster"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
@@ -60,7 +60,7 @@ the error output: exit code 6 if the time was up.`,
 	return c
 }
 
-// clusterPath is the path of a cluster that is named in short, or by its path.
+// clusterPath returns the path of a cluster from its short form or its path.
 func clusterPath(word string) (string, error) {
 	s := strings.Split(strings.Trim(word, "/"), "/")
 	if len(s) == 2 && s[0] != "" && s[1] != "" {
@@ -69,7 +69,7 @@ func clusterPath(word string) (string, error) {
 	if key, ok := v2.ClusterOf(strings.Join(s, "/")); ok {
 		return key.StoreKey(), nil
 	}
-	return "", usagef("%q is no cluster; name one as PROVIDER/CLUSTER", word)
+	return "", usagef("%q is not a cluster; write PROVIDER/CLUSTER", word)
 }
 
 func (a *app) moveCluster(ctx context.Context, m moveCommand, word string) error {
@@ -98,7 +98,7 @@ func (a *app) moveCluster(ctx context.Context, m moveCommand, word string) error
 	return a.showSeat(ctx, form, c, path)
 }
 
-// askMove asks for a move. It reports whether something goes along.
+// askMove requests a move. It reports whether deployments move with the cluster.
 func askMove(ctx context.Context, c *client.Client, path string, seat v2.ClusterMoveRequest) (along bool, err error) {
 	text, err := json.Marshal(seat)
 	if err != nil {
@@ -112,7 +112,7 @@ func askMove(ctx context.Context, c *client.Client, path string, seat v2.Cluster
 	return err == nil && res.Status == http.StatusAccepted, err
 }
 
-// showSeat prints where a cluster is that moved at once.
+// showSeat prints the location of a cluster that moved at once.
 func (a *app) showSeat(ctx context.Context, form report.Format, c *client.Client, path string) error {
 	var cluster v2.Cluster
 	text, err := read(ctx, c, path, &cluster)
@@ -126,7 +126,7 @@ func (a *app) showSeat(ctx context.Context, form report.Format, c *client.Client
 	return nil
 }
 
-// showMove prints how far a move is, when it is done if that is to be waited for.
+// showMove prints the progress of a move, with --wait when it is done.
 func (a *app) showMove(ctx context.Context, form report.Format, c *client.Client, path string, m moveCommand) error {
 	move, text, err := a.awaitMove(ctx, c, path, m)
 	if err != nil {
@@ -139,7 +139,7 @@ func (a *app) showMove(ctx context.Context, form report.Format, c *client.Client
 	return nil
 }
 
-// awaitMove reads how far a move is, until it is done if that is to be waited for.
+// awaitMove reads the progress of a move, with --wait until it is done.
 func (a *app) awaitMove(ctx context.Context, c *client.Client, path string, m moveCommand) (move v2.ClusterMove, text json.RawMessage, err error) {
 	until, said := time.Now().Add(m.timeout), ""
 	for {
@@ -160,7 +160,7 @@ func (a *app) awaitMove(ctx context.Context, c *client.Client, path string, m mo
 	}
 }
 
-// stageOf is where a move stands, in a line.
+// stageOf returns the progress of a move in one line.
 func stageOf(m v2.ClusterMove) string {
 	for _, c := range m.Conditions {
 		if c.Status != "True" {
@@ -186,14 +186,14 @@ func showMove(w io.Writer, path string, m v2.ClusterMove) {
 	t.Flush()
 }
 
-// placeOf is a place in Git, in words.
+// placeOf returns a location in Git in words.
 func placeOf(p v2.GitOpsLocation) string {
 	out := p.Type
 	if p.Shard != "" {
 		out += ", shard " + p.Shard
 	}
 	if p.RefMode == "cluster" {
-		out += ", with a branch of its own"
+		out += ", with its own branch"
 	}
 	return out
 }

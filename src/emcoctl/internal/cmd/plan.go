@@ -20,7 +20,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// planCommand is what plan and diff are asked for.
+// planCommand holds the flags of plan and diff.
 type planCommand struct {
 	actionCommand
 	all  bool
@@ -42,7 +42,7 @@ has: those of the files are not applied. Which of them differ from the server's 
 Exit codes: 0 nothing would change, 1 something would, above 1 an error (7: an app cannot
 be rendered; see emcoctl help exit-codes).`
 
-// plan is the command that says what an action would do.
+// plan is the command that shows what an action would do.
 func (a *app) plan() *cobra.Command {
 	return a.planning(planCommand{}, "plan", "Show what an action would do",
 		"Plan shows where each app would go and why, what would become of its objects, and what\nis wrong."+fmt.Sprintf(planLong, ""))
@@ -69,12 +69,12 @@ func (a *app) planning(p planCommand, name, short, long string) *cobra.Command {
 	f.StringVar(&p.name, "action", "", "what to plan: "+strings.Join(plans, ", "))
 	f.Int64Var(&p.revision, "revision", 0, "plan a rollback to this revision")
 	f.StringVar(&p.target, "to", "", "plan a migration to VERSION/GROUP")
-	f.BoolVar(&p.all, "all", false, "name every cluster, and what is kept")
+	f.BoolVar(&p.all, "all", false, "name every cluster, and what stays")
 	_ = c.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(plans, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return c
 }
 
-// refusedPlan is an error of plan and diff: its code is above 1.
+// refusedPlan is an error of plan and diff: its exit code is above 1.
 type refusedPlan struct{ error }
 
 func (e refusedPlan) Unwrap() error { return e.error }
@@ -86,7 +86,7 @@ func planError(err error) error {
 	return refusedPlan{err}
 }
 
-// What plan and diff end with: it has been printed.
+// The results of plan and diff, which are printed already.
 var (
 	errChanges = errors.New("something would change")
 	errBroken  = errors.New("an app cannot be rendered")
@@ -122,7 +122,7 @@ func (a *app) planAll(ctx context.Context, p planCommand, args []string) error {
 	return s.end()
 }
 
-// complete decides on the action where the flags say it.
+// complete derives the action from the flags.
 func (p *planCommand) complete() error {
 	switch {
 	case p.name == "" && p.revision > 0:
@@ -132,7 +132,7 @@ func (p *planCommand) complete() error {
 	case p.name == "":
 		return nil
 	case !slices.Contains(plans, p.name):
-		return usagef("--action: there is no plan for %q; there are %s", p.name, strings.Join(plans, ", "))
+		return usagef("--action: %q has no plan; use one of %s", p.name, strings.Join(plans, ", "))
 	case p.revision != 0 && p.name != "rollback", p.target != "" && p.name != "migrate":
 		return usagef("--revision is for rollback, --to for migrate")
 	}
@@ -150,7 +150,7 @@ type planSession struct {
 	many    bool
 }
 
-// plan asks for one plan and shows it.
+// plan requests one plan and shows it.
 func (s *planSession) plan(ctx context.Context, path string, x actionCommand) error {
 	c, err := s.dial(path)
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *planSession) plan(ctx context.Context, path string, x actionCommand) er
 	return nil
 }
 
-// next is the action that makes the documents of now come true.
+// next returns the action that rolls out the present documents.
 func next(ctx context.Context, c *client.Client, path string) (string, error) {
 	st, _, err := readStatus(ctx, c, path, "status=deployed&output=summary")
 	if err != nil {
@@ -190,7 +190,7 @@ func next(ctx context.Context, c *client.Client, path string) (string, error) {
 	return "instantiate", nil
 }
 
-// end prints what was gathered, and says how it ended.
+// end prints the collected plans, and returns the result.
 func (s *planSession) end() error {
 	if s.form != report.Human {
 		text := []byte("[]")
@@ -234,7 +234,7 @@ func (s *planSession) documents(ctx context.Context, p planCommand) error {
 			continue
 		}
 		seen[path] = true
-		if x.name == "" && name != "instantiate" { // an instantiation that was done is followed by an update
+		if x.name == "" && name != "instantiate" { // a finished instantiation is followed by an update
 			x.name = name
 		}
 		if name == "rollback" || name == "migrate" {
@@ -249,12 +249,12 @@ func (s *planSession) documents(ctx context.Context, p planCommand) error {
 		}
 	}
 	if len(seen) == 0 && !s.changed {
-		fmt.Fprintln(s.sys.Err, "note: no document differs from the server's, and none is an action to be planned")
+		fmt.Fprintln(s.sys.Err, "note: no document differs from the server's, and none is an action with a plan")
 	}
 	return s.end()
 }
 
-// differences tells which documents the server has otherwise, or not at all.
+// differences lists the documents that differ from the server's, or are missing there.
 func (s *planSession) differences(ctx context.Context, docs []document.Document) error {
 	servers, err := s.servers()
 	if err != nil {
@@ -279,13 +279,13 @@ func (s *planSession) differences(ctx context.Context, docs []document.Document)
 	return nil
 }
 
-// shown is how plans are shown.
+// shown returns the options of the output.
 func (a *app) shown() preview.Options {
 	return preview.Options{All: a.all, Colour: a.colour()}
 }
 
-// form is the form in which commands print that EMCO's client does not have: for people,
-// unless JSON or YAML is asked for.
+// form returns the form of output of commands that EMCO's client does not have: for people,
+// unless the user wants JSON or YAML.
 func (a *app) form() (report.Format, error) {
 	switch f := a.format(); f {
 	case report.Human, report.Lines, report.Plain:
@@ -293,12 +293,12 @@ func (a *app) form() (report.Format, error) {
 	case report.JSON, report.YAML:
 		return f, nil
 	default:
-		return "", usagef("this command has no output format %q; there are table, json, yaml", f)
+		return "", usagef("this command has no output format %q; use table, json or yaml", f)
 	}
 }
 
-// colour reports whether colours help: on a terminal that has some, unless the user does
-// not want them.
+// colour reports whether to print colours: on a terminal with colours, unless the user
+// disables them.
 func (a *app) colour() bool {
 	return a.sys.Terminal && a.sys.Getenv("NO_COLOR") == "" && a.sys.Getenv("TERM") != "dumb"
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// revisions is the command that lists the versions of a deployment.
+// revisions is the command that lists the revisions of a deployment.
 func (a *app) revisions() *cobra.Command {
 	return &cobra.Command{
 		Use: "revisions GROUP", Short: "List the revisions of a deployment",
-		Long: `Revisions lists the versions of a deployment, newest first: the current one has a star.
-Those that are not kept any more cannot be rolled back to.`,
+		Long: `Revisions lists the revisions of a deployment, newest first: the current one has a star.
+A rollback needs a revision that the server still keeps.`,
 		Example:           "  emcoctl revisions shop/till/v1/autumn\n  emcoctl rollback shop/till/v1/autumn --revision 3",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeGroup,
@@ -49,7 +49,7 @@ Those that are not kept any more cannot be rolled back to.`,
 	}
 }
 
-// showRevisions prints a line a revision.
+// showRevisions prints a line for each revision.
 func showRevisions(w io.Writer, all []v2.Revision) {
 	if len(all) == 0 {
 		fmt.Fprintln(w, "none")
@@ -74,7 +74,7 @@ func showRevisions(w io.Writer, all []v2.Revision) {
 	t.Flush()
 }
 
-// contents counts apps, and the places that they have.
+// contents counts apps and their placements.
 func contents(r v2.Revision) (apps, placements string) {
 	failed, places := 0, 0
 	for _, a := range r.Apps {
@@ -93,8 +93,7 @@ func contents(r v2.Revision) (apps, placements string) {
 	return apps, strconv.Itoa(places)
 }
 
-// commits names the Git commits that carried a revision, or the digests of what was
-// published of it, the first few.
+// commits names the first few Git commits of a revision, or its published digests.
 func commits(all []v2.RevisionCommit) string {
 	var names []string
 	for _, c := range all[:min(len(all), 3)] {

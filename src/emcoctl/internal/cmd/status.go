@@ -14,12 +14,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// status is the command for people; programs use -o json, which is the answer itself.
+// status is the command for people; -o json prints the server's answer for programs.
 func (a *app) status() *cobra.Command {
 	return &cobra.Command{
-		Use: "status GROUP", Short: "Show where a deployment stands on each cluster",
+		Use: "status GROUP", Short: "Show the status of a deployment on each cluster",
 		Long: `Status shows a deployment intent group or a logical cloud: its state, counts of
-objects, what has failed and why, and each app on each cluster.`,
+objects, failures with their reasons, and each app on each cluster.`,
 		Example:           "  emcoctl status shop/till/v1/autumn\n  emcoctl status projects/p/logical-clouds/lc -o json",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeGroup,
@@ -103,7 +103,7 @@ func showConditions(w io.Writer, all []v2.Condition) {
 	t.Flush()
 }
 
-// joined is a state with its counts.
+// joined returns a state with its counts.
 func joined(status string, counts map[string]int) string {
 	if len(counts) == 0 {
 		return status
@@ -111,7 +111,8 @@ func joined(status string, counts map[string]int) string {
 	return strings.TrimSpace(status + " (" + progress.Counts(counts) + ")")
 }
 
-// showPairs prints a line for each app on each cluster, then for those that leave.
+// showPairs prints a line for each app on each cluster, then for those that are being
+// removed.
 func showPairs(w io.Writer, pairs []progress.Pair, leaving []v2.Leaving) {
 	if len(pairs)+len(leaving) == 0 {
 		return
@@ -132,7 +133,7 @@ func showPairs(w io.Writer, pairs []progress.Pair, leaving []v2.Leaving) {
 	t.Flush()
 }
 
-// leavingMessage says that an app has to go from a cluster, and what keeps it.
+// leavingMessage returns why an app is still on a cluster that it leaves.
 func leavingMessage(l v2.Leaving) string {
 	switch {
 	case l.Error != "":
@@ -150,8 +151,8 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// readiness counts the objects that are ready: "3/4"; "unknown" if the cluster has
-// reported none of them, empty if nobody was asked.
+// readiness counts the objects that are ready: "3/4"; "unknown" if the cluster has reported
+// none of them, "" without objects in the answer.
 func readiness(resources []v2.ResourceStatus) string {
 	ready, known, silent := 0, 0, 0
 	for _, r := range resources {
@@ -174,8 +175,8 @@ func readiness(resources []v2.ResourceStatus) string {
 	return fmt.Sprintf("%d/%d", ready, known)
 }
 
-// message is the pair's error, what it waits for, since when its cluster is silent, or
-// the first object that says why it is not ready.
+// message returns the pair's error, what it waits for, the time of its cluster's last report
+// if that is old, or the reason of the first object that is not ready.
 func message(p progress.Pair) string {
 	if p.Error != "" || p.Blocked != "" || p.Stale {
 		return progress.Saying(p.ClusterStatus)

@@ -11,13 +11,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// reconnect is how long to wait before a stream that broke off is asked for again.
+// reconnect is the pause before a new attempt at a stream.
 const reconnect = time.Second
 
-// errEnough ends a stream when all lines that were asked for have come.
+// errEnough ends a stream after the requested number of lines.
 var errEnough = errors.New("enough")
 
-// enough counts a line; errEnough if it was the last of n, of which 0 is for ever.
+// enough counts a line; errEnough if it was the last of n; 0 is unlimited.
 func enough(lines *int, n int) error {
 	if *lines++; *lines == n {
 		return errEnough
@@ -25,15 +25,16 @@ func enough(lines *int, n int) error {
 	return nil
 }
 
-// errPlain says that a server answered one document where a stream was asked for.
+// errPlain is the error of a server that answers a document instead of a stream.
 var errPlain = errors.New("the server does not stream")
 
-// stream reads lines until ctx ends, and again whenever the server ends them or is away:
-// path gives the request anew each time. errPlain after an answer that is no stream.
+// stream reads lines until ctx ends. When the server ends the stream or is unreachable, it
+// starts a new one; path returns the path of each request. errPlain after an answer that is
+// no stream.
 func (a *app) stream(ctx context.Context, c *client.Client, path func() string, each func(line []byte) error) error {
 	for lost := false; ; lost = true {
 		if lost {
-			fmt.Fprintln(a.sys.Err, "note: the stream ended; asking again")
+			fmt.Fprintln(a.sys.Err, "note: the stream ended; reconnecting")
 		}
 		r := client.Request{Method: http.MethodGet, Path: path(), Accept: client.LinesType + ", application/json"}
 		res, err := c.Lines(ctx, r, each)
@@ -54,7 +55,7 @@ func (a *app) stream(ctx context.Context, c *client.Client, path func() string, 
 	}
 }
 
-// within bounds ctx by a time; 0 is for ever.
+// within bounds ctx by a time; 0 is unlimited.
 func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if d <= 0 {
 		return context.WithCancel(ctx)

@@ -18,12 +18,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// tokens is the command about the tokens with which clusters report by HTTPS.
+// tokens is the command for the tokens of clusters that report by HTTPS.
 func (a *app) tokens() *cobra.Command {
 	c := &cobra.Command{
-		Use: "token", Short: "Make, list and revoke the tokens with which clusters report",
-		Long: `A cluster that reports to the server itself (statusMode: https in its sync object) needs a
-token, which can report for this cluster and do nothing else.`,
+		Use: "token", Short: "Create, list and revoke the tokens of clusters that report by HTTPS",
+		Long: `A cluster that reports directly to the server (statusMode: https in its sync object) needs
+a token. With the token it can report its own status and nothing else.`,
 		Example: "  emcoctl token create edge/store-7 >token\n  emcoctl token list edge/store-7\n  emcoctl token revoke edge/store-7 1f0a9c3e",
 		Args:    cobra.NoArgs,
 		RunE:    a.run(func(c *cobra.Command, _ []string) error { return c.Help() }),
@@ -35,11 +35,10 @@ token, which can report for this cluster and do nothing else.`,
 func (a *app) createToken() *cobra.Command {
 	var overlap time.Duration
 	c := &cobra.Command{
-		Use: "create CLUSTER", Short: "Make a token for a cluster",
-		Long: `Create makes a token for a cluster, PROVIDER/CLUSTER, and prints it, the only time that it is
-shown; what else there is to say goes to the error output. Tokens that the cluster has stay
-valid for an hour, or as long as --overlap says, so that its monitor can be given the new
-one without a gap.`,
+		Use: "create CLUSTER", Short: "Create a token for a cluster",
+		Long: `Create creates a token for a cluster, PROVIDER/CLUSTER, and prints it. The server does not
+show it again. Messages go to the error output. Older tokens of the cluster stay valid for
+an hour, or for --overlap, so that you can give the new one to its monitor without a gap.`,
 		Example: `  emcoctl token create edge/store-7 |
     kubectl -n emco-monitor create secret generic emco-monitor-status --from-file=token=/dev/stdin
   emcoctl token create edge/store-7 --overlap 24h -o json`,
@@ -47,7 +46,7 @@ one without a gap.`,
 		ValidArgsFunction: a.completeCluster,
 	}
 	f := c.Flags()
-	f.DurationVar(&overlap, "overlap", time.Hour, "how long the tokens of before stay valid; 0 ends them at once")
+	f.DurationVar(&overlap, "overlap", time.Hour, "how long older tokens stay valid; 0 ends them at once")
 	c.RunE = a.own(func(c *cobra.Command, args []string) error {
 		query := ""
 		if f.Changed("overlap") { // else the server decides
@@ -74,7 +73,7 @@ func (a *app) makeToken(ctx context.Context, cluster, query string) error {
 	if err := res.Decode(&made); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.sys.Err, "token %s of %s, which is shown this once; it reports to %s\n", made.ID, t.cluster, made.Path)
+	fmt.Fprintf(a.sys.Err, "token %s of %s, which is not shown again; it reports to %s\n", made.ID, t.cluster, made.Path)
 	fmt.Fprintln(a.sys.Out, made.Token)
 	return nil
 }
@@ -99,10 +98,10 @@ func (a *app) listTokens() *cobra.Command {
 func (a *app) revokeTokens() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
-		Use: "revoke CLUSTER ID...", Short: "Make tokens of a cluster invalid, at once",
-		Long: `Revoke makes tokens of a cluster, PROVIDER/CLUSTER, invalid at once: those with these ids, or
---all. What the cluster has reported stays, and grows old. With -o json or yaml the tokens
-that are left are printed.`,
+		Use: "revoke CLUSTER ID...", Short: "Revoke tokens of a cluster",
+		Long: `Revoke invalidates tokens of a cluster, PROVIDER/CLUSTER, at once: those with the given ids,
+or --all. The last report of the cluster stays, and becomes stale. With -o json or yaml it
+prints the remaining tokens.`,
 		Example:           "  emcoctl token revoke edge/store-7 1f0a9c3e\n  emcoctl token revoke edge/store-7 --all",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeToken,
@@ -110,14 +109,14 @@ that are left are printed.`,
 	c.Flags().BoolVar(&all, "all", false, "all tokens of the cluster")
 	c.RunE = a.own(func(c *cobra.Command, args []string) error {
 		if all == (len(args) > 1) {
-			return usagef("say which tokens: either their ids, as emcoctl token list shows them, or --all")
+			return usagef("give either the ids of tokens, as emcoctl token list shows them, or --all")
 		}
 		return a.revoke(c.Context(), args[0], args[1:])
 	})
 	return c
 }
 
-// revoke makes tokens of a cluster invalid: those with these ids, or all if there are none.
+// revoke invalidates tokens of a cluster: those with these ids, or all without ids.
 func (a *app) revoke(ctx context.Context, cluster string, ids []string) error {
 	t, err := a.tokensOf(cluster)
 	if err != nil {
@@ -144,7 +143,7 @@ func (a *app) revoke(ctx context.Context, cluster string, ids []string) error {
 	return t.show(ctx, a.sys.Out)
 }
 
-// clusterTokens are those of one cluster, on the server.
+// clusterTokens are the tokens of one cluster, on the server.
 type clusterTokens struct {
 	cluster string // its path
 	server  *client.Client
@@ -164,7 +163,7 @@ func (a *app) tokensOf(word string) (t clusterTokens, err error) {
 
 func (t clusterTokens) path() string { return t.cluster + "/monitor/token" }
 
-// ask sends a request without a body about the tokens; a refusal is an error.
+// ask sends a request without a body; a refusal is an error.
 func (t clusterTokens) ask(ctx context.Context, method, query string) (*client.Response, error) {
 	res, err := t.server.Do(ctx, client.Request{Method: method, Path: t.path() + query, Accept: "application/json"})
 	if err == nil {
@@ -173,7 +172,7 @@ func (t clusterTokens) ask(ctx context.Context, method, query string) (*client.R
 	return res, err
 }
 
-// show prints the tokens that there are.
+// show prints tokens.
 func (t clusterTokens) show(ctx context.Context, w io.Writer) error {
 	var all []v2.ReportToken
 	text, err := read(ctx, t.server, t.path(), &all)
@@ -196,7 +195,7 @@ func (t clusterTokens) show(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// ending is when a token ends, in words.
+// ending returns the end of a token in words.
 func ending(at time.Time) string {
 	if at.IsZero() {
 		return "when revoked"

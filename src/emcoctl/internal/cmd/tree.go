@@ -12,19 +12,19 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// tree is the command that shows a deployment from the top down.
+// tree is the command that shows a deployment as a tree.
 func (a *app) tree() *cobra.Command {
 	var depth int
 	var onlyBad bool
 	c := &cobra.Command{
 		Use: "tree GROUP", Short: "Show a deployment as a tree: apps, clusters, objects",
-		Long: `Tree shows a deployment from the top down: its apps, the clusters of each, and the
-objects there, with a mark for how each is:
+		Long: `Tree shows the apps of a deployment, their clusters, and the objects there, each with a
+mark:
 
-  +  as it shall be        ~  under way
-  !  something is wrong    ?  unknown: the cluster has not said so
+  +  as desired            ~  under way
+  !  something is wrong    ?  unknown: the cluster has not reported it
 
-A node is as bad as the worst thing below it.`,
+A node has the worst mark below it.`,
 		Example:           "  emcoctl tree shop/till/v1/autumn\n  emcoctl tree shop/till/v1/autumn --only-bad\n  emcoctl tree shop/till/v1/autumn --depth 2",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeGroup,
@@ -57,18 +57,18 @@ A node is as bad as the worst thing below it.`,
 			return nil
 		}),
 	}
-	c.Flags().IntVar(&depth, "depth", 3, "how far down: 1 apps, 2 clusters, 3 objects")
-	c.Flags().BoolVar(&onlyBad, "only-bad", false, "leave out what is as it shall be")
+	c.Flags().IntVar(&depth, "depth", 3, "levels: 1 apps, 2 clusters, 3 objects")
+	c.Flags().BoolVar(&onlyBad, "only-bad", false, "omit what is as desired")
 	return c
 }
 
-// showTree prints a node, and the nodes below it down to a depth.
+// showTree prints a node and its children down to a depth.
 func showTree(w io.Writer, top progress.Node, depth int, onlyBad bool) {
 	fmt.Fprintln(w, nodeLine(top))
 	showBelow(w, top, "", depth, onlyBad)
 }
 
-// showBelow prints what hangs below a node, if it is not too deep.
+// showBelow prints the children of a node, if they are not too deep.
 func showBelow(w io.Writer, n progress.Node, indent string, depth int, onlyBad bool) {
 	if depth == 0 {
 		return
@@ -89,7 +89,7 @@ func showBelow(w io.Writer, n progress.Node, indent string, depth int, onlyBad b
 	}
 }
 
-// nodeLine is a node in one line: mark, name, state and what is to be said of it.
+// nodeLine returns a node in one line: mark, name, state and details.
 func nodeLine(n progress.Node) string {
 	line := strings.TrimSpace(string(n.Mark) + " " + n.Name + "  " + n.State)
 	if n.Why != "" {

@@ -22,13 +22,13 @@ type programVersion struct {
 	Go      string `json:"go,omitempty"`
 }
 
-// versionReport is what version prints.
+// versionReport is the output of version.
 type versionReport struct {
 	Client programVersion  `json:"client"`
 	Server *programVersion `json:"server,omitempty"`
 }
 
-// version is the command that tells both versions.
+// version is the command that shows both versions.
 func (a *app) version() *cobra.Command {
 	var own bool
 	c := &cobra.Command{
@@ -43,11 +43,11 @@ func (a *app) version() *cobra.Command {
 			return a.showVersions(v, unknown)
 		}),
 	}
-	c.Flags().BoolVar(&own, "client", false, "do not ask the server")
+	c.Flags().BoolVar(&own, "client", false, "without the server's version")
 	return c
 }
 
-// buildVersion is the module's version, or the revision that it was built from.
+// buildVersion returns the module's version, or the revision of its sources.
 func buildVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -64,7 +64,8 @@ func buildVersion() string {
 	return "devel"
 }
 
-// serverVersion asks the orchestrator; a server older than that route is "unknown".
+// serverVersion requests the orchestrator's version; "unknown" for a server without that
+// route.
 func (a *app) serverVersion(ctx context.Context) (*programVersion, error) {
 	c, err := a.dial("projects")
 	if err != nil {
@@ -80,8 +81,8 @@ func (a *app) serverVersion(ctx context.Context) (*programVersion, error) {
 	return &p, nil
 }
 
-// showVersions prints what is known. That the server was not reached is told, but
-// is no failure: the question was what emcoctl is, too.
+// showVersions prints the known versions. An unreachable server is reported, but is no
+// failure: the user also asked for emcoctl's version.
 func (a *app) showVersions(v versionReport, unknown error) error {
 	if f := a.format(); f == report.JSON || f == report.YAML {
 		text, err := json.Marshal(v)

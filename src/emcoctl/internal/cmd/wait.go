@@ -17,7 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
-// goalOf says what an accepted action leads to.
+// goalOf returns the goal of an accepted action.
 var goalOf = map[string]progress.Goal{
 	"instantiate": progress.Instantiated,
 	"update":      progress.Instantiated,
@@ -26,7 +26,7 @@ var goalOf = map[string]progress.Goal{
 	"terminate":   progress.Terminated,
 }
 
-// The collections whose items have a life of their own.
+// The collections whose items have a lifecycle.
 const (
 	groups = "deployment-intent-groups"
 	clouds = "logical-clouds"
@@ -44,12 +44,12 @@ func (a *app) wait() *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use: "wait (-f FILE... | GROUP)", Short: "Wait until a deployment is ready, or has failed",
-		Long: `Wait follows a deployment intent group or a logical cloud until it has reached what
---for says (default: ready for a deployment, deployed for a logical cloud): ready,
-deployed (or instantiated), applied, terminated, or condition=TYPE, such as
-condition=Healthy or condition=Stalled=False. Progress goes to the error output. Exit
-code 7 if it failed, 6 if the time was up: then what holds it back is listed. There is one
-look at least, so --timeout=0 asks how it is now. With -f, all deployments and clouds of
+		Long: `Wait follows a deployment intent group or a logical cloud until it has reached the goal of
+--for (default: ready for a deployment, deployed for a logical cloud): ready, deployed (or
+instantiated), applied, terminated, or condition=TYPE, such as condition=Healthy or
+condition=Stalled=False. Progress goes to the error output. The exit code is 7 if it
+failed, and 6 after --timeout; wait then lists what blocks it. It polls at least once, so
+--timeout=0 shows the present status. With -f, it follows all deployments and clouds of
 the documents.`,
 		Example:           "  emcoctl wait shop/till/v1/autumn --for=deployed --timeout=2m\n  emcoctl wait shop/till/v1/autumn --for=condition=Healthy",
 		Args:              cobra.MaximumNArgs(1),
@@ -68,18 +68,18 @@ the documents.`,
 		}),
 	}
 	c.Flags().StringVar(&goal, "for", "", "what to wait for: "+strings.Join(progress.Goals, ", "))
-	c.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait at most")
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "longest wait")
 	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(waitFor, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return c
 }
 
-// waitFor is what a shell offers after --for.
+// waitFor lists the completions of --for.
 var waitFor = []string{
 	"ready", "deployed", "terminated", "applied",
 	"condition=Placed", "condition=Rendered", "condition=Committed", "condition=Synced", "condition=Healthy",
 }
 
-// waitAll waits for one after the other, until a time that is for all of them.
+// waitAll waits for one after the other, with one timeout for all.
 func (a *app) waitAll(ctx context.Context, paths []string, goal progress.Goal, until time.Time) error {
 	for _, path := range paths {
 		g := goal
@@ -109,14 +109,14 @@ func (a *app) follow(ctx context.Context, c *client.Client, path string, goal pr
 	return progress.Wait(ctx, read, progress.Options{Goal: goal, Timeout: timeout, Name: path, Log: a.sys.Err})
 }
 
-// readStatus returns a status, and as it came.
+// readStatus returns a status, decoded and as the server sent it.
 func readStatus(ctx context.Context, c *client.Client, path, query string) (v2.Status, json.RawMessage, error) {
 	var s v2.Status
 	text, err := read(ctx, c, path+"/status?"+query, &s)
 	return s, text, err
 }
 
-// read gets a document into out, and returns it as it came.
+// read reads a document into out, and returns it as the server sent it.
 func read(ctx context.Context, c *client.Client, path string, out any) (json.RawMessage, error) {
 	res, err := c.Do(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: "application/json"})
 	if err == nil {
@@ -131,8 +131,8 @@ func read(ctx context.Context, c *client.Client, path string, out any) (json.Raw
 	return res.Body, nil
 }
 
-// deployment is the path of the deployment intent group or logical cloud that a word of
-// the command line names.
+// deployment returns the path of the deployment intent group or logical cloud of an
+// argument.
 func deployment(word string) (string, error) {
 	path := strings.TrimSuffix(anchor.Expand(word), "/status")
 	if parent := anchor.Parent(path); anchor.IsAction(path) && followable(parent) {
@@ -144,7 +144,7 @@ func deployment(word string) (string, error) {
 	return path, nil
 }
 
-// targets lists what to follow: the anchor, or what the documents of -f are about.
+// targets lists what to follow: the anchor, or the deployments of the documents of -f.
 func (a *app) targets(args []string) ([]string, error) {
 	path, err := a.subject(args)
 	if err != nil {
@@ -160,7 +160,7 @@ func (a *app) targets(args []string) ([]string, error) {
 	}
 	paths, err := followed(docs)
 	if err == nil && len(paths) == 0 {
-		err = usagef("none of the documents is about a deployment intent group or a logical cloud")
+		err = usagef("no document belongs to a deployment intent group or a logical cloud")
 	}
 	return paths, err
 }

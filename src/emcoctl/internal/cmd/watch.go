@@ -26,13 +26,13 @@ func (a *app) watch() *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use: "watch GROUP [NAME=VALUE...]", Short: "Follow the status of a deployment, a line for each change",
-		Long: `Watch prints a line whenever the status of a deployment changes, until it is interrupted
-or --timeout is over; with -o json the status itself, one a line.
+		Long: `Watch prints a line for each change of a deployment's status, until it is interrupted or
+--timeout ends; with -o json the whole status, one per line.
 
-What is followed can be narrowed, as in EMCO's client: status=ready (the default) or
-status=deployed, format=summary or format=all (the default), and app=A, cluster=PROVIDER+C,
-resource=R, each as often as needed. Unlike EMCO's, it speaks to the REST address. It
-follows a stream if the server has one, and else asks every few seconds.`,
+Filters are those of EMCO's client: status=ready (the default) or status=deployed,
+format=summary or format=all (the default), and app=A, cluster=PROVIDER+C, resource=R,
+each repeatable. Unlike EMCO's client, watch uses the REST address. It follows a stream if
+the server has one; otherwise it polls every few seconds.`,
 		Example:           "  emcoctl watch shop/till/v1/autumn\n  emcoctl watch shop/till/v1/autumn status=deployed app=web -o json",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeGroup,
@@ -58,12 +58,12 @@ follows a stream if the server has one, and else asks every few seconds.`,
 			return w.run(ctx, server)
 		}),
 	}
-	c.Flags().DurationVar(&timeout, "timeout", 0, "how long to follow; 0 is for ever")
-	c.Flags().IntVar(&w.lines, "lines", 0, "end after so many; 0 is never")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "how long to follow; 0 is unlimited")
+	c.Flags().IntVar(&w.lines, "lines", 0, "stop after this number of lines; 0 is unlimited")
 	return c
 }
 
-// watchQuery translates what EMCO's client calls the parameters.
+// watchQuery translates the parameters of EMCO's client.
 func watchQuery(args []string) (url.Values, error) {
 	q := url.Values{"status": {"ready"}, "output": {"all"}}
 	names := map[string]string{"status": "status", "format": "output", "app": "app", "cluster": "cluster", "resource": "resource"}
@@ -81,7 +81,7 @@ func watchQuery(args []string) (url.Values, error) {
 	return q, nil
 }
 
-// between is how long to wait before a server is asked again that does not stream.
+// between is the interval of polls of a server without streams.
 const between = 2 * time.Second
 
 // watcher is one run of watch.
@@ -90,12 +90,12 @@ type watcher struct {
 	form  report.Format
 	path  string
 	query url.Values
-	last  string // what was printed last
-	lines int    // to be printed; 0 for all that come
+	last  string // the last printed line
+	lines int    // limit; 0 for none
 	shown int
 }
 
-// run follows the server's stream, or asks again and again if there is none.
+// run follows the server's stream, or polls if it has none.
 func (w *watcher) run(ctx context.Context, c *client.Client) error {
 	streamed := func() string { return w.path + "/status?" + w.query.Encode() + "&watch=true" }
 	err := w.stream(ctx, c, streamed, w.show)
@@ -122,7 +122,7 @@ func (w *watcher) run(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// show prints one status, unless it says what was said before.
+// show prints one status, unless it equals the last one.
 func (w *watcher) show(line []byte) error {
 	var s v2.Status
 	if err := json.Unmarshal(line, &s); err != nil {
@@ -145,7 +145,7 @@ func (w *watcher) show(line []byte) error {
 	return w.line(plain.Line(text))
 }
 
-// line prints a text that is another than before, with the time if it is for people.
+// line prints a text that differs from the last one, with the time if it is for people.
 func (w *watcher) line(text string) error {
 	if text == w.last {
 		return nil
