@@ -52,7 +52,7 @@ const maxFindings = 50
 // the first object with that failure. Result.Failed lists all failures.
 func (c *Cluster) Apply(ctx context.Context, st AppState) (Result, error) {
 	key, value := manifest.DeploymentLabel(st.Deployment, st.App)
-	r := &applyRun{cluster: c, label: deploymentLabel{key, value}, appliedUIDs: map[types.UID]bool{}, desired: map[objectKey]bool{}}
+	r := &applyRun{cluster: c, label: deploymentLabel{key, value}, appliedUIDs: map[types.UID]bool{}, desired: map[manifest.ObjectKey]bool{}}
 	if err := r.applyDefinitions(ctx, st); err != nil {
 		return r.result, err
 	}
@@ -79,15 +79,12 @@ type applyRun struct {
 	cluster     *Cluster
 	label       deploymentLabel
 	result      Result
-	desired     map[objectKey]bool
+	desired     map[manifest.ObjectKey]bool
 	appliedUIDs map[types.UID]bool // of applied objects: two groups may serve the same object
 	mapperReset bool               // the served kinds were read again during this run
 }
 
 type deploymentLabel struct{ key, value string }
-
-// objectKey is an object's identity on a cluster, whatever the version of its API.
-type objectKey struct{ group, kind, namespace, name string }
 
 // recordFailure records the failure of an object. It returns the failure if the cluster is
 // unreachable, which ends the run.

@@ -26,7 +26,7 @@ func (r *applyRun) apply(ctx context.Context, o manifest.Object) error {
 	if err != nil {
 		return r.recordFailure(o.ID, "apply", err)
 	}
-	r.desired[keyOf(id)] = true
+	r.desired[id.Key()] = true
 	content, err := prepare(o, id)
 	if err != nil {
 		return r.recordFailure(id, "apply", err)
@@ -143,8 +143,6 @@ func (c *Cluster) mapping(ctx context.Context, id manifest.ID) (*meta.RESTMappin
 	defer cancel()
 	return c.mapper.RESTMappingWithContext(ctx, schema.GroupKind{Group: id.Group, Kind: id.Kind}, id.Version)
 }
-
-func keyOf(id manifest.ID) objectKey { return objectKey{id.Group, id.Kind, id.Namespace, id.Name} }
 
 // serverFields are set by the server. Content that was exported from a cluster has them, and
 // the server refuses them.

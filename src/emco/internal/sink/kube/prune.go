@@ -39,10 +39,10 @@ func (r *applyRun) pruneObject(ctx context.Context, id manifest.ID) error {
 	if err != nil {
 		return r.recordFailure(id, "delete", err)
 	}
-	if r.desired[keyOf(id)] {
+	if r.desired[id.Key()] {
 		return nil
 	}
-	r.desired[keyOf(id)] = true // the same object may be listed in several versions
+	r.desired[id.Key()] = true // the same object may be listed in several versions
 	return r.recordFailure(id, "delete", r.delete(ctx, where, id))
 }
 

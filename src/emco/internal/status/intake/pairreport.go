@@ -13,33 +13,31 @@ type indexedReport struct {
 	report        status.Report
 	apps          map[string]status.App // by label
 	unseen        map[manifest.GroupKind]string
-	clusterScoped map[objectName]status.Object // cluster-scoped objects of all apps
+	clusterScoped map[manifest.ObjectKey]status.Object // cluster-scoped objects of all apps
 
 	objectsProved, hooksProved bool // objects, or hooks, that the agent may not read have the desired content
 }
 
-// objectName identifies an object in every version of its API.
-type objectName struct{ group, kind, namespace, name string }
-
-func nameOfObject(o status.Object) objectName {
-	return objectName{o.Group, o.Kind, o.Namespace, o.Name}
+func keyOf(o status.Object) manifest.ObjectKey {
+	return manifest.ObjectKey{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-func nameOfID(id manifest.ID) objectName { return objectName{id.Group, id.Kind, id.Namespace, id.Name} }
+func kindOf(k manifest.ObjectKey) manifest.GroupKind {
+	return manifest.GroupKind{Group: k.Group, Kind: k.Kind}
+}
 
-func kindOf(n objectName) manifest.GroupKind      { return manifest.GroupKind{Group: n.group, Kind: n.kind} }
-func (n objectName) withoutNamespace() objectName { n.namespace = ""; return n }
+func withoutNamespace(k manifest.ObjectKey) manifest.ObjectKey { k.Namespace = ""; return k }
 func idOf(o status.Object) manifest.ID {
 	return manifest.ID{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
 func indexReport(r status.Report) *indexedReport {
-	x := &indexedReport{report: r, apps: map[string]status.App{}, unseen: map[manifest.GroupKind]string{}, clusterScoped: map[objectName]status.Object{}}
+	x := &indexedReport{report: r, apps: map[string]status.App{}, unseen: map[manifest.GroupKind]string{}, clusterScoped: map[manifest.ObjectKey]status.Object{}}
 	for _, a := range r.Apps {
 		x.apps[a.Label] = a
 		for _, o := range a.Objects {
 			if o.Namespace == "" {
-				x.clusterScoped[nameOfObject(o)] = o
+				x.clusterScoped[keyOf(o)] = o
 			}
 		}
 	}
@@ -54,9 +52,9 @@ func indexReport(r status.Report) *indexedReport {
 func (x *indexedReport) pairReport(p Pair) appcontext.Report {
 	_, label := manifest.DeploymentLabel(p.Key.UID, p.Key.App)
 	app, known := x.apps[label]
-	have := map[objectName]status.Object{}
+	have := map[manifest.ObjectKey]status.Object{}
 	for _, o := range app.Objects {
-		have[nameOfObject(o)] = o
+		have[keyOf(o)] = o
 	}
 	out := appcontext.Report{Key: p.Key, Commit: app.Commit, Truncated: app.Truncated, Resources: make([]appcontext.ResourceStatus, 0, len(p.Objects))}
 	for _, ref := range p.Objects {
@@ -75,7 +73,7 @@ func (x *indexedReport) pairReport(p Pair) appcontext.Report {
 		}
 	}
 	for _, o := range app.Objects {
-		if _, left := have[nameOfObject(o)]; left {
+		if _, left := have[keyOf(o)]; left {
 			out.Resources = append(out.Resources, appcontext.ResourceStatus{ID: idOf(o), Status: o.Status, Reason: o.Reason, Content: o.Content, Extra: true})
 		}
 	}
@@ -85,12 +83,12 @@ func (x *indexedReport) pairReport(p Pair) appcontext.Report {
 // find looks up an object of a bundle among the objects of its app. A custom kind may turn out
 // to be cluster-scoped, and a cluster-scoped object that several apps bring, such as a
 // definition, may carry the label of another app.
-func (x *indexedReport) find(have map[objectName]status.Object, id manifest.ID) (objectName, status.Object, bool) {
-	n := nameOfID(id)
+func (x *indexedReport) find(have map[manifest.ObjectKey]status.Object, id manifest.ID) (manifest.ObjectKey, status.Object, bool) {
+	n := id.Key()
 	if o, ok := have[n]; ok {
 		return n, o, true
 	}
-	n = n.withoutNamespace()
+	n = withoutNamespace(n)
 	if o, ok := have[n]; ok {
 		return n, o, true
 	}
@@ -118,7 +116,7 @@ func presentStatus(ref appcontext.Ref, o status.Object, app status.App, vouched 
 // absentStatus is the status of an object of the bundle that the report does not name.
 func (x *indexedReport) absentStatus(id manifest.ID, app status.App, known bool) appcontext.ResourceStatus {
 	out := appcontext.ResourceStatus{ID: id, Status: status.NotFound, Reason: app.Error}
-	why, unseen := x.unseen[kindOf(nameOfID(id))]
+	why, unseen := x.unseen[kindOf(id.Key())]
 	switch {
 	case unseen:
 		out.Status, out.Reason = status.Unknown, fmt.Sprintf("the agent cannot read objects of kind %s: %s", id.Kind, why)
