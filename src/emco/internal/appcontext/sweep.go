@@ -228,7 +228,7 @@ func (w *sweeper) sweepTries(ctx context.Context, d deploymentKeys) error {
 	return nil
 }
 
-// at is when the try began; the year 1970 if its name does not say.
+// at is when the try began; the year 1970 if its name contains no time.
 func (t publishTry) at() time.Time {
 	ms, err := strconv.ParseInt(t.try[:min(13, len(t.try))], 16, 64)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Create stores a new document. Exists if there is one of that key; Conflict with
-// ErrNoParent or ErrNoTarget if what it needs is missing or being deleted.
-// It becomes visible at once or not at all.
+// Create stores a new document. Exists if the key is used; Conflict with ErrNoParent or
+// ErrNoTarget if its parent or a reference is missing or being deleted. It becomes visible
+// as a whole or not at all.
 func (db *DB) Create(ctx context.Context, w Write) (Doc, error) {
 	if err := w.check("create"); err != nil {
 		return Doc{}, err
@@ -19,10 +19,10 @@ func (db *DB) Create(ctx context.Context, w Write) (Doc, error) {
 	return db.again(ctx, "create", w.Key, func() (Doc, error) { return db.create(ctx, w) })
 }
 
-// create goes through the steps of a creation once.
+// create tries a creation once.
 func (db *DB) create(ctx context.Context, w Write) (Doc, error) {
 	if err := db.confirm(ctx, w); err != nil {
-		return Doc{}, err // seen before anything is written, so as to disturb no one
+		return Doc{}, err // before anything is written, so that no other writer is disturbed
 	}
 	d := Doc{Key: w.Key, Parent: w.Parent, UID: strconv.FormatInt(random63(), 10), Rev: 1, State: Pending}
 	d = db.fill(d, w)
@@ -40,9 +40,9 @@ func (db *DB) create(ctx context.Context, w Write) (Doc, error) {
 	return db.flip(fctx, d, w)
 }
 
-// flip makes a pending document live if its parent and references are there, now
-// that whoever deletes them can see it; otherwise it takes it back. When that fails,
-// the next one to meet the document does.
+// flip makes a pending document live if its parent and references exist, now that their
+// deletions can see it; otherwise it removes it. If that fails, the next writer that finds
+// the document removes it.
 func (db *DB) flip(ctx context.Context, d Doc, w Write) (Doc, error) {
 	if err := db.confirm(ctx, w); err != nil {
 		_ = db.remove(ctx, d)
@@ -57,8 +57,8 @@ func (db *DB) flip(ctx context.Context, d Doc, w Write) (Doc, error) {
 	return live, err
 }
 
-// occupied says what it means for a creation that the key is taken: Exists, or
-// errLost once the key is free.
+// occupied returns why a creation found the key in use: Exists, or errLost once the key is
+// free.
 func (db *DB) occupied(ctx context.Context, k Key) error {
 	d, err := db.driver.Get(ctx, k)
 	if errs.Is(err, errs.NotFound) {
@@ -82,7 +82,7 @@ func (db *DB) occupied(ctx context.Context, k Key) error {
 	return errLost
 }
 
-// outwait waits until someone writes or removes d, or until it is stale.
+// outwait waits until d is written or removed, or until it is stale.
 func (db *DB) outwait(ctx context.Context, d Doc) error {
 	for wait := time.Millisecond; !db.stale(d); wait = min(2*wait, 50*time.Millisecond) {
 		if err := pause(ctx, wait); err != nil {
@@ -99,8 +99,8 @@ func (db *DB) outwait(ctx context.Context, d Doc) error {
 	return nil
 }
 
-// confirm checks that the parent and the references of a new document are there
-// to stay.
+// confirm checks that the parent and the references of a new document exist and are not
+// being deleted.
 func (db *DB) confirm(ctx context.Context, w Write) error {
 	if w.Parent != "" {
 		st, err := db.standing(ctx, w.Parent)
@@ -116,8 +116,8 @@ func (db *DB) confirm(ctx context.Context, w Write) error {
 	return db.confirmRefs(ctx, "create", w, nil)
 }
 
-// confirmRefs checks the references of w. Those in held were held before: a
-// deletion of their target cannot succeed.
+// confirmRefs checks the references of w. The document had those in held before: a deletion
+// of their target cannot succeed.
 func (db *DB) confirmRefs(ctx context.Context, op string, w Write, held map[Key]bool) error {
 	for _, r := range w.Refs {
 		if held[r.Key] && !r.Must {
@@ -136,8 +136,8 @@ func (db *DB) confirmRefs(ctx context.Context, op string, w Write, held map[Key]
 	return nil
 }
 
-// standing tells how a document that others want to rely on stands; Pending also
-// if there is none. A deletion that was left behind is undone here.
+// standing returns the state of a document that others refer to; Pending also if it does not
+// exist. It undoes an abandoned deletion.
 func (db *DB) standing(ctx context.Context, k Key) (State, error) {
 	d, err := db.driver.Get(ctx, k)
 	switch {
@@ -151,8 +151,7 @@ func (db *DB) standing(ctx context.Context, k Key) (State, error) {
 	return d.State, nil
 }
 
-// unmark makes a document live again that was marked for deletion; errLost if
-// another writer was faster.
+// unmark removes the mark of a deletion; errLost if another writer was faster.
 func (db *DB) unmark(ctx context.Context, d Doc) error {
 	d.State = Live
 	_, err := db.put(ctx, d, d.Tag)

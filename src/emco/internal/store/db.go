@@ -11,9 +11,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
-// DB is what services use. It keeps the promises that hold between documents: a
-// document's parent exists, and what is referred to is not deleted. Any number of
-// DBs in any number of processes may share one store.
+// DB is the document store of services. It guarantees that a document's parent exists, and
+// that a document with references to it is not deleted. Any number of DBs in any number of
+// processes may share one store.
 type DB struct {
 	driver Driver
 	blobs  Blobs
@@ -23,11 +23,11 @@ type DB struct {
 }
 
 const (
-	// lease is the age at which an unfinished write counts as left behind. Who works
-	// longer renews in time. If clocks differ by more, unfinished writes are taken
-	// over too early or too late: those who lose one start over, nothing breaks.
+	// lease is the age at which an unfinished write counts as abandoned. Longer writes are
+	// renewed. If clocks differ by more, unfinished writes are repaired too early or too
+	// late: a writer that loses one starts over, nothing breaks.
 	lease = 5 * time.Second
-	// finishWithin bounds the writes that go on when a client has gone away.
+	// finishWithin bounds the writes that continue after a client has disconnected.
 	finishWithin = 30 * time.Second
 	// maxTries bounds how often a write that lost a race starts over.
 	maxTries = 32
@@ -41,14 +41,14 @@ func New(d Driver, b Blobs, s *seal.Sealer) *DB {
 // now returns the time as all drivers can keep it.
 func (db *DB) now() time.Time { return db.clock().UTC().Truncate(time.Millisecond) }
 
-// stale reports whether d, in the midst of a write, was left there by a crash.
+// stale reports whether the unfinished write of d was abandoned by a crash.
 func (db *DB) stale(d Doc) bool {
 	age := db.now().Sub(d.Since)
 	return age >= db.lease || age <= -db.lease
 }
 
-// Get returns the document, which may be about to be deleted; NotFound if there is
-// none. Its Secret is sealed: see Reveal.
+// Get returns the document, which may be being deleted; NotFound if it does not exist. Its
+// Secret is sealed: see Reveal.
 func (db *DB) Get(ctx context.Context, k Key) (Doc, error) {
 	d, err := db.driver.Get(ctx, k)
 	if err == nil && d.State == Pending {
@@ -58,8 +58,8 @@ func (db *DB) Get(ctx context.Context, k Key) (Doc, error) {
 }
 
 // Reveal unseals the secret of a document that Get or List returned; nil if it has
-// none. The error is Unavailable when the key that sealed it is missing, Internal
-// when the document was tampered with.
+// none. The error is Unavailable when the sealing key is missing, Internal when the
+// document was tampered with.
 func (db *DB) Reveal(_ context.Context, d Doc) (seal.Secret, error) {
 	if d.Secret == nil {
 		return nil, nil
@@ -72,8 +72,8 @@ func (db *DB) Reveal(_ context.Context, d Doc) (seal.Secret, error) {
 }
 
 // List yields the documents below under, "" for all, in byte order of their keys,
-// and ends at the first error. It sees each document as it is at some moment of the
-// listing, not all at the same moment.
+// and ends at the first error. It reads documents one after another, not all at the same
+// moment.
 func (db *DB) List(ctx context.Context, under Key, q Query) iter.Seq2[Doc, error] {
 	limit := q.Limit
 	q.Limit = 0 // pending documents do not count
@@ -93,8 +93,8 @@ func (db *DB) List(ctx context.Context, under Key, q Query) iter.Seq2[Doc, error
 	}
 }
 
-// Changes tells what was written since an earlier call returned mark, 0 if there was none;
-// see Follower. Where the driver cannot tell, anything may have been.
+// Changes returns what was written since an earlier call returned mark, 0 for the first
+// call; see Follower. Without a Follower, everything may have changed.
 func (db *DB) Changes(ctx context.Context, mark int64) (Changes, error) {
 	if f, ok := db.driver.(Follower); ok {
 		return f.Changes(ctx, mark)
@@ -103,19 +103,19 @@ func (db *DB) Changes(ctx context.Context, mark int64) (Changes, error) {
 }
 
 // PutBlob stores uploaded content of at most limit bytes, TooLarge beyond. A
-// document has to name it before the sweeper's grace is over.
+// document must name it before the sweeper's grace ends.
 func (db *DB) PutBlob(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error) {
 	return db.blobs.Put(ctx, r, limit)
 }
 
-// OpenBlob reads uploaded content; NotFound if there is none.
+// OpenBlob reads uploaded content; NotFound if it does not exist.
 func (db *DB) OpenBlob(ctx context.Context, d manifest.Digest) (io.ReadCloser, error) {
 	return db.blobs.Open(ctx, d)
 }
 
-// SweepBlobs removes the content that no document names, in whatever state the
-// document is, and that was put more than grace ago. The grace has to be longer
-// than what a client needs from PutBlob to the document that names it.
+// SweepBlobs removes content that no document names, in any state, and that was stored more
+// than grace ago. The grace must be longer than a client needs from PutBlob to the document
+// that names the content.
 func (db *DB) SweepBlobs(ctx context.Context, grace time.Duration) error {
 	before := db.clock().Add(-grace)
 	named := map[manifest.Digest]bool{}

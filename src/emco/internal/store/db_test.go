@@ -192,7 +192,7 @@ func TestWritesAreRefused(t *testing.T) {
 			"a replacement of another creation", replace(1),
 			store.Write{Key: provider, UID: docs[1].UID},
 			errs.Conflict, nil,
-			"replace cluster-providers/edge: was deleted and created anew meanwhile, read it again",
+			"replace cluster-providers/edge: was deleted and created again meanwhile, read it again",
 		},
 		{
 			"a replacement with a reference that must exist", replace(0),

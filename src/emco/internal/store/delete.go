@@ -10,13 +10,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Delete removes a document. NotFound if there is none; Conflict with
-// ErrHasChildren or ErrReferenced, naming the first child or holder, if others need
-// it. guard, which may be nil, is asked last, while nothing can be put below the
-// document or refer to it: if it returns an error, the document stays and the error
-// is returned as it is. It is the place to destroy what belongs to the document
-// elsewhere. Its context ends if the deletion is lost to another process. After a
-// crash it may be asked again, so it has to be idempotent.
+// Delete removes a document. NotFound if it does not exist; Conflict with ErrHasChildren or
+// ErrReferenced, naming the first child or holder, if others need it. guard, which may be
+// nil, runs last, while no new document can be below this one or refer to it: if it returns
+// an error, the document stays and Delete returns the error. It is the place to remove what
+// belongs to the document elsewhere. Its context ends if another process takes the deletion
+// over. It may run again after a crash, so it must be idempotent.
 func (db *DB) Delete(ctx context.Context, k Key, guard func(context.Context, Doc) error) error {
 	var uid string // of the document that we marked
 	_, err := db.again(ctx, "delete", k, func() (Doc, error) {
@@ -33,11 +32,11 @@ func (db *DB) Delete(ctx context.Context, k Key, guard func(context.Context, Doc
 	return err
 }
 
-// errGone tells that the document which we marked was removed by someone else.
+// errGone says that another process has removed the document that we marked.
 var errGone = errors.New("gone")
 
-// mark announces the deletion and returns the document as it is stored then. uid is
-// that of the document we marked in an attempt before, if any.
+// mark announces the deletion and returns the document as it is stored afterwards. uid is
+// that of the document that an earlier attempt marked, if any.
 func (db *DB) mark(ctx context.Context, k Key, uid string) (Doc, error) {
 	d, err := db.load(ctx, "delete", k)
 	if uid != "" && (errs.Is(err, errs.NotFound) || err == nil && d.UID != uid) {
@@ -53,8 +52,8 @@ func (db *DB) mark(ctx context.Context, k Key, uid string) (Doc, error) {
 	return db.put(ctx, d, d.Tag)
 }
 
-// other waits for the deletion that someone else carries out: errLost when it is
-// over, Conflict while it goes on.
+// other waits for the deletion by another process: errLost when it has ended, Conflict
+// while it continues.
 func (db *DB) other(ctx context.Context, d Doc) error {
 	if err := db.outwait(ctx, d); err != nil {
 		return err
@@ -66,8 +65,8 @@ func (db *DB) other(ctx context.Context, d Doc) error {
 	return errLost
 }
 
-// finish carries out the deletion of a marked document, or takes the mark back.
-// When taking it back fails, the mark counts as left behind after a while.
+// finish deletes a marked document, or removes the mark. A mark that cannot be removed
+// counts as abandoned after the lease.
 func (db *DB) finish(ctx context.Context, d Doc, guard func(context.Context, Doc) error) error {
 	fctx, cancel := detached(ctx)
 	err := db.clear(fctx, d)
@@ -84,9 +83,8 @@ func (db *DB) finish(ctx context.Context, d Doc, guard func(context.Context, Doc
 	return db.remove(fctx, d)
 }
 
-// clear makes sure that no document is below d or refers to it. Writes under way
-// that would do so, but are not confirmed, are taken back: they start over and find
-// the mark.
+// clear checks that no document is below d or refers to it. It undoes unconfirmed writes
+// that would do so: they start over and find the mark.
 func (db *DB) clear(ctx context.Context, d Doc) error {
 	for c, err := range db.driver.List(ctx, d.Key, Query{}) {
 		switch {
@@ -110,7 +108,7 @@ func (db *DB) clear(ctx context.Context, d Doc) error {
 	return nil
 }
 
-// release frees k from the holder h, if h does not hold it for good.
+// release removes the claims of holder h on k; ErrReferenced if h refers to k.
 func (db *DB) release(ctx context.Context, k Key, h Doc) error {
 	switch {
 	case h.State == Pending:
@@ -125,8 +123,8 @@ func (db *DB) release(ctx context.Context, k Key, h Doc) error {
 	return err
 }
 
-// guarded asks the guard while it keeps the mark fresh. It returns the document as
-// it is stored then.
+// guarded runs the guard while it renews the mark. It returns the document as it is stored
+// afterwards.
 func (db *DB) guarded(ctx context.Context, d Doc, guard func(context.Context, Doc) error) (Doc, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	renewed := make(chan Doc, 1)
@@ -135,12 +133,12 @@ func (db *DB) guarded(ctx context.Context, d Doc, guard func(context.Context, Do
 		cancel(nil)
 		return <-renewed
 	})
-	defer stop() // in case the guard panics
+	defer stop() // also if the guard panics
 	err := guard(ctx, d)
 	return stop(), err
 }
 
-// renew writes the mark anew until ctx ends, and ends it when the mark is lost.
+// renew rewrites the mark until ctx ends, and ends ctx when the mark is lost.
 func (db *DB) renew(ctx context.Context, d Doc, lost context.CancelCauseFunc) Doc {
 	tick := time.NewTicker(max(db.lease/4, time.Millisecond))
 	defer tick.Stop()
@@ -163,7 +161,7 @@ func (db *DB) renew(ctx context.Context, d Doc, lost context.CancelCauseFunc) Do
 	}
 }
 
-// load reads a document that a write is about; NotFound if readers see none.
+// load reads the document of a write; NotFound if readers do not see it.
 func (db *DB) load(ctx context.Context, op string, k Key) (Doc, error) {
 	d, err := db.driver.Get(ctx, k)
 	if errs.Is(err, errs.NotFound) || err == nil && d.State == Pending {

@@ -7,24 +7,24 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Reasons why a write is refused because of another document. The error is of
-// kind Conflict (EMCO answers 409 to all of them), errors.Is finds the reason and
-// errors.As a *Related that names the other document.
+// Reasons why another document has a write refused. The error is a Conflict (EMCO answers
+// 409 to all of them); errors.Is finds the reason, and errors.As a *Related that names the
+// other document.
 var (
 	ErrNoParent    = errors.New("no parent")     // create: the parent does not exist or is being deleted
-	ErrNoTarget    = errors.New("no target")     // create, replace: a reference that must exist does not, or any is being deleted
+	ErrNoTarget    = errors.New("no target")     // create, replace: a required reference does not exist, or any is being deleted
 	ErrHasChildren = errors.New("has children")  // delete: there are documents below
 	ErrReferenced  = errors.New("is referenced") // delete: another document refers to this one
 )
 
-// Related says which other document stands in the way.
+// Related names the document that has a write refused.
 type Related struct {
 	Reason error // one of the reasons above
 	Key    Key   // the parent, the target, the first child or the first holder
 	text   string
 }
 
-// Error tells the reason in words, with the key.
+// Error returns the reason in words, with the key.
 func (r *Related) Error() string { return r.text }
 
 // Unwrap returns the reason.
@@ -42,8 +42,8 @@ var (
 	errGoing  = errors.New("is being deleted, try again")
 	errBusy   = errors.New("many are changing it at once, try again")
 
-	// errLost tells a caller within the package that another writer was faster; it
-	// starts over and never shows it.
+	// errLost says within the package that another writer was faster; callers start over and
+	// never return it.
 	errLost = errors.New("lost a race")
 )
 

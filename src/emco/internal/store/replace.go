@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Replace puts w in the place of the document of its key. at is the revision that
-// w was made from: Conflict if the document has another one; 0 replaces whichever
-// is there. NotFound if there is none; Conflict with ErrNoTarget as for Create.
+// Replace replaces the document of w's key. at is the revision that w was made from:
+// Conflict if the document has another one; 0 replaces any. NotFound if the document does
+// not exist; Conflict with ErrNoTarget as for Create.
 func (db *DB) Replace(ctx context.Context, w Write, at int64) (Doc, error) {
 	if err := w.check("replace"); err != nil {
 		return Doc{}, err
@@ -17,7 +17,7 @@ func (db *DB) Replace(ctx context.Context, w Write, at int64) (Doc, error) {
 	return db.again(ctx, "replace", w.Key, func() (Doc, error) { return db.replace(ctx, w, at) })
 }
 
-// replace goes through the steps of a replacement once.
+// replace tries a replacement once.
 func (db *DB) replace(ctx context.Context, w Write, at int64) (Doc, error) {
 	old, err := db.replaceable(ctx, w, at)
 	if err != nil {
@@ -44,7 +44,7 @@ func (db *DB) replaceable(ctx context.Context, w Write, at int64) (Doc, error) {
 	case err != nil:
 		return Doc{}, err
 	case w.UID != "" && w.UID != d.UID:
-		return Doc{}, conflict("replace", w.Key, errors.New("was deleted and created anew meanwhile, read it again"))
+		return Doc{}, conflict("replace", w.Key, errors.New("was deleted and created again meanwhile, read it again"))
 	case at != 0 && at != d.Rev:
 		return Doc{}, conflict("replace", w.Key, fmt.Errorf("is at revision %d, not %d, read it again", d.Rev, at))
 	case w.Parent != d.Parent:
@@ -60,9 +60,9 @@ func (db *DB) replaceable(ctx context.Context, w Write, at int64) (Doc, error) {
 	return d, nil
 }
 
-// claim announces the references that a replacement adds, so that whoever deletes
-// a target can see them before they are confirmed. Readers notice nothing. Claims
-// of others stay, so that of several replacements at once one gets through.
+// claim announces the references that a replacement adds, so that deletions of the targets
+// see them before they are confirmed. Readers do not see claims. Claims of other
+// replacements stay, so that one of several at the same time succeeds.
 func (db *DB) claim(ctx context.Context, d Doc, refs []Key) (Doc, error) {
 	known := setOf(slices.Concat(d.Refs, d.Claims))
 	added := slices.DeleteFunc(slices.Clone(refs), func(k Key) bool { return known[k] })
@@ -73,9 +73,8 @@ func (db *DB) claim(ctx context.Context, d Doc, refs []Key) (Doc, error) {
 	return db.put(ctx, d, d.Tag)
 }
 
-// disclaim takes all claims back; other replacements that rely on them see a new tag
-// and start over. When it fails the claims do no harm: whoever deletes a target
-// clears them.
+// disclaim removes all claims; other replacements that rely on them see a new tag and start
+// over. Claims that stay after a failure do no harm: the deletion of a target clears them.
 func (db *DB) disclaim(ctx context.Context, d Doc) {
 	if d.Claims == nil {
 		return

@@ -2,15 +2,15 @@ package store
 
 import "context"
 
-// AnySealed reports whether a driver holds a document with a secret. A store for which
-// it does needs the key that they were sealed with: a new one could never open them.
+// AnySealed reports whether any document has a secret. Such a store needs the key that sealed
+// them: a new key could never open them.
 func AnySealed(ctx context.Context, d Driver) (bool, error) {
 	doc, err := firstSealed(ctx, d)
 	return doc.Secret != nil, err
 }
 
-// CheckKey opens the secret of one document, if there is any, so that a wrong key is
-// seen before anything is sealed with it. The error is that of Reveal.
+// CheckKey opens the secret of one document, if any has one, so that a wrong key is found
+// before anything is sealed with it. The error is that of Reveal.
 func (db *DB) CheckKey(ctx context.Context) error {
 	doc, err := firstSealed(ctx, db.driver)
 	if err != nil {
@@ -20,7 +20,7 @@ func (db *DB) CheckKey(ctx context.Context) error {
 	return err
 }
 
-// firstSealed returns the first document that has a secret; a zero one if none has.
+// firstSealed returns the first document with a secret; a zero one if there is none.
 func firstSealed(ctx context.Context, d Driver) (Doc, error) {
 	for doc, err := range d.List(ctx, "", Query{}) {
 		if err != nil || doc.Secret != nil {

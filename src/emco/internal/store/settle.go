@@ -9,12 +9,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Settle repairs what crashes left behind, and is to be called before a process
-// starts to serve. Creations that were not confirmed are taken back, deletions that
-// were not carried out are undone; neither was acknowledged to anyone. Writes of
-// other processes that are alive are left alone, which may mean to wait some
-// seconds. The error is Unavailable if a secret was sealed with a key that is
-// missing, and names document and key.
+// Settle repairs what crashes left behind; call it before a process starts to serve. It
+// removes unconfirmed creations and undoes unfinished deletions, which no client was
+// answered. Writes of live processes stay, which may mean to wait some seconds. The error is
+// Unavailable if the key of a secret is missing, and names document and key.
 func (db *DB) Settle(ctx context.Context) error {
 	left, err := db.unfinished(ctx)
 	if err != nil {
@@ -33,8 +31,8 @@ func (db *DB) Settle(ctx context.Context) error {
 	return nil
 }
 
-// unfinished lists the documents in the midst of a write, oldest first, and checks
-// the keys of all secrets on the way.
+// unfinished lists the documents with an unfinished write, oldest first, and checks the
+// keys of all secrets.
 func (db *DB) unfinished(ctx context.Context) ([]Doc, error) {
 	var left []Doc
 	for d, err := range db.driver.List(ctx, "", Query{}) {
@@ -54,7 +52,7 @@ func (db *DB) unfinished(ctx context.Context) ([]Doc, error) {
 	return left, nil
 }
 
-// settle takes back or undoes what was left at d; errLost if someone is at it.
+// settle undoes the unfinished write of d; errLost if another process continues it.
 func (db *DB) settle(ctx context.Context, d Doc) error {
 	if d.State == Pending {
 		return db.remove(ctx, d)

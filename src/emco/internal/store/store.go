@@ -1,7 +1,7 @@
-// Package store keeps documents. DB is what services call: it knows parents,
-// references, revisions, secrets and blobs, once for all drivers. A Driver only
-// keeps single documents with compare-and-swap; no multi-document transaction is
-// asked of it, so the same code runs on SQLite and on MongoDB.
+// Package store stores documents. Services call DB, which implements parents, references,
+// revisions, secrets and blobs once for all drivers. A Driver stores single documents with
+// compare-and-swap. It needs no transaction over several documents, so the same code runs
+// on SQLite and on MongoDB.
 package store
 
 import (
@@ -23,38 +23,38 @@ type Doc struct {
 	UID     string // decimal positive int63, new for each creation, kept through replacements
 	Rev     int64  // 1 when created, +1 with each replacement
 	Parent  Key    // empty for a root
-	Refs    []Key  // documents this one refers to, sorted; they cannot be deleted while it exists
+	Refs    []Key  // documents that this one refers to, sorted; they cannot be deleted while it exists
 	Body    []byte // JSON as clients may see it: secrets are masked
-	Secret  []byte // what clients never see, sealed; nil if there is none. See DB.Reveal
+	Secret  []byte // hidden from clients, sealed; nil for none. See DB.Reveal
 	Blobs   []Blob // uploaded files, by part name
 	Created time.Time
 	Updated time.Time // of the last creation or replacement; both times are UTC, in whole milliseconds
 
-	// What follows serves the protocol of writing; services have no use for it.
+	// The following fields serve the write protocol; services do not use them.
 
 	State  State     // services see Live and Deleting documents only
-	Tag    int64     // positive, drawn at random for each write, so it never comes back; what drivers compare
+	Tag    int64     // positive and random for each write, so it never repeats; drivers compare it
 	Since  time.Time // when this tag was written
-	Claims []Key     // references of a replacement under way, sorted; a driver finds them like Refs
+	Claims []Key     // references of a replacement in progress, sorted; a driver finds them like Refs
 }
 
-// Blob names uploaded content that a document holds.
+// Blob names uploaded content of a document.
 type Blob struct {
 	Name   string          `json:"name"` // the multipart part: "file"
-	File   string          `json:"file"` // the file name the client gave, if any
+	File   string          `json:"file"` // file name from the client, if any
 	Digest manifest.Digest `json:"digest"`
 	Size   int64           `json:"size"`
 }
 
-// State is where a document stands in its creation or deletion, see the package's
-// README for the protocol.
+// State is the progress of a document's creation or deletion. The package's README
+// describes the protocol.
 type State uint8
 
 // The states of a document.
 const (
-	Live     State = iota // as users know it
-	Pending               // written, but its parent and references are not yet confirmed; does not exist for readers
-	Deleting              // marked; nothing new may be put below it or refer to it
+	Live     State = iota // visible to users
+	Pending               // written, but its parent and references are not confirmed yet; readers do not see it
+	Deleting              // marked; no new document may be below it or refer to it
 )
 
 // String returns the name of the state.
@@ -72,54 +72,53 @@ func (s State) String() string {
 
 // Query narrows a listing.
 type Query struct {
-	Refers Key // only documents that refer to this key, be it by Refs or Claims; empty for all
+	Refers Key // only documents that refer to this key, by Refs or Claims; empty for all
 	After  Key // start after this key; for paging
-	Limit  int // at most so many; 0 for all
-	Depth  int // only documents exactly so many segments below: 1 for the members of a collection, 2 for those with names of two parts; 0 for all
+	Limit  int // the most documents to return; 0 for all
+	Depth  int // only documents exactly this many segments below: 1 for the members of a collection, 2 for names of two parts; 0 for all
 }
 
-// Driver keeps documents. Errors are classified: NotFound, Exists, Conflict,
-// Unavailable. A write that returned nil survives a kill of the process and a
-// loss of power, and every read that starts after it sees it, in whichever process.
-// An error of kind Unavailable leaves open whether a write was done.
+// Driver stores documents. Errors are classified: NotFound, Exists, Conflict, Unavailable.
+// A write that returned nil survives a kill of the process and a loss of power, and every
+// later read sees it, in all processes. After an Unavailable a write may have been made.
 type Driver interface {
-	// Get returns the document, in whatever State; NotFound if there is none.
+	// Get returns the document, in any State; NotFound if it does not exist.
 	Get(ctx context.Context, k Key) (Doc, error)
 	// List yields documents whose key is below under ("" for all), in byte order of
-	// keys, in whatever State; it ends at the first error. "a/b/c" is below "a/b",
-	// "a/b" and "a/bc" are not. Documents that are there from beginning to end are
-	// listed once; of those that come, go or change meanwhile, nothing is promised.
-	// A listing may be abandoned, and its consumer may write meanwhile.
+	// keys, in any State; it ends at the first error. "a/b/c" is below "a/b", "a/b" and
+	// "a/bc" are not. Documents that exist during the whole listing are listed once; for
+	// documents that are created, changed or removed meanwhile, nothing is promised. A
+	// consumer may stop at any time, and may write meanwhile.
 	List(ctx context.Context, under Key, q Query) iter.Seq2[Doc, error]
-	// Put writes d, all of it or nothing, if the document stored under its key has
-	// the tag at (0: if there is none, else Exists); Conflict otherwise.
+	// Put writes all of d or nothing, if the document stored under its key has the tag at;
+	// Conflict otherwise. With at 0 the document must not exist; Exists if it does.
 	Put(ctx context.Context, d Doc, at int64) error
 	// Remove deletes the document if it has the tag at; Conflict if not, nil if it is absent.
 	Remove(ctx context.Context, k Key, at int64) error
 }
 
-// Follower is what a Driver may be besides: one that tells what was written.
+// Follower is a Driver that also reports what was written.
 type Follower interface {
-	// Changes tells what was written since an earlier call of it returned mark, which may
-	// have been asked of another Driver on the same store; 0 if there was none. A write
-	// that returned before the call is told of.
+	// Changes returns what was written since an earlier call returned mark, also if another
+	// Driver on the same store did; 0 for the first call. It includes every write that
+	// returned before the call.
 	Changes(ctx context.Context, mark int64) (Changes, error)
 }
 
 // Changes are what was written to a store since a mark.
 type Changes struct {
 	Keys []Key // of documents that were put or removed, in order, each at least once
-	All  bool  // any document may have been: there was no mark, or it is too old
+	All  bool  // any document may have changed: there was no mark, or it is too old
 	Mark int64 // of now, for the next call
 }
 
-// Blobs keeps uploaded content by digest. Content is written once and never
-// changes; it survives what documents survive.
+// Blobs stores uploaded content by digest. Content is written once and never changes; it is
+// as durable as documents are.
 type Blobs interface {
-	// Put stores r and returns its digest and size; TooLarge beyond limit bytes, and then nothing is kept.
-	// Content that is there already counts as written now.
+	// Put stores r and returns its digest and size; TooLarge beyond limit bytes, and then nothing is stored.
+	// Content that exists counts as written now.
 	Put(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error)
-	// Open reads content; NotFound if there is none.
+	// Open reads content; NotFound if it does not exist.
 	Open(ctx context.Context, d manifest.Digest) (io.ReadCloser, error)
 	// Sweep removes content written before olderThan for which keep returns false.
 	Sweep(ctx context.Context, olderThan time.Time, keep func(manifest.Digest) bool) error

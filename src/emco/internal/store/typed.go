@@ -15,7 +15,7 @@ type Item[T any] struct {
 }
 
 // Decode reads a document's body, in which secrets are masked. The error is Internal:
-// what is stored has been validated.
+// stored documents were validated.
 func Decode[T any](d Doc) (T, error) {
 	var v T
 	if err := json.Unmarshal(d.Body, &v); err != nil {

@@ -16,23 +16,23 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
-// Write is a document as a service wants it. It is the whole document: what a
-// replacement leaves out is gone afterwards, secret and blobs included.
+// Write is the desired document, as a whole: what a replacement leaves out is removed,
+// secret and blobs included.
 type Write struct {
 	Key    Key
 	Parent Key    // empty for a root; otherwise Key is below it. A replacement cannot change it
-	UID    string // for Replace: refuse any other document of that key, such as one created anew; empty for whichever is there
+	UID    string // for Replace: the document must have this UID, so that one created again is not replaced; empty for any
 	Refs   []Ref
 	Body   []byte      // JSON as clients may see it
-	Secret seal.Secret // JSON or whatever the service likes, in clear; nil for none
-	Blobs  []Blob      // the content of each was put less than the sweeper's grace ago, or the stored document names it already
+	Secret seal.Secret // JSON or any other content, in clear; nil for none
+	Blobs  []Blob      // their content was stored less than the sweeper's grace ago, or the stored document names it already
 }
 
-// Ref is a reference to another document, which then cannot be deleted. EMCO
-// tolerates most references to what does not exist (yet).
+// Ref is a reference to another document, which then cannot be deleted. EMCO tolerates most
+// references to documents that do not exist yet.
 type Ref struct {
 	Key  Key
-	Must bool // the target has to exist
+	Must bool // the target must exist
 }
 
 const (
@@ -82,7 +82,7 @@ func (w Write) refs() []Key {
 	return slices.Compact(keys)
 }
 
-// fill takes over into d what w says.
+// fill copies the fields of w to d.
 func (db *DB) fill(d Doc, w Write) Doc {
 	d.Refs, d.Claims = w.refs(), nil
 	d.Body, d.Blobs = w.Body, w.Blobs
@@ -94,9 +94,9 @@ func (db *DB) fill(d Doc, w Write) Doc {
 	return d
 }
 
-// put writes d with a new tag over the one tagged at, 0 for none, and returns what
-// is stored then. An error whose outcome is open is settled by looking: tags do
-// not repeat. errLost stands for Conflict.
+// put writes d with a new tag over the document with tag at, 0 for none, and returns what is
+// stored afterwards. After an error that leaves the outcome open, it reads: tags do not
+// repeat. errLost stands for Conflict.
 func (db *DB) put(ctx context.Context, d Doc, at int64) (Doc, error) {
 	d.Tag, d.Since = random63(), db.now()
 	err := db.driver.Put(ctx, d, at)
@@ -127,7 +127,7 @@ func (db *DB) remove(ctx context.Context, d Doc) error {
 	return err
 }
 
-// random63 returns a positive number that nobody can foretell.
+// random63 returns an unpredictable positive number.
 func random63() int64 {
 	var b [8]byte
 	for {
@@ -138,14 +138,14 @@ func random63() int64 {
 	}
 }
 
-// detached returns a context for the steps that ought not to stop half-way when
-// the client goes away.
+// detached returns a context for steps that must not stop half-way when the client
+// disconnects.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), finishWithin)
 }
 
-// again runs f until it does something else than lose a race. op and k are for
-// the error when it lost too often or ctx ended.
+// again runs f until it returns anything but errLost. op and k are for the error when it
+// lost too often or ctx ended.
 func (db *DB) again(ctx context.Context, op string, k Key, f func() (Doc, error)) (Doc, error) {
 	for try := range maxTries {
 		if try > 0 {
@@ -160,7 +160,7 @@ func (db *DB) again(ctx context.Context, op string, k Key, f func() (Doc, error)
 	return Doc{}, conflict(op, k, errBusy)
 }
 
-// pause waits for d to pass or for the end of ctx, whose error it returns.
+// pause waits for d, or until ctx ends, whose error it returns.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

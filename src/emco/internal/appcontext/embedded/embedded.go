@@ -27,11 +27,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// A process that was killed holds its locks until its last child is gone that was forked
-// and does not run its own program yet: so long a start waits for them, and looks so often.
+// A killed process holds its locks until its last forked child has started its own program.
+// A start waits for that.
 const (
-	lockPatience = time.Second
-	lockPause    = 10 * time.Millisecond
+	lockPatience = time.Second           // the longest wait
+	lockPause    = 10 * time.Millisecond // between attempts
 )
 
 // DefaultQuota is the size of the database above which only reads are served, in bytes.
@@ -42,10 +42,10 @@ type Options struct {
 	Dir     string       // holds the data; made if absent, and closed to other users
 	Quota   int64        // bytes of the database; 0 is DefaultQuota
 	Log     *slog.Logger // gets etcd's errors; nil is none
-	NoFsync bool         // for tests only: what was written may be lost when the machine stops
+	NoFsync bool         // for tests only: writes may be lost when the machine stops
 }
 
-// Server is an etcd that runs.
+// Server is a running etcd.
 type Server struct {
 	etcd   *embed.Etcd
 	client *clientv3.Client
@@ -71,7 +71,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	etcd, err := start(c)
-	if err != nil { // etcd may have left files open: the lock stays, too
+	if err != nil { // etcd may have left files open: keep the lock
 		return nil, errs.E(errs.Internal, "start", "etcd in "+o.Dir, err)
 	}
 	s := &Server{etcd: etcd, client: v3client.New(etcd.Server), lock: lock}
@@ -86,8 +86,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return nil, errors.Join(err, s.Close())
 }
 
-// lockDir makes dir and keeps other processes out. etcd has a lock of its own, but
-// waits for it without end.
+// lockDir creates dir and locks it. etcd has a lock of its own, but waits for it without
+// end.
 func lockDir(ctx context.Context, dir string) (*fileutil.LockedFile, error) {
 	if dir == "" {
 		return nil, errs.E(errs.Invalid, "start", "etcd", errors.New("a directory is needed"))
@@ -119,8 +119,8 @@ func inUse(path string) error {
 	return errs.E(errs.Conflict, "start", "etcd in "+path, errors.New("another process uses it; stop that one, or choose another directory"))
 }
 
-// checkDB finds those that use the database without our lock, such as etcd's own tools,
-// and a database that is none.
+// checkDB finds processes that use the database without our lock, such as etcd's own tools,
+// and files that are no database.
 func checkDB(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -146,14 +146,14 @@ func config(o Options) *embed.Config {
 		c.QuotaBackendBytes = DefaultQuota
 	}
 	c.AutoCompactionMode, c.AutoCompactionRetention = embed.CompactorModePeriodic, "10m"
-	c.BootstrapDefragThresholdMegabytes = 256 // give room back when starting, if it is worth it
+	c.BootstrapDefragThresholdMegabytes = 256 // free disk space at start, if that is worth it
 	c.TickMs, c.ElectionMs = 20, 200          // it elects itself when it starts; the default takes up to a second
 	c.UnsafeNoFsync = o.NoFsync
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger(o.Log))
 	return c
 }
 
-// start turns the panics with which etcd meets data that it cannot read into errors.
+// start turns panics of etcd, when it cannot read the data, into errors.
 func start(c *embed.Config) (e *embed.Etcd, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -166,11 +166,11 @@ func start(c *embed.Config) (e *embed.Etcd, err error) {
 // Client returns the client. It is closed by Close.
 func (s *Server) Client() *clientv3.Client { return s.client }
 
-// Stopped is closed once the server has ended, by Close or because it could not go on.
+// Stopped is closed once the server has ended, by Close or by a fault.
 func (s *Server) Stopped() <-chan struct{} { return s.etcd.Server.StopNotify() }
 
-// Reclaim drops all history, gives free room back to the disk, and ends the alarm that
-// a used-up quota raised. Nothing is read or written meanwhile.
+// Reclaim drops all history, frees disk space, and disarms the alarm of a used-up quota.
+// Nothing is read or written meanwhile.
 func (s *Server) Reclaim(ctx context.Context) error {
 	r, err := s.client.Get(ctx, "\x00", clientv3.WithKeysOnly())
 	if err == nil {
@@ -188,8 +188,8 @@ func (s *Server) Reclaim(ctx context.Context) error {
 	return nil
 }
 
-// Close stops the server and gives the directory free. What uses the client must have
-// ended. Calling it again does nothing.
+// Close stops the server and unlocks the directory. All users of the client must have ended.
+// Calling it again does nothing.
 func (s *Server) Close() error {
 	var err error
 	s.once.Do(func() {

@@ -25,8 +25,8 @@ type Change struct {
 }
 
 // Watch yields what is below a prefix, then a change that is Synced, then changes, until
-// ctx ends. A change may be skipped only if a later one of the same key follows. Lost
-// connections and compactions cost a new list, of which only differences are yielded.
+// ctx ends. A change may be skipped only if a later one of the same key follows. After a
+// lost connection it continues; after a compaction it lists again and yields differences.
 func (c *Client) Watch(ctx context.Context, prefix string) iter.Seq[Change] {
 	return c.watch(ctx, watcher{from: prefix, end: clientv3.GetPrefixRangeEnd(prefix)})
 }

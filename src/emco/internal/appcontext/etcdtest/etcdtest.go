@@ -1,6 +1,5 @@
-// Package etcdtest runs etcd servers as processes of their own, so that tests can stop
-// them in their tracks, kill them and start them again. Each is the test program itself,
-// called by another name: TestMain has to call Main first.
+// Package etcdtest runs etcd servers as processes of their own, so that tests can pause, kill
+// and restart them. Each is the test program itself: TestMain must call Main first.
 package etcdtest
 
 import (
@@ -29,25 +28,25 @@ import (
 	"google.golang.org/grpc/backoff"
 )
 
-// argument is the first one of a test program that is to be a member.
+// argument is the first argument of a test program that must be a member.
 const argument = "etcd-member"
 
 // patience is how long a server may take to serve.
 const patience = 30 * time.Second
 
-// Options say how members run.
+// Options configure members.
 type Options struct {
 	Quota int64 // bytes of the database; 0 is etcd's own default
 }
 
-// Cluster is some members of one etcd. Its methods fail the test on errors.
+// Cluster is the members of one etcd. Its methods fail the test on errors.
 type Cluster struct {
 	t       testing.TB
 	dir     string // of all data
 	members []*member
 }
 
-// member is one server, which may be running.
+// member is one server, running or not.
 type member struct {
 	args    []string
 	address string // for clients
@@ -57,7 +56,7 @@ type member struct {
 	ended   chan struct{}
 }
 
-// starts is how often a cluster is started when somebody else has taken a port of it.
+// starts is how often a cluster is started when other programs use its ports.
 const starts = 4
 
 // Start runs n members until the test ends. It returns when all of them serve.
@@ -114,7 +113,7 @@ func (c *Cluster) end() {
 	}
 }
 
-// pick returns so many addresses of this machine on which nobody listens. They are outside of
+// pick returns n addresses of this machine on which nothing listens. They are outside of
 // the range that the kernel gives to others, because a server that was killed wants its own
 // back. Another process may take one before a member does.
 func pick(t testing.TB, n int) (addresses []string) {
@@ -199,10 +198,10 @@ func (c *Cluster) await(otherwise string, something func() bool) error {
 	return errors.New(otherwise)
 }
 
-// errTaken says that somebody else listens on the port of a member.
+// errTaken says that another program listens on the port of a member.
 var errTaken = errors.New("the port of an etcd member is taken")
 
-// failed says why a member has ended that nobody has killed.
+// failed returns why a member has ended that was not killed.
 func (m *member) failed() error {
 	if m.cmd == nil {
 		return nil
@@ -279,7 +278,7 @@ func (c *Cluster) Pause(i int) {
 	}
 }
 
-// Resume lets a paused member go on.
+// Resume continues a paused member.
 func (c *Cluster) Resume(i int) { c.signal(i, syscall.SIGCONT) }
 
 func (c *Cluster) signal(i int, s syscall.Signal) {
@@ -355,7 +354,7 @@ func Main(args []string) (code int, asked bool) {
 	return code, true
 }
 
-// exitTaken is the exit code of a member of which a port is taken.
+// exitTaken is the exit code of a member whose port is in use.
 const exitTaken = 3
 
 // serve runs a member: its name, folder, peer and client URLs, all members, the quota.

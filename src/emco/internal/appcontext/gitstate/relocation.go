@@ -25,7 +25,7 @@ type Relocation struct {
 	Deployments  []string  `json:"deployments,omitempty"` // in the old place
 	Written      string    `json:"written,omitempty"`     // commit that added it to the new place
 	Cleared      string    `json:"cleared,omitempty"`     // commit that removed it from the old place
-	Error        string    `json:"error,omitempty"`       // why the last attempt to go on failed
+	Error        string    `json:"error,omitempty"`       // why the last attempt to continue failed
 	Left         LeftPlace `json:"left,omitzero"`         // of a deregistered cluster
 	At           time.Time `json:"at"`
 	Mod          int64     `json:"-"` // etcd revision at which it was read; used for compare-and-swap
@@ -109,7 +109,7 @@ func (s *RelocationStore) PutRelocation(ctx context.Context, own etcdkv.Fence, r
 
 // AskRelocation requests a cluster's move, or with Finish its removal from the old place. Of
 // ask only Cluster, Registration, Number and Finish count. A move that was requested before
-// goes on as it was.
+// continues unchanged.
 func (s *RelocationStore) AskRelocation(ctx context.Context, ask Relocation) error {
 	return s.changeRelocation(ctx, ask.Cluster, func(r Relocation) (Relocation, bool) {
 		if !r.Of(ask.Registration, ask.Number) {

@@ -191,7 +191,7 @@ type Status = unique.Handle[appcontext.ResourceStatus]
 // Report is what a cluster reported on one app, in less space.
 type Report struct {
 	Objects   []Status // those that are in bundles
-	Extras    []Status // others, that belong to the app: Pods, say
+	Extras    []Status // other objects of the app, such as Pods
 	Sum       uint64   // equal for equal Objects, and for hardly any others
 	Truncated int      // objects that the report leaves out because there were too many
 	At        time.Time

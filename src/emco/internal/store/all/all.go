@@ -8,7 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/sqlite"
 )
 
-// Driver is a driver that is open; its opener's caller closes it.
+// Driver is an open driver; the caller of its opener closes it.
 type Driver interface {
 	store.Driver
 	io.Closer

@@ -1,6 +1,6 @@
-// Package blobdir keeps uploaded content in the files of a folder, by digest. A
-// file is there whole or not at all, whatever crashes; several processes of one
-// host may share the folder.
+// Package blobdir stores uploaded content in the files of a folder, by digest. A file exists
+// whole or not at all, even after a crash; several processes of one host may share the
+// folder.
 package blobdir
 
 import (
@@ -25,9 +25,9 @@ import (
 
 // The folder holds:
 //
-//	ab/abcdef…     content, by digest, below the first two digits of it
-//	tmp/…          uploads under way
-//	lock           held shared to add a file, alone to remove one
+//	ab/abcdef…     content, by digest, below its first two digits
+//	tmp/…          uploads in progress
+//	lock           shared while a file is added, exclusive while one is removed
 const (
 	tmpDir   = "tmp"
 	lockFile = "lock"
@@ -41,8 +41,8 @@ type Dir struct {
 
 var _ store.Blobs = (*Dir)(nil)
 
-// Open uses the folder at path and creates it if it is not there, readable by its
-// owner only. Leftovers of uploads that a crash cut off are removed.
+// Open uses the folder at path and creates it if it does not exist, readable by its owner
+// only. It removes uploads that a crash interrupted.
 func Open(path string) (*Dir, error) {
 	d := &Dir{path: path}
 	err := durable.MakeDir(path)
@@ -58,8 +58,8 @@ func Open(path string) (*Dir, error) {
 	return d, nil
 }
 
-// clean removes uploads that no process holds any more: each is locked while it is
-// written, and a lock ends with its process.
+// clean removes abandoned uploads: each is locked while it is written, and a lock ends with
+// its process.
 func (d *Dir) clean() error {
 	entries, err := os.ReadDir(filepath.Join(d.path, tmpDir))
 	if err != nil {
@@ -80,13 +80,12 @@ func (d *Dir) cleanOne(name string) error {
 	}
 	defer f.Close()
 	if err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil // someone writes it
+		return nil // it is being written
 	}
 	return os.Remove(name)
 }
 
-// Put implements store.Blobs. The content is hashed while it is written beside its
-// final place.
+// Put implements store.Blobs. It hashes the content while it writes it to a temporary file.
 func (d *Dir) Put(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error) {
 	f, err := d.temp()
 	if err != nil {
@@ -107,8 +106,8 @@ func (d *Dir) Put(ctx context.Context, r io.Reader, limit int64) (manifest.Diges
 	return digest, size, nil
 }
 
-// temp creates a file for an upload and locks it. A cleaner that comes between the
-// two removes the file; then there is another try.
+// temp creates a file for an upload and locks it. If a cleaner removes the file in between,
+// it tries again.
 func (d *Dir) temp() (*os.File, error) {
 	for {
 		f, err := os.OpenFile(filepath.Join(d.path, tmpDir, rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -150,8 +149,8 @@ func fill(ctx context.Context, f *os.File, r io.Reader, limit int64) (manifest.D
 	}
 }
 
-// unread classifies an error of the upload's reader; one that nobody classified is
-// a body that broke off.
+// unread classifies an error of the upload's reader; an unclassified one is an interrupted
+// body.
 func unread(err error) error {
 	kind := errs.KindOf(err)
 	if kind == errs.Internal {
@@ -160,9 +159,8 @@ func unread(err error) error {
 	return errs.E(kind, "read", "upload", err)
 }
 
-// adopt moves the file to its place, over an equal one if there is one: that makes
-// it count as written now. The lock keeps a sweep from removing what it has judged
-// by its former age.
+// adopt moves the file to its place, over an equal one if that exists, so that it counts as
+// written now. The lock keeps a sweep from removing it because of its former age.
 func (d *Dir) adopt(tmp string, digest manifest.Digest) error {
 	unlock, err := d.lock(syscall.LOCK_SH)
 	if err != nil {
@@ -195,7 +193,7 @@ func (d *Dir) Open(_ context.Context, digest manifest.Digest) (io.ReadCloser, er
 	return f, nil
 }
 
-// Sweep implements store.Blobs. It removes leftovers of uploads as well.
+// Sweep implements store.Blobs. It also removes abandoned uploads.
 func (d *Dir) Sweep(ctx context.Context, olderThan time.Time, keep func(manifest.Digest) bool) error {
 	if err := d.clean(); err != nil {
 		return unavailable("sweep", d.path, err)
@@ -216,7 +214,7 @@ func (d *Dir) Sweep(ctx context.Context, olderThan time.Time, keep func(manifest
 	return nil
 }
 
-// drop removes the file if it is still old while nobody can renew it.
+// drop removes the file if it is still old while the lock keeps others from renewing it.
 func (d *Dir) drop(name string, olderThan time.Time) error {
 	unlock, err := d.lock(syscall.LOCK_EX)
 	if err != nil {
@@ -233,8 +231,7 @@ func (d *Dir) drop(name string, olderThan time.Time) error {
 	return err
 }
 
-// lock takes the folder's lock, shared or alone; it ends with the process at the
-// latest.
+// lock locks the folder, shared or exclusive; the lock ends with the process at the latest.
 func (d *Dir) lock(how int) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(d.path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -246,7 +243,7 @@ func (d *Dir) lock(how int) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// flock locks f, again if a signal interrupts it.
+// flock locks f, and tries again if a signal interrupts it.
 func flock(f *os.File, how int) error {
 	for {
 		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
@@ -259,8 +256,7 @@ func (d *Dir) name(digest manifest.Digest) string {
 	return filepath.Join(d.path, string(digest[:2]), string(digest))
 }
 
-// valid reports whether d is 64 digits of lower-case hexadecimal, and so the name
-// of a file and nothing else.
+// valid reports whether d is 64 lower-case hexadecimal digits, and so a plain file name.
 func valid(d manifest.Digest) bool {
 	raw, err := hex.DecodeString(string(d))
 	return err == nil && len(raw) == sha256.Size && hex.EncodeToString(raw) == string(d)

@@ -27,8 +27,8 @@ type Key struct {
 	bytes [keySize]byte
 }
 
-// ID names the key without giving it away: 16 hexadecimal digits of a hash.
-// It stands in front of everything sealed with the key.
+// ID names the key without revealing it: 16 hexadecimal digits of a hash. Everything that the
+// key sealed begins with it.
 func (k Key) ID() string { return hex.EncodeToString(k.id()) }
 
 func (k Key) id() []byte {
@@ -36,13 +36,13 @@ func (k Key) id() []byte {
 	return sum[:idSize]
 }
 
-// Format writes the id of the key, whatever the verb.
+// Format writes the id of the key, for every verb.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "key "+k.ID()) }
 
 // String returns the id of the key.
 func (k Key) String() string { return "key " + k.ID() }
 
-// NewKey draws a key at random.
+// NewKey returns a random key.
 func NewKey() Key {
 	var k Key
 	_, _ = rand.Read(k.bytes[:]) // never fails: the process ends if there is no randomness
@@ -59,10 +59,9 @@ func ParseKey(text string) (Key, error) {
 	return Key{bytes: [keySize]byte(raw)}, nil
 }
 
-// LoadOrCreateKey reads the key in the file at path, or makes a new one there
-// when there is no file. A file that others than its owner may read is refused.
-// Of several processes that start at once, all get the same key; a crash leaves
-// the whole file or none.
+// LoadOrCreateKey reads the key in the file at path, or creates the file with a new key. It
+// refuses a file that others than its owner may read. Processes that start at the same time
+// get the same key; a crash leaves the whole file or none.
 func LoadOrCreateKey(path string) (Key, error) {
 	k, err := loadKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +98,7 @@ func loadKey(path string) (Key, error) {
 	return k, nil
 }
 
-// createKey writes a new key beside path and links it there, which fails with
+// createKey writes a new key to a temporary file and links it to path, which fails with
 // fs.ErrExist when another process was faster.
 func createKey(path string) error {
 	k := NewKey()

@@ -1,6 +1,6 @@
-// Package seal encrypts what is stored and must never be read by who merely has
-// the store: AES-256-GCM with a random nonce for each sealing. What is sealed
-// names its key and is bound to its place, so that it opens nowhere else.
+// Package seal encrypts secrets, so that access to the store alone does not reveal them:
+// AES-256-GCM with a random nonce for each sealing. Sealed bytes name their key and are bound
+// to their place, so that they open nowhere else.
 package seal
 
 import (
@@ -26,12 +26,11 @@ const (
 // Sealer seals with one key and opens with that one or older ones. It may be used
 // by many goroutines.
 type Sealer struct {
-	current []byte // head of what is sealed now: format and key id
+	current []byte // head of newly sealed bytes: format and key id
 	aeads   map[string]cipher.AEAD
 }
 
-// New returns a sealer that seals with current. Keys that were current before can
-// be given to open what they sealed.
+// New returns a sealer that seals with current, and opens with current and older keys.
 func New(current Key, older ...Key) *Sealer {
 	s := &Sealer{current: head(current), aeads: map[string]cipher.AEAD{}}
 	for _, k := range append([]Key{current}, older...) {
@@ -64,8 +63,8 @@ func (s *Sealer) Seal(plain Secret, place ...string) []byte {
 }
 
 // Open decrypts what Seal returned for the same place. The error is Unavailable
-// when the key is not among those given, and says which it is; it is Internal when
-// the bytes were changed or moved here from another place. Nothing is returned then.
+// when the sealer does not have the key, and names it; it is Internal when the bytes were
+// changed or come from another place. Nothing is returned then.
 func (s *Sealer) Open(sealed []byte, place ...string) (Secret, error) {
 	if err := s.Check(sealed); err != nil {
 		return nil, err
@@ -78,8 +77,8 @@ func (s *Sealer) Open(sealed []byte, place ...string) (Secret, error) {
 	return plain, nil
 }
 
-// Check says whether the key that sealed the bytes is there, without opening
-// them: the error is Unavailable and names the key if not.
+// Check returns nil if the sealer has the key that sealed the bytes, without opening them;
+// otherwise the error is Unavailable and names the key.
 func (s *Sealer) Check(sealed []byte) error {
 	if len(sealed) < headSize || sealed[0] != format {
 		return errs.New(errs.Internal, "the bytes are not sealed in a known format")
@@ -91,7 +90,7 @@ func (s *Sealer) Check(sealed []byte) error {
 	return nil
 }
 
-// ErrNoKey is in the error when data were sealed with a key that was not given.
+// ErrNoKey is in the error when the sealer does not have the key.
 var ErrNoKey = errors.New("the sealing key is missing")
 
 func (s *Sealer) known() string {

@@ -13,7 +13,7 @@ const masked = "***"
 // unexported fields of what may be printed: package fmt asks no methods there.
 type Secret []byte
 
-// Format writes the mask, whatever the verb.
+// Format writes the mask, for every verb.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, masked) }
 
 // String returns the mask.

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	kept = 10_000 // changes that are remembered at least
-	trim = 1000   // so often the older ones are taken away
+	kept = 10_000 // number of changes that are kept at least
+	trim = 1000   // number of changes after which older ones are removed
 )
 
 var _ store.Follower = (*Driver)(nil)
@@ -20,7 +20,7 @@ func (d *Driver) Changes(ctx context.Context, mark int64) (store.Changes, error)
 	if err != nil {
 		return store.Changes{}, classify("list", "changes", err)
 	}
-	var first, last sql.NullInt64 // after the lines were read: those that are gone by now are missed by none
+	var first, last sql.NullInt64 // read after the lines: removed ones are found missing
 	row := d.read.QueryRowContext(ctx, "SELECT (SELECT min(seq) FROM changes), (SELECT max(seq) FROM changes)")
 	if err := row.Scan(&first, &last); err != nil {
 		return store.Changes{}, classify("list", "changes", err)
@@ -31,7 +31,7 @@ func (d *Driver) Changes(ctx context.Context, mark int64) (store.Changes, error)
 	return out, nil
 }
 
-// since reads the lines after a mark that are there.
+// since reads the lines after a mark.
 func (d *Driver) since(ctx context.Context, mark int64) (store.Changes, error) {
 	out := store.Changes{Mark: mark}
 	if mark == 0 {

@@ -12,9 +12,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// page is how many documents one query of a listing fetches. Between queries
-// nothing is held, so a slow consumer keeps neither a lock nor old pages of the
-// file alive.
+// page is how many documents one query of a listing fetches. Nothing is open between
+// queries, so a slow consumer keeps neither a lock nor old pages of the file.
 const page = 64
 
 const fields = "key, tag, state, since, uid, rev, parent, refs, claims, blobs, created, updated, body, secret"
@@ -76,8 +75,8 @@ func (d *Driver) page(ctx context.Context, under store.Key, q store.Query, n int
 	return docs, rows.Err()
 }
 
-// statement writes the query for one page. Each form of it walks one index from
-// the key it starts after, and sorts nothing.
+// statement returns the query for one page. Each of its forms walks one index from the key
+// after which it starts, and sorts nothing.
 func statement(under store.Key, q store.Query, n int) (string, []any) {
 	from, col := " FROM docs WHERE 1", "key"
 	var args []any
@@ -105,8 +104,7 @@ func statement(under store.Key, q store.Query, n int) (string, []any) {
 	return "SELECT " + fields + from + " ORDER BY " + col + " LIMIT ?", append(args, n)
 }
 
-// slashes returns how many slashes the keys of the documents have that under is
-// counted from: none has fewer than one more, a root has none.
+// slashes returns the depth from which Query.Depth counts below under.
 func slashes(under store.Key) int {
 	if under == "" {
 		return -1

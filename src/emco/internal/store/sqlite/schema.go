@@ -15,9 +15,9 @@ const (
 	marker  = 0x454d434f // "EMCO", in SQLite's application_id
 )
 
-// schema of version 1, to which the later ones add. Times are milliseconds since 1970; depth is the number of
-// slashes in the key. holders is an index: for each document, what it refers to
-// and what it claims.
+// schema is that of version 1; later versions add to it. Times are milliseconds since 1970;
+// depth is the number of slashes in the key. holders is an index of the references and claims
+// of each document.
 const schema = `
 CREATE TABLE docs (
 	key     TEXT PRIMARY KEY,
@@ -45,14 +45,13 @@ CREATE TABLE holders (
 CREATE INDEX holders_by_holder ON holders (holder);
 `
 
-// additions are what the versions after the first one add, in order. changes lists the keys
-// of documents in the order in which they were written; the oldest lines are removed.
+// additions is what each version after the first one adds. changes lists the keys of
+// documents in the order in which they were written; the oldest lines are removed.
 var additions = []string{
 	`CREATE TABLE changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL) STRICT;`,
 }
 
-// migrate brings a new file to the present schema, and refuses one that is newer
-// or not ours.
+// migrate brings a file to the current schema, and refuses a newer one and a foreign one.
 func migrate(ctx context.Context, db *sql.DB, path string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -79,7 +78,7 @@ func migrate(ctx context.Context, db *sql.DB, path string) error {
 	return nil
 }
 
-// bring makes the file one of the present version.
+// bring runs statements and marks the file as one of the current version.
 func bring(ctx context.Context, tx *sql.Tx, statements string) error {
 	mark := fmt.Sprintf("%s PRAGMA application_id = %d; PRAGMA user_version = %d;", statements, marker, version)
 	if _, err := tx.ExecContext(ctx, mark); err != nil {

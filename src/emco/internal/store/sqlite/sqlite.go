@@ -1,5 +1,4 @@
-// Package sqlite keeps documents in one SQLite file, the default for a single
-// host. Several processes may open the same file.
+// Package sqlite stores documents in one SQLite file, the default for a single host. Several processes may open the same file.
 package sqlite
 
 import (
@@ -27,11 +26,11 @@ type Driver struct {
 
 var _ store.Driver = (*Driver)(nil)
 
-// Open opens the database file at path and creates it, and its folder, if there is
-// none. Files are readable by their owner only. A file that a later version has
-// written is refused. Close it after use.
+// Open opens the database file at path, and creates it and its folder if they do not exist.
+// Files are readable by their owner only. A file of a later version is refused. Close the
+// driver after use.
 func Open(path string) (*Driver, error) {
-	if err := touch(path); err != nil {
+	if err := createFile(path); err != nil {
 		return nil, errs.E(errs.Unavailable, "open", path, err)
 	}
 	d := &Driver{}
@@ -48,7 +47,7 @@ func Open(path string) (*Driver, error) {
 	return d, nil
 }
 
-// Close closes the file; calls under way fail.
+// Close closes the file; current calls fail.
 func (d *Driver) Close() error {
 	var all []error
 	for _, db := range []*sql.DB{d.read, d.write} {
@@ -59,9 +58,9 @@ func (d *Driver) Close() error {
 	return errors.Join(all...)
 }
 
-// touch creates the file, or narrows the mode of the one that is there: SQLite
-// gives the files beside it the same mode. The names survive a loss of power.
-func touch(path string) error {
+// createFile creates the file, or closes an existing one to other users: SQLite gives its log
+// and index the same mode. The names survive a loss of power.
+func createFile(path string) error {
 	dir := filepath.Dir(path)
 	if err := durable.MakeDir(dir); err != nil {
 		return err

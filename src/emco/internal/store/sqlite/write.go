@@ -30,7 +30,7 @@ func (d *Driver) Put(ctx context.Context, doc store.Doc, at int64) error {
 			if _, err := tx.ExecContext(ctx, insertDoc, args...); err != nil {
 				return err
 			}
-			return errors.Join(hold(ctx, tx, doc), tell(ctx, tx, doc.Key))
+			return errors.Join(addHolders(ctx, tx, doc), recordChange(ctx, tx, doc.Key))
 		}
 		done, err := changed(tx.ExecContext(ctx, updateDoc, append(args, at)...))
 		if err == nil && !done {
@@ -39,7 +39,7 @@ func (d *Driver) Put(ctx context.Context, doc store.Doc, at int64) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(unhold(ctx, tx, doc.Key), hold(ctx, tx, doc), tell(ctx, tx, doc.Key))
+		return errors.Join(removeHolders(ctx, tx, doc.Key), addHolders(ctx, tx, doc), recordChange(ctx, tx, doc.Key))
 	})
 	return classify("put", doc.Key, err)
 }
@@ -54,7 +54,7 @@ func (d *Driver) Remove(ctx context.Context, k store.Key, at int64) error {
 			return err
 		}
 		if done {
-			return errors.Join(unhold(ctx, tx, k), tell(ctx, tx, k))
+			return errors.Join(removeHolders(ctx, tx, k), recordChange(ctx, tx, k))
 		}
 		var there int
 		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM docs WHERE key = ?", k).Scan(&there); err != nil {
@@ -90,8 +90,8 @@ func changed(r sql.Result, err error) (bool, error) {
 	return n > 0, err
 }
 
-// hold notes what doc refers to and claims.
-func hold(ctx context.Context, tx *sql.Tx, doc store.Doc) error {
+// addHolders indexes the references and claims of doc.
+func addHolders(ctx context.Context, tx *sql.Tx, doc store.Doc) error {
 	for _, target := range slices.Concat(doc.Refs, doc.Claims) {
 		_, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO holders (target, holder) VALUES (?, ?)", target, doc.Key)
 		if err != nil {
@@ -101,13 +101,13 @@ func hold(ctx context.Context, tx *sql.Tx, doc store.Doc) error {
 	return nil
 }
 
-func unhold(ctx context.Context, tx *sql.Tx, k store.Key) error {
+func removeHolders(ctx context.Context, tx *sql.Tx, k store.Key) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM holders WHERE holder = ?", k)
 	return err
 }
 
-// tell adds a line to the changes, and takes old ones away now and then.
-func tell(ctx context.Context, tx *sql.Tx, k store.Key) error {
+// recordChange appends to the changes, and removes old ones from time to time.
+func recordChange(ctx context.Context, tx *sql.Tx, k store.Key) error {
 	done, err := tx.ExecContext(ctx, "INSERT INTO changes (key) VALUES (?)", k)
 	if err != nil {
 		return err

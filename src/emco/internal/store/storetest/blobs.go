@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// CheckBlobs tells which rules of store.Blobs are broken, all of them, or nil. open
+// CheckBlobs returns all broken rules of store.Blobs, or nil. open
 // opens the same store, empty at first, each time it is called.
 func CheckBlobs(ctx context.Context, open func() (store.Blobs, error)) error {
 	one, err := open()

@@ -17,25 +17,25 @@ var driverRules = []struct {
 	check func(context.Context, pair) error
 }{
 	{"a document comes back as it was written", roundTrip},
-	{"what is not there is not found", absent},
+	{"what does not exist is not found", absent},
 	{"a key is taken once", takenOnce},
 	{"a replacement needs the tag", needsTag},
 	{"a removal needs the tag", removal},
 	{"of racing writers one wins", race},
-	{"a listing is in byte order and minds borders of names", order},
+	{"a listing is in byte order and respects name boundaries", order},
 	{"a listing can be cut by depth", byDepth},
 	{"a listing can be paged", paged},
 	{"holders are found by references and claims", holders},
 	{"a refused write leaves nothing", refused},
 	{"a consumer may write while it lists", writingConsumer},
-	{"callers may change what they got", ownMemory},
+	{"callers may change results", ownMemory},
 	{"large documents fit", large},
-	{"a call whose context is over fails", over},
-	{"what was written is told of", told},
+	{"a call whose context has ended fails", over},
+	{"changes contain what was written", changes},
 }
 
-// told holds for drivers that are followers.
-func told(ctx context.Context, p pair) error {
+// changes holds for drivers that are followers.
+func changes(ctx context.Context, p pair) error {
 	if _, ok := p.Driver.(store.Follower); !ok {
 		return nil
 	}
@@ -50,13 +50,13 @@ func told(ctx context.Context, p pair) error {
 		func() error { return p.other.Put(ctx, p.doc("a", 2), 1) },
 		func() error { return p.Remove(ctx, p.key("b"), 1) },
 		func() error { return p.put(ctx, 1, "d") },
-		func() error { return p.tells(ctx, p.Driver, begin.Mark) },
-		func() error { return p.tells(ctx, p.other, begin.Mark) },
+		func() error { return p.hasChanges(ctx, p.Driver, begin.Mark) },
+		func() error { return p.hasChanges(ctx, p.other, begin.Mark) },
 	)
 }
 
-// tells looks for a, b and d, and not c, among the changes since a mark.
-func (p pair) tells(ctx context.Context, d store.Driver, mark int64) error {
+// hasChanges checks that a, b and d are among the changes since a mark, and c is not.
+func (p pair) hasChanges(ctx context.Context, d store.Driver, mark int64) error {
 	got, err := d.(store.Follower).Changes(ctx, mark)
 	if err != nil || got.All {
 		return fmt.Errorf("changes since %d: %+v, %w", mark, got, err)
@@ -68,7 +68,7 @@ func (p pair) tells(ctx context.Context, d store.Driver, mark int64) error {
 	}
 	later, err := d.(store.Follower).Changes(ctx, got.Mark)
 	if err != nil || slices.Contains(got.Keys, p.key("c")) || slices.Contains(later.Keys, p.key("d")) {
-		return fmt.Errorf("changes: %v, and since then %v, %w; want neither what was before nor what was told of", got.Keys, later.Keys, err)
+		return fmt.Errorf("changes: %v, and since then %v, %w; want neither earlier changes nor those of the last call", got.Keys, later.Keys, err)
 	}
 	return nil
 }

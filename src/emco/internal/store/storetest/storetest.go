@@ -46,19 +46,19 @@ func check(ctx context.Context, open func() (store.Driver, error), only string) 
 	return errors.Join(append(broken, shut(one), shut(other))...)
 }
 
-// pair is one store opened twice, and the part of it that a rule has to itself.
+// pair is one store opened twice, and the part of it that belongs to one rule.
 type pair struct {
 	store.Driver
 	other store.Driver
 	root  store.Key
 }
 
-// key returns a key below the root of the rule; "" gives the root.
+// key returns a key below the root of the rule; "" returns the root.
 func (p pair) key(rest string) store.Key {
 	return store.Key(strings.TrimSuffix(string(p.root)+"/"+rest, "/"))
 }
 
-// put writes documents with the given tag where there is none.
+// put creates documents with the given tag.
 func (p pair) put(ctx context.Context, tag int64, keys ...string) error {
 	for _, k := range keys {
 		if err := p.Put(ctx, p.doc(k, tag), 0); err != nil {
@@ -130,7 +130,7 @@ func kind(call string, err error, want errs.Kind) error {
 	return nil
 }
 
-// first returns the first error of checks made one after the other.
+// first runs checks in order and returns the first error.
 func first(checks ...func() error) error {
 	for _, c := range checks {
 		if err := c(); err != nil {

@@ -96,7 +96,7 @@ var broken = []struct {
 		doc.Secret = nil
 		return d.Put(ctx, doc, at)
 	}}},
-	{"what is not there is not found", fake{get: func(d *sqlite.Driver, ctx context.Context, k store.Key) (store.Doc, error) {
+	{"what does not exist is not found", fake{get: func(d *sqlite.Driver, ctx context.Context, k store.Key) (store.Doc, error) {
 		doc, err := d.Get(ctx, k)
 		if errs.Is(err, errs.NotFound) {
 			return store.Doc{}, nil
@@ -127,10 +127,10 @@ var broken = []struct {
 		}
 		return nil
 	}}},
-	{"a listing is in byte order and minds borders of names", fake{list: filtered(func(d store.Doc, under store.Key, _ store.Query) bool {
+	{"a listing is in byte order and respects name boundaries", fake{list: filtered(func(d store.Doc, under store.Key, _ store.Query) bool {
 		return strings.HasPrefix(string(d.Key), string(under))
 	})}},
-	{"a listing is in byte order and minds borders of names", fake{list: func(d *sqlite.Driver, ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	{"a listing is in byte order and respects name boundaries", fake{list: func(d *sqlite.Driver, ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
 		return func(yield func(store.Doc, error) bool) {
 			var all []store.Doc
 			for doc, err := range d.List(ctx, under, q) {
@@ -172,7 +172,7 @@ var broken = []struct {
 		}
 		return d.Put(ctx, doc, at)
 	}}},
-	{"a call whose context is over fails", fake{get: func(d *sqlite.Driver, ctx context.Context, k store.Key) (store.Doc, error) {
+	{"a call whose context has ended fails", fake{get: func(d *sqlite.Driver, ctx context.Context, k store.Key) (store.Doc, error) {
 		return d.Get(context.WithoutCancel(ctx), k)
 	}}},
 }
