@@ -119,7 +119,7 @@ func (l *branchQueue) commit(ctx context.Context, reqs []*jobRequest) (git.Hash,
 	for _, r := range reqs {
 		m.add(r.job.Edits)
 	}
-	t := &attempt{
+	t := &commitAttempt{
 		queue: l, repo: reqs[0].job.Repo, fence: reqs[0].job.Fence, bases: basesOf(reqs),
 		edits: m.inOrder(), message: joinMessages(reqs, l.owner.opt.Author), derived: derivedOf(reqs), outages: maxOutages,
 		propose: reqs[0].job.Propose,
@@ -162,8 +162,8 @@ func (l *branchQueue) log(ctx context.Context, e Event, commit git.Hash) {
 		slog.Duration("took", e.Took))
 }
 
-// attempt is one set of edits on its way to the branch.
-type attempt struct {
+// commitAttempt is one set of edits on its way to the branch.
+type commitAttempt struct {
 	queue           *branchQueue
 	repo            git.Repo
 	fence           Fence
@@ -187,7 +187,7 @@ type attempt struct {
 }
 
 // guard is called right before a push. It spends the push and checks the fence.
-func (t *attempt) guard(ctx context.Context) error {
+func (t *commitAttempt) guard(ctx context.Context) error {
 	if err := t.queue.owner.opt.Budget.Spend(ctx, t.repo, git.Cost{Pushes: 1}); err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (t *attempt) guard(ctx context.Context) error {
 }
 
 // run tries until the commit is on the branch, is refused, or cannot succeed in time.
-func (t *attempt) run(ctx, waits context.Context) (git.Hash, error) {
+func (t *commitAttempt) run(ctx, waits context.Context) (git.Hash, error) {
 	outages := 0
 	for {
 		commit, err := t.runOnce(ctx)
@@ -250,7 +250,7 @@ func whileWanted(ctx context.Context, reqs []*jobRequest) (context.Context, func
 }
 
 // runOnce reads the head if it is unknown, checks the history, and commits on top.
-func (t *attempt) runOnce(ctx context.Context) (git.Hash, error) {
+func (t *commitAttempt) runOnce(ctx context.Context) (git.Hash, error) {
 	l := t.queue
 	if !l.headKnown {
 		if err := t.readHead(ctx); err != nil {
@@ -286,7 +286,7 @@ func (t *attempt) runOnce(ctx context.Context) (git.Hash, error) {
 
 // holdingCommit returns the commit that holds edits which change nothing: one of ours that others
 // may have built on, or the head.
-func (t *attempt) holdingCommit() git.Hash {
+func (t *commitAttempt) holdingCommit() git.Hash {
 	if id, ok := t.ownCommit(); ok {
 		t.written = id
 		return id
@@ -309,7 +309,7 @@ func basesOf(reqs []*jobRequest) []git.Hash {
 }
 
 // readHead reads the head. A missing branch has an empty one: its first commit makes the branch.
-func (t *attempt) readHead(ctx context.Context) error {
+func (t *commitAttempt) readHead(ctx context.Context) error {
 	l := t.queue
 	head, err := l.owner.host.Head(ctx, t.repo, l.key.branch)
 	if err != nil && !errs.Is(err, errs.NotFound) {

@@ -152,7 +152,7 @@ type Writers struct {
 	closed        bool
 	queues        map[branchKey]*branchQueue
 	hostedWindows map[string]time.Time // until when hosted repositories are left alone, by URL
-	cooldowns     *outages
+	cooldowns     *repoOutages
 	wg            sync.WaitGroup
 }
 

@@ -291,7 +291,7 @@ func TestCapsSplitCommits(t *testing.T) {
 	})
 }
 
-// Jobs with other credentials do not ride on somebody else's.
+// Jobs with other credentials do not ride on someone else's.
 func TestCredentialsAreNotMixed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

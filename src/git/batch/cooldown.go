@@ -25,28 +25,30 @@ func (r Cooldown) withDefaults() Cooldown {
 	return r
 }
 
-// outages holds the failing repositories. Credentials are part of the key: a wrong one does not
+// repoOutages holds the failing repositories. Credentials are part of the key: a wrong one does not
 // delay the others.
-type outages struct {
+type repoOutages struct {
 	opt Cooldown
 
 	mu     sync.Mutex
-	byRepo map[git.Repo]*outage
+	byRepo map[git.Repo]*repoOutage
 }
 
-// outage is the failure of one repository; guarded by outages.mu.
-type outage struct {
+// repoOutage is the failure of one repository; guarded by outages.mu.
+type repoOutage struct {
 	failures int
 	last     time.Time // of the tries
 	until    time.Time
 	cause    error
 }
 
-func newOutages(o Cooldown) *outages { return &outages{opt: o, byRepo: map[git.Repo]*outage{}} }
+func newOutages(o Cooldown) *repoOutages {
+	return &repoOutages{opt: o, byRepo: map[git.Repo]*repoOutage{}}
+}
 
 // check returns the error of a repository that must be left alone now. The time that a throttling
 // server asked for also holds for interactive jobs.
-func (s *outages) check(r git.Repo, asked bool) error {
+func (s *repoOutages) check(r git.Repo, asked bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, one := time.Now(), s.byRepo[r]
@@ -63,7 +65,7 @@ func (s *outages) check(r git.Repo, asked bool) error {
 }
 
 // record notes the outcome of a try.
-func (s *outages) record(r git.Repo, err error) {
+func (s *repoOutages) record(r git.Repo, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !isOutage(err) {
@@ -73,7 +75,7 @@ func (s *outages) record(r git.Repo, err error) {
 	now, one := time.Now(), s.byRepo[r]
 	if one == nil {
 		s.forget(now)
-		one = &outage{}
+		one = &repoOutage{}
 		s.byRepo[r] = one
 	}
 	one.failures++
@@ -82,7 +84,7 @@ func (s *outages) record(r git.Repo, err error) {
 }
 
 // forget drops repositories that nothing was submitted for since long after their cooldown.
-func (s *outages) forget(now time.Time) {
+func (s *repoOutages) forget(now time.Time) {
 	for r, one := range s.byRepo {
 		if now.Sub(one.until) > s.opt.Longest {
 			delete(s.byRepo, r)
@@ -91,13 +93,13 @@ func (s *outages) forget(now time.Time) {
 }
 
 // failing reports whether the last try of a repository failed.
-func (s *outages) failing(r git.Repo) bool {
+func (s *repoOutages) failing(r git.Repo) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.byRepo[r] != nil
 }
 
-func (s *outages) count(now time.Time) (n int) {
+func (s *repoOutages) count(now time.Time) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.byRepo {

@@ -53,7 +53,7 @@ func removedOf(reqs []*jobRequest, shown []git.DerivedBranch) (out []string) {
 }
 
 // write makes the commit and updates derived branches.
-func (t *attempt) write(ctx context.Context, parent git.Hash) (git.Hash, error) {
+func (t *commitAttempt) write(ctx context.Context, parent git.Hash) (git.Hash, error) {
 	host, branch := t.queue.owner.host, t.queue.key.branch
 	if len(t.derived)+len(t.removeDerived) == 0 {
 		return host.Commit(ctx, t.repo, branch, parent, t.edits, t.message)
@@ -73,7 +73,7 @@ func (t *attempt) write(ctx context.Context, parent git.Hash) (git.Hash, error) 
 }
 
 // reportDerived reports derived branches to their jobs, and logs those that others had changed.
-func (t *attempt) reportDerived(ctx context.Context, reqs []*jobRequest) {
+func (t *commitAttempt) reportDerived(ctx context.Context, reqs []*jobRequest) {
 	for _, branch := range t.derivedResult.Diverged {
 		if slices.Contains(t.removeDerived, branch) {
 			t.queue.owner.opt.Log.LogAttrs(ctx, slog.LevelWarn, "an unused derived branch holds commits of others, and is kept",
@@ -91,7 +91,7 @@ func (t *attempt) reportDerived(ctx context.Context, reqs []*jobRequest) {
 }
 
 // derivedResultOf returns the part of the result that concerns one job.
-func (t *attempt) derivedResultOf(j Job) git.DerivedResult {
+func (t *commitAttempt) derivedResultOf(j Job) git.DerivedResult {
 	out := git.DerivedResult{Commit: t.derivedResult.Commit, Heads: make(map[string]git.Hash, len(j.Derived))}
 	for _, v := range j.Derived {
 		if id := t.derivedResult.Heads[v.Branch]; id != "" {

@@ -22,7 +22,7 @@ func clusterJob(repo git.Repo, cluster, content string) batch.Job {
 	}
 }
 
-// Jobs that share a commit share the push of their views, and each is told of its own.
+// Jobs that share a commit share the push of their derived branches, and each gets its own result.
 func TestViewsOfJobsShareAPush(t *testing.T) {
 	t.Parallel()
 	srv, bare, repo := server(t)
@@ -42,7 +42,7 @@ func TestViewsOfJobsShareAPush(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if len(at) != 1 {
-				t.Errorf("a job is told of %v", at)
+				t.Errorf("a job gets %v", at)
 			}
 			told[j.Derived[0].Branch] = at[j.Derived[0].Branch]
 		}
@@ -58,15 +58,15 @@ func TestViewsOfJobsShareAPush(t *testing.T) {
 	}
 	for branch, id := range told {
 		if at, err := bare.Git(t.Context(), "", "rev-parse", branch); err != nil || at != string(id) {
-			t.Errorf("%s is at %s, %v, and said to be at %s", branch, at, err, id)
+			t.Errorf("%s is at %s, %v, and reported at %s", branch, at, err, id)
 		}
 	}
 	if len(told) != 20 {
-		t.Errorf("%d jobs were told where their views are, want 20", len(told))
+		t.Errorf("%d jobs got their derived branches, want 20", len(told))
 	}
 }
 
-// A view that is refused fails the jobs that want it, and no others.
+// A derived branch that is refused fails its jobs, and no others.
 func TestARefusedViewFailsItsJobAlone(t *testing.T) {
 	t.Parallel()
 	_, bare, repo := server(t)
@@ -91,7 +91,8 @@ func TestARefusedViewFailsItsJobAlone(t *testing.T) {
 	}
 }
 
-// A job without edits brings views up to date, and the log says which somebody else had moved.
+// A job without edits updates derived branches, and the log names those that someone else had
+// moved.
 func TestH49AJobWithoutEditsPutsViewsRight(t *testing.T) {
 	t.Parallel()
 	_, bare, repo := server(t)
@@ -111,9 +112,9 @@ func TestH49AJobWithoutEditsPutsViewsRight(t *testing.T) {
 	}
 	w.Close()
 	if got, err := bare.Show(t.Context(), "clusters/p+c0", "clusters/p+c0/f"); err != nil || got != "x" {
-		t.Errorf("the view holds %q, %v", got, err)
+		t.Errorf("the derived branch holds %q, %v", got, err)
 	}
 	if !strings.Contains(log.String(), "someone else changed") {
-		t.Errorf("the log does not tell: %s", log.String())
+		t.Errorf("the log lacks it: %s", log.String())
 	}
 }

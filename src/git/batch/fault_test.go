@@ -55,7 +55,7 @@ func (p place) submit(w *batch.Writers, j batch.Job) git.Hash {
 	return at
 }
 
-// foreign commits as somebody else.
+// foreign commits as another person.
 func (p place) foreign(path, content string) git.Hash {
 	p.Helper()
 	at, err := p.bare.CommitExternal(p.Context(), "main", map[string]gittest.File{path: {Content: content}})
@@ -91,8 +91,8 @@ func edit(path, content string) git.Edit { return git.Edit{Path: path, File: []b
 
 func fence(token int64) batch.Fence { return batch.Fence{Shard: "rsync-03", Token: token} }
 
-// A process is killed after its push and before it has noted what came of it, and
-// somebody commits on top. The next process finds the commit and makes no second one.
+// A process is killed after its push and before it has recorded the outcome, and someone commits on
+// top. The next process finds the commit and makes no second one.
 func TestH31TheCommitOfAKilledProcessIsFound(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -107,7 +107,7 @@ func TestH31TheCommitOfAKilledProcessIsFound(t *testing.T) {
 	found := p.submit(w, j)
 	w.Close()
 	if found != second || landed != second {
-		t.Errorf("found %s, told of %s, want the commit of the killed process, %s", found, landed, second)
+		t.Errorf("found %s, OnCommit got %s, want the commit of the killed process, %s", found, landed, second)
 	}
 	if got := p.log(); got != "foreign ours ours foreign" {
 		t.Errorf("commits %s", got)
@@ -120,8 +120,8 @@ func TestH31TheCommitOfAKilledProcessIsFound(t *testing.T) {
 	}
 }
 
-// The server takes the push, and the connection breaks before it can say so; meanwhile
-// somebody commits on top. Success is reported, with the commit that was made.
+// The server takes the push, and the connection breaks before the reply; meanwhile someone commits
+// on top. Success is reported, with the commit that was made.
 func TestH53ALostReplyMakesNoSecondCommit(t *testing.T) {
 	t.Parallel()
 	for _, behind := range []batch.Fence{{}, fence(7)} {
@@ -149,7 +149,7 @@ func TestH53ALostReplyMakesNoSecondCommit(t *testing.T) {
 	}
 }
 
-// A job is told of the commit that was made for it, and of none that was not.
+// OnCommit is called with the commit that was made for a job, and with no other.
 func TestJobsAreToldOfTheirCommits(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -161,11 +161,11 @@ func TestJobsAreToldOfTheirCommits(t *testing.T) {
 	p.foreign("README.md", "hello")
 	again := p.submit(w, j)
 	if len(landed) != 1 || landed[0] != at || again == "" {
-		t.Errorf("told of %v, want %s once", landed, at)
+		t.Errorf("OnCommit got %v, want %s once", landed, at)
 	}
 }
 
-// Somebody edits a file of theirs and one in another cluster's folder while we write:
+// Someone edits a file of theirs and one in another cluster's folder while we write:
 // nothing of either side is lost, and theirs stays byte for byte.
 func TestH47ForeignCommitsSurvive(t *testing.T) {
 	t.Parallel()
@@ -225,7 +225,7 @@ func TestAPausedWriterIsOverrun(t *testing.T) {
 	}
 }
 
-// Writers of other shards, and earlier owners of the same one, stop nobody.
+// Writers of other shards, and earlier owners of the same one, stop no writer.
 func TestOnlyALaterOwnerOverruns(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -267,7 +267,7 @@ func TestAFallenFenceStopsThePush(t *testing.T) {
 	}
 }
 
-// Somebody rewrites the branch. Nothing more is written, however often it is tried,
+// Someone rewrites the branch. Nothing more is written, however often it is tried,
 // until the new history is taken as it is.
 func TestH49RewrittenHistoryIsLeftAlone(t *testing.T) {
 	t.Parallel()
@@ -336,7 +336,7 @@ func TestABranchThatGrewIsWrittenTo(t *testing.T) {
 	p.holds("README.md", "-2")
 }
 
-// Somebody else owned the branch for a while. A line that remembers where the branch was
+// Someone else owned the branch for a while. A line that remembers where the branch was
 // before looks again, and does not take its own memory for a rewritten history.
 func TestABranchThatAnotherOwnerWroteToIsNoRewrittenOne(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,7 @@ func (p *branchHistory) addOwn(commit, parent git.Hash) {
 // has written meanwhile, if the history lacks a base of the jobs, or if others have edited what the
 // jobs edit. It costs nothing while the branch stays where it was. After an error the next check
 // reads the same commits again.
-func (t *attempt) checkHistory(ctx context.Context) (err error) {
+func (t *commitAttempt) checkHistory(ctx context.Context) (err error) {
 	host, ok := t.queue.owner.host.(git.LogReader)
 	if !ok || t.fence.Shard == "" && len(t.bases) == 0 {
 		return nil
@@ -89,7 +89,7 @@ func (t *attempt) checkHistory(ctx context.Context) (err error) {
 
 // checkExternal reports the commits of others, and refuses to write over those of their edits that
 // must be kept.
-func (t *attempt) checkExternal(ctx context.Context) error {
+func (t *commitAttempt) checkExternal(ctx context.Context) error {
 	var theirs []git.Commit
 	for _, c := range t.newCommits {
 		if fenceOf(c).Shard == "" && c.Trailer(git.SourceTrailer) == "" {
@@ -114,7 +114,7 @@ func (t *attempt) checkExternal(ctx context.Context) error {
 
 // checkNewCommits reads the commits since the last checked head, and fails if a later owner made
 // one of them.
-func (t *attempt) checkNewCommits(ctx context.Context, host git.LogReader) error {
+func (t *commitAttempt) checkNewCommits(ctx context.Context, host git.LogReader) error {
 	p, head := &t.queue.history, t.queue.head
 	if p.checkedUpTo == head {
 		return nil
@@ -140,7 +140,7 @@ func (t *attempt) checkNewCommits(ctx context.Context, host git.LogReader) error
 }
 
 // findBase fails unless a commit is in the history of the head.
-func (t *attempt) findBase(ctx context.Context, host git.LogReader, base git.Hash) error {
+func (t *commitAttempt) findBase(ctx context.Context, host git.LogReader, base git.Hash) error {
 	l := t.queue
 	grown := l.history.contains[base] || base == l.head
 	if !grown && l.head != "" {
@@ -159,7 +159,7 @@ func (t *attempt) findBase(ctx context.Context, host git.LogReader, base git.Has
 
 // since reads a log and keeps its commits. A log that is too long counts as one that does not hold
 // the base.
-func (t *attempt) since(ctx context.Context, host git.LogReader, base git.Hash) (git.Log, error) {
+func (t *commitAttempt) since(ctx context.Context, host git.LogReader, base git.Hash) (git.Log, error) {
 	log, err := host.Since(ctx, t.repo, t.queue.head, base)
 	if errs.Is(err, errs.TooLarge) {
 		return git.Log{}, nil
@@ -170,7 +170,7 @@ func (t *attempt) since(ctx context.Context, host git.LogReader, base git.Hash) 
 
 // ownCommit returns the newest commit of this shard among the new ones; it holds what the shard
 // wrote.
-func (t *attempt) ownCommit() (git.Hash, bool) {
+func (t *commitAttempt) ownCommit() (git.Hash, bool) {
 	for _, c := range t.newCommits {
 		if f := fenceOf(c); f.Shard != "" && f.Shard == t.fence.Shard {
 			return c.ID, true

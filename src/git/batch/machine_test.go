@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// machine is a writer of a branch on a real Git server, somebody else who commits there
+// machine is a writer of a branch on a real Git server, someone else who commits there
 // too, and a model of what the branch holds.
 type machine struct {
 	place
@@ -85,7 +85,7 @@ func draw(t *rapid.T) git.Edit {
 	return e
 }
 
-// apply changes the model as the edit shall change the branch, and says whether it does.
+// apply changes the model as the edit shall change the branch, and reports whether it does.
 func (m *machine) apply(e git.Edit) bool {
 	before := maps.Clone(m.files)
 	maps.DeleteFunc(m.files, func(p, _ string) bool { return git.Inside(p, e.Path) })
@@ -148,7 +148,7 @@ func (m *machine) unanswered(t *rapid.T) {
 	m.server.DropReplies(0)
 }
 
-// raced hands an edit over while somebody else is faster.
+// raced hands an edit over while someone else is faster.
 func (m *machine) raced(t *rapid.T) {
 	path, content := drawForeign(t)
 	m.server.BeforePush(func(string) {
@@ -168,7 +168,7 @@ func (m *machine) raced(t *rapid.T) {
 	m.noted = at
 }
 
-// disturb is a commit of somebody else, now and then to one of our files.
+// disturb is a commit of someone else, now and then to one of our files.
 func (m *machine) disturb(t *rapid.T) {
 	path, content := drawForeign(t)
 	if rapid.Bool().Draw(t, "drift") {

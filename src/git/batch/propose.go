@@ -37,7 +37,7 @@ func waitsForMerge(err error) bool {
 
 // dryRun finds out whether the edits would change a commit. It returns what Commit does:
 // git.ErrDryRun if they would.
-func (t *attempt) dryRun(ctx context.Context, branch string, at git.Hash) (git.Hash, error) {
+func (t *commitAttempt) dryRun(ctx context.Context, branch string, at git.Hash) (git.Hash, error) {
 	m := t.message
 	m.DryRun = true
 	return t.queue.owner.host.Commit(ctx, t.repo, branch, at, t.edits, m)
@@ -51,7 +51,7 @@ func (t *attempt) dryRun(ctx context.Context, branch string, at git.Hash) (git.H
 //	one is open ─────────────────────────────┴─ side branch ── Propose ──► ProposedError
 //
 // All state is on the server, so that another process continues with the same proposal.
-func (t *attempt) writeOrPropose(ctx context.Context, parent git.Hash) (git.Hash, error) {
+func (t *commitAttempt) writeOrPropose(ctx context.Context, parent git.Hash) (git.Hash, error) {
 	if !t.propose || parent == "" {
 		return t.write(ctx, parent)
 	}
@@ -87,7 +87,7 @@ func maybeProtected(err error) bool {
 
 // updateProposal updates an open proposal. Edits that the branch holds already are done; the
 // proposal must then no longer change them.
-func (t *attempt) updateProposal(ctx context.Context, host git.Proposer, p git.Proposal, parent git.Hash) (git.Hash, error) {
+func (t *commitAttempt) updateProposal(ctx context.Context, host git.Proposer, p git.Proposal, parent git.Hash) (git.Hash, error) {
 	asked := t.requestMerge(ctx, host, p, parent)
 	if !waitsForMerge(asked) {
 		return "", asked
@@ -102,7 +102,7 @@ func (t *attempt) updateProposal(ctx context.Context, host git.Proposer, p git.P
 }
 
 // refuseClosed refuses edits that were proposed and closed before; other edits may be proposed.
-func (t *attempt) refuseClosed(ctx context.Context, p git.Proposal) error {
+func (t *commitAttempt) refuseClosed(ctx context.Context, p git.Proposal) error {
 	_, err := t.dryRun(ctx, SideBranch(t.queue.key.branch), p.Head)
 	switch {
 	case errors.Is(err, git.ErrDryRun):
@@ -113,7 +113,7 @@ func (t *attempt) refuseClosed(ctx context.Context, p git.Proposal) error {
 	return err
 }
 
-func (t *attempt) proposedError(p git.Proposal) error {
+func (t *commitAttempt) proposedError(p git.Proposal) error {
 	e := &ProposedError{Branch: t.queue.key.branch, Proposal: p}
 	if p.State == git.ProposalClosed {
 		return errs.E(errs.Forbidden, "write", t.repo.URL, e)
@@ -123,7 +123,7 @@ func (t *attempt) proposedError(p git.Proposal) error {
 
 // requestMerge puts the edits on the side branch and makes sure that a proposal to merge it is
 // open. On success it returns a ProposedError.
-func (t *attempt) requestMerge(ctx context.Context, host git.Proposer, p git.Proposal, parent git.Hash) error {
+func (t *commitAttempt) requestMerge(ctx context.Context, host git.Proposer, p git.Proposal, parent git.Hash) error {
 	side, into := SideBranch(t.queue.key.branch), t.queue.key.branch
 	before, err := t.queue.owner.host.Head(ctx, t.repo, side)
 	if err != nil && !errs.Is(err, errs.NotFound) {
@@ -146,7 +146,7 @@ func (t *attempt) requestMerge(ctx context.Context, host git.Proposer, p git.Pro
 // writeSideBranch puts the edits on the side branch: on top of its head if that builds on the
 // newest commit of the branch. Otherwise the side branch restarts there, and other jobs add their
 // edits again with their next try.
-func (t *attempt) writeSideBranch(ctx context.Context, p git.Proposal, before, parent git.Hash) (git.Hash, error) {
+func (t *commitAttempt) writeSideBranch(ctx context.Context, p git.Proposal, before, parent git.Hash) (git.Hash, error) {
 	host, side := t.queue.owner.host, SideBranch(t.queue.key.branch)
 	if before != "" && (p.State == git.ProposalOpen || p.State == "") { // neither closed nor merged
 		based, err := t.sideBranchHolds(ctx, before, parent)
@@ -166,7 +166,7 @@ func (t *attempt) writeSideBranch(ctx context.Context, p git.Proposal, before, p
 
 // sideBranchHolds reports whether the history of the side branch holds the newest commit of the
 // branch. Where that is unknown, the server has to merge.
-func (t *attempt) sideBranchHolds(ctx context.Context, side, parent git.Hash) (bool, error) {
+func (t *commitAttempt) sideBranchHolds(ctx context.Context, side, parent git.Hash) (bool, error) {
 	logs, ok := t.queue.owner.host.(git.LogReader)
 	if !ok || parent == "" {
 		return true, nil

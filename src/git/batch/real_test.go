@@ -30,7 +30,7 @@ func server(t *testing.T) (*gittest.Server, gittest.Bare, git.Repo) {
 	return srv, bare, git.Repo{URL: srv.URL("fleet"), User: "emco", Token: "s3cr3t"}
 }
 
-// committer commits as somebody else, as fast as it can, some fifty times or until
+// committer commits as someone else, as fast as it can, some fifty times or until
 // it is stopped.
 func committer(t *testing.T, bare gittest.Bare) (stop func() int) {
 	t.Helper()
@@ -56,7 +56,7 @@ func committer(t *testing.T, bare gittest.Bare) (stop func() int) {
 }
 
 // Two control planes with twenty callers each write one branch, and so does
-// somebody else every few milliseconds: everything gets through, nothing is lost.
+// someone else every few milliseconds: everything gets through, nothing is lost.
 func TestManyWritersOnOneBranch(t *testing.T) {
 	t.Parallel()
 	_, bare, repo := server(t)
@@ -123,7 +123,7 @@ func TestLostReplyOnARealServer(t *testing.T) {
 	}
 }
 
-// A link of somebody else stands where one job wants to write.
+// A link of someone else stands where one job wants to write.
 func TestH57ALinkStopsOnlyItsJob(t *testing.T) {
 	t.Parallel()
 	_, bare, repo := server(t)

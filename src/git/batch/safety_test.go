@@ -36,7 +36,7 @@ func (m derivedMemory) CommitDerived(ctx context.Context, r git.Repo, u git.Deri
 	return git.DerivedResult{Commit: id, Removed: u.Remove}, err
 }
 
-// external puts a commit of somebody else on a branch.
+// external puts a commit of someone else on a branch.
 func (m *memory) external(branch string, id git.Hash, files map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -243,7 +243,7 @@ func TestH52AThrottlingServerIsLeftAlone(t *testing.T) {
 	})
 }
 
-// externalEdit is a branch with one commit of ours and one of somebody else on top.
+// externalEdit is a branch with one commit of ours and one of someone else on top.
 type externalEdit struct {
 	*memory
 	ours git.Hash

@@ -105,7 +105,7 @@ func TestCommitsWaitForThoseWhoSharedTheLast(t *testing.T) {
 }
 
 // 200 writers for a minute on one hosted repository: nothing is lost, in few commits, and
-// no more pushes a minute than the provider wants. Somebody else pushes as well.
+// no more pushes a minute than the provider wants. Someone else pushes as well.
 func TestTWaH50ManyWritersAreFewPushes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -30,11 +30,11 @@ const (
 // appTokens holds the tokens of installations.
 type appTokens struct {
 	mu  sync.Mutex
-	all map[installation]*appToken
+	all map[appInstallation]*appToken
 }
 
-// installation is an app in an account of a server.
-type installation struct {
+// appInstallation is an app in an account of a server.
+type appInstallation struct {
 	api string
 	app git.App
 }
@@ -47,14 +47,14 @@ type appToken struct {
 	ends  time.Time
 }
 
-func (a *appTokens) of(i installation) *appToken {
+func (a *appTokens) of(i appInstallation) *appToken {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if t, ok := a.all[i]; ok {
 		return t
 	}
 	if a.all == nil || len(a.all) >= maxApps {
-		a.all = map[installation]*appToken{}
+		a.all = map[appInstallation]*appToken{}
 	}
 	t := &appToken{slot: make(chan struct{}, 1)}
 	a.all[i] = t
@@ -66,7 +66,7 @@ func (d *client) token(ctx context.Context, refused git.Secret) (git.Secret, err
 	if d.repo.App.ID == "" {
 		return d.repo.Token, nil
 	}
-	t := d.h.apps.of(installation{api: d.base.String(), app: d.repo.App})
+	t := d.h.apps.of(appInstallation{api: d.base.String(), app: d.repo.App})
 	select {
 	case t.slot <- struct{}{}:
 		defer func() { <-t.slot }()

@@ -84,7 +84,7 @@ func must(out string, err error) string {
 	return out
 }
 
-// After somebody else's commit only what they changed along our paths is read; and what
+// After someone else's commit only what they changed along our paths is read; and what
 // was sent for a commit that lost its race is not sent again.
 func TestForeignCommitsCostFewCalls(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ func seeded(t testing.TB) (*githubtest.Server, gittest.Bare, git.Repo) {
 	return srv, bare, repo
 }
 
-// foreign commits on main as somebody else.
+// foreign commits on main as someone else.
 func foreign(t testing.TB, ctx context.Context, b gittest.Bare, files map[string]gittest.File) git.Hash {
 	t.Helper()
 	commit, err := b.CommitExternal(ctx, "main", files)

@@ -128,7 +128,7 @@ func TestH52WaitsGrow(t *testing.T) {
 	}
 }
 
-// learned is a budget that remembers what it was told, and what was spent.
+// learned is a budget that records what it observes, and what is spent.
 type learned struct {
 	mu    sync.Mutex
 	last  git.RateStatus
@@ -157,7 +157,7 @@ func (l *learned) take() (git.RateStatus, git.Cost) {
 	return l.last, spent
 }
 
-// The budget is asked before each call, and told what the server says.
+// The budget is spent before each call, and observes the answer.
 func TestH52TheBudgetKnows(t *testing.T) {
 	t.Parallel()
 	srv, bare, repo := serve(t, githubtest.Limits{Calls: 100})
@@ -170,7 +170,7 @@ func TestH52TheBudgetKnows(t *testing.T) {
 	}
 	told, spent := b.take()
 	if told.Limit != 100 || told.Remaining != 93 || told.Reset.IsZero() || !told.Until.IsZero() {
-		t.Errorf("the budget was told %+v after 7 calls", told)
+		t.Errorf("the budget observed %+v after 7 calls", told)
 	}
 	if want := (git.Cost{Calls: 7, Points: 23, Content: 4}); spent != want {
 		t.Errorf("spent %+v, want %+v", spent, want)

@@ -145,7 +145,7 @@ func (h *Host) probe(ctx context.Context, r git.Repo, maybe []apiAddress) (apiAd
 // only. If another program answers there, the error wraps errStrange. What is said of limits
 // is not for the credential, which is not sent.
 func (h *Host) answers(ctx context.Context, r git.Repo, at apiAddress) error {
-	client, err := h.apiClient(r, at.base, anonymous{})
+	client, err := h.apiClient(r, at.base, anonymousAuth{})
 	if err != nil {
 		return err
 	}

@@ -96,14 +96,14 @@ func (b bearerAuth) Header(context.Context) (key, value string, err error) {
 	return "Authorization", "Bearer " + git.Secret(b).Reveal(), nil
 }
 
-// anonymous sends no credential.
-type anonymous struct{}
+// anonymousAuth sends no credential.
+type anonymousAuth struct{}
 
 // Init needs nothing.
-func (anonymous) Init(context.Context, *api.Client) error { return nil }
+func (anonymousAuth) Init(context.Context, *api.Client) error { return nil }
 
 // Header returns a header without meaning, since the client requires one.
-func (anonymous) Header(context.Context) (key, value string, err error) {
+func (anonymousAuth) Header(context.Context) (key, value string, err error) {
 	return "Accept", "application/json", nil
 }
 

@@ -56,7 +56,7 @@ func seeded(t *testing.T) stage {
 	return s
 }
 
-// foreign commits a file as somebody else.
+// foreign commits a file as someone else.
 func (s stage) foreign(t *testing.T, branch, path string) git.Hash {
 	t.Helper()
 	at, err := s.bare.CommitExternal(t.Context(), branch, map[string]gittest.File{path: {Content: path}})
@@ -106,7 +106,7 @@ func TestGitLabKeepsTheContract(t *testing.T) {
 	}
 }
 
-// Twenty callers write while somebody else commits without pause: nothing is lost.
+// Twenty callers write while someone else commits without pause: nothing is lost.
 func TestH47WritersBesideAForeignCommitter(t *testing.T) {
 	t.Parallel()
 	s := seeded(t)

@@ -93,7 +93,7 @@ func TestTokensOfGroupsAndProjects(t *testing.T) {
 	}
 }
 
-// accounts is a budget that remembers what it was told.
+// accounts is a budget that records what it observes.
 type accounts struct {
 	mu    sync.Mutex
 	spent []git.Cost
@@ -157,7 +157,7 @@ func TestH52RefusalsOfTheAPI(t *testing.T) {
 				t.Errorf("%d calls, spent %+v; want one of each", len(s.Calls()), budget.spent)
 			}
 			if told := len(budget.told) == 1; told != (c.after > 0) || told && time.Until(budget.told[0].Until) > c.after {
-				t.Errorf("the budget was told %+v, want a wait of %v", budget.told, c.after)
+				t.Errorf("the budget observed %+v, want a wait of %v", budget.told, c.after)
 			}
 		})
 	}

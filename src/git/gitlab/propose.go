@@ -86,7 +86,7 @@ func (a *client) newest(ctx context.Context, from, into, state string) (*api.Bas
 	return nil, a.errorOf(errs.TooLarge, fmt.Sprintf("more than %d merge requests from forks have a branch %s", maxPages*perPage, from))
 }
 
-// open makes a merge request. If somebody else was faster, that one is returned.
+// open makes a merge request. If someone else was faster, that one is returned.
 func (a *client) open(ctx context.Context, from, into string, m git.Message) (*api.BasicMergeRequest, error) {
 	title, description := texts(m)
 	mr, err := call(ctx, a, writeCost(), func(with api.RequestOptionFunc) (*api.MergeRequest, *api.Response, error) {

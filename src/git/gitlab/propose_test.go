@@ -15,7 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/gittest/gitlabtest"
 )
 
-// keeper is somebody who decides on merge requests, by GitLab's own client.
+// keeper is someone who decides on merge requests, by GitLab's own client.
 func (s stage) keeper(t *testing.T) *api.Client {
 	t.Helper()
 	c, err := api.NewClient(maintainer, api.WithBaseURL(s.API()), api.WithoutRetries())
@@ -28,7 +28,7 @@ func (s stage) keeper(t *testing.T) *api.Client {
 var change = git.Message{Title: "deploy till", Trailers: []git.Trailer{{Key: "Emco-Op", Value: "1"}, {Key: "Note", Value: "/close @all"}}}
 
 // A protected branch refuses the push in GitLab's words; the change is proposed, taken by
-// somebody who may, and is then in the branch.
+// someone who may, and is then in the branch.
 func TestH54ProtectedBranchesAreProposedTo(t *testing.T) {
 	t.Parallel()
 	s := seeded(t)

@@ -42,7 +42,7 @@ func (h *Host) SetStatus(ctx context.Context, r git.Repo, commit git.Hash, m git
 	return err
 }
 
-// hasStatus says whether a commit is in a state under a name.
+// hasStatus reports whether a commit is in a state under a name.
 func (a *client) hasStatus(ctx context.Context, commit git.Hash, name string, state api.BuildStateValue) bool {
 	found, err := call(ctx, a, readCost(), func(with api.RequestOptionFunc) ([]*api.CommitStatus, *api.Response, error) {
 		return a.api.Commits.GetCommitStatuses(a.address.project, string(commit), &api.GetCommitStatusesOptions{Name: &name}, with)

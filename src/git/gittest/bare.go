@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Bare is a bare repository on this machine, looked at and written by the git program.
+// Bare is a bare repository on this machine, read and written by the git program.
 type Bare struct{ Dir string }
 
 // Init makes a bare repository that refuses what an orchestrator must not do
@@ -36,8 +36,8 @@ func Init(_ context.Context, dir, branch string) (Bare, error) {
 }
 
 // settings are the configuration of a repository. The command for alternate references saves a
-// process for each push: objects that a push brings wait beside those of the repository, whose
-// references git would list as those of another one.
+// process per push: the objects of a push are quarantined, and the repository itself counts as an
+// alternate, whose references git would list.
 const settings = `[core]
 	repositoryformatversion = 0
 	filemode = true
@@ -125,8 +125,8 @@ func (b Bare) packedRefs() (map[string]string, error) {
 	return refs, skipVanished(err)
 }
 
-// UpdateRef moves a reference from one commit to another, as "git update-ref" does: under a lock
-// that git knows, and only from where it is said to be; "" is a reference that does not exist yet.
+// UpdateRef moves a reference from one commit to another, as "git update-ref" does: under Git's own
+// lock, and only from the given commit; "" is a reference that does not exist yet.
 func (b Bare) UpdateRef(name, to, from string) error {
 	path := filepath.Join(b.Dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -197,13 +197,13 @@ func gitEnv() []string {
 		"GIT_COMMITTER_NAME=somebody", "GIT_COMMITTER_EMAIL=somebody@localhost")
 }
 
-// File is a file as somebody else commits it. Mode is Git's, such as "100755";
-// empty means "100644". For a submodule (160000) Content is the commit's name.
+// File is a file of an external commit. Mode is Git's, such as "100755"; empty means "100644". For
+// a submodule (160000) Content is the commit's name.
 type File struct{ Mode, Content string }
 
-// CommitExternal commits files on a branch as somebody else would, with git fast-import; a
-// path with an empty Mode and empty Content is removed. It makes the branch if there
-// is none, and tries again when the branch moves meanwhile.
+// CommitExternal commits files on a branch as another person, with git fast-import; a path with an
+// empty Mode and empty Content is removed. It makes the branch if it does not exist, and tries
+// again when the branch moves meanwhile.
 func (b Bare) CommitExternal(ctx context.Context, branch string, files map[string]File) (commit string, err error) {
 	ref := "refs/heads/" + branch
 	for {
@@ -224,7 +224,7 @@ func (b Bare) CommitExternal(ctx context.Context, branch string, files map[strin
 	}
 }
 
-// moved tells fast-import's words for a branch that somebody else moved.
+// moved recognises fast-import's messages about a branch that someone else moved.
 func moved(err error) bool {
 	return strings.Contains(err.Error(), "Not updating") || strings.Contains(err.Error(), "cannot lock") || strings.Contains(err.Error(), "Unable to create")
 }

@@ -27,10 +27,10 @@ type contractRule struct {
 	holds func(ctx context.Context, p contractProbe, branch string) error
 }
 
-// Check says whether a host keeps the contract of git.Host on a repository that it
+// Check checks the contract of git.Host on a repository that the host
 // may write, and returns what is broken. It leaves branches named "contract-…"
 // behind, which must not exist before. If the repository is on this machine, dir is
-// where, so that the git program can look at what was written and write as somebody
+// where, so that the git program can look at what was written and write as someone
 // else; else dir is empty and those rules are left out.
 func Check(ctx context.Context, host git.Host, repo git.Repo, dir string) error {
 	p := contractProbe{host: host, repo: repo, bare: Bare{Dir: dir}}
@@ -90,8 +90,8 @@ func rules() []contractRule {
 		{"of many writers on one parent one wins", oneWinner},
 		{"a context that ended ends the call", endedContext},
 		{"a guard that refuses leaves the branch alone", guarded},
-		{"a log tells what came since", logged},
-		{"views show their directories", viewed},
+		{"a log lists the commits since a base", logged},
+		{"derived branches hold their directories", viewed},
 	}
 }
 

@@ -26,7 +26,7 @@ func content(c int, text string) git.Edit {
 	return git.Edit{Path: fmt.Sprintf("clusters/c%d/app", c), Dir: map[string][]byte{"f.yaml": []byte(text)}}
 }
 
-// shows compares views with what they should hold, and with what was said of them.
+// shows compares derived branches with their expected files, and with the result of the update.
 func (p contractProbe) shows(ctx context.Context, branch string, shown git.DerivedResult, want ...string) error {
 	for c, files := range want {
 		view := viewOf(branch, c)
@@ -66,7 +66,7 @@ func viewed(ctx context.Context, p contractProbe, branch string) error {
 	return p.stale(ctx, branch, first, second)
 }
 
-// grown says whether a view has grown by one commit, which names its source.
+// grown checks that a derived branch grew by one commit, which names its source.
 func (p contractProbe) grown(ctx context.Context, now, before git.DerivedResult, view string) error {
 	logs, ok := p.host.(git.LogReader)
 	if !ok {
@@ -79,7 +79,7 @@ func (p contractProbe) grown(ctx context.Context, now, before git.DerivedResult,
 	return nil
 }
 
-// stale shows a commit that the branch has left, and then a directory that is gone.
+// stale checks updates on a parent that the branch has left, and of a directory that is removed.
 func (p contractProbe) stale(ctx context.Context, branch string, first, second git.DerivedResult) error {
 	for _, edits := range [][]git.Edit{nil, {content(0, "3")}} {
 		if _, err := p.show(ctx, branch, first.Commit, 2, edits...); !errs.Is(err, errs.Conflict) {
@@ -93,8 +93,8 @@ func (p contractProbe) stale(ctx context.Context, branch string, first, second g
 	return err
 }
 
-// mended holds for hosts that keep views: one that somebody else has changed or removed is put
-// right by a commit on top.
+// mended checks that a derived branch that someone else changed or removed is repaired by a commit
+// on top.
 func mended(ctx context.Context, p contractProbe, branch string) error {
 	if _, ok := p.host.(git.DerivedWriter); !ok {
 		return nil
@@ -118,10 +118,10 @@ func mended(ctx context.Context, p contractProbe, branch string) error {
 		return err
 	}
 	if !slices.Equal(shown.Diverged, []string{viewOf(branch, 0)}) || !slices.Equal(shown.Created, []string{viewOf(branch, 1)}) || shown.Heads[viewOf(branch, 2)] != first.Heads[viewOf(branch, 2)] {
-		return fmt.Errorf("what was done to views is told as %+v", shown)
+		return fmt.Errorf("the result is %+v", shown)
 	}
 	if parent, err := p.bare.Git(ctx, "", "rev-parse", viewOf(branch, 0)+"^"); err != nil || parent != theirs {
-		return errors.Join(err, fmt.Errorf("a view was put right on %s, want on top of %s", parent, theirs))
+		return errors.Join(err, fmt.Errorf("a derived branch was repaired on %s, want on top of %s", parent, theirs))
 	}
 	return nil
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// localRules need the git program beside the host.
+// localRules need the git program in addition to the host.
 func localRules() []contractRule {
 	return []contractRule{
 		{"links and submodules at or above a path are Invalid", links},
 		{"files keep their mode", modes},
-		{"somebody else's commits survive", interleaved},
-		{"the message says what it was given", messages},
-		{"views that somebody else has changed are put right", mended},
+		{"commits of others survive", interleaved},
+		{"the message is stored as it was given", messages},
+		{"derived branches that others changed are repaired", mended},
 	}
 }
 

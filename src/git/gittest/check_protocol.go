@@ -10,17 +10,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// DerivedRepo is a host that keeps views, and a repository of this machine, without commits, that it
-// writes by Git's own protocol.
+// DerivedRepo is a host that keeps derived branches, and a repository on this machine, without
+// commits, that it writes by Git's own protocol.
 type DerivedRepo struct {
 	Host git.DerivedWriter
 	Repo git.Repo
 	Bare Bare
 }
 
-// CheckDerived says whether views keep what git.Viewer promises beyond what Check looks at: about
-// refusals by the server, races, and branches that are to be removed. Atomic says whether the
-// server shall be able to move several branches or none.
+// CheckDerived checks promises of git.DerivedWriter that Check does not: about refusals by the
+// server, races, and branches to remove. Atomic sets whether the server can move several branches
+// or none.
 func CheckDerived(ctx context.Context, v DerivedRepo, atomic bool) error {
 	for _, set := range [][2]string{{"receive.advertiseAtomic", fmt.Sprint(atomic)}, {"receive.denyDeletes", "false"}} {
 		if err := v.Bare.Config(ctx, set[0], set[1]); err != nil {
@@ -36,7 +36,7 @@ func CheckDerived(ctx context.Context, v DerivedRepo, atomic bool) error {
 	return v.Bare.Fsck(ctx)
 }
 
-// viewCheck goes on from where the step before has ended.
+// viewCheck is a sequence of steps; each continues where the one before ended.
 type viewCheck struct {
 	DerivedRepo
 	atomic bool
@@ -47,7 +47,7 @@ func (c *viewCheck) view(cluster int) git.DerivedBranch {
 	return git.DerivedBranch{Branch: viewOf("shown", cluster), Dir: fmt.Sprintf("clusters/c%d", cluster), Empty: map[string][]byte{"none.yaml": []byte("none")}}
 }
 
-// show commits with views of clusters.
+// show commits and updates the derived branches of clusters.
 func (c *viewCheck) show(ctx context.Context, s git.DerivedUpdate, clusters ...int) (git.DerivedResult, error) {
 	s.Branch, s.Parent, s.Message = "shown", c.head, git.Message{Title: "contract", When: stamp}
 	for _, cluster := range clusters {
@@ -60,7 +60,7 @@ func (c *viewCheck) show(ctx context.Context, s git.DerivedUpdate, clusters ...i
 	return shown, err
 }
 
-// same compares a view's directory with the branch's.
+// same compares a derived branch's directory with its source.
 func (c *viewCheck) same(ctx context.Context, cluster int) error {
 	v := c.view(cluster)
 	a, err := c.Bare.Git(ctx, "", "rev-parse", v.Branch+":"+v.Dir)
@@ -76,7 +76,7 @@ func (c *viewCheck) first(ctx context.Context) error {
 	return errors.Join(err, c.same(ctx, 0), c.same(ctx, 1), c.same(ctx, 2))
 }
 
-// refusal: a view that the server protects is blamed with its directory.
+// refusal: the error names the directory of a derived branch that the server protects.
 func (c *viewCheck) refusal(ctx context.Context) error {
 	err := c.Bare.Hook("update", "test \"$1\" != refs/heads/"+c.view(1).Branch+" || { echo protected >&2; exit 1; }")
 	if err != nil {
@@ -85,19 +85,19 @@ func (c *viewCheck) refusal(ctx context.Context) error {
 	before := c.head
 	_, err = c.show(ctx, git.DerivedUpdate{Edits: []git.Edit{content(0, "2"), content(1, "2")}}, 0, 1)
 	if at, ok := errors.AsType[*git.PathError](err); !errs.Is(err, errs.Forbidden) || !ok || at.Path != c.view(1).Dir {
-		return fmt.Errorf("the refusal of a view is %w, want one that blames its directory", err)
+		return fmt.Errorf("the refusal of a derived branch is %w, want one that names its directory", err)
 	}
 	if err := c.Bare.Hook("update", ""); err != nil {
 		return err
 	}
 	if err := c.moved(ctx, before, !c.atomic); err != nil {
-		return fmt.Errorf("after a view was refused: %w", err)
+		return fmt.Errorf("after a derived branch was refused: %w", err)
 	}
 	_, err = c.show(ctx, git.DerivedUpdate{Edits: []git.Edit{content(0, "2"), content(1, "2")}}, 0, 1)
 	return errors.Join(err, c.same(ctx, 0), c.same(ctx, 1))
 }
 
-// moved says whether the branch went on from a commit as it should, and takes in where it is.
+// moved checks whether the branch left a commit, and records its head.
 func (c *viewCheck) moved(ctx context.Context, from git.Hash, want bool) error {
 	at, err := c.Bare.Git(ctx, "", "rev-parse", "shown")
 	if err != nil || (git.Hash(at) != from) != want {
@@ -107,7 +107,7 @@ func (c *viewCheck) moved(ctx context.Context, from git.Hash, want bool) error {
 	return nil
 }
 
-// race: a view that somebody else moves meanwhile is put right by the next try.
+// race: the next try repairs a derived branch that someone else moved.
 func (c *viewCheck) race(ctx context.Context) error {
 	theirs := map[string]File{"clusters/c0/theirs": {Content: "x"}}
 	if _, err := c.Bare.CommitExternal(ctx, c.view(0).Branch, theirs); err != nil {
@@ -115,19 +115,19 @@ func (c *viewCheck) race(ctx context.Context) error {
 	}
 	shown, err := c.show(ctx, git.DerivedUpdate{Edits: []git.Edit{content(1, "3")}}, 0, 1)
 	if err != nil || !slices.Equal(shown.Diverged, []string{c.view(0).Branch}) {
-		return fmt.Errorf("a view that somebody else moved: %+v, %w", shown, err)
+		return fmt.Errorf("a derived branch that someone else moved: %+v, %w", shown, err)
 	}
 	return errors.Join(c.same(ctx, 0), c.same(ctx, 1))
 }
 
-// removal: a view that nobody reads any more goes, and nothing else.
+// removal: derived branches without a reader are deleted, and nothing else.
 func (c *viewCheck) removal(ctx context.Context) error {
 	shown, err := c.show(ctx, git.DerivedUpdate{Remove: []string{c.view(0).Branch, "never-there"}})
 	if err != nil || !slices.Equal(shown.Removed, []string{c.view(0).Branch}) || len(shown.Diverged) > 0 {
-		return fmt.Errorf("the removal came to %+v, %w", shown, err)
+		return fmt.Errorf("the removal returned %+v, %w", shown, err)
 	}
 	if again, err := c.show(ctx, git.DerivedUpdate{Remove: []string{c.view(0).Branch}}); err != nil || len(again.Removed) > 0 {
-		return fmt.Errorf("again it came to %+v, %w", again, err)
+		return fmt.Errorf("the second removal returned %+v, %w", again, err)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (c *viewCheck) removalBesideACommit(ctx context.Context) error {
 	before := c.head
 	shown, err := c.show(ctx, git.DerivedUpdate{Edits: []git.Edit{{Path: "clusters/c1"}}, Remove: []string{c.view(1).Branch, c.view(2).Branch, "other"}})
 	if err != nil || !slices.Equal(shown.Removed, []string{c.view(1).Branch}) || !slices.Equal(shown.Diverged, []string{"other", c.view(2).Branch}) || shown.Commit == before {
-		return fmt.Errorf("the removal beside a commit came to %+v, %w", shown, err)
+		return fmt.Errorf("the removal with a commit returned %+v, %w", shown, err)
 	}
 	left, err := c.Bare.Git(ctx, "", "for-each-ref", "--format=%(refname:short)", "refs/heads/")
 	if err != nil || left != "other\nshown\n"+c.view(2).Branch {

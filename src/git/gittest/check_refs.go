@@ -9,7 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// CheckH20 says whether a host goes by the names of branches that it is given, and by nothing
+// CheckH20 reports whether a host goes by the names of branches that it is given, and by nothing
 // else: names that lead elsewhere are Invalid, and where HEAD of the repository is, or that
 // another branch is the default one by now, changes nothing. The repository, which is at dir
 // as well, holds nothing yet.

@@ -9,7 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// CheckReset says whether a host keeps what git.Mover promises. The repository's branch main
+// CheckReset reports whether a host keeps what git.BranchResetter promises. The repository's branch main
 // holds a commit, and it refuses to take branches off their history.
 func CheckReset(ctx context.Context, h git.BranchResetter, r git.Repo, bare Bare) error {
 	c := &moveCheck{ctx: ctx, host: h, repo: r, bare: bare}

@@ -12,21 +12,21 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
-// bent is a sound host but for what a test bends.
-type bent struct {
+// brokenHost is a sound host but for what a test bends.
+type brokenHost struct {
 	git.Host
 	commit func(h git.Host, ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error)
 	tree   func(h git.Host, seq iter.Seq2[git.Entry, error]) iter.Seq2[git.Entry, error]
 }
 
-func (b bent) Commit(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
+func (b brokenHost) Commit(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
 	if b.commit == nil {
 		return b.Host.Commit(ctx, r, branch, parent, edits, m)
 	}
 	return b.commit(b.Host, ctx, r, branch, parent, edits, m)
 }
 
-func (b bent) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) iter.Seq2[git.Entry, error] {
+func (b brokenHost) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) iter.Seq2[git.Entry, error] {
 	seq := b.Host.Tree(ctx, r, at, under)
 	if b.tree == nil {
 		return seq
@@ -39,11 +39,11 @@ func TestCheckFindsBrokenHosts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
-		bend  func(*bent)
+		bend  func(*brokenHost)
 		finds string
 	}{
-		{"nothing", func(*bent) {}, ""},
-		{"writes over a moved branch", func(b *bent) {
+		{"nothing", func(*brokenHost) {}, ""},
+		{"writes over a moved branch", func(b *brokenHost) {
 			b.commit = func(h git.Host, ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
 				id, err := h.Commit(ctx, r, branch, parent, edits, m)
 				if head, herr := h.Head(ctx, r, branch); errs.Is(err, errs.Conflict) && herr == nil {
@@ -52,7 +52,7 @@ func TestCheckFindsBrokenHosts(t *testing.T) {
 				return id, err
 			}
 		}, "a stale parent is Conflict"},
-		{"forgets to delete", func(b *bent) {
+		{"forgets to delete", func(b *brokenHost) {
 			b.commit = func(h git.Host, ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
 				var kept []git.Edit
 				for _, e := range edits {
@@ -63,7 +63,7 @@ func TestCheckFindsBrokenHosts(t *testing.T) {
 				return h.Commit(ctx, r, branch, parent, kept, m)
 			}
 		}, "nothing removes a path"},
-		{"adds to directories instead of replacing them", func(b *bent) {
+		{"adds to directories instead of replacing them", func(b *brokenHost) {
 			b.commit = func(h git.Host, ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
 				if err := git.CheckEdits(edits); err != nil {
 					return "", err
@@ -80,12 +80,12 @@ func TestCheckFindsBrokenHosts(t *testing.T) {
 				return h.Commit(ctx, r, branch, parent, flat, m)
 			}
 		}, "a directory holds exactly its files"},
-		{"loses the message", func(b *bent) {
+		{"loses the message", func(b *brokenHost) {
 			b.commit = func(h git.Host, ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
 				return h.Commit(ctx, r, branch, parent, edits, git.Message{Title: m.Title, Guard: m.Guard})
 			}
-		}, "the message says what it was given"},
-		{"hides kinds", func(b *bent) {
+		}, "the message is stored as it was given"},
+		{"hides kinds", func(b *brokenHost) {
 			b.commit = func(h git.Host, ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
 				id, err := h.Commit(ctx, r, branch, parent, edits, m)
 				if err != nil {
@@ -94,13 +94,13 @@ func TestCheckFindsBrokenHosts(t *testing.T) {
 				return id, nil
 			}
 		}, "paths that lead out or overlap are Invalid"},
-		{"asks no guard", func(b *bent) {
+		{"asks no guard", func(b *brokenHost) {
 			b.commit = func(h git.Host, ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
 				m.Guard = nil
 				return h.Commit(ctx, r, branch, parent, edits, m)
 			}
 		}, "a guard that refuses"},
-		{"lists half", func(b *bent) {
+		{"lists half", func(b *brokenHost) {
 			b.tree = func(_ git.Host, seq iter.Seq2[git.Entry, error]) iter.Seq2[git.Entry, error] {
 				return func(yield func(git.Entry, error) bool) {
 					for e, err := range seq {
@@ -121,7 +121,7 @@ func TestCheckFindsBrokenHosts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			host := bent{Host: plain.New(plain.Options{AllowFile: true})}
+			host := brokenHost{Host: plain.New(plain.Options{AllowFile: true})}
 			c.bend(&host)
 			err = gittest.Check(t.Context(), host, git.Repo{URL: "file://" + bare.Dir}, bare.Dir)
 			if (err == nil) != (c.finds == "") || err != nil && !strings.Contains(err.Error(), c.finds) {

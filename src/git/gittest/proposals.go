@@ -16,10 +16,10 @@ type Proposals struct {
 	Bare Bare
 
 	mu  sync.Mutex
-	all []*proposal
+	all []*testProposal
 }
 
-type proposal struct {
+type testProposal struct {
 	git.Proposal
 	from, into string
 }
@@ -35,7 +35,7 @@ func (s *Proposals) Propose(ctx context.Context, _ git.Repo, from, into string, 
 	p := s.last(from, into)
 	if p == nil || p.State != git.ProposalOpen {
 		n := len(s.all) + 1
-		p = &proposal{from: from, into: into}
+		p = &testProposal{from: from, into: into}
 		p.Number, p.URL, p.State = int64(n), fmt.Sprintf("https://forge.example.org/pull/%d", n), git.ProposalOpen
 		s.all = append(s.all, p)
 	}
@@ -53,7 +53,7 @@ func (s *Proposals) Proposal(_ context.Context, _ git.Repo, from, into string) (
 	return git.Proposal{}, errs.New(errs.NotFound, "nothing was proposed")
 }
 
-func (s *Proposals) last(from, into string) *proposal {
+func (s *Proposals) last(from, into string) *testProposal {
 	for i := len(s.all) - 1; i >= 0; i-- {
 		if s.all[i].from == from && s.all[i].into == into {
 			return s.all[i]

@@ -123,8 +123,8 @@ func (s *Server) Seed(ctx context.Context, name, branch string) (Bare, error) {
 	return b, err
 }
 
-// DropReplies lets the next n pushes happen but breaks the connection instead of
-// telling their outcome.
+// DropReplies lets the next n pushes happen, but breaks the connection before their outcome is
+// sent.
 func (s *Server) DropReplies(n int) { s.set(func() { s.drop = n }) }
 
 // Answer answers the next n requests with a status, and with Retry-After if that
@@ -140,11 +140,11 @@ func (s *Server) Answer(n, status int, retryAfter time.Duration) {
 // Redirect sends every request to another server; "" ends that.
 func (s *Server) Redirect(base string) { s.set(func() { s.redirect = base }) }
 
-// BeforePush calls f in the middle of every push: after the server told where its
-// branches are, before it takes the pack. nil ends that.
+// BeforePush calls f in the middle of every push: after the server advertised its branches, before
+// it takes the pack. nil ends that.
 func (s *Server) BeforePush(f func(repo string)) { s.set(func() { s.before = f }) }
 
-// AfterPush calls f at the end of every push, before its outcome is told. nil ends that.
+// AfterPush calls f at the end of every push, before its outcome is sent. nil ends that.
 func (s *Server) AfterPush(f func(repo string)) { s.set(func() { s.after = f }) }
 
 // Requests returns how many requests came, and how many of them carried a push.
@@ -195,7 +195,7 @@ func user(r *http.Request) string {
 	return name
 }
 
-// faulty counts the request and carries out the switches that answer in its place.
+// faulty counts the request, and answers it if a fault is set.
 func (s *Server) faulty(w http.ResponseWriter, r *http.Request, push bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,7 +71,7 @@ func (b *blobFetch) exchange(ctx context.Context, ids []plumbing.Hash) (err erro
 		}
 	}
 	p := &packReader{
-		keep: func(o object) {
+		keep: func(o gitObject) {
 			if o.kind == plumbing.BlobObject && int64(len(o.content)) <= b.limit && slices.Contains(ids, o.id) {
 				b.found[git.Hash(o.id.String())] = o.content
 			}

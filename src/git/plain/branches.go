@@ -130,9 +130,9 @@ func (b *branchFetch) exchange(ctx context.Context, names []string) (err error) 
 			q.want = append(q.want, id)
 		}
 	}
-	held := map[plumbing.Hash]object{}
+	held := map[plumbing.Hash]gitObject{}
 	p := &packReader{
-		keep:      func(o object) { held[o.id] = o },
+		keep:      func(o gitObject) { held[o.id] = o },
 		wantBlobs: true, maxObject: b.limit.Object, budget: exchangeBytes,
 	}
 	if _, err := b.h.receive(ctx, c, q, p); err != nil {
@@ -152,7 +152,7 @@ func (b *branchFetch) exchange(ctx context.Context, names []string) (err error) 
 
 // fileWalk collects the files of a commit from the objects of a pack.
 type fileWalk struct {
-	held     map[plumbing.Hash]object
+	held     map[plumbing.Hash]gitObject
 	files    map[string][]byte
 	left     int // files and directories that the limit still allows
 	filtered bool

@@ -22,8 +22,8 @@ type repoCache struct {
 
 	mu             sync.Mutex
 	store          *treeStore
-	commits        []snapshot // least recently used first; all of store
-	sizeAfterSweep int64      // size of the store after the last sweep
+	commits        []commitTrees // least recently used first; all of store
+	sizeAfterSweep int64         // size of the store after the last sweep
 	derivedCommits map[plumbing.Hash]derivedCommit
 }
 
@@ -32,7 +32,7 @@ func newRepoCache() *repoCache {
 }
 
 // find returns a cached commit and marks it used.
-func (k *repoCache) find(commit plumbing.Hash) (snapshot, bool) {
+func (k *repoCache) find(commit plumbing.Hash) (commitTrees, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, s := range k.commits {
@@ -41,20 +41,20 @@ func (k *repoCache) find(commit plumbing.Hash) (snapshot, bool) {
 			return s, true
 		}
 	}
-	return snapshot{}, false
+	return commitTrees{}, false
 }
 
 // state returns the store and the commits whose trees it holds.
-func (k *repoCache) state() (*treeStore, []snapshot) {
+func (k *repoCache) state() (*treeStore, []commitTrees) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.store, append([]snapshot(nil), k.commits...)
+	return k.store, append([]commitTrees(nil), k.commits...)
 }
 
 // record caches a commit that was built on base, with its new trees. If the store was swept since
 // base was read, trees of base may be missing; the commit is not cached then, and the next reader
 // fetches it.
-func (k *repoCache) record(base, s snapshot, trees []object, limit int64) {
+func (k *repoCache) record(base, s commitTrees, trees []gitObject, limit int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if base.root.IsZero() {
@@ -72,10 +72,10 @@ func (k *repoCache) record(base, s snapshot, trees []object, limit int64) {
 
 // remember appends a commit whose trees are all in the store, and sweeps if due. The caller holds
 // mu.
-func (k *repoCache) remember(s snapshot, limit int64) {
+func (k *repoCache) remember(s commitTrees, limit int64) {
 	k.commits = append(k.commits, s)
 	if over := len(k.commits) - keepCommits; over > 0 {
-		k.commits = append([]snapshot(nil), k.commits[over:]...)
+		k.commits = append([]commitTrees(nil), k.commits[over:]...)
 	}
 	if size := k.store.size(); size > limit || size > 2*k.sizeAfterSweep+4<<20 {
 		k.sweep(limit)
@@ -93,7 +93,7 @@ func (k *repoCache) forget() {
 // least one. The caller holds mu.
 func (k *repoCache) sweep(limit int64) {
 	fresh := newStore()
-	var kept []snapshot
+	var kept []commitTrees
 	for i := len(k.commits) - 1; i >= 0; i-- {
 		s := k.commits[i]
 		err := k.store.reach(s.root, func(id plumbing.Hash, raw []byte) bool {
@@ -106,7 +106,7 @@ func (k *repoCache) sweep(limit int64) {
 		if err != nil {
 			continue
 		}
-		kept = append([]snapshot{{commit: s.commit, root: s.root, store: fresh}}, kept...)
+		kept = append([]commitTrees{{commit: s.commit, root: s.root, store: fresh}}, kept...)
 		if fresh.size() > limit/2 {
 			break
 		}

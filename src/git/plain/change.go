@@ -18,7 +18,7 @@ type treeChange struct {
 
 // objectList holds the objects of a push, each once, trees after what they hold.
 type objectList struct {
-	objs  []object
+	objs  []gitObject
 	bytes int64
 }
 
@@ -26,7 +26,7 @@ type objectList struct {
 func (c *objectList) addObjects(p tree.ObjectSet) {
 	c.objs, c.bytes = slices.Grow(c.objs, len(p.Objects)+1), c.bytes+p.Bytes
 	for _, o := range p.Objects {
-		c.objs = append(c.objs, object{kind: kinds[o.Kind], id: plumbing.Hash(o.ID), content: o.Content, path: o.Path})
+		c.objs = append(c.objs, gitObject{kind: kinds[o.Kind], id: plumbing.Hash(o.ID), content: o.Content, path: o.Path})
 	}
 }
 
@@ -48,7 +48,7 @@ func (c *objectList) addCommit(root, parent plumbing.Hash, m git.Message) (plumb
 }
 
 // newTreeChange applies edits, which keep git.CheckEdits, to a snapshot.
-func newTreeChange(base snapshot, edits []git.Edit) (*treeChange, error) {
+func newTreeChange(base commitTrees, edits []git.Edit) (*treeChange, error) {
 	root := tree.ID(base.root)
 	if root.IsZero() {
 		root = tree.Empty
@@ -64,6 +64,6 @@ func newTreeChange(base snapshot, edits []git.Edit) (*treeChange, error) {
 }
 
 // trees returns the new trees.
-func (c *treeChange) trees() []object {
-	return slices.DeleteFunc(slices.Clone(c.objs), func(o object) bool { return o.kind != plumbing.TreeObject })
+func (c *treeChange) trees() []gitObject {
+	return slices.DeleteFunc(slices.Clone(c.objs), func(o gitObject) bool { return o.kind != plumbing.TreeObject })
 }

@@ -80,7 +80,7 @@ func serve(t *testing.T, transport string) (gittest.Bare, git.Repo) {
 	return bare, git.Repo{URL: srv.URL("repo"), SSHKey: git.Secret(srv.Key()), KnownHosts: srv.KnownHosts(), SSHProgram: transport == "sshprogram"}
 }
 
-// foreign commits as somebody else and fails the test if that does not work.
+// foreign commits as someone else and fails the test if that does not work.
 func foreign(t *testing.T, ctx context.Context, b gittest.Bare, branch string, files map[string]gittest.File) git.Hash {
 	t.Helper()
 	commit, err := b.CommitExternal(ctx, branch, files)

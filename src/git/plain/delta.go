@@ -27,7 +27,7 @@ type deltaFamilies map[string]*deltaFamily
 
 // deltaFamily is the first of several files that are likely alike: the base of their deltas.
 type deltaFamily struct {
-	base   object
+	base   gitObject
 	shared bool
 	once   sync.Once
 	lines  map[string]int // offset of each line of the base, that of the first of equal ones
@@ -35,7 +35,7 @@ type deltaFamily struct {
 }
 
 // familiesOf finds the families among the objects of a pack.
-func familiesOf(objs []object) deltaFamilies {
+func familiesOf(objs []gitObject) deltaFamilies {
 	all := deltaFamilies{}
 	for _, o := range objs {
 		if o.path == "" || len(o.content) == 0 || len(o.content) > maxBase {
@@ -61,7 +61,7 @@ func ending(path string) string {
 
 // delta returns a file as a delta to the base of its family; nil if the file itself is not much
 // longer.
-func (all deltaFamilies) delta(o object) (base plumbing.Hash, delta []byte) {
+func (all deltaFamilies) delta(o gitObject) (base plumbing.Hash, delta []byte) {
 	if o.path == "" {
 		return base, nil
 	}

@@ -21,7 +21,7 @@ func TestDeltasTellWhatTheyShould(t *testing.T) {
 		return []byte(strings.Join(rapid.SliceOfN(line, 1, 30).Draw(t, "lines"), ""))
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		f := &deltaFamily{base: object{content: lines.Draw(t, "base")}}
+		f := &deltaFamily{base: gitObject{content: lines.Draw(t, "base")}}
 		f.index()
 		want := lines.Draw(t, "text")
 		got, err := packfile.PatchDelta(f.base.content, f.encode(want))
@@ -44,7 +44,7 @@ func manifest(cluster int, app string) []byte {
 // it and finds nothing wrong with it.
 func TestAPackOfLikesIsSmall(t *testing.T) {
 	t.Parallel()
-	var objs, strangers []object
+	var objs, strangers []gitObject
 	for c := range 200 {
 		for _, app := range []string{"web", "db"} {
 			o := newObject(plumbing.BlobObject, manifest(c, app))
@@ -76,7 +76,7 @@ func TestAPackOfLikesIsSmall(t *testing.T) {
 		t.Errorf("the pack is %d bytes large, that without deltas %d; want a third of it at most", pack.Len(), alone.Len())
 	}
 	git(pack.Bytes(), "index-pack", "--stdin", "--strict")
-	for _, o := range []object{objs[0], objs[7], objs[399]} {
+	for _, o := range []gitObject{objs[0], objs[7], objs[399]} {
 		if got := git(nil, "cat-file", "blob", o.id.String()); got != string(o.content) {
 			t.Errorf("%s is %q, want %q", o.path, got, o.content)
 		}

@@ -186,7 +186,7 @@ func (h *Host) fetchDerived(ctx context.Context, r git.Repo, ids []plumbing.Hash
 	}
 	found := map[plumbing.Hash]derivedCommit{}
 	p := &packReader{
-		keep: func(o object) {
+		keep: func(o gitObject) {
 			if o.kind == plumbing.CommitObject {
 				root, _ := rootOf(o.content)
 				source := git.ReadCommit("", o.content).Trailer(git.SourceTrailer)

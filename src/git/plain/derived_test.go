@@ -131,7 +131,7 @@ func TestAViewOfNothingKeepsItsDirectory(t *testing.T) {
 	}
 }
 
-// H-49 for views: they are derived, so what somebody else did to one is put right by a
+// H-49 for views: they are derived, so what someone else did to one is put right by a
 // commit on top, without force, and told.
 func TestH49ViewsThatSomebodyElseMovedArePutRight(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 // Changed returns the paths in which two commits differ. Commits that are not cached are fetched,
 // without files and without cached trees.
 func (h *Host) Changed(ctx context.Context, r git.Repo, d git.Difference) ([]string, error) {
-	var before, after snapshot
+	var before, after commitTrees
 	before.store = newStore()
 	var err error
 	if d.Before != "" {
@@ -40,7 +40,7 @@ func (h *Host) Changed(ctx context.Context, r git.Repo, d git.Difference) ([]str
 
 // treeDiff collects the paths in which two commits differ.
 type treeDiff struct {
-	before, after snapshot
+	before, after commitTrees
 	limit         int
 	paths         []string
 }
@@ -83,7 +83,7 @@ func (c *treeDiff) compare(path string, was, is tree.Entry) error {
 }
 
 // children returns the entries of a directory, none of anything else.
-func children(s snapshot, e tree.Entry) (map[string]tree.Entry, error) {
+func children(s commitTrees, e tree.Entry) (map[string]tree.Entry, error) {
 	out := map[string]tree.Entry{}
 	if !e.IsTree() {
 		return out, nil

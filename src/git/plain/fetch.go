@@ -29,7 +29,7 @@ var errIncomplete = errs.E(errs.Unavailable, "receive", "", errors.New("the serv
 
 // snapshot returns the trees of a commit, from memory or from the server. At most one fetch per
 // repository runs at a time; waiting calls look into the cache again first.
-func (h *Host) snapshot(ctx context.Context, r git.Repo, commit plumbing.Hash) (snapshot, error) {
+func (h *Host) snapshot(ctx context.Context, r git.Repo, commit plumbing.Hash) (commitTrees, error) {
 	k := h.repo(r)
 	if s, ok := k.find(commit); ok {
 		return s, nil
@@ -38,7 +38,7 @@ func (h *Host) snapshot(ctx context.Context, r git.Repo, commit plumbing.Hash) (
 	case k.fetcher <- struct{}{}:
 		defer func() { <-k.fetcher }()
 	case <-ctx.Done():
-		return snapshot{}, h.fail(ctx, r, "fetch", ctx.Err())
+		return commitTrees{}, h.fail(ctx, r, "fetch", ctx.Err())
 	}
 	if s, ok := k.find(commit); ok {
 		return s, nil
@@ -50,7 +50,7 @@ func (h *Host) snapshot(ctx context.Context, r git.Repo, commit plumbing.Hash) (
 		s, trees, err = h.fetchTrees(ctx, r, commit, store, nil)
 	}
 	if err != nil {
-		return snapshot{}, h.fail(ctx, r, "fetch", err)
+		return commitTrees{}, h.fail(ctx, r, "fetch", err)
 	}
 	for id, raw := range trees {
 		store.add(id, raw)
@@ -60,7 +60,7 @@ func (h *Host) snapshot(ctx context.Context, r git.Repo, commit plumbing.Hash) (
 }
 
 // adopt caches a fetched commit, unless the store was swept meanwhile.
-func (k *repoCache) adopt(s snapshot, limit int64) {
+func (k *repoCache) adopt(s commitTrees, limit int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if s.store == k.store {
@@ -69,7 +69,7 @@ func (k *repoCache) adopt(s snapshot, limit int64) {
 }
 
 // haves names the most recently used commits, newest first.
-func haves(commits []snapshot) []plumbing.Hash {
+func haves(commits []commitTrees) []plumbing.Hash {
 	var ids []plumbing.Hash
 	for _, s := range slices.Backward(commits) {
 		if len(ids) < maxHaves {
@@ -201,18 +201,18 @@ func orDefault(n, otherwise int64) int64 {
 }
 
 // fetchTrees fetches a commit and those of its trees that are neither in store nor implied by have.
-func (h *Host) fetchTrees(ctx context.Context, r git.Repo, commit plumbing.Hash, store *treeStore, have []plumbing.Hash) (s snapshot, trees map[plumbing.Hash][]byte, err error) {
+func (h *Host) fetchTrees(ctx context.Context, r git.Repo, commit plumbing.Hash, store *treeStore, have []plumbing.Hash) (s commitTrees, trees map[plumbing.Hash][]byte, err error) {
 	c, err := h.open(ctx, r, uploadPack)
 	if err != nil {
 		return s, nil, err
 	}
 	defer func() { c.close(err == nil) }()
-	s = snapshot{commit: commit, store: store}
+	s = commitTrees{commit: commit, store: store}
 	trees = map[plumbing.Hash][]byte{}
 	found := false
 	p := &packReader{
 		base: store.object,
-		keep: func(o object) {
+		keep: func(o gitObject) {
 			switch {
 			case o.kind == plumbing.TreeObject:
 				trees[o.id] = o.content
@@ -237,9 +237,9 @@ func (h *Host) fetchTrees(ctx context.Context, r git.Repo, commit plumbing.Hash,
 }
 
 // object returns a tree as a base of deltas.
-func (s *treeStore) object(id plumbing.Hash) (object, bool) {
+func (s *treeStore) object(id plumbing.Hash) (gitObject, bool) {
 	raw, ok := s.get(id)
-	return object{kind: plumbing.TreeObject, id: id, content: raw}, ok
+	return gitObject{kind: plumbing.TreeObject, id: id, content: raw}, ok
 }
 
 // rootOf reads the first line of a commit.
@@ -324,7 +324,7 @@ func (h *Host) pickBlob(ctx context.Context, c *serviceConn, q fetchRequest, id 
 	found := false
 	p := &packReader{
 		wantBlobs: true,
-		keep: func(o object) {
+		keep: func(o gitObject) {
 			if o.id == id && o.kind == plumbing.BlobObject {
 				content, found = o.content, true
 			}

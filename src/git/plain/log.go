@@ -69,7 +69,7 @@ func (h *Host) fetchCommits(ctx context.Context, r git.Repo, q fetchRequest, bud
 	}
 	found := map[git.Hash]git.Commit{}
 	p := &packReader{
-		keep: func(o object) {
+		keep: func(o gitObject) {
 			if o.kind == plumbing.CommitObject {
 				commit := git.ReadCommit(git.Hash(o.id.String()), o.content)
 				found[commit.ID] = commit

@@ -24,15 +24,15 @@ const maxObjects = 20 << 20
 // given to keep once, whole and with its hash; deltas are resolved against objects
 // of the pack, in any order, and against base, which a thin pack needs.
 type packReader struct {
-	base      func(plumbing.Hash) (object, bool) // of thin packs; may be nil
-	keep      func(object)
+	base      func(plumbing.Hash) (gitObject, bool) // of thin packs; may be nil
+	keep      func(gitObject)
 	wantBlobs bool  // keep blobs too; else they are inflated and dropped
 	maxObject int64 // bytes of one object
 	budget    int64 // bytes of all objects that are held
 
 	in      *packInput
 	inflate io.ReadCloser
-	held    map[plumbing.Hash]object
+	held    map[plumbing.Hash]gitObject
 	pending map[plumbing.Hash][][]byte // deltas by the base that did not come yet
 }
 
@@ -40,7 +40,7 @@ type packReader struct {
 // with blobs dropped these are deltas of blobs.
 func (p *packReader) read(r io.Reader) (unresolved int, err error) {
 	p.in = &packInput{r: bufio.NewReaderSize(r, 32<<10), sum: sha1.New()}
-	p.held = map[plumbing.Hash]object{}
+	p.held = map[plumbing.Hash]gitObject{}
 	p.pending = map[plumbing.Hash][][]byte{}
 	n, err := p.header()
 	if err != nil {
@@ -151,8 +151,8 @@ func inflateError(err error) error {
 
 // found keeps an object and resolves the deltas that waited for it, in a loop
 // since chains may be long.
-func (p *packReader) found(o object) error {
-	ready := []object{o}
+func (p *packReader) found(o gitObject) error {
+	ready := []gitObject{o}
 	for len(ready) > 0 {
 		o, ready = ready[len(ready)-1], ready[:len(ready)-1]
 		if _, ok := p.held[o.id]; ok {
@@ -190,21 +190,21 @@ func (p *packReader) delta(base plumbing.Hash, d []byte) error {
 }
 
 // patch applies a delta after checking the size of its result.
-func (p *packReader) patch(base object, d []byte) (object, error) {
+func (p *packReader) patch(base gitObject, d []byte) (gitObject, error) {
 	_, n := binary.Uvarint(d)
 	if n <= 0 {
-		return object{}, malformed("a delta")
+		return gitObject{}, malformed("a delta")
 	}
 	size, m := binary.Uvarint(d[n:])
 	if m <= 0 || size > uint64(p.maxObject) {
-		return object{}, malformed("a delta")
+		return gitObject{}, malformed("a delta")
 	}
 	if p.budget -= int64(size) + perTree; p.budget < 0 {
-		return object{}, errs.E(errs.TooLarge, "receive", "", errors.New("more than the limit of one fetch when unpacked"))
+		return gitObject{}, errs.E(errs.TooLarge, "receive", "", errors.New("more than the limit of one fetch when unpacked"))
 	}
 	content, err := packfile.PatchDelta(base.content, d)
 	if err != nil {
-		return object{}, malformed("a delta")
+		return gitObject{}, malformed("a delta")
 	}
 	return newObject(base.kind, content), nil
 }

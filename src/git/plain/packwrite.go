@@ -13,8 +13,8 @@ import (
 	"github.com/klauspost/compress/zlib"
 )
 
-// object is a Git object with its name.
-type object struct {
+// gitObject is a Git object with its name.
+type gitObject struct {
 	kind    plumbing.ObjectType
 	id      plumbing.Hash
 	content []byte
@@ -22,14 +22,14 @@ type object struct {
 }
 
 // newObject names an object: the SHA-1 of "type size", a zero byte and the content.
-func newObject(kind plumbing.ObjectType, content []byte) object {
+func newObject(kind plumbing.ObjectType, content []byte) gitObject {
 	sum := sha1.New()
 	head := make([]byte, 0, 32)
 	head = append(append(head, kind.String()...), ' ')
 	head = append(strconv.AppendInt(head, int64(len(content)), 10), 0)
 	sum.Write(head)
 	sum.Write(content)
-	o := object{kind: kind, content: content}
+	o := gitObject{kind: kind, content: content}
 	sum.Sum(o.id[:0])
 	return o
 }
@@ -45,7 +45,7 @@ const (
 // writePack writes a pack of objs in the given order, files as deltas to their likes where
 // that is much shorter. What it holds at a time is bounded by the runs in flight, not by the
 // pack.
-func writePack(w io.Writer, objs []object) error {
+func writePack(w io.Writer, objs []gitObject) error {
 	sum := sha1.New()
 	w = io.MultiWriter(w, sum)
 	head := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(len(objs)))
@@ -60,8 +60,8 @@ func writePack(w io.Writer, objs []object) error {
 }
 
 // split cuts objects into runs.
-func split(objs []object) [][]object {
-	var runs [][]object
+func split(objs []gitObject) [][]gitObject {
+	var runs [][]gitObject
 	start, size := 0, 0
 	for i, o := range objs {
 		size += len(o.content)
@@ -77,7 +77,7 @@ func split(objs []object) [][]object {
 }
 
 // writeRuns compresses ahead by as many runs as there are processors.
-func writeRuns(w io.Writer, runs [][]object, all deltaFamilies) error {
+func writeRuns(w io.Writer, runs [][]gitObject, all deltaFamilies) error {
 	ahead := runtime.GOMAXPROCS(0)
 	done := make([]chan *bytes.Buffer, len(runs))
 	for i := range done {
@@ -103,7 +103,7 @@ func writeRuns(w io.Writer, runs [][]object, all deltaFamilies) error {
 	return nil
 }
 
-func compress(objs []object, all deltaFamilies) *bytes.Buffer {
+func compress(objs []gitObject, all deltaFamilies) *bytes.Buffer {
 	buf := &bytes.Buffer{}
 	z, err := zlib.NewWriterLevel(buf, level)
 	if err != nil {

@@ -152,10 +152,10 @@ func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) 
 }
 
 // snapshotAt returns the trees of a commit.
-func (h *Host) snapshotAt(ctx context.Context, r git.Repo, at git.Hash) (snapshot, error) {
+func (h *Host) snapshotAt(ctx context.Context, r git.Repo, at git.Hash) (commitTrees, error) {
 	id, err := parseHash(at)
 	if err != nil {
-		return snapshot{}, err
+		return commitTrees{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
@@ -193,15 +193,15 @@ func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git
 
 // commitDraft is a commit that is not sent yet.
 type commitDraft struct {
-	base   snapshot
+	base   commitTrees
 	change *treeChange
 	commit plumbing.Hash // zero if the edits change nothing
-	trees  []object      // that are new
+	trees  []gitObject   // that are new
 }
 
 // draft applies edits to a commit, in memory.
 func (h *Host) draft(ctx context.Context, r git.Repo, parent git.Hash, edits []git.Edit, m git.Message) (d commitDraft, err error) {
-	base := snapshot{store: newStore()}
+	base := commitTrees{store: newStore()}
 	if parent != "" {
 		id, err := parseHash(parent)
 		if err != nil {
@@ -249,7 +249,7 @@ func (d commitDraft) head() git.Hash {
 
 // remember caches a draft that was pushed.
 func (h *Host) remember(r git.Repo, d commitDraft) {
-	h.repo(r).record(d.base, snapshot{commit: d.commit, root: d.change.root}, d.trees, h.opt.MaxTrees)
+	h.repo(r).record(d.base, commitTrees{commit: d.commit, root: d.change.root}, d.trees, h.opt.MaxTrees)
 }
 
 func (h *Host) checkURL(r git.Repo) error { return git.CheckURL(r.URL, h.opt.AllowFile) }

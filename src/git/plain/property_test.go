@@ -58,7 +58,7 @@ func drawEdits(t *rapid.T) []git.Edit {
 	return edits
 }
 
-// oracle is a git fast-import that is told the same edits and asked for its trees.
+// oracle is a git fast-import that gets the same edits and returns its trees.
 type oracle struct {
 	in    io.Writer
 	out   *bufio.Reader
@@ -124,7 +124,7 @@ func (o *oracle) commit(t *rapid.T, from int, edits []git.Edit) (mark int, tree 
 }
 
 // apply returns what edits make of a snapshot, as a snapshot.
-func apply(t *rapid.T, base snapshot, edits []git.Edit) (snapshot, error) {
+func apply(t *rapid.T, base commitTrees, edits []git.Edit) (commitTrees, error) {
 	c, err := newTreeChange(base, edits)
 	if err != nil {
 		return base, err
@@ -137,7 +137,7 @@ func apply(t *rapid.T, base snapshot, edits []git.Edit) (snapshot, error) {
 	if !complete(c.root, nil, store) {
 		t.Fatalf("a tree below %s is missing", c.root)
 	}
-	return snapshot{commit: plumbing.NewHash("1111111111111111111111111111111111111111"), root: c.root, store: store}, nil
+	return commitTrees{commit: plumbing.NewHash("1111111111111111111111111111111111111111"), root: c.root, store: store}, nil
 }
 
 // What we make of random edits on random trees is the tree that git makes of them;
@@ -150,7 +150,7 @@ func TestTreesEqualThoseOfGit(t *testing.T) {
 		for path, content := range files {
 			start = append(start, git.Edit{Path: path, File: content})
 		}
-		base, err := apply(t, snapshot{store: newStore()}, start)
+		base, err := apply(t, commitTrees{store: newStore()}, start)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("a tree of %d entries comes back with %d, %v", len(entries), len(again), err)
 			}
 		}
-		p := &packReader{base: newStore().object, keep: func(object) {}, wantBlobs: true, maxObject: 1 << 16, budget: 1 << 18}
+		p := &packReader{base: newStore().object, keep: func(gitObject) {}, wantBlobs: true, maxObject: 1 << 16, budget: 1 << 18}
 		if n, err := p.read(strings.NewReader(string(data))); err == nil && n > 0 && len(data) < 32 {
 			t.Errorf("%d open deltas in a pack of %d bytes", n, len(data))
 		}

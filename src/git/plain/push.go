@@ -34,7 +34,7 @@ type refUpdate struct {
 // it may lack. It is sent only if the guard, which may be nil, allows it.
 type pushRequest struct {
 	updates []refUpdate
-	objs    []object
+	objs    []gitObject
 	bytes   int64
 	guard   func(context.Context) error
 }

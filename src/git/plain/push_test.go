@@ -22,7 +22,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// fakeServer answers with what a test says, where no real server can be brought to do it.
+// fakeServer sends the answers of a test, where no real server would.
 type fakeServer struct {
 	advert  string        // of both services: a commit and the name of a branch; empty: no branch
 	caps    string        // capabilities

@@ -33,7 +33,7 @@ func (h *Host) Replace(ctx context.Context, r git.Repo, branch string, old git.H
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
-	c, err := newTreeChange(snapshot{store: newStore()}, edits)
+	c, err := newTreeChange(commitTrees{store: newStore()}, edits)
 	if err != nil {
 		return "", h.fail(ctx, r, "replace", err)
 	}

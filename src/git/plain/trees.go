@@ -89,15 +89,15 @@ func (s *treeStore) reach(root plumbing.Hash, visit func(plumbing.Hash, []byte) 
 	return nil
 }
 
-// snapshot is a commit, its root tree and a store that holds all trees below it.
-type snapshot struct {
+// commitTrees is a commit, its root tree and a store that holds all trees below it.
+type commitTrees struct {
 	commit plumbing.Hash
 	root   plumbing.Hash // zero: nothing at all, the state before a first commit
 	store  *treeStore
 }
 
 // entries reads a directory. That before a first commit is empty.
-func (s snapshot) entries(e tree.Entry) (tree.Tree, error) {
+func (s commitTrees) entries(e tree.Entry) (tree.Tree, error) {
 	if e.ID == (tree.ID{}) {
 		return nil, nil
 	}
@@ -105,7 +105,7 @@ func (s snapshot) entries(e tree.Entry) (tree.Tree, error) {
 }
 
 // entry returns what is at a path, the zero entry if nothing is.
-func (s snapshot) entry(path string) (tree.Entry, error) {
+func (s commitTrees) entry(path string) (tree.Entry, error) {
 	here := tree.Entry{Mode: tree.ModeTree, ID: tree.ID(s.root)}
 	if path == "" {
 		return here, nil
@@ -124,7 +124,7 @@ func (s snapshot) entry(path string) (tree.Entry, error) {
 }
 
 // walk visits the leaves at or below a path in path order.
-func (s snapshot) walk(under string, visit func(git.Entry) bool) error {
+func (s commitTrees) walk(under string, visit func(git.Entry) bool) error {
 	here, err := s.entry(under)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (s snapshot) walk(under string, visit func(git.Entry) bool) error {
 	return s.walkEntry(here, under, 0, visit)
 }
 
-func (s snapshot) walkEntry(here tree.Entry, path string, depth int, visit func(git.Entry) bool) error {
+func (s commitTrees) walkEntry(here tree.Entry, path string, depth int, visit func(git.Entry) bool) error {
 	switch {
 	case here.Mode == 0:
 		return nil

@@ -24,18 +24,18 @@ type Clients struct {
 	admit func(netip.Addr) error
 
 	mu      sync.Mutex
-	clients map[certificates]*http.Client // guarded by mu
+	clients map[clientCertificates]*http.Client // guarded by mu
 }
 
-// certificates are those that a client trusts and presents.
-type certificates struct {
+// clientCertificates are those that a client trusts and presents.
+type clientCertificates struct {
 	ca, cert string
 	key      git.Secret
 }
 
 // NewClients returns clients that dial the addresses that admit returns no error for.
 func NewClients(admit func(netip.Addr) error) *Clients {
-	return &Clients{admit: admit, clients: map[certificates]*http.Client{}}
+	return &Clients{admit: admit, clients: map[clientCertificates]*http.Client{}}
 }
 
 // Get returns the client for r's certificates. It has no time-out of its own: requests
@@ -43,7 +43,7 @@ func NewClients(admit func(netip.Addr) error) *Clients {
 func (c *Clients) Get(r git.Repo) (*http.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	with := certificates{ca: r.CA, cert: r.ClientCert, key: r.ClientKey}
+	with := clientCertificates{ca: r.CA, cert: r.ClientCert, key: r.ClientKey}
 	if client, ok := c.clients[with]; ok {
 		return client, nil
 	}
@@ -59,7 +59,7 @@ func (c *Clients) Get(r git.Repo) (*http.Client, error) {
 	return client, nil
 }
 
-func (c *Clients) build(with certificates) (*http.Client, error) {
+func (c *Clients) build(with clientCertificates) (*http.Client, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
 	if with.cert != "" || with.key != "" {
 		pair, err := tls.X509KeyPair([]byte(with.cert), []byte(with.key.Reveal()))

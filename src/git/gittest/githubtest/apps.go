@@ -57,7 +57,7 @@ func (s *Server) Tokens() int {
 
 // postToken makes a token for an installation, for whoever proves to be the app.
 func (s *Server) postToken(w http.ResponseWriter, r *http.Request) {
-	c := &call{s: s, w: w, r: r}
+	c := &apiCall{s: s, w: w, r: r}
 	app, err := s.proven(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
 	if err != nil {
 		c.fail(refuse(http.StatusUnauthorized, err.Error()))

@@ -12,7 +12,7 @@ import (
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /app/installations/{id}/access_tokens", s.postToken)
-	for path, do := range map[string]func(*call) error{
+	for path, do := range map[string]func(*apiCall) error{
 		"GET ":                            s.getRepo,
 		"PUT /contents/{path...}":         s.putContents,
 		"GET /git/ref/{ref...}":           s.getRef,
@@ -44,8 +44,8 @@ func (s *Server) routes() *http.ServeMux {
 }
 
 // writing refuses what an empty repository refuses.
-func (s *Server) writing(do func(*call) error) func(*call) error {
-	return func(c *call) error {
+func (s *Server) writing(do func(*apiCall) error) func(*apiCall) error {
+	return func(c *apiCall) error {
 		empty, err := c.repo.empty()
 		if err != nil {
 			return err
@@ -67,11 +67,11 @@ func (r *repository) empty() (bool, error) {
 	return true, err
 }
 
-func (s *Server) getRepo(c *call) error {
+func (s *Server) getRepo(c *apiCall) error {
 	return c.answer(http.StatusOK, map[string]string{"full_name": c.repo.owner + "/" + c.repo.name, "default_branch": c.repo.main})
 }
 
-func (s *Server) getBlob(c *call) error {
+func (s *Server) getBlob(c *apiCall) error {
 	o, ok, err := c.repo.store.get(c.r.PathValue("sha"))
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *Server) getBlob(c *call) error {
 	return c.answer(http.StatusOK, map[string]any{"sha": o.id, "size": len(o.content), "encoding": "base64", "content": base64.StdEncoding.EncodeToString(o.content)})
 }
 
-func (s *Server) postBlob(c *call) error {
+func (s *Server) postBlob(c *apiCall) error {
 	var ask struct{ Content, Encoding string }
 	if err := c.read(&ask); err != nil {
 		return err
@@ -106,15 +106,15 @@ func (s *Server) postBlob(c *call) error {
 	return c.answer(http.StatusCreated, map[string]string{"sha": id})
 }
 
-// person is an author or a committer.
-type person struct {
+// commitPerson is an author or a committer.
+type commitPerson struct {
 	Name  string    `json:"name"`
 	Email string    `json:"email"`
 	Date  time.Time `json:"date"`
 }
 
 // signature is a person as commits have it.
-func (s *Server) signature(p *person, otherwise string) string {
+func (s *Server) signature(p *commitPerson, otherwise string) string {
 	if p == nil {
 		return fmt.Sprintf("%s <%s@localhost> %d +0000", otherwise, otherwise, s.now().Unix())
 	}
@@ -124,12 +124,12 @@ func (s *Server) signature(p *person, otherwise string) string {
 	return fmt.Sprintf("%s <%s> %d +0000", p.Name, p.Email, p.Date.Unix())
 }
 
-func (s *Server) postCommit(c *call) error {
+func (s *Server) postCommit(c *apiCall) error {
 	var ask struct {
 		Message           string
 		Tree              string
 		Parents           []string
-		Author, Committer *person
+		Author, Committer *commitPerson
 		Signature         string
 	}
 	if err := c.read(&ask); err != nil {
@@ -163,12 +163,12 @@ func (s *Server) postCommit(c *call) error {
 type newCommit struct {
 	tree               string
 	parents            []string
-	author, committer  *person
+	author, committer  *commitPerson
 	message, signature string
 }
 
 // commit makes a commit.
-func (s *Server) commit(c *call, n newCommit) (string, error) {
+func (s *Server) commit(c *apiCall, n newCommit) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "tree %s\n", n.tree)
 	for _, p := range n.parents {
@@ -182,20 +182,20 @@ func (s *Server) commit(c *call, n newCommit) (string, error) {
 	return c.repo.store.put("commit", []byte(b.String()))
 }
 
-// sha names an object.
-type sha struct {
+// shaRef names an object.
+type shaRef struct {
 	SHA string `json:"sha"`
 }
 
 // commitOf is a commit in GitHub's form.
 type commitOf struct {
-	SHA     string `json:"sha"`
-	Message string `json:"message"`
-	Tree    sha    `json:"tree"`
-	Parents []sha  `json:"parents"`
+	SHA     string   `json:"sha"`
+	Message string   `json:"message"`
+	Tree    shaRef   `json:"tree"`
+	Parents []shaRef `json:"parents"`
 }
 
-func parseCommit(o object) commitOf {
+func parseCommit(o gitObject) commitOf {
 	head, message, _ := strings.Cut(string(o.content), "\n\n")
 	out := commitOf{SHA: o.id, Message: message}
 	for l := range strings.SplitSeq(head, "\n") {
@@ -203,13 +203,13 @@ func parseCommit(o object) commitOf {
 			out.Tree.SHA = id
 		}
 		if id, ok := strings.CutPrefix(l, "parent "); ok {
-			out.Parents = append(out.Parents, sha{id})
+			out.Parents = append(out.Parents, shaRef{id})
 		}
 	}
 	return out
 }
 
-func (s *Server) getCommit(c *call) error {
+func (s *Server) getCommit(c *apiCall) error {
 	o, ok, err := c.repo.store.get(c.r.PathValue("sha"))
 	if err != nil {
 		return err
@@ -220,32 +220,32 @@ func (s *Server) getCommit(c *call) error {
 	return c.answer(http.StatusOK, parseCommit(o))
 }
 
-// listed is a commit as lists have it.
-type listed struct {
+// listedCommit is a commit as lists have it.
+type listedCommit struct {
 	SHA     string   `json:"sha"`
 	Commit  commitOf `json:"commit"`
-	Parents []sha    `json:"parents"`
+	Parents []shaRef `json:"parents"`
 }
 
 // log returns commits in the order of "git rev-list".
-func (c *call) log(args ...string) ([]listed, error) {
+func (c *apiCall) log(args ...string) ([]listedCommit, error) {
 	out, err := c.repo.store.bare.Git(c.r.Context(), "", append([]string{"rev-list", "--topo-order"}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	var all []listed
+	var all []listedCommit
 	for id := range strings.FieldsSeq(out) {
 		o, _, err := c.repo.store.get(id)
 		if err != nil {
 			return nil, err
 		}
 		one := parseCommit(o)
-		all = append(all, listed{SHA: id, Commit: one, Parents: one.Parents})
+		all = append(all, listedCommit{SHA: id, Commit: one, Parents: one.Parents})
 	}
 	return all, nil
 }
 
-func (s *Server) listCommits(c *call) error {
+func (s *Server) listCommits(c *apiCall) error {
 	at := c.r.URL.Query().Get("sha")
 	if o, ok, err := c.repo.store.get(at); err != nil || !ok || o.kind != "commit" {
 		return refuse(http.StatusNotFound, "No commit found for SHA: "+at)
@@ -257,7 +257,7 @@ func (s *Server) listCommits(c *call) error {
 	return c.answer(http.StatusOK, page(c, all, 30))
 }
 
-func (s *Server) compare(c *call) error {
+func (s *Server) compare(c *apiCall) error {
 	base, head, _ := strings.Cut(c.r.PathValue("range"), "...")
 	ours, ok, err := c.repo.store.get(base)
 	theirs, ok2, err2 := c.repo.store.get(head)
@@ -276,7 +276,7 @@ func (s *Server) compare(c *call) error {
 	if !common {
 		return refuse(http.StatusNotFound, fmt.Sprintf("No common ancestor between %s and %s.", base, head))
 	}
-	var ahead, behind []listed
+	var ahead, behind []listedCommit
 	if !oldHistory[theirs.id] {
 		if ahead, err = c.log("--reverse", theirs.id, "^"+ours.id); err != nil {
 			return err

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// spending is what a token has used.
-type spending struct {
+// tokenSpending is what a token has used.
+type tokenSpending struct {
 	calls   int // of this period
 	reset   time.Time
-	points  []spent
-	content []spent
+	points  []spentCall
+	content []spentCall
 	most    int // calls that make something, within any minute
 }
 
-type spent struct {
+type spentCall struct {
 	at time.Time
 	n  int
 }
 
 // since is the sum of what was spent lately.
-func since(all []spent, from time.Time) (n int) {
+func since(all []spentCall, from time.Time) (n int) {
 	for _, s := range all {
 		if s.at.After(from) {
 			n += s.n
@@ -31,18 +31,18 @@ func since(all []spent, from time.Time) (n int) {
 	return n
 }
 
-func forget(all []spent, before time.Time) []spent {
-	return slices.DeleteFunc(all, func(s spent) bool { return !s.at.After(before) })
+func forget(all []spentCall, before time.Time) []spentCall {
+	return slices.DeleteFunc(all, func(s spentCall) bool { return !s.at.After(before) })
 }
 
 // spend takes a call from a token's limits, and sets the headers that tell of them.
-func (s *Server) spend(token string, c *call) error {
+func (s *Server) spend(token string, c *apiCall) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, l := s.now(), s.lim
 	p := s.spent[token]
 	if p == nil {
-		p = &spending{}
+		p = &tokenSpending{}
 		s.spent[token] = p
 	}
 	if !now.Before(p.reset) {
@@ -69,19 +69,19 @@ func (s *Server) spend(token string, c *call) error {
 }
 
 // secondary takes a call from the limits of a minute.
-func (p *spending) secondary(l Limits, now time.Time, points, content int) error {
+func (p *tokenSpending) secondary(l Limits, now time.Time, points, content int) error {
 	minute, hour := now.Add(-time.Minute), now.Add(-time.Hour)
 	p.points, p.content = forget(p.points, minute), forget(p.content, hour)
 	if l.Points > 0 && since(p.points, minute)+points > l.Points ||
 		l.Content > 0 && since(p.content, minute)+content > l.Content ||
 		l.ContentHour > 0 && since(p.content, hour)+content > l.ContentHour {
-		r := &refusal{status: http.StatusForbidden, text: "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."}
+		r := &apiRefusal{status: http.StatusForbidden, text: "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."}
 		if l.RetryAfter > 0 {
 			r.header = map[string]string{"Retry-After": strconv.Itoa(int(l.RetryAfter / time.Second))}
 		}
 		return r
 	}
-	p.points, p.content = append(p.points, spent{now, points}), append(p.content, spent{now, content})
+	p.points, p.content = append(p.points, spentCall{now, points}), append(p.content, spentCall{now, content})
 	p.most = max(p.most, since(p.content, minute))
 	return nil
 }

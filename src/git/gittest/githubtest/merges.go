@@ -6,7 +6,7 @@ import (
 )
 
 // deleteRef removes a branch.
-func (s *Server) deleteRef(c *call) error {
+func (s *Server) deleteRef(c *apiCall) error {
 	branch := strings.TrimPrefix(c.r.PathValue("ref"), "heads/")
 	c.repo.mu.Lock()
 	defer c.repo.mu.Unlock()
@@ -28,7 +28,7 @@ func (s *Server) deleteRef(c *call) error {
 }
 
 // merge merges a branch into another one, by a commit of its own as GitHub does it.
-func (s *Server) merge(c *call) error {
+func (s *Server) merge(c *apiCall) error {
 	var ask struct {
 		Base, Head    string
 		CommitMessage string `json:"commit_message"`
@@ -68,5 +68,5 @@ func (s *Server) merge(c *call) error {
 	if err := c.moveRef(ask.Base, id, base); err != nil {
 		return err
 	}
-	return c.answer(http.StatusCreated, sha{id})
+	return c.answer(http.StatusCreated, shaRef{id})
 }

@@ -12,27 +12,27 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// pull is a pull request.
-type pull struct {
+// pullRequest is a pull request.
+type pullRequest struct {
 	Number  int        `json:"number"`
 	HTMLURL string     `json:"html_url"`
 	State   string     `json:"state"`
 	Title   string     `json:"title"`
 	Body    string     `json:"body"`
-	Head    side       `json:"head"`
-	Base    side       `json:"base"`
+	Head    pullSide   `json:"head"`
+	Base    pullSide   `json:"base"`
 	Merged  *time.Time `json:"merged_at"`
 	Commit  string     `json:"merge_commit_sha,omitempty"`
 }
 
-// side is one of the branches of a pull request.
-type side struct {
+// pullSide is one of the branches of a pull request.
+type pullSide struct {
 	Ref string `json:"ref"`
 	SHA string `json:"sha"`
 }
 
-// status is a commit status.
-type status struct {
+// commitStatus is a commit status.
+type commitStatus struct {
 	SHA         string `json:"sha"`
 	State       string `json:"state"`
 	Context     string `json:"context"`
@@ -40,7 +40,7 @@ type status struct {
 	TargetURL   string `json:"target_url"`
 }
 
-func (s *Server) postPull(c *call) error {
+func (s *Server) postPull(c *apiCall) error {
 	var ask struct{ Title, Body, Head, Base string }
 	if err := c.read(&ask); err != nil {
 		return err
@@ -61,27 +61,27 @@ func (s *Server) postPull(c *call) error {
 		}
 	}
 	n := len(c.repo.pulls) + 1
-	p := &pull{
+	p := &pullRequest{
 		Number: n, HTMLURL: fmt.Sprintf("%s/%s/%s/pull/%d", s.base, c.repo.owner, c.repo.name, n), State: "open",
-		Title: ask.Title, Body: ask.Body, Head: side{ask.Head, from}, Base: side{ask.Base, into},
+		Title: ask.Title, Body: ask.Body, Head: pullSide{ask.Head, from}, Base: pullSide{ask.Base, into},
 	}
 	c.repo.pulls = append(c.repo.pulls, p)
 	return c.answer(http.StatusCreated, p)
 }
 
 // fresh brings the head of an open pull request up to date.
-func (r *repository) fresh(p *pull) *pull {
+func (r *repository) fresh(p *pullRequest) *pullRequest {
 	if id, err := r.at(p.Head.Ref); p.State == "open" && err == nil && id != "" {
 		p.Head.SHA = id
 	}
 	return p
 }
 
-func (s *Server) listPulls(c *call) error {
+func (s *Server) listPulls(c *apiCall) error {
 	q := c.r.URL.Query()
 	c.repo.mu.Lock()
 	defer c.repo.mu.Unlock()
-	all := []*pull{}
+	all := []*pullRequest{}
 	for _, p := range slices.Backward(c.repo.pulls) {
 		if head := q.Get("head"); head != "" && head != c.repo.owner+":"+p.Head.Ref {
 			continue
@@ -98,7 +98,7 @@ func (s *Server) listPulls(c *call) error {
 }
 
 // pull returns the pull request of a call. The repository's lock is held.
-func (c *call) pull() (*pull, error) {
+func (c *apiCall) pull() (*pullRequest, error) {
 	n, err := strconv.Atoi(c.r.PathValue("number"))
 	if err != nil || n < 1 || n > len(c.repo.pulls) {
 		return nil, refuse(http.StatusNotFound, "Not Found")
@@ -106,7 +106,7 @@ func (c *call) pull() (*pull, error) {
 	return c.repo.fresh(c.repo.pulls[n-1]), nil
 }
 
-func (s *Server) getPull(c *call) error {
+func (s *Server) getPull(c *apiCall) error {
 	c.repo.mu.Lock()
 	defer c.repo.mu.Unlock()
 	p, err := c.pull()
@@ -116,7 +116,7 @@ func (s *Server) getPull(c *call) error {
 	return c.answer(http.StatusOK, p)
 }
 
-func (s *Server) patchPull(c *call) error {
+func (s *Server) patchPull(c *apiCall) error {
 	var ask struct{ Title, Body, State *string }
 	if err := c.read(&ask); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (s *Server) patchPull(c *call) error {
 	return c.answer(http.StatusOK, p)
 }
 
-func (s *Server) mergePull(c *call) error {
+func (s *Server) mergePull(c *apiCall) error {
 	c.repo.mu.Lock()
 	defer c.repo.mu.Unlock()
 	p, err := c.pull()
@@ -155,7 +155,7 @@ func (s *Server) mergePull(c *call) error {
 }
 
 // merge takes what the head of a pull request holds into its base.
-func (c *call) merge(p *pull) (string, error) {
+func (c *apiCall) merge(p *pullRequest) (string, error) {
 	into, err := c.repo.at(p.Base.Ref)
 	if err != nil {
 		return "", err
@@ -178,7 +178,7 @@ func (s *Server) Merge(owner, name string, number int) error {
 
 // Refuse closes a pull request unmerged.
 func (s *Server) Refuse(owner, name string, number int) error {
-	return s.keeper(owner, name, number, func(c *call) error {
+	return s.keeper(owner, name, number, func(c *apiCall) error {
 		c.repo.mu.Lock()
 		defer c.repo.mu.Unlock()
 		p, err := c.pull()
@@ -205,8 +205,8 @@ func (s *Server) Statuses(owner, name string, commit git.Hash) map[string]git.Co
 	return out
 }
 
-func (s *Server) postStatus(c *call) error {
-	one := status{SHA: c.r.PathValue("sha")}
+func (s *Server) postStatus(c *apiCall) error {
+	one := commitStatus{SHA: c.r.PathValue("sha")}
 	if err := c.read(&one); err != nil {
 		return err
 	}
@@ -226,10 +226,10 @@ func (s *Server) postStatus(c *call) error {
 	return c.answer(http.StatusCreated, one)
 }
 
-func (s *Server) listStatuses(c *call) error {
+func (s *Server) listStatuses(c *apiCall) error {
 	c.repo.mu.Lock()
 	defer c.repo.mu.Unlock()
-	all := []status{}
+	all := []commitStatus{}
 	for _, one := range slices.Backward(c.repo.statuses) {
 		if one.SHA == c.r.PathValue("sha") {
 			all = append(all, one)
@@ -238,8 +238,8 @@ func (s *Server) listStatuses(c *call) error {
 	return c.answer(http.StatusOK, page(c, all, 30))
 }
 
-// keeper does what somebody who keeps the repository does to a pull request.
-func (s *Server) keeper(owner, name string, number int, do func(*call) error) error {
+// keeper does what someone who keeps the repository does to a pull request.
+func (s *Server) keeper(owner, name string, number int, do func(*apiCall) error) error {
 	s.mu.Lock()
 	repo := s.repos[owner+"/"+name]
 	s.mu.Unlock()
@@ -248,5 +248,5 @@ func (s *Server) keeper(owner, name string, number int, do func(*call) error) er
 		return err
 	}
 	r.SetPathValue("number", strconv.Itoa(number))
-	return do(&call{s: s, w: httptest.NewRecorder(), r: r, user: User{Name: "keeper"}, repo: repo})
+	return do(&apiCall{s: s, w: httptest.NewRecorder(), r: r, user: User{Name: "keeper"}, repo: repo})
 }

@@ -29,8 +29,8 @@ func (s *Server) Protect(owner, name, branch string, rule Rule) error {
 	return r.store.bare.Hook("pre-receive", `while read -r old new ref; do if [ "$ref" = "refs/heads/`+branch+`" ]; then echo "GH006: Protected branch update failed" >&2; exit 1; fi; done`)
 }
 
-// reference is a reference in GitHub's form.
-type reference struct {
+// refAnswer is a reference in GitHub's form.
+type refAnswer struct {
 	Ref    string `json:"ref"`
 	Object struct {
 		Type string `json:"type"`
@@ -38,8 +38,8 @@ type reference struct {
 	} `json:"object"`
 }
 
-func (c *call) showRef(status int, ref, id string) error {
-	out := reference{Ref: ref}
+func (c *apiCall) showRef(status int, ref, id string) error {
+	out := refAnswer{Ref: ref}
 	out.Object.Type, out.Object.SHA = "commit", id
 	return c.answer(status, out)
 }
@@ -49,7 +49,7 @@ func (r *repository) at(branch string) (string, error) {
 	return r.store.bare.Ref("refs/heads/" + branch)
 }
 
-func (s *Server) getRef(c *call) error {
+func (s *Server) getRef(c *apiCall) error {
 	branch, ok := strings.CutPrefix(c.r.PathValue("ref"), "heads/")
 	id, err := c.repo.at(branch)
 	if err != nil {
@@ -65,15 +65,15 @@ func (s *Server) getRef(c *call) error {
 }
 
 // matchingRefs lists the references whose names begin like one.
-func (s *Server) matchingRefs(c *call) error {
+func (s *Server) matchingRefs(c *apiCall) error {
 	refs, err := c.repo.store.bare.Refs()
 	if err != nil {
 		return err
 	}
-	all := []reference{}
+	all := []refAnswer{}
 	for _, ref := range slices.Sorted(maps.Keys(refs)) {
 		if strings.HasPrefix(ref, "refs/"+c.r.PathValue("ref")) {
-			one := reference{Ref: ref}
+			one := refAnswer{Ref: ref}
 			one.Object.Type, one.Object.SHA = "commit", refs[ref]
 			all = append(all, one)
 		}
@@ -81,7 +81,7 @@ func (s *Server) matchingRefs(c *call) error {
 	return c.answer(http.StatusOK, page(c, all, 30))
 }
 
-func (s *Server) postRef(c *call) error {
+func (s *Server) postRef(c *apiCall) error {
 	var ask struct{ Ref, SHA string }
 	if err := c.read(&ask); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (s *Server) postRef(c *call) error {
 	return c.showRef(http.StatusCreated, ask.Ref, ask.SHA)
 }
 
-func (s *Server) patchRef(c *call) error {
+func (s *Server) patchRef(c *apiCall) error {
 	var ask struct {
 		SHA   string
 		Force bool
@@ -143,8 +143,8 @@ func (s *Server) patchRef(c *call) error {
 	return c.showRef(http.StatusOK, "refs/heads/"+branch, ask.SHA)
 }
 
-// allowed says whether a branch may be moved to an object.
-func (c *call) allowed(branch, id string) error {
+// allowed reports whether a branch may be moved to an object.
+func (c *apiCall) allowed(branch, id string) error {
 	if rule, ok := c.repo.rules[branch]; ok {
 		return refuse(rule.Status, rule.Message)
 	}
@@ -155,7 +155,7 @@ func (c *call) allowed(branch, id string) error {
 }
 
 // moveRef moves a branch, which a push may have moved meanwhile.
-func (c *call) moveRef(branch, to, from string) error {
+func (c *apiCall) moveRef(branch, to, from string) error {
 	if err := c.repo.store.bare.UpdateRef("refs/heads/"+branch, to, strings.TrimPrefix(from, strings.Repeat("0", 40))); err != nil {
 		return refuse(http.StatusUnprocessableEntity, "Reference cannot be updated: cannot lock ref")
 	}
@@ -163,10 +163,10 @@ func (c *call) moveRef(branch, to, from string) error {
 }
 
 // putContents makes a file by a commit of its own; in an empty repository the first one.
-func (s *Server) putContents(c *call) error {
+func (s *Server) putContents(c *apiCall) error {
 	var ask struct {
 		Message, Content, Branch, SHA string
-		Author, Committer             *person
+		Author, Committer             *commitPerson
 	}
 	if err := c.read(&ask); err != nil {
 		return err
@@ -210,12 +210,12 @@ func (s *Server) putContents(c *call) error {
 	if err := c.moveRef(branch, id, from); err != nil {
 		return err
 	}
-	return c.answer(http.StatusCreated, map[string]any{"commit": sha{id}})
+	return c.answer(http.StatusCreated, map[string]any{"commit": shaRef{id}})
 }
 
 // putFile makes a commit that adds a file.
-func (c *call) putFile(parent, path, content, message string, author, committer *person) (string, error) {
-	e, tree, parents := &editor{s: c.repo.store, found: map[string]string{}}, "", []string(nil)
+func (c *apiCall) putFile(parent, path, content, message string, author, committer *commitPerson) (string, error) {
+	e, tree, parents := &treeEditor{s: c.repo.store, found: map[string]string{}}, "", []string(nil)
 	if parent != "" {
 		o, _, err := c.repo.store.get(parent)
 		if err != nil {
@@ -225,7 +225,7 @@ func (c *call) putFile(parent, path, content, message string, author, committer 
 	}
 	top, err := e.load(tree)
 	if err == nil {
-		err = e.apply(top, line{Path: path, Mode: "100644", Content: &content})
+		err = e.apply(top, treeLine{Path: path, Mode: "100644", Content: &content})
 	}
 	if err != nil {
 		return "", err

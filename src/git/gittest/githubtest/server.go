@@ -77,7 +77,7 @@ type Server struct {
 	ends   map[string]time.Time
 	apps   map[string]*appOf
 	repos  map[string]*repository
-	spent  map[string]*spending // by token
+	spent  map[string]*tokenSpending // by token
 	calls  map[string]int
 	fault  func(*http.Request) *Fault
 	tokens int // that were made for installations
@@ -86,12 +86,12 @@ type Server struct {
 // repository is one repository of a server.
 type repository struct {
 	owner, name, main string
-	store             *store
+	store             *objectStore
 
 	mu       sync.Mutex // of references and all below
 	rules    map[string]Rule
-	pulls    []*pull
-	statuses []status
+	pulls    []*pullRequest
+	statuses []commitStatus
 }
 
 // Serve starts a server on 127.0.0.1 with repositories below dir.
@@ -103,7 +103,7 @@ func Serve(dir string, o Options, users ...User) (*Server, error) {
 	s := &Server{
 		dir: dir, lim: o.Limits.withDefaults(), now: o.Now, base: "http://" + l.Addr().String(), ended: make(chan struct{}),
 		users: map[string]User{}, ends: map[string]time.Time{}, apps: map[string]*appOf{}, repos: map[string]*repository{},
-		spent: map[string]*spending{}, calls: map[string]int{},
+		spent: map[string]*tokenSpending{}, calls: map[string]int{},
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -138,7 +138,7 @@ func (s *Server) CreateRepo(ctx context.Context, owner, name, branch string) (gi
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.repos[owner+"/"+name] = &repository{owner: owner, name: name, main: branch, store: &store{bare: b}, rules: map[string]Rule{}}
+	s.repos[owner+"/"+name] = &repository{owner: owner, name: name, main: branch, store: &objectStore{bare: b}, rules: map[string]Rule{}}
 	return b, nil
 }
 
@@ -196,12 +196,12 @@ func (s *Server) set(f func()) {
 
 // Transport carries requests to the server without a network, for tests whose clock stands
 // still while one is awaited.
-func (s *Server) Transport() http.RoundTripper { return direct{s} }
+func (s *Server) Transport() http.RoundTripper { return directTransport{s} }
 
-type direct struct{ s *Server }
+type directTransport struct{ s *Server }
 
 // RoundTrip calls the server.
-func (d direct) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+func (d directTransport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	defer func() {
 		if recover() != nil {
 			resp, err = nil, errors.New("connection reset by peer")
@@ -221,8 +221,8 @@ func (d direct) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	return resp, nil
 }
 
-// call is one call of the interface.
-type call struct {
+// apiCall is one call of the interface.
+type apiCall struct {
 	s    *Server
 	w    http.ResponseWriter
 	r    *http.Request
@@ -230,17 +230,17 @@ type call struct {
 	repo *repository
 }
 
-// refusal is an answer that is no success.
-type refusal struct {
+// apiRefusal is an answer that is no success.
+type apiRefusal struct {
 	status int
 	text   string
 	header map[string]string
 }
 
 // Error is what the answer says.
-func (r *refusal) Error() string { return r.text }
+func (r *apiRefusal) Error() string { return r.text }
 
-func refuse(status int, text string) error { return &refusal{status: status, text: text} }
+func refuse(status int, text string) error { return &apiRefusal{status: status, text: text} }
 
 // ServeHTTP answers a request of a Git client or for the interface.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -284,9 +284,9 @@ func (s *Server) count(r *http.Request) *Fault {
 }
 
 // handle makes a handler of a call: it checks the token, the limits and the repository.
-func (s *Server) handle(do func(*call) error) http.HandlerFunc {
+func (s *Server) handle(do func(*apiCall) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{s: s, w: w, r: r}
+		c := &apiCall{s: s, w: w, r: r}
 		err := c.admit()
 		if err == nil {
 			err = do(c)
@@ -297,7 +297,7 @@ func (s *Server) handle(do func(*call) error) http.HandlerFunc {
 	}
 }
 
-func (c *call) admit() error {
+func (c *apiCall) admit() error {
 	token := strings.TrimPrefix(strings.TrimPrefix(c.r.Header.Get("Authorization"), "Bearer "), "token ")
 	user, ok := c.s.user(token)
 	if !ok {
@@ -340,8 +340,8 @@ func (s *Server) user(token string) (User, bool) {
 	return u, ok
 }
 
-func (c *call) fail(err error) {
-	r := &refusal{status: http.StatusInternalServerError, text: err.Error()}
+func (c *apiCall) fail(err error) {
+	r := &apiRefusal{status: http.StatusInternalServerError, text: err.Error()}
 	_ = errors.As(err, &r)
 	for k, v := range r.header {
 		c.w.Header().Set(k, v)
@@ -350,14 +350,14 @@ func (c *call) fail(err error) {
 }
 
 // answer writes JSON.
-func (c *call) answer(status int, body any) error {
+func (c *apiCall) answer(status int, body any) error {
 	c.w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	c.w.WriteHeader(status)
 	return json.NewEncoder(c.w).Encode(body)
 }
 
 // read decodes the request.
-func (c *call) read(into any) error {
+func (c *apiCall) read(into any) error {
 	err := json.NewDecoder(http.MaxBytesReader(nil, c.r.Body, c.s.lim.Body)).Decode(into)
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return refuse(http.StatusRequestEntityTooLarge, "Payload too large")
@@ -369,7 +369,7 @@ func (c *call) read(into any) error {
 }
 
 // page cuts a list as the query asks for, and sets the Link header.
-func page[T any](c *call, all []T, per int) []T {
+func page[T any](c *apiCall, all []T, per int) []T {
 	q := c.r.URL.Query()
 	number := 1
 	_, _ = fmt.Sscan(q.Get("page"), &number)

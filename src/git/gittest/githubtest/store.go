@@ -17,14 +17,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
-// object is what a repository holds under a name.
-type object struct {
+// gitObject is what a repository holds under a name.
+type gitObject struct {
 	id, kind string
 	content  []byte
 }
 
-// store reads the objects of a repository by one "git cat-file", and writes loose ones.
-type store struct {
+// objectStore reads the objects of a repository by one "git cat-file", and writes loose ones.
+type objectStore struct {
 	bare gittest.Bare
 
 	mu  sync.Mutex
@@ -38,29 +38,29 @@ type store struct {
 }
 
 // get returns the object that a revision names; false if there is none.
-func (s *store) get(revision string) (object, bool, error) {
+func (s *objectStore) get(revision string) (gitObject, bool, error) {
 	if revision == "" || strings.ContainsAny(revision, " \n") {
-		return object{}, false, nil
+		return gitObject{}, false, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.start(); err != nil {
-		return object{}, false, err
+		return gitObject{}, false, err
 	}
 	if _, err := fmt.Fprintln(s.in, revision); err != nil {
-		return object{}, false, err
+		return gitObject{}, false, err
 	}
 	head, err := s.out.ReadString('\n')
 	if err != nil {
-		return object{}, false, err
+		return gitObject{}, false, err
 	}
 	if strings.HasSuffix(head, " missing\n") || strings.HasSuffix(head, " ambiguous\n") {
-		return object{}, false, nil
+		return gitObject{}, false, nil
 	}
-	var o object
+	var o gitObject
 	var size int
 	if _, err := fmt.Sscanf(head, "%s %s %d", &o.id, &o.kind, &size); err != nil {
-		return object{}, false, fmt.Errorf("git cat-file says %q", head)
+		return gitObject{}, false, fmt.Errorf("git cat-file says %q", head)
 	}
 	o.content = make([]byte, size+1) // a line end follows
 	_, err = io.ReadFull(s.out, o.content)
@@ -68,7 +68,7 @@ func (s *store) get(revision string) (object, bool, error) {
 	return o, err == nil, err
 }
 
-func (s *store) start() error {
+func (s *objectStore) start() error {
 	if s.cmd != nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (s *store) start() error {
 }
 
 // close ends the git program.
-func (s *store) close() {
+func (s *objectStore) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd != nil {
@@ -101,7 +101,7 @@ func (s *store) close() {
 }
 
 // put writes an object, unless it is there, and returns its name.
-func (s *store) put(kind string, content []byte) (string, error) {
+func (s *objectStore) put(kind string, content []byte) (string, error) {
 	raw := append(fmt.Appendf(nil, "%s %d\x00", kind, len(content)), content...)
 	sum := sha1.Sum(raw)
 	id := hex.EncodeToString(sum[:])
@@ -136,7 +136,7 @@ func (s *store) put(kind string, content []byte) (string, error) {
 }
 
 // commit returns the commit of a name; false if there is none.
-func (s *store) commit(id string) (commitOf, bool, error) {
+func (s *objectStore) commit(id string) (commitOf, bool, error) {
 	o, ok, err := s.get(id)
 	if err != nil || !ok || o.kind != "commit" {
 		return commitOf{}, false, err
@@ -145,7 +145,7 @@ func (s *store) commit(id string) (commitOf, bool, error) {
 }
 
 // ancestors returns a commit and all those in its history.
-func (s *store) ancestors(id string) (map[string]bool, error) {
+func (s *objectStore) ancestors(id string) (map[string]bool, error) {
 	met, ready := map[string]bool{}, []string{id}
 	for len(ready) > 0 {
 		id, ready = ready[0], ready[1:]

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// line is an entry of a tree, in GitHub's form.
-type line struct {
+// treeLine is an entry of a tree, in GitHub's form.
+type treeLine struct {
 	Path    string  `json:"path"`
 	Mode    string  `json:"mode"`
 	Type    string  `json:"type,omitempty"`
@@ -26,8 +26,8 @@ type line struct {
 var kinds = map[string]string{"100644": "blob", "100755": "blob", "120000": "blob", "040000": "tree", "160000": "commit"}
 
 // parse splits a tree object.
-func parse(raw []byte) ([]line, error) {
-	var lines []line
+func parse(raw []byte) ([]treeLine, error) {
+	var lines []treeLine
 	for len(raw) > 0 {
 		mode, rest, ok := bytes.Cut(raw, []byte{' '})
 		name, tail, ok2 := bytes.Cut(rest, []byte{0})
@@ -35,27 +35,27 @@ func parse(raw []byte) ([]line, error) {
 			return nil, errors.New("a broken tree")
 		}
 		m, sha := fmt.Sprintf("%06s", mode), hex.EncodeToString(tail[:20])
-		lines = append(lines, line{Path: string(name), Mode: m, Type: cmp.Or(kinds[m], "blob"), SHA: &sha})
+		lines = append(lines, treeLine{Path: string(name), Mode: m, Type: cmp.Or(kinds[m], "blob"), SHA: &sha})
 		raw = tail[20:]
 	}
 	return lines, nil
 }
 
-// folder is a directory that is being edited.
-type folder struct {
-	entries map[string]line
-	open    map[string]*folder // directories of it that are edited
+// treeFolder is a directory that is being edited.
+type treeFolder struct {
+	entries map[string]treeLine
+	open    map[string]*treeFolder // directories of it that are edited
 }
 
-// editor changes a tree as a request asks for.
-type editor struct {
-	s     *store
+// treeEditor changes a tree as a request asks for.
+type treeEditor struct {
+	s     *objectStore
 	found map[string]string // kinds of objects that were asked for
 }
 
 // load opens a tree; "" is the empty one.
-func (e *editor) load(id string) (*folder, error) {
-	f := &folder{entries: map[string]line{}, open: map[string]*folder{}}
+func (e *treeEditor) load(id string) (*treeFolder, error) {
+	f := &treeFolder{entries: map[string]treeLine{}, open: map[string]*treeFolder{}}
 	if id == "" {
 		return f, nil
 	}
@@ -74,7 +74,7 @@ func (e *editor) load(id string) (*folder, error) {
 }
 
 // apply carries out one entry of a request.
-func (e *editor) apply(top *folder, l line) error {
+func (e *treeEditor) apply(top *treeFolder, l treeLine) error {
 	if err := e.check(l); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (e *editor) apply(top *folder, l line) error {
 }
 
 // enter opens a directory on the way to an entry.
-func (e *editor) enter(f *folder, name string, l line) (*folder, error) {
+func (e *treeEditor) enter(f *treeFolder, name string, l treeLine) (*treeFolder, error) {
 	if next, ok := f.open[name]; ok {
 		return next, nil
 	}
@@ -127,12 +127,12 @@ func (e *editor) enter(f *folder, name string, l line) (*folder, error) {
 		return nil, err
 	}
 	f.open[name] = next
-	f.entries[name] = line{Path: name, Mode: "040000"}
+	f.entries[name] = treeLine{Path: name, Mode: "040000"}
 	return next, nil
 }
 
 // check refuses what GitHub refuses of one entry.
-func (e *editor) check(l line) error {
+func (e *treeEditor) check(l treeLine) error {
 	kind, ok := kinds[l.Mode]
 	switch {
 	case !ok:
@@ -153,7 +153,7 @@ func (e *editor) check(l line) error {
 	return e.exists(*l.SHA, kind)
 }
 
-func (e *editor) exists(id, kind string) error {
+func (e *treeEditor) exists(id, kind string) error {
 	if _, asked := e.found[id]; !asked {
 		o, ok, err := e.s.get(id)
 		if err != nil {
@@ -171,7 +171,7 @@ func (e *editor) exists(id, kind string) error {
 }
 
 // save writes a directory and those that are open in it; "" if nothing is left.
-func (e *editor) save(f *folder, top bool) (string, error) {
+func (e *treeEditor) save(f *treeFolder, top bool) (string, error) {
 	for name, sub := range f.open {
 		id, err := e.save(sub, false)
 		if err != nil {
@@ -181,7 +181,7 @@ func (e *editor) save(f *folder, top bool) (string, error) {
 			delete(f.entries, name)
 			continue
 		}
-		f.entries[name] = line{Path: name, Mode: "040000", SHA: &id}
+		f.entries[name] = treeLine{Path: name, Mode: "040000", SHA: &id}
 	}
 	if len(f.entries) == 0 && !top {
 		return "", nil
@@ -190,18 +190,18 @@ func (e *editor) save(f *folder, top bool) (string, error) {
 }
 
 // raw is the tree object.
-func (f *folder) raw() []byte {
-	key := func(l line) string {
+func (f *treeFolder) raw() []byte {
+	key := func(l treeLine) string {
 		if l.Mode == "040000" {
 			return l.Path + "/"
 		}
 		return l.Path
 	}
-	lines := make([]line, 0, len(f.entries))
+	lines := make([]treeLine, 0, len(f.entries))
 	for _, l := range f.entries {
 		lines = append(lines, l)
 	}
-	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(key(a), key(b)) })
+	slices.SortFunc(lines, func(a, b treeLine) int { return cmp.Compare(key(a), key(b)) })
 	var raw []byte
 	for _, l := range lines {
 		id, _ := hex.DecodeString(*l.SHA)
@@ -211,7 +211,7 @@ func (f *folder) raw() []byte {
 }
 
 // list writes out a tree, and if deep all below it, as far as a limit.
-func (e *editor) list(id, above string, deep bool, limit int, out *[]line) (cut bool, err error) {
+func (e *treeEditor) list(id, above string, deep bool, limit int, out *[]treeLine) (cut bool, err error) {
 	o, ok, err := e.s.get(id)
 	if err != nil || !ok || o.kind != "tree" {
 		return false, cmp.Or(err, error(refuse(http.StatusNotFound, "Not Found")))
@@ -236,10 +236,10 @@ func (e *editor) list(id, above string, deep bool, limit int, out *[]line) (cut 
 }
 
 // postTree makes a tree.
-func (s *Server) postTree(c *call) error {
+func (s *Server) postTree(c *apiCall) error {
 	var ask struct {
-		BaseTree string `json:"base_tree"`
-		Tree     []line `json:"tree"`
+		BaseTree string     `json:"base_tree"`
+		Tree     []treeLine `json:"tree"`
 	}
 	if err := c.read(&ask); err != nil {
 		return err
@@ -247,7 +247,7 @@ func (s *Server) postTree(c *call) error {
 	if len(ask.Tree) == 0 || len(ask.Tree) > s.lim.Items {
 		return refuse(http.StatusUnprocessableEntity, "Invalid tree info: "+strconv.Itoa(len(ask.Tree))+" entries")
 	}
-	e := &editor{s: c.repo.store, found: map[string]string{}}
+	e := &treeEditor{s: c.repo.store, found: map[string]string{}}
 	top, err := e.load(ask.BaseTree)
 	if err != nil {
 		return err
@@ -270,9 +270,9 @@ func (s *Server) postTree(c *call) error {
 }
 
 // getTree lists a tree.
-func (s *Server) getTree(c *call) error {
-	e := &editor{s: c.repo.store}
-	out := []line{}
+func (s *Server) getTree(c *apiCall) error {
+	e := &treeEditor{s: c.repo.store}
+	out := []treeLine{}
 	deep := c.r.URL.Query().Get("recursive") != ""
 	limit := 1 << 30
 	if deep {
@@ -283,8 +283,8 @@ func (s *Server) getTree(c *call) error {
 		return err
 	}
 	return c.answer(http.StatusOK, struct {
-		SHA       string `json:"sha"`
-		Tree      []line `json:"tree"`
-		Truncated bool   `json:"truncated"`
+		SHA       string     `json:"sha"`
+		Tree      []treeLine `json:"tree"`
+		Truncated bool       `json:"truncated"`
 	}{c.r.PathValue("sha"), out, cut})
 }

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// object is a JSON object to be sent.
-type object map[string]any
+// jsonObject is a JSON object to be sent.
+type jsonObject map[string]any
 
 // message is how GitLab tells most refusals.
-func message(text string) object { return object{"message": text} }
+func message(text string) jsonObject { return jsonObject{"message": text} }
 
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
@@ -36,7 +36,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /version", s.version)
-	for pattern, h := range map[string]endpoint{
+	for pattern, h := range map[string]apiEndpoint{
 		"GET /projects/{id}/repository/branches/{branch}":      getBranch,
 		"GET /projects/{id}/merge_requests":                    listRequests,
 		"POST /projects/{id}/merge_requests":                   createRequest,
@@ -48,7 +48,7 @@ func (s *Server) routes() http.Handler {
 		mux.Handle(pattern, s.endpoint(h))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusNotFound, object{"error": "404 Not Found"})
+		answer(w, http.StatusNotFound, jsonObject{"error": "404 Not Found"})
 	})
 	return mux
 }
@@ -61,24 +61,24 @@ func (s *Server) version(w http.ResponseWriter, r *http.Request) {
 	case t == nil:
 		answer(w, http.StatusUnauthorized, message("401 Unauthorized"))
 	default:
-		answer(w, http.StatusOK, object{"version": "18.0.0", "revision": "test"})
+		answer(w, http.StatusOK, jsonObject{"version": "18.0.0", "revision": "test"})
 	}
 }
 
-// query is a call that concerns a project, by a token that reaches it. The server is locked.
-type query struct {
+// apiQuery is a call that concerns a project, by a token that reaches it. The server is locked.
+type apiQuery struct {
 	*http.Request
 	server  *Server
-	project *project
+	project *gitlabProject
 	level   Level
 	body    io.Reader
 	header  http.Header // of the answer
 }
 
-// endpoint answers a query with a status and what is sent as JSON.
-type endpoint func(q query) (code int, body any)
+// apiEndpoint answers a query with a status and what is sent as JSON.
+type apiEndpoint func(q apiQuery) (code int, body any)
 
-func (s *Server) endpoint(h endpoint) http.Handler {
+func (s *Server) endpoint(h apiEndpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t, ok := s.authenticate(w, r)
 		if !ok {
@@ -91,17 +91,17 @@ func (s *Server) endpoint(h endpoint) http.Handler {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
 		defer cancel()
-		q := query{Request: r.WithContext(ctx), server: s, project: p, level: t.Level, body: http.MaxBytesReader(w, r.Body, 1<<20), header: w.Header()}
+		q := apiQuery{Request: r.WithContext(ctx), server: s, project: p, level: t.Level, body: http.MaxBytesReader(w, r.Body, 1<<20), header: w.Header()}
 		code, body := h(q)
 		answer(w, code, body)
 	})
 }
 
 // decode reads the body.
-func (q query) decode(into any) bool { return json.NewDecoder(q.body).Decode(into) == nil }
+func (q apiQuery) decode(into any) bool { return json.NewDecoder(q.body).Decode(into) == nil }
 
 // number returns a parameter, or what it is by default.
-func (q query) number(name string, byDefault int) int {
+func (q apiQuery) number(name string, byDefault int) int {
 	if n, err := strconv.Atoi(q.URL.Query().Get(name)); err == nil && n > 0 {
 		return n
 	}
@@ -109,7 +109,7 @@ func (q query) number(name string, byDefault int) int {
 }
 
 // page cuts out what was asked for, and says in headers where it is in the whole.
-func page[T any](q query, all []T) []T {
+func page[T any](q apiQuery, all []T) []T {
 	size, n := min(q.number("per_page", 20), 100), q.number("page", 1)
 	from, to := min((n-1)*size, len(all)), min(n*size, len(all))
 	next := ""
@@ -124,17 +124,17 @@ func page[T any](q query, all []T) []T {
 	return all[from:to]
 }
 
-func getBranch(q query) (int, any) {
+func getBranch(q apiQuery) (int, any) {
 	name := q.PathValue("branch")
 	head := q.project.head(q.Context(), name)
 	if head == "" {
 		return http.StatusNotFound, message("404 Branch Not Found")
 	}
 	rule, protected := q.project.ruleOf(name)
-	return http.StatusOK, object{
+	return http.StatusOK, jsonObject{
 		"name": name, "protected": protected, "default": name == q.project.branch,
 		"can_push":            q.level >= Developer && (!protected || q.level >= rule.push),
 		"developers_can_push": protected && rule.push <= Developer,
-		"commit":              object{"id": head}, "web_url": fmt.Sprintf("%s/-/tree/%s", q.project.url, name),
+		"commit":              jsonObject{"id": head}, "web_url": fmt.Sprintf("%s/-/tree/%s", q.project.url, name),
 	}
 }

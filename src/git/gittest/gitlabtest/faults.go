@@ -57,14 +57,14 @@ func (s *Server) faulty(w http.ResponseWriter) bool {
 	return true
 }
 
-// limit is how many calls a credential has in a period.
-type limit struct {
+// rateLimit is how many calls a credential has in a period.
+type rateLimit struct {
 	calls  int // 0: no limit
 	period time.Duration
-	used   map[string]*window
+	used   map[string]*rateWindow
 }
 
-type window struct {
+type rateWindow struct {
 	calls int
 	ends  time.Time
 }
@@ -73,7 +73,7 @@ type window struct {
 func (s *Server) Limit(calls int, period time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.limit = limit{calls: calls, period: period, used: map[string]*window{}}
+	s.limit = rateLimit{calls: calls, period: period, used: map[string]*rateWindow{}}
 }
 
 // limited counts a call, and refuses one too many.
@@ -85,7 +85,7 @@ func (s *Server) limited(w http.ResponseWriter, r *http.Request) bool {
 	now, who := time.Now(), r.Header.Get("Authorization")+r.Header.Get("PRIVATE-TOKEN")
 	seen, ok := l.used[who]
 	if !ok || !seen.ends.After(now) {
-		seen = &window{ends: now.Add(l.period)}
+		seen = &rateWindow{ends: now.Add(l.period)}
 		l.used[who] = seen
 	}
 	seen.calls++

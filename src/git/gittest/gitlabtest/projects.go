@@ -11,21 +11,21 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
-// project is a repository with what GitLab keeps beside it; guarded by the server's lock.
-type project struct {
+// gitlabProject is a repository with what GitLab keeps beside it; guarded by the server's lock.
+type gitlabProject struct {
 	id       int64
 	path     string
 	branch   string // the default one
 	url      string // for people
 	bare     gittest.Bare
-	rules    []rule
+	rules    []branchRule
 	forward  bool // takes merge requests by fast-forward only
 	requests []*mergeRequest
-	statuses map[string][]status // by commit, oldest first
+	statuses map[string][]commitStatus // by commit, oldest first
 }
 
-// rule says who may push to and merge into the branches of a pattern.
-type rule struct {
+// branchRule says who may push to and merge into the branches of a pattern.
+type branchRule struct {
 	pattern     string
 	push, merge Level
 }
@@ -48,8 +48,8 @@ const protectHook = `while read -r old new ref; do
 done`
 
 // protect adds a rule, or replaces that of the same pattern.
-func (p *project) protect(r rule) error {
-	rules := []rule{r}
+func (p *gitlabProject) protect(r branchRule) error {
+	rules := []branchRule{r}
 	for _, old := range p.rules {
 		if old.pattern != r.pattern {
 			rules = append(rules, old)
@@ -64,7 +64,7 @@ func (p *project) protect(r rule) error {
 }
 
 // ruleOf returns the strictest rule of a branch, and whether there is one.
-func (p *project) ruleOf(branch string) (strictest rule, protected bool) {
+func (p *gitlabProject) ruleOf(branch string) (strictest branchRule, protected bool) {
 	for _, r := range p.rules {
 		if ok, _ := path.Match(r.pattern, branch); ok {
 			protected = true
@@ -75,7 +75,7 @@ func (p *project) ruleOf(branch string) (strictest rule, protected bool) {
 }
 
 // head returns where a branch is, "" if it is not there.
-func (p *project) head(ctx context.Context, branch string) string {
+func (p *gitlabProject) head(ctx context.Context, branch string) string {
 	id, err := p.bare.Git(ctx, "", "rev-parse", "-q", "--verify", "refs/heads/"+branch)
 	if err != nil {
 		return ""
@@ -83,8 +83,8 @@ func (p *project) head(ctx context.Context, branch string) string {
 	return id
 }
 
-// hasCommit says whether the repository holds a commit.
-func (p *project) hasCommit(ctx context.Context, id string) bool {
+// hasCommit reports whether the repository holds a commit.
+func (p *gitlabProject) hasCommit(ctx context.Context, id string) bool {
 	kind, err := p.bare.Git(ctx, "", "cat-file", "-t", id)
 	return err == nil && kind == "commit"
 }

@@ -21,7 +21,7 @@ type mergeRequest struct {
 	created            time.Time
 }
 
-// ForkRequest lets somebody open a merge request from a branch of a fork.
+// ForkRequest lets someone open a merge request from a branch of a fork.
 func (s *Server) ForkRequest(project, source, target string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,13 +33,13 @@ func (s *Server) ForkRequest(project, source, target string) error {
 	return nil
 }
 
-func (p *project) add(m *mergeRequest) {
+func (p *gitlabProject) add(m *mergeRequest) {
 	m.iid, m.created = int64(len(p.requests)+1), time.Now().UTC()
 	p.requests = append(p.requests, m)
 }
 
 // show is a merge request as GitLab tells it.
-func (p *project) show(ctx context.Context, m *mergeRequest) object {
+func (p *gitlabProject) show(ctx context.Context, m *mergeRequest) jsonObject {
 	if m.state == "opened" && m.fork == 0 {
 		m.sha = p.head(ctx, m.source)
 	}
@@ -47,7 +47,7 @@ func (p *project) show(ctx context.Context, m *mergeRequest) object {
 	if m.fork != 0 {
 		from = m.fork
 	}
-	return object{
+	return jsonObject{
 		"id": p.id*1000 + m.iid, "iid": m.iid, "project_id": p.id, "source_project_id": from, "target_project_id": p.id,
 		"title": m.title, "description": m.description, "state": m.state, "created_at": m.created,
 		"source_branch": m.source, "target_branch": m.target, "sha": m.sha, "merge_commit_sha": orNull(m.merged),
@@ -63,10 +63,10 @@ func orNull(s string) any {
 }
 
 // listRequests lists the newest first.
-func listRequests(q query) (int, any) {
+func listRequests(q apiQuery) (int, any) {
 	want := q.URL.Query()
 	matches := func(param, value string) bool { return want.Get(param) == "" || want.Get(param) == value }
-	found := []object{}
+	found := []jsonObject{}
 	for _, m := range slices.Backward(q.project.requests) {
 		if matches("source_branch", m.source) && matches("target_branch", m.target) && (want.Get("state") == "all" || matches("state", m.state)) {
 			found = append(found, q.project.show(q.Context(), m))
@@ -75,7 +75,7 @@ func listRequests(q query) (int, any) {
 	return http.StatusOK, page(q, found)
 }
 
-func createRequest(q query) (int, any) {
+func createRequest(q apiQuery) (int, any) {
 	var in struct {
 		Source      string `json:"source_branch"`
 		Target      string `json:"target_branch"`
@@ -83,21 +83,21 @@ func createRequest(q query) (int, any) {
 		Description string `json:"description"`
 	}
 	if !q.decode(&in) || in.Source == "" || in.Target == "" || in.Title == "" {
-		return http.StatusBadRequest, object{"error": "source_branch is missing, target_branch is missing, title is missing"}
+		return http.StatusBadRequest, jsonObject{"error": "source_branch is missing, target_branch is missing, title is missing"}
 	}
 	p := q.project
 	for _, m := range p.requests {
 		if m.state == "opened" && m.fork == 0 && m.source == in.Source && m.target == in.Target {
-			return http.StatusConflict, object{"message": []string{fmt.Sprintf("Another open merge request already exists for this source branch: !%d", m.iid)}}
+			return http.StatusConflict, jsonObject{"message": []string{fmt.Sprintf("Another open merge request already exists for this source branch: !%d", m.iid)}}
 		}
 	}
 	switch {
 	case q.level < Developer:
 		return http.StatusForbidden, message("403 Forbidden")
 	case in.Source == in.Target:
-		return http.StatusUnprocessableEntity, object{"message": []string{"You can't use same project/branch for source and target"}}
+		return http.StatusUnprocessableEntity, jsonObject{"message": []string{"You can't use same project/branch for source and target"}}
 	case p.head(q.Context(), in.Source) == "":
-		return http.StatusBadRequest, object{"message": object{"source_branch": []string{"does not exist"}}}
+		return http.StatusBadRequest, jsonObject{"message": jsonObject{"source_branch": []string{"does not exist"}}}
 	}
 	m := &mergeRequest{source: in.Source, target: in.Target, title: in.Title, description: in.Description, state: "opened"}
 	p.add(m)
@@ -105,7 +105,7 @@ func createRequest(q query) (int, any) {
 }
 
 // request returns the merge request that a path names.
-func (q query) request() *mergeRequest {
+func (q apiQuery) request() *mergeRequest {
 	n, err := strconv.Atoi(q.PathValue("iid"))
 	if err != nil || n < 1 || n > len(q.project.requests) {
 		return nil
@@ -114,7 +114,7 @@ func (q query) request() *mergeRequest {
 }
 
 // updateRequest changes texts, and closes.
-func updateRequest(q query) (int, any) {
+func updateRequest(q apiQuery) (int, any) {
 	m := q.request()
 	var in struct {
 		Title       *string `json:"title"`
@@ -127,7 +127,7 @@ func updateRequest(q query) (int, any) {
 	case q.level < Developer:
 		return http.StatusForbidden, message("403 Forbidden")
 	case !q.decode(&in):
-		return http.StatusBadRequest, object{"error": "the body is not JSON"}
+		return http.StatusBadRequest, jsonObject{"error": "the body is not JSON"}
 	}
 	if in.Title != nil {
 		m.title = *in.Title
@@ -143,7 +143,7 @@ func updateRequest(q query) (int, any) {
 }
 
 // acceptRequest merges, with a commit that has both heads as parents.
-func acceptRequest(q query) (int, any) {
+func acceptRequest(q apiQuery) (int, any) {
 	m := q.request()
 	if m == nil {
 		return http.StatusNotFound, message("404 Not found")
@@ -159,7 +159,7 @@ func acceptRequest(q query) (int, any) {
 	case m.state != "opened" || m.fork != 0 || head == "":
 		return http.StatusMethodNotAllowed, message("405 Method Not Allowed")
 	case q.ContentLength > 0 && !q.decode(&in):
-		return http.StatusBadRequest, object{"error": "the body is not JSON"}
+		return http.StatusBadRequest, jsonObject{"error": "the body is not JSON"}
 	case in.SHA != "" && in.SHA != head:
 		return http.StatusConflict, message("SHA does not match HEAD of source branch: " + head)
 	}
@@ -173,7 +173,7 @@ func acceptRequest(q query) (int, any) {
 
 // merge moves the target branch to a commit that holds both, only if it is where it was. It
 // returns that commit if it is one of the merge's own.
-func (p *project) merge(ctx context.Context, m *mergeRequest, head string) (string, error) {
+func (p *gitlabProject) merge(ctx context.Context, m *mergeRequest, head string) (string, error) {
 	into := p.head(ctx, m.target)
 	if p.forward {
 		if _, err := p.bare.Git(ctx, "", "merge-base", "--is-ancestor", into, head); err != nil {

@@ -25,10 +25,10 @@ type Server struct {
 	ended  chan struct{}
 
 	mu       sync.Mutex
-	projects []*project
+	projects []*gitlabProject
 	tokens   []*Token
 	faults   faults
-	limit    limit
+	limit    rateLimit
 	calls    []string
 	git      int
 }
@@ -103,9 +103,9 @@ func (s *Server) CreateProject(ctx context.Context, path, branch string) (gittes
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := &project{id: int64(1000 + len(s.projects)), path: path, branch: branch, bare: bare, url: s.base + "/" + path, statuses: map[string][]status{}}
+	p := &gitlabProject{id: int64(1000 + len(s.projects)), path: path, branch: branch, bare: bare, url: s.base + "/" + path, statuses: map[string][]commitStatus{}}
 	s.projects = append(s.projects, p)
-	return bare, p.protect(rule{pattern: branch, push: Maintainer, merge: Maintainer})
+	return bare, p.protect(branchRule{pattern: branch, push: Maintainer, merge: Maintainer})
 }
 
 // Protect sets who may push to and merge into the branches of a pattern, such as "release/*".
@@ -116,7 +116,7 @@ func (s *Server) Protect(project, pattern string, push, merge Level) error {
 	if p == nil {
 		return fmt.Errorf("no project %s", project)
 	}
-	return p.protect(rule{pattern: pattern, push: push, merge: merge})
+	return p.protect(branchRule{pattern: pattern, push: push, merge: merge})
 }
 
 // FastForward lets a project take merge requests by fast-forward only.
@@ -132,7 +132,7 @@ func (s *Server) FastForward(project string) error {
 }
 
 // find returns the project of a path or id, nil if there is none.
-func (s *Server) find(id string) *project {
+func (s *Server) find(id string) *gitlabProject {
 	for _, p := range s.projects {
 		if p.path == id || fmt.Sprint(p.id) == id {
 			return p

@@ -12,7 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/gittest/gitlabtest"
 )
 
-// work is a clone, as somebody has one who works with the git program.
+// work is a clone, as someone has one who works with the git program.
 type work struct {
 	dir string
 	srv *gitlabtest.Server

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// status is what somebody says of a commit under a name.
-type status struct {
+// commitStatus is what someone says of a commit under a name.
+type commitStatus struct {
 	ID          int64  `json:"id"`
 	SHA         string `json:"sha"`
 	Name        string `json:"name"`
@@ -19,7 +19,7 @@ type status struct {
 // events are the words by which GitLab refuses what is so already.
 var events = map[string]string{"pending": "enqueue", "running": "run", "success": "success", "failed": "drop"}
 
-func setStatus(q query) (int, any) {
+func setStatus(q apiQuery) (int, any) {
 	var in struct {
 		State       string `json:"state"`
 		Name        string `json:"name"`
@@ -31,7 +31,7 @@ func setStatus(q query) (int, any) {
 	case q.level < Developer:
 		return http.StatusForbidden, message("403 Forbidden")
 	case !q.decode(&in) || events[in.State] == "" || len([]rune(in.Description)) > 255:
-		return http.StatusBadRequest, object{"error": "state does not have a valid value"}
+		return http.StatusBadRequest, jsonObject{"error": "state does not have a valid value"}
 	case !q.project.hasCommit(q.Context(), sha):
 		return http.StatusNotFound, message("404 Commit Not Found")
 	}
@@ -40,12 +40,12 @@ func setStatus(q query) (int, any) {
 		return http.StatusBadRequest, message(fmt.Sprintf(
 			"Cannot transition status via :%s from :%s (Reason(s): Status cannot transition via \"%s\")", events[in.State], in.State, events[in.State]))
 	}
-	s := status{ID: int64(len(all) + 1), SHA: sha, Name: in.Name, Status: in.State, Description: in.Description, TargetURL: in.TargetURL}
+	s := commitStatus{ID: int64(len(all) + 1), SHA: sha, Name: in.Name, Status: in.State, Description: in.Description, TargetURL: in.TargetURL}
 	q.project.statuses[sha] = append(all, s)
 	return http.StatusCreated, s
 }
 
-func (p *project) newestStatus(sha, name string) *status {
+func (p *gitlabProject) newestStatus(sha, name string) *commitStatus {
 	for _, s := range slices.Backward(p.statuses[sha]) {
 		if s.Name == name {
 			return &s
@@ -55,11 +55,11 @@ func (p *project) newestStatus(sha, name string) *status {
 }
 
 // listStatuses lists the newest of each name.
-func listStatuses(q query) (int, any) {
+func listStatuses(q apiQuery) (int, any) {
 	sha, name := q.PathValue("sha"), q.URL.Query().Get("name")
-	found := []status{}
+	found := []commitStatus{}
 	for i, s := range q.project.statuses[sha] {
-		later := slices.ContainsFunc(q.project.statuses[sha][i+1:], func(t status) bool { return t.Name == s.Name })
+		later := slices.ContainsFunc(q.project.statuses[sha][i+1:], func(t commitStatus) bool { return t.Name == s.Name })
 		if !later && (name == "" || name == s.Name) {
 			found = append(found, s)
 		}

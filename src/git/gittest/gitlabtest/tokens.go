@@ -62,8 +62,8 @@ func (s *Server) token(value string) *Token {
 	return nil
 }
 
-// reaches says whether a token is for a project.
-func (t *Token) reaches(p *project) bool {
+// reaches reports whether a token is for a project.
+func (t *Token) reaches(p *gitlabProject) bool {
 	return t.Under == "" || p.path == t.Under || strings.HasPrefix(p.path, t.Under+"/")
 }
 
@@ -98,7 +98,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*Token, b
 		return nil, false
 	}
 	if why := t.over(); why != "" {
-		answer(w, http.StatusUnauthorized, object{"error": "invalid_token", "error_description": why})
+		answer(w, http.StatusUnauthorized, jsonObject{"error": "invalid_token", "error_description": why})
 		return nil, false
 	}
 	scopes := []string{"api"}
@@ -106,7 +106,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*Token, b
 		scopes = append(scopes, "read_api")
 	}
 	if !t.has(scopes...) {
-		answer(w, http.StatusForbidden, object{
+		answer(w, http.StatusForbidden, jsonObject{
 			"error": "insufficient_scope", "error_description": "The request requires higher privileges than provided by the access token.",
 			"scope": strings.Join(scopes, " "),
 		})
