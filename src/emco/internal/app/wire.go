@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
@@ -161,8 +161,8 @@ func findPlugins(c config.Config) (*execplugin.Programs, error) {
 }
 
 // member describes this process to the others that share its work.
-func member(c config.Config) appcontext.Member {
-	return appcontext.Member{Holder: holder(c), TTL: time.Duration(c.Lease)}
+func member(c config.Config) shards.Member {
+	return shards.Member{Holder: holder(c), TTL: time.Duration(c.Lease)}
 }
 
 // holder returns the name under which this process owns shards. Embedded stores have only

@@ -16,6 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -158,7 +159,7 @@ func TestEtcdWritesAreToldApart(t *testing.T) {
 	trial.passes(func() error { return s.PutReports(ctx, appcontext.Fence{}, []appcontext.Report{{Key: key}}, nil) }, "etcd.report.after", "etcd.report.before")
 	trial.passes(func() error { return s.PutPairs(ctx, appcontext.Fence{}, nil, []appcontext.PairKey{key}) }, "etcd.settle.after", "etcd.settle.before")
 	trial.passes(func() error { return s.AddEvents(ctx, appcontext.Event{UID: "7", Type: appcontext.Normal}) }, "etcd.event.after", "etcd.event.before")
-	trial.passes(func() error { return s.AskRelocation(ctx, appcontext.Relocation{Cluster: "p+c", Number: 1}) },
+	trial.passes(func() error { return s.AskRelocation(ctx, gitstate.Relocation{Cluster: "p+c", Number: 1}) },
 		"etcd.move.after", "etcd.move.before", EtcdRead)
 	trial.passes(func() error { return s.Delete(ctx, "7") }, "etcd.remove.after", "etcd.remove.before")
 	trial.passes(func() error {

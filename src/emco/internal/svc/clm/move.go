@@ -8,7 +8,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -24,9 +24,9 @@ const maxMove = 4 << 10
 
 // Relocations stores the progress of moves.
 type Relocations interface {
-	Relocation(ctx context.Context, cluster string) (appcontext.Relocation, error)
-	AskRelocation(ctx context.Context, ask appcontext.Relocation) error
-	LeaveRelocation(ctx context.Context, cluster, registration string, left appcontext.LeftPlace) error
+	Relocation(ctx context.Context, cluster string) (gitstate.Relocation, error)
+	AskRelocation(ctx context.Context, ask gitstate.Relocation) error
+	LeaveRelocation(ctx context.Context, cluster, registration string, left gitstate.LeftPlace) error
 	ForgetRelocation(ctx context.Context, cluster string) error
 }
 
@@ -182,7 +182,7 @@ func (n moveHandler) writeLocked(ctx context.Context, m movingCluster, next v2.G
 
 // requestMove asks rsync to move a cluster, or to finish a move.
 func (n moveHandler) requestMove(ctx context.Context, m movingCluster, finish bool) error {
-	return n.resources.Moves.AskRelocation(ctx, appcontext.Relocation{
+	return n.resources.Moves.AskRelocation(ctx, gitstate.Relocation{
 		Cluster: m.name(), Registration: m.doc.UID, Number: m.cluster.Spec.GitOps.Moved.Number, Finish: finish,
 	})
 }
@@ -216,7 +216,7 @@ func (n moveHandler) arrived(ctx context.Context, m movingCluster) (bool, error)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return false, err
 	}
-	return r.Of(m.doc.UID, moved.Number) && r.Stage == appcontext.MoveDone, nil
+	return r.Of(m.doc.UID, moved.Number) && r.Stage == gitstate.MoveDone, nil
 }
 
 // hasDeployments reports whether a deployment desires something on a cluster or has
@@ -245,17 +245,17 @@ func (n moveHandler) progress(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !rec.Of(m.doc.UID, g.Moved.Number) {
-		rec = appcontext.Relocation{Stage: appcontext.MoveAsked}
+		rec = gitstate.Relocation{Stage: gitstate.MoveAsked}
 	}
 	return web.JSON(w, http.StatusOK, moveStatus(g, rec))
 }
 
 // moveStatus returns a move as users see it.
-func moveStatus(g v2.GitOps, r appcontext.Relocation) v2.ClusterMove {
-	stages := []appcontext.MoveStage{appcontext.MoveAsked, appcontext.MoveWritten, appcontext.MoveTaken, appcontext.MoveDone}
+func moveStatus(g v2.GitOps, r gitstate.Relocation) v2.ClusterMove {
+	stages := []gitstate.MoveStage{gitstate.MoveAsked, gitstate.MoveWritten, gitstate.MoveTaken, gitstate.MoveDone}
 	types := []string{"Written", "TakenOver", "Cleared"}
 	out := v2.ClusterMove{
-		Number: g.Moved.Number, From: g.Moved.From, To: g.Location(), Done: r.Stage == appcontext.MoveDone,
+		Number: g.Moved.Number, From: g.Moved.From, To: g.Location(), Done: r.Stage == gitstate.MoveDone,
 		Written: r.Written, Cleared: r.Cleared, Error: r.Error,
 	}
 	reached := 0

@@ -6,20 +6,20 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 )
 
 // fakeRelocations keeps in memory how far moves are.
 type fakeRelocations struct {
 	mu  sync.Mutex
-	all map[string]appcontext.Relocation
+	all map[string]gitstate.Relocation
 }
 
 func newFakeRelocations() *fakeRelocations {
-	return &fakeRelocations{all: map[string]appcontext.Relocation{}}
+	return &fakeRelocations{all: map[string]gitstate.Relocation{}}
 }
 
-func (r *fakeRelocations) Relocation(_ context.Context, cluster string) (appcontext.Relocation, error) {
+func (r *fakeRelocations) Relocation(_ context.Context, cluster string) (gitstate.Relocation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rec, ok := r.all[cluster]
@@ -29,18 +29,18 @@ func (r *fakeRelocations) Relocation(_ context.Context, cluster string) (appcont
 	return rec, nil
 }
 
-func (r *fakeRelocations) AskRelocation(_ context.Context, ask appcontext.Relocation) error {
+func (r *fakeRelocations) AskRelocation(_ context.Context, ask gitstate.Relocation) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ask.Stage = appcontext.MoveAsked
+	ask.Stage = gitstate.MoveAsked
 	r.all[ask.Cluster] = ask
 	return nil
 }
 
-func (r *fakeRelocations) LeaveRelocation(_ context.Context, cluster, registration string, left appcontext.LeftPlace) error {
+func (r *fakeRelocations) LeaveRelocation(_ context.Context, cluster, registration string, left gitstate.LeftPlace) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.all[cluster] = appcontext.Relocation{Cluster: cluster, Registration: registration, Stage: appcontext.MoveLeft, Left: left}
+	r.all[cluster] = gitstate.Relocation{Cluster: cluster, Registration: registration, Stage: gitstate.MoveLeft, Left: left}
 	return nil
 }
 
@@ -52,7 +52,7 @@ func (r *fakeRelocations) ForgetRelocation(_ context.Context, cluster string) er
 }
 
 // reach notes that a cluster's move has got to a stage.
-func (r *fakeRelocations) reach(cluster string, stage appcontext.MoveStage, why string) {
+func (r *fakeRelocations) reach(cluster string, stage gitstate.MoveStage, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rec := r.all[cluster]
@@ -76,9 +76,9 @@ func TestAClusterMovesWithWhatIsDeployedThere(t *testing.T) {
 		step{Do: "POST " + at + "/move", Body: `{"gitOpsType":"fluxcd"}`, Status: 409, Text: "is being moved"},
 		step{Do: "POST " + at + "/move", Body: `{"finish":true}`, Status: 202},
 	)
-	r.moves.reach("edge+busy", appcontext.MoveTaken, "it waits for you")
+	r.moves.reach("edge+busy", gitstate.MoveTaken, "it waits for you")
 	r.Run(t, step{Do: "GET " + at + "/move", Status: 200, Text: `{"type":"TakenOver","status":"True","reason":"Done"},{"type":"Cleared","status":"False","reason":"Retrying","message":"it waits for you"}`})
-	r.moves.reach("edge+busy", appcontext.MoveDone, "")
+	r.moves.reach("edge+busy", gitstate.MoveDone, "")
 	r.Run(t,
 		step{Do: "GET " + at + "/move", Status: 200, Text: `"done":true`},
 		step{Do: "POST " + at + "/move", Body: `{"finish":true}`, Status: 200},

@@ -13,7 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -124,7 +124,7 @@ func (s Resources) releaseCluster(ctx context.Context, doc store.Doc) error {
 	if g.RefMode != gitops.RefCluster {
 		return s.Moves.ForgetRelocation(ctx, name)
 	}
-	return s.Moves.LeaveRelocation(ctx, name, doc.UID, appcontext.LeftPlace{
+	return s.Moves.LeaveRelocation(ctx, name, doc.UID, gitstate.LeftPlace{
 		Type: g.Type, Reference: g.Reference, Resource: g.Resource, RefMode: g.RefMode, Shard: g.Shard, FanOut: g.FanOut,
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -29,8 +30,8 @@ const (
 // The workers of several processes share the operations, by deployment, and the sweep.
 // Eight shards suffice for the few processes that render, and each shard costs a watch.
 var (
-	operatorTeam = appcontext.Team{Kind: "orchestrator", Shards: 8}
-	sweeperTeam  = appcontext.Team{Kind: "sweep", Shards: 1}
+	operatorGroup = shards.Group{Kind: "orchestrator", Shards: 8}
+	sweeperGroup  = shards.Group{Kind: "sweep", Shards: 1}
 )
 
 // Worker executes operations: it places and renders apps, and publishes revisions. At any
@@ -43,22 +44,22 @@ type Worker struct {
 	log      *slog.Logger
 	slots    chan struct{} // holds one value per running operation
 
-	operations, sweep *appcontext.Sharing
+	operations, sweep *shards.Runner
 }
 
 // NewWorker returns a worker that joins the other processes as member me.
-func NewWorker(g *Groups, renderer render.Renderer, me appcontext.Member, log *slog.Logger) *Worker {
+func NewWorker(g *Groups, renderer render.Renderer, me shards.Member, log *slog.Logger) *Worker {
 	w := &Worker{
 		db: g.db, contexts: g.contexts, planner: g.planner, renderer: renderer, log: log,
 		slots: make(chan struct{}, maxOperations),
 	}
-	w.operations = g.contexts.Share(operatorTeam, me, w.runShard)
-	w.sweep = g.contexts.Share(sweeperTeam, me, w.runSweep)
+	w.operations = g.contexts.ShardRunner(operatorGroup, me, w.runShard)
+	w.sweep = g.contexts.ShardRunner(sweeperGroup, me, w.runSweep)
 	return w
 }
 
 // Name is "orchestrator".
-func (w *Worker) Name() string { return operatorTeam.Kind }
+func (w *Worker) Name() string { return operatorGroup.Kind }
 
 // Ready returns why operations are not executed yet. A process is also ready if other
 // processes own all shards.
@@ -77,12 +78,12 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // runShard executes a shard's operations, both queued and new ones, until ctx ends. It waits
 // for the operations that it started.
-func (w *Worker) runShard(ctx context.Context, shard int, own *appcontext.Ownership) error {
+func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	contexts := w.contexts.Fenced(own.Fence())
 	for op, err := range contexts.WatchOperations(ctx) {
-		if operatorTeam.Of(op.UID) != shard {
+		if operatorGroup.Of(op.UID) != shard {
 			continue
 		}
 		if err != nil {
@@ -242,7 +243,7 @@ func recordPublished(ctx context.Context, contexts *appcontext.Store, op appcont
 
 // runSweep periodically removes what is no longer referenced. A sweep that operations
 // interrupted is retried soon.
-func (w *Worker) runSweep(ctx context.Context, _ int, own *appcontext.Ownership) error {
+func (w *Worker) runSweep(ctx context.Context, _ int, own *shards.Ownership) error {
 	contexts, wait := w.contexts.Fenced(own.Fence()), sweepPeriod
 	for pause(ctx, wait) {
 		wait = sweepPeriod

@@ -16,6 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -48,7 +49,7 @@ func (p workerFixture) must(err error) {
 // worker returns the worker of another process, with a connection of its own.
 func (p workerFixture) worker(holder string, opts ...appcontext.Option) *Worker {
 	contexts := appcontext.New(p.etcd, "/emco/", opts...)
-	me := appcontext.Member{Holder: holder, TTL: time.Minute}
+	me := shards.Member{Holder: holder, TTL: time.Minute}
 	return NewWorker(&Groups{db: p.db, contexts: contexts}, nil, me, slog.New(slog.DiscardHandler))
 }
 
@@ -111,8 +112,8 @@ func (p workerFixture) published(uid string) {
 func (p workerFixture) shared(one, two *Worker) {
 	p.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		a, b := one.operations.Standing(), two.operations.Standing()
-		if a.Members == 2 && b.Members == 2 && a.Working > 0 && b.Working > 0 && a.Working+b.Working == operatorTeam.Shards {
+		a, b := one.operations.Status(), two.operations.Status()
+		if a.Members == 2 && b.Members == 2 && a.Working > 0 && b.Working > 0 && a.Working+b.Working == operatorGroup.Shards {
 			return
 		}
 		if time.Now().After(end) {
@@ -127,7 +128,7 @@ func TestH32TwoLeadersMakeOneRevision(t *testing.T) {
 	t.Parallel()
 	p, ctx := newWorkerFixture(t), t.Context()
 	op := p.rollBack("g")
-	shard := operatorTeam.Shard(operatorTeam.Of(op.UID))
+	shard := operatorGroup.Shard(operatorGroup.Of(op.UID))
 	asleep, wake := make(chan struct{}), make(chan struct{})
 	var fenced atomic.Int64
 	var once sync.Once
@@ -136,7 +137,7 @@ func TestH32TwoLeadersMakeOneRevision(t *testing.T) {
 			once.Do(func() { close(asleep); <-wake })
 		}
 	}))
-	carryOut := func(w *Worker, own *appcontext.Ownership) {
+	carryOut := func(w *Worker, own *shards.Ownership) {
 		w.execute(ctx, revisionBuilder{contexts: w.contexts.Fenced(own.Fence())}, op)
 	}
 	first, err := p.contexts.Own(ctx, shard, "first", time.Minute)
