@@ -46,8 +46,7 @@ func Of(u *unstructured.Unstructured) Health {
 	return judge(u, kstatus.Compute)
 }
 
-// OfMetadata returns the health of an object of which only the metadata was read, for
-// kinds without a status.
+// OfMetadata returns the health of an object from its metadata, for kinds without a status.
 func OfMetadata(m metav1.Object) Health {
 	if m.GetDeletionTimestamp() != nil {
 		return Health{status.Terminating, "it is being deleted"}

@@ -31,7 +31,7 @@ type Handler interface {
 	Resumed()                        // a watch continues where the last one ended: nothing was missed
 }
 
-// Failure says why a request was not answered with objects.
+// Failure is a request without an answer, or with a refusal.
 type Failure struct {
 	Cause Cause
 	Since time.Time // when the request began

@@ -19,7 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/kubehealth/kubetest"
 )
 
-// recorder is a handler that passes on what it is called with.
+// recorder is a handler that records its calls.
 type recorder chan string
 
 func (r recorder) Put(o metav1.Object)    { r <- "put " + o.GetName() }
@@ -125,8 +125,7 @@ func TestAWatchPassesObjectsOn(t *testing.T) {
 	}
 }
 
-// What a failure says about the objects depends on its cause. A server that is busy says
-// nothing about them.
+// Handlers get the cause of a failure. A busy server is not a failure.
 func TestFailuresAreClassified(t *testing.T) {
 	t.Parallel()
 	resource := schema.GroupResource{Resource: "configmaps"}

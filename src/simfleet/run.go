@@ -18,7 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/simfleet/internal/seed"
 )
 
-// runLimits says when a run ends and what it prints.
+// runLimits are the flags about the end and the output of a run.
 type runLimits struct {
 	longest  time.Duration // 0: run until a signal
 	settled  time.Duration // end when all clusters were settled for that long; 0: do not

@@ -31,7 +31,7 @@ type Source interface {
 	Report() status.Report    // without Cluster, Seq, At and Agent
 }
 
-// Options say who reports, and how often. Zero values mean the defaults given here.
+// Options configure a Loop. Zero values mean the defaults given here.
 type Options struct {
 	Cluster       string        // <provider>+<cluster>
 	Agent         string        // name and version
@@ -159,7 +159,7 @@ func (l *Loop) retryWithNewCredentials() {
 }
 
 // Send sends the current state, if it has changed or a heartbeat is due. After a failure, Due
-// says when to try again.
+// returns the time until the next try.
 func (l *Loop) Send(ctx context.Context) {
 	now := time.Now()
 	if !l.source.Settled() {

@@ -204,9 +204,9 @@ func TestResourceBundleStates(t *testing.T) {
 	})
 }
 
-// While the API server does not answer, nothing is claimed of the objects, and nothing
-// is called gone. A restart in that time says nothing at all.
-func TestAnAPIServerThatIsAwayIsSaidToBeAway(t *testing.T) {
+// While the API server does not answer, its kinds are unseen and no object is reported as
+// deleted. A monitor that starts in that time sends no report.
+func TestAnAPIServerThatDoesNotAnswerIsReported(t *testing.T) {
 	l := newLab(t)
 	l.create(configMaps, l.ns, l.ours(object("v1", "ConfigMap", "conf", nil)))
 	stop := l.monitor()

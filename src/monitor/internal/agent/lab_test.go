@@ -249,7 +249,7 @@ func (l *lab) eventually(what string, try func() error) {
 	l.Fatalf("%s: %v", what, err)
 }
 
-// await waits for a report in which this test's app reads so: "kind/name=Status", sorted.
+// await waits for a report with these objects in the test's app: "kind/name=Status", sorted.
 func (l *lab) await(want ...string) status.Report {
 	l.Helper()
 	var last status.Report

@@ -26,8 +26,7 @@ func brief(u *unstructured.Unstructured) []byte {
 	return nil
 }
 
-// metadataBrief returns the brief of an object of which only the metadata is known; nil
-// for a Secret.
+// metadataBrief returns the brief of an object from its metadata; nil for a Secret.
 func (k *kindWatch) metadataBrief(o metav1.Object) []byte {
 	m, ok := o.(*metav1.PartialObjectMetadata)
 	if !ok || !k.o.options.Briefs || k.gvk.Kind == "Secret" {

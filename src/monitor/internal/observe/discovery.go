@@ -26,7 +26,7 @@ var ignoredKinds = []schema.GroupKind{
 	{Group: "k8splugin.io", Kind: "ResourceBundleState"},
 }
 
-// readMode says what is read of the objects of a kind.
+// readMode is the part of the objects of a kind to read.
 type readMode uint8
 
 const (

@@ -68,7 +68,7 @@ func (k *kindWatch) stopLocked() {
 	k.replaceLocked(nil)
 }
 
-// reasonLocked says why the objects are not known now.
+// reasonLocked returns why the objects are not known now.
 func (k *kindWatch) reasonLocked() string {
 	switch k.state {
 	case refused:

@@ -5,7 +5,7 @@
 //
 // It keeps the health of an object and its brief, not the object. A kind that cannot be
 // seen, because the agent may not read it or the API server does not answer, is reported as
-// unseen, so that missing objects of it are not taken for deleted ones.
+// unseen, so its missing objects do not count as deleted.
 package observe
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
 )
 
-// Options say what to watch. Zero values mean the defaults given here.
+// Options configure an Observer. Zero values mean the defaults given here.
 type Options struct {
 	Secrets    bool          // watch the metadata of Secrets; the agent needs the right to list them
 	Exclude    []string      // kinds to ignore, as "Kind" or "Kind.group", in addition to ignoredKinds
@@ -245,8 +245,7 @@ func (o *Observer) hiddenLocked(label string) (n int) {
 	return n
 }
 
-// setLocked replaces the state old of an object by now, or removes the object if present
-// is false.
+// setLocked replaces the old state of an object, or removes the object if present is false.
 func (o *Observer) setLocked(gk schema.GroupKind, n objectName, old, now Object, present bool) {
 	if old.Label != "" && (!present || old.Label != now.Label) {
 		o.removeLocked(gk, n, old.Label)

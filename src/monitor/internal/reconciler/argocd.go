@@ -44,7 +44,7 @@ type resource struct {
 	Status    string `json:"status"`
 }
 
-// syncedResources lists the objects that are as the files say.
+// syncedResources lists the objects that match the files.
 func syncedResources(u *unstructured.Unstructured) []ID {
 	var out []ID
 	for _, r := range fields.List[resource](u, maxObjects, "status", "resources") {

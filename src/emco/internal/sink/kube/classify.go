@@ -18,7 +18,7 @@ import (
 // maxText bounds the text of an error, in bytes.
 const maxText = 1024
 
-// defaultRetryDelay applies if a busy server does not say when to come back.
+// defaultRetryDelay applies if a busy server sends no Retry-After.
 const defaultRetryDelay = 5 * time.Second
 
 // Classify maps an error of a Kubernetes client to a kind; nil stays nil.

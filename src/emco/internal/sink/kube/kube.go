@@ -113,7 +113,7 @@ func withoutRateLimit(config *rest.Config) *rest.Config {
 // Host returns the URL of the API server.
 func (c *Cluster) Host() string { return c.host }
 
-// Reach requests the version of the cluster. The error says why there is no answer.
+// Reach requests the version of the cluster. The error is the reason why there is no answer.
 func (c *Cluster) Reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()

@@ -89,8 +89,8 @@ func (r *applyRun) delete(ctx context.Context, where metadata.ResourceInterface,
 	return ignoreNotFound(err)
 }
 
-// mayDelete reports whether an object may be deleted. A finding says why not, where users
-// should know.
+// mayDelete reports whether an object may be deleted. If users should know
+// why not, it adds a finding.
 func (r *applyRun) mayDelete(have *metav1.PartialObjectMetadata, id manifest.ID) bool {
 	switch {
 	case have.GetDeletionTimestamp() != nil:
