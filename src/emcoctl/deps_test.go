@@ -8,7 +8,7 @@ import (
 )
 
 // TestLinkedPackages keeps the binary small and quick to start: everything that it
-// links besides the standard library is listed here by module or prefix.
+// links in addition to the standard library is listed here by module or prefix.
 func TestLinkedPackages(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()

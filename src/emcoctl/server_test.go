@@ -26,7 +26,7 @@ import (
 //
 // What a script puts below answers/ comes first, see prepared.
 type fakeServer struct {
-	token string // demanded if not empty
+	token string // required if not empty
 	dir   string // of prepared answers; none if empty
 
 	mu     sync.Mutex
@@ -388,7 +388,7 @@ func act(w http.ResponseWriter, e *entry, op string) error {
 	return nil
 }
 
-// status goes from …ing to the end by itself: the first two looks see it under way.
+// status goes from …ing to the end: the first two polls see it under way.
 // An app whose file holds the word "broken" cannot be rendered; one with "slow" is
 // never ready.
 func (s *fakeServer) status(w http.ResponseWriter, p string, e *entry) error {

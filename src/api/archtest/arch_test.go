@@ -7,7 +7,7 @@ import (
 
 const module = "github.com/emco-orchestrator/emco/src/api"
 
-// arrows says for each package which others of the module it may import. Nothing else
+// arrows lists for each package the others of the module that it may import. Nothing else
 // may be imported but the standard library, by tests neither.
 var arrows = map[string][]string{
 	"errs":     {},
@@ -26,7 +26,7 @@ func TestImportArrows(t *testing.T) {
 func fault(pkg, name string, test bool) string {
 	may, listed := arrows[pkg]
 	if !listed {
-		return "the package is in no group; say in arrows where it belongs"
+		return "the package is in no group; add it to arrows"
 	}
 	if to, inside := strings.CutPrefix(name, module+"/"); inside {
 		for _, ok := range append(may, pkg) {

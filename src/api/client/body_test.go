@@ -77,7 +77,7 @@ func TestMultipartPartsAndNames(t *testing.T) {
 	}
 }
 
-func TestMultipartOpensTwiceAlike(t *testing.T) {
+func TestMultipartOpensTwiceWithEqualContent(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(path, bytes.Repeat([]byte("abc"), 7000), 0o600); err != nil {

@@ -179,7 +179,7 @@ func TestCopyStreamsFilesAndKeepsRefusals(t *testing.T) {
 	}
 }
 
-func TestServerThatIsNotThere(t *testing.T) {
+func TestUnreachableServer(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.NotFoundHandler())
 	base := s.URL

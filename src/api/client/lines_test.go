@@ -13,7 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-func TestLinesComeAsTheyAreSent(t *testing.T) {
+func TestLinesArriveAsTheyAreSent(t *testing.T) {
 	t.Parallel()
 	seen := make(chan struct{})
 	c := dial(t, client.Options{BaseURL: serve(t, func(w http.ResponseWriter, r *http.Request) {

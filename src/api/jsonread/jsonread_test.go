@@ -46,7 +46,7 @@ func TestWhatIsRead(t *testing.T) {
 }
 
 // All of this is for encoding/json to judge.
-func TestWhatIsLeftToOthers(t *testing.T) {
+func TestOtherFormsAreLeftToEncodingJSON(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		``, `x`, `null`, `[]`, `{`, `{"name"}`, `{"name":}`, `{"name":"a"`, `{"name":"a",}`, `{"name":"a"}x`, `{"name":null}`, `{"name":"a","name":"b"}`, `{"Name":"a"}`, `{"other":1}`,

@@ -22,7 +22,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkDigest names what it says.
+// BenchmarkDigest computes the digest of the same report.
 func BenchmarkDigest(b *testing.B) {
 	r := fleetReport()
 	b.ReportAllocs()

@@ -32,7 +32,7 @@ func sample() status.Report {
 	}
 }
 
-func TestReportsComeBackWhole(t *testing.T) {
+func TestReportsSurviveEncodeAndDecode(t *testing.T) {
 	t.Parallel()
 	want := sample()
 	text, err := status.Encode(want, 0)
@@ -46,7 +46,7 @@ func TestReportsComeBackWhole(t *testing.T) {
 }
 
 // What a later agent adds within the same schema does no harm.
-func TestMembersThatAreNotKnownAreSkipped(t *testing.T) {
+func TestUnknownMembersAreSkipped(t *testing.T) {
 	t.Parallel()
 	got, err := status.Decode([]byte(`{"schema":"emco.status/v1","cluster":"p+c","seq":3,"mood":{"good":true},"apps":[{"label":"1-a","weather":[1]}]}`))
 	if err != nil || got.Seq != 3 || len(got.Apps) != 1 {
@@ -54,7 +54,7 @@ func TestMembersThatAreNotKnownAreSkipped(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoReportIsRefused(t *testing.T) {
+func TestInvalidReportsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, text string
@@ -83,7 +83,7 @@ func TestWhatIsNoReportIsRefused(t *testing.T) {
 
 // An object that cannot exist does not take the report with it, and nothing is
 // concluded from its absence.
-func TestAbsurdObjectsAreLeftOut(t *testing.T) {
+func TestImpossibleObjectsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	r := sample()
 	bad := []status.Object{
@@ -106,7 +106,7 @@ func TestAbsurdObjectsAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestBadNewsSurvivesTruncation(t *testing.T) {
+func TestFailuresSurviveTruncation(t *testing.T) {
 	t.Parallel()
 	r := sample()
 	r.Apps = nil
@@ -154,7 +154,7 @@ func TestBadNewsSurvivesTruncation(t *testing.T) {
 	}
 }
 
-func TestAppsAreLeftOutWhenTheyAloneAreTooMany(t *testing.T) {
+func TestAppsAreLeftOutWhenTheirHeadersAreTooLarge(t *testing.T) {
 	t.Parallel()
 	r := sample()
 	for i := range 5000 {
@@ -173,7 +173,7 @@ func TestAppsAreLeftOutWhenTheyAloneAreTooMany(t *testing.T) {
 	}
 }
 
-func TestBranchesAreNamesThatGitTakes(t *testing.T) {
+func TestBranchesAreValidInGit(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("p", 128) + "+" + strings.Repeat("c", 128)
 	seen := map[string]string{}

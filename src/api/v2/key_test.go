@@ -32,7 +32,7 @@ func TestClusterKeysAreReadAsTheyAreWritten(t *testing.T) {
 	}
 }
 
-func TestTextsThatAreNoClusterKeysAreRefused(t *testing.T) {
+func TestInvalidClusterKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("n", v2.MaxName+1)
 	for _, s := range []string{

@@ -78,7 +78,7 @@ func TestDefinitionsAreAnnotated(t *testing.T) {
 	}
 }
 
-func TestObjectsThatAskToBeKeptAreAnnotated(t *testing.T) {
+func TestKeptObjectsAreAnnotated(t *testing.T) {
 	t.Parallel()
 	w := syncer.NewWriter(map[string]string{"keep.example.org/me": "yes"})
 	kept, err := w.Write(file(`{"kind":"K","metadata":{"annotations":{"helm.sh/resource-policy":"keep"},"name":"n"}}`))
@@ -98,8 +98,8 @@ func TestListsInAnnotationsAreJoined(t *testing.T) {
 	}
 }
 
-// Argo CD would run what is marked as a hook of Helm's by itself.
-func TestHooksGoByEMCOsNames(t *testing.T) {
+// Argo CD would run objects that are marked as hooks of Helm.
+func TestHooksGetEMCOsNames(t *testing.T) {
 	t.Parallel()
 	got, err := syncer.NewWriter(nil).Write(file(`{"kind":"Job","metadata":{"annotations":{"helm.sh/hook":"pre-install","helm.sh/hook-weight":"5","helm.sh/resource-policy":"keep"},"name":"n"}}`))
 	want := "  annotations:\n    emco/hook: pre-install\n    emco/hook-weight: \"5\"\n    helm.sh/resource-policy: keep\n"

@@ -112,7 +112,7 @@ func TestOwnedRefusesBadInputBeforeTheBackendSeesIt(t *testing.T) {
 	}
 }
 
-// What a backend can do besides planning is still found behind the guard.
+// The guard keeps the backend's other interfaces.
 func TestOwnedKeepsPointers(t *testing.T) {
 	t.Parallel()
 	if _, ok := syncer.Owned(fixed{}).(syncer.PointerBackend); ok {

@@ -9,7 +9,7 @@ import (
 
 const module = "github.com/emco-orchestrator/emco/src/emcoctl"
 
-// levels says for each package how high it stands: it may import lower ones only.
+// levels is the level of each package: it may import only lower ones.
 var levels = map[string]int{
 	"internal/nearest":  0,
 	"internal/plain":    0,
@@ -41,18 +41,18 @@ func TestArrows(t *testing.T) {
 	archtest.Check(t, "../..", 20, fault)
 }
 
-// fault says what is wrong with an import. Tests may import what they like.
+// fault returns what is wrong with an import. Tests may import anything.
 func fault(pkg, name string, test bool) string {
 	level, ok := levels[pkg]
 	own, inside := strings.CutPrefix(name, module+"/")
 	switch {
 	case test || pkg == "keepdeps":
 	case !ok:
-		return "the package is new; say in levels where it belongs"
+		return "the package is new; add it to levels"
 	case inside && levels[own] >= level:
-		return "it does not stand lower"
+		return "it is not on a lower level"
 	case !inside && strings.Contains(name, ".") && !allowed(pkg, name):
-		return "not a module that the package may use"
+		return "the package may not use that module"
 	}
 	return ""
 }

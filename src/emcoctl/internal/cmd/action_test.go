@@ -30,7 +30,7 @@ func (u *flakyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, 4)
 }
 
-func TestActionsAreAskedForAgainWithTheSameKey(t *testing.T) {
+func TestActionsAreRetriedWithTheSameKey(t *testing.T) {
 	t.Parallel()
 	u := &flakyServer{broken: 1}
 	s := httptest.NewServer(u)
@@ -122,7 +122,7 @@ func TestColours(t *testing.T) {
 
 // A stream that breaks off is asked for again from the last event on, and what the server
 // repeats is not printed again.
-func TestFollowingGoesOnAfterABreak(t *testing.T) {
+func TestFollowReconnects(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	event := func(second int) string {

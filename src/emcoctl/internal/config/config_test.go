@@ -73,7 +73,7 @@ func TestIngressServesAll(t *testing.T) {
 	}
 }
 
-func TestWhoWins(t *testing.T) {
+func TestPrecedenceOfSettings(t *testing.T) {
 	t.Parallel()
 	home := filepath.Dir(write(t, ".emco.yaml", "ingress: {host: home, port: 5}"))
 	file := write(t, "f.yaml", "ingress: {host: file, port: 4}")

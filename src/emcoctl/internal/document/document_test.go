@@ -95,7 +95,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestUnknownKeysAreTold(t *testing.T) {
+func TestUnknownKeysAreWarnedAbout(t *testing.T) {
 	t.Parallel()
 	p, err := document.Parse("f.yaml", []byte("resourceContext: {anchor: a}\nMetadata: {Name: x}\nbody: 1\n"))
 	if err != nil {
@@ -198,8 +198,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A file at the limit is read whole; one above it is refused, not cut: what is missing
-// would be left undone without a word.
+// A file at the limit is read whole; one above it is refused: a cut file would silently
+// lose documents.
 func TestInputAboveTheLimitIsRefused(t *testing.T) {
 	t.Parallel()
 	const limit = 32 << 20

@@ -18,7 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
-// results is a printer that keeps what it is told.
+// results is a printer that collects results.
 type results []report.Result
 
 func (*results) Begin(string)           {}
@@ -63,8 +63,8 @@ func servers(t *testing.T, url string) config.Servers {
 	return s
 }
 
-// Somebody else changes a project between the look at it and the change of it: theirs
-// stays, and the user is told.
+// Another client changes a project between the GET and the PUT: its change stays, and the
+// user gets an error.
 func TestApplyKeepsAConcurrentChange(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -135,8 +135,8 @@ func TestARefusedActionIsUnchangedOnlyIfItSucceeded(t *testing.T) {
 	}
 }
 
-// Refusals do not stop the run unless the user wants that. A server that does not answer
-// does: each further document would wait for it in vain.
+// Refusals stop the run only if the user wants that. A server that does not answer always
+// stops it: all further documents would fail too.
 func TestTheRunEndsWhenTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	refuse := func(w http.ResponseWriter, r *http.Request) { http.Error(w, "bad", http.StatusBadRequest) }

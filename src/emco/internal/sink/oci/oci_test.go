@@ -144,7 +144,7 @@ func (s *server) holds(want ...string) {
 	}
 }
 
-func TestWhatIsPublished(t *testing.T) {
+func TestPublishedFiles(t *testing.T) {
 	t.Parallel()
 	s := serve(t, true)
 	first := s.publish(dir("7", map[string]string{"app/web/a.yaml": "a", "app/web/b.yaml": "b"}), git.Edit{Path: root + "/kust7.yaml", File: []byte("k")})
@@ -162,7 +162,7 @@ func TestWhatIsPublished(t *testing.T) {
 	s.holds()
 }
 
-func TestWhatIsThereIsNotSentAgain(t *testing.T) {
+func TestUnchangedFilesAreNotSentAgain(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
 	edit := dir("7", map[string]string{"app/web/a.yaml": "a"})
@@ -224,7 +224,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // A tag moves last, and not at all when the work has been taken over.
-func TestReadersNeverSeeHalf(t *testing.T) {
+func TestReadersSeeWholeArtifacts(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
 	s.publish(dir("7", map[string]string{"app/web/a.yaml": "a"}))
@@ -244,7 +244,7 @@ func TestReadersNeverSeeHalf(t *testing.T) {
 	s.holds(root + "/context/7/app/web/b.yaml")
 }
 
-func TestATagThatIsSomethingElseIsLeftAlone(t *testing.T) {
+func TestForeignTagsStay(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
 	s.put("edge_c1", "application/vnd.oci.image.manifest.v1+json", `{"schemaVersion":2,"layers":[]}`)

@@ -155,7 +155,7 @@ func kust(deployment, text string) git.Edit {
 	return e
 }
 
-func TestWhatIsPublished(t *testing.T) {
+func TestPublishedFiles(t *testing.T) {
 	t.Parallel()
 	s := serve(t, true)
 	first := s.publish(dir("7", map[string]string{"app/web/a+ConfigMap.yaml": "a", "app/web/b ü.yaml": "b"}), kust("7", "k"))
@@ -173,7 +173,7 @@ func TestWhatIsPublished(t *testing.T) {
 }
 
 // The revision is what Flux's source controller makes of the keys and ETags that it lists.
-func TestTheRevisionIsThatOfFlux(t *testing.T) {
+func TestTheRevisionEqualsThatOfFlux(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
 	got := s.publish(dir("7", map[string]string{"app/web/a.yaml": "a", "app/web/b.yaml": "b"}), kust("7", "k"))
@@ -205,7 +205,7 @@ func TestOnlyWhatDiffersIsSent(t *testing.T) {
 }
 
 // Some servers make ETags of something else than the MD5 of the content.
-func TestOnlyWhatDiffersIsSentWhateverETagsAre(t *testing.T) {
+func TestOnlyWhatDiffersIsSentWithAnyETags(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false, "--data-integrity-etag")
 	files := map[string]string{"app/web/a.yaml": "a", "app/web/b.yaml": "b"}
@@ -224,14 +224,14 @@ func TestOnlyWhatDiffersIsSentWhateverETagsAre(t *testing.T) {
 	if got := s.inner.Read(bucket, prefix)[prefix+root+"/context/7/app/web/a.yaml"].Text; got != "a" {
 		t.Errorf("what was meddled with is %q", got)
 	}
-	s.p = s3.New(s3.Options{Timeout: 10 * time.Second}) // the program begins anew
+	s.p = s3.New(s3.Options{Timeout: 10 * time.Second}) // the program restarts
 	s.publish(dir("7", files), kust("7", "k"))
 	if got := s.took(); len(got) != 5 {
 		t.Errorf("a new program took %v, want a listing and all objects once", got)
 	}
 }
 
-func TestWhatOthersPutThereStays(t *testing.T) {
+func TestObjectsOfOthersStay(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
 	s.inner.Put(bucket, prefix+root+"/mine.yaml", "x")
@@ -246,7 +246,7 @@ func TestWhatOthersPutThereStays(t *testing.T) {
 }
 
 // At no moment does something point at files that are not there.
-func TestPointersComeAfterFilesAndGoBeforeThem(t *testing.T) {
+func TestPointersAreWrittenAfterFilesAndRemovedBeforeThem(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
 	s.publish(dir("7", map[string]string{"app/a.yaml": "a", "app/b.yaml": "b"}), kust("7", "k"))
@@ -257,7 +257,7 @@ func TestPointersComeAfterFilesAndGoBeforeThem(t *testing.T) {
 	inOrder(t, s.took(), "GET", "DELETE kust7.yaml", "DELETE context/7/app/c.yaml")
 }
 
-// inOrder demands that the last of each comes before the first of the next.
+// inOrder requires that the last of each comes before the first of the next.
 func inOrder(t *testing.T, calls []string, begins ...string) {
 	t.Helper()
 	last := -1
@@ -298,7 +298,7 @@ func TestAFailureLeavesPointersAlone(t *testing.T) {
 	s.holds("context/7/app/b.yaml", "kust7.yaml")
 }
 
-func TestTheFenceIsAskedBeforeFilesAndBeforePointers(t *testing.T) {
+func TestTheFenceIsCheckedBeforeFilesAndBeforePointers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
 	s.publish(dir("7", map[string]string{"app/a.yaml": "a"}), kust("7", "k"))
@@ -387,7 +387,7 @@ func TestAnswersAreClassified(t *testing.T) {
 	}
 }
 
-func TestAServerThatSaysWhenToComeBackIsObeyed(t *testing.T) {
+func TestRetryAfterIsRespected(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
 	s.breaks(func(w http.ResponseWriter, r *http.Request) bool {
@@ -418,7 +418,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-func TestAddressesAreAskedFor(t *testing.T) {
+func TestAddressesAreAdmitted(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
 	p := s3.New(s3.Options{Timeout: time.Second, Admit: func(netip.Addr) error {
@@ -432,7 +432,7 @@ func TestAddressesAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestAStuckServerIsGivenUp(t *testing.T) {
+func TestAStuckServerTimesOut(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)
 	s.p = s3.New(s3.Options{Timeout: 50 * time.Millisecond})

@@ -29,7 +29,7 @@ func TestBackendsKeepTheContract(t *testing.T) {
 	}
 }
 
-func TestEveryBackendHasASyncTypeOfItsName(t *testing.T) {
+func TestEveryBackendHasATypeOfItsName(t *testing.T) {
 	t.Parallel()
 	for _, name := range all.Backends().Names() {
 		if got, err := gitops.Canonical(name); err != nil || got != name {
@@ -38,7 +38,7 @@ func TestEveryBackendHasASyncTypeOfItsName(t *testing.T) {
 	}
 }
 
-func TestEveryBackendTakesWhatSyncObjectsAlwaysHold(t *testing.T) {
+func TestEveryBackendAcceptsTheCommonKeys(t *testing.T) {
 	t.Parallel()
 	s, err := gitops.Read("flux", gitops.Object{Name: "repo", KV: []map[string]string{
 		{"url": "https://git.example.org/fleet.git", "userName": "u", "gitToken": "t"},

@@ -155,7 +155,7 @@ func (s server) pointers(kind string, o syncer.Options, confined bool) []*unstru
 
 // What is written for Argo CD and Config Sync is taken by an API server that has their
 // definitions, with no member that those do not know.
-func TestPointerObjectsAreTakenByAnAPIServer(t *testing.T) {
+func TestAPIServersAcceptPointerObjects(t *testing.T) {
 	s := newServer(t)
 	examples := all.Backends()
 	for _, c := range []struct {
@@ -187,7 +187,7 @@ func TestPointerObjectsAreTakenByAnAPIServer(t *testing.T) {
 }
 
 // The check finds what it is for.
-func TestAPIServersRefuseMembersThatDefinitionsDoNotKnow(t *testing.T) {
+func TestAPIServersRefuseUnknownMembers(t *testing.T) {
 	s := newServer(t)
 	for _, kind := range []string{"argocd", "anthos"} {
 		for _, u := range s.pointers(kind, nil, false) {

@@ -95,7 +95,7 @@ func TestABackendIsAddedByTheGuide(t *testing.T) {
 	o.add("emco/internal/syncer/all/tiny_test.go", accepted)
 	out, err := o.test("TestNewBackend|TestBackendsKeepTheContract|TestEvery|TestOptionTables|TestAllBackends")
 	if err == nil {
-		t.Fatalf("there is a backend without a page of documentation, and no test fails:\n%s", out)
+		t.Fatalf("no test fails for a backend without a page of documentation:\n%s", out)
 	}
 	for line := range strings.Lines(out) {
 		if strings.Contains(line, "--- FAIL") && !strings.Contains(line, "TestOptionTables") {
@@ -107,7 +107,7 @@ func TestABackendIsAddedByTheGuide(t *testing.T) {
 	}
 }
 
-// guideRow returns the row of docs/contributing.md for what somebody wants to add.
+// guideRow returns a row of docs/contributing.md.
 func guideRow(t *testing.T, what string) string {
 	t.Helper()
 	text, err := os.ReadFile(sources + "../docs/contributing.md")
@@ -152,7 +152,7 @@ func (o overlay) add(name, text string) {
 	o.replace[full] = file
 }
 
-// edit replaces parts of a file, each of which must be there.
+// edit replaces parts of a file, which must have all of them.
 func (o overlay) edit(name string, oldNew ...string) {
 	o.Helper()
 	text := o.read(name)

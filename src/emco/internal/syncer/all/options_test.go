@@ -47,8 +47,8 @@ func TestOptionTables(t *testing.T) {
 	}
 }
 
-// byHand are backends of which several options are explained together, so that a person
-// makes their tables. They must name all keys nevertheless.
+// byHand are backends whose tables are written by hand, because they explain several
+// options together. They must name all keys.
 var byHand = map[string]bool{"azureArcV2": true, "oci": true, "s3": true}
 
 func checkPage(page string, r *syncer.Registry, name string) error {
@@ -66,7 +66,7 @@ func checkPage(page string, r *syncer.Registry, name string) error {
 	return fill(page, string(text), table, *update)
 }
 
-// named demands that a page names all keys.
+// named requires that a page names all keys.
 func named(page, text string, options reflect.Type) error {
 	var missing []string
 	for _, field := range reflect.VisibleFields(options) {
@@ -142,7 +142,7 @@ func code(text string) string {
 	return "`" + text + "`"
 }
 
-// comments returns what the source says of the fields of a struct of this module. The
+// comments returns the comments of the fields of a struct of this module. The
 // name of the field, with which a comment begins, is cut.
 func comments(of reflect.Type) (map[string]string, error) {
 	folder := filepath.Join("..", path.Base(of.PkgPath()))

@@ -27,7 +27,7 @@ func TestPlanWithOptions(t *testing.T) {
 	syncertest.Golden(t, b, "testdata/options.txtar", *update)
 }
 
-func TestAuthGoesByTheURLUnlessGiven(t *testing.T) {
+func TestAuthDefaultsByTheURL(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		url  string
@@ -55,7 +55,7 @@ func confined() syncer.Target {
 }
 
 // A logical cloud with bounds has a RepoSync in its namespace, with rights there alone.
-func TestALogicalCloudWithBoundsHasARepoSync(t *testing.T) {
+func TestAConfinedLogicalCloudHasARepoSync(t *testing.T) {
 	t.Parallel()
 	text := pointerOf(t, open(t, anthos.Options{}), confined())
 	for _, want := range []string{
@@ -69,7 +69,7 @@ func TestALogicalCloudWithBoundsHasARepoSync(t *testing.T) {
 }
 
 // Config Sync makes names of names, and takes at most 63 bytes.
-func TestNamesOfReconcilersAreTakenByKubernetes(t *testing.T) {
+func TestNamesOfReconcilersAreValidInKubernetes(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int{1, 20, 30} {
 		at := confined()
@@ -118,7 +118,7 @@ func TestWhatConfigSyncWouldRefuseIsRefused(t *testing.T) {
 	}
 }
 
-func TestOptionsThatCannotBeAreRefused(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, o := range []anthos.Options{
 		{Auth: "cookie"}, {Auth: "token"}, {Auth: "none", SecretRef: "s"}, {SecretRef: "A B"}, {Role: "a/b"}, {CASecretRef: "a/b"},

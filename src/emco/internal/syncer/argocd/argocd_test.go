@@ -149,7 +149,7 @@ func TestAnAppWithoutObjectsHasNoApplication(t *testing.T) {
 	}
 }
 
-func TestWhatTheEdgeWouldRefuseIsRefused(t *testing.T) {
+func TestOptionsThatTheEdgeWouldRefuseAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, o := range []argocd.Options{
 		{Namespace: "A B"}, {Project: "a/b"}, {Name: "a", Server: "https://a"}, {DependsOn: "always"},

@@ -126,7 +126,7 @@ func (b *bench) called(want ...string) {
 	}
 }
 
-func TestAppsComeAndGo(t *testing.T) {
+func TestAppsAreAddedAndRemoved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options())
 	b.bootstrap("web", "db")
@@ -147,7 +147,7 @@ func TestAppsComeAndGo(t *testing.T) {
 	}
 }
 
-func TestWhatAzureIsTold(t *testing.T) {
+func TestTheConfigurationInAzure(t *testing.T) {
 	t.Parallel()
 	o := options()
 	o.Interval, o.Retry, o.Timeout = 30e9, 15e9, 120e9
@@ -191,7 +191,7 @@ func TestAppsOfAConfinedCloudStayInItsNamespace(t *testing.T) {
 	}
 }
 
-func TestNamesThatAzureTakes(t *testing.T) {
+func TestNamesAreValidInAzure(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options())
 	apps := []string{"web", "Web", "we_b", "we-b", strings.Repeat("long", 30) + "1", strings.Repeat("long", 30) + "2"}
@@ -200,7 +200,7 @@ func TestNamesThatAzureTakes(t *testing.T) {
 	b.has(apps...)
 }
 
-func TestWhatSomebodyElseChangedIsPutRight(t *testing.T) {
+func TestChangesByOthersAreReverted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options())
 	b.bootstrap("web")
@@ -211,9 +211,9 @@ func TestWhatSomebodyElseChangedIsPutRight(t *testing.T) {
 	}
 }
 
-// Two processes may write the same configuration for a moment: whoever is overtaken reads
+// Two processes may write the same configuration for a moment: the slower one reads
 // again.
-func TestWritersThatOvertakeEachOther(t *testing.T) {
+func TestConcurrentWriters(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options())
 	b.bootstrap("web")
@@ -235,8 +235,8 @@ func TestWritersThatOvertakeEachOther(t *testing.T) {
 	b.has("web")
 }
 
-// A write carries the entity tag of what was read: what somebody else wrote in between is
-// read before it is replaced.
+// A write carries the entity tag of what was read: a concurrent write is read before it is
+// replaced.
 func TestWritesCarryEntityTags(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options())
@@ -248,7 +248,7 @@ func TestWritesCarryEntityTags(t *testing.T) {
 	}
 }
 
-func TestAnswersThatGetLost(t *testing.T) {
+func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options())
 	b.Break(arctest.Fault{Method: "PUT", Status: 504, After: true, Times: 1})
@@ -323,7 +323,7 @@ func TestThrottling(t *testing.T) {
 	}
 }
 
-func TestWritesAreRationed(t *testing.T) {
+func TestWritesAreLimited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options(), func(o *arm.Options) { o.Writes = 20 }) // two at once
 	b.bootstrap("a")
@@ -335,7 +335,7 @@ func TestWritesAreRationed(t *testing.T) {
 	b.bootstrap("b") // reads go on
 }
 
-func TestWhatIsLeftForOthersIsHeeded(t *testing.T) {
+func TestAReserveIsLeftToOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options())
 	b.Remaining(90)
@@ -345,7 +345,7 @@ func TestWhatIsLeftForOthersIsHeeded(t *testing.T) {
 	}
 }
 
-func TestAzureThatCannotBeReached(t *testing.T) {
+func TestUnreachableAzure(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options())
 	b.Break(arctest.Fault{Drop: true})
@@ -359,7 +359,7 @@ func TestAzureThatCannotBeReached(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsIsNotHeldUpForLong(t *testing.T) {
+func TestBootstrapDoesNotBlockOnLongOperations(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options())
 	b.Polls = 1 << 30
@@ -447,7 +447,7 @@ func TestTheExtensionIsInstalledOnce(t *testing.T) {
 	b.called("GET fluxConfigurations/config-99", "GET extensions", "PUT fluxConfigurations/config-99")
 }
 
-func TestOptionsThatCannotBeRight(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*azurearc.Options){
 		"no cluster":      func(o *azurearc.Options) { o.Cluster = "" },
@@ -500,7 +500,7 @@ func TestAddressesElsewhereAreNotFollowed(t *testing.T) {
 	}
 }
 
-// What goes wrong while an operation is polled ends the wait for it, with its own kind.
+// A failed poll ends the wait for the operation, with the kind of its error.
 func TestOperationsThatCannotBePolled(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]errs.Kind{429: errs.Throttled, 500: errs.Unavailable, 403: errs.Forbidden} {

@@ -18,7 +18,7 @@ import (
 )
 
 // Azure's own client understands what we write and how the server answers, and we
-// understand what it writes: so neither the backend nor the server is wrong by itself.
+// understand what it writes, so that backend and server do not share an error.
 func TestAzuresOwnClientAgrees(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options())

@@ -177,7 +177,7 @@ func TestTheExampleKeepsTheContract(t *testing.T) {
 	}
 }
 
-func TestWhatAnExecutableDoesWrongIsTold(t *testing.T) {
+func TestFaultsOfExecutablesAreReported(t *testing.T) {
 	t.Parallel()
 	limits := execplugin.Limits{Time: 20 * time.Second, Memory: 256 << 20, Output: 1 << 20, Parallel: 2}
 	impatient := limits
@@ -217,7 +217,7 @@ func TestWhatAnExecutableDoesWrongIsTold(t *testing.T) {
 	}
 }
 
-func TestOpeningAsksTheExecutable(t *testing.T) {
+func TestOpenRunsTheExecutable(t *testing.T) {
 	t.Parallel()
 	p := programs(t, execplugin.DefaultLimits())
 	for plugin, want := range map[string]string{
@@ -232,7 +232,7 @@ func TestOpeningAsksTheExecutable(t *testing.T) {
 	}
 }
 
-func TestOnlyExecutablesByNameAndPathAreTaken(t *testing.T) {
+func TestFindAcceptsExecutablesByNameAndPath(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {

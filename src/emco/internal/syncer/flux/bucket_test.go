@@ -23,7 +23,7 @@ func TestPlanForABucket(t *testing.T) {
 	}
 }
 
-func TestWhatABucketCannotHaveIsRefused(t *testing.T) {
+func TestInvalidBucketOptionsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, o := range []flux.BucketOptions{
 		{Source: "no such name"},

@@ -31,7 +31,7 @@ func TestPlanWithoutOptions(t *testing.T) {
 
 // Flux puts the name of a Kustomization on all objects as the value of a label, and
 // EMCO's names are wider than Kubernetes' names.
-func TestNamesOfPointersAreTakenByKubernetes(t *testing.T) {
+func TestNamesOfPointersAreValidInKubernetes(t *testing.T) {
 	t.Parallel()
 	b := open(t, flux.Options{})
 	apps := []string{"web", "Web", "we_b", "we-b", strings.Repeat("long", 30) + "1", strings.Repeat("long", 30) + "2"}
@@ -126,7 +126,7 @@ func TestDependenciesAreRepeatedOnlyOnRequest(t *testing.T) {
 	}
 }
 
-func TestWhatTheEdgeWouldRefuseIsRefused(t *testing.T) {
+func TestOptionsThatTheEdgeWouldRefuseAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, o := range []flux.Options{
 		{SecretRef: "no such name"},

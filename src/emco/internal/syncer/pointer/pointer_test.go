@@ -13,7 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/pointer"
 )
 
-func TestNamesAreTakenByKubernetesAndStayApart(t *testing.T) {
+func TestNamesAreValidInKubernetesAndDistinct(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.String().Draw(t, "a"), rapid.String().Draw(t, "b")
@@ -31,7 +31,7 @@ func TestNamesAreTakenByKubernetesAndStayApart(t *testing.T) {
 	}
 }
 
-func TestAnObjectHasNoMembersThatItWasNotGiven(t *testing.T) {
+func TestAnObjectHasOnlyGivenMembers(t *testing.T) {
 	t.Parallel()
 	text, err := json.Marshal(pointer.Object{APIVersion: "v1", Kind: "K", Metadata: pointer.Metadata{Name: "n"}})
 	if want := `{"apiVersion":"v1","kind":"K","metadata":{"name":"n"}}`; err != nil || string(text) != want {
@@ -51,7 +51,7 @@ func TestAFileHoldsItsObjectsInOrder(t *testing.T) {
 	}
 }
 
-func TestLabelsAreTakenByKubernetes(t *testing.T) {
+func TestLabelsAreValidInKubernetes(t *testing.T) {
 	t.Parallel()
 	for _, app := range []string{"", "web", "We_b", strings.Repeat("long", 40)} {
 		for key, value := range pointer.Labels(syncer.Target{Deployment: "7"}, app) {
