@@ -9,11 +9,19 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
+// HeadReader reads heads and the histories of deployments.
+type HeadReader interface {
+	// Head returns the head of a deployment, or NotFound.
+	Head(ctx context.Context, uid string) (appcontext.Head, error)
+	// Actions returns a deployment's history, oldest first.
+	Actions(ctx context.Context, uid string) ([]appcontext.Action, error)
+}
+
 // Head reads the head of a document's deployment. A deployment without any action has no
 // stored head yet: Head returns one in state Created, and the action that the first write
 // must record with it.
-func Head(ctx context.Context, contexts *appcontext.Store, doc store.Doc) (appcontext.Head, []appcontext.Action, error) {
-	head, err := contexts.Head(ctx, doc.UID)
+func Head(ctx context.Context, heads HeadReader, doc store.Doc) (appcontext.Head, []appcontext.Action, error) {
+	head, err := heads.Head(ctx, doc.UID)
 	if errs.Is(err, errs.NotFound) {
 		head = appcontext.Head{UID: doc.UID, Subject: string(doc.Key), State: appcontext.Created}
 		return head, []appcontext.Action{{State: appcontext.Created, Time: doc.Created}}, nil
@@ -22,10 +30,10 @@ func Head(ctx context.Context, contexts *appcontext.Store, doc store.Doc) (appco
 }
 
 // History reads the head and all actions so far, including one that is not stored yet.
-func History(ctx context.Context, contexts *appcontext.Store, doc store.Doc) (appcontext.Head, []appcontext.Action, error) {
-	head, acts, err := Head(ctx, contexts, doc)
+func History(ctx context.Context, heads HeadReader, doc store.Doc) (appcontext.Head, []appcontext.Action, error) {
+	head, acts, err := Head(ctx, heads, doc)
 	if err == nil && acts == nil {
-		acts, err = contexts.Actions(ctx, doc.UID)
+		acts, err = heads.Actions(ctx, doc.UID)
 	}
 	return head, acts, err
 }

@@ -103,10 +103,19 @@ func (s Snapshot) Move(to appcontext.Head, actions ...appcontext.Action) appcont
 	return appcontext.Move{From: s.Head, To: to, Acts: actions}
 }
 
+// HeadWriter reads and changes heads.
+type HeadWriter interface {
+	HeadReader
+	// Move makes one or two moves of different deployments in one transaction.
+	Move(ctx context.Context, moves ...appcontext.Move) ([]appcontext.Head, error)
+	// Remove deletes a deployment if its head is still as it was read.
+	Remove(ctx context.Context, h appcontext.Head) error
+}
+
 // Executor executes requests, each of them once.
 type Executor struct {
 	DB       *store.DB
-	Contexts *appcontext.Store
+	Contexts HeadWriter
 }
 
 // Load reads the snapshot of a document's deployment.

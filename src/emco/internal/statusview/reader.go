@@ -29,9 +29,22 @@ func Default() Options {
 	return Options{Stale: 3 * time.Minute, Interval: time.Second, Streams: 100, Now: time.Now}
 }
 
+// ContextReader reads deployments, their revisions and content.
+type ContextReader interface {
+	lifecycle.HeadReader
+	// Revision returns revision n of a deployment, or NotFound.
+	Revision(ctx context.Context, uid string, n int64) (appcontext.Revision, error)
+	// Placements returns where revision n places its apps.
+	Placements(ctx context.Context, uid string, n int64) ([]appcontext.Placement, error)
+	// GetBundle returns a bundle, or NotFound.
+	GetBundle(ctx context.Context, d appcontext.Digest) (appcontext.Bundle, error)
+	// GetBlob returns content, or NotFound.
+	GetBlob(ctx context.Context, d appcontext.Digest) ([]byte, error)
+}
+
 // Reader answers queries. It is safe for use by many goroutines.
 type Reader struct {
-	contexts  *appcontext.Store
+	contexts  ContextReader
 	mirror    *mirror.Mirror
 	options   Options
 	streams   *web.Streams
@@ -39,7 +52,7 @@ type Reader struct {
 }
 
 // New returns a reader of a store and its mirror.
-func New(contexts *appcontext.Store, m *mirror.Mirror, o Options) *Reader {
+func New(contexts ContextReader, m *mirror.Mirror, o Options) *Reader {
 	return &Reader{contexts: contexts, mirror: m, options: o, streams: web.NewStreams(o.Streams), revisions: newRevisionCache()}
 }
 
