@@ -162,13 +162,13 @@ func (x actionCommand) plan(ctx context.Context, c *client.Client, path string) 
 var actionText = []struct{ name, short, long string }{
 	{"approve", "Allow a deployment to be instantiated", ""},
 	{"instantiate", "Deploy what the documents describe", ""},
-	{"rollback", "Bring an earlier revision back as the next one", "Content and places are those of --revision; nothing is rendered."},
-	{"migrate", "Hand what runs over to another deployment intent group", "The other group, --to VERSION/GROUP of the same composite app, has to be approved. What\nits documents say is deployed in the place of what runs."},
-	{"stop", "Do nothing more towards what is desired", "What is on clusters stays as it is."},
+	{"rollback", "Restore an earlier revision as the next one", "Content and placements are those of --revision; nothing is rendered."},
+	{"migrate", "Hand a deployment over to another deployment intent group", "The other group, --to VERSION/GROUP of the same composite app, must be approved. Its\ndocuments replace what runs."},
+	{"stop", "Stop reconciling a deployment", "Objects on clusters stay as they are."},
 	{"terminate", "Remove a deployment from its clusters", ""},
 }
 
-// actions are the commands that act on a deployment; update, which is older, is not among them.
+// actions are the commands that act on a deployment, except for update.
 func (a *app) actions() []*cobra.Command {
 	var all []*cobra.Command
 	for _, text := range actionText {

@@ -65,10 +65,10 @@ func showBranches(w io.Writer, all []v2.GitBranch) {
 // decisions are the commands for an operator's decision on external edits of a branch.
 func (a *app) decisions() []*cobra.Command {
 	return []*cobra.Command{
-		a.decide("adopt", "Take a branch as it is", `Adopt takes the history of a branch that somebody has rewritten as it is: all that is
-desired is written anew on top of it.`),
-		a.decide("restore", "Put a branch back to what was written", `Restore puts a branch that somebody has rewritten back to the commit that was written to
-it last, where the server still has that. What somebody else pushes meanwhile is not lost.`),
+		a.decide("adopt", "Accept the present history of a branch", `Adopt accepts the history of a branch that others have rewritten. The server writes the
+desired state on top of it.`),
+		a.decide("restore", "Reset a branch to the last commit of the server", `Restore resets a branch that others have rewritten to the last commit that the server
+wrote, if the server still has it. It never discards a concurrent push.`),
 	}
 }
 

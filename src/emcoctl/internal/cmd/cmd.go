@@ -76,11 +76,11 @@ const long = `emcoctl applies, reads, updates and deletes EMCO documents, and fo
 
   emcoctl <command> -f file
 
-An anchor is a URL below /v2, such as projects/p1/logical-clouds. Flags may stand
-before or after the command. On a terminal emcoctl prints a line per document; in a
-pipe it prints the lines of EMCO's own client, unless -o says otherwise.
+An anchor is a URL below /v2, such as projects/p1/logical-clouds. Flags may precede or
+follow the command. On a terminal emcoctl prints a line per document; in a pipe it
+prints the lines of EMCO's client. -o selects another format.
 
-Where the server is: --server, else --config, else $EMCO_URL, else $HOME/.emco.yaml
+The address of the server: --server, else --config, else $EMCO_URL, else $HOME/.emco.yaml
 (EMCO's file with host and port per service, or an ingress), else ` + config.DefaultServer + `.
 Other variables: EMCO_TOKEN (as -t), EMCO_CA_FILE (as --ca-file), EMCOCTL_OUTPUT (as
 -o), EMCOCTL_LEGACY_EXIT=1 (exit 0 although the server refused, as EMCO's client).`

@@ -45,7 +45,7 @@ be rendered; see emcoctl help exit-codes).`
 // plan is the command that shows what an action would do.
 func (a *app) plan() *cobra.Command {
 	return a.planning(planCommand{}, "plan", "Show what an action would do",
-		"Plan shows where each app would go and why, what would become of its objects, and what\nis wrong."+fmt.Sprintf(planLong, ""))
+		"Plan shows the placements of each app with their reasons, the changes of its objects, and\nwhat is wrong."+fmt.Sprintf(planLong, ""))
 }
 
 // diff is the command that shows the differences that an action would make.

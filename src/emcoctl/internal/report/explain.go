@@ -74,7 +74,7 @@ func advise(r Result) string {
 		return adviseMissing(r, anchor.Parent(r.Path))
 	case errs.Conflict:
 		if r.Verb == anchor.Delete && !anchor.IsAction(r.Path) {
-			return "delete what still needs it first; terminate what is deployed"
+			return "delete its dependents first; terminate its deployments"
 		}
 	case errs.Malformed, errs.Invalid:
 		if r.At.File != "" && client.StatusOf(r.Err) != 0 {
@@ -91,7 +91,7 @@ func Next(err error) string {
 	}
 	switch errs.KindOf(err) {
 	case errs.Unavailable:
-		return "start the server (emco), or say where it is with --server, --config or $EMCO_URL"
+		return "start the server (emco), or give its address with --server, --config or $EMCO_URL"
 	case errs.Unauthorized:
 		return "give a token with -t or $EMCO_TOKEN"
 	case errs.Forbidden:
@@ -108,7 +108,7 @@ func adviseMissing(r Result, collection string) string {
 	case r.Verb == anchor.Update:
 		return "create it with: emcoctl apply -f " + fileOr(r, "FILE")
 	case anchor.IsCollection(collection):
-		return "see what there is with: emcoctl get " + collection
+		return "list the existing ones with: emcoctl get " + collection
 	}
 	return ""
 }
