@@ -9,31 +9,31 @@ const generationSize = 64
 // get to them by the same steps. It keeps the values used since the last generation but one.
 type cache[K comparable, V any] struct {
 	mu         sync.Mutex
-	young, old map[K]V // what is asked for moves to the young generation
+	young, old map[K]V // guarded by mu; a value that is used moves to the young generation
 }
 
-func (m *cache[K, V]) get(k K) (V, bool) {
-	m.mu.Lock()
-	v, ok := m.young[k]
+func (c *cache[K, V]) get(k K) (V, bool) {
+	c.mu.Lock()
+	v, ok := c.young[k]
 	if !ok {
-		v, ok = m.old[k]
+		v, ok = c.old[k]
 	}
-	m.mu.Unlock()
+	c.mu.Unlock()
 	if ok {
-		m.put(k, v)
+		c.put(k, v)
 	}
 	return v, ok
 }
 
 // put keeps a value. When the young generation is full, the old one is dropped.
-func (m *cache[K, V]) put(k K, v V) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, there := m.young[k]; there {
+func (c *cache[K, V]) put(k K, v V) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, there := c.young[k]; there {
 		return
 	}
-	if m.young == nil || len(m.young) >= generationSize {
-		m.old, m.young = m.young, map[K]V{}
+	if c.young == nil || len(c.young) >= generationSize {
+		c.old, c.young = c.young, map[K]V{}
 	}
-	m.young[k] = v
+	c.young[k] = v
 }

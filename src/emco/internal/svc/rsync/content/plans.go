@@ -26,68 +26,68 @@ type planKey struct {
 }
 
 // Of returns the steps of a pair's change. Callers must not change them.
-func (w *StepPlans) Of(ctx context.Context, p appcontext.Pair, pulls bool) ([]steps.Step, error) {
+func (s *StepPlans) Of(ctx context.Context, p appcontext.Pair, pulls bool) ([]steps.Step, error) {
 	k := planKey{p.Change, p.From, p.Desired, pulls}
-	if way, ok := w.known.get(k); ok {
-		return way, nil
+	if plan, ok := s.known.get(k); ok {
+		return plan, nil
 	}
-	from, err := w.Bundle(ctx, k.from)
+	from, err := s.Bundle(ctx, k.from)
 	if err != nil {
 		return nil, err
 	}
-	to, err := w.Bundle(ctx, k.to)
+	to, err := s.Bundle(ctx, k.to)
 	if err != nil {
 		return nil, err
 	}
-	way := steps.Of(steps.Transition{Change: k.change, From: from, To: to, Pulls: pulls})
-	if err := w.spare(ctx, way); err != nil {
+	plan := steps.Of(steps.Transition{Change: k.change, From: from, To: to, Pulls: pulls})
+	if err := s.spare(ctx, plan); err != nil {
 		return nil, err
 	}
-	w.known.put(k, way)
-	return way, nil
+	s.known.put(k, plan)
+	return plan, nil
 }
 
-// spare takes objects that ask to be kept out of those whose end is waited for.
-func (w *StepPlans) spare(ctx context.Context, way []steps.Step) error {
-	for i := range way {
-		s := &way[i]
-		if s.Kind != steps.Main || s.Need != steps.Gone {
+// spare removes objects that ask to be kept from those that a main step waits to be gone.
+func (s *StepPlans) spare(ctx context.Context, plan []steps.Step) error {
+	for i := range plan {
+		step := &plan[i]
+		if step.Kind != steps.Main || step.Need != steps.Gone {
 			continue
 		}
-		kept, err := w.reader.kept(ctx, s.About)
+		kept, err := s.reader.kept(ctx, step.About)
 		if err != nil {
 			return err
 		}
-		s.About = slices.DeleteFunc(slices.Clone(s.About), func(r appcontext.Ref) bool { return kept[steps.Key(r.ID)] })
+		step.About = slices.DeleteFunc(slices.Clone(step.About), func(r appcontext.Ref) bool { return kept[steps.Key(r.ID)] })
 	}
 	return nil
 }
 
 // Bundle reads a bundle; the one without a digest is empty.
-func (w *StepPlans) Bundle(ctx context.Context, d appcontext.Digest) (appcontext.Bundle, error) {
+func (s *StepPlans) Bundle(ctx context.Context, d appcontext.Digest) (appcontext.Bundle, error) {
 	if d == "" {
 		return appcontext.Bundle{}, nil
 	}
-	if b, ok := w.bundles.get(d); ok {
+	if b, ok := s.bundles.get(d); ok {
 		return b, nil
 	}
-	b, err := w.reader.store.GetBundle(ctx, d)
+	b, err := s.reader.store.GetBundle(ctx, d)
 	if err == nil {
-		w.bundles.put(d, b)
+		s.bundles.put(d, b)
 	}
 	return b, err
 }
 
 // At returns the step that a pair is at, and whether it is the last one.
-func (w *StepPlans) At(ctx context.Context, p appcontext.Pair, pulls bool) (steps.Step, bool, error) {
-	way, err := w.Of(ctx, p, pulls)
+func (s *StepPlans) At(ctx context.Context, p appcontext.Pair, pulls bool) (steps.Step, bool, error) {
+	plan, err := s.Of(ctx, p, pulls)
 	if err != nil {
 		return steps.Step{}, false, err
 	}
-	n := min(p.Step, len(way)-1)
-	step := way[n]
+	n := min(p.Step, len(plan)-1)
+	step := plan[n]
 	if p.Halted {
 		step, _ = step.AfterFailure()
 	}
-	return step, n == len(way)-1, nil
+	return step, n == len(plan)-1, nil
 }

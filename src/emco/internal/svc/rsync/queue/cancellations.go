@@ -10,7 +10,7 @@ type Cancellations struct {
 	ctx context.Context // of the term
 
 	mu  sync.Mutex
-	own map[string]cancellation // by deployment
+	own map[string]cancellation // by deployment; guarded by mu
 }
 
 type cancellation struct {
@@ -18,39 +18,40 @@ type cancellation struct {
 	cancel context.CancelFunc
 }
 
+// NewCancellations returns cancellations of work that ends with ctx at the latest.
 func NewCancellations(ctx context.Context) *Cancellations {
 	return &Cancellations{ctx: ctx, own: map[string]cancellation{}}
 }
 
 // For returns the context for work on a deployment.
-func (b *Cancellations) For(uid string) context.Context {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c, ok := b.own[uid]
+func (c *Cancellations) For(uid string) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	own, ok := c.own[uid]
 	if !ok {
-		c.ctx, c.cancel = context.WithCancel(b.ctx)
-		b.own[uid] = c
+		own.ctx, own.cancel = context.WithCancel(c.ctx)
+		c.own[uid] = own
 	}
-	return c.ctx
+	return own.ctx
 }
 
 // Cancel ends the work on a deployment that has started. Work that starts later runs.
-func (b *Cancellations) Cancel(uid string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if c, ok := b.own[uid]; ok {
-		c.cancel()
-		delete(b.own, uid)
+func (c *Cancellations) Cancel(uid string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if own, ok := c.own[uid]; ok {
+		own.cancel()
+		delete(c.own, uid)
 	}
 }
 
 // WithAny returns a context that ends with ctx, or when the work on one of the deployments is
 // cancelled. The caller must release it.
-func (b *Cancellations) WithAny(ctx context.Context, uids map[string]bool) (context.Context, func()) {
+func (c *Cancellations) WithAny(ctx context.Context, uids map[string]bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stops := make([]func() bool, 0, len(uids))
 	for uid := range uids {
-		stops = append(stops, context.AfterFunc(b.For(uid), cancel))
+		stops = append(stops, context.AfterFunc(c.For(uid), cancel))
 	}
 	return ctx, func() {
 		for _, stop := range stops {

@@ -11,53 +11,62 @@ import (
 type Timers struct {
 	call func(pair.Target)
 
-	mu     sync.Mutex
-	timers map[pair.Target]*time.Timer
-	off    bool
+	mu      sync.Mutex
+	timers  map[pair.Target]*time.Timer // guarded by mu
+	stopped bool                        // guarded by mu
 }
 
-func NewTimers(ring func(pair.Target)) *Timers {
-	return &Timers{call: ring, timers: map[pair.Target]*time.Timer{}}
+// NewTimers returns timers that call a function, each time in a goroutine of its own.
+func NewTimers(call func(pair.Target)) *Timers {
+	return &Timers{call: call, timers: map[pair.Target]*time.Timer{}}
 }
 
-func (a *Timers) Set(t pair.Target, in time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.off {
+// Set sets the timer of a target.
+func (t *Timers) Set(target pair.Target, in time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
 		return
 	}
-	if old := a.timers[t]; old != nil {
-		old.Stop()
-	}
-	a.timers[t] = time.AfterFunc(in, func() { a.fire(t) })
+	t.cancelLocked(target)
+	var timer *time.Timer
+	timer = time.AfterFunc(in, func() { t.fire(target, timer) })
+	t.timers[target] = timer
 }
 
-func (a *Timers) fire(t pair.Target) {
-	a.mu.Lock()
-	off := a.off
-	delete(a.timers, t)
-	a.mu.Unlock()
-	if !off {
-		a.call(t)
+// fire calls back, unless the timer was moved or removed since it fired.
+func (t *Timers) fire(target pair.Target, timer *time.Timer) {
+	t.mu.Lock()
+	current := t.timers[target] == timer && !t.stopped
+	if current {
+		delete(t.timers, target)
+	}
+	t.mu.Unlock()
+	if current {
+		t.call(target)
 	}
 }
 
 // Cancel removes the timer of a target.
-func (a *Timers) Cancel(t pair.Target) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if timer := a.timers[t]; timer != nil {
+func (t *Timers) Cancel(target pair.Target) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cancelLocked(target)
+}
+
+func (t *Timers) cancelLocked(target pair.Target) {
+	if timer := t.timers[target]; timer != nil {
 		timer.Stop()
-		delete(a.timers, t)
+		delete(t.timers, target)
 	}
 }
 
 // Stop removes all timers for good.
-func (a *Timers) Stop() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.off = true
-	for _, t := range a.timers {
-		t.Stop()
+func (t *Timers) Stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	for _, timer := range t.timers {
+		timer.Stop()
 	}
 }

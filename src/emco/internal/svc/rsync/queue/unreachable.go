@@ -13,48 +13,48 @@ import (
 // retry: all are delivered together.
 type Unreachable struct {
 	mu     sync.Mutex
-	queues map[pair.Target]string // the lane that each was late in
+	queues map[pair.Target]string // the queue in which each was last tried; guarded by mu
 }
 
 // Report takes the results of a queue and returns the targets that are worth another try.
-func (l *Unreachable) Report(lane string, outcomes []pair.Result) []pair.Target {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (u *Unreachable) Report(queue string, results []pair.Result) []pair.Target {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	reached, failed := map[string]bool{}, []pair.Target(nil)
-	for _, o := range outcomes {
-		t := pair.TargetOf(o.Key)
-		switch was, known := l.queues[t]; {
-		case o.Err == nil:
-			reached[lane] = true
+	for _, r := range results {
+		t := pair.TargetOf(r.Key)
+		switch was, known := u.queues[t]; {
+		case r.Err == nil:
+			reached[queue] = true
 			reached[was] = known
-			delete(l.queues, t)
-		case errs.Is(o.Err, errs.Unavailable):
+			delete(u.queues, t)
+		case errs.Is(r.Err, errs.Unavailable):
 			failed = append(failed, t)
-			delete(l.queues, t)
+			delete(u.queues, t)
 		}
 	}
-	out := l.leave(reached)
-	l.enter(lane, failed)
+	out := u.take(reached)
+	u.add(queue, failed)
 	return out
 }
 
-// leave forgets the targets that were late in some lanes, and returns them in order.
-func (l *Unreachable) leave(lanes map[string]bool) (out []pair.Target) {
-	for t, lane := range l.queues {
-		if lanes[lane] {
+// take removes the targets whose queues were reached, and returns them in order.
+func (u *Unreachable) take(reached map[string]bool) (out []pair.Target) {
+	for t, queue := range u.queues {
+		if reached[queue] {
 			out = append(out, t)
-			delete(l.queues, t)
+			delete(u.queues, t)
 		}
 	}
 	slices.SortFunc(out, pair.CompareTargets)
 	return out
 }
 
-func (l *Unreachable) enter(lane string, targets []pair.Target) {
-	if l.queues == nil {
-		l.queues = map[pair.Target]string{}
+func (u *Unreachable) add(queue string, targets []pair.Target) {
+	if u.queues == nil {
+		u.queues = map[pair.Target]string{}
 	}
 	for _, t := range targets {
-		l.queues[t] = lane
+		u.queues[t] = queue
 	}
 }

@@ -74,8 +74,8 @@ func TestTimersFireOnceAndCanBeMoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		rung := make(chan string, 10)
-		a := NewTimers(func(t pair.Target) { rung <- fmt.Sprint(t.Cluster, " ", time.Since(start)) })
+		fired := make(chan string, 10)
+		a := NewTimers(func(t pair.Target) { fired <- fmt.Sprint(t.Cluster, " ", time.Since(start)) })
 		a.Set(pair.Target{Cluster: "a"}, time.Minute)
 		a.Set(pair.Target{Cluster: "a"}, time.Second)
 		a.Set(pair.Target{Cluster: "b"}, time.Hour)
@@ -84,9 +84,9 @@ func TestTimersFireOnceAndCanBeMoved(t *testing.T) {
 		a.Set(pair.Target{Cluster: "c"}, time.Second)
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		close(rung)
+		close(fired)
 		var got []string
-		for r := range rung {
+		for r := range fired {
 			got = append(got, r)
 		}
 		if !slices.Equal(got, []string{"a 1s"}) {
