@@ -29,7 +29,7 @@ type budgetPolicy struct {
 func (g budgetPolicy) Do(req *policy.Request) (*http.Response, error) {
 	r := req.Raw()
 	if r.URL.Scheme != g.manager.Scheme || r.URL.Host != g.manager.Host {
-		return nil, errs.E(errs.Unavailable, "follow", subject(r), errors.New("Azure names another host for the operation, which is refused"))
+		return nil, errs.E(errs.Unavailable, "follow", subject(r), errors.New("the operation is on another host, which is refused"))
 	}
 	if wait := g.budget.take(r.Method != http.MethodGet); wait > 0 {
 		return nil, errs.Throttle(verb(r), subject(r), wait, errors.New("the share of Azure's request limit is used up, or Azure cannot be reached"))
