@@ -39,7 +39,7 @@ func TestAgentsChangeByCompareAndSwap(t *testing.T) {
 	second := hear(true, agents.Update{Agent: a})
 	b = first[1]
 	b.Seq = 2
-	stale := hear(false, agents.Update{Agent: b}, agents.Update{Agent: a}) // a is not at that revision any more
+	stale := hear(false, agents.Update{Agent: b}, agents.Update{Agent: a}) // a is no longer at that revision
 	if stale[0].Seq != 1 || stale[1].Mod != second[0].Mod {
 		t.Errorf("after a refusal the agents are %+v", stale)
 	}
@@ -75,7 +75,7 @@ func TestAgentsOfClustersThatAreGoneAreSwept(t *testing.T) {
 			_, _, err = s.UpdateAgents(ctx, []agents.Update{{Agent: a}})
 			must(t, err)
 		case "edge+d":
-			return false, errs.New(errs.Unavailable, "nobody knows")
+			return false, errs.New(errs.Unavailable, "not known now")
 		}
 		return !gone[cluster], nil
 	})
@@ -105,7 +105,7 @@ func TestDocumentsOfAgentsReplaceEachOther(t *testing.T) {
 		now, ok, err := s.UpdateAgents(ctx, []agents.Update{w})
 		must(t, err)
 		if !ok {
-			t.Fatal("somebody else has written")
+			t.Fatal("another writer was faster")
 		}
 		a = now[0]
 		got, err := s.AgentDocuments(ctx, []string{"edge+none", "edge+a"})

@@ -84,7 +84,7 @@ func TestH35CompactionDuringWatch(t *testing.T) {
 		if i%20 != 19 {
 			continue
 		}
-		gate.Lock() // nobody gets on
+		gate.Lock() // consumers stop
 		w.lose(func() {
 			for range c.r.IntN(40) {
 				c.change()

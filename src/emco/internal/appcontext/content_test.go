@@ -57,7 +57,7 @@ func TestBlobsOfAllSizesComeBack(t *testing.T) {
 			t.Errorf("%s has %d bytes", kv.Key, len(kv.Value))
 		}
 	}
-	_, err := s.GetBlob(ctx, manifest.DigestOf([]byte("nobody wrote this")))
+	_, err := s.GetBlob(ctx, manifest.DigestOf([]byte("never written")))
 	wantKind(t, err, errs.NotFound)
 }
 

@@ -21,7 +21,7 @@ type call struct {
 	what      string
 	from, to  int64 // from: what it must hold; to: what it holds afterwards, or was read
 	rev       int64 // number of the revision that is published; 0 if none
-	lost      bool  // somebody else was faster
+	lost      bool  // another writer was faster
 	call, ret int64
 }
 

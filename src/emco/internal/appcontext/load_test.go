@@ -122,14 +122,14 @@ func (l *load) until(ctx context.Context, what string, try func(ctx context.Cont
 			return
 		}
 		if time.Now().After(end) {
-			l.t.Errorf("%s: nobody answered for %s: %v", what, loadTime, err)
+			l.t.Errorf("%s: no answer for %s: %v", what, loadTime, err)
 			return
 		}
 	}
 }
 
 // step reads a deployment and steps it, until it was the faster one. Each try has a tag
-// of its own, so that one that was made although nobody said so is told from the next.
+// of its own, so that one that was made without an answer differs from the next.
 func (l *load) step(ctx context.Context, uid, tag string) {
 	tries := 0
 	l.until(ctx, "step "+tag, func(ctx context.Context) error {
@@ -200,7 +200,7 @@ func (l *load) check() {
 }
 
 // settled reads the history of a deployment, which must be as long as its head says. Steps
-// whose answers nobody waits for any more may still be made, so the head is read before and
+// whose answers no client awaits may still be made, so the head is read before and
 // after, until both are the same.
 func (l *load) settled(uid string) []Action {
 	l.t.Helper()
@@ -219,7 +219,7 @@ func (l *load) settled(uid string) []Action {
 		}
 		return acts
 	}
-	l.t.Fatalf("%s changes on and on, although nobody steps it", uid)
+	l.t.Fatalf("%s keeps changing, although no client steps it", uid)
 	return nil
 }
 

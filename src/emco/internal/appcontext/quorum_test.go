@@ -109,7 +109,7 @@ func TestEtcdRestartUnderLoad(t *testing.T) {
 	}
 }
 
-// A server that does not answer any more, but keeps its connections, is given up on.
+// A server that stops answering, but keeps its connections, is Unavailable.
 func TestASilentServerIsUnavailable(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, 1, etcdtest.Options{})

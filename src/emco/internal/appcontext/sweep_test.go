@@ -24,7 +24,7 @@ type world struct {
 	holds   map[string]map[int64][]Digest // bundles of revisions
 	pairs   map[PairKey]Pair              // as rsync wrote them
 	content map[Digest][]Digest           // bundle -> content of its objects
-	nobody  map[Digest]bool               // content that was written and never referred to
+	unused  map[Digest]bool               // content that was written and never referred to
 	tries   map[string]time.Time          // publishes that never ended -> when they began
 }
 
@@ -36,7 +36,7 @@ func newWorld() *world {
 	w := &world{
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), heads: map[string]Head{}, revs: map[string][]Revision{},
 		holds: map[string]map[int64][]Digest{}, pairs: map[PairKey]Pair{}, content: map[Digest][]Digest{},
-		nobody: map[Digest]bool{}, tries: map[string]time.Time{},
+		unused: map[Digest]bool{}, tries: map[string]time.Time{},
 	}
 	w.s = New(etcd, fmt.Sprintf("/sweep-%d", worlds.Add(1)), WithCache(0), WithGrace(grace), WithClock(func() time.Time { return w.now }))
 	return w
@@ -97,7 +97,7 @@ func (w *world) crash(t *rapid.T) {
 	uid := w.uid(t)
 	h := w.head(t, uid)
 	d := w.bundle(t)
-	w.nobody[d] = true
+	w.unused[d] = true
 	key := placementPrefix(w.s.kv, uid, h.LastRev+int64(rapid.IntRange(0, 1).Draw(t, "rev")), w.s.newTry())
 	_, err := w.s.putPlacements(t.Context(), key, slices.Values(places(600, d)))
 	must(t, err)
@@ -153,7 +153,7 @@ func (w *world) sweep(t *rapid.T) {
 		w.revs[uid] = w.kept(uid, revs, keep)
 	}
 	maps.DeleteFunc(w.tries, func(_ string, at time.Time) bool { return w.now.Sub(at) >= grace })
-	clear(w.nobody)
+	clear(w.unused)
 	w.check(t)
 }
 
@@ -211,7 +211,7 @@ func (w *world) check(t *rapid.T) {
 	for kv, err := range w.s.kv.List(t.Context(), etcdkv.Scan{Prefix: w.s.kv.Key("blob") + "/", KeysOnly: true}) {
 		must(t, err)
 		if d := Digest(w.s.kv.Split(kv.Key)[1]); !needed[d] {
-			t.Fatalf("content %s is left, and nobody needs it", d)
+			t.Fatalf("content %s is left although it is not needed", d)
 		}
 	}
 	w.checkTries(t)

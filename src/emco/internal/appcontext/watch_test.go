@@ -16,7 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// cutWatcher is a watcher of which the watches can be ended, as a lost connection does.
+// cutWatcher is a watcher whose watches can be ended, as by a lost connection.
 type cutWatcher struct {
 	clientv3.Watcher
 	gate sync.RWMutex // held while the connection is lost
@@ -47,7 +47,7 @@ func (w *cutWatcher) lose(meanwhile func()) {
 	meanwhile()
 }
 
-// shortWatcher is a watcher of which each watch ends after one response.
+// shortWatcher is a watcher whose watches end after one response.
 type shortWatcher struct{ clientv3.Watcher }
 
 func (w shortWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
@@ -63,7 +63,7 @@ func (w shortWatcher) Watch(ctx context.Context, key string, opts ...clientv3.Op
 	return first
 }
 
-// newCutStore returns a store of which the watches can be cut.
+// newCutStore returns a store whose watches can be cut.
 func newCutStore(t *testing.T) (*Store, *cutWatcher) {
 	t.Helper()
 	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))

@@ -107,7 +107,7 @@ func TestADelayEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		start = time.Now()
 		if err := s.At(ctx, "b"); err != nil || time.Since(start) != time.Second {
-			t.Errorf("a delay of which the context ends: %v after %s", err, time.Since(start))
+			t.Errorf("a delay whose context ends: %v after %s", err, time.Since(start))
 		}
 	})
 }

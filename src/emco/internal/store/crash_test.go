@@ -119,7 +119,7 @@ func TestACrashAtAnyWriteLeavesNoLie(t *testing.T) {
 	}
 }
 
-// crashAt lets the process die at the n-th write of call, opens the store anew and
+// crashAt lets the process die at the n-th write of call, opens the store again and
 // checks it. It reports whether the process died.
 func crashAt(t *testing.T, n int, after, settle bool, call func(context.Context, *store.DB) error, done func(map[store.Key]store.Doc) bool) bool {
 	t.Helper()

@@ -92,22 +92,22 @@ func TestNothingNewComesWhileTheGuardWorks(t *testing.T) {
 
 func TestADeletionThatAnotherFinishedHasSucceeded(t *testing.T) {
 	t.Parallel()
-	for _, anew := range []bool{false, true} {
+	for _, again := range []bool{false, true} {
 		a, b, raw := twoDBs(t)
 		b.SetLease(0) // takes the other's deletion for one left behind
 		create(t, a, store.Write{Key: parent})
 		err := a.Delete(t.Context(), parent, func(ctx context.Context, _ store.Doc) error {
-			if err := b.Delete(ctx, parent, nil); err != nil || !anew {
+			if err := b.Delete(ctx, parent, nil); err != nil || !again {
 				return err
 			}
-			_, err := b.Create(ctx, store.Write{Key: parent, Body: []byte("anew")})
+			_, err := b.Create(ctx, store.Write{Key: parent, Body: []byte("again")})
 			return err
 		})
 		if err != nil {
 			t.Errorf("Delete = %v, want nil", err)
 		}
-		if d, err := raw.Get(t.Context(), parent); anew && (err != nil || string(d.Body) != "anew") || !anew && err == nil {
-			t.Errorf("created anew: %t, but there is %+v, %v", anew, d, err)
+		if d, err := raw.Get(t.Context(), parent); again && (err != nil || string(d.Body) != "again") || !again && err == nil {
+			t.Errorf("created again: %t, but there is %+v, %v", again, d, err)
 		}
 	}
 }

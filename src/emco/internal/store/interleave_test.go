@@ -175,7 +175,7 @@ func scenarios() []scenario {
 			nil,
 		},
 		{
-			"a parent goes and comes anew while a child comes",
+			"a parent is deleted and created again while a child is created",
 			[]store.Write{p},
 			[]actor{createActor(c, store.ErrNoParent), deleteActor(parent, store.ErrHasChildren), createActor(p, exists)},
 			nil,
@@ -236,7 +236,7 @@ func oneOf(results []error, _ map[store.Key]store.Doc) error {
 // allOf demands that all actors succeeded.
 func allOf(results []error, _ map[store.Key]store.Doc) error { return errors.Join(results...) }
 
-// revision demands that nobody's replacement was lost.
+// revision requires that no replacement was lost.
 func revision(k store.Key, want int64) func([]error, map[store.Key]store.Doc) error {
 	return func(_ []error, docs map[store.Key]store.Doc) error {
 		if got := docs[k].Rev; got != want {
@@ -379,7 +379,7 @@ func allowed(err error, may []error) bool {
 	return false
 }
 
-// sound checks what holds whenever nobody is at work: no document is unfinished, no
+// sound checks what holds while no process writes: no document is unfinished, no
 // child without its parent.
 func sound(docs map[store.Key]store.Doc) error {
 	for _, d := range docs {

@@ -129,7 +129,7 @@ func killedWriter(t *testing.T, dir string, n int) []store.Key {
 		}
 	}
 	if err := cmd.Wait(); err == nil || len(keys) < n {
-		t.Fatalf("the writer ended by itself after %d documents: %v\n%s", len(keys), err, stderr.String())
+		t.Fatalf("the writer ended without a kill after %d documents: %v\n%s", len(keys), err, stderr.String())
 	}
 	return keys
 }

@@ -20,7 +20,7 @@ func (db *DB) CheckKey(ctx context.Context) error {
 	return err
 }
 
-// firstSealed returns the first document with a secret; a zero one if there is none.
+// firstSealed returns the first document with a secret; a zero one if none has.
 func firstSealed(ctx context.Context, d Driver) (Doc, error) {
 	for doc, err := range d.List(ctx, "", Query{}) {
 		if err != nil || doc.Secret != nil {

@@ -137,7 +137,7 @@ func TestADirectoryServesOneProcess(t *testing.T) {
 }
 
 // A process that was killed keeps its lock for a moment when a child of it is on its way
-// to another program; who starts it again at once shall not be refused.
+// to another program; a restart at the same moment must not be refused.
 func TestALockThatGoesIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -81,7 +81,7 @@ func start(t testing.TB, o Options, addresses func() []string) *Cluster {
 		}
 		c.end()
 	}
-	t.Fatal("somebody else has taken the ports of etcd, again and again")
+	t.Fatal("other programs use the ports of etcd, again and again")
 	panic("not reached")
 }
 
@@ -182,7 +182,7 @@ func (c *Cluster) elect() (leader int, err error) {
 	return leader, err
 }
 
-// await waits for something. errTaken if a member has found that somebody else listens on
+// await waits for something. errTaken if a member has found that another program listens on
 // its port.
 func (c *Cluster) await(otherwise string, something func() bool) error {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
@@ -266,8 +266,8 @@ func (c *Cluster) ask(i int) *clientv3.StatusResponse {
 	return nil
 }
 
-// Pause stops a member in its tracks; its connections stay open. It returns when none of
-// the member's threads runs any more.
+// Pause stops a member as SIGSTOP does; its connections stay open. It returns when none of
+// the member's threads runs.
 func (c *Cluster) Pause(i int) {
 	c.t.Helper()
 	c.signal(i, syscall.SIGSTOP)

@@ -55,7 +55,7 @@ func runTests(m *testing.M) int {
 	return code
 }
 
-// cutWatcher is a watcher of which the watches can be ended, as a lost connection does.
+// cutWatcher is a watcher whose watches can be ended, as by a lost connection.
 type cutWatcher struct {
 	clientv3.Watcher
 	gate sync.RWMutex // held while the connection is lost
@@ -448,9 +448,9 @@ func TestSubscriptions(t *testing.T) {
 		s.compact()
 	})
 	select {
-	case <-sub.Changed(): // all is told anew, so anything may have changed
+	case <-sub.Changed(): // all records follow again, so anything may have changed
 	case <-time.After(time.Minute):
-		t.Error("not told that the watch began anew")
+		t.Error("no signal when the watch began again")
 	}
 	sub.Close()
 	if len(s.mirror.subs) != 0 {
@@ -492,7 +492,7 @@ func TestSignsOfLife(t *testing.T) {
 		select {
 		case <-sub.Changed():
 		case <-time.After(time.Minute):
-			t.Error("nobody is told of a sign of life")
+			t.Error("no signal for a sign of life")
 		}
 	}
 	for a := range s.mirror.Agents(t.Context()) {

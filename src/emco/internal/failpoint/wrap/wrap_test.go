@@ -27,7 +27,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
-// trial is a set of which one point fails at a time.
+// trial is a set where one point fails at a time.
 type trial struct {
 	*testing.T
 	set *failpoint.Set
