@@ -1,5 +1,5 @@
-// Package platform registers targets with the platforms of clusters that have to be told
-// by an API of their own where to look (see syncer.Bootstrapper).
+// Package platform registers targets with the platforms of clusters that learn by an API call
+// where to look (see syncer.Bootstrapper).
 package platform
 
 import (
@@ -52,13 +52,13 @@ type call struct {
 	results  []pair.Result
 }
 
-// registration is what a platform was told, and when.
+// registration is the last successful call for a target.
 type registration struct {
 	digest digest
 	at     time.Time
 }
 
-// digest covers everything that a platform is told, credentials included.
+// digest covers everything that a call sends, credentials included.
 type digest [sha256.Size]byte
 
 // NewRegistrar returns a registrar whose work ends with ctx, or by Stop.
@@ -103,7 +103,7 @@ func (r *Registrar) newCall(t pair.Target, to route.Route, apps []string) call {
 	return c
 }
 
-// isCurrent reports whether the platform was told the same recently. If so, a different
+// isCurrent reports whether the last call was the same and recent. If so, a different
 // call that is still pending is canceled.
 func (r *Registrar) isCurrent(t pair.Target, c call) bool {
 	r.mu.Lock()
