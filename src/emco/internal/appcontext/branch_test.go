@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 )
 
 const fleet = "https://git.example.org/fleet.git"
@@ -18,18 +19,18 @@ func TestBranchesAreRememberedUntilAdopted(t *testing.T) {
 	wantKind(t, err, errs.NotFound)
 
 	o := own(t, s, "a", time.Minute)
-	first, err := s.PutBranch(ctx, o.Fence(), Branch{URL: fleet, Name: "main", Commit: "c1"})
+	first, err := s.PutBranch(ctx, o.Fence(), gitstate.Branch{URL: fleet, Name: "main", Commit: "c1"})
 	must(t, err)
-	_, err = s.PutBranch(ctx, o.Fence(), Branch{URL: fleet, Name: "main", Commit: "c2"})
+	_, err = s.PutBranch(ctx, o.Fence(), gitstate.Branch{URL: fleet, Name: "main", Commit: "c2"})
 	wantKind(t, err, errs.Conflict)
-	_, err = s.PutBranch(ctx, o.Fence(), Branch{URL: fleet, Name: "side", Commit: "c3"})
+	_, err = s.PutBranch(ctx, o.Fence(), gitstate.Branch{URL: fleet, Name: "side", Commit: "c3"})
 	must(t, err)
 
 	adopted, err := s.Adopt(ctx, fleet, "main")
 	must(t, err)
 	got, err := s.Branch(ctx, fleet, "main")
 	must(t, err)
-	if want := (Branch{URL: fleet, Name: "main", Adopted: 1, Mod: adopted.Mod}); got != want || got != adopted {
+	if want := (gitstate.Branch{URL: fleet, Name: "main", Adopted: 1, Mod: adopted.Mod}); got != want || got != adopted {
 		t.Errorf("adopted: %+v, want %+v", got, want)
 	}
 	first.Commit = "c4"
@@ -44,7 +45,7 @@ func TestBranchesAreWatched(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	for _, name := range []string{"main", "side"} {
-		_, err := s.PutBranch(ctx, Fence{}, Branch{URL: fleet, Name: name, Commit: "c"})
+		_, err := s.PutBranch(ctx, Fence{}, gitstate.Branch{URL: fleet, Name: name, Commit: "c"})
 		must(t, err)
 	}
 	if all := collect(t, s.Branches(ctx)); len(all) != 2 || all[0].Commit != "c" || all[0].Mod == 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 )
 
 // The limits of those who put load on a store: of the first try, of a later one, and of all
@@ -25,8 +26,8 @@ const (
 type load struct {
 	t     *testing.T
 	s     *Store
-	own   *Ownership   // by which pairs are written
-	clock atomic.Int64 // orders calls and returns
+	own   *shards.Ownership // by which pairs are written
+	clock atomic.Int64      // orders calls and returns
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
 

@@ -20,7 +20,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
@@ -42,7 +42,7 @@ type Resolver struct {
 // Moves reports the progress of clusters that move to another place in Git.
 type Moves interface {
 	// Of returns the last known move of a cluster; the zero Relocation if there is none.
-	Of(ctx context.Context, cluster string) (appcontext.Relocation, error)
+	Of(ctx context.Context, cluster string) (gitstate.Relocation, error)
 }
 
 // Lookup resolves clusters. It reads each sync object once, which many clusters share, and

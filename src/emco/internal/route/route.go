@@ -4,7 +4,7 @@ import (
 	"context"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
@@ -44,7 +44,7 @@ func (r Route) Place() string { return r.Settings.Kind + " on branch " + r.Setti
 type Move struct {
 	From    Route // the old place; zero when the move is done
 	Cluster string
-	Stage   appcontext.MoveStage
+	Stage   gitstate.MoveStage
 	Number  int64
 }
 
@@ -58,11 +58,11 @@ func (l *Lookup) move(ctx context.Context, cluster string, c v2.Cluster, registr
 	if err != nil {
 		return nil, err
 	}
-	m := &Move{Cluster: cluster, Number: moved.Number, Stage: appcontext.MoveAsked}
+	m := &Move{Cluster: cluster, Number: moved.Number, Stage: gitstate.MoveAsked}
 	if known.Of(registration, moved.Number) {
 		m.Stage = known.Stage
 	}
-	if m.Stage == appcontext.MoveDone {
+	if m.Stage == gitstate.MoveDone {
 		return m, nil
 	}
 	m.From, err = l.Git(ctx, cluster, c.Spec.GitOps.MovedTo(moved.From))
@@ -94,9 +94,9 @@ func (r Route) Role(shard int) Role {
 	}
 	fromHere := r.Move.From.Backend != nil && r.Move.From.Shard() == shard
 	switch {
-	case r.Move.Stage == appcontext.MoveAsked && fromHere:
+	case r.Move.Stage == gitstate.MoveAsked && fromHere:
 		return Carry
-	case r.Move.Stage == appcontext.MoveAsked:
+	case r.Move.Stage == gitstate.MoveAsked:
 		return Wait
 	case r.Shard() == shard:
 		return Deliver

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 )
 
 // Group is what the processes share: each branch of a repository, and each cluster that is
 // reached directly, is in one shard, and so has one writer. Sixteen shards spread the work
 // evenly over a handful of processes. Each shard costs a key that is written when a process
 // starts.
-var Group = appcontext.Team{Kind: "rsync", Shards: 16}
+var Group = shards.Group{Kind: "rsync", Shards: 16}
 
 // branchKey is what the shard of a branch is computed from, whatever the credential.
 func branchKey(b Branch) string { return "git " + b.URL + " " + b.Name }

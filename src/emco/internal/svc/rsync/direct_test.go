@@ -20,6 +20,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
@@ -95,7 +96,7 @@ func newYardAt(t *testing.T, kubeconfig []byte) *yard {
 		t.Fatal(err)
 	}
 	y.serve(New(Parts{
-		DB: db, Contexts: y.contexts, Backends: backends.Backends(), Kube: kube.New(kube.Options{}), Member: appcontext.Member{Holder: "test", TTL: time.Minute},
+		DB: db, Contexts: y.contexts, Backends: backends.Backends(), Kube: kube.New(kube.Options{}), Member: shards.Member{Holder: "test", TTL: time.Minute},
 		Retry: pair.Retry{First: 50 * time.Millisecond, Longest: 300 * time.Millisecond}, Workers: 2, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}))
 	return y

@@ -11,6 +11,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
@@ -33,7 +34,7 @@ type Parts struct {
 	Rules    gitops.Rules // which Git addresses are allowed
 	Git      git.Committer
 	Kube     *kube.Sink
-	Member   appcontext.Member // this process among those that share the work
+	Member   shards.Member // this process among those that share the work
 	Retry    Retry
 	Workers  int                // directly reached clusters worked on at the same time
 	Differ   branchguard.Differ // finds what others changed; nil: nothing does
@@ -53,7 +54,7 @@ type Service struct {
 
 	heads  *shard.HeadFeed
 	shared shard.Shared
-	group  *appcontext.Sharing // the processes that share the work
+	group  *shards.Runner // the processes that share the work
 	shards *runningShards
 }
 
@@ -75,8 +76,8 @@ func New(p Parts) *Service {
 	if p.Mirror != nil {
 		s.shared.Others = p.Mirror
 	}
-	s.shared.Alone = func() bool { return s.group.Standing().Working == route.Group.Shards }
-	s.group = p.Contexts.Share(route.Group, p.Member, s.runShard)
+	s.shared.Alone = func() bool { return s.group.Status().Working == route.Group.Shards }
+	s.group = p.Contexts.ShardRunner(route.Group, p.Member, s.runShard)
 	return s
 }
 
@@ -90,7 +91,7 @@ func (s *Service) Ready() error {
 	if err := s.group.Ready(); err != nil {
 		return err
 	}
-	if n := s.group.Standing().Working - s.shards.ready(); n > 0 {
+	if n := s.group.Status().Working - s.shards.ready(); n > 0 {
 		return fmt.Errorf("%d shards have not caught up with the AppContext", n)
 	}
 	return nil
@@ -113,7 +114,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // runShard runs a shard for one term of owning it.
-func (s *Service) runShard(ctx context.Context, n int, own *appcontext.Ownership) error {
+func (s *Service) runShard(ctx context.Context, n int, own *shards.Ownership) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var sh *shard.Shard
 	sh = shard.New(ctx, s.shared, n, own.Fence(), func() { s.shards.caughtUp(sh) })

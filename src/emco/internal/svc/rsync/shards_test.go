@@ -19,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
@@ -105,7 +106,7 @@ func (w *works) process(holder string, through func(deliver.Committer) deliver.C
 	w.run(func(ctx context.Context) { _ = seen.Run(ctx) })
 	p.Service = New(Parts{
 		DB: w.db, Contexts: contexts, Mirror: seen, Backends: backends.Backends(), Git: c, Kube: kube.New(kube.Options{}),
-		Member: appcontext.Member{Holder: holder, TTL: time.Minute}, Workers: 2, Log: log,
+		Member: shards.Member{Holder: holder, TTL: time.Minute}, Workers: 2, Log: log,
 		Retry: pair.Retry{First: 20 * time.Millisecond, Longest: 100 * time.Millisecond},
 	})
 	return p
@@ -353,7 +354,7 @@ func TestProcessesShareTheWork(t *testing.T) {
 	w.start(one)
 	leave := w.start(two)
 	w.until("both have a part", func(map[string]appcontext.Pair) bool {
-		a, b := one.group.Standing(), two.group.Standing()
+		a, b := one.group.Status(), two.group.Status()
 		return a.Working > 0 && b.Working > 0 && a.Working+b.Working == route.Group.Shards && one.Ready() == nil && two.Ready() == nil
 	})
 	var all []string

@@ -19,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -67,7 +68,7 @@ func (a Branches) list(w http.ResponseWriter, r *http.Request) error {
 	return web.JSON(w, http.StatusOK, out)
 }
 
-func document(b appcontext.Branch) v2.GitBranch {
+func document(b gitstate.Branch) v2.GitBranch {
 	return v2.GitBranch{URL: b.URL, Branch: b.Name, Commit: b.Commit}
 }
 
@@ -182,7 +183,7 @@ func (a Branches) resolve(w http.ResponseWriter, r *http.Request, branch v2.GitB
 // setBack moves a branch to the commit that was written last, unless the branch contains
 // it. It replaces the head that it has checked, and no other: a concurrent push is not
 // lost. It returns that head.
-func (a Branches) setBack(ctx context.Context, repo git.Repo, b appcontext.Branch) (git.Hash, error) {
+func (a Branches) setBack(ctx context.Context, repo git.Repo, b gitstate.Branch) (git.Hash, error) {
 	ours := git.Hash(b.Commit)
 	head, err := a.Git.Head(ctx, repo, b.Name)
 	if err != nil && !errs.Is(err, errs.NotFound) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -22,7 +23,7 @@ func TestHistoryIsAdoptedByRequest(t *testing.T) {
 	server := httptest.NewServer(web.Wrap(log, router))
 	defer server.Close()
 	for _, name := range []string{"side", "main"} {
-		b := appcontext.Branch{URL: "https://git/fleet.git", Name: name, Commit: "c0ffee"}
+		b := gitstate.Branch{URL: "https://git/fleet.git", Name: name, Commit: "c0ffee"}
 		if _, err := contexts.PutBranch(t.Context(), appcontext.Fence{}, b); err != nil {
 			t.Fatal(err)
 		}

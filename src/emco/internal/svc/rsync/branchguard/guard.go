@@ -11,6 +11,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
@@ -119,7 +120,7 @@ func (g *Guard) HoldRepairs() (release func()) {
 
 // followDecisions carries out what operators decide about branches, until ctx ends. A
 // decision that cannot be carried out is tried again.
-func (g *Guard) followDecisions(ctx context.Context, what string, next func(ctx context.Context, shard int) (appcontext.Branch, bool), act func(context.Context, appcontext.Branch) error) {
+func (g *Guard) followDecisions(ctx context.Context, what string, next func(ctx context.Context, shard int) (gitstate.Branch, bool), act func(context.Context, gitstate.Branch) error) {
 	retry := pair.Retry{First: pair.FirstRetry, Longest: time.Minute}
 	for attempt := 1; ; attempt++ {
 		b, ok := next(ctx, g.Shard)
@@ -140,7 +141,7 @@ func (g *Guard) followDecisions(ctx context.Context, what string, next func(ctx 
 
 // writeAgain makes everything on an adopted branch due. That is stored before it is
 // recorded as done, so a crash in between makes it due twice.
-func (g *Guard) writeAgain(ctx context.Context, b appcontext.Branch) error {
+func (g *Guard) writeAgain(ctx context.Context, b gitstate.Branch) error {
 	at := branchOf(b)
 	targets, err := g.targetsOn(ctx, at)
 	if err != nil {
@@ -158,7 +159,7 @@ func (g *Guard) writeAgain(ctx context.Context, b appcontext.Branch) error {
 }
 
 // resolveEdits carries out a decision about held edits.
-func (g *Guard) resolveEdits(ctx context.Context, b appcontext.Branch) error {
+func (g *Guard) resolveEdits(ctx context.Context, b gitstate.Branch) error {
 	at := branchOf(b)
 	targets, err := g.targetsOn(ctx, at)
 	if err != nil {

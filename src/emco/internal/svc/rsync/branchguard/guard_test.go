@@ -16,6 +16,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -275,17 +276,17 @@ func TestDecisionsAreCarriedOut(t *testing.T) {
 	target := []pair.Target{{Cluster: "edge+h1", UID: "7"}}
 	for name, tt := range map[string]struct {
 		decide func(f *fixture) error
-		done   func(f *fixture, b appcontext.Branch) bool
+		done   func(f *fixture, b gitstate.Branch) bool
 	}{
 		"history is adopted": {
 			func(f *fixture) error { _, err := f.contexts.Adopt(f.Context(), held.URL, held.Name); return err },
-			func(f *fixture, b appcontext.Branch) bool {
+			func(f *fixture, b gitstate.Branch) bool {
 				return slices.Equal(f.pairs.undelivered, target) && b.Renewed == b.Adopted
 			},
 		},
 		"edits are kept": {
 			func(f *fixture) error { _, err := f.contexts.Judge(f.Context(), held.URL, held.Name, true); return err },
-			func(f *fixture, b appcontext.Branch) bool {
+			func(f *fixture, b gitstate.Branch) bool {
 				return f.pairs.resolved == "[{edge+h1 7}] true" && b.Heeded == b.Judged
 			},
 		},
@@ -294,7 +295,7 @@ func TestDecisionsAreCarriedOut(t *testing.T) {
 				_, err := f.contexts.Judge(f.Context(), held.URL, held.Name, false)
 				return err
 			},
-			func(f *fixture, b appcontext.Branch) bool {
+			func(f *fixture, b gitstate.Branch) bool {
 				return f.pairs.resolved == "[{edge+h1 7}] false" && b.Heeded == b.Judged
 			},
 		},
@@ -302,7 +303,7 @@ func TestDecisionsAreCarriedOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, held.Shard())
-			if _, err := f.contexts.PutBranch(t.Context(), appcontext.Fence{}, appcontext.Branch{URL: held.URL, Name: held.Name, Commit: "c0ffee"}); err != nil {
+			if _, err := f.contexts.PutBranch(t.Context(), appcontext.Fence{}, gitstate.Branch{URL: held.URL, Name: held.Name, Commit: "c0ffee"}); err != nil {
 				t.Fatal(err)
 			}
 			if err := tt.decide(f); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/watchcache"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -15,14 +16,14 @@ import (
 // Records are what is stored of each branch: the commit that was written last, and what
 // operators decided. The shards of a process share them.
 type Records struct {
-	cache *watchcache.Cache[route.Branch, appcontext.Branch]
+	cache *watchcache.Cache[route.Branch, gitstate.Branch]
 	store *appcontext.Store
 	log   *slog.Logger
 }
 
 // NewRecords returns records that are empty until Run has read them.
 func NewRecords(store *appcontext.Store, log *slog.Logger) *Records {
-	return &Records{watchcache.New[route.Branch](func(r appcontext.Branch) int64 { return r.Mod }), store, log}
+	return &Records{watchcache.New[route.Branch](func(r gitstate.Branch) int64 { return r.Mod }), store, log}
 }
 
 // Run watches the stored records until ctx ends.
@@ -53,21 +54,21 @@ func (r *Records) Base(ctx context.Context, at route.Branch) (git.Hash, error) {
 
 // SetCommit stores the commit that was written last.
 func (r *Records) SetCommit(ctx context.Context, own appcontext.Fence, at route.Branch, commit git.Hash) error {
-	return r.update(ctx, own, at, func(b *appcontext.Branch) { b.Commit = string(commit) })
+	return r.update(ctx, own, at, func(b *gitstate.Branch) { b.Commit = string(commit) })
 }
 
 // SetRenewed stores that everything on the branch is due again, after its history was
 // adopted for the n-th time.
 func (r *Records) SetRenewed(ctx context.Context, own appcontext.Fence, at route.Branch, n int64) error {
-	return r.update(ctx, own, at, func(b *appcontext.Branch) { b.Renewed = max(b.Renewed, n) })
+	return r.update(ctx, own, at, func(b *gitstate.Branch) { b.Renewed = max(b.Renewed, n) })
 }
 
 // SetResolved stores that the n-th decision about held edits is carried out.
 func (r *Records) SetResolved(ctx context.Context, own appcontext.Fence, at route.Branch, n int64) error {
-	return r.update(ctx, own, at, func(b *appcontext.Branch) { b.Heeded = max(b.Heeded, n) })
+	return r.update(ctx, own, at, func(b *gitstate.Branch) { b.Heeded = max(b.Heeded, n) })
 }
 
-func (r *Records) update(ctx context.Context, own appcontext.Fence, at route.Branch, change func(*appcontext.Branch)) error {
+func (r *Records) update(ctx context.Context, own appcontext.Fence, at route.Branch, change func(*gitstate.Branch)) error {
 	b, _ := r.cache.Peek(at)
 	for {
 		b.URL, b.Name = at.URL, at.Name
@@ -101,14 +102,14 @@ func (r *Records) Forget(ctx context.Context, own appcontext.Fence, at route.Bra
 
 // AwaitAdopted waits for a branch of a shard whose history was adopted, and on which
 // everything must be written again. It returns false when ctx ends.
-func (r *Records) AwaitAdopted(ctx context.Context, shard int) (appcontext.Branch, bool) {
-	return r.cache.Await(ctx, func(b appcontext.Branch) bool { return b.Adopted > b.Renewed && branchOf(b).Shard() == shard })
+func (r *Records) AwaitAdopted(ctx context.Context, shard int) (gitstate.Branch, bool) {
+	return r.cache.Await(ctx, func(b gitstate.Branch) bool { return b.Adopted > b.Renewed && branchOf(b).Shard() == shard })
 }
 
 // AwaitResolution waits for a decision about held edits on a branch of a shard. It returns
 // false when ctx ends.
-func (r *Records) AwaitResolution(ctx context.Context, shard int) (appcontext.Branch, bool) {
-	return r.cache.Await(ctx, func(b appcontext.Branch) bool { return b.Judged > b.Heeded && branchOf(b).Shard() == shard })
+func (r *Records) AwaitResolution(ctx context.Context, shard int) (gitstate.Branch, bool) {
+	return r.cache.Await(ctx, func(b gitstate.Branch) bool { return b.Judged > b.Heeded && branchOf(b).Shard() == shard })
 }
 
-func branchOf(b appcontext.Branch) route.Branch { return route.Branch{URL: b.URL, Name: b.Name} }
+func branchOf(b gitstate.Branch) route.Branch { return route.Branch{URL: b.URL, Name: b.Name} }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -17,7 +17,7 @@ const registrationGrace = time.Minute
 // removeLeftBranch removes the branch that a deregistered cluster alone has read, unless
 // others have written to it, or the cluster was registered again and reads it. It reports
 // whether to try again.
-func (m *Mover) removeLeftBranch(ctx context.Context, r appcontext.Relocation) (again bool) {
+func (m *Mover) removeLeftBranch(ctx context.Context, r gitstate.Relocation) (again bool) {
 	again, err := m.tryRemoveLeftBranch(ctx, r)
 	if err == nil || ctx.Err() != nil {
 		return again
@@ -29,7 +29,7 @@ func (m *Mover) removeLeftBranch(ctx context.Context, r appcontext.Relocation) (
 	return true
 }
 
-func (m *Mover) tryRemoveLeftBranch(ctx context.Context, r appcontext.Relocation) (again bool, err error) {
+func (m *Mover) tryRemoveLeftBranch(ctx context.Context, r gitstate.Relocation) (again bool, err error) {
 	lookup := m.Routes.Lookup()
 	old, err := lookup.Git(ctx, r.Cluster, v2.GitOps{
 		Type: r.Left.Type, Reference: r.Left.Reference, Resource: r.Left.Resource,
@@ -63,7 +63,7 @@ func (m *Mover) tryRemoveLeftBranch(ctx context.Context, r appcontext.Relocation
 }
 
 // forget removes the record of a deregistered cluster. It reports whether to try again.
-func (m *Mover) forget(ctx context.Context, r appcontext.Relocation) (again bool) {
+func (m *Mover) forget(ctx context.Context, r gitstate.Relocation) (again bool) {
 	if err := m.Store.DropRelocation(ctx, m.Fence, r); err != nil && !errs.Is(err, errs.Conflict) {
 		m.Log.Warn("the record of a deregistered cluster was not removed", "cluster", r.Cluster, "err", err)
 		return ctx.Err() == nil

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -84,7 +84,7 @@ func TestTheBranchOfADeregisteredClusterIsRemoved(t *testing.T) {
 				c.Spec.GitOps = *tt.again
 				put("cluster-providers/edge/clusters/c1", c, "")
 			}
-			left := appcontext.LeftPlace{Type: own.Type, Reference: own.Reference, RefMode: own.RefMode}
+			left := gitstate.LeftPlace{Type: own.Type, Reference: own.Reference, RefMode: own.RefMode}
 			if err := contexts.LeaveRelocation(t.Context(), "edge+c1", "the old registration", left); err != nil {
 				t.Fatal(err)
 			}

@@ -8,19 +8,20 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/watchcache"
 )
 
 // Progress is what is stored of the moves of clusters. The shards of a process share it.
 type Progress struct {
-	cache *watchcache.Cache[string, appcontext.Relocation] // by cluster
+	cache *watchcache.Cache[string, gitstate.Relocation] // by cluster
 	store *appcontext.Store
 	log   *slog.Logger
 }
 
 // NewProgress returns a progress that is empty until Run has read it.
 func NewProgress(store *appcontext.Store, log *slog.Logger) *Progress {
-	return &Progress{watchcache.New[string](func(r appcontext.Relocation) int64 { return r.Mod }), store, log}
+	return &Progress{watchcache.New[string](func(r gitstate.Relocation) int64 { return r.Mod }), store, log}
 }
 
 // Run watches the stored moves until ctx ends.
@@ -40,7 +41,7 @@ func (p *Progress) Run(ctx context.Context) {
 }
 
 // Of returns the last known move of a cluster.
-func (p *Progress) Of(ctx context.Context, cluster string) (appcontext.Relocation, error) {
+func (p *Progress) Of(ctx context.Context, cluster string) (gitstate.Relocation, error) {
 	r, err := p.cache.Get(ctx, cluster)
 	if err != nil {
 		return r, errs.E(errs.Unavailable, "read", "move of "+cluster, err)
@@ -50,13 +51,13 @@ func (p *Progress) Of(ctx context.Context, cluster string) (appcontext.Relocatio
 
 // Underway returns the moves that are not done, and a channel that is closed with the next
 // change.
-func (p *Progress) Underway() (out []appcontext.Relocation, changed <-chan struct{}) {
-	return p.cache.List(func(r appcontext.Relocation) bool { return r.Stage != appcontext.MoveDone })
+func (p *Progress) Underway() (out []gitstate.Relocation, changed <-chan struct{}) {
+	return p.cache.List(func(r gitstate.Relocation) bool { return r.Stage != gitstate.MoveDone })
 }
 
 // Advance stores the next stage of a move. It keeps what other shards wrote in the
 // meantime, and never goes back to an earlier stage.
-func (p *Progress) Advance(ctx context.Context, own appcontext.Fence, next appcontext.Relocation) error {
+func (p *Progress) Advance(ctx context.Context, own appcontext.Fence, next gitstate.Relocation) error {
 	for {
 		r, err := p.store.Relocation(ctx, next.Cluster)
 		if err != nil && !errs.Is(err, errs.NotFound) {
@@ -83,6 +84,6 @@ func (p *Progress) Advance(ctx context.Context, own appcontext.Fence, next appco
 	}
 }
 
-var stageOrder = map[appcontext.MoveStage]int{
-	appcontext.MoveAsked: 1, appcontext.MoveWritten: 2, appcontext.MoveTaken: 3, appcontext.MoveDone: 4, appcontext.MoveLeft: 5,
+var stageOrder = map[gitstate.MoveStage]int{
+	gitstate.MoveAsked: 1, gitstate.MoveWritten: 2, gitstate.MoveTaken: 3, gitstate.MoveDone: 4, gitstate.MoveLeft: 5,
 }

@@ -246,7 +246,7 @@ func (s *Store) forgetHandedOver(ctx context.Context, put []appcontext.Pair) ([]
 	if len(unsure) == 0 {
 		return put, nil
 	}
-	if err := s.cfg.AppContext.Calm(ctx, s.cfg.Fence); err != nil {
+	if err := s.cfg.AppContext.Barrier(ctx, s.cfg.Fence); err != nil {
 		return nil, err
 	}
 	stored, err := s.cfg.AppContext.PairsAt(ctx, unsure)

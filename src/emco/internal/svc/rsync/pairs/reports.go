@@ -61,7 +61,7 @@ func (s *Store) assess(ctx context.Context, c *change, r appcontext.Report) erro
 	}
 	c.readiness[r.Key] = now
 	// An agent repeats itself. That it still reports is known without a write, see
-	// appcontext.Agent.
+	// agents.Agent.
 	same := !last.none && last.digest == now.digest && last.ready == now.ready && last.since.Equal(now.since)
 	if r.Seq == 0 || !same {
 		c.reports = append(c.reports, r)

@@ -27,7 +27,7 @@ type AppContext interface {
 	PutPairs(ctx context.Context, own appcontext.Fence, put []appcontext.Pair, remove []appcontext.PairKey) error
 	PutReports(ctx context.Context, own appcontext.Fence, put []appcontext.Report, remove []appcontext.PairKey) error
 	PairsAt(ctx context.Context, keys []appcontext.PairKey) ([]appcontext.Pair, error)
-	Calm(ctx context.Context, own appcontext.Fence) error
+	Barrier(ctx context.Context, own appcontext.Fence) error
 	reportReader
 }
 
