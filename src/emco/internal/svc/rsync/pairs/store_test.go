@@ -67,8 +67,6 @@ var (
 // job is a hook's object, in the content "1".
 var job = appcontext.Ref{ID: manifest.ID{Group: "batch", Version: "v1", Kind: "Job", Namespace: "shop", Name: "migrate"}, Digest: "d", Stamp: "1"}
 
-func digests(d ...appcontext.Digest) []appcontext.Digest { return d }
-
 // config is that of shard 0 over a real store; the test owns the shard.
 func config(t *testing.T, r *recorder, now func() time.Time) pairs.Config {
 	t.Helper()

@@ -1,7 +1,0 @@
-//go:build race
-
-package rsync
-
-// raced says that the race detector is built in. Everything takes ten times as long then;
-// races also occur in small fleets.
-const raced = true
