@@ -21,7 +21,7 @@ type Budget interface {
 // before it moves a branch.
 type Cost struct {
 	Calls   int // of the provider's interface
-	Points  int // by which the provider weighs calls: reading 1, writing 5 with GitHub
+	Points  int // weights of the provider's calls: with GitHub reading 1, writing 5
 	Content int // calls that make commits, trees, references, pull requests or comments
 	Pushes  int // to the repository
 	Reads   int // of the repository by Git's protocol

@@ -38,7 +38,7 @@ func BadPath(path, reason string) error {
 
 // CheckPath returns Invalid unless path may be edited: relative, clean, slash-separated UTF-8
 // without control characters or backslashes, and without elements that a Git client on any system
-// could take for its own directory or that "git fsck" refuses (".git" in any case, "git~1", ".git"
+// could mistake for its own directory or that "git fsck" refuses (".git" in any case, "git~1", ".git"
 // with trailing dots, blanks or streams, or with characters that file systems ignore; ".gitmodules"
 // likewise).
 func CheckPath(path string) error {

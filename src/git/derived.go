@@ -8,8 +8,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// SourceTrailer is the key of the trailer in which a derived branch names the commit that it was
-// derived from.
+// SourceTrailer is the key of the trailer that names, in a commit of a derived branch, the
+// commit that it was derived from.
 const SourceTrailer = "Emco-Source"
 
 // DerivedWriter is a Host that keeps derived branches. Each holds one directory of another branch,

@@ -79,13 +79,13 @@ type Edit struct {
 	Dir  map[string][]byte // files below Path, by path relative to it
 }
 
-// Message is what a commit says.
+// Message describes a commit and how it is made.
 type Message struct {
 	Title    string    // one line
 	Trailers []Trailer // in this order, after a blank line
 	Author   string    // "Name <mail>"; DefaultAuthor when empty
 	When     time.Time // now when zero; kept to the second, in UTC
-	Signer   Signer    // of the commit; nil: it is not signed
+	Signer   Signer    // nothing is sent: a commit that would be made fails with ErrDryRun
 	DryRun   bool      // nothing is sent: a commit that would be made fails with ErrDry
 
 	// Guard is called right before the branch is moved, when all else is ready. Its error
@@ -93,7 +93,7 @@ type Message struct {
 	Guard func(context.Context) error
 }
 
-// ErrDry says that edits would change something, to who only wanted to know.
+// ErrDryRun reports that the edits of a dry run would change something.
 var ErrDryRun = errors.New("the edits change something; a dry run sends nothing")
 
 // Trailer is one "Key: value" line at the end of a commit message.

@@ -104,8 +104,8 @@ func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git
 	return h.Of(r).Commit(ctx, r, branch, parent, edits, m)
 }
 
-// Since returns what was committed since base; TooLarge, too many to tell, if the
-// repository's host has no logs.
+// Since returns the commits after base. It returns TooLarge if the repository's host has
+// no logs.
 func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (git.Log, error) {
 	logs, ok := h.Of(r).(git.LogReader)
 	if !ok {
@@ -170,8 +170,8 @@ func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdat
 	return v.CommitDerived(ctx, r, s)
 }
 
-// Changed says what differs between two commits, by Git's own protocol where the repository's
-// host cannot.
+// Changed returns the paths that differ between two commits. If the repository's host cannot
+// compare commits, it uses Git's own protocol.
 func (h *Host) Changed(ctx context.Context, r git.Repo, d git.Difference) ([]string, error) {
 	differ, ok := h.Of(r).(git.Differ)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 
 const module = "github.com/emco-orchestrator/emco/src/git"
 
-// arrows says for each package which others of the module it may import, "." being
-// the port itself, and which other modules. Tests may import what they like.
+// arrows lists for each package the packages of this module ("." is the port itself) and
+// the other modules that it may import. Tests may import any package.
 var arrows = map[string]struct{ own, modules []string }{
 	".":         {},
 	"transport": {own: []string{"."}},
@@ -46,7 +46,7 @@ func fault(pkg, name string, test bool) string {
 	may, listed := arrows[pkg]
 	switch {
 	case !listed:
-		return "the package is in no group; say in arrows where it belongs"
+		return "the package is not in arrows; add it there"
 	case under(name, never):
 		return "nothing here may link it"
 	case name == wholeClient:

@@ -173,7 +173,7 @@ type commitAttempt struct {
 	derived         []git.DerivedBranch
 	removeDerived   []string
 	onExternalEdits func(context.Context, []git.Commit) ([]string, error)
-	reportedHead    git.Hash // the head up to which external commits were reported
+	reportedHead    git.Hash // external commits up to this one were reported
 	derivedResult   git.DerivedResult
 	newCommits      []git.Commit // since the last check of the branch, newest first
 	committed       bool

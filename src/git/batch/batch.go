@@ -35,7 +35,7 @@ type Options struct {
 	Window       time.Duration       // longest wait, after a commit, for those who shared it; 50 ms
 	Hosted       func(git.Repo) bool // whether a provider runs a repository's server and limits requests; none
 	HostedWindow time.Duration       // least time between commits on hosted repositories, which their branches share; 10 s
-	Budget       git.Budget          // of which pushes are spent; git.Free
+	Budget       git.Budget          // pays for pushes; git.Free
 	ProposalPoll time.Duration       // after which callers submit jobs again that wait for a proposal; 30 s
 	Cooldown     Cooldown            // how long failing repositories are left alone
 	Idle         time.Duration       // time without work after which a branch's goroutine ends; 30 s

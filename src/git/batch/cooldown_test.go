@@ -14,7 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
-// breaking is a host of which some repositories are out of order.
+// breaking is a host that fails for some of its repositories.
 type breaking struct {
 	*memory
 	mu    sync.Mutex

@@ -21,8 +21,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
-// TestMain keeps the checks short unless the command line says otherwise: each step talks
-// to a Git server.
+// TestMain keeps the checks short unless a flag overrides that: each step talks to a Git
+// server.
 func TestMain(m *testing.M) {
 	for name, value := range map[string]string{"rapid.checks": "8", "rapid.steps": "10"} {
 		if err := flag.Set(name, value); err != nil {
@@ -85,7 +85,7 @@ func draw(t *rapid.T) git.Edit {
 	return e
 }
 
-// apply changes the model as the edit shall change the branch, and reports whether it does.
+// apply makes an edit in the model and reports whether it changes the branch.
 func (m *machine) apply(e git.Edit) bool {
 	before := maps.Clone(m.files)
 	maps.DeleteFunc(m.files, func(p, _ string) bool { return git.Inside(p, e.Path) })

@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// SideBranch returns the branch from which changes of a protected one are proposed.
+// SideBranch returns the branch that holds proposed changes of a protected one.
 func SideBranch(branch string) string { return "emco/" + branch }
 
 // ProposedError is the error of jobs that wait for a proposal, because their branch is protected.

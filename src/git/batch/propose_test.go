@@ -55,8 +55,8 @@ func show(t *testing.T, f *forge, branch, path, want string) {
 	}
 }
 
-// A protected branch is a refusal in the server's words; where the job says so, a pull
-// request, one however often and by whomever it is asked for.
+// A protected branch is refused in the server's words. If the job allows proposals, the
+// writer opens one pull request for all callers and retries.
 func TestH54ProtectedBranches(t *testing.T) {
 	t.Parallel()
 	for _, squash := range []bool{false, true} {
@@ -112,7 +112,7 @@ func TestH54ProtectedBranches(t *testing.T) {
 	}
 }
 
-// What was proposed and is to be as it was is done, and the proposal does not change it.
+// A proposed change that is reverted is done at once; the branch holds it already.
 func TestAProposalThatIsTakenBack(t *testing.T) {
 	t.Parallel()
 	f, r := protect(t)
@@ -126,7 +126,7 @@ func TestAProposalThatIsTakenBack(t *testing.T) {
 	show(t, f, "emco/main", "a", "0")
 }
 
-// A side branch that nobody proposes, as a crash leaves it, is used.
+// A side branch without a proposal, which a crash leaves behind, is used.
 func TestH55ASideBranchWithoutProposalIsUsed(t *testing.T) {
 	t.Parallel()
 	f, r := protect(t)
@@ -138,7 +138,7 @@ func TestH55ASideBranchWithoutProposalIsUsed(t *testing.T) {
 	}
 }
 
-// An unprotected branch is written, whatever the job says of protected ones.
+// An unprotected branch is written directly, even if the job allows proposals.
 func TestNothingIsProposedWithoutNeed(t *testing.T) {
 	t.Parallel()
 	_, bare, r := server(t)

@@ -24,7 +24,7 @@ func (m logMemory) Since(_ context.Context, _ git.Repo, commit, base git.Hash) (
 	return m.since(commit, base)
 }
 
-// derivedMemory is a memory with derived branches; it notes what it is asked for.
+// derivedMemory is a memory with derived branches; it records the updates that it receives.
 type derivedMemory struct {
 	*memory
 	updates *[]git.DerivedUpdate
@@ -69,7 +69,7 @@ func TestOwnersDoNotShareCommits(t *testing.T) {
 	}
 }
 
-// A job that comes in the very moment in which its branch's goroutine ends is answered.
+// A job that arrives just when its branch's goroutine ends is answered.
 func TestAJobAtTheEndOfAnIdleBranchIsAnswered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -269,8 +269,8 @@ func newExternalEdit(t *testing.T, theirs git.Commit) externalEdit {
 	return externalEdit{m, ours, w}
 }
 
-// Edits by others that are to be kept stop all jobs that would write over them, however a job names
-// the path, and also when the question had to be asked twice.
+// External edits that the policy keeps stop all jobs that would overwrite them, however a job
+// names the path, even if the policy is asked a second time.
 func TestExternalEditsAreKept(t *testing.T) {
 	t.Parallel()
 	dir := []git.Edit{{Path: "dir", Dir: map[string][]byte{"other": []byte("x")}}}

@@ -66,9 +66,9 @@ func busiest(times []time.Time, span time.Duration) (most int) {
 	return most
 }
 
-// A caller who is alone never waits. Of several each commit waits for those who shared the
-// last one, which is why they share the next one too; one who does not come back is waited
-// for as long as the window.
+// A lone caller never waits. Otherwise a commit waits for the callers that shared the last
+// one, so that they share the next one too. It waits for a missing caller until the window
+// ends.
 func TestCommitsWaitForThoseWhoSharedTheLast(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

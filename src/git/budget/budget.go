@@ -38,10 +38,10 @@ type Budget struct {
 
 	mu    sync.Mutex
 	gates map[[sha256.Size]byte]*rateGate
-	sweep int // number of gates from which idle ones are dropped; guarded by mu
+	sweep int // number of gates that starts a removal of idle ones; guarded by mu
 }
 
-// firstSweep is the number of gates from which idle ones are dropped at first.
+// firstSweep is the number of gates that starts the first removal of idle ones.
 const firstSweep = 64
 
 // New returns a full budget.

@@ -135,7 +135,7 @@ func (g *rateGate) nextQueue(now time.Time) (who *queueKey, next time.Duration) 
 	return nil, next
 }
 
-// waitFor returns how long a cost must wait, and for which buckets.
+// waitFor returns how long a cost must wait, and the buckets that lack tokens.
 func (g *rateGate) waitFor(c git.Cost, held map[*tokenBucket]bool, now time.Time) (wait time.Duration, lacking []*tokenBucket) {
 	wait = g.closedFor(c, now)
 	for _, b := range g.buckets {

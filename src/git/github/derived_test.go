@@ -9,7 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
-// A view that nobody reads any more is removed; what someone else has put there is left alone.
+// An unused view is removed, unless someone else has written to it.
 func TestViewsThatAreGoneAreRemoved(t *testing.T) {
 	t.Parallel()
 	_, bare, repo := seeded(t)

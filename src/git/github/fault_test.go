@@ -80,7 +80,7 @@ func TestH52AnswersBecomeKinds(t *testing.T) {
 		{"429 with a time", githubtest.Fault{Status: 429, Header: map[string]string{"Retry-After": "9"}, Body: `{}`}, errs.Throttled, 9 * time.Second, 9 * time.Second},
 		{"429 without a time", githubtest.Fault{Status: 429}, errs.Throttled, time.Minute, time.Minute},
 		{"no repository", githubtest.Fault{Status: 404, Body: `{"message":"Not Found"}`}, errs.NotFound, 0, 0},
-		{"a proxy's page that says 404", githubtest.Fault{Status: 404, Header: html, Body: "<html>"}, errs.Unavailable, 0, 0},
+		{"a proxy's page with 404", githubtest.Fault{Status: 404, Header: html, Body: "<html>"}, errs.Unavailable, 0, 0},
 		{"a conflict", githubtest.Fault{Status: 409, Body: `{"message":"Conflict"}`}, errs.Conflict, 0, 0},
 		{"what is invalid", githubtest.Fault{Status: 422, Body: `{"message":"Validation Failed","errors":[{"resource":"Tree","field":"path","code":"invalid"}]}`}, errs.Invalid, 0, 0},
 		{"what is too large", githubtest.Fault{Status: 413, Body: `{}`}, errs.TooLarge, 0, 0},
@@ -463,7 +463,7 @@ func TestH55EmptyRepositories(t *testing.T) {
 	}
 }
 
-// Objects that a client sends to a repository of which the default branch is missing.
+// A client sends objects to a repository whose default branch is missing.
 func TestH55NoDefaultBranch(t *testing.T) {
 	t.Parallel()
 	_, bare, repo := serve(t, githubtest.Limits{})
@@ -576,7 +576,7 @@ func TestH18RedirectsCarryNoCredentials(t *testing.T) {
 	}
 }
 
-// A server that says nonsense gets typed errors, in bounded time and memory.
+// A malformed answer causes a typed error, in bounded time and memory.
 func TestH19NonsenseIsRefused(t *testing.T) {
 	t.Parallel()
 	srv, bare, repo := seeded(t)

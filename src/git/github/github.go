@@ -28,7 +28,7 @@ type Options struct {
 	MaxTrees int64                  // bytes of trees to keep per repository; 64 MiB
 	MaxItems int                    // entries of one request for a tree; 5,000
 	MaxBytes int                    // bytes of one request for a tree; 4 MiB
-	Admit    func(netip.Addr) error // says which addresses may be dialled; transport.AdmitPublic
+	Admit    func(netip.Addr) error // returns an error for addresses that must not be dialled; transport.AdmitPublic
 	Log      *slog.Logger           // for debug lines; none
 }
 

@@ -34,7 +34,7 @@ func (i treeItem) size() int {
 // treePlan is how the server builds a draft's trees in few requests.
 //
 //	blobs    large or binary files: a request each
-//	rounds   trees of directories "0", "1", …, each of which many places share;
+//	rounds   trees "0", "1", … of directories that occur in many places;
 //	         those of a later round hold some of an earlier one
 //	root     the changes from the old root to the new one
 type treePlan struct {
@@ -50,7 +50,7 @@ type treePlan struct {
 	sizes        map[tree.ID]int     // bytes of a request that an object takes
 	replacesFile map[tree.ID]bool    // trees at the path of a former file
 	staged       map[tree.ID]bool    // sent once, on their own
-	rounded      map[tree.ID]int     // of staged objects: in which round
+	rounded      map[tree.ID]int     // round of each staged object
 	order        []tree.ID           // new objects in the order they were found; then those of rounds
 }
 

@@ -61,7 +61,7 @@ func TestH54Proposals(t *testing.T) {
 	}
 }
 
-// offer commits to the branch that is to be taken, which begins where main is.
+// offer commits to the side branch, which starts at main's head.
 func offer(t *testing.T, h *github.Host, bare gittest.Bare, repo git.Repo, parent git.Hash, content string) git.Hash {
 	t.Helper()
 	if _, err := h.Head(t.Context(), repo, "emco/main"); errs.Is(err, errs.NotFound) {

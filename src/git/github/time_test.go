@@ -89,8 +89,9 @@ func TestTWdAllWorkLandsWithinTheLimits(t *testing.T) {
 // chanceOf is how long one waits before its next change.
 func chanceOf(c, round int) int { return (c*7 + round*13) % 60 }
 
-// Thirty-two writers, and someone who pushes by Git each time one of our commits is about to
-// move the branch: every push gets through, ours is made anew on top of it, nothing is lost.
+// Thirty-two writers commit, and each time one of the commits is about to move the branch,
+// someone else pushes by Git. Every push succeeds, our commit is rebuilt on top of it, and
+// nothing is lost.
 // Nothing here depends on who is faster: our commit waits at the server while theirs is pushed.
 func TestH47ForeignPushesSurvive(t *testing.T) {
 	t.Parallel()

@@ -141,9 +141,9 @@ func (h *Host) probe(ctx context.Context, r git.Repo, maybe []apiAddress) (apiAd
 	return apiAddress{}, first
 }
 
-// answers returns nil if GitLab is at a place: it knows its version, and tells it to users
-// only. If another program answers there, the error wraps errStrange. What is said of limits
-// is not for the credential, which is not sent.
+// answers returns nil if GitLab serves its API at an address: it reports its version only to
+// users. If another program answers there, the error wraps errNotAPI. The request carries no
+// credential, so limits in the answer do not apply to one.
 func (h *Host) answers(ctx context.Context, r git.Repo, at apiAddress) error {
 	client, err := h.apiClient(r, at.base, anonymousAuth{})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 func unix(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 
-// The API is found behind whatever an instance has in front of its paths; where a project
-// is in groups of groups, that is told apart by asking once, without a credential.
+// The host finds the API behind any path prefix of the instance. One request without a
+// credential distinguishes the prefix from nested groups of the project.
 func TestWhereTheAPIIs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -27,13 +27,13 @@ func TestWhereTheAPIIs(t *testing.T) {
 		{"at the root", "", "", 3},
 		{"behind a prefix", "/gitlab", "", 3},
 		{"behind two", "/tools/gitlab", "", 3},
-		{"where it is said to be", "", "", 2},
-		{"where it is said to be, behind a prefix", "/gitlab", "/api/v4/", 2},
+		{"at the configured address", "", "", 2},
+		{"at the configured address, behind a prefix", "/gitlab", "/api/v4/", 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, c.prefix, gitlab.Options{})
-			if strings.HasPrefix(c.name, "where") {
+			if strings.HasPrefix(c.name, "at the configured") {
 				s.repo.API = strings.TrimSuffix(s.API(), "/api/v4") + c.api
 			}
 			s.foreign(t, "main", "README.md")
@@ -89,8 +89,8 @@ func TestAddressesThatCannotBe(t *testing.T) {
 	}
 }
 
-// What is not reached is not asked at the next place, nor taken for another program;
-// addresses of machines that hand out credentials are not dialled.
+// If an address cannot be reached, the next one is not tried, and no other program is
+// assumed there. Addresses of metadata services are not dialled.
 func TestH17TheAPIIsNotDialledEverywhere(t *testing.T) {
 	t.Parallel()
 	closed := httptest.NewServer(http.NotFoundHandler())

@@ -20,8 +20,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/gittest/gitlabtest"
 )
 
-// A token that ends while it is used is told apart on both ways; nothing is tried again,
-// and other tokens go on.
+// A token that ends during use is recognized by Git and by the API. Nothing is retried, and
+// other tokens still work.
 func TestH51TokensEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(stage){
@@ -44,7 +44,7 @@ func TestH51TokensEnd(t *testing.T) {
 					t.Errorf("%s: %v of kind %v, want Unauthorized since it is %s", what, err, errs.KindOf(err), name)
 				}
 				if err != nil && strings.Contains(err.Error(), developer) {
-					t.Errorf("%s tells the token: %v", what, err)
+					t.Errorf("%s reveals the token: %v", what, err)
 				}
 			}
 			if calls, requests := len(s.Calls())-calls, s.Requests()-requests; calls != 1 || requests != 1 {
@@ -126,9 +126,9 @@ func TestH52RefusalsOfTheAPI(t *testing.T) {
 		kind  errs.Kind
 		after time.Duration
 	}{
-		{"429 that says how long", gitlabtest.Fault{Status: 429, Header: map[string]string{"Retry-After": "7"}, Body: "Retry later"}, errs.Throttled, 7 * time.Second},
-		{"429 that does not say", gitlabtest.Fault{Status: 429, Body: "Retry later"}, errs.Throttled, time.Minute},
-		{"403 that says how long", gitlabtest.Fault{Status: 403, Header: map[string]string{"Retry-After": "90"}}, errs.Throttled, 90 * time.Second},
+		{"429 with Retry-After", gitlabtest.Fault{Status: 429, Header: map[string]string{"Retry-After": "7"}, Body: "Retry later"}, errs.Throttled, 7 * time.Second},
+		{"429 without Retry-After", gitlabtest.Fault{Status: 429, Body: "Retry later"}, errs.Throttled, time.Minute},
+		{"403 with Retry-After", gitlabtest.Fault{Status: 403, Header: map[string]string{"Retry-After": "90"}}, errs.Throttled, 90 * time.Second},
 		{"403", gitlabtest.Fault{Status: 403, Body: `{"message":"403 Forbidden"}`}, errs.Forbidden, 0},
 		{"401", gitlabtest.Fault{Status: 401, Body: `{"message":"401 Unauthorized"}`}, errs.Unauthorized, 0},
 		{"422", gitlabtest.Fault{Status: 422, Body: `{"message":{"base":["odd"]}}`}, errs.Invalid, 0},
@@ -136,7 +136,7 @@ func TestH52RefusalsOfTheAPI(t *testing.T) {
 		{"413", gitlabtest.Fault{Status: 413}, errs.TooLarge, 0},
 		{"500", gitlabtest.Fault{Status: 500, Body: `{"message":"500 Internal Server Error"}`}, errs.Unavailable, 0},
 		{"502 of a proxy", gitlabtest.Fault{Status: 502, Header: map[string]string{"Content-Type": html}, Body: "<html>Whoops</html>"}, errs.Unavailable, 0},
-		{"503 that says how long", gitlabtest.Fault{Status: 503, Header: map[string]string{"Retry-After": "30"}}, errs.Unavailable, 30 * time.Second},
+		{"503 with Retry-After", gitlabtest.Fault{Status: 503, Header: map[string]string{"Retry-After": "30"}}, errs.Unavailable, 30 * time.Second},
 		{"a login page", gitlabtest.Fault{Status: 200, Header: map[string]string{"Content-Type": html}, Body: "<html>Sign in</html>"}, errs.Unavailable, 0},
 		{"JSON that is cut", gitlabtest.Fault{Status: 200, Header: map[string]string{"Content-Type": "application/json"}, Body: `[{"iid":`}, errs.Unavailable, 0},
 	} {
@@ -161,7 +161,7 @@ func TestH52RefusalsOfTheAPI(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the reset, where nothing else is said", func(t *testing.T) {
+	t.Run("the reset alone", func(t *testing.T) {
 		t.Parallel()
 		s := start(t, "", gitlab.Options{})
 		s.repo.API = s.API()
@@ -173,7 +173,7 @@ func TestH52RefusalsOfTheAPI(t *testing.T) {
 	})
 }
 
-// The budget hears how many calls are left before they are used up.
+// The budget learns how many calls remain before they are used up.
 func TestH52LimitsAreToldToTheBudget(t *testing.T) {
 	t.Parallel()
 	budget := &accounts{}

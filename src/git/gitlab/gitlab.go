@@ -16,7 +16,7 @@ type Options struct {
 	Git     *plain.Host            // carries the data; one of its own, which Close closes
 	Timeout time.Duration          // for one whole call of the API's part; 1 minute
 	Budget  git.Budget             // of calls of the API, and of a Git of its own; no bounds
-	Admit   func(netip.Addr) error // says which addresses may be dialled; as plain's
+	Admit   func(netip.Addr) error // returns an error for addresses that must not be dialled; as plain's
 }
 
 func (o Options) withDefaults() Options {

@@ -60,7 +60,7 @@ func TestH54ProtectedBranchesAreProposedTo(t *testing.T) {
 	}
 }
 
-// Whatever is refused because of a protected branch says so.
+// Every refusal because of a protected branch names the branch.
 func TestH54EveryRefusalSaysWhy(t *testing.T) {
 	t.Parallel()
 	s := seeded(t)
@@ -191,8 +191,8 @@ func TestManyProposeAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// Whoever has a fork can open a merge request from a branch of the same name: it is never
-// taken for ours, however many there are.
+// Whoever has a fork can open merge requests from a branch of the same name. The host never
+// mistakes them for ours, however many there are.
 func TestRequestsFromForksAreNotOurs(t *testing.T) {
 	t.Parallel()
 	s := seeded(t)
@@ -223,7 +223,7 @@ func TestWhatCannotBeProposed(t *testing.T) {
 		{"a branch into itself", "main", "main", s.repo, errs.Invalid},
 		{"a branch that is not there", "none", "main", s.repo, errs.Invalid},
 		{"a branch that cannot be", "a..b", "main", s.repo, errs.Invalid},
-		{"by somebody who may only report", "emco/f", "main", s.as("reporter"), errs.Forbidden},
+		{"by a reporter", "emco/f", "main", s.as("reporter"), errs.Forbidden},
 		{"without a token", "emco/f", "main", s.as(""), errs.Unauthorized},
 	} {
 		if p, err := s.host.Propose(t.Context(), c.repo, c.from, c.into, change); !errs.Is(err, c.kind) {

@@ -231,7 +231,7 @@ func moved(err error) bool {
 
 func stream(ref, from string, files map[string]File) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "commit %s\nmark :1\ncommitter somebody <somebody@localhost> %d +0000\ndata 7\nforeign\n%s", ref, time.Now().Unix(), from)
+	fmt.Fprintf(&s, "commit %s\nmark :1\ncommitter other <other@localhost> %d +0000\ndata 7\nforeign\n%s", ref, time.Now().Unix(), from)
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		f := files[path]
 		switch {

@@ -93,9 +93,9 @@ func (p contractProbe) stale(ctx context.Context, branch string, first, second g
 	return err
 }
 
-// mended checks that a derived branch that someone else changed or removed is repaired by a commit
-// on top.
-func mended(ctx context.Context, p contractProbe, branch string) error {
+// checkRepair checks that a derived branch that someone else changed or removed is repaired by
+// a commit on top.
+func checkRepair(ctx context.Context, p contractProbe, branch string) error {
 	if _, ok := p.host.(git.DerivedWriter); !ok {
 		return nil
 	}

@@ -17,7 +17,7 @@ func localRules() []contractRule {
 		{"files keep their mode", modes},
 		{"commits of others survive", interleaved},
 		{"the message is stored as it was given", messages},
-		{"derived branches that others changed are repaired", mended},
+		{"derived branches that others changed are repaired", checkRepair},
 	}
 }
 

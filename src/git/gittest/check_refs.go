@@ -9,10 +9,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// CheckH20 reports whether a host goes by the names of branches that it is given, and by nothing
-// else: names that lead elsewhere are Invalid, and where HEAD of the repository is, or that
-// another branch is the default one by now, changes nothing. The repository, which is at dir
-// as well, holds nothing yet.
+// CheckH20 checks that a host uses exactly the branch names that it is given: names that lead
+// elsewhere are Invalid, and neither HEAD of the repository nor a change of its default
+// branch makes a difference. The repository, whose directory is dir, must be empty.
 func CheckH20(ctx context.Context, host git.Host, repo git.Repo, dir string) error {
 	p := contractProbe{host: host, repo: repo, bare: Bare{Dir: dir}}
 	if err := badBranch(ctx, p, ""); err != nil {
@@ -57,7 +56,7 @@ func (p contractProbe) renamed(ctx context.Context, at git.Hash) error {
 	_, gone := p.host.Head(ctx, p.repo, "main")
 	_, lost := p.commit(ctx, "main", at, git.Edit{Path: "c", File: []byte("c")})
 	if err := errors.Join(wantKind(gone, errs.NotFound), wantKind(lost, errs.Conflict)); err != nil {
-		return fmt.Errorf("the branch has another name by now: %w", err)
+		return fmt.Errorf("after the branch was renamed: %w", err)
 	}
 	if _, err := p.host.Head(ctx, p.repo, "main"); !errs.Is(err, errs.NotFound) {
 		return fmt.Errorf("the branch of the old name is made again: %w", wantKind(err, errs.NotFound))

@@ -63,7 +63,7 @@ func (s *stage) check(shown git.DerivedResult, sources map[string]git.Hash) {
 	s.t.Helper()
 	for branch, source := range sources {
 		if at := s.git("rev-parse", branch); at != string(shown.Heads[branch]) {
-			s.t.Errorf("%s is at %s, and said to be at %s", branch, at, shown.Heads[branch])
+			s.t.Errorf("%s is at %s, but reported at %s", branch, at, shown.Heads[branch])
 		}
 		if a, b := s.git("rev-parse", branch+":"+branch), s.git("rev-parse", "shard:"+branch); a != b {
 			s.t.Errorf("%s shows tree %s, the branch holds %s", branch, a, b)
@@ -131,8 +131,8 @@ func TestAViewOfNothingKeepsItsDirectory(t *testing.T) {
 	}
 }
 
-// H-49 for views: they are derived, so what someone else did to one is put right by a
-// commit on top, without force, and told.
+// H-49 for views: a change by someone else is repaired by a commit on top, without force,
+// and reported.
 func TestH49ViewsThatSomebodyElseMovedArePutRight(t *testing.T) {
 	t.Parallel()
 	bare, repo := serve(t, "http")
@@ -142,15 +142,15 @@ func TestH49ViewsThatSomebodyElseMovedArePutRight(t *testing.T) {
 	theirs := foreign(t, t.Context(), bare, "clusters/p+c0", map[string]gittest.File{"clusters/p+c0/evil.yaml": {Content: "evil"}})
 	s.git("update-ref", "-d", "refs/heads/clusters/p+c1")
 	s.host = newHost(t) // after a restart nothing is known of views
-	mended := s.commit(views)
-	if mended.Commit != first.Commit || !slices.Equal(mended.Diverged, []string{"clusters/p+c0"}) || !slices.Equal(mended.Created, []string{"clusters/p+c1"}) {
-		t.Errorf("the repair came to %+v", mended)
+	repaired := s.commit(views)
+	if repaired.Commit != first.Commit || !slices.Equal(repaired.Diverged, []string{"clusters/p+c0"}) || !slices.Equal(repaired.Created, []string{"clusters/p+c1"}) {
+		t.Errorf("the repair came to %+v", repaired)
 	}
-	s.check(mended, map[string]git.Hash{"clusters/p+c0": first.Commit, "clusters/p+c1": first.Commit, "clusters/p+c2": first.Commit})
+	s.check(repaired, map[string]git.Hash{"clusters/p+c0": first.Commit, "clusters/p+c1": first.Commit, "clusters/p+c2": first.Commit})
 	if parent := s.git("rev-parse", "clusters/p+c0^"); parent != string(theirs) {
 		t.Errorf("the view's commit is on top of %s, want %s", parent, theirs)
 	}
-	if mended.Heads["clusters/p+c2"] != first.Heads["clusters/p+c2"] {
+	if repaired.Heads["clusters/p+c2"] != first.Heads["clusters/p+c2"] {
 		t.Error("a view that was right moved")
 	}
 	if n := s.host.Stats().Pushes; n != 1 {

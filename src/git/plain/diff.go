@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// Changed returns the paths in which two commits differ. Commits that are not cached are fetched,
+// Changed returns the paths that differ between two commits. Commits that are not cached are fetched,
 // without files and without cached trees.
 func (h *Host) Changed(ctx context.Context, r git.Repo, d git.Difference) ([]string, error) {
 	var before, after commitTrees
@@ -38,7 +38,7 @@ func (h *Host) Changed(ctx context.Context, r git.Repo, d git.Difference) ([]str
 	return c.paths, nil
 }
 
-// treeDiff collects the paths in which two commits differ.
+// treeDiff collects the paths that differ between two commits.
 type treeDiff struct {
 	before, after commitTrees
 	limit         int

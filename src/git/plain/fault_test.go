@@ -132,7 +132,8 @@ func TestHookRefusalSaysWhatTheServerSays(t *testing.T) {
 	}
 }
 
-// The branch moves after the server told where it is: its own comparison decides.
+// The branch moves after the server has advertised its head; the server's own comparison
+// refuses the push.
 func TestRaceInTheMiddleOfAPush(t *testing.T) {
 	t.Parallel()
 	srv, bare, repo := server(t)
@@ -316,10 +317,10 @@ func TestSSHTrust(t *testing.T) {
 	}
 }
 
-// A server that says nothing is left after the time-out, on every transport.
+// A request to a silent server ends at its time-out, on every transport.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // the system accepts, nobody answers
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the system accepts, no program answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +338,7 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// A private authority is trusted only where the repository says so.
+// A private authority is trusted only if the repository names it.
 func TestPrivateAuthority(t *testing.T) {
 	t.Parallel()
 	srv, _, repo := server(t)

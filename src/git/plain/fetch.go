@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	maxHaves = 8  // known commits that a fetch tells the server of
+	maxHaves = 8  // known commits that a fetch offers the server
 	maxHeads = 16 // branches that are searched for a blob which cannot be asked for by name
 )
 

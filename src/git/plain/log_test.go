@@ -14,8 +14,8 @@ import (
 
 var _ git.LogReader = (*plain.Host)(nil)
 
-// A server tells what came since, of merges too, and sends nothing of what the commits
-// hold if it can leave that out.
+// A server sends the log since a commit, merges included, and omits the content of the
+// commits if it supports filters.
 func TestLogsOfMerges(t *testing.T) {
 	t.Parallel()
 	for _, filter := range []string{"true", "false"} {
@@ -50,12 +50,12 @@ func TestLogsOfMerges(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := said(log); got != want {
+				if got := summary(log); got != want {
 					t.Errorf("since %s: %s, want %s", base, got, want)
 				}
 			}
-			if log, err := host.Since(ctx, repo, first, git.Hash(merge)); err != nil || said(log) != "false:" {
-				t.Errorf("since what came later: %s, %v", said(log), err)
+			if log, err := host.Since(ctx, repo, first, git.Hash(merge)); err != nil || summary(log) != "false:" {
+				t.Errorf("since what came later: %s, %v", summary(log), err)
 			}
 			log, err := host.Since(ctx, repo, git.Hash(merge), second)
 			if err != nil || log.Commits[0].Trailer("Emco-Fence") != "x:7" || log.Commits[1].Trailer("Emco-Fence") != "" {
@@ -74,8 +74,8 @@ func TestLogsOfMerges(t *testing.T) {
 	}
 }
 
-// said is what a log says: "true: title, title".
-func said(log git.Log) string {
+// summary writes a log as "true: title, title".
+func summary(log git.Log) string {
 	var titles []string
 	for _, c := range log.Commits {
 		title, _, _ := strings.Cut(c.Message, "\n")

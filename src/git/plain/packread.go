@@ -141,7 +141,7 @@ func (p *packReader) reset() error {
 	return p.inflate.(zlib.Resetter).Reset(p.in, nil)
 }
 
-// inflateError tells broken data from a broken connection.
+// inflateError distinguishes broken data from a broken connection.
 func inflateError(err error) error {
 	if errors.Is(err, zlib.ErrChecksum) || errors.Is(err, zlib.ErrHeader) {
 		return malformed("a pack")

@@ -29,8 +29,8 @@ type Options struct {
 	MaxTrees  int64                  // bytes of cached trees per repository; 256 MiB
 	MaxFetch  int64                  // bytes that one fetch may bring, packed or unpacked; 1 GiB
 	MaxBlob   int64                  // bytes of one object; 128 MiB
-	Admit     func(netip.Addr) error // says which addresses may be dialled; all but link-local, multicast and unspecified ones
-	Budget    git.Budget             // of which conversations are spent as reads; git.Free
+	Admit     func(netip.Addr) error // returns an error for addresses that must not be dialled; transport.AdmitPublic
+	Budget    git.Budget             // pays for conversations as reads; git.Free
 	Log       *slog.Logger           // for debug lines; none
 }
 

@@ -29,7 +29,7 @@ func drawContent(t *rapid.T) []byte {
 	return []byte(rapid.SampledFrom([]string{"", "one", "two\n", "three\x00"}).Draw(t, "content"))
 }
 
-// drawFiles draws a set of files none of which is below another.
+// drawFiles draws a set of files; no path lies below another.
 func drawFiles(t *rapid.T, most int) map[string][]byte {
 	files := map[string][]byte{}
 	for range rapid.IntRange(0, most).Draw(t, "files") {
@@ -118,7 +118,7 @@ func (o *oracle) commit(t *rapid.T, from int, edits []git.Edit) (mark int, tree 
 	line, err := o.out.ReadString('\n')
 	fields := strings.Fields(line)
 	if err != nil || len(fields) != 3 || fields[1] != "tree" {
-		t.Fatalf("git says %q, %v", line, err)
+		t.Fatalf("git prints %q, %v", line, err)
 	}
 	return o.marks, fields[2]
 }

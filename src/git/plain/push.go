@@ -19,8 +19,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
-// bufferUpTo is the size of objects up to which a push is sent with its length
-// known; larger ones stream. It is what the git program does by default.
+// bufferUpTo bounds the size of objects that a push sends with a known length; larger pushes
+// stream. The git program has the same default.
 const bufferUpTo = 1 << 20
 
 // refUpdate moves a branch from its current commit, zero if it must not exist, to another.

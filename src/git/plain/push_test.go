@@ -187,8 +187,7 @@ func pack(objects ...[]byte) string {
 	return string(append(out, sum[:]...))
 }
 
-// A tree that comes incomplete is refused, and asked for again: it is not taken for what the commit
-// holds from then on.
+// An incomplete tree is refused and not cached: the next read fetches it again.
 func TestAnIncompleteTreeIsFetchedAgain(t *testing.T) {
 	t.Parallel()
 	const commitType, treeType = 1, 2
@@ -233,7 +232,7 @@ func TestCommitsAreRememberedWithTheirTrees(t *testing.T) {
 		others[path] = gittest.File{Content: "other " + f.Content}
 	}
 	other := foreign(t, t.Context(), bare, "other", others)
-	for name, dropped := range map[string]bool{"nothing is dropped": false, "what it was built on is dropped": true} {
+	for name, dropped := range map[string]bool{"nothing is dropped": false, "its base is dropped": true} {
 		h := newHost(t, plain.Options{MaxTrees: 50 << 10}) // room for the trees of one of the branches
 		list(t, h, repo, base, "")
 		m := git.Message{Guard: func(ctx context.Context) error {

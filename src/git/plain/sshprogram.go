@@ -30,8 +30,8 @@ var sshEnvironment = []string{
 //
 //	ssh [-p port] -l user host "git-upload-pack 'path'"
 //
-// The repository brings the credentials; Options.SSHConfig, which belongs to the operator, says
-// how servers are reached (jump hosts, hardware keys, proxies).
+// The repository brings the credentials. The operator's Options.SSHConfig determines how
+// servers are reached (jump hosts, hardware keys, proxies).
 func (h *Host) dialSSHProgram(ctx context.Context, r git.Repo, a git.Address, service string) (session, error) {
 	dir, err := os.MkdirTemp("", "emco-ssh-")
 	if err != nil {

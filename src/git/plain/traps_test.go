@@ -18,7 +18,7 @@ import (
 // Traps of writing to Git servers, and where each is shown to be avoided:
 //
 //	a large push is chunked, which CGI servers refuse or cut    TestTrapLargePushesArriveWhole
-//	a receive-pack of which nothing is wanted waits for ever    TestTrapALostRaceEndsTheServer
+//	a receive-pack that gets no request waits for ever          TestTrapALostRaceEndsTheServer
 //	a git child never ends                                      TestTrapChildrenHaveADeadline
 //	a server answers, and loses power before it is on disk      TestTrapServersOfOursMaySync
 //	a reply is lost after the push                              TestH53ALostReplyMakesNoSecondCommit (batch)
@@ -50,8 +50,8 @@ func TestTrapLargePushesArriveWhole(t *testing.T) {
 	}
 }
 
-// The branch is not where the writer thinks, so it has nothing to say to the service that
-// it has begun to talk to. The service must end, and the next one find it gone.
+// The branch has moved, so the writer sends nothing to the service that it has started. The
+// service must end, and later writers must not wait for it.
 func TestTrapALostRaceEndsTheServer(t *testing.T) {
 	t.Parallel()
 	bare, err := gittest.Init(t.Context(), filepath.Join(t.TempDir(), "r.git"), "main")
@@ -93,11 +93,11 @@ func TestTrapChildrenHaveADeadline(t *testing.T) {
 	start := time.Now()
 	_, err := h.Head(t.Context(), git.Repo{URL: "file://" + dir}, "main")
 	if took := time.Since(start); !errs.Is(err, errs.Unavailable) || took > 30*time.Second {
-		t.Errorf("a git that says nothing: %v after %s, want Unavailable", err, took)
+		t.Errorf("a silent git: %v after %s, want Unavailable", err, took)
 	}
 }
 
-// git does not sync loose objects by itself; servers of our own are told to.
+// By default git does not sync loose objects; servers of our own are configured to.
 func TestTrapServersOfOursMaySync(t *testing.T) {
 	t.Parallel()
 	bare, err := gittest.Init(t.Context(), filepath.Join(t.TempDir(), "r.git"), "main")

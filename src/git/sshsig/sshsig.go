@@ -39,8 +39,8 @@ func New(key []byte) (*Signer, error) {
 	return &Signer{key: signer}, nil
 }
 
-// PublicKey returns the key by which signatures are verified, as authorized_keys and
-// allowed signers have it, without a line break.
+// PublicKey returns the key that verifies signatures, in the format of authorized_keys and
+// allowed signers, without a line break.
 func (s *Signer) PublicKey() string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.key.PublicKey())))
 }

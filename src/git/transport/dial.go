@@ -13,7 +13,7 @@ import (
 // DialTimeout bounds how long it may take to connect, and to agree on a secure channel.
 const DialTimeout = 10 * time.Second
 
-// Dialer connects to addresses for which admit returns no error. It is called after name
+// Dialer connects to addresses unless admit returns an error for them. It calls admit after name
 // resolution, when a name can no longer change its address.
 func Dialer(admit func(netip.Addr) error) *net.Dialer {
 	return &net.Dialer{Timeout: DialTimeout, Control: func(_, address string, _ syscall.RawConn) error {

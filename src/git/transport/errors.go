@@ -58,8 +58,8 @@ func classified(r git.Repo, op string, e *errs.Error, more []git.Secret) error {
 // userinfo finds credentials that a server's text quotes from some URL.
 var userinfo = regexp.MustCompile(`://[^/@\s]*@`)
 
-// Redact makes a server's text fit to show: one line, bounded, without the credentials of r or
-// more, in any form in which they are sent.
+// Redact makes a server's text fit to show: one line, bounded, without the credentials of r and
+// more in any of their encodings.
 func Redact(r git.Repo, text string, more ...git.Secret) string {
 	for _, s := range append([]git.Secret{r.Token, r.SSHKey, r.ClientKey, r.App.Key}, more...) {
 		for _, secret := range forms(r.User, s.Reveal()) {
@@ -80,7 +80,7 @@ func Redact(r git.Repo, text string, more ...git.Secret) string {
 	return text
 }
 
-// forms returns the forms in which a secret is sent; none of an empty one.
+// forms returns the encodings of a secret on the wire; none of an empty one.
 func forms(user, secret string) []string {
 	if secret == "" {
 		return nil

@@ -1,4 +1,4 @@
-// Package tree holds Git's tree objects, and the rules by which edits change them. All
+// Package tree holds Git's tree objects and the rules for editing them. All
 // hosts build commits with it, so that the same edits make the same trees and are refused for
 // the same reasons, whatever the transport:
 //

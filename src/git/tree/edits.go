@@ -16,7 +16,7 @@ type Edits struct {
 	edit     *git.Edit // at this very path
 	file     []byte    // within a directory's content: the file at this path
 	children map[string]*Edits
-	// the content of a directory edit, of which many have the same map
+	// the content of a directory edit; many edits share one map
 	content *Edits
 }
 

@@ -159,7 +159,7 @@ func (s *Server) postCommit(c *apiCall) error {
 	return c.answer(http.StatusCreated, map[string]string{"sha": id})
 }
 
-// newCommit is a commit that is to be made.
+// newCommit is the content of a commit to make.
 type newCommit struct {
 	tree               string
 	parents            []string

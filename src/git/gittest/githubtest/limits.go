@@ -35,7 +35,7 @@ func forget(all []spentCall, before time.Time) []spentCall {
 	return slices.DeleteFunc(all, func(s spentCall) bool { return !s.at.After(before) })
 }
 
-// spend takes a call from a token's limits, and sets the headers that tell of them.
+// spend counts a call against a token's limits and sets the headers that report them.
 func (s *Server) spend(token string, c *apiCall) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -189,7 +189,7 @@ func (s *Server) Refuse(owner, name string, number int) error {
 	})
 }
 
-// Statuses returns the state that each name says of a commit; the newest counts.
+// Statuses returns the newest state of a commit under each name.
 func (s *Server) Statuses(owner, name string, commit git.Hash) map[string]git.CommitStatus {
 	s.mu.Lock()
 	r := s.repos[owner+"/"+name]

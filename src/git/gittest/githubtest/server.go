@@ -26,7 +26,7 @@ type Limits struct {
 	Points      int           // of a token in a minute, reading 1, writing 5; no limit [900]
 	Content     int           // calls of a token that make something, in a minute; no limit [80]
 	ContentHour int           // likewise in an hour; no limit [500]
-	RetryAfter  time.Duration // what a secondary limit tells to wait; nothing [a minute, or nothing]
+	RetryAfter  time.Duration // Retry-After of a secondary limit; none [a minute, or none]
 	Items       int           // entries of a request for a tree; 10,000 [unknown]
 	Body        int64         // bytes of a request; 25 MiB [unknown; 100 MiB for files]
 	Listing     int           // entries of a recursive listing; 100,000 [that, or 7 MB]
@@ -59,7 +59,7 @@ type Fault struct {
 	Drop   bool // the connection breaks
 	Status int
 	Header map[string]string
-	Body   string // JSON, unless Header says otherwise
+	Body   string // JSON, unless Header names another type
 }
 
 // Server is a GitHub. Make it with Serve; Close it when done.
@@ -159,8 +159,8 @@ func (s *Server) Repo(owner, name, token string) git.Repo {
 // URL returns where the server is.
 func (s *Server) URL() string { return s.base }
 
-// Faults lets f say what happens to each call of the interface, which is carried out as
-// usual where it returns nil. A nil f ends that.
+// Faults sets f, which returns the fault of each call of the interface; a call without a
+// fault runs as usual. A nil f ends that.
 func (s *Server) Faults(f func(*http.Request) *Fault) { s.set(func() { s.fault = f }) }
 
 // Limit changes the limits.
@@ -237,7 +237,7 @@ type apiRefusal struct {
 	header map[string]string
 }
 
-// Error is what the answer says.
+// Error returns the text of the answer.
 func (r *apiRefusal) Error() string { return r.text }
 
 func refuse(status int, text string) error { return &apiRefusal{status: status, text: text} }
@@ -270,7 +270,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, f.Body)
 }
 
-// count counts a call, and says what is wrong with it.
+// count counts a call and returns its fault, nil if it has none.
 func (s *Server) count(r *http.Request) *Fault {
 	_, pattern := s.mux.Handler(r)
 	s.mu.Lock()

@@ -60,7 +60,7 @@ func (s *objectStore) get(revision string) (gitObject, bool, error) {
 	var o gitObject
 	var size int
 	if _, err := fmt.Sscanf(head, "%s %s %d", &o.id, &o.kind, &size); err != nil {
-		return gitObject{}, false, fmt.Errorf("git cat-file says %q", head)
+		return gitObject{}, false, fmt.Errorf("git cat-file prints %q", head)
 	}
 	o.content = make([]byte, size+1) // a line end follows
 	_, err = io.ReadFull(s.out, o.content)

@@ -13,7 +13,7 @@ import (
 // jsonObject is a JSON object to be sent.
 type jsonObject map[string]any
 
-// message is how GitLab tells most refusals.
+// message is the body of most of GitLab's refusals.
 func message(text string) jsonObject { return jsonObject{"message": text} }
 
 func answer(w http.ResponseWriter, code int, body any) {
@@ -100,7 +100,7 @@ func (s *Server) endpoint(h apiEndpoint) http.Handler {
 // decode reads the body.
 func (q apiQuery) decode(into any) bool { return json.NewDecoder(q.body).Decode(into) == nil }
 
-// number returns a parameter, or what it is by default.
+// number returns a positive number from the query, or its default.
 func (q apiQuery) number(name string, byDefault int) int {
 	if n, err := strconv.Atoi(q.URL.Query().Get(name)); err == nil && n > 0 {
 		return n
@@ -108,7 +108,7 @@ func (q apiQuery) number(name string, byDefault int) int {
 	return byDefault
 }
 
-// page cuts out what was asked for, and says in headers where it is in the whole.
+// page returns one page of a list and sets the headers that describe it.
 func page[T any](q apiQuery, all []T) []T {
 	size, n := min(q.number("per_page", 20), 100), q.number("page", 1)
 	from, to := min((n-1)*size, len(all)), min(n*size, len(all))

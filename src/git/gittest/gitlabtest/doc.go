@@ -6,7 +6,7 @@
 //	branches     protected ones refuse pushes by a hook, and merges, below a role
 //	requests     one open merge request from a branch into another; merging is real
 //	statuses     a state cannot be set that a name has already
-//	limits       calls in a period, told in headers
+//	limits       calls in a period, reported in headers
 //
 // Faults can be ordered. It needs the git program, 2.38 or later, with its http-backend.
 package gitlabtest

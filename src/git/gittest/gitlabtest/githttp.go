@@ -43,7 +43,7 @@ func repository(url string) (string, bool) {
 	return strings.TrimSuffix(strings.Trim(dir, "/"), ".git"), true
 }
 
-// mayGit says with what role a request may go on, or why it may not.
+// mayGit returns the role of a request, or the refusal if it is not allowed.
 func (s *Server) mayGit(r *http.Request, name string) (level Level, code int, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

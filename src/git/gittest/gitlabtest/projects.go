@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
-// gitlabProject is a repository with what GitLab keeps beside it; guarded by the server's lock.
+// gitlabProject is a repository and its records in GitLab; guarded by the server's lock.
 type gitlabProject struct {
 	id       int64
 	path     string
@@ -24,7 +24,7 @@ type gitlabProject struct {
 	statuses map[string][]commitStatus // by commit, oldest first
 }
 
-// branchRule says who may push to and merge into the branches of a pattern.
+// branchRule holds the roles that may push to and merge into branches of a pattern.
 type branchRule struct {
 	pattern     string
 	push, merge Level

@@ -38,7 +38,7 @@ func (p *gitlabProject) add(m *mergeRequest) {
 	p.requests = append(p.requests, m)
 }
 
-// show is a merge request as GitLab tells it.
+// show is a merge request as the API represents it.
 func (p *gitlabProject) show(ctx context.Context, m *mergeRequest) jsonObject {
 	if m.state == "opened" && m.fork == 0 {
 		m.sha = p.head(ctx, m.source)

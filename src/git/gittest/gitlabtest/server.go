@@ -93,7 +93,7 @@ func (s *Server) CreateProject(ctx context.Context, path, branch string) (gittes
 	if err != nil {
 		return bare, err
 	}
-	for _, kv := range []string{"receive.denyNonFastForwards", "receive.denyDeletes"} { // the hook says where
+	for _, kv := range []string{"receive.denyNonFastForwards", "receive.denyDeletes"} { // the hook decides
 		if err := bare.Config(ctx, kv, "false"); err != nil {
 			return bare, err
 		}

@@ -32,11 +32,11 @@ func (w work) url(token string) string {
 	return strings.Replace(w.srv.URL("acme/shop/till"), "://", "://oauth2:"+token+"@", 1)
 }
 
-// commit adds a file, or begins the branch anew with it alone.
-func (w work) commit(t *testing.T, anew bool) {
+// commit adds a file, or with amend replaces the last commit.
+func (w work) commit(t *testing.T, amend bool) {
 	t.Helper()
 	steps := [][]string{{"add", "."}, {"commit", "-q", "-m", "work"}}
-	if anew {
+	if amend {
 		steps[1] = []string{"commit", "-q", "--amend", "-m", "other work"}
 	}
 	if err := os.WriteFile(filepath.Join(w.dir, t.Name()), []byte("f"), 0o600); err != nil {
@@ -92,7 +92,7 @@ func TestTheGitProgramWorksAndIsRefused(t *testing.T) {
 	w.push(t, "a developer by force, elsewhere", "+HEAD:refs/heads/side", "develops", "")
 }
 
-// push pushes with a token; if words are given it is to be refused with them.
+// push pushes with a token. If words are given, the push must fail and print them.
 func (w work) push(t *testing.T, who, refs, token, words string) {
 	t.Helper()
 	out, err := run(t.Context(), w.dir, "push", w.url(token), refs)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// commitStatus is what someone says of a commit under a name.
+// commitStatus is one state of a commit under a name.
 type commitStatus struct {
 	ID          int64  `json:"id"`
 	SHA         string `json:"sha"`
@@ -16,7 +16,7 @@ type commitStatus struct {
 	TargetURL   string `json:"target_url"`
 }
 
-// events are the words by which GitLab refuses what is so already.
+// events are GitLab's names of the transitions to a state; a refusal quotes them.
 var events = map[string]string{"pending": "enqueue", "running": "run", "success": "success", "failed": "drop"}
 
 func setStatus(q apiQuery) (int, any) {

@@ -11,7 +11,7 @@ import (
 // Level is a role in a project.
 type Level int
 
-// The roles that matter here. Nobody has the last one.
+// The roles used here. No user has the last one.
 const (
 	Reporter   Level = 20
 	Developer  Level = 30
@@ -71,7 +71,7 @@ func (t *Token) has(scopes ...string) bool {
 	return slices.ContainsFunc(scopes, func(s string) bool { return slices.Contains(t.Scopes, s) })
 }
 
-// over says why a token holds no more, in GitLab's words; "" if it does.
+// over returns GitLab's words for why a token is no longer valid; "" if it is valid.
 func (t *Token) over() string {
 	switch {
 	case t.Revoked:
