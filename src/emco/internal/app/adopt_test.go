@@ -34,7 +34,7 @@ func TestH62AClusterRegisteredAnewIsNotGivenTheOldState(t *testing.T) {
 	s.stop() // what is noticed when it starts is what is looked at here
 	s.start()
 
-	s.eventually("the status tells that it is another cluster", func() string {
+	s.eventually("the status reports another cluster", func() string {
 		p := pair(g.status(), "web", "a")
 		if p.Phase != "Failed" || !strings.Contains(p.Error, "registered anew") {
 			return fmt.Sprintf("phase %s, error %q", p.Phase, p.Error)

@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arctest"
 )
 
-// newAzureStage is a stage with an Azure in which there are clusters.
+// newAzureStage is a stage with a simulated Azure that holds clusters.
 func newAzureStage(t *testing.T, clusters ...string) (*testStage, *arctest.Server) {
 	t.Helper()
 	azure := arctest.New(t, clusters...)
@@ -89,7 +89,7 @@ func (s *testStage) blames(g testGroup, cluster, reason string) {
 	})
 }
 
-// wantArc checks that Azure was told to look at the folders of the apps.
+// wantArc checks that Azure has one kustomization for each app, with the path of its folder.
 func (s *testStage) wantArc(azure *arctest.Server, cluster, id string, apps ...string) {
 	s.Helper()
 	p, _ := azure.Resource(cluster, "fluxConfigurations/config-"+id)

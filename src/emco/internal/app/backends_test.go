@@ -72,7 +72,7 @@ func TestClustersOfAllTypesHoldTheSameAppFolders(t *testing.T) {
 			}
 		}
 	}
-	// What the deployment's documents say of its logical cloud reaches reconcilers.
+	// Reconcilers get what the deployment's documents set for its logical cloud.
 	if text := s.file("clusters/edge+argocd/argo" + id + ".yaml"); !strings.Contains(text, "description: logical cloud shop+stores\n") {
 		t.Errorf("the project is of another logical cloud:\n%s", text)
 	}

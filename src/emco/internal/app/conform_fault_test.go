@@ -9,8 +9,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/wrap"
 )
 
-// accesses are at least as many as an installation, or an update, reads and writes in
-// either store before the branches are as they shall be.
+// accesses is an upper bound of the accesses to either store during an installation or an
+// update, until the branches are complete.
 const accesses = 40
 
 // Each access to a store fails once, in turn. Each request still takes effect, with each
@@ -45,9 +45,9 @@ func TestConformance04AnyStoreErrorNeverLies(t *testing.T) {
 	}
 }
 
-// installAndUpdate has a fault strike once while a deployment is installed, and once
-// while it is updated. Nobody asks for the status until the branches are right, so that
-// it is the program's own work that is struck.
+// installAndUpdate makes a fault strike once while a deployment is installed, and once
+// while it is updated. The test does not read the status until the branches are complete, so
+// that the fault strikes the program's own work.
 func (w *faultSweep) installAndUpdate(f faultRule) {
 	w.Helper()
 	l := w.newLife(f)

@@ -123,12 +123,12 @@ func TestConformance05ARefusedCommitIsNotApplied(t *testing.T) {
 	s.must("refuse pushes", s.bare.Reject("the freeze is on until Monday"))
 	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
-	s.eventually("the refusal is told", func() string {
+	s.eventually("the status reports the refusal", func() string {
 		st := g.status()
 		for _, c := range []string{"a", "b"} {
 			p := pair(st, "web", c)
 			if p.Phase == "Applied" || p.Commit != "" || st.DeployedStatus == "Instantiated" || st.DeployedCounts["Applied"] > 0 {
-				t.Fatalf("web on %s is said to be applied: %+v, %s", c, p, st.DeployedStatus)
+				t.Fatalf("web on %s is reported as applied: %+v, %s", c, p, st.DeployedStatus)
 			}
 			if !strings.Contains(p.Error, "the freeze is on until Monday") {
 				return fmt.Sprintf("web on %s: phase %s, error %q", c, p.Phase, p.Error)
@@ -232,7 +232,7 @@ func (s *testStage) refusesToStart(why string) {
 		_ = a.Run(canceled())
 	}
 	if err == nil || !strings.Contains(err.Error(), why) {
-		s.Errorf("start: got %v, want a refusal that says %q", err, why)
+		s.Errorf("start: got %v, want a refusal with %q", err, why)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestConformance06StopEndsRetries(t *testing.T) {
 	g := s.group("autumn", appPlaces{"web": nil})
 	s.git.Answer(1<<30, http.StatusServiceUnavailable, -1)
 	g.act("instantiate")
-	s.says(g, "a", "Retrying", "503")
+	s.waitsInPhase(g, "a", "Retrying", "503")
 
 	g.act("stop")
 	began := time.Now()

@@ -121,7 +121,7 @@ func TestDryRunsAreRefusedAsTheActionsAre(t *testing.T) {
 	g.moveTo("web", "nowhere")
 	a, act := s.do("POST", g.path+"/update?dryRun=true", ""), s.do("POST", g.path+"/update", "")
 	if a.Status != 400 || a.Body != act.Body {
-		t.Errorf("an update that cannot be placed: got %d %s, want what the action says: %s", a.Status, a.Body, act.Body)
+		t.Errorf("an update that cannot be placed: got %d %s, want the answer of the action: %s", a.Status, a.Body, act.Body)
 	}
 }
 
@@ -148,8 +148,8 @@ func TestADryRunNamesWhatFails(t *testing.T) {
 	}
 }
 
-// A change that needs confirmation is planned too, and the plan says that it needs it.
-func TestADryRunSaysThatConfirmationIsNeeded(t *testing.T) {
+// A change that needs confirmation is planned too, and the plan contains the request for it.
+func TestADryRunReportsThatConfirmationIsNeeded(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	var names []string
@@ -164,7 +164,7 @@ func TestADryRunSaysThatConfirmationIsNeeded(t *testing.T) {
 	g.moveTo("web", names[:17]...)
 	p, act := g.plan("update", "", ""), s.do("POST", g.path+"/update", "")
 	if p.Confirm == "" || act.Status != 409 || act.Body != p.Confirm || p.Summary.Remove != 3 {
-		t.Errorf("the plan asks %q and counts %+v; the action says %d %q", p.Confirm, p.Summary, act.Status, act.Body)
+		t.Errorf("the plan asks %q and counts %+v; the action answers %d %q", p.Confirm, p.Summary, act.Status, act.Body)
 	}
 }
 
@@ -205,7 +205,7 @@ func placements(s *testStage, contexts *appcontext.Store, uid string, rev int64)
 	return out
 }
 
-// A dry run writes nothing, and the action does what the plan said: the plan has every
+// A dry run writes nothing, and the action makes the planned changes: the plan has every
 // placement, and the placements of a class get the same bundle, with the objects that the
 // plan shows.
 func TestWhatIsPlannedIsWhatIsDone(t *testing.T) {

@@ -18,10 +18,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// edgeClusters plays the clusters that pull from the stage's repository. Each holds just what the
-// branch says: what comes is there with the next look, what goes is gone, and what has
-// changed is changed. Its agent reports all of it, unless it has none. Objects are
-// well, but for those that a test says otherwise of. It is a source of reports.
+// edgeClusters simulates the clusters that pull from the stage's repository. At each look a
+// cluster takes over the content of its branch. Its agent reports all objects, unless it has
+// no agent. Objects are current unless a test sets another state. edgeClusters is a source of
+// reports.
 type edgeClusters struct {
 	s *testStage
 
@@ -79,7 +79,7 @@ func (e *edgeClusters) Run(ctx context.Context, deliver func(context.Context, ap
 	}
 }
 
-// look makes the clusters hold what the branch says, and reports.
+// look brings the clusters to the state of the branch, and reports.
 func (e *edgeClusters) look(ctx context.Context) error {
 	wanted, err := e.wanted(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ func (e *edgeClusters) note(key appcontext.PairKey, had, has map[manifest.ID]obj
 	e.seen = append(append(e.seen, came...), went...)
 }
 
-// report tells of a pair if there is news.
+// report sends a report on a pair if it differs from the last one.
 func (e *edgeClusters) report(ctx context.Context, key appcontext.PairKey) {
 	if e.mute[strings.TrimPrefix(key.Cluster, "edge+")] {
 		return
@@ -207,9 +207,9 @@ func (e *edgeClusters) object(ctx context.Context, blob string) (objectContent, 
 	return c, nil
 }
 
-// says has an object, "Kind name" or "cluster Kind name", be in a state from now on:
-// "Failed why", or "" to be well.
-func (e *edgeClusters) says(object, state string) {
+// setState sets the state of an object, "Kind name" or "cluster Kind name", from now on:
+// "Failed why", or "" for current.
+func (e *edgeClusters) setState(object, state string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ill[object] = state

@@ -70,7 +70,7 @@ func TestAnAppThatBreaksLaterStaysAsItWas(t *testing.T) {
 	}
 }
 
-// wantBlame checks that the status says what is wrong with the app "web".
+// wantBlame checks that the status names stage, file and reason of web's failure.
 func wantBlame(s *testStage, st v2.Status) {
 	s.Helper()
 	for _, a := range st.Apps {
@@ -132,11 +132,11 @@ func TestOutages(t *testing.T) {
 	s.onboard("web")
 	stuck, down, up := s.group("stuck", appPlaces{"web": {"a", "gone"}}), s.group("down", appPlaces{"web": {"a"}}), s.group("up", appPlaces{"web": {"well"}})
 	stuck.act("instantiate")
-	s.says(stuck, "gone", "Retrying", "connection refused")
+	s.waitsInPhase(stuck, "gone", "Retrying", "connection refused")
 
 	s.git.Answer(1<<30, http.StatusServiceUnavailable, -1)
 	down.act("instantiate")
-	s.says(down, "a", "Retrying", "503")
+	s.waitsInPhase(down, "a", "Retrying", "503")
 	up.act("instantiate")
 	up.becomes("Instantiated")                                                                     // while the other two are away
 	if got := down.status().DeployedStatus; got != "Instantiating" && got != "InstantiateFailed" { // after a few tries
@@ -155,10 +155,10 @@ func TestOutages(t *testing.T) {
 	s.wantTree(object("a", id, "web"), object("gone", id, "web"), object("a", down.status().States.StatusCtxID, "web"))
 }
 
-// says waits until the app "web" on a cluster is in a phase for a reason.
-func (s *testStage) says(g testGroup, cluster, phase, reason string) {
+// waitsInPhase waits until the app "web" on a cluster is in a phase for a reason.
+func (s *testStage) waitsInPhase(g testGroup, cluster, phase, reason string) {
 	s.Helper()
-	s.eventually(g.path+" says why", func() string {
+	s.eventually(g.path+" reports the reason", func() string {
 		p := pair(g.status(), "web", cluster)
 		if p.Phase == phase && strings.Contains(p.Error, reason) && p.Connectivity == "Retrying" {
 			return ""
@@ -167,8 +167,8 @@ func (s *testStage) says(g testGroup, cluster, phase, reason string) {
 	})
 }
 
-// repository serves a repository from a server of its own, which is stopped at once if
-// it is to be dead, and returns its URL.
+// repository serves a repository from a server of its own and returns its URL. If dead is
+// set, it stops the server at once.
 func (s *testStage) repository(dead bool) string {
 	s.Helper()
 	server, err := gittest.Serve(s.TempDir(), gittest.User{Name: writer, Token: s.token, Write: true})

@@ -18,7 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
 )
 
-// rsyncProcess is a process that runs rsync alone, beside the stage's program.
+// rsyncProcess is a process that runs rsync alone, in parallel to the stage's program.
 type rsyncProcess struct {
 	*childProcess
 	api *client.Client

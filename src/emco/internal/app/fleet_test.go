@@ -105,7 +105,7 @@ type testGroup struct {
 	path string
 }
 
-// appPlaces says where an app goes: to all named clusters, or, without names, to all with
+// appPlaces lists each app's clusters; an app without names goes to all clusters with
 // the label "all".
 type appPlaces map[string][]string
 

@@ -13,8 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
-// lookedAt is a stage whose branches are looked at every moment, with one app on clusters of
-// a sync object that says what becomes of foreign edits.
+// lookedAt is a stage that checks its branches all the time, with one deployment on clusters
+// whose sync object sets the policy for external edits.
 func lookedAt(t *testing.T, policy string) (*testStage, testGroup, string) {
 	t.Helper()
 	s := newStageWith(t, func(c *config.Config) { c.Git.Look = config.Duration(100 * time.Millisecond) })
@@ -33,7 +33,7 @@ func lookedAt(t *testing.T, policy string) (*testStage, testGroup, string) {
 	return s, g, g.becomes("Instantiated").States.StatusCtxID
 }
 
-// foreign has somebody else commit files; an empty content removes one.
+// foreign commits files in another author's name; an empty content removes one.
 func (s *testStage) foreign(files map[string]string) string {
 	s.Helper()
 	all := map[string]gittest.File{}
@@ -58,9 +58,9 @@ func (g testGroup) noticed(app, cluster string, is func(e v2.ExternalEdit) bool)
 	return c
 }
 
-// H-48: somebody edits one of our files and adds another one in our folder. The status
-// names author, commit and path, and the edit is overwritten at once although nothing else
-// is to deliver. A file of others elsewhere stays.
+// H-48: someone else edits one of our files and adds another one in our folder. The status
+// names author, commit and path, and the edit is overwritten at once although no delivery
+// is pending. A foreign file elsewhere stays.
 func TestH48ForeignEditsAreToldAndWrittenOver(t *testing.T) {
 	t.Parallel()
 	s, g, id := lookedAt(t, "overwrite")
@@ -81,14 +81,14 @@ func TestH48ForeignEditsAreToldAndWrittenOver(t *testing.T) {
 	}
 	for _, other := range []v2.ClusterStatus{pair(g.status(), "db", "a"), pair(g.status(), "web", "b")} {
 		if other.ExternalEdit != nil || other.Phase != "Applied" {
-			t.Errorf("an app that nobody touched: %+v", other)
+			t.Errorf("an unchanged app: %+v", other)
 		}
 	}
 	if events := g.expect(200, "GET", g.path+"/events", ""); !strings.Contains(events, "ForeignEdit") || !strings.Contains(events, bad[:12]) || !strings.Contains(events, e.Paths[0]) {
 		t.Errorf("the events are %s", events)
 	}
 
-	// What is edited together with a delivery of ours is told as well.
+	// An edit that a delivery of ours overwrites is reported as well.
 	s.must("remove a file", func() error {
 		_, err := s.bare.CommitExternal(t.Context(), branch, map[string]gittest.File{object("b", id, "db"): {Content: "by: hand\n"}})
 		return err

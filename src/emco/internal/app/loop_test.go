@@ -29,7 +29,7 @@ func TestWholeLoop(t *testing.T) {
 	s.start()
 	foreign := "clusters/edge+a/platform/settings.yaml"
 	_, err := s.bare.CommitExternal(t.Context(), branch, map[string]gittest.File{foreign: {Content: "mine\n"}})
-	s.must("commit as somebody else", err)
+	s.must("commit as another author", err)
 	s.fleet("a", "b", "c")
 	s.onboard("web", "cache")
 	g := s.group("autumn", appPlaces{"web": nil, "cache": {"c"}})

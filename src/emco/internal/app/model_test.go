@@ -9,7 +9,7 @@ import (
 // placedEditions is what one revision puts where: app, cluster, edition of its content.
 type placedEditions map[string]map[string]int
 
-// with returns a copy in which an app is elsewhere, or in another edition.
+// with returns a copy that puts one edition of an app on the given clusters.
 func (r placedEditions) with(app string, edition int, clusters ...string) placedEditions {
 	out := maps.Clone(r)
 	out[app] = map[string]int{}
@@ -78,9 +78,9 @@ func (m *deploymentModel) files(id string) map[string]int {
 	return out
 }
 
-// may says whether an app may be seen on a cluster in an edition (0: not at all) by one
-// who was told that revision from is there, and looked a moment later: in that revision's
-// edition, or in one of those that were asked for since.
+// may reports whether an app may have an edition on a cluster (0: not installed) just after a
+// client has read that revision from is applied: it may have that revision's edition, or the
+// edition of a later revision.
 func (m *deploymentModel) may(from int, app, cluster string, edition int) bool {
 	if m.wanted == 0 && edition == 0 {
 		return true

@@ -54,7 +54,7 @@ func (s *testStage) spec(app, spec, text string) {
 // waitsFor waits until an app on a cluster is blocked for a reason.
 func (g testGroup) waitsFor(app, cluster, reason string) {
 	g.Helper()
-	g.eventually(app+" on "+cluster+" says what it waits for", func() string {
+	g.eventually(app+" on "+cluster+" reports what it waits for", func() string {
 		c := pair(g.status(), app, cluster)
 		if strings.Contains(c.Blocked, reason) {
 			return ""
@@ -72,29 +72,29 @@ func TestAnAppWaitsForWhatItDependsOn(t *testing.T) {
 	s.depends("web", "db", "ready", 0)
 	g := s.group("autumn", appPlaces{"web": {"a"}, "db": {"a", "b"}})
 	const db, web = "ConfigMap r1-db", "ConfigMap r1-web"
-	e.says("b "+db, "InProgress 0 of 1 available")
+	e.setState("b "+db, "InProgress 0 of 1 available")
 	g.act("instantiate")
 	g.waitsFor("web", "a", "waits for app db on edge+b: not ready: "+db+": InProgress: 0 of 1 available")
 	e.wantHistory("what is there", "a db +"+db, "b db +"+db)
-	e.says("b "+db, "")
+	e.setState("b "+db, "")
 	g.becomes("Instantiated")
 	e.wantHistory("what came", "a web +"+web)
 
 	for _, app := range []string{"db", "web"} {
 		s.repack(app, strings.Replace(configMap, "greeting:", "salute:", 1))
 	}
-	e.says("a "+db, "Failed it crashes")
+	e.setState("a "+db, "Failed it crashes")
 	g.expect(202, "POST", g.path+"/update", "")
 	g.waitsFor("web", "a", "waits for app db on edge+a: not ready: "+db+": Failed: it crashes")
 	e.wantHistory("what changed", "a db ~"+db, "b db ~"+db)
-	e.says("a "+db, "")
+	e.setState("a "+db, "")
 	g.becomes("Instantiated")
 	e.wantHistory("what changed then", "a web ~"+web)
 
-	e.says("a "+db, "InProgress again")
+	e.setState("a "+db, "InProgress again")
 	g.expect(202, "POST", g.path+"/rollback", `{"metadata":{"description":"back"},"spec":{"revision":"1"}}`)
 	g.waitsFor("web", "a", "InProgress: again")
-	e.says("a "+db, "")
+	e.setState("a "+db, "")
 	g.becomes("Instantiated")
 	e.wantOrder("a db ~"+db, "a web ~"+web)
 
@@ -107,8 +107,8 @@ func TestAnAppWaitsForWhatItDependsOn(t *testing.T) {
 	e.wantOrder("a db +"+db, "b db +"+db, "a web +"+web)
 }
 
-// A cluster without an agent proves nothing: what needs proof waits, and its status says
-// what the user can do.
+// A cluster without an agent proves nothing: an app that needs proof waits, and its status
+// names what the user can do.
 func TestReadyNeedsSomebodyWhoSaysSo(t *testing.T) {
 	t.Parallel()
 	s, e := newEdgeStage(t, "a")
@@ -135,22 +135,22 @@ func TestHooksRunOneAfterTheOtherOnGit(t *testing.T) {
 	}
 	s.repack("web", template("one", objects...))
 	g := s.group("autumn", appPlaces{"web": nil})
-	e.says("Job first", "InProgress 1 active")
+	e.setState("Job first", "InProgress 1 active")
 	g.act("instantiate")
 	g.waitsFor("web", "a", "waits for pre-install hook Job first: InProgress: 1 active")
 	e.wantHistory("what is there", "a web +Job first", "a web +ServiceAccount account")
-	e.says("Job first", "")
+	e.setState("Job first", "")
 	g.becomes("Instantiated")
 	e.wantHistory("what came", "a web +ConfigMap web", "a web -Job first", "a web +Job last", "a web -Job last")
 
 	s.repack("web", template("two", objects...))
-	e.says("Job last", "InProgress 1 active")
+	e.setState("Job last", "InProgress 1 active")
 	g.expect(202, "POST", g.path+"/update", "")
 	g.waitsFor("web", "a", "waits for post-upgrade hook Job last")
 	if text := s.file(fileOf("a", g, "web", "web+ConfigMap")); !strings.Contains(text, "two") {
 		t.Errorf("the app is not there although its last hook runs:\n%s", text)
 	}
-	e.says("Job last", "")
+	e.setState("Job last", "")
 	g.becomes("Instantiated")
 	e.wantHistory("what changed", "a web +Job first", "a web ~ConfigMap web", "a web -Job first", "a web +Job last", "a web -Job last")
 
@@ -176,7 +176,7 @@ func TestAFailedHookEndsTheWay(t *testing.T) {
 	g := s.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	g.becomes("Instantiated")
-	e.says("Job migrate", "Failed back-off limit reached")
+	e.setState("Job migrate", "Failed back-off limit reached")
 	s.repack("web", template("two", "ConfigMap web", "Job migrate|"+on("pre-upgrade")))
 	g.expect(202, "POST", g.path+"/update", "")
 	st := g.becomes("InstantiateFailed")
@@ -190,7 +190,7 @@ func TestAFailedHookEndsTheWay(t *testing.T) {
 
 	s.stop()
 	s.start() // the hook is not run again
-	e.says("Job migrate", "")
+	e.setState("Job migrate", "")
 	commits := s.metric("emco_git_commits_total")
 	g.becomes("InstantiateFailed")
 	if now := s.metric("emco_git_commits_total"); now != commits || len(e.history()) > 0 {
@@ -201,7 +201,7 @@ func TestAFailedHookEndsTheWay(t *testing.T) {
 	g.becomes("Instantiated")
 	e.wantHistory("what the next revision did", "a web -Job migrate", "a web +Job migrate", "a web ~ConfigMap web", "a web -Job migrate")
 
-	e.says("Job migrate", "Failed again")
+	e.setState("Job migrate", "Failed again")
 	s.repack("web", template("four", "ConfigMap web", "Job migrate|"+on("pre-upgrade")+", helm.sh/hook-delete-policy: hook-failed"))
 	g.expect(202, "POST", g.path+"/update", "")
 	g.becomes("InstantiateFailed")
@@ -222,18 +222,18 @@ func TestACrashInTheMiddleOfSteps(t *testing.T) {
 	s.onboard("web")
 	s.repack("web", template("one", "ConfigMap web", "Job one|"+on("pre-install"), "Job two|"+on("pre-install")))
 	g := s.group("autumn", appPlaces{"web": nil})
-	e.says("Job one", "InProgress 1 active")
+	e.setState("Job one", "InProgress 1 active")
 	g.act("instantiate")
 	g.waitsFor("web", "a", "waits for pre-install hook Job one")
 	s.stop()
-	e.says("Job one", "")
-	e.says("Job two", "InProgress 1 active")
+	e.setState("Job one", "")
+	e.setState("Job two", "InProgress 1 active")
 	s.start()
 	g.waitsFor("web", "a", "waits for pre-install hook Job two")
 	s.stop()
 	s.start()
 	g.waitsFor("web", "a", "waits for pre-install hook Job two")
-	e.says("Job two", "")
+	e.setState("Job two", "")
 	g.becomes("Instantiated")
 	e.wantHistory("what happened", "a web +Job one", "a web +Job two", "a web -Job one", "a web +ConfigMap web", "a web -Job two")
 }
@@ -251,7 +251,7 @@ func TestStopEndsASeriesOfSteps(t *testing.T) {
 			s.depends("web", "db", "Ready", 0)
 			s.repack("db", template("one", "ConfigMap db", "Job migrate|"+on("pre-install")))
 			g := s.group("autumn", appPlaces{"web": nil, "db": nil})
-			e.says("Job migrate", "InProgress 1 active")
+			e.setState("Job migrate", "InProgress 1 active")
 			g.act("instantiate")
 			g.waitsFor("db", "a", "waits for pre-install hook Job migrate")
 			g.waitsFor("web", "a", "waits for app db")
@@ -259,7 +259,7 @@ func TestStopEndsASeriesOfSteps(t *testing.T) {
 			g.waitsFor("db", "a", "stopped")
 			g.waitsFor("web", "a", "stopped")
 			commits := s.metric("emco_git_commits_total")
-			e.says("Job migrate", "")
+			e.setState("Job migrate", "")
 			s.stop()
 			s.start()
 			g.waitsFor("db", "a", "stopped")
@@ -293,7 +293,7 @@ func TestH64RolloutPausesOnAFailedCanaryAndResumes(t *testing.T) {
 	g.becomes("Instantiated")
 	e.wantOrder("a web +ConfigMap web", "b web +ConfigMap web", "d web +ConfigMap web")
 
-	e.says("a ConfigMap web", "Failed it crashes")
+	e.setState("a ConfigMap web", "Failed it crashes")
 	s.spec("web", waves, template("two", "ConfigMap web"))
 	g.expect(202, "POST", g.path+"/update", "")
 	g.waitsFor("web", "b", "waits for the rollout's wave 1: app web on edge+a: not ready: ConfigMap web: Failed: it crashes")
@@ -306,11 +306,11 @@ func TestH64RolloutPausesOnAFailedCanaryAndResumes(t *testing.T) {
 			t.Errorf("%s has lost the old version:\n%s", c, text)
 		}
 	}
-	e.says("b ConfigMap web", "InProgress slow")
-	e.says("a ConfigMap web", "")
+	e.setState("b ConfigMap web", "InProgress slow")
+	e.setState("a ConfigMap web", "")
 	g.waitsFor("web", "c", "waits for the rollout's wave 2: app web on edge+b: not ready: ConfigMap web: InProgress: slow")
 	e.wantHistory("what changed then", "b web ~ConfigMap web")
-	e.says("b ConfigMap web", "")
+	e.setState("b ConfigMap web", "")
 	g.becomes("Instantiated")
 	e.wantHistory("what changed at last", "c web ~ConfigMap web", "d web ~ConfigMap web")
 }
@@ -330,7 +330,7 @@ func TestDefinitionsAreAStepWhereSomebodyReports(t *testing.T) {
 	if c := pair(st, "web", "mute"); len(c.Findings) != 1 || !strings.Contains(c.Findings[0], "definitions and namespaces could not be awaited: the cluster has never reported") {
 		t.Errorf("findings on a silent cluster: %q", c.Findings)
 	}
-	e.says(crd, "InProgress not established")
+	e.setState(crd, "InProgress not established")
 	g.moveTo("web", "a", "mute")
 	e.wantAll("what is there at first", "a other +ConfigMap r1-other", "mute other +ConfigMap r1-other",
 		"mute web +"+crd, "mute web +Namespace default", "mute web +Widget w")
@@ -343,7 +343,7 @@ func TestDefinitionsAreAStepWhereSomebodyReports(t *testing.T) {
 	g.expect(202, "POST", g.path+"/update", "")
 	g.waitsFor("web", "a", "waits for definitions and namespaces: "+crd+": InProgress: not established")
 	e.wantHistory("what is there", "a web +"+crd, "a web +Namespace default")
-	e.says(crd, "")
+	e.setState(crd, "")
 	g.becomes("Instantiated")
 	e.wantHistory("what came", "a web +Widget w")
 
@@ -375,14 +375,14 @@ func TestLeaveLastKeepsTheOldPlaceUntilTheNewOneIsReady(t *testing.T) {
 	g.act("instantiate")
 	id := g.becomes("Instantiated").States.StatusCtxID
 	e.wantHistory("what is there at first", "a web +ConfigMap r1-web")
-	e.says("b ConfigMap r1-web", "InProgress slow")
+	e.setState("b ConfigMap r1-web", "InProgress slow")
 	g.moveTo("web", "b")
 	g.expect(202, "POST", g.path+"/update", "")
 	e.wantHistory("what came", "b web +ConfigMap r1-web")
 	s.stop()
 	s.start()
 	s.wantTree(object("a", id, "web"), object("b", id, "web"))
-	e.says("b ConfigMap r1-web", "")
+	e.setState("b ConfigMap r1-web", "")
 	g.becomes("Instantiated")
 	s.eventually("the old place is cleared", func() string {
 		return unless(strings.Join(s.tree(), " "), "README.md "+object("b", id, "web"))
@@ -405,8 +405,8 @@ func TestH58UnreachableClustersSlowNobody(t *testing.T) {
 	s.onboard("cache", "web")
 	g := s.group("autumn", appPlaces{"web": nil, "cache": nil})
 	g.act("instantiate")
-	s.says(g, "x", "Retrying", "connection refused")
-	s.eventually("the others have all that they shall", func() string {
+	s.waitsInPhase(g, "x", "Retrying", "connection refused")
+	s.eventually("the other clusters have all apps", func() string {
 		st, phases := g.status(), map[string]int{}
 		for _, c := range []string{"a", "b", "c"} {
 			phases[pair(st, "web", c).Phase]++

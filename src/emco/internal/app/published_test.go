@@ -18,8 +18,8 @@ import (
 // publishServer is a real server where clusters read what is published for them.
 type publishServer interface {
 	http.Handler
-	keys(url string) string                 // of sync objects, for who sees the server at that address
-	files(cluster string) map[string]string // what it has of a cluster, as in a Git branch
+	keys(url string) string                 // of sync objects, for clients that reach the server at that address
+	files(cluster string) map[string]string // the files for a cluster, as in a Git branch
 	empty()                                 // it loses everything
 }
 
@@ -71,10 +71,10 @@ func paths(cluster, id, app string) []string {
 	return []string{root + "/kust" + id + ".yaml", root + "/context/" + id + "/kustomization.yaml", object(cluster, id, app)}
 }
 
-// life has two clusters of a type read at the outlet, beside one that pulls from Git: what
-// they have is the same, comes back when it is lost, is told of when it cannot be written,
-// and leaves nothing behind. The id of the first deployment is handed to look while its
-// files are there.
+// life runs two clusters of a type that read from the outlet, and one that pulls from Git.
+// The outlet gets the same files as Git, gets them back after a loss, and is empty at the
+// end. A failed write is reported. look is called with the id of the first deployment while
+// its files exist.
 func (p *publishStage) life(kind string, look func(id string)) {
 	p.Helper()
 	p.fleet("a")
@@ -101,7 +101,7 @@ func (p *publishStage) life(kind string, look func(id string)) {
 	p.broken.Store(true)
 	autumn.act("terminate")
 	p.eventually("the plain cluster is cleared", func() string { return unless(len(p.tree()), 1) })
-	p.eventually("the pair says why", func() string {
+	p.eventually("the pair reports the reason", func() string {
 		if pair := pair(autumn.status(), "web", "o1"); !strings.Contains(pair.Error, "502") || strings.Contains(pair.Error, s3test.SecretKey) {
 			return pair.Phase + " " + pair.Error
 		}

@@ -31,7 +31,7 @@ func TestH36QuotaFullFailsClosedAndRecovers(t *testing.T) {
 	fill(s, filler)
 	for _, path := range []string{waits.path + "/instantiate", runs.path + "/terminate"} {
 		if a := s.do("POST", path, ""); a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "etcd is full") {
-			t.Errorf("%s: got %d %s, want 503 that says why", path, a.Status, a.Body)
+			t.Errorf("%s: got %d %s, want 503 with the reason", path, a.Status, a.Body)
 		}
 	}
 	if a := s.do("GET", "/readyz", ""); a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "etcd: check etcd: alarm NOSPACE is raised: etcd is full") {
@@ -41,7 +41,7 @@ func TestH36QuotaFullFailsClosedAndRecovers(t *testing.T) {
 		t.Errorf("emco_etcd_full is %s", got)
 	}
 	if st := runs.status(); st.DeployedStatus != "Instantiated" {
-		t.Errorf("what runs is said to be %s", st.DeployedStatus)
+		t.Errorf("the running deployment is reported as %s", st.DeployedStatus)
 	}
 	wantEqual(s, "history", states(waits.status()), []string{"Created 0", "Approved 0"})
 	s.wantTree(object("a", id, "web"))
@@ -58,7 +58,7 @@ func TestH36QuotaFullFailsClosedAndRecovers(t *testing.T) {
 	s.wantTree(object("a", other, "web"))
 }
 
-// fill writes beside the program until etcd is full.
+// fill writes to etcd, past the program, until etcd is full.
 func fill(s *testStage, etcd *clientv3.Client) {
 	s.Helper()
 	large := strings.Repeat("x", 512<<10)

@@ -80,7 +80,7 @@ func TestAClusterMovesWithWhatItHolds(t *testing.T) {
 			if got := s.expect(http.StatusAccepted, "POST", provider+"/clusters/a/move", `{"gitOpsShard":"s007"}`); !strings.Contains(got, `"gitOpsShard":"s007"`) || !strings.Contains(got, `"from":{"gitOpsType":"git"`) {
 				t.Errorf("the answer is %s", got)
 			}
-			if mode == "shard" { // the reconciler reads the old place until it is told otherwise
+			if mode == "shard" { // the reconciler reads the old place until its configuration changes
 				s.eventually("the move waits", func() string {
 					if m := s.moving("a"); !strings.Contains(m.Error, "reads branch main-s007") || m.Conditions[1].Status != "True" {
 						return fmt.Sprintf("%+v", m)
@@ -96,7 +96,7 @@ func TestAClusterMovesWithWhatItHolds(t *testing.T) {
 			}
 			m := s.moved("a")
 			if !always() {
-				t.Error("there was a moment in which the cluster was in neither place")
+				t.Error("for a moment the cluster was in neither place")
 			}
 			wantEqual(s, "the new place", s.files("main-s007"), []string{file})
 			wantEqual(s, "the old place", s.files("main-s000"), []string{object("b", id, "web")})
@@ -148,7 +148,7 @@ func atoi(s string) (n int) {
 	return n
 }
 
-// A cluster's own branch is deleted with the cluster. It stays if somebody else has changed
+// A cluster's own branch is deleted with the cluster. It stays if someone else has changed
 // it, or if the cluster is registered again.
 func TestTheBranchOfADeregisteredClusterGoes(t *testing.T) {
 	t.Parallel()
@@ -205,7 +205,7 @@ func TestUpdatesGoOnWhileClustersMove(t *testing.T) {
 	})
 	g.becomes("Instantiated")
 	if !always() {
-		t.Error("there was a moment in which a cluster read nothing")
+		t.Error("for a moment a cluster read nothing")
 	}
 	for n := range 6 {
 		for i := range 2 {
@@ -290,7 +290,7 @@ func TestAMoveSurvivesFaults(t *testing.T) {
 			v.movedAtLast("a", shard)
 			v.fired()
 			if !always() {
-				t.Errorf("%s %s: there was a moment in which the cluster was in neither place", point, action)
+				t.Errorf("%s %s: for a moment the cluster was in neither place", point, action)
 			}
 			if !v.holdsOn(to, file) || v.holdsOn(from, file) || v.commitsOf(to) != "1" || atoi(v.commitsOf(from)) != before+1 {
 				t.Errorf("%s %s: %s has %s commits and %v, %s went from %d to %s", point, action, to, v.commitsOf(to), v.files(to), from, before, v.commitsOf(from))

@@ -20,8 +20,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
-// Limits of the Git host that reads reports. Reports are small, and whatever else somebody
-// put into their repositories must not cost memory.
+// Limits of the Git host that reads reports. Reports are small, and other content of users'
+// repositories must not cost memory.
 const (
 	reportRepos = 256
 	reportTrees = 32 << 20

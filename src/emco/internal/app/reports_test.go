@@ -34,13 +34,13 @@ func (s *testStage) agent(cluster string) *clusterAgent {
 	return a
 }
 
-// report says that all objects of the branch are there and in a state.
+// report sends a report that all objects of the branch exist in a state.
 func (a *clusterAgent) report(state string) {
 	a.Helper()
 	a.send(a.sees(state))
 }
 
-// sees is what a cluster that holds what the branch says has to report.
+// sees returns the report of a cluster that holds the content of the branch.
 func (a *clusterAgent) sees(state string) status.Report {
 	a.Helper()
 	r := status.Report{Cluster: a.cluster, At: time.Now(), Agent: "monitor/test"}

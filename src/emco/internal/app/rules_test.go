@@ -27,7 +27,7 @@ func (s *testStage) refuses(all []refusedRequest) {
 		}
 		for _, text := range r.texts {
 			if !strings.Contains(a.Body, text) {
-				s.Errorf("%s: %s %s: got %q, want it to say %q", r.name, r.method, r.path, a.Body, text)
+				s.Errorf("%s: %s %s: got %q, want %q in it", r.name, r.method, r.path, a.Body, text)
 			}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// distantEtcd starts an etcd whose answers, and what it is asked, take a while to travel.
-// It returns the address to be used.
+// distantEtcd starts an etcd that receives requests and returns answers with a delay. It
+// returns its address.
 func distantEtcd(t *testing.T, delay time.Duration) string {
 	t.Helper()
 	c := embed.NewConfig()

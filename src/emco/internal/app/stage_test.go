@@ -24,7 +24,7 @@ const (
 	writer = "emco" // our login at the Git server
 )
 
-// patience bounds everything that ends by itself. Tests assert no times: this only ends
+// patience bounds every wait. Tests assert no times: this only ends
 // what hangs, also on a busy machine.
 const patience = 4 * time.Minute
 

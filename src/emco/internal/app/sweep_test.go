@@ -26,7 +26,7 @@ import (
 // sweepVariable asks for all points and actions; without it a few are tried.
 const sweepVariable = "EMCO_SWEEP"
 
-// whole says that there is time for everything.
+// whole reports whether the sweep covers all points and actions.
 func whole() bool { return os.Getenv(sweepVariable) == "all" }
 
 // faultRule is a point, and what happens there in each phase: an action as such, or one with
@@ -75,7 +75,7 @@ func failpointWraps() (out []faultRule) {
 			}
 		}
 	}
-	return append(out, faultRule{wrap.GitCommitBefore, "error(8 times)"}) // more than the writer tries by itself
+	return append(out, faultRule{wrap.GitCommitBefore, "error(8 times)"}) // more often than the writer retries
 }
 
 // some are faults that stand for the others when time is short: a write that is made and
@@ -143,8 +143,8 @@ func newFaultSweep(t *testing.T) *faultSweep {
 	return w
 }
 
-// second registers a cluster that pulls from a server of its own, to which the login of
-// the first one means nothing, and the other way round.
+// second registers a cluster that pulls from a server of its own. Neither server accepts the
+// other one's login.
 func (s *testStage) second(cluster string) gittest.Bare {
 	s.Helper()
 	token := "planted-second-" + rand.Text()
@@ -191,7 +191,7 @@ type sweptDeployment struct {
 	id    string // of the deployment, once it is known
 	phase int
 	quiet bool     // the status is read only when the branches are complete
-	hit   []string // phases in which the fault struck
+	hit   []string // phases that the fault struck
 }
 
 // The releases of each life.
@@ -248,13 +248,13 @@ func (l *sweptDeployment) step(name string, ask func()) {
 	}
 	l.onceOnly(name, from)
 	if got := summary(l.steady()); got != l.untouched {
-		l.Fatalf("%v: %s: the deployment beside it is now %s\nand was %s", l.fault, name, got, l.untouched)
+		l.Fatalf("%v: %s: the other deployment is now %s\nand was %s", l.fault, name, got, l.untouched)
 	}
 }
 
-// insist sends a request until it is answered as it should be, or done says that it was
-// carried out although nobody said so. It is not sent again before that is known. Only
-// what may pass is tried again.
+// insist sends a request until it gets one of the fine answers, or until done reports that a
+// request without an answer was carried out. It does not repeat a request before done knows.
+// It retries only after transient errors.
 func (l *sweptDeployment) insist(r client.Request, done func() (yes, known bool), fine ...int) {
 	l.Helper()
 	tries := 0
@@ -352,8 +352,8 @@ func (l *sweptDeployment) remove() {
 	l.id = "gone"
 }
 
-// look reads the status, false if there is no answer, and holds it against the branch as
-// it is a moment later: what is said to be there is there.
+// look reads the status, false if there is no answer. It then reads the branch and checks that
+// the branch holds what the status claims.
 func (l *sweptDeployment) look() (st v2.Status, ok bool) {
 	l.Helper()
 	a, err := l.try(client.Request{Method: "GET", Path: l.group.path + "/status?status=deployed"})
@@ -368,7 +368,7 @@ func (l *sweptDeployment) look() (st v2.Status, ok bool) {
 	for _, app := range st.Apps {
 		for _, c := range app.Clusters {
 			if c.Phase == "Applied" {
-				l.honest(fmt.Sprintf("%s on %s is said to be applied", app.Name, c.Cluster), int(c.Revision), app.Name, c.Cluster, have)
+				l.honest(fmt.Sprintf("%s on %s is reported as applied", app.Name, c.Cluster), int(c.Revision), app.Name, c.Cluster, have)
 			}
 		}
 	}
@@ -377,7 +377,7 @@ func (l *sweptDeployment) look() (st v2.Status, ok bool) {
 	}
 	for _, app := range []string{"cache", "db", "web"} {
 		for _, c := range []string{"a", "b", "c", "d"} {
-			l.honest("it is said to be "+st.DeployedStatus, claimed(st), app, c, have)
+			l.honest("it is reported as "+st.DeployedStatus, claimed(st), app, c, have)
 		}
 	}
 	return st, true
@@ -403,7 +403,7 @@ func (l *sweptDeployment) honest(claim string, revision int, app, cluster string
 	}
 }
 
-// lacks says what is not as the model wants it yet.
+// lacks describes the first difference from the model's expectation; "" if there is none.
 func (l *sweptDeployment) lacks() string {
 	l.Helper()
 	m := l.model
@@ -439,7 +439,7 @@ func (l *sweptDeployment) lacks() string {
 	return unless(fmt.Sprint(slices.Sorted(slices.Values(pairs(st)))), fmt.Sprint(m.pairs()))
 }
 
-// differs says how the branches are not as the model wants them.
+// differs describes how the branches differ from the model.
 func (l *sweptDeployment) differs() string {
 	return unless(fmt.Sprint(l.held()), fmt.Sprint(l.model.files(l.id)))
 }
@@ -464,8 +464,8 @@ func (l *sweptDeployment) held() map[string]int {
 	return out
 }
 
-// owns says that a path is the deployment's. While its id is not known, whatever is not the
-// bystander's is: all lives before have ended.
+// owns reports whether a path belongs to the deployment. Until its id is known, every path
+// but the bystander's does: all earlier deployments have ended.
 func (l *sweptDeployment) owns(path string) bool {
 	part := strings.Split(path, "/") // clusters/CLUSTER/context/ID/...
 	if len(part) < 4 || part[3] == l.bystanderID {

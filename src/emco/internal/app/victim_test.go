@@ -241,7 +241,7 @@ func (p *childProcess) ready(address <-chan string) error {
 		return nil
 	case <-time.After(patience):
 		_ = p.cmd.Process.Kill()
-		return fmt.Errorf("emco does not say where it serves")
+		return fmt.Errorf("emco does not log its address")
 	}
 }
 

@@ -91,7 +91,7 @@ func TestAFleetInShards(t *testing.T) {
 }
 
 // A cluster that reads its own branch is Applied when that branch is written: the status
-// names its commit, and reports of that commit count. A branch that somebody else changed
+// names its commit, and reports of that commit count. A branch that someone else changed
 // or removed is repaired.
 func TestH49AFleetWithABranchForEachCluster(t *testing.T) {
 	t.Parallel()
@@ -125,7 +125,7 @@ func TestH49AFleetWithABranchForEachCluster(t *testing.T) {
 	}
 	says := func(want string) {
 		t.Helper()
-		s.eventually("what is said of a", func() string {
+		s.eventually("the status of a", func() string {
 			for _, c := range g.query("?status=ready").Apps[0].Clusters {
 				if c.Cluster == "a" && len(c.Resources) == 1 {
 					return unless(c.Resources[0].ReadyStatus, want)
@@ -139,7 +139,7 @@ func TestH49AFleetWithABranchForEachCluster(t *testing.T) {
 	report(s.idOf("clusters/edge+a"))
 	says("Ready")
 
-	// Somebody else changes a view, and removes another one.
+	// Someone else changes a view, and removes another one.
 	_, err := s.bare.CommitExternal(t.Context(), "clusters/edge+a", map[string]gittest.File{"clusters/edge+a/evil.yaml": {Content: "evil"}})
 	s.must("change a view", err)
 	_, err = s.bare.Git(t.Context(), "", "update-ref", "-d", "refs/heads/clusters/edge+c")
@@ -174,5 +174,5 @@ func TestH49AFleetWithABranchForEachCluster(t *testing.T) {
 	}
 	g.act("terminate")
 	g.becomes("Terminated")
-	wantEqual(s, "what a cluster reads of which all was removed", s.files("clusters/edge+a"), []string{"clusters/edge+a/kustomization.yaml"})
+	wantEqual(s, "the view of a cluster without deployments", s.files("clusters/edge+a"), []string{"clusters/edge+a/kustomization.yaml"})
 }

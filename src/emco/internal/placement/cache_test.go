@@ -44,7 +44,7 @@ func TestMemoDecidesAnewOnlyWhereItMatters(t *testing.T) {
 	ask("db", east, "p+a p+b ", 0)
 	ask("none", intent{AllOf: []term{must(name("c"))}}, "refused", 1)
 	ask("none", intent{AllOf: []term{must(name("c"))}}, "refused", 0)
-	fleet[3].Labels = []string{"south"} // of c, which nobody speaks of by label
+	fleet[3].Labels = []string{"south"} // of c, which no intent selects by label
 	ask("web", east, "p+a p+b ", 0)
 	fleet[0].Labels = []string{"east"}
 	ask("web", east, "p+a p+b p+d ", 3)

@@ -26,8 +26,8 @@ const (
 //   - A mandatory cluster that a filter refuses makes the request Invalid.
 //   - Each AnyOf list, nested or at the top, is one group of alternatives. A group
 //     that holds a chosen cluster already is met; otherwise the first admitted
-//     candidate by key is chosen. A group without any is Invalid, and the error says
-//     of each candidate why it was refused.
+//     candidate by key is chosen. A group without any is Invalid, and the error names
+//     for each candidate why it was refused.
 //   - A selector that is malformed, names an unknown cluster, or whose label no
 //     cluster carries is Invalid, and so is an intent that asks for nothing.
 //

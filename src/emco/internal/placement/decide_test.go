@@ -81,15 +81,15 @@ func TestDecide(t *testing.T) {
 		{"of alternatives the first by name", intent{AnyOf: []selector{name("c"), name("b")}}, everywhere, "p+b"},
 		{"of alternatives by label the first by name", intent{AnyOf: []selector{label("east")}}, everywhere, "p+a"},
 		{"a mandatory cluster stays though an alternative precedes it", intent{AllOf: []term{must(name("b"))}, AnyOf: []selector{name("a"), name("b")}}, everywhere, "p+b"},
-		{"alternatives beside a mandatory cluster", intent{AllOf: []term{must(name("d")), oneOf(name("c"), name("b"))}}, everywhere, "p+b p+d"},
+		{"alternatives and a mandatory cluster", intent{AllOf: []term{must(name("d")), oneOf(name("c"), name("b"))}}, everywhere, "p+b p+d"},
 		{"two groups that share a cluster", intent{AllOf: []term{oneOf(name("b"), name("c"))}, AnyOf: []selector{name("a"), name("b")}}, everywhere, "p+b"},
 		{"an alternative outside of the cloud is passed over", intent{AnyOf: []selector{name("a"), name("b")}}, []string{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
-		{"alternatives outside of the cloud are told though none is needed", intent{AllOf: []term{must(name("b"))}, AnyOf: []selector{name("a"), name("b")}}, []string{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
+		{"alternatives outside of the cloud are reported even if none is needed", intent{AllOf: []term{must(name("b"))}, AnyOf: []selector{name("a"), name("b")}}, []string{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
 		{"a mandatory cluster outside of the cloud", intent{AllOf: []term{must(label("east"))}}, []string{"p+b"}, "The specified Logical Cloud doesn't provide the mandatory clusters: p+a"},
 		{"all alternatives outside of the cloud", intent{AnyOf: []selector{name("a"), name("c")}}, []string{"p+b"}, "No compatible clusters have been provided to the Deployment Intent Group: no candidate of an anyOf is left: p+a (is not in logical cloud lc; add a cluster reference to use it), p+c (is not in logical cloud lc; add a cluster reference to use it)"},
 		{"an empty intent", intent{}, everywhere, "No compatible clusters have been provided to the Deployment Intent Group"},
 		{"an unknown cluster", intent{AllOf: []term{must(name("x"))}}, everywhere, "cluster p+x is not registered"},
-		{"a label nobody carries", intent{AnyOf: []selector{name("a"), label("north")}}, everywhere, "no cluster of provider p has the label north"},
+		{"a label that no cluster has", intent{AnyOf: []selector{name("a"), label("north")}}, everywhere, "no cluster of provider p has the label north"},
 		{"an empty term", intent{AllOf: []term{{}}}, everywhere, "Missing clusterProvider in an intent"},
 		{"a selector without provider", intent{AllOf: []term{must(selector{Cluster: "a"})}}, everywhere, "Missing clusterProvider in an intent: cluster a"},
 		{"a selector without cluster", intent{AnyOf: []selector{{Provider: "p"}}}, everywhere, "Missing cluster or clusterLabel: clusterProvider p"},
@@ -153,7 +153,7 @@ func TestErrorsNameAFewClustersOnly(t *testing.T) {
 	}
 }
 
-// filterFunc is a filter that says what it is told to.
+// filterFunc makes a function a filter.
 type filterFunc func(c placement.Cluster) (placement.Verdict, error)
 
 func (f filterFunc) Admit(_ context.Context, _ placement.Request, c placement.Cluster) (placement.Verdict, error) {
@@ -214,7 +214,7 @@ func genIntent() *rapid.Generator[intent] {
 	})
 }
 
-// matched returns the clusters that selectors match, told independently of Decide.
+// matched returns the clusters that selectors match. It does not use Decide.
 func matched(selectors ...selector) []string {
 	var keys []string
 	for _, c := range inventory() {
@@ -275,8 +275,8 @@ func possible(i intent, members []string) bool {
 	return asked && len(i.AllOf)+len(i.AnyOf) > 0
 }
 
-// Whatever the intents: each is met or refused, refused only if it cannot be met,
-// and the order in which clusters are listed does not matter.
+// Each intent is met or refused. It is refused only if it cannot be met, and the order of the
+// clusters makes no difference.
 func TestEveryIntentIsMetOrRefused(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

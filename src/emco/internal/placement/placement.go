@@ -12,7 +12,7 @@ type Intent struct {
 }
 
 // Term is one element of AllOf: either a selector, whose clusters are all mandatory, or a
-// list of alternatives, of which one cluster is chosen. Never both.
+// list of alternatives: one of their clusters is chosen. Never both.
 type Term struct {
 	Selector
 	AnyOf []Selector

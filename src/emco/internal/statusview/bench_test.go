@@ -10,9 +10,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// BenchmarkStatus10000Pairs prints how long a status takes that covers 10 apps of 20
-// objects each on 1,000 clusters, all of which report two Pods besides: from the question
-// to the last byte that would be sent, with what etcd is asked for it.
+// BenchmarkStatus10000Pairs measures a status that covers 10 apps of 20 objects each on 1,000
+// clusters, which each report two Pods in addition: the time from the query to the last byte
+// of the answer, and the requests to etcd.
 func BenchmarkStatus10000Pairs(b *testing.B) {
 	s := newStage(b)
 	g := s.large(10, 1000, 20)
@@ -36,8 +36,8 @@ func BenchmarkStatus10000Pairs(b *testing.B) {
 	}
 }
 
-// processorTime is what this process has used so far: on a machine that does other things
-// too, it says more than the clock.
+// processorTime is what this process has used so far: on a busy machine it is more precise
+// than the clock.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -67,7 +67,7 @@ func (s *viewFixture) large(apps, clusters, objects int) *testGroup {
 			pairs = append(pairs, appcontext.Pair{Key: k, Rev: 1, Desired: bundle, Applied: bundle, Held: []appcontext.Digest{bundle}, Phase: appcontext.Applied, Commit: "c0ffee", At: noon})
 			r := appcontext.Report{Key: k, Seq: 1, At: noon, Commit: "c0ffee", Ready: true, Since: noon}
 			for _, o := range list {
-				r.Resources = append(r.Resources, said(o, "Current", ""))
+				r.Resources = append(r.Resources, objectStatus(o, "Current", ""))
 			}
 			for p := range 2 {
 				r.Resources = append(r.Resources, pod(fmt.Sprint(name, "-", cluster, "-", p), "Current"))

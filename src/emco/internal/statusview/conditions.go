@@ -248,7 +248,7 @@ func (v *statusView) synced(a appPlaces) v2.Condition {
 	return v2.Condition{Type: v2.Synced, Status: v2.True, Reason: "Synced", Since: since}
 }
 
-// healthy reports what clusters say about the health of the objects.
+// healthy returns the reported health of the objects.
 func (v *statusView) healthy(a appPlaces) v2.Condition {
 	var bad, open problemTally
 	since := v.Rev.At

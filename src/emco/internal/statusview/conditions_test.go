@@ -24,8 +24,8 @@ func TestConditions(t *testing.T) {
 	s := newStage(t)
 	o := s.configMap("one", "hello")
 	b := s.bundle(o)
-	well := appcontext.Report{Seq: 1, Commit: "c2", Ready: true, Since: morning.Add(150 * time.Minute), Resources: []appcontext.ResourceStatus{said(o, "Current", "")}}
-	sick := appcontext.Report{Seq: 1, Commit: "c1", Since: morning.Add(170 * time.Minute), Resources: []appcontext.ResourceStatus{said(o, "InProgress", "it starts")}}
+	well := appcontext.Report{Seq: 1, Commit: "c2", Ready: true, Since: morning.Add(150 * time.Minute), Resources: []appcontext.ResourceStatus{objectStatus(o, "Current", "")}}
+	sick := appcontext.Report{Seq: 1, Commit: "c1", Since: morning.Add(170 * time.Minute), Resources: []appcontext.ResourceStatus{objectStatus(o, "InProgress", "it starts")}}
 	const c2, c3 = "edge+c2", "edge+c3"
 	three := placedApps{"a": {c1: b, c2: b, c3: b}}
 	for i, tt := range []struct {
@@ -104,7 +104,7 @@ func TestConditions(t *testing.T) {
 				g.applied("a", c, b, "c2")
 			}
 			old := sick
-			old.Resources = []appcontext.ResourceStatus{said(s.configMap("one", "bye"), "Current", "")}
+			old.Resources = []appcontext.ResourceStatus{objectStatus(s.configMap("one", "bye"), "Current", "")}
 			g.report("a", c1, well)
 			g.report("a", c2, old)
 		}, []string{
@@ -115,7 +115,7 @@ func TestConditions(t *testing.T) {
 			"Healthy False NotReady 2h50m0s app a: edge+c2: ConfigMap one: still runs the previous version",
 			"Stalled False Done -",
 		}},
-		{"the content tells what no commit does, and the cluster has Pods that fail", func(g *testGroup) {
+		{"the report names the content but no commit, and the cluster has failed Pods", func(g *testGroup) {
 			g.publish(placedApps{"a": {c1: b}})
 			g.applied("a", c1, b, "c2")
 			r := well
@@ -129,7 +129,7 @@ func TestConditions(t *testing.T) {
 			"Healthy False NotReady - app a: edge+c1: Pod web: is not ready",
 			"Stalled False Done -",
 		}},
-		{"nobody reports from Git", func(g *testGroup) {
+		{"a cluster that pulls from Git does not report", func(g *testGroup) {
 			g.publish(placedApps{"a": {c1: b}})
 			g.applied("a", c1, b, "c2")
 		}, []string{

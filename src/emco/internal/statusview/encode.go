@@ -108,7 +108,7 @@ func (w *jsonWriter) cluster(part *clusterPart) {
 	w.raw("}")
 }
 
-// edit writes an edit that somebody else made.
+// edit writes an external edit.
 func (w *jsonWriter) edit(e *v2.ExternalEdit) {
 	if e == nil {
 		return

@@ -70,16 +70,16 @@ func TestFollowTellsAtOnceAndWhenSomethingChanges(t *testing.T) {
 	f.until("instantiated", func(st v2.Status) bool { return st.DeployedStatus == "Instantiating" && len(st.Apps) == 1 })
 	g.applied("a", c1, b, "c0ffee")
 	f.until("applied", func(st v2.Status) bool { return st.DeployedStatus == "Instantiated" })
-	g.report("a", c1, appcontext.Report{Seq: 1, At: noon.Add(time.Millisecond - 3*time.Minute), Resources: []appcontext.ResourceStatus{said(o, "Current", "")}})
+	g.report("a", c1, appcontext.Report{Seq: 1, At: noon.Add(time.Millisecond - 3*time.Minute), Resources: []appcontext.ResourceStatus{objectStatus(o, "Current", "")}})
 	f.until("ready", func(st v2.Status) bool { return st.ReadyStatus == "Ready" })
-	s.at(noon.Add(time.Second)) // nothing is written any more: time alone makes it another answer
+	s.at(noon.Add(time.Second)) // without a write: time alone changes the answer
 	f.until("silent", func(st v2.Status) bool { return st.ReadyStatus == "Unknown" && st.Apps[0].Clusters[0].Stale })
-	word := appcontext.Report{Seq: 2, At: s.clock(), Resources: []appcontext.ResourceStatus{said(o, "Current", "")}}
-	g.report("a", c1, word) // it says the same as before, but now
-	f.until("heard of again", func(st v2.Status) bool { return st.ReadyStatus == "Ready" })
+	word := appcontext.Report{Seq: 2, At: s.clock(), Resources: []appcontext.ResourceStatus{objectStatus(o, "Current", "")}}
+	g.report("a", c1, word) // the same report with a later time
+	f.until("reported again", func(st v2.Status) bool { return st.ReadyStatus == "Ready" })
 	word.Seq, word.At = 3, s.clock().Add(time.Second)
 	g.report("a", c1, word) // this is no change
-	word.Resources = []appcontext.ResourceStatus{said(o, "InProgress", "")}
+	word.Resources = []appcontext.ResourceStatus{objectStatus(o, "InProgress", "")}
 	g.report("a", c1, word)
 	if st := f.next("not ready"); st.ReadyStatus != "NotReady" || st.Apps[0].Clusters[0].LastReport != nil {
 		t.Errorf("after a sign of life and a change: got %s, %+v", st.ReadyStatus, st.Apps[0].Clusters)
@@ -107,8 +107,8 @@ func TestFollowLeavesOutWhatIsNotTaken(t *testing.T) {
 	}
 	last := noon.Add((changes - 1) * time.Second)
 	n := slow.until("the last change", func(st v2.Status) bool { return since(st).Equal(last) })
-	if n > 3 { // one that was made before, and one that was on the way
-		t.Errorf("the slow one was told %d times of %d changes", n, changes)
+	if n > 3 { // one that was already made, and one in transit
+		t.Errorf("the slow client got %d answers for %d changes", n, changes)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestFollowEndsWhenThereIsNothingToFollow(t *testing.T) {
 	}
 }
 
-// A group that takes over another one's deployment is told of its pairs from then on.
+// A group that takes over another one's deployment gets the changes of its pairs from then on.
 func TestFollowGoesWithADeploymentThatMoves(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -44,7 +44,7 @@ func TestOlderInstancesShowWhatOfThemIsThere(t *testing.T) {
 		t.Errorf("got %+v, %+v", c, st.Conditions)
 	}
 
-	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{said(same, "Current", ""), said(is, "Current", ""), said(next, "Current", ""), pod("web", "Current")}})
+	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{objectStatus(same, "Current", ""), objectStatus(is, "Current", ""), objectStatus(next, "Current", ""), pod("web", "Current")}})
 	st = want("and ready", "status=ready&instance=7", "Updated", "NotPresent:2 Ready:1 Unknown:3 a on c1: same Ready, other NotPresent, only NotPresent; a on c2: same Unknown, other Unknown, only Unknown")
 	if r := st.Apps[0].Clusters[0].Resources[1].Reason; r != "it now has other content" {
 		t.Errorf("the reason is %q", r)

@@ -45,8 +45,8 @@ func (r *Reader) expires(w reading) time.Time {
 // silentSince begins the message about a stale reading.
 func (w reading) silentSince() string { return "no report since " + w.at.UTC().Format(time.RFC3339) }
 
-// lost reports whether the cluster is known to be unreachable: its report is stale, or says
-// Unknown of every object.
+// lost reports whether the cluster is known to be unreachable: its report is stale, or all of
+// its objects are Unknown.
 func (w reading) lost() bool {
 	return w.stale || len(w.report.Objects) > 0 && !slices.ContainsFunc(w.report.Objects, func(s mirror.Status) bool {
 		return s.Value().Status != v2.Unknown

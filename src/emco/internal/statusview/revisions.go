@@ -25,7 +25,7 @@ type desiredPlace struct {
 	bundle  appcontext.Digest
 }
 
-// revisionCache keeps revisions in the order in which they were read. A revision never
+// revisionCache keeps revisions, the oldest read first. A revision never
 // changes, and no other one has its deployment and number.
 type revisionCache struct {
 	mu    sync.Mutex

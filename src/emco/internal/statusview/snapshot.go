@@ -181,7 +181,7 @@ func (s Snapshot) state(p placeStatus) string {
 }
 
 // outdated reports whether rsync last worked on a pair for an older revision: the pair's
-// phase and error say nothing about this one.
+// phase and error do not apply to this one.
 func (s Snapshot) outdated(p placeStatus) bool {
 	return !s.Head.Gone && p.pair != nil && p.pair.Rev < s.Rev.Number && (p.pair.Phase != appcontext.Applied || p.pair.Applied != p.bundle)
 }

@@ -97,7 +97,7 @@ func newStage(t testing.TB) *viewFixture {
 	o := Default()
 	o.Now, o.Interval = s.clock, time.Millisecond
 	s.reader = New(s.store, m, o)
-	<-begun.Changed() // it has read what there is
+	<-begun.Changed() // the reader holds the current state
 	return s
 }
 
@@ -153,7 +153,7 @@ func (s *viewFixture) object(text string) manifest.Object {
 	return objects[0]
 }
 
-// configMap is an object that says something.
+// configMap is a ConfigMap with one value.
 func (s *viewFixture) configMap(name, says string) manifest.Object {
 	s.Helper()
 	return s.object("{apiVersion: v1, kind: ConfigMap, metadata: {name: " + name + "}, data: {says: " + says + "}}")
@@ -276,8 +276,8 @@ func (g *testGroup) report(app, cluster string, r appcontext.Report) {
 	g.must(g.store.PutReports(g.Context(), appcontext.Fence{}, []appcontext.Report{r}, nil))
 }
 
-// said is what a cluster says of an object.
-func said(o manifest.Object, status, reason string) appcontext.ResourceStatus {
+// objectStatus is a cluster's report on an object.
+func objectStatus(o manifest.Object, status, reason string) appcontext.ResourceStatus {
 	return appcontext.ResourceStatus{ID: o.ID, Status: status, Reason: reason, Content: o.Stamp()}
 }
 
@@ -292,8 +292,8 @@ func (g *testGroup) ask(query string) (Answer, error) {
 	return g.reader.Group(g.Context(), Subject{Doc: g.doc, Identity: who}, q)
 }
 
-// status answers a query, which must succeed. What is sent must say the same as what is
-// handed on.
+// status answers a query, which must succeed. The encoded answer and the returned one must
+// be equal.
 func (g *testGroup) status(query string) v2.Status {
 	g.Helper()
 	a, err := g.ask(query)

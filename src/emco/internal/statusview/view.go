@@ -367,7 +367,7 @@ func (v *statusView) detail(ref appcontext.Ref, o objectState) json.RawMessage {
 	return outline(ref.ID)
 }
 
-// outline returns an object of which only the name is known.
+// outline returns an object with nothing but its name.
 func outline(id manifest.ID) json.RawMessage {
 	type metadata struct {
 		Name      string `json:"name"`

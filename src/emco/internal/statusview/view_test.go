@@ -23,9 +23,9 @@ func TestViews(t *testing.T) {
 	one, two, before := s.configMap("one", "hello"), s.configMap("two", "hello"), s.configMap("two", "good-bye")
 	bundle := s.bundle(one, two)
 	applied := &appcontext.Pair{Rev: 1, Desired: bundle, Applied: bundle, Phase: appcontext.Applied}
-	moved := said(two, "Current", "")
+	moved := objectStatus(two, "Current", "")
 	moved.Version = "v2" // clusters may report another version of the same object
-	current := said(one, "Current", "")
+	current := objectStatus(one, "Current", "")
 	reports := func(list ...appcontext.ResourceStatus) *appcontext.Report {
 		return &appcontext.Report{Resources: list, Seq: 1}
 	}
@@ -44,7 +44,7 @@ func TestViews(t *testing.T) {
 		{name: "in the deprecated view", query: "", pair: applied, want: "Applied:2 a on c1: one Applied, two Applied"},
 		{name: "failed", query: "status=deployed", pair: &appcontext.Pair{Rev: 1, Phase: appcontext.Failed}, want: "Failed:2 a on c1: one Failed, two Failed"},
 		{name: "tried again", query: "status=deployed", pair: &appcontext.Pair{Rev: 1, Phase: appcontext.Retrying}, want: "Retrying:2 a on c1: one Retrying, two Retrying"},
-		{name: "what is to be removed is still there", query: "status=deployed", gone: true, pair: &appcontext.Pair{Rev: 1, Applied: bundle, Phase: appcontext.Deleting}, want: "Applied:2 a on c1: one Applied, two Applied"},
+		{name: "an app that is being removed still exists", query: "status=deployed", gone: true, pair: &appcontext.Pair{Rev: 1, Applied: bundle, Phase: appcontext.Deleting}, want: "Applied:2 a on c1: one Applied, two Applied"},
 		{name: "what was never proved to be there is not Applied", query: "status=deployed", gone: true, pair: &appcontext.Pair{Rev: 1, Held: []appcontext.Digest{bundle}, Phase: appcontext.Deleting}, want: "Pending:2 a on c1: one Pending, two Pending"},
 		{name: "removed", query: "status=deployed", gone: true, want: "Deleted:2 a on c1: one Deleted, two Deleted"},
 		{name: "one resource", query: "status=deployed&resource=two", pair: applied, want: "Applied:1 a on c1: two Applied"},
@@ -55,13 +55,13 @@ func TestViews(t *testing.T) {
 		{name: "all is well", query: "status=ready", pair: applied, report: reports(current, moved), want: "Ready:2 a on c1: one Ready, two Ready", sum: "Ready"},
 		{name: "all is well, asked for in the deprecated way", query: "type=cluster", pair: applied, report: reports(current, moved), want: "Ready:2 a on c1: one Ready, two Ready", sum: "Ready"},
 		{name: "one is not there", query: "status=ready", pair: applied, report: reports(current), want: "NotPresent:1 Ready:1 a on c1: one Ready, two NotPresent", sum: "NotReady"},
-		{name: "one is away", query: "status=ready", pair: applied, report: reports(current, said(two, "NotFound", "")), want: "NotPresent:1 Ready:1 a on c1: one Ready, two NotPresent", sum: "NotReady"},
+		{name: "one is away", query: "status=ready", pair: applied, report: reports(current, objectStatus(two, "NotFound", "")), want: "NotPresent:1 Ready:1 a on c1: one Ready, two NotPresent", sum: "NotReady"},
 		{name: "one was left out for its length", query: "status=ready", pair: applied, report: &appcontext.Report{Seq: 1, Truncated: 1, Resources: []appcontext.ResourceStatus{current}}, want: "Ready:1 Unknown:1 a on c1: one Ready, two Unknown", sum: "Unknown"},
-		{name: "one is on its way", query: "status=ready", pair: applied, report: reports(said(one, "InProgress", "so"), moved), want: "NotReady:1 Ready:1 a on c1: one NotReady, two Ready", sum: "NotReady"},
-		{name: "one failed", query: "status=ready", pair: applied, report: reports(said(one, "Failed", "so"), moved), want: "NotReady:1 Ready:1 a on c1: one NotReady, two Ready", sum: "NotReady"},
-		{name: "one cannot be told", query: "status=ready", pair: applied, report: reports(said(one, "Unknown", "so"), moved), want: "Ready:1 Unknown:1 a on c1: one Unknown, two Ready", sum: "Unknown"},
-		{name: "one is ready in the content before", query: "status=ready", pair: applied, report: reports(current, said(before, "Current", "")), want: "NotReady:1 Ready:1 a on c1: one Ready, two NotReady", sum: "NotReady"},
-		{name: "one is ready and nobody knows in which content", query: "status=ready", pair: applied, report: reports(current, appcontext.ResourceStatus{ID: two.ID, Status: "Current"}), want: "NotReady:1 Ready:1 a on c1: one Ready, two NotReady", sum: "NotReady"},
+		{name: "one is on its way", query: "status=ready", pair: applied, report: reports(objectStatus(one, "InProgress", "so"), moved), want: "NotReady:1 Ready:1 a on c1: one NotReady, two Ready", sum: "NotReady"},
+		{name: "one failed", query: "status=ready", pair: applied, report: reports(objectStatus(one, "Failed", "so"), moved), want: "NotReady:1 Ready:1 a on c1: one NotReady, two Ready", sum: "NotReady"},
+		{name: "one is unknown", query: "status=ready", pair: applied, report: reports(objectStatus(one, "Unknown", "so"), moved), want: "Ready:1 Unknown:1 a on c1: one Unknown, two Ready", sum: "Unknown"},
+		{name: "one is ready in the content before", query: "status=ready", pair: applied, report: reports(current, objectStatus(before, "Current", "")), want: "NotReady:1 Ready:1 a on c1: one Ready, two NotReady", sum: "NotReady"},
+		{name: "one is ready in unknown content", query: "status=ready", pair: applied, report: reports(current, appcontext.ResourceStatus{ID: two.ID, Status: "Current"}), want: "NotReady:1 Ready:1 a on c1: one Ready, two NotReady", sum: "NotReady"},
 		{name: "nothing passes the filters", query: "status=ready&resource=x", pair: applied, sum: "Unknown"},
 		{name: "another app could not be rendered", query: "status=ready", apps: failing, pair: applied, report: reports(current, moved), want: "Ready:2 a on c1: one Ready, two Ready", sum: "NotReady"},
 		{name: "what the cluster made of it", query: "status=ready", pair: applied, report: reports(current, moved, pod("web-1", "Current"), pod("web-2", "InProgress"), pod("web-0", "NotFound")), want: "NotReady:1 Ready:3 a on c1: one Ready, two Ready, web-1 Ready, web-2 NotReady", sum: "NotReady"},
@@ -93,7 +93,7 @@ func pod(name, status string) appcontext.ResourceStatus {
 	return appcontext.ResourceStatus{ID: manifest.ID{Version: "v1", Kind: "Pod", Namespace: "default", Name: name}, Status: status, Extra: true}
 }
 
-// EMCO's members, in the views in which it has them.
+// Each view contains EMCO's members.
 func TestMembersOfAnswers(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -101,7 +101,7 @@ func TestMembersOfAnswers(t *testing.T) {
 	b := s.bundle(o)
 	g.publish(placedApps{"a": {c1: b}})
 	g.applied("a", c1, b, "")
-	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{said(o, "Current", "")}})
+	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{objectStatus(o, "Current", "")}})
 	identity := []string{"project", "compositeApp", "compositeAppVersion", "compositeProfile", "name", "states", "conditions"}
 	for query, want := range map[string][]string{
 		"":                                {"status", "rsyncStatus", "apps"},
@@ -169,12 +169,12 @@ func TestConnectivity(t *testing.T) {
 		revision int64
 	}{
 		{"nothing is known", nil, nil, "Unknown", 0},
-		{"in Git, and nobody reports", pair(appcontext.Applied, "c0ffee"), nil, "Unknown", 1},
+		{"in Git, and it does not report", pair(appcontext.Applied, "c0ffee"), nil, "Unknown", 1},
 		{"in Git, and it reports", pair(appcontext.Applied, "c0ffee"), &appcontext.Report{Seq: 1}, "Available", 1},
 		{"in Git, and it has not reported for long", pair(appcontext.Applied, "c0ffee"), &appcontext.Report{Seq: 1, At: morning}, "Unknown", 1},
 		{"the cluster itself took it", pair(appcontext.Applied, ""), nil, "Available", 1},
 		{"the watch is lost", pair(appcontext.Applied, ""), &appcontext.Report{Resources: []appcontext.ResourceStatus{lost}}, "Unknown", 1},
-		{"a cluster that is watched has nothing new to say", pair(appcontext.Applied, ""), &appcontext.Report{At: morning}, "Available", 1},
+		{"a watched cluster without new reports", pair(appcontext.Applied, ""), &appcontext.Report{At: morning}, "Available", 1},
 		{"it cannot be reached now", pair(appcontext.Retrying, ""), &appcontext.Report{}, "Retrying", 0},
 		{"it refused", pair(appcontext.Failed, ""), nil, "Unknown", 0},
 	} {
@@ -193,13 +193,13 @@ func TestConnectivity(t *testing.T) {
 			}
 		}
 		if s := g.status("type=cluster").Apps[0].Clusters[0].ReadyStatus; s != tt.want {
-			t.Errorf("%s: the deprecated view says %s", tt.name, s)
+			t.Errorf("%s: the deprecated view has %s", tt.name, s)
 		}
 	}
 }
 
-// A cluster that is silent for too long is Unknown since then; what it said last is kept,
-// and marked. A late word of it counts from when it comes.
+// The status of a cluster that is silent for too long is Unknown from then on; its last
+// report is kept and marked. A late report counts from its arrival.
 func TestH59StatusOfASilentAgentIsUnknownSince(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -209,7 +209,7 @@ func TestH59StatusOfASilentAgentIsUnknownSince(t *testing.T) {
 	last := noon.Add(-time.Minute)
 	for _, c := range []string{c1, "edge+c2"} {
 		g.applied("a", c, b, "c0ffee")
-		g.report("a", c, appcontext.Report{Seq: 4, At: last, Commit: "c0ffee", Ready: true, Since: morning, Resources: []appcontext.ResourceStatus{said(o, "Current", "")}})
+		g.report("a", c, appcontext.Report{Seq: 4, At: last, Commit: "c0ffee", Ready: true, Since: morning, Resources: []appcontext.ResourceStatus{objectStatus(o, "Current", "")}})
 	}
 	a, err := g.ask("status=ready")
 	s.must(err)
@@ -240,7 +240,7 @@ func TestH59StatusOfASilentAgentIsUnknownSince(t *testing.T) {
 	if st := g.status("status=deployed"); st.DeployedStatus != "Instantiated" || st.DeployedCounts["Applied"] != 2 {
 		t.Errorf("what is proved to be in Git does not depend on agents: got %s %v", st.DeployedStatus, st.DeployedCounts)
 	}
-	g.report("a", c1, appcontext.Report{Seq: 5, At: s.clock(), Commit: "c0ffee", Resources: []appcontext.ResourceStatus{said(o, "Current", "")}})
+	g.report("a", c1, appcontext.Report{Seq: 5, At: s.clock(), Commit: "c0ffee", Resources: []appcontext.ResourceStatus{objectStatus(o, "Current", "")}})
 	if st := g.status("status=ready"); st.Apps[0].Clusters[0].Stale || st.Apps[0].Clusters[0].Resources[0].ReadyStatus != "Ready" {
 		t.Errorf("after a late word: got %+v", st.Apps[0].Clusters[0])
 	}
@@ -254,7 +254,7 @@ func TestReasonsSayWhatIsWrong(t *testing.T) {
 	b := s.bundle(one, two, three)
 	g.publish(placedApps{"a": {c1: b}})
 	g.applied("a", c1, b, "")
-	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{said(old, "InProgress", "it waits"), said(two, "InProgress", "so"), said(three, "Failed", "")}})
+	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{objectStatus(old, "InProgress", "it waits"), objectStatus(two, "InProgress", "so"), objectStatus(three, "Failed", "")}})
 	var got []string
 	for _, r := range g.status("status=ready").Apps[0].Clusters[0].Resources {
 		got = append(got, r.Reason)
@@ -350,7 +350,7 @@ func TestMovedGroupsShowTheirHistoryOnly(t *testing.T) {
 	}
 	st = target.status("status=deployed")
 	if st.States.StatusCtxID != "7" || st.DeployedStatus != "Instantiating" || st.Leaving != nil {
-		t.Errorf("the target, as long as nothing is made: got %+v", st)
+		t.Errorf("the target, before its first revision: got %+v", st)
 	}
 	target.step(func(h *appcontext.Head) { h.Op = nil; h.LastRev = 0 })
 	target.publish(placedApps{"a": {c1: b}})
@@ -408,7 +408,7 @@ func TestDetails(t *testing.T) {
 	b := s.bundle(secret, now, s.configMap("two", "hello"))
 	g.publish(placedApps{"a": {c1: b}})
 	g.applied("a", c1, b, "")
-	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{said(secret, "Current", ""), said(old, "Current", ""), pod("web", "Current")}})
+	g.report("a", c1, appcontext.Report{Resources: []appcontext.ResourceStatus{objectStatus(secret, "Current", ""), objectStatus(old, "Current", ""), pod("web", "Current")}})
 	details := func(query string) (out []string) {
 		for _, r := range g.status(query).Apps[0].Clusters[0].Resources {
 			out = append(out, string(r.Detail))
@@ -456,7 +456,7 @@ func TestAnswersCostTheSameForManyPairs(t *testing.T) {
 	}
 	s.reader.revisions = newRevisionCache()
 	if n := fmt.Sprint(s.requests(func() { s.group("400").status("status=ready") })); n != "map[get:3 list:1]" {
-		t.Errorf("of a revision that nobody asked for before: got %v, want the revision besides; its placements are known still", n)
+		t.Errorf("of a revision that was not read before: got %v, want a read of the revision; its placements are cached", n)
 	}
 }
 

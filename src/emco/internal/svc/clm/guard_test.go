@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// wanted says that a deployment wants something on one cluster.
+// wanted reports that a deployment is desired on one cluster.
 func wanted(_ context.Context, cluster string) (bool, error) { return cluster == "edge+c4", nil }
 
 // A cluster on which a deployment desires something cannot be deleted: another cluster of

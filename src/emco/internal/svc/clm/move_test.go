@@ -60,8 +60,8 @@ func (r *fakeRelocations) reach(cluster string, stage gitstate.MoveStage, why st
 	r.all[cluster] = rec
 }
 
-// A cluster on which something is deployed moves with it: the registration names both
-// places, nothing else may happen to it meanwhile, and who asks is told how far it is.
+// A cluster moves with its deployments: the registration names both places, other changes are
+// refused meanwhile, and clients can read the progress.
 func TestAClusterMovesWithWhatIsDeployedThere(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, map[string]string{"refMode": "shard", "shardSize": "2"})
@@ -88,7 +88,7 @@ func TestAClusterMovesWithWhatIsDeployedThere(t *testing.T) {
 	)
 }
 
-// What a registration says of moves is not the client's to say.
+// A client cannot set the record of moves in a registration.
 func TestAClientCannotSayThatAClusterWasMoved(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, nil)

@@ -22,7 +22,7 @@ func serve(t *testing.T) *resourcetest.Server {
 	})
 }
 
-// held says that something is deployed on the one cluster that these tests deploy to.
+// held reports that something is deployed on the one cluster that these tests deploy to.
 func held(_ context.Context, cluster string) (bool, error) { return cluster == "edge+c2", nil }
 
 // planted is found in no answer and no log line.

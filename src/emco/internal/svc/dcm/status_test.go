@@ -49,7 +49,7 @@ func TestStatusOfClouds(t *testing.T) {
 	)
 }
 
-// What is left of a deployment counts under the id by which clusters know it.
+// The rest of a deployment counts under the id that clusters know it by.
 func TestACloudIsInUseAsLongAsPairsAreLeft(t *testing.T) {
 	t.Parallel()
 	c := newCloudFixture(t)

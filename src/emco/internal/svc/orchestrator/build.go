@@ -123,7 +123,7 @@ type builtApp struct {
 	clusters []string
 }
 
-// renderedApps are apps that were rendered, by what they were rendered from.
+// renderedApps are rendered apps by the digest of their inputs.
 type renderedApps map[manifest.Digest]appcontext.App
 
 // renderedBefore returns the rendered apps of the newest revision. Their content exists,

@@ -200,7 +200,7 @@ func TestWhatHasNotChangedIsNotRenderedAgain(t *testing.T) {
 	}
 }
 
-// sameEdition is a renderer that says it is another one.
+// sameEdition is a renderer with another edition.
 type sameEdition struct {
 	render.Renderer
 	edition string

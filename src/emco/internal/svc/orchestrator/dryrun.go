@@ -179,7 +179,7 @@ func (g *Groups) draft(ctx context.Context, b revisionBuilder, head appcontext.H
 // bundleChange is the change of a placement from one bundle to another. Either may be empty.
 type bundleChange struct{ from, to appcontext.Digest }
 
-// changeOrder is the order in which plans list changes.
+// changeOrder orders the changes of a plan.
 var changeOrder = []string{v2.ChangeAdd, v2.ChangeChange, v2.ChangeRemove, v2.ChangeKeep}
 
 func (c bundleChange) kind() string {
@@ -263,7 +263,7 @@ func (r dryRunResult) answer(ctx context.Context, withObjects bool) (v2.Plan, er
 	return out, nil
 }
 
-// appPlan returns what the plan says of an app, apart from the changes on clusters.
+// appPlan returns the plan of an app without the changes on clusters.
 func (r dryRunResult) appPlan(name string) v2.AppPlan {
 	out := v2.AppPlan{Name: name}
 	if a := r.draftedApp(name); a != nil {

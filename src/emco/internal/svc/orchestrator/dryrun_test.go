@@ -46,7 +46,7 @@ func TestADryRunHoldsOnlySoMuch(t *testing.T) {
 	}
 }
 
-// An object that becomes a hook, or has another version, is compared with what it was.
+// An object that becomes a hook, or has another version, is compared with its earlier form.
 func TestChangesOfThings(t *testing.T) {
 	t.Parallel()
 	id := manifest.ID{Group: "apps", Version: "v1", Kind: "Deployment", Name: "web"}

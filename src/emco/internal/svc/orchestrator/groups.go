@@ -38,8 +38,8 @@ type Groups struct {
 	now       func() time.Time
 }
 
-// NewGroups returns the actions over the two stores. Only dry runs use the renderer; it may
-// be nil if nobody requests any.
+// NewGroups returns the actions over the two stores. Only dry runs use the renderer, so it
+// may be nil.
 func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *Groups {
 	g := &Groups{
 		db: db, contexts: contexts, table: lifecycle.Groups(), executor: lifecycle.Executor{DB: db, Contexts: contexts},

@@ -24,8 +24,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
-// failingDriver is a document store in which one read fails: the one after the next left
-// ones.
+// failingDriver is a document store that fails one read: the one after the next left reads.
 type failingDriver struct {
 	store.Driver
 	left  atomic.Int64 // below 0: none fails

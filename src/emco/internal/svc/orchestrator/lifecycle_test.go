@@ -134,12 +134,12 @@ func TestMigrateHandsOverWhatRuns(t *testing.T) {
 	from.refused("update", "", 409, "not allowed in state Updated")
 	from.refused("terminate", "", 409, "not allowed in state Updated")
 
-	from.acts("approve", "instantiate") // a deployment of its own, beside the one that moved
+	from.acts("approve", "instantiate") // a deployment of its own, independent of the one that moved
 	p.work()
 	p.settle()
 	fresh := from.status().States.StatusCtxID
 	if fresh == id || fresh == to.doc().UID {
-		t.Errorf("the source begins anew with the id %s", fresh)
+		t.Errorf("the source starts again with the id %s", fresh)
 	}
 	equal(t, "the new deployment", p.holds(fresh), "a v1, b v1")
 	equal(t, "the one that moved", p.holds(id), "a v2, b v2")
@@ -235,7 +235,7 @@ func TestAMigrationThatFailsTakesNothingAway(t *testing.T) {
 	to.acts("update")
 	p.work()
 	p.settle()
-	equal(t, "when it is mended", p.holds(id), "a v2, b v2")
+	equal(t, "after the repair", p.holds(id), "a v2, b v2")
 	var reasons []string
 	for _, e := range get[v2.EventsAnswer](p, to.path()+"/events?type=Warning").Events {
 		reasons = append(reasons, e.Reason+" "+e.App)
@@ -439,8 +439,8 @@ func (g testGroup) flood(n int, action, body, key string) string {
 	return strings.Join(answers, "|")
 }
 
-// Numbers of revisions are never given twice, so one means the same for the group's
-// whole life: EMCO counts anew after each instantiate.
+// Revision numbers are never reused, so a number identifies one revision of the group. EMCO
+// starts counting again after each instantiate.
 func TestConformance10RollbackAfterTerminateAndInstantiate(t *testing.T) {
 	t.Parallel()
 	p := newControlPlane(t)

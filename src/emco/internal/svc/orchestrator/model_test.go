@@ -23,8 +23,8 @@ import (
 // always run to its end, so that it can be made smaller.
 const modelTime = 4 * time.Second
 
-// publishedRevision is a published revision in the model: what it says, under which id.
-type publishedRevision struct{ id, says string }
+// publishedRevision is a published revision in the model: its content and its id.
+type publishedRevision struct{ id, content string }
 
 // groupModel is a group in the model. It is written from docs/lifecycle.md, not from the code.
 type groupModel struct {
@@ -53,7 +53,7 @@ type modelState struct {
 	t        *rapid.T
 	lives    []*groupModel
 	edition  map[string]int    // of each version's chart
-	clusters map[string]string // deployment id -> what all clusters say; empty for nothing
+	clusters map[string]string // deployment id -> content on all clusters; empty for none
 }
 
 func newModelState(p *controlPlane) *modelState {
@@ -89,11 +89,13 @@ func (w *modelState) begin(t *rapid.T, n int) {
 
 func (w *modelState) edit(version string) {
 	w.edition[version]++
-	w.upload("PUT projects/"+w.project+"/composite-apps/till/"+version+"/apps/web", name("web"), w.chart(w.says(version)))
+	w.upload("PUT projects/"+w.project+"/composite-apps/till/"+version+"/apps/web", name("web"), w.chart(w.content(version)))
 }
 
-// says is what the chart of a version holds now.
-func (w *modelState) says(version string) string { return fmt.Sprint(version, ".", w.edition[version]) }
+// content is what the chart of a version holds now.
+func (w *modelState) content(version string) string {
+	return fmt.Sprint(version, ".", w.edition[version])
+}
 
 // answers wants a status, and that a request that is repeated under the same key has the
 // same answer and no other effect.
@@ -185,7 +187,7 @@ func (w *modelState) instantiate(l *groupModel) {
 		l.moved, l.inherited, l.id = false, true, l.status().States.StatusCtxID
 		for _, other := range w.lives {
 			if other != l && other.exists && other.id == l.id {
-				w.Fatalf("%s begins anew with the id of %s", l.name, other.name)
+				w.Fatalf("%s starts again with the id of %s", l.name, other.name)
 			}
 		}
 	}
@@ -232,7 +234,7 @@ func (w *modelState) deployed(l *groupModel) string {
 		return v2.StatusTerminated
 	case l.state == "Terminated":
 		return v2.StatusTerminating
-	case l.asked || there != l.releases[l.now].says:
+	case l.asked || there != l.releases[l.now].content:
 		return v2.StatusInstantiating
 	}
 	return v2.StatusInstantiated
@@ -340,13 +342,13 @@ func (w *modelState) workAll() {
 		}
 		back, published := l.releases[l.from]
 		if !published {
-			back = publishedRevision{l.id, w.says(l.version)}
+			back = publishedRevision{l.id, w.content(l.version)}
 		}
 		l.releases[l.last], l.now, l.asked, l.gone = back, l.last, false, false
 	}
 }
 
-// crashingRenderer kills the process in which it renders.
+// crashingRenderer kills its process while it renders.
 type crashingRenderer struct{ kill context.CancelFunc }
 
 func (crashingRenderer) Edition() string { return "dying" }
@@ -381,13 +383,13 @@ func (w *modelState) settleAll() {
 		case l.stopped || l.now == 0 && l.inherited && !l.gone:
 			next[l.id] = w.clusters[l.id]
 		case l.now > 0 && !l.gone:
-			next[l.id] = l.releases[l.now].says
+			next[l.id] = l.releases[l.now].content
 		}
 	}
 	w.clusters = next
 }
 
-// check compares what the API says of groups with the model.
+// check compares the API's view of groups with the model.
 func (w *modelState) check(lives ...*groupModel) {
 	w.Helper()
 	for _, l := range lives {
@@ -417,10 +419,10 @@ func (w *modelState) conclude() {
 	w.workAll()
 	w.settleAll()
 	w.check(w.lives...)
-	for id, says := range w.clusters {
+	for id, content := range w.clusters {
 		want := ""
-		if says != "" {
-			want = "a " + says + ", b " + says
+		if content != "" {
+			want = "a " + content + ", b " + content
 		}
 		if got := w.holds(id); got != want {
 			w.Fatalf("clusters hold %q of %s, want %q", got, id, want)
@@ -429,7 +431,7 @@ func (w *modelState) conclude() {
 	for pair, err := range w.contexts.Pairs(w.Context()) {
 		w.must(err)
 		if w.clusters[pair.Key.UID] == "" {
-			w.Fatalf("%s is left of %s, which nobody wants", pair.Key.Cluster, pair.Key.UID)
+			w.Fatalf("%s is left of %s, which no group desires", pair.Key.Cluster, pair.Key.UID)
 		}
 	}
 	for _, l := range w.lives {

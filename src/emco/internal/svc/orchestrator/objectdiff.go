@@ -106,7 +106,7 @@ func bundleItems(b appcontext.Bundle) map[itemKey]bundleItem {
 	return out
 }
 
-// compare returns the change of each object, in the order in which objects are applied.
+// compare returns the change of each object, sorted in apply order.
 func (m *dryRunBlobs) compare(ctx context.Context, c bundleChange) ([]v2.ObjectChange, error) {
 	from, err := m.bundle(ctx, c.from)
 	if err != nil {

@@ -107,8 +107,8 @@ func byApp(placements []appcontext.Placement) map[string][]clusterBundle {
 }
 
 // desiredPlacements returns the placements that a head desires now, in order of cluster;
-// none if it desires nothing. As long as no revision has replaced what a migration handed
-// over, the pairs hold what is desired.
+// none if it desires nothing. Until a revision replaces the state that a migration handed
+// over, the pairs hold the desired placements.
 func desiredPlacements(ctx context.Context, contexts *appcontext.Store, head appcontext.Head) ([]appcontext.Placement, error) {
 	switch {
 	case head.Gone || !head.Owns():

@@ -36,7 +36,7 @@ type appPlan struct {
 	order    deliveryOrder
 }
 
-// deliveryOrder is what an app waits for, and in which waves changes reach its clusters.
+// deliveryOrder is the order of an app's delivery: its dependencies and its rollout waves.
 type deliveryOrder struct {
 	dependsOn []appcontext.Dependency
 	leaveLast bool

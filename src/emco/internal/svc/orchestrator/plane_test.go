@@ -151,8 +151,8 @@ func (p *controlPlane) clouds() string { return "projects/" + p.project + "/logi
 
 func name(s string) string { return `{"metadata":{"name":"` + s + `"}}` }
 
-// onboard makes a version of the composite app "till", of the app "web" with one ConfigMap
-// that says which version it is.
+// onboard makes a version of the composite app "till" with the app "web". Its one ConfigMap
+// holds the version's name.
 func (p *controlPlane) onboard(version string) {
 	p.Helper()
 	all := "projects/" + p.project + "/composite-apps"

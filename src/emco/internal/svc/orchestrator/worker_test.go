@@ -25,7 +25,7 @@ import (
 type workerFixture struct {
 	*testing.T
 	etcd     *clientv3.Client
-	contexts *appcontext.Store // by which the test looks and queues
+	contexts *appcontext.Store // the test reads and queues with it
 	db       *store.DB
 }
 
@@ -169,7 +169,8 @@ func TestH32TwoLeadersMakeOneRevision(t *testing.T) {
 	}
 }
 
-// Several processes share the operations; each is carried out once, even if it is told twice.
+// Several processes share the operations; each is carried out once, even if its event is
+// repeated.
 func TestWorkersShareOperations(t *testing.T) {
 	t.Parallel()
 	p, ctx := newWorkerFixture(t), t.Context()
@@ -183,7 +184,7 @@ func TestWorkersShareOperations(t *testing.T) {
 		ops = append(ops, op)
 		key := "/emco/op/" + op.UID + "/" + op.ID
 		if r, err := p.etcd.Get(ctx, key); err == nil && len(r.Kvs) == 1 {
-			if _, err := p.etcd.Put(ctx, key, string(r.Kvs[0].Value)); err != nil { // told again
+			if _, err := p.etcd.Put(ctx, key, string(r.Kvs[0].Value)); err != nil { // repeats the event
 				t.Error(err)
 			}
 		}
