@@ -194,7 +194,7 @@ func (s *testStage) await(d fleet.Deployment, want string) error {
 	return fmt.Errorf("%s does not become %s: %w\n%s", d.Name, want, err, text)
 }
 
-// explain prints what a status says of failures, one line each.
+// explain prints the failures in a status, one line each.
 func explain(st v2.Status) string {
 	var out strings.Builder
 	for _, app := range st.Apps {

@@ -41,7 +41,7 @@ func TestTIABrokenFileStopsItsAppAlone(t *testing.T) {
 		t.Fatalf("no %s to break", file)
 	}
 	s.foreign(map[string]string{file: "kind: ConfigMap\ndata: [\n"})
-	eventually(t, "Flux stops with that app", func() error { return l.says(t, id, "db", "yaml") })
+	eventually(t, "Flux stops with that app", func() error { return l.notReady(t, id, "db", "yaml") })
 	l.becomesReady(t, id, "web") // it may be checking the new commit
 	if now := l.ready(t, id, "db"); now != "False" {
 		t.Errorf("the broken app's Kustomization is ready: %s, want False", now)

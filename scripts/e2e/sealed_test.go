@@ -67,8 +67,8 @@ func TestFluxDecryptsAndWaits(t *testing.T) {
 	l.follow(s)
 	eventually(t, "both Kustomizations explain why they are not ready", func() error {
 		return errors.Join(
-			l.says(t, id, "db", ageSecret),
-			l.says(t, id, "web", "dependency", "emco-"+id+"-db"),
+			l.notReady(t, id, "db", ageSecret),
+			l.notReady(t, id, "web", "dependency", "emco-"+id+"-db"),
 		)
 	})
 	if list, err := ours(t.Context(), l.c2); err != nil || len(list) > 0 {
@@ -93,8 +93,8 @@ func TestFluxDecryptsAndWaits(t *testing.T) {
 	do.next("done")
 }
 
-// says checks that the Kustomization of an app is not ready, and that its message contains words.
-func (l *sharedClusters) says(t *testing.T, id, app string, words ...string) error {
+// notReady checks that the Kustomization of an app is not ready, and that its message contains words.
+func (l *sharedClusters) notReady(t *testing.T, id, app string, words ...string) error {
 	message, err := l.c2.Kubectl(t.Context(), "get", "-n", flux.Namespace, "kustomization", "emco-"+id+"-"+app,
 		"-o", `jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.message}{end}`)
 	if err != nil {

@@ -133,8 +133,8 @@ func (a *Agent) Report(address string, news bool) (int, error) {
 	return w.report(a, news)
 }
 
-// Said is the news in the agent's last report.
-func (a *Agent) Said() string { return fmt.Sprintf("turn %d.", a.turn) }
+// Reported is the news in the agent's last report.
+func (a *Agent) Reported() string { return fmt.Sprintf("turn %d.", a.turn) }
 
 // Text is the agent's next report, with news.
 func (a *Agent) Text() ([]byte, error) { return a.text(true) }
@@ -175,11 +175,11 @@ func (a *Agent) text(news bool) ([]byte, error) {
 		return status.Encode(status.Report{Cluster: a.Cluster, Seq: a.seq, At: now(), Agent: version, Same: a.name}, 0)
 	}
 	if news && a.form.ready() {
-		return a.form.fill(a.seq, a.Said()), nil
+		return a.form.fill(a.seq, a.Reported()), nil
 	}
 	text, err := status.Encode(a.report(news), 0)
 	if news && err == nil {
-		a.form = newReportTemplate(text, a.seq, a.Said())
+		a.form = newReportTemplate(text, a.seq, a.Reported())
 	}
 	return text, err
 }
@@ -195,7 +195,7 @@ func (a *Agent) report(news bool) status.Report {
 		r.Apps[i] = app
 		if news && len(app.Objects) > 0 {
 			r.Apps[i].Objects = append([]status.Object{}, app.Objects...)
-			r.Apps[i].Objects[0].Reason = a.Said()
+			r.Apps[i].Objects[0].Reason = a.Reported()
 		}
 	}
 	return r

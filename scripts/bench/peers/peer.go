@@ -33,7 +33,7 @@ type Turn struct {
 
 // Cost is the cost of a change.
 type Cost struct {
-	Took  time.Duration // zero: as long as Apply
+	Took  time.Duration // zero: the time of Apply
 	Calls int           // of a provider's API
 	// Virtual is the additional waiting time for the provider's limits.
 	Virtual time.Duration

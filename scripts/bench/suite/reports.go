@@ -45,7 +45,7 @@ func (s *Suite) reports(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	s.hear(ctx, reportFleet{name: fmt.Sprintf("%d clusters", clusters), apps: 1}, dir+"/one", clusters, func(h *reportFleet) {
+	s.withFleet(ctx, reportFleet{name: fmt.Sprintf("%d clusters", clusters), apps: 1}, dir+"/one", clusters, func(h *reportFleet) {
 		for _, news := range []bool{false, true} {
 			s.add(h.flood(ctx, news))
 		}
@@ -53,14 +53,14 @@ func (s *Suite) reports(ctx context.Context) error {
 		s.add(h.branches(ctx))
 	})
 	if s.Full { // the sustained rate that the program must handle
-		s.hear(ctx, reportFleet{name: fmt.Sprintf("%d clusters x 10 apps", clusters), apps: 10}, dir+"/ten", clusters, func(h *reportFleet) { s.add(h.staleness(ctx)) })
+		s.withFleet(ctx, reportFleet{name: fmt.Sprintf("%d clusters x 10 apps", clusters), apps: 10}, dir+"/ten", clusters, func(h *reportFleet) { s.add(h.staleness(ctx)) })
 	}
 	s.add(polling())
 	return ctx.Err()
 }
 
-// hear runs a fleet that reports to its own program, for the time of do.
-func (s *Suite) hear(ctx context.Context, h reportFleet, dir string, clusters int, do func(*reportFleet)) {
+// withFleet runs a fleet that reports to its own program while do runs.
+func (s *Suite) withFleet(ctx context.Context, h reportFleet, dir string, clusters int, do func(*reportFleet)) {
 	h.suite = s
 	defer h.close()
 	if err := h.open(ctx, dir, clusters); err != nil {
@@ -303,8 +303,8 @@ func (h *reportFleet) measureStaleness(ctx context.Context, a *agents.Agent) (se
 	path := h.deployment.Path() + "/status?status=ready&output=all&cluster=" + url.QueryEscape(a.Cluster)
 	err = program.Poll(ctx, 5*time.Millisecond, func() error {
 		res, err := h.api.Do(ctx, client.Request{Method: http.MethodGet, Path: path})
-		if err == nil && !strings.Contains(string(res.Body), a.Said()) {
-			err = errors.New("the status does not show " + a.Said())
+		if err == nil && !strings.Contains(string(res.Body), a.Reported()) {
+			err = errors.New("the status does not show " + a.Reported())
 		}
 		return err
 	})

@@ -85,7 +85,7 @@ func TestLinesEnd(t *testing.T) {
 	}
 }
 
-// streaming says that an answer is a stream of lines.
+// streaming sets the content type of a stream of lines.
 func streaming(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", client.LinesType)

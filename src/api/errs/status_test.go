@@ -11,7 +11,7 @@ func TestStatusAndBack(t *testing.T) {
 	for k := errs.Internal; k <= errs.Unavailable; k++ {
 		want := k
 		if k == errs.Exists {
-			want = errs.Conflict // both are 409, and 409 alone does not say which
+			want = errs.Conflict // both are 409, and 409 alone does not distinguish them
 		}
 		if got := errs.FromStatus(errs.Status(k)); got != want {
 			t.Errorf("FromStatus(Status(%v)) = %v, want %v", k, got, want)

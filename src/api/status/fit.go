@@ -123,7 +123,7 @@ func ranked(apps []App) []objectIndex {
 	return all
 }
 
-// rank is low for objects that need somebody to act.
+// rank is low for objects that need an operator's attention.
 func rank(o Object) int {
 	switch {
 	case o.Status == Failed:

@@ -7,7 +7,7 @@ import (
 )
 
 // parse reads a document; its strings may share the memory of text. The form that Encode
-// writes takes a fraction of the time that encoding/json takes for other forms, with the
+// writes takes a fraction of encoding/json's time for other forms, with the
 // same result.
 func parse(text []byte) (r Report, err error) {
 	t := reader{jsonread.New(string(text))}

@@ -118,7 +118,7 @@ func TestFailuresSurviveTruncation(t *testing.T) {
 			case i%100 == 99:
 				o.Status, o.Reason = status.Failed, strings.Repeat("é", 500)
 			case i%10 == 5:
-				o.Content = "" // a Pod, say
+				o.Content = "" // for example a Pod
 			}
 			app.Objects = append(app.Objects, o)
 		}

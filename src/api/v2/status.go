@@ -165,7 +165,7 @@ const (
 	Committed = "Committed" // what goes through Git is on its branch
 	Synced    = "Synced"    // the clusters hold what is desired
 	Healthy   = "Healthy"   // the clusters report that it works
-	Stalled   = "Stalled"   // it needs somebody to act
+	Stalled   = "Stalled"   // it needs an operator to act
 )
 
 // The statuses of conditions.

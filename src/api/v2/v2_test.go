@@ -94,7 +94,7 @@ func TestNames(t *testing.T) {
 			continue
 		}
 		if strings.Count(err.Error(), "\n") != 1 || strings.ContainsFunc(err.Error(), func(r rune) bool { return r > 126 || r < 32 && r != '\n' }) {
-			t.Errorf("CheckName(%.20q) = %q: it repeats what is to be escaped", name, err)
+			t.Errorf("CheckName(%.20q) = %q: it repeats a character that must be escaped", name, err)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func Files(r io.Reader, l Limits) (Tree, error) {
 }
 
 // walk calls visit with each file. The archive is valid only if walk returns nil. Errors of
-// r are returned unchanged: they say nothing about the archive.
+// r are returned unchanged: they do not concern the archive.
 func walk(r io.Reader, l Limits, visit func(string, io.Reader) error) error {
 	in := &countingReader{r: r, most: l.Compressed}
 	name, err := entries(in, l, visit)

@@ -14,7 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// testEntry is one entry of a test archive; a plain file unless it says otherwise.
+// testEntry is one entry of a test archive, by default a plain file.
 type testEntry struct {
 	name string
 	kind byte
@@ -200,7 +200,7 @@ func TestSmallArchivesMayBeDense(t *testing.T) {
 	}
 }
 
-// An upload that breaks off says nothing about the archive.
+// The error of an interrupted upload is returned unchanged; it is no fault of the archive.
 func TestErrorsOfTheReaderAreKept(t *testing.T) {
 	t.Parallel()
 	cause := errs.New(errs.Unavailable, "the store is away")
@@ -222,7 +222,7 @@ func FuzzFiles(f *testing.F) {
 		data := zipped(t, raw)
 		files, err := Files(bytes.NewReader(data), Default())
 		if checked := Check(bytes.NewReader(data), Default()); (checked == nil) != (err == nil) {
-			t.Fatalf("Files says %v, Check %v", err, checked)
+			t.Fatalf("Files returns %v, Check %v", err, checked)
 		}
 		for name := range files {
 			if Local(name) != nil || strings.HasPrefix(name, "/") || strings.Contains("/"+name+"/", "/../") {

@@ -27,7 +27,7 @@ func TestCheckChart(t *testing.T) {
 	}{
 		{"a chart", tree("web/Chart.yaml", goodChart), ""},
 		{"a chart of type application", tree("web/Chart.yaml", goodChart+"type: application"), ""},
-		{"a chart with others beside it", tree("web/Chart.yaml", goodChart, "db/Chart.yaml", "x"), ""},
+		{"a chart among others", tree("web/Chart.yaml", goodChart, "db/Chart.yaml", "x"), ""},
 		{"a chart at the top", tree("Chart.yaml", goodChart), "package of app web: web/Chart.yaml is missing; the chart lies at the top; put it into a directory called web"},
 		{"a chart of another name", tree("db/Chart.yaml", goodChart), "the chart lies in db; the directory must be called like the app"},
 		{"a chart too deep", tree("charts/web/Chart.yaml", goodChart), "charts lie in charts/web; the one to deploy must lie in web at the top"},
@@ -69,7 +69,7 @@ func TestCheckProfile(t *testing.T) {
 		want  string
 	}{
 		{"values and files", tree("manifest.yaml", "---\nversion: v1\ntype:\n  values: \"v.yaml\"\n  configresource:\n  - {filepath: sub/f, chartpath: web/templates/f}\n", "v.yaml", "a: b", "sub/f", ""), ""},
-		{"values that say nothing", tree("manifest.yaml", "type: {values: v.yaml}", "v.yaml", "# nothing\n"), ""},
+		{"values that are empty", tree("manifest.yaml", "type: {values: v.yaml}", "v.yaml", "# nothing\n"), ""},
 		{"nothing to do", tree("manifest.yaml", "version: v1"), ""},
 		{"a path that begins with a dot", tree("manifest.yaml", "type: {values: ./v.yaml}", "v.yaml", ""), ""},
 		{"no manifest", tree("v.yaml", ""), "manifest.yaml is missing at the top of the archive"},

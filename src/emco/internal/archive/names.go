@@ -59,7 +59,7 @@ func (s *seenPaths) add(raw string, dir bool) (string, error) {
 }
 
 // parents records the directories above name. It refuses directories that are files, and
-// paths that differ from a seen one only in case: some file systems cannot tell them apart.
+// paths that differ from a seen one only in case: some file systems cannot distinguish them.
 func (s *seenPaths) parents(name string) error {
 	for p := name; p != "."; p = path.Dir(p) {
 		key := strings.ToLower(strings.ToUpper(p))

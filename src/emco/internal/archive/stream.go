@@ -71,7 +71,7 @@ func (s *tarStream) tooDense() error {
 }
 
 // countingReader counts the bytes read and fails above its limit. It keeps the error of the
-// reader below, which says nothing about the archive.
+// underlying reader, which is no fault of the archive.
 type countingReader struct {
 	r    io.Reader
 	n    int64

@@ -37,7 +37,7 @@ var groups = map[string]group{
 			"internal/archive", "internal/config", "internal/gitops", "internal/manifest",
 			"internal/run", "internal/store/seal", "internal/web",
 		},
-		outside: []string{"git"}, // gitops says where repositories are
+		outside: []string{"git"}, // gitops resolves repositories
 	},
 	"port": {
 		packages: []string{
@@ -92,7 +92,7 @@ var groups = map[string]group{
 		packages: []string{"internal/svc/"},
 		may:      []string{"ground", "kernel", "port"},
 	},
-	"reconciler": { // the parts of rsync; inRsync says how they build on each other
+	"reconciler": { // the parts of rsync; inRsync lists their imports of each other
 		packages: []string{"internal/svc/rsync/", "internal/svc/rsync/deliver/"},
 		may:      []string{"ground", "kernel", "port"},
 		outside:  []string{"git", "git/batch"},
@@ -153,8 +153,8 @@ var inRsync = map[string][]string{
 	"api": {},
 }
 
-// homes says which packages alone may know a module from elsewhere: exchanging it
-// touches them and nothing else. Names end in "/" or are complete.
+// homes lists the packages that may import a third-party module: replacing the module
+// changes these packages only. Names end in "/" or are complete.
 var homes = map[string][]string{
 	"go.etcd.io/":           {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/shards", "internal/app", "internal/failpoint/wrap"},
 	"helm.sh/":              {"internal/render/helm"},
@@ -176,13 +176,13 @@ func TestImportArrows(t *testing.T) {
 	archtest.Check(t, "../..", 100, fault)
 }
 
-// fault says what is wrong with an import of a package, given by its folder. Tests
-// may import what they need, but for what nobody may.
+// fault describes what is wrong with an import of a package, given by its folder. Tests
+// may import what they need, except assertion libraries and mocks.
 func fault(pkg, name string, test bool) string {
 	own := groupOf(pkg)
 	switch {
 	case own == "":
-		return "the package is in no group; say where it belongs"
+		return "the package is in no group; add it to one"
 	case strings.HasPrefix(name, "github.com/stretchr/") || strings.Contains(name, "/gomock"):
 		return "neither assertion libraries nor mocks are used"
 	case own == "none" || test || has(exceptions[pkg], name):
@@ -203,14 +203,14 @@ func fault(pkg, name string, test bool) string {
 func within(from, to string) string {
 	switch {
 	case to == "":
-		return "it is in no group; say where it belongs"
+		return "it is in no group; add it to one"
 	case has(groups[from].may, to):
 		return ""
 	}
 	return "a " + from + " must not know a " + to
 }
 
-// partOfRsync says what is wrong with a package that imports a part of rsync.
+// partOfRsync describes what is wrong with a package that imports a part of rsync.
 func partOfRsync(pkg, part string) string {
 	from, inside := strings.CutPrefix(pkg, rsync+"/")
 	switch {

@@ -29,7 +29,7 @@ func TestAsk(t *testing.T) {
 			t.Errorf("Ask = %q, %q, %v", a.Text, a.Stderr, err)
 		}
 	})
-	t.Run("a child that is late is ended with what it has started", func(t *testing.T) {
+	t.Run("a late child is killed with its descendants", func(t *testing.T) {
 		t.Parallel()
 		c := shell("sleep 600 & sleep 600")
 		c.Limits.Time = 200 * time.Millisecond
@@ -66,7 +66,7 @@ func TestAsk(t *testing.T) {
 			t.Errorf("Ask = %q, %v, want exit status 3", a.Stderr, err)
 		}
 	})
-	t.Run("nobody waits for the answer any more", func(t *testing.T) {
+	t.Run("the caller has given up", func(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -16,7 +16,7 @@ import (
 // Event is an action on a deployment that a user requests.
 type Event uint8
 
-// The events. Nobody requests Adopt: a migration applies it to its target.
+// The events. No request causes Adopt: a migration applies it to its target.
 const (
 	Approve Event = iota
 	Instantiate

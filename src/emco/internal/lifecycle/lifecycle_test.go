@@ -8,8 +8,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// groups is the expected table, written a second time and in another shape: a row a
-// state, a column an event, of which the cell says where it leads: approved, instantiated,
+// groups is the expected table, written a second time and in another shape: one row per state,
+// one column per event. A cell names the next state: approved, instantiated,
 // terminated, updated, or stopped. "." is refused; "?" needs that it failed, "!" that it
 // is under way.
 const groups = `
@@ -63,7 +63,7 @@ func TestEveryPairOfStateAndEvent(t *testing.T) {
 	}
 }
 
-// wantStep compares one pair with what a cell says of it.
+// wantStep compares one pair with its cell.
 func wantStep(t *testing.T, table Table, from appcontext.State, e Event, cell string) {
 	t.Helper()
 	to, err := table.Next(from, e)

@@ -1,5 +1,5 @@
 // Package manifest turns text into Kubernetes objects: parsed, identified, checked
-// for shape, written canonically and put in the order in which they are applied.
+// for shape, written canonically and sorted in apply order.
 package manifest
 
 import (

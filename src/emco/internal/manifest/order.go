@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// installOrder is the order in which kinds are applied: namespaces before all else,
+// installOrder lists kinds in apply order: namespaces before all else,
 // then Helm's install order. Kinds that are not listed come last.
 var installOrder = []string{
 	"Namespace",
@@ -63,7 +63,7 @@ func Compare(a, b ID) int {
 	)
 }
 
-// Sort puts objects in the order in which they are applied.
+// Sort sorts objects in apply order.
 func Sort(objects []Object) {
 	slices.SortStableFunc(objects, func(a, b Object) int { return Compare(a.ID, b.ID) })
 }

@@ -83,7 +83,7 @@ func TestParseReadsStreams(t *testing.T) {
 		{"a byte order mark", "\xef\xbb\xbf" + a, []string{"a"}},
 		{"a marker with a comment", "--- # Source: x.yaml\n" + a, []string{"a"}},
 		{"content on the line of a marker", `--- {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"j"}}`, []string{"j"}},
-		{"the end of a document said aloud", a + "...\n---\n" + b + "...\n", []string{"a", "b"}},
+		{"an explicit end of a document", a + "...\n---\n" + b + "...\n", []string{"a", "b"}},
 		{"a directive", "%YAML 1.1\n---\n" + a, []string{"a"}},
 		{"JSON", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"j"}}`, []string{"j"}},
 		{"a list", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: p}}\n- {apiVersion: v1, kind: Pod, metadata: {name: q}}\n", []string{"p", "q"}},

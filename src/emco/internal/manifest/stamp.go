@@ -2,7 +2,7 @@ package manifest
 
 import "fmt"
 
-// StampKey is the annotation that identifies an object's content. It tells the desired
+// StampKey is the annotation that identifies an object's content. It distinguishes the desired
 // version on a cluster from an earlier one.
 const StampKey = "emco/content"
 

@@ -59,7 +59,7 @@ type Hook struct {
 type Renderer interface {
 	Render(ctx context.Context, req Request) (Result, error)
 	// Edition identifies everything else that results depend on: the renderer's version,
-	// how it encodes objects, and what it tells charts about clusters. It is part of each
+	// its encoding of objects, and the capabilities that charts see. It is part of each
 	// Class.
 	Edition() string
 }

@@ -1,4 +1,4 @@
-// Package steps plans in which steps a pair, one app on one cluster, changes from what it
+// Package steps plans the steps that change a pair, one app on one cluster, from what it
 // holds to what it should hold. It is a pure function: a transition has the same steps in
 // every process and after every crash.
 //
@@ -33,7 +33,7 @@ type Transition struct {
 // Kind is the purpose of a step.
 type Kind uint8
 
-// The kinds of steps, in the order in which they come.
+// The kinds of steps, in the order of a transition.
 const (
 	Clear  Kind = iota // deletes Jobs and Pods that an earlier run left
 	Define             // creates CRDs and namespaces that are new and needed

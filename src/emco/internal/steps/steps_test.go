@@ -96,7 +96,7 @@ func TestWays(t *testing.T) {
 		{"so is an upgrade", steps.Transition{Change: appcontext.Upgrade, From: plain, To: next}, []string{"the app's objects:  | a@2,c | "}},
 		{"and a deletion", steps.Transition{Change: appcontext.Remove, From: plain}, []string{"the app's objects:  |  | "}},
 		{"of nothing", steps.Transition{Change: appcontext.Remove}, []string{"the app's objects:  |  | "}},
-		{"a way of which the change is not known runs no hooks", steps.Transition{From: plain, To: hooked}, []string{"the app's objects:  | a,b | "}},
+		{"a transition of an unknown change runs no hooks", steps.Transition{From: plain, To: hooked}, []string{"the app's objects:  | a,b | "}},
 		{
 			"hooks run by weight and name",
 			steps.Transition{Change: appcontext.Install, To: hooked},

@@ -2,6 +2,6 @@
 
 package all_test
 
-// raced says that the race detector is built in. It maps far more memory than a
+// raced reports whether the race detector is built in. It maps far more memory than a
 // child may have, so children are not limited then.
 const raced = true

@@ -79,7 +79,7 @@ func TestChartsThatAreRefused(t *testing.T) {
 		}), "schema.json: at '/code': does not meet multipleOf 2; at '/number': does not meet minimum 10; at '/word': does not meet pattern '^x'"},
 		{"a schema that is none", with(map[string]string{"app/values.schema.json": `{`}), "the schema is no valid JSON"},
 		{"a schema that reads a file", with(map[string]string{"app/values.schema.json": `{"$ref":"file:///etc/hosts"}`}), "lies outside of the chart"},
-		{"a schema that reads a file beside it", with(map[string]string{"app/values.schema.json": `{"$ref":"../../etc/hosts"}`}), "lies outside of the chart"},
+		{"a schema that reads a file next to the chart", with(map[string]string{"app/values.schema.json": `{"$ref":"../../etc/hosts"}`}), "lies outside of the chart"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -167,7 +167,7 @@ func TestNamesOfRequests(t *testing.T) {
 	}
 }
 
-// Templates see files of the chart, but none beside it.
+// Templates see files of the chart, but no others.
 func TestFilesEndAtTheChart(t *testing.T) {
 	t.Parallel()
 	secret := filepath.Join(t.TempDir(), "secret")

@@ -150,7 +150,7 @@ func (p processRenderer) run(ctx context.Context, app string, question []byte) (
 	return nil, fmt.Errorf("render app %s in a child: %w: %s", app, err, a.Stderr)
 }
 
-// outOfMemory reports whether a Go program's stderr says that it had no memory left,
+// outOfMemory reports whether a Go program's stderr reports a lack of memory,
 // including memory for the stack of a thread.
 func outOfMemory(stderr string) bool {
 	for _, sign := range []string{"out of memory", "cannot allocate memory", "failed to reserve", "pthread_create failed", "failed to create new OS thread"} {

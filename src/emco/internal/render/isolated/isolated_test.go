@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stubRenderer is a renderer that does what its name says.
+// stubRenderer is a renderer that behaves as its name describes.
 type stubRenderer string
 
 func (b stubRenderer) Edition() string { return string(b) }
@@ -46,7 +46,7 @@ func (b stubRenderer) Render(_ context.Context, req render.Request) (render.Resu
 	case "grows":
 		var all [][]byte
 		for {
-			//lint:ignore SA4010 memory is what it is after
+			//lint:ignore SA4010 it only allocates memory
 			all = append(all, bytes.Repeat([]byte("x"), 1<<20))
 		}
 	case "recurses":

@@ -2,5 +2,5 @@
 
 package isolated_test
 
-// raced says that the race detector is built in.
+// raced reports whether the race detector is built in.
 const raced = false

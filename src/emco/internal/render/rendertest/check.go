@@ -93,7 +93,7 @@ func soundObject(o manifest.Object, req render.Request) error {
 	case o.Digest != manifest.DigestOf(o.Content):
 		return errors.New("has a digest that is not its content's")
 	case o.Source == "":
-		return errors.New("does not say where it came from")
+		return errors.New("has no source")
 	}
 	var head struct {
 		Metadata struct {

@@ -116,7 +116,7 @@ func TestBrokenRenderersAreCaught(t *testing.T) {
 		{"one that forgets the order", after(func(r *render.Result) { slices.Reverse(r.Objects) }), "is not sorted"},
 		{"one that forgets the order of findings", after(func(r *render.Result) { slices.Reverse(r.Findings) }), "is not sorted"},
 		{"one that gives a digest of something else", after(func(r *render.Result) { r.Objects[0].Digest = "d" }), "digest"},
-		{"one that forgets where objects came from", after(func(r *render.Result) { r.Objects[0].Source = "" }), "came from"},
+		{"one that forgets where objects came from", after(func(r *render.Result) { r.Objects[0].Source = "" }), "has no source"},
 		{"one that adds blanks", after(func(r *render.Result) { r.Objects[0].Content = append(r.Objects[0].Content, ' ') }), "canonical"},
 		{"one that gives an object twice", after(func(r *render.Result) { r.Objects = slices.Insert(r.Objects, 0, r.Objects[0]) }), "already"},
 		{"one that forgets labels", before(func(ctx context.Context, r *render.Request) context.Context { r.Labels = nil; return ctx }), "lacks label"},

@@ -12,8 +12,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
-// Plain is a renderer for tests of what uses renderers: its charts hold manifests instead of
-// templates, in which "{{ .Release.Name }}" is the only expression. It does without Helm,
+// Plain is a renderer for tests of packages that use renderers: its charts hold manifests instead
+// of templates, and "{{ .Release.Name }}" is the only expression. It does without Helm,
 // which makes test programs large.
 type Plain struct{}
 

@@ -48,7 +48,7 @@ const maxFindings = 50
 // desired, in reverse order, namespaces last. It leaves objects that no longer have the
 // app's label, because another owner took them over, and objects that ask to be kept.
 //
-// The error has the kind of the failure for which a retry is most likely to help, and names
+// The error has the kind of the failure that a retry is most likely to fix, and names
 // the first object with that failure. Result.Failed lists all failures.
 func (c *Cluster) Apply(ctx context.Context, st AppState) (Result, error) {
 	key, value := manifest.DeploymentLabel(st.Deployment, st.App)
@@ -111,7 +111,7 @@ func (r *applyRun) addFinding(format string, args ...any) {
 	}
 }
 
-// retryOrder lists the kinds of failures, first those for which a retry is most likely to help.
+// retryOrder lists the kinds of failures. A retry is most likely to fix the first kinds.
 var retryOrder = []errs.Kind{
 	errs.Unavailable, errs.Throttled, errs.Conflict, errs.NotFound, errs.Internal,
 	errs.Unauthorized, errs.Forbidden, errs.TooLarge, errs.Invalid,

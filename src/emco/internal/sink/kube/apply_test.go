@@ -285,7 +285,7 @@ func TestABadObjectStopsNoOtherButPruning(t *testing.T) {
 		Desired: []manifest.Object{bad, unknown, nowhere, bare, good}, Previous: ids(old),
 	})
 	if !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "4 objects were refused") {
-		t.Errorf("Apply: %v, want the kind for which a retry is most likely to help, and the number", err)
+		t.Errorf("Apply: %v, want the kind that a retry is most likely to fix, and the number", err)
 	}
 	kinds := map[string]errs.Kind{}
 	for _, f := range got.Failed {

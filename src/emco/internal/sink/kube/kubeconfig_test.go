@@ -73,7 +73,7 @@ func TestKubeconfigsThatAreRefused(t *testing.T) {
 		if !errs.Is(err, errs.Invalid) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want Invalid that shows no value", name, err)
 		} else if name != "usable" && !strings.Contains(err.Error(), want) {
-			t.Errorf("error is %q, want it to say %q", err, want)
+			t.Errorf("error is %q, want %q in it", err, want)
 		}
 	}
 	if err := s.Check(make([]byte, 2<<20)); !errs.Is(err, errs.TooLarge) {

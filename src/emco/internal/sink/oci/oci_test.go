@@ -202,7 +202,7 @@ func TestRefusals(t *testing.T) {
 	s.wait = "7"
 	s.fail(http.StatusTooManyRequests, "/manifests/")
 	if _, err := s.p.Submit(t.Context(), batch.Job{Repo: s.repo, Edits: []git.Edit{edit}}); !errs.Is(err, errs.Throttled) || errs.RetryAfter(err) != 7*time.Second {
-		t.Errorf("a registry that says when to come back = %v, after %s; want Throttled for 7 s", err, errs.RetryAfter(err))
+		t.Errorf("a registry with Retry-After = %v, after %s; want Throttled for 7 s", err, errs.RetryAfter(err))
 	}
 	s.fail(0, "")
 	for _, url := range []string{"http://registry.example.org/fleet/edge", s.url + "/Fleet/Edge"} {

@@ -345,7 +345,7 @@ func TestRefusals(t *testing.T) {
 		c.change(&r)
 		_, err := s.p.Submit(t.Context(), batch.Job{Repo: r, Edits: []git.Edit{kust("7", "k")}})
 		if !errs.Is(err, c.want) || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "planted") {
-			t.Errorf("%s: %v, want %v that says %q", name, err, c.want, c.text)
+			t.Errorf("%s: %v, want %v with %q", name, err, c.want, c.text)
 		}
 	}
 	_, err := s.try(kust("7", "k"), git.Edit{Path: "clusters/edge+c2/kust7.yaml"})
@@ -381,7 +381,7 @@ func TestAnswersAreClassified(t *testing.T) {
 				t.Errorf("%s answered with %d %s was tried again: %d requests", method, c.status, c.code, got)
 			}
 			if after := errs.RetryAfter(err); after != 0 {
-				t.Errorf("%d %s is left alone for %s, and the server did not say so", c.status, c.code, after)
+				t.Errorf("%d %s is left alone for %s, without a delay in the answer", c.status, c.code, after)
 			}
 		}
 	}

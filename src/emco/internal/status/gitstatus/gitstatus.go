@@ -120,7 +120,7 @@ type reportLocation struct {
 
 // Run polls repositories until ctx ends, and calls deliver with each changed report. Several
 // goroutines call it, but only one for the reports of a cluster. Report.At is when this process
-// received the report. A report without an app says that the cluster has an
+// received the report. A report without an app means that the cluster has an
 // agent.
 func (s *Source) Run(ctx context.Context, deliver func(context.Context, appcontext.Report)) error {
 	ctx, cancel := context.WithCancel(ctx)

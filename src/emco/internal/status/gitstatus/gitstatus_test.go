@@ -138,7 +138,7 @@ func TestUnreadObjectsCountByCommit(t *testing.T) {
 		l.send("edge+a", r)
 		l.clock(time.Hour)
 		got, _ := l.look()
-		if len(got) != 1 || !strings.HasSuffix(said(got[0]), ": "+c.want) {
+		if len(got) != 1 || !strings.HasSuffix(reportLine(got[0]), ": "+c.want) {
 			t.Errorf("%s: reports are %q, want %s", c.name, saidAll(got), c.want)
 		}
 	}
@@ -272,7 +272,7 @@ func TestH59MonitorOfflineAndLate(t *testing.T) {
 	l.send("edge+a", ahead)
 	got, _ = l.look()
 	if len(got) != 1 || !got[0].At.Equal(start.Add(8*time.Hour)) {
-		t.Errorf("reports are %+v, want the time of receipt whatever the clock of the cluster says", got)
+		t.Errorf("reports are %+v, want the time of receipt, independent of the clock of the cluster", got)
 	}
 	if note, _ := l.source.agents.Get("edge+a"); note.Ahead == "" {
 		t.Errorf("the note is %+v, want that the clock is ahead", note)

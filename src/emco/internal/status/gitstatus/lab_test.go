@@ -186,7 +186,7 @@ func object(r appcontext.Ref, state string) status.Object {
 	return status.Object{Group: r.Group, Version: r.Version, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, Status: state, Content: r.Stamp}
 }
 
-// good is a report in which the app of webPair is Current.
+// good is a report that the app of webPair is Current.
 func (l *lab) good(cluster string, seq uint64) status.Report {
 	p := webPair(cluster)
 	return status.Report{
@@ -219,8 +219,8 @@ func (l *lab) put(cluster string, text []byte) {
 	}
 }
 
-// said formats a report in one line.
-func said(r appcontext.Report) string {
+// reportLine formats a report in one line.
+func reportLine(r appcontext.Report) string {
 	var out []string
 	for _, x := range r.Resources {
 		text := x.Name + "=" + x.Status
@@ -242,7 +242,7 @@ func said(r appcontext.Report) string {
 func saidAll(reports []appcontext.Report) []string {
 	var out []string
 	for _, r := range reports {
-		out = append(out, said(r))
+		out = append(out, reportLine(r))
 	}
 	slices.Sort(out)
 	return out

@@ -32,7 +32,7 @@ type reportClaim struct {
 // tokenSum is the SHA-256 of the token in a request.
 type tokenSum [sha256.Size]byte
 
-// errDenied does not say why a caller may not report.
+// errDenied does not reveal why a caller may not report.
 var errDenied = errs.New(errs.Unauthorized, "the token is not one of this cluster")
 
 // errUnknownDigest refuses a "same" that names a document which is not stored.

@@ -183,7 +183,7 @@ func pack(text []byte) []byte {
 	return out.Bytes()
 }
 
-// etag is the digest by which a later report may name this content.
+// etag is the digest of this content; a later report may refer to it.
 func (c *reportClaim) etag() string {
 	if c.report.Same != "" {
 		return c.report.Same

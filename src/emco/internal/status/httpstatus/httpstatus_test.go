@@ -27,13 +27,13 @@ func TestReportsAreInEtcdWhenTheyAreAnswered(t *testing.T) {
 	p := l.process()
 	a, b := p.token("edge+a", ""), p.token("edge+b", "")
 	name := p.want(http.StatusNoContent, a, good("edge+a", 7, "first"))
-	if got := l.said("edge+a"); got != "#7 first" {
+	if got := l.stored("edge+a"); got != "#7 first" {
 		t.Errorf("etcd has %q", got)
 	}
 	if got := p.want(http.StatusNoContent, a, same("edge+a", 8, name)); got != name {
 		t.Errorf("the same is called %q, and was called %q", got, name)
 	}
-	if got := l.said("edge+a"); got != "#8 first" {
+	if got := l.stored("edge+a"); got != "#8 first" {
 		t.Errorf("after a sign of life etcd has %q", got)
 	}
 	p.want(http.StatusNoContent, a, good("edge+a", 9, "second"))
@@ -42,7 +42,7 @@ func TestReportsAreInEtcdWhenTheyAreAnswered(t *testing.T) {
 	if got := p.do(http.MethodPost, path("edge+b")+"/report", b, zipped(l.encode(good("edge+b", 11, "packed"))), "Content-Encoding", "gzip"); got.code != http.StatusNoContent {
 		t.Errorf("a packed report: %d %s", got.code, got.body)
 	}
-	if a, b := l.said("edge+a"), l.said("edge+b"); a != "#9 second" || b != "#11 packed" {
+	if a, b := l.stored("edge+a"), l.stored("edge+b"); a != "#9 second" || b != "#11 packed" {
 		t.Errorf("etcd has %q and %q", a, b)
 	}
 	if got := p.results(); got != "taken taken taken taken" {
@@ -142,8 +142,8 @@ func TestWhatDoesNotCount(t *testing.T) {
 			if got.code != c.code || p.results() != c.result {
 				t.Errorf("answered %d %s, want %d as %s", got.code, got.body, c.code, c.result)
 			}
-			if said := l.said("edge+a"); said != "#10 true" {
-				t.Errorf("etcd has %q", said)
+			if got := l.stored("edge+a"); got != "#10 true" {
+				t.Errorf("etcd has %q", got)
 			}
 			if c.code == 409 && got.header.Get(status.SequenceHeader) != "10" {
 				t.Errorf("the last sequence is %q", got.header.Get(status.SequenceHeader))
@@ -194,7 +194,7 @@ func TestTokens(t *testing.T) {
 	// At once, by the other process as well, which has not looked again.
 	two.want(http.StatusUnauthorized, second, good("edge+a", 6, "lie"))
 	one.want(http.StatusUnauthorized, second, good("edge+a", 6, "lie"))
-	if got := l.said("edge+a"); got != "#5 " {
+	if got := l.stored("edge+a"); got != "#5 " {
 		t.Errorf("etcd has %q", got)
 	}
 	for range maxTokens {
@@ -226,7 +226,7 @@ func TestTokensEndWithTheRegistration(t *testing.T) {
 	l.fleet.mu.Unlock()
 	l.passes(registrationTTL)
 	p.want(http.StatusUnauthorized, fresh, good("edge+a", 5, "lie"))
-	if got := l.said("edge+a"); got != "#0 none" {
+	if got := l.stored("edge+a"); got != "#0 none" {
 		t.Errorf("of a cluster that is gone etcd has %q", got)
 	}
 	l.fleet.becomes("edge+d", Cluster{Identity: "d", Direct: true})
@@ -264,7 +264,7 @@ func TestProcessesDoNotOvertakeEachOther(t *testing.T) {
 	}
 	all.Wait()
 	for _, name := range names {
-		if got := l.said(name); got != "#30 30" {
+		if got := l.stored(name); got != "#30 30" {
 			t.Errorf("of %s etcd has %q", name, got)
 		}
 	}

@@ -257,8 +257,8 @@ func (p *process) want(code int, token string, r status.Report) string {
 	return strings.Trim(a.header.Get("ETag"), `"`)
 }
 
-// said formats what etcd holds of a cluster: "#seq reason", or "#seq none".
-func (l *lab) said(cluster string) string {
+// stored formats what etcd holds of a cluster: "#seq reason", or "#seq none".
+func (l *lab) stored(cluster string) string {
 	l.Helper()
 	a, err := l.store.Agent(l.Context(), cluster)
 	if err != nil {

@@ -47,7 +47,7 @@ type clusterQueue struct {
 	agent       agents.Agent // as last read from or written to etcd
 	identity    string       // of the cluster's registration; empty: no agent may report
 	checked     time.Time    // when agent and identity were read
-	nextAllowed time.Time    // the time up to which the rate limit is used; see reportGap
+	nextAllowed time.Time    // end of the time that the rate limit has used up; see reportGap
 
 	waitingBatch, writingBatch *claimBatch
 }
@@ -301,7 +301,7 @@ func (d *ReportWriter) answerLocked(l *claimBatch, err error) {
 	}
 }
 
-// Confirm stores soon that the agent of a cluster is alive, after it said so another way. It
+// Confirm schedules a heartbeat of a cluster's agent that was received in another way. It
 // does not wait, and drops a heartbeat that cannot be stored.
 func (d *ReportWriter) Confirm(cluster string, seq uint64, at time.Time) {
 	d.mu.Lock()

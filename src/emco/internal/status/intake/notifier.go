@@ -40,7 +40,7 @@ type sentReport struct {
 }
 
 // Notify delivers the reports of a document received at the given time: first one without an
-// app, which says that the cluster has an agent, and then one for each changed pair. It returns
+// app, which means that the cluster has an agent, and then one for each changed pair. It returns
 // an error if it could not read the pairs; the caller tries again.
 func (t *Notifier) Notify(ctx context.Context, r status.Report, received time.Time) error {
 	pairs, err := t.Pairs(ctx, r.Cluster)

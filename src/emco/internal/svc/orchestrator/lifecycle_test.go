@@ -448,9 +448,9 @@ func TestConformance10RollbackAfterTerminateAndInstantiate(t *testing.T) {
 	p.onboard("v1")
 	g := p.runs("v1", "g", "edge")
 	id := g.doc().UID
-	edition := func(says string) {
+	edition := func(content string) {
 		t.Helper()
-		p.upload("PUT projects/shop/composite-apps/till/v1/apps/web", name("web"), p.chart(says))
+		p.upload("PUT projects/shop/composite-apps/till/v1/apps/web", name("web"), p.chart(content))
 	}
 	done := func() {
 		p.work()

@@ -166,10 +166,10 @@ func (p *controlPlane) onboard(version string) {
 }
 
 // chart holds one ConfigMap.
-func (p *controlPlane) chart(says string) string {
+func (p *controlPlane) chart(content string) string {
 	return p.pack(map[string]string{
 		"web/Chart.yaml":            "apiVersion: v2\nname: web\nversion: 0.1.0\n",
-		"web/templates/object.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\ndata:\n  says: " + fmt.Sprintf("%q", says) + "\n",
+		"web/templates/object.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\ndata:\n  content: " + fmt.Sprintf("%q", content) + "\n",
 	})
 }
 
@@ -357,14 +357,14 @@ func (p *controlPlane) holds(id string) string {
 		p.must(err)
 		var object struct {
 			Metadata struct{ Labels map[string]string }
-			Data     struct{ Says string }
+			Data     struct{ Content string }
 		}
 		p.must(json.Unmarshal(text, &object))
 		if label := object.Metadata.Labels["emco/deployment-id"]; label != id+"-"+pair.Key.App {
 			p.Errorf("%s holds an object with the label %s, want %s", pair.Key.Cluster, label, id)
 		}
 		_, cluster, _ := strings.Cut(pair.Key.Cluster, "+")
-		out = append(out, cluster+" "+object.Data.Says)
+		out = append(out, cluster+" "+object.Data.Content)
 	}
 	slices.Sort(out)
 	return strings.Join(out, ", ")
