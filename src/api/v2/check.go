@@ -10,7 +10,6 @@ import (
 )
 
 var (
-	namePattern  = regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`)
 	labelPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	hostPattern  = regexp.MustCompile(`^[A-Za-z0-9\[:]([-A-Za-z0-9_.:\]]*)$`)
 )
@@ -21,7 +20,21 @@ const maxViolations = 50
 
 // ValidName reports whether s is a name by EMCO's rule: 1 to 128 letters, digits,
 // '-', '_' and '.', with a letter or digit at both ends.
-func ValidName(s string) bool { return len(s) <= MaxName && namePattern.MatchString(s) }
+func ValidName(s string) bool {
+	if s == "" || len(s) > MaxName || !isAlphanumeric(s[0]) || !isAlphanumeric(s[len(s)-1]) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !isAlphanumeric(c) && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+func isAlphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
 
 // CheckName returns an error of kind errs.Invalid that names field if s is not a
 // name by EMCO's rule.
@@ -67,7 +80,7 @@ func (c *check) name(field, s string) {
 		c.fail(field, "missing")
 	case len(s) > MaxName:
 		c.fail(field, "%s is longer than %d characters", quote(s), MaxName)
-	case !namePattern.MatchString(s):
+	case !ValidName(s):
 		c.fail(field, "%s is not a name; use letters, digits, '-', '_' and '.', with a letter or digit at both ends", quote(s))
 	}
 }

@@ -48,22 +48,19 @@ type fleetBuilder struct {
 }
 
 // documentName is the key of a cluster, or of one of its labels.
-type documentName struct{ provider, cluster, label string }
-
-func (n documentName) key() string {
-	return v2.ClusterKey{Provider: n.provider, Cluster: n.cluster}.String()
+type documentName struct {
+	v2.ClusterKey
+	label string
 }
 
 // parse reads the key of a cluster or of a label; false for other documents.
 func parse(k store.Key) (documentName, bool) {
-	part := strings.Split(string(k), "/")
-	switch {
-	case len(part) == 4 && part[0] == providers && part[2] == "clusters":
-		return documentName{provider: part[1], cluster: part[3]}, true
-	case len(part) == 6 && part[0] == providers && part[2] == "clusters" && part[4] == "labels":
-		return documentName{provider: part[1], cluster: part[3], label: part[5]}, true
+	document, label := string(k), ""
+	if part := strings.Split(document, "/"); len(part) == 6 && part[4] == "labels" {
+		document, label = strings.Join(part[:4], "/"), part[5]
 	}
-	return documentName{}, false
+	cluster, ok := v2.ClusterOf(document)
+	return documentName{cluster, label}, ok
 }
 
 // put adds a document.
@@ -72,24 +69,24 @@ func (d *fleetBuilder) put(k store.Key) {
 	if !ok {
 		return
 	}
-	c, known := d.fleet.clusters[n.key()]
+	c, known := d.fleet.clusters[n.String()]
 	switch {
 	case !known && n.label != "": // of a deleted cluster
 		return
 	case !known:
-		c = placement.Cluster{Provider: n.provider, Name: n.cluster}
+		c = placement.Cluster{Provider: n.Provider, Name: n.Cluster}
 	}
 	if n.label != "" && !slices.Contains(c.Labels, n.label) {
 		c.Labels = append(slices.Clip(c.Labels), n.label)
 		d.relabel(n, true)
 	}
-	d.fleet.clusters[n.key()] = c
+	d.fleet.clusters[n.String()] = c
 }
 
 // remove removes a deleted document, with all documents below it.
 func (d *fleetBuilder) remove(k store.Key) {
 	n, ok := parse(k)
-	c, known := d.fleet.clusters[n.key()]
+	c, known := d.fleet.clusters[n.String()]
 	if !ok || !known {
 		return
 	}
@@ -97,22 +94,22 @@ func (d *fleetBuilder) remove(k store.Key) {
 		for _, n.label = range c.Labels {
 			d.relabel(n, false)
 		}
-		delete(d.fleet.clusters, n.key())
+		delete(d.fleet.clusters, n.String())
 		return
 	}
 	if slices.Contains(c.Labels, n.label) {
 		d.relabel(n, false)
 	}
 	c.Labels = slices.DeleteFunc(slices.Clone(c.Labels), func(l string) bool { return l == n.label })
-	d.fleet.clusters[n.key()] = c
+	d.fleet.clusters[n.String()] = c
 }
 
 func (d *fleetBuilder) relabel(n documentName, has bool) {
-	l := label{n.provider, n.label}
+	l := label{n.Provider, n.label}
 	if d.relabelled[l] == nil {
 		d.relabelled[l] = map[string]bool{}
 	}
-	d.relabelled[l][n.key()] = has
+	d.relabelled[l][n.String()] = has
 }
 
 // build returns the fleet; the builder must not be used afterwards.

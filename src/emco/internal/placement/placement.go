@@ -2,7 +2,11 @@
 // pure: equal requests and filters give equal decisions.
 package placement
 
-import "context"
+import (
+	"context"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
 
 // Intent selects the clusters of an app, as EMCO's app intents do. All clusters of all
 // AllOf terms are mandatory; of AnyOf one cluster is chosen.
@@ -29,7 +33,9 @@ type Cluster struct {
 }
 
 // Key returns "<provider>+<cluster>", the cluster's name across providers.
-func (c Cluster) Key() string { return c.Provider + "+" + c.Name }
+func (c Cluster) Key() string {
+	return v2.ClusterKey{Provider: c.Provider, Cluster: c.Name}.String()
+}
 
 // Request is an app to place.
 type Request struct {

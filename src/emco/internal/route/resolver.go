@@ -13,9 +13,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"path"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -98,8 +96,11 @@ func (l *Lookup) Registration(ctx context.Context, cluster string) (store.Doc, e
 	if doc, listed := l.registrations[cluster]; listed {
 		return doc, nil
 	}
-	provider, name, _ := strings.Cut(cluster, "+")
-	return l.DB.Get(ctx, clustersKey(provider)+"/"+store.Key(name))
+	key, err := v2.ParseClusterKey(cluster)
+	if err != nil { // no registration has such a name
+		return store.Doc{}, errs.E(errs.NotFound, "find", cluster, err)
+	}
+	return l.DB.Get(ctx, store.Key(key.StoreKey()))
 }
 
 // listFrom is how many clusters of one provider are listed instead of read one by one.
@@ -111,8 +112,9 @@ const listFrom = 500
 func (l *Lookup) Prefetch(ctx context.Context, clusters iter.Seq[string]) {
 	count := map[string]int{}
 	for c := range clusters {
-		provider, _, _ := strings.Cut(c, "+")
-		count[provider]++
+		if key, err := v2.ParseClusterKey(c); err == nil {
+			count[key.Provider]++
+		}
 	}
 	for provider, n := range count {
 		if n < listFrom {
@@ -122,7 +124,9 @@ func (l *Lookup) Prefetch(ctx context.Context, clusters iter.Seq[string]) {
 			if err != nil {
 				break
 			}
-			l.registrations[provider+"+"+path.Base(string(doc.Key))] = doc
+			if key, ok := v2.ClusterOf(string(doc.Key)); ok {
+				l.registrations[key.String()] = doc
+			}
 		}
 	}
 }
@@ -142,15 +146,15 @@ func (l *Lookup) Fed(ctx context.Context) iter.Seq2[FedCluster, error] {
 				yield(FedCluster{}, err)
 				return
 			}
-			part := strings.Split(string(doc.Key), "/")
-			if len(part) != 4 || part[2] != "clusters" {
+			key, ok := v2.ClusterOf(string(doc.Key))
+			if !ok {
 				continue
 			}
 			c, err := store.Decode[v2.Cluster](doc)
 			if err != nil || c.Direct() {
 				continue
 			}
-			f := FedCluster{Name: part[1] + "+" + part[3]}
+			f := FedCluster{Name: key.String()}
 			f.Settings, f.Err = l.Settings(ctx, f.Name, c.Spec.GitOps)
 			if !yield(f, nil) {
 				return
@@ -162,8 +166,11 @@ func (l *Lookup) Fed(ctx context.Context) iter.Seq2[FedCluster, error] {
 // Settings reads what the sync objects of a cluster say about Git, and where in the
 // repository the cluster is. NotFound is about a sync object.
 func (l *Lookup) Settings(ctx context.Context, cluster string, g v2.GitOps) (gitops.Settings, error) {
-	provider, _, _ := strings.Cut(cluster, "+")
-	s, err := l.SharedSettings(ctx, provider, g)
+	key, err := v2.ParseClusterKey(cluster)
+	if err != nil {
+		return gitops.Settings{}, err
+	}
+	s, err := l.SharedSettings(ctx, key.Provider, g)
 	return s.At(cluster, Seat(g)), err
 }
 
@@ -262,7 +269,9 @@ func Seat(g v2.GitOps) gitops.Seat {
 	return gitops.Seat{Mode: g.RefMode, Shard: g.Shard, FanOut: g.FanOut}
 }
 
-func providerKey(provider string) store.Key { return store.Key("cluster-providers/" + provider) }
+func providerKey(provider string) store.Key {
+	return store.Key(v2.ClusterKey{Provider: provider}.ProviderStoreKey())
+}
 
 func clustersKey(provider string) store.Key { return providerKey(provider) + "/clusters" }
 

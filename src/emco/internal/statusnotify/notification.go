@@ -70,7 +70,7 @@ func (v view) counts(s v2.Status) map[string]int32 {
 }
 
 func (v view) detail(app string, c v2.ClusterStatus) *pb.StatusDetail {
-	out := &pb.StatusDetail{App: app, Cluster: c.Provider + "+" + c.Cluster, Connectivity: c.Connectivity, Error: c.Error}
+	out := &pb.StatusDetail{App: app, Cluster: c.Key().String(), Connectivity: c.Connectivity, Error: c.Error}
 	all := true
 	for _, r := range c.Resources {
 		state := r.DeployedStatus + r.ReadyStatus // one of them is empty

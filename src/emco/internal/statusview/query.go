@@ -3,9 +3,9 @@ package statusview
 import (
 	"net/url"
 	"regexp"
-	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 // Query is a status query of EMCO's API v2: the view, the amount and the filters.
@@ -157,8 +157,8 @@ func isLabel(s string) bool { return labelValue.MatchString(s) }
 
 // isCluster requires a plus sign; one that is not escaped in the URL becomes a space.
 func isCluster(s string) bool {
-	provider, cluster, found := strings.Cut(s, "+")
-	return found && isLabel(provider) && isLabel(cluster)
+	key, err := v2.ParseClusterKey(s)
+	return err == nil && isLabel(key.Provider) && isLabel(key.Cluster)
 }
 
 // admits reports whether a filter lets a name pass; an empty one lets all.

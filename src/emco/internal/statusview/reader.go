@@ -196,12 +196,12 @@ var cloudStatuses = map[appcontext.State]string{
 // cluster passes a filter of resources.
 func (r *Reader) members(q Query, clusters []v2.ClusterKey) (out []clusterPart) {
 	for _, c := range clusters {
-		if name := c.Provider + "+" + c.Cluster; admits(q.Clusters, name) && len(q.Resources) == 0 {
+		if name := c.String(); admits(q.Clusters, name) && len(q.Resources) == 0 {
 			out = append(out, clusterPart{status: v2.ClusterStatus{Provider: c.Provider, Cluster: c.Cluster, Connectivity: r.connectivity(name)}})
 		}
 	}
 	slices.SortFunc(out, func(a, b clusterPart) int {
-		return cmp.Or(cmp.Compare(a.status.Provider, b.status.Provider), cmp.Compare(a.status.Cluster, b.status.Cluster))
+		return a.status.Key().Compare(b.status.Key())
 	})
 	return out
 }

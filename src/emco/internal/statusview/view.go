@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -265,7 +264,8 @@ func (v *statusView) extras(w reading, counts map[string]int) (out []v2.Resource
 // describe sets what concerns the place as a whole.
 func (v *statusView) describe(c *v2.ClusterStatus, p *placeStatus) {
 	w := p.reading
-	c.Provider, c.Cluster, _ = strings.Cut(p.cluster, "+")
+	key, _ := v2.ParseClusterKey(p.cluster)
+	c.Provider, c.Cluster = key.Provider, key.Cluster
 	if link := connectivity(p.pair, w); v.Legacy {
 		c.ReadyStatus = link
 	} else {
@@ -324,9 +324,9 @@ func (v *statusView) leaving() (out []v2.Leaving) {
 		if !admits(v.Query.Apps, p.Key.App) || !admits(v.Clusters, p.Key.Cluster) {
 			continue
 		}
-		provider, cluster, _ := strings.Cut(p.Key.Cluster, "+")
+		key, _ := v2.ParseClusterKey(p.Key.Cluster)
 		out = append(out, v2.Leaving{
-			App: p.Key.App, Provider: provider, Cluster: cluster,
+			App: p.Key.App, Provider: key.Provider, Cluster: key.Cluster,
 			Phase: string(p.Phase), Error: p.Error, Blocked: p.Blocked, Since: p.At,
 		})
 	}

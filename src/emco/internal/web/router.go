@@ -127,3 +127,9 @@ func Vars(r *http.Request) (map[string]string, error) {
 	}
 	return names, nil
 }
+
+// Cluster returns the key of the cluster that a request's path names.
+func Cluster(r *http.Request) (v2.ClusterKey, error) {
+	vars, err := Vars(r)
+	return v2.ClusterKey{Provider: vars["clusterProvider"], Cluster: vars["cluster"]}, err
+}

@@ -46,11 +46,11 @@ const (
 // agent must send it again.
 func (e *Endpoint) Report(w http.ResponseWriter, r *http.Request) error {
 	web.Quiet(r) // one log line per report would be too many
-	vars, err := web.Vars(r)
+	key, err := web.Cluster(r)
 	if err != nil {
 		return err
 	}
-	cluster := vars["clusterProvider"] + "+" + vars["cluster"]
+	cluster := key.String()
 	k, err := bearer(r)
 	if err == nil {
 		err = e.writer.admit(r.Context(), cluster, k)

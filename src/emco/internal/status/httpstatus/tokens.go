@@ -28,7 +28,7 @@ const (
 // Make makes a token for a cluster. Older tokens stay valid for an hour, or for the duration
 // ?overlap=, so that the agent can change over without a gap.
 func (e *Endpoint) Make(w http.ResponseWriter, r *http.Request) error {
-	vars, err := web.Vars(r)
+	cluster, err := web.Cluster(r)
 	if err != nil {
 		return err
 	}
@@ -38,23 +38,22 @@ func (e *Endpoint) Make(w http.ResponseWriter, r *http.Request) error {
 			return errs.New(errs.Invalid, "overlap: give a duration such as 10m, of at most 720h")
 		}
 	}
-	provider, name := vars["clusterProvider"], vars["cluster"]
 	token := status.TokenPrefix + rand.Text()
 	sum := sha256.Sum256([]byte(token))
 	made := agents.Token{ID: hex.EncodeToString(sum[:4]), Sum: sum[:], Made: e.options.Now().UTC().Truncate(time.Second), By: web.Actor(r.Context())}
-	if err := e.writer.addToken(r.Context(), provider+"+"+name, made, overlap); err != nil {
+	if err := e.writer.addToken(r.Context(), cluster.String(), made, overlap); err != nil {
 		return err
 	}
-	return web.JSON(w, http.StatusCreated, v2.NewReportToken{ID: made.ID, Token: token, Path: status.Path(provider, name)})
+	return web.JSON(w, http.StatusCreated, v2.NewReportToken{ID: made.ID, Token: token, Path: status.Path(cluster.Provider, cluster.Cluster)})
 }
 
 // Show lists the tokens of a cluster without their secrets.
 func (e *Endpoint) Show(w http.ResponseWriter, r *http.Request) error {
-	vars, err := web.Vars(r)
+	cluster, err := web.Cluster(r)
 	if err != nil {
 		return err
 	}
-	a, err := e.writer.registered(r.Context(), vars["clusterProvider"]+"+"+vars["cluster"])
+	a, err := e.writer.registered(r.Context(), cluster.String())
 	if err != nil {
 		return err
 	}
@@ -67,12 +66,12 @@ func (e *Endpoint) Show(w http.ResponseWriter, r *http.Request) error {
 
 // Revoke makes tokens of a cluster invalid at once: the one of ?id=, or all.
 func (e *Endpoint) Revoke(w http.ResponseWriter, r *http.Request) error {
-	vars, err := web.Vars(r)
+	cluster, err := web.Cluster(r)
 	if err != nil {
 		return err
 	}
 	id := r.URL.Query().Get("id")
-	err = e.writer.updateAgent(r.Context(), vars["clusterProvider"]+"+"+vars["cluster"], func(a *agents.Agent) error {
+	err = e.writer.updateAgent(r.Context(), cluster.String(), func(a *agents.Agent) error {
 		left := slices.DeleteFunc(slices.Clone(a.Tokens), func(t agents.Token) bool { return id == "" || t.ID == id })
 		if id != "" && len(left) == len(a.Tokens) {
 			return errs.New(errs.NotFound, "the cluster has no token "+id)

@@ -110,11 +110,11 @@ func (n *AgentStatuses) Refused(d Document, err error, now time.Time) {
 
 // Serve answers with the status of the agent of the cluster that the URL names.
 func (n *AgentStatuses) Serve(w http.ResponseWriter, r *http.Request) error {
-	vars, err := web.Vars(r)
+	key, err := web.Cluster(r)
 	if err != nil {
 		return err
 	}
-	name := vars["clusterProvider"] + "+" + vars["cluster"]
+	name := key.String()
 	agent, ok := n.Get(name)
 	if !ok {
 		return errs.E(errs.NotFound, "monitor", name, errors.New("it has not reported since this process started"))

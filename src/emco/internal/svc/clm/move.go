@@ -42,7 +42,7 @@ type movingCluster struct {
 
 // name returns "<provider>+<cluster>".
 func (m movingCluster) name() string {
-	return m.at.Vars["clusterProvider"] + "+" + m.cluster.Metadata.Name
+	return clusterAt(m.at, m.cluster.Metadata.Name).String()
 }
 
 // find reads the cluster that the URL names.
@@ -51,8 +51,9 @@ func (n moveHandler) find(r *http.Request) (m movingCluster, err error) {
 	if err != nil {
 		return m, err
 	}
-	parent := store.Key("cluster-providers/" + vars["clusterProvider"])
-	m.at = resource.Place{Key: parent + "/clusters/" + store.Key(vars["cluster"]), Collection: parent + "/clusters", Parent: parent, Vars: vars}
+	key := v2.ClusterKey{Provider: vars["clusterProvider"], Cluster: vars["cluster"]}
+	parent := store.Key(key.ProviderStoreKey())
+	m.at = resource.Place{Key: store.Key(key.StoreKey()), Collection: parent + "/clusters", Parent: parent, Vars: vars}
 	if m.doc, err = n.resources.DB.Get(r.Context(), m.at.Key); err != nil {
 		return m, err
 	}

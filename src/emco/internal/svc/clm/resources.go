@@ -96,10 +96,10 @@ func (s Resources) clusters(seats *shardAllocator) resource.Def[v2.Cluster] {
 // checkDeletable refuses to delete a cluster on which a deployment desires something:
 // another cluster registered under its name would get it.
 func (s Resources) checkDeletable(ctx context.Context, doc store.Doc) error {
-	part := strings.Split(string(doc.Key), "/") // cluster-providers/P/clusters/C
-	wanted, err := s.Wanted(ctx, part[1]+"+"+part[3])
+	key, _ := v2.ClusterOf(string(doc.Key))
+	wanted, err := s.Wanted(ctx, key.String())
 	if err == nil && wanted {
-		err = errs.New(errs.Conflict, "something is deployed on cluster "+part[3]+"; terminate it before the cluster is deleted")
+		err = errs.New(errs.Conflict, "something is deployed on cluster "+key.Cluster+"; terminate it before the cluster is deleted")
 	}
 	if err != nil {
 		return err
@@ -108,14 +108,14 @@ func (s Resources) checkDeletable(ctx context.Context, doc store.Doc) error {
 	if err != nil {
 		return err
 	}
-	return moveHandler{&shardAllocator{resources: s}}.checkArrived(ctx, movingCluster{at: resource.Place{Vars: map[string]string{"clusterProvider": part[1]}}, doc: doc, cluster: c})
+	return moveHandler{&shardAllocator{resources: s}}.checkArrived(ctx, movingCluster{at: resource.Place{Vars: map[string]string{"clusterProvider": key.Provider}}, doc: doc, cluster: c})
 }
 
 // releaseCluster records what a deregistered cluster leaves behind: the branch that only it
 // read. For other clusters it removes the record of their moves.
 func (s Resources) releaseCluster(ctx context.Context, doc store.Doc) error {
-	part := strings.Split(string(doc.Key), "/")
-	name := part[1] + "+" + part[3]
+	key, _ := v2.ClusterOf(string(doc.Key))
+	name := key.String()
 	c, err := store.Decode[v2.Cluster](doc)
 	if err != nil {
 		return err
@@ -139,6 +139,11 @@ func syncObjectsOf(at resource.Place, c v2.Cluster) (refs []store.Ref) {
 	return refs
 }
 
+// clusterAt returns the key of a cluster of the provider that the URL names.
+func clusterAt(at resource.Place, name string) v2.ClusterKey {
+	return v2.ClusterKey{Provider: at.Vars["clusterProvider"], Cluster: name}
+}
+
 func syncObject(at resource.Place, name string) store.Key {
 	return at.Parent + "/cluster-sync-objects/" + store.Key(name)
 }
@@ -159,7 +164,7 @@ func (s Resources) checkSyncObject(ctx context.Context, at resource.Place, o v2.
 			}
 		}
 		if moves[g] {
-			if err := s.checkEmpty(ctx, at.Vars["clusterProvider"]+"+"+name); err != nil {
+			if err := s.checkEmpty(ctx, clusterAt(at, name).String()); err != nil {
 				return err
 			}
 		}

@@ -72,7 +72,7 @@ func (n *shardAllocator) assignSlot(ctx context.Context, at resource.Place, c *v
 	if err := n.countLocked(ctx); err != nil {
 		return err
 	}
-	cluster := at.Vars["clusterProvider"] + "+" + c.Metadata.Name
+	cluster := clusterAt(at, c.Metadata.Name).String()
 	if err := n.allocateLocked(cluster, s, &c.Spec.GitOps); err != nil {
 		return err
 	}

@@ -39,8 +39,8 @@ func (s Resources) Mount(r *mux.Router) {
 		Kind: "Cluster Reference", Orphan: "LogicalCloud not found", Explicit: true,
 		Collection: "projects/{project}/logical-clouds/{logicalCloud}/cluster-references", Item: "{clusterReference}",
 		Refs: func(_ resource.Place, c v2.ClusterReference) []store.Ref {
-			key := "cluster-providers/" + c.Spec.ClusterProvider + "/clusters/" + c.Spec.Cluster
-			return []store.Ref{{Key: store.Key(key), Must: true}}
+			key := v2.ClusterKey{Provider: c.Spec.ClusterProvider, Cluster: c.Spec.Cluster}
+			return []store.Ref{{Key: store.Key(key.StoreKey()), Must: true}}
 		},
 		Guards: s.References,
 	})

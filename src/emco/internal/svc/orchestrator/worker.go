@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
@@ -264,8 +264,11 @@ func (w *Worker) runSweep(ctx context.Context, _ int, own *shards.Ownership) err
 
 // isRegistered reports whether a cluster "<provider>+<cluster>" is registered.
 func (w *Worker) isRegistered(ctx context.Context, name string) (bool, error) {
-	provider, cluster, _ := strings.Cut(name, "+")
-	_, err := w.db.Get(ctx, store.Key("cluster-providers/"+provider+"/clusters/"+cluster))
+	key, err := v2.ParseClusterKey(name)
+	if err != nil { // no registration has such a name
+		return false, nil
+	}
+	_, err = w.db.Get(ctx, store.Key(key.StoreKey()))
 	if errs.Is(err, errs.NotFound) {
 		return false, nil
 	}

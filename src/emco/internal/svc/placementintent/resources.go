@@ -46,7 +46,8 @@ func refs(at resource.Place, i v2.AppIntent) []store.Ref {
 	all := []store.Ref{{Key: store.Key(app)}}
 	for _, s := range i.Spec.Intent.Selectors() {
 		if s.Cluster != "" {
-			all = append(all, store.Ref{Key: store.Key("cluster-providers/" + s.Provider + "/clusters/" + s.Cluster)})
+			key := v2.ClusterKey{Provider: s.Provider, Cluster: s.Cluster}
+			all = append(all, store.Ref{Key: store.Key(key.StoreKey())})
 		}
 	}
 	return all

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
@@ -257,9 +257,8 @@ func (s *Shard) placesThatDiffer(ctx context.Context, w *pair.Desired, last appl
 func clustersIn(keys []store.Key) map[string]bool {
 	out := map[string]bool{}
 	for _, k := range keys {
-		part := strings.Split(string(k), "/")
-		if len(part) == 4 && part[0] == "cluster-providers" && part[2] == "clusters" {
-			out[part[1]+"+"+part[3]] = true
+		if cluster, ok := v2.ClusterOf(string(k)); ok {
+			out[cluster.String()] = true
 		}
 	}
 	return out
