@@ -42,7 +42,8 @@ type movingCluster struct {
 
 // name returns "<provider>+<cluster>".
 func (m movingCluster) name() string {
-	return clusterAt(m.at, m.cluster.Metadata.Name).String()
+	key, _ := v2.ClusterOf(string(m.doc.Key))
+	return key.String()
 }
 
 // find reads the cluster that the URL names.

@@ -108,7 +108,7 @@ func (s Resources) checkDeletable(ctx context.Context, doc store.Doc) error {
 	if err != nil {
 		return err
 	}
-	return moveHandler{&shardAllocator{resources: s}}.checkArrived(ctx, movingCluster{at: resource.Place{Vars: map[string]string{"clusterProvider": key.Provider}}, doc: doc, cluster: c})
+	return moveHandler{&shardAllocator{resources: s}}.checkArrived(ctx, movingCluster{doc: doc, cluster: c})
 }
 
 // releaseCluster records what a deregistered cluster leaves behind: the branch that only it
