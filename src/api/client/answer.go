@@ -49,7 +49,7 @@ func (r *Response) Err(method, path string) error {
 }
 
 // message returns the text of a refusal, cut to maxErrorText: the detail of a problem
-// document, or EMCO's plain text.
+// document, or upstream's plain text.
 func (r *Response) message() string {
 	text := strings.TrimSpace(string(r.Body[:min(len(r.Body), maxErrorText)]))
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -106,7 +106,7 @@ func (c *Client) Delete(ctx context.Context, path string) error {
 	return res.Err(http.MethodDelete, path)
 }
 
-// Upload creates a document with files, by EMCO's multipart form.
+// Upload creates a document with files, by upstream's multipart form.
 func Upload[D any](ctx context.Context, c *Client, path string, doc D, files ...File) error {
 	text, err := json.Marshal(doc)
 	if err != nil {

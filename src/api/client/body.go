@@ -14,8 +14,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// The parts of EMCO's multipart bodies. The file name of a single file is always
-// the word "filename", as EMCO's own client sends it.
+// The parts of upstream's multipart bodies. The file name of a single file is always
+// the word "filename", as upstream's own client sends it.
 const (
 	MetadataPart = "metadata"
 	FilePart     = "file"
@@ -51,7 +51,7 @@ type File struct {
 	Data []byte
 }
 
-// OneFile returns the part "file" with EMCO's constant file name.
+// OneFile returns the part "file" with upstream's constant file name.
 func OneFile(path string) File { return File{Part: FilePart, Name: FileName, Path: path} }
 
 // open returns the content and its size.

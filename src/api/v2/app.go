@@ -9,10 +9,10 @@ import (
 // document.
 type App struct {
 	Named
-	Spec AppSpec `json:"spec,omitzero"` // ours: EMCO's apps have none
+	Spec AppSpec `json:"spec,omitzero"` // ours: upstream's apps have none
 }
 
-// AppSpec defines how changes of the app reach its clusters. It is an addition to EMCO's API.
+// AppSpec defines how changes of the app reach its clusters. It is an addition to upstream's API.
 type AppSpec struct {
 	LeaveLast bool     `json:"leaveLast,omitempty"` // remove it from clusters that it left only when it is ready on the others
 	Rollout   *Rollout `json:"rollout,omitempty"`   // none: all clusters at once

@@ -18,7 +18,7 @@ var (
 // // members helps no client.
 const maxViolations = 50
 
-// ValidName reports whether s is a name by EMCO's rule: 1 to 128 letters, digits,
+// ValidName reports whether s is a name by upstream's rule: 1 to 128 letters, digits,
 // '-', '_' and '.', with a letter or digit at both ends.
 func ValidName(s string) bool {
 	if s == "" || len(s) > MaxName || !isAlphanumeric(s[0]) || !isAlphanumeric(s[len(s)-1]) {
@@ -37,7 +37,7 @@ func isAlphanumeric(c byte) bool {
 }
 
 // CheckName returns an error of kind errs.Invalid that names field if s is not a
-// name by EMCO's rule.
+// name by upstream's rule.
 func CheckName(field, s string) error {
 	var c check
 	c.name(field, s)
@@ -59,7 +59,7 @@ func (c *check) fail(field, format string, args ...any) {
 	c.violations = append(c.violations, "- "+field+": "+fmt.Sprintf(format, args...))
 }
 
-// err returns the violations in EMCO's form: the line "Invalid Input:", then a line for
+// err returns the violations in upstream's form: the line "Invalid Input:", then a line for
 // each.
 func (c *check) err() error {
 	if len(c.violations) == 0 {
@@ -73,7 +73,7 @@ func (c *check) err() error {
 	return errs.New(errs.Invalid, "Invalid Input:\n"+strings.Join(lines, "\n"))
 }
 
-// name requires a name by EMCO's rule.
+// name requires a name by upstream's rule.
 func (c *check) name(field, s string) {
 	switch {
 	case s == "":

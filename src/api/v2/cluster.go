@@ -18,7 +18,7 @@ type Cluster struct {
 	Spec ClusterSpec `json:"spec"`
 }
 
-// ClusterSpec always shows gitOps in answers, as EMCO does.
+// ClusterSpec always shows gitOps in answers, as upstream EMCO does.
 type ClusterSpec struct {
 	GitOps GitOps `json:"gitOps"`
 }
@@ -34,7 +34,7 @@ type GitOps struct {
 	// registration, unless the client does.
 	RefMode string `json:"gitOpsRefMode,omitempty"` // "shard" or "cluster"; empty: the branch itself
 	Shard   string `json:"gitOpsShard,omitempty"`   // such as "s000": part of the name of the branch
-	FanOut  bool   `json:"gitOpsFanOut,omitempty"`  // its directory is one level deeper than EMCO's
+	FanOut  bool   `json:"gitOpsFanOut,omitempty"`  // its directory is one level deeper than upstream's
 
 	Moved GitOpsMove `json:"gitOpsMoved,omitzero"` // the last move of the cluster with its deployments; set by the server
 }
@@ -103,7 +103,7 @@ const (
 )
 
 // gitOpsTypes is the one list of gitOpsTypes: errors, completion and the backends of the
-// control plane follow it. EMCO's documents and code have different names for one type.
+// control plane follow it. Upstream's documents and code have different names for one type.
 var gitOpsTypes = [...]struct {
 	canonical string
 	aliases   []string

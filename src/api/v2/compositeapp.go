@@ -26,7 +26,7 @@ func (a *CompositeApp) SetDocName(name string) {
 	}
 }
 
-// Validate requires a version that is a name. EMCO accepts any; its lookups take an empty
+// Validate requires a version that is a name. Upstream EMCO accepts any; its lookups take an empty
 // one for every version.
 func (a *CompositeApp) Validate() error {
 	c := begin(&a.Named)

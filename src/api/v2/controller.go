@@ -15,7 +15,7 @@ type ControllerSpec struct {
 	Priority int    `json:"priority"` // lower is called earlier
 }
 
-// Limits of controllers in EMCO.
+// Limits of controllers in upstream EMCO.
 const (
 	maxHost     = 253
 	maxType     = 48
@@ -24,7 +24,7 @@ const (
 	maxPriority = 100
 )
 
-// Validate requires host and port; EMCO accepts controllers without an address.
+// Validate requires host and port; upstream EMCO accepts controllers without an address.
 func (r *Controller) Validate() error {
 	c := begin(&r.Named)
 	c.endpoint(r.Spec.Host, r.Spec.Port, maxPort)
@@ -60,7 +60,7 @@ type DtcController struct {
 	Spec ControllerSpec `json:"spec"`
 }
 
-// Validate requires all members; the type must be "action", as in EMCO.
+// Validate requires all members; the type must be "action", as in upstream EMCO.
 func (r *DtcController) Validate() error {
 	c := begin(&r.Named)
 	c.endpoint(r.Spec.Host, r.Spec.Port, maxDTCPort)

@@ -22,13 +22,13 @@ type Mode bool
 
 // The modes of Decode.
 const (
-	Lenient Mode = false // drop unknown members, as EMCO does
+	Lenient Mode = false // drop unknown members, as upstream EMCO does
 	Strict  Mode = true  // report them as violations
 )
 
 // Decode reads one document and converts it to canonical form; it does not Validate it. Errors are Invalid for an empty body, a member that is given twice
 // and, in Strict mode, unknown members; they are Malformed for what is not JSON or
-// has a wrong type, as in EMCO (400 and 422).
+// has a wrong type, as in upstream EMCO (400 and 422).
 func Decode[T any](data []byte, mode Mode) (T, error) {
 	var doc T
 	tree, err := parse(data)

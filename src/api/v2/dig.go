@@ -29,7 +29,7 @@ const MaxRelease = 53
 // maxValue is the longest override value, and the longest value of a group intent.
 const maxValue = 128
 
-// normalize makes absent override values an empty list; EMCO refuses them.
+// normalize makes absent override values an empty list; upstream EMCO refuses them.
 func (g *DeploymentIntentGroup) normalize() {
 	if g.Spec.Overrides == nil {
 		g.Spec.Overrides = []OverrideValue{}
@@ -37,7 +37,7 @@ func (g *DeploymentIntentGroup) normalize() {
 }
 
 // Validate checks metadata and spec. The version becomes a Helm release name, so it
-// must be a DNS label; EMCO checks that only when it instantiates.
+// must be a DNS label; upstream EMCO checks that only when it instantiates.
 func (g *DeploymentIntentGroup) Validate() error {
 	c := begin(&g.Named)
 	c.name("spec.compositeProfile", g.Spec.Profile)

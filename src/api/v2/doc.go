@@ -1,9 +1,9 @@
 // Package v2 holds the documents of the EMCO API v2: their wire form, their decoder, and
 // the rules that they must meet. There is one file per resource.
 //
-// Decoding is lenient, as in EMCO: members match in any letter case, names of older
+// Decoding is lenient, as in upstream EMCO: members match in any letter case, names of older
 // releases are accepted, unknown members are dropped. A member that is given twice, in
-// whatever spelling, is refused; EMCO picks one of them.
+// whatever spelling, is refused; upstream EMCO picks one of them.
 package v2
 
 // Document is the interface of all documents for the generic REST resource.

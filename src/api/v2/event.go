@@ -3,7 +3,7 @@ package v2
 import "time"
 
 // Event is an event of a deployment. GET …/events lists the oldest first. It is an
-// addition to EMCO's API.
+// addition to upstream's API.
 type Event struct {
 	Time     time.Time `json:"time"`
 	Type     string    `json:"type"` // "Normal" or "Warning"

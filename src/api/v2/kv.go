@@ -39,7 +39,7 @@ type KVSpec struct {
 // Scalar is a string that may be given as a JSON number or boolean, too.
 type Scalar string
 
-// UnmarshalJSON reads a string, number or boolean; all else is Invalid, as EMCO's
+// UnmarshalJSON reads a string, number or boolean; all else is Invalid, as upstream's
 // schema has it (400).
 func (s *Scalar) UnmarshalJSON(b []byte) error {
 	switch {

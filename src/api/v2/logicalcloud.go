@@ -16,7 +16,7 @@ type LogicalCloudSpec struct {
 	User      User              `json:"user"`
 
 	// Account is the ServiceAccount that reconcilers of GitOps clusters apply the cloud's
-	// apps as, where they know such accounts. It is not in EMCO.
+	// apps as, where they know such accounts. It is not in upstream EMCO.
 	Account string `json:"serviceAccountName,omitempty"`
 }
 
@@ -32,13 +32,13 @@ type User struct {
 	Type string `json:"type"`
 }
 
-// Limits of logical clouds in EMCO.
+// Limits of logical clouds in upstream EMCO.
 const (
 	maxUserName = 20
 	maxShortIP  = 16
 )
 
-// normalize makes an absent level a "1", as EMCO does.
+// normalize makes an absent level a "1", as upstream EMCO does.
 func (l *LogicalCloud) normalize() {
 	if l.Spec.Level == "" {
 		l.Spec.Level = LevelStandard
@@ -82,7 +82,7 @@ type ClusterReferenceSpec struct {
 // normalize drops what only the server may set.
 func (r *ClusterReference) normalize() { r.Spec.Certificate = "" }
 
-// Validate demands provider and cluster; EMCO accepts references to nothing.
+// Validate demands provider and cluster; upstream EMCO accepts references to nothing.
 func (r *ClusterReference) Validate() error {
 	c := begin(&r.Named)
 	c.name("spec.clusterProvider", r.Spec.ClusterProvider)

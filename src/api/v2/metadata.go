@@ -1,6 +1,6 @@
 package v2
 
-// Limits of the metadata object, in bytes, as in EMCO's schemas.
+// Limits of the metadata object, in bytes, as in upstream's schemas.
 const (
 	MaxName        = 128
 	MaxDescription = 1024

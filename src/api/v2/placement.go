@@ -50,8 +50,8 @@ func (s PlacementSelection) Selectors() []Selector {
 	return append(all, s.AnyOf...)
 }
 
-// Validate checks the selectors; the texts are EMCO's. An intent that selects
-// nothing is accepted, as in EMCO.
+// Validate checks the selectors; the texts are upstream's. An intent that selects
+// nothing is accepted, as in upstream EMCO.
 func (i *AppIntent) Validate() error {
 	c := new(check)
 	if i.Metadata.Name == "" {

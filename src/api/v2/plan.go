@@ -3,7 +3,7 @@ package v2
 import "encoding/json"
 
 // Plan is the answer to an action with ?dryRun=true: what the action would do. It changes
-// nothing. It is an addition to EMCO's API.
+// nothing. It is an addition to upstream's API.
 type Plan struct {
 	Identity
 	Action   string      `json:"action"`            // "instantiate", "update", "rollback" or "migrate"

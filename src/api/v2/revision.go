@@ -3,10 +3,10 @@ package v2
 import "time"
 
 // Revision is one version of a deployment, as GET …/revisions lists them: newest first.
-// It is an addition to EMCO's API.
+// It is an addition to upstream's API.
 type Revision struct {
 	Number   int64            `json:"revision"`
-	Instance string           `json:"instance"` // EMCO's context id
+	Instance string           `json:"instance"` // upstream's context id
 	Kind     string           `json:"kind"`     // "instantiate", "update", "rollback" or "migrate"
 	From     int64            `json:"from,omitempty"`
 	Author   string           `json:"author,omitempty"`

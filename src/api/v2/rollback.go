@@ -12,7 +12,7 @@ type Rollback struct {
 
 // RollbackSpec names the revision to bring back.
 type RollbackSpec struct {
-	Revision string `json:"revision"` // a number written as a string, as in EMCO
+	Revision string `json:"revision"` // a number written as a string, as in upstream EMCO
 }
 
 // Number checks the body and returns the revision's number, which is above zero. The

@@ -6,7 +6,7 @@ import (
 )
 
 // Status is the answer to a status query of a deployment intent group, a logical
-// cloud or a cluster. Members are EMCO's; additions are optional and marked "ours".
+// cloud or a cluster. Members are upstream's; additions are optional and marked "ours".
 type Status struct {
 	Identity
 	States States `json:"states"`
@@ -79,7 +79,7 @@ type AppStatus struct {
 	Conditions []Condition `json:"conditions,omitempty"` // ours
 }
 
-// AppFailure is why an app could not be placed or rendered. It is an addition to EMCO's
+// AppFailure is why an app could not be placed or rendered. It is an addition to upstream's
 // answer.
 type AppFailure struct {
 	Stage  string `json:"stage"` // "placement" or "rendering"
@@ -142,14 +142,14 @@ type ResourceStatus struct {
 	Extra          bool            `json:"extra,omitempty"`     // ours: the cluster created it, such as a Pod; it was not rendered
 }
 
-// GVK is the type of a Kubernetes object, with EMCO's capitals.
+// GVK is the type of a Kubernetes object, with upstream's capitals.
 type GVK struct {
 	Group   string `json:"Group"`
 	Version string `json:"Version"`
 	Kind    string `json:"Kind"`
 }
 
-// Condition follows the Kubernetes convention. It is an addition to EMCO's answer.
+// Condition follows the Kubernetes convention. It is an addition to upstream's answer.
 type Condition struct {
 	Type    string    `json:"type"`   // see Placed and the others
 	Status  string    `json:"status"` // "True", "False", "Unknown"
@@ -211,7 +211,7 @@ type ClustersByApp struct {
 	Clusters []ClusterRef `json:"clusters"`
 }
 
-// ClusterRef is a ClusterKey as the answers of EMCO write it.
+// ClusterRef is a ClusterKey as the answers of upstream EMCO write it.
 type ClusterRef struct {
 	Provider string `json:"clusterProvider"`
 	Cluster  string `json:"cluster"`

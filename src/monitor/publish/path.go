@@ -16,7 +16,7 @@ type Committer interface {
 	Submit(ctx context.Context, j batch.Job) (git.Hash, error)
 }
 
-// Path writes into EMCO's path on a shared branch:
+// Path writes into upstream's path on a shared branch:
 //
 //	clusters/<cluster>/status/<id>/app/<app>/<id>-<app>    one app, written when it changes
 //	clusters/<cluster>/status/report.json                  the rest of the report, each time
@@ -41,7 +41,7 @@ type appFile struct {
 	text   []byte
 }
 
-// NewPath returns a writer to EMCO's path of a cluster.
+// NewPath returns a writer to upstream's path of a cluster.
 func NewPath(h git.Host, c Committer, repo Repository, branch, cluster string) *Path {
 	return &Path{host: h, commits: c, repo: repo, branch: branch, cluster: cluster, apps: map[string]appFile{}}
 }
@@ -111,7 +111,7 @@ func fit(r status.Report) (status.Report, error) {
 	return status.Decode(text)
 }
 
-// fileOf returns EMCO's path of an app from its label, "<id>-<app>".
+// fileOf returns upstream's path of an app from its label, "<id>-<app>".
 func fileOf(label string) string {
 	id, app, ok := strings.Cut(label, "-")
 	if !ok || id == "" || app == "" {

@@ -1,5 +1,5 @@
 // Package publish sends reports about a cluster to its control plane: through Git, to a
-// branch of the cluster or to EMCO's path on a shared branch, or by HTTPS.
+// branch of the cluster or to upstream's path on a shared branch, or by HTTPS.
 //
 //	Source ──changes──► Loop (debounce, heartbeat, retry) ──report──► Writer
 //

@@ -63,7 +63,7 @@ func (a *App) wire(c config.Config, st openStores, m *metrics) (http.Handler, []
 	if c.Runs("clm") {
 		clm.Resources{DB: st.db, Rules: rules, Backends: registry, Delivered: st.contexts.HasApplied, Wanted: st.contexts.HasDesired, Moves: st.contexts, Log: a.log}.Mount(r)
 	}
-	if c.Runs("placementintent") || c.Runs("orchestrator") { // EMCO's clients look for it at the orchestrator's address
+	if c.Runs("placementintent") || c.Runs("orchestrator") { // upstream's clients look for it at the orchestrator's address
 		placementintent.Resources{DB: st.db}.Mount(r)
 	}
 	if c.Runs("dcm") {

@@ -9,7 +9,7 @@ import (
 
 // Head is the state of a deployment. It changes only by compare-and-swap.
 type Head struct {
-	UID     string     `json:"uid"`     // the deployment's id (EMCO's statusctxid), the <id> of Git paths and labels
+	UID     string     `json:"uid"`     // the deployment's id (upstream's statusctxid), the <id> of Git paths and labels
 	Subject string     `json:"subject"` // key of the document it belongs to: a deployment intent group or a logical cloud
 	State   State      `json:"state"`
 	Seq     int64      `json:"seq"`               // number of actions so far
@@ -44,7 +44,7 @@ type Operation struct {
 	ID       string    `json:"id"`
 	UID      string    `json:"uid"`
 	Kind     string    `json:"kind"`     // "instantiate", "update", "rollback" or "migrate"
-	Instance string    `json:"instance"` // EMCO's context id of the revision to write
+	Instance string    `json:"instance"` // upstream's context id of the revision to write
 	Rev      int64     `json:"rev"`
 	From     int64     `json:"from,omitempty"`  // for a rollback: the revision to restore
 	Force    bool      `json:"force,omitempty"` // large removals are confirmed
@@ -53,7 +53,7 @@ type Operation struct {
 	At       time.Time `json:"at"`
 }
 
-// Action is one line of a deployment's history, as EMCO's states.actions.
+// Action is one line of a deployment's history, as upstream's states.actions.
 type Action struct {
 	State    State     `json:"state"`
 	Instance string    `json:"instance"`

@@ -2,10 +2,10 @@ package appcontext
 
 import "fmt"
 
-// State is the lifecycle state of a deployment, in EMCO's words.
+// State is the lifecycle state of a deployment, in upstream's words.
 type State uint8
 
-// The states. The numbers are not stable, the names are EMCO's.
+// The states. The numbers are not stable, the names are upstream's.
 const (
 	Created State = iota
 	Approved
@@ -24,13 +24,13 @@ func (s State) Live() bool {
 	return s == Instantiated || s == InstantiateStopped
 }
 
-// String returns EMCO's name of the state.
+// String returns upstream's name of the state.
 func (s State) String() string { return stateNames[s] }
 
-// MarshalText returns EMCO's name of the state.
+// MarshalText returns upstream's name of the state.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads EMCO's name of a state.
+// UnmarshalText reads upstream's name of a state.
 func (s *State) UnmarshalText(text []byte) error {
 	for i, name := range stateNames {
 		if name == string(text) {
@@ -44,7 +44,7 @@ func (s *State) UnmarshalText(text []byte) error {
 // Phase is the state of a pair.
 type Phase string
 
-// The phases of a pair, in EMCO's words where it has one.
+// The phases of a pair, in upstream's words where it has one.
 const (
 	Pending  Phase = "Pending"  // desired, not proved yet
 	Applied  Phase = "Applied"  // proved, by the API server's answer or the commit on the branch

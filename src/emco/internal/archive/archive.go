@@ -28,7 +28,7 @@ func Default() Limits {
 	return Limits{Compressed: 20 << 20, Expanded: 100 << 20, Entries: 10_000, Ratio: 100, Depth: 20}
 }
 
-// format is EMCO's text for a file that is not an archive of regular files (422 there).
+// format is upstream's text for a file that is not an archive of regular files (422 there).
 const format = "Error in file format"
 
 // Tree is the content of an archive: file contents by clean, relative path. It omits
@@ -39,7 +39,7 @@ type Tree map[string][]byte
 func (t Tree) Names() []string { return slices.Sorted(maps.Keys(t)) }
 
 // Check reads a whole archive and reports why it cannot be accepted. The text begins with
-// EMCO's "Error in file format" and names the entry. The kind is TooLarge above a limit,
+// upstream's "Error in file format" and names the entry. The kind is TooLarge above a limit,
 // otherwise Malformed; errors of r keep theirs.
 //
 // Entries must be regular files or directories: no links, devices, sparse files or PAX

@@ -12,9 +12,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// CheckChart reports why an app's package has no chart that can be rendered. EMCO needs a
+// CheckChart reports why an app's package has no chart that can be rendered. Upstream EMCO needs a
 // top-level directory named exactly like the app, with a chart of type "application" in it.
-// EMCO finds errors when it instantiates; we report them at upload.
+// Upstream EMCO finds errors when it instantiates; we report them at upload.
 func CheckChart(files Tree, app string) error {
 	file := app + "/Chart.yaml"
 	text, ok := files[file]

@@ -57,7 +57,7 @@ type HTTP struct {
 
 // GRPC is the address of the status notification service.
 type GRPC struct {
-	Address string `json:"address" help:"address of EMCO's gRPC service StatusNotify; loopback by default, since it has no authentication; empty: none"`
+	Address string `json:"address" help:"address of upstream's gRPC service StatusNotify; loopback by default, since it has no authentication; empty: none"`
 }
 
 // Status configures reports, and the streams of status.

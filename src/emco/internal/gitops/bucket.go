@@ -17,7 +17,7 @@ import (
 // https://host?region=name.
 const KindS3 = v2.S3
 
-// The keys of a bucket; not in EMCO.
+// The keys of a bucket; not in upstream EMCO.
 const (
 	keyEndpoint  = "endpoint"
 	keyBucket    = "bucket"

@@ -2,8 +2,8 @@
 // branch hold its desired state, with which credential, and how its sync backend is
 // tuned. It reads at registration, so the user who makes a mistake gets the error.
 //
-// EMCO's design calls the reference object the provider's and the resource object
-// the repository's; EMCO's code reads Git from the reference object. Here content
+// Upstream's design calls the reference object the provider's and the resource object
+// the repository's; upstream's code reads Git from the reference object. Here content
 // decides: the object that names a repository is the Git object.
 package gitops
 
@@ -119,7 +119,7 @@ type pairs struct {
 	kv   map[string]string
 }
 
-// merge puts an object's maps into one. EMCO reads one key of each map; a key that
+// merge puts an object's maps into one. Upstream EMCO reads one key of each map; a key that
 // occurs twice must have one value.
 func merge(kind string, o Object) (pairs, error) {
 	out := pairs{name: o.Name, kv: map[string]string{}}
@@ -145,7 +145,7 @@ func clean(key, value string) string {
 }
 
 // pick returns the object that holds Git keys. When both do, the one with the repository's
-// URL wins, and after that the reference object, which EMCO's code reads.
+// URL wins, and after that the reference object, which upstream's code reads.
 func pick(kind string, ref, res pairs) pairs {
 	if weight(kind, res) > weight(kind, ref) {
 		return res
@@ -169,7 +169,7 @@ func weight(kind string, p pairs) int {
 }
 
 // options returns the pairs that are no Git keys. The resource object wins, because
-// EMCO's code reads them from there.
+// upstream's code reads them from there.
 func options(ref, res pairs) (map[string]string, time.Duration, error) {
 	out := map[string]string{}
 	var delay time.Duration

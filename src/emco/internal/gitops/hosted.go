@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// A GitHub App that acts instead of a user; not in EMCO.
+// A GitHub App that acts instead of a user; not in upstream EMCO.
 const (
 	keyAppID           = "appID"             // its number, or client id
 	keyAppInstallation = "appInstallationID" // in the repository's account

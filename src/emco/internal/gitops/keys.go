@@ -12,7 +12,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// The keys of sync objects, in the spelling of EMCO's code.
+// The keys of sync objects, in the spelling of upstream's code.
 const (
 	keyGitType  = "gitType"
 	keyUser     = "userName"
@@ -21,7 +21,7 @@ const (
 	keyURL      = "url"
 	keyBranch   = "branch"
 
-	// Not in EMCO: Git over ssh, and servers with certificates of their own.
+	// Not in upstream EMCO: Git over ssh, and servers with certificates of their own.
 	keySSHKey     = "sshKey"
 	keyKnownHosts = "knownHosts"
 	keyCA         = "ca"
@@ -41,10 +41,10 @@ const (
 	keySecretRef = "secretRef"
 )
 
-// DefaultInterval is the value of each timing that a sync object leaves out, as in EMCO.
+// DefaultInterval is the value of each timing that a sync object leaves out, as in upstream EMCO.
 const DefaultInterval = 60 * time.Second
 
-// aliases are other spellings that EMCO's documents and examples use, in lower case.
+// aliases are other spellings that upstream's documents and examples use, in lower case.
 var aliases = map[string]string{
 	"user": keyUser, "token": keyToken, "repourl": keyURL, "gitsecretref": keySecretRef,
 }
@@ -104,7 +104,7 @@ func Canonical(kind string) (string, error) {
 // maxDuration bounds timings; a week is longer than anyone waits for a sync.
 const maxDuration = 7 * 24 * time.Hour
 
-// ParseDuration reads a timing: seconds as a decimal number, as EMCO has it, or a Go
+// ParseDuration reads a timing: seconds as a decimal number, as upstream EMCO has it, or a Go
 // duration such as "90s" or "5m", cut to whole seconds. Those below a second, except
 // zero, and those above a week are refused.
 func ParseDuration(text string) (time.Duration, error) {

@@ -10,7 +10,7 @@ import (
 )
 
 // hosted are the Git types with a provider's interface of their own, and where the
-// provider's public service is. EMCO writes "github" to github.com only; with a url
+// provider's public service is. Upstream EMCO writes "github" to github.com only; with a url
 // the same interface of a private installation is meant.
 var hosted = map[string]string{
 	"github": "https://github.com",
@@ -144,7 +144,7 @@ func readProtected(p pairs, s Settings) (bool, error) {
 }
 
 // address returns the repository's URL. A hosted repository may be given by owner
-// and name alone, as in EMCO; userName is the owner then.
+// and name alone, as in upstream EMCO; userName is the owner then.
 func address(p pairs, s Settings) string {
 	if given := p.kv[keyURL]; given != "" {
 		return given

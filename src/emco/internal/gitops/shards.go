@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Not in EMCO: how clusters share the branches of a repository.
+// Not in upstream EMCO: how clusters share the branches of a repository.
 const (
 	keyRefMode    = "refMode"
 	keyShardSize  = "shardSize"
@@ -48,7 +48,7 @@ type Sharding struct {
 }
 
 // Seat is the place of a cluster in its repository, from its registration. The zero Seat
-// is EMCO's place on the one branch.
+// is upstream's place on the one branch.
 type Seat struct {
 	Mode   string // RefShard or RefCluster; empty: the branch itself
 	Shard  string // such as "s000"; empty if Mode is

@@ -8,7 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Not in EMCO: where the agent of a cluster reports, if not into the repository of
+// Not in upstream EMCO: where the agent of a cluster reports, if not into the repository of
 // what is desired.
 const (
 	keyStatusURL    = "statusUrl"
@@ -21,7 +21,7 @@ const (
 // How agents report.
 const (
 	StatusRef   = "ref"   // each cluster to a branch of its own
-	StatusPath  = "path"  // into EMCO's path on a branch that they share
+	StatusPath  = "path"  // into upstream's path on a branch that they share
 	StatusHTTPS = "https" // to the control plane itself
 )
 

@@ -38,7 +38,7 @@ func History(ctx context.Context, heads HeadReader, doc store.Doc) (appcontext.H
 	return head, acts, err
 }
 
-// States returns the history in the shape of EMCO's answers. The context id, which
+// States returns the history in the shape of upstream's answers. The context id, which
 // identifies the deployment on clusters, appears with the first revision.
 func States(head appcontext.Head, acts []appcontext.Action) v2.States {
 	out := v2.States{Actions: make([]v2.Action, 0, len(acts))}

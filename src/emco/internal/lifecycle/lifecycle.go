@@ -63,7 +63,7 @@ type Step struct {
 // Table maps each event to the states that allow it, and to the step from each.
 type Table map[Event]map[appcontext.State]Step
 
-// Groups returns the table of deployment intent groups. It differs from EMCO's in three
+// Groups returns the table of deployment intent groups. It differs from upstream's in three
 // points: a group whose termination was stopped may be approved or terminated, because it
 // may also be instantiated; a rollback needs the same states as an update; and a group
 // that failed may be instantiated again.

@@ -14,7 +14,7 @@ var (
 )
 
 // DeploymentLabel returns the label that ties an object on a cluster to its app:
-// "emco/deployment-id", with the value "<uid>-<app>" that EMCO's monitor expects.
+// "emco/deployment-id", with the value "<uid>-<app>" that upstream's monitor expects.
 //
 // A value that is not a legal label is cut to 52 characters, illegal characters become "-",
 // and "-" with ten hexadecimal digits of the SHA-256 of "<uid>-<app>" follow. So two apps

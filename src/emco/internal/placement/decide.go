@@ -12,7 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Texts that EMCO's clients know.
+// Texts that upstream's clients know.
 const (
 	missingProvider = "Missing clusterProvider in an intent"
 	missingCluster  = "Missing cluster or clusterLabel"
@@ -143,7 +143,7 @@ func (s Selector) reason() string {
 	return "allOf: by name"
 }
 
-// Validate reports what a selector lacks, in EMCO's words.
+// Validate reports what a selector lacks, in upstream's words.
 func (s Selector) Validate() error {
 	where := func(text string) error { return errs.New(errs.Invalid, text+s.hint()) }
 	switch {

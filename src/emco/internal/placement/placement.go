@@ -8,7 +8,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// Intent selects the clusters of an app, as EMCO's app intents do. All clusters of all
+// Intent selects the clusters of an app, as upstream's app intents do. All clusters of all
 // AllOf terms are mandatory; of AnyOf one cluster is chosen.
 type Intent struct {
 	AllOf []Term

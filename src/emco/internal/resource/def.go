@@ -10,11 +10,11 @@ import (
 
 // Def declares a resource whose documents are of type T.
 type Def[T any] struct {
-	Kind     string // in EMCO's messages: "Cluster" in "Cluster already exists"
-	Missing  string // EMCO's text when GET finds nothing; empty for "<Kind> not found"
-	Absent   string // EMCO's text when DELETE finds nothing; empty for "The requested resource not found"
-	Orphan   string // EMCO's text when the parent of a listing is missing; needed unless the collection is a root
-	Explicit bool   // POST below a missing parent answers 404 with Orphan, as EMCO does where it checks the parent, and not 409
+	Kind     string // in upstream's messages: "Cluster" in "Cluster already exists"
+	Missing  string // upstream's text when GET finds nothing; empty for "<Kind> not found"
+	Absent   string // upstream's text when DELETE finds nothing; empty for "The requested resource not found"
+	Orphan   string // upstream's text when the parent of a listing is missing; needed unless the collection is a root
+	Explicit bool   // POST below a missing parent answers 404 with Orphan, as upstream EMCO does where it checks the parent, and not 409
 
 	Collection string // path below /v2: "cluster-providers/{clusterProvider}/clusters"
 	Item       string // path below the collection: "{cluster}", or "{compositeApp}/{compositeAppVersion}"
@@ -36,7 +36,7 @@ type Def[T any] struct {
 // Put decides the answer of a PUT. Every PUT creates a missing document.
 type Put uint8
 
-// The habits of EMCO's PUTs; clients wait for these very codes.
+// The habits of upstream's PUTs; clients wait for these very codes.
 const (
 	NoPut      Put = iota // 405
 	PutOK                 // 200

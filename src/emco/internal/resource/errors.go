@@ -9,7 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// EMCO's sentences. Clients print them, some compare them; what we know better is
+// Upstream's sentences. Clients print them, some compare them; what we know better is
 // added behind a colon.
 const (
 	textNoParent    = "Cannot perform requested operation. Parent resource not found"
@@ -31,7 +31,7 @@ var reasons = []struct {
 	{store.ErrReferenced, textReferenced},
 }
 
-// words puts EMCO's words in the place of the store's. missing is the text for
+// words puts upstream's words in the place of the store's. missing is the text for
 // NotFound. Errors of others pass as they are.
 func (h *handler[T, P]) words(err error, missing string) error {
 	if related, ok := errors.AsType[*store.Related](err); ok {

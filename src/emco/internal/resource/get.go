@@ -91,7 +91,7 @@ func copyFile(w http.ResponseWriter, doc store.Doc, file io.Reader) error {
 	return nil
 }
 
-// both writes the parts "metadata" and "file", as EMCO does.
+// both writes the parts "metadata" and "file", as upstream EMCO does.
 func (h *handler[T, P]) both(w http.ResponseWriter, doc store.Doc, file io.Reader) error {
 	parts := multipart.NewWriter(w)
 	w.Header().Set("Content-Type", parts.FormDataContentType())
@@ -138,7 +138,7 @@ var forms = [...]struct {
 	{asMultipart, "multipart/form-data", "multipart/*"},
 }
 
-// negotiate picks the form that the client likes best. Where EMCO demands a header,
+// negotiate picks the form that the client likes best. Where upstream EMCO demands a header,
 // none and wildcards mean JSON here.
 func negotiate(accept []string) (form, bool) {
 	ranges := parseAccept(strings.Join(accept, ","))

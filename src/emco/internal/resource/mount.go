@@ -25,7 +25,7 @@ func Mount[T any, P document[T]](r *mux.Router, db *store.DB, def Def[T]) {
 		web.Handle(r, http.MethodPut, item, h.replace)
 	}
 	if h.queried(false) {
-		// EMCO's own CLI and documents have a slash before the question mark.
+		// Upstream's own CLI and documents have a slash before the question mark.
 		web.Handle(r, http.MethodGet, collection+"/", h.slashed)
 	}
 }

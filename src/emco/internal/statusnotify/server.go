@@ -1,4 +1,4 @@
-// Package statusnotify serves EMCO's gRPC service StatusNotify: clients register for the
+// Package statusnotify serves upstream's gRPC service StatusNotify: clients register for the
 // status of a deployment intent group or a logical cloud and receive each change.
 //
 // Each client has its own goroutines and a mailbox for one notification, the newest. A slow

@@ -115,7 +115,7 @@ func (a Answer) listResources() v2.ResourcesAnswer {
 	return out
 }
 
-// cloudApp is EMCO's name for the only app of a logical cloud.
+// cloudApp is upstream's name for the only app of a logical cloud.
 const cloudApp = "logical-cloud"
 
 // byApp returns the apps. A logical cloud has one, with all its clusters.

@@ -8,7 +8,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// Query is a status query of EMCO's API v2: the view, the amount and the filters.
+// Query is a status query of upstream's API v2: the view, the amount and the filters.
 type Query struct {
 	Ready     bool // the clusters' view instead of rsync's
 	Legacy    bool // uses the deprecated parameter type, which changes the names of the answer's members
@@ -32,7 +32,7 @@ const (
 var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
 
 // ParseGroup reads the parameters of a query for a deployment intent group. Errors have
-// EMCO's texts.
+// upstream's texts.
 func ParseGroup(v url.Values) (Query, error) {
 	q := Query{Output: All}
 	for _, read := range []func(url.Values) error{q.deprecated, q.view, q.amount, q.listing("apps", "clusters", "resources"), q.filters, q.follow} {
@@ -44,7 +44,7 @@ func ParseGroup(v url.Values) (Query, error) {
 }
 
 // ParseCloud reads the parameters of a query for a logical cloud. The clusters' view is the
-// default, and there are no apps. As in EMCO, the deprecated type is ignored.
+// default, and there are no apps. As in upstream EMCO, the deprecated type is ignored.
 func ParseCloud(v url.Values) (Query, error) {
 	q := Query{Output: All, Ready: true}
 	for _, read := range []func(url.Values) error{q.view, q.amount, q.listing("clusters", "resources"), q.filters, q.follow} {

@@ -63,7 +63,7 @@ func (w reading) objectsByKey() map[manifest.ObjectKey]appcontext.ResourceStatus
 	return out
 }
 
-// readiness returns EMCO's status of an object, which must have exactly the content of ref.
+// readiness returns upstream's status of an object, which must have exactly the content of ref.
 // If past is set, other content is no failure.
 func (w reading) readiness(reported map[manifest.ObjectKey]appcontext.ResourceStatus, ref appcontext.Ref, past bool) objectState {
 	if w.report == nil {
@@ -96,7 +96,7 @@ func (w reading) aged(o objectState) objectState {
 	return objectState{state: v2.Unknown, reason: w.silentSince() + "; was " + o.state}
 }
 
-// readyStatusOf translates a kstatus to EMCO's status.
+// readyStatusOf translates a kstatus to upstream's status.
 func readyStatusOf(status string) string {
 	switch status {
 	case "Current":

@@ -37,7 +37,7 @@ type placeStatus struct {
 	pair       *appcontext.Pair  // nil: rsync has not seen it yet, or has removed it
 	report     *mirror.Report    // nil: the cluster has not reported
 	reportedAt time.Time         // when the cluster last sent or confirmed the report
-	state      string            // of an app of the last revision: EMCO's status, see Snapshot.state
+	state      string            // of an app of the last revision: upstream's status, see Snapshot.state
 	past       []objectState     // of an app of an older revision: the state of each object
 
 	// set by statusView.readReports
@@ -186,7 +186,7 @@ func (s Snapshot) outdated(p placeStatus) bool {
 	return !s.Head.Gone && p.pair != nil && p.pair.Rev < s.Rev.Number && (p.pair.Phase != appcontext.Applied || p.pair.Applied != p.bundle)
 }
 
-// Deployed returns EMCO's deployedStatus, empty if nothing was ever desired. Instantiated
+// Deployed returns upstream's deployedStatus, empty if nothing was ever desired. Instantiated
 // needs proof for every pair. The status is a failed one only when nothing is left to wait
 // for, or a user has stopped the deployment.
 func (s Snapshot) Deployed() string {

@@ -295,7 +295,7 @@ func (v *statusView) describe(c *v2.ClusterStatus, p *placeStatus) {
 	}
 }
 
-// connectivity returns EMCO's status of the connection to a cluster.
+// connectivity returns upstream's status of the connection to a cluster.
 func connectivity(p *appcontext.Pair, w reading) string {
 	switch {
 	case p != nil && p.Phase == appcontext.Retrying:

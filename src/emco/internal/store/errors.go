@@ -7,7 +7,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Reasons why another document has a write refused. The error is a Conflict (EMCO answers
+// Reasons why another document has a write refused. The error is a Conflict (upstream EMCO answers
 // 409 to all of them); errors.Is finds the reason, and errors.As a *Related that names the
 // other document.
 var (

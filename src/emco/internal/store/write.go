@@ -28,8 +28,8 @@ type Write struct {
 	Blobs  []Blob      // their content was stored less than the sweeper's grace ago, or the stored document names it already
 }
 
-// Ref is a reference to another document, which then cannot be deleted. EMCO tolerates most
-// references to documents that do not exist yet.
+// Ref is a reference to another document, which then cannot be deleted. Upstream EMCO tolerates
+// most references to documents that do not exist yet.
 type Ref struct {
 	Key  Key
 	Must bool // the target must exist

@@ -152,7 +152,7 @@ func annotate(tree map[string]any, add map[string]string) error {
 	return nil
 }
 
-// renameHooks renames Helm's hook annotations to those of EMCO's agents:
+// renameHooks renames Helm's hook annotations to this program's:
 // "helm.sh/hook-weight" becomes "emco/hook-weight".
 func renameHooks(tree map[string]any) {
 	meta, _ := tree["metadata"].(map[string]any)

@@ -78,7 +78,7 @@ type File struct {
 }
 
 // Files returns the files of the app's directory with their objects, sorted by name. It
-// alone names files. The name is EMCO's, "<name>+<Kind>.yaml". Objects whose names would be
+// alone names files. The name is upstream's, "<name>+<Kind>.yaml". Objects whose names would be
 // equal, in any letter case, all get "<name>+<Kind>+<namespace>+<group>.yaml". A duplicate
 // object, and a name that is not a path element, are Invalid.
 func (a App) Files() ([]File, error) {

@@ -7,7 +7,7 @@ import (
 )
 
 // Tree returns the files of apps by path relative to Target.Dir, as every backend
-// that keeps EMCO's layout writes them.
+// that keeps upstream's layout writes them.
 func (w *Writer) Tree(apps []App) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for _, a := range apps {

@@ -41,7 +41,7 @@ type Call struct {
 // Skip reports whether there is no request.
 func (c Call) Skip() bool { return c.Method == "" }
 
-// The last segments that are actions or queries, not collections. EMCO skips them for some
+// The last segments that are actions or queries, not collections. Upstream EMCO skips them for some
 // verbs, and sends PUT and DELETE to others, which the server refuses; all are skipped here.
 var (
 	actions = []string{
@@ -61,7 +61,7 @@ func Last(anchor string) string { return anchor[strings.LastIndexByte(anchor, '/
 func Parent(anchor string) string { return anchor[:max(strings.LastIndexByte(anchor, '/'), 0)] }
 
 // Resolve returns the request of verb for a document with this anchor and these names, by
-// EMCO's rules:
+// upstream's rules:
 //
 //	apply   POST to the anchor as it is
 //	update  PUT to the item; actions are skipped
@@ -162,7 +162,7 @@ func Collection(path string) string {
 }
 
 // WantsJSON reports whether a GET of the path must request JSON: items with a file are
-// served in several forms. For others EMCO's client sends no Accept.
+// served in several forms. For others upstream's client sends no Accept.
 func WantsJSON(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	switch Last(Parent(path)) {

@@ -9,7 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/nearest"
 )
 
-// Section is the name of a service's section in EMCO's configuration file, in lower case.
+// Section is the name of a service's section in upstream's configuration file, in lower case.
 type Section string
 
 // The sections. Ingress, if present, replaces all others.
@@ -50,7 +50,7 @@ var intentSections = map[string]Section{
 	"policy-intents":             Policy,
 }
 
-// SectionOf returns the service of an anchor. The error is Invalid, with EMCO's text
+// SectionOf returns the service of an anchor. The error is Invalid, with upstream's text
 // "Invalid baseUrl: ", for anchors without a service: empty, with a leading slash, or with
 // an unknown first segment.
 func SectionOf(anchor string) (Section, error) {

@@ -43,7 +43,7 @@ func FromOS() System {
 type app struct {
 	sys     System
 	started bool // a command's own code has begun; errors before that are usage errors
-	honest  bool // EMCO's client does not have the command, so its exit codes are ours
+	honest  bool // upstream's client does not have the command, so its exit codes are ours
 
 	config, server, caFile string
 	files, values          []string
@@ -78,12 +78,12 @@ const long = `emcoctl applies, reads, updates and deletes EMCO documents, and fo
 
 An anchor is a URL below /v2, such as projects/p1/logical-clouds. Flags may precede or
 follow the command. On a terminal emcoctl prints a line per document; in a pipe it
-prints the lines of EMCO's client. -o selects another format.
+prints the lines of upstream's client. -o selects another format.
 
 The address of the server: --server, else --config, else $EMCO_URL, else $HOME/.emco.yaml
-(EMCO's file with host and port per service, or an ingress), else ` + config.DefaultServer + `.
+(upstream's file with host and port per service, or an ingress), else ` + config.DefaultServer + `.
 Other variables: EMCO_TOKEN (as -t), EMCO_CA_FILE (as --ca-file), EMCOCTL_OUTPUT (as
--o), EMCOCTL_LEGACY_EXIT=1 (exit 0 although the server refused, as EMCO's client).`
+-o), EMCOCTL_LEGACY_EXIT=1 (exit 0 although the server refused, as upstream's client).`
 
 // root builds the tree of commands. Errors are printed by Run, once.
 func (a *app) root() *cobra.Command {
@@ -112,7 +112,7 @@ func group(root *cobra.Command, id string, commands ...*cobra.Command) {
 	}
 }
 
-// sharedFlags are those of EMCO's client, and our common ones. They belong to the root,
+// sharedFlags are those of upstream's client, and our common ones. They belong to the root,
 // because scripts put them before and after the command.
 func (a *app) sharedFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
@@ -138,7 +138,7 @@ func (a *app) run(f func(*cobra.Command, []string) error) func(*cobra.Command, [
 	}
 }
 
-// own is run for commands that EMCO's client does not have: their exit codes are ours.
+// own is run for commands that upstream's client does not have: their exit codes are ours.
 func (a *app) own(f func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return a.run(func(c *cobra.Command, args []string) error {
 		a.honest = true

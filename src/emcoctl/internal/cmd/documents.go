@@ -93,7 +93,7 @@ empty body: apply …/approve.`,
 		}),
 	}
 	f.flags(c)
-	c.Flags().BoolVar(&postOnly, "post-only", false, "only create, as EMCO's client does: an existing document is an error")
+	c.Flags().BoolVar(&postOnly, "post-only", false, "only create, as upstream's client does: an existing document is an error")
 	return c
 }
 

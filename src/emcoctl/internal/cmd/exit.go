@@ -49,7 +49,7 @@ The commands of actions (instantiate, update GROUP, rollback, ...) succeed when 
 server has accepted the action; --wait waits for its result. With --dry-run they succeed
 with any plan.
 
-With EMCOCTL_LEGACY_EXIT=1 apply, update, get and delete exit as EMCO's client does:
+With EMCOCTL_LEGACY_EXIT=1 apply, update, get and delete exit as upstream's client does:
 0 for any answer of the server and if it is not reached; 1 for files that cannot be
 parsed, a missing section of the configuration, and usage errors.`,
 	}
@@ -84,7 +84,7 @@ func (a *app) tell(err error) {
 }
 
 // exitCode returns the exit code of the process. The legacy codes ignore the server's
-// answers; commands that EMCO's client does not have keep their codes.
+// answers; commands that upstream's client does not have keep their codes.
 func (a *app) exitCode(err error) int {
 	code := codeOf(err)
 	if code == exitOK || a.sys.Getenv("EMCOCTL_LEGACY_EXIT") != "1" {
@@ -98,7 +98,7 @@ func (a *app) exitCode(err error) int {
 		return code
 	}
 	if _, waited := errors.AsType[*progress.TimeoutError](err); waited || code == exitDegraded {
-		return code // EMCO's client has nothing like it
+		return code // upstream's client has nothing like it
 	}
 	return exitError
 }

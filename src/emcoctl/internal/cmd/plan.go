@@ -284,7 +284,7 @@ func (a *app) shown() preview.Options {
 	return preview.Options{All: a.all, Colour: a.colour()}
 }
 
-// form returns the form of output of commands that EMCO's client does not have: for people,
+// form returns the form of output of commands that upstream's client does not have: for people,
 // unless the user wants JSON or YAML.
 func (a *app) form() (report.Format, error) {
 	switch f := a.format(); f {

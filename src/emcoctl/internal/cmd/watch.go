@@ -29,9 +29,9 @@ func (a *app) watch() *cobra.Command {
 		Long: `Watch prints a line for each change of a deployment's status, until it is interrupted or
 --timeout ends; with -o json the whole status, one per line.
 
-Filters are those of EMCO's client: status=ready (the default) or status=deployed,
+Filters are those of upstream's client: status=ready (the default) or status=deployed,
 format=summary or format=all (the default), and app=A, cluster=PROVIDER+C, resource=R,
-each repeatable. Unlike EMCO's client, watch uses the REST address. It follows a stream if
+each repeatable. Unlike upstream's client, watch uses the REST address. It follows a stream if
 the server has one; otherwise it polls every few seconds.`,
 		Example:           "  emcoctl watch shop/till/v1/autumn\n  emcoctl watch shop/till/v1/autumn status=deployed app=web -o json",
 		Args:              cobra.MinimumNArgs(1),
@@ -63,7 +63,7 @@ the server has one; otherwise it polls every few seconds.`,
 	return c
 }
 
-// watchQuery translates the parameters of EMCO's client.
+// watchQuery translates the parameters of upstream's client.
 func watchQuery(args []string) (url.Values, error) {
 	q := url.Values{"status": {"ready"}, "output": {"all"}}
 	names := map[string]string{"status": "status", "format": "output", "app": "app", "cluster": "cluster", "resource": "resource"}

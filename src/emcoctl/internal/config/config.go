@@ -1,5 +1,5 @@
 // Package config determines the address of each anchor: one address from a flag or the
-// environment, or EMCO's configuration file with a section per service.
+// environment, or upstream's configuration file with a section per service.
 package config
 
 import (
@@ -38,13 +38,13 @@ type Address struct {
 
 // Servers holds the address of each service.
 type Servers struct {
-	// Notice is EMCO's first line of output, with the source of the addresses.
+	// Notice is upstream's first line of output, with the source of the addresses.
 	Notice   string
 	single   *Address
 	sections map[anchor.Section]Address
 }
 
-// titles are the names of sections in EMCO's client.
+// titles are the names of sections in upstream's client.
 var titles = map[anchor.Section]string{
 	anchor.Ingress: "Ingress", anchor.Orchestrator: "Orchestrator", anchor.Clm: "Clm", anchor.Ncm: "Ncm",
 	anchor.Dcm: "Dcm", anchor.Rsync: "Rsync", anchor.OvnAction: "OvnAction", anchor.Gac: "Gac",
@@ -81,7 +81,7 @@ func one(address, ca, notice string) (Servers, error) {
 	return Servers{Notice: notice + base, single: &Address{URL: base, CAFile: ca}}, nil
 }
 
-// fileSection is one part of the file. Scheme and caFile are additions to EMCO's form,
+// fileSection is one part of the file. Scheme and caFile are additions to upstream's form,
 // and so is a host that begins with https://.
 type fileSection struct {
 	Host   string
@@ -93,7 +93,7 @@ type fileSection struct {
 // maxFile bounds a configuration file, in bytes.
 const maxFile = 1 << 20
 
-// fromFile reads EMCO's sections. It ignores those without host or port; an ingress
+// fromFile reads upstream's sections. It ignores those without host or port; an ingress
 // replaces all.
 func fromFile(file, ca string) (Servers, error) {
 	if ext := filepath.Ext(file); ext != ".yaml" && ext != ".yml" && ext != ".json" {
@@ -111,7 +111,7 @@ func fromFile(file, ca string) (Servers, error) {
 	for key, node := range raw {
 		name := anchor.Section(strings.ToLower(key))
 		if _, known := titles[name]; !known {
-			continue // EMCO ignores unknown sections
+			continue // upstream EMCO ignores unknown sections
 		}
 		address, ok, err := readSection(&node)
 		if err != nil {
@@ -150,7 +150,7 @@ func withCA(a Address, ca string) Address {
 	return a
 }
 
-// readSection returns the address of a section; not ok if host or port is missing: EMCO
+// readSection returns the address of a section; not ok if host or port is missing: upstream EMCO
 // ignores such sections.
 func readSection(node *yaml.Node) (Address, bool, error) {
 	var members map[string]string
@@ -177,7 +177,7 @@ func readSection(node *yaml.Node) (Address, bool, error) {
 	return Address{URL: url, CAFile: s.CAFile}, err == nil, err
 }
 
-// url joins scheme, host and port. Unlike in EMCO, the host may have a scheme.
+// url joins scheme, host and port. Unlike in upstream EMCO, the host may have a scheme.
 func (s fileSection) url() (string, error) {
 	if n, err := strconv.ParseUint(s.Port, 10, 16); err != nil || n == 0 {
 		return "", fmt.Errorf("port %q is not a number from 1 to 65535", s.Port)
@@ -218,7 +218,7 @@ func (s Servers) For(path string) (Address, error) {
 // MissingSection is the error of a configuration file without a service's section.
 type MissingSection struct{ Section anchor.Section }
 
-// Error is EMCO's text.
+// Error is upstream's text.
 func (m *MissingSection) Error() string {
 	return "Fatal: No " + titles[m.Section] + " Information in Config File"
 }

@@ -1,4 +1,4 @@
-// Package document reads EMCO's YAML files: it expands templates, splits streams into
+// Package document reads upstream's YAML files: it expands templates, splits streams into
 // documents, and builds the JSON body of each.
 package document
 
@@ -49,7 +49,7 @@ type ParseResult struct {
 	Warnings  []string
 }
 
-// yamlDocument is a document as written. Keys match exactly, as in EMCO's client.
+// yamlDocument is a document as written. Keys match exactly, as in upstream's client.
 type yamlDocument struct {
 	Version  yaml.Node `yaml:"version"`
 	Resource struct {
@@ -62,7 +62,7 @@ type yamlDocument struct {
 	Label    string   `yaml:"clusterLabel"`
 }
 
-// metadata has the members that EMCO knows; others are dropped. An empty name is sent too,
+// metadata has the members that upstream EMCO knows; others are dropped. An empty name is sent too,
 // so that the server can report it.
 type metadata struct {
 	Name        string `yaml:"name" json:"name"`
@@ -74,7 +74,7 @@ type metadata struct {
 var knownKeys = []string{"version", "resourceContext", "metadata", "spec", "file", "files", "clusterLabel"}
 
 // Parse splits a stream into its documents. It drops empty documents; it ignores unknown
-// top-level keys, as EMCO does, with a warning. The error is Malformed
+// top-level keys, as upstream EMCO does, with a warning. The error is Malformed
 // and names file and line.
 func Parse(file string, text []byte) (ParseResult, error) {
 	var out ParseResult
@@ -101,7 +101,7 @@ func Parse(file string, text []byte) (ParseResult, error) {
 }
 
 // empty reports whether a document is empty, as between two lines of dashes or after the
-// last. EMCO's client would send it to an empty anchor.
+// last. Upstream's client would send it to an empty anchor.
 func empty(node *yaml.Node) bool {
 	if len(node.Content) == 0 {
 		return true
@@ -138,7 +138,7 @@ func read(file string, node *yaml.Node) (Document, error) {
 	return doc, nil
 }
 
-// body builds the JSON in EMCO's order: metadata always, the others if not empty.
+// body builds the JSON in upstream's order: metadata always, the others if not empty.
 func (r yamlDocument) body() ([]byte, error) {
 	spec, err := stringKeys(r.Spec, 0)
 	if err != nil {

@@ -60,7 +60,7 @@ const maxExpanded = 64 << 20
 // noValue is what text/template prints for a key that is missing.
 const noValue = "<no value>"
 
-// Expand runs text as a Go template over values, as EMCO does: with built-in functions
+// Expand runs text as a Go template over values, as upstream EMCO does: with built-in functions
 // only, and "<no value>" for a missing key. It returns a warning for each missing key. The
 // error is Malformed and names file and line.
 func Expand(file string, text []byte, values Values) (expanded []byte, missing []string, err error) {

@@ -26,7 +26,7 @@ type Options struct {
 	Printer       report.Printer
 	Stop          bool          // stop at the first refusal; an unreachable server or an unreadable file always stops the run
 	Pause         time.Duration // to sleep after each answer 202
-	PostOnly      bool          // do not change what exists: a 409 is a failure, as in EMCO's client
+	PostOnly      bool          // do not change what exists: a 409 is a failure, as in upstream's client
 	IgnoreMissing bool          // deleting a missing document is no failure
 	// Accepted, if not nil, is called after the server accepted an action, with the path of
 	// its subject. Its error makes the action fail.
@@ -54,7 +54,7 @@ type task struct {
 }
 
 // Run does verb for all documents: in order, for Delete in reverse. Documents that
-// EMCO skips for the verb are skipped. Anchors and addresses are checked before
+// upstream EMCO skips for the verb are skipped. Anchors and addresses are checked before
 // the first request. The error is a *Failures if documents failed.
 func (e *Engine) Run(ctx context.Context, verb anchor.Verb, docs []document.Document) error {
 	tasks, failed := e.plan(verb, docs)
@@ -188,7 +188,7 @@ func (t task) request(method, path string) (client.Request, error) {
 	return r, err
 }
 
-// files lists the files of a document: one under EMCO's constant name, or several under
+// files lists the files of a document: one under upstream's constant name, or several under
 // their own.
 func (t task) files() []client.File {
 	if t.doc.File != "" {

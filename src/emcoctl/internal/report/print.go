@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 )
 
-// linePrinter prints exactly what EMCO's client prints: scripts cut out the JSON after the
+// linePrinter prints exactly what upstream's client prints: scripts cut out the JSON after the
 // last "Response:", so nothing follows the body of a single get. Everything else goes to the
 // error output.
 type linePrinter struct{ o Options }
@@ -29,7 +29,7 @@ func (p *linePrinter) Called(c Call) {
 }
 
 // Done prints nothing on the output for answered requests: Called has. A failure without an
-// answer is a line of EMCO's.
+// answer is a line of upstream's.
 func (p *linePrinter) Done(r Result) {
 	if r.Outcome == Unchanged || r.Outcome == Absent {
 		fmt.Fprintf(p.o.Err, "%s %s\n", r.Path, r.Outcome)

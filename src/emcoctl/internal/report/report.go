@@ -1,4 +1,4 @@
-// Package report prints what emcoctl did: EMCO's own lines for pipes and scripts,
+// Package report prints what emcoctl did: upstream's own lines for pipes and scripts,
 // short lines for people, or one JSON or YAML value.
 package report
 
@@ -58,7 +58,7 @@ type Printer interface {
 // Format is a form of output.
 type Format string
 
-// The formats. Lines are EMCO's.
+// The formats. Lines are upstream's.
 const (
 	Human Format = "human"
 	Lines Format = "emco"

@@ -1,4 +1,4 @@
-// Package agent is the monitor: it watches a cluster, writes EMCO's ResourceBundleStates
+// Package agent is the monitor: it watches a cluster, writes upstream's ResourceBundleStates
 // there, and reports through Git or by HTTPS. It accepts no connections.
 package agent
 

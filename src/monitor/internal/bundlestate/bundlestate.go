@@ -1,4 +1,4 @@
-// Package bundlestate writes EMCO's ResourceBundleStates, one for each value of the label
+// Package bundlestate writes upstream's ResourceBundleStates, one for each value of the label
 // "emco/deployment-id", for tools on the cluster that read them. A state has the briefs of
 // the app's objects, within the size limit of API servers.
 //

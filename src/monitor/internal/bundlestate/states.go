@@ -68,7 +68,7 @@ func (s *stateHandler) notify() {
 func keyOf(o metav1.Object) stateKey { return stateKey{o.GetNamespace(), o.GetName()} }
 
 // readState finds out which app a state is about: its selector counts first, then its label, then
-// its name, which EMCO's own agent uses.
+// its name, which upstream's own agent uses.
 func readState(u *unstructured.Unstructured) knownState {
 	selected, _, _ := unstructured.NestedString(u.Object, "spec", "selector", "matchLabels", status.DeploymentLabel)
 	return knownState{

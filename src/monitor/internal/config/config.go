@@ -1,5 +1,5 @@
 // Package config reads the settings of the monitor from flags and environment variables.
-// Variables that EMCO's monitor has too keep their names.
+// Variables that upstream's monitor has too keep their names.
 package config
 
 import (
@@ -20,7 +20,7 @@ import (
 // The ways to report.
 const (
 	Ref   = "ref"   // to a branch of the cluster
-	Path  = "path"  // to EMCO's path on a shared branch
+	Path  = "path"  // to upstream's path on a shared branch
 	HTTPS = "https" // to the control plane
 )
 
@@ -79,9 +79,9 @@ func Read(args []string, variable func(string) string, usage io.Writer) (Config,
 	text(&c.KnownHostsFile, "git.knownHostsFile", "GIT_KNOWN_HOSTS_FILE", "", "file with the known hosts for ssh")
 	text(&c.CAFile, "git.caFile", "GIT_CA_FILE", "", "file with certificates to trust, in addition to the system's")
 	text(&c.Branch, "git.branch", "GIT_BRANCH", "main", "shared branch, for -status.mode=path")
-	text(&c.Type, "git.type", "GIT_TYPE", "", "for compatibility with EMCO: with github and a repository name, the URL may be omitted")
+	text(&c.Type, "git.type", "GIT_TYPE", "", "for compatibility with upstream EMCO: with github and a repository name, the URL may be omitted")
 	text(&c.Name, "git.repo", "GIT_REPO", "", "name of the repository, for -git.type=github")
-	text(&c.Mode, "status.mode", "STATUS_MODE", Ref, "ref: a branch of the cluster; path: EMCO's path on a shared branch; https: the control plane")
+	text(&c.Mode, "status.mode", "STATUS_MODE", Ref, "ref: a branch of the cluster; path: upstream's path on a shared branch; https: the control plane")
 	text(&c.ControlPlane, "status.url", "STATUS_URL", "", "the control plane, for -status.mode=https: https://host")
 	text(&c.ReportTokenFile, "status.tokenFile", "STATUS_TOKEN_FILE", "", "file with the cluster's token for the control plane, read for each report. STATUS_TOKEN may hold the token itself")
 	text(&c.ReportCAFile, "status.caFile", "STATUS_CA_FILE", "", "file with certificates to trust for the control plane, in addition to the system's")
@@ -89,7 +89,7 @@ func Read(args []string, variable func(string) string, usage io.Writer) (Config,
 	f.DurationVar(&c.Interval, set("status.interval", "STATUS_INTERVAL"), 10*time.Second, help("status.interval", "shortest time between two reports"))
 	f.DurationVar(&c.Heartbeat, set("status.heartbeat", "STATUS_HEARTBEAT"), time.Minute, help("status.heartbeat", "longest time between two reports"))
 	f.IntVar(&c.Limit, set("status.limit", "STATUS_LIMIT"), status.MaxSize, help("status.limit", "largest report, in bytes"))
-	f.BoolVar(&c.States, set("resourceBundleStates", "RESOURCE_BUNDLE_STATES"), true, help("resourceBundleStates", "keep EMCO's ResourceBundleState objects"))
+	f.BoolVar(&c.States, set("resourceBundleStates", "RESOURCE_BUNDLE_STATES"), true, help("resourceBundleStates", "keep upstream's ResourceBundleState objects"))
 	f.BoolVar(&c.Secrets, set("secrets", "WATCH_SECRETS"), false, help("secrets", "watch the metadata of Secrets; needs the right to list Secrets"))
 	text(&exclude, "exclude", "EXCLUDE_KINDS", "", "kinds to ignore: Kind or Kind.group, separated by commas")
 	text(&c.AliveFile, "alive.file", "ALIVE_FILE", "/tmp/monitor.alive", "file to touch while the monitor works; empty for none")

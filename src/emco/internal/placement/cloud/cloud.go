@@ -35,8 +35,8 @@ func (f *cloudFilter) Admit(_ context.Context, _ placement.Request, c placement.
 	return v, nil
 }
 
-// Objection returns EMCO's text for mandatory clusters that are not in the logical
-// cloud (400 in EMCO).
+// Objection returns upstream's text for mandatory clusters that are not in the logical
+// cloud (400 in upstream EMCO).
 func (*cloudFilter) Objection() string {
 	return "The specified Logical Cloud doesn't provide the mandatory clusters"
 }

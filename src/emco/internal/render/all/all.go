@@ -6,7 +6,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
 )
 
-// Helm is the name of the renderer of Helm charts, EMCO's only kind of package.
+// Helm is the name of the renderer of Helm charts, upstream's only kind of package.
 const Helm = "helm"
 
 // Renderers returns a new renderer of each kind by name. To add a renderer, add a line.

@@ -9,7 +9,7 @@ import (
 )
 
 // ignoreFile lists files next to the chart that are not part of it, such as editors'
-// backups. EMCO unpacks a chart and loads the directory, which honours the file, so we do
+// backups. Upstream EMCO unpacks a chart and loads the directory, which honours the file, so we do
 // too.
 const ignoreFile = ".helmignore"
 

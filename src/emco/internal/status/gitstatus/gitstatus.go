@@ -1,5 +1,5 @@
 // Package gitstatus reads the reports that agents push through Git. Each cluster writes one
-// document to a branch of its own, or into EMCO's path on a shared branch. The source polls
+// document to a branch of its own, or into upstream's path on a shared branch. The source polls
 // each repository once per interval, fetches what changed, checks it and delivers one report
 // per pair.
 //

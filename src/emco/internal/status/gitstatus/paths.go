@@ -14,10 +14,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// maxPathFiles limits the files of a cluster in EMCO's path.
+// maxPathFiles limits the files of a cluster in upstream's path.
 const maxPathFiles = 5000
 
-// readPaths reads what clusters write into EMCO's path on a shared branch:
+// readPaths reads what clusters write into upstream's path on a shared branch:
 // clusters/<cluster>/status/<id>/app/<app>/<id>-<app>, with one app each, and
 // status/report.json, the header with the time. It fetches only changed files.
 func (p *poller) readPaths(ctx context.Context) error {

@@ -29,7 +29,7 @@ type poller struct {
 	wakeUp   chan struct{}
 
 	seen            map[string]git.Hash // by branch: the last processed commit
-	files           map[string]git.Hash // by path: the last processed blob of EMCO's path
+	files           map[string]git.Hash // by path: the last processed blob of upstream's path
 	docs            map[string][]byte   // by path: the content of that blob
 	unknownBranches map[string]bool
 	clusterStates   map[string]*clusterRecord // by cluster

@@ -129,7 +129,7 @@ func (s Resources) releaseCluster(ctx context.Context, doc store.Doc) error {
 	})
 }
 
-// syncObjectsOf returns the references of a GitOps cluster; EMCO lets them dangle.
+// syncObjectsOf returns the references of a GitOps cluster; upstream EMCO lets them dangle.
 func syncObjectsOf(at resource.Place, c v2.Cluster) (refs []store.Ref) {
 	for _, name := range []string{c.Spec.GitOps.Reference, c.Spec.GitOps.Resource} {
 		if name != "" {
@@ -251,7 +251,7 @@ func (s Resources) syncObjects() resource.Def[v2.SyncObject] {
 	}
 }
 
-// lookupTexts are EMCO's error texts for a lookup by key.
+// lookupTexts are upstream's error texts for a lookup by key.
 type lookupTexts struct{ document, key string }
 
 var (
@@ -334,7 +334,7 @@ type clusterWithLabels struct {
 	Labels   []v2.ClusterLabel `json:"labels"`
 }
 
-// withLabels answers ?withLabels=true. As in EMCO, any other value has no effect.
+// withLabels answers ?withLabels=true. As in upstream EMCO, any other value has no effect.
 func (s Resources) withLabels(ctx context.Context, at resource.Place, value string) ([]byte, error) {
 	if value != "true" {
 		return nil, nil

@@ -43,8 +43,8 @@ func NewClouds(db *store.DB, contexts *appcontext.Store) *Clouds {
 	}
 }
 
-// Mount adds the routes. As in EMCO, actions ignore bodies and answer 202, but stop answers
-// 200.
+// Mount adds the routes. As in upstream EMCO, actions ignore bodies and answer 202, but stop
+// answers 200.
 func (c *Clouds) Mount(r *mux.Router) {
 	for e, status := range map[lifecycle.Event]int{
 		lifecycle.Instantiate: http.StatusAccepted, lifecycle.Terminate: http.StatusAccepted, lifecycle.Stop: http.StatusOK,
@@ -98,8 +98,8 @@ func (c *Clouds) decide(ctx context.Context, now lifecycle.Snapshot, ask lifecyc
 	return []appcontext.Move{m}, err
 }
 
-// nothingToDo accepts the termination of a cloud that was never instantiated, as EMCO does.
-// It writes only if the request has an idempotency key, which must be stored.
+// nothingToDo accepts the termination of a cloud that was never instantiated, as upstream EMCO
+// does. It writes only if the request has an idempotency key, which must be stored.
 func nothingToDo(now lifecycle.Snapshot, ask lifecycle.Request, refusal error) ([]appcontext.Move, error) {
 	if ask.Event != lifecycle.Terminate || now.Head.State != appcontext.Created {
 		return nil, refusal
@@ -130,7 +130,7 @@ func (c *Clouds) checkUnused(ctx context.Context, doc store.Doc) (*appcontext.Us
 }
 
 // checkTerminable refuses while a deployment that uses the cloud is instantiated or has
-// pairs left. EMCO refuses for any group that names the cloud, even one that was never
+// pairs left. Upstream EMCO refuses for any group that names the cloud, even one that was never
 // instantiated.
 func (c *Clouds) checkTerminable(ctx context.Context, doc store.Doc) error {
 	project, _, _ := strings.Cut(string(doc.Key), "/logical-clouds/")

@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// Deletable refuses to delete a logical cloud that is instantiated (409 in EMCO).
+// Deletable refuses to delete a logical cloud that is instantiated (409 in upstream EMCO).
 func (c *Clouds) Deletable(ctx context.Context, doc store.Doc) error {
 	return c.checkUninstantiated(ctx, doc, "terminate it before it is deleted")
 }

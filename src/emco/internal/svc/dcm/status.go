@@ -16,7 +16,7 @@ func (c *Clouds) WithStatus(r *statusview.Reader) *Clouds {
 	return c
 }
 
-// status answers a status query. EMCO's scripts poll it and read deployedStatus in each
+// status answers a status query. Upstream's scripts poll it and read deployedStatus in each
 // view.
 func (c *Clouds) status(w http.ResponseWriter, r *http.Request) error {
 	doc, err := c.cloud(r)

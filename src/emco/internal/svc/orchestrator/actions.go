@@ -50,7 +50,7 @@ func (g *Groups) action(e lifecycle.Event, decide decideFunc) web.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		if e == lifecycle.Update { // EMCO answers the bare number
+		if e == lifecycle.Update { // upstream EMCO answers the bare number
 			return web.JSON(w, http.StatusAccepted, done.Revision)
 		}
 		w.WriteHeader(http.StatusAccepted)
@@ -363,8 +363,8 @@ func (g *Groups) instantiatedCloud(ctx context.Context, cloud store.Doc) (appcon
 	return head, nil
 }
 
-// newOperation returns the operation that makes a deployment's next revision. As in EMCO, the
-// first revision's instance is the deployment's own id; a revision that starts or inherits
+// newOperation returns the operation that makes a deployment's next revision. As in upstream EMCO,
+// the first revision's instance is the deployment's own id; a revision that starts or inherits
 // another deployment has an instance of its own.
 func newOperation(head appcontext.Head, req actionRequest) appcontext.Operation {
 	instance := head.UID
@@ -392,7 +392,8 @@ func withEvents(m appcontext.Move, events ...appcontext.Event) appcontext.Move {
 	return m
 }
 
-// contextID returns a new id in the form of EMCO's run-time contexts: a positive number of 63 bits, in decimal.
+// contextID returns a new id in the form of upstream's run-time contexts: a positive number of 63
+// bits, in decimal.
 func contextID() string {
 	n, err := rand.Int(rand.Reader, big.NewInt(math.MaxInt64-1))
 	if err != nil {

@@ -60,7 +60,7 @@ func (g *Groups) WithStatus(r *statusview.Reader) *Groups {
 }
 
 // Mount adds the routes. Actions answer 202 without a body, except update. Bodies of
-// actions that need none are ignored, because EMCO's CLI sends some.
+// actions that need none are ignored, because upstream's CLI sends some.
 func (g *Groups) Mount(r *mux.Router) {
 	post := func(e lifecycle.Event, h web.HandlerFunc) {
 		web.Handle(r, http.MethodPost, groupPath+"/"+e.String(), h)
@@ -87,7 +87,7 @@ func (g *Groups) Guards() resource.Guards {
 	return resource.Guards{Replace: g.Replaceable, Delete: g.Deletable, Deleted: g.Deleted}
 }
 
-// Replaceable refuses changes of a group that has left state Created, with EMCO's text.
+// Replaceable refuses changes of a group that has left state Created, with upstream's text.
 func (g *Groups) Replaceable(ctx context.Context, doc store.Doc) error {
 	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
 	if err != nil {
@@ -100,8 +100,8 @@ func (g *Groups) Replaceable(ctx context.Context, doc store.Doc) error {
 }
 
 // Deletable refuses to delete a group that is instantiated or being removed from clusters.
-// As in EMCO, a group whose removal failed or was stopped may be deleted; rsync keeps trying
-// to remove what is left. What migrated to another group belongs to that group.
+// As in upstream EMCO, a group whose removal failed or was stopped may be deleted; rsync keeps
+// trying to remove what is left. What migrated to another group belongs to that group.
 func (g *Groups) Deletable(ctx context.Context, doc store.Doc) error {
 	_, err := g.deletableHead(ctx, doc)
 	return err
@@ -188,7 +188,7 @@ func projectOf(app store.Key) store.Key {
 	return store.Key(project)
 }
 
-// notFoundAs replaces the text of a NotFound error by EMCO's.
+// notFoundAs replaces the text of a NotFound error by upstream's.
 func notFoundAs(err error, msg string) error {
 	if errs.Is(err, errs.NotFound) {
 		return errs.New(errs.NotFound, msg)

@@ -147,7 +147,7 @@ func (s Resources) groups() resource.Def[v2.DeploymentIntentGroup] {
 	}
 }
 
-// groupIntents is EMCO's shape of a list of group intents: the maps only.
+// groupIntents is upstream's shape of a list of group intents: the maps only.
 var groupIntents = resource.Shape{Begin: `{"intent":[`, End: `]}`, Item: intentMap}
 
 func (s Resources) intents() resource.Def[v2.GroupIntent] {
@@ -203,7 +203,7 @@ func (s Resources) dependencies() resource.Def[v2.AppDependency] {
 	}
 }
 
-// acyclic refuses a dependency that closes a cycle; EMCO finds cycles only when it
+// acyclic refuses a dependency that closes a cycle; upstream EMCO finds cycles only when it
 // instantiates.
 func (s Resources) acyclic(ctx context.Context, at resource.Place, d v2.AppDependency) error {
 	graph, err := s.dependencyGraph(ctx, at)
@@ -213,7 +213,7 @@ func (s Resources) acyclic(ctx context.Context, at resource.Place, d v2.AppDepen
 	app := at.Vars["app"]
 	if path := graph.path(d.Spec.App, app); path != nil {
 		return errs.New(errs.Conflict, "Cyclic Dependency between apps found in composite app:"+at.Vars["compositeApp"]+
-			": "+strings.Join(append([]string{app}, path...), " -> ")) // EMCO's text, and the cycle
+			": "+strings.Join(append([]string{app}, path...), " -> ")) // upstream's text, and the cycle
 	}
 	return nil
 }

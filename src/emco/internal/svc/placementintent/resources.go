@@ -40,7 +40,7 @@ func (s Resources) Mount(r *mux.Router) {
 }
 
 // refs are the app and every cluster that is named; labels refer to nothing. What
-// does not exist yet is accepted, as in EMCO.
+// does not exist yet is accepted, as in upstream EMCO.
 func refs(at resource.Place, i v2.AppIntent) []store.Ref {
 	app := "projects/" + at.Vars["project"] + "/composite-apps/" + at.Vars["compositeApp"] + "/" + at.Vars["compositeAppVersion"] + "/apps/" + i.Spec.App
 	all := []store.Ref{{Key: store.Key(app)}}

@@ -46,7 +46,7 @@ type target struct {
 	Branch     string          `json:"branch"`
 }
 
-// object is one object with its file in EMCO's layout.
+// object is one object with its file in upstream's layout.
 type object struct {
 	App        string          `json:"app"`
 	File       string          `json:"file"` // relative to the target's dir

@@ -94,7 +94,7 @@ const (
 )
 
 // Name returns s as a name that is valid both for an object and as the value of a label:
-// reconcilers label everything that they apply with the names of their objects. EMCO allows
+// reconcilers label everything that they apply with the names of their objects. The API allows
 // longer names, capitals and underscores; those are rewritten, with a hash.
 func Name(s string) string { return Short(s, maxName) }
 

@@ -53,7 +53,7 @@ func apps() []syncer.App {
 	}
 }
 
-// likeApps returns objects whose file names would be equal in EMCO.
+// likeApps returns objects whose file names would be equal in upstream EMCO.
 func likeApps() []syncer.App {
 	long := strings.Repeat("n", 240)
 	return []syncer.App{{Name: "like", Objects: []manifest.Object{
