@@ -286,7 +286,7 @@ func TestMonitorBringsGitClustersToReady(t *testing.T) {
 // On a pull-mode cluster hooks run in order, although only the monitor reports that they are done. A
 // Secret counts although the monitor may not read it. The status shows what the API server refuses, and
 // everything else stays Ready throughout.
-func TestMonitorTellsOfHooksSecretsAndRefusals(t *testing.T) {
+func TestMonitorReportsHooksSecretsAndRefusals(t *testing.T) {
 	do := steps{TB: t}
 	do.next("Flux and a monitor; an app with a hook and a Secret")
 	l, s := clustersOf(t), newWatched(t)

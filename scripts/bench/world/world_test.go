@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestChangesTouchJustWhatTheySay(t *testing.T) {
+func TestChangesTouchOnlyTheirPairs(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{true, false} {
 		w := New(Spec{Apps: 3, Clusters: 4, Resources: 5, Bytes: 1024, Shared: shared})

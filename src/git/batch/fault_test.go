@@ -150,7 +150,7 @@ func TestH53ALostReplyMakesNoSecondCommit(t *testing.T) {
 }
 
 // OnCommit is called with the commit that was made for a job, and with no other.
-func TestJobsAreToldOfTheirCommits(t *testing.T) {
+func TestJobsLearnTheirCommits(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	w := p.writer(batch.Options{})

@@ -244,8 +244,8 @@ func TestWaitsThatAreTooLongAreRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// A wait that becomes too long while it lasts ends when that is known.
-func TestWhoWaitsInVainIsTold(t *testing.T) {
+// A wait ends as soon as it cannot finish before its deadline.
+func TestAWaitThatBecomesTooLongEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, start := budget.New(budget.Options{Rates: func(git.Repo) budget.Rates { return budget.Rates{CallsMinute: 1} }}), time.Now()
@@ -265,8 +265,8 @@ func TestWhoWaitsInVainIsTold(t *testing.T) {
 	})
 }
 
-// A repository that wants very much does not hold up one that wants little, and who reads
-// does not wait with those who write.
+// A repository with many requests does not delay one with few, and reads do not wait for
+// writes.
 func TestRepositoriesTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -289,8 +289,8 @@ func TestRepositoriesTakeTurns(t *testing.T) {
 	})
 }
 
-// Who leaves takes nothing along.
-func TestWhatIsNotUsedIsGivenBack(t *testing.T) {
+// A canceled waiter returns its tokens.
+func TestACanceledWaiterReturnsItsTokens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rates := func(git.Repo) budget.Rates { return budget.Rates{CallsMinute: 1, PushesMinute: 1} }

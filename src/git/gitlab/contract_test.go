@@ -107,7 +107,7 @@ func TestGitLabKeepsTheContract(t *testing.T) {
 }
 
 // Twenty callers write while someone else commits without pause: nothing is lost.
-func TestH47WritersBesideAForeignCommitter(t *testing.T) {
+func TestH47WritersAndAForeignCommitter(t *testing.T) {
 	t.Parallel()
 	s := seeded(t)
 	w := batch.New(s.host, batch.Options{})

@@ -190,11 +190,14 @@ func (b Bare) Tip(branch string) (string, error) {
 	return "", fmt.Errorf("%s has no branch %s", b.Dir, branch)
 }
 
+// otherAuthor is the name in external commits. It identifies them in histories.
+const otherAuthor = "somebody"
+
 // gitEnv keeps the user's own settings out.
 func gitEnv() []string {
 	return append(os.Environ(), "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_TERMINAL_PROMPT=0",
-		"GIT_AUTHOR_NAME=somebody", "GIT_AUTHOR_EMAIL=somebody@localhost",
-		"GIT_COMMITTER_NAME=somebody", "GIT_COMMITTER_EMAIL=somebody@localhost")
+		"GIT_AUTHOR_NAME="+otherAuthor, "GIT_AUTHOR_EMAIL="+otherAuthor+"@localhost",
+		"GIT_COMMITTER_NAME="+otherAuthor, "GIT_COMMITTER_EMAIL="+otherAuthor+"@localhost")
 }
 
 // File is a file of an external commit. Mode is Git's, such as "100755"; empty means "100644". For
@@ -231,7 +234,7 @@ func moved(err error) bool {
 
 func stream(ref, from string, files map[string]File) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "commit %s\nmark :1\ncommitter other <other@localhost> %d +0000\ndata 7\nforeign\n%s", ref, time.Now().Unix(), from)
+	fmt.Fprintf(&s, "commit %s\nmark :1\ncommitter %s <%[2]s@localhost> %d +0000\ndata 7\nforeign\n%s", ref, otherAuthor, time.Now().Unix(), from)
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		f := files[path]
 		switch {

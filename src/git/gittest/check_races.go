@@ -58,7 +58,7 @@ func oneWinner(ctx context.Context, p contractProbe, branch string) error {
 		}
 	}
 	if won < 0 {
-		return fmt.Errorf("nobody won: %w", errors.Join(failures...))
+		return fmt.Errorf("no writer won: %w", errors.Join(failures...))
 	}
 	return p.holds(ctx, branch, commits[won], "README.md=read me\n", "apps/one/a.yaml=a: 1\n", "apps/one/sub/b.yaml=b: 1\n", fmt.Sprintf("w/%d=x", won))
 }

@@ -205,7 +205,7 @@ func TestReplaceIsForbiddenWhereBranchesOnlyGrow(t *testing.T) {
 	}
 }
 
-func TestReplaceRefusesWhatIsNoBranch(t *testing.T) {
+func TestReplaceRefusesInvalidNames(t *testing.T) {
 	t.Parallel()
 	host := newHost(t)
 	repo := git.Repo{URL: "file:///nowhere"}

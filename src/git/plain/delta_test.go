@@ -14,7 +14,7 @@ import (
 
 // Whatever two files hold: the delta makes the one of the other, as a reader that is not
 // ours makes it.
-func TestDeltasTellWhatTheyShould(t *testing.T) {
+func TestDeltasRebuildTheirTarget(t *testing.T) {
 	t.Parallel()
 	line := rapid.SampledFrom([]string{"a: 1\n", "a: 2\n", "  b\n", "\n", "a: 1", "x", strings.Repeat("long", 40) + "\n"})
 	lines := rapid.Custom(func(t *rapid.T) []byte {

@@ -103,7 +103,7 @@ func TestLoginsAndRights(t *testing.T) {
 	wantErr(t, "Head of no repository", err, errs.NotFound)
 }
 
-func TestHookRefusalSaysWhatTheServerSays(t *testing.T) {
+func TestHookRefusalQuotesTheServer(t *testing.T) {
 	t.Parallel()
 	for _, transport := range []string{"http", "ssh", "file"} {
 		t.Run(transport, func(t *testing.T) {

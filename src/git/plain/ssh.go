@@ -173,7 +173,7 @@ type unknownKey struct{}
 
 func (unknownKey) Type() string                        { return "none" }
 func (unknownKey) Marshal() []byte                     { return []byte("none") }
-func (unknownKey) Verify([]byte, *ssh.Signature) error { return errors.New("nobody's key") }
+func (unknownKey) Verify([]byte, *ssh.Signature) error { return errors.New("not a real key") }
 
 // sshFailure classifies errors before a session is established.
 func sshFailure(err error, tried bool) error {

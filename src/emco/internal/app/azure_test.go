@@ -80,7 +80,7 @@ func TestAzureArcEndToEnd(t *testing.T) {
 // blames waits until the app "web" on a cluster has failed for a reason.
 func (s *testStage) blames(g testGroup, cluster, reason string) {
 	s.Helper()
-	s.eventually(g.path+" says why", func() string {
+	s.eventually(g.path+" reports the reason", func() string {
 		p := pair(g.status(), "web", cluster)
 		if p.Phase == "Failed" && strings.Contains(p.Error, reason) {
 			return ""
@@ -113,7 +113,7 @@ func (s *testStage) hash(cluster, id, app string) string {
 	return strings.TrimSpace(out)
 }
 
-func TestAnAzureThatFailsStopsNobodyElse(t *testing.T) {
+func TestAnAzureFailureStopsNoOtherCluster(t *testing.T) {
 	t.Parallel()
 	s, azure := newAzureStage(t, "arc1", "arc2")
 	s.fleet("a")
@@ -139,7 +139,7 @@ func TestAnAzureThatFailsStopsNobodyElse(t *testing.T) {
 
 // If a process ends after the commit and before it has configured Azure, its successor does
 // the rest.
-func TestAzureIsToldAfterARestart(t *testing.T) {
+func TestAzureIsUpdatedAfterARestart(t *testing.T) {
 	t.Parallel()
 	s, azure := newAzureStage(t, "arc1")
 	s.fleet("a")

@@ -43,7 +43,7 @@ func inShort(p v2.Plan) (out []string) {
 	return out
 }
 
-func TestADryRunTellsWhatTheActionDoes(t *testing.T) {
+func TestADryRunReportsWhatTheActionDoes(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.fleet("a", "b", "c")

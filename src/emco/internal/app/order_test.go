@@ -109,7 +109,7 @@ func TestAnAppWaitsForWhatItDependsOn(t *testing.T) {
 
 // A cluster without an agent proves nothing: an app that needs proof waits, and its status
 // names what the user can do.
-func TestReadyNeedsSomebodyWhoSaysSo(t *testing.T) {
+func TestReadyNeedsAReport(t *testing.T) {
 	t.Parallel()
 	s, e := newEdgeStage(t, "a")
 	s.fleet("a")
@@ -317,7 +317,7 @@ func TestH64RolloutPausesOnAFailedCanaryAndResumes(t *testing.T) {
 
 // CRDs and namespaces are delivered one step before what needs them, on clusters that
 // report. An update that does not change them is a single step.
-func TestDefinitionsAreAStepWhereSomebodyReports(t *testing.T) {
+func TestDefinitionsAreAStepOnReportingClusters(t *testing.T) {
 	t.Parallel()
 	s, e := newEdgeStage(t, "mute")
 	s.fleet("a", "mute")

@@ -145,7 +145,7 @@ func TestWhatAgentsReportReachesTheStatus(t *testing.T) {
 		Refused  struct{ Result, Why string }
 	}
 	for cluster, result := range map[string]string{"a": "replayed", "b": "forged"} {
-		s.eventually("the refusal of what "+cluster+" said", func() string {
+		s.eventually("the refusal of the report of "+cluster, func() string {
 			s.must("read a note", json.Unmarshal([]byte(s.expect(200, "GET", provider+"/clusters/"+cluster+"/monitor", "")), &note))
 			if note.Refused.Result != result || note.Refused.Why == "" || note.Agent != "monitor/test" {
 				return fmt.Sprintf("the note is %+v, want %s", note, result)

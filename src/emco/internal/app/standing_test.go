@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestReadyzTellsWhoWorksOnWhat(t *testing.T) {
+func TestReadyzReportsShards(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	a := s.do("GET", "/readyz?verbose", "")

@@ -93,7 +93,7 @@ func TestCheckProfile(t *testing.T) {
 	}
 }
 
-func TestReadProfileSaysWhatToDo(t *testing.T) {
+func TestReadProfileReturnsItsFiles(t *testing.T) {
 	t.Parallel()
 	p, err := ReadProfile(tree("manifest.yaml", "type:\n  values: ./v.yaml\n  configresource:\n  - {filepath: ./f, chartpath: ./web/f}\n", "v.yaml", "", "f", ""))
 	if got := fmt.Sprint(p); err != nil || got != "{v.yaml [{f web/f}]}" {

@@ -84,7 +84,7 @@ func TestARefusalLeavesTheKeyFree(t *testing.T) {
 }
 
 // A change by others makes the request be decided again, on the new state.
-func TestARequestThatIsOvertakenIsDecidedAnew(t *testing.T) {
+func TestAnOvertakenRequestIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 	d, doc := desk(t)
 	ask, decided := Request{Event: Approve}, atomic.Int64{}
@@ -116,7 +116,7 @@ func TestARequestThatIsOvertakenIsDecidedAnew(t *testing.T) {
 }
 
 // A deletion that is past its questions must not leave the head of an approval behind.
-func TestAHeadThatIsMadeWhileItsDocumentGoesIsTakenBack(t *testing.T) {
+func TestAHeadOfADeletedDocumentIsRemoved(t *testing.T) {
 	t.Parallel()
 	d, doc := desk(t)
 	ask, decided := Request{Event: Approve}, atomic.Int64{}

@@ -215,7 +215,7 @@ func TestEqualObjectsHaveEqualBytes(t *testing.T) {
 	}
 }
 
-func TestStatusThatSaysSomethingStays(t *testing.T) {
+func TestStatusWithContentStays(t *testing.T) {
 	t.Parallel()
 	got, err := Parse("a", []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nstatus: {phase: Running}\n"))
 	if err != nil || !strings.Contains(string(got[0].Content), `"status":{"phase":"Running"}`) {

@@ -2,7 +2,7 @@ package manifest
 
 import "testing"
 
-func TestStampTellsContentsApart(t *testing.T) {
+func TestStampDistinguishesContents(t *testing.T) {
 	t.Parallel()
 	stamped := func(text string) Object {
 		t.Helper()

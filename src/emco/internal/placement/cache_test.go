@@ -20,7 +20,7 @@ func (c *countingFilter) Admit(_ context.Context, _ placement.Request, at placem
 
 // A decision is made again when the clusters that the intent selects have changed, or the
 // filter. Changes elsewhere do not matter, nor does the app.
-func TestMemoDecidesAnewOnlyWhereItMatters(t *testing.T) {
+func TestTheCacheDecidesAgainOnlyAfterRelevantChanges(t *testing.T) {
 	t.Parallel()
 	var m placement.DecisionCache
 	fleet, filter := inventory(), &countingFilter{}

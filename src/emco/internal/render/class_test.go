@@ -61,7 +61,7 @@ func TestTheOrderOfLabelsDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestFaultsSayWhatIsKnown(t *testing.T) {
+func TestFaultsReportKnownFields(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		fault render.Fault

@@ -57,7 +57,7 @@ func (f *answerStream) until(what string, ok func(v2.Status) bool) (n int) {
 	return n
 }
 
-func TestFollowTellsAtOnceAndWhenSomethingChanges(t *testing.T) {
+func TestFollowSendsAnAnswerAtOnceAndOnChanges(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	g, o := s.group("7"), s.configMap("one", "hello")
@@ -91,7 +91,7 @@ func TestFollowTellsAtOnceAndWhenSomethingChanges(t *testing.T) {
 }
 
 // Answers that a slow client does not take are skipped, and no other client waits.
-func TestFollowLeavesOutWhatIsNotTaken(t *testing.T) {
+func TestFollowSkipsAnswersForSlowClients(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))

@@ -57,7 +57,7 @@ func TestOlderInstancesShowWhatOfThemIsThere(t *testing.T) {
 	want("all is terminated", "status=deployed&instance=7", "Terminated", "Deleted:6 a on c1: same Deleted, other Deleted, only Deleted; a on c2: same Deleted, other Deleted, only Deleted")
 }
 
-func TestInstancesOfWhichNothingIsKept(t *testing.T) {
+func TestInstancesWithoutRevisions(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))

@@ -51,7 +51,7 @@ func TestViews(t *testing.T) {
 		{name: "another cluster", query: "status=deployed&cluster=edge%2Bc2", pair: applied, want: ""},
 		{name: "summary keeps the counts", query: "status=deployed&output=summary", pair: applied, want: "Applied:2"},
 
-		{name: "nobody reported", query: "status=ready", pair: applied, want: "Unknown:2 a on c1: one Unknown, two Unknown", sum: "Unknown"},
+		{name: "no cluster has reported", query: "status=ready", pair: applied, want: "Unknown:2 a on c1: one Unknown, two Unknown", sum: "Unknown"},
 		{name: "all is well", query: "status=ready", pair: applied, report: reports(current, moved), want: "Ready:2 a on c1: one Ready, two Ready", sum: "Ready"},
 		{name: "all is well, asked for in the deprecated way", query: "type=cluster", pair: applied, report: reports(current, moved), want: "Ready:2 a on c1: one Ready, two Ready", sum: "Ready"},
 		{name: "one is not there", query: "status=ready", pair: applied, report: reports(current), want: "NotPresent:1 Ready:1 a on c1: one Ready, two NotPresent", sum: "NotReady"},
@@ -246,7 +246,7 @@ func TestH59StatusOfASilentAgentIsUnknownSince(t *testing.T) {
 	}
 }
 
-func TestReasonsSayWhatIsWrong(t *testing.T) {
+func TestReasonsDescribeTheFault(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	g := s.group("7")
@@ -264,7 +264,7 @@ func TestReasonsSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestPairsSayWhatTheyWaitFor(t *testing.T) {
+func TestPairsReportWhatTheyWaitFor(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))

@@ -259,9 +259,9 @@ func hookOf(b appcontext.Bundle, object string) appcontext.Bundle {
 	return b
 }
 
-// What a way leaves in a repository is what is kept there from then on, so that no file
-// comes and goes.
-func TestAWayEndsWithWhatIsSettled(t *testing.T) {
+// The last step of a transition leaves exactly the settled objects in the repository, so
+// that no file comes and goes.
+func TestATransitionEndsWithTheSettledObjects(t *testing.T) {
 	t.Parallel()
 	to := hook(hook(lasts(bundle("ConfigMap a", "Job a"), "account"), "y", 0, "pre-upgrade post-install"), "z", 0, "post-upgrade")
 	to = hookOf(to, "Widget w") // before an upgrade only

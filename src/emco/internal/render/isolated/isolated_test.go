@@ -117,7 +117,7 @@ func TestTheChildGetsTheRequestAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestBadChildrenHarmNobodyElse(t *testing.T) {
+func TestBadChildrenHarmNoOtherRendering(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		how, want string

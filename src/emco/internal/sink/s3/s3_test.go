@@ -338,7 +338,7 @@ func TestRefusals(t *testing.T) {
 		"other region":   {func(r *git.Repo) { r.API = strings.Replace(r.API, "us-east-1", "mars", 1) }, errs.Invalid, "region"},
 		"without TLS":    {func(r *git.Repo) { r.URL = "http://s3.example.org/fleet" }, errs.Invalid, "s3.plainHTTP"},
 		"link-local":     {func(r *git.Repo) { r.URL = "https://169.254.169.254/fleet" }, errs.Forbidden, "169.254.169.254"},
-		"nobody listens": {func(r *git.Repo) { r.URL = "https://127.0.0.1:1/fleet" }, errs.Unavailable, "127.0.0.1:1"},
+		"no listener":    {func(r *git.Repo) { r.URL = "https://127.0.0.1:1/fleet" }, errs.Unavailable, "127.0.0.1:1"},
 		"no certificate": {func(r *git.Repo) { r.CA = "none" }, errs.Invalid, "PEM"},
 	} {
 		r := s.repo

@@ -34,7 +34,7 @@ func (l *lab) wantLook(what, results string, reports ...string) {
 	}
 }
 
-func TestReportsAreTakenInWhenTheyChange(t *testing.T) {
+func TestChangedReportsAreRead(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, gitops.StatusRef, "edge+a", "edge+b")
 	l.wantLook("nothing there", "")
@@ -356,7 +356,7 @@ func TestReportsInEMCOsPath(t *testing.T) {
 	if _, err := l.bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"README": {Content: "other"}}); err != nil {
 		t.Fatal(err)
 	}
-	l.wantLook("somebody else's commit", "")
+	l.wantLook("another author's commit", "")
 	r := l.good("edge+a", 8)
 	r.Apps[0].Objects[1].Status = status.InProgress
 	r.Apps = append(r.Apps, status.App{Label: "43-db"})

@@ -423,9 +423,9 @@ func TestAClusterThatReportsTooOften(t *testing.T) {
 	p.want(http.StatusNoContent, token, good("edge+a", 1000, ""))
 }
 
-// What was taken reaches those who keep pairs, from whichever process, and again after a
-// restart; what is only confirmed does so now and then.
-func TestTheSourceTellsWhatWasTaken(t *testing.T) {
+// The source delivers stored reports of all processes, and delivers them again after a
+// restart. It delivers heartbeats at intervals.
+func TestTheSourceDeliversStoredReports(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "edge+a", "edge+b")
 	p := l.process()

@@ -68,7 +68,7 @@ func (r *clusterRegistry) register(name, more string) (v2.GitOps, int) {
 	return c.Spec.GitOps, a.Status
 }
 
-func TestAClusterIsOnTheOneBranchUnlessSomethingElseIsSaid(t *testing.T) {
+func TestAClusterIsOnTheSharedBranchByDefault(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, map[string]string{"shardSize": "3"})
 	for i := range 7 {

@@ -50,7 +50,7 @@ func TestStatusOfClouds(t *testing.T) {
 }
 
 // The rest of a deployment counts under the id that clusters know it by.
-func TestACloudIsInUseAsLongAsPairsAreLeft(t *testing.T) {
+func TestACloudIsInUseWhilePairsAreLeft(t *testing.T) {
 	t.Parallel()
 	c := newCloudFixture(t)
 	c.refer()
