@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -31,11 +32,11 @@ func (n *clusterFlags) check() error {
 	return nil
 }
 
-// list returns the names, each with a prefix.
-func (n *clusterFlags) list(prefix string) []string {
-	out := make([]string, n.clusters)
+// list returns the clusters.
+func (n *clusterFlags) list() []v2.ClusterKey {
+	out := make([]v2.ClusterKey, n.clusters)
 	for i := range out {
-		out[i] = fmt.Sprintf("%s%s%05d", prefix, n.prefix, n.first+i)
+		out[i] = v2.ClusterKey{Provider: n.provider, Cluster: fmt.Sprintf("%s%05d", n.prefix, n.first+i)}
 	}
 	return out
 }

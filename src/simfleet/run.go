@@ -139,7 +139,7 @@ func readRun(ctx context.Context, args []string, errOut io.Writer) (fleet.Option
 	if fetch != "shared" && fetch != "own" || desired.url == "" || o.Workers < 1 || o.Interval <= 0 {
 		return o, s, fmt.Errorf("%w: -git.url is required, -fetch must be shared or own, -workers and -interval must be above zero", errUsage)
 	}
-	o.Clusters, o.Own, o.Agent = n.list(n.provider+"+"), fetch == "own", "simfleet"
+	o.Clusters, o.Own, o.Agent = n.list(), fetch == "own", "simfleet"
 	if err := readOrders(&o, scriptFile, do); err != nil {
 		return o, s, fmt.Errorf("%w: %w", errUsage, err)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -114,14 +115,13 @@ type HTTPS struct {
 	documentID string // its id on the control plane; empty if unknown
 }
 
-// NewHTTPS returns a writer for a cluster, "<provider>+<cluster>". limit bounds a report in
-// bytes; 0 means status.MaxSize.
-func NewHTTPS(to *ControlPlane, credentials func() (Credentials, error), cluster string, limit int) *HTTPS {
-	provider, name, _ := strings.Cut(cluster, "+")
+// NewHTTPS returns a writer for a cluster. limit bounds a report in bytes; 0 means
+// status.MaxSize.
+func NewHTTPS(to *ControlPlane, credentials func() (Credentials, error), cluster v2.ClusterKey, limit int) *HTTPS {
 	if limit <= 0 {
 		limit = status.MaxSize
 	}
-	return &HTTPS{controlPlane: to, path: status.Path(provider, name), credentials: credentials, limit: limit}
+	return &HTTPS{controlPlane: to, path: status.Path(cluster.Provider, cluster.Cluster), credentials: credentials, limit: limit}
 }
 
 // Write posts a report. When it returns without an error, the report is durable. A refusal

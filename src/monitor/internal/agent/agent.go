@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 	"github.com/emco-orchestrator/emco/src/git/plain"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/bundlestate"
@@ -106,7 +107,11 @@ func newWriter(c config.Config, host *plain.Host, log *slog.Logger) (w publish.W
 			p.Token, p.CA, err = c.ReportCredentials()
 			return p, err
 		}
-		return publish.NewHTTPS(to, credentials, c.Cluster, c.Limit), func() {}, nil
+		cluster, err := v2.ParseClusterKey(c.Cluster)
+		if err != nil {
+			return nil, nil, fmt.Errorf("cluster: %w", err)
+		}
+		return publish.NewHTTPS(to, credentials, cluster, c.Limit), func() {}, nil
 	}
 	return publish.NewBranch(host, c.Repository, c.Prefix, c.Cluster, c.Limit, log), func() {}, nil
 }

@@ -17,14 +17,14 @@ const (
 // it may import. Tests may import anything except what is in never.
 var arrows = map[string]struct{ own, others []string }{
 	".":                    {own: []string{"internal/agent", "internal/config"}},
-	"internal/agent":       {own: []string{"internal/bundlestate", "internal/config", "internal/observe", "publish"}, others: []string{root + "git/batch", root + "git/plain", "k8s.io/client-go"}},
+	"internal/agent":       {own: []string{"internal/bundlestate", "internal/config", "internal/observe", "publish"}, others: []string{root + "api/v2", root + "git/batch", root + "git/plain", "k8s.io/client-go"}},
 	"internal/archtest":    {},
 	"internal/bundlestate": {own: []string{"internal/reconciler", "internal/observe"}, others: []string{root + "api/status", root + "kubehealth", "k8s.io"}},
-	"internal/config":      {others: []string{root + "api/status", root + "git"}},
+	"internal/config":      {others: []string{root + "api/status", root + "api/v2", root + "git"}},
 	"internal/fields":      {others: []string{"k8s.io/apimachinery"}},
 	"internal/reconciler":  {own: []string{"internal/fields"}, others: []string{"k8s.io/apimachinery"}},
 	"internal/observe":     {own: []string{"internal/reconciler"}, others: []string{root + "api/status", root + "kubehealth", "k8s.io"}},
-	"publish":              {others: []string{root + "api/status", root + "api/errs", root + "git", root + "git/batch"}},
+	"publish":              {others: []string{root + "api/status", root + "api/v2", root + "api/errs", root + "git", root + "git/batch"}},
 }
 
 // never lists what no package here may import, tests included.

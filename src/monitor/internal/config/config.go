@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -151,8 +152,8 @@ func (c *Config) validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	provider, name, plus := strings.Cut(c.Cluster, "+")
-	bad(plus && provider != "" && name != "", "cluster: %q is not <provider>+<cluster>; set GIT_CLUSTERNAME", c.Cluster)
+	_, err := v2.ParseClusterKey(c.Cluster)
+	bad(err == nil, "cluster: %q is not <provider>+<cluster>; set GIT_CLUSTERNAME", c.Cluster)
 	bad(c.Mode == Ref || c.Mode == Path || c.Mode == HTTPS, "status.mode: %q is none of %s, %s and %s", c.Mode, Ref, Path, HTTPS)
 	bad(c.Interval > 0, "status.interval: must be above zero")
 	bad(c.Heartbeat >= c.Interval, "status.heartbeat: must not be below status.interval")

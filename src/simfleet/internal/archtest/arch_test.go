@@ -19,7 +19,7 @@ var arrows = map[string]struct{ own, others []string }{
 	".":                  {own: []string{"internal/fleet", "internal/script", "internal/seed"}, others: []string{root + "api/client", root + "api/status", root + "api/v2", root + "git"}},
 	"internal/archtest":  {},
 	"internal/fetch":     {own: []string{"internal/inventory"}, others: []string{root + "git", root + "git/plain"}},
-	"internal/fleet":     {own: []string{"internal/fetch", "internal/inventory", "internal/scheduler", "internal/script"}, others: []string{root + "api/errs", root + "api/status", root + "git", root + "git/plain", root + "monitor/publish"}},
+	"internal/fleet":     {own: []string{"internal/fetch", "internal/inventory", "internal/scheduler", "internal/script"}, others: []string{root + "api/errs", root + "api/status", root + "api/v2", root + "git", root + "git/plain", root + "monitor/publish"}},
 	"internal/inventory": {others: []string{root + "api/status", root + "git", "sigs.k8s.io/yaml"}},
 	"internal/scheduler": {},
 	"internal/script":    {others: []string{"sigs.k8s.io/yaml"}},

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/plain"
 	"github.com/emco-orchestrator/emco/src/monitor/publish"
@@ -22,7 +23,7 @@ import (
 
 // Options describe the fleet and its behaviour.
 type Options struct {
-	Clusters []string          // names: <provider>+<cluster>
+	Clusters []v2.ClusterKey
 	Branch   string            // to pull; {cluster} stands for the name of each
 	Branches map[string]string // other branches to pull, by name of the cluster
 	Repo     git.Repo          // to pull
@@ -90,16 +91,16 @@ func New(o Options) (*Fleet, error) {
 		f.fetcher = fetch.NewOwn(o.Repo, f.objects)
 	}
 	at := make([]time.Time, len(o.Clusters))
-	for i, name := range o.Clusters {
+	for i, key := range o.Clusters {
 		at[i] = f.started.Add(time.Duration(f.random.Int64N(int64(max(o.Interval, 1)))))
-		f.clusters = append(f.clusters, f.newCluster(name, uint64(i), at[i]))
+		f.clusters = append(f.clusters, f.newCluster(key, uint64(i), at[i]))
 	}
 	f.scheduler = scheduler.New(at)
 	return f, nil
 }
 
-func (f *Fleet) newCluster(name string, number uint64, first time.Time) *cluster {
-	o := f.options
+func (f *Fleet) newCluster(key v2.ClusterKey, number uint64, first time.Time) *cluster {
+	o, name := f.options, key.String()
 	c := &cluster{fleet: f, nextPoll: first, random: rand.New(rand.NewPCG(o.Seed, number+1))}
 	c.location = fetch.Location{Branch: strings.ReplaceAll(o.Branch, "{cluster}", name), Cluster: name}
 	if branch := o.Branches[name]; branch != "" {
@@ -108,16 +109,16 @@ func (f *Fleet) newCluster(name string, number uint64, first time.Time) *cluster
 	if o.Silent {
 		return c
 	}
-	c.loop = publish.New(c, countingWriter{f.writer(name), c}, publish.Options{Cluster: name, Agent: o.Agent, Gather: o.Gather, Interval: o.Report, Heartbeat: o.Heartbeat})
+	c.loop = publish.New(c, countingWriter{f.writer(key), c}, publish.Options{Cluster: name, Agent: o.Agent, Gather: o.Gather, Interval: o.Report, Heartbeat: o.Heartbeat})
 	return c
 }
 
 // writer returns the writer for the reports of a cluster.
-func (f *Fleet) writer(name string) publish.Writer {
-	o := f.options
+func (f *Fleet) writer(key v2.ClusterKey) publish.Writer {
+	o, name := f.options, key.String()
 	if f.controlPlane != nil {
 		credentials := publish.Credentials{Token: o.Tokens[name], CA: o.CA}
-		return publish.NewHTTPS(f.controlPlane, func() (publish.Credentials, error) { return credentials, nil }, name, 0)
+		return publish.NewHTTPS(f.controlPlane, func() (publish.Credentials, error) { return credentials, nil }, key, 0)
 	}
 	repository := func() (git.Repo, error) { return o.Status, nil }
 	return publish.NewBranch(f.host, repository, o.Prefix, name, 0, slog.New(slog.DiscardHandler))

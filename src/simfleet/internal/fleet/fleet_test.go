@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 	"github.com/emco-orchestrator/emco/src/simfleet/internal/script"
@@ -75,8 +76,14 @@ func (f *testFleet) start(own bool, do ...string) *Fleet {
 	all, err := script.ParseAll(do)
 	f.must(err)
 	repo := git.Repo{URL: f.server.URL("fleet")}
+	var clusters []v2.ClusterKey
+	for _, name := range f.names {
+		key, err := v2.ParseClusterKey(name)
+		f.must(err)
+		clusters = append(clusters, key)
+	}
 	fl, err := New(Options{
-		Clusters: f.names, Branch: "main", Repo: repo, Status: repo, Prefix: status.DefaultPrefix, Own: own, Refresh: 50 * time.Millisecond,
+		Clusters: clusters, Branch: "main", Repo: repo, Status: repo, Prefix: status.DefaultPrefix, Own: own, Refresh: 50 * time.Millisecond,
 		Interval: 200 * time.Millisecond, Gather: 10 * time.Millisecond, Report: f.pause, Heartbeat: time.Minute, Workers: 4, Seed: 1, Orders: all, Agent: "simfleet",
 	})
 	f.must(err)

@@ -50,7 +50,10 @@ type seeder struct {
 	options Options
 }
 
-func (s seeder) provider() string { return "cluster-providers/" + s.options.Provider }
+func (s seeder) provider() string {
+	return v2.ClusterKey{Provider: s.options.Provider}.ProviderStoreKey()
+}
+
 func (s seeder) cloud() string {
 	return "projects/" + s.options.Project + "/logical-clouds/" + s.options.Cloud
 }
@@ -145,7 +148,7 @@ func Tokens(ctx context.Context, api *client.Client, o Options) (map[string]stri
 	var mu sync.Mutex
 	out := map[string]string{}
 	err := forEach(ctx, len(o.Clusters), func(ctx context.Context, i int) error {
-		path := "cluster-providers/" + o.Provider + "/clusters/" + o.Clusters[i] + "/monitor/token"
+		path := v2.ClusterKey{Provider: o.Provider, Cluster: o.Clusters[i]}.StoreKey() + "/monitor/token"
 		made, err := client.Post[struct{ Token string }](ctx, api, path, struct{}{})
 		mu.Lock()
 		defer mu.Unlock()
@@ -158,13 +161,13 @@ func Tokens(ctx context.Context, api *client.Client, o Options) (map[string]stri
 // Branches asks the control plane which branch each cluster of a provider reads, if it is not
 // branch. The keys are full names. views is the prefix of branches for a single cluster.
 func Branches(ctx context.Context, api *client.Client, provider, branch, views string) (map[string]string, error) {
-	all, err := client.Get[[]v2.Cluster](ctx, api, "cluster-providers/"+provider+"/clusters")
+	all, err := client.Get[[]v2.Cluster](ctx, api, v2.ClusterKey{Provider: provider}.ProviderStoreKey()+"/clusters")
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]string{}
 	for _, c := range all {
-		name := provider + "+" + c.Metadata.Name
+		name := v2.ClusterKey{Provider: provider, Cluster: c.Metadata.Name}.String()
 		switch g := c.Spec.GitOps; g.RefMode {
 		case "cluster":
 			out[name] = views + name
