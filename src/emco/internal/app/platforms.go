@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
-	sinks "github.com/emco-orchestrator/emco/src/emco/internal/sink/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/sink/dispatch"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/oci"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/s3"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
@@ -16,8 +16,8 @@ import (
 )
 
 // sinksOf returns the writers of branches, artifacts and buckets.
-func sinksOf(c config.Config, branches *batch.Writers) sinks.Writers {
-	return sinks.Writers{
+func sinksOf(c config.Config, branches *batch.Writers) dispatch.Writers {
+	return dispatch.Writers{
 		Branches:  branches,
 		Artifacts: oci.New(oci.Options{Timeout: time.Duration(c.OCI.Timeout), PlainHTTP: c.OCI.PlainHTTP}),
 		Buckets:   s3.New(s3.Options{Timeout: time.Duration(c.S3.Timeout), PlainHTTP: c.S3.PlainHTTP}),

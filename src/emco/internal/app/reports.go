@@ -11,10 +11,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
-	"github.com/emco-orchestrator/emco/src/emco/internal/status/clusters"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/gitstatus"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/httpstatus"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/registration"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/plain"
@@ -46,7 +46,7 @@ func (a *App) newReportIntake(c config.Config, st openStores, seen *mirror.Mirro
 		MaxRepos: reportRepos, MaxTrees: reportTrees, MaxFetch: reportFetch, MaxBlob: reportBlob, Budget: b, Log: a.log,
 	})
 	a.onClose(host.Close)
-	registry := &clusters.Registry{Routes: &route.Resolver{DB: st.db, Rules: rules}, Contexts: st.contexts, Log: a.log}
+	registry := &registration.Reader{Routes: &route.Resolver{DB: st.db, Rules: rules}, Contexts: st.contexts, Log: a.log}
 	mirrored := *registry // the mirror has every report that came by HTTPS, and the pairs of that time
 	mirrored.Mirror = seen
 	r := reportIntake{agents: intake.NewAgentStatuses()}

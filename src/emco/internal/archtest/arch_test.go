@@ -57,8 +57,8 @@ var groups = map[string]group{
 		may:      []string{"ground", "kernel", "port"},
 		outside:  []string{"git", "api/status"},
 	},
-	"registry": { // what the sources of reports ask about clusters
-		packages: []string{"internal/status/clusters"},
+	"registration": { // where clusters report, and what they should hold
+		packages: []string{"internal/status/registration"},
 		may:      []string{"ground", "kernel", "port", "intake", "driver"},
 	},
 	"driver": {
@@ -76,7 +76,7 @@ var groups = map[string]group{
 		outside:  []string{"git"},
 	},
 	"list": { // the drivers of a port, by name
-		packages: []string{"internal/render/all", "internal/sink/all", "internal/store/all", "internal/syncer/all"},
+		packages: []string{"internal/render/all", "internal/sink/dispatch", "internal/store/all", "internal/syncer/all"},
 		may:      []string{"ground", "kernel", "port", "client", "driver"},
 	},
 	"stage": { // what tests of documents play on: real stores in a temporary folder
@@ -99,7 +99,7 @@ var groups = map[string]group{
 	},
 	"app": {
 		packages: []string{"internal/app"},
-		may:      []string{"ground", "kernel", "port", "client", "intake", "registry", "driver", "list", "service", "seam"},
+		may:      []string{"ground", "kernel", "port", "client", "intake", "registration", "driver", "list", "service", "seam"},
 		outside:  []string{"git", "git/all", "git/batch", "git/budget", "git/plain", "git/sshsig"},
 	},
 	"cmd":  {packages: []string{"cmd/"}, may: []string{"app"}},
@@ -124,7 +124,7 @@ var exceptions = map[string][]string{
 	// What providers are asked at most by default is known there.
 	"internal/config": {root + "git/budget"},
 	// hands jobs to the writers of their kinds
-	"internal/sink/all": {root + "git", root + "git/batch"},
+	"internal/sink/dispatch": {root + "git", root + "git/batch"},
 	// The clusters of the logical cloud bound every placement; this is no option.
 	"internal/svc/orchestrator": {module + "/internal/placement/cloud"},
 }

@@ -20,8 +20,8 @@ var levels = map[string]int{
 	"internal/document": 2,
 	"internal/config":   2,
 	"internal/progress": 2,
-	"internal/report":   3,
-	"internal/engine":   4,
+	"internal/output":   3,
+	"internal/apply":    4,
 	"internal/preview":  4,
 	"internal/cmd":      5,
 	".":                 6,
@@ -31,7 +31,7 @@ var levels = map[string]int{
 var outside = map[string][]string{
 	"internal/document": {"go.yaml.in/yaml/v3"},
 	"internal/config":   {"go.yaml.in/yaml/v3"},
-	"internal/report":   {"go.yaml.in/yaml/v3"},
+	"internal/output":   {"go.yaml.in/yaml/v3"},
 	"internal/preview":  {"github.com/rogpeppe/go-internal/diff"},
 	"internal/cmd":      {"github.com/spf13/cobra", "golang.org/x/term"},
 }
@@ -77,9 +77,9 @@ func TestFaultsAreFound(t *testing.T) {
 		test, bad bool
 	}{
 		{"internal/plain", "strings", false, false},
-		{"internal/plain", module + "/internal/report", false, true},
-		{"internal/report", module + "/internal/plain", false, false},
-		{"internal/report", "go.yaml.in/yaml/v3", false, false},
+		{"internal/plain", module + "/internal/output", false, true},
+		{"internal/output", module + "/internal/plain", false, false},
+		{"internal/output", "go.yaml.in/yaml/v3", false, false},
 		{"internal/plain", "go.yaml.in/yaml/v3", false, true},
 		{"internal/cmd", "k8s.io/client-go/rest", false, true},
 		{"internal/cmd", "k8s.io/client-go/rest", true, false},

@@ -18,8 +18,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/preview"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
 // actionCommand is an action on a deployment.
@@ -270,14 +270,14 @@ type actionAnswer struct {
 }
 
 // tellAccepted prints that the server has accepted an action.
-func (a *app) tellAccepted(form report.Format, path, name string, res *client.Response) error {
-	out := actionAnswer{Path: path, Action: name, Result: string(report.Accepted)}
+func (a *app) tellAccepted(form output.Format, path, name string, res *client.Response) error {
+	out := actionAnswer{Path: path, Action: name, Result: string(output.Accepted)}
 	if n, err := strconv.ParseInt(strings.TrimSpace(string(res.Body)), 10, 64); err == nil {
 		out.Revision = n
 	}
-	if form != report.Human {
+	if form != output.Human {
 		text, err := json.Marshal(out)
-		return errors.Join(err, report.Encode(a.sys.Out, form, text))
+		return errors.Join(err, output.Encode(a.sys.Out, form, text))
 	}
 	line := fmt.Sprintf("%s/%s %s", path, name, out.Result)
 	if out.Revision > 0 {
@@ -288,13 +288,13 @@ func (a *app) tellAccepted(form report.Format, path, name string, res *client.Re
 }
 
 // rehearse prints the plan of an action: as a table, or as the server returned it.
-func (a *app) rehearse(ctx context.Context, form report.Format, c *client.Client, path string, x actionCommand) error {
+func (a *app) rehearse(ctx context.Context, form output.Format, c *client.Client, path string, x actionCommand) error {
 	p, text, err := x.plan(ctx, c, path)
 	if err != nil {
 		return err
 	}
-	if form != report.Human {
-		return report.Encode(a.sys.Out, form, text)
+	if form != output.Human {
+		return output.Encode(a.sys.Out, form, text)
 	}
 	preview.Plan(a.sys.Out, path, p, a.shown())
 	return nil

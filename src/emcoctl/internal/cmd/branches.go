@@ -13,7 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
 // gitBranches is the path of the branches that the server writes to.
@@ -40,8 +40,8 @@ func (a *app) branches() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if form != report.Human {
-				return report.Encode(a.sys.Out, form, text)
+			if form != output.Human {
+				return output.Encode(a.sys.Out, form, text)
 			}
 			showBranches(a.sys.Out, all)
 			return nil
@@ -54,7 +54,7 @@ func showBranches(w io.Writer, all []v2.GitBranch) {
 		fmt.Fprintln(w, "none")
 		return
 	}
-	t := report.NewTable(w)
+	t := output.NewTable(w)
 	row(t, "REPOSITORY", "BRANCH", "COMMIT")
 	for _, b := range all {
 		row(t, b.URL, b.Branch, or(b.Commit[:min(len(b.Commit), 12)], "any"))
@@ -106,8 +106,8 @@ func (a *app) decideOn(ctx context.Context, name string, b v2.GitBranch) error {
 	if err != nil {
 		return err
 	}
-	if form != report.Human {
-		return report.Encode(a.sys.Out, form, res.Body)
+	if form != output.Human {
+		return output.Encode(a.sys.Out, form, res.Body)
 	}
 	fmt.Fprintf(a.sys.Out, "%s of branch %s of %s accepted\n", name, b.Branch, b.URL)
 	return nil

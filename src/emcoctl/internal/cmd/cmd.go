@@ -15,7 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
 // System is the environment of a run.
@@ -126,7 +126,7 @@ func (a *app) sharedFlags(root *cobra.Command) {
 	f.StringVarP(&a.token, "token", "t", "", "bearer token")
 	f.BoolVarP(&a.stop, "stop", "s", false, "stop at the first refusal")
 	f.IntVarP(&a.waitTime, "waitTime", "w", 0, "seconds to sleep after each answer 202")
-	f.StringVarP(&a.output, "output", "o", "", "output format: "+strings.Join(report.Formats, ", ")+" (default human on a terminal, else emco)")
+	f.StringVarP(&a.output, "output", "o", "", "output format: "+strings.Join(output.Formats, ", ")+" (default human on a terminal, else emco)")
 	f.DurationVar(&a.timeout, "request-timeout", client.DefaultTimeout, "time for the server to begin an answer")
 }
 
@@ -147,23 +147,23 @@ func (a *app) own(f func(*cobra.Command, []string) error) func(*cobra.Command, [
 }
 
 // format returns the form of output.
-func (a *app) format() report.Format {
+func (a *app) format() output.Format {
 	for _, s := range []string{a.output, a.sys.Getenv("EMCOCTL_OUTPUT")} {
 		if s != "" {
-			return report.Format(s)
+			return output.Format(s)
 		}
 	}
 	if a.sys.Terminal {
-		return report.Human
+		return output.Human
 	}
-	return report.Lines
+	return output.Lines
 }
 
 // printer returns the printer; many marks a list of results.
-func (a *app) printer(many bool) (report.Printer, error) {
-	p, err := report.New(report.Options{Out: a.sys.Out, Err: a.sys.Err, Format: a.format(), Many: many})
+func (a *app) printer(many bool) (output.Printer, error) {
+	p, err := output.New(output.Options{Out: a.sys.Out, Err: a.sys.Err, Format: a.format(), Many: many})
 	if err != nil {
-		return nil, usagef("%s; there are %s", err, strings.Join(report.Formats, ", "))
+		return nil, usagef("%s; there are %s", err, strings.Join(output.Formats, ", "))
 	}
 	return p, nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/engine"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/apply"
 )
 
 // waitFlags are the flags of commands that can wait for the result.
@@ -24,7 +24,7 @@ func (f *waitFlags) flags(c *cobra.Command) {
 }
 
 // execute runs a verb over -f or an anchor.
-func (a *app) execute(ctx context.Context, verb anchor.Verb, args []string, adjust func(*engine.Options)) error {
+func (a *app) execute(ctx context.Context, verb anchor.Verb, args []string, adjust func(*apply.Options)) error {
 	path, err := a.subject(args)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (a *app) execute(ctx context.Context, verb anchor.Verb, args []string, adju
 	if err != nil {
 		return err
 	}
-	o := engine.Options{
+	o := apply.Options{
 		Client: a.clientOptions(), Printer: printer, Stop: a.stop, Pause: time.Duration(a.waitTime) * time.Second,
 	}
 	if o.Servers, err = a.servers(); err != nil {
@@ -41,12 +41,12 @@ func (a *app) execute(ctx context.Context, verb anchor.Verb, args []string, adju
 	}
 	adjust(&o)
 	printer.Begin(o.Servers.Notice)
-	err = a.feed(ctx, engine.New(o), verb, path)
+	err = a.feed(ctx, apply.New(o), verb, path)
 	return errors.Join(err, printer.End())
 }
 
-// feed gives the engine the anchor, or the documents of -f.
-func (a *app) feed(ctx context.Context, e *engine.Engine, verb anchor.Verb, path string) error {
+// feed gives the executor the anchor, or the documents of -f.
+func (a *app) feed(ctx context.Context, e *apply.Executor, verb anchor.Verb, path string) error {
 	if path != "" {
 		return e.Anchor(ctx, verb, path)
 	}
@@ -86,7 +86,7 @@ empty body: apply …/approve.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.complete,
 		RunE: a.run(func(c *cobra.Command, args []string) error {
-			return a.execute(c.Context(), anchor.Apply, args, func(o *engine.Options) {
+			return a.execute(c.Context(), anchor.Apply, args, func(o *apply.Options) {
 				o.PostOnly = postOnly
 				o.Accepted = a.accepted(f)
 			})
@@ -111,7 +111,7 @@ documents on the server become the next revision of the deployment.`,
 		ValidArgsFunction: a.completeGroup,
 		RunE: a.run(func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.execute(c.Context(), anchor.Update, nil, func(*engine.Options) {})
+				return a.execute(c.Context(), anchor.Update, nil, func(*apply.Options) {})
 			}
 			if _, err := deployment(args[0]); err != nil || len(a.files) > 0 {
 				return usagef("update takes documents, emcoctl update -f FILE, or one deployment intent group, emcoctl update PROJECT/COMPOSITEAPP/VERSION/GROUP")
@@ -133,7 +133,7 @@ func (a *app) get() *cobra.Command {
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.complete,
 		RunE: a.run(func(c *cobra.Command, args []string) error {
-			return a.execute(c.Context(), anchor.Get, args, func(*engine.Options) {})
+			return a.execute(c.Context(), anchor.Get, args, func(*apply.Options) {})
 		}),
 	}
 }
@@ -151,7 +151,7 @@ name, which would delete a whole collection.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.complete,
 		RunE: a.run(func(c *cobra.Command, args []string) error {
-			return a.execute(c.Context(), anchor.Delete, args, func(o *engine.Options) {
+			return a.execute(c.Context(), anchor.Delete, args, func(o *apply.Options) {
 				o.IgnoreMissing = missing
 				o.Accepted = a.accepted(f)
 			})
@@ -162,7 +162,7 @@ name, which would delete a whole collection.`,
 	return c
 }
 
-// accepted returns the function that the engine calls after an accepted action; nil for
+// accepted returns the function that the executor calls after an accepted action; nil for
 // none.
 func (a *app) accepted(f waitFlags) func(context.Context, *client.Client, string, string) error {
 	if !f.status {

@@ -17,9 +17,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
 // events is the command that lists the events of a deployment.
@@ -85,7 +85,7 @@ func moment(text string, now time.Time) (time.Time, error) {
 // eventLog is one run of events.
 type eventLog struct {
 	*app
-	form   report.Format
+	form   output.Format
 	path   string
 	kind   string
 	follow bool
@@ -126,8 +126,8 @@ func (l *eventLog) list(ctx context.Context, c *client.Client) error {
 	if err != nil {
 		return err
 	}
-	if l.form != report.Human {
-		return report.Encode(l.sys.Out, l.form, res.Body)
+	if l.form != output.Human {
+		return output.Encode(l.sys.Out, l.form, res.Body)
 	}
 	var all v2.EventsAnswer
 	if err := res.Decode(&all); err != nil {
@@ -137,7 +137,7 @@ func (l *eventLog) list(ctx context.Context, c *client.Client) error {
 		fmt.Fprintln(l.sys.Out, "none")
 		return nil
 	}
-	t := report.NewTable(l.sys.Out)
+	t := output.NewTable(l.sys.Out)
 	row(t, "TIME", "TYPE", "REASON", "WHERE", "ACTOR", "MESSAGE")
 	for _, e := range all.Events {
 		row(t, e.Time.UTC().Format(progress.Moment), e.Type, e.Reason, where(e), e.Actor, e.Message)
@@ -147,7 +147,7 @@ func (l *eventLog) list(ctx context.Context, c *client.Client) error {
 }
 
 // heads adds a row.
-func row(t *report.Table, cells ...string) {
+func row(t *output.Table, cells ...string) {
 	for _, cell := range cells {
 		t.Cell(cell)
 	}
@@ -182,12 +182,12 @@ func (l *eventLog) show(line []byte) error {
 		l.since = e.Time
 	}
 	switch l.form {
-	case report.JSON:
+	case output.JSON:
 		fmt.Fprintf(l.sys.Out, "%s\n", bytes.TrimSpace(line))
 		return enough(&l.shown, l.lines)
-	case report.YAML:
+	case output.YAML:
 		fmt.Fprintln(l.sys.Out, "---")
-		return errors.Join(report.Encode(l.sys.Out, report.YAML, line), enough(&l.shown, l.lines))
+		return errors.Join(output.Encode(l.sys.Out, output.YAML, line), enough(&l.shown, l.lines))
 	}
 	text := e.Message
 	if at := where(e); at != "" {

@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/apply"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/engine"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
 // The exit codes, documented by "emcoctl help exit-codes".
@@ -68,14 +68,14 @@ func (a *app) tell(err error) {
 	if err == nil || errors.Is(err, errChanges) {
 		return
 	}
-	if f, ok := errors.AsType[*engine.Failures](err); ok {
+	if f, ok := errors.AsType[*apply.Failures](err); ok {
 		if len(f.Results) > 1 || f.Left > 0 {
 			fmt.Fprintln(a.sys.Err, "emcoctl:", f)
 		}
 		return
 	}
 	fmt.Fprintln(a.sys.Err, "error:", plain.Text(err.Error()))
-	if next := report.Next(err); next != "" {
+	if next := output.Next(err); next != "" {
 		fmt.Fprintln(a.sys.Err, "  next: ", next)
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
@@ -90,7 +90,7 @@ func (a *app) exitCode(err error) int {
 	if code == exitOK || a.sys.Getenv("EMCOCTL_LEGACY_EXIT") != "1" {
 		return code
 	}
-	_, documents := errors.AsType[*engine.Failures](err)
+	_, documents := errors.AsType[*apply.Failures](err)
 	if _, fatal := errors.AsType[*config.MissingSection](err); documents && !fatal {
 		return exitOK
 	}
@@ -121,7 +121,7 @@ func codeOf(err error) int {
 		}
 		return code
 	}
-	if f, ok := errors.AsType[*engine.Failures](err); ok {
+	if f, ok := errors.AsType[*apply.Failures](err); ok {
 		code := codeOf(f.Results[0].Err)
 		for _, r := range f.Results[1:] {
 			if codeOf(r.Err) != code {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
 // moveLook is the interval of polls of a move.
@@ -113,27 +113,27 @@ func askMove(ctx context.Context, c *client.Client, path string, seat v2.Cluster
 }
 
 // showSeat prints the location of a cluster that moved at once.
-func (a *app) showSeat(ctx context.Context, form report.Format, c *client.Client, path string) error {
+func (a *app) showSeat(ctx context.Context, form output.Format, c *client.Client, path string) error {
 	var cluster v2.Cluster
 	text, err := read(ctx, c, path, &cluster)
 	if err != nil {
 		return err
 	}
-	if form != report.Human {
-		return report.Encode(a.sys.Out, form, text)
+	if form != output.Human {
+		return output.Encode(a.sys.Out, form, text)
 	}
 	fmt.Fprintf(a.sys.Out, "%s is at %s\n", path, placeOf(cluster.Spec.GitOps.Location()))
 	return nil
 }
 
 // showMove prints the progress of a move, with --wait when it is done.
-func (a *app) showMove(ctx context.Context, form report.Format, c *client.Client, path string, m moveCommand) error {
+func (a *app) showMove(ctx context.Context, form output.Format, c *client.Client, path string, m moveCommand) error {
 	move, text, err := a.awaitMove(ctx, c, path, m)
 	if err != nil {
 		return err
 	}
-	if form != report.Human {
-		return report.Encode(a.sys.Out, form, text)
+	if form != output.Human {
+		return output.Encode(a.sys.Out, form, text)
 	}
 	showMove(a.sys.Out, path, move)
 	return nil
@@ -176,7 +176,7 @@ func showMove(w io.Writer, path string, m v2.ClusterMove) {
 		verb = "has moved"
 	}
 	fmt.Fprintf(w, "%s %s from %s to %s\n\n", path, verb, placeOf(m.From), placeOf(m.To))
-	t := report.NewTable(w)
+	t := output.NewTable(w)
 	row(t, "CONDITION", "STATUS", "COMMIT", "MESSAGE")
 	commit := map[string]string{"Written": m.Written, "Cleared": m.Cleared}
 	for _, c := range m.Conditions {

@@ -13,11 +13,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/apply"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/engine"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/preview"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
 // planCommand holds the flags of plan and diff.
@@ -142,7 +142,7 @@ func (p *planCommand) complete() error {
 // planSession is one run of plan or diff.
 type planSession struct {
 	*app
-	form    report.Format
+	form    output.Format
 	diff    bool
 	changed bool              // something would change, or a document differs
 	broken  bool              // an app cannot be rendered
@@ -168,7 +168,7 @@ func (s *planSession) plan(ctx context.Context, path string, x actionCommand) er
 	s.changed = s.changed || !p.Summary.Empty()
 	s.broken = s.broken || p.Summary.Failed > 0
 	switch {
-	case s.form != report.Human:
+	case s.form != output.Human:
 		s.texts = append(s.texts, text)
 	case s.diff:
 		return preview.Diff(s.sys.Out, p, s.shown())
@@ -192,7 +192,7 @@ func next(ctx context.Context, c *client.Client, path string) (string, error) {
 
 // end prints the collected plans, and returns the result.
 func (s *planSession) end() error {
-	if s.form != report.Human {
+	if s.form != output.Human {
 		text := []byte("[]")
 		if !s.many && len(s.texts) == 1 {
 			text = s.texts[0]
@@ -202,7 +202,7 @@ func (s *planSession) end() error {
 				return err
 			}
 		}
-		if err := report.Encode(s.sys.Out, s.form, text); err != nil {
+		if err := output.Encode(s.sys.Out, s.form, text); err != nil {
 			return err
 		}
 	}
@@ -260,7 +260,7 @@ func (s *planSession) differences(ctx context.Context, docs []document.Document)
 	if err != nil {
 		return err
 	}
-	e := engine.New(engine.Options{Servers: servers, Client: s.clientOptions()})
+	e := apply.New(apply.Options{Servers: servers, Client: s.clientOptions()})
 	for _, doc := range docs {
 		d, err := e.Compare(ctx, doc)
 		if err != nil {
@@ -270,7 +270,7 @@ func (s *planSession) differences(ctx context.Context, docs []document.Document)
 			fmt.Fprintf(s.sys.Err, "note: %s %s; it is not applied by %s\n", d.Path, d.Note, map[bool]string{true: "diff", false: "plan"}[s.diff])
 		}
 		s.changed = s.changed || d.Differs
-		if s.diff && d.Differs && s.form == report.Human {
+		if s.diff && d.Differs && s.form == output.Human {
 			if err := preview.Document(s.sys.Out, d.Path, doc.At.String(), d.Server, d.Local, s.shown()); err != nil {
 				return err
 			}
@@ -286,11 +286,11 @@ func (a *app) shown() preview.Options {
 
 // form returns the form of output of commands that upstream's client does not have: for people,
 // unless the user wants JSON or YAML.
-func (a *app) form() (report.Format, error) {
+func (a *app) form() (output.Format, error) {
 	switch f := a.format(); f {
-	case report.Human, report.Lines, report.Plain:
-		return report.Human, nil
-	case report.JSON, report.YAML:
+	case output.Human, output.Lines, output.Plain:
+		return output.Human, nil
+	case output.JSON, output.YAML:
 		return f, nil
 	default:
 		return "", usagef("this command has no output format %q; use table, json or yaml", f)

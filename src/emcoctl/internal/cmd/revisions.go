@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
 // revisions is the command that lists the revisions of a deployment.
@@ -40,8 +40,8 @@ A rollback needs a revision that the server still keeps.`,
 			if err != nil {
 				return err
 			}
-			if form != report.Human {
-				return report.Encode(a.sys.Out, form, text)
+			if form != output.Human {
+				return output.Encode(a.sys.Out, form, text)
 			}
 			showRevisions(a.sys.Out, all.Revisions)
 			return nil
@@ -55,7 +55,7 @@ func showRevisions(w io.Writer, all []v2.Revision) {
 		fmt.Fprintln(w, "none")
 		return
 	}
-	t := report.NewTable(w)
+	t := output.NewTable(w)
 	row(t, "REVISION", "KIND", "TIME", "AUTHOR", "APPS", "PLACEMENTS", "COMMITS", "REASON")
 	for _, r := range all {
 		number, kind := strconv.FormatInt(r.Number, 10), r.Kind

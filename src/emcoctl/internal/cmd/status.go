@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
 // status is the command for people; -o json prints the server's answer for programs.
@@ -40,8 +40,8 @@ objects, failures with their reasons, and each app on each cluster.`,
 			if err != nil {
 				return err
 			}
-			if form != report.Human {
-				return report.Encode(a.sys.Out, form, text)
+			if form != output.Human {
+				return output.Encode(a.sys.Out, form, text)
 			}
 			showStatus(a.sys.Out, paths[0], s)
 			return nil
@@ -91,7 +91,7 @@ func showConditions(w io.Writer, all []v2.Condition) {
 		return
 	}
 	fmt.Fprintln(w)
-	t := report.NewTable(w)
+	t := output.NewTable(w)
 	row(t, "CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE")
 	for _, c := range all {
 		since := ""
@@ -118,7 +118,7 @@ func showPairs(w io.Writer, pairs []progress.Pair, leaving []v2.Leaving) {
 		return
 	}
 	fmt.Fprintln(w)
-	t := report.NewTable(w)
+	t := output.NewTable(w)
 	row(t, "APP", "CLUSTER", "PHASE", "REVISION", "COMMIT", "READY", "MESSAGE")
 	for _, p := range pairs {
 		ready := readiness(p.Resources)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
 // tokens is the command for the tokens of clusters that report by HTTPS.
@@ -66,8 +66,8 @@ func (a *app) makeToken(ctx context.Context, cluster, query string) error {
 	if err != nil {
 		return err
 	}
-	if t.form != report.Human {
-		return report.Encode(a.sys.Out, t.form, res.Body)
+	if t.form != output.Human {
+		return output.Encode(a.sys.Out, t.form, res.Body)
 	}
 	var made v2.NewReportToken
 	if err := res.Decode(&made); err != nil {
@@ -133,11 +133,11 @@ func (a *app) revoke(ctx context.Context, cluster string, ids []string) error {
 		if _, err := t.ask(ctx, http.MethodDelete, query); err != nil {
 			return err
 		}
-		if t.form == report.Human {
+		if t.form == output.Human {
 			fmt.Fprintf(a.sys.Out, "%s of %s revoked\n", what, t.cluster)
 		}
 	}
-	if t.form == report.Human {
+	if t.form == output.Human {
 		return nil
 	}
 	return t.show(ctx, a.sys.Out)
@@ -147,7 +147,7 @@ func (a *app) revoke(ctx context.Context, cluster string, ids []string) error {
 type clusterTokens struct {
 	cluster string // its path
 	server  *client.Client
-	form    report.Format
+	form    output.Format
 }
 
 func (a *app) tokensOf(word string) (t clusterTokens, err error) {
@@ -179,14 +179,14 @@ func (t clusterTokens) show(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if t.form != report.Human {
-		return report.Encode(w, t.form, text)
+	if t.form != output.Human {
+		return output.Encode(w, t.form, text)
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(w, "none")
 		return nil
 	}
-	out := report.NewTable(w)
+	out := output.NewTable(w)
 	row(out, "ID", "MADE", "ENDS", "ACTOR")
 	for _, one := range all {
 		row(out, one.ID, one.Made.UTC().Format(progress.Moment), ending(one.Ends), one.Actor)

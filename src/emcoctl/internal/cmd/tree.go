@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
 // tree is the command that shows a deployment as a tree.
@@ -48,8 +48,8 @@ A node has the worst mark below it.`,
 			if err != nil {
 				return err
 			}
-			if form != report.Human {
-				return report.Encode(a.sys.Out, form, text)
+			if form != output.Human {
+				return output.Encode(a.sys.Out, form, text)
 			}
 			top := progress.Tree(s)
 			top.Name = path

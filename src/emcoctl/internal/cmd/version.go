@@ -12,7 +12,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
 // programVersion is the version of one program.
@@ -84,12 +84,12 @@ func (a *app) serverVersion(ctx context.Context) (*programVersion, error) {
 // showVersions prints the known versions. An unreachable server is reported, but is no
 // failure: the user also asked for emcoctl's version.
 func (a *app) showVersions(v versionReport, unknown error) error {
-	if f := a.format(); f == report.JSON || f == report.YAML {
+	if f := a.format(); f == output.JSON || f == output.YAML {
 		text, err := json.Marshal(v)
 		if err != nil {
 			return err
 		}
-		return report.Encode(a.sys.Out, f, text)
+		return output.Encode(a.sys.Out, f, text)
 	}
 	fmt.Fprintf(a.sys.Out, "client  %s (%s)\n", v.Client.Version, v.Client.Go)
 	if v.Server != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
 // watch is the command that follows a status.
@@ -40,7 +40,7 @@ the server has one; otherwise it polls every few seconds.`,
 			if w.form, err = a.form(); err != nil {
 				return err
 			}
-			if w.form == report.YAML {
+			if w.form == output.YAML {
 				return usagef("watch prints lines, or JSON with -o json")
 			}
 			if w.query, err = watchQuery(args[1:]); err != nil {
@@ -87,7 +87,7 @@ const between = 2 * time.Second
 // watcher is one run of watch.
 type watcher struct {
 	*app
-	form  report.Format
+	form  output.Format
 	path  string
 	query url.Values
 	last  string // the last printed line
@@ -128,7 +128,7 @@ func (w *watcher) show(line []byte) error {
 	if err := json.Unmarshal(line, &s); err != nil {
 		return errs.E(errs.Malformed, "read", "status", err)
 	}
-	if w.form == report.JSON {
+	if w.form == output.JSON {
 		var one bytes.Buffer
 		if err := json.Compact(&one, line); err != nil {
 			return err
@@ -151,7 +151,7 @@ func (w *watcher) line(text string) error {
 		return nil
 	}
 	w.last = text
-	if w.form == report.Human {
+	if w.form == output.Human {
 		text = time.Now().UTC().Format(progress.Moment) + "  " + text
 	}
 	fmt.Fprintln(w.sys.Out, text)

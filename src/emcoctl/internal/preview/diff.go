@@ -10,8 +10,8 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
 // Diff prints a unified diff of YAML for each object that changes, once for all clusters
@@ -92,7 +92,7 @@ func yamlOf(text json.RawMessage) (string, error) {
 		return "", nil
 	}
 	var out bytes.Buffer
-	err := report.Encode(&out, report.YAML, text)
+	err := output.Encode(&out, output.YAML, text)
 	return out.String(), err
 }
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
 )
 
 // Options configure the output.
@@ -96,7 +96,7 @@ func (p planPrinter) placements(plan v2.Plan) {
 		return
 	}
 	p.line("")
-	t := report.NewTable(p.w)
+	t := output.NewTable(p.w)
 	for _, head := range []string{"APP", "CHANGE", "CLUSTERS", "WHERE", "WHY"} {
 		t.Cell(head)
 	}

@@ -16,15 +16,15 @@ const (
 // arrows lists, for each package, the packages of this module and of other modules that
 // it may import. Tests may import anything except what is in never.
 var arrows = map[string]struct{ own, others []string }{
-	".":                    {own: []string{"internal/agent", "internal/config"}},
-	"internal/agent":       {own: []string{"internal/bundlestate", "internal/config", "internal/observe", "publish"}, others: []string{root + "api/v2", root + "git/batch", root + "git/plain", "k8s.io/client-go"}},
-	"internal/archtest":    {},
-	"internal/bundlestate": {own: []string{"internal/reconciler", "internal/observe"}, others: []string{root + "api/status", root + "kubehealth", "k8s.io"}},
-	"internal/config":      {others: []string{root + "api/status", root + "api/v2", root + "git"}},
-	"internal/fields":      {others: []string{"k8s.io/apimachinery"}},
-	"internal/reconciler":  {own: []string{"internal/fields"}, others: []string{"k8s.io/apimachinery"}},
-	"internal/observe":     {own: []string{"internal/reconciler"}, others: []string{root + "api/status", root + "kubehealth", "k8s.io"}},
-	"publish":              {others: []string{root + "api/status", root + "api/v2", root + "api/errs", root + "git", root + "git/batch"}},
+	".":                         {own: []string{"internal/agent", "internal/config"}},
+	"internal/agent":            {own: []string{"internal/bundlestate", "internal/config", "internal/observe", "publish"}, others: []string{root + "api/v2", root + "git/batch", root + "git/plain", "k8s.io/client-go"}},
+	"internal/archtest":         {},
+	"internal/bundlestate":      {own: []string{"internal/reconcilerstatus", "internal/observe"}, others: []string{root + "api/status", root + "kubehealth", "k8s.io"}},
+	"internal/config":           {others: []string{root + "api/status", root + "api/v2", root + "git"}},
+	"internal/fields":           {others: []string{"k8s.io/apimachinery"}},
+	"internal/reconcilerstatus": {own: []string{"internal/fields"}, others: []string{"k8s.io/apimachinery"}},
+	"internal/observe":          {own: []string{"internal/reconcilerstatus"}, others: []string{root + "api/status", root + "kubehealth", "k8s.io"}},
+	"publish":                   {others: []string{root + "api/status", root + "api/v2", root + "api/errs", root + "git", root + "git/batch"}},
 }
 
 // never lists what no package here may import, tests included.
@@ -69,8 +69,8 @@ func TestFaultsAreFound(t *testing.T) {
 		pkg, name string
 		test, bad bool
 	}{
-		{"internal/reconciler", "k8s.io/apimachinery/pkg/runtime", false, false},
-		{"internal/reconciler", "k8s.io/client-go/dynamic", false, true},
+		{"internal/reconcilerstatus", "k8s.io/apimachinery/pkg/runtime", false, false},
+		{"internal/reconcilerstatus", "k8s.io/client-go/dynamic", false, true},
 		{"publish", root + "git/plain", false, true},
 		{"publish", root + "git/plain", true, false},
 		{"publish", module + "/internal/observe", false, true},

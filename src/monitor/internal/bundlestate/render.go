@@ -10,7 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/status"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/observe"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/reconcilerstatus"
 )
 
 // maxStatus bounds a status, in bytes. API servers take about a megabyte and a half.
@@ -85,7 +85,7 @@ func itemsOf(objects []observe.Object, short bool) []listItem {
 	var items []listItem
 	for _, o := range objects {
 		gk := schema.GroupKind{Group: o.Group, Kind: o.Kind}
-		if reconciler.IsApplied(gk) || gk == (schema.GroupKind{Kind: "Secret"}) {
+		if reconcilerstatus.IsApplied(gk) || gk == (schema.GroupKind{Kind: "Secret"}) {
 			continue
 		}
 		if x, ok := itemOf(o, listOf[gk], short); ok {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
-	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/reconcilerstatus"
 )
 
 // ignoredKinds are kinds that the cluster derives from objects of users, with their labels,
@@ -95,7 +95,7 @@ func (o *Observer) classify(d *discoveryResult, gv schema.GroupVersion, r metav1
 		return
 	case gk == schema.GroupKind{Kind: "Secret"}, gk == schema.GroupKind{Kind: "ConfigMap"}:
 		s.mode = metadataOnly
-	case reconciler.IsSource(gk):
+	case reconcilerstatus.IsDeployment(gk):
 		s.mode = sourceObject
 	}
 	d.kinds = append(d.kinds, s)

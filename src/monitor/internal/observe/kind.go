@@ -10,7 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/status"
 	"github.com/emco-orchestrator/emco/src/kubehealth"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/reconcilerstatus"
 )
 
 // watchState is what is known of a kind.
@@ -53,7 +53,7 @@ func (k *kindWatch) run(ctx context.Context) {
 	}
 	selector := status.DeploymentLabel
 	if k.mode == sourceObject {
-		selector = reconciler.SourceLabel
+		selector = reconcilerstatus.SourceLabel
 	}
 	kubehealth.Watch{
 		Resolve:  func(context.Context) (kubehealth.Source, error) { return source, nil },
@@ -104,7 +104,7 @@ func (k *kindWatch) Delete(m metav1.Object) {
 	defer k.o.mu.Unlock()
 	n := nameOf(m)
 	if k.mode == sourceObject {
-		k.setSourceLocked(n, reconciler.Source{})
+		k.setSourceLocked(n, reconcilerstatus.DeploymentStatus{})
 		return
 	}
 	k.o.setLocked(k.gvk.GroupKind(), n, k.objects[n], Object{}, false)
@@ -114,7 +114,7 @@ func (k *kindWatch) Delete(m metav1.Object) {
 // Replace takes all objects, after a start or a gap.
 func (k *kindWatch) Replace(objects []metav1.Object) {
 	fresh := make(map[objectName]Object, len(objects))
-	sources := map[objectName]reconciler.Source{}
+	sources := map[objectName]reconcilerstatus.DeploymentStatus{}
 	for _, m := range objects {
 		if k.mode == sourceObject {
 			sources[nameOf(m)] = sourceOf(m)
@@ -227,13 +227,13 @@ func (k *kindWatch) keepLocked(n objectName, now Object, belongs bool) {
 }
 
 // setSourceLocked stores what a reconciler reports about a whole deployment.
-func (k *kindWatch) setSourceLocked(n objectName, s reconciler.Source) {
+func (k *kindWatch) setSourceLocked(n objectName, s reconcilerstatus.DeploymentStatus) {
 	key := sourceKey{k.gvk.GroupKind(), n}
 	if k.o.sources[key] == s {
 		return
 	}
 	k.o.sources[key] = s
-	if s == (reconciler.Source{}) {
+	if s == (reconcilerstatus.DeploymentStatus{}) {
 		delete(k.o.sources, key)
 	}
 	k.o.changedLocked()
@@ -265,7 +265,7 @@ func (k *kindWatch) read(m metav1.Object) (out Object, belongs bool) {
 	}
 	health := kubehealth.Of(u)
 	out.Status, out.Reason = health.Status, health.Reason
-	if a, ok := reconciler.Read(u); ok {
+	if a, ok := reconcilerstatus.Read(u); ok {
 		out.applied = &a
 	}
 	if k.o.options.Briefs {
@@ -294,10 +294,10 @@ func equal(a, b Object) bool {
 
 func nameOf(m metav1.Object) objectName { return objectName{m.GetNamespace(), m.GetName()} }
 
-func sourceOf(m metav1.Object) reconciler.Source {
+func sourceOf(m metav1.Object) reconcilerstatus.DeploymentStatus {
 	u, ok := m.(*unstructured.Unstructured)
 	if !ok {
-		return reconciler.Source{}
+		return reconcilerstatus.DeploymentStatus{}
 	}
-	return reconciler.ReadSource(u)
+	return reconcilerstatus.ReadDeployment(u)
 }

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/reconcilerstatus"
 )
 
 // Options configure an Observer. Zero values mean the defaults given here.
@@ -80,7 +80,7 @@ type Object struct {
 	// ConfigMaps. It is nil for Secrets and for objects that are too large.
 	Brief []byte
 
-	applied *reconciler.Applied // if a reconciler reports with this object what it did for the app
+	applied *reconcilerstatus.Applied // if a reconciler reports with this object what it did for the app
 }
 
 // objectName identifies an object within its kind.
@@ -105,7 +105,7 @@ type Observer struct {
 	ignored    map[schema.GroupKind]string // kinds that are not watched, and why
 	discovered bool                        // a discovery has succeeded
 	apps       map[string]*appObjects      // by label
-	sources    map[sourceKey]reconciler.Source
+	sources    map[sourceKey]reconcilerstatus.DeploymentStatus
 	objects    int    // in all apps
 	revision   uint64 // grows with each change
 	watchers   []chan struct{}
@@ -122,7 +122,7 @@ type appObjects struct {
 func New(c Clients, o Options) *Observer {
 	return &Observer{
 		clients: c, options: o.withDefaults(), started: time.Now(), rediscover: make(chan struct{}, 1),
-		kinds: map[schema.GroupKind]*kindWatch{}, ignored: map[schema.GroupKind]string{}, apps: map[string]*appObjects{}, sources: map[sourceKey]reconciler.Source{},
+		kinds: map[schema.GroupKind]*kindWatch{}, ignored: map[schema.GroupKind]string{}, apps: map[string]*appObjects{}, sources: map[sourceKey]reconcilerstatus.DeploymentStatus{},
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/reconcilerstatus"
 )
 
 // Report returns all that is known. The sender fills in who reports, and when.
@@ -58,7 +58,7 @@ func (o *Observer) appLocked(label string, unseen map[schema.GroupKind]bool) sta
 			failures = append(failures, x.applied.Error)
 		}
 		namespace, name, _ := strings.Cut(x.applied.Source, "/")
-		if source := o.sources[sourceKey{reconciler.GitRepository, objectName{namespace, name}}]; source.Error != "" {
+		if source := o.sources[sourceKey{reconcilerstatus.GitRepository, objectName{namespace, name}}]; source.Error != "" {
 			failures = append(failures, source.Error)
 		}
 		a.Objects = append(a.Objects, unreadObjects(*x.applied, unseen)...)
@@ -75,22 +75,22 @@ func (o *Observer) appLocked(label string, unseen map[schema.GroupKind]bool) sta
 
 // sourcesLocked returns what reconcilers report about the whole deployment of a label,
 // "<deployment>-<app>".
-func (o *Observer) sourcesLocked(label string) []reconciler.Source {
+func (o *Observer) sourcesLocked(label string) []reconcilerstatus.DeploymentStatus {
 	deployment, _, _ := strings.Cut(label, "-")
-	var out []reconciler.Source
+	var out []reconcilerstatus.DeploymentStatus
 	for _, s := range o.sources {
 		if s.Deployment != "" && s.Deployment == deployment {
 			out = append(out, s)
 		}
 	}
-	slices.SortFunc(out, func(a, b reconciler.Source) int {
+	slices.SortFunc(out, func(a, b reconcilerstatus.DeploymentStatus) int {
 		return cmp.Or(cmp.Compare(a.Commit, b.Commit), cmp.Compare(a.Error, b.Error))
 	})
 	return out
 }
 
 // unreadObjects returns the objects that a reconciler applied and that the agent cannot see.
-func unreadObjects(a reconciler.Applied, unseen map[schema.GroupKind]bool) []status.Object {
+func unreadObjects(a reconcilerstatus.Applied, unseen map[schema.GroupKind]bool) []status.Object {
 	var out []status.Object
 	for _, id := range a.Objects {
 		if !unseen[schema.GroupKind{Group: id.Group, Kind: id.Kind}] {

@@ -1,4 +1,4 @@
-package engine_test
+package apply_test
 
 import (
 	"errors"
@@ -12,20 +12,20 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/apply"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/engine"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
 // results is a printer that collects results.
-type results []report.Result
+type results []output.Result
 
 func (*results) Begin(string)           {}
-func (*results) Called(report.Call)     {}
-func (p *results) Done(r report.Result) { *p = append(*p, r) }
+func (*results) Called(output.Call)     {}
+func (p *results) Done(r output.Result) { *p = append(*p, r) }
 func (*results) End() error             { return nil }
-func (p *results) outcomes() (all []report.Outcome) {
+func (p *results) outcomes() (all []output.Outcome) {
 	for _, r := range *p {
 		all = append(all, r.Outcome)
 	}
@@ -50,7 +50,7 @@ func run(t *testing.T, h http.HandlerFunc, verb anchor.Verb, docs []document.Doc
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	var out results
-	e := engine.New(engine.Options{Servers: servers(t, server.URL), Printer: &out, Stop: stop})
+	e := apply.New(apply.Options{Servers: servers(t, server.URL), Printer: &out, Stop: stop})
 	return &out, e.Run(t.Context(), verb, docs)
 }
 
@@ -93,7 +93,7 @@ func TestApplyKeepsAConcurrentChange(t *testing.T) {
 	if !strings.Contains(stored, "theirs") {
 		t.Errorf("the concurrent change is gone: the server has %s", stored)
 	}
-	if err == nil || !slices.Equal(got.outcomes(), []report.Outcome{report.Failed}) || !strings.Contains((*got)[0].Advice, "apply again") {
+	if err == nil || !slices.Equal(got.outcomes(), []output.Outcome{output.Failed}) || !strings.Contains((*got)[0].Advice, "apply again") {
 		t.Errorf("results are %+v, %v; want a failure with the advice to apply again", *got, err)
 	}
 }
@@ -107,17 +107,17 @@ func TestARefusedActionIsUnchangedOnlyIfItSucceeded(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, action, status string
-		want                 report.Outcome
+		want                 output.Outcome
 	}{
-		{"instantiated", "instantiate", states("Instantiated", `"deployedStatus":"Instantiated"`), report.Unchanged},
-		{"under way", "instantiate", states("Instantiated", `"deployedStatus":"Instantiating"`), report.Unchanged},
-		{"failed", "instantiate", states("Instantiated", `"deployedStatus":"InstantiateFailed"`), report.Failed},
-		{"failed, by the other name of the status", "instantiate", states("Instantiated", `"status":"InstantiateFailed"`), report.Failed},
-		{"terminated", "terminate", states("Terminated", `"deployedStatus":"Terminated"`), report.Unchanged},
-		{"termination failed", "terminate", states("Terminated", `"deployedStatus":"TerminateFailed"`), report.Failed},
-		{"in another state", "instantiate", states("Terminated", `"deployedStatus":"Terminated"`), report.Failed},
-		{"approved already", "approve", states("Approved", `"deployedStatus":""`), report.Unchanged},
-		{"of unknown state", "instantiate", "", report.Failed},
+		{"instantiated", "instantiate", states("Instantiated", `"deployedStatus":"Instantiated"`), output.Unchanged},
+		{"under way", "instantiate", states("Instantiated", `"deployedStatus":"Instantiating"`), output.Unchanged},
+		{"failed", "instantiate", states("Instantiated", `"deployedStatus":"InstantiateFailed"`), output.Failed},
+		{"failed, by the other name of the status", "instantiate", states("Instantiated", `"status":"InstantiateFailed"`), output.Failed},
+		{"terminated", "terminate", states("Terminated", `"deployedStatus":"Terminated"`), output.Unchanged},
+		{"termination failed", "terminate", states("Terminated", `"deployedStatus":"TerminateFailed"`), output.Failed},
+		{"in another state", "instantiate", states("Terminated", `"deployedStatus":"Terminated"`), output.Failed},
+		{"approved already", "approve", states("Approved", `"deployedStatus":""`), output.Unchanged},
+		{"of unknown state", "instantiate", "", output.Failed},
 	} {
 		got, err := run(t, func(w http.ResponseWriter, r *http.Request) {
 			switch {
@@ -129,7 +129,7 @@ func TestARefusedActionIsUnchangedOnlyIfItSucceeded(t *testing.T) {
 				_, _ = io.WriteString(w, c.status)
 			}
 		}, anchor.Apply, []document.Document{{Anchor: group + "/" + c.action}}, false)
-		if !slices.Equal(got.outcomes(), []report.Outcome{c.want}) || (err != nil) != (c.want == report.Failed) {
+		if !slices.Equal(got.outcomes(), []output.Outcome{c.want}) || (err != nil) != (c.want == output.Failed) {
 			t.Errorf("%s: results are %+v, %v; want %s", c.name, *got, err, c.want)
 		}
 	}
@@ -155,17 +155,17 @@ func TestTheRunEndsWhenTheServerIsAway(t *testing.T) {
 		name string
 		h    http.HandlerFunc
 		stop bool
-		want []report.Outcome
+		want []output.Outcome
 		left int
 	}{
-		{"away from the start", hangUp, false, []report.Outcome{report.Failed}, 2},
-		{"away after the first", second(hangUp), false, []report.Outcome{report.Created, report.Failed}, 1},
-		{"refuses all", refuse, false, []report.Outcome{report.Failed, report.Failed, report.Failed}, 0},
-		{"refuses all, and the user wants to stop", refuse, true, []report.Outcome{report.Failed}, 2},
-		{"refuses the others, and the user wants to stop", second(refuse), true, []report.Outcome{report.Created, report.Failed}, 1},
+		{"away from the start", hangUp, false, []output.Outcome{output.Failed}, 2},
+		{"away after the first", second(hangUp), false, []output.Outcome{output.Created, output.Failed}, 1},
+		{"refuses all", refuse, false, []output.Outcome{output.Failed, output.Failed, output.Failed}, 0},
+		{"refuses all, and the user wants to stop", refuse, true, []output.Outcome{output.Failed}, 2},
+		{"refuses the others, and the user wants to stop", second(refuse), true, []output.Outcome{output.Created, output.Failed}, 1},
 	} {
 		got, err := run(t, c.h, anchor.Apply, projects(3), c.stop)
-		failures, ok := errors.AsType[*engine.Failures](err)
+		failures, ok := errors.AsType[*apply.Failures](err)
 		if !slices.Equal(got.outcomes(), c.want) || !ok || failures.Left != c.left {
 			t.Errorf("%s: outcomes are %q, error %v; want %q and %d not tried", c.name, got.outcomes(), err, c.want, c.left)
 		}

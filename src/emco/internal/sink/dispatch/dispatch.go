@@ -1,5 +1,5 @@
-// Package all hands each delivery to the writer of its kind: branches, artifacts or buckets.
-package all
+// Package dispatch passes each job to the writer of its kind: branches, artifacts or buckets.
+package dispatch
 
 import (
 	"context"

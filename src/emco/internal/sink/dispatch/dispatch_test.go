@@ -1,11 +1,11 @@
-package all_test
+package dispatch_test
 
 import (
 	"context"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
-	"github.com/emco-orchestrator/emco/src/emco/internal/sink/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/sink/dispatch"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -19,7 +19,7 @@ func (w namedWriter) Submit(context.Context, batch.Job) (git.Hash, error) {
 
 func TestEachKindHasItsWriter(t *testing.T) {
 	t.Parallel()
-	writers := all.Writers{Branches: namedWriter("branches"), Artifacts: namedWriter("artifacts"), Buckets: namedWriter("buckets")}
+	writers := dispatch.Writers{Branches: namedWriter("branches"), Artifacts: namedWriter("artifacts"), Buckets: namedWriter("buckets")}
 	for kind, want := range map[string]git.Hash{"": "branches", "github": "branches", gitops.KindOCI: "artifacts", gitops.KindS3: "buckets"} {
 		got, err := writers.Submit(t.Context(), batch.Job{Repo: git.Repo{Provider: kind}})
 		if err != nil || got != want {

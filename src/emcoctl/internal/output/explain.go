@@ -1,4 +1,4 @@
-package report
+package output
 
 import (
 	"context"
@@ -61,7 +61,7 @@ func why(err error) string {
 	return err.Error()
 }
 
-// advise returns what to do: the advice of the engine, else that for the kind of error.
+// advise returns what to do: the advice of package apply, else that for the kind of error.
 func advise(r Result) string {
 	if r.Advice != "" {
 		return r.Advice

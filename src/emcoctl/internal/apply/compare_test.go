@@ -1,4 +1,4 @@
-package engine
+package apply
 
 import (
 	"maps"
@@ -58,12 +58,12 @@ func TestTouched(t *testing.T) {
 		"cluster-providers/edge":      false,
 		"projects/p/logical-clouds/l": false,
 	} {
-		e := &Engine{changed: []string{path}}
+		e := &Executor{changed: []string{path}}
 		if got := e.touched(base); got != want {
 			t.Errorf("touched after %s = %v, want %v", path, got, want)
 		}
 	}
-	cloud := &Engine{changed: []string{"projects/p/logical-clouds/l/cluster-references/r"}}
+	cloud := &Executor{changed: []string{"projects/p/logical-clouds/l/cluster-references/r"}}
 	if !cloud.touched("projects/p/logical-clouds/l") {
 		t.Error("a cluster reference does not touch its cloud")
 	}

@@ -1,4 +1,4 @@
-package engine
+package apply
 
 import (
 	"bytes"
@@ -125,7 +125,7 @@ func tree(collection string, text []byte) (jsontree.Node, error) {
 // compareFiles compares the uploaded content by SHA-256. The server returns several files as
 // one, in the order of the upload. The result is undecided if the server does not return
 // the content.
-func (e *Engine) compareFiles(ctx context.Context, t task, item string) comparison {
+func (e *Executor) compareFiles(ctx context.Context, t task, item string) comparison {
 	files := t.files()
 	if len(files) == 0 {
 		return same

@@ -1,4 +1,4 @@
-package reconciler_test
+package reconcilerstatus_test
 
 import (
 	"reflect"
@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/emco-orchestrator/emco/src/monitor/internal/reconciler"
+	"github.com/emco-orchestrator/emco/src/monitor/internal/reconcilerstatus"
 )
 
 func parseInventoryID(t *testing.T, text string) *unstructured.Unstructured {
@@ -28,10 +28,10 @@ const kustomization = `{"apiVersion":"kustomize.toolkit.fluxcd.io/v1","kind":"Ku
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	got, _ := reconciler.Read(parseInventoryID(t, kustomization))
-	want := reconciler.Applied{
+	got, _ := reconcilerstatus.Read(parseInventoryID(t, kustomization))
+	want := reconcilerstatus.Applied{
 		Name: "emco-7-web", Commit: "0123456789012345678901234567890123456789", Ready: true, Source: "flux-system/emco-7", Generation: 2,
-		Objects: []reconciler.ID{{"apps", "v1", "Deployment", "shop", "web"}, {"rbac.authorization.k8s.io", "v1", "ClusterRole", "", "system:reader"}, {"", "v1", "ConfigMap", "shop", "conf"}},
+		Objects: []reconcilerstatus.ID{{"apps", "v1", "Deployment", "shop", "web"}, {"rbac.authorization.k8s.io", "v1", "ClusterRole", "", "system:reader"}, {"", "v1", "ConfigMap", "shop", "conf"}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("Read = %+v, want %+v", got, want)
@@ -47,7 +47,7 @@ func TestWhatIsWrong(t *testing.T) {
 		{"it is suspended", `"spec":{`, `"spec":{"suspend":true,`, "Kustomization emco-7-web is suspended: nothing new is applied"},
 		{"conditions that are none", `"conditions":[`, `"conditions":[7,"x",`, ""},
 	} {
-		got, _ := reconciler.Read(parseInventoryID(t, strings.Replace(kustomization, c.old, c.new, 1)))
+		got, _ := reconcilerstatus.Read(parseInventoryID(t, strings.Replace(kustomization, c.old, c.new, 1)))
 		if got.Error != c.want {
 			t.Errorf("%s: Error = %q, want %q", c.name, got.Error, c.want)
 		}
@@ -56,8 +56,8 @@ func TestWhatIsWrong(t *testing.T) {
 		}
 	}
 	source := `{"apiVersion":"source.toolkit.fluxcd.io/v1","kind":"GitRepository","metadata":{"name":"emco-7"},"status":{"conditions":[{"type":"Ready","status":"False","reason":"GitOperationFailed","message":"authentication required"}]}}`
-	if got := reconciler.ReadSource(parseInventoryID(t, source)).Error; got != "GitRepository emco-7 not ready: GitOperationFailed: authentication required" {
-		t.Errorf("ReadSource: error %q", got)
+	if got := reconcilerstatus.ReadDeployment(parseInventoryID(t, source)).Error; got != "GitRepository emco-7 not ready: GitOperationFailed: authentication required" {
+		t.Errorf("ReadDeployment: error %q", got)
 	}
 }
 
@@ -65,16 +65,16 @@ func TestWhatIsWrong(t *testing.T) {
 // its last result holds until it is done, unless its object has changed.
 func TestWhileFluxWorksItsLastWordStands(t *testing.T) {
 	t.Parallel()
-	read := func(changes ...string) reconciler.Applied {
-		a, _ := reconciler.Read(parseInventoryID(t, strings.NewReplacer(changes...).Replace(kustomization)))
+	read := func(changes ...string) reconcilerstatus.Applied {
+		a, _ := reconcilerstatus.Read(parseInventoryID(t, strings.NewReplacer(changes...).Replace(kustomization)))
 		return a
 	}
 	working := []string{`"status":"True"`, `"status":"Unknown"`}
 	bad := read(`"status":"True"`, `"status":"False"`)
 	for _, c := range []struct {
 		name     string
-		earlier  reconciler.Applied
-		now      reconciler.Applied
+		earlier  reconcilerstatus.Applied
+		now      reconcilerstatus.Applied
 		ready    bool
 		why      string
 		standing bool
@@ -85,7 +85,7 @@ func TestWhileFluxWorksItsLastWordStands(t *testing.T) {
 		{"it failed", read(), bad, false, bad.Error, false},
 		{"its object has changed", read(), read(append(working, `"generation":2`, `"generation":3`, `"observedGeneration":2`, `"observedGeneration":3`)...), false, "", false},
 		{"it has not seen the change", read(), read(`"generation":2`, `"generation":3`), false, "", false},
-		{"there was no result", reconciler.Applied{}, read(working...), false, "", false},
+		{"there was no result", reconcilerstatus.Applied{}, read(working...), false, "", false},
 	} {
 		got, stands := c.now.After(c.earlier)
 		if got.Ready != c.ready || got.Error != c.why || stands != c.standing {
@@ -103,7 +103,7 @@ func TestCommits(t *testing.T) {
 	for text, want := range map[string]string{
 		"main@sha1:" + id: id, "main/" + id: id, "sha1:" + id: id, id: id, "v1.2.3": "", "main@sha256:" + strings.Repeat("ab", 32): strings.Repeat("ab", 32), "sha1:" + id + "0": "",
 	} {
-		a, _ := reconciler.Read(parseInventoryID(t, strings.Replace(kustomization, "main@sha1:0123456789012345678901234567890123456789", text, 1)))
+		a, _ := reconcilerstatus.Read(parseInventoryID(t, strings.Replace(kustomization, "main@sha1:0123456789012345678901234567890123456789", text, 1)))
 		if got := a.Commit; got != want {
 			t.Errorf("commit of %q = %q, want %q", text, got, want)
 		}
@@ -118,19 +118,19 @@ const application = `{"apiVersion":"argoproj.io/v1alpha1","kind":"Application","
 
 func TestReadOfArgoCD(t *testing.T) {
 	t.Parallel()
-	held := []reconciler.ID{{"apps", "v1", "Deployment", "shop", "web"}}
+	held := []reconcilerstatus.ID{{"apps", "v1", "Deployment", "shop", "web"}}
 	for _, c := range []struct {
 		name, old, new string
-		want           reconciler.Applied
+		want           reconcilerstatus.Applied
 	}{
-		{"synced, also when nothing was to be applied", "", "", reconciler.Applied{Commit: "0123456789012345678901234567890123456789", Ready: true}},
-		{"a later commit is not there yet", `"Synced","rev`, `"OutOfSync","rev`, reconciler.Applied{Commit: "1111111111111111111111111111111111111111"}},
+		{"synced, also when nothing was to be applied", "", "", reconcilerstatus.Applied{Commit: "0123456789012345678901234567890123456789", Ready: true}},
+		{"a later commit is not there yet", `"Synced","rev`, `"OutOfSync","rev`, reconcilerstatus.Applied{Commit: "1111111111111111111111111111111111111111"}},
 		{"a sync that failed", `"Synced","revision":"0123456789012345678901234567890123456789"},
-"operationState":{"phase":"Succeeded","message":"successfully synced"`, `"OutOfSync"},"operationState":{"phase":"Failed","message":"one or more objects failed"`, reconciler.Applied{Error: "Application emco-7-web: sync failed: one or more objects failed"}},
-		{"a repository that cannot be read", `"resources":`, `"conditions":[{"type":"ComparisonError","message":"no access"},{"type":"SharedResourceWarning","message":"x"}],"resources":`, reconciler.Applied{Commit: "0123456789012345678901234567890123456789", Ready: true, Error: "Application emco-7-web: ComparisonError: no access"}},
+"operationState":{"phase":"Succeeded","message":"successfully synced"`, `"OutOfSync"},"operationState":{"phase":"Failed","message":"one or more objects failed"`, reconcilerstatus.Applied{Error: "Application emco-7-web: sync failed: one or more objects failed"}},
+		{"a repository that cannot be read", `"resources":`, `"conditions":[{"type":"ComparisonError","message":"no access"},{"type":"SharedResourceWarning","message":"x"}],"resources":`, reconcilerstatus.Applied{Commit: "0123456789012345678901234567890123456789", Ready: true, Error: "Application emco-7-web: ComparisonError: no access"}},
 	} {
 		c.want.Name, c.want.Objects = "emco-7-web", held
-		got, known := reconciler.Read(parseInventoryID(t, strings.Replace(application, c.old, c.new, 1)))
+		got, known := reconcilerstatus.Read(parseInventoryID(t, strings.Replace(application, c.old, c.new, 1)))
 		if !known || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: Read = %+v, want %+v", c.name, got, c.want)
 		}
@@ -139,23 +139,23 @@ func TestReadOfArgoCD(t *testing.T) {
 
 func TestReadOfConfigSync(t *testing.T) {
 	t.Parallel()
-	got := reconciler.ReadSource(parseInventoryID(t, `{"apiVersion":"configsync.gke.io/v1beta1","kind":"RepoSync","metadata":{"name":"emco-7","labels":{"emco/deployment":"7"}},
+	got := reconcilerstatus.ReadDeployment(parseInventoryID(t, `{"apiVersion":"configsync.gke.io/v1beta1","kind":"RepoSync","metadata":{"name":"emco-7","labels":{"emco/deployment":"7"}},
 "status":{"source":{"errors":[{"code":"1021","errorMessage":"a"}]},"rendering":{"errors":[{"errorMessage":"b"},{"errorMessage":"c"}]},
 "sync":{"commit":"0123456789012345678901234567890123456789","errors":[{"errorMessage":"d"}]},
 "conditions":[{"type":"Stalled","status":"True","message":"e"},{"type":"Syncing","status":"True"}]}}`))
-	want := reconciler.Source{Deployment: "7", Commit: "0123456789012345678901234567890123456789", Error: "RepoSync emco-7: source: a; RepoSync emco-7: rendering: b; RepoSync emco-7: rendering: c"}
+	want := reconcilerstatus.DeploymentStatus{Deployment: "7", Commit: "0123456789012345678901234567890123456789", Error: "RepoSync emco-7: source: a; RepoSync emco-7: rendering: b; RepoSync emco-7: rendering: c"}
 	if got != want {
-		t.Errorf("ReadSource = %+v, want %+v", got, want)
+		t.Errorf("ReadDeployment = %+v, want %+v", got, want)
 	}
 }
 
 func TestOtherKindsSayNothing(t *testing.T) {
 	t.Parallel()
 	u := parseInventoryID(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"status":{"sync":{"commit":"0123456789012345678901234567890123456789"}}}`)
-	if a, known := reconciler.Read(u); known || a.Commit != "" {
+	if a, known := reconcilerstatus.Read(u); known || a.Commit != "" {
 		t.Errorf("Read of a ConfigMap = %+v", a)
 	}
-	if s := reconciler.ReadSource(u); s != (reconciler.Source{}) {
-		t.Errorf("ReadSource of a ConfigMap = %+v", s)
+	if s := reconcilerstatus.ReadDeployment(u); s != (reconcilerstatus.DeploymentStatus{}) {
+		t.Errorf("ReadDeployment of a ConfigMap = %+v", s)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package apply
 
 import (
 	"context"
@@ -20,7 +20,7 @@ type Difference struct {
 
 // Compare compares one document, and its file if it has one, with the server's. It changes
 // nothing. Actions never differ.
-func (e *Engine) Compare(ctx context.Context, doc document.Document) (Difference, error) {
+func (e *Executor) Compare(ctx context.Context, doc document.Document) (Difference, error) {
 	d := Difference{Path: doc.Anchor}
 	if anchor.IsAction(doc.Anchor) {
 		return d, nil

@@ -1,6 +1,6 @@
-// Package engine sends documents to the server: it applies, updates, reads and deletes them
+// Package apply sends documents to the server: it applies, updates, reads and deletes them
 // one after the other and reports the result of each.
-package engine
+package apply
 
 import (
 	"context"
@@ -16,14 +16,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
-// Options configure an Engine.
+// Options configure an Executor.
 type Options struct {
 	Servers       config.Servers
 	Client        client.Options // Servers has the addresses
-	Printer       report.Printer
+	Printer       output.Printer
 	Stop          bool          // stop at the first refusal; an unreachable server or an unreadable file always stops the run
 	Pause         time.Duration // to sleep after each answer 202
 	PostOnly      bool          // do not change what exists: a 409 is a failure, as in upstream's client
@@ -33,16 +33,16 @@ type Options struct {
 	Accepted func(ctx context.Context, c *client.Client, path, action string) error
 }
 
-// Engine works on one list of documents. It is not for concurrent use.
-type Engine struct {
+// Executor works on one list of documents. It is not for concurrent use.
+type Executor struct {
 	o       Options
 	clients map[config.Address]*client.Client
 	changed []string // paths created or configured so far
 }
 
-// New returns an engine.
-func New(o Options) *Engine {
-	return &Engine{o: o, clients: map[config.Address]*client.Client{}}
+// New returns an executor.
+func New(o Options) *Executor {
+	return &Executor{o: o, clients: map[config.Address]*client.Client{}}
 }
 
 // task is a document with its request.
@@ -56,7 +56,7 @@ type task struct {
 // Run does verb for all documents: in order, for Delete in reverse. Documents that
 // upstream EMCO skips for the verb are skipped. Anchors and addresses are checked before
 // the first request. The error is a *Failures if documents failed.
-func (e *Engine) Run(ctx context.Context, verb anchor.Verb, docs []document.Document) error {
+func (e *Executor) Run(ctx context.Context, verb anchor.Verb, docs []document.Document) error {
 	tasks, failed := e.plan(verb, docs)
 	if failed != nil {
 		return failed
@@ -65,7 +65,7 @@ func (e *Engine) Run(ctx context.Context, verb anchor.Verb, docs []document.Docu
 }
 
 // Anchor does verb for one anchor as it is, without the rules for documents.
-func (e *Engine) Anchor(ctx context.Context, verb anchor.Verb, path string) error {
+func (e *Executor) Anchor(ctx context.Context, verb anchor.Verb, path string) error {
 	method := map[anchor.Verb]string{anchor.Apply: http.MethodPost, anchor.Get: http.MethodGet, anchor.Delete: http.MethodDelete}[verb]
 	t := task{verb: verb, doc: document.Document{Anchor: path}, call: anchor.Call{Method: method, Path: path, Empty: true}}
 	c, err := e.client(path)
@@ -77,7 +77,7 @@ func (e *Engine) Anchor(ctx context.Context, verb anchor.Verb, path string) erro
 }
 
 // plan resolves all documents.
-func (e *Engine) plan(verb anchor.Verb, docs []document.Document) ([]task, error) {
+func (e *Executor) plan(verb anchor.Verb, docs []document.Document) ([]task, error) {
 	tasks := make([]task, 0, len(docs))
 	for _, doc := range docs {
 		t := task{verb: verb, doc: doc, call: anchor.Call{Path: doc.Anchor}}
@@ -101,21 +101,21 @@ func (e *Engine) plan(verb anchor.Verb, docs []document.Document) ([]task, error
 }
 
 // refuse reports a document that cannot be sent.
-func (e *Engine) refuse(t task, err error) error {
+func (e *Executor) refuse(t task, err error) error {
 	r := e.fail(t, t.call.Path, err)
 	e.o.Printer.Done(r)
-	return &Failures{Results: []report.Result{r}}
+	return &Failures{Results: []output.Result{r}}
 }
 
 // work does the tasks and collects failures. It stops at the first refusal if the user
 // wants that, and at the first failure without an answer of the server: the next task would
 // fail for the same reason.
-func (e *Engine) work(ctx context.Context, tasks []task) error {
+func (e *Executor) work(ctx context.Context, tasks []task) error {
 	var failures Failures
 	for i, t := range tasks {
 		r := e.do(ctx, t)
 		e.o.Printer.Done(r)
-		if r.Outcome != report.Failed {
+		if r.Outcome != output.Failed {
 			continue
 		}
 		failures.Results = append(failures.Results, r)
@@ -131,7 +131,7 @@ func (e *Engine) work(ctx context.Context, tasks []task) error {
 }
 
 // do carries out one task.
-func (e *Engine) do(ctx context.Context, t task) report.Result {
+func (e *Executor) do(ctx context.Context, t task) output.Result {
 	switch t.verb {
 	case anchor.Apply:
 		return e.apply(ctx, t)
@@ -144,7 +144,7 @@ func (e *Engine) do(ctx context.Context, t task) report.Result {
 }
 
 // client returns the client for an anchor's address.
-func (e *Engine) client(path string) (*client.Client, error) {
+func (e *Executor) client(path string) (*client.Client, error) {
 	address, err := e.o.Servers.For(path)
 	if err != nil {
 		return nil, err
@@ -162,12 +162,12 @@ func (e *Engine) client(path string) (*client.Client, error) {
 }
 
 // send sends a request of a task, and shows it.
-func (e *Engine) send(ctx context.Context, t task, r client.Request) (*client.Response, error) {
+func (e *Executor) send(ctx context.Context, t task, r client.Request) (*client.Response, error) {
 	res, err := t.client.Do(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	e.o.Printer.Called(report.Call{Method: r.Method, URL: t.client.URL(r.Path), Status: res.Status, Body: res.Body})
+	e.o.Printer.Called(output.Call{Method: r.Method, URL: t.client.URL(r.Path), Status: res.Status, Body: res.Body})
 	return res, nil
 }
 
@@ -202,29 +202,29 @@ func (t task) files() []client.File {
 }
 
 // result starts a result for a path.
-func (t task) result(path string) report.Result {
-	return report.Result{Verb: t.verb, Path: path, At: t.doc.At}
+func (t task) result(path string) output.Result {
+	return output.Result{Verb: t.verb, Path: path, At: t.doc.At}
 }
 
 // fail returns the result of a failed task.
-func (e *Engine) fail(t task, path string, err error) report.Result {
+func (e *Executor) fail(t task, path string, err error) output.Result {
 	r := t.result(path)
-	r.Outcome, r.Err, r.Status = report.Failed, err, client.StatusOf(err)
+	r.Outcome, r.Err, r.Status = output.Failed, err, client.StatusOf(err)
 	return r
 }
 
 // done returns the result of a successful task, and records what it changed.
-func (e *Engine) done(t task, path string, outcome report.Outcome, status int) report.Result {
+func (e *Executor) done(t task, path string, outcome output.Outcome, status int) output.Result {
 	r := t.result(path)
 	r.Outcome, r.Status = outcome, status
-	if outcome == report.Created || outcome == report.Configured {
+	if outcome == output.Created || outcome == output.Configured {
 		e.changed = append(e.changed, path)
 	}
 	return r
 }
 
 // pause waits after an answer 202: for the time of Options.Pause, then for Options.Accepted.
-func (e *Engine) pause(ctx context.Context, t task, path string, status int) error {
+func (e *Executor) pause(ctx context.Context, t task, path string, status int) error {
 	if status != http.StatusAccepted {
 		return nil
 	}
@@ -245,7 +245,7 @@ func (e *Engine) pause(ctx context.Context, t task, path string, status int) err
 
 // Failures is the error of a run with failed documents.
 type Failures struct {
-	Results []report.Result
+	Results []output.Result
 	Left    int // documents not tried because of Stop, or of an unreachable server
 }
 

@@ -1,6 +1,6 @@
-// Package report prints what emcoctl did: upstream's own lines for pipes and scripts,
+// Package output prints what emcoctl did: upstream's own lines for pipes and scripts,
 // short lines for people, or one JSON or YAML value.
-package report
+package output
 
 import (
 	"io"

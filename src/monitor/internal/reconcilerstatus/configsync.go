@@ -1,4 +1,4 @@
-package reconciler
+package reconcilerstatus
 
 import (
 	"fmt"
@@ -19,8 +19,8 @@ type syncError struct {
 
 // readSync reads the status that Config Sync writes for a deployment: the applied commit, and
 // errors in reading, rendering or applying the files.
-func readSync(u *unstructured.Unstructured) Source {
-	s := Source{Deployment: u.GetLabels()[SourceLabel], Commit: commitOf(stringField(u, "status", "sync", "commit"))}
+func readSync(u *unstructured.Unstructured) DeploymentStatus {
+	s := DeploymentStatus{Deployment: u.GetLabels()[SourceLabel], Commit: commitOf(stringField(u, "status", "sync", "commit"))}
 	var failures []string
 	for _, part := range []string{"source", "rendering", "sync"} {
 		for _, e := range fields.List[syncError](u, maxErrors, "status", part, "errors") {

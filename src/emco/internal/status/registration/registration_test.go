@@ -1,4 +1,4 @@
-package clusters_test
+package registration_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
-	"github.com/emco-orchestrator/emco/src/emco/internal/status/clusters"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/registration"
 )
 
 // A report of a commit proves the objects of a pair only if the commit holds all of them.
@@ -36,7 +36,7 @@ func TestPairsNameTheCommitThatAReportProves(t *testing.T) {
 		if err := contexts.PutPairs(t.Context(), appcontext.Fence{}, []appcontext.Pair{tt.pair}, nil); err != nil {
 			t.Fatal(err)
 		}
-		got, err := (&clusters.Registry{Contexts: contexts}).Pairs(t.Context(), "p+"+name)
+		got, err := (&registration.Reader{Contexts: contexts}).Pairs(t.Context(), "p+"+name)
 		if err != nil || len(got) != 1 {
 			t.Errorf("%s: %+v, %v, want one pair", name, got, err)
 			continue

@@ -1,4 +1,4 @@
-package engine
+package apply
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/client"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
-// deploymentState is the part of a status that the engine needs, so that no other member
+// deploymentState is the part of a status that the executor needs, so that no other member
 // can make it unreadable.
 type deploymentState struct {
 	States struct {
@@ -52,7 +52,7 @@ var neverStarted = []string{"", "Created", "Approved"}
 
 // checkState decides on a refused action: if the status shows that it is done, it is
 // unchanged. Otherwise the refusal is the failure.
-func (e *Engine) checkState(ctx context.Context, t task, refused *client.Response) report.Result {
+func (e *Executor) checkState(ctx context.Context, t task, refused *client.Response) output.Result {
 	path := t.call.Path
 	denied := refused.Err(http.MethodPost, path)
 	base, action := anchor.Parent(path), anchor.Last(path)
@@ -69,7 +69,7 @@ func (e *Engine) checkState(ctx context.Context, t task, refused *client.Respons
 		r.Advice = fmt.Sprintf("it is %s; see: emcoctl status %s", or(now.state(), "not started"), base)
 		return r
 	}
-	r := e.done(t, path, report.Unchanged, refused.Status)
+	r := e.done(t, path, output.Unchanged, refused.Status)
 	if action == "instantiate" && e.touched(base) {
 		r.Note = fmt.Sprintf("documents have changed since then; roll them out with: emcoctl apply %s/update", base)
 	}
@@ -78,7 +78,7 @@ func (e *Engine) checkState(ctx context.Context, t task, refused *client.Respons
 
 // touched reports whether this run has changed an input of the deployment at base: a
 // document below it, or an app or a profile of its composite app.
-func (e *Engine) touched(base string) bool {
+func (e *Executor) touched(base string) bool {
 	scope := base
 	if anchor.Collection(base) == "deployment-intent-groups" {
 		scope = anchor.Parent(anchor.Parent(base))

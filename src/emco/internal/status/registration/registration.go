@@ -1,6 +1,6 @@
-// Package clusters answers what the sources of reports ask about clusters: where a cluster
-// reports, and what it should hold.
-package clusters
+// Package registration reads for the receivers of reports where a cluster reports, and what
+// the cluster should hold.
+package registration
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 )
 
-// Registry reads clusters and their pairs.
-type Registry struct {
+// Reader reads clusters and their pairs.
+type Reader struct {
 	Routes   *route.Resolver
 	Contexts *appcontext.Store
 	Mirror   *mirror.Mirror // answers Pairs if it can; nil: etcd answers
@@ -26,7 +26,7 @@ type Registry struct {
 
 // Clusters lists the clusters that report through Git. It leaves out clusters whose settings
 // cannot be read: their pairs carry the error.
-func (r *Registry) Clusters(ctx context.Context) ([]gitstatus.Cluster, error) {
+func (r *Reader) Clusters(ctx context.Context) ([]gitstatus.Cluster, error) {
 	var out []gitstatus.Cluster
 	for c, err := range r.Routes.Lookup().Fed(ctx) {
 		if err != nil {
@@ -45,7 +45,7 @@ func (r *Registry) Clusters(ctx context.Context) ([]gitstatus.Cluster, error) {
 }
 
 // Cluster returns what a source of reports needs to know of one cluster.
-func (r *Registry) Cluster(ctx context.Context, name string) (httpstatus.Cluster, error) {
+func (r *Reader) Cluster(ctx context.Context, name string) (httpstatus.Cluster, error) {
 	lookup := r.Routes.Lookup()
 	c, doc, err := lookup.Cluster(ctx, name)
 	if err != nil || c.Direct() {
@@ -56,7 +56,7 @@ func (r *Registry) Cluster(ctx context.Context, name string) (httpstatus.Cluster
 }
 
 // Pairs returns what a cluster should hold.
-func (r *Registry) Pairs(ctx context.Context, cluster string) ([]intake.Pair, error) {
+func (r *Reader) Pairs(ctx context.Context, cluster string) ([]intake.Pair, error) {
 	var pairs []appcontext.Pair
 	known := false
 	if r.Mirror != nil {
@@ -78,7 +78,7 @@ func (r *Registry) Pairs(ctx context.Context, cluster string) ([]intake.Pair, er
 	return out, nil
 }
 
-func (r *Registry) pair(ctx context.Context, p appcontext.Pair) (intake.Pair, error) {
+func (r *Reader) pair(ctx context.Context, p appcontext.Pair) (intake.Pair, error) {
 	out := intake.Pair{Key: p.Key}
 	if p.Desired == "" {
 		return out, nil
@@ -101,6 +101,6 @@ func (r *Registry) pair(ctx context.Context, p appcontext.Pair) (intake.Pair, er
 }
 
 // Last returns the sequence number and the time of a cluster's last recorded report.
-func (r *Registry) Last(ctx context.Context, cluster string) (uint64, time.Time, error) {
+func (r *Reader) Last(ctx context.Context, cluster string) (uint64, time.Time, error) {
 	return r.Contexts.LastReport(ctx, cluster)
 }

@@ -1,7 +1,7 @@
-// Package reconciler reads the status of Flux, Argo CD and Config Sync: the applied commit,
+// Package reconcilerstatus reads the status of Flux, Argo CD and Config Sync: the applied commit,
 // errors, and the objects that were applied. It does not need their Go types, and reads
 // older versions with fewer fields, too.
-package reconciler
+package reconcilerstatus
 
 import (
 	"slices"
@@ -60,8 +60,8 @@ func (a Applied) Equal(b Applied) bool {
 // ID identifies an object that was applied.
 type ID struct{ Group, Version, Kind, Namespace, Name string }
 
-// Source is the status of a whole deployment. The zero value has no information.
-type Source struct {
+// DeploymentStatus is the status of a whole deployment. The zero value has no information.
+type DeploymentStatus struct {
 	Deployment string // whose Commit was applied; empty if each app has its own status
 	Commit     string
 	Error      string
@@ -81,20 +81,20 @@ func Read(u *unstructured.Unstructured) (Applied, bool) {
 // IsApplied reports whether objects of a kind are read by Read.
 func IsApplied(gk schema.GroupKind) bool { return gk == Kustomization || gk == Application }
 
-// ReadSource reads an object that is about a whole deployment.
-func ReadSource(u *unstructured.Unstructured) Source {
+// ReadDeployment reads an object that is about a whole deployment.
+func ReadDeployment(u *unstructured.Unstructured) DeploymentStatus {
 	switch u.GroupVersionKind().GroupKind() {
 	case GitRepository:
 		_, why := readReady(u)
-		return Source{Error: why}
+		return DeploymentStatus{Error: why}
 	case RootSync, RepoSync:
 		return readSync(u)
 	}
-	return Source{}
+	return DeploymentStatus{}
 }
 
-// IsSource reports whether objects of a kind are read by ReadSource.
-func IsSource(gk schema.GroupKind) bool {
+// IsDeployment reports whether objects of a kind are read by ReadDeployment.
+func IsDeployment(gk schema.GroupKind) bool {
 	return gk == GitRepository || gk == RootSync || gk == RepoSync
 }
 

@@ -1,4 +1,4 @@
-package engine
+package apply
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/report"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
 // apply creates the document, or updates the existing one:
@@ -20,7 +20,7 @@ import (
 //	POST 409, GET 200, different     PUT: configured
 //	POST 409, GET 404                the refusal of the POST, such as a missing parent
 //	POST 409 of an action            unchanged if the status shows that it is done
-func (e *Engine) apply(ctx context.Context, t task) report.Result {
+func (e *Executor) apply(ctx context.Context, t task) output.Result {
 	item, err := anchor.Item(t.call.Path, t.doc.Names)
 	if err != nil {
 		return e.fail(t, t.call.Path, err)
@@ -39,7 +39,7 @@ func (e *Engine) apply(ctx context.Context, t task) report.Result {
 	case res.OK() && anchor.IsAction(t.call.Path):
 		return e.accepted(ctx, t, res.Status)
 	case res.OK():
-		return e.done(t, item, report.Created, res.Status)
+		return e.done(t, item, output.Created, res.Status)
 	case res.Status != http.StatusConflict || e.o.PostOnly:
 		return e.fail(t, item, res.Err(req.Method, req.Path))
 	case anchor.IsAction(t.call.Path):
@@ -50,18 +50,18 @@ func (e *Engine) apply(ctx context.Context, t task) report.Result {
 
 // accepted returns the result of an accepted action, after the pauses that the user wants.
 // A failure after that keeps the status 202.
-func (e *Engine) accepted(ctx context.Context, t task, status int) report.Result {
+func (e *Executor) accepted(ctx context.Context, t task, status int) output.Result {
 	if err := e.pause(ctx, t, t.call.Path, status); err != nil {
 		r := e.fail(t, t.call.Path, err)
 		r.Status = status
 		return r
 	}
-	return e.done(t, t.call.Path, report.Accepted, status)
+	return e.done(t, t.call.Path, output.Accepted, status)
 }
 
 // reconcile updates the stored document. refused is the answer 409 to the POST; it is the
 // failure if no document of that name exists.
-func (e *Engine) reconcile(ctx context.Context, t task, item string, refused *client.Response) report.Result {
+func (e *Executor) reconcile(ctx context.Context, t task, item string, refused *client.Response) output.Result {
 	denied := refused.Err(http.MethodPost, t.call.Path)
 	if item == t.call.Path {
 		return e.fail(t, item, denied) // a document without a name
@@ -82,7 +82,7 @@ func (e *Engine) reconcile(ctx context.Context, t task, item string, refused *cl
 	}
 	switch {
 	case like == same:
-		return e.done(t, item, report.Unchanged, refused.Status)
+		return e.done(t, item, output.Unchanged, refused.Status)
 	case kind == "clusters":
 		r := e.fail(t, item, inPlace(item))
 		r.Status = refused.Status
@@ -103,7 +103,7 @@ func adviseRefused(path string) string {
 
 // replace replaces now with the document. If the entity tag or the visible content stays
 // the same, the document was unchanged: the client cannot compare secrets.
-func (e *Engine) replace(ctx context.Context, t task, item string, now *client.Response) report.Result {
+func (e *Executor) replace(ctx context.Context, t task, item string, now *client.Response) output.Result {
 	req, err := t.request(http.MethodPut, item)
 	if err != nil {
 		return e.fail(t, item, err)
@@ -128,15 +128,15 @@ func (e *Engine) replace(ctx context.Context, t task, item string, now *client.R
 		}
 		return r
 	case now.ETag() != "" && now.ETag() == res.ETag():
-		return e.done(t, item, report.Unchanged, res.Status)
+		return e.done(t, item, output.Unchanged, res.Status)
 	case now.ETag() == "" && len(t.files()) == 0 && bytes.Equal(now.Body, res.Body) && !masked(now.Body):
-		return e.done(t, item, report.Unchanged, res.Status)
+		return e.done(t, item, output.Unchanged, res.Status)
 	}
-	return e.done(t, item, report.Configured, res.Status)
+	return e.done(t, item, output.Configured, res.Status)
 }
 
 // update replaces the document without reading it.
-func (e *Engine) update(ctx context.Context, t task) report.Result {
+func (e *Executor) update(ctx context.Context, t task) output.Result {
 	req, err := t.request(t.call.Method, t.call.Path)
 	if err != nil {
 		return e.fail(t, t.call.Path, err)
@@ -151,11 +151,11 @@ func (e *Engine) update(ctx context.Context, t task) report.Result {
 	if err := e.pause(ctx, t, t.call.Path, res.Status); err != nil {
 		return e.fail(t, t.call.Path, err)
 	}
-	return e.done(t, t.call.Path, report.Configured, res.Status)
+	return e.done(t, t.call.Path, output.Configured, res.Status)
 }
 
 // delete removes the document, or terminates the deployment that it instantiated.
-func (e *Engine) delete(ctx context.Context, t task) report.Result {
+func (e *Executor) delete(ctx context.Context, t task) output.Result {
 	path := t.call.Path
 	if t.doc.At.File == "" {
 		if err := deletable(path); err != nil {
@@ -174,9 +174,9 @@ func (e *Engine) delete(ctx context.Context, t task) report.Result {
 		if err := e.pause(ctx, t, path, res.Status); err != nil {
 			return e.fail(t, path, err)
 		}
-		return e.done(t, path, report.Deleted, res.Status)
+		return e.done(t, path, output.Deleted, res.Status)
 	case res.Status == http.StatusNotFound && e.o.IgnoreMissing:
-		return e.done(t, path, report.Absent, res.Status)
+		return e.done(t, path, output.Absent, res.Status)
 	case res.Status == http.StatusConflict && terminating:
 		return e.checkState(ctx, t, res)
 	}
@@ -199,7 +199,7 @@ func deletable(path string) error {
 }
 
 // get reads the stored document.
-func (e *Engine) get(ctx context.Context, t task) report.Result {
+func (e *Executor) get(ctx context.Context, t task) output.Result {
 	path := t.call.Path
 	req := client.Request{Method: http.MethodGet, Path: path}
 	if anchor.WantsJSON(path) {
@@ -212,7 +212,7 @@ func (e *Engine) get(ctx context.Context, t task) report.Result {
 	if err != nil {
 		return e.fail(t, path, err)
 	}
-	r := e.done(t, path, report.Fetched, res.Status)
+	r := e.done(t, path, output.Fetched, res.Status)
 	r.Body = res.Body
 	return r
 }
