@@ -29,6 +29,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
@@ -61,8 +62,8 @@ type Options struct {
 // Store is what a mover needs of the AppContext.
 type Store interface {
 	PairsOn(ctx context.Context, cluster string) ([]appcontext.Pair, error)
-	PutRelocation(ctx context.Context, own appcontext.Fence, r appcontext.Relocation) (appcontext.Relocation, error)
-	DropRelocation(ctx context.Context, own appcontext.Fence, r appcontext.Relocation) error
+	PutRelocation(ctx context.Context, own appcontext.Fence, r gitstate.Relocation) (gitstate.Relocation, error)
+	DropRelocation(ctx context.Context, own appcontext.Fence, r gitstate.Relocation) error
 	AddEvents(ctx context.Context, events ...appcontext.Event) error
 }
 
@@ -117,8 +118,8 @@ func (m *Mover) Run(ctx context.Context) {
 
 // advance does what can be done for a move now. It reports whether to try again without a
 // change of its progress.
-func (m *Mover) advance(ctx context.Context, r appcontext.Relocation) (again bool) {
-	if r.Stage == appcontext.MoveLeft {
+func (m *Mover) advance(ctx context.Context, r gitstate.Relocation) (again bool) {
+	if r.Stage == gitstate.MoveLeft {
 		return m.removeLeftBranch(ctx, r)
 	}
 	to, err := m.Routes.Lookup().Route(ctx, r.Cluster)
@@ -137,17 +138,17 @@ func (m *Mover) advance(ctx context.Context, r appcontext.Relocation) (again boo
 }
 
 // step does the shard's part of a move. What has to be done in a queue is requeued, see Work.
-func (m *Mover) step(ctx context.Context, r appcontext.Relocation, to route.Route) (again bool, err error) {
+func (m *Mover) step(ctx context.Context, r gitstate.Relocation, to route.Route) (again bool, err error) {
 	targets := m.Pairs.On(r.Cluster)
 	m.Requeue(ctx, targets)
 	oldPlace, newPlace := to.Move.From.Shard() == m.Shard, to.Shard() == m.Shard
 	switch {
-	case r.Stage == appcontext.MoveAsked && oldPlace && len(targets) == 0:
-		return false, m.reached(ctx, to, appcontext.Relocation{Stage: appcontext.MoveWritten})
-	case r.Stage == appcontext.MoveWritten && newPlace:
+	case r.Stage == gitstate.MoveAsked && oldPlace && len(targets) == 0:
+		return false, m.reached(ctx, to, gitstate.Relocation{Stage: gitstate.MoveWritten})
+	case r.Stage == gitstate.MoveWritten && newPlace:
 		all, err := m.takeOver(ctx, r, to)
 		return !all, err
-	case r.Stage == appcontext.MoveTaken && oldPlace:
+	case r.Stage == gitstate.MoveTaken && oldPlace:
 		return false, m.clear(ctx, r, to)
 	}
 	return false, nil
@@ -192,7 +193,7 @@ func (m *Mover) carry(ctx context.Context, to route.Route, targets []pair.Target
 	if err != nil {
 		return err
 	}
-	next := appcontext.Relocation{Stage: appcontext.MoveWritten, Written: string(commit)}
+	next := gitstate.Relocation{Stage: gitstate.MoveWritten, Written: string(commit)}
 	for _, t := range targets {
 		next.Deployments = append(next.Deployments, t.UID)
 	}
@@ -205,8 +206,8 @@ func (m *Mover) handOver(ctx context.Context, to route.Route, targets []pair.Tar
 	if err != nil || len(targets) == 0 {
 		return err
 	}
-	if r.Stage != appcontext.MoveWritten { // the new shard has taken over others already; it must do so again
-		r.Stage = appcontext.MoveWritten
+	if r.Stage != gitstate.MoveWritten { // the new shard has taken over others already; it must do so again
+		r.Stage = gitstate.MoveWritten
 		if _, err := m.Store.PutRelocation(ctx, m.Fence, r); err != nil {
 			return err
 		}
@@ -221,13 +222,13 @@ func (m *Mover) handOver(ctx context.Context, to route.Route, targets []pair.Tar
 }
 
 // handover is how pairs change on their way to the shard of the new place.
-func handover(r appcontext.Relocation, to route.Route) pairs.Handover {
+func handover(r gitstate.Relocation, to route.Route) pairs.Handover {
 	return pairs.Handover{To: route.Group.Shard(to.Shard()), Commit: r.Written, Before: r.At, Redeliver: syncer.Bootstrapping(to.Backend) != nil}
 }
 
 // takeOver takes over the pairs that other shards have handed over. It reports whether
 // these are all pairs of the cluster.
-func (m *Mover) takeOver(ctx context.Context, r appcontext.Relocation, to route.Route) (all bool, err error) {
+func (m *Mover) takeOver(ctx context.Context, r gitstate.Relocation, to route.Route) (all bool, err error) {
 	stored, err := m.Store.PairsOn(ctx, r.Cluster)
 	if err != nil {
 		return false, err
@@ -242,7 +243,7 @@ func (m *Mover) takeOver(ctx context.Context, r appcontext.Relocation, to route.
 			return false, err
 		}
 	}
-	if err := m.reached(ctx, to, appcontext.Relocation{Stage: appcontext.MoveTaken}); err != nil {
+	if err := m.reached(ctx, to, gitstate.Relocation{Stage: gitstate.MoveTaken}); err != nil {
 		return false, err
 	}
 	m.resume(ctx, to)
@@ -276,9 +277,9 @@ func (m *Mover) resume(ctx context.Context, to route.Route) {
 }
 
 // clear removes what a cluster held from its old place when nothing reads that any longer.
-func (m *Mover) clear(ctx context.Context, r appcontext.Relocation, to route.Route) error {
+func (m *Mover) clear(ctx context.Context, r gitstate.Relocation, to route.Route) error {
 	if !r.Finish && !to.SameSource() {
-		return m.reached(ctx, to, appcontext.Relocation{Stage: r.Stage, Error: "its old place stays until its reconciler reads branch " + to.Settings.ReadBranch() + "; when it does, finish the move (emcoctl move --finish)"})
+		return m.reached(ctx, to, gitstate.Relocation{Stage: r.Stage, Error: "its old place stays until its reconciler reads branch " + to.Settings.ReadBranch() + "; when it does, finish the move (emcoctl move --finish)"})
 	}
 	defer m.HoldRepairs()()
 	old := make([]pair.Target, len(r.Deployments))
@@ -292,7 +293,7 @@ func (m *Mover) clear(ctx context.Context, r appcontext.Relocation, to route.Rou
 	if err != nil {
 		return errors.Join(err, m.reportError(ctx, to, r.Stage, err))
 	}
-	if err := m.reached(ctx, to, appcontext.Relocation{Stage: appcontext.MoveDone, Cleared: string(commit)}); err != nil {
+	if err := m.reached(ctx, to, gitstate.Relocation{Stage: gitstate.MoveDone, Cleared: string(commit)}); err != nil {
 		return err
 	}
 	m.Log.Info("a cluster was moved", "cluster", r.Cluster, "from", to.Move.From.Place(), "to", to.Place())
@@ -316,8 +317,8 @@ func (m *Mover) releasePlatform(ctx context.Context, old []pair.Target, to route
 }
 
 // reportError stores why a move does not go on.
-func (m *Mover) reportError(ctx context.Context, to route.Route, stage appcontext.MoveStage, why error) error {
-	err := m.reached(ctx, to, appcontext.Relocation{Stage: stage, Error: why.Error()})
+func (m *Mover) reportError(ctx context.Context, to route.Route, stage gitstate.MoveStage, why error) error {
+	err := m.reached(ctx, to, gitstate.Relocation{Stage: stage, Error: why.Error()})
 	if err != nil {
 		m.Log.Warn("the error of a move was not stored", "cluster", to.Move.Cluster, "err", err)
 	}
@@ -325,7 +326,7 @@ func (m *Mover) reportError(ctx context.Context, to route.Route, stage appcontex
 }
 
 // reached stores the stage of a move.
-func (m *Mover) reached(ctx context.Context, to route.Route, r appcontext.Relocation) error {
+func (m *Mover) reached(ctx context.Context, to route.Route, r gitstate.Relocation) error {
 	r.Cluster, r.Registration, r.Number = to.Move.Cluster, to.Registration, to.Move.Number
 	ctx, release := queue.WithGrace(ctx)
 	defer release()

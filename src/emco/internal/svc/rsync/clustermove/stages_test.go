@@ -12,6 +12,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -119,7 +120,7 @@ func (m *moving) work() {
 func TestAClusterIsCarriedAsAWhole(t *testing.T) {
 	t.Parallel()
 	m := newMoving(t)
-	if err := m.contexts.AskRelocation(t.Context(), appcontext.Relocation{Cluster: "edge+c1", Registration: m.uid, Number: 1}); err != nil {
+	if err := m.contexts.AskRelocation(t.Context(), gitstate.Relocation{Cluster: "edge+c1", Registration: m.uid, Number: 1}); err != nil {
 		t.Fatal(err)
 	}
 	other := appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "8", App: "db"}, Applied: "bundle", Shard: route.Group.Shard(fleet.Shard() + 1)}
@@ -134,7 +135,7 @@ func TestAClusterIsCarriedAsAWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.work()
-	if got := m.stage(); m.git.carried != 1 || got != string(appcontext.MoveWritten) {
+	if got := m.stage(); m.git.carried != 1 || got != string(gitstate.MoveWritten) {
 		t.Errorf("carried %d times, stage %q", m.git.carried, got)
 	}
 }
@@ -143,14 +144,14 @@ func TestAClusterIsCarriedAsAWhole(t *testing.T) {
 func TestTheOldPlaceStaysWhileItIsRead(t *testing.T) {
 	t.Parallel()
 	m := newMoving(t)
-	taken := appcontext.Relocation{Cluster: "edge+c1", Registration: m.uid, Number: 1, Stage: appcontext.MoveTaken, Deployments: []string{"7"}}
+	taken := gitstate.Relocation{Cluster: "edge+c1", Registration: m.uid, Number: 1, Stage: gitstate.MoveTaken, Deployments: []string{"7"}}
 	if _, err := m.contexts.PutRelocation(t.Context(), appcontext.Fence{}, taken); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { m.mover.Run(ctx); close(done) }()
-	until := func(what string, ok func(appcontext.Relocation) bool) {
+	until := func(what string, ok func(gitstate.Relocation) bool) {
 		t.Helper()
 		for e := range m.contexts.WatchRelocations(t.Context()) {
 			if !e.Synced && ok(e.Relocation) {
@@ -159,16 +160,16 @@ func TestTheOldPlaceStaysWhileItIsRead(t *testing.T) {
 		}
 		t.Errorf("%s: the watch ended", what)
 	}
-	until("it waits", func(r appcontext.Relocation) bool {
-		return strings.Contains(r.Error, "finish the move") || r.Stage == appcontext.MoveDone
+	until("it waits", func(r gitstate.Relocation) bool {
+		return strings.Contains(r.Error, "finish the move") || r.Stage == gitstate.MoveDone
 	})
 	if m.git.cleared != 0 {
 		t.Error("the old place was cleared while the cluster may read it")
 	}
-	if err := m.contexts.AskRelocation(t.Context(), appcontext.Relocation{Cluster: "edge+c1", Registration: m.uid, Number: 1, Finish: true}); err != nil {
+	if err := m.contexts.AskRelocation(t.Context(), gitstate.Relocation{Cluster: "edge+c1", Registration: m.uid, Number: 1, Finish: true}); err != nil {
 		t.Fatal(err)
 	}
-	until("it is done", func(r appcontext.Relocation) bool { return r.Stage == appcontext.MoveDone })
+	until("it is done", func(r gitstate.Relocation) bool { return r.Stage == gitstate.MoveDone })
 	cancel()
 	<-done
 	if m.git.cleared != 1 {

@@ -9,7 +9,8 @@ import (
 
 // Timers call back for targets. A target has one timer; setting it again moves it.
 type Timers struct {
-	call func(pair.Target)
+	call    func(pair.Target)
+	running sync.WaitGroup // calls in progress; Stop waits for them
 
 	mu      sync.Mutex
 	timers  map[pair.Target]*time.Timer // guarded by mu
@@ -40,9 +41,11 @@ func (t *Timers) fire(target pair.Target, timer *time.Timer) {
 	current := t.timers[target] == timer && !t.stopped
 	if current {
 		delete(t.timers, target)
+		t.running.Add(1) // with mu held, so Stop sees it or prevents the call
 	}
 	t.mu.Unlock()
 	if current {
+		defer t.running.Done()
 		t.call(target)
 	}
 }
@@ -61,12 +64,14 @@ func (t *Timers) cancelLocked(target pair.Target) {
 	}
 }
 
-// Stop removes all timers for good.
+// Stop removes all timers and returns when no call is running. No later Set has an effect.
+// A call must not call Stop.
 func (t *Timers) Stop() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.stopped = true
 	for _, timer := range t.timers {
 		timer.Stop()
 	}
+	t.mu.Unlock()
+	t.running.Wait()
 }

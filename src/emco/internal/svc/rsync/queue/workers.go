@@ -1,5 +1,7 @@
 // Package queue runs work for keys: one worker at a time for each key, with timers for
-// retries and one cancellation for each deployment.
+// retries and one cancellation for each deployment. It also lists the targets whose
+// repository is unreachable, so that they are tried again together, and holds the two
+// waits of rsync: Pause, and WithGrace for results that must still be written.
 package queue
 
 import (
@@ -15,14 +17,14 @@ import (
 // queued for the key together. A worker exists while its key has work.
 type Workers struct {
 	work func(ctx context.Context, key string, due []pair.Target)
-	wg   sync.WaitGroup // of the workers
+	wg   sync.WaitGroup // the workers; Wait waits for them
 
 	mu     sync.Mutex
 	queued map[string]map[pair.Target]bool // by key; guarded by mu
 	active map[string]bool                 // keys with a worker; guarded by mu
 }
 
-// NewWorkers returns workers without work. work must not be niw.
+// NewWorkers returns workers without work. work must not be nil.
 func NewWorkers(work func(ctx context.Context, key string, due []pair.Target)) *Workers {
 	return &Workers{queued: map[string]map[pair.Target]bool{}, active: map[string]bool{}, work: work}
 }
@@ -69,5 +71,5 @@ func (w *Workers) take(ctx context.Context, key string) []pair.Target {
 	return due
 }
 
-// Wait returns when all workers have ended; no target may be added from then on.
+// Wait returns when all workers have ended. No target may be added after it.
 func (w *Workers) Wait() { w.wg.Wait() }
