@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	maxActions = etcdkv.MaxOps - 3 // actions and events of one move: leaves room for the head and two operations
-	maxMoves   = 2                 // in one transaction
+	maxActions     = etcdkv.MaxOps - 3 // actions and events of one change: the limit leaves room for the head and two operations
+	maxHeadChanges = 2                 // in one transaction
 )
 
 // HeadStore stores heads, with the history and the waiting operations of deployments.
@@ -176,22 +176,22 @@ func overtaken(uid string) error {
 	return errs.E(errs.Conflict, "change", "deployment "+uid, ErrOvertaken)
 }
 
-// Move changes one deployment from one state to the next.
-type Move struct {
+// HeadChange changes one deployment from one state to the next.
+type HeadChange struct {
 	From, To Head       // From as it was read; From.Mod is 0 if it did not exist
 	Acts     []Action   // for the history
-	Events   []Event    // for the event log; Move fills in the deployment, and the time if it is zero
+	Events   []Event    // for the event log; ChangeHeads fills in the deployment, and the time if it is zero
 	Op       *Operation // to queue; nil for none
 
 	// Needs is another head that must be as it was read, such as that of a logical cloud;
-	// the move is recorded as a use of it. Nil for none.
+	// the change is recorded as a use of it. Nil for none.
 	Needs *Head
 	// Unused is what Uses returned before the caller found that nothing uses the head. The
-	// move is refused if a use was recorded since. Nil if that does not matter.
+	// change is refused if a use was recorded since. Nil if that does not matter.
 	Unused *Uses
 }
 
-// Uses is a moment in the uses of a head, see Move.
+// Uses is a moment in the uses of a head, see HeadChange.
 type Uses struct {
 	uid string
 	mod int64
@@ -209,30 +209,30 @@ func (s *HeadStore) Uses(ctx context.Context, uid string) (Uses, error) {
 	return Uses{uid: uid, mod: r.Kvs[0].ModRevision}, nil
 }
 
-// Step makes one move: it replaces the head, which must still be as from was read
+// Step makes one change: it replaces the head, which must still be as from was read
 // (from.Mod; 0: it must not exist), appends acts to the history, and queues op, if given.
-// See Move.
+// See HeadChange.
 func (s *HeadStore) Step(ctx context.Context, from, to Head, acts []Action, op *Operation) (Head, error) {
-	heads, err := s.Move(ctx, Move{From: from, To: to, Acts: acts, Op: op})
+	heads, err := s.ChangeHeads(ctx, HeadChange{From: from, To: to, Acts: acts, Op: op})
 	if err != nil {
 		return Head{}, err
 	}
 	return heads[0], nil
 }
 
-// Move makes one or two moves of different deployments in one transaction: both or none.
+// ChangeHeads makes one or two changes of different deployments in one transaction: both or none.
 // It sets Seq of each head, and Op where one is queued. The operation that From names is
 // removed unless To still names it. The heads are returned in order.
 //
 // Conflict with ErrOvertaken when a head is not as it was read; nothing is written then.
-// After Unavailable the moves may have been made: read the heads.
-func (s *HeadStore) Move(ctx context.Context, moves ...Move) ([]Head, error) {
-	if len(moves) == 0 || len(moves) > maxMoves || len(moves) == 2 && moves[0].To.UID == moves[1].To.UID {
-		return nil, errs.E(errs.Invalid, "change", "deployments", fmt.Errorf("%d moves are not one, or two of different deployments", len(moves)))
+// After Unavailable the changes may have been made: read the heads.
+func (s *HeadStore) ChangeHeads(ctx context.Context, changes ...HeadChange) ([]Head, error) {
+	if len(changes) == 0 || len(changes) > maxHeadChanges || len(changes) == 2 && changes[0].To.UID == changes[1].To.UID {
+		return nil, errs.E(errs.Invalid, "change", "deployments", fmt.Errorf("%d changes: it must be one, or two of different deployments", len(changes)))
 	}
-	t := &moveTxn{used: map[string]bool{}}
-	for _, m := range moves {
-		if err := s.addMove(t, m); err != nil {
+	t := &headTxn{used: map[string]bool{}}
+	for _, m := range changes {
+		if err := s.addChange(t, m); err != nil {
 			return nil, err
 		}
 	}
@@ -252,8 +252,8 @@ func (s *HeadStore) Move(ctx context.Context, moves ...Move) ([]Head, error) {
 	return t.heads, nil
 }
 
-// moveTxn is the transaction of one or two moves while it is built.
-type moveTxn struct {
+// headTxn is the transaction of one or two changes while it is built.
+type headTxn struct {
 	heads []Head // as they are afterwards
 	cmps  []clientv3.Cmp
 	ops   []clientv3.Op
@@ -261,8 +261,8 @@ type moveTxn struct {
 	err   error           // of encoding
 }
 
-// addMove adds a move: what it requires of heads, and what it writes.
-func (s *HeadStore) addMove(t *moveTxn, m Move) error {
+// addChange adds a change: what it requires of heads, and what it writes.
+func (s *HeadStore) addChange(t *headTxn, m HeadChange) error {
 	if err := m.check(); err != nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func (s *HeadStore) addMove(t *moveTxn, m Move) error {
 }
 
 // addPut adds a record. The first error stays in t.err.
-func addPut[T any](t *moveTxn, key string, v T) {
+func addPut[T any](t *headTxn, key string, v T) {
 	text, err := etcdkv.Encode(key, v)
 	if t.err == nil {
 		t.err = err
@@ -313,7 +313,7 @@ func addPut[T any](t *moveTxn, key string, v T) {
 	t.ops = append(t.ops, clientv3.OpPut(key, text))
 }
 
-func (m Move) check() error {
+func (m HeadChange) check() error {
 	if m.From.Mod != 0 && m.From.UID != m.To.UID {
 		return errs.E(errs.Invalid, "step", m.To.UID, fmt.Errorf("it was read as %s", m.From.UID))
 	}

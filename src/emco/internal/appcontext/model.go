@@ -108,7 +108,7 @@ type App struct {
 type Dependency struct {
 	App   string `json:"app"`
 	Ready bool   `json:"ready,omitempty"` // it must be ready; else applied is enough
-	Wait  int    `json:"wait,omitempty"`  // seconds to wait after that
+	Delay int    `json:"wait,omitempty"`  // seconds to wait after that
 }
 
 // Rollout brings a change of an app to its clusters in waves: a wave begins when all
@@ -182,7 +182,7 @@ type Pair struct {
 	Error     string    `json:"error,omitempty"`
 	Reason    string    `json:"reason,omitempty"`   // one word for Error that users may search for; usually empty
 	Findings  []string  `json:"findings,omitempty"` // warnings for users
-	At        time.Time `json:"at"`
+	At        time.Time `json:"at"`                 // when Desired, Step or the outcome last changed; of an Applied pair, since when it is Applied
 
 	Change  Change `json:"change,omitempty"`  // decides which hooks run on the way to Desired; empty once the app is removed
 	From    Digest `json:"from,omitempty"`    // bundle that ran before the change; empty: none
@@ -191,13 +191,13 @@ type Pair struct {
 	Halted  bool   `json:"halted,omitempty"`  // a hook failed: only another revision continues
 	Blocked string `json:"blocked,omitempty"` // what it waits for, for users
 
-	Edit *ForeignEdit `json:"edit,omitempty"` // the last one since the last revision; nil: none
+	Edit *ExternalEdit `json:"edit,omitempty"` // the last one since the last revision; nil: none
 
 	Shard string `json:"shard,omitempty"` // of rsync that it belongs to, for its whole life; empty: unknown
 }
 
-// ForeignEdit is a change of the files of a pair in Git that rsync did not make.
-type ForeignEdit struct {
+// ExternalEdit is a change of the files of a pair in Git that rsync did not make.
+type ExternalEdit struct {
 	Commit string    `json:"commit"`
 	Author string    `json:"author,omitempty"`
 	Paths  []string  `json:"paths"`            // some of them

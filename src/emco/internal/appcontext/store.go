@@ -9,7 +9,7 @@
 //	dep/<uid>/place/<n>/<try>/<k>       placements of up to 4,096 clusters, written once
 //	dep/<uid>/commit/<n>                Git commits that carried revision n, by rsync
 //	event/<uid>/<time>-<random>         Event; the newest few hundred of a deployment
-//	use/<uid>                           the last use of a head by another head's move
+//	use/<uid>                           the last use of a head by another head's change
 //	op/<uid>/<id>                       Operation that waits for the orchestrator
 //	pair/<cluster>/<uid>/<app>          Pair, by rsync
 //	report/<cluster>/<uid>/<app>        Report, by status sources

@@ -95,19 +95,19 @@ func (s Snapshot) LastInstance() string {
 	return ""
 }
 
-// Move returns the move from the snapshot's head to another one.
-func (s Snapshot) Move(to appcontext.Head, actions ...appcontext.Action) appcontext.Move {
+// Change returns the change from the snapshot's head to another one.
+func (s Snapshot) Change(to appcontext.Head, actions ...appcontext.Action) appcontext.HeadChange {
 	if s.Head.Mod == 0 {
 		actions = append(s.Actions[:len(s.Actions):len(s.Actions)], actions...)
 	}
-	return appcontext.Move{From: s.Head, To: to, Acts: actions}
+	return appcontext.HeadChange{From: s.Head, To: to, Acts: actions}
 }
 
 // HeadWriter reads and changes heads.
 type HeadWriter interface {
 	HeadReader
-	// Move makes one or two moves of different deployments in one transaction.
-	Move(ctx context.Context, moves ...appcontext.Move) ([]appcontext.Head, error)
+	// ChangeHeads changes the heads of one or two deployments in one transaction.
+	ChangeHeads(ctx context.Context, changes ...appcontext.HeadChange) ([]appcontext.Head, error)
 	// Remove deletes a deployment if its head is still as it was read.
 	Remove(ctx context.Context, h appcontext.Head) error
 }
@@ -124,13 +124,13 @@ func (x Executor) Load(ctx context.Context, doc store.Doc) (Snapshot, error) {
 	return Snapshot{Doc: doc, Head: head, Actions: actions}, err
 }
 
-// DecideFunc returns the moves that a request causes, the requested deployment's first; no
-// moves mean that nothing needs to change.
-type DecideFunc func(context.Context, Snapshot) ([]appcontext.Move, error)
+// DecideFunc returns the changes that a request causes, the requested deployment's first; no
+// changes mean that nothing needs to change.
+type DecideFunc func(context.Context, Snapshot) ([]appcontext.HeadChange, error)
 
-// Execute calls decide and makes its moves in one transaction. If others change the
+// Execute calls decide and makes its changes in one transaction. If others change the
 // deployment in the meantime, it calls decide again with a new snapshot. The last action
-// of the first move stores the request's key and is returned. A request that was executed
+// of the first change stores the request's key and is returned. A request that was executed
 // before is not executed again: Execute returns its action.
 func (x Executor) Execute(ctx context.Context, doc store.Doc, req Request, decide DecideFunc) (appcontext.Action, error) {
 	for attempt := 1; ; attempt++ {
@@ -157,13 +157,13 @@ func (x Executor) attempt(ctx context.Context, doc store.Doc, req Request, decid
 	if earlier, found, err := req.previous(s.Actions); found {
 		return earlier, err
 	}
-	moves, err := decide(ctx, s)
-	if err != nil || len(moves) == 0 {
+	changes, err := decide(ctx, s)
+	if err != nil || len(changes) == 0 {
 		return appcontext.Action{}, err
 	}
-	last := &moves[0].Acts[len(moves[0].Acts)-1]
+	last := &changes[0].Acts[len(changes[0].Acts)-1]
 	last.Key = req.Key
-	heads, err := x.Contexts.Move(ctx, moves...)
+	heads, err := x.Contexts.ChangeHeads(ctx, changes...)
 	if err != nil {
 		return *last, err
 	}

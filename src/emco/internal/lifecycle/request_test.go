@@ -33,12 +33,12 @@ func desk(t *testing.T) (Executor, store.Doc) {
 }
 
 // approval decides for an approval, and counts.
-func approval(ask Request, decided *atomic.Int64) func(context.Context, Snapshot) ([]appcontext.Move, error) {
-	return func(_ context.Context, c Snapshot) ([]appcontext.Move, error) {
+func approval(ask Request, decided *atomic.Int64) func(context.Context, Snapshot) ([]appcontext.HeadChange, error) {
+	return func(_ context.Context, c Snapshot) ([]appcontext.HeadChange, error) {
 		decided.Add(1)
 		to := c.Head
 		to.State, to.LastRev = appcontext.Approved, to.LastRev+1
-		return []appcontext.Move{c.Move(to, ask.NewAction(to.State, "", to.LastRev))}, nil
+		return []appcontext.HeadChange{c.Change(to, ask.NewAction(to.State, "", to.LastRev))}, nil
 	}
 }
 
@@ -75,7 +75,7 @@ func TestARefusalLeavesTheKeyFree(t *testing.T) {
 	d, doc := desk(t)
 	ask, decided := Request{Event: Approve, Key: "k"}, atomic.Int64{}
 	no := errs.New(errs.Conflict, "no")
-	if _, err := d.Execute(t.Context(), doc, ask, func(context.Context, Snapshot) ([]appcontext.Move, error) { return nil, no }); !errors.Is(err, no) {
+	if _, err := d.Execute(t.Context(), doc, ask, func(context.Context, Snapshot) ([]appcontext.HeadChange, error) { return nil, no }); !errors.Is(err, no) {
 		t.Errorf("got %v, want the refusal", err)
 	}
 	if act, err := d.Execute(t.Context(), doc, ask, approval(ask, &decided)); err != nil || act.Revision != 1 {
@@ -89,26 +89,26 @@ func TestAnOvertakenRequestIsDecidedAgain(t *testing.T) {
 	d, doc := desk(t)
 	ask, decided := Request{Event: Approve}, atomic.Int64{}
 	decide := approval(ask, &decided)
-	act, err := d.Execute(t.Context(), doc, ask, func(ctx context.Context, c Snapshot) ([]appcontext.Move, error) {
-		moves, err := decide(ctx, c)
+	act, err := d.Execute(t.Context(), doc, ask, func(ctx context.Context, c Snapshot) ([]appcontext.HeadChange, error) {
+		changes, err := decide(ctx, c)
 		if decided.Load() <= 3 {
 			to := c.Head
 			to.LastRev += 10
-			if _, err := d.Contexts.Move(ctx, c.Move(to)); err != nil {
+			if _, err := d.Contexts.ChangeHeads(ctx, c.Change(to)); err != nil {
 				return nil, err
 			}
 		}
-		return moves, err
+		return changes, err
 	})
 	if err != nil || act.Revision != 31 || decided.Load() != 4 {
 		t.Errorf("got %+v, %v after %d decisions; want revision 31 after 4", act, err, decided.Load())
 	}
-	_, err = d.Execute(t.Context(), doc, ask, func(ctx context.Context, c Snapshot) ([]appcontext.Move, error) {
-		moves, err := decide(ctx, c)
-		if _, err := d.Contexts.Move(ctx, c.Move(c.Head)); err != nil {
+	_, err = d.Execute(t.Context(), doc, ask, func(ctx context.Context, c Snapshot) ([]appcontext.HeadChange, error) {
+		changes, err := decide(ctx, c)
+		if _, err := d.Contexts.ChangeHeads(ctx, c.Change(c.Head)); err != nil {
 			return nil, err
 		}
-		return moves, err
+		return changes, err
 	})
 	if !errors.Is(err, appcontext.ErrOvertaken) || decided.Load() != 4+maxAttempts {
 		t.Errorf("got %v after %d more decisions, want it given up after %d", err, decided.Load()-4, maxAttempts)

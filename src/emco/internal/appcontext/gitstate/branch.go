@@ -1,5 +1,6 @@
-// Package gitstate stores what rsync and operators record of Git: the branches that rsync
-// writes to, and the progress of clusters' moves between places.
+// Package gitstate stores what is recorded of Git: the branches that rsync writes to, with
+// what operators decided about them, and the progress of clusters' moves between places. clm
+// asks for moves; rsync carries them out.
 //
 //	git/<hash>       Branch
 //	move/<cluster>   Relocation
@@ -19,18 +20,19 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// Branch is the record of a Git branch that rsync writes to. It is how a rewritten history
-// is noticed.
+// Branch is the record of a Git branch that rsync writes to. By its Commit rsync notices a
+// rewritten history. An operator's decision increments a counter; rsync sets the counter's
+// counterpart to the same value when it has carried out the decision.
 type Branch struct {
-	URL     string `json:"url"`
-	Name    string `json:"branch"`
-	Commit  string `json:"commit,omitempty"`  // our last one, which the branch must contain; empty: any history will do
-	Adopted int64  `json:"adopted,omitempty"` // counts how often an operator adopted the history as it is, or restored it
-	Renewed int64  `json:"renewed,omitempty"` // the last of these after which everything desired was written again
-	Judged  int64  `json:"judged,omitempty"`  // counts how often an operator decided on held edits
-	Keep    bool   `json:"keep,omitempty"`    // the last of these decisions: the edits stay; else they are overwritten
-	Heeded  int64  `json:"heeded,omitempty"`  // the last of these that was carried out
-	Mod     int64  `json:"-"`                 // etcd revision at which it was read; used for compare-and-swap
+	URL        string `json:"url"`
+	Name       string `json:"branch"`
+	Commit     string `json:"commit,omitempty"`  // our last one, which the branch must contain; empty: any history will do
+	Adopted    int64  `json:"adopted,omitempty"` // counts how often an operator adopted the history as it is, or restored it
+	Rewritten  int64  `json:"renewed,omitempty"` // value of Adopted up to which everything desired was written again
+	Decided    int64  `json:"judged,omitempty"`  // counts how often an operator decided on held edits
+	Keep       bool   `json:"keep,omitempty"`    // the last of these decisions: the edits stay; else they are overwritten
+	CarriedOut int64  `json:"heeded,omitempty"`  // value of Decided up to which decisions were carried out
+	Mod        int64  `json:"-"`                 // etcd revision at which it was read; used for compare-and-swap
 }
 
 // BranchStore stores the records of Git branches.
@@ -100,22 +102,22 @@ func changedBranch(b Branch) error {
 // Adopt accepts the history of a branch as it is: everything desired will be written on
 // top of it. NotFound if nothing was ever written to the branch.
 func (s *BranchStore) Adopt(ctx context.Context, url, name string) (Branch, error) {
-	return s.renewed(ctx, url, name, func(b *Branch) { b.Commit = "" })
+	return s.rewriteAll(ctx, url, name, func(b *Branch) { b.Commit = "" })
 }
 
-// Restored records that the history of a branch was restored: everything desired will be
+// SetRestored records that the history of a branch was restored: everything desired will be
 // written again where it differs. NotFound if nothing was ever written to the branch.
-func (s *BranchStore) Restored(ctx context.Context, url, name string) (Branch, error) {
-	return s.renewed(ctx, url, name, func(*Branch) {})
+func (s *BranchStore) SetRestored(ctx context.Context, url, name string) (Branch, error) {
+	return s.rewriteAll(ctx, url, name, func(*Branch) {})
 }
 
-// Judge records that an operator has decided on held edits.
-func (s *BranchStore) Judge(ctx context.Context, url, name string, keep bool) (Branch, error) {
-	return s.alter(ctx, url, name, func(b *Branch) { b.Judged, b.Keep = b.Judged+1, keep })
+// ResolveEdits records that an operator has decided on held edits.
+func (s *BranchStore) ResolveEdits(ctx context.Context, url, name string, keep bool) (Branch, error) {
+	return s.alter(ctx, url, name, func(b *Branch) { b.Decided, b.Keep = b.Decided+1, keep })
 }
 
-// renewed changes the record, and has everything desired written again.
-func (s *BranchStore) renewed(ctx context.Context, url, name string, how func(*Branch)) (Branch, error) {
+// rewriteAll changes the record, and asks rsync to write everything desired again.
+func (s *BranchStore) rewriteAll(ctx context.Context, url, name string, how func(*Branch)) (Branch, error) {
 	return s.alter(ctx, url, name, func(b *Branch) { how(b); b.Adopted++ })
 }
 

@@ -18,7 +18,7 @@ type index struct {
 	heads       map[string]*appcontext.Head
 	deployments map[string]map[Place]*Entry
 	clusters    map[string]map[onCluster]*Entry // the same entries
-	lives       map[string]*Life                // by cluster
+	lives       map[string]*LastSign            // by cluster
 	broken      map[recordKey]bool              // records that could not be read
 	names       names
 }
@@ -33,7 +33,7 @@ type recordKey struct {
 func newIndex() *index {
 	return &index{
 		heads: map[string]*appcontext.Head{}, deployments: map[string]map[Place]*Entry{},
-		clusters: map[string]map[onCluster]*Entry{}, lives: map[string]*Life{},
+		clusters: map[string]map[onCluster]*Entry{}, lives: map[string]*LastSign{},
 		broken: map[recordKey]bool{}, names: names{},
 	}
 }
@@ -80,7 +80,7 @@ func (x *index) place(r appcontext.Record) (news bool) {
 		drop(x.clusters, at.Cluster, onCluster{uid, at.App})
 		return true
 	}
-	next.Life = x.life(at.Cluster)
+	next.LastSign = x.life(at.Cluster)
 	keep(x.deployments, uid, at, &next)
 	keep(x.clusters, at.Cluster, onCluster{uid, at.App}, &next)
 	return r.Space == appcontext.PairSpace || !next.Report.repeats(before.Report)
@@ -101,10 +101,10 @@ func (x *index) markAll(l *agentListener) {
 	}
 }
 
-func (x *index) life(cluster string) *Life {
+func (x *index) life(cluster string) *LastSign {
 	l := x.lives[cluster]
 	if l == nil {
-		l = new(Life)
+		l = new(LastSign)
 		x.lives[x.names.of(cluster)] = l
 	}
 	return l

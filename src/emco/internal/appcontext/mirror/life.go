@@ -9,13 +9,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 )
 
-// Life is the last sign of life of a cluster's agent: a report, or that nothing has changed.
+// LastSign is the last sign of life of a cluster's agent: a report, or that nothing has changed.
 // All entries of the cluster share it, and it advances under their readers.
-type Life struct {
+type LastSign struct {
 	last atomic.Pointer[agents.Agent]
 }
 
-func (l *Life) set(a *agents.Agent) {
+func (l *LastSign) set(a *agents.Agent) {
 	if a != nil {
 		a.Tokens = nil // no reader needs them
 	}
@@ -23,7 +23,7 @@ func (l *Life) set(a *agents.Agent) {
 }
 
 // At is its time; the zero time if there was none, and for a nil Life.
-func (l *Life) At() time.Time {
+func (l *LastSign) At() time.Time {
 	if l == nil {
 		return time.Time{}
 	}
@@ -39,17 +39,17 @@ func (e *Entry) Heard() time.Time {
 	if e.Report == nil {
 		return time.Time{}
 	}
-	if at := e.Life.At(); e.Report.Seq > 0 && at.After(e.Report.At) {
+	if at := e.LastSign.At(); e.Report.Seq > 0 && at.After(e.Report.At) {
 		return at
 	}
 	return e.Report.At
 }
 
-// lives returns the signs of life of clusters.
-func lives(agents []agents.Agent) map[string]*Life {
-	out := make(map[string]*Life, len(agents))
+// lastSigns returns the signs of life of clusters.
+func lastSigns(agents []agents.Agent) map[string]*LastSign {
+	out := make(map[string]*LastSign, len(agents))
 	for _, a := range agents {
-		out[a.Cluster] = new(Life)
+		out[a.Cluster] = new(LastSign)
 		out[a.Cluster].set(&a)
 	}
 	return out

@@ -137,9 +137,9 @@ type Place struct{ Cluster, App string }
 
 // Entry is the records of a place.
 type Entry struct {
-	Pair   *appcontext.Pair // nil: it does not exist
-	Report *Report          // nil: the cluster has not reported
-	Life   *Life            // the last sign of life of the cluster; nil: not known
+	Pair     *appcontext.Pair // nil: it does not exist
+	Report   *Report          // nil: the cluster has not reported
+	LastSign *LastSign        // the last sign of life of the cluster; nil: not known
 }
 
 // Snapshot returns the deployment of the head uid, with everything that was written before
@@ -294,9 +294,9 @@ func (m *Mirror) readLives(ctx context.Context, s Snapshot) error {
 		names[at.Cluster] = true
 	}
 	agents, err := m.store.AgentsOf(ctx, slices.Sorted(maps.Keys(names)))
-	known := lives(agents)
+	known := lastSigns(agents)
 	for at, e := range s.Places {
-		e.Life = known[at.Cluster]
+		e.LastSign = known[at.Cluster]
 	}
 	return err
 }

@@ -66,7 +66,7 @@ func (c *Clouds) action(e lifecycle.Event, status int) web.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		_, err = c.executor.Execute(r.Context(), doc, ask, func(ctx context.Context, now lifecycle.Snapshot) ([]appcontext.Move, error) {
+		_, err = c.executor.Execute(r.Context(), doc, ask, func(ctx context.Context, now lifecycle.Snapshot) ([]appcontext.HeadChange, error) {
 			return c.decide(ctx, now, ask)
 		})
 		if err == nil {
@@ -76,8 +76,8 @@ func (c *Clouds) action(e lifecycle.Event, status int) web.HandlerFunc {
 	}
 }
 
-// decide returns the moves of a request.
-func (c *Clouds) decide(ctx context.Context, now lifecycle.Snapshot, ask lifecycle.Request) ([]appcontext.Move, error) {
+// decide returns the changes of a request.
+func (c *Clouds) decide(ctx context.Context, now lifecycle.Snapshot, ask lifecycle.Request) ([]appcontext.HeadChange, error) {
 	next, err := c.table.Next(now.Head.State, ask.Event)
 	if err != nil {
 		return nothingToDo(now, ask, err)
@@ -92,22 +92,22 @@ func (c *Clouds) decide(ctx context.Context, now lifecycle.Snapshot, ask lifecyc
 	case lifecycle.Terminate:
 		uses, err = c.checkUnused(ctx, now.Doc)
 	}
-	m := now.Move(to, ask.NewAction(next, now.Doc.UID, rev))
+	m := now.Change(to, ask.NewAction(next, now.Doc.UID, rev))
 	m.Unused = uses
 	m.Events = []appcontext.Event{ask.NewEvent(next.String(), "the logical cloud is "+next.String(), rev)}
-	return []appcontext.Move{m}, err
+	return []appcontext.HeadChange{m}, err
 }
 
 // nothingToDo accepts the termination of a cloud that was never instantiated, as upstream EMCO
 // does. It writes only if the request has an idempotency key, which must be stored.
-func nothingToDo(now lifecycle.Snapshot, ask lifecycle.Request, refusal error) ([]appcontext.Move, error) {
+func nothingToDo(now lifecycle.Snapshot, ask lifecycle.Request, refusal error) ([]appcontext.HeadChange, error) {
 	if ask.Event != lifecycle.Terminate || now.Head.State != appcontext.Created {
 		return nil, refusal
 	}
 	if ask.Key == "" {
 		return nil, nil
 	}
-	return []appcontext.Move{now.Move(now.Head, ask.NewAction(now.Head.State, "", 0))}, nil
+	return []appcontext.HeadChange{now.Change(now.Head, ask.NewAction(now.Head.State, "", 0))}, nil
 }
 
 // checkInstantiable requires at least one cluster.

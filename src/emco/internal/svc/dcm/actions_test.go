@@ -220,7 +220,7 @@ func TestACloudIsNeverTerminatedUnderADeployment(t *testing.T) {
 			if round%2 == 1 {
 				<-terminated // what was read before is old then
 			}
-			_, err := c.contexts.Move(t.Context(), appcontext.Move{To: to, Needs: &head})
+			_, err := c.contexts.ChangeHeads(t.Context(), appcontext.HeadChange{To: to, Needs: &head})
 			used <- err
 		}()
 		status := c.Do(t, step{Do: "POST " + lc + "/terminate"}).Status

@@ -30,8 +30,8 @@ type actionRequest struct {
 	target  v2.MigrateSpec // migrate: the group that takes over
 }
 
-// decideFunc returns the moves that an action causes, the requested group's first.
-type decideFunc func(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.Move, error)
+// decideFunc returns the changes that an action causes, the requested group's first.
+type decideFunc func(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error)
 
 // action handles an event: it executes what decide returns, once.
 func (g *Groups) action(e lifecycle.Event, decide decideFunc) web.HandlerFunc {
@@ -44,7 +44,7 @@ func (g *Groups) action(e lifecycle.Event, decide decideFunc) web.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		done, err := g.executor.Execute(r.Context(), doc, req.request, func(ctx context.Context, s lifecycle.Snapshot) ([]appcontext.Move, error) {
+		done, err := g.executor.Execute(r.Context(), doc, req.request, func(ctx context.Context, s lifecycle.Snapshot) ([]appcontext.HeadChange, error) {
 			return decide(ctx, s, req)
 		})
 		if err != nil {
@@ -103,20 +103,20 @@ func decodeBody[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 
 // approve allows the group to be instantiated. Approving an approved group does nothing,
 // unless the request has an idempotency key, which must be stored.
-func (g *Groups) approve(_ context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.Move, error) {
+func (g *Groups) approve(_ context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
 	next, err := g.table.Next(s.Head.State, lifecycle.Approve)
 	if err != nil || next == s.Head.State && req.request.Key == "" {
 		return nil, err
 	}
 	to := s.Head
 	to.State, to.Stopped = next, false
-	return []appcontext.Move{withEvents(s.Move(to, req.request.NewAction(next, "", 0)), req.request.NewEvent("Approved", "approved", 0))}, nil
+	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewAction(next, "", 0)), req.request.NewEvent("Approved", "approved", 0))}, nil
 }
 
 // instantiate checks everything that can be checked at once and queues the operation. From
 // then on the status is Instantiating. If the group's deployment has migrated to another
 // group, instantiate starts a new deployment with a new id.
-func (g *Groups) instantiate(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.Move, error) {
+func (g *Groups) instantiate(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
 	if err := g.checkAllowed(ctx, s.Head, lifecycle.Instantiate); err != nil {
 		return nil, err
 	}
@@ -130,12 +130,12 @@ func (g *Groups) instantiate(ctx context.Context, s lifecycle.Snapshot, req acti
 		to.Inherited, to.MovedTo = op.Instance, ""
 	}
 	m := queueOperation(s, to, op, cloud, req.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev))
-	return []appcontext.Move{withEvents(m, req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev))}, nil
+	return []appcontext.HeadChange{withEvents(m, req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev))}, nil
 }
 
 // update queues the next revision of an instantiated group: an update is made from the
 // current documents; a rollback has an earlier revision's content on the same clusters.
-func (g *Groups) update(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.Move, error) {
+func (g *Groups) update(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
 	if err := g.checkAllowed(ctx, s.Head, req.request.Event); err != nil {
 		return nil, err
 	}
@@ -151,14 +151,14 @@ func (g *Groups) update(ctx context.Context, s lifecycle.Snapshot, req actionReq
 	if req.from > 0 {
 		event = req.request.NewEvent("RolledBack", fmt.Sprintf("revision %d restores revision %d", op.Rev, req.from), op.Rev)
 	}
-	return []appcontext.Move{withEvents(m, event)}, nil
+	return []appcontext.HeadChange{withEvents(m, event)}, nil
 }
 
 // migrate hands the deployment over to another group, in one transaction over both heads.
 // The deployment keeps its id on clusters, so only what differs between the two groups
 // changes there. From then on the target owns the deployment, even if the operation that
 // makes its revision fails.
-func (g *Groups) migrate(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.Move, error) {
+func (g *Groups) migrate(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
 	next, err := g.table.Next(s.Head.State, lifecycle.Migrate)
 	if err != nil {
 		return nil, err
@@ -172,8 +172,8 @@ func (g *Groups) migrate(ctx context.Context, s lifecycle.Snapshot, req actionRe
 		return nil, err
 	}
 	op := newOperation(target.Head, req)
-	return []appcontext.Move{
-		withEvents(s.Move(releasedHead(s.Head, target.Head, next), req.request.NewAction(next, s.LastInstance(), s.Head.LastRev)),
+	return []appcontext.HeadChange{
+		withEvents(s.Change(releasedHead(s.Head, target.Head, next), req.request.NewAction(next, s.LastInstance(), s.Head.LastRev)),
 			req.request.NewEvent("Migrated", "the deployment now belongs to "+string(target.Doc.Key), 0)),
 		withEvents(queueOperation(target, inheritingHead(target.Head, s.Head), op, cloud, req.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev)),
 			req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested; it replaces the deployment of %s", op.Rev, s.Doc.Key), op.Rev)),
@@ -227,19 +227,19 @@ func (g *Groups) migrationTarget(ctx context.Context, source store.Doc, to v2.Mi
 
 // terminate makes nothing the desired state. A revision that is being made is dropped when
 // its worker publishes it, because the head has changed.
-func (g *Groups) terminate(_ context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.Move, error) {
+func (g *Groups) terminate(_ context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
 	next, err := g.table.Next(s.Head.State, lifecycle.Terminate)
 	if err != nil {
 		return nil, err
 	}
 	to := s.Head
 	to.State, to.Gone, to.Op, to.Failure, to.Stopped = next, true, nil, "", false
-	return []appcontext.Move{withEvents(s.Move(to, req.request.NewAction(next, s.LastInstance(), 0)), req.request.NewEvent("Terminated", "nothing is desired any longer", 0))}, nil
+	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewAction(next, s.LastInstance(), 0)), req.request.NewEvent("Terminated", "nothing is desired any longer", 0))}, nil
 }
 
 // stop stops reconciling the deployment. What is done stays: a revision that is being made
 // is dropped, and what has not reached its cluster yet will not.
-func (g *Groups) stop(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.Move, error) {
+func (g *Groups) stop(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
 	next, err := g.table.Next(s.Head.State, lifecycle.Stop)
 	if err != nil {
 		return nil, err
@@ -249,7 +249,7 @@ func (g *Groups) stop(ctx context.Context, s lifecycle.Snapshot, req actionReque
 	}
 	to := s.Head
 	to.State, to.Stopped, to.Op = next, true, nil
-	return []appcontext.Move{withEvents(s.Move(to, req.request.NewAction(next, s.LastInstance(), 0)), req.request.NewEvent("Stopped", "the deployment is no longer reconciled", 0))}, nil
+	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewAction(next, s.LastInstance(), 0)), req.request.NewEvent("Stopped", "the deployment is no longer reconciled", 0))}, nil
 }
 
 // checkAllowed refuses an event that the table does not allow in the head's state. An
@@ -377,17 +377,17 @@ func newOperation(head appcontext.Head, req actionRequest) appcontext.Operation 
 	}
 }
 
-// queueOperation returns the move that queues an operation. The move fails if the head of the
+// queueOperation returns the change that queues an operation. The change fails if the head of the
 // logical cloud has changed.
-func queueOperation(s lifecycle.Snapshot, to appcontext.Head, op appcontext.Operation, cloud appcontext.Head, actions ...appcontext.Action) appcontext.Move {
+func queueOperation(s lifecycle.Snapshot, to appcontext.Head, op appcontext.Operation, cloud appcontext.Head, actions ...appcontext.Action) appcontext.HeadChange {
 	to.State, to.LastRev, to.Op, to.Failure, to.Stopped = appcontext.Instantiated, op.Rev, &op, "", false
-	m := s.Move(to, actions...)
+	m := s.Change(to, actions...)
 	m.Op, m.Needs = &op, &cloud
 	return m
 }
 
-// withEvents adds the move's entries in the event log.
-func withEvents(m appcontext.Move, events ...appcontext.Event) appcontext.Move {
+// withEvents adds the change's entries in the event log.
+func withEvents(m appcontext.HeadChange, events ...appcontext.Event) appcontext.HeadChange {
 	m.Events = events
 	return m
 }

@@ -245,7 +245,7 @@ func TestRevisionsCarryTheOrder(t *testing.T) {
 	t.Parallel()
 	s := newBuildFixture(t)
 	db, web := s.app("db", sound, "p+a"), s.app("web", sound, "p+a")
-	web.order = deliveryOrder{dependsOn: []appcontext.Dependency{{App: "db", Ready: true, Wait: 5}}, leaveLast: true}
+	web.order = deliveryOrder{dependsOn: []appcontext.Dependency{{App: "db", Ready: true, Delay: 5}}, leaveLast: true}
 	head := s.mustPublish(s.wait(appcontext.Head{}, 1), db, web)
 	web.order = deliveryOrder{rollout: &appcontext.Rollout{Waves: []appcontext.Wave{{Percent: 10}}, Bake: 60}}
 	head = s.mustPublish(s.wait(head, 2), db, web)

@@ -278,7 +278,7 @@ func (r dryRunResult) appPlan(name string) v2.AppPlan {
 			}
 		}
 		for _, d := range a.DependsOn {
-			dependency := v2.PlanDependency{App: d.App, Status: "Deployed", Wait: d.Wait}
+			dependency := v2.PlanDependency{App: d.App, Status: "Deployed", Wait: d.Delay}
 			if d.Ready {
 				dependency.Status = v2.Ready
 			}

@@ -560,7 +560,7 @@ func TestInstantiateFailsIfItsCloudIsTerminatedMeanwhile(t *testing.T) {
 	p.must(err)
 
 	p.want(202, "POST projects/shop/logical-clouds/stores/terminate", "")
-	if _, err := p.contexts.Move(t.Context(), moves...); !errors.Is(err, appcontext.ErrOvertaken) {
+	if _, err := p.contexts.ChangeHeads(t.Context(), moves...); !errors.Is(err, appcontext.ErrOvertaken) {
 		t.Errorf("the operation is queued after the cloud was terminated: %v, want ErrOvertaken", err)
 	}
 	g.refused("instantiate", "", 409, "the logical cloud is not instantiated")

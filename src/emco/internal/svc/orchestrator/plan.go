@@ -229,7 +229,7 @@ func (p revisionPlanner) dependencies(ctx context.Context, app store.Key) (out [
 			return nil, err
 		}
 		spec := item.Value.Spec
-		out = append(out, appcontext.Dependency{App: spec.App, Ready: spec.Ready(), Wait: spec.Wait})
+		out = append(out, appcontext.Dependency{App: spec.App, Ready: spec.Ready(), Delay: spec.Wait})
 	}
 	return out, nil
 }

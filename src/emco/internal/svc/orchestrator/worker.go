@@ -201,13 +201,13 @@ func recordFailure(ctx context.Context, contexts *appcontext.Store, head appcont
 	if head.TookOver() {
 		to.Failure += "; what was taken over with the id " + head.Inherited + " keeps running unchanged and belongs to this group"
 	}
-	m := appcontext.Move{From: head, To: to}
+	m := appcontext.HeadChange{From: head, To: to}
 	if head.Op != nil {
 		m.Events = []appcontext.Event{{
 			Type: appcontext.Warning, Reason: "OperationFailed", Message: head.Op.Kind + ": " + to.Failure, Actor: head.Op.Actor, Rev: head.Op.Rev,
 		}}
 	}
-	_, err := contexts.Move(ctx, m)
+	_, err := contexts.ChangeHeads(ctx, m)
 	return err
 }
 

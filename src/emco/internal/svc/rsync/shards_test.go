@@ -451,7 +451,7 @@ func TestH49RewrittenHistoryIsAdopted(t *testing.T) {
 			w.must(err)
 			w.until("all that is desired", func(pairs map[string]appcontext.Pair) bool {
 				b, err := w.contexts.Branch(t.Context(), w.git.URL("r0"), "main")
-				return err == nil && b.Renewed == 1 && b.Commit != "" && !slices.ContainsFunc(slices.Collect(maps.Values(pairs)), func(p appcontext.Pair) bool { return p.Phase != appcontext.Applied || p.Reason != "" })
+				return err == nil && b.Rewritten == 1 && b.Commit != "" && !slices.ContainsFunc(slices.Collect(maps.Values(pairs)), func(p appcontext.Pair) bool { return p.Phase != appcontext.Applied || p.Reason != "" })
 			})
 			w.holds("r0", "c0", "7", "red")
 			w.holds("r0", "c0", "8", "blue")

@@ -141,7 +141,7 @@ func (a Branches) restore(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if b, err = a.Contexts.Restored(ctx, branch.URL, branch.Branch); err != nil {
+	if b, err = a.Contexts.SetRestored(ctx, branch.URL, branch.Branch); err != nil {
 		return err
 	}
 	a.Log.Info("the history of a branch was restored", "repo", b.URL, "branch", b.Name, "commit", b.Commit, "instead", replaced, "actor", web.Actor(ctx))
@@ -172,7 +172,7 @@ func (a Branches) hasHeldEdits(ctx context.Context, branch v2.GitBranch) (bool, 
 
 // resolve stores the decision about edits that are held.
 func (a Branches) resolve(w http.ResponseWriter, r *http.Request, branch v2.GitBranch, keep bool) error {
-	b, err := a.Contexts.Judge(r.Context(), branch.URL, branch.Branch, keep)
+	b, err := a.Contexts.ResolveEdits(r.Context(), branch.URL, branch.Branch, keep)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ type editFinder struct {
 
 // foundEdits are the edits of one inspection.
 type foundEdits struct {
-	edits map[appcontext.PairKey]appcontext.ForeignEdit
+	edits map[appcontext.PairKey]appcontext.ExternalEdit
 	held  map[pair.Target]bool
 	keep  []string // paths that must not be overwritten
 }
@@ -49,7 +49,7 @@ func (f *editFinder) inspect(ctx context.Context, repo git.Repo, on route.Branch
 	if len(unseen) == 0 {
 		return nil, nil
 	}
-	found := &foundEdits{edits: map[appcontext.PairKey]appcontext.ForeignEdit{}, held: map[pair.Target]bool{}}
+	found := &foundEdits{edits: map[appcontext.PairKey]appcontext.ExternalEdit{}, held: map[pair.Target]bool{}}
 	for _, c := range comparisons(unseen) {
 		paths, err := f.Differ.Changed(ctx, repo, git.Difference{Before: c.before, After: c.commit.ID, Under: "clusters", Limit: maxPaths})
 		switch {
@@ -171,7 +171,7 @@ func owners(path string, t syncer.Target, b syncer.Backend, pairs []appcontext.P
 func (f *foundEdits) add(k appcontext.PairKey, c git.Commit, path string) {
 	e, again := f.edits[k]
 	if !again || e.Commit != string(c.ID) {
-		e = appcontext.ForeignEdit{Commit: string(c.ID), Author: pair.Clip(c.Author)}
+		e = appcontext.ExternalEdit{Commit: string(c.ID), Author: pair.Clip(c.Author)}
 	}
 	if len(e.Paths) < maxNamed {
 		e.Paths = append(e.Paths, path)

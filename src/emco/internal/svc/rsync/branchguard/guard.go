@@ -44,7 +44,7 @@ type Pairs interface {
 
 	// NoteEdits stores edits by others with their pairs. It returns the targets that must be
 	// delivered again, or that fail because their edits are held.
-	NoteEdits(ctx context.Context, edits map[appcontext.PairKey]appcontext.ForeignEdit, held map[pair.Target]bool) ([]pair.Target, error)
+	NoteEdits(ctx context.Context, edits map[appcontext.PairKey]appcontext.ExternalEdit, held map[pair.Target]bool) ([]pair.Target, error)
 	// ResolveEdits ends that edits of targets are held: they are kept until the next
 	// delivery, or overwritten.
 	ResolveEdits(ctx context.Context, targets []pair.Target, keep bool) error
@@ -168,7 +168,7 @@ func (g *Guard) resolveEdits(ctx context.Context, b gitstate.Branch) error {
 	if err := g.Pairs.ResolveEdits(ctx, targets, b.Keep); err != nil {
 		return err
 	}
-	if err := g.Records.SetResolved(ctx, g.Fence, at, b.Judged); err != nil {
+	if err := g.Records.SetResolved(ctx, g.Fence, at, b.Decided); err != nil {
 		return err
 	}
 	g.Requeue(ctx, targets)

@@ -63,7 +63,7 @@ func (f *fakePairs) Of(t pair.Target) (out []appcontext.Pair) {
 	return out
 }
 
-func (f *fakePairs) NoteEdits(_ context.Context, edits map[appcontext.PairKey]appcontext.ForeignEdit, held map[pair.Target]bool) (due []pair.Target, err error) {
+func (f *fakePairs) NoteEdits(_ context.Context, edits map[appcontext.PairKey]appcontext.ExternalEdit, held map[pair.Target]bool) (due []pair.Target, err error) {
 	if err, f.err = f.err, nil; err != nil {
 		return nil, err
 	}
@@ -281,22 +281,25 @@ func TestDecisionsAreCarriedOut(t *testing.T) {
 		"history is adopted": {
 			func(f *fixture) error { _, err := f.contexts.Adopt(f.Context(), held.URL, held.Name); return err },
 			func(f *fixture, b gitstate.Branch) bool {
-				return slices.Equal(f.pairs.undelivered, target) && b.Renewed == b.Adopted
+				return slices.Equal(f.pairs.undelivered, target) && b.Rewritten == b.Adopted
 			},
 		},
 		"edits are kept": {
-			func(f *fixture) error { _, err := f.contexts.Judge(f.Context(), held.URL, held.Name, true); return err },
+			func(f *fixture) error {
+				_, err := f.contexts.ResolveEdits(f.Context(), held.URL, held.Name, true)
+				return err
+			},
 			func(f *fixture, b gitstate.Branch) bool {
-				return f.pairs.resolved == "[{edge+h1 7}] true" && b.Heeded == b.Judged
+				return f.pairs.resolved == "[{edge+h1 7}] true" && b.CarriedOut == b.Decided
 			},
 		},
 		"edits are overwritten": {
 			func(f *fixture) error {
-				_, err := f.contexts.Judge(f.Context(), held.URL, held.Name, false)
+				_, err := f.contexts.ResolveEdits(f.Context(), held.URL, held.Name, false)
 				return err
 			},
 			func(f *fixture, b gitstate.Branch) bool {
-				return f.pairs.resolved == "[{edge+h1 7}] false" && b.Heeded == b.Judged
+				return f.pairs.resolved == "[{edge+h1 7}] false" && b.CarriedOut == b.Decided
 			},
 		},
 	} {

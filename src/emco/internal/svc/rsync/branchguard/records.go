@@ -60,12 +60,12 @@ func (r *Records) SetCommit(ctx context.Context, own appcontext.Fence, at route.
 // SetRenewed stores that everything on the branch is due again, after its history was
 // adopted for the n-th time.
 func (r *Records) SetRenewed(ctx context.Context, own appcontext.Fence, at route.Branch, n int64) error {
-	return r.update(ctx, own, at, func(b *gitstate.Branch) { b.Renewed = max(b.Renewed, n) })
+	return r.update(ctx, own, at, func(b *gitstate.Branch) { b.Rewritten = max(b.Rewritten, n) })
 }
 
 // SetResolved stores that the n-th decision about held edits is carried out.
 func (r *Records) SetResolved(ctx context.Context, own appcontext.Fence, at route.Branch, n int64) error {
-	return r.update(ctx, own, at, func(b *gitstate.Branch) { b.Heeded = max(b.Heeded, n) })
+	return r.update(ctx, own, at, func(b *gitstate.Branch) { b.CarriedOut = max(b.CarriedOut, n) })
 }
 
 func (r *Records) update(ctx context.Context, own appcontext.Fence, at route.Branch, change func(*gitstate.Branch)) error {
@@ -103,13 +103,13 @@ func (r *Records) Forget(ctx context.Context, own appcontext.Fence, at route.Bra
 // AwaitAdopted waits for a branch of a shard whose history was adopted, and on which
 // everything must be written again. It returns false when ctx ends.
 func (r *Records) AwaitAdopted(ctx context.Context, shard int) (gitstate.Branch, bool) {
-	return r.cache.Await(ctx, func(b gitstate.Branch) bool { return b.Adopted > b.Renewed && branchOf(b).Shard() == shard })
+	return r.cache.Await(ctx, func(b gitstate.Branch) bool { return b.Adopted > b.Rewritten && branchOf(b).Shard() == shard })
 }
 
 // AwaitResolution waits for a decision about held edits on a branch of a shard. It returns
 // false when ctx ends.
 func (r *Records) AwaitResolution(ctx context.Context, shard int) (gitstate.Branch, bool) {
-	return r.cache.Await(ctx, func(b gitstate.Branch) bool { return b.Judged > b.Heeded && branchOf(b).Shard() == shard })
+	return r.cache.Await(ctx, func(b gitstate.Branch) bool { return b.Decided > b.CarriedOut && branchOf(b).Shard() == shard })
 }
 
 func branchOf(b gitstate.Branch) route.Branch { return route.Branch{URL: b.URL, Name: b.Name} }

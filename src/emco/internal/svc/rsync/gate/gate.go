@@ -94,7 +94,7 @@ func (g *Gates) dependency(d appcontext.Dependency) Gate {
 	if lag.count > 0 {
 		return Gate{Why: "waits for app " + d.App + " " + g.words(st, lag)}
 	}
-	return g.since(lag.since, d.Wait, "app "+d.App+" was "+what)
+	return g.since(lag.since, d.Delay, "app "+d.App+" was "+what)
 }
 
 // since waits some seconds after a time.

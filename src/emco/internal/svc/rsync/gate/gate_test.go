@@ -66,7 +66,7 @@ func TestDependencies(t *testing.T) {
 		return apps(appcontext.App{Name: "web", DependsOn: []appcontext.Dependency{d}}, appcontext.App{Name: "db"})
 	}
 	deployed, ready := needs(appcontext.Dependency{}), needs(appcontext.Dependency{Ready: true})
-	late := needs(appcontext.Dependency{Ready: true, Wait: 30})
+	late := needs(appcontext.Dependency{Ready: true, Delay: 30})
 	unplaced := apps(deployed["web"], appcontext.App{Name: "db", Failure: &appcontext.Failure{Stage: "rendering", Reason: "no such value"}})
 	tests := []struct {
 		name  string

@@ -11,7 +11,7 @@ import (
 )
 
 // DescribeEdit describes an edit by others, for people.
-func DescribeEdit(e appcontext.ForeignEdit) string {
+func DescribeEdit(e appcontext.ExternalEdit) string {
 	what := e.Paths[0]
 	if n := len(e.Paths) - 1 + e.More; n > 0 {
 		what += fmt.Sprintf(" and %d more", n)
@@ -24,13 +24,13 @@ func DescribeEdit(e appcontext.ForeignEdit) string {
 }
 
 // heldEdit is the error of a target that is not written because an edit in it is held.
-type heldEdit struct{ edit appcontext.ForeignEdit }
+type heldEdit struct{ edit appcontext.ExternalEdit }
 
 // Error says who changed what.
 func (h *heldEdit) Error() string { return ExternalEdit + ": " + DescribeEdit(h.edit) }
 
 // HeldError returns the error for a held edit.
-func HeldError(e appcontext.ForeignEdit) error {
+func HeldError(e appcontext.ExternalEdit) error {
 	return errs.E(errs.Forbidden, "write", e.Paths[0], &heldEdit{e})
 }
 
@@ -51,7 +51,7 @@ func isExternalEdit(err error) bool {
 }
 
 // editAfterDelivery returns an edit after a delivery: once, with the commit that replaced it.
-func editAfterDelivery(e *appcontext.ForeignEdit, commit string) *appcontext.ForeignEdit {
+func editAfterDelivery(e *appcontext.ExternalEdit, commit string) *appcontext.ExternalEdit {
 	if e == nil || e.Undone != "" {
 		return nil
 	}

@@ -145,7 +145,7 @@ func (s *Store) MarkUndelivered(ctx context.Context, targets []pair.Target) erro
 // NoteEdits notes what others changed in files of pairs. It returns the targets that will
 // be written again; a held one fails instead. An edit that is noted already changes
 // nothing.
-func (s *Store) NoteEdits(ctx context.Context, edits map[appcontext.PairKey]appcontext.ForeignEdit, held map[pair.Target]bool) ([]pair.Target, error) {
+func (s *Store) NoteEdits(ctx context.Context, edits map[appcontext.PairKey]appcontext.ExternalEdit, held map[pair.Target]bool) ([]pair.Target, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	var put []appcontext.Pair

@@ -20,7 +20,7 @@ const (
 	// for has changed: thousands of pairs may wait for a thousand clusters.
 	describeEvery = 5 * time.Second
 	// gatherEvents is how long events are gathered before gates are checked.
-	gatherEvents = 200 * time.Millisecond
+	gatherChanges = 200 * time.Millisecond
 )
 
 // order is how the pairs of a deployment's revision wait for each other.
@@ -161,7 +161,7 @@ func (s *Store) RunGates(ctx context.Context, opened func(context.Context, []pai
 			opened(ctx, targets)
 		}
 		s.gates.await(ctx, next)
-		queue.Pause(ctx, gatherEvents)
+		queue.Pause(ctx, gatherChanges)
 	}
 }
 

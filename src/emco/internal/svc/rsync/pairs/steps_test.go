@@ -296,7 +296,7 @@ func TestAnOpenGateStaysOpen(t *testing.T) {
 	t.Parallel()
 	f := newTestStore(t)
 	one, two := f.bundle([]string{"a@1"}), f.bundle([]string{"a@2"})
-	order := []appcontext.App{{Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true, Wait: 30}}}, {Name: "db"}}
+	order := []appcontext.App{{Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true, Delay: 30}}}, {Name: "db"}}
 	reopen := func() string {
 		t.Helper()
 		due, _ := f.DueGates()

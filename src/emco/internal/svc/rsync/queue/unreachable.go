@@ -16,8 +16,8 @@ type Unreachable struct {
 	queues map[pair.Target]string // the queue in which each was last tried; guarded by mu
 }
 
-// Report takes the results of a queue and returns the targets that are worth another try.
-func (u *Unreachable) Report(queue string, results []pair.Result) []pair.Target {
+// Update notes the results of a queue, and returns the targets that are worth another try.
+func (u *Unreachable) Update(queue string, results []pair.Result) []pair.Target {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	reached, failed := map[string]bool{}, []pair.Target(nil)

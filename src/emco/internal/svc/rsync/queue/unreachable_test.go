@@ -32,7 +32,7 @@ func TestOneReachedTargetRequeuesTheOthers(t *testing.T) {
 		{"a repository is gone", "old", []pair.Result{of("a", away), of("b", away)}, "[]"},
 		{"its clusters are elsewhere: one that is reached there brings the others along", "new", []pair.Result{of("b", nil)}, "[{a 7}]"},
 	} {
-		if got := fmt.Sprint(l.Report(tt.lane, tt.out)); got != tt.want {
+		if got := fmt.Sprint(l.Update(tt.lane, tt.out)); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
 		}
 	}

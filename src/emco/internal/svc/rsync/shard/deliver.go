@@ -71,7 +71,7 @@ func (s *Shard) deliver(ctx context.Context, key string, due []pair.Target) {
 	s.mover.Work(ctx, moving)
 	for results := range s.git.Deliver(ctx, s.skipSteps(ctx, viaGit, false), routes) {
 		s.Record(ctx, s.platforms.Register(ctx, results, routes))
-		s.queues.Add(ctx, key, s.unreachable.Report(key, results)...)
+		s.queues.Add(ctx, key, s.unreachable.Update(key, results)...)
 	}
 	for _, t := range s.skipSteps(ctx, direct, true) {
 		own := s.cancellations.For(t.UID)

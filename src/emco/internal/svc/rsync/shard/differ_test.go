@@ -55,14 +55,14 @@ func (h *history) revise(bundles []int) {
 // reconcile reconciles the head, and checks that a comparison of everything finds no more to do.
 func (h *history) reconcile() {
 	h.Helper()
-	last := h.applied["7"]
-	if h.followsApplied(pair.Desired{Deployment: "7", Rev: h.head.Rev}, last) {
+	last := h.reconciled["7"]
+	if h.followsReconciled(pair.Desired{Deployment: "7", Rev: h.head.Rev}, last) {
 		h.narrowed++
 	}
 	if _, err := h.reconcileHead(h.Context(), appcontext.HeadEvent{Head: h.head}); err != nil {
 		h.Fatal(err)
 	}
-	if h.applied["7"].state == last.state { // nothing was asked for
+	if h.reconciled["7"].state == last.state { // nothing was asked for
 		return
 	}
 	whole := pair.Desired{Deployment: "7", Head: "7", Rev: h.head.Rev, Removed: h.head.Gone}

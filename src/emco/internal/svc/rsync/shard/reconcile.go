@@ -27,10 +27,11 @@ type headState struct {
 	owned   bool // the head owns its deployment
 }
 
-// applied is what the shard has done of what a head asks for.
-type applied struct {
+// reconciled is how far the shard has reconciled a head: which pairs it has written. Whether
+// they were delivered is in the pairs.
+type reconciled struct {
 	state headState
-	rev   int64 // the revision of which all pairs were written in this term; 0 if none
+	rev   int64 // the revision whose pairs were all written in this term; 0 if none
 	mark  int64 // of the document store, from before the revision's clusters were read
 }
 
@@ -97,16 +98,16 @@ func (s *Shard) reconcileHead(ctx context.Context, e appcontext.HeadEvent) ([]pa
 	deployment, owned := s.ownership.update(head)
 	state := headState{rev: head.Rev, removed: head.Gone || head.Rev == 0 && !head.TookOver(), stopped: head.Stopped, owned: owned}
 	why := s.rechecks.take(head.UID)
-	last, known := s.applied[head.UID]
+	last, known := s.reconciled[head.UID]
 	same := known && last.state == state
 	if same && why == (recheck{}) {
 		return nil, nil
 	}
 	if why.whole {
-		last = applied{}
+		last = reconciled{}
 	}
 	var due []pair.Target
-	now := applied{state: state}
+	now := reconciled{state: state}
 	switch {
 	case !owned: // another head decides what the deployment holds
 	case head.Stopped:
@@ -116,11 +117,11 @@ func (s *Shard) reconcileHead(ctx context.Context, e appcontext.HeadEvent) ([]pa
 		due, now, err = s.setDesired(ctx, head, deployment, state, last, why.claim)
 	}
 	if err != nil {
-		delete(s.applied, head.UID)   // part of it may be done
-		s.rechecks.add(head.UID, why) // for the next attempt
+		delete(s.reconciled, head.UID) // part of it may be done
+		s.rechecks.add(head.UID, why)  // for the next attempt
 		return nil, err
 	}
-	s.applied[head.UID] = now
+	s.reconciled[head.UID] = now
 	if !same {
 		s.orphans.schedule(head, state)
 	}
@@ -130,8 +131,8 @@ func (s *Shard) reconcileHead(ctx context.Context, e appcontext.HeadEvent) ([]pa
 // setDesired writes the pairs that a head's revision wants of this shard, and returns the
 // targets that must change. With claim it also starts on clusters of other shards on which
 // no shard has started.
-func (s *Shard) setDesired(ctx context.Context, head appcontext.Head, deployment string, state headState, last applied, claim bool) ([]pair.Target, applied, error) {
-	now := applied{state: state}
+func (s *Shard) setDesired(ctx context.Context, head appcontext.Head, deployment string, state headState, last reconciled, claim bool) ([]pair.Target, reconciled, error) {
+	now := reconciled{state: state}
 	documents, err := s.Routes.DB.Changes(ctx, last.mark)
 	if err != nil {
 		return nil, now, err
@@ -155,7 +156,7 @@ func (s *Shard) setDesired(ctx context.Context, head appcontext.Head, deployment
 
 // readRevision sets what a revision wants on which clusters, and in which order. The order
 // also holds for a removal.
-func (s *Shard) readRevision(ctx context.Context, w *pair.Desired, last applied, documents store.Changes, claim bool) error {
+func (s *Shard) readRevision(ctx context.Context, w *pair.Desired, last reconciled, documents store.Changes, claim bool) error {
 	if w.Rev == 0 || w.Removed && len(s.pairs.TargetsOf(w.Deployment)) == 0 {
 		return nil // there is nothing to order
 	}
@@ -167,15 +168,15 @@ func (s *Shard) readRevision(ctx context.Context, w *pair.Desired, last applied,
 	if w.Removed {
 		return nil
 	}
-	if !claim && !documents.All && s.followsApplied(*w, last) {
+	if !claim && !documents.All && s.followsReconciled(*w, last) {
 		return s.placesThatDiffer(ctx, w, last, documents)
 	}
 	return s.allPlaces(ctx, w, claim)
 }
 
-// followsApplied reports whether it is enough to compare a revision with the last one.
+// followsReconciled reports whether it is enough to compare a revision with the last one.
 // Where pairs wait for each other all of them must be compared.
-func (s *Shard) followsApplied(w pair.Desired, last applied) bool {
+func (s *Shard) followsReconciled(w pair.Desired, last reconciled) bool {
 	return last.rev > 0 && last.rev < w.Rev && !gate.Ordered(w.Apps) && s.pairs.Plain(w.Deployment)
 }
 
@@ -222,9 +223,9 @@ func (s *Shard) addUnstarted(ctx context.Context, deployment string, clusters []
 }
 
 // placesThatDiffer limits w to the clusters on which something may have to change. After a
-// revision that was applied completely, these are the clusters where the next one differs,
+// revision whose pairs were all written, these are the clusters where the next one differs,
 // where pairs are not settled, and whose registration was written since.
-func (s *Shard) placesThatDiffer(ctx context.Context, w *pair.Desired, last applied, documents store.Changes) error {
+func (s *Shard) placesThatDiffer(ctx context.Context, w *pair.Desired, last reconciled, documents store.Changes) error {
 	changed, err := s.Revisions.changedClusters(ctx, w.Head, last.rev, w.Rev)
 	if err != nil {
 		return err
@@ -286,7 +287,7 @@ func (s *Shard) removeDeleted(ctx context.Context, uid string) ([]pair.Target, e
 	head := s.ownership.heads[uid]
 	deployment, owned := s.ownership.remove(uid)
 	if !owned {
-		delete(s.applied, uid)
+		delete(s.reconciled, uid)
 		return nil, nil
 	}
 	due, err := s.pairs.SetDesired(ctx, pair.Desired{Deployment: deployment, Removed: true})
@@ -296,7 +297,7 @@ func (s *Shard) removeDeleted(ctx context.Context, uid string) ([]pair.Target, e
 		}
 		return nil, err
 	}
-	delete(s.applied, uid)
+	delete(s.reconciled, uid)
 	return due, nil
 }
 

@@ -90,10 +90,10 @@ type Shard struct {
 
 	// What follows belongs to the goroutine that follows heads, but for rechecks, which
 	// locks itself.
-	ownership *ownership
-	applied   map[string]applied // by head
-	rechecks  rechecks
-	orphans   *orphanSweep
+	ownership  *ownership
+	reconciled map[string]reconciled // by head
+	rechecks   rechecks
+	orphans    *orphanSweep
 }
 
 // New returns a shard with nothing loaded. ctx is that of the term: work that the shard
@@ -103,7 +103,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	plans := content.NewStepPlans(shared.Content)
 	s := &Shard{
 		Shared: shared, number: number, caughtUp: caughtUp, contexts: shared.Contexts.Fenced(fence),
-		cancellations: queue.NewCancellations(ctx), ownership: newOwnership(), applied: map[string]applied{},
+		cancellations: queue.NewCancellations(ctx), ownership: newOwnership(), reconciled: map[string]reconciled{},
 	}
 	s.pairs = pairs.New(pairs.Config{
 		AppContext: shared.Contexts, Fence: fence, Shard: route.Group.Shard(number), Retry: shared.Retry,

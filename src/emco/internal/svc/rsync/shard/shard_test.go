@@ -145,8 +145,8 @@ func TestHeadsAreReconciledOnce(t *testing.T) {
 	if due := reconcile(t, s, e); due != "[{edge+c1 7} {edge+c2 7}]" || s.phases() != "edge+c1 Deleting, edge+c2 Deleting" {
 		t.Errorf("a deletion: due %s, pairs %s", due, s.phases())
 	}
-	if len(s.applied) > 0 {
-		t.Errorf("a deleted deployment is remembered: %v", s.applied)
+	if len(s.reconciled) > 0 {
+		t.Errorf("a deleted deployment is remembered: %v", s.reconciled)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestTakenOverPairsStay(t *testing.T) {
 		const held = "edge+c1 Pending, edge+c2 Pending"
 		given := from
 		given.MovedTo, given.Rev = "8", 0
-		heads, err := contexts.Move(t.Context(), appcontext.Move{From: from, To: given}, appcontext.Move{To: appcontext.Head{UID: "8", Inherited: "7"}})
+		heads, err := contexts.ChangeHeads(t.Context(), appcontext.HeadChange{From: from, To: given}, appcontext.HeadChange{To: appcontext.Head{UID: "8", Inherited: "7"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -201,7 +201,7 @@ func TestHeldEditsAreNotOverwritten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.bundles.put("bundle", "settings")
-	edit := &appcontext.ForeignEdit{Commit: "0123456789abcdef", Author: "someone", Paths: []string{"clusters/edge+c1/x"}, Held: true}
+	edit := &appcontext.ExternalEdit{Commit: "0123456789abcdef", Author: "someone", Paths: []string{"clusters/edge+c1/x"}, Held: true}
 	f.pair("edge+c1", "web", appcontext.Pair{Desired: "bundle", Edit: edit})
 	f.pair("edge+c1", "db", appcontext.Pair{Desired: "bundle"})
 	f.pair("edge+c2", "web", appcontext.Pair{Desired: "bundle"})

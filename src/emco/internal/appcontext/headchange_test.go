@@ -24,12 +24,12 @@ func TestTwoMovesAreMadeTogetherOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	a, b := create(t, s, "1"), create(t, s, "2")
-	move := func(from Head, state State, op *Operation) Move {
+	change := func(from Head, state State, op *Operation) HeadChange {
 		to := from
 		to.State = state
-		return Move{From: from, To: to, Acts: []Action{{State: state}}, Events: []Event{{Reason: state.String()}}, Op: op}
+		return HeadChange{From: from, To: to, Acts: []Action{{State: state}}, Events: []Event{{Reason: state.String()}}, Op: op}
 	}
-	heads, err := s.Move(ctx, move(a, Updated, nil), move(b, Instantiated, &Operation{ID: "o"}))
+	heads, err := s.ChangeHeads(ctx, change(a, Updated, nil), change(b, Instantiated, &Operation{ID: "o"}))
 	must(t, err)
 	for i, want := range []State{Updated, Instantiated} {
 		h, err := s.Head(ctx, strconv.Itoa(i+1))
@@ -44,18 +44,18 @@ func TestTwoMovesAreMadeTogetherOrNotAtAll(t *testing.T) {
 		}
 	}
 	if heads[0].Mod != heads[1].Mod {
-		t.Errorf("the moves were made at %d and %d, want at once", heads[0].Mod, heads[1].Mod)
+		t.Errorf("the changes were made at %d and %d, want at once", heads[0].Mod, heads[1].Mod)
 	}
 
 	before := keysBelow(t, s, "")
-	_, err = s.Move(ctx, move(heads[0], Approved, nil), move(b, Terminated, nil)) // b is old
+	_, err = s.ChangeHeads(ctx, change(heads[0], Approved, nil), change(b, Terminated, nil)) // b is old
 	wantOvertaken(t, "one of two heads is old", err)
 	if after := keysBelow(t, s, ""); !slices.Equal(before, after) {
 		t.Errorf("keys are %q, want %q", after, before)
 	}
-	_, err = s.Move(ctx, move(heads[0], Approved, nil), move(heads[0], Terminated, nil))
+	_, err = s.ChangeHeads(ctx, change(heads[0], Approved, nil), change(heads[0], Terminated, nil))
 	wantKind(t, err, errs.Invalid)
-	_, err = s.Move(ctx)
+	_, err = s.ChangeHeads(ctx)
 	wantKind(t, err, errs.Invalid)
 }
 
@@ -80,13 +80,13 @@ func TestAUseAndTheEndOfWhatIsUsedExcludeEachOther(t *testing.T) {
 			"use": func() error {
 				to := user
 				to.State = Instantiated
-				_, err := s.Move(ctx, Move{From: user, To: to, Needs: &cloud})
+				_, err := s.ChangeHeads(ctx, HeadChange{From: user, To: to, Needs: &cloud})
 				return err
 			},
 			"end": func() error {
 				to := cloud
 				to.State = Terminated
-				_, err := s.Move(ctx, Move{From: cloud, To: to, Unused: &uses})
+				_, err := s.ChangeHeads(ctx, HeadChange{From: cloud, To: to, Unused: &uses})
 				return err
 			},
 		}
@@ -112,7 +112,7 @@ func TestUsersDoNotOvertakeEachOther(t *testing.T) {
 	for i := range 20 {
 		all.Go(func() {
 			uid := strconv.Itoa(i)
-			if _, err := s.Move(ctx, Move{To: Head{UID: uid}, Needs: &cloud}); err != nil {
+			if _, err := s.ChangeHeads(ctx, HeadChange{To: Head{UID: uid}, Needs: &cloud}); err != nil {
 				t.Errorf("user %s: %v", uid, err)
 			}
 		})
