@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Limits of a report. What is longer is cut by Encode, and refused or left out by Decode.
+// Limits of a report. Encode cuts longer values; Decode refuses or omits them.
 const (
 	MaxSize   = 4 << 20 // bytes of a document
 	MaxReason = 256     // bytes of an object's reason

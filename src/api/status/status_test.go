@@ -195,7 +195,7 @@ func TestBranchesAreValidInGit(t *testing.T) {
 	}
 }
 
-// Whatever is read, what comes of it keeps the limits and can be written again.
+// Any text that can be read gives a report that keeps the limits and can be written again.
 func FuzzDecode(f *testing.F) {
 	text, err := status.Encode(sample(), 0)
 	if err != nil {

@@ -20,7 +20,7 @@ type ClusterKey struct {
 	Provider, Cluster string
 }
 
-// ParseClusterKey reads the text of a key. What is not one is Invalid.
+// ParseClusterKey reads the text of a key; Invalid if it is none.
 func ParseClusterKey(s string) (ClusterKey, error) {
 	provider, cluster, _ := strings.Cut(s, "+")
 	if !ValidName(provider) || !ValidName(cluster) {

@@ -33,8 +33,8 @@ func (b *breaking) Head(ctx context.Context, r git.Repo, branch string) (git.Has
 	return b.memory.Head(ctx, r, branch)
 }
 
-// Broken repositories are tried ever more rarely, whoever asks how often; others with
-// other credentials go on, and one that works again is used again.
+// Broken repositories are tried less and less often, however often callers ask. Repositories with
+// other credentials still work, and a repaired one is used again.
 func TestH51H52BrokenRepositoriesRest(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -228,8 +228,8 @@ func (m *machine) check(t *rapid.T) {
 	}
 }
 
-// Whatever happens to a writer, and whoever else writes, the branch holds what was asked
-// for last, each change is one commit, and nothing of others is lost.
+// After any faults and any commits by others, the branch holds the last requested content,
+// each change is one commit, and all commits by others remain.
 func TestWriterAgainstModel(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -85,7 +85,7 @@ func TestAJobAtTheEndOfAnIdleBranchIsAnswered(t *testing.T) {
 	})
 }
 
-// A caller who leaves while a commit is tried again takes nothing from those who share it.
+// A caller that leaves while a commit is retried does not affect those that share it.
 func TestOneCallerMayLeaveASharedCommit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestNeededBranchesAreNotRemoved(t *testing.T) {
 	})
 }
 
-// What was known of a branch's history does not outlive its rewriting; a history that is too long
+// A rewritten branch invalidates what is cached of its history. A history that is too long
 // to read proves nothing.
 func TestH49ARewrittenBranchIsNotTrusted(t *testing.T) {
 	t.Parallel()
@@ -196,7 +196,7 @@ func TestH49ARewrittenBranchIsNotTrusted(t *testing.T) {
 	}
 }
 
-// A server that throttles is not tried before its time, whoever waits.
+// A throttling server gets no request before its time, whichever caller waits.
 func TestH52AThrottlingServerIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	const pause = 25 * time.Second

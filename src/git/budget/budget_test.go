@@ -57,7 +57,7 @@ func TestTWdNoMoreThanTheRate(t *testing.T) {
 		cost   git.Cost
 		period time.Duration
 		limit  int
-		least  int // of the limit is used by who is eager
+		least  int // calls that an eager caller gets
 	}{
 		{"calls that make content", git.Cost{Calls: 1, Content: 1}, time.Minute, 48, 36},
 		{"the same, an hour", git.Cost{Calls: 1, Content: 1}, time.Hour, 300, 299},

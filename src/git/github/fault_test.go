@@ -56,7 +56,7 @@ func head(t *testing.T, b gittest.Bare) git.Hash {
 	return git.Hash(must(b.Git(t.Context(), "", "rev-parse", "main")))
 }
 
-// Whatever GitHub, or what stands before it, answers: it has a kind and a time to come back.
+// Every answer of GitHub, or of a proxy in front of it, gets a kind and a time to retry.
 func TestH52AnswersBecomeKinds(t *testing.T) {
 	t.Parallel()
 	srv, bare, repo := seeded(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
-// Whatever is edited, the trees are those that Git's own protocol makes of it.
+// The trees of any edits equal those that the host plain builds.
 func TestTreesAreThoseOfPlain(t *testing.T) {
 	t.Parallel()
 	for _, o := range []github.Options{{}, {MaxItems: 3}, {MaxTrees: 2000}} {

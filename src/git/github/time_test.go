@@ -92,7 +92,7 @@ func chanceOf(c, round int) int { return (c*7 + round*13) % 60 }
 // Thirty-two writers commit, and each time one of the commits is about to move the branch,
 // someone else pushes by Git. Every push succeeds, our commit is rebuilt on top of it, and
 // nothing is lost.
-// Nothing here depends on who is faster: our commit waits at the server while theirs is pushed.
+// The test does not depend on timing: our commit waits at the server while theirs is pushed.
 func TestH47ForeignPushesSurvive(t *testing.T) {
 	t.Parallel()
 	srv, bare, repo := seeded(t)

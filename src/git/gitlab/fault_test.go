@@ -235,7 +235,7 @@ func TestCertificatesOfOnesOwn(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte("[]"))
 	}))
-	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains of those who do not trust it
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs clients that do not trust it
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}))

@@ -18,7 +18,7 @@ import (
 )
 
 // SSHServer serves the bare repositories below a directory over SSH on 127.0.0.1.
-// It runs git-upload-pack and git-receive-pack and nothing else, for whoever has
+// It runs git-upload-pack and git-receive-pack and nothing else, for clients with
 // its client key.
 type SSHServer struct {
 	dir    string

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever two files hold: the delta makes the one of the other, as a reader that is not
-// ours makes it.
+// For any two files, the delta makes one out of the other when an independent reader applies
+// it.
 func TestDeltasRebuildTheirTarget(t *testing.T) {
 	t.Parallel()
 	line := rapid.SampledFrom([]string{"a: 1\n", "a: 2\n", "  b\n", "\n", "a: 1", "x", strings.Repeat("long", 40) + "\n"})

@@ -116,7 +116,7 @@ func TestViewsMoveInThePushOfTheirBranch(t *testing.T) {
 	}
 }
 
-// A view of what is gone keeps its directory, so that a reconciler removes what was there.
+// A view of removed files keeps its directory, so that a reconciler prunes their objects.
 func TestAViewOfNothingKeepsItsDirectory(t *testing.T) {
 	t.Parallel()
 	bare, repo := serve(t, "file")

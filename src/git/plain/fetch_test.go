@@ -137,7 +137,7 @@ func TestRewrittenHistory(t *testing.T) {
 	}
 }
 
-// What is kept in memory stays bounded, and what was dropped is fetched again.
+// The cache stays bounded, and dropped objects are fetched again.
 func TestTreesAreSwept(t *testing.T) {
 	t.Parallel()
 	_, bare, repo := server(t)

@@ -175,7 +175,7 @@ func TestTreesEqualThoseOfGit(t *testing.T) {
 	})
 }
 
-// Whatever a server sends as a tree or a pack, it is refused or read, never worse.
+// Any bytes that a server sends as a tree or a pack are refused or read; nothing crashes.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("100644 a\x00aaaaaaaaaaaaaaaaaaaa"))
 	f.Add([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01\x95\x0ax\x9c"))

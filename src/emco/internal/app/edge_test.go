@@ -100,7 +100,7 @@ func (e *edgeClusters) look(ctx context.Context) error {
 	return nil
 }
 
-// note remembers what comes and goes.
+// note records created and removed objects.
 func (e *edgeClusters) note(key appcontext.PairKey, had, has map[manifest.ID]objectContent) {
 	var came, went []string
 	for id, c := range has {

@@ -444,8 +444,8 @@ func (l *sweptDeployment) differs() string {
 	return unless(fmt.Sprint(l.held()), fmt.Sprint(l.model.files(l.id)))
 }
 
-// held reads which editions the branches hold of the deployment, by path. What is not
-// where its cluster looks does not count.
+// held reads which editions the branches hold of the deployment, by path. A file that its
+// cluster does not read does not count.
 func (l *sweptDeployment) held() map[string]int {
 	l.Helper()
 	out := map[string]int{}

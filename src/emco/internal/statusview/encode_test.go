@@ -9,7 +9,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// What is written by hand must not fall behind the types: every member is set here.
+// The encoder must cover all members of the types: every member is set here.
 func TestJSONByHandHasAllMembers(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 12, 0, 0, 5, time.FixedZone("", 3600))

@@ -112,7 +112,7 @@ func TestFollowSkipsAnswersForSlowClients(t *testing.T) {
 	}
 }
 
-// since is when the one pair came to where it stands; zero if there is none yet.
+// since is when the one pair reached its phase; zero before that.
 func since(st v2.Status) (at time.Time) {
 	if p := st.Apps[0].Clusters[0].Since; p != nil {
 		at = *p

@@ -158,8 +158,8 @@ func (r *Reader) readBundles(ctx context.Context, s *Snapshot) error {
 	return nil
 }
 
-// state returns rsync's status of a place of the last revision. Applied needs proof. What is
-// being removed counts as Applied until its pair is gone.
+// state returns rsync's status of a place of the last revision. Applied needs proof. An app that
+// is being removed counts as Applied until its pair is gone.
 func (s Snapshot) state(p placeStatus) string {
 	switch {
 	case p.pair == nil && s.Head.Gone:

@@ -276,8 +276,8 @@ func TestATransitionEndsWithTheSettledObjects(t *testing.T) {
 	}
 }
 
-// What is not delivered by a cluster that pulls must not shift the numbers of steps: they
-// are stored before it is known how the cluster is reached.
+// Steps that a pull-mode cluster skips must not shift the numbers of steps: they
+// are stored before rsync knows how the cluster is reached.
 func TestNumbersAndNeedsDoNotDependOnTheCluster(t *testing.T) {
 	t.Parallel()
 	all := hook(hook(bundle(crd, "Widget w", "Namespace shop"), "z", 0, "pre-install post-install pre-delete post-delete|hook-failed"), "y", 1, "pre-install|hook-succeeded")

@@ -55,7 +55,7 @@ func (s *Server) Tokens() int {
 	return s.tokens
 }
 
-// postToken makes a token for an installation, for whoever proves to be the app.
+// postToken makes a token for an installation if the caller proves to be the app.
 func (s *Server) postToken(w http.ResponseWriter, r *http.Request) {
 	c := &apiCall{s: s, w: w, r: r}
 	app, err := s.proven(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))

@@ -53,7 +53,7 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// version is for users only, whoever they are.
+// version answers users only, with any role.
 func (s *Server) version(w http.ResponseWriter, r *http.Request) {
 	t, ok := s.authenticate(w, r)
 	switch {

@@ -401,7 +401,7 @@ func TestRetryAfterIsRespected(t *testing.T) {
 	}
 }
 
-// Who is named by a redirect sees nothing of us.
+// The target of a redirect receives nothing.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	s := serve(t, false)

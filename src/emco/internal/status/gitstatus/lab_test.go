@@ -205,7 +205,7 @@ func (l *lab) send(cluster string, r status.Report) {
 	l.put(cluster, text)
 }
 
-// put puts bytes onto the branch of a cluster, whoever does so.
+// put puts bytes onto the branch of a cluster, as any writer could.
 func (l *lab) put(cluster string, text []byte) {
 	l.Helper()
 	branch := status.Branch(status.DefaultPrefix, cluster)

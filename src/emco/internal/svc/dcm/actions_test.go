@@ -192,8 +192,8 @@ func TestCloudsKnowARequestThatIsRepeated(t *testing.T) {
 	})
 }
 
-// A deployment that begins to use a cloud while that is terminated: one of the two is
-// refused, whoever comes first.
+// A deployment starts to use a cloud while the cloud is terminated: exactly one of the
+// two requests is refused.
 func TestACloudIsNeverTerminatedUnderADeployment(t *testing.T) {
 	t.Parallel()
 	c := newCloudFixture(t)

@@ -173,8 +173,8 @@ func TestABrokenPartMakesNoRevision(t *testing.T) {
 	}
 }
 
-// What was rendered from the same for the revision before is not rendered again, wherever
-// it goes now: a renderer that is out of order is not asked.
+// An app with the same inputs as in the revision before is not rendered again, even for other
+// clusters: a broken renderer is not called.
 func TestWhatHasNotChangedIsNotRenderedAgain(t *testing.T) {
 	t.Parallel()
 	s := newBuildFixture(t)

@@ -451,8 +451,8 @@ func (w *modelState) conclude() {
 	}
 }
 
-// Whatever is asked of a few groups in whatever order, with restarts and kills between: the
-// answers, states, histories, and what clusters come to hold, are those of the model.
+// For any sequence of actions on a few groups, with restarts and kills between them, the
+// answers, states, histories and the content of clusters equal those of the model.
 func TestH65LifecycleModel(t *testing.T) {
 	t.Parallel()
 	renderer := rendertest.Plain{}
