@@ -73,8 +73,9 @@ func TestNewBackend(t *testing.T) {
 }
 `
 
-// The row of the guide is followed as it stands, in an overlay over the sources: the
-// program then has another backend, and asks for its page of documentation.
+// The test makes the changes of the guide's row in an overlay over the sources, except golden
+// files and the link in README.md. The new backend must then keep its contract, and only its
+// page of documentation must be missing.
 func TestABackendIsAddedByTheGuide(t *testing.T) {
 	t.Parallel()
 	row := guideRow(t, "a sync backend")
@@ -83,7 +84,7 @@ func TestABackendIsAddedByTheGuide(t *testing.T) {
 	for _, p := range places {
 		named = append(named, p[1])
 	}
-	want := []string{"src/api/v2/cluster.go", "syncer/NAME/NAME.go", "syncer/all/all.go", "docs/backends/NAME.md"}
+	want := []string{"src/api/v2/cluster.go", "syncer/PACKAGE/PACKAGE.go", "syncer/all/all.go", "docs/backends/TYPE.md", "README.md"}
 	if !slices.Equal(named, want) {
 		t.Fatalf("the guide names the files %q; this test follows %q", named, want)
 	}
