@@ -108,7 +108,7 @@ type Trailer struct{ Key, Value string }
 type Host interface {
 	// Head returns the commit that branch points at; NotFound if there is no such branch.
 	Head(ctx context.Context, r Repo, branch string) (Hash, error)
-	// Tree lists what is below a path, in byte order of the paths: files, symbolic links and
+	// Tree lists the entries below a path, in byte order of the paths: files, symbolic links and
 	// submodules, but not directories. A path that is itself a file is listed alone, an
 	// absent one yields nothing, "" is the whole tree. It ends at the first error.
 	Tree(ctx context.Context, r Repo, at Hash, under string) iter.Seq2[Entry, error]

@@ -89,7 +89,7 @@ func (h *Host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, e
 	return h.Of(r).Head(ctx, r, branch)
 }
 
-// Tree lists what is below a path.
+// Tree lists the entries below a path.
 func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) iter.Seq2[git.Entry, error] {
 	return h.Of(r).Tree(ctx, r, at, under)
 }

@@ -96,7 +96,7 @@ func TestH51H52BrokenRepositoriesRest(t *testing.T) {
 	}
 }
 
-// Who waits for an answer need not wait until the rest is over, unless the server has asked.
+// A waiting caller may retry before the cooldown ends, unless the server has set a delay.
 func TestARestIsBrokenForThoseWhoAsk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

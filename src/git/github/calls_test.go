@@ -212,7 +212,7 @@ func TestViewsCostTwoCallsEach(t *testing.T) {
 	}
 }
 
-// A view that GitHub protects is blamed with its directory, so that the others go on.
+// If GitHub protects a view, the error names its directory, so that the other views advance.
 func TestAProtectedViewIsBlamed(t *testing.T) {
 	t.Parallel()
 	srv, _, repo := seeded(t)

@@ -362,7 +362,7 @@ func (w *commitWriter) conflict() error {
 	return errs.E(errs.Conflict, "commit", w.repo.URL, fmt.Errorf("branch %s is not where it was expected", w.branch))
 }
 
-// moveRefused classifies a refusal to move a branch: what is no lost race is a rule.
+// moveRefused classifies a refusal to move a branch: unless it is a lost race, a rule caused it.
 func (w *commitWriter) moveRefused(err error) error {
 	switch {
 	case err == nil || errors.Is(err, errEmpty):

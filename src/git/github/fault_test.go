@@ -128,7 +128,7 @@ func TestH52WaitsGrow(t *testing.T) {
 	}
 }
 
-// learned is a budget that records what it observes, and what is spent.
+// learned is a budget that records all costs and rates.
 type learned struct {
 	mu    sync.Mutex
 	last  git.RateStatus
@@ -190,7 +190,7 @@ func TestH52TheBudgetKnows(t *testing.T) {
 	}
 }
 
-// The limits of a server are those of a token: others go on.
+// The limits belong to a token: other tokens still work.
 func TestH52OtherCredentialsKeepWorking(t *testing.T) {
 	t.Parallel()
 	srv, bare, repo := serve(t, githubtest.Limits{Calls: 3})
@@ -310,7 +310,7 @@ func TestH51AppsThatAreWrong(t *testing.T) {
 	}
 }
 
-// With an hour of a token gone but for a few minutes, a new one is got before a call fails.
+// Within a few minutes of its end, a token is replaced before a call fails.
 func TestH51AppTokensAreRenewedInTime(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

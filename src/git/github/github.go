@@ -111,7 +111,7 @@ func (d *client) head(ctx context.Context, branch string) (id git.Hash, err erro
 	return id, err
 }
 
-// Tree lists what is below a path at a commit. The iteration itself makes no calls.
+// Tree lists the entries below a path at a commit. The iteration itself makes no calls.
 func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) iter.Seq2[git.Entry, error] {
 	return func(yield func(git.Entry, error) bool) {
 		var checked error

@@ -139,7 +139,7 @@ func TestH47ForeignPushesSurvive(t *testing.T) {
 	}
 }
 
-// push pushes one file on top of what is there.
+// push pushes one file on top of the branch.
 func push(t *testing.T, clone gittest.Bare, name string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(clone.Dir, name), []byte("t"), 0o644); err != nil {

@@ -50,7 +50,7 @@ func TestWhereTheAPIIs(t *testing.T) {
 	}
 }
 
-// Who answers where the API may be, but is not GitLab, sees no credential.
+// A server that is not GitLab receives no credential.
 func TestOtherProgramsSeeNoCredential(t *testing.T) {
 	t.Parallel()
 	var asked, seen atomic.Int32

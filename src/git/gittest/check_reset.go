@@ -21,7 +21,7 @@ func CheckReset(ctx context.Context, h git.BranchResetter, r git.Repo, bare Bare
 	return bare.Fsck(ctx)
 }
 
-// moveCheck goes on from where the step before has ended.
+// moveCheck holds the state between the steps of the check.
 type moveCheck struct {
 	ctx  context.Context
 	host git.BranchResetter

@@ -12,7 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
-// brokenHost is a sound host but for what a test bends.
+// brokenHost is a sound host with one fault that a test sets.
 type brokenHost struct {
 	git.Host
 	commit func(h git.Host, ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error)
@@ -34,7 +34,7 @@ func (b brokenHost) Tree(ctx context.Context, r git.Repo, at git.Hash, under str
 	return b.tree(b.Host, seq)
 }
 
-// The contract check finds what is wrong with hosts that are broken in one way.
+// The contract check finds the fault of each broken host.
 func TestCheckFindsBrokenHosts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -58,7 +58,7 @@ func (s *stage) git(args ...string) string {
 	return out
 }
 
-// check compares what views show with the branch, and their sources with what is wanted.
+// check compares the views with the branch, and their sources with the expected ones.
 func (s *stage) check(shown git.DerivedResult, sources map[string]git.Hash) {
 	s.t.Helper()
 	for branch, source := range sources {

@@ -85,7 +85,7 @@ func (s *streamSession) explain(err error) error {
 	return err
 }
 
-// tailBuffer keeps the end of what is written to it.
+// tailBuffer keeps the end of the written bytes.
 type tailBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -104,7 +104,7 @@ func (s commitTrees) entries(e tree.Entry) (tree.Tree, error) {
 	return s.store.entries(plumbing.Hash(e.ID))
 }
 
-// entry returns what is at a path, the zero entry if nothing is.
+// entry returns the entry at a path; the zero entry if there is none.
 func (s commitTrees) entry(path string) (tree.Entry, error) {
 	here := tree.Entry{Mode: tree.ModeTree, ID: tree.ID(s.root)}
 	if path == "" {

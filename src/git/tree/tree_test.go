@@ -39,7 +39,7 @@ func (m memory) add(entries ...tree.Entry) tree.ID {
 	return t.ID()
 }
 
-// entry returns what is at a path of a draft.
+// entry returns the entry at a path of a draft.
 func entry(t *testing.T, d *tree.Draft, path string) tree.Entry {
 	t.Helper()
 	here := tree.Entry{Mode: tree.ModeTree, ID: d.Root}

@@ -75,7 +75,7 @@ type apiQuery struct {
 	header  http.Header // of the answer
 }
 
-// apiEndpoint answers a query with a status and what is sent as JSON.
+// apiEndpoint answers a query with a status and a value to encode as JSON.
 type apiEndpoint func(q apiQuery) (code int, body any)
 
 func (s *Server) endpoint(h apiEndpoint) http.Handler {
