@@ -14,7 +14,7 @@ var arrows = map[string][]string{
 	"v2":       {"errs"},
 	"client":   {"errs"},
 	"jsonread": {},
-	"status":   {"errs", "jsonread"},
+	"status":   {"errs", "jsonread", "v2"},
 	"archtest": {},
 }
 

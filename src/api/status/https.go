@@ -1,6 +1,6 @@
 package status
 
-import "net/url"
+import v2 "github.com/emco-orchestrator/emco/src/api/v2"
 
 // How reports come by HTTPS.
 const (
@@ -12,6 +12,6 @@ const (
 
 // Path returns the path, below the address of the control plane, that the agent of a
 // cluster posts its reports to.
-func Path(provider, cluster string) string {
-	return "/v2/cluster-providers/" + url.PathEscape(provider) + "/clusters/" + url.PathEscape(cluster) + "/monitor/report"
+func Path(cluster v2.ClusterKey) string {
+	return "/v2/" + cluster.StoreKey() + "/monitor/report"
 }

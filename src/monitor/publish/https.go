@@ -121,7 +121,7 @@ func NewHTTPS(to *ControlPlane, credentials func() (Credentials, error), cluster
 	if limit <= 0 {
 		limit = status.MaxSize
 	}
-	return &HTTPS{controlPlane: to, path: status.Path(cluster.Provider, cluster.Cluster), credentials: credentials, limit: limit}
+	return &HTTPS{controlPlane: to, path: status.Path(cluster), credentials: credentials, limit: limit}
 }
 
 // Write posts a report. When it returns without an error, the report is durable. A refusal

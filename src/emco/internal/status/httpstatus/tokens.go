@@ -44,7 +44,7 @@ func (e *Endpoint) Make(w http.ResponseWriter, r *http.Request) error {
 	if err := e.writer.addToken(r.Context(), cluster.String(), made, overlap); err != nil {
 		return err
 	}
-	return web.JSON(w, http.StatusCreated, v2.NewReportToken{ID: made.ID, Token: token, Path: status.Path(cluster.Provider, cluster.Cluster)})
+	return web.JSON(w, http.StatusCreated, v2.NewReportToken{ID: made.ID, Token: token, Path: status.Path(cluster)})
 }
 
 // Show lists the tokens of a cluster without their secrets.
