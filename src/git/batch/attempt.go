@@ -23,17 +23,17 @@ const (
 
 // process commits jobs and answers their callers. If a commit is refused because of its content,
 // the job that causes it gets the refusal, and the others are tried again.
-func (l *branchQueue) process(reqs []*jobRequest) {
-	ctx, cancel := context.WithTimeout(l.owner.ctx, l.owner.opt.Deadline)
+func (q *branchQueue) process(reqs []*jobRequest) {
+	ctx, cancel := context.WithTimeout(q.owner.ctx, q.owner.opt.Deadline)
 	defer cancel()
 	halvings := maxHalvings
 	groups := [][]*jobRequest{reqs}
 	for len(groups) > 0 {
 		group := groups[0]
 		groups = groups[1:]
-		commit, err := l.commitUnlessCooling(ctx, group)
+		commit, err := q.commitUnlessCooling(ctx, group)
 		if blamesOneJob(err) && len(group) > 1 {
-			parts, named := l.splitByBlame(group, err)
+			parts, named := q.splitByBlame(group, err)
 			if !named {
 				halvings--
 			}
@@ -43,20 +43,20 @@ func (l *branchQueue) process(reqs []*jobRequest) {
 			}
 		}
 		for _, r := range group {
-			l.reply(r, jobAnswer{commit: commit, err: err})
+			q.reply(r, jobAnswer{commit: commit, err: err})
 		}
 	}
 }
 
 // commitUnlessCooling commits jobs, unless their repository is in a cooldown.
-func (l *branchQueue) commitUnlessCooling(ctx context.Context, reqs []*jobRequest) (git.Hash, error) {
-	repo, rests := reqs[0].job.Repo, l.owner.cooldowns
+func (q *branchQueue) commitUnlessCooling(ctx context.Context, reqs []*jobRequest) (git.Hash, error) {
+	repo, rests := reqs[0].job.Repo, q.owner.cooldowns
 	asked := slices.ContainsFunc(reqs, func(r *jobRequest) bool { return r.job.Interactive })
 	if err := rests.check(repo, asked); err != nil {
 		return "", err
 	}
-	commit, err := l.commit(ctx, reqs)
-	if l.owner.ctx.Err() == nil && slices.ContainsFunc(reqs, func(r *jobRequest) bool { return r.ctx.Err() == nil }) {
+	commit, err := q.commit(ctx, reqs)
+	if q.owner.ctx.Err() == nil && slices.ContainsFunc(reqs, func(r *jobRequest) bool { return r.ctx.Err() == nil }) {
 		rests.record(repo, err)
 	}
 	return commit, err
@@ -73,7 +73,7 @@ func blamesOneJob(err error) bool {
 // splitByBlame splits jobs after a refusal. If the error names a path, jobs with that path are
 // separated from the others; a single such job is answered. Otherwise, and if all or none of the
 // jobs have the path, the jobs are halved.
-func (l *branchQueue) splitByBlame(reqs []*jobRequest, err error) (parts [][]*jobRequest, named bool) {
+func (q *branchQueue) splitByBlame(reqs []*jobRequest, err error) (parts [][]*jobRequest, named bool) {
 	at, ok := errors.AsType[*git.PathError](err)
 	if !ok {
 		return halves(reqs), false
@@ -90,7 +90,7 @@ func (l *branchQueue) splitByBlame(reqs []*jobRequest, err error) (parts [][]*jo
 	case len(guilty) == 0 || len(others) == 0:
 		return halves(reqs), false
 	case len(guilty) == 1:
-		l.reply(guilty[0], jobAnswer{err: err})
+		q.reply(guilty[0], jobAnswer{err: err})
 		return [][]*jobRequest{others}, true
 	}
 	return [][]*jobRequest{guilty, others}, true
@@ -113,31 +113,31 @@ func isBlamed(r *jobRequest, path string) bool {
 
 // commit makes one commit of the jobs. It tries until the commit is on the branch, is refused, or
 // the deadline passes.
-func (l *branchQueue) commit(ctx context.Context, reqs []*jobRequest) (git.Hash, error) {
+func (q *branchQueue) commit(ctx context.Context, reqs []*jobRequest) (git.Hash, error) {
 	start := time.Now()
 	m := newEditSet()
 	for _, r := range reqs {
 		m.add(r.job.Edits)
 	}
 	t := &commitAttempt{
-		queue: l, repo: reqs[0].job.Repo, fence: reqs[0].job.Fence, bases: basesOf(reqs),
-		edits: m.inOrder(), message: joinMessages(reqs, l.owner.opt.Author), derived: derivedOf(reqs), outages: maxOutages,
+		queue: q, repo: reqs[0].job.Repo, fence: reqs[0].job.Fence, bases: basesOf(reqs),
+		edits: m.inOrder(), message: joinMessages(reqs, q.owner.opt.Author), derived: derivedOf(reqs), outages: maxOutages,
 		propose: reqs[0].job.Propose,
 	}
 	t.removeDerived, t.onExternalEdits = removedOf(reqs, t.derived), reqs[0].job.OnExternalEdits
-	t.message.Guard, t.message.Signer = t.guard, l.owner.opt.Signer
-	if l.owner.cooldowns.failing(t.repo) {
+	t.message.Guard, t.message.Signer = t.guard, q.owner.opt.Signer
+	if q.owner.cooldowns.failing(t.repo) {
 		t.outages = 1
 	}
 	waits, release := whileWanted(ctx, reqs)
 	commit, err := t.run(ctx, waits)
 	release()
 	e := Event{
-		Repo: l.key.url, Branch: l.key.branch, Jobs: len(reqs), Paths: m.paths, Bytes: m.bytes,
+		Repo: q.key.url, Branch: q.key.branch, Jobs: len(reqs), Paths: m.paths, Bytes: m.bytes,
 		Committed: t.committed, Conflicts: t.conflicts, Retries: t.retries, Took: time.Since(start),
 		Failed: err != nil, Kind: errs.KindOf(err), Fenced: errors.Is(err, ErrFenced),
 	}
-	l.owner.opt.Observe(e)
+	q.owner.opt.Observe(e)
 	if err == nil && t.written != "" {
 		for _, r := range reqs {
 			if r.job.OnCommit != nil {
@@ -148,15 +148,15 @@ func (l *branchQueue) commit(ctx context.Context, reqs []*jobRequest) (git.Hash,
 	if err == nil {
 		t.reportDerived(ctx, reqs)
 	}
-	l.log(ctx, e, commit)
+	q.log(ctx, e, commit)
 	return commit, err
 }
 
-func (l *branchQueue) log(ctx context.Context, e Event, commit git.Hash) {
+func (q *branchQueue) log(ctx context.Context, e Event, commit git.Hash) {
 	if !e.Committed {
 		return
 	}
-	l.owner.opt.Log.LogAttrs(ctx, slog.LevelInfo, "committed",
+	q.owner.opt.Log.LogAttrs(ctx, slog.LevelInfo, "committed",
 		slog.String("repo", e.Repo), slog.String("branch", e.Branch), slog.String("commit", string(commit)),
 		slog.Int("jobs", e.Jobs), slog.Int("paths", e.Paths), slog.Int("conflicts", e.Conflicts),
 		slog.Duration("took", e.Took))

@@ -37,35 +37,35 @@ type branchQueue struct {
 }
 
 // wakeUp wakes the goroutine if it waits.
-func (l *branchQueue) wakeUp() {
+func (q *branchQueue) wakeUp() {
 	select {
-	case l.wake <- struct{}{}:
+	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
 // run commits batches until the branch is idle or Writers is closed.
-func (l *branchQueue) run() {
-	for l.awaitWork() {
-		l.awaitWindow()
-		if reqs := l.takeBatch(); len(reqs) > 0 {
-			l.process(reqs)
-			l.startWindow(reqs[0].job.Repo, len(reqs))
+func (q *branchQueue) run() {
+	for q.awaitWork() {
+		q.awaitWindow()
+		if reqs := q.takeBatch(); len(reqs) > 0 {
+			q.process(reqs)
+			q.startWindow(reqs[0].job.Repo, len(reqs))
 		}
 	}
 }
 
 // awaitWork waits for jobs. It returns false after it has removed the queue from Writers, so that
 // the next job starts a new one.
-func (l *branchQueue) awaitWork() bool {
-	idle := time.NewTimer(l.owner.opt.Idle)
+func (q *branchQueue) awaitWork() bool {
+	idle := time.NewTimer(q.owner.opt.Idle)
 	defer idle.Stop()
 	for expired := false; ; {
-		if work, end := l.hasWork(expired); work || end {
+		if work, end := q.hasWork(expired); work || end {
 			return work
 		}
 		select {
-		case <-l.wake:
+		case <-q.wake:
 		case <-idle.C:
 			expired = true
 		}
@@ -74,23 +74,23 @@ func (l *branchQueue) awaitWork() bool {
 
 // hasWork reports whether jobs wait. Without any, an idle or closed queue ends: it is removed under
 // the same lock under which jobs are added, so that no job is lost.
-func (l *branchQueue) hasWork(expired bool) (work, end bool) {
-	w := l.owner
+func (q *branchQueue) hasWork(expired bool) (work, end bool) {
+	w := q.owner
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(l.pending) > 0 {
+	if len(q.pending) > 0 {
 		return true, false
 	}
 	if end = expired || w.closed; end {
-		delete(w.queues, l.key)
+		delete(w.queues, q.key)
 	}
 	return false, end
 }
 
-func (l *branchQueue) closing() bool {
-	l.owner.mu.Lock()
-	defer l.owner.mu.Unlock()
-	return l.owner.closed
+func (q *branchQueue) closing() bool {
+	q.owner.mu.Lock()
+	defer q.owner.mu.Unlock()
+	return q.owner.closed
 }
 
 // sharesCommit reports whether two jobs may share a commit, as far as credentials, fences and
@@ -102,17 +102,17 @@ func (j Job) sharesCommit(other Job) bool {
 // takeBatch removes the jobs of one commit from the queue: as many as share credentials and fence,
 // have no overlapping paths but equal ones, and fit the limits. Jobs whose callers have left are
 // dropped.
-func (l *branchQueue) takeBatch() []*jobRequest {
-	w := l.owner
+func (q *branchQueue) takeBatch() []*jobRequest {
+	w := q.owner
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := newEditSet()
 	var taken []*jobRequest
-	rest := urgentFirst(l.pending)
+	rest := urgentFirst(q.pending)
 	for len(rest) > 0 {
 		r := rest[0]
 		if err := r.ctx.Err(); err != nil {
-			l.reply(r, jobAnswer{err: err})
+			q.reply(r, jobAnswer{err: err})
 			rest = rest[1:]
 			continue
 		}
@@ -123,14 +123,14 @@ func (l *branchQueue) takeBatch() []*jobRequest {
 		taken = append(taken, r)
 		rest = rest[1:]
 	}
-	l.pending = append([]*jobRequest(nil), rest...)
+	q.pending = append([]*jobRequest(nil), rest...)
 	return taken
 }
 
 // reply answers a caller, once, and frees its slot.
-func (l *branchQueue) reply(r *jobRequest, a jobAnswer) {
+func (q *branchQueue) reply(r *jobRequest, a jobAnswer) {
 	if r.answered.CompareAndSwap(false, true) {
 		r.answer <- a
-		<-l.owner.slots
+		<-q.owner.slots
 	}
 }

@@ -9,12 +9,12 @@ import (
 // awaitWindow collects jobs for one commit: until as many callers wait as shared the last commit,
 // at most for its window. A single caller does not wait. The window of a hosted repository always
 // lasts. Close cuts it short.
-func (l *branchQueue) awaitWindow() {
-	for wait := l.window(); wait > 0 && !l.closing(); wait = l.window() {
+func (q *branchQueue) awaitWindow() {
+	for wait := q.window(); wait > 0 && !q.closing(); wait = q.window() {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-		case <-l.wake:
+		case <-q.wake:
 		}
 		timer.Stop()
 	}
@@ -22,29 +22,29 @@ func (l *branchQueue) awaitWindow() {
 
 // window returns how long this queue still has to wait. A queue that need not, on a hosted
 // repository, starts the window of all its branches.
-func (l *branchQueue) window() time.Duration {
-	w := l.owner
+func (q *branchQueue) window() time.Duration {
+	w := q.owner
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	wait := l.windowEnd.Sub(now)
+	wait := q.windowEnd.Sub(now)
 	switch {
-	case len(l.pending) == 0:
+	case len(q.pending) == 0:
 		return wait
-	case !w.opt.Hosted(l.pending[0].job.Repo):
-		if len(l.pending) >= l.lastCallers {
+	case !w.opt.Hosted(q.pending[0].job.Repo):
+		if len(q.pending) >= q.lastCallers {
 			return 0
 		}
 		return wait
 	}
-	wait = max(wait, w.hostedWindows[l.key.url].Sub(now))
+	wait = max(wait, w.hostedWindows[q.key.url].Sub(now))
 	switch {
 	case wait > 0:
 		return wait
-	case !urgent(l.pending) && w.urgentElsewhere(l):
+	case !urgent(q.pending) && w.urgentElsewhere(q):
 		return w.opt.HostedWindow / 10
 	}
-	w.hostedWindows[l.key.url] = now.Add(w.opt.HostedWindow)
+	w.hostedWindows[q.key.url] = now.Add(w.opt.HostedWindow)
 	return 0
 }
 
@@ -69,16 +69,16 @@ func urgent(queue []*jobRequest) bool {
 }
 
 // startWindow starts the window after a commit for so many callers.
-func (l *branchQueue) startWindow(r git.Repo, callers int) {
-	w, now := l.owner, time.Now()
-	l.windowEnd, l.lastCallers = now.Add(w.opt.Window), callers
+func (q *branchQueue) startWindow(r git.Repo, callers int) {
+	w, now := q.owner, time.Now()
+	q.windowEnd, q.lastCallers = now.Add(w.opt.Window), callers
 	if !w.opt.Hosted(r) {
 		return
 	}
-	l.windowEnd = now.Add(w.opt.HostedWindow)
+	q.windowEnd = now.Add(w.opt.HostedWindow)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hostedWindows[l.key.url] = l.windowEnd
+	w.hostedWindows[q.key.url] = q.windowEnd
 	for url, end := range w.hostedWindows {
 		if end.Before(now) {
 			delete(w.hostedWindows, url)

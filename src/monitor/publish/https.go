@@ -70,11 +70,11 @@ func isLoopback(host string) bool {
 }
 
 // clientFor returns a client that trusts the given certificates.
-func (l *ControlPlane) clientFor(ca string) (*http.Client, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.client != nil && l.clientCA == ca {
-		return l.client, nil
+func (c *ControlPlane) clientFor(ca string) (*http.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client != nil && c.clientCA == ca {
+		return c.client, nil
 	}
 	trust := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca != "" {
@@ -87,10 +87,10 @@ func (l *ControlPlane) clientFor(ca string) (*http.Client, error) {
 		}
 		trust.RootCAs = pool
 	}
-	if l.client != nil {
-		l.client.CloseIdleConnections()
+	if c.client != nil {
+		c.client.CloseIdleConnections()
 	}
-	l.clientCA, l.client = ca, &http.Client{
+	c.clientCA, c.client = ca, &http.Client{
 		Timeout: exchangeTime,
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: trust, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64,
@@ -99,7 +99,7 @@ func (l *ControlPlane) clientFor(ca string) (*http.Client, error) {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for this address only
 	}
-	return l.client, nil
+	return c.client, nil
 }
 
 // HTTPS posts reports to the control plane. A report that has not changed is sent as a

@@ -41,7 +41,7 @@ var (
 )
 
 // readBucket reads the keys of a bucket. Reports come through Git, if there is a place for them.
-func readBucket(p pairs, rules Rules) (Settings, error) {
+func readBucket(p keyValues, rules Rules) (Settings, error) {
 	if err := lacks(p.name, missingOfBucket(p)); err != nil {
 		return Settings{}, err
 	}
@@ -55,7 +55,7 @@ func readBucket(p pairs, rules Rules) (Settings, error) {
 	return published(p, Settings{Name: p.kv[keyBucket], Repo: repo}, rules)
 }
 
-func missingOfBucket(p pairs) (out []string) {
+func missingOfBucket(p keyValues) (out []string) {
 	for _, key := range []string{keyEndpoint, keyBucket, keyAccessKey, keySecretKey} {
 		if p.kv[key] == "" {
 			out = append(out, key)
@@ -65,7 +65,7 @@ func missingOfBucket(p pairs) (out []string) {
 }
 
 // bucketOf returns the repository that stands for a bucket and a prefix.
-func bucketOf(p pairs, rules Rules) (git.Repo, error) {
+func bucketOf(p keyValues, rules Rules) (git.Repo, error) {
 	endpoint, err := rules.endpoint(p.kv[keyEndpoint])
 	if err != nil {
 		return git.Repo{}, fmt.Errorf("%s: %w", keyEndpoint, err)

@@ -39,9 +39,9 @@ type Settings struct {
 	Hold    bool   // keep external edits of owned files until an operator decides; else overwrite them
 	Status  Status // where the cluster's agent reports
 
-	Sharding Sharding // how clusters share the repository
-	View     string   // of one cluster, see At: the branch that it reads; empty: Branch
-	FanOut   bool     // of one cluster: its directory is one level deeper
+	Sharding      Sharding // how clusters share the repository
+	DerivedBranch string   // of one cluster, see At: the branch that it reads; empty: Branch
+	FanOut        bool     // of one cluster: its directory is one level deeper
 
 	// Delay is how long to wait between taking files away and taking the backend's
 	// own configuration away.
@@ -97,7 +97,7 @@ func Read(kind string, reference, resource Object, rules Rules) (Settings, error
 }
 
 // readPlace reads where the desired state goes, and where reports come from.
-func readPlace(kind string, object pairs, rules Rules) (s Settings, err error) {
+func readPlace(kind string, object keyValues, rules Rules) (s Settings, err error) {
 	switch kind {
 	case KindOCI:
 		return readRegistry(object, rules)
@@ -113,21 +113,21 @@ func readPlace(kind string, object pairs, rules Rules) (s Settings, err error) {
 	return s, nil
 }
 
-// pairs are an object's merged pairs under canonical keys.
-type pairs struct {
+// keyValues are an object's merged maps under canonical keys.
+type keyValues struct {
 	name string
 	kv   map[string]string
 }
 
 // merge puts an object's maps into one. Upstream EMCO reads one key of each map; a key that
 // occurs twice must have one value.
-func merge(kind string, o Object) (pairs, error) {
-	out := pairs{name: o.Name, kv: map[string]string{}}
+func merge(kind string, o Object) (keyValues, error) {
+	out := keyValues{name: o.Name, kv: map[string]string{}}
 	for _, kv := range o.KV {
 		for _, key := range slices.Sorted(maps.Keys(kv)) {
 			name, value := canonicalKey(kind, key), clean(key, kv[key])
 			if have, twice := out.kv[name]; twice && have != value {
-				return pairs{}, invalid(o.Name, fmt.Errorf("%s is given twice, and differs", key))
+				return keyValues{}, invalid(o.Name, fmt.Errorf("%s is given twice, and differs", key))
 			}
 			out.kv[name] = value
 		}
@@ -146,7 +146,7 @@ func clean(key, value string) string {
 
 // pick returns the object that holds Git keys. When both do, the one with the repository's
 // URL wins, and after that the reference object, which upstream's code reads.
-func pick(kind string, ref, res pairs) pairs {
+func pick(kind string, ref, res keyValues) keyValues {
 	if weight(kind, res) > weight(kind, ref) {
 		return res
 	}
@@ -154,7 +154,7 @@ func pick(kind string, ref, res pairs) pairs {
 }
 
 // weight counts how much an object looks like a Git object, or like one of a bucket.
-func weight(kind string, p pairs) int {
+func weight(kind string, p keyValues) int {
 	switch {
 	case kind == KindS3:
 		return 4 - len(missingOfBucket(p))
@@ -170,10 +170,10 @@ func weight(kind string, p pairs) int {
 
 // options returns the pairs that are no Git keys. The resource object wins, because
 // upstream's code reads them from there.
-func options(ref, res pairs) (map[string]string, time.Duration, error) {
+func options(ref, res keyValues) (map[string]string, time.Duration, error) {
 	out := map[string]string{}
 	var delay time.Duration
-	for _, p := range []pairs{ref, res} {
+	for _, p := range []keyValues{ref, res} {
 		for _, key := range slices.Sorted(maps.Keys(p.kv)) {
 			value := p.kv[key]
 			if gitKeys[key] || value == "" {

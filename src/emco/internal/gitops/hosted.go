@@ -18,12 +18,12 @@ const (
 )
 
 // actsAsApp reports whether an object names a GitHub App.
-func actsAsApp(p pairs) bool {
+func actsAsApp(p keyValues) bool {
 	return strings.EqualFold(p.kv[keyGitType], "github") && p.kv[keyAppID]+p.kv[keyAppInstallation]+p.kv[keyAppKey] != ""
 }
 
 // readApp reads the App that an object names.
-func readApp(p pairs) (git.App, error) {
+func readApp(p keyValues) (git.App, error) {
 	if !actsAsApp(p) {
 		return git.App{}, nil
 	}

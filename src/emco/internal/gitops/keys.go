@@ -54,7 +54,7 @@ var (
 		keyGitType: true, keyUser: true, keyToken: true, keyRepoName: true, keyURL: true,
 		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true, keyClientCert: true, keyClientKey: true, keySSHClient: true, keyProtected: true, keyForeign: true, keyAPI: true, keyEngine: true,
 		keyAppID: true, keyAppInstallation: true, keyAppKey: true,
-		keyRefMode: true, keyShardSize: true, keyShards: true, keyViewPrefix: true,
+		keyRefMode: true, keyShardSize: true, keyShards: true, keyDerivedPrefix: true,
 		keyStatusURL: true, keyStatusUser: true, keyStatusToken: true, keyStatusBranch: true, keyStatusMode: true,
 	}
 	timing    = map[string]bool{keyTimeout: true, keyInterval: true, keyRetry: true, keyDelay: true}

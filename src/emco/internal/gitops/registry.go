@@ -22,7 +22,7 @@ func (s Settings) Published() bool {
 
 // readRegistry reads the keys of a repository of a registry. A login is optional: some
 // registries want none. Reports come through Git all the same, if there is a place for them.
-func readRegistry(p pairs, rules Rules) (Settings, error) {
+func readRegistry(p keyValues, rules Rules) (Settings, error) {
 	address := p.kv[keyURL]
 	if address == "" {
 		return Settings{}, lacks(p.name, []string{keyURL})
@@ -50,8 +50,8 @@ func readRegistry(p pairs, rules Rules) (Settings, error) {
 }
 
 // noShards refuses keys that part a branch.
-func noShards(p pairs) error {
-	for _, key := range []string{keyRefMode, keyShards, keyShardSize, keyViewPrefix} {
+func noShards(p keyValues) error {
+	for _, key := range []string{keyRefMode, keyShards, keyShardSize, keyDerivedPrefix} {
 		if p.kv[key] != "" {
 			return invalid(p.name, fmt.Errorf("%s is for Git: what is published is apart for each cluster", key))
 		}
@@ -60,7 +60,7 @@ func noShards(p pairs) error {
 }
 
 // published completes the settings of what is published.
-func published(p pairs, s Settings, rules Rules) (_ Settings, err error) {
+func published(p keyValues, s Settings, rules Rules) (_ Settings, err error) {
 	s.Branch = DefaultBranch // of nothing: what is published has no branches
 	if err := checkGit(s); err != nil {
 		return Settings{}, invalid(p.name, err)

@@ -24,8 +24,8 @@ func TestReadRegistry(t *testing.T) {
 	if s.Status.Repo.URL != "" {
 		t.Errorf("reports are looked for in %s", s.Status.Repo.URL)
 	}
-	if at := s.At("edge+c1", gitops.Seat{Mode: gitops.RefShard, Shard: "s000", FanOut: true}); at.FanOut || at.Branch != s.Branch {
-		t.Error("a cluster that is published has a seat on a branch")
+	if at := s.At("edge+c1", gitops.Slot{Mode: gitops.RefShard, Shard: "s000", FanOut: true}); at.FanOut || at.Branch != s.Branch {
+		t.Error("a cluster that is published has a slot on a branch")
 	}
 	if _, err := readOCI(map[string]string{"url": "http://127.0.0.1:5000/edge"}); err != nil {
 		t.Errorf("a registry without a login: %v", err)

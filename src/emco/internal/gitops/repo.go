@@ -18,7 +18,7 @@ var hosted = map[string]string{
 }
 
 // readGit reads the Git keys of an object.
-func readGit(p pairs, rules Rules) (Settings, error) {
+func readGit(p keyValues, rules Rules) (Settings, error) {
 	s := Settings{
 		Name:   p.kv[keyRepoName],
 		Branch: p.kv[keyBranch],
@@ -60,7 +60,7 @@ func readGit(p pairs, rules Rules) (Settings, error) {
 		s.Propose, err = readProtected(p, s)
 	}
 	if err == nil {
-		s.Hold, err = readForeign(p)
+		s.Hold, err = readExternalEdit(p)
 	}
 	if err == nil {
 		s.Repo.API, err = readAPI(p, s, rules)
@@ -80,8 +80,8 @@ func readGit(p pairs, rules Rules) (Settings, error) {
 	return s, nil
 }
 
-// readForeign reports whether external edits of owned files are kept.
-func readForeign(p pairs) (hold bool, err error) {
+// readExternalEdit reports whether external edits of owned files are kept.
+func readExternalEdit(p keyValues) (hold bool, err error) {
 	switch value := p.kv[keyForeign]; {
 	case value == "", strings.EqualFold(value, "overwrite"):
 		return false, nil
@@ -92,7 +92,7 @@ func readForeign(p pairs) (hold bool, err error) {
 }
 
 // readAPI returns where the provider's interface is, if it is not where it usually is.
-func readAPI(p pairs, s Settings, rules Rules) (string, error) {
+func readAPI(p keyValues, s Settings, rules Rules) (string, error) {
 	given := p.kv[keyAPI]
 	if given == "" {
 		return "", nil
@@ -110,7 +110,7 @@ func readAPI(p pairs, s Settings, rules Rules) (string, error) {
 // readSSHClient says whether a repository is reached through the ssh program. The key engine, which
 // sshClient superseded, is still read: its value fast-import means the ssh program where the
 // repository is reached by ssh, and nothing elsewhere.
-func readSSHClient(p pairs, scheme string) (program bool, err error) {
+func readSSHClient(p keyValues, scheme string) (program bool, err error) {
 	switch strings.ToLower(p.kv[keyEngine]) {
 	case "", "direct":
 	case "fast-import":
@@ -131,7 +131,7 @@ func readSSHClient(p pairs, scheme string) (program bool, err error) {
 }
 
 // readProtected reports whether a protected branch gets a pull or merge request.
-func readProtected(p pairs, s Settings) (bool, error) {
+func readProtected(p keyValues, s Settings) (bool, error) {
 	switch value := p.kv[keyProtected]; {
 	case value == "", strings.EqualFold(value, "fail"):
 		return false, nil
@@ -145,7 +145,7 @@ func readProtected(p pairs, s Settings) (bool, error) {
 
 // address returns the repository's URL. A hosted repository may be given by owner
 // and name alone, as in upstream EMCO; userName is the owner then.
-func address(p pairs, s Settings) string {
+func address(p keyValues, s Settings) string {
 	if given := p.kv[keyURL]; given != "" {
 		return given
 	}
@@ -156,7 +156,7 @@ func address(p pairs, s Settings) string {
 }
 
 // missing lists the keys that an object lacks for a repository of the given scheme.
-func missing(p pairs, scheme string) []string {
+func missing(p keyValues, scheme string) []string {
 	need := map[string][]string{
 		"http":  {keyURL, keyUser, keyToken},
 		"https": {keyURL, keyUser, keyToken},

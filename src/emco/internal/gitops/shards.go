@@ -12,10 +12,10 @@ import (
 
 // Not in upstream EMCO: how clusters share the branches of a repository.
 const (
-	keyRefMode    = "refMode"
-	keyShardSize  = "shardSize"
-	keyShards     = "shards"
-	keyViewPrefix = "viewPrefix"
+	keyRefMode       = "refMode"
+	keyShardSize     = "shardSize"
+	keyShards        = "shards"
+	keyDerivedPrefix = "viewPrefix"
 )
 
 // How clusters share the branches of a repository.
@@ -30,7 +30,7 @@ const (
 const DefaultShardSize = 1000
 
 // DefaultViewPrefix is where the branches of clusters are that read one of their own.
-const DefaultViewPrefix = "clusters/"
+const DefaultDerivedPrefix = "clusters/"
 
 // Bounds of what a sync object may ask for.
 const (
@@ -38,18 +38,18 @@ const (
 	maxShards    = 1000
 )
 
-// Sharding describes how new clusters share the branches of a repository. The Seat of a
+// Sharding describes how new clusters share the branches of a repository. The Slot of a
 // cluster stays with its registration.
 type Sharding struct {
-	Mode  string // RefBranch, RefShard or RefCluster
-	Size  int    // clusters that a shard takes
-	First int    // shards that there are from the start; more come when these are full
-	Views string // what the names of the branches of RefCluster begin with
+	Mode          string // RefBranch, RefShard or RefCluster
+	Size          int    // clusters that a shard takes
+	First         int    // shards that there are from the start; more come when these are full
+	DerivedPrefix string // what the names of the branches of RefCluster begin with
 }
 
-// Seat is the place of a cluster in its repository, from its registration. The zero Seat
+// Slot is the place of a cluster in its repository, from its registration. The zero Slot
 // is upstream's place on the one branch.
-type Seat struct {
+type Slot struct {
 	Mode   string // RefShard or RefCluster; empty: the branch itself
 	Shard  string // such as "s000"; empty if Mode is
 	FanOut bool   // its directory is one level deeper, among those of the same hash
@@ -58,40 +58,40 @@ type Seat struct {
 // ShardName returns the name of the n-th shard, from 0.
 func ShardName(n int) string { return fmt.Sprintf("s%03d", n) }
 
-// At returns the settings of the cluster that has a seat: Branch is the one that is
-// written, View the one that the cluster reads, if that is another one.
-// Of what is published nothing changes.
-func (s Settings) At(cluster string, seat Seat) Settings {
+// At returns the settings of a cluster with this slot. Branch is the branch that the delivery
+// writes; DerivedBranch is the branch that the cluster reads, if it is another one. Clusters of
+// a registry or bucket keep their settings.
+func (s Settings) At(cluster string, slot Slot) Settings {
 	if s.Published() {
 		return s
 	}
-	if seat.Shard != "" {
-		s.Branch += "-" + seat.Shard
+	if slot.Shard != "" {
+		s.Branch += "-" + slot.Shard
 	}
-	if seat.Mode == RefCluster {
-		s.View = s.Sharding.Views + cluster
+	if slot.Mode == RefCluster {
+		s.DerivedBranch = s.Sharding.DerivedPrefix + cluster
 	}
-	s.FanOut = seat.FanOut
+	s.FanOut = slot.FanOut
 	return s
 }
 
 // ReadBranch returns the branch that a reconciler on the edge reads.
 func (s Settings) ReadBranch() string {
-	if s.View != "" {
-		return s.View
+	if s.DerivedBranch != "" {
+		return s.DerivedBranch
 	}
 	return s.Branch
 }
 
-// CheckView refuses a cluster that can have no branch of its own: its name is none that Git
-// takes in that of a branch, or what writes the repository keeps no such branches. It returns Invalid.
-func (s Settings) CheckView() error {
-	err := checkBranch(s.View)
+// CheckDerivedBranch returns Invalid if the cluster cannot have a branch of its own: if its name
+// is not valid in a branch name, or if the host cannot write derived branches.
+func (s Settings) CheckDerivedBranch() error {
+	err := checkBranch(s.DerivedBranch)
 	if err == nil {
-		err = checkViews(s.Sharding.as(RefCluster), s)
+		err = checkDerivedPrefix(s.Sharding.as(RefCluster), s)
 	}
 	if err != nil {
-		return errs.E(errs.Invalid, "register", "a cluster that reads branch "+s.View, err)
+		return errs.E(errs.Invalid, "register", "a cluster that reads branch "+s.DerivedBranch, err)
 	}
 	return nil
 }
@@ -103,8 +103,8 @@ func (v Sharding) as(mode string) Sharding {
 }
 
 // readSharding reads how clusters share the repository.
-func readSharding(p pairs, s Settings) (Sharding, error) {
-	out := Sharding{Mode: p.kv[keyRefMode], Views: p.kv[keyViewPrefix]}
+func readSharding(p keyValues, s Settings) (Sharding, error) {
+	out := Sharding{Mode: p.kv[keyRefMode], DerivedPrefix: p.kv[keyDerivedPrefix]}
 	switch out.Mode {
 	case "":
 		out.Mode = RefBranch
@@ -119,14 +119,14 @@ func readSharding(p pairs, s Settings) (Sharding, error) {
 	if out.First, err = count(p, keyShards, 1, maxShards); err != nil {
 		return out, err
 	}
-	if out.Views == "" {
-		out.Views = DefaultViewPrefix
+	if out.DerivedPrefix == "" {
+		out.DerivedPrefix = DefaultDerivedPrefix
 	}
-	return out, checkViews(out, s)
+	return out, checkDerivedPrefix(out, s)
 }
 
 // count reads a whole number from 1 to most.
-func count(p pairs, key string, otherwise, most int) (int, error) {
+func count(p keyValues, key string, otherwise, most int) (int, error) {
 	text := p.kv[key]
 	if text == "" {
 		return otherwise, nil
@@ -138,18 +138,18 @@ func count(p pairs, key string, otherwise, most int) (int, error) {
 	return n, nil
 }
 
-// checkViews refuses branches of clusters whose names Git cannot hold next to the others, or
+// checkDerivedPrefix refuses branches of clusters whose names Git cannot hold next to the others, or
 // that mean something else.
-func checkViews(v Sharding, s Settings) error {
-	if err := checkBranch(v.Views + "a+b"); err != nil {
-		return fmt.Errorf("%s: %w", keyViewPrefix, err)
+func checkDerivedPrefix(v Sharding, s Settings) error {
+	if err := checkBranch(v.DerivedPrefix + "a+b"); err != nil {
+		return fmt.Errorf("%s: %w", keyDerivedPrefix, err)
 	}
 	if v.Mode != RefCluster {
 		return nil
 	}
-	rest, below := strings.CutPrefix(v.Views, s.Branch)
+	rest, below := strings.CutPrefix(v.DerivedPrefix, s.Branch)
 	if below && (strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, "-s") && strings.Contains(rest, "/")) {
-		return fmt.Errorf("%s: Git cannot hold branches below %s next to %s", keyViewPrefix, v.Views, s.Branch)
+		return fmt.Errorf("%s: Git cannot hold branches below %s next to %s", keyDerivedPrefix, v.DerivedPrefix, s.Branch)
 	}
 	return nil
 }
@@ -159,18 +159,18 @@ func checkApart(s Settings) error {
 	if s.Sharding.Mode != RefCluster || s.Status.Mode != StatusRef || s.Status.Repo.URL != s.Repo.URL {
 		return nil
 	}
-	if strings.HasPrefix(s.Sharding.Views, s.Status.Branch) || strings.HasPrefix(s.Status.Branch, s.Sharding.Views) {
-		return errors.New(keyViewPrefix + " and " + keyStatusBranch + " lead to the same branches")
+	if strings.HasPrefix(s.Sharding.DerivedPrefix, s.Status.Branch) || strings.HasPrefix(s.Status.Branch, s.Sharding.DerivedPrefix) {
+		return errors.New(keyDerivedPrefix + " and " + keyStatusBranch + " lead to the same branches")
 	}
 	return nil
 }
 
-// ViewOf returns the view of a cluster's directory.
-func (s Settings) ViewOf(dir string) []git.DerivedBranch {
-	if s.View == "" {
+// DerivedBranches returns the branch that shows a cluster's directory, if it has one.
+func (s Settings) DerivedBranches(dir string) []git.DerivedBranch {
+	if s.DerivedBranch == "" {
 		return nil
 	}
-	return []git.DerivedBranch{{Branch: s.View, Dir: dir, Empty: map[string][]byte{"kustomization.yaml": []byte(nothing)}}}
+	return []git.DerivedBranch{{Branch: s.DerivedBranch, Dir: dir, Empty: map[string][]byte{"kustomization.yaml": []byte(nothing)}}}
 }
 
 // nothing is a kustomization that builds to nothing. It is what a cluster reads that is to

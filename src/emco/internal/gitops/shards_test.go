@@ -18,30 +18,30 @@ func sharded(more map[string]string) (gitops.Settings, error) {
 func TestOneBranchUnlessSomethingElseIsSaid(t *testing.T) {
 	t.Parallel()
 	s, err := sharded(nil)
-	if err != nil || s.Sharding != (gitops.Sharding{Mode: "branch", Size: 1000, First: 1, Views: "clusters/"}) {
+	if err != nil || s.Sharding != (gitops.Sharding{Mode: "branch", Size: 1000, First: 1, DerivedPrefix: "clusters/"}) {
 		t.Fatalf("sharding is %+v, %v", s.Sharding, err)
 	}
-	if at := s.At("p+c", gitops.Seat{}); at.Branch != "main" || at.View != "" || at.FanOut || at.ReadBranch() != "main" || at.ViewOf("clusters/p+c") != nil {
+	if at := s.At("p+c", gitops.Slot{}); at.Branch != "main" || at.DerivedBranch != "" || at.FanOut || at.ReadBranch() != "main" || at.DerivedBranches("clusters/p+c") != nil {
 		t.Errorf("a cluster is at %+v", at)
 	}
 }
 
-func TestASeatLeadsToItsBranch(t *testing.T) {
+func TestSlotSelectsBranch(t *testing.T) {
 	t.Parallel()
 	s, err := sharded(map[string]string{"refMode": "cluster", "shardSize": "20", "shards": "4", "branch": "fleet", "viewPrefix": "edge/"})
 	if err != nil || s.Sharding.Size != 20 || s.Sharding.First != 4 {
 		t.Fatalf("sharding is %+v, %v", s.Sharding, err)
 	}
-	if at := s.At("p+c", gitops.Seat{Mode: "shard", Shard: "s003", FanOut: true}); at.Branch != "fleet-s003" || at.ReadBranch() != "fleet-s003" || !at.FanOut {
+	if at := s.At("p+c", gitops.Slot{Mode: "shard", Shard: "s003", FanOut: true}); at.Branch != "fleet-s003" || at.ReadBranch() != "fleet-s003" || !at.FanOut {
 		t.Errorf("in a shard: %+v", at)
 	}
-	at := s.At("p+c", gitops.Seat{Mode: "cluster", Shard: "s003"})
+	at := s.At("p+c", gitops.Slot{Mode: "cluster", Shard: "s003"})
 	if at.Branch != "fleet-s003" || at.ReadBranch() != "edge/p+c" {
-		t.Errorf("with a view: %+v", at)
+		t.Errorf("with a derived branch: %+v", at)
 	}
-	views := at.ViewOf("clusters/p+c")
-	if len(views) != 1 || views[0].Branch != "edge/p+c" || views[0].Dir != "clusters/p+c" || len(views[0].Empty) == 0 {
-		t.Errorf("its view is %+v", views)
+	derived := at.DerivedBranches("clusters/p+c")
+	if len(derived) != 1 || derived[0].Branch != "edge/p+c" || derived[0].Dir != "clusters/p+c" || len(derived[0].Empty) == 0 {
+		t.Errorf("its derived branches are %+v", derived)
 	}
 }
 

@@ -37,7 +37,7 @@ type Status struct {
 }
 
 // readStatus reads where reports go, given where desired state is.
-func readStatus(p pairs, s Settings, rules Rules) (Status, error) {
+func readStatus(p keyValues, s Settings, rules Rules) (Status, error) {
 	out := Status{Repo: s.Repo, Mode: p.kv[keyStatusMode], Branch: p.kv[keyStatusBranch]}
 	switch out.Mode {
 	case "":
@@ -66,7 +66,7 @@ func readStatus(p pairs, s Settings, rules Rules) (Status, error) {
 
 // readHTTPS reads the settings of clusters that report to the control plane. Their tokens
 // are the control plane's own to make.
-func readHTTPS(p pairs) (Status, error) {
+func readHTTPS(p keyValues) (Status, error) {
 	for _, key := range []string{keyStatusUser, keyStatusToken, keyStatusBranch} {
 		if p.kv[key] != "" {
 			return Status{}, fmt.Errorf("%s has no meaning with %s: %s", key, keyStatusMode, StatusHTTPS)
@@ -95,7 +95,7 @@ func defaultStatusBranch(out Status, s Settings) string {
 
 // statusRepo reads a repository of its own. The credential of the other one is used
 // only on the same server: it must not be shown to another.
-func statusRepo(p pairs, desired git.Repo, address string, rules Rules) (git.Repo, error) {
+func statusRepo(p keyValues, desired git.Repo, address string, rules Rules) (git.Repo, error) {
 	u, err := rules.check(address)
 	if err != nil {
 		return git.Repo{}, fmt.Errorf("%s: %w", keyStatusURL, err)

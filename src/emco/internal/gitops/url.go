@@ -58,8 +58,8 @@ func oddAddress(host string) bool {
 	return err == nil
 }
 
-// location is a checked URL.
-type location struct {
+// repoLocation is a checked URL.
+type repoLocation struct {
 	scheme string
 	text   string // without userinfo
 	user   string // login name that an ssh URL carried
@@ -68,19 +68,19 @@ type location struct {
 
 // check takes a repository's URL apart and refuses what is no plain address of a
 // repository: other transports, credentials, queries, paths that climb.
-func (r Rules) check(text string) (location, error) {
+func (r Rules) check(text string) (repoLocation, error) {
 	if strings.ContainsFunc(text, control) || strings.ContainsAny(text, " \\") {
-		return location{}, errors.New("holds a blank, a backslash or a control character")
+		return repoLocation{}, errors.New("holds a blank, a backslash or a control character")
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || !strings.Contains(text, "://") {
-		return location{}, errors.New("is not a URL; write https://host/path or ssh://git@host/path")
+		return repoLocation{}, errors.New("is not a URL; write https://host/path or ssh://git@host/path")
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.ForceQuery {
-		return location{}, errors.New("has a query or a fragment")
+		return repoLocation{}, errors.New("has a query or a fragment")
 	}
 	if u.Path == "" || u.Path == "/" || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {
-		return location{}, errors.New("does not name a repository by a clean path")
+		return repoLocation{}, errors.New("does not name a repository by a clean path")
 	}
 	switch u.Scheme {
 	case "http", "https", "ssh":
@@ -88,23 +88,23 @@ func (r Rules) check(text string) (location, error) {
 	case "file":
 		return r.local(u)
 	}
-	return location{}, fmt.Errorf("scheme %q is not allowed; use https, http or ssh", u.Scheme)
+	return repoLocation{}, fmt.Errorf("scheme %q is not allowed; use https, http or ssh", u.Scheme)
 }
 
 // remote checks a URL with a host.
-func (r Rules) remote(u *url.URL) (location, error) {
+func (r Rules) remote(u *url.URL) (repoLocation, error) {
 	host := u.Hostname()
 	if host == "" || strings.HasPrefix(host, "-") {
-		return location{}, errors.New("has no host")
+		return repoLocation{}, errors.New("has no host")
 	}
 	if oddAddress(host) {
-		return location{}, errors.New("writes an address in an unusual form")
+		return repoLocation{}, errors.New("writes an address in an unusual form")
 	}
-	out := location{scheme: u.Scheme, path: u.Path}
+	out := repoLocation{scheme: u.Scheme, path: u.Path}
 	if u.User != nil {
 		_, password := u.User.Password()
 		if password || u.Scheme != "ssh" {
-			return location{}, fmt.Errorf("holds a credential; put it into %s and %s", keyUser, keyToken)
+			return repoLocation{}, fmt.Errorf("holds a credential; put it into %s and %s", keyUser, keyToken)
 		}
 		out.user = u.User.Username()
 	}
@@ -113,7 +113,7 @@ func (r Rules) remote(u *url.URL) (location, error) {
 		deny = DenyLinkLocal
 	}
 	if err := deny(host); err != nil {
-		return location{}, err
+		return repoLocation{}, err
 	}
 	bare := *u
 	bare.User = nil
@@ -122,12 +122,12 @@ func (r Rules) remote(u *url.URL) (location, error) {
 }
 
 // local checks a file URL.
-func (r Rules) local(u *url.URL) (location, error) {
+func (r Rules) local(u *url.URL) (repoLocation, error) {
 	if !r.AllowFile {
-		return location{}, errors.New("file:// is not allowed here; use https, http or ssh")
+		return repoLocation{}, errors.New("file:// is not allowed here; use https, http or ssh")
 	}
 	if u.Host != "" || u.User != nil {
-		return location{}, errors.New("a file URL has no host; write file:///path")
+		return repoLocation{}, errors.New("a file URL has no host; write file:///path")
 	}
-	return location{scheme: "file", path: u.Path, text: u.String()}, nil
+	return repoLocation{scheme: "file", path: u.Path, text: u.String()}, nil
 }

@@ -56,29 +56,29 @@ func states() (out []appcontext.State) {
 	return out
 }
 
-// words is an event with its condition.
-func words(e Event, step Step) string {
+// words is an action with its condition.
+func words(a Action, step Transition) string {
 	if step.If == Always {
-		return e.String()
+		return a.String()
 	}
-	return e.String() + " " + step.If.String()
+	return a.String() + " " + step.If.String()
 }
 
-// diagram draws a table for Mermaid: an arrow for each pair of states, with all events
+// diagram draws a table for Mermaid: an arrow for each pair of states, with all actions
 // that lead from one to the other.
 func diagram(table Table) string {
 	var b strings.Builder
 	b.WriteString("```mermaid\nstateDiagram-v2\n    [*] --> Created\n")
 	for _, from := range states() {
 		for _, to := range states() {
-			var events []string
-			for _, e := range Events() {
+			var actions []string
+			for _, e := range Actions() {
 				if step, ok := table[e][from]; ok && step.To == to {
-					events = append(events, words(e, step))
+					actions = append(actions, words(e, step))
 				}
 			}
-			if len(events) > 0 {
-				fmt.Fprintf(&b, "    %s --> %s: %s\n", from, to, strings.Join(events, ", "))
+			if len(actions) > 0 {
+				fmt.Fprintf(&b, "    %s --> %s: %s\n", from, to, strings.Join(actions, ", "))
 			}
 		}
 	}
@@ -86,12 +86,12 @@ func diagram(table Table) string {
 	return b.String()
 }
 
-// matrix writes a table as one: a row a state, a column an event.
+// matrix writes a table as one: a row a state, a column an action.
 func matrix(table Table) string {
 	var b strings.Builder
 	b.WriteString("| in state |")
 	rule := "|---|"
-	for _, e := range Events() {
+	for _, e := range Actions() {
 		if len(table[e]) > 0 {
 			b.WriteString(" " + e.String() + " |")
 			rule += "---|"
@@ -100,7 +100,7 @@ func matrix(table Table) string {
 	b.WriteString("\n" + rule + "\n")
 	for _, s := range states() {
 		row, allowed := "| "+s.String()+" |", false
-		for _, e := range Events() {
+		for _, e := range Actions() {
 			if len(table[e]) == 0 {
 				continue
 			}

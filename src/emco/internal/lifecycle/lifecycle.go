@@ -1,4 +1,4 @@
-// Package lifecycle holds the state table of deployments: which events each state allows
+// Package lifecycle holds the state table of deployments: which actions each state allows
 // and which state they lead to. It also executes each request exactly once.
 // docs/lifecycle.md draws the table.
 package lifecycle
@@ -13,12 +13,12 @@ import (
 
 //go:generate go test -count=1 -run ^TestTheDocumentIsCurrent$ . -args -update
 
-// Event is an action on a deployment that a user requests.
-type Event uint8
+// Action is what a user requests for a deployment.
+type Action uint8
 
-// The events. No request causes Adopt: a migration applies it to its target.
+// The actions. No request causes Adopt: a migration applies it to its target.
 const (
-	Approve Event = iota
+	Approve Action = iota
 	Instantiate
 	Terminate
 	Stop
@@ -28,17 +28,17 @@ const (
 	Adopt
 )
 
-var eventNames = [...]string{"approve", "instantiate", "terminate", "stop", "update", "rollback", "migrate", "adopt"}
+var actionNames = [...]string{"approve", "instantiate", "terminate", "stop", "update", "rollback", "migrate", "adopt"}
 
-// String returns the event's name as used in URLs.
-func (e Event) String() string { return eventNames[e] }
+// String returns the action's name as used in URLs.
+func (a Action) String() string { return actionNames[a] }
 
-// Events lists all events.
-func Events() []Event {
-	return []Event{Approve, Instantiate, Terminate, Stop, Update, Rollback, Migrate, Adopt}
+// Actions lists all actions.
+func Actions() []Action {
+	return []Action{Approve, Instantiate, Terminate, Stop, Update, Rollback, Migrate, Adopt}
 }
 
-// Condition is what must hold in addition to the state before an event is allowed. The
+// Condition is what must hold in addition to the state before an action is allowed. The
 // table only names it; the caller checks it.
 type Condition uint8
 
@@ -54,14 +54,14 @@ var conditionTexts = [...]string{"", "while it is under way", "if it failed"}
 // String returns the condition in words, empty for Always.
 func (c Condition) String() string { return conditionTexts[c] }
 
-// Step is the transition that an event causes.
-type Step struct {
+// Transition is the transition that an action causes.
+type Transition struct {
 	To appcontext.State
 	If Condition
 }
 
-// Table maps each event to the states that allow it, and to the step from each.
-type Table map[Event]map[appcontext.State]Step
+// Table maps each action to the states that allow it, and to the transition from each.
+type Table map[Action]map[appcontext.State]Transition
 
 // Groups returns the table of deployment intent groups. It differs from upstream's in three
 // points: a group whose termination was stopped may be approved or terminated, because it
@@ -100,9 +100,9 @@ func Groups() Table {
 	}
 }
 
-// fromLive returns the row of an event that needs an instantiated deployment.
-func fromLive(to appcontext.State) map[appcontext.State]Step {
-	return map[appcontext.State]Step{
+// fromLive returns the row of an action that needs an instantiated deployment.
+func fromLive(to appcontext.State) map[appcontext.State]Transition {
+	return map[appcontext.State]Transition{
 		appcontext.Instantiated:       {To: to},
 		appcontext.InstantiateStopped: {To: to},
 	}
@@ -125,33 +125,33 @@ func Clouds() Table {
 	}
 }
 
-// Next returns the state that the event leads to. If the state does not allow the event,
+// Next returns the state that the action leads to. If the state does not allow the action,
 // the error is Conflict and names the states that do. See If for the extra condition.
-func (t Table) Next(s appcontext.State, e Event) (appcontext.State, error) {
-	if step, ok := t[e][s]; ok {
-		return step.To, nil
+func (t Table) Next(s appcontext.State, a Action) (appcontext.State, error) {
+	if transition, ok := t[a][s]; ok {
+		return transition.To, nil
 	}
-	return s, errs.E(errs.Conflict, e.String(), "", fmt.Errorf("not allowed in state %s; it is in %s", s, t.allowed(e)))
+	return s, errs.E(errs.Conflict, a.String(), "", fmt.Errorf("not allowed in state %s; it is in %s", s, t.allowed(a)))
 }
 
 // If returns the condition that must hold in addition to the state.
-func (t Table) If(s appcontext.State, e Event) Condition { return t[e][s].If }
+func (t Table) If(s appcontext.State, a Action) Condition { return t[a][s].If }
 
-// Refuse returns the error for an event whose condition does not hold.
-func (t Table) Refuse(s appcontext.State, e Event) error {
-	return errs.E(errs.Conflict, e.String(), "", fmt.Errorf("not allowed in state %s now; it is in %s", s, t.allowed(e)))
+// Refuse returns the error for an action whose condition does not hold.
+func (t Table) Refuse(s appcontext.State, a Action) error {
+	return errs.E(errs.Conflict, a.String(), "", fmt.Errorf("not allowed in state %s now; it is in %s", s, t.allowed(a)))
 }
 
-func (t Table) allowed(e Event) string {
+func (t Table) allowed(a Action) string {
 	var names []string
 	for s := appcontext.Created; s <= appcontext.TerminateStopped; s++ {
-		if step, ok := t[e][s]; ok && step.If == Always {
+		if transition, ok := t[a][s]; ok && transition.If == Always {
 			names = append(names, s.String())
 		}
 	}
 	for s := appcontext.Created; s <= appcontext.TerminateStopped; s++ {
-		if step, ok := t[e][s]; ok && step.If != Always {
-			names = append(names, s.String()+" "+step.If.String())
+		if transition, ok := t[a][s]; ok && transition.If != Always {
+			names = append(names, s.String()+" "+transition.If.String())
 		}
 	}
 	return strings.Join(names, ", ")

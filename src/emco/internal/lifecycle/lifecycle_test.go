@@ -9,7 +9,7 @@ import (
 )
 
 // groups is the expected table, written a second time and in another shape: one row per state,
-// one column per event. A cell names the next state: approved, instantiated,
+// one column per action. A cell names the next state: approved, instantiated,
 // terminated, updated, or stopped. "." is refused; "?" needs that it failed, "!" that it
 // is under way.
 const groups = `
@@ -46,7 +46,7 @@ func TestEveryPairOfStateAndEvent(t *testing.T) {
 		want  string
 	}{"groups": {Groups(), groups}, "clouds": {Clouds(), clouds}} {
 		rows := strings.Split(strings.TrimSpace(tt.want), "\n")
-		for i, e := range Events() {
+		for i, e := range Actions() {
 			if got := strings.Fields(rows[0])[i]; got != e.String() {
 				t.Fatalf("%s: column %d is %s, want %s", name, i, got, e)
 			}
@@ -56,26 +56,26 @@ func TestEveryPairOfStateAndEvent(t *testing.T) {
 			if got := appcontext.State(s).String(); cells[0] != got {
 				t.Fatalf("%s: row %d is %s, want %s", name, s, cells[0], got)
 			}
-			for i, e := range Events() {
-				wantStep(t, tt.table, appcontext.State(s), e, cells[i+1])
+			for i, e := range Actions() {
+				wantTransition(t, tt.table, appcontext.State(s), e, cells[i+1])
 			}
 		}
 	}
 }
 
-// wantStep compares one pair with its cell.
-func wantStep(t *testing.T, table Table, from appcontext.State, e Event, cell string) {
+// wantTransition compares one pair with its cell.
+func wantTransition(t *testing.T, table Table, from appcontext.State, a Action, cell string) {
 	t.Helper()
-	to, err := table.Next(from, e)
+	to, err := table.Next(from, a)
 	if cell == "." {
 		if !errs.Is(err, errs.Conflict) || to != from {
-			t.Errorf("%s in %s: got %s, %v; want a conflict", e, from, to, err)
+			t.Errorf("%s in %s: got %s, %v; want a conflict", a, from, to, err)
 		}
 		return
 	}
 	condition := map[bool]Condition{strings.HasSuffix(cell, "?"): Failed, strings.HasSuffix(cell, "!"): UnderWay}[true]
-	if want := letters[strings.TrimRight(cell, "?!")]; err != nil || to != want || table.If(from, e) != condition {
-		t.Errorf("%s in %s: got %s if %q, %v; want %s if %q", e, from, to, table.If(from, e), err, want, condition)
+	if want := letters[strings.TrimRight(cell, "?!")]; err != nil || to != want || table.If(from, a) != condition {
+		t.Errorf("%s in %s: got %s if %q, %v; want %s if %q", a, from, to, table.If(from, a), err, want, condition)
 	}
 }
 

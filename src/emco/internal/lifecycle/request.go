@@ -20,9 +20,9 @@ import (
 // deployment at the same time.
 const maxAttempts = 10
 
-// Request is a user's request for an event.
+// Request is a user's request for an action.
 type Request struct {
-	Event    Event
+	Action   Action
 	Argument string // short form of what the body names, such as a rollback's revision
 	Actor    string
 	Reason   string // in the user's words
@@ -31,18 +31,18 @@ type Request struct {
 }
 
 // ReadRequest reads everything but the body. The query parameter "reason" holds the reason.
-func ReadRequest(r *http.Request, e Event, now time.Time) (Request, error) {
+func ReadRequest(r *http.Request, a Action, now time.Time) (Request, error) {
 	key, err := web.IdempotencyKey(r)
 	reason := r.URL.Query().Get("reason")
 	if err == nil && (len(reason) > v2.MaxDescription || !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl)) {
 		err = errs.New(errs.Invalid, "Invalid query reason: give one line of at most 1024 bytes")
 	}
-	return Request{Event: e, Actor: web.Actor(r.Context()), Reason: reason, Key: key, At: now}, err
+	return Request{Action: a, Actor: web.Actor(r.Context()), Reason: reason, Key: key, At: now}, err
 }
 
-// String returns the event with its argument, such as "rollback 3". Requests that differ
+// String returns the action with its argument, such as "rollback 3". Requests that differ
 // have different strings.
-func (r Request) String() string { return strings.TrimSpace(r.Event.String() + " " + r.Argument) }
+func (r Request) String() string { return strings.TrimSpace(r.Action.String() + " " + r.Argument) }
 
 // NewAction returns the history entry that the request causes.
 func (r Request) NewAction(to appcontext.State, instance string, rev int64) appcontext.Action {

@@ -45,7 +45,7 @@ func approval(ask Request, decided *atomic.Int64) func(context.Context, Snapshot
 func TestARequestWithAKeyIsCarriedOutOnce(t *testing.T) {
 	t.Parallel()
 	d, doc := desk(t)
-	ask, decided := Request{Event: Approve, Key: "k", Actor: "ada", Reason: "why not"}, atomic.Int64{}
+	ask, decided := Request{Action: Approve, Key: "k", Actor: "ada", Reason: "why not"}, atomic.Int64{}
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -60,7 +60,7 @@ func TestARequestWithAKeyIsCarriedOutOnce(t *testing.T) {
 		t.Errorf("history %+v, %v; want one approval", c.Actions, err)
 	}
 	other := ask
-	other.Event, other.Argument = Rollback, "3"
+	other.Action, other.Argument = Rollback, "3"
 	if _, err = d.Execute(t.Context(), doc, other, approval(other, &decided)); !errs.Is(err, errs.Malformed) || !strings.Contains(err.Error(), "another request, approve") {
 		t.Errorf("the key for something else: got %v", err)
 	}
@@ -73,7 +73,7 @@ func TestARequestWithAKeyIsCarriedOutOnce(t *testing.T) {
 func TestARefusalLeavesTheKeyFree(t *testing.T) {
 	t.Parallel()
 	d, doc := desk(t)
-	ask, decided := Request{Event: Approve, Key: "k"}, atomic.Int64{}
+	ask, decided := Request{Action: Approve, Key: "k"}, atomic.Int64{}
 	no := errs.New(errs.Conflict, "no")
 	if _, err := d.Execute(t.Context(), doc, ask, func(context.Context, Snapshot) ([]appcontext.HeadChange, error) { return nil, no }); !errors.Is(err, no) {
 		t.Errorf("got %v, want the refusal", err)
@@ -87,7 +87,7 @@ func TestARefusalLeavesTheKeyFree(t *testing.T) {
 func TestAnOvertakenRequestIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 	d, doc := desk(t)
-	ask, decided := Request{Event: Approve}, atomic.Int64{}
+	ask, decided := Request{Action: Approve}, atomic.Int64{}
 	decide := approval(ask, &decided)
 	act, err := d.Execute(t.Context(), doc, ask, func(ctx context.Context, c Snapshot) ([]appcontext.HeadChange, error) {
 		changes, err := decide(ctx, c)
@@ -119,7 +119,7 @@ func TestAnOvertakenRequestIsDecidedAgain(t *testing.T) {
 func TestAHeadOfADeletedDocumentIsRemoved(t *testing.T) {
 	t.Parallel()
 	d, doc := desk(t)
-	ask, decided := Request{Event: Approve}, atomic.Int64{}
+	ask, decided := Request{Action: Approve}, atomic.Int64{}
 	err := d.DB.Delete(t.Context(), doc.Key, func(ctx context.Context, _ store.Doc) error {
 		_, err := d.Execute(ctx, doc, ask, approval(ask, &decided))
 		if !errs.Is(err, errs.NotFound) {
@@ -149,7 +149,7 @@ func TestRequestsSayWhoAndWhy(t *testing.T) {
 		return ReadRequest(r, Update, noon)
 	}
 	ask, err := read("reason=a+fix+for+%23+4", "k")
-	if want := (Request{Event: Update, Actor: "anonymous", Reason: "a fix for # 4", Key: "k", At: noon}); err != nil || ask != want {
+	if want := (Request{Action: Update, Actor: "anonymous", Reason: "a fix for # 4", Key: "k", At: noon}); err != nil || ask != want {
 		t.Errorf("got %+v, %v; want %+v", ask, err, want)
 	}
 	if e := ask.NewEvent("Updated", "revision 3", 3); e.Message != "revision 3: a fix for # 4" || e.Actor != "anonymous" || e.Type != "Normal" {

@@ -34,8 +34,8 @@ type cachedDecision struct {
 	err        error
 }
 
-func (m cachedDecision) size() (n int) {
-	for _, keys := range m.candidates {
+func (d cachedDecision) size() (n int) {
+	for _, keys := range d.candidates {
 		n += len(keys)
 	}
 	return n
@@ -44,33 +44,33 @@ func (m cachedDecision) size() (n int) {
 // Decide works as the function Decide with one filter. The filter must be comparable, and
 // its verdict on a cluster must not depend on the app. Callers share the decision and must
 // not change it.
-func (m *DecisionCache) Decide(ctx context.Context, req Request, filter Filter) (Decision, error) {
-	q, spoken := decisionKey{fmt.Sprintf("%q", req.Intent), filter}, req.candidates()
-	if known, ok := m.get(q, spoken); ok {
+func (c *DecisionCache) Decide(ctx context.Context, req Request, filter Filter) (Decision, error) {
+	q, candidates := decisionKey{fmt.Sprintf("%q", req.Intent), filter}, req.candidates()
+	if known, ok := c.get(q, candidates); ok {
 		return known.decision, known.err
 	}
 	d, err := Decide(ctx, req, []Filter{filter})
 	if err == nil || errs.Is(err, errs.Invalid) {
-		m.put(q, cachedDecision{spoken, d, err})
+		c.put(q, cachedDecision{candidates, d, err})
 	}
 	return d, err
 }
 
-func (m *DecisionCache) get(q decisionKey, spoken [][]string) (cachedDecision, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known, ok := m.decisions[q]
-	return known, ok && slices.EqualFunc(known.candidates, spoken, slices.Equal)
+func (c *DecisionCache) get(q decisionKey, candidates [][]string) (cachedDecision, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.decisions[q]
+	return known, ok && slices.EqualFunc(known.candidates, candidates, slices.Equal)
 }
 
-func (m *DecisionCache) put(q decisionKey, d cachedDecision) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.size += d.size() - m.decisions[q].size()
-	if m.decisions == nil || m.size > maxCachedClusters {
-		m.decisions, m.size = map[decisionKey]cachedDecision{}, d.size()
+func (c *DecisionCache) put(q decisionKey, d cachedDecision) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.size += d.size() - c.decisions[q].size()
+	if c.decisions == nil || c.size > maxCachedClusters {
+		c.decisions, c.size = map[decisionKey]cachedDecision{}, d.size()
 	}
-	m.decisions[q] = d
+	c.decisions[q] = d
 }
 
 // candidates returns the clusters that each selector of the intent selects. A cluster that

@@ -25,17 +25,17 @@ type filterResult struct {
 }
 
 // evaluate runs the filters on all keys. After a refusal it skips the other filters.
-func (j *evaluator) evaluate(ctx context.Context, keys []string) error {
+func (e *evaluator) evaluate(ctx context.Context, keys []string) error {
 	for _, key := range keys {
-		cluster, _ := j.inventory.Cluster(key)
+		cluster, _ := e.inventory.Cluster(key)
 		r := filterResult{Verdict: Verdict{Cluster: key, Admitted: true, Reason: "no filter objects"}}
-		for i, f := range j.filters {
-			v, err := f.Admit(ctx, j.req, cluster)
+		for i, f := range e.filters {
+			v, err := f.Admit(ctx, e.req, cluster)
 			if err == nil && v.Reason == "" {
 				err = errNoReason
 			}
 			if err != nil {
-				return fmt.Errorf("judge cluster %s for app %s: %w", key, j.req.App, err)
+				return fmt.Errorf("judge cluster %s for app %s: %w", key, e.req.App, err)
 			}
 			v.Cluster = key
 			r = filterResult{Verdict: v, filter: i}
@@ -43,24 +43,24 @@ func (j *evaluator) evaluate(ctx context.Context, keys []string) error {
 				break
 			}
 		}
-		j.results[key] = r
+		e.results[key] = r
 	}
 	return nil
 }
 
 // checkMandatory returns an error if a mandatory cluster was refused. It has the text of
 // the first filter that refused one, and the clusters that this filter refused.
-func (j *evaluator) checkMandatory(mandatory map[string]string) error {
-	refused := make([][]Verdict, len(j.filters))
-	for _, v := range j.refused() {
+func (e *evaluator) checkMandatory(mandatory map[string]string) error {
+	refused := make([][]Verdict, len(e.filters))
+	for _, v := range e.refused() {
 		if mandatory[v.Cluster] != "" {
-			i := j.results[v.Cluster].filter
+			i := e.results[v.Cluster].filter
 			refused[i] = append(refused[i], v)
 		}
 	}
 	for i, verdicts := range refused {
 		if len(verdicts) > 0 {
-			return errs.New(errs.Invalid, objection(j.filters[i], verdicts))
+			return errs.New(errs.Invalid, objection(e.filters[i], verdicts))
 		}
 	}
 	return nil
@@ -83,19 +83,19 @@ type clusterChoice struct {
 }
 
 // choose chooses the mandatory clusters, and one cluster of each group that has none yet.
-func (j *evaluator) choose(g resolvedIntent) (clusterChoice, error) {
+func (e *evaluator) choose(g resolvedIntent) (clusterChoice, error) {
 	c := clusterChoice{why: maps.Clone(g.mandatory), unneeded: map[string]string{}}
 	for _, group := range g.anyOf {
 		i := slices.IndexFunc(group, func(key string) bool { return c.why[key] != "" })
 		if i < 0 {
-			i = slices.IndexFunc(group, func(key string) bool { return j.results[key].Admitted })
+			i = slices.IndexFunc(group, func(key string) bool { return e.results[key].Admitted })
 		}
 		if i < 0 {
-			return clusterChoice{}, errs.New(errs.Invalid, noClusters+": no candidate of an anyOf is left: "+joinVerdicts(j.verdicts(group), reasoned))
+			return clusterChoice{}, errs.New(errs.Invalid, noClusters+": no candidate of an anyOf is left: "+joinVerdicts(e.verdicts(group), reasoned))
 		}
 		c.take(group, group[i])
 		for _, key := range group {
-			if j.results[key].Admitted {
+			if e.results[key].Admitted {
 				c.unneeded[key] = group[i]
 			}
 		}
@@ -122,9 +122,9 @@ func (c clusterChoice) spared() []Verdict {
 }
 
 // refused returns the verdicts on all refused clusters, sorted by cluster.
-func (j *evaluator) refused() []Verdict {
+func (e *evaluator) refused() []Verdict {
 	var out []Verdict
-	for _, r := range j.results {
+	for _, r := range e.results {
 		if !r.Admitted {
 			out = append(out, r.Verdict)
 		}
@@ -133,10 +133,10 @@ func (j *evaluator) refused() []Verdict {
 	return out
 }
 
-func (j *evaluator) verdicts(keys []string) []Verdict {
+func (e *evaluator) verdicts(keys []string) []Verdict {
 	out := make([]Verdict, len(keys))
 	for i, key := range keys {
-		out[i] = j.results[key].Verdict
+		out[i] = e.results[key].Verdict
 	}
 	return out
 }

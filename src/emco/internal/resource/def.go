@@ -21,7 +21,7 @@ type Def[T any] struct {
 	Put        Put
 
 	Refs   func(at Place, doc T) []store.Ref                // what cannot be deleted while the document exists
-	Unique func(at Place, doc T) Slot                       // what only one document of the collection may have
+	Unique func(at Place, doc T) UniqueKey                  // what only one document of the collection may have
 	Check  func(ctx context.Context, at Place, doc T) error // rules that need other documents; asked before each write
 	// Settle fills in what the server decides of a new document. It is asked before Check.
 	Settle  func(ctx context.Context, at Place, doc *T) error
@@ -52,9 +52,9 @@ type Place struct {
 	Vars       map[string]string // the names in the URL
 }
 
-// Slot is something that only one document of a collection may have, such as the
-// app that a profile is for. The zero Slot is nothing.
-type Slot struct {
+// UniqueKey is something that only one document of a collection may have, such as the
+// app that a profile is for. The zero UniqueKey is nothing.
+type UniqueKey struct {
 	Name  string // equal names exclude each other
 	Taken string // message when it is taken; the name of the holder is added to it
 }

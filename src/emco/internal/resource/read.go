@@ -192,8 +192,8 @@ func (h *handler[T, P]) write(ctx context.Context, at Place, up upload[T], old s
 	if h.def.Refs != nil {
 		w.Refs = h.def.Refs(at, up.doc)
 	}
-	if slot := h.slot(at, up.doc); slot.Name != "" {
-		w.Refs = append(w.Refs, store.Ref{Key: slotKey(at, slot)})
+	if unique := h.uniqueKey(at, up.doc); unique.Name != "" {
+		w.Refs = append(w.Refs, store.Ref{Key: uniqueIndexKey(at, unique)})
 	}
 	err := h.encode(&w, up.doc)
 	return w, err

@@ -180,11 +180,11 @@ func TestDeleteAsksBeforeItDestroys(t *testing.T) {
 	}
 }
 
-// Two documents with one slot never both stay, whoever comes first.
-func TestSlotsThatRace(t *testing.T) {
+// Two documents with one unique key never both stay, whichever comes first.
+func TestUniqueKeysThatRace(t *testing.T) {
 	t.Parallel()
 	s := serve(t, resource.Def[v2.Project]{
-		Unique: func(_ resource.Place, p v2.Project) resource.Slot { return resource.NameSlot(p.Metadata.Name) },
+		Unique: func(_ resource.Place, p v2.Project) resource.UniqueKey { return resource.UniqueName(p.Metadata.Name) },
 	})
 	for range 20 {
 		var group errgroup.Group
@@ -199,7 +199,7 @@ func TestSlotsThatRace(t *testing.T) {
 		}
 		_ = group.Wait()
 		if stored.Load() > 1 {
-			t.Fatalf("%d documents have one slot", stored.Load())
+			t.Fatalf("%d documents have one unique key", stored.Load())
 		}
 		for _, name := range []string{"a-b", "A-b", "a_B"} {
 			s.Do(t, step{Do: "DELETE " + all + "/" + name})

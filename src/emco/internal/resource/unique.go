@@ -10,49 +10,49 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// A slot is kept as a reference to a key that no document has. So the store's index
-// of references finds its holder, and no second document has to be kept in step.
+// A unique key is stored as a reference to a key that no document has. So the store's index
+// of references finds its holder, and no second document must be kept consistent.
 
-func (h *handler[T, P]) slot(at Place, doc T) Slot {
+func (h *handler[T, P]) uniqueKey(at Place, doc T) UniqueKey {
 	if h.def.Unique == nil {
-		return Slot{}
+		return UniqueKey{}
 	}
 	return h.def.Unique(at, doc)
 }
 
-// NameSlot keeps the members of a collection from having names that differ in letter
+// UniqueName keeps the members of a collection from having names that differ in letter
 // case or punctuation only. They would fall together where such names become names
 // of Kubernetes objects, or of files on disks that ignore case.
-func NameSlot(name string) Slot {
+func UniqueName(name string) UniqueKey {
 	folded := strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(name))
-	return Slot{Name: folded, Taken: "a name that differs in letter case or punctuation only is taken"}
+	return UniqueKey{Name: folded, Taken: "a name that differs in letter case or punctuation only is taken"}
 }
 
-// Holder returns the document of the collection that has the slot; NotFound if none.
-func Holder(ctx context.Context, db *store.DB, at Place, slot string) (store.Doc, error) {
-	for doc, err := range db.List(ctx, at.Collection, store.Query{Refers: slotKey(at, Slot{Name: slot}), Limit: 1}) {
+// Holder returns the document of the collection that has the unique key; NotFound if none.
+func Holder(ctx context.Context, db *store.DB, at Place, name string) (store.Doc, error) {
+	for doc, err := range db.List(ctx, at.Collection, store.Query{Refers: uniqueIndexKey(at, UniqueKey{Name: name}), Limit: 1}) {
 		return doc, err
 	}
-	return store.Doc{}, errs.E(errs.NotFound, "find", string(at.Collection), errors.New("nobody has "+slot))
+	return store.Doc{}, errs.E(errs.NotFound, "find", string(at.Collection), errors.New("nobody has "+name))
 }
 
-// slotKey is the key that stands for a slot.
-func slotKey(at Place, slot Slot) store.Key {
-	return "unique/" + at.Collection + "/" + store.Key(slot.Name)
+// uniqueIndexKey is the key in the index of references that stands for a unique key.
+func uniqueIndexKey(at Place, unique UniqueKey) store.Key {
+	return "unique/" + at.Collection + "/" + store.Key(unique.Name)
 }
 
-// vacant refuses a document whose slot another one of the collection has.
+// vacant refuses a document whose unique key another one of the collection has.
 func (h *handler[T, P]) vacant(ctx context.Context, at Place, doc T) error {
-	slot := h.slot(at, doc)
-	if slot.Name == "" {
+	unique := h.uniqueKey(at, doc)
+	if unique.Name == "" {
 		return nil
 	}
-	for other, err := range h.db.List(ctx, at.Collection, store.Query{Refers: slotKey(at, slot), Limit: 2}) {
+	for other, err := range h.db.List(ctx, at.Collection, store.Query{Refers: uniqueIndexKey(at, unique), Limit: 2}) {
 		if err != nil {
 			return err
 		}
 		if other.Key != at.Key {
-			return errs.New(errs.Conflict, slot.Taken+": "+path.Base(string(other.Key)))
+			return errs.New(errs.Conflict, unique.Taken+": "+path.Base(string(other.Key)))
 		}
 	}
 	return nil

@@ -171,7 +171,7 @@ func (l *Lookup) Settings(ctx context.Context, cluster string, g v2.GitOps) (git
 		return gitops.Settings{}, err
 	}
 	s, err := l.SharedSettings(ctx, key.Provider, g)
-	return s.At(cluster, Seat(g)), err
+	return s.At(cluster, SlotOf(g)), err
 }
 
 // SharedSettings reads what sync objects of a provider say about Git. Clusters with equal
@@ -264,9 +264,9 @@ func (r *Resolver) backend(s gitops.Settings) (syncer.Backend, error) {
 	return b, nil
 }
 
-// Seat returns the place that a registration gives a cluster in its repository.
-func Seat(g v2.GitOps) gitops.Seat {
-	return gitops.Seat{Mode: g.RefMode, Shard: g.Shard, FanOut: g.FanOut}
+// SlotOf returns the place that a registration gives a cluster in its repository.
+func SlotOf(g v2.GitOps) gitops.Slot {
+	return gitops.Slot{Mode: g.RefMode, Shard: g.Shard, FanOut: g.FanOut}
 }
 
 func providerKey(provider string) store.Key {

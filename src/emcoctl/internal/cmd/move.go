@@ -23,7 +23,7 @@ const moveLook = 500 * time.Millisecond
 
 // moveCommand holds the flags of a move.
 type moveCommand struct {
-	seat         v2.ClusterMoveRequest
+	request      v2.ClusterMoveRequest
 	status, wait bool
 	timeout      time.Duration
 }
@@ -48,10 +48,10 @@ on the error output and exit code 6 after --timeout.`,
 		RunE:              a.own(func(c *cobra.Command, args []string) error { return a.moveCluster(c.Context(), m, args[0]) }),
 	}
 	f := c.Flags()
-	f.StringVar(&m.seat.Shard, "to", "", "shard to move to, such as s004")
-	f.StringVar(&m.seat.RefMode, "ref-mode", "", "how the cluster reads: shard, or cluster for its own branch")
-	f.StringVar(&m.seat.Type, "type", "", "new type, such as argocd; the location stays without --to and --ref-mode")
-	f.BoolVar(&m.seat.Finish, "finish", false, "remove it from its old location: its reconciler reads the new one")
+	f.StringVar(&m.request.Shard, "to", "", "shard to move to, such as s004")
+	f.StringVar(&m.request.RefMode, "ref-mode", "", "how the cluster reads: shard, or cluster for its own branch")
+	f.StringVar(&m.request.Type, "type", "", "new type, such as argocd; the location stays without --to and --ref-mode")
+	f.BoolVar(&m.request.Finish, "finish", false, "remove it from its old location: its reconciler reads the new one")
 	f.BoolVar(&m.status, "status", false, "only show the progress of the last move")
 	f.BoolVar(&m.wait, "wait", false, "wait until it is done")
 	f.DurationVar(&m.timeout, "timeout", 5*time.Minute, "how long to wait")
@@ -88,7 +88,7 @@ func (a *app) moveCluster(ctx context.Context, m moveCommand, word string) error
 	if m.status {
 		return a.showMove(ctx, form, c, path, m)
 	}
-	along, err := askMove(ctx, c, path, m.seat)
+	along, err := askMove(ctx, c, path, m.request)
 	switch {
 	case err != nil:
 		return err
@@ -99,8 +99,8 @@ func (a *app) moveCluster(ctx context.Context, m moveCommand, word string) error
 }
 
 // askMove requests a move. It reports whether deployments move with the cluster.
-func askMove(ctx context.Context, c *client.Client, path string, seat v2.ClusterMoveRequest) (along bool, err error) {
-	text, err := json.Marshal(seat)
+func askMove(ctx context.Context, c *client.Client, path string, request v2.ClusterMoveRequest) (along bool, err error) {
+	text, err := json.Marshal(request)
 	if err != nil {
 		return false, err
 	}

@@ -52,10 +52,10 @@ func (s Resources) Mount(r *mux.Router) {
 		Kind: "ClusterProvider", Missing: "Cluster provider not found",
 		Collection: "cluster-providers", Item: "{clusterProvider}", Put: resource.PutCreated,
 	})
-	seats := &shardAllocator{resources: s}
-	resource.Mount(r, s.DB, s.clusters(seats))
-	web.Handle(r, http.MethodPost, "/v2/"+cluster+"/move", web.NoDryRun(moveHandler{seats}.move))
-	web.Handle(r, http.MethodGet, "/v2/"+cluster+"/move", moveHandler{seats}.progress)
+	allocator := &shardAllocator{resources: s}
+	resource.Mount(r, s.DB, s.clusters(allocator))
+	web.Handle(r, http.MethodPost, "/v2/"+cluster+"/move", web.NoDryRun(moveHandler{allocator}.move))
+	web.Handle(r, http.MethodGet, "/v2/"+cluster+"/move", moveHandler{allocator}.progress)
 	resource.Mount(r, s.DB, resource.Def[v2.ClusterLabel]{
 		Kind: "Cluster Label", Missing: "Cluster label not found", Orphan: "Cluster not found",
 		Collection: cluster + "/labels", Item: "{clusterLabel}", Put: resource.PutCreated,
@@ -72,13 +72,13 @@ func (s Resources) Mount(r *mux.Router) {
 	})
 }
 
-func (s Resources) clusters(seats *shardAllocator) resource.Def[v2.Cluster] {
+func (s Resources) clusters(a *shardAllocator) resource.Def[v2.Cluster] {
 	return resource.Def[v2.Cluster]{
 		Kind: "Cluster", Orphan: "Cluster provider not found",
 		Collection: provider + "/clusters", Item: "{cluster}",
 		Refs:   syncObjectsOf,
-		Unique: func(_ resource.Place, c v2.Cluster) resource.Slot { return resource.NameSlot(c.Metadata.Name) },
-		Settle: seats.assignSlot,
+		Unique: func(_ resource.Place, c v2.Cluster) resource.UniqueKey { return resource.UniqueName(c.Metadata.Name) },
+		Settle: a.assignSlot,
 		Check:  s.checkDeliverable,
 		Guards: resource.Guards{Delete: s.checkDeletable, Deleted: s.releaseCluster},
 		File: &resource.File[v2.Cluster]{
@@ -183,9 +183,9 @@ func (s Resources) changesLocation(ctx context.Context, at resource.Place, g v2.
 	if errs.Is(err, errs.Invalid) { // the stored one breaks rules that are newer than it: the change repairs it
 		return false, nil
 	}
-	seat := route.Seat(g)
-	now, next = now.At("", seat), next.At("", seat)
-	return err == nil && (now.Kind != next.Kind || now.Repo.URL != next.Repo.URL || now.Branch != next.Branch || now.View != next.View), err
+	slot := route.SlotOf(g)
+	now, next = now.At("", slot), next.At("", slot)
+	return err == nil && (now.Kind != next.Kind || now.Repo.URL != next.Repo.URL || now.Branch != next.Branch || now.DerivedBranch != next.DerivedBranch), err
 }
 
 // checkEmpty refuses while a cluster holds something: it would stay at the old place

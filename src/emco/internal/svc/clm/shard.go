@@ -55,34 +55,34 @@ type branchUsage struct {
 
 // assignSlot chooses the place of a new cluster. If the sync objects cannot be read, it
 // chooses none: the check refuses the cluster.
-func (n *shardAllocator) assignSlot(ctx context.Context, at resource.Place, c *v2.Cluster) error {
+func (a *shardAllocator) assignSlot(ctx context.Context, at resource.Place, c *v2.Cluster) error {
 	c.Spec.GitOps.Moved = v2.GitOpsMove{} // clients must not set it
 	if c.Direct() {
 		return nil
 	}
-	s, err := n.resources.readSettings(ctx, at, c.Spec.GitOps, nil)
+	s, err := a.resources.readSettings(ctx, at, c.Spec.GitOps, nil)
 	if err != nil || s.Repo.URL == "" || s.Published() {
 		return nil // the check or the references report what is wrong, or there are no branches
 	}
-	if _, err := n.resources.DB.Get(ctx, at.Key); err == nil {
+	if _, err := a.resources.DB.Get(ctx, at.Key); err == nil {
 		return nil // it is registered and keeps its place
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.countLocked(ctx); err != nil {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.countLocked(ctx); err != nil {
 		return err
 	}
 	cluster := clusterAt(at, c.Metadata.Name).String()
-	if err := n.allocateLocked(cluster, s, &c.Spec.GitOps); err != nil {
+	if err := a.allocateLocked(cluster, s, &c.Spec.GitOps); err != nil {
 		return err
 	}
-	n.addLocked(s, c.Spec.GitOps)
-	n.warn(s, c.Spec.GitOps)
+	a.addLocked(s, c.Spec.GitOps)
+	a.warn(s, c.Spec.GitOps)
 	return nil
 }
 
 // allocateLocked sets the members that a registration leaves open.
-func (n *shardAllocator) allocateLocked(cluster string, s gitops.Settings, g *v2.GitOps) error {
+func (a *shardAllocator) allocateLocked(cluster string, s gitops.Settings, g *v2.GitOps) error {
 	if g.RefMode == "" && s.Sharding.Mode != gitops.RefBranch {
 		g.RefMode = s.Sharding.Mode
 	}
@@ -90,27 +90,27 @@ func (n *shardAllocator) allocateLocked(cluster string, s gitops.Settings, g *v2
 		g.RefMode = gitops.RefShard
 	}
 	if g.RefMode != "" {
-		if err := n.allocateShard(cluster, s, g); err != nil {
+		if err := a.allocateShard(cluster, s, g); err != nil {
 			return err
 		}
 	}
 	if g.RefMode == gitops.RefCluster {
-		if err := n.checkClusterBranch(cluster, s, *g); err != nil {
+		if err := a.checkClusterBranch(cluster, s, *g); err != nil {
 			return err
 		}
 	}
-	g.FanOut = g.FanOut || n.branches[branchKeyOf(s, *g)].flat >= maxFlat
+	g.FanOut = g.FanOut || a.branches[branchKeyOf(s, *g)].flat >= maxFlat
 	return nil
 }
 
 // allocateShard chooses a shard with room. It refuses a full shard that the registration
 // names.
-func (n *shardAllocator) allocateShard(cluster string, s gitops.Settings, g *v2.GitOps) error {
+func (a *shardAllocator) allocateShard(cluster string, s gitops.Settings, g *v2.GitOps) error {
 	room := func(shard string) bool {
-		return n.branches[branchKey{s.Repo.URL, s.Branch, shard}].clusters < s.Sharding.Size
+		return a.branches[branchKey{s.Repo.URL, s.Branch, shard}].clusters < s.Sharding.Size
 	}
 	if g.Shard == "" {
-		g.Shard = n.openShard(cluster, s, room)
+		g.Shard = a.openShard(cluster, s, room)
 		return nil
 	}
 	if !room(g.Shard) {
@@ -121,25 +121,25 @@ func (n *shardAllocator) allocateShard(cluster string, s gitops.Settings, g *v2.
 
 // openShard returns the shard with room that has the highest rendezvous score for the
 // cluster, or the next new one if all are full.
-func (n *shardAllocator) openShard(cluster string, s gitops.Settings, room func(string) bool) string {
+func (a *shardAllocator) openShard(cluster string, s gitops.Settings, room func(string) bool) string {
 	known := map[string]bool{}
 	for i := range s.Sharding.First {
 		known[gitops.ShardName(i)] = true
 	}
-	for b := range n.branches {
+	for b := range a.branches {
 		if b.url == s.Repo.URL && b.name == s.Branch && b.shard != "" {
 			known[b.shard] = true
 		}
 	}
-	var all []string
+	var withRoom []string
 	for shard := range known {
 		if room(shard) {
-			all = append(all, shard)
+			withRoom = append(withRoom, shard)
 		}
 	}
-	if len(all) > 0 {
-		return slices.MaxFunc(all, func(a, b string) int {
-			return cmp.Or(cmp.Compare(rendezvousScore(a, cluster), rendezvousScore(b, cluster)), cmp.Compare(a, b))
+	if len(withRoom) > 0 {
+		return slices.MaxFunc(withRoom, func(x, y string) int {
+			return cmp.Or(cmp.Compare(rendezvousScore(x, cluster), rendezvousScore(y, cluster)), cmp.Compare(x, y))
 		})
 	}
 	next := 0
@@ -156,20 +156,20 @@ func rendezvousScore(shard, cluster string) uint64 {
 }
 
 // checkClusterBranch refuses a cluster that cannot have a branch of its own.
-func (n *shardAllocator) checkClusterBranch(cluster string, s gitops.Settings, g v2.GitOps) error {
-	s = s.At(cluster, route.Seat(g))
-	if err := s.CheckView(); err != nil {
+func (a *shardAllocator) checkClusterBranch(cluster string, s gitops.Settings, g v2.GitOps) error {
+	s = s.At(cluster, route.SlotOf(g))
+	if err := s.CheckDerivedBranch(); err != nil {
 		return err
 	}
-	if n.ownBranches[s.Repo.URL]+countOwnBranches(s) > maxBranches {
-		return errs.New(errs.Conflict, fmt.Sprintf("the clusters of the repository have %d branches of their own, and a repository takes %d; let them report elsewhere (statusUrl), or use another repository", n.ownBranches[s.Repo.URL], maxBranches))
+	if a.ownBranches[s.Repo.URL]+countOwnBranches(s) > maxBranches {
+		return errs.New(errs.Conflict, fmt.Sprintf("the clusters of the repository have %d branches of their own, and a repository takes %d; let them report elsewhere (statusUrl), or use another repository", a.ownBranches[s.Repo.URL], maxBranches))
 	}
 	return nil
 }
 
 // countOwnBranches returns how many branches a cluster has for itself.
 func countOwnBranches(s gitops.Settings) (many int) {
-	if s.View != "" {
+	if s.DerivedBranch != "" {
 		many++
 	}
 	if s.Status.Mode == gitops.StatusRef && s.Status.Repo.URL == s.Repo.URL {
@@ -183,34 +183,34 @@ func branchKeyOf(s gitops.Settings, g v2.GitOps) branchKey {
 }
 
 // addLocked counts a cluster.
-func (n *shardAllocator) addLocked(s gitops.Settings, g v2.GitOps) {
-	t := n.branches[branchKeyOf(s, g)]
+func (a *shardAllocator) addLocked(s gitops.Settings, g v2.GitOps) {
+	t := a.branches[branchKeyOf(s, g)]
 	t.clusters++
 	if !g.FanOut {
 		t.flat++
 	}
-	n.branches[branchKeyOf(s, g)] = t
-	n.ownBranches[s.Repo.URL] += countOwnBranches(s.At("", route.Seat(g)))
+	a.branches[branchKeyOf(s, g)] = t
+	a.ownBranches[s.Repo.URL] += countOwnBranches(s.At("", route.SlotOf(g)))
 }
 
 // warn logs when a branch holds more clusters than a shard should, once per multiple of the
 // shard size. The allocator moves none of them: clusters read the branch.
-func (n *shardAllocator) warn(s gitops.Settings, g v2.GitOps) {
-	many := n.branches[branchKeyOf(s, g)].clusters
-	if n.resources.Log == nil || g.Shard != "" || many <= s.Sharding.Size || many%s.Sharding.Size != 1 {
+func (a *shardAllocator) warn(s gitops.Settings, g v2.GitOps) {
+	many := a.branches[branchKeyOf(s, g)].clusters
+	if a.resources.Log == nil || g.Shard != "" || many <= s.Sharding.Size || many%s.Sharding.Size != 1 {
 		return
 	}
-	n.resources.Log.Warn("one branch holds more clusters than it should: each push costs the server the content of all of them; use refMode shard for new clusters",
+	a.resources.Log.Warn("one branch holds more clusters than it should: each push costs the server the content of all of them; use refMode shard for new clusters",
 		slog.String("repo", s.Repo.URL), slog.String("branch", s.Branch), slog.Int("clusters", many), slog.Int("shardSize", s.Sharding.Size))
 }
 
 // countLocked counts all clusters, unless the counts are recent.
-func (n *shardAllocator) countLocked(ctx context.Context) error {
-	if n.branches != nil && time.Since(n.counted) < recount {
+func (a *shardAllocator) countLocked(ctx context.Context) error {
+	if a.branches != nil && time.Since(a.counted) < recount {
 		return nil
 	}
-	fresh := &shardAllocator{resources: n.resources, branches: map[branchKey]branchUsage{}, ownBranches: map[string]int{}}
-	for doc, err := range n.resources.DB.List(ctx, "cluster-providers", store.Query{Depth: 1}) {
+	fresh := &shardAllocator{resources: a.resources, branches: map[branchKey]branchUsage{}, ownBranches: map[string]int{}}
+	for doc, err := range a.resources.DB.List(ctx, "cluster-providers", store.Query{Depth: 1}) {
 		if err != nil {
 			return err
 		}
@@ -218,15 +218,15 @@ func (n *shardAllocator) countLocked(ctx context.Context) error {
 			return err
 		}
 	}
-	n.branches, n.ownBranches, n.counted = fresh.branches, fresh.ownBranches, time.Now()
+	a.branches, a.ownBranches, a.counted = fresh.branches, fresh.ownBranches, time.Now()
 	return nil
 }
 
 // provider counts the clusters of a provider. It reads equal sync objects once.
-func (n *shardAllocator) provider(ctx context.Context, key store.Key) error {
+func (a *shardAllocator) provider(ctx context.Context, key store.Key) error {
 	known := map[v2.GitOps]gitops.Settings{}
 	at := resource.Place{Parent: key}
-	for item, err := range store.All[v2.Cluster](ctx, n.resources.DB, key+"/clusters", store.Query{Depth: 1}) {
+	for item, err := range store.All[v2.Cluster](ctx, a.resources.DB, key+"/clusters", store.Query{Depth: 1}) {
 		if err != nil {
 			return err
 		}
@@ -234,13 +234,13 @@ func (n *shardAllocator) provider(ctx context.Context, key store.Key) error {
 		objects := v2.GitOps{Type: g.Type, Reference: g.Reference, Resource: g.Resource}
 		s, read := known[objects]
 		if !read && !item.Value.Direct() {
-			if s, err = n.resources.readSettings(ctx, at, objects, nil); err != nil && !errs.Is(err, errs.Invalid) {
+			if s, err = a.resources.readSettings(ctx, at, objects, nil); err != nil && !errs.Is(err, errs.Invalid) {
 				return err
 			}
 			known[objects] = s
 		}
 		if s.Repo.URL != "" && !s.Published() {
-			n.addLocked(s, g)
+			a.addLocked(s, g)
 		}
 	}
 	return nil

@@ -46,7 +46,7 @@ func NewClouds(db *store.DB, contexts *appcontext.Store) *Clouds {
 // Mount adds the routes. As in upstream EMCO, actions ignore bodies and answer 202, but stop
 // answers 200.
 func (c *Clouds) Mount(r *mux.Router) {
-	for e, status := range map[lifecycle.Event]int{
+	for e, status := range map[lifecycle.Action]int{
 		lifecycle.Instantiate: http.StatusAccepted, lifecycle.Terminate: http.StatusAccepted, lifecycle.Stop: http.StatusOK,
 	} {
 		web.Handle(r, http.MethodPost, cloudPath+"/"+e.String(), web.NoDryRun(c.action(e, status)))
@@ -55,14 +55,14 @@ func (c *Clouds) Mount(r *mux.Router) {
 	web.Handle(r, http.MethodGet, cloudPath+"/events", web.HandlerFunc(c.listEvents))
 }
 
-// action executes the event's step in the table, once.
-func (c *Clouds) action(e lifecycle.Event, status int) web.HandlerFunc {
+// action executes the action's transition in the table, once.
+func (c *Clouds) action(a lifecycle.Action, status int) web.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		doc, err := c.cloud(r)
 		if err != nil {
 			return err
 		}
-		ask, err := lifecycle.ReadRequest(r, e, c.now())
+		ask, err := lifecycle.ReadRequest(r, a, c.now())
 		if err != nil {
 			return err
 		}
@@ -78,14 +78,14 @@ func (c *Clouds) action(e lifecycle.Event, status int) web.HandlerFunc {
 
 // decide returns the changes of a request.
 func (c *Clouds) decide(ctx context.Context, now lifecycle.Snapshot, ask lifecycle.Request) ([]appcontext.HeadChange, error) {
-	next, err := c.table.Next(now.Head.State, ask.Event)
+	next, err := c.table.Next(now.Head.State, ask.Action)
 	if err != nil {
 		return nothingToDo(now, ask, err)
 	}
 	to, rev := now.Head, int64(0)
 	to.State = next
 	var uses *appcontext.Uses
-	switch ask.Event {
+	switch ask.Action {
 	case lifecycle.Instantiate:
 		to.LastRev++
 		rev, err = to.LastRev, c.checkInstantiable(ctx, now.Doc)
@@ -101,7 +101,7 @@ func (c *Clouds) decide(ctx context.Context, now lifecycle.Snapshot, ask lifecyc
 // nothingToDo accepts the termination of a cloud that was never instantiated, as upstream EMCO
 // does. It writes only if the request has an idempotency key, which must be stored.
 func nothingToDo(now lifecycle.Snapshot, ask lifecycle.Request, refusal error) ([]appcontext.HeadChange, error) {
-	if ask.Event != lifecycle.Terminate || now.Head.State != appcontext.Created {
+	if ask.Action != lifecycle.Terminate || now.Head.State != appcontext.Created {
 		return nil, refusal
 	}
 	if ask.Key == "" {

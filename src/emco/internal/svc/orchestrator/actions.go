@@ -33,14 +33,14 @@ type actionRequest struct {
 // decideFunc returns the changes that an action causes, the requested group's first.
 type decideFunc func(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error)
 
-// action handles an event: it executes what decide returns, once.
-func (g *Groups) action(e lifecycle.Event, decide decideFunc) web.HandlerFunc {
+// action handles an action: it executes what decide returns, once.
+func (g *Groups) action(a lifecycle.Action, decide decideFunc) web.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		doc, err := g.group(r)
 		if err != nil {
 			return err
 		}
-		req, err := g.readActionRequest(w, r, e)
+		req, err := g.readActionRequest(w, r, a)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (g *Groups) action(e lifecycle.Event, decide decideFunc) web.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		if e == lifecycle.Update { // upstream EMCO answers the bare number
+		if a == lifecycle.Update { // upstream EMCO answers the bare number
 			return web.JSON(w, http.StatusAccepted, done.Revision)
 		}
 		w.WriteHeader(http.StatusAccepted)
@@ -60,8 +60,8 @@ func (g *Groups) action(e lifecycle.Event, decide decideFunc) web.HandlerFunc {
 
 // readActionRequest reads an action's parameters and body. Only rollback and migrate have a
 // body; a description in it is the reason.
-func (g *Groups) readActionRequest(w http.ResponseWriter, r *http.Request, e lifecycle.Event) (out actionRequest, err error) {
-	if out.request, err = lifecycle.ReadRequest(r, e, g.now()); err != nil {
+func (g *Groups) readActionRequest(w http.ResponseWriter, r *http.Request, a lifecycle.Action) (out actionRequest, err error) {
+	if out.request, err = lifecycle.ReadRequest(r, a, g.now()); err != nil {
 		return out, err
 	}
 	switch s := r.URL.Query().Get("force"); s {
@@ -71,7 +71,7 @@ func (g *Groups) readActionRequest(w http.ResponseWriter, r *http.Request, e lif
 	default:
 		return out, errs.New(errs.Invalid, "Invalid query force: "+strconv.Quote(s)+" is neither true nor false")
 	}
-	switch e {
+	switch a {
 	case lifecycle.Rollback:
 		body, err := decodeBody[v2.Rollback](w, r)
 		if err == nil {
@@ -136,7 +136,7 @@ func (g *Groups) instantiate(ctx context.Context, s lifecycle.Snapshot, req acti
 // update queues the next revision of an instantiated group: an update is made from the
 // current documents; a rollback has an earlier revision's content on the same clusters.
 func (g *Groups) update(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
-	if err := g.checkAllowed(ctx, s.Head, req.request.Event); err != nil {
+	if err := g.checkAllowed(ctx, s.Head, req.request.Action); err != nil {
 		return nil, err
 	}
 	cloud, err := g.prepare(ctx, s.Doc, s.Head, req)
@@ -252,27 +252,27 @@ func (g *Groups) stop(ctx context.Context, s lifecycle.Snapshot, req actionReque
 	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewAction(next, s.LastInstance(), 0)), req.request.NewEvent("Stopped", "the deployment is no longer reconciled", 0))}, nil
 }
 
-// checkAllowed refuses an event that the table does not allow in the head's state. An
+// checkAllowed refuses an action that the table does not allow in the head's state. An
 // instantiated group may be instantiated again only if it failed.
-func (g *Groups) checkAllowed(ctx context.Context, head appcontext.Head, e lifecycle.Event) error {
-	if _, err := g.table.Next(head.State, e); err != nil {
+func (g *Groups) checkAllowed(ctx context.Context, head appcontext.Head, a lifecycle.Action) error {
+	if _, err := g.table.Next(head.State, a); err != nil {
 		return err
 	}
-	return g.checkCondition(ctx, head, e)
+	return g.checkCondition(ctx, head, a)
 }
 
-// checkCondition refuses an event whose condition in the table does not hold.
-func (g *Groups) checkCondition(ctx context.Context, head appcontext.Head, e lifecycle.Event) error {
+// checkCondition refuses an action whose condition in the table does not hold.
+func (g *Groups) checkCondition(ctx context.Context, head appcontext.Head, a lifecycle.Action) error {
 	allowed := map[lifecycle.Condition][]string{
 		lifecycle.Failed:   {v2.StatusInstantiateFailed},
 		lifecycle.UnderWay: {v2.StatusInstantiating, v2.StatusTerminating},
-	}[g.table.If(head.State, e)]
+	}[g.table.If(head.State, a)]
 	if allowed == nil {
 		return nil
 	}
 	status, err := g.deployedStatus(ctx, head)
 	if err == nil && !slices.Contains(allowed, status) {
-		err = g.table.Refuse(head.State, e)
+		err = g.table.Refuse(head.State, a)
 	}
 	return err
 }
@@ -368,11 +368,11 @@ func (g *Groups) instantiatedCloud(ctx context.Context, cloud store.Doc) (appcon
 // another deployment has an instance of its own.
 func newOperation(head appcontext.Head, req actionRequest) appcontext.Operation {
 	instance := head.UID
-	if head.LastRev > 0 || req.request.Event == lifecycle.Migrate {
+	if head.LastRev > 0 || req.request.Action == lifecycle.Migrate {
 		instance = contextID()
 	}
 	return appcontext.Operation{
-		ID: contextID(), UID: head.UID, Kind: req.request.Event.String(), Instance: instance,
+		ID: contextID(), UID: head.UID, Kind: req.request.Action.String(), Instance: instance,
 		Rev: head.LastRev + 1, From: req.from, Force: req.force, Actor: req.request.Actor, Reason: req.request.Reason, At: req.request.At,
 	}
 }

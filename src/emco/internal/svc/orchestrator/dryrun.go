@@ -45,7 +45,7 @@ func (d dryRunner) acquire(ctx context.Context) (release func(), err error) {
 }
 
 // orDryRun answers with the plan of an action if the request asks for a dry run, and acts otherwise.
-func (g *Groups) orDryRun(e lifecycle.Event, act web.HandlerFunc) web.HandlerFunc {
+func (g *Groups) orDryRun(a lifecycle.Action, act web.HandlerFunc) web.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		dry, err := web.AsksDryRun(r)
 		if err != nil {
@@ -58,14 +58,14 @@ func (g *Groups) orDryRun(e lifecycle.Event, act web.HandlerFunc) web.HandlerFun
 		if err != nil {
 			return err
 		}
-		return g.dryRun(w, r, doc, e)
+		return g.dryRun(w, r, doc, a)
 	}
 }
 
 // dryRun answers with what an action would do, as a v2.Plan, and writes nothing. It refuses
 // what the action would refuse, with the same texts; only a missing confirmation is part of
 // the plan.
-func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, e lifecycle.Event) error {
+func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, a lifecycle.Action) error {
 	withObjects := true
 	switch r.URL.Query().Get("output") {
 	case "", "all":
@@ -74,7 +74,7 @@ func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, e
 	default:
 		return errs.New(errs.Invalid, "Invalid query output")
 	}
-	req, err := g.readActionRequest(w, r, e)
+	req, err := g.readActionRequest(w, r, a)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, e
 // dryRunResult is the revision that is desired now and the one that the action would publish.
 type dryRunResult struct {
 	identity v2.Identity
-	event    lifecycle.Event
+	action   lifecycle.Action
 	before   appcontext.Head
 	current  []appcontext.Placement
 	plan     revisionPlan // that the draft was made from; empty for a rollback
@@ -117,11 +117,11 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 	if err != nil {
 		return dryRunResult{}, err
 	}
-	if err := g.checkAllowed(ctx, head, req.request.Event); err != nil {
+	if err := g.checkAllowed(ctx, head, req.request.Action); err != nil {
 		return dryRunResult{}, err
 	}
-	out := dryRunResult{event: req.request.Event, before: head, from: req.from}
-	if req.request.Event == lifecycle.Migrate { // the revision would be the target's
+	out := dryRunResult{action: req.request.Action, before: head, from: req.from}
+	if req.request.Action == lifecycle.Migrate { // the revision would be the target's
 		target, err := g.migrationTarget(ctx, doc, req.target)
 		if err != nil {
 			return dryRunResult{}, err
@@ -213,7 +213,7 @@ func clustersByChange(now, next []clusterBundle) map[bundleChange][]string {
 // answer returns the result as clients read it. It compares objects only if withObjects is set.
 func (r dryRunResult) answer(ctx context.Context, withObjects bool) (v2.Plan, error) {
 	out := v2.Plan{
-		Identity: r.identity, Action: r.event.String(), Revision: r.draft.rev.Number, Confirm: r.confirm, Apps: []v2.AppPlan{},
+		Identity: r.identity, Action: r.action.String(), Revision: r.draft.rev.Number, Confirm: r.confirm, Apps: []v2.AppPlan{},
 	}
 	if len(r.current) > 0 {
 		out.From = r.before.Rev

@@ -62,15 +62,15 @@ func (g *Groups) WithStatus(r *statusview.Reader) *Groups {
 // Mount adds the routes. Actions answer 202 without a body, except update. Bodies of
 // actions that need none are ignored, because upstream's CLI sends some.
 func (g *Groups) Mount(r *mux.Router) {
-	post := func(e lifecycle.Event, h web.HandlerFunc) {
+	post := func(e lifecycle.Action, h web.HandlerFunc) {
 		web.Handle(r, http.MethodPost, groupPath+"/"+e.String(), h)
 	}
-	for e, decide := range map[lifecycle.Event]decideFunc{
+	for e, decide := range map[lifecycle.Action]decideFunc{
 		lifecycle.Approve: g.approve, lifecycle.Terminate: g.terminate, lifecycle.Stop: g.stop,
 	} {
 		post(e, web.NoDryRun(g.action(e, decide)))
 	}
-	for e, decide := range map[lifecycle.Event]decideFunc{
+	for e, decide := range map[lifecycle.Action]decideFunc{
 		lifecycle.Instantiate: g.instantiate, lifecycle.Update: g.update, lifecycle.Rollback: g.update, lifecycle.Migrate: g.migrate,
 	} {
 		post(e, g.orDryRun(e, g.action(e, decide)))

@@ -556,7 +556,7 @@ func TestInstantiateFailsIfItsCloudIsTerminatedMeanwhile(t *testing.T) {
 	g.acts("approve")
 	snapshot, err := p.groups.executor.Load(t.Context(), g.doc())
 	p.must(err)
-	moves, err := p.groups.instantiate(t.Context(), snapshot, actionRequest{request: lifecycle.Request{Event: lifecycle.Instantiate}})
+	moves, err := p.groups.instantiate(t.Context(), snapshot, actionRequest{request: lifecycle.Request{Action: lifecycle.Instantiate}})
 	p.must(err)
 
 	p.want(202, "POST projects/shop/logical-clouds/stores/terminate", "")

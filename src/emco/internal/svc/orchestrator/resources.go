@@ -64,7 +64,7 @@ func (s Resources) apps() resource.Def[v2.App] {
 	return resource.Def[v2.App]{
 		Kind: "App", Orphan: "CompositeApp not found",
 		Collection: apps, Item: "{app}", Put: resource.PutCreated,
-		Unique: func(_ resource.Place, a v2.App) resource.Slot { return resource.NameSlot(a.Metadata.Name) },
+		Unique: func(_ resource.Place, a v2.App) resource.UniqueKey { return resource.UniqueName(a.Metadata.Name) },
 		File: &resource.File[v2.App]{
 			Limit: s.Archives.Compressed, Name: "fileContent",
 			Check: func(_ context.Context, a v2.App, content func() (io.ReadCloser, error)) error {
@@ -95,8 +95,8 @@ func (s Resources) profiles() resource.Def[v2.AppProfile] {
 		Refs: func(at resource.Place, p v2.AppProfile) []store.Ref {
 			return []store.Ref{{Key: appKey(at, p.Spec.App)}}
 		},
-		Unique: func(_ resource.Place, p v2.AppProfile) resource.Slot {
-			return resource.Slot{Name: p.Spec.App, Taken: "App already has an AppProfile"}
+		Unique: func(_ resource.Place, p v2.AppProfile) resource.UniqueKey {
+			return resource.UniqueKey{Name: p.Spec.App, Taken: "App already has an AppProfile"}
 		},
 		File: &resource.File[v2.AppProfile]{
 			Limit: s.Archives.Compressed,

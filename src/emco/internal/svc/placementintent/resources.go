@@ -32,8 +32,8 @@ func (s Resources) Mount(r *mux.Router) {
 		Kind: "AppIntent", Missing: "Intent not found", Orphan: "GenericPlacementIntent not found",
 		Collection: placementIntents + "/{genericPlacementIntent}/app-intents", Item: "{genericAppPlacementIntent}", Put: resource.PutUpsert,
 		Refs: refs,
-		Unique: func(_ resource.Place, i v2.AppIntent) resource.Slot {
-			return resource.Slot{Name: i.Spec.App, Taken: "App already has an AppIntent"}
+		Unique: func(_ resource.Place, i v2.AppIntent) resource.UniqueKey {
+			return resource.UniqueKey{Name: i.Spec.App, Taken: "App already has an AppIntent"}
 		},
 		Queries: []resource.Query{{Param: "app", Answer: s.specOf}},
 	})

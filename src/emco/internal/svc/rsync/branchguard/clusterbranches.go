@@ -71,16 +71,16 @@ func (c *clusterBranches) groups(ctx context.Context) map[route.Branch]branchGro
 	lookup, out := c.Routes.Lookup(), map[route.Branch]branchGroup{}
 	for _, t := range c.Pairs.All() {
 		r, err := lookup.Route(ctx, t.Cluster)
-		if err != nil || r.Settings.View == "" || r.Role(c.Shard) != route.Deliver { // deliveries report what cannot be found
+		if err != nil || r.Settings.DerivedBranch == "" || r.Role(c.Shard) != route.Deliver { // deliveries report what cannot be found
 			continue
 		}
 		g, known := out[r.Branch()]
 		if !known {
 			g = branchGroup{job: batch.Job{Repo: r.Settings.Repo, Branch: r.Settings.Branch}, readers: map[string][]pair.Target{}}
 		}
-		name := r.Settings.View
+		name := r.Settings.DerivedBranch
 		if len(g.readers[name]) == 0 {
-			g.job.Derived = append(g.job.Derived, r.Settings.ViewOf(r.Target(t.Cluster, t.UID).Root())...)
+			g.job.Derived = append(g.job.Derived, r.Settings.DerivedBranches(r.Target(t.Cluster, t.UID).Root())...)
 		}
 		g.readers[name] = append(g.readers[name], t)
 		out[r.Branch()] = g

@@ -94,7 +94,7 @@ func (g *Guard) Track(t pair.Target, r route.Route) {
 	if r.Backend != nil && !r.Settings.Published() {
 		g.users.enter(t, r.Branch())
 	}
-	if r.Settings.View != "" {
+	if r.Settings.DerivedBranch != "" {
 		g.clusters.start()
 	}
 }

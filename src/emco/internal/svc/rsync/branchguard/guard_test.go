@@ -338,7 +338,7 @@ func TestClusterBranchesAreRepaired(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.guard.Track(own, r)
-	if job := <-jobs; job.Branch != open.Name || len(job.Edits) > 0 || len(job.Derived) != 1 || job.Derived[0].Branch != r.Settings.View {
+	if job := <-jobs; job.Branch != open.Name || len(job.Edits) > 0 || len(job.Derived) != 1 || job.Derived[0].Branch != r.Settings.DerivedBranch {
 		t.Errorf("submitted %+v", job)
 	}
 	if got := <-f.requeued; !slices.Equal(got, []pair.Target{own}) || !slices.Equal(f.pairs.undelivered, got) {

@@ -45,19 +45,19 @@ func (m *Mover) tryRemoveLeftBranch(ctx context.Context, r gitstate.Relocation) 
 	switch {
 	case err == nil && now.Registration == r.Registration && time.Since(r.At) < registrationGrace:
 		return true, nil // its deletion has not finished
-	case err == nil && (now.Registration == r.Registration || now.Settings.View == old.Settings.View):
+	case err == nil && (now.Registration == r.Registration || now.Settings.DerivedBranch == old.Settings.DerivedBranch):
 		return m.forget(ctx, r), nil
 	case err != nil && !errs.Is(err, errs.NotFound):
 		return true, err
 	}
-	job := batch.Job{Repo: old.Settings.Repo, Branch: old.Settings.Branch, RemoveDerived: []string{old.Settings.View}, Interactive: true}
+	job := batch.Job{Repo: old.Settings.Repo, Branch: old.Settings.Branch, RemoveDerived: []string{old.Settings.DerivedBranch}, Interactive: true}
 	job.Title = "Remove the branch of " + r.Cluster
 	derived, _, err := m.Git.Submit(ctx, job)
 	if err != nil {
 		return true, err
 	}
 	if len(derived.Removed) > 0 { // otherwise it did not exist, or others have written to it
-		m.Log.Info("the branch of a deregistered cluster was removed", "cluster", r.Cluster, "repo", job.Repo.URL, "branch", old.Settings.View)
+		m.Log.Info("the branch of a deregistered cluster was removed", "cluster", r.Cluster, "repo", job.Repo.URL, "branch", old.Settings.DerivedBranch)
 	}
 	return m.forget(ctx, r), nil
 }

@@ -116,7 +116,7 @@ func TestTheBranchOfADeregisteredClusterIsRemoved(t *testing.T) {
 				t.Fatalf("%d jobs, want %d: %+v", len(writer.jobs), tt.removed, writer.jobs)
 			}
 			for _, job := range writer.jobs {
-				view := gitops.DefaultViewPrefix + "edge+c1"
+				view := gitops.DefaultDerivedPrefix + "edge+c1"
 				if (route.Branch{URL: job.Repo.URL, Name: job.Branch}) != fleet || len(job.Edits) > 0 || !slices.Equal(job.RemoveDerived, []string{view}) {
 					t.Errorf("submitted %+v, want the removal of %s", job, view)
 				}

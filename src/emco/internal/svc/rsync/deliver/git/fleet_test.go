@@ -60,7 +60,7 @@ func newFleet(t *testing.T) *fleet {
 	}
 	f.settings = gitops.Settings{
 		Repo: git.Repo{URL: f.server.URL("fleet")}, Branch: "main",
-		Sharding: gitops.Sharding{Mode: gitops.RefCluster, Views: gitops.DefaultViewPrefix},
+		Sharding: gitops.Sharding{Mode: gitops.RefCluster, DerivedPrefix: gitops.DefaultDerivedPrefix},
 	}
 	return f
 }
@@ -73,8 +73,8 @@ func (f *fleet) deliver(bundle appcontext.Digest, first, last, size int) map[str
 	for i := first; i < last; i++ {
 		name := fmt.Sprintf("edge+c%05d", i)
 		t := pair.Target{Cluster: name, UID: "7"}
-		seat := gitops.Seat{Mode: gitops.RefCluster, Shard: gitops.ShardName(i / size)}
-		r := route.Route{Backend: f.backend, Settings: f.settings.At(name, seat)}
+		slot := gitops.Slot{Mode: gitops.RefCluster, Shard: gitops.ShardName(i / size)}
+		r := route.Route{Backend: f.backend, Settings: f.settings.At(name, slot)}
 		f.pairs[t] = []appcontext.Pair{{Key: appcontext.PairKey{Cluster: name, UID: "7", App: "web"}, Desired: bundle, Phase: appcontext.Pending}}
 		routes[t] = r
 		byBranch[r.Branch()] = append(byBranch[r.Branch()], t)

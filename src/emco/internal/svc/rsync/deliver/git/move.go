@@ -35,10 +35,10 @@ func (w *Writer) Carry(ctx context.Context, due []pair.Target, r route.Route) (g
 	job := w.job(r, parts)
 	job.Title, job.Interactive = "Move "+due[0].Cluster+" here, from "+r.Move.From.Place(), true
 	derived, _, err := w.Submit(ctx, job)
-	if err != nil || r.Settings.View == "" {
+	if err != nil || r.Settings.DerivedBranch == "" {
 		return derived.Commit, err
 	}
-	return derived.Heads[r.Settings.View], nil
+	return derived.Heads[r.Settings.DerivedBranch], nil
 }
 
 // Clear removes everything that targets of one cluster held from their old place, and with
@@ -58,8 +58,8 @@ func (w *Writer) Clear(ctx context.Context, old []pair.Target, r route.Route) (g
 		trailers.addTarget(t, nil)
 		job.Edits = append(job.Edits, edits...)
 	}
-	if from.Settings.View != r.Settings.View && from.Settings.View != "" {
-		job.RemoveDerived = []string{from.Settings.View}
+	if from.Settings.DerivedBranch != r.Settings.DerivedBranch && from.Settings.DerivedBranch != "" {
+		job.RemoveDerived = []string{from.Settings.DerivedBranch}
 	}
 	if len(job.Edits)+len(job.RemoveDerived) == 0 {
 		return "", nil

@@ -194,7 +194,7 @@ func (w *Writer) contribution(ctx context.Context, t pair.Target, r route.Route)
 
 // derivedOf returns the branch that a target's cluster alone reads, if it has one.
 func derivedOf(t pair.Target, r route.Route) []git.DerivedBranch {
-	return r.Settings.ViewOf(r.Target(t.Cluster, t.UID).Root())
+	return r.Settings.DerivedBranches(r.Target(t.Cluster, t.UID).Root())
 }
 
 // land commits the contributions together. If the commit is refused because of a path, the
