@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Budget limits what servers are asked for with a credential, which all its repositories share.
+// Budget limits requests per credential and per repository.
 // Implementations allow concurrent use.
 type Budget interface {
-	// Spend waits until the credential of r may spend c. If that is after the deadline of ctx, it
+	// Spend waits until c may be spent, with the credential of r or to its repository. If that is after the deadline of ctx, it
 	// returns Throttled with the time to come back, at once. If ctx ends while it waits, it returns
 	// the error of ctx.
 	Spend(ctx context.Context, r Repo, c Cost) error

@@ -4,8 +4,8 @@
 //
 //	Submit ─┐
 //	Submit ─┼─ queue of (repository, branch) ── take ── merge ── commit ── answer all
-//	Submit ─┘  urgent ones first;  at once when idle or when all   │
-//	           are back who shared the last commit, else a window  ├ Conflict: read head, apply again
+//	Submit ─┘  urgent ones first;  at once when idle or when as    │
+//	           many wait as in the last commit, else a window      ├ Conflict: read head, apply again
 //	                                                               ├ Unavailable: read head; if the edits
 //	                                                               │  are there, the reply was lost: done
 //	                                                               └ Invalid: leave out whom it blames

@@ -6,9 +6,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// awaitWindow collects jobs for one commit: until as many callers wait as shared the last commit,
-// at most for its window. A single caller does not wait. The window of a hosted repository always
-// lasts. Close cuts it short.
+// awaitWindow collects jobs for one commit, until the number of waiting callers reaches that of
+// the last commit, at most for its window. A single caller does not wait. The window of a hosted
+// repository always lasts. Close cuts it short.
 func (q *branchQueue) awaitWindow() {
 	for wait := q.window(); wait > 0 && !q.closing(); wait = q.window() {
 		timer := time.NewTimer(wait)
@@ -41,16 +41,16 @@ func (q *branchQueue) window() time.Duration {
 	switch {
 	case wait > 0:
 		return wait
-	case !urgent(q.pending) && w.urgentElsewhere(q):
+	case !urgent(q.pending) && w.urgentElsewhereLocked(q):
 		return w.opt.HostedWindow / 10
 	}
 	w.hostedWindows[q.key.url] = now.Add(w.opt.HostedWindow)
 	return 0
 }
 
-// urgentElsewhere reports whether another branch of the repository has an urgent job. The caller
-// holds mu.
-func (w *Writers) urgentElsewhere(l *branchQueue) bool {
+// urgentElsewhere reports whether another branch of the repository has an urgent job. The
+// caller holds mu.
+func (w *Writers) urgentElsewhereLocked(l *branchQueue) bool {
 	for k, other := range w.queues {
 		if other != l && k.url == l.key.url && urgent(other.pending) {
 			return true

@@ -37,8 +37,8 @@ type Budget struct {
 	rates func(git.Repo) Rates
 
 	mu    sync.Mutex
-	gates map[[sha256.Size]byte]*rateGate
-	sweep int // number of gates that starts a removal of idle ones; guarded by mu
+	gates map[[sha256.Size]byte]*rateGate // guarded by mu, with all that they hold
+	sweep int                             // number of gates that starts a removal of idle ones; guarded by mu
 }
 
 // firstSweep is the number of gates that starts the first removal of idle ones.
@@ -84,8 +84,8 @@ func (b *Budget) enter(ctx context.Context, r git.Repo, c git.Cost) ([]gateTicke
 	now, rates := time.Now(), b.rates(r)
 	var steps []gateTicket
 	for _, g := range []*rateGate{
-		b.gate(ofRepository(r), func() *rateGate { return newRateGate(rates.repository(), now) }),
-		b.gate(ofCredential(r), func() *rateGate { return newRateGate(rates.credential(), now) }),
+		b.gateLocked(ofRepository(r), func() *rateGate { return newRateGate(rates.repository(), now) }),
+		b.gateLocked(ofCredential(r), func() *rateGate { return newRateGate(rates.credential(), now) }),
 	} {
 		t := &queuedCost{repo: r.URL, cost: c, done: make(chan error, 1)}
 		t.end, t.bounded = ctx.Deadline()
@@ -104,7 +104,7 @@ func (b *Budget) enter(ctx context.Context, r git.Repo, c git.Cost) ([]gateTicke
 func (b *Budget) wait(ctx context.Context, s gateTicket) error {
 	b.mu.Lock()
 	s.gate.enqueue(s.ticket)
-	b.serve(s.gate)
+	b.serveLocked(s.gate)
 	b.mu.Unlock()
 	select {
 	case err := <-s.ticket.done:
@@ -128,12 +128,12 @@ func (b *Budget) leave(steps []gateTicket, passed int) {
 		} else {
 			s.gate.withdraw(s.ticket)
 		}
-		b.serve(s.gate)
+		b.serveLocked(s.gate)
 	}
 }
 
-// serve lets waiting costs pass, and sets a timer for the next one. The caller holds mu.
-func (b *Budget) serve(g *rateGate) {
+// serveLocked lets waiting costs pass, and sets a timer for the next one.
+func (b *Budget) serveLocked(g *rateGate) {
 	if g.timer != nil {
 		g.timer.Stop()
 		g.timer = nil
@@ -142,7 +142,7 @@ func (b *Budget) serve(g *rateGate) {
 		g.timer = time.AfterFunc(next, func() {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			b.serve(g)
+			b.serveLocked(g)
 		})
 	}
 }
@@ -155,18 +155,18 @@ func (b *Budget) Observe(r git.Repo, s git.RateStatus) {
 	if !s.Until.After(now) && (s.Limit == 0 && s.Remaining == 0 || !s.Reset.After(now)) {
 		return // it is over
 	}
-	g := b.gate(ofCredential(r), func() *rateGate { return newRateGate(b.rates(r).credential(), now) })
+	g := b.gateLocked(ofCredential(r), func() *rateGate { return newRateGate(b.rates(r).credential(), now) })
 	g.observe(s, now)
-	b.serve(g)
+	b.serveLocked(g)
 }
 
-// gate returns a gate, and makes it if it does not exist. The caller holds mu.
-func (b *Budget) gate(id [sha256.Size]byte, build func() *rateGate) *rateGate {
+// gateLocked returns a gate, and makes it if it does not exist.
+func (b *Budget) gateLocked(id [sha256.Size]byte, build func() *rateGate) *rateGate {
 	if g, ok := b.gates[id]; ok {
 		return g
 	}
 	if len(b.gates) >= b.sweep {
-		b.forget(time.Now())
+		b.forgetLocked(time.Now())
 		b.sweep = max(firstSweep, 2*len(b.gates))
 	}
 	g := build()
@@ -174,7 +174,8 @@ func (b *Budget) gate(id [sha256.Size]byte, build func() *rateGate) *rateGate {
 	return g
 }
 
-func (b *Budget) forget(now time.Time) {
+// forgetLocked removes idle gates.
+func (b *Budget) forgetLocked(now time.Time) {
 	for id, g := range b.gates {
 		if g.idle(now) {
 			delete(b.gates, id)

@@ -1,13 +1,13 @@
-// Package gitlab is the host of GitLab, gitlab.com or one's own. Data goes by Git's
-// protocol, as package plain speaks it; GitLab's REST API serves what Git has no words for:
+// Package gitlab is the Git host for GitLab: gitlab.com and private installations. It reads and
+// commits over Git's protocol; GitLab's REST API serves what Git's protocol does not have:
 //
 //	Head, Tree, Blob, Commit, …   git-upload-pack, git-receive-pack   package plain
 //	Propose, Proposal             merge requests                      1 to 3 calls
-//	Mark                          statuses of commits                 1 call, 2 at most
-//	a refused push                what is known of the branch         1 call
+//	SetStatus                     statuses of commits                 1 call, 2 at most
+//	a refused push                the state of the branch             1 call
 //
-// Commits are not made by the API, since it cannot keep the contract of git.Host: it moves
-// a branch from wherever that is, and guards files one by one at best.
+// It does not commit over REST, because REST cannot keep the contract of git.Host: it moves a
+// branch from any commit, and guards at best single files.
 //
-// The same token serves both ways, be it personal, or that of a project or a group.
+// One token serves both: of a user, a project or a group.
 package gitlab

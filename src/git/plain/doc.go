@@ -16,5 +16,5 @@
 //	           still at old, and reports "unpack ok", "ok B" or "ng B why"
 //
 // A server without filters sends blobs too; they are dropped as they stream by.
-// Version 0 of the protocol is spoken since every server does.
+// It uses protocol version 0, which every server supports.
 package plain

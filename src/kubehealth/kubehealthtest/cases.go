@@ -1,6 +1,5 @@
-// Package kubehealthtest has the table of objects and the health that users must see. The
-// judgement itself is tested with it, and both paths to users are: the watch of a direct
-// cluster and the monitor.
+// Package kubehealthtest has the table of objects and the health that users must see. It tests
+// the judgement, the direct watch and the monitor with one table.
 package kubehealthtest
 
 import (

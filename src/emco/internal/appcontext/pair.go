@@ -66,11 +66,11 @@ func readRecords[T any](ctx context.Context, kv *etcdkv.Client, space string, ke
 		if err != nil {
 			return nil, err
 		}
-		for _, pair := range found {
-			if pair == nil {
+		for _, record := range found {
+			if record == nil {
 				continue
 			}
-			v, err := parse(pair)
+			v, err := parse(record)
 			if err != nil {
 				return nil, err
 			}

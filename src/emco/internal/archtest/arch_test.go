@@ -121,7 +121,7 @@ var exceptions = map[string][]string{
 	"internal/svc/rsync":              {module + "/internal/sink/kube"},
 	"internal/svc/rsync/shard":        {module + "/internal/sink/kube"},
 	"internal/svc/rsync/deliver/kube": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
-	// What providers are asked at most by default is known there.
+	// config takes its default rates from budget.
 	"internal/config": {root + "git/budget"},
 	// hands jobs to the writers of their kinds
 	"internal/sink/dispatch": {root + "git", root + "git/batch"},

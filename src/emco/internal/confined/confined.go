@@ -1,9 +1,7 @@
 // Package confined runs child processes that answer one question each, within limits.
 //
-//	parent ── question ──► stdin  ┐ child: has only the given environment,
-//	       ◄── answer ─── stdout ┘ limited memory and processor time; killed when
-//
-// late
+//	parent ── question ──► stdin  ┐ child: has only the given environment, limited
+//	       ◄── answer ─── stdout ┘ memory and processor time; killed if late
 package confined
 
 import (

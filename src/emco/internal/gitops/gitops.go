@@ -1,6 +1,7 @@
 // Package gitops reads the two sync objects of a cluster: which repository and
 // branch hold its desired state, with which credential, and how its sync backend is
-// tuned. It reads at registration, so the user who makes a mistake gets the error.
+// tuned. Package clm calls it at registration, so the user who makes a mistake gets the error;
+// package route calls it for each lookup.
 //
 // Upstream's design calls the reference object the provider's and the resource object
 // the repository's; upstream's code reads Git from the reference object. Here content

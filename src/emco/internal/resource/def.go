@@ -22,10 +22,10 @@ type Def[T any] struct {
 
 	Refs   func(at Place, doc T) []store.Ref                // what cannot be deleted while the document exists
 	Unique func(at Place, doc T) UniqueKey                  // what only one document of the collection may have
-	Check  func(ctx context.Context, at Place, doc T) error // rules that need other documents; asked before each write
-	// Settle fills in what the server decides of a new document. It is asked before Check.
+	Check  func(ctx context.Context, at Place, doc T) error // rules that need other documents; called before each write
+	// Settle fills in what the server decides of a new document. It is called before Check.
 	Settle  func(ctx context.Context, at Place, doc *T) error
-	Recheck bool        // Check reads what others may write at the same time: ask again after creation, and undo it
+	Recheck bool        // Check reads what others may write at the same time: it is called again after creation, which is undone if it fails
 	File    *File[T]    // an upload that comes with the document
 	Masking *Masking[T] // members that are never shown
 	Guards  Guards
@@ -100,8 +100,8 @@ type Masking[T any] struct {
 	InBody bool
 }
 
-// Query answers a GET that has the parameter. A query that does not feel concerned
-// by the value answers nil, and the next one is asked.
+// Query answers a GET that has the parameter. A query that does not handle the value
+// returns nil, and the next one is called.
 type Query struct {
 	Param  string
 	OnItem bool                                                                 // on an item; otherwise on the collection, with or without a slash at the end

@@ -1,6 +1,6 @@
 // Package route finds out where a cluster is reached, and which shard does its work. It is
-// the one reader of clusters' registrations, the sync objects that they name, and what
-// these say about Git.
+// the one reader of sync objects outside of package clm, which owns them. While a cluster
+// moves, it also gives each shard its role in the move.
 //
 //	registration ──► sync objects ──► gitops.Settings ──► Route: backend, queue, shard
 //

@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Options are pairs of a cluster's sync objects for a backend.
+// Options are the keys of a cluster's sync objects that its backend reads, with their values.
 type Options map[string]string
 
 // Registry holds the backends of a program, by type.

@@ -1,12 +1,12 @@
-// Package gitlabtest is a GitLab for tests: the part of its REST API that package gitlab
-// and the keepers of a repository use, and Git over HTTP, on one address, over real bare
-// repositories. It refuses what GitLab refuses, in its words:
+// Package gitlabtest is a GitLab for tests. One address serves Git over HTTP, and the part of the
+// REST API that package gitlab and the maintainers of a repository use, on real bare repositories.
+// It refuses what GitLab refuses, with GitLab's texts:
 //
-//	tokens       of users, groups and projects, with scopes, a role and an end
-//	branches     protected ones refuse pushes by a hook, and merges, below a role
-//	requests     one open merge request from a branch into another; merging is real
-//	statuses     a state cannot be set that a name has already
+//	tokens       of users, groups and projects, with scopes, a role and an expiry
+//	branches     protected ones refuse pushes (by a hook) and merges below a role
+//	requests     one open merge request from a branch into another; merges are real
+//	statuses     a name cannot get the state that it has
 //	limits       calls in a period, reported in headers
 //
-// Faults can be ordered. It needs the git program, 2.38 or later, with its http-backend.
+// Tests can order faults. It needs the git program, 2.38 or later, with its http-backend.
 package gitlabtest

@@ -1,5 +1,5 @@
-// Package folder holds what published folders of clusters have in common, in a registry or
-// in a bucket.
+// Package folder has the helpers that sinks oci and s3 share: the root of a cluster's edits, the
+// placeholder file of an empty folder, loopback addresses, and the errors of throttling servers.
 package folder
 
 import (

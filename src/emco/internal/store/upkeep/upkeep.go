@@ -1,4 +1,4 @@
-// Package upkeep checks that the document store can be read, and removes uploads that no
+// Package upkeep is the readiness probe of the document store, and removes uploads that no
 // document refers to.
 package upkeep
 
