@@ -134,7 +134,7 @@ func carriedBy(commit string) string {
 
 // Drain returns what was recorded as events, at most MaxPerBatch, and forgets it. headOf
 // returns the head that a deployment belongs to; events without a head are dropped.
-func (r *Recorder) Drain(headOf func(deployment string) string, allReady func(deployment, app string) bool) []appcontext.Event {
+func (r *Recorder) Drain(headOf func(deployment string) appcontext.HeadID, allReady func(deployment, app string) bool) []appcontext.Event {
 	lines := slices.SortedFunc(maps.Keys(r.topics), func(a, b topic) int {
 		return cmp.Or(cmp.Compare(a.uid, b.uid), cmp.Compare(a.app, b.app), cmp.Compare(a.reason, b.reason))
 	})
@@ -145,7 +145,7 @@ func (r *Recorder) Drain(headOf func(deployment string) string, allReady func(de
 			continue
 		}
 		e := r.topics[at].event(at)
-		e.UID = head
+		e.UID = string(head)
 		out = append(out, e)
 	}
 	r.topics = nil

@@ -11,7 +11,7 @@ import (
 // head is deleted, or its deployment terminated, it wants nothing.
 type Desired struct {
 	Deployment string // the id that pairs carry
-	Head       string // uid of the head
+	Head       appcontext.HeadID
 	Subject    string // key of the document that the deployment belongs to
 	Rev        int64
 	Rollback   bool

@@ -282,7 +282,7 @@ func (s *Store) Events(ctx context.Context) []appcontext.Event {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	return s.recorder.Drain(
-		func(uid string) string { return s.deployments[uid].head },
+		func(uid string) appcontext.HeadID { return s.deployments[uid].head },
 		func(uid, app string) bool { return s.readyEverywhere(ctx, uid, app) },
 	)
 }

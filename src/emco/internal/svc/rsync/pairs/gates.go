@@ -298,7 +298,7 @@ func (s *Store) otherPairs(ctx context.Context, uid string, o *order) (otherPair
 	if s.cfg.Others == nil {
 		return out, nil
 	}
-	snap, err := s.cfg.Others.Snapshot(ctx, cmp.Or(s.deployments[uid].head, uid))
+	snap, err := s.cfg.Others.Snapshot(ctx, cmp.Or(string(s.deployments[uid].head), uid))
 	if err != nil {
 		return out, err
 	}

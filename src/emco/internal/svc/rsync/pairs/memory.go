@@ -72,9 +72,9 @@ func (m *memory) addHandover() {
 
 // deployment is what is known of a deployment besides its pairs.
 type deployment struct {
-	head      string // uid of the head that it belongs to
-	subject   string // key of its document
-	namespace string // of its logical cloud
+	head      appcontext.HeadID // "" if it is not known
+	subject   string            // key of its document
+	namespace string            // of its logical cloud
 	cloud     appcontext.Cloud
 	wanted    bool   // something of it is desired
 	stopped   bool   // nothing more is done for it
@@ -192,9 +192,9 @@ func (m *memory) Subject(deployment string) string {
 	return cmp.Or(m.deployments[deployment].subject, deployment)
 }
 
-// Head returns the uid of the head that a deployment belongs to, "" if that is not known,
+// Head returns the id of the head that a deployment belongs to, "" if that is not known,
 // and whether anything of the deployment is desired.
-func (m *memory) Head(deployment string) (uid string, wanted bool) {
+func (m *memory) Head(deployment string) (id appcontext.HeadID, wanted bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.deployments[deployment]

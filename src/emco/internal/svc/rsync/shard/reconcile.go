@@ -138,7 +138,7 @@ func (s *Shard) setDesired(ctx context.Context, head appcontext.Head, deployment
 		return nil, now, err
 	}
 	w := pair.Desired{
-		Deployment: deployment, Head: head.UID, Subject: head.Subject, Rev: head.Rev, Removed: state.removed,
+		Deployment: deployment, Head: appcontext.HeadID(head.UID), Subject: head.Subject, Rev: head.Rev, Removed: state.removed,
 		Handovers: s.pairs.Handovers(), // before anything is read from the store
 	}
 	if err := s.readRevision(ctx, &w, last, documents, claim); err != nil {

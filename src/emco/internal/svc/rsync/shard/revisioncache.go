@@ -49,16 +49,16 @@ func NewRevisionCache(store revisionStore, shards func(context.Context, []string
 }
 
 // revision returns a revision of a head, or NotFound.
-func (c *RevisionCache) revision(ctx context.Context, head string, n int64) (appcontext.Revision, error) {
+func (c *RevisionCache) revision(ctx context.Context, head appcontext.HeadID, n int64) (appcontext.Revision, error) {
 	return c.revisions.get(ctx, revisionKey{head: head, rev: n}, func() (appcontext.Revision, error) {
-		return c.store.Revision(ctx, head, n)
+		return c.store.Revision(ctx, string(head), n)
 	})
 }
 
 // placements returns what a revision wants on which clusters, or NotFound.
-func (c *RevisionCache) placements(ctx context.Context, head string, n int64) (placements, error) {
+func (c *RevisionCache) placements(ctx context.Context, head appcontext.HeadID, n int64) (placements, error) {
 	return c.placed.get(ctx, revisionKey{head: head, rev: n}, func() (placements, error) {
-		places, err := c.store.Placements(ctx, head, n)
+		places, err := c.store.Placements(ctx, string(head), n)
 		if err != nil {
 			return placements{}, err
 		}
@@ -74,13 +74,13 @@ func (c *RevisionCache) placements(ctx context.Context, head string, n int64) (p
 
 // changedClusters returns the clusters on which two revisions of a head want different
 // things, in order; NotFound if one of the revisions is gone.
-func (c *RevisionCache) changedClusters(ctx context.Context, head string, from, to int64) ([]string, error) {
+func (c *RevisionCache) changedClusters(ctx context.Context, head appcontext.HeadID, from, to int64) ([]string, error) {
 	return c.changed.get(ctx, revisionKey{head, to, from}, func() ([]string, error) {
-		before, err := c.store.Placements(ctx, head, from)
+		before, err := c.store.Placements(ctx, string(head), from)
 		if err != nil {
 			return nil, err
 		}
-		after, err := c.store.Placements(ctx, head, to)
+		after, err := c.store.Placements(ctx, string(head), to)
 		return changedClusters(before, after), err
 	})
 }
@@ -104,8 +104,8 @@ func changedClusters(before, after []appcontext.Placement) (out []string) {
 }
 
 // placesOn returns what a revision wants on each of the given clusters, if anything.
-func (c *RevisionCache) placesOn(ctx context.Context, head string, n int64, clusters map[string]bool) (map[string]map[string]appcontext.Digest, error) {
-	places, err := c.store.Placements(ctx, head, n)
+func (c *RevisionCache) placesOn(ctx context.Context, head appcontext.HeadID, n int64, clusters map[string]bool) (map[string]map[string]appcontext.Digest, error) {
+	places, err := c.store.Placements(ctx, string(head), n)
 	out := map[string]map[string]appcontext.Digest{}
 	for cluster := range clusters {
 		at, found := slices.BinarySearchFunc(places, cluster, func(p appcontext.Placement, c string) int { return cmp.Compare(p.Cluster, c) })
@@ -131,7 +131,7 @@ type sharedReads[V any] struct {
 }
 
 type revisionKey struct {
-	head string
+	head appcontext.HeadID
 	rev  int64
 	from int64 // another revision, if the read compares the two
 }
@@ -161,7 +161,7 @@ func (s *sharedReads[V]) get(ctx context.Context, k revisionKey, fetch func() (V
 	case <-r.done:
 	case <-ctx.Done():
 		var none V
-		return none, errs.E(errs.Unavailable, "read", "deployment "+k.head, ctx.Err())
+		return none, errs.E(errs.Unavailable, "read", "deployment "+string(k.head), ctx.Err())
 	}
 	if r.err != nil {
 		return fetch()

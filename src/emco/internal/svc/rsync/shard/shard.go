@@ -215,8 +215,8 @@ func (s *Shard) writeEvents(ctx context.Context) {
 }
 
 // recordCommit stores which commits carried a revision of a head.
-func (s *Shard) recordCommit(ctx context.Context, head string, rev int64, commits ...appcontext.RevisionCommit) error {
-	err := s.contexts.RecordCommit(ctx, head, rev, commits...)
+func (s *Shard) recordCommit(ctx context.Context, head appcontext.HeadID, rev int64, commits ...appcontext.RevisionCommit) error {
+	err := s.contexts.RecordCommit(ctx, string(head), rev, commits...)
 	if err != nil && !errs.Is(err, errs.NotFound) { // a revision that is gone needs no commits
 		s.Log.Warn("commits not recorded", "deployment", head, "rev", rev, "commits", len(commits), "err", err)
 	}

@@ -17,7 +17,7 @@ const maxRecording = 8
 
 // revision is a revision of a head.
 type revision struct {
-	head string
+	head appcontext.HeadID
 	rev  int64
 }
 

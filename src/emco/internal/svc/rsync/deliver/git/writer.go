@@ -40,7 +40,7 @@ type Writer struct {
 	StoreFence appcontext.Fence
 
 	// RecordCommit stores which commits carried a revision of a head; nil: they are not stored.
-	RecordCommit func(ctx context.Context, head string, rev int64, c ...appcontext.RevisionCommit) error
+	RecordCommit func(ctx context.Context, head appcontext.HeadID, rev int64, c ...appcontext.RevisionCommit) error
 	// Inspect looks into commits by others before anything is written on top of them. It
 	// returns the paths that must not be overwritten. Nil: nothing is looked into.
 	Inspect func(ctx context.Context, r git.Repo, on route.Branch, commits []git.Commit) (keep []string, err error)
@@ -63,12 +63,12 @@ type Branches interface {
 
 // Pairs are the pairs of a shard, and what is known of their deployments.
 type Pairs interface {
-	Of(t pair.Target) []appcontext.Pair                      // in order of app
-	On(cluster string) []pair.Target                         // in order
-	Subject(deployment string) string                        // for people
-	Head(deployment string) (uid string, wanted bool)        // the head that wants it; "" if that is not known
-	Needs(k appcontext.PairKey) []syncer.Dependency          // apps that an app comes after
-	Address(t pair.Target, r route.Route) (at syncer.Target) // a target as backends see it
+	Of(t pair.Target) []appcontext.Pair                         // in order of app
+	On(cluster string) []pair.Target                            // in order
+	Subject(deployment string) string                           // for people
+	Head(deployment string) (id appcontext.HeadID, wanted bool) // the head that wants it; "" if that is not known
+	Needs(k appcontext.PairKey) []syncer.Dependency             // apps that an app comes after
+	Address(t pair.Target, r route.Route) (at syncer.Target)    // a target as backends see it
 }
 
 // Deliver plans all targets and commits them together, in as many commits as it takes. It

@@ -54,7 +54,7 @@ func (f fakePairs) On(cluster string) []pair.Target {
 	return []pair.Target{{Cluster: cluster, UID: "7"}}
 }
 func (f fakePairs) Subject(string) string                        { return subject }
-func (f fakePairs) Head(string) (string, bool)                   { return "70", true }
+func (f fakePairs) Head(string) (appcontext.HeadID, bool)        { return "70", true }
 func (f fakePairs) Needs(appcontext.PairKey) []syncer.Dependency { return nil }
 func (f fakePairs) Address(t pair.Target, r route.Route) syncer.Target {
 	return r.Target(t.Cluster, t.UID)
@@ -116,7 +116,7 @@ func newFixture(t *testing.T) *fixture {
 	f.Writer = &deliver.Writer{
 		Commits: f.committer, Content: reader, Plans: content.NewStepPlans(reader), Pairs: f.pairs, Branches: f.branches,
 		Cancellations: queue.NewCancellations(t.Context()), Log: slog.New(slog.DiscardHandler),
-		RecordCommit: func(_ context.Context, head string, rev int64, c ...appcontext.RevisionCommit) error {
+		RecordCommit: func(_ context.Context, head appcontext.HeadID, rev int64, c ...appcontext.RevisionCommit) error {
 			f.recorded = append(f.recorded, fmt.Sprint(head, " ", rev, " ", c[0].Commit, " ", c[0].Clusters))
 			return nil
 		},
