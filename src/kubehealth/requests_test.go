@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,12 +41,14 @@ func (f *failures) Failed(x Failure) {
 }
 
 // watchFor watches a source whose requests all end with answer, for a time that passes at once.
-func watchFor(t *testing.T, d, refusedPause time.Duration, answer func(context.Context) error) (f *failures, requests int) {
+func watchFor(t *testing.T, d, refusedPause time.Duration, answer func(context.Context) error) (*failures, int) {
 	t.Helper()
+	var f *failures
+	var requests atomic.Int64
 	synctest.Test(t, func(t *testing.T) {
 		f = &failures{began: time.Now()}
 		ask := func(ctx context.Context) error {
-			requests++
+			requests.Add(1)
 			return answer(ctx)
 		}
 		source := Source{
@@ -59,7 +62,7 @@ func watchFor(t *testing.T, d, refusedPause time.Duration, answer func(context.C
 			Resolve: func(context.Context) (Source, error) { return source, nil }, Handler: f, RefusedPause: refusedPause,
 		}.Run(ctx)
 	})
-	return f, requests
+	return f, int(requests.Load())
 }
 
 // Where the client has no rights, requests come at long intervals.

@@ -390,7 +390,7 @@ func TestNothingIsTriedForThoseWhoLeft(t *testing.T) {
 		cancel()
 		left.Wait()
 		synctest.Wait()
-		m.fail = nil
+		m.recover()
 		start := time.Now()
 		if _, err := w.Submit(t.Context(), job(file("f", "x"))); err != nil {
 			t.Error(err)

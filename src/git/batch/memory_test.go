@@ -22,8 +22,15 @@ type memory struct {
 	heads    map[string]git.Hash
 	commits  map[git.Hash]map[string]string
 	messages []git.Message // of the commits that were made, in order
-	fail     func() error  // asked before each commit
+	fail     func() error  // asked before each commit; guarded by mu once commits run
 	after    func() error  // asked after each commit that was made
+}
+
+// recover lets later commits succeed.
+func (m *memory) recover() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fail = nil
 }
 
 func newMemory(takes time.Duration) *memory {

@@ -71,6 +71,13 @@ func (p *recordingWriter) Write(_ context.Context, r status.Report) error {
 	return nil
 }
 
+// written returns the reports so far.
+func (p *recordingWriter) written() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.lines)
+}
+
 // setError makes further reports fail, unless err is nil. It returns the number of reports
 // that were tried before.
 func (p *recordingWriter) setError(err error) (tried int) {
@@ -250,8 +257,8 @@ func TestNewCredentialsAreTriedSoon(t *testing.T) {
 		}
 		proof.Store("right")
 		time.Sleep(AliveEvery + time.Second)
-		if len(p.lines) != 1 {
-			t.Errorf("reports were %q, want one", p.lines)
+		if got := p.written(); len(got) != 1 {
+			t.Errorf("reports were %q, want one", got)
 		}
 		cancel()
 		if err := <-ended; err != nil {

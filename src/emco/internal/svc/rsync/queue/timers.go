@@ -13,13 +13,19 @@ type Timers struct {
 	running sync.WaitGroup // calls in progress; Stop waits for them
 
 	mu      sync.Mutex
-	timers  map[pair.Target]*time.Timer // guarded by mu
-	stopped bool                        // guarded by mu
+	timers  map[pair.Target]*pendingCall // guarded by mu
+	stopped bool                         // guarded by mu
+}
+
+// pendingCall is one setting of a timer. Its address tells a fired timer whether it is still
+// the one of its target.
+type pendingCall struct {
+	timer *time.Timer // guarded by Timers.mu
 }
 
 // NewTimers returns timers that call a function, each time in a goroutine of its own.
 func NewTimers(call func(pair.Target)) *Timers {
-	return &Timers{call: call, timers: map[pair.Target]*time.Timer{}}
+	return &Timers{call: call, timers: map[pair.Target]*pendingCall{}}
 }
 
 // Set sets the timer of a target.
@@ -30,15 +36,15 @@ func (t *Timers) Set(target pair.Target, in time.Duration) {
 		return
 	}
 	t.cancelLocked(target)
-	var timer *time.Timer
-	timer = time.AfterFunc(in, func() { t.fire(target, timer) })
-	t.timers[target] = timer
+	c := &pendingCall{}
+	c.timer = time.AfterFunc(in, func() { t.fire(target, c) })
+	t.timers[target] = c
 }
 
 // fire calls back, unless the timer was moved or removed since it fired.
-func (t *Timers) fire(target pair.Target, timer *time.Timer) {
+func (t *Timers) fire(target pair.Target, c *pendingCall) {
 	t.mu.Lock()
-	current := t.timers[target] == timer && !t.stopped
+	current := t.timers[target] == c && !t.stopped
 	if current {
 		delete(t.timers, target)
 		t.running.Add(1) // with mu held, so Stop sees it or prevents the call
@@ -58,8 +64,8 @@ func (t *Timers) Cancel(target pair.Target) {
 }
 
 func (t *Timers) cancelLocked(target pair.Target) {
-	if timer := t.timers[target]; timer != nil {
-		timer.Stop()
+	if c := t.timers[target]; c != nil {
+		c.timer.Stop()
 		delete(t.timers, target)
 	}
 }
@@ -69,8 +75,8 @@ func (t *Timers) cancelLocked(target pair.Target) {
 func (t *Timers) Stop() {
 	t.mu.Lock()
 	t.stopped = true
-	for _, timer := range t.timers {
-		timer.Stop()
+	for _, c := range t.timers {
+		c.timer.Stop()
 	}
 	t.mu.Unlock()
 	t.running.Wait()
