@@ -145,7 +145,7 @@ func (a *App) rsync(c config.Config, st openStores, seen *mirror.Mirror, m *metr
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
 		Git: a.faults.commits(sinksOf(c, writers)), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
-		Member: member(c), Workers: c.Kube.Workers, Differ: host, Look: time.Duration(c.Git.Look), Sources: a.sources, Log: a.log,
+		Member: member(c), Workers: c.Kube.Workers, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Log: a.log,
 	})
 }
 

@@ -216,7 +216,7 @@ type Report struct {
 	At        time.Time        `json:"at"`
 	Seq       uint64           `json:"seq,omitempty"`    // of the agent's report; 0 from a cluster that is watched directly
 	Commit    string           `json:"commit,omitempty"` // that the cluster's reconciler had applied, if the agent knows it
-	Ready     bool             `json:"ready,omitempty"`  // all objects of the pair's desired bundle are Current, with the desired content
+	Ready     bool             `json:"ready,omitempty"`  // set by rsync's pairs.Store: all objects of the pair's desired bundle are Current, with the desired content
 	Since     time.Time        `json:"since,omitzero"`   // when Ready last changed
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // Sweep removes what is no longer needed: revisions beyond the newest keep of each
-// deployment, unless they are desired, a pair names them, or they were replaced less than
+// deployment (the orchestrator decides how many: keptRevisions), unless they are desired, a pair names them, or they were replaced less than
 // the grace period ago; placements of interrupted publishes; the oldest events of each
 // deployment; and content to which neither a kept revision nor a pair refers.
 //

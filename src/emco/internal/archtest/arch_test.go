@@ -118,9 +118,9 @@ var exceptions = map[string][]string{
 	"internal/sink/s3": {root + "git/batch", root + "git/transport"},
 	// There are just these two ways to a cluster, and no configuration chooses among
 	// them: the service drives them itself.
-	"internal/svc/rsync":              {module + "/internal/sink/kube"},
-	"internal/svc/rsync/shard":        {module + "/internal/sink/kube"},
-	"internal/svc/rsync/deliver/kube": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
+	"internal/svc/rsync":                     {module + "/internal/sink/kube"},
+	"internal/svc/rsync/shard":               {module + "/internal/sink/kube"},
+	"internal/svc/rsync/deliver/kubeapplier": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
 	// config takes its default rates from budget.
 	"internal/config": {root + "git/budget"},
 	// hands jobs to the writers of their kinds
@@ -139,16 +139,16 @@ var inRsync = map[string][]string{
 	"events":  {"pair"},
 	"pairs":   {"pair", "content", "gate", "queue", "events"},
 
-	"watchcache":       {},
-	"reports":          {"pair", "queue"},
-	"deliver/git":      {"content", "pair", "queue"},
-	"deliver/kube":     {"content", "pair"},
-	"deliver/platform": {"pair", "queue"},
-	"branchguard":      {"pair", "queue", "watchcache"},
-	"clustermove":      {"pair", "pairs", "queue", "watchcache"},
+	"watchcache":          {},
+	"reportbatch":         {"pair", "queue"},
+	"deliver/gitwriter":   {"content", "pair", "queue"},
+	"deliver/kubeapplier": {"content", "pair"},
+	"deliver/platform":    {"pair", "queue"},
+	"branchguard":         {"pair", "queue", "watchcache"},
+	"clustermove":         {"pair", "pairs", "queue", "watchcache"},
 	"shard": {
-		"pair", "pairs", "gate", "queue", "content", "reports",
-		"deliver/git", "deliver/kube", "deliver/platform", "branchguard", "clustermove",
+		"pair", "pairs", "gate", "queue", "content", "reportbatch",
+		"deliver/gitwriter", "deliver/kubeapplier", "deliver/platform", "branchguard", "clustermove",
 	},
 	"api": {},
 }
@@ -293,10 +293,10 @@ func TestFaultsAreFound(t *testing.T) {
 		{"internal/svc/rsync/gate", in("svc/rsync/pair"), false, false},
 		{"internal/svc/rsync/pair", in("svc/rsync/gate"), false, true},
 		{"internal/svc/rsync/pair", in("sink/kube"), false, true},
-		{"internal/svc/rsync/deliver/kube", in("sink/kube"), false, false},
-		{"internal/svc/rsync/deliver/git", in("sink/kube"), false, true},
-		{"internal/svc/rsync/deliver/git", in("svc/rsync/branchguard"), false, true},
-		{"internal/svc/rsync/branchguard", in("svc/rsync/deliver/git"), false, true},
+		{"internal/svc/rsync/deliver/kubeapplier", in("sink/kube"), false, false},
+		{"internal/svc/rsync/deliver/gitwriter", in("sink/kube"), false, true},
+		{"internal/svc/rsync/deliver/gitwriter", in("svc/rsync/branchguard"), false, true},
+		{"internal/svc/rsync/branchguard", in("svc/rsync/deliver/gitwriter"), false, true},
 		{"internal/svc/clm", in("svc/rsync/pair"), false, true},
 		{"internal/svc/clm", in("svc/rsync/api"), false, true},
 		{"internal/app", in("svc/rsync/api"), false, false},

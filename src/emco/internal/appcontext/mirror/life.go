@@ -9,8 +9,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 )
 
-// LastSign is the last sign of life of a cluster's agent: a report, or that nothing has changed.
-// All entries of the cluster share it, and it advances under their readers.
+// LastSign is the last sign of life of a cluster's agent: a report, or the message that
+// nothing has changed. All entries of the cluster share it, and it advances under their readers.
 type LastSign struct {
 	last atomic.Pointer[agents.Agent]
 }
@@ -45,7 +45,7 @@ func (e *Entry) Heard() time.Time {
 	return e.Report.At
 }
 
-// lastSigns returns the signs of life of clusters.
+// lastSigns returns the last signs of life, by cluster.
 func lastSigns(agents []agents.Agent) map[string]*LastSign {
 	out := make(map[string]*LastSign, len(agents))
 	for _, a := range agents {

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	maxOperations = 4 // of a process at the same time
-	maxAttempts   = 5 // for one operation, while a store or the renderer fails
-	keptRevisions = 10
+	maxOperations = 4  // of a process at the same time
+	maxAttempts   = 5  // for one operation, while a store or the renderer fails
+	keptRevisions = 10 // newest revisions of a deployment that Sweep keeps; users can roll back to them
 	sweepPeriod   = time.Hour
 	sweepRetry    = time.Minute // after a sweep that operations interrupted
 )

@@ -19,14 +19,18 @@
 //	                      ▼
 //	             queue ─► shard (deliver.go)              one worker per branch or direct cluster
 //	                        │ route: where is the cluster?
-//	                        ├─► deliver/git ─► deliver/platform
-//	                        └─► deliver/kube
+//	                        ├─► deliver/gitwriter ─► deliver/platform
+//	                        │        └─► branchguard.Records ─► [git/…]   the last commit
+//	                        └─► deliver/kubeapplier
 //	                      │ Record
 //	                      ▼
 //	             pairs ──► [pair/…], [event/…]            proof: a commit, or applied objects
 //
-//	 agents, watches ─► reports ─► pairs ──► [report/…]   is it ready? what may go on?
-//	                                 └─► Requeue
+//	 agents ─► Source ─► Service.deliverReport ─┐         to all shards
+//	 watches of direct clusters ────────────────┤
+//	                                            ▼
+//	             reportbatch ─► pairs ──► [report/…]      is it ready? what may go on?
+//	                              └─► Requeue
 //
 // A pair gets to another bundle in steps, see package steps. The next step starts when a
 // report shows what it needs. Before the first one, a pair may wait at a gate for other
@@ -53,7 +57,7 @@
 //	queue        serial workers by key, timers, cancellations
 //	events       what happens, for people
 //	pairs        the pairs of a shard: etcd first, then memory
-//	reports      reports, gathered into batches
+//	reportbatch  reports, gathered into batches
 //	watchcache   the newest states of things that are watched in etcd
 //	deliver/…    plan and commit together; apply and watch; register with platforms
 //	branchguard  edits by others, rewritten history, branches of clusters

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	deliver "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/git"
+	deliver "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/gitwriter"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"

@@ -19,7 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/clustermove"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/git"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/gitwriter"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/shard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
@@ -32,13 +32,13 @@ type Parts struct {
 	Mirror   *mirror.Mirror // of Contexts, which the caller runs; nil if no app waits for another one
 	Backends *syncer.Registry
 	Rules    gitops.Rules // which Git addresses are allowed
-	Git      git.Committer
+	Git      gitwriter.Committer
 	Kube     *kube.Sink
 	Member   shards.Member // this process among those that share the work
 	Retry    Retry
-	Workers  int                // directly reached clusters worked on at the same time
+	Workers  int                // direct clusters, and clusters whose platforms are called: how many of each are worked on at the same time
 	Differ   branchguard.Differ // finds what others changed; nil: nothing does
-	Look     time.Duration      // between two checks of a branch for edits by others; 0: only before commits
+	Interval time.Duration      // between two checks of a branch for edits by others; 0: only before commits
 	Sources  []Source           // of reports on clusters that are not watched from here
 	Log      *slog.Logger
 }
@@ -69,7 +69,7 @@ func New(p Parts) *Service {
 			Contexts: p.Contexts, Heads: heads, Routes: routes, Moves: moves, Content: content.NewReader(p.Contexts),
 			Revisions: shard.NewRevisionCache(p.Contexts, routes.Shards), Loader: shard.NewPairLoader(p.Contexts, routes),
 			Branches: branchguard.NewRecords(p.Contexts, p.Log),
-			Git:      p.Git, Kube: p.Kube, Differ: p.Differ, Interval: p.Look, Retry: p.Retry,
+			Git:      p.Git, Kube: p.Kube, Differ: p.Differ, Interval: p.Interval, Retry: p.Retry,
 			ClusterSlots: make(chan struct{}, p.Workers), PlatformSlots: make(chan struct{}, p.Workers), Log: p.Log,
 		},
 	}

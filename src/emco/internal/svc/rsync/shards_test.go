@@ -27,7 +27,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	deliver "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/git"
+	deliver "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/gitwriter"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"

@@ -64,7 +64,8 @@ func (s *Service) runSourcesOnce(ctx context.Context) {
 	all.Wait()
 }
 
-// deliverReport hands a report to all shards; the one that has the pair stores it.
+// deliverReport hands a report to all shards of this process. The one that has the pair stores
+// it; the others drop it.
 func (s *Service) deliverReport(ctx context.Context, r appcontext.Report) {
 	for _, sh := range s.shards.list() {
 		sh.Report(ctx, r)

@@ -1,5 +1,6 @@
-// Package api serves what operators decide about Git branches: adopt a rewritten history,
-// restore the one before, keep or overwrite edits by others. Any process answers; the
+// Package api serves two decisions of operators about Git branches. Adopt keeps what others
+// did to a branch, restore undoes it: edits that are held if there are any, else a rewritten
+// history. Any process answers; the
 // shard that writes the branch acts on it.
 package api
 

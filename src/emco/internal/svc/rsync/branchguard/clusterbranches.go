@@ -23,7 +23,9 @@ const repairInterval = 5 * time.Minute
 type clusterBranches struct {
 	Options
 	started chan struct{} // holds a token after start
-	mu      sync.Mutex    // held while branches are repaired, and while HoldRepairs holds them
+	// mu guards no data. It is held while branches are repaired, which waits for Git, and from
+	// Guard.HoldRepairs until clustermove calls the release function that it gets.
+	mu sync.Mutex
 }
 
 func newClusterBranches(o Options) *clusterBranches {

@@ -16,7 +16,7 @@ import (
 
 // The limits of an inspection.
 const (
-	maxCommits = 20   // commits that are compared one by one; more are compared at once, as the last one
+	maxCommits = 20   // commits that are compared one by one; if there are more, all are compared together and attributed to the newest
 	maxPaths   = 5000 // changed paths of one comparison
 	maxNamed   = 5    // paths that are named with a pair
 )
@@ -37,7 +37,9 @@ type editFinder struct {
 	inspected map[route.Branch]git.Hash // the newest commit that was looked into; guarded by mu
 }
 
-// foundEdits are the edits of one inspection.
+// foundEdits are the edits of one inspection. A pair has one edit: if two commits changed its
+// files, the newer one replaces the older. Of more than maxCommits commits, all edits are
+// attributed to the newest.
 type foundEdits struct {
 	edits map[appcontext.PairKey]appcontext.ExternalEdit
 	held  map[pair.Target]bool

@@ -45,8 +45,8 @@ type Pairs interface {
 	// NoteEdits stores edits by others with their pairs. It returns the targets that must be
 	// delivered again, or that fail because their edits are held.
 	NoteEdits(ctx context.Context, edits map[appcontext.PairKey]appcontext.ExternalEdit, held map[pair.Target]bool) ([]pair.Target, error)
-	// ResolveEdits ends that edits of targets are held: they are kept until the next
-	// delivery, or overwritten.
+	// ResolveEdits ends the hold on edits of targets: they are kept until the next delivery,
+	// or overwritten.
 	ResolveEdits(ctx context.Context, targets []pair.Target, keep bool) error
 	// MarkUndelivered makes the pairs of targets due, also those that were delivered.
 	MarkUndelivered(ctx context.Context, targets []pair.Target) error
@@ -150,7 +150,7 @@ func (g *Guard) writeAgain(ctx context.Context, b gitstate.Branch) error {
 	if err := g.Pairs.MarkUndelivered(ctx, targets); err != nil {
 		return err
 	}
-	if err := g.Records.SetRenewed(ctx, g.Fence, at, b.Adopted); err != nil {
+	if err := g.Records.SetRewritten(ctx, g.Fence, at, b.Adopted); err != nil {
 		return err
 	}
 	g.Log.Info("everything on an adopted branch is written again", "repo", b.URL, "branch", b.Name, "targets", len(targets))

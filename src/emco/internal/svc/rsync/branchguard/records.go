@@ -14,7 +14,8 @@ import (
 )
 
 // Records are what is stored of each branch: the commit that was written last, and what
-// operators decided. The shards of a process share them.
+// operators decided. It is the one reader and writer of git/<hash> in rsync; gitwriter sees
+// it as Branches. The shards of a process share it.
 type Records struct {
 	cache *watchcache.Cache[route.Branch, gitstate.Branch]
 	store *appcontext.Store
@@ -57,9 +58,9 @@ func (r *Records) SetCommit(ctx context.Context, own appcontext.Fence, at route.
 	return r.update(ctx, own, at, func(b *gitstate.Branch) { b.Commit = string(commit) })
 }
 
-// SetRenewed stores that everything on the branch is due again, after its history was
+// SetRewritten stores that everything on the branch is due again, after its history was
 // adopted for the n-th time.
-func (r *Records) SetRenewed(ctx context.Context, own appcontext.Fence, at route.Branch, n int64) error {
+func (r *Records) SetRewritten(ctx context.Context, own appcontext.Fence, at route.Branch, n int64) error {
 	return r.update(ctx, own, at, func(b *gitstate.Branch) { b.Rewritten = max(b.Rewritten, n) })
 }
 

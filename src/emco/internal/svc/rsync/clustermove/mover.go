@@ -11,7 +11,7 @@
 //
 // Before the stage is written, no other shard writes for the cluster to the new place: the
 // cluster's own branch would show a part as the whole. The worker of the old place's queue
-// does it, so it comes after deliveries to the old place that began earlier.
+// writes everything to the new place, so it comes after deliveries to the old place that began earlier.
 //
 // The old place is cleared when nothing reads it any longer: at once if the cluster reads
 // the same branch and layout as before, otherwise after an operator has confirmed that the

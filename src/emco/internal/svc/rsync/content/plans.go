@@ -8,7 +8,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
 )
 
-// StepPlans knows the steps of pairs.
+// StepPlans decides the steps of pairs' changes, and caches them. pulls in its methods says
+// that the pair's cluster reads its state from Git.
 type StepPlans struct {
 	reader  *Reader
 	known   cache[planKey, []steps.Step]

@@ -1,5 +1,5 @@
-// Package content reads bundles, their objects and the steps between them by digest, and
-// caches what many clusters share.
+// Package content reads bundles and their objects by digest, decides the steps from one
+// bundle to another (StepPlans), and caches what many clusters share.
 package content
 
 import (

@@ -40,7 +40,7 @@ const (
 	removed      = "Removed"
 	ready        = "Ready"
 	notReady     = "NotReady"
-	ExternalEdit = "ForeignEdit"
+	ExternalEdit = pair.ExternalEdit
 )
 
 var warnings = map[string]bool{failed: true, hookFailed: true, notReady: true, ExternalEdit: true}

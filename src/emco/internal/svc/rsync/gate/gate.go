@@ -1,6 +1,7 @@
 // Package gate decides which pairs may start: apps wait for the apps they depend on,
 // clusters for the waves before theirs, removals for dependents and for other places. It
-// reads and writes nothing, so every process comes to the same answers.
+// writes nothing, and decides from stored records alone, so every process comes to the same
+// answers. It asks Input.Reports for readiness on demand, which may read etcd.
 package gate
 
 import (
@@ -14,8 +15,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
-// Input is all that gates depend on. It comes from what is stored, so every process comes
-// to the same answers.
+// Input is all that gates depend on. Everything in it is stored, or follows from what is
+// stored.
 type Input struct {
 	Apps    map[string]appcontext.App // of the revision, by name
 	Removed bool                      // the whole deployment is being removed

@@ -47,7 +47,7 @@ const (
 	HistoryRewritten = "HistoryRewritten" // the history of their branch was rewritten
 	WaitingForMerge  = "WaitingForMerge"  // their branch is protected; the change is proposed
 	ProposalClosed   = "ProposalClosed"   // the proposal was closed
-	ExternalEdit     = "ForeignEdit"      // an edit of their files by others is held
+	ExternalEdit     = "ForeignEdit"      // the name that users and stored pairs know; an edit of their files by others is held
 )
 
 // reasonOf returns one word for a failure that an operator must decide about.

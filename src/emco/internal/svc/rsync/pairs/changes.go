@@ -48,7 +48,8 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 	return pair.TargetsOf(due), nil
 }
 
-// concerned returns the pairs that w speaks of, and those that may have been created.
+// concerned returns the pairs that w speaks of, and those that may have been created. The
+// caller holds writing.
 func (s *Store) concerned(w pair.Desired) (have []appcontext.Pair) {
 	if w.Scope == nil {
 		return append(s.index.ofDeployment(w.Deployment), s.unconfirmed.newPairs(w.Deployment)...)
@@ -73,7 +74,8 @@ func (s *Store) Stop(ctx context.Context, deploymentID string) error {
 	return s.write(ctx, change{put: put})
 }
 
-// blockIfStopped blocks a pair that is not Applied if its deployment is stopped.
+// blockIfStopped blocks a pair that is not Applied if its deployment is stopped. The caller
+// holds writing.
 func (s *Store) blockIfStopped(p appcontext.Pair) appcontext.Pair {
 	if s.deployments[p.Key.UID].stopped && p.Phase != appcontext.Applied {
 		p.Blocked = pair.Stopped
@@ -235,7 +237,7 @@ func (s *Store) HandOver(ctx context.Context, targets []pair.Target, h Handover)
 
 // forgetHandedOver returns the pairs that this shard still has. It forgets those whose
 // earlier handover succeeded although its answer was lost: their new shard may have
-// changed them since.
+// changed them since. The caller holds writing.
 func (s *Store) forgetHandedOver(ctx context.Context, put []appcontext.Pair) ([]appcontext.Pair, error) {
 	var unsure []appcontext.PairKey
 	for _, p := range put {
@@ -288,7 +290,7 @@ func (s *Store) Events(ctx context.Context) []appcontext.Event {
 }
 
 // readyEverywhere reports whether an app is ready on all its clusters, also those of other
-// shards.
+// shards. The caller holds writing.
 func (s *Store) readyEverywhere(ctx context.Context, uid, app string) bool {
 	var keys []appcontext.PairKey
 	for _, p := range s.index.ofDeployment(uid) {

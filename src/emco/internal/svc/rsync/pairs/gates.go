@@ -19,11 +19,13 @@ const (
 	// describeEvery is how long a waiting pair keeps its description although what it waits
 	// for has changed: thousands of pairs may wait for a thousand clusters.
 	describeEvery = 5 * time.Second
-	// gatherEvents is how long events are gathered before gates are checked.
+	// gatherChanges is how long changes of pairs and reports are gathered before gates are
+	// checked.
 	gatherChanges = 200 * time.Millisecond
 )
 
-// order is how the pairs of a deployment's revision wait for each other.
+// order is how the pairs of a deployment's revision wait for each other. Its fields do not
+// change, except described.
 type order struct {
 	apps      map[string]appcontext.App
 	rev       int64
@@ -34,7 +36,7 @@ type order struct {
 
 // closeGates blocks those of a deployment's due pairs that must wait for others before
 // they start. have is what the deployment has. A pair that may start keeps that right
-// until something else is desired.
+// until something else is desired. The caller holds writing.
 func (s *Store) closeGates(ctx context.Context, uid string, have, due []appcontext.Pair) error {
 	o := s.deployments[uid].order
 	if o == nil {
@@ -64,7 +66,8 @@ func (s *Store) closeGates(ctx context.Context, uid string, have, due []appconte
 	return reports.err
 }
 
-// notAdmitted reports whether a due pair has not passed its gate yet.
+// notAdmitted reports whether a due pair has not passed its gate yet. The caller holds
+// writing.
 func (s *Store) notAdmitted(p appcontext.Pair) bool {
 	old, _ := s.index.pair(p.Key)
 	same := old.Change != "" && old.Rev == p.Rev && old.Desired == p.Desired
@@ -72,7 +75,7 @@ func (s *Store) notAdmitted(p appcontext.Pair) bool {
 }
 
 // gatesOf returns the gates of a deployment's pairs, other shards' pairs included. Errors
-// that occur while gates are evaluated are in reports.err.
+// that occur while gates are evaluated are in reports.err. The caller holds writing.
 func (s *Store) gatesOf(ctx context.Context, uid string, o *order, pairs []appcontext.Pair) (*gate.Gates, *gateReports, error) {
 	needed := gate.NeedReadiness(o.apps)
 	var keys []appcontext.PairKey

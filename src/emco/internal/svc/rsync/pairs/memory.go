@@ -12,11 +12,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
-// memory is what is remembered of a shard's pairs. Its methods lock.
+// memory is what is remembered of a shard's pairs. Its methods lock mu.
 //
-// mu guards all fields. The Store changes them only while it holds its lock for writing
-// too, so a method that holds writing reads the fields without mu. Nothing waits for etcd
-// with mu held: readers never wait for a write.
+// mu guards all fields. The Store changes them only while it holds both writing and mu, so
+// whoever holds writing may read the fields without mu. Nothing waits for etcd with mu held:
+// readers never wait for a write.
 type memory struct {
 	mu          sync.Mutex
 	index       index
@@ -78,10 +78,11 @@ type deployment struct {
 	cloud     appcontext.Cloud
 	wanted    bool   // something of it is desired
 	stopped   bool   // nothing more is done for it
-	order     *order // nil if its pairs do not wait for each other
+	order     *order // nil if its pairs do not wait for each other; replaced as a whole, but for described
 }
 
-// updateDeployment changes what is known of a deployment.
+// updateDeployment changes what is known of a deployment. The caller holds writing, so the
+// map may be read before mu is locked.
 func (m *memory) updateDeployment(uid string, how func(*deployment)) {
 	d := m.deployments[uid]
 	how(&d)

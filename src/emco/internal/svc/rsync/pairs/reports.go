@@ -39,7 +39,8 @@ func (s *Store) Report(ctx context.Context, reports []appcontext.Report) ([]pair
 	return s.advanceReported(ctx, keys)
 }
 
-// assess adds a report to a change, with whether its pair is ready, and since when.
+// assess adds a report to a change. It decides whether the report's pair is ready, and since
+// when: gates and the stored Report.Ready follow it. The caller holds writing.
 func (s *Store) assess(ctx context.Context, c *change, r appcontext.Report) error {
 	p, _ := s.index.pair(r.Key)
 	last, now := s.reports.last[r.Key], lastReport{why: "not applied yet", digest: digestOf(r)}
@@ -70,7 +71,7 @@ func (s *Store) assess(ctx context.Context, c *change, r appcontext.Report) erro
 }
 
 // reassess adds to a change whether the pairs that it makes Applied are ready: their last
-// reports were compared with what they held before.
+// reports were compared with what they held before. The caller holds writing.
 func (s *Store) reassess(ctx context.Context, c *change) error {
 	var keys []appcontext.PairKey
 	for _, p := range c.put {
@@ -132,7 +133,7 @@ type lastReport struct {
 }
 
 // reportCache remembers reports from the first time that they are needed: a start with
-// tens of thousands of pairs reads none.
+// tens of thousands of pairs reads none. Store.writing guards all of it.
 type reportCache struct {
 	store     reportReader
 	last      map[appcontext.PairKey]lastReport

@@ -44,9 +44,9 @@ func (s *Store) advanceReported(ctx context.Context, keys []appcontext.PairKey) 
 }
 
 // SkipSteps moves the pairs of targets past steps that need no delivery: their effect is
-// reported already, or delivering the next step includes it. direct says that the targets
-// are reached directly.
-func (s *Store) SkipSteps(ctx context.Context, targets []pair.Target, direct bool) error {
+// reported already, or delivering the next step includes it. pulls says that the targets'
+// clusters read their state from Git.
+func (s *Store) SkipSteps(ctx context.Context, targets []pair.Target, pulls bool) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	var put []appcontext.Pair
@@ -54,7 +54,7 @@ func (s *Store) SkipSteps(ctx context.Context, targets []pair.Target, direct boo
 		if !pair.Deliverable(p) || p.Halted {
 			continue
 		}
-		next, err := s.steps().skip(ctx, p, direct)
+		next, err := s.steps().skip(ctx, p, pulls)
 		if err != nil {
 			return err
 		}
@@ -63,6 +63,8 @@ func (s *Store) SkipSteps(ctx context.Context, targets []pair.Target, direct boo
 	return s.write(ctx, change{put: s.changed(put)})
 }
 
+// steps returns a stepper. The caller holds writing as long as it uses it: the stepper reads
+// and fills the report cache.
 func (s *Store) steps() stepper { return stepper{s.cfg.Plans, &s.reports, s.cfg.Now} }
 
 // stepper moves pairs from step to step by what clusters reported. The pairs that it
@@ -91,6 +93,8 @@ func (st stepper) advance(ctx context.Context, pairs []appcontext.Pair) error {
 		if !waits(p) {
 			continue
 		}
+		// Whether the cluster pulls changes neither the number of steps nor what they need, and
+		// only that matters here.
 		step, _, err := st.plans.At(ctx, p, false)
 		if err != nil {
 			return err
@@ -127,11 +131,11 @@ func (st stepper) check(ctx context.Context, p appcontext.Pair, step steps.Step)
 }
 
 // skip moves a pair past all steps that need no delivery.
-func (st stepper) skip(ctx context.Context, p appcontext.Pair, direct bool) (appcontext.Pair, error) {
-	plan, err := st.plans.Of(ctx, p, !direct)
+func (st stepper) skip(ctx context.Context, p appcontext.Pair, pulls bool) (appcontext.Pair, error) {
+	plan, err := st.plans.Of(ctx, p, pulls)
 	for err == nil && pair.Deliverable(p) && p.Step < len(plan)-1 {
 		before := p.Step
-		if p, err = st.skipOne(ctx, p, plan, direct); p.Step == before {
+		if p, err = st.skipOne(ctx, p, plan, pulls); p.Step == before {
 			break
 		}
 	}
@@ -141,15 +145,15 @@ func (st stepper) skip(ctx context.Context, p appcontext.Pair, direct bool) (app
 // skipOne moves a pair past its step if that needs no delivery. The main step and the
 // final cleanup are always delivered: a report that shows their objects may be older than
 // what else they change.
-func (st stepper) skipOne(ctx context.Context, p appcontext.Pair, plan []steps.Step, direct bool) (appcontext.Pair, error) {
+func (st stepper) skipOne(ctx context.Context, p appcontext.Pair, plan []steps.Step, pulls bool) (appcontext.Pair, error) {
 	step := plan[p.Step]
 	if step.Kind == steps.Main || step.Kind == steps.Tidy {
 		return p, nil
 	}
-	if direct && step.Kind == steps.Define && plan[p.Step+1].Kind == steps.Main {
+	if !pulls && step.Kind == steps.Define && plan[p.Step+1].Kind == steps.Main {
 		return skipped(p), nil // the kube sink waits for definitions itself
 	}
-	if !direct && !mustBeReported(step) {
+	if pulls && !mustBeReported(step) {
 		never, err := st.reports.neverReported(ctx, p.Key.Cluster)
 		if err != nil {
 			return p, err

@@ -20,16 +20,16 @@ import (
 type testStore struct {
 	*testing.T
 	*pairs.Store
-	plans  *content.StepPlans
-	r      *recorder
-	clock  time.Time
-	direct bool
+	plans *content.StepPlans
+	r     *recorder
+	clock time.Time
+	pulls bool
 }
 
 func newTestStore(t *testing.T) *testStore {
 	t.Helper()
 	r := &recorder{Store: contexttest.New(t)}
-	f := &testStore{T: t, plans: content.NewStepPlans(content.NewReader(r.Store)), r: r, clock: noon}
+	f := &testStore{pulls: true, T: t, plans: content.NewStepPlans(content.NewReader(r.Store)), r: r, clock: noon}
 	f.restart()
 	return f
 }
@@ -86,13 +86,13 @@ func (f *testStore) want(rev int64, apps []appcontext.App, at map[string]appcont
 // deliver delivers all that is due, once, and returns what it delivered: "app cluster step".
 func (f *testStore) deliver() (done []string) {
 	f.Helper()
-	if err := f.SkipSteps(f.Context(), f.All(), f.direct); err != nil {
+	if err := f.SkipSteps(f.Context(), f.All(), f.pulls); err != nil {
 		f.Fatal(err)
 	}
 	var out []pair.Result
 	for _, t := range f.All() {
 		for _, p := range pair.AllDeliverable(f.Of(t)) {
-			step, last, err := f.plans.At(f.Context(), p, !f.direct)
+			step, last, err := f.plans.At(f.Context(), p, f.pulls)
 			if err != nil {
 				f.Fatal(err)
 			}
@@ -212,9 +212,9 @@ func TestReadyMeansTheDesiredContent(t *testing.T) {
 // show what else the delivery changes, for example what it removes.
 func TestTheMainStepIsAlwaysDelivered(t *testing.T) {
 	t.Parallel()
-	for _, direct := range []bool{false, true} {
+	for _, pulls := range []bool{false, true} {
 		f := newTestStore(t)
-		f.direct = direct
+		f.pulls = pulls
 		f.want(1, nil, map[string]appcontext.Digest{"web c1": f.bundle([]string{"a@1"}, "job-y post-install")})
 		f.says("web", "c1", "a Current 1")
 		f.wantDone("the objects are there", "web c1 the app's objects")
@@ -278,7 +278,7 @@ func TestAReportOfTheLastTermIsActedOn(t *testing.T) {
 func TestDirectClustersNeedNoStepForDefinitions(t *testing.T) {
 	t.Parallel()
 	f := newTestStore(t)
-	f.direct = true
+	f.pulls = false
 	b, err := f.r.PutBundle(t.Context(), appcontext.Bundle{Objects: []appcontext.Ref{
 		{ID: manifest.ID{Version: "v1", Kind: "Namespace", Name: "shop"}, Digest: "n"}, {ID: configMap("a"), Digest: "a"},
 	}})

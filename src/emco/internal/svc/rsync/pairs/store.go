@@ -1,6 +1,13 @@
-// Package pairs keeps the pairs of one shard, and the last report on each. Every change is
-// written to etcd first and remembered then, so what the Store returns is never ahead of
-// what survives a crash.
+// Package pairs keeps the pairs of one shard, and the last report on each. Pairs and reports
+// are written to etcd first and remembered then, so the pairs that the Store returns are
+// never ahead of what survives a crash. What is known of a deployment besides its pairs
+// (head, order, whether it is stopped, its document and logical cloud) is never stored: it
+// is set before the pairs are written, and a start gets it from the head again. Readiness is
+// remembered before the pairs of the same change are written.
+//
+// The package also checks gates when they may open (RunGates), watches the pairs of other
+// shards for that, moves pairs from step to step as reports arrive, hands pairs over to
+// other shards, and collects events for people.
 //
 //	head change ── SetDesired ─┐                 ┌─► index       pairs by target, deployment, cluster
 //	delivery ───── Record ─────┼─► etcd, then ───┼─► reportCache the last report on each pair
@@ -49,12 +56,13 @@ type Store struct {
 	gates gateQueue // locks itself
 
 	// writing serializes changes: a method that changes pairs holds it from its first look
-	// at memory to the end, also while it waits for etcd.
+	// at memory to the end, also while it waits for etcd. Methods without a lock of their own
+	// say that the caller holds it.
 	writing  sync.Mutex
 	reports  reportCache     // guarded by writing
 	recorder events.Recorder // guarded by writing
 
-	*memory // what readers see; it changes only while writing is held
+	*memory // what readers see; it has its own lock, and changes only while writing is held
 }
 
 // New returns an empty Store; Load fills it.
@@ -87,7 +95,7 @@ type change struct {
 	put       []appcontext.Pair
 	remove    []appcontext.PairKey
 	reports   []appcontext.Report
-	readiness map[appcontext.PairKey]lastReport // remembered, whether the report is written or not
+	readiness map[appcontext.PairKey]lastReport // remembered even if the report equals the stored one
 }
 
 // chunk is how many pairs are stored and then remembered at a time: when a later chunk
@@ -133,7 +141,8 @@ func (s *Store) write(ctx context.Context, c change) error {
 	return nil
 }
 
-// putPairs writes to etcd. After an error nothing is known about what etcd holds of the pairs.
+// putPairs writes to etcd. After an error nothing is known about what etcd holds of the
+// pairs. The caller holds writing.
 func (s *Store) putPairs(ctx context.Context, put []appcontext.Pair, remove []appcontext.PairKey) error {
 	err := s.cfg.AppContext.PutPairs(ctx, s.cfg.Fence, put, remove)
 	if err != nil {
@@ -160,6 +169,7 @@ func (s *Store) forget(k appcontext.PairKey) {
 }
 
 // changed returns the pairs that differ from memory, or whose last write is unconfirmed.
+// The caller holds writing.
 func (s *Store) changed(pairs []appcontext.Pair) []appcontext.Pair {
 	return slices.DeleteFunc(slices.Clone(pairs), func(p appcontext.Pair) bool {
 		old, known := s.index.pair(p.Key)

@@ -69,11 +69,11 @@ func (s *Shard) deliver(ctx context.Context, key string, due []pair.Target) {
 	}
 	s.Record(ctx, failed)
 	s.mover.Work(ctx, moving)
-	for results := range s.git.Deliver(ctx, s.skipSteps(ctx, viaGit, false), routes) {
+	for results := range s.git.Deliver(ctx, s.skipSteps(ctx, viaGit, true), routes) {
 		s.Record(ctx, s.platforms.Register(ctx, results, routes))
 		s.queues.Add(ctx, key, s.unreachable.Update(key, results)...)
 	}
-	for _, t := range s.skipSteps(ctx, direct, true) {
+	for _, t := range s.skipSteps(ctx, direct, false) {
 		own := s.cancellations.For(t.UID)
 		s.Record(own, s.kube.Deliver(own, t, routes[t]))
 	}
@@ -105,8 +105,8 @@ func (s *Shard) noRoute(t pair.Target, err error) (out []pair.Result) {
 
 // skipSteps moves targets past steps that need no delivery, and returns the targets. If
 // that cannot be stored, it returns none and they are tried again.
-func (s *Shard) skipSteps(ctx context.Context, targets []pair.Target, direct bool) []pair.Target {
-	err := s.pairs.SkipSteps(ctx, targets, direct)
+func (s *Shard) skipSteps(ctx context.Context, targets []pair.Target, pulls bool) []pair.Target {
+	err := s.pairs.SkipSteps(ctx, targets, pulls)
 	if err == nil {
 		return targets
 	}

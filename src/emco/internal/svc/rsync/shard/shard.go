@@ -1,4 +1,5 @@
-// Package shard brings the clusters of one shard to the state that heads ask for. One
+// Package shard brings the clusters of one shard to the state that heads ask for. It also
+// holds what the shards of a process share: HeadFeed, RevisionCache and PairLoader. One
 // change goes through it like this:
 //
 //	HeadFeed ─► reconcileHead ─► pairs.SetDesired ─► Requeue ─► deliver ─► Record
@@ -24,13 +25,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/clustermove"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/git"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/kube"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/gitwriter"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/kubeapplier"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/platform"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/reports"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/reportbatch"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
@@ -46,7 +47,7 @@ type Shared struct {
 	Branches  *branchguard.Records
 	Moves     *clustermove.Progress
 
-	Git      git.Committer
+	Git      gitwriter.Committer
 	Kube     *kubesink.Sink
 	Differ   branchguard.Differ // nil: edits by others are not looked for
 	Interval time.Duration      // between two checks of a branch for edits; 0: only before commits
@@ -68,7 +69,7 @@ type Heads interface {
 }
 
 // Shard is one term of owning a shard: New starts with nothing, and Stop leaves nothing
-// running.
+// running, timers included.
 type Shard struct {
 	Shared
 	number   int
@@ -81,23 +82,23 @@ type Shard struct {
 	unreachable   queue.Unreachable    // targets that wait for a repository to be reachable
 	cancellations *queue.Cancellations // of the work for a deployment
 
-	git       *git.Writer
-	kube      *kube.Applier
+	git       *gitwriter.Writer
+	kube      *kubeapplier.Applier
 	platforms *platform.Registrar
 	guard     *branchguard.Guard
 	mover     *clustermove.Mover
-	reports   *reports.Batcher
+	reports   *reportbatch.Batcher
 
-	// What follows belongs to the goroutine that follows heads, but for rechecks, which
-	// locks itself.
+	// What follows belongs to the goroutine that follows heads, except rechecks and the timers
+	// of orphans: they lock themselves, and the timers fire in goroutines that Stop waits for.
 	ownership  *ownership
 	reconciled map[string]reconciled // by head
 	rechecks   rechecks
 	orphans    *orphanSweep
 }
 
-// New returns a shard with nothing loaded. ctx is that of the term: work that the shard
-// starts by itself ends with it.
+// New returns a shard with nothing loaded. ctx is that of the term: all work of the
+// shard ends with it.
 func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence, caughtUp func()) *Shard {
 	shared.Log = shared.Log.With("shard", number)
 	plans := content.NewStepPlans(shared.Content)
@@ -115,8 +116,8 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 		s.rechecks.add(uid, recheck{claim: true})
 		s.Heads.Recheck(uid)
 	})
-	s.reports = reports.NewBatcher(ctx, s.handleReports, shared.Log)
-	s.git = &git.Writer{
+	s.reports = reportbatch.NewBatcher(ctx, s.handleReports, shared.Log)
+	s.git = &gitwriter.Writer{
 		Commits: shared.Git, Content: shared.Content, Plans: plans, Pairs: s.pairs, Branches: shared.Branches, Cancellations: s.cancellations,
 		Fence: batch.Fence{
 			Shard: fence.Shard(), Token: fence.Token(),
@@ -124,7 +125,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 		},
 		StoreFence: fence, RecordCommit: s.recordCommit, Log: shared.Log,
 	}
-	s.kube = kube.NewApplier(ctx, kube.Options{
+	s.kube = kubeapplier.NewApplier(ctx, kubeapplier.Options{
 		Sink: shared.Kube, Content: shared.Content, Plans: plans, Pairs: s.pairs.Of,
 		Slots: shared.ClusterSlots, Report: s.reports.Add, Log: shared.Log,
 	})

@@ -1,6 +1,6 @@
 //go:build !race
 
-package git_test
+package gitwriter_test
 
 // raced says that the race detector is built in.
 const raced = false

@@ -1,6 +1,6 @@
-// Package kube delivers to clusters that are reached directly: it applies the steps of
+// Package kubeapplier delivers to clusters that are reached directly: it applies the steps of
 // pairs, and watches what becomes of their objects.
-package kube
+package kubeapplier
 
 import (
 	"context"
@@ -41,6 +41,8 @@ type Applier struct {
 	Options
 	ctx context.Context // of the watches
 
+	// mu is held while a new connection is made and an old one is closed, which waits for the
+	// old one's watcher. So a slow start of one connection delays the other clusters'.
 	mu    sync.Mutex
 	conns map[string]*connection // by cluster; guarded by mu
 }

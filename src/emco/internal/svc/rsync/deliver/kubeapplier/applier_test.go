@@ -1,4 +1,4 @@
-package kube_test
+package kubeapplier_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
-	deliver "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/kube"
+	deliver "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/kubeapplier"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/kubehealth/kubetest"
 )

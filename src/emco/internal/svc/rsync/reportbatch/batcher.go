@@ -1,5 +1,5 @@
-// Package reports collects what clusters report and hands it on in batches.
-package reports
+// Package reportbatch collects what clusters report and hands it on in batches.
+package reportbatch
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type Batcher struct {
 	pending map[appcontext.PairKey]appcontext.Report // guarded by mu
 	running bool                                     // guarded by mu: the goroutine exists
 	closed  bool                                     // guarded by mu: no goroutine may start
-	wg      sync.WaitGroup
+	wg      sync.WaitGroup                           // the goroutine; Wait waits for it
 }
 
 // NewBatcher returns a batcher that calls handle with batches until ctx ends. A batch that

@@ -1,4 +1,4 @@
-package git
+package gitwriter
 
 import (
 	"fmt"
@@ -53,7 +53,8 @@ func withoutCollections(key string) string {
 	return strings.Join(parts, "/")
 }
 
-// trailerSet collects the trailers of a commit: values by key.
+// trailerSet collects the trailers of a commit: values by key. The trailer Emco-Fence is not
+// among them: git/batch adds it from the fence of the job.
 type trailerSet map[string]map[string]bool
 
 func (s trailerSet) addTarget(t pair.Target, pairs []appcontext.Pair) {

@@ -1,4 +1,4 @@
-package kube
+package kubeapplier
 
 import (
 	"context"
@@ -17,7 +17,7 @@ type connection struct {
 	kubeconfig [sha256.Size]byte // that it was made with
 	watcher    *kubewatch.Watcher
 	cancel     context.CancelFunc
-	done       sync.WaitGroup
+	done       sync.WaitGroup // the watcher's goroutine; close waits for it
 
 	mu      sync.Mutex
 	tracked map[appcontext.PairKey]string // what is watched for each pair; guarded by mu

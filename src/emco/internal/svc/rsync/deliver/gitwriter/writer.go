@@ -1,6 +1,9 @@
-// Package git delivers to clusters that pull from Git: it plans the files of targets, and
-// has those of one repository and branch committed together.
-package git
+// Package gitwriter delivers to clusters that pull from Git: it plans the files of targets, and
+// has those of one repository and branch committed together. Where a registry or a bucket
+// takes the place of a repository, it publishes the files as artifacts. It also writes all
+// that a moving cluster holds to its new place, clears the old one, and records which
+// commits carried a revision.
+package gitwriter
 
 import (
 	"cmp"

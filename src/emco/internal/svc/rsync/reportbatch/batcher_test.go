@@ -1,4 +1,4 @@
-package reports_test
+package reportbatch_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/reports"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/reportbatch"
 )
 
 // handler keeps the batches that it is handed; the first calls may fail.
@@ -51,12 +51,12 @@ func report(app string, n int) appcontext.Report {
 }
 
 // run runs a test on its own clock.
-func run(t *testing.T, test func(t *testing.T, b *reports.Batcher, h *handler, cancel context.CancelFunc)) {
+func run(t *testing.T, test func(t *testing.T, b *reportbatch.Batcher, h *handler, cancel context.CancelFunc)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		h := &handler{}
-		b := reports.NewBatcher(ctx, h.handle, slog.New(slog.DiscardHandler))
+		b := reportbatch.NewBatcher(ctx, h.handle, slog.New(slog.DiscardHandler))
 		defer b.Wait()
 		defer cancel()
 		test(t, b, h, cancel)
@@ -66,43 +66,43 @@ func run(t *testing.T, test func(t *testing.T, b *reports.Batcher, h *handler, c
 // Reports may arrive before the pairs of the shard are loaded.
 func TestReportsWaitForOpen(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, b *reports.Batcher, h *handler, _ context.CancelFunc) {
+	run(t, func(t *testing.T, b *reportbatch.Batcher, h *handler, _ context.CancelFunc) {
 		b.Add(t.Context(), report("web", 1))
-		time.Sleep(10 * reports.Window)
+		time.Sleep(10 * reportbatch.Window)
 		h.want(t)
 		b.Open()
-		time.Sleep(2 * reports.Window)
+		time.Sleep(2 * reportbatch.Window)
 		h.want(t, "web 1")
 	})
 }
 
 func TestTheLatestReportOfAPairWins(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, b *reports.Batcher, h *handler, _ context.CancelFunc) {
+	run(t, func(t *testing.T, b *reportbatch.Batcher, h *handler, _ context.CancelFunc) {
 		b.Open()
 		for i := range 3 {
 			b.Add(t.Context(), report("web", i))
 		}
 		b.Add(t.Context(), report("db", 7))
-		time.Sleep(2 * reports.Window)
+		time.Sleep(2 * reportbatch.Window)
 		h.want(t, "db 7, web 2")
 		b.Add(t.Context(), report("web", 3))
-		time.Sleep(2 * reports.Window)
+		time.Sleep(2 * reportbatch.Window)
 		h.want(t, "web 3")
 	})
 }
 
 func TestABatchThatFailsIsHandedOnAgain(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, b *reports.Batcher, h *handler, _ context.CancelFunc) {
+	run(t, func(t *testing.T, b *reportbatch.Batcher, h *handler, _ context.CancelFunc) {
 		b.Open()
 		h.fail = 1
 		b.Add(t.Context(), report("web", 1))
-		time.Sleep(2*reports.Window + 2*pair.FirstRetry)
+		time.Sleep(2*reportbatch.Window + 2*pair.FirstRetry)
 		h.want(t, "web 1")
 		h.fail = 1
 		b.Add(t.Context(), report("web", 2))
-		time.Sleep(2 * reports.Window)
+		time.Sleep(2 * reportbatch.Window)
 		b.Add(t.Context(), report("web", 3)) // while the older one waits for the next try
 		time.Sleep(2 * pair.FirstRetry)
 		h.want(t, "web 3")
@@ -111,7 +111,7 @@ func TestABatchThatFailsIsHandedOnAgain(t *testing.T) {
 
 func TestNothingIsHandledAfterTheEnd(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, b *reports.Batcher, h *handler, cancel context.CancelFunc) {
+	run(t, func(t *testing.T, b *reportbatch.Batcher, h *handler, cancel context.CancelFunc) {
 		b.Open()
 		b.Add(t.Context(), report("web", 1))
 		cancel()
