@@ -52,16 +52,16 @@ func (e *entry) state() string {
 	return e.actions[len(e.actions)-1]
 }
 
-// refusal is an answer that is not 2xx.
-type refusal struct {
+// refusalError is an answer that is not 2xx.
+type refusalError struct {
 	status int
 	text   string
 }
 
-func (r *refusal) Error() string { return r.text }
+func (r *refusalError) Error() string { return r.text }
 
 func refuse(status int, format string, args ...any) error {
-	return &refusal{status, fmt.Sprintf(format, args...)}
+	return &refusalError{status, fmt.Sprintf(format, args...)}
 }
 
 func newFakeServer(token, dir string) *fakeServer {
@@ -132,7 +132,7 @@ func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.serve(w, r)
-	if answer, ok := errors.AsType[*refusal](err); ok {
+	if answer, ok := errors.AsType[*refusalError](err); ok {
 		http.Error(w, answer.text, answer.status)
 	} else if err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)

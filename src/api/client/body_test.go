@@ -14,12 +14,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// part is what a server saw of one multipart part.
-type part struct {
+// receivedPart is what a server saw of one multipart part.
+type receivedPart struct {
 	name, file, kind, text string
 }
 
-func record(t *testing.T, into *[]part, length *int64) http.HandlerFunc {
+func record(t *testing.T, into *[]receivedPart, length *int64) http.HandlerFunc {
 	return func(_ http.ResponseWriter, r *http.Request) {
 		*length = r.ContentLength
 		mr, err := r.MultipartReader()
@@ -37,7 +37,7 @@ func record(t *testing.T, into *[]part, length *int64) http.HandlerFunc {
 				return
 			}
 			text, _ := io.ReadAll(p)
-			*into = append(*into, part{p.FormName(), p.FileName(), p.Header.Get("Content-Type"), string(text)})
+			*into = append(*into, receivedPart{p.FormName(), p.FileName(), p.Header.Get("Content-Type"), string(text)})
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestMultipartPartsAndNames(t *testing.T) {
 	if err := os.WriteFile(path, []byte(big), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var got []part
+	var got []receivedPart
 	var length int64
 	c := dial(t, client.Options{BaseURL: serve(t, record(t, &got, &length))})
 	body, err := client.Multipart([]byte(`{"metadata":{"name":"a"}}`), client.OneFile(path),
@@ -61,7 +61,7 @@ func TestMultipartPartsAndNames(t *testing.T) {
 	if _, err := c.Do(t.Context(), client.Request{Method: "POST", Path: "x", Body: body}); err != nil {
 		t.Fatal(err)
 	}
-	want := []part{
+	want := []receivedPart{
 		{"metadata", "", "", `{"metadata":{"name":"a"}}`},
 		{"file", "filename", "application/octet-stream", big},
 		{"files", `q"uote.txt`, "text/plain; charset=utf-8", "hello"},

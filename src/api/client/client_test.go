@@ -19,7 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-type named struct {
+type namedDocument struct {
 	Name string `json:"name"`
 }
 
@@ -106,7 +106,7 @@ func TestRefusalsBecomeKinds(t *testing.T) {
 		{"problem", "GET problem: conflict: in use by x", errs.Conflict, 409},
 		{"moved", "", errs.Internal, 302},
 	} {
-		_, err := client.Get[named](t.Context(), c, tt.path)
+		_, err := client.Get[namedDocument](t.Context(), c, tt.path)
 		if !errs.Is(err, tt.kind) || client.StatusOf(err) != tt.status || (tt.text != "" && err.Error() != tt.text) {
 			t.Errorf("Get(%s): %v (%v, %d); want %q (%v, %d)", tt.path, err, errs.KindOf(err), client.StatusOf(err), tt.text, tt.kind, tt.status)
 		}
@@ -131,14 +131,14 @@ func TestTypedHelpers(t *testing.T) {
 			fmt.Fprint(w, `[{"name":"a"},{"name":"b"}]`)
 		}
 	})})
-	list, err := client.Get[[]named](t.Context(), c, "projects")
+	list, err := client.Get[[]namedDocument](t.Context(), c, "projects")
 	if err != nil || len(list) != 2 || list[1].Name != "b" {
 		t.Errorf("Get = %v, %v", list, err)
 	}
-	if got, err := client.Post[named](t.Context(), c, "projects/p/approve", client.None); err != nil || got.Name != "" {
+	if got, err := client.Post[namedDocument](t.Context(), c, "projects/p/approve", client.None); err != nil || got.Name != "" {
 		t.Errorf("Post of an action = %v, %v", got, err)
 	}
-	if got, err := client.Put[named](t.Context(), c, "projects/p", named{"p"}); err != nil || got.Name != "p" {
+	if got, err := client.Put[namedDocument](t.Context(), c, "projects/p", namedDocument{"p"}); err != nil || got.Name != "p" {
 		t.Errorf("Put = %v, %v", got, err)
 	}
 	if err := c.Delete(t.Context(), "projects/p"); err != nil {
@@ -213,10 +213,10 @@ func TestOwnCertificateAuthority(t *testing.T) {
 	if err := os.WriteFile(ca, block, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := client.Get[named](t.Context(), dial(t, client.Options{BaseURL: s.URL, CAFile: ca}), "x"); err != nil || got.Name != "tls" {
+	if got, err := client.Get[namedDocument](t.Context(), dial(t, client.Options{BaseURL: s.URL, CAFile: ca}), "x"); err != nil || got.Name != "tls" {
 		t.Errorf("Get = %v, %v", got, err)
 	}
-	if _, err := client.Get[named](t.Context(), dial(t, client.Options{BaseURL: s.URL}), "x"); !errs.Is(err, errs.Unavailable) {
+	if _, err := client.Get[namedDocument](t.Context(), dial(t, client.Options{BaseURL: s.URL}), "x"); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("Get without the authority: %v, want Unavailable", err)
 	}
 	if _, err := client.New(client.Options{BaseURL: s.URL, CAFile: ca + "x"}); !errs.Is(err, errs.Invalid) {

@@ -8,7 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/jsonread"
 )
 
-type record struct {
+type jsonRecord struct {
 	Name  string
 	Size  uint64
 	Count int
@@ -17,7 +17,7 @@ type record struct {
 	Parts []string
 }
 
-func read(text string) (x record, ok bool) {
+func read(text string) (x jsonRecord, ok bool) {
 	t := jsonread.New(text)
 	t.Object([]jsonread.Member{
 		{Name: "name", Text: &x.Name},
@@ -33,7 +33,7 @@ func read(text string) (x record, ok bool) {
 func TestWhatIsRead(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	for text, want := range map[string]record{
+	for text, want := range map[string]jsonRecord{
 		`{}`: {},
 		`{"name":"a","size":18446744073709551615,"count":2147483647,"good":true,"at":"2026-01-02T03:04:05.000000006Z","parts":["x","y"]}`: {"a", 1<<64 - 1, 1<<31 - 1, true, at, []string{"x", "y"}},
 		" {\n\"parts\" : [ ] , \"good\" : false , \"name\" : \"\\u00e9\\\"\" } ":                                                          {Name: `é"`, Parts: []string{}},

@@ -39,29 +39,29 @@ func isAlphanumeric(c byte) bool {
 // CheckName returns an error of kind errs.Invalid that names field if s is not a
 // name by upstream's rule.
 func CheckName(field, s string) error {
-	var c check
+	var c violationList
 	c.name(field, s)
 	return c.err()
 }
 
-// check collects violations, so that users see all of them at once.
-type check struct{ violations []string }
+// violationList collects violations, so that users see all of them at once.
+type violationList struct{ violations []string }
 
 // begin starts the check of a document with its metadata.
-func begin(n *Named) *check {
-	c := new(check)
+func begin(n *Named) *violationList {
+	c := new(violationList)
 	n.Metadata.check(c)
 	return c
 }
 
 // fail records a violation. Callers quote what clients sent with quote.
-func (c *check) fail(field, format string, args ...any) {
+func (c *violationList) fail(field, format string, args ...any) {
 	c.violations = append(c.violations, "- "+field+": "+fmt.Sprintf(format, args...))
 }
 
 // err returns the violations in upstream's form: the line "Invalid Input:", then a line for
 // each.
-func (c *check) err() error {
+func (c *violationList) err() error {
 	if len(c.violations) == 0 {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (c *check) err() error {
 }
 
 // name requires a name by upstream's rule.
-func (c *check) name(field, s string) {
+func (c *violationList) name(field, s string) {
 	switch {
 	case s == "":
 		c.fail(field, "missing")
@@ -86,21 +86,21 @@ func (c *check) name(field, s string) {
 }
 
 // optionalName requires a name, or nothing.
-func (c *check) optionalName(field, s string) {
+func (c *violationList) optionalName(field, s string) {
 	if s != "" {
 		c.name(field, s)
 	}
 }
 
 // text limits the length in characters, as JSON schema counts it.
-func (c *check) text(field, s string, limit int) {
+func (c *violationList) text(field, s string, limit int) {
 	if n := utf8.RuneCountInString(s); n > limit {
 		c.fail(field, "%d characters long, at most %d are allowed", n, limit)
 	}
 }
 
 // between requires low <= n <= high.
-func (c *check) between(field string, n, low, high int) {
+func (c *violationList) between(field string, n, low, high int) {
 	if n < low || n > high {
 		c.fail(field, "%d is not between %d and %d", n, low, high)
 	}

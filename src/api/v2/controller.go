@@ -71,7 +71,7 @@ func (r *DtcController) Validate() error {
 	return c.err()
 }
 
-func (c *check) endpoint(host string, port, highest int) {
+func (c *violationList) endpoint(host string, port, highest int) {
 	if host == "" {
 		c.fail("spec.host", "missing")
 	}

@@ -43,7 +43,7 @@ func Decode[T any](data []byte, mode Mode) (T, error) {
 	if err := json.Unmarshal(tree.append(nil), &doc); err != nil {
 		return doc, malformed(err)
 	}
-	if n, ok := any(&doc).(normalizer); ok {
+	if n, ok := any(&doc).(documentNormalizer); ok {
 		n.normalize()
 	}
 	return doc, nil
@@ -81,13 +81,13 @@ func fieldOf(path string) string {
 
 // node is a JSON value. Members keep their order; scalars keep their text.
 type node struct {
-	members []member        // of an object
+	members []jsonMember    // of an object
 	items   []node          // of an array
 	scalar  json.RawMessage // set for all but objects and arrays
 	array   bool
 }
 
-type member struct {
+type jsonMember struct {
 	key   string
 	value node
 }
@@ -122,7 +122,7 @@ func eof(err error) error {
 
 type parser struct {
 	dec   *json.Decoder
-	check check
+	check violationList
 }
 
 func (p *parser) value(path string, depth int) (node, error) {
@@ -180,7 +180,7 @@ func (p *parser) object(path string, depth int) (node, error) {
 		if err != nil {
 			return node{}, err
 		}
-		n.members = append(n.members, member{key, value})
+		n.members = append(n.members, jsonMember{key, value})
 	}
 	_, err := p.dec.Token()
 	return n, err

@@ -56,7 +56,7 @@ func (g *DeploymentIntentGroup) Validate() error {
 	return c.err()
 }
 
-func (c *check) release(field, s string) {
+func (c *violationList) release(field, s string) {
 	switch {
 	case s == "":
 		c.fail(field, "missing")

@@ -17,5 +17,5 @@ type Document interface {
 	Validate() error
 }
 
-// normalizer is a document that clients may send in other forms than the canonical one.
-type normalizer interface{ normalize() }
+// documentNormalizer is a document that clients may send in other forms than the canonical one.
+type documentNormalizer interface{ normalize() }

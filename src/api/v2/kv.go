@@ -94,7 +94,7 @@ func (s KVSpec) Lookup(key string) (value string, ok bool) {
 	return "", false
 }
 
-func (s KVSpec) check(c *check) {
+func (s KVSpec) check(c *violationList) {
 	if s.KV == nil {
 		c.fail("spec.kv", "missing; give a list of maps")
 	}

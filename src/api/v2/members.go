@@ -11,7 +11,7 @@ import (
 // field's tag "alias". Two spellings of one member are a violation.
 type memberResolver struct {
 	strict bool
-	check  check
+	check  violationList
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
@@ -40,7 +40,7 @@ func (f *memberResolver) value(n node, t reflect.Type, path string) node {
 }
 
 // object returns the known members under their canonical names.
-func (f *memberResolver) object(members []member, t reflect.Type, path string) []member {
+func (f *memberResolver) object(members []jsonMember, t reflect.Type, path string) []jsonMember {
 	fields := map[string]reflect.StructField{}
 	collect(t, fields)
 	known := members[:0:0]
@@ -58,7 +58,7 @@ func (f *memberResolver) object(members []member, t reflect.Type, path string) [
 			continue
 		}
 		from[name] = m.key
-		known = append(known, member{name, f.value(m.value, fields[name].Type, join(path, name))})
+		known = append(known, jsonMember{name, f.value(m.value, fields[name].Type, join(path, name))})
 	}
 	return known
 }

@@ -26,7 +26,7 @@ func (m *Metadata) SetDocName(name string) {
 	}
 }
 
-func (m *Metadata) check(c *check) {
+func (m *Metadata) check(c *violationList) {
 	c.name("metadata.name", m.Name)
 	c.text("metadata.description", m.Description, MaxDescription)
 	c.text("metadata.userData1", m.UserData1, MaxUserData)

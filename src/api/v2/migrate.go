@@ -16,7 +16,7 @@ type MigrateSpec struct {
 
 // Validate checks the body. The error is Invalid.
 func (m Migrate) Validate() error {
-	c := new(check)
+	c := new(violationList)
 	c.text("metadata.description", m.Metadata.Description, MaxDescription)
 	c.name("spec.targetCompositeAppVersion", m.Spec.Version)
 	c.name("spec.targetDeploymentIntentGroup", m.Spec.Group)

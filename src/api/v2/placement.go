@@ -53,7 +53,7 @@ func (s PlacementSelection) Selectors() []Selector {
 // Validate checks the selectors; the texts are upstream's. An intent that selects
 // nothing is accepted, as in upstream EMCO.
 func (i *AppIntent) Validate() error {
-	c := new(check)
+	c := new(violationList)
 	if i.Metadata.Name == "" {
 		c.fail("metadata.name", "Missing name for the intent")
 	} else {
@@ -68,7 +68,7 @@ func (i *AppIntent) Validate() error {
 	return c.err()
 }
 
-func (s PlacementSelection) check(c *check) {
+func (s PlacementSelection) check(c *violationList) {
 	for i, one := range s.AllOf {
 		at := fmt.Sprintf("spec.intent.allOf[%d]", i)
 		switch {
@@ -82,13 +82,13 @@ func (s PlacementSelection) check(c *check) {
 	checkAll(c, "spec.intent.anyOf", s.AnyOf)
 }
 
-func checkAll(c *check, at string, selectors []Selector) {
+func checkAll(c *violationList, at string, selectors []Selector) {
 	for i, s := range selectors {
 		s.check(c, fmt.Sprintf("%s[%d]", at, i))
 	}
 }
 
-func (s Selector) check(c *check, at string) {
+func (s Selector) check(c *violationList, at string) {
 	if s.Provider == "" {
 		c.fail(at, "Missing clusterProvider in an intent")
 	}

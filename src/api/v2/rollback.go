@@ -18,7 +18,7 @@ type RollbackSpec struct {
 // Number checks the body and returns the revision's number, which is above zero. The
 // error is Invalid.
 func (r Rollback) Number() (int64, error) {
-	c := new(check)
+	c := new(violationList)
 	c.text("metadata.description", r.Metadata.Description, MaxDescription)
 	n, err := strconv.ParseInt(r.Spec.Revision, 10, 64)
 	if err != nil || n <= 0 {

@@ -52,7 +52,7 @@ func (g DeploymentIntentGroup) Masked() DeploymentIntentGroup {
 // Unmask replaces each Mask with the value that old has for the same app and key. A Mask
 // without such a value is a violation.
 func (g *DeploymentIntentGroup) Unmask(old DeploymentIntentGroup) error {
-	var c check
+	var c violationList
 	for i, o := range g.Spec.Overrides {
 		for _, key := range sortedKeys(o.Values) {
 			if o.Values[key] != Mask {

@@ -48,7 +48,7 @@ func (o SyncObject) Masked() SyncObject {
 // index of the list if the key is there, else at its first index. A Mask without such a
 // value is a violation.
 func (o *SyncObject) Unmask(old SyncObject) error {
-	var c check
+	var c violationList
 	for i, pairs := range o.Spec.KV {
 		for _, key := range sortedKeys(pairs) {
 			if pairs[key] != Mask || !IsSecretKey(key) {

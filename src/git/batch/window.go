@@ -48,8 +48,7 @@ func (q *branchQueue) window() time.Duration {
 	return 0
 }
 
-// urgentElsewhere reports whether another branch of the repository has an urgent job. The
-// caller holds mu.
+// urgentElsewhereLocked reports whether another branch of the repository has an urgent job.
 func (w *Writers) urgentElsewhereLocked(l *branchQueue) bool {
 	for k, other := range w.queues {
 		if other != l && k.url == l.key.url && urgent(other.pending) {

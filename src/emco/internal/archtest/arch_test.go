@@ -15,9 +15,9 @@ const (
 	rsync  = "internal/svc/rsync"
 )
 
-// group is a set of packages with equal rights. A name that ends in "/" stands for
+// packageGroup is a set of packages with equal rights. A name that ends in "/" stands for
 // all packages right below it.
-type group struct {
+type packageGroup struct {
 	packages []string
 	may      []string // groups of this module that it may import
 	outside  []string // packages of the other modules, besides api/errs and api/v2
@@ -25,7 +25,7 @@ type group struct {
 
 // groups is the order of the module, from the bottom up. Drivers do not know each
 // other, services neither; only the composition root knows them all.
-var groups = map[string]group{
+var groups = map[string]packageGroup{
 	"ground": {packages: []string{
 		"internal/confined",  // children within limits
 		"internal/durable",   // files on disks, for all that keep some
@@ -222,7 +222,7 @@ func partOfRsync(pkg, part string) string {
 	return "only rsync may know its parts"
 }
 
-func across(from group, to string) string {
+func across(from packageGroup, to string) string {
 	if to == "api/errs" || to == "api/v2" || has(from.outside, to) {
 		return ""
 	}

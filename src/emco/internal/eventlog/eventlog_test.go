@@ -20,17 +20,17 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// site is the log of deployment 7, served.
-type site struct {
+// logServer is the log of deployment 7, served.
+type logServer struct {
 	*testing.T
 	contexts *appcontext.Store
 	url      string
 	stop     func() error // ends the server and says how
 }
 
-func newSite(t *testing.T) site {
+func newSite(t *testing.T) logServer {
 	t.Helper()
-	s := site{T: t, contexts: contexttest.New(t)}
+	s := logServer{T: t, contexts: contexttest.New(t)}
 	log := New(s.contexts)
 	h := web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		return log.Serve(w, r, "7", v2.Identity{Name: "autumn"})
@@ -48,7 +48,7 @@ func newSite(t *testing.T) site {
 	return s
 }
 
-func (s site) must(err error) {
+func (s logServer) must(err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
@@ -56,14 +56,14 @@ func (s site) must(err error) {
 }
 
 // happens adds an event some minutes after noon.
-func (s site) happens(minutes int, kind, reason string) {
+func (s logServer) happens(minutes int, kind, reason string) {
 	s.Helper()
 	s.must(s.contexts.AddEvents(s.Context(), appcontext.Event{
 		UID: "7", At: noon.Add(time.Duration(minutes) * time.Minute), Type: kind, Reason: reason, Actor: "ada", Rev: int64(minutes),
 	}))
 }
 
-func (s site) get(query string) *http.Response {
+func (s logServer) get(query string) *http.Response {
 	s.Helper()
 	res, err := http.Get(s.url + "/?" + query)
 	s.must(err)

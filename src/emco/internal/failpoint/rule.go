@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// action is what happens at a point.
-type action uint8
+// faultAction is what happens at a point.
+type faultAction uint8
 
 const (
-	actionError action = iota
+	actionError faultAction = iota
 	actionDelay
 	actionKill
 )
 
-var actions = map[string]action{"error": actionError, "delay": actionDelay, "kill": actionKill}
+var actions = map[string]faultAction{"error": actionError, "delay": actionDelay, "kill": actionKill}
 
 // rule is an action at some hits of a point.
 type rule struct {
 	point  string // a "*" at its end matches any rest
-	action action
+	action faultAction
 	delay  time.Duration
 	after  int // hits that are skipped first
 	every  int // of the following hits, every n-th applies

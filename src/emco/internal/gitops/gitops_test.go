@@ -12,11 +12,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 )
 
-type kv = []map[string]string
+type keyValueMaps = []map[string]string
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	single := kv{{"gitType": "GitHub"}, {"userName": "u"}, {"gitToken": "tok"}, {"repoName": "fleet"}, {"branch": "edge"}, {"url": "https://git.example.org/u/fleet.git"}}
+	single := keyValueMaps{{"gitType": "GitHub"}, {"userName": "u"}, {"gitToken": "tok"}, {"repoName": "fleet"}, {"branch": "edge"}, {"url": "https://git.example.org/u/fleet.git"}}
 	tests := []struct {
 		name      string
 		kind      string
@@ -27,13 +27,13 @@ func TestRead(t *testing.T) {
 		{
 			"single-key maps in the reference object, as EMCO's code reads them", "fluxcd",
 			gitops.Object{Name: "git", KV: single},
-			gitops.Object{Name: "flux", KV: kv{{"timeOut": "90"}, {"syncInterval": "2m"}, {"delay": "7"}}},
+			gitops.Object{Name: "flux", KV: keyValueMaps{{"timeOut": "90"}, {"syncInterval": "2m"}, {"delay": "7"}}},
 			"fluxcd github https://git.example.org/u/fleet.git u tok fleet edge", "retryInterval=1m0s syncInterval=2m0s timeOut=1m30s",
 		},
 		{
 			"one map in the resource object with old spellings, as EMCO's design has it", "azureArc",
-			gitops.Object{Name: "azure", KV: kv{{"clientID": "xyz", "tenantID": "t"}}},
-			gitops.Object{Name: "git", KV: kv{{"gitType": "github", "user": "u", "token": "tok", "repoUrl": "https://git.example.org/org/myRepo", "branch": "main"}}},
+			gitops.Object{Name: "azure", KV: keyValueMaps{{"clientID": "xyz", "tenantID": "t"}}},
+			gitops.Object{Name: "git", KV: keyValueMaps{{"gitType": "github", "user": "u", "token": "tok", "repoUrl": "https://git.example.org/org/myRepo", "branch": "main"}}},
 			"azureArcV2 github https://git.example.org/org/myRepo u tok myRepo main", "clientID=xyz retryInterval=1m0s syncInterval=1m0s tenantID=t timeOut=1m0s",
 		},
 		{
@@ -44,25 +44,25 @@ func TestRead(t *testing.T) {
 		},
 		{
 			"no branch means main, a pasted line end is dropped", "plain",
-			gitops.Object{Name: "git", KV: kv{{"url": "http://10.0.0.7:3000/u/fleet.git\n", "user": "u", "token": "tok\n"}}},
+			gitops.Object{Name: "git", KV: keyValueMaps{{"url": "http://10.0.0.7:3000/u/fleet.git\n", "user": "u", "token": "tok\n"}}},
 			gitops.Object{},
 			"git  http://10.0.0.7:3000/u/fleet.git u tok fleet main", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s",
 		},
 		{
 			"owner and name are enough on a hosted service", "flux",
-			gitops.Object{Name: "git", KV: kv{{"gitType": "gitlab", "userName": "group", "gitToken": "tok", "repoName": "fleet"}}},
+			gitops.Object{Name: "git", KV: keyValueMaps{{"gitType": "gitlab", "userName": "group", "gitToken": "tok", "repoName": "fleet"}}},
 			gitops.Object{},
 			"fluxcd gitlab https://gitlab.com/group/fleet group tok fleet main", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s",
 		},
 		{
 			"ssh takes the login name from the URL", "git",
-			gitops.Object{Name: "git", KV: kv{{"url": "ssh://deploy@git.example.org:2222/srv/fleet.git", "sshKey": "KEY\n", "knownHosts": "H\n"}}},
+			gitops.Object{Name: "git", KV: keyValueMaps{{"url": "ssh://deploy@git.example.org:2222/srv/fleet.git", "sshKey": "KEY\n", "knownHosts": "H\n"}}},
 			gitops.Object{},
 			"git  ssh://git.example.org:2222/srv/fleet.git deploy  fleet main", "retryInterval=1m0s syncInterval=1m0s timeOut=1m0s",
 		},
 		{
 			"the name of the secret on the edge has an alias, keys have no case", "flux",
-			gitops.Object{Name: "git", KV: kv{{"URL": "https://h/r", "username": "u", "GITTOKEN": "t", "gitSecretRef": "s", "serviceAccountName": "sa"}}},
+			gitops.Object{Name: "git", KV: keyValueMaps{{"URL": "https://h/r", "username": "u", "GITTOKEN": "t", "gitSecretRef": "s", "serviceAccountName": "sa"}}},
 			gitops.Object{},
 			"fluxcd  https://h/r u t r main", "retryInterval=1m0s secretRef=s serviceAccountName=sa syncInterval=1m0s timeOut=1m0s",
 		},
@@ -89,7 +89,7 @@ func TestRead(t *testing.T) {
 
 func TestReadTellsWhereTheInterfaceIs(t *testing.T) {
 	t.Parallel()
-	o := gitops.Object{Name: "git", KV: kv{{"gitType": "gitlab", "url": "https://git.example.org/g/r", "userName": "u", "gitToken": "t", "apiURL": "https://api.example.org/gitlab/api/v4"}}}
+	o := gitops.Object{Name: "git", KV: keyValueMaps{{"gitType": "gitlab", "url": "https://git.example.org/g/r", "userName": "u", "gitToken": "t", "apiURL": "https://api.example.org/gitlab/api/v4"}}}
 	s, err := gitops.Read("git", o, gitops.Object{}, gitops.Rules{})
 	if err != nil || s.Repo.API != "https://api.example.org/gitlab/api/v4" {
 		t.Errorf("Read = %q, %v, want the address that was given", s.Repo.API, err)
@@ -98,7 +98,7 @@ func TestReadTellsWhereTheInterfaceIs(t *testing.T) {
 
 func TestReadKeepsTheDelay(t *testing.T) {
 	t.Parallel()
-	s, err := gitops.Read("git", gitops.Object{KV: kv{{"url": "https://h/r", "userName": "u", "gitToken": "t"}}}, gitops.Object{KV: kv{{"delay": "7"}}}, gitops.Rules{})
+	s, err := gitops.Read("git", gitops.Object{KV: keyValueMaps{{"url": "https://h/r", "userName": "u", "gitToken": "t"}}}, gitops.Object{KV: keyValueMaps{{"delay": "7"}}}, gitops.Rules{})
 	if err != nil || s.Delay != 7*time.Second {
 		t.Errorf("Read: delay %s, %v; want 7s", s.Delay, err)
 	}
@@ -106,7 +106,7 @@ func TestReadKeepsTheDelay(t *testing.T) {
 
 func TestTheURLToReadFromHoldsNoCredential(t *testing.T) {
 	t.Parallel()
-	tests := map[string]kv{
+	tests := map[string]keyValueMaps{
 		"https://h/r":         {{"url": "https://h/r", "userName": "u", "gitToken": "tok"}},
 		"ssh://git@h/r":       {{"url": "ssh://h/r", "sshKey": "k", "knownHosts": "h"}},
 		"ssh://me@[::1]:22/r": {{"url": "ssh://me@[::1]:22/r", "sshKey": "k", "knownHosts": "h"}},
@@ -124,21 +124,21 @@ func TestWhatIsMissingIsTold(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name     string
-		ref, res kv
+		ref, res keyValueMaps
 		want     string
 	}{
 		{"an empty object lacks everything", nil, nil, "cluster-sync-object ref: these keys are missing: url, userName, gitToken"},
-		{"the Git object is named, whichever slot it is in", kv{{"clientID": "c"}}, kv{{"repoUrl": "https://h/r"}, {"token": ""}}, "cluster-sync-object res: these keys are missing: userName, gitToken"},
-		{"a way with foreign edits that is none", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "onForeignEdit": "ignore"}}, nil, "onForeignEdit is not one of overwrite, hold"},
-		{"a way with protected branches that is none", kv{{"gitType": "github", "userName": "u", "gitToken": "tok", "repoName": "r", "onProtected": "force"}}, nil, "onProtected is not one of fail, pullRequest"},
-		{"an interface of no provider", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "apiUrl": "https://git.example.org/api/v4"}}, nil, "apiUrl goes with a gitType of github or gitlab"},
-		{"an interface that is not by http", kv{{"gitType": "gitlab", "userName": "u", "gitToken": "tok", "url": "https://git.example.org/g/r", "apiUrl": "ssh://git.example.org/api/v4"}}, nil, "apiUrl: is not an address by https or http; write it as https://host/api/v4"},
-		{"pull requests where there are none", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "onProtected": "pullRequest"}}, nil, "needs a gitType that has pull or merge requests: github or gitlab"},
-		{"an unknown engine", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "engine": "git"}}, nil, "engine is superseded by sshClient; leave it out"},
-		{"an unknown ssh client", kv{{"url": "ssh://h/r", "sshKey": "k", "knownHosts": "h", "sshClient": "putty"}}, nil, "sshClient is not one of builtin, program"},
-		{"an ssh client without ssh", kv{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "sshClient": "program"}}, nil, "sshClient needs a url with ssh://"},
-		{"a hosted service needs no url", kv{{"gitType": "github", "userName": "u", "repoName": "r"}}, nil, "cluster-sync-object ref: these keys are missing: gitToken"},
-		{"ssh needs a key and known hosts", kv{{"url": "ssh://h/r"}}, nil, "cluster-sync-object ref: these keys are missing: sshKey, knownHosts"},
+		{"the Git object is named, whichever slot it is in", keyValueMaps{{"clientID": "c"}}, keyValueMaps{{"repoUrl": "https://h/r"}, {"token": ""}}, "cluster-sync-object res: these keys are missing: userName, gitToken"},
+		{"a way with foreign edits that is none", keyValueMaps{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "onForeignEdit": "ignore"}}, nil, "onForeignEdit is not one of overwrite, hold"},
+		{"a way with protected branches that is none", keyValueMaps{{"gitType": "github", "userName": "u", "gitToken": "tok", "repoName": "r", "onProtected": "force"}}, nil, "onProtected is not one of fail, pullRequest"},
+		{"an interface of no provider", keyValueMaps{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "apiUrl": "https://git.example.org/api/v4"}}, nil, "apiUrl goes with a gitType of github or gitlab"},
+		{"an interface that is not by http", keyValueMaps{{"gitType": "gitlab", "userName": "u", "gitToken": "tok", "url": "https://git.example.org/g/r", "apiUrl": "ssh://git.example.org/api/v4"}}, nil, "apiUrl: is not an address by https or http; write it as https://host/api/v4"},
+		{"pull requests where there are none", keyValueMaps{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "onProtected": "pullRequest"}}, nil, "needs a gitType that has pull or merge requests: github or gitlab"},
+		{"an unknown engine", keyValueMaps{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "engine": "git"}}, nil, "engine is superseded by sshClient; leave it out"},
+		{"an unknown ssh client", keyValueMaps{{"url": "ssh://h/r", "sshKey": "k", "knownHosts": "h", "sshClient": "putty"}}, nil, "sshClient is not one of builtin, program"},
+		{"an ssh client without ssh", keyValueMaps{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "sshClient": "program"}}, nil, "sshClient needs a url with ssh://"},
+		{"a hosted service needs no url", keyValueMaps{{"gitType": "github", "userName": "u", "repoName": "r"}}, nil, "cluster-sync-object ref: these keys are missing: gitToken"},
+		{"ssh needs a key and known hosts", keyValueMaps{{"url": "ssh://h/r"}}, nil, "cluster-sync-object ref: these keys are missing: sshKey, knownHosts"},
 	}
 	for _, test := range tests {
 		_, err := gitops.Read("fluxcd", gitops.Object{Name: "ref", KV: test.ref}, gitops.Object{Name: "res", KV: test.res}, gitops.Rules{})
@@ -151,12 +151,12 @@ func TestWhatIsMissingIsTold(t *testing.T) {
 func TestWhatIsWrongIsRefusedWithoutShowingIt(t *testing.T) {
 	t.Parallel()
 	base := map[string]string{"url": "https://h/r", "userName": "u", "gitToken": "hunter2"}
-	with := func(key, value string) kv {
+	with := func(key, value string) keyValueMaps {
 		m := maps.Clone(base)
 		m[key] = value
-		return kv{m}
+		return keyValueMaps{m}
 	}
-	tests := map[string]kv{
+	tests := map[string]keyValueMaps{
 		"another transport":            with("url", "ext::sh -c hunter2"),
 		"an option for a command":      with("url", "-oProxyCommand=hunter2"),
 		"a host that is an option":     with("url", "ssh://-oProxyCommand=hunter2/r"),
@@ -218,7 +218,7 @@ func TestTheSSHClientIsChosen(t *testing.T) {
 		case !c.program: // the ssh program may find keys and known hosts in its own configuration
 			keys["sshKey"], keys["knownHosts"] = "k", "h"
 		}
-		s, err := gitops.Read("git", gitops.Object{KV: kv{keys}}, gitops.Object{}, gitops.Rules{})
+		s, err := gitops.Read("git", gitops.Object{KV: keyValueMaps{keys}}, gitops.Object{}, gitops.Rules{})
 		if err != nil || s.Repo.SSHProgram != c.program {
 			t.Errorf("%s with %s=%s: ssh program %v, %v; want %v", c.url, c.key, c.value, s.Repo.SSHProgram, err, c.program)
 		}
@@ -229,7 +229,7 @@ func TestTheSSHClientIsChosen(t *testing.T) {
 func TestTheClientCertificateStaysOnItsServer(t *testing.T) {
 	t.Parallel()
 	for status, kept := range map[string]bool{"https://h/reports": true, "https://elsewhere/reports": false} {
-		s, err := gitops.Read("git", gitops.Object{KV: kv{{
+		s, err := gitops.Read("git", gitops.Object{KV: keyValueMaps{{
 			"url": "https://h/r", "userName": "u", "gitToken": "t", "clientCert": "CERT\n", "clientKey": "KEY\n",
 			"statusUrl": status, "statusUserName": "u", "statusToken": "s",
 		}}}, gitops.Object{}, gitops.Rules{})
@@ -262,7 +262,7 @@ func TestRules(t *testing.T) {
 		{"https://git.example.org/u/r", gitops.Rules{Deny: func(string) error { return fmt.Errorf("no") }}, false},
 	}
 	for _, test := range tests {
-		_, err := gitops.Read("git", gitops.Object{KV: kv{{"url": test.url, "userName": "u", "gitToken": "t"}}}, gitops.Object{}, test.rules)
+		_, err := gitops.Read("git", gitops.Object{KV: keyValueMaps{{"url": test.url, "userName": "u", "gitToken": "t"}}}, gitops.Object{}, test.rules)
 		if (err == nil) != test.ok {
 			t.Errorf("Read of %s: %v, want ok %t", test.url, err, test.ok)
 		}
@@ -291,7 +291,7 @@ func TestCanonical(t *testing.T) {
 // Settings are logged and compared in tests; the credential must not come along.
 func TestSettingsPrintNoCredential(t *testing.T) {
 	t.Parallel()
-	s, err := gitops.Read("git", gitops.Object{KV: kv{{"url": "https://h/r", "userName": "u", "gitToken": "hunter2"}}}, gitops.Object{}, gitops.Rules{})
+	s, err := gitops.Read("git", gitops.Object{KV: keyValueMaps{{"url": "https://h/r", "userName": "u", "gitToken": "hunter2"}}}, gitops.Object{}, gitops.Rules{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +308,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(url, "main", "60")
 	}
 	f.Fuzz(func(t *testing.T, url, branch, wait string) {
-		s, err := gitops.Read("git", gitops.Object{KV: kv{{"url": url, "branch": branch, "timeOut": wait, "userName": "u", "gitToken": "hunter2", "sshKey": "k", "knownHosts": "h"}}}, gitops.Object{}, gitops.Rules{})
+		s, err := gitops.Read("git", gitops.Object{KV: keyValueMaps{{"url": url, "branch": branch, "timeOut": wait, "userName": "u", "gitToken": "hunter2", "sshKey": "k", "knownHosts": "h"}}}, gitops.Object{}, gitops.Rules{})
 		if err != nil {
 			if !errs.Is(err, errs.Invalid) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("Read: %v, want Invalid without a value", err)

@@ -17,7 +17,7 @@ const appKey = "-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE K
 func TestAppsActInsteadOfUsers(t *testing.T) {
 	t.Parallel()
 	app := map[string]string{"gitType": "GitHub", "url": "https://ghe.example.org/acme/fleet", "appID": "17", "appInstallationID": "42", "appKey": appKey, "apiURL": "https://ghe.example.org/api/v3/"}
-	s, err := gitops.Read("git", gitops.Object{Name: "obj", KV: kv{app}}, gitops.Object{}, gitops.Rules{})
+	s, err := gitops.Read("git", gitops.Object{Name: "obj", KV: keyValueMaps{app}}, gitops.Object{}, gitops.Rules{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,12 +41,12 @@ func TestAppsActInsteadOfUsers(t *testing.T) {
 	} {
 		broken := maps.Clone(app)
 		maps.Copy(broken, change)
-		_, err := gitops.Read("git", gitops.Object{Name: "obj", KV: kv{broken}}, gitops.Object{}, gitops.Rules{})
+		_, err := gitops.Read("git", gitops.Object{Name: "obj", KV: keyValueMaps{broken}}, gitops.Object{}, gitops.Rules{})
 		if !errs.Is(err, errs.Invalid) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: Read: %v, want Invalid without the value", name, err)
 		}
 	}
-	if _, err := gitops.Read("git", gitops.Object{KV: kv{{"gitType": "github", "url": "https://h/o/r", "userName": "u", "gitToken": "t", "apiURL": "https://api.h"}}}, gitops.Object{}, gitops.Rules{}); err != nil {
+	if _, err := gitops.Read("git", gitops.Object{KV: keyValueMaps{{"gitType": "github", "url": "https://h/o/r", "userName": "u", "gitToken": "t", "apiURL": "https://api.h"}}}, gitops.Object{}, gitops.Rules{}); err != nil {
 		t.Errorf("an interface without a path: %v", err)
 	}
 }

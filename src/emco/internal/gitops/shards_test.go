@@ -12,7 +12,7 @@ import (
 func sharded(more map[string]string) (gitops.Settings, error) {
 	all := map[string]string{"url": "https://h/r", "userName": "u", "gitToken": "t"}
 	maps.Copy(all, more)
-	return gitops.Read("git", gitops.Object{Name: "git", KV: kv{all}}, gitops.Object{}, gitops.Rules{})
+	return gitops.Read("git", gitops.Object{Name: "git", KV: keyValueMaps{all}}, gitops.Object{}, gitops.Rules{})
 }
 
 func TestOneBranchUnlessSomethingElseIsSaid(t *testing.T) {

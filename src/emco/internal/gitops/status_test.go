@@ -26,7 +26,7 @@ func TestWhereAgentsReport(t *testing.T) {
 		{"to the control plane at its address", map[string]string{"statusMode": "https", "statusUrl": "https://emco.example.org/"}, "   https  https://emco.example.org"},
 	}
 	for _, test := range tests {
-		s, err := gitops.Read("fluxcd", gitops.Object{Name: "git", KV: kv{base, test.more}}, gitops.Object{}, gitops.Rules{})
+		s, err := gitops.Read("fluxcd", gitops.Object{Name: "git", KV: keyValueMaps{base, test.more}}, gitops.Object{}, gitops.Rules{})
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
@@ -63,7 +63,7 @@ func TestWhereAgentsMustNotReport(t *testing.T) {
 		"another server by ssh":                 {"statusUrl": "ssh://git@other.example.org/s"},
 		"a user that would break out of a line": {"statusUrl": "https://git.example.org/s", "statusUserName": "a\nb", "statusToken": "x"},
 	} {
-		_, err := gitops.Read("git", gitops.Object{Name: "git", KV: kv{base, more}}, gitops.Object{}, gitops.Rules{})
+		_, err := gitops.Read("git", gitops.Object{Name: "git", KV: keyValueMaps{base, more}}, gitops.Object{}, gitops.Rules{})
 		if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "cluster-sync-object git") || strings.Contains(err.Error(), "tok-secret") {
 			t.Errorf("%s: Read: %v, want Invalid about the object", name, err)
 		}

@@ -28,9 +28,9 @@ type Inventory struct {
 	confine Confine
 
 	mu     sync.Mutex
-	mark   int64                     // of the changes that have been read; guarded by mu
-	fleet  *Fleet                    // nil: nothing was read yet; guarded by mu
-	clouds map[store.Key]*membership // that were looked up and have not changed since; guarded by mu
+	mark   int64                       // of the changes that have been read; guarded by mu
+	fleet  *Fleet                      // nil: nothing was read yet; guarded by mu
+	clouds map[store.Key]*cachedFilter // that were looked up and have not changed since; guarded by mu
 }
 
 // Confine makes the filter that keeps apps within a logical cloud. members are the keys of
@@ -39,11 +39,11 @@ type Confine func(name string, members []string) placement.Filter
 
 // New returns an inventory of what the store holds. It reads nothing yet.
 func New(db *store.DB, confine Confine) *Inventory {
-	return &Inventory{db: db, confine: confine, clouds: map[store.Key]*membership{}}
+	return &Inventory{db: db, confine: confine, clouds: map[store.Key]*cachedFilter{}}
 }
 
-// membership is the filter of a logical cloud.
-type membership struct {
+// cachedFilter is the filter of a logical cloud.
+type cachedFilter struct {
 	filter placement.Filter
 	used   int64 // the mark at its last lookup
 }
@@ -76,7 +76,7 @@ func (i *Inventory) Cloud(ctx context.Context, key store.Key, name string) (plac
 			return nil, err
 		}
 		i.evictLocked()
-		m = &membership{filter: i.confine(name, clusters)}
+		m = &cachedFilter{filter: i.confine(name, clusters)}
 		i.clouds[key] = m
 	}
 	m.used = i.mark

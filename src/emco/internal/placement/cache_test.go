@@ -24,8 +24,8 @@ func TestTheCacheDecidesAgainOnlyAfterRelevantChanges(t *testing.T) {
 	t.Parallel()
 	var m placement.DecisionCache
 	fleet, filter := inventory(), &countingFilter{}
-	east := intent{AllOf: []term{must(label("east")), oneOf(name("b"), name("d"))}}
-	ask := func(app string, i intent, want string, asked int) {
+	east := intentDoc{AllOf: []termDoc{must(label("east")), oneOf(name("b"), name("d"))}}
+	ask := func(app string, i intentDoc, want string, asked int) {
 		t.Helper()
 		before := filter.asked
 		d, err := m.Decide(t.Context(), placement.Request{App: app, Intent: i, Inventory: fleet}, filter)
@@ -42,8 +42,8 @@ func TestTheCacheDecidesAgainOnlyAfterRelevantChanges(t *testing.T) {
 	}
 	ask("web", east, "p+a p+b ", 3)
 	ask("db", east, "p+a p+b ", 0)
-	ask("none", intent{AllOf: []term{must(name("c"))}}, "refused", 1)
-	ask("none", intent{AllOf: []term{must(name("c"))}}, "refused", 0)
+	ask("none", intentDoc{AllOf: []termDoc{must(name("c"))}}, "refused", 1)
+	ask("none", intentDoc{AllOf: []termDoc{must(name("c"))}}, "refused", 0)
 	fleet[3].Labels = []string{"south"} // of c, which no intent selects by label
 	ask("web", east, "p+a p+b ", 0)
 	fleet[0].Labels = []string{"east"}
@@ -51,7 +51,7 @@ func TestTheCacheDecidesAgainOnlyAfterRelevantChanges(t *testing.T) {
 	filter = &countingFilter{}
 	ask("web", east, "p+a p+b p+d ", 3)
 	fleet = fleet[:3]
-	ask("none", intent{AllOf: []term{must(name("c"))}}, "refused", 0)
+	ask("none", intentDoc{AllOf: []termDoc{must(name("c"))}}, "refused", 0)
 }
 
 // cluster "b" is deregistered after a decision for it was made.
@@ -59,7 +59,7 @@ func TestDecisionCacheNeverPlacesOnADeregisteredCluster(t *testing.T) {
 	t.Parallel()
 	var cache placement.DecisionCache
 	fleet, filter := inventory(), &countingFilter{}
-	req := placement.Request{App: "web", Intent: intent{AllOf: []term{must(name("b"))}}, Inventory: fleet}
+	req := placement.Request{App: "web", Intent: intentDoc{AllOf: []termDoc{must(name("b"))}}, Inventory: fleet}
 	if d, err := cache.Decide(t.Context(), req, filter); err != nil || len(d.Clusters) != 1 {
 		t.Fatalf("with the cluster: %+v, %v", d, err)
 	}
@@ -89,7 +89,7 @@ func TestDecisionCacheForgetsTheOutageOfAFilter(t *testing.T) {
 	t.Parallel()
 	var cache placement.DecisionCache
 	filter := &failingOnce{}
-	req := placement.Request{App: "web", Intent: intent{AllOf: []term{must(name("a"))}}, Inventory: inventory()}
+	req := placement.Request{App: "web", Intent: intentDoc{AllOf: []termDoc{must(name("a"))}}, Inventory: inventory()}
 	if _, err := cache.Decide(t.Context(), req, filter); !errs.Is(err, errs.Unavailable) {
 		t.Fatalf("during the outage: %v, want Unavailable", err)
 	}
@@ -119,7 +119,7 @@ func TestDecisionCacheIsBounded(t *testing.T) {
 	filter := &countingFilter{}
 	decide := func(l string) (asked int) {
 		before := filter.asked
-		req := placement.Request{App: "web", Intent: intent{AnyOf: []selector{label(l)}}, Inventory: fleet}
+		req := placement.Request{App: "web", Intent: intentDoc{AnyOf: []selectorDoc{label(l)}}, Inventory: fleet}
 		if _, err := cache.Decide(t.Context(), req, filter); err != nil {
 			t.Fatal(err)
 		}

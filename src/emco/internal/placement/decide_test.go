@@ -16,9 +16,9 @@ import (
 )
 
 type (
-	intent   = placement.Intent
-	term     = placement.Term
-	selector = placement.Selector
+	intentDoc   = placement.Intent
+	termDoc     = placement.Term
+	selectorDoc = placement.Selector
 )
 
 // labelledInventory is an inventory in any order.
@@ -53,17 +53,17 @@ func inventory() labelledInventory {
 	}
 }
 
-func name(n string) selector  { return selector{Provider: "p", Cluster: n} }
-func label(l string) selector { return selector{Provider: "p", Label: l} }
-func must(s selector) term    { return term{Selector: s} }
-func oneOf(s ...selector) term {
-	return term{AnyOf: s}
+func name(n string) selectorDoc  { return selectorDoc{Provider: "p", Cluster: n} }
+func label(l string) selectorDoc { return selectorDoc{Provider: "p", Label: l} }
+func must(s selectorDoc) termDoc { return termDoc{Selector: s} }
+func oneOf(s ...selectorDoc) termDoc {
+	return termDoc{AnyOf: s}
 }
 
 // everywhere is a logical cloud of all clusters.
 var everywhere = []string{"p+a", "p+b", "p+c", "p+d", "q+a"}
 
-func decide(t context.Context, i intent, members []string) (placement.Decision, error) {
+func decide(t context.Context, i intentDoc, members []string) (placement.Decision, error) {
 	return placement.Decide(t, placement.Request{App: "web", Intent: i, Inventory: inventory()}, []placement.Filter{cloud.New("lc", members)})
 }
 
@@ -71,31 +71,31 @@ func TestDecide(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		intent  intent
+		intent  intentDoc
 		members []string
 		want    string
 	}{
-		{"a cluster by name", intent{AllOf: []term{must(name("a"))}}, everywhere, "p+a"},
-		{"clusters by label, of one provider", intent{AllOf: []term{must(label("east"))}}, everywhere, "p+a p+b"},
-		{"a cluster named twice counts once", intent{AllOf: []term{must(name("a")), must(label("east")), must(name("a"))}}, everywhere, "p+a p+b"},
-		{"of alternatives the first by name", intent{AnyOf: []selector{name("c"), name("b")}}, everywhere, "p+b"},
-		{"of alternatives by label the first by name", intent{AnyOf: []selector{label("east")}}, everywhere, "p+a"},
-		{"a mandatory cluster stays though an alternative precedes it", intent{AllOf: []term{must(name("b"))}, AnyOf: []selector{name("a"), name("b")}}, everywhere, "p+b"},
-		{"alternatives and a mandatory cluster", intent{AllOf: []term{must(name("d")), oneOf(name("c"), name("b"))}}, everywhere, "p+b p+d"},
-		{"two groups that share a cluster", intent{AllOf: []term{oneOf(name("b"), name("c"))}, AnyOf: []selector{name("a"), name("b")}}, everywhere, "p+b"},
-		{"an alternative outside of the cloud is passed over", intent{AnyOf: []selector{name("a"), name("b")}}, []string{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
-		{"alternatives outside of the cloud are reported even if none is needed", intent{AllOf: []term{must(name("b"))}, AnyOf: []selector{name("a"), name("b")}}, []string{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
-		{"a mandatory cluster outside of the cloud", intent{AllOf: []term{must(label("east"))}}, []string{"p+b"}, "The specified Logical Cloud doesn't provide the mandatory clusters: p+a"},
-		{"all alternatives outside of the cloud", intent{AnyOf: []selector{name("a"), name("c")}}, []string{"p+b"}, "No compatible clusters have been provided to the Deployment Intent Group: no candidate of an anyOf is left: p+a (is not in logical cloud lc; add a cluster reference to use it), p+c (is not in logical cloud lc; add a cluster reference to use it)"},
-		{"an empty intent", intent{}, everywhere, "No compatible clusters have been provided to the Deployment Intent Group"},
-		{"an unknown cluster", intent{AllOf: []term{must(name("x"))}}, everywhere, "cluster p+x is not registered"},
-		{"a label that no cluster has", intent{AnyOf: []selector{name("a"), label("north")}}, everywhere, "no cluster of provider p has the label north"},
-		{"an empty term", intent{AllOf: []term{{}}}, everywhere, "Missing clusterProvider in an intent"},
-		{"a selector without provider", intent{AllOf: []term{must(selector{Cluster: "a"})}}, everywhere, "Missing clusterProvider in an intent: cluster a"},
-		{"a selector without cluster", intent{AnyOf: []selector{{Provider: "p"}}}, everywhere, "Missing cluster or clusterLabel: clusterProvider p"},
-		{"a selector with cluster and label", intent{AllOf: []term{oneOf(selector{Provider: "p", Cluster: "a", Label: "east"})}}, everywhere, "Only one of cluster name or cluster label allowed: clusterProvider p, cluster a, clusterLabel east"},
-		{"a term with selector and alternatives", intent{AllOf: []term{{Selector: name("a"), AnyOf: []selector{name("b")}}}}, everywhere, "allOf element 1 holds both a selector and anyOf; use one element for each"},
-		{"all mistakes at once", intent{AllOf: []term{must(name("x")), {}}, AnyOf: []selector{label("north")}}, everywhere, "cluster p+x is not registered; Missing clusterProvider in an intent; no cluster of provider p has the label north"},
+		{"a cluster by name", intentDoc{AllOf: []termDoc{must(name("a"))}}, everywhere, "p+a"},
+		{"clusters by label, of one provider", intentDoc{AllOf: []termDoc{must(label("east"))}}, everywhere, "p+a p+b"},
+		{"a cluster named twice counts once", intentDoc{AllOf: []termDoc{must(name("a")), must(label("east")), must(name("a"))}}, everywhere, "p+a p+b"},
+		{"of alternatives the first by name", intentDoc{AnyOf: []selectorDoc{name("c"), name("b")}}, everywhere, "p+b"},
+		{"of alternatives by label the first by name", intentDoc{AnyOf: []selectorDoc{label("east")}}, everywhere, "p+a"},
+		{"a mandatory cluster stays though an alternative precedes it", intentDoc{AllOf: []termDoc{must(name("b"))}, AnyOf: []selectorDoc{name("a"), name("b")}}, everywhere, "p+b"},
+		{"alternatives and a mandatory cluster", intentDoc{AllOf: []termDoc{must(name("d")), oneOf(name("c"), name("b"))}}, everywhere, "p+b p+d"},
+		{"two groups that share a cluster", intentDoc{AllOf: []termDoc{oneOf(name("b"), name("c"))}, AnyOf: []selectorDoc{name("a"), name("b")}}, everywhere, "p+b"},
+		{"an alternative outside of the cloud is passed over", intentDoc{AnyOf: []selectorDoc{name("a"), name("b")}}, []string{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
+		{"alternatives outside of the cloud are reported even if none is needed", intentDoc{AllOf: []termDoc{must(name("b"))}, AnyOf: []selectorDoc{name("a"), name("b")}}, []string{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
+		{"a mandatory cluster outside of the cloud", intentDoc{AllOf: []termDoc{must(label("east"))}}, []string{"p+b"}, "The specified Logical Cloud doesn't provide the mandatory clusters: p+a"},
+		{"all alternatives outside of the cloud", intentDoc{AnyOf: []selectorDoc{name("a"), name("c")}}, []string{"p+b"}, "No compatible clusters have been provided to the Deployment Intent Group: no candidate of an anyOf is left: p+a (is not in logical cloud lc; add a cluster reference to use it), p+c (is not in logical cloud lc; add a cluster reference to use it)"},
+		{"an empty intent", intentDoc{}, everywhere, "No compatible clusters have been provided to the Deployment Intent Group"},
+		{"an unknown cluster", intentDoc{AllOf: []termDoc{must(name("x"))}}, everywhere, "cluster p+x is not registered"},
+		{"a label that no cluster has", intentDoc{AnyOf: []selectorDoc{name("a"), label("north")}}, everywhere, "no cluster of provider p has the label north"},
+		{"an empty term", intentDoc{AllOf: []termDoc{{}}}, everywhere, "Missing clusterProvider in an intent"},
+		{"a selector without provider", intentDoc{AllOf: []termDoc{must(selectorDoc{Cluster: "a"})}}, everywhere, "Missing clusterProvider in an intent: cluster a"},
+		{"a selector without cluster", intentDoc{AnyOf: []selectorDoc{{Provider: "p"}}}, everywhere, "Missing cluster or clusterLabel: clusterProvider p"},
+		{"a selector with cluster and label", intentDoc{AllOf: []termDoc{oneOf(selectorDoc{Provider: "p", Cluster: "a", Label: "east"})}}, everywhere, "Only one of cluster name or cluster label allowed: clusterProvider p, cluster a, clusterLabel east"},
+		{"a term with selector and alternatives", intentDoc{AllOf: []termDoc{{Selector: name("a"), AnyOf: []selectorDoc{name("b")}}}}, everywhere, "allOf element 1 holds both a selector and anyOf; use one element for each"},
+		{"all mistakes at once", intentDoc{AllOf: []termDoc{must(name("x")), {}}, AnyOf: []selectorDoc{label("north")}}, everywhere, "cluster p+x is not registered; Missing clusterProvider in an intent; no cluster of provider p has the label north"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +119,7 @@ func TestDecide(t *testing.T) {
 
 func TestDecisionsSayWhy(t *testing.T) {
 	t.Parallel()
-	i := intent{AllOf: []term{must(label("east")), must(name("a")), oneOf(name("d"), label("west"))}, AnyOf: []selector{name("b"), {Provider: "q", Cluster: "a"}}}
+	i := intentDoc{AllOf: []termDoc{must(label("east")), must(name("a")), oneOf(name("d"), label("west"))}, AnyOf: []selectorDoc{name("b"), {Provider: "q", Cluster: "a"}}}
 	d, err := decide(t.Context(), i, []string{"p+a", "p+b", "p+c", "p+d", "q+a"})
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestErrorsNameAFewClustersOnly(t *testing.T) {
 	for i := range 1000 {
 		all = append(all, placement.Cluster{Provider: "p", Name: fmt.Sprintf("c%03d", i), Labels: []string{"east"}})
 	}
-	req := placement.Request{Intent: intent{AllOf: []term{must(label("east"))}}, Inventory: all}
+	req := placement.Request{Intent: intentDoc{AllOf: []termDoc{must(label("east"))}}, Inventory: all}
 	_, err := placement.Decide(t.Context(), req, []placement.Filter{cloud.New("lc", nil)})
 	if err == nil || !strings.HasSuffix(err.Error(), "p+c019, and 980 more") {
 		t.Errorf("Decide = %v", err)
@@ -183,7 +183,7 @@ func TestFilters(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			req := placement.Request{App: "web", Intent: intent{AllOf: []term{must(name("a")), must(name("b"))}}, Inventory: inventory()}
+			req := placement.Request{App: "web", Intent: intentDoc{AllOf: []termDoc{must(name("a")), must(name("b"))}}, Inventory: inventory()}
 			_, err := placement.Decide(t.Context(), req, tt.filters)
 			if !errs.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Decide = %v, want %v with %q", err, tt.kind, tt.want)
@@ -193,18 +193,18 @@ func TestFilters(t *testing.T) {
 }
 
 // genSelectors draws selectors that match the inventory, or nothing.
-func genSelectors(least int) *rapid.Generator[[]selector] {
-	return rapid.SliceOfN(rapid.SampledFrom([]selector{
+func genSelectors(least int) *rapid.Generator[[]selectorDoc] {
+	return rapid.SliceOfN(rapid.SampledFrom([]selectorDoc{
 		name("a"), name("b"), name("c"), name("d"), label("east"), label("west"), label("big"), {Provider: "q", Cluster: "a"}, {Provider: "q", Label: "east"},
 	}), least, 4)
 }
 
-func genIntent() *rapid.Generator[intent] {
-	return rapid.Custom(func(t *rapid.T) intent {
-		var i intent
+func genIntent() *rapid.Generator[intentDoc] {
+	return rapid.Custom(func(t *rapid.T) intentDoc {
+		var i intentDoc
 		for range rapid.IntRange(0, 4).Draw(t, "terms") {
 			if rapid.Bool().Draw(t, "nested") {
-				i.AllOf = append(i.AllOf, term{AnyOf: genSelectors(1).Draw(t, "alternatives")})
+				i.AllOf = append(i.AllOf, termDoc{AnyOf: genSelectors(1).Draw(t, "alternatives")})
 			} else {
 				i.AllOf = append(i.AllOf, must(genSelectors(1).Draw(t, "mandatory")[0]))
 			}
@@ -215,10 +215,10 @@ func genIntent() *rapid.Generator[intent] {
 }
 
 // matched returns the clusters that selectors match. It does not use Decide.
-func matched(selectors ...selector) []string {
+func matched(selectors ...selectorDoc) []string {
 	var keys []string
 	for _, c := range inventory() {
-		hit := func(s selector) bool {
+		hit := func(s selectorDoc) bool {
 			return s.Provider == c.Provider && (s.Cluster == c.Name || s.Label != "" && slices.Contains(c.Labels, s.Label))
 		}
 		if slices.ContainsFunc(selectors, hit) {
@@ -229,8 +229,8 @@ func matched(selectors ...selector) []string {
 }
 
 // meets reports which rule a decision breaks for one intent.
-func meets(i intent, chosen, members []string) error {
-	groups := [][]selector{}
+func meets(i intentDoc, chosen, members []string) error {
+	groups := [][]selectorDoc{}
 	for _, t := range i.AllOf {
 		if len(t.AnyOf) > 0 {
 			groups = append(groups, t.AnyOf)
@@ -262,7 +262,7 @@ func meets(i intent, chosen, members []string) error {
 }
 
 // possible reports whether an intent can be met at all within a cloud.
-func possible(i intent, members []string) bool {
+func possible(i intentDoc, members []string) bool {
 	in := func(key string) bool { return slices.Contains(members, key) }
 	asked := len(i.AnyOf) == 0 || slices.ContainsFunc(matched(i.AnyOf...), in)
 	for _, t := range i.AllOf {
@@ -316,7 +316,7 @@ func TestEveryIntentIsMetOrRefused(t *testing.T) {
 
 func TestMergeOfOneIsItself(t *testing.T) {
 	t.Parallel()
-	i := intent{AllOf: []term{must(name("a"))}, AnyOf: []selector{name("b")}}
+	i := intentDoc{AllOf: []termDoc{must(name("a"))}, AnyOf: []selectorDoc{name("b")}}
 	if got := placement.Merge(i); fmt.Sprint(got) != fmt.Sprint(i) {
 		t.Errorf("Merge = %v, want %v", got, i)
 	}

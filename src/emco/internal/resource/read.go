@@ -25,8 +25,8 @@ const (
 	uploadTime = 10 * time.Minute // for a body with a file to arrive
 )
 
-// upload is the content of a request.
-type upload[T any] struct {
+// requestContent is the content of a request.
+type requestContent[T any] struct {
 	doc   T
 	text  []byte // the document as it was sent
 	file  bool
@@ -35,7 +35,7 @@ type upload[T any] struct {
 }
 
 // read reads document and file, and checks neither but for their form.
-func (h *handler[T, P]) read(w http.ResponseWriter, r *http.Request) (up upload[T], err error) {
+func (h *handler[T, P]) read(w http.ResponseWriter, r *http.Request) (up requestContent[T], err error) {
 	mode := v2.Mode(r.URL.Query().Get("strict") == "true")
 	if h.def.File != nil && isMultipart(r) {
 		up, err = h.multipart(w, r)
@@ -57,7 +57,7 @@ func isMultipart(r *http.Request) bool {
 }
 
 // settle demands a file where the document needs one, and forgets it where not.
-func (h *handler[T, P]) settle(r *http.Request, up *upload[T]) error {
+func (h *handler[T, P]) settle(r *http.Request, up *requestContent[T]) error {
 	f := h.def.File
 	switch {
 	case f == nil:
@@ -73,7 +73,7 @@ func (h *handler[T, P]) settle(r *http.Request, up *upload[T]) error {
 
 // multipart reads the parts "metadata" and "file", in any order; others are
 // skipped. A large file goes to the blob store while it arrives.
-func (h *handler[T, P]) multipart(w http.ResponseWriter, r *http.Request) (up upload[T], err error) {
+func (h *handler[T, P]) multipart(w http.ResponseWriter, r *http.Request) (up requestContent[T], err error) {
 	web.Extend(w, uploadTime)
 	r.Body = http.MaxBytesReader(w, r.Body, h.def.File.Limit+2*maxBody)
 	parts, err := r.MultipartReader()
@@ -95,14 +95,14 @@ func (h *handler[T, P]) multipart(w http.ResponseWriter, r *http.Request) (up up
 	return up, errs.New(errs.Invalid, "the body has more than "+strconv.Itoa(maxParts)+" parts")
 }
 
-func (up *upload[T]) complete() error {
+func (up *requestContent[T]) complete() error {
 	if up.text == nil {
 		return errs.New(errs.Invalid, `the body has no part "metadata"`)
 	}
 	return nil
 }
 
-func (h *handler[T, P]) part(ctx context.Context, part *multipart.Part, up *upload[T]) (err error) {
+func (h *handler[T, P]) part(ctx context.Context, part *multipart.Part, up *requestContent[T]) (err error) {
 	name := part.FormName()
 	if name == "metadata" && up.text != nil || name == "file" && up.file {
 		return errs.New(errs.Invalid, `part "`+name+`" is given twice`)
@@ -118,13 +118,13 @@ func (h *handler[T, P]) part(ctx context.Context, part *multipart.Part, up *uplo
 }
 
 // store keeps the file.
-func (h *handler[T, P]) store(ctx context.Context, part *multipart.Part, up *upload[T]) (err error) {
+func (h *handler[T, P]) store(ctx context.Context, part *multipart.Part, up *requestContent[T]) (err error) {
 	f := h.def.File
 	if f.Secret {
 		up.plain, err = bounded(part, f.Limit)
 		return err
 	}
-	source := &tap{from: part}
+	source := &errorTap{from: part}
 	digest, size, err := h.db.PutBlob(ctx, source, f.Limit)
 	if source.err != nil {
 		return web.ReadError(source.err)
@@ -136,14 +136,14 @@ func (h *handler[T, P]) store(ctx context.Context, part *multipart.Part, up *upl
 	return err
 }
 
-// tap remembers the error of a source, to distinguish the client's fault from the
+// errorTap remembers the error of a source, to distinguish the client's fault from the
 // store's.
-type tap struct {
+type errorTap struct {
 	from io.Reader
 	err  error
 }
 
-func (t *tap) Read(b []byte) (int, error) {
+func (t *errorTap) Read(b []byte) (int, error) {
 	n, err := t.from.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
 		t.err = err
@@ -168,7 +168,7 @@ func tooLarge(limit int64) error {
 }
 
 // content opens the uploaded file.
-func (h *handler[T, P]) content(ctx context.Context, up upload[T]) func() (io.ReadCloser, error) {
+func (h *handler[T, P]) content(ctx context.Context, up requestContent[T]) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
 		if h.def.File.Secret {
 			return io.NopCloser(bytes.NewReader(up.plain)), nil
@@ -179,7 +179,7 @@ func (h *handler[T, P]) content(ctx context.Context, up upload[T]) func() (io.Re
 
 // write makes of an upload what is stored. old is the document that it replaces,
 // with its secret, or the zero value.
-func (h *handler[T, P]) write(ctx context.Context, at Place, up upload[T], old stored[T]) (store.Write, error) {
+func (h *handler[T, P]) write(ctx context.Context, at Place, up requestContent[T], old storedDocument[T]) (store.Write, error) {
 	w := store.Write{Key: at.Key, Parent: at.Parent, UID: old.UID, Secret: up.plain, Blobs: up.blobs}
 	if h.def.Masking != nil {
 		if err := h.def.Masking.Unmask(&up.doc, old.full); err != nil {
@@ -214,7 +214,7 @@ func (h *handler[T, P]) encode(w *store.Write, doc T) (err error) {
 }
 
 // judge applies all rules to a document, the cheap ones first.
-func (h *handler[T, P]) judge(ctx context.Context, at Place, up upload[T]) error {
+func (h *handler[T, P]) judge(ctx context.Context, at Place, up requestContent[T]) error {
 	if err := P(&up.doc).Validate(); err != nil {
 		return err
 	}

@@ -18,8 +18,8 @@ import (
 // document.
 const maxRaces = 8
 
-// stored is a document with its secret.
-type stored[T any] struct {
+// storedDocument is a document with its secret.
+type storedDocument[T any] struct {
 	store.Doc
 	plain seal.Secret
 	full  T // with secret members; the zero T if there are none
@@ -46,7 +46,7 @@ func (h *handler[T, P]) create(w http.ResponseWriter, r *http.Request) error {
 }
 
 // insert stores a new document.
-func (h *handler[T, P]) insert(ctx context.Context, at Place, up upload[T]) (store.Doc, error) {
+func (h *handler[T, P]) insert(ctx context.Context, at Place, up requestContent[T]) (store.Doc, error) {
 	if h.def.Explicit {
 		if err := h.orphan(ctx, at, nil); err != nil {
 			return store.Doc{}, err
@@ -57,7 +57,7 @@ func (h *handler[T, P]) insert(ctx context.Context, at Place, up upload[T]) (sto
 			return store.Doc{}, h.first(ctx, at, err)
 		}
 	}
-	write, err := h.write(ctx, at, up, stored[T]{})
+	write, err := h.write(ctx, at, up, storedDocument[T]{})
 	if err != nil {
 		return store.Doc{}, h.first(ctx, at, err)
 	}
@@ -130,7 +130,7 @@ func (h *handler[T, P]) replace(w http.ResponseWriter, r *http.Request) error {
 
 // upsert replaces the document or creates it. A client that names no revision wins
 // over whoever writes at the same time.
-func (h *handler[T, P]) upsert(r *http.Request, at Place, up upload[T]) (doc store.Doc, existed bool, err error) {
+func (h *handler[T, P]) upsert(r *http.Request, at Place, up requestContent[T]) (doc store.Doc, existed bool, err error) {
 	for range maxRaces {
 		old, err := h.load(r.Context(), at.Key)
 		switch {
@@ -165,9 +165,9 @@ func (h *handler[T, P]) lost(ctx context.Context, old store.Doc, err error) bool
 }
 
 // load reads a document with its secret.
-func (h *handler[T, P]) load(ctx context.Context, key store.Key) (stored[T], error) {
+func (h *handler[T, P]) load(ctx context.Context, key store.Key) (storedDocument[T], error) {
 	doc, err := h.db.Get(ctx, key)
-	s := stored[T]{Doc: doc}
+	s := storedDocument[T]{Doc: doc}
 	if err == nil && h.masksAnswers() {
 		s.full, err = store.Decode[T](doc)
 	}
@@ -185,7 +185,7 @@ func (h *handler[T, P]) load(ctx context.Context, key store.Key) (stored[T], err
 
 // update replaces old. It leaves a document with equal content as it is and runs no
 // check: applying a file twice changes nothing.
-func (h *handler[T, P]) update(ctx context.Context, at Place, up upload[T], old stored[T]) (store.Doc, error) {
+func (h *handler[T, P]) update(ctx context.Context, at Place, up requestContent[T], old storedDocument[T]) (store.Doc, error) {
 	write, err := h.write(ctx, at, clone(up), old)
 	if err != nil {
 		return store.Doc{}, err
@@ -201,7 +201,7 @@ func (h *handler[T, P]) update(ctx context.Context, at Place, up upload[T], old 
 }
 
 // clone gives an attempt a document of its own: secrets are put into it.
-func clone[T any](up upload[T]) upload[T] {
+func clone[T any](up requestContent[T]) requestContent[T] {
 	var again T
 	if text, err := json.Marshal(up.doc); err == nil && json.Unmarshal(text, &again) == nil {
 		up.doc = again

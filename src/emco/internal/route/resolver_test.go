@@ -19,20 +19,20 @@ import (
 
 const provider = "cluster-providers/edge"
 
-// fleet is the documents of provider "edge".
-type fleet struct {
+// clusterFixture holds the documents of provider "edge".
+type clusterFixture struct {
 	*testing.T
 	db *store.DB
 }
 
-func newFleet(t *testing.T) fleet {
+func newFleet(t *testing.T) clusterFixture {
 	t.Helper()
-	f := fleet{t, resourcetest.DB(t)}
+	f := clusterFixture{t, resourcetest.DB(t)}
 	f.put(provider, v2.Named{}, "")
 	return f
 }
 
-func (f fleet) put(key store.Key, doc any, secret string) {
+func (f clusterFixture) put(key store.Key, doc any, secret string) {
 	f.Helper()
 	w := store.Write{Key: key, Parent: store.Key(path.Dir(path.Dir(string(key)))), Secret: seal.Secret(secret)}
 	if w.Parent == "." {
@@ -51,7 +51,7 @@ func (f fleet) put(key store.Key, doc any, secret string) {
 }
 
 // register registers a cluster; one without settings is reached directly.
-func (f fleet) register(name string, g v2.GitOps, kubeconfig string) {
+func (f clusterFixture) register(name string, g v2.GitOps, kubeconfig string) {
 	f.Helper()
 	c := v2.Cluster{Named: v2.Named{Metadata: v2.Metadata{Name: name}}}
 	c.Spec.GitOps = g
@@ -59,7 +59,7 @@ func (f fleet) register(name string, g v2.GitOps, kubeconfig string) {
 }
 
 // syncObject stores a sync object that names a repository.
-func (f fleet) syncObject(name, url, branch string) {
+func (f clusterFixture) syncObject(name, url, branch string) {
 	f.Helper()
 	f.put(store.Key(provider+"/cluster-sync-objects/"+name), nil, syncObject(name, url, branch))
 }
@@ -68,7 +68,7 @@ func syncObject(name, url, branch string) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"kv":[{"url":%q},{"branch":%q},{"userName":"emco"},{"gitToken":"secret"}]}}`, name, url, branch)
 }
 
-func (f fleet) resolver() *route.Resolver {
+func (f clusterFixture) resolver() *route.Resolver {
 	return &route.Resolver{DB: f.db, Rules: gitops.Rules{}, Backends: backends.Backends()}
 }
 

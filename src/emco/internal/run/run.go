@@ -70,7 +70,7 @@ func (g *Group) Report() string {
 func (g *Group) Run(ctx context.Context) error {
 	failed := make(chan struct{})
 	var once sync.Once
-	runs := make([]*running, len(g.services))
+	runs := make([]*runningService, len(g.services))
 	for i, s := range g.services {
 		runs[i] = start(ctx, s, func() { once.Do(func() { close(failed) }) })
 		g.log.Info("service started", "service", s.Name())
@@ -87,18 +87,18 @@ func (g *Group) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// running is a service with a context of its own, so that services end in order
+// runningService is a service with a context of its own, so that services end in order
 // and not all at once.
-type running struct {
+type runningService struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error
 }
 
 // start runs s until it is stopped; over is called if it ends before that.
-func start(ctx context.Context, s Service, over func()) *running {
+func start(ctx context.Context, s Service, over func()) *runningService {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &running{cancel: cancel, done: make(chan struct{})}
+	r := &runningService{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		err := s.Run(own)
@@ -113,7 +113,7 @@ func start(ctx context.Context, s Service, over func()) *running {
 	return r
 }
 
-func (r *running) stop() error {
+func (r *runningService) stop() error {
 	r.cancel()
 	<-r.done
 	return r.err

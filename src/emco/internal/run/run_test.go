@@ -10,22 +10,22 @@ import (
 	"testing"
 )
 
-// journal records the order in which services end.
-type journal struct {
+// closeJournal records the order in which services end.
+type closeJournal struct {
 	mu    sync.Mutex
 	ended []string
 }
 
-type fake struct {
+type fakeService struct {
 	name string
-	j    *journal
+	j    *closeJournal
 	fail chan error
 }
 
-func (f fake) Name() string { return f.name }
-func (f fake) Ready() error { return errors.New("warming up") }
+func (f fakeService) Name() string { return f.name }
+func (f fakeService) Ready() error { return errors.New("warming up") }
 
-func (f fake) Run(ctx context.Context) error {
+func (f fakeService) Run(ctx context.Context) error {
 	defer func() {
 		f.j.mu.Lock()
 		defer f.j.mu.Unlock()
@@ -41,8 +41,8 @@ func (f fake) Run(ctx context.Context) error {
 
 func TestServicesStopInReverseOrder(t *testing.T) {
 	t.Parallel()
-	j := &journal{}
-	g := NewGroup(slog.New(slog.DiscardHandler), fake{name: "a", j: j}, fake{name: "b", j: j}, fake{name: "c", j: j})
+	j := &closeJournal{}
+	g := NewGroup(slog.New(slog.DiscardHandler), fakeService{name: "a", j: j}, fakeService{name: "b", j: j}, fakeService{name: "c", j: j})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := g.Run(ctx); err != nil {
@@ -55,8 +55,8 @@ func TestServicesStopInReverseOrder(t *testing.T) {
 
 func TestAFailedServiceEndsTheGroup(t *testing.T) {
 	t.Parallel()
-	j, fail := &journal{}, make(chan error, 1)
-	g := NewGroup(slog.New(slog.DiscardHandler), fake{name: "a", j: j}, fake{name: "b", j: j, fail: fail})
+	j, fail := &closeJournal{}, make(chan error, 1)
+	g := NewGroup(slog.New(slog.DiscardHandler), fakeService{name: "a", j: j}, fakeService{name: "b", j: j, fail: fail})
 	fail <- errors.New("disk full")
 	if err := g.Run(t.Context()); err == nil || err.Error() != "b: disk full" {
 		t.Errorf("got %v", err)
@@ -67,15 +67,15 @@ func TestAFailedServiceEndsTheGroup(t *testing.T) {
 	}
 }
 
-// talker is a ready service with a state.
-type talker struct{ fake }
+// statefulService is a ready service with a state.
+type statefulService struct{ fakeService }
 
-func (talker) Ready() error  { return nil }
-func (talker) State() string { return "works on 3 of 8 shards" }
+func (statefulService) Ready() error  { return nil }
+func (statefulService) State() string { return "works on 3 of 8 shards" }
 
 func TestReportSaysMoreOfThoseThatDo(t *testing.T) {
 	t.Parallel()
-	g := NewGroup(slog.New(slog.DiscardHandler), fake{name: "a"}, talker{fake{name: "b"}})
+	g := NewGroup(slog.New(slog.DiscardHandler), fakeService{name: "a"}, statefulService{fakeService{name: "b"}})
 	if got, want := g.Report(), "a: not ready: warming up\nb: ready; works on 3 of 8 shards\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -83,7 +83,7 @@ func TestReportSaysMoreOfThoseThatDo(t *testing.T) {
 
 func TestReadyNamesWhoIsNot(t *testing.T) {
 	t.Parallel()
-	g := NewGroup(slog.New(slog.DiscardHandler), fake{name: "a"}, fake{name: "b"})
+	g := NewGroup(slog.New(slog.DiscardHandler), fakeService{name: "a"}, fakeService{name: "b"})
 	if got, want := g.Ready().Error(), "a: warming up\nb: warming up"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -24,24 +24,24 @@ func notification(s v2.Status, r *pb.StatusRegistration) *pb.StatusNotification 
 	return out
 }
 
-// view is the view that was asked for.
-type view struct {
+// stateMapping maps the states of resources to the values that the client asked for.
+type stateMapping struct {
 	ready    bool
 	filtered bool
 	good     string // state of a resource that is as it should be
 	yes, no  pb.StatusValue
 }
 
-func viewOf(r *pb.StatusRegistration) view {
-	v := view{good: string(appcontext.Applied), yes: pb.StatusValue_DEPLOYED, no: pb.StatusValue_NOT_DEPLOYED}
+func viewOf(r *pb.StatusRegistration) stateMapping {
+	v := stateMapping{good: string(appcontext.Applied), yes: pb.StatusValue_DEPLOYED, no: pb.StatusValue_NOT_DEPLOYED}
 	if r.GetStatusType() == pb.StatusRegistration_READY {
-		v = view{ready: true, good: v2.Ready, yes: pb.StatusValue_READY, no: pb.StatusValue_NOT_READY}
+		v = stateMapping{ready: true, good: v2.Ready, yes: pb.StatusValue_READY, no: pb.StatusValue_NOT_READY}
 	}
 	v.filtered = len(r.GetApps())+len(r.GetClusters())+len(r.GetResources()) > 0
 	return v
 }
 
-func (v view) value(good bool) pb.StatusValue {
+func (v stateMapping) value(good bool) pb.StatusValue {
 	if good {
 		return v.yes
 	}
@@ -49,7 +49,7 @@ func (v view) value(good bool) pb.StatusValue {
 }
 
 // done reports whether the objects that pass the filter are as they should be.
-func (v view) done(s v2.Status) bool {
+func (v stateMapping) done(s v2.Status) bool {
 	switch {
 	case v.ready:
 		return s.ReadyStatus == v2.Ready
@@ -59,7 +59,7 @@ func (v view) done(s v2.Status) bool {
 	return s.DeployedStatus == v2.StatusInstantiated
 }
 
-func (v view) counts(s v2.Status) map[string]int32 {
+func (v stateMapping) counts(s v2.Status) map[string]int32 {
 	out := map[string]int32{}
 	for _, counts := range []map[string]int{s.DeployedCounts, s.ReadyCounts} {
 		for state, n := range counts {
@@ -69,7 +69,7 @@ func (v view) counts(s v2.Status) map[string]int32 {
 	return out
 }
 
-func (v view) detail(app string, c v2.ClusterStatus) *pb.StatusDetail {
+func (v stateMapping) detail(app string, c v2.ClusterStatus) *pb.StatusDetail {
 	out := &pb.StatusDetail{App: app, Cluster: c.Key().String(), Connectivity: c.Connectivity, Error: c.Error}
 	all := true
 	for _, r := range c.Resources {

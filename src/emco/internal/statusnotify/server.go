@@ -215,23 +215,23 @@ func empty(ctx context.Context, box <-chan *pb.StatusNotification, stream grpc.S
 	}
 }
 
-// asked is what a client wants to know.
-type asked struct {
+// statusRequest is the status that a client asks for.
+type statusRequest struct {
 	feed  statusview.Feed
 	query statusview.Query
 	r     *pb.StatusRegistration
 }
 
 // ask finds what a registration is about.
-func (s *Server) ask(ctx context.Context, r *pb.StatusRegistration) (asked, error) {
+func (s *Server) ask(ctx context.Context, r *pb.StatusRegistration) (statusRequest, error) {
 	if r.GetClientId() == "" {
-		return asked{}, errs.New(errs.Invalid, "clientId: missing")
+		return statusRequest{}, errs.New(errs.Invalid, "clientId: missing")
 	}
 	source, who, err := s.source(r)
 	if err != nil {
-		return asked{}, err
+		return statusRequest{}, err
 	}
-	out := asked{r: r}
+	out := statusRequest{r: r}
 	output := statusview.Summary
 	if r.GetOutput() == pb.StatusRegistration_ALL {
 		output = statusview.All
@@ -269,7 +269,7 @@ func (s *Server) source(r *pb.StatusRegistration) (source Source, who v2.Identit
 
 // fill puts notifications that differ from the one before into the box, in the place of
 // one that was not taken yet.
-func (a asked) fill(box chan *pb.StatusNotification) func(statusview.Answer) error {
+func (a statusRequest) fill(box chan *pb.StatusNotification) func(statusview.Answer) error {
 	var last *pb.StatusNotification
 	return func(answer statusview.Answer) error {
 		n := notification(answer.Status(), a.r)

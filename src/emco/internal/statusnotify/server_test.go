@@ -28,9 +28,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// site is a server over a real etcd, with the group "d" of which revision 1 wants app "a"
+// serverFixture is a server over a real etcd, with the group "d" of which revision 1 wants app "a"
 // on two clusters, and a client of it.
-type site struct {
+type serverFixture struct {
 	*testing.T
 	store  *appcontext.Store
 	bundle appcontext.Digest
@@ -42,7 +42,7 @@ type site struct {
 
 const uid = "7"
 
-func newSite(t *testing.T, limit int) *site {
+func newSite(t *testing.T, limit int) *serverFixture {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() {
@@ -50,7 +50,7 @@ func newSite(t *testing.T, limit int) *site {
 			t.Error(err)
 		}
 	})
-	s := &site{T: t, store: contexttest.New(t)}
+	s := &serverFixture{T: t, store: contexttest.New(t)}
 	s.publish()
 	m := mirror.New(s.store, slog.New(slog.DiscardHandler))
 	o := statusview.Default()
@@ -71,7 +71,7 @@ func newSite(t *testing.T, limit int) *site {
 }
 
 // serve runs services until stop, or the end of the test.
-func (s *site) serve(services ...func(context.Context) error) {
+func (s *serverFixture) serve(services ...func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
 	var wg sync.WaitGroup
 	for _, run := range services {
@@ -85,7 +85,7 @@ func (s *site) serve(services ...func(context.Context) error) {
 	s.Cleanup(s.stop)
 }
 
-func (s *site) groups(r *statusview.Reader) Source {
+func (s *serverFixture) groups(r *statusview.Reader) Source {
 	return func(_ context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error) {
 		if who.Name != "d" {
 			return statusview.Feed{}, errs.New(errs.NotFound, "DeploymentIntentGroup not found")
@@ -97,7 +97,7 @@ func (s *site) groups(r *statusview.Reader) Source {
 	}
 }
 
-func (s *site) clouds(r *statusview.Reader) Source {
+func (s *serverFixture) clouds(r *statusview.Reader) Source {
 	return func(_ context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error) {
 		doc := store.Doc{Key: "projects/p/logical-clouds/lc", UID: "9"}
 		return statusview.Feed{UID: "9", Read: func(ctx context.Context) (statusview.Answer, error) {
@@ -106,14 +106,14 @@ func (s *site) clouds(r *statusview.Reader) Source {
 	}
 }
 
-func (s *site) must(err error) {
+func (s *serverFixture) must(err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
 	}
 }
 
-func (s *site) publish() {
+func (s *serverFixture) publish() {
 	s.Helper()
 	objects, err := manifest.Parse("x", []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: one, namespace: default}}"))
 	s.must(err)
@@ -134,7 +134,7 @@ func (s *site) publish() {
 	s.must(err)
 }
 
-func (s *site) pair(cluster string, phase appcontext.Phase, why string) {
+func (s *serverFixture) pair(cluster string, phase appcontext.Phase, why string) {
 	s.Helper()
 	p := appcontext.Pair{Key: appcontext.PairKey{Cluster: cluster, UID: uid, App: "a"}, Rev: 1, Desired: s.bundle, Phase: phase, Error: why}
 	if phase == appcontext.Applied {
@@ -143,7 +143,7 @@ func (s *site) pair(cluster string, phase appcontext.Phase, why string) {
 	s.must(s.store.PutPairs(s.Context(), appcontext.Fence{}, []appcontext.Pair{p}, nil))
 }
 
-func (s *site) report(cluster, condition string) {
+func (s *serverFixture) report(cluster, condition string) {
 	s.Helper()
 	r := appcontext.Report{Key: appcontext.PairKey{Cluster: cluster, UID: uid, App: "a"}, Resources: []appcontext.ResourceStatus{{ID: s.object.ID, Status: condition, Content: s.object.Stamp()}}}
 	s.must(s.store.PutReports(s.Context(), appcontext.Fence{}, []appcontext.Report{r}, nil))
@@ -151,7 +151,7 @@ func (s *site) report(cluster, condition string) {
 
 var digKey = &pb.StatusRegistration_DigKey{DigKey: &pb.DigKey{Project: "p", CompositeApp: "ca", CompositeAppVersion: "v1", DeploymentIntentGroup: "d"}}
 
-func (s *site) register(r *pb.StatusRegistration) grpc.ServerStreamingClient[pb.StatusNotification] {
+func (s *serverFixture) register(r *pb.StatusRegistration) grpc.ServerStreamingClient[pb.StatusNotification] {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
 	s.Cleanup(cancel)
@@ -161,7 +161,7 @@ func (s *site) register(r *pb.StatusRegistration) grpc.ServerStreamingClient[pb.
 }
 
 // until takes notifications until one is as wanted, and returns it with their number.
-func (s *site) until(stream grpc.ServerStreamingClient[pb.StatusNotification], ok func(*pb.StatusNotification) bool) (*pb.StatusNotification, int) {
+func (s *serverFixture) until(stream grpc.ServerStreamingClient[pb.StatusNotification], ok func(*pb.StatusNotification) bool) (*pb.StatusNotification, int) {
 	s.Helper()
 	for n := 1; ; n++ {
 		got, err := stream.Recv()

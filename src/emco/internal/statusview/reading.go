@@ -19,9 +19,9 @@ const (
 	otherContent    = "it now has other content"
 )
 
-// reading is what a cluster reports of one app: nothing, a report, or a report that is too
+// clusterReading is what a cluster reports of one app: nothing, a report, or a report that is too
 // old to be trusted.
-type reading struct {
+type clusterReading struct {
 	report *mirror.Report // nil: none
 	at     time.Time      // when the cluster last sent or confirmed the report
 	stale  bool
@@ -30,12 +30,12 @@ type reading struct {
 // readingOf checks the age of a report that was sent or confirmed at some time. Reports of
 // clusters that are watched directly do not age: the watch reports when it is lost, and
 // sends nothing while nothing changes.
-func (r *Reader) readingOf(report *mirror.Report, at, now time.Time) reading {
-	return reading{report, at, report != nil && report.Seq > 0 && now.Sub(at) > r.options.Stale}
+func (r *Reader) readingOf(report *mirror.Report, at, now time.Time) clusterReading {
+	return clusterReading{report, at, report != nil && report.Seq > 0 && now.Sub(at) > r.options.Stale}
 }
 
 // expires returns when the reading becomes stale; zero if it never does or already is.
-func (r *Reader) expires(w reading) time.Time {
+func (r *Reader) expires(w clusterReading) time.Time {
 	if w.report == nil || w.report.Seq == 0 || w.stale {
 		return time.Time{}
 	}
@@ -43,18 +43,20 @@ func (r *Reader) expires(w reading) time.Time {
 }
 
 // silentSince begins the message about a stale reading.
-func (w reading) silentSince() string { return "no report since " + w.at.UTC().Format(time.RFC3339) }
+func (w clusterReading) silentSince() string {
+	return "no report since " + w.at.UTC().Format(time.RFC3339)
+}
 
 // lost reports whether the cluster is known to be unreachable: its report is stale, or all of
 // its objects are Unknown.
-func (w reading) lost() bool {
+func (w clusterReading) lost() bool {
 	return w.stale || len(w.report.Objects) > 0 && !slices.ContainsFunc(w.report.Objects, func(s mirror.Status) bool {
 		return s.Value().Status != v2.Unknown
 	})
 }
 
 // objectsByKey indexes the reported objects.
-func (w reading) objectsByKey() map[manifest.ObjectKey]appcontext.ResourceStatus {
+func (w clusterReading) objectsByKey() map[manifest.ObjectKey]appcontext.ResourceStatus {
 	out := make(map[manifest.ObjectKey]appcontext.ResourceStatus, len(w.report.Objects))
 	for _, h := range w.report.Objects {
 		s := h.Value()
@@ -65,7 +67,7 @@ func (w reading) objectsByKey() map[manifest.ObjectKey]appcontext.ResourceStatus
 
 // readiness returns upstream's status of an object, which must have exactly the content of ref.
 // If past is set, other content is no failure.
-func (w reading) readiness(reported map[manifest.ObjectKey]appcontext.ResourceStatus, ref appcontext.Ref, past bool) objectState {
+func (w clusterReading) readiness(reported map[manifest.ObjectKey]appcontext.ResourceStatus, ref appcontext.Ref, past bool) objectState {
 	if w.report == nil {
 		return objectState{state: v2.Unknown, reason: noReport}
 	}
@@ -89,7 +91,7 @@ func (w reading) readiness(reported map[manifest.ObjectKey]appcontext.ResourceSt
 }
 
 // aged replaces a state from a stale reading by Unknown, and names the old state.
-func (w reading) aged(o objectState) objectState {
+func (w clusterReading) aged(o objectState) objectState {
 	if !w.stale || o.state == v2.Unknown {
 		return o
 	}
@@ -115,7 +117,7 @@ type healthVerdict struct {
 	held         bool // the cluster reports every object, with the desired content
 }
 
-func (w reading) verdict(reported map[manifest.ObjectKey]appcontext.ResourceStatus, refs []appcontext.Ref) healthVerdict {
+func (w clusterReading) verdict(reported map[manifest.ObjectKey]appcontext.ResourceStatus, refs []appcontext.Ref) healthVerdict {
 	out := healthVerdict{held: w.report != nil}
 	for _, ref := range refs {
 		o := w.readiness(reported, ref, false)
@@ -126,7 +128,7 @@ func (w reading) verdict(reported map[manifest.ObjectKey]appcontext.ResourceStat
 }
 
 // addExtras counts the objects that the cluster has in addition to the rendered ones.
-func (d *healthVerdict) addExtras(w reading) {
+func (d *healthVerdict) addExtras(w clusterReading) {
 	for _, h := range w.report.Extras {
 		s := h.Value()
 		if o := w.aged(objectState{state: readyStatusOf(s.Status), reason: s.Reason}); o.state != v2.NotPresent {

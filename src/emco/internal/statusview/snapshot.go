@@ -41,7 +41,7 @@ type placeStatus struct {
 	past       []objectState     // of an app of an older revision: the state of each object
 
 	// set by statusView.readReports
-	reading reading
+	reading clusterReading
 	ready   *classStatus
 }
 

@@ -243,7 +243,7 @@ func (v *statusView) setState(r *v2.ResourceStatus, state string) {
 }
 
 // extras returns the app's objects that the cluster has in addition to the rendered ones.
-func (v *statusView) extras(w reading, counts map[string]int) (out []v2.ResourceStatus) {
+func (v *statusView) extras(w clusterReading, counts map[string]int) (out []v2.ResourceStatus) {
 	if w.report == nil {
 		return nil
 	}
@@ -296,7 +296,7 @@ func (v *statusView) describe(c *v2.ClusterStatus, p *placeStatus) {
 }
 
 // connectivity returns upstream's status of the connection to a cluster.
-func connectivity(p *appcontext.Pair, w reading) string {
+func connectivity(p *appcontext.Pair, w clusterReading) string {
 	switch {
 	case p != nil && p.Phase == appcontext.Retrying:
 		return "Retrying"

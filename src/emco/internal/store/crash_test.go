@@ -15,9 +15,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/sqlite"
 )
 
-// dying is a driver whose process dies at its n-th write: before it is done, or
+// crashingDriver is a driver whose process dies at its n-th write: before it is done, or
 // after it is done but before anyone hears of it. Nothing works from then on.
-type dying struct {
+type crashingDriver struct {
 	store.Driver
 	left  int // writes until death
 	after bool
@@ -26,7 +26,7 @@ type dying struct {
 
 var errDead = errs.New(errs.Unavailable, "the process is dead")
 
-func (d *dying) write(do func() error) error {
+func (d *crashingDriver) write(do func() error) error {
 	if d.dead {
 		return errDead
 	}
@@ -40,22 +40,22 @@ func (d *dying) write(do func() error) error {
 	return errDead
 }
 
-func (d *dying) Put(ctx context.Context, doc store.Doc, at int64) error {
+func (d *crashingDriver) Put(ctx context.Context, doc store.Doc, at int64) error {
 	return d.write(func() error { return d.Driver.Put(ctx, doc, at) })
 }
 
-func (d *dying) Remove(ctx context.Context, k store.Key, at int64) error {
+func (d *crashingDriver) Remove(ctx context.Context, k store.Key, at int64) error {
 	return d.write(func() error { return d.Driver.Remove(ctx, k, at) })
 }
 
-func (d *dying) Get(ctx context.Context, k store.Key) (store.Doc, error) {
+func (d *crashingDriver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 	if d.dead {
 		return store.Doc{}, errDead
 	}
 	return d.Driver.Get(ctx, k)
 }
 
-func (d *dying) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+func (d *crashingDriver) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
 	if d.dead {
 		return func(yield func(store.Doc, error) bool) { yield(store.Doc{}, errDead) }
 	}
@@ -129,7 +129,7 @@ func crashAt(t *testing.T, n int, after, settle bool, call func(context.Context,
 		t.Fatal(err)
 	}
 	create(t, store.New(before, nil, s), store.Write{Key: parent}, store.Write{Key: target}, store.Write{Key: holder})
-	mortal := &dying{Driver: before, left: n, after: after}
+	mortal := &crashingDriver{Driver: before, left: n, after: after}
 	acknowledged := call(t.Context(), store.New(mortal, nil, s)) == nil
 	if err := before.Close(); err != nil {
 		t.Fatal(err)

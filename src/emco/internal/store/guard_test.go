@@ -138,7 +138,7 @@ func TestAGuardThatPanicsLeavesNoGoroutine(t *testing.T) {
 func TestAWriteWhoseAnswerGotLostIsKnownByItsTag(t *testing.T) {
 	t.Parallel()
 	mem := newMemory()
-	db := store.New(deaf{mem}, nil, seal.New(seal.NewKey()))
+	db := store.New(answerlessDriver{mem}, nil, seal.New(seal.NewKey()))
 	create(t, db, store.Write{Key: parent}, store.Write{Key: child, Parent: parent, Refs: refTo(parent, true)})
 	if d, err := db.Replace(t.Context(), store.Write{Key: child, Parent: parent}, 0); err != nil || d.Rev != 2 {
 		t.Errorf("Replace = %+v, %v, want revision 2", d, err)
@@ -151,15 +151,15 @@ func TestAWriteWhoseAnswerGotLostIsKnownByItsTag(t *testing.T) {
 	}
 }
 
-// deaf is a driver that writes, but whose answers get lost on the way.
-type deaf struct{ *memory }
+// answerlessDriver is a driver that writes, but whose answers get lost on the way.
+type answerlessDriver struct{ *memoryDriver }
 
 var errDeaf = errs.New(errs.Unavailable, "connection lost")
 
-func (d deaf) Put(ctx context.Context, doc store.Doc, at int64) error {
-	return errors.Join(errDeaf, d.memory.Put(ctx, doc, at))
+func (d answerlessDriver) Put(ctx context.Context, doc store.Doc, at int64) error {
+	return errors.Join(errDeaf, d.memoryDriver.Put(ctx, doc, at))
 }
 
-func (d deaf) Remove(ctx context.Context, k store.Key, at int64) error {
-	return errors.Join(errDeaf, d.memory.Remove(ctx, k, at))
+func (d answerlessDriver) Remove(ctx context.Context, k store.Key, at int64) error {
+	return errors.Join(errDeaf, d.memoryDriver.Remove(ctx, k, at))
 }

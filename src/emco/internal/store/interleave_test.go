@@ -27,18 +27,18 @@ const (
 	holder = store.Key("holders/h")
 )
 
-// actor is one call on a DB of its own, as in a process of its own.
-type actor struct {
+// concurrentCall is one call on a DB of its own, as in a process of its own.
+type concurrentCall struct {
 	name string
 	call func(context.Context, *store.DB) error
 	may  []error // how it may fail, by reason or kind
 }
 
-// scenario is some documents and actors that work on them at the same time.
-type scenario struct {
+// callScenario has documents and actors that work on them at the same time.
+type callScenario struct {
 	name   string
 	setup  []store.Write
-	actors []actor
+	actors []concurrentCall
 	check  func(results []error, docs map[store.Key]store.Doc) error // beyond what always holds; may be nil
 }
 
@@ -47,22 +47,22 @@ type kindError errs.Kind
 
 func (k kindError) Error() string { return errs.Kind(k).String() }
 
-func createActor(w store.Write, may ...error) actor {
-	return actor{"create " + string(w.Key), func(ctx context.Context, db *store.DB) error {
+func createActor(w store.Write, may ...error) concurrentCall {
+	return concurrentCall{"create " + string(w.Key), func(ctx context.Context, db *store.DB) error {
 		_, err := db.Create(ctx, w)
 		return err
 	}, may}
 }
 
-func replaceActor(w store.Write, at int64, may ...error) actor {
-	return actor{"replace " + string(w.Key), func(ctx context.Context, db *store.DB) error {
+func replaceActor(w store.Write, at int64, may ...error) concurrentCall {
+	return concurrentCall{"replace " + string(w.Key), func(ctx context.Context, db *store.DB) error {
 		_, err := db.Replace(ctx, w, at)
 		return err
 	}, may}
 }
 
-func deleteActor(k store.Key, may ...error) actor {
-	return actor{"delete " + string(k), func(ctx context.Context, db *store.DB) error {
+func deleteActor(k store.Key, may ...error) concurrentCall {
+	return concurrentCall{"delete " + string(k), func(ctx context.Context, db *store.DB) error {
 		return db.Delete(ctx, k, nil)
 	}, may}
 }
@@ -77,7 +77,7 @@ var (
 
 // scenarios with two actors are tried in every interleaving, those with more in
 // many random ones.
-func scenarios() []scenario {
+func scenarios() []callScenario {
 	p, tgt := store.Write{Key: parent}, store.Write{Key: target}
 	c := store.Write{Key: child, Parent: parent}
 	d := store.Write{Key: child2, Parent: parent}
@@ -85,105 +85,105 @@ func scenarios() []scenario {
 	hr := store.Write{Key: holder, Refs: refTo(target, false)}
 	hm := store.Write{Key: holder, Refs: refTo(target, true)}
 	cm := store.Write{Key: child, Parent: parent, Refs: refTo(target, true)}
-	return []scenario{
+	return []callScenario{
 		{
 			"a child comes while its parent goes",
 			[]store.Write{p},
-			[]actor{createActor(c, store.ErrNoParent), deleteActor(parent, store.ErrHasChildren)},
+			[]concurrentCall{createActor(c, store.ErrNoParent), deleteActor(parent, store.ErrHasChildren)},
 			oneOf,
 		},
 		{
 			"a holder comes while its target goes",
 			[]store.Write{tgt},
-			[]actor{createActor(hm, store.ErrNoTarget), deleteActor(target, store.ErrReferenced)},
+			[]concurrentCall{createActor(hm, store.ErrNoTarget), deleteActor(target, store.ErrReferenced)},
 			oneOf,
 		},
 		{
 			"a holder that tolerates comes while its target goes",
 			[]store.Write{tgt},
-			[]actor{createActor(hr, store.ErrNoTarget), deleteActor(target, store.ErrReferenced)},
+			[]concurrentCall{createActor(hr, store.ErrNoTarget), deleteActor(target, store.ErrReferenced)},
 			nil,
 		},
 		{
 			"a holder that tolerates comes while its target comes", nil,
-			[]actor{createActor(hr), createActor(tgt)},
+			[]concurrentCall{createActor(hr), createActor(tgt)},
 			allOf,
 		},
 		{
 			"a replacement refers to what goes",
 			[]store.Write{tgt, h},
-			[]actor{replaceActor(hm, 0, store.ErrNoTarget), deleteActor(target, store.ErrReferenced)},
+			[]concurrentCall{replaceActor(hm, 0, store.ErrNoTarget), deleteActor(target, store.ErrReferenced)},
 			oneOf,
 		},
 		{
 			"a replacement refers to what goes, and tolerates",
 			[]store.Write{tgt, h},
-			[]actor{replaceActor(hr, 1, store.ErrNoTarget), deleteActor(target, store.ErrReferenced)},
+			[]concurrentCall{replaceActor(hr, 1, store.ErrNoTarget), deleteActor(target, store.ErrReferenced)},
 			nil,
 		},
 		{
 			"a replacement lets go of what goes",
 			[]store.Write{tgt, hm},
-			[]actor{replaceActor(h, 1), deleteActor(target, store.ErrReferenced)},
+			[]concurrentCall{replaceActor(h, 1), deleteActor(target, store.ErrReferenced)},
 			nil,
 		},
 		{
 			"a replacement keeps what is tried to go",
 			[]store.Write{tgt, hm},
-			[]actor{replaceActor(hm, 1), deleteActor(target, store.ErrReferenced)},
+			[]concurrentCall{replaceActor(hm, 1), deleteActor(target, store.ErrReferenced)},
 			oneOf,
 		},
 		{
 			"a document is replaced while it goes",
 			[]store.Write{h},
-			[]actor{replaceActor(h, 0, notFound, conflict), deleteActor(holder)},
+			[]concurrentCall{replaceActor(h, 0, notFound, conflict), deleteActor(holder)},
 			nil,
 		},
 		{
 			"two replace one revision",
 			[]store.Write{h},
-			[]actor{replaceActor(h, 1, conflict), replaceActor(h, 1, conflict)},
+			[]concurrentCall{replaceActor(h, 1, conflict), replaceActor(h, 1, conflict)},
 			oneOf,
 		},
 		{
 			"two replace whatever is there",
 			[]store.Write{tgt, h},
-			[]actor{replaceActor(hm, 0), replaceActor(hr, 0)},
+			[]concurrentCall{replaceActor(hm, 0), replaceActor(hr, 0)},
 			revision(holder, 3),
 		},
 		{
 			"two replace with references of their own",
 			[]store.Write{tgt, p, h},
-			[]actor{replaceActor(hm, 0), replaceActor(store.Write{Key: holder, Refs: refTo(parent, true)}, 0)},
+			[]concurrentCall{replaceActor(hm, 0), replaceActor(store.Write{Key: holder, Refs: refTo(parent, true)}, 0)},
 			revision(holder, 3),
 		},
 		{
 			"two remove one document",
 			[]store.Write{h},
-			[]actor{deleteActor(holder, notFound), deleteActor(holder, notFound)},
+			[]concurrentCall{deleteActor(holder, notFound), deleteActor(holder, notFound)},
 			oneOf,
 		},
 		{
 			"two create one document", nil,
-			[]actor{createActor(h, exists), createActor(h, exists)},
+			[]concurrentCall{createActor(h, exists), createActor(h, exists)},
 			oneOf,
 		},
 		{
 			"two children come while their parent goes",
 			[]store.Write{p},
-			[]actor{createActor(c, store.ErrNoParent), createActor(d, store.ErrNoParent), deleteActor(parent, store.ErrHasChildren)},
+			[]concurrentCall{createActor(c, store.ErrNoParent), createActor(d, store.ErrNoParent), deleteActor(parent, store.ErrHasChildren)},
 			nil,
 		},
 		{
 			"a parent is deleted and created again while a child is created",
 			[]store.Write{p},
-			[]actor{createActor(c, store.ErrNoParent), deleteActor(parent, store.ErrHasChildren), createActor(p, exists)},
+			[]concurrentCall{createActor(c, store.ErrNoParent), deleteActor(parent, store.ErrHasChildren), createActor(p, exists)},
 			nil,
 		},
 		{
 			"two remove a parent while a child comes",
 			[]store.Write{p},
-			[]actor{
+			[]concurrentCall{
 				createActor(c, store.ErrNoParent), deleteActor(parent, store.ErrHasChildren, notFound, conflict),
 				deleteActor(parent, store.ErrHasChildren, notFound, conflict),
 			},
@@ -192,7 +192,7 @@ func scenarios() []scenario {
 		{
 			"parent and target go while a child comes",
 			[]store.Write{p, tgt},
-			[]actor{
+			[]concurrentCall{
 				createActor(cm, store.ErrNoParent, store.ErrNoTarget), deleteActor(parent, store.ErrHasChildren),
 				deleteActor(target, store.ErrReferenced),
 			},
@@ -201,7 +201,7 @@ func scenarios() []scenario {
 		{
 			"a child is replaced while parent and target go",
 			[]store.Write{p, tgt, c},
-			[]actor{
+			[]concurrentCall{
 				replaceActor(cm, 0, store.ErrNoTarget), deleteActor(parent, store.ErrHasChildren),
 				deleteActor(target, store.ErrReferenced),
 			},
@@ -210,7 +210,7 @@ func scenarios() []scenario {
 		{
 			"two replace while the target goes",
 			[]store.Write{tgt, h},
-			[]actor{
+			[]concurrentCall{
 				replaceActor(hm, 0, store.ErrNoTarget), replaceActor(hm, 0, store.ErrNoTarget),
 				deleteActor(target, store.ErrReferenced),
 			},
@@ -254,7 +254,7 @@ func TestEveryInterleavingOfTwoKeepsTheStoreSound(t *testing.T) {
 		}
 		inBubble(t, s, func(t *testing.T) {
 			n := 0
-			for next := (walk{}); next != nil; n++ {
+			for next := (interleavingPath{}); next != nil; n++ {
 				plan := next
 				if err := play(t.Context(), s, time.Minute, plan.choose(&next), false); err != nil {
 					t.Fatalf("interleaving %d: %v", n, err)
@@ -279,7 +279,7 @@ func TestRandomInterleavingsKeepTheStoreSound(t *testing.T) {
 // writer may be told to try again.
 func TestNoPromiseHangsOnClocks(t *testing.T) {
 	t.Parallel()
-	settler := actor{"settle", func(ctx context.Context, db *store.DB) error { return db.Settle(ctx) }, nil}
+	settler := concurrentCall{"settle", func(ctx context.Context, db *store.DB) error { return db.Settle(ctx) }, nil}
 	for _, s := range scenarios() {
 		s.actors = append(s.actors, settler)
 		s.check = nil
@@ -288,14 +288,14 @@ func TestNoPromiseHangsOnClocks(t *testing.T) {
 }
 
 // inBubble runs f for a scenario where waiting takes no time.
-func inBubble(t *testing.T, s scenario, f func(*testing.T)) {
+func inBubble(t *testing.T, s callScenario, f func(*testing.T)) {
 	t.Run(s.name, func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, f)
 	})
 }
 
-func playRandomly(t *testing.T, s scenario, lease time.Duration, busy bool) {
+func playRandomly(t *testing.T, s callScenario, lease time.Duration, busy bool) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		if err := play(t.Context(), s, lease, r.IntN, busy); err != nil {
@@ -306,7 +306,7 @@ func playRandomly(t *testing.T, s scenario, lease time.Duration, busy bool) {
 
 // play runs a scenario in the interleaving that choose picks and checks what is
 // left. busy allows any Conflict and NotFound as a result.
-func play(ctx context.Context, s scenario, lease time.Duration, choose func(n int) int, busy bool) error {
+func play(ctx context.Context, s callScenario, lease time.Duration, choose func(n int) int, busy bool) error {
 	mem := newMemory()
 	sealer := seal.New(seal.Key{})
 	for _, w := range s.setup {
@@ -320,7 +320,7 @@ func play(ctx context.Context, s scenario, lease time.Duration, choose func(n in
 	}
 	results := make([]error, len(s.actors))
 	for i, a := range s.actors {
-		db := store.New(&stepper{mem, st, i}, nil, sealer)
+		db := store.New(&steppedDriver{mem, st, i}, nil, sealer)
 		db.SetLease(lease)
 		go func() {
 			results[i] = a.call(ctx, db)
@@ -335,7 +335,7 @@ func play(ctx context.Context, s scenario, lease time.Duration, choose func(n in
 }
 
 // judge checks the results and the documents after a play.
-func judge(s scenario, mem *memory, results []error, busy bool) error {
+func judge(s callScenario, mem *memoryDriver, results []error, busy bool) error {
 	for i, err := range results {
 		if err != nil && !allowed(err, s.actors[i].may) && !(busy && allowed(err, []error{conflict, notFound})) {
 			return fmt.Errorf("%s: unexpected error %w", s.actors[i].name, err)
@@ -360,7 +360,7 @@ func judge(s scenario, mem *memory, results []error, busy bool) error {
 	return nil
 }
 
-func deleted(s scenario, key string) bool {
+func deleted(s callScenario, key string) bool {
 	for _, a := range s.actors {
 		if a.name == "delete "+key {
 			return true
@@ -393,8 +393,8 @@ func sound(docs map[store.Key]store.Doc) error {
 	return nil
 }
 
-// stage lets one actor at a time take one step: a call of the driver.
-type stage struct {
+// stepScheduler lets one actor at a time take one step: a call of the driver.
+type stepScheduler struct {
 	events chan event
 	permit []chan struct{}
 
@@ -408,8 +408,8 @@ type event struct {
 	done  bool
 }
 
-func newStage(n int) *stage {
-	s := &stage{events: make(chan event), existed: map[store.Key]bool{}}
+func newStage(n int) *stepScheduler {
+	s := &stepScheduler{events: make(chan event), existed: map[store.Key]bool{}}
 	for range n {
 		s.permit = append(s.permit, make(chan struct{}))
 	}
@@ -417,14 +417,14 @@ func newStage(n int) *stage {
 }
 
 // step waits for the permission to take the next step.
-func (s *stage) step(actor int) {
+func (s *stepScheduler) step(actor int) {
 	s.events <- event{actor, false}
 	<-s.permit[actor]
 }
 
 // direct gives permissions until all actors have finished. A choice is made only
 // when all of them wait, so the same choices lead to the same play.
-func (s *stage) direct(actors []actor, choose func(int) int) (trace []string) {
+func (s *stepScheduler) direct(actors []concurrentCall, choose func(int) int) (trace []string) {
 	waiting := make([]bool, len(actors))
 	for running, busy := len(actors), len(actors); ; busy = 1 {
 		for ; busy > 0; busy-- {
@@ -453,20 +453,20 @@ func (s *stage) direct(actors []actor, choose func(int) int) (trace []string) {
 	}
 }
 
-// stepper makes a driver wait for permission before each call, and before each
+// steppedDriver makes a driver wait for permission before each call, and before each
 // document of a listing.
-type stepper struct {
-	inner *memory
-	stage *stage
+type steppedDriver struct {
+	inner *memoryDriver
+	stage *stepScheduler
 	actor int
 }
 
-func (s *stepper) Get(ctx context.Context, k store.Key) (store.Doc, error) {
+func (s *steppedDriver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 	s.stage.step(s.actor)
 	return s.inner.Get(ctx, k)
 }
 
-func (s *stepper) Put(ctx context.Context, d store.Doc, at int64) error {
+func (s *steppedDriver) Put(ctx context.Context, d store.Doc, at int64) error {
 	s.stage.step(s.actor)
 	err := s.inner.Put(ctx, d, at)
 	if err == nil && d.State != store.Pending {
@@ -477,7 +477,7 @@ func (s *stepper) Put(ctx context.Context, d store.Doc, at int64) error {
 
 // Remove notes in the stage when a document goes that a live one needs. The others
 // stand still meanwhile.
-func (s *stepper) Remove(ctx context.Context, k store.Key, at int64) error {
+func (s *steppedDriver) Remove(ctx context.Context, k store.Key, at int64) error {
 	s.stage.step(s.actor)
 	err := s.inner.Remove(ctx, k, at)
 	for _, d := range s.inner.all() {
@@ -488,7 +488,7 @@ func (s *stepper) Remove(ctx context.Context, k store.Key, at int64) error {
 	return err
 }
 
-func (s *stepper) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+func (s *steppedDriver) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
 	q.Limit = 1
 	return func(yield func(store.Doc, error) bool) {
 		for more := true; more; {
@@ -504,14 +504,14 @@ func (s *stepper) List(ctx context.Context, under store.Key, q store.Query) iter
 	}
 }
 
-// walk is a path through the tree of all interleavings: at each choice, what was
+// interleavingPath is a path through the tree of all interleavings: at each choice, what was
 // chosen and among how many.
-type walk []struct{ chosen, of int }
+type interleavingPath []struct{ chosen, of int }
 
 // choose returns a chooser that follows w, then always takes the first. After the
 // play, next is the path that comes after the one taken, nil after the last.
-func (w walk) choose(next *walk) func(int) int {
-	path := walk{}
+func (w interleavingPath) choose(next *interleavingPath) func(int) int {
+	path := interleavingPath{}
 	*next = nil
 	return func(n int) int {
 		chosen := 0
@@ -525,10 +525,10 @@ func (w walk) choose(next *walk) func(int) int {
 }
 
 // successor counts up the last choice that has another option left.
-func (w walk) successor() walk {
+func (w interleavingPath) successor() interleavingPath {
 	for i := len(w) - 1; i >= 0; i-- {
 		if w[i].chosen+1 < w[i].of {
-			s := append(walk{}, w[:i+1]...)
+			s := append(interleavingPath{}, w[:i+1]...)
 			s[i].chosen++
 			return s
 		}

@@ -16,14 +16,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/storetest"
 )
 
-// memory is a driver that is fast enough to try thousands of interleavings. The
+// memoryDriver is a driver that is fast enough to try thousands of interleavings. The
 // contract suite vouches for it.
-type memory struct {
+type memoryDriver struct {
 	mu   gosync.Mutex
 	docs map[store.Key]store.Doc
 }
 
-func newMemory() *memory { return &memory{docs: map[store.Key]store.Doc{}} }
+func newMemory() *memoryDriver { return &memoryDriver{docs: map[store.Key]store.Doc{}} }
 
 func TestMemoryKeepsTheContract(t *testing.T) {
 	t.Parallel()
@@ -33,7 +33,7 @@ func TestMemoryKeepsTheContract(t *testing.T) {
 	}
 }
 
-func (m *memory) Get(ctx context.Context, k store.Key) (store.Doc, error) {
+func (m *memoryDriver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d, ok := m.docs[k]
@@ -46,7 +46,7 @@ func (m *memory) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 	return clone(d), nil
 }
 
-func (m *memory) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+func (m *memoryDriver) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
 	return func(yield func(store.Doc, error) bool) {
 		for n := 1; ; n++ {
 			d, ok := m.next(under, q)
@@ -63,7 +63,7 @@ func (m *memory) List(ctx context.Context, under store.Key, q store.Query) iter.
 }
 
 // next returns the first document that a listing has to yield.
-func (m *memory) next(under store.Key, q store.Query) (store.Doc, bool) {
+func (m *memoryDriver) next(under store.Key, q store.Query) (store.Doc, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, k := range slices.Sorted(maps.Keys(m.docs)) {
@@ -81,7 +81,7 @@ func (m *memory) next(under store.Key, q store.Query) (store.Doc, bool) {
 	return store.Doc{}, false
 }
 
-func (m *memory) Put(ctx context.Context, d store.Doc, at int64) error {
+func (m *memoryDriver) Put(ctx context.Context, d store.Doc, at int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old, there := m.docs[d.Key]
@@ -97,7 +97,7 @@ func (m *memory) Put(ctx context.Context, d store.Doc, at int64) error {
 	return nil
 }
 
-func (m *memory) Remove(ctx context.Context, k store.Key, at int64) error {
+func (m *memoryDriver) Remove(ctx context.Context, k store.Key, at int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old, there := m.docs[k]
@@ -112,7 +112,7 @@ func (m *memory) Remove(ctx context.Context, k store.Key, at int64) error {
 }
 
 // all returns what is stored, in key order and in whatever state.
-func (m *memory) all() []store.Doc {
+func (m *memoryDriver) all() []store.Doc {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.SortedFunc(maps.Values(m.docs), func(a, b store.Doc) int { return cmp.Compare(a.Key, b.Key) })

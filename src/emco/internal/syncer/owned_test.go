@@ -12,21 +12,21 @@ import (
 
 var cluster = v2.ClusterKey{Provider: "p", Cluster: "c"}
 
-// fixed is a backend that plans the same edits for every target.
-type fixed struct {
+// fixedBackend is a backend that plans the same edits for every target.
+type fixedBackend struct {
 	edits []git.Edit
 	calls *int
 }
 
-func (f fixed) Plan(syncer.Target, []syncer.App) (syncer.Change, error) {
+func (f fixedBackend) Plan(syncer.Target, []syncer.App) (syncer.Change, error) {
 	*f.calls++
 	return syncer.Change{Edits: f.edits}, nil
 }
 
-// pointing is one with a pointer file.
-type pointing struct{ fixed }
+// pointerBackend is one with a pointer file.
+type pointerBackend struct{ fixedBackend }
 
-func (pointing) Pointers(t syncer.Target) []string { return []string{t.Pointer("")} }
+func (pointerBackend) Pointers(t syncer.Target) []string { return []string{t.Pointer("")} }
 
 func TestOwnedRefusesPlansBeyondTheTarget(t *testing.T) {
 	t.Parallel()
@@ -71,9 +71,9 @@ func TestOwnedRefusesPlansBeyondTheTarget(t *testing.T) {
 		{"a backslash", inside(`app\x.yaml`), false, false},
 		{"a good file and a bad one", inside("app/a/x.yaml", "../x.yaml"), false, false},
 	} {
-		var b syncer.Backend = fixed{c.edits, new(int)}
+		var b syncer.Backend = fixedBackend{c.edits, new(int)}
 		if c.points {
-			b = pointing{fixed{c.edits, new(int)}}
+			b = pointerBackend{fixedBackend{c.edits, new(int)}}
 		}
 		_, err := syncer.Owned(b).Plan(at, []syncer.App{{Name: "a"}})
 		if c.ok && err != nil || !c.ok && !errs.Is(err, errs.Internal) {
@@ -106,7 +106,7 @@ func TestOwnedRefusesBadInputBeforeTheBackendSeesIt(t *testing.T) {
 		"an app that comes twice":  {good, []syncer.App{{Name: "a"}, {Name: "b"}, {Name: "a"}}},
 	} {
 		calls := 0
-		if _, err := syncer.Owned(fixed{nil, &calls}).Plan(c.at, c.apps); !errs.Is(err, errs.Invalid) || calls > 0 {
+		if _, err := syncer.Owned(fixedBackend{nil, &calls}).Plan(c.at, c.apps); !errs.Is(err, errs.Invalid) || calls > 0 {
 			t.Errorf("%s: Plan: %v after %d calls of the backend, want Invalid and none", name, err, calls)
 		}
 	}
@@ -115,11 +115,11 @@ func TestOwnedRefusesBadInputBeforeTheBackendSeesIt(t *testing.T) {
 // The guard keeps the backend's other interfaces.
 func TestOwnedKeepsPointers(t *testing.T) {
 	t.Parallel()
-	if _, ok := syncer.Owned(fixed{}).(syncer.PointerBackend); ok {
+	if _, ok := syncer.Owned(fixedBackend{}).(syncer.PointerBackend); ok {
 		t.Error("a backend without pointers has some")
 	}
 	at := syncer.Target{Cluster: cluster, Deployment: "7"}
-	if p, ok := syncer.Owned(pointing{}).(syncer.PointerBackend); !ok || len(p.Pointers(at)) != 1 {
+	if p, ok := syncer.Owned(pointerBackend{}).(syncer.PointerBackend); !ok || len(p.Pointers(at)) != 1 {
 		t.Error("the pointers of a backend are lost")
 	}
 }

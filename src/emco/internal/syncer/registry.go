@@ -16,10 +16,10 @@ type Options map[string]string
 
 // Registry holds the backends of a program, by type.
 type Registry struct {
-	entries map[string]registration
+	entries map[string]registeredBackend
 }
 
-type registration struct {
+type registeredBackend struct {
 	open    func(Options) (Backend, error)
 	options reflect.Type
 	example Options
@@ -29,7 +29,7 @@ type registration struct {
 const rest = "*"
 
 // NewRegistry returns a registry without backends.
-func NewRegistry() *Registry { return &Registry{entries: map[string]registration{}} }
+func NewRegistry() *Registry { return &Registry{entries: map[string]registeredBackend{}} }
 
 // Register adds a backend under its type. Its options are a struct O with json tags, whose
 // fields are strings or implement encoding.TextUnmarshaler; a field of type
@@ -46,7 +46,7 @@ func Register[O any](r *Registry, name string, build func(O) (Backend, error), e
 		}
 		return build(o)
 	}
-	r.entries[name] = registration{open: open, options: reflect.TypeFor[O](), example: example}
+	r.entries[name] = registeredBackend{open: open, options: reflect.TypeFor[O](), example: example}
 }
 
 // decodeOptions decodes pairs strictly: a key without a field in into is an error that

@@ -74,8 +74,8 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = io.WriteString(w, text+"\n")
 }
 
-// problem is the body of application/problem+json.
-type problem struct {
+// problemDetails is the body of application/problem+json.
+type problemDetails struct {
 	Type      string `json:"type"` // stable: clients may branch on it
 	Title     string `json:"title"`
 	Status    int    `json:"status"`
@@ -96,7 +96,7 @@ func wantsProblem(r *http.Request) bool {
 }
 
 func writeProblem(w http.ResponseWriter, r *http.Request, status int, kind errs.Kind, text string) {
-	p := problem{
+	p := problemDetails{
 		Type:      "urn:emco:error:" + strings.ReplaceAll(kind.String(), " ", "-"),
 		Title:     http.StatusText(status),
 		Status:    status,

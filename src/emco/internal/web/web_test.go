@@ -20,29 +20,29 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// lines is a log that tests may read while it is written.
-type lines struct {
+// logLines is a log that tests may read while it is written.
+type logLines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (l *lines) Write(b []byte) (int, error) {
+func (l *logLines) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(b)
 }
 
-func (l *lines) String() string {
+func (l *logLines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-func logTo(l *lines) *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+func logTo(l *logLines) *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // serve sends one request through Wrap to a handler.
 func serve(h http.Handler, r *http.Request) (*httptest.ResponseRecorder, string) {
-	log := &lines{}
+	log := &logLines{}
 	w := httptest.NewRecorder()
 	web.Wrap(logTo(log), h).ServeHTTP(w, r)
 	return w, log.String()
@@ -220,7 +220,7 @@ func start(t *testing.T, limits web.Limits, h http.Handler) (address string, sto
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	log := logTo(&lines{})
+	log := logTo(&logLines{})
 	go func() { done <- web.Server{Log: log, Handler: web.Wrap(log, h), Limits: limits}.Serve(ctx, l) }()
 	stop = sync.OnceValue(func() error {
 		cancel()

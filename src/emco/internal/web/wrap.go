@@ -20,8 +20,8 @@ const HeaderRequestID = "X-Request-Id"
 
 var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// trace is what is known of a request while it is served.
-type trace struct {
+// requestTrace is what is known of a request while it is served.
+type requestTrace struct {
 	id    string
 	err   error
 	quiet bool
@@ -30,8 +30,8 @@ type trace struct {
 
 type traceKey struct{}
 
-func traceOf(ctx context.Context) *trace {
-	t, _ := ctx.Value(traceKey{}).(*trace)
+func traceOf(ctx context.Context) *requestTrace {
+	t, _ := ctx.Value(traceKey{}).(*requestTrace)
 	return t
 }
 
@@ -45,7 +45,7 @@ func RequestID(ctx context.Context) string {
 
 // failed reports whether something is wrong on our side. Being too busy for one of many is
 // not: there would be a line for each.
-func (t *trace) failed() bool {
+func (t *requestTrace) failed() bool {
 	if t.err == nil {
 		return false
 	}
@@ -74,7 +74,7 @@ func record(r *http.Request, err error) {
 func Wrap(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		t := &trace{id: requestID(r)}
+		t := &requestTrace{id: requestID(r)}
 		r = r.WithContext(context.WithValue(r.Context(), traceKey{}, t))
 		header := w.Header()
 		header.Set(HeaderRequestID, t.id)
@@ -120,7 +120,7 @@ func recovered(w *recorder, r *http.Request, cause any) (abort bool) {
 	return false
 }
 
-func logRequest(log *slog.Logger, r *http.Request, w *recorder, t *trace, took time.Duration) {
+func logRequest(log *slog.Logger, r *http.Request, w *recorder, t *requestTrace, took time.Duration) {
 	level := slog.LevelInfo
 	if t.quiet {
 		level = slog.LevelDebug

@@ -20,7 +20,7 @@ import (
 //	POST 409, GET 200, different     PUT: configured
 //	POST 409, GET 404                the refusal of the POST, such as a missing parent
 //	POST 409 of an action            unchanged if the status shows that it is done
-func (e *Executor) apply(ctx context.Context, t task) output.Result {
+func (e *Executor) apply(ctx context.Context, t documentRequest) output.Result {
 	item, err := anchor.Item(t.call.Path, t.doc.Names)
 	if err != nil {
 		return e.fail(t, t.call.Path, err)
@@ -50,7 +50,7 @@ func (e *Executor) apply(ctx context.Context, t task) output.Result {
 
 // accepted returns the result of an accepted action, after the pauses that the user wants.
 // A failure after that keeps the status 202.
-func (e *Executor) accepted(ctx context.Context, t task, status int) output.Result {
+func (e *Executor) accepted(ctx context.Context, t documentRequest, status int) output.Result {
 	if err := e.pause(ctx, t, t.call.Path, status); err != nil {
 		r := e.fail(t, t.call.Path, err)
 		r.Status = status
@@ -61,7 +61,7 @@ func (e *Executor) accepted(ctx context.Context, t task, status int) output.Resu
 
 // reconcile updates the stored document. refused is the answer 409 to the POST; it is the
 // failure if no document of that name exists.
-func (e *Executor) reconcile(ctx context.Context, t task, item string, refused *client.Response) output.Result {
+func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string, refused *client.Response) output.Result {
 	denied := refused.Err(http.MethodPost, t.call.Path)
 	if item == t.call.Path {
 		return e.fail(t, item, denied) // a document without a name
@@ -103,7 +103,7 @@ func adviseRefused(path string) string {
 
 // replace replaces now with the document. If the entity tag or the visible content stays
 // the same, the document was unchanged: the client cannot compare secrets.
-func (e *Executor) replace(ctx context.Context, t task, item string, now *client.Response) output.Result {
+func (e *Executor) replace(ctx context.Context, t documentRequest, item string, now *client.Response) output.Result {
 	req, err := t.request(http.MethodPut, item)
 	if err != nil {
 		return e.fail(t, item, err)
@@ -136,7 +136,7 @@ func (e *Executor) replace(ctx context.Context, t task, item string, now *client
 }
 
 // update replaces the document without reading it.
-func (e *Executor) update(ctx context.Context, t task) output.Result {
+func (e *Executor) update(ctx context.Context, t documentRequest) output.Result {
 	req, err := t.request(t.call.Method, t.call.Path)
 	if err != nil {
 		return e.fail(t, t.call.Path, err)
@@ -155,7 +155,7 @@ func (e *Executor) update(ctx context.Context, t task) output.Result {
 }
 
 // delete removes the document, or terminates the deployment that it instantiated.
-func (e *Executor) delete(ctx context.Context, t task) output.Result {
+func (e *Executor) delete(ctx context.Context, t documentRequest) output.Result {
 	path := t.call.Path
 	if t.doc.At.File == "" {
 		if err := deletable(path); err != nil {
@@ -199,7 +199,7 @@ func deletable(path string) error {
 }
 
 // get reads the stored document.
-func (e *Executor) get(ctx context.Context, t task) output.Result {
+func (e *Executor) get(ctx context.Context, t documentRequest) output.Result {
 	path := t.call.Path
 	req := client.Request{Method: http.MethodGet, Path: path}
 	if anchor.WantsJSON(path) {

@@ -14,13 +14,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/jsontree"
 )
 
-// comparison is the result of comparing a document with the stored one.
-type comparison uint8
+// documentComparison is the result of comparing a document with the stored one.
+type documentComparison uint8
 
 // The order matters: the greater of two comparisons decides.
 const (
-	same      comparison = iota
-	undecided            // the visible parts are the same; the server decides
+	same      documentComparison = iota
+	undecided                    // the visible parts are the same; the server decides
 	different
 )
 
@@ -91,7 +91,7 @@ func canonCloud(text []byte) ([]byte, error) {
 
 // compare compares the document to send with the stored one. It is undecided if there are
 // secrets, which the server does not show.
-func compare(collection string, sent, stored []byte) comparison {
+func compare(collection string, sent, stored []byte) documentComparison {
 	a, err := tree(collection, sent)
 	if err != nil {
 		return different // the server reports what is wrong with it
@@ -125,7 +125,7 @@ func tree(collection string, text []byte) (jsontree.Node, error) {
 // compareFiles compares the uploaded content by SHA-256. The server returns several files as
 // one, in the order of the upload. The result is undecided if the server does not return
 // the content.
-func (e *Executor) compareFiles(ctx context.Context, t task, item string) comparison {
+func (e *Executor) compareFiles(ctx context.Context, t documentRequest, item string) documentComparison {
 	files := t.files()
 	if len(files) == 0 {
 		return same

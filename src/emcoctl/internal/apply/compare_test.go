@@ -14,7 +14,7 @@ func TestCompare(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, kind, sent, stored string
-		want                     comparison
+		want                     documentComparison
 	}{
 		{"the same", "projects", `{"metadata":{"name":"p"}}`, `{"metadata":{"name":"p","description":"","userData1":"","userData2":""}}`, same},
 		{"another description", "projects", `{"metadata":{"name":"p","description":"x"}}`, `{"metadata":{"name":"p","description":""}}`, different},

@@ -30,7 +30,7 @@ func (e *Executor) Compare(ctx context.Context, doc document.Document) (Differen
 		return d, err
 	}
 	d.Path = item
-	t := task{verb: anchor.Get, doc: doc}
+	t := documentRequest{verb: anchor.Get, doc: doc}
 	if t.client, err = e.client(doc.Anchor); err != nil {
 		return d, err
 	}

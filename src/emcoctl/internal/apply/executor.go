@@ -45,8 +45,8 @@ func New(o Options) *Executor {
 	return &Executor{o: o, clients: map[config.Address]*client.Client{}}
 }
 
-// task is a document with its request.
-type task struct {
+// documentRequest is a document with its request.
+type documentRequest struct {
 	verb   anchor.Verb
 	doc    document.Document
 	call   anchor.Call
@@ -67,20 +67,20 @@ func (e *Executor) Run(ctx context.Context, verb anchor.Verb, docs []document.Do
 // Anchor does verb for one anchor as it is, without the rules for documents.
 func (e *Executor) Anchor(ctx context.Context, verb anchor.Verb, path string) error {
 	method := map[anchor.Verb]string{anchor.Apply: http.MethodPost, anchor.Get: http.MethodGet, anchor.Delete: http.MethodDelete}[verb]
-	t := task{verb: verb, doc: document.Document{Anchor: path}, call: anchor.Call{Method: method, Path: path, Empty: true}}
+	t := documentRequest{verb: verb, doc: document.Document{Anchor: path}, call: anchor.Call{Method: method, Path: path, Empty: true}}
 	c, err := e.client(path)
 	if err != nil {
 		return e.refuse(t, err)
 	}
 	t.client = c
-	return e.work(ctx, []task{t})
+	return e.work(ctx, []documentRequest{t})
 }
 
 // plan resolves all documents.
-func (e *Executor) plan(verb anchor.Verb, docs []document.Document) ([]task, error) {
-	tasks := make([]task, 0, len(docs))
+func (e *Executor) plan(verb anchor.Verb, docs []document.Document) ([]documentRequest, error) {
+	tasks := make([]documentRequest, 0, len(docs))
 	for _, doc := range docs {
-		t := task{verb: verb, doc: doc, call: anchor.Call{Path: doc.Anchor}}
+		t := documentRequest{verb: verb, doc: doc, call: anchor.Call{Path: doc.Anchor}}
 		c, err := e.client(doc.Anchor)
 		if err == nil {
 			t.client = c
@@ -101,7 +101,7 @@ func (e *Executor) plan(verb anchor.Verb, docs []document.Document) ([]task, err
 }
 
 // refuse reports a document that cannot be sent.
-func (e *Executor) refuse(t task, err error) error {
+func (e *Executor) refuse(t documentRequest, err error) error {
 	r := e.fail(t, t.call.Path, err)
 	e.o.Printer.Done(r)
 	return &Failures{Results: []output.Result{r}}
@@ -110,7 +110,7 @@ func (e *Executor) refuse(t task, err error) error {
 // work does the tasks and collects failures. It stops at the first refusal if the user
 // wants that, and at the first failure without an answer of the server: the next task would
 // fail for the same reason.
-func (e *Executor) work(ctx context.Context, tasks []task) error {
+func (e *Executor) work(ctx context.Context, tasks []documentRequest) error {
 	var failures Failures
 	for i, t := range tasks {
 		r := e.do(ctx, t)
@@ -131,7 +131,7 @@ func (e *Executor) work(ctx context.Context, tasks []task) error {
 }
 
 // do carries out one task.
-func (e *Executor) do(ctx context.Context, t task) output.Result {
+func (e *Executor) do(ctx context.Context, t documentRequest) output.Result {
 	switch t.verb {
 	case anchor.Apply:
 		return e.apply(ctx, t)
@@ -162,7 +162,7 @@ func (e *Executor) client(path string) (*client.Client, error) {
 }
 
 // send sends a request of a task, and shows it.
-func (e *Executor) send(ctx context.Context, t task, r client.Request) (*client.Response, error) {
+func (e *Executor) send(ctx context.Context, t documentRequest, r client.Request) (*client.Response, error) {
 	res, err := t.client.Do(ctx, r)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (e *Executor) send(ctx context.Context, t task, r client.Request) (*client.
 }
 
 // request builds the request of a task, with its file or files if it has any.
-func (t task) request(method, path string) (client.Request, error) {
+func (t documentRequest) request(method, path string) (client.Request, error) {
 	r := client.Request{Method: method, Path: path}
 	if t.call.Empty {
 		return r, nil
@@ -190,7 +190,7 @@ func (t task) request(method, path string) (client.Request, error) {
 
 // files lists the files of a document: one under upstream's constant name, or several under
 // their own.
-func (t task) files() []client.File {
+func (t documentRequest) files() []client.File {
 	if t.doc.File != "" {
 		return []client.File{client.OneFile(t.doc.File)}
 	}
@@ -202,19 +202,19 @@ func (t task) files() []client.File {
 }
 
 // result starts a result for a path.
-func (t task) result(path string) output.Result {
+func (t documentRequest) result(path string) output.Result {
 	return output.Result{Verb: t.verb, Path: path, At: t.doc.At}
 }
 
 // fail returns the result of a failed task.
-func (e *Executor) fail(t task, path string, err error) output.Result {
+func (e *Executor) fail(t documentRequest, path string, err error) output.Result {
 	r := t.result(path)
 	r.Outcome, r.Err, r.Status = output.Failed, err, client.StatusOf(err)
 	return r
 }
 
 // done returns the result of a successful task, and records what it changed.
-func (e *Executor) done(t task, path string, outcome output.Outcome, status int) output.Result {
+func (e *Executor) done(t documentRequest, path string, outcome output.Outcome, status int) output.Result {
 	r := t.result(path)
 	r.Outcome, r.Status = outcome, status
 	if outcome == output.Created || outcome == output.Configured {
@@ -224,7 +224,7 @@ func (e *Executor) done(t task, path string, outcome output.Outcome, status int)
 }
 
 // pause waits after an answer 202: for the time of Options.Pause, then for Options.Accepted.
-func (e *Executor) pause(ctx context.Context, t task, path string, status int) error {
+func (e *Executor) pause(ctx context.Context, t documentRequest, path string, status int) error {
 	if status != http.StatusAccepted {
 		return nil
 	}

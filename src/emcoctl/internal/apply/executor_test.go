@@ -18,14 +18,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
-// results is a printer that collects results.
-type results []output.Result
+// resultPrinter is a printer that collects results.
+type resultPrinter []output.Result
 
-func (*results) Begin(string)           {}
-func (*results) Called(output.Call)     {}
-func (p *results) Done(r output.Result) { *p = append(*p, r) }
-func (*results) End() error             { return nil }
-func (p *results) outcomes() (all []output.Outcome) {
+func (*resultPrinter) Begin(string)           {}
+func (*resultPrinter) Called(output.Call)     {}
+func (p *resultPrinter) Done(r output.Result) { *p = append(*p, r) }
+func (*resultPrinter) End() error             { return nil }
+func (p *resultPrinter) outcomes() (all []output.Outcome) {
 	for _, r := range *p {
 		all = append(all, r.Outcome)
 	}
@@ -45,11 +45,11 @@ func projects(n int) (docs []document.Document) {
 }
 
 // run applies documents to a server.
-func run(t *testing.T, h http.HandlerFunc, verb anchor.Verb, docs []document.Document, stop bool) (*results, error) {
+func run(t *testing.T, h http.HandlerFunc, verb anchor.Verb, docs []document.Document, stop bool) (*resultPrinter, error) {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	var out results
+	var out resultPrinter
 	e := apply.New(apply.Options{Servers: servers(t, server.URL), Printer: &out, Stop: stop})
 	return &out, e.Run(t.Context(), verb, docs)
 }

@@ -52,7 +52,7 @@ var neverStarted = []string{"", "Created", "Approved"}
 
 // checkState decides on a refused action: if the status shows that it is done, it is
 // unchanged. Otherwise the refusal is the failure.
-func (e *Executor) checkState(ctx context.Context, t task, refused *client.Response) output.Result {
+func (e *Executor) checkState(ctx context.Context, t documentRequest, refused *client.Response) output.Result {
 	path := t.call.Path
 	denied := refused.Err(http.MethodPost, path)
 	base, action := anchor.Parent(path), anchor.Last(path)

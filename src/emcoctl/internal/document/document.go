@@ -55,16 +55,16 @@ type yamlDocument struct {
 	Resource struct {
 		Anchor string `yaml:"anchor"`
 	} `yaml:"resourceContext"`
-	Metadata metadata `yaml:"metadata"`
-	Spec     Values   `yaml:"spec"`
-	File     string   `yaml:"file"`
-	Files    []string `yaml:"files"`
-	Label    string   `yaml:"clusterLabel"`
+	Metadata documentMetadata `yaml:"metadata"`
+	Spec     Values           `yaml:"spec"`
+	File     string           `yaml:"file"`
+	Files    []string         `yaml:"files"`
+	Label    string           `yaml:"clusterLabel"`
 }
 
-// metadata has the members that upstream EMCO knows; others are dropped. An empty name is sent too,
+// documentMetadata has the members that upstream EMCO knows; others are dropped. An empty name is sent too,
 // so that the server can report it.
-type metadata struct {
+type documentMetadata struct {
 	Name        string `yaml:"name" json:"name"`
 	Description string `yaml:"description" json:"description,omitempty"`
 	UserData1   string `yaml:"userData1" json:"userData1,omitempty"`
@@ -145,9 +145,9 @@ func (r yamlDocument) body() ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(struct {
-		Metadata metadata `json:"metadata"`
-		Label    string   `json:"clusterLabel,omitempty"`
-		Spec     value    `json:"spec,omitempty"`
+		Metadata documentMetadata `json:"metadata"`
+		Label    string           `json:"clusterLabel,omitempty"`
+		Spec     value            `json:"spec,omitempty"`
 	}{r.Metadata, r.Label, spec})
 }
 

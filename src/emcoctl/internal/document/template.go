@@ -68,7 +68,7 @@ func Expand(file string, text []byte, values Values) (expanded []byte, missing [
 	if err != nil {
 		return nil, nil, errs.E(errs.Malformed, "", "", errors.New(templateText(err)))
 	}
-	out := limited{left: maxExpanded}
+	out := limitedBuffer{left: maxExpanded}
 	if err := t.Execute(&out, values); err != nil {
 		return nil, nil, errs.E(errs.Malformed, "", "", errors.New(templateText(err)))
 	}
@@ -82,13 +82,13 @@ func Expand(file string, text []byte, values Values) (expanded []byte, missing [
 // follow it.
 func templateText(err error) string { return strings.TrimPrefix(err.Error(), "template: ") }
 
-// limited is a buffer that refuses to grow beyond a limit.
-type limited struct {
+// limitedBuffer is a buffer that refuses to grow beyond a limit.
+type limitedBuffer struct {
 	bytes.Buffer
 	left int
 }
 
-func (l *limited) Write(p []byte) (int, error) {
+func (l *limitedBuffer) Write(p []byte) (int, error) {
 	if l.left -= len(p); l.left < 0 {
 		return 0, fmt.Errorf("expands to more than %d bytes", maxExpanded)
 	}

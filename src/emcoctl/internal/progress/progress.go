@@ -89,7 +89,7 @@ const firstLook = 5 * time.Second
 // deployment failed, a *TimeoutError after the timeout, else that of the source; Wait
 // retries while the server is unreachable.
 func Wait(ctx context.Context, read Source, o Options) error {
-	w := waiter{o: o}
+	w := waitState{o: o}
 	first, cancel := context.WithTimeout(ctx, max(o.Timeout, firstLook))
 	defer cancel()
 	if o.Timeout > 0 {
@@ -116,8 +116,8 @@ func Wait(ctx context.Context, read Source, o Options) error {
 	}
 }
 
-// waiter is the state of one Wait.
-type waiter struct {
+// waitState is the state of one Wait.
+type waitState struct {
 	o    Options
 	last string    // the last printed line
 	seen v2.Status // the last status
@@ -125,7 +125,7 @@ type waiter struct {
 }
 
 // look polls once and decides.
-func (w *waiter) look(ctx context.Context, read Source) (done bool, err error) {
+func (w *waitState) look(ctx context.Context, read Source) (done bool, err error) {
 	s, err := read(ctx)
 	switch {
 	case errs.Is(err, errs.NotFound) && w.o.Goal == Terminated:
@@ -152,7 +152,7 @@ func (w *waiter) look(ctx context.Context, read Source) (done bool, err error) {
 }
 
 // end returns the error of an ended context.
-func (w *waiter) end(ctx context.Context) error {
+func (w *waitState) end(ctx context.Context) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return context.Cause(ctx)
 	}
@@ -164,7 +164,7 @@ func (w *waiter) end(ctx context.Context) error {
 }
 
 // say prints a line if it differs from the last one.
-func (w *waiter) say(line string) {
+func (w *waitState) say(line string) {
 	if line == w.last {
 		return
 	}

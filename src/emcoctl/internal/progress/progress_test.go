@@ -15,18 +15,18 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
-// answer is what one look at the status gives.
-type answer struct {
+// pollAnswer is what one look at the status gives.
+type pollAnswer struct {
 	status v2.Status
 	err    error
 }
 
-func under(state, ready string) answer {
-	return answer{status: v2.Status{DeployedStatus: state, ReadyStatus: ready}}
+func under(state, ready string) pollAnswer {
+	return pollAnswer{status: v2.Status{DeployedStatus: state, ReadyStatus: ready}}
 }
 
 // from gives the answers one after the other, and the last one for ever.
-func from(answers ...answer) (progress.Source, *int) {
+func from(answers ...pollAnswer) (progress.Source, *int) {
 	looks := 0
 	return func(context.Context) (v2.Status, error) {
 		a := answers[min(looks, len(answers)-1)]
@@ -37,29 +37,29 @@ func from(answers ...answer) (progress.Source, *int) {
 
 func TestWait(t *testing.T) {
 	t.Parallel()
-	down := answer{err: errs.New(errs.Unavailable, "connection refused")}
-	gone := answer{err: errs.New(errs.NotFound, "not found")}
-	created := answer{status: v2.Status{States: v2.States{Actions: []v2.Action{{State: "Created"}}}}}
-	pending := answer{status: v2.Status{DeployedStatus: v2.StatusInstantiated, DeployedCounts: map[string]int{"Applied": 2, "Pending": 1}}}
+	down := pollAnswer{err: errs.New(errs.Unavailable, "connection refused")}
+	gone := pollAnswer{err: errs.New(errs.NotFound, "not found")}
+	created := pollAnswer{status: v2.Status{States: v2.States{Actions: []v2.Action{{State: "Created"}}}}}
+	pending := pollAnswer{status: v2.Status{DeployedStatus: v2.StatusInstantiated, DeployedCounts: map[string]int{"Applied": 2, "Pending": 1}}}
 	for _, tt := range []struct {
 		name    string
 		goal    progress.Goal
-		answers []answer
+		answers []pollAnswer
 		looks   int
 		log     string
 		check   func(error) bool
 	}{
-		{"ready after a while", progress.Ready, []answer{under("Instantiating", "NotReady"), under("Instantiated", "NotReady"), under("Instantiated", "Ready")}, 3, "d: Instantiating\nd: Instantiated\n", isNil},
-		{"instantiated is enough", progress.Instantiated, []answer{under("Instantiating", ""), under("Instantiated", "NotReady")}, 2, "d: Instantiating\nd: Instantiated\n", isNil},
-		{"applied waits for pending objects", progress.Applied, []answer{pending, pending, under("Instantiated", "")}, 3, "d: Instantiated; objects: Applied 2, Pending 1\nd: Instantiated\n", isNil},
-		{"terminated", progress.Terminated, []answer{under("Terminating", ""), under("Terminated", "")}, 2, "d: Terminating\nd: Terminated\n", isNil},
-		{"deleted is terminated", progress.Terminated, []answer{gone}, 1, "d: gone\n", isNil},
-		{"never begun is terminated", progress.Terminated, []answer{created}, 1, "d: Created\n", isNil},
-		{"missing is not ready", progress.Ready, []answer{gone}, 1, "", func(err error) bool { return errs.Is(err, errs.NotFound) }},
-		{"failed", progress.Ready, []answer{under("Instantiating", ""), under("InstantiateFailed", "")}, 2, "d: Instantiating\nd: InstantiateFailed\n", isFailed},
-		{"a server that restarts", progress.Ready, []answer{down, down, under("Instantiated", "Ready")}, 3, "d: connection refused\nd: Instantiated\n", isNil},
-		{"never", progress.Ready, []answer{under("Instantiating", "")}, 0, "d: Instantiating\n", isLate("its state is Instantiating")},
-		{"a server that stays away", progress.Ready, []answer{down}, 0, "d: connection refused\n", isLate("connection refused")},
+		{"ready after a while", progress.Ready, []pollAnswer{under("Instantiating", "NotReady"), under("Instantiated", "NotReady"), under("Instantiated", "Ready")}, 3, "d: Instantiating\nd: Instantiated\n", isNil},
+		{"instantiated is enough", progress.Instantiated, []pollAnswer{under("Instantiating", ""), under("Instantiated", "NotReady")}, 2, "d: Instantiating\nd: Instantiated\n", isNil},
+		{"applied waits for pending objects", progress.Applied, []pollAnswer{pending, pending, under("Instantiated", "")}, 3, "d: Instantiated; objects: Applied 2, Pending 1\nd: Instantiated\n", isNil},
+		{"terminated", progress.Terminated, []pollAnswer{under("Terminating", ""), under("Terminated", "")}, 2, "d: Terminating\nd: Terminated\n", isNil},
+		{"deleted is terminated", progress.Terminated, []pollAnswer{gone}, 1, "d: gone\n", isNil},
+		{"never begun is terminated", progress.Terminated, []pollAnswer{created}, 1, "d: Created\n", isNil},
+		{"missing is not ready", progress.Ready, []pollAnswer{gone}, 1, "", func(err error) bool { return errs.Is(err, errs.NotFound) }},
+		{"failed", progress.Ready, []pollAnswer{under("Instantiating", ""), under("InstantiateFailed", "")}, 2, "d: Instantiating\nd: InstantiateFailed\n", isFailed},
+		{"a server that restarts", progress.Ready, []pollAnswer{down, down, under("Instantiated", "Ready")}, 3, "d: connection refused\nd: Instantiated\n", isNil},
+		{"never", progress.Ready, []pollAnswer{under("Instantiating", "")}, 0, "d: Instantiating\n", isLate("its state is Instantiating")},
+		{"a server that stays away", progress.Ready, []pollAnswer{down}, 0, "d: connection refused\n", isLate("connection refused")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -9,15 +9,15 @@ import (
 )
 
 // Documents returns the driver with points around its methods.
-func Documents(s *failpoint.Set, d store.Driver) store.Driver { return documents{d, s} }
+func Documents(s *failpoint.Set, d store.Driver) store.Driver { return documentStore{d, s} }
 
-type documents struct {
+type documentStore struct {
 	store.Driver
 	set *failpoint.Set
 }
 
 // Get reads a document.
-func (d documents) Get(ctx context.Context, k store.Key) (store.Doc, error) {
+func (d documentStore) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 	if err := at(ctx, d.set, DocumentRead, "read", string(k)); err != nil {
 		return store.Doc{}, err
 	}
@@ -25,7 +25,7 @@ func (d documents) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 }
 
 // List reads documents. It fails before the first.
-func (d documents) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+func (d documentStore) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
 	return func(yield func(store.Doc, error) bool) {
 		if err := at(ctx, d.set, DocumentRead, "list", string(under)); err != nil {
 			yield(store.Doc{}, err)
@@ -36,7 +36,7 @@ func (d documents) List(ctx context.Context, under store.Key, q store.Query) ite
 }
 
 // Changes returns what was written, if the driver can.
-func (d documents) Changes(ctx context.Context, mark int64) (store.Changes, error) {
+func (d documentStore) Changes(ctx context.Context, mark int64) (store.Changes, error) {
 	if err := at(ctx, d.set, DocumentRead, "list", "changes"); err != nil {
 		return store.Changes{}, err
 	}
@@ -47,15 +47,15 @@ func (d documents) Changes(ctx context.Context, mark int64) (store.Changes, erro
 }
 
 // Put writes a document.
-func (d documents) Put(ctx context.Context, doc store.Doc, tag int64) error {
+func (d documentStore) Put(ctx context.Context, doc store.Doc, tag int64) error {
 	return between(d.writing(ctx, doc.Key), DocumentPutBefore, DocumentPutAfter, func() error { return d.Driver.Put(ctx, doc, tag) })
 }
 
 // Remove deletes a document.
-func (d documents) Remove(ctx context.Context, k store.Key, tag int64) error {
+func (d documentStore) Remove(ctx context.Context, k store.Key, tag int64) error {
 	return between(d.writing(ctx, k), DocumentRemoveBefore, DocumentRemoveAfter, func() error { return d.Driver.Remove(ctx, k, tag) })
 }
 
-func (d documents) writing(ctx context.Context, k store.Key) func(point string) error {
+func (d documentStore) writing(ctx context.Context, k store.Key) func(point string) error {
 	return func(point string) error { return at(ctx, d.set, point, "write", string(k)) }
 }

@@ -17,17 +17,17 @@ import (
 // KV returns the client with points around its reads and writes. Keys below prefix decide
 // the kind of a write.
 func KV(s *failpoint.Set, prefix string, kv clientv3.KV) clientv3.KV {
-	return keys{kv, s, strings.TrimSuffix(prefix, "/") + "/"}
+	return keyStore{kv, s, strings.TrimSuffix(prefix, "/") + "/"}
 }
 
-type keys struct {
+type keyStore struct {
 	clientv3.KV
 	set    *failpoint.Set
 	prefix string
 }
 
 // Get reads.
-func (k keys) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+func (k keyStore) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	if err := k.at(ctx, EtcdRead); err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (k keys) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*
 }
 
 // Delete removes keys.
-func (k keys) Delete(ctx context.Context, key string, opts ...clientv3.OpOption) (r *clientv3.DeleteResponse, err error) {
+func (k keyStore) Delete(ctx context.Context, key string, opts ...clientv3.OpOption) (r *clientv3.DeleteResponse, err error) {
 	err = k.around(ctx, []clientv3.Op{clientv3.OpDelete(key, opts...)}, func() error {
 		r, err = k.KV.Delete(ctx, key, opts...)
 		return err
@@ -44,19 +44,19 @@ func (k keys) Delete(ctx context.Context, key string, opts ...clientv3.OpOption)
 }
 
 // Txn begins a transaction.
-func (k keys) Txn(ctx context.Context) clientv3.Txn {
+func (k keyStore) Txn(ctx context.Context) clientv3.Txn {
 	return &txn{Txn: k.KV.Txn(ctx), keys: k, ctx: ctx}
 }
 
 // at fails as an unreachable server does.
-func (k keys) at(ctx context.Context, point string) error {
+func (k keyStore) at(ctx context.Context, point string) error {
 	if err := k.set.At(ctx, point); err != nil {
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	return nil
 }
 
-func (k keys) around(ctx context.Context, ops []clientv3.Op, do func() error) error {
+func (k keyStore) around(ctx context.Context, ops []clientv3.Op, do func() error) error {
 	w, changes := k.about(ops)
 	if !changes {
 		if err := k.at(ctx, EtcdRead); err != nil {
@@ -68,7 +68,7 @@ func (k keys) around(ctx context.Context, ops []clientv3.Op, do func() error) er
 }
 
 // about returns the kind of a transaction; false if it only reads.
-func (k keys) about(ops []clientv3.Op) (write, bool) {
+func (k keyStore) about(ops []clientv3.Op) (writeKind, bool) {
 	first := len(writes)
 	for _, op := range ops {
 		if !op.IsGet() {
@@ -82,7 +82,7 @@ func (k keys) about(ops []clientv3.Op) (write, bool) {
 }
 
 // of returns the kind of one write, by its key and, for pairs, by the phase.
-func (k keys) of(op clientv3.Op) write {
+func (k keyStore) of(op clientv3.Op) writeKind {
 	part := strings.Split(strings.TrimPrefix(string(op.KeyBytes()), k.prefix), "/")
 	switch part[0] {
 	case "blob":
@@ -109,7 +109,7 @@ func (k keys) of(op clientv3.Op) write {
 }
 
 // ofDeployment returns the kind of a write below dep/<uid>/.
-func ofDeployment(part []string) write {
+func ofDeployment(part []string) writeKind {
 	switch {
 	case len(part) > 2 && part[2] == "rev":
 		return writePublish
@@ -122,7 +122,7 @@ func ofDeployment(part []string) write {
 }
 
 // ofPair tells pairs before their delivery from those after it.
-func ofPair(op clientv3.Op) write {
+func ofPair(op clientv3.Op) writeKind {
 	var p appcontext.Pair
 	if op.IsDelete() || json.Unmarshal(op.ValueBytes(), &p) != nil {
 		return writeSettle
@@ -137,7 +137,7 @@ func ofPair(op clientv3.Op) write {
 // txn records what a transaction writes.
 type txn struct {
 	clientv3.Txn
-	keys keys
+	keys keyStore
 	ctx  context.Context
 	ops  []clientv3.Op
 }

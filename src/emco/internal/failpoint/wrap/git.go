@@ -104,15 +104,15 @@ type Writer interface {
 }
 
 // Commits returns the writer with a point before its answer is recorded.
-func Commits(s *failpoint.Set, w Writer) Writer { return commits{w, s} }
+func Commits(s *failpoint.Set, w Writer) Writer { return commitHost{w, s} }
 
-type commits struct {
+type commitHost struct {
 	Writer
 	set *failpoint.Set
 }
 
 // Submit waits until the edits are on the branch.
-func (c commits) Submit(ctx context.Context, j batch.Job) (git.Hash, error) {
+func (c commitHost) Submit(ctx context.Context, j batch.Job) (git.Hash, error) {
 	commit, err := c.Writer.Submit(ctx, j)
 	if err != nil {
 		return commit, err

@@ -20,7 +20,7 @@ func API(s *failpoint.Set, next http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		answer := &held{ResponseWriter: w}
+		answer := &heldAnswer{ResponseWriter: w}
 		next.ServeHTTP(answer, r)
 		if err := s.At(r.Context(), APIAnswer); err != nil {
 			panic(http.ErrAbortHandler)
@@ -29,23 +29,23 @@ func API(s *failpoint.Set, next http.Handler) http.Handler {
 	})
 }
 
-// held is an answer that has not been sent yet.
-type held struct {
+// heldAnswer is an answer that has not been sent yet.
+type heldAnswer struct {
 	http.ResponseWriter
 	status int
 	body   []byte
 }
 
 // WriteHeader keeps the status.
-func (h *held) WriteHeader(status int) { h.status = status }
+func (h *heldAnswer) WriteHeader(status int) { h.status = status }
 
 // Write keeps the body.
-func (h *held) Write(p []byte) (int, error) {
+func (h *heldAnswer) Write(p []byte) (int, error) {
 	h.body = append(h.body, p...)
 	return len(p), nil
 }
 
-func (h *held) release() {
+func (h *heldAnswer) release() {
 	if h.status != 0 {
 		h.ResponseWriter.WriteHeader(h.status)
 	}
@@ -54,18 +54,18 @@ func (h *held) release() {
 
 // Kube returns the transport to a cluster's API server with points around its requests,
 // except watches.
-func Kube(s *failpoint.Set, next http.RoundTripper) http.RoundTripper { return kube{next, s} }
+func Kube(s *failpoint.Set, next http.RoundTripper) http.RoundTripper { return kubeTransport{next, s} }
 
-type kube struct {
+type kubeTransport struct {
 	http.RoundTripper
 	set *failpoint.Set
 }
 
 // WrappedRoundTripper lets client-go find the transport below, to close its connections.
-func (k kube) WrappedRoundTripper() http.RoundTripper { return k.RoundTripper }
+func (k kubeTransport) WrappedRoundTripper() http.RoundTripper { return k.RoundTripper }
 
 // RoundTrip sends a request and returns the answer.
-func (k kube) RoundTrip(r *http.Request) (*http.Response, error) {
+func (k kubeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	before, after := kubePoints(r)
 	if before != "" {
 		if err := k.set.At(r.Context(), before); err != nil {

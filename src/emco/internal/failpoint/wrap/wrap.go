@@ -47,32 +47,32 @@ const (
 	KubePruneAfter   = "kube.prune.after"
 )
 
-// write is the kind of a transaction in etcd. Its points are "etcd.WRITE.before" and
+// writeKind is the kind of a transaction in etcd. Its points are "etcd.WRITE.before" and
 // "etcd.WRITE.after".
-type write string
+type writeKind string
 
 const (
-	writeBlob    write = "blob"    // content
-	writePlace   write = "place"   // placements that no revision names yet
-	writePublish write = "publish" // a revision becomes the desired one
-	writeStep    write = "step"    // a head changes: an action, or an operation that failed
-	writeIntend  write = "intend"  // pairs before their delivery
-	writeSettle  write = "settle"  // pairs after their delivery, and removed ones
-	writeCommit  write = "commit"  // Git commits of a revision
-	writeReport  write = "report"  // reports of clusters
-	writeOwn     write = "own"     // ownerships and members
-	writeEvent   write = "event"   // events
-	writeMove    write = "move"    // moves of clusters
-	writeRemove  write = "remove"  // deletion of a deployment
+	writeBlob    writeKind = "blob"    // content
+	writePlace   writeKind = "place"   // placements that no revision names yet
+	writePublish writeKind = "publish" // a revision becomes the desired one
+	writeStep    writeKind = "step"    // a head changes: an action, or an operation that failed
+	writeIntend  writeKind = "intend"  // pairs before their delivery
+	writeSettle  writeKind = "settle"  // pairs after their delivery, and removed ones
+	writeCommit  writeKind = "commit"  // Git commits of a revision
+	writeReport  writeKind = "report"  // reports of clusters
+	writeOwn     writeKind = "own"     // ownerships and members
+	writeEvent   writeKind = "event"   // events
+	writeMove    writeKind = "move"    // moves of clusters
+	writeRemove  writeKind = "remove"  // deletion of a deployment
 )
 
 // writes is all kinds. A transaction with several has the first of these.
-var writes = []write{
+var writes = []writeKind{
 	writeRemove, writePublish, writeStep, writeSettle, writeIntend, writeOwn, writePlace, writeBlob, writeCommit, writeReport, writeMove, writeEvent,
 }
 
-func (w write) before() string { return "etcd." + string(w) + ".before" }
-func (w write) after() string  { return "etcd." + string(w) + ".after" }
+func (w writeKind) before() string { return "etcd." + string(w) + ".before" }
+func (w writeKind) after() string  { return "etcd." + string(w) + ".after" }
 
 // Points returns all points, in order.
 func Points() []string {

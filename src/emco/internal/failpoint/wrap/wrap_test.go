@@ -27,15 +27,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
-// trial is a set where one point fails at a time.
-type trial struct {
+// faultTrial is a set where one point fails at a time.
+type faultTrial struct {
 	*testing.T
 	set *failpoint.Set
 }
 
-func newTrial(t *testing.T) trial { return trial{t, failpoint.New(Points()...)} }
+func newTrial(t *testing.T) faultTrial { return faultTrial{t, failpoint.New(Points()...)} }
 
-func (t trial) must(err error) {
+func (t faultTrial) must(err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func (t trial) must(err error) {
 }
 
 // fails has one point fail, once, and checks that do does so, as if the part was away.
-func (t trial) fails(point string, do func() error) {
+func (t faultTrial) fails(point string, do func() error) {
 	t.Helper()
 	t.must(t.set.Arm(point + "=error(once)"))
 	err := do()
@@ -56,7 +56,7 @@ func (t trial) fails(point string, do func() error) {
 }
 
 // passes checks that do comes by the points, in order of their names, and does well.
-func (t trial) passes(do func() error, points ...string) {
+func (t faultTrial) passes(do func() error, points ...string) {
 	t.Helper()
 	t.must(t.set.Arm(""))
 	t.must(do())

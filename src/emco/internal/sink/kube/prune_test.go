@@ -20,11 +20,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 )
 
-// interceptor sees each request on its way to the cluster. It may answer one itself.
-type interceptor func(*http.Request) *http.Response
+// requestInterceptor sees each request on its way to the cluster. It may answer one itself.
+type requestInterceptor func(*http.Request) *http.Response
 
 // connectThrough connects to the lab's cluster through an interceptor.
-func (l *testCluster) connectThrough(i interceptor) *kube.Cluster {
+func (l *testCluster) connectThrough(i requestInterceptor) *kube.Cluster {
 	l.t.Helper()
 	c, err := kube.New(kube.Options{Wrap: func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -57,7 +57,7 @@ func refusalOf(code int, reason metav1.StatusReason) *http.Response {
 
 // changeOnDelete returns an interceptor that merges a patch into a ConfigMap of the lab just
 // before it is deleted, for the first time.
-func (l *testCluster) changeOnDelete(name, patch string) interceptor {
+func (l *testCluster) changeOnDelete(name, patch string) requestInterceptor {
 	var once sync.Once
 	return func(r *http.Request) *http.Response {
 		if r.Method == http.MethodDelete && path.Base(r.URL.Path) == name {

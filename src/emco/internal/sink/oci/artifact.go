@@ -53,14 +53,14 @@ func Tag(cluster v2.ClusterKey) string {
 // maxTag is the longest tag that registries accept.
 const maxTag = 128
 
-// artifact locates the artifact of one cluster.
-type artifact struct {
+// artifactLocation locates the artifact of one cluster.
+type artifactLocation struct {
 	repo *remote.Repository
 	tag  string
 }
 
 // publish makes the artifact hold the files of the job and returns its digest.
-func (s artifact) publish(ctx context.Context, job batch.Job, root string) (string, error) {
+func (s artifactLocation) publish(ctx context.Context, job batch.Job, root string) (string, error) {
 	have, files, err := s.read(ctx)
 	if err != nil {
 		return "", err
@@ -83,7 +83,7 @@ func (s artifact) publish(ctx context.Context, job batch.Job, root string) (stri
 }
 
 // read returns the digest of the artifact and its files; none if it does not exist.
-func (s artifact) read(ctx context.Context) (digest.Digest, map[string][]byte, error) {
+func (s artifactLocation) read(ctx context.Context) (digest.Digest, map[string][]byte, error) {
 	desc, err := s.repo.Resolve(ctx, s.tag)
 	if errors.Is(err, errdef.ErrNotFound) {
 		return "", map[string][]byte{}, nil
@@ -130,7 +130,7 @@ func manifestOf(layer []byte) ([]byte, error) {
 
 // send uploads what is missing, and moves the tag last: readers see either the old artifact
 // or the whole new one.
-func (s artifact) send(ctx context.Context, job batch.Job, manifest, layer []byte) error {
+func (s artifactLocation) send(ctx context.Context, job batch.Job, manifest, layer []byte) error {
 	for _, blob := range []struct {
 		kind string
 		text []byte

@@ -77,7 +77,7 @@ func (p *Publisher) Submit(ctx context.Context, job batch.Job) (git.Hash, error)
 	if err != nil {
 		return "", err
 	}
-	s := artifact{repo: repo, tag: Tag(cluster)}
+	s := artifactLocation{repo: repo, tag: Tag(cluster)}
 	digest, err := s.publish(ctx, job, root)
 	return git.Hash(digest), classified(err, job.Repo.URL+":"+s.tag)
 }

@@ -26,7 +26,7 @@ import (
 
 const ready = ": web=Current@aa11 conf=Current@bb22"
 
-func (l *lab) wantLook(what, results string, reports ...string) {
+func (l *gitFixture) wantLook(what, results string, reports ...string) {
 	l.Helper()
 	got, becomes := l.look()
 	if becomes != results || !slices.Equal(saidAll(got), reports) {
@@ -157,22 +157,22 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 	}
 	for _, c := range []struct {
 		name, result string
-		text         func(*lab) []byte
+		text         func(*gitFixture) []byte
 	}{
-		{"it speaks for another cluster", intake.Forged, func(l *lab) []byte { return encode(l.good("edge+b", 100)) }},
-		{"it is older than what was taken in", intake.Replayed, func(l *lab) []byte { return encode(l.good("edge+a", 9)) }},
-		{"the same sequence with other news", intake.Replayed, func(l *lab) []byte {
+		{"it speaks for another cluster", intake.Forged, func(l *gitFixture) []byte { return encode(l.good("edge+b", 100)) }},
+		{"it is older than what was taken in", intake.Replayed, func(l *gitFixture) []byte { return encode(l.good("edge+a", 9)) }},
+		{"the same sequence with other news", intake.Replayed, func(l *gitFixture) []byte {
 			r := l.good("edge+a", 10)
 			r.Apps = nil
 			return encode(r)
 		}},
-		{"a future schema", intake.Schema, func(*lab) []byte {
+		{"a future schema", intake.Schema, func(*gitFixture) []byte {
 			return []byte(`{"schema":"emco.status/v9","cluster":"edge+a","seq":99,"apps":{"42-web":"splendid"}}`)
 		}},
-		{"8 MiB", intake.TooLarge, func(*lab) []byte { return noise }},
-		{"50 MiB, packed well", intake.TooLarge, func(*lab) []byte { return bytes.Repeat([]byte(" "), 50<<20) }},
-		{"no text", intake.Malformed, func(*lab) []byte { return []byte("\xff\xfe\x00") }},
-		{"nothing", intake.Malformed, func(*lab) []byte { return []byte{} }},
+		{"8 MiB", intake.TooLarge, func(*gitFixture) []byte { return noise }},
+		{"50 MiB, packed well", intake.TooLarge, func(*gitFixture) []byte { return bytes.Repeat([]byte(" "), 50<<20) }},
+		{"no text", intake.Malformed, func(*gitFixture) []byte { return []byte("\xff\xfe\x00") }},
+		{"nothing", intake.Malformed, func(*gitFixture) []byte { return []byte{} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLab(t, gitops.StatusRef, "edge+a", "edge+b")

@@ -22,15 +22,15 @@ import (
 
 var start = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// lab is a real Git server with one repository, clusters that report there, and a
+// gitFixture is a real Git server with one repository, clusters that report there, and a
 // source whose looks the test calls for.
-type lab struct {
+type gitFixture struct {
 	*testing.T
 	bare   gittest.Bare
 	server *gittest.Server
 	repo   git.Repo
 	host   *plain.Host
-	fleet  *fleet
+	fleet  *clusterMap
 	source *Source
 	poller *poller
 
@@ -41,8 +41,8 @@ type lab struct {
 	counts  map[string]int
 }
 
-// fleet is what the application knows of clusters, in memory.
-type fleet struct {
+// clusterMap is a registry of clusters in memory.
+type clusterMap struct {
 	mu       sync.Mutex
 	clusters []Cluster
 	pairs    map[string][]intake.Pair
@@ -51,13 +51,13 @@ type fleet struct {
 	down     bool
 }
 
-func (f *fleet) Clusters(context.Context) ([]Cluster, error) {
+func (f *clusterMap) Clusters(context.Context) ([]Cluster, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.clusters), nil
 }
 
-func (f *fleet) Pairs(_ context.Context, cluster string) ([]intake.Pair, error) {
+func (f *clusterMap) Pairs(_ context.Context, cluster string) ([]intake.Pair, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.down {
@@ -66,13 +66,13 @@ func (f *fleet) Pairs(_ context.Context, cluster string) ([]intake.Pair, error) 
 	return slices.Clone(f.pairs[cluster]), nil
 }
 
-func (f *fleet) Last(_ context.Context, cluster string) (uint64, time.Time, error) {
+func (f *clusterMap) Last(_ context.Context, cluster string) (uint64, time.Time, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.seq[cluster], f.at[cluster], nil
 }
 
-func newLab(t *testing.T, mode string, clusters ...string) *lab {
+func newLab(t *testing.T, mode string, clusters ...string) *gitFixture {
 	t.Helper()
 	srv, err := gittest.Serve(t.TempDir())
 	if err != nil {
@@ -88,7 +88,7 @@ func newLab(t *testing.T, mode string, clusters ...string) *lab {
 			t.Fatal(err)
 		}
 	}
-	l := &lab{T: t, bare: bare, server: srv, repo: git.Repo{URL: srv.URL("fleet")}, now: start, counts: map[string]int{}, fleet: &fleet{pairs: map[string][]intake.Pair{}, seq: map[string]uint64{}, at: map[string]time.Time{}}}
+	l := &gitFixture{T: t, bare: bare, server: srv, repo: git.Repo{URL: srv.URL("fleet")}, now: start, counts: map[string]int{}, fleet: &clusterMap{pairs: map[string][]intake.Pair{}, seq: map[string]uint64{}, at: map[string]time.Time{}}}
 	branch := status.DefaultPrefix
 	if mode == gitops.StatusPath {
 		branch = "main"
@@ -104,7 +104,7 @@ func newLab(t *testing.T, mode string, clusters ...string) *lab {
 }
 
 // restart is what a new process knows: nothing but the fleet.
-func (l *lab) restart() {
+func (l *gitFixture) restart() {
 	l.source = New(l.host, l.fleet, Options{Now: func() time.Time { return l.clock(0) }, Count: l.count, Interval: time.Hour})
 	st := l.fleet.clusters[0].Status
 	l.poller = newPoller(l.source, reportLocation{st.Repo, st.Mode, st.Branch}, l.deliver, func() {})
@@ -116,7 +116,7 @@ func (l *lab) restart() {
 }
 
 // deliver does what the service does with a report: it writes it down.
-func (l *lab) deliver(_ context.Context, r appcontext.Report) {
+func (l *gitFixture) deliver(_ context.Context, r appcontext.Report) {
 	l.mu.Lock()
 	if r.Key.App == "" {
 		l.agents = append(l.agents, r.Key.Cluster)
@@ -131,14 +131,14 @@ func (l *lab) deliver(_ context.Context, r appcontext.Report) {
 	}
 }
 
-func (l *lab) count(result string) {
+func (l *gitFixture) count(result string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.counts[result]++
 }
 
 // clock advances the time and returns it.
-func (l *lab) clock(passes time.Duration) time.Time {
+func (l *gitFixture) clock(passes time.Duration) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.now = l.now.Add(passes)
@@ -146,7 +146,7 @@ func (l *lab) clock(passes time.Duration) time.Time {
 }
 
 // look looks once and returns what was delivered and what became of documents.
-func (l *lab) look() (reports []appcontext.Report, results string) {
+func (l *gitFixture) look() (reports []appcontext.Report, results string) {
 	l.Helper()
 	if err := l.poller.poll(l.Context()); err != nil {
 		l.Fatal(err)
@@ -187,7 +187,7 @@ func object(r appcontext.Ref, state string) status.Object {
 }
 
 // good is a report that the app of webPair is Current.
-func (l *lab) good(cluster string, seq uint64) status.Report {
+func (l *gitFixture) good(cluster string, seq uint64) status.Report {
 	p := webPair(cluster)
 	return status.Report{
 		Cluster: cluster, Seq: seq, At: l.clock(0), Agent: "monitor/test",
@@ -196,7 +196,7 @@ func (l *lab) good(cluster string, seq uint64) status.Report {
 }
 
 // send puts a report where the agent of a cluster does.
-func (l *lab) send(cluster string, r status.Report) {
+func (l *gitFixture) send(cluster string, r status.Report) {
 	l.Helper()
 	text, err := status.Encode(r, 0)
 	if err != nil {
@@ -206,7 +206,7 @@ func (l *lab) send(cluster string, r status.Report) {
 }
 
 // put puts bytes onto the branch of a cluster, as any writer could.
-func (l *lab) put(cluster string, text []byte) {
+func (l *gitFixture) put(cluster string, text []byte) {
 	l.Helper()
 	branch := status.Branch(status.DefaultPrefix, cluster)
 	at, err := l.host.Head(l.Context(), l.repo, branch)

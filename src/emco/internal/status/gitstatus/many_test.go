@@ -86,7 +86,7 @@ func TestTWeALookFetchesWhatHasChanged(t *testing.T) {
 }
 
 // sendAll puts reports of clusters where their agents do, all at once.
-func (l *lab) sendAll(clusters []string, seq uint64) {
+func (l *gitFixture) sendAll(clusters []string, seq uint64) {
 	l.Helper()
 	var stream strings.Builder
 	for _, name := range clusters {

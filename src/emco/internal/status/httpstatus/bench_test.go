@@ -42,22 +42,22 @@ const (
 	floodLines = 256
 )
 
-// flood is many agents that report to one process.
-type flood struct {
+// agentLoad is a load of many agents that report to one process.
+type agentLoad struct {
 	*process
 	rounds atomic.Int64 // and gaps of time that have passed
-	agents []speaker
+	agents []benchAgent
 }
 
-// speaker is an agent, and its answer.
-type speaker struct {
+// benchAgent is an agent and its last answer.
+type benchAgent struct {
 	url, bearer string
 	said        status.Report
 	header      http.Header
 	code        int
 }
 
-func newFlood(b *testing.B) *flood {
+func newFlood(b *testing.B) *agentLoad {
 	b.Helper()
 	names := make([]string, floodSize)
 	for i := range names {
@@ -65,15 +65,15 @@ func newFlood(b *testing.B) *flood {
 	}
 	l := newLab(b, names...)
 	l.listen(time.Minute)
-	f := &flood{process: l.process(), agents: make([]speaker, floodSize)}
+	f := &agentLoad{process: l.process(), agents: make([]benchAgent, floodSize)}
 	for i, name := range names {
-		f.agents[i] = speaker{url: path(name) + "/report", bearer: "Bearer " + f.token(name, ""), said: good(name, 1, ""), header: http.Header{}}
+		f.agents[i] = benchAgent{url: path(name) + "/report", bearer: "Bearer " + f.token(name, ""), said: good(name, 1, ""), header: http.Header{}}
 	}
 	return f
 }
 
 // round has each agent report once.
-func (f *flood) round(news bool) {
+func (f *agentLoad) round(news bool) {
 	n := f.rounds.Add(1)
 	f.passes(reportGap)
 	var all sync.WaitGroup
@@ -87,7 +87,7 @@ func (f *flood) round(news bool) {
 	all.Wait()
 }
 
-func (s *speaker) report(f *flood, seq uint64, news bool) {
+func (s *benchAgent) report(f *agentLoad, seq uint64, news bool) {
 	r := s.said
 	r.Seq = seq
 	if name := s.header.Get("ETag"); name != "" && !news {
@@ -114,9 +114,9 @@ func (s *speaker) report(f *flood, seq uint64, news bool) {
 	}
 }
 
-func (s *speaker) Header() http.Header            { return s.header }
-func (s *speaker) WriteHeader(code int)           { s.code = code }
-func (s *speaker) Write(text []byte) (int, error) { return io.Discard.Write(text) }
+func (s *benchAgent) Header() http.Header            { return s.header }
+func (s *benchAgent) WriteHeader(code int)           { s.code = code }
+func (s *benchAgent) Write(text []byte) (int, error) { return io.Discard.Write(text) }
 
 // used is the time of processors that this process has used.
 func used() time.Duration {

@@ -92,40 +92,40 @@ func TestWhatDoesNotCount(t *testing.T) {
 	for _, c := range []struct {
 		name, result string
 		code         int
-		post         func(*process, string) answer
+		post         func(*process, string) agentAnswer
 	}{
-		{"it speaks for another cluster", "forged", 403, func(p *process, token string) answer {
+		{"it speaks for another cluster", "forged", 403, func(p *process, token string) agentAnswer {
 			return p.do(http.MethodPost, path("edge+a")+"/report", token, p.encode(good("edge+b", 100, "lie")))
 		}},
-		{"a sign of life for another cluster", "forged", 403, func(p *process, token string) answer {
+		{"a sign of life for another cluster", "forged", 403, func(p *process, token string) agentAnswer {
 			return p.do(http.MethodPost, path("edge+a")+"/report", token, p.encode(same("edge+b", 100, "x")))
 		}},
-		{"it is older", "replayed", 409, func(p *process, token string) answer { return p.post(token, good("edge+a", 9, "lie")) }},
-		{"the same sequence with other news", "replayed", 409, func(p *process, token string) answer { return p.post(token, good("edge+a", 10, "lie")) }},
-		{"a future schema", "schema", 400, func(p *process, token string) answer {
+		{"it is older", "replayed", 409, func(p *process, token string) agentAnswer { return p.post(token, good("edge+a", 9, "lie")) }},
+		{"the same sequence with other news", "replayed", 409, func(p *process, token string) agentAnswer { return p.post(token, good("edge+a", 10, "lie")) }},
+		{"a future schema", "schema", 400, func(p *process, token string) agentAnswer {
 			return p.do(http.MethodPost, path("edge+a")+"/report", token, []byte(`{"schema":"emco.status/v9","cluster":"edge+a","seq":99,"apps":{}}`))
 		}},
-		{"no report", "malformed", 422, func(p *process, token string) answer {
+		{"no report", "malformed", 422, func(p *process, token string) agentAnswer {
 			return p.do(http.MethodPost, path("edge+a")+"/report", token, []byte("\xff\xfe"))
 		}},
-		{"no gzip", "malformed", 422, func(p *process, token string) answer {
+		{"no gzip", "malformed", 422, func(p *process, token string) agentAnswer {
 			return p.do(http.MethodPost, path("edge+a")+"/report", token, []byte("{}"), "Content-Encoding", "gzip")
 		}},
-		{"too large", "toolarge", 413, func(p *process, token string) answer {
+		{"too large", "toolarge", 413, func(p *process, token string) agentAnswer {
 			return p.do(http.MethodPost, path("edge+a")+"/report", token, bytes.Repeat([]byte(" "), status.MaxSize+1))
 		}},
-		{"50 MiB, packed well", "toolarge", 413, func(p *process, token string) answer {
+		{"50 MiB, packed well", "toolarge", 413, func(p *process, token string) agentAnswer {
 			return p.do(http.MethodPost, path("edge+a")+"/report", token, bomb, "Content-Encoding", "gzip")
 		}},
-		{"no token", "unauthorized", 401, func(p *process, _ string) answer { return p.post("", good("edge+a", 100, "lie")) }},
-		{"a wrong token", "unauthorized", 401, func(p *process, _ string) answer {
+		{"no token", "unauthorized", 401, func(p *process, _ string) agentAnswer { return p.post("", good("edge+a", 100, "lie")) }},
+		{"a wrong token", "unauthorized", 401, func(p *process, _ string) agentAnswer {
 			return p.post(status.TokenPrefix+"GUESSED", good("edge+a", 100, "lie"))
 		}},
-		{"the token of another cluster", "unauthorized", 401, func(p *process, _ string) answer {
+		{"the token of another cluster", "unauthorized", 401, func(p *process, _ string) agentAnswer {
 			return p.post(p.token("edge+b", ""), good("edge+a", 100, "lie"))
 		}},
-		{"for a cluster that is not there", "unauthorized", 401, func(p *process, token string) answer { return p.post(token, good("edge+z", 100, "lie")) }},
-		{"for a cluster that reports another way", "unauthorized", 401, func(p *process, _ string) answer {
+		{"for a cluster that is not there", "unauthorized", 401, func(p *process, token string) agentAnswer { return p.post(token, good("edge+z", 100, "lie")) }},
+		{"for a cluster that reports another way", "unauthorized", 401, func(p *process, _ string) agentAnswer {
 			token := p.token("edge+git", "")
 			return p.post(token, good("edge+git", 100, "lie"))
 		}},

@@ -26,13 +26,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// fleet is what the application knows of clusters, in memory.
-type fleet struct {
+// clusterMap is a registry of clusters in memory.
+type clusterMap struct {
 	mu       sync.Mutex
 	clusters map[string]Cluster
 }
 
-func (f *fleet) Cluster(_ context.Context, name string) (Cluster, error) {
+func (f *clusterMap) Cluster(_ context.Context, name string) (Cluster, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c, ok := f.clusters[name]
@@ -42,31 +42,31 @@ func (f *fleet) Cluster(_ context.Context, name string) (Cluster, error) {
 	return c, nil
 }
 
-func (f *fleet) Pairs(_ context.Context, cluster string) ([]intake.Pair, error) {
+func (f *clusterMap) Pairs(_ context.Context, cluster string) ([]intake.Pair, error) {
 	ref := appcontext.Ref{ID: manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "conf"}, Stamp: "aa11"}
 	return []intake.Pair{{Key: appcontext.PairKey{Cluster: cluster, UID: "42", App: "web"}, Objects: []appcontext.Ref{ref}}}, nil
 }
 
-func (f *fleet) becomes(name string, c Cluster) {
+func (f *clusterMap) becomes(name string, c Cluster) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.clusters[name] = c
 }
 
-// lab is a real etcd and a process that takes reports; more can be started.
-type lab struct {
+// etcdFixture is a real etcd and a process that takes reports; more can be started.
+type etcdFixture struct {
 	testing.TB
 	store *appcontext.Store
 	book  AgentStore // the store, unless a test puts something before it
-	fleet *fleet
+	fleet *clusterMap
 
 	mu     sync.Mutex
 	passed time.Duration // since the start, besides what really passes
 }
 
-func newLab(t testing.TB, clusters ...string) *lab {
+func newLab(t testing.TB, clusters ...string) *etcdFixture {
 	t.Helper()
-	l := &lab{TB: t, store: contexttest.New(t), fleet: &fleet{clusters: map[string]Cluster{}}}
+	l := &etcdFixture{TB: t, store: contexttest.New(t), fleet: &clusterMap{clusters: map[string]Cluster{}}}
 	l.book = l.store
 	for _, name := range clusters {
 		l.fleet.clusters[name] = Cluster{Identity: "id of " + name, Reports: true}
@@ -74,13 +74,13 @@ func newLab(t testing.TB, clusters ...string) *lab {
 	return l
 }
 
-func (l *lab) now() time.Time {
+func (l *etcdFixture) now() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Now().Add(l.passed)
 }
 
-func (l *lab) passes(d time.Duration) {
+func (l *etcdFixture) passes(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.passed += d
@@ -88,7 +88,7 @@ func (l *lab) passes(d time.Duration) {
 
 // process is one that takes reports.
 type process struct {
-	*lab
+	*etcdFixture
 	desk     *ReportWriter
 	endpoint *Endpoint
 	client   *http.Client
@@ -101,9 +101,9 @@ type process struct {
 }
 
 // process starts one, whose options a test may change.
-func (l *lab) process(change ...func(*Options)) *process {
+func (l *etcdFixture) process(change ...func(*Options)) *process {
 	l.Helper()
-	p := &process{lab: l, notes: intake.NewAgentStatuses(), counts: map[string]int{}}
+	p := &process{etcdFixture: l, notes: intake.NewAgentStatuses(), counts: map[string]int{}}
 	o := Options{Agents: p.notes, Count: p.count, Now: l.now}
 	for _, c := range change {
 		c(&o)
@@ -144,7 +144,7 @@ func (p *process) await() {
 	})
 }
 
-func (l *lab) eventually(what string, is func() bool) {
+func (l *etcdFixture) eventually(what string, is func() bool) {
 	l.Helper()
 	for end := time.Now().Add(20 * time.Second); !is(); {
 		if time.Now().After(end) {
@@ -173,14 +173,14 @@ func (p *process) results() string {
 	return strings.Join(out, " ")
 }
 
-// answer is what came back.
-type answer struct {
+// agentAnswer is the response to a report.
+type agentAnswer struct {
 	code   int
 	header http.Header
 	body   string
 }
 
-func (p *process) do(method, path, token string, body []byte, header ...string) answer {
+func (p *process) do(method, path, token string, body []byte, header ...string) agentAnswer {
 	p.Helper()
 	req, err := http.NewRequestWithContext(p.Context(), method, p.server.URL+path, bytes.NewReader(body))
 	if err != nil {
@@ -204,7 +204,7 @@ func (p *process) do(method, path, token string, body []byte, header ...string) 
 	if _, err := text.ReadFrom(res.Body); err != nil {
 		p.Fatal(err)
 	}
-	return answer{res.StatusCode, res.Header, text.String()}
+	return agentAnswer{res.StatusCode, res.Header, text.String()}
 }
 
 func path(cluster string) string {
@@ -233,7 +233,7 @@ func same(cluster string, seq uint64, name string) status.Report {
 	return status.Report{Cluster: cluster, Seq: seq, At: time.Now(), Same: name}
 }
 
-func (l *lab) encode(r status.Report) []byte {
+func (l *etcdFixture) encode(r status.Report) []byte {
 	l.Helper()
 	text, err := status.Encode(r, 0)
 	if err != nil {
@@ -242,7 +242,7 @@ func (l *lab) encode(r status.Report) []byte {
 	return text
 }
 
-func (p *process) post(token string, r status.Report) answer {
+func (p *process) post(token string, r status.Report) agentAnswer {
 	p.Helper()
 	return p.do(http.MethodPost, path(r.Cluster)+"/report", token, p.encode(r))
 }
@@ -258,7 +258,7 @@ func (p *process) want(code int, token string, r status.Report) string {
 }
 
 // stored formats what etcd holds of a cluster: "#seq reason", or "#seq none".
-func (l *lab) stored(cluster string) string {
+func (l *etcdFixture) stored(cluster string) string {
 	l.Helper()
 	a, err := l.store.Agent(l.Context(), cluster)
 	if err != nil {
@@ -279,7 +279,7 @@ func (l *lab) stored(cluster string) string {
 }
 
 // listen runs a source until the end of the test, and keeps what it hands on.
-func (l *lab) listen(refresh time.Duration) (reports func() []string) {
+func (l *etcdFixture) listen(refresh time.Duration) (reports func() []string) {
 	l.Helper()
 	var mu sync.Mutex
 	var all []string

@@ -38,7 +38,7 @@ type ReportWriter struct {
 	queues     map[string]*clusterQueue
 	ready      []*clusterQueue // queues with a waiting batch and none being written
 	waiting    int             // claims whose request waits
-	heartbeats map[string]heartbeat
+	heartbeats map[string]reportHeartbeat
 	open       bool
 }
 
@@ -58,8 +58,8 @@ type claimBatch struct {
 	claims []*reportClaim
 }
 
-// heartbeat is a confirmation that arrived another way.
-type heartbeat struct {
+// reportHeartbeat is a confirmation that arrived another way.
+type reportHeartbeat struct {
 	seq uint64
 	at  time.Time
 }
@@ -68,7 +68,7 @@ type heartbeat struct {
 func NewReportWriter(b AgentStore, f ClusterSource, o Options) *ReportWriter {
 	return &ReportWriter{
 		agents: b, clusters: f, options: o.withDefaults(), lookupSlots: make(chan struct{}, maxLookups), wake: make(chan struct{}, 1),
-		queues: map[string]*clusterQueue{}, heartbeats: map[string]heartbeat{},
+		queues: map[string]*clusterQueue{}, heartbeats: map[string]reportHeartbeat{},
 	}
 }
 
@@ -307,7 +307,7 @@ func (d *ReportWriter) Confirm(cluster string, seq uint64, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if at.After(d.heartbeats[cluster].at) {
-		d.heartbeats[cluster] = heartbeat{seq, at}
+		d.heartbeats[cluster] = reportHeartbeat{seq, at}
 	}
 }
 
@@ -323,7 +323,7 @@ func (d *ReportWriter) heartbeatLoop(ctx context.Context) {
 		}
 		d.mu.Lock()
 		signs := d.heartbeats
-		d.heartbeats = map[string]heartbeat{}
+		d.heartbeats = map[string]reportHeartbeat{}
 		d.mu.Unlock()
 		if err := d.loadAgents(ctx, signs); err != nil {
 			d.options.Log.Warn("heartbeats not stored", "clusters", len(signs), "err", err)
@@ -339,7 +339,7 @@ func (d *ReportWriter) heartbeatLoop(ctx context.Context) {
 }
 
 // loadAgents caches the agents of clusters that are not cached yet.
-func (d *ReportWriter) loadAgents(ctx context.Context, signs map[string]heartbeat) error {
+func (d *ReportWriter) loadAgents(ctx context.Context, signs map[string]reportHeartbeat) error {
 	var missing []string
 	d.mu.Lock()
 	for cluster := range signs {

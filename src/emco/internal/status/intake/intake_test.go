@@ -27,8 +27,8 @@ var (
 	hook   = appcontext.Ref{ID: manifest.ID{Group: "batch", Version: "v1", Kind: "Job", Namespace: "web", Name: "migrate"}, Stamp: "s3"}
 )
 
-// fixture is a notifier over one pair, and what it delivered.
-type fixture struct {
+// notifierFixture is a notifier over one pair, and what it delivered.
+type notifierFixture struct {
 	*intake.Notifier
 	t         *testing.T
 	pair      intake.Pair
@@ -38,8 +38,8 @@ type fixture struct {
 	delivered []appcontext.Report
 }
 
-func newFixture(t *testing.T) *fixture {
-	f := &fixture{t: t, pair: intake.Pair{Key: shop, Objects: []appcontext.Ref{config, secret}, Hooks: []appcontext.Ref{hook}}}
+func newFixture(t *testing.T) *notifierFixture {
+	f := &notifierFixture{t: t, pair: intake.Pair{Key: shop, Objects: []appcontext.Ref{config, secret}, Hooks: []appcontext.Ref{hook}}}
 	f.Notifier = &intake.Notifier{
 		Refresh: time.Minute,
 		Pairs:   func(context.Context, string) ([]intake.Pair, error) { return []intake.Pair{f.pair}, f.pairsErr },
@@ -54,13 +54,13 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // History is that of f.parents.
-func (f *fixture) History(context.Context, git.Repo, git.Hash, int) (map[git.Hash][]git.Hash, error) {
+func (f *notifierFixture) History(context.Context, git.Repo, git.Hash, int) (map[git.Hash][]git.Hash, error) {
 	f.fetches++
 	return f.parents, nil
 }
 
 // notify returns what a document delivers for the pair, "none" if nothing.
-func (f *fixture) notify(r status.Report, at time.Time) string {
+func (f *notifierFixture) notify(r status.Report, at time.Time) string {
 	f.t.Helper()
 	f.delivered = nil
 	if err := f.Notify(f.t.Context(), r, at); err != nil {

@@ -29,22 +29,22 @@ func CheckBlobs(ctx context.Context, open func() (store.Blobs, error)) error {
 	}
 	var broken []error
 	for _, r := range blobRules {
-		if err := r.check(ctx, blobs{one, other}); err != nil {
+		if err := r.check(ctx, blobStores{one, other}); err != nil {
 			broken = append(broken, fmt.Errorf("%s: %w", r.name, err))
 		}
 	}
 	return errors.Join(append(broken, shut(one), shut(other))...)
 }
 
-// blobs is one store opened twice.
-type blobs struct {
+// blobStores holds one store opened twice.
+type blobStores struct {
 	store.Blobs
 	other store.Blobs
 }
 
 var blobRules = []struct {
 	name  string
-	check func(context.Context, blobs) error
+	check func(context.Context, blobStores) error
 }{
 	{"content comes back", content},
 	{"what is too large is not kept", tooLarge},
@@ -56,7 +56,7 @@ var blobRules = []struct {
 }
 
 // put stores text and checks the answer.
-func (b blobs) put(ctx context.Context, text string) error {
+func (b blobStores) put(ctx context.Context, text string) error {
 	d, n, err := b.Put(ctx, iotest.HalfReader(strings.NewReader(text)), 1<<20)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (b blobs) put(ctx context.Context, text string) error {
 }
 
 // has checks whether text is there, for both handles.
-func (b blobs) has(ctx context.Context, text string, want bool) error {
+func (b blobStores) has(ctx context.Context, text string, want bool) error {
 	for _, s := range []store.Blobs{b.Blobs, b.other} {
 		r, err := s.Open(ctx, manifest.DigestOf([]byte(text)))
 		if !want {
@@ -91,7 +91,7 @@ func (b blobs) has(ctx context.Context, text string, want bool) error {
 	return nil
 }
 
-func content(ctx context.Context, b blobs) error {
+func content(ctx context.Context, b blobStores) error {
 	for _, text := range []string{"", "short", string(bytes.Repeat([]byte{0, 0xff, '\n'}, 100_000))} {
 		if err := errors.Join(b.has(ctx, text, false), b.put(ctx, text), b.has(ctx, text, true)); err != nil {
 			return err
@@ -100,7 +100,7 @@ func content(ctx context.Context, b blobs) error {
 	return nil
 }
 
-func tooLarge(ctx context.Context, b blobs) error {
+func tooLarge(ctx context.Context, b blobStores) error {
 	text := strings.Repeat("too large ", 20_000)
 	_, _, err := b.Put(ctx, strings.NewReader(text), int64(len(text))-1)
 	return first(
@@ -115,7 +115,7 @@ func tooLarge(ctx context.Context, b blobs) error {
 	)
 }
 
-func brokenOff(ctx context.Context, b blobs) error {
+func brokenOff(ctx context.Context, b blobStores) error {
 	cut := errors.New("cut")
 	const begin = "the beginning"
 	_, _, err := b.Put(ctx, io.MultiReader(strings.NewReader(begin), iotest.ErrReader(cut)), 1<<20)
@@ -125,7 +125,7 @@ func brokenOff(ctx context.Context, b blobs) error {
 	return b.has(ctx, begin, false)
 }
 
-func hostileDigests(ctx context.Context, b blobs) error {
+func hostileDigests(ctx context.Context, b blobStores) error {
 	hex := string(manifest.DigestOf(nil))
 	for _, d := range []string{"", "a", "..", "../lock", "/etc/passwd", hex[:63], hex + "0", strings.ToUpper(hex), hex[:61] + "/.."} {
 		r, err := b.Open(ctx, manifest.Digest(d))
@@ -139,16 +139,16 @@ func hostileDigests(ctx context.Context, b blobs) error {
 	return nil
 }
 
-func equalAtOnce(ctx context.Context, b blobs) error {
+func equalAtOnce(ctx context.Context, b blobStores) error {
 	const text = "equal content"
 	var g errgroup.Group
 	for i := range 8 {
-		g.Go(func() error { return blobs{[]store.Blobs{b.Blobs, b.other}[i%2], b.other}.put(ctx, text) })
+		g.Go(func() error { return blobStores{[]store.Blobs{b.Blobs, b.other}[i%2], b.other}.put(ctx, text) })
 	}
 	return errors.Join(g.Wait(), b.has(ctx, text, true))
 }
 
-func sweep(ctx context.Context, b blobs) error {
+func sweep(ctx context.Context, b blobStores) error {
 	const kept, left = "kept", "left"
 	keep := func(d manifest.Digest) bool { return d == manifest.DigestOf([]byte(kept)) }
 	return first(
@@ -162,7 +162,7 @@ func sweep(ctx context.Context, b blobs) error {
 	)
 }
 
-func renewal(ctx context.Context, b blobs) error {
+func renewal(ctx context.Context, b blobStores) error {
 	const once, twice = "put once", "put twice"
 	var between time.Time
 	return first(

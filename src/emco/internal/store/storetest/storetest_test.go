@@ -20,8 +20,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/storetest"
 )
 
-// fake is a sound driver with some calls replaced by broken ones.
-type fake struct {
+// fakeDriver is a sound driver with some calls replaced by broken ones.
+type fakeDriver struct {
 	*sqlite.Driver
 	get    func(*sqlite.Driver, context.Context, store.Key) (store.Doc, error)
 	list   func(*sqlite.Driver, context.Context, store.Key, store.Query) iter.Seq2[store.Doc, error]
@@ -29,28 +29,28 @@ type fake struct {
 	remove func(*sqlite.Driver, context.Context, store.Key, int64) error
 }
 
-func (f fake) Get(ctx context.Context, k store.Key) (store.Doc, error) {
+func (f fakeDriver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 	if f.get != nil {
 		return f.get(f.Driver, ctx, k)
 	}
 	return f.Driver.Get(ctx, k)
 }
 
-func (f fake) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+func (f fakeDriver) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
 	if f.list != nil {
 		return f.list(f.Driver, ctx, under, q)
 	}
 	return f.Driver.List(ctx, under, q)
 }
 
-func (f fake) Put(ctx context.Context, d store.Doc, at int64) error {
+func (f fakeDriver) Put(ctx context.Context, d store.Doc, at int64) error {
 	if f.put != nil {
 		return f.put(f.Driver, ctx, d, at)
 	}
 	return f.Driver.Put(ctx, d, at)
 }
 
-func (f fake) Remove(ctx context.Context, k store.Key, at int64) error {
+func (f fakeDriver) Remove(ctx context.Context, k store.Key, at int64) error {
 	if f.remove != nil {
 		return f.remove(f.Driver, ctx, k, at)
 	}
@@ -90,47 +90,47 @@ func same(d store.Doc) store.Doc { return d }
 
 var broken = []struct {
 	rule string // that has to be found broken
-	fake fake
+	fake fakeDriver
 }{
-	{"a document comes back as it was written", fake{put: func(d *sqlite.Driver, ctx context.Context, doc store.Doc, at int64) error {
+	{"a document comes back as it was written", fakeDriver{put: func(d *sqlite.Driver, ctx context.Context, doc store.Doc, at int64) error {
 		doc.Secret = nil
 		return d.Put(ctx, doc, at)
 	}}},
-	{"what does not exist is not found", fake{get: func(d *sqlite.Driver, ctx context.Context, k store.Key) (store.Doc, error) {
+	{"what does not exist is not found", fakeDriver{get: func(d *sqlite.Driver, ctx context.Context, k store.Key) (store.Doc, error) {
 		doc, err := d.Get(ctx, k)
 		if errs.Is(err, errs.NotFound) {
 			return store.Doc{}, nil
 		}
 		return doc, err
 	}}},
-	{"a key is taken once", fake{put: func(d *sqlite.Driver, ctx context.Context, doc store.Doc, at int64) error {
+	{"a key is taken once", fakeDriver{put: func(d *sqlite.Driver, ctx context.Context, doc store.Doc, at int64) error {
 		if old, err := d.Get(ctx, doc.Key); err == nil && at == 0 {
 			at = old.Tag
 		}
 		return d.Put(ctx, doc, at)
 	}}},
-	{"a replacement needs the tag", fake{put: func(d *sqlite.Driver, ctx context.Context, doc store.Doc, at int64) error {
+	{"a replacement needs the tag", fakeDriver{put: func(d *sqlite.Driver, ctx context.Context, doc store.Doc, at int64) error {
 		if old, err := d.Get(ctx, doc.Key); err == nil && at != 0 {
 			at = old.Tag
 		}
 		return d.Put(ctx, doc, at)
 	}}},
-	{"a removal needs the tag", fake{remove: func(d *sqlite.Driver, ctx context.Context, k store.Key, at int64) error {
+	{"a removal needs the tag", fakeDriver{remove: func(d *sqlite.Driver, ctx context.Context, k store.Key, at int64) error {
 		if old, err := d.Get(ctx, k); err == nil {
 			at = old.Tag
 		}
 		return d.Remove(ctx, k, at)
 	}}},
-	{"of racing writers one wins", fake{put: func(d *sqlite.Driver, ctx context.Context, doc store.Doc, at int64) error {
+	{"of racing writers one wins", fakeDriver{put: func(d *sqlite.Driver, ctx context.Context, doc store.Doc, at int64) error {
 		if err := d.Put(ctx, doc, at); !errs.Is(err, errs.Conflict) {
 			return err
 		}
 		return nil
 	}}},
-	{"a listing is in byte order and respects name boundaries", fake{list: filtered(func(d store.Doc, under store.Key, _ store.Query) bool {
+	{"a listing is in byte order and respects name boundaries", fakeDriver{list: filtered(func(d store.Doc, under store.Key, _ store.Query) bool {
 		return strings.HasPrefix(string(d.Key), string(under))
 	})}},
-	{"a listing is in byte order and respects name boundaries", fake{list: func(d *sqlite.Driver, ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	{"a listing is in byte order and respects name boundaries", fakeDriver{list: func(d *sqlite.Driver, ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
 		return func(yield func(store.Doc, error) bool) {
 			var all []store.Doc
 			for doc, err := range d.List(ctx, under, q) {
@@ -147,18 +147,18 @@ var broken = []struct {
 			}
 		}
 	}}},
-	{"a listing can be cut by depth", fake{list: changed(func(q store.Query) store.Query { q.Depth = 0; return q }, same)}},
-	{"a listing can be paged", fake{list: changed(func(q store.Query) store.Query { q.Limit = 0; return q }, same)}},
-	{"a listing can be paged", fake{list: changed(func(q store.Query) store.Query {
+	{"a listing can be cut by depth", fakeDriver{list: changed(func(q store.Query) store.Query { q.Depth = 0; return q }, same)}},
+	{"a listing can be paged", fakeDriver{list: changed(func(q store.Query) store.Query { q.Limit = 0; return q }, same)}},
+	{"a listing can be paged", fakeDriver{list: changed(func(q store.Query) store.Query {
 		if q.Limit == 0 {
 			q.Limit = 100
 		}
 		return q
 	}, same)}},
-	{"holders are found by references and claims", fake{list: filtered(func(d store.Doc, under store.Key, q store.Query) bool {
+	{"holders are found by references and claims", fakeDriver{list: filtered(func(d store.Doc, under store.Key, q store.Query) bool {
 		return strings.HasPrefix(string(d.Key), string(under)+"/") && d.Key > q.After && slices.Contains(d.Refs, q.Refers)
 	})}},
-	{"a refused write leaves nothing", fake{put: func(d *sqlite.Driver, ctx context.Context, doc store.Doc, at int64) error {
+	{"a refused write leaves nothing", fakeDriver{put: func(d *sqlite.Driver, ctx context.Context, doc store.Doc, at int64) error {
 		err := d.Put(ctx, doc, at)
 		if old, e := d.Get(ctx, doc.Key); e == nil && errs.Is(err, errs.Conflict) {
 			old.Refs = doc.Refs
@@ -166,13 +166,13 @@ var broken = []struct {
 		}
 		return err
 	}}},
-	{"large documents fit", fake{put: func(d *sqlite.Driver, ctx context.Context, doc store.Doc, at int64) error {
+	{"large documents fit", fakeDriver{put: func(d *sqlite.Driver, ctx context.Context, doc store.Doc, at int64) error {
 		if len(doc.Body) > 1<<20 {
 			return errs.New(errs.TooLarge, "larger than a page")
 		}
 		return d.Put(ctx, doc, at)
 	}}},
-	{"a call whose context has ended fails", fake{get: func(d *sqlite.Driver, ctx context.Context, k store.Key) (store.Doc, error) {
+	{"a call whose context has ended fails", fakeDriver{get: func(d *sqlite.Driver, ctx context.Context, k store.Key) (store.Doc, error) {
 		return d.Get(context.WithoutCancel(ctx), k)
 	}}},
 }

@@ -88,7 +88,7 @@ func TestABackendIsAddedByTheGuide(t *testing.T) {
 	if !slices.Equal(named, want) {
 		t.Fatalf("the guide names the files %q; this test follows %q", named, want)
 	}
-	o := overlay{T: t, dir: t.TempDir(), replace: map[string]string{}}
+	o := sourceOverlay{T: t, dir: t.TempDir(), replace: map[string]string{}}
 	o.edit("api/v2/cluster.go", "	{PureGit,", "	{\"tiny\", []string{\"fancy\"}, true},\n	{PureGit,")
 	o.add("emco/internal/syncer/tiny/tiny.go", strings.ReplaceAll(o.read("emco/internal/syncer/plaingit/plaingit.go"), "plaingit", "tiny"))
 	o.edit("emco/internal/syncer/all/all.go", "	return r\n}", "	syncer.Register(r, \"tiny\", tiny.New, syncer.Options{\"syncInterval\": \"30\"})\n	return r\n}",
@@ -124,14 +124,14 @@ func guideRow(t *testing.T, what string) string {
 	return ""
 }
 
-// overlay is a set of files that the go command reads instead of those of the sources.
-type overlay struct {
+// sourceOverlay is a set of files that the go command reads instead of those of the sources.
+type sourceOverlay struct {
 	*testing.T
 	dir     string
 	replace map[string]string
 }
 
-func (o overlay) read(name string) string {
+func (o sourceOverlay) read(name string) string {
 	o.Helper()
 	text, err := os.ReadFile(sources + name)
 	if err != nil {
@@ -140,7 +140,7 @@ func (o overlay) read(name string) string {
 	return string(text)
 }
 
-func (o overlay) add(name, text string) {
+func (o sourceOverlay) add(name, text string) {
 	o.Helper()
 	full, err := filepath.Abs(sources + name)
 	if err != nil {
@@ -154,7 +154,7 @@ func (o overlay) add(name, text string) {
 }
 
 // edit replaces parts of a file, which must have all of them.
-func (o overlay) edit(name string, oldNew ...string) {
+func (o sourceOverlay) edit(name string, oldNew ...string) {
 	o.Helper()
 	text := o.read(name)
 	for i := 0; i < len(oldNew); i += 2 {
@@ -166,7 +166,7 @@ func (o overlay) edit(name string, oldNew ...string) {
 }
 
 // test runs tests of this package over the overlay.
-func (o overlay) test(run string) (string, error) {
+func (o sourceOverlay) test(run string) (string, error) {
 	o.Helper()
 	text, err := json.Marshal(map[string]any{"Replace": o.replace})
 	if err != nil {

@@ -27,11 +27,11 @@ const maxName = 63 - len("root-reconciler-") - len("-63")
 
 // The members of Config Sync's types that are set here.
 type (
-	sync struct {
-		SourceType   string   `json:"sourceType"`
-		SourceFormat string   `json:"sourceFormat"`
-		Git          source   `json:"git"`
-		Override     override `json:"override"`
+	syncSpec struct {
+		SourceType   string       `json:"sourceType"`
+		SourceFormat string       `json:"sourceFormat"`
+		Git          source       `json:"git"`
+		Override     overrideSpec `json:"override"`
 	}
 	source struct {
 		Repo      string     `json:"repo"`
@@ -42,7 +42,7 @@ type (
 		SecretRef *reference `json:"secretRef,omitempty"`
 		CASecret  *reference `json:"caCertSecretRef,omitempty"`
 	}
-	override struct {
+	overrideSpec struct {
 		ReconcileTimeout string `json:"reconcileTimeout"`
 	}
 	reference struct {
@@ -50,14 +50,14 @@ type (
 	}
 )
 
-func (b backend) sync(t syncer.Target) sync {
-	return sync{
+func (b backend) sync(t syncer.Target) syncSpec {
+	return syncSpec{
 		SourceType: "git", SourceFormat: "unstructured",
 		Git: source{
 			Repo: t.Repo.URL, Branch: t.Repo.Branch, Dir: t.Dir(), Period: b.interval.String(),
 			Auth: b.auth(t.Repo.URL), SecretRef: refer(b.SecretRef), CASecret: refer(b.CASecretRef),
 		},
-		Override: override{ReconcileTimeout: b.timeout.String()},
+		Override: overrideSpec{ReconcileTimeout: b.timeout.String()},
 	}
 }
 

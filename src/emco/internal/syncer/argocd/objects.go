@@ -31,32 +31,32 @@ const attempts = 5
 // The members of Argo CD's types that the backend sets. None may have the zero value of its
 // type: Argo CD drops such members from its objects, and would then report a difference.
 type (
-	application struct {
-		Project     string      `json:"project"`
-		Source      source      `json:"source"`
-		Destination destination `json:"destination"`
-		SyncPolicy  syncPolicy  `json:"syncPolicy"`
+	applicationSpec struct {
+		Project     string                 `json:"project"`
+		Source      source                 `json:"source"`
+		Destination applicationDestination `json:"destination"`
+		SyncPolicy  syncPolicy             `json:"syncPolicy"`
 	}
 	source struct {
 		RepoURL        string `json:"repoURL"`
 		TargetRevision string `json:"targetRevision"`
 		Path           string `json:"path"`
 	}
-	destination struct {
+	applicationDestination struct {
 		Server    string `json:"server,omitempty"`
 		Name      string `json:"name,omitempty"`
 		Namespace string `json:"namespace"`
 	}
 	syncPolicy struct {
-		Automated   automated `json:"automated"`
-		SyncOptions []string  `json:"syncOptions,omitempty"`
-		Retry       retry     `json:"retry"`
+		Automated   automatedSync `json:"automated"`
+		SyncOptions []string      `json:"syncOptions,omitempty"`
+		Retry       retryPolicy   `json:"retry"`
 	}
-	automated struct {
+	automatedSync struct {
 		Prune    bool `json:"prune"`
 		SelfHeal bool `json:"selfHeal"`
 	}
-	retry struct {
+	retryPolicy struct {
 		Limit   int     `json:"limit"`
 		Backoff backoff `json:"backoff"`
 	}
@@ -65,11 +65,11 @@ type (
 		Factor   int    `json:"factor"`
 	}
 	appProject struct {
-		Description    string        `json:"description,omitempty"`
-		SourceRepos    []string      `json:"sourceRepos"`
-		Destinations   []destination `json:"destinations"`
-		ClusterKinds   []kind        `json:"clusterResourceWhitelist,omitempty"`
-		ForbiddenKinds []kind        `json:"namespaceResourceBlacklist,omitempty"`
+		Description    string                   `json:"description,omitempty"`
+		SourceRepos    []string                 `json:"sourceRepos"`
+		Destinations   []applicationDestination `json:"destinations"`
+		ClusterKinds   []kind                   `json:"clusterResourceWhitelist,omitempty"`
+		ForbiddenKinds []kind                   `json:"namespaceResourceBlacklist,omitempty"`
 	}
 	kind struct {
 		Group string `json:"group"`
@@ -89,13 +89,13 @@ func (b backend) application(t syncer.Target, app, project string) (pointer.Obje
 			Name: b.applicationName(t, app), Namespace: b.Namespace, Labels: pointer.Labels(t, app),
 			Annotations: map[string]string{ownPath: "."}, Finalizers: []string{finalizer},
 		},
-		Spec: application{
+		Spec: applicationSpec{
 			Project:     project,
 			Source:      source{RepoURL: t.Repo.URL, TargetRevision: t.Repo.Branch, Path: dir},
 			Destination: b.destination(t.Namespace),
 			SyncPolicy: syncPolicy{
-				Automated: automated{Prune: true, SelfHeal: true}, SyncOptions: b.syncOptions(),
-				Retry: retry{Limit: attempts, Backoff: backoff{Duration: b.retry.String(), Factor: 1}},
+				Automated: automatedSync{Prune: true, SelfHeal: true}, SyncOptions: b.syncOptions(),
+				Retry: retryPolicy{Limit: attempts, Backoff: backoff{Duration: b.retry.String(), Factor: 1}},
 			},
 		},
 	}, nil
@@ -112,11 +112,11 @@ func (b backend) applicationName(t syncer.Target, app string) string {
 
 func (b backend) remote() bool { return b.Name != "" || b.Server != "" && b.Server != inCluster }
 
-func (b backend) destination(namespace string) destination {
+func (b backend) destination(namespace string) applicationDestination {
 	if b.Name != "" {
-		return destination{Name: b.Name, Namespace: namespace}
+		return applicationDestination{Name: b.Name, Namespace: namespace}
 	}
-	return destination{Server: cmp.Or(b.Server, inCluster), Namespace: namespace}
+	return applicationDestination{Server: cmp.Or(b.Server, inCluster), Namespace: namespace}
 }
 
 func (b backend) syncOptions() []string {
@@ -137,11 +137,11 @@ func (b backend) syncOptions() []string {
 func (b backend) project(t syncer.Target) (pointer.Object, error) {
 	spec := appProject{SourceRepos: []string{t.Repo.URL}}
 	if t.Cloud.Confined {
-		spec.Destinations = []destination{b.destination(t.Namespace)}
+		spec.Destinations = []applicationDestination{b.destination(t.Namespace)}
 		// Apps must not change the bounds of their namespace.
 		spec.ForbiddenKinds = []kind{{"", "LimitRange"}, {"", "ResourceQuota"}}
 	} else {
-		spec.Destinations = []destination{b.destination("*")}
+		spec.Destinations = []applicationDestination{b.destination("*")}
 		spec.ClusterKinds = []kind{{"*", "*"}}
 	}
 	about := t.Cloud.Name

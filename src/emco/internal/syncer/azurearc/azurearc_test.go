@@ -53,15 +53,15 @@ func options() azurearc.Options {
 	}
 }
 
-// bench is a backend on a server.
-type bench struct {
+// backendFixture is a backend with a fake server.
+type backendFixture struct {
 	*testing.T
 	*arctest.Server
 	azure *arm.Client
 	syncer.Bootstrapper
 }
 
-func newBench(t *testing.T, o azurearc.Options, change ...func(*arm.Options)) *bench {
+func newBench(t *testing.T, o azurearc.Options, change ...func(*arm.Options)) *backendFixture {
 	t.Helper()
 	s := arctest.New(t, "site-1")
 	ao := arm.Default()
@@ -74,12 +74,12 @@ func newBench(t *testing.T, o azurearc.Options, change ...func(*arm.Options)) *b
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = azure.Close() })
-	b := &bench{T: t, Server: s, azure: azure}
+	b := &backendFixture{T: t, Server: s, azure: azure}
 	b.Bootstrapper = b.open(o)
 	return b
 }
 
-func (b *bench) open(o azurearc.Options) syncer.Bootstrapper {
+func (b *backendFixture) open(o azurearc.Options) syncer.Bootstrapper {
 	b.Helper()
 	backend, err := azurearc.NewPlatform(b.azure).Open(o)
 	if err != nil {
@@ -90,7 +90,7 @@ func (b *bench) open(o azurearc.Options) syncer.Bootstrapper {
 
 var target = syncertest.Target("provider1+cluster1")
 
-func (b *bench) bootstrap(apps ...string) {
+func (b *backendFixture) bootstrap(apps ...string) {
 	b.Helper()
 	if err := b.Bootstrap(b.Context(), target, apps); err != nil {
 		b.Fatalf("Bootstrap(%v): %v", apps, err)
@@ -98,7 +98,7 @@ func (b *bench) bootstrap(apps ...string) {
 }
 
 // has checks which apps the configuration names, by their paths.
-func (b *bench) has(apps ...string) {
+func (b *backendFixture) has(apps ...string) {
 	b.Helper()
 	p, _ := b.Resource("site-1", config)
 	if p == nil {
@@ -118,7 +118,7 @@ func (b *bench) has(apps ...string) {
 	}
 }
 
-func (b *bench) called(want ...string) {
+func (b *backendFixture) called(want ...string) {
 	b.Helper()
 	got := slices.DeleteFunc(b.Calls(), func(c string) bool { return strings.Contains(c, "/operations/") })
 	if !slices.Equal(got, want) {

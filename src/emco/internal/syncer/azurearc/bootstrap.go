@@ -116,12 +116,12 @@ func (b backend) Release(ctx context.Context, t syncer.Target) error {
 	return azure.Delete(ctx, b.path(t), version)
 }
 
-// extensions are the extensions of a cluster, a handful.
-type extensions struct {
-	Value []extension `json:"value"`
+// clusterExtensions are the extensions of a cluster, a handful.
+type clusterExtensions struct {
+	Value []clusterExtension `json:"value"`
 }
 
-type extension struct {
+type clusterExtension struct {
 	Properties struct {
 		Type    string `json:"extensionType"`
 		Upgrade bool   `json:"autoUpgradeMinorVersion"`
@@ -136,7 +136,7 @@ func (b backend) extend(ctx context.Context, azure *arm.Account) error {
 	if err != nil {
 		return err
 	}
-	var have extensions
+	var have clusterExtensions
 	if err := json.Unmarshal(list.Body, &have); err != nil {
 		return errs.E(errs.Unavailable, "read", b.o.Cluster, errors.New("the answer is not a list of extensions"))
 	}
@@ -145,7 +145,7 @@ func (b backend) extend(ctx context.Context, azure *arm.Account) error {
 			return nil
 		}
 	}
-	var want extension
+	var want clusterExtension
 	want.Properties.Type, want.Properties.Upgrade = fluxExtension, true
 	body, err := json.Marshal(want)
 	if err != nil {

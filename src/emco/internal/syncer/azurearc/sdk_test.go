@@ -68,7 +68,7 @@ func TestAzuresOwnClientAgrees(t *testing.T) {
 }
 
 // sdk is Azure's client on the server.
-func (b *bench) sdk() *sdk.FluxConfigurationsClient {
+func (b *backendFixture) sdk() *sdk.FluxConfigurationsClient {
 	b.Helper()
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(b.CA))

@@ -58,15 +58,15 @@ type object struct {
 // response is what an executable writes. Error is why it refuses; App and Object are the
 // subject of the refusal.
 type response struct {
-	Pointers []string `json:"pointers"`
-	Edits    []edit   `json:"edits"`
-	Error    string   `json:"error"`
-	App      string   `json:"app"`
-	Object   string   `json:"object"`
+	Pointers []string     `json:"pointers"`
+	Edits    []pluginEdit `json:"edits"`
+	Error    string       `json:"error"`
+	App      string       `json:"app"`
+	Object   string       `json:"object"`
 }
 
-// edit makes a path hold a file or a directory of files, or nothing.
-type edit struct {
+// pluginEdit makes a path hold a file or a directory of files, or nothing.
+type pluginEdit struct {
 	Path    string            `json:"path"`
 	Content *string           `json:"content"`
 	Files   map[string]string `json:"files"`

@@ -16,17 +16,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// sound is a backend that keeps the contract, with one file to break it.
-type sound struct {
+// soundBackend is a backend that keeps the contract, with one file to break it.
+type soundBackend struct {
 	writer *syncer.Writer
 	spoil  func(t syncer.Target, apps []syncer.App, files map[string][]byte) ([]git.Edit, error)
 }
 
-func newSound() sound {
-	return sound{writer: syncer.NewWriter(map[string]string{"keep": "yes"})}
+func newSound() soundBackend {
+	return soundBackend{writer: syncer.NewWriter(map[string]string{"keep": "yes"})}
 }
 
-func (s sound) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
+func (s soundBackend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
 	files, err := s.writer.Tree(apps)
 	if err != nil {
 		return syncer.Change{}, err
@@ -140,10 +140,10 @@ func TestEachBrokenRuleIsCaught(t *testing.T) {
 	}
 }
 
-// climbing writes object names into paths without a look at them.
-type climbing struct{}
+// climbingBackend writes object names into paths without a look at them.
+type climbingBackend struct{}
 
-func (climbing) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
+func (climbingBackend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
 	e := git.Edit{Path: t.Root(), Dir: map[string][]byte{}}
 	for _, a := range apps {
 		for _, o := range a.Objects {
@@ -155,7 +155,7 @@ func (climbing) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) 
 
 func TestABackendThatClimbsIsCaught(t *testing.T) {
 	t.Parallel()
-	err := syncertest.Check(climbing{})
+	err := syncertest.Check(climbingBackend{})
 	if err == nil || !strings.Contains(err.Error(), "hostile names are refused") {
 		t.Errorf("Check(climbing) = %v, want an error about hostile names", err)
 	}
