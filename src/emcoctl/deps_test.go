@@ -19,7 +19,7 @@ func TestLinkedPackages(t *testing.T) {
 		"github.com/emco-orchestrator/emco/src/api/",       // the wire contract
 		"github.com/emco-orchestrator/emco/src/emcoctl",    // ourselves
 		"github.com/spf13/cobra", "github.com/spf13/pflag", // commands and flags
-		"go.yaml.in/yaml/v3",                         // EMCO's documents
+		"go.yaml.in/yaml/v3",                         // upstream's documents
 		"golang.org/x/term", "golang.org/x/sys/unix", // is the output a terminal
 		"github.com/rogpeppe/go-internal/diff", // what a plan would change
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // fakeServer keeps the documents of one script and the states of its deployments, by
-// EMCO's rules: a parent must exist, a name is given once, what has children or is
+// upstream's rules: a parent must exist, a name is given once, what has children or is
 // instantiated cannot be deleted, secrets are never shown, actions depend on the
 // state.
 //

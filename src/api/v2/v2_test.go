@@ -201,7 +201,7 @@ func TestSecretsOfSyncObjects(t *testing.T) {
 	}
 }
 
-// The plain status keeps EMCO's members, and shows none of ours when they are empty.
+// The plain status keeps upstream's members, and shows none of ours when they are empty.
 func TestStatusOnTheWire(t *testing.T) {
 	t.Parallel()
 	s := v2.Status{

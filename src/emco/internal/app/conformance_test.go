@@ -1,6 +1,6 @@
 package app_test
 
-// The tests whose names begin with TestConformance are the points on which EMCO was seen
+// The tests whose names begin with TestConformance are the points on which upstream EMCO was seen
 // to fail, by number. docs/reliability.md lists them all; those that need real clusters
 // are in scripts/e2e.
 

@@ -62,7 +62,7 @@ func TestActionsAreRefusedWithTheStatesThatWouldDo(t *testing.T) {
 		{"no placement", "POST", raw.path + "/instantiate", 400, []string{"genericPlacementIntent"}},
 	})
 
-	s.expect(202, "POST", g.path+"/instantiate", `{"metadata":{"name":""}}`) // EMCO's CLI sends this
+	s.expect(202, "POST", g.path+"/instantiate", `{"metadata":{"name":""}}`) // upstream's CLI sends this
 	g.becomes("Instantiated")
 	s.refuses([]refusedRequest{
 		{"instantiated already", "POST", g.path + "/instantiate", 409, []string{"Instantiated"}},
@@ -93,7 +93,7 @@ func TestLogicalCloudsBoundDeployments(t *testing.T) {
 		{"instantiated already", "POST", cloud + "/instantiate", 409, []string{"Instantiated"}},
 		{"instantiated", "DELETE", cloud, 409, nil},
 	})
-	s.expect(202, "POST", empty+"/terminate", "") // nothing to do, as in EMCO
+	s.expect(202, "POST", empty+"/terminate", "") // nothing to do, as in upstream EMCO
 
 	must, either := s.group("must", appPlaces{"web": {"a", "outside"}}), s.group("either", appPlaces{"web": {"a"}})
 	s.refuses([]refusedRequest{
@@ -201,7 +201,7 @@ func TestStatusQueries(t *testing.T) {
 	}
 }
 
-// The lists of names, and complete objects, have EMCO's form too.
+// The lists of names, and complete objects, have upstream's form too.
 func TestStatusLists(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -25,13 +25,13 @@ func TestRead(t *testing.T) {
 		wantOther string // options
 	}{
 		{
-			"single-key maps in the reference object, as EMCO's code reads them", "fluxcd",
+			"single-key maps in the reference object, as upstream's code reads them", "fluxcd",
 			gitops.Object{Name: "git", KV: single},
 			gitops.Object{Name: "flux", KV: keyValueMaps{{"timeOut": "90"}, {"syncInterval": "2m"}, {"delay": "7"}}},
 			"fluxcd github https://git.example.org/u/fleet.git u tok fleet edge", "retryInterval=1m0s syncInterval=2m0s timeOut=1m30s",
 		},
 		{
-			"one map in the resource object with old spellings, as EMCO's design has it", "azureArc",
+			"one map in the resource object with old spellings, as upstream's design has it", "azureArc",
 			gitops.Object{Name: "azure", KV: keyValueMaps{{"clientID": "xyz", "tenantID": "t"}}},
 			gitops.Object{Name: "git", KV: keyValueMaps{{"gitType": "github", "user": "u", "token": "tok", "repoUrl": "https://git.example.org/org/myRepo", "branch": "main"}}},
 			"azureArcV2 github https://git.example.org/org/myRepo u tok myRepo main", "clientID=xyz retryInterval=1m0s syncInterval=1m0s tenantID=t timeOut=1m0s",

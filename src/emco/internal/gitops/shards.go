@@ -29,10 +29,10 @@ const (
 // server all trees below its branch, changed or not.
 const DefaultShardSize = 1000
 
-// DefaultViewPrefix is where the branches of clusters are that read one of their own.
+// DefaultDerivedPrefix begins the names of derived branches by default.
 const DefaultDerivedPrefix = "clusters/"
 
-// Bounds of what a sync object may ask for.
+// Bounds of the settings of a sync object.
 const (
 	maxShardSize = 100_000
 	maxShards    = 1000
@@ -43,8 +43,8 @@ const (
 type Sharding struct {
 	Mode          string // RefBranch, RefShard or RefCluster
 	Size          int    // clusters that a shard takes
-	First         int    // shards that there are from the start; more come when these are full
-	DerivedPrefix string // what the names of the branches of RefCluster begin with
+	First         int    // number of shards at the start; EMCO adds more when these are full
+	DerivedPrefix string // begins the names of derived branches (RefCluster)
 }
 
 // Slot is the place of a cluster in its repository, from its registration. The zero Slot

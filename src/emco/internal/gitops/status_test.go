@@ -20,8 +20,8 @@ func TestWhereAgentsReport(t *testing.T) {
 		{"another prefix", map[string]string{"statusBranch": "reports/"}, "https://git.example.org/u/fleet u tok ref reports/"},
 		{"another repository of the server, with the same credential", map[string]string{"statusUrl": "https://git.example.org/u/status"}, "https://git.example.org/u/status u tok ref status/"},
 		{"another server, with a credential of its own", map[string]string{"statusUrl": "https://other.example.org/s", "statusUserName": "r", "statusToken": "read"}, "https://other.example.org/s r read ref status/"},
-		{"EMCO's path", map[string]string{"statusMode": "path"}, "https://git.example.org/u/fleet u tok path edge"},
-		{"EMCO's path in another repository", map[string]string{"statusMode": "path", "statusUrl": "https://git.example.org/u/status"}, "https://git.example.org/u/status u tok path main"},
+		{"upstream's path", map[string]string{"statusMode": "path"}, "https://git.example.org/u/fleet u tok path edge"},
+		{"upstream's path in another repository", map[string]string{"statusMode": "path", "statusUrl": "https://git.example.org/u/status"}, "https://git.example.org/u/status u tok path main"},
 		{"to the control plane", map[string]string{"statusMode": "https"}, "   https "},
 		{"to the control plane at its address", map[string]string{"statusMode": "https", "statusUrl": "https://emco.example.org/"}, "   https  https://emco.example.org"},
 	}

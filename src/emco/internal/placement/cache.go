@@ -41,9 +41,10 @@ func (d cachedDecision) size() (n int) {
 	return n
 }
 
-// Decide works as the function Decide with one filter. The filter must be comparable, and
-// its verdict on a cluster must not depend on the app. Callers share the decision and must
-// not change it.
+// Decide works as the function Decide with one filter. The filter must be comparable, and its
+// verdict on a cluster must not depend on the app. Equal filters must always give the same
+// verdict: if a verdict changes, pass a new, unequal filter. Callers share the decision and
+// must not change it.
 func (c *DecisionCache) Decide(ctx context.Context, req Request, filter Filter) (Decision, error) {
 	q, candidates := decisionKey{fmt.Sprintf("%q", req.Intent), filter}, req.candidates()
 	if known, ok := c.get(q, candidates); ok {

@@ -52,7 +52,7 @@ func TestQueriesForCloudsAreRead(t *testing.T) {
 	}
 }
 
-// The texts are EMCO's.
+// The texts are upstream's.
 func TestQueriesAreRefused(t *testing.T) {
 	t.Parallel()
 	long := "a123456789012345678901234567890123456789012345678901234567890123"

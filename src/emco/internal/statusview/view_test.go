@@ -93,7 +93,7 @@ func pod(name, status string) appcontext.ResourceStatus {
 	return appcontext.ResourceStatus{ID: manifest.ID{Version: "v1", Kind: "Pod", Namespace: "default", Name: name}, Status: status, Extra: true}
 }
 
-// Each view contains EMCO's members.
+// Each view contains upstream's members.
 func TestMembersOfAnswers(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -25,7 +25,7 @@ func TestFileNames(t *testing.T) {
 		objects []manifest.Object
 		want    []string
 	}{
-		{"EMCO's name is name and kind", []manifest.Object{object("apps", "Deployment", "n", "web")}, []string{"web+Deployment.yaml"}},
+		{"upstream's name is name and kind", []manifest.Object{object("apps", "Deployment", "n", "web")}, []string{"web+Deployment.yaml"}},
 		{
 			"the same name in two namespaces gets the namespace",
 			[]manifest.Object{object("", "Secret", "a", "s"), object("", "Secret", "b", "s")},

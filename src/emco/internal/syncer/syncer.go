@@ -1,6 +1,6 @@
 // Package syncer defines sync backends: pure functions from the desired objects of a
 // cluster to the exact files that a deployment owns in the cluster's directory of a Git
-// repository. Package deliver/git and the sinks do all input and output.
+// repository. Package gitwriter and the sinks do all input and output.
 //
 //	clusters/<provider>+<cluster>/                       Target.Root
 //	├── <pointer files of the backend>                   Target.Pointer

@@ -9,7 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 )
 
-// TestResolve has every row of EMCO's anchor rule, with our corrections.
+// TestResolve has every row of upstream's anchor rule, with our corrections.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	named := anchor.Names{Name: "n"}

@@ -10,7 +10,7 @@ import (
 
 const dig = "projects/p/composite-apps/a/v1/deployment-intent-groups/d"
 
-// TestSectionOf has every row of EMCO's table, in its order.
+// TestSectionOf has every row of upstream's table, in its order.
 func TestSectionOf(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -54,7 +54,7 @@ func TestSectionOf(t *testing.T) {
 		{"projects/p/composite-apps", anchor.Orchestrator},
 		{dig + "/generic-placement-intents", anchor.Orchestrator},
 		{dig + "/status?status=deployed", anchor.Orchestrator},
-		{"policy/agents", anchor.Policy}, // refused by EMCO's client, of use all the same
+		{"policy/agents", anchor.Policy}, // refused by upstream's client, of use all the same
 	} {
 		if got, err := anchor.SectionOf(tt.path); got != tt.want || err != nil {
 			t.Errorf("SectionOf(%s) = %q, %v; want %q", tt.path, got, err, tt.want)
@@ -63,7 +63,7 @@ func TestSectionOf(t *testing.T) {
 	for _, path := range []string{"", "/projects", "project", "v2/projects", "clusters"} {
 		_, err := anchor.SectionOf(path)
 		if !errs.Is(err, errs.Invalid) || !strings.HasPrefix(err.Error(), "Invalid baseUrl: "+path) {
-			t.Errorf("SectionOf(%q): %v, want Invalid with EMCO's words", path, err)
+			t.Errorf("SectionOf(%q): %v, want Invalid with upstream's words", path, err)
 		}
 	}
 }

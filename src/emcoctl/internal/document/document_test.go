@@ -59,7 +59,7 @@ spec: {}
 	}
 }
 
-// TestScalars pins how EMCO's client turns YAML scalars into JSON.
+// TestScalars pins how upstream's client turns YAML scalars into JSON.
 func TestScalars(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -106,7 +106,7 @@ func TestUnknownKeysAreWarnedAbout(t *testing.T) {
 		t.Errorf("warnings %q, want %q", p.Warnings, want)
 	}
 	if got := string(p.Documents[0].Body); got != `{"metadata":{"name":""}}` {
-		t.Errorf("body %s, want that of EMCO's client", got)
+		t.Errorf("body %s, want that of upstream's client", got)
 	}
 }
 

@@ -127,7 +127,7 @@ func TestTheRightsAreTheLeast(t *testing.T) {
 	}
 }
 
-// The monitor keeps EMCO's object for each app, without what must not be in it, and
+// The monitor keeps upstream's object for each app, without what must not be in it, and
 // takes it away with the app. Those that others made stay, and follow their selector.
 func TestResourceBundleStates(t *testing.T) {
 	l := newLab(t)
@@ -238,7 +238,7 @@ func TestAnAPIServerThatDoesNotAnswerIsReported(t *testing.T) {
 	}
 }
 
-// EMCO's path is a mode for those who cannot have branches; it needs a right to write
+// Upstream's path is a mode for those who cannot have branches; it needs a right to write
 // the shared branch.
 func TestEMCOsPath(t *testing.T) {
 	l := newLab(t)

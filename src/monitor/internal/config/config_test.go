@@ -16,7 +16,7 @@ func read(vars map[string]string, args ...string) (config.Config, error) {
 	return config.Read(args, func(name string) string { return vars[name] }, &bytes.Buffer{})
 }
 
-// The variables of EMCO's monitor are enough.
+// The variables of upstream's monitor are enough.
 func TestEMCOsVariables(t *testing.T) {
 	t.Parallel()
 	c, err := read(map[string]string{

@@ -187,7 +187,7 @@ func TestAFleetIsSettledWhenAllIsReported(t *testing.T) {
 	is(1, 1, 3)
 }
 
-// A cluster's folder may be one level deeper than EMCO's.
+// A cluster's folder may be one level deeper than upstream's.
 func TestFoldersMayBeDeeper(t *testing.T) {
 	t.Parallel()
 	for _, own := range []bool{false, true} {

@@ -78,9 +78,9 @@ func TestTheMonitorsChartTakesItsValues(t *testing.T) {
 		"custom kinds": {map[string]any{"extraRules": []any{map[string]any{
 			"apiGroups": []any{"example.org"}, "resources": []any{"*"}, "verbs": []any{"get", "list", "watch"},
 		}}}, "example.org", ""},
-		"no EMCO objects": {map[string]any{"resourceBundleStates": false}, "RESOURCE_BUNDLE_STATES, value: \"false\"", "k8splugin.io"},
-		"ssh":             {map[string]any{"git": map[string]any{"url": "ssh://git@h/r", "tokenKey": "", "sshKeyKey": "identity", "knownHostsKey": "known_hosts"}}, "/etc/monitor/git/known_hosts", "GIT_TOKEN_FILE"},
-		"a proxy":         {map[string]any{"extraEnv": []any{map[string]any{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}}, "exclude": []any{"Pod", "Job.batch"}}, "Pod,Job.batch", ""},
+		"no ResourceBundleStates": {map[string]any{"resourceBundleStates": false}, "RESOURCE_BUNDLE_STATES, value: \"false\"", "k8splugin.io"},
+		"ssh":                     {map[string]any{"git": map[string]any{"url": "ssh://git@h/r", "tokenKey": "", "sshKeyKey": "identity", "knownHostsKey": "known_hosts"}}, "/etc/monitor/git/known_hosts", "GIT_TOKEN_FILE"},
+		"a proxy":                 {map[string]any{"extraEnv": []any{map[string]any{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}}, "exclude": []any{"Pod", "Job.batch"}}, "Pod,Job.batch", ""},
 	} {
 		values := maps.Clone(least)
 		maps.Copy(values, c.values)

@@ -322,7 +322,7 @@ func TestAPanicEndsOneLook(t *testing.T) {
 	l.wantLook("after that", "taken", "edge+a/web#10"+ready)
 }
 
-// EMCO's path: one file for each app next to the header, on the desired branch.
+// Upstream's path: one file for each app next to the header, on the desired branch.
 func TestReportsInEMCOsPath(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, gitops.StatusPath, "edge+a", "edge+b")

@@ -57,7 +57,7 @@ func TestCloudsLive(t *testing.T) {
 	c := newCloudFixture(t)
 	c.Run(t,
 		step{Do: "GET " + lc + "/status", Status: 200, Text: `"states":{"statusctxid":"","actions":[{"state":"Created"`},
-		step{Do: "POST " + lc + "/terminate", Status: 202}, // there is nothing to do, as in EMCO
+		step{Do: "POST " + lc + "/terminate", Status: 202}, // there is nothing to do, as in upstream EMCO
 		step{Do: "POST " + lc + "/instantiate", Status: 400, Text: "No Cluster References associated"},
 	)
 	c.refer()

@@ -439,8 +439,8 @@ func (g testGroup) flood(n int, action, body, key string) string {
 	return strings.Join(answers, "|")
 }
 
-// Revision numbers are never reused, so a number identifies one revision of the group. EMCO
-// starts counting again after each instantiate.
+// Revision numbers are never reused, so a number identifies one revision of the group.
+// Upstream EMCO starts counting again after each instantiate.
 func TestConformance10RollbackAfterTerminateAndInstantiate(t *testing.T) {
 	t.Parallel()
 	p := newControlPlane(t)

@@ -30,7 +30,7 @@ func TestPlanWithoutOptions(t *testing.T) {
 }
 
 // Flux puts the name of a Kustomization on all objects as the value of a label, and
-// EMCO's names are wider than Kubernetes' names.
+// upstream's names are wider than Kubernetes' names.
 func TestNamesOfPointersAreValidInKubernetes(t *testing.T) {
 	t.Parallel()
 	b := open(t, flux.Options{})
