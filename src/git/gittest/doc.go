@@ -1,6 +1,6 @@
-// Package gittest has what tests and demos of Git hosts need: bare repositories that
-// are served by the real git program over HTTP and SSH, with switches for faults,
-// and Check, the contract that every git.Host must keep.
+// Package gittest serves bare repositories for tests and demos of Git hosts: with the real git
+// program, over HTTP and SSH, with switches for faults. Check is the contract that every git.Host
+// must keep.
 //
 // It needs the git program on the PATH, with its http-backend.
 package gittest

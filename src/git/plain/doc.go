@@ -1,9 +1,9 @@
 // Package plain is a Git host over Git's own protocol: http, https, ssh and, where
 // it is allowed, bare repositories on the same machine. It works with any server.
 //
-// It keeps no clone and no work tree. What it knows of a repository are tree
-// objects (names and hashes, no file contents), in memory, for the commits it met
-// last. A write costs what the changed paths cost:
+// It keeps no clone and no work tree. It caches tree objects (names and
+// hashes, no file contents) of the last commits in memory. The cost of a write depends on the
+// changed paths:
 //
 //	Head     GET info/refs of upload-pack              one advertisement
 //	Tree     upload-pack: want C, deepen 1,            one pack of trees; with

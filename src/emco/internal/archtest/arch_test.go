@@ -108,24 +108,23 @@ var groups = map[string]packageGroup{
 
 // exceptions are arrows beyond the groups, each for a reason.
 var exceptions = map[string][]string{
-	// The monitor watches and judges objects with it, too.
+	// It watches and judges objects as the monitor does.
 	"internal/status/kubewatch": {root + "kubehealth"},
-	// When servers want to be asked again is read as it is from Git servers.
+	// It reads Retry-After as it is read from Git servers.
 	"internal/sink/folder": {root + "git/transport"},
-	// What is published is handed over as what is committed is.
+	// It takes the jobs that package batch takes.
 	"internal/sink/oci": {root + "git/batch", root + "git/transport"},
-	// Buckets are reached by the same rules as Git servers are.
+	// It takes the jobs that package batch takes, and connects by the rules of Git hosts.
 	"internal/sink/s3": {root + "git/batch", root + "git/transport"},
-	// There are just these two ways to a cluster, and no configuration chooses among
-	// them: the service drives them itself.
+	// No configuration chooses between Git and the API server, so rsync imports this sink itself.
 	"internal/svc/rsync":                     {module + "/internal/sink/kube"},
 	"internal/svc/rsync/shard":               {module + "/internal/sink/kube"},
 	"internal/svc/rsync/deliver/kubeapplier": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
 	// config takes its default rates from budget.
 	"internal/config": {root + "git/budget"},
-	// hands jobs to the writers of their kinds
+	// It passes jobs to the writers of their kinds.
 	"internal/sink/dispatch": {root + "git", root + "git/batch"},
-	// The clusters of the logical cloud bound every placement; this is no option.
+	// The clusters of the logical cloud always limit a placement.
 	"internal/svc/orchestrator": {module + "/internal/placement/cloud"},
 }
 
