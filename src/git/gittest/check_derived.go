@@ -11,16 +11,16 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// show commits with views of directories "clusters/c0", "clusters/c1" …, one for each.
-func (p contractProbe) show(ctx context.Context, branch string, parent git.Hash, views int, edits ...git.Edit) (git.DerivedResult, error) {
+// show commits with derived branches of directories "clusters/c0", "clusters/c1" …, one for each.
+func (p contractProbe) show(ctx context.Context, branch string, parent git.Hash, branches int, edits ...git.Edit) (git.DerivedResult, error) {
 	s := git.DerivedUpdate{Branch: branch, Parent: parent, Edits: edits, Message: git.Message{Title: "contract", When: stamp}}
-	for c := range views {
-		s.Derived = append(s.Derived, git.DerivedBranch{Branch: viewOf(branch, c), Dir: fmt.Sprintf("clusters/c%d", c), Empty: map[string][]byte{"none.yaml": []byte("none\n")}})
+	for c := range branches {
+		s.Derived = append(s.Derived, git.DerivedBranch{Branch: derivedBranchName(branch, c), Dir: fmt.Sprintf("clusters/c%d", c), Empty: map[string][]byte{"none.yaml": []byte("none\n")}})
 	}
 	return p.host.(git.DerivedWriter).CommitDerived(ctx, p.repo, s)
 }
 
-func viewOf(branch string, c int) string { return fmt.Sprintf("%s-view-c%d", branch, c) }
+func derivedBranchName(branch string, c int) string { return fmt.Sprintf("%s-view-c%d", branch, c) }
 
 func content(c int, text string) git.Edit {
 	return git.Edit{Path: fmt.Sprintf("clusters/c%d/app", c), Dir: map[string][]byte{"f.yaml": []byte(text)}}
@@ -29,15 +29,15 @@ func content(c int, text string) git.Edit {
 // shows compares derived branches with their expected files, and with the result of the update.
 func (p contractProbe) shows(ctx context.Context, branch string, shown git.DerivedResult, want ...string) error {
 	for c, files := range want {
-		view := viewOf(branch, c)
-		if err := p.holds(ctx, view, shown.Heads[view], []string{files}...); err != nil {
-			return fmt.Errorf("%s: %w", view, err)
+		name := derivedBranchName(branch, c)
+		if err := p.holds(ctx, name, shown.Heads[name], []string{files}...); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// viewed holds for hosts that keep views.
+// viewed checks hosts that write derived branches.
 func viewed(ctx context.Context, p contractProbe, branch string) error {
 	if _, ok := p.host.(git.DerivedWriter); !ok {
 		return nil
@@ -53,10 +53,10 @@ func viewed(ctx context.Context, p contractProbe, branch string) error {
 	if err == nil {
 		err = p.shows(ctx, branch, second, "clusters/c0/app/f.yaml=1", "clusters/c1/app/f.yaml=2")
 	}
-	if err != nil || second.Heads[viewOf(branch, 0)] != first.Heads[viewOf(branch, 0)] {
-		return fmt.Errorf("a commit that changes one: views %v, before %v, %w", second.Heads, first.Heads, err)
+	if err != nil || second.Heads[derivedBranchName(branch, 0)] != first.Heads[derivedBranchName(branch, 0)] {
+		return fmt.Errorf("a commit that changes one: derived branches %v, before %v, %w", second.Heads, first.Heads, err)
 	}
-	if err := p.grown(ctx, second, first, viewOf(branch, 1)); err != nil {
+	if err := p.grown(ctx, second, first, derivedBranchName(branch, 1)); err != nil {
 		return err
 	}
 	again, err := p.show(ctx, branch, second.Commit, 2)
@@ -67,14 +67,14 @@ func viewed(ctx context.Context, p contractProbe, branch string) error {
 }
 
 // grown checks that a derived branch grew by one commit, which names its source.
-func (p contractProbe) grown(ctx context.Context, now, before git.DerivedResult, view string) error {
+func (p contractProbe) grown(ctx context.Context, now, before git.DerivedResult, name string) error {
 	logs, ok := p.host.(git.LogReader)
 	if !ok {
 		return nil
 	}
-	log, err := logs.Since(ctx, p.repo, now.Heads[view], before.Heads[view])
+	log, err := logs.Since(ctx, p.repo, now.Heads[name], before.Heads[name])
 	if err != nil || !log.Grown || len(log.Commits) != 1 || log.Commits[0].Trailer(git.SourceTrailer) != string(now.Commit) {
-		return fmt.Errorf("%s has grown by %+v, %w, want a commit of %s", view, log, err, now.Commit)
+		return fmt.Errorf("%s has grown by %+v, %w, want a commit of %s", name, log, err, now.Commit)
 	}
 	return nil
 }
@@ -103,9 +103,9 @@ func checkRepair(ctx context.Context, p contractProbe, branch string) error {
 	if err != nil {
 		return err
 	}
-	theirs, err := p.bare.CommitExternal(ctx, viewOf(branch, 0), map[string]File{"clusters/c0/evil": {Content: "evil"}})
+	theirs, err := p.bare.CommitExternal(ctx, derivedBranchName(branch, 0), map[string]File{"clusters/c0/evil": {Content: "evil"}})
 	if err == nil {
-		_, err = p.bare.Git(ctx, "", "update-ref", "-d", "refs/heads/"+viewOf(branch, 1))
+		_, err = p.bare.Git(ctx, "", "update-ref", "-d", "refs/heads/"+derivedBranchName(branch, 1))
 	}
 	if err != nil {
 		return err
@@ -117,10 +117,10 @@ func checkRepair(ctx context.Context, p contractProbe, branch string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(shown.Diverged, []string{viewOf(branch, 0)}) || !slices.Equal(shown.Created, []string{viewOf(branch, 1)}) || shown.Heads[viewOf(branch, 2)] != first.Heads[viewOf(branch, 2)] {
+	if !slices.Equal(shown.Diverged, []string{derivedBranchName(branch, 0)}) || !slices.Equal(shown.Created, []string{derivedBranchName(branch, 1)}) || shown.Heads[derivedBranchName(branch, 2)] != first.Heads[derivedBranchName(branch, 2)] {
 		return fmt.Errorf("the result is %+v", shown)
 	}
-	if parent, err := p.bare.Git(ctx, "", "rev-parse", viewOf(branch, 0)+"^"); err != nil || parent != theirs {
+	if parent, err := p.bare.Git(ctx, "", "rev-parse", derivedBranchName(branch, 0)+"^"); err != nil || parent != theirs {
 		return errors.Join(err, fmt.Errorf("a derived branch was repaired on %s, want on top of %s", parent, theirs))
 	}
 	return nil

@@ -24,7 +24,7 @@ import (
 const DefaultBranch = "main"
 
 // Object is a cluster-sync-object as its document holds it. A zero Object stands for
-// a slot that the cluster leaves empty.
+// an object that the cluster does not name.
 type Object struct {
 	Name string
 	KV   []map[string]string // maps with one key or with many; all are merged

@@ -128,7 +128,7 @@ func TestWhatIsMissingIsTold(t *testing.T) {
 		want     string
 	}{
 		{"an empty object lacks everything", nil, nil, "cluster-sync-object ref: these keys are missing: url, userName, gitToken"},
-		{"the Git object is named, whichever slot it is in", keyValueMaps{{"clientID": "c"}}, keyValueMaps{{"repoUrl": "https://h/r"}, {"token": ""}}, "cluster-sync-object res: these keys are missing: userName, gitToken"},
+		{"the Git object is named, as reference or as resource", keyValueMaps{{"clientID": "c"}}, keyValueMaps{{"repoUrl": "https://h/r"}, {"token": ""}}, "cluster-sync-object res: these keys are missing: userName, gitToken"},
 		{"a way with foreign edits that is none", keyValueMaps{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "onForeignEdit": "ignore"}}, nil, "onForeignEdit is not one of overwrite, hold"},
 		{"a way with protected branches that is none", keyValueMaps{{"gitType": "github", "userName": "u", "gitToken": "tok", "repoName": "r", "onProtected": "force"}}, nil, "onProtected is not one of fail, pullRequest"},
 		{"an interface of no provider", keyValueMaps{{"userName": "u", "gitToken": "tok", "url": "https://git.example.org/r", "apiUrl": "https://git.example.org/api/v4"}}, nil, "apiUrl goes with a gitType of github or gitlab"},

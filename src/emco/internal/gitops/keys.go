@@ -29,10 +29,10 @@ const (
 	keyClientKey  = "clientKey"
 	keySSHClient  = "sshClient" // what speaks ssh: this program, or the ssh program
 
-	keyProtected = "onProtected"   // what to do where the branch is protected
-	keyForeign   = "onForeignEdit" // what to do when others edit owned files
-	keyAPI       = "apiUrl"        // where the interface of gitType is
-	keyEngine    = "engine"        // superseded by sshClient
+	keyProtected    = "onProtected"   // what to do where the branch is protected
+	keyExternalEdit = "onForeignEdit" // what to do when others edit owned files
+	keyAPI          = "apiUrl"        // where the interface of gitType is
+	keyEngine       = "engine"        // superseded by sshClient
 
 	keyTimeout   = "timeOut"
 	keyInterval  = "syncInterval"
@@ -52,7 +52,7 @@ var aliases = map[string]string{
 var (
 	gitKeys = map[string]bool{
 		keyGitType: true, keyUser: true, keyToken: true, keyRepoName: true, keyURL: true,
-		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true, keyClientCert: true, keyClientKey: true, keySSHClient: true, keyProtected: true, keyForeign: true, keyAPI: true, keyEngine: true,
+		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true, keyClientCert: true, keyClientKey: true, keySSHClient: true, keyProtected: true, keyExternalEdit: true, keyAPI: true, keyEngine: true,
 		keyAppID: true, keyAppInstallation: true, keyAppKey: true,
 		keyRefMode: true, keyShardSize: true, keyShards: true, keyDerivedPrefix: true,
 		keyStatusURL: true, keyStatusUser: true, keyStatusToken: true, keyStatusBranch: true, keyStatusMode: true,

@@ -82,13 +82,13 @@ func readGit(p keyValues, rules Rules) (Settings, error) {
 
 // readExternalEdit reports whether external edits of owned files are kept.
 func readExternalEdit(p keyValues) (hold bool, err error) {
-	switch value := p.kv[keyForeign]; {
+	switch value := p.kv[keyExternalEdit]; {
 	case value == "", strings.EqualFold(value, "overwrite"):
 		return false, nil
 	case strings.EqualFold(value, "hold"):
 		return true, nil
 	}
-	return false, fmt.Errorf("%s is not one of overwrite, hold", keyForeign)
+	return false, fmt.Errorf("%s is not one of overwrite, hold", keyExternalEdit)
 }
 
 // readAPI returns where the provider's interface is, if it is not where it usually is.

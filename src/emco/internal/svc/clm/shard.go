@@ -77,7 +77,7 @@ func (a *shardAllocator) assignSlot(ctx context.Context, at resource.Place, c *v
 		return err
 	}
 	a.addLocked(s, c.Spec.GitOps)
-	a.warn(s, c.Spec.GitOps)
+	a.warnIfCrowdedLocked(s, c.Spec.GitOps)
 	return nil
 }
 
@@ -90,12 +90,12 @@ func (a *shardAllocator) allocateLocked(cluster string, s gitops.Settings, g *v2
 		g.RefMode = gitops.RefShard
 	}
 	if g.RefMode != "" {
-		if err := a.allocateShard(cluster, s, g); err != nil {
+		if err := a.allocateShardLocked(cluster, s, g); err != nil {
 			return err
 		}
 	}
 	if g.RefMode == gitops.RefCluster {
-		if err := a.checkClusterBranch(cluster, s, *g); err != nil {
+		if err := a.checkClusterBranchLocked(cluster, s, *g); err != nil {
 			return err
 		}
 	}
@@ -103,14 +103,14 @@ func (a *shardAllocator) allocateLocked(cluster string, s gitops.Settings, g *v2
 	return nil
 }
 
-// allocateShard chooses a shard with room. It refuses a full shard that the registration
+// allocateShardLocked chooses a shard with room. It refuses a full shard that the registration
 // names.
-func (a *shardAllocator) allocateShard(cluster string, s gitops.Settings, g *v2.GitOps) error {
+func (a *shardAllocator) allocateShardLocked(cluster string, s gitops.Settings, g *v2.GitOps) error {
 	room := func(shard string) bool {
 		return a.branches[branchKey{s.Repo.URL, s.Branch, shard}].clusters < s.Sharding.Size
 	}
 	if g.Shard == "" {
-		g.Shard = a.openShard(cluster, s, room)
+		g.Shard = a.openShardLocked(cluster, s, room)
 		return nil
 	}
 	if !room(g.Shard) {
@@ -119,9 +119,9 @@ func (a *shardAllocator) allocateShard(cluster string, s gitops.Settings, g *v2.
 	return nil
 }
 
-// openShard returns the shard with room that has the highest rendezvous score for the
+// openShardLocked returns the shard with room that has the highest rendezvous score for the
 // cluster, or the next new one if all are full.
-func (a *shardAllocator) openShard(cluster string, s gitops.Settings, room func(string) bool) string {
+func (a *shardAllocator) openShardLocked(cluster string, s gitops.Settings, room func(string) bool) string {
 	known := map[string]bool{}
 	for i := range s.Sharding.First {
 		known[gitops.ShardName(i)] = true
@@ -155,8 +155,8 @@ func rendezvousScore(shard, cluster string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// checkClusterBranch refuses a cluster that cannot have a branch of its own.
-func (a *shardAllocator) checkClusterBranch(cluster string, s gitops.Settings, g v2.GitOps) error {
+// checkClusterBranchLocked refuses a cluster that cannot have a branch of its own.
+func (a *shardAllocator) checkClusterBranchLocked(cluster string, s gitops.Settings, g v2.GitOps) error {
 	s = s.At(cluster, route.SlotOf(g))
 	if err := s.CheckDerivedBranch(); err != nil {
 		return err
@@ -193,9 +193,9 @@ func (a *shardAllocator) addLocked(s gitops.Settings, g v2.GitOps) {
 	a.ownBranches[s.Repo.URL] += countOwnBranches(s.At("", route.SlotOf(g)))
 }
 
-// warn logs when a branch holds more clusters than a shard should, once per multiple of the
-// shard size. The allocator moves none of them: clusters read the branch.
-func (a *shardAllocator) warn(s gitops.Settings, g v2.GitOps) {
+// warnIfCrowdedLocked logs when a branch holds more clusters than a shard should, once per
+// multiple of the shard size. The allocator moves none of them: clusters read the branch.
+func (a *shardAllocator) warnIfCrowdedLocked(s gitops.Settings, g v2.GitOps) {
 	many := a.branches[branchKeyOf(s, g)].clusters
 	if a.resources.Log == nil || g.Shard != "" || many <= s.Sharding.Size || many%s.Sharding.Size != 1 {
 		return
